@@ -1,0 +1,71 @@
+# Thin: says what to run, in which order. The build itself is meson's (meson.build).
+#
+#   make run     install what is missing, build, make the image, start on 127.0.0.1:8700
+#   make test    install what is missing, build, run every suite
+#   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
+#   make unit | integration | security   one suite
+#   make lint | asan | fuzz | bench
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+.PHONY: build deps deps-test image run test unit integration security lint asan fuzz bench clean install help
+
+B := build
+ARCH := $(shell uname -m)
+PREFIX ?= /usr/local
+PROGRAMS_STATIC := atoll atoll-warden atoll-agent
+PROGRAMS_HOST := atolld
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+deps:
+	@tools/deps run
+
+deps-test:
+	@tools/deps run test
+
+# musl's headers do not come with the kernel's: lend it the machine's, behind its own.
+$(B)/kernel-headers:
+	@mkdir -p $@ && ln -sfn /usr/include/linux $@/linux && ln -sfn /usr/include/asm-generic $@/asm-generic \
+	  && ln -sfn /usr/include/$(ARCH)-linux-gnu/asm $@/asm
+
+$(B)/musl.ini: | $(B)/kernel-headers
+	@printf "[binaries]\nc = 'musl-gcc'\nar = 'ar'\nstrip = 'strip'\npkgconfig = 'pkg-config'\n[built-in options]\nc_args = ['-idirafter', '$(CURDIR)/$(B)/kernel-headers']\n[host_machine]\nsystem = 'linux'\ncpu_family = '$(ARCH)'\ncpu = '$(ARCH)'\nendian = 'little'\n[properties]\nneeds_exe_wrapper = false\n" > $@
+
+$(B)/host/build.ninja:
+	@meson setup $(B)/host -Dvariant=host >/dev/null || { cat $(B)/host/meson-logs/meson-log.txt | tail -30; exit 1; }
+
+$(B)/static/build.ninja: $(B)/musl.ini
+	@meson setup $(B)/static --cross-file $(B)/musl.ini -Dvariant=static >/dev/null || { tail -30 $(B)/static/meson-logs/meson-log.txt; exit 1; }
+
+build: $(B)/host/build.ninja $(B)/static/build.ninja
+	@ninja --quiet -C $(B)/host
+	@ninja --quiet -C $(B)/static
+	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
+	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
+
+image:
+	@tools/image/build
+
+run: deps build image
+	@exec $(B)/atoll up
+
+test: deps-test build image
+	@tests/run
+
+unit: build
+	@tests/run unit
+
+integration: build image
+	@tests/run integration
+
+security: build image
+	@tests/run security
+
+lint:
+	@tools/deps lint
+	@tools/lint
+
+clean:
+	@rm -rf $(B)

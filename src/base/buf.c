@@ -1,0 +1,136 @@
+#include "base/buf.h"
+
+#include <stdio.h>
+
+#include "base/limits.h"
+
+void buf_free(struct buf *b)
+{
+	int saved = errno;
+	free(b->p);
+	*b = (struct buf){.max = b->max};
+	errno = saved;
+}
+
+static bool buf_fail(struct buf *b)
+{
+	b->failed = true;
+	return false;
+}
+
+char *buf_room(struct buf *b, size_t n)
+{
+	size_t max = b->max ? b->max : BUF_MAX_DEFAULT;
+	if (b->failed || n > max || buf_size(b) > max - n) {
+		buf_fail(b);
+		return NULL;
+	}
+	if (b->cap - b->len >= n)
+		return b->p + b->len;
+	if (b->off) {
+		memmove(b->p, b->p + b->off, buf_size(b));
+		b->len -= b->off;
+		b->off = 0;
+		if (b->cap - b->len >= n)
+			return b->p + b->len;
+	}
+	size_t cap = b->cap ? b->cap : 256;
+	while (cap < b->len + n)
+		cap *= 2;
+	b->p = xrealloc(b->p, cap);
+	b->cap = cap;
+	return b->p + b->len;
+}
+
+void buf_commit(struct buf *b, size_t n)
+{
+	INVARIANT(n <= b->cap - b->len);
+	b->len += n;
+}
+
+bool buf_add(struct buf *b, const void *p, size_t n)
+{
+	if (n == 0)
+		return !b->failed;
+	char *to = buf_room(b, n);
+	if (!to)
+		return false;
+	memcpy(to, p, n);
+	b->len += n;
+	return true;
+}
+
+bool buf_add_str(struct buf *b, struct str s)
+{
+	return buf_add(b, s.p, s.n);
+}
+
+bool buf_add_c(struct buf *b, const char *c)
+{
+	return buf_add(b, c, strlen(c));
+}
+
+bool buf_add_byte(struct buf *b, char c)
+{
+	return buf_add(b, &c, 1);
+}
+
+bool buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+	va_list again;
+	va_copy(again, ap);
+	char small[256];
+	int n = vsnprintf(small, sizeof small, fmt, ap);
+	bool ok = n >= 0;
+	if (ok && (size_t)n < sizeof small) {
+		ok = buf_add(b, small, (size_t)n);
+	} else if (ok) {
+		char *to = buf_room(b, (size_t)n + 1);
+		ok = to != NULL;
+		if (ok) {
+			vsnprintf(to, (size_t)n + 1, fmt, again);
+			b->len += (size_t)n;
+		}
+	}
+	va_end(again);
+	return ok ? true : buf_fail(b);
+}
+
+bool buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	bool ok = buf_vprintf(b, fmt, ap);
+	va_end(ap);
+	return ok;
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+	INVARIANT(n <= buf_size(b));
+	b->off += n;
+	if (b->off == b->len) {
+		b->off = b->len = 0;
+		if (b->cap > BUF_KEEP) {
+			free(b->p);
+			b->p = NULL;
+			b->cap = 0;
+		}
+	}
+}
+
+void buf_clear(struct buf *b)
+{
+	b->failed = false;
+	buf_consume(b, buf_size(b));
+}
+
+const char *buf_cstr(struct buf *b)
+{
+	if (b->cap == b->len) {
+		b->p = xrealloc(b->p, b->cap + 1);
+		b->cap++;
+	}
+	b->p[b->len] = 0;
+	return b->p + b->off;
+}

@@ -1,0 +1,15 @@
+/*
+ * clock.h - time: monotonic for durations, wall for timestamps.
+ */
+#pragma once
+
+#include "base/base.h"
+
+enum { CLOCK_ISO_LEN = 25 }; /* "2026-11-15T07:57:41.404Z" and its NUL */
+
+uint64_t clock_ms(void); /* monotonic */
+uint64_t clock_us(void); /* monotonic */
+int64_t clock_wall_ms(void);
+
+/* ISO 8601 with milliseconds and Z, as every `timestamp` in the API. Returns ret. */
+const char *clock_iso(int64_t wall_ms, char ret[CLOCK_ISO_LEN]);

@@ -1,0 +1,27 @@
+/*
+ * fd.h - small helpers over descriptors. All return -errno on failure and retry EINTR.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/base.h"
+#include "base/buf.h"
+#include "base/str.h"
+
+int fd_set_nonblock(int fd, bool on);
+
+/* Blocking, whole transfers. fd_read_full returns the bytes read (short only at the end of file). */
+ssize_t fd_read_full(int fd, void *p, size_t n);
+int fd_write_full(int fd, const void *p, size_t n);
+
+/* A whole small file, relative to dirfd (AT_FDCWD allowed), at most `max` bytes (-EFBIG past that). */
+int fd_read_file(int dirfd, const char *path, size_t max, struct buf *ret);
+/* One write() to an existing file: for cgroup, proc and sys files, where partial writes have no meaning. */
+int fd_write_file(int dirfd, const char *path, struct str content);
+/* Writes a temporary file beside `path`, syncs nothing, renames over it. */
+int fd_replace_file(int dirfd, const char *path, struct str content, mode_t mode);
+
+/* AF_UNIX address; -ENAMETOOLONG when the path does not fit. */
+int fd_unix_listen(const char *path, int type, mode_t mode, int backlog);
+int fd_unix_connect(const char *path, int type);

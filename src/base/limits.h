@@ -1,0 +1,46 @@
+/*
+ * limits.h - every quantity that a client, a box or the network can drive, by name.
+ *
+ * Each is tested at the limit and one past it. Sizes are bytes, times are milliseconds.
+ */
+#pragma once
+
+#define KIB (1024u)
+#define MIB (1024u * 1024u)
+
+/* base */
+#define BUF_MAX_DEFAULT (64u * MIB)
+#define BUF_KEEP	(16u * KIB) /* memory an empty buffer may hold on to */
+#define JSON_DEPTH_MAX	64
+#define JSON_NODES_MAX	65536
+
+/* HTTP: one connection */
+#define HTTP_HEAD_MAX	      (32u * KIB) /* request or response head, all lines together */
+#define HTTP_TARGET_MAX	      (8u * KIB)
+#define HTTP_HEADERS_MAX      100
+#define HTTP_CHUNK_EXT_MAX    256
+#define HTTP_BODY_MAX_DEFAULT (64u * MIB)  /* a body that is collected in memory, not streamed */
+#define HTTP_OUT_HIGH	      (128u * KIB) /* a writer is told to stop here … */
+#define HTTP_OUT_LOW	      (32u * KIB)  /* … and to go on here */
+#define HTTP_READ_CHUNK	      (64u * KIB)
+#define HTTP_HEAD_TIMEOUT     10000 /* first byte of a head to its last */
+#define HTTP_IDLE_TIMEOUT     75000 /* kept-alive connection without a request */
+#define HTTP_BODY_STALL	      60000 /* no byte of a body that was announced */
+#define HTTP_CONNS_MAX	      8192
+#define HTTP_POOL_IDLE_MAX    8 /* kept-alive connections to one box */
+#define WS_FRAME_MAX	      (1u * MIB)
+#define WS_MESSAGE_MAX	      (4u * MIB)
+
+/* Sandboxes */
+#define BOX_ID_MAX	   63
+#define BOX_MEM_DEFAULT	   (512ull * MIB)
+#define BOX_MEM_MIN	   (16ull * MIB)
+#define BOX_CPU_DEFAULT	   1000u /* thousandths of a CPU */
+#define BOX_CPU_MIN	   10u
+#define BOX_PIDS_DEFAULT   256u
+#define BOX_PIDS_MIN	   8u
+#define BOX_PIDS_MAX	   32768u
+#define BOX_PTYS_MAX	   64
+#define BOX_UID_RANGE	   65536u
+#define BOX_IMAGE_NAME_MAX 63
+#define BOX_CREATE_TIMEOUT 20000

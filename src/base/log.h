@@ -1,0 +1,29 @@
+/*
+ * log.h - structured logs: one line per event on stderr, logfmt by default, JSON with ATOLL_LOG=json.
+ *
+ *	log_event(LOG_INFO, "box created", "id=%s ms=%.1f", id, ms);
+ *	→ ts=2026-11-15T07:57:41.404Z level=info msg="box created" id=user-123 ms=2.9
+ *
+ * The format string is a row of key=value pairs separated by blanks; a value that may hold blanks or control
+ * characters is written as key=%s with LOG_Q(value), which quotes it. Lines are cut at LOG_LINE_MAX.
+ * Thread-safe: a line is one write().
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/str.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum { LOG_LINE_MAX = 2048, LOG_QUOTED_MAX = 512 };
+
+/* Reads ATOLL_LOG ("json", "text") and ATOLL_LOG_LEVEL ("error", "warn", "info", "debug"). */
+void log_init(const char *program);
+void log_event(enum log_level level, const char *msg, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+struct log_quoted {
+	char text[LOG_QUOTED_MAX];
+};
+/* A value in double quotes with escapes; cut with "…" when long. Lives until the end of the full expression's block. */
+#define LOG_Q(c)  (log_quote(&(struct log_quoted){0}, str_of(c)))
+#define LOG_QS(s) (log_quote(&(struct log_quoted){0}, (s)))
+const char *log_quote(struct log_quoted *q, struct str s);

@@ -1,0 +1,29 @@
+/*
+ * map.h - hash table from byte strings to pointers. Keys are copied; values belong to the caller.
+ *
+ * The hash is keyed with random bytes from the kernel at first use: clients choose the keys.
+ */
+#pragma once
+
+#include "base/str.h"
+
+struct map_slot {
+	char *key; /* NULL: empty */
+	uint32_t key_len;
+	uint32_t hash;
+	void *value;
+};
+
+struct map {
+	struct map_slot *slots;
+	size_t cap, count;
+};
+
+void map_free(struct map *m);
+void *map_get(const struct map *m, struct str key);
+/* Replaces; returns the value that was there or NULL. `value` is not NULL. */
+void *map_put(struct map *m, struct str key, void *value);
+/* Returns the value that was there or NULL. */
+void *map_del(struct map *m, struct str key);
+/* Iterates in no order: start with *it = 0; returns false at the end. The map must not change meanwhile. */
+bool map_next(const struct map *m, size_t *it, struct str *ret_key, void **ret_value);
