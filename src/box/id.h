@@ -1,0 +1,25 @@
+/*
+ * id.h - what a sandbox id may be. Checked by atolld for its clients and again by the warden.
+ *
+ * Upstream's rules: 1 to 63 characters, no hyphen at either end, not a reserved word in any case. One of ours:
+ * printable ASCII without '/', so that an id can stand in a URL, a log line and a metric. Upper and lower case are
+ * different ids. Nothing on disk is named by a raw id: see box_id_filename.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "base/str.h"
+
+/* 0, or -1 with INVALID_SANDBOX_ID_LENGTH, _HYPHENS, _CHARACTERS or RESERVED_SANDBOX_ID and a sentence naming the rule.
+ */
+int box_id_check(struct str id, struct err *e);
+
+enum { BOX_FILENAME_MAX = 3 * BOX_ID_MAX + 1 };
+/* The id as a file name: [A-Za-z0-9_-] stay, every other byte becomes %XX (upper-case hex). One to one. */
+void box_id_filename(struct str id, char ret[BOX_FILENAME_MAX]);
+/* The way back. False when `name` is not the file name of a valid id. */
+bool box_id_from_filename(struct str name, char ret[BOX_ID_MAX + 1]);
+
+/* Image names: [a-z0-9][a-z0-9._-]*, at most BOX_IMAGE_NAME_MAX. */
+bool box_image_name_ok(struct str name);
