@@ -20,6 +20,13 @@
 	X(REQUEST_TIMEOUT, 408, "Send the whole request without long pauses.")                                         \
 	X(PAYLOAD_TOO_LARGE, 413, "Send less at once, or use the streaming route.")                                    \
 	X(HEADERS_TOO_LARGE, 431, "Send fewer or shorter headers.")                                                    \
+	X(URI_TOO_LONG, 414, "Send a shorter path or query.")                                                          \
+	X(EXPECTATION_FAILED, 417, "The only expectation known is 100-continue.")                                      \
+	X(UPGRADE_REQUIRED, 426, "Use WebSocket version 13.")                                                          \
+	X(NOT_IMPLEMENTED, 501, "")                                                                                    \
+	X(BAD_GATEWAY, 502, "The server behind gave no acceptable answer.")                                            \
+	X(GATEWAY_TIMEOUT, 504, "The server behind took too long.")                                                    \
+	X(HTTP_VERSION_NOT_SUPPORTED, 505, "Use HTTP/1.1.")                                                            \
 	X(VALIDATION_FAILED, 400, "Correct the named field and send the request again.")                               \
 	X(INVALID_SANDBOX_ID_LENGTH, 400, "Use 1 to 63 characters.")                                                   \
 	X(INVALID_SANDBOX_ID_HYPHENS, 400, "Do not begin or end the id with a hyphen.")                                \

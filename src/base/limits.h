@@ -15,21 +15,29 @@
 #define JSON_NODES_MAX	65536
 
 /* HTTP: one connection */
-#define HTTP_HEAD_MAX	      (32u * KIB) /* request or response head, all lines together */
-#define HTTP_TARGET_MAX	      (8u * KIB)
-#define HTTP_HEADERS_MAX      100
-#define HTTP_CHUNK_EXT_MAX    256
-#define HTTP_BODY_MAX_DEFAULT (64u * MIB)  /* a body that is collected in memory, not streamed */
-#define HTTP_OUT_HIGH	      (128u * KIB) /* a writer is told to stop here … */
-#define HTTP_OUT_LOW	      (32u * KIB)  /* … and to go on here */
-#define HTTP_READ_CHUNK	      (64u * KIB)
-#define HTTP_HEAD_TIMEOUT     10000 /* first byte of a head to its last */
-#define HTTP_IDLE_TIMEOUT     75000 /* kept-alive connection without a request */
-#define HTTP_BODY_STALL	      60000 /* no byte of a body that was announced */
-#define HTTP_CONNS_MAX	      8192
-#define HTTP_POOL_IDLE_MAX    8 /* kept-alive connections to one box */
-#define WS_FRAME_MAX	      (1u * MIB)
-#define WS_MESSAGE_MAX	      (4u * MIB)
+#define HTTP_HEAD_MAX	       (32u * KIB) /* request or response head, all lines together */
+#define HTTP_TARGET_MAX	       (8u * KIB)
+#define HTTP_HEADERS_MAX       100
+#define HTTP_CHUNK_EXT_MAX     256
+#define HTTP_BODY_MAX_DEFAULT  (64u * MIB) /* a body that is collected in memory, not streamed */
+#define HTTP_OUT_HIGH	       (64u * KIB) /* a writer is told to stop here … */
+#define HTTP_OUT_LOW	       (16u * KIB) /* … and to go on here */
+#define HTTP_READ_CHUNK	       (64u * KIB)
+#define HTTP_HEAD_TIMEOUT      10000  /* first byte of a head to its last */
+#define HTTP_IDLE_TIMEOUT      75000  /* kept-alive connection without a request */
+#define HTTP_BODY_STALL	       60000  /* no byte of a body that was announced */
+#define HTTP_SEND_STALL	       300000 /* a client that takes no byte of a response */
+#define HTTP_LINGER	       2000   /* after a refusal, for the client to read it */
+#define HTTP_GONE_PROBE	       1000   /* half-closed TCP client: when to find out whether it is still there */
+#define HTTP_CONNECT_TIMEOUT   5000
+#define HTTP_POOL_IDLE_TIMEOUT 30000	    /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */
+#define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
+#define HTTP_CONNS_MAX	       8192
+#define HTTP_POOL_IDLE_MAX     8 /* kept-alive connections to one box */
+#define WS_FRAME_MAX	       (1u * MIB)
+#define WS_MESSAGE_MAX	       (4u * MIB)
+#define WS_CLOSE_TIMEOUT       3000
+#define SSE_EVENT_MAX	       (4u * MIB)
 
 /* Sandboxes */
 #define BOX_ID_MAX	   63

@@ -1,0 +1,46 @@
+/*
+ * proxy.h - joins a server exchange to a client call: bytes stream both ways in bounded memory.
+ *
+ * The request goes on with its method, its rewritten target, its end-to-end headers and its body; the response comes
+ * back the same way. Removed on both sides: Connection and what it names, Keep-Alive, Proxy-*, TE, Trailer,
+ * Transfer-Encoding, Upgrade (but for upgrades). Trailers are dropped. Expect: 100-continue goes end to end. HEAD and
+ * 1xx are right. An upgrade that the other side accepts with 101 becomes a raw tunnel with half-close and backpressure
+ * in both directions; one that it declines is an ordinary response.
+ *
+ * Memory: at most HTTP_OUT_HIGH and one read of HTTP_READ_CHUNK wait in each direction, whoever stalls.
+ *
+ * Client gone → the call is cancelled. Upstream breaks before its head → on_fail answers (default: the failure's own
+ * error envelope); breaks inside the body → the client's connection is aborted, never ended cleanly. on_done comes
+ * exactly once, last. Thread: the loop's.
+ */
+#pragma once
+
+#include "http/client.h"
+#include "http/server.h"
+
+struct http_proxy;
+
+/* For each header about to be passed on. Return false to drop it; *value may be replaced by bytes that live until the
+ * proxy call returns. */
+typedef bool (*http_proxy_filter)(void *arg, struct str name, struct str *value);
+
+struct http_proxy_options {
+	struct str target;	       /* default: the exchange's own */
+	struct str host;	       /* default: the exchange's own */
+	const struct http_header *add; /* to the request, after filtering */
+	size_t add_n;
+	http_proxy_filter filter_request; /* NULL: pass all */
+	http_proxy_filter filter_response;
+	uint32_t connect_ms, head_ms, stall_ms; /* as in client.h */
+	/* Upstream failed before its head: must answer the exchange. The proxy has let go of it already. */
+	void (*on_fail)(void *arg, struct http_exchange *x, const struct http_failure *failure);
+	/* The end; `complete` as in on_close. `status` of the response that went out, 0 when none did. Not called
+	 * after on_fail. */
+	void (*on_done)(void *arg, int status, bool complete);
+	void *arg;
+};
+
+/* Takes over the exchange (its ops are replaced). The request's body must not have been touched: call it from
+ * on_request, or later with the exchange paused since then. Options are copied, spans in them too. */
+void http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
+	const struct http_proxy_options *o);

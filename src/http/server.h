@@ -1,0 +1,144 @@
+/*
+ * server.h - HTTP/1.1 server: listeners, connections, exchanges.
+ *
+ * One exchange is one request and its response. The handler gets it when the head is complete and strict-checked, and
+ * answers now or later, from any callback of the same loop thread:
+ *
+ *	static void on_request(struct http_exchange *x, void *arg)
+ *	{
+ *		if (str_eq_c(http_request(x)->path, "/ping"))
+ *			return http_respond(x, 200, "text/plain", STR("pong"));
+ *		struct err e;
+ *		err_set(&e, ERRC_NOT_FOUND, "no such route");
+ *		http_respond_error(x, &e);
+ *	}
+ *
+ * Life: on_request → [on_body … on_body_end | on_whole_body] → respond → on_close. on_close comes exactly once, last,
+ * for every exchange that had ops set: `complete` says that the whole response was handed to the kernel. After it `x`
+ * is dead. It is never called from inside http_respond_* or any other function here: the exchange stays valid until
+ * the handler's own callback has returned. The response may begin before the request's body has ended.
+ *
+ * Backpressure. Out: http_respond_write takes everything and answers false once more than HTTP_OUT_HIGH waits; stop
+ * then until on_writable. In: http_pause stops on_body (a chunk that was being delivered is kept, nothing more is
+ * read), http_resume goes on. A request that nobody reads waits in the kernel's buffer.
+ *
+ * A client that half-closes (shutdown after its request, like `nc -N`) still gets its answer. A client that is gone
+ * is reported by on_close(x, false): over AF_UNIX at once. Over TCP a FIN can mean either, so an exchange that has not
+ * begun to answer after config.gone_probe ms sends an interim "100 Continue", which a half-closed client skips and
+ * which makes the kernel of a vanished one say so. A response that has begun finds out by writing; write keep-alives.
+ *
+ * What is refused, with what status, and the bounds on memory: docs/design/001-http.md. Refused requests never reach
+ * the handler. Thread: the loop's.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "http/http.h"
+
+struct http_server;
+struct http_exchange;
+
+/* Times in ms, from limits.h; may be changed before the first listen. */
+struct http_server_config {
+	uint32_t head_timeout; /* first byte of a head to its last → 408 */
+	uint32_t idle_timeout; /* kept-alive connection without a request, and a new one without a byte → closed */
+	uint32_t body_stall;   /* no byte of an announced body while we want it → 408 */
+	uint32_t send_stall;   /* client takes no byte of a response → aborted */
+	uint32_t linger;       /* after a refusal: time for the client to read it */
+	uint32_t gone_probe;   /* see above */
+	size_t conns_max;      /* more wait in the backlog, after idle ones have been closed */
+};
+
+typedef void (*http_on_request)(struct http_exchange *x, void *arg);
+
+struct http_server *http_server_new(struct loop *l, http_on_request on_request, void *arg);
+struct http_server_config *http_server_config(struct http_server *s);
+
+/* Owns listen_fd from now on, also on failure: any SOCK_STREAM socket that listens. `tag` comes back from
+ * http_exchange_tag, so that a handler can tell a unix socket from a TCP one. */
+int http_server_listen(struct http_server *s, int listen_fd, int tag, struct err *e);
+/* The same for a connection that is already there (socketpair, inherited). */
+int http_server_adopt(struct http_server *s, int fd, int tag, struct err *e);
+
+/* A listening TCP socket on "127.0.0.1:8700" or "[::1]:8700" (numeric; port 0 lets the kernel choose). */
+int http_listen_tcp(struct str address, int *ret_fd, struct err *e);
+
+/* Stops accepting, closes idle connections, lets running exchanges end (with "Connection: close"), then calls
+ * on_drained once from the loop. After grace_ms what still runs is cut off. */
+void http_server_drain(struct http_server *s, uint32_t grace_ms, void (*on_drained)(void *arg), void *arg);
+/* Cuts everything off now (each exchange gets its on_close) and frees. Not from inside a handler's callback. */
+void http_server_free(struct http_server *s);
+
+struct http_server_stats {
+	uint64_t accepted, requests, refused;
+	size_t conns, idle;
+};
+struct http_server_stats http_server_stats(const struct http_server *s);
+
+/* ---- an exchange ---- */
+
+struct http_exchange_ops {
+	void (*on_body)(struct http_exchange *x, struct str chunk); /* borrowed for the call */
+	void (*on_body_end)(struct http_exchange *x);
+	void (*on_whole_body)(struct http_exchange *x, struct str body); /* with http_collect; lives until on_close */
+	void (*on_writable)(struct http_exchange *x);
+	void (*on_close)(struct http_exchange *x, bool complete);
+};
+
+/* Any member may be NULL: a body without on_body is discarded. */
+void http_exchange_set(struct http_exchange *x, const struct http_exchange_ops *ops, void *arg);
+void *http_exchange_arg(const struct http_exchange *x);
+int http_exchange_tag(const struct http_exchange *x);
+const struct http_request *http_request(const struct http_exchange *x);
+/* The connection's socket, for SO_PEERCRED and the like. Stays the server's. */
+int http_exchange_fd(const struct http_exchange *x);
+
+/* Gathers the body up to `max` bytes, then calls on_whole_body (with an empty one when there is no body; always later,
+ * never from inside this call). A longer one is answered 413 here; the handler then only sees on_close. */
+void http_collect(struct http_exchange *x, size_t max);
+
+void http_pause(struct http_exchange *x);
+void http_resume(struct http_exchange *x);
+bool http_body_ended(const struct http_exchange *x); /* on_body_end has come, or there is no body */
+
+/* ---- the response ---- */
+
+/* Adds a header to the response that will begin; any number. A name or value that does not fit on a header line (CR,
+ * LF, NUL …) is refused: false, and nothing is added. Content-Length, Transfer-Encoding, Connection and Date are the
+ * server's own and refused as well. */
+bool http_respond_header(struct http_exchange *x, struct str name, struct str value);
+
+enum { HTTP_CHUNKED = -1 };
+/* Starts the response. content_length: bytes that will follow, or HTTP_CHUNKED (until close, to an HTTP/1.0 client).
+ * For HEAD, 204 and 304 what is written after is dropped. Writing less than announced aborts; more is a bug. */
+void http_respond_begin(struct http_exchange *x, int status, int64_t content_length);
+/* False: more than HTTP_OUT_HIGH bytes wait, stop until on_writable. Bytes are taken either way. */
+bool http_respond_write(struct http_exchange *x, struct str bytes);
+void http_respond_end(struct http_exchange *x);
+
+/* All at once. content_type may be NULL. */
+void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body);
+/* The API's error envelope {code,message,context,httpStatus,timestamp,suggestion?,operation?}. */
+void http_respond_error(struct http_exchange *x, const struct err *e);
+/* With more detail: `operation` like "file.read" or NULL, `context` a complete JSON object or empty. */
+void http_respond_error_with(struct http_exchange *x, const struct err *e, const char *operation, struct str context);
+/* 405 with "Allow: GET, PUT". */
+void http_respond_not_allowed(struct http_exchange *x, const char *allow);
+/* The envelope alone, for streams that carry errors inside. */
+void http_error_json(struct buf *out, const struct err *e, const char *operation, struct str context);
+
+/* An interim answer (102, 103; 100 is sent by the server itself when the body is wanted). No effect once begun. */
+void http_respond_info(struct http_exchange *x, int status);
+
+/* Cuts the connection so that the client sees a truncated message, never a clean end. on_close(x, false) follows. */
+void http_abort(struct http_exchange *x);
+
+/* Bytes that wait for the client, and whether the response has begun. */
+size_t http_respond_pending(const struct http_exchange *x);
+bool http_respond_begun(const struct http_exchange *x);
+
+/* Leaves HTTP: sends "101 Switching Protocols" with the headers added before (Connection: upgrade is added, the caller
+ * adds Upgrade) and makes the exchange a raw two-way stream. From then on_body gets raw bytes, on_body_end says that
+ * the client has shut down its side, http_respond_write sends raw bytes, http_respond_end shuts down ours; on_close
+ * comes when both sides have ended or one is broken. Only when http_request(x)->upgrade and the request has no body. */
+void http_upgrade(struct http_exchange *x);
