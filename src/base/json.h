@@ -4,12 +4,13 @@
  * The tokenizer takes bytes in pieces of any size and holds no more than one number or one UTF-8 sequence: a string of
  * a gigabyte passes through in constant memory as chunks. It refuses what the RFC refuses: comments, trailing commas,
  * leading zeros, control characters and malformed UTF-8 in strings, lone surrogates, anything but white space after the
- * value, nesting past JSON_DEPTH_MAX. Errors name line and column (both from 1, columns in bytes).
+ * value, nesting past JSON_DEPTH_MAX, numbers longer than JSON_NUMBER_MAX. Errors name line and column (both from 1,
+ * columns in bytes).
  *
  * The tree is for requests: objects with few members, looked up by name. It lives in one arena and is freed whole.
  * A duplicate key is an error (INVALID_JSON): two parsers that disagree on which one counts are an attack surface.
  *
- * Strings may hold NUL (as \u0000): callers that pass them to the kernel must check (json_cstr does).
+ * Strings may hold NUL (as \u0000): callers that pass them to the kernel must check (json_read_cstr does).
  */
 #pragma once
 
@@ -41,14 +42,19 @@ typedef bool (*json_on_token)(void *arg, enum json_token token, struct str text,
 struct json_parser {
 	json_on_token on_token;
 	void *arg;
-	uint64_t line, column;
+	/* Where we are: bytes before this piece, the piece, and where the current line began. json_where() reads them.
+	 */
+	uint64_t offset, line, line_start;
+	const char *piece, *at;
 	int depth;
-	bool failed, done;
-	unsigned char state;
 	unsigned char stack[JSON_DEPTH_MAX]; /* '{' or '[' per level */
-	char pending[64];		     /* number literal, escape or UTF-8 sequence that is not complete yet */
+	unsigned char state, number_state;
+	bool failed, in_key;
+	char pending[JSON_NUMBER_MAX + 1]; /* a number or UTF-8 sequence that is not complete yet */
 	size_t pending_len;
-	uint32_t high_surrogate;
+	const char *literal; /* the rest of true, false or null that must follow */
+	uint32_t code, high; /* \u escape: its value so far, the high surrogate before it */
+	int digits;
 };
 
 void json_parser_init(struct json_parser *p, json_on_token on_token, void *arg);
@@ -56,6 +62,8 @@ void json_parser_init(struct json_parser *p, json_on_token on_token, void *arg);
 int json_feed(struct json_parser *p, struct str bytes, struct err *e);
 /* Ends the input: fails when the value is not complete. */
 int json_finish(struct json_parser *p, struct err *e);
+/* Where the tokenizer stands, at the end of the current token or just behind it: for the errors of callbacks. */
+void json_where(const struct json_parser *p, uint64_t *ret_line, uint64_t *ret_column);
 
 /* ---- tree ---- */
 
@@ -72,10 +80,17 @@ struct json {
 };
 
 struct json_doc;
-/* Parses a whole text. At most JSON_NODES_MAX nodes. */
+/* Parses a whole text; nothing of it is referenced afterwards. At most JSON_NODES_MAX nodes. NULL on failure. */
 struct json_doc *json_parse(struct str text, struct err *e);
 const struct json *json_root(const struct json_doc *d);
-void json_free(struct json_doc *d);
+void json_free(struct json_doc *d); /* NULL is fine */
+static inline void guard_json(struct json_doc **d)
+{
+	json_free(*d);
+}
+#define auto_json __attribute__((cleanup(guard_json)))
+
+#define json_each(it, parent) for (const struct json *it = (parent) ? (parent)->first : NULL; it; it = it->next)
 
 /* All accept a NULL node and then answer as for a missing member. */
 const struct json *json_get(const struct json *object, const char *key);
@@ -85,6 +100,7 @@ bool json_is_null(const struct json *j); /* missing or null */
  * A missing or null member is not an error: *ret stays as it is and 0 is returned. Errors are VALIDATION_FAILED. */
 int json_read_str(const struct json *object, const char *key, struct str *ret, struct err *e);
 int json_read_cstr(const struct json *object, const char *key, const char **ret, struct err *e); /* refuses NUL bytes */
+/* 30, 30.0 and 3e1 are the same number to every client, so also here. */
 int json_read_u64(const struct json *object, const char *key, uint64_t min, uint64_t max, uint64_t *ret, struct err *e);
 int json_read_double(const struct json *object, const char *key, double *ret, struct err *e);
 int json_read_bool(const struct json *object, const char *key, bool *ret, struct err *e);

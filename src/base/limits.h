@@ -13,6 +13,7 @@
 #define BUF_KEEP	(16u * KIB) /* memory an empty buffer may hold on to */
 #define JSON_DEPTH_MAX	64
 #define JSON_NODES_MAX	65536
+#define JSON_NUMBER_MAX 63 /* characters */
 
 /* HTTP: one connection */
 #define HTTP_HEAD_MAX	       (32u * KIB) /* request or response head, all lines together */
