@@ -53,3 +53,17 @@
 #define BOX_UID_RANGE	   65536u
 #define BOX_IMAGE_NAME_MAX 63
 #define BOX_CREATE_TIMEOUT 20000
+
+/* Daemon */
+#define BOX_TABLE_MAX	     100000	 /* sandboxes known, living or stopped */
+#define BOX_WAITERS_MAX	     4096	 /* requests that wait for one box to be made, woken or destroyed */
+#define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
+#define BOX_LABELS_MAX	     (8u * KIB)
+#define BOX_SLEEP_MIN	     1000
+#define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
+#define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */
+#define API_LIST_MAX	     1000	  /* sandboxes in one answer */
+#define STORE_QUEUE_MAX	     65536	  /* changes that wait for the disk */
+#define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
+#define WARDEN_REPLY_TIMEOUT 15000	  /* a question to the warden other than create */
+#define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */

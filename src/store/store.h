@@ -1,0 +1,55 @@
+/*
+ * store.h - what must survive a restart of the daemon: one row a sandbox, in SQLite.
+ *
+ * Two threads: the caller's loop thread, and the store's own, which alone touches SQLite once store_start() has run.
+ * Changes are queued with a copy of their data, written in the order they were queued (all that has gathered is one
+ * transaction) and answered on the loop thread. A change that fails leaves nothing of itself in the database; its
+ * neighbours in the same transaction are not harmed. A commit is a write without fsync (WAL, synchronous=NORMAL).
+ *
+ * The store knows nothing about what a state means: it keeps texts and numbers. Rows are checked when they are read:
+ * a file that was damaged or made by a newer version is refused with a sentence.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "base/loop.h"
+#include "box/proto.h"
+
+enum { STORE_STATE_MAX = 15, STORE_REASON_MAX = 239 };
+
+struct store_row {
+	char id[BOX_ID_MAX + 1];
+	char image[BOX_IMAGE_NAME_MAX + 1];
+	struct box_limits limits;
+	int64_t created_ms; /* wall clock */
+	char state[STORE_STATE_MAX + 1];
+	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "" */
+	uint64_t sleep_after_ms;	   /* 0: never sleeps */
+	bool keep_alive;
+	/* JSON objects of texts, borrowed: the store copies them (store_put) or they live during the callback
+	 * (store_load). */
+	const char *env, *labels;
+};
+
+struct store;
+
+/* Opens or makes `dir`/state.db, checks it and brings it to this version's schema. */
+int store_open(const char *dir, struct store **ret, struct err *e);
+/* Every row, before store_start. The callback returns 0, or -1 with *e to stop. */
+typedef int (*store_on_row)(void *arg, const struct store_row *row, struct err *e);
+int store_load(struct store *s, store_on_row on_row, void *arg, struct err *e);
+/* Starts the writing thread; answers come through `l`. */
+int store_start(struct store *s, struct loop *l, struct err *e);
+/* Writes what is queued, ends the thread and frees. Callbacks that were not run yet are run. */
+void store_close(struct store *s);
+
+/* Called on the loop thread, never from inside the call that queued the change. e is NULL on success. */
+typedef void (*store_on_done)(void *arg, const struct err *e);
+
+/* on_done may be NULL: then a failure is logged. */
+void store_put(struct store *s, const struct store_row *row, store_on_done on_done, void *arg);
+void store_set_state(
+	struct store *s, const char *id, const char *state, const char *reason, store_on_done on_done, void *arg);
+/* Deleting a row that is not there is a success. */
+void store_delete(struct store *s, const char *id, store_on_done on_done, void *arg);
