@@ -285,37 +285,14 @@ static bool take_literal(struct json_parser *p, const char *end, struct err *e)
 
 /* ---- strings ---- */
 
+/* What the letter behind a backslash stands for. */
+static const char plain_escapes[256] = {
+	['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
+
 static bool end_string(struct json_parser *p, struct err *e)
 {
 	p->state = p->in_key ? S_COLON : S_AFTER;
 	return emit(p, p->in_key ? JSON_KEY_END : JSON_STRING_END, STR_NULL, e);
-}
-
-static bool take_string(struct json_parser *p, const char *end, struct err *e)
-{
-	struct str rest = str_n(p->at, (size_t)(end - p->at));
-	struct str chunk = str_n(rest.p, json_literal_len(rest));
-	if (!emit_chunk(p, chunk, e))
-		return false;
-	p->at += chunk.n;
-	if (p->at == end)
-		return true;
-	unsigned char c = (unsigned char)*p->at;
-	if (c >= 0x80) {
-		p->state = S_UTF8;
-		p->pending_len = 0;
-		return true;
-	}
-	if (c < 0x20) {
-		char what[96];
-		snprintf(what, sizeof what, "control character 0x%02x in a string must be escaped", c);
-		return fail(p, 0, e, what);
-	}
-	p->at++;
-	if (c == '"')
-		return end_string(p, e);
-	p->state = S_ESCAPE;
-	return true;
 }
 
 /* A sequence that the piece cuts, or a malformed one: byte by byte, to tell where. */
@@ -381,22 +358,49 @@ static bool take_hex(struct json_parser *p, struct err *e)
 
 static bool take_escape(struct json_parser *p, struct err *e)
 {
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *hit = memchr(from, *p->at, sizeof from - 1);
+	char plain = plain_escapes[(unsigned char)*p->at];
 	if (p->state == S_LOW_BACKSLASH && *p->at == '\\') {
 		p->state = S_LOW_U;
 	} else if (p->state != S_LOW_BACKSLASH && *p->at == 'u') {
 		p->state = S_HEX;
 		p->code = 0;
 		p->digits = 0;
-	} else if (p->state == S_ESCAPE && hit) {
+	} else if (p->state == S_ESCAPE && plain) {
 		p->at++;
-		return emit_code(p, (uint32_t)to[hit - from], e);
+		p->state = S_STRING;
+		return emit_chunk(p, str_n(&plain, 1), e);
 	} else {
 		return fail_expected(p, e, expectation(p), false);
 	}
 	p->at++;
 	return true;
+}
+
+static bool take_string(struct json_parser *p, const char *end, struct err *e)
+{
+	struct str rest = str_n(p->at, (size_t)(end - p->at));
+	struct str chunk = str_n(rest.p, json_literal_len(rest));
+	if (!emit_chunk(p, chunk, e))
+		return false;
+	p->at += chunk.n;
+	if (p->at == end)
+		return true;
+	unsigned char c = (unsigned char)*p->at;
+	if (c >= 0x80) {
+		p->state = S_UTF8;
+		p->pending_len = 0;
+		return true;
+	}
+	if (c < 0x20) {
+		char what[96];
+		snprintf(what, sizeof what, "control character 0x%02x in a string must be escaped", c);
+		return fail(p, 0, e, what);
+	}
+	p->at++;
+	if (c == '"')
+		return end_string(p, e);
+	p->state = S_ESCAPE;
+	return p->at == end || take_escape(p, e);
 }
 
 /* ---- driver ---- */

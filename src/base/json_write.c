@@ -10,10 +10,11 @@ static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 static void put_escape(struct buf *b, unsigned char c)
 {
-	static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt", hex[] = "0123456789abcdef";
-	const char *hit = memchr(from, c, sizeof from - 1);
-	if (hit)
-		buf_add(b, (char[]){'\\', to[hit - from]}, 2);
+	static const char letters[128] = {
+		['"'] = '"', ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+	static const char hex[] = "0123456789abcdef";
+	if (letters[c])
+		buf_add(b, (char[]){'\\', letters[c]}, 2);
 	else
 		buf_add(b, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
 }
