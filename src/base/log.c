@@ -56,7 +56,7 @@ static size_t pairs_to_json(char *out, size_t cap, const char *pairs)
 		const char *eq = strchr(pairs, '=');
 		if (!eq)
 			break;
-		const char *v = eq + 1, *end = v;
+		const char *v = eq + 1, *end;
 		bool quoted = *v == '"';
 		if (quoted)
 			for (end = v + 1; *end && *end != '"'; end++)

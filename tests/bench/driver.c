@@ -26,6 +26,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/str.h"
 
 enum { PEERS_MAX = 8, PEER_ARGS_MAX = 64, REPLY_MAX = 65536 };
 
@@ -115,6 +116,8 @@ static void client_destroy(struct client *c, const char *id)
 
 static void run_peer(char **argv)
 {
+	if (!argv[0])
+		die("peer", "has no command");
 	posix_spawn_file_actions_t fa;
 	posix_spawn_file_actions_init(&fa);
 	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
@@ -131,6 +134,8 @@ static void run_peer(char **argv)
 /* A plain fork, exec and wait: what "the floor" means in the second row. */
 static void run_plain(char **argv)
 {
+	if (!argv[0])
+		die("peer", "has no command");
 	pid_t pid = fork();
 	if (pid == 0) {
 		execv(argv[0], argv);
@@ -272,6 +277,8 @@ static void burst(size_t boxes)
 
 static void sustain(size_t cycles, int clients)
 {
+	if (clients < 1)
+		die("sustain", "takes at least one client");
 	uint64_t t0 = clock_us();
 	for (int k = 0; k < clients; k++) {
 		if (fork())
@@ -309,21 +316,29 @@ static void fill(size_t boxes)
 	printf("{\"boxes\":%zu}\n", boxes);
 }
 
+static unsigned number(const char *text, unsigned max)
+{
+	uint64_t v;
+	if (!str_to_u64(str_of(text), max, &v))
+		die("not a number in range", text);
+	return (unsigned)v;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 5)
 		die("usage", "driver cold|warm|burst|sustain|fill PORT TOKEN N …");
-	port = (uint16_t)atoi(argv[2]);
+	port = (uint16_t)number(argv[2], UINT16_MAX);
 	token = argv[3];
-	size_t n = strtoul(argv[4], NULL, 10);
+	size_t n = number(argv[4], INT32_MAX);
 	if (strcmp(argv[1], "cold") == 0 && argc > 5)
-		cold(n, (unsigned)atoi(argv[5]), argc - 6, argv + 6);
+		cold(n, number(argv[5], INT32_MAX), argc - 6, argv + 6);
 	else if (strcmp(argv[1], "warm") == 0)
 		warm(n, argc - 5, argv + 5);
 	else if (strcmp(argv[1], "burst") == 0)
 		burst(n);
 	else if (strcmp(argv[1], "sustain") == 0 && argc > 5)
-		sustain(n, atoi(argv[5]));
+		sustain(n, (int)number(argv[5], INT32_MAX));
 	else if (strcmp(argv[1], "fill") == 0)
 		fill(n);
 	else
