@@ -39,6 +39,12 @@ $(B)/host/build.ninja:
 $(B)/static/build.ninja: $(B)/musl.ini
 	@meson setup $(B)/static --cross-file $(B)/musl.ini -Dvariant=static >/dev/null || { tail -30 $(B)/static/meson-logs/meson-log.txt; exit 1; }
 
+# Everything with one compiler and the address and undefined behaviour sanitizers, laid out like $(B). The agent runs
+# inside a box, which has a libc and no sanitizer's library: that is linked in.
+$(B)/asan/host/build.ninja:
+	@meson setup $(B)/asan/host -Dvariant=all -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all \
+	  "-Dc_link_args=['-static-libasan', '-static-libubsan']" >/dev/null || { tail -30 $(B)/asan/host/meson-logs/meson-log.txt; exit 1; }
+
 build: $(B)/host/build.ninja $(B)/static/build.ninja
 	@ninja --quiet -C $(B)/host
 	@ninja --quiet -C $(B)/static
@@ -63,9 +69,14 @@ integration: build image
 security: build image
 	@tests/run security
 
-lint:
+lint: build
 	@tools/deps lint
 	@tools/lint
+
+asan: $(B)/asan/host/build.ninja
+	@ninja --quiet -C $(B)/asan/host
+	@for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done
+	@ATOLL_BUILD=$(B)/asan ATOLL_BIN=$(CURDIR)/$(B)/asan tests/run unit integration
 
 clean:
 	@rm -rf $(B)
