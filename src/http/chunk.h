@@ -1,0 +1,28 @@
+/*
+ * chunk.h - strict decoder for the chunked transfer coding. Internal to src/http.
+ *
+ * It pulls: each call consumes from the front of *in and hands out the next piece of data inside it, without copying,
+ * so that the caller may stop between pieces. Line ends are CRLF, sizes 1..15 hexadecimal digits, extensions bounded
+ * (HTTP_CHUNK_EXT_MAX each, HTTP_HEAD_MAX in all) and ignored, trailers checked like header lines and dropped.
+ */
+#pragma once
+
+#include "http/http.h"
+
+struct chunk {
+	uint8_t state;
+	uint8_t digits;
+	uint16_t ext, ext_all;	 /* bytes of extension: of this chunk, of the message */
+	uint16_t lines, trailer; /* lines and bytes of the trailer section */
+	uint64_t left;
+};
+
+enum chunk_result {
+	CHUNK_MORE, /* everything was consumed */
+	CHUNK_DATA, /* *ret_data is the next piece, not empty */
+	CHUNK_END,  /* the message has ended; what is left in *in comes after it */
+	CHUNK_BAD,
+};
+
+/* A zeroed struct begins a message. */
+enum chunk_result chunk_next(struct chunk *c, struct str *in, struct str *ret_data);

@@ -1,0 +1,136 @@
+#include "http/wire.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+enum { WIRE_DIRECT = 8192, IOV_MAX_HERE = 5 };
+
+/* One per thread: a loop never reads from inside a read. */
+static _Thread_local char scratch[HTTP_READ_CHUNK];
+
+int wire_open(struct wire *w, struct loop *l, int fd, uint32_t events, void (*on_ready)(struct loop_io *, uint32_t),
+	void (*on_flush)(struct wire *w))
+{
+	*w = (struct wire){.loop = l, .fd = fd, .on_flush = on_flush, .out.max = 2 * BUF_MAX_DEFAULT};
+	int r = loop_add(l, &w->io, fd, events, on_ready);
+	if (r < 0)
+		fd_close(&w->fd);
+	return r;
+}
+
+void wire_close(struct wire *w, bool reset)
+{
+	list_del(&w->task.node);
+	loop_del(&w->io);
+	if (reset && w->fd >= 0)
+		setsockopt(w->fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+	fd_close(&w->fd);
+	buf_free(&w->out);
+	w->broken = true;
+}
+
+static void run_flush(struct loop_task *t)
+{
+	struct wire *w = container_of(t, struct wire, task);
+	w->on_flush(w);
+}
+
+void wire_kick(struct wire *w)
+{
+	loop_defer(w->loop, &w->task, run_flush);
+}
+
+/* How many bytes of v the kernel took; sets blocked and broken. */
+static size_t send_some(struct wire *w, struct iovec *v, int n)
+{
+	struct msghdr m = {.msg_iov = v, .msg_iovlen = (size_t)n};
+	ssize_t r;
+	do
+		r = sendmsg(w->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (r < 0 && errno == EINTR);
+	if (r >= 0) {
+		w->sent += (size_t)r;
+		return (size_t)r;
+	}
+	if (errno == EAGAIN || errno == ENOBUFS)
+		w->blocked = true;
+	else
+		w->broken = true;
+	return 0;
+}
+
+void wire_flush(struct wire *w)
+{
+	while (buf_size(&w->out) && !w->blocked && !w->broken && !w->held) {
+		struct str s = buf_str(&w->out);
+		struct iovec v = {(void *)s.p, s.n};
+		size_t n = send_some(w, &v, 1);
+		buf_consume(&w->out, n);
+		if (n < s.n)
+			w->blocked = true;
+	}
+	if (w->broken)
+		buf_clear(&w->out);
+}
+
+/* Sends the waiting bytes and v in one call and keeps what was not taken. */
+static void write_direct(struct wire *w, struct iovec *v, int n, size_t total)
+{
+	struct iovec all[IOV_MAX_HERE];
+	struct str waiting = buf_str(&w->out);
+	int k = 0;
+	if (waiting.n)
+		all[k++] = (struct iovec){(void *)waiting.p, waiting.n};
+	for (int i = 0; i < n; i++)
+		all[k++] = v[i];
+	size_t sent = send_some(w, all, k);
+	size_t first = sent < waiting.n ? sent : waiting.n;
+	if (sent < waiting.n + total)
+		w->blocked = true;
+	buf_consume(&w->out, first);
+	sent -= first;
+	for (int i = 0; i < n; i++) {
+		size_t skip = sent < v[i].iov_len ? sent : v[i].iov_len;
+		buf_add(&w->out, (char *)v[i].iov_base + skip, v[i].iov_len - skip);
+		sent -= skip;
+	}
+}
+
+bool wire_write(struct wire *w, struct iovec *v, int n)
+{
+	INVARIANT(n < IOV_MAX_HERE);
+	if (w->broken)
+		return false;
+	size_t total = 0;
+	for (int i = 0; i < n; i++)
+		total += v[i].iov_len;
+	if (total >= WIRE_DIRECT && !w->blocked && !w->held)
+		write_direct(w, v, n, total);
+	else
+		for (int i = 0; i < n; i++)
+			buf_add(&w->out, v[i].iov_base, v[i].iov_len);
+	if (w->out.failed)
+		w->broken = true;
+	wire_kick(w);
+	w->full |= buf_size(&w->out) > HTTP_OUT_HIGH || w->broken;
+	return !w->full;
+}
+
+ssize_t wire_read(struct wire *w, char **ret_p)
+{
+	ssize_t n;
+	do
+		n = recv(w->fd, scratch, sizeof scratch, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	*ret_p = scratch;
+	return n < 0 ? -errno : n;
+}
+
+bool wire_is_tcp(int fd)
+{
+	int domain = 0;
+	socklen_t len = sizeof domain;
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+	return domain == AF_INET || domain == AF_INET6;
+}

@@ -1,0 +1,58 @@
+/*
+ * wire.h - a non-blocking stream socket in the loop, with its output. Internal to src/http.
+ *
+ * Output is gathered and sent once per event or turn (small pieces), or at once together with what waits (large
+ * pieces): a response of head and body is one system call either way, and a body is copied only as far as the peer
+ * did not take it. Reading is the owner's: wire_read fills the thread's shared scratch when nothing is left over, so an
+ * idle connection holds no read buffer.
+ *
+ * The owner gets on_event for epoll events and on_flush (from the loop, at the end of the turn) after anything was
+ * written outside its own on_event; both end in the owner's own step. Nothing here calls the owner synchronously.
+ */
+#pragma once
+
+#include <sys/uio.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/loop.h"
+
+struct wire {
+	struct loop *loop;
+	struct loop_io io;
+	struct loop_task task;
+	struct buf out;
+	int fd;	       /* owned; -1 when closed */
+	bool blocked;  /* the kernel took no more: wait for EPOLLOUT */
+	bool broken;   /* sending failed: the peer is gone */
+	bool full;     /* the writer was told to stop */
+	bool held;     /* connecting: nothing may be sent yet */
+	uint64_t sent; /* bytes handed to the kernel in all */
+	void (*on_flush)(struct wire *w);
+};
+
+/* Owns fd from now on, also on failure. */
+int wire_open(struct wire *w, struct loop *l, int fd, uint32_t events, void (*on_ready)(struct loop_io *, uint32_t),
+	void (*on_flush)(struct wire *w));
+/* Closes now. `reset`: so that a TCP peer sees an error, not an end. Safe when closed. The struct may be freed. */
+void wire_close(struct wire *w, bool reset);
+
+/* Takes all the bytes. False when more than HTTP_OUT_HIGH wait. */
+bool wire_write(struct wire *w, struct iovec *v, int n);
+static inline bool wire_put(struct wire *w, struct str s)
+{
+	return wire_write(w, &(struct iovec){(void *)s.p, s.n}, 1);
+}
+/* Sends what it can now. Sets broken or blocked. */
+void wire_flush(struct wire *w);
+/* Calls on_flush at the end of this turn. */
+void wire_kick(struct wire *w);
+static inline size_t wire_pending(const struct wire *w)
+{
+	return buf_size(&w->out);
+}
+
+/* One recv into the shared scratch: its length, 0 at the end, -EAGAIN or another -errno. Valid until the next call. */
+ssize_t wire_read(struct wire *w, char **ret_p);
+
+bool wire_is_tcp(int fd);
