@@ -78,5 +78,18 @@ asan: $(B)/asan/host/build.ninja
 	@for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done
 	@ATOLL_BUILD=$(B)/asan ATOLL_BIN=$(CURDIR)/$(B)/asan tests/run unit integration
 
+# Time-boxed. New inputs stay in the build directory; what is worth keeping is copied into tests/fuzz/corpus by hand.
+FUZZ_SECONDS ?= 30
+$(B)/fuzz/build.ninja:
+	@CC=clang meson setup $(B)/fuzz -Dvariant=host -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null || { tail -30 $(B)/fuzz/meson-logs/meson-log.txt; exit 1; }
+
+fuzz: $(B)/fuzz/build.ninja
+	@ninja --quiet -C $(B)/fuzz fuzz
+	@set -e; for t in $(B)/fuzz/tests/fuzz/fuzz_*; do [ -x $$t ] && [ -f $$t ] || continue; n=$${t##*/fuzz_}; \
+	  d=; [ ! -f tests/fuzz/$$n.dict ] || d=-dict=tests/fuzz/$$n.dict; \
+	  mkdir -p $(B)/fuzz/found/$$n; echo "== fuzz $$n"; \
+	  $$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=$(B)/fuzz/ $$d \
+	    $(B)/fuzz/found/$$n tests/fuzz/corpus/$$n 2>&1 | tail -n 12; test $${PIPESTATUS[0]} -eq 0; done
+
 clean:
 	@rm -rf $(B)

@@ -38,7 +38,7 @@ bool buf_add_str(struct buf *b, struct str s);
 bool buf_add_c(struct buf *b, const char *c);
 bool buf_add_byte(struct buf *b, char c);
 bool buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-bool buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+bool buf_vprintf(struct buf *b, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
 /* Room for at least n bytes at the end, to be filled by the caller and confirmed with buf_commit. NULL past the max. */
 char *buf_room(struct buf *b, size_t n);

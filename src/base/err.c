@@ -16,7 +16,7 @@ const struct errc_info *errc_info(enum errc code)
 	return &infos[code];
 }
 
-static void err_vset(struct err *e, enum errc code, int os, const char *fmt, va_list ap)
+PRINTF_LIKE(4, 0) static void err_vset(struct err *e, enum errc code, int os, const char *fmt, va_list ap)
 {
 	e->code = code;
 	e->os = os;
