@@ -1,0 +1,149 @@
+"""The command line without a daemon: help, bad usage, errors that say what to do."""
+
+import json
+import os
+import subprocess
+import tempfile
+
+import atoll as lib
+import pytest
+
+ATOLL = lib.BIN / "atoll"
+VERBS = ["up", "exec", "run", "create", "list", "inspect", "rm", "doctor", "selftest", "version"]
+
+pytestmark = pytest.mark.skipif(not os.access(ATOLL, os.X_OK), reason=f"{ATOLL} is not built")
+
+
+def run(*args, **env):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")}
+    return subprocess.run([ATOLL, *args], capture_output=True, text=True, env={**clean, **env}, timeout=30,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+def test_without_a_verb_it_lists_the_verbs_and_fails():
+    r = run()
+    assert r.returncode == 2 and r.stdout == ""
+    for verb in VERBS:
+        assert f"\n  {verb} " in r.stderr
+
+
+@pytest.mark.parametrize("word", ["help", "--help", "-h"])
+def test_help_lists_every_verb(word):
+    r = run(word)
+    assert r.returncode == 0 and r.stderr == ""
+    for verb in VERBS:
+        assert f"\n  {verb} " in r.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb):
+    asked = [run("help", verb), run(verb, "--help"), run(verb, "-h")]
+    assert all(r.returncode == 0 and r.stderr == "" for r in asked)
+    assert asked[0].stdout == asked[1].stdout == asked[2].stdout
+    assert asked[0].stdout.startswith(f"Usage: atoll {verb}") and "--json" in asked[0].stdout
+
+
+@pytest.mark.parametrize("typed, meant", [("exce", "exec"), ("lst", "list"), ("doctr", "doctor"), ("self", "selftest")])
+def test_a_misspelt_verb_is_corrected(typed, meant):
+    r = run(typed)
+    assert r.returncode == 2 and f"did you mean '{meant}'" in r.stderr
+
+
+def test_a_strange_verb_is_not_guessed():
+    r = run("quux")
+    assert r.returncode == 2 and "did you mean" not in r.stderr and "help" in r.stderr
+
+
+@pytest.mark.parametrize("args, code, text", [
+    (["exec"], 125, "which box"),
+    (["exec", ""], 125, "which box"),
+    (["exec", "a"], 125, "which command"),
+    (["exec", "a", "--"], 125, "which command"),
+    (["exec", "a", "--tmeout", "3", "--", "x"], 125, "did you mean '--timeout'"),
+    (["exec", "a", "--timeout", "soon", "--", "x"], 125, "cannot be 'soon'"),
+    (["exec", "a", "--timeout"], 125, "needs a value"),
+    (["exec", "a", "--env", "1A=b", "--", "x"], 125, "not NAME=VALUE"),
+    (["exec", "a", "--env", "A", "--", "x"], 125, "not NAME=VALUE"),
+    (["exec", "a", "--env", "=b", "--", "x"], 125, "not NAME=VALUE"),
+    (["exec", "-x", "a", "--", "x"], 125, "unknown option '-x'"),
+    (["run", "--keep=yes", "--", "x"], 125, "takes no value"),
+    (["run", "--memory", "12q", "--", "x"], 125, "cannot be '12q'"),
+    (["run", "--memory", "", "--", "x"], 125, "cannot be ''"),
+    (["run", "--memory", "-5m", "--", "x"], 125, "cannot be '-5m'"),
+    (["run", "--memory", "99999999999999999999g", "--", "x"], 125, "cannot be"),
+    (["run", "--cpus", "1.2345", "--", "x"], 125, "cannot be"),
+    (["run", "--pids", "1.5", "--", "x"], 125, "cannot be"),
+    (["create"], 2, "which name"),
+    (["create", "a", "b"], 2, "one box at a time"),
+    (["rm"], 2, "which box"),
+    (["rm", "--all", "a"], 2, "not both"),
+    (["list", "a"], 2, "too much"),
+    (["up", "now"], 2, "too much"),
+])
+def test_bad_usage_is_refused_with_a_reason(args, code, text):
+    r = run(*args)
+    assert r.returncode == code and r.stdout == ""
+    assert text in r.stderr and "Usage: atoll" in r.stderr
+    as_json = run(args[0], "--json", *args[1:])
+    error = json.loads(as_json.stderr)
+    assert as_json.returncode == code and text in error["message"] and error["code"] == "USAGE"
+
+
+def test_an_argument_that_is_not_text_is_refused_rather_than_changed():
+    r = subprocess.run([ATOLL, "exec", "a", "--", "echo", b"\xff"], capture_output=True, check=False)
+    assert r.returncode == 125 and b"UTF-8" in r.stderr
+
+
+def test_no_daemon_says_how_to_start_one():
+    with tempfile.TemporaryDirectory() as d:
+        r = run("list", ATOLL_RUN=d)
+        assert r.returncode == 1 and f"no daemon at unix:{d}/atoll.sock" in r.stderr and "up'" in r.stderr
+        r = run("exec", "a", "--", "true", ATOLL_RUN=d)
+        assert r.returncode == 125 and "no daemon at" in r.stderr
+        r = run("run", "--", "true", ATOLL_RUN=d)
+        assert r.returncode == 125 and "no daemon at" in r.stderr
+        r = run("list", "--json", ATOLL_URL="http://127.0.0.1:1")
+        assert r.returncode == 1 and "no daemon at 127.0.0.1:1" in json.loads(r.stderr)["message"]
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:1", "ftp://x", "127.0.0.1:8700", "http://", "http://a:1/path"])
+def test_a_url_that_cannot_be_used_is_named(url):
+    r = run("list", ATOLL_URL=url)
+    assert r.returncode == 1 and f"ATOLL_URL '{url}'" in r.stderr and "http://host:port" in r.stderr
+
+
+def test_version():
+    r = run("version")
+    assert r.returncode == 0 and r.stdout.startswith("atoll ")
+    assert json.loads(run("version", "--json").stdout)["version"] == r.stdout.split()[1] == run("--version").stdout.split()[1]
+
+
+def test_doctor_works_without_a_daemon():
+    with tempfile.TemporaryDirectory() as d:
+        r = run("doctor", "--json", ATOLL_RUN=d)
+        report = json.loads(r.stdout)
+        states = {c["name"]: c["state"] for c in report["checks"]}
+        assert states["daemon"] == "note"
+        assert {"user namespaces", "seccomp", "landlock", "cgroups", "inotify", "image"} <= set(states)
+        assert r.returncode == (0 if report["ready"] else 1)
+        assert report["ready"] == ("missing" not in states.values())
+        plain = run("doctor", ATOLL_RUN=d)
+        assert plain.returncode == r.returncode and "\033" not in plain.stdout
+        for name in states:
+            assert f" {name} " in plain.stdout
+
+
+def test_doctor_misses_an_image_and_says_what_to_do():
+    with tempfile.TemporaryDirectory() as d:
+        r = run("doctor", "--json", ATOLL_RUN=d, ATOLL_IMAGES=d)
+        image = next(c for c in json.loads(r.stdout)["checks"] if c["name"] == "image")
+        assert r.returncode == 1 and image["state"] == "missing" and "make image" in image["advice"]
+
+
+def test_doctor_runs_as_an_ordinary_user():
+    if os.geteuid() != 0:
+        pytest.skip("root is needed to become another user")
+    r = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", ATOLL, "doctor", "--json"],
+                       capture_output=True, check=False)
+    states = {c["name"]: c["state"] for c in json.loads(r.stdout)["checks"]}
+    assert states["seccomp"] == "ok" and r.stderr == b""

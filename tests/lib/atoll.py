@@ -1,0 +1,310 @@
+"""A private Atoll for tests: its own directories and port, started with `atoll up`, cleaned up whatever happens.
+
+    with Instance() as atoll:
+        atoll.request("PUT", "/v1/sandboxes/a")
+        atoll.execute("a", "echo hi")["stdout"]
+
+Standard library only. Programs come from $ATOLL_BIN (default: build/ of this checkout), images from $ATOLL_IMAGES.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import http.client
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.parse
+from pathlib import Path
+
+import leaks
+from wsclient import WebSocket
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("ATOLL_BIN", ROOT / "build")).resolve()
+IMAGES = Path(os.environ.get("ATOLL_IMAGES", os.environ.get("ATOLL_DATA", "/var/lib/atoll") + "/images"))
+DEADLINE = 30  # seconds; for things that take milliseconds when they work
+
+_running = set()
+
+
+def wait_for(condition, what, seconds=DEADLINE):
+    """Asks again until the answer is true, for state that has no event to wait for. Returns the answer."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.01)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def text(self):
+        return self.body.decode()
+
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:300]!r}>"
+
+
+def box_path(box, rest=""):
+    return "/v1/sandboxes/" + urllib.parse.quote(box, safe="") + rest
+
+
+class Instance:
+    def __init__(self, extra_env=None):
+        self.base = Path(tempfile.mkdtemp(prefix="at-", dir="/tmp"))
+        self.base.chmod(0o755)  # the daemon's user walks through it
+        self.run, self.data = self.base / "r", self.base / "d"
+        self.log_path = self.base / "log"
+        self.up = None
+        self.cgroup = None
+        self.address = None
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("ATOLL_", "LISTEN_"))}
+        self.env.update(ATOLL_RUN=str(self.run), ATOLL_DATA=str(self.data), ATOLL_IMAGES=str(IMAGES),
+                        ATOLL_LISTEN="127.0.0.1:0", NO_COLOR="1", **(extra_env or {}))
+        _running.add(self)
+
+    # ---- life
+
+    def start(self):
+        """Starts `atoll up` and waits until it says that it serves."""
+        if self.address:  # the address stays the same over a restart of everything
+            self.env["ATOLL_LISTEN"] = self.address
+        with open(self.log_path, "ab") as log:
+            self.up = subprocess.Popen([BIN / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+                                       preexec_fn=_die_with_parent)
+        if not select.select([self.up.stdout], [], [], DEADLINE)[0]:
+            self.kill_up()
+            raise AssertionError("atoll up is not ready:\n" + self.log())
+        line = self.up.stdout.readline()
+        if not line:
+            self.up.wait()
+            raise AssertionError(f"atoll up ended with {self.up.returncode}:\n" + self.log())
+        ready = json.loads(line)
+        self.address = ready["url"].removeprefix("http://")
+        self.socket = ready["socket"]
+        self.token = Path(ready["tokenFile"]).read_text().strip()
+        self.cgroup = self.cgroup or leaks.cgroup_name(ready["wardenPid"])
+        return self
+
+    def interrupt(self, signo=signal.SIGINT):
+        """Stops `atoll up` as Ctrl-C does and returns its exit code."""
+        self.up.send_signal(signo)
+        return self.up.wait(DEADLINE)
+
+    def kill_up(self):
+        self.up.kill()
+        self.up.wait()
+
+    def close(self):
+        """Ends everything and returns what was left behind on the host, as a list of sentences."""
+        if self not in _running:
+            return []
+        _running.discard(self)
+        left = []
+        try:
+            left += self._destroy_boxes()
+            if self.up and self.up.poll() is None and self.interrupt() != 0:
+                left.append(f"atoll up ended with {self.up.returncode}")
+        except Exception as e:  # pylint: disable=broad-except
+            left.append(f"stop: {e!r}")
+        finally:
+            if self.up and self.up.poll() is None:
+                self.kill_up()
+        left += self._await_nothing_left()
+        self._sweep()
+        return left
+
+    def _destroy_boxes(self):
+        if not self.up:
+            return []
+        if self.up.poll() is not None:
+            self.start()  # boxes outlive it: only a new one can destroy them
+        for box in self.boxes():
+            reply = self.request("DELETE", box_path(box))
+            if reply.status >= 300:
+                return [f"destroying {box}: {reply}"]
+        return []
+
+    def _await_nothing_left(self):
+        end = time.monotonic() + 5
+        left = leaks.find(self.cgroup, self.base)
+        while left and time.monotonic() < end:
+            time.sleep(0.02)
+            left = leaks.find(self.cgroup, self.base)
+        return left
+
+    def _sweep(self):
+        """The last resort, after a failure has been noted: by force."""
+        for pid, _ in leaks.processes(self.cgroup) if self.cgroup else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for _ in range(100):
+            dirs = leaks.cgroups(self.cgroup) if self.cgroup else []
+            for d in reversed(dirs):
+                with contextlib.suppress(OSError):
+                    d.rmdir()
+            if not dirs:
+                break
+            time.sleep(0.02)
+        for line in leaks.mounts(self.base):
+            subprocess.run(["umount", "-l", line.split()[4]], check=False)
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *exc):
+        left = self.close()
+        if not exc[0]:
+            assert not left, "left behind:\n" + "\n".join(left)
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")[-6000:]
+
+    # ---- processes
+
+    def _pids(self):
+        words = (self.run / "up.lock").read_text().split()
+        return dict(zip(words[::2], map(int, words[1::2])))
+
+    @property
+    def daemon_pid(self):
+        return self._pids()["atolld"]
+
+    @property
+    def warden_pid(self):
+        return self._pids()["warden"]
+
+    def _kill_and_await(self, name):
+        old = self._pids()[name]
+        os.kill(old, signal.SIGKILL)
+        return wait_for(lambda: self._pids().get(name) not in (0, old, None) and self._pids()[name],
+                        f"a new {name} after {old}")
+
+    def kill_daemon(self):
+        """kill -9; returns when its successor runs. A request sent then waits until it serves."""
+        return self._kill_and_await("atolld")
+
+    def kill_warden(self):
+        return self._kill_and_await("warden")
+
+    # ---- talking to it
+
+    def connect(self, unix=False, timeout=DEADLINE):
+        """A raw connection, for bytes that no client would send."""
+        if unix:
+            s = socket.socket(socket.AF_UNIX)
+            s.settimeout(timeout)
+            s.connect(self.socket)
+            return s
+        host, port = self.address.rsplit(":", 1)
+        return socket.create_connection((host, int(port)), timeout)
+
+    def raw(self, data, unix=False, timeout=DEADLINE):
+        """Sends bytes, shuts down nothing, returns everything until the peer closes."""
+        with self.connect(unix, timeout) as s:
+            s.sendall(data)
+            out = b""
+            with contextlib.suppress(ConnectionResetError):
+                while chunk := s.recv(65536):
+                    out += chunk
+            return out
+
+    def request(self, method, path, body=None, headers=None, unix=True, token=True, timeout=DEADLINE):
+        """One request on a connection of its own. A dict or list as body is sent as JSON."""
+        headers = dict(headers or {})
+        if body is not None and not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        if token and not unix:
+            headers.setdefault("Authorization", f"Bearer {self.token}")
+        if unix:
+            c = _UnixConnection(self.socket, timeout)
+        else:
+            c = http.client.HTTPConnection(*self.address.rsplit(":", 1), timeout=timeout)
+        with contextlib.closing(c):
+            c.request(method, path, body, headers)
+            r = c.getresponse()
+            return Reply(r.status, r.headers, r.read())
+
+    def execute(self, box, command, **fields):
+        """POST /api/execute; the box is made when it is not there. Returns the result object."""
+        r = self.request("POST", box_path(box, "/api/execute"), {"command": command, **fields})
+        assert r.status == 200, r
+        return r.json()
+
+    def boxes(self):
+        r = self.request("GET", "/v1/sandboxes")
+        assert r.status == 200, r
+        return [b["id"] for b in r.json()["sandboxes"]]
+
+    def inspect(self, box):
+        r = self.request("GET", box_path(box))
+        return r.json() if r.status == 200 else None
+
+    def destroy(self, box):
+        return self.request("DELETE", box_path(box))
+
+    def websocket(self, path, unix=True, headers=None):
+        headers = dict(headers or {})
+        if not unix:
+            headers.setdefault("Authorization", f"Bearer {self.token}")
+        return WebSocket(self.connect(unix), path, headers)
+
+    # ---- the command line
+
+    def cli(self, *args, input=b"", env=None, timeout=60):
+        """Runs `atoll args`; stdout and stderr are bytes."""
+        return subprocess.run([BIN / "atoll", *args], input=input, capture_output=True, env={**self.env, **(env or {})},
+                              timeout=timeout, check=False)
+
+    def cli_start(self, *args, env=None, **options):
+        """The same, running: a Popen with pipes unless told otherwise."""
+        for stream in ("stdin", "stdout", "stderr"):
+            options.setdefault(stream, subprocess.PIPE)
+        return subprocess.Popen([BIN / "atoll", *args], env={**self.env, **(env or {})}, **options)
+
+
+@atexit.register
+def _close_all():
+    for instance in list(_running):
+        instance.close()

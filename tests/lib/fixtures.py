@@ -1,0 +1,85 @@
+"""Fixtures of the Python suites: a real daemon, real boxes, and a look at what they leave behind. Each suite's conftest.py
+takes them all in."""
+
+import itertools
+import os
+import signal
+
+import atoll as lib
+import pytest
+
+_numbers = itertools.count(1)
+
+
+def pytest_configure(config):
+    del config
+    # A test run that is told to end still cleans up: as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+def what_is_missing():
+    """Why there can be no daemon here, or None."""
+    if os.geteuid() != 0:
+        return "root is needed to make boxes"
+    for program in ("atoll", "atolld", "atoll-warden", "atoll-agent"):
+        if not os.access(lib.BIN / program, os.X_OK):
+            return f"{lib.BIN / program} is not built"
+    if not (lib.IMAGES / "default" / "rootfs").is_dir():
+        return f"no default image in {lib.IMAGES}: run 'make image'"
+    return None
+
+
+def started():
+    missing = what_is_missing()
+    if missing:
+        pytest.skip(missing)
+    instance = lib.Instance()
+    try:
+        return instance.start()
+    except BaseException:
+        instance.close()
+        raise
+
+
+def finish(instance):
+    log = instance.log()
+    left = instance.close()
+    assert not left, "left behind:\n" + "\n".join(left) + "\nlog:\n" + log
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """One Atoll for all tests of a file. At the end nothing of it may be left on the host."""
+    instance = started()
+    yield instance
+    finish(instance)
+
+
+@pytest.fixture
+def own_daemon():
+    """An Atoll for one test that kills or stops it."""
+    instance = started()
+    yield instance
+    finish(instance)
+
+
+@pytest.fixture
+def box(daemon):
+    """An id of its own; whatever stands behind it is destroyed at the end."""
+    name = f"t{next(_numbers)}"
+    yield name
+    daemon.destroy(name)
+
+
+@pytest.fixture
+def own_box(own_daemon):
+    del own_daemon  # which destroys all its boxes at its end
+    return f"t{next(_numbers)}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The line that tests/run adds up. An error in a fixture is a failure."""
+    count = {k: len(v) for k, v in terminalreporter.stats.items()}
+    passed, failed = count.get("passed", 0), count.get("failed", 0) + count.get("error", 0)
+    terminalreporter.ensure_newline()
+    terminalreporter.write_line(f"{passed} passed, {failed} failed, {count.get('skipped', 0)} skipped")

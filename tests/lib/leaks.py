@@ -1,0 +1,74 @@
+"""What an instance of Atoll may leave behind on the host, found by names that are its own, so that several instances
+and test runs can work side by side: the cgroup directory of its warden, and its two directories."""
+
+import os
+import re
+from pathlib import Path
+
+CGROUP_NAME = re.compile(r"/(atoll-[0-9a-f]+)(?:/|$)")
+
+
+def children(pid):
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def cgroup_name(warden_pid):
+    """The warden's own cgroup directory, read from one of the boxes that it keeps ready; None while there is none."""
+    for pid in children(warden_pid):
+        try:
+            found = CGROUP_NAME.search(Path(f"/proc/{pid}/cgroup").read_text())
+        except OSError:
+            continue
+        if found:
+            return found.group(1)
+    return None
+
+
+def cgroup_roots():
+    roots = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, kind = line.split(" - ")[0].split(), line.split(" - ")[1].split()[0]
+        if kind in ("cgroup", "cgroup2"):
+            roots.append(Path(fields[4]))
+    return roots
+
+
+def cgroups(name):
+    """Every cgroup directory of the instance, in all hierarchies."""
+    found = []
+    for root in cgroup_roots():
+        own = root / name
+        if own.is_dir():
+            found += [own] + [d for d in own.rglob("*") if d.is_dir()]
+    return found
+
+
+def processes(name):
+    """(pid, command) of everything that lives in the instance's cgroups."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            groups = Path(f"/proc/{entry}/cgroup").read_text()
+            if f"/{name}/" in groups or f"/{name}\n" in groups:
+                found.append((int(entry), Path(f"/proc/{entry}/comm").read_text().strip()))
+        except OSError:
+            continue
+    return found
+
+
+def mounts(base):
+    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {base}/" in line]
+
+
+def find(name, base):
+    """A list of sentences, empty when nothing is left."""
+    left = [f"mount: {m}" for m in mounts(base)]
+    if name:
+        left += [f"process: {pid} ({comm})" for pid, comm in processes(name)]
+        left += [f"cgroup: {d}" for d in cgroups(name)]
+    return left
