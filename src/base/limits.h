@@ -31,6 +31,7 @@
 #define HTTP_LINGER	       2000   /* after a refusal, for the client to read it */
 #define HTTP_GONE_PROBE	       1000   /* half-closed TCP client: when to find out whether it is still there */
 #define HTTP_CONNECT_TIMEOUT   5000
+#define HTTP_CONTINUE_WAIT     1000	    /* for the 100 Continue of a server behind a proxy */
 #define HTTP_POOL_IDLE_TIMEOUT 30000	    /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
 #define HTTP_CONNS_MAX	       8192

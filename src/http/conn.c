@@ -30,8 +30,10 @@ static void tune_tcp(int fd)
 int conn_new(struct http_server *s, int fd, int tag, struct err *e)
 {
 	struct http_conn *c = xcalloc(1, sizeof *c);
-	int r = wire_open(&c->w, s->loop, fd, EPOLLIN | EPOLLRDHUP, on_ready, on_flush);
+	wire_open(&c->w, s->loop, fd, on_ready, on_flush);
+	int r = wire_watch(&c->w, EPOLLIN | EPOLLRDHUP);
 	if (r < 0) {
+		wire_close(&c->w, false);
 		free(c);
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch a connection");
 	}
@@ -144,6 +146,7 @@ static void finish(struct http_conn *c)
 	/* `body` and `chunk` stay for the drain; the handler sees the end now. */
 	c->state = close_after ? CONN_CLOSING : body_left ? CONN_DRAIN : CONN_HEAD;
 	c->drain_left = HTTP_DRAIN_MAX;
+	c->w.full = false;
 	conn_due_in(c, close_after ? c->s->config.linger : c->s->config.body_stall);
 	close_exchange(c, true);
 	if (c->state == CONN_HEAD)
@@ -228,7 +231,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	else if (wants_input(c) && events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP))
 		read_input(c);
 	else if (events & EPOLLHUP && c->state == CONN_OPEN && c->x.body == BODY_RAW)
-		loop_del(&c->w.io);
+		wire_unwatch(&c->w);
 	else if (events & EPOLLHUP)
 		conn_gone(c);
 	else {
@@ -252,9 +255,8 @@ static void watch(struct http_conn *c)
 		events |= EPOLLIN;
 	if (c->w.blocked && wire_pending(&c->w))
 		events |= EPOLLOUT;
-	if (c->w.io.loop)
-		loop_set_events(&c->w.io, events);
-	else if (in && loop_add(c->w.loop, &c->w.io, c->w.fd, events, on_ready) < 0)
+	bool rests = !c->w.io.loop && !in;
+	if (!rests && wire_watch(&c->w, events) < 0)
 		conn_gone(c);
 }
 

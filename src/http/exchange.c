@@ -14,7 +14,7 @@ void exchange_open(struct http_exchange *x)
 	x->body_ended = x->body == BODY_NONE;
 	x->continue_due = req.expect_continue;
 	x->close_after = !req.keep_alive || conn_of(x)->s->draining;
-	x->headers.max = HTTP_HEAD_MAX;
+	x->headers.max = 2 * HTTP_HEAD_MAX;
 }
 
 void exchange_free(struct http_exchange *x)
@@ -102,7 +102,7 @@ bool http_respond_header(struct http_exchange *x, struct str name, struct str va
 {
 	if (!http_name_ok(name) || !http_value_ok(value) || is_own_header(name) || x->begun)
 		return false;
-	if (x->headers.len + name.n + value.n + 4 > HTTP_HEAD_MAX)
+	if (x->headers.len + name.n + value.n + 4 > x->headers.max)
 		return false;
 	x->has_date |= str_eq_nocase(name, STR("Date"));
 	add_line(&x->headers, name, value);
@@ -266,14 +266,20 @@ void http_respond_not_allowed(struct http_exchange *x, const char *allow)
 	http_respond_error(x, &e);
 }
 
-void http_respond_info(struct http_exchange *x, int status)
+void http_respond_info(struct http_exchange *x, int status, const struct http_headers *headers)
 {
 	INVARIANT(status >= 100 && status < 200 && status != 101);
-	if (x->begun || x->req.minor == 0)
+	struct wire *w = &conn_of(x)->w;
+	if (x->begun || x->req.minor == 0 || wire_pending(w) > HTTP_OUT_LOW)
 		return;
 	x->continue_due &= status != 100;
-	put_status_line(&conn_of(x)->w.out, status);
-	wire_put(&conn_of(x)->w, STR("\r\n"));
+	put_status_line(&w->out, status);
+	for (size_t i = 0; headers && i < headers->n; i++) {
+		const struct http_header *h = &headers->v[i];
+		if (http_name_ok(h->name) && http_value_ok(h->value) && !is_own_header(h->name))
+			add_line(&w->out, h->name, h->value);
+	}
+	wire_put(w, STR("\r\n"));
 }
 
 void http_abort(struct http_exchange *x)

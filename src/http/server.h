@@ -127,8 +127,9 @@ void http_respond_not_allowed(struct http_exchange *x, const char *allow);
 /* The envelope alone, for streams that carry errors inside. */
 void http_error_json(struct buf *out, const struct err *e, const char *operation, struct str context);
 
-/* An interim answer (102, 103; 100 is sent by the server itself when the body is wanted). No effect once begun. */
-void http_respond_info(struct http_exchange *x, int status);
+/* An interim answer (102, 103; 100 is sent by the server itself when the body is wanted). Headers that cannot be sent
+ * are left out. No effect once begun, to HTTP/1.0, or while the client does not read. */
+void http_respond_info(struct http_exchange *x, int status, const struct http_headers *headers);
 
 /* Cuts the connection so that the client sees a truncated message, never a clean end. on_close(x, false) follows. */
 void http_abort(struct http_exchange *x);

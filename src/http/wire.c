@@ -9,14 +9,24 @@ enum { WIRE_DIRECT = 8192, IOV_MAX_HERE = 5 };
 /* One per thread: a loop never reads from inside a read. */
 static _Thread_local char scratch[HTTP_READ_CHUNK];
 
-int wire_open(struct wire *w, struct loop *l, int fd, uint32_t events, void (*on_ready)(struct loop_io *, uint32_t),
+void wire_open(struct wire *w, struct loop *l, int fd, void (*on_ready)(struct loop_io *, uint32_t),
 	void (*on_flush)(struct wire *w))
 {
-	*w = (struct wire){.loop = l, .fd = fd, .on_flush = on_flush, .out.max = 2 * BUF_MAX_DEFAULT};
-	int r = loop_add(l, &w->io, fd, events, on_ready);
-	if (r < 0)
-		fd_close(&w->fd);
-	return r;
+	*w = (struct wire){.loop = l, .fd = fd, .on_ready = on_ready, .on_flush = on_flush};
+	w->out.max = 2 * BUF_MAX_DEFAULT;
+}
+
+int wire_watch(struct wire *w, uint32_t events)
+{
+	if (!w->io.loop)
+		return loop_add(w->loop, &w->io, w->fd, events, w->on_ready);
+	loop_set_events(&w->io, events);
+	return 0;
+}
+
+void wire_unwatch(struct wire *w)
+{
+	loop_del(&w->io);
 }
 
 void wire_close(struct wire *w, bool reset)
@@ -70,8 +80,6 @@ void wire_flush(struct wire *w)
 		if (n < s.n)
 			w->blocked = true;
 	}
-	if (w->broken)
-		buf_clear(&w->out);
 }
 
 /* Sends the waiting bytes and v in one call and keeps what was not taken. */

@@ -28,12 +28,18 @@ struct wire {
 	bool full;     /* the writer was told to stop */
 	bool held;     /* connecting: nothing may be sent yet */
 	uint64_t sent; /* bytes handed to the kernel in all */
+	void (*on_ready)(struct loop_io *io, uint32_t events);
 	void (*on_flush)(struct wire *w);
 };
 
-/* Owns fd from now on, also on failure. */
-int wire_open(struct wire *w, struct loop *l, int fd, uint32_t events, void (*on_ready)(struct loop_io *, uint32_t),
+/* Owns fd from now on. */
+void wire_open(struct wire *w, struct loop *l, int fd, void (*on_ready)(struct loop_io *, uint32_t),
 	void (*on_flush)(struct wire *w));
+/* Which events are wanted from now on. -errno when the loop cannot watch it. */
+int wire_watch(struct wire *w, uint32_t events);
+/* Not even EPOLLHUP, which otherwise cannot be turned off: for a socket whose end has been seen but whose last bytes
+ * may not be read yet. */
+void wire_unwatch(struct wire *w);
 /* Closes now. `reset`: so that a TCP peer sees an error, not an end. Safe when closed. The struct may be freed. */
 void wire_close(struct wire *w, bool reset);
 

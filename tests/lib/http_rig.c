@@ -163,6 +163,32 @@ void peer_pair(struct peer *p, struct rig *r)
 	peer_open(p, r, sv[0]);
 }
 
+void stage_open(struct stage *g)
+{
+	struct err e;
+	if (http_listen_tcp(STR("127.0.0.1:0"), &g->fd, &e) < 0)
+		test_fail(__FILE__, __LINE__, "%s", e.msg);
+	struct sockaddr_in a;
+	socklen_t len = sizeof a;
+	CHECK_INT(getsockname(g->fd, (struct sockaddr *)&a, &len), 0);
+	g->port = ntohs(a.sin_port);
+}
+
+void stage_accept(struct stage *g, struct peer *p, struct rig *r)
+{
+	int fd;
+	while ((fd = accept4(g->fd, NULL, NULL, SOCK_CLOEXEC)) < 0) {
+		CHECK_INT(errno, EAGAIN);
+		loop_turn(r->l, 1);
+	}
+	peer_open(p, r, fd);
+}
+
+void stage_close(struct stage *g)
+{
+	fd_close(&g->fd);
+}
+
 void peer_close(struct peer *p)
 {
 	loop_del(&p->io);

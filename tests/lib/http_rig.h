@@ -57,6 +57,15 @@ bool peer_has(const struct peer *p, const char *text);
 /* Status of the first answer in `got`, 0 when there is none. */
 int peer_status(const struct peer *p);
 
+/* A listening TCP socket of the test's own, to play a server behind a client or proxy; and the next connection to it.
+ */
+struct stage {
+	int fd, port;
+};
+void stage_open(struct stage *g);
+void stage_accept(struct stage *g, struct peer *p, struct rig *r);
+void stage_close(struct stage *g);
+
 /* Opens a connection, sends the bytes and returns the status of the answer once the server has closed. 0: closed
  * without an answer. */
 int rig_ask(struct rig *r, struct str bytes);

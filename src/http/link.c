@@ -1,0 +1,198 @@
+/* Connections of the client, and the pool of idle ones. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "http/call.h"
+
+int failure_set(struct http_failure *f, enum http_fail fail, const char *what)
+{
+	static const enum errc codes[] = {
+		[HTTP_FAIL_NONE] = ERRC_OK,
+		[HTTP_FAIL_CONNECT] = ERRC_CONTAINER_UNAVAILABLE,
+		[HTTP_FAIL_CLOSED] = ERRC_BAD_GATEWAY,
+		[HTTP_FAIL_TIMEOUT] = ERRC_GATEWAY_TIMEOUT,
+		[HTTP_FAIL_PROTOCOL] = ERRC_BAD_GATEWAY,
+		[HTTP_FAIL_CANCELLED] = ERRC_INTERNAL_ERROR,
+	};
+	f->fail = fail;
+	return err_set(&f->err, codes[fail], "%s", what);
+}
+
+static void fail_os(struct http_failure *f, int os, const char *what)
+{
+	failure_set(f, HTTP_FAIL_CONNECT, what);
+	err_os(&f->err, ERRC_CONTAINER_UNAVAILABLE, os, "%s", what);
+}
+
+static struct str key_of(const struct http_endpoint *ep)
+{
+	return str_n(&ep->sa, ep->len);
+}
+
+static void free_link(struct loop_task *t)
+{
+	free(container_of(t, struct link, free_task));
+}
+
+static void link_close(struct link *k)
+{
+	struct pool *p = k->pool;
+	if (p) {
+		list_del(&k->node);
+		k->pool = NULL;
+		if (--p->n == 0) {
+			map_del(&k->cl->pools, key_of(&p->ep));
+			free(p);
+		}
+	}
+	loop_timer_stop(&k->timer);
+	wire_close(&k->w, false);
+	loop_defer(k->cl->loop, &k->free_task, free_link);
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct link *k = container_of(io, struct link, w.io);
+	/* Whatever an idle connection has to say, it is not an answer: it has ended, or it lies. */
+	if (!k->call)
+		return link_close(k);
+	call_on_ready(k, events);
+}
+
+static void on_flush(struct wire *w)
+{
+	struct link *k = container_of(w, struct link, w);
+	if (k->call)
+		call_step(k->call);
+}
+
+static struct link *link_make(struct http_client *cl, int fd)
+{
+	struct link *k = xcalloc(1, sizeof *k);
+	k->cl = cl;
+	wire_open(&k->w, cl->loop, fd, on_ready, on_flush);
+	return k;
+}
+
+struct link *link_adopt(struct http_client *cl, int fd)
+{
+	struct link *k = link_make(cl, fd);
+	wire_watch(&k->w, EPOLLIN);
+	return k;
+}
+
+/* Nothing to read, neither bytes nor the end. */
+static bool still_quiet(struct link *k)
+{
+	char byte;
+	return recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static struct link *take_idle(struct http_client *cl, const struct http_endpoint *ep)
+{
+	for (struct pool *p; (p = map_get(&cl->pools, key_of(ep)));) {
+		struct link *k = list_entry(p->idle.prev, struct link, node);
+		if (!still_quiet(k)) {
+			link_close(k);
+			continue;
+		}
+		list_del(&k->node);
+		k->pool = NULL;
+		k->reused = true;
+		if (--p->n == 0) {
+			map_del(&cl->pools, key_of(ep));
+			free(p);
+		}
+		return k;
+	}
+	return NULL;
+}
+
+bool link_connect(struct link *k, struct http_failure *fail)
+{
+	int r = connect(k->w.fd, &k->ep.sa, k->ep.len);
+	int os = r < 0 ? errno : 0;
+	if (os == EINTR)
+		os = EINPROGRESS;
+	/* A unix socket whose backlog is full says EAGAIN and cannot be waited for: the call's timer asks again. */
+	if (os == EAGAIN)
+		return false;
+	if (os && os != EINPROGRESS && os != EISCONN) {
+		fail_os(fail, os, "connect");
+		return true;
+	}
+	k->connecting = k->w.held = os == EINPROGRESS;
+	int w = wire_watch(&k->w, k->connecting ? EPOLLOUT : EPOLLIN);
+	if (w < 0)
+		fail_os(fail, -w, "watch a connection");
+	return !k->connecting || w < 0;
+}
+
+struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bool fresh, struct http_failure *fail)
+{
+	struct link *k = fresh ? NULL : take_idle(cl, ep);
+	if (k)
+		return k;
+	int fd = socket(ep->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		fail_os(fail, errno, "make a socket");
+		return NULL;
+	}
+	if (ep->sa.sa_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	k = link_make(cl, fd);
+	k->ep = *ep;
+	k->poolable = true;
+	k->connecting = k->w.held = true;
+	return k;
+}
+
+static void on_idle_due(struct loop_timer *t)
+{
+	struct link *k = container_of(t, struct link, timer);
+	uint64_t now = loop_now(k->cl->loop);
+	if (k->call)
+		return;
+	if (k->idle_due <= now)
+		return link_close(k);
+	loop_timer_set(k->cl->loop, &k->timer, k->idle_due - now, on_idle_due);
+}
+
+void link_release(struct link *k, bool reusable)
+{
+	struct http_client *cl = k->cl;
+	k->call = NULL;
+	if (!reusable || !k->poolable || k->w.broken || wire_watch(&k->w, EPOLLIN | EPOLLRDHUP) < 0)
+		return link_close(k);
+	struct pool *p = map_get(&cl->pools, key_of(&k->ep));
+	if (!p) {
+		p = xcalloc(1, sizeof *p);
+		p->ep = k->ep;
+		list_init(&p->idle);
+		map_put(&cl->pools, key_of(&k->ep), p);
+	}
+	list_push(&p->idle, &k->node);
+	k->pool = p;
+	k->input_waits = k->w.blocked = k->w.full = false;
+	k->idle_due = loop_now(cl->loop) + HTTP_POOL_IDLE_TIMEOUT;
+	if (!k->timer.pos)
+		loop_timer_set(cl->loop, &k->timer, HTTP_POOL_IDLE_TIMEOUT, on_idle_due);
+	if (++p->n > HTTP_POOL_IDLE_MAX)
+		link_close(list_entry(p->idle.next, struct link, node));
+}
+
+void http_client_forget(struct http_client *cl, const struct http_endpoint *ep)
+{
+	for (struct pool *p; (p = map_get(&cl->pools, key_of(ep)));)
+		link_close(list_entry(p->idle.next, struct link, node));
+}
+
+void link_free_idle(struct http_client *cl)
+{
+	size_t it = 0;
+	struct str key;
+	void *value;
+	while (it = 0, map_next(&cl->pools, &it, &key, &value))
+		link_close(list_entry(((struct pool *)value)->idle.next, struct link, node));
+}

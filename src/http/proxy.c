@@ -1,0 +1,237 @@
+#include "http/proxy.h"
+
+#include "http/call.h"
+
+struct http_proxy {
+	struct http_exchange *x; /* NULL once it has ended or been given back */
+	struct http_call *call;	 /* NULL once it has ended */
+	struct http_proxy_options o;
+	struct loop_timer continue_timer;
+	int status;
+	bool complete, given_back;
+};
+
+/* ---- headers ---- */
+
+static bool is_hop_by_hop(const struct http_headers *h, struct str name)
+{
+	static const struct str hop[] = {STR("Connection"), STR("Keep-Alive"), STR("Proxy-Connection"),
+		STR("Proxy-Authenticate"), STR("Proxy-Authorization"), STR("TE"), STR("Trailer"),
+		STR("Transfer-Encoding"), STR("Upgrade"), STR("Content-Length")};
+	for (size_t i = 0; i < ARRAY_LEN(hop); i++)
+		if (str_eq_nocase(name, hop[i]))
+			return true;
+	return http_header_has_token(h, STR("Connection"), name);
+}
+
+static bool passes(struct http_proxy *p, http_proxy_filter filter, const struct http_headers *h, struct str name,
+	struct str *value)
+{
+	return !is_hop_by_hop(h, name) && (!filter || filter(p->o.arg, name, value));
+}
+
+/* HTTP/2 over an upgraded connection would carry requests that nobody here has looked at. */
+static bool wants_upgrade(const struct http_request *r)
+{
+	return r->upgrade && !http_header_has_token(&r->headers, STR("Upgrade"), STR("h2c"));
+}
+
+static size_t request_headers(struct http_proxy *p, const struct http_request *r, struct http_header *ret)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < r->headers.n; i++) {
+		struct http_header h = r->headers.v[i];
+		bool own = str_eq_nocase(h.name, STR("Host")) ||
+			   (str_eq_nocase(h.name, STR("Expect")) && !r->expect_continue);
+		if (!own && passes(p, p->o.filter_request, &r->headers, h.name, &h.value))
+			ret[n++] = h;
+	}
+	if (wants_upgrade(r))
+		ret[n++] = *http_header_find(&r->headers, STR("Upgrade"));
+	for (size_t i = 0; i < p->o.add_n; i++)
+		ret[n++] = p->o.add[i];
+	return n;
+}
+
+/* ---- end ---- */
+
+static void let_go(struct http_proxy *p)
+{
+	if (p->x || p->call)
+		return;
+	loop_timer_stop(&p->continue_timer);
+	if (p->o.on_done && !p->given_back)
+		p->o.on_done(p->o.arg, p->status, p->complete);
+	free(p);
+}
+
+/* ---- the client's side ---- */
+
+static void x_body(struct http_exchange *x, struct str chunk)
+{
+	struct http_proxy *p = http_exchange_arg(x);
+	if (p->call && !http_call_write(p->call, chunk))
+		http_pause(x);
+}
+
+static void x_body_end(struct http_exchange *x)
+{
+	struct http_proxy *p = http_exchange_arg(x);
+	if (p->call)
+		http_call_end(p->call);
+}
+
+static void x_writable(struct http_exchange *x)
+{
+	struct http_proxy *p = http_exchange_arg(x);
+	if (p->call)
+		http_call_resume(p->call);
+}
+
+static void x_close(struct http_exchange *x, bool complete)
+{
+	struct http_proxy *p = http_exchange_arg(x);
+	p->x = NULL;
+	p->complete = complete;
+	if (p->call)
+		http_call_cancel(p->call);
+	let_go(p);
+}
+
+static const struct http_exchange_ops x_ops = {
+	.on_body = x_body, .on_body_end = x_body_end, .on_writable = x_writable, .on_close = x_close};
+
+/* ---- the other side ---- */
+
+static void c_info(struct http_call *c, const struct http_response *r)
+{
+	struct http_proxy *p = http_call_arg(c);
+	if (!p->x)
+		return;
+	if (r->status == 100)
+		http_resume(p->x);
+	else
+		http_respond_info(p->x, r->status, &r->headers);
+}
+
+/* What GET would have announced is part of the answer to HEAD, and of a 304. */
+static int64_t announced_length(const struct http_response *r)
+{
+	uint64_t n;
+	if (r->content_length != 0)
+		return r->content_length;
+	struct str v = http_header_value(&r->headers, STR("Content-Length"));
+	if (v.p && str_to_u64(v, INT64_MAX, &n))
+		return (int64_t)n;
+	return HTTP_CHUNKED;
+}
+
+static void c_head(struct http_call *c, const struct http_response *r)
+{
+	struct http_proxy *p = http_call_arg(c);
+	if (!p->x)
+		return;
+	for (size_t i = 0; i < r->headers.n; i++) {
+		struct str name = r->headers.v[i].name, value = r->headers.v[i].value;
+		if (passes(p, p->o.filter_response, &r->headers, name, &value))
+			http_respond_header(p->x, name, value);
+	}
+	p->status = r->status;
+	if (r->status != 101)
+		return http_respond_begin(p->x, r->status, announced_length(r));
+	struct str protocol = http_header_value(&r->headers, STR("Upgrade"));
+	if (protocol.n)
+		http_respond_header(p->x, STR("Upgrade"), protocol);
+	http_upgrade(p->x);
+}
+
+static void c_body(struct http_call *c, struct str chunk)
+{
+	struct http_proxy *p = http_call_arg(c);
+	if (p->x && !http_respond_write(p->x, chunk))
+		http_call_pause(c);
+}
+
+static void c_body_end(struct http_call *c)
+{
+	struct http_proxy *p = http_call_arg(c);
+	if (p->x)
+		http_respond_end(p->x);
+}
+
+static void c_writable(struct http_call *c)
+{
+	struct http_proxy *p = http_call_arg(c);
+	if (p->x)
+		http_resume(p->x);
+}
+
+static void give_back(struct http_proxy *p, const struct http_failure *failure)
+{
+	struct http_exchange *x = p->x;
+	p->x = NULL;
+	p->given_back = true;
+	http_exchange_set(x, NULL, NULL);
+	if (p->o.on_fail)
+		p->o.on_fail(p->o.arg, x, failure);
+	else
+		http_respond_error(x, &failure->err);
+}
+
+static void c_close(struct http_call *c, const struct http_failure *failure)
+{
+	struct http_proxy *p = http_call_arg(c);
+	p->call = NULL;
+	if (failure && p->x && !http_respond_begun(p->x))
+		give_back(p, failure);
+	else if (failure && p->x)
+		http_abort(p->x);
+	else if (p->x)
+		http_resume(p->x);
+	let_go(p);
+}
+
+static const struct http_call_ops c_ops = {.on_info = c_info,
+	.on_head = c_head,
+	.on_body = c_body,
+	.on_body_end = c_body_end,
+	.on_writable = c_writable,
+	.on_close = c_close};
+
+/* A client that waits for 100 Continue gets it when the other side has said so, or after a while in which that has said
+ * nothing: it may not know about expectations. */
+static void on_continue_due(struct loop_timer *t)
+{
+	struct http_proxy *p = container_of(t, struct http_proxy, continue_timer);
+	if (p->x)
+		http_resume(p->x);
+}
+
+void http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
+	const struct http_proxy_options *o)
+{
+	const struct http_request *r = http_request(x);
+	struct http_proxy *p = xcalloc(1, sizeof *p);
+	*p = (struct http_proxy){.x = x, .o = *o};
+	auto_free struct http_header *headers = xcalloc(r->headers.n + o->add_n + 1, sizeof *headers);
+	struct http_call_options call = {
+		.method = r->method_text,
+		.target = o->target.n ? o->target : r->target,
+		.host = o->host.p ? o->host : r->host,
+		.headers = headers,
+		.headers_n = request_headers(p, r, headers),
+		.content_length = r->content_length,
+		.upgrade = wants_upgrade(r),
+		.connect_ms = o->connect_ms,
+		.head_ms = o->head_ms,
+		.stall_ms = o->stall_ms,
+	};
+	http_exchange_set(x, &x_ops, p);
+	if (r->expect_continue) {
+		http_pause(x);
+		loop_timer_set(cl->loop, &p->continue_timer, HTTP_CONTINUE_WAIT, on_continue_due);
+	} else {
+		http_resume(x);
+	}
+	p->call = http_call_start(cl, ep, &call, &c_ops, p);
+}
