@@ -18,27 +18,28 @@ static bool buf_fail(struct buf *b)
 	return false;
 }
 
+/* Moving the content to the front is paid for by what was consumed before, when that was at least as much. Otherwise
+ * the buffer grows; at twice the maximum the first is always the case. */
 char *buf_room(struct buf *b, size_t n)
 {
-	size_t max = b->max ? b->max : BUF_MAX_DEFAULT;
-	if (b->failed || n > max || buf_size(b) > max - n) {
+	size_t max = b->max ? b->max : BUF_MAX_DEFAULT, size = buf_size(b);
+	if (b->failed || n > max || size > max - n) {
 		buf_fail(b);
 		return NULL;
 	}
-	if (b->cap - b->len >= n)
+	if (b->p && b->cap - b->len >= n)
 		return b->p + b->len;
-	if (b->off) {
-		memmove(b->p, b->p + b->off, buf_size(b));
-		b->len -= b->off;
-		b->off = 0;
-		if (b->cap - b->len >= n)
-			return b->p + b->len;
+	if (!b->p || size + n > b->cap || b->off < size) {
+		size_t cap = b->cap ? b->cap * 2 : 256;
+		while (cap < size + n)
+			cap *= 2;
+		b->cap = cap < 2 * max ? cap : 2 * max;
+		b->p = xrealloc(b->p, b->cap);
 	}
-	size_t cap = b->cap ? b->cap : 256;
-	while (cap < b->len + n)
-		cap *= 2;
-	b->p = xrealloc(b->p, cap);
-	b->cap = cap;
+	if (b->off)
+		memmove(b->p, b->p + b->off, size);
+	b->off = 0;
+	b->len = size;
 	return b->p + b->len;
 }
 
@@ -80,20 +81,14 @@ bool buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 	va_list again;
 	va_copy(again, ap);
 	char small[256];
+	auto_free char *big = NULL;
 	int n = vsnprintf(small, sizeof small, fmt, ap);
-	bool ok = n >= 0;
-	if (ok && (size_t)n < sizeof small) {
-		ok = buf_add(b, small, (size_t)n);
-	} else if (ok) {
-		char *to = buf_room(b, (size_t)n + 1);
-		ok = to != NULL;
-		if (ok) {
-			vsnprintf(to, (size_t)n + 1, fmt, again);
-			b->len += (size_t)n;
-		}
+	if (n >= (int)sizeof small) {
+		big = xmalloc((size_t)n + 1);
+		n = vsnprintf(big, (size_t)n + 1, fmt, again);
 	}
 	va_end(again);
-	return ok ? true : buf_fail(b);
+	return n < 0 ? buf_fail(b) : buf_add(b, big ? big : small, (size_t)n);
 }
 
 bool buf_printf(struct buf *b, const char *fmt, ...)

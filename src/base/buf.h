@@ -1,9 +1,10 @@
 /*
  * buf.h - a growable byte buffer with a hard maximum, consumed from the front.
  *
- * Invariants: off <= len <= cap <= max (rounded up to a page). Bytes [off, len) are the content. A buffer whose maximum
- * was hit is `failed` and stays so: writers may append without checking and look once at the end. `max` 0 means
- * BUF_MAX_DEFAULT. A zeroed struct is a valid empty buffer.
+ * Invariants: off <= len <= cap, and the content [off, len) is at most `max` bytes (0 means BUF_MAX_DEFAULT) in at most
+ * twice as much memory. A buffer whose maximum was hit is `failed` and stays so: writers may append without checking
+ * and look once at the end. A zeroed struct is a valid empty buffer. Appending and consuming cost what the bytes
+ * themselves cost, however full the buffer is.
  */
 #pragma once
 
@@ -26,7 +27,7 @@ static inline size_t buf_size(const struct buf *b)
 
 static inline struct str buf_str(const struct buf *b)
 {
-	return str_n(b->p + b->off, b->len - b->off);
+	return b->p ? str_n(b->p + b->off, b->len - b->off) : STR("");
 }
 
 void buf_free(struct buf *b);

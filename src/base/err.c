@@ -16,11 +16,12 @@ const struct errc_info *errc_info(enum errc code)
 	return &infos[code];
 }
 
+/* Through a copy: the arguments may point into the message that is there. */
 PRINTF_LIKE(4, 0) static void err_vset(struct err *e, enum errc code, int os, const char *fmt, va_list ap)
 {
-	e->code = code;
-	e->os = os;
-	vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+	struct err fresh = {.code = code, .os = os};
+	vsnprintf(fresh.msg, sizeof fresh.msg, fmt, ap);
+	*e = fresh;
 }
 
 int err_set(struct err *e, enum errc code, const char *fmt, ...)
@@ -51,15 +52,14 @@ int err_wrap(struct err *e, const char *fmt, ...)
 {
 	if (!e)
 		return -1;
-	char inner[sizeof e->msg];
-	memcpy(inner, e->msg, sizeof inner);
-	inner[sizeof inner - 1] = 0;
+	struct err inner = *e;
+	inner.msg[sizeof inner.msg - 1] = 0; /* it may come from another process */
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+	err_vset(e, inner.code, inner.os, fmt, ap);
 	va_end(ap);
 	size_t n = strlen(e->msg);
-	snprintf(e->msg + n, sizeof e->msg - n, ": %s", inner);
+	snprintf(e->msg + n, sizeof e->msg - n, ": %s", inner.msg);
 	return -1;
 }
 

@@ -50,16 +50,19 @@ int fd_read_file(int dirfd, const char *path, size_t max, struct buf *ret)
 	auto_fd int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
+	auto_buf struct buf content = {.max = max ? max : 1};
 	for (;;) {
 		char chunk[4096];
 		ssize_t r = fd_read_full(fd, chunk, sizeof chunk);
 		if (r < 0)
 			return (int)r;
-		if (buf_size(ret) + (size_t)r > max || !buf_add(ret, chunk, (size_t)r))
+		if (buf_size(&content) + (size_t)r > max)
 			return -EFBIG;
+		buf_add(&content, chunk, (size_t)r);
 		if ((size_t)r < sizeof chunk)
-			return 0;
+			break;
 	}
+	return buf_add_str(ret, buf_str(&content)) ? 0 : -EFBIG;
 }
 
 int fd_write_file(int dirfd, const char *path, struct str content)
@@ -79,7 +82,10 @@ int fd_replace_file(int dirfd, const char *path, struct str content, mode_t mode
 	char tmp[512];
 	if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
 		return -ENAMETOOLONG;
-	auto_fd int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	/* One that is left over may be open elsewhere, or have a wider mode: the content must not go there. */
+	if (unlinkat(dirfd, tmp, 0) < 0 && errno != ENOENT)
+		return -errno;
+	auto_fd int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0)
 		return -errno;
 	int r = fd_write_full(fd, content.p, content.n);
@@ -96,6 +102,8 @@ static int unix_address(const char *path, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
 	size_t n = strlen(path);
+	if (n == 0) /* the kernel would take it for an abstract address */
+		return -EINVAL;
 	if (n >= sizeof ret->sun_path)
 		return -ENAMETOOLONG;
 	memcpy(ret->sun_path, path, n + 1);
@@ -115,8 +123,13 @@ int fd_unix_listen(const char *path, int type, mode_t mode, int backlog)
 	if (fchmod(fd, mode) < 0)
 		return -errno;
 	unlink(path);
-	if (bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || chmod(path, mode) < 0 || listen(fd, backlog) < 0)
+	if (bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0)
 		return -errno;
+	if (chmod(path, mode) < 0 || listen(fd, backlog) < 0) {
+		r = -errno;
+		unlink(path);
+		return r;
+	}
 	return take_fd(&fd);
 }
 

@@ -15,13 +15,16 @@ int fd_set_nonblock(int fd, bool on);
 ssize_t fd_read_full(int fd, void *p, size_t n);
 int fd_write_full(int fd, const void *p, size_t n);
 
-/* A whole small file, relative to dirfd (AT_FDCWD allowed), at most `max` bytes (-EFBIG past that). */
+/* A whole small file, relative to dirfd (AT_FDCWD allowed), at most `max` bytes (-EFBIG past that), appended to *ret.
+ */
 int fd_read_file(int dirfd, const char *path, size_t max, struct buf *ret);
 /* One write() to an existing file: for cgroup, proc and sys files, where partial writes have no meaning. */
 int fd_write_file(int dirfd, const char *path, struct str content);
-/* Writes a temporary file beside `path`, syncs nothing, renames over it. */
+/* Writes `path`.tmp and renames it over `path`: readers see the old file or the new one. Syncs nothing. One writer. */
 int fd_replace_file(int dirfd, const char *path, struct str content, mode_t mode);
 
-/* AF_UNIX address; -ENAMETOOLONG when the path does not fit. */
+/* AF_UNIX address; -ENAMETOOLONG when the path does not fit. The descriptor does not block. Listening takes the place
+ * of what is at `path`: make sure before that nobody else listens there. Connecting is done when it returns; -EAGAIN:
+ * the listener's backlog is full. */
 int fd_unix_listen(const char *path, int type, mode_t mode, int backlog);
 int fd_unix_connect(const char *path, int type);

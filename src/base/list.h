@@ -1,5 +1,6 @@
 /*
- * list.h - intrusive doubly linked list. A node that is in no list points to itself or is zeroed.
+ * list.h - intrusive doubly linked list. A head is made with list_init; a node that is in no list points to itself or
+ * is zeroed.
  */
 #pragma once
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 
 static enum log_level threshold = LOG_INFO;
 static bool as_json;
@@ -21,85 +22,156 @@ void log_init(const char *program)
 			threshold = (enum log_level)i;
 }
 
+/* U+0000-1F, 7F and 80-9F steer terminals. Returns the length of such a character at the start of s, else 0. */
+static size_t control_len(struct str s)
+{
+	unsigned char c = (unsigned char)s.p[0];
+	if (c < 0x20 || c == 0x7f)
+		return 1;
+	return c == 0xc2 && s.n > 1 && (unsigned char)s.p[1] >= 0x80 && (unsigned char)s.p[1] < 0xa0 ? 2 : 0;
+}
+
 const char *log_quote(struct log_quoted *q, struct str s)
 {
 	size_t n = 0;
 	q->text[n++] = '"';
-	for (size_t i = 0; i < s.n; i++) {
-		if (n + 12 > sizeof q->text) {
-			n += (size_t)snprintf(q->text + n, sizeof q->text - n, "…");
+	while (s.n) {
+		char *at = q->text + n;
+		size_t control = control_len(s), room = sizeof q->text - n;
+		int len = str_utf8_len(s);
+		if (room < 12) {
+			n += (size_t)snprintf(at, room, "…");
 			break;
 		}
-		unsigned char c = (unsigned char)s.p[i];
-		if (c == '"' || c == '\\') {
-			q->text[n++] = '\\';
-			q->text[n++] = (char)c;
-		} else if (c == '\n') {
-			q->text[n++] = '\\';
-			q->text[n++] = 'n';
-		} else if (c < 0x20 || c == 0x7f) {
-			n += (size_t)snprintf(q->text + n, sizeof q->text - n, "\\u%04x", c);
-		} else {
-			q->text[n++] = (char)c;
-		}
+		if (len <= 0)
+			n += (size_t)snprintf(at, room, "\xef\xbf\xbd");
+		else if (s.p[0] == '\n')
+			n += (size_t)snprintf(at, room, "\\n");
+		else if (control)
+			n += (size_t)snprintf(at, room, "\\u%04x", (unsigned char)s.p[control - 1]);
+		else
+			n += (size_t)snprintf(
+				at, room, "%s%.*s", s.p[0] == '"' || s.p[0] == '\\' ? "\\" : "", len, s.p);
+		s = str_skip(s, len > 0 ? (size_t)len : 1);
 	}
 	q->text[n++] = '"';
 	q->text[n] = 0;
 	return q->text;
 }
 
-/* key=value pairs as JSON members; values that are not quoted yet become strings. */
-static size_t pairs_to_json(char *out, size_t cap, const char *pairs)
+/* A value that should have been quoted and was not must still not make a line of its own, nor steer a terminal. */
+static void make_printable(char *p, size_t n)
 {
-	size_t n = 0;
-	while (*pairs && n + 8 < cap) {
-		const char *eq = strchr(pairs, '=');
-		if (!eq)
-			break;
-		const char *v = eq + 1, *end;
-		bool quoted = *v == '"';
-		if (quoted)
-			for (end = v + 1; *end && *end != '"'; end++)
-				end += *end == '\\' && end[1];
-		else
-			end = strchrnul(v, ' ');
-		if (quoted && *end)
-			end++;
-		int w = snprintf(out + n, cap - n, quoted ? ",\"%.*s\":%.*s" : ",\"%.*s\":\"%.*s\"", (int)(eq - pairs),
-			pairs, (int)(end - v), v);
-		if (w < 0 || (size_t)w >= cap - n)
-			break;
-		n += (size_t)w;
-		pairs = *end == ' ' ? end + 1 : end;
+	while (n) {
+		struct str s = str_n(p, n);
+		int len = str_utf8_len(s);
+		size_t step = len > 0 ? (size_t)len : 1;
+		if (len <= 0 || control_len(s))
+			memset(p, '?', step);
+		p += step;
+		n -= step;
 	}
-	out[n] = 0;
-	return n;
+}
+
+/* \uXXXX as log_quote writes it, at the u: one byte, or two of UTF-8 from 80 on. Returns how many, 0 for anything else.
+ */
+static size_t take_code(const char *p, char ret[2])
+{
+	char hex[5] = {0}, *end;
+	if (*p != 'u' || strlen(p) < 5)
+		return 0;
+	memcpy(hex, p + 1, 4);
+	unsigned long code = strtoul(hex, &end, 16);
+	if (end != hex + 4 || code >= 0xa0)
+		return 0;
+	ret[0] = code < 0x80 ? (char)code : (char)0xc2;
+	ret[1] = (char)code;
+	return code < 0x80 ? 1 : 2;
+}
+
+/* The value at *at, which is moved behind it: a word, or what log_quote made of it. */
+static struct str take_value(const char **at, char scratch[LOG_LINE_MAX])
+{
+	const char *p = *at;
+	if (*p != '"') {
+		*at = strchrnul(p, ' ');
+		return str_n(p, (size_t)(*at - p));
+	}
+	size_t n = 0;
+	for (p++; *p && *p != '"'; p++) {
+		bool escaped = *p == '\\' && p[1];
+		p += escaped;
+		size_t code = escaped ? take_code(p, scratch + n) : 0;
+		if (code) {
+			n += code;
+			p += 4;
+		} else {
+			scratch[n++] = escaped && *p == 'n' ? '\n' : *p;
+		}
+	}
+	*at = *p ? p + 1 : p;
+	return str_n(scratch, n);
+}
+
+/* All or nothing, so that a line that is full stays valid JSON. */
+static bool put_member(struct buf *line, struct str key, struct str value)
+{
+	size_t before = line->len;
+	buf_add_c(line, before ? "," : "{");
+	json_put_str(line, key);
+	buf_add_byte(line, ':');
+	json_put_str(line, value);
+	if (!line->failed)
+		return true;
+	line->len = before;
+	line->failed = false;
+	return false;
+}
+
+static size_t write_json(char *to, enum log_level level, const char *ts, const char *msg, const char *pairs)
+{
+	/* On the caller's memory: a buffer that holds its maximum already does not grow. */
+	struct buf line = {.p = to, .cap = LOG_LINE_MAX - 2, .max = LOG_LINE_MAX - 2};
+	put_member(&line, STR("ts"), str_of(ts));
+	put_member(&line, STR("level"), str_of(level_names[level]));
+	put_member(&line, STR("program"), str_of(program_name));
+	put_member(&line, STR("msg"), str_n(msg, strnlen(msg, LOG_QUOTED_MAX)));
+	char scratch[LOG_LINE_MAX];
+	for (const char *eq; (eq = strchr(pairs, '=')) != NULL;) {
+		struct str key = str_n(pairs, (size_t)(eq - pairs));
+		const char *at = eq + 1;
+		if (!put_member(&line, key, take_value(&at, scratch)))
+			break;
+		pairs = *at == ' ' ? at + 1 : at;
+	}
+	make_printable(to, line.len); /* DEL and U+0080-9F, which JSON leaves as they are */
+	memcpy(to + line.len, "}\n", 2);
+	return line.len + 2;
+}
+
+static size_t write_text(char *to, enum log_level level, const char *ts, const char *msg, const char *pairs)
+{
+	int want = snprintf(to, LOG_LINE_MAX, "ts=%s level=%s program=%s msg=%s%s%s", ts, level_names[level],
+		program_name, LOG_Q(msg), *pairs ? " " : "", pairs);
+	size_t n = want < LOG_LINE_MAX ? (size_t)want : LOG_LINE_MAX - 1;
+	make_printable(to, n);
+	to[n] = '\n';
+	return n + 1;
 }
 
 void log_event(enum log_level level, const char *msg, const char *fmt, ...)
 {
 	if (level > threshold)
 		return;
-	char pairs[LOG_LINE_MAX], line[2 * LOG_LINE_MAX], json[LOG_LINE_MAX], ts[CLOCK_ISO_LEN];
+	int saved = errno;
+	char pairs[LOG_LINE_MAX], line[LOG_LINE_MAX], ts[CLOCK_ISO_LEN];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(pairs, sizeof pairs, fmt, ap);
 	va_end(ap);
 	clock_iso(clock_wall_ms(), ts);
-	int n;
-	if (as_json) {
-		pairs_to_json(json, sizeof json, pairs);
-		n = snprintf(line, sizeof line,
-			"{\"ts\":\"%s\",\"level\":\"%s\",\"program\":\"%s\",\"msg\":\"%s\"%s}\n", ts,
-			level_names[level], program_name, msg, json);
-	} else {
-		n = snprintf(line, sizeof line, "ts=%s level=%s program=%s msg=\"%s\"%s%s\n", ts, level_names[level],
-			program_name, msg, *pairs ? " " : "", pairs);
-	}
-	if (n > (int)sizeof line - 1) {
-		n = (int)sizeof line - 1;
-		line[n - 1] = '\n';
-	}
-	ssize_t ignored = write(STDERR_FILENO, line, (size_t)n);
+	size_t n = (as_json ? write_json : write_text)(line, level, ts, msg, pairs);
+	ssize_t ignored = write(STDERR_FILENO, line, n);
 	(void)ignored;
+	errno = saved;
 }

@@ -2,11 +2,14 @@
  * log.h - structured logs: one line per event on stderr, logfmt by default, JSON with ATOLL_LOG=json.
  *
  *	log_event(LOG_INFO, "box created", "id=%s ms=%.1f", id, ms);
- *	→ ts=2026-11-15T07:57:41.404Z level=info msg="box created" id=user-123 ms=2.9
+ *	→ ts=2026-11-15T07:57:41.404Z level=info program=atolld msg="box created" id=user-123 ms=2.9
+ *	→ {"ts":"2026-11-15T07:57:41.404Z","level":"info","program":"atolld","msg":"box
+ *created","id":"user-123","ms":"2.9"}
  *
- * The format string is a row of key=value pairs separated by blanks; a value that may hold blanks or control
- * characters is written as key=%s with LOG_Q(value), which quotes it. Lines are cut at LOG_LINE_MAX.
- * Thread-safe: a line is one write().
+ * The format string is a row of key=value pairs separated by blanks; a value that may hold blanks, or that others
+ * chose, is written as key=%s with LOG_Q(value), which quotes it. Whatever the values hold, an event is one line of at
+ * most LOG_LINE_MAX bytes of printable UTF-8 and, in JSON, a valid object (pairs that do not fit are left out).
+ * Thread-safe: a line is one write(). Allocates nothing; keeps errno.
  */
 #pragma once
 

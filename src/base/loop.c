@@ -8,7 +8,7 @@ enum { LOOP_BATCH = 128 };
 
 struct loop {
 	int epoll_fd;
-	bool stopping;
+	bool stopping, turning;
 	uint64_t now;
 
 	struct epoll_event batch[LOOP_BATCH];
@@ -133,7 +133,9 @@ void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t delay_ms, voi
 		l->heap_cap = l->heap_cap ? l->heap_cap * 2 : 64;
 		l->heap = xrealloc(l->heap, l->heap_cap * sizeof *l->heap);
 	}
-	*t = (struct loop_timer){.due = clock_ms() + delay_ms, .on_due = on_due, .loop = l};
+	uint64_t now = clock_ms();
+	*t = (struct loop_timer){
+		.due = delay_ms < UINT64_MAX - now ? now + delay_ms : UINT64_MAX, .on_due = on_due, .loop = l};
 	heap_up(l, t, l->heap_len++);
 }
 
@@ -178,6 +180,8 @@ static int wait_bound(struct loop *l, int timeout_ms)
 
 void loop_turn(struct loop *l, int timeout_ms)
 {
+	INVARIANT(!l->turning);
+	l->turning = true;
 	int n = epoll_wait(l->epoll_fd, l->batch, LOOP_BATCH, wait_bound(l, timeout_ms));
 	l->now = clock_ms();
 	l->batch_len = n > 0 ? n : 0;
@@ -190,13 +194,14 @@ void loop_turn(struct loop *l, int timeout_ms)
 	l->batch_len = 0;
 	run_timers(l);
 	run_tasks(l);
+	l->turning = false;
 }
 
 void loop_run(struct loop *l)
 {
-	l->stopping = false;
 	while (!l->stopping)
 		loop_turn(l, -1);
+	l->stopping = false;
 }
 
 void loop_stop(struct loop *l)

@@ -7,7 +7,7 @@
  *
  * Ownership: the loop never closes a descriptor and never frees an object. An object must not be freed inside a
  * callback that the loop still walks over: use loop_defer() with a task that frees it. Removing an io or a timer is
- * always allowed, also from inside its own callback, and takes effect at once.
+ * always allowed, also from inside its own callback, and takes effect at once. A callback must not turn the loop.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ struct loop_task {
 struct loop *loop_new(void); /* NULL and errno on failure */
 void loop_free(struct loop *l);
 
-/* Runs until loop_stop. */
+/* Runs until loop_stop, not at all when that came before. */
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l);
 

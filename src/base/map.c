@@ -2,23 +2,62 @@
 
 #include <sys/random.h>
 
-static uint64_t seed;
-
-/* FNV-1a over a secret start, finished with a multiply-xor: short keys, no adversary who can see the hashes. */
-static uint32_t map_hash(struct str key)
+static uint64_t rotate(uint64_t x, int bits)
 {
-	while (!seed)
-		if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-			seed = 0;
-	uint64_t h = seed;
-	for (size_t i = 0; i < key.n; i++)
-		h = (h ^ (unsigned char)key.p[i]) * 0x100000001b3ull;
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93ull;
-	return (uint32_t)(h >> 32);
+	return x << bits | x >> (64 - bits);
 }
 
-static struct map_slot *map_find(const struct map *m, struct str key, uint32_t hash)
+static void sip_rounds(uint64_t v[4], int rounds)
+{
+	for (; rounds > 0; rounds--) {
+		v[0] += v[1];
+		v[2] += v[3];
+		v[1] = rotate(v[1], 13) ^ v[0];
+		v[3] = rotate(v[3], 16) ^ v[2];
+		v[0] = rotate(v[0], 32);
+		v[2] += v[1];
+		v[0] += v[3];
+		v[1] = rotate(v[1], 17) ^ v[2];
+		v[3] = rotate(v[3], 21) ^ v[0];
+		v[2] = rotate(v[2], 32);
+	}
+}
+
+static void sip_word(uint64_t v[4], uint64_t word)
+{
+	v[3] ^= word;
+	sip_rounds(v, 2);
+	v[0] ^= word;
+}
+
+uint64_t map_hash(const uint64_t secret[2], struct str key)
+{
+	uint64_t v[4] = {secret[0] ^ 0x736f6d6570736575ull, secret[1] ^ 0x646f72616e646f6dull,
+		secret[0] ^ 0x6c7967656e657261ull, secret[1] ^ 0x7465646279746573ull};
+	uint64_t last = (uint64_t)key.n << 56;
+	for (; key.n >= 8; key = str_skip(key, 8)) {
+		uint64_t word;
+		memcpy(&word, key.p, sizeof word);
+		sip_word(v, word);
+	}
+	for (size_t i = 0; i < key.n; i++)
+		last |= (uint64_t)(unsigned char)key.p[i] << 8 * i;
+	sip_word(v, last);
+	v[2] ^= 0xff;
+	sip_rounds(v, 4);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static void draw_secret(uint64_t secret[2])
+{
+	ssize_t r;
+	do
+		r = getrandom(secret, 16, 0);
+	while (r < 0 && errno == EINTR);
+	INVARIANT(r == 16);
+}
+
+static struct map_slot *map_find(const struct map *m, struct str key, uint64_t hash)
 {
 	for (size_t i = hash & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
 		struct map_slot *s = &m->slots[i];
@@ -29,12 +68,14 @@ static struct map_slot *map_find(const struct map *m, struct str key, uint32_t h
 
 static void map_grow(struct map *m)
 {
-	struct map bigger = {.cap = m->cap ? m->cap * 2 : 16};
+	struct map bigger = *m;
+	bigger.cap = m->cap ? m->cap * 2 : 16;
+	if (!m->cap)
+		draw_secret(bigger.secret);
 	bigger.slots = xcalloc(bigger.cap, sizeof *bigger.slots);
 	for (size_t i = 0; i < m->cap; i++)
 		if (m->slots[i].key)
 			*map_find(&bigger, str_n(m->slots[i].key, m->slots[i].key_len), m->slots[i].hash) = m->slots[i];
-	bigger.count = m->count;
 	free(m->slots);
 	*m = bigger;
 }
@@ -49,7 +90,7 @@ void map_free(struct map *m)
 
 void *map_get(const struct map *m, struct str key)
 {
-	return m->cap ? map_find(m, key, map_hash(key))->value : NULL;
+	return m->cap ? map_find(m, key, map_hash(m->secret, key))->value : NULL;
 }
 
 void *map_put(struct map *m, struct str key, void *value)
@@ -57,11 +98,11 @@ void *map_put(struct map *m, struct str key, void *value)
 	INVARIANT(value);
 	if ((m->count + 1) * 4 > m->cap * 3)
 		map_grow(m);
-	uint32_t hash = map_hash(key);
+	uint64_t hash = map_hash(m->secret, key);
 	struct map_slot *s = map_find(m, key, hash);
 	void *old = s->value;
 	if (!s->key) {
-		*s = (struct map_slot){str_dup(key), (uint32_t)key.n, hash, NULL};
+		*s = (struct map_slot){str_dup(key), key.n, hash, NULL};
 		m->count++;
 	}
 	s->value = value;
@@ -72,7 +113,7 @@ void *map_del(struct map *m, struct str key)
 {
 	if (!m->cap)
 		return NULL;
-	struct map_slot *s = map_find(m, key, map_hash(key));
+	struct map_slot *s = map_find(m, key, map_hash(m->secret, key));
 	if (!s->key)
 		return NULL;
 	void *old = s->value;

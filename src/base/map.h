@@ -1,7 +1,8 @@
 /*
  * map.h - hash table from byte strings to pointers. Keys are copied; values belong to the caller.
  *
- * The hash is keyed with random bytes from the kernel at first use: clients choose the keys.
+ * Clients choose the keys, so the hash is SipHash-2-4 under a key that each map draws from the kernel when it first
+ * grows: nobody outside can aim at one slot.
  */
 #pragma once
 
@@ -9,14 +10,15 @@
 
 struct map_slot {
 	char *key; /* NULL: empty */
-	uint32_t key_len;
-	uint32_t hash;
+	size_t key_len;
+	uint64_t hash;
 	void *value;
 };
 
 struct map {
 	struct map_slot *slots;
 	size_t cap, count;
+	uint64_t secret[2];
 };
 
 void map_free(struct map *m);
@@ -27,3 +29,6 @@ void *map_put(struct map *m, struct str key, void *value);
 void *map_del(struct map *m, struct str key);
 /* Iterates in no order: start with *it = 0; returns false at the end. The map must not change meanwhile. */
 bool map_next(const struct map *m, size_t *it, struct str *ret_key, void **ret_value);
+
+/* The hash itself. */
+uint64_t map_hash(const uint64_t secret[2], struct str key);

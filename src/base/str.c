@@ -72,10 +72,12 @@ char *str_dup(struct str s)
 
 bool str_eq_secret(struct str a, struct str b)
 {
-	volatile unsigned char diff = a.n == b.n ? 0 : 1;
+	if (a.n != b.n)
+		return false;
+	volatile unsigned char diff = 0;
 	for (size_t i = 0; i < a.n; i++)
-		diff |= (unsigned char)(a.p[i] ^ b.p[b.n ? i % b.n : 0]);
-	return diff == 0 && a.n == b.n;
+		diff |= (unsigned char)(a.p[i] ^ b.p[i]);
+	return diff == 0;
 }
 
 int str_utf8_len(struct str s)

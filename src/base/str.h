@@ -51,7 +51,8 @@ static inline bool str_ends(struct str s, struct str suffix)
 /* The rest after `n` bytes; empty when there are fewer. */
 static inline struct str str_skip(struct str s, size_t n)
 {
-	return n >= s.n ? (struct str){s.p + s.n, 0} : (struct str){s.p + n, s.n - n};
+	size_t k = n < s.n ? n : s.n;
+	return k ? (struct str){s.p + k, s.n - k} : s;
 }
 
 /* ASCII case-insensitive: header names, hex, tokens. */

@@ -1,6 +1,6 @@
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/loop.h"
+#include "base/limits.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "test.h"
@@ -79,58 +79,151 @@ TEST(map_keeps_its_entries_through_growth_and_deletion)
 	map_free(&m);
 }
 
-struct timers {
-	struct loop_timer t[100];
-	uint64_t last;
-	int fired;
-};
-static struct timers timers;
-
-static void note_timer(struct loop_timer *t)
+TEST(buf_takes_its_maximum_to_the_byte)
 {
-	CHECK(t->due >= timers.last);
-	timers.last = t->due;
-	if (++timers.fired == 50)
-		loop_stop(t->loop);
+	char text[1001];
+	memset(text, 'x', sizeof text - 1);
+	text[1000] = 0;
+	auto_buf struct buf b = {.max = 1000};
+	CHECK(buf_printf(&b, "%s", text));
+	CHECK_INT(buf_size(&b), 1000);
+	CHECK_INT(strlen(buf_cstr(&b)), 1000);
+	CHECK(!buf_printf(&b, "y"));
+	buf_clear(&b);
+	CHECK(!buf_printf(&b, "%sy", text));
+	CHECK_INT(buf_size(&b), 0);
+	buf_clear(&b);
+	CHECK(buf_room(&b, 1000) && !buf_room(&b, 1001));
 }
 
-TEST(loop_runs_timers_in_order_and_not_the_stopped_ones)
+TEST(buf_room_of_nothing_is_no_failure)
 {
-	struct loop *l = loop_new();
-	for (int i = 0; i < 100; i++)
-		loop_timer_set(l, &timers.t[i], (uint64_t)((i * 37) % 20), note_timer);
-	for (int i = 0; i < 100; i += 2)
-		loop_timer_stop(&timers.t[i]);
-	loop_run(l);
-	CHECK_INT(timers.fired, 50);
-	loop_free(l);
+	auto_buf struct buf b = {0};
+	CHECK(buf_room(&b, 0));
+	CHECK(buf_add(&b, NULL, 0));
+	CHECK(!b.failed);
+	CHECK_STR(buf_str(&b), "");
 }
 
-static struct loop_io pair_io[2];
-static int ready_calls;
-
-static void delete_the_other(struct loop_io *io, uint32_t events)
+/* A queue that is always nearly full, written and read a little at a time, with a memory of at most twice its maximum.
+ */
+TEST(buf_works_as_a_queue)
 {
-	(void)events;
-	ready_calls++;
-	struct loop *l = io->loop;
-	loop_del(&pair_io[0]);
-	loop_del(&pair_io[1]);
-	loop_stop(l);
+	auto_buf struct buf b = {.max = 1000};
+	uint8_t in = 0, out = 0;
+	for (int round = 0; round < 20000; round++) {
+		for (int i = 0; i < 1 + round % 7 && buf_size(&b) < 1000; i++)
+			CHECK(buf_add_byte(&b, (char)in++));
+		CHECK(b.cap <= 2000 && b.len <= b.cap);
+		for (int i = 0; i < round % 7 && buf_size(&b) > 900; i++) {
+			CHECK_INT((uint8_t)buf_str(&b).p[0], out++);
+			buf_consume(&b, 1);
+		}
+	}
+	CHECK(buf_size(&b) > 900);
+	while (buf_size(&b)) {
+		CHECK_INT((uint8_t)buf_str(&b).p[0], out++);
+		buf_consume(&b, 1);
+	}
+	CHECK_INT(in, out);
 }
 
-TEST(loop_does_not_call_an_io_that_was_removed_in_the_same_turn)
+TEST(buf_that_is_empty_keeps_little_memory)
 {
-	struct loop *l = loop_new();
-	int a[2], b[2];
-	CHECK(pipe(a) == 0 && pipe(b) == 0);
-	CHECK_INT(write(a[1], "x", 1), 1);
-	CHECK_INT(write(b[1], "x", 1), 1);
-	CHECK_INT(loop_add(l, &pair_io[0], a[0], EPOLLIN, delete_the_other), 0);
-	CHECK_INT(loop_add(l, &pair_io[1], b[0], EPOLLIN, delete_the_other), 0);
-	loop_run(l);
-	CHECK_INT(ready_calls, 1);
-	loop_free(l);
+	auto_buf struct buf b = {0};
+	CHECK(buf_room(&b, BUF_KEEP + 1));
+	buf_add_c(&b, "x");
+	buf_consume(&b, 1);
+	CHECK_INT(b.cap, 0);
+}
+
+TEST(str_eq_secret_compares_also_with_nothing)
+{
+	CHECK(str_eq_secret(STR("abc"), STR("abc")));
+	CHECK(!str_eq_secret(STR("abc"), STR("abd")));
+	CHECK(!str_eq_secret(STR("abc"), STR("ab")));
+	CHECK(!str_eq_secret(STR("abc"), STR_NULL));
+	CHECK(!str_eq_secret(STR_NULL, STR("abc")));
+	CHECK(str_eq_secret(STR_NULL, STR("")));
+}
+
+TEST(str_splits_trims_and_skips)
+{
+	struct str rest;
+	CHECK_STR(str_split(STR("a=b=c"), '=', &rest), "a");
+	CHECK_STR(rest, "b=c");
+	CHECK_STR(str_split(STR("abc"), '=', &rest), "abc");
+	CHECK_STR(rest, "");
+	CHECK_STR(str_split(STR("=x"), '=', &rest), "");
+	CHECK_STR(rest, "x");
+	CHECK_STR(str_trim(STR(" \t a b\t ")), "a b");
+	CHECK_STR(str_trim(STR(" \t")), "");
+	CHECK_STR(str_skip(STR("abc"), 2), "c");
+	CHECK_STR(str_skip(STR("abc"), 9), "");
+	CHECK_STR(str_skip(STR_NULL, 1), "");
+	CHECK(str_eq_nocase(STR("Content-Type"), STR("content-tYPE")) && !str_eq_nocase(STR("a["), STR("A{")));
+	CHECK(str_starts(STR("abc"), STR("ab")) && !str_starts(STR("a"), STR("ab")) && str_ends(STR("abc"), STR("bc")));
+}
+
+TEST(err_message_may_be_part_of_the_next_one)
+{
+	struct err e;
+	err_set(&e, ERRC_NOT_FOUND, "first");
+	err_set(&e, ERRC_NO_SPACE, "second after %s", e.msg);
+	CHECK_CSTR(e.msg, "second after first");
+	CHECK_INT(err_set(NULL, ERRC_NO_SPACE, "nobody asks"), -1);
+	CHECK_INT(err_wrap(NULL, "nobody asks"), -1);
+	char more[2 * sizeof e.msg];
+	memset(more, 'x', sizeof more);
+	more[sizeof more - 1] = 0;
+	err_os(&e, ERRC_NO_SPACE, ENOSPC, "%s", more);
+	CHECK_INT(strlen(e.msg), sizeof e.msg - 1);
+	err_wrap(&e, "%s", more);
+	CHECK_INT(strlen(e.msg), sizeof e.msg - 1);
+}
+
+/* The vectors of the SipHash paper's reference implementation: key 00..0f, inputs of 0, 1, 8 and 15 bytes 00, 01, … */
+TEST(map_hash_is_siphash)
+{
+	const uint64_t secret[2] = {0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull};
+	char in[15];
+	for (size_t i = 0; i < sizeof in; i++)
+		in[i] = (char)i;
+	CHECK(map_hash(secret, STR("")) == 0x726fdb47dd0e0e31ull);
+	CHECK(map_hash(secret, str_n(in, 1)) == 0x74f839c593dc67fdull);
+	CHECK(map_hash(secret, str_n(in, 8)) == 0x93f5f5799a932462ull);
+	CHECK(map_hash(secret, str_n(in, 15)) == 0xa129ca6149be45e5ull);
+}
+
+TEST(map_draws_a_secret_of_its_own)
+{
+	struct map a = {0}, b = {0};
+	int value;
+	CHECK(!map_get(&a, STR("x")) && !map_del(&a, STR("x")));
+	map_put(&a, STR("x"), &value);
+	map_put(&b, STR("x"), &value);
+	CHECK(a.secret[0] != b.secret[0] && a.secret[1] != b.secret[1]);
+	CHECK(map_get(&a, STR("x")) == &value && map_get(&b, STR("x")) == &value);
+	map_free(&a);
+	map_free(&b);
+}
+
+TEST(map_takes_any_bytes_as_a_key_and_walks_over_all)
+{
+	struct map m = {0};
+	static int values[256];
+	for (int i = 0; i < 256; i++)
+		map_put(&m, str_n((char[]){'k', (char)i, 0}, 3), &values[i]);
+	map_put(&m, STR(""), &values[0]);
+	CHECK_INT(m.count, 257);
+	struct str key;
+	void *value;
+	size_t it = 0;
+	int n = 0;
+	for (; map_next(&m, &it, &key, &value); n++)
+		CHECK(key.n == 0 || value == &values[(uint8_t)key.p[1]]);
+	CHECK_INT(n, 257);
+	map_free(&m);
 }
 
 TEST_MAIN()
