@@ -5,10 +5,14 @@
 #   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
 #   make unit | integration | security   one suite
 #   make lint | asan | fuzz | bench
+#   make install PREFIX=/usr/local DESTDIR=   programs and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 .PHONY: build deps deps-test image run test unit integration security lint asan fuzz bench clean install help
+
+# The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
+.NOTPARALLEL:
 
 B := build
 ARCH := $(shell uname -m)
@@ -90,6 +94,14 @@ fuzz: $(B)/fuzz/build.ninja
 	  mkdir -p $(B)/fuzz/found/$$n; echo "== fuzz $$n"; \
 	  $$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=$(B)/fuzz/ $$d \
 	    $(B)/fuzz/found/$$n tests/fuzz/corpus/$$n 2>&1 | tail -n 12; test $${PIPESTATUS[0]} -eq 0; done
+
+# The programs find each other by lying in one directory.
+install: build
+	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
+	@install -m 0755 $(addprefix $(B)/,$(PROGRAMS_STATIC) $(PROGRAMS_HOST)) $(DESTDIR)$(PREFIX)/bin
+	@sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/atoll.service.in > $(B)/atoll.service
+	@install -m 0644 $(B)/atoll.service $(DESTDIR)$(PREFIX)/lib/systemd/system
+	@echo "installed into $(DESTDIR)$(PREFIX): start with 'systemctl enable --now atoll' or 'sudo atoll up'"
 
 clean:
 	@rm -rf $(B)

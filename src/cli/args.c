@@ -1,0 +1,223 @@
+#include "cli/args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HELP_COLUMN = 22 };
+
+/* "12.345" with at most three decimals, in thousandths. */
+static bool read_decimal(struct str s, uint64_t *ret)
+{
+	struct str rest;
+	struct str whole = str_split(s, '.', &rest);
+	bool has_point = whole.n < s.n;
+	uint64_t w = 0, f = 0;
+	if (!str_to_u64(whole, UINT64_MAX / 4000, &w) || (has_point && rest.n == 0) || rest.n > 3)
+		return false;
+	if (has_point && !str_to_u64(rest, 999, &f))
+		return false;
+	for (size_t i = rest.n; has_point && i < 3; i++)
+		f *= 10;
+	*ret = w * 1000 + f;
+	return true;
+}
+
+bool args_read_thousandths(const char *text, uint64_t *ret)
+{
+	return read_decimal(str_of(text), ret);
+}
+
+bool args_read_bytes(const char *text, uint64_t *ret)
+{
+	struct str s = str_of(text);
+	if (s.n && (s.p[s.n - 1] == 'b' || s.p[s.n - 1] == 'B'))
+		s.n--;
+	if (s.n && (s.p[s.n - 1] == 'i' || s.p[s.n - 1] == 'I'))
+		s.n--;
+	static const char units[] = "kmgt";
+	unsigned shift = 0;
+	const char *u = s.n ? strchr(units, s.p[s.n - 1] | 0x20) : NULL;
+	if (u && *u) {
+		shift = 10 * (unsigned)(u - units + 1);
+		s.n--;
+	}
+	uint64_t milli;
+	if (!read_decimal(s, &milli) || milli > UINT64_MAX >> (shift + 10) || (shift == 0 && milli % 1000))
+		return false;
+	*ret = (milli << shift) / 1000;
+	return true;
+}
+
+bool args_read_seconds(const char *text, uint64_t *ret_ms)
+{
+	struct str s = str_of(text);
+	uint64_t factor = 1, milli;
+	if (str_ends(s, STR("ms"))) {
+		s.n -= 2;
+		factor = 0;
+	} else if (s.n && strchr("smh", s.p[s.n - 1])) {
+		char unit = s.p[--s.n];
+		factor = unit == 's' ? 1 : unit == 'm' ? 60 : 3600;
+	}
+	if (!read_decimal(s, &milli) || milli > UINT64_MAX / 3600 || (factor == 0 && milli % 1000))
+		return false;
+	*ret_ms = factor ? milli * factor : milli / 1000;
+	return true;
+}
+
+static void list_add(struct arg_list *l, const char *item)
+{
+	l->items = xrealloc(l->items, (l->n + 1) * sizeof *l->items);
+	l->items[l->n++] = item;
+}
+
+static bool arg_store(const struct arg *o, const char *value)
+{
+	switch (o->kind) {
+	case ARG_TEXT:
+		*(const char **)o->to = value;
+		return true;
+	case ARG_LIST:
+		list_add(o->to, value);
+		return true;
+	case ARG_BYTES:
+		return args_read_bytes(value, o->to);
+	case ARG_CPUS:
+		return args_read_thousandths(value, o->to);
+	case ARG_COUNT:
+		return str_to_u64(str_of(value), UINT32_MAX, o->to);
+	case ARG_SECONDS:
+		return args_read_seconds(value, o->to);
+	case ARG_FLAG:
+	case ARG_END:
+		break;
+	}
+	return false;
+}
+
+static const char *const kind_examples[] = {
+	[ARG_BYTES] = "512m or 2g",
+	[ARG_CPUS] = "1 or 0.5",
+	[ARG_COUNT] = "256",
+	[ARG_SECONDS] = "30, 0.5 or 2m",
+};
+
+static void print_option(const char *name, const char *value, const char *help)
+{
+	int n = printf("  --%s%s%s", name, value ? " " : "", value ? value : "");
+	printf("%*s%s\n", n < HELP_COLUMN ? HELP_COLUMN - n : 2, "", help);
+}
+
+static void print_help(const struct cli *c, const struct arg *table)
+{
+	printf("Usage: atoll %s%s%s\n\n%s.\n\n", c->verb->name, *c->verb->usage ? " " : "", c->verb->usage,
+		c->verb->summary);
+	for (const struct arg *o = table; o->kind != ARG_END; o++)
+		print_option(o->name, o->value, o->help);
+	print_option("json", NULL, "print JSON for programs");
+	print_option("help", NULL, "this text");
+	if (*c->verb->help)
+		printf("\n%s\n", c->verb->help);
+}
+
+static const char *option_name(void *arg, size_t i)
+{
+	const struct arg *table = arg;
+	size_t n = 0;
+	while (table[n].kind != ARG_END)
+		n++;
+	static const char *const common[] = {"json", "help"};
+	return i < n ? table[i].name : i - n < ARRAY_LEN(common) ? common[i - n] : NULL;
+}
+
+static int unknown_option(struct cli *c, const struct arg *table, const char *word)
+{
+	const char *near = strncmp(word, "--", 2) == 0 ? cli_nearest(word + 2, option_name, (void *)table) : NULL;
+	if (near)
+		return cli_usage(c, "unknown option '%s'; did you mean '--%s'?", word, near);
+	return cli_usage(c, "unknown option '%s'", word);
+}
+
+static const struct arg *find_option(const struct arg *table, struct str name)
+{
+	for (; table->kind != ARG_END; table++)
+		if (str_eq_c(name, table->name))
+			return table;
+	return NULL;
+}
+
+/* One word that begins with '-'. Moves *i over a value that stands in the next word. False: *ret_code is set. */
+static bool parse_option(struct cli *c, const struct arg *table, int argc, char **argv, int *i, int *ret_code)
+{
+	const char *word = argv[*i];
+	struct str value, name = str_split(str_of(word + 2), '=', &value);
+	bool joined = strchr(word, '=') != NULL;
+	const struct arg *o = word[1] == '-' ? find_option(table, name) : NULL;
+	if (!o) {
+		*ret_code = unknown_option(c, table, word);
+		return false;
+	}
+	if (o->kind == ARG_FLAG) {
+		if (joined)
+			*ret_code = cli_usage(c, "--%s takes no value", o->name);
+		else
+			*(bool *)o->to = true;
+		return !joined;
+	}
+	if (!joined && *i + 1 >= argc) {
+		*ret_code = cli_usage(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+		return false;
+	}
+	const char *text = joined ? value.p : argv[++*i];
+	if (!arg_store(o, text)) {
+		*ret_code = cli_usage(
+			c, "--%s cannot be '%s'; write for example %s", o->name, text, kind_examples[o->kind]);
+		return false;
+	}
+	return true;
+}
+
+/* --json counts wherever it stands before the command, so that an error on the way is printed as JSON too. */
+static bool is_common(struct cli *c, const struct arg *table, const char *word, bool *ret_help)
+{
+	if (strcmp(word, "--json") == 0 && !find_option(table, STR("json")))
+		c->json = true;
+	else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		*ret_help = true;
+	else
+		return false;
+	return true;
+}
+
+bool args_parse(struct cli *c, const struct arg *table, int argc, char **argv, struct args *a, int *ret_code)
+{
+	a->words = xcalloc((size_t)argc + 1, sizeof *a->words);
+	a->n = 0;
+	int i = 0;
+	for (; i < argc; i++) {
+		bool help = false;
+		if (strcmp(argv[i], "--") == 0) {
+			i++;
+			break;
+		}
+		if (is_common(c, table, argv[i], &help)) {
+			if (help) {
+				print_help(c, table);
+				*ret_code = 0;
+				return false;
+			}
+		} else if (argv[i][0] == '-' && argv[i][1]) {
+			if (!parse_option(c, table, argc, argv, &i, ret_code))
+				return false;
+		} else if (a->n == a->command_after) {
+			break;
+		} else {
+			a->words[a->n++] = argv[i];
+		}
+	}
+	if (a->command_after == ARGS_NO_COMMAND)
+		while (i < argc)
+			a->words[a->n++] = argv[i++];
+	a->command = argv + i;
+	return true;
+}

@@ -1,0 +1,62 @@
+/*
+ * args.h - the words after a verb: options from a table, then positional words, then a command that is left alone.
+ *
+ *	const char *cwd = NULL;
+ *	const struct arg table[] = {{"cwd", "DIR", "working directory", ARG_TEXT, &cwd}, ARG_TABLE_END};
+ *	struct args a = {.command_after = 1};
+ *	int code;
+ *	if (!args_parse(c, table, argc, argv, &a, &code))
+ *		return code;
+ *
+ * Options are `--name value`, `--name=value` or `--flag` and may stand before or between positional words. `--` ends
+ * them. With command_after = n, the first word after n positional ones also ends them, and all from there on is the
+ * command: `atoll exec box ls -l` and `atoll exec box -- ls -l` are the same. Every verb has --json and --help.
+ */
+#pragma once
+
+#include "cli/cli.h"
+
+enum arg_kind {
+	ARG_END,
+	ARG_FLAG,    /* bool */
+	ARG_TEXT,    /* const char * */
+	ARG_LIST,    /* struct arg_list: may be given again */
+	ARG_BYTES,   /* uint64_t: 512m, 2g, 1048576 */
+	ARG_CPUS,    /* uint64_t, thousandths: 1, 0.5, 1.25 */
+	ARG_COUNT,   /* uint64_t */
+	ARG_SECONDS, /* uint64_t, milliseconds: 30, 0.5, 2m, 1h */
+};
+
+struct arg_list {
+	const char **items;
+	size_t n;
+};
+
+struct arg {
+	const char *name;
+	const char *value; /* its name in the help; NULL for a flag */
+	const char *help;
+	enum arg_kind kind;
+	void *to;
+};
+#define ARG_TABLE_END                                                                                                  \
+	{                                                                                                              \
+		NULL, NULL, NULL, ARG_END, NULL                                                                        \
+	}
+
+enum { ARGS_NO_COMMAND = -1 };
+
+struct args {
+	int command_after; /* in: positional words before the command, or ARGS_NO_COMMAND */
+	char **words;	   /* out: positional words */
+	int n;
+	char **command; /* out: NULL-terminated, never NULL; empty when there is none */
+};
+
+/* True: go on. False: help or an error was printed, return *ret_code. */
+bool args_parse(struct cli *c, const struct arg *table, int argc, char **argv, struct args *a, int *ret_code);
+
+/* The readers behind the kinds; false when the text is not one. */
+bool args_read_bytes(const char *text, uint64_t *ret);
+bool args_read_thousandths(const char *text, uint64_t *ret);
+bool args_read_seconds(const char *text, uint64_t *ret_ms);

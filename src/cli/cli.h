@@ -1,0 +1,69 @@
+/*
+ * cli.h - what every verb of the command line shares: the verb table, the call's context, errors as people read them.
+ *
+ * One file per verb, named after it; the table is in verbs.c. A verb parses its own words with args_parse (args.h) and
+ * returns the exit code of the program. Results go to stdout, everything else to stderr. A verb that fails prints one
+ * error with cli_fail and returns what that returns.
+ *
+ * Exit codes: 0 done, 1 failed, 2 called wrongly. `exec` and `run` pass on the code of their command and use 125 for
+ * failures of their own, 126 and 127 as shells do.
+ *
+ * Thread: one. Everything here lives for the length of the process; nothing is freed.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+struct cli;
+
+struct verb {
+	const char *name;
+	const char *summary; /* one line, for the list of verbs */
+	const char *usage;   /* what follows the name */
+	const char *help;    /* paragraphs below the options, or "" */
+	int (*run)(struct cli *c, int argc, char **argv);
+	int exit_failed, exit_usage;
+};
+
+extern const struct verb cli_verbs[];
+extern const size_t cli_verbs_count;
+
+struct cli {
+	const char *self; /* the program as it was called, for commands that the user can copy */
+	const struct verb *verb;
+	bool json;
+	char hint[240]; /* what to do about the error that comes next, or "" */
+};
+
+/* Prints the error, what to do about it, and returns the verb's exit code for failures. With --json an object with
+ * code, message and suggestion on stderr. Without a hint of its own the error's code decides. */
+int cli_fail(struct cli *c, const struct err *e);
+/* The same for a command line that makes no sense. */
+int cli_usage(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void cli_hint(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Writes a result to stdout and ends it with a newline. A broken pipe ends the program quietly. */
+void cli_print(struct buf *b);
+
+/* Texts that come from a box or a daemon may carry escape sequences for the terminal: control characters become '?'. */
+void cli_clean(char *text);
+
+/* True when escape sequences make sense on this descriptor: a terminal, NO_COLOR unset, TERM not dumb. */
+bool cli_colour(int fd);
+enum cli_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW };
+/* The sequence that starts a style, or "" without colours. STYLE_PLAIN ends any. */
+const char *cli_style(int fd, enum cli_style style);
+
+/* The verb of that name, or NULL. */
+const struct verb *cli_verb(const char *name);
+/* The candidate that is closest in spelling, or NULL when none is close. `next` yields them, NULL at the end. */
+const char *cli_nearest(const char *word, const char *(*next)(void *arg, size_t i), void *arg);
+
+/* Directories and settings, with the environment's values over the defaults. Never NULL. */
+const char *cli_run_dir(void);
+const char *cli_data_dir(void);
+const char *cli_images_dir(void);
+/* Where this executable lies, without a slash at the end. */
+const char *cli_bin_dir(void);

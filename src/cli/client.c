@@ -1,0 +1,265 @@
+#include "cli/client.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+#define DEFAULT_ADDRESS "127.0.0.1:8700"
+
+/* ---- which daemon ---- */
+
+static int use_unix(struct client *cl, const char *path, struct err *e)
+{
+	snprintf(cl->where, sizeof cl->where, "unix:%s", path);
+	snprintf(cl->host, sizeof cl->host, "localhost");
+	if (http_endpoint_unix(&cl->endpoint, str_of(path), e) < 0)
+		return err_wrap(e, "socket %s", path);
+	return 0;
+}
+
+static int resolve(struct client *cl, const char *address, struct err *e)
+{
+	char name[128];
+	const char *colon = strrchr(address, ':');
+	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
+	if (!colon || snprintf(name, sizeof name, "%.*s", (int)(colon - address), address) >= (int)sizeof name)
+		return err_set(e, ERRC_INVALID_REQUEST, "'%s' is not host:port", address);
+	int r = getaddrinfo(name, colon + 1, &hints, &found);
+	if (r != 0)
+		return err_set(e, ERRC_INVALID_REQUEST, "host '%s' is not known: %s", name, gai_strerror(r));
+	memcpy(&cl->endpoint.sa, found->ai_addr, found->ai_addrlen);
+	cl->endpoint.len = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
+}
+
+static void read_token(struct client *cl)
+{
+	char path[PATH_MAX];
+	auto_buf struct buf b = {0};
+	const char *token = getenv("ATOLL_TOKEN");
+	if (!token || !*token) {
+		snprintf(path, sizeof path, "%s/token", cli_data_dir());
+		int r = fd_read_file(AT_FDCWD, path, 256, &b);
+		cl->token_unreadable = r == -EACCES;
+		token = r == 0 ? buf_cstr(&b) : "";
+	}
+	struct str t = str_of(token);
+	while (t.n && isspace((unsigned char)t.p[t.n - 1]))
+		t.n--;
+	if (t.n)
+		snprintf(cl->authorization, sizeof cl->authorization, "Bearer %.*s", STR_ARG(t));
+}
+
+static int use_tcp(struct client *cl, const char *address, struct err *e)
+{
+	snprintf(cl->where, sizeof cl->where, "%s", address);
+	snprintf(cl->host, sizeof cl->host, "%s", address);
+	read_token(cl);
+	if (http_endpoint_tcp(&cl->endpoint, str_of(address), e) == 0)
+		return 0;
+	return resolve(cl, address, e);
+}
+
+static int use_url(struct client *cl, const char *url, struct err *e)
+{
+	struct str s = str_of(url);
+	if (str_starts(s, STR("unix://")))
+		return use_unix(cl, url + 7, e);
+	if (str_starts(s, STR("unix:")))
+		return use_unix(cl, url + 5, e);
+	cli_hint(cl->cli, "Set it to http://host:port or unix:/path/to/atoll.sock.");
+	if (!str_starts(s, STR("http://")))
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_URL '%s' cannot be used", url);
+	struct str rest, address = str_split(str_skip(s, 7), '/', &rest);
+	char text[160];
+	if (rest.n || address.n == 0 || address.n + 6 > sizeof text)
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_URL '%s' cannot be used", url);
+	snprintf(text, sizeof text, "%.*s", STR_ARG(address));
+	if (!(text[0] == '[' ? strstr(text, "]:") : strchr(text, ':')))
+		strcat(text, ":80");
+	int r = use_tcp(cl, text, e);
+	if (r == 0)
+		cl->cli->hint[0] = 0;
+	return r;
+}
+
+static int choose(struct client *cl, struct err *e)
+{
+	const char *url = getenv("ATOLL_URL");
+	if (url && *url)
+		return use_url(cl, url, e);
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/atoll.sock", cli_run_dir());
+	int fd = fd_unix_connect(path, SOCK_STREAM);
+	if (fd >= 0) {
+		close(fd);
+		return use_unix(cl, path, e);
+	}
+	/* A directory chosen by hand means that daemon and no other. */
+	if (getenv("ATOLL_RUN") && fd != -EACCES)
+		return use_unix(cl, path, e);
+	return use_tcp(cl, DEFAULT_ADDRESS, e);
+}
+
+int client_open(struct cli *c, struct client *ret, struct err *e)
+{
+	*ret = (struct client){.cli = c};
+	if (choose(ret, e) < 0)
+		return -1;
+	ret->loop = loop_new();
+	if (!ret->loop)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "event loop");
+	ret->http = http_client_new(ret->loop);
+	return 0;
+}
+
+void client_close(struct client *cl)
+{
+	if (cl->http)
+		http_client_free(cl->http);
+	loop_free(cl->loop);
+	cl->http = NULL;
+	cl->loop = NULL;
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct client *cl = arg;
+	cl->interrupted = signo;
+	if (cl->on_signal)
+		cl->on_signal(cl, signo);
+}
+
+int client_catch_signals(struct client *cl, struct err *e)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGQUIT);
+	int r = loop_signals(cl->loop, &set, on_signal, cl);
+	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "signals") : 0;
+}
+
+/* ---- errors ---- */
+
+static enum errc errc_by_name(struct str name)
+{
+	for (int i = 1; i < ERRC_MAX; i++)
+		if (str_eq_c(name, errc_info((enum errc)i)->code))
+			return (enum errc)i;
+	return ERRC_UNKNOWN_ERROR;
+}
+
+int client_api_error(struct client *cl, int status, struct str body, struct err *e)
+{
+	struct json_doc *d = json_parse(body, NULL);
+	const struct json *j = d ? json_root(d) : NULL;
+	struct str code = STR("UNKNOWN_ERROR"), message = STR_NULL, hint = STR_NULL;
+	json_read_str(j, "code", &code, NULL);
+	json_read_str(j, "message", &message, NULL);
+	json_read_str(j, "suggestion", &hint, NULL);
+	if (message.n)
+		err_set(e, errc_by_name(code), "%.*s", STR_ARG(message));
+	else
+		err_set(e, ERRC_UNKNOWN_ERROR, "%s answered %d %s", cl->where, status, http_status_text(status));
+	cli_hint(cl->cli, "%.*s", STR_ARG(hint));
+	if (status == 401)
+		cli_hint(cl->cli,
+			cl->token_unreadable ? "Only root and the group of the daemon may read %s/token: use sudo, or "
+					       "set ATOLL_TOKEN."
+					     : "Set ATOLL_TOKEN to what is in %s/token on the daemon's machine.",
+			cli_data_dir());
+	json_free(d);
+	return -1;
+}
+
+int client_failure(struct client *cl, const struct http_failure *f, struct err *e)
+{
+	*e = f->err;
+	if (f->fail != HTTP_FAIL_CONNECT)
+		return err_wrap(e, "%s", cl->where);
+	cli_hint(cl->cli,
+		getenv("ATOLL_URL") ? "Check ATOLL_URL, or start the daemon there with 'sudo %s up'."
+				    : "Start it with 'sudo %s up'.",
+		cl->cli->self);
+	return err_wrap(e, "no daemon at %s", cl->where);
+}
+
+/* ---- whole requests ---- */
+
+struct client_wait {
+	struct client *cl;
+	struct buf *body;
+	struct err *e;
+	int status;
+	bool done;
+};
+
+static void on_reply(void *arg, const struct http_reply *r, const struct http_failure *f)
+{
+	struct client_wait *w = arg;
+	w->done = true;
+	if (r) {
+		w->status = r->status;
+		buf_add_str(w->body, r->body);
+	} else {
+		w->status = client_failure(w->cl, f, w->e);
+	}
+}
+
+struct http_call_options client_options(
+	struct client *cl, const char *method, struct str target, struct http_header room[2])
+{
+	struct http_call_options o = {.method = str_of(method),
+		.target = target,
+		.host = str_of(cl->host),
+		.headers = room,
+		.head_ms = CLIENT_HEAD_MS};
+	if (*cl->authorization)
+		room[o.headers_n++] = (struct http_header){STR("Authorization"), str_of(cl->authorization)};
+	return o;
+}
+
+int client_ask(
+	struct client *cl, const char *method, const char *target, struct str body, struct buf *ret_body, struct err *e)
+{
+	struct http_header room[2];
+	struct http_call_options o = client_options(cl, method, str_of(target), room);
+	if (body.n)
+		room[o.headers_n++] = (struct http_header){STR("Content-Type"), STR("application/json")};
+	o.content_length = (int64_t)body.n;
+	struct client_wait w = {.cl = cl, .body = ret_body, .e = e};
+	http_call_whole(cl->http, &cl->endpoint, &o, body, CLIENT_BODY_MAX, on_reply, &w);
+	while (!w.done)
+		loop_turn(cl->loop, -1);
+	return w.status;
+}
+
+int client_call(
+	struct client *cl, const char *method, const char *target, struct str body, struct buf *ret_body, struct err *e)
+{
+	int status = client_ask(cl, method, target, body, ret_body, e);
+	if (status < 0)
+		return -1;
+	return status / 100 == 2 ? status : client_api_error(cl, status, buf_str(ret_body), e);
+}
+
+void client_box_path(struct buf *ret, const char *id, const char *rest)
+{
+	buf_add_c(ret, "/v1/sandboxes/");
+	for (const unsigned char *p = (const unsigned char *)id; *p; p++) {
+		if (isalnum(*p) || strchr("-_.~", *p))
+			buf_add_byte(ret, (char)*p);
+		else
+			buf_printf(ret, "%%%02X", *p);
+	}
+	buf_add_c(ret, rest);
+}

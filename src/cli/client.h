@@ -1,0 +1,57 @@
+/*
+ * client.h - how the command line reaches a daemon: which one, with which token, and whole requests that wait.
+ *
+ * ATOLL_URL (http://host:port or unix:/path) names the daemon. Without it: the socket $ATOLL_RUN/atoll.sock when it
+ * answers a connect, else http://127.0.0.1:8700. Over TCP a token is sent: ATOLL_TOKEN, or $ATOLL_DATA/token when this
+ * user may read it.
+ *
+ * A client owns a loop of its own; client_ask turns it until the answer is there. Verbs that stream (stream.h) use the
+ * same loop and connection settings.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "cli/cli.h"
+#include "http/client.h"
+
+enum { CLIENT_BODY_MAX = 16 * 1024 * 1024, CLIENT_HEAD_MS = 90000 };
+
+struct client {
+	struct cli *cli;
+	struct loop *loop;
+	struct http_client *http;
+	struct http_endpoint endpoint;
+	char where[160];	 /* the address, for messages */
+	char host[160];		 /* Host header */
+	char authorization[300]; /* header value, or "" */
+	bool token_unreadable;	 /* a token file is there, but not for this user */
+
+	int interrupted;				 /* the last signal that came, or 0 */
+	void (*on_signal)(struct client *cl, int signo); /* NULL: it is only noted */
+	void *signal_arg;
+};
+
+int client_open(struct cli *c, struct client *ret, struct err *e);
+void client_close(struct client *cl);
+
+/* From now on INT, TERM, HUP and QUIT do not end the program but come through the client's loop. */
+int client_catch_signals(struct client *cl, struct err *e);
+
+/* One request and its whole answer. Returns the status, or -1 with a sentence (and a hint in the cli). */
+int client_ask(struct client *cl, const char *method, const char *target, struct str body, struct buf *ret_body,
+	struct err *e);
+/* The same; an answer other than 2xx is an error too, with the daemon's own sentence and suggestion. */
+int client_call(struct client *cl, const char *method, const char *target, struct str body, struct buf *ret_body,
+	struct err *e);
+
+/* Turns an error body of the API into e and the hint. Returns -1. */
+int client_api_error(struct client *cl, int status, struct str body, struct err *e);
+/* What a failed connection means here: "no daemon at …" and how to start one. Returns -1. */
+int client_failure(struct client *cl, const struct http_failure *f, struct err *e);
+
+/* Options for a call to this daemon: host, token, time limit. Borrows from cl and the two headers of room. */
+struct http_call_options client_options(
+	struct client *cl, const char *method, struct str target, struct http_header room[2]);
+
+/* "/v1/sandboxes/<id, percent-encoded><rest>" */
+void client_box_path(struct buf *ret, const char *id, const char *rest);

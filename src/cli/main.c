@@ -1,0 +1,71 @@
+/*
+ * main.c - the `atoll` program: finds the verb and runs it.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static void print_verbs(FILE *to)
+{
+	fprintf(to, "Usage: atoll VERB [options]\n\n"
+		    "Isolated Linux sandboxes on your own machine.\n\n");
+	for (size_t i = 0; i < cli_verbs_count; i++)
+		fprintf(to, "  %-10s %s\n", cli_verbs[i].name, cli_verbs[i].summary);
+	fprintf(to,
+		"\n'atoll help VERB' says more. Every verb takes --json.\n"
+		"ATOLL_URL (http://host:port or unix:/path) and ATOLL_TOKEN choose the daemon; without them the\n"
+		"socket %s/atoll.sock is used, or http://127.0.0.1:8700.\n",
+		cli_run_dir());
+}
+
+static const char *verb_name(void *arg, size_t i)
+{
+	(void)arg;
+	return i < cli_verbs_count ? cli_verbs[i].name : i == cli_verbs_count ? "help" : NULL;
+}
+
+static int unknown_verb(const char *self, const char *word)
+{
+	const char *near = cli_nearest(word, verb_name, NULL);
+	if (near)
+		fprintf(stderr, "atoll: there is no verb '%s'; did you mean '%s'?\n", word, near);
+	else
+		fprintf(stderr, "atoll: there is no verb '%s'; '%s help' lists them all\n", word, self);
+	return 2;
+}
+
+static int run_verb(struct cli *c, const char *name, int argc, char **argv)
+{
+	c->verb = cli_verb(name);
+	return c->verb ? c->verb->run(c, argc, argv) : unknown_verb(c->self, name);
+}
+
+static bool is_word(const char *word, const char *a, const char *b, const char *d)
+{
+	return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, d) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	/* Written-to pipes that are gone come back as EPIPE, which each verb answers in its own way. */
+	signal(SIGPIPE, SIG_IGN);
+	struct cli c = {.self = argc > 0 ? argv[0] : "atoll"};
+	if (argc < 2) {
+		print_verbs(stderr);
+		return 2;
+	}
+	const char *word = argv[1];
+	if (is_word(word, "help", "--help", "-h")) {
+		if (argc < 3) {
+			print_verbs(stdout);
+			return 0;
+		}
+		char *ask_help[] = {"--help", NULL};
+		return run_verb(&c, argv[2], 1, ask_help);
+	}
+	if (is_word(word, "--version", "-V", "-v"))
+		word = "version";
+	return run_verb(&c, word, argc - 2, argv + 2);
+}
