@@ -17,7 +17,7 @@ SHELL := /bin/bash
 B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
-PROGRAMS_STATIC := atoll atoll-warden atoll-agent
+PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape
 PROGRAMS_HOST := atolld
 
 help:
