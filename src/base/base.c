@@ -59,8 +59,8 @@ char *xasprintf(const char *fmt, ...)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* `make asan`: the leak checker reads /proc and traces the process, neither of which a box allows its agent. Tests that can
- * have it ask for it with ASAN_OPTIONS. */
+/* `make asan`: the leak checker reads /proc and traces the process, neither of which a box allows its agent. Tests that
+ * can have it ask for it with ASAN_OPTIONS. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
