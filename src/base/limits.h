@@ -36,7 +36,7 @@
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
 #define HTTP_CONNS_MAX	       8192
 #define HTTP_POOL_IDLE_MAX     8 /* kept-alive connections to one box */
-#define WS_FRAME_MAX	       (1u * MIB) /* longer messages are sent in several frames */
+#define WS_FRAME_MAX	       (1u * MIB)
 #define WS_MESSAGE_MAX	       (4u * MIB)
 #define WS_CLOSE_TIMEOUT       3000
 #define SSE_EVENT_MAX	       (4u * MIB)
@@ -66,5 +66,5 @@
 #define API_LIST_MAX	     1000	  /* sandboxes in one answer */
 #define STORE_QUEUE_MAX	     65536	  /* changes that wait for the disk */
 #define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
-#define WARDEN_REPLY_TIMEOUT 15000	  /* a question to the warden other than create */
+#define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */

@@ -159,6 +159,11 @@ static size_t write_text(char *to, enum log_level level, const char *ts, const c
 	return n + 1;
 }
 
+bool log_wants(enum log_level level)
+{
+	return level <= threshold;
+}
+
 void log_event(enum log_level level, const char *msg, const char *fmt, ...)
 {
 	if (level > threshold)

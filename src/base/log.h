@@ -21,6 +21,8 @@ enum { LOG_LINE_MAX = 2048, LOG_QUOTED_MAX = 512 };
 
 /* Reads ATOLL_LOG ("json", "text") and ATOLL_LOG_LEVEL ("error", "warn", "info", "debug"). */
 void log_init(const char *program);
+/* Whether a line of this level would be written: for callers that would work to make one. */
+bool log_wants(enum log_level level);
 void log_event(enum log_level level, const char *msg, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 struct log_quoted {

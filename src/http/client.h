@@ -56,6 +56,7 @@ enum http_fail {
 struct http_failure {
 	enum http_fail fail;
 	bool maybe_processed; /* some byte of the request had left: it is not safe to send a POST again */
+	bool untouched;	      /* from proxy.h: the exchange is paused and nothing of its body was read */
 	struct err err;	      /* CONTAINER_UNAVAILABLE, BAD_GATEWAY or GATEWAY_TIMEOUT, and a sentence */
 };
 

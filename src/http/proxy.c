@@ -8,7 +8,7 @@ struct http_proxy {
 	struct http_proxy_options o;
 	struct loop_timer continue_timer;
 	int status;
-	bool complete, given_back;
+	bool complete, given_back, untouched;
 };
 
 /* ---- headers ---- */
@@ -172,8 +172,10 @@ static void give_back(struct http_proxy *p, const struct http_failure *failure)
 	p->x = NULL;
 	p->given_back = true;
 	http_exchange_set(x, NULL, NULL);
+	struct http_failure f = *failure;
+	f.untouched = p->untouched;
 	if (p->o.on_fail)
-		p->o.on_fail(p->o.arg, x, failure);
+		p->o.on_fail(p->o.arg, x, &f);
 	else
 		http_respond_error(x, &failure->err);
 }
@@ -227,11 +229,13 @@ void http_proxy(struct http_exchange *x, struct http_client *cl, const struct ht
 		.stall_ms = o->stall_ms,
 	};
 	http_exchange_set(x, &x_ops, p);
-	if (r->expect_continue) {
-		http_pause(x);
-		loop_timer_set(cl->loop, &p->continue_timer, HTTP_CONTINUE_WAIT, on_continue_due);
-	} else {
-		http_resume(x);
-	}
 	p->call = http_call_start(cl, ep, &call, &c_ops, p);
+	/* Refused at once (a unix socket without a listener): the body is left alone, so that it can go elsewhere. */
+	p->untouched = p->call->fail.fail == HTTP_FAIL_CONNECT;
+	if (p->untouched || r->expect_continue)
+		http_pause(x);
+	else
+		http_resume(x);
+	if (!p->untouched && r->expect_continue)
+		loop_timer_set(cl->loop, &p->continue_timer, HTTP_CONTINUE_WAIT, on_continue_due);
 }

@@ -32,7 +32,8 @@ struct http_proxy_options {
 	http_proxy_filter filter_request; /* NULL: pass all */
 	http_proxy_filter filter_response;
 	uint32_t connect_ms, head_ms, stall_ms; /* as in client.h */
-	/* Upstream failed before its head: must answer the exchange. The proxy has let go of it already. */
+	/* Upstream failed before its head: must answer the exchange. The proxy has let go of it already. When
+	 * failure->untouched it may also be proxied again, now or later. */
 	void (*on_fail)(void *arg, struct http_exchange *x, const struct http_failure *failure);
 	/* The end; `complete` as in on_close. `status` of the response that went out, 0 when none did. Not called
 	 * after on_fail. */

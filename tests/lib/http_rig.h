@@ -38,8 +38,9 @@ void rig_start(struct rig *r);
 void rig_stop(struct rig *r);
 void rig_turn(struct rig *r);
 #define RIG_UNTIL(r, cond)                                                                                             \
-	while (!(cond))                                                                                                \
-	rig_turn(r)
+	do                                                                                                             \
+		rig_turn(r);                                                                                           \
+	while (!(cond))
 
 void peer_tcp(struct peer *p, struct rig *r);
 void peer_pair(struct peer *p, struct rig *r); /* AF_UNIX */

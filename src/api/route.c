@@ -1,0 +1,104 @@
+#include "api/route.h"
+
+#include <stdio.h>
+
+#include "box/id.h"
+
+static const struct {
+	const char *label, *allow;
+} routes[] = {
+#define X(name, label, allow) [ROUTE_##name] = {label, allow},
+	API_ROUTES(X)
+#undef X
+};
+
+static const struct {
+	const char *path;
+	enum api_route route;
+} fixed[] = {
+	{"/", ROUTE_ROOT},
+	{"/v1/health", ROUTE_HEALTH},
+	{"/metrics", ROUTE_METRICS},
+	{"/openapi.json", ROUTE_OPENAPI},
+	{"/v1/sandboxes", ROUTE_LIST},
+};
+
+const char *api_route_label(enum api_route route)
+{
+	return routes[route].label;
+}
+
+const char *api_route_allow(enum api_route route)
+{
+	return routes[route].allow;
+}
+
+bool api_route_allows(enum api_route route, struct str method)
+{
+	if (!routes[route].allow)
+		return true;
+	struct str rest = str_of(routes[route].allow);
+	while (rest.n)
+		if (str_eq(str_trim(str_split(rest, ',', &rest)), method))
+			return true;
+	return false;
+}
+
+static int not_found(struct str path, struct err *e)
+{
+	return err_set(e, ERRC_NOT_FOUND, "no route %.*s", (int)(path.n < 120 ? path.n : 120), path.p);
+}
+
+/* An id of BOX_ID_MAX bytes takes three times as many when all of it is escaped. */
+static int decode_id(struct str segment, char ret[BOX_ID_MAX + 1], struct err *e)
+{
+	auto_buf struct buf id = {0};
+	if (segment.n > 3 * BOX_ID_MAX)
+		return err_set(
+			e, ERRC_INVALID_SANDBOX_ID_LENGTH, "sandbox id must be 1-%d characters long", BOX_ID_MAX);
+	if (http_percent_decode(segment, &id, e) < 0)
+		return err_set(e, ERRC_INVALID_SANDBOX_ID_CHARACTERS,
+			"sandbox id '%.*s' is not percent-encoded correctly", STR_ARG(segment));
+	struct str s = buf_str(&id);
+	if (box_id_check(s, e) < 0)
+		return -1;
+	memcpy(ret, s.p, s.n);
+	ret[s.n] = 0;
+	return 0;
+}
+
+static bool is_or_below(struct str rest, struct str prefix)
+{
+	return str_starts(rest, prefix) && (rest.n == prefix.n || rest.p[prefix.n] == '/');
+}
+
+static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
+{
+	ssize_t slash = str_index(tail, '/');
+	struct str id = slash < 0 ? tail : str_n(tail.p, (size_t)slash);
+	struct str rest = str_skip(tail, id.n);
+	if (rest.n == 0)
+		ret->route = ROUTE_SANDBOX;
+	else if (is_or_below(rest, STR("/api")))
+		ret->route = ROUTE_AGENT;
+	else if (is_or_below(rest, STR("/ws")))
+		ret->route = ROUTE_AGENT_WS;
+	else
+		return not_found(path, e);
+	ret->rest = rest;
+	return decode_id(id, ret->id, e);
+}
+
+int api_route_match(struct str path, struct api_match *ret, struct err *e)
+{
+	static const struct str prefix = {"/v1/sandboxes/", 14};
+	*ret = (struct api_match){.route = ROUTE_NONE};
+	if (str_starts(path, prefix))
+		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		if (str_eq_c(path, fixed[i].path)) {
+			ret->route = fixed[i].route;
+			return 0;
+		}
+	return not_found(path, e);
+}

@@ -1,0 +1,45 @@
+/*
+ * route.h - the paths of the public API, in one table: which route, which sandbox, which methods.
+ *
+ * Paths are compared as they were sent, but for the sandbox id, which is percent-decoded strictly and then checked.
+ * Nothing is normalised ("//", "/./", "/../"): a path that is not in the table is not found. Pure functions.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "http/http.h"
+
+/* X(name, metric label, methods for Allow or NULL when the agent decides) */
+#define API_ROUTES(X)                                                                                                  \
+	X(NONE, "unknown", NULL)                                                                                       \
+	X(PREVIEW, "preview", NULL)                                                                                    \
+	X(ROOT, "/", "GET, HEAD")                                                                                      \
+	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
+	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
+	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
+	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
+	X(AGENT, "/v1/sandboxes/{id}/api", NULL)                                                                       \
+	X(AGENT_WS, "/v1/sandboxes/{id}/ws", NULL)
+
+enum api_route {
+#define X(name, label, allow) ROUTE_##name,
+	API_ROUTES(X)
+#undef X
+		ROUTE_COUNT
+};
+
+struct api_match {
+	enum api_route route;
+	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
+	struct str rest;	 /* agent routes: from "/api" or "/ws" on, still percent-encoded */
+};
+
+/* 0 with *ret filled, or -1: NOT_FOUND, or what is wrong with the sandbox id. ret->route is set in any case. */
+int api_route_match(struct str path, struct api_match *ret, struct err *e);
+
+const char *api_route_label(enum api_route route);
+const char *api_route_allow(enum api_route route);
+bool api_route_allows(enum api_route route, struct str method);

@@ -1,0 +1,31 @@
+/*
+ * daemon.h - the one object that holds the daemon's parts together. Made in main.c, handed to everything, freed last.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "base/map.h"
+#include "daemon/config.h"
+#include "daemon/metrics.h"
+#include "daemon/state.h"
+#include "daemon/token.h"
+#include "daemon/warden.h"
+#include "http/client.h"
+#include "http/server.h"
+#include "store/store.h"
+
+struct daemon {
+	struct config config;
+	struct token token;
+	struct loop *loop;
+	struct http_server *server;
+	struct http_client *client; /* to the agents */
+	struct store *store;
+	struct warden *warden;
+
+	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
+	size_t by_state[SB_STATES];
+	struct metrics metrics;
+	uint64_t started_ms; /* monotonic */
+	bool stopping;
+};

@@ -1,0 +1,27 @@
+/*
+ * listen.h - the sockets that atolld serves on: inherited from a supervisor, or bound here (docs/design/004-daemon.md).
+ */
+#pragma once
+
+#include "base/err.h"
+#include "daemon/config.h"
+
+enum { LISTEN_MAX = 8 };
+
+/* How a connection is told apart: the tag of http_server_listen. */
+enum listen_tag { LISTEN_TCP, LISTEN_UNIX };
+
+struct listeners {
+	struct {
+		int fd;
+		enum listen_tag tag;
+	} v[LISTEN_MAX];
+	size_t n;
+	char address[64]; /* of the first TCP socket, with the port that it really has; "" when there is none */
+	bool inherited;
+};
+
+/* Takes what LISTEN_FDS passes (only when LISTEN_PID is this process), else binds ATOLL_LISTEN and atoll.sock; the unix
+ * socket is given to `gid`. Writes $ATOLL_RUN/listen when it has bound. */
+int listen_open(const struct config *c, gid_t gid, struct listeners *ret, struct err *e);
+void listen_close(struct listeners *l);

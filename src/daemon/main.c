@@ -1,0 +1,171 @@
+/*
+ * atolld: the unprivileged half of Atoll. It parses everything that comes from outside: routes requests to boxes, makes
+ * and destroys them through the warden, keeps the state.
+ *
+ * Start: read the environment, bind what root must bind, become the user, then everything else. End: SIGTERM or SIGINT
+ * stops accepting and lets running exchanges end for DAEMON_GRACE; a second one ends at once. Boxes live on either way.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/listen.h"
+#include "daemon/privs.h"
+#include "daemon/request.h"
+
+static const char help[] =
+	"atolld: serves the Atoll API and routes requests to sandboxes. Usually started by 'atoll up'.\n"
+	"\n"
+	"  atolld             serve\n"
+	"  atolld --help      this text\n"
+	"  atolld --version   the version\n"
+	"\n"
+	"Environment:\n"
+	"  ATOLL_LISTEN          address and port, default 127.0.0.1:8700; port 0 lets the kernel choose\n"
+	"  ATOLL_DATA            token and state, default /var/lib/atoll\n"
+	"  ATOLL_RUN             sockets, default /run/atoll\n"
+	"  ATOLL_PREVIEW_DOMAIN  domain of preview URLs, default localhost:8700\n"
+	"  ATOLL_USER            whom to become when started as root, default atoll\n"
+	"  ATOLL_LOG             text or json; ATOLL_LOG_LEVEL: error, warn, info, debug\n"
+	"  LISTEN_PID, LISTEN_FDS  sockets to serve on, as systemd passes them; then nothing is bound\n";
+
+/* Each connection may need a second one to a box: the table of descriptors bounds both. */
+static size_t connections_that_fit(void)
+{
+	enum { RESERVED = 256 };
+	struct rlimit l;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return HTTP_CONNS_MAX;
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l);
+	size_t fit = l.rlim_cur > 2 * RESERVED ? (l.rlim_cur - RESERVED) / 2 : RESERVED / 2;
+	return fit < HTTP_CONNS_MAX ? fit : HTTP_CONNS_MAX;
+}
+
+/* Held until the process ends. */
+static int take_lock(const struct config *c, struct err *e)
+{
+	char path[300];
+	snprintf(path, sizeof path, "%s/lock", c->state_dir);
+	if (mkdir(c->state_dir, 0700) < 0 && errno != EEXIST)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno,
+			"make %s ('atoll up' makes it, and gives it to ATOLL_USER)", c->state_dir);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", path);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return err_set(e, ERRC_INVALID_STATE, "another atolld uses %s", c->state_dir);
+	return 0;
+}
+
+static int open_parts(struct daemon *d, struct listeners *l, struct err *e)
+{
+	if (take_lock(&d->config, e) < 0 || token_load(d->config.token_path, &d->token, e) < 0 ||
+		store_open(d->config.state_dir, &d->store, e) < 0)
+		return -1;
+	d->loop = loop_new();
+	if (!d->loop)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
+	if (recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
+		return -1;
+	d->client = http_client_new(d->loop);
+	d->warden = warden_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);
+	d->server = http_server_new(d->loop, request_begin, d);
+	http_server_config(d->server)->conns_max = connections_that_fit();
+	while (l->n) {
+		l->n--;
+		if (http_server_listen(d->server, take_fd(&l->v[l->n].fd), l->v[l->n].tag, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void close_parts(struct daemon *d)
+{
+	http_server_free(d->server);
+	http_client_free(d->client);
+	warden_free(d->warden);
+	store_close(d->store);
+	sandbox_free_all(d);
+	loop_free(d->loop);
+}
+
+static void on_drained(void *arg)
+{
+	loop_stop(((struct daemon *)arg)->loop);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct daemon *d = arg;
+	log_event(LOG_INFO, d->stopping ? "stopping now" : "stopping", "signal=%d", signo);
+	if (d->stopping)
+		return loop_stop(d->loop);
+	d->stopping = true;
+	http_server_drain(d->server, DAEMON_GRACE, on_drained, d);
+}
+
+static int watch_signals(struct daemon *d, struct err *e)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	signal(SIGPIPE, SIG_IGN);
+	int r = loop_signals(d->loop, &set, on_signal, d);
+	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch for signals") : 0;
+}
+
+static int become_user(const struct config *c, struct listeners *l, struct err *e)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	if (uid == 0 && privs_lookup(c->user, &uid, &gid, e) < 0)
+		return -1;
+	return listen_open(c, gid, l, e) < 0 || privs_drop(uid, gid, e) < 0 ? -1 : 0;
+}
+
+static int serve(void)
+{
+	struct daemon d = {.started_ms = clock_ms()};
+	struct listeners l = {0};
+	struct err e = {0};
+	umask(077);
+	if (config_read(&d.config, &e) < 0 || become_user(&d.config, &l, &e) < 0 || open_parts(&d, &l, &e) < 0 ||
+		watch_signals(&d, &e) < 0) {
+		fprintf(stderr, "atolld: %s\n", e.msg);
+		return EX_CONFIG;
+	}
+	log_event(LOG_INFO, "serving", "version=%s listen=%s uid=%u sandboxes=%zu pid=%d", ATOLL_VERSION,
+		*l.address ? l.address : "-", (unsigned)getuid(), d.boxes.count, (int)getpid());
+	loop_run(d.loop);
+	close_parts(&d);
+	log_event(LOG_INFO, "stopped", "pid=%d", (int)getpid());
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		fputs(help, stdout);
+		return 0;
+	}
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		puts("atolld " ATOLL_VERSION);
+		return 0;
+	}
+	if (argc != 1) {
+		fprintf(stderr, "atolld: takes no arguments; see atolld --help\n");
+		return EX_USAGE;
+	}
+	log_init("atolld");
+	return serve();
+}

@@ -1,0 +1,164 @@
+#include "daemon/metrics.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "daemon/daemon.h"
+
+/* Upper bounds in µs: from an answer out of memory to a command that runs for long. */
+static const uint64_t bounds[METRIC_BUCKETS] = {100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000,
+	500000, 1000000, 5000000, 30000000, 300000000};
+
+void histogram_add(struct histogram *h, uint64_t us)
+{
+	int i = 0;
+	while (i < METRIC_BUCKETS && us > bounds[i])
+		i++;
+	h->bucket[i]++;
+	h->sum_us += us;
+}
+
+void metrics_request(struct metrics *m, enum api_route route, int status, uint64_t us)
+{
+	bool known = status > METRIC_STATUS_FIRST && status < METRIC_STATUS_FIRST + METRIC_STATUSES;
+	m->requests[route][known ? status - METRIC_STATUS_FIRST : 0]++;
+	histogram_add(&m->latency[route], us);
+}
+
+void metrics_created(struct metrics *m, uint64_t us)
+{
+	histogram_add(&m->create, us);
+}
+
+static void head(struct buf *out, const char *name, const char *type, const char *help)
+{
+	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void plain(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+	head(out, name, type, help);
+	buf_printf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+/* `labels` is "" or `route="…"`. */
+static void write_histogram(struct buf *out, const char *name, const char *labels, const struct histogram *h)
+{
+	uint64_t below = 0;
+	const char *comma = *labels ? "," : "";
+	for (int i = 0; i < METRIC_BUCKETS; i++) {
+		below += h->bucket[i];
+		buf_printf(out, "%s_bucket{%s%sle=\"%g\"} %llu\n", name, labels, comma, (double)bounds[i] / 1e6,
+			(unsigned long long)below);
+	}
+	below += h->bucket[METRIC_BUCKETS];
+	buf_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, labels, comma, (unsigned long long)below);
+	const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
+	buf_printf(out, "%s_sum%s%s%s %.6f\n", name, open, labels, close, (double)h->sum_us / 1e6);
+	buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)below);
+}
+
+static bool route_used(const struct metrics *m, int route)
+{
+	for (int i = 0; i <= METRIC_BUCKETS; i++)
+		if (m->latency[route].bucket[i])
+			return true;
+	return false;
+}
+
+static void write_requests(struct buf *out, const struct metrics *m)
+{
+	head(out, "atoll_requests_total", "counter", "Requests by route and status; status 0 went away unanswered.");
+	for (int r = 0; r < ROUTE_COUNT; r++)
+		for (int i = 0; i < METRIC_STATUSES; i++)
+			if (m->requests[r][i])
+				buf_printf(out, "atoll_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
+					api_route_label((enum api_route)r), i ? METRIC_STATUS_FIRST + i : 0,
+					(unsigned long long)m->requests[r][i]);
+	head(out, "atoll_request_seconds", "histogram", "Time from a request's head to the end of its answer.");
+	for (int r = 0; r < ROUTE_COUNT; r++) {
+		char labels[64];
+		snprintf(labels, sizeof labels, "route=\"%s\"", api_route_label((enum api_route)r));
+		if (route_used(m, r))
+			write_histogram(out, "atoll_request_seconds", labels, &m->latency[r]);
+	}
+	plain(out, "atoll_requests_aborted_total", "counter", "Exchanges that client or agent left before the end.",
+		m->aborted);
+	plain(out, "atoll_unauthorized_total", "counter", "Requests without the right token.", m->unauthorized);
+}
+
+static void write_boxes(struct buf *out, struct daemon *d)
+{
+	const struct metrics *m = &d->metrics;
+	head(out, "atoll_sandboxes", "gauge", "Sandboxes by state.");
+	for (int i = 0; i < SB_DESTROYED; i++)
+		buf_printf(
+			out, "atoll_sandboxes{state=\"%s\"} %zu\n", state_name((enum sandbox_state)i), d->by_state[i]);
+	head(out, "atoll_create_seconds", "histogram", "Time to make or restart a box, row and all.");
+	write_histogram(out, "atoll_create_seconds", "", &m->create);
+	plain(out, "atoll_create_failures_total", "counter", "Boxes that could not be made.", m->create_failures);
+	plain(out, "atoll_destroys_total", "counter", "Sandboxes destroyed.", m->destroys);
+	plain(out, "atoll_deaths_total", "counter", "Boxes that ended by themselves.", m->deaths);
+}
+
+static void write_warden(struct buf *out, struct daemon *d)
+{
+	struct warden_stats w = warden_stats(d->warden);
+	plain(out, "atoll_warden_up", "gauge", "1 while the warden answers.", warden_is_up(d->warden));
+	plain(out, "atoll_warden_connects_total", "counter", "Connections made to the warden.", w.connects);
+	plain(out, "atoll_warden_calls_total", "counter", "Questions to the warden.", w.calls);
+	plain(out, "atoll_warden_lost_total", "counter", "Questions whose answer was lost with the connection.",
+		w.lost);
+	head(out, "atoll_warden_round_trip_seconds", "summary", "Round trips to the warden, creates left out.");
+	buf_printf(out, "atoll_warden_round_trip_seconds_sum %.6f\natoll_warden_round_trip_seconds_count %llu\n",
+		(double)w.round_trip_us / 1e6, (unsigned long long)w.round_trips);
+}
+
+static size_t count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t n = 0;
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n > 3 ? n - 3 : 0; /* ".", ".." and the directory's own */
+}
+
+static uint64_t resident_bytes(void)
+{
+	auto_buf struct buf text = {0};
+	struct str rest;
+	uint64_t pages = 0;
+	if (fd_read_file(AT_FDCWD, "/proc/self/statm", 256, &text) == 0) {
+		str_split(buf_str(&text), ' ', &rest);
+		str_to_u64(str_split(rest, ' ', &rest), UINT64_MAX, &pages);
+	}
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void write_process(struct buf *out, struct daemon *d)
+{
+	struct http_server_stats s = http_server_stats(d->server);
+	plain(out, "atoll_connections", "gauge", "Open client connections.", s.conns);
+	plain(out, "atoll_connections_idle", "gauge", "Open client connections without a request.", s.idle);
+	plain(out, "atoll_connections_total", "counter", "Client connections accepted.", s.accepted);
+	plain(out, "atoll_requests_refused_total", "counter", "Requests refused before routing.", s.refused);
+	plain(out, "atoll_uptime_seconds", "gauge", "Seconds since the start.", (clock_ms() - d->started_ms) / 1000);
+	plain(out, "process_open_fds", "gauge", "Open file descriptors.", count_fds());
+	plain(out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
+	head(out, "atoll_build_info", "gauge", "The version that runs.");
+	buf_printf(out, "atoll_build_info{version=\"%s\"} 1\n", ATOLL_VERSION);
+}
+
+void metrics_write(struct daemon *d, struct buf *out)
+{
+	write_requests(out, &d->metrics);
+	write_boxes(out, d);
+	write_warden(out, d);
+	write_process(out, d);
+}

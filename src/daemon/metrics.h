@@ -1,0 +1,33 @@
+/*
+ * metrics.h - counters of the daemon and their Prometheus text (GET /metrics).
+ *
+ * Plain numbers, added to on the loop thread. Statuses come from agents too, which are hostile: the table has one
+ * counter for each number from 100 to 599, so no answer can make new series without bound.
+ */
+#pragma once
+
+#include "api/route.h"
+#include "base/buf.h"
+
+enum { METRIC_BUCKETS = 16, METRIC_STATUS_FIRST = 100, METRIC_STATUSES = 500 };
+
+struct histogram {
+	uint64_t bucket[METRIC_BUCKETS + 1]; /* not cumulative; the last one is +Inf */
+	uint64_t sum_us;
+};
+
+struct metrics {
+	uint64_t requests[ROUTE_COUNT][METRIC_STATUSES]; /* [..][0]: no answer was given */
+	struct histogram latency[ROUTE_COUNT];
+	struct histogram create;
+	uint64_t create_failures, destroys, deaths, unauthorized;
+	uint64_t aborted; /* exchanges whose client or agent went away before the end */
+};
+
+void histogram_add(struct histogram *h, uint64_t us);
+/* status 0: the client went away unanswered. */
+void metrics_request(struct metrics *m, enum api_route route, int status, uint64_t us);
+void metrics_created(struct metrics *m, uint64_t us);
+
+struct daemon;
+void metrics_write(struct daemon *d, struct buf *out);

@@ -1,0 +1,187 @@
+#include "daemon/request.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "daemon/listen.h"
+
+static void request_free(struct request *r)
+{
+	sandbox_wait_cancel(&r->waiter);
+	loop_timer_stop(&r->timer);
+	if (r->sandbox)
+		sandbox_unref(r->sandbox);
+	while (r->list.n > r->list.at)
+		sandbox_unref(r->list.v[r->list.at++]);
+	free(r->list.v);
+	api_change_free(&r->change);
+	api_spec_free(&r->before);
+	api_spec_free(&r->after);
+	free(r);
+}
+
+void request_hold(struct request *r)
+{
+	r->held++;
+}
+
+void request_release(struct request *r)
+{
+	INVARIANT(r->held > 0);
+	if (--r->held == 0)
+		request_free(r);
+}
+
+void request_answered(struct request *r, int status)
+{
+	uint64_t us = clock_us() - r->start_us;
+	r->status = status;
+	metrics_request(&r->daemon->metrics, r->match.route, status, us);
+	enum log_level level = status >= 500 ? LOG_WARN : LOG_DEBUG;
+	if (!log_wants(level))
+		return;
+	const struct http_request *q = r->x ? http_request(r->x) : NULL;
+	log_event(level, "request", "method=%.*s path=%s status=%d us=%llu", q ? (int)q->method_text.n : 1,
+		q ? q->method_text.p : "-", q ? LOG_QS(q->path) : "-", status, (unsigned long long)us);
+}
+
+void request_json(struct request *r, int status, struct str body)
+{
+	http_respond(r->x, status, "application/json", body);
+	request_answered(r, status);
+}
+
+void request_error_field(struct request *r, const struct err *e, const char *field)
+{
+	auto_buf struct buf context = {0};
+	if (*field) {
+		struct json_writer w = json_writer(&context);
+		json_object_begin(&w);
+		json_key(&w, "validationErrors");
+		json_array_begin(&w);
+		json_object_begin(&w);
+		json_member_cstr(&w, "field", field);
+		json_member_cstr(&w, "message", e->msg);
+		json_object_end(&w);
+		json_array_end(&w);
+		json_object_end(&w);
+	}
+	http_respond_error_with(r->x, e, NULL, buf_str(&context));
+	request_answered(r, errc_info(e->code)->status);
+}
+
+void request_error(struct request *r, const struct err *e)
+{
+	request_error_field(r, e, "");
+}
+
+/* The exchange is over. What is still asked on its behalf finds r->x NULL. */
+void request_closed(struct http_exchange *x, bool complete)
+{
+	struct request *r = http_exchange_arg(x);
+	r->x = NULL;
+	sandbox_wait_cancel(&r->waiter);
+	if (!complete)
+		r->daemon->metrics.aborted++;
+	if (!r->status)
+		request_answered(r, 0);
+	request_release(r);
+}
+
+static const struct http_exchange_ops plain_ops = {.on_close = request_closed};
+
+void request_retake(struct request *r)
+{
+	http_exchange_set(r->x, &plain_ops, r);
+}
+
+/* "8080-id-token.localhost:8700": a preview, never the API, whatever path it names. */
+static bool is_preview_host(const struct daemon *d, struct str host)
+{
+	struct str domain = str_of(d->config.preview_domain);
+	if (host.n <= domain.n + 1 || host.p[host.n - domain.n - 1] != '.')
+		return false;
+	return str_eq_nocase(str_skip(host, host.n - domain.n), domain);
+}
+
+static bool is_public(enum api_route route)
+{
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT;
+}
+
+static void refuse_unauthorized(struct request *r)
+{
+	struct err e;
+	bool given = http_header_value(&http_request(r->x)->headers, STR("authorization")).p != NULL;
+	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
+	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
+	r->daemon->metrics.unauthorized++;
+	request_error(r, &e);
+}
+
+static void dispatch(struct request *r)
+{
+	enum http_method method = http_request(r->x)->method;
+	switch (r->match.route) {
+	case ROUTE_ROOT:
+		return handle_root(r);
+	case ROUTE_HEALTH:
+		return handle_health(r);
+	case ROUTE_METRICS:
+		return handle_metrics(r);
+	case ROUTE_OPENAPI:
+		return handle_openapi(r);
+	case ROUTE_LIST:
+		return handle_list(r);
+	case ROUTE_SANDBOX:
+		return method == HTTP_M_PUT	 ? handle_put(r)
+		       : method == HTTP_M_DELETE ? handle_delete(r)
+						 : handle_get(r);
+	case ROUTE_AGENT:
+	case ROUTE_AGENT_WS:
+		return handle_agent(r);
+	case ROUTE_NONE:
+	case ROUTE_PREVIEW:
+	case ROUTE_COUNT:
+		break;
+	}
+	base_bug(__FILE__, __LINE__, "a route without a handler");
+}
+
+static void route(struct request *r)
+{
+	struct err e;
+	const struct http_request *q = http_request(r->x);
+	if (is_preview_host(r->daemon, q->host)) {
+		r->match.route = ROUTE_PREVIEW;
+		err_set(&e, ERRC_NOT_FOUND, "no preview at this address");
+		return request_error(r, &e);
+	}
+	int found = api_route_match(q->path, &r->match, &e);
+	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
+		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization")));
+	/* Who has no token does not learn which routes and ids exist. */
+	if (!r->trusted && !is_public(r->match.route))
+		return refuse_unauthorized(r);
+	if (found < 0)
+		return request_error(r, &e);
+	if (!api_route_allows(r->match.route, q->method_text)) {
+		http_respond_not_allowed(r->x, api_route_allow(r->match.route));
+		return request_answered(r, 405);
+	}
+	dispatch(r);
+}
+
+void request_begin(struct http_exchange *x, void *arg)
+{
+	struct request *r = xcalloc(1, sizeof *r);
+	r->daemon = arg;
+	r->x = x;
+	r->start_us = clock_us();
+	r->held = 1;
+	http_exchange_set(x, &plain_ops, r);
+	route(r);
+}

@@ -1,0 +1,19 @@
+/*
+ * state.h - the states of a sandbox and the moves between them, in one table.
+ *
+ *	creating → running ⇄ asleep        processes there, or frozen
+ *	creating, running, asleep → stopped   processes gone, files kept
+ *	stopped → creating                    the next request starts it again
+ *	any → destroyed                       nothing left; the end
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/str.h"
+
+enum sandbox_state { SB_CREATING, SB_RUNNING, SB_ASLEEP, SB_STOPPED, SB_DESTROYED, SB_STATES };
+
+const char *state_name(enum sandbox_state s);
+/* False when the text names none. */
+bool state_from_name(struct str name, enum sandbox_state *ret);
+bool state_move_allowed(enum sandbox_state from, enum sandbox_state to);
