@@ -17,7 +17,7 @@ SHELL := /bin/bash
 B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
-PROGRAMS_STATIC := atoll atoll-warden atoll-agent
+PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape
 PROGRAMS_HOST := atolld
 
 help:
@@ -34,13 +34,19 @@ $(B)/kernel-headers:
 	@mkdir -p $@ && ln -sfn /usr/include/linux $@/linux && ln -sfn /usr/include/asm-generic $@/asm-generic \
 	  && ln -sfn /usr/include/$(ARCH)-linux-gnu/asm $@/asm
 
-$(B)/musl.ini: | $(B)/kernel-headers
-	@printf "[binaries]\nc = 'musl-gcc'\nar = 'ar'\nstrip = 'strip'\npkgconfig = 'pkg-config'\n[built-in options]\nc_args = ['-idirafter', '$(CURDIR)/$(B)/kernel-headers']\n[host_machine]\nsystem = 'linux'\ncpu_family = '$(ARCH)'\ncpu = '$(ARCH)'\nendian = 'little'\n[properties]\nneeds_exe_wrapper = false\n" > $@
+# Debian's musl-gcc ignores -static-pie and links dynamically. Its specs with musl's own start file for static PIE do.
+$(B)/musl.specs: /usr/lib/$(ARCH)-linux-musl/musl-gcc.specs
+	@mkdir -p $(B) && sed 's|/Scrt1.o|/rcrt1.o|; s|^-dynamic-linker [^ ]*|-static -pie --no-dynamic-linker -z text|' $< > $@
+
+$(B)/musl.ini: Makefile $(B)/musl.specs | $(B)/kernel-headers
+	@printf "[binaries]\nc = ['gcc', '-specs=$(CURDIR)/$(B)/musl.specs']\nar = 'ar'\nstrip = 'strip'\npkgconfig = 'pkg-config'\n[built-in options]\nc_args = ['-idirafter', '$(CURDIR)/$(B)/kernel-headers']\n[host_machine]\nsystem = 'linux'\ncpu_family = '$(ARCH)'\ncpu = '$(ARCH)'\nendian = 'little'\n[properties]\nneeds_exe_wrapper = false\n" > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(B)/host/build.ninja:
 	@meson setup $(B)/host -Dvariant=host >/dev/null || { cat $(B)/host/meson-logs/meson-log.txt | tail -30; exit 1; }
 
 $(B)/static/build.ninja: $(B)/musl.ini
+	@[ ! -f $@ ] || rm -rf $(B)/static
 	@meson setup $(B)/static --cross-file $(B)/musl.ini -Dvariant=static >/dev/null || { tail -30 $(B)/static/meson-logs/meson-log.txt; exit 1; }
 
 # Everything with one compiler and the address and undefined behaviour sanitizers, laid out like $(B). The agent runs
@@ -80,7 +86,8 @@ lint: build
 asan: $(B)/asan/host/build.ninja
 	@ninja --quiet -C $(B)/asan/host
 	@for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done
-	@ATOLL_BUILD=$(B)/asan ATOLL_BIN=$(CURDIR)/$(B)/asan tests/run unit integration
+	@ASAN_OPTIONS=detect_leaks=1 ATOLL_BUILD=$(B)/asan tests/run unit
+	@ATOLL_BUILD=$(B)/asan ATOLL_BIN=$(CURDIR)/$(B)/asan tests/run integration
 
 # Time-boxed. New inputs stay in the build directory; what is worth keeping is copied into tests/fuzz/corpus by hand.
 FUZZ_SECONDS ?= 30

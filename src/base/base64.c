@@ -32,26 +32,25 @@ bool base64_append(struct buf *b, struct str bytes)
 	return true;
 }
 
-/* Value of a character, 64 for '=', 255 for anything else. Built once: a table is four times faster than branches. */
-static const unsigned char *values(void)
+/* Value of a character, 64 for '=', 255 for anything else: a table is four times faster than branches. It is filled
+ * before main, so that threads find it whole. */
+static unsigned char values[256];
+
+__attribute__((constructor)) static void fill_values(void)
 {
-	static unsigned char table[256];
-	if (!table['=']) {
-		memset(table, 255, sizeof table);
-		for (unsigned i = 0; i < 64; i++)
-			table[(unsigned char)alphabet[i]] = (unsigned char)i;
-		table['='] = 64;
-	}
-	return table;
+	memset(values, 255, sizeof values);
+	for (unsigned i = 0; i < 64; i++)
+		values[(unsigned char)alphabet[i]] = (unsigned char)i;
+	values['='] = 64;
 }
 
 /* Whole groups of four plain characters, in bulk. Returns how many characters it took. */
-static size_t decode_groups(const unsigned char *value, struct str s, char *to)
+static size_t decode_groups(struct str s, char *to)
 {
 	size_t i = 0;
 	for (; i + 4 <= s.n; i += 4, to += 3) {
 		const unsigned char *u = (const unsigned char *)s.p + i;
-		unsigned char a = value[u[0]], b = value[u[1]], c = value[u[2]], d = value[u[3]];
+		unsigned char a = values[u[0]], b = values[u[1]], c = values[u[2]], d = values[u[3]];
 		if ((a | b | c | d) & 0xC0)
 			break;
 		to[0] = (char)(a << 2 | b >> 4);
@@ -88,19 +87,18 @@ static bool decode_one(struct base64_decoder *d, unsigned char v, struct buf *ou
 
 bool base64_decode(struct base64_decoder *d, struct str piece, struct buf *out)
 {
-	const unsigned char *value = values();
 	while (piece.n) {
 		if (!d->have && !d->ended && piece.n >= 4) {
 			char *to = buf_room(out, piece.n / 4 * 3);
 			if (!to)
 				return false;
-			size_t took = decode_groups(value, piece, to);
+			size_t took = decode_groups(piece, to);
 			buf_commit(out, took / 4 * 3);
 			piece = str_skip(piece, took);
 			if (took)
 				continue;
 		}
-		if (!decode_one(d, value[(unsigned char)piece.p[0]], out))
+		if (!decode_one(d, values[(unsigned char)piece.p[0]], out))
 			return false;
 		piece = str_skip(piece, 1);
 	}

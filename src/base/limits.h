@@ -36,7 +36,7 @@
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
 #define HTTP_CONNS_MAX	       8192
 #define HTTP_POOL_IDLE_MAX     8 /* kept-alive connections to one box */
-#define WS_FRAME_MAX	       (1u * MIB)
+#define WS_FRAME_MAX	       (1u * MIB) /* longer messages are sent in several frames */
 #define WS_MESSAGE_MAX	       (4u * MIB)
 #define WS_CLOSE_TIMEOUT       3000
 #define SSE_EVENT_MAX	       (4u * MIB)

@@ -30,13 +30,15 @@ struct sse_event {
 	struct str id; /* the last one seen, also from earlier events */
 };
 
+/* Members are the reader's own, but for what init sets and retry_ms. */
 struct sse_reader {
 	void (*on_event)(void *arg, const struct sse_event *ev);
 	void *arg;
-	size_t max;
+	size_t max;	   /* may be changed after init */
 	uint64_t retry_ms; /* last retry: field, 0 when none came */
-	struct buf line, data, event, id, last_id;
-	size_t skip_lf : 1, begun : 1, failed : 1, has_data : 1;
+	struct buf line;   /* the part of a line that has come */
+	struct buf data, event, id;
+	bool skip_lf, begun, has_data, failed;
 };
 
 void sse_reader_init(struct sse_reader *r, void (*on_event)(void *arg, const struct sse_event *ev), void *arg);

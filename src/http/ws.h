@@ -5,9 +5,10 @@
  * Client:	ws_connect(client, endpoint, &call_options, &opts, &ops, arg)
  *
  * Whole messages up to options.message_max are delivered by on_message (text is checked for UTF-8); pings are answered
- * here. Frames are bounded by WS_FRAME_MAX each whatever the message limit is; masking is enforced in the right
- * direction, reserved bits, unknown opcodes, fragmented control frames and bad close codes end the connection with the
- * code that the RFC names. No extension is negotiated. on_close comes exactly once, last; then `ws` is dead.
+ * here. Masking is enforced in the right direction; reserved bits, unknown opcodes, fragmented control frames, lengths
+ * not written in the shortest way and bad close codes end the connection with the code that the RFC names. No
+ * extension is negotiated. Messages longer than WS_FRAME_MAX are sent in several frames. on_close comes exactly once,
+ * last; then `ws` is dead.
  *
  * Backpressure: ws_send answers false above HTTP_OUT_HIGH; on_writable says when to go on; ws_pause stops on_message.
  * Thread: the loop's.
@@ -60,7 +61,7 @@ struct ws *ws_connect(struct http_client *cl, const struct http_endpoint *ep, co
 
 void *ws_arg(const struct ws *ws);
 
-/* One message in one frame. False: stop until on_writable. After ws_close nothing is sent. */
+/* One message. False: stop until on_writable. After ws_close nothing is sent. */
 bool ws_send(struct ws *ws, struct str message, bool text);
 void ws_ping(struct ws *ws);
 size_t ws_pending(const struct ws *ws);
@@ -72,12 +73,3 @@ void ws_resume(struct ws *ws);
 void ws_close(struct ws *ws, int code, struct str reason);
 /* Drops the connection. on_close follows from the loop. */
 void ws_abort(struct ws *ws);
-
-/* ---- frames, for tests and other carriers ---- */
-
-/* Writes a frame header (2..14 bytes) for a payload of n bytes into ret; mask may be NULL. Returns its length. */
-size_t ws_frame_header(char ret[14], int opcode, bool fin, uint64_t n, const unsigned char mask[4]);
-/* XORs in place; `at` is the offset of p in the payload. */
-void ws_mask(char *p, size_t n, const unsigned char mask[4], size_t at);
-/* Sec-WebSocket-Accept for a key; 28 characters and a NUL. */
-void ws_accept_key(struct str key, char ret[29]);

@@ -38,9 +38,8 @@ void rig_start(struct rig *r);
 void rig_stop(struct rig *r);
 void rig_turn(struct rig *r);
 #define RIG_UNTIL(r, cond)                                                                                             \
-	do                                                                                                             \
-		rig_turn(r);                                                                                           \
-	while (!(cond))
+	while (!(cond))                                                                                                \
+	rig_turn(r)
 
 void peer_tcp(struct peer *p, struct rig *r);
 void peer_pair(struct peer *p, struct rig *r); /* AF_UNIX */

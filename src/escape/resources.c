@@ -1,0 +1,322 @@
+/*
+ * Taking everything: the box must hit its own limit, and its neighbour must not notice.
+ *
+ * The neighbour's side is CHECK_NEIGHBOUR: whoever runs these runs `atoll-escape pong` in another box at the same time.
+ * Each holds what it took for HOLD_MS, so that the other has the time.
+ */
+#include "escape.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/limits.h"
+
+enum { HOLD_MS = 1500, TMPFS_TYPE = 0x01021994 };
+
+static void hold(void)
+{
+	struct timespec t = {HOLD_MS / 1000, (HOLD_MS % 1000) * 1000000l};
+	nanosleep(&t, NULL);
+}
+
+/* Limits as the box was given them; the caller may say so, else they are the defaults. */
+static long limit_mib(void)
+{
+	long v = arg_number("mem_mib");
+	return v > 0 ? v : (long)(BOX_MEM_DEFAULT / MIB);
+}
+
+static long limit_pids(void)
+{
+	long v = arg_number("pids");
+	return v > 0 ? v : (long)BOX_PIDS_DEFAULT;
+}
+
+static long *shared_counter(void)
+{
+	long *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int eat_memory(void *arg)
+{
+	long *mib = arg, max = 2 * limit_mib();
+	auto_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	(void)!write(fd, "1000", 4); /* be the one that is killed */
+	for (*mib = 0; *mib < max; ++*mib) {
+		char *p = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p == MAP_FAILED)
+			return errno;
+		for (size_t i = 0; i < MIB; i += 4096)
+			p[i] = 1;
+	}
+	return 0;
+}
+
+static void memory_bomb(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	long *mib = shared_counter();
+	char text[64];
+	snprintf(text, sizeof(text), "killed before %ld MiB", limit_mib() + 1);
+	expect(o, text);
+	if (!mib) {
+		errored(o, "mmap: %s", errno_name(errno));
+		return;
+	}
+	int code = in_child(eat_memory, mib);
+	if (code == 0 || *mib > limit_mib())
+		escaped(o, "touched %ld MiB, the limit is %ld", *mib, limit_mib());
+	else if (code == 256 + SIGKILL)
+		refused(o, "killed after %ld MiB", *mib);
+	else
+		errored(o, "ended with code %d after %ld MiB", code, *mib);
+}
+
+/* Every process forks as fast as it can until the time is over. */
+static void multiply(long *count, time_t until)
+{
+	while (time(NULL) < until) {
+		pid_t pid = fork();
+		if (pid == 0)
+			__atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+		else if (pid < 0 && errno != EAGAIN)
+			__atomic_store_n(count, -errno, __ATOMIC_RELAXED);
+	}
+}
+
+static int fork_bomb_root(void *arg)
+{
+	pid_t me = getpid();
+	multiply(arg, time(NULL) + 3);
+	if (getpid() != me)
+		_exit(0);
+	return 0;
+}
+
+static void fork_bomb(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	long *count = shared_counter();
+	struct rlimit l = {0};
+	expect(o, "EAGAIN at the box's pids limit");
+	signal(SIGCHLD, SIG_IGN); /* the dead make room, and the bomb goes on */
+	if (!count) {
+		errored(o, "mmap: %s", errno_name(errno));
+		return;
+	}
+	getrlimit(RLIMIT_NPROC, &l);
+	signal(SIGCHLD, SIG_DFL);
+	int code = in_child(fork_bomb_root, count);
+	/* Nobody ends before the time is over, so what was born was alive together. */
+	if (code != 0 || *count < 0)
+		errored(o, "ended with code %d, fork: %s", code, errno_name((int)-*count));
+	else if (*count >= limit_pids())
+		escaped(o, "%ld processes, the limit is %ld", *count, limit_pids());
+	else if (*count < 8)
+		errored(o, "only %ld processes could be made", *count);
+	else
+		refused(o, "stopped at %ld processes", *count);
+}
+
+static int open_many(void *arg)
+{
+	long *count = arg;
+	for (;;) {
+		if (open("/dev/null", O_RDONLY) < 0)
+			break;
+		__atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+	}
+	int os = errno;
+	hold();
+	return os;
+}
+
+/* EMFILE is the process's own limit; ENFILE would be the whole machine's. */
+static void fd_exhaustion(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	enum { PROCESSES = 16 };
+	long *count = shared_counter();
+	pid_t pids[PROCESSES];
+	expect(o, "EMFILE or ENOMEM, never ENFILE");
+	for (int i = 0; count && i < PROCESSES; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			_exit(open_many(count));
+	}
+	for (int i = 0; count && i < PROCESSES; i++) {
+		int status = 0;
+		if (pids[i] < 0 || waitpid(pids[i], &status, 0) != pids[i])
+			continue;
+		int os = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+		if (os == ENFILE)
+			escaped(o, "ENFILE: the whole machine is out of files");
+		else if (os == EMFILE || os == ENOMEM || WIFSIGNALED(status))
+			refused(o, "%s", WIFSIGNALED(status) ? "killed by the memory limit" : errno_name(os));
+		else
+			errored(o, "open: %s", errno_name(os));
+	}
+}
+
+static void pty_exhaustion(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	int n = 0;
+	expect(o, "ENOSPC at the devpts limit");
+	while (n < 4096 && open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC) >= 0)
+		n++;
+	int os = errno;
+	if (n > BOX_PTYS_MAX)
+		escaped(o, "%d terminals, the limit is %d", n, BOX_PTYS_MAX);
+	else if (os == ENOSPC && n > 0)
+		refused(o, "ENOSPC after %d", n);
+	else
+		errored(o, "%s after %d", errno_name(os), n);
+	hold();
+}
+
+/* Instances of all boxes are charged to the user who made their namespaces unless each namespace has a limit. */
+static void inotify_exhaustion(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	int n = 0, fd = -1, last = -1;
+	expect(o, "EMFILE, with instances left for others");
+	while (n < 65536 && (fd = inotify_init1(IN_CLOEXEC)) >= 0) {
+		last = fd;
+		n++;
+	}
+	int os = errno;
+	for (int w = 0; last >= 0 && w < 4096; w++)
+		if (inotify_add_watch(last, "/", IN_CREATE | (w & 1 ? IN_DELETE : 0)) < 0)
+			break;
+	if (fd >= 0)
+		escaped(o, "%d instances and no end", n);
+	else if (os == EMFILE)
+		refused(o, "EMFILE after %d", n);
+	else
+		errored(o, "%s after %d", errno_name(os), n);
+	hold();
+}
+
+/* Writes until the file system is full; returns MiB, *os the errno. */
+static long fill(const char *dir, long max_mib, int *os)
+{
+	static char block[MIB];
+	char path[200];
+	long mib = 0;
+	snprintf(path, sizeof(path), "%s/atoll-fill", dir);
+	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	memset(block, 1, sizeof(block));
+	*os = fd < 0 ? errno : 0;
+	while (fd >= 0 && mib < max_mib) {
+		ssize_t n = write(fd, block, sizeof(block));
+		if (n < 0) {
+			*os = errno;
+			break;
+		}
+		mib++;
+	}
+	unlink(path);
+	return mib;
+}
+
+/* A tmpfs is memory: it must be full before the box's memory is. */
+static void shm_fill(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	static const char *const dirs[] = {"/dev/shm", "/tmp", "/run"};
+	expect(o, "ENOSPC below the memory limit");
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		struct statfs fs;
+		int os = 0;
+		if (statfs(dirs[i], &fs) < 0 || fs.f_type != TMPFS_TYPE)
+			continue;
+		long mib = fill(dirs[i], limit_mib() + 64, &os);
+		if (os == ENOSPC && mib < limit_mib())
+			refused(o, "%s: ENOSPC after %ld MiB", dirs[i], mib);
+		else if (mib >= limit_mib())
+			escaped(o, "%s took %ld MiB, the box has %ld", dirs[i], mib, limit_mib());
+		else
+			errored(o, "%s: %s after %ld MiB", dirs[i], errno_name(os), mib);
+	}
+	if (o->verdict == VERDICT_NONE)
+		errored(o, "no tmpfs found");
+}
+
+static void shm_inodes(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	enum { MANY = 200000 };
+	char path[64];
+	int n = 0, os = 0;
+	expect(o, "ENOSPC at the inode limit");
+	for (; n < MANY; n++) {
+		snprintf(path, sizeof(path), "/dev/shm/atoll-i%d", n);
+		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0) {
+			os = errno;
+			break;
+		}
+		close(fd);
+	}
+	for (int i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "/dev/shm/atoll-i%d", i);
+		unlink(path);
+	}
+	if (n == MANY)
+		escaped(o, "%d files in /dev/shm and no end", n);
+	else if (os == ENOSPC)
+		refused(o, "ENOSPC after %d files", n);
+	else
+		errored(o, "%s after %d files", errno_name(os), n);
+}
+
+/* A sparse file takes no space; what is judged is whether the layer has a bound of its own at all. */
+static void disk_bound(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	char path[128];
+	struct statvfs fs;
+	expect(o, "a disk limit of the box's own");
+	snprintf(path, sizeof(path), "%s/sparse", scratch_dir());
+	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || statvfs("/", &fs) < 0) {
+		errored(o, "no file to try it on: %s", errno_name(errno));
+		return;
+	}
+	unsigned long long gib = (unsigned long long)fs.f_blocks * fs.f_frsize >> 30;
+	int over = ftruncate(fd, (off_t)(fs.f_blocks * fs.f_frsize) * 2);
+	unlink(path);
+	long bound = arg_number("disk_gib");
+	if (bound > 0 && gib <= (unsigned long long)bound)
+		refused(o, "the box sees a disk of %llu GiB", gib);
+	else
+		skipped(o, "no disk limit on this host: the box sees %llu GiB, a sparse file of twice that %s", gib,
+			over == 0 ? "can be made" : "is refused");
+}
+
+#define NEXT_DOOR CHECK_NEIGHBOUR | CHECK_OWN_BOX
+static const struct check checks[] = {
+	{"memory-bomb", "all the memory there is", "memory cgroup", memory_bomb, NULL, NEXT_DOOR},
+	{"fork-bomb", "all the processes there are", "pids cgroup", fork_bomb, NULL, NEXT_DOOR},
+	{"fd-exhaustion", "all the open files there are", "RLIMIT_NOFILE, memory cgroup", fd_exhaustion, NULL,
+		NEXT_DOOR},
+	{"pty-exhaustion", "all the terminals there are", "devpts max=", pty_exhaustion, NULL, NEXT_DOOR},
+	{"inotify-exhaustion", "all the inotify instances there are", "limit of the user namespace", inotify_exhaustion,
+		NULL, NEXT_DOOR},
+	{"shm-fill", "memory through /dev/shm and /tmp", "tmpfs size=", shm_fill, NULL, NEXT_DOOR},
+	{"shm-inodes", "kernel memory through inodes in /dev/shm", "tmpfs nr_inodes=", shm_inodes, NULL, NEXT_DOOR},
+	{"disk-bound", "the whole disk of the host", "disk quota (not there yet)", disk_bound, NULL, 0},
+};
+const struct check_group group_resources = {"resources", checks, ARRAY_LEN(checks)};
