@@ -95,6 +95,8 @@ int in_child(int (*fn)(void *arg), void *arg);
 ssize_t slurp(const char *path, char *buf, size_t n);
 /* Calls fn for each process that /proc shows. */
 void each_pid(void (*fn)(struct outcome *o, int pid), struct outcome *o);
+/* The number that a text begins with; -1 when it begins with none. */
+long leading_number(const char *text);
 /* A private directory of this run, made on first use, on the box's own layer. The runner names and removes it. */
 const char *scratch_dir(void);
 void scratch_name(void);

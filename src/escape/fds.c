@@ -1,7 +1,7 @@
 /*
  * Descriptors and directories that lead out of the box: what CVE-2024-21626 and CVE-2019-5736 lived on.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@ static void fd_leak(const struct check *c, struct outcome *o)
 	}
 	for (struct dirent *e; (e = readdir(d));) {
 		char target[200] = "?";
-		int fd = atoi(e->d_name);
-		if (e->d_name[0] == '.' || fd <= 2 || fd == dirfd(d))
+		int fd = (int)leading_number(e->d_name);
+		if (fd <= 2 || fd == dirfd(d))
 			continue;
 		ssize_t n = readlinkat(dirfd(d), e->d_name, target, sizeof(target) - 1);
 		target[n > 0 ? n : 0] = 0;

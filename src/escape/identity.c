@@ -1,7 +1,7 @@
 /*
  * Who a process of the box is: ids, capabilities, flags, and the old ways to become more.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -108,14 +108,13 @@ static void id_maps(const struct check *c, struct outcome *o)
 	char map[4096];
 	expect(o, "one range 0 BASE 65536 without host root");
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-		unsigned long in = 1, base = 0, n = 0;
-		int used = 0;
-		if (slurp(paths[i], map, sizeof(map)) <= 0 ||
-			sscanf(map, "%lu %lu %lu %n", &in, &base, &n, &used) != 3) {
+		if (slurp(paths[i], map, sizeof(map)) <= 0) {
 			errored(o, "%s cannot be read", paths[i]);
 			continue;
 		}
-		if (map[used] || in != 0 || n != BOX_UID_RANGE)
+		char *at = map;
+		unsigned long in = strtoul(at, &at, 10), base = strtoul(at, &at, 10), n = strtoul(at, &at, 10);
+		if (at[strspn(at, " \n")] || in != 0 || n != BOX_UID_RANGE)
 			escaped(o, "%s: %.60s", paths[i], map);
 		else if (base < 65536)
 			escaped(o, "%s: root inside is host user %lu", paths[i], base);
@@ -163,13 +162,15 @@ static bool run_as_user(struct outcome *o, struct exec_as *x)
 
 static void judge_powers(struct outcome *o, const char *what, const char *said)
 {
-	unsigned uid = 0, gid = 0;
-	unsigned long long caps = ~0ull;
+	char *at = (char *)said;
+	unsigned long uid = strtoul(at, &at, 10), gid = strtoul(at, &at, 10);
+	char *caps_text = at;
+	unsigned long long caps = strtoull(at, &at, 16);
 	expect(o, "user 1000, no capabilities");
-	if (sscanf(said, "%u %u %llx", &uid, &gid, &caps) != 3)
+	if (at == caps_text || *at)
 		errored(o, "%s: unreadable answer '%s'", what, said);
 	else if (uid != 1000 || gid != 1000 || caps != 0)
-		escaped(o, "%s: became uid %u gid %u capabilities %llx", what, uid, gid, caps);
+		escaped(o, "%s: became uid %lu gid %lu capabilities %llx", what, uid, gid, caps);
 	else
 		refused(o, "%s: stayed user 1000 without capabilities", what);
 }

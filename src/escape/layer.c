@@ -7,7 +7,7 @@
  * (canary=PATH) is the target of some links: whoever started this looks whether anything was made in it. What a running
  * box cannot plant (a mount point cannot be renamed) tests/security/test_layer.py plants from outside.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <poll.h>
 #include <signal.h>

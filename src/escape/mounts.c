@@ -2,7 +2,7 @@
  * Mounts: new ones, changes to those that mask and protect, files reached past them, and what the table of mounts
  * tells.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
  * New namespaces (each is a fresh capability set and a large part of the kernel to attack) and foreign ones.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <fcntl.h>
 #include <linux/nsfs.h>

@@ -5,7 +5,7 @@
  * The victim's names are fixed, so the attacker needs nothing but knowledge: a System V key, an abstract name, a port,
  * a message queue, a process number.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
  * Sockets: the families that have been ways into the kernel, the box's own network, and the host's.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
  * Processes: the host's, the box's own init, and priorities and limits beyond what a box was given.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <fcntl.h>
 #include <linux/ioprio.h>

@@ -4,7 +4,7 @@
  * Two layers refuse a write: kernel files belong to host root, who is nobody in the box (EACCES), and the mount is
  * read-only (EROFS). The first hides the second, so the second is asked for by statvfs: both must hold.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <dirent.h>
 #include <fcntl.h>

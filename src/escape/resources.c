@@ -4,7 +4,7 @@
  * The neighbour's side is CHECK_NEIGHBOUR: whoever runs these runs `atoll-escape pong` in another box at the same time.
  * Each holds what it took for HOLD_MS, so that the other has the time.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <fcntl.h>
 #include <signal.h>

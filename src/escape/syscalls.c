@@ -4,7 +4,7 @@
  * Arguments are real where a success harms nothing, otherwise such that a kernel which looks at them answers something
  * else than EPERM: so the errno tells a refusal from bad luck.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <fcntl.h>
 #include <linux/bpf.h>

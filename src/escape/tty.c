@@ -1,7 +1,7 @@
 /*
  * Terminals: typing into somebody else's, and the line disciplines behind them.
  */
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -104,7 +104,7 @@ static void foreign_terminals(const struct check *c, struct outcome *o)
 		errored(o, "no terminal: %s", errno_name(errno));
 	else if (pts.st_dev != root.st_dev)
 		escaped(o, "new terminals come from another devpts");
-	else if (atoi(name + strlen("/dev/pts/")) > shown)
+	else if (leading_number(name + strlen("/dev/pts/")) > shown)
 		escaped(o, "the new terminal is %s though %d are shown: others are hidden", name, shown);
 	else
 		refused(o, "new terminal %s, %d before it", name, shown);

@@ -1,4 +1,4 @@
-#include "escape.h"
+#include "escape/escape.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -191,6 +191,14 @@ ssize_t slurp(const char *path, char *buf, size_t n)
 	return (ssize_t)got;
 }
 
+long leading_number(const char *text)
+{
+	char *end;
+	errno = 0;
+	long v = strtol(text, &end, 10);
+	return end == text || errno || v < 0 ? -1 : v;
+}
+
 void each_pid(void (*fn)(struct outcome *o, int pid), struct outcome *o)
 {
 	DIR *d = opendir("/proc");
@@ -199,8 +207,8 @@ void each_pid(void (*fn)(struct outcome *o, int pid), struct outcome *o)
 		return;
 	}
 	for (struct dirent *e; (e = readdir(d));)
-		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
-			fn(o, atoi(e->d_name));
+		if (leading_number(e->d_name) > 0)
+			fn(o, (int)leading_number(e->d_name));
 	closedir(d);
 }
 
