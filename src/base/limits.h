@@ -36,6 +36,8 @@
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
 #define HTTP_CONNS_MAX	       8192
 #define HTTP_POOL_IDLE_MAX     8 /* kept-alive connections to one box */
+#define WS_FRAME_MAX	       (1u * MIB)
+#define HTTP_POOL_IDLE_MAX     8	  /* kept-alive connections to one box */
 #define WS_FRAME_MAX	       (1u * MIB) /* longer messages are sent in several frames */
 #define WS_MESSAGE_MAX	       (4u * MIB)
 #define WS_CLOSE_TIMEOUT       3000
@@ -68,3 +70,19 @@
 #define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
 #define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
+
+/* Agent: commands */
+#define AGENT_BODY_MAX	 (32u * MIB) /* a JSON request; longer input goes through streaming routes */
+#define SPOOL_MEM	 (64u * KIB) /* output of a command kept in memory, per stream; more goes to a file */
+#define CMD_READ_CHUNK	 (64u * KIB)
+#define CMD_STDIN_HIGH	 (64u * KIB) /* input that a command has not read yet: the sender is told to stop … */
+#define CMD_STDIN_LOW	 (16u * KIB) /* … and to go on */
+#define CMD_TIMEOUT_MAX	 (7ull * 24 * 3600 * 1000)
+#define CMD_HANGUP_GRACE 2000  /* a foreground command whose client is gone: SIGHUP, then SIGKILL */
+#define DRAIN_PAUSE	 20    /* output that nobody waits for is emptied this often */
+#define AGENT_STOP_GRACE 5000  /* SIGTERM to the agent: what the box's processes get between SIGTERM and SIGKILL */
+#define WS_EXEC_FIRST	 10000 /* a socket that names no command */
+#define WS_EXEC_PING	 30000
+#define WS_EXEC_PROBE	 1000 /* while its command reads nothing: is the client still there? */
+#define AGENT_PATH_MAX	 4096
+#define SESSION_ID_MAX	 256

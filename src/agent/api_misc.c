@@ -1,0 +1,39 @@
+#include "agent/api.h"
+
+#include "agent/agent.h"
+#include "base/str.h"
+
+/* What upstream's client compares its own version with, unless the image says otherwise. */
+static const char protocol_version[] = "0.12.10";
+
+void api_root(struct request *r)
+{
+	http_respond(r->x, 200, "text/plain; charset=utf-8", STR("Atoll agent " ATOLL_VERSION "\n"));
+}
+
+void api_ping(struct request *r)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_cstr(&w, "status", "healthy");
+	json_member_cstr(&w, "message", "pong");
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}
+
+void api_version(struct request *r)
+{
+	auto_buf struct buf b = {0};
+	const char *version = env_get(&agent.env, "SANDBOX_VERSION");
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_cstr(&w, "version", version ? version : protocol_version);
+	json_member_cstr(&w, "agent", ATOLL_VERSION);
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}

@@ -1,0 +1,42 @@
+/*
+ * output.h - the two output pipes of a command: read, paused, ended.
+ *
+ * Bytes come through on_bytes in order within a stream. output_finish says that the command is over: exactly what lies
+ * in the pipes at that moment is still delivered (everything the command itself wrote is there), then on_done comes
+ * once. So a background child that keeps a pipe open or keeps writing cannot hold the command's end; its pipe is left
+ * to drain.h. on_done is never called while paused and may come from inside output_finish or output_resume.
+ *
+ * Embedded in its owner; after on_done (or output_drop) nothing of it is in the loop any more.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "base/str.h"
+
+enum { CMD_STDOUT = 1, CMD_STDERR = 2 };
+
+struct output;
+
+struct output_pipe {
+	struct loop_io io;
+	int fd; /* -1: ended */
+	size_t left;
+	struct output *owner;
+};
+
+struct output {
+	struct loop *loop;
+	struct output_pipe pipe[2];
+	bool paused, finishing, done;
+	void (*on_bytes)(struct output *o, int stream, struct str bytes); /* borrowed for the call */
+	void (*on_done)(struct output *o);
+	void (*on_held)(struct output *o, int stream, int fd); /* NULL, or takes a pipe that children still hold */
+};
+
+/* Owns both descriptors (non-blocking read ends). The callbacks are set before. */
+void output_open(struct output *o, struct loop *l, int out_fd, int err_fd);
+void output_pause(struct output *o);
+void output_resume(struct output *o);
+void output_finish(struct output *o);
+/* Nobody wants the bytes any more: no callback comes, the pipes go to drain.h. */
+void output_drop(struct output *o);

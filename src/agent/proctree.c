@@ -1,0 +1,159 @@
+#include "agent/proctree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+enum { KILL_ROUNDS = 16, STAT_MAX = 512 };
+
+void proclist_free(struct proclist *l)
+{
+	free(l->v);
+	*l = (struct proclist){0};
+}
+
+/* "pid (name) S ppid pgrp sid …": the name may hold anything, so the last ')' ends it. */
+static bool parse_stat(char *text, struct proc *ret)
+{
+	char *close_paren = strrchr(text, ')');
+	if (!close_paren)
+		return false;
+	int ppid, pgrp, sid;
+	char state;
+	unsigned long long start;
+	int n = sscanf(close_paren + 1, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		&state, &ppid, &pgrp, &sid, &start);
+	if (n != 5)
+		return false;
+	*ret = (struct proc){.ppid = ppid, .pgrp = pgrp, .sid = sid, .start = start, .state = state};
+	return true;
+}
+
+bool proc_read(pid_t pid, struct proc *ret)
+{
+	char path[32], text[STAT_MAX];
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t n = read(fd, text, sizeof text - 1);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	if (!parse_stat(text, ret))
+		return false;
+	ret->pid = pid;
+	return true;
+}
+
+static void add(struct proclist *l, const struct proc *p)
+{
+	if (l->n == l->cap) {
+		l->cap = l->cap ? l->cap * 2 : 64;
+		l->v = xrealloc(l->v, l->cap * sizeof *l->v);
+	}
+	l->v[l->n++] = *p;
+}
+
+int proclist_read(struct proclist *ret)
+{
+	DIR *d = opendir("/proc");
+	if (!d)
+		return -errno;
+	struct dirent *de;
+	while ((de = readdir(d))) {
+		uint64_t pid;
+		struct proc p;
+		if (str_to_u64(str_of(de->d_name), INT32_MAX, &pid) && proc_read((pid_t)pid, &p))
+			add(ret, &p);
+	}
+	closedir(d);
+	return 0;
+}
+
+static struct proc *find(const struct proclist *l, pid_t pid)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].pid == pid)
+			return &l->v[i];
+	return NULL;
+}
+
+/* A child is a member when its parent is: repeated until nothing changes, since /proc lists in no such order. */
+static void spread(struct proclist *l)
+{
+	for (bool changed = true; changed;) {
+		changed = false;
+		for (size_t i = 0; i < l->n; i++) {
+			struct proc *parent = l->v[i].member ? NULL : find(l, l->v[i].ppid);
+			if (parent && parent->member)
+				l->v[i].member = changed = true;
+		}
+	}
+}
+
+static void keep_members(struct proclist *l)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].member && l->v[i].state != 'Z' && l->v[i].state != 'X')
+			l->v[n++] = l->v[i];
+	l->n = n;
+}
+
+void proclist_keep_tree(struct proclist *l, pid_t leader)
+{
+	for (size_t i = 0; i < l->n; i++)
+		l->v[i].member = l->v[i].pid == leader || l->v[i].sid == leader;
+	spread(l);
+	keep_members(l);
+}
+
+void proclist_drop(struct proclist *l, const struct proclist *old)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		const struct proc *o = find(old, l->v[i].pid);
+		if (!o || o->start != l->v[i].start)
+			l->v[n++] = l->v[i];
+	}
+	l->n = n;
+}
+
+static int kill_round(pid_t leader, int sig, bool below, const struct proclist *spare)
+{
+	auto_procs struct proclist l = {0};
+	if (proclist_read(&l) < 0)
+		return 0;
+	proclist_keep_tree(&l, leader);
+	if (spare)
+		proclist_drop(&l, spare);
+	int hit = 0;
+	for (size_t i = 0; i < l.n; i++)
+		if (!(below && l.v[i].pid == leader) && kill(l.v[i].pid, sig) == 0)
+			hit++;
+	return hit;
+}
+
+static int kill_rounds(pid_t leader, int sig, bool below, const struct proclist *spare)
+{
+	int total = kill_round(leader, sig, below, spare);
+	/* A killed process shows as a zombie, or for a moment still as running: the rounds are bounded. */
+	for (int i = 1; sig == SIGKILL && i < KILL_ROUNDS && kill_round(leader, sig, below, spare) > 0; i++)
+		;
+	return total;
+}
+
+int proctree_kill(pid_t leader, int sig)
+{
+	return kill_rounds(leader, sig, false, NULL);
+}
+
+int proctree_kill_below(pid_t leader, int sig, const struct proclist *spare)
+{
+	return kill_rounds(leader, sig, true, spare);
+}

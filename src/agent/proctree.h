@@ -1,0 +1,43 @@
+/*
+ * proctree.h - everything that a command has started, found through /proc.
+ *
+ * A command runs in a session of its own (setsid), so what it starts carries its session id, however often it is
+ * orphaned; what has left with setsid is still found as long as it is a descendant. The tree of a leader is the union
+ * of both. A process that did both (a daemon that detached in the classic way) has left on purpose and is not found.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/base.h"
+
+struct proc {
+	pid_t pid, ppid, pgrp, sid;
+	uint64_t start; /* ticks since boot: pid and start together name a process for ever */
+	char state;
+	bool member; /* scratch of proctree */
+};
+
+struct proclist {
+	struct proc *v;
+	size_t n, cap;
+};
+void proclist_free(struct proclist *l);
+#define auto_procs __attribute__((cleanup(proclist_free)))
+
+/* All processes that /proc shows, zombies included. Returns 0 or -errno. */
+int proclist_read(struct proclist *ret);
+/* Reads one; false when it is gone. */
+bool proc_read(pid_t pid, struct proc *ret);
+
+/* Keeps only the tree of `leader` (with the leader itself when it is still there), without zombies. */
+void proclist_keep_tree(struct proclist *l, pid_t leader);
+/* Keeps only what is not in `old` (same pid and start). */
+void proclist_drop(struct proclist *l, const struct proclist *old);
+
+/* Sends `sig` to the tree of `leader`. With SIGKILL it looks again until no new member turns up, so that a tree which
+ * forks while it is being killed does not get away. Returns how many processes got the signal. */
+int proctree_kill(pid_t leader, int sig);
+/* The same without the leader and without what is in `spare` (may be NULL): a session's shell keeps living, and so do
+ * the jobs that were there before. */
+int proctree_kill_below(pid_t leader, int sig, const struct proclist *spare);

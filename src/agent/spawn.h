@@ -1,0 +1,45 @@
+/*
+ * spawn.h - starts a program in a session of its own, from the agent's address space, as cheaply as the kernel allows.
+ *
+ * clone(CLONE_VM|CLONE_VFORK): no page table is copied, the parent sleeps until the child has executed the program or
+ * given up, and a failure comes back through shared memory instead of a pipe. Between clone and exec the child makes
+ * only system calls.
+ *
+ * The child gets: a new session (its pid is its process group and session id: that is how everything it starts is
+ * found again), default signal dispositions and an empty signal mask, descriptors 0, 1, 2 and the `extra` ones and
+ * nothing else (all of the agent's are close-on-exec), the soft descriptor limit that the agent was started with, and
+ * an OOM score above the agent's, so that the kernel picks a command and never the supervisor.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum { SPAWN_EXTRA_MAX = 4 };
+
+struct spawn_extra {
+	int from, to;
+};
+
+struct spawn_spec {
+	const char *path; /* the program; not searched for */
+	const char *const *argv;
+	const char *const *envp;
+	const char *cwd; /* NULL: the agent's */
+	int fd[3];	 /* become 0, 1, 2; -1 stands for /dev/null */
+	struct spawn_extra extra[SPAWN_EXTRA_MAX];
+	int extra_n;
+	bool terminal; /* fd[0] becomes the controlling terminal */
+};
+
+/* Where a start failed: callers fall back or explain differently. */
+enum spawn_step { SPAWN_CLONE, SPAWN_SETUP, SPAWN_CHDIR, SPAWN_EXEC };
+
+/* Once, before the first spawn: opens /dev/null, resets the signal dispositions that the agent inherited. */
+int spawn_init(struct err *e);
+/* A /dev/null that stays open, for reading and writing. */
+int spawn_null(void);
+
+/* 0 and *ret_pid, or -1 with *ret_step and an error whose `os` is the errno. The caller reaps. */
+int spawn(const struct spawn_spec *s, pid_t *ret_pid, enum spawn_step *ret_step, struct err *e);

@@ -1,0 +1,30 @@
+/*
+ * spool.h - output of a command, kept whole: in memory while it is short, in an unlinked file once it is long.
+ *
+ * A command may print gigabytes before anyone can answer the call that started it (the HTTP status depends on how it
+ * ends). The first SPOOL_MEM bytes stay in memory; what is longer goes to a file without a name in the box's own file
+ * system, so that the agent's memory stays constant, nothing is cut, and the bytes count against the box's disk.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct spool {
+	struct buf mem; /* all of it, while fd < 0 */
+	int fd;
+	uint64_t size;
+};
+
+/* A zeroed struct is not valid: fd must be -1. */
+#define SPOOL_INIT ((struct spool){.fd = -1})
+void spool_free(struct spool *s);
+
+/* -1 when the bytes cannot be stored (NO_SPACE …): the spool keeps what it had. */
+int spool_add(struct spool *s, struct str bytes, struct err *e);
+/* Reads at most n bytes at an offset. Returns how many (0 at the end) or -errno. */
+ssize_t spool_read(const struct spool *s, uint64_t at, char *p, size_t n);
+
+/* A file for reading and writing that has no name and vanishes when closed; in /var/tmp, /tmp or where else it can be.
+ * Returns an fd or -errno. */
+int spool_tmpfile(void);

@@ -1,0 +1,105 @@
+"""A real atoll-agent on loopback, alone, and a client for it: standard library only."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+import atoll as lib
+
+AGENT = lib.BIN / "atoll-agent"
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Agent:
+    """`atoll-agent serve` in a directory of its own. close() ends it and says what was wrong with its end."""
+
+    def __init__(self, env=None, pid1=False):
+        self.dir = tempfile.mkdtemp(prefix="atoll-agent-test-")
+        base = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": self.dir, **(env or {})}
+        command = [str(AGENT), "serve", "--port", "0"]
+        if pid1:
+            command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+        self.process = subprocess.Popen(command, cwd=self.dir, env=base, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def connect(self, timeout=60):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def call(self, method, path, body=None, headers=None, timeout=60):
+        c = self.connect(timeout)
+        try:
+            if isinstance(body, (dict, list)):
+                body = json.dumps(body)
+            c.request(method, path, body, headers or {})
+            r = c.getresponse()
+            return Reply(r.status, r.headers, r.read())
+        finally:
+            c.close()
+
+    def post(self, path, body, **kw):
+        return self.call("POST", path, body, **kw)
+
+    def run(self, command, **members):
+        """The result of a command that could be executed."""
+        r = self.post("/api/execute", {"command": command, **members})
+        assert r.status == 200, (r.status, r.body)
+        return r.json()
+
+    def rss_kb(self, field="VmRSS"):
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith(field + ":"))
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def children(self):
+        with open(f"/proc/{self.pid}/task/{self.pid}/children", encoding="ascii") as f:
+            return [int(p) for p in f.read().split()]
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        self.process.stdout.close()
+        subprocess.run(["rm", "-rf", self.dir], check=True)
+        return code
+
+
+def wait_for(what, seconds=10):
+    """Until `what()` is true; for states of the kernel that nobody can be told about."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = what()
+        if value:
+            return value
+        time.sleep(0.005)
+    raise AssertionError(f"did not happen within {seconds} s")
+
+
+def alive(pid):
+    """Running, that is not a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
