@@ -3,13 +3,13 @@
 #   make run     install what is missing, build, make the image, start on 127.0.0.1:8700
 #   make test    install what is missing, build, run every suite
 #   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
-#   make unit | integration | security   one suite
+#   make unit | integration | security | compat   one suite
 #   make lint | asan | fuzz | bench
 #   make install PREFIX=/usr/local DESTDIR=   programs and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security lint asan fuzz bench clean install help
+.PHONY: build deps deps-test image run test unit integration security compat lint asan fuzz bench clean install help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -79,6 +79,9 @@ integration: build image
 security: build image
 	@tests/run security
 
+compat: build image
+	@tests/run compat
+
 lint: build
 	@tools/deps lint
 	@tools/lint
@@ -112,3 +115,8 @@ install: build
 
 clean:
 	@rm -rf $(B)
+
+# BENCH="--quick cold" passes options and rows.
+bench: build image
+	@tools/deps run test bench
+	@tests/bench/bench.py $(BENCH)

@@ -1,0 +1,48 @@
+// The unmodified SandboxClient, pointed at one sandbox of a real atolld.
+import assert from 'node:assert/strict';
+import { SandboxClient, parseSSEStream } from '@cloudflare/sandbox';
+
+export { assert, parseSSEStream };
+
+export function sandbox(id) {
+  const { ATOLL_URL, ATOLL_TOKEN } = process.env;
+  const baseUrl = `${ATOLL_URL}/v1/sandboxes/${id}`;
+  const headers = { Authorization: `Bearer ${ATOLL_TOKEN}` };
+  const client = new SandboxClient({ baseUrl, defaultHeaders: headers });
+  return Object.assign(client, {
+    id,
+    /** A route as plain HTTP, for what the client has no method for. */
+    raw: (method, path, body) =>
+      fetch(baseUrl + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) }),
+    destroy: () => fetch(baseUrl, { method: 'DELETE', headers }),
+  });
+}
+
+export async function events(stream) {
+  const all = [];
+  for await (const event of parseSSEStream(await stream)) all.push(event);
+  return all;
+}
+
+/** Collects until `enough` says so, then cancels the stream as a client that goes away. */
+export async function eventsUntil(stream, enough) {
+  const all = [];
+  for await (const event of parseSSEStream(await stream)) {
+    all.push(event);
+    if (enough(event)) break;
+  }
+  return all;
+}
+
+export const text = (all, type) => all.filter((e) => e.type === type).map((e) => e.data).join('');
+
+export async function rejects(promise, code, status) {
+  try {
+    await promise;
+  } catch (error) {
+    assert.equal(error.code ?? error.errorResponse?.code, code, error.message);
+    if (status) assert.equal(error.httpStatus ?? error.errorResponse?.httpStatus, status);
+    return error;
+  }
+  assert.fail(`expected ${code}, but it succeeded`);
+}

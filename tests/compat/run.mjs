@@ -1,0 +1,18 @@
+// node run.mjs --list            names of the scenarios
+// node run.mjs NAME              runs one against ATOLL_URL with ATOLL_TOKEN, in a sandbox of its own
+import { register } from 'node:module';
+register('./hooks.mjs', import.meta.url);
+const scenarios = { ...(await import('./commands.mjs')), ...(await import('./files.mjs')) };
+
+const name = process.argv[2];
+if (name === '--list') {
+  console.log(Object.keys(scenarios).join('\n'));
+} else {
+  const { sandbox } = await import('./client.mjs');
+  const box = sandbox(`compat-${name.toLowerCase().replaceAll('_', '-')}`.slice(0, 60));
+  try {
+    await scenarios[name](box);
+  } finally {
+    await box.destroy();
+  }
+}
