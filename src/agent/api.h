@@ -15,3 +15,24 @@ void api_execute(struct request *r);
 
 /* ws_exec.c */
 void ws_exec(struct request *r);
+
+/* api_files.c, api_read.c, api_write.c, api_file_put.c, api_list.c */
+void api_exists(struct request *r);
+void api_mkdir(struct request *r);
+void api_delete(struct request *r);
+void api_rename(struct request *r);
+void api_move(struct request *r);
+void api_read(struct request *r);
+void api_read_stream(struct request *r);
+void api_file_get(struct request *r);
+void api_write(struct request *r);
+void api_file_put(struct request *r);
+void api_list_files(struct request *r);
+/* {"success":true,"path":…,"timestamp":…}: what every write answers. */
+void request_written(const struct request *r, const char *path);
+
+/* api_watch.c, api_git.c, api_pty.c */
+void api_watch(struct request *r);
+void api_watch_check(struct request *r);
+void api_git_checkout(struct request *r);
+void api_pty(struct request *r);

@@ -6,5 +6,22 @@ const struct route routes[] = {
 	{"GET", "/api/version", ROUTE_NO_BODY, api_version, NULL},
 	{"POST", "/api/execute", ROUTE_JSON, api_execute, "command.execute"},
 	{"GET", "/ws/exec", ROUTE_NO_BODY, ws_exec, "command.execute"},
+
+	{"POST", "/api/exists", ROUTE_JSON, api_exists, "file.stat"},
+	{"POST", "/api/mkdir", ROUTE_JSON, api_mkdir, "directory.create"},
+	{"POST", "/api/delete", ROUTE_JSON, api_delete, "file.delete"},
+	{"POST", "/api/rename", ROUTE_JSON, api_rename, "file.rename"},
+	{"POST", "/api/move", ROUTE_JSON, api_move, "file.move"},
+	{"POST", "/api/read", ROUTE_JSON, api_read, "file.read"},
+	{"POST", "/api/read/stream", ROUTE_JSON, api_read_stream, "file.read"},
+	{"POST", "/api/write", ROUTE_STREAM, api_write, "file.write"},
+	{"POST", "/api/list-files", ROUTE_JSON, api_list_files, "directory.list"},
+	{"GET", "/api/file", ROUTE_NO_BODY, api_file_get, "file.read"},
+	{"PUT", "/api/file", ROUTE_STREAM, api_file_put, "file.write"},
+
+	{"POST", "/api/watch", ROUTE_JSON, api_watch, NULL},
+	{"POST", "/api/watch/check", ROUTE_JSON, api_watch_check, NULL},
+	{"POST", "/api/git/checkout", ROUTE_JSON, api_git_checkout, "git.clone"},
+	{"GET", "/ws/pty", ROUTE_NO_BODY, api_pty, NULL},
 };
 const size_t routes_n = sizeof routes / sizeof *routes;

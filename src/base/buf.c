@@ -120,6 +120,12 @@ void buf_clear(struct buf *b)
 	buf_consume(b, buf_size(b));
 }
 
+void buf_truncate(struct buf *b, size_t n)
+{
+	INVARIANT(n <= buf_size(b));
+	b->len = b->off + n;
+}
+
 const char *buf_cstr(struct buf *b)
 {
 	if (b->cap == b->len) {

@@ -48,6 +48,8 @@ void buf_commit(struct buf *b, size_t n);
 /* Drops n bytes from the front. An empty buffer keeps at most BUF_KEEP bytes of memory. */
 void buf_consume(struct buf *b, size_t n);
 void buf_clear(struct buf *b);
+/* Keeps the first n bytes of the content. */
+void buf_truncate(struct buf *b, size_t n);
 
 /* Content as a C string (adds a NUL behind it, not counted). */
 const char *buf_cstr(struct buf *b);

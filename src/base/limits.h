@@ -82,7 +82,27 @@
 #define DRAIN_PAUSE	 20    /* output that nobody waits for is emptied this often */
 #define AGENT_STOP_GRACE 5000  /* SIGTERM to the agent: what the box's processes get between SIGTERM and SIGKILL */
 #define WS_EXEC_FIRST	 10000 /* a socket that names no command */
-#define WS_EXEC_PING	 30000
-#define WS_EXEC_PROBE	 1000 /* while its command reads nothing: is the client still there? */
+#define WS_EXEC_PING	 30000 /* on every socket of the agent */
+#define WS_EXEC_PROBE	 1000  /* while its command reads nothing: is the client still there? */
 #define AGENT_PATH_MAX	 4096
 #define SESSION_ID_MAX	 256
+
+/* Files, watches and terminals in a box */
+#define READ_MAX	      (32u * MIB) /* encoded content of one /api/read */
+#define WRITE_SPILL	      (64u * KIB) /* content of a /api/write that stays in memory */
+#define FILE_CHUNK	      65535	  /* source bytes in one event of /api/read/stream: a multiple of 3 */
+#define LIST_DEPTH_MAX	      1000
+#define WATCHERS_MAX	      64
+#define WATCH_COALESCE	      75
+#define WATCH_PENDING_MAX     1000
+#define WATCH_PATTERNS_MAX    64
+#define WATCH_PATTERN_LEN_MAX 256
+#define WATCH_RETAIN	      600000 /* between two calls of /api/watch/check */
+#define WATCH_EXPIRED_MAX     1024   /* ended watches that are remembered as such */
+#define SSE_BEAT	      15000  /* comment on an event stream that has nothing to say */
+#define TERMINAL_RING	      (256u * KIB)
+#define TERMINAL_INPUT_HIGH   (64u * KIB)
+#define TERMINAL_SIZE_MAX     10000 /* columns or rows */
+#define GIT_TIMEOUT	      600000
+#define GIT_TIMEOUT_MAX	      (24u * 3600 * 1000)
+#define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */

@@ -1,0 +1,270 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "agent/agent.h"
+#include "agent/api.h"
+#include "agent/git.h"
+#include "agent/path.h"
+#include "agent/run.h"
+#include "base/fd.h"
+#include "base/limits.h"
+
+/*
+ * POST /api/git/checkout: git clone, in the box. What fails leaves no directory that was not there before.
+ */
+
+struct checkout {
+	struct http_exchange *x; /* NULL: the client is gone */
+	const struct route *route;
+	struct git_url url;
+	char *branch, *dir; /* dir is absolute */
+	uint64_t depth, timeout_ms;
+	bool dir_was_there;
+	struct buf said; /* the end of what git said on stderr */
+	enum errc code;	 /* why it failed, while the rest of it is being removed */
+	char *message;
+};
+
+static void checkout_free(struct checkout *c)
+{
+	git_url_free(&c->url);
+	free(c->branch);
+	free(c->dir);
+	free(c->message);
+	buf_free(&c->said);
+	free(c);
+}
+
+static void on_close(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	((struct checkout *)http_exchange_arg(x))->x = NULL;
+}
+
+static void on_said(struct cmd *cmd, int stream, struct str bytes)
+{
+	struct checkout *c = cmd_arg(cmd);
+	if (stream != CMD_STDERR)
+		return;
+	if (bytes.n > GIT_SAID_MAX)
+		bytes = str_skip(bytes, bytes.n - GIT_SAID_MAX);
+	size_t total = buf_size(&c->said) + bytes.n;
+	if (total > GIT_SAID_MAX)
+		buf_consume(&c->said, total - GIT_SAID_MAX);
+	buf_add_str(&c->said, bytes);
+}
+
+/* ---- answers ---- */
+
+static const struct http_exchange_ops no_ops;
+
+static void answer_failed(struct checkout *c)
+{
+	if (c->x) {
+		auto_buf struct buf context = {0};
+		struct request r = {.x = c->x, .route = c->route};
+		struct err e;
+		struct json_writer w = json_writer(&context);
+		json_object_begin(&w);
+		json_member_cstr(&w, "repository", c->url.shown);
+		if (c->branch)
+			json_member_cstr(&w, "branch", c->branch);
+		json_member_cstr(&w, "targetDir", c->dir);
+		json_member_str(&w, "stderr", buf_str(&c->said));
+		json_object_end(&w);
+		err_set(&e, c->code, "%s", c->message);
+		http_exchange_set(c->x, &no_ops, NULL);
+		request_fail(&r, &e, buf_str(&context));
+	}
+	checkout_free(c);
+}
+
+/* The branch that HEAD of the clone names; a detached one (a tag) answers with what was asked for. */
+static char *branch_of(const struct checkout *c)
+{
+	auto_free char *head = xasprintf("%s/.git/HEAD", c->dir);
+	auto_buf struct buf text = {0};
+	auto_fd int fd = path_open_regular(head, O_RDONLY);
+	char raw[512];
+	ssize_t n = fd < 0 ? 0 : fd_read_full(fd, raw, sizeof raw);
+	struct str s = str_n(raw, n > 0 ? (size_t)n : 0);
+	if (!str_starts(s, STR("ref: refs/heads/")))
+		return xstrdup(c->branch ? c->branch : "HEAD");
+	struct str rest, name = str_split(str_skip(s, 16), '\n', &rest);
+	return str_dup(name);
+}
+
+static void answer_done(struct checkout *c)
+{
+	if (c->x) {
+		auto_free char *branch = branch_of(c);
+		auto_buf struct buf b = {0};
+		struct request r = {.x = c->x, .route = c->route};
+		struct json_writer w = json_writer(&b);
+		json_object_begin(&w);
+		json_member_bool(&w, "success", true);
+		json_member_cstr(&w, "repoUrl", c->url.shown);
+		json_member_cstr(&w, "branch", branch);
+		json_member_cstr(&w, "targetDir", c->dir);
+		json_member_now(&w);
+		json_object_end(&w);
+		http_exchange_set(c->x, &no_ops, NULL);
+		request_json(&r, buf_str(&b));
+	}
+	checkout_free(c);
+}
+
+/* ---- after git ---- */
+
+static void on_removed(struct cmd *cmd, const struct cmd_result *r)
+{
+	(void)r;
+	answer_failed(cmd_arg(cmd));
+}
+
+/* git cleans up after itself unless it was killed; whatever is left goes before the answer. */
+static void fail_and_remove(struct checkout *c, enum errc code, char *message)
+{
+	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_removed};
+	const char *argv[] = {"rm", "-rf", "--", c->dir, NULL};
+	struct run_spec spec = {0};
+	struct cmd *cmd;
+	enum spawn_step step;
+	struct err e;
+	c->code = code;
+	c->message = message;
+	if (c->dir_was_there || run_start_argv(argv, &spec, &agent.env, "/", &ops, c, &cmd, &step, &e) < 0)
+		answer_failed(c);
+}
+
+/* The line that says what went wrong: git's last "fatal:" or the last line of all. */
+static struct str last_words(struct str said)
+{
+	struct str best = STR_NULL;
+	while (said.n) {
+		struct str line = str_trim(str_split(said, '\n', &said));
+		bool fatal = str_starts(line, STR("fatal:"));
+		if (line.n && (fatal || !str_starts(best, STR("fatal:"))))
+			best = line;
+	}
+	return best;
+}
+
+static void on_cloned(struct cmd *cmd, const struct cmd_result *r)
+{
+	struct checkout *c = cmd_arg(cmd);
+	if (r->outcome == OUTCOME_EXITED && r->exit_code == 0)
+		return answer_done(c);
+	if (r->outcome == OUTCOME_TIMEOUT)
+		return fail_and_remove(c, ERRC_GIT_CLONE_FAILED,
+			xasprintf("Failed to clone '%s': Git clone timed out after %llu ms", c->url.shown,
+				(unsigned long long)c->timeout_ms));
+	if (r->outcome != OUTCOME_EXITED)
+		return fail_and_remove(c, ERRC_GIT_CLONE_FAILED,
+			xasprintf("Failed to clone '%s': git was ended (%s)", c->url.shown, outcome_name(r->outcome)));
+	struct str said = buf_str(&c->said), words = last_words(said);
+	fail_and_remove(c, git_error_code(said), xasprintf("Failed to clone '%s': %.*s", c->url.shown, STR_ARG(words)));
+}
+
+/* ---- starting ---- */
+
+static void set_environment(const struct checkout *c, struct env *env)
+{
+	env_apply(env, &agent.env);
+	env_put(env, STR("GIT_TERMINAL_PROMPT"), STR("0"));
+	env_put(env, STR("GIT_ASKPASS"), STR("/bin/false"));
+	env_put(env, STR("SSH_ASKPASS"), STR("/bin/false"));
+	env_put(env, STR("LC_ALL"), STR("C.UTF-8")); /* its words are read, see git_error_code */
+	if (c->url.user) {
+		env_put(env, STR("ATOLL_GIT_USER"), str_of(c->url.user));
+		env_put(env, STR("ATOLL_GIT_PASSWORD"), str_of(c->url.password));
+	}
+}
+
+static int start(struct checkout *c, struct err *e)
+{
+	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_cloned};
+	char depth[24];
+	const char *argv[24];
+	int n = 0;
+	argv[n++] = "git";
+	argv[n++] = "-c";
+	argv[n++] = "http.lowSpeedLimit=1024";
+	argv[n++] = "-c";
+	argv[n++] = "http.lowSpeedTime=30";
+	if (c->url.user) {
+		argv[n++] = "-c";
+		argv[n++] = "credential.helper=";
+		argv[n++] = "-c";
+		argv[n++] = "credential.helper=!f() { printf 'username=%s\\npassword=%s\\n' \"$ATOLL_GIT_USER\" "
+			    "\"$ATOLL_GIT_PASSWORD\"; }; f";
+	}
+	argv[n++] = "clone";
+	/* A clone without blobs asks the server for them later, and would have no credentials then. */
+	if (!c->url.user)
+		argv[n++] = "--filter=blob:none";
+	if (c->branch) {
+		argv[n++] = "--branch";
+		argv[n++] = c->branch;
+	}
+	if (c->depth) {
+		snprintf(depth, sizeof depth, "%llu", (unsigned long long)c->depth);
+		argv[n++] = "--depth";
+		argv[n++] = depth;
+	}
+	argv[n++] = "--";
+	argv[n++] = c->url.clean;
+	argv[n++] = c->dir;
+	argv[n] = NULL;
+	auto_env struct env env = {0};
+	set_environment(c, &env);
+	struct run_spec spec = {.timeout_ms = c->timeout_ms};
+	struct cmd *cmd;
+	enum spawn_step step;
+	return run_start_argv(argv, &spec, &env, "/", &ops, c, &cmd, &step, e);
+}
+
+static int read_request(const struct request *r, struct checkout *c, struct err *e)
+{
+	struct str url = STR_NULL, dir = STR_NULL, session;
+	const char *branch = NULL;
+	auto_buf struct buf mem = {0};
+	c->timeout_ms = GIT_TIMEOUT;
+	if (json_read_str(r->body, "repoUrl", &url, e) < 0 || git_url_parse(url, &c->url, e) < 0 ||
+		json_read_cstr(r->body, "branch", &branch, e) < 0 || json_read_str(r->body, "targetDir", &dir, e) < 0 ||
+		json_read_u64(r->body, "depth", 1, INT32_MAX, &c->depth, e) < 0 ||
+		json_read_u64(r->body, "timeoutMs", 1, GIT_TIMEOUT_MAX, &c->timeout_ms, e) < 0 ||
+		request_session(r, &mem, &session, e) < 0)
+		return -1;
+	if (branch && *branch) {
+		if (branch[0] == '-')
+			return err_set(e, ERRC_VALIDATION_FAILED, "field 'branch' must not begin with '-'");
+		c->branch = xstrdup(branch);
+	}
+	auto_free char *wanted = dir.n ? str_dup(dir) : xasprintf("%s/%s", agent.workdir, c->url.name);
+	if (path_absolute(str_n(wanted, dir.n ? dir.n : strlen(wanted)), session, "targetDir", &c->dir, e) < 0)
+		return -1;
+	struct stat st;
+	c->dir_was_there = lstat(c->dir, &st) == 0;
+	return 0;
+}
+
+void api_git_checkout(struct request *r)
+{
+	static const struct http_exchange_ops ops = {.on_close = on_close};
+	struct checkout *c = xcalloc(1, sizeof *c);
+	struct err e;
+	c->x = r->x;
+	c->route = r->route;
+	if (read_request(r, c, &e) < 0) {
+		request_fail(r, &e, STR_NULL);
+		return checkout_free(c);
+	}
+	http_exchange_set(r->x, &ops, c);
+	if (start(c, &e) == 0)
+		return;
+	http_exchange_set(r->x, &no_ops, NULL);
+	request_fail(r, &e, STR_NULL);
+	checkout_free(c);
+}

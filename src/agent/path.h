@@ -1,0 +1,30 @@
+/*
+ * path.h - paths that requests name. Any path in the box is allowed: its own mount namespace is the jail.
+ *
+ * A relative path stands below the working directory of the request's session. Checked: not empty, no NUL, at most
+ * AGENT_PATH_MAX bytes.
+ */
+#pragma once
+
+#include "agent/route.h"
+
+/* Member `key` of the body as an absolute path on the heap. VALIDATION_FAILED names the field. */
+int request_path(const struct request *r, const char *key, char **ret, struct err *e);
+/* The same for a path from elsewhere (a query parameter). `session` may be empty. */
+int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e);
+
+/* Last component; "/" has none. */
+struct str path_basename(struct str path);
+/* Everything before the last '/', without it; "/" for what lies in the root. On the heap. */
+char *path_dirname(const char *path);
+/* mkdir -p with mode 0777 under the umask. 0 or -errno. */
+int path_make_dirs(const char *path);
+
+/* Opens a regular file for reading without ever blocking on what is something else, and without side effects on
+ * devices: EISDIR for directories, EINVAL for FIFOs, sockets and devices. An fd or -errno. */
+int path_open_regular(const char *path, int flags);
+
+/* Error answers about a path, with upstream's context {path, operation}. `extra` is more JSON members or NULL. */
+void request_fail_file(const struct request *r, const struct err *e, const char *path, const char *extra);
+/* The code that errno stands for, and "what 'path': No such file or directory". */
+void request_fail_errno(const struct request *r, int os, const char *what, const char *path);
