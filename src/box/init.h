@@ -1,0 +1,54 @@
+/*
+ * init.h - the half-made box: the process that becomes PID 1.
+ *
+ * Born in all its namespaces, it does ahead of time whatever does not depend on which box it will be, then waits
+ * (parked) and finishes when it is told. It speaks with the warden over a SEQPACKET pair:
+ *
+ *	warden				child
+ *	clone3 ───────────────────────▶ keeps the descriptors it needs, closes the rest
+ *	id maps, cgroups; "maps" ─────▶ namespaces' insides: cgroup ns, /proc, /dev, loopback, limits, bounding set
+ *	◀──────────────────── READY	parked
+ *	GO + the overlay's mount ─────▶ host name, root, capabilities, seccomp, exec of the agent
+ *	◀──────── end of file (exec closed it), or FAILED with the error as a value
+ *
+ * When the warden dies before GO the child reads the end of file and exits: only finished boxes outlive their warden.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "box/proto.h"
+
+struct init_fds {
+	int control;  /* the child's end */
+	int dev, shm; /* dev_make */
+	int listen;   /* the agent's socket: becomes fd 0 */
+	int oom;      /* cgroup_open_oom: becomes fd 1 */
+	int agent;    /* the agent's program, sealed: executed */
+};
+
+enum init_note_kind { INIT_READY = 1, INIT_FAILED };
+struct init_note {
+	uint32_t kind;
+	struct err err; /* of FAILED */
+};
+
+struct init_go {
+	char id[BOX_ID_MAX + 1];
+	struct box_limits limits;
+};
+
+/* Where in the warden's own root the empty directory lies that a half-made box takes as its root; it has an empty
+ * proc/ and dev/. */
+#define INIT_ANCHOR "/box"
+
+/* The child's life until exec. Never returns. */
+_Noreturn void init_run(const struct init_fds *fds);
+
+/* The warden's side. */
+int init_send_maps(int control, struct err *e);
+int init_send_go(int control, const struct init_go *go, int overlay, struct err *e);
+/* 1: *ret is filled. 0: the other end is closed. -1: nothing there yet (errno EAGAIN) or a broken record. */
+int init_receive(int control, struct init_note *ret);
+
+/* An id as a host name: letters, digits and hyphens, none at the ends. */
+void init_hostname(const char *id, char ret[BOX_ID_MAX + 1]);

@@ -1,0 +1,97 @@
+#include "box/proc.h"
+
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "box/fs.h"
+
+/* Beyond these, what belongs to the host's root with mode 0400 (kpageflags, slabinfo, vmallocinfo …) is closed to a
+ * box by the user namespace alone. */
+static const char *const covered_files[] = {"kcore", "keys", "key-users", "kallsyms", "kmsg", "timer_list",
+	"sched_debug", "latency_stats", "interrupts", "mtrr", "sysrq-trigger", "kpagecount", "kpageflags",
+	"kpagecgroup"};
+static const char *const covered_dirs[] = {"acpi", "scsi", "asound", "driver"};
+static const char *const read_only[] = {"sys", "bus", "fs", "irq"};
+
+#define TEXT_(n) #n
+#define TEXT(n)	 TEXT_(n)
+static const struct {
+	const char *file, *value;
+} user_limits[] = {
+	{"max_user_namespaces", "0"},
+	{"max_pid_namespaces", "0"},
+	{"max_net_namespaces", "0"},
+	{"max_mnt_namespaces", "0"},
+	{"max_ipc_namespaces", "0"},
+	{"max_uts_namespaces", "0"},
+	{"max_cgroup_namespaces", "0"},
+	{"max_time_namespaces", "0"},
+	{"max_inotify_instances", TEXT(BOX_INOTIFY_INSTANCES)},
+};
+
+int proc_make(struct err *e)
+{
+	return fs_make("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, "mount /proc", e);
+}
+
+static int limit_user(int dir, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(user_limits); i++) {
+		int r = fd_write_file(dir, user_limits[i].file, str_of(user_limits[i].value));
+		if (r < 0 && r != -ENOENT)
+			return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "write /proc/sys/user/%s", user_limits[i].file);
+	}
+	return 0;
+}
+
+/* Puts a copy of the mount at from_dir/from over proc/name. A name that this kernel does not have is no error. */
+static int put_over(int proc, const char *name, int from_dir, const char *from, unsigned attrs, struct err *e)
+{
+	auto_fd int target = openat(proc, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (target < 0)
+		return errno == ENOENT ? 0 : err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open /proc/%s", name);
+	auto_fd int copy = fs_clone(from_dir, from, 0, e);
+	if (copy < 0 || fs_set(copy, attrs, -1, e) < 0)
+		return -1;
+	if (sys_move_mount(copy, target) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "cover /proc/%s", name);
+	return 0;
+}
+
+static int check_sources(int proc, int dev, struct err *e)
+{
+	struct statfs fs;
+	struct stat null;
+	if (fstatfs(proc, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC)
+		return err_set(e, ERRC_BOX_CREATE_FAILED, "/proc is not a procfs");
+	if (fstatat(dev, "null", &null, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISCHR(null.st_mode) ||
+		null.st_rdev != makedev(1, 3))
+		return err_set(e, ERRC_BOX_CREATE_FAILED, "/dev/null is not the null device");
+	return 0;
+}
+
+int proc_protect(int proc, int dev, int empty, struct err *e)
+{
+	if (check_sources(proc, dev, e) < 0)
+		return -1;
+	auto_fd int user = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (user < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open /proc/sys/user");
+	for (size_t i = 0; i < ARRAY_LEN(covered_files); i++)
+		if (put_over(proc, covered_files[i], dev, "null", MOUNT_ATTR_RDONLY, e) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_LEN(covered_dirs); i++)
+		if (put_over(proc, covered_dirs[i], empty, "", MOUNT_ATTR_RDONLY, e) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_LEN(read_only); i++)
+		if (put_over(proc, read_only[i], proc, read_only[i], MOUNT_ATTR_RDONLY, e) < 0)
+			return -1;
+	/* Last, through the descriptor from before: a cloned mount counts as a mount namespace until it is placed. */
+	return limit_user(user, e);
+}

@@ -1,0 +1,164 @@
+/*
+ * What is asked of a box that is there: signal, freeze, thaw, inspect, new limits.
+ */
+#include <signal.h>
+
+#include "base/clock.h"
+#include "warden/record.h"
+#include "warden/warden.h"
+
+enum { FREEZE_TIMEOUT = 5000, FREEZE_POLL = 1 };
+
+/* The box, living; else replies and returns NULL. */
+static struct box *living(struct warden *w, const struct warden_request *rq, struct waiter *who)
+{
+	struct box *b = box_find(w, rq->id);
+	struct err e;
+	if (!b)
+		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", rq->id);
+	else if (b->stage == STAGE_RUNNING || b->stage == STAGE_FROZEN)
+		return b;
+	else
+		err_set(&e, ERRC_INVALID_STATE, "sandbox '%s' is %s", rq->id,
+			b->stage == STAGE_DEAD	     ? "dead"
+			: b->stage == STAGE_ENDING   ? "being destroyed"
+			: b->stage == STAGE_FREEZING ? "being frozen"
+						     : "being created");
+	server_reply(w, who, &e, NULL);
+	return NULL;
+}
+
+void control_signal(struct warden *w, const struct warden_request *rq, struct waiter who)
+{
+	struct err e = {0};
+	struct box *b = living(w, rq, &who);
+	if (!b)
+		return;
+	if (rq->signal < 1 || rq->signal > 64)
+		err_set(&e, ERRC_INVALID_REQUEST, "there is no signal %d", rq->signal);
+	else if (sys_pidfd_signal(b->cell->slot.pidfd, rq->signal) < 0)
+		err_os(&e, ERRC_INTERNAL_ERROR, errno, "signal sandbox '%s'", b->info.id);
+	server_reply(w, &who, &e, e.code ? NULL : b);
+}
+
+/* The kernel rate-limits the notice that a group is frozen (10 ms); looking is faster than waiting for it. */
+static void poll_frozen(struct loop_timer *t)
+{
+	struct box *b = container_of(t, struct box, timer);
+	struct warden *w = b->w;
+	struct err e;
+	if (cgroup_is_frozen(&w->cgroups, b->info.slot)) {
+		stage_move(b, STAGE_FROZEN);
+		server_reply(w, &b->waiter, NULL, b);
+	} else if (clock_ms() < b->freeze_until) {
+		loop_timer_set(w->loop, t, FREEZE_POLL, poll_frozen);
+	} else {
+		cgroup_freeze(&w->cgroups, b->info.slot, false, NULL);
+		stage_move(b, STAGE_RUNNING);
+		err_set(&e, ERRC_INVALID_STATE, "sandbox '%s' did not freeze within %d s", b->info.id,
+			FREEZE_TIMEOUT / 1000);
+		server_reply(w, &b->waiter, &e, NULL);
+	}
+}
+
+void control_freeze(struct warden *w, const struct warden_request *rq, struct waiter who)
+{
+	struct err e;
+	struct box *b = living(w, rq, &who);
+	if (!b)
+		return;
+	if (b->stage == STAGE_FROZEN) {
+		server_reply(w, &who, NULL, b);
+		return;
+	}
+	if (cgroup_freeze(&w->cgroups, b->info.slot, true, &e) < 0) {
+		server_reply(w, &who, &e, NULL);
+		return;
+	}
+	stage_move(b, STAGE_FREEZING);
+	b->waiter = who;
+	b->freeze_until = clock_ms() + FREEZE_TIMEOUT;
+	poll_frozen(&b->timer);
+}
+
+void control_thaw(struct warden *w, const struct warden_request *rq, struct waiter who)
+{
+	struct err e;
+	struct box *b = living(w, rq, &who);
+	if (!b)
+		return;
+	if (b->stage == STAGE_FROZEN && cgroup_freeze(&w->cgroups, b->info.slot, false, &e) < 0) {
+		server_reply(w, &who, &e, NULL);
+		return;
+	}
+	if (b->stage == STAGE_FROZEN)
+		stage_move(b, STAGE_RUNNING);
+	server_reply(w, &who, NULL, b);
+}
+
+void control_inspect(struct warden *w, const struct warden_request *rq, struct waiter who)
+{
+	struct box *b = box_find(w, rq->id);
+	struct err e;
+	if (!b) {
+		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", rq->id);
+		server_reply(w, &who, &e, NULL);
+		return;
+	}
+	if (b->cell && b->stage != STAGE_DEAD)
+		cgroup_usage(&w->cgroups, b->info.slot, &b->info);
+	server_reply(w, &who, NULL, b);
+}
+
+int limits_check(const struct warden_host *offer, struct box_limits *l, struct err *e)
+{
+	if (!l->mem_bytes)
+		l->mem_bytes = BOX_MEM_DEFAULT;
+	if (!l->cpu_milli)
+		l->cpu_milli = BOX_CPU_DEFAULT;
+	if (!l->pids)
+		l->pids = BOX_PIDS_DEFAULT;
+	if (l->mem_bytes < BOX_MEM_MIN || l->mem_bytes > offer->mem_total)
+		return err_set(e, ERRC_INVALID_LIMITS,
+			"memory must be %llu to %llu bytes (what the host has), not %llu",
+			(unsigned long long)BOX_MEM_MIN, (unsigned long long)offer->mem_total,
+			(unsigned long long)l->mem_bytes);
+	if (l->cpu_milli < BOX_CPU_MIN || l->cpu_milli > offer->cpus_milli)
+		return err_set(e, ERRC_INVALID_LIMITS, "cpu must be %u to %u thousandths (what the host has), not %u",
+			BOX_CPU_MIN, offer->cpus_milli, l->cpu_milli);
+	if (l->pids < BOX_PIDS_MIN || l->pids > offer->pids_max)
+		return err_set(e, ERRC_INVALID_LIMITS, "processes must be %u to %u (what the host has), not %u",
+			BOX_PIDS_MIN, offer->pids_max, l->pids);
+	return 0;
+}
+
+static bool write_running(struct box *b, struct err *e)
+{
+	struct record r = {.state = RECORD_RUNNING, .start_time = b->cell->slot.start_time, .info = b->info};
+	int n = record_write(b->w->records_dir, &r);
+	if (n < 0)
+		err_os(e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");
+	return n == 0;
+}
+
+void control_limits(struct warden *w, const struct warden_request *rq, struct waiter who)
+{
+	struct err e;
+	struct box_limits l = rq->limits;
+	struct box *b = living(w, rq, &who);
+	if (!b)
+		return;
+	if (limits_check(&w->offer, &l, &e) < 0) {
+		server_reply(w, &who, &e, NULL);
+		return;
+	}
+	if (cgroup_limit(&w->cgroups, b->info.slot, &l, &e) < 0) {
+		/* Half of it may have been set: back to what was. */
+		cgroup_limit(&w->cgroups, b->info.slot, &b->info.limits, NULL);
+		server_reply(w, &who, &e, NULL);
+		return;
+	}
+	b->info.limits = l;
+	bool ok = write_running(b, &e);
+	server_reply(w, &who, ok ? NULL : &e, ok ? b : NULL);
+}

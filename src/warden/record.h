@@ -1,0 +1,30 @@
+/*
+ * record.h - what a warden leaves behind for the next one: a small file for each slot in use, "<slot>", overwritten
+ * in place. It is written before the step it announces, so that a warden killed at any point can be followed up.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "box/proto.h"
+
+enum record_state {
+	RECORD_POOL = 1, /* half-made, belongs to nobody: its process ends with the warden */
+	RECORD_CREATING, /* has a name; not answered for yet: undone after a restart */
+	RECORD_RUNNING,
+	RECORD_ENDING, /* being destroyed: finished after a restart */
+	RECORD_DEAD,
+};
+
+struct record {
+	uint32_t magic, state;
+	uint64_t start_time;
+	uint32_t fresh;	     /* the layer was made by this create: undoing deletes it */
+	uint32_t keep_files; /* of ENDING */
+	struct box_info info;
+};
+
+/* All return 0 or -errno. */
+int record_write(int dir, const struct record *r);
+int record_read(int dir, uint32_t slot, struct record *ret);
+int record_remove(int dir, uint32_t slot);
+void record_each(int dir, void (*each)(void *arg, const char *name), void *arg);

@@ -1,0 +1,256 @@
+/*
+ * The socket: who may connect, reading requests, sending replies. What a request says is checked here for its form
+ * and in the handlers for its meaning.
+ *
+ * A daemon that does not read costs at most WARDEN_QUEUE_MAX replies; then it is cut off and finds everything again
+ * by WARDEN_LIST. A list is not queued: it goes on from its cursor when the socket has room.
+ */
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "box/id.h"
+#include "warden/warden.h"
+
+static void hang_up(struct warden *w, const char *why)
+{
+	if (!w->conn_io.loop)
+		return;
+	int fd = w->conn_io.fd;
+	loop_del(&w->conn_io);
+	close(fd);
+	w->queue.head = w->queue.count = 0;
+	w->listing = false;
+	list_del(&w->list_mark);
+	log_event(LOG_INFO, "daemon disconnected", "why=%s", LOG_Q(why));
+}
+
+/* 0, -EAGAIN, or another error after which the connection is gone. */
+static int send_now(struct warden *w, const struct warden_reply *r)
+{
+	ssize_t n = send(w->conn_io.fd, r, sizeof *r, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n == (ssize_t)sizeof *r)
+		return 0;
+	if (n < 0 && errno == EAGAIN)
+		return -EAGAIN;
+	hang_up(w, n < 0 ? strerror(errno) : "short write");
+	return -EPIPE;
+}
+
+static void push(struct warden *w, const struct warden_reply *r)
+{
+	if (!w->conn_io.loop)
+		return;
+	if (w->queue.count == 0 && send_now(w, r) != -EAGAIN)
+		return;
+	if (w->queue.count == WARDEN_QUEUE_MAX) {
+		hang_up(w, "it does not read its replies");
+		return;
+	}
+	if (!w->queue.items)
+		w->queue.items = xcalloc(WARDEN_QUEUE_MAX, sizeof *w->queue.items);
+	w->queue.items[(w->queue.head + w->queue.count++) % WARDEN_QUEUE_MAX] = *r;
+	loop_set_events(&w->conn_io, EPOLLOUT);
+}
+
+void server_reply(struct warden *w, struct waiter *who, const struct err *err, const struct box *b)
+{
+	if (who->waiting && who->conn == w->conn) {
+		struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
+		if (err)
+			r.err = *err;
+		if (b) {
+			r.has_info = 1;
+			r.info = b->info;
+		}
+		push(w, &r);
+	}
+	*who = (struct waiter){0};
+}
+
+void server_reply_host(struct warden *w, struct waiter *who)
+{
+	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
+	w->offer.slots_ready = w->ready;
+	w->offer.boxes = (uint32_t)w->boxes.count;
+	r.host = w->offer;
+	push(w, &r);
+}
+
+void server_event_died(struct warden *w, const struct box *b)
+{
+	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = WARDEN_BOX_DIED, .has_info = 1, .info = b->info};
+	push(w, &r);
+}
+
+/* The cursor is a node among the boxes: it keeps its place while others come and go. */
+static void list_go_on(struct warden *w)
+{
+	while (w->listing && w->queue.count == 0) {
+		struct list *next = w->list_mark.next;
+		struct box *b = next == &w->all ? NULL : list_entry(next, struct box, all);
+		struct warden_reply r = {.magic = WARDEN_MAGIC, .op = WARDEN_LIST, .seq = w->list_seq, .more = !!b};
+		if (b) {
+			r.has_info = 1;
+			r.info = b->info;
+		}
+		int sent = send_now(w, &r);
+		if (sent == -EAGAIN)
+			loop_set_events(&w->conn_io, EPOLLOUT);
+		if (sent < 0)
+			return;
+		list_del(&w->list_mark);
+		if (b)
+			list_push(b->all.next, &w->list_mark);
+		w->listing = !!b;
+	}
+}
+
+static void flush(struct warden *w)
+{
+	while (w->queue.count) {
+		int r = send_now(w, &w->queue.items[w->queue.head]);
+		if (r < 0)
+			return;
+		w->queue.head = (w->queue.head + 1) % WARDEN_QUEUE_MAX;
+		w->queue.count--;
+	}
+	loop_set_events(&w->conn_io, EPOLLIN);
+	list_go_on(w);
+}
+
+static bool text_ok(const char *text, size_t size)
+{
+	size_t n = strnlen(text, size);
+	if (n == size)
+		return false;
+	for (size_t i = n; i < size; i++)
+		if (text[i])
+			return false;
+	return true;
+}
+
+static int check_form(const struct warden_request *rq, struct err *e)
+{
+	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image))
+		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
+	if (rq->flags & ~(uint32_t)(rq->op == WARDEN_DESTROY ? WARDEN_KEEP_FILES : 0))
+		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
+	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST)
+		return 0;
+	return box_id_check(str_of(rq->id), e);
+}
+
+static void start_list(struct warden *w, struct waiter who)
+{
+	struct err e;
+	if (w->listing) {
+		err_set(&e, ERRC_INVALID_STATE, "a list is under way already");
+		server_reply(w, &who, &e, NULL);
+		return;
+	}
+	w->listing = true;
+	w->list_seq = who.seq;
+	list_push(w->all.next, &w->list_mark);
+	list_go_on(w);
+}
+
+static void handle(struct warden *w, const struct warden_request *rq)
+{
+	struct waiter who = {.waiting = true, .conn = w->conn, .seq = rq->seq, .op = rq->op};
+	struct err e;
+	if (check_form(rq, &e) < 0) {
+		server_reply(w, &who, &e, NULL);
+		return;
+	}
+	switch (rq->op) {
+	case WARDEN_HELLO:
+		server_reply_host(w, &who);
+		break;
+	case WARDEN_CREATE:
+		box_create(w, rq, who);
+		break;
+	case WARDEN_DESTROY:
+		box_destroy(w, rq, who);
+		break;
+	case WARDEN_SIGNAL:
+		control_signal(w, rq, who);
+		break;
+	case WARDEN_FREEZE:
+		control_freeze(w, rq, who);
+		break;
+	case WARDEN_THAW:
+		control_thaw(w, rq, who);
+		break;
+	case WARDEN_INSPECT:
+		control_inspect(w, rq, who);
+		break;
+	case WARDEN_LIST:
+		start_list(w, who);
+		break;
+	case WARDEN_SET_LIMITS:
+		control_limits(w, rq, who);
+		break;
+	default:
+		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);
+		server_reply(w, &who, &e, NULL);
+	}
+}
+
+static void on_conn(struct loop_io *io, uint32_t events)
+{
+	struct warden *w = container_of(io, struct warden, conn_io);
+	if (events & EPOLLOUT)
+		flush(w);
+	/* While replies wait no more requests are taken: the daemon's own backlog slows it down. */
+	for (int i = 0; i < WARDEN_BURST && io->loop && io->events == EPOLLIN; i++) {
+		struct warden_request rq;
+		ssize_t n = recv(io->fd, &rq, sizeof rq, MSG_DONTWAIT | MSG_TRUNC);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n == (ssize_t)sizeof rq && rq.magic == WARDEN_MAGIC)
+			handle(w, &rq);
+		else
+			hang_up(w, n > 0 ? "a record of the wrong size or magic" : n == 0 ? "closed" : strerror(errno));
+	}
+}
+
+static bool may_connect(struct warden *w, int fd)
+{
+	struct ucred who;
+	socklen_t n = sizeof who;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
+		return false;
+	if (who.uid == w->user || who.uid == 0)
+		return true;
+	log_event(LOG_WARN, "connection refused", "uid=%u pid=%d", who.uid, who.pid);
+	return false;
+}
+
+static void on_listen(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct warden *w = container_of(io, struct warden, listen_io);
+	auto_fd int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 || !may_connect(w, fd))
+		return;
+	hang_up(w, "a new connection takes over");
+	if (loop_add(w->loop, &w->conn_io, fd, EPOLLIN, on_conn) < 0)
+		return;
+	take_fd(&fd);
+	w->conn++;
+	log_event(LOG_INFO, "daemon connected", "conn=%llu", (unsigned long long)w->conn);
+}
+
+int server_start(struct warden *w, const char *path, gid_t group, struct err *e)
+{
+	w->listen_fd = fd_unix_listen(path, SOCK_SEQPACKET, 0600, 16);
+	if (w->listen_fd < 0)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, -w->listen_fd, "listen on warden.sock");
+	if (chown(path, w->user, group) < 0)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "give warden.sock to the daemon's user");
+	int r = loop_add(w->loop, &w->listen_io, w->listen_fd, EPOLLIN, on_listen);
+	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "watch warden.sock") : 0;
+}
