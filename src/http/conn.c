@@ -85,7 +85,7 @@ void conn_gone(struct http_conn *c)
 	list_del(&c->node);
 	c->s->stats.conns--;
 	loop_defer(c->s->loop, &c->free_task, free_conn);
-	server_conn_ended(c->s);
+	server_room_made(c->s);
 }
 
 void conn_to_head(struct http_conn *c)
@@ -99,6 +99,8 @@ void conn_to_head(struct http_conn *c)
 	list_push(&c->s->idle, &c->idle);
 	c->s->stats.idle++;
 	conn_due_in(c, c->s->config.idle_timeout);
+	if (c->s->resting)
+		server_room_made(c->s);
 }
 
 void conn_leave_idle(struct http_conn *c)

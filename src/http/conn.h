@@ -116,8 +116,8 @@ void conn_body_end(struct http_conn *c);
 void conn_arm(struct http_conn *c);
 void conn_due_in(struct http_conn *c, uint32_t ms); /* 0: stop */
 
-/* server.c: a connection has ended; listeners may go on. */
-void server_conn_ended(struct http_server *s);
+/* server.c: a connection has ended or become idle; listeners that rest may go on. */
+void server_room_made(struct http_server *s);
 
 static inline struct http_conn *conn_of(const struct http_exchange *x)
 {

@@ -80,12 +80,15 @@ static void rest(struct http_server *s, int os)
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->s;
-	if (s->stats.conns >= s->config.conns_max && !evict_idle(s)) {
+	bool full = s->stats.conns >= s->config.conns_max;
+	if (full && list_empty(&s->idle)) {
 		listeners_watch(s, false);
 		return false;
 	}
 	int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
+		if (full)
+			evict_idle(s);
 		conn_new(s, fd, l->tag, NULL);
 		return true;
 	}
@@ -178,7 +181,7 @@ static void check_drained(struct http_server *s)
 		loop_defer(s->loop, &s->drained_task, run_drained);
 }
 
-void server_conn_ended(struct http_server *s)
+void server_room_made(struct http_server *s)
 {
 	if (s->resting && !s->freed)
 		loop_timer_set(s->loop, &s->retry, 0, on_rested);
