@@ -149,7 +149,8 @@ TEST(ws_accepts_the_handshake_of_the_rfc)
 
 TEST(ws_refuses_other_handshakes)
 {
-	struct rig r = {.on_request = accept_ws};
+	struct end end = {0};
+	struct rig r = {.on_request = accept_ws, .arg = &end};
 	rig_start(&r);
 	CHECK_INT(rig_ask(&r, STR("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")), 400);
 	CHECK_INT(rig_ask(&r, STR("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
