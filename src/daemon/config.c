@@ -26,18 +26,23 @@ static int read_dir(const char *name, const char *otherwise, char *ret, size_t c
 	return 0;
 }
 
+static bool domain_ok(const char *v)
+{
+	for (; *v; v++)
+		if (!isalnum((unsigned char)*v) && !strchr(".-:", *v))
+			return false;
+	return true;
+}
+
 static int read_domain(struct config *c, struct err *e)
 {
 	const char *v = env_or("ATOLL_PREVIEW_DOMAIN", "localhost:8700");
 	size_t n = strlen(v);
-	if (n >= sizeof c->preview_domain)
-		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_PREVIEW_DOMAIN is too long");
-	for (size_t i = 0; i <= n; i++) {
-		if (v[i] && !isalnum((unsigned char)v[i]) && !strchr(".-:", v[i]))
-			return err_set(e, ERRC_INVALID_REQUEST,
-				"ATOLL_PREVIEW_DOMAIN must be a domain with an optional port, it is '%s'", v);
+	if (n >= sizeof c->preview_domain || !domain_ok(v))
+		return err_set(e, ERRC_INVALID_REQUEST,
+			"ATOLL_PREVIEW_DOMAIN must be a domain with an optional port, it is '%s'", v);
+	for (size_t i = 0; i <= n; i++)
 		c->preview_domain[i] = (char)tolower((unsigned char)v[i]);
-	}
 	return 0;
 }
 

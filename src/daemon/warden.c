@@ -73,8 +73,9 @@ static void answer(struct call *c, const struct warden_answer *a)
 
 static void fail_all(struct list *calls, const struct err *why)
 {
-	while (!list_empty(calls)) {
-		struct call *c = list_entry(calls->next, struct call, node);
+	list_each(it, calls)
+	{
+		struct call *c = list_entry(it, struct call, node);
 		c->warden->stats.lost++;
 		answer(c, &(struct warden_answer){.err = why, .lost = true});
 	}
