@@ -31,8 +31,9 @@ void api_list_files(struct request *r);
 /* {"success":true,"path":…,"timestamp":…}: what every write answers. */
 void request_written(const struct request *r, const char *path);
 
-/* api_watch.c, api_git.c, api_pty.c */
+/* api_watch.c, api_git.c, api_pty.c, api_ws.c */
 void api_watch(struct request *r);
 void api_watch_check(struct request *r);
 void api_git_checkout(struct request *r);
 void api_pty(struct request *r);
+void api_ws(struct request *r);

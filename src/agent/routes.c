@@ -23,5 +23,7 @@ const struct route routes[] = {
 	{"POST", "/api/watch/check", ROUTE_JSON, api_watch_check, NULL},
 	{"POST", "/api/git/checkout", ROUTE_JSON, api_git_checkout, "git.clone"},
 	{"GET", "/ws/pty", ROUTE_NO_BODY, api_pty, NULL},
+	{"GET", "/ws", ROUTE_NO_BODY, api_ws, NULL},
+	{"GET", "/api/ws", ROUTE_NO_BODY, api_ws, NULL},
 };
 const size_t routes_n = sizeof routes / sizeof *routes;

@@ -110,6 +110,8 @@ int json_read_bool(const struct json *object, const char *key, bool *ret, struct
 /* With quotes and escapes. Malformed UTF-8 becomes U+FFFD, one for each maximal bad piece. */
 void json_put_str(struct buf *b, struct str s);
 void json_put_cstr(struct buf *b, const char *c);
+/* A tree as text again: the same value, without the white space. */
+void json_put_tree(struct buf *b, const struct json *j);
 /* The inside of a string literal only, for strings that come in pieces. Returns how many bytes at the end of `s` were
  * left out because they may begin a UTF-8 sequence that the next piece completes (0..3); with `final` none are. */
 size_t json_put_piece(struct buf *b, struct str s, bool final);

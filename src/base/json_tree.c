@@ -328,3 +328,42 @@ int json_read_bool(const struct json *object, const char *key, bool *ret, struct
 		*ret = j->boolean;
 	return r;
 }
+
+static void put_children(struct buf *b, const struct json *j, char open, char close)
+{
+	buf_add_byte(b, open);
+	for (const struct json *c = j->first; c; c = c->next) {
+		if (c != j->first)
+			buf_add_byte(b, ',');
+		if (j->type == JSON_T_OBJECT) {
+			json_put_str(b, c->key);
+			buf_add_byte(b, ':');
+		}
+		json_put_tree(b, c);
+	}
+	buf_add_byte(b, close);
+}
+
+void json_put_tree(struct buf *b, const struct json *j)
+{
+	switch (j->type) {
+	case JSON_T_NULL:
+		buf_add_c(b, "null");
+		break;
+	case JSON_T_BOOL:
+		buf_add_c(b, j->boolean ? "true" : "false");
+		break;
+	case JSON_T_NUMBER:
+		buf_add_str(b, j->text);
+		break;
+	case JSON_T_STRING:
+		json_put_str(b, j->text);
+		break;
+	case JSON_T_ARRAY:
+		put_children(b, j, '[', ']');
+		break;
+	case JSON_T_OBJECT:
+		put_children(b, j, '{', '}');
+		break;
+	}
+}

@@ -121,3 +121,5 @@
 #define GIT_TIMEOUT	      600000
 #define GIT_TIMEOUT_MAX	      (24u * 3600 * 1000)
 #define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */
+#define MUX_ID_MAX	      128	 /* of a request on /ws */
+#define MUX_CALLS_MAX	      64	 /* requests at once on one /ws */

@@ -556,4 +556,16 @@ TEST(json_writer_doubles_read_back_as_the_same_number)
 	CHECK_STR(buf_str(&b), "[null,null]");
 }
 
+TEST(a_tree_is_written_as_the_text_it_came_from)
+{
+	static const char text[] = "{\"a\":[1,2.50,-0,true,null,\"\\u0001\"],\"b\":{\"c\":{},\"d\":[]}}";
+	struct err e;
+	struct json_doc *d = json_parse(str_of(text), &e);
+	auto_buf struct buf b = {0};
+	CHECK(d != NULL);
+	json_put_tree(&b, json_root(d));
+	CHECK_STR(buf_str(&b), text);
+	json_free(d);
+}
+
 TEST_MAIN()
