@@ -16,8 +16,10 @@
 static const char *const covered_files[] = {"kcore", "keys", "key-users", "kallsyms", "kmsg", "timer_list",
 	"sched_debug", "latency_stats", "interrupts", "mtrr", "sysrq-trigger", "kpagecount", "kpageflags",
 	"kpagecgroup"};
-static const char *const covered_dirs[] = {"acpi", "scsi", "asound", "driver"};
-static const char *const read_only[] = {"sys", "bus", "fs", "irq"};
+/* Hardware and disks of the host, and the files in pressure/ that anybody may write: each write is one more thing that
+ * the kernel watches. */
+static const char *const covered_dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"};
+static const char *const read_only[] = {"sys"};
 
 #define TEXT_(n) #n
 #define TEXT(n)	 TEXT_(n)

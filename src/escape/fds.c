@@ -45,6 +45,8 @@ static void judge_fd(struct outcome *o, int pid, const char *name)
 	struct stat there, here;
 	snprintf(link, sizeof(link), "/proc/%d/fd/%s", pid, name);
 	ssize_t n = readlink(link, target, sizeof(target) - 1);
+	if (n < 0 && (errno == EACCES || errno == EPERM))
+		refused(o, "/proc/%d/fd/*: %s", pid, errno_name(errno));
 	if (n < 0 || target[0] != '/')
 		return; /* gone, or "socket:[…]", "pipe:[…]", "anon_inode:…" */
 	target[n] = 0;
@@ -83,11 +85,11 @@ static void judge_process(struct outcome *o, int pid)
 			refused(o, "%s: %s", path, errno_name(errno));
 		return;
 	}
-	refused(o, "%s: nothing leads out", path);
 	for (struct dirent *e; (e = readdir(d));)
 		if (e->d_name[0] != '.')
 			judge_fd(o, pid, e->d_name);
 	closedir(d);
+	refused(o, "%s: nothing leads out", path);
 }
 
 /* The same through the descriptors, working directories and roots of every process here, PID 1 first of all. */

@@ -14,10 +14,7 @@
 #include <sys/xattr.h>
 
 #include "base/limits.h"
-
-/* What root in a box keeps: CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE SYS_CHROOT
- * SETFCAP. */
-#define CAPS_BOX 0x800405fbull
+#include "box/caps.h"
 
 /* The value of "Name:\t" in /proc/PID/status, or NULL. */
 static const char *status_field(const char *status, const char *name)

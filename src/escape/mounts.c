@@ -65,6 +65,9 @@ static void unmount(const struct check *c, struct outcome *o)
 		"/proc/sys", "/proc/sysrq-trigger", "/proc/kcore", "/proc", "/dev", "/dev/pts", "/"};
 	char what[64];
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct stat st;
+		if (lstat(paths[i], &st) < 0 && errno == ENOENT)
+			continue; /* a kernel without it has no mask on it either */
 		snprintf(what, sizeof(what), "umount(%s)", paths[i]);
 		TRY(o, what, umount2(paths[i], NOFOLLOW), EPERM);
 		TRY(o, what, umount2(paths[i], NOFOLLOW | DETACH), EPERM);
@@ -249,23 +252,39 @@ static void shocker(const struct check *c, struct outcome *o)
 	}
 }
 
+/* A layer may be named as the overlay saw it, "/" or "/upper"; a path of two names is one of the host's. */
+static void judge_options(struct outcome *o, const char *file, const char *text)
+{
+	static const char *const keys[] = {"upperdir=", "lowerdir=", "lowerdir+=", "workdir=", "datadir+="};
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		for (const char *at = text; (at = strstr(at, keys[i]));) {
+			at += strlen(keys[i]);
+			size_t n = strcspn(at, ", \n");
+			if (memchr(at, ':', n) || (n > 1 && memchr(at + 1, '/', n - 1)))
+				escaped(o, "%s tells %s%.*s", file, keys[i], (int)(n < 80 ? n : 80), at);
+		}
+}
+
 /* The table must not tell where the host keeps layers, sockets or programs. */
 static void host_paths(const struct check *c, struct outcome *o)
 {
 	(void)c;
 	static const char *const files[] = {
 		"/proc/self/mountinfo", "/proc/self/mounts", "/proc/1/mountinfo", "/proc/self/mountstats"};
-	static const char *const bad[] = {"/var/lib/", "/run/", "upperdir=/", "lowerdir=/", "lowerdir+=/", "workdir=/",
-		"/home/", "/build/", "/tmp/", "/srv/", "/opt/", "/root/", "/work/"};
+	static const char *const bad[] = {
+		"/var/lib/", "/run/", "/home/", "/build/", "/tmp/", "/srv/", "/opt/", "/root/", "/usr/", "atoll"};
 	static char text[65536];
 	expect(o, "no directory of the host");
 	for (size_t f = 0; f < ARRAY_LEN(files); f++) {
 		ssize_t n = slurp(files[f], text, sizeof(text));
 		if (n == -EACCES || n == -EPERM)
 			continue;
-		if (n <= 0)
+		if (n <= 0) {
 			errored(o, "%s cannot be read", files[f]);
-		for (size_t i = 0; n > 0 && i < ARRAY_LEN(bad); i++) {
+			continue;
+		}
+		judge_options(o, files[f], text);
+		for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 			const char *hit = strstr(text, bad[i]);
 			if (hit)
 				escaped(o, "%s tells '%.60s'", files[f], hit);
