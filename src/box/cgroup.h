@@ -18,19 +18,24 @@
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
 
 struct cgroups {
-	int v2;			    /* our directory in the unified hierarchy */
-	int v1[CGROUP_CONTROLLERS]; /* our directory in the controller's v1 hierarchy; -1: v2 has it */
-	int private_mount;	    /* a hierarchy with favordynmods that we mounted; -1: not needed or not possible */
-	bool dynmods;		    /* attaching is fast after idle */
-	bool memsw;		    /* v1: memory + swap can be limited */
-	uint32_t version;	    /* 1, 2 or 12: as struct warden_host says it */
-	char name[32];		    /* of our directory: "atoll-1a2b3c4d" */
+	int v2;				   /* our directory in the unified hierarchy */
+	int roots[1 + CGROUP_CONTROLLERS]; /* of the hierarchies: v2, then as v1 */
+	int v1[CGROUP_CONTROLLERS];	   /* our directory in the controller's v1 hierarchy; -1: v2 has it */
+	int private_mount; /* a hierarchy with favordynmods that we mounted; -1: not needed or not possible */
+	bool dynmods;	   /* attaching is fast after idle */
+	bool memsw;	   /* v1: memory + swap can be limited */
+	uint32_t version;  /* 1, 2 or 12: as struct warden_host says it */
+	char name[32];	   /* of our directory: "atoll-1a2b3c4d" */
 };
 
 /* Finds the hierarchies in /proc/self/mountinfo and makes our directory in each. HOST_UNSUPPORTED with one sentence
  * when a controller is nowhere or a hierarchy cannot be written. */
 int cgroup_open(struct cgroups *c, const char *name, struct err *e);
 void cgroup_close(struct cgroups *c);
+/* Removes our own directories; those that still hold boxes stay. */
+void cgroup_retire(const struct cgroups *c);
+/* Does any process live in the directory of that name beside ours? */
+bool cgroup_name_lives(const struct cgroups *c, const char *name);
 
 /* One box. cgroup_make leaves nothing behind when it fails. */
 int cgroup_make(const struct cgroups *c, uint32_t slot, struct err *e);

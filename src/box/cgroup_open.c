@@ -109,7 +109,7 @@ static int enable(int dir, const char *controller, struct err *e)
 
 static int open_v2(struct cgroups *c, const struct found *f, struct err *e)
 {
-	auto_fd int root = f->v2.n ? open_mountpoint(f->v2) : fs_make("cgroup2", NULL, 0, 0, "mount cgroup2", e);
+	int root = c->roots[0] = f->v2.n ? open_mountpoint(f->v2) : fs_make("cgroup2", NULL, 0, 0, "mount cgroup2", e);
 	if (root < 0)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "the unified cgroup hierarchy cannot be opened");
 	c->v2 = open_own(root, c->name, "unified", e);
@@ -127,7 +127,7 @@ static int open_v1(struct cgroups *c, const struct found *f, struct err *e)
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
 		if (!f->v1[i].n)
 			continue;
-		auto_fd int root = open_mountpoint(f->v1[i]);
+		int root = c->roots[1 + i] = open_mountpoint(f->v1[i]);
 		if (root < 0)
 			return err_os(
 				e, ERRC_HOST_UNSUPPORTED, errno, "open the cgroup hierarchy '%s'", controller_names[i]);
@@ -152,7 +152,7 @@ static void favor_dynmods(struct cgroups *c, const struct found *f)
 
 int cgroup_open(struct cgroups *c, const char *name, struct err *e)
 {
-	*c = (struct cgroups){.v2 = -1, .v1 = {-1, -1, -1}, .private_mount = -1};
+	*c = (struct cgroups){.v2 = -1, .roots = {-1, -1, -1, -1}, .v1 = {-1, -1, -1}, .private_mount = -1};
 	snprintf(c->name, sizeof c->name, "%s", name);
 	auto_buf struct buf text = {.max = MOUNTINFO_MAX};
 	int r = fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text);
@@ -176,4 +176,23 @@ void cgroup_close(struct cgroups *c)
 	fd_close(&c->private_mount);
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
 		fd_close(&c->v1[i]);
+	for (size_t i = 0; i < ARRAY_LEN(c->roots); i++)
+		fd_close(&c->roots[i]);
+}
+
+void cgroup_retire(const struct cgroups *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(c->roots); i++)
+		if (c->roots[i] >= 0)
+			unlinkat(c->roots[i], c->name, AT_REMOVEDIR);
+}
+
+bool cgroup_name_lives(const struct cgroups *c, const char *name)
+{
+	char path[96];
+	auto_buf struct buf text = {0};
+	snprintf(path, sizeof path, "%s/cgroup.events", name);
+	if (strchr(name, '/') || fd_read_file(c->roots[0], path, 4096, &text) < 0)
+		return false;
+	return memmem(text.p, text.len, "populated 1", 11) != NULL;
 }

@@ -15,6 +15,7 @@
 #include "box/caps.h"
 #include "box/fs.h"
 #include "box/proc.h"
+#include "box/seccomp.h"
 
 /* Where the child keeps its descriptors; everything else is closed before anything is done. */
 enum { FD_LISTEN = 0, FD_OOM = 1, FD_NULL = 2, FD_CONTROL = 3, FD_DEV, FD_SHM, FD_AGENT, FD_KEPT };
@@ -218,7 +219,7 @@ static int become(struct child *c, struct err *e)
 		return fail(e, "set the host name");
 	if (enter_root(c, e) < 0 || enter_workspace(e) < 0 || caps_limit(CAPS_BOX, e) < 0)
 		return -1;
-	return 0;
+	return seccomp_load(SECCOMP_BOX, e);
 }
 
 static int execute(const struct init_go *go, struct err *e)

@@ -110,15 +110,17 @@ static int map_ids(struct slot *s, struct err *e)
 	return s->userns < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the user namespace") : 0;
 }
 
-static int make_layer(const struct slot_host *h, struct slot *s, const struct image *image, struct err *e)
+/* A slot without a layer is still of use: the create that takes it makes one, and reports what hinders it. */
+static void make_layer(const struct slot_host *h, struct slot *s, const struct image *image)
 {
 	char name[SLOT_NAME];
 	snprintf(name, sizeof name, "%u", s->number);
-	if (layer_make(h->layers, name, e) < 0)
-		return -1;
-	s->overlay = layer_mount(h->images, image, h->layers, name, s->userns, ids_base(s->number), e);
+	if (layer_make(h->layers, name, NULL) < 0)
+		return;
+	s->overlay = layer_mount(h->images, image, h->layers, name, s->userns, ids_base(s->number), NULL);
 	s->image = *image;
-	return s->overlay < 0 ? -1 : 0;
+	if (s->overlay < 0)
+		trash_put(h->layers, name, h->trash);
 }
 
 static int make(const struct slot_host *h, struct slot *s, const struct image *image, struct birth *b, struct err *e)
@@ -129,7 +131,9 @@ static int make(const struct slot_host *h, struct slot *s, const struct image *i
 	if (map_ids(s, e) < 0 || cgroup_attach(h->cgroups, s->number, s->pid, e) < 0 ||
 		init_send_maps(s->control, e) < 0)
 		return -1;
-	return image ? make_layer(h, s, image, e) : 0;
+	if (image)
+		make_layer(h, s, image);
+	return 0;
 }
 
 /* The child does nothing yet but wait for us, so this wait is short. */

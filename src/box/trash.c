@@ -26,10 +26,11 @@ static bool is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Deletes the entry, or lifts it into the trash when it is a directory with something in it. */
+/* Deletes the entry, or lifts it into the trash when it is a directory with something in it. Gone already is as good:
+ * a reaper of the warden before may still be at work. */
 static int drop(int dir, const char *name, int trash)
 {
-	if (unlinkat(dir, name, 0) == 0)
+	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
 		return -errno;
@@ -72,7 +73,7 @@ static DIR *open_dir(int parent, const char *name)
 static int remove_dir(int trash, const char *name)
 {
 	for (;;) {
-		if (unlinkat(trash, name, AT_REMOVEDIR) == 0)
+		if (unlinkat(trash, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return 0;
 		int os = errno;
 		DIR *d = os == ENOTEMPTY || os == EEXIST ? open_dir(trash, name) : NULL;

@@ -108,6 +108,7 @@ static void fail_first_waiting(struct warden *w, const struct err *e)
 static void on_ready(struct cell *c)
 {
 	struct warden *w = c->w;
+	loop_timer_stop(&c->timer);
 	w->making--;
 	c->ready = true;
 	w->ready++;
@@ -215,6 +216,14 @@ void numbers_init(struct warden *w)
 		w->numbers_owned += w->ids.locks[b] >= 0 ? IDS_BLOCK : 0;
 }
 
+static void on_make_timeout(struct loop_timer *t)
+{
+	struct cell *c = container_of(t, struct cell, timer);
+	struct err e;
+	err_set(&e, ERRC_BOX_CREATE_FAILED, "the preparation did not finish within %d s", BOX_CREATE_TIMEOUT / 1000);
+	on_failed(c, &e);
+}
+
 static int make_cell(struct warden *w, struct err *e)
 {
 	uint32_t number = 0;
@@ -241,6 +250,7 @@ static int make_cell(struct warden *w, struct err *e)
 		cell_sweep(c);
 		return -1;
 	}
+	loop_timer_set(w->loop, &c->timer, BOX_CREATE_TIMEOUT, on_make_timeout);
 	return 0;
 }
 
@@ -261,7 +271,8 @@ static void fill(struct loop_timer *t)
 		(!waiting && w->ready + w->making >= WARDEN_POOL))
 		return;
 	struct err e;
-	image_find(w->host.images, w->pool_image_name, &w->pool_image, NULL);
+	if (image_find(w->host.images, w->pool_image_name, &w->pool_image, NULL) < 0)
+		w->pool_image = (struct image){0};
 	if (make_cell(w, &e) < 0) {
 		if (!waiting)
 			log_event(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));

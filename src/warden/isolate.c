@@ -9,6 +9,7 @@
 #include "box/caps.h"
 #include "box/fs.h"
 #include "box/init.h"
+#include "box/seccomp.h"
 
 static int fail(struct err *e, const char *what)
 {
@@ -86,5 +87,8 @@ int isolate_privileges(struct err *e)
 		return fail(e, "set securebits");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return fail(e, "set no_new_privs");
-	return caps_bound(CAPS_WARDEN, e) < 0 || caps_limit(CAPS_WARDEN, e) < 0 ? -1 : 0;
+	seccomp_prepare();
+	if (caps_bound(CAPS_WARDEN, e) < 0 || caps_limit(CAPS_WARDEN, e) < 0)
+		return -1;
+	return seccomp_load(SECCOMP_WARDEN, e);
 }

@@ -209,13 +209,7 @@ static void instance_name(const char *run, char ret[32])
 
 static bool owner_lives(void *arg, const char *owner)
 {
-	const struct warden *w = arg;
-	char path[96];
-	auto_buf struct buf text = {0};
-	snprintf(path, sizeof path, "../%s/cgroup.events", owner);
-	if (strchr(owner, '/') || fd_read_file(w->cgroups.v2, path, 4096, &text) < 0)
-		return false;
-	return memmem(text.p, text.len, "populated 1", 11) != NULL;
+	return cgroup_name_lives(arg, owner);
 }
 
 static int open_dir(const char *path, int *ret, struct err *e)
@@ -234,7 +228,7 @@ static int open_dirs(struct warden *w, struct err *e)
 		return -1;
 	w->host.sockets_path = "/run/s";
 	w->host.cgroups = &w->cgroups;
-	ids_init(&w->ids, ids, w->cgroups.name, owner_lives, w);
+	ids_init(&w->ids, ids, w->cgroups.name, owner_lives, &w->cgroups);
 	return 0;
 }
 
@@ -313,5 +307,9 @@ int main(int argc, char **argv)
 	loop_run(w.loop);
 	pool_drain(&w);
 	unlink("/run/warden.sock");
+	if (w.boxes.count == 0) {
+		cgroup_retire(&w.cgroups);
+		ids_release(&w.ids);
+	}
 	return 0;
 }
