@@ -19,7 +19,7 @@ import atoll  # noqa: E402
 import leaks  # noqa: E402
 
 DRIVER = ROOT / "build/host/tests/bench/bench_driver"
-ROOTFS = atoll.IMAGES / "default/rootfs"
+ROOTFS = (atoll.IMAGES / "default/rootfs").resolve()
 OUT = ROOT / "bench-results"
 
 
