@@ -25,13 +25,14 @@
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
-	WARDEN_CREATE,	  /* id, image, limits, flags; replies when the box's init runs; `info` is filled */
-	WARDEN_DESTROY,	  /* id; kills everything; replies when the box is gone from cgroups and state; files go in the
-			     back */
-	WARDEN_SIGNAL,	  /* id, signal: to the box's init */
-	WARDEN_FREEZE,	  /* id */
-	WARDEN_THAW,	  /* id */
-	WARDEN_INSPECT,	  /* id; `info` with live usage */
+	WARDEN_CREATE,	/* id, image, limits, flags; replies when the box's init runs; `info` is filled. With the id of
+			   a box that died by itself, or whose files were kept: starts it again on its files */
+	WARDEN_DESTROY, /* id; kills everything; replies when the box is gone from cgroups and state; files go in the
+			   back */
+	WARDEN_SIGNAL,	/* id, signal: to the box's init */
+	WARDEN_FREEZE,	/* id */
+	WARDEN_THAW,	/* id */
+	WARDEN_INSPECT, /* id; `info` with live usage */
 	WARDEN_LIST,
 	WARDEN_SET_LIMITS,     /* id, limits: for a living box */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */

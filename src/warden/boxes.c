@@ -110,10 +110,23 @@ static void drop_layer(struct warden *w, const char *id)
 
 /* ---- create ---- */
 
+static void finish_end(struct box *b);
+
+/* A box that died by itself makes room for its successor, which takes over its files. */
+static void forget_dead(struct warden *w, const char *id)
+{
+	struct box *old = box_find(w, id);
+	if (!old)
+		return;
+	old->keep_files = true;
+	finish_end(old);
+}
+
 static int check_create(
 	struct warden *w, const struct warden_request *rq, struct box_limits *l, struct image *image, struct err *e)
 {
-	if (box_find(w, rq->id))
+	struct box *old = box_find(w, rq->id);
+	if (old && old->stage != STAGE_DEAD)
 		return err_set(e, ERRC_INVALID_STATE, "sandbox '%s' exists already", rq->id);
 	if (w->boxes.count >= WARDEN_BOXES_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "there are %u sandboxes, more are not allowed", WARDEN_BOXES_MAX);
@@ -130,6 +143,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct waiter
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
+	forget_dead(w, rq->id);
 	struct box *b = box_new(w, rq->id);
 	b->image = image;
 	b->waiter = who;
