@@ -54,7 +54,8 @@ static struct ws_options server_options;
 
 static void accept_ws(struct http_exchange *x, struct rig *r)
 {
-	struct end *end = r->arg;
+	static struct end nobody; /* of handshakes that must be refused */
+	struct end *end = r->arg ? r->arg : &nobody;
 	struct err e;
 	if (ws_accept(x, &server_options, &ops, end, &end->ws, &e) < 0)
 		http_respond_error(x, &e);
