@@ -9,6 +9,8 @@
 void api_root(struct request *r);
 void api_ping(struct request *r);
 void api_version(struct request *r);
+/* From atolld, which passes nothing on to /internal: the variables that every command starts from. */
+void api_env(struct request *r);
 
 /* api_execute.c */
 void api_execute(struct request *r);

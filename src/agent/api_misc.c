@@ -37,3 +37,13 @@ void api_version(struct request *r)
 	json_object_end(&w);
 	request_json(r, buf_str(&b));
 }
+
+void api_env(struct request *r)
+{
+	auto_env struct env change = {0};
+	struct err e;
+	if (env_read(r->body, "env", &change, &e) < 0)
+		return request_fail(r, &e, STR_NULL);
+	env_apply(&agent.env, &change);
+	request_json(r, STR("{\"success\":true}"));
+}

@@ -4,6 +4,7 @@ const struct route routes[] = {
 	{"GET", "/", ROUTE_NO_BODY, api_root, NULL},
 	{"GET", "/api/ping", ROUTE_NO_BODY, api_ping, NULL},
 	{"GET", "/api/version", ROUTE_NO_BODY, api_version, NULL},
+	{"PUT", "/internal/env", ROUTE_JSON, api_env, NULL},
 	{"POST", "/api/execute", ROUTE_JSON, api_execute, "command.execute"},
 	{"GET", "/ws/exec", ROUTE_NO_BODY, ws_exec, "command.execute"},
 

@@ -85,6 +85,8 @@
 #define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
 #define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
+#define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */
+#define AGENT_ENV_REPLY_MAX  (4u * KIB)
 
 /* Agent: commands */
 #define AGENT_BODY_MAX	 (32u * MIB) /* a JSON request; longer input goes through streaming routes */

@@ -1,7 +1,7 @@
 /*
- * Making a box has two halves that run at the same time: the row in the store and the box at the warden. Only when both
- * are done is the sandbox running; when one fails the other is undone. A sandbox that ran before has its row already:
- * it stays `stopped` there until the box runs.
+ * Making a box has parts that run at the same time: the row in the store and the box at the warden, and then, if there
+ * are any, the variables given to its agent. Only when all are done is the sandbox running; when one fails the others
+ * are undone. A sandbox that ran before has its row already: it stays `stopped` there until the box runs.
  */
 #include <stdio.h>
 
@@ -28,7 +28,8 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 static void create_end(struct sandbox *s)
 {
 	s->op = OP_NONE;
-	s->row = s->box = HALF_NONE;
+	s->row = s->box = s->env = PART_NONE;
+	s->create_err = (struct err){0};
 	loop_timer_stop(&s->retry);
 }
 
@@ -49,7 +50,7 @@ static void create_failed(struct sandbox *s)
 {
 	struct daemon *d = s->daemon;
 	struct err e = s->create_err;
-	bool row_there = s->row == HALF_DONE;
+	bool row_there = s->row == PART_DONE;
 	create_end(s);
 	d->metrics.create_failures++;
 	log_event(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
@@ -80,7 +81,7 @@ static void undo_box(struct sandbox *s)
 {
 	if (!warden_is_up(s->daemon->warden))
 		return create_failed(s);
-	s->box = HALF_FAILED; /* its death is no news from here on */
+	s->box = PART_FAILED; /* its death is no news from here on */
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = s->has_files ? WARDEN_KEEP_FILES : 0};
 	memcpy(r.id, s->id, sizeof r.id);
 	sandbox_ref(s);
@@ -89,20 +90,60 @@ static void undo_box(struct sandbox *s)
 
 static void create_step(struct sandbox *s)
 {
-	if (s->op != OP_CREATE || s->row == HALF_ASKED || s->box == HALF_ASKED)
+	if (s->op != OP_CREATE || s->row == PART_ASKED || s->box == PART_ASKED || s->env == PART_ASKED)
 		return;
-	if (s->box == HALF_FAILED)
+	if (s->box == PART_FAILED)
 		create_failed(s);
-	else if (s->row == HALF_FAILED)
+	else if (s->create_err.code)
 		undo_box(s);
 	else
 		create_ok(s);
 }
 
+static void on_env(void *arg, const struct http_reply *r, const struct http_failure *f)
+{
+	struct sandbox *s = arg;
+	s->env = r && r->status == 200 ? PART_DONE : PART_FAILED;
+	if (s->env == PART_FAILED && !s->create_err.code)
+		err_set(&s->create_err, ERRC_BOX_CREATE_FAILED, "sandbox '%s' did not take its variables: %s", s->id,
+			f ? f->err.msg : "its agent refused them");
+	create_step(s);
+	sandbox_unref(s);
+}
+
+/* The agent is a hostile one, even if it has just been started: a bounded answer in bounded time. */
+static void send_env(struct sandbox *s)
+{
+	if (strcmp(s->spec.env, "{}") == 0)
+		return;
+	auto_buf struct buf body = {0};
+	buf_printf(&body, "{\"env\":%s}", s->spec.env);
+	struct http_header type = {STR("Content-Type"), STR("application/json")};
+	struct http_call_options o = {
+		.method = STR("PUT"),
+		.target = STR("/internal/env"),
+		.headers = &type,
+		.headers_n = 1,
+		.head_ms = AGENT_ENV_TIMEOUT,
+		.stall_ms = AGENT_ENV_TIMEOUT,
+	};
+	s->env = PART_ASKED;
+	sandbox_ref(s);
+	http_call_whole(s->daemon->client, &s->agent, &o, buf_str(&body), AGENT_ENV_REPLY_MAX, on_env, s);
+}
+
+static void box_made(struct sandbox *s, const struct box_info *info)
+{
+	sandbox_take_info(s, info);
+	s->box = PART_DONE;
+	send_env(s);
+	create_step(s);
+}
+
 static void on_row(void *arg, const struct err *e)
 {
 	struct sandbox *s = arg;
-	s->row = e ? HALF_FAILED : HALF_DONE;
+	s->row = e ? PART_FAILED : PART_DONE;
 	if (e)
 		s->create_err = *e;
 	create_step(s);
@@ -111,7 +152,7 @@ static void on_row(void *arg, const struct err *e)
 
 static void fail_box(struct sandbox *s, const struct err *e)
 {
-	s->box = HALF_FAILED;
+	s->box = PART_FAILED;
 	s->create_err = *e;
 	create_step(s);
 }
@@ -123,15 +164,13 @@ static void on_made(void *arg, const struct warden_answer *a)
 	if (a->lost) {
 		/* The warden's list will say what became of it. */
 		s->op = OP_NONE;
-		s->box = HALF_NONE;
+		s->box = PART_NONE;
 	} else if (a->err || !a->info) {
 		struct err none;
 		err_set(&none, ERRC_BOX_CREATE_FAILED, "the warden's answer has no box");
 		fail_box(s, a->err ? a->err : &none);
 	} else {
-		sandbox_take_info(s, a->info);
-		s->box = HALF_DONE;
-		create_step(s);
+		box_made(s, a->info);
 	}
 	sandbox_unref(s);
 }
@@ -139,9 +178,9 @@ static void on_made(void *arg, const struct warden_answer *a)
 static void write_row(struct sandbox *s)
 {
 	struct store_row row;
-	if (s->row == HALF_DONE || s->row == HALF_ASKED)
+	if (s->row == PART_DONE || s->row == PART_ASKED)
 		return;
-	s->row = HALF_ASKED;
+	s->row = PART_ASKED;
 	sandbox_row(s, &row);
 	sandbox_ref(s);
 	store_put(s->daemon->store, &row, on_row, s);
@@ -154,12 +193,13 @@ void sandbox_create(struct sandbox *s)
 	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
 	s->op = OP_CREATE;
 	s->create_us = clock_us();
+	s->create_err = (struct err){0};
 	if (s->has_files)
-		s->row = HALF_DONE;
+		s->row = PART_DONE;
 	struct warden_request r = {.op = WARDEN_CREATE, .limits = s->spec.limits};
 	memcpy(r.id, s->id, sizeof r.id);
 	memcpy(r.image, s->spec.image, sizeof r.image);
-	s->box = HALF_ASKED;
+	s->box = PART_ASKED;
 	sandbox_ref(s);
 	warden_call(s->daemon->warden, &r, on_made, s);
 	write_row(s);
@@ -172,9 +212,9 @@ static void look_again(struct loop_timer *t);
 static void on_looked(void *arg, const struct warden_answer *a)
 {
 	struct sandbox *s = arg;
-	INVARIANT(s->op == OP_CREATE && s->box == HALF_ASKED);
+	INVARIANT(s->op == OP_CREATE && s->box == PART_ASKED);
 	s->op = OP_NONE;
-	s->box = HALF_NONE;
+	s->box = PART_NONE;
 	if (!a->lost)
 		sandbox_create_resume(s, a->err ? NULL : a->info);
 	sandbox_unref(s);
@@ -185,7 +225,7 @@ static void look_again(struct loop_timer *t)
 	struct sandbox *s = container_of(t, struct sandbox, retry);
 	if (!warden_is_up(s->daemon->warden)) {
 		s->op = OP_NONE;
-		s->box = HALF_NONE;
+		s->box = PART_NONE;
 		return;
 	}
 	struct warden_request r = {.op = WARDEN_INSPECT};
@@ -197,7 +237,7 @@ static void look_again(struct loop_timer *t)
 static void drop_unmade(struct sandbox *s, bool remains)
 {
 	sandbox_ref(s);
-	s->row = HALF_NONE;
+	s->row = PART_NONE;
 	if (remains && !s->has_files) {
 		struct warden_request r = {.op = WARDEN_DESTROY};
 		memcpy(r.id, s->id, sizeof r.id);
@@ -215,16 +255,15 @@ static void drop_unmade(struct sandbox *s, bool remains)
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info)
 {
 	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
+	s->create_err = (struct err){0};
 	if (info && info->state == BOX_CREATING) {
 		s->op = OP_CREATE;
-		s->box = HALF_ASKED;
+		s->box = PART_ASKED;
 		loop_timer_set(s->daemon->loop, &s->retry, LOOK_AGAIN_MS, look_again);
 	} else if (info && info->state != BOX_DEAD) {
-		sandbox_take_info(s, info);
 		s->op = OP_CREATE;
-		s->box = HALF_DONE;
 		write_row(s);
-		create_step(s);
+		box_made(s, info);
 	} else if (list_empty(&s->waiters)) {
 		drop_unmade(s, info != NULL);
 	} else {
@@ -234,9 +273,8 @@ void sandbox_create_resume(struct sandbox *s, const struct box_info *info)
 
 void sandbox_create_died(struct sandbox *s, const char *reason)
 {
-	if (s->op != OP_CREATE || s->box != HALF_DONE)
+	if (s->op != OP_CREATE || s->box != PART_DONE)
 		return;
-	struct err e;
-	err_set(&e, ERRC_BOX_CREATE_FAILED, "sandbox '%s' ended as soon as it was made: %s", s->id, reason);
-	fail_box(s, &e);
+	err_set(&s->create_err, ERRC_BOX_CREATE_FAILED, "sandbox '%s' ended as soon as it was made: %s", s->id, reason);
+	create_step(s);
 }

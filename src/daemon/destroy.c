@@ -62,3 +62,26 @@ void sandbox_destroy(struct sandbox *s)
 	sandbox_ref(s);
 	warden_call(s->daemon->warden, &r, on_gone, s);
 }
+
+static void on_swept(void *arg, const struct warden_answer *a)
+{
+	struct sandbox *s = arg;
+	INVARIANT(s->op == OP_SWEEP);
+	s->op = OP_NONE;
+	/* After another failure the next create says what is wrong. */
+	s->remains = a->lost;
+	if (a->err && !a->lost)
+		log_event(LOG_WARN, "remains not swept", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+	sandbox_advance(s);
+	sandbox_unref(s);
+}
+
+void sandbox_sweep(struct sandbox *s)
+{
+	INVARIANT(s->op == OP_NONE);
+	s->op = OP_SWEEP;
+	struct warden_request r = {.op = WARDEN_DESTROY, .flags = WARDEN_KEEP_FILES};
+	memcpy(r.id, s->id, sizeof r.id);
+	sandbox_ref(s);
+	warden_call(s->daemon->warden, &r, on_swept, s);
+}

@@ -156,14 +156,24 @@ static void start_for(struct sandbox *s, struct waiter *w)
 static void discard_if_unwanted(struct sandbox *s)
 {
 	bool never_asked =
-		s->state == SB_CREATING && s->op == OP_NONE && list_empty(&s->waiters) && s->row == HALF_NONE;
+		s->state == SB_CREATING && s->op == OP_NONE && list_empty(&s->waiters) && s->row == PART_NONE;
 	if (never_asked)
 		sandbox_move(s, s->has_files ? SB_STOPPED : SB_DESTROYED, s->has_files ? "could not be started" : NULL);
+}
+
+/* Destroying takes the remains along; anything else begins with sweeping them. */
+static bool must_sweep(const struct sandbox *s)
+{
+	if (!s->remains || s->op != OP_NONE || s->state != SB_STOPPED || !warden_is_up(s->daemon->warden))
+		return false;
+	return list_empty(&s->waiters) || list_entry(s->waiters.next, struct waiter, node)->goal != WAIT_GONE;
 }
 
 void sandbox_advance(struct sandbox *s)
 {
 	sandbox_ref(s);
+	if (must_sweep(s))
+		sandbox_sweep(s);
 	while (s->op == OP_NONE && !list_empty(&s->waiters)) {
 		struct waiter *w = list_entry(s->waiters.next, struct waiter, node);
 		if (satisfied(s, w)) {
@@ -244,10 +254,11 @@ static void on_check_due(struct loop_timer *t)
 	sandbox_unref(s);
 }
 
-static void check_end(struct sandbox *s, bool gone)
+static void check_end(struct sandbox *s, bool gone, bool remains)
 {
 	s->op = OP_NONE;
 	if (gone && s->state == SB_RUNNING) {
+		s->remains = remains;
 		sandbox_move(s, SB_STOPPED, "its agent could not be reached and the box was gone");
 		store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
 	}
@@ -263,7 +274,7 @@ static void on_checked(void *arg, const struct warden_answer *a)
 		loop_timer_set(s->daemon->loop, &s->retry, CHECK_MS, on_check_due);
 		return;
 	}
-	check_end(s, gone);
+	check_end(s, gone, gone && !a->err);
 	sandbox_unref(s);
 }
 
@@ -272,7 +283,7 @@ static void check(struct sandbox *s)
 	if (warden_is_up(s->daemon->warden))
 		ask_simple(s, OP_CHECK, WARDEN_INSPECT, on_checked);
 	else
-		check_end(s, false);
+		check_end(s, false, false);
 }
 
 void sandbox_suspect(struct sandbox *s, bool refused)

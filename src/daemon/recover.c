@@ -23,7 +23,7 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	s->spec.keep_alive = row->keep_alive;
 	s->created_ms = row->created_ms;
 	s->has_files = state != SB_CREATING;
-	s->row = state == SB_CREATING ? HALF_DONE : HALF_NONE;
+	s->row = state == SB_CREATING ? PART_DONE : PART_NONE;
 	s->unseen = true;
 	memcpy(s->spec.image, row->image, sizeof s->spec.image);
 	memcpy(s->reason, row->reason, sizeof s->reason);
@@ -61,6 +61,7 @@ static void stopped(struct sandbox *s, const struct box_info *info, const char *
 	char reason[STORE_REASON_MAX + 1];
 	if (info)
 		ending(info, reason, sizeof reason);
+	s->remains = info != NULL;
 	sandbox_move(s, SB_STOPPED, info ? reason : otherwise);
 	write_state(s);
 }
@@ -103,10 +104,12 @@ static void adopt(struct daemon *d, const struct box_info *info)
 		memcpy(s->spec.image, info->image, sizeof s->spec.image);
 	if (state == SB_STOPPED)
 		ending(info, s->reason, sizeof s->reason);
+	s->remains = state == SB_STOPPED;
 	log_event(LOG_INFO, "box adopted", "id=%s state=%s", LOG_Q(s->id), state_name(state));
 	struct store_row row;
 	sandbox_row(s, &row);
 	store_put(d->store, &row, NULL, NULL);
+	sandbox_advance(s);
 }
 
 /* A row whose box lives: running and asleep follow the warden's word. */
@@ -128,6 +131,7 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
 	s->unseen = false;
+	s->remains = info && !alive;
 	if (s->state == SB_CREATING)
 		return sandbox_create_resume(s, info);
 	if (alive && info->state != BOX_CREATING)

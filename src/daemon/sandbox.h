@@ -17,10 +17,10 @@
 #include "base/list.h"
 #include "daemon/daemon.h"
 
-enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK };
+enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK, OP_SWEEP };
 
-/* How far the two halves of a create are. */
-enum create_half { HALF_NONE, HALF_ASKED, HALF_DONE, HALF_FAILED };
+/* How far a part of a create is. */
+enum create_part { PART_NONE, PART_ASKED, PART_DONE, PART_FAILED };
 
 struct sandbox {
 	struct daemon *daemon;
@@ -29,6 +29,7 @@ struct sandbox {
 	enum sandbox_op op;
 	bool in_table;
 	bool has_files; /* it has run before: a failed start leaves it stopped, not gone */
+	bool remains;	/* the warden keeps a dead box of it: to be swept before it can start again */
 	bool changing;	/* a PUT is on its way through store and warden */
 	bool unseen;	/* read from the store, and the warden has not said yet whether it lives */
 	unsigned refs;
@@ -50,7 +51,7 @@ struct sandbox {
 	int checks_left;	 /* of OP_CHECK */
 
 	/* Of the create under way. */
-	enum create_half row, box;
+	enum create_part row, box, env;
 	struct err create_err;
 	uint64_t create_us;
 };
@@ -118,6 +119,8 @@ void sandbox_create(struct sandbox *s);
 /* What the warden's list says about a create whose answer was lost. NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);
+/* Tells the warden to let go of a dead box, but for its files. */
+void sandbox_sweep(struct sandbox *s);
 /* A box that was just made has died before it could be used. */
 void sandbox_create_died(struct sandbox *s, const char *reason);
 /* Fails the waiters at the head that want `goal`. */

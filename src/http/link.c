@@ -163,7 +163,7 @@ void link_release(struct link *k, bool reusable)
 {
 	struct http_client *cl = k->cl;
 	k->call = NULL;
-	if (!reusable || !k->poolable || k->w.broken || wire_watch(&k->w, EPOLLIN | EPOLLRDHUP) < 0)
+	if (!reusable || !k->poolable || k->w.broken || wire_watch(&k->w, EPOLLIN) < 0)
 		return link_close(k);
 	struct pool *p = map_get(&cl->pools, key_of(&k->ep));
 	if (!p) {
