@@ -84,7 +84,6 @@ static void answer_failed(struct checkout *c)
 static char *branch_of(const struct checkout *c)
 {
 	auto_free char *head = xasprintf("%s/.git/HEAD", c->dir);
-	auto_buf struct buf text = {0};
 	auto_fd int fd = path_open_regular(head, O_RDONLY);
 	char raw[512];
 	ssize_t n = fd < 0 ? 0 : fd_read_full(fd, raw, sizeof raw);

@@ -11,8 +11,7 @@ static const struct http_exchange_ops ops_none;
 static bool match_path(const char *pattern, struct str path, struct str *ret_id)
 {
 	struct str pat = str_of(pattern), want, got;
-	bool more;
-	while ((more = http_path_next(&pat, &want))) {
+	while (http_path_next(&pat, &want)) {
 		if (!http_path_next(&path, &got))
 			return false;
 		if (str_eq_c(want, "{id}"))

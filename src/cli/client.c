@@ -80,9 +80,9 @@ static int use_url(struct client *cl, const char *url, struct err *e)
 	char text[160];
 	if (rest.n || address.n == 0 || address.n + 6 > sizeof text)
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_URL '%s' cannot be used", url);
-	snprintf(text, sizeof text, "%.*s", STR_ARG(address));
+	int n = snprintf(text, sizeof text, "%.*s", STR_ARG(address));
 	if (!(text[0] == '[' ? strstr(text, "]:") : strchr(text, ':')))
-		strcat(text, ":80");
+		snprintf(text + n, sizeof text - (size_t)n, ":80");
 	int r = use_tcp(cl, text, e);
 	if (r == 0)
 		cl->cli->hint[0] = 0;

@@ -3,7 +3,7 @@
  */
 #include "cli/verbs.h"
 
-#define OWN_CODES     .exit_failed = 1, .exit_usage = 2
+#define OWN_CODES .exit_failed = 1, .exit_usage = 2
 
 const struct verb cli_verbs[] = {
 	{"up", "Run the daemon and the warden in the foreground", "",

@@ -95,7 +95,7 @@ static int check_request(struct http_exchange *x, struct str *ret_key, struct er
 int ws_accept(struct http_exchange *x, const struct ws_options *o, const struct ws_ops *ops, void *arg, struct ws **ret,
 	struct err *e)
 {
-	struct str key;
+	struct str key = STR_NULL;
 	char accept[29];
 	if (check_request(x, &key, e) < 0)
 		return -1;

@@ -102,7 +102,7 @@ void rig_start(struct rig *r)
 	r->s = http_server_new(r->l, on_request, r);
 	if (http_listen_tcp(STR("127.0.0.1:0"), &fd, &e) < 0)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
-	struct sockaddr_in a;
+	struct sockaddr_in a = {0};
 	socklen_t len = sizeof a;
 	CHECK_INT(getsockname(fd, (struct sockaddr *)&a, &len), 0);
 	r->port = ntohs(a.sin_port);
@@ -168,7 +168,7 @@ void stage_open(struct stage *g)
 	struct err e;
 	if (http_listen_tcp(STR("127.0.0.1:0"), &g->fd, &e) < 0)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
-	struct sockaddr_in a;
+	struct sockaddr_in a = {0};
 	socklen_t len = sizeof a;
 	CHECK_INT(getsockname(g->fd, (struct sockaddr *)&a, &len), 0);
 	g->port = ntohs(a.sin_port);
