@@ -41,6 +41,33 @@ int box_delete(struct client *cl, const char *id, struct err *e)
 	return client_call(cl, "DELETE", buf_cstr(&path), STR(""), &body, e) < 0 ? -1 : 0;
 }
 
+/* One page; *next becomes the id to go on after, or "". */
+static int list_page(struct client *cl, box_on_each each, void *arg, char next[BOX_ID_MAX + 1], struct err *e)
+{
+	auto_buf struct buf path = {0}, body = {0};
+	buf_add_c(&path, "/v1/sandboxes?after=");
+	client_percent_encode(&path, next);
+	if (client_call(cl, "GET", buf_cstr(&path), STR(""), &body, e) < 0)
+		return -1;
+	auto_json struct json_doc *d = json_parse(buf_str(&body), e);
+	struct str id = STR_NULL;
+	if (!d || json_read_str(json_root(d), "next", &id, e) < 0)
+		return err_wrap(e, "list of boxes from %s", cl->where);
+	json_each(box, json_get(json_root(d), "sandboxes")) if (each(arg, box, e) < 0) return -1;
+	snprintf(next, BOX_ID_MAX + 1, "%.*s", STR_ARG(id));
+	return 0;
+}
+
+int box_each(struct client *cl, box_on_each each, void *arg, struct err *e)
+{
+	char next[BOX_ID_MAX + 1] = "";
+	do
+		if (list_page(cl, each, arg, next, e) < 0)
+			return -1;
+	while (*next);
+	return 0;
+}
+
 const char *box_size_text(uint64_t bytes, char ret[24])
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -24,6 +24,10 @@ struct box_options {
 int box_put(struct client *cl, const char *id, const struct box_options *o, struct buf *ret_body, struct err *e);
 int box_delete(struct client *cl, const char *id, struct err *e);
 
+/* Every box of the daemon, page by page, sorted by id. The node lives during the call; -1 with *e stops. */
+typedef int (*box_on_each)(void *arg, const struct json *box, struct err *e);
+int box_each(struct client *cl, box_on_each each, void *arg, struct err *e);
+
 /* "512 MiB" */
 const char *box_size_text(uint64_t bytes, char ret[24]);
 /* "3 min", from an ISO timestamp until now; "" when it is none. */

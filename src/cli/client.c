@@ -80,9 +80,8 @@ static int use_url(struct client *cl, const char *url, struct err *e)
 	char text[160];
 	if (rest.n || address.n == 0 || address.n + 6 > sizeof text)
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_URL '%s' cannot be used", url);
-	int n = snprintf(text, sizeof text, "%.*s", STR_ARG(address));
-	if (!(text[0] == '[' ? strstr(text, "]:") : strchr(text, ':')))
-		snprintf(text + n, sizeof text - (size_t)n, ":80");
+	struct str tail = address.p[0] == '[' ? str_skip(address, (size_t)(str_index(address, ']') + 1)) : address;
+	snprintf(text, sizeof text, "%.*s%s", STR_ARG(address), str_index(tail, ':') < 0 ? ":80" : "");
 	int r = use_tcp(cl, text, e);
 	if (r == 0)
 		cl->cli->hint[0] = 0;
@@ -252,14 +251,19 @@ int client_call(
 	return status / 100 == 2 ? status : client_api_error(cl, status, buf_str(ret_body), e);
 }
 
-void client_box_path(struct buf *ret, const char *id, const char *rest)
+void client_percent_encode(struct buf *ret, const char *text)
 {
-	buf_add_c(ret, "/v1/sandboxes/");
-	for (const unsigned char *p = (const unsigned char *)id; *p; p++) {
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
 		if (isalnum(*p) || strchr("-_.~", *p))
 			buf_add_byte(ret, (char)*p);
 		else
 			buf_printf(ret, "%%%02X", *p);
 	}
+}
+
+void client_box_path(struct buf *ret, const char *id, const char *rest)
+{
+	buf_add_c(ret, "/v1/sandboxes/");
+	client_percent_encode(ret, id);
 	buf_add_c(ret, rest);
 }

@@ -53,5 +53,6 @@ int client_failure(struct client *cl, const struct http_failure *f, struct err *
 struct http_call_options client_options(
 	struct client *cl, const char *method, struct str target, struct http_header room[2]);
 
+void client_percent_encode(struct buf *ret, const char *text);
 /* "/v1/sandboxes/<id, percent-encoded><rest>" */
 void client_box_path(struct buf *ret, const char *id, const char *rest);

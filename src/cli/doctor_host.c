@@ -241,8 +241,10 @@ static void check_daemon(struct cli *c, struct doctor_row *r)
 	}
 	snprintf(advice, sizeof advice, "%s", c->hint);
 	c->hint[0] = 0;
+	bool warden = strstr(buf_cstr(&body), "\"warden\":true") != NULL;
 	if (status == 200)
-		doctor_set(r, DOCTOR_OK, NULL, "answers at %s", cl.where);
+		doctor_set(r, warden ? DOCTOR_OK : DOCTOR_NOTE, warden ? NULL : "Look into its log.", "%s %s",
+			warden ? "answers at" : "has no warden and cannot make boxes:", cl.where);
 	else if (status > 0)
 		doctor_set(r, DOCTOR_NOTE, NULL, "%s answers %d: %.100s", cl.where, status, buf_cstr(&body));
 	else

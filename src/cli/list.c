@@ -28,36 +28,67 @@ static void print_box(const struct json *j)
 		box_size_text(bytes, mem), cpu, (unsigned long long)pids, box_age_text(member(j, "createdAt"), age));
 }
 
-static int print_list(struct cli *c, struct buf *body)
+static void print_header(void)
 {
-	struct err e;
-	struct json_doc *d = json_parse(buf_str(body), &e);
-	if (!d) {
-		err_wrap(&e, "list of boxes");
-		return cli_fail(c, &e);
-	}
-	const struct json *list = json_get(json_root(d), "sandboxes");
-	if (isatty(STDOUT_FILENO) || (list && list->first))
-		printf("%s%-24s %-9s %-17s %9s %5s %6s %7s%s\n", cli_style(1, STYLE_BOLD), "ID", "STATE", "IMAGE",
-			"MEMORY", "CPUS", "PIDS", "AGE", cli_style(1, STYLE_PLAIN));
-	for (const struct json *j = list ? list->first : NULL; j; j = j->next)
-		print_box(j);
-	json_free(d);
+	printf("%s%-24s %-9s %-17s %9s %5s %6s %7s%s\n", cli_style(1, STYLE_BOLD), "ID", "STATE", "IMAGE", "MEMORY",
+		"CPUS", "PIDS", "AGE", cli_style(1, STYLE_PLAIN));
+}
+
+static int print_each(void *arg, const struct json *box, struct err *e)
+{
+	(void)e;
+	size_t *count = arg;
+	if ((*count)++ == 0)
+		print_header();
+	print_box(box);
 	return 0;
 }
 
-/* GET, then the body as it is or through `print`. */
-static int show(struct cli *c, const char *path, int (*print)(struct cli *, struct buf *))
+static void write_node(struct json_writer *w, const struct json *j)
 {
-	struct client cl;
-	struct err e;
-	auto_buf struct buf body = {0};
-	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "GET", path, STR(""), &body, &e) < 0)
-		return cli_fail(c, &e);
-	client_close(&cl);
-	if (!c->json)
-		return print(c, &body);
-	cli_print(&body);
+	switch (j->type) {
+	case JSON_T_NULL:
+		return json_null(w);
+	case JSON_T_BOOL:
+		return json_bool(w, j->boolean);
+	case JSON_T_NUMBER:
+		return json_raw(w, j->text);
+	case JSON_T_STRING:
+		return json_str(w, j->text);
+	case JSON_T_ARRAY:
+		json_array_begin(w);
+		json_each(it, j) write_node(w, it);
+		return json_array_end(w);
+	case JSON_T_OBJECT:
+		json_object_begin(w);
+		json_each(it, j)
+		{
+			json_key(w, it->key.p);
+			write_node(w, it);
+		}
+		return json_object_end(w);
+	}
+}
+
+static int write_each(void *arg, const struct json *box, struct err *e)
+{
+	(void)e;
+	write_node(arg, box);
+	return 0;
+}
+
+static int list_json(struct client *cl, struct err *e)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_key(&w, "sandboxes");
+	json_array_begin(&w);
+	if (box_each(cl, write_each, &w, e) < 0)
+		return -1;
+	json_array_end(&w);
+	json_object_end(&w);
+	cli_print(&out);
 	return 0;
 }
 
@@ -70,7 +101,13 @@ int verb_list(struct cli *c, int argc, char **argv)
 		return code;
 	if (a.n)
 		return cli_usage(c, "'%s' is too much: 'inspect' shows one box", a.words[0]);
-	return show(c, "/v1/sandboxes", print_list);
+	struct client cl;
+	struct err e;
+	size_t count = 0;
+	if (client_open(c, &cl, &e) < 0 || (c->json ? list_json(&cl, &e) : box_each(&cl, print_each, &count, &e)) < 0)
+		return cli_fail(c, &e);
+	client_close(&cl);
+	return 0;
 }
 
 static void print_text(struct str s)
@@ -105,16 +142,12 @@ static void print_members(const struct json *object, int depth)
 	}
 }
 
-static int print_inspect(struct cli *c, struct buf *body)
+static int print_inspect(struct buf *body, struct err *e)
 {
-	struct err e;
-	struct json_doc *d = json_parse(buf_str(body), &e);
-	if (!d) {
-		err_wrap(&e, "description of the box");
-		return cli_fail(c, &e);
-	}
+	auto_json struct json_doc *d = json_parse(buf_str(body), e);
+	if (!d)
+		return err_wrap(e, "description of the box");
 	print_members(json_root(d), 0);
-	json_free(d);
 	return 0;
 }
 
@@ -127,7 +160,16 @@ int verb_inspect(struct cli *c, int argc, char **argv)
 		return code;
 	if (a.n != 1 || !*a.words[0])
 		return cli_usage(c, a.n > 1 ? "one box at a time, please" : "which box?");
-	auto_buf struct buf path = {0};
+	struct client cl;
+	struct err e;
+	auto_buf struct buf path = {0}, body = {0};
 	client_box_path(&path, a.words[0], "");
-	return show(c, buf_cstr(&path), print_inspect);
+	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
+		return cli_fail(c, &e);
+	client_close(&cl);
+	if (c->json)
+		cli_print(&body);
+	else if (print_inspect(&body, &e) < 0)
+		return cli_fail(c, &e);
+	return 0;
 }

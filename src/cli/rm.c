@@ -29,21 +29,13 @@ static void remove_one(struct removal *r, const char *id)
 		printf("%s\n", id);
 }
 
-static int remove_all(struct removal *r, struct err *e)
+static int remove_each(void *arg, const struct json *box, struct err *e)
 {
-	auto_buf struct buf body = {0};
-	if (client_call(&r->cl, "GET", "/v1/sandboxes", STR(""), &body, e) < 0)
+	const char *id = NULL;
+	if (json_read_cstr(box, "id", &id, e) < 0)
 		return -1;
-	struct json_doc *d = json_parse(buf_str(&body), e);
-	if (!d)
-		return err_wrap(e, "list of boxes");
-	const struct json *list = json_get(json_root(d), "sandboxes");
-	for (const struct json *j = list ? list->first : NULL; j; j = j->next) {
-		const char *id = NULL;
-		if (json_read_cstr(j, "id", &id, NULL) == 0 && id)
-			remove_one(r, id);
-	}
-	json_free(d);
+	if (id)
+		remove_one(arg, id);
 	return 0;
 }
 
@@ -70,7 +62,7 @@ int verb_rm(struct cli *c, int argc, char **argv)
 	json_array_begin(&r.w);
 	for (int i = 0; i < a.n; i++)
 		remove_one(&r, a.words[i]);
-	if (all && remove_all(&r, &e) < 0)
+	if (all && box_each(&r.cl, remove_each, &r, &e) < 0)
 		return cli_fail(c, &e);
 	json_array_end(&r.w);
 	json_object_end(&r.w);

@@ -152,14 +152,23 @@ static void on_retry(struct loop_timer *t)
 	ask_ready(container_of(t, struct up, ready_retry));
 }
 
+/* The daemon serves, and has found its warden. */
+static bool is_healthy(const struct http_reply *r)
+{
+	bool warden = false;
+	auto_json struct json_doc *d = r->status == 200 ? json_parse(r->body, NULL) : NULL;
+	json_read_bool(d ? json_root(d) : NULL, "warden", &warden, NULL);
+	return warden;
+}
+
 static void on_health(void *arg, const struct http_reply *r, const struct http_failure *f)
 {
 	struct up *u = arg;
 	if (u->stopping)
 		return;
-	if (!r || r->status != 200) {
+	if (!r || !is_healthy(r)) {
 		if (r)
-			snprintf(u->last, sizeof u->last, "/v1/health answers %d", r->status);
+			snprintf(u->last, sizeof u->last, "%d %.*s", r->status, STR_ARG(r->body));
 		else
 			snprintf(u->last, sizeof u->last, "%.150s", f->err.msg);
 		loop_timer_set(u->loop, &u->ready_retry, READY_RETRY_MS, on_retry);

@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -184,13 +185,15 @@ static bool runs_program(pid_t pid, const char *program)
 	return slash && strncmp(slash + 1, program, strlen(program)) == 0;
 }
 
-/* A predecessor that was killed took its programs with it, but that takes the kernel a moment. */
+/* A predecessor that was killed took its programs with it; that takes the kernel a moment. We hold the lock of their
+ * directory, so whatever of them is left is nobody's. */
 static int await_end(pid_t pid, const char *program, struct err *e)
 {
 	auto_fd int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	if (fd < 0 || !runs_program(pid, program))
 		return 0;
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 	if (poll(&pfd, 1, LEFTOVER_WAIT_MS) == 1)
 		return 0;
 	return err_set(e, ERRC_RESOURCE_BUSY, "%s of an earlier 'atoll up' still runs (pid %d)", program, (int)pid);

@@ -1,0 +1,54 @@
+/*
+ * selftest.h - the checks of `atoll selftest`: real commands in throw-away boxes, through the whole chain.
+ *
+ *	selftest.c         the verb, boxes, one script in a box, the report
+ *	selftest_basics.c  a table: a script for /bin/sh, what it reads, what must come back
+ *	selftest_escape.c  runs the program atoll-escape in a box: one check for each attack that it knows
+ *
+ * A box of the basics has limits of its own (SELFTEST_*), so that they can be read back and hit quickly.
+ */
+#pragma once
+
+#include "cli/client.h"
+
+enum selftest_verdict { SELFTEST_PASS, SELFTEST_FAIL, SELFTEST_SKIP };
+enum { SELFTEST_MEMORY = 128 * MIB, SELFTEST_CPU_MILLI = 500, SELFTEST_PIDS = 64, SELFTEST_TIMEOUT_MS = 90000 };
+
+struct selftest_run {
+	struct client cl;
+	struct json_writer w;
+	int count[3];
+	unsigned boxes;
+};
+
+/* One box, and room for why a check in it failed. */
+struct selftest {
+	struct selftest_run *run;
+	char box[32];
+	char why[640];
+};
+
+struct selftest_check {
+	const char *name;
+	const char *script;
+	const char *input;
+	const char *want;				    /* stdout without the newline at its end; NULL: any */
+	const char *want_outcome;			    /* NULL: exited */
+	enum selftest_verdict (*check)(struct selftest *t); /* instead of a script */
+	int want_code;
+	bool fresh; /* in a box of its own, which it may break */
+};
+
+/* Makes a box; -1 with *e. selftest_close destroys it, if it is still there. */
+int selftest_open(struct selftest_run *run, struct selftest *t, struct err *e);
+void selftest_close(struct selftest *t);
+
+/* Runs a program in the box. False: it could not be run, and t->why says so. `in` may be -1. */
+struct stream_result;
+bool selftest_exec(struct selftest *t, char **argv, int in, struct stream_result *r, struct buf *out, struct buf *err);
+
+void selftest_report(struct selftest_run *run, const char *name, enum selftest_verdict v, const char *why);
+
+/* The two suites. -1: they could not be run at all. */
+int selftest_basics(struct selftest_run *run, struct err *e);
+int selftest_escape(struct selftest_run *run, struct err *e);

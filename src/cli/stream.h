@@ -1,0 +1,46 @@
+/*
+ * stream.h - one command in a box with its three streams, byte by byte, over the WebSocket /ws/exec.
+ *
+ * Both directions are bounded: stdin is read only while the socket takes more, and the socket is read only while
+ * stdout and stderr take more, so a slow reader here slows the command there. Descriptors 0, 1 and 2 are never made
+ * non-blocking, since the shell that started us shares them: we write at most PIPE_BUF bytes after poll said "ready".
+ *
+ * The command is never repeated: when the connection breaks before its end is known, the outcome is "lost".
+ */
+#pragma once
+
+#include "cli/args.h"
+#include "cli/client.h"
+
+struct stream_request {
+	const char *id;
+	char **argv; /* NULL-terminated, at least one word */
+	const char *cwd;
+	const char *session;
+	struct arg_list env; /* K=V */
+	uint64_t timeout_ms; /* 0: none */
+};
+
+/* Where the streams go. A buffer takes the place of the descriptor; past its maximum the command is given up. */
+struct stream_io {
+	int in; /* -1: no input */
+	struct buf *out, *err;
+};
+
+struct stream_result {
+	int exit_code;	  /* what this program should exit with: the command's own, 128+n after a signal … */
+	char signal[16];  /* "SIGKILL", or "" */
+	char outcome[16]; /* exited, killed, timeout, oom, lost */
+	uint64_t milliseconds;
+};
+
+/* Runs it to its end. -1: the command did not start, or what became of it is not known. Signals that arrive here
+ * (client_catch_signals) are sent on to the command. */
+int stream_run(struct client *cl, const struct stream_request *rq, const struct stream_io *io,
+	struct stream_result *ret, struct err *e);
+
+/* Says on stderr what an exit code alone does not: out of memory, out of time. Nothing after a plain exit. */
+void stream_explain(struct cli *c, const struct stream_request *rq, const struct stream_result *r);
+
+/* The result with its gathered streams as JSON; base64 when one is not UTF-8. */
+void stream_write_json(struct buf *to, const char *id, const struct stream_result *r, struct buf *out, struct buf *err);

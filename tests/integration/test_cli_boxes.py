@@ -1,0 +1,155 @@
+"""`atoll create`, `list`, `inspect`, `rm`, `run`, `selftest` against a real daemon."""
+
+import json
+import re
+import signal
+
+import pytest
+from atoll import wait_for
+
+MIB = 1024 * 1024
+
+
+# ---- create, list, inspect, rm
+
+def test_create_with_limits_and_read_them_back(daemon, box):
+    r = daemon.cli("create", box, "--memory", "96m", "--cpus", "0.25", "--pids", "33")
+    assert (r.returncode, r.stdout, r.stderr) == (0, box.encode() + b"\n", b"")
+    limits = json.loads(daemon.cli("inspect", box, "--json").stdout)["limits"]
+    assert limits == {"memory": 96 * MIB, "cpu": 0.25, "pids": 33}
+
+
+def test_create_uses_safe_defaults(daemon, box):
+    box_json = json.loads(daemon.cli("create", box, "--json").stdout)
+    assert box_json["id"] == box
+    assert box_json["limits"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256}
+
+
+@pytest.mark.parametrize("options, word", [
+    (["--memory", "1k"], "memory"),
+    (["--memory", "100t"], "memory"),
+    (["--cpus", "1000"], "cpu"),
+    (["--pids", "1"], "pids"),
+    (["--image", "no-such-image"], "image"),
+])
+def test_limits_that_cannot_be_are_refused_and_nothing_is_made(daemon, box, options, word):
+    r = daemon.cli("create", box, *options)
+    assert r.returncode == 1 and r.stdout == b"" and word in r.stderr.decode()
+    assert box not in daemon.boxes()
+
+
+def test_list_shows_the_boxes(daemon, box):
+    daemon.cli("create", box, "--memory", "64m")
+    rows = daemon.cli("list").stdout.decode().splitlines()
+    assert rows[0].split()[:2] == ["ID", "STATE"]
+    row = next(line for line in rows if line.startswith(box + " "))
+    assert "running" in row and "64 MiB" in row
+    listed = json.loads(daemon.cli("list", "--json").stdout)["sandboxes"]
+    assert box in [b["id"] for b in listed]
+
+
+def test_inspect_for_people(daemon, box):
+    daemon.cli("create", box)
+    text = daemon.cli("inspect", box).stdout.decode()
+    assert re.search(rf"^id +{box}$", text, re.M) and re.search(r"^state +running$", text, re.M)
+
+
+def test_inspect_does_not_make_a_box(daemon):
+    r = daemon.cli("inspect", "nobody-here")
+    assert r.returncode == 1 and b"nobody-here" in r.stderr and "nobody-here" not in daemon.boxes()
+
+
+def test_texts_from_elsewhere_cannot_drive_the_terminal(daemon, box):
+    daemon.request("PUT", f"/v1/sandboxes/{box}", {"labels": {"note": "\x1b[31mred\x07"}})
+    assert b"\x1b" not in daemon.cli("inspect", box).stdout
+
+
+def test_rm_removes_what_is_there_and_tells_what_is_not(daemon, box):
+    daemon.cli("create", box)
+    r = daemon.cli("rm", box, "nobody-here")
+    assert r.returncode == 1 and r.stdout.decode() == box + "\n" and b"nobody-here" in r.stderr
+    assert box not in daemon.boxes()
+
+
+def test_rm_all(daemon):
+    names = [f"all{i}" for i in range(4)]
+    for name in names:
+        daemon.cli("create", name)
+    r = daemon.cli("rm", "--all", "--json")
+    assert r.returncode == 0 and set(names) <= set(json.loads(r.stdout)["removed"])
+    assert daemon.boxes() == []
+    assert json.loads(daemon.cli("rm", "--all", "--json").stdout) == {"removed": []}
+    assert daemon.cli("list").stdout == b""
+
+
+# ---- run
+
+def test_run_throws_the_box_away(daemon):
+    before = daemon.boxes()
+    r = daemon.cli("run", "--", "sh", "-c", "cat; hostname >&2; exit 6", input=b"in")
+    assert r.returncode == 6 and r.stdout == b"in"
+    assert daemon.boxes() == before
+
+
+def test_run_keeps_the_box_when_asked(daemon):
+    r = daemon.cli("run", "--keep", "--memory", "64m", "--", "sh", "-c", "echo mine >/tmp/f")
+    name = re.search(rb"run-[0-9a-f]{12}", r.stderr).group().decode()
+    assert r.returncode == 0 and daemon.inspect(name)["limits"]["memory"] == 64 * MIB
+    assert daemon.cli("exec", name, "cat", "/tmp/f").stdout == b"mine\n"
+    assert daemon.cli("rm", name).returncode == 0
+
+
+def test_run_has_its_limits(daemon):
+    r = daemon.cli("run", "--memory", "64m", "--", "tail", "/dev/zero")
+    assert r.returncode == 137 and b"out of memory" in r.stderr
+
+
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
+def test_run_removes_the_box_also_when_interrupted(daemon, signo):
+    before = daemon.boxes()
+    p = daemon.cli_start("run", "--", "sh", "-c", "echo ready; exec sleep 600")
+    assert p.stdout.readline() == b"ready\n"
+    p.send_signal(signo)
+    assert p.wait(30) == 128 + signo
+    assert daemon.boxes() == before
+
+
+def test_run_interrupted_at_any_moment_leaves_no_box(daemon):
+    before = daemon.boxes()
+    started = [daemon.cli_start("run", "--", "sleep", "600") for _ in range(8)]
+    for i, p in enumerate(started):
+        # The first are hit before they connect, the last when their command runs.
+        wait_for(lambda: len(daemon.boxes()) >= len(before) + min(i // 2, 1), "boxes appear")
+        p.send_signal(signal.SIGINT)
+    codes = {p.wait(30) for p in started}
+    assert codes <= {130, -signal.SIGINT}
+    assert daemon.boxes() == before
+
+
+def test_run_with_an_image_that_is_not_there(daemon):
+    before = daemon.boxes()
+    r = daemon.cli("run", "--image", "no-such-image", "--", "true")
+    assert r.returncode == 125 and b"no-such-image" in r.stderr
+    assert daemon.boxes() == before
+
+
+# ---- selftest, doctor
+
+def test_selftest_passes_here(daemon):
+    before = daemon.boxes()
+    r = daemon.cli("selftest", timeout=120)
+    assert r.returncode == 0, r.stdout.decode() + r.stderr.decode()
+    last = r.stdout.decode().splitlines()[-1]
+    assert re.fullmatch(r"\d+ passed, 0 failed, \d+ skipped", last)
+    assert daemon.boxes() == before
+
+
+def test_selftest_as_json(daemon):
+    report = json.loads(daemon.cli("selftest", "--json", timeout=120).stdout)
+    assert report["failed"] == 0 and report["passed"] == len(report["checks"]) - report["skipped"] >= 10
+
+
+def test_doctor_finds_the_daemon(daemon):
+    report = json.loads(daemon.cli("doctor", "--json").stdout)
+    found = next(c for c in report["checks"] if c["name"] == "daemon")
+    assert report["ready"] and found["state"] == "ok"

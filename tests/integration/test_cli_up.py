@@ -1,0 +1,253 @@
+"""`atoll up`: what it makes, what it says, how it stops, and that its programs never linger."""
+
+import contextlib
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import atoll as lib
+import leaks
+import pytest
+from atoll import DEADLINE, alive, box_path, wait_for
+
+ATOLL = lib.BIN / "atoll"
+
+
+def up(env, **options):
+    """`atoll up` that is expected to end by itself."""
+    return subprocess.run([ATOLL, "up"], env=env, capture_output=True, text=True, timeout=DEADLINE, check=False,
+                          stdin=subprocess.DEVNULL, **options)
+
+
+@pytest.fixture
+def place():
+    """Directories and environment for an `atoll up` that will refuse to start."""
+    base = Path(tempfile.mkdtemp(prefix="at-", dir="/tmp"))
+    base.chmod(0o755)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")}
+    yield base, {**clean, "ATOLL_RUN": f"{base}/r", "ATOLL_DATA": f"{base}/d", "ATOLL_IMAGES": str(lib.IMAGES),
+                 "ATOLL_LISTEN": "127.0.0.1:0"}
+    shutil.rmtree(base)
+
+
+# ---- what it makes
+
+def test_owners_and_modes(daemon):
+    user = pwd.getpwnam("atoll")
+
+    def look(path):
+        st = os.lstat(path)
+        return st.st_uid, st.st_gid, stat.S_IMODE(st.st_mode)
+    assert look(daemon.run) == (0, 0, 0o711)
+    assert look(daemon.data) == (0, 0, 0o711)
+    assert look(daemon.data / "token") == (user.pw_uid, user.pw_gid, 0o600)
+    assert look(daemon.data / "daemon") == (user.pw_uid, user.pw_gid, 0o700)
+    assert look(daemon.run / "atoll.sock") == (0, user.pw_gid, 0o660)
+    assert look(daemon.run / "listen") == (0, 0, 0o644)
+    assert (daemon.run / "listen").read_text() == daemon.address + "\n"
+    assert len(daemon.token) == 64 and int(daemon.token, 16)
+
+
+def test_the_daemon_has_no_privileges(daemon):
+    status = Path(f"/proc/{daemon.daemon_pid}/status").read_text()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    uid = str(pwd.getpwnam("atoll").pw_uid)
+    assert fields["Uid"].split() == [uid] * 4
+    assert all(int(fields[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"))
+    assert fields["NoNewPrivs"] == "1"
+
+
+def test_a_stranger_cannot_use_the_socket_or_the_token(daemon):
+    def stranger():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    for path, args in ((daemon.socket, ["list"]), (None, ["list"])):
+        env = {**daemon.env, "ATOLL_URL": f"unix:{path}" if path else f"http://{daemon.address}"}
+        r = subprocess.run([ATOLL, *args], env=env, capture_output=True, text=True, preexec_fn=stranger, check=False)
+        assert r.returncode == 1 and r.stdout == ""
+    assert "ATOLL_TOKEN" in r.stderr
+
+
+def test_the_ready_text_has_a_command_that_works(own_daemon):
+    own_daemon.interrupt()
+    with open(own_daemon.base / "log2", "wb") as log:
+        p = subprocess.Popen([ATOLL, "up"], env=own_daemon.env, stdout=subprocess.PIPE, stderr=log, text=True,
+                             cwd=lib.BIN.parent, start_new_session=True)
+    try:
+        lines = {}
+        while "stop" not in lines:
+            line = p.stdout.readline()
+            assert line, "ended early"
+            lines.setdefault(line.split()[0], line.strip())
+        assert "http://127.0.0.1:" in lines["address"] and str(own_daemon.data / "token") in lines["token"]
+        command = lines["try"].removeprefix("try").strip()
+        env = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")}
+        r = subprocess.run(["sh", "-c", command], cwd=lib.BIN.parent, env=env, capture_output=True, text=True, check=False)
+        assert (r.returncode, r.stdout, r.stderr) == (0, "hi\n", "")
+        assert own_daemon.cli("rm", "hello").returncode == 0
+    finally:
+        p.send_signal(signal.SIGINT)
+        assert p.wait(DEADLINE) == 0
+
+
+def test_token_and_boxes_stay_over_a_restart(own_daemon, own_box):
+    token = own_daemon.token
+    pid = own_daemon.execute(own_box, "sleep 600 >/dev/null 2>&1 & echo $!")["stdout"].strip()
+    assert own_daemon.interrupt() == 0
+    own_daemon.start()
+    assert own_daemon.token == token
+    assert own_daemon.execute(own_box, f"cat /proc/{pid}/comm")["stdout"] == "sleep\n"
+
+
+# ---- how it refuses
+
+def test_not_root_is_one_sentence(place):
+    _, env = place
+    r = up(env, preexec_fn=lambda: os.setuid(65534))
+    assert r.returncode == 1 and "root is needed" in r.stderr and "sudo" in r.stderr and r.stdout == ""
+
+
+def test_no_image_says_make_image(place):
+    base, env = place
+    r = up({**env, "ATOLL_IMAGES": f"{base}/none"})
+    assert r.returncode == 1 and f"no image in {base}/none" in r.stderr and "make image" in r.stderr
+    assert not (base / "r").exists()
+
+
+def test_a_second_one_is_refused(daemon, place):
+    base, env = place
+    r = up({**env, "ATOLL_RUN": str(daemon.run)})
+    assert r.returncode == 1 and f"pid {daemon.up.pid}" in r.stderr and str(daemon.run) in r.stderr
+    r = up({**env, "ATOLL_DATA": str(daemon.data)})
+    assert r.returncode == 1 and f"pid {daemon.up.pid}" in r.stderr and str(daemon.data) in r.stderr
+    assert daemon.request("GET", "/v1/health").status == 200
+    assert leaks.mounts(base) == []
+
+
+def test_a_taken_port_is_named_and_nothing_starts(place):
+    base, env = place
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        address = "127.0.0.1:%d" % s.getsockname()[1]
+        r = up({**env, "ATOLL_LISTEN": address})
+    assert r.returncode == 1 and f"port {address} is taken" in r.stderr and "ATOLL_LISTEN" in r.stderr
+    assert not (base / "r" / "warden.sock").exists()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:99999", ":", "1.2.3.4.5:80"])
+def test_a_bad_address_is_named(place, address):
+    r = up({**place[1], "ATOLL_LISTEN": address})
+    assert r.returncode == 1 and "ATOLL_LISTEN" in r.stderr
+
+
+def test_the_daemon_never_runs_as_root(place):
+    r = up({**place[1], "ATOLL_USER": "root"})
+    assert r.returncode == 1 and "must not run as 'root'" in r.stderr
+
+
+def test_a_run_directory_too_long_for_sockets(place):
+    base, env = place
+    r = up({**env, "ATOLL_RUN": f"{base}/{'x' * 100}"})
+    assert r.returncode == 1 and "too long" in r.stderr
+
+
+@pytest.mark.parametrize("content", ["", "short\n"])
+def test_a_token_that_guards_nothing_is_refused(place, content):
+    base, env = place
+    (base / "d").mkdir()
+    (base / "d" / "token").write_text(content)
+    r = up(env)
+    assert r.returncode == 1 and "too short" in r.stderr and str(base / "d" / "token") in r.stderr
+
+
+def test_directories_that_are_links_are_refused(place):
+    base, env = place
+    (base / "elsewhere").mkdir()
+    (base / "d").symlink_to("elsewhere")
+    r = up(env)
+    assert r.returncode == 1 and f"{base}/d" in r.stderr
+
+
+# ---- how it ends
+
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_both_and_boxes_live_on(own_daemon, own_box, signo):
+    own_daemon.execute(own_box, "sleep 600 >/dev/null 2>&1 &")
+    pids = own_daemon.daemon_pid, own_daemon.warden_pid
+    boxes = leaks.processes(own_daemon.cgroup)
+    assert own_daemon.interrupt(signo) == 0
+    assert not any(alive(p) for p in pids)
+    assert "boxes stay alive" in own_daemon.log()
+    left = [p for p, comm in boxes if comm == "sleep"]
+    assert left and all(alive(p) for p in left)
+    assert not (own_daemon.run / "atoll.sock").exists()
+    own_daemon.start()
+    assert own_daemon.boxes() == [own_box]
+
+
+def test_a_second_ctrl_c_ends_it_at_once(own_daemon, own_box):
+    # A request that takes forever keeps the daemon from stopping gracefully.
+    path = box_path(own_box, "/api/execute")
+    body = json.dumps({"command": "echo begun >/tmp/b; sleep 600"}).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with own_daemon.connect(unix=True) as s:
+        s.sendall(head.encode() + body)
+        wait_for(lambda: own_daemon.execute(own_box, "cat /tmp/b")["stdout"] == "begun\n", "the command runs")
+        pids = own_daemon.daemon_pid, own_daemon.warden_pid
+        own_daemon.up.send_signal(signal.SIGINT)
+        wait_for(lambda: "boxes stay alive" in own_daemon.log(), "the stop is under way")
+        time.sleep(0.2)  # two signals within a tenth of a second count as one
+        began = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            own_daemon.up.send_signal(signal.SIGINT)
+        own_daemon.up.wait(DEADLINE)
+        assert time.monotonic() - began < DEADLINE / 2
+    assert not any(alive(p) for p in pids)
+
+
+def test_killed_with_9_nothing_lingers_but_the_boxes(own_daemon, own_box):
+    own_daemon.execute(own_box, "sleep 600 >/dev/null 2>&1 &")
+    pids = own_daemon.daemon_pid, own_daemon.warden_pid
+    own_daemon.kill_up()
+    wait_for(lambda: not any(alive(p) for p in pids), "daemon and warden die with their supervisor")
+    assert "sleep" in [comm for _, comm in leaks.processes(own_daemon.cgroup)]
+    own_daemon.start()
+    assert own_daemon.boxes() == [own_box]
+    assert own_daemon.execute(own_box, "pgrep -x sleep | wc -l")["stdout"] == "1\n"
+
+
+def test_a_program_that_dies_is_started_again_and_logged(own_daemon):
+    for kill, name in ((own_daemon.kill_daemon, "atolld"), (own_daemon.kill_warden, "atoll-warden")):
+        kill()
+        assert own_daemon.request("GET", "/v1/health").status == 200
+        assert f"program={name}" in own_daemon.log()
+
+
+def test_the_address_survives_a_dying_daemon(own_daemon):
+    """Clients that come while there is no daemon wait; they are not refused."""
+    before = own_daemon.address
+    for _ in range(5):
+        os.kill(own_daemon.daemon_pid, signal.SIGKILL)
+        assert own_daemon.request("GET", "/v1/health", unix=False).status == 200
+    assert (own_daemon.run / "listen").read_text() == before + "\n"
+
+
+def test_a_service_manager_is_told(own_daemon):
+    own_daemon.interrupt()
+    path = str(own_daemon.base / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(path)
+        s.settimeout(DEADLINE)
+        own_daemon.env["NOTIFY_SOCKET"] = path
+        own_daemon.start()
+        assert s.recv(100) == b"READY=1"
