@@ -2,7 +2,8 @@
 
 enum state {
 	K_SIZE,
-	K_EXT,
+	K_EXT_NAME,
+	K_EXT_VALUE,
 	K_SIZE_LF,
 	K_DATA,
 	K_DATA_CR,
@@ -25,6 +26,11 @@ static int hex_digit(unsigned char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static bool is_token_byte(unsigned char b)
+{
+	return http_name_ok(str_n(&(char){(char)b}, 1));
+}
+
 static bool value_byte(unsigned char c)
 {
 	return c == '\t' || (c >= 0x20 && c != 0x7f);
@@ -40,19 +46,39 @@ static bool step_size(struct chunk *c, unsigned char b)
 		}
 		if (!c->digits)
 			return false;
-		c->state = b == ';' ? K_EXT : K_SIZE_LF;
-		c->ext = 0;
+		c->state = b == ';' ? K_EXT_NAME : K_SIZE_LF;
+		c->ext = c->word = 0;
 		return b == ';' || b == '\r';
-	}
-	if (c->state == K_EXT) {
-		if (b == '\r') {
-			c->state = K_SIZE_LF;
-			return true;
-		}
-		return ++c->ext <= HTTP_CHUNK_EXT_MAX && ++c->ext_all <= HTTP_HEAD_MAX && value_byte(b);
 	}
 	c->state = c->left ? K_DATA : K_LINE;
 	return b == '\n';
+}
+
+/* Tokens only: nobody sends quoted values, and what nobody sends is best not understood. */
+static bool step_ext(struct chunk *c, unsigned char b)
+{
+	if (++c->ext > HTTP_CHUNK_EXT_MAX + 1 || ++c->ext_all > HTTP_HEAD_MAX)
+		return false;
+	if (b == '\r' || b == ';' || (b == '=' && c->state == K_EXT_NAME)) {
+		bool empty = c->word == 0;
+		c->state = b == '\r' ? K_SIZE_LF : b == ';' ? K_EXT_NAME : K_EXT_VALUE;
+		c->word = 0;
+		return !empty;
+	}
+	c->word++;
+	return is_token_byte(b);
+}
+
+static void note_name(struct chunk *c, unsigned char b)
+{
+	if (c->word < sizeof c->name)
+		c->name[c->word++] = (char)b;
+}
+
+/* A length that comes behind the body can only be meant to confuse somebody. */
+static bool is_framing(struct str name)
+{
+	return str_eq_nocase(name, STR("Content-Length")) || str_eq_nocase(name, STR("Transfer-Encoding"));
 }
 
 static bool step_trailer(struct chunk *c, unsigned char b)
@@ -62,13 +88,16 @@ static bool step_trailer(struct chunk *c, unsigned char b)
 	switch (c->state) {
 	case K_LINE:
 		c->state = b == '\r' ? K_END_LF : K_NAME;
-		return b == '\r' || (++c->lines <= HTTP_HEADERS_MAX && http_name_ok(str_n(&(char){(char)b}, 1)));
+		c->word = 0;
+		note_name(c, b);
+		return b == '\r' || (++c->lines <= HTTP_HEADERS_MAX && is_token_byte(b));
 	case K_NAME:
 		if (b == ':') {
 			c->state = K_VALUE;
-			return true;
+			return !is_framing(str_n(c->name, c->word));
 		}
-		return http_name_ok(str_n(&(char){(char)b}, 1));
+		note_name(c, b);
+		return is_token_byte(b);
 	case K_VALUE:
 		if (b == '\r') {
 			c->state = K_VALUE_LF;
@@ -85,9 +114,11 @@ static bool step(struct chunk *c, unsigned char b)
 {
 	switch (c->state) {
 	case K_SIZE:
-	case K_EXT:
 	case K_SIZE_LF:
 		return step_size(c, b);
+	case K_EXT_NAME:
+	case K_EXT_VALUE:
+		return step_ext(c, b);
 	case K_DATA_CR:
 		c->state = K_DATA_LF;
 		return b == '\r';

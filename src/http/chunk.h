@@ -13,6 +13,8 @@ struct chunk {
 	uint8_t state;
 	uint8_t digits;
 	uint16_t ext, ext_all;	 /* bytes of extension: of this chunk, of the message */
+	uint16_t word;		 /* bytes of the current name or value in it */
+	char name[18];		 /* of the trailer line, as far as it matters */
 	uint16_t lines, trailer; /* lines and bytes of the trailer section */
 	uint64_t left;
 };

@@ -260,6 +260,8 @@ int head_parse_response(struct head_mem *m, const struct head_scan *scan, struct
 	};
 	if (r.status < 100 || r.status > 599)
 		return err_set(e, ERRC_INVALID_REQUEST, "the status is out of range");
+	if (r.status < 200 && r.minor == 0)
+		return err_set(e, ERRC_INVALID_REQUEST, "an interim answer in HTTP/1.0");
 	if (read_framing(&r.headers, r.minor, &f, e) < 0)
 		return -1;
 	bool no_body = to_head || r.status < 200 || r.status == 204 || r.status == 304;

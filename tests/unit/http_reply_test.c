@@ -67,6 +67,7 @@ TEST(client_refuses_hostile_responses)
 		STR("garbage\r\n\r\n"),
 		STR("HTTP/2 200 OK\r\n\r\n"),
 		STR("HTTP/1.2 200 OK\r\n\r\n"),
+		STR("HTTP/1.0 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\n"),
 		STR("HTTP/1.1 99 Low\r\n\r\n"),
 		STR("HTTP/1.1 999 High\r\n\r\n"),
 		STR("HTTP/1.1 2000 OK\r\n\r\n"),
