@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/sig.h"
+
 enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64 };
 
 /* Written by the child, read by the parent after the child has gone its way: both share the memory. */
@@ -28,9 +30,7 @@ int spawn_init(struct err *e)
 {
 	/* What else we were started with is nobody's in here. */
 	syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
-	for (int s = 1; s < NSIG; s++)
-		if (s != SIGKILL && s != SIGSTOP)
-			signal(s, SIG_DFL);
+	sig_default_all();
 	umask(022);
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (fd < 0)

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/sig.h"
 #include "box/caps.h"
 #include "box/fs.h"
 #include "box/proc.h"
@@ -68,8 +69,7 @@ static int become_root(struct err *e)
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
+	sig_default_all();
 	return 0;
 }
 

@@ -1,11 +1,16 @@
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/sig.h"
 #include "base/str.h"
 #include "test.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 TEST(buf_refuses_past_its_maximum_and_stays_failed)
 {
@@ -224,6 +229,30 @@ TEST(map_takes_any_bytes_as_a_key_and_walks_over_all)
 		CHECK(key.n == 0 || value == &values[(uint8_t)key.p[1]]);
 	CHECK_INT(n, 257);
 	map_free(&m);
+}
+
+static const char *ignored_signals(void)
+{
+	static char mask[17];
+	auto_buf struct buf status = {0};
+	CHECK_INT(fd_read_file(AT_FDCWD, "/proc/self/status", 1 << 20, &status), 0);
+	const char *line = strstr(buf_cstr(&status), "SigIgn:\t");
+	CHECK(line);
+	memcpy(mask, line + 8, 16);
+	return mask;
+}
+
+TEST(sig_default_all_reaches_the_signals_of_the_c_library)
+{
+	sig_default_all();
+	const unsigned long ignore[4] = {(unsigned long)SIG_IGN};
+	for (int signo = 32; signo <= 34; signo++)
+		CHECK_INT(syscall(SYS_rt_sigaction, signo, ignore, NULL, (size_t)8), 0);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGRTMAX, SIG_IGN);
+	CHECK_CSTR(ignored_signals(), "8000000380001000");
+	sig_default_all();
+	CHECK_CSTR(ignored_signals(), "0000000000000000");
 }
 
 TEST_MAIN()
