@@ -83,23 +83,34 @@ static void memory_bomb(const struct check *c, struct outcome *o)
 		errored(o, "ended with code %d after %ld MiB", code, *mib);
 }
 
-/* Every process forks as fast as it can until the time is over. */
-static void multiply(long *count, time_t until)
+struct bomb {
+	long alive, most; /* at the same time */
+	int os;
+};
+
+static void born(struct bomb *b)
 {
+	long n = __atomic_add_fetch(&b->alive, 1, __ATOMIC_SEQ_CST), most = b->most;
+	while (n > most && !__atomic_compare_exchange_n(&b->most, &most, n, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+/* Every process forks as fast as it can until the time is over. */
+static int multiply(void *arg)
+{
+	struct bomb *b = arg;
+	pid_t first = getpid();
+	time_t until = time(NULL) + 3;
+	born(b);
 	while (time(NULL) < until) {
 		pid_t pid = fork();
 		if (pid == 0)
-			__atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+			born(b);
 		else if (pid < 0 && errno != EAGAIN)
-			__atomic_store_n(count, -errno, __ATOMIC_RELAXED);
+			b->os = errno;
 	}
-}
-
-static int fork_bomb_root(void *arg)
-{
-	pid_t me = getpid();
-	multiply(arg, time(NULL) + 3);
-	if (getpid() != me)
+	__atomic_sub_fetch(&b->alive, 1, __ATOMIC_SEQ_CST);
+	if (getpid() != first)
 		_exit(0);
 	return 0;
 }
@@ -107,26 +118,21 @@ static int fork_bomb_root(void *arg)
 static void fork_bomb(const struct check *c, struct outcome *o)
 {
 	(void)c;
-	long *count = shared_counter();
-	struct rlimit l = {0};
+	struct bomb *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	expect(o, "EAGAIN at the box's pids limit");
-	signal(SIGCHLD, SIG_IGN); /* the dead make room, and the bomb goes on */
-	if (!count) {
+	if (b == MAP_FAILED) {
 		errored(o, "mmap: %s", errno_name(errno));
 		return;
 	}
-	getrlimit(RLIMIT_NPROC, &l);
-	signal(SIGCHLD, SIG_DFL);
-	int code = in_child(fork_bomb_root, count);
-	/* Nobody ends before the time is over, so what was born was alive together. */
-	if (code != 0 || *count < 0)
-		errored(o, "ended with code %d, fork: %s", code, errno_name((int)-*count));
-	else if (*count >= limit_pids())
-		escaped(o, "%ld processes, the limit is %ld", *count, limit_pids());
-	else if (*count < 8)
-		errored(o, "only %ld processes could be made", *count);
+	int code = in_child(multiply, b);
+	if (code != 0 || b->os)
+		errored(o, "ended with code %d, fork: %s", code, errno_name(b->os));
+	else if (b->most > limit_pids())
+		escaped(o, "%ld processes at once, the limit is %ld", b->most, limit_pids());
+	else if (b->most < 8)
+		errored(o, "only %ld processes could be made", b->most);
 	else
-		refused(o, "stopped at %ld processes", *count);
+		refused(o, "EAGAIN after %ld processes", b->most);
 }
 
 static int open_many(void *arg)
