@@ -122,7 +122,7 @@ class Instance:
         self.address = ready["url"].removeprefix("http://")
         self.socket = ready["socket"]
         self.token = Path(ready["tokenFile"]).read_text().strip()
-        self.cgroup = self.cgroup or leaks.cgroup_name(ready["wardenPid"])
+        self.cgroup = self.cgroup or wait_for(lambda: leaks.cgroup_name(ready["wardenPid"]), "a box that is kept ready")
         return self
 
     def interrupt(self, signo=signal.SIGINT):
