@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/str.h"
@@ -20,6 +19,12 @@ void ids_close(struct ids *ids)
 	for (int b = 0; b < IDS_BLOCKS; b++)
 		fd_close(&ids->locks[b]);
 	fd_close(&ids->dir);
+}
+
+bool ids_lock(int fd)
+{
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	return fcntl(fd, F_SETLK, &whole) == 0;
 }
 
 static void block_name(char ret[16], uint32_t block)
@@ -40,11 +45,9 @@ static int lock_block(struct ids *ids, uint32_t block, bool create)
 	char name[16];
 	block_name(name, block);
 	auto_fd int fd = openat(ids->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return -1;
-	auto_fd int again = openat(ids->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct stat a, b;
-	if (again < 0 || fstat(fd, &a) < 0 || fstat(again, &b) < 0 || a.st_ino != b.st_ino)
+	if (fd < 0 || !ids_lock(fd) || fstat(fd, &a) < 0 || fstatat(ids->dir, name, &b, AT_SYMLINK_NOFOLLOW) < 0 ||
+		a.st_ino != b.st_ino)
 		return -1;
 	return take_fd(&fd);
 }

@@ -33,6 +33,10 @@ static inline uint32_t ids_base(uint32_t slot)
 	return IDS_FIRST + slot * BOX_UID_RANGE;
 }
 
+/* Locks a file for this process alone: a child that was just forked and has not closed its descriptors yet does not
+ * hold it too, so the lock ends with the process. Closing any descriptor of the file ends it as well. */
+bool ids_lock(int fd);
+
 /* `dir` is the fixed directory's descriptor; it is taken over. */
 void ids_init(struct ids *ids, int dir, const char *owner, bool (*owner_lives)(void *, const char *), void *arg);
 void ids_close(struct ids *ids);

@@ -263,6 +263,7 @@ _Noreturn void init_run(const struct init_fds *fds)
 {
 	struct child c = {.proc = -1, .pts = -1, .root = -1};
 	struct err e = {0};
+	prctl(PR_SET_NAME, "atoll-slot");
 	if (keep_fds(fds, &e) < 0)
 		give_up(&e);
 	wait_for_maps();

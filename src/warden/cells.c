@@ -237,6 +237,8 @@ static int make_cell(struct warden *w, struct err *e)
 	struct cell *c = cell_new(w);
 	c->slot = slot;
 	w->making++;
+	if (slot.overlay < 0)
+		reaper_wake(w); /* a layer that failed is in the trash */
 	struct record r = {.state = RECORD_POOL, .start_time = slot.start_time};
 	r.info.slot = number;
 	r.info.pid = slot.pid;

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/un.h>
@@ -148,8 +147,8 @@ static int lock_run(const struct config *c, struct err *e)
 	char path[4096];
 	snprintf(path, sizeof path, "%s/warden.lock", c->run);
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK
+	if (fd < 0 || !ids_lock(fd))
+		return errno == EAGAIN || errno == EACCES
 			       ? err_set(e, ERRC_RESOURCE_BUSY, "another warden runs already in '%s'", c->run)
 			       : err_os(e, ERRC_HOST_UNSUPPORTED, errno, "lock '%s'", path);
 	return 0;
