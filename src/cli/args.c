@@ -42,7 +42,7 @@ bool args_read_bytes(const char *text, uint64_t *ret)
 		s.n--;
 	}
 	uint64_t milli;
-	if (!read_decimal(s, &milli) || milli > UINT64_MAX >> (shift + 10) || (shift == 0 && milli % 1000))
+	if (!read_decimal(s, &milli) || milli > UINT64_MAX >> shift || (shift == 0 && milli % 1000))
 		return false;
 	*ret = (milli << shift) / 1000;
 	return true;

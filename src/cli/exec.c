@@ -36,6 +36,13 @@ bool exec_check_command(struct cli *c, char **command, int *ret_code)
 	return true;
 }
 
+/* A program that cannot be run or found is the command's failure, not ours. */
+static int exec_failed(struct cli *c, const struct stream_result *r, const struct err *e)
+{
+	int code = cli_fail(c, e);
+	return r->exit_code == 126 || r->exit_code == 127 ? r->exit_code : code;
+}
+
 static int exec_gathered(struct client *cl, const struct stream_request *rq)
 {
 	auto_buf struct buf out = {.max = EXEC_JSON_MAX}, err = {.max = EXEC_JSON_MAX}, json = {.max = SIZE_MAX / 2};
@@ -43,7 +50,7 @@ static int exec_gathered(struct client *cl, const struct stream_request *rq)
 	struct stream_result r;
 	struct err e;
 	if (stream_run(cl, rq, &io, &r, &e) < 0)
-		return cli_fail(cl->cli, &e);
+		return exec_failed(cl->cli, &r, &e);
 	stream_write_json(&json, rq->id, &r, &out, &err);
 	cli_print(&json);
 	return r.exit_code;
@@ -57,7 +64,7 @@ int exec_command(struct client *cl, const struct stream_request *rq)
 	struct stream_result r;
 	struct err e;
 	if (stream_run(cl, rq, &io, &r, &e) < 0)
-		return cli_fail(cl->cli, &e);
+		return exec_failed(cl->cli, &r, &e);
 	stream_explain(cl->cli, rq, &r);
 	return r.exit_code;
 }
@@ -69,7 +76,6 @@ int verb_exec(struct cli *c, int argc, char **argv)
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
 		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env},
 		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms},
-		{"session", "NAME", "run with the variables and directory of a session", ARG_TEXT, &rq.session},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = 1};

@@ -216,8 +216,6 @@ static void send_request(struct stream *s)
 	json_array_end(&w);
 	if (s->rq->cwd)
 		json_member_cstr(&w, "cwd", s->rq->cwd);
-	if (s->rq->session)
-		json_member_cstr(&w, "sessionId", s->rq->session);
 	if (s->rq->timeout_ms)
 		json_member_u64(&w, "timeoutMs", s->rq->timeout_ms);
 	write_env(&w, &s->rq->env);
@@ -246,8 +244,11 @@ static void take_exit(struct stream *s, const struct json *j)
 	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
 }
 
-static void take_error(struct stream *s, struct str text)
+static void take_error(struct stream *s, const struct json *j, struct str text)
 {
+	uint64_t code = 0;
+	json_read_u64(j, "exitCode", 0, 255, &code, NULL);
+	s->result->exit_code = (int)code;
 	client_api_error(s->cl, 500, text, s->e);
 	s->failed = true;
 	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
@@ -264,7 +265,7 @@ static void take_text(struct stream *s, struct str text)
 	else if (str_eq_c(type, "exit"))
 		take_exit(s, j);
 	else if (str_eq_c(type, "error"))
-		take_error(s, text);
+		take_error(s, j, text);
 	json_free(d);
 }
 

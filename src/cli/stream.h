@@ -16,7 +16,6 @@ struct stream_request {
 	const char *id;
 	char **argv; /* NULL-terminated, at least one word */
 	const char *cwd;
-	const char *session;
 	struct arg_list env; /* K=V */
 	uint64_t timeout_ms; /* 0: none */
 };
@@ -34,7 +33,8 @@ struct stream_result {
 	uint64_t milliseconds;
 };
 
-/* Runs it to its end. -1: the command did not start, or what became of it is not known. Signals that arrive here
+/* Runs it to its end. -1: the command did not start (exit_code is then 126 or 127 when its program could not be run or
+ * found), or what became of it is not known. Signals that arrive here
  * (client_catch_signals) are sent on to the command. */
 int stream_run(struct client *cl, const struct stream_request *rq, const struct stream_io *io,
 	struct stream_result *ret, struct err *e);

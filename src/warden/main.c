@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/un.h>
@@ -250,11 +251,32 @@ static int watch_signals(struct warden *w, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch signals") : 0;
 }
 
+static void on_supervisor_gone(struct loop_io *io, uint32_t events)
+{
+	(void)io;
+	(void)events;
+	log_event(LOG_WARN, "the supervisor is gone; boxes stay alive", "parent=%d", (int)getppid());
+	_exit(1);
+}
+
+/* A supervisor that wants us to end with it has set PR_SET_PDEATHSIG. The kernel forgets that at the first change of
+ * the file-system user (layers.c), so from here on we look ourselves. */
+static int watch_supervisor(struct warden *w, struct err *e)
+{
+	static struct loop_io io;
+	int wanted = 0;
+	if (prctl(PR_GET_PDEATHSIG, &wanted) < 0 || !wanted)
+		return 0;
+	int fd = sys_pidfd_open(getppid());
+	int r = fd < 0 ? -errno : loop_add(w->loop, &io, fd, EPOLLIN, on_supervisor_gone);
+	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the supervisor") : 0;
+}
+
 static int start(struct warden *w, struct err *e)
 {
 	struct config c = {0};
 	char name[32];
-	if (check_host(e) < 0 || read_config(&c, e) < 0 || make_dirs(&c, e) < 0 || lock_run(&c, e) < 0)
+	if (check_host(e) < 0 || watch_supervisor(w, e) < 0 || read_config(&c, e) < 0 || make_dirs(&c, e) < 0 || lock_run(&c, e) < 0)
 		return -1;
 	instance_name(c.run, name);
 	if (cgroup_open(&w->cgroups, name, e) < 0)

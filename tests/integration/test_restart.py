@@ -36,7 +36,7 @@ def still_counts(daemon, box, pid, since):
 
 
 def agents(daemon):
-    return [pid for pid, comm in leaks.processes(daemon.cgroup) if comm == "atoll-agent"]
+    return leaks.agents(daemon.cgroup)
 
 
 def kill_up(daemon):
@@ -133,8 +133,7 @@ def test_killed_many_times_while_boxes_are_made(own_daemon):
             work += [pool.submit(create, f"made-{turn}-{i}") for i in range(8)]
             own_daemon.kill_warden() if turn % 2 else own_daemon.kill_daemon()
         results = dict(w.result() for w in work)
-    own_daemon.request("GET", "/v1/health")
-    wait_for(lambda: own_daemon.request("GET", "/v1/health").json()["warden"], "the warden is found")
+    own_daemon.await_warden()
     known = {b["id"]: b["state"] for b in own_daemon.request("GET", "/v1/sandboxes").json()["sandboxes"]}
     assert {n for n, status in results.items() if status in (200, 201)} <= set(known)
     for name in known:

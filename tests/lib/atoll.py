@@ -158,6 +158,7 @@ class Instance:
             return []
         if self.up.poll() is not None:
             self.start()  # boxes outlive it: only a new one can destroy them
+        self.await_warden()
         for box in self.boxes():
             reply = self.request("DELETE", box_path(box))
             if reply.status >= 300:
@@ -226,6 +227,10 @@ class Instance:
 
     def kill_warden(self):
         return self._kill_and_await("warden")
+
+    def await_warden(self):
+        """Until the daemon has its warden, as after a kill of either."""
+        wait_for(lambda: self.request("GET", "/v1/health").json()["warden"], "the daemon has found its warden")
 
     # ---- talking to it
 

@@ -61,6 +61,18 @@ def processes(name):
     return found
 
 
+def agents(name):
+    """The host's pids of the agents: one for each living box (boxes that are kept ready have none yet)."""
+    found = []
+    for pid, _ in processes(name):
+        try:
+            if "atoll-agent" in os.readlink(f"/proc/{pid}/exe"):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
 def mounts(base):
     return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {base}/" in line]
 
