@@ -62,15 +62,17 @@
 #define BOX_SHM_INODES	      65536u
 #define BOX_NOFILE	      16384u /* open files of one process */
 #define BOX_INOTIFY_INSTANCES 128
+#define BOX_INOTIFY_WATCHES   131072
 #define BOX_AGENT_BACKLOG     1024
 
 /* The warden */
-#define WARDEN_BOXES_MAX 4096u
-#define WARDEN_POOL	 16u	     /* slots prepared ahead */
-#define WARDEN_QUEUE_MAX 1024u	     /* replies that wait for a daemon that does not read; past this it is cut off */
-#define WARDEN_BURST	 32	     /* requests taken in one turn of the loop */
-#define WARDEN_AGENT_MAX (64u * MIB) /* size of the agent's program */
-#define WARDEN_RETRY	 20	     /* pause before a cgroup that is still busy is removed again */
+#define WARDEN_BOXES_MAX    4096u
+#define WARDEN_PIDS_PERCENT 75u		/* of the machine's process numbers, for all sandboxes together */
+#define WARDEN_POOL	    16u		/* slots prepared ahead */
+#define WARDEN_QUEUE_MAX    1024u	/* replies that wait for a daemon that does not read; past this it is cut off */
+#define WARDEN_BURST	    32		/* requests taken in one turn of the loop */
+#define WARDEN_AGENT_MAX    (64u * MIB) /* size of the agent's program */
+#define WARDEN_RETRY	    20		/* pause before a cgroup that is still busy is removed again */
 
 /* Daemon */
 #define BOX_TABLE_MAX	     100000	 /* sandboxes known, living or stopped */

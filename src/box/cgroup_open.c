@@ -140,6 +140,20 @@ static int open_v1(struct cgroups *c, const struct found *f, struct err *e)
 	return 0;
 }
 
+/* Process numbers are one table for the whole machine: all boxes together leave the host some of them. */
+static int reserve_pids(const struct cgroups *c, struct err *e)
+{
+	auto_buf struct buf text = {0};
+	uint64_t max;
+	char share[24];
+	int r = fd_read_file(AT_FDCWD, "/proc/sys/kernel/pid_max", 64, &text);
+	if (r < 0 || !str_to_u64(str_trim(str_split(buf_str(&text), '\n', &(struct str){0})), UINT32_MAX, &max))
+		return err_os(e, ERRC_HOST_UNSUPPORTED, r < 0 ? -r : EINVAL, "read /proc/sys/kernel/pid_max");
+	snprintf(share, sizeof share, "%llu", (unsigned long long)(max * WARDEN_PIDS_PERCENT / 100));
+	r = fd_write_file(c->v1[CGROUP_PIDS] >= 0 ? c->v1[CGROUP_PIDS] : c->v2, "pids.max", str_of(share));
+	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "limit the processes of all sandboxes") : 0;
+}
+
 static void favor_dynmods(struct cgroups *c, const struct found *f)
 {
 	c->dynmods = f->dynmods || !f->any_v1;
@@ -161,7 +175,7 @@ int cgroup_open(struct cgroups *c, const char *name, struct err *e)
 	struct found f = {0};
 	for (struct str rest = buf_str(&text); rest.n;)
 		read_line(str_split(rest, '\n', &rest), &f);
-	if (open_v2(c, &f, e) < 0 || open_v1(c, &f, e) < 0) {
+	if (open_v2(c, &f, e) < 0 || open_v1(c, &f, e) < 0 || reserve_pids(c, e) < 0) {
 		cgroup_close(c);
 		return -1;
 	}

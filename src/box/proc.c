@@ -35,6 +35,7 @@ static const struct {
 	{"max_cgroup_namespaces", "0"},
 	{"max_time_namespaces", "0"},
 	{"max_inotify_instances", TEXT(BOX_INOTIFY_INSTANCES)},
+	{"max_inotify_watches", TEXT(BOX_INOTIFY_WATCHES)},
 };
 
 int proc_make(struct err *e)
