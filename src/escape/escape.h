@@ -55,7 +55,7 @@ struct check_group {
 };
 
 extern const struct check_group group_fds, group_identity, group_procfs, group_mounts, group_namespaces, group_syscalls,
-	group_network, group_neighbour, group_processes, group_tty, group_resources, group_layer;
+	group_network, group_neighbour, group_processes, group_tty, group_resources, group_budgets, group_layer;
 
 /* ---- saying how it ended: the worst verdict wins, equal ones are joined ---- */
 
@@ -95,6 +95,10 @@ int in_child(int (*fn)(void *arg), void *arg);
 ssize_t slurp(const char *path, char *buf, size_t n);
 /* Calls fn for each process that /proc shows. */
 void each_pid(void (*fn)(struct outcome *o, int pid), struct outcome *o);
+/* Keeps what was taken for a while, so that a neighbour can feel it. */
+enum { HOLD_MS = 1500 };
+void hold(void);
+#define NEXT_DOOR (CHECK_NEIGHBOUR | CHECK_OWN_BOX)
 /* The number that a text begins with; -1 when it begins with none. */
 long leading_number(const char *text);
 /* A private directory of this run, made on first use, on the box's own layer. The runner names and removes it. */

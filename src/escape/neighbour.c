@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <time.h>
 
 enum { VICTIM_KEY = 0x41544f4c, VICTIM_PORT = 47113 };
 #define VICTIM_ABSTRACT "atoll-escape-neighbour"
@@ -80,6 +81,26 @@ static int nothing(void *arg)
 	return 0;
 }
 
+/* What the kernel counts per user. */
+static const char *budgets(int watch)
+{
+	timer_t timer;
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	if (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) < 0)
+		return "queued signal";
+	if (timer_create(CLOCK_MONOTONIC, NULL, &timer) < 0)
+		return "timer";
+	mqd_t queue = mq_open(VICTIM_QUEUE "-pong", O_CREAT | O_RDWR, 0600, NULL);
+	if (queue == (mqd_t)-1)
+		return "message queue";
+	mq_close(queue);
+	mq_unlink(VICTIM_QUEUE "-pong");
+	return inotify_add_watch(watch, "/", IN_CREATE) < 0 ? "inotify watch" : NULL;
+}
+
 int pong_main(void)
 {
 	const char *missing = NULL;
@@ -101,6 +122,8 @@ int pong_main(void)
 	else if (in_child(nothing, NULL) != 0)
 		missing = "process";
 	else
+		missing = budgets(watch);
+	if (!missing)
 		memset(memory, 1, 16u << 20);
 	if (missing)
 		printf("no %s: %s\n", missing, errno_name(errno));

@@ -2,7 +2,7 @@
  * Taking everything: the box must hit its own limit, and its neighbour must not notice.
  *
  * The neighbour's side is CHECK_NEIGHBOUR: whoever runs these runs `atoll-escape pong` in another box at the same time.
- * Each holds what it took for HOLD_MS, so that the other has the time.
+ * Each holds what it took for HOLD_MS (escape.h), so that the other has the time.
  */
 #include "escape/escape.h"
 
@@ -10,9 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -21,13 +19,7 @@
 
 #include "base/limits.h"
 
-enum { HOLD_MS = 1500, TMPFS_TYPE = 0x01021994 };
-
-static void hold(void)
-{
-	struct timespec t = {HOLD_MS / 1000, (HOLD_MS % 1000) * 1000000l};
-	nanosleep(&t, NULL);
-}
+enum { TMPFS_TYPE = 0x01021994 };
 
 /* Limits as the box was given them; the caller may say so, else they are the defaults. */
 static long limit_mib(void)
@@ -192,29 +184,6 @@ static void pty_exhaustion(const struct check *c, struct outcome *o)
 	hold();
 }
 
-/* Instances of all boxes are charged to the user who made their namespaces unless each namespace has a limit. */
-static void inotify_exhaustion(const struct check *c, struct outcome *o)
-{
-	(void)c;
-	int n = 0, fd = -1, last = -1;
-	expect(o, "EMFILE, with instances left for others");
-	while (n < 65536 && (fd = inotify_init1(IN_CLOEXEC)) >= 0) {
-		last = fd;
-		n++;
-	}
-	int os = errno;
-	for (int w = 0; last >= 0 && w < 4096; w++)
-		if (inotify_add_watch(last, "/", IN_CREATE | (w & 1 ? IN_DELETE : 0)) < 0)
-			break;
-	if (fd >= 0)
-		escaped(o, "%d instances and no end", n);
-	else if (os == EMFILE)
-		refused(o, "EMFILE after %d", n);
-	else
-		errored(o, "%s after %d", errno_name(os), n);
-	hold();
-}
-
 /* Writes until the file system is full; returns MiB, *os the errno. */
 static long fill(const char *dir, long max_mib, int *os)
 {
@@ -312,15 +281,12 @@ static void disk_bound(const struct check *c, struct outcome *o)
 			over == 0 ? "can be made" : "is refused");
 }
 
-#define NEXT_DOOR CHECK_NEIGHBOUR | CHECK_OWN_BOX
 static const struct check checks[] = {
 	{"memory-bomb", "all the memory there is", "memory cgroup", memory_bomb, NULL, NEXT_DOOR},
 	{"fork-bomb", "all the processes there are", "pids cgroup", fork_bomb, NULL, NEXT_DOOR},
 	{"fd-exhaustion", "all the open files there are", "RLIMIT_NOFILE, memory cgroup", fd_exhaustion, NULL,
 		NEXT_DOOR},
 	{"pty-exhaustion", "all the terminals there are", "devpts max=", pty_exhaustion, NULL, NEXT_DOOR},
-	{"inotify-exhaustion", "all the inotify instances there are", "limit of the user namespace", inotify_exhaustion,
-		NULL, NEXT_DOOR},
 	{"shm-fill", "memory through /dev/shm and /tmp", "tmpfs size=", shm_fill, NULL, NEXT_DOOR},
 	{"shm-inodes", "kernel memory through inodes in /dev/shm", "tmpfs nr_inodes=", shm_inodes, NULL, NEXT_DOOR},
 	{"disk-bound", "the whole disk of the host", "disk quota (not there yet)", disk_bound, NULL, 0},

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 static const struct {
 	int os;
@@ -189,6 +190,12 @@ ssize_t slurp(const char *path, char *buf, size_t n)
 	}
 	buf[got] = 0;
 	return (ssize_t)got;
+}
+
+void hold(void)
+{
+	struct timespec t = {HOLD_MS / 1000, (HOLD_MS % 1000) * 1000000l};
+	nanosleep(&t, NULL);
 }
 
 long leading_number(const char *text)

@@ -3,10 +3,12 @@ import os
 import signal
 import socket
 import stat
+import subprocess
 import threading
 
 import atoll as lib
 import escape
+import leaks
 import pytest
 
 
@@ -125,24 +127,33 @@ def test_kill_all_spares_host_and_neighbour(daemon, box, neighbour):
     escape.pong(daemon, box)
 
 
-def test_inotify_of_one_box_leaves_the_rest(daemon, box, neighbour):
-    """Two boxes take all they can get at once; a third still gets its own."""
+@pytest.mark.parametrize("name", ["signal-exhaustion", "mqueue-exhaustion", "inotify-exhaustion", "inotify-watches"])
+def test_budgets_that_the_kernel_counts_per_user(daemon, box, neighbour, name):
+    """Two boxes take all they can get at once; a third, and the host's root, still get their own."""
     escape.load(daemon, box)
     second = box + "-2"
     escape.load(daemon, second)
     taken = []
-    threads = [threading.Thread(target=lambda b=b: taken.append(escape.run(daemon, b, "inotify-exhaustion")["result"]))
-               for b in (box, second)]
+    threads = [threading.Thread(target=lambda b=b: taken.append(escape.run(daemon, b, name))) for b in (box, second)]
     try:
         for t in threads:
             t.start()
         while any(t.is_alive() for t in threads):
             escape.pong(daemon, neighbour)
-        assert taken == ["refused", "refused"]
+            assert subprocess.run([escape.SOURCE, "pong"], capture_output=True, check=False).stdout == b"pong\n"
     finally:
         for t in threads:
             t.join()
         daemon.destroy(second)
+    assert [t["result"] for t in taken] == ["refused", "refused"], taken
+
+
+def test_all_boxes_together_leave_processes_for_the_host(daemon, box):
+    escape.execute(daemon, box, "true")
+    share = int(lib.Path("/proc/sys/kernel/pid_max").read_text()) * 75 // 100
+    limits = [(d / "pids.max").read_text().strip() for d in leaks.cgroups(daemon.cgroup)
+              if d.name == daemon.cgroup and (d / "pids.max").exists()]
+    assert limits == [str(share)]
 
 
 def test_stopped_agent_is_told_honestly(daemon, box, neighbour):
