@@ -89,8 +89,7 @@ lint: build
 asan: $(B)/asan/host/build.ninja
 	@ninja --quiet -C $(B)/asan/host
 	@for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done
-	@r=0; ASAN_OPTIONS=detect_leaks=1 ATOLL_BUILD=$(B)/asan tests/run unit || r=1; \
-	  ATOLL_SANITIZED=1 ATOLL_BIN=$(CURDIR)/$(B)/asan tests/run integration || r=1; exit $$r
+	@tools/asan
 
 # Time-boxed. New inputs stay in the build directory; what is worth keeping is copied into tests/fuzz/corpus by hand.
 FUZZ_SECONDS ?= 30

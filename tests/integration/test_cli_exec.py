@@ -9,7 +9,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from atoll import box_path, wait_for
+from atoll import SANITIZED, box_path, wait_for
 
 MIB = 1024 * 1024
 
@@ -19,6 +19,8 @@ def sh(daemon, box, script, *options, **kw):
 
 
 def rss_kib(pid):
+    if SANITIZED:
+        return 0
     for line in open(f"/proc/{pid}/status", encoding="ascii"):
         if line.startswith("VmRSS"):
             return int(line.split()[1])

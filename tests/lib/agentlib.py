@@ -27,6 +27,8 @@ class Agent:
     def __init__(self, env=None, pid1=False):
         self.dir = tempfile.mkdtemp(prefix="atoll-agent-test-")
         base = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": self.dir, **(env or {})}
+        if "ASAN_OPTIONS" in os.environ:  # tools/asan: where reports go
+            base["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"]
         command = [str(AGENT), "serve", "--port", "0"]
         if pid1:
             command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
@@ -62,7 +64,7 @@ class Agent:
         return r.json()
 
     def rss_kb(self, field="VmRSS"):
-        if os.environ.get("ATOLL_SANITIZED"):  # the memory of a sanitizer says nothing about ours
+        if lib.SANITIZED:  # the memory of a sanitizer says nothing about ours
             return 0
         with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
             return next(int(line.split()[1]) for line in f if line.startswith(field + ":"))
