@@ -27,6 +27,8 @@ static void on_row_gone(void *arg, const struct err *e)
 		sandbox_ref(s);
 		loop_timer_set(s->daemon->loop, &s->retry, ROW_RETRY_MS, on_retry);
 	}
+	if (!e && s->op != OP_DESTROY)
+		log_event(LOG_INFO, "row deleted at last", "id=%s", LOG_Q(s->id));
 	if (s->op == OP_DESTROY) {
 		s->op = OP_NONE;
 		sandbox_move(s, SB_DESTROYED, NULL);

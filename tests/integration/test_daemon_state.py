@@ -1,0 +1,279 @@
+"""What the daemon keeps: through restarts, with a damaged file, on a full disk; and how it refuses to start."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+from pathlib import Path
+
+import atoll
+import leaks
+import pytest
+from atoll import BIN, DEADLINE, box_path, wait_for
+
+MIB = 1024 * 1024
+
+
+def without_usage(sandbox):
+    sandbox.pop("usage", None)
+    return sandbox
+
+
+def test_everything_asked_for_survives(own_daemon):
+    own_daemon.request("PUT", box_path("one"), {"limits": {"memory": 96 * MIB, "cpu": 0.25, "pids": 50},
+                                               "labels": {"a": "ü\n\""}, "env": {"X": "1"}, "sleepAfter": "1h"})
+    own_daemon.execute("two", "true")
+    own_daemon.request("PUT", box_path("two"), {"labels": {"b": "c"}})
+    before = [without_usage(own_daemon.inspect(b)) for b in ("one", "two")]
+    own_daemon.kill_daemon()
+    assert [without_usage(own_daemon.inspect(b)) for b in ("one", "two")] == before
+    own_daemon.interrupt()
+    own_daemon.start()
+    assert [without_usage(own_daemon.inspect(b)) for b in ("one", "two")] == before
+    own_daemon.destroy("two")
+    own_daemon.kill_daemon()
+    assert own_daemon.boxes() == ["one"]
+
+
+def test_boxes_without_a_row_are_adopted(own_daemon):
+    """The file is lost, the boxes live."""
+    own_daemon.request("PUT", box_path("one"), {"limits": {"memory": 96 * MIB}})
+    own_daemon.execute("one", "echo kept >/tmp/f")
+    own_daemon.interrupt()
+    shutil.rmtree(own_daemon.data / "daemon")
+    own_daemon.start()
+    assert own_daemon.inspect("one")["limits"]["memory"] == 96 * MIB
+    assert own_daemon.execute("one", "cat /tmp/f")["stdout"] == "kept\n"
+    own_daemon.kill_daemon()
+    assert own_daemon.boxes() == ["one"]
+
+
+def test_a_sleeping_box_sleeps_on_and_wakes_later(own_daemon, own_box):
+    own_daemon.request("PUT", box_path(own_box), {"sleepAfter": "1s"})
+    pid = own_daemon.execute(own_box, "sleep 1000 >/dev/null 2>&1 & echo $!")["stdout"].strip()
+    wait_for(lambda: own_daemon.inspect(own_box)["state"] == "asleep", "it sleeps")
+    own_daemon.kill_daemon()
+    assert own_daemon.inspect(own_box)["state"] == "asleep"
+    own_daemon.kill_warden()
+    wait_for(lambda: own_daemon.request("GET", "/v1/health").json()["warden"], "the warden is found")
+    assert own_daemon.inspect(own_box)["state"] == "asleep"
+    assert own_daemon.execute(own_box, f"kill -0 {pid}")["exitCode"] == 0
+
+
+def agents(daemon):
+    """The inits of boxes in use: those that are only prepared still have the warden's name."""
+    name = daemon.cgroup or leaks.cgroup_name(daemon.warden_pid)
+    return [pid for pid, comm in leaks.processes(name) if "agent" in comm or comm.startswith("memfd:")]
+
+
+@pytest.fixture
+def small_disk():
+    """An Atoll whose daemon has a file system of 1 MiB for its state."""
+    import fixtures
+    missing = fixtures.what_is_missing()
+    if missing:
+        pytest.skip(missing)
+    instance = atoll.Instance()
+    state = instance.data / "daemon"
+    state.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "atoll-test", state], check=True)
+    try:
+        yield instance.start()
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            (state / "filler").unlink()
+        log = instance.log()
+        if instance.up and instance.up.poll() is None:
+            for box in instance.boxes():
+                instance.destroy(box)
+            instance.interrupt()
+        subprocess.run(["umount", "-l", state], check=True)
+        left = instance.close()
+        assert not left, "left behind:\n" + "\n".join(left) + "\nlog:\n" + log
+
+
+def fill(daemon):
+    with contextlib.suppress(OSError), open(daemon.data / "daemon" / "filler", "wb", buffering=0) as f:
+        while True:
+            f.write(b"x" * 4096)
+
+
+def test_a_full_disk_fails_creates_and_leaves_nothing_half_made(small_disk):
+    small_disk.execute("old", "true")
+    # The journal keeps some room of its own: use it up with rows as large as they may be.
+    fill(small_disk)
+    labels = {f"l{i}": "x" * 1000 for i in range(7)}
+    made, failed = ["old"], None
+    for i in range(100):
+        r = small_disk.request("PUT", box_path(f"b{i}"), {"labels": labels})
+        if r.status != 201:
+            failed = r
+            break
+        made.append(f"b{i}")
+    assert failed and failed.json()["code"] == "NO_SPACE", failed
+    assert "no space left for" in failed.json()["message"]
+    assert sorted(small_disk.boxes()) == sorted(made)
+    wait_for(lambda: len(agents(small_disk)) == len(made), "no box without a row lives")
+    assert small_disk.execute("old", "echo served")["stdout"] == "served\n"
+    # A change that cannot be kept is not made either.
+    r = small_disk.request("PUT", box_path("old"), {"limits": {"pids": 99}, "labels": labels})
+    assert r.json()["code"] == "NO_SPACE" and small_disk.inspect("old")["limits"]["pids"] == 256
+    # Destroying is what frees a disk: it works all the same.
+    assert small_disk.destroy(made[-1]).status == 204 and made[-1] not in small_disk.boxes()
+    (small_disk.data / "daemon" / "filler").unlink()
+    wait_for(lambda: "row deleted at last" in small_disk.log(), "its row follows when there is room")
+    assert small_disk.request("PUT", box_path("new")).status == 201
+    small_disk.kill_daemon()
+    assert sorted(small_disk.boxes()) == sorted(set(made[:-1]) | {"new"})
+
+
+# ---- starts that fail
+
+
+class Place:
+    """Directories for an atolld of its own, run by hand without warden."""
+
+    def __init__(self):
+        self.base = Path(tempfile.mkdtemp(prefix="at-", dir="/tmp"))
+        self.base.chmod(0o755)
+        self.run, self.data = self.base / "r", self.base / "d"
+        self.user = pwd.getpwnam("nobody")
+        for d in (self.run, self.data, self.data / "daemon"):
+            d.mkdir()
+        os.chown(self.data, self.user.pw_uid, self.user.pw_gid)
+        os.chown(self.data / "daemon", self.user.pw_uid, self.user.pw_gid)
+        self.started = []
+
+    def start(self, *args, wait_ready=False, **env):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ATOLL_", "LISTEN_"))}
+        p = subprocess.Popen([BIN / "atolld", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True,
+                             env={**clean, "ATOLL_RUN": str(self.run), "ATOLL_DATA": str(self.data),
+                                  "ATOLL_LISTEN": "127.0.0.1:0", "ATOLL_USER": "nobody", **env})
+        self.started.append(p)
+        if wait_ready:
+            assert "serving" in p.stderr.readline()
+        return p
+
+    def fails(self, *args, **env):
+        """One sentence on stderr and the exit code that says "do not try again"; returns the sentence."""
+        p = self.start(*args, **env)
+        out, err = p.communicate(timeout=DEADLINE)
+        assert (p.returncode, out) == (78, ""), err
+        assert err.startswith("atolld: ") and err.count("\n") == 1, err
+        return err
+
+    def close(self):
+        for p in self.started:
+            p.kill()
+            p.communicate()
+        shutil.rmtree(self.base)
+
+
+@pytest.fixture
+def place():
+    if os.geteuid() != 0:
+        pytest.skip("root is needed to start a daemon that gives root up")
+    p = Place()
+    yield p
+    p.close()
+
+
+def test_help_and_version(place):
+    assert "ATOLL_LISTEN" in place.start("--help").communicate()[0]
+    assert place.start("--version").communicate()[0].startswith("atolld ")
+    p = place.start("--frobnicate")
+    assert "--help" in p.communicate()[1] and p.returncode == 64
+
+
+@pytest.mark.parametrize("env, words", [
+    ({"ATOLL_LISTEN": "nonsense"}, "ATOLL_LISTEN 'nonsense'"), ({"ATOLL_LISTEN": "127.0.0.1:99999"}, "ATOLL_LISTEN"),
+    ({"ATOLL_LISTEN": "192.0.2.1:0"}, "192.0.2.1"), ({"ATOLL_USER": "no-such-user"}, "useradd"),
+    ({"ATOLL_USER": "root"}, "unprivileged"), ({"ATOLL_RUN": "relative"}, "ATOLL_RUN must be an absolute path"),
+    ({"ATOLL_RUN": "/" + "x" * 100}, "ATOLL_RUN must be shorter"), ({"ATOLL_RUN": "/nonexistent"}, "/nonexistent"),
+    ({"ATOLL_DATA": "/nonexistent"}, "/nonexistent"), ({"ATOLL_PREVIEW_DOMAIN": "a b"}, "ATOLL_PREVIEW_DOMAIN")])
+def test_a_bad_environment_is_one_sentence(place, env, words):
+    assert words in place.fails(**env)
+
+
+def test_a_taken_port_and_a_taken_place(place):
+    first = place.start(wait_ready=True)
+    address = (place.run / "listen").read_text().strip()
+    assert "another atolld listens" in place.fails()
+    second = Place()
+    try:
+        assert address in second.fails(ATOLL_LISTEN=address)
+    finally:
+        second.close()
+    other_run = place.base / "r2"
+    other_run.mkdir()
+    assert "another atolld uses" in place.fails(ATOLL_RUN=str(other_run))
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(DEADLINE) == 0
+
+
+def test_a_token_that_others_can_read_is_refused(place):
+    token = place.data / "token"
+    token.write_text("0123456789abcdef0123456789abcdef\n")
+    os.chown(token, place.user.pw_uid, place.user.pw_gid)
+    token.chmod(0o644)
+    assert "0600" in place.fails()
+
+
+def test_the_token_is_made_at_the_first_start_and_kept(place):
+    first = place.start(wait_ready=True)
+    token = (place.data / "token").read_text()
+    assert (place.data / "token").stat().st_mode & 0o777 == 0o600
+    first.send_signal(signal.SIGINT)
+    assert first.wait(DEADLINE) == 0
+    place.start(wait_ready=True)
+    assert (place.data / "token").read_text() == token
+
+
+def test_a_damaged_state_is_refused_with_a_way_out(place):
+    place.start(wait_ready=True).send_signal(signal.SIGTERM)
+    place.started[-1].wait(DEADLINE)
+    db = place.data / "daemon" / "state.db"
+    whole = db.read_bytes()
+    db.write_bytes(os.urandom(len(whole)))
+    assert "move it away" in place.fails()
+    db.write_bytes(whole)
+    con = sqlite3.connect(db)
+    con.execute("UPDATE meta SET value='99' WHERE key='schema'")
+    con.commit()
+    con.close()
+    assert "newer atolld" in place.fails()
+    for f in (place.data / "daemon").glob("state.db*"):
+        f.unlink()
+    place.start(wait_ready=True)
+
+
+def test_inherited_sockets_must_be_listening_ones(place):
+    def fails_with(fd):
+        clean = {**os.environ, "ATOLL_RUN": str(place.run), "ATOLL_DATA": str(place.data), "ATOLL_USER": "nobody"}
+        code = f"import os; os.dup2({fd}, 3); os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1'); " \
+               f"os.execv({str(BIN / 'atolld')!r}, ['atolld'])"
+        return subprocess.run(["/usr/bin/python3", "-c", code], env=clean, pass_fds=[fd], capture_output=True, text=True,
+                              check=False, timeout=DEADLINE)
+
+    with socket.socket() as not_listening, open("/dev/null", "rb") as no_socket:
+        for f in (not_listening, no_socket):
+            r = fails_with(f.fileno())
+            assert r.returncode == 78 and "not a listening stream socket" in r.stderr
+
+
+def test_it_gives_root_up(place):
+    p = place.start(wait_ready=True)
+    field = dict(line.split(":\t", 1) for line in Path(f"/proc/{p.pid}/status").read_text().splitlines() if ":\t" in line)
+    assert set(field["Uid"].split()) == {str(place.user.pw_uid)} and set(field["Gid"].split()) == {str(place.user.pw_gid)}
+    assert field["Groups"].split() == [str(place.user.pw_gid)]
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(field[name], 16) == 0, name
+    assert field["NoNewPrivs"] == "1"
+    st = (place.run / "atoll.sock").stat()
+    assert (st.st_uid, st.st_gid, st.st_mode & 0o777) == (0, place.user.pw_gid, 0o660)
