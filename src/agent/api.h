@@ -9,6 +9,7 @@
 void api_root(struct request *r);
 void api_ping(struct request *r);
 void api_version(struct request *r);
+void api_commands(struct request *r);
 /* From atolld, which passes nothing on to /internal: the variables that every command starts from. */
 void api_env(struct request *r);
 
@@ -18,7 +19,7 @@ void api_execute(struct request *r);
 /* ws_exec.c */
 void ws_exec(struct request *r);
 
-/* api_files.c, api_read.c, api_write.c, api_file_put.c, api_list.c */
+/* api_files.c, api_move.c, api_read.c, api_write.c, api_file_put.c, api_list.c */
 void api_exists(struct request *r);
 void api_mkdir(struct request *r);
 void api_delete(struct request *r);
@@ -30,8 +31,6 @@ void api_file_get(struct request *r);
 void api_write(struct request *r);
 void api_file_put(struct request *r);
 void api_list_files(struct request *r);
-/* {"success":true,"path":…,"timestamp":…}: what every write answers. */
-void request_written(const struct request *r, const char *path);
 
 /* api_watch.c, api_git.c, api_pty.c, api_ws.c */
 void api_watch(struct request *r);

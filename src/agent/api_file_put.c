@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "agent/api.h"
 #include "agent/path.h"
 #include "agent/store.h"
@@ -9,8 +7,10 @@
 struct put {
 	struct store to;
 	const struct route *route;
-	char *path;
+	char *path; /* as given */
 };
+
+static const struct http_exchange_ops no_ops;
 
 static void put_free(struct put *p)
 {
@@ -18,8 +18,6 @@ static void put_free(struct put *p)
 	free(p->path);
 	free(p);
 }
-
-static const struct http_exchange_ops no_ops;
 
 static void put_fail(struct http_exchange *x, struct put *p, const struct err *e)
 {
@@ -45,7 +43,7 @@ static void on_body_end(struct http_exchange *x)
 		return put_fail(x, p, &e);
 	http_exchange_set(x, &no_ops, NULL);
 	struct request r = {.x = x, .route = p->route};
-	request_written(&r, p->path);
+	request_done(&r, p->path, NULL, NULL);
 	put_free(p);
 }
 
@@ -60,18 +58,15 @@ void api_file_put(struct request *r)
 {
 	static const struct http_exchange_ops ops = {
 		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};
-	auto_buf struct buf mem = {0}, session_mem = {0};
-	struct str session, given = request_query(r, STR("path"), &mem);
-	struct put *p = xcalloc(1, sizeof *p);
+	auto_free char *path = NULL, *given = NULL;
 	struct err e;
-	p->to = STORE_INIT;
-	p->route = r->route;
-	if (request_session(r, &session_mem, &session, &e) < 0 ||
-		path_absolute(given, session, "path", &p->path, &e) < 0) {
-		request_invalid(r, "path", e.msg);
-		return put_free(p);
-	}
-	if (store_open(&p->to, p->path, &e) < 0)
+	if (request_query_path(r, &path, &given, &e) < 0)
+		return request_refuse(r, &e);
+	struct put *p = xcalloc(1, sizeof *p);
+	*p = (struct put){.to = STORE_INIT, .route = r->route, .path = take_ptr(&given)};
+	if (store_open(&p->to, path, &e) < 0)
 		return put_fail(r->x, p, &e);
 	http_exchange_set(r->x, &ops, p);
+	if (http_body_ended(r->x))
+		on_body_end(r->x);
 }

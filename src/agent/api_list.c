@@ -5,6 +5,7 @@
 
 #include "agent/api.h"
 #include "agent/path.h"
+#include "agent/pump.h"
 #include "base/clock.h"
 #include "base/limits.h"
 
@@ -13,13 +14,16 @@
  * buffer. Directories are opened relative to their parent and never through a symbolic link.
  */
 
+enum { LIST_PIECE = 16 * KIB };
+
 struct level {
 	DIR *dir;
 	size_t prefix; /* length of the relative path up to here, with its '/' */
 };
 
 struct listing {
-	char *root; /* as given, without '/' at the end */
+	struct pump pump;
+	char *root; /* absolute, without '/' at the end */
 	struct buf relative;
 	struct level *levels;
 	int depth;
@@ -121,65 +125,61 @@ static int step(struct listing *l, struct json_writer *w)
 	return push_level(l, fd) == 0 ? 1 : -1;
 }
 
-static void pour(struct http_exchange *x)
+static enum pump_state next_entries(struct pump *p)
 {
-	struct listing *l = http_exchange_arg(x);
+	struct listing *l = container_of(p, struct listing, pump);
+	auto_buf struct buf piece = {0};
+	struct json_writer w = {.out = &piece, .comma = l->comma};
 	int more = 1;
-	while (more == 1 && http_respond_pending(x) < HTTP_OUT_HIGH) {
-		auto_buf struct buf piece = {0};
-		struct json_writer w = {.out = &piece, .comma = l->comma};
-		while (more == 1 && buf_size(&piece) < 16 * KIB)
-			more = step(l, &w);
-		l->comma = w.comma;
-		http_respond_write(x, buf_str(&piece));
-	}
+	while (more == 1 && buf_size(&piece) < LIST_PIECE)
+		more = step(l, &w);
+	l->comma = w.comma;
 	if (more < 0)
-		return http_abort(x);
-	if (more == 1)
-		return;
-	char iso[CLOCK_ISO_LEN], end[128];
-	int n = snprintf(end, sizeof end, "],\"count\":%llu,\"timestamp\":\"%s\"}", (unsigned long long)l->count,
-		clock_iso(clock_wall_ms(), iso));
-	http_respond_write(x, str_n(end, (size_t)n));
-	http_respond_end(x);
+		return PUMP_BROKEN;
+	if (more == 0) {
+		json_array_end(&w);
+		json_member_u64(&w, "count", l->count);
+		json_member_now(&w);
+		json_object_end(&w);
+	}
+	pump_write(p, buf_str(&piece));
+	return more ? PUMP_MORE : PUMP_END;
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void free_pumped(struct pump *p)
 {
-	(void)complete;
-	listing_free(http_exchange_arg(x));
+	listing_free(container_of(p, struct listing, pump));
 }
 
 static void begin(const struct request *r, struct listing *l, const char *given)
 {
-	static const struct http_exchange_ops ops = {.on_writable = pour, .on_close = on_close};
 	auto_buf struct buf head = {0};
 	struct json_writer w = json_writer(&head);
 	json_object_begin(&w);
 	json_member_bool(&w, "success", true);
 	json_member_cstr(&w, "path", given);
 	json_key(&w, "files");
-	buf_add_byte(&head, '[');
-	http_exchange_set(r->x, &ops, l);
+	json_array_begin(&w);
 	http_respond_header(r->x, STR("Content-Type"), STR("application/json"));
 	http_respond_begin(r->x, 200, HTTP_CHUNKED);
 	http_respond_write(r->x, buf_str(&head));
-	pour(r->x);
+	pump_start(&l->pump, r->x, next_entries, free_pumped);
 }
 
 void api_list_files(struct request *r)
 {
 	auto_free char *path = NULL;
-	const char *given = "";
+	const char *given = request_given(r, "path");
+	const struct json *options = json_get(r->body, "options");
 	struct err e;
 	if (request_path(r, "path", &path, &e) < 0)
-		return request_invalid(r, "path", e.msg);
-	json_read_cstr(r->body, "path", &given, &e);
+		return request_refuse(r, &e);
+	if (!json_is_null(options) && options->type != JSON_T_OBJECT)
+		return request_invalid(r, "options", "field 'options' must be an object");
 	struct listing *l = xcalloc(1, sizeof *l);
-	const struct json *options = json_get(r->body, "options");
 	if (json_read_bool(options, "recursive", &l->recursive, &e) < 0 ||
 		json_read_bool(options, "includeHidden", &l->hidden, &e) < 0) {
-		request_invalid(r, "options", e.msg);
+		request_refuse(r, &e);
 		return listing_free(l);
 	}
 	struct str root = str_of(path);

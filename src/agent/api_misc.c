@@ -47,3 +47,11 @@ void api_env(struct request *r)
 	env_apply(&agent.env, &change);
 	request_json(r, STR("{\"success\":true}"));
 }
+
+/* Upstream registers this route and answers so. */
+void api_commands(struct request *r)
+{
+	struct err e;
+	err_set(&e, ERRC_UNKNOWN_ERROR, "Invalid endpoint");
+	request_fail(r, &e, STR_NULL);
+}

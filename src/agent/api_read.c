@@ -1,13 +1,11 @@
-#include <fcntl.h>
+#include <assert.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "agent/api.h"
-#include "agent/mime.h"
 #include "agent/path.h"
-#include "agent/reply.h"
+#include "agent/pump.h"
+#include "agent/source.h"
 #include "base/base64.h"
-#include "base/fd.h"
 #include "base/limits.h"
 #include "http/sse.h"
 
@@ -16,49 +14,55 @@
  * and GET /api/file?path= (raw bytes, any size). All of them read the file in pieces while the client takes them.
  */
 
-struct source {
-	int fd;
-	char *path; /* as given */
-	uint64_t size;
-	const char *mime;
-	bool text;
+enum { STEP = 48 * KIB, WHOLE_MAX = 16 * KIB }; /* STEP: a multiple of 3, for base64 */
+static_assert(STEP % 3 == 0 && FILE_CHUNK % 3 == 0, "pieces of base64 must join");
+
+struct reading {
+	struct pump pump;
+	struct source s;
+	uint64_t at;
+	bool base64;
 };
 
-static void source_free(struct source *s)
+static struct reading *reading_new(struct source *s, bool base64)
 {
-	fd_close(&s->fd);
-	free(take_ptr(&s->path));
+	struct reading *r = xcalloc(1, sizeof *r);
+	r->s = *s;
+	r->base64 = base64;
+	s->content = SPOOL_INIT;
+	return r;
 }
 
-/* 0, or a positive errno. */
-static int source_open(struct source *s, const char *path)
+static void reading_free(struct pump *p)
 {
-	*s = (struct source){.fd = -1, .path = xstrdup(path)};
-	int fd = path_open_regular(path, O_RDONLY);
-	if (fd < 0)
-		return -fd;
-	s->fd = fd;
-	struct stat st;
-	char head[MIME_SNIFF];
-	if (fstat(fd, &st) < 0)
-		return errno;
-	ssize_t n = pread(fd, head, sizeof head, 0);
-	if (n < 0)
-		return errno;
-	s->size = (uint64_t)st.st_size;
-	s->mime = mime_of_file(str_of(path), str_n(head, (size_t)n), (uint64_t)n == s->size);
-	s->text = mime_is_text(s->mime);
-	return 0;
+	struct reading *r = container_of(p, struct reading, pump);
+	source_free(&r->s);
+	free(r);
 }
 
-static void fail_open(const struct request *r, int os, const char *path)
+/* Appends the next piece, encoded, and returns how many bytes of the file it was: 0 at the end, -errno. A text is never
+ * cut inside a character, base64 never inside a group; what is left over is read again. */
+static ssize_t put_piece(struct buf *out, struct source *s, uint64_t at, bool base64, size_t step)
 {
-	struct err e;
-	if (os == EINVAL)
-		err_set(&e, ERRC_FILESYSTEM_ERROR, "read '%.150s': not a regular file", path);
-	else
-		err_os(&e, errc_from_file_errno(os), os, "read '%.150s'", path);
-	request_fail_file(r, &e, path, NULL);
+	char raw[FILE_CHUNK];
+	ssize_t n = source_read(s, at, raw, step < sizeof raw ? step : sizeof raw);
+	if (n <= 0)
+		return n;
+	bool last = at + (uint64_t)n >= source_size(s);
+	size_t got = (size_t)n, used = got;
+	if (base64) {
+		used -= last ? 0 : got % 3;
+		base64_append(out, str_n(raw, used ? used : got));
+	} else {
+		used -= json_put_piece(out, str_n(raw, got), last);
+		if (!used)
+			json_put_piece(out, str_n(raw, got), true);
+	}
+	if (used)
+		return (ssize_t)used;
+	/* Less than a character or group, and yet not the end: it has shrunk, this is the end now. */
+	s->content.size = at + got;
+	return n;
 }
 
 /* ---- POST /api/read ---- */
@@ -74,89 +78,103 @@ static int read_encoding(const struct request *r, const struct source *s, bool *
 	return 0;
 }
 
-static void answer_read(const struct request *r, struct source *s, bool base64)
+static void put_answer_start(struct buf *b, const struct source *s, const char *path, bool base64)
 {
-	struct reply *p = reply_new();
-	struct json_writer w = json_writer(reply_text(p));
+	struct json_writer w = json_writer(b);
 	json_object_begin(&w);
 	json_member_bool(&w, "success", true);
-	json_member_cstr(&w, "path", s->path);
+	json_member_cstr(&w, "path", path);
 	json_member_cstr(&w, "encoding", base64 ? "base64" : "utf-8");
 	json_member_bool(&w, "isBinary", !s->text);
 	json_member_cstr(&w, "mimeType", s->mime);
-	json_member_u64(&w, "size", s->size);
-	json_member_now(&w);
 	json_key(&w, "content");
-	struct spool content = {.fd = take_fd(&s->fd), .size = s->size};
-	reply_add_spool(p, &content, base64);
-	buf_add_byte(reply_text(p), '}');
-	reply_send(p, r->x, 200);
+	buf_add_byte(b, '"');
+}
+
+/* The length comes last: only then is it known what was read. */
+static void put_answer_end(struct buf *b, uint64_t size)
+{
+	buf_add_byte(b, '"');
+	struct json_writer w = {.out = b, .comma = true};
+	json_member_u64(&w, "size", size);
+	json_member_now(&w);
+	json_object_end(&w);
+}
+
+static enum pump_state next_content(struct pump *p)
+{
+	struct reading *r = container_of(p, struct reading, pump);
+	auto_buf struct buf piece = {0};
+	ssize_t n = put_piece(&piece, &r->s, r->at, r->base64, STEP);
+	if (n < 0)
+		return PUMP_BROKEN;
+	r->at += (uint64_t)n;
+	bool end = n == 0 || r->at >= source_size(&r->s);
+	if (end)
+		put_answer_end(&piece, r->at);
+	pump_write(p, buf_str(&piece));
+	return end ? PUMP_END : PUMP_MORE;
+}
+
+static void answer_whole(const struct request *r, struct source *s, struct buf *b, const char *path, bool base64)
+{
+	ssize_t n;
+	uint64_t at = 0;
+	while ((n = put_piece(b, s, at, base64, STEP)) > 0)
+		at += (uint64_t)n;
+	put_answer_end(b, at);
+	if (n < 0)
+		request_fail_errno(r, (int)-n, "read", path);
+	else
+		request_json(r, buf_str(b));
+}
+
+static void answer_read(const struct request *r, struct source *s, const char *path, bool base64)
+{
+	auto_buf struct buf b = {0};
+	put_answer_start(&b, s, path, base64);
+	if (source_size(s) <= WHOLE_MAX)
+		return answer_whole(r, s, &b, path, base64);
+	http_respond_header(r->x, STR("Content-Type"), STR("application/json"));
+	http_respond_begin(r->x, 200, HTTP_CHUNKED);
+	http_respond_write(r->x, buf_str(&b));
+	pump_start(&reading_new(s, base64)->pump, r->x, next_content, reading_free);
+}
+
+static void fail_too_large(const struct request *r, const char *path, uint64_t encoded)
+{
+	struct err e;
+	char extra[96];
+	snprintf(extra, sizeof extra, "\"maxSize\":%u,\"actualSize\":%llu", READ_MAX, (unsigned long long)encoded);
+	err_set(&e, ERRC_FILE_TOO_LARGE, "'%.120s' has %llu bytes (encoded); at most %u can be read at once", path,
+		(unsigned long long)encoded, READ_MAX);
+	request_fail_file(r, &e, path, extra);
 }
 
 void api_read(struct request *r)
 {
 	auto_free char *path = NULL;
-	struct source s;
+	const char *shown = request_given(r, "path");
+	struct source s = {.content = SPOOL_INIT};
 	bool base64;
 	struct err e;
 	if (request_path(r, "path", &path, &e) < 0)
-		return request_invalid(r, "path", e.msg);
-	int os = source_open(&s, path);
-	if (os) {
-		fail_open(r, os, path);
-	} else if (read_encoding(r, &s, &base64, &e) < 0) {
-		request_invalid(r, "encoding", e.msg);
-	} else if ((base64 ? base64_len(s.size) : s.size) > READ_MAX) {
-		uint64_t encoded = base64 ? base64_len(s.size) : s.size;
-		char extra[96];
-		snprintf(extra, sizeof extra, "\"maxSize\":%u,\"actualSize\":%llu", READ_MAX,
-			(unsigned long long)encoded);
-		err_set(&e, ERRC_FILE_TOO_LARGE, "'%.120s' has %llu bytes; at most %u can be read at once", path,
-			(unsigned long long)encoded, READ_MAX);
-		request_fail_file(r, &e, path, extra);
+		return request_refuse(r, &e);
+	if (source_open(&s, path, shown, &e) < 0)
+		return request_fail_file(r, &e, shown, NULL);
+	if (read_encoding(r, &s, &base64, &e) < 0) {
+		request_refuse(r, &e);
 	} else {
-		answer_read(r, &s, base64);
+		uint64_t encoded = base64 ? base64_len(source_size(&s)) : source_size(&s);
+		if (encoded > READ_MAX)
+			fail_too_large(r, shown, encoded);
+		else
+			answer_read(r, &s, shown, base64);
 	}
 	source_free(&s);
 }
 
-/* ---- streams ---- */
-
-struct stream {
-	struct source s;
-	uint64_t at;
-	void (*pour)(struct http_exchange *x, struct stream *st);
-};
-
-static void stream_writable(struct http_exchange *x)
-{
-	struct stream *st = http_exchange_arg(x);
-	st->pour(x, st);
-}
-
-static void stream_close(struct http_exchange *x, bool complete)
-{
-	(void)complete;
-	struct stream *st = http_exchange_arg(x);
-	source_free(&st->s);
-	free(st);
-}
-
-static const struct http_exchange_ops stream_ops = {.on_writable = stream_writable, .on_close = stream_close};
-
-static struct stream *stream_new(
-	const struct request *r, struct source *s, void (*pour)(struct http_exchange *x, struct stream *st))
-{
-	struct stream *st = xcalloc(1, sizeof *st);
-	*st = (struct stream){.s = *s, .pour = pour};
-	http_exchange_set(r->x, &stream_ops, st);
-	return st;
-}
-
-static void send_event(struct http_exchange *x, struct buf *json)
-{
-	sse_send(x, NULL, STR_NULL, buf_str(json));
-}
+/* ---- POST /api/read/stream ---- */
 
 static void send_metadata(struct http_exchange *x, const struct source *s)
 {
@@ -165,46 +183,45 @@ static void send_metadata(struct http_exchange *x, const struct source *s)
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "metadata");
 	json_member_cstr(&w, "mimeType", s->mime);
-	json_member_u64(&w, "size", s->size);
+	json_member_u64(&w, "size", source_size(s));
 	json_member_bool(&w, "isBinary", !s->text);
 	json_member_cstr(&w, "encoding", s->text ? "utf-8" : "base64");
 	json_object_end(&w);
-	send_event(x, &b);
+	sse_send(x, NULL, STR_NULL, buf_str(&b));
 }
 
-/* One chunk of a text never ends inside a character: what is cut is read again with the next. */
-static ssize_t send_chunk(struct http_exchange *x, struct stream *st)
+static void put_error_event(struct buf *b, const struct err *e)
 {
-	char raw[FILE_CHUNK];
-	ssize_t n = pread(st->s.fd, raw, sizeof raw, (off_t)st->at);
-	if (n <= 0)
-		return n;
+	struct json_writer w = json_writer(b);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "error");
+	json_member_cstr(&w, "error", e->msg);
+	json_member_cstr(&w, "code", errc_info(e->code)->code);
+	json_object_end(&w);
+}
+
+static enum pump_state next_event(struct pump *p)
+{
+	struct reading *r = container_of(p, struct reading, pump);
 	auto_buf struct buf b = {0};
 	buf_add_c(&b, "{\"type\":\"chunk\",\"data\":\"");
-	size_t left = 0;
-	if (st->s.text)
-		left = json_put_piece(&b, str_n(raw, (size_t)n), st->at + (uint64_t)n >= st->s.size);
-	else
-		base64_append(&b, str_n(raw, (size_t)n));
-	buf_add_c(&b, "\"}");
-	send_event(x, &b);
-	return n - (ssize_t)left;
-}
-
-static void pour_events(struct http_exchange *x, struct stream *st)
-{
-	ssize_t n = 1;
-	while (http_respond_pending(x) < HTTP_OUT_HIGH && (n = send_chunk(x, st)) > 0)
-		st->at += (uint64_t)n;
-	if (n > 0)
-		return;
-	auto_buf struct buf b = {0};
-	if (n < 0)
-		buf_printf(&b, "{\"type\":\"error\",\"error\":\"read failed: %s\"}", strerror(errno));
-	else
-		buf_printf(&b, "{\"type\":\"complete\",\"bytesRead\":%llu}", (unsigned long long)st->at);
-	send_event(x, &b);
-	http_respond_end(x);
+	ssize_t n = put_piece(&b, &r->s, r->at, r->base64, FILE_CHUNK);
+	if (n > 0) {
+		buf_add_c(&b, "\"}");
+		pump_event(p, buf_str(&b));
+		r->at += (uint64_t)n;
+		return PUMP_MORE;
+	}
+	buf_clear(&b);
+	if (n < 0) {
+		struct err e;
+		err_os(&e, errc_from_file_errno((int)-n), (int)-n, "read");
+		put_error_event(&b, &e);
+	} else {
+		buf_printf(&b, "{\"type\":\"complete\",\"bytesRead\":%llu}", (unsigned long long)r->at);
+	}
+	pump_event(p, buf_str(&b));
+	return PUMP_END;
 }
 
 void api_read_stream(struct request *r)
@@ -213,61 +230,50 @@ void api_read_stream(struct request *r)
 	struct source s;
 	struct err e;
 	if (request_path(r, "path", &path, &e) < 0)
-		return request_invalid(r, "path", e.msg);
-	int os = source_open(&s, path);
+		return request_refuse(r, &e);
+	int opened = source_open(&s, path, request_given(r, "path"), &e);
 	sse_begin(r->x);
-	if (os) {
+	if (opened < 0) {
 		/* Upstream's client looks for errors inside the stream. */
 		auto_buf struct buf b = {0};
-		struct json_writer w = json_writer(&b);
-		err_os(&e, errc_from_file_errno(os), os, "read '%.150s'", path);
-		json_object_begin(&w);
-		json_member_cstr(&w, "type", "error");
-		json_member_cstr(&w, "error", e.msg);
-		json_member_cstr(&w, "code", errc_info(e.code)->code);
-		json_object_end(&w);
-		send_event(r->x, &b);
-		http_respond_end(r->x);
-		return source_free(&s);
+		put_error_event(&b, &e);
+		sse_send(r->x, NULL, STR_NULL, buf_str(&b));
+		return http_respond_end(r->x);
 	}
 	send_metadata(r->x, &s);
-	struct stream *st = stream_new(r, &s, pour_events);
-	pour_events(r->x, st);
+	pump_start(&reading_new(&s, !s.text)->pump, r->x, next_event, reading_free);
 }
 
-static void pour_raw(struct http_exchange *x, struct stream *st)
+/* ---- GET /api/file ---- */
+
+static enum pump_state next_raw(struct pump *p)
 {
-	static char raw[HTTP_READ_CHUNK];
-	bool room = true;
-	while (room && st->at < st->s.size) {
-		uint64_t left = st->s.size - st->at;
-		ssize_t n = pread(st->s.fd, raw, left < sizeof raw ? (size_t)left : sizeof raw, (off_t)st->at);
-		/* A file that has shrunk cannot be sent as announced. */
-		if (n <= 0)
-			return http_abort(x);
-		st->at += (uint64_t)n;
-		room = http_respond_write(x, str_n(raw, (size_t)n));
-	}
-	if (st->at == st->s.size)
-		http_respond_end(x);
+	struct reading *r = container_of(p, struct reading, pump);
+	char raw[HTTP_READ_CHUNK];
+	ssize_t n = source_read(&r->s, r->at, raw, sizeof raw);
+	/* A file that has shrunk cannot be sent as announced. */
+	if (n < 0 || (n == 0 && r->at < source_size(&r->s)))
+		return PUMP_BROKEN;
+	r->at += (uint64_t)n;
+	if (n)
+		pump_write(p, str_n(raw, (size_t)n));
+	return r->at == source_size(&r->s) ? PUMP_END : PUMP_MORE;
 }
 
 void api_file_get(struct request *r)
 {
-	auto_buf struct buf mem = {0}, session_mem = {0};
-	auto_free char *path = NULL;
-	struct str session, given = request_query(r, STR("path"), &mem);
+	auto_free char *path = NULL, *shown = NULL;
 	struct source s;
 	struct err e;
-	if (request_session(r, &session_mem, &session, &e) < 0 || path_absolute(given, session, "path", &path, &e) < 0)
-		return request_invalid(r, "path", e.msg);
-	int os = source_open(&s, path);
-	if (os) {
-		fail_open(r, os, path);
-		return source_free(&s);
-	}
+	if (request_query_path(r, &path, &shown, &e) < 0)
+		return request_refuse(r, &e);
+	if (source_open(&s, path, shown, &e) < 0)
+		return request_fail_file(r, &e, shown, NULL);
 	http_respond_header(r->x, STR("Content-Type"), str_of(s.mime));
-	http_respond_begin(r->x, 200, (int64_t)s.size);
-	struct stream *st = stream_new(r, &s, pour_raw);
-	pour_raw(r->x, st);
+	http_respond_begin(r->x, 200, (int64_t)source_size(&s));
+	if (http_request(r->x)->method == HTTP_M_HEAD) {
+		source_free(&s);
+		return http_respond_end(r->x);
+	}
+	pump_start(&reading_new(&s, false)->pump, r->x, next_raw, reading_free);
 }

@@ -29,6 +29,23 @@ int request_path(const struct request *r, const char *key, char **ret, struct er
 	return path_absolute(path, session, key, ret, e);
 }
 
+int request_query_path(const struct request *r, char **ret, char **ret_given, struct err *e)
+{
+	auto_buf struct buf mem = {0}, session_mem = {0};
+	struct str session, given = request_query(r, STR("path"), &mem);
+	if (request_session(r, &session_mem, &session, e) < 0 || path_absolute(given, session, "path", ret, e) < 0)
+		return -1;
+	*ret_given = str_dup(given);
+	return 0;
+}
+
+const char *request_given(const struct request *r, const char *key)
+{
+	const char *text = "";
+	json_read_cstr(r->body, key, &text, NULL);
+	return text;
+}
+
 struct str path_basename(struct str path)
 {
 	while (path.n && path.p[path.n - 1] == '/')
@@ -43,7 +60,7 @@ char *path_dirname(const char *path)
 	size_t n = (size_t)(base.p - path);
 	while (n > 1 && path[n - 1] == '/')
 		n--;
-	return n ? str_dup(str_n(path, n)) : xstrdup(".");
+	return n ? str_dup(str_n(path, n)) : xstrdup(path[0] == '/' ? "/" : ".");
 }
 
 int path_make_dirs(const char *path)
@@ -54,7 +71,7 @@ int path_make_dirs(const char *path)
 		struct stat st;
 		if (stat(path, &st) < 0)
 			return -errno;
-		return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+		return S_ISDIR(st.st_mode) ? 0 : -EEXIST;
 	}
 	if (errno != ENOENT)
 		return -errno;

@@ -195,6 +195,22 @@ void request_fail_about(const struct request *r, const struct err *e, const char
 
 void request_invalid(const struct request *r, const char *field, const char *message)
 {
+	request_invalid_code(r, field, message, "VALIDATION_FAILED");
+}
+
+void request_refuse(const struct request *r, const struct err *e)
+{
+	struct str name, after;
+	str_split(str_of(e->msg), '\'', &name);
+	name = str_split(name, '\'', &after);
+	if (e->code != ERRC_VALIDATION_FAILED || !str_starts(str_of(e->msg), STR("field '")) || !after.n)
+		return request_fail(r, e, STR_NULL);
+	auto_free char *field = str_dup(name);
+	request_invalid(r, field, e->msg);
+}
+
+void request_invalid_code(const struct request *r, const char *field, const char *message, const char *code)
+{
 	auto_buf struct buf context = {0};
 	struct err e;
 	err_set(&e, ERRC_VALIDATION_FAILED, "%s", message);
@@ -205,7 +221,7 @@ void request_invalid(const struct request *r, const char *field, const char *mes
 	json_object_begin(&w);
 	json_member_cstr(&w, "field", field);
 	json_member_cstr(&w, "message", message);
-	json_member_cstr(&w, "code", "VALIDATION_FAILED");
+	json_member_cstr(&w, "code", code);
 	json_object_end(&w);
 	json_array_end(&w);
 	json_object_end(&w);

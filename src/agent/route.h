@@ -61,6 +61,11 @@ void request_fail(const struct request *r, const struct err *e, struct str conte
 void request_fail_about(const struct request *r, const struct err *e, const char *key, struct str value);
 /* VALIDATION_FAILED with context.validationErrors [{field, message, code}]. */
 void request_invalid(const struct request *r, const char *field, const char *message);
+/* The same with a code of its own for the mistake. */
+void request_invalid_code(const struct request *r, const char *field, const char *message, const char *code);
+/* What reading a request has found: VALIDATION_FAILED ("field 'x' must …") gets its validationErrors, the rest is
+ * request_fail. */
+void request_refuse(const struct request *r, const struct err *e);
 /* 200 with a JSON text. */
 void request_json(const struct request *r, struct str json);
 

@@ -5,6 +5,7 @@ const struct route routes[] = {
 	{"GET", "/api/ping", ROUTE_NO_BODY, api_ping, NULL},
 	{"GET", "/api/version", ROUTE_NO_BODY, api_version, NULL},
 	{"PUT", "/internal/env", ROUTE_JSON, api_env, NULL},
+	{"GET", "/api/commands", ROUTE_NO_BODY, api_commands, NULL},
 	{"POST", "/api/execute", ROUTE_JSON, api_execute, "command.execute"},
 	{"GET", "/ws/exec", ROUTE_NO_BODY, ws_exec, "command.execute"},
 

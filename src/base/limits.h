@@ -107,10 +107,13 @@
 #define SESSION_ID_MAX	 256
 
 /* Files, watches and terminals in a box */
-#define READ_MAX	      (32u * MIB) /* encoded content of one /api/read */
-#define WRITE_SPILL	      (64u * KIB) /* content of a /api/write that stays in memory */
-#define FILE_CHUNK	      65535	  /* source bytes in one event of /api/read/stream: a multiple of 3 */
+#define READ_MAX	      (32u * MIB)  /* encoded content of one /api/read */
+#define PUMP_TURN	      (512u * KIB) /* of an answer in one turn of the loop, so that others have theirs */
+#define WRITE_SPILL	      (64u * KIB)  /* content of a /api/write that stays in memory */
+#define WRITE_STEP	      (1u * MIB) /* of a long write that is decoded or copied at its end, in one turn of the loop */
+#define FILE_CHUNK	      65535	 /* source bytes in one event of /api/read/stream: a multiple of 3 */
 #define LIST_DEPTH_MAX	      1000
+#define MOVE_SAID_MAX	      (4u * KIB) /* complaints of a move to another file system */
 #define WATCHERS_MAX	      64
 #define WATCH_COALESCE	      75
 #define WATCH_PENDING_MAX     1000

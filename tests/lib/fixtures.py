@@ -6,6 +6,7 @@ import os
 import signal
 
 import atoll as lib
+import boxapi
 import pytest
 
 _numbers = itertools.count(1)
@@ -69,6 +70,12 @@ def box(daemon):
     name = f"t{next(_numbers)}"
     yield name
     daemon.destroy(name)
+
+
+@pytest.fixture
+def api(daemon, box):
+    """The API of a box of its own."""
+    return boxapi.Api(daemon, box)
 
 
 @pytest.fixture

@@ -1,0 +1,141 @@
+"""One box's API as tests use it: calls, expected failures, event streams, and its agent seen from the host."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import urllib.parse
+from pathlib import Path
+
+import atoll
+import leaks
+
+ISO = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+NO_SESSION = "__DISABLE_SESSION__"
+
+
+class Events:
+    """An event stream that is being read: iterate, or wait for one. Closing it is a client that goes away."""
+
+    def __init__(self, connection, response):
+        self.connection, self.response = connection, response
+
+    def __iter__(self):
+        while True:
+            line = self.response.readline()
+            if not line:
+                return
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+
+    def until(self, condition):
+        """Everything up to and with the first event that fits."""
+        seen = []
+        for event in self:
+            seen.append(event)
+            if condition(event):
+                return seen
+        raise AssertionError(f"the stream ended; it said {seen}")
+
+    def close(self):
+        self.connection.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+
+class Api:
+    def __init__(self, daemon, box):
+        self.daemon, self.box = daemon, box
+
+    def path(self, route):
+        return atoll.box_path(self.box, route)
+
+    def call(self, route, body=None, method="POST", **options):
+        return self.daemon.request(method, self.path(route), body, **options)
+
+    def ok(self, route, **body):
+        reply = self.call(route, body)
+        assert reply.status == 200, reply
+        answer = reply.json()
+        assert answer["success"] is True and ISO.match(answer["timestamp"]), answer
+        return answer
+
+    def fails(self, route, code, status, **body):
+        """The error, checked to be upstream's envelope."""
+        return check_error(self.call(route, body), code, status)
+
+    def invalid(self, route, field, **body):
+        """VALIDATION_FAILED that names the field."""
+        error = self.fails(route, "VALIDATION_FAILED", 400, **body)
+        assert [v["field"] for v in error["context"]["validationErrors"]] == [field], error
+        assert error["context"]["validationErrors"][0]["message"]
+        return error
+
+    def run(self, command, **fields):
+        return self.daemon.execute(self.box, command, sessionId=NO_SESSION, **fields)
+
+    def sh(self, command, **fields):
+        """A command that must succeed; its output."""
+        result = self.run(command, **fields)
+        assert result["exitCode"] == 0, result
+        return result["stdout"]
+
+    # ---- files, raw
+
+    def file_url(self, path):
+        return self.path("/api/file?path=" + urllib.parse.quote(path, safe=""))
+
+    def put(self, path, data, **options):
+        return self.daemon.request("PUT", self.file_url(path), data, **options)
+
+    def get(self, path):
+        reply = self.daemon.request("GET", self.file_url(path))
+        assert reply.status == 200, reply
+        return reply.body
+
+    # ---- long answers
+
+    def open(self, route, body=None, method="POST"):
+        """A connection whose answer has begun: (connection, response)."""
+        c = http.client.HTTPConnection("localhost", timeout=atoll.DEADLINE)
+        c.sock = self.daemon.connect(unix=True)
+        c.request(method, self.path(route), None if body is None else json.dumps(body))
+        return c, c.getresponse()
+
+    def stream(self, route, **body):
+        c, r = self.open(route, body)
+        if r.status != 200 or not r.headers["Content-Type"].startswith("text/event-stream"):
+            with contextlib.closing(c):
+                raise AssertionError(f"{r.status} {r.read()[:400]!r}")
+        return Events(c, r)
+
+    def events(self, route, **body):
+        with self.stream(route, **body) as s:
+            return list(s)
+
+    # ---- the agent, from outside
+
+    def agent_pid(self):
+        """On the host: the child of the warden that lives in the box's pid namespace."""
+        namespace = self.sh("readlink /proc/self/ns/pid").strip()
+        for pid in leaks.children(self.daemon.warden_pid):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/pid") == namespace:
+                    return pid
+        raise AssertionError("no agent found")
+
+
+def memory_kb(pid, what="VmHWM"):
+    return int(re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()).group(1))
+
+
+def check_error(reply, code, status):
+    error = reply.json()
+    assert (error["code"], reply.status, error["httpStatus"]) == (code, status, status), reply
+    assert error["message"] and ISO.match(error["timestamp"]) and isinstance(error["context"], dict), error
+    return error
