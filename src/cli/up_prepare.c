@@ -212,31 +212,27 @@ static int await_leftovers(const struct up_place *p, struct err *e)
 
 void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon)
 {
-	char text[128];
+	char text[64], line[96];
 	int locks[] = {p->run_lock, p->data_lock};
-	int n = snprintf(text, sizeof text, "up %d warden %d atolld %d\n", getpid(), warden, daemon);
+	snprintf(text, sizeof text, "up %d warden %d atolld %d", getpid(), warden, daemon);
+	/* Always of one length, in one write: a reader never finds half of it. */
+	int n = snprintf(line, sizeof line, "%-63s\n", text);
 	for (size_t i = 0; i < ARRAY_LEN(locks); i++)
-		if (ftruncate(locks[i], 0) < 0 || pwrite(locks[i], text, (size_t)n, 0) < 0)
+		if (pwrite(locks[i], line, (size_t)n, 0) < 0)
 			log_event(LOG_WARN, "lock file not written", "err=%s", LOG_Q(strerror(errno)));
 }
 
-/* A daemon that something else started (systemd, a hand) holds no lock of ours, but its socket answers. */
+/* A daemon that something else started (systemd, a hand) holds no lock of ours, but its socket answers. A warden alone
+ * is found by the new one, which then says so: boxes that are being made may hold the old one's socket for a moment. */
 static int refuse_running(struct cli *c, const struct up_place *p, struct err *e)
 {
-	static const struct {
-		const char *name;
-		int type;
-	} sockets[] = {{"atoll.sock", SOCK_STREAM}, {"warden.sock", SOCK_SEQPACKET}};
-	for (size_t i = 0; i < ARRAY_LEN(sockets); i++) {
-		char path[PATH_MAX + 16];
-		snprintf(path, sizeof path, "%s/%s", p->run, sockets[i].name);
-		auto_fd int fd = fd_unix_connect(path, sockets[i].type);
-		if (fd < 0)
-			continue;
-		cli_hint(c, "Use it, stop it, or give this one its own ATOLL_RUN, ATOLL_DATA and ATOLL_LISTEN.");
-		return err_set(e, ERRC_RESOURCE_BUSY, "something already answers on %s", path);
-	}
-	return 0;
+	char path[PATH_MAX + 16];
+	snprintf(path, sizeof path, "%s/atoll.sock", p->run);
+	auto_fd int fd = fd_unix_connect(path, SOCK_STREAM);
+	if (fd < 0)
+		return 0;
+	cli_hint(c, "Use it, stop it, or give this one its own ATOLL_RUN, ATOLL_DATA and ATOLL_LISTEN.");
+	return err_set(e, ERRC_RESOURCE_BUSY, "a daemon already answers on %s", path);
 }
 
 /* ---- token ---- */
