@@ -56,8 +56,7 @@ $(B)/asan/host/build.ninja:
 	  "-Dc_link_args=['-static-libasan', '-static-libubsan']" >/dev/null || { tail -30 $(B)/asan/host/meson-logs/meson-log.txt; exit 1; }
 
 build: $(B)/host/build.ninja $(B)/static/build.ninja
-	@ninja --quiet -C $(B)/host
-	@ninja --quiet -C $(B)/static
+	@for d in host static; do ninja --quiet -C $(B)/$$d | { grep -v '^ninja: no work to do' || true; }; [ $${PIPESTATUS[0]} -eq 0 ] || exit 1; done
 	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
 	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
 

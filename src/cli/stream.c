@@ -1,7 +1,5 @@
 #include "cli/stream.h"
 
-#include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/signals.h"
+#include "cli/stream_out.h"
 #include "http/ws.h"
 
 enum {
@@ -21,25 +20,14 @@ enum {
 	STREAM_SIGNALS_MAX = 3, /* a person who asks so often wants out */
 };
 
-struct stream;
-
-struct stream_out {
-	struct stream *s;
-	int fd;
-	struct buf *sink; /* instead of the descriptor */
-	struct buf pending;
-	struct loop_io io;
-	bool broken; /* nobody reads it */
-};
-
 struct stream {
 	struct client *cl;
 	struct ws *ws;
 	const struct stream_request *rq;
 	struct stream_result *result;
 	struct err *e;
-	struct stream_out out[2];
-	int in;
+	struct stream_out out, err;
+	const struct stream_io *io;
 	struct loop_io in_io;
 	bool in_file; /* a regular file: always ready, epoll refuses it */
 	bool open, started, ended, closed, failed, paused, in_done;
@@ -60,7 +48,7 @@ static int stream_fail(struct stream *s, enum errc code, const char *msg)
 
 static void update_pause(struct stream *s)
 {
-	size_t waiting = buf_size(&s->out[0].pending) + buf_size(&s->out[1].pending);
+	size_t waiting = stream_out_size(&s->out) + stream_out_size(&s->err);
 	if (s->closed)
 		return;
 	if (!s->paused && waiting > STREAM_HIGH)
@@ -72,69 +60,49 @@ static void update_pause(struct stream *s)
 	s->paused = !s->paused;
 }
 
-/* Nobody will read what the command writes: what a shell does to it then is SIGPIPE. A full disk is an error of ours.
- */
-static void out_broken(struct stream_out *o, int os)
+/* Nobody reads it: what a shell does to the command then is SIGPIPE. A full disk is an error of ours. */
+static void output_broken(struct stream *s, int os, bool is_stdout)
 {
-	o->broken = true;
-	buf_clear(&o->pending);
-	loop_del(&o->io);
+	char msg[128];
 	if (os != EPIPE) {
-		char msg[128];
 		snprintf(msg, sizeof msg, "writing the command's output: %s", strerror(os));
-		stream_fail(o->s, ERRC_FILESYSTEM_ERROR, msg);
-	} else if (o->fd == STDOUT_FILENO && !o->s->ended) {
-		o->s->result->exit_code = 128 + SIGPIPE;
-		snprintf(o->s->result->outcome, sizeof o->s->result->outcome, "killed");
-		o->s->ended = true;
-		if (!o->s->closed)
-			ws_close(o->s->ws, WS_CLOSE_GOING_AWAY, STR("stdout is closed"));
+		stream_fail(s, ERRC_FILESYSTEM_ERROR, msg);
+	} else if (is_stdout && !s->ended) {
+		s->result->exit_code = 128 + SIGPIPE;
+		snprintf(s->result->outcome, sizeof s->result->outcome, "killed");
+		s->ended = true;
+		if (!s->closed)
+			ws_close(s->ws, WS_CLOSE_GOING_AWAY, STR("stdout is closed"));
 	}
 }
 
-static bool fd_takes_more(int fd)
+static void on_out_broken(struct stream_out *o, int os)
 {
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-	return poll(&p, 1, 0) == 1;
+	output_broken(container_of(o, struct stream, out), os, true);
 }
 
-static void on_out_ready(struct loop_io *io, uint32_t events);
-
-static void out_flush(struct stream_out *o)
+static void on_err_broken(struct stream_out *o, int os)
 {
-	while (!o->broken && buf_size(&o->pending) && fd_takes_more(o->fd)) {
-		size_t n = buf_size(&o->pending);
-		ssize_t r = write(o->fd, o->pending.p + o->pending.off, n < PIPE_BUF ? n : PIPE_BUF);
-		if (r >= 0)
-			buf_consume(&o->pending, (size_t)r);
-		else if (errno != EINTR && errno != EAGAIN)
-			out_broken(o, errno);
-	}
-	bool wait = !o->broken && buf_size(&o->pending) > 0;
-	if (wait && !o->io.loop)
-		loop_add(o->s->cl->loop, &o->io, o->fd, EPOLLOUT, on_out_ready);
-	else if (!wait)
-		loop_del(&o->io);
-	update_pause(o->s);
+	output_broken(container_of(o, struct stream, err), os, false);
 }
 
-static void on_out_ready(struct loop_io *io, uint32_t events)
+static void on_out_progress(struct stream_out *o)
 {
-	(void)events;
-	out_flush(container_of(io, struct stream_out, io));
+	update_pause(container_of(o, struct stream, out));
 }
 
-static void out_take(struct stream_out *o, struct str bytes)
+static void on_err_progress(struct stream_out *o)
 {
-	if (o->broken)
-		return;
-	if (o->sink) {
-		if (!buf_add_str(o->sink, bytes))
-			stream_fail(o->s, ERRC_PAYLOAD_TOO_LARGE, "the command wrote more than --json can hold");
-		return;
-	}
-	buf_add_str(&o->pending, bytes);
-	out_flush(o);
+	update_pause(container_of(o, struct stream, err));
+}
+
+static void take_output(struct stream *s, bool is_stderr, struct str bytes)
+{
+	struct buf *sink = is_stderr ? s->io->err : s->io->out;
+	if (!sink)
+		stream_out_add(is_stderr ? &s->err : &s->out, bytes);
+	else if (!buf_add_str(sink, bytes))
+		stream_fail(s, ERRC_PAYLOAD_TOO_LARGE, "the command wrote more than can be kept");
 }
 
 /* ---- input ---- */
@@ -150,7 +118,7 @@ static void in_end(struct stream *s)
 static bool in_read(struct stream *s)
 {
 	char chunk[STREAM_READ];
-	ssize_t n = read(s->in, chunk, sizeof chunk);
+	ssize_t n = read(s->io->in, chunk, sizeof chunk);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return false;
 	if (n <= 0) {
@@ -180,9 +148,9 @@ static void in_go_on(struct stream *s)
 
 static void in_start(struct stream *s)
 {
-	if (s->in < 0)
+	if (s->io->in < 0)
 		in_end(s);
-	else if (loop_add(s->cl->loop, &s->in_io, s->in, EPOLLIN, on_in_ready) < 0)
+	else if (loop_add(s->cl->loop, &s->in_io, s->io->in, EPOLLIN, on_in_ready) < 0)
 		s->in_file = true;
 	in_go_on(s);
 }
@@ -283,7 +251,7 @@ static void on_message(struct ws *ws, struct str m, bool text)
 	if (text)
 		take_text(s, m);
 	else if (m.n && (m.p[0] == STREAM_STDOUT || m.p[0] == STREAM_STDERR))
-		out_take(&s->out[m.p[0] == STREAM_STDERR], str_skip(m, 1));
+		take_output(s, m.p[0] == STREAM_STDERR, str_skip(m, 1));
 	else
 		stream_fail(s, ERRC_UNKNOWN_ERROR, "the box sent a frame that is neither stdout nor stderr");
 }
@@ -338,7 +306,7 @@ static void explain_refusal(struct stream *s)
 
 static bool busy(const struct stream *s)
 {
-	bool waiting = buf_size(&s->out[0].pending) || buf_size(&s->out[1].pending);
+	bool waiting = stream_out_size(&s->out) || stream_out_size(&s->err);
 	return !s->closed || (waiting && !s->failed);
 }
 
@@ -358,9 +326,11 @@ int stream_run(struct client *cl, const struct stream_request *rq, const struct 
 	struct stream_result *ret, struct err *e)
 {
 	*ret = (struct stream_result){.outcome = "exited"};
-	struct stream s = {.cl = cl, .rq = rq, .result = ret, .e = e, .in = io->in};
-	s.out[0] = (struct stream_out){.s = &s, .fd = STDOUT_FILENO, .sink = io->out};
-	s.out[1] = (struct stream_out){.s = &s, .fd = STDERR_FILENO, .sink = io->err};
+	struct stream s = {.cl = cl, .rq = rq, .io = io, .result = ret, .e = e};
+	s.out = (struct stream_out){.on_progress = on_out_progress, .on_broken = on_out_broken};
+	s.err = (struct stream_out){.on_progress = on_err_progress, .on_broken = on_err_broken};
+	stream_out_open(&s.out, cl->loop, STDOUT_FILENO);
+	stream_out_open(&s.err, cl->loop, STDERR_FILENO);
 	uint64_t began = clock_ms();
 	connect_box(&s);
 	cl->on_signal = on_signal;
@@ -369,10 +339,8 @@ int stream_run(struct client *cl, const struct stream_request *rq, const struct 
 		loop_turn(cl->loop, -1);
 	cl->on_signal = NULL;
 	ret->milliseconds = clock_ms() - began;
-	for (size_t i = 0; i < ARRAY_LEN(s.out); i++) {
-		loop_del(&s.out[i].io);
-		buf_free(&s.out[i].pending);
-	}
+	stream_out_close(&s.out);
+	stream_out_close(&s.err);
 	if (s.failed && !s.open)
 		explain_refusal(&s);
 	return s.failed ? -1 : 0;

@@ -2,8 +2,7 @@
  * stream.h - one command in a box with its three streams, byte by byte, over the WebSocket /ws/exec.
  *
  * Both directions are bounded: stdin is read only while the socket takes more, and the socket is read only while
- * stdout and stderr take more, so a slow reader here slows the command there. Descriptors 0, 1 and 2 are never made
- * non-blocking, since the shell that started us shares them: we write at most PIPE_BUF bytes after poll said "ready".
+ * stdout and stderr take more (stream_out.h), so a slow reader here slows the command there.
  *
  * The command is never repeated: when the connection breaks before its end is known, the outcome is "lost".
  */
