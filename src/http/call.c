@@ -269,7 +269,8 @@ void call_step(struct http_call *c)
 {
 	if (c->reply == REPLY_DONE)
 		return;
-	while (c->fail.fail == HTTP_FAIL_NONE && c->link && !is_done(c)) {
+	INVARIANT(c->link || c->fail.fail != HTTP_FAIL_NONE);
+	while (c->fail.fail == HTTP_FAIL_NONE && !is_done(c)) {
 		if (step_once(c))
 			continue;
 		if (c->link->w.broken)

@@ -122,14 +122,13 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 	const struct errc_info *info = errc_info(e->code);
 	auto_buf struct buf body = {0};
 	http_error_json(&body, e, NULL, STR_NULL);
-	auto_buf struct buf head = {0};
-	buf_printf(&head, "HTTP/1.1 %d %s\r\nDate: %.*s\r\n", info->status, http_status_text(info->status),
-		STR_ARG(http_date()));
+	conn_put_status(c, info->status);
 	if (info->status == 405)
-		buf_add_c(&head, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n");
-	buf_printf(&head, "Content-Type: application/json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
-		buf_size(&body));
-	wire_put(&c->w, buf_str(&head));
+		buf_add_c(&c->w.out, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n");
+	buf_printf(&c->w.out,
+		"Date: %.*s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+		"Connection: close\r\n\r\n",
+		STR_ARG(http_date()), buf_size(&body));
 	wire_put(&c->w, buf_str(&body));
 	conn_leave_idle(c);
 	c->state = CONN_CLOSING;
@@ -149,6 +148,7 @@ static void finish(struct http_conn *c)
 	c->state = close_after ? CONN_CLOSING : body_left ? CONN_DRAIN : CONN_HEAD;
 	c->drain_left = HTTP_DRAIN_MAX;
 	c->w.full = false;
+	c->zeros = 0;
 	conn_due_in(c, close_after ? c->s->config.linger : c->s->config.body_stall);
 	close_exchange(c, true);
 	if (c->state == CONN_HEAD)
@@ -289,7 +289,8 @@ static bool step_open(struct http_conn *c)
 		finish(c);
 	} else if (x->continue_due && conn_wants_body(c) && !x->begun && !buf_size(&c->in)) {
 		x->continue_due = false;
-		wire_put(&c->w, STR("HTTP/1.1 100 Continue\r\n\r\n"));
+		conn_put_status(c, 100);
+		wire_put(&c->w, STR("\r\n"));
 	} else {
 		return false;
 	}

@@ -18,6 +18,9 @@
 #include "http/server.h"
 #include "http/wire.h"
 
+/* How every response begins. */
+#define HTTP_PREFIX "HTTP/1.1 "
+
 enum conn_state {
 	CONN_HEAD,    /* waits for a head, or for the rest of one */
 	CONN_OPEN,    /* the exchange lives */
@@ -78,6 +81,8 @@ struct http_conn {
 	uint64_t in_due, out_due, probe_due; /* 0: not running */
 	uint64_t sent_seen;
 	uint32_t probe_gap;
+	uint8_t prefix; /* bytes of "HTTP/1.1 " that have been sent ahead */
+	uint8_t zeros;	/* leading zeros of the next chunk's size that have */
 };
 
 struct http_server {
@@ -123,6 +128,9 @@ static inline struct http_conn *conn_of(const struct http_exchange *x)
 {
 	return container_of(x, struct http_conn, x);
 }
+
+/* "HTTP/1.1 200 OK\r\n" into the output, less what has been sent ahead. */
+void conn_put_status(struct http_conn *c, int status);
 
 /* exchange.c: makes x ready for the request in x->req, and frees what it held. */
 void exchange_open(struct http_exchange *x);

@@ -4,7 +4,7 @@
  */
 #include "http/conn.h"
 
-enum { PROBE_GAP_MAX = 30000 };
+enum { PROBE_GAP_MAX = 30000, ZEROS_MAX = 6 };
 
 void conn_due_in(struct http_conn *c, uint32_t ms)
 {
@@ -41,11 +41,22 @@ static void input_late(struct http_conn *c)
 	}
 }
 
+static bool can_probe(const struct http_conn *c)
+{
+	if (c->state != CONN_OPEN || !c->half || !c->tcp)
+		return false;
+	if (!c->x.begun)
+		return c->prefix < sizeof HTTP_PREFIX - 1;
+	return c->x.out == OUT_CHUNKED && !c->x.ended && c->zeros < ZEROS_MAX;
+}
+
 /* See server.h: makes a vanished TCP client show itself. */
 static void probe(struct http_conn *c)
 {
-	if (!c->x.begun && !wire_pending(&c->w))
-		wire_put(&c->w, STR("HTTP/1.1 100 Continue\r\n\r\n"));
+	if (!wire_pending(&c->w) && !c->x.begun)
+		wire_put(&c->w, str_n(&HTTP_PREFIX[c->prefix++], 1));
+	else if (!wire_pending(&c->w) && c->zeros++ < ZEROS_MAX)
+		wire_put(&c->w, STR("0"));
 	c->probe_gap = c->probe_gap * 2 < PROBE_GAP_MAX ? c->probe_gap * 2 : PROBE_GAP_MAX;
 	c->probe_due = loop_now(c->s->loop) + c->probe_gap;
 }
@@ -54,7 +65,7 @@ static void on_due(struct loop_timer *t)
 {
 	struct http_conn *c = container_of(t, struct http_conn, timer);
 	uint64_t now = loop_now(c->s->loop);
-	if (c->probe_due && c->probe_due <= now)
+	if (c->probe_due && c->probe_due <= now && can_probe(c))
 		probe(c);
 	if (c->out_due && c->out_due <= now)
 		conn_gone(c);
@@ -76,8 +87,7 @@ void conn_arm(struct http_conn *c)
 	else if (!c->out_due || c->w.sent != c->sent_seen)
 		c->out_due = now + c->s->config.send_stall;
 	c->sent_seen = c->w.sent;
-	bool probing = c->state == CONN_OPEN && c->half && c->tcp && !c->x.begun && c->x.req.minor >= 1;
-	if (!probing)
+	if (!can_probe(c))
 		c->probe_due = 0;
 	else if (!c->probe_due)
 		c->probe_due = now + (c->probe_gap = c->s->config.gone_probe);

@@ -119,9 +119,11 @@ static void add_u64(struct buf *b, uint64_t v)
 	buf_add(b, digits + i, sizeof digits - i);
 }
 
-static void put_status_line(struct buf *b, int status)
+void conn_put_status(struct http_conn *c, int status)
 {
-	buf_add(b, "HTTP/1.1 ", 9);
+	struct buf *b = &c->w.out;
+	buf_add_str(b, str_skip(STR(HTTP_PREFIX), c->prefix));
+	c->prefix = 0;
 	add_u64(b, (uint64_t)status);
 	buf_add_byte(b, ' ');
 	buf_add_c(b, http_status_text(status));
@@ -158,7 +160,7 @@ void http_respond_begin(struct http_exchange *x, int status, int64_t content_len
 	struct buf *b = &w->out;
 	x->begun = true;
 	x->status = status;
-	put_status_line(b, status);
+	conn_put_status(conn_of(x), status);
 	if (!x->has_date)
 		add_line(b, STR("Date"), http_date());
 	buf_add_str(b, buf_str(&x->headers));
@@ -171,12 +173,13 @@ void http_respond_begin(struct http_exchange *x, int status, int64_t content_len
 	wire_kick(w);
 }
 
-static bool write_chunk(struct wire *w, struct str bytes)
+static bool write_chunk(struct http_conn *c, struct str bytes)
 {
 	char size[20];
+	c->zeros = 0;
 	int n = snprintf(size, sizeof size, "%zx\r\n", bytes.n);
 	struct iovec v[] = {{size, (size_t)n}, {(void *)bytes.p, bytes.n}, {(void *)"\r\n", 2}};
-	return wire_write(w, v, 3);
+	return wire_write(&c->w, v, 3);
 }
 
 bool http_respond_write(struct http_exchange *x, struct str bytes)
@@ -192,7 +195,7 @@ bool http_respond_write(struct http_exchange *x, struct str bytes)
 		x->out_left -= (int64_t)bytes.n;
 		return wire_put(w, bytes);
 	case OUT_CHUNKED:
-		return write_chunk(w, bytes);
+		return write_chunk(conn_of(x), bytes);
 	case OUT_UNTIL_CLOSE:
 	case OUT_RAW:
 		return wire_put(w, bytes);
@@ -273,7 +276,7 @@ void http_respond_info(struct http_exchange *x, int status, const struct http_he
 	if (x->begun || x->req.minor == 0 || wire_pending(w) > HTTP_OUT_LOW)
 		return;
 	x->continue_due &= status != 100;
-	put_status_line(&w->out, status);
+	conn_put_status(conn_of(x), status);
 	for (size_t i = 0; headers && i < headers->n; i++) {
 		const struct http_header *h = &headers->v[i];
 		if (http_name_ok(h->name) && http_value_ok(h->value) && !is_own_header(h->name))
@@ -307,7 +310,7 @@ void http_upgrade(struct http_exchange *x)
 	x->out = OUT_RAW;
 	x->body = BODY_RAW;
 	x->body_ended = false;
-	put_status_line(&w->out, 101);
+	conn_put_status(conn_of(x), 101);
 	buf_add_str(&w->out, buf_str(&x->headers));
 	wire_put(w, STR("Connection: upgrade\r\n\r\n"));
 }

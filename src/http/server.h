@@ -23,9 +23,10 @@
  * read), http_resume goes on. A request that nobody reads waits in the kernel's buffer.
  *
  * A client that half-closes (shutdown after its request, like `nc -N`) still gets its answer. A client that is gone
- * is reported by on_close(x, false): over AF_UNIX at once. Over TCP a FIN can mean either, so an exchange that has not
- * begun to answer after config.gone_probe ms sends an interim "100 Continue", which a half-closed client skips and
- * which makes the kernel of a vanished one say so. A response that has begun finds out by writing; write keep-alives.
+ * is reported by on_close(x, false): over AF_UNIX at once. Over TCP a FIN can mean either, and only bytes make the
+ * kernel of a vanished client say so. So config.gone_probe ms after a FIN, and again in growing steps, one byte of what
+ * must come anyway is sent ahead: of "HTTP/1.1 " before the response, a leading zero of the next chunk's size inside a
+ * chunked one. A client that is there cannot tell. Responses with a length find out by writing.
  *
  * What is refused, with what status, and the bounds on memory: docs/design/001-http.md. Refused requests never reach
  * the handler. Thread: the loop's.

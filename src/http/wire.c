@@ -55,9 +55,10 @@ void wire_kick(struct wire *w)
 static size_t send_some(struct wire *w, struct iovec *v, int n)
 {
 	struct msghdr m = {.msg_iov = v, .msg_iovlen = (size_t)n};
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 	ssize_t r;
 	do
-		r = sendmsg(w->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+		r = n == 1 ? send(w->fd, v->iov_base, v->iov_len, flags) : sendmsg(w->fd, &m, flags);
 	while (r < 0 && errno == EINTR);
 	if (r >= 0) {
 		w->sent += (size_t)r;

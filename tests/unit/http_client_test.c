@@ -137,6 +137,48 @@ TEST(client_does_not_repeat_on_a_fresh_connection_or_after_a_byte)
 	duo_stop(&d);
 }
 
+/* A unix socket whose backlog is full says EAGAIN, for which no event exists. */
+TEST(client_waits_for_room_in_the_backlog_of_a_unix_socket)
+{
+	struct rig r = {0};
+	struct ask a, b;
+	struct http_endpoint ep;
+	struct peer server;
+	rig_start(&r);
+	/* An abstract address, so that no failure leaves a file behind. */
+	ep = (struct http_endpoint){.un.sun_family = AF_UNIX};
+	snprintf(ep.un.sun_path + 1, sizeof ep.un.sun_path - 1, "atoll-http-test-%d", getpid());
+	ep.len = sizeof ep.un;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	CHECK_INT(bind(fd, &ep.sa, ep.len), 0);
+	CHECK_INT(listen(fd, 0), 0);
+	struct http_client *cl = http_client_new(r.l);
+	a = (struct ask){.r = &r};
+	a.c = http_call_start(cl, &ep, &(struct http_call_options){0}, &ask_ops, &a);
+	for (int i = 0; i < 2; i++) {
+		b = (struct ask){.r = &r};
+		b.c = http_call_start(cl, &ep, &(struct http_call_options){.connect_ms = i ? 60000 : 20}, &ask_ops, &b);
+		if (i == 0) {
+			RIG_UNTIL(&r, b.closes);
+			CHECK_INT(b.fail, HTTP_FAIL_CONNECT);
+		}
+	}
+	struct stage g = {.fd = fd};
+	stage_accept(&g, &server, &r);
+	peer_until(&server, "\r\n\r\n");
+	peer_close(&server);
+	RIG_UNTIL(&r, a.closes);
+	stage_accept(&g, &server, &r);
+	peer_until(&server, "\r\n\r\n");
+	peer_say(&server, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	RIG_UNTIL(&r, b.closes);
+	CHECK_INT(b.status, 200);
+	peer_close(&server);
+	stage_close(&g);
+	http_client_free(cl);
+	rig_stop(&r);
+}
+
 TEST(client_time_limits)
 {
 	struct duo d;
