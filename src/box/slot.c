@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
@@ -36,22 +37,31 @@ static void socket_name(char ret[SLOT_NAME + 8], uint32_t number)
 	snprintf(ret, SLOT_NAME + 8, "%u.sock", number);
 }
 
+/* Binds the socket; it takes its mode from the descriptor, so there is no moment with a wider one. A name that a killed
+ * warden left is not in use any more: the number is ours alone. */
+static int bind_name(const struct slot_host *h, int fd, const char *name)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	snprintf(sa.sun_path, sizeof sa.sun_path, "%s/%s", h->sockets_path, name);
+	if (bind(fd, (struct sockaddr *)&sa, sizeof sa) == 0)
+		return 0;
+	if (errno != EADDRINUSE)
+		return -1;
+	unlinkat(h->sockets, name, 0);
+	return bind(fd, (struct sockaddr *)&sa, sizeof sa);
+}
+
 /* Listening before the box exists, so that atolld never waits for it. */
 static int make_socket(const struct slot_host *h, uint32_t number, struct err *e)
 {
-	char path[64], name[SLOT_NAME + 8];
+	char name[SLOT_NAME + 8];
 	socket_name(name, number);
-	snprintf(path, sizeof path, "%s/%s", h->sockets_path, name);
-	int fd = fd_unix_listen(path, SOCK_STREAM, 0600, BOX_AGENT_BACKLOG);
-	if (fd < 0)
-		return err_os(e, ERRC_BOX_CREATE_FAILED, -fd, "make the agent's socket %s", name);
-	if (fchownat(h->sockets, name, h->user, h->group, AT_SYMLINK_NOFOLLOW) < 0) {
-		int os = errno;
-		close(fd);
-		unlinkat(h->sockets, name, 0);
-		return err_os(e, ERRC_BOX_CREATE_FAILED, os, "give the agent's socket away");
-	}
-	return fd;
+	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || fchmod(fd, 0600) < 0 || bind_name(h, fd, name) < 0 ||
+		fchownat(h->sockets, name, h->user, h->group, AT_SYMLINK_NOFOLLOW) < 0 ||
+		listen(fd, BOX_AGENT_BACKLOG) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "make the agent's socket %s", name);
+	return take_fd(&fd);
 }
 
 static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b, struct err *e)
@@ -119,9 +129,9 @@ static int map_ids(struct slot *s, struct err *e)
 		if (r < 0)
 			return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "write %s", files[i]);
 	}
-	snprintf(path, sizeof path, "/proc/%d/ns/user", s->pid);
-	s->userns = open(path, O_RDONLY | O_CLOEXEC);
-	return s->userns < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the user namespace") : 0;
+	s->userns = slot_open_ns(s->pid, "user");
+	s->mntns = s->userns < 0 ? -1 : slot_open_ns(s->pid, "mnt");
+	return s->mntns < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the box's namespaces") : 0;
 }
 
 /* A slot without a layer is still of use: the create that takes it makes one, and reports what hinders it. */
@@ -167,13 +177,19 @@ void slot_forget(const struct slot_host *h, uint32_t number)
 	char name[SLOT_NAME + 8];
 	socket_name(name, number);
 	unlinkat(h->sockets, name, 0);
+	slot_drop_layer(h, number);
+}
+
+void slot_drop_layer(const struct slot_host *h, uint32_t number)
+{
+	char name[SLOT_NAME];
 	snprintf(name, sizeof name, "%u", number);
 	trash_put(h->layers, name, h->trash);
 }
 
 int slot_make(const struct slot_host *h, uint32_t number, const struct image *image, struct slot *ret, struct err *e)
 {
-	struct slot s = {.number = number, .pidfd = -1, .control = -1, .userns = -1, .overlay = -1};
+	struct slot s = {.number = number, .pidfd = -1, .control = -1, .userns = -1, .mntns = -1, .overlay = -1};
 	struct birth b = {.fds = {-1, -1, -1, -1, -1, -1}, .cgroup = -1};
 	if (cgroup_make(h->cgroups, number, e) < 0)
 		return -1;
@@ -192,7 +208,15 @@ void slot_close(struct slot *s)
 	fd_close(&s->pidfd);
 	fd_close(&s->control);
 	fd_close(&s->userns);
+	fd_close(&s->mntns);
 	fd_close(&s->overlay);
+}
+
+int slot_open_ns(pid_t pid, const char *which)
+{
+	char path[48];
+	snprintf(path, sizeof path, "/proc/%d/ns/%s", pid, which);
+	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 uint64_t slot_start_time(pid_t pid)

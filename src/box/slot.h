@@ -36,6 +36,7 @@ struct slot {
 	int pidfd;
 	int control;
 	int userns;
+	int mntns;	     /* held so that the box's end does not wait until all its mounts are taken down */
 	int overlay;	     /* of a layer made ahead; -1: none */
 	struct image image;  /* of the overlay */
 	uint64_t start_time; /* of the process, in the kernel's ticks: tells it from another with the same pid */
@@ -47,6 +48,10 @@ int slot_make(const struct slot_host *h, uint32_t number, const struct image *im
 
 /* Removes the agent's socket and the layer made ahead, if there are any. */
 void slot_forget(const struct slot_host *h, uint32_t number);
+void slot_drop_layer(const struct slot_host *h, uint32_t number);
+
+/* A namespace ("user", "mnt") of a process; -1 and errno. */
+int slot_open_ns(pid_t pid, const char *which);
 
 /* Closes descriptors only. */
 void slot_close(struct slot *s);

@@ -108,3 +108,9 @@ static inline int sys_execveat(int fd, char *const argv[], char *const envp[])
 {
 	return (int)syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
 }
+
+/* Renames, but not over something: EEXIST then. */
+static inline int sys_rename_new(int from_dir, const char *from, int to_dir, const char *to)
+{
+	return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 1 /* RENAME_NOREPLACE */);
+}

@@ -41,20 +41,27 @@ static int drop(int dir, const char *name, int trash)
 	return trash_put(dir, name, trash);
 }
 
-/* One pass over a directory; true when something was done. Entries that cannot go are counted in *stuck. */
-static bool sweep(DIR *d, int trash, unsigned *stuck)
+struct emptying {
+	int trash;
+	void (*between)(void *arg);
+	void *arg;
+	unsigned count;
+};
+
+static void tick(struct emptying *t)
+{
+	if (t->between && t->count++ % 64 == 0)
+		t->between(t->arg);
+}
+
+/* One pass over a directory; true when something was done. */
+static bool sweep(DIR *d, struct emptying *t)
 {
 	bool progress = false;
-	*stuck = 0;
 	rewinddir(d);
-	for (struct dirent *entry; (entry = readdir(d));) {
-		if (is_dots(entry->d_name))
-			continue;
-		if (drop(dirfd(d), entry->d_name, trash) == 0)
+	for (struct dirent *entry; (entry = readdir(d)); tick(t))
+		if (!is_dots(entry->d_name) && drop(dirfd(d), entry->d_name, t->trash) == 0)
 			progress = true;
-		else
-			++*stuck;
-	}
 	return progress;
 }
 
@@ -70,25 +77,25 @@ static DIR *open_dir(int parent, const char *name)
 }
 
 /* Empties and removes one directory of the trash. */
-static int remove_dir(int trash, const char *name)
+static int remove_dir(struct emptying *t, const char *name)
 {
 	for (;;) {
-		if (unlinkat(trash, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		if (unlinkat(t->trash, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return 0;
 		int os = errno;
-		DIR *d = os == ENOTEMPTY || os == EEXIST ? open_dir(trash, name) : NULL;
+		DIR *d = os == ENOTEMPTY || os == EEXIST ? open_dir(t->trash, name) : NULL;
 		if (!d)
 			return -os;
-		unsigned stuck;
-		bool progress = sweep(d, trash, &stuck);
+		bool progress = sweep(d, t);
 		closedir(d);
 		if (!progress)
 			return -ENOTEMPTY;
 	}
 }
 
-unsigned trash_empty(int trash)
+unsigned trash_empty(int trash, void (*between)(void *arg), void *arg)
 {
+	struct emptying t = {.trash = trash, .between = between, .arg = arg};
 	DIR *d = open_dir(trash, ".");
 	if (!d)
 		return 1;
@@ -97,10 +104,10 @@ unsigned trash_empty(int trash)
 		progress = false;
 		stuck = 0;
 		rewinddir(d);
-		for (struct dirent *entry; (entry = readdir(d));) {
+		for (struct dirent *entry; (entry = readdir(d)); tick(&t)) {
 			if (is_dots(entry->d_name))
 				continue;
-			if (unlinkat(trash, entry->d_name, 0) == 0 || remove_dir(trash, entry->d_name) == 0)
+			if (unlinkat(trash, entry->d_name, 0) == 0 || remove_dir(&t, entry->d_name) == 0)
 				progress = true;
 			else
 				stuck++;

@@ -105,7 +105,6 @@ static void drop_layer(struct warden *w, const char *id)
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(id), name);
 	trash_put(w->boxes_dir, name, w->host.trash);
-	reaper_wake(w);
 }
 
 /* ---- create ---- */
@@ -173,9 +172,7 @@ static int adopt_layer(struct box *b, const char *name)
 	if (b->cell->slot.overlay < 0 || !same_image(&b->cell->slot.image, &b->image))
 		return -1;
 	snprintf(made, sizeof made, "%u", b->cell->slot.number);
-	struct stat st;
-	if (fstatat(w->boxes_dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-		renameat(w->host.layers, made, w->boxes_dir, name) < 0)
+	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
 		return -1;
 	b->fresh = true;
 	return take_fd(&b->cell->slot.overlay);
@@ -186,6 +183,7 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 	struct warden *w = b->w;
 	struct slot *s = &b->cell->slot;
 	fd_close(&s->overlay);
+	b->layer_unused = true;
 	if (layer_make(w->boxes_dir, name, e) == 0)
 		b->fresh = true;
 	else if (e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0)
@@ -256,6 +254,10 @@ void box_started(struct box *b)
 	if (write_record(b, RECORD_RUNNING, &e) < 0)
 		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	server_reply(b->w, &b->waiter, NULL, b);
+	if (b->layer_unused) {
+		slot_drop_layer(&b->w->host, b->info.slot);
+		reaper_take(b->w, -1);
+	}
 	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
 }
 
@@ -277,11 +279,15 @@ static void finish_end(struct box *b)
 	struct warden *w = b->w;
 	struct waiter who = b->waiter;
 	struct err failure = b->failure;
+	struct cell *c = b->cell;
 	if (!b->keep_files)
 		drop_layer(w, b->info.id);
-	cell_sweep(b->cell);
+	else
+		fd_close(&c->slot.mntns); /* the next mount of these files comes when this one is gone */
 	remove_box(b);
+	/* Nothing of it runs and its name is free; should we be killed now, its record says what is left to do. */
 	server_reply(w, &who, failure.code ? &failure : NULL, NULL);
+	cell_sweep(c);
 }
 
 void box_fail(struct box *b, const struct err *why)
@@ -349,6 +355,7 @@ static void destroy_files(struct warden *w, const struct warden_request *rq, str
 	if (!(rq->flags & WARDEN_KEEP_FILES))
 		drop_layer(w, rq->id);
 	server_reply(w, who, NULL, NULL);
+	reaper_take(w, -1);
 }
 
 void box_destroy(struct warden *w, const struct warden_request *rq, struct waiter who)
@@ -373,6 +380,7 @@ void box_destroy(struct warden *w, const struct warden_request *rq, struct waite
 			drop_layer(w, b->info.id);
 		remove_box(b);
 		server_reply(w, &who, NULL, NULL);
+		reaper_take(w, -1);
 	} else if (b->stage == STAGE_DEAD) {
 		finish_end(b);
 	} else if (b->stage != STAGE_ENDING) {

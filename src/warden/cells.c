@@ -19,7 +19,7 @@ struct cell *cell_new(struct warden *w)
 {
 	struct cell *c = xcalloc(1, sizeof *c);
 	c->w = w;
-	c->slot = (struct slot){.pidfd = -1, .control = -1, .userns = -1, .overlay = -1};
+	c->slot = (struct slot){.pidfd = -1, .control = -1, .userns = -1, .mntns = -1, .overlay = -1};
 	list_push(&w->cells, &c->node);
 	return c;
 }
@@ -59,10 +59,10 @@ void cell_sweep(struct cell *c)
 	c->box = NULL;
 	cell_drop_control(c);
 	loop_del(&c->exit_io);
-	slot_close(&c->slot);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);
-	reaper_wake(w);
+	reaper_take(w, take_fd(&c->slot.mntns));
+	slot_close(&c->slot);
 	loop_timer_set(w->loop, &c->timer, 0, remove_cgroups);
 }
 
@@ -238,7 +238,7 @@ static int make_cell(struct warden *w, struct err *e)
 	c->slot = slot;
 	w->making++;
 	if (slot.overlay < 0)
-		reaper_wake(w); /* a layer that failed is in the trash */
+		reaper_take(w, -1); /* a layer that failed is in the trash */
 	struct record r = {.state = RECORD_POOL, .start_time = slot.start_time};
 	r.info.slot = number;
 	r.info.pid = slot.pid;

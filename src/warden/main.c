@@ -155,29 +155,6 @@ static int lock_run(const struct config *c, struct err *e)
 	return 0;
 }
 
-/* All boxes together share what root may have of these. */
-static void raise_sysctls(void)
-{
-	static const struct {
-		const char *file;
-		uint64_t want;
-	} sysctls[] = {
-		{"/proc/sys/fs/inotify/max_user_instances", 65536}, {"/proc/sys/fs/inotify/max_user_watches", 1048576}};
-	for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
-		auto_buf struct buf text = {0};
-		struct str rest;
-		uint64_t v = 0;
-		char want[24];
-		if (fd_read_file(AT_FDCWD, sysctls[i].file, 64, &text) < 0 ||
-			!str_to_u64(str_split(buf_str(&text), '\n', &rest), UINT64_MAX, &v) || v >= sysctls[i].want)
-			continue;
-		snprintf(want, sizeof want, "%llu", (unsigned long long)sysctls[i].want);
-		int r = fd_write_file(AT_FDCWD, sysctls[i].file, str_of(want));
-		log_event(r < 0 ? LOG_WARN : LOG_INFO, r < 0 ? "sysctl is low and cannot be raised" : "sysctl raised",
-			"file=%s from=%llu to=%s", sysctls[i].file, (unsigned long long)v, want);
-	}
-}
-
 static void learn_host(struct warden *w)
 {
 	struct sysinfo si;
@@ -276,7 +253,8 @@ static int start(struct warden *w, struct err *e)
 {
 	struct config c = {0};
 	char name[32];
-	if (check_host(e) < 0 || watch_supervisor(w, e) < 0 || read_config(&c, e) < 0 || make_dirs(&c, e) < 0 || lock_run(&c, e) < 0)
+	if (check_host(e) < 0 || watch_supervisor(w, e) < 0 || read_config(&c, e) < 0 || make_dirs(&c, e) < 0 ||
+		lock_run(&c, e) < 0)
 		return -1;
 	instance_name(c.run, name);
 	if (cgroup_open(&w->cgroups, name, e) < 0)
@@ -286,7 +264,6 @@ static int start(struct warden *w, struct err *e)
 		return -1;
 	w->user = w->host.user = c.user;
 	w->host.group = c.group;
-	raise_sysctls();
 	learn_host(w);
 	const struct isolate_paths paths = {c.run, c.data, c.images, IDS_DIR};
 	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0 || isolate_privileges(e) < 0)

@@ -1,12 +1,15 @@
 /*
- * The reaper: a process of its own that deletes the files of destroyed boxes, slowly and with little power. It sees
- * the trash directory and nothing else, and ends when the warden closes its pipe. What it leaves the next one finds.
+ * The reaper: a process of its own that does what takes long after a box is gone, slowly and with little power. It
+ * closes the box's mount namespace, which takes down its mounts, and deletes its files. It sees the trash directory and
+ * nothing else, and ends when the warden closes its socket. What it leaves the next one finds.
  */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -18,7 +21,36 @@
 enum { REAPER_RESTART = 1000, REAPER_STUCK_RETRY = 60000 };
 enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_IDLE = 3 << 13 };
 
-_Noreturn static void reaper_life(int pipe_fd)
+/* Takes one message; closing what came with it is the point. 1, 0 when the warden is gone, -1 when there is none. */
+static int take_one(int sock, int flags)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} rights = {0};
+	char byte;
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
+	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | flags);
+	if (n <= 0)
+		return n == 0 ? 0 : -1;
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	if (h && h->cmsg_type == SCM_RIGHTS) {
+		int fd;
+		memcpy(&fd, CMSG_DATA(h), sizeof fd);
+		close(fd);
+	}
+	return 1;
+}
+
+/* Between two deletions: namespaces hold kernel memory and go first. */
+static void take_all(void *arg)
+{
+	while (take_one(*(int *)arg, MSG_DONTWAIT) > 0)
+		;
+}
+
+_Noreturn static void reaper_life(int sock)
 {
 	setpriority(PRIO_PROCESS, 0, 19);
 	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_IDLE);
@@ -26,26 +58,23 @@ _Noreturn static void reaper_life(int pipe_fd)
 	struct err e;
 	if (trash < 0 || caps_bound(CAPS_REAPER, &e) < 0 || caps_limit(CAPS_REAPER, &e) < 0)
 		_exit(1);
-	for (unsigned stuck = 0;;) {
-		stuck = trash_empty(trash);
-		struct pollfd p = {.fd = pipe_fd, .events = POLLIN};
-		char wakes[256];
-		poll(&p, 1, stuck ? REAPER_STUCK_RETRY : -1);
-		ssize_t n = read(pipe_fd, wakes, sizeof wakes);
-		if (n == 0)
+	for (;;) {
+		take_all(&sock);
+		unsigned stuck = trash_empty(trash, take_all, &sock);
+		struct pollfd p = {.fd = sock, .events = POLLIN};
+		if (poll(&p, 1, stuck ? REAPER_STUCK_RETRY : -1) > 0 && take_one(sock, 0) == 0)
 			_exit(0);
 	}
 }
 
-static void reaper_child(struct warden *w, int pipe_fd)
+static void reaper_child(struct warden *w, int sock)
 {
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
 	prctl(PR_SET_NAME, "atoll-reaper");
-	if (fchdir(w->host.trash) < 0 || chroot(".") < 0 || dup2(pipe_fd, STDIN_FILENO) < 0 ||
-		sys_close_range(3, ~0u) < 0)
+	if (fchdir(w->host.trash) < 0 || chroot(".") < 0 || dup2(sock, STDIN_FILENO) < 0 || sys_close_range(3, ~0u) < 0)
 		_exit(1);
 	reaper_life(STDIN_FILENO);
 }
@@ -75,27 +104,43 @@ static void on_reaper_exit(struct loop_io *io, uint32_t events)
 int reaper_start(struct warden *w, struct err *e)
 {
 	int ends[2];
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the reaper's pipe");
-	auto_fd int read_end = ends[0];
-	auto_fd int write_end = ends[1];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the reaper's socket");
+	auto_fd int its_end = ends[0];
+	auto_fd int our_end = ends[1];
 	struct clone_args a = {
 		.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&w->reaper_pidfd, .exit_signal = SIGCHLD};
 	pid_t pid = sys_clone3(&a);
 	if (pid == 0)
-		reaper_child(w, read_end);
+		reaper_child(w, its_end);
 	if (pid < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "start the reaper");
 	int r = loop_add(w->loop, &w->reaper_io, w->reaper_pidfd, EPOLLIN, on_reaper_exit);
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the reaper");
-	w->reaper_fd = take_fd(&write_end);
+	w->reaper_fd = take_fd(&our_end);
 	return 0;
 }
 
-/* A full pipe means that it will look anyway. */
-void reaper_wake(struct warden *w)
+/* When its socket is full it has enough to do: the descriptor is closed here, and it looks into the trash anyway. */
+void reaper_take(struct warden *w, int fd)
 {
-	ssize_t ignored = w->reaper_fd >= 0 ? write(w->reaper_fd, "w", 1) : 0;
-	(void)ignored;
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} rights = {0};
+	auto_fd int owned = fd;
+	struct iovec iov = {"w", 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	if (owned >= 0) {
+		m.msg_control = &rights;
+		m.msg_controllen = sizeof rights;
+		struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(h), &owned, sizeof owned);
+	}
+	if (w->reaper_fd >= 0)
+		sendmsg(w->reaper_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

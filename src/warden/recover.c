@@ -65,6 +65,7 @@ static struct cell *new_cell(struct warden *w, const struct record *r, int pidfd
 	c->slot.number = r->info.slot;
 	c->slot.pid = r->info.pid;
 	c->slot.pidfd = pidfd;
+	c->slot.mntns = pidfd >= 0 ? slot_open_ns(r->info.pid, "mnt") : -1;
 	c->slot.start_time = r->start_time;
 	c->dead = pidfd < 0;
 	return c;

@@ -49,6 +49,7 @@ struct box {
 	struct err failure;   /* why a create ends */
 	bool keep_files;      /* on its way to GONE: the layer stays */
 	bool fresh;	      /* the layer was made by this create */
+	bool layer_unused;    /* the one that its cell had made ahead */
 	uint64_t freeze_until;
 	struct loop_timer timer;
 	struct loop_task free_task;
@@ -106,7 +107,7 @@ struct warden {
 	struct loop_timer pool_timer;
 	uint64_t pool_pause_until;
 
-	int reaper_fd; /* writing wakes the reaper */
+	int reaper_fd; /* to the reaper */
 	struct loop_io reaper_io;
 	struct loop_timer reaper_timer;
 	int reaper_pidfd;
@@ -154,6 +155,7 @@ void server_reply_host(struct warden *w, struct waiter *who);
 
 /* reaper.c */
 int reaper_start(struct warden *w, struct err *e);
-void reaper_wake(struct warden *w);
+/* Wakes it; it closes `fd` (or -1), which may take a while, and looks into the trash. */
+void reaper_take(struct warden *w, int fd);
 /* recover.c */
 void recover(struct warden *w);

@@ -11,6 +11,7 @@
  *	fds               the descriptors that are open, in order
  *	fork N            N children that wait for ever: how many could be made
  *	eat N             a child touches N MiB and says "full", or is killed before: then nothing
+ *	watch N           a child opens up to N inotify instances and keeps them: how many it got
  *	spin              a child that never rests: "ok"
  *	exit N            ends, with the code
  *	run COMMAND       by /bin/sh
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -96,6 +98,19 @@ static void do_eat(int fd, size_t mib)
 	_exit(0);
 }
 
+static void do_watch(int fd, int n)
+{
+	if (fork() != 0)
+		return;
+	int got = 0;
+	while (got < n && inotify_init1(IN_CLOEXEC) >= 0)
+		got++;
+	dprintf(fd, "%d", got);
+	close(fd);
+	for (;;)
+		pause();
+}
+
 static void do_spin(int fd)
 {
 	if (fork() != 0) {
@@ -146,6 +161,8 @@ static void serve(int fd)
 		do_fork(fd, atoi(rest));
 	else if (strcmp(line, "eat") == 0)
 		do_eat(fd, (size_t)atoi(rest));
+	else if (strcmp(line, "watch") == 0)
+		do_watch(fd, atoi(rest));
 	else if (strcmp(line, "spin") == 0)
 		do_spin(fd);
 	else if (strcmp(line, "run") == 0)

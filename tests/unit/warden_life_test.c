@@ -124,6 +124,26 @@ TEST(limits_hold_and_can_be_read_back)
 	rig_stop(&r);
 }
 
+/* Made by root, all boxes would share the 128 inotify instances that root may have. */
+TEST(a_box_cannot_use_up_what_others_may_have)
+{
+	struct rig r = {0};
+	rig_start(&r);
+	for (int i = 0; i < 3; i++) {
+		char id[16];
+		snprintf(id, sizeof id, "box-%d", i);
+		struct box_info b = rig_create(&r, id);
+		CHECK_INT(atoi(rig_ask(&r, b.slot, "watch 1000")), BOX_INOTIFY_INSTANCES);
+		CHECK_INT(atoi(rig_ask(&r, b.slot, "watch 1000")), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		char id[16];
+		snprintf(id, sizeof id, "box-%d", i);
+		rig_destroy(&r, id, 0);
+	}
+	rig_stop(&r);
+}
+
 TEST(more_memory_can_be_given_and_taken)
 {
 	struct rig r = {0};
