@@ -81,16 +81,6 @@ static int mapped(int dirfd, const char *path, unsigned attrs, int userns, struc
 	return take_fd(&fd);
 }
 
-/* Kernels before 6.13 take the layers of an overlay as paths only. */
-static int set_layer(int fs, const char *key, const char *old_key, int fd)
-{
-	if (sys_fsconfig(fs, FSCONFIG_SET_FD, key, NULL, fd) == 0)
-		return 0;
-	char path[32];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	return errno == EINVAL ? sys_fsconfig(fs, FSCONFIG_SET_STRING, old_key, path, 0) : -1;
-}
-
 static int create_as(int fs, uint32_t root)
 {
 	setfsgid(root);
@@ -120,15 +110,84 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 	return err_os(e, ERRC_BOX_CREATE_FAILED, os, "mount overlay");
 }
 
-static int overlay(int lower, int upper, int work, uint32_t root, struct err *e)
+/* The two mounts that an overlay is made of; upper and work are directories of the second. */
+struct layers {
+	int lower, layer;
+};
+
+static bool set_string(int fs, const char *key, const char *value)
+{
+	return sys_fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) == 0;
+}
+
+static bool set_fd(int fs, const char *key, int fd)
+{
+	return sys_fsconfig(fs, FSCONFIG_SET_FD, key, NULL, fd) == 0;
+}
+
+/* 0, or -1 with errno; EINVAL or EOPNOTSUPP from a kernel before 6.13, which takes no descriptors. */
+static int name_by_fd(int fs, const struct layers *l)
+{
+	auto_fd int upper = openat(l->layer, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int work = openat(l->layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (upper < 0 || work < 0)
+		return -1;
+	return set_fd(fs, "lowerdir+", l->lower) && set_fd(fs, "upperdir", upper) && set_fd(fs, "workdir", work) ? 0
+														 : -1;
+}
+
+static int stand(int mount, const char *at)
+{
+	auto_fd int place = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return place < 0 ? -1 : sys_move_mount(mount, place);
+}
+
+/* Older kernels take paths, and only of mounts that stand in the caller's mount namespace: ours get a place there for
+ * as long as it takes. The overlay keeps copies of its own. */
+static int create_by_path(int fs, const struct layers *l, uint32_t root)
+{
+	int r = -1;
+	if (stand(l->lower, LAYERS_STAND "/lower") < 0)
+		return -1;
+	if (stand(l->layer, LAYERS_STAND "/layer") == 0) {
+		bool named = set_string(fs, "lowerdir", LAYERS_STAND "/lower") &&
+			     set_string(fs, "upperdir", LAYERS_STAND "/layer/upper") &&
+			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") &&
+			     sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
+		r = named ? create_as(fs, root) : -1;
+	}
+	int os = errno;
+	sys_umount(LAYERS_STAND "/layer", MNT_DETACH);
+	sys_umount(LAYERS_STAND "/lower", MNT_DETACH);
+	errno = os;
+	return r;
+}
+
+static int open_overlay(struct err *e)
 {
 	auto_fd int fs = sys_fsopen("overlay");
-	if (fs < 0)
+	if (fs < 0 || !set_string(fs, "source", "overlay"))
 		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the overlay file system");
-	if (sys_fsconfig(fs, FSCONFIG_SET_STRING, "source", "overlay", 0) < 0 ||
-		set_layer(fs, "lowerdir+", "lowerdir", lower) < 0 || set_layer(fs, "upperdir", "upperdir", upper) < 0 ||
-		set_layer(fs, "workdir", "workdir", work) < 0 ||
-		sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 || create_as(fs, root) < 0)
+	return take_fd(&fs);
+}
+
+static int overlay(const struct layers *l, uint32_t root, struct err *e)
+{
+	auto_fd int fs = open_overlay(e);
+	if (fs < 0)
+		return -1;
+	int r = name_by_fd(fs, l);
+	if (r == 0) {
+		r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ? -1 : create_as(fs, root);
+	} else if (errno == EINVAL || errno == EOPNOTSUPP) {
+		/* A refused option stays in some kernels' context: start with a fresh one. */
+		fd_close(&fs);
+		fs = open_overlay(e);
+		if (fs < 0)
+			return -1;
+		r = create_by_path(fs, l, root);
+	}
+	if (r < 0)
 		return fs_fail(fs, errno, "mount overlay", e);
 	int mount = sys_fsmount(fs, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
 	return mount < 0 ? fs_fail(fs, errno, "mount overlay", e) : mount;
@@ -145,12 +204,11 @@ int layer_mount(
 	auto_fd int layer = mapped(dir, name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, userns, e);
 	if (layer < 0)
 		return err_wrap(e, "the sandbox's layer");
-	auto_fd int upper = openat(layer, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (upper < 0 || work < 0)
-		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the sandbox's layer");
-	auto_fd int mount = overlay(lower, upper, work, root, e);
-	if (mount < 0 || check_writable(mount, work, root, e) < 0)
+	auto_fd int mount = overlay(&(struct layers){lower, layer}, root, e);
+	if (mount < 0)
 		return -1;
-	return take_fd(&mount);
+	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (work < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the sandbox's layer");
+	return check_writable(mount, work, root, e) < 0 ? -1 : take_fd(&mount);
 }

@@ -16,6 +16,9 @@
 #include "base/limits.h"
 #include "box/sys.h"
 
+/* Two empty directories in the warden's root, lower and layer, for kernels that mount overlays by path only. */
+#define LAYERS_STAND "/stand"
+
 struct image {
 	char key[BOX_IMAGE_NAME_MAX + 1]; /* the directory that the name stands for */
 	uint64_t inode;			  /* of its rootfs: an image built again in place is another one */

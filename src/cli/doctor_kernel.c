@@ -138,40 +138,66 @@ static int userns_with_map(void)
 	return saved;
 }
 
-/* An idmapped copy of the directory `name` of a mount, attached on `name` itself. */
-static int idmap_layer(int root, const char *name, int userns)
+/* An idmapped copy of the directory `from`, attached at `at`. */
+static int idmap_layer(const char *from, const char *at, int userns)
 {
-	int tree = (int)syscall(SYS_open_tree, root, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	auto_fd int tree = (int)syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns};
 	if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
 		return errno;
-	return syscall(SYS_move_mount, tree, "", root, name, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? errno : 0;
+	return syscall(SYS_move_mount, tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? errno : 0;
 }
 
-/* An overlay on idmapped layers, as boxes have it, in a tmpfs that nobody else sees. Ends with a write through it. */
+/* The trial's directories lie on the disk: a tmpfs can be idmapped only from Linux 6.3 on, an ext4 always. */
+static const char *const trial_dirs[] = {
+	"", "/lower", "/layer", "/layer/upper", "/layer/work", "/layer/work/work", "/layer/work/index"};
+
+static char *make_trial(void)
+{
+	const char *data = getenv("ATOLL_DATA");
+	auto_free char *base = xasprintf("%s/doctor-XXXXXX", data ? data : "/var/lib/atoll");
+	if (!mkdtemp(base)) {
+		free(base);
+		base = xstrdup("/var/tmp/atoll-doctor-XXXXXX");
+		if (!mkdtemp(base))
+			return NULL;
+	}
+	for (size_t i = 1; i < 5; i++) {
+		auto_free char *dir = xasprintf("%s%s", base, trial_dirs[i]);
+		mkdir(dir, 0755);
+	}
+	return take_ptr(&base);
+}
+
+static void remove_trial(const char *base)
+{
+	auto_free char *file = xasprintf("%s/layer/upper/file", base);
+	unlink(file);
+	for (size_t i = ARRAY_LEN(trial_dirs); i-- > 0;) {
+		auto_free char *dir = xasprintf("%s%s", base, trial_dirs[i]);
+		rmdir(dir);
+	}
+}
+
+/* An overlay on idmapped layers, as boxes have it, seen by nobody else. Ends with a write through it. */
 static int probe_overlay(void *arg)
 {
-	(void)arg;
+	auto_free char *lower = xasprintf("%s/lower", (const char *)arg),
+		       *layer = xasprintf("%s/layer", (const char *)arg);
 	int userns = userns_with_map();
 	if (userns < 0)
 		return -userns;
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-		mount("none", "/proc", "tmpfs", 0, NULL) < 0 || chdir("/proc") < 0)
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return errno;
-	int root = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (mkdir("lower", 0755) < 0 || mkdir("layer", 0755) < 0 || mkdir("m", 0755) < 0)
-		return errno;
-	int err = idmap_layer(root, "lower", userns);
+	int err = idmap_layer(lower, lower, userns);
 	if (err == 0)
-		err = idmap_layer(root, "layer", userns);
+		err = idmap_layer(layer, layer, userns);
 	if (err)
 		return err;
-	/* The layer's directories belong to root inside: user 100000 seen from here. */
-	if (mkdir("layer/upper", 0755) < 0 || mkdir("layer/work", 0755) < 0)
+	if (chdir(arg) < 0 ||
+		mount("none", "/proc", "overlay", 0, "lowerdir=lower,upperdir=layer/upper,workdir=layer/work") < 0)
 		return errno;
-	if (mount("none", "m", "overlay", 0, "lowerdir=lower,upperdir=layer/upper,workdir=layer/work") < 0)
-		return errno;
-	return open("m/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600) < 0 ? errno : 0;
+	return open("/proc/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600) < 0 ? errno : 0;
 }
 
 static void check_overlay(struct cli *c, struct doctor_row *r)
@@ -185,7 +211,10 @@ static void check_overlay(struct cli *c, struct doctor_row *r)
 			      : "overlay is not loaded; only root can try");
 		return;
 	}
-	int err = doctor_try(probe_overlay, NULL);
+	auto_free char *trial = make_trial();
+	int err = trial ? doctor_try(probe_overlay, trial) : errno;
+	if (trial)
+		remove_trial(trial);
 	if (err == 0)
 		doctor_set(r, DOCTOR_OK, NULL, "mounted and written through in a trial");
 	else

@@ -40,10 +40,11 @@ static int build_root(int root, const struct isolate_paths *p, struct err *e)
 	if (show(root, "run", p->run, e) < 0 || show(root, "data", p->data, e) < 0 ||
 		show(root, "images", p->images, e) < 0 || show(root, "ids", p->ids, e) < 0)
 		return -1;
-	return mkdirat(root, "box", 0755) < 0 || mkdirat(root, "box/proc", 0755) < 0 ||
-			       mkdirat(root, "box/dev", 0755) < 0
-		       ? fail(e, "make the anchor")
-		       : 0;
+	static const char *const empty[] = {"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/layer"};
+	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
+		if (mkdirat(root, empty[i], 0755) < 0)
+			return fail(e, "make the warden's root");
+	return 0;
 }
 
 /* The new root is mounted over the old one's /proc, the only directory that is sure to be there, and taken as root. */
