@@ -1,5 +1,5 @@
 /*
- * daemon.h - the one object that holds the daemon's parts together. Made in main.c, handed to everything, freed last.
+ * daemon.h - the one object that holds the daemon's parts together. Made in main.c, handed to everything.
  */
 #pragma once
 

@@ -88,16 +88,6 @@ static int open_parts(struct daemon *d, struct listeners *l, struct err *e)
 	return 0;
 }
 
-static void close_parts(struct daemon *d)
-{
-	http_server_free(d->server);
-	http_client_free(d->client);
-	warden_free(d->warden);
-	store_close(d->store);
-	sandbox_free_all(d);
-	loop_free(d->loop);
-}
-
 static void on_drained(void *arg)
 {
 	loop_stop(((struct daemon *)arg)->loop);
@@ -135,9 +125,10 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 
 static int serve(void)
 {
-	struct daemon d = {.started_ms = clock_ms()};
+	static struct daemon d; /* lives as long as the process: the end frees nothing but what must reach the disk */
 	struct listeners l = {0};
 	struct err e = {0};
+	d.started_ms = clock_ms();
 	umask(077);
 	if (config_read(&d.config, &e) < 0 || become_user(&d.config, &l, &e) < 0 || open_parts(&d, &l, &e) < 0 ||
 		watch_signals(&d, &e) < 0) {
@@ -147,7 +138,7 @@ static int serve(void)
 	log_event(LOG_INFO, "serving", "version=%s listen=%s uid=%u sandboxes=%zu pid=%d", ATOLL_VERSION,
 		*l.address ? l.address : "-", (unsigned)getuid(), d.boxes.count, (int)getpid());
 	loop_run(d.loop);
-	close_parts(&d);
+	store_close(d.store);
 	log_event(LOG_INFO, "stopped", "pid=%d", (int)getpid());
 	return 0;
 }

@@ -147,6 +147,8 @@ static void write_process(struct buf *out, struct daemon *d)
 	plain(out, "atoll_connections", "gauge", "Open client connections.", s.conns);
 	plain(out, "atoll_connections_idle", "gauge", "Open client connections without a request.", s.idle);
 	plain(out, "atoll_connections_total", "counter", "Client connections accepted.", s.accepted);
+	plain(out, "atoll_received_bytes_total", "counter", "Bytes from clients.", s.bytes_in);
+	plain(out, "atoll_sent_bytes_total", "counter", "Bytes to clients.", s.bytes_out);
 	plain(out, "atoll_requests_refused_total", "counter", "Requests refused before routing.", s.refused);
 	plain(out, "atoll_uptime_seconds", "gauge", "Seconds since the start.", (clock_ms() - d->started_ms) / 1000);
 	plain(out, "process_open_fds", "gauge", "Open file descriptors.", count_fds());

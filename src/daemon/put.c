@@ -34,7 +34,12 @@ static void write_spec(struct request *r, const struct api_spec *spec, store_on_
 static void change_end(struct request *r, const struct err *e)
 {
 	struct sandbox *s = r->sandbox;
+	struct err gone;
 	s->changing = false;
+	if (!e && !s->in_table) {
+		err_set(&gone, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' was destroyed meanwhile", s->id);
+		e = &gone;
+	}
 	if (!e) {
 		api_spec_free(&s->spec);
 		s->spec = r->after;

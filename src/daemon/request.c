@@ -43,9 +43,9 @@ void request_answered(struct request *r, int status)
 	enum log_level level = status >= 500 ? LOG_WARN : LOG_DEBUG;
 	if (!log_wants(level))
 		return;
-	const struct http_request *q = r->x ? http_request(r->x) : NULL;
-	log_event(level, "request", "method=%.*s path=%s status=%d us=%llu", q ? (int)q->method_text.n : 1,
-		q ? q->method_text.p : "-", q ? LOG_QS(q->path) : "-", status, (unsigned long long)us);
+	const char *id = r->match.id;
+	log_event(level, "request", "route=%s%s%s status=%d us=%llu", api_route_label(r->match.route),
+		*id ? " id=" : "", *id ? LOG_Q(id) : "", status, (unsigned long long)us);
 }
 
 void request_json(struct request *r, int status, struct str body)

@@ -84,8 +84,6 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason);
 /* Sorted by id, after `after` ("": from the start); the array is the caller's to free. */
 struct sandbox **sandbox_sorted(struct daemon *d, const char *after, size_t *ret_n);
 void sandbox_row(const struct sandbox *s, struct store_row *ret);
-/* Frees every entry at the end of the process. */
-void sandbox_free_all(struct daemon *d);
 
 /* ---- lifecycle.c ---- */
 

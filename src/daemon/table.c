@@ -114,13 +114,3 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret)
 	memcpy(ret->reason, s->reason, sizeof ret->reason);
 	snprintf(ret->state, sizeof ret->state, "%s", state_name(s->state));
 }
-
-void sandbox_free_all(struct daemon *d)
-{
-	size_t it = 0;
-	struct str key;
-	void *value;
-	while (map_next(&d->boxes, &it, &key, &value))
-		sandbox_free(value);
-	map_free(&d->boxes);
-}

@@ -78,6 +78,7 @@ void conn_gone(struct http_conn *c)
 	bool reset = open && c->x.begun && c->x.out == OUT_UNTIL_CLOSE;
 	c->state = CONN_DEAD;
 	loop_timer_stop(&c->timer);
+	c->s->stats.bytes_out += c->w.sent;
 	wire_close(&c->w, reset);
 	if (open)
 		close_exchange(c, false);
@@ -215,6 +216,7 @@ static void read_input(struct http_conn *c)
 		return conn_gone(c);
 	if (n == 0)
 		return read_eof(c);
+	c->s->stats.bytes_in += (uint64_t)n;
 	if (buf_size(&c->in)) {
 		buf_add(&c->in, p, (size_t)n);
 		return feed_leftover(c);

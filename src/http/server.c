@@ -45,7 +45,9 @@ struct http_server_config *http_server_config(struct http_server *s)
 
 struct http_server_stats http_server_stats(const struct http_server *s)
 {
-	return s->stats;
+	struct http_server_stats stats = s->stats;
+	list_each(it, &s->conns) stats.bytes_out += list_entry(it, struct http_conn, node)->w.sent;
+	return stats;
 }
 
 static void listeners_watch(struct http_server *s, bool on)

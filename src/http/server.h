@@ -72,6 +72,7 @@ void http_server_free(struct http_server *s);
 
 struct http_server_stats {
 	uint64_t accepted, requests, refused;
+	uint64_t bytes_in, bytes_out; /* over all connections, heads included */
 	size_t conns, idle;
 };
 struct http_server_stats http_server_stats(const struct http_server *s);

@@ -224,8 +224,8 @@ void store_close(struct store *s)
 		pthread_cond_signal(&s->wake);
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
-		run_answers(s);
 	}
+	list_each(it, &s->answered) change_free(list_entry(it, struct change, node));
 	loop_del(&s->io);
 	fd_close(&s->event_fd);
 	db_close(&s->db);

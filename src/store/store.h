@@ -41,7 +41,7 @@ typedef int (*store_on_row)(void *arg, const struct store_row *row, struct err *
 int store_load(struct store *s, store_on_row on_row, void *arg, struct err *e);
 /* Starts the writing thread; answers come through `l`. */
 int store_start(struct store *s, struct loop *l, struct err *e);
-/* Writes what is queued, ends the thread and frees. Callbacks that were not run yet are run. */
+/* Writes what is queued, ends the thread and frees. Callbacks that were not run yet are not run any more. */
 void store_close(struct store *s);
 
 /* Called on the loop thread, never from inside the call that queued the change. e is NULL on success. */

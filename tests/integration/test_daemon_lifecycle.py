@@ -3,11 +3,13 @@ with the warden slow or away."""
 
 import contextlib
 import os
+import resource
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import leaks
+import pytest
 from atoll import DEADLINE, alive, box_path, wait_for
 
 
@@ -227,6 +229,30 @@ def test_a_sleeping_box_can_be_destroyed(daemon, box):
 
 
 # ---- the warden slow or away
+
+
+def test_a_box_has_room_for_4096_who_wait(own_daemon, own_box):
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < 6000:
+        pytest.skip(f"only {most} descriptors are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    request = f"GET {box_path(own_box, '/api/ping')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    conns = []
+    try:
+        with stopped(own_daemon.warden_pid):
+            for _ in range(4096):
+                conns.append(own_daemon.connect(unix=True))
+                conns[-1].sendall(request)
+            wait_for(lambda: metric(own_daemon, "atoll_connections") - metric(own_daemon, "atoll_connections_idle") >= 4096,
+                     "all wait")
+            r = own_daemon.request("GET", box_path(own_box, "/api/ping"))
+            assert (r.status, r.json()["code"]) == (503, "CONTAINER_UNAVAILABLE")
+            assert "4096 requests wait" in r.json()["message"]
+        assert {s.recv(15) for s in conns} == {b"HTTP/1.1 200 OK"}
+    finally:
+        for s in conns:
+            s.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
 
 def test_a_held_warden_delays_creates_and_nothing_else(own_daemon):

@@ -153,6 +153,30 @@ TEST(env_is_bounded)
 	CHECK_CSTR(field, "env");
 }
 
+TEST(labels_and_sleep_have_limits)
+{
+	auto_change struct api_change c;
+	CHECK_INT(parse("{\"sleepAfter\":\"168h\"}", &c), ERRC_OK);
+	CHECK_INT(c.spec.sleep_after_ms, BOX_SLEEP_MAX);
+	CHECK_INT(refused("{\"sleepAfter\":604801}"), ERRC_VALIDATION_FAILED);
+	for (int over = 0; over < 2; over++) {
+		struct buf body = {0};
+		buf_add_c(&body, "{\"labels\":{\"a\":\"");
+		for (size_t i = 0; i < BOX_LABELS_MAX - 8 + (size_t)over; i++)
+			buf_add_byte(&body, 'x');
+		buf_add_c(&body, "\"}}");
+		api_change_free(&c);
+		CHECK_INT(parse(buf_cstr(&body), &c), over ? ERRC_VALIDATION_FAILED : ERRC_OK);
+		buf_free(&body);
+		c = over ? (struct api_change){0} : c;
+	}
+	char name[128];
+	snprintf(name, sizeof name, "{\"labels\":{\"%063d\":\"\"}}", 0);
+	CHECK_INT(parse(name, &c), ERRC_OK);
+	snprintf(name, sizeof name, "{\"labels\":{\"%064d\":\"\"}}", 0);
+	CHECK_INT(refused(name), ERRC_VALIDATION_FAILED);
+}
+
 TEST(a_change_touches_only_what_it_names)
 {
 	auto_change struct api_change c;
