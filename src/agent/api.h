@@ -37,4 +37,6 @@ void api_watch(struct request *r);
 void api_watch_check(struct request *r);
 void api_git_checkout(struct request *r);
 void api_pty(struct request *r);
+/* Hangs up the terminal of a session that is being deleted. */
+void pty_end(struct str session);
 void api_ws(struct request *r);

@@ -23,7 +23,6 @@ struct viewer {
 	struct terminal_viewer v;
 	struct ws *ws;
 	struct pty *pty; /* NULL: the program has ended */
-	bool paused;
 };
 
 static struct map ptys; /* session -> struct pty */
@@ -46,12 +45,13 @@ static bool on_output(struct terminal_viewer *tv, struct str bytes)
 	return ws_send(container_of(tv, struct viewer, v)->ws, bytes, false);
 }
 
-static void on_input_low(struct terminal_viewer *tv)
+static void on_input_wanted(struct terminal_viewer *tv, bool wanted)
 {
-	struct viewer *v = container_of(tv, struct viewer, v);
-	if (v->paused)
-		ws_resume(v->ws);
-	v->paused = false;
+	struct ws *ws = container_of(tv, struct viewer, v)->ws;
+	if (wanted)
+		ws_resume(ws);
+	else
+		ws_pause(ws);
 }
 
 static void on_program_exit(struct terminal_viewer *tv, int code, int signal)
@@ -105,10 +105,7 @@ static void on_message(struct ws *ws, struct str message, bool text)
 		return;
 	if (text)
 		return control(v, message);
-	if (!terminal_input(v->pty->terminal, message)) {
-		v->paused = true;
-		ws_pause(ws);
-	}
+	terminal_input(v->pty->terminal, message);
 }
 
 static void on_writable(struct ws *ws)
@@ -138,17 +135,29 @@ static uint16_t dimension(const struct request *r, struct str name, uint16_t fal
 	return str_to_u64(text, TERMINAL_SIZE_MAX, &n) && n ? (uint16_t)n : fallback;
 }
 
+/* The program that ?shell= names: a path, or a name to be found in PATH. NULL: there is none. */
+static char *find_shell(struct str name, const struct env *env)
+{
+	if (!name.n)
+		return xstrdup(agent.shell ? agent.shell : "/bin/sh");
+	auto_free char *text = str_dup(name);
+	const char *path = env_get(env, "PATH");
+	if (strchr(text, '/'))
+		return take_ptr(&text);
+	return path ? plain_find(text, path) : NULL;
+}
+
 static struct pty *start_pty(const struct request *r, struct str session, struct err *e)
 {
 	auto_buf struct buf mem = {0};
 	struct str shell = request_query(r, STR("shell"), &mem);
-	auto_free char *name = shell.n ? str_dup(shell) : xstrdup(agent.shell ? agent.shell : "/bin/sh");
 	auto_env struct env env = {0};
 	env_apply(&env, &agent.env);
 	env_put(&env, STR("TERM"), STR("xterm-256color"));
-	auto_free char *path = plain_find(name, env_get(&env, "PATH"));
+	auto_free char *path = find_shell(shell, &env);
 	if (!path) {
-		err_set(e, ERRC_COMMAND_NOT_FOUND, "shell '%.100s' was not found", name);
+		err_set(e, ERRC_COMMAND_NOT_FOUND, "shell '%.*s' was not found", (int)(shell.n < 100 ? shell.n : 100),
+			shell.p);
 		return NULL;
 	}
 	const char *argv[] = {path, NULL};
@@ -170,6 +179,17 @@ static struct pty *start_pty(const struct request *r, struct str session, struct
 	return p;
 }
 
+static struct pty *find_pty(const struct request *r, struct str session, struct err *e)
+{
+	struct pty *p = map_get(&ptys, session);
+	if (!p)
+		return start_pty(r, session, e);
+	if (terminal_viewers(p->terminal) < TERMINAL_VIEWERS_MAX)
+		return p;
+	err_set(e, ERRC_LIMIT_REACHED, "at most %d can watch one terminal", TERMINAL_VIEWERS_MAX);
+	return NULL;
+}
+
 void api_pty(struct request *r)
 {
 	static const struct ws_ops ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
@@ -181,15 +201,13 @@ void api_pty(struct request *r)
 		return http_respond(r->x, 400, "text/plain", STR("sessionId query parameter required\n"));
 	struct viewer *v = xcalloc(1, sizeof *v);
 	v->v.on_output = on_output;
-	v->v.on_input_low = on_input_low;
+	v->v.on_input_wanted = on_input_wanted;
 	v->v.on_exit = on_program_exit;
 	if (ws_accept(r->x, &options, &ops, v, &v->ws, &e) < 0) {
 		free(v);
 		return http_respond_error(r->x, &e);
 	}
-	v->pty = map_get(&ptys, session);
-	if (!v->pty)
-		v->pty = start_pty(r, session, &e);
+	v->pty = find_pty(r, session, &e);
 	if (v->pty) {
 		terminal_attach(v->pty->terminal, &v->v);
 		ws_send(v->ws, STR("{\"type\":\"ready\"}"), true);
@@ -197,4 +215,11 @@ void api_pty(struct request *r)
 		send_error(v->ws, e.msg);
 		ws_close(v->ws, WS_CLOSE_INTERNAL, STR("the terminal could not be started"));
 	}
+}
+
+void pty_end(struct str session)
+{
+	struct pty *p = map_get(&ptys, session);
+	if (p)
+		terminal_hangup(p->terminal);
 }

@@ -11,6 +11,9 @@
 #include "agent/spawn.h"
 #include "base/limits.h"
 
+/* A read gives at most 4 KiB: this is more than the kernel holds for a terminal. */
+enum { LAST_READS = 64 };
+
 struct terminal {
 	struct loop *loop;
 	struct loop_io io;
@@ -24,10 +27,17 @@ struct terminal {
 	struct buf input;
 	bool input_full;
 	struct list viewers;
+	size_t viewers_n;
+	struct loop_timer grace;
 	struct loop_task free_task;
 	void (*on_over)(void *arg);
 	void *arg;
 };
+
+static struct terminal_viewer *viewer_of(struct list *node)
+{
+	return list_entry(node, struct terminal_viewer, node);
+}
 
 /* ---- output ---- */
 
@@ -36,28 +46,46 @@ static uint64_t oldest(const struct terminal *t)
 	return t->end > TERMINAL_RING ? t->end - TERMINAL_RING : 0;
 }
 
-/* Sends from the viewer's offset on, in at most two pieces per turn of the ring. */
+/* Sends the next piece: up to the newest byte, or up to where the ring turns. */
+static void feed_once(struct terminal *t, struct terminal_viewer *v)
+{
+	size_t from = (size_t)(v->at % TERMINAL_RING);
+	uint64_t n = t->end - v->at;
+	if (n > TERMINAL_RING - from)
+		n = TERMINAL_RING - from;
+	if (n > HTTP_READ_CHUNK)
+		n = HTTP_READ_CHUNK;
+	v->at += n;
+	v->full = !v->on_output(v, str_n(t->ring + from, (size_t)n));
+}
+
 static void feed_viewer(struct terminal *t, struct terminal_viewer *v)
 {
 	if (v->at < oldest(t))
 		v->at = oldest(t);
-	while (v->at < t->end && !v->full) {
-		size_t from = (size_t)(v->at % TERMINAL_RING);
-		uint64_t n = t->end - v->at;
-		if (n > TERMINAL_RING - from)
-			n = TERMINAL_RING - from;
-		if (n > HTTP_READ_CHUNK)
-			n = HTTP_READ_CHUNK;
-		v->at += n;
-		v->full = !v->on_output(v, str_n(t->ring + from, (size_t)n));
-	}
+	while (v->at < t->end && !v->full)
+		feed_once(t, v);
+}
+
+/* All that is in the ring, in one piece. */
+static void feed_whole(struct terminal *t, struct terminal_viewer *v)
+{
+	uint64_t n = t->end - oldest(t);
+	size_t from = (size_t)(oldest(t) % TERMINAL_RING), first = TERMINAL_RING - from;
+	auto_free char *all = xmalloc(n + 1);
+	if (first > n)
+		first = (size_t)n;
+	memcpy(all, t->ring + from, first);
+	memcpy(all + first, t->ring, (size_t)n - first);
+	v->at = t->end;
+	v->full = n && !v->on_output(v, str_n(all, (size_t)n));
 }
 
 static bool wants_output(const struct terminal *t)
 {
 	if (list_empty(&t->viewers))
 		return true;
-	list_each(it, &t->viewers) if (!list_entry(it, struct terminal_viewer, node)->full) return true;
+	list_each(it, &t->viewers) if (!viewer_of(it)->full) return true;
 	return false;
 }
 
@@ -85,28 +113,49 @@ static void put_ring(struct terminal *t, const char *p, size_t n)
 static void free_terminal(struct loop_task *task)
 {
 	struct terminal *t = container_of(task, struct terminal, free_task);
-	t->on_over(t->arg);
 	free(t->ring);
 	buf_free(&t->input);
 	free(t);
 }
 
-/* Both the program and its output have ended: viewers get the last bytes, then the news. */
+/* Both the program and its output have ended: viewers get the last bytes (at most the ring), then the news. */
 static void finish_if_over(struct terminal *t)
 {
 	if (!t->exited || !t->hung_up)
 		return;
 	int sig = WIFSIGNALED(t->wstatus) ? WTERMSIG(t->wstatus) : 0;
 	int code = sig ? 128 + sig : WEXITSTATUS(t->wstatus);
+	loop_timer_stop(&t->grace);
+	t->on_over(t->arg);
 	list_each(it, &t->viewers)
 	{
-		struct terminal_viewer *v = list_entry(it, struct terminal_viewer, node);
-		v->full = false;
-		feed_viewer(t, v);
+		struct terminal_viewer *v = viewer_of(it);
+		if (v->at < oldest(t))
+			v->at = oldest(t);
+		while (v->at < t->end)
+			feed_once(t, v);
 		list_del(&v->node);
 		v->on_exit(v, code, sig);
 	}
 	loop_defer(t->loop, &t->free_task, free_terminal);
+}
+
+static void on_kill_due(struct loop_timer *timer)
+{
+	proctree_kill(container_of(timer, struct terminal, grace)->pid, SIGKILL);
+}
+
+void terminal_hangup(struct terminal *t)
+{
+	if (t->exited)
+		return;
+	proctree_kill(t->pid, SIGHUP);
+	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_kill_due);
+}
+
+static void on_hangup_due(struct loop_timer *timer)
+{
+	terminal_hangup(container_of(timer, struct terminal, grace));
 }
 
 static void hang_up(struct terminal *t)
@@ -116,6 +165,9 @@ static void hang_up(struct terminal *t)
 	t->hung_up = true;
 	loop_del(&t->io);
 	fd_close(&t->master);
+	/* Its end is on the way, or it has let go of its terminal and runs on, where nobody could see it any more. */
+	if (!t->exited)
+		loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_hangup_due);
 	finish_if_over(t);
 }
 
@@ -129,7 +181,7 @@ static void read_master(struct terminal *t)
 	if (n <= 0)
 		return hang_up(t);
 	put_ring(t, raw, (size_t)n);
-	list_each(it, &t->viewers) feed_viewer(t, list_entry(it, struct terminal_viewer, node));
+	list_each(it, &t->viewers) feed_viewer(t, viewer_of(it));
 	update(t);
 }
 
@@ -138,21 +190,28 @@ static void on_child_exit(struct child *c, int wstatus)
 	struct terminal *t = container_of(c, struct terminal, child);
 	t->exited = true;
 	t->wstatus = wstatus;
-	/* A background job may keep the terminal open for ever; the shell's last words are in the queue by now. */
-	for (int i = 0; i < 64 && !t->hung_up; i++) {
-		struct loop_io *io = &t->io;
-		uint64_t before = t->end;
-		if (io->loop)
-			read_master(t);
-		if (t->end == before)
-			break;
-	}
-	if (!t->hung_up)
-		return hang_up(t);
-	finish_if_over(t);
+	if (t->hung_up)
+		return finish_if_over(t);
+	/* Its last words are in the queue by now. What a background job keeps printing is not waited for. */
+	uint64_t before;
+	int i = 0;
+	do {
+		before = t->end;
+		read_master(t);
+	} while (!t->hung_up && t->end != before && ++i < LAST_READS);
+	hang_up(t);
 }
 
 /* ---- input ---- */
+
+/* Tells every viewer when it has changed. */
+static void set_input_full(struct terminal *t, bool full)
+{
+	if (t->input_full == full)
+		return;
+	t->input_full = full;
+	list_each(it, &t->viewers) viewer_of(it)->on_input_wanted(viewer_of(it), !full);
+}
 
 static void write_master(struct terminal *t)
 {
@@ -163,25 +222,20 @@ static void write_master(struct terminal *t)
 			break;
 		buf_consume(&t->input, (size_t)n);
 	}
-	if (!t->input_full || buf_size(&t->input) > TERMINAL_INPUT_HIGH / 4)
-		return;
-	t->input_full = false;
-	list_each(it, &t->viewers)
-	{
-		struct terminal_viewer *v = list_entry(it, struct terminal_viewer, node);
-		v->on_input_low(v);
-	}
+	if (buf_size(&t->input) <= TERMINAL_INPUT_HIGH / 4)
+		set_input_full(t, false);
 }
 
-bool terminal_input(struct terminal *t, struct str bytes)
+void terminal_input(struct terminal *t, struct str bytes)
 {
 	if (t->hung_up)
-		return true;
+		return;
+	INVARIANT(!t->input_full && bytes.n <= WS_MESSAGE_MAX);
 	buf_add_str(&t->input, bytes);
 	write_master(t);
-	t->input_full = buf_size(&t->input) > TERMINAL_INPUT_HIGH;
+	if (buf_size(&t->input) > TERMINAL_INPUT_HIGH)
+		set_input_full(t, true);
 	update(t);
-	return !t->input_full;
 }
 
 static void on_ready(struct loop_io *io, uint32_t events)
@@ -189,10 +243,8 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	struct terminal *t = container_of(io, struct terminal, io);
 	if (events & EPOLLOUT)
 		write_master(t);
-	if (events & EPOLLIN)
-		return read_master(t);
-	/* Hung up while every viewer is stalled: what is left in the queue is read when one goes on. */
-	if (events & (EPOLLHUP | EPOLLERR))
+	/* The end is reported also while nothing is wanted. What is left then is less than the ring. */
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		return read_master(t);
 	update(t);
 }
@@ -201,17 +253,24 @@ static void on_ready(struct loop_io *io, uint32_t events)
 
 void terminal_attach(struct terminal *t, struct terminal_viewer *v)
 {
-	v->full = false;
-	v->at = oldest(t);
 	list_push(&t->viewers, &v->node);
-	feed_viewer(t, v);
+	t->viewers_n++;
+	feed_whole(t, v);
+	if (t->input_full)
+		v->on_input_wanted(v, false);
 	update(t);
 }
 
 void terminal_detach(struct terminal *t, struct terminal_viewer *v)
 {
 	list_del(&v->node);
+	t->viewers_n--;
 	update(t);
+}
+
+size_t terminal_viewers(const struct terminal *t)
+{
+	return t->viewers_n;
 }
 
 void terminal_more(struct terminal *t, struct terminal_viewer *v)
@@ -226,11 +285,6 @@ void terminal_resize(struct terminal *t, uint16_t cols, uint16_t rows)
 	struct winsize ws = {.ws_col = cols, .ws_row = rows};
 	if (t->master >= 0)
 		ioctl(t->master, TIOCSWINSZ, &ws);
-}
-
-void terminal_hangup(struct terminal *t)
-{
-	proctree_kill(t->pid, SIGHUP);
 }
 
 /* ---- start ---- */

@@ -124,6 +124,7 @@
 #define SSE_BEAT	      15000  /* comment on an event stream that has nothing to say */
 #define TERMINAL_RING	      (256u * KIB)
 #define TERMINAL_INPUT_HIGH   (64u * KIB)
+#define TERMINAL_VIEWERS_MAX  64
 #define TERMINAL_SIZE_MAX     10000 /* columns or rows */
 #define GIT_TIMEOUT	      600000
 #define GIT_TIMEOUT_MAX	      (24u * 3600 * 1000)

@@ -1,0 +1,402 @@
+"""Terminals: a shell on a PTY over WebSocket, with several viewers, scroll-back, flow control and full-screen programs."""
+
+import hashlib
+import json
+import re
+import socket
+import threading
+import urllib.parse
+
+import pytest
+from atoll import wait_for
+from boxapi import memory_kb
+from wsclient import Closed, Refused, WebSocket
+
+RING = 256 * 1024
+
+
+class Screen:
+    """A viewer. Gathers output; waits for text by reading, never by sleeping."""
+
+    def __init__(self, api, session="s", receive_buffer=None, **query):
+        self.api, self.out, self.controls = api, b"", []
+        query = urllib.parse.urlencode({"sessionId": session, **query})
+        self.sock = socket.socket(socket.AF_UNIX)
+        if receive_buffer:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.sock.settimeout(30)
+        self.sock.connect(api.daemon.socket)
+        self.ws = WebSocket(self.sock, api.path(f"/ws/pty?{query}"))
+
+    def step(self):
+        message = self.ws.receive()
+        if isinstance(message, str):
+            self.controls.append(json.loads(message))
+        else:
+            self.out += message
+        return message
+
+    def control(self, kind):
+        while not any(c["type"] == kind for c in self.controls):
+            self.step()
+        return next(c for c in self.controls if c["type"] == kind)
+
+    def wait(self, pattern, start=0):
+        """Reads until the output has it; returns everything seen since `start`."""
+        pattern = pattern.encode() if isinstance(pattern, str) else pattern
+        at = start
+        while not re.search(pattern, self.out[at:], re.S):
+            at = max(start, len(self.out) - 20_000)
+            try:
+                self.step()
+            except TimeoutError as e:
+                raise AssertionError(f"no {pattern!r} in {self.out[start:][-2000:]!r}") from e
+        return self.out[start:]
+
+    def type(self, text):
+        self.ws.send(text.encode() if isinstance(text, str) else text)
+
+    def run(self, command, pattern):
+        start = len(self.out)
+        self.type(command + "\n")
+        return self.wait(pattern, start)
+
+    def resize(self, cols, rows):
+        self.ws.send({"type": "resize", "cols": cols, "rows": rows})
+
+    def closed(self):
+        with pytest.raises(Closed) as e:
+            while True:
+                self.step()
+        return e.value.code
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+
+# Output of commands is told from their echo by arithmetic: $((6*7)) is echoed as it was typed.
+
+
+def test_a_shell_in_the_work_directory(api):
+    with Screen(api) as s:
+        s.control("ready")
+        assert s.run("echo $((6*7)):$PWD:$TERM:$(tty)", r"42:\S+")
+        assert b"42:/workspace:xterm-256color:/dev/pts/" in s.out
+        assert b"24 80" in s.run("stty size", r"\d+ \d+\r\n")
+        assert re.search(rb"interactive=himBHs", s.run("echo interactive=$-", r"=h\w*"))
+
+
+def test_bytes_survive_both_ways(api):
+    data = bytes(b for b in range(256) if b != 0xFF) + "grüße😀".encode()
+    with Screen(api) as s:
+        s.run("stty raw -echo; printf go$((1+1)); cat", "go2")
+        start = len(s.out)
+        s.type(data + b"\xff")
+        s.type(b"end")
+        assert s.wait(b"end", start) == data + b"\xffend"
+
+
+def test_size_from_the_query_and_resize(api):
+    with Screen(api, cols=100, rows=30) as s:
+        assert b"30 100" in s.run("stty size", r"\d+ \d+\r\n")
+        s.run("trap 'echo winch$((1+1))' WINCH; echo set$((1+1))", "set2")
+        start = len(s.out)
+        s.resize(120, 40)
+        s.wait("winch2", start)
+        assert b"40 120" in s.run("stty size", r"\d+ \d+\r\n")
+
+
+@pytest.mark.parametrize("message, error", [
+    ({"type": "resize", "cols": 0, "rows": 24}, "Invalid dimensions: cols and rows must be positive"),
+    ({"type": "resize", "cols": 80, "rows": -1}, "Invalid dimensions: cols and rows must be positive"),
+    ({"type": "resize", "cols": 80}, "Invalid dimensions: cols and rows must be positive"),
+    ({"type": "resize", "cols": "80", "rows": 24}, "Invalid dimensions: cols and rows must be positive"),
+    ({"type": "resize", "cols": 80, "rows": 70000}, "Invalid dimensions: cols and rows must be positive"),
+    ({"type": "else"}, "Invalid control message"),
+    ({}, "Invalid control message"),
+    ("[]", "Invalid control message"),
+    ("{", "Invalid control message"),
+    ("", "Invalid control message"),
+])
+def test_bad_control_messages_hurt_nobody(api, message, error):
+    with Screen(api) as s:
+        s.ws.send(message)
+        assert s.control("error") == {"type": "error", "message": error}
+        assert b"24 80" in s.run("stty size", r"\d+ \d+\r\n")
+
+
+def test_the_exit_of_the_shell(api):
+    with Screen(api) as s:
+        s.type("echo last; exit 7\n")
+        assert s.control("exit") == {"type": "exit", "code": 7}
+        assert s.closed() == 1000 and b"last\r\n" in s.out
+    with Screen(api) as s:
+        s.type("kill -9 $$\n")
+        assert s.control("exit") == {"type": "exit", "code": 137, "signal": "SIGKILL"}
+
+
+def test_after_the_end_a_new_one(api):
+    with Screen(api) as s:
+        s.run("X=old; echo $((6*7))", "42")
+        s.type("exit\n")
+        s.control("exit")
+    with Screen(api) as s:
+        s.control("ready")
+        assert b"[]" in s.run('echo "[$X]"$((6*7))', r"\[.*\]42")
+        assert b"old" not in s.out
+
+
+def test_it_outlives_its_viewers_and_scrolls_back(api):
+    with Screen(api) as s:
+        s.run("X=kept; echo mark$((1+1))", "mark2")
+        s.type("sleep 0.3; echo later$((1+1))\n")
+    api.sh("until [ $(pgrep -c -x sleep) -ge 1 ]; do :; done; while pgrep -x sleep; do :; done", timeoutMs=20_000)
+    with Screen(api) as s:
+        first = s.step()
+        assert isinstance(first, bytes) and b"mark2" in first and b"later2" in first
+        assert s.step() == '{"type":"ready"}'
+        assert b"kept42" in s.run("echo $X$((6*7))", "kept42")
+
+
+def test_scroll_back_is_the_ring_in_one_frame(api):
+    with Screen(api) as s:
+        s.run(f"yes 0123456789abcde | head -c {3 * RING}; echo done$((1+1))", "done2")
+    with Screen(api) as s:
+        first = s.step()
+        assert isinstance(first, bytes) and len(first) == RING and b"done2" in first[-200:]
+        assert s.step() == '{"type":"ready"}'
+
+
+def test_several_viewers_of_one_terminal(api):
+    with Screen(api) as a, Screen(api) as b, Screen(api, session="other") as c:
+        a.run("X=shared; echo one$((1+1))", "one2")
+        b.wait("one2")
+        b.run("echo $X$((6*7))", "shared42")
+        a.wait("shared42")
+        c.control("ready")
+        assert b"[]42" in c.run('echo "[$X]"$((6*7))', r"\[.*\]42")
+        b.close()
+        a.run("echo still$((1+1))", "still2")
+        a.type("exit 3\n")
+        assert a.control("exit")["code"] == 3
+
+
+def test_a_stalled_viewer_does_not_hold_the_others(api):
+    agent = api.agent_pid()
+    with Screen(api, receive_buffer=4096) as stalled, Screen(api) as s:
+        s.run("echo begin$((1+1))", "begin2")
+        s.run(f"yes 0123456789abcde | head -c {8 * RING}; echo done$((1+1))", "done2")
+        assert memory_kb(agent) < 4096
+        # It goes on where it can: with the end of what there was.
+        stalled.wait("done2")
+
+
+def test_yes_with_a_stalled_viewer_stays_bounded(api):
+    agent = api.agent_pid()
+    with Screen(api, receive_buffer=4096) as s:
+        s.control("ready")
+        s.type("n=0; while :; do printf '%01000d' 0; n=$((n+1)); echo $n > /dev/shm/n; done\n")
+
+        def count():
+            return int(api.sh("cat /dev/shm/n 2>/dev/null || true").strip() or 0)
+
+        # It stands still when two looks, with a round trip through the box between, see the same.
+        seen = []
+        wait_for(lambda: seen.append(count()) or (len(seen) > 20 and seen[-1] == seen[-20] > 0), "the loop stands still", 60)
+        assert seen[-1] < 2000 and memory_kb(agent) < 4096
+        s.type("\x03")
+        s.run("echo interrupted$((1+1))", "interrupted2")
+    with Screen(api) as s:
+        s.type("yes\n")
+        s.wait("y\r\ny\r\n")
+        s.type("\x03")
+        s.run("echo over$((1+1))", "over2")
+
+
+def test_the_program_ends_while_the_viewer_is_stalled(api):
+    agent = api.agent_pid()
+    with Screen(api, receive_buffer=4096) as s:
+        s.run("echo $$ > /dev/shm/pid; echo set$((1+1))", "set2")
+        s.type("(sleep 0.2; kill -9 $$) & while :; do printf '%01000d' 0; done\n")
+        api.sh("while [ -d /proc/$(cat /dev/shm/pid) ]; do :; done", timeoutMs=20_000)
+        assert memory_kb(agent) < 4096
+        with Screen(api) as fresh:
+            assert b"42" in fresh.run("echo $((6*7))", "42")
+        try:
+            assert s.control("exit")["code"] == 137
+        except Closed as closed:  # it was stalled for longer than a close may take
+            assert closed.code is None
+
+
+def test_input_that_nobody_reads_holds_the_sender(api):
+    agent = api.agent_pid()
+    with Screen(api) as a, Screen(api) as b:
+        a.run("stty raw -echo; printf raw$((1+1)); sleep 60", "raw2")
+        for s in (a, b):
+            s.sock.settimeout(0.5)
+        sent = 0
+        with pytest.raises(TimeoutError):
+            while sent < 64 << 20:
+                a.type(b"x" * 65536)
+                b.type(b"y" * 65536)
+                sent += 1 << 17
+        assert sent < 8 << 20 and memory_kb(agent) < 4096
+    api.sh("pkill -x sleep")
+    # What was sent is read by the shell now, line by line or not at all; another one is not hurt.
+    with Screen(api, session="t") as s:
+        assert b"42" in s.run("echo $((6*7))", "42")
+
+
+def test_long_input_arrives_whole(api):
+    size = 3 << 20
+    with Screen(api) as s:
+        s.run(f"stty raw -echo; printf raw$((1+1)); head -c {size} | sha256sum", "raw2")
+        data = bytes(i * 7 % 251 for i in range(4096)) * (size // 4096)
+        sender = threading.Thread(target=lambda: [s.type(data[i:i + (1 << 18)]) for i in range(0, size, 1 << 18)])
+        sender.start()
+        s.wait(hashlib.sha256(data).hexdigest())
+        sender.join()
+
+
+# ---- shells
+
+
+@pytest.mark.parametrize("shell, word", [("sh", "sh"), ("/bin/sh", "/bin/sh"), ("bash", "bash"), ("/usr/bin/bash", "bash")])
+def test_choice_of_shell(api, shell, word):
+    with Screen(api, shell=shell) as s:
+        s.control("ready")
+        assert word.encode() in s.run("echo $((6*7)):$0", r"42:\S+")
+
+
+def test_any_program_can_be_the_shell(api):
+    with Screen(api, shell="python3") as s:
+        s.wait(">>> ")
+        s.run("print(6*7)", "42")
+        s.type("\x04")
+        assert s.control("exit")["code"] == 0
+
+
+@pytest.mark.parametrize("shell", ["no-such-shell", "/no/such/shell", "/etc/passwd", "/", "a" * 300])
+def test_a_shell_that_cannot_start(api, shell):
+    with Screen(api, shell=shell) as s:
+        assert s.control("error")["message"]
+        assert s.closed() == 1011
+    with Screen(api) as s:
+        assert b"42" in s.run("echo $((6*7))", "42")
+
+
+def test_handshakes_that_are_refused(api):
+    for path in ("/ws/pty", "/ws/pty?sessionId=", "/ws/pty?sessionId=" + "s" * 257):
+        with api.daemon.connect(unix=True) as sock, pytest.raises(Refused) as e:
+            WebSocket(sock, api.path(path))
+        assert e.value.status == 400 and b"sessionId" in e.value.body
+    assert api.call("/ws/pty?sessionId=s", method="GET").status in (400, 426)
+
+
+def test_more_terminals_than_there_can_be(api):
+    screens = [Screen(api, session=f"s{i}", shell="cat") for i in range(64)]
+    for s in screens:
+        s.control("ready")
+    with Screen(api, session="one-too-many") as s:
+        assert "terminal" in s.control("error")["message"]
+        assert s.closed() == 1011
+    screens[0].run("hello", "hello.*hello")
+    screens.pop().close()
+    for s in screens:
+        s.close()
+
+
+def test_too_many_viewers(api):
+    screens = [Screen(api, shell="cat") for _ in range(64)]
+    with Screen(api) as s:
+        assert "64" in s.control("error")["message"] and s.closed() == 1011
+    for s in screens[1:]:
+        s.close()
+    screens[0].run("hello", "hello.*hello")
+    screens[0].close()
+
+
+# ---- jobs and ends
+
+
+def test_control_c_and_job_control(api):
+    with Screen(api) as s:
+        s.type("sleep 60\n")
+        api.sh("until pgrep -x sleep; do :; done", timeoutMs=20_000)
+        s.type("\x03")
+        assert b"130" in s.run("echo $?:$((6*7))", r"\d+:42")
+        s.type("sleep 60\n")
+        api.sh("until pgrep -x sleep; do :; done", timeoutMs=20_000)
+        s.type("\x1a")
+        s.wait("Stopped")
+        s.run("kill %1; wait; echo gone$((1+1))", "gone2")
+
+
+def test_a_background_job_lives_on_after_the_shell(api):
+    with Screen(api) as s:
+        s.run("sleep 61 & echo started$((1+1))", "started2")
+        s.type("exit\n")
+        assert s.control("exit")["code"] == 0
+    assert api.sh("pgrep -x sleep")
+
+
+def test_what_dies_leaves_nothing(api):
+    before = api.sh("ls /dev/pts | wc -l; ls /proc/1/fd | wc -l").split()
+    for i in range(20):
+        with Screen(api, session=f"s{i}") as s:
+            s.type("exit\n")
+            s.control("exit")
+    wait_for(lambda: api.sh("ls /dev/pts | wc -l").split() == before[:1], "the terminals are closed")
+    assert api.sh("ps -eo stat | grep -c '^Z' || true").strip() == "0"
+
+
+# ---- full-screen programs
+
+
+def test_vim(api):
+    with Screen(api) as s:
+        s.control("ready")
+        s.type("vim.tiny -u NONE /workspace/note\n")
+        s.wait(r"/workspace/note. \[New")
+        s.type("ihello from vim\x1b")
+        s.wait("hello from vim")
+        s.type(":wq\r")
+        s.wait("written")
+        s.run("echo quit$((1+1))", "quit2")
+    assert api.sh("cat /workspace/note") == "hello from vim\n"
+
+
+def test_htop(api):
+    with Screen(api, cols=120, rows=40) as s:
+        s.control("ready")
+        s.type("htop\n")
+        s.wait(rb"\x1b\[\?1049h.*CPU.*F10")
+        s.type("q")
+        s.wait(rb"\x1b\[\?1049l")
+        s.run("echo quit$((1+1))", "quit2")
+
+
+def test_tmux(api):
+    with Screen(api, cols=90, rows=25) as s:
+        s.control("ready")
+        s.type("tmux -f /dev/null new -s work\n")
+        s.wait(rb"\[work\]")
+        s.type("echo inside$((1+1))\r")
+        s.wait("inside2")
+        s.type("\x02%")  # a second pane
+        s.type("echo pane$((2+3))\r")
+        s.wait("pane5")
+        s.type("\x02d")
+        s.wait("detached")
+        s.type("tmux attach\r")
+        s.wait(r"detached.*inside2")
+        s.run("exit", r"exit")  # the second pane's shell, then the first's
+        s.type("exit\r")
+        s.wait(r"\[exited\]")
+        s.run("echo quit$((1+1))", "quit2")
