@@ -86,7 +86,8 @@ static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b
 }
 
 /* The kernel charges what a user namespace uses (queued signals, message queues, inotify, processes) to the user who
- * made it: that is the box's own root here. Were it ours, one box could use up root's share, and with it everybody's. */
+ * made it: that is the box's own root here. Were it ours, one box could use up root's share, and with it everybody's.
+ */
 static pid_t clone_as(uint32_t root, struct clone_args *a)
 {
 	if (seteuid(root) < 0)

@@ -8,6 +8,7 @@
 
 #include "cli/args.h"
 #include "cli/box.h"
+#include "cli/selftest_escape.h"
 #include "cli/stream.h"
 #include "cli/verbs.h"
 
@@ -59,12 +60,12 @@ void selftest_report(struct selftest_run *run, const char *name, enum selftest_v
 	json_object_end(&run->w);
 }
 
-static int run_suite(struct selftest_run *run, bool escape, struct err *e)
+static int run_suite(struct selftest_run *run, struct err *e)
 {
 	json_object_begin(&run->w);
 	json_key(&run->w, "checks");
 	json_array_begin(&run->w);
-	if ((escape ? selftest_escape(run, e) : selftest_basics(run, e)) < 0)
+	if (selftest_basics(run, e) < 0)
 		return -1;
 	if (run->cl.interrupted)
 		return err_set(e, ERRC_UNKNOWN_ERROR, "interrupted; the boxes are removed");
@@ -87,12 +88,14 @@ int verb_selftest(struct cli *c, int argc, char **argv)
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
+	if (escape)
+		return selftest_escape_run(c, a.words);
 	if (a.n)
-		return cli_usage(c, "'%s' is too much: selftest takes no words", a.words[0]);
+		return cli_usage(c, "'%s' is too much: only --escape takes the names of checks", a.words[0]);
 	auto_buf struct buf out = {0};
 	struct selftest_run run = {.w = json_writer(&out)};
 	struct err e;
-	if (client_open(c, &run.cl, &e) < 0 || client_catch_signals(&run.cl, &e) < 0 || run_suite(&run, escape, &e) < 0)
+	if (client_open(c, &run.cl, &e) < 0 || client_catch_signals(&run.cl, &e) < 0 || run_suite(&run, &e) < 0)
 		return cli_fail(c, &e);
 	if (c->json)
 		cli_print(&out);

@@ -3,7 +3,7 @@
  *
  *	selftest.c         the verb, boxes, one script in a box, the report
  *	selftest_basics.c  a table: a script for /bin/sh, what it reads, what must come back
- *	selftest_escape.c  runs the program atoll-escape in a box: one check for each attack that it knows
+ *	selftest_escape.h  the escape suite, which brings its own boxes and its own report
  *
  * A box of the basics has limits of its own (SELFTEST_*), so that they can be read back and hit quickly.
  */
@@ -49,6 +49,5 @@ bool selftest_exec(struct selftest *t, char **argv, int in, struct stream_result
 
 void selftest_report(struct selftest_run *run, const char *name, enum selftest_verdict v, const char *why);
 
-/* The two suites. -1: they could not be run at all. */
+/* -1: it could not be run at all. */
 int selftest_basics(struct selftest_run *run, struct err *e);
-int selftest_escape(struct selftest_run *run, struct err *e);

@@ -30,7 +30,8 @@ const struct verb cli_verbs[] = {
 		"Works without a daemon and without root as far as that goes. Exit code 1 when boxes cannot be made "
 		"here.",
 		verb_doctor, OWN_CODES},
-	{"selftest", "Try the whole installation in throw-away boxes", "[--escape]", "", verb_selftest, OWN_CODES},
+	{"selftest", "Try the whole installation in throw-away boxes", "[--escape [CHECK...]]", "", verb_selftest,
+		OWN_CODES},
 	{"version", "Print the version", "", "", verb_version, OWN_CODES},
 };
 const size_t cli_verbs_count = ARRAY_LEN(cli_verbs);
