@@ -88,6 +88,19 @@ static int use_url(struct client *cl, const char *url, struct err *e)
 	return r;
 }
 
+/* Who may not use the socket may still have a token: the daemon of this run directory has written its address there. */
+static int use_listed(struct client *cl, struct err *e)
+{
+	char path[PATH_MAX];
+	auto_buf struct buf b = {0};
+	struct str rest;
+	snprintf(path, sizeof path, "%s/listen", cli_run_dir());
+	if (fd_read_file(AT_FDCWD, path, 128, &b) < 0)
+		return use_tcp(cl, DEFAULT_ADDRESS, e);
+	auto_free char *address = str_dup(str_split(buf_str(&b), '\n', &rest));
+	return use_tcp(cl, address, e);
+}
+
 static int choose(struct client *cl, struct err *e)
 {
 	const char *url = getenv("ATOLL_URL");
@@ -100,10 +113,10 @@ static int choose(struct client *cl, struct err *e)
 		close(fd);
 		return use_unix(cl, path, e);
 	}
+	if (fd == -EACCES)
+		return use_listed(cl, e);
 	/* A directory chosen by hand means that daemon and no other. */
-	if (getenv("ATOLL_RUN") && fd != -EACCES)
-		return use_unix(cl, path, e);
-	return use_tcp(cl, DEFAULT_ADDRESS, e);
+	return getenv("ATOLL_RUN") ? use_unix(cl, path, e) : use_tcp(cl, DEFAULT_ADDRESS, e);
 }
 
 int client_open(struct cli *c, struct client *ret, struct err *e)
@@ -185,6 +198,10 @@ int client_failure(struct client *cl, const struct http_failure *f, struct err *
 	*e = f->err;
 	if (f->fail != HTTP_FAIL_CONNECT)
 		return err_wrap(e, "%s", cl->where);
+	if (e->os == EACCES) {
+		cli_hint(cl->cli, "Use sudo, join the daemon's group, or use http://… with ATOLL_TOKEN.");
+		return err_set(e, ERRC_PERMISSION_DENIED, "this user may not use %s", cl->where);
+	}
 	cli_hint(cl->cli,
 		getenv("ATOLL_URL") ? "Check ATOLL_URL, or start the daemon there with 'sudo %s up'."
 				    : "Start it with 'sudo %s up'.",

@@ -2,8 +2,8 @@
  * stream_out.h - bytes on their way to stdout or stderr of this program, without ever blocking the loop.
  *
  * The descriptor is shared with whoever started us, so it is not made non-blocking. A pipe is opened anew for that
- * (/proc/self/fd); files and devices take everything; to the rest (terminals, sockets) at most PIPE_BUF bytes are written
- * after poll said "ready".
+ * (/proc/self/fd); files and devices take everything; to the rest (terminals, sockets) at most PIPE_BUF bytes are
+ * written after poll said "ready".
  *
  * The owner adds bytes, looks at stream_out_size to slow down its source, and is told when there is room again and when
  * the descriptor has failed; after that everything is dropped. Thread: the loop's.

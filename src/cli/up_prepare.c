@@ -143,6 +143,11 @@ static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct 
 	if (mkdir(path, mode) < 0 && errno != EEXIST)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "making %s", path);
 	auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st = {0};
+	/* Whoever made it may have put a token or a socket of his into it. */
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid != 0 && st.st_uid != uid)
+		return err_set(e, ERRC_PERMISSION_DENIED,
+			"%s belongs to another user (uid %u): choose another directory", path, (unsigned)st.st_uid);
 	if (fd < 0 || fchown(fd, uid, gid) < 0 || fchmod(fd, mode) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "directory %s", path);
 	return 0;

@@ -65,16 +65,25 @@ def test_the_daemon_has_no_privileges(daemon):
     assert fields["NoNewPrivs"] == "1"
 
 
-def test_a_stranger_cannot_use_the_socket_or_the_token(daemon):
+def as_stranger(daemon, *args, **env):
     def stranger():
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
-    for path, args in ((daemon.socket, ["list"]), (None, ["list"])):
-        env = {**daemon.env, "ATOLL_URL": f"unix:{path}" if path else f"http://{daemon.address}"}
-        r = subprocess.run([ATOLL, *args], env=env, capture_output=True, text=True, preexec_fn=stranger, check=False)
-        assert r.returncode == 1 and r.stdout == ""
-    assert "ATOLL_TOKEN" in r.stderr
+    return subprocess.run([ATOLL, *args], env={**daemon.env, **env}, capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, preexec_fn=stranger)
+
+
+def test_a_stranger_cannot_use_the_socket_or_the_token(daemon):
+    r = as_stranger(daemon, "list", ATOLL_URL=f"unix:{daemon.socket}")
+    assert r.returncode == 1 and r.stdout == "" and "may not use unix:" in r.stderr and "ATOLL_TOKEN" in r.stderr
+    r = as_stranger(daemon, "list", ATOLL_URL=f"http://{daemon.address}")
+    assert r.returncode == 1 and r.stdout == "" and "ATOLL_TOKEN" in r.stderr
+
+
+def test_a_stranger_with_the_token_finds_the_daemon(daemon):
+    r = as_stranger(daemon, "list", "--json", ATOLL_TOKEN=daemon.token)
+    assert r.returncode == 0 and json.loads(r.stdout) == {"sandboxes": []}
 
 
 def test_the_ready_text_has_a_command_that_works(own_daemon):
@@ -168,6 +177,16 @@ def test_a_token_that_guards_nothing_is_refused(place, content):
     (base / "d" / "token").write_text(content)
     r = up(env)
     assert r.returncode == 1 and "too short" in r.stderr and str(base / "d" / "token") in r.stderr
+
+
+@pytest.mark.parametrize("name", ["r", "d"])
+def test_directories_of_somebody_else_are_refused(place, name):
+    base, env = place
+    (base / name).mkdir()
+    os.chown(base / name, 65534, 65534)
+    r = up(env)
+    assert r.returncode == 1 and "belongs to another user (uid 65534)" in r.stderr
+    assert os.stat(base / name).st_uid == 65534
 
 
 def test_directories_that_are_links_are_refused(place):

@@ -1,7 +1,9 @@
 """The command line without a daemon: help, bad usage, errors that say what to do."""
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import tempfile
 
@@ -147,3 +149,25 @@ def test_doctor_runs_as_an_ordinary_user():
                        capture_output=True, check=False)
     states = {c["name"]: c["state"] for c in json.loads(r.stdout)["checks"]}
     assert states["seccomp"] == "ok" and r.stderr == b""
+
+
+def at_a_terminal(*args, **env):
+    """What it writes to a terminal."""
+    ours, theirs = pty.openpty()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_") and k != "NO_COLOR"}
+    with subprocess.Popen([ATOLL, *args], env={**clean, "TERM": "xterm", **env}, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        out = b""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(ours, 65536):
+                out += chunk
+        os.close(ours)
+    return out
+
+
+def test_colours_only_where_they_are_wanted():
+    assert b"\033[" in at_a_terminal("doctor")
+    assert b"\033[" not in at_a_terminal("doctor", NO_COLOR="1")
+    assert b"\033[" not in at_a_terminal("doctor", TERM="dumb")
+    assert b"\033[" not in at_a_terminal("doctor", "--json")
+    assert "\033[" not in run("doctor", TERM="xterm").stdout

@@ -311,6 +311,8 @@ class Instance:
 
 
 @atexit.register
-def _close_all():
+def _close_all(owner=os.getpid()):
+    if os.getpid() != owner:  # a fork of ours that could not become another program
+        return
     for instance in list(_running):
         instance.close()
