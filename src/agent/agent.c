@@ -9,6 +9,8 @@
 #include "agent/plain.h"
 #include "agent/proctree.h"
 #include "agent/route.h"
+#include "agent/session.h"
+#include "agent/shell.h"
 #include "agent/spawn.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -72,6 +74,7 @@ static void stop(int sig)
 	http_server_drain(agent.server, AGENT_STOP_GRACE, on_drained, NULL);
 	signal_all(SIGTERM);
 	signal_all(SIGCONT);
+	sessions_delete_all(); /* an interactive shell takes no notice of SIGTERM */
 	loop_timer_set(agent.loop, &agent.stop_timer, AGENT_STOP_GRACE, on_stop_over);
 	reap();
 }
@@ -139,6 +142,9 @@ static void read_surroundings(void)
 	env_put(&agent.env, STR("LC_ALL"), STR("C.UTF-8"));
 	const char *home = env_get(&agent.env, "HOME");
 	agent.workdir = xstrdup(is_dir("/workspace") ? "/workspace" : is_dir(home) ? home : "/");
+	const char *limit = env_get(&agent.env, "COMMAND_TIMEOUT_MS");
+	if (limit)
+		str_to_u64(str_of(limit), CMD_TIMEOUT_MAX, &agent.command_timeout);
 	agent.shell = plain_find("bash", env_get(&agent.env, "PATH"));
 	if (!agent.shell)
 		agent.shell = plain_find("bash", "/bin:/usr/bin:/usr/local/bin");
@@ -156,6 +162,7 @@ int agent_start(int listen_fd, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make an event loop");
 	}
 	read_surroundings();
+	children_on_stranger(shells_listen);
 	agent.server = http_server_new(agent.loop, route_request, NULL);
 	if (take_signals(e) < 0 || http_server_listen(agent.server, listen_fd, 0, e) < 0)
 		return -1;

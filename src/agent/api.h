@@ -16,6 +16,11 @@ void api_env(struct request *r);
 /* api_execute.c */
 void api_execute(struct request *r);
 
+/* api_session.c */
+void api_session_create(struct request *r);
+void api_session_list(struct request *r);
+void api_session_delete(struct request *r);
+
 /* ws_exec.c */
 void ws_exec(struct request *r);
 

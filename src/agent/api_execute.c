@@ -3,11 +3,12 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/reply.h"
-#include "agent/run.h"
+#include "agent/session.h"
 #include "agent/spool.h"
+#include "base/limits.h"
 
 /*
- * POST /api/execute: runs one command and answers when it has ended.
+ * POST /api/execute: runs one command in its session, or without one, and answers when it has ended.
  *
  * The output goes into two spools, the answer is streamed from them. A client that goes away does not stop the
  * command: it runs on, as upstream's does, and its output is thrown away.
@@ -15,9 +16,8 @@
 
 struct exec {
 	struct http_exchange *x; /* NULL: the client is gone */
-	const struct route *route;
-	char *command;
-	char *session;
+	const char *operation;
+	char *command, *cwd, *session;
 	bool sessionless, base64;
 	uint64_t timeout_ms;
 	struct spool out, err;
@@ -27,6 +27,7 @@ struct exec {
 static void exec_free(struct exec *ex)
 {
 	free(ex->command);
+	free(ex->cwd);
 	free(ex->session);
 	spool_free(&ex->out);
 	spool_free(&ex->err);
@@ -38,45 +39,44 @@ static void on_close(struct http_exchange *x, bool complete)
 	(void)complete;
 	struct exec *ex = http_exchange_arg(x);
 	ex->x = NULL;
+	spool_free(&ex->out);
+	spool_free(&ex->err);
 }
 
 static const struct http_exchange_ops exchange_ops = {.on_close = on_close};
-static const struct http_exchange_ops no_ops;
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void on_output(void *arg, int stream, struct str bytes)
 {
-	struct exec *ex = cmd_arg(c);
-	if (!ex->x || ex->failed.code)
-		return;
-	if (spool_add(stream == CMD_STDOUT ? &ex->out : &ex->err, bytes, &ex->failed) < 0)
-		cmd_kill(c);
+	struct exec *ex = arg;
+	if (ex->x && !ex->failed.code)
+		spool_add(stream == CMD_STDOUT ? &ex->out : &ex->err, bytes, &ex->failed);
 }
 
-/* A sentence on stderr where a command could not say it itself. */
-static void explain(struct exec *ex, const struct cmd_result *r)
+static void add_line(struct exec *ex, const char *line)
 {
-	char line[96] = "";
-	if (r->outcome == OUTCOME_TIMEOUT)
-		snprintf(line, sizeof line, "Command timed out after %llums\n", (unsigned long long)ex->timeout_ms);
-	else if (r->outcome == OUTCOME_OOM)
-		snprintf(line, sizeof line, "Killed: the sandbox ran out of memory\n");
 	struct err e;
-	if (*line)
-		spool_add(&ex->err, str_of(line), &e);
+	spool_add(&ex->err, str_of(line), &e);
 }
 
-static void answer(struct exec *ex, const struct cmd_result *r)
+/* ---- answers ---- */
+
+/* …"stdout":"…","stderr":"…" */
+static void put_output(struct exec *ex, struct reply *p)
 {
-	int code = r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code;
+	buf_add_c(reply_text(p), ",\"stdout\":");
+	reply_add_spool(p, &ex->out, ex->base64);
+	buf_add_c(reply_text(p), ",\"stderr\":");
+	reply_add_spool(p, &ex->err, ex->base64);
+}
+
+static void answer(struct exec *ex, const struct cmd_result *r, int code)
+{
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
 	json_object_begin(&w);
 	json_member_bool(&w, "success", code == 0);
 	json_member_i64(&w, "exitCode", code);
-	json_key(&w, "stdout");
-	reply_add_spool(p, &ex->out, ex->base64);
-	buf_add_c(reply_text(p), ",\"stderr\":");
-	reply_add_spool(p, &ex->err, ex->base64);
+	put_output(ex, p);
 
 	w = (struct json_writer){.out = reply_text(p), .comma = true};
 	json_member_cstr(&w, "command", ex->command);
@@ -95,106 +95,126 @@ static void answer(struct exec *ex, const struct cmd_result *r)
 /* The error envelope with what the command had printed, as upstream's CommandError context. */
 static void answer_failed(struct exec *ex, const struct err *e, const struct cmd_result *r)
 {
+	const struct errc_info *info = errc_info(e->code);
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
 	json_object_begin(&w);
-	json_member_cstr(&w, "code", errc_info(e->code)->code);
+	json_member_cstr(&w, "code", info->code);
 	json_member_cstr(&w, "message", e->msg);
-	json_member_u64(&w, "httpStatus", (uint64_t)errc_info(e->code)->status);
-	json_member_cstr(&w, "operation", ex->route->operation);
+	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
+	json_member_cstr(&w, "operation", ex->operation);
 	json_member_now(&w);
-	if (*errc_info(e->code)->suggestion)
-		json_member_cstr(&w, "suggestion", errc_info(e->code)->suggestion);
+	if (*info->suggestion)
+		json_member_cstr(&w, "suggestion", info->suggestion);
 	json_key(&w, "context");
 	json_object_begin(&w);
 	json_member_cstr(&w, "command", ex->command);
 	json_member_cstr(&w, "sessionId", ex->session);
+	if (e->code == ERRC_SESSION_TERMINATED)
+		json_member_i64(&w, "exitCode", r->exit_code);
 	json_member_cstr(&w, "outcome", outcome_name(r->outcome));
 	json_member_u64(&w, "duration", r->duration);
-	json_key(&w, "stdout");
-	reply_add_spool(p, &ex->out, ex->base64);
-	buf_add_c(reply_text(p), ",\"stderr\":");
-	reply_add_spool(p, &ex->err, ex->base64);
+	put_output(ex, p);
 	buf_add_c(reply_text(p), "}}");
-	reply_send(p, ex->x, errc_info(e->code)->status);
+	reply_send(p, ex->x, info->status);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void answer_timeout(struct exec *ex, const struct cmd_result *r)
 {
-	struct exec *ex = cmd_arg(c);
-	if (!ex->x) {
-		exec_free(ex);
+	char line[64];
+	struct err e;
+	if (ex->sessionless) {
+		snprintf(line, sizeof line, "Command timed out after %llums\n", (unsigned long long)ex->timeout_ms);
+		add_line(ex, line);
+		answer(ex, r, 124);
 		return;
 	}
-	struct err e;
-	if (ex->failed.code) {
-		answer_failed(ex, &ex->failed, r);
-	} else if (r->outcome == OUTCOME_TIMEOUT && !ex->sessionless) {
-		err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
-			"Failed to execute command '%.120s' in session '%.40s': Command timeout after %llums",
-			ex->command, ex->session, (unsigned long long)ex->timeout_ms);
-		answer_failed(ex, &e, r);
-	} else {
-		explain(ex, r);
-		answer(ex, r);
-	}
-	exec_free(ex);
+	err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
+		"Failed to execute command '%.100s' in session '%.40s': Command timeout after %llums", ex->command,
+		ex->session, (unsigned long long)ex->timeout_ms);
+	answer_failed(ex, &e, r);
 }
-
-static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_end};
 
 /* A working directory that is not there is the command's failure, in upstream's words. */
-static void answer_no_directory(struct exec *ex, const char *cwd)
+static void answer_no_directory(struct exec *ex, const struct cmd_result *r)
 {
-	struct cmd_result r = {.outcome = OUTCOME_EXITED, .exit_code = 1};
-	struct err e;
-	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", cwd);
-	spool_add(&ex->err, str_of(line), &e);
-	answer(ex, &r);
+	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", ex->cwd ? ex->cwd : agent.workdir);
+	add_line(ex, line);
+	answer(ex, r, 1);
 }
 
-static void start(struct request *r, struct run_spec *s, struct str session)
+static void answer_terminated(struct exec *ex, const struct cmd_result *r)
 {
-	struct exec *ex = xcalloc(1, sizeof *ex);
-	*ex = (struct exec){.x = r->x,
-		.route = r->route,
-		.command = str_dup(s->command),
-		.session = str_dup(session),
-		.sessionless = session_is_disabled(session),
-		.base64 = s->base64,
-		.timeout_ms = s->timeout_ms,
-		.out = SPOOL_INIT,
-		.err = SPOOL_INIT};
-	auto_env struct env env = {0};
-	env_apply(&env, &agent.env);
-	env_apply(&env, &s->env);
-	const char *cwd = s->cwd ? s->cwd : agent.workdir;
-	struct cmd *c;
-	enum spawn_step step;
 	struct err e;
-	http_exchange_set(r->x, &exchange_ops, ex);
-	if (run_start(s, &env, cwd, &command_ops, ex, &c, &step, &e) == 0) {
-		if (s->has_input) {
-			cmd_input(c, buf_str(&s->input));
-			cmd_input_end(c);
-		}
-		return;
-	}
-	http_exchange_set(r->x, &no_ops, NULL);
-	if (step == SPAWN_CHDIR)
-		answer_no_directory(ex, cwd);
+	if (r->outcome == OUTCOME_LOST)
+		err_set(&e, ERRC_SESSION_TERMINATED,
+			"Session '%.100s' terminated: its shell stopped answering; how the command ended is not known",
+			ex->session);
 	else
-		request_fail_about(r, &e, "command", s->command);
+		err_set(&e, ERRC_SESSION_TERMINATED, "Session '%.100s' terminated: its shell exited with code %d",
+			ex->session, r->exit_code);
+	answer_failed(ex, &e, r);
+}
+
+static void answer_task(struct exec *ex, const struct task_result *t)
+{
+	const struct cmd_result *r = &t->result;
+	if (ex->failed.code)
+		return answer_failed(ex, &ex->failed, r);
+	switch (t->end) {
+	case TASK_NO_DIRECTORY:
+		return answer_no_directory(ex, r);
+	case TASK_TERMINATED:
+		return answer_terminated(ex, r);
+	case TASK_FAILED:
+		return answer_failed(ex, &t->error, r);
+	case TASK_RESULT:
+	default:
+		break;
+	}
+	if (r->outcome == OUTCOME_TIMEOUT)
+		return answer_timeout(ex, r);
+	if (r->outcome == OUTCOME_OOM)
+		add_line(ex, "Killed: the sandbox ran out of memory\n");
+	answer(ex, r, r->exit_code);
+}
+
+static void on_end(void *arg, const struct task_result *t)
+{
+	struct exec *ex = arg;
+	if (ex->x)
+		answer_task(ex, t);
 	exec_free(ex);
 }
+
+static const struct task_ops ops = {.on_output = on_output, .on_end = on_end};
+
+/* ---- start ---- */
 
 void api_execute(struct request *r)
 {
 	auto_buf struct buf mem = {0};
 	auto_run struct run_spec s = {0};
-	struct str session;
+	struct session *session = NULL;
+	struct str id;
 	struct err e;
-	if (run_spec_read(r->body, 0, &s, &e) < 0 || request_session(r, &mem, &session, &e) < 0)
+	if (run_spec_read(r->body, 0, &s, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
 		return request_fail(r, &e, STR_NULL);
-	start(r, &s, session);
+	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
+		return request_fail_about(r, &e, "sessionId", id);
+
+	struct exec *ex = xcalloc(1, sizeof *ex);
+	*ex = (struct exec){.x = r->x,
+		.operation = r->route->operation,
+		.command = xstrdup(s.text),
+		.cwd = s.cwd ? xstrdup(s.cwd) : NULL,
+		.session = str_dup(id),
+		.sessionless = !session,
+		.base64 = s.base64,
+		.timeout_ms = session_limit(session, s.timeout_ms),
+		.out = SPOOL_INIT,
+		.err = SPOOL_INIT};
+	s.timeout_ms = ex->timeout_ms;
+	http_exchange_set(r->x, &exchange_ops, ex);
+	session_run(session, &s, &ops, ex);
 }

@@ -107,18 +107,30 @@ static void on_exit_status(struct child *child, int wstatus)
 		output_finish(&c->out);
 }
 
-static struct cmd *adopt(struct loop *l, pid_t pid, struct cmd_pipes *p, const struct cmd_ops *ops, void *arg)
+static struct cmd *adopt(struct loop *l, pid_t pid, int in_fd, int out_fd, int err_fd, uint64_t timeout_ms,
+	const struct cmd_ops *ops, void *arg)
 {
 	struct cmd *c = xcalloc(1, sizeof *c);
 	*c = (struct cmd){.loop = l,
 		.ops = ops,
 		.arg = arg,
 		.pid = pid,
-		.in_fd = take_fd(&p->in[1]),
+		.in_fd = in_fd,
+		.started_us = clock_us(),
 		.in = {.max = CMD_STDIN_HIGH + AGENT_BODY_MAX},
 		.out = {.on_bytes = on_bytes, .on_done = on_done}};
-	output_open(&c->out, l, take_fd(&p->out[0]), take_fd(&p->err[0]));
+	output_open(&c->out, l, out_fd, err_fd);
 	child_watch(&c->child, pid, on_exit_status);
+	if (timeout_ms)
+		loop_timer_set(l, &c->limit, timeout_ms, on_limit);
+	return c;
+}
+
+struct cmd *cmd_adopt(
+	struct loop *l, pid_t pid, int out_fd, int err_fd, uint64_t timeout_ms, const struct cmd_ops *ops, void *arg)
+{
+	struct cmd *c = adopt(l, pid, -1, out_fd, err_fd, timeout_ms, ops, arg);
+	c->oom_before = oom_kills();
 	return c;
 }
 
@@ -138,11 +150,10 @@ int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *op
 	pid_t pid;
 	int r = spawn(&sp, &pid, ret_step, e);
 	if (r == 0) {
-		struct cmd *c = adopt(l, pid, &p, ops, arg);
+		struct cmd *c = adopt(
+			l, pid, take_fd(&p.in[1]), take_fd(&p.out[0]), take_fd(&p.err[0]), s->timeout_ms, ops, arg);
 		c->started_us = started;
 		c->oom_before = oom_before;
-		if (s->timeout_ms)
-			loop_timer_set(l, &c->limit, s->timeout_ms, on_limit);
 		*ret = c;
 	}
 	pipes_close(&p);

@@ -62,6 +62,10 @@ struct cmd_spec {
 /* On failure nothing runs and *ret_step says where it failed. */
 int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *ops, void *arg, struct cmd **ret,
 	enum spawn_step *ret_step, struct err *e);
+/* The same for a process that a session's shell has started and that is (or becomes) our child. Its pid is its process
+ * group. Owns the descriptors. */
+struct cmd *cmd_adopt(
+	struct loop *l, pid_t pid, int out_fd, int err_fd, uint64_t timeout_ms, const struct cmd_ops *ops, void *arg);
 void *cmd_arg(const struct cmd *c);
 pid_t cmd_pid(const struct cmd *c);
 

@@ -80,6 +80,12 @@ void env_apply(struct env *env, const struct env *from)
 	}
 }
 
+void env_apply_raw(struct env *env, const struct env *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		place(env, str_n(from->v[i], name_len(from->v[i])), xstrdup(from->v[i]));
+}
+
 const char *const *env_vector(const struct env *env)
 {
 	static const char *const none[] = {NULL};

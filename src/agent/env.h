@@ -24,6 +24,8 @@ void env_unset(struct env *env, struct str name);
 const char *env_get(const struct env *env, const char *name);
 /* Copies every entry of `from` over `env`; "NAME" entries unset. */
 void env_apply(struct env *env, const struct env *from);
+/* Joins two change lists: "NAME" entries stay what they are. */
+void env_apply_raw(struct env *env, const struct env *from);
 /* For execve; never NULL. */
 const char *const *env_vector(const struct env *env);
 /* Adds all of an environ-style vector. */

@@ -31,6 +31,7 @@ static bool pipe_read(struct output_pipe *p)
 	ssize_t n = read(p->fd, scratch, want);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	o->seen = true;
 	if (n <= 0) {
 		pipe_close(p);
 		return false;
@@ -50,7 +51,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 void output_open(struct output *o, struct loop *l, int out_fd, int err_fd)
 {
 	o->loop = l;
-	o->paused = o->finishing = o->done = false;
+	o->paused = o->finishing = o->done = o->seen = false;
 	o->pipe[0] = (struct output_pipe){.fd = out_fd, .owner = o};
 	o->pipe[1] = (struct output_pipe){.fd = err_fd, .owner = o};
 	for (int i = 0; i < 2; i++)
@@ -128,6 +129,25 @@ void output_resume(struct output *o)
 	else
 		for (int i = 0; i < 2; i++)
 			pipe_watch(&o->pipe[i]);
+}
+
+/* Has it a writer now, or had it one since we opened it? A named pipe whose reader came first reports the end of the
+ * file only after a writer has come and gone; reading tells an absent writer (0) from a silent one (EAGAIN). */
+static bool pipe_touched(struct output_pipe *p)
+{
+	char byte;
+	struct pollfd pf = {.fd = p->fd, .events = POLLIN};
+	if (p->fd < 0 || poll(&pf, 1, 0) > 0)
+		return true;
+	ssize_t n = read(p->fd, &byte, 1);
+	if (n == 1)
+		p->owner->on_bytes(p->owner, p == &p->owner->pipe[0] ? CMD_STDOUT : CMD_STDERR, str_n(&byte, 1));
+	return n != 0;
+}
+
+bool output_touched(struct output *o)
+{
+	return o->seen || pipe_touched(&o->pipe[0]) || pipe_touched(&o->pipe[1]);
 }
 
 void output_drop(struct output *o)

@@ -28,6 +28,7 @@ struct output {
 	struct loop *loop;
 	struct output_pipe pipe[2];
 	bool paused, finishing, done;
+	bool seen;							  /* bytes, or the end of a stream */
 	void (*on_bytes)(struct output *o, int stream, struct str bytes); /* borrowed for the call */
 	void (*on_done)(struct output *o);
 	void (*on_held)(struct output *o, int stream, int fd); /* NULL, or takes a pipe that children still hold */
@@ -38,5 +39,7 @@ void output_open(struct output *o, struct loop *l, int out_fd, int err_fd);
 void output_pause(struct output *o);
 void output_resume(struct output *o);
 void output_finish(struct output *o);
+/* Whether anybody ever had one of the pipes open for writing. */
+bool output_touched(struct output *o);
 /* Nobody wants the bytes any more: no callback comes, the pipes go to drain.h. */
 void output_drop(struct output *o);

@@ -105,12 +105,31 @@ static void keep_members(struct proclist *l)
 	l->n = n;
 }
 
+static void keep(struct proclist *l, pid_t leader, bool by_group, bool by_session, bool with_leader)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct proc *p = &l->v[i];
+		p->member = p->pid == leader || (by_group && p->pgrp == leader) || (by_session && p->sid == leader);
+	}
+	spread(l);
+	for (size_t i = 0; i < l->n; i++)
+		l->v[i].member &= with_leader || l->v[i].pid != leader;
+	keep_members(l);
+}
+
 void proclist_keep_tree(struct proclist *l, pid_t leader)
 {
-	for (size_t i = 0; i < l->n; i++)
-		l->v[i].member = l->v[i].pid == leader || l->v[i].sid == leader;
-	spread(l);
-	keep_members(l);
+	keep(l, leader, true, true, true);
+}
+
+void proclist_keep_below(struct proclist *l, pid_t shell)
+{
+	keep(l, shell, true, false, false);
+}
+
+void proclist_keep_session(struct proclist *l, pid_t shell)
+{
+	keep(l, shell, true, true, false);
 }
 
 void proclist_drop(struct proclist *l, const struct proclist *old)
@@ -124,36 +143,43 @@ void proclist_drop(struct proclist *l, const struct proclist *old)
 	l->n = n;
 }
 
-static int kill_round(pid_t leader, int sig, bool below, const struct proclist *spare)
+typedef void (*keep_fn)(struct proclist *l, pid_t leader);
+
+static int kill_round(keep_fn select, pid_t leader, int sig, const struct proclist *spare)
 {
 	auto_procs struct proclist l = {0};
 	if (proclist_read(&l) < 0)
 		return 0;
-	proclist_keep_tree(&l, leader);
+	select(&l, leader);
 	if (spare)
 		proclist_drop(&l, spare);
 	int hit = 0;
 	for (size_t i = 0; i < l.n; i++)
-		if (!(below && l.v[i].pid == leader) && kill(l.v[i].pid, sig) == 0)
+		if (kill(l.v[i].pid, sig) == 0)
 			hit++;
 	return hit;
 }
 
-static int kill_rounds(pid_t leader, int sig, bool below, const struct proclist *spare)
+static int kill_rounds(keep_fn select, pid_t leader, int sig, const struct proclist *spare)
 {
-	int total = kill_round(leader, sig, below, spare);
+	int total = kill_round(select, leader, sig, spare);
 	/* A killed process shows as a zombie, or for a moment still as running: the rounds are bounded. */
-	for (int i = 1; sig == SIGKILL && i < KILL_ROUNDS && kill_round(leader, sig, below, spare) > 0; i++)
+	for (int i = 1; sig == SIGKILL && i < KILL_ROUNDS && kill_round(select, leader, sig, spare) > 0; i++)
 		;
 	return total;
 }
 
 int proctree_kill(pid_t leader, int sig)
 {
-	return kill_rounds(leader, sig, false, NULL);
+	return kill_rounds(proclist_keep_tree, leader, sig, NULL);
 }
 
-int proctree_kill_below(pid_t leader, int sig, const struct proclist *spare)
+int proctree_kill_below(pid_t shell, int sig, const struct proclist *spare)
 {
-	return kill_rounds(leader, sig, true, spare);
+	return kill_rounds(proclist_keep_below, shell, sig, spare);
+}
+
+int proctree_kill_session(pid_t shell, int sig, const struct proclist *spare)
+{
+	return kill_rounds(proclist_keep_session, shell, sig, spare);
 }

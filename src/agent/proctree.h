@@ -32,12 +32,18 @@ bool proc_read(pid_t pid, struct proc *ret);
 
 /* Keeps only the tree of `leader` (with the leader itself when it is still there), without zombies. */
 void proclist_keep_tree(struct proclist *l, pid_t leader);
+/* The same for what a session's shell runs: its process group and its descendants, without itself. What it has put into
+ * the background for good (its own process group, no descendant) is not among it. */
+void proclist_keep_below(struct proclist *l, pid_t shell);
+/* Everything in the session that `shell` leads and all its descendants, without itself. */
+void proclist_keep_session(struct proclist *l, pid_t shell);
 /* Keeps only what is not in `old` (same pid and start). */
 void proclist_drop(struct proclist *l, const struct proclist *old);
 
 /* Sends `sig` to the tree of `leader`. With SIGKILL it looks again until no new member turns up, so that a tree which
  * forks while it is being killed does not get away. Returns how many processes got the signal. */
 int proctree_kill(pid_t leader, int sig);
-/* The same without the leader and without what is in `spare` (may be NULL): a session's shell keeps living, and so do
- * the jobs that were there before. */
-int proctree_kill_below(pid_t leader, int sig, const struct proclist *spare);
+/* The same for proclist_keep_below, without what is in `spare` (may be NULL): the jobs that were there before. */
+int proctree_kill_below(pid_t shell, int sig, const struct proclist *spare);
+/* The same for proclist_keep_session. */
+int proctree_kill_session(pid_t shell, int sig, const struct proclist *spare);

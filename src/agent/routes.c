@@ -7,6 +7,9 @@ const struct route routes[] = {
 	{"PUT", "/internal/env", ROUTE_JSON, api_env, NULL},
 	{"GET", "/api/commands", ROUTE_NO_BODY, api_commands, NULL},
 	{"POST", "/api/execute", ROUTE_JSON, api_execute, "command.execute"},
+	{"POST", "/api/session/create", ROUTE_LENIENT, api_session_create, "session.create"},
+	{"GET", "/api/session/list", ROUTE_NO_BODY, api_session_list, "session.list"},
+	{"POST", "/api/session/delete", ROUTE_JSON, api_session_delete, "session.delete"},
 	{"GET", "/ws/exec", ROUTE_NO_BODY, ws_exec, "command.execute"},
 
 	{"POST", "/api/exists", ROUTE_JSON, api_exists, "file.stat"},

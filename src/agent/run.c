@@ -7,6 +7,7 @@
 
 void run_spec_free(struct run_spec *s)
 {
+	free(s->text);
 	env_free(&s->env);
 	free(s->cwd);
 	buf_free(&s->input);
@@ -15,15 +16,18 @@ void run_spec_free(struct run_spec *s)
 
 static int read_command(const struct json *body, struct run_spec *ret, struct err *e)
 {
-	if (json_read_str(body, "command", &ret->command, e) < 0)
+	struct str text = STR_NULL;
+	if (json_read_str(body, "command", &text, e) < 0)
 		return -1;
 	bool blank = true;
-	for (size_t i = 0; i < ret->command.n && blank; i++)
-		blank = strchr(" \t\r\n", ret->command.p[i]) && ret->command.p[i];
+	for (size_t i = 0; i < text.n && blank; i++)
+		blank = text.p[i] && strchr(" \t\r\n", text.p[i]);
 	if (blank)
 		return err_set(e, ERRC_INVALID_COMMAND, "the command is empty");
-	if (memchr(ret->command.p, 0, ret->command.n))
+	if (memchr(text.p, 0, text.n))
 		return err_set(e, ERRC_INVALID_COMMAND, "the command holds a NUL byte");
+	ret->text = str_dup(text);
+	ret->command = str_n(ret->text, text.n);
 	return 0;
 }
 
@@ -72,6 +76,13 @@ int run_spec_read(const struct json *body, int flags, struct run_spec *ret, stru
 	return 0;
 }
 
+struct run_spec run_spec_take(struct run_spec *from)
+{
+	struct run_spec s = *from;
+	*from = (struct run_spec){0};
+	return s;
+}
+
 /* What bash puts into the environment of what it starts. */
 static void env_like_shell(struct env *env, const char *cwd, const char *program)
 {
@@ -93,23 +104,26 @@ static int start(const char *path, const char *const *argv, const struct run_spe
 	return cmd_start(agent.loop, &c, ops, arg, ret, ret_step, e);
 }
 
-static int start_plain(struct plain *p, const struct run_spec *s, const struct env *env, const char *cwd,
-	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
+	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
+	struct plain p;
+	if (!plain_command(s->command, env, &p))
+		return 1;
 	auto_env struct env full = {0};
 	env_apply(&full, env);
-	env_like_shell(&full, cwd, p->path);
-	int r = start(p->path, p->argv, s, &full, cwd, ops, arg, ret, ret_step, e);
-	plain_free(p);
-	return r;
+	env_like_shell(&full, cwd, p.path);
+	int r = start(p.path, p.argv, s, &full, cwd, ops, arg, ret, ret_step, e);
+	plain_free(&p);
+	/* A script without "#!", no permission, gone: bash knows what to do and what to say. */
+	return r < 0 && *ret_step == SPAWN_EXEC ? 1 : r;
 }
 
 static int start_shell(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
 	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
-	auto_free char *text = str_dup(s->command);
-	const char *const bash[] = {"bash", "--norc", "--noprofile", "-c", text, NULL};
-	const char *const sh[] = {"sh", "-c", text, NULL};
+	const char *const bash[] = {"bash", "--norc", "--noprofile", "-c", s->text, NULL};
+	const char *const sh[] = {"sh", "-c", s->text, NULL};
 	return start(agent.shell ? agent.shell : "/bin/sh", agent.shell ? bash : sh, s, env, cwd, ops, arg, ret,
 		ret_step, e);
 }
@@ -117,13 +131,9 @@ static int start_shell(const struct run_spec *s, const struct env *env, const ch
 int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
 	struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
-	struct plain p;
-	if (plain_command(s->command, env, &p)) {
-		if (start_plain(&p, s, env, cwd, ops, arg, ret, ret_step, e) == 0)
-			return 0;
-		if (*ret_step != SPAWN_EXEC)
-			return -1;
-	}
+	int r = run_start_plain(s, env, cwd, ops, arg, ret, ret_step, e);
+	if (r != 1)
+		return r;
 	return start_shell(s, env, cwd, ops, arg, ret, ret_step, e);
 }
 

@@ -11,7 +11,8 @@
 #include "base/json.h"
 
 struct run_spec {
-	struct str command; /* not empty, no NUL */
+	char *text;	    /* owned … */
+	struct str command; /* … and as a span: not empty, no NUL */
 	struct env env;	    /* changes over the box's */
 	char *cwd;	    /* NULL: where the session is */
 	uint64_t timeout_ms;
@@ -23,12 +24,19 @@ void run_spec_free(struct run_spec *s);
 #define auto_run __attribute__((cleanup(run_spec_free)))
 
 enum { RUN_NO_COMMAND = 1 }; /* there is an argument vector instead */
-/* Members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. The command borrows from `body`. */
+/* Members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. All is copied. */
 int run_spec_read(const struct json *body, int flags, struct run_spec *ret, struct err *e);
 
-/* Starts it under `env` (complete) in directory `cwd`. *ret_step as cmd_start. */
+/* Hands everything over; *from becomes empty. */
+struct run_spec run_spec_take(struct run_spec *from);
+
+/* Starts it under `env` (complete) in directory `cwd`, without a session: directly when it is plain, else with bash.
+ * *ret_step as cmd_start. */
 int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
 	struct cmd **ret, enum spawn_step *ret_step, struct err *e);
+/* Only if it needs no shell: 1 when it does (nothing was started), else as run_start. */
+int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
+	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
 /* The same for an argument vector, searched for in the environment's PATH. */
 int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
 	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);

@@ -13,7 +13,7 @@
 
 #include "base/sig.h"
 
-enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64 };
+enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64, SPAWN_FD_ASIDE = 256 };
 
 /* Written by the child, read by the parent after the child has gone its way: both share the memory. */
 struct spawn_state {
@@ -63,16 +63,29 @@ static void raise_oom_score(void)
 	close(fd);
 }
 
-static int place_fds(const struct spawn_spec *s)
+/* A source may have a number that is somebody's target: all are moved out of the way first. */
+static int place_extra(const struct spawn_spec *s)
 {
-	for (int i = 0; i < s->extra_n; i++)
-		if (dup2(s->extra[i].from, s->extra[i].to) < 0)
-			return -1;
-	for (int i = 0; i < 3; i++) {
-		int from = s->fd[i] < 0 ? null_fd : s->fd[i];
-		if (from == i ? fcntl(i, F_SETFD, 0) < 0 : dup2(from, i) < 0)
+	int from[3 + SPAWN_EXTRA_MAX];
+	for (int i = 0; i < 3 + s->extra_n; i++) {
+		int fd = i >= 3 ? s->extra[i - 3].from : s->fd[i] < 0 ? null_fd : s->fd[i];
+		from[i] = fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD_ASIDE);
+		if (from[i] < 0)
 			return -1;
 	}
+	for (int i = 0; i < 3 + s->extra_n; i++)
+		if (dup2(from[i], i >= 3 ? s->extra[i - 3].to : i) < 0)
+			return -1;
+	return 0;
+}
+
+static int place_fds(const struct spawn_spec *s)
+{
+	if (s->extra_n)
+		return place_extra(s);
+	for (int i = 0; i < 3; i++)
+		if (dup2(s->fd[i] < 0 ? null_fd : s->fd[i], i) < 0)
+			return -1;
 	return 0;
 }
 

@@ -35,8 +35,6 @@
 #define HTTP_POOL_IDLE_TIMEOUT 30000	    /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
 #define HTTP_CONNS_MAX	       8192
-#define HTTP_POOL_IDLE_MAX     8 /* kept-alive connections to one box */
-#define WS_FRAME_MAX	       (1u * MIB)
 #define HTTP_POOL_IDLE_MAX     8	  /* kept-alive connections to one box */
 #define WS_FRAME_MAX	       (1u * MIB) /* longer messages are sent in several frames */
 #define WS_MESSAGE_MAX	       (4u * MIB)
@@ -131,3 +129,12 @@
 #define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */
 #define MUX_ID_MAX	      128	 /* of a request on /ws */
 #define MUX_CALLS_MAX	      64	 /* requests at once on one /ws */
+
+/* Agent: sessions */
+#define SHELL_REPORT_MAX  (4u * KIB) /* a line on the control channel that never ends */
+#define SHELL_WATCH	  1000	     /* how often a busy shell is looked after; twice without a way back is too often */
+#define SHELL_ABORT_MAX	  2000	     /* a command past its time limit that cannot be interrupted: its shell is killed */
+#define SHELL_ABORT_AGAIN 30
+#define SHELL_SYNC_AGAIN  50
+#define SESSIONS_MAX	  4096
+#define SESSION_QUEUE_MAX 1024 /* commands that wait for their turn in one session */

@@ -308,7 +308,8 @@ def test_a_client_that_goes_away_does_not_stop_the_command(agent):
 # ---- the supervisor
 
 
-def test_orphans_are_reaped(agent):
+def test_orphans_are_reaped(own_agent):
+    agent = own_agent
     agent.run("for i in 1 2 3 4 5; do (setsid sh -c 'sleep 0.05; exit 7' >/dev/null 2>&1 &) ; done", sessionId=SESSIONLESS)
     wait_for(lambda: agent.children() == [])
 

@@ -1,0 +1,107 @@
+#include "agent/handoff.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+
+static int random_name(const char *dir, char *ret, size_t size)
+{
+	unsigned char r[12];
+	if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r)
+		return -EAGAIN;
+	int n = snprintf(ret, size, "%s/.atoll-", dir);
+	for (size_t i = 0; i < sizeof r; i++)
+		n += snprintf(ret + n, size - (size_t)n, "%02x", r[i]);
+	return 0;
+}
+
+static int pipe_in(const char *path, struct str content)
+{
+	(void)content;
+	if (mkfifo(path, 0600) < 0)
+		return -errno;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int path_in(const char *path, struct str content)
+{
+	(void)content;
+	if (mkfifo(path, 0600) < 0)
+		return -errno;
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int os = errno;
+	unlink(path);
+	return fd < 0 ? -os : fd;
+}
+
+static int file_in(const char *path, struct str content)
+{
+	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	return fd_write_full(fd, content.p, content.n);
+}
+
+/* In the first directory where it works; the first failure is the one that is told. */
+static int make(struct handoff *ret, int (*in)(const char *path, struct str content), struct str content)
+{
+	static const char *const dirs[] = {"/tmp", "/var/tmp", "/dev/shm", "/workspace", "/"};
+	int first = 0;
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		*ret = HANDOFF_NONE;
+		int r = random_name(dirs[i], ret->path, sizeof ret->path);
+		if (r == 0)
+			r = in(ret->path, content);
+		if (r >= 0)
+			return r;
+		unlink(ret->path);
+		if (!first)
+			first = r;
+	}
+	*ret = HANDOFF_NONE;
+	return first;
+}
+
+int handoff_pipe(struct handoff *ret, struct err *e)
+{
+	int r = make(ret, pipe_in, STR_NULL);
+	if (r < 0)
+		return err_os(e, errc_from_file_errno(-r), -r, "make a pipe for the session's shell");
+	ret->fd = r;
+	return 0;
+}
+
+int handoff_nameless(struct err *e)
+{
+	struct handoff h;
+	int fd = make(&h, path_in, STR_NULL);
+	return fd < 0 ? err_os(e, errc_from_file_errno(-fd), -fd, "make a pipe for the session's shell") : fd;
+}
+
+int handoff_file(struct handoff *ret, struct str content, struct err *e)
+{
+	int r = make(ret, file_in, content);
+	return r < 0 ? err_os(e, errc_from_file_errno(-r), -r, "store the command's input") : 0;
+}
+
+const char *handoff_path(const struct handoff *h)
+{
+	return *h->path ? h->path : NULL;
+}
+
+void handoff_unlink(struct handoff *h)
+{
+	if (*h->path)
+		unlink(h->path);
+	*h->path = 0;
+}
+
+void handoff_free(struct handoff *h)
+{
+	handoff_unlink(h);
+	fd_close(&h->fd);
+}

@@ -1,0 +1,23 @@
+/*
+ * session_impl.h - inside of session.h: session.c has the table, task.c the commands and their order.
+ */
+#pragma once
+
+#include "agent/session.h"
+#include "agent/shell.h"
+
+struct session {
+	char *id;
+	struct env env;
+	char *cwd; /* where it begins; NULL: the box's work directory */
+	uint64_t timeout_ms;
+	struct shell *shell; /* NULL until needed */
+	int last_status;     /* $? */
+	struct list queue;   /* tasks that wait */
+	struct task *current;
+	bool deleted;
+	struct loop_task next_task, free_task;
+};
+
+/* task.c: the session is being deleted. */
+void session_fail_all(struct session *s);
