@@ -4,6 +4,7 @@
 #include "agent/api.h"
 #include "agent/cmd.h"
 #include "agent/plain.h"
+#include "agent/session.h"
 #include "agent/terminal.h"
 #include "base/limits.h"
 #include "http/ws.h"
@@ -152,7 +153,9 @@ static struct pty *start_pty(const struct request *r, struct str session, struct
 	auto_buf struct buf mem = {0};
 	struct str shell = request_query(r, STR("shell"), &mem);
 	auto_env struct env env = {0};
-	env_apply(&env, &agent.env);
+	const struct session *s = session_find(session);
+	auto_free char *cwd = s ? session_cwd(s) : xstrdup(agent.workdir);
+	session_env(s, &env);
 	env_put(&env, STR("TERM"), STR("xterm-256color"));
 	auto_free char *path = find_shell(shell, &env);
 	if (!path) {
@@ -165,7 +168,7 @@ static struct pty *start_pty(const struct request *r, struct str session, struct
 	struct terminal_spec spec = {.path = path,
 		.argv = argv,
 		.env = &env,
-		.cwd = agent.workdir,
+		.cwd = cwd,
 		.cols = dimension(r, STR("cols"), 80),
 		.rows = dimension(r, STR("rows"), 24),
 		.on_over = on_over,

@@ -4,19 +4,19 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "agent/agent.h"
+#include "agent/session.h"
 #include "base/limits.h"
 
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e)
 {
-	(void)session;
 	if (path.n == 0)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not be empty", key);
 	if (path.n > AGENT_PATH_MAX)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must have at most %d bytes", key, AGENT_PATH_MAX);
 	if (memchr(path.p, 0, path.n))
 		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not contain NUL", key);
-	*ret = path.p[0] == '/' ? str_dup(path) : xasprintf("%s/%.*s", agent.workdir, STR_ARG(path));
+	auto_free char *text = str_dup(path);
+	*ret = session_path(session.n ? session_find(session) : NULL, text);
 	return 0;
 }
 

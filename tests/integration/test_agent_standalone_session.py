@@ -501,3 +501,11 @@ def test_nothing_is_left_after_many_sessions():
         assert not [f for f in os.listdir("/tmp") if f.startswith(".atoll-")]
     finally:
         assert a.close() == 0
+
+
+def test_relative_paths_of_file_calls_start_where_the_session_is(agent):
+    s = Session(agent, "relative")
+    s.run(f"mkdir -p {agent.dir}/sub; cd {agent.dir}/sub; echo content >file")
+    r = agent.post("/api/read", {"path": "file", "sessionId": "relative"}).json()
+    assert r["content"] == "content\n"
+    assert agent.post("/api/exists", {"path": "sub/file", "sessionId": "relative"}).json()["exists"] is False
