@@ -82,6 +82,7 @@
 #define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */
 #define API_LIST_MAX	     1000	  /* sandboxes in one answer */
 #define STORE_QUEUE_MAX	     65536	  /* changes that wait for the disk */
+#define STORE_SOON_MS	     100	  /* a change that nobody waits for */
 #define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
 #define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */

@@ -229,13 +229,14 @@ void http_proxy(struct http_exchange *x, struct http_client *cl, const struct ht
 		.stall_ms = o->stall_ms,
 	};
 	http_exchange_set(x, &x_ops, p);
+	/* Before the call is started: a body that waits then leaves together with its head. */
+	if (!r->expect_continue)
+		http_resume(x);
 	p->call = http_call_start(cl, ep, &call, &c_ops, p);
 	/* Refused at once (a unix socket without a listener): the body is left alone, so that it can go elsewhere. */
 	p->untouched = p->call->fail.fail == HTTP_FAIL_CONNECT;
 	if (p->untouched || r->expect_continue)
 		http_pause(x);
-	else
-		http_resume(x);
 	if (!p->untouched && r->expect_continue)
 		loop_timer_set(cl->loop, &p->continue_timer, HTTP_CONTINUE_WAIT, on_continue_due);
 }

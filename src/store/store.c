@@ -38,8 +38,10 @@ struct store {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct list queued, answered; /* struct change, under the lock */
-	size_t count;		      /* queued, under the lock */
+	size_t count;		      /* queued or being written, under the lock */
+	bool wanted;		      /* somebody waits for what is queued, under the lock */
 	bool closing;		      /* under the lock */
+	struct loop_timer soon;	      /* nobody waits, but it must not lie for ever */
 };
 
 int store_open(const char *dir, struct store **ret, struct err *e)
@@ -150,10 +152,11 @@ static void *writer(void *arg)
 	struct store *s = arg;
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
-		while (list_empty(&s->queued) && !s->closing)
+		while (!s->wanted && !s->closing)
 			pthread_cond_wait(&s->wake, &s->lock);
-		if (list_empty(&s->queued))
+		if (list_empty(&s->queued) && s->closing)
 			break;
+		s->wanted = false;
 		struct list batch;
 		list_take(&s->queued, &batch);
 		pthread_mutex_unlock(&s->lock);
@@ -225,6 +228,7 @@ void store_close(struct store *s)
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
 	}
+	loop_timer_stop(&s->soon);
 	list_each(it, &s->answered) change_free(list_entry(it, struct change, node));
 	loop_del(&s->io);
 	fd_close(&s->event_fd);
@@ -234,23 +238,46 @@ void store_close(struct store *s)
 	free(s);
 }
 
-static void submit(struct store *s, struct change *c, store_on_done on_done, void *arg)
+/* The signal comes after the unlock: the writer would only wake up to wait for the lock. */
+static void want(struct store *s)
 {
-	INVARIANT(s->started);
-	c->on_done = on_done;
-	c->arg = arg;
+	pthread_mutex_lock(&s->lock);
+	bool news = !s->wanted;
+	s->wanted = true;
+	pthread_mutex_unlock(&s->lock);
+	if (news)
+		pthread_cond_signal(&s->wake);
+}
+
+static void on_soon(struct loop_timer *t)
+{
+	want(container_of(t, struct store, soon));
+}
+
+static bool enqueue(struct store *s, struct change *c)
+{
 	pthread_mutex_lock(&s->lock);
 	bool full = s->count >= STORE_QUEUE_MAX;
 	if (full)
 		err_set(&c->err, ERRC_INTERNAL_ERROR, "the disk under %s does not keep up: %d changes wait for it",
 			s->db.path, STORE_QUEUE_MAX);
 	list_push(full ? &s->answered : &s->queued, &c->node);
-	/* The writer sleeps only when nothing is counted: a busy one looks at the queue again by itself. */
-	if (!full && s->count++ == 0)
-		pthread_cond_signal(&s->wake);
+	s->count += !full;
 	pthread_mutex_unlock(&s->lock);
-	if (full)
+	return !full;
+}
+
+static void submit(struct store *s, struct change *c, store_on_done on_done, void *arg)
+{
+	INVARIANT(s->started);
+	c->on_done = on_done;
+	c->arg = arg;
+	if (!enqueue(s, c))
 		signal_answers(s);
+	else if (on_done)
+		want(s);
+	else if (!s->soon.pos)
+		loop_timer_set(s->loop, &s->soon, STORE_SOON_MS, on_soon);
 }
 
 static struct change *change_new(enum change_kind kind, const char *id)
