@@ -45,3 +45,17 @@ void api_pty(struct request *r);
 /* Hangs up the terminal of a session that is being deleted. */
 void pty_end(struct str session);
 void api_ws(struct request *r);
+
+/* api_process.c, api_process_stream.c, api_port_watch.c */
+void api_process_start(struct request *r);
+void api_process_list(struct request *r);
+void api_process_get(struct request *r);
+void api_process_kill(struct request *r);
+void api_process_kill_all(struct request *r);
+void api_process_cleanup(struct request *r);
+void api_process_logs(struct request *r);
+void api_process_stream(struct request *r);
+void api_port_watch(struct request *r);
+struct process;
+/* The process that {id} names, or NULL: answered then. */
+struct process *request_process(struct request *r);

@@ -12,6 +12,16 @@ const struct route routes[] = {
 	{"POST", "/api/session/delete", ROUTE_JSON, api_session_delete, "session.delete"},
 	{"GET", "/ws/exec", ROUTE_NO_BODY, ws_exec, "command.execute"},
 
+	{"POST", "/api/process/start", ROUTE_JSON, api_process_start, "process.start"},
+	{"GET", "/api/process/list", ROUTE_NO_BODY, api_process_list, "process.list"},
+	{"DELETE", "/api/process/kill-all", ROUTE_NO_BODY, api_process_kill_all, "process.kill"},
+	{"POST", "/api/process/cleanup", ROUTE_NO_BODY, api_process_cleanup, "process.list"},
+	{"GET", "/api/process/{id}", ROUTE_NO_BODY, api_process_get, "process.get"},
+	{"DELETE", "/api/process/{id}", ROUTE_NO_BODY, api_process_kill, "process.kill"},
+	{"GET", "/api/process/{id}/logs", ROUTE_NO_BODY, api_process_logs, "process.logs"},
+	{"GET", "/api/process/{id}/stream", ROUTE_NO_BODY, api_process_stream, "process.logs"},
+	{"POST", "/api/port-watch", ROUTE_JSON, api_port_watch, NULL},
+
 	{"POST", "/api/exists", ROUTE_JSON, api_exists, "file.stat"},
 	{"POST", "/api/mkdir", ROUTE_JSON, api_mkdir, "directory.create"},
 	{"POST", "/api/delete", ROUTE_JSON, api_delete, "file.delete"},

@@ -139,3 +139,10 @@
 #define SHELL_SYNC_AGAIN  50
 #define SESSIONS_MAX	  4096
 #define SESSION_QUEUE_MAX 1024 /* commands that wait for their turn in one session */
+
+/* Background processes of a box */
+#define PROCESSES_MAX	   256 /* ended ones that are remembered */
+#define PROCESS_ID_MAX	   128
+#define PROCESS_LOG_MAX	   (16u * MIB) /* of one process; when it is full the oldest half goes */
+#define PROCLOG_PIECE	   8192	       /* output in one record, and so in one event */
+#define PROCESS_KILL_GRACE 5000	       /* between SIGTERM and SIGKILL */

@@ -1,0 +1,181 @@
+#include "agent/process.h"
+
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "agent/agent.h"
+#include "agent/proctree.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+static struct list all = {&all, &all};
+static size_t ended;
+
+struct list *process_all(void)
+{
+	return &all;
+}
+
+struct process *process_find(struct str id)
+{
+	list_each(it, &all)
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (str_eq_c(id, p->id))
+			return p;
+	}
+	return NULL;
+}
+
+bool process_is_over(const struct process *p)
+{
+	return p->status > PROCESS_RUNNING;
+}
+
+const char *process_status_name(enum process_status s)
+{
+	static const char *const names[] = {"starting", "running", "completed", "failed", "killed", "error"};
+	return names[s];
+}
+
+int process_exit_code(const struct process *p)
+{
+	return p->result.exit_code;
+}
+
+static char *new_id(void)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char random[6];
+	char tail[7] = {0};
+	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+		memset(random, (int)clock_us(), sizeof random);
+	for (size_t i = 0; i < sizeof random; i++)
+		tail[i] = letters[random[i] % (sizeof letters - 1)];
+	return xasprintf("proc_%lld_%s", (long long)clock_wall_ms(), tail);
+}
+
+void process_remove(struct process *p)
+{
+	if (process_is_over(p))
+		ended--;
+	loop_timer_stop(&p->grace);
+	list_del(&p->node);
+	proclog_free(&p->log);
+	free(p->id);
+	free(p->command);
+	free(p->session);
+	free(p);
+}
+
+/* Only one that nobody looks at can go. */
+static bool idle(const struct process *p)
+{
+	return process_is_over(p) && list_empty(&p->followers) && list_empty(&p->waiters);
+}
+
+static void forget_oldest(void)
+{
+	list_each(it, &all)
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (ended < PROCESSES_MAX)
+			return;
+		if (idle(p))
+			process_remove(p);
+	}
+}
+
+struct process *process_add(struct str id, struct str command, struct str session, struct err *e)
+{
+	struct process *old = id.n ? process_find(id) : NULL;
+	if (old && !idle(old)) {
+		err_set(e, ERRC_PROCESS_ERROR, "a process with the id '%.100s' is there already", old->id);
+		return NULL;
+	}
+	if (old)
+		process_remove(old);
+	forget_oldest();
+	struct process *p = xcalloc(1, sizeof *p);
+	p->id = id.n ? str_dup(id) : new_id();
+	p->command = str_dup(command);
+	p->session = str_dup(session);
+	p->start_ms = clock_wall_ms();
+	proclog_init(&p->log);
+	list_init(&p->followers);
+	list_init(&p->waiters);
+	list_push(&all, &p->node);
+	return p;
+}
+
+void process_started(struct process *p, struct cmd *cmd)
+{
+	p->cmd = cmd;
+	p->pid = cmd_pid(cmd);
+	p->status = PROCESS_RUNNING;
+}
+
+static void tell_followers(struct process *p)
+{
+	list_each(it, &p->followers)
+	{
+		struct process_follower *f = list_entry(it, struct process_follower, node);
+		f->on_news(f);
+	}
+}
+
+static void on_output(struct cmd *c, int stream, struct str bytes)
+{
+	struct process *p = cmd_arg(c);
+	proclog_add(&p->log, stream, bytes);
+	tell_followers(p);
+}
+
+static enum process_status status_of(const struct process *p, const struct cmd_result *r)
+{
+	if (p->kill_asked || r->signal == SIGTERM || r->signal == SIGKILL || r->outcome == OUTCOME_TIMEOUT ||
+		r->exit_code == 128 + SIGTERM || r->exit_code == 128 + SIGKILL)
+		return PROCESS_KILLED;
+	if (r->outcome == OUTCOME_LOST)
+		return PROCESS_ERROR;
+	return r->exit_code == 0 ? PROCESS_COMPLETED : PROCESS_FAILED;
+}
+
+static void on_end(struct cmd *c, const struct cmd_result *r)
+{
+	struct process *p = cmd_arg(c);
+	proclog_end(&p->log);
+	p->cmd = NULL;
+	p->result = *r;
+	p->status = status_of(p, r);
+	p->end_ms = clock_wall_ms();
+	ended++;
+	loop_timer_stop(&p->grace);
+	tell_followers(p);
+	while (!list_empty(&p->waiters)) {
+		struct process_waiter *w = list_entry(p->waiters.next, struct process_waiter, node);
+		list_del(&w->node);
+		w->on_end(w, p);
+	}
+}
+
+const struct cmd_ops process_cmd_ops = {.on_output = on_output, .on_end = on_end};
+
+static void on_grace(struct loop_timer *t)
+{
+	proctree_kill(container_of(t, struct process, grace)->pid, SIGKILL);
+}
+
+void process_kill(struct process *p, int sig)
+{
+	if (process_is_over(p) || !p->pid)
+		return;
+	if (sig == SIGTERM || sig == SIGKILL)
+		p->kill_asked = true;
+	proctree_kill(p->pid, sig);
+	/* A stopped one cannot act on it. */
+	if (sig == SIGTERM)
+		proctree_kill(p->pid, SIGCONT);
+	if (sig == SIGTERM && !p->grace.pos)
+		loop_timer_set(agent.loop, &p->grace, PROCESS_KILL_GRACE, on_grace);
+}

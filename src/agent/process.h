@@ -1,0 +1,65 @@
+/*
+ * process.h - background processes: started in a session's state, then on their own. They outlive the client that
+ * started them, the session they came from, and atolld.
+ *
+ * The table holds living ones and the last PROCESSES_MAX ended ones with their logs and exit codes. Followers get what
+ * is in the log and then what comes, each at its own pace. Thread: the loop's.
+ */
+#pragma once
+
+#include "agent/cmd.h"
+#include "agent/proclog.h"
+#include "base/list.h"
+
+enum process_status {
+	PROCESS_STARTING,
+	PROCESS_RUNNING,
+	PROCESS_COMPLETED,
+	PROCESS_FAILED,
+	PROCESS_KILLED,
+	PROCESS_ERROR
+};
+
+struct process {
+	struct list node;
+	char *id, *command, *session;
+	enum process_status status;
+	pid_t pid;
+	int64_t start_ms, end_ms; /* wall clock */
+	struct cmd_result result; /* when ended */
+	struct proclog log;
+	struct cmd *cmd; /* NULL when ended */
+	bool kill_asked;
+	struct list followers, waiters;
+	struct loop_timer grace;
+};
+
+/* Told when there is more in the log, or that it has ended; removes itself with list_del. */
+struct process_follower {
+	struct list node;
+	void (*on_news)(struct process_follower *f);
+};
+
+/* Told once when the process has ended; already removed then. */
+struct process_waiter {
+	struct list node;
+	void (*on_end)(struct process_waiter *w, struct process *p);
+};
+
+/* Adds one under `id`, or under a generated "proc_<ms>_<6 characters>" when empty. PROCESS_ERROR when a living one has
+ * that id; an ended one is replaced. */
+struct process *process_add(struct str id, struct str command, struct str session, struct err *e);
+/* It runs, or could not be started (cmd NULL): it is then removed. */
+void process_started(struct process *p, struct cmd *cmd);
+void process_remove(struct process *p);
+extern const struct cmd_ops process_cmd_ops; /* with the process as cmd's arg */
+
+struct process *process_find(struct str id);
+struct list *process_all(void);
+bool process_is_over(const struct process *p);
+const char *process_status_name(enum process_status s);
+/* The exit code to show: 143 and 137 for those that we ended. */
+int process_exit_code(const struct process *p);
+
+/* `sig` to its whole tree. SIGTERM is followed by SIGKILL after PROCESS_KILL_GRACE. */
+void process_kill(struct process *p, int sig);
