@@ -73,10 +73,11 @@ static int become_root(struct err *e)
 	return 0;
 }
 
-/* Only now, inside its cgroups: what the namespace is made from becomes its root. */
-static int join_cgroup_namespace(struct err *e)
+/* Only now, inside its cgroups: these become the root of the cgroup namespace. */
+static int make_namespaces(struct err *e)
 {
-	return unshare(CLONE_NEWCGROUP) < 0 ? fail(e, "make the cgroup namespace") : 0;
+	const int all = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	return unshare(all) < 0 ? fail(e, "make the box's namespaces") : 0;
 }
 
 static int make_pts(struct err *e)
@@ -149,8 +150,8 @@ static int limit_self(struct err *e)
 
 static int prepare(struct child *c, struct err *e)
 {
-	return become_root(e) < 0 || join_cgroup_namespace(e) < 0 || prepare_mounts(c, e) < 0 ||
-			       raise_loopback(e) < 0 || limit_self(e) < 0
+	return become_root(e) < 0 || make_namespaces(e) < 0 || prepare_mounts(c, e) < 0 || raise_loopback(e) < 0 ||
+			       limit_self(e) < 0
 		       ? -1
 		       : 0;
 }

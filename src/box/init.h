@@ -1,12 +1,13 @@
 /*
  * init.h - the half-made box: the process that becomes PID 1.
  *
- * Born in all its namespaces, it does ahead of time whatever does not depend on which box it will be, then waits
- * (parked) and finishes when it is told. It speaks with the warden over a SEQPACKET pair:
+ * Born into its user and pid namespace, it does ahead of time whatever does not depend on which box it will be, then
+ * waits (parked) and finishes when it is told. It makes its other namespaces itself: that is work for another CPU, and
+ * what the box's own root makes belongs to the box's user namespace. It speaks with the warden over a SEQPACKET pair:
  *
  *	warden				child
  *	clone3 ───────────────────────▶ keeps the descriptors it needs, closes the rest
- *	id maps, cgroups; "maps" ─────▶ namespaces' insides: cgroup ns, /proc, /dev, loopback, limits, bounding set
+ *	id maps, cgroups; "maps" ─────▶ namespaces and their insides: /proc, /dev, loopback, limits, bounding set
  *	◀──────────────────── READY	parked
  *	GO + the overlay's mount ─────▶ host name, root, capabilities, seccomp, exec of the agent
  *	◀──────── end of file (exec closed it), or FAILED with the error as a value

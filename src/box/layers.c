@@ -193,8 +193,8 @@ static int overlay(const struct layers *l, uint32_t root, struct err *e)
 	return mount < 0 ? fs_fail(fs, errno, "mount overlay", e) : mount;
 }
 
-int layer_mount(
-	int images, const struct image *image, int dir, const char *name, int userns, uint32_t root, struct err *e)
+int layer_mount(int images, const struct image *image, int dir, const char *name, int userns, uint32_t root,
+	int ret_spent[LAYER_SPENT], struct err *e)
 {
 	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
 	snprintf(rootfs, sizeof rootfs, "%s/rootfs", image->key);
@@ -210,5 +210,9 @@ int layer_mount(
 	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (work < 0)
 		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the sandbox's layer");
-	return check_writable(mount, work, root, e) < 0 ? -1 : take_fd(&mount);
+	if (check_writable(mount, work, root, e) < 0)
+		return -1;
+	ret_spent[0] = take_fd(&lower);
+	ret_spent[1] = take_fd(&layer);
+	return take_fd(&mount);
 }

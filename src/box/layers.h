@@ -32,6 +32,9 @@ int layer_make(int dir, const char *name, struct err *e);
 /* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. */
 int layer_reuse(int dir, const char *name, int trash, struct err *e);
 
-/* The overlay of dir/name over the image, detached. `userns` is the box's, `root` the user that is its root. */
-int layer_mount(
-	int images, const struct image *image, int dir, const char *name, int userns, uint32_t root, struct err *e);
+/* The overlay of dir/name over the image, detached. `userns` is the box's, `root` the user that is its root. *ret_spent
+ * are the mounts it was made from: not needed any more, but closing one waits for an RCU grace period, so that is left
+ * to whoever has time. */
+enum { LAYER_SPENT = 2 };
+int layer_mount(int images, const struct image *image, int dir, const char *name, int userns, uint32_t root,
+	int ret_spent[LAYER_SPENT], struct err *e);

@@ -103,8 +103,7 @@ static pid_t clone_as(uint32_t root, struct clone_args *a)
 static int give_birth(struct slot *s, const struct birth *b, struct err *e)
 {
 	struct clone_args a = {
-		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-			 CLONE_PIDFD | CLONE_INTO_CGROUP,
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD | CLONE_INTO_CGROUP,
 		.pidfd = (uint64_t)(uintptr_t)&s->pidfd,
 		.exit_signal = SIGCHLD,
 		.cgroup = (uint64_t)b->cgroup,
@@ -131,8 +130,7 @@ static int map_ids(struct slot *s, struct err *e)
 			return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "write %s", files[i]);
 	}
 	s->userns = slot_open_ns(s->pid, "user");
-	s->mntns = s->userns < 0 ? -1 : slot_open_ns(s->pid, "mnt");
-	return s->mntns < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the box's namespaces") : 0;
+	return s->userns < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the user namespace") : 0;
 }
 
 /* A slot without a layer is still of use: the create that takes it makes one, and reports what hinders it. */
@@ -142,7 +140,7 @@ static void make_layer(const struct slot_host *h, struct slot *s, const struct i
 	snprintf(name, sizeof name, "%u", s->number);
 	if (layer_make(h->layers, name, NULL) < 0)
 		return;
-	s->overlay = layer_mount(h->images, image, h->layers, name, s->userns, ids_base(s->number), NULL);
+	s->overlay = layer_mount(h->images, image, h->layers, name, s->userns, ids_base(s->number), s->spent, NULL);
 	s->image = *image;
 	if (s->overlay < 0)
 		trash_put(h->layers, name, h->trash);
@@ -190,8 +188,9 @@ void slot_drop_layer(const struct slot_host *h, uint32_t number)
 
 int slot_make(const struct slot_host *h, uint32_t number, const struct image *image, struct slot *ret, struct err *e)
 {
-	struct slot s = {.number = number, .pidfd = -1, .control = -1, .userns = -1, .mntns = -1, .overlay = -1};
+	struct slot s = SLOT_EMPTY;
 	struct birth b = {.fds = {-1, -1, -1, -1, -1, -1}, .cgroup = -1};
+	s.number = number;
 	if (cgroup_make(h->cgroups, number, e) < 0)
 		return -1;
 	int r = make(h, &s, image, &b, e);
@@ -211,6 +210,8 @@ void slot_close(struct slot *s)
 	fd_close(&s->userns);
 	fd_close(&s->mntns);
 	fd_close(&s->overlay);
+	for (int i = 0; i < LAYER_SPENT; i++)
+		fd_close(&s->spent[i]);
 }
 
 int slot_open_ns(pid_t pid, const char *which)

@@ -5,8 +5,8 @@
  * waits in all its namespaces (init.h), born into its cgroups. It is made in idle time; a create gives it a name and
  * lets it go. When an image is known ahead, the layer and the overlay are ready too.
  *
- * What later joins a slot before it is needed (a pair of virtual network interfaces with an address) belongs into
- * slot_make, between the birth of the child and init_send_maps: its network namespace is there and nothing runs in it.
+ * What later joins a slot before it is needed (a pair of virtual network interfaces with an address) comes when the
+ * half-made box has said that it is ready: its network namespace is there and nothing runs in it.
  *
  * The slot owns its descriptors. Paths are seen from the warden's own root (src/warden/isolate.h).
  */
@@ -36,11 +36,15 @@ struct slot {
 	int pidfd;
 	int control;
 	int userns;
-	int mntns;	     /* held so that the box's end does not wait until all its mounts are taken down */
-	int overlay;	     /* of a layer made ahead; -1: none */
-	struct image image;  /* of the overlay */
-	uint64_t start_time; /* of the process, in the kernel's ticks: tells it from another with the same pid */
+	int mntns;		/* held from READY on, so that the box's end does not wait for the end of its mounts */
+	int overlay;		/* of a layer made ahead; -1: none */
+	int spent[LAYER_SPENT]; /* see layer_mount; the owner takes them or slot_close closes them */
+	struct image image;	/* of the overlay */
+	uint64_t start_time;	/* of the process, in the kernel's ticks: tells it from another with the same pid */
 };
+
+#define SLOT_EMPTY                                                                                                     \
+	((struct slot){.pidfd = -1, .control = -1, .userns = -1, .mntns = -1, .overlay = -1, .spent = {-1, -1}})
 
 /* Starts a half-made box; it tells on `control` when it is ready. `image` may be NULL: no layer is made ahead.
  * Leaves nothing behind when it fails. */

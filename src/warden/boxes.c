@@ -188,7 +188,7 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 		b->fresh = true;
 	else if (e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0)
 		return -1;
-	return layer_mount(w->host.images, &b->image, w->boxes_dir, name, s->userns, ids_base(s->number), e);
+	return layer_mount(w->host.images, &b->image, w->boxes_dir, name, s->userns, ids_base(s->number), s->spent, e);
 }
 
 static int get_root(struct box *b, struct err *e)
@@ -254,10 +254,10 @@ void box_started(struct box *b)
 	if (write_record(b, RECORD_RUNNING, &e) < 0)
 		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	server_reply(b->w, &b->waiter, NULL, b);
-	if (b->layer_unused) {
+	if (b->layer_unused)
 		slot_drop_layer(&b->w->host, b->info.slot);
-		reaper_take(b->w, -1);
-	}
+	for (int i = 0; b->layer_unused && i < LAYER_SPENT; i++)
+		reaper_take(b->w, take_fd(&b->cell->slot.spent[i]));
 	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
 }
 

@@ -19,7 +19,7 @@ struct cell *cell_new(struct warden *w)
 {
 	struct cell *c = xcalloc(1, sizeof *c);
 	c->w = w;
-	c->slot = (struct slot){.pidfd = -1, .control = -1, .userns = -1, .mntns = -1, .overlay = -1};
+	c->slot = SLOT_EMPTY;
 	list_push(&w->cells, &c->node);
 	return c;
 }
@@ -109,6 +109,7 @@ static void on_ready(struct cell *c)
 {
 	struct warden *w = c->w;
 	loop_timer_stop(&c->timer);
+	c->slot.mntns = slot_open_ns(c->slot.pid, "mnt");
 	w->making--;
 	c->ready = true;
 	w->ready++;
@@ -237,8 +238,8 @@ static int make_cell(struct warden *w, struct err *e)
 	struct cell *c = cell_new(w);
 	c->slot = slot;
 	w->making++;
-	if (slot.overlay < 0)
-		reaper_take(w, -1); /* a layer that failed is in the trash */
+	for (int i = 0; i < LAYER_SPENT; i++)
+		reaper_take(w, take_fd(&c->slot.spent[i]));
 	struct record r = {.state = RECORD_POOL, .start_time = slot.start_time};
 	r.info.slot = number;
 	r.info.pid = slot.pid;
