@@ -109,13 +109,13 @@ static void inotify_watches(const struct check *c, struct outcome *o)
 	}
 }
 
-#define OWN "user namespace of its own maker"
+#define OWN "user namespace made by the box's own root"
 static const struct check checks[] = {
 	{"signal-exhaustion", "all the queued signals and timers that root may have", OWN, signals, NULL, NEXT_DOOR},
 	{"mqueue-exhaustion", "all the POSIX message queues that root may have", OWN, queues, NULL, NEXT_DOOR},
 	{"inotify-exhaustion", "all the inotify instances that root may have", OWN ", its limit", inotify_instances,
 		NULL, NEXT_DOOR},
-	{"inotify-watches", "all the inotify watches that root may have", OWN ", memory cgroup", inotify_watches, NULL,
+	{"inotify-watches", "all the inotify watches that root may have", OWN ", its limit", inotify_watches, NULL,
 		NEXT_DOOR},
 };
 const struct check_group group_budgets = {"budgets", checks, ARRAY_LEN(checks)};

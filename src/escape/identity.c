@@ -220,7 +220,7 @@ static const struct check checks[] = {
 		id_maps, NULL, CHECK_DEMO},
 	{"setuid-binary", "a set-user-id root program run by another user", "no_new_privs, nosuid", setuid_binary, NULL,
 		CHECK_DEMO},
-	{"file-capabilities", "a program with file capabilities run by another user", "no_new_privs, nosuid",
-		file_capabilities, NULL, CHECK_DEMO},
+	{"file-capabilities", "a program with file capabilities run by another user",
+		"user namespace, no_new_privs, nosuid", file_capabilities, NULL, CHECK_DEMO},
 };
 const struct check_group group_identity = {"identity", checks, ARRAY_LEN(checks)};

@@ -236,7 +236,7 @@ static void pivot(const struct check *c, struct outcome *o)
 	TRY(o, "pivot_root(/proc, /proc)", syscall(SYS_pivot_root, "/proc", "/proc"), EPERM);
 }
 
-#define FILTER "seccomp, capabilities"
+#define FILTER "seccomp, capabilities, limits of the user namespace"
 static const struct check checks[] = {
 	{"userns-nested", "CVE-2022-0185, CVE-2023-0386 …: a user namespace of its own gives every capability in it",
 		FILTER, unshare_user, NULL, CHECK_DEMO},
@@ -244,13 +244,15 @@ static const struct check checks[] = {
 	{"clone-namespaces", "a new namespace of every kind by clone(2), also with high bits set", FILTER, clone_any,
 		NULL, CHECK_DEMO},
 	{"clone3", "flags by pointer, where a filter cannot look", "seccomp", clone3_any, NULL, CHECK_DEMO},
-	{"setns", "join a namespace of PID 1, or one's own again", FILTER, setns_any, NULL, CHECK_DEMO},
+	{"setns", "join a namespace of PID 1, or one's own again", "seccomp, non-dumpable init", setns_any, NULL,
+		CHECK_DEMO},
 	{"namespaces-own", "no namespace is one of the host's first", "namespaces", not_initial, NULL, CHECK_DEMO},
 	{"namespace-parent", "NS_GET_PARENT and NS_GET_USERNS up to the host's", "user namespace", parent_namespace,
 		NULL, 0},
 	{"id-map-write", "CVE-2018-18955 family: a second write to uid_map that adds host root", "user namespace",
 		id_map_write, NULL, 0},
-	{"chroot-escape", "out of a chroot by a directory kept open", "pivot_root", chroot_escape, NULL, 0},
-	{"pivot-root", "another root for the whole mount namespace", FILTER, pivot, NULL, CHECK_DEMO},
+	{"chroot-escape", "out of a chroot by a directory kept open", "mount namespace, own root", chroot_escape, NULL,
+		0},
+	{"pivot-root", "another root for the whole mount namespace", "seccomp, capabilities", pivot, NULL, CHECK_DEMO},
 };
 const struct check_group group_namespaces = {"namespaces", checks, ARRAY_LEN(checks)};

@@ -116,7 +116,8 @@ static const struct check checks[] = {
 	{"tioclinux", "CVE-2023-28100: paste into the console", "seccomp", tioclinux, NULL, CHECK_DEMO},
 	{"line-disciplines", "CVE-2017-2636, CVE-2020-14416 …: load another line discipline", "seccomp",
 		line_disciplines, NULL, CHECK_DEMO},
-	{"console-takeover", "take over what the host writes to its console", "seccomp", console_takeover, NULL, 0},
+	{"console-takeover", "take over what the host writes to its console", "capabilities", console_takeover, NULL,
+		0},
 	{"foreign-terminals", "CVE-2025-52565: the host's console and terminals", "own devpts, own /dev",
 		foreign_terminals, NULL, CHECK_DEMO},
 };

@@ -153,3 +153,10 @@ def test_neighbour_in_the_same_namespaces(name):
     script = ("mount -t tmpfs none /dev/shm; ip link set lo up; mkfifo $J/ready; $E neighbour >$J/ready & victim=$!; read line <$J/ready;"
               f" $E run {name} neighbour_pid=$victim; kill $victim; rm -f /var/tmp/atoll-escape-neighbour")
     judge(act(PRIVATE, script))
+
+
+def test_every_check_stands_in_the_security_page():
+    """SECURITY.md's table is `atoll-escape list`, row by row."""
+    rows = [line for line in (lib.ROOT / "SECURITY.md").read_text().splitlines() if line.startswith("| `") and line.count("|") == 4]
+    table = [row for row in rows if not row.startswith("| `atoll") and not row.startswith("| `/")]
+    assert table == [f"| `{c['name']}` | {c['idea']} | {c['layer']} |" for c in CHECKS.values()]
