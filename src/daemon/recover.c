@@ -84,6 +84,15 @@ static void on_died(void *arg, const struct box_info *info)
 	sandbox_unref(s);
 }
 
+/* Waited for, though nobody asked: a box that lives shall not be without a row for longer than it takes. */
+static void on_adopted(void *arg, const struct err *e)
+{
+	struct sandbox *s = arg;
+	if (e)
+		log_event(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
+	sandbox_unref(s);
+}
+
 static void adopt(struct daemon *d, const struct box_info *info)
 {
 	struct err e;
@@ -108,7 +117,8 @@ static void adopt(struct daemon *d, const struct box_info *info)
 	log_event(LOG_INFO, "box adopted", "id=%s state=%s", LOG_Q(s->id), state_name(state));
 	struct store_row row;
 	sandbox_row(s, &row);
-	store_put(d->store, &row, NULL, NULL);
+	sandbox_ref(s);
+	store_put(d->store, &row, on_adopted, s);
 	sandbox_advance(s);
 }
 

@@ -47,7 +47,7 @@ def start_waiting(daemon, box):
     daemon.execute(box, "mkfifo /tmp/go")
     pool = ThreadPoolExecutor(1)
     work = pool.submit(daemon.request, "POST", box_path(box, "/api/execute"),
-                       {"command": "touch /tmp/begun; cat /tmp/go; exit 7", "sessionId": "waiting"})
+                       {"command": "touch /tmp/begun; cat /tmp/go; (exit 7)", "sessionId": "waiting"})
     wait_for(lambda: daemon.execute(box, "test -e /tmp/begun")["exitCode"] == 0, "the command runs")
     return work
 
@@ -284,6 +284,7 @@ def test_a_warden_that_is_killed_while_a_box_is_made(own_daemon):
 
 def test_without_a_warden_creates_fail_with_a_sentence_and_boxes_go_on(own_daemon):
     own_daemon.execute("old", "true")
+    assert own_daemon.request("PUT", box_path("old"), {"labels": {"a": "b"}}).status == 200  # all of it is written now
     (own_daemon.run / "warden.sock").rename(own_daemon.run / "hidden.sock")
     own_daemon.kill_daemon()  # its successor finds no warden at all
     try:

@@ -49,8 +49,9 @@ def test_boxes_without_a_row_are_adopted(own_daemon):
     own_daemon.start()
     assert own_daemon.inspect("one")["limits"]["memory"] == 96 * MIB
     assert own_daemon.execute("one", "cat /tmp/f")["stdout"] == "kept\n"
+    assert own_daemon.request("PUT", box_path("one"), {"labels": {"found": "again"}}).status == 200
     own_daemon.kill_daemon()
-    assert own_daemon.boxes() == ["one"]
+    assert own_daemon.inspect("one")["labels"] == {"found": "again"}
 
 
 def test_a_sleeping_box_sleeps_on_and_wakes_later(own_daemon, own_box):
