@@ -47,8 +47,8 @@ void store_close(struct store *s);
 /* Called on the loop thread, never from inside the call that queued the change. e is NULL on success. */
 typedef void (*store_on_done)(void *arg, const struct err *e);
 
-/* on_done may be NULL: then nobody waits, the change may lie for STORE_SOON_MS so that others can join it, and a failure
- * is logged. */
+/* on_done may be NULL: then nobody waits, the change may lie for STORE_SOON_MS so that others can join it, and a
+ * failure is logged. */
 void store_put(struct store *s, const struct store_row *row, store_on_done on_done, void *arg);
 void store_set_state(
 	struct store *s, const char *id, const char *state, const char *reason, store_on_done on_done, void *arg);
