@@ -180,14 +180,15 @@ static int take_lock(struct cli *c, const char *dir, int *ret, struct err *e)
 	return 0;
 }
 
+/* By its name, not its file: a process that is ending has no file any more, but still has its sockets. */
 static bool runs_program(pid_t pid, const char *program)
 {
-	char link[64], exe[PATH_MAX];
-	snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
-	ssize_t n = readlink(link, exe, sizeof exe - 1);
-	exe[n > 0 ? n : 0] = 0;
-	const char *slash = strrchr(exe, '/');
-	return slash && strncmp(slash + 1, program, strlen(program)) == 0;
+	char path[64];
+	auto_buf struct buf comm = {0};
+	struct str rest;
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	return fd_read_file(AT_FDCWD, path, 64, &comm) == 0 &&
+	       str_eq_c(str_split(buf_str(&comm), '\n', &rest), program);
 }
 
 /* A predecessor that was killed took its programs with it; that takes the kernel a moment. We hold the lock of their

@@ -14,7 +14,7 @@ import leaks
 import pytest
 from atoll import DEADLINE, box_path, wait_for
 
-COUNTER = "(while :; do echo >>/tmp/ticks; sleep 0.05; done) >/dev/null 2>&1 & echo $!"
+COUNTER = "echo >/tmp/ticks; (while :; do echo >>/tmp/ticks; sleep 0.05; done) >/dev/null 2>&1 & echo $!"
 
 
 def start_counter(daemon, box):
