@@ -24,12 +24,13 @@
 #define HTTP_OUT_HIGH	       (64u * KIB) /* a writer is told to stop here … */
 #define HTTP_OUT_LOW	       (16u * KIB) /* … and to go on here */
 #define HTTP_READ_CHUNK	       (64u * KIB)
-#define HTTP_HEAD_TIMEOUT      10000  /* first byte of a head to its last */
-#define HTTP_IDLE_TIMEOUT      75000  /* kept-alive connection without a request */
-#define HTTP_BODY_STALL	       60000  /* no byte of a body that was announced */
-#define HTTP_SEND_STALL	       300000 /* a client that takes no byte of a response */
-#define HTTP_LINGER	       2000   /* after a refusal, for the client to read it */
-#define HTTP_GONE_PROBE	       100    /* half-closed TCP client: when to find out whether it is still there */
+#define HTTP_TURN_MAX	       (1u * MIB) /* bytes sent before a writer must let others have their turn */
+#define HTTP_HEAD_TIMEOUT      10000	  /* first byte of a head to its last */
+#define HTTP_IDLE_TIMEOUT      75000	  /* kept-alive connection without a request */
+#define HTTP_BODY_STALL	       60000	  /* no byte of a body that was announced */
+#define HTTP_SEND_STALL	       300000	  /* a client that takes no byte of a response */
+#define HTTP_LINGER	       2000	  /* after a refusal, for the client to read it */
+#define HTTP_GONE_PROBE	       100	  /* half-closed TCP client: when to find out whether it is still there */
 #define HTTP_CONNECT_TIMEOUT   5000
 #define HTTP_CONTINUE_WAIT     1000	    /* for the 100 Continue of a server behind a proxy */
 #define HTTP_POOL_IDLE_TIMEOUT 30000	    /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */

@@ -17,6 +17,11 @@ static uint64_t bytes_sent(const struct http_call *c)
 	return c->link ? c->link->w.sent - c->sent_before : 0;
 }
 
+bool call_connected(const struct http_call *c)
+{
+	return c->fail.fail == HTTP_FAIL_NONE && c->link && !c->link->connecting;
+}
+
 bool call_wants_input(const struct http_call *c)
 {
 	return c->fail.fail == HTTP_FAIL_NONE && !c->paused && !c->reply_ended;
@@ -158,7 +163,7 @@ void call_on_ready(struct link *k, uint32_t events)
 		return call_step(c);
 	}
 	if (events & EPOLLOUT)
-		k->w.blocked = false;
+		wire_writable(&k->w);
 	if (wants_read(c) && events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		read_input(c);
 	else if (events & (EPOLLHUP | EPOLLERR))
@@ -179,8 +184,7 @@ static void watch(struct http_call *c)
 	uint32_t events = 0;
 	if (in || (!k->input_waits && !c->eof))
 		events |= EPOLLIN;
-	if (k->w.blocked && wire_pending(&k->w))
-		events |= EPOLLOUT;
+	events |= wire_out_event(&k->w);
 	bool rests = !k->w.io.loop && !in;
 	if (!rests && wire_watch(&k->w, events) < 0)
 		call_fail(c, HTTP_FAIL_CLOSED, "the connection cannot be watched");
@@ -237,8 +241,7 @@ static bool step_once(struct http_call *c)
 		c->sent_told = true;
 		if (c->ops->on_sent)
 			c->ops->on_sent(c);
-	} else if (w->full && !w->broken && wire_pending(w) < HTTP_OUT_LOW) {
-		w->full = false;
+	} else if (wire_take_room(w)) {
 		if (!c->ended && c->ops->on_writable)
 			c->ops->on_writable(c);
 	} else if (c->reply == REPLY_RAW && c->ended && !c->shut && !wire_pending(w)) {

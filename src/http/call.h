@@ -96,6 +96,7 @@ void call_on_ready(struct link *k, uint32_t events);
 bool call_wants_input(const struct http_call *c);
 void call_due_in(struct http_call *c, uint32_t ms);
 int call_fail(struct http_call *c, enum http_fail fail, const char *what);
+bool call_connected(const struct http_call *c);
 /* Ends the call now: tells the caller and lets go of everything. */
 void call_close(struct http_call *c);
 

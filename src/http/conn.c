@@ -117,6 +117,11 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 	bool open = c->state == CONN_OPEN;
 	if (c->state == CONN_DEAD)
 		return;
+	/* Answered already: that goes out, and what is wrong with the rest of the request only ends the connection. */
+	if (open && c->x.ended && c->x.body != BODY_RAW) {
+		c->x.close_after = c->x.paused = true;
+		return;
+	}
 	if (open && c->x.begun)
 		return conn_gone(c);
 	c->s->stats.refused++;
@@ -229,7 +234,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct http_conn *c = container_of(io, struct http_conn, w.io);
 	if (events & EPOLLOUT)
-		c->w.blocked = false;
+		wire_writable(&c->w);
 	if (events & EPOLLERR)
 		conn_gone(c);
 	else if (wants_input(c) && events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP))
@@ -257,8 +262,7 @@ static void watch(struct http_conn *c)
 	uint32_t events = c->half ? 0 : EPOLLRDHUP;
 	if (in || (!c->input_waits && !c->half))
 		events |= EPOLLIN;
-	if (c->w.blocked && wire_pending(&c->w))
-		events |= EPOLLOUT;
+	events |= wire_out_event(&c->w);
 	bool rests = !c->w.io.loop && !in;
 	if (!rests && wire_watch(&c->w, events) < 0)
 		conn_gone(c);
@@ -274,8 +278,7 @@ static bool step_open(struct http_conn *c)
 		struct err e;
 		err_set(&e, ERRC_PAYLOAD_TOO_LARGE, "the body is longer than %zu bytes", x->collect_max);
 		conn_refuse(c, &e);
-	} else if (c->w.full && wire_pending(&c->w) < HTTP_OUT_LOW) {
-		c->w.full = false;
+	} else if (wire_take_room(&c->w)) {
 		if (!x->ended && x->ops && x->ops->on_writable)
 			x->ops->on_writable(x);
 	} else if (x->end_due && !x->paused) {

@@ -174,7 +174,8 @@ void link_release(struct link *k, bool reusable)
 	}
 	list_push(&p->idle, &k->node);
 	k->pool = p;
-	k->input_waits = k->w.blocked = k->w.full = false;
+	k->input_waits = k->w.full = false;
+	wire_writable(&k->w);
 	k->idle_due = loop_now(cl->loop) + HTTP_POOL_IDLE_TIMEOUT;
 	if (!k->timer.pos)
 		loop_timer_set(cl->loop, &k->timer, HTTP_POOL_IDLE_TIMEOUT, on_idle_due);

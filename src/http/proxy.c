@@ -103,13 +103,36 @@ static const struct http_exchange_ops x_ops = {
 
 /* ---- the other side ---- */
 
+/* The body may flow. */
+static void let_flow(struct http_proxy *p)
+{
+	p->untouched = false;
+	if (p->x)
+		http_resume(p->x);
+}
+
+/* The other side has said nothing for a while: it may not know about expectations. */
+static void on_continue_due(struct loop_timer *t)
+{
+	let_flow(container_of(t, struct http_proxy, continue_timer));
+}
+
+static void c_sent(struct http_call *c)
+{
+	struct http_proxy *p = http_call_arg(c);
+	if (p->x && http_request(p->x)->expect_continue)
+		loop_timer_set(c->cl->loop, &p->continue_timer, HTTP_CONTINUE_WAIT, on_continue_due);
+	else
+		let_flow(p);
+}
+
 static void c_info(struct http_call *c, const struct http_response *r)
 {
 	struct http_proxy *p = http_call_arg(c);
 	if (!p->x)
 		return;
 	if (r->status == 100)
-		http_resume(p->x);
+		let_flow(p);
 	else
 		http_respond_info(p->x, r->status, &r->headers);
 }
@@ -173,7 +196,7 @@ static void give_back(struct http_proxy *p, const struct http_failure *failure)
 	p->given_back = true;
 	http_exchange_set(x, NULL, NULL);
 	struct http_failure f = *failure;
-	f.untouched = p->untouched;
+	f.untouched = p->untouched || http_request(x)->content_length == 0;
 	if (p->o.on_fail)
 		p->o.on_fail(p->o.arg, x, &f);
 	else
@@ -193,21 +216,13 @@ static void c_close(struct http_call *c, const struct http_failure *failure)
 	let_go(p);
 }
 
-static const struct http_call_ops c_ops = {.on_info = c_info,
+static const struct http_call_ops c_ops = {.on_sent = c_sent,
+	.on_info = c_info,
 	.on_head = c_head,
 	.on_body = c_body,
 	.on_body_end = c_body_end,
 	.on_writable = c_writable,
 	.on_close = c_close};
-
-/* A client that waits for 100 Continue gets it when the other side has said so, or after a while in which that has said
- * nothing: it may not know about expectations. */
-static void on_continue_due(struct loop_timer *t)
-{
-	struct http_proxy *p = container_of(t, struct http_proxy, continue_timer);
-	if (p->x)
-		http_resume(p->x);
-}
 
 void http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
 	const struct http_proxy_options *o)
@@ -233,10 +248,8 @@ void http_proxy(struct http_exchange *x, struct http_client *cl, const struct ht
 	if (!r->expect_continue)
 		http_resume(x);
 	p->call = http_call_start(cl, ep, &call, &c_ops, p);
-	/* Refused at once (a unix socket without a listener): the body is left alone, so that it can go elsewhere. */
-	p->untouched = p->call->fail.fail == HTTP_FAIL_CONNECT;
-	if (p->untouched || r->expect_continue)
+	/* Where it has yet to connect, or to say 100, the body is left alone, so that it can still go elsewhere. */
+	p->untouched = !call_connected(p->call) || r->expect_continue;
+	if (p->untouched)
 		http_pause(x);
-	if (!p->untouched && r->expect_continue)
-		loop_timer_set(cl->loop, &p->continue_timer, HTTP_CONTINUE_WAIT, on_continue_due);
 }

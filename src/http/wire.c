@@ -122,8 +122,17 @@ bool wire_write(struct wire *w, struct iovec *v, int n)
 	if (w->out.failed)
 		w->broken = true;
 	wire_kick(w);
-	w->full |= buf_size(&w->out) > HTTP_OUT_HIGH || w->broken;
+	w->yields |= w->sent - w->turn > HTTP_TURN_MAX;
+	w->full |= buf_size(&w->out) > HTTP_OUT_HIGH || w->broken || w->yields;
 	return !w->full;
+}
+
+bool wire_take_room(struct wire *w)
+{
+	if (!w->full || w->yields || w->broken || buf_size(&w->out) >= HTTP_OUT_LOW)
+		return false;
+	w->full = false;
+	return true;
 }
 
 ssize_t wire_read(struct wire *w, char **ret_p)

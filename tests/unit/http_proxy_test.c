@@ -205,6 +205,41 @@ TEST(proxy_asks_the_owner_when_nobody_listens)
 	trio_stop(&t);
 }
 
+static void on_fail_again(void *arg, struct http_exchange *x, const struct http_failure *f)
+{
+	struct trio *t = container_of((struct way *)arg, struct trio, w);
+	CHECK_INT(f->fail, HTTP_FAIL_CONNECT);
+	CHECK(f->untouched);
+	t->w.fails++;
+	stage_open(&t->g);
+	t->w.ep.in.sin_port = htons((uint16_t)t->g.port);
+	http_proxy(x, t->w.cl, &t->w.ep, &(struct http_proxy_options){.on_done = on_done, .arg = &t->w});
+}
+
+static void pass_on_twice(struct http_exchange *x, struct rig *r)
+{
+	struct way *w = container_of(r, struct way, r);
+	http_proxy(x, w->cl, &w->ep, &(struct http_proxy_options){.on_fail = on_fail_again, .arg = w});
+}
+
+TEST(proxy_may_be_tried_again_with_the_whole_body)
+{
+	struct trio t;
+	trio_start(&t);
+	stage_close(&t.g);
+	t.w.r.on_request = pass_on_twice;
+	peer_say(&t.client, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
+	RIG_UNTIL(&t.w.r, t.w.fails);
+	stage_accept(&t.g, &t.server, &t.w.r);
+	peer_say(&t.client, "56789");
+	peer_until(&t.server, "\r\n\r\n0123456789");
+	peer_say(&t.server, "HTTP/1.1 204 No Content\r\n\r\n");
+	peer_until(&t.client, "204");
+	CHECK_INT(t.w.done, 1);
+	peer_close(&t.server);
+	trio_stop(&t);
+}
+
 TEST(proxy_cuts_the_client_off_when_the_body_breaks)
 {
 	struct trio t;
