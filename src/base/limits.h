@@ -85,6 +85,7 @@
 #define STORE_QUEUE_MAX	     65536	  /* changes that wait for the disk */
 #define STORE_SOON_MS	     100	  /* a change that nobody waits for */
 #define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
+#define RECOVER_WAIT	     500	  /* a start waits so long for the warden before it serves */
 #define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
 #define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */

@@ -28,4 +28,8 @@ struct daemon {
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */
 	bool stopping;
+
+	/* Called once, when the warden has first said which boxes live. */
+	void (*on_recovered)(struct daemon *d);
+	struct loop_timer serve_timer;
 };

@@ -66,7 +66,7 @@ static int take_lock(const struct config *c, struct err *e)
 	return 0;
 }
 
-static int open_parts(struct daemon *d, struct listeners *l, struct err *e)
+static int open_parts(struct daemon *d, struct err *e)
 {
 	if (take_lock(&d->config, e) < 0 || token_load(d->config.token_path, &d->token, e) < 0 ||
 		store_open(d->config.state_dir, &d->store, e) < 0)
@@ -80,12 +80,32 @@ static int open_parts(struct daemon *d, struct listeners *l, struct err *e)
 	d->warden = warden_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);
 	d->server = http_server_new(d->loop, request_begin, d);
 	http_server_config(d->server)->conns_max = connections_that_fit();
-	while (l->n) {
-		l->n--;
-		if (http_server_listen(d->server, take_fd(&l->v[l->n].fd), l->v[l->n].tag, e) < 0)
-			return -1;
-	}
 	return 0;
+}
+
+/* Clients wait in the backlog until the warden has said which boxes live: what they are told first is true. A warden
+ * that is away holds nobody up for longer than RECOVER_WAIT. */
+static struct listeners listeners;
+
+static void start_serving(struct daemon *d)
+{
+	struct err e;
+	loop_timer_stop(&d->serve_timer);
+	if (d->stopping || !listeners.n)
+		return;
+	while (listeners.n) {
+		listeners.n--;
+		if (http_server_listen(
+			    d->server, take_fd(&listeners.v[listeners.n].fd), listeners.v[listeners.n].tag, &e) < 0)
+			log_event(LOG_ERROR, "cannot serve", "error=%s", LOG_Q(e.msg));
+	}
+	log_event(LOG_INFO, "serving", "version=%s listen=%s uid=%u sandboxes=%zu pid=%d", ATOLL_VERSION,
+		*listeners.address ? listeners.address : "-", (unsigned)getuid(), d->boxes.count, (int)getpid());
+}
+
+static void on_recover_wait(struct loop_timer *t)
+{
+	start_serving(container_of(t, struct daemon, serve_timer));
 }
 
 static void on_drained(void *arg)
@@ -126,17 +146,16 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 static int serve(void)
 {
 	static struct daemon d; /* lives as long as the process: the end frees nothing but what must reach the disk */
-	struct listeners l = {0};
 	struct err e = {0};
 	d.started_ms = clock_ms();
 	umask(077);
-	if (config_read(&d.config, &e) < 0 || become_user(&d.config, &l, &e) < 0 || open_parts(&d, &l, &e) < 0 ||
+	if (config_read(&d.config, &e) < 0 || become_user(&d.config, &listeners, &e) < 0 || open_parts(&d, &e) < 0 ||
 		watch_signals(&d, &e) < 0) {
 		fprintf(stderr, "atolld: %s\n", e.msg);
 		return EX_CONFIG;
 	}
-	log_event(LOG_INFO, "serving", "version=%s listen=%s uid=%u sandboxes=%zu pid=%d", ATOLL_VERSION,
-		*l.address ? l.address : "-", (unsigned)getuid(), d.boxes.count, (int)getpid());
+	d.on_recovered = start_serving;
+	loop_timer_set(d.loop, &d.serve_timer, RECOVER_WAIT, on_recover_wait);
 	loop_run(d.loop);
 	store_close(d.store);
 	log_event(LOG_INFO, "stopped", "pid=%d", (int)getpid());

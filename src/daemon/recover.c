@@ -174,6 +174,9 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 	while (map_next(&listed, &it, &id, &info))
 		adopt(d, info);
 	map_free(&listed);
+	if (d->on_recovered)
+		d->on_recovered(d);
+	d->on_recovered = NULL;
 }
 
 static void on_down(void *arg)

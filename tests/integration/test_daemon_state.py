@@ -157,8 +157,8 @@ class Place:
                              env={**clean, "ATOLL_RUN": str(self.run), "ATOLL_DATA": str(self.data),
                                   "ATOLL_LISTEN": "127.0.0.1:0", "ATOLL_USER": "nobody", **env})
         self.started.append(p)
-        if wait_ready:
-            assert "serving" in p.stderr.readline()
+        while wait_ready and '"serving"' not in (line := p.stderr.readline()):
+            assert line, "it ended"
         return p
 
     def fails(self, *args, **env):
