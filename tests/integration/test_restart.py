@@ -14,6 +14,7 @@ import leaks
 import pytest
 from atoll import DEADLINE, box_path, wait_for
 
+ALONE = "__DISABLE_SESSION__"  # commands of one session wait for each other, and `exit` would end it
 COUNTER = "echo >/tmp/ticks; (while :; do echo >>/tmp/ticks; sleep 0.05; done) >/dev/null 2>&1 & echo $!"
 
 
@@ -75,7 +76,7 @@ class Load:
                 self.one(box, f"{number}.{turn}")
 
     def one(self, box, word):
-        r = self.daemon.request("POST", box_path(box, "/api/execute"), {"command": f"echo {word}; exit 3"})
+        r = self.daemon.request("POST", box_path(box, "/api/execute"), {"command": f"echo {word}; exit 3", "sessionId": ALONE})
         with self.lock:
             if r.status == 200:
                 self.done += 1
@@ -144,7 +145,7 @@ def test_killed_many_times_while_boxes_are_made(own_daemon):
 def test_a_command_does_not_notice_that_the_warden_dies(own_daemon, own_box):
     own_daemon.execute(own_box, "mkfifo /tmp/go")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(own_daemon.execute, own_box, "touch /tmp/begun; cat /tmp/go; exit 9")
+        waiting = pool.submit(own_daemon.execute, own_box, "touch /tmp/begun; cat /tmp/go; exit 9", sessionId=ALONE)
         wait_for(lambda: own_daemon.execute(own_box, "test -e /tmp/begun")["exitCode"] == 0, "it runs")
         own_daemon.kill_warden()
         own_daemon.execute(own_box, "echo went >/tmp/go")
@@ -221,7 +222,7 @@ def test_a_thousand_first_requests_make_one_box(own_daemon, own_box):
 def test_a_graceful_stop_lets_requests_finish(own_daemon, own_box):
     own_daemon.execute(own_box, "mkfifo /tmp/go")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(own_daemon.execute, own_box, "touch /tmp/begun; cat /tmp/go; echo end")
+        waiting = pool.submit(own_daemon.execute, own_box, "touch /tmp/begun; cat /tmp/go; echo end", sessionId=ALONE)
         wait_for(lambda: own_daemon.execute(own_box, "test -e /tmp/begun")["exitCode"] == 0, "it runs")
         # What ends the command comes from inside the box, after the stop has begun.
         own_daemon.execute(own_box, "(sleep 0.5; echo went >/tmp/go) >/dev/null 2>&1 &")
