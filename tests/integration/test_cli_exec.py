@@ -147,7 +147,7 @@ def test_a_reader_that_stalls_costs_little_and_loses_nothing(daemon, box):
 
     def stuck():
         # Everything between has filled up when the producer inside waits for its pipe.
-        r = daemon.execute(box, "cat /proc/$(pgrep -x head)/wchan /proc/$(pgrep -x head)/stat | tr -d '\\0'")
+        r = daemon.execute_alone(box, "cat /proc/$(pgrep -x head)/wchan /proc/$(pgrep -x head)/stat | tr -d '\\0'")
         return r["stdout"].rsplit(")", 1)[-1].split()[:1] == ["S"]
     wait_for(stuck, "the writer in the box waits")
     assert rss_kib(p.pid) < 8 * 1024
@@ -159,7 +159,7 @@ def test_a_broken_pipe_ends_it_quietly_and_the_command_too(daemon, box):
     assert p.stdout.readline() == b"unread-output\n"
     p.stdout.close()
     assert p.wait(30) == 141 and p.stderr.read() == b""
-    wait_for(lambda: daemon.execute(box, "pgrep -f unread-output | grep -v $$ || echo none")["stdout"] == "none\n",
+    wait_for(lambda: daemon.execute_alone(box, "pgrep -f unread-output | grep -v $$ || echo none")["stdout"] == "none\n",
              "the command in the box ends")
 
 

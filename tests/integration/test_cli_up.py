@@ -110,11 +110,11 @@ def test_the_ready_text_has_a_command_that_works(own_daemon):
 
 def test_token_and_boxes_stay_over_a_restart(own_daemon, own_box):
     token = own_daemon.token
-    pid = own_daemon.execute(own_box, "sleep 600 >/dev/null 2>&1 & echo $!")["stdout"].strip()
+    pid = own_daemon.execute_alone(own_box, "sleep 600 >/dev/null 2>&1 & echo $!")["stdout"].strip()
     assert own_daemon.interrupt() == 0
     own_daemon.start()
     assert own_daemon.token == token
-    assert own_daemon.execute(own_box, f"cat /proc/{pid}/comm")["stdout"] == "sleep\n"
+    assert own_daemon.execute_alone(own_box, f"cat /proc/{pid}/comm")["stdout"] == "sleep\n"
 
 
 # ---- how it refuses
@@ -201,7 +201,7 @@ def test_directories_that_are_links_are_refused(place):
 
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_both_and_boxes_live_on(own_daemon, own_box, signo):
-    own_daemon.execute(own_box, "sleep 600 >/dev/null 2>&1 &")
+    own_daemon.execute_alone(own_box, "sleep 600 >/dev/null 2>&1 &")
     pids = own_daemon.daemon_pid, own_daemon.warden_pid
     boxes = leaks.processes(own_daemon.cgroup)
     assert own_daemon.interrupt(signo) == 0
@@ -217,11 +217,11 @@ def test_a_signal_stops_both_and_boxes_live_on(own_daemon, own_box, signo):
 def test_a_second_ctrl_c_ends_it_at_once(own_daemon, own_box):
     # A request that takes forever keeps the daemon from stopping gracefully.
     path = box_path(own_box, "/api/execute")
-    body = json.dumps({"command": "echo begun >/tmp/b; sleep 600"}).encode()
+    body = json.dumps({"command": "echo begun >/tmp/b; sleep 600", "sessionId": "__DISABLE_SESSION__"}).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     with own_daemon.connect(unix=True) as s:
         s.sendall(head.encode() + body)
-        wait_for(lambda: own_daemon.execute(own_box, "cat /tmp/b")["stdout"] == "begun\n", "the command runs")
+        wait_for(lambda: own_daemon.execute_alone(own_box, "cat /tmp/b")["stdout"] == "begun\n", "the command runs")
         pids = own_daemon.daemon_pid, own_daemon.warden_pid
         own_daemon.up.send_signal(signal.SIGINT)
         wait_for(lambda: "boxes stay alive" in own_daemon.log(), "the stop is under way")
@@ -235,14 +235,14 @@ def test_a_second_ctrl_c_ends_it_at_once(own_daemon, own_box):
 
 
 def test_killed_with_9_nothing_lingers_but_the_boxes(own_daemon, own_box):
-    own_daemon.execute(own_box, "sleep 600 >/dev/null 2>&1 &")
+    own_daemon.execute_alone(own_box, "sleep 600 >/dev/null 2>&1 &")
     pids = own_daemon.daemon_pid, own_daemon.warden_pid
     own_daemon.kill_up()
     wait_for(lambda: not any(alive(p) for p in pids), "daemon and warden die with their supervisor")
     assert "sleep" in [comm for _, comm in leaks.processes(own_daemon.cgroup)]
     own_daemon.start()
     assert own_daemon.boxes() == [own_box]
-    assert own_daemon.execute(own_box, "pgrep -x sleep | wc -l")["stdout"] == "1\n"
+    assert own_daemon.execute_alone(own_box, "pgrep -x sleep | wc -l")["stdout"] == "1\n"
 
 
 def test_a_program_that_dies_is_started_again_and_logged(own_daemon):

@@ -14,18 +14,17 @@ import leaks
 import pytest
 from atoll import DEADLINE, box_path, wait_for
 
-ALONE = "__DISABLE_SESSION__"  # commands of one session wait for each other, and `exit` would end it
 COUNTER = "echo >/tmp/ticks; (while :; do echo >>/tmp/ticks; sleep 0.05; done) >/dev/null 2>&1 & echo $!"
 
 
 def start_counter(daemon, box):
     """A process in the box that never stops counting. Returns its pid inside."""
-    return daemon.execute(box, COUNTER)["stdout"].strip()
+    return daemon.execute_alone(box, COUNTER)["stdout"].strip()
 
 
 def ticks(daemon, box, pid):
     """How far it has counted; fails when it is not the same process any more."""
-    r = daemon.execute(box, f"kill -0 {pid} && wc -l </tmp/ticks")
+    r = daemon.execute_alone(box, f"kill -0 {pid} && wc -l </tmp/ticks")
     assert r["exitCode"] == 0, f"the counter in {box} has died: {r}"
     return int(r["stdout"])
 
@@ -76,7 +75,8 @@ class Load:
                 self.one(box, f"{number}.{turn}")
 
     def one(self, box, word):
-        r = self.daemon.request("POST", box_path(box, "/api/execute"), {"command": f"echo {word}; exit 3", "sessionId": ALONE})
+        command = {"command": f"echo {word}; exit 3", "sessionId": "__DISABLE_SESSION__"}
+        r = self.daemon.request("POST", box_path(box, "/api/execute"), command)
         with self.lock:
             if r.status == 200:
                 self.done += 1
@@ -138,23 +138,23 @@ def test_killed_many_times_while_boxes_are_made(own_daemon):
     known = {b["id"]: b["state"] for b in own_daemon.request("GET", "/v1/sandboxes").json()["sandboxes"]}
     assert {n for n, status in results.items() if status in (200, 201)} <= set(known)
     for name in known:
-        assert own_daemon.execute(name, "echo alive")["stdout"] == "alive\n"
+        assert own_daemon.execute_alone(name, "echo alive")["stdout"] == "alive\n"
     wait_for(lambda: len(agents(own_daemon)) == len(own_daemon.boxes()), "one agent for each box")
 
 
 def test_a_command_does_not_notice_that_the_warden_dies(own_daemon, own_box):
-    own_daemon.execute(own_box, "mkfifo /tmp/go")
+    own_daemon.execute_alone(own_box, "mkfifo /tmp/go")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(own_daemon.execute, own_box, "touch /tmp/begun; cat /tmp/go; exit 9", sessionId=ALONE)
-        wait_for(lambda: own_daemon.execute(own_box, "test -e /tmp/begun")["exitCode"] == 0, "it runs")
+        waiting = pool.submit(own_daemon.execute_alone, own_box, "touch /tmp/begun; cat /tmp/go; exit 9")
+        wait_for(lambda: own_daemon.execute_alone(own_box, "test -e /tmp/begun")["exitCode"] == 0, "it runs")
         own_daemon.kill_warden()
-        own_daemon.execute(own_box, "echo went >/tmp/go")
+        own_daemon.execute_alone(own_box, "echo went >/tmp/go")
         result = waiting.result()
     assert (result["stdout"], result["exitCode"]) == ("went\n", 9)
 
 
 def test_a_command_whose_daemon_dies_is_not_given_a_made_up_result(own_daemon, own_box):
-    own_daemon.execute(own_box, "true")
+    own_daemon.execute_alone(own_box, "true")
     p = own_daemon.cli_start("exec", own_box, "sh", "-c", "echo ready; exec sleep 600")
     assert p.stdout.readline() == b"ready\n"
     own_daemon.kill_daemon()
@@ -162,8 +162,8 @@ def test_a_command_whose_daemon_dies_is_not_given_a_made_up_result(own_daemon, o
 
 
 def test_a_box_that_died_meanwhile_is_reported_and_keeps_its_files(own_daemon, own_box):
-    own_daemon.execute(own_box, "echo kept >/workspace/file")
-    own_daemon.execute("other", "true")
+    own_daemon.execute_alone(own_box, "echo kept >/workspace/file")
+    own_daemon.execute_alone("other", "true")
     before = set(agents(own_daemon))
     [agent] = [p for p in before if own_box in inside(own_daemon, p)]
     own_daemon.kill_up()
@@ -172,20 +172,20 @@ def test_a_box_that_died_meanwhile_is_reported_and_keeps_its_files(own_daemon, o
     box = own_daemon.inspect(own_box)
     assert box["state"] == "stopped" and box["reason"]
     assert own_daemon.inspect("other")["state"] == "running"
-    assert own_daemon.execute(own_box, "cat /workspace/file")["stdout"] == "kept\n"
+    assert own_daemon.execute_alone(own_box, "cat /workspace/file")["stdout"] == "kept\n"
     assert own_daemon.inspect(own_box)["state"] == "running"
 
 
 def inside(daemon, agent):
     """The box whose PID 1 this is: asked by a mark that every box is told to leave in its own /tmp."""
     for box in daemon.boxes():
-        daemon.execute(box, f"echo {box} >/tmp/name")
+        daemon.execute_alone(box, f"echo {box} >/tmp/name")
     with open(f"/proc/{agent}/root/tmp/name", encoding="ascii") as f:
         return f.read()
 
 
 def test_a_box_that_dies_while_all_runs_is_reported(own_daemon, own_box):
-    own_daemon.execute(own_box, "true")
+    own_daemon.execute_alone(own_box, "true")
     [agent] = agents(own_daemon)
     os.kill(agent, signal.SIGKILL)
     wait_for(lambda: own_daemon.inspect(own_box)["state"] == "stopped", "its end is noticed")
@@ -220,12 +220,12 @@ def test_a_thousand_first_requests_make_one_box(own_daemon, own_box):
 
 
 def test_a_graceful_stop_lets_requests_finish(own_daemon, own_box):
-    own_daemon.execute(own_box, "mkfifo /tmp/go")
+    own_daemon.execute_alone(own_box, "mkfifo /tmp/go")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(own_daemon.execute, own_box, "touch /tmp/begun; cat /tmp/go; echo end", sessionId=ALONE)
-        wait_for(lambda: own_daemon.execute(own_box, "test -e /tmp/begun")["exitCode"] == 0, "it runs")
+        waiting = pool.submit(own_daemon.execute_alone, own_box, "touch /tmp/begun; cat /tmp/go; echo end")
+        wait_for(lambda: own_daemon.execute_alone(own_box, "test -e /tmp/begun")["exitCode"] == 0, "it runs")
         # What ends the command comes from inside the box, after the stop has begun.
-        own_daemon.execute(own_box, "(sleep 0.5; echo went >/tmp/go) >/dev/null 2>&1 &")
+        own_daemon.execute_alone(own_box, "(sleep 0.5; echo went >/tmp/go) >/dev/null 2>&1 &")
         assert own_daemon.interrupt() == 0
         assert waiting.result()["stdout"] == "went\nend\n"
 
