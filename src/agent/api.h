@@ -16,6 +16,9 @@ void api_env(struct request *r);
 /* api_execute.c */
 void api_execute(struct request *r);
 
+/* api_stream.c */
+void api_execute_stream(struct request *r);
+
 /* api_session.c */
 void api_session_create(struct request *r);
 void api_session_list(struct request *r);

@@ -198,6 +198,9 @@ void api_execute(struct request *r)
 	struct session *session = NULL;
 	struct str id;
 	struct err e;
+	bool background = false;
+	if (json_read_bool(r->body, "background", &background, &e) == 0 && background)
+		return api_process_start(r);
 	if (run_spec_read(r->body, 0, &s, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
 		return request_fail(r, &e, STR_NULL);
 	if (!session_is_disabled(id) && !(session = session_need(id, &e)))

@@ -300,7 +300,7 @@ void api_process_cleanup(struct request *r)
 	list_each(it, process_all())
 	{
 		struct process *p = list_entry(it, struct process, node);
-		if (!process_is_over(p) || !list_empty(&p->followers))
+		if (!process_is_idle(p))
 			continue;
 		process_remove(p);
 		n++;

@@ -18,13 +18,24 @@ static int random_name(const char *dir, char *ret, size_t size)
 	return 0;
 }
 
+static int fifo_in(const char *path, int mode)
+{
+	if (mkfifo(path, 0600) < 0)
+		return -errno;
+	int fd = open(path, mode | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 static int pipe_in(const char *path, struct str content)
 {
 	(void)content;
-	if (mkfifo(path, 0600) < 0)
-		return -errno;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return fifo_in(path, O_RDONLY);
+}
+
+static int signal_in(const char *path, struct str content)
+{
+	(void)content;
+	return fifo_in(path, O_RDWR);
 }
 
 static int path_in(const char *path, struct str content)
@@ -66,13 +77,22 @@ static int make(struct handoff *ret, int (*in)(const char *path, struct str cont
 	return first;
 }
 
-int handoff_pipe(struct handoff *ret, struct err *e)
+static int made(struct handoff *ret, int r, struct err *e)
 {
-	int r = make(ret, pipe_in, STR_NULL);
 	if (r < 0)
 		return err_os(e, errc_from_file_errno(-r), -r, "make a pipe for the session's shell");
 	ret->fd = r;
 	return 0;
+}
+
+int handoff_pipe(struct handoff *ret, struct err *e)
+{
+	return made(ret, make(ret, pipe_in, STR_NULL), e);
+}
+
+int handoff_signal(struct handoff *ret, struct err *e)
+{
+	return made(ret, make(ret, signal_in, STR_NULL), e);
 }
 
 int handoff_nameless(struct err *e)

@@ -59,7 +59,7 @@ void process_remove(struct process *p)
 {
 	if (process_is_over(p))
 		ended--;
-	loop_timer_stop(&p->grace);
+	loop_timer_stop(&p->kill_timer);
 	list_del(&p->node);
 	proclog_free(&p->log);
 	free(p->id);
@@ -68,10 +68,9 @@ void process_remove(struct process *p)
 	free(p);
 }
 
-/* Only one that nobody looks at can go. */
-static bool idle(const struct process *p)
+bool process_is_idle(const struct process *p)
 {
-	return process_is_over(p) && list_empty(&p->followers) && list_empty(&p->waiters);
+	return process_is_over(p) && !p->kill_due && list_empty(&p->followers) && list_empty(&p->waiters);
 }
 
 static void forget_oldest(void)
@@ -81,7 +80,7 @@ static void forget_oldest(void)
 		struct process *p = list_entry(it, struct process, node);
 		if (ended < PROCESSES_MAX)
 			return;
-		if (idle(p))
+		if (process_is_idle(p))
 			process_remove(p);
 	}
 }
@@ -89,7 +88,7 @@ static void forget_oldest(void)
 struct process *process_add(struct str id, struct str command, struct str session, struct err *e)
 {
 	struct process *old = id.n ? process_find(id) : NULL;
-	if (old && !idle(old)) {
+	if (old && !process_is_idle(old)) {
 		err_set(e, ERRC_PROCESS_ERROR, "a process with the id '%.100s' is there already", old->id);
 		return NULL;
 	}
@@ -141,6 +140,38 @@ static enum process_status status_of(const struct process *p, const struct cmd_r
 	return r->exit_code == 0 ? PROCESS_COMPLETED : PROCESS_FAILED;
 }
 
+static void tell_waiters(struct process *p)
+{
+	while (!list_empty(&p->waiters)) {
+		struct process_waiter *w = list_entry(p->waiters.next, struct process_waiter, node);
+		list_del(&w->node);
+		w->on_end(w, p);
+	}
+}
+
+static bool tree_is_gone(const struct process *p)
+{
+	auto_procs struct proclist l = {0};
+	if (!process_is_over(p) || proclist_read(&l) < 0)
+		return process_is_over(p);
+	proclist_keep_tree(&l, p->pid);
+	return l.n == 0;
+}
+
+static void kill_step(struct loop_timer *t)
+{
+	struct process *p = container_of(t, struct process, kill_timer);
+	if (tree_is_gone(p)) {
+		p->kill_due = 0;
+		loop_timer_stop(&p->kill_timer);
+		return tell_waiters(p);
+	}
+	/* Members of the tree hold its process group: the number cannot be somebody else's while there are any. */
+	if (clock_ms() >= p->kill_due)
+		proctree_kill(p->pid, SIGKILL);
+	loop_timer_set(agent.loop, &p->kill_timer, PROCESS_KILL_POLL, kill_step);
+}
+
 static void on_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct process *p = cmd_arg(c);
@@ -150,32 +181,27 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 	p->status = status_of(p, r);
 	p->end_ms = clock_wall_ms();
 	ended++;
-	loop_timer_stop(&p->grace);
 	tell_followers(p);
-	while (!list_empty(&p->waiters)) {
-		struct process_waiter *w = list_entry(p->waiters.next, struct process_waiter, node);
-		list_del(&w->node);
-		w->on_end(w, p);
-	}
+	if (p->kill_due)
+		kill_step(&p->kill_timer);
+	else
+		tell_waiters(p);
 }
 
 const struct cmd_ops process_cmd_ops = {.on_output = on_output, .on_end = on_end};
-
-static void on_grace(struct loop_timer *t)
-{
-	proctree_kill(container_of(t, struct process, grace)->pid, SIGKILL);
-}
 
 void process_kill(struct process *p, int sig)
 {
 	if (process_is_over(p) || !p->pid)
 		return;
-	if (sig == SIGTERM || sig == SIGKILL)
-		p->kill_asked = true;
 	proctree_kill(p->pid, sig);
+	if (sig != SIGTERM && sig != SIGKILL)
+		return;
 	/* A stopped one cannot act on it. */
-	if (sig == SIGTERM)
-		proctree_kill(p->pid, SIGCONT);
-	if (sig == SIGTERM && !p->grace.pos)
-		loop_timer_set(agent.loop, &p->grace, PROCESS_KILL_GRACE, on_grace);
+	proctree_kill(p->pid, SIGCONT);
+	uint64_t due = clock_ms() + (sig == SIGTERM ? PROCESS_KILL_GRACE : 0);
+	p->kill_asked = true;
+	if (!p->kill_due || due < p->kill_due)
+		p->kill_due = due;
+	loop_timer_set(agent.loop, &p->kill_timer, PROCESS_KILL_POLL, kill_step);
 }

@@ -30,8 +30,9 @@ struct process {
 	struct proclog log;
 	struct cmd *cmd; /* NULL when ended */
 	bool kill_asked;
+	uint64_t kill_due; /* while it is being killed: when SIGKILL is due (monotonic ms) */
 	struct list followers, waiters;
-	struct loop_timer grace;
+	struct loop_timer kill_timer;
 };
 
 /* Told when there is more in the log, or that it has ended; removes itself with list_del. */
@@ -40,7 +41,7 @@ struct process_follower {
 	void (*on_news)(struct process_follower *f);
 };
 
-/* Told once when the process has ended; already removed then. */
+/* Told once when the process has ended and, if it was killed, nothing of its tree is left; already removed then. */
 struct process_waiter {
 	struct list node;
 	void (*on_end)(struct process_waiter *w, struct process *p);
@@ -61,5 +62,9 @@ const char *process_status_name(enum process_status s);
 /* The exit code to show: 143 and 137 for those that we ended. */
 int process_exit_code(const struct process *p);
 
-/* `sig` to its whole tree. SIGTERM is followed by SIGKILL after PROCESS_KILL_GRACE. */
+/* Ended, and nobody looks at it or waits for it: may be removed. */
+bool process_is_idle(const struct process *p);
+
+/* `sig` to its whole tree. SIGTERM is followed by SIGKILL after PROCESS_KILL_GRACE, also for children that outlive it.
+ */
 void process_kill(struct process *p, int sig);

@@ -7,11 +7,10 @@ const struct route routes[] = {
 	{"PUT", "/internal/env", ROUTE_JSON, api_env, NULL},
 	{"GET", "/api/commands", ROUTE_NO_BODY, api_commands, NULL},
 	{"POST", "/api/execute", ROUTE_JSON, api_execute, "command.execute"},
+	{"POST", "/api/execute/stream", ROUTE_JSON, api_execute_stream, "command.stream"},
 	{"POST", "/api/session/create", ROUTE_LENIENT, api_session_create, "session.create"},
 	{"GET", "/api/session/list", ROUTE_NO_BODY, api_session_list, "session.list"},
 	{"POST", "/api/session/delete", ROUTE_JSON, api_session_delete, "session.delete"},
-	{"GET", "/ws/exec", ROUTE_NO_BODY, ws_exec, "command.execute"},
-
 	{"POST", "/api/process/start", ROUTE_JSON, api_process_start, "process.start"},
 	{"GET", "/api/process/list", ROUTE_NO_BODY, api_process_list, "process.list"},
 	{"DELETE", "/api/process/kill-all", ROUTE_NO_BODY, api_process_kill_all, "process.kill"},
@@ -20,6 +19,8 @@ const struct route routes[] = {
 	{"DELETE", "/api/process/{id}", ROUTE_NO_BODY, api_process_kill, "process.kill"},
 	{"GET", "/api/process/{id}/logs", ROUTE_NO_BODY, api_process_logs, "process.logs"},
 	{"GET", "/api/process/{id}/stream", ROUTE_NO_BODY, api_process_stream, "process.logs"},
+	{"GET", "/ws/exec", ROUTE_NO_BODY, ws_exec, "command.execute"},
+
 	{"POST", "/api/port-watch", ROUTE_JSON, api_port_watch, NULL},
 
 	{"POST", "/api/exists", ROUTE_JSON, api_exists, "file.stat"},

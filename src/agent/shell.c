@@ -84,6 +84,7 @@ static void release(struct shell *s)
 	handoff_free(&s->in);
 	handoff_free(&s->out);
 	handoff_free(&s->err);
+	handoff_free(&s->go);
 	for (int i = 0; i < 2; i++) {
 		fd_close(&s->path_fd[i]);
 		if (s->held[i])
@@ -229,7 +230,8 @@ struct shell *shell_start(struct loop *l, const char *bash, const struct env *en
 		.control_fd = take_fd(&p.control[0]),
 		.in = HANDOFF_NONE,
 		.out = HANDOFF_NONE,
-		.err = HANDOFF_NONE};
+		.err = HANDOFF_NONE,
+		.go = HANDOFF_NONE};
 	plumbing_close(&p);
 	list_push(&shells, &s->node);
 	child_watch(&s->child, pid, on_exit_status);

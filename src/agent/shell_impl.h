@@ -57,6 +57,7 @@ struct shell {
 	shell_on_spawned on_spawned;
 	void *spawn_arg;
 	struct handoff in, out, err; /* of the current command */
+	struct handoff go;	     /* … and where a background process waits for the shell to be back */
 
 	struct loop_timer limit; /* time limit, then rounds of interrupting it, then the shell's answer */
 	struct loop_timer watch; /* is it still on its way back to us? */

@@ -290,6 +290,14 @@ void shell_run_silence(struct shell *s)
 
 /* ---- background ---- */
 
+/* Its parent, the subshell between, has gone: it is our child now and may begin. */
+static void bg_go(struct shell *s)
+{
+	ssize_t n = s->go.fd >= 0 ? write(s->go.fd, "\n", 1) : 0;
+	(void)n; /* an empty pipe takes one byte */
+	handoff_free(&s->go);
+}
+
 static void bg_end(struct shell *s, pid_t pid, const struct err *e)
 {
 	shell_on_spawned told = s->on_spawned;
@@ -297,6 +305,7 @@ static void bg_end(struct shell *s, pid_t pid, const struct err *e)
 	handoff_free(&s->in);
 	handoff_unlink(&s->out);
 	handoff_unlink(&s->err);
+	handoff_unlink(&s->go);
 	if (pid > 0)
 		told(s->spawn_arg, pid, take_fd(&s->out.fd), take_fd(&s->err.fd), NULL);
 	else
@@ -315,6 +324,8 @@ int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_
 		r = handoff_pipe(&s->out, e);
 	if (r == 0)
 		r = handoff_pipe(&s->err, e);
+	if (r == 0)
+		r = handoff_signal(&s->go, e);
 	if (r == 0) {
 		struct shell_text t = {.command = c->command,
 			.env = c->env,
@@ -322,6 +333,7 @@ int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_
 			.in = handoff_path(&s->in),
 			.out = s->out.path,
 			.err = s->err.path,
+			.go = s->go.path,
 			.seq = s->seq,
 			.last_status = c->last_status};
 		shell_text_background(&t, &script, &feed);
@@ -329,6 +341,7 @@ int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_
 	}
 	if (r < 0) {
 		fg_forget(s);
+		handoff_free(&s->go);
 		return -1;
 	}
 	s->on_spawned = on_spawned;
@@ -403,6 +416,7 @@ static void bg_reported(struct shell *s, char letter, int value)
 		err_set(&e, ERRC_COMMAND_EXECUTION_ERROR, "the session's shell could not start a process");
 		bg_end(s, -1, &e);
 	}
+	bg_go(s);
 	shell_went_idle(s);
 }
 
@@ -427,8 +441,10 @@ void shell_run_died(struct shell *s, int status)
 		bool lost = s->lost && !s->fg.aborting;
 		s->fg.status = status;
 		fg_finish(s, lost ? SHELL_LOST : SHELL_EXITED);
-	} else if (s->state == SHELL_BACKGROUND && s->on_spawned) {
+	} else if (s->state == SHELL_BACKGROUND) {
 		err_set(&e, ERRC_COMMAND_EXECUTION_ERROR, "the session's shell ended");
-		bg_end(s, -1, &e);
+		if (s->on_spawned)
+			bg_end(s, -1, &e);
+		bg_go(s);
 	}
 }

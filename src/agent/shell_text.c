@@ -224,8 +224,10 @@ static void put_exports(struct buf *b, const struct env *env)
 void shell_text_background(const struct shell_text *t, struct buf *script, struct buf *feed)
 {
 	/* The process is a grandchild: the subshell between reports its pid and ends, so that the agent inherits it and
-	 * gets its true wait status. `set -m` gives it a process group of its own and default signals. */
-	buf_add_c(script, "\\builtin unset __atoll;(");
+	 * gets its true wait status. `set -m` gives it a process group of its own and default signals. It must not end
+	 * before the one between has, which would reap it: so it waits for a word from us. */
+	buf_printf(script, "(\\builtin read -r -u %d __atoll;\\builtin unset __atoll;\\builtin exec %d<&-;",
+		SHELL_FD_GO, SHELL_FD_GO);
 	if (t->cwd) {
 		buf_add_c(script, "\\builtin cd -- ");
 		shell_quote(script, str_of(t->cwd));
@@ -250,6 +252,8 @@ void shell_text_background(const struct shell_text *t, struct buf *script, struc
 	shell_quote(feed, str_of(t->out));
 	buf_add_c(feed, " 2>|");
 	shell_quote(feed, str_of(t->err));
+	buf_printf(feed, " %d<", SHELL_FD_GO);
+	shell_quote(feed, str_of(t->go));
 	buf_add_byte(feed, '\n');
 	put_report(feed, 'e', t->seq, "\"$?\"");
 	buf_add_byte(feed, '\n');

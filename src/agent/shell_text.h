@@ -22,6 +22,7 @@ enum {
 	SHELL_FD_ERR = 41,     /* O_PATH: the pipe for stderr */
 	SHELL_FD_CONTROL = 42, /* answers to the agent */
 	SHELL_FD_SCRIPT = 43,  /* the memory file */
+	SHELL_FD_GO = 44,      /* a background process waits here until its parent has gone */
 };
 
 /* bash takes its input in blocks of 1024 bytes; a line is one of them. */
@@ -33,6 +34,7 @@ struct shell_text {
 	const char *cwd;       /* absolute, or NULL: stay */
 	const char *in;	       /* paths; NULL: /dev/null, and the shell's own pipes */
 	const char *out, *err;
+	const char *go; /* for shell_text_background: a pipe to wait at */
 	uint64_t seq;
 	int last_status; /* what $? is at the start */
 	bool stoppable;	 /* it has a time limit: see put_monitor */
@@ -44,7 +46,8 @@ void shell_text_group(const struct shell_text *t, struct buf *script, struct buf
 /* For a command that is no group (syntax error, unbalanced quote, open here-document): bash takes it line by line and
  * says what is wrong, as `bash -c` would. */
 void shell_text_eval(const struct shell_text *t, struct buf *script, struct buf *feed);
-/* In a process of its own, a copy of the shell that ends up as the agent's child. `out` and `err` are given. */
+/* In a process of its own, a copy of the shell that ends up as the agent's child. `out`, `err` and `go` are given: it
+ * begins when a line comes from `go`. */
 void shell_text_background(const struct shell_text *t, struct buf *script, struct buf *feed);
 /* After an interruption: a line that the shell answers with y. */
 void shell_text_sync(uint64_t seq, struct buf *feed);

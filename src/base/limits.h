@@ -148,3 +148,4 @@
 #define PROCESS_LOG_MAX	   (16u * MIB) /* of one process; when it is full the oldest half goes */
 #define PROCLOG_PIECE	   8192	       /* output in one record, and so in one event */
 #define PROCESS_KILL_GRACE 5000	       /* between SIGTERM and SIGKILL */
+#define PROCESS_KILL_POLL  50	       /* is the tree of a killed one gone? */

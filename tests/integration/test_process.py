@@ -68,8 +68,8 @@ def test_a_process_outlives_its_session_and_the_daemon(own_daemon):
     own_daemon.kill_daemon()
     after = get(own_daemon, box, pid)
     assert (after["status"], after["pid"]) == ("running", before)
+    lib.wait_for(lambda: "tick\n" in api(own_daemon, box, "GET", f"process/{pid}/logs").json()["stdout"], "a tick")
     assert api(own_daemon, box, "DELETE", f"process/{pid}").status == 200
-    assert "tick\n" in api(own_daemon, box, "GET", f"process/{pid}/logs").json()["stdout"]
 
 
 def test_a_signal_is_honoured(daemon, box):

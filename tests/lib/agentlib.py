@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -107,3 +108,46 @@ def alive(pid):
             return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+class Events:
+    """A Server-Sent Event stream, read as it comes."""
+
+    def __init__(self, agent, method, path, body=None, headers=None, receive_buffer=None):
+        self.c = agent.connect()
+        if receive_buffer:
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+            sock.settimeout(60)
+            sock.connect(("127.0.0.1", agent.port))
+            self.c.sock = sock
+        self.c.request(method, path, json.dumps(body) if body is not None else None, headers or {})
+        self.r = self.c.getresponse()
+        self.status = self.r.status
+        self.ids = []  # of the events so far; None for one without
+
+    def __iter__(self):
+        data, event_id = [], None
+        while line := self.r.readline():
+            line = line.rstrip(b"\n")
+            if line.startswith(b"id: "):
+                event_id = int(line[4:])
+            elif line.startswith(b"data: "):
+                data.append(line[6:])
+            elif not line and data:
+                self.ids.append(event_id)
+                yield json.loads(b"\n".join(data))
+                data, event_id = [], None
+
+    def close(self):
+        self.c.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+
+def joined(events, kind):
+    return "".join(e["data"] for e in events if e["type"] == kind)

@@ -158,6 +158,7 @@ TEST(lines_for_the_shell_stay_below_what_it_reads_at_once)
 		.in = "/tmp/.atoll-0123456789abcdef01234567",
 		.out = "/tmp/.atoll-0123456789abcdef01234567",
 		.err = "/tmp/.atoll-0123456789abcdef01234567",
+		.go = "/tmp/.atoll-0123456789abcdef01234567",
 		.seq = UINT64_MAX,
 		.last_status = 255,
 		.stoppable = true};

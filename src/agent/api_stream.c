@@ -1,0 +1,222 @@
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/api.h"
+#include "agent/events.h"
+#include "agent/session.h"
+#include "base/limits.h"
+#include "http/sse.h"
+
+/*
+ * POST /api/execute/stream: runs a command and sends its output as events while it runs.
+ *
+ *	{"type":"start"} {"type":"stdout"|"stderr","data":…}* {"type":"complete","exitCode":n} |
+ *{"type":"error","error":…}
+ *
+ * The command is a process of its own that has the session's state and gives nothing back to it; the session is held
+ * only until it has started. The last event comes after the last byte. A client that reads slowly slows the command;
+ *one that goes away ends it (SIGHUP, then SIGKILL): nobody else could read what it prints.
+ */
+
+struct stream {
+	struct http_exchange *x; /* NULL: the client is gone */
+	const struct route *route;
+	struct task *task; /* until it has started */
+	struct cmd *cmd;   /* while it runs */
+	char *command, *cwd, *session;
+	bool sessionless, base64;
+	uint64_t timeout_ms;
+	struct events_tail tail[2];
+	struct loop_timer keepalive;
+};
+
+static void stream_free(struct stream *s)
+{
+	loop_timer_stop(&s->keepalive);
+	free(s->command);
+	free(s->cwd);
+	free(s->session);
+	free(s);
+}
+
+/* ---- events ---- */
+
+static bool send_event(struct stream *s, struct json_writer *w)
+{
+	json_member_now(w);
+	json_object_end(w);
+	return sse_send(s->x, NULL, STR_NULL, buf_str(w->out));
+}
+
+static bool send_output(struct stream *s, int stream, struct str bytes, bool last)
+{
+	auto_buf struct buf mem = {0}, b = {0};
+	struct str piece = s->base64 ? bytes : events_next(&s->tail[stream - 1], bytes, last, &mem);
+	if (!piece.n)
+		return true;
+	struct json_writer w = events_output(&b, stream, piece, s->base64);
+	return send_event(s, &w);
+}
+
+static void send_start(struct stream *s, pid_t pid)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "start");
+	json_member_cstr(&w, "command", s->command);
+	json_member_cstr(&w, "sessionId", s->session);
+	if (pid > 0)
+		json_member_i64(&w, "pid", pid);
+	send_event(s, &w);
+}
+
+static void send_complete(struct stream *s, const struct cmd_result *r, int code)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "complete");
+	json_member_i64(&w, "exitCode", code);
+	json_member_cstr(&w, "outcome", outcome_name(r->outcome));
+	if (r->signal)
+		json_member_cstr(&w, "signal", signal_name(r->signal));
+	json_member_u64(&w, "duration", r->duration);
+	send_event(s, &w);
+}
+
+/* `data` as well: upstream's client looks there. */
+static void send_error(struct stream *s, const char *text, enum outcome outcome)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "error");
+	json_member_cstr(&w, "error", text);
+	json_member_cstr(&w, "data", text);
+	json_member_cstr(&w, "outcome", outcome_name(outcome));
+	send_event(s, &w);
+}
+
+static void on_keepalive(struct loop_timer *t)
+{
+	struct stream *s = container_of(t, struct stream, keepalive);
+	sse_comment(s->x);
+	loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
+}
+
+/* ---- the command's side ---- */
+
+static void on_output(struct cmd *c, int stream, struct str bytes)
+{
+	struct stream *s = cmd_arg(c);
+	if (!send_output(s, stream, bytes, false))
+		cmd_pause(c);
+}
+
+static void send_end(struct stream *s, const struct cmd_result *r)
+{
+	char line[64];
+	snprintf(line, sizeof line, "Command time%s after %llums", s->sessionless ? "d out" : "out",
+		(unsigned long long)s->timeout_ms);
+	if (r->outcome == OUTCOME_TIMEOUT && !s->sessionless)
+		return send_error(s, line, r->outcome);
+	if (r->outcome == OUTCOME_TIMEOUT)
+		send_output(s, CMD_STDERR, str_of(line), true);
+	else if (r->outcome == OUTCOME_OOM)
+		send_output(s, CMD_STDERR, STR("Killed: the sandbox ran out of memory\n"), true);
+	send_complete(s, r, r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code);
+}
+
+static void on_end(struct cmd *c, const struct cmd_result *r)
+{
+	struct stream *s = cmd_arg(c);
+	s->cmd = NULL;
+	loop_timer_stop(&s->keepalive);
+	for (int stream = CMD_STDOUT; stream <= CMD_STDERR; stream++)
+		send_output(s, stream, STR_NULL, true);
+	send_end(s, r);
+	http_respond_end(s->x);
+}
+
+static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_end};
+
+/* ---- start ---- */
+
+static void begin(struct stream *s, pid_t pid)
+{
+	sse_begin(s->x);
+	send_start(s, pid);
+}
+
+static void fail(struct stream *s, const struct task_result *f)
+{
+	struct request r = {.x = s->x, .route = s->route};
+	if (f->end != TASK_NO_DIRECTORY)
+		return request_fail_about(&r, &f->error, "command", str_of(s->command));
+	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
+	begin(s, 0);
+	send_output(s, CMD_STDERR, str_of(line), true);
+	send_complete(s, &f->result, 1);
+	http_respond_end(s->x);
+}
+
+static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+{
+	struct stream *s = arg;
+	s->task = NULL;
+	s->cmd = cmd;
+	if (failure)
+		return fail(s, failure);
+	begin(s, cmd_pid(cmd));
+	loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
+}
+
+/* ---- the client's side ---- */
+
+static void on_writable(struct http_exchange *x)
+{
+	struct stream *s = http_exchange_arg(x);
+	if (s->cmd)
+		cmd_resume(s->cmd);
+}
+
+static void on_close(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	struct stream *s = http_exchange_arg(x);
+	if (s->task)
+		task_cancel(s->task);
+	if (s->cmd) {
+		cmd_hangup(s->cmd);
+		cmd_abandon(s->cmd);
+	}
+	stream_free(s);
+}
+
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+
+void api_execute_stream(struct request *r)
+{
+	auto_buf struct buf mem = {0};
+	auto_run struct run_spec spec = {0};
+	struct session *session = NULL;
+	struct str id;
+	struct err e;
+	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
+		return request_fail(r, &e, STR_NULL);
+	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
+		return request_fail_about(r, &e, "sessionId", id);
+	struct stream *s = xcalloc(1, sizeof *s);
+	spec.timeout_ms = session_limit(session, spec.timeout_ms);
+	*s = (struct stream){.x = r->x,
+		.route = r->route,
+		.command = xstrdup(spec.text),
+		.cwd = spec.cwd ? xstrdup(spec.cwd) : NULL,
+		.session = str_dup(id),
+		.sessionless = !session,
+		.base64 = spec.base64,
+		.timeout_ms = spec.timeout_ms};
+	http_exchange_set(r->x, &exchange_ops, s);
+	s->task = session_start(session, &spec, &command_ops, s, on_started, s);
+}
