@@ -40,7 +40,7 @@ void api_write(struct request *r);
 void api_file_put(struct request *r);
 void api_list_files(struct request *r);
 
-/* api_watch.c, api_git.c, api_pty.c, api_ws.c */
+/* api_watch.c, api_watch_check.c, api_git.c, api_pty.c, api_ws.c */
 void api_watch(struct request *r);
 void api_watch_check(struct request *r);
 void api_git_checkout(struct request *r);

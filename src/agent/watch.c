@@ -1,25 +1,20 @@
 #include "agent/watch.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 
 #include "agent/glob.h"
 #include "agent/store.h"
+#include "agent/watch_tree.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/map.h"
 
-enum {
-	MASK = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
-	       IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK
-};
+enum { FLUSH_READS = 16 };
 
 struct pending {
-	const char *type;
-	char *path;
+	enum watch_kind kind;
+	char *rel;
 	bool directory;
 	int64_t wall_ms;
 };
@@ -28,81 +23,122 @@ struct watcher {
 	struct loop *loop;
 	struct loop_io io;
 	struct loop_timer flush;
-	int fd;
-	char *root;
-	size_t root_n;
+	struct watch_tree tree;
+	char *shown, *only;
 	struct watch_options o;
 	const struct watch_ops *ops;
 	void *arg;
-	struct map dirs;   /* wd as text -> its absolute path */
 	struct pending *v; /* events that wait for the flush */
 	size_t n, cap;
-	struct map seen; /* "type path" of those */
-	bool overflow, gone;
+	struct map seen;  /* kind and path of those */
+	const char *lost; /* why, when something was */
+	bool held;	  /* the owner can take no more */
+	bool gone, told_gone;
+
+	char *moving; /* a directory whose old name has been seen, and not its new one yet … */
+	uint32_t cookie;
 	char own_write; /* 'n' or 'm' of the store's temporary file whose rename is half seen … */
 	uint32_t own_cookie;
 };
 
-static int watchers;
+static int running;
 
-static struct str wd_key(int wd, char ret[16])
+int watchers_running(void)
 {
-	return str_n(ret, (size_t)snprintf(ret, 16, "%d", wd));
+	return running;
+}
+
+const char *watch_kind_name(enum watch_kind kind)
+{
+	static const char *const names[] = {"create", "modify", "delete", "move_from", "move_to", "attrib"};
+	return names[kind];
 }
 
 /* ---- filters ---- */
 
-static bool any_match(const struct str *patterns, size_t n, struct str path)
+static bool any_match(const struct str *patterns, size_t n, const char *rel)
 {
 	for (size_t i = 0; i < n; i++)
-		if (glob_match(patterns[i], path))
+		if (glob_match(patterns[i], str_of(rel)))
 			return true;
 	return false;
 }
 
-static struct str relative(const struct watcher *w, const char *path)
-{
-	struct str r = str_skip(str_of(path), w->root_n);
-	return r.n && r.p[0] == '/' ? str_skip(r, 1) : r;
-}
-
-static bool excluded(const struct watcher *w, const char *path)
-{
-	return any_match(w->o.exclude, w->o.exclude_n, relative(w, path));
-}
-
 /* Directories are not asked for `include`: what lies below them may match. */
-static bool wanted(const struct watcher *w, const char *path)
+static bool skips(void *arg, const char *rel)
 {
-	if (excluded(w, path))
+	const struct watcher *w = arg;
+	return *rel && any_match(w->o.exclude, w->o.exclude_n, rel);
+}
+
+static bool wanted(struct watcher *w, enum watch_kind kind, const char *rel)
+{
+	if (!(w->o.kinds & 1u << kind) || skips(w, rel) || (w->only && strcmp(rel, w->only) != 0))
 		return false;
-	return !w->o.include_n || any_match(w->o.include, w->o.include_n, relative(w, path));
+	return !w->o.include_n || any_match(w->o.include, w->o.include_n, rel);
 }
 
 /* ---- queue ---- */
 
-static void clear(struct watcher *w)
+static char *key_of(enum watch_kind kind, const char *rel)
 {
-	for (size_t i = 0; i < w->n; i++)
-		free(w->v[i].path);
-	w->n = 0;
-	map_free(&w->seen);
+	return xasprintf("%d %s", (int)kind, rel);
+}
+
+/* The first n are done with. */
+static void drop_first(struct watcher *w, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *key = key_of(w->v[i].kind, w->v[i].rel);
+		map_del(&w->seen, str_of(key));
+		free(w->v[i].rel);
+	}
+	w->n -= n;
+	if (w->n)
+		memmove(w->v, w->v + n, w->n * sizeof *w->v);
+	else
+		map_free(&w->seen);
+}
+
+/* A directory that was moved and did not turn up again has left the tree. */
+static void forget_moving(struct watcher *w)
+{
+	if (w->moving)
+		watch_tree_drop(&w->tree, w->moving);
+	free(take_ptr(&w->moving));
+}
+
+static bool tell(struct watcher *w, const struct pending *p)
+{
+	auto_free char *path = xasprintf("%s/%s", w->shown, p->rel);
+	return w->ops->on_event(w->arg, &(struct watch_event){p->kind, path, p->directory, p->wall_ms});
 }
 
 static void on_flush(struct loop_timer *t)
 {
 	struct watcher *w = container_of(t, struct watcher, flush);
-	for (size_t i = 0; i < w->n; i++) {
-		struct pending *p = &w->v[i];
-		w->ops->on_event(w->arg, &(struct watch_event){p->type, p->path, p->directory, p->wall_ms});
-	}
-	clear(w);
-	if (w->overflow) {
-		w->overflow = false;
-		w->ops->on_overflow(w->arg);
-	}
-	if (w->gone)
+	size_t told = 0;
+	forget_moving(w);
+	while (told < w->n && !w->held)
+		w->held = !tell(w, &w->v[told++]);
+	drop_first(w, told);
+	if (w->n)
+		return;
+	if (w->lost)
+		w->ops->on_lost(w->arg, w->lost);
+	w->lost = NULL;
+	if (w->gone && !w->told_gone) {
+		w->told_gone = true;
 		w->ops->on_gone(w->arg);
+	}
+}
+
+void watcher_resume(struct watcher *w)
+{
+	bool waits = w->held && !w->flush.pos;
+	w->held = false;
+	if (waits)
+		on_flush(&w->flush);
 }
 
 static void flush_soon(struct watcher *w)
@@ -111,161 +147,126 @@ static void flush_soon(struct watcher *w)
 		loop_timer_set(w->loop, &w->flush, WATCH_COALESCE, on_flush);
 }
 
-static void queue(struct watcher *w, const char *type, const char *path, bool directory)
+static void lose(struct watcher *w, const char *why)
 {
-	if (!wanted(w, path))
-		return;
+	w->lost = why;
 	flush_soon(w);
-	auto_free char *key = xasprintf("%s %s", type, path);
+}
+
+static void queue(struct watcher *w, enum watch_kind kind, const char *rel, bool directory)
+{
+	if (!wanted(w, kind, rel))
+		return;
+	auto_free char *key = key_of(kind, rel);
 	if (map_get(&w->seen, str_of(key)))
 		return;
-	if (w->n == WATCH_PENDING_MAX) {
-		w->overflow = true;
-		return;
-	}
+	if (w->n == WATCH_PENDING_MAX)
+		return lose(w, "Events were lost: too many changes at once");
 	if (w->n == w->cap) {
 		w->cap = w->cap ? w->cap * 2 : 16;
 		w->v = xrealloc(w->v, w->cap * sizeof *w->v);
 	}
-	w->v[w->n++] = (struct pending){type, xstrdup(path), directory, clock_wall_ms()};
+	w->v[w->n++] = (struct pending){kind, xstrdup(rel), directory, clock_wall_ms()};
 	map_put(&w->seen, str_of(key), w);
+	flush_soon(w);
 }
 
-/* ---- directories ---- */
-
-static int add_tree(struct watcher *w, const char *path, bool report, int depth);
-
-/* What is in a directory that has just got its watch. */
-static void add_children(struct watcher *w, const char *path, bool report, int depth)
+static void found(void *arg, const char *rel, bool directory)
 {
-	DIR *d = opendir(path);
-	struct dirent *de;
-	while (d && (de = readdir(d))) {
-		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
-			continue;
-		struct stat st;
-		if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		auto_free char *child = xasprintf("%s/%s", path, de->d_name);
-		if (report)
-			queue(w, "create", child, S_ISDIR(st.st_mode));
-		if (S_ISDIR(st.st_mode))
-			add_tree(w, child, report, depth + 1);
-	}
-	if (d)
-		closedir(d);
-}
-
-/* 0 or -errno of the directory itself; what vanishes below it meanwhile is no mistake. */
-static int add_tree(struct watcher *w, const char *path, bool report, int depth)
-{
-	if (depth && (excluded(w, path) || depth > LIST_DEPTH_MAX))
-		return 0;
-	int wd = inotify_add_watch(w->fd, path, MASK);
-	if (wd < 0) {
-		if (errno == ENOSPC)
-			w->overflow = true;
-		return -errno;
-	}
-	char key[16];
-	char *old = map_put(&w->dirs, wd_key(wd, key), xstrdup(path));
-	bool known = old && strcmp(old, path) == 0;
-	free(old);
-	if (w->o.recursive)
-		add_children(w, path, report && !known, depth);
-	return 0;
-}
-
-static void forget_dir(struct watcher *w, int wd)
-{
-	char key[16];
-	free(map_del(&w->dirs, wd_key(wd, key)));
-}
-
-/* A directory that was moved away is still watched by the kernel, under a path that is no longer true. */
-static void drop_below(struct watcher *w, const char *path)
-{
-	size_t it = 0;
-	struct str key;
-	void *value;
-	int drop[64], n = 0;
-	struct str prefix = str_of(path);
-	while (n < (int)ARRAY_LEN(drop) && map_next(&w->dirs, &it, &key, &value)) {
-		struct str dir = str_of(value);
-		uint64_t wd;
-		if (str_starts(dir, prefix) && (dir.n == prefix.n || dir.p[prefix.n] == '/') &&
-			str_to_u64(key, INT32_MAX, &wd))
-			drop[n++] = (int)wd;
-	}
-	for (int i = 0; i < n; i++) {
-		inotify_rm_watch(w->fd, drop[i]);
-		forget_dir(w, drop[i]);
-	}
-	if (n == (int)ARRAY_LEN(drop))
-		drop_below(w, path);
+	char kind;
+	const char *slash = strrchr(rel, '/');
+	if (!store_is_temp(slash ? slash + 1 : rel, &kind))
+		queue(arg, WATCH_CREATE, rel, directory);
 }
 
 /* ---- events ---- */
 
-static const char *type_name(uint32_t mask)
+static enum watch_kind kind_of(uint32_t mask)
 {
-	return mask & IN_CREATE	      ? "create"
-	       : mask & IN_MODIFY     ? "modify"
-	       : mask & IN_DELETE     ? "delete"
-	       : mask & IN_MOVED_FROM ? "move_from"
-	       : mask & IN_MOVED_TO   ? "move_to"
-				      : "attrib";
+	return mask & IN_CREATE	      ? WATCH_CREATE
+	       : mask & IN_MODIFY     ? WATCH_MODIFY
+	       : mask & IN_DELETE     ? WATCH_DELETE
+	       : mask & IN_MOVED_FROM ? WATCH_MOVE_FROM
+	       : mask & IN_MOVED_TO   ? WATCH_MOVE_TO
+				      : WATCH_ATTRIB;
 }
 
 /* The store's temporary files: silent, but the rename that puts one in place is a create or a modify. */
 static bool own_temporary(struct watcher *w, const struct inotify_event *ev)
 {
-	const size_t n = sizeof STORE_TEMP_PREFIX - 1;
-	if (strncmp(ev->name, STORE_TEMP_PREFIX, n) != 0)
+	char kind;
+	if (!store_is_temp(ev->name, &kind))
 		return false;
 	if (ev->mask & IN_MOVED_FROM) {
-		w->own_write = ev->name[n];
+		w->own_write = kind;
 		w->own_cookie = ev->cookie;
 	}
 	return true;
+}
+
+static void add_tree(struct watcher *w, const char *rel)
+{
+	if (watch_tree_add(&w->tree, rel, true) == -ENOSPC)
+		lose(w, "Events will be lost: the host allows no more directories to be watched");
+}
+
+/* The kernel's watches have moved along; only a directory from outside is new here. */
+static void directory_came(struct watcher *w, const char *rel, const struct inotify_event *ev)
+{
+	bool known = w->moving && ev->mask & IN_MOVED_TO && ev->cookie == w->cookie &&
+		     watch_tree_move(&w->tree, w->moving, rel);
+	if (known) {
+		free(take_ptr(&w->moving));
+		return;
+	}
+	/* It may have the name of the one that left. */
+	forget_moving(w);
+	add_tree(w, rel);
+}
+
+static void on_directory(struct watcher *w, const char *rel, const struct inotify_event *ev)
+{
+	if (ev->mask & IN_MOVED_FROM) {
+		forget_moving(w);
+		w->moving = xstrdup(rel);
+		w->cookie = ev->cookie;
+		flush_soon(w);
+	} else if (ev->mask & (IN_CREATE | IN_MOVED_TO)) {
+		directory_came(w, rel, ev);
+	}
 }
 
 static void on_named(struct watcher *w, const char *dir, const struct inotify_event *ev)
 {
 	if (own_temporary(w, ev))
 		return;
-	auto_free char *path = xasprintf("%s/%s", dir, ev->name);
+	auto_free char *rel = *dir ? xasprintf("%s/%s", dir, ev->name) : xstrdup(ev->name);
 	bool directory = ev->mask & IN_ISDIR;
-	const char *type = type_name(ev->mask);
+	enum watch_kind kind = kind_of(ev->mask);
 	if (ev->mask & IN_MOVED_TO && w->own_write && ev->cookie == w->own_cookie) {
-		type = w->own_write == 'n' ? "create" : "modify";
+		kind = w->own_write == 'n' ? WATCH_CREATE : WATCH_MODIFY;
 		w->own_write = 0;
 	}
-	if (directory && ev->mask & IN_MOVED_FROM)
-		drop_below(w, path);
-	queue(w, type, path, directory);
-	if (directory && w->o.recursive && ev->mask & (IN_CREATE | IN_MOVED_TO))
-		add_tree(w, path, true, 1);
+	queue(w, kind, rel, directory);
+	if (directory && w->o.recursive)
+		on_directory(w, rel, ev);
 }
 
 static void on_inotify(struct watcher *w, const struct inotify_event *ev)
 {
-	char key[16];
 	if (ev->mask & IN_Q_OVERFLOW) {
-		w->overflow = true;
-		add_tree(w, w->root, false, 0);
-		return flush_soon(w);
+		watch_tree_rescan(&w->tree);
+		return lose(w, "Events were lost: too many changes at once");
 	}
-	const char *dir = map_get(&w->dirs, wd_key(ev->wd, key));
+	const char *dir = watch_tree_path(&w->tree, ev->wd);
 	if (!dir)
 		return;
-	bool root = strcmp(dir, w->root) == 0;
-	if (root && ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) {
+	if (!*dir && ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) {
 		w->gone = true;
 		return flush_soon(w);
 	}
 	if (ev->mask & IN_IGNORED)
-		return forget_dir(w, ev->wd);
+		return watch_tree_forget(&w->tree, ev->wd);
 	if (ev->len)
 		on_named(w, dir, ev);
 }
@@ -274,7 +275,7 @@ static void on_inotify(struct watcher *w, const struct inotify_event *ev)
 static bool take_events(struct watcher *w)
 {
 	_Alignas(struct inotify_event) char raw[16384];
-	ssize_t n = read(w->fd, raw, sizeof raw);
+	ssize_t n = read(w->tree.fd, raw, sizeof raw);
 	for (ssize_t at = 0; at < n;) {
 		const struct inotify_event *ev = (const struct inotify_event *)(const void *)(raw + at);
 		on_inotify(w, ev);
@@ -292,7 +293,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 void watcher_flush(struct watcher *w)
 {
 	/* Bounded: whoever changes files faster than this reads them is still changing them. */
-	for (int i = 0; i < 16 && take_events(w); i++)
+	for (int i = 0; i < FLUSH_READS && take_events(w); i++)
 		;
 	if (w->flush.pos) {
 		loop_timer_stop(&w->flush);
@@ -302,10 +303,22 @@ void watcher_flush(struct watcher *w)
 
 /* ---- life ---- */
 
-struct watcher *watcher_new(struct loop *l, const char *root, const struct watch_options *o,
+static int start(struct watcher *w, struct err *e)
+{
+	int r = loop_add(w->loop, &w->io, w->tree.fd, EPOLLIN, on_ready);
+	if (r < 0)
+		return err_os(e, ERRC_WATCH_START_ERROR, -r, "start inotify");
+	r = watch_tree_add(&w->tree, "", false);
+	if (r == -ENOSPC)
+		return err_set(e, ERRC_WATCH_START_ERROR,
+			"watch '%.100s': the host allows no more directories to be watched", w->shown);
+	return r < 0 ? err_os(e, errc_from_file_errno(-r), -r, "watch '%.150s'", w->shown) : 0;
+}
+
+struct watcher *watcher_new(struct loop *l, const char *root, const char *shown, const struct watch_options *o,
 	const struct watch_ops *ops, void *arg, struct err *e)
 {
-	if (watchers >= WATCHERS_MAX) {
+	if (running >= WATCHERS_MAX) {
 		err_set(e, ERRC_WATCH_START_ERROR, "at most %d watches can run at once", WATCHERS_MAX);
 		return NULL;
 	}
@@ -315,34 +328,29 @@ struct watcher *watcher_new(struct loop *l, const char *root, const struct watch
 		return NULL;
 	}
 	struct watcher *w = xcalloc(1, sizeof *w);
-	*w = (struct watcher){
-		.loop = l, .fd = fd, .root = xstrdup(root), .root_n = strlen(root), .o = *o, .ops = ops, .arg = arg};
-	watchers++;
-	int r = loop_add(l, &w->io, fd, EPOLLIN, on_ready);
-	if (r == 0)
-		r = add_tree(w, root, false, 0);
-	if (r < 0) {
-		err_os(e, -r == ENOSPC ? ERRC_WATCH_START_ERROR : errc_from_file_errno(-r), -r, "watch '%.150s'", root);
-		watcher_free(w);
-		return NULL;
-	}
-	return w;
+	*w = (struct watcher){.loop = l, .shown = xstrdup(shown), .o = *o, .ops = ops, .arg = arg};
+	w->only = o->only ? xstrdup(o->only) : NULL;
+	watch_tree_init(&w->tree, fd, root, o->recursive);
+	w->tree.skip = skips;
+	w->tree.found = found;
+	w->tree.arg = w;
+	running++;
+	if (start(w, e) == 0)
+		return w;
+	watcher_free(w);
+	return NULL;
 }
 
 void watcher_free(struct watcher *w)
 {
-	size_t it = 0;
-	struct str key;
-	void *value;
 	loop_del(&w->io);
 	loop_timer_stop(&w->flush);
-	close(w->fd);
-	while (map_next(&w->dirs, &it, &key, &value))
-		free(value);
-	map_free(&w->dirs);
-	clear(w);
+	watch_tree_free(&w->tree);
+	drop_first(w, w->n);
 	free(w->v);
-	free(w->root);
+	free(w->moving);
+	free(w->shown);
+	free(w->only);
 	free(w);
-	watchers--;
+	running--;
 }

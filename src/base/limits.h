@@ -121,7 +121,6 @@
 #define WATCH_PATTERNS_MAX    64
 #define WATCH_PATTERN_LEN_MAX 256
 #define WATCH_RETAIN	      600000 /* between two calls of /api/watch/check */
-#define WATCH_EXPIRED_MAX     1024   /* ended watches that are remembered as such */
 #define SSE_BEAT	      15000  /* comment on an event stream that has nothing to say */
 #define TERMINAL_RING	      (256u * KIB)
 #define TERMINAL_INPUT_HIGH   (64u * KIB)

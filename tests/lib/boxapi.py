@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -21,22 +22,25 @@ class Events:
     def __init__(self, connection, response):
         self.connection, self.response = connection, response
 
+    def _lines(self):
+        """Events, and None for each line that is none: also a quiet stream says something now and then."""
+        while line := self.response.readline():
+            yield json.loads(line[6:]) if line.startswith(b"data: ") else None
+
     def __iter__(self):
-        while True:
-            line = self.response.readline()
-            if not line:
-                return
-            if line.startswith(b"data: "):
-                yield json.loads(line[6:])
+        return (event for event in self._lines() if event is not None)
 
     def until(self, condition):
         """Everything up to and with the first event that fits."""
-        seen = []
-        for event in self:
-            seen.append(event)
-            if condition(event):
-                return seen
-        raise AssertionError(f"the stream ended; it said {seen}")
+        seen, end = [], time.monotonic() + atoll.DEADLINE
+        for event in self._lines():
+            if event is not None:
+                seen.append(event)
+                if condition(event):
+                    return seen
+            if time.monotonic() > end:
+                break
+        raise AssertionError(f"it did not come; the stream said {seen[-20:]}")
 
     def close(self):
         self.connection.close()
@@ -50,7 +54,7 @@ class Events:
 
 class Api:
     def __init__(self, daemon, box):
-        self.daemon, self.box = daemon, box
+        self.daemon, self.box, self.agent = daemon, box, None
 
     def path(self, route):
         return atoll.box_path(self.box, route)
@@ -122,10 +126,13 @@ class Api:
 
     def agent_pid(self):
         """On the host: the child of the warden that lives in the box's pid namespace."""
+        if self.agent:
+            return self.agent
         namespace = self.sh("readlink /proc/self/ns/pid").strip()
         for pid in leaks.children(self.daemon.warden_pid):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{pid}/ns/pid") == namespace:
+                    self.agent = pid
                     return pid
         raise AssertionError("no agent found")
 
