@@ -42,7 +42,7 @@ def cgroups(name):
     for root in cgroup_roots():
         own = root / name
         if own.is_dir():
-            found += [own] + [d for d in own.rglob("*") if d.is_dir()]
+            found += [Path(d) for d, _, _ in os.walk(own)]  # which does not mind what vanishes meanwhile
     return found
 
 
