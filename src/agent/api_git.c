@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -7,22 +8,30 @@
 #include "agent/git.h"
 #include "agent/path.h"
 #include "agent/run.h"
+#include "agent/session.h"
 #include "base/fd.h"
 #include "base/limits.h"
 
 /*
- * POST /api/git/checkout: git clone, in the box. What fails leaves no directory that was not there before.
+ * POST /api/git/checkout: git clone, in the box. What fails leaves no directory that was not there before, and nothing
+ * in one that was there and empty.
  */
+
+enum target { TARGET_NEW, TARGET_EMPTY, TARGET_TAKEN };
 
 struct checkout {
 	struct http_exchange *x; /* NULL: the client is gone */
 	const struct route *route;
 	struct git_url url;
-	char *branch, *dir; /* dir is absolute */
+	char *branch;
+	char *dir;   /* absolute */
+	char *given; /* the same as the client wrote it */
+	struct env env;
 	uint64_t depth, timeout_ms;
-	bool dir_was_there;
+	enum target target;
 	struct buf said; /* the end of what git said on stderr */
 	enum errc code;	 /* why it failed, while the rest of it is being removed */
+	int exit_code;
 	char *message;
 };
 
@@ -31,6 +40,8 @@ static void checkout_free(struct checkout *c)
 	git_url_free(&c->url);
 	free(c->branch);
 	free(c->dir);
+	free(c->given);
+	env_free(&c->env);
 	free(c->message);
 	buf_free(&c->said);
 	free(c);
@@ -70,7 +81,8 @@ static void answer_failed(struct checkout *c)
 		json_member_cstr(&w, "repository", c->url.shown);
 		if (c->branch)
 			json_member_cstr(&w, "branch", c->branch);
-		json_member_cstr(&w, "targetDir", c->dir);
+		json_member_cstr(&w, "targetDir", c->given);
+		json_member_i64(&w, "exitCode", c->exit_code);
 		json_member_str(&w, "stderr", buf_str(&c->said));
 		json_object_end(&w);
 		err_set(&e, c->code, "%s", c->message);
@@ -105,7 +117,7 @@ static void answer_done(struct checkout *c)
 		json_member_bool(&w, "success", true);
 		json_member_cstr(&w, "repoUrl", c->url.shown);
 		json_member_cstr(&w, "branch", branch);
-		json_member_cstr(&w, "targetDir", c->dir);
+		json_member_cstr(&w, "targetDir", c->given);
 		json_member_now(&w);
 		json_object_end(&w);
 		http_exchange_set(c->x, &no_ops, NULL);
@@ -122,18 +134,27 @@ static void on_removed(struct cmd *cmd, const struct cmd_result *r)
 	answer_failed(cmd_arg(cmd));
 }
 
+static void on_ignored(struct cmd *cmd, int stream, struct str bytes)
+{
+	(void)cmd;
+	(void)stream;
+	(void)bytes;
+}
+
 /* git cleans up after itself unless it was killed; whatever is left goes before the answer. */
 static void fail_and_remove(struct checkout *c, enum errc code, char *message)
 {
-	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_removed};
-	const char *argv[] = {"rm", "-rf", "--", c->dir, NULL};
+	static const struct cmd_ops ops = {.on_output = on_ignored, .on_end = on_removed};
+	const char *remove[] = {"rm", "-rf", "--", c->dir, NULL};
+	const char *empty[] = {"find", c->dir, "-mindepth", "1", "-delete", NULL};
 	struct run_spec spec = {0};
 	struct cmd *cmd;
 	enum spawn_step step;
 	struct err e;
 	c->code = code;
 	c->message = message;
-	if (c->dir_was_there || run_start_argv(argv, &spec, &agent.env, "/", &ops, c, &cmd, &step, &e) < 0)
+	if (c->target == TARGET_TAKEN || run_start_argv(c->target == TARGET_NEW ? remove : empty, &spec, &agent.env,
+						 "/", &ops, c, &cmd, &step, &e) < 0)
 		answer_failed(c);
 }
 
@@ -153,51 +174,52 @@ static struct str last_words(struct str said)
 static void on_cloned(struct cmd *cmd, const struct cmd_result *r)
 {
 	struct checkout *c = cmd_arg(cmd);
+	c->exit_code = r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code; /* as timeout(1) says it */
+	git_redact(&c->url, &c->said);
 	if (r->outcome == OUTCOME_EXITED && r->exit_code == 0)
 		return answer_done(c);
 	if (r->outcome == OUTCOME_TIMEOUT)
 		return fail_and_remove(c, ERRC_GIT_CLONE_FAILED,
-			xasprintf("Failed to clone '%s': Git clone timed out after %llu ms", c->url.shown,
+			xasprintf("Failed to clone '%.100s': git clone timed out after %llu ms", c->url.shown,
 				(unsigned long long)c->timeout_ms));
 	if (r->outcome != OUTCOME_EXITED)
 		return fail_and_remove(c, ERRC_GIT_CLONE_FAILED,
-			xasprintf("Failed to clone '%s': git was ended (%s)", c->url.shown, outcome_name(r->outcome)));
+			xasprintf("Failed to clone '%.100s': git was ended (%s)", c->url.shown,
+				outcome_name(r->outcome)));
 	struct str said = buf_str(&c->said), words = last_words(said);
-	fail_and_remove(c, git_error_code(said), xasprintf("Failed to clone '%s': %.*s", c->url.shown, STR_ARG(words)));
+	fail_and_remove(
+		c, git_error_code(said), xasprintf("Failed to clone '%.100s': %.*s", c->url.shown, STR_ARG(words)));
 }
 
 /* ---- starting ---- */
 
-static void set_environment(const struct checkout *c, struct env *env)
+static void complete_environment(struct checkout *c)
 {
-	env_apply(env, &agent.env);
-	env_put(env, STR("GIT_TERMINAL_PROMPT"), STR("0"));
-	env_put(env, STR("GIT_ASKPASS"), STR("/bin/false"));
-	env_put(env, STR("SSH_ASKPASS"), STR("/bin/false"));
-	env_put(env, STR("LC_ALL"), STR("C.UTF-8")); /* its words are read, see git_error_code */
-	if (c->url.user) {
-		env_put(env, STR("ATOLL_GIT_USER"), str_of(c->url.user));
-		env_put(env, STR("ATOLL_GIT_PASSWORD"), str_of(c->url.password));
-	}
+	env_put(&c->env, STR("GIT_TERMINAL_PROMPT"), STR("0"));
+	env_put(&c->env, STR("GIT_ASKPASS"), STR("/bin/false"));
+	env_put(&c->env, STR("SSH_ASKPASS"), STR("/bin/false"));
+	env_put(&c->env, STR("LC_ALL"), STR("C.UTF-8")); /* its words are read, see git_error_code */
+	if (!c->url.user)
+		return;
+	env_put(&c->env, STR("ATOLL_GIT_USER"), str_of(c->url.user));
+	env_put(&c->env, STR("ATOLL_GIT_PASSWORD"), str_of(c->url.password));
 }
 
 static int start(struct checkout *c, struct err *e)
 {
 	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_cloned};
+	static const char helper[] = "!f() { printf 'username=%s\\npassword=%s\\n' \"$ATOLL_GIT_USER\" "
+				     "\"$ATOLL_GIT_PASSWORD\"; }; f";
+	auto_free char *credential = xasprintf("credential.%s.helper=%s", c->url.user ? c->url.origin : "", helper);
 	char depth[24];
-	const char *argv[24];
-	int n = 0;
-	argv[n++] = "git";
-	argv[n++] = "-c";
-	argv[n++] = "http.lowSpeedLimit=1024";
-	argv[n++] = "-c";
-	argv[n++] = "http.lowSpeedTime=30";
+	const char *argv[24] = {"git", "-c", "http.lowSpeedLimit=1024", "-c", "http.lowSpeedTime=30"};
+	int n = 5;
 	if (c->url.user) {
+		/* No other helper is asked, or told. */
 		argv[n++] = "-c";
 		argv[n++] = "credential.helper=";
 		argv[n++] = "-c";
-		argv[n++] = "credential.helper=!f() { printf 'username=%s\\npassword=%s\\n' \"$ATOLL_GIT_USER\" "
-			    "\"$ATOLL_GIT_PASSWORD\"; }; f";
+		argv[n++] = credential;
 	}
 	argv[n++] = "clone";
 	/* A clone without blobs asks the server for them later, and would have no credentials then. */
@@ -216,37 +238,59 @@ static int start(struct checkout *c, struct err *e)
 	argv[n++] = c->url.clean;
 	argv[n++] = c->dir;
 	argv[n] = NULL;
-	auto_env struct env env = {0};
-	set_environment(c, &env);
+	complete_environment(c);
 	struct run_spec spec = {.timeout_ms = c->timeout_ms};
 	struct cmd *cmd;
 	enum spawn_step step;
-	return run_start_argv(argv, &spec, &env, "/", &ops, c, &cmd, &step, e);
+	return run_start_argv(argv, &spec, &c->env, "/", &ops, c, &cmd, &step, e);
+}
+
+static enum target look_at(const char *dir)
+{
+	struct stat st;
+	if (lstat(dir, &st) < 0)
+		return TARGET_NEW;
+	DIR *d = opendir(dir);
+	enum target t = d ? TARGET_EMPTY : TARGET_TAKEN;
+	for (struct dirent *de; d && (de = readdir(d));)
+		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
+			t = TARGET_TAKEN;
+	if (d)
+		closedir(d);
+	return t;
+}
+
+static int read_target(const struct request *r, struct checkout *c, struct err *e)
+{
+	auto_buf struct buf mem = {0};
+	struct str session, dir = STR_NULL;
+	if (request_session(r, &mem, &session, e) < 0 || json_read_str(r->body, "targetDir", &dir, e) < 0)
+		return -1;
+	session_env(session_find(session), &c->env);
+	c->given = dir.n ? str_dup(dir) : xasprintf("%s/%s", agent.workdir, c->url.name);
+	if (path_absolute(dir.n ? dir : str_of(c->given), session, "targetDir", &c->dir, e) < 0)
+		return -1;
+	c->target = look_at(c->dir);
+	return 0;
 }
 
 static int read_request(const struct request *r, struct checkout *c, struct err *e)
 {
-	struct str url = STR_NULL, dir = STR_NULL, session;
+	struct str url = STR_NULL;
 	const char *branch = NULL;
-	auto_buf struct buf mem = {0};
 	c->timeout_ms = GIT_TIMEOUT;
-	if (json_read_str(r->body, "repoUrl", &url, e) < 0 || git_url_parse(url, &c->url, e) < 0 ||
-		json_read_cstr(r->body, "branch", &branch, e) < 0 || json_read_str(r->body, "targetDir", &dir, e) < 0 ||
+	if (json_read_str(r->body, "repoUrl", &url, e) < 0)
+		return -1;
+	if (!url.p)
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'repoUrl' is missing");
+	if (git_url_parse(url, &c->url, e) < 0 || json_read_cstr(r->body, "branch", &branch, e) < 0 ||
 		json_read_u64(r->body, "depth", 1, INT32_MAX, &c->depth, e) < 0 ||
-		json_read_u64(r->body, "timeoutMs", 1, GIT_TIMEOUT_MAX, &c->timeout_ms, e) < 0 ||
-		request_session(r, &mem, &session, e) < 0)
+		json_read_u64(r->body, "timeoutMs", 1, GIT_TIMEOUT_MAX, &c->timeout_ms, e) < 0)
 		return -1;
-	if (branch && *branch) {
-		if (branch[0] == '-')
-			return err_set(e, ERRC_VALIDATION_FAILED, "field 'branch' must not begin with '-'");
-		c->branch = xstrdup(branch);
-	}
-	auto_free char *wanted = dir.n ? str_dup(dir) : xasprintf("%s/%s", agent.workdir, c->url.name);
-	if (path_absolute(str_n(wanted, dir.n ? dir.n : strlen(wanted)), session, "targetDir", &c->dir, e) < 0)
-		return -1;
-	struct stat st;
-	c->dir_was_there = lstat(c->dir, &st) == 0;
-	return 0;
+	if (branch && branch[0] == '-')
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'branch' must not begin with '-'");
+	c->branch = branch && *branch ? xstrdup(branch) : NULL;
+	return read_target(r, c, e);
 }
 
 void api_git_checkout(struct request *r)
@@ -257,7 +301,7 @@ void api_git_checkout(struct request *r)
 	c->x = r->x;
 	c->route = r->route;
 	if (read_request(r, c, &e) < 0) {
-		request_fail(r, &e, STR_NULL);
+		request_refuse(r, &e);
 		return checkout_free(c);
 	}
 	http_exchange_set(r->x, &ops, c);

@@ -10,7 +10,8 @@
 #include "http/ws.h"
 
 /*
- * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id, shared by all who connect with it.
+ * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id, shared by all who connect with it. It starts
+ * with the directory and variables that the session has at that moment.
  * Binary frames are bytes both ways; text frames are control: in {"type":"resize","cols":N,"rows":N}, out
  * {"type":"ready"}, {"type":"exit","code":N,"signal"?}, {"type":"error","message"}.
  */

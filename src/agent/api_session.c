@@ -122,6 +122,7 @@ void api_session_delete(struct request *r)
 	json_member_str(&w, "sessionId", id);
 	json_member_now(&w);
 	json_object_end(&w);
+	pty_end(id);
 	session_delete(s);
 	request_json(r, buf_str(&b));
 }

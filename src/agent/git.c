@@ -1,8 +1,7 @@
 #include "agent/git.h"
 
-#include <ctype.h>
-
 #include "base/buf.h"
+#include "base/limits.h"
 #include "http/http.h"
 
 static const char *const schemes[] = {"https://", "http://", "git://", "ssh://", "file://"};
@@ -11,6 +10,7 @@ void git_url_free(struct git_url *u)
 {
 	free(u->clean);
 	free(u->shown);
+	free(u->origin);
 	free(u->user);
 	free(u->password);
 	free(u->name);
@@ -25,16 +25,11 @@ static bool printable(struct str s)
 	return true;
 }
 
-static char *decode(struct str s)
-{
-	auto_buf struct buf out = {0};
-	struct err e;
-	return http_percent_decode(s, &out, &e) < 0 ? str_dup(s) : str_dup(buf_str(&out));
-}
-
 /* "repo" of ".../repo.git/" */
 static char *repo_name(struct str path)
 {
+	struct str rest;
+	path = str_split(str_split(path, '?', &rest), '#', &rest);
 	while (path.n && path.p[path.n - 1] == '/')
 		path.n--;
 	if (str_ends(path, STR(".git")))
@@ -56,44 +51,117 @@ static size_t scheme_length(struct str text)
 	return 0;
 }
 
-static void take_credentials(struct str text, size_t scheme, struct git_url *ret)
+static int refuse(struct err *e, const char *why)
 {
-	struct str rest = str_skip(text, scheme), path;
+	return err_set(e, ERRC_INVALID_GIT_URL, "repoUrl %s", why);
+}
+
+/* NULL when it holds what the credential protocol cannot carry: it is one line per value. */
+static char *decode(struct str s)
+{
+	auto_buf struct buf out = {0};
+	struct err e;
+	if (http_percent_decode(s, &out, &e) < 0)
+		return NULL;
+	for (size_t i = 0; i < buf_size(&out); i++)
+		if ((unsigned char)buf_str(&out).p[i] < ' ')
+			return NULL;
+	return str_dup(buf_str(&out));
+}
+
+/* What answers say: a query may be a secret too. */
+static char *show(struct str scheme, bool secret, struct str host_and_path)
+{
+	ssize_t query = str_index(host_and_path, '?');
+	struct str plain = query < 0 ? host_and_path : str_n(host_and_path.p, (size_t)query);
+	return xasprintf(
+		"%.*s%s%.*s%s", STR_ARG(scheme), secret ? "******@" : "", STR_ARG(plain), query < 0 ? "" : "?******");
+}
+
+static int split_url(struct str text, size_t scheme_n, struct git_url *ret, struct err *e)
+{
+	struct str scheme = str_n(text.p, scheme_n), rest = str_skip(text, scheme_n), password, path;
 	struct str authority = str_split(rest, '/', &path);
 	const char *at = authority.n ? memrchr(authority.p, '@', authority.n) : NULL;
-	/* In ssh the user is part of the address and no secret; a password there is not one that git can use. */
-	bool secret = at && !str_starts(text, STR("ssh://")) && !str_starts(text, STR("file://"));
-	if (!secret) {
-		ret->clean = str_dup(text);
-		ret->shown = str_dup(text);
-		return;
-	}
-	struct str password, user = str_split(str_n(authority.p, (size_t)(at - authority.p)), ':', &password);
-	struct str host = str_skip(rest, (size_t)(at - rest.p) + 1);
+	struct str userinfo = at ? str_n(authority.p, (size_t)(at - authority.p)) : STR_NULL;
+	struct str tail = at ? str_skip(rest, userinfo.n + 1) : rest;
+	struct str host = at ? str_skip(authority, userinfo.n + 1) : authority;
+	struct str user = str_split(userinfo, ':', &password);
+	bool http = str_starts(scheme, STR("http"));
+	/* The user of an ssh address is no secret, and part of it. A password there is one that git cannot use. */
+	bool keep_user = str_starts(scheme, STR("ssh")) && user.n;
+	bool secret = at && !(keep_user && user.n == userinfo.n);
+	ret->clean = keep_user ? xasprintf("%.*s%.*s@%.*s", STR_ARG(scheme), STR_ARG(user), STR_ARG(tail))
+			       : xasprintf("%.*s%.*s", STR_ARG(scheme), STR_ARG(tail));
+	ret->shown = secret ? show(scheme, true, tail) : show(scheme, false, rest);
+	if (!http || !userinfo.n)
+		return 0;
 	ret->user = decode(user);
 	ret->password = decode(password);
-	ret->clean = xasprintf("%.*s%.*s", (int)scheme, text.p, STR_ARG(host));
-	ret->shown = xasprintf("%.*s******@%.*s", (int)scheme, text.p, STR_ARG(host));
+	ret->origin = xasprintf("%.*s%.*s", STR_ARG(scheme), STR_ARG(host));
+	return ret->user && ret->password ? 0 : refuse(e, "has credentials that are not percent-encoded correctly");
+}
+
+/* "git@host:path". */
+static int check_scp_like(struct str text, struct err *e)
+{
+	struct str path, host = str_split(text, ':', &path), folder, first = str_split(path, '/', &folder);
+	bool remote_helper = path.n && path.p[0] == ':'; /* "ext::…" would run a command */
+	if (!host.n || !path.n || remote_helper || str_index(host, '/') >= 0 || memmem(text.p, text.n, "://", 3))
+		return refuse(e, "must be an http, https, git, ssh or file URL, or host:path");
+	/* "user:password@host:path" is no address that git knows, and must not reach its argument list. */
+	if (str_index(first, '@') >= 0)
+		return refuse(e, "has a password, which host:path cannot have");
+	return 0;
 }
 
 int git_url_parse(struct str text, struct git_url *ret, struct err *e)
 {
+	struct git_url u = {0};
 	size_t scheme = scheme_length(text);
-	ssize_t colon = str_index(text, ':'), slash = str_index(text, '/');
-	bool scp_like = !scheme && colon > 0 && (slash < 0 || colon < slash) && !memmem(text.p, text.n, "://", 3);
-	if (!text.n || text.n > 2048 || text.p[0] == '-' || !printable(text) || (!scheme && !scp_like))
-		return err_set(e, ERRC_INVALID_GIT_URL,
-			"repoUrl must be an http, https, git, ssh or file URL, or host:path, without blanks");
-	if (scheme && text.n == scheme)
-		return err_set(e, ERRC_INVALID_GIT_URL, "repoUrl names no host");
-	*ret = (struct git_url){.name = repo_name(text)};
-	if (scheme) {
-		take_credentials(text, scheme, ret);
-	} else {
-		ret->clean = str_dup(text);
-		ret->shown = str_dup(text);
+	if (!text.n || text.n > GIT_URL_MAX || text.p[0] == '-' || !printable(text))
+		return refuse(e, "must be an http, https, git, ssh or file URL, or host:path, without blanks");
+	if (scheme && (text.n == scheme || (text.p[scheme] == '/' && !str_starts(text, STR("file://")))))
+		return refuse(e, "names no host");
+	if (scheme ? split_url(text, scheme, &u, e) < 0 : check_scp_like(text, e) < 0) {
+		git_url_free(&u);
+		return -1;
 	}
+	if (!scheme) {
+		u.clean = str_dup(text);
+		u.shown = str_dup(text);
+	}
+	u.name = repo_name(str_of(u.clean));
+	*ret = u;
 	return 0;
+}
+
+static void replace_all(struct buf *text, struct str secret)
+{
+	enum { SHORTEST = 3 }; /* shorter ones would be found everywhere */
+	auto_buf struct buf out = {0};
+	struct str s = buf_str(text);
+	const char *hit;
+	if (secret.n < SHORTEST || !s.n || !memmem(s.p, s.n, secret.p, secret.n))
+		return;
+	while (s.n && (hit = memmem(s.p, s.n, secret.p, secret.n))) {
+		buf_add(&out, s.p, (size_t)(hit - s.p));
+		buf_add_c(&out, "******");
+		s = str_skip(s, (size_t)(hit - s.p) + secret.n);
+	}
+	buf_add_str(&out, s);
+	buf_clear(text);
+	buf_add_str(text, buf_str(&out));
+}
+
+void git_redact(const struct git_url *u, struct buf *text)
+{
+	if (!u->user)
+		return;
+	replace_all(text, str_of(u->password));
+	/* A token is often given as the user, without a password. */
+	if (!*u->password)
+		replace_all(text, str_of(u->user));
 }
 
 enum errc git_error_code(struct str said)
@@ -103,6 +171,7 @@ enum errc git_error_code(struct str said)
 		enum errc code;
 	} known[] = {
 		{"No space left on device", ERRC_NO_SPACE},
+		{"quota exceeded", ERRC_NO_SPACE},
 		{"Remote branch", ERRC_GIT_BRANCH_NOT_FOUND},
 		{"Authentication failed", ERRC_GIT_AUTH_FAILED},
 		{"could not read Username", ERRC_GIT_AUTH_FAILED},
@@ -123,6 +192,11 @@ enum errc git_error_code(struct str said)
 		{"Failed to connect", ERRC_GIT_NETWORK_ERROR},
 		{"unable to connect", ERRC_GIT_NETWORK_ERROR},
 		{"Network is unreachable", ERRC_GIT_NETWORK_ERROR},
+		{"already exists and is not an empty directory", ERRC_GIT_CLONE_FAILED},
+		{"could not create leading directories", ERRC_GIT_CLONE_FAILED},
+		{"could not create work tree dir", ERRC_GIT_CLONE_FAILED},
+		{"Clone succeeded, but checkout failed", ERRC_GIT_CHECKOUT_FAILED},
+		{"unable to checkout working tree", ERRC_GIT_CHECKOUT_FAILED},
 		{"early EOF", ERRC_GIT_NETWORK_ERROR},
 		{"Operation too slow", ERRC_GIT_NETWORK_ERROR},
 		{"The remote end hung up", ERRC_GIT_NETWORK_ERROR},
@@ -130,5 +204,5 @@ enum errc git_error_code(struct str said)
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (said.n && memmem(said.p, said.n, known[i].words, strlen(known[i].words)))
 			return known[i].code;
-	return ERRC_GIT_CLONE_FAILED;
+	return ERRC_GIT_OPERATION_FAILED;
 }

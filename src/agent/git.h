@@ -2,24 +2,30 @@
  * git.h - what a clone needs to know about URLs and about git's words.
  *
  * Credentials in a URL are taken out before git sees it and given to it through a credential helper that lives in the
- * environment of that one process: they reach no argument list, no .git/config, no message and no answer.
+ * environment of that one process, for that one host: they reach no argument list, no .git/config, no message, no
+ * answer, and no other server that the first one redirects to.
  */
 #pragma once
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 
 struct git_url {
-	char *clean; /* without credentials: what git is given */
-	char *shown; /* with "******@" where they were: what answers say */
-	char *user;  /* decoded; NULL when the URL has none */
+	char *clean;  /* without secrets: what git is given */
+	char *shown;  /* with "******@" where they were: what answers say */
+	char *origin; /* "https://host:port": where the credentials belong; NULL when there are none */
+	char *user;   /* decoded; NULL when the URL has none that git could use */
 	char *password;
 	char *name; /* of the repository: last part of the path without ".git" */
 };
 
-/* http, https, git, ssh, file URLs and host:path. INVALID_GIT_URL otherwise. */
+/* http, https, git, ssh, file URLs and host:path. INVALID_GIT_URL otherwise; the message does not repeat the URL. */
 int git_url_parse(struct str text, struct git_url *ret, struct err *e);
 void git_url_free(struct git_url *u);
 
-/* The code that git's last words stand for; GIT_CLONE_FAILED when they say nothing known. */
+/* Puts ****** in place of the URL's secrets, should a server have sent them back. */
+void git_redact(const struct git_url *u, struct buf *text);
+
+/* The code that git's last words stand for; GIT_OPERATION_FAILED when they say nothing known. */
 enum errc git_error_code(struct str said);

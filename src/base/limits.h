@@ -126,6 +126,7 @@
 #define TERMINAL_INPUT_HIGH   (64u * KIB)
 #define TERMINAL_VIEWERS_MAX  64
 #define TERMINAL_SIZE_MAX     10000 /* columns or rows */
+#define GIT_URL_MAX	      2048
 #define GIT_TIMEOUT	      600000
 #define GIT_TIMEOUT_MAX	      (24u * 3600 * 1000)
 #define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */

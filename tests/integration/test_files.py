@@ -549,6 +549,21 @@ def test_relative_paths_begin_in_the_work_directory(api):
     assert answer["path"] == "rel" and answer["files"][0]["absolutePath"] == f"{W}/rel/f"
 
 
+def test_relative_paths_follow_the_session(api):
+    api.sh(f"mkdir -p {W}/sub")
+    api.daemon.execute(api.box, f"cd {W}/sub", sessionId="s")
+    long = "x" * 200_000  # it is on disk before the session's name has come
+    for name, content in (("short", "x"), ("long", long)):
+        reply = post(api, "/api/write", json.dumps({"path": name, "content": content, "sessionId": "s"}))
+        assert reply.status == 200 and reply.json()["path"] == name
+        assert api.ok("/api/read", path=name, sessionId="s", encoding="utf-8")["size"] == len(content)
+        assert api.ok("/api/exists", path=f"{W}/sub/{name}")["exists"] is True
+    api.ok("/api/rename", oldPath="short", newPath="../up", sessionId="s")
+    assert api.ok("/api/exists", path="up", sessionId="another")["exists"] is True
+    assert api.put("raw", b"1", headers={"X-Session-Id": "s"}).status == 200
+    assert api.sh(f"ls {W} {W}/sub") == f"{W}:\nsub\nup\n\n{W}/sub:\nlong\nraw\n"
+
+
 # ---- length
 
 

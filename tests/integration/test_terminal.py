@@ -322,6 +322,25 @@ def test_too_many_viewers(api):
     screens[0].close()
 
 
+# ---- sessions
+
+
+def test_it_starts_with_what_its_session_has(api):
+    api.ok("/api/session/create", id="s", env={"FROM": "session"}, cwd="/usr")
+    api.daemon.execute(api.box, "cd /usr/share", sessionId="s")
+    with Screen(api) as s:
+        s.control("ready")
+        assert b"session:/usr/share:42" in s.run("echo $FROM:$PWD:$((6*7))", ":42")
+
+
+def test_it_ends_with_its_session(api):
+    api.ok("/api/session/create", id="s")
+    with Screen(api) as s:
+        s.run("trap '' HUP; echo set$((1+1))", "set2")
+        api.ok("/api/session/delete", sessionId="s")
+        assert s.control("exit")["signal"] == "SIGKILL"  # it would not hear
+
+
 # ---- jobs and ends
 
 
