@@ -16,8 +16,9 @@
  *		{type:'error',id?,code,message,status}
  *
  * A request becomes a real HTTP call to the agent's own server over a socket pair: routes, limits and backpressure are
- * the same ones. An answer of type text/event-stream becomes `stream` frames; a socket that is not read pauses the
- * calls behind it.
+ * the same ones. An answer of type text/event-stream becomes `stream` frames; any other is gathered, at most
+ * BUF_MAX_DEFAULT, and sent as one frame. A socket that is not read pauses the streams behind it and takes no new
+ * requests.
  */
 
 struct mux {
@@ -31,7 +32,7 @@ struct mux_call {
 	struct mux *mux;
 	char *id;
 	struct http_call *call;
-	bool stream, cancelled, paused;
+	bool stream, json, cancelled, paused;
 	struct sse_reader events;
 	struct buf body;
 	int status;
@@ -43,6 +44,15 @@ static void mux_free_if_done(struct mux *m)
 {
 	if (!m->ws && !m->n)
 		free(m);
+}
+
+/* False: the client does not read. Then it may not ask either. */
+static bool send_frame(struct mux *m, struct buf *json)
+{
+	if (ws_send(m->ws, buf_str(json), true))
+		return true;
+	ws_pause(m->ws);
+	return false;
 }
 
 static void send_error(struct mux *m, const char *id, const char *code, int status, const char *message)
@@ -59,7 +69,7 @@ static void send_error(struct mux *m, const char *id, const char *code, int stat
 	json_member_cstr(&w, "message", message);
 	json_member_i64(&w, "status", status);
 	json_object_end(&w);
-	ws_send(m->ws, buf_str(&b), true);
+	send_frame(m, &b);
 }
 
 /* ---- answers ---- */
@@ -73,18 +83,15 @@ static void send_response(struct mux_call *c)
 	json_member_cstr(&w, "id", c->id);
 	json_member_i64(&w, "status", c->status);
 	if (buf_size(&c->body)) {
-		struct err e;
-		struct json_doc *doc = json_parse(buf_str(&c->body), &e);
 		json_key(&w, "body");
-		if (doc)
+		if (c->json)
 			json_raw(&w, buf_str(&c->body));
 		else
 			json_str(&w, buf_str(&c->body));
-		json_free(doc);
 	}
 	json_member_bool(&w, "done", true);
 	json_object_end(&w);
-	ws_send(c->mux->ws, buf_str(&b), true);
+	send_frame(c->mux, &b);
 }
 
 static void on_event(void *arg, const struct sse_event *ev)
@@ -101,7 +108,7 @@ static void on_event(void *arg, const struct sse_event *ev)
 		json_member_str(&w, "event", ev->event);
 	json_member_str(&w, "data", ev->data);
 	json_object_end(&w);
-	if (!ws_send(c->mux->ws, buf_str(&b), true) && !c->paused) {
+	if (!send_frame(c->mux, &b) && !c->paused) {
 		c->paused = true;
 		http_call_pause(c->call);
 	}
@@ -111,7 +118,9 @@ static void on_head(struct http_call *call, const struct http_response *r)
 {
 	struct mux_call *c = http_call_arg(call);
 	c->status = r->status;
-	c->stream = str_starts(http_header_value(&r->headers, STR("Content-Type")), STR("text/event-stream"));
+	struct str type = http_header_value(&r->headers, STR("Content-Type"));
+	c->stream = str_starts(type, STR("text/event-stream"));
+	c->json = str_starts(type, STR("application/json"));
 }
 
 static void on_body(struct http_call *call, struct str chunk)
@@ -131,7 +140,7 @@ static void on_call_close(struct http_call *call, const struct http_failure *fai
 	struct mux_call *c = http_call_arg(call);
 	struct mux *m = c->mux;
 	if (m->ws && !c->cancelled && failure)
-		send_error(m, c->id, "INTERNAL_ERROR", 500, failure->err.msg);
+		send_error(m, c->id, c->stream ? "STREAM_ERROR" : "INTERNAL_ERROR", 500, failure->err.msg);
 	else if (m->ws && !c->cancelled)
 		send_response(c);
 	list_del(&c->node);
@@ -146,6 +155,21 @@ static void on_call_close(struct http_call *call, const struct http_failure *fai
 static const struct http_call_ops call_ops = {.on_head = on_head, .on_body = on_body, .on_close = on_call_close};
 
 /* ---- requests ---- */
+
+/* Of the headers that a client sends along, those that a route reads. */
+static size_t take_headers(const struct json *root, struct http_header ret[3])
+{
+	static const struct str known[] = {STR("X-Session-Id"), STR("Authorization")};
+	size_t n = 0;
+	ret[n++] = (struct http_header){STR("Content-Type"), STR("application/json")};
+	json_each(h, json_get(root, "headers"))
+	{
+		for (size_t i = 0; i < ARRAY_LEN(known) && n < 3; i++)
+			if (h->type == JSON_T_STRING && str_eq_nocase(h->key, known[i]))
+				ret[n++] = (struct http_header){known[i], h->text};
+	}
+	return n;
+}
 
 static int start_call(struct mux *m, const struct json *root, struct str id, struct err *e)
 {
@@ -170,11 +194,11 @@ static int start_call(struct mux *m, const struct json *root, struct str id, str
 	sse_reader_init(&c->events, on_event, c);
 	list_push(&m->calls, &c->node);
 	m->n++;
-	const struct http_header type = {STR("Content-Type"), STR("application/json")};
+	struct http_header headers[3];
 	struct http_call_options o = {.method = method,
 		.target = path,
-		.headers = &type,
-		.headers_n = 1,
+		.headers = headers,
+		.headers_n = take_headers(root, headers),
 		.content_length = (int64_t)buf_size(&text)};
 	c->call = http_call_start_fd(client, pair[1], &o, &call_ops, c);
 	http_call_write(c->call, buf_str(&text));
@@ -224,6 +248,7 @@ static void on_message(struct ws *ws, struct str message, bool text)
 static void on_writable(struct ws *ws)
 {
 	struct mux *m = ws_arg(ws);
+	ws_resume(ws);
 	list_each(it, &m->calls)
 	{
 		struct mux_call *c = list_entry(it, struct mux_call, node);

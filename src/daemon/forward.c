@@ -101,16 +101,35 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 		request_error(r, &e);
 }
 
+bool request_is_socket(const struct request *r)
+{
+	bool route = r->match.route == ROUTE_AGENT_WS ||
+		     (r->match.route == ROUTE_AGENT && str_eq_c(r->match.rest, "/api/ws"));
+	return route && http_request(r->x)->upgrade;
+}
+
+/* Without the daemon's token, however its name is written. */
+static void put_query(struct buf *target, struct str query, bool without_token)
+{
+	char before = '?';
+	while (query.n) {
+		auto_buf struct buf value = {0};
+		struct err e;
+		struct str one = str_split(query, '&', &query);
+		if (without_token && http_query_get(one, STR("token"), &value, &e) != 0)
+			continue;
+		buf_add_byte(target, before);
+		buf_add_str(target, one);
+		before = '&';
+	}
+}
+
 static void go(struct request *r, struct sandbox *s)
 {
-	const struct http_request *q = http_request(r->x);
 	auto_buf struct buf target = {0};
 	struct http_header id = {STR("X-Sandbox-Id"), str_of(s->id)};
 	buf_add_str(&target, r->match.rest);
-	if (q->query.p) {
-		buf_add_byte(&target, '?');
-		buf_add_str(&target, q->query);
-	}
+	put_query(&target, http_request(r->x)->query, request_is_socket(r));
 	r->sandbox = s;
 	sandbox_enter(s);
 	struct http_proxy_options o = {

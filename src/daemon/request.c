@@ -112,6 +112,18 @@ static bool is_public(enum api_route route)
 	return route == ROUTE_HEALTH || route == ROUTE_ROOT;
 }
 
+/* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
+ * stand in the query. forward.c takes it out again; queries are never logged. */
+static bool has_query_token(const struct request *r)
+{
+	const struct http_request *q = http_request(r->x);
+	auto_buf struct buf given = {0};
+	struct err e;
+	if (!request_is_socket(r) || http_query_get(q->query, STR("token"), &given, &e) != 1)
+		return false;
+	return token_equals(&r->daemon->token, buf_str(&given));
+}
+
 static void refuse_unauthorized(struct request *r)
 {
 	struct err e;
@@ -162,7 +174,8 @@ static void route(struct request *r)
 	}
 	int found = api_route_match(q->path, &r->match, &e);
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
-		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization")));
+		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
+		     has_query_token(r);
 	/* Who has no token does not learn which routes and ids exist. */
 	if (!r->trusted && !is_public(r->match.route))
 		return refuse_unauthorized(r);

@@ -50,6 +50,9 @@ void request_closed(struct http_exchange *x, bool complete);
 /* The proxy has given the exchange back. */
 void request_retake(struct request *r);
 
+/* A WebSocket that a box will answer. */
+bool request_is_socket(const struct request *r); /* forward.c */
+
 /* ---- the handlers, one file each ---- */
 
 void handle_health(struct request *r);	/* info.c */

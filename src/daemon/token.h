@@ -19,5 +19,7 @@ struct token {
 /* Reads the file; makes it (32 random bytes in hex) when it is not there and the directory is writable. */
 int token_load(const char *path, struct token *ret, struct err *e);
 
+/* The token alone, without its scheme. */
+bool token_equals(const struct token *t, struct str given);
 /* `authorization` is the header's value; p == NULL when there was none. */
 bool token_matches(const struct token *t, struct str authorization);

@@ -46,3 +46,12 @@ export async function rejects(promise, code, status) {
   }
   assert.fail(`expected ${code}, but it succeeded`);
 }
+
+/** The same sandbox over upstream's WebSocket transport: Node's WebSocket takes a URL and nothing else. */
+export function overWebSocket(box) {
+  const { ATOLL_URL, ATOLL_TOKEN } = process.env;
+  const baseUrl = `${ATOLL_URL}/v1/sandboxes/${box.id}`;
+  const wsUrl = `${baseUrl.replace(/^http/, 'ws')}/ws?token=${ATOLL_TOKEN}`;
+  const defaultHeaders = { Authorization: `Bearer ${ATOLL_TOKEN}` };
+  return new SandboxClient({ transportMode: 'websocket', baseUrl, wsUrl, defaultHeaders });
+}

@@ -2,7 +2,11 @@
 // node run.mjs NAME              runs one against ATOLL_URL with ATOLL_TOKEN, in a sandbox of its own
 import { register } from 'node:module';
 register('./hooks.mjs', import.meta.url);
-const scenarios = { ...(await import('./commands.mjs')), ...(await import('./files.mjs')) };
+const scenarios = {
+  ...(await import('./commands.mjs')),
+  ...(await import('./files.mjs')),
+  ...(await import('./sockets.mjs')),
+};
 
 const name = process.argv[2];
 if (name === '--list') {

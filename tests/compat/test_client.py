@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 def node(*args, **kwargs):
-    return subprocess.run(["node", "run.mjs", *args], cwd=HERE, capture_output=True, text=True, check=False, **kwargs)
+    return subprocess.run(["node", "--experimental-websocket", "run.mjs", *args], cwd=HERE, capture_output=True, text=True, check=False, **kwargs)
 
 
 def installed():
