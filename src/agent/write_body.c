@@ -77,7 +77,9 @@ static int spill(struct write_body *w, struct str text, struct err *e)
 
 static int take_content(struct write_body *w, struct str text, struct err *e)
 {
-	if (buf_size(&w->content) + text.n <= WRITE_SPILL) {
+	/* Long pieces of what is on disk already are not copied first. */
+	bool direct = text.n >= DIRECT_MIN && gathered(w)->fd >= 0;
+	if (!direct && buf_size(&w->content) + text.n <= WRITE_SPILL) {
 		buf_add_str(&w->content, text);
 		return 0;
 	}
