@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,7 +108,7 @@ class Bench:
         self.note("25 boxes at once, one exec each", "atoll", times, target="<= 250 ms")
 
     def sustain(self, d, _):
-        before = census(d)
+        before = steady_census(d)
         cycles = 200 if self.quick else 2000
         r = driver("sustain", d.port, d.token, cycles, 4)
         self.value("create + exec + destroy, 4 clients", "atoll", r["cycles"] / (r["us"] / 1e6), "per s", ">= 150/s")
@@ -152,6 +153,21 @@ def census(d):
         "host mounts": len(Path("/proc/self/mountinfo").read_text().splitlines()),
         "net namespaces": netns_count(),
     }
+
+
+def steady_census(d):
+    """Once the warden has filled its pool of prepared boxes: two looks that agree."""
+    last = {}
+
+    def agrees():
+        nonlocal last
+        now = census(d)
+        same, last = now == last, now
+        time.sleep(0.5)
+        return same
+
+    atoll.wait_for(agrees, "a steady state")
+    return last
 
 
 def netns_count():
