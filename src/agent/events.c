@@ -24,7 +24,8 @@ struct str events_next(struct events_tail *tail, struct str bytes, bool last, st
 		tail->n = 0;
 	}
 	size_t hold = last ? 0 : events_incomplete(bytes);
-	memcpy(tail->bytes, bytes.p + bytes.n - hold, hold);
+	if (hold)
+		memcpy(tail->bytes, bytes.p + bytes.n - hold, hold);
 	tail->n = (uint8_t)hold;
 	return str_n(bytes.p, bytes.n - hold);
 }

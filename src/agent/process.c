@@ -166,6 +166,10 @@ static void kill_step(struct loop_timer *t)
 		loop_timer_stop(&p->kill_timer);
 		return tell_waiters(p);
 	}
+	if (!p->kill_again) {
+		p->kill_again = true;
+		proctree_kill_young(p->pid, SIGTERM, PROCESS_YOUNG);
+	}
 	/* Members of the tree hold its process group: the number cannot be somebody else's while there are any. */
 	if (clock_ms() >= p->kill_due)
 		proctree_kill(p->pid, SIGKILL);

@@ -29,7 +29,7 @@ struct process {
 	struct cmd_result result; /* when ended */
 	struct proclog log;
 	struct cmd *cmd; /* NULL when ended */
-	bool kill_asked;
+	bool kill_asked, kill_again;
 	uint64_t kill_due; /* while it is being killed: when SIGKILL is due (monotonic ms) */
 	struct list followers, waiters;
 	struct loop_timer kill_timer;

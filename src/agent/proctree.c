@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/str.h"
 
@@ -145,33 +146,54 @@ void proclist_drop(struct proclist *l, const struct proclist *old)
 
 typedef void (*keep_fn)(struct proclist *l, pid_t leader);
 
-static int kill_round(keep_fn select, pid_t leader, int sig, const struct proclist *spare)
+/* Signals those that have not had it yet, and remembers them. */
+static int kill_round(keep_fn select, pid_t leader, int sig, const struct proclist *spare, struct proclist *done)
 {
 	auto_procs struct proclist l = {0};
+	int hit = 0;
 	if (proclist_read(&l) < 0)
 		return 0;
 	select(&l, leader);
+	proclist_drop(&l, done);
 	if (spare)
 		proclist_drop(&l, spare);
-	int hit = 0;
-	for (size_t i = 0; i < l.n; i++)
-		if (kill(l.v[i].pid, sig) == 0)
-			hit++;
+	for (size_t i = 0; i < l.n; i++) {
+		hit += kill(l.v[i].pid, sig) == 0;
+		add(done, &l.v[i]);
+	}
 	return hit;
 }
 
+/* What forks between our look and our signal is found by the next look. */
 static int kill_rounds(keep_fn select, pid_t leader, int sig, const struct proclist *spare)
 {
-	int total = kill_round(select, leader, sig, spare);
-	/* A killed process shows as a zombie, or for a moment still as running: the rounds are bounded. */
-	for (int i = 1; sig == SIGKILL && i < KILL_ROUNDS && kill_round(select, leader, sig, spare) > 0; i++)
-		;
+	auto_procs struct proclist done = {0};
+	int total = 0;
+	for (int i = 0, hit = 1; i < KILL_ROUNDS && hit; i++)
+		total += hit = kill_round(select, leader, sig, spare, &done);
 	return total;
 }
 
 int proctree_kill(pid_t leader, int sig)
 {
 	return kill_rounds(proclist_keep_tree, leader, sig, NULL);
+}
+
+int proctree_kill_young(pid_t leader, int sig, uint64_t age_ms)
+{
+	auto_procs struct proclist l = {0};
+	struct timespec ts;
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t now = (uint64_t)ts.tv_sec * hz + (uint64_t)ts.tv_nsec / (1000000000ull / hz);
+	int hit = 0;
+	if (proclist_read(&l) < 0)
+		return 0;
+	proclist_keep_tree(&l, leader);
+	for (size_t i = 0; i < l.n; i++)
+		if (now - l.v[i].start <= age_ms * hz / 1000 && kill(l.v[i].pid, sig) == 0)
+			hit++;
+	return hit;
 }
 
 int proctree_kill_below(pid_t shell, int sig, const struct proclist *spare)

@@ -40,9 +40,12 @@ void proclist_keep_session(struct proclist *l, pid_t shell);
 /* Keeps only what is not in `old` (same pid and start). */
 void proclist_drop(struct proclist *l, const struct proclist *old);
 
-/* Sends `sig` to the tree of `leader`. With SIGKILL it looks again until no new member turns up, so that a tree which
- * forks while it is being killed does not get away. Returns how many processes got the signal. */
+/* Sends `sig` to the tree of `leader`, once to each, and looks again until no new member turns up: a tree that forks
+ * meanwhile does not get away. Returns how many processes got the signal. */
 int proctree_kill(pid_t leader, int sig);
+/* Again to those that had been there for less than `age_ms` at most when looked at: a shell's child that has not
+ * executed its program yet can lose a signal (it still has the shell's handler). */
+int proctree_kill_young(pid_t leader, int sig, uint64_t age_ms);
 /* The same for proclist_keep_below, without what is in `spare` (may be NULL): the jobs that were there before. */
 int proctree_kill_below(pid_t shell, int sig, const struct proclist *spare);
 /* The same for proclist_keep_session. */

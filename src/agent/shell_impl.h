@@ -54,6 +54,7 @@ struct shell {
 	bool lost;
 
 	struct shell_fg fg;
+	pid_t spawned; /* reported, not yet ours */
 	shell_on_spawned on_spawned;
 	void *spawn_arg;
 	struct handoff in, out, err; /* of the current command */

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 
 #include "agent/shell_impl.h"
 #include "base/fd.h"
@@ -290,28 +291,37 @@ void shell_run_silence(struct shell *s)
 
 /* ---- background ---- */
 
-/* Its parent, the subshell between, has gone: it is our child now and may begin. */
-static void bg_go(struct shell *s)
+static bool is_our_child(pid_t pid)
 {
-	ssize_t n = s->go.fd >= 0 ? write(s->go.fd, "\n", 1) : 0;
-	(void)n; /* an empty pipe takes one byte */
-	handoff_free(&s->go);
+	siginfo_t si;
+	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-static void bg_end(struct shell *s, pid_t pid, const struct err *e)
+/* The subshell between has gone: what it started is our child now and may begin. Nobody hears of it before, so nobody
+ * can end it while another would reap it. */
+static void bg_settle(struct shell *s, const char *failure)
 {
 	shell_on_spawned told = s->on_spawned;
+	pid_t pid = s->spawned;
+	struct err e;
+	s->spawned = 0;
 	s->on_spawned = NULL;
 	handoff_free(&s->in);
 	handoff_unlink(&s->out);
 	handoff_unlink(&s->err);
-	handoff_unlink(&s->go);
-	if (pid > 0)
+	if (pid > 0 && is_our_child(pid)) {
 		told(s->spawn_arg, pid, take_fd(&s->out.fd), take_fd(&s->err.fd), NULL);
-	else
-		told(s->spawn_arg, -1, -1, -1, e);
+		ssize_t n = write(s->go.fd, "\n", 1);
+		(void)n; /* an empty pipe takes one byte */
+	} else {
+		if (pid > 0)
+			kill(-pid, SIGKILL);
+		err_set(&e, ERRC_COMMAND_EXECUTION_ERROR, "%s", failure);
+		told(s->spawn_arg, -1, -1, -1, &e);
+	}
 	handoff_free(&s->out);
 	handoff_free(&s->err);
+	handoff_free(&s->go);
 }
 
 int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_spawned, void *arg, struct err *e)
@@ -404,19 +414,12 @@ static void fg_reported(struct shell *s, char letter, int value)
 
 static void bg_reported(struct shell *s, char letter, int value)
 {
-	struct err e;
-	if (letter == 'p' && s->on_spawned) {
-		bg_end(s, value, NULL);
-		return;
-	}
+	if (letter == 'p')
+		s->spawned = value;
 	if (letter != 'e')
 		return;
 	loop_timer_stop(&s->watch);
-	if (s->on_spawned) {
-		err_set(&e, ERRC_COMMAND_EXECUTION_ERROR, "the session's shell could not start a process");
-		bg_end(s, -1, &e);
-	}
-	bg_go(s);
+	bg_settle(s, "the session's shell could not start a process");
 	shell_went_idle(s);
 }
 
@@ -436,15 +439,11 @@ void shell_reported(struct shell *s, char letter, uint64_t seq, int value)
 
 void shell_run_died(struct shell *s, int status)
 {
-	struct err e;
 	if (s->state == SHELL_FOREGROUND) {
 		bool lost = s->lost && !s->fg.aborting;
 		s->fg.status = status;
 		fg_finish(s, lost ? SHELL_LOST : SHELL_EXITED);
 	} else if (s->state == SHELL_BACKGROUND) {
-		err_set(&e, ERRC_COMMAND_EXECUTION_ERROR, "the session's shell ended");
-		if (s->on_spawned)
-			bg_end(s, -1, &e);
-		bg_go(s);
+		bg_settle(s, "the session's shell ended");
 	}
 }

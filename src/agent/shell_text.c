@@ -226,8 +226,9 @@ void shell_text_background(const struct shell_text *t, struct buf *script, struc
 	/* The process is a grandchild: the subshell between reports its pid and ends, so that the agent inherits it and
 	 * gets its true wait status. `set -m` gives it a process group of its own and default signals. It must not end
 	 * before the one between has, which would reap it: so it waits for a word from us. */
-	buf_printf(script, "(\\builtin read -r -u %d __atoll;\\builtin unset __atoll;\\builtin exec %d<&-;",
-		SHELL_FD_GO, SHELL_FD_GO);
+	/* Not `builtin exec`: bash would undo the redirection. */
+	buf_printf(script, "(\\builtin read -r -u %d __atoll;\\builtin unset __atoll;\\exec %d<&-;", SHELL_FD_GO,
+		SHELL_FD_GO);
 	if (t->cwd) {
 		buf_add_c(script, "\\builtin cd -- ");
 		shell_quote(script, str_of(t->cwd));

@@ -149,3 +149,4 @@
 #define PROCLOG_PIECE	   8192	       /* output in one record, and so in one event */
 #define PROCESS_KILL_GRACE 5000	       /* between SIGTERM and SIGKILL */
 #define PROCESS_KILL_POLL  50	       /* is the tree of a killed one gone? */
+#define PROCESS_YOUNG	   200	       /* one that was killed at this age or less is told twice */

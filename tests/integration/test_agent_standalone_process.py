@@ -98,6 +98,19 @@ def test_characters_are_never_cut(agent, where):
     assert joined(got, "stdout") == "x" + "é€😀" * 60000 + "\ufffd"
 
 
+def test_children_of_streams_and_processes_inherit_three_descriptors(agent, where):
+    assert joined(stream(agent, "ls /proc/self/fd", sessionId=where), "stdout") == "0\n1\n2\n3\n"
+    assert joined(stream(agent, "ls /proc/self/fd; :", sessionId=where, stdin="x"), "stdout") == "0\n1\n2\n3\n"
+
+
+def test_a_process_can_be_killed_as_soon_as_it_is_known(agent, where):
+    for _ in range(20):
+        p = start(agent, "sleep 61 & sleep 61", sessionId=where)
+        begin = time.monotonic()
+        assert agent.call("DELETE", f"/api/process/{p['processId']}").status == 200
+        assert get(agent, p["processId"])["status"] == "killed" and time.monotonic() - begin < 4
+
+
 def test_quick_commands_never_lose_their_end(agent):
     agent.run("X=1;:", sessionId="quick")
     for i in range(60):

@@ -65,6 +65,9 @@ class Agent:
         return r.json()
 
     def rss_kb(self, field="VmRSS"):
+        """Resident memory; 0 under a sanitizer, whose memory it would be."""
+        if lib.SANITIZED:
+            return 0
         if lib.SANITIZED:  # the memory of a sanitizer says nothing about ours
             return 0
         with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
@@ -106,7 +109,7 @@ def alive(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as f:
             return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
