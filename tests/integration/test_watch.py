@@ -88,7 +88,9 @@ def test_a_directory_that_moves_keeps_its_watches(api):
         # Out of the tree, and its name again: what happens outside is nobody's business.
         seen = w.after("mv b/moved /tmp/gone && mkdir b/moved && : > /tmp/gone/sub/silent && : > b/moved/f", ("create", "b/moved/f"))
         assert seen == [("move_from", "b/moved"), ("create", "b/moved"), ("create", "b/moved/f")]
-        assert w.after("echo > /tmp/gone/sub/silent; echo > b/moved/f", ("modify", "b/moved/f")) == [("modify", "b/moved/f")]
+        # (What is found in a new directory may be told once more when the kernel tells of it.)
+        seen = w.after("echo > /tmp/gone/sub/silent; echo > b/moved/f", ("modify", "b/moved/f"))
+        assert set(seen) <= {("create", "b/moved/f"), ("modify", "b/moved/f")}
         # In from outside: it and what it holds are new here.
         seen = w.after("mv /tmp/gone back && : > back/sub/y", ("create", "back/sub/y"))
         assert ("move_to", "back") in seen and ("create", "back/sub/old") in seen
