@@ -144,6 +144,29 @@ void proclist_drop(struct proclist *l, const struct proclist *old)
 	l->n = n;
 }
 
+/* In a process group of its own that somebody in `old` shares. */
+static bool shares_group(const struct proclist *old, const struct proc *p, pid_t leader)
+{
+	for (size_t i = 0; i < old->n && p->pgrp != leader; i++)
+		if (old->v[i].pgrp == p->pgrp)
+			return true;
+	return false;
+}
+
+void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct proc *o = find(old, l->v[i].pid);
+		l->v[i].member = (o && o->start == l->v[i].start) || shares_group(old, &l->v[i], leader);
+	}
+	spread(l);
+	size_t n = 0;
+	for (size_t i = 0; i < l->n; i++)
+		if (!l->v[i].member)
+			l->v[n++] = l->v[i];
+	l->n = n;
+}
+
 typedef void (*keep_fn)(struct proclist *l, pid_t leader);
 
 /* Signals those that have not had it yet, and remembers them. */
@@ -154,9 +177,9 @@ static int kill_round(keep_fn select, pid_t leader, int sig, const struct procli
 	if (proclist_read(&l) < 0)
 		return 0;
 	select(&l, leader);
-	proclist_drop(&l, done);
 	if (spare)
-		proclist_drop(&l, spare);
+		proclist_spare(&l, spare, leader);
+	proclist_drop(&l, done);
 	for (size_t i = 0; i < l.n; i++) {
 		hit += kill(l.v[i].pid, sig) == 0;
 		add(done, &l.v[i]);

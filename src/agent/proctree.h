@@ -39,6 +39,9 @@ void proclist_keep_below(struct proclist *l, pid_t shell);
 void proclist_keep_session(struct proclist *l, pid_t shell);
 /* Keeps only what is not in `old` (same pid and start). */
 void proclist_drop(struct proclist *l, const struct proclist *old);
+/* The same, and also without what those in `old` have started since: their descendants, and members of their process
+ * groups other than the leader's own. */
+void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader);
 
 /* Sends `sig` to the tree of `leader`, once to each, and looks again until no new member turns up: a tree that forks
  * meanwhile does not get away. Returns how many processes got the signal. */

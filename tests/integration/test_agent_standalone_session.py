@@ -333,6 +333,18 @@ def test_a_timeout_spares_older_jobs_and_kills_what_the_command_left_behind(s):
     s.run("kill %1; wait")
 
 
+def test_a_timeout_spares_what_older_jobs_start_meanwhile(s):
+    ticks = os.path.join(s.agent.dir, "ticks")
+    s.run(f"(while sleep 0.01; do echo >>{ticks}; done || echo died >>{ticks}.dead) &")
+    wait_for(lambda: os.path.exists(ticks))
+    for _ in range(5):
+        assert s.post("sleep 61", timeoutMs=60).status == 500
+    before = os.stat(ticks).st_size
+    wait_for(lambda: os.stat(ticks).st_size > before)
+    assert not os.path.exists(ticks + ".dead")
+    s.run("kill %1; wait")
+
+
 def test_a_shell_that_ignores_interrupts_is_replaced(s):
     s.run("trap '' INT; X=1")
     r = s.post("while :; do sleep 0.1; done", timeoutMs=100)
