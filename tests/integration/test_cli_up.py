@@ -203,12 +203,11 @@ def test_directories_that_are_links_are_refused(place):
 def test_a_signal_stops_both_and_boxes_live_on(own_daemon, own_box, signo):
     own_daemon.execute_alone(own_box, "sleep 600 >/dev/null 2>&1 &")
     pids = own_daemon.daemon_pid, own_daemon.warden_pid
-    boxes = leaks.processes(own_daemon.cgroup)
+    left = wait_for(lambda: [p for p, comm in leaks.processes(own_daemon.cgroup) if comm == "sleep"], "the sleep's exec")
     assert own_daemon.interrupt(signo) == 0
     assert not any(alive(p) for p in pids)
     assert "boxes stay alive" in own_daemon.log()
-    left = [p for p, comm in boxes if comm == "sleep"]
-    assert left and all(alive(p) for p in left)
+    assert all(alive(p) for p in left)
     assert not (own_daemon.run / "atoll.sock").exists()
     own_daemon.start()
     assert own_daemon.boxes() == [own_box]

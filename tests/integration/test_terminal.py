@@ -156,7 +156,7 @@ def test_after_the_end_a_new_one(api):
 def test_it_outlives_its_viewers_and_scrolls_back(api):
     with Screen(api) as s:
         s.run("X=kept; echo mark$((1+1))", "mark2")
-        s.type("sleep 0.3; echo later$((1+1)); : > /dev/shm/done\n")
+        s.run("sleep 0.3; echo later$((1+1)); : > /dev/shm/done", "shm/done")  # its echo: it has been taken
     api.sh("until [ -e /dev/shm/done ]; do :; done", timeoutMs=20_000)
     with Screen(api) as s:
         first = s.step()
