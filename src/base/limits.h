@@ -140,7 +140,6 @@
 #define SHELL_ABORT_AGAIN 30
 #define SHELL_SYNC_AGAIN  50
 #define SESSIONS_MAX	  4096
-#define SESSION_QUEUE_MAX 1024 /* commands that wait for their turn in one session */
 
 /* Background processes of a box */
 #define PROCESSES_MAX	   256 /* ended ones that are remembered */
