@@ -72,6 +72,27 @@ static bool is_or_below(struct str rest, struct str prefix)
 	return str_starts(rest, prefix) && (rest.n == prefix.n || rest.p[prefix.n] == '/');
 }
 
+/* "/8080", and what may follow it. */
+static int match_port(struct str path, struct str rest, struct api_match *ret, struct err *e)
+{
+	struct str tail, text = str_split(str_skip(rest, 1), '/', &tail);
+	bool more = text.n + 1 < rest.n;
+	uint64_t port;
+	if (!more)
+		ret->route = ROUTE_PORT;
+	else if (str_eq_c(tail, "validate"))
+		ret->route = ROUTE_PORT_VALIDATE;
+	else if (str_eq_c(tail, "requests"))
+		ret->route = ROUTE_PORT_REQUESTS;
+	else
+		return not_found(path, e);
+	if (!str_to_u64(text, 65535, &port) || port == 0 || text.p[0] == '0')
+		return err_set(e, ERRC_INVALID_PORT_NUMBER, "'%.*s' is not a port number",
+			(int)(text.n < 20 ? text.n : 20), text.p);
+	ret->port = (uint16_t)port;
+	return 0;
+}
+
 static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
 {
 	ssize_t slash = str_index(tail, '/');
@@ -83,8 +104,10 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_AGENT;
 	else if (is_or_below(rest, STR("/ws")))
 		ret->route = ROUTE_AGENT_WS;
-	else
-		return not_found(path, e);
+	else if (str_eq_c(rest, "/ports"))
+		ret->route = ROUTE_PORTS;
+	else if (!str_starts(rest, STR("/ports/")) || match_port(path, str_skip(rest, 6), ret, e) < 0)
+		return ret->route == ROUTE_NONE ? not_found(path, e) : -1;
 	ret->rest = rest;
 	return decode_id(id, ret->id, e);
 }

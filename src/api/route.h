@@ -21,6 +21,10 @@
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
+	X(PORTS, "/v1/sandboxes/{id}/ports", "GET, HEAD")                                                              \
+	X(PORT, "/v1/sandboxes/{id}/ports/{port}", "GET, HEAD, POST, DELETE")                                          \
+	X(PORT_VALIDATE, "/v1/sandboxes/{id}/ports/{port}/validate", "POST")                                           \
+	X(PORT_REQUESTS, "/v1/sandboxes/{id}/ports/{port}/requests", "GET, HEAD")                                      \
 	X(AGENT, "/v1/sandboxes/{id}/api", NULL)                                                                       \
 	X(AGENT_WS, "/v1/sandboxes/{id}/ws", NULL)
 
@@ -35,6 +39,7 @@ struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
 	struct str rest;	 /* agent routes: from "/api" or "/ws" on, still percent-encoded */
+	uint16_t port;		 /* routes of a port: 1 to 65535 */
 };
 
 /* 0 with *ret filled, or -1: NOT_FOUND, or what is wrong with the sandbox id. ret->route is set in any case. */

@@ -56,6 +56,19 @@
 #define BOX_IMAGE_NAME_MAX 63
 #define BOX_CREATE_TIMEOUT 20000
 
+/* Exposed ports and previews */
+#define PORT_MIN	    1024
+#define PORT_RESERVED	    3000 /* the agent's own, as in an upstream container */
+#define PORT_TOKEN_MAX	    16
+#define PORT_NAME_MAX	    100 /* bytes */
+#define PORTS_MAX	    64	/* exposed in one sandbox */
+#define PORT_LOG_MAX	    100 /* requests remembered for each */
+#define PORT_LOG_PATH_MAX   160 /* of a path that is remembered */
+#define PORT_METRICS_MAX    256 /* ports with series of their own in /metrics; the others share one */
+#define PREVIEW_LABEL_MAX   63	/* "8080-id-token": one label of a host name */
+#define HOSTS_MAX	    32	/* names in ATOLL_HOSTS */
+#define TRUSTED_PROXIES_MAX 32
+
 /* The inside of a sandbox */
 #define BOX_SHM_BYTES	      (256ull * MIB) /* /dev/shm; charged to the box's memory like all it touches */
 #define BOX_SHM_INODES	      65536u

@@ -25,6 +25,17 @@ const struct verb cli_verbs[] = {
 	{"create", "Make a box, with limits of its own", "ID [options]", "", verb_create, OWN_CODES},
 	{"list", "List the boxes", "", "", verb_list, OWN_CODES},
 	{"inspect", "Show one box: state, limits, usage", "ID", "", verb_inspect, OWN_CODES},
+	{"expose", "Make a port of a box reachable and print its URL", "ID PORT [options]",
+		"The URL works in browsers and curl as it is; who has it can reach the port, nobody else can. The same "
+		"port\n"
+		"keeps its URL until it is unexposed or the box is destroyed.",
+		verb_expose, OWN_CODES},
+	{"ports", "List the exposed ports of a box", "ID", "", verb_ports, OWN_CODES},
+	{"open", "Open a port of a box in the browser", "ID PORT",
+		"Exposes the port when it is not. Prints the URL; where there is no desktop, it only prints it.",
+		verb_open, OWN_CODES},
+	{"requests", "Show the last requests that came to an exposed port", "ID PORT", "", verb_requests, OWN_CODES},
+	{"unexpose", "Take the URL of a port away", "ID PORT", "", verb_unexpose, OWN_CODES},
 	{"rm", "Destroy boxes with their files", "ID... | --all", "", verb_rm, OWN_CODES},
 	{"doctor", "Say which isolation layers this host has, and what is missing", "",
 		"Works without a daemon and without root as far as that goes. Exit code 1 when boxes cannot be made "

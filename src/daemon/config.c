@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 static const char *env_or(const char *name, const char *otherwise)
 {
 	const char *v = getenv(name);
@@ -26,24 +28,65 @@ static int read_dir(const char *name, const char *otherwise, char *ret, size_t c
 	return 0;
 }
 
-static bool domain_ok(const char *v)
+/* "preview.example.org" or "localhost:8700": labels of letters, digits and '-', a port that is a number. */
+static bool domain_ok(struct str v)
 {
-	for (; *v; v++)
-		if (!isalnum((unsigned char)*v) && !strchr(".-:", *v))
+	struct str port, host = str_split(v, ':', &port);
+	uint64_t number;
+	if (host.n < v.n && (!str_to_u64(port, 65535, &number) || number == 0))
+		return false;
+	bool letter = false, more = host.n > 0;
+	while (more) {
+		size_t before = host.n;
+		struct str label = str_split(host, '.', &host);
+		more = label.n < before;
+		if (!label.n || label.n > 63 || label.p[0] == '-' || label.p[label.n - 1] == '-')
 			return false;
-	return true;
+		letter = false; /* of the last label: an address has no names below it */
+		for (size_t i = 0; i < label.n; i++) {
+			if (!isalnum((unsigned char)label.p[i]) && label.p[i] != '-')
+				return false;
+			letter |= isalpha((unsigned char)label.p[i]) != 0;
+		}
+	}
+	return letter;
+}
+
+static void set_domain(struct config *c, struct str v)
+{
+	struct str port;
+	c->preview_host_n = str_split(v, ':', &port).n;
+	for (size_t i = 0; i < v.n; i++)
+		c->preview_domain[i] = (char)tolower((unsigned char)v.p[i]);
+	c->preview_domain[v.n] = 0;
 }
 
 static int read_domain(struct config *c, struct err *e)
 {
-	const char *v = env_or("ATOLL_PREVIEW_DOMAIN", "localhost:8700");
-	size_t n = strlen(v);
-	if (n >= sizeof c->preview_domain || !domain_ok(v))
+	const char *given = env_or("ATOLL_PREVIEW_DOMAIN", "");
+	struct str v = str_of(given);
+	const char *scheme = str_starts(v, STR("http://")) ? "http" : str_starts(v, STR("https://")) ? "https" : "";
+	v = str_skip(v, *scheme ? strlen(scheme) + 3 : 0);
+	if (*given && (v.n >= sizeof c->preview_domain || !domain_ok(v)))
 		return err_set(e, ERRC_INVALID_REQUEST,
-			"ATOLL_PREVIEW_DOMAIN must be a domain with an optional port, it is '%s'", v);
-	for (size_t i = 0; i <= n; i++)
-		c->preview_domain[i] = (char)tolower((unsigned char)v[i]);
+			"ATOLL_PREVIEW_DOMAIN must be a domain with an optional port, as in "
+			"https://preview.example.org "
+			"or localhost:8700; it is '%s'",
+			given);
+	snprintf(c->preview_scheme, sizeof c->preview_scheme, "%s", scheme);
+	set_domain(c, v);
 	return 0;
+}
+
+void config_listening(struct config *c, const char *address)
+{
+	char domain[32];
+	const char *port = strrchr(address, ':');
+	snprintf(domain, sizeof domain, "localhost%s", port ? port : ":8700");
+	if (!c->preview_domain[0])
+		set_domain(c, str_of(domain));
+	if (!c->preview_scheme[0])
+		snprintf(c->preview_scheme, sizeof c->preview_scheme, "http");
 }
 
 int config_read(struct config *ret, struct err *e)

@@ -153,6 +153,18 @@ static void start_for(struct sandbox *s, struct waiter *w)
 	sandbox_create(s);
 }
 
+/* What a waiter that only wakes is told about a sandbox that does not run and will not by itself. */
+static bool refuse_start(struct sandbox *s, struct waiter *w)
+{
+	struct err e;
+	if (!w->wake_only || s->unseen || s->state == SB_ASLEEP || s->state == SB_RUNNING)
+		return false;
+	err_set(&e, s->state == SB_STOPPED ? ERRC_INVALID_STATE : ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' does not run",
+		s->id);
+	release(w, &e);
+	return true;
+}
+
 static void discard_if_unwanted(struct sandbox *s)
 {
 	bool never_asked =
@@ -178,6 +190,8 @@ void sandbox_advance(struct sandbox *s)
 		struct waiter *w = list_entry(s->waiters.next, struct waiter, node);
 		if (satisfied(s, w)) {
 			release(w, NULL);
+		} else if (refuse_start(s, w)) {
+			continue;
 		} else if (s->state == SB_DESTROYED) {
 			succeed(s);
 		} else {

@@ -32,7 +32,7 @@ static const char help[] =
 	"  ATOLL_LISTEN          address and port, default 127.0.0.1:8700; port 0 lets the kernel choose\n"
 	"  ATOLL_DATA            token and state, default /var/lib/atoll\n"
 	"  ATOLL_RUN             sockets, default /run/atoll\n"
-	"  ATOLL_PREVIEW_DOMAIN  domain of preview URLs, default localhost:8700\n"
+	"  ATOLL_PREVIEW_DOMAIN  domain of preview URLs, default localhost with the port of ATOLL_LISTEN\n"
 	"  ATOLL_USER            whom to become when started as root, default atoll\n"
 	"  ATOLL_LOG             text or json; ATOLL_LOG_LEVEL: error, warn, info, debug\n"
 	"  LISTEN_PID, LISTEN_FDS  sockets to serve on, as systemd passes them; then nothing is bound\n";
@@ -154,6 +154,7 @@ static int serve(void)
 		fprintf(stderr, "atolld: %s\n", e.msg);
 		return EX_CONFIG;
 	}
+	config_listening(&d.config, listeners.address);
 	d.on_recovered = start_serving;
 	loop_timer_set(d.loop, &d.serve_timer, RECOVER_WAIT, on_recover_wait);
 	loop_run(d.loop);

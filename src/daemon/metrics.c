@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "daemon/daemon.h"
+#include "daemon/ports.h"
 
 /* Upper bounds in µs: from an answer out of memory to a command that runs for long. */
 static const uint64_t bounds[METRIC_BUCKETS] = {100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000,
@@ -34,19 +35,18 @@ void metrics_created(struct metrics *m, uint64_t us)
 	histogram_add(&m->create, us);
 }
 
-static void head(struct buf *out, const char *name, const char *type, const char *help)
+void metrics_head(struct buf *out, const char *name, const char *type, const char *help)
 {
 	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 static void plain(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
 {
-	head(out, name, type, help);
+	metrics_head(out, name, type, help);
 	buf_printf(out, "%s %llu\n", name, (unsigned long long)value);
 }
 
-/* `labels` is "" or `route="…"`. */
-static void write_histogram(struct buf *out, const char *name, const char *labels, const struct histogram *h)
+void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h)
 {
 	uint64_t below = 0;
 	const char *comma = *labels ? "," : "";
@@ -72,19 +72,20 @@ static bool route_used(const struct metrics *m, int route)
 
 static void write_requests(struct buf *out, const struct metrics *m)
 {
-	head(out, "atoll_requests_total", "counter", "Requests by route and status; status 0 went away unanswered.");
+	metrics_head(
+		out, "atoll_requests_total", "counter", "Requests by route and status; status 0 went away unanswered.");
 	for (int r = 0; r < ROUTE_COUNT; r++)
 		for (int i = 0; i < METRIC_STATUSES; i++)
 			if (m->requests[r][i])
 				buf_printf(out, "atoll_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
 					api_route_label((enum api_route)r), i ? METRIC_STATUS_FIRST + i : 0,
 					(unsigned long long)m->requests[r][i]);
-	head(out, "atoll_request_seconds", "histogram", "Time from a request's head to the end of its answer.");
+	metrics_head(out, "atoll_request_seconds", "histogram", "Time from a request's head to the end of its answer.");
 	for (int r = 0; r < ROUTE_COUNT; r++) {
 		char labels[64];
 		snprintf(labels, sizeof labels, "route=\"%s\"", api_route_label((enum api_route)r));
 		if (route_used(m, r))
-			write_histogram(out, "atoll_request_seconds", labels, &m->latency[r]);
+			histogram_write(out, "atoll_request_seconds", labels, &m->latency[r]);
 	}
 	plain(out, "atoll_requests_aborted_total", "counter", "Exchanges that client or agent left before the end.",
 		m->aborted);
@@ -94,12 +95,12 @@ static void write_requests(struct buf *out, const struct metrics *m)
 static void write_boxes(struct buf *out, struct daemon *d)
 {
 	const struct metrics *m = &d->metrics;
-	head(out, "atoll_sandboxes", "gauge", "Sandboxes by state.");
+	metrics_head(out, "atoll_sandboxes", "gauge", "Sandboxes by state.");
 	for (int i = 0; i < SB_DESTROYED; i++)
 		buf_printf(
 			out, "atoll_sandboxes{state=\"%s\"} %zu\n", state_name((enum sandbox_state)i), d->by_state[i]);
-	head(out, "atoll_create_seconds", "histogram", "Time to make or restart a box, row and all.");
-	write_histogram(out, "atoll_create_seconds", "", &m->create);
+	metrics_head(out, "atoll_create_seconds", "histogram", "Time to make or restart a box, row and all.");
+	histogram_write(out, "atoll_create_seconds", "", &m->create);
 	plain(out, "atoll_create_failures_total", "counter", "Boxes that could not be made.", m->create_failures);
 	plain(out, "atoll_destroys_total", "counter", "Sandboxes destroyed.", m->destroys);
 	plain(out, "atoll_deaths_total", "counter", "Boxes that ended by themselves.", m->deaths);
@@ -113,7 +114,7 @@ static void write_warden(struct buf *out, struct daemon *d)
 	plain(out, "atoll_warden_calls_total", "counter", "Questions to the warden.", w.calls);
 	plain(out, "atoll_warden_lost_total", "counter", "Questions whose answer was lost with the connection.",
 		w.lost);
-	head(out, "atoll_warden_round_trip_seconds", "summary", "Round trips to the warden, creates left out.");
+	metrics_head(out, "atoll_warden_round_trip_seconds", "summary", "Round trips to the warden, creates left out.");
 	buf_printf(out, "atoll_warden_round_trip_seconds_sum %.6f\natoll_warden_round_trip_seconds_count %llu\n",
 		(double)w.round_trip_us / 1e6, (unsigned long long)w.round_trips);
 }
@@ -153,7 +154,7 @@ static void write_process(struct buf *out, struct daemon *d)
 	plain(out, "atoll_uptime_seconds", "gauge", "Seconds since the start.", (clock_ms() - d->started_ms) / 1000);
 	plain(out, "process_open_fds", "gauge", "Open file descriptors.", count_fds());
 	plain(out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
-	head(out, "atoll_build_info", "gauge", "The version that runs.");
+	metrics_head(out, "atoll_build_info", "gauge", "The version that runs.");
 	buf_printf(out, "atoll_build_info{version=\"%s\"} 1\n", ATOLL_VERSION);
 }
 
@@ -161,6 +162,7 @@ void metrics_write(struct daemon *d, struct buf *out)
 {
 	write_requests(out, &d->metrics);
 	write_boxes(out, d);
+	port_metrics_write(d, out);
 	write_warden(out, d);
 	write_process(out, d);
 }

@@ -16,12 +16,21 @@ struct histogram {
 	uint64_t sum_us;
 };
 
+/* Of an exposed port: ports.h. */
+struct port_stats {
+	uint64_t by_class[6]; /* 0: no answer; 1xx to 5xx */
+	uint64_t bytes_in, bytes_out;
+	struct histogram latency; /* to the end of the answer; upgraded connections are left out */
+};
+
 struct metrics {
 	uint64_t requests[ROUTE_COUNT][METRIC_STATUSES]; /* [..][0]: no answer was given */
 	struct histogram latency[ROUTE_COUNT];
 	struct histogram create;
 	uint64_t create_failures, destroys, deaths, unauthorized;
-	uint64_t aborted; /* exchanges whose client or agent went away before the end */
+	uint64_t aborted;     /* exchanges whose client or agent went away before the end */
+	size_t ports_counted; /* ports that have series of their own */
+	struct port_stats ports_other;
 };
 
 void histogram_add(struct histogram *h, uint64_t us);
@@ -31,3 +40,7 @@ void metrics_created(struct metrics *m, uint64_t us);
 
 struct daemon;
 void metrics_write(struct daemon *d, struct buf *out);
+
+/* For those who write series of their own. `labels` is "" or `route="…"`. */
+void metrics_head(struct buf *out, const char *name, const char *type, const char *help);
+void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "box/id.h"
+#include "daemon/ports.h"
 #include "daemon/sandbox.h"
 
 static int take_row(void *arg, const struct store_row *row, struct err *e)
@@ -36,7 +37,7 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 
 int recover_load(struct daemon *d, struct err *e)
 {
-	return store_load(d->store, take_row, d, e);
+	return store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 ? -1 : 0;
 }
 
 static void write_state(struct sandbox *s)

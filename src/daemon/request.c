@@ -17,6 +17,7 @@ static void request_free(struct request *r)
 	while (r->list.n > r->list.at)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
+	free(r->wish);
 	api_change_free(&r->change);
 	api_spec_free(&r->before);
 	api_spec_free(&r->after);
@@ -101,7 +102,8 @@ void request_retake(struct request *r)
 /* "8080-id-token.localhost:8700": a preview, never the API, whatever path it names. */
 static bool is_preview_host(const struct daemon *d, struct str host)
 {
-	struct str domain = str_of(d->config.preview_domain);
+	struct str domain = str_n(d->config.preview_domain, d->config.preview_host_n), port;
+	host = str_split(host, ':', &port);
 	if (host.n <= domain.n + 1 || host.p[host.n - domain.n - 1] != '.')
 		return false;
 	return str_eq_nocase(str_skip(host, host.n - domain.n), domain);
@@ -152,6 +154,14 @@ static void dispatch(struct request *r)
 		return method == HTTP_M_PUT	 ? handle_put(r)
 		       : method == HTTP_M_DELETE ? handle_delete(r)
 						 : handle_get(r);
+	case ROUTE_PORTS:
+		return handle_ports(r);
+	case ROUTE_PORT:
+		return handle_port(r);
+	case ROUTE_PORT_VALIDATE:
+		return handle_port_validate(r);
+	case ROUTE_PORT_REQUESTS:
+		return handle_port_requests(r);
 	case ROUTE_AGENT:
 	case ROUTE_AGENT_WS:
 		return handle_agent(r);

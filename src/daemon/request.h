@@ -9,6 +9,12 @@
 #include "api/route.h"
 #include "daemon/sandbox.h"
 
+/* What a client asks of a port to be exposed. */
+struct port_wish {
+	char token[PORT_TOKEN_MAX + 1]; /* "": any */
+	char name[PORT_NAME_MAX + 1];	/* "": none */
+};
+
 struct request {
 	struct daemon *daemon;
 	struct http_exchange *x; /* NULL once it has closed */
@@ -24,6 +30,7 @@ struct request {
 	struct sandbox *sandbox; /* referenced while set */
 	struct api_change change;
 	struct api_spec before, after; /* PUT on an existing sandbox */
+	struct port_wish *wish;	       /* POST …/ports/{port} */
 	struct {
 		struct sandbox **v; /* referenced */
 		size_t n, at;
@@ -64,6 +71,10 @@ void handle_get(struct request *r);	/* get.c */
 void handle_put(struct request *r);	/* put.c */
 void handle_delete(struct request *r);	/* get.c */
 void handle_agent(struct request *r);	/* forward.c */
+void handle_ports(struct request *r);	/* ports_api.c */
+void handle_port(struct request *r);
+void handle_port_validate(struct request *r);
+void handle_port_requests(struct request *r);
 
 /* The server's on_request; arg: the daemon. */
 void request_begin(struct http_exchange *x, void *arg);

@@ -50,6 +50,9 @@ struct sandbox {
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
 
+	struct list ports; /* struct port, by number: ports.h */
+	size_t ports_n;
+
 	/* Of the create under way. */
 	enum create_part row, box, env;
 	struct err create_err;
@@ -64,6 +67,7 @@ struct waiter {
 	struct sandbox *sandbox; /* while it waits */
 	enum wait_goal goal;
 	const struct api_change *change; /* WAIT_RUNNING: what a new sandbox shall be like; NULL: the defaults */
+	bool wake_only;			 /* WAIT_RUNNING: neither makes nor starts it; fails instead */
 	bool made;			 /* answer: this waiter's turn made the sandbox */
 	struct loop_timer deadline;
 	/* e is NULL on success. WAIT_RUNNING: s runs. The waiter no longer waits. */

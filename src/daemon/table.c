@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/ports.h"
 #include "daemon/sandbox.h"
 
 struct sandbox *sandbox_find(struct daemon *d, const char *id)
@@ -24,6 +25,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->created_ms = clock_wall_ms();
 	s->last_used = loop_now(d->loop);
 	list_init(&s->waiters);
+	list_init(&s->ports);
 	api_spec_default(&s->spec);
 	struct sandbox *old = map_put(&d->boxes, str_of(s->id), s);
 	INVARIANT(!old);
@@ -67,6 +69,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
 		s->in_table = false;
+		ports_clear(s);
 		/* Freed by whoever drops the last reference: callers hold one. */
 		INVARIANT(s->refs > 0);
 		return;

@@ -13,6 +13,10 @@ static const char *const migrations[] = {
 	" created_ms INTEGER NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL,"
 	" sleep_after_ms INTEGER NOT NULL, keep_alive INTEGER NOT NULL,"
 	" env TEXT NOT NULL, labels TEXT NOT NULL) WITHOUT ROWID;",
+	/* box_ms is the sandbox's created_ms: a port of an earlier sandbox of the same name is none of this one's. */
+	"CREATE TABLE ports("
+	" id TEXT NOT NULL, port INTEGER NOT NULL, box_ms INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+	" token TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY(id, port)) WITHOUT ROWID;",
 };
 enum { SCHEMA = ARRAY_LEN(migrations) };
 
@@ -20,6 +24,9 @@ static const char *const sql[DB_STATEMENTS] = {
 	[DB_PUT] = "INSERT OR REPLACE INTO sandboxes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
 	[DB_SET_STATE] = "UPDATE sandboxes SET state=?2, reason=?3 WHERE id=?1",
 	[DB_DELETE] = "DELETE FROM sandboxes WHERE id=?1",
+	[DB_PORTS_DELETE] = "DELETE FROM ports WHERE id=?1",
+	[DB_PORT_PUT] = "INSERT OR REPLACE INTO ports VALUES(?1,?2,?3,?4,?5,?6)",
+	[DB_PORT_DELETE] = "DELETE FROM ports WHERE id=?1 AND port=?2",
 	[DB_BEGIN] = "BEGIN IMMEDIATE",
 	[DB_COMMIT] = "COMMIT",
 	[DB_ROLLBACK] = "ROLLBACK",
@@ -173,6 +180,11 @@ static bool row_read(sqlite3_stmt *st, struct store_row *r)
 	       r->labels && box_id_check(str_of(r->id), NULL) == 0;
 }
 
+static int bad_row(struct db *db, struct err *e)
+{
+	return err_set(e, ERRC_INTERNAL_ERROR, "%s has a row that no atolld wrote; move the file away", db->path);
+}
+
 int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e)
 {
 	sqlite3_stmt *st = NULL;
@@ -181,11 +193,40 @@ int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e)
 	int result = 0, r = SQLITE_DONE;
 	while (result == 0 && (r = sqlite3_step(st)) == SQLITE_ROW) {
 		struct store_row row;
-		if (row_read(st, &row))
-			result = on_row(arg, &row, e);
-		else
-			result = err_set(e, ERRC_INTERNAL_ERROR,
-				"%s has a row that no atolld wrote; move the file away", db->path);
+		result = row_read(st, &row) ? on_row(arg, &row, e) : bad_row(db, e);
+	}
+	if (result == 0 && r != SQLITE_DONE)
+		result = db_err(db, e, "read the state");
+	sqlite3_finalize(st);
+	return result;
+}
+
+static bool port_read(sqlite3_stmt *st, struct store_port *p)
+{
+	*p = (struct store_port){
+		.port = (uint16_t)sqlite3_column_int(st, 1),
+		.box_ms = sqlite3_column_int64(st, 2),
+		.created_ms = sqlite3_column_int64(st, 3),
+	};
+	return sqlite3_column_int64(st, 1) == p->port && p->port && copy_text(st, 0, p->id, sizeof p->id) &&
+	       copy_text(st, 4, p->token, sizeof p->token) && copy_text(st, 5, p->name, sizeof p->name);
+}
+
+/* What a sandbox left behind whose row was replaced before its ports could be deleted goes first. */
+int db_load_ports(struct db *db, store_on_port on_port, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	if (db_exec(db,
+		    "DELETE FROM ports WHERE NOT EXISTS"
+		    " (SELECT 1 FROM sandboxes s WHERE s.id=ports.id AND s.created_ms=ports.box_ms)",
+		    "read the state", e) < 0)
+		return -1;
+	if (sqlite3_prepare_v2(db->handle, "SELECT * FROM ports ORDER BY id, port", -1, &st, NULL) != SQLITE_OK)
+		return db_err(db, e, "read the state");
+	int result = 0, r = SQLITE_DONE;
+	while (result == 0 && (r = sqlite3_step(st)) == SQLITE_ROW) {
+		struct store_port port;
+		result = port_read(st, &port) ? on_port(arg, &port, e) : bad_row(db, e);
 	}
 	if (result == 0 && r != SQLITE_DONE)
 		result = db_err(db, e, "read the state");
@@ -235,8 +276,32 @@ int db_set_state(struct db *db, const char *id, const char *state, const char *r
 	return db_run(db, DB_SET_STATE, e);
 }
 
+/* Ports first: run outside of a transaction and cut in the middle, the sandbox is still there to be deleted again. */
 int db_delete(struct db *db, const char *id, struct err *e)
 {
+	bind_text(db->stmt[DB_PORTS_DELETE], 1, id);
+	if (db_run(db, DB_PORTS_DELETE, e) < 0)
+		return -1;
 	bind_text(db->stmt[DB_DELETE], 1, id);
 	return db_run(db, DB_DELETE, e);
+}
+
+int db_port_put(struct db *db, const struct store_port *p, struct err *e)
+{
+	sqlite3_stmt *st = db->stmt[DB_PORT_PUT];
+	bind_text(st, 1, p->id);
+	sqlite3_bind_int(st, 2, p->port);
+	sqlite3_bind_int64(st, 3, p->box_ms);
+	sqlite3_bind_int64(st, 4, p->created_ms);
+	bind_text(st, 5, p->token);
+	bind_text(st, 6, p->name);
+	return db_run(db, DB_PORT_PUT, e);
+}
+
+int db_port_delete(struct db *db, const char *id, uint16_t port, struct err *e)
+{
+	sqlite3_stmt *st = db->stmt[DB_PORT_DELETE];
+	bind_text(st, 1, id);
+	sqlite3_bind_int(st, 2, port);
+	return db_run(db, DB_PORT_DELETE, e);
 }

@@ -7,7 +7,18 @@
 
 #include "store/store.h"
 
-enum db_statement { DB_PUT, DB_SET_STATE, DB_DELETE, DB_BEGIN, DB_COMMIT, DB_ROLLBACK, DB_STATEMENTS };
+enum db_statement {
+	DB_PUT,
+	DB_SET_STATE,
+	DB_DELETE,
+	DB_PORTS_DELETE,
+	DB_PORT_PUT,
+	DB_PORT_DELETE,
+	DB_BEGIN,
+	DB_COMMIT,
+	DB_ROLLBACK,
+	DB_STATEMENTS
+};
 
 struct db {
 	sqlite3 *handle;
@@ -22,4 +33,8 @@ int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e);
 int db_run(struct db *db, enum db_statement which, struct err *e);
 int db_put(struct db *db, const struct store_row *row, struct err *e);
 int db_set_state(struct db *db, const char *id, const char *state, const char *reason, struct err *e);
+int db_load_ports(struct db *db, store_on_port on_port, void *arg, struct err *e);
+int db_port_put(struct db *db, const struct store_port *p, struct err *e);
+int db_port_delete(struct db *db, const char *id, uint16_t port, struct err *e);
+/* With its ports. */
 int db_delete(struct db *db, const char *id, struct err *e);

@@ -16,12 +16,13 @@
 #include "base/log.h"
 #include "store/internal.h"
 
-enum change_kind { CHANGE_PUT, CHANGE_SET_STATE, CHANGE_DELETE };
+enum change_kind { CHANGE_PUT, CHANGE_SET_STATE, CHANGE_DELETE, CHANGE_PORT_PUT, CHANGE_PORT_DELETE };
 
 struct change {
 	struct list node;
 	enum change_kind kind;
 	struct store_row row; /* its env and labels are owned here */
+	struct store_port port;
 	store_on_done on_done;
 	void *arg;
 	struct err err;
@@ -66,6 +67,12 @@ int store_load(struct store *s, store_on_row on_row, void *arg, struct err *e)
 	return db_load(&s->db, on_row, arg, e);
 }
 
+int store_load_ports(struct store *s, store_on_port on_port, void *arg, struct err *e)
+{
+	INVARIANT(!s->started);
+	return db_load_ports(&s->db, on_port, arg, e);
+}
+
 static void list_take(struct list *from, struct list *to)
 {
 	list_init(to);
@@ -92,6 +99,10 @@ static int change_run(struct store *s, struct change *c)
 		return db_set_state(&s->db, c->row.id, c->row.state, c->row.reason, &c->err);
 	case CHANGE_DELETE:
 		return db_delete(&s->db, c->row.id, &c->err);
+	case CHANGE_PORT_PUT:
+		return db_port_put(&s->db, &c->port, &c->err);
+	case CHANGE_PORT_DELETE:
+		return db_port_delete(&s->db, c->row.id, c->port.port, &c->err);
 	}
 	return -1;
 }
@@ -309,4 +320,18 @@ void store_set_state(
 void store_delete(struct store *s, const char *id, store_on_done on_done, void *arg)
 {
 	submit(s, change_new(CHANGE_DELETE, id), on_done, arg);
+}
+
+void store_port_put(struct store *s, const struct store_port *p, store_on_done on_done, void *arg)
+{
+	struct change *c = change_new(CHANGE_PORT_PUT, p->id);
+	c->port = *p;
+	submit(s, c, on_done, arg);
+}
+
+void store_port_delete(struct store *s, const char *id, uint16_t port, store_on_done on_done, void *arg)
+{
+	struct change *c = change_new(CHANGE_PORT_DELETE, id);
+	c->port.port = port;
+	submit(s, c, on_done, arg);
 }

@@ -1,5 +1,5 @@
 /*
- * store.h - what must survive a restart of the daemon: one row a sandbox, in SQLite.
+ * store.h - what must survive a restart of the daemon: one row a sandbox and one an exposed port, in SQLite.
  *
  * Two threads: the caller's loop thread, and the store's own, which alone touches SQLite once store_start() has run.
  * Changes are queued with a copy of their data, written in the order they were queued (all that has gathered is one
@@ -32,6 +32,15 @@ struct store_row {
 	const char *env, *labels;
 };
 
+struct store_port {
+	char id[BOX_ID_MAX + 1];
+	uint16_t port;
+	int64_t box_ms;	    /* created_ms of the sandbox that it belongs to */
+	int64_t created_ms; /* wall clock */
+	char token[PORT_TOKEN_MAX + 1];
+	char name[PORT_NAME_MAX + 1]; /* or "" */
+};
+
 struct store;
 
 /* Opens or makes `dir`/state.db, checks it and brings it to this version's schema. */
@@ -39,6 +48,9 @@ int store_open(const char *dir, struct store **ret, struct err *e);
 /* Every row, before store_start. The callback returns 0, or -1 with *e to stop. */
 typedef int (*store_on_row)(void *arg, const struct store_row *row, struct err *e);
 int store_load(struct store *s, store_on_row on_row, void *arg, struct err *e);
+/* The same for the exposed ports of sandboxes that have a row. */
+typedef int (*store_on_port)(void *arg, const struct store_port *port, struct err *e);
+int store_load_ports(struct store *s, store_on_port on_port, void *arg, struct err *e);
 /* Starts the writing thread; answers come through `l`. */
 int store_start(struct store *s, struct loop *l, struct err *e);
 /* Writes what is queued, ends the thread and frees. Callbacks that were not run yet are not run any more. */
@@ -52,5 +64,7 @@ typedef void (*store_on_done)(void *arg, const struct err *e);
 void store_put(struct store *s, const struct store_row *row, store_on_done on_done, void *arg);
 void store_set_state(
 	struct store *s, const char *id, const char *state, const char *reason, store_on_done on_done, void *arg);
-/* Deleting a row that is not there is a success. */
+/* The sandbox with its ports. Deleting a row that is not there is a success. */
 void store_delete(struct store *s, const char *id, store_on_done on_done, void *arg);
+void store_port_put(struct store *s, const struct store_port *p, store_on_done on_done, void *arg);
+void store_port_delete(struct store *s, const char *id, uint16_t port, store_on_done on_done, void *arg);

@@ -1,4 +1,7 @@
 #include "api/route.h"
+
+#include <stdio.h>
+
 #include "test.h"
 
 static struct api_match match(const char *path, enum errc want)
@@ -37,6 +40,31 @@ TEST(sandbox_paths_carry_their_id)
 	CHECK_STR(m.rest, "/ws/pty");
 	CHECK_STR(match("/v1/sandboxes/a/api", ERRC_OK).rest, "/api");
 	CHECK_STR(match("/v1/sandboxes/a/api/%2e%2e/x", ERRC_OK).rest, "/api/%2e%2e/x");
+}
+
+TEST(ports_have_routes_of_their_own)
+{
+	CHECK_INT(match("/v1/sandboxes/a/ports", ERRC_OK).route, ROUTE_PORTS);
+	struct api_match m = match("/v1/sandboxes/a/ports/8080", ERRC_OK);
+	CHECK_INT(m.route, ROUTE_PORT);
+	CHECK_INT(m.port, 8080);
+	CHECK_CSTR(m.id, "a");
+	CHECK_INT(match("/v1/sandboxes/a/ports/1", ERRC_OK).port, 1);
+	CHECK_INT(match("/v1/sandboxes/a/ports/65535/validate", ERRC_OK).route, ROUTE_PORT_VALIDATE);
+	CHECK_INT(match("/v1/sandboxes/a/ports/65535/requests", ERRC_OK).route, ROUTE_PORT_REQUESTS);
+	match("/v1/sandboxes/-/ports/8080", ERRC_INVALID_SANDBOX_ID_HYPHENS);
+	static const char *const none[] = {
+		"", "0", "65536", "-1", "+1", "1a", "080", "8080%30", " 1", "18446744073709551617"};
+	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+		char path[80];
+		snprintf(path, sizeof path, "/v1/sandboxes/a/ports/%s", none[i]);
+		match(path, ERRC_INVALID_PORT_NUMBER);
+	}
+	match("/v1/sandboxes/a/ports/8080/", ERRC_NOT_FOUND);
+	match("/v1/sandboxes/a/ports/8080/requests/", ERRC_NOT_FOUND);
+	match("/v1/sandboxes/a/ports/8080/other", ERRC_NOT_FOUND);
+	match("/v1/sandboxes/a/ports//requests", ERRC_INVALID_PORT_NUMBER);
+	match("/v1/sandboxes/a/portsx", ERRC_NOT_FOUND);
 }
 
 TEST(other_paths_below_a_sandbox_are_not_found)

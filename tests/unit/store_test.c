@@ -106,6 +106,31 @@ static int gather(void *arg, const struct store_row *r, struct err *e)
 	return 0;
 }
 
+struct port_rows {
+	int n;
+	struct store_port last;
+};
+
+static int gather_port(void *arg, const struct store_port *p, struct err *e)
+{
+	(void)e;
+	struct port_rows *rows = arg;
+	rows->n++;
+	rows->last = *p;
+	return 0;
+}
+
+static struct port_rows reread_ports(struct place *p)
+{
+	struct port_rows rows = {0};
+	struct err e = {0};
+	stop(p);
+	if (store_open(p->dir, &p->store, &e) < 0 || store_load_ports(p->store, gather_port, &rows, &e) < 0)
+		test_fail(__FILE__, __LINE__, "%s", e.msg);
+	stop(p);
+	return rows;
+}
+
 /* Opens what was written, reads it, closes. */
 static struct rows reread(struct place *p)
 {
@@ -141,6 +166,55 @@ TEST(what_was_put_is_read_back_after_a_restart)
 	CHECK_INT(rows.last.sleep_after_ms, 600000);
 	CHECK(rows.last.keep_alive);
 	CHECK_CSTR(rows.env, "{\"A\":\"b\"}");
+}
+
+static struct store_port port(const char *id, uint16_t number, int64_t box_ms)
+{
+	struct store_port r = {.port = number, .box_ms = box_ms, .created_ms = 5, .token = "tok_1", .name = "web"};
+	snprintf(r.id, sizeof r.id, "%s", id);
+	return r;
+}
+
+TEST(ports_are_kept_and_end_with_their_sandbox)
+{
+	struct place *p = place_make();
+	start(p);
+	struct answers a = {0};
+	struct store_row kept = row("kept"), gone = row("gone");
+	struct store_port ports[] = {port("kept", 8080, kept.created_ms), port("kept", 8081, kept.created_ms),
+		port("gone", 8080, gone.created_ms), port("never", 8080, 1)};
+	store_put(p->store, &kept, count, &a);
+	store_put(p->store, &gone, count, &a);
+	for (size_t i = 0; i < ARRAY_LEN(ports); i++)
+		store_port_put(p->store, &ports[i], count, &a);
+	store_port_delete(p->store, "kept", 8081, count, &a);
+	store_port_delete(p->store, "kept", 9999, count, &a);
+	store_delete(p->store, "gone", count, &a);
+	wait_for(p, &a, 9);
+	CHECK_INT(a.failed, 0);
+	struct port_rows rows = reread_ports(p);
+	CHECK_INT(rows.n, 1);
+	CHECK_CSTR(rows.last.id, "kept");
+	CHECK_INT(rows.last.port, 8080);
+	CHECK_INT(rows.last.created_ms, 5);
+	CHECK_CSTR(rows.last.token, "tok_1");
+	CHECK_CSTR(rows.last.name, "web");
+}
+
+TEST(ports_of_an_earlier_sandbox_of_the_name_are_dropped)
+{
+	struct place *p = place_make();
+	start(p);
+	struct answers a = {0};
+	struct store_row old = row("box"), new = row("box");
+	struct store_port of_old = port("box", 8080, old.created_ms);
+	new.created_ms++;
+	store_put(p->store, &old, count, &a);
+	store_port_put(p->store, &of_old, count, &a);
+	store_put(p->store, &new, count, &a);
+	wait_for(p, &a, 3);
+	CHECK_INT(a.failed, 0);
+	CHECK_INT(reread_ports(p).n, 0);
 }
 
 TEST(ids_differ_by_case)

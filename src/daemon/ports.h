@@ -1,0 +1,84 @@
+/*
+ * ports.h - the exposed ports of a sandbox: which, under which token, and what came through them.
+ *
+ * A port is owned by its sandbox (struct sandbox.ports, sorted by number) and referenced by the requests that are on
+ * their way through it: one that was unexposed meanwhile is freed by the last of them. What must survive a restart (all
+ * but the counters) is the store's; ports_api.c keeps the two in step. Ports end with their sandbox.
+ *
+ * The counters are bounded: the first PORT_METRICS_MAX ports that are used have series of their own in /metrics for as
+ * long as they are exposed, all others share one.
+ *
+ * Thread: the loop's.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/list.h"
+#include "daemon/metrics.h"
+#include "store/store.h"
+
+struct daemon;
+struct sandbox;
+struct config;
+
+/* One request, as it is remembered. Queries are not: they carry secrets. */
+struct port_entry {
+	int64_t at_ms; /* wall clock, of its beginning */
+	uint64_t us, bytes_in, bytes_out;
+	int status; /* 0: nobody was there any more to answer */
+	bool query; /* it had one */
+	char method[16];
+	char path[PORT_LOG_PATH_MAX + 1]; /* cut when longer */
+};
+
+struct port {
+	struct list node;
+	unsigned refs;
+	uint16_t number;
+	bool gone;	 /* unexposed, or its sandbox destroyed */
+	bool counted;	 /* has one of the PORT_METRICS_MAX series */
+	uint32_t serial; /* of its last change: tells whether it is still what was written to the store */
+	int64_t created_ms;
+	char token[PORT_TOKEN_MAX + 1];
+	char name[PORT_NAME_MAX + 1]; /* or "" */
+
+	struct port_stats stats;
+	struct port_entry *log; /* NULL before the first request */
+	size_t log_cap, log_n, log_next;
+};
+
+/* What a port may be called and by which token reached: INVALID_PORT or VALIDATION_FAILED. `name` may be empty. */
+int port_check_number(uint16_t number, struct err *e);
+int port_check_token(struct str token, struct err *e);
+int port_check_name(struct str name, struct err *e);
+/* Whether "{port}-{id}-{token}" is one label of a host name: INVALID_SANDBOX_ID_CHARACTERS or _LENGTH. */
+int port_check_id(const char *id, uint16_t number, size_t token_n, struct err *e);
+/* PORT_TOKEN_MAX characters from a-z and 0-9. */
+int port_make_token(char ret[PORT_TOKEN_MAX + 1], struct err *e);
+
+/* NULL when it is not exposed. */
+struct port *port_find(struct sandbox *s, uint16_t number);
+struct port *port_find_token(struct sandbox *s, const char *token);
+/* A new one, in its place. It is not there yet; LIMIT_REACHED past PORTS_MAX. */
+struct port *port_add(struct sandbox *s, uint16_t number, const char *token, const char *name, struct err *e);
+/* Takes it out. Requests that are under way end as they may. */
+void port_remove(struct sandbox *s, struct port *p);
+void port_ref(struct port *p);
+void port_unref(struct port *p);
+/* All of them, when the sandbox ends. */
+void ports_clear(struct sandbox *s);
+/* Reads the store's ports into the table, after the sandboxes. Before the loop runs. */
+int ports_load(struct daemon *d, struct err *e);
+
+void port_url(struct buf *out, const struct config *c, const char *id, const struct port *p);
+/* {url, port, name, token, status, createdAt} */
+void port_view(struct json_writer *w, const struct sandbox *s, const struct port *p);
+
+/* ---- port_log.c ---- */
+
+/* Counts a request that has ended, and remembers it unless the port is gone. */
+void port_record(struct daemon *d, struct port *p, const struct port_entry *entry);
+/* The remembered ones, newest first, as an array. */
+void port_log_view(struct json_writer *w, const struct port *p);
+/* Per-port series of /metrics. */
+void port_metrics_write(struct daemon *d, struct buf *out);
