@@ -62,3 +62,10 @@ void api_port_watch(struct request *r);
 struct process;
 /* The process that {id} names, or NULL: answered then. */
 struct process *request_process(struct request *r);
+
+/* api_code.c, api_code_run.c */
+void api_context_create(struct request *r);
+void api_context_list(struct request *r);
+void api_context_delete(struct request *r);
+void api_interpreter_health(struct request *r);
+void api_execute_code(struct request *r);

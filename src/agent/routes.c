@@ -35,6 +35,12 @@ const struct route routes[] = {
 	{"GET", "/api/file", ROUTE_NO_BODY, api_file_get, "file.read"},
 	{"PUT", "/api/file", ROUTE_STREAM, api_file_put, "file.write"},
 
+	{"POST", "/api/contexts", ROUTE_JSON, api_context_create, "code.context.create"},
+	{"GET", "/api/contexts", ROUTE_NO_BODY, api_context_list, NULL},
+	{"DELETE", "/api/contexts/{id}", ROUTE_NO_BODY, api_context_delete, "code.context.delete"},
+	{"GET", "/api/interpreter/health", ROUTE_NO_BODY, api_interpreter_health, NULL},
+	{"POST", "/api/execute/code", ROUTE_JSON, api_execute_code, "code.execute"},
+
 	{"POST", "/api/watch", ROUTE_JSON, api_watch, NULL},
 	{"POST", "/api/watch/check", ROUTE_JSON, api_watch_check, NULL},
 	{"POST", "/api/git/checkout", ROUTE_JSON, api_git_checkout, "git.clone"},

@@ -112,6 +112,8 @@ void json_put_str(struct buf *b, struct str s);
 void json_put_cstr(struct buf *b, const char *c);
 /* A tree as text again: the same value, without the white space. */
 void json_put_tree(struct buf *b, const struct json *j);
+/* A JSON text (well-formed UTF-8) again, with \u escapes for everything past ASCII: for readers that decode pieces. */
+void json_put_ascii(struct buf *b, struct str text);
 /* The inside of a string literal only, for strings that come in pieces. Returns how many bytes at the end of `s` were
  * left out because they may begin a UTF-8 sequence that the next piece completes (0..3); with `final` none are. */
 size_t json_put_piece(struct buf *b, struct str s, bool final);

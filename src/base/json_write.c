@@ -50,6 +50,34 @@ size_t json_put_piece(struct buf *b, struct str s, bool final)
 	}
 }
 
+static uint32_t code_point(const unsigned char *p, int n)
+{
+	uint32_t c = n == 2 ? p[0] & 0x1fu : n == 3 ? p[0] & 0x0fu : p[0] & 0x07u;
+	for (int i = 1; i < n; i++)
+		c = c << 6 | (p[i] & 0x3fu);
+	return c;
+}
+
+void json_put_ascii(struct buf *b, struct str text)
+{
+	while (text.n) {
+		size_t plain = 0;
+		while (plain < text.n && (unsigned char)text.p[plain] < 0x80)
+			plain++;
+		buf_add(b, text.p, plain);
+		text = str_skip(text, plain);
+		int n = text.n ? str_utf8_len(text) : 0;
+		if (n <= 0)
+			return;
+		uint32_t c = code_point((const unsigned char *)text.p, n);
+		if (c >= 0x10000)
+			buf_printf(b, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+		else
+			buf_printf(b, "\\u%04x", c);
+		text = str_skip(text, (size_t)n);
+	}
+}
+
 void json_put_str(struct buf *b, struct str s)
 {
 	buf_add_byte(b, '"');

@@ -154,6 +154,19 @@
 #define SHELL_SYNC_AGAIN  50
 #define SESSIONS_MAX	  4096
 
+/* Code contexts of a box */
+#define CODE_CONTEXTS_MAX    256
+#define CODE_QUEUE_MAX	     64		 /* runs that wait in one context */
+#define CODE_QUEUE_BYTES     (64u * MIB) /* code that waits, in all contexts together */
+#define CODE_FRAME_MAX	     (64u * MIB) /* one result of a worker; passed through, not held */
+#define CODE_ERROR_MAX	     (1u * MIB)	 /* one error of a worker */
+#define CODE_REPLY_MAX	     (4u * KIB)	 /* other frames of a worker */
+#define CODE_BETWEEN_MAX     (64u * KIB) /* output between two runs that is kept, per stream */
+#define CODE_START_TIMEOUT   60000	 /* a worker that does not say that it is ready */
+#define CODE_INTERRUPT_GRACE 2000	 /* between the interrupt and the kill */
+#define CODE_CLOSED_WAIT     1000	 /* between the end of a worker's socket and its own end */
+#define CODE_RETRY_AFTER     "5"	 /* seconds, when no worker could be started in time */
+
 /* Background processes of a box */
 #define PROCESSES_MAX	   256 /* ended ones that are remembered */
 #define PROCESS_ID_MAX	   128

@@ -1,0 +1,496 @@
+#include "agent/worker.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "agent/agent.h"
+#include "agent/children.h"
+#include "agent/drain.h"
+#include "agent/oom.h"
+#include "agent/proctree.h"
+#include "base/limits.h"
+
+/*
+ * Reading. Three descriptors: the socket and two pipes. Bytes of the socket lie in `in` until they are dealt with. At
+ * the first byte of each frame the pipes' fill is noted (pipe.left) and delivered before the frame goes on. A pause can
+ * come at any point in between and simply stops the stepping.
+ *
+ * The end. When the process has been reaped, what lies in the socket and the pipes is all that it has said: that much
+ * is still delivered, then on_end. A child of it that holds a descriptor open cannot delay that.
+ */
+
+enum { FRAME_HEAD = 5, FRAME_LENGTH = 4 };
+
+struct worker_pipe {
+	struct loop_io io;
+	int fd;
+	size_t left; /* to be delivered before the frame at hand */
+	struct worker *w;
+};
+
+struct worker {
+	const struct worker_ops *ops; /* NULL: abandoned */
+	void *arg;
+	struct child child;
+	pid_t pid;
+	int fd;
+	struct loop_io io;
+	struct buf in, out;
+	struct worker_pipe pipe[2];
+	size_t socket_left;  /* once exited: what is still in the socket */
+	uint64_t frame_left; /* payload of the event that is being passed through */
+	bool frame_seen;     /* the pipes have been looked at for the frame at hand */
+	bool passing, passed_any;
+	bool closed; /* the end of the socket was read */
+	bool paused, exited, ended, stepping;
+	struct loop_timer closed_timer;
+	uint64_t oom_before;
+	struct worker_end end;
+	struct loop_task step_task, free_task;
+};
+
+static void on_ready_io(struct loop_io *io, uint32_t events);
+static void on_pipe(struct loop_io *io, uint32_t events);
+static void step_all(struct worker *w);
+
+/* ---- what is watched ---- */
+
+static void watch(struct worker *w)
+{
+	uint32_t want =
+		w->ended || w->closed || w->fd < 0 ? 0 : (w->paused ? 0 : EPOLLIN) | (buf_size(&w->out) ? EPOLLOUT : 0);
+	if (!want)
+		loop_del(&w->io);
+	else if (!w->io.loop)
+		loop_add(agent.loop, &w->io, w->fd, want, on_ready_io);
+	else if (w->io.events != want)
+		loop_set_events(&w->io, want);
+	for (int i = 0; i < 2; i++) {
+		struct worker_pipe *p = &w->pipe[i];
+		bool on = p->fd >= 0 && !w->paused && !w->ended;
+		if (on && !p->io.loop)
+			loop_add(agent.loop, &p->io, p->fd, EPOLLIN, on_pipe);
+		else if (!on)
+			loop_del(&p->io);
+	}
+}
+
+/* ---- the end ---- */
+
+static void free_worker(struct loop_task *t)
+{
+	struct worker *w = container_of(t, struct worker, free_task);
+	buf_free(&w->in);
+	buf_free(&w->out);
+	free(w);
+}
+
+static void let_go(struct worker *w)
+{
+	w->ended = true;
+	loop_timer_stop(&w->closed_timer);
+	watch(w);
+	fd_close(&w->fd);
+	/* Children that were let live may still hold the pipes. */
+	for (int i = 0; i < 2; i++)
+		if (w->pipe[i].fd >= 0)
+			drain_adopt(agent.loop, take_fd(&w->pipe[i].fd), NULL, NULL);
+	if (w->exited)
+		loop_defer(agent.loop, &w->free_task, free_worker);
+}
+
+static void finish(struct worker *w)
+{
+	const struct worker_ops *ops = w->ops;
+	let_go(w);
+	if (ops)
+		ops->on_end(w->arg, &w->end);
+}
+
+static size_t waiting(int fd)
+{
+	int n = 0;
+	return fd >= 0 && ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+}
+
+static void on_exit_status(struct child *child, int wstatus)
+{
+	struct worker *w = container_of(child, struct worker, child);
+	w->exited = true;
+	loop_timer_stop(&w->closed_timer);
+	w->end.result = cmd_result_of(wstatus, w->oom_before);
+	proctree_kill(w->pid, SIGKILL); /* what it has left behind */
+	if (w->ended) {
+		loop_defer(agent.loop, &w->free_task, free_worker);
+		return;
+	}
+	w->socket_left = waiting(w->fd);
+	step_all(w);
+}
+
+/* It does not keep to the protocol: nothing it says from now on counts. */
+static void broke(struct worker *w, const char *how)
+{
+	if (w->end.broken)
+		return;
+	w->end.broken = how;
+	buf_clear(&w->in);
+	w->passing = false;
+	w->socket_left = 0;
+	loop_del(&w->io);
+	fd_close(&w->fd);
+	worker_kill(w);
+}
+
+/* ---- pipes ---- */
+
+static char scratch[CMD_READ_CHUNK];
+
+static bool pipe_read(struct worker_pipe *p, size_t max)
+{
+	ssize_t n = read(p->fd, scratch, max < sizeof scratch ? max : sizeof scratch);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		p->left = 0;
+		return false;
+	}
+	if (n <= 0) {
+		loop_del(&p->io);
+		fd_close(&p->fd);
+		p->left = 0;
+		return false;
+	}
+	p->left -= p->left < (size_t)n ? p->left : (size_t)n;
+	p->w->ops->on_output(p->w->arg, p == &p->w->pipe[0] ? CMD_STDOUT : CMD_STDERR, str_n(scratch, (size_t)n));
+	return true;
+}
+
+static void on_pipe(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct worker_pipe *p = container_of(io, struct worker_pipe, io);
+	pipe_read(p, sizeof scratch);
+}
+
+/* Notes what must go out before the next frame. */
+static void look_at_pipes(struct worker *w)
+{
+	for (int i = 0; i < 2; i++)
+		w->pipe[i].left = waiting(w->pipe[i].fd);
+	w->frame_seen = true;
+}
+
+/* ---- frames ---- */
+
+static bool printable(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] < 0x20 || s.p[i] > 0x7e)
+			return false;
+	return true;
+}
+
+static size_t frame_max(char type)
+{
+	switch (type) {
+	case 'E':
+		return CODE_FRAME_MAX;
+	case 'X':
+		return CODE_ERROR_MAX;
+	case 'Y':
+	case 'D':
+	case 'S':
+		return CODE_REPLY_MAX;
+	default:
+		return 0;
+	}
+}
+
+static void put_frame(struct worker *w, char type, struct str json)
+{
+	uint32_t n = (uint32_t)json.n + 1;
+	char head[FRAME_HEAD] = {(char)n, (char)(n >> 8), (char)(n >> 16), (char)(n >> 24), type};
+	buf_add(&w->out, head, sizeof head);
+	buf_add_str(&w->out, json);
+}
+
+static void flush_out(struct worker *w)
+{
+	while (w->fd >= 0 && buf_size(&w->out)) {
+		struct str s = buf_str(&w->out);
+		ssize_t n = send(w->fd, s.p, s.n, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break; /* full: later; broken: reading will tell */
+		buf_consume(&w->out, (size_t)n);
+	}
+	if (!w->ended)
+		watch(w);
+}
+
+/* A piece of an event: as much as is there. */
+static bool pass_through(struct worker *w)
+{
+	struct str s = buf_str(&w->in);
+	if (s.n > w->frame_left)
+		s.n = (size_t)w->frame_left;
+	if (!s.n)
+		return false;
+	if (!printable(s)) {
+		broke(w, "an event that is not one line of ASCII");
+		return true;
+	}
+	bool first = !w->passed_any, last = s.n == w->frame_left;
+	w->passed_any = true;
+	w->frame_left -= s.n;
+	if (last)
+		w->passing = w->frame_seen = false;
+	w->ops->on_event(w->arg, s, first, last);
+	buf_consume(&w->in, s.n);
+	return true;
+}
+
+static void take_frame(struct worker *w, char type, struct str json)
+{
+	if (!printable(json))
+		return broke(w, "a frame that is not one line of ASCII");
+	switch (type) {
+	case 'Y':
+		return w->ops->on_ready(w->arg);
+	case 'X':
+		return w->ops->on_error(w->arg, json);
+	case 'D':
+		return w->ops->on_done(w->arg, json);
+	default:
+		put_frame(w, 'S', STR("{}"));
+		return flush_out(w);
+	}
+}
+
+/* What lies in the buffer. False: more is needed. */
+static bool step_frame(struct worker *w)
+{
+	if (w->passing)
+		return pass_through(w);
+	struct str s = buf_str(&w->in);
+	if (s.n < FRAME_HEAD)
+		return false;
+	const unsigned char *h = (const unsigned char *)s.p;
+	uint64_t n = h[0] | (uint64_t)h[1] << 8 | (uint64_t)h[2] << 16 | (uint64_t)h[3] << 24;
+	char type = s.p[FRAME_LENGTH];
+	if (n < 1 || n - 1 > frame_max(type) || (type == 'E' && n == 1)) {
+		broke(w, "a frame of unknown type or size");
+		return true;
+	}
+	if (!w->frame_seen) {
+		look_at_pipes(w);
+		return true;
+	}
+	if (type == 'E') {
+		buf_consume(&w->in, FRAME_HEAD);
+		w->passing = true;
+		w->passed_any = false;
+		w->frame_left = n - 1;
+		return true;
+	}
+	if (s.n < n + FRAME_LENGTH)
+		return false;
+	w->frame_seen = false;
+	take_frame(w, type, str_n(s.p + FRAME_HEAD, (size_t)n - 1));
+	if (!w->end.broken)
+		buf_consume(&w->in, (size_t)n + FRAME_LENGTH);
+	return true;
+}
+
+/* A process that ends closes its socket a moment before it can be waited for. One that lives on cannot be talked to. */
+static void on_closed_for_long(struct loop_timer *t)
+{
+	broke(container_of(t, struct worker, closed_timer), "its end of the protocol's socket was closed");
+}
+
+/* Reads from the socket once. False: nothing there. */
+static bool step_socket(struct worker *w)
+{
+	size_t max = CMD_READ_CHUNK;
+	if (w->exited && w->socket_left < max)
+		max = w->socket_left;
+	char *room = w->fd >= 0 && !w->closed && max ? buf_room(&w->in, max) : NULL;
+	if (!room)
+		return false;
+	ssize_t n = recv(w->fd, room, max, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		w->socket_left = 0;
+		return false;
+	}
+	if (n <= 0) {
+		w->socket_left = 0;
+		w->closed = true;
+		if (!w->exited)
+			loop_timer_set(agent.loop, &w->closed_timer, CODE_CLOSED_WAIT, on_closed_for_long);
+		return false;
+	}
+	buf_commit(&w->in, (size_t)n);
+	w->socket_left -= w->socket_left < (size_t)n ? w->socket_left : (size_t)n;
+	return true;
+}
+
+static bool step(struct worker *w)
+{
+	for (int i = 0; i < 2; i++)
+		if (w->pipe[i].left)
+			return pipe_read(&w->pipe[i], w->pipe[i].left) || true;
+	if (step_frame(w) || step_socket(w))
+		return true;
+	if (!w->exited)
+		return false;
+	/* All frames have been taken; what is left in the pipes is the last. */
+	if (!w->frame_seen) {
+		look_at_pipes(w);
+		return true;
+	}
+	finish(w);
+	return false;
+}
+
+static void step_all(struct worker *w)
+{
+	if (w->stepping)
+		return;
+	w->stepping = true;
+	while (!w->paused && !w->ended && step(w))
+		;
+	w->stepping = false;
+	if (!w->ended)
+		watch(w);
+}
+
+static void on_ready_io(struct loop_io *io, uint32_t events)
+{
+	struct worker *w = container_of(io, struct worker, io);
+	if (events & EPOLLOUT)
+		flush_out(w);
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		step_all(w);
+}
+
+void worker_pause(struct worker *w)
+{
+	if (w->paused)
+		return;
+	w->paused = true;
+	watch(w);
+}
+
+static void resume_step(struct loop_task *t)
+{
+	struct worker *w = container_of(t, struct worker, step_task);
+	if (!w->ended)
+		step_all(w);
+}
+
+void worker_resume(struct worker *w)
+{
+	if (!w->paused)
+		return;
+	w->paused = false;
+	if (!w->ended)
+		loop_defer(agent.loop, &w->step_task, resume_step);
+}
+
+/* ---- start, run, stop ---- */
+
+static void put_init(struct worker *w, const struct worker_spec *s)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer j = json_writer(&b);
+	json_object_begin(&j);
+	json_member_cstr(&j, "language", language_name(s->language));
+	json_member_cstr(&j, "cwd", s->cwd);
+	json_member_cstr(&j, "context", s->context);
+	json_object_end(&j);
+	put_frame(w, 'I', buf_str(&b));
+	flush_out(w);
+}
+
+int worker_start(
+	const struct worker_spec *s, const struct worker_ops *ops, void *arg, struct worker **ret, struct err *e)
+{
+	struct worker_fds fds;
+	pid_t pid;
+	uint64_t oom_before = oom_kills();
+	if (worker_start_plain(s, &fds, &pid, e) < 0)
+		return -1;
+	struct worker *w = xcalloc(1, sizeof *w);
+	*w = (struct worker){.ops = ops,
+		.arg = arg,
+		.pid = pid,
+		.fd = fds.socket,
+		.oom_before = oom_before,
+		.in = {.max = CODE_ERROR_MAX + 2 * CMD_READ_CHUNK},
+		.out = {.max = AGENT_BODY_MAX * 2},
+		.pipe = {{.fd = fds.out, .w = w}, {.fd = fds.err, .w = w}}};
+	child_watch(&w->child, pid, on_exit_status);
+	put_init(w, s);
+	*ret = w;
+	return 0;
+}
+
+static void put_env_changes(struct json_writer *j, const struct env *env)
+{
+	json_object_begin(j);
+	for (size_t i = 0; i < env->n; i++) {
+		struct str value, name = str_split(str_of(env->v[i]), '=', &value);
+		auto_free char *key = str_dup(name);
+		json_key(j, key);
+		if (strchr(env->v[i], '='))
+			json_str(j, value);
+		else
+			json_null(j);
+	}
+	json_object_end(j);
+}
+
+void worker_run(struct worker *w, uint64_t id, struct str code, const struct env *env)
+{
+	auto_buf struct buf b = {.max = AGENT_BODY_MAX * 2};
+	struct json_writer j = json_writer(&b);
+	json_object_begin(&j);
+	json_member_u64(&j, "id", id);
+	json_member_str(&j, "code", code);
+	if (env->n) {
+		json_key(&j, "env");
+		put_env_changes(&j, env);
+	}
+	json_object_end(&j);
+	w->oom_before = oom_kills();
+	put_frame(w, 'R', buf_str(&b));
+	flush_out(w);
+}
+
+pid_t worker_pid(const struct worker *w)
+{
+	return w->pid;
+}
+
+void worker_interrupt(struct worker *w)
+{
+	if (!w->exited)
+		kill(-w->pid, SIGINT);
+}
+
+void worker_kill(struct worker *w)
+{
+	if (!w->exited)
+		proctree_kill(w->pid, SIGKILL);
+}
+
+void worker_abandon(struct worker *w)
+{
+	w->ops = NULL;
+	worker_kill(w);
+	if (!w->ended)
+		let_go(w);
+}

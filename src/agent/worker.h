@@ -1,0 +1,75 @@
+/*
+ * worker.h - one interpreter process and the protocol with it (docs/design/008-interpreter.md).
+ *
+ * A worker has a socket (frames both ways) and two output pipes. What comes is delivered in the order that the protocol
+ * promises: before a frame, everything that lay in the pipes when the frame was read. Results are passed through in
+ * pieces, never held whole.
+ *
+ * Calling sequence: worker_start → on_ready → (worker_run → on_output, on_event, on_error … on_done)* → on_end.
+ * on_end comes exactly once, last, and says how the process ended; the worker frees itself then. worker_abandon ends it
+ * without any further callback.
+ *
+ * Backpressure: worker_pause stops everything that comes, so that the process blocks when it writes; no callback comes
+ * while paused, on_end neither. Thread: the loop's.
+ */
+#pragma once
+
+#include "agent/cmd.h"
+#include "agent/env.h"
+
+enum language { LANG_PYTHON, LANG_JAVASCRIPT, LANG_TYPESCRIPT, LANG_N };
+const char *language_name(enum language l);
+/* "python3", "js" … False: unknown. */
+bool language_of(struct str name, enum language *ret);
+
+struct worker;
+
+struct worker_end {
+	struct cmd_result result;
+	const char *broken; /* the protocol was broken like this, and we killed it; else NULL */
+};
+
+struct worker_ops {
+	void (*on_ready)(void *arg);
+	void (*on_output)(void *arg, int stream, struct str bytes);
+	/* A piece of the JSON of an event; borrowed. */
+	void (*on_event)(void *arg, struct str piece, bool first, bool last);
+	void (*on_error)(void *arg, struct str json);
+	void (*on_done)(void *arg, struct str json);
+	void (*on_end)(void *arg, const struct worker_end *end);
+};
+
+struct worker_spec {
+	enum language language;
+	const char *cwd;
+	const char *context; /* its id */
+	const struct env *env;
+};
+
+/* PYTHON_NOT_AVAILABLE and the like on failure. */
+int worker_start(
+	const struct worker_spec *s, const struct worker_ops *ops, void *arg, struct worker **ret, struct err *e);
+/* Once ready, and not before the last run's on_done. `env` is a change list. */
+void worker_run(struct worker *w, uint64_t id, struct str code, const struct env *env);
+pid_t worker_pid(const struct worker *w);
+
+void worker_pause(struct worker *w);
+void worker_resume(struct worker *w);
+/* SIGINT to its process group. */
+void worker_interrupt(struct worker *w);
+/* SIGKILL to all it has started; on_end follows. */
+void worker_kill(struct worker *w);
+/* The same, and no callback comes any more. */
+void worker_abandon(struct worker *w);
+
+/* ---- between worker.c and worker_start.c ---- */
+
+/* What a started process hands back: our ends. */
+struct worker_fds {
+	int socket, out, err; /* non-blocking */
+};
+void worker_fds_close(struct worker_fds *f);
+/* The two sides of a worker. */
+int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e);
+/* Starts the runtime's program; 0 and the pid of a process that waits for its first frame. */
+int worker_start_plain(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_pid, struct err *e);

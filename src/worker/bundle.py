@@ -1,0 +1,76 @@
+"""Joins the interpreter workers into one text each and writes an assembler file that holds them.
+
+    bundle.py OUT_PYTHON OUT_NODE OUT_ASM python/*.py … node/worker.cjs [node/OTHER …]
+
+What the texts look like from the inside is in docs/design/008-interpreter.md.
+"""
+import os
+import sys
+
+PYTHON_HEAD = '''\
+import importlib.abc, importlib.util, sys
+class _Loader(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Imports the package atoll_worker from memory."""
+    def find_spec(self, name, path=None, target=None):
+        if name in _SOURCES:
+            spec = importlib.util.spec_from_loader(name, self, origin=_FILES[name], is_package=name == "atoll_worker")
+            spec.has_location = True
+            return spec
+    def get_source(self, name):
+        return _SOURCES[name]
+    def get_filename(self, name):
+        return _FILES[name]
+    def is_package(self, name):
+        return name == "atoll_worker"
+    def get_code(self, name):
+        return compile(_SOURCES[name], _FILES[name], "exec", dont_inherit=True)
+    def exec_module(self, module):
+        exec(self.get_code(module.__name__), module.__dict__)
+'''
+
+
+def python_text(paths):
+    sources = {"atoll_worker": ""}
+    files = {"atoll_worker": "<atoll_worker/__init__.py>"}
+    for path in paths:
+        stem = os.path.basename(path)[:-3]
+        name = "atoll_worker" if stem == "__init__" else "atoll_worker." + stem
+        with open(path, encoding="utf-8") as f:
+            sources[name] = f.read()
+        files[name] = f"<atoll_worker/{stem}.py>"
+    lines = [PYTHON_HEAD, "_SOURCES = {"]
+    lines += [f"{name!r}: {ascii(text)}," for name, text in sorted(sources.items())]
+    lines += ["}", f"_FILES = {files!r}", "sys.meta_path.insert(0, _Loader())", ""]
+    return "\n".join(lines)
+
+
+def node_text(paths):
+    main = [p for p in paths if os.path.basename(p) == "worker.cjs"]
+    others = [p for p in paths if p not in main]
+    parts = ["globalThis.__atoll_files = {};"]
+    for path in others:
+        with open(path, encoding="utf-8") as f:
+            text = f.read().replace("\\", "\\\\").replace("`", "\\`").replace("${", "\\${")
+        parts.append(f"globalThis.__atoll_files[{os.path.basename(path)!r}] = `{text}`;")
+    # One line, so that line numbers in a trace are the worker's own but for this one.
+    head = "\n".join(parts) + "\n" if others else ""
+    with open(main[0], encoding="utf-8") as f:
+        return head + f.read()
+
+
+def main(out_python, out_node, out_asm, *inputs):
+    texts = {
+        out_python: python_text(sorted(p for p in inputs if p.endswith(".py"))),
+        out_node: node_text([p for p in inputs if not p.endswith(".py")]),
+    }
+    for path, text in texts.items():
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    with open(out_asm, "w", encoding="ascii") as f:
+        f.write('\t.section .rodata,"a",@progbits\n')
+        for symbol, path in (("worker_python_text", out_python), ("worker_node_text", out_node)):
+            f.write(f'\t.globl {symbol}, {symbol}_end\n{symbol}:\n\t.incbin "{os.path.abspath(path)}"\n{symbol}_end:\n')
+        f.write('\t.section .note.GNU-stack,"",@progbits\n')
+
+
+main(*sys.argv[1:])
