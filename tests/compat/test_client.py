@@ -1,26 +1,14 @@
 """The unmodified client of @cloudflare/sandbox (npm, pinned) drives a real atolld, one scenario a test."""
 
 import os
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).parent
+from npm import HERE, installed
 
 
 def node(*args, **kwargs):
     return subprocess.run(["node", "--experimental-websocket", "run.mjs", *args], cwd=HERE, capture_output=True, text=True, check=False, **kwargs)
-
-
-def installed():
-    """Installs the pinned package once; the lock file says which bytes."""
-    if not shutil.which("npm"):
-        return False
-    if not (HERE / "node_modules/@cloudflare/sandbox/package.json").exists():
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=HERE, check=True)
-    return True
 
 
 SCENARIOS = node("--list").stdout.split() if installed() else []

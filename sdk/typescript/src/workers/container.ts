@@ -1,0 +1,260 @@
+/**
+ * A `ctx.container` that is a box of Atoll.
+ *
+ * `running` has to be known at once, when a Durable Object is constructed, and the daemon can only be asked with a
+ * promise. So the object's own storage remembers that a box was started and which life of it (a box can end and be
+ * started again by somebody else); requests to the object wait until the daemon has confirmed it.
+ *
+ * How the end of a box is noticed: one idle WebSocket to its agent is held for as long as it runs. When that breaks, the
+ * daemon is asked: the same life goes on (the daemon was restarted), or the box has ended and `monitor()` settles.
+ */
+
+import type { Daemon } from './daemon.js';
+import { tcpPort } from './port.js';
+import type { DurableObjectContainer, ObjectState, StartOptions, TcpPort, WorkerSocket } from './runtime.js';
+
+const KEY = 'atoll:box';
+const RETRY_MS = [100, 250, 500, 1000, 2000, 5000];
+
+/** How long a box that was told to stop is only looked at: any request would start it again. */
+const STOPPING_MS = 15_000;
+
+/** When the box's init was started, in ticks since the host's boot: another number is another life of the box. */
+const WHICH_LIFE = "cut -d' ' -f22 /proc/1/stat";
+
+interface Remembered {
+  id: string;
+  life: string | null;
+}
+
+/** One run of the box, from `start()` to its end. */
+class Run {
+  life: string | null = null;
+  socket: WorkerSocket | null = null;
+  over = false;
+  stoppingUntil = 0;
+  /** Settles when the box can be asked. */
+  ready: Promise<void> = Promise.resolve();
+  readonly ended: Promise<void>;
+  readonly end: (error?: unknown) => void;
+
+  constructor() {
+    let settle: (error?: unknown) => void = () => {};
+    this.ended = new Promise((resolve, reject) => {
+      settle = (error) => (error === undefined ? resolve() : reject(error));
+    });
+    this.ended.catch(() => {}); // nobody may be watching
+    this.end = settle;
+  }
+}
+
+export class AtollContainer implements DurableObjectContainer {
+  #run: Run | null = null;
+  #daemon: Daemon | null = null;
+
+  /**
+   * @param ctx the Durable Object's state
+   * @param open the box with an id
+   * @param chooseId the id of the object's box, asked for once and then remembered
+   */
+  constructor(
+    private readonly ctx: ObjectState,
+    private readonly open: (id: string) => Daemon,
+    private readonly chooseId: () => string,
+  ) {
+    const remembered = ctx.storage.kv.get(KEY) as Remembered | undefined;
+    if (!remembered) return;
+    this.#daemon = open(remembered.id);
+    if (remembered.life === null) return;
+    const run = new Run();
+    run.life = remembered.life;
+    this.#run = run;
+    run.ready = this.#resume(run);
+  }
+
+  get running(): boolean {
+    return this.#run !== null;
+  }
+
+  start(options: StartOptions = {}): void {
+    if (this.#run) throw new Error('start() cannot be called on a container that is already running.');
+    const run = new Run();
+    this.#run = run;
+    run.ready = this.#begin(run, options);
+    run.ready.catch(() => {});
+  }
+
+  async monitor(): Promise<void> {
+    if (!this.#run) throw new Error('monitor() cannot be called on a container that is not running.');
+    return this.#run.ended;
+  }
+
+  async destroy(reason?: unknown): Promise<void> {
+    const run = this.#run;
+    await run?.ready.catch(() => {});
+    await this.#box().destroy();
+    this.ctx.storage.kv.delete(KEY);
+    this.#daemon = null;
+    if (run) this.#over(run, reason);
+  }
+
+  /**
+   * The signal goes to the box's init, as with a container: SIGTERM ends the box, and so does SIGKILL (which an init
+   * would not notice), others go to its programs. The box's files stay.
+   */
+  signal(signal: number): void {
+    const run = this.#run;
+    if (!run) throw new Error('signal() cannot be called on a container that is not running.');
+    if (!Number.isInteger(signal) || signal < 1 || signal > 64) throw new RangeError(`Invalid signal number: ${signal}`);
+    run.ready
+      .then(() => this.#send(run, signal === 9 ? 15 : signal))
+      .catch((error) => {
+        // The box may have ended before it could answer: then this is what was wanted.
+        if (!run.over) console.warn(`atoll-sandbox: signal ${signal} to ${this.#box().id}: ${error}`);
+      });
+  }
+
+  getTcpPort(port: number): TcpPort {
+    if (!Number.isInteger(port) || port < 1 || port > 65535) throw new TypeError(`Invalid port number: ${port}`);
+    return tcpPort(
+      () => this.#box(),
+      port,
+      async () => {
+        if (!this.#run) throw new Error(`The container is not running, consider calling start(); port ${port}`);
+        await this.#run.ready;
+      },
+    );
+  }
+
+  /** The Durable Object's own alarm decides when the box stops: nothing to do. */
+  async setInactivityTimeout(): Promise<void> {}
+
+  // A box has no way out but what its daemon gives it, so there is nothing to intercept.
+  async interceptOutboundHttp(): Promise<void> {}
+  async interceptOutboundHttps(): Promise<void> {}
+  async interceptAllOutboundHttp(): Promise<void> {}
+
+  #box(): Daemon {
+    this.#daemon ??= this.open(this.chooseId());
+    return this.#daemon;
+  }
+
+  #remember(life: string | null): void {
+    this.ctx.storage.kv.put(KEY, { id: this.#box().id, life } satisfies Remembered);
+  }
+
+  async #begin(run: Run, options: StartOptions): Promise<void> {
+    try {
+      const box = this.#box();
+      await box.create(options);
+      run.life = await box.run(WHICH_LIFE);
+      if (run.over) return;
+      this.#remember(run.life);
+      if (options.entrypoint?.length) await this.#enter(box, options.entrypoint);
+    } catch (error) {
+      this.#over(run, error);
+      throw error;
+    }
+    this.#hold(run);
+  }
+
+  async #send(run: Run, signal: number): Promise<void> {
+    const ends = signal === 2 || signal === 3 || signal === 15;
+    if (ends) run.stoppingUntil = Date.now() + STOPPING_MS;
+    try {
+      await this.#box().run(`kill -${signal} 1`);
+    } finally {
+      if (ends) run.socket?.close(1000); // the agent waits for its clients to leave
+    }
+  }
+
+  /** A box always runs its agent; an entrypoint is one more process beside it. */
+  async #enter(box: Daemon, entrypoint: string[]): Promise<void> {
+    const command = entrypoint.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
+    const response = await box.ask('POST', '/api/process/start', { command, processId: 'entrypoint' });
+    if (!response.ok) throw new Error(`The entrypoint could not be started: ${await response.text()}`);
+    await response.body?.cancel();
+  }
+
+  /**
+   * After the object was constructed anew: is it still the box that was started? Nothing else happens in the object until
+   * that is known. Never rejects: the object would be reset.
+   */
+  async #resume(run: Run): Promise<void> {
+    const lives = await this.ctx.blockConcurrencyWhile(async () => {
+      try {
+        return await this.#lives(run);
+      } catch (error) {
+        this.#over(run, error);
+        return false;
+      }
+    });
+    if (lives) this.#hold(run);
+  }
+
+  /** Whether the run goes on; when it does not, its end is told. */
+  async #lives(run: Run): Promise<boolean> {
+    const sandbox = await this.#box().inspect();
+    if (sandbox && sandbox.state !== 'stopped') {
+      if (Date.now() < run.stoppingUntil) return true;
+      if ((await this.#box().run(WHICH_LIFE)) === run.life) return true;
+    }
+    this.#over(run, exitError(sandbox?.reason));
+    return false;
+  }
+
+  /** Notices the end of a run. Never rejects. */
+  async #hold(run: Run): Promise<void> {
+    for (let failures = 0; !run.over; failures++) {
+      if (Date.now() < run.stoppingUntil) failures = 0;
+      else if (await this.#untilBroken(run)) failures = 0;
+      if (run.over) return;
+      await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
+      try {
+        if (!run.over) await this.#lives(run);
+      } catch {
+        // The daemon is away, and boxes live on without it: ask again.
+      }
+    }
+  }
+
+  /** Holds a socket to the box's agent; false when there was none to hold. */
+  async #untilBroken(run: Run): Promise<boolean> {
+    const response = await this.#box()
+      .ask('GET', '/ws', undefined, { Upgrade: 'websocket' })
+      .catch(() => null);
+    const socket = response?.webSocket;
+    if (!socket) {
+      await response?.body?.cancel();
+      return false;
+    }
+    socket.accept();
+    run.socket = socket;
+    if (run.over) socket.close(1000);
+    await new Promise<void>((done) => {
+      socket.addEventListener('close', done);
+      socket.addEventListener('error', done);
+    });
+    run.socket = null;
+    return true;
+  }
+
+  #over(run: Run, error?: unknown): void {
+    if (run.over) return;
+    run.over = true;
+    if (this.#run === run) {
+      this.#run = null;
+      if (this.#daemon) this.#remember(null);
+    }
+    run.socket?.close(1000);
+    run.end(error);
+  }
+}
+
+/** An end that was not orderly, in the words that the `Container` class reads the exit code from. */
+function exitError(reason = ''): Error | undefined {
+  const killed = /killed by signal (\d+)/.exec(reason);
+  const exited = /exited with code (\d+)/.exec(reason);
+  const code = killed ? 128 + Number(killed[1]) : Number(exited?.[1] ?? 0);
+  return code ? new Error(`Container exited with unexpected exit code: ${code}`) : undefined;
+}

@@ -1,0 +1,109 @@
+/** The daemon's side of one box: its address, its life, and how failures are told to the `Container` class. */
+
+import type { StartOptions, WorkerResponse } from './runtime.js';
+
+/** Where Atoll is. */
+export interface Address {
+  /** Without a slash at the end. */
+  url: string;
+  /** None on a daemon that asks for none, such as one behind a proxy of your own. */
+  token?: string;
+}
+
+/** A sandbox as `GET /v1/sandboxes/{id}` shows it. */
+interface Sandbox {
+  state: 'creating' | 'running' | 'asleep' | 'stopped';
+  reason?: string;
+}
+
+// `@cloudflare/sandbox` decides by these texts whether it asks again, and for how long. They are the platform's own.
+const TRY_AGAIN = 'there is no container instance that can be provided to this durable object';
+const TOO_MANY = 'maximum number of running container instances exceeded';
+const NEVER = 'no container application assigned';
+const NO_IMAGE = 'no such image';
+
+/** The header that carries the daemon's token where `Authorization` is the app's. */
+const TOKEN_HEADER = 'X-Atoll-Token';
+
+export class Daemon {
+  constructor(
+    private readonly address: Address,
+    readonly id: string,
+  ) {}
+
+  /** The box's URL, with a path below it. */
+  url(path = ''): string {
+    return `${this.address.url}/v1/sandboxes/${encodeURIComponent(this.id)}${path}`;
+  }
+
+  /** Adds the daemon's token; an `Authorization` that is there already is left to the app. */
+  authorize(headers: Headers): Headers {
+    if (!this.address.token) return headers;
+    if (headers.has('Authorization')) headers.set(TOKEN_HEADER, this.address.token);
+    else headers.set('Authorization', `Bearer ${this.address.token}`);
+    return headers;
+  }
+
+  /** One request about the box; a body is sent as JSON. */
+  async ask(method: string, path = '', body?: unknown, headers?: HeadersInit): Promise<WorkerResponse> {
+    const init: RequestInit = { method, headers: this.authorize(new Headers(headers)) };
+    if (body !== undefined) init.body = JSON.stringify(body);
+    try {
+      return await fetch(this.url(path), init);
+    } catch (cause) {
+      throw new Error(`Atoll cannot be reached at ${this.address.url}: ${TRY_AGAIN}`, { cause });
+    }
+  }
+
+  /** Makes the box, or brings one that is there up to date. It runs with the next request to it at the latest. */
+  async create({ env = {}, labels = {} }: StartOptions): Promise<void> {
+    const response = await this.ask('PUT', '', { env, labels });
+    if (!response.ok) throw await refusal(response);
+    await response.body?.cancel();
+  }
+
+  /** How the box is, or null when there is none. */
+  async inspect(): Promise<Sandbox | null> {
+    const response = await this.ask('GET');
+    if (response.ok) return (await response.json()) as Sandbox;
+    if (response.status !== 404) throw await refusal(response);
+    await response.body?.cancel();
+    return null;
+  }
+
+  /** Destroys the box with its processes and files; one that is not there is fine. */
+  async destroy(): Promise<void> {
+    const response = await this.ask('DELETE');
+    if (!response.ok && response.status !== 404) throw await refusal(response);
+    await response.body?.cancel();
+  }
+
+  /** Runs a command in the box outside of any session and returns its output; a box that is not running is started. */
+  async run(command: string): Promise<string> {
+    const response = await this.ask('POST', '/api/execute', { command, sessionId: '__DISABLE_SESSION__' });
+    if (!response.ok) throw await refusal(response);
+    return ((await response.json()) as { stdout: string }).stdout.trim();
+  }
+}
+
+/** An error that the `Container` class understands, with what the daemon said. */
+async function refusal(response: Response): Promise<Error> {
+  const text = await response.text();
+  let said = text.slice(0, 300);
+  let code = '';
+  try {
+    const body = JSON.parse(text) as { code?: string; message?: string };
+    code = body.code ?? '';
+    said = `${code}: ${body.message ?? ''}`;
+  } catch {
+    // Not the daemon's: a proxy's page, say.
+  }
+  return new Error(`${meaning(response.status, code)} (Atoll answered ${response.status} ${said})`);
+}
+
+function meaning(status: number, code: string): string {
+  if (code === 'IMAGE_NOT_FOUND') return NO_IMAGE;
+  if (code === 'LIMIT_REACHED') return TOO_MANY;
+  if (status === 503 || status === 409 || status === 429) return TRY_AGAIN;
+  return NEVER;
+}

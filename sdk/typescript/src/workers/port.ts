@@ -1,0 +1,56 @@
+/** `container.getTcpPort(port)`: requests and WebSockets to a port inside the box. */
+
+import type { Daemon } from './daemon.js';
+import type { TcpPort } from './runtime.js';
+
+/** The control port of upstream's container; here the box's agent answers on it. */
+export const CONTROL_PORT = 3000;
+
+/** What the daemon answers with when nothing listens on the port. */
+const NOT_LISTENING = 'PORT_NOT_LISTENING';
+
+// The `Container` class and the SDK compare this text.
+const notListening = (port: number) =>
+  new Error(`The container is not listening in the TCP address 10.0.0.1:${port}`);
+
+/**
+ * @param daemon where the box is
+ * @param port the port inside the box
+ * @param ready resolves when the box can be asked, rejects when it cannot
+ */
+export function tcpPort(daemon: () => Daemon, port: number, ready: () => Promise<void>): TcpPort {
+  return {
+    async fetch(input, init) {
+      const request = new Request(input, init);
+      await ready();
+      const response = await fetch(translate(daemon(), port, request));
+      if (await nothingListens(response)) throw notListening(port);
+      return response;
+    },
+    connect() {
+      throw new Error('atoll-sandbox: raw TCP to a box is not supported; use fetch(), which carries HTTP and WebSockets');
+    },
+  };
+}
+
+function translate(daemon: Daemon, port: number, request: Request): Request {
+  const { pathname, search, host, protocol } = new URL(request.url);
+  const headers = daemon.authorize(new Headers(request.headers));
+  if (!headers.has('X-Forwarded-Host')) headers.set('X-Forwarded-Host', host);
+  if (!headers.has('X-Forwarded-Proto')) headers.set('X-Forwarded-Proto', protocol.slice(0, -1));
+  return new Request(daemon.url(`${port===3000?'':`/proxy/${port}`}${pathname}${search}`), {
+    method: request.method,
+    headers,
+    body: request.body,
+    redirect: 'manual',
+    signal: request.signal,
+    ...(request.body && { duplex: 'half' }),
+  });
+}
+
+/** An app may answer with any status: the daemon marks what is its own. */
+async function nothingListens(response: Response): Promise<boolean> {
+  if (response.headers.get('X-Atoll-Error') !== NOT_LISTENING) return false;
+  await response.body?.cancel();
+  return true;
+}

@@ -1,0 +1,43 @@
+// Every row of the table: a public method of @cloudflare/sandbox and what proves it, by area.
+import code from './code.mjs';
+import commands from './commands.mjs';
+import errors from './errors.mjs';
+import files from './files.mjs';
+import git from './git.mjs';
+import lifecycle from './lifecycle.mjs';
+import ports from './ports.mjs';
+import processes from './processes.mjs';
+import sessions from './sessions.mjs';
+import terminals from './terminals.mjs';
+
+export const areas = {
+  Commands: commands,
+  Sessions: sessions,
+  Processes: processes,
+  Files: files,
+  Git: git,
+  'Code interpreter': code,
+  'Ports and previews': ports,
+  Terminals: terminals,
+  Lifecycle: lifecycle,
+  Errors: errors,
+};
+
+/** Public methods that Atoll does not serve yet, and why. They are listed in the table, and nothing claims that they work. */
+export const later = {
+  mountBucket: 'buckets are to come',
+  unmountBucket: 'buckets are to come',
+  createBackup: 'backups are to come',
+  restoreBackup: 'backups are to come',
+  tunnels: 'needs the rpc transport and a way to the internet',
+  "transport: 'rpc'": 'http and websocket are served',
+  setOutboundHandler: 'boxes have no network but their own loopback',
+  setOutboundByHost: 'boxes have no network but their own loopback',
+  setAllowedHosts: 'accepted; boxes have no network but their own loopback',
+  setDeniedHosts: 'accepted; boxes have no network but their own loopback',
+};
+
+/** name → {area, run} */
+export const rows = new Map(
+  Object.entries(areas).flatMap(([area, all]) => Object.entries(all).map(([name, run]) => [name, { area, run }])),
+);

@@ -1,0 +1,146 @@
+import { assert, rejects, until } from './util.mjs';
+
+const stopped = (t, id) => until('the box to stop', async () => (await t.inspect(id))?.state === 'stopped');
+
+export default {
+  async getSandbox(t) {
+    const { id, sandbox } = t.box();
+    assert.equal((await sandbox.exec('hostname')).exitCode, 0);
+    assert.equal((await t.inspect(id)).state, 'running');
+    assert.equal((await t.again(id).exec('echo same > /tmp/f; cat /tmp/f')).stdout, 'same\n');
+    const upper = t.again('W-Upper-Case', { normalizeId: true });
+    t.opened.push('w-upper-case');
+    await upper.exec('true');
+    assert.equal((await t.inspect('w-upper-case')).state, 'running');
+  },
+
+  async destroy(t) {
+    const { id, sandbox } = t.box();
+    await sandbox.writeFile('/workspace/f', '1');
+    await sandbox.destroy();
+    assert.equal(await t.inspect(id), null);
+    // The next use makes a new one.
+    assert.equal((await sandbox.exists('/workspace/f')).exists, false);
+    await sandbox.destroy();
+    await sandbox.destroy();
+  },
+
+  async stop(t) {
+    const { id, sandbox } = t.box();
+    await sandbox.exec('cd /tmp; echo 1 > /workspace/f');
+    await sandbox.startProcess('sleep 600');
+    await sandbox.stop();
+    await stopped(t, id);
+    await until('the object to know', async () => /^stopped/.test((await sandbox.getState()).status));
+    // Processes and sessions are gone as in a container; files stay, which upstream's do not.
+    assert.equal((await sandbox.exec('pwd; pgrep -xc sleep; cat /workspace/f')).stdout, '/workspace\n0\n1\n');
+  },
+
+  async 'start, startAndWaitForPorts, getState'(t) {
+    const { id, sandbox } = t.box();
+    await sandbox.start();
+    assert.equal((await t.inspect(id)).state, 'running');
+    await sandbox.startAndWaitForPorts(3000);
+    assert.equal((await sandbox.getState()).status, 'healthy');
+  },
+
+  async sleepAfter(t) {
+    const { id, sandbox } = t.box({ sleepAfter: 1 });
+    await sandbox.writeFile('/workspace/f', '1');
+    await stopped(t, id);
+    assert.equal((await sandbox.readFile('/workspace/f')).content, '1');
+    await t.again(id, { sleepAfter: '10m' }).exec('true');
+  },
+
+  async keepAlive(t) {
+    const awake = t.box({ sleepAfter: 1, keepAlive: true });
+    const p = await awake.sandbox.startProcess('sleep 600');
+    const other = t.box({ sleepAfter: 1 });
+    await other.sandbox.exec('true');
+    await stopped(t, other.id); // which shows that the time was over for both
+    assert.equal((await awake.sandbox.getProcess(p.id)).status, 'running');
+  },
+
+  async 'setSleepAfter, setKeepAlive'(t) {
+    const { id, sandbox } = t.box({ keepAlive: true });
+    await sandbox.exec('true');
+    await sandbox.setSleepAfter(1);
+    await sandbox.setKeepAlive(false);
+    await stopped(t, id);
+  },
+
+  async 'labels, setLabels'(t) {
+    const { id, sandbox } = t.box({ labels: { tenant: 'acme' } });
+    await sandbox.exec('true');
+    assert.deepEqual((await t.inspect(id)).labels, { tenant: 'acme' });
+    await sandbox.setLabels({ tenant: 'other' });
+    await sandbox.stop();
+    await stopped(t, id);
+    await until('the object to know', async () => /^stopped/.test((await sandbox.getState()).status));
+    await sandbox.exec('true');
+    assert.deepEqual((await t.inspect(id)).labels, { tenant: 'other' });
+  },
+
+  async 'containerTimeouts, setContainerTimeouts'(t) {
+    const { sandbox } = t.box({ containerTimeouts: { instanceGetTimeoutMS: 20000, portReadyTimeoutMS: 20000, waitIntervalMS: 100 } });
+    await sandbox.exec('true');
+    await rejects(sandbox.setContainerTimeouts({ waitIntervalMS: 1 }), /between 100-5000ms/);
+  },
+
+  async "transport: 'websocket', setTransport"(t) {
+    const { sandbox } = t.box({ transport: 'websocket' });
+    assert.equal((await sandbox.exec('echo $((6*7))')).stdout, '42\n');
+    const content = 'ä'.repeat(1_000_000);
+    await sandbox.writeFile('/workspace/f', content);
+    assert.equal((await sandbox.readFile('/workspace/f')).content, content);
+    await sandbox.setTransport('http');
+    assert.equal((await sandbox.exec('echo http')).stdout, 'http\n');
+  },
+
+  async getContainerPlacementId(t) {
+    const { sandbox } = t.box();
+    assert.equal(await sandbox.getContainerPlacementId(), undefined);
+    await sandbox.exec('true');
+    assert.equal(await sandbox.getContainerPlacementId(), null);
+  },
+
+  async 'renewActivityTimeout, schedule'(t) {
+    const { id, sandbox } = t.box();
+    await sandbox.exec('true');
+    await sandbox.renewActivityTimeout();
+    await sandbox.schedule(0, 'destroy');
+    await until('the alarm to run it', async () => (await t.inspect(id)) === null);
+  },
+
+  async 'a class of your own'(t) {
+    const { sandbox } = t.box({}, t.env.Custom);
+    assert.equal((await sandbox.exec('echo $FROM_CLASS')).stdout, 'yes\n');
+  },
+
+  async 'an evicted object finds its box again'(t) {
+    const { id, sandbox } = t.box({}, t.env.Custom);
+    await sandbox.exec('cd /tmp; export KEPT=1');
+    const p = await sandbox.startProcess('sleep 600');
+    await sandbox.evict().catch(() => {});
+    const again = t.again(id, {}, t.env.Custom);
+    assert.equal((await again.exec('echo $KEPT $PWD')).stdout, '1 /tmp\n');
+    assert.equal((await again.getProcess(p.id)).status, 'running');
+    await again.evict().catch(() => {});
+    await t.destroyBehindItsBack(id); // while nobody watches
+    const last = t.again(id, {}, t.env.Custom);
+    assert.equal((await last.exec('echo "[$KEPT]" $PWD $FROM_CLASS')).stdout, '[] /workspace yes\n');
+  },
+
+  async 'the end of a box is noticed'(t) {
+    const { id, sandbox } = t.box();
+    await sandbox.exec('cd /tmp');
+    await t.destroyBehindItsBack(id);
+    await until('the object to know', async () => /^stopped/.test((await sandbox.getState()).status));
+    assert.equal((await sandbox.exec('pwd')).stdout, '/workspace\n');
+  },
+
+  async 'a wrong token is told at once'(t) {
+    const { sandbox } = t.box({}, t.env.Refused);
+    await rejects(sandbox.exec('true'), /permanent error/);
+  },
+};

@@ -1,0 +1,75 @@
+// The Worker under test. It is written as upstream's documentation shows, but for the one line with onAtoll.
+//
+//   /rows            the rows with their areas, and what is not served yet
+//   /row/NAME        runs a row of the table inside the Worker and answers {ok, error}
+//   /terminal/ID     a terminal of sandbox ID, for a browser's WebSocket
+//   anything else    a preview, when the host name says so
+import { ContainerProxy, getSandbox, proxyToSandbox, Sandbox as Base } from '@cloudflare/sandbox';
+import { onAtoll } from 'atoll-sandbox/workers';
+import { later, rows } from './rows/index.mjs';
+
+export { ContainerProxy };
+export const Sandbox = onAtoll(Base);
+
+/** An application's own class, as upstream's documentation suggests. */
+export class Custom extends onAtoll(Base) {
+  sleepAfter = '7m';
+  envVars = { FROM_CLASS: 'yes' };
+  /** Ends this object, not its box: as an eviction does. */
+  evict() {
+    this.ctx.abort('evicted by the test');
+  }
+}
+
+/** A token that the daemon does not know. */
+export const Refused = onAtoll(Base, { token: 'wrong' });
+
+let boxes = 0;
+
+/** What a row gets. Boxes that it opens are destroyed after it. */
+function tools(env, name) {
+  const opened = [];
+  const atoll = (method, path) =>
+    fetch(`${env.ATOLL_URL}/v1/sandboxes/${path}`, { method, headers: { Authorization: `Bearer ${env.ATOLL_TOKEN}` } });
+  return {
+    env,
+    opened,
+    /** A sandbox of the row's own. */
+    box(options, namespace = env.Sandbox) {
+      const id = `w${++boxes}-${name.toLowerCase().replace(/[^a-z]+/g, '-').slice(0, 30)}`.replace(/-+$/, '');
+      opened.push(id);
+      return { id, sandbox: getSandbox(namespace, id, options) };
+    },
+    again: (id, options, namespace = env.Sandbox) => getSandbox(namespace, id, options),
+    /** The box behind an id as the daemon sees it, or null. */
+    async inspect(id) {
+      const response = await atoll('GET', id);
+      return response.ok ? response.json() : null;
+    },
+    destroyBehindItsBack: (id) => atoll('DELETE', id),
+  };
+}
+
+async function run(env, name) {
+  const t = tools(env, name);
+  try {
+    await rows.get(name).run(t);
+    return { ok: true };
+  } catch (error) {
+    return { ok: false, error: `${error.stack ?? error}` };
+  } finally {
+    await Promise.all(t.opened.map(t.destroyBehindItsBack));
+  }
+}
+
+export default {
+  async fetch(request, env) {
+    const preview = await proxyToSandbox(request, env);
+    if (preview) return preview;
+    const [, kind, name] = new URL(request.url).pathname.split('/').map(decodeURIComponent);
+    if (kind === 'rows') return Response.json({ rows: Object.fromEntries([...rows].map(([n, r]) => [n, r.area])), later });
+    if (kind === 'row') return Response.json(await run(env, name));
+    if (kind === 'terminal') return getSandbox(env.Sandbox, name).terminal(request, { cols: 100, rows: 30 });
+    return new Response('not found', { status: 404 });
+  },
+};
