@@ -72,12 +72,22 @@ static bool is_or_below(struct str rest, struct str prefix)
 	return str_starts(rest, prefix) && (rest.n == prefix.n || rest.p[prefix.n] == '/');
 }
 
+/* One to five digits without a leading zero, 1 to 65535. */
+static int parse_port(struct str text, struct api_match *ret, struct err *e)
+{
+	uint64_t port;
+	if (!text.n || text.p[0] == '0' || !str_to_u64(text, 65535, &port))
+		return err_set(e, ERRC_INVALID_PORT_NUMBER, "'%.*s' is not a port number",
+			(int)(text.n < 20 ? text.n : 20), text.p);
+	ret->port = (uint16_t)port;
+	return 0;
+}
+
 /* "/8080", and what may follow it. */
 static int match_port(struct str path, struct str rest, struct api_match *ret, struct err *e)
 {
 	struct str tail, text = str_split(str_skip(rest, 1), '/', &tail);
 	bool more = text.n + 1 < rest.n;
-	uint64_t port;
 	if (!more)
 		ret->route = ROUTE_PORT;
 	else if (str_eq_c(tail, "validate"))
@@ -86,18 +96,25 @@ static int match_port(struct str path, struct str rest, struct api_match *ret, s
 		ret->route = ROUTE_PORT_REQUESTS;
 	else
 		return not_found(path, e);
-	if (!str_to_u64(text, 65535, &port) || port == 0 || text.p[0] == '0')
-		return err_set(e, ERRC_INVALID_PORT_NUMBER, "'%.*s' is not a port number",
-			(int)(text.n < 20 ? text.n : 20), text.p);
-	ret->port = (uint16_t)port;
-	return 0;
+	return parse_port(text, ret, e);
+}
+
+/* "/8080/index.html", "/8080" */
+static int match_proxy(struct str rest, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_PROXY;
+	rest = str_skip(rest, rest.n ? 1 : 0);
+	ssize_t slash = str_index(rest, '/');
+	struct str text = slash < 0 ? rest : str_n(rest.p, (size_t)slash);
+	ret->rest = text.n < rest.n ? str_skip(rest, text.n) : STR("/");
+	return parse_port(text, ret, e);
 }
 
 static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
 {
 	ssize_t slash = str_index(tail, '/');
 	struct str id = slash < 0 ? tail : str_n(tail.p, (size_t)slash);
-	struct str rest = str_skip(tail, id.n);
+	struct str rest = ret->rest = str_skip(tail, id.n);
 	if (rest.n == 0)
 		ret->route = ROUTE_SANDBOX;
 	else if (is_or_below(rest, STR("/api")))
@@ -106,9 +123,12 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_AGENT_WS;
 	else if (str_eq_c(rest, "/ports"))
 		ret->route = ROUTE_PORTS;
-	else if (!str_starts(rest, STR("/ports/")) || match_port(path, str_skip(rest, 6), ret, e) < 0)
-		return ret->route == ROUTE_NONE ? not_found(path, e) : -1;
-	ret->rest = rest;
+	else if (is_or_below(rest, STR("/proxy")) && match_proxy(str_skip(rest, 6), ret, e) < 0)
+		return -1;
+	else if (str_starts(rest, STR("/ports/")) && match_port(path, str_skip(rest, 6), ret, e) < 0)
+		return -1;
+	if (ret->route == ROUTE_NONE)
+		return not_found(path, e);
 	return decode_id(id, ret->id, e);
 }
 

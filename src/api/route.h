@@ -26,7 +26,8 @@
 	X(PORT_VALIDATE, "/v1/sandboxes/{id}/ports/{port}/validate", "POST")                                           \
 	X(PORT_REQUESTS, "/v1/sandboxes/{id}/ports/{port}/requests", "GET, HEAD")                                      \
 	X(AGENT, "/v1/sandboxes/{id}/api", NULL)                                                                       \
-	X(AGENT_WS, "/v1/sandboxes/{id}/ws", NULL)
+	X(AGENT_WS, "/v1/sandboxes/{id}/ws", NULL)                                                                     \
+	X(PROXY, "/v1/sandboxes/{id}/proxy/{port}", NULL)
 
 enum api_route {
 #define X(name, label, allow) ROUTE_##name,
@@ -38,7 +39,7 @@ enum api_route {
 struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
-	struct str rest;	 /* agent routes: from "/api" or "/ws" on, still percent-encoded */
+	struct str rest;	 /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
 	uint16_t port;		 /* routes of a port: 1 to 65535 */
 };
 

@@ -84,6 +84,7 @@
 #define WARDEN_QUEUE_MAX    1024u	/* replies that wait for a daemon that does not read; past this it is cut off */
 #define WARDEN_BURST	    32		/* requests taken in one turn of the loop */
 #define WARDEN_AGENT_MAX    (64u * MIB) /* size of the agent's program */
+#define WARDEN_SOCKETS_MAX  32u		/* sockets of a box handed out at once */
 #define WARDEN_RETRY	    20		/* pause before a cgroup that is still busy is removed again */
 
 /* Daemon */
@@ -103,6 +104,13 @@
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
 #define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */
 #define AGENT_ENV_REPLY_MAX  (4u * KIB)
+
+#define DIAL_STOCK	     16		  /* sockets of a box's network that wait to be connected, of each family */
+#define DIAL_STOCKED_MAX     4096	  /* of all boxes together; past this they are made when they are needed */
+#define DIAL_IDLE	     30000	  /* a stock that nobody used so long is closed */
+#define DIAL_SIX	     16		  /* ports of a box that are known to answer on ::1 only */
+#define DIAL_POOL_IDLE_MAX   64		  /* kept-alive connections to one port of a box … */
+#define DIAL_POOL_IDLE	     4000	  /* … for so long: servers mostly close after 5 s, and should not be first */
 
 /* Agent: commands */
 #define AGENT_BODY_MAX	 (32u * MIB) /* a JSON request; longer input goes through streaming routes */

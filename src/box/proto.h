@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 
-#define WARDEN_MAGIC 0x41545731u /* "ATW1" */
+#define WARDEN_MAGIC 0x41545732u /* "ATW2" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
@@ -34,7 +34,9 @@ enum warden_op {
 	WARDEN_THAW,	/* id */
 	WARDEN_INSPECT, /* id; `info` with live usage */
 	WARDEN_LIST,
-	WARDEN_SET_LIMITS,     /* id, limits: for a living box */
+	WARDEN_SET_LIMITS, /* id, limits: for a living box */
+	WARDEN_SOCKETS,	   /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking,
+			      as SCM_RIGHTS of the reply; all of them or an error. RESOURCE_BUSY: ask again */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
@@ -92,6 +94,8 @@ struct warden_request {
 	struct box_limits limits;
 	int32_t signal;
 	uint32_t flags;
+	uint32_t family; /* SOCKETS: AF_INET or AF_INET6 */
+	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
 };
 
 struct warden_reply {

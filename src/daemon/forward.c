@@ -103,7 +103,7 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 
 bool request_is_socket(const struct request *r)
 {
-	bool route = r->match.route == ROUTE_AGENT_WS ||
+	bool route = r->match.route == ROUTE_AGENT_WS || r->match.route == ROUTE_PROXY ||
 		     (r->match.route == ROUTE_AGENT && str_eq_c(r->match.rest, "/api/ws"));
 	return route && http_request(r->x)->upgrade;
 }

@@ -7,10 +7,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/listen.h"
+#include "daemon/port_forward.h"
 
 static void request_free(struct request *r)
 {
 	sandbox_wait_cancel(&r->waiter);
+	port_forward_free(r);
 	loop_timer_stop(&r->timer);
 	if (r->sandbox)
 		sandbox_unref(r->sandbox);
@@ -85,6 +87,7 @@ void request_closed(struct http_exchange *x, bool complete)
 	struct request *r = http_exchange_arg(x);
 	r->x = NULL;
 	sandbox_wait_cancel(&r->waiter);
+	port_forward_cancel(r);
 	if (!complete)
 		r->daemon->metrics.aborted++;
 	if (!r->status)
@@ -165,6 +168,8 @@ static void dispatch(struct request *r)
 	case ROUTE_AGENT:
 	case ROUTE_AGENT_WS:
 		return handle_agent(r);
+	case ROUTE_PROXY:
+		return handle_proxy(r);
 	case ROUTE_NONE:
 	case ROUTE_PREVIEW:
 	case ROUTE_COUNT:

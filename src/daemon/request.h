@@ -27,7 +27,8 @@ struct request {
 
 	struct waiter waiter;
 	struct loop_timer timer;
-	struct sandbox *sandbox; /* referenced while set */
+	struct sandbox *sandbox;      /* referenced while set */
+	struct port_forward *forward; /* on its way to an app in a box (port_forward.h) */
 	struct api_change change;
 	struct api_spec before, after; /* PUT on an existing sandbox */
 	struct port_wish *wish;	       /* POST …/ports/{port} */
@@ -75,6 +76,7 @@ void handle_ports(struct request *r);	/* ports_api.c */
 void handle_port(struct request *r);
 void handle_port_validate(struct request *r);
 void handle_port_requests(struct request *r);
+void handle_proxy(struct request *r);	/* proxy.c */
 
 /* The server's on_request; arg: the daemon. */
 void request_begin(struct http_exchange *x, void *arg);

@@ -41,6 +41,7 @@ struct sandbox {
 	/* Of the box while it lives. */
 	uint32_t slot;
 	struct http_endpoint agent;
+	struct dial *dial; /* into its network (dial.h); NULL before the first use */
 
 	struct list waiters; /* struct waiter */
 	size_t waiters_n;

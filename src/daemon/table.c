@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/dial.h"
 #include "daemon/ports.h"
-#include "daemon/sandbox.h"
 
 struct sandbox *sandbox_find(struct daemon *d, const char *id)
 {
@@ -38,6 +38,7 @@ static void sandbox_free(struct sandbox *s)
 	INVARIANT(list_empty(&s->waiters));
 	loop_timer_stop(&s->idle);
 	loop_timer_stop(&s->retry);
+	dial_free(s);
 	api_spec_free(&s->spec);
 	free(s);
 }
@@ -60,8 +61,10 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	INVARIANT(state_move_allowed(s->state, to));
 	INVARIANT(s->in_table);
 	d->by_state[s->state]--;
-	if (s->state == SB_RUNNING)
+	if (s->state == SB_RUNNING) {
 		http_client_forget(d->client, &s->agent);
+		dial_drop(s);
+	}
 	log_event(to == SB_STOPPED ? LOG_WARN : LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id),
 		state_name(s->state), state_name(to), reason ? " reason=" : "", reason ? LOG_Q(reason) : "");
 	s->state = to;

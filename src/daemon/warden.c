@@ -181,14 +181,25 @@ static struct call *find_call(struct warden *w, uint64_t seq)
 	return NULL;
 }
 
-static void finish(struct warden *w, struct call *c, const struct warden_reply *r)
+/* A reply and the descriptors that came with it. */
+struct packet {
+	struct warden_reply reply;
+	int fds[WARDEN_SOCKETS_MAX];
+	size_t fds_n;
+};
+
+static void finish(struct warden *w, struct call *c, struct packet *p)
 {
+	const struct warden_reply *r = &p->reply;
 	bool failed = r->err.code != ERRC_OK;
 	if (c->request.op != WARDEN_CREATE) {
 		w->stats.round_trip_us += clock_us() - c->asked_us;
 		w->stats.round_trips++;
 	}
-	struct warden_answer a = {.info = r->has_info ? &r->info : NULL, .err = failed ? &r->err : NULL};
+	struct warden_answer a = {.info = r->has_info ? &r->info : NULL,
+		.err = failed ? &r->err : NULL,
+		.fds = p->fds,
+		.fds_n = p->fds_n};
 	answer(c, &a);
 }
 
@@ -216,8 +227,9 @@ static int handshake(struct warden *w, struct call *c, const struct warden_reply
 }
 
 /* False: this is not what a warden sends, or it refused the handshake. */
-static bool take(struct warden *w, struct warden_reply *r)
+static bool take(struct warden *w, struct packet *p)
 {
+	struct warden_reply *r = &p->reply;
 	if (r->magic != WARDEN_MAGIC)
 		return false;
 	r->err.msg[sizeof r->err.msg - 1] = 0;
@@ -236,21 +248,50 @@ static bool take(struct warden *w, struct warden_reply *r)
 		return true;
 	if (w->phase != PHASE_UP)
 		return handshake(w, c, r) == 0;
-	finish(w, c, r);
+	finish(w, c, p);
 	return true;
+}
+
+/* The length of the record, longer than a record if it was cut. */
+static ssize_t receive(int fd, struct packet *p)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof p->fds)];
+	} control;
+	struct iovec v = {&p->reply, sizeof p->reply};
+	struct msghdr m = {
+		.msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+	p->fds_n = 0;
+	ssize_t n = recvmsg(fd, &m, MSG_TRUNC | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	for (struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL; c; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		p->fds_n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(p->fds, CMSG_DATA(c), p->fds_n * sizeof(int));
+	}
+	return n;
+}
+
+static void close_rest(struct packet *p)
+{
+	for (size_t i = 0; i < p->fds_n; i++)
+		fd_close(&p->fds[i]);
 }
 
 static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct warden *w = container_of(io, struct warden, io);
 	for (int i = 0; i < READ_BATCH && w->phase != PHASE_AWAY; i++) {
-		struct warden_reply r;
-		ssize_t n = recv(w->fd, &r, sizeof r, MSG_TRUNC | MSG_DONTWAIT);
+		struct packet p;
+		ssize_t n = receive(w->fd, &p);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			break;
-		if (n == (ssize_t)sizeof r && take(w, &r))
+		bool taken = n == (ssize_t)sizeof p.reply && take(w, &p);
+		close_rest(&p);
+		if (taken)
 			continue;
 		return lose(w, n == 0  ? "it closed the connection"
 			       : n < 0 ? strerror(errno)

@@ -20,6 +20,8 @@ struct warden_answer {
 	const struct box_info *info; /* NULL when the reply had none */
 	const struct err *err;	     /* NULL on success */
 	bool lost;		     /* the connection broke: whether it was done is not known */
+	int *fds;		     /* WARDEN_SOCKETS: take those you want by setting them to -1; the rest is closed */
+	size_t fds_n;
 };
 
 typedef void (*warden_on_answer)(void *arg, const struct warden_answer *a);

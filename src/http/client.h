@@ -29,7 +29,20 @@
 struct http_client;
 struct http_call;
 
+/*
+ * Where the sockets of a connection come from, when not from the caller's own network: take() hands out a fresh stream
+ * socket of that family, unconnected and non-blocking, or -errno (-EAGAIN: none now; the call then fails as
+ * HTTP_FAIL_CONNECT with that errno, untouched). Endpoints through different dialers are different endpoints. It must
+ * outlive its calls and be forgotten (http_client_forget_dialer) before it goes.
+ */
+struct http_dialer {
+	int (*take)(struct http_dialer *d, int family);
+	size_t idle_max; /* kept-alive connections to one endpoint */
+	uint32_t idle_ms;
+};
+
 struct http_endpoint {
+	struct http_dialer *dialer; /* or NULL; stands before the address: both together tell endpoints apart */
 	union {
 		struct sockaddr sa;
 		struct sockaddr_un un;
@@ -91,6 +104,8 @@ struct http_client *http_client_new(struct loop *l);
 void http_client_free(struct http_client *cl);
 /* Closes the idle connections to an endpoint that is going away. */
 void http_client_forget(struct http_client *cl, const struct http_endpoint *ep);
+/* … and to all endpoints through this dialer. */
+void http_client_forget_dialer(struct http_client *cl, const struct http_dialer *d);
 
 /* Never NULL: every failure, also a header that cannot be sent (HTTP_FAIL_PROTOCOL), comes through on_close. What the
  * options point to is copied. */

@@ -1,5 +1,6 @@
 #include "http/conn.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -50,6 +51,24 @@ int conn_new(struct http_server *s, int fd, int tag, struct err *e)
 	conn_to_head(c);
 	conn_arm(c);
 	return 0;
+}
+
+struct str http_exchange_peer(struct http_exchange *x)
+{
+	struct http_conn *c = conn_of(x);
+	struct sockaddr_in6 six = {0};
+	struct sockaddr *sa = (struct sockaddr *)&six;
+	socklen_t len = sizeof six;
+	if (c->peer[0] || !c->tcp || getpeername(c->w.fd, sa, &len) < 0)
+		return str_of(c->peer);
+	/* A client of a socket that serves both families. */
+	if (sa->sa_family == AF_INET)
+		inet_ntop(AF_INET, &((struct sockaddr_in *)sa)->sin_addr, c->peer, sizeof c->peer);
+	else if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+		inet_ntop(AF_INET, &six.sin6_addr.s6_addr[12], c->peer, sizeof c->peer);
+	else
+		inet_ntop(AF_INET6, &six.sin6_addr, c->peer, sizeof c->peer);
+	return str_of(c->peer);
 }
 
 static void free_conn(struct loop_task *t)

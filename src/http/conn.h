@@ -83,6 +83,7 @@ struct http_conn {
 	uint32_t probe_gap;
 	uint8_t prefix; /* bytes of "HTTP/1.1 " that have been sent ahead */
 	uint8_t zeros;	/* leading zeros of the next chunk's size that have */
+	char peer[46];	/* address as text, once somebody has asked */
 };
 
 struct http_server {

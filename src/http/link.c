@@ -27,7 +27,8 @@ static void fail_os(struct http_failure *f, int os, const char *what)
 
 static struct str key_of(const struct http_endpoint *ep)
 {
-	return str_n(&ep->sa, ep->len);
+	_Static_assert(offsetof(struct http_endpoint, sa) == sizeof ep->dialer, "a key has no holes");
+	return str_n(&ep->dialer, sizeof ep->dialer + ep->len);
 }
 
 static void free_link(struct loop_task *t)
@@ -109,12 +110,19 @@ static struct link *take_idle(struct http_client *cl, const struct http_endpoint
 	return NULL;
 }
 
+/* The handshake over a loopback interface is over when connect returns, but only the next call says how it went. That
+ * costs less than a turn of the loop. */
+static int connect_once(struct link *k)
+{
+	int os = connect(k->w.fd, &k->ep.sa, k->ep.len) < 0 ? errno : 0;
+	if (os == EINPROGRESS && k->ep.dialer)
+		os = connect(k->w.fd, &k->ep.sa, k->ep.len) < 0 ? errno : 0;
+	return os == EINTR || os == EALREADY ? EINPROGRESS : os;
+}
+
 bool link_connect(struct link *k, struct http_failure *fail)
 {
-	int r = connect(k->w.fd, &k->ep.sa, k->ep.len);
-	int os = r < 0 ? errno : 0;
-	if (os == EINTR)
-		os = EINPROGRESS;
+	int os = connect_once(k);
 	/* A unix socket whose backlog is full says EAGAIN and cannot be waited for: the call's timer asks again. */
 	if (os == EAGAIN)
 		return false;
@@ -129,14 +137,22 @@ bool link_connect(struct link *k, struct http_failure *fail)
 	return !k->connecting || w < 0;
 }
 
+static int open_socket(const struct http_endpoint *ep)
+{
+	if (ep->dialer)
+		return ep->dialer->take(ep->dialer, ep->sa.sa_family);
+	int fd = socket(ep->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
+}
+
 struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bool fresh, struct http_failure *fail)
 {
 	struct link *k = fresh ? NULL : take_idle(cl, ep);
 	if (k)
 		return k;
-	int fd = socket(ep->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = open_socket(ep);
 	if (fd < 0) {
-		fail_os(fail, errno, "make a socket");
+		fail_os(fail, -fd, "make a socket");
 		return NULL;
 	}
 	if (ep->sa.sa_family != AF_UNIX)
@@ -176,10 +192,12 @@ void link_release(struct link *k, bool reusable)
 	k->pool = p;
 	k->input_waits = k->w.full = false;
 	wire_writable(&k->w);
-	k->idle_due = loop_now(cl->loop) + HTTP_POOL_IDLE_TIMEOUT;
+	const struct http_dialer *d = k->ep.dialer;
+	uint32_t idle_ms = d ? d->idle_ms : HTTP_POOL_IDLE_TIMEOUT;
+	k->idle_due = loop_now(cl->loop) + idle_ms;
 	if (!k->timer.pos)
-		loop_timer_set(cl->loop, &k->timer, HTTP_POOL_IDLE_TIMEOUT, on_idle_due);
-	if (++p->n > HTTP_POOL_IDLE_MAX)
+		loop_timer_set(cl->loop, &k->timer, idle_ms, on_idle_due);
+	if (++p->n > (d ? d->idle_max : HTTP_POOL_IDLE_MAX))
 		link_close(list_entry(p->idle.next, struct link, node));
 }
 
@@ -187,6 +205,21 @@ void http_client_forget(struct http_client *cl, const struct http_endpoint *ep)
 {
 	for (struct pool *p; (p = map_get(&cl->pools, key_of(ep)));)
 		link_close(list_entry(p->idle.next, struct link, node));
+}
+
+void http_client_forget_dialer(struct http_client *cl, const struct http_dialer *d)
+{
+	size_t it = 0;
+	struct str key;
+	void *value;
+	while (map_next(&cl->pools, &it, &key, &value)) {
+		struct pool *p = value;
+		if (p->ep.dialer != d)
+			continue;
+		struct http_endpoint ep = p->ep;
+		http_client_forget(cl, &ep);
+		it = 0; /* the map has changed */
+	}
 }
 
 void link_free_idle(struct http_client *cl)

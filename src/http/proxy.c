@@ -70,6 +70,8 @@ static void let_go(struct http_proxy *p)
 static void x_body(struct http_exchange *x, struct str chunk)
 {
 	struct http_proxy *p = http_exchange_arg(x);
+	if (p->o.counts)
+		p->o.counts->in += chunk.n;
 	if (p->call && !http_call_write(p->call, chunk))
 		http_pause(x);
 }
@@ -171,6 +173,8 @@ static void c_head(struct http_call *c, const struct http_response *r)
 static void c_body(struct http_call *c, struct str chunk)
 {
 	struct http_proxy *p = http_call_arg(c);
+	if (p->o.counts && p->x)
+		p->o.counts->out += chunk.n;
 	if (p->x && !http_respond_write(p->x, chunk))
 		http_call_pause(c);
 }

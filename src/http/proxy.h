@@ -24,6 +24,11 @@ struct http_proxy;
  * proxy call returns. */
 typedef bool (*http_proxy_filter)(void *arg, struct str name, struct str *value);
 
+/* Bytes of the bodies, as they flow; of a tunnel, all of them. */
+struct http_proxy_counts {
+	uint64_t in, out; /* from the client, to the client */
+};
+
 struct http_proxy_options {
 	struct str target;	       /* default: the exchange's own */
 	struct str host;	       /* default: the exchange's own */
@@ -39,6 +44,7 @@ struct http_proxy_options {
 	 * after on_fail. */
 	void (*on_done)(void *arg, int status, bool complete);
 	void *arg;
+	struct http_proxy_counts *counts; /* or NULL; must live until on_done or on_fail */
 };
 
 /* Takes over the exchange (its ops are replaced). The request's body must not have been touched: call it from

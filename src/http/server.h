@@ -92,6 +92,8 @@ void http_exchange_set(struct http_exchange *x, const struct http_exchange_ops *
 void *http_exchange_arg(const struct http_exchange *x);
 int http_exchange_tag(const struct http_exchange *x);
 const struct http_request *http_request(const struct http_exchange *x);
+/* The client's address as text ("127.0.0.1", "::1"); "" when it came by a unix socket. Lives as long as x. */
+struct str http_exchange_peer(struct http_exchange *x);
 /* The connection's socket, for SO_PEERCRED and the like. Stays the server's. */
 int http_exchange_fd(const struct http_exchange *x);
 

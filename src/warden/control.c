@@ -9,8 +9,7 @@
 
 enum { FREEZE_TIMEOUT = 5000, FREEZE_POLL = 1 };
 
-/* The box, living; else replies and returns NULL. */
-static struct box *living(struct warden *w, const struct warden_request *rq, struct waiter *who)
+struct box *control_living(struct warden *w, const struct warden_request *rq, struct waiter *who)
 {
 	struct box *b = box_find(w, rq->id);
 	struct err e;
@@ -31,7 +30,7 @@ static struct box *living(struct warden *w, const struct warden_request *rq, str
 void control_signal(struct warden *w, const struct warden_request *rq, struct waiter who)
 {
 	struct err e = {0};
-	struct box *b = living(w, rq, &who);
+	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;
 	if (rq->signal < 1 || rq->signal > 64)
@@ -64,7 +63,7 @@ static void poll_frozen(struct loop_timer *t)
 void control_freeze(struct warden *w, const struct warden_request *rq, struct waiter who)
 {
 	struct err e;
-	struct box *b = living(w, rq, &who);
+	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;
 	if (b->stage == STAGE_FROZEN) {
@@ -84,7 +83,7 @@ void control_freeze(struct warden *w, const struct warden_request *rq, struct wa
 void control_thaw(struct warden *w, const struct warden_request *rq, struct waiter who)
 {
 	struct err e;
-	struct box *b = living(w, rq, &who);
+	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;
 	if (b->stage == STAGE_FROZEN && cgroup_freeze(&w->cgroups, b->info.slot, false, &e) < 0) {
@@ -145,7 +144,7 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 {
 	struct err e;
 	struct box_limits l = rq->limits;
-	struct box *b = living(w, rq, &who);
+	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;
 	if (limits_check(&w->offer, &l, &e) < 0) {

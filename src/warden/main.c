@@ -203,6 +203,9 @@ static int open_dirs(struct warden *w, struct err *e)
 		open_dir("/run/s", &w->host.sockets, e) < 0 || open_dir("/images", &w->host.images, e) < 0 ||
 		open_dir("/ids", &ids, e) < 0)
 		return -1;
+	w->own_net = slot_open_ns(getpid(), "net");
+	if (w->own_net < 0)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the warden's network namespace");
 	w->host.sockets_path = "/run/s";
 	w->host.cgroups = &w->cgroups;
 	ids_init(&w->ids, ids, w->cgroups.name, owner_lives, &w->cgroups);

@@ -70,6 +70,30 @@ void server_reply(struct warden *w, struct waiter *who, const struct err *err, c
 	*who = (struct waiter){0};
 }
 
+int server_reply_fds(struct warden *w, const struct waiter *who, const struct box *b, const int *fds, size_t n)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(WARDEN_SOCKETS_MAX * sizeof(int))];
+	} control = {0};
+	INVARIANT(n <= WARDEN_SOCKETS_MAX);
+	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq, .has_info = 1, .info = b->info};
+	struct iovec v = {&r, sizeof r};
+	struct msghdr m = {.msg_iov = &v,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = (unsigned)CMSG_SPACE(n * sizeof *fds)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	*c = (struct cmsghdr){
+		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = (unsigned)CMSG_LEN(n * sizeof *fds)};
+	memcpy(CMSG_DATA(c), fds, n * sizeof *fds);
+	if (!w->conn_io.loop)
+		return 0;
+	if (w->queue.count || (sendmsg(w->conn_io.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN))
+		return -EAGAIN;
+	return 0;
+}
+
 void server_reply_host(struct warden *w, struct waiter *who)
 {
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
@@ -192,6 +216,9 @@ static void handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_SET_LIMITS:
 		control_limits(w, rq, who);
+		break;
+	case WARDEN_SOCKETS:
+		sockets_make(w, rq, who);
 		break;
 	default:
 		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);

@@ -82,6 +82,7 @@ struct warden {
 	struct slot_host host;
 	struct warden_host offer;
 	int boxes_dir, records_dir; /* layers by id; records by slot */
+	int own_net;		    /* the warden's own network namespace */
 	uid_t user;
 
 	int listen_fd;
@@ -125,6 +126,8 @@ struct box *box_find(struct warden *w, const char *id);
 struct box *box_new(struct warden *w, const char *id);
 
 /* control.c: signal, freeze, thaw, inspect, limits */
+/* The box, living; else replies and returns NULL. */
+struct box *control_living(struct warden *w, const struct warden_request *rq, struct waiter *who);
 void control_signal(struct warden *w, const struct warden_request *rq, struct waiter who);
 void control_freeze(struct warden *w, const struct warden_request *rq, struct waiter who);
 void control_thaw(struct warden *w, const struct warden_request *rq, struct waiter who);
@@ -132,6 +135,9 @@ void control_inspect(struct warden *w, const struct warden_request *rq, struct w
 void control_limits(struct warden *w, const struct warden_request *rq, struct waiter who);
 /* Fills defaults into zero fields and checks against the host. */
 int limits_check(const struct warden_host *offer, struct box_limits *l, struct err *e);
+
+/* sockets.c: into the box's network, for atolld */
+void sockets_make(struct warden *w, const struct warden_request *rq, struct waiter who);
 
 /* cells.c */
 struct cell *cell_new(struct warden *w);
@@ -150,6 +156,8 @@ void pool_drain(struct warden *w);
 /* server.c */
 int server_start(struct warden *w, const char *path, gid_t group, struct err *e);
 void server_reply(struct warden *w, struct waiter *who, const struct err *err, const struct box *b);
+/* A success with descriptors, which stay the caller's. -EAGAIN: it would have to wait, and descriptors do not. */
+int server_reply_fds(struct warden *w, const struct waiter *who, const struct box *b, const int *fds, size_t n);
 void server_event_died(struct warden *w, const struct box *b);
 void server_reply_host(struct warden *w, struct waiter *who);
 

@@ -85,7 +85,8 @@ def test_the_contract_describes_what_there_is(daemon):
     assert set(doc["paths"]) == {"/", "/v1/health", "/metrics", "/openapi.json", "/v1/sandboxes", "/v1/sandboxes/{id}",
                                  "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
                                  "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/ports/{port}/requests",
-                                 "/v1/sandboxes/{id}/api/{path}", "/v1/sandboxes/{id}/ws/{path}"}
+                                 "/v1/sandboxes/{id}/api/{path}", "/v1/sandboxes/{id}/ws/{path}",
+                                 "/v1/sandboxes/{id}/proxy/{port}/{path}"}
     refs = set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(doc)))
     for ref in refs:
         node = doc

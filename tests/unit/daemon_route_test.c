@@ -67,6 +67,26 @@ TEST(ports_have_routes_of_their_own)
 	match("/v1/sandboxes/a/portsx", ERRC_NOT_FOUND);
 }
 
+TEST(a_proxied_path_carries_its_port)
+{
+	struct api_match m = match("/v1/sandboxes/a/proxy/8080/x/../y", ERRC_OK);
+	CHECK_INT(m.route, ROUTE_PROXY);
+	CHECK_CSTR(m.id, "a");
+	CHECK_INT(m.port, 8080);
+	CHECK_STR(m.rest, "/x/../y");
+	CHECK_STR(match("/v1/sandboxes/a/proxy/1", ERRC_OK).rest, "/");
+	CHECK_STR(match("/v1/sandboxes/a/proxy/1/", ERRC_OK).rest, "/");
+	CHECK_STR(match("/v1/sandboxes/a/proxy/65535//", ERRC_OK).rest, "//");
+	static const char *const bad[] = {"", "/", "/0", "/65536", "/080/x", "/+80", "/-1", "/80x", "/80%20", "/0x50",
+		"/99999999999999999999", "//80", "/x/80"};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		char path[128];
+		snprintf(path, sizeof path, "/v1/sandboxes/a/proxy%s", bad[i]);
+		CHECK_INT(match(path, ERRC_INVALID_PORT_NUMBER).route, ROUTE_PROXY);
+	}
+	match("/v1/sandboxes/a/proxyx/80", ERRC_NOT_FOUND);
+}
+
 TEST(other_paths_below_a_sandbox_are_not_found)
 {
 	match("/v1/sandboxes/a/", ERRC_NOT_FOUND);
