@@ -1,93 +1,111 @@
-"""The Python worker: runs code for one context. Protocol: docs/design/008-interpreter.md."""
-import ast
+"""The Python worker: one process that runs the code of one context. Protocol: docs/design/008-interpreter.md.
+
+Importing this package does nothing but define: a zygote imports it once (and calls `preload`), and each of its children calls
+`serve`. Started plainly, a process calls `main`.
+"""
+
+import gc
 import json
 import os
-import signal
-import struct
+import random
 import sys
-import traceback
-import types
 
-FD = 3
-running = False
+from . import display, errors, hooks, interrupts, shell, streams, wire
 
-
-def read_exact(n):
-    parts = []
-    while n:
-        piece = os.read(FD, min(n, 1 << 20))
-        if not piece:
-            os._exit(0)
-        parts.append(piece)
-        n -= len(piece)
-    return b"".join(parts)
+PRELOAD = (
+    "asyncio", "base64", "bisect", "collections", "concurrent.futures", "csv", "ctypes", "dataclasses", "datetime", "decimal", "enum",
+    "functools", "glob", "hashlib", "heapq", "inspect", "io", "itertools", "logging", "math", "multiprocessing", "pathlib", "pickle",
+    "platform", "pprint", "re", "shutil", "socket", "sqlite3", "ssl", "statistics", "string", "subprocess", "tempfile", "textwrap",
+    "threading", "typing", "urllib.request", "uuid", "zipfile",
+    "numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "PIL.PngImagePlugin",
+    "requests",
+)  # fmt: skip
+"""What children of a zygote find imported. What an image does not have is left out."""
 
 
-def read_frame():
-    (length,) = struct.unpack("<I", read_exact(4))
-    body = read_exact(length)
-    return chr(body[0]), json.loads(body[1:])
-
-
-def send_frame(kind, payload):
-    body = json.dumps(payload).encode("ascii")
-    data = memoryview(struct.pack("<IB", len(body) + 1, ord(kind)) + body)
-    while data:
-        data = data[os.write(FD, data):]
-
-
-def on_sigint(signum, frame):
-    if running:
-        raise KeyboardInterrupt
-
-
-def run_cell(space, code):
-    tree = ast.parse(code, "<cell>")
-    last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = ast.Expression(tree.body.pop().value)
-    exec(compile(tree, "<cell>", "exec"), space)
-    if last is not None:
-        return eval(compile(last, "<cell>", "eval"), space)
-    return None
-
-
-def init(payload):
-    env = payload.get("env")
-    if env is not None:
-        os.environ.clear()
-        os.environ.update(env)
-    try:
-        os.chdir(payload["cwd"])
-    except OSError as error:
-        send_frame("X", {"type": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": []})
-        os._exit(1)
-    send_frame("Y", {"language": payload["language"], "version": sys.version.split()[0]})
-
-
-def main():
-    global running
-    os.set_inheritable(FD, False)
-    signal.signal(signal.SIGINT, on_sigint)
-    kind, payload = read_frame()
-    init(payload)
-    module = types.ModuleType("__main__")
-    sys.modules["__main__"] = module
-    count = 0
-    while True:
-        kind, payload = read_frame()
-        count += 1
+def preload() -> list[str]:
+    """Imports what contexts are likely to use; the names that could be imported. In a zygote, before it forks."""
+    hooks.install()
+    done = []
+    for name in PRELOAD:
         try:
-            running = True
-            value = run_cell(module.__dict__, payload["code"])
-            running = False
-            sys.stdout.flush()
-            if value is not None:
-                send_frame("E", {"type": "result", "text": repr(value), "metadata": {}})
-        except BaseException as error:
-            running = False
-            sys.stdout.flush()
-            send_frame("X", {"type": "error", "ename": type(error).__name__, "evalue": str(error),
-                             "traceback": traceback.format_exception(error)})
-        sys.stdout.flush()
-        send_frame("D", {"execution_count": count})
+            __import__(name)
+            done.append(name)
+        except Exception:  # noqa: BLE001 (not in this image, or broken there: then contexts meet the error themselves)
+            continue
+    return done
+
+
+def reseed() -> None:
+    """After a fork: nothing random may be the same in two children. (os.urandom, secrets, uuid4 and OpenSSL ask the kernel or
+    notice the fork by themselves; hash seeds stay those of the zygote.)"""
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random:
+        numpy_random.seed()
+    uuid = sys.modules.get("uuid")
+    if uuid:
+        uuid._last_timestamp = uuid._node = None
+    ssl = sys.modules.get("ssl")
+    if ssl:
+        ssl.RAND_add(os.urandom(32), 32.0)
+    tempfile = sys.modules.get("tempfile")
+    if tempfile:
+        tempfile._name_sequence = None
+
+
+def serve(fd: int = 3) -> None:
+    """Serves a context over this socket until it ends. Never returns."""
+    channel = wire.Channel(fd)
+    interrupts.install()
+    interrupts.install_unraisable()
+    hooks.install()
+    streams.install(channel)
+    display.install(channel)
+    os.register_at_fork(after_in_child=lambda: _after_fork(channel))
+    kind, init = channel.receive()
+    context = _enter(channel, init) if kind == "I" else os._exit(1)
+    while True:
+        kind, request = channel.receive()
+        if kind != "R":
+            os._exit(1)
+        context.run(request)
+
+
+def _enter(channel, init: dict) -> shell.Shell:
+    """Takes the environment and the directory of the context, and says that it is ready."""
+    environment = init.get("env")
+    if environment is not None:
+        os.environ.clear()
+        os.environ.update(environment)
+    try:
+        os.chdir(init["cwd"])
+    except OSError as error:
+        channel.send("X", errors.report(error, ""))
+        os._exit(1)
+    # As in a console: modules beside the code can be imported, wherever it is.
+    sys.path[:0] = [] if "" in sys.path else [""]
+    sys.argv = [""]
+    context = shell.Shell(channel)
+    gc.enable()
+    channel.send("Y", json.dumps({"language": init.get("language", "python"), "version": ".".join(map(str, sys.version_info[:3]))}))
+    return context
+
+
+def _after_fork(channel) -> None:
+    """In a child of user code (os.fork, multiprocessing): no part in the protocol, and Ctrl-C as Python has it."""
+    import _thread
+    import signal
+
+    interrupts.busy = _thread.allocate_lock()
+    if not channel.forked:
+        channel.after_fork()
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    except ValueError:  # forked by another thread, which is the child's main thread only from now on
+        pass
+
+
+def main() -> None:
+    """Entry of a process that was started for one context."""
+    serve(3)

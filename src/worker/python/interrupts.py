@@ -1,0 +1,66 @@
+"""SIGINT: raises KeyboardInterrupt in user code, and nowhere else.
+
+The handler runs in the main thread between two instructions. It raises only while `armed`, that is from the first
+instruction of a cell to its last. Code of ours that must not be torn (a frame on the socket) holds `busy`; an interrupt that
+comes meanwhile is kept in `pending` and comes again when the lock is given back.
+"""
+
+import _thread
+import signal
+
+armed = False
+pending = False
+busy = _thread.allocate_lock()
+
+# What cancels the running task of the event loop, while one waits for something; else None.
+cancel_task = None
+
+
+def handler(signum: int, frame) -> None:
+    """The handler of SIGINT of this process."""
+    global pending
+    del signum
+    if not armed:
+        return
+    if busy.locked():
+        pending = True
+    elif cancel_task and frame and frame.f_code.co_filename.endswith("/selectors.py"):
+        # The event loop sleeps: an exception here would leave the task behind, half done and still scheduled.
+        cancel_task()
+    else:
+        raise KeyboardInterrupt
+
+
+def release() -> None:
+    """Gives `busy` back, and lets an interrupt through that came meanwhile."""
+    global pending
+    busy.release()
+    if pending:
+        pending = False
+        _thread.interrupt_main()
+
+
+def unraisable(info) -> None:
+    """sys.unraisablehook: an interrupt that hit a destructor is not lost but tried again."""
+    if info.exc_type is KeyboardInterrupt:
+        _thread.interrupt_main()
+    else:
+        _previous_unraisable(info)
+
+
+def install() -> None:
+    """Takes SIGINT, also back from user code that took it."""
+    if signal.getsignal(signal.SIGINT) is not handler:
+        signal.signal(signal.SIGINT, handler)
+
+
+def install_unraisable() -> None:
+    """Once per process."""
+    global _previous_unraisable
+    import sys
+
+    _previous_unraisable = sys.__unraisablehook__
+    sys.unraisablehook = unraisable
+
+
+_previous_unraisable = None
