@@ -2,6 +2,7 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/events.h"
 #include "agent/process.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -59,21 +60,21 @@ static void send_exit(struct follow *s)
 
 static bool send_record(struct follow *s, const struct proclog_record *rec)
 {
-	auto_buf struct buf b = {0};
+	struct buf *b = events_buffer();
 	char id[24], note[96];
-	struct json_writer w = json_writer(&b);
+	struct json_writer w = json_writer(b);
 	begin_event(&w, rec->stream == CMD_STDOUT ? "stdout" : "stderr", s->p, rec->wall_ms);
 	json_key(&w, "data");
-	buf_add_byte(&b, '"');
+	buf_add_byte(b, '"');
 	if (rec->skipped) {
 		int n = snprintf(note, sizeof note, "[%llu bytes of earlier output were dropped]\n",
 			(unsigned long long)rec->skipped);
-		json_put_piece(&b, str_n(note, (size_t)n), true);
+		json_put_piece(b, str_n(note, (size_t)n), true);
 	}
-	json_put_piece(&b, str_n(rec->bytes, rec->n), true);
-	buf_add_c(&b, "\"}");
+	json_put_piece(b, str_n(rec->bytes, rec->n), true);
+	buf_add_c(b, "\"}");
 	int n = snprintf(id, sizeof id, "%llu", (unsigned long long)s->at);
-	return sse_send(s->x, NULL, str_n(id, (size_t)n), buf_str(&b));
+	return sse_send(s->x, NULL, str_n(id, (size_t)n), buf_str(b));
 }
 
 static void pour(struct follow *s)

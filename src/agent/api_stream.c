@@ -50,11 +50,11 @@ static bool send_event(struct stream *s, struct json_writer *w)
 
 static bool send_output(struct stream *s, int stream, struct str bytes, bool last)
 {
-	auto_buf struct buf mem = {0}, b = {0};
+	auto_buf struct buf mem = {0};
 	struct str piece = s->base64 ? bytes : events_next(&s->tail[stream - 1], bytes, last, &mem);
 	if (!piece.n)
 		return true;
-	struct json_writer w = events_output(&b, stream, piece, s->base64);
+	struct json_writer w = events_output(events_buffer(), stream, piece, s->base64);
 	return send_event(s, &w);
 }
 

@@ -2,6 +2,7 @@
 
 #include "agent/output.h"
 #include "base/base64.h"
+#include "base/limits.h"
 
 size_t events_incomplete(struct str s)
 {
@@ -28,6 +29,15 @@ struct str events_next(struct events_tail *tail, struct str bytes, bool last, st
 		memcpy(tail->bytes, bytes.p + bytes.n - hold, hold);
 	tail->n = (uint8_t)hold;
 	return str_n(bytes.p, bytes.n - hold);
+}
+
+struct buf *events_buffer(void)
+{
+	static struct buf b;
+	if (b.cap > EVENTS_BUFFER_KEPT)
+		buf_free(&b);
+	buf_truncate(&b, 0); /* keeps its memory, unlike buf_clear */
+	return &b;
 }
 
 struct json_writer events_output(struct buf *b, int stream, struct str bytes, bool base64)

@@ -22,5 +22,9 @@ size_t events_incomplete(struct str s);
  * or into `mem`. With `last` nothing is held back. */
 struct str events_next(struct events_tail *tail, struct str bytes, bool last, struct buf *mem);
 
+/* An empty buffer for one event, the same for all: allocating as much as a pipe holds for each piece of output costs
+ * more than the piece. Whoever takes it must be done with it before anyone else can. */
+struct buf *events_buffer(void);
+
 /* {"type":"stdout","data":"…" and an open end: more members may follow, then json_object_end. */
 struct json_writer events_output(struct buf *b, int stream, struct str bytes, bool base64);

@@ -115,6 +115,7 @@
 /* Agent: commands */
 #define AGENT_BODY_MAX	 (32u * MIB) /* a JSON request; longer input goes through streaming routes */
 #define SPOOL_MEM	 (64u * KIB) /* output of a command kept in memory, per stream; more goes to a file */
+#define EVENTS_BUFFER_KEPT (256u * KIB) /* a longer event's buffer is given back */
 #define CMD_READ_CHUNK	 (64u * KIB)
 #define CMD_STDIN_HIGH	 (64u * KIB) /* input that a command has not read yet: the sender is told to stop … */
 #define CMD_STDIN_LOW	 (16u * KIB) /* … and to go on */

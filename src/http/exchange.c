@@ -173,13 +173,32 @@ void http_respond_begin(struct http_exchange *x, int status, int64_t content_len
 	wire_kick(w);
 }
 
+static struct iovec iov_of(struct str s)
+{
+	return (struct iovec){(void *)(uintptr_t)s.p, s.n};
+}
+
 static bool write_chunk(struct http_conn *c, struct str bytes)
 {
 	char size[20];
 	c->zeros = 0;
 	int n = snprintf(size, sizeof size, "%zx\r\n", bytes.n);
-	struct iovec v[] = {{size, (size_t)n}, {(void *)bytes.p, bytes.n}, {(void *)"\r\n", 2}};
-	return wire_write(&c->w, v, 3);
+	struct iovec v[] = {{size, (size_t)n}, iov_of(bytes), iov_of(STR("\r\n"))};
+	return wire_write(&c->w, v, ARRAY_LEN(v));
+}
+
+bool http_respond_write_framed(struct http_exchange *x, struct str before, struct str bytes, struct str after)
+{
+	char size[20];
+	if (x->out != OUT_CHUNKED || x->ended) {
+		http_respond_write(x, before);
+		http_respond_write(x, bytes);
+		return http_respond_write(x, after);
+	}
+	conn_of(x)->zeros = 0;
+	int n = snprintf(size, sizeof size, "%zx\r\n", before.n + bytes.n + after.n);
+	struct iovec v[] = {{size, (size_t)n}, iov_of(before), iov_of(bytes), iov_of(after), iov_of(STR("\r\n"))};
+	return wire_write(&conn_of(x)->w, v, ARRAY_LEN(v));
 }
 
 bool http_respond_write(struct http_exchange *x, struct str bytes)

@@ -118,6 +118,8 @@ enum { HTTP_CHUNKED = -1 };
 void http_respond_begin(struct http_exchange *x, int status, int64_t content_length);
 /* False: more than HTTP_OUT_HIGH bytes wait, stop until on_writable. Bytes are taken either way. */
 bool http_respond_write(struct http_exchange *x, struct str bytes);
+/* The same for three pieces in a row, without copying them together. */
+bool http_respond_write_framed(struct http_exchange *x, struct str before, struct str bytes, struct str after);
 void http_respond_end(struct http_exchange *x);
 
 /* All at once. content_type may be NULL. */

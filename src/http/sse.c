@@ -27,16 +27,18 @@ static void put_field(struct buf *out, const char *name, struct str value)
 /* The line that begins `s`; *rest is what follows its end. */
 static struct str cut_line(struct str s, struct str *rest, bool *ret_last)
 {
-	size_t n = 0;
-	while (n < s.n && s.p[n] != '\n' && s.p[n] != '\r')
-		n++;
+	const char *lf = s.n ? memchr(s.p, '\n', s.n) : NULL;
+	size_t n = lf ? (size_t)(lf - s.p) : s.n;
+	const char *cr = n ? memchr(s.p, '\r', n) : NULL;
+	n = cr ? (size_t)(cr - s.p) : n;
 	*ret_last = n == s.n;
 	size_t end = n + (n + 1 < s.n && s.p[n] == '\r' && s.p[n + 1] == '\n' ? 2 : 1);
 	*rest = str_skip(s, end);
 	return str_n(s.p, n);
 }
 
-bool sse_format(struct buf *out, const char *event, struct str id, struct str data)
+/* All but the data. False: a line break where none may be. */
+static bool put_head(struct buf *out, const char *event, struct str id)
 {
 	if ((event && !one_line(str_of(event))) || !one_line(id))
 		return false;
@@ -44,6 +46,13 @@ bool sse_format(struct buf *out, const char *event, struct str id, struct str da
 		put_field(out, "event", str_of(event));
 	if (id.p)
 		put_field(out, "id", id);
+	return true;
+}
+
+bool sse_format(struct buf *out, const char *event, struct str id, struct str data)
+{
+	if (!put_head(out, event, id))
+		return false;
 	bool last = false;
 	while (!last)
 		put_field(out, "data", cut_line(data, &data, &last));
@@ -53,7 +62,16 @@ bool sse_format(struct buf *out, const char *event, struct str id, struct str da
 bool sse_send(struct http_exchange *x, const char *event, struct str id, struct str data)
 {
 	auto_buf struct buf out = {0};
-	return sse_format(&out, event, id, data) && http_respond_write(x, buf_str(&out));
+	bool one;
+	struct str rest;
+	cut_line(data, &rest, &one);
+	if (!one)
+		return sse_format(&out, event, id, data) && http_respond_write(x, buf_str(&out));
+	/* Long data is not copied. */
+	if (!put_head(&out, event, id))
+		return false;
+	buf_add_c(&out, "data: ");
+	return http_respond_write_framed(x, buf_str(&out), data, STR("\n\n"));
 }
 
 bool sse_comment(struct http_exchange *x)

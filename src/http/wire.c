@@ -4,7 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-enum { WIRE_DIRECT = 8192, IOV_MAX_HERE = 5 };
+enum { WIRE_DIRECT = 8192, IOV_MAX_HERE = 7 };
 
 /* One per thread: a loop never reads from inside a read. */
 static _Thread_local char scratch[HTTP_READ_CHUNK];

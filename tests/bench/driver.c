@@ -11,15 +11,12 @@
  * machine hits all of them. Output: one JSON object with all samples in microseconds. A request that does not come back
  * as 200 with exit code 0, or a peer that does not exit 0, ends the run: a benchmark must not time failures.
  */
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,75 +24,11 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "client.h"
 
-enum { PEERS_MAX = 8, PEER_ARGS_MAX = 64, REPLY_MAX = 65536 };
+enum { PEERS_MAX = 8, PEER_ARGS_MAX = 64 };
 
-static const char *token;
-static uint16_t port;
 extern char **environ;
-
-static _Noreturn void die(const char *what, const char *detail)
-{
-	fprintf(stderr, "bench: %s: %s\n", what, detail);
-	exit(1);
-}
-
-struct client {
-	int fd;
-	char reply[REPLY_MAX];
-	size_t len;
-};
-
-static void client_connect(struct client *c)
-{
-	struct sockaddr_in sa = {
-		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&sa, sizeof sa) < 0)
-		die("connect", strerror(errno));
-	int one = 1;
-	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-}
-
-/* True when the reply in c is whole: enough HTTP for our own server's answers. */
-static bool reply_whole(struct client *c)
-{
-	c->reply[c->len] = 0;
-	char *body = strstr(c->reply, "\r\n\r\n");
-	if (!body)
-		return false;
-	body += 4;
-	char *length = strcasestr(c->reply, "\r\ncontent-length:");
-	if (length && length < body)
-		return c->len - (size_t)(body - c->reply) >= strtoul(length + 17, NULL, 10);
-	if (strcasestr(c->reply, "\r\ntransfer-encoding:"))
-		return strstr(body - 2, "\r\n0\r\n\r\n") != NULL;
-	return true;
-}
-
-static void client_send(struct client *c, const char *method, const char *path, const char *body)
-{
-	char head[1024];
-	int n = snprintf(head, sizeof head,
-		"%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
-		"Content-Length: %zu\r\n\r\n%s",
-		method, path, token, strlen(body), body);
-	if (write(c->fd, head, (size_t)n) != n)
-		die("send", path);
-	c->len = 0;
-}
-
-static void client_receive(struct client *c, const char *must_hold)
-{
-	do {
-		ssize_t r = read(c->fd, c->reply + c->len, REPLY_MAX - 1 - c->len);
-		if (r <= 0)
-			die("connection ended", must_hold);
-		c->len += (size_t)r;
-	} while (!reply_whole(c));
-	if (c->reply[9] != '2' || !strstr(c->reply, must_hold))
-		die("unexpected answer", c->reply);
-}
 
 static void client_exec(struct client *c, const char *id)
 {
@@ -166,14 +99,6 @@ static int read_peers(int argc, char **argv, struct peer *peers, size_t samples)
 		}
 	}
 	return n + 1;
-}
-
-static void print_samples(const char *name, const uint64_t *us, size_t n, bool last)
-{
-	printf("\"%s\":[", name);
-	for (size_t i = 0; i < n; i++)
-		printf("%s%llu", i ? "," : "", (unsigned long long)us[i]);
-	printf("]%s", last ? "" : ",");
 }
 
 static void idle(unsigned ms)
@@ -316,20 +241,11 @@ static void fill(size_t boxes)
 	printf("{\"boxes\":%zu}\n", boxes);
 }
 
-static unsigned number(const char *text, unsigned max)
-{
-	uint64_t v;
-	if (!str_to_u64(str_of(text), max, &v))
-		die("not a number in range", text);
-	return (unsigned)v;
-}
-
 int main(int argc, char **argv)
 {
 	if (argc < 5)
 		die("usage", "driver cold|warm|burst|sustain|fill PORT TOKEN N …");
-	port = (uint16_t)number(argv[2], UINT16_MAX);
-	token = argv[3];
+	client_target(argv[2], argv[3]);
 	size_t n = number(argv[4], INT32_MAX);
 	if (strcmp(argv[1], "cold") == 0 && argc > 5)
 		cold(n, number(argv[5], INT32_MAX), argc - 6, argv + 6);
