@@ -24,6 +24,7 @@
 #define HTTP_OUT_HIGH	       (64u * KIB) /* a writer is told to stop here … */
 #define HTTP_OUT_LOW	       (16u * KIB) /* … and to go on here */
 #define HTTP_READ_CHUNK	       (64u * KIB)
+#define HTTP_KEEP	       (1u * KIB) /* memory that an empty buffer of a connection keeps for the next bytes */
 #define HTTP_TURN_MAX	       (1u * MIB) /* bytes sent before a writer must let others have their turn */
 #define HTTP_HEAD_TIMEOUT      10000	  /* first byte of a head to its last */
 #define HTTP_IDLE_TIMEOUT      75000	  /* kept-alive connection without a request */

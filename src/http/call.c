@@ -85,12 +85,18 @@ static void attach(struct http_call *c, struct link *k)
 		try_connect(c);
 }
 
+/* Even when nobody knows whether it arrived. */
+static bool may_repeat(const struct http_call *c)
+{
+	return c->body_length == 0 && http_method_idempotent(c->method);
+}
+
 /* A reused connection was dead: once more on a fresh one, if that cannot do anything twice. */
 static bool repeat(struct http_call *c)
 {
 	struct link *old = c->link;
 	uint64_t sent = bytes_sent(c);
-	bool safe = sent == 0 || (c->body_length == 0 && http_method_idempotent(c->method));
+	bool safe = sent == 0 || may_repeat(c);
 	if (c->fail.fail != HTTP_FAIL_CLOSED || !old || !old->reused || c->any_input || c->repeated || !safe)
 		return false;
 	c->repeated = true;
@@ -102,7 +108,7 @@ static bool repeat(struct http_call *c)
 		old->w.out = (struct buf){0};
 	}
 	link_release(old, false);
-	attach(c, link_get(c->cl, &c->ep, true, &c->fail));
+	attach(c, link_get(c->cl, &c->ep, LINK_FRESH, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, sent ? buf_str(&c->head) : buf_str(&out));
 	buf_free(&out);
@@ -126,6 +132,7 @@ static void feed_leftover(struct http_call *c)
 {
 	size_t used = call_feed(c, buf_str(&c->in));
 	buf_consume(&c->in, used);
+	wire_relax(&c->in);
 }
 
 static void read_input(struct http_call *c)
@@ -331,8 +338,9 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 {
 	struct http_call *c = call_new(cl, o, ops, arg);
 	c->ep = *ep;
+	enum link_want want = c->fresh ? LINK_FRESH : may_repeat(c) ? LINK_ANY : LINK_QUIET;
 	if (c->fail.fail == HTTP_FAIL_NONE)
-		attach(c, link_get(cl, ep, c->fresh, &c->fail));
+		attach(c, link_get(cl, ep, want, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, buf_str(&c->head));
 	return c;

@@ -18,13 +18,14 @@
 struct http_client {
 	struct loop *loop;
 	struct list calls;
-	struct map pools; /* address bytes -> struct pool; a pool exists while it has idle links */
+	struct map pools; /* dialer and address bytes -> struct pool */
 	struct loop_task free_task;
 };
 
+/* Of one endpoint; exists while it has links. */
 struct pool {
 	struct list idle; /* least recently used first */
-	size_t n;
+	size_t idle_n, links;
 	struct http_endpoint ep;
 };
 
@@ -32,10 +33,9 @@ struct link {
 	struct wire w;
 	struct http_client *cl;
 	struct http_call *call; /* NULL while idle */
-	struct pool *pool;	/* while idle */
-	struct list node;
+	struct pool *pool;	/* NULL: not to be kept */
+	struct list node;	/* of pool->idle */
 	struct http_endpoint ep;
-	bool poolable;
 	bool connecting;
 	bool reused;
 	bool input_waits; /* epoll reported input that nobody wants now */
@@ -81,8 +81,15 @@ struct http_call {
 };
 
 /* link.c */
+/* How a pooled connection may be taken, which can have ended without us having been told yet. */
+enum link_want {
+	LINK_FRESH, /* a new one only */
+	LINK_QUIET, /* one that has been looked at: what is sent cannot be sent again */
+	LINK_ANY,   /* the call may be repeated */
+};
 /* Takes an idle link, or makes a new one that connects. NULL: *fail is set. */
-struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bool fresh, struct http_failure *fail);
+struct link *link_get(
+	struct http_client *cl, const struct http_endpoint *ep, enum link_want want, struct http_failure *fail);
 struct link *link_adopt(struct http_client *cl, int fd);
 /* Tries to connect; true when there is nothing more to wait for (connected, or *fail is set). */
 bool link_connect(struct link *k, struct http_failure *fail);

@@ -26,6 +26,11 @@ static void begin_body(struct http_call *c)
 	call_due_in(c, c->reply == REPLY_RAW ? 0 : c->stall_ms);
 	if (c->reply == REPLY_LENGTH && c->reply_left == 0)
 		c->reply_ended = c->end_due = true;
+	/* It will not be sent again. A tunnel may live for days. */
+	if (c->reply == REPLY_RAW) {
+		buf_free(&c->head);
+		c->method = STR_NULL;
+	}
 }
 
 static bool feed_head(struct http_call *c, struct str *in)

@@ -228,6 +228,7 @@ static void feed_leftover(struct http_conn *c)
 {
 	size_t used = conn_feed(c, buf_str(&c->in));
 	buf_consume(&c->in, used);
+	wire_relax(&c->in);
 }
 
 static void read_input(struct http_conn *c)

@@ -331,5 +331,6 @@ void http_upgrade(struct http_exchange *x)
 	x->body_ended = false;
 	conn_put_status(conn_of(x), 101);
 	buf_add_str(&w->out, buf_str(&x->headers));
+	buf_free(&x->headers);
 	wire_put(w, STR("Connection: upgrade\r\n\r\n"));
 }

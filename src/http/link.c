@@ -36,17 +36,36 @@ static void free_link(struct loop_task *t)
 	free(container_of(t, struct link, free_task));
 }
 
-static void link_close(struct link *k)
+static void leave_pool(struct link *k)
 {
 	struct pool *p = k->pool;
-	if (p) {
-		list_del(&k->node);
-		k->pool = NULL;
-		if (--p->n == 0) {
-			map_del(&k->cl->pools, key_of(&p->ep));
-			free(p);
-		}
+	if (!p)
+		return;
+	p->idle_n -= !list_empty(&k->node);
+	list_del(&k->node);
+	k->pool = NULL;
+	if (--p->links)
+		return;
+	map_del(&k->cl->pools, key_of(&p->ep));
+	free(p);
+}
+
+static void join_pool(struct link *k)
+{
+	struct pool *p = map_get(&k->cl->pools, key_of(&k->ep));
+	if (!p) {
+		p = xcalloc(1, sizeof *p);
+		p->ep = k->ep;
+		list_init(&p->idle);
+		map_put(&k->cl->pools, key_of(&k->ep), p);
 	}
+	p->links++;
+	k->pool = p;
+}
+
+static void link_close(struct link *k)
+{
+	leave_pool(k);
 	loop_timer_stop(&k->timer);
 	wire_close(&k->w, false);
 	loop_defer(k->cl->loop, &k->free_task, free_link);
@@ -90,22 +109,21 @@ static bool still_quiet(struct link *k)
 	return recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-static struct link *take_idle(struct http_client *cl, const struct http_endpoint *ep)
+static struct link *take_idle(struct http_client *cl, const struct http_endpoint *ep, enum link_want want)
 {
-	for (struct pool *p; (p = map_get(&cl->pools, key_of(ep)));) {
+	struct pool *p = want == LINK_FRESH ? NULL : map_get(&cl->pools, key_of(ep));
+	while (p && p->idle_n) {
 		struct link *k = list_entry(p->idle.prev, struct link, node);
-		if (!still_quiet(k)) {
-			link_close(k);
-			continue;
+		if (want == LINK_ANY || still_quiet(k)) {
+			list_del(&k->node);
+			p->idle_n--;
+			k->reused = true;
+			return k;
 		}
-		list_del(&k->node);
-		k->pool = NULL;
-		k->reused = true;
-		if (--p->n == 0) {
-			map_del(&cl->pools, key_of(ep));
-			free(p);
-		}
-		return k;
+		bool last = p->links == 1;
+		link_close(k);
+		if (last)
+			return NULL;
 	}
 	return NULL;
 }
@@ -145,9 +163,10 @@ static int open_socket(const struct http_endpoint *ep)
 	return fd < 0 ? -errno : fd;
 }
 
-struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bool fresh, struct http_failure *fail)
+struct link *link_get(
+	struct http_client *cl, const struct http_endpoint *ep, enum link_want want, struct http_failure *fail)
 {
-	struct link *k = fresh ? NULL : take_idle(cl, ep);
+	struct link *k = take_idle(cl, ep, want);
 	if (k)
 		return k;
 	int fd = open_socket(ep);
@@ -159,7 +178,7 @@ struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bo
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	k = link_make(cl, fd);
 	k->ep = *ep;
-	k->poolable = true;
+	join_pool(k);
 	k->connecting = k->w.held = true;
 	return k;
 }
@@ -179,17 +198,10 @@ void link_release(struct link *k, bool reusable)
 {
 	struct http_client *cl = k->cl;
 	k->call = NULL;
-	if (!reusable || !k->poolable || k->w.broken || wire_watch(&k->w, EPOLLIN) < 0)
+	struct pool *p = k->pool;
+	if (!reusable || !p || k->w.broken || wire_watch(&k->w, EPOLLIN) < 0)
 		return link_close(k);
-	struct pool *p = map_get(&cl->pools, key_of(&k->ep));
-	if (!p) {
-		p = xcalloc(1, sizeof *p);
-		p->ep = k->ep;
-		list_init(&p->idle);
-		map_put(&cl->pools, key_of(&k->ep), p);
-	}
 	list_push(&p->idle, &k->node);
-	k->pool = p;
 	k->input_waits = k->w.full = false;
 	wire_writable(&k->w);
 	const struct http_dialer *d = k->ep.dialer;
@@ -197,36 +209,47 @@ void link_release(struct link *k, bool reusable)
 	k->idle_due = loop_now(cl->loop) + idle_ms;
 	if (!k->timer.pos)
 		loop_timer_set(cl->loop, &k->timer, idle_ms, on_idle_due);
-	if (++p->n > (d ? d->idle_max : HTTP_POOL_IDLE_MAX))
+	if (++p->idle_n > (d ? d->idle_max : HTTP_POOL_IDLE_MAX))
 		link_close(list_entry(p->idle.next, struct link, node));
+}
+
+static void close_idle(struct pool *p)
+{
+	for (bool more = p->idle_n > 0; more;) {
+		more = p->idle_n > 1;
+		link_close(list_entry(p->idle.next, struct link, node));
+	}
 }
 
 void http_client_forget(struct http_client *cl, const struct http_endpoint *ep)
 {
-	for (struct pool *p; (p = map_get(&cl->pools, key_of(ep)));)
-		link_close(list_entry(p->idle.next, struct link, node));
+	struct pool *p = map_get(&cl->pools, key_of(ep));
+	if (p)
+		close_idle(p);
 }
 
-void http_client_forget_dialer(struct http_client *cl, const struct http_dialer *d)
+/* The next pool with idle links, of this dialer or of all; closing them may change the map. */
+static struct pool *find_idle(struct http_client *cl, const struct http_dialer *d, bool all)
 {
 	size_t it = 0;
 	struct str key;
 	void *value;
 	while (map_next(&cl->pools, &it, &key, &value)) {
 		struct pool *p = value;
-		if (p->ep.dialer != d)
-			continue;
-		struct http_endpoint ep = p->ep;
-		http_client_forget(cl, &ep);
-		it = 0; /* the map has changed */
+		if (p->idle_n && (all || p->ep.dialer == d))
+			return p;
 	}
+	return NULL;
+}
+
+void http_client_forget_dialer(struct http_client *cl, const struct http_dialer *d)
+{
+	for (struct pool *p; (p = find_idle(cl, d, false));)
+		close_idle(p);
 }
 
 void link_free_idle(struct http_client *cl)
 {
-	size_t it = 0;
-	struct str key;
-	void *value;
-	while (it = 0, map_next(&cl->pools, &it, &key, &value))
-		link_close(list_entry(((struct pool *)value)->idle.next, struct link, node));
+	for (struct pool *p; (p = find_idle(cl, NULL, true));)
+		close_idle(p);
 }

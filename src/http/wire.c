@@ -81,6 +81,7 @@ void wire_flush(struct wire *w)
 		if (n < s.n)
 			w->blocked = true;
 	}
+	wire_relax(&w->out);
 }
 
 /* Sends the waiting bytes and v in one call and keeps what was not taken. */

@@ -74,6 +74,13 @@ static inline size_t wire_pending(const struct wire *w)
 	return buf_size(&w->out);
 }
 
+/* An empty buffer of a connection that may be idle for hours holds on to HTTP_KEEP bytes at most. */
+static inline void wire_relax(struct buf *b)
+{
+	if (!buf_size(b) && b->cap > HTTP_KEEP)
+		buf_free(b);
+}
+
 /* One recv into the shared scratch: its length, 0 at the end, -EAGAIN or another -errno. Valid until the next call. */
 ssize_t wire_read(struct wire *w, char **ret_p);
 

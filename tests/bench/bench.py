@@ -39,6 +39,8 @@ def chart(rows, path):
         print("no chart: python3-matplotlib is not installed")
         return
     timed = [r for r in rows if "p50" in r]
+    if not timed:
+        return
     names = [f"{r['row'].strip()}  |  {r['who']}" for r in timed]
     fig, ax = plt.subplots(figsize=(11, 0.34 * len(timed) + 1.2))
     ax.barh(names, [r["p50"] for r in timed], color=["#0b7285" if r["who"] == "atoll" else "#adb5bd" for r in timed])

@@ -1,0 +1,182 @@
+"""Rows of `make bench`: the way to a server inside a box, beside nginx as a reverse proxy to the same server. Both listen
+outside and connect inside the box's network: nginx gets its listening socket from outside and runs in the box's network
+namespace, with kept-alive connections to the server."""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import atoll
+import boxapi
+import boxapp
+from common import PROGRAMS, have
+
+ROWS = ["preview", "preview_download", "preview_sockets"]
+PORT = 8080
+
+NGINX = """
+daemon off; user root; worker_processes 1; pid {dir}/pid; error_log stderr crit;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off; keepalive_requests 100000000; client_body_temp_path {dir}/b; proxy_temp_path {dir}/p;
+    fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
+    upstream app {{ server 127.0.0.1:{port}; keepalive 64; keepalive_requests 100000000; }}
+    server {{
+        listen {listen};
+        location / {{
+            proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";
+            proxy_set_header Host $http_host; proxy_set_header X-Forwarded-For $remote_addr;
+            proxy_set_header X-Forwarded-Proto http; proxy_set_header X-Forwarded-Host $http_host;
+            proxy_set_header Forwarded "for=$remote_addr";
+        }}
+    }}
+}}
+"""
+
+
+@contextlib.contextmanager
+def app(d, box="bench-preview"):
+    """The server, in a box with a CPU of its own."""
+    d.request("PUT", atoll.box_path(box), {"limits": {"cpu": 2}})
+    api = boxapi.Api(d, box)
+    api.put("/tmp/app", (PROGRAMS / "bench_app").read_bytes())
+    api.sh("chmod 755 /tmp/app")
+    yield boxapp.App(api, PORT).start(f"exec /tmp/app {PORT}", boxapp.listens(PORT))
+    d.destroy(box)
+
+
+@contextlib.contextmanager
+def nginx(app_, d):
+    """Its address; None when it is not installed."""
+    if not have("nginx"):
+        print("skipped peer: nginx is not installed")
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as where, socket.create_server(("127.0.0.1", 0)) as s:
+        listen = "127.0.0.1:%d" % s.getsockname()[1]
+        config = Path(where, "nginx.conf")
+        config.write_text(NGINX.format(dir=where, port=PORT, listen=listen))
+        os.set_inheritable(s.fileno(), True)
+        process = subprocess.Popen(
+            ["nsenter", f"--net=/proc/{app_.api.agent_pid()}/ns/net", "nginx", "-e", "stderr", "-p", where, "-c", str(config)],
+            env={**os.environ, "NGINX": f"{s.fileno()};"}, pass_fds=[s.fileno()])
+        try:
+            yield listen
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def wrk(url, connections, seconds, token=None):
+    """(requests a second, p50 µs, p99 µs)"""
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", url]
+    if token:
+        command += ["-H", f"Authorization: Bearer {token}"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if bad := re.search(r"Non-2xx or 3xx responses: \d+|Socket errors:.*", out):
+        raise SystemExit(f"bench: {url}: {bad.group(0)}")
+
+    def micros(percent):
+        value, unit = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)\n", out).groups()
+        return float(value) * {"us": 1, "ms": 1000, "s": 1e6}[unit]
+
+    return float(re.search(r"Requests/sec:\s+([\d.]+)", out).group(1)), micros(50), micros(99)
+
+
+def best(samples):
+    """Of runs that take turns: others on the machine only ever make them slower."""
+    return max(s[0] for s in samples), min(s[1] for s in samples), min(s[2] for s in samples)
+
+
+def preview(bench, d):
+    if not have("wrk"):
+        print("skipped row: wrk is not installed")
+        return
+    rounds, seconds = (2, 1) if bench.quick else (5, 3)
+    with app(d) as a, nginx(a, d) as rival:
+        who = {"atoll": (f"http://{d.address}{a.path('/')}", d.token)}
+        if rival:
+            who["nginx"] = (f"http://{rival}/", None)
+        for connections in (64, 1):
+            samples = {name: [] for name in who}
+            for _ in range(rounds):
+                for name, (url, token) in who.items():
+                    samples[name].append(wrk(url, connections, seconds, token))
+            report(bench, connections, {name: best(s) for name, s in samples.items()})
+
+
+def report(bench, connections, results):
+    base = results.get("nginx")
+    row = f"100 bytes from a box, {connections} connection{'s' if connections > 1 else ''}"
+    for name, (rate, p50, p99) in results.items():
+        ratio = f"{rate / base[0]:.2f} x" if base else ""
+        bench.value(row, name, rate, "per s", f"{ratio}  >= 0.9 x nginx" if name == "atoll" else "")
+        ratio = f"{p99 / base[2]:.2f} x" if base else ""
+        bench.value("  p50", name, p50, "us")
+        bench.value("  p99", name, p99, "us", f"{ratio}  <= 1.2 x nginx" if name == "atoll" else "")
+
+
+def download(address, path, token, size):
+    """MB/s of one connection."""
+    host, port = address.rsplit(":", 1)
+    buffer = bytearray(1 << 20)
+    with socket.create_connection((host, int(port))) as s:
+        start = time.perf_counter()
+        auth = f"Authorization: Bearer {token}\r\n" if token else ""
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n{auth}Connection: close\r\n\r\n".encode())
+        got = 0
+        while n := s.recv_into(buffer):
+            got += n
+        if got < size:
+            raise SystemExit(f"bench: {path} ended after {got} bytes")
+        return got / 1e6 / (time.perf_counter() - start)
+
+
+def preview_download(bench, d):
+    size = 200_000_000 if bench.quick else 1_000_000_000
+    with app(d) as a, nginx(a, d) as rival:
+        who = {"atoll": (d.address, a.path(f"/bytes/{size}"), d.token)}
+        if rival:
+            who["nginx"] = (rival, f"/bytes/{size}", None)
+        samples = {name: [] for name in who}
+        for _ in range(2 if bench.quick else 3):
+            for name, args in who.items():
+                samples[name].append(download(*args, size))
+        base = max(samples.get("nginx", [0]))
+        for name, s in samples.items():
+            ratio = f"{max(s) / base:.2f} x" if base else ""
+            bench.value(f"{size // 1_000_000} MB from a box", name, max(s), "MB/s",
+                        f"{ratio}  >= 0.9 x nginx" if name == "atoll" else "")
+
+
+def rss_kb(pid):
+    return int(re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text()).group(1))
+
+
+def preview_sockets(bench, d):
+    n = 200 if bench.quick else 2000
+    with app(d) as a, contextlib.ExitStack() as stack:
+        upgrade = (f"GET {a.path('/ws')} HTTP/1.1\r\nHost: {d.address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                   f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+                   f"Authorization: Bearer {d.token}\r\n\r\n").encode()
+
+        def open_some(count):
+            for _ in range(count):
+                s = stack.enter_context(d.connect())
+                s.sendall(upgrade)
+                if b" 101 " not in s.recv(4096):
+                    raise SystemExit("bench: no WebSocket")
+                s.sendall(b"x" * 4096)  # it has been used before it is idle
+                got = 0
+                while got < 4096:
+                    got += len(s.recv(8192))
+
+        open_some(20)
+        before = rss_kb(d.daemon_pid)
+        open_some(n)
+        bench.value(f"memory of an idle WebSocket, over {n}", "atoll", (rss_kb(d.daemon_pid) - before) / n, "KB", "<= 10 KB")
