@@ -204,6 +204,7 @@ static void free_call(struct loop_task *t)
 	struct http_call *c = container_of(t, struct http_call, free_task);
 	buf_free(&c->head);
 	buf_free(&c->in);
+	buf_free(&c->trailers);
 	head_mem_free(&c->mem);
 	free(c);
 }
@@ -325,6 +326,7 @@ static struct http_call *call_new(
 	c->head_ms = o->head_ms;
 	c->stall_ms = o->stall_ms;
 	c->in.max = 2 * HTTP_READ_CHUNK + HTTP_HEAD_MAX;
+	c->chunk.trailers = &c->trailers;
 	list_push(&cl->calls, &c->node);
 	struct err e;
 	if (call_render(c, o, &e) < 0)
@@ -384,14 +386,26 @@ bool http_call_write(struct http_call *c, struct str bytes)
 	return wire_write(w, v, 3);
 }
 
+struct str http_call_trailers(const struct http_call *c)
+{
+	return buf_str(&c->trailers);
+}
+
 void http_call_end(struct http_call *c)
+{
+	http_call_end_with(c, STR_NULL);
+}
+
+void http_call_end_with(struct http_call *c, struct str trailers)
 {
 	if (c->ended || c->reply == REPLY_DONE)
 		return;
 	if (c->reply != REPLY_RAW && c->body_length > 0 && c->body_left > 0)
 		call_fail(c, HTTP_FAIL_CANCELLED, "the request's body ended early");
 	else if (c->reply != REPLY_RAW && c->body_length < 0 && c->link)
-		wire_put(&c->link->w, STR("0\r\n\r\n"));
+		wire_write(&c->link->w,
+			(struct iovec[]){{(void *)"0\r\n", 3}, {(void *)trailers.p, trailers.n}, {(void *)"\r\n", 2}},
+			3);
 	c->ended = true;
 	kick(c);
 }

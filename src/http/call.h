@@ -67,6 +67,7 @@ struct http_call {
 	struct head_scan scan;
 	struct head_mem mem;
 	struct chunk chunk;
+	struct buf trailers;
 	int64_t reply_left;
 	struct http_response response;
 	struct buf in;

@@ -59,6 +59,8 @@ int call_render(struct http_call *c, const struct http_call_options *o, struct e
 		line(b, STR("Transfer-Encoding"), STR("chunked"));
 	else if (o->content_length > 0 || wants_length)
 		buf_printf(b, "Content-Length: %lld\r\n", (long long)o->content_length);
+	if (o->te_trailers && !o->upgrade)
+		buf_add_c(b, "TE: trailers\r\nConnection: TE\r\n");
 	if (o->upgrade)
 		line(b, STR("Connection"), STR("upgrade"));
 	buf_add_c(b, "\r\n");

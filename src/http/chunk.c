@@ -85,6 +85,8 @@ static bool step_trailer(struct chunk *c, unsigned char b)
 {
 	if (++c->trailer > HTTP_HEAD_MAX)
 		return false;
+	if (c->trailers && c->state != K_END_LF && !(c->state == K_LINE && b == '\r'))
+		buf_add_byte(c->trailers, (char)b);
 	switch (c->state) {
 	case K_LINE:
 		c->state = b == '\r' ? K_END_LF : K_NAME;

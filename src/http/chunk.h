@@ -3,10 +3,12 @@
  *
  * It pulls: each call consumes from the front of *in and hands out the next piece of data inside it, without copying,
  * so that the caller may stop between pieces. Line ends are CRLF, sizes 1..15 hexadecimal digits, extensions bounded
- * (HTTP_CHUNK_EXT_MAX each, HTTP_HEAD_MAX in all) and ignored, trailers checked like header lines and dropped.
+ * (HTTP_CHUNK_EXT_MAX each, HTTP_HEAD_MAX in all) and ignored, trailers checked like header lines and kept for those
+ * who ask for them.
  */
 #pragma once
 
+#include "base/buf.h"
 #include "http/http.h"
 
 struct chunk {
@@ -17,6 +19,7 @@ struct chunk {
 	char name[18];		 /* of the trailer line, as far as it matters */
 	uint16_t lines, trailer; /* lines and bytes of the trailer section */
 	uint64_t left;
+	struct buf *trailers; /* NULL: dropped; else their lines, each with its CRLF, are added here */
 };
 
 enum chunk_result {

@@ -92,6 +92,7 @@ struct http_call_options {
 	size_t headers_n;
 	int64_t content_length; /* of the body that will be written; 0: none, HTTP_CALL_CHUNKED: unknown */
 	bool upgrade;		/* sends Connection: upgrade; the headers hold Upgrade */
+	bool te_trailers;	/* sends TE: trailers, and says that it is for the next hop */
 	bool fresh;		/* do not take a pooled connection */
 	uint32_t connect_ms;	/* 0: HTTP_CONNECT_TIMEOUT */
 	uint32_t head_ms;	/* request sent to response head complete; 0: no limit */
@@ -121,6 +122,10 @@ const struct http_response *http_call_response(const struct http_call *c); /* NU
 /* The request's body, at any time after start. All of content_length must come before end. */
 bool http_call_write(struct http_call *c, struct str bytes);
 void http_call_end(struct http_call *c);
+/* With trailers behind a chunked body: complete lines, checked by the caller. */
+void http_call_end_with(struct http_call *c, struct str trailers);
+/* Those of the response, from on_body_end on: checked lines, each with its CRLF. */
+struct str http_call_trailers(const struct http_call *c);
 size_t http_call_pending(const struct http_call *c);
 
 void http_call_pause(struct http_call *c);

@@ -41,6 +41,7 @@ struct http_exchange {
 
 	enum body_mode body;
 	struct chunk chunk;
+	struct buf trailers; /* of the request */
 	int64_t body_left;
 	struct buf collected;
 	size_t collect_max;

@@ -15,12 +15,15 @@ void exchange_open(struct http_exchange *x)
 	x->continue_due = req.expect_continue;
 	x->close_after = !req.keep_alive || conn_of(x)->s->draining;
 	x->headers.max = 2 * HTTP_HEAD_MAX;
+	x->chunk.trailers = &x->trailers;
 }
 
 void exchange_free(struct http_exchange *x)
 {
 	buf_free(&x->collected);
 	buf_free(&x->headers);
+	buf_free(&x->trailers);
+	x->chunk.trailers = NULL; /* the rest of a body may still be read away */
 	x->ops = NULL;
 }
 
@@ -224,17 +227,30 @@ bool http_respond_write(struct http_exchange *x, struct str bytes)
 	return true;
 }
 
-void http_respond_end(struct http_exchange *x)
+void http_respond_end_with(struct http_exchange *x, struct str trailers)
 {
 	INVARIANT(x->begun);
+	struct wire *w = &conn_of(x)->w;
 	if (x->ended)
 		return;
 	x->ended = true;
 	if (x->out == OUT_LENGTH && x->out_left > 0)
 		return http_abort(x);
-	if (x->out == OUT_CHUNKED)
-		wire_put(&conn_of(x)->w, STR("0\r\n\r\n"));
-	wire_kick(&conn_of(x)->w);
+	if (x->out == OUT_CHUNKED) {
+		struct iovec v[] = {{(void *)"0\r\n", 3}, {(void *)trailers.p, trailers.n}, {(void *)"\r\n", 2}};
+		wire_write(w, v, 3);
+	}
+	wire_kick(w);
+}
+
+void http_respond_end(struct http_exchange *x)
+{
+	http_respond_end_with(x, STR_NULL);
+}
+
+struct str http_request_trailers(const struct http_exchange *x)
+{
+	return buf_str(&x->trailers);
 }
 
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body)

@@ -16,8 +16,8 @@ struct http_proxy {
 static bool is_hop_by_hop(const struct http_headers *h, struct str name)
 {
 	static const struct str hop[] = {STR("Connection"), STR("Keep-Alive"), STR("Proxy-Connection"),
-		STR("Proxy-Authenticate"), STR("Proxy-Authorization"), STR("TE"), STR("Trailer"),
-		STR("Transfer-Encoding"), STR("Upgrade"), STR("Content-Length")};
+		STR("Proxy-Authenticate"), STR("Proxy-Authorization"), STR("TE"), STR("Transfer-Encoding"),
+		STR("Upgrade"), STR("Content-Length")};
 	for (size_t i = 0; i < ARRAY_LEN(hop); i++)
 		if (str_eq_nocase(name, hop[i]))
 			return true;
@@ -28,6 +28,36 @@ static bool passes(struct http_proxy *p, http_proxy_filter filter, const struct 
 	struct str *value)
 {
 	return !is_hop_by_hop(h, name) && (!filter || filter(p->o.arg, name, value));
+}
+
+/* Fields that say where a message goes, how long it is, who sent it or what to do with it: behind the body they come
+ * too late for everybody who looked at the head (RFC 9110, 6.5.1). */
+static bool may_trail(struct str name)
+{
+	static const struct str not [] = {STR("Host"), STR("Authorization"), STR("Cookie"), STR("Set-Cookie"),
+		STR("Trailer"), STR("Expect"), STR("Range"), STR("Content-Type"), STR("Content-Encoding"),
+		STR("Content-Range"), STR("Cache-Control"), STR("Location"), STR("WWW-Authenticate"),
+		STR("Max-Forwards"), STR("Forwarded"), STR("X-Real-IP")};
+	static const struct str forwarded = STR("X-Forwarded-");
+	for (size_t i = 0; i < ARRAY_LEN(not ); i++)
+		if (str_eq_nocase(name, not [i]))
+			return false;
+	return name.n < forwarded.n || !str_eq_nocase(str_n(name.p, forwarded.n), forwarded);
+}
+
+/* Those that pass, as lines. */
+static void pass_trailers(struct http_proxy *p, const struct http_headers *h, struct str lines, struct buf *out)
+{
+	while (lines.n) {
+		struct str one = str_split(lines, '\n', &lines), value, name = str_split(one, ':', &value);
+		value = str_trim(str_n(value.p, value.n - 1));
+		if (!may_trail(name) || !passes(p, NULL, h, name, &value) || !http_value_ok(value))
+			continue;
+		buf_add_str(out, name);
+		buf_add_c(out, ": ");
+		buf_add_str(out, value);
+		buf_add_c(out, "\r\n");
+	}
 }
 
 /* HTTP/2 over an upgraded connection would carry requests that nobody here has looked at. */
@@ -79,8 +109,11 @@ static void x_body(struct http_exchange *x, struct str chunk)
 static void x_body_end(struct http_exchange *x)
 {
 	struct http_proxy *p = http_exchange_arg(x);
-	if (p->call)
-		http_call_end(p->call);
+	auto_buf struct buf trailers = {0};
+	if (!p->call)
+		return;
+	pass_trailers(p, &http_request(x)->headers, http_request_trailers(x), &trailers);
+	http_call_end_with(p->call, buf_str(&trailers));
 }
 
 static void x_writable(struct http_exchange *x)
@@ -182,8 +215,11 @@ static void c_body(struct http_call *c, struct str chunk)
 static void c_body_end(struct http_call *c)
 {
 	struct http_proxy *p = http_call_arg(c);
-	if (p->x)
-		http_respond_end(p->x);
+	auto_buf struct buf trailers = {0};
+	if (!p->x)
+		return;
+	pass_trailers(p, &http_call_response(c)->headers, http_call_trailers(c), &trailers);
+	http_respond_end_with(p->x, buf_str(&trailers));
 }
 
 static void c_writable(struct http_call *c)
@@ -243,6 +279,7 @@ void http_proxy(struct http_exchange *x, struct http_client *cl, const struct ht
 		.headers_n = request_headers(p, r, headers),
 		.content_length = r->content_length,
 		.upgrade = wants_upgrade(r),
+		.te_trailers = http_header_has_token(&r->headers, STR("TE"), STR("trailers")),
 		.connect_ms = o->connect_ms,
 		.head_ms = o->head_ms,
 		.stall_ms = o->stall_ms,

@@ -2,10 +2,10 @@
  * proxy.h - joins a server exchange to a client call: bytes stream both ways in bounded memory.
  *
  * The request goes on with its method, its rewritten target, its end-to-end headers and its body; the response comes
- * back the same way. Removed on both sides: Connection and what it names, Keep-Alive, Proxy-*, TE, Trailer,
- * Transfer-Encoding, Upgrade (but for upgrades). Trailers are dropped. Expect: 100-continue goes end to end. HEAD and
- * 1xx are right. An upgrade that the other side accepts with 101 becomes a raw tunnel with half-close and backpressure
- * in both directions; one that it declines is an ordinary response.
+ * back the same way. Removed on both sides: Connection and what it names, Keep-Alive, Proxy-*, TE (but for
+ * "trailers"), Transfer-Encoding, Upgrade (but for upgrades). Trailers pass, but for fields that may not stand there.
+ * Expect: 100-continue goes end to end. HEAD and 1xx are right. An upgrade that the other side accepts with 101 becomes
+ * a raw tunnel with half-close and backpressure in both directions; one that it declines is an ordinary response.
  *
  * Memory: at most HTTP_OUT_HIGH and one read of HTTP_READ_CHUNK wait in each direction, whoever stalls.
  *

@@ -104,6 +104,8 @@ void http_collect(struct http_exchange *x, size_t max);
 void http_pause(struct http_exchange *x);
 void http_resume(struct http_exchange *x);
 bool http_body_ended(const struct http_exchange *x); /* on_body_end has come, or there is no body */
+/* What stood behind a chunked body that has ended: checked lines, each with its CRLF. Lives until on_close. */
+struct str http_request_trailers(const struct http_exchange *x);
 
 /* ---- the response ---- */
 
@@ -121,6 +123,9 @@ bool http_respond_write(struct http_exchange *x, struct str bytes);
 /* The same for three pieces in a row, without copying them together. */
 bool http_respond_write_framed(struct http_exchange *x, struct str before, struct str bytes, struct str after);
 void http_respond_end(struct http_exchange *x);
+/* With trailers: complete lines ("Name: value\r\n"), checked by the caller. Only a chunked body has a place for them.
+ */
+void http_respond_end_with(struct http_exchange *x, struct str trailers);
 
 /* All at once. content_type may be NULL. */
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body);
