@@ -13,7 +13,8 @@ struct session {
 	uint64_t timeout_ms;
 	struct shell *shell; /* NULL until needed */
 	int last_status;     /* $? */
-	struct list queue;   /* tasks that wait */
+	struct list queue;   /* tasks that wait: at most SESSION_QUEUE_MAX */
+	size_t waiting;
 	struct task *current;
 	bool deleted;
 	struct loop_task next_task, free_task;

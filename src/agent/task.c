@@ -13,6 +13,7 @@ struct task {
 	struct session *s;
 	struct run_spec spec;
 	bool cancelled;
+	bool refused;		/* too many wait before it */
 	struct loop_task alone; /* without a session there is nothing to wait for */
 
 	const struct task_ops *ops; /* runs in the session … */
@@ -75,6 +76,14 @@ static void fail_no_directory(struct task *t)
 	finish(t, &r);
 }
 
+static struct task *take_first(struct session *s)
+{
+	struct task *t = list_entry(s->queue.next, struct task, node);
+	list_del(&t->node);
+	s->waiting--;
+	return t;
+}
+
 void session_fail_all(struct session *s)
 {
 	struct task_result r = {.end = TASK_FAILED};
@@ -88,8 +97,7 @@ void session_fail_all(struct session *s)
 		task_over(current, &r);
 	}
 	while (!list_empty(&s->queue)) {
-		struct task *t = list_entry(s->queue.next, struct task, node);
-		list_del(&t->node);
+		struct task *t = take_first(s);
 		task_over(t, &r);
 	}
 }
@@ -314,8 +322,7 @@ static void run_next(struct loop_task *lt)
 	struct session *s = container_of(lt, struct session, next_task);
 	if (s->deleted || s->current || list_empty(&s->queue) || (s->shell && !shell_is_idle(s->shell)))
 		return;
-	s->current = list_entry(s->queue.next, struct task, node);
-	list_del(&s->current->node);
+	s->current = take_first(s);
 	if (s->current->cancelled) {
 		task_free(s->current);
 		return pass_on(s);
@@ -326,18 +333,28 @@ static void run_next(struct loop_task *lt)
 static void begin_alone(struct loop_task *lt)
 {
 	struct task *t = container_of(lt, struct task, alone);
-	if (t->cancelled)
+	struct err e;
+	if (t->cancelled) {
 		task_free(t);
-	else
+	} else if (t->refused) {
+		err_set(&e, ERRC_LIMIT_REACHED, "%d commands wait in this session already", SESSION_QUEUE_MAX);
+		fail(t, &e);
+	} else {
 		begin(t);
+	}
 }
 
 static struct task *enqueue(struct session *s, struct task *t)
 {
-	if (!s) {
+	if (s && s->waiting == SESSION_QUEUE_MAX) {
+		t->refused = true;
+		t->s = NULL;
+	}
+	if (!t->s) {
 		loop_defer(agent.loop, &t->alone, begin_alone);
 		return t;
 	}
+	s->waiting++;
 	list_push(&s->queue, &t->node);
 	loop_defer(agent.loop, &s->next_task, run_next);
 	return t;

@@ -35,7 +35,7 @@
 	X(SANDBOX_NOT_FOUND, 404, "Create it with PUT, or send it any request under /api/.")                           \
 	X(INVALID_LIMITS, 400, "Ask for less; GET /v1/health shows what the host has.")                                \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
-	X(LIMIT_REACHED, 429, "Destroy sandboxes that are not needed, or raise the limit.")                            \
+	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
 	X(IMAGE_NOT_FOUND, 500, "Build the image with 'make image'.")                                                  \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \

@@ -372,26 +372,50 @@ def test_a_limit_of_the_box():
 # ---- order
 
 
-def test_commands_of_a_session_run_in_order_and_sessions_side_by_side(agent):
-    order, threads = [], []
-    slow = Session(agent, "slow")
-    slow.run("X=0;:")
-    lock = threading.Lock()
+def send(agent, session, command):
+    """A command whose answer is not waited for: when this returns the agent has it. Gives the connection."""
+    c = agent.connect()
+    c.request("POST", "/api/execute", json.dumps({"command": command, "sessionId": session}))
+    assert agent.call("GET", "/api/ping").status == 200  # came later, and has been read
+    return c
 
-    def one(i):
-        slow.run(f"sleep 0.02; X=$((X*10+{i}%10))")
-        with lock:
-            order.append(i)
 
-    for i in range(8):
-        threads.append(threading.Thread(target=one, args=(i,)))
-        threads[-1].start()
-        time.sleep(0.01)
+def answer(c):
+    r = c.getresponse()
+    body = json.loads(r.read())
+    c.close()
+    return r.status, body
+
+
+@pytest.fixture
+def gate(agent):
+    """A pipe: who reads it waits until it is written to."""
+    path = f"{agent.dir}/gate"
+    os.mkfifo(path)
+    yield path
+    os.unlink(path)
+
+
+def test_commands_of_a_session_run_in_order_and_sessions_side_by_side(agent, gate):
+    waiting = [send(agent, "slow", f"read X < {gate}")]
+    waiting += [send(agent, "slow", f"X=$((X*10+{i}))") for i in range(1, 8)]
     assert Session(agent, "quick").out("echo now; :") == "now\n"
-    assert len(order) < 8
-    for t in threads:
-        t.join()
-    assert slow.out("echo $X") == "1234567\n"
+    with open(gate, "w") as f:
+        f.write("0\n")
+    assert [answer(c)[0] for c in waiting] == [200] * 8
+    assert Session(agent, "slow").out("echo $X") == "1234567\n"
+
+
+def test_commands_that_wait_in_a_session_are_limited(agent, gate):
+    waiting = [send(agent, "full", f"read X < {gate}")] + [send(agent, "full", "n=$((n+1))") for _ in range(256)]
+    status, error = answer(send(agent, "full", "n=never"))
+    assert status == 429 and error["code"] == "LIMIT_REACHED" and "256" in error["message"]
+    r = agent.post("/api/execute/stream", {"command": "n=never", "sessionId": "full"})
+    assert r.status == 429
+    with open(gate, "w") as f:
+        f.write("0\n")
+    assert {answer(c)[0] for c in waiting} == {200}
+    assert Session(agent, "full").out("echo $n") == "256\n"
 
 
 def test_sixty_four_sessions_at_once(agent):
