@@ -1,6 +1,6 @@
 """What is plotted on one matplotlib axes: series of points, bars, wedges, boxes and cells, read from the artists.
 
-Histograms and box plots are told by a note that `libraries_hooks` has their makers leave on the axes: the bars and lines that they
+Histograms and box plots are told by a note that `hooks` has their makers leave on the axes: the bars and lines that they
 consist of could be anything.
 """
 
@@ -33,7 +33,7 @@ class Room:
 
 def series_of(ax, room: Room) -> list[tuple[str, list[dict]]]:
     """Kinds of plot on these axes with their series; kinds in the order in which charts usually layer them."""
-    if hasattr(ax, "get_zlim"):  # three dimensions: what follows would tell two of them
+    if ax.name != "rectilinear":  # polar, 3d: x and y mean something else there
         return []
     found = (
         ("pie", _pies(ax)),
@@ -58,7 +58,7 @@ def number(value):
 
 
 def scale_of(axis) -> str:
-    if _has_dates(axis):
+    if _has_dates(axis) or _has_periods(axis):
         return "datetime"
     if _categories(axis):
         return "categorical"
@@ -67,13 +67,39 @@ def scale_of(axis) -> str:
 
 def on_axis(axis, value):
     """A position on an axis as its user thinks of it: a date, a category, a number."""
-    if _has_dates(axis):
-        try:
+    try:
+        if _has_dates(axis):
             return sys.modules["matplotlib.dates"].num2date(value).replace(tzinfo=None).isoformat()
-        except (ValueError, OverflowError):
-            return None
+        if _has_periods(axis):
+            return str(sys.modules["pandas"].Period(ordinal=int(value), freq=axis.freq))
+    except (ValueError, OverflowError):
+        return None
     name = _categories(axis).get(value)
-    return number(value) if name is None else name
+    return number(f"{value:.12g}") if name is None else name
+
+
+def tick_names(axis) -> dict:
+    """Positions of ticks and what is written there."""
+    return {round(float(at), 9): text.get_text() for at, text in zip(axis.get_majorticklocs(), axis.get_majorticklabels())}
+
+
+def name_at(axis, names: dict, position: float) -> str:
+    """What an axis says about a position: the tick there, or, if the labels were given by hand, the one that is nearest."""
+    at = on_axis(axis, position)
+    if isinstance(at, str):
+        return at
+    if names.get(round(float(position), 9)):
+        return names[round(float(position), 9)]
+    if type(axis.get_major_locator()).__name__ == "FixedLocator" and names:
+        nearest = min(names, key=lambda tick: abs(tick - position))
+        others = [abs(tick - nearest) for tick in names if tick != nearest]
+        if abs(nearest - position) < min(others, default=1.0) / 2:
+            return names[nearest]
+    return _plain_number(at)
+
+
+def _has_periods(axis) -> bool:
+    return getattr(axis, "freq", None) is not None and "pandas" in sys.modules
 
 
 def _has_dates(axis) -> bool:
@@ -122,6 +148,8 @@ def _notes(ax, kind: str) -> list:
 def _lines(ax, room: Room) -> list[dict]:
     parts = set()
     for container in ax.containers:
+        if type(container).__name__ == "StemContainer":
+            parts.add(id(container.baseline))
         if type(container).__name__ == "ErrorbarContainer":
             caps, bars = container.lines[1], container.lines[2]
             parts.update(id(artist) for artist in (*caps, *bars))
@@ -138,13 +166,20 @@ def _lines(ax, room: Room) -> list[dict]:
 
 
 def _flat(values):
-    return values.ravel() if hasattr(values, "ravel") and getattr(values, "ndim", 1) > 1 else list(values) if not hasattr(values, "__getitem__") or hasattr(values, "iloc") else values
+    """Something that can be asked for its i-th value: also of a pandas Series, whose own index may be anything."""
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if getattr(values, "ndim", 1) > 1:
+        return values.ravel()
+    return values if hasattr(values, "__getitem__") else list(values)
 
 
 def _scatters(ax, room: Room) -> list[dict]:
     elements = []
     for collection in ax.collections:
         if type(collection).__name__ != "PathCollection" or not collection.get_visible():
+            continue
+        if collection.get_offset_transform() != ax.transData:  # filled contours are made of the same
             continue
         offsets = collection.get_offsets()
         count = len(offsets)
@@ -164,14 +199,12 @@ def _bars(ax, room: Room) -> list[dict]:
             continue
         level = container.orientation == "horizontal"
         axis = ax.yaxis if level else ax.xaxis
-        names = {round(float(at), 9): text.get_text() for at, text in zip(axis.get_majorticklocs(), axis.get_majorticklabels())}
+        names = tick_names(axis)
         for i in room.sample(len(container.patches)):
             bar = container.patches[i]
             middle = bar.get_y() + bar.get_height() / 2 if level else bar.get_x() + bar.get_width() / 2
-            at = on_axis(axis, middle)
-            name = at if isinstance(at, str) else names.get(round(float(middle), 9)) or _plain_number(at)
             value = bar.get_width() if level else bar.get_height()
-            elements.append({"label": name, "group": _label(container), "value": number(value)})
+            elements.append({"label": name_at(axis, names, middle), "group": _label(container), "value": number(value)})
     return elements
 
 
@@ -192,11 +225,12 @@ def _histograms(ax, room: Room) -> list[dict]:
 
 def _boxes(ax, room: Room) -> list[dict]:
     elements = []
-    for _, facts in _notes(ax, "box"):
+    for median, facts in _notes(ax, "box"):
         stats = facts["stats"]
+        axis, ends = (ax.xaxis, median.get_xdata()) if facts["upright"] else (ax.yaxis, median.get_ydata())
         outliers = stats.get("fliers", ())
         element = {
-            "label": str(facts["label"]),
+            "label": name_at(axis, tick_names(axis), (ends[0] + ends[-1]) / 2),
             "min": number(stats["whislo"]),
             "first_quartile": number(stats["q1"]),
             "median": number(stats["med"]),

@@ -11,6 +11,7 @@ import re
 
 from . import axes, limits
 
+_POWER = re.compile(r"^\$\\mathdefault\{(.*)\^\{(.*)\}\}\$$")
 _UNIT = re.compile(r"[(\[]([^()\[\]]+)[)\]]\s*$")
 
 
@@ -59,7 +60,7 @@ def _axis(ax, name: str) -> dict:
     for position, text in zip(axis.get_majorticklocs(), axis.get_majorticklabels()):
         if low <= position <= high:
             positions.append(axes.on_axis(axis, position))
-            texts.append(text.get_text())
+            texts.append(_POWER.sub(r"\1^\2", text.get_text()))
     return {
         "label": label,
         "unit": unit.group(1) if unit else None,

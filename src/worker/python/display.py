@@ -72,9 +72,6 @@ def publish(forms: dict, more: bool = True) -> None:
         Publisher.taking[-1].append(forms)
         return
     streams.flush()
-    if _channel.forked:
-        streams.atomic_print(forms.get("text", ""))
-        return
     _channel.result(event_of(forms), more)
 
 
@@ -84,7 +81,7 @@ def event_of(forms: dict) -> str:
     parts, size, omitted = ['"type":"result"'], 0, list(forms.pop("omitted", ()))
     for name, value in forms.items():
         try:
-            text = encode_text(value) if isinstance(value, str) and name != "data" else encode(value)
+            text = encode_text(value, limits.FRAME_MAX - size) if name == "text" else encode(value)
         except (NotPlain, ValueError, RecursionError):
             omitted.append(name)
             continue

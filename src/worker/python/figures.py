@@ -69,22 +69,20 @@ def close_all() -> None:
 
 
 def _render(figure, kind: str) -> bytes:
-    try:
-        return _save(figure, kind)
-    except OverflowError:  # a path of too many points: draw it in pieces
-        matplotlib = sys.modules["matplotlib"]
-        with matplotlib.rc_context({"agg.path.chunksize": 10_000}):
-            return _save(figure, kind)
-
-
-def _save(figure, kind: str) -> bytes:
+    """The picture. Long lines are drawn in pieces: in one, a million points take longer, or are more than Agg can hold."""
+    parameters = sys.modules["matplotlib"].rcParams
+    before = parameters["agg.path.chunksize"]
     out = io.BytesIO()
-    figure.savefig(
-        out,
-        format=kind,
-        dpi=figure.dpi * FORMAT["scale"],
-        facecolor=figure.get_facecolor(),
-        edgecolor=figure.get_edgecolor(),
-        bbox_inches="tight",
-    )
+    try:
+        parameters["agg.path.chunksize"] = before or 20_000
+        figure.savefig(
+            out,
+            format=kind,
+            dpi=figure.dpi * FORMAT["scale"],
+            facecolor=figure.get_facecolor(),
+            edgecolor=figure.get_edgecolor(),
+            bbox_inches="tight",
+        )
+    finally:
+        parameters["agg.path.chunksize"] = before
     return out.getvalue()

@@ -101,7 +101,7 @@ def _note_histogram(ax, result, args, options) -> None:
         label = str(drawn.get_label() if hasattr(drawn, "get_label") else drawn[0].get_label())
         if hasattr(drawn, "patches") and str(drawn.patches[0].get_label()) != "_nolegend_":
             label = str(drawn.patches[0].get_label())
-        label = "" if label.startswith("_") else label
+        label = "" if label.startswith("_") or label == "None" else label
         _note(ax, "histogram", drawn[0], edges=edges, counts=values, label=label, axis=axis)
 
 
@@ -116,9 +116,8 @@ def _y_axis(ax):
 def _note_boxes(ax, result, args, options) -> None:
     stats = args[0] if args else options["bxpstats"]
     artists = {id(line) for part in result.values() for line in part}
-    for i, (box, median) in enumerate(zip(stats, result["medians"])):
-        label = box.get("label", i + 1)
-        _note(ax, "box", median, stats=box, label=label, artists=artists)
+    for box, median in zip(stats, result["medians"]):
+        _note(ax, "box", median, stats=box, upright=options.get("vert", True) is not False, artists=artists)
 
 
 def _ipython_functions(module) -> None:

@@ -23,11 +23,14 @@ def whole_characters(text: str) -> str:
     return text
 
 
-def encode_text(text: str) -> str:
-    """A string as JSON, cut at the limit."""
-    if len(text) > limits.TEXT_MAX:
-        text = f"{text[: limits.TEXT_MAX]}\n… [{len(text) - limits.TEXT_MAX} more characters]"
-    return json.dumps(whole_characters(text))
+def encode_text(text: str, room: int = limits.FRAME_MAX) -> str:
+    """A string as JSON of at most `room` bytes: what is too long is cut, and says so."""
+    for most in (limits.TEXT_MAX, max(room // 12 - 64, 0)):
+        shown = text if len(text) <= most else f"{text[:most]}\n… [{len(text) - most} more characters]"
+        encoded = json.dumps(whole_characters(shown))
+        if len(encoded) <= room:
+            break
+    return encoded
 
 
 def encode(value) -> str:

@@ -49,6 +49,7 @@ class Shell:
             _keep_for_debugging(failure)
         streams.restore()
         interrupts.install()
+        self._repair()
         self.compiler.forget(limits.HISTORY_MAX)
         undo()
         self.channel.done(f'{{"execution_count":{self.count}}}')
@@ -76,7 +77,7 @@ class Shell:
             value = self.evaluate(code, name)
         if value is None or value is cell.NOTHING:
             return
-        display.show(value, True)
+        display.show(value, False)
         self.history.answered(self.count, value)
 
     def evaluate(self, code: str, name: str):
@@ -84,6 +85,11 @@ class Shell:
         tree, python = self.compiler.parse(code, name)
         quiet = cell.ends_quietly(python, tree)
         return cell.run_tree(tree, name, self.compiler, self.user_ns, self.loop, quiet)
+
+    def _repair(self) -> None:
+        """A namespace that was emptied is still that of a module."""
+        for name, value in (("__name__", "__main__"), ("__builtins__", builtins), ("__doc__", None), ("__spec__", None)):
+            self.user_ns.setdefault(name, value)
 
     def _end_of_fork(self, failure: BaseException | None) -> None:
         """A child that user code forked has come to the end of the cell: here it ends, as at the end of a script."""
