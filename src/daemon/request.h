@@ -76,7 +76,7 @@ void handle_ports(struct request *r);	/* ports_api.c */
 void handle_port(struct request *r);
 void handle_port_validate(struct request *r);
 void handle_port_requests(struct request *r);
-void handle_proxy(struct request *r);	/* proxy.c */
+void handle_proxy(struct request *r); /* proxy.c */
 
 /* The server's on_request; arg: the daemon. */
 void request_begin(struct http_exchange *x, void *arg);
