@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "daemon/listen.h"
 #include "daemon/port_forward.h"
-#include "daemon/preview.h"
 
 static void request_free(struct request *r)
 {
@@ -103,6 +102,16 @@ void request_retake(struct request *r)
 	http_exchange_set(r->x, &plain_ops, r);
 }
 
+/* "8080-id-token.localhost:8700": a preview, never the API, whatever path it names. */
+static bool is_preview_host(const struct daemon *d, struct str host)
+{
+	struct str domain = str_n(d->config.preview_domain, d->config.preview_host_n), port;
+	host = str_split(host, ':', &port);
+	if (host.n <= domain.n + 1 || host.p[host.n - domain.n - 1] != '.')
+		return false;
+	return str_eq_nocase(str_skip(host, host.n - domain.n), domain);
+}
+
 static bool is_public(enum api_route route)
 {
 	return route == ROUTE_HEALTH || route == ROUTE_ROOT;
@@ -120,6 +129,12 @@ static bool has_query_token(const struct request *r)
 	return token_equals(&r->daemon->token, buf_str(&given));
 }
 
+bool request_is_relayed(const struct request *r)
+{
+	struct str given = http_header_value(&http_request(r->x)->headers, STR("x-atoll-token"));
+	return r->match.route == ROUTE_PROXY && given.p && token_equals(&r->daemon->token, given);
+}
+
 static void refuse_unauthorized(struct request *r)
 {
 	struct err e;
@@ -127,15 +142,6 @@ static void refuse_unauthorized(struct request *r)
 	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
-	request_error(r, &e);
-}
-
-static void refuse_host(struct request *r, struct str host)
-{
-	struct err e;
-	err_set(&e, ERRC_MISDIRECTED_REQUEST, "this daemon does not answer for the name '%.*s'",
-		(int)(host.n < 120 ? host.n : 120), host.p);
-	r->daemon->metrics.foreign_hosts++;
 	request_error(r, &e);
 }
 
@@ -182,19 +188,15 @@ static void route(struct request *r)
 {
 	struct err e;
 	const struct http_request *q = http_request(r->x);
-	struct host_origin origin = host_origin(&r->daemon->config, r->x);
-	struct str label;
-	/* A preview, never the API, whatever path it names. */
-	if (host_is_preview(&r->daemon->config, origin.host, &label)) {
+	if (is_preview_host(r->daemon, q->host)) {
 		r->match.route = ROUTE_PREVIEW;
-		return handle_preview(r, &origin, label);
+		err_set(&e, ERRC_NOT_FOUND, "no preview at this address");
+		return request_error(r, &e);
 	}
-	if (http_exchange_tag(r->x) != LISTEN_UNIX && !host_allowed(&r->daemon->config, origin.host))
-		return refuse_host(r, origin.host);
 	int found = api_route_match(q->path, &r->match, &e);
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
 		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
-		     has_query_token(r);
+		     has_query_token(r) || request_is_relayed(r);
 	/* Who has no token does not learn which routes and ids exist. */
 	if (!r->trusted && !is_public(r->match.route))
 		return refuse_unauthorized(r);

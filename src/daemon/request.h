@@ -60,6 +60,8 @@ void request_retake(struct request *r);
 
 /* A WebSocket that a box will answer. */
 bool request_is_socket(const struct request *r); /* forward.c */
+bool request_is_relayed(
+	const struct request *r); /* on /proxy/, with the token where it leaves Authorization to the app */
 
 /* ---- the handlers, one file each ---- */
 
