@@ -4,6 +4,7 @@
 #include "agent/api.h"
 #include "agent/events.h"
 #include "agent/process.h"
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
@@ -13,6 +14,8 @@
  * GET /api/process/{id}/stream: what the process has printed, then what it prints, then its end. Every event of output
  * has an id; a client that comes back with Last-Event-ID (or ?lastEventId=) goes on behind it without losing or
  * repeating a byte. A slow client falls behind in the log, which holds nobody up.
+ *
+ * Ours: ?follow=false ends with {"type":"end"} where the log ends now; ?encoding=base64 carries bytes that are no text.
  */
 
 struct follow {
@@ -21,6 +24,8 @@ struct follow {
 	struct process *p;
 	uint64_t at;
 	bool ended;
+	bool once;   /* do not wait for more */
+	bool base64; /* output byte for byte */
 	struct loop_timer beat;
 };
 
@@ -58,20 +63,35 @@ static void send_exit(struct follow *s)
 	sse_send(s->x, NULL, STR_NULL, buf_str(&b));
 }
 
+static void send_end(struct follow *s)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	begin_event(&w, "end", s->p, clock_wall_ms());
+	json_member_cstr(&w, "status", process_status_name(s->p->status));
+	json_object_end(&w);
+	sse_send(s->x, NULL, STR_NULL, buf_str(&b));
+}
+
 static bool send_record(struct follow *s, const struct proclog_record *rec)
 {
 	struct buf *b = events_buffer();
 	char id[24], note[96];
 	struct json_writer w = json_writer(b);
 	begin_event(&w, rec->stream == CMD_STDOUT ? "stdout" : "stderr", s->p, rec->wall_ms);
+	if (s->base64)
+		json_member_cstr(&w, "encoding", "base64");
 	json_key(&w, "data");
 	buf_add_byte(b, '"');
-	if (rec->skipped) {
+	if (rec->skipped && !s->base64) {
 		int n = snprintf(note, sizeof note, "[%llu bytes of earlier output were dropped]\n",
 			(unsigned long long)rec->skipped);
 		json_put_piece(b, str_n(note, (size_t)n), true);
 	}
-	json_put_piece(b, str_n(rec->bytes, rec->n), true);
+	if (s->base64)
+		base64_append(b, str_n(rec->bytes, rec->n));
+	else
+		json_put_piece(b, str_n(rec->bytes, rec->n), true);
 	buf_add_c(b, "\"}");
 	int n = snprintf(id, sizeof id, "%llu", (unsigned long long)s->at);
 	return sse_send(s->x, NULL, str_n(id, (size_t)n), buf_str(b));
@@ -83,10 +103,14 @@ static void pour(struct follow *s)
 	bool room = http_respond_pending(s->x) < HTTP_OUT_HIGH;
 	while (room && !s->ended && proclog_read(&s->p->log, &s->at, &rec))
 		room = send_record(s, &rec);
-	if (!room || s->ended || !process_is_over(s->p) || s->at != proclog_size(&s->p->log))
+	bool over = process_is_over(s->p);
+	if (!room || s->ended || !(over || s->once) || s->at != proclog_size(&s->p->log))
 		return;
 	s->ended = true;
-	send_exit(s);
+	if (over)
+		send_exit(s);
+	else
+		send_end(s);
 	http_respond_end(s->x);
 }
 
@@ -120,7 +144,7 @@ static void on_beat(struct loop_timer *t)
 void api_process_stream(struct request *r)
 {
 	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = on_close};
-	auto_buf struct buf mem = {0};
+	auto_buf struct buf mem = {0}, mem2 = {0}, mem3 = {0};
 	struct process *p = request_process(r);
 	if (!p)
 		return;
@@ -130,6 +154,8 @@ void api_process_stream(struct request *r)
 		last = request_query(r, STR("lastEventId"), &mem);
 	struct follow *s = xcalloc(1, sizeof *s);
 	*s = (struct follow){.f.on_news = on_news, .x = r->x, .p = p};
+	s->once = str_eq_c(request_query(r, STR("follow"), &mem2), "false");
+	s->base64 = str_eq_c(request_query(r, STR("encoding"), &mem3), "base64");
 	if (str_to_u64(last, UINT64_MAX, &id))
 		s->at = proclog_resume(&p->log, id);
 	list_push(&p->followers, &s->f.node);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 22 };
+enum { HELP_COLUMN = 24 };
 
 /* "12.345" with at most three decimals, in thousandths. */
 static bool read_decimal(struct str s, uint64_t *ret)
@@ -102,10 +102,21 @@ static const char *const kind_examples[] = {
 	[ARG_SECONDS] = "30, 0.5 or 2m",
 };
 
-static void print_option(const char *name, const char *value, const char *help)
+static void print_option(char letter, const char *name, const char *value, const char *help)
 {
-	int n = printf("  --%s%s%s", name, value ? " " : "", value ? value : "");
+	char dash[] = {'-', letter, ',', ' ', 0};
+	int n = printf("  %s--%s%s%s", letter ? dash : "", name, value ? " " : "", value ? value : "");
 	printf("%*s%s\n", n < HELP_COLUMN ? HELP_COLUMN - n : 2, "", help);
+}
+
+static void print_examples(const char *text)
+{
+	printf("\nExamples:\n");
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+		printf("  %.*s\n", (int)n, text);
+		text += n + (text[n] == '\n');
+	}
 }
 
 static void print_help(const struct cli *c, const struct arg *table)
@@ -113,11 +124,13 @@ static void print_help(const struct cli *c, const struct arg *table)
 	printf("Usage: atoll %s%s%s\n\n%s.\n\n", c->verb->name, *c->verb->usage ? " " : "", c->verb->usage,
 		c->verb->summary);
 	for (const struct arg *o = table; o->kind != ARG_END; o++)
-		print_option(o->name, o->value, o->help);
-	print_option("json", NULL, "print JSON for programs");
-	print_option("help", NULL, "this text");
+		print_option(o->letter, o->name, o->value, o->help);
+	print_option(0, "json", NULL, "print JSON for programs");
+	print_option('h', "help", NULL, "this text");
 	if (*c->verb->help)
 		printf("\n%s\n", c->verb->help);
+	if (c->verb->examples)
+		print_examples(c->verb->examples);
 }
 
 static const char *option_name(void *arg, size_t i)
@@ -146,13 +159,54 @@ static const struct arg *find_option(const struct arg *table, struct str name)
 	return NULL;
 }
 
+static const struct arg *find_letter(const struct arg *table, char letter)
+{
+	for (; table->kind != ARG_END; table++)
+		if (table->letter && table->letter == letter)
+			return table;
+	return NULL;
+}
+
+static bool store_value(struct cli *c, const struct arg *o, const char *text, int *ret_code)
+{
+	if (arg_store(o, text))
+		return true;
+	*ret_code = cli_usage(c, "--%s cannot be '%s'; write for example %s", o->name, text, kind_examples[o->kind]);
+	return false;
+}
+
+/* "-la", "-n5", "-n 5": letters of flags, the last one may take a value. */
+static bool parse_letters(struct cli *c, const struct arg *table, int argc, char **argv, int *i, int *ret_code)
+{
+	const char *word = argv[*i];
+	for (const char *p = word + 1; *p; p++) {
+		const struct arg *o = find_letter(table, *p);
+		if (!o) {
+			*ret_code = unknown_option(c, table, word);
+			return false;
+		}
+		if (o->kind == ARG_FLAG) {
+			*(bool *)o->to = true;
+			continue;
+		}
+		if (!p[1] && *i + 1 >= argc) {
+			*ret_code = cli_usage(c, "-%c needs a value: -%c %s", *p, *p, o->value);
+			return false;
+		}
+		return store_value(c, o, p[1] ? p + 1 : argv[++*i], ret_code);
+	}
+	return true;
+}
+
 /* One word that begins with '-'. Moves *i over a value that stands in the next word. False: *ret_code is set. */
 static bool parse_option(struct cli *c, const struct arg *table, int argc, char **argv, int *i, int *ret_code)
 {
 	const char *word = argv[*i];
+	if (word[1] != '-')
+		return parse_letters(c, table, argc, argv, i, ret_code);
 	struct str value, name = str_split(str_of(word + 2), '=', &value);
 	bool joined = strchr(word, '=') != NULL;
-	const struct arg *o = word[1] == '-' ? find_option(table, name) : NULL;
+	const struct arg *o = find_option(table, name);
 	if (!o) {
 		*ret_code = unknown_option(c, table, word);
 		return false;
@@ -168,13 +222,7 @@ static bool parse_option(struct cli *c, const struct arg *table, int argc, char 
 		*ret_code = cli_usage(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
 		return false;
 	}
-	const char *text = joined ? value.p : argv[++*i];
-	if (!arg_store(o, text)) {
-		*ret_code = cli_usage(
-			c, "--%s cannot be '%s'; write for example %s", o->name, text, kind_examples[o->kind]);
-		return false;
-	}
-	return true;
+	return store_value(c, o, joined ? value.p : argv[++*i], ret_code);
 }
 
 /* --json counts wherever it stands before the command, so that an error on the way is printed as JSON too. */
@@ -191,6 +239,11 @@ static bool is_common(struct cli *c, const struct arg *table, const char *word, 
 
 bool args_parse(struct cli *c, const struct arg *table, int argc, char **argv, struct args *a, int *ret_code)
 {
+	if (c->on_table) {
+		c->on_table(c, table);
+		*ret_code = 0;
+		return false;
+	}
 	a->words = xcalloc((size_t)argc + 1, sizeof *a->words);
 	a->n = 0;
 	int i = 0;
@@ -220,4 +273,27 @@ bool args_parse(struct cli *c, const struct arg *table, int argc, char **argv, s
 			a->words[a->n++] = argv[i++];
 	a->command = argv + i;
 	return true;
+}
+
+bool args_parse_none(struct cli *c, int argc, char **argv, int *ret_code)
+{
+	static const struct arg table[] = {ARG_TABLE_END};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	if (!args_parse(c, table, argc, argv, &a, ret_code))
+		return false;
+	if (a.n)
+		*ret_code = cli_usage(c, "'%s' is too much: %s takes no words", a.words[0], c->verb->name);
+	return a.n == 0;
+}
+
+bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id, int *ret_code)
+{
+	bool ok = a->n >= 1 && *a->words[0] && a->n <= max;
+	if (!ok && a->n > max)
+		*ret_code = cli_usage(c, "'%s' is too much", a->words[max]);
+	else if (!ok)
+		*ret_code = cli_usage(c, "which box? '%s list' names them all", c->self);
+	else
+		*ret_id = a->words[0];
+	return ok;
 }

@@ -8,9 +8,10 @@
  *	if (!args_parse(c, table, argc, argv, &a, &code))
  *		return code;
  *
- * Options are `--name value`, `--name=value` or `--flag` and may stand before or between positional words. `--` ends
- * them. With command_after = n, the first word after n positional ones also ends them, and all from there on is the
- * command: `atoll exec box ls -l` and `atoll exec box -- ls -l` are the same. Every verb has --json and --help.
+ * Options are `--name value`, `--name=value`, `--flag`, and for those with a letter `-n value`, `-nvalue`, `-abc`
+ *(three flags). They may stand before or between positional words. `--` ends them. With command_after = n, the first
+ *word after n positional ones also ends them, and all from there on is the command: `atoll exec box ls -l` and `atoll
+ *exec box -- ls -l` are the same. Every verb has --json and --help.
  */
 #pragma once
 
@@ -38,6 +39,7 @@ struct arg {
 	const char *help;
 	enum arg_kind kind;
 	void *to;
+	char letter; /* 'l' for -l; 0: none */
 };
 #define ARG_TABLE_END                                                                                                  \
 	{                                                                                                              \
@@ -55,6 +57,11 @@ struct args {
 
 /* True: go on. False: help or an error was printed, return *ret_code. */
 bool args_parse(struct cli *c, const struct arg *table, int argc, char **argv, struct args *a, int *ret_code);
+
+/* For verbs without options and words of their own. */
+bool args_parse_none(struct cli *c, int argc, char **argv, int *ret_code);
+/* The first word as a box; false: there is none, or more than `max` words were given, and *ret_code is set. */
+bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id, int *ret_code);
 
 /* The readers behind the kinds; false when the text is not one. */
 bool args_read_bytes(const char *text, uint64_t *ret);

@@ -17,7 +17,8 @@ bool cli_colour(int fd)
 
 const char *cli_style(int fd, enum cli_style style)
 {
-	static const char *const codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"};
+	static const char *const codes[] = {
+		"\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m", "\033[1;34m", "\033[36m"};
 	return cli_colour(fd) ? codes[style] : "";
 }
 
@@ -46,9 +47,15 @@ static void print_error_json(const struct cli *c, const char *code, const char *
 
 void cli_clean(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+	for (; *text; text++) {
+		/* U+0080 to U+009F: control characters too, and a byte that some terminals take for one. */
+		bool c1 = (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] >= 0x80 &&
+			  (unsigned char)text[1] < 0xa0;
+		if (c1)
+			text[1] = '?';
+		if ((unsigned char)*text < 0x20 || *text == 0x7f || c1)
 			*text = '?';
+	}
 }
 
 static void print_error(const struct cli *c, const char *code, const char *from, const char *hint)

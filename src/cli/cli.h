@@ -17,6 +17,17 @@
 #include "base/json.h"
 
 struct cli;
+struct arg;
+
+/* What the words of a verb are, for the completion of shells. */
+enum verb_words {
+	WORDS_NONE,
+	WORDS_BOX,	 /* a box, then what only the box knows */
+	WORDS_BOXES,	 /* any number of boxes */
+	WORDS_BOX_FILES, /* a box, then files of this machine */
+	WORDS_COPY,	 /* files of this machine and BOX: */
+	WORDS_SHELLS,	 /* bash, zsh, fish */
+};
 
 struct verb {
 	const char *name;
@@ -25,6 +36,9 @@ struct verb {
 	const char *help;    /* paragraphs below the options, or "" */
 	int (*run)(struct cli *c, int argc, char **argv);
 	int exit_failed, exit_usage;
+	enum verb_words words;
+	const char *examples; /* lines, or NULL */
+	const char *section;  /* of the list of verbs: set on the first of each */
 };
 
 extern const struct verb cli_verbs[];
@@ -35,6 +49,10 @@ struct cli {
 	const struct verb *verb;
 	bool json;
 	char hint[240]; /* what to do about the error that comes next, or "" */
+	/* Set: the verb only shows its options (args_parse calls this) and does nothing. So completions and the manual
+	 * are made from the very tables that are parsed with. */
+	void (*on_table)(struct cli *c, const struct arg *table);
+	void *table_arg;
 };
 
 /* Prints the error, what to do about it, and returns the verb's exit code for failures. With --json an object with
@@ -47,12 +65,13 @@ void cli_hint(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Writes a result to stdout and ends it with a newline. A broken pipe ends the program quietly. */
 void cli_print(struct buf *b);
 
-/* Texts that come from a box or a daemon may carry escape sequences for the terminal: control characters become '?'. */
+/* Texts that come from a box or a daemon may carry escape sequences for the terminal: control characters become '?'.
+ * In place and of the same length, for errors; listings use text.h. */
 void cli_clean(char *text);
 
 /* True when escape sequences make sense on this descriptor: a terminal, NO_COLOR unset, TERM not dumb. */
 bool cli_colour(int fd);
-enum cli_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW };
+enum cli_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW, STYLE_BLUE, STYLE_CYAN };
 /* The sequence that starts a style, or "" without colours. STYLE_PLAIN ends any. */
 const char *cli_style(int fd, enum cli_style style);
 

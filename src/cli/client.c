@@ -121,7 +121,7 @@ static int choose(struct client *cl, struct err *e)
 
 int client_open(struct cli *c, struct client *ret, struct err *e)
 {
-	*ret = (struct client){.cli = c};
+	*ret = (struct client){.cli = c, .head_ms = CLIENT_HEAD_MS, .body_max = CLIENT_BODY_MAX};
 	if (choose(ret, e) < 0)
 		return -1;
 	ret->loop = loop_new();
@@ -143,21 +143,32 @@ void client_close(struct client *cl)
 static void on_signal(void *arg, int signo)
 {
 	struct client *cl = arg;
-	cl->interrupted = signo;
+	if (signo != SIGWINCH && signo != SIGTSTP)
+		cl->interrupted = signo;
 	if (cl->on_signal)
 		cl->on_signal(cl, signo);
 }
 
-int client_catch_signals(struct client *cl, struct err *e)
+static int catch_signals(struct client *cl, const int *signals, size_t n, struct err *e)
 {
 	sigset_t set;
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGQUIT);
+	for (size_t i = 0; i < n; i++)
+		sigaddset(&set, signals[i]);
 	int r = loop_signals(cl->loop, &set, on_signal, cl);
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "signals") : 0;
+}
+
+static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
+
+int client_catch_signals(struct client *cl, struct err *e)
+{
+	return catch_signals(cl, caught, 4, e);
+}
+
+int client_catch_terminal(struct client *cl, struct err *e)
+{
+	return catch_signals(cl, caught, ARRAY_LEN(caught), e);
 }
 
 /* ---- errors ---- */
@@ -176,6 +187,7 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 	const struct json *j = d ? json_root(d) : NULL;
 	struct str code = STR("UNKNOWN_ERROR"), message = STR_NULL, hint = STR_NULL;
 	json_read_str(j, "code", &code, NULL);
+	json_read_str(j, "error", &message, NULL); /* of the interpreter's routes */
 	json_read_str(j, "message", &message, NULL);
 	json_read_str(j, "suggestion", &hint, NULL);
 	if (message.n)
@@ -238,7 +250,7 @@ struct http_call_options client_options(
 		.target = target,
 		.host = str_of(cl->host),
 		.headers = room,
-		.head_ms = CLIENT_HEAD_MS};
+		.head_ms = cl->head_ms};
 	if (*cl->authorization)
 		room[o.headers_n++] = (struct http_header){STR("Authorization"), str_of(cl->authorization)};
 	return o;
@@ -253,7 +265,7 @@ int client_ask(
 		room[o.headers_n++] = (struct http_header){STR("Content-Type"), STR("application/json")};
 	o.content_length = (int64_t)body.n;
 	struct client_wait w = {.cl = cl, .body = ret_body, .e = e};
-	http_call_whole(cl->http, &cl->endpoint, &o, body, CLIENT_BODY_MAX, on_reply, &w);
+	http_call_whole(cl->http, &cl->endpoint, &o, body, cl->body_max, on_reply, &w);
 	while (!w.done)
 		loop_turn(cl->loop, -1);
 	return w.status;
@@ -283,4 +295,13 @@ void client_box_path(struct buf *ret, const char *id, const char *rest)
 	buf_add_c(ret, "/v1/sandboxes/");
 	client_percent_encode(ret, id);
 	buf_add_c(ret, rest);
+}
+
+void client_explain_refusal(struct client *cl, const char *id, struct err *e)
+{
+	auto_buf struct buf path = {0}, body = {0};
+	struct err why;
+	client_box_path(&path, id, "");
+	if (client_call(cl, "PUT", buf_cstr(&path), STR("{}"), &body, &why) < 0)
+		*e = why;
 }

@@ -25,6 +25,8 @@ struct client {
 	char host[160];		 /* Host header */
 	char authorization[300]; /* header value, or "" */
 	bool token_unreadable;	 /* a token file is there, but not for this user */
+	uint32_t head_ms;	 /* how long an answer may take to begin; CLIENT_HEAD_MS unless changed */
+	size_t body_max;	 /* of a whole answer; CLIENT_BODY_MAX unless changed */
 
 	int interrupted;				 /* the last signal that came, or 0 */
 	void (*on_signal)(struct client *cl, int signo); /* NULL: it is only noted */
@@ -36,6 +38,8 @@ void client_close(struct client *cl);
 
 /* From now on INT, TERM, HUP and QUIT do not end the program but come through the client's loop. */
 int client_catch_signals(struct client *cl, struct err *e);
+/* The same, and WINCH and TSTP, which are no interruption. */
+int client_catch_terminal(struct client *cl, struct err *e);
 
 /* One request and its whole answer. Returns the status, or -1 with a sentence (and a hint in the cli). */
 int client_ask(struct client *cl, const char *method, const char *target, struct str body, struct buf *ret_body,
@@ -48,6 +52,10 @@ int client_call(struct client *cl, const char *method, const char *target, struc
 int client_api_error(struct client *cl, int status, struct str body, struct err *e);
 /* What a failed connection means here: "no daemon at …" and how to start one. Returns -1. */
 int client_failure(struct client *cl, const struct http_failure *f, struct err *e);
+
+/* A WebSocket handshake was refused, which does not say why: asks for the same box plainly and keeps *e when that is
+ * fine. */
+void client_explain_refusal(struct client *cl, const char *id, struct err *e);
 
 /* Options for a call to this daemon: host, token, time limit. Borrows from cl and the two headers of room. */
 struct http_call_options client_options(

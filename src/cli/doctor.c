@@ -100,13 +100,9 @@ static void run_checks(struct doctor_report *d, const struct doctor_check *check
 
 int verb_doctor(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code))
+	if (!args_parse_none(c, argc, argv, &code))
 		return code;
-	if (a.n)
-		return cli_usage(c, "'%s' is too much: doctor takes no words", a.words[0]);
 	auto_buf struct buf out = {0};
 	struct doctor_report d = {.c = c, .w = json_writer(&out)};
 	json_object_begin(&d.w);

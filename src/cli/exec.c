@@ -72,10 +72,17 @@ int exec_command(struct client *cl, const struct stream_request *rq)
 int verb_exec(struct cli *c, int argc, char **argv)
 {
 	struct stream_request rq = {0};
+	const char *session = NULL, *name = NULL;
+	bool detach = false;
 	const struct arg table[] = {
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env},
-		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms},
+		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env, 'e'},
+		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
+		{"session", "NAME", "in the shell of a session, which keeps directory and variables", ARG_TEXT,
+			&session, 's'},
+		{"detach", NULL, "in the background; its name is printed, for ps, logs and kill", ARG_FLAG, &detach,
+			'd'},
+		{"name", "NAME", "with --detach: the name it shall have", ARG_TEXT, &name},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = 1};
@@ -88,13 +95,17 @@ int verb_exec(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "which command shall run in '%s'?", a.words[0]);
 	if (!exec_check_command(c, a.command, &code))
 		return code;
+	if (name && !detach)
+		return cli_usage(c, "--name goes with --detach");
 	rq.id = a.words[0];
 	rq.argv = a.command;
 	struct client cl;
 	struct err e;
-	if (client_open(c, &cl, &e) < 0 || client_catch_signals(&cl, &e) < 0)
+	if (client_open(c, &cl, &e) < 0 || (!session && !detach && client_catch_signals(&cl, &e) < 0))
 		return cli_fail(c, &e);
-	code = exec_command(&cl, &rq);
+	code = detach	 ? exec_detached(&cl, &rq, session, name)
+	       : session ? exec_in_session(&cl, &rq, session)
+			 : exec_command(&cl, &rq);
 	client_close(&cl);
 	return code;
 }

@@ -4,18 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/api.h"
 #include "cli/box.h"
+#include "cli/text.h"
 #include "cli/verbs.h"
 
-static struct str member(const struct json *j, const char *key)
-{
-	struct str s = STR("-");
-	json_read_str(j, key, &s, NULL);
-	return s;
-}
+static const char *const list_heads[] = {"ID", "STATE", "IMAGE", ">MEMORY", ">CPUS", ">PIDS", ">AGE"};
 
-static void print_box(const struct json *j)
+static int add_row(void *arg, const struct json *j, struct err *e)
 {
+	(void)e;
+	struct table *t = arg;
 	char mem[24], age[24];
 	uint64_t bytes = 0, pids = 0;
 	double cpu = 0;
@@ -23,57 +22,34 @@ static void print_box(const struct json *j)
 	json_read_u64(limits, "memory", 0, UINT64_MAX, &bytes, NULL);
 	json_read_double(limits, "cpu", &cpu, NULL);
 	json_read_u64(limits, "pids", 0, UINT64_MAX, &pids, NULL);
-	struct str id = member(j, "id"), state = member(j, "state"), image = member(j, "image");
-	printf("%-24.*s %-9.*s %-17.*s %9s %5.3g %6llu %7s\n", STR_ARG(id), STR_ARG(state), STR_ARG(image),
-		box_size_text(bytes, mem), cpu, (unsigned long long)pids, box_age_text(member(j, "createdAt"), age));
-}
-
-static void print_header(void)
-{
-	printf("%s%-24s %-9s %-17s %9s %5s %6s %7s%s\n", cli_style(1, STYLE_BOLD), "ID", "STATE", "IMAGE", "MEMORY",
-		"CPUS", "PIDS", "AGE", cli_style(1, STYLE_PLAIN));
-}
-
-static int print_each(void *arg, const struct json *box, struct err *e)
-{
-	(void)e;
-	size_t *count = arg;
-	if ((*count)++ == 0)
-		print_header();
-	print_box(box);
+	table_add(t, api_text(j, "id"));
+	if (t->columns == 1)
+		return 0;
+	table_add(t, api_text(j, "state"));
+	table_add(t, api_text(j, "image"));
+	table_printf(t, "%s", box_size_text(bytes, mem));
+	table_printf(t, "%.3g", cpu);
+	table_printf(t, "%llu", (unsigned long long)pids);
+	table_printf(t, "%s", box_age_text(api_text(j, "createdAt"), age));
 	return 0;
 }
 
-static void write_node(struct json_writer *w, const struct json *j)
+static int list_text(struct client *cl, bool quiet, struct err *e)
 {
-	switch (j->type) {
-	case JSON_T_NULL:
-		return json_null(w);
-	case JSON_T_BOOL:
-		return json_bool(w, j->boolean);
-	case JSON_T_NUMBER:
-		return json_raw(w, j->text);
-	case JSON_T_STRING:
-		return json_str(w, j->text);
-	case JSON_T_ARRAY:
-		json_array_begin(w);
-		json_each(it, j) write_node(w, it);
-		return json_array_end(w);
-	case JSON_T_OBJECT:
-		json_object_begin(w);
-		json_each(it, j)
-		{
-			json_key(w, it->key.p);
-			write_node(w, it);
-		}
-		return json_object_end(w);
-	}
+	struct table t = {.columns = quiet ? 1 : ARRAY_LEN(list_heads), .heads = quiet ? NULL : list_heads};
+	int r = box_each(cl, add_row, &t, e);
+	if (r == 0)
+		table_print(&t, NULL);
+	table_free(&t);
+	return r;
 }
 
 static int write_each(void *arg, const struct json *box, struct err *e)
 {
 	(void)e;
-	write_node(arg, box);
+	auto_buf struct buf b = {0};
+	json_put_tree(&b, box);
+	json_raw(arg, buf_str(&b));
 	return 0;
 }
 
@@ -94,7 +70,8 @@ static int list_json(struct client *cl, struct err *e)
 
 int verb_list(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
+	bool quiet = false;
+	const struct arg table[] = {{"quiet", NULL, "only the names", ARG_FLAG, &quiet, 'q'}, ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
@@ -103,8 +80,7 @@ int verb_list(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "'%s' is too much: 'inspect' shows one box", a.words[0]);
 	struct client cl;
 	struct err e;
-	size_t count = 0;
-	if (client_open(c, &cl, &e) < 0 || (c->json ? list_json(&cl, &e) : box_each(&cl, print_each, &count, &e)) < 0)
+	if (client_open(c, &cl, &e) < 0 || (c->json ? list_json(&cl, &e) : list_text(&cl, quiet, &e)) < 0)
 		return cli_fail(c, &e);
 	client_close(&cl);
 	return 0;
@@ -158,12 +134,13 @@ int verb_inspect(struct cli *c, int argc, char **argv)
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
-	if (a.n != 1 || !*a.words[0])
-		return cli_usage(c, a.n > 1 ? "one box at a time, please" : "which box?");
+	const char *id;
+	if (!args_box(c, &a, 1, &id, &code))
+		return code;
 	struct client cl;
 	struct err e;
 	auto_buf struct buf path = {0}, body = {0};
-	client_box_path(&path, a.words[0], "");
+	client_box_path(&path, id, "");
 	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
 		return cli_fail(c, &e);
 	client_close(&cl);

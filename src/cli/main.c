@@ -11,8 +11,12 @@ static void print_verbs(FILE *to)
 {
 	fprintf(to, "Usage: atoll VERB [options]\n\n"
 		    "Isolated Linux sandboxes on your own machine.\n\n");
-	for (size_t i = 0; i < cli_verbs_count; i++)
+	for (size_t i = 0; i < cli_verbs_count; i++) {
+		if (cli_verbs[i].section)
+			fprintf(to, "%s%s%s%s\n", i ? "\n" : "", cli_style(fileno(to), STYLE_BOLD),
+				cli_verbs[i].section, cli_style(fileno(to), STYLE_PLAIN));
 		fprintf(to, "  %-10s %s\n", cli_verbs[i].name, cli_verbs[i].summary);
+	}
 	fprintf(to,
 		"\n'atoll help VERB' says more. Every verb takes --json.\n"
 		"ATOLL_URL (http://host:port or unix:/path) and ATOLL_TOKEN choose the daemon; without them the\n"

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/api.h"
 #include "cli/signals.h"
 #include "cli/stream_out.h"
 #include "http/ws.h"
@@ -157,21 +158,6 @@ static void in_start(struct stream *s)
 
 /* ---- messages ---- */
 
-static void write_env(struct json_writer *w, const struct arg_list *env)
-{
-	if (!env->n)
-		return;
-	json_key(w, "env");
-	json_object_begin(w);
-	for (size_t i = 0; i < env->n; i++) {
-		struct str value, key = str_split(str_of(env->items[i]), '=', &value);
-		char *name = str_dup(key);
-		json_member_str(w, name, value);
-		free(name);
-	}
-	json_object_end(w);
-}
-
 static void send_request(struct stream *s)
 {
 	auto_buf struct buf b = {0};
@@ -186,7 +172,7 @@ static void send_request(struct stream *s)
 		json_member_cstr(&w, "cwd", s->rq->cwd);
 	if (s->rq->timeout_ms)
 		json_member_u64(&w, "timeoutMs", s->rq->timeout_ms);
-	write_env(&w, &s->rq->env);
+	api_write_env(&w, "env", s->rq->env.items, s->rq->env.n);
 	json_object_end(&w);
 	ws_send(s->ws, buf_str(&b), true);
 }
@@ -294,16 +280,6 @@ static void on_signal(struct client *cl, int signo)
 
 /* ---- the whole ---- */
 
-/* The handshake was refused, and a WebSocket does not say why: the same box asked for plainly does. */
-static void explain_refusal(struct stream *s)
-{
-	auto_buf struct buf path = {0}, body = {0};
-	struct err why;
-	client_box_path(&path, s->rq->id, "");
-	if (client_call(s->cl, "PUT", buf_cstr(&path), STR("{}"), &body, &why) < 0)
-		*s->e = why;
-}
-
 static bool busy(const struct stream *s)
 {
 	bool waiting = stream_out_size(&s->out) || stream_out_size(&s->err);
@@ -342,6 +318,6 @@ int stream_run(struct client *cl, const struct stream_request *rq, const struct 
 	stream_out_close(&s.out);
 	stream_out_close(&s.err);
 	if (s.failed && !s.open)
-		explain_refusal(&s);
+		client_explain_refusal(cl, rq->id, e);
 	return s.failed ? -1 : 0;
 }

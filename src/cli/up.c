@@ -289,13 +289,9 @@ static int start(struct up *u, struct err *e)
 
 int verb_up(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code))
+	if (!args_parse_none(c, argc, argv, &code))
 		return code;
-	if (a.n)
-		return cli_usage(c, "'%s' is too much: up takes no words", a.words[0]);
 	log_init("atoll");
 	struct up u = {.c = c, .began = clock_ms()};
 	struct err e;

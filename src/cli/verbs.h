@@ -5,18 +5,29 @@
 
 #include "cli/cli.h"
 
+int verb_cat(struct cli *c, int argc, char **argv);
 int verb_create(struct cli *c, int argc, char **argv);
 int verb_doctor(struct cli *c, int argc, char **argv);
 int verb_exec(struct cli *c, int argc, char **argv);
 int verb_expose(struct cli *c, int argc, char **argv);
+int verb_git(struct cli *c, int argc, char **argv);
 int verb_inspect(struct cli *c, int argc, char **argv);
+int verb_kill(struct cli *c, int argc, char **argv);
 int verb_list(struct cli *c, int argc, char **argv);
+int verb_logs(struct cli *c, int argc, char **argv);
+int verb_ls(struct cli *c, int argc, char **argv);
 int verb_open(struct cli *c, int argc, char **argv);
 int verb_ports(struct cli *c, int argc, char **argv);
+int verb_ps(struct cli *c, int argc, char **argv);
 int verb_requests(struct cli *c, int argc, char **argv);
 int verb_rm(struct cli *c, int argc, char **argv);
 int verb_run(struct cli *c, int argc, char **argv);
 int verb_selftest(struct cli *c, int argc, char **argv);
+int verb_sessions(struct cli *c, int argc, char **argv);
+int verb_shell(struct cli *c, int argc, char **argv);
+int verb_stats(struct cli *c, int argc, char **argv);
 int verb_unexpose(struct cli *c, int argc, char **argv);
 int verb_up(struct cli *c, int argc, char **argv);
 int verb_version(struct cli *c, int argc, char **argv);
+int verb_watch(struct cli *c, int argc, char **argv);
+int verb_write(struct cli *c, int argc, char **argv);

@@ -8,10 +8,8 @@
 
 int verb_version(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code))
+	if (!args_parse_none(c, argc, argv, &code))
 		return code;
 	if (c->json)
 		printf("{\"version\":\"%s\"}\n", ATOLL_VERSION);

@@ -11,7 +11,8 @@ import atoll as lib
 import pytest
 
 ATOLL = lib.BIN / "atoll"
-VERBS = ["up", "exec", "run", "create", "list", "inspect", "rm", "doctor", "selftest", "version"]
+VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "ps", "logs", "kill", "sessions", "ls", "cat", "write", "watch",
+         "git", "create", "list", "inspect", "stats", "rm", "version"]
 
 pytestmark = pytest.mark.skipif(not os.access(ATOLL, os.X_OK), reason=f"{ATOLL} is not built")
 
@@ -45,7 +46,7 @@ def test_every_verb_has_help(verb):
     assert asked[0].stdout.startswith(f"Usage: atoll {verb}") and "--json" in asked[0].stdout
 
 
-@pytest.mark.parametrize("typed, meant", [("exce", "exec"), ("lst", "list"), ("doctr", "doctor"), ("self", "selftest")])
+@pytest.mark.parametrize("typed, meant", [("exce", "exec"), ("inspct", "inspect"), ("doctr", "doctor"), ("self", "selftest")])
 def test_a_misspelt_verb_is_corrected(typed, meant):
     r = run(typed)
     assert r.returncode == 2 and f"did you mean '{meant}'" in r.stderr
@@ -80,6 +81,33 @@ def test_a_strange_verb_is_not_guessed():
     (["rm"], 2, "which box"),
     (["rm", "--all", "a"], 2, "not both"),
     (["list", "a"], 2, "too much"),
+    (["list", "-x"], 2, "unknown option '-x'"),
+    (["exec", "a", "-t"], 125, "-t needs a value"),
+    (["exec", "a", "-tsoon", "--", "x"], 125, "cannot be 'soon'"),
+    (["exec", "a", "--name", "n", "--", "x"], 125, "goes with --detach"),
+    (["shell"], 125, "which box"),
+    (["shell", "a", "b"], 125, "'b' is too much"),
+    (["shell", "a", "--session", ""], 125, "needs a name"),
+    (["ps"], 2, "which box"),
+    (["ps", "a", "b"], 2, "too much"),
+    (["logs", "a"], 2, "which process"),
+    (["kill", "a"], 2, "which process"),
+    (["kill", "a", "p", "--all"], 2, "not both"),
+    (["kill", "a", "p", "-s", "SIGWHAT"], 2, "no signal"),
+    (["kill", "a", "--all", "-s", "9"], 2, "named processes"),
+    (["sessions", "a", "destroy"], 2, "none of list, create and rm"),
+    (["sessions", "a", "rm"], 2, "which session"),
+    (["sessions", "a", "create", "s", "t"], 2, "too much"),
+    (["ls", "a", ""], 2, "empty path"),
+    (["ls", "-lz", "a"], 2, "unknown option '-lz'"),
+    (["cat", "a"], 2, "which file"),
+    (["write", "a"], 2, "which file"),
+    (["watch", "a", "--include", "x", "--exclude", "y"], 2, "not both"),
+    (["git", "a", "pull"], 2, "only 'clone'"),
+    (["git", "a", "clone"], 2, "clone what"),
+    (["git", "a", "clone", "u", "--depth", "x"], 2, "cannot be 'x'"),
+    (["stats", ""], 2, "empty name"),
+    (["stats", "--every", "0"], 2, "--every must be"),
     (["up", "now"], 2, "too much"),
 ])
 def test_bad_usage_is_refused_with_a_reason(args, code, text):

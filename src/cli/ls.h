@@ -1,0 +1,30 @@
+/*
+ * ls.h - the entries of a directory in a box, read while they come.
+ *
+ * An answer may name a million files: it is tokenized piece by piece, and only what a listing shows is kept.
+ */
+#pragma once
+
+#include "cli/api.h"
+
+enum { LS_ENTRIES_MAX = 2000000 };
+
+struct ls_entry {
+	char *path; /* relative to what was listed; any bytes but '\n' may be in it, and that too */
+	char type;  /* f d l o */
+	char mode[10];
+	char modified[20]; /* "2026-11-15T07:57:41" */
+	uint64_t size;
+};
+
+struct ls_list {
+	struct ls_entry *v;
+	size_t n;
+};
+
+/* Reads the directory `path` of the box. NOT_DIRECTORY when it is none. */
+int ls_read(struct client *cl, const char *id, const char *path, bool recursive, bool hidden, struct ls_list *ret,
+	struct err *e);
+void ls_free(struct ls_list *l);
+/* The request that ls_read sends. */
+void ls_request(struct buf *to, const char *path, bool recursive, bool hidden);
