@@ -23,6 +23,7 @@
 	X(URI_TOO_LONG, 414, "Send a shorter path or query.")                                                          \
 	X(EXPECTATION_FAILED, 417, "The only expectation known is 100-continue.")                                      \
 	X(UPGRADE_REQUIRED, 426, "Use WebSocket version 13.")                                                          \
+	X(MISDIRECTED_REQUEST, 421, "Use localhost or an address, or add the name to ATOLL_HOSTS.")                    \
 	X(NOT_IMPLEMENTED, 501, "")                                                                                    \
 	X(BAD_GATEWAY, 502, "The server behind gave no acceptable answer.")                                            \
 	X(GATEWAY_TIMEOUT, 504, "The server behind took too long.")                                                    \

@@ -86,7 +86,7 @@ void config_listening(struct config *c, const char *address)
 	if (!c->preview_domain[0])
 		set_domain(c, str_of(domain));
 	if (!c->preview_scheme[0])
-		snprintf(c->preview_scheme, sizeof c->preview_scheme, "http");
+		snprintf(c->preview_scheme, sizeof c->preview_scheme, c->trusted_proxies.n ? "https" : "http");
 }
 
 int config_read(struct config *ret, struct err *e)
@@ -96,7 +96,9 @@ int config_read(struct config *ret, struct err *e)
 		.user = env_or("ATOLL_USER", "atoll"),
 	};
 	if (read_dir("ATOLL_DATA", "/var/lib/atoll", c.data, sizeof c.data, e) < 0 ||
-		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0)
+		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
+		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
+		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;
 	snprintf(c.state_dir, sizeof c.state_dir, "%s/daemon", c.data);
 	snprintf(c.token_path, sizeof c.token_path, "%s/token", c.data);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "daemon/hosts.h"
 
 struct config {
 	const char *listen;    /* "127.0.0.1:8700"; ATOLL_LISTEN */
@@ -17,10 +18,12 @@ struct config {
 	char api_sock[108];    /* run/atoll.sock */
 	char listen_path[108]; /* run/listen */
 	/* ATOLL_PREVIEW_DOMAIN, lower case; by default localhost and the port that is really listened on. */
-	char preview_domain[256]; /* with its port, when it has one */
-	size_t preview_host_n;	  /* of that, the name alone */
-	char preview_scheme[8];	  /* of preview URLs: http or https */
-	const char *user;	  /* ATOLL_USER, atoll: whom to become when started as root */
+	char preview_domain[256];	  /* with its port, when it has one */
+	size_t preview_host_n;		  /* of that, the name alone */
+	char preview_scheme[8];		  /* of preview URLs: http or https */
+	struct host_names hosts;	  /* ATOLL_HOSTS */
+	struct host_nets trusted_proxies; /* ATOLL_TRUSTED_PROXIES */
+	const char *user;		  /* ATOLL_USER, atoll: whom to become when started as root */
 };
 
 /* Completes the defaults that depend on the address that is listened on ("127.0.0.1:8700", or "" for none). */

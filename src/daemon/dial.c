@@ -89,6 +89,13 @@ static void release(struct stock *k, const struct err *e)
 	w->on_done(w, e);
 }
 
+/* Each of them takes one: as many as there are sockets, in one go. */
+static void hand_out(struct stock *k)
+{
+	for (size_t n = k->n; n && k->n && !list_empty(&k->waiters); n--)
+		release(k, NULL);
+}
+
 static void fail_waiters(struct stock *k, const struct err *e)
 {
 	while (!list_empty(&k->waiters))
@@ -117,8 +124,7 @@ static void on_sockets(void *arg, const struct warden_answer *a)
 		put_in_stock(k, a);
 	else if (a->err && !a->lost && a->err->code != ERRC_RESOURCE_BUSY)
 		fail_waiters(k, a->err);
-	for (size_t n = k->n; n && k->n && !list_empty(&k->waiters); n--)
-		release(k, NULL);
+	hand_out(k);
 	if (!list_empty(&k->waiters)) {
 		if (ours)
 			fill(k);
@@ -166,6 +172,7 @@ static void on_timer(struct loop_timer *t)
 		struct stock *k = &d->stock[i];
 		while (!list_empty(&k->waiters) && list_entry(k->waiters.next, struct dial_waiter, node)->until <= now)
 			release(k, &e);
+		hand_out(k);
 		if (now >= d->used + DIAL_IDLE)
 			shrink(k, 0);
 		waiting |= !list_empty(&k->waiters);
@@ -230,7 +237,8 @@ int dial_wait(struct sandbox *s, bool six, struct dial_waiter *w, struct err *e)
 	w->until = loop_now(s->daemon->loop) + WARDEN_WAIT;
 	list_push(&k->waiters, &w->node);
 	k->waiters_n++;
-	loop_timer_set(s->daemon->loop, &d->timer, AGAIN_MS, on_timer);
+	/* The stock may have been filled since it was found empty. */
+	loop_timer_set(s->daemon->loop, &d->timer, k->n ? 0 : AGAIN_MS, on_timer);
 	fill(k);
 	return 0;
 }

@@ -33,6 +33,8 @@ static const char help[] =
 	"  ATOLL_DATA            token and state, default /var/lib/atoll\n"
 	"  ATOLL_RUN             sockets, default /run/atoll\n"
 	"  ATOLL_PREVIEW_DOMAIN  domain of preview URLs, default localhost with the port of ATOLL_LISTEN\n"
+	"  ATOLL_HOSTS           names besides localhost under which the API may be asked, divided by commas\n"
+	"  ATOLL_TRUSTED_PROXIES addresses and networks whose X-Forwarded-* are believed\n"
 	"  ATOLL_USER            whom to become when started as root, default atoll\n"
 	"  ATOLL_LOG             text or json; ATOLL_LOG_LEVEL: error, warn, info, debug\n"
 	"  LISTEN_PID, LISTEN_FDS  sockets to serve on, as systemd passes them; then nothing is bound\n";

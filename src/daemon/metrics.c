@@ -89,6 +89,8 @@ static void write_requests(struct buf *out, const struct metrics *m)
 	}
 	plain(out, "atoll_requests_aborted_total", "counter", "Exchanges that client or agent left before the end.",
 		m->aborted);
+	plain(out, "atoll_foreign_hosts_total", "counter", "Requests under a name that is not the daemon's.",
+		m->foreign_hosts);
 	plain(out, "atoll_unauthorized_total", "counter", "Requests without the right token.", m->unauthorized);
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "daemon/listen.h"
 #include "daemon/port_forward.h"
+#include "daemon/preview.h"
 
 static void request_free(struct request *r)
 {
@@ -102,16 +103,6 @@ void request_retake(struct request *r)
 	http_exchange_set(r->x, &plain_ops, r);
 }
 
-/* "8080-id-token.localhost:8700": a preview, never the API, whatever path it names. */
-static bool is_preview_host(const struct daemon *d, struct str host)
-{
-	struct str domain = str_n(d->config.preview_domain, d->config.preview_host_n), port;
-	host = str_split(host, ':', &port);
-	if (host.n <= domain.n + 1 || host.p[host.n - domain.n - 1] != '.')
-		return false;
-	return str_eq_nocase(str_skip(host, host.n - domain.n), domain);
-}
-
 static bool is_public(enum api_route route)
 {
 	return route == ROUTE_HEALTH || route == ROUTE_ROOT;
@@ -136,6 +127,15 @@ static void refuse_unauthorized(struct request *r)
 	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
+	request_error(r, &e);
+}
+
+static void refuse_host(struct request *r, struct str host)
+{
+	struct err e;
+	err_set(&e, ERRC_MISDIRECTED_REQUEST, "this daemon does not answer for the name '%.*s'",
+		(int)(host.n < 120 ? host.n : 120), host.p);
+	r->daemon->metrics.foreign_hosts++;
 	request_error(r, &e);
 }
 
@@ -182,11 +182,15 @@ static void route(struct request *r)
 {
 	struct err e;
 	const struct http_request *q = http_request(r->x);
-	if (is_preview_host(r->daemon, q->host)) {
+	struct host_origin origin = host_origin(&r->daemon->config, r->x);
+	struct str label;
+	/* A preview, never the API, whatever path it names. */
+	if (host_is_preview(&r->daemon->config, origin.host, &label)) {
 		r->match.route = ROUTE_PREVIEW;
-		err_set(&e, ERRC_NOT_FOUND, "no preview at this address");
-		return request_error(r, &e);
+		return handle_preview(r, &origin, label);
 	}
+	if (http_exchange_tag(r->x) != LISTEN_UNIX && !host_allowed(&r->daemon->config, origin.host))
+		return refuse_host(r, origin.host);
 	int found = api_route_match(q->path, &r->match, &e);
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
 		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||

@@ -206,7 +206,7 @@ def test_a_body_that_is_too_large_is_413(daemon, box):
 def test_a_preview_host_never_reaches_the_api(daemon):
     for host in ("8080-a-token.localhost:8700", "x.LOCALHOST:8700"):
         r = daemon.request("GET", "/v1/health", headers={"Host": host})
-        check_error(r, 404, "NOT_FOUND")
+        assert (r.status, r.json()["code"]) == (404, "INVALID_TOKEN")
     assert daemon.request("GET", "/v1/health", headers={"Host": "localhost:8700"}).status == 200
     assert daemon.request("GET", "/v1/health", headers={"Host": "xlocalhost:8700"}).status == 200
 
