@@ -7,7 +7,7 @@ import type { TcpPort } from './runtime.js';
 export const CONTROL_PORT = 3000;
 
 /** What the daemon answers with when nothing listens on the port. */
-const NOT_LISTENING = 'PORT_NOT_LISTENING';
+const NOT_LISTENING = 'SERVICE_NOT_RESPONDING';
 
 // The `Container` class and the SDK compare this text.
 const notListening = (port: number) =>
@@ -34,11 +34,9 @@ export function tcpPort(daemon: () => Daemon, port: number, ready: () => Promise
 }
 
 function translate(daemon: Daemon, port: number, request: Request): Request {
-  const { pathname, search, host, protocol } = new URL(request.url);
-  const headers = daemon.authorize(new Headers(request.headers));
-  if (!headers.has('X-Forwarded-Host')) headers.set('X-Forwarded-Host', host);
-  if (!headers.has('X-Forwarded-Proto')) headers.set('X-Forwarded-Proto', protocol.slice(0, -1));
-  return new Request(daemon.url(`${port===3000?'':`/proxy/${port}`}${pathname}${search}`), {
+  const { pathname, search, host } = new URL(request.url);
+  const headers = daemon.relay(new Headers(request.headers), host);
+  return new Request(daemon.url(`/proxy/${port}${pathname}${search}`), {
     method: request.method,
     headers,
     body: request.body,
