@@ -20,7 +20,7 @@ const connect = uncurry(Session.prototype.connect);
 const disconnect = uncurry(Session.prototype.disconnect);
 const post = uncurry(Session.prototype.post);
 const { onInit } = promiseHooks;
-const { getOwnPropertyDescriptor } = Object;
+const { getOwnPropertyDescriptor, defineProperty, prototype: objects } = Object;
 const then = uncurry(Promise.prototype.then);
 
 /** The error of a cell that V8 did not take: nothing of it has run. */
@@ -30,6 +30,17 @@ function early({ exception, lineNumber, columnNumber }) {
 	return { error, place: { line: lineNumber + 1, column: columnNumber + 1 }, name: DECLARED.exec(error.message)?.[1] };
 }
 
+/** Takes Object.prototype.toJSON away, which would put its words into the inspector's mouth, and returns what puts it back. */
+function withoutToJSON() {
+	const odd = getOwnPropertyDescriptor(objects, 'toJSON');
+	if (odd === undefined || !delete objects.toJSON) return () => {};
+	let isAway = true;
+	return () => {
+		if (isAway) defineProperty(objects, 'toJSON', odd);
+		isAway = false;
+	};
+}
+
 /** Runs `code` once; `done` gets {value}, {error, place?, name?} or {interrupted: true}. */
 function once(code, cell, done) {
 	const session = new Session();
@@ -37,8 +48,10 @@ function once(code, cell, done) {
 	let begun = false;
 	let refused = null; // an answer at once, not through the promise: V8 did not begin, or was stopped
 	connect(session);
+	const putBack = withoutToJSON();
 	const stop = onInit((made) => {
 		promise ??= made;
+		putBack();
 	});
 	const expression = `${code}\n//# sourceURL=${cell}`;
 	post(session, 'Runtime.evaluate', { expression, replMode: true, silent: true }, (failure, answer) => {
@@ -46,6 +59,7 @@ function once(code, cell, done) {
 		refused = failure ? { interrupted: true } : answer.exceptionDetails && early(answer.exceptionDetails);
 	});
 	stop();
+	putBack();
 	begun = true;
 	disconnect(session);
 	if (refused || promise === null) return done(refused ?? { interrupted: true });

@@ -103,13 +103,7 @@ function open(shared, onInterrupt) {
 				kill(process.pid, 'SIGKILL');
 			}
 		},
-		/** Without a handler the signal would end the process, so it comes back when user code removes it. */
-		listen() {
-			process.on('SIGINT', onSignal);
-			process.on('removeListener', (name, listener) => {
-				if (listener === onSignal) process.on(name, onSignal);
-			});
-		},
+		onSignal,
 	};
 }
 

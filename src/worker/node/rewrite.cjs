@@ -9,12 +9,13 @@ const IMPORT = '__import__';
 
 const lines = (text) => '\n'.repeat(text.split('\n').length - 1);
 
-/** Puts edits `{start, end, text}` into `code`, keeping its line breaks. */
+/** Puts edits `{start, end, text}` into `code`, keeping its line breaks and, where what is new is shorter, its columns. */
 function apply(code, edits) {
 	let out = '';
 	let at = 0;
 	for (const { start, end, text } of edits) {
-		out += code.slice(at, start) + text + lines(code.slice(start, end));
+		const old = code.slice(start, end);
+		out += code.slice(at, start) + (old.includes('\n') ? text + lines(old) : text.padEnd(old.length));
 		at = end;
 	}
 	return out + code.slice(at);

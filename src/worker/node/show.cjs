@@ -106,7 +106,6 @@ function image(value) {
 
 /** What an object says of itself: its own display methods, an element's markup. */
 function own(value) {
-	if (isProxy(value)) return { __proto__: null }; // would answer to any name
 	for (const name of BUNDLE) {
 		if (typeof value[name] === 'function') return bundle(value[name]());
 	}
@@ -128,6 +127,7 @@ function formats(value) {
 	if (typeof value === 'string') return { __proto__: null, text: safe.quote(shorten(value, TEXT_MAX)) };
 	const text = safe.quote(shorten(inspected(value), TEXT_MAX));
 	if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return { __proto__: null, text };
+	if (isProxy(value)) return { __proto__: null, text }; // would answer to any name
 	const kind = image(value);
 	if (kind) return { __proto__: null, text, [kind]: format(kind, value) };
 	let found = { __proto__: null };

@@ -165,8 +165,15 @@ function fail(mine, what) {
 	const { cell, source } = mine;
 	// What it was doing may have failed because of the signal, which a child process gets too.
 	if (safe.load(shared, 3) === mine.id) what = null;
-	agent.send('X', what === null ? errors.payload('KeyboardInterrupt', 'the run was interrupted', ['KeyboardInterrupt: the run was interrupted'])
-		: errors.report(what.error, { cell, source, place: what.place }));
+	let payload = '{"type":"error","ename":"KeyboardInterrupt","evalue":"the run was interrupted","traceback":["KeyboardInterrupt"]}';
+	if (what !== null) {
+		try {
+			payload = errors.report(what.error, { cell, source, place: what.place });
+		} catch {
+			payload = '{"type":"error","ename":"Error","evalue":"an error that cannot be shown","traceback":[]}';
+		}
+	}
+	agent.send('X', payload);
 	finish(mine);
 }
 
@@ -176,6 +183,7 @@ function finish(mine) {
 	run = null;
 	out.end();
 	setEnvironment(mine.env);
+	listen();
 	agent.send('D', `{"execution_count":${runs}}`);
 }
 
@@ -202,21 +210,31 @@ function onUncaught(error) {
 	else out.keepLate(`Uncaught ${show.inspected(error)}\n`);
 }
 
-/** process.exit(): the context ends, and its run says why. */
+/** process.exit(): the second thread first; that the context has ended is the agent's to say. */
 process.reallyExit = (code) => {
-	if (run) {
-		agent.send('X', errors.payload('ProcessExit', `process.exit(${code ?? 0}) ended this context`, [`ProcessExit: process.exit(${code ?? 0})`]));
-	}
 	signals.disarm();
 	reallyExit.call(process, code);
 };
 
+const HANDLERS = [['SIGINT', signals.onSignal], ['uncaughtException', onUncaught], ['unhandledRejection', onUncaught]];
+const { removeAllListeners, listeners, on } = process;
+
+/** Without these the process would end; user code that removes them gets them back. */
+function listen() {
+	for (let i = 0; i < HANDLERS.length; i++) {
+		const [name, handler] = HANDLERS[i];
+		let isThere = false;
+		for (const listener of listeners.call(process, name)) isThere ||= listener === handler;
+		if (!isThere) on.call(process, name, handler);
+	}
+}
+process.removeAllListeners = function (...names) {
+	removeAllListeners.apply(process, names);
+	listen();
+	return process;
+};
+
 out.install();
 pending.install();
-process.on('uncaughtException', onUncaught);
-process.on('unhandledRejection', onUncaught);
-process.on('removeListener', (name, listener) => {
-	if (listener === onUncaught) process.on(name, onUncaught);
-});
-signals.listen();
+listen();
 agent.listen();
