@@ -3,15 +3,11 @@
 import type { Daemon } from './daemon.js';
 import type { TcpPort } from './runtime.js';
 
-/** The control port of upstream's container; here the box's agent answers on it. */
-export const CONTROL_PORT = 3000;
-
 /** What the daemon answers with when nothing listens on the port. */
 const NOT_LISTENING = 'SERVICE_NOT_RESPONDING';
 
 // The `Container` class and the SDK compare this text.
-const notListening = (port: number) =>
-  new Error(`The container is not listening in the TCP address 10.0.0.1:${port}`);
+const notListening = (port: number) => new Error(`The container is not listening in the TCP address 10.0.0.1:${port}`);
 
 /**
  * @param daemon where the box is
@@ -28,7 +24,9 @@ export function tcpPort(daemon: () => Daemon, port: number, ready: () => Promise
       return response;
     },
     connect() {
-      throw new Error('atoll-sandbox: raw TCP to a box is not supported; use fetch(), which carries HTTP and WebSockets');
+      throw new Error(
+        'atoll-sandbox: raw TCP to a box is not supported; use fetch(), which carries HTTP and WebSockets',
+      );
     },
   };
 }
