@@ -14,8 +14,7 @@ static bool keep_header(void *arg, struct str name, struct str *value)
 {
 	(void)arg;
 	(void)value;
-	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR("x-sandbox-id")) &&
-	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host"));
+	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR("x-sandbox-id"));
 }
 
 static void leave(struct request *r)

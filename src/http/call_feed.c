@@ -93,10 +93,7 @@ static bool feed_body(struct http_call *c, struct str *in)
 size_t call_feed(struct http_call *c, struct str in)
 {
 	size_t before = in.n;
-	if (!c->any_input && in.n) {
-		c->any_input = true;
-		link_answers(c->link);
-	}
+	c->any_input |= in.n > 0;
 	bool more = true;
 	while (in.n && more && call_wants_input(c))
 		more = c->reply == REPLY_HEAD ? feed_head(c, &in) : feed_body(c, &in);

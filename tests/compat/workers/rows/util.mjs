@@ -51,18 +51,7 @@ export function messages(socket) {
   socket.addEventListener('message', ({ data }) => give({ data }));
   socket.addEventListener('close', ({ code, reason }) => give({ closed: { code, reason } }));
   socket.accept();
-  const next = () => (come.length ? Promise.resolve(come.shift()) : new Promise((done) => asked.push(done)));
-  return {
-    /** `what` is waited for, for the message of a failure. */
-    async next(what = 'a message') {
-      const late = AbortSignal.timeout(45_000);
-      const item = await Promise.race([
-        next(),
-        new Promise((_, reject) => late.addEventListener('abort', () => reject(new Error(`waited in vain for ${what}`)))),
-      ]);
-      return item.data instanceof Blob ? { data: await item.data.arrayBuffer() } : item;
-    },
-  };
+  return { next: () => (come.length ? Promise.resolve(come.shift()) : new Promise((done) => asked.push(done))) };
 }
 
 /** A server for HTTP and WebSockets in plain Node, to run in a box on $PORT. */

@@ -1,0 +1,154 @@
+import { errorResponse, SandboxError } from '../errors/base.js';
+import { AbortError } from '../errors/plain-errors.js';
+import { guarded } from '../sse/streams.js';
+import { type Exchange, exchange, translate } from '../transport/exchange.js';
+import { transportTo } from '../transport/index.js';
+import type { Transport } from '../transport/types.js';
+import type { AtollOptions } from '../types/sandbox.js';
+
+/** What a call may say about itself. */
+export interface CallOptions {
+  signal?: AbortSignal;
+  headers?: Record<string, string>;
+  /** It only reads, or doing it twice is doing it once. */
+  repeatable?: boolean;
+}
+
+/** Milliseconds for which a sandbox that is not ready is waited for, unless `containerTimeouts` says otherwise. */
+const defaultReadyMs = 30_000;
+const defaultRetryMs = 5_000;
+
+/** A request body without members that are undefined, or nothing at all. */
+const encode = (body: object | undefined) => (body === undefined ? undefined : JSON.stringify(body));
+
+/** One sandbox of one Atoll: its routes, errors as classes, and what must be told to it before anything else. */
+export class Box {
+  readonly id: string;
+  readonly base: string;
+  readonly retryMs: number;
+  readyMs = defaultReadyMs;
+  /** Whether any call was answered. */
+  touched = false;
+  readonly #atoll: AtollOptions;
+  #before: Promise<unknown> | undefined;
+
+  constructor(atoll: AtollOptions, id: string) {
+    this.id = id;
+    this.base = `/v1/sandboxes/${encodeURIComponent(id)}`;
+    this.retryMs = atoll.retryMs ?? defaultRetryMs;
+    this.#atoll = atoll;
+  }
+
+  transport(): Promise<Transport> {
+    return transportTo(this.#atoll);
+  }
+
+  /** The daemon's token, for requests that carry another one. */
+  async token(): Promise<string | undefined> {
+    return (await this.#reach()).token;
+  }
+
+  /** What all later calls wait for. If it fails, the next call says so, once. */
+  first(work: () => Promise<unknown>): void {
+    const before = (this.#before ?? Promise.resolve()).then(work);
+    this.#before = before;
+    before.catch(() => {});
+  }
+
+  async #settled(): Promise<void> {
+    const before = this.#before;
+    if (!before) return;
+    try {
+      await before;
+    } finally {
+      if (this.#before === before) this.#before = undefined;
+    }
+  }
+
+  #exchange(method: string, path: string, body: Exchange['body'], options: CallOptions): Exchange {
+    const headers: Record<string, string> = { ...options.headers };
+    if (typeof body === 'string') headers['content-type'] ??= 'application/json';
+    const repeatable = options.repeatable ?? (method === 'GET' || method === 'HEAD');
+    const { retryMs, readyMs } = this;
+    return { method, path: this.base + path, body, headers, signal: options.signal, repeatable, retryMs, readyMs };
+  }
+
+  /** Any call below `/v1/sandboxes/{id}`; answers that are not 2xx throw. `now` does not wait for `first`. */
+  async send(
+    method: string,
+    path: string,
+    body?: Exchange['body'],
+    options: CallOptions & { now?: boolean } = {},
+  ): Promise<Response> {
+    if (options.signal?.aborted) throw new AbortError(options.signal.reason);
+    if (!options.now) await this.#settled();
+    const transport = await this.#reach();
+    const response = await exchange(transport, this.#exchange(method, path, body, options));
+    this.touched = true;
+    return response;
+  }
+
+  async #reach(): Promise<Transport> {
+    try {
+      return await this.transport();
+    } catch (error) {
+      throw translate(error, 'an unknown place');
+    }
+  }
+
+  /** A call with JSON both ways. */
+  async json<T>(
+    method: string,
+    path: string,
+    body?: object,
+    options: CallOptions & { now?: boolean } = {},
+  ): Promise<T> {
+    const response = await this.send(method, path, encode(body), options);
+    if (response.status === 204) return undefined as T;
+    let text = '';
+    try {
+      text = await response.text();
+      return JSON.parse(text) as T;
+    } catch (error) {
+      const translated = translate(error, (await this.transport()).where, options.signal);
+      if (translated !== error) throw translated;
+      const context = { body: text.slice(0, 200) };
+      throw new SandboxError(
+        errorResponse('INVALID_JSON_RESPONSE', 'Atoll answered something that is not JSON', context, 400),
+        {
+          cause: error,
+        },
+      );
+    }
+  }
+
+  /** A call that answers with a stream. */
+  async stream(
+    method: string,
+    path: string,
+    body?: object,
+    options: CallOptions = {},
+  ): Promise<ReadableStream<Uint8Array>> {
+    const response = await this.send(method, path, encode(body), options);
+    const { where } = await this.transport();
+    return guarded(response.body!, (error) => translate(error, where, options.signal), options.signal);
+  }
+
+  /** A request passed on as it is; whatever is answered comes back. */
+  async pass(method: string, path: string, body: Exchange['body'], options: CallOptions = {}): Promise<Response> {
+    await this.#settled();
+    const transport = await this.#reach();
+    const request = this.#exchange(method, path, body, options);
+    return transport.send(request).catch((error) => Promise.reject(translate(error, transport.where, options.signal)));
+  }
+
+  /** A request that becomes a WebSocket. */
+  async upgrade(path: string, options: CallOptions = {}): Promise<Response> {
+    await this.#settled();
+    const transport = await this.#reach();
+    const request = this.#exchange('GET', path, undefined, options);
+    const response = await exchange(transport, request, (r) => transport.upgrade(r));
+    this.touched = true;
+    return response;
+  }
+}

@@ -1,0 +1,143 @@
+import { SandboxError } from '../errors/base.js';
+import { NotImplementedError } from '../errors/plain-errors.js';
+import type { components } from '../generated/openapi.js';
+import type { SandboxConfiguration, SandboxOptions, SandboxTransport } from '../types/sandbox.js';
+import type { Box } from './box.js';
+
+/** A sandbox as the daemon shows it. */
+export type SandboxInfo = components['schemas']['Sandbox'];
+type Spec = components['schemas']['SandboxSpec'];
+type Timeouts = NonNullable<SandboxOptions['containerTimeouts']>;
+
+const bounds: Record<keyof Timeouts, [number, number]> = {
+  instanceGetTimeoutMS: [5_000, 300_000],
+  portReadyTimeoutMS: [10_000, 600_000],
+  waitIntervalMS: [100, 5_000],
+};
+
+/** What is there of a configuration that the daemon keeps. */
+function specOf({ sleepAfter, keepAlive, labels }: SandboxConfiguration): Spec | undefined {
+  const spec = {
+    ...(sleepAfter !== undefined && { sleepAfter }),
+    ...(keepAlive !== undefined && { keepAlive }),
+    ...(labels && { labels }),
+  };
+  return Object.keys(spec).length ? (spec as Spec) : undefined;
+}
+
+/** The life of a sandbox: how it is configured, started, looked at and ended. */
+export class Lifecycle {
+  readonly #box: Box;
+  /** Its id, after `normalizeId`. */
+  readonly id: string;
+
+  constructor(box: Box, options: SandboxOptions) {
+    this.#box = box;
+    this.id = box.id;
+    if (options.containerTimeouts) this.#applyTimeouts(options.containerTimeouts);
+    const spec = specOf(options);
+    if (spec) box.first(() => box.json('PUT', '', spec, { repeatable: true, now: true }));
+  }
+
+  #applyTimeouts(timeouts: Timeouts): void {
+    for (const [name, value] of Object.entries(timeouts) as [keyof Timeouts, number | undefined][]) {
+      const [low, high] = bounds[name] ?? [0, Number.POSITIVE_INFINITY];
+      if (value !== undefined && !(value >= low && value <= high))
+        throw new Error(`Invalid ${name}: ${value}ms. Must be between ${low}-${high}ms`);
+    }
+    this.#box.readyMs = timeouts.instanceGetTimeoutMS ?? this.#box.readyMs;
+  }
+
+  /** Makes the sandbox, or changes one that is there. */
+  async configure(configuration: SandboxConfiguration): Promise<void> {
+    if (configuration.containerTimeouts) this.#applyTimeouts(configuration.containerTimeouts);
+    const spec = specOf(configuration);
+    if (spec) await this.#box.json('PUT', '', spec, { repeatable: true });
+  }
+  setSleepAfter(sleepAfter: string | number): Promise<void> {
+    return this.configure({ sleepAfter });
+  }
+  setKeepAlive(keepAlive: boolean): Promise<void> {
+    return this.configure({ keepAlive });
+  }
+  setLabels(labels: Record<string, string>): Promise<void> {
+    return this.configure({ labels });
+  }
+  setContainerTimeouts(containerTimeouts: Timeouts): Promise<void> {
+    return this.configure({ containerTimeouts });
+  }
+  /** Accepted for compatibility: there is one transport. */
+  async setTransport(_transport: SandboxTransport): Promise<void> {}
+  /** Accepted for compatibility: the id is the name. */
+  async setSandboxName(_name: string, _normalizeId?: boolean): Promise<void> {}
+
+  /** Makes and starts the sandbox now instead of with the first call. */
+  async start(): Promise<void> {
+    await this.#box.json('GET', '/api/ping');
+  }
+  async startAndWaitForPorts(..._ports: unknown[]): Promise<void> {
+    await this.start();
+  }
+  /** Tells the sandbox's init to end: processes, sessions and contexts are gone, files stay. The next call starts it. */
+  async stop(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL' | number = 'SIGTERM'): Promise<void> {
+    const ending = signal === 'SIGINT' || signal === 2 ? 'INT' : 'TERM';
+    if ((await this.info())?.state !== 'running') return;
+    try {
+      await this.#box.json('POST', '/api/execute', { command: `kill -${ending} 1`, sessionId: '__DISABLE_SESSION__' });
+    } catch (error) {
+      // It may be gone before it answers.
+      const code = (error as { code?: string }).code;
+      if (code !== 'CONTAINER_LOST' && code !== 'RPC_TRANSPORT_ERROR') throw error;
+    }
+  }
+  /** Ends the sandbox with its processes and files. One that is not there is fine. */
+  async destroy(): Promise<void> {
+    try {
+      await this.#box.json('DELETE', '', undefined, { repeatable: true });
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'SANDBOX_NOT_FOUND') throw error;
+    }
+  }
+
+  /** The sandbox as the daemon sees it, with its limits and usage; null when there is none. Makes nothing. */
+  async info(): Promise<SandboxInfo | null> {
+    try {
+      return await this.#box.json<SandboxInfo>('GET', '');
+    } catch (error) {
+      if (error instanceof SandboxError && (error.code as string) === 'SANDBOX_NOT_FOUND') return null;
+      throw error;
+    }
+  }
+  /** Upstream's view of it. */
+  async getState(): Promise<{ status: 'running' | 'healthy' | 'stopping' | 'stopped'; lastChange: number }> {
+    const info = await this.info();
+    const status = !info || info.state === 'stopped' ? 'stopped' : info.state === 'creating' ? 'running' : 'healthy';
+    return { status, lastChange: info ? Date.parse(info.createdAt) : 0 };
+  }
+  /** Counts as a request, as every call does. */
+  async renewActivityTimeout(): Promise<void> {
+    await this.start();
+  }
+  /** Upstream's id of a machine. Here null once a call was answered, undefined before. */
+  async getContainerPlacementId(): Promise<string | null | undefined> {
+    return this.#box.touched ? null : undefined;
+  }
+
+  /* Boxes have no network but their own loopback: there is nothing to handle, allow or deny yet. */
+  setOutboundHandler(..._rules: unknown[]): Promise<void> {
+    return noOutbound('setOutboundHandler');
+  }
+  setOutboundByHost(..._rules: unknown[]): Promise<void> {
+    return noOutbound('setOutboundByHost');
+  }
+  setAllowedHosts(..._rules: unknown[]): Promise<void> {
+    return noOutbound('setAllowedHosts');
+  }
+  setDeniedHosts(..._rules: unknown[]): Promise<void> {
+    return noOutbound('setDeniedHosts');
+  }
+}
+
+async function noOutbound(method: string): Promise<void> {
+  throw new NotImplementedError(method, 'Sandboxes have no network but their own loopback.');
+}

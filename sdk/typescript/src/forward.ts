@@ -1,0 +1,55 @@
+import type { Box, CallOptions } from './api/box.js';
+
+/** Upstream's way to say which port of the sandbox a request is for. */
+export const portHeader = 'cf-container-target-port';
+/** Where a sandbox's own API listens, seen from inside. */
+export const controlPort = 3000;
+
+/* Headers that belong to one connection and not to the request, and those that a WebSocket's own handshake writes. */
+const perConnection = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'host',
+  'content-length',
+  'sec-websocket-key',
+  'sec-websocket-version',
+  'sec-websocket-extensions',
+  portHeader,
+]); // prettier-ignore
+
+/** Atoll takes its token from here when Authorization is the application's own. */
+const tokenHeader = 'x-atoll-token';
+
+function headersOf(request: Request, token: string | undefined): Record<string, string> {
+  const headers = Object.fromEntries([...request.headers].filter(([name]) => !perConnection.has(name)));
+  delete headers[tokenHeader];
+  if (headers.authorization && token) headers[tokenHeader] = token;
+  return headers;
+}
+
+export const isUpgrade = (request: Request) => request.headers.get('upgrade')?.toLowerCase() === 'websocket';
+
+/** Passes a request on to a port of the sandbox, both ways as a stream; what the server there answers comes back. */
+export async function forward(
+  box: Box,
+  request: Request,
+  port: number,
+  add: Record<string, string> = {},
+): Promise<Response> {
+  const { pathname, search } = new URL(request.url);
+  // The sandbox's own API has routes of its own.
+  const path = (port === controlPort ? '' : `/proxy/${port}`) + pathname + search;
+  const options: CallOptions = {
+    headers: { ...headersOf(request, await box.token()), ...add },
+    signal: request.signal,
+  };
+  if (isUpgrade(request)) return box.upgrade(path, options);
+  const body = request.body ?? undefined;
+  return box.pass(request.method, path, body, options);
+}

@@ -1,0 +1,43 @@
+import { SandboxSecurityError } from './errors/plain-errors.js';
+
+const reserved = new Set(['www', 'api', 'admin', 'root', 'system', 'cloudflare', 'workers']);
+
+/** The id, if it can be one; the rules are those of host names. */
+export function checkedId(id: string): string {
+  if (!id || id.length > 63)
+    throw new SandboxSecurityError(
+      `Sandbox ID must be 1-63 characters long (got ${id?.length ?? 0})`,
+      'INVALID_SANDBOX_ID_LENGTH',
+    );
+  if (id.startsWith('-') || id.endsWith('-'))
+    throw new SandboxSecurityError('Sandbox ID must not start or end with a hyphen', 'INVALID_SANDBOX_ID_HYPHENS');
+  if (reserved.has(id.toLowerCase()))
+    throw new SandboxSecurityError(`'${id}' is a reserved name: choose another sandbox ID`, 'RESERVED_SANDBOX_ID');
+  return id;
+}
+
+/** Whether a port can be exposed: 3000 is where a sandbox is itself spoken to. */
+export const isPort = (port: number) => Number.isInteger(port) && port >= 1024 && port <= 65535 && port !== 3000;
+
+export function checkedPort(port: number): number {
+  if (isPort(port)) return port;
+  throw new SandboxSecurityError(
+    `Invalid port number: ${port}. Must be 1024-65535, excluding 3000 (sandbox control plane).`,
+    'INVALID_PORT_NUMBER',
+  );
+}
+
+/** A token of one's own for a preview URL. */
+export function checkedToken(token: string): string {
+  if (/^[a-z0-9_]{1,16}$/.test(token)) return token;
+  throw new SandboxSecurityError(
+    'Custom token must be 1-16 lowercase letters (a-z), numbers (0-9) and underscores (_).',
+    'INVALID_TOKEN',
+  );
+}
+
+/** A session id that was given, not left out. */
+export function checkedSession(sessionId: string): string {
+  if (sessionId.trim()) return sessionId;
+  throw new Error('sessionId must not be empty or whitespace');
+}

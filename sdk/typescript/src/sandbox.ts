@@ -1,0 +1,243 @@
+import type { Box } from './api/box.js';
+import { Commands, noSession } from './api/commands.js';
+import { Files } from './api/files.js';
+import { CodeInterpreter } from './api/interpreter.js';
+import { Lifecycle } from './api/lifecycle.js';
+import { Ports } from './api/ports.js';
+import { Processes } from './api/processes.js';
+import { Watches } from './api/watches.js';
+import { NotImplementedError } from './errors/plain-errors.js';
+import { controlPort, forward, portHeader } from './forward.js';
+import { checkedPort, checkedSession } from './names.js';
+import { type Core, Session } from './session.js';
+import { connectTerminal, type Terminal } from './terminal.js';
+import type * as c from './types/commands.js';
+import type * as f from './types/files.js';
+import type * as i from './types/interpreter.js';
+import type * as p from './types/processes.js';
+import type * as t from './types/sandbox.js';
+import type * as s from './types/storage.js';
+
+interface InSession {
+  sessionId?: string;
+}
+
+/** A named, isolated Linux box. It is made by the first call that needs it; get one with `getSandbox`. */
+export class Sandbox extends Lifecycle implements t.ISandbox {
+  readonly #core: Core;
+  readonly #ports: Ports;
+  readonly #defaultSession: string;
+  #env: Record<string, string> = {};
+
+  /** @internal */
+  constructor(box: Box, options: t.SandboxOptions = {}) {
+    super(box, options);
+    const env = () => this.#env;
+    const commands = new Commands(box, env);
+    const processes = new Processes(box, commands);
+    const interpreter = new CodeInterpreter(box, env);
+    this.#core = { box, commands, processes, files: new Files(box), watches: new Watches(box), interpreter };
+    this.#ports = new Ports(box);
+    this.#defaultSession = options.enableDefaultSession === false ? noSession : `sandbox-${box.id}`;
+  }
+
+  /** Where a call runs that names a session, or none. */
+  #in(sessionId?: string): Session {
+    return new Session(this.#core, sessionId === undefined ? this.#defaultSession : checkedSession(sessionId));
+  }
+
+  /** Runs a command in the default session. A command that fails is a result; one that cannot be run throws. */
+  exec(command: string, options?: c.ExecOptions): Promise<c.ExecResult> {
+    return this.#in().exec(command, options);
+  }
+  /** Runs a command and streams what it prints; read with `parseSSEStream`. Who stops reading ends the command. */
+  execStream(command: string, options?: c.StreamOptions): Promise<ReadableStream<Uint8Array>> {
+    return this.#in(options?.sessionId).execStream(command, options);
+  }
+
+  /** Starts a background process, which runs until it ends or is killed. */
+  startProcess(command: string, options?: p.ProcessOptions, sessionId = options?.sessionId): Promise<p.Process> {
+    return this.#in(sessionId).startProcess(command, options);
+  }
+  /** All background processes; with an id, those of that session. */
+  listProcesses(sessionId?: string): Promise<p.Process[]> {
+    return this.#in().listProcesses(sessionId);
+  }
+  getProcess(id: string, _sessionId?: string): Promise<p.Process | null> {
+    return this.#in().getProcess(id);
+  }
+  killProcess(id: string, signal?: string, _sessionId?: string): Promise<void> {
+    return this.#in().killProcess(id, signal);
+  }
+  killAllProcesses(_sessionId?: string): Promise<number> {
+    return this.#in().killAllProcesses();
+  }
+  cleanupCompletedProcesses(_sessionId?: string): Promise<number> {
+    return this.#in().cleanupCompletedProcesses();
+  }
+  getProcessLogs(id: string, _sessionId?: string): Promise<{ stdout: string; stderr: string; processId: string }> {
+    return this.#in().getProcessLogs(id);
+  }
+  /** What a process has printed, then what it prints, then its end. Goes on by itself after a broken connection. */
+  streamProcessLogs(processId: string, options?: { signal?: AbortSignal }): Promise<ReadableStream<Uint8Array>> {
+    return this.#in().streamProcessLogs(processId, options);
+  }
+
+  /** Writes a file and the directories above it. A stream is written as bytes, of any size. */
+  writeFile(
+    path: string,
+    content: string | ReadableStream<Uint8Array>,
+    options?: { encoding?: string } & InSession,
+  ): Promise<f.WriteFileResult> {
+    return this.#in(options?.sessionId).writeFile(path, content, options);
+  }
+  readFile(path: string, options: { encoding: 'none' } & InSession): Promise<f.ReadFileStreamResult>;
+  readFile(
+    path: string,
+    options?: { encoding?: Exclude<f.FileEncoding, 'none'> } & InSession,
+  ): Promise<f.ReadFileResult>;
+  readFile(path: string, options: any = {}): Promise<any> {
+    return this.#in(options.sessionId).readFile(path, options);
+  }
+  /** A file as events; `streamFile` and `collectFile` decode them. */
+  readFileStream(path: string, options?: InSession): Promise<ReadableStream<Uint8Array>> {
+    return this.#in(options?.sessionId).readFileStream(path);
+  }
+  mkdir(path: string, options?: { recursive?: boolean } & InSession): Promise<f.MkdirResult> {
+    return this.#in(options?.sessionId).mkdir(path, options);
+  }
+  deleteFile(path: string, sessionId?: string): Promise<f.DeleteFileResult> {
+    return this.#in(sessionId).deleteFile(path);
+  }
+  renameFile(oldPath: string, newPath: string, sessionId?: string): Promise<f.RenameFileResult> {
+    return this.#in(sessionId).renameFile(oldPath, newPath);
+  }
+  moveFile(sourcePath: string, destinationPath: string, sessionId?: string): Promise<f.MoveFileResult> {
+    return this.#in(sessionId).moveFile(sourcePath, destinationPath);
+  }
+  listFiles(path: string, options?: f.ListFilesOptions): Promise<f.ListFilesResult> {
+    return this.#in(options?.sessionId).listFiles(path, options);
+  }
+  exists(path: string, sessionId?: string): Promise<f.FileExistsResult> {
+    return this.#in(sessionId).exists(path);
+  }
+  /** Watches a directory below /workspace. Answers once the watch is in place. */
+  watch(path: string, options?: f.WatchOptions): Promise<ReadableStream<Uint8Array>> {
+    return this.#in(options?.sessionId).watch(path, options);
+  }
+  /** Whether anything changed since an earlier answer. */
+  checkChanges(path: string, options?: f.CheckChangesOptions): Promise<f.CheckChangesResult> {
+    return this.#in(options?.sessionId).checkChanges(path, options);
+  }
+  gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions): Promise<c.GitCheckoutResult> {
+    return this.#in(options?.sessionId).gitCheckout(repoUrl, options);
+  }
+
+  /** Sets variables (or, with undefined, unsets them) for all that this object does from now on. */
+  async setEnvVars(envVars: Record<string, string | undefined>): Promise<void> {
+    const merged = Object.entries({ ...this.#env, ...envVars }).filter(([, value]) => value != null);
+    if (this.#defaultSession !== noSession) await this.#in().setEnvVars(envVars);
+    this.#env = Object.fromEntries(merged) as Record<string, string>;
+  }
+  async createSession(options: t.SessionOptions = {}): Promise<t.ExecutionSession> {
+    const { cwd, commandTimeoutMs } = options;
+    const id = options.id || `session-${Date.now()}`;
+    if (id === noSession) throw new Error(`Session ID '${noSession}' is reserved for internal use`);
+    const env = Object.fromEntries(
+      Object.entries({ ...this.#env, ...options.env }).filter(([, value]) => value != null),
+    );
+    await this.#core.box.json('POST', '/api/session/create', { id, env, cwd, commandTimeoutMs });
+    return this.#in(id);
+  }
+  /** A session by its id. Nothing is asked: one that is not there is made by its first command. */
+  async getSession(sessionId: string): Promise<t.ExecutionSession> {
+    return this.#in(sessionId);
+  }
+  async deleteSession(sessionId: string): Promise<t.SessionDeleteResult> {
+    if (sessionId === this.#defaultSession)
+      throw new Error(`Cannot delete default session '${sessionId}'. Use sandbox.destroy() to terminate the sandbox.`);
+    return this.#core.box.json('POST', '/api/session/delete', { sessionId });
+  }
+
+  createCodeContext(options?: i.CreateContextOptions): Promise<i.CodeContext> {
+    return this.#in().createCodeContext(options);
+  }
+  /** Runs code in a context that keeps its state. Code that fails is a result with `error`. */
+  runCode(code: string, options?: i.RunCodeOptions): Promise<i.ExecutionResult> {
+    return this.#in().runCode(code, options);
+  }
+  runCodeStream(code: string, options?: i.RunCodeOptions): Promise<ReadableStream<Uint8Array>> {
+    return this.#in().runCodeStream(code, options);
+  }
+  listCodeContexts(): Promise<i.CodeContext[]> {
+    return this.#in().listCodeContexts();
+  }
+  deleteCodeContext(contextId: string): Promise<void> {
+    return this.#in().deleteCodeContext(contextId);
+  }
+
+  /** Makes a port reachable under a URL of its own, below `hostname`, or below the daemon's preview domain without one. */
+  exposePort(
+    port: number,
+    options?: { name?: string; hostname?: string; token?: string },
+  ): Promise<{ url: string; port: number; name: string | undefined }> {
+    return this.#ports.expose(port, options);
+  }
+  /** Ends a preview URL; one that is not there is fine. */
+  unexposePort(port: number): Promise<void> {
+    return this.#ports.unexpose(port);
+  }
+  getExposedPorts(hostname?: string): Promise<t.ExposedPort[]> {
+    return this.#ports.list(hostname);
+  }
+  isPortExposed(port: number): Promise<boolean> {
+    return this.#ports.isExposed(port);
+  }
+  validatePortToken(port: number, token: string): Promise<boolean> {
+    return this.#ports.validateToken(port, token);
+  }
+
+  /** A request to a server in the sandbox; the port is upstream's header `cf-container-target-port`, else the sandbox's API. */
+  fetch(request: Request): Promise<Response> {
+    return forward(this.#core.box, request, Number(request.headers.get(portHeader) ?? controlPort));
+  }
+  /** The same, with the port as an argument. */
+  containerFetch(target: Request | string | URL, portOrInit?: number | RequestInit, port?: number): Promise<Response> {
+    const init = typeof portOrInit === 'object' ? portOrInit : undefined;
+    const wanted = port ?? (typeof portOrInit === 'number' ? portOrInit : controlPort);
+    const request = target instanceof Request ? target : new Request(new URL(target, 'http://localhost'), init);
+    return forward(this.#core.box, request, wanted);
+  }
+  /** A WebSocket to a server in the sandbox, for a request that asks for one. */
+  async wsConnect(request: Request, port: number): Promise<Response> {
+    return forward(this.#core.box, request, checkedPort(port));
+  }
+  /** A WebSocket to the terminal of the default session, for a request that asks for one. */
+  terminal(request: Request, options?: c.PtyOptions): Promise<Response> {
+    return new Session(this.#core, `sandbox-${this.#core.box.id}`).terminal(request, options);
+  }
+  /** A terminal for this program itself. */
+  connectTerminal(options?: c.PtyOptions & InSession & { signal?: AbortSignal }): Promise<Terminal> {
+    return connectTerminal(this.#core.box, options?.sessionId ?? `sandbox-${this.#core.box.id}`, options);
+  }
+
+  mountBucket(bucket: string, mountPath: string, options: s.MountBucketOptions): Promise<void> {
+    return this.#in().mountBucket(bucket, mountPath, options);
+  }
+  unmountBucket(mountPath: string): Promise<void> {
+    return this.#in().unmountBucket(mountPath);
+  }
+  createBackup(options: s.BackupOptions): Promise<s.DirectoryBackup> {
+    return this.#in().createBackup(options);
+  }
+  restoreBackup(backup: s.DirectoryBackup): Promise<s.RestoreBackupResult> {
+    return this.#in().restoreBackup(backup);
+  }
+  /** Tunnels need a way to the internet, which boxes do not have: use `exposePort`. */
+  get tunnels(): s.TunnelsHandler {
+    const none = (method: string) => async (): Promise<never> => {
+      throw new NotImplementedError(`tunnels.${method}`, 'Use exposePort() for a preview URL.');
+    };
+    return { get: none('get'), list: none('list'), destroy: none('destroy') };
+  }
+}

@@ -1,0 +1,84 @@
+import { AbortError } from '../errors/plain-errors.js';
+import { delayOf, pause } from '../transport/exchange.js';
+import { eventOf, type Frame } from './frames.js';
+import { framesOf } from './streams.js';
+
+/** How to follow something whose events have ids. */
+export interface Follow {
+  /** Opens the stream behind the event of this id; from the beginning without one. */
+  open: (lastEventId: string | undefined, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>;
+  /** Whether this is the last event: only then may the stream end. */
+  isLast: (event: any) => boolean;
+  /** Whether an event opens every stream anew, and is to be seen once. */
+  isOpening: (event: any) => boolean;
+  /** Milliseconds without any connection after which the stream fails. */
+  patienceMs: number;
+  signal?: AbortSignal;
+}
+
+/** The frames of all connections as if they were one: none twice, none missing. */
+async function* follow(f: Follow, signal: AbortSignal): AsyncGenerator<Frame> {
+  let lastId: string | undefined;
+  let opened = false;
+  let failures = 0;
+  for (let lostAt = 0; ; ) {
+    try {
+      // Half a frame at a break is dropped: the server sends it again, whole.
+      for await (const frame of framesOf(await f.open(lastId, signal), signal, true)) {
+        const event = eventOf<any>(frame);
+        if (event === undefined) continue;
+        const opening = f.isOpening(event);
+        lastId = frame.id ?? lastId;
+        failures = 0;
+        if (opening && opened) continue;
+        opened ||= opening;
+        yield frame;
+        if (f.isLast(event)) return;
+      }
+      throw new Error('the stream ended before its last event');
+    } catch (error) {
+      if (signal.aborted || !isBreak(error)) throw error;
+      if (failures++ === 0) lostAt = Date.now();
+      else if (Date.now() - lostAt > f.patienceMs) throw error;
+      await pause(delayOf(failures), signal);
+    }
+  }
+}
+
+/** Whether trying again can help: the connection broke, or nobody was there. */
+function isBreak(error: unknown): boolean {
+  const { code, httpStatus } = error as { code?: string; httpStatus?: number };
+  return httpStatus === undefined || code === 'RPC_TRANSPORT_ERROR' || code === 'CONTAINER_UNAVAILABLE';
+}
+
+/** A stream that goes on by itself after a broken connection, without losing or repeating a byte. */
+export function resumable(f: Follow): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  const stop = new AbortController();
+  const abort = () => stop.abort(f.signal?.reason);
+  if (f.signal?.aborted) abort();
+  else f.signal?.addEventListener('abort', abort, { once: true });
+  const frames = follow(f, stop.signal);
+  const done = () => f.signal?.removeEventListener('abort', abort);
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const next = await frames.next();
+          if (!next.done) return controller.enqueue(encoder.encode(`${next.value.text}\n\n`));
+          done();
+          controller.close();
+        } catch (error) {
+          done();
+          controller.error(f.signal?.aborted ? new AbortError(f.signal.reason) : error);
+        }
+      },
+      async cancel() {
+        done();
+        stop.abort();
+        await frames.return(undefined).catch(() => {});
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

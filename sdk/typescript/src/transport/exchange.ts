@@ -1,0 +1,86 @@
+import { errorResponse } from '../errors/base.js';
+import { errorOf } from '../errors/from-response.js';
+import { ContainerUnavailableError, RPCTransportError } from '../errors/other-errors.js';
+import { AbortError } from '../errors/plain-errors.js';
+import { ConnectionLostError, NotSentError, type Transport, type TransportRequest } from './types.js';
+
+/** A request, and what is known about sending it again. */
+export interface Exchange extends TransportRequest {
+  /** It only reads, or doing it twice is doing it once: a broken connection is no reason to give up. */
+  repeatable?: boolean;
+  /** Milliseconds for which a daemon that cannot be reached is tried. */
+  retryMs: number;
+  /** Milliseconds for which a sandbox that is not ready (503) is waited for. */
+  readyMs: number;
+}
+
+/** Waits, unless the signal comes first. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(new AbortError(signal?.reason));
+    };
+    if (signal?.aborted) return reject(new AbortError(signal.reason));
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}
+
+/** The delay before try number `n` (from 0): doubling, a little different each time, at most a second. */
+export const delayOf = (n: number) => Math.min(25 * 2 ** n, 1000) * (0.75 + Math.random() / 2);
+
+/** An error of the transport in the words and classes of the API. */
+export function translate(error: unknown, where: string, signal?: AbortSignal): unknown {
+  if (signal?.aborted) return error instanceof AbortError ? error : new AbortError(signal.reason);
+  if (error instanceof NotSentError) {
+    const context = { reason: 'container_unreachable', retryable: true, originalMessage: error.message } as const;
+    const message = `Atoll at ${where} cannot be reached: ${error.message}`;
+    const hint = 'Start it with `atoll up`, or name another one with {url, token} or ATOLL_URL and ATOLL_TOKEN.';
+    return new ContainerUnavailableError(errorResponse('CONTAINER_UNAVAILABLE', message, context, 503, hint), {
+      cause: error,
+    });
+  }
+  if (error instanceof ConnectionLostError) {
+    const context = { kind: 'peer_closed', originalMessage: error.message, errorName: error.name } as const;
+    const message = `The connection to Atoll at ${where} broke (${error.message}): whether the request was carried out is not known`;
+    return new RPCTransportError(errorResponse('RPC_TRANSPORT_ERROR', message, context, 503), { cause: error });
+  }
+  return error;
+}
+
+function mayRepeat(error: unknown, request: Exchange): boolean {
+  // A body that is a stream cannot be sent from its beginning a second time.
+  if (request.body instanceof ReadableStream) return error instanceof NotSentError && !request.body.locked;
+  return error instanceof NotSentError || (error instanceof ConnectionLostError && request.repeatable === true);
+}
+
+/** Sends a request, again where that cannot do anything twice. Answers other than 2xx and 101 become errors. */
+export async function exchange(
+  transport: Transport,
+  request: Exchange,
+  send: (request: TransportRequest) => Promise<Response> = (r) => transport.send(r),
+): Promise<Response> {
+  const began = Date.now();
+  for (let n = 0; ; n++) {
+    let response: Response;
+    try {
+      response = await send(request);
+    } catch (error) {
+      if (request.signal?.aborted || !mayRepeat(error, request) || Date.now() - began >= request.retryMs)
+        throw translate(error, transport.where, request.signal);
+      await pause(delayOf(n), request.signal);
+      continue;
+    }
+    if (response.ok || response.status === 101) return response;
+    // 503 means "not ready yet", and only that: nothing was done.
+    const again = response.status === 503 && !(request.body instanceof ReadableStream);
+    const error = await errorOf(response);
+    if (!again || Date.now() - began >= request.readyMs) throw error;
+    const after = Number(response.headers.get('retry-after')) * 1000;
+    await pause(after > 0 ? Math.min(after, 5000) : delayOf(n), request.signal);
+  }
+}

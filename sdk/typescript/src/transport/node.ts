@@ -1,0 +1,143 @@
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
+import type { Place } from './locate.js';
+import { upgradeOverSocket } from './node-upgrade.js';
+import { nodeModule } from './runtime.js';
+import { ConnectionLostError, NotSentError, type Transport, type TransportRequest } from './types.js';
+
+/* Node's own `fetch` speaks to no unix socket and gives up after five minutes without a byte: a command may be silent for
+ * longer. So in Node requests go through node:http, without any limit on time. */
+
+/** Atoll closes idle connections after 75 s: let go long before, so that no request is written into a closing one. */
+const idleMs = 10_000;
+const bufferBytes = 64 * 1024;
+
+const bodyless = new Set([101, 204, 205, 304]);
+
+function headersOf(message: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (let i = 0; i < message.rawHeaders.length; i += 2)
+    headers.append(message.rawHeaders[i]!, message.rawHeaders[i + 1]!);
+  return headers;
+}
+
+/** The body as a stream that reads from the network only what its consumer takes. */
+function bodyOf(message: IncomingMessage): ReadableStream<Uint8Array> {
+  let over = false;
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        const fail = (error?: Error) => {
+          if (over) return;
+          over = true;
+          controller.error(new ConnectionLostError('the connection broke inside the answer', { cause: error }));
+        };
+        message.on('data', (chunk: Uint8Array) => {
+          if (over) return;
+          controller.enqueue(new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength));
+          if ((controller.desiredSize ?? 0) <= 0) message.pause();
+        });
+        message.on('end', () => {
+          if (over) return;
+          over = true;
+          controller.close();
+        });
+        message.on('error', fail);
+        message.on('close', () => fail());
+        message.pause();
+      },
+      pull() {
+        message.resume();
+      },
+      cancel() {
+        over = true;
+        message.destroy();
+      },
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: bufferBytes }),
+  );
+}
+
+async function pour(body: ReadableStream<Uint8Array>, request: ClientRequest): Promise<void> {
+  const reader = body.getReader();
+  const closed = new Promise<void>((done) => request.once('close', done));
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || request.destroyed) break;
+      if (!request.write(value)) await Promise.race([new Promise<void>((go) => request.once('drain', go)), closed]);
+    }
+    request.end();
+  } catch (error) {
+    request.destroy(error as Error);
+  } finally {
+    void reader.cancel().catch(() => {});
+  }
+}
+
+export class NodeTransport implements Transport {
+  readonly where: string;
+  readonly token: string | undefined;
+  readonly #place: Place;
+  #http: Promise<{ request: typeof import('node:http').request; agent: Agent }> | undefined;
+
+  constructor(place: Place) {
+    this.#place = place;
+    this.token = place.token;
+    this.where = place.socketPath ? `unix:${place.socketPath}` : place.url.host;
+  }
+
+  async #load() {
+    const secure = this.#place.url.protocol === 'https:';
+    const http = await nodeModule<typeof import('node:http')>(secure ? 'https' : 'http');
+    const agent = new http.Agent({ keepAlive: true, maxFreeSockets: 32 });
+    const keep = agent.keepSocketAlive.bind(agent) as (socket: any) => boolean;
+    agent.keepSocketAlive = (socket: any) => {
+      socket.setTimeout(idleMs);
+      return keep(socket);
+    };
+    const reuse = agent.reuseSocket.bind(agent);
+    agent.reuseSocket = (socket: any, request) => {
+      socket.setTimeout(0);
+      reuse(socket, request);
+    };
+    return { request: http.request, agent };
+  }
+
+  async send(init: TransportRequest): Promise<Response> {
+    this.#http ??= this.#load();
+    const { request, agent } = await this.#http;
+    init.signal?.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const { url, socketPath, token } = this.#place;
+      const headers: Record<string, string> = { ...init.headers };
+      if (token) headers.authorization ??= `Bearer ${token}`;
+      const base = url.pathname === '/' ? '' : url.pathname.replace(/\/$/, '');
+      const path = base + init.path;
+      const target = socketPath ? { socketPath } : { hostname: url.hostname.replace(/^\[|\]$/g, ''), port: url.port };
+      const sending = request({ ...target, method: init.method, path, headers, agent, signal: init.signal });
+      let connected = false;
+      sending.on('socket', (socket) => {
+        if (!socket.connecting) connected = true;
+        else socket.once('connect', () => (connected = true));
+      });
+      sending.on('error', (cause: Error) => {
+        if (init.signal?.aborted) return reject(init.signal.reason);
+        const text = cause.message || String((cause as NodeJS.ErrnoException).code);
+        reject(connected ? new ConnectionLostError(text, { cause }) : new NotSentError(text, { cause }));
+      });
+      sending.on('response', (message) => {
+        const status = message.statusCode!;
+        const empty = bodyless.has(status) || init.method === 'HEAD';
+        if (empty) message.resume();
+        const body = empty ? null : bodyOf(message);
+        resolve(new Response(body, { status, statusText: message.statusMessage, headers: headersOf(message) }));
+      });
+      if (init.body instanceof ReadableStream) void pour(init.body, sending);
+      else sending.end(init.body);
+    });
+  }
+
+  upgrade(init: TransportRequest): Promise<Response> {
+    return upgradeOverSocket(this.#place, init);
+  }
+}

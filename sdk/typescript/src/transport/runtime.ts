@@ -1,0 +1,27 @@
+/** What this code runs in, as far as it matters for reaching Atoll. `web`: nothing but `fetch` (Workers, browsers). */
+export type Runtime = 'node' | 'bun' | 'deno' | 'web';
+
+const globals = globalThis as any;
+
+export function runtime(): Runtime {
+  if (globals.Bun) return 'bun';
+  if (globals.Deno) return 'deno';
+  // Workers may have `process` too (nodejs_compat).
+  if (globals.navigator?.userAgent === 'Cloudflare-Workers') return 'web';
+  return globals.process?.versions?.node ? 'node' : 'web';
+}
+
+/** A variable of the environment, where there is one that may be read. */
+export function environment(name: string): string | undefined {
+  try {
+    return globals.process?.env?.[name] || globals.Deno?.env?.get(name) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A module of Node. The name is not a literal, so that no bundler looks for it where there is none. */
+export function nodeModule<T>(name: string): Promise<T> {
+  const specifier = `node:${name}`;
+  return import(/* @vite-ignore */ /* webpackIgnore: true */ specifier);
+}

@@ -1,0 +1,84 @@
+export interface CreateContextOptions {
+  /** Default `python`. */
+  language?: 'python' | 'javascript' | 'typescript';
+  /** Default `/workspace`. */
+  cwd?: string;
+  envVars?: Record<string, string | undefined>;
+  /** Milliseconds for each run in this context. */
+  timeout?: number;
+}
+/** An interpreter that keeps its state from one run to the next. */
+export interface CodeContext {
+  readonly id: string;
+  readonly language: string;
+  readonly cwd: string;
+  readonly createdAt: Date;
+  readonly lastUsed: Date;
+}
+export interface RunCodeOptions {
+  /** Default: one context per language, made at first use and kept. */
+  context?: CodeContext;
+  /** Default `python`; of no use together with `context`. */
+  language?: 'python' | 'javascript' | 'typescript';
+  envVars?: Record<string, string | undefined>;
+  /** Milliseconds. */
+  timeout?: number;
+  /** Interrupts the code; the context keeps its state. */
+  signal?: AbortSignal;
+  onStdout?: (output: OutputMessage) => void | Promise<void>;
+  onStderr?: (output: OutputMessage) => void | Promise<void>;
+  onResult?: (result: Result) => void | Promise<void>;
+  onError?: (error: ExecutionError) => void | Promise<void>;
+}
+export interface OutputMessage {
+  text: string;
+  /** Milliseconds since 1970. */
+  timestamp: number;
+}
+/** A value that code produced, in every form that the interpreter offers. */
+export interface Result {
+  text?: string;
+  html?: string;
+  /** base64. */
+  png?: string;
+  /** base64. */
+  jpeg?: string;
+  svg?: string;
+  latex?: string;
+  markdown?: string;
+  javascript?: string;
+  json?: any;
+  chart?: ChartData;
+  data?: any;
+  /** Names of the forms that are there. */
+  formats(): string[];
+}
+export interface ChartData {
+  type: 'line' | 'bar' | 'scatter' | 'pie' | 'histogram' | 'heatmap' | 'unknown';
+  title?: string;
+  data: any;
+  layout?: any;
+  config?: any;
+  library?: 'matplotlib' | 'plotly' | 'altair' | 'seaborn' | 'unknown';
+  image?: string;
+}
+export interface ExecutionError {
+  name: string;
+  message: string;
+  traceback: string[];
+  lineNumber?: number;
+}
+/** What `runCode` answers. Code that fails is a result with `error`, not an exception. */
+export interface ExecutionResult {
+  code: string;
+  logs: { stdout: string[]; stderr: string[] };
+  error?: ExecutionError;
+  executionCount?: number;
+  results: Omit<Result, 'formats'>[];
+}
+export interface ExecutionCallbacks {
+  onStdout?: (output: OutputMessage) => void | Promise<void>;
+  onStderr?: (output: OutputMessage) => void | Promise<void>;
+  onResult?: (result: Result) => void | Promise<void>;
+  onError?: (error: ExecutionError) => void | Promise<void>;
+}

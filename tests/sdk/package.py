@@ -1,0 +1,60 @@
+"""sdk/typescript as the tests use it: installed, built, and the programs that run it."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import npmdir
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "sdk/typescript"
+MODULES = PACKAGE / "node_modules"
+RUNTIMES = {
+    "node": ["node"],
+    "bun": [str(MODULES / "@oven/bun-linux-x64/bin/bun")],
+    "deno": [str(MODULES / "@deno/linux-x64-glibc/deno"), "run", "-A", "--quiet"],
+}
+WHY_NOT = "no npm, or the packages could not be installed"
+
+
+def run(*command, env=None, timeout=120):
+    """A program of the package's, in its directory; returns what it printed or fails with it."""
+    r = subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True, check=False, env=env, timeout=timeout)
+    assert r.returncode == 0, f"{' '.join(map(str, command))} ended with {r.returncode}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
+    return r.stdout
+
+
+def tool(name, *arguments, **options):
+    return run(MODULES / ".bin" / name, *arguments, **options)
+
+
+def compiled(project):
+    """TypeScript 7 compiles; the 5 that lies beside it only serves openapi-typescript."""
+    return run("node", MODULES / "typescript-7/bin/tsc", "-p", project)
+
+
+@functools.cache
+def built():
+    """Whether the package is there, compiled, with the rows of tests/compat bundled for it."""
+    if not npmdir.installed(PACKAGE):
+        return False
+    shutil.rmtree(PACKAGE / "dist", ignore_errors=True)
+    run("node", "tools/generate.mjs")
+    compiled("tsconfig.build.json")
+    run("node", "tests/rows/bundle.mjs")
+    return True
+
+
+@functools.cache
+def row_names():
+    return json.loads(run("node", "node_modules/.rows/rows.mjs", "--list")) if built() else []
+
+
+def reaching(daemon, **more):
+    """The environment of a program that uses this daemon."""
+    here = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")}
+    return {**here, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "ATOLL_TEST_SOCKET": daemon.socket,
+            "NO_COLOR": "1", **more}
