@@ -3,13 +3,13 @@
 #   make run     install what is missing, build, make the image, start on 127.0.0.1:8700
 #   make test    install what is missing, build, run every suite
 #   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
-#   make unit | integration | security | compat | sdk   one suite
+#   make unit | integration | security | compat | sdk | browser   one suite
 #   make lint | asan | fuzz | bench
 #   make install PREFIX=/usr/local DESTDIR=   programs and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk lint asan fuzz bench clean install help
+.PHONY: build deps deps-test image run test unit integration security compat sdk browser lint asan fuzz bench clean install help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -83,6 +83,9 @@ compat: build image
 
 sdk: build image
 	@tests/run sdk
+
+browser: build image
+	@tests/run browser
 
 lint: build
 	@tools/deps lint

@@ -36,7 +36,8 @@ struct worker {
 	void *arg;
 	struct child child;
 	pid_t pid;
-	int fd;
+	int fd, interrupt_fd; /* the second may be -1 */
+	uint64_t run;	      /* the last one that was sent */
 	struct loop_io io;
 	struct buf in, out;
 	struct worker_pipe pipe[2];
@@ -94,6 +95,7 @@ static void let_go(struct worker *w)
 	loop_timer_stop(&w->closed_timer);
 	watch(w);
 	fd_close(&w->fd);
+	fd_close(&w->interrupt_fd);
 	/* Children that were let live may still hold the pipes. */
 	for (int i = 0; i < 2; i++)
 		if (w->pipe[i].fd >= 0)
@@ -428,6 +430,7 @@ int worker_start(
 		.arg = arg,
 		.pid = pid,
 		.fd = fds.socket,
+		.interrupt_fd = fds.interrupt,
 		.oom_before = oom_before,
 		.in = {.max = CODE_ERROR_MAX + 2 * CMD_READ_CHUNK},
 		.out = {.max = AGENT_BODY_MAX * 2},
@@ -466,6 +469,7 @@ void worker_run(struct worker *w, uint64_t id, struct str code, const struct env
 	}
 	json_object_end(&j);
 	w->oom_before = oom_kills();
+	w->run = id;
 	put_frame(w, 'R', buf_str(&b));
 	flush_out(w);
 }
@@ -477,8 +481,15 @@ pid_t worker_pid(const struct worker *w)
 
 void worker_interrupt(struct worker *w)
 {
-	if (!w->exited)
-		kill(-w->pid, SIGINT);
+	if (w->exited)
+		return;
+	if (w->interrupt_fd >= 0) {
+		char text[24];
+		int n = snprintf(text, sizeof text, "%llu\n", (unsigned long long)w->run);
+		/* Full only when nobody reads it: the kill that follows does without. */
+		(void)!write(w->interrupt_fd, text, (size_t)n);
+	}
+	kill(-w->pid, SIGINT);
 }
 
 void worker_kill(struct worker *w)

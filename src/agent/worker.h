@@ -55,7 +55,7 @@ pid_t worker_pid(const struct worker *w);
 
 void worker_pause(struct worker *w);
 void worker_resume(struct worker *w);
-/* SIGINT to its process group. */
+/* SIGINT to its process group, and the run's number to a runtime that a signal alone does not stop. */
 void worker_interrupt(struct worker *w);
 /* SIGKILL to all it has started; on_end follows. */
 void worker_kill(struct worker *w);
@@ -67,6 +67,7 @@ void worker_abandon(struct worker *w);
 /* What a started process hands back: our ends. */
 struct worker_fds {
 	int socket, out, err; /* non-blocking */
+	int interrupt;	      /* takes the number of the run to break off; -1: SIGINT is enough for this runtime */
 };
 void worker_fds_close(struct worker_fds *f);
 /* The two sides of a worker. */

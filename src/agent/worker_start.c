@@ -16,12 +16,14 @@
 extern const char worker_python_text[], worker_python_text_end[];
 extern const char worker_node_text[], worker_node_text_end[];
 
-enum { WORKER_SOCKET = 3, WORKER_TEXT = 4, WORKER_ARGS_MAX = 8 };
+enum { WORKER_SOCKET = 3, WORKER_TEXT = 4, WORKER_INTERRUPT = 5, WORKER_ARGS_MAX = 8 };
 
 struct runtime {
 	const char *program;
 	const char *args[WORKER_ARGS_MAX]; /* behind the program's name */
 	enum errc missing;
+	bool deaf; /* a loop in it does not hear SIGINT: a thread of the worker reads what to interrupt from descriptor
+		      5 */
 	const char *text, *text_end;
 	int fd; /* the text, sealed; made at first use */
 };
@@ -35,11 +37,15 @@ static struct runtime python = {.program = "python3",
 	.text_end = worker_python_text_end,
 	.fd = -1};
 
+/* The block keeps the names of this text from the user's code. The checks would end the process when a callback of a
+ * timer is interrupted. */
 static struct runtime node = {.program = "node",
-	.args = {"--no-warnings", "-e",
-		"const fs=require('fs'),M=require('module');const s=fs.readFileSync(4,'utf8');fs.closeSync(4);"
-		"const m=new M('/atoll/worker.cjs');m.filename='atoll:worker';m.paths=[];m._compile(s,'atoll:worker')"},
+	.args = {"--no-force-async-hooks-checks", "-e",
+		"{const fs=require('fs'),M=require('module'),s=fs.readFileSync(4,'utf8');fs.closeSync(4);"
+		"const m=new "
+		"M('/atoll/worker.cjs');m.filename='atoll:worker';m.paths=[];m._compile(s,'atoll:worker')}"},
 	.missing = ERRC_JAVASCRIPT_NOT_AVAILABLE,
+	.deaf = true,
 	.text = worker_node_text,
 	.text_end = worker_node_text_end,
 	.fd = -1};
@@ -97,8 +103,8 @@ int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *
 			fd_close(all[i]);
 		return err_os(e, ERRC_CODE_EXECUTION_ERROR, os, "make the pipes of a context");
 	}
-	*ours = (struct worker_fds){s[0], out[0], err[0]};
-	*theirs = (struct worker_fds){s[1], out[1], err[1]};
+	*ours = (struct worker_fds){s[0], out[0], err[0], -1};
+	*theirs = (struct worker_fds){s[1], out[1], err[1], -1};
 	fd_set_nonblock(s[0], true);
 	fd_set_nonblock(out[0], true);
 	fd_set_nonblock(err[0], true);
@@ -110,6 +116,18 @@ void worker_fds_close(struct worker_fds *f)
 	fd_close(&f->socket);
 	fd_close(&f->out);
 	fd_close(&f->err);
+	fd_close(&f->interrupt);
+}
+
+static int interrupt_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e)
+{
+	int p[2];
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_os(e, ERRC_CODE_EXECUTION_ERROR, errno, "make the pipes of a context");
+	theirs->interrupt = p[0];
+	ours->interrupt = p[1];
+	fd_set_nonblock(p[1], true);
+	return 0;
 }
 
 static int start_program(struct runtime *r, const char *path, const struct worker_spec *s, struct worker_fds *theirs,
@@ -125,8 +143,8 @@ static int start_program(struct runtime *r, const char *path, const struct worke
 		.argv = argv,
 		.envp = env_vector(s->env),
 		.fd = {-1, theirs->out, theirs->err},
-		.extra = {{theirs->socket, WORKER_SOCKET}, {text, WORKER_TEXT}},
-		.extra_n = 2};
+		.extra = {{theirs->socket, WORKER_SOCKET}, {text, WORKER_TEXT}, {theirs->interrupt, WORKER_INTERRUPT}},
+		.extra_n = r->deaf ? 3 : 2};
 	enum spawn_step step;
 	if (spawn(&sp, ret, &step, e) < 0) {
 		e->code = ERRC_CODE_EXECUTION_ERROR;
@@ -144,7 +162,9 @@ int worker_start_plain(const struct worker_spec *s, struct worker_fds *ret, pid_
 		return err_set(e, r->missing, "There is no %s in this sandbox", r->program);
 	if (worker_pair(&ours, &theirs, e) < 0)
 		return -1;
-	int failed = start_program(r, path, s, &theirs, ret_pid, e);
+	int failed = r->deaf ? interrupt_pair(&ours, &theirs, e) : 0;
+	if (!failed)
+		failed = start_program(r, path, s, &theirs, ret_pid, e);
 	worker_fds_close(&theirs);
 	if (failed < 0)
 		worker_fds_close(&ours);

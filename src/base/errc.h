@@ -57,14 +57,9 @@
 	X(FILESYSTEM_ERROR, 500, "")                                                                                   \
 	X(COMMAND_NOT_FOUND, 404, "Check that the program is installed in the sandbox.")                               \
 	X(INVALID_COMMAND, 400, "Send a command that is not empty.")                                                   \
-	X(COMMAND_PERMISSION_DENIED, 403, "Make the program executable.")                                              \
 	X(COMMAND_EXECUTION_ERROR, 500, "")                                                                            \
-	X(STREAM_START_ERROR, 500, "")                                                                                 \
 	X(PROCESS_NOT_FOUND, 404, "List the processes to see which ids exist.")                                        \
-	X(PROCESS_PERMISSION_DENIED, 403, "")                                                                          \
 	X(PROCESS_ERROR, 500, "")                                                                                      \
-	X(PROCESS_READY_TIMEOUT, 408, "")                                                                              \
-	X(PROCESS_EXITED_BEFORE_READY, 500, "")                                                                        \
 	X(SESSION_ALREADY_EXISTS, 409, "Use the existing session or choose another id.")                               \
 	X(SESSION_DESTROYED, 410, "Create the session again.")                                                         \
 	X(SESSION_TERMINATED, 410, "The next command starts a fresh shell.")                                           \
@@ -88,9 +83,7 @@
 	X(CODE_EXECUTION_ERROR, 500, "")                                                                               \
 	X(PYTHON_NOT_AVAILABLE, 501, "Use an image that has python3.")                                                 \
 	X(JAVASCRIPT_NOT_AVAILABLE, 501, "Use an image that has node.")                                                \
-	X(WATCH_NOT_FOUND, 404, "")                                                                                    \
 	X(WATCH_START_ERROR, 500, "")                                                                                  \
-	X(WATCH_STOP_ERROR, 500, "")
 
 enum errc {
 	ERRC_OK = 0,

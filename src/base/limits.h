@@ -34,6 +34,7 @@
 #define HTTP_GONE_PROBE	       100	  /* half-closed TCP client: when to find out whether it is still there */
 #define HTTP_CONNECT_TIMEOUT   5000
 #define HTTP_CONTINUE_WAIT     1000	    /* for the 100 Continue of a server behind a proxy */
+#define HTTP_STARVED	       1000	    /* a call to a box's server without an answer: idle connections are let go */
 #define HTTP_POOL_IDLE_TIMEOUT 30000	    /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
 #define HTTP_CONNS_MAX	       8192

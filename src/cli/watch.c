@@ -53,7 +53,7 @@ static int on_event(void *arg, const struct json *ev, struct str text, struct er
 	}
 	if (str_eq_c(type, "stopped")) {
 		struct str why = api_text(ev, "reason");
-		return err_set(e, ERRC_WATCH_NOT_FOUND, "the watch has ended: %.*s", STR_ARG(why));
+		return err_set(e, ERRC_FILE_NOT_FOUND, "the watch has ended: %.*s", STR_ARG(why));
 	}
 	return 0;
 }

@@ -14,7 +14,8 @@ static bool keep_header(void *arg, struct str name, struct str *value)
 {
 	(void)arg;
 	(void)value;
-	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR("x-sandbox-id"));
+	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR("x-sandbox-id")) &&
+	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host"));
 }
 
 static void leave(struct request *r)

@@ -48,9 +48,9 @@ static void give_up(struct request *r, void (*tell)(struct request *r, const str
 {
 	leave(r);
 	if (tell)
-		tell(r, e);
-	else
-		request_error(r, e);
+		return tell(r, e);
+	http_respond_header(r->x, STR("X-Atoll-Error"), str_of(errc_info(e->code)->code));
+	request_error(r, e);
 }
 
 static void silent(struct request *r)

@@ -4,12 +4,13 @@
  * What the app gets is the client's request with these changes only:
  *   - the target and Host that the caller says;
  *   - Authorization goes if it holds the daemon's token, and so do cookies of the console (atoll_*, also behind __Host-
- *     and __Secure-); everybody else's pass;
+ *     and __Secure-) and X-Atoll-*; everybody else's pass;
  *   - X-Forwarded-For, -Proto, -Host and Forwarded say who asked and how; what the client said in their place, and
  *     X-Forwarded-*, X-Real-IP of any kind, goes unless the peer is a trusted proxy (then For is continued, the rest
  *     kept);
  *   - hop-by-hop headers as in http/proxy.h.
- * The client gets the app's response as it is, but for cookies named like the console's, which are not set.
+ * The client gets the app's response as it is, but for cookies named like the console's, which are not set, and
+ * X-Atoll-*: by X-Atoll-Error a client of the API tells our errors from an app's.
  *
  * The sandbox (r->match.id) is woken when it sleeps. 127.0.0.1 is tried first, ::1 when that is
  * refused; which one answered is remembered. The request counts as activity of the sandbox while it lasts.

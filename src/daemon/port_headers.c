@@ -58,8 +58,17 @@ static bool is_forwarding(struct str name)
 	return name.n > prefix.n && str_eq_nocase(str_n(name.p, prefix.n), prefix);
 }
 
+/* Between the daemon and its clients. */
+static bool is_ours(struct str name)
+{
+	static const struct str prefix = STR("X-Atoll-");
+	return name.n > prefix.n && str_eq_nocase(str_n(name.p, prefix.n), prefix);
+}
+
 bool port_headers_request(struct port_headers *h, struct str name, struct str *value)
 {
+	if (is_ours(name))
+		return false;
 	if (str_eq_nocase(name, STR("Authorization")))
 		return !token_matches(h->token, *value);
 	if (str_eq_nocase(name, STR("Cookie")))
@@ -77,7 +86,7 @@ bool port_headers_request(struct port_headers *h, struct str name, struct str *v
 
 bool port_headers_response(struct str name, struct str value)
 {
-	return !str_eq_nocase(name, STR("Set-Cookie")) || !is_console_cookie(value);
+	return !is_ours(name) && (!str_eq_nocase(name, STR("Set-Cookie")) || !is_console_cookie(value));
 }
 
 /* The line's value begins at `from`; one that cannot be sent is left out. */

@@ -2,6 +2,9 @@
  * /v1/sandboxes/{id}/proxy/{port}/…: any port of a sandbox, for clients of the API: what upstream's containerFetch and
  * wsConnect reach. Like every other route of a sandbox it makes a sandbox that does not exist. Port 3000 is the agent's
  * own API, as in an upstream container; nothing in the box needs to listen there.
+ *
+ * A client that passes on requests of others (a Worker) gives its token as X-Atoll-Token: Authorization is then the
+ * app's, X-Forwarded-* are believed, and X-Atoll-Host is the Host that the app sees.
  */
 #include "daemon/port_forward.h"
 
@@ -33,9 +36,14 @@ void handle_proxy(struct request *r)
 	if (r->match.port == AGENT_PORT)
 		return handle_agent(r);
 	const struct http_request *q = http_request(r->x);
+	bool relay = request_is_relayed(r);
 	auto_buf struct buf target = {0};
 	buf_add_str(&target, r->match.rest);
 	put_query(&target, &r->daemon->token, q->query);
 	port_forward(r, r->match.port,
-		&(struct port_forward_opts){.target = buf_str(&target), .proto = "http", .create = true});
+		&(struct port_forward_opts){.target = buf_str(&target),
+			.host = relay ? http_header_value(&q->headers, STR("x-atoll-host")) : STR_NULL,
+			.proto = "http",
+			.trusted_peer = relay,
+			.create = true});
 }

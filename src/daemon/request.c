@@ -120,6 +120,12 @@ static bool has_query_token(const struct request *r)
 	return token_equals(&r->daemon->token, buf_str(&given));
 }
 
+bool request_is_relayed(const struct request *r)
+{
+	struct str given = http_header_value(&http_request(r->x)->headers, STR("x-atoll-token"));
+	return r->match.route == ROUTE_PROXY && given.p && token_equals(&r->daemon->token, given);
+}
+
 static void refuse_unauthorized(struct request *r)
 {
 	struct err e;
@@ -194,7 +200,7 @@ static void route(struct request *r)
 	int found = api_route_match(q->path, &r->match, &e);
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
 		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
-		     has_query_token(r);
+		     has_query_token(r) || request_is_relayed(r);
 	/* Who has no token does not learn which routes and ids exist. */
 	if (!r->trusted && !is_public(r->match.route))
 		return refuse_unauthorized(r);

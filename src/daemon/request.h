@@ -60,6 +60,8 @@ void request_retake(struct request *r);
 
 /* A WebSocket that a box will answer. */
 bool request_is_socket(const struct request *r); /* forward.c */
+bool request_is_relayed(
+	const struct request *r); /* on /proxy/, with the token where it leaves Authorization to the app */
 
 /* ---- the handlers, one file each ---- */
 
@@ -76,7 +78,7 @@ void handle_ports(struct request *r);	/* ports_api.c */
 void handle_port(struct request *r);
 void handle_port_validate(struct request *r);
 void handle_port_requests(struct request *r);
-void handle_proxy(struct request *r);	/* proxy.c */
+void handle_proxy(struct request *r); /* proxy.c */
 
 /* The server's on_request; arg: the daemon. */
 void request_begin(struct http_exchange *x, void *arg);

@@ -78,7 +78,7 @@ static void attach(struct http_call *c, struct link *k)
 	c->link = k;
 	if (!k)
 		return;
-	k->call = c;
+	link_waits(k, c);
 	c->sent_before = k->w.sent;
 	call_due_in(c, k->connecting ? c->connect_ms : c->head_ms);
 	if (k->connecting)

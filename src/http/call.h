@@ -24,7 +24,8 @@ struct http_client {
 
 /* Of one endpoint; exists while it has links. */
 struct pool {
-	struct list idle; /* least recently used first */
+	struct list idle;    /* least recently used first */
+	struct list waiting; /* links whose call has had no byte of an answer, longest first */
 	size_t idle_n, links;
 	struct http_endpoint ep;
 };
@@ -34,7 +35,8 @@ struct link {
 	struct http_client *cl;
 	struct http_call *call; /* NULL while idle */
 	struct pool *pool;	/* NULL: not to be kept */
-	struct list node;	/* of pool->idle */
+	struct list node;	/* of pool->idle or pool->waiting, or of none */
+	uint64_t since;		/* waiting */
 	struct http_endpoint ep;
 	bool connecting;
 	bool reused;
@@ -94,6 +96,12 @@ struct link *link_get(
 struct link *link_adopt(struct http_client *cl, int fd);
 /* Tries to connect; true when there is nothing more to wait for (connected, or *fail is set). */
 bool link_connect(struct link *k, struct http_failure *fail);
+/* A call begins on it; the first byte of its answer has come. */
+void link_waits(struct link *k, struct http_call *c);
+static inline void link_answers(struct link *k)
+{
+	list_del(&k->node);
+}
 /* The call is over: back into the pool, or closed. */
 void link_release(struct link *k, bool reusable);
 void link_free_idle(struct http_client *cl);

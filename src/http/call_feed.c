@@ -93,7 +93,10 @@ static bool feed_body(struct http_call *c, struct str *in)
 size_t call_feed(struct http_call *c, struct str in)
 {
 	size_t before = in.n;
-	c->any_input |= in.n > 0;
+	if (!c->any_input && in.n) {
+		c->any_input = true;
+		link_answers(c->link);
+	}
 	bool more = true;
 	while (in.n && more && call_wants_input(c))
 		more = c->reply == REPLY_HEAD ? feed_head(c, &in) : feed_body(c, &in);

@@ -41,7 +41,7 @@ static void leave_pool(struct link *k)
 	struct pool *p = k->pool;
 	if (!p)
 		return;
-	p->idle_n -= !list_empty(&k->node);
+	p->idle_n -= !k->call && !list_empty(&k->node);
 	list_del(&k->node);
 	k->pool = NULL;
 	if (--p->links)
@@ -57,6 +57,7 @@ static void join_pool(struct link *k)
 		p = xcalloc(1, sizeof *p);
 		p->ep = k->ep;
 		list_init(&p->idle);
+		list_init(&p->waiting);
 		map_put(&k->cl->pools, key_of(&k->ep), p);
 	}
 	p->links++;
@@ -100,6 +101,24 @@ struct link *link_adopt(struct http_client *cl, int fd)
 	struct link *k = link_make(cl, fd);
 	wire_watch(&k->w, EPOLLIN);
 	return k;
+}
+
+void link_waits(struct link *k, struct http_call *c)
+{
+	k->call = c;
+	k->since = loop_now(k->cl->loop);
+	if (k->pool)
+		list_push(&k->pool->waiting, &k->node);
+}
+
+/* A server that serves one connection at a time does not get to the next one while it waits for us on this one. So
+ * where a call has had no answer for long, idle connections are closed: one of them may be what it waits for. */
+static bool is_starved(const struct pool *p)
+{
+	if (!p->ep.dialer || list_empty(&p->waiting))
+		return false;
+	const struct link *k = list_entry(p->waiting.next, struct link, node);
+	return loop_now(k->cl->loop) - k->since >= HTTP_STARVED;
 }
 
 /* Nothing to read, neither bytes nor the end. */
@@ -183,23 +202,32 @@ struct link *link_get(
 	return k;
 }
 
+static void on_idle_due(struct loop_timer *t);
+
+static void idle_for(struct link *k, uint64_t ms)
+{
+	bool looks = k->ep.dialer && ms > HTTP_STARVED;
+	loop_timer_set(k->cl->loop, &k->timer, looks ? HTTP_STARVED : ms, on_idle_due);
+}
+
 static void on_idle_due(struct loop_timer *t)
 {
 	struct link *k = container_of(t, struct link, timer);
 	uint64_t now = loop_now(k->cl->loop);
 	if (k->call)
 		return;
-	if (k->idle_due <= now)
+	if (k->idle_due <= now || is_starved(k->pool))
 		return link_close(k);
-	loop_timer_set(k->cl->loop, &k->timer, k->idle_due - now, on_idle_due);
+	idle_for(k, k->idle_due - now);
 }
 
 void link_release(struct link *k, bool reusable)
 {
 	struct http_client *cl = k->cl;
-	k->call = NULL;
 	struct pool *p = k->pool;
-	if (!reusable || !p || k->w.broken || wire_watch(&k->w, EPOLLIN) < 0)
+	list_del(&k->node);
+	k->call = NULL;
+	if (!reusable || !p || k->w.broken || is_starved(p) || wire_watch(&k->w, EPOLLIN) < 0)
 		return link_close(k);
 	list_push(&p->idle, &k->node);
 	k->input_waits = k->w.full = false;
@@ -208,7 +236,7 @@ void link_release(struct link *k, bool reusable)
 	uint32_t idle_ms = d ? d->idle_ms : HTTP_POOL_IDLE_TIMEOUT;
 	k->idle_due = loop_now(cl->loop) + idle_ms;
 	if (!k->timer.pos)
-		loop_timer_set(cl->loop, &k->timer, idle_ms, on_idle_due);
+		idle_for(k, idle_ms);
 	if (++p->idle_n > (d ? d->idle_max : HTTP_POOL_IDLE_MAX))
 		link_close(list_entry(p->idle.next, struct link, node));
 }

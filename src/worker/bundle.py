@@ -44,18 +44,28 @@ def python_text(paths):
     return "\n".join(lines)
 
 
+NODE_HEAD = """\
+'use strict';
+const files = { __proto__: null };
+const loaded = { __proto__: null };
+function load(name) {
+	if (!(name in files)) return require(name);
+	if (!(name in loaded)) {
+		loaded[name] = { exports: {} };
+		files[name](loaded[name], load);
+	}
+	return loaded[name].exports;
+}
+"""
+
+
 def node_text(paths):
-    main = [p for p in paths if os.path.basename(p) == "worker.cjs"]
-    others = [p for p in paths if p not in main]
-    parts = ["globalThis.__atoll_files = {};"]
-    for path in others:
+    """CommonJS modules in one text: each a function, which V8 compiles when it is first called."""
+    parts = [NODE_HEAD]
+    for path in sorted(paths):
         with open(path, encoding="utf-8") as f:
-            text = f.read().replace("\\", "\\\\").replace("`", "\\`").replace("${", "\\${")
-        parts.append(f"globalThis.__atoll_files[{os.path.basename(path)!r}] = `{text}`;")
-    # One line, so that line numbers in a trace are the worker's own but for this one.
-    head = "\n".join(parts) + "\n" if others else ""
-    with open(main[0], encoding="utf-8") as f:
-        return head + f.read()
+            parts.append(f"files['./{os.path.basename(path)}'] = (module, require) => {{\n{f.read()}}};\n")
+    return "".join(parts) + "load('./worker.cjs');\n"
 
 
 def main(out_python, out_node, out_asm, *inputs):

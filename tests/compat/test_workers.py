@@ -4,6 +4,7 @@ build/compat-table.md."""
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -11,20 +12,22 @@ from npm import HERE, installed
 
 DRIVER = ["node", "--no-warnings", "workers/driver.mjs"]
 TABLE = HERE.parents[1] / "build/compat-table.md"
+MOVING = HERE.parents[1] / "docs/moving.md"
+# Public in the declarations, and called by getSandbox, the runtime or nobody.
+NOT_FOR_CALLERS = {"constructor", "configure", "setSandboxName", "callTunnels", "execWithSessionToken", "execStreamWithSessionToken",
+                   "onStart", "onStop", "onError", "onActivityExpired", "fetch"}
 MARKS = {True: "passed", False: "FAILED", None: "did not run"}
 
 
 def listed():
     if not installed():
         return {}, {}
-    r = subprocess.run([*DRIVER, "--list"], cwd=HERE, capture_output=True, text=True, check=False)
-    if r.returncode != 0:
-        return {}, {}
-    answer = json.loads(r.stdout)
+    answer = json.loads(subprocess.run([*DRIVER, "--list"], cwd=HERE, stdout=subprocess.PIPE, text=True, check=True).stdout)
     return answer["rows"], answer["later"]
 
 
 ROWS, LATER = listed()
+needs_rows = pytest.mark.skipif(not ROWS, reason="npm is missing")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,48 @@ def markdown(results):
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.skipif(not ROWS, reason="no npm, or the packages could not be loaded")
+def documented():
+    """The table of docs/moving.md."""
+    lines = []
+    for area in dict.fromkeys(ROWS.values()):
+        lines += [f"| {area} | works |", "|---|---|"]
+        lines += [f"| `{name}` | yes |" for name, of in ROWS.items() if of == area]
+        lines.append("")
+    lines += ["| To come | |", "|---|---|"]
+    lines += [f"| `{name}` | not yet: {why} |" for name, why in LATER.items()]
+    return "\n".join(lines) + "\n"
+
+
+@needs_rows
+def test_the_documentation_tells_the_same():
+    """`ATOLL_WRITE_DOCS=1 tests/run compat` writes it."""
+    text = MOVING.read_text(encoding="utf-8")
+    head, begin, rest = text.partition("<!-- table: written by tests/compat/test_workers.py -->\n")
+    _, end, tail = rest.partition("<!-- end of table -->")
+    now = head + begin + "\n" + documented() + "\n" + end + tail
+    if os.environ.get("ATOLL_WRITE_DOCS"):
+        MOVING.write_text(now, encoding="utf-8")
+    assert now == (now if os.environ.get("ATOLL_WRITE_DOCS") else text)
+
+
+def members(declarations, interface):
+    """The methods of an interface or class in a .d.ts, as far as they are public."""
+    body = re.search(rf"(?:interface|declare class) {interface}\b[^{{]*{{\n(.*?)\n}}", declarations, re.S)[1]
+    return set(re.findall(r"^  (?:get )?(\w+)[?]?[(<]", body, re.M))
+
+
+@needs_rows
+def test_every_public_method_has_a_row():
+    d_ts = next((HERE / "node_modules/@cloudflare/sandbox/dist").glob("sandbox-*.d.ts")).read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+", " ".join([*ROWS, *LATER])))
+    of_sandbox = members(d_ts, "ISandbox") | members(d_ts, "Sandbox<") - NOT_FOR_CALLERS
+    assert len(of_sandbox) > 50 and not of_sandbox - named, of_sandbox - named
+    of_session = {m for m in members(d_ts, "ExecutionSession") if m not in LATER}
+    named = set(re.findall(r"\w+", " ".join(r for r in ROWS if r.startswith("session."))))
+    assert len(of_session) > 25 and not of_session - named, of_session - named
+
+
+@needs_rows
 def test_there_are_rows():
     assert len(ROWS) > 60
     assert not ROWS.keys() & LATER.keys()

@@ -170,10 +170,14 @@ def ended(agent, pid):
 
 
 def test_the_life_of_a_process(agent, where):
-    p = start(agent, "echo hello; echo oops >&2; sleep 0.2; exit 5", processId=f"life{where}", sessionId=where)
+    go = os.path.join(agent.dir, f"go{where}")
+    os.mkfifo(go)
+    p = start(agent, f"echo hello; echo oops >&2; read -r < {go}; exit 5", processId=f"life{where}", sessionId=where)
     assert p["processId"] == f"life{where}" and p["pid"] > 1 and p["success"] is True
     running = get(agent, p["processId"])
     assert running["status"] == "running" and running["pid"] == p["pid"] and "endTime" not in running and "exitCode" not in running
+    with open(go, "w") as f:
+        f.write("\n")
     done = ended(agent, p["processId"])
     assert done["status"] == "failed" and done["exitCode"] == 5 and done["endTime"] >= done["startTime"]
     logs = agent.call("GET", f"/api/process/{p['processId']}/logs").json()
@@ -303,7 +307,6 @@ def test_a_process_survives_its_session_and_its_shell(agent):
     agent.post("/api/execute", {"command": "exit", "sessionId": "mother"})
     agent.run("X=2;:", sessionId="mother")
     agent.post("/api/session/delete", {"sessionId": "mother"})
-    time.sleep(0.2)
     before = len(agent.call("GET", "/api/process/child/logs").json()["stdout"])
     wait_for(lambda: len(agent.call("GET", "/api/process/child/logs").json()["stdout"]) > before)
     assert alive(p["pid"])

@@ -93,6 +93,31 @@ def test_who_asked_is_told(daemon, echo):
     assert json.dumps(lines(again)[1]) == json.dumps(lines(reply)[1])
 
 
+def test_a_client_that_passes_requests_on(daemon, echo):
+    own = {"X-Atoll-Token": daemon.token, "X-Atoll-Host": "app.example:8080", "Authorization": "Basic eDp5",
+           "X-Forwarded-Host": "outside.example", "X-Forwarded-Proto": "https", "X-Original-URL": "https://outside.example/"}
+    reply = echo.get("/", unix=False, token=False, headers=own)
+    assert values(reply, "host") == ["app.example:8080"] and values(reply, "authorization") == ["Basic eDp5"]
+    assert values(reply, "x-forwarded-host") == ["outside.example"] and values(reply, "x-forwarded-proto") == ["https"]
+    assert values(reply, "x-original-url") == ["https://outside.example/"]
+    assert daemon.token not in reply.text and "x-atoll-" not in reply.text.lower()
+    # The other way of giving the token makes nobody a proxy, and only this route takes it so.
+    again = echo.get("/", unix=False, headers={"X-Atoll-Token": "wrong", "X-Atoll-Host": "evil"})
+    assert values(again, "host") == [daemon.address] and "x-atoll-" not in again.text.lower()
+    for path in ("/v1/sandboxes", box_path("x"), box_path("x", "/api/ping")):
+        assert daemon.request("GET", path, headers={"X-Atoll-Token": daemon.token}, unix=False, token=False).status == 401
+    agent = box_path("x", "/proxy/3000/api/ping")
+    assert daemon.request("GET", agent, headers={"X-Atoll-Token": daemon.token}, unix=False, token=False).status == 200
+    daemon.destroy("x")
+
+
+def test_errors_of_the_daemon_are_marked(api):
+    fake = boxapp.raw(api, 8082, "def handle(c):\n    head(c, b'')\n    reply(c, b'x', extra=b'X-Atoll-Error: FAKE\\r\\n')\n")
+    assert "X-Atoll-Error" not in fake.get("/").headers
+    silent = api.daemon.request("GET", box_path(api.box, "/proxy/8083/"))
+    assert silent.headers["X-Atoll-Error"] == "SERVICE_NOT_RESPONDING"
+
+
 def test_credentials_of_the_daemon_never_arrive(daemon, echo):
     reply = echo.get("/", unix=False)
     assert daemon.token not in reply.text and not values(reply, "authorization")

@@ -1,52 +1,240 @@
+// The JavaScript and TypeScript worker: one process for one context of the code interpreter. It speaks with the agent over
+// descriptor 3 (docs/design/008-interpreter.md); why it is made as it is stands in docs/design/009-js-worker.md.
+//
+//   wire       frames             evaluate    V8's REPL mode     show    values as results
+//   output     what is printed    rewrite     module syntax      errors  errors and tracebacks
+//   interrupt  SIGINT             scan        tokens             stack   the worker's frames away
+//   globals    require, display   typescript  types away         safe    what user code cannot replace
+//   pending    what a run has not waited for
 'use strict';
-// The Node worker: runs code for one context. Protocol: docs/design/008-interpreter.md.
-const fs = require('fs');
-const vm = require('vm');
-const util = require('util');
 
-const FD = 3;
-let pending = Buffer.alloc(0);
+const safe = require('./safe.cjs');
+const wire = require('./wire.cjs');
+const output = require('./output.cjs');
+const { evaluate, isObjectLiteral } = require('./evaluate.cjs');
+const { prepare } = require('./rewrite.cjs');
+const show = require('./show.cjs');
+const errors = require('./errors.cjs');
+const stack = require('./stack.cjs');
+const interrupt = require('./interrupt.cjs');
+const globals = require('./globals.cjs');
+const pending = require('./pending.cjs');
 
-function readExact(n) {
-	while (pending.length < n) {
-		const piece = Buffer.alloc(65536);
-		const got = fs.readSync(FD, piece);
-		if (got === 0) process.reallyExit(0);
-		pending = Buffer.concat([pending, piece.subarray(0, got)]);
+const shared = new Int32Array(new SharedArrayBuffer(16));
+const agent = wire.open(onFrame, shared);
+const out = output.open(agent.barrier);
+const signals = interrupt.open(shared, onInterrupt);
+
+const { reallyExit } = process;
+const immediately = setImmediate;
+const later = setTimeout;
+
+const aTimer = later(() => {}, 0);
+const anImmediate = immediately(() => {});
+clearTimeout(aTimer);
+clearImmediate(anImmediate);
+const Timeout = aTimer.constructor;
+const Immediate = anImmediate.constructor;
+
+let typescript = null; // the compiler, in a TypeScript context
+let runs = 0; // how many there were
+let run = null; // the one under way
+let onQuiet = null; // waits for the signal of an interrupt that V8 has already carried out
+
+function onFrame(type, payload) {
+	if (type === 'I') init(payload);
+	// Not at once: a signal that came before this frame, for an older run, is handled first.
+	else if (type === 'R') immediately(begin, payload);
+}
+
+function init({ language, cwd, env }) {
+	if (env) replaceEnvironment(env);
+	if (language === 'typescript') {
+		typescript = require('./typescript.cjs');
+		if (!typescript.available) {
+			return refuse('NotAvailable', `TypeScript needs Node.js 22.13 or later; this image has ${process.version}`);
+		}
 	}
-	const out = pending.subarray(0, n);
-	pending = pending.subarray(n);
-	return out;
-}
-
-function readFrame() {
-	const length = readExact(4).readUInt32LE(0);
-	const body = readExact(length);
-	return [String.fromCharCode(body[0]), JSON.parse(body.subarray(1).toString())];
-}
-
-function ascii(value) {
-	return JSON.stringify(value).replace(/[\u007f-\uffff]/g, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
-}
-
-function sendFrame(kind, payload) {
-	const body = Buffer.from(kind + ascii(payload), 'latin1');
-	const head = Buffer.alloc(4);
-	head.writeUInt32LE(body.length, 0);
-	fs.writeSync(FD, head);
-	for (let at = 0; at < body.length;) at += fs.writeSync(FD, body, at);
-}
-
-const init = readFrame()[1];
-process.chdir(init.cwd);
-sendFrame('Y', { language: init.language, version: process.version });
-for (let count = 1; ; count++) {
-	const [, run] = readFrame();
 	try {
-		const value = vm.runInThisContext(run.code, { filename: 'cell' });
-		if (value !== undefined) sendFrame('E', { type: 'result', text: util.inspect(value), metadata: {} });
+		process.chdir(cwd);
 	} catch (error) {
-		sendFrame('X', { type: 'error', ename: error.name, evalue: error.message, traceback: String(error.stack).split('\n') });
+		return refuse(error.code ?? 'Error', `cannot enter ${cwd}: ${error.message}`);
 	}
-	sendFrame('D', { execution_count: count });
+	globals.install({ cwd, lenient: typescript !== null, emit, late: out.late, fds: [wire.FD, interrupt.FD] });
+	agent.send('Y', `{"language":${safe.quote(language)},"version":${safe.quote(process.versions.node)}}`);
+	if (typescript) typescript.warm();
+	later(signals.arm, 5);
 }
+
+function refuse(name, message) {
+	agent.send('X', errors.payload(name, message, [`${name}: ${message}`]));
+	process.reallyExit(1);
+}
+
+function replaceEnvironment(env) {
+	for (const name of Object.keys(process.env)) delete process.env[name];
+	Object.assign(process.env, env);
+}
+
+/** Sets (null: removes) variables and returns what undoes it. */
+function setEnvironment(env) {
+	const before = {};
+	for (const name of Object.keys(env ?? {})) {
+		before[name] = process.env[name] ?? null;
+		if (env[name] === null) delete process.env[name];
+		else process.env[name] = env[name];
+	}
+	return before;
+}
+
+/** A result in the middle of a run; nothing that is printed after it may overtake it. */
+function emit(formats) {
+	if (out.foreign()) return;
+	agent.send('E', show.event(formats));
+	out.fence();
+}
+
+function begin({ id, code, env }) {
+	signals.arm();
+	runs++;
+	const cell = `cell-${runs}.${typescript ? 'ts' : 'js'}`;
+	run = { id, cell, source: code, env: setEnvironment(env), before: pending.begin(), over: false };
+	out.begin(run);
+	safe.store(shared, 0, id);
+	const mine = run;
+	let text;
+	try {
+		text = prepared(code, cell);
+	} catch (error) {
+		return settle(mine, { error, place: error.place });
+	}
+	output.runIn(mine, () => evaluate(text, cell, (outcome) => settle(mine, outcome)));
+}
+
+function prepared(code, cell) {
+	let text = code;
+	if (typescript) {
+		const { code: javascript, map } = typescript.transpile(code);
+		if (map) stack.maps.set(cell, map);
+		text = javascript;
+	}
+	if (isObjectLiteral(text)) return `(${text}\n)`;
+	return prepare(text);
+}
+
+/** The code has come to its end, one way or the other. A promise is awaited: its value is the value of the run. */
+function settle(mine, outcome) {
+	if (mine.over) return;
+	if (outcome.interrupted) return afterSignal(() => fail(mine, null));
+	if ('error' in outcome) return fail(mine, outcome);
+	if (show.isPromise(outcome.value)) return follow(mine, outcome.value);
+	pending.drain(mine.before, () => mine.over, () => succeed(mine, outcome.value));
+}
+
+async function follow(mine, promise) {
+	let value;
+	try {
+		value = await promise;
+	} catch (error) {
+		return fail(mine, { error });
+	}
+	settle(mine, { value });
+}
+
+/** Values that nobody wants to see: of a statement without one, of `"use strict"`, of setTimeout(…). */
+function isNothing(value, source) {
+	if (value === undefined || value instanceof Timeout || value instanceof Immediate) return true;
+	return value === 'use strict' && /^\s*(['"])use strict\1/.test(source);
+}
+
+function succeed(mine, value) {
+	if (mine.over) return;
+	if (!isNothing(value, mine.source)) {
+		try {
+			agent.send('E', show.event(output.runIn(mine, () => show.formats(value))));
+		} catch (error) {
+			return fail(mine, { error });
+		}
+	}
+	finish(mine);
+}
+
+/** @param {{error: unknown, place?: object} | null} what  null: it was interrupted */
+function fail(mine, what) {
+	if (mine.over) return;
+	const { cell, source } = mine;
+	// What it was doing may have failed because of the signal, which a child process gets too.
+	if (safe.load(shared, 3) === mine.id) what = null;
+	let payload = '{"type":"error","ename":"KeyboardInterrupt","evalue":"the run was interrupted","traceback":["KeyboardInterrupt"]}';
+	if (what !== null) {
+		try {
+			payload = errors.report(what.error, { cell, source, place: what.place });
+		} catch {
+			payload = '{"type":"error","ename":"Error","evalue":"an error that cannot be shown","traceback":[]}';
+		}
+	}
+	agent.send('X', payload);
+	finish(mine);
+}
+
+function finish(mine) {
+	mine.over = true;
+	safe.store(shared, 0, 0);
+	run = null;
+	out.end();
+	setEnvironment(mine.env);
+	listen();
+	agent.send('D', `{"execution_count":${runs}}`);
+}
+
+/** SIGINT has come and the loop turns: the run, if there is one, waits for something that is given up. */
+function onInterrupt() {
+	if (onQuiet) return onQuiet();
+	if (run) fail(run, null);
+}
+
+/** V8 was stopped by the second thread; the signal itself is still on its way and must not meet the next run. */
+function afterSignal(done) {
+	const quiet = () => {
+		if (onQuiet === quiet) onQuiet = null;
+		else return;
+		done();
+	};
+	onQuiet = quiet;
+	later(quiet, 100);
+}
+
+/** An error that nobody caught, in a callback or a promise: ends the run that it belongs to. The context lives on. */
+function onUncaught(error) {
+	if (run && !out.foreign()) fail(run, { error });
+	else out.keepLate(`Uncaught ${show.inspected(error)}\n`);
+}
+
+/** process.exit(): the second thread first; that the context has ended is the agent's to say. */
+process.reallyExit = (code) => {
+	signals.disarm();
+	reallyExit.call(process, code);
+};
+
+const HANDLERS = [['SIGINT', signals.onSignal], ['uncaughtException', onUncaught], ['unhandledRejection', onUncaught]];
+const { removeAllListeners, listeners, on } = process;
+
+/** Without these the process would end; user code that removes them gets them back. */
+function listen() {
+	for (let i = 0; i < HANDLERS.length; i++) {
+		const [name, handler] = HANDLERS[i];
+		let isThere = false;
+		for (const listener of listeners.call(process, name)) isThere ||= listener === handler;
+		if (!isThere) on.call(process, name, handler);
+	}
+}
+process.removeAllListeners = function (...names) {
+	removeAllListeners.apply(process, names);
+	listen();
+	return process;
+};
+
+out.install();
+pending.install();
+listen();
+agent.listen();

@@ -9,6 +9,16 @@ import { outside } from './outside.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const AT_ONCE = 4;
+const ROW_SECONDS = 100;
+
+/** A row that hangs is a row that failed. */
+function inTime(promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer after ${ROW_SECONDS} s`)), ROW_SECONDS * 1000);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
 
 async function bundle(entry) {
   const { outputFiles } = await build({
@@ -50,7 +60,7 @@ async function table(names, run) {
   const worker = async () => {
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
       const began = Date.now();
-      const result = await run(name).catch((error) => ({ ok: false, error: `${error.stack ?? error}` }));
+      const result = await inTime(run(name)).catch((error) => ({ ok: false, error: `${error.stack ?? error}` }));
       console.log(JSON.stringify({ name, ms: Date.now() - began, ...result }));
     }
   };

@@ -3,10 +3,13 @@
 //   /rows            the rows with their areas, and what is not served yet
 //   /row/NAME        runs a row of the table inside the Worker and answers {ok, error}
 //   /terminal/ID     a terminal of sandbox ID, for a browser's WebSocket
+//   /expose/ID?hostname=   starts a server in sandbox ID and exposes it
+//   /destroy/ID
 //   anything else    a preview, when the host name says so
 import { ContainerProxy, getSandbox, proxyToSandbox, Sandbox as Base } from '@cloudflare/sandbox';
 import { onAtoll } from 'atoll-sandbox/workers';
 import { later, rows } from './rows/index.mjs';
+import { serve } from './rows/util.mjs';
 
 export { ContainerProxy };
 export const Sandbox = onAtoll(Base);
@@ -69,7 +72,13 @@ export default {
     const [, kind, name] = new URL(request.url).pathname.split('/').map(decodeURIComponent);
     if (kind === 'rows') return Response.json({ rows: Object.fromEntries([...rows].map(([n, r]) => [n, r.area])), later });
     if (kind === 'row') return Response.json(await run(env, name));
-    if (kind === 'terminal') return getSandbox(env.Sandbox, name).terminal(request, { cols: 100, rows: 30 });
+    const sandbox = getSandbox(env.Sandbox, name);
+    if (kind === 'terminal') return sandbox.terminal(request, { cols: 100, rows: 30 });
+    if (kind === 'destroy') return Response.json({ done: (await sandbox.destroy()) ?? true });
+    if (kind === 'expose') {
+      await serve(sandbox, 8080);
+      return Response.json(await sandbox.exposePort(8080, { hostname: new URL(request.url).searchParams.get('hostname') }));
+    }
     return new Response('not found', { status: 404 });
   },
 };

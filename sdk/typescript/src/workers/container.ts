@@ -105,7 +105,8 @@ export class AtollContainer implements DurableObjectContainer {
   signal(signal: number): void {
     const run = this.#run;
     if (!run) throw new Error('signal() cannot be called on a container that is not running.');
-    if (!Number.isInteger(signal) || signal < 1 || signal > 64) throw new RangeError(`Invalid signal number: ${signal}`);
+    if (!Number.isInteger(signal) || signal < 1 || signal > 64)
+      throw new RangeError(`Invalid signal number: ${signal}`);
     run.ready
       .then(() => this.#send(run, signal === 9 ? 15 : signal))
       .catch((error) => {

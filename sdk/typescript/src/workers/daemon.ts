@@ -22,9 +22,6 @@ const TOO_MANY = 'maximum number of running container instances exceeded';
 const NEVER = 'no container application assigned';
 const NO_IMAGE = 'no such image';
 
-/** The header that carries the daemon's token where `Authorization` is the app's. */
-const TOKEN_HEADER = 'X-Atoll-Token';
-
 export class Daemon {
   constructor(
     private readonly address: Address,
@@ -36,17 +33,17 @@ export class Daemon {
     return `${this.address.url}/v1/sandboxes/${encodeURIComponent(this.id)}${path}`;
   }
 
-  /** Adds the daemon's token; an `Authorization` that is there already is left to the app. */
-  authorize(headers: Headers): Headers {
-    if (!this.address.token) return headers;
-    if (headers.has('Authorization')) headers.set(TOKEN_HEADER, this.address.token);
-    else headers.set('Authorization', `Bearer ${this.address.token}`);
+  /** For a request that is passed on to an app: `Authorization` and `X-Forwarded-*` are the app's, and so is its host. */
+  relay(headers: Headers, host: string): Headers {
+    if (this.address.token) headers.set('X-Atoll-Token', this.address.token);
+    headers.set('X-Atoll-Host', host);
     return headers;
   }
 
   /** One request about the box; a body is sent as JSON. */
   async ask(method: string, path = '', body?: unknown, headers?: HeadersInit): Promise<WorkerResponse> {
-    const init: RequestInit = { method, headers: this.authorize(new Headers(headers)) };
+    const init: RequestInit = { method, headers: new Headers(headers) };
+    if (this.address.token) (init.headers as Headers).set('Authorization', `Bearer ${this.address.token}`);
     if (body !== undefined) init.body = JSON.stringify(body);
     try {
       return await fetch(this.url(path), init);

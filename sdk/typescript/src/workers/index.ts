@@ -31,7 +31,6 @@ export interface OnAtollOptions {
   id?: (name: string | undefined, objectId: string) => string;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a class of any Worker, with any environment
 type ObjectClass = abstract new (ctx: any, env: any) => object;
 
 const DEFAULT_URL = 'http://127.0.0.1:8700';

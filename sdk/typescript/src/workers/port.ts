@@ -3,15 +3,11 @@
 import type { Daemon } from './daemon.js';
 import type { TcpPort } from './runtime.js';
 
-/** The control port of upstream's container; here the box's agent answers on it. */
-export const CONTROL_PORT = 3000;
-
 /** What the daemon answers with when nothing listens on the port. */
-const NOT_LISTENING = 'PORT_NOT_LISTENING';
+const NOT_LISTENING = 'SERVICE_NOT_RESPONDING';
 
 // The `Container` class and the SDK compare this text.
-const notListening = (port: number) =>
-  new Error(`The container is not listening in the TCP address 10.0.0.1:${port}`);
+const notListening = (port: number) => new Error(`The container is not listening in the TCP address 10.0.0.1:${port}`);
 
 /**
  * @param daemon where the box is
@@ -28,17 +24,17 @@ export function tcpPort(daemon: () => Daemon, port: number, ready: () => Promise
       return response;
     },
     connect() {
-      throw new Error('atoll-sandbox: raw TCP to a box is not supported; use fetch(), which carries HTTP and WebSockets');
+      throw new Error(
+        'atoll-sandbox: raw TCP to a box is not supported; use fetch(), which carries HTTP and WebSockets',
+      );
     },
   };
 }
 
 function translate(daemon: Daemon, port: number, request: Request): Request {
-  const { pathname, search, host, protocol } = new URL(request.url);
-  const headers = daemon.authorize(new Headers(request.headers));
-  if (!headers.has('X-Forwarded-Host')) headers.set('X-Forwarded-Host', host);
-  if (!headers.has('X-Forwarded-Proto')) headers.set('X-Forwarded-Proto', protocol.slice(0, -1));
-  return new Request(daemon.url(`${port===3000?'':`/proxy/${port}`}${pathname}${search}`), {
+  const { pathname, search, host } = new URL(request.url);
+  const headers = daemon.relay(new Headers(request.headers), host);
+  return new Request(daemon.url(`/proxy/${port}${pathname}${search}`), {
     method: request.method,
     headers,
     body: request.body,

@@ -51,7 +51,18 @@ export function messages(socket) {
   socket.addEventListener('message', ({ data }) => give({ data }));
   socket.addEventListener('close', ({ code, reason }) => give({ closed: { code, reason } }));
   socket.accept();
-  return { next: () => (come.length ? Promise.resolve(come.shift()) : new Promise((done) => asked.push(done))) };
+  const next = () => (come.length ? Promise.resolve(come.shift()) : new Promise((done) => asked.push(done)));
+  return {
+    /** `what` is waited for, for the message of a failure. */
+    async next(what = 'a message') {
+      const late = AbortSignal.timeout(45_000);
+      const item = await Promise.race([
+        next(),
+        new Promise((_, reject) => late.addEventListener('abort', () => reject(new Error(`waited in vain for ${what}`)))),
+      ]);
+      return item.data instanceof Blob ? { data: await item.data.arrayBuffer() } : item;
+    },
+  };
 }
 
 /** A server for HTTP and WebSockets in plain Node, to run in a box on $PORT. */

@@ -1,0 +1,68 @@
+// Errors as the client gets them: name, message, a traceback without the worker's own frames, and the line of the cell.
+'use strict';
+
+const safe = require('./safe.cjs');
+const { inspected } = require('./show.cjs');
+const { clean } = require('./stack.cjs');
+
+const EVALUE_MAX = 64 << 10;
+const LINE_MAX = 4096;
+const LINES_MAX = 100;
+
+const shorten = (text, max) => (text.length <= max ? text : `${text.slice(0, max)} … ${text.length - max} more characters`);
+
+function get(value, name) {
+	try {
+		return value[name];
+	} catch {
+		return undefined;
+	}
+}
+
+const isError = (value) => typeof value === 'object' && value !== null && typeof get(value, 'stack') === 'string';
+
+/** The line of this cell that the error came through first. */
+function lineOf(stack, cell) {
+	const found = new RegExp(`\\b${cell.replace('.', '\\.')}:(\\d+):`).exec(stack);
+	return found ? Number(found[1]) : undefined;
+}
+
+/** The line of the source with a mark under the place, as Node prints it. */
+function excerpt(cell, source, place) {
+	const text = source.split('\n')[place.line - 1] ?? '';
+	const from = Math.max(0, place.column - 100);
+	const shown = text.slice(from, from + 160);
+	const pad = shown.slice(0, Math.max(0, place.column - 1 - from)).replace(/[^\t]/g, ' ');
+	return [`${cell}:${place.line}`, shown, `${pad}^`, ''];
+}
+
+/** The stack for a syntax error is the worker's alone: only what it says counts. */
+const firstLine = (text) => text.split('\n    at ')[0];
+
+/**
+ * @param {unknown} error  whatever was thrown
+ * @param {{cell: string, source: string, place?: {line: number, column: number}}} at  `place`: of a syntax error
+ * @returns {string} the payload of an X frame
+ */
+function report(error, { cell, source, place }) {
+	const known = isError(error);
+	const name = known ? `${get(error, 'name') ?? 'Error'}` : 'Uncaught';
+	const message = known ? `${get(error, 'message') ?? ''}` : inspected(error);
+	const shown = clean(inspected(error));
+	let lines = (place ? firstLine(shown) : shown).split('\n');
+	let line = place?.line;
+	if (known && line === undefined) line = lineOf(clean(`${get(error, 'stack')}`), cell);
+	if (place) lines = excerpt(cell, source, place).concat(lines);
+	if (lines.length > LINES_MAX) lines = lines.slice(0, LINES_MAX).concat(`… ${lines.length - LINES_MAX} more lines`);
+	return payload(name, message, lines, line);
+}
+
+/** @param {string[]} traceback */
+function payload(name, message, traceback, line) {
+	const out = [];
+	for (let i = 0; i < traceback.length; i++) out[i] = shorten(traceback[i], LINE_MAX);
+	return `{"type":"error","ename":${safe.quote(shorten(name, 256))},"evalue":${safe.quote(shorten(message, EVALUE_MAX))},` +
+		`"traceback":${safe.quoteAll(out)}${line === undefined ? '' : `,"lineNumber":${line}`}}`;
+}
+
+module.exports = { report, payload };
