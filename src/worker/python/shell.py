@@ -36,7 +36,7 @@ class Shell:
         name = f"<cell {self.count}>"
         undo = _apply_environment(request.get("env") or {})
         self.channel.running = True
-        failure = self._guarded(self._cell, request["code"], name)
+        failure = self._guarded(self._cell, request["code"].removeprefix("\ufeff"), name)
         late = self._guarded(figures.flush)
         failure = failure or late
         if self.channel.forked:
@@ -88,7 +88,8 @@ class Shell:
 
     def _repair(self) -> None:
         """A namespace that was emptied is still that of a module."""
-        for name, value in (("__name__", "__main__"), ("__builtins__", builtins), ("__doc__", None), ("__spec__", None)):
+        self.user_ns["__builtins__"] = builtins
+        for name, value in (("__name__", "__main__"), ("__doc__", None), ("__spec__", None)):
             self.user_ns.setdefault(name, value)
 
     def _end_of_fork(self, failure: BaseException | None) -> None:

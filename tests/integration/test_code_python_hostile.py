@@ -1,0 +1,109 @@
+"""Python contexts stay usable: interrupts anywhere, forks, self-harm, odd requests."""
+
+from codeapi import code_api, python  # noqa: F401
+
+FOREVER = (
+    "while True: pass",
+    "import time; time.sleep(1000)",
+    "import asyncio; await asyncio.sleep(1000)",
+    "await asyncio.gather(asyncio.sleep(1000), asyncio.sleep(2000))",
+    "import subprocess; subprocess.run(['sleep', '1000'])",
+    "!sleep 1000",
+    "%%bash\nsleep 1000",
+    "import numpy as np\na = np.ones((100, 100))\nwhile True: a @ a",
+    "import threading; threading.Event().wait()",
+    "while True: print('x')",
+    "import sys\nwhile True:\n    print('o')\n    print('e', file=sys.stderr)",
+    "while True: display(1)",
+    "class R:\n    def __repr__(self):\n        while True: pass\nR()",
+    "import signal; signal.pause()",
+)
+
+
+def test_a_time_limit_interrupts_anything_and_the_state_is_kept(python):
+    python("kept = 41")
+    for code in FOREVER:
+        python.fails(code, "KeyboardInterrupt", timeout_ms=200)
+        assert python("kept + 1").result["text"] == "42", code
+
+
+def test_an_interrupt_that_is_caught(python):
+    run = python.run("import time\ntry:\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    print('caught')\n'went on'", timeout_ms=200)
+    assert run.stdout == "caught\n" and run.results[0]["text"] == "'went on'"
+
+
+def test_a_handler_of_the_user_lasts_for_a_run(python):
+    python("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    python.fails("time.sleep(1000)", "KeyboardInterrupt", timeout_ms=200)
+
+
+def test_an_idle_worker_does_not_mind_signals(python):
+    python("import os, signal; pid = os.getpid(); kept = 1")
+    pid = python("pid").result["text"]
+    python.api.sh(f"for i in 1 2 3 4 5; do kill -INT {pid}; done")
+    assert python("kept").result["text"] == "1"
+
+
+def test_forks(python):
+    code = "import os\npid = os.fork()\nif pid == 0: print('child')\nelse: os.waitpid(pid, 0); print('parent')\npid == 0"
+    run = python(code)
+    assert run.stdout == "child\nparent\n" and run.result["text"] == "False", "the child ends with the cell, and answers nothing"
+    run = python("pid = os.fork()\nif pid == 0: raise ValueError('in the child')\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
+    assert run.result["text"] == "1" and "ValueError: in the child" in run.stderr
+    python("def square(x): return x * x")
+    assert python("import multiprocessing as mp\nwith mp.Pool(2) as p: r = p.map(square, range(4))\nr").result["json"] == [0, 1, 4, 9]
+    assert python("from concurrent.futures import ProcessPoolExecutor\nwith ProcessPoolExecutor(2) as e: r = list(e.map(square, [3]))\nr").result["json"] == [9]
+
+
+def test_self_harm(python):
+    for code in (
+        "del __builtins__",
+        "globals().clear()",
+        "__builtins__ = {}",
+        "import sys; sys.setrecursionlimit(50)",
+        "import sys; sys.modules.pop('json', None); sys.modules.pop('traceback', None)",
+        "import sys; sys.stdout = None; sys.stderr = None",
+        "import sys; sys.stdout = 5",
+        "In.clear(); Out.clear()",
+        "In = Out = _ = __ = None",
+        "import os; os.makedirs('/tmp/gone', exist_ok=True); os.chdir('/tmp/gone'); os.rmdir('/tmp/gone')",
+        "import gc; gc.disable(); gc.collect()",
+        "import linecache; linecache.clearcache()",
+        "import sys; sys.excepthook = sys.displayhook = None",
+        "import builtins; builtins.print = None; builtins.display = None",
+        "import asyncio; asyncio.get_event_loop_policy().new_event_loop().close()",
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)",
+        "import locale, os; os.environ.clear()",
+    ):
+        python.run(code)
+        run = python("40 + 2")
+        assert run.result["text"] == "42", code
+    assert python("import sys; sys.stdout = sys.__stdout__; sys.stdout.write('fine\\n');").stdout == "fine\n"
+    assert python("__name__").result["text"] == "'__main__'"
+    python.fails("1/0", "ZeroDivisionError")
+
+
+def test_a_worker_that_ends_itself_is_an_error(python):
+    run = python.run("import os; print('last words'); os._exit(3)")
+    assert run.stdout == "last words\n" and run.error and not run.of("execution_complete")
+    assert "3" in run.error["evalue"]
+
+
+def test_a_worker_that_is_killed_is_an_error(python):
+    run = python.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert run.error and not run.of("execution_complete") and "SIGKILL" in run.error["evalue"]
+
+
+def test_environment_of_one_run(python):
+    python("import os; os.environ['STAYS'] = '1'")
+    run = python("os.environ['ONCE'], os.environ.get('STAYS'), os.popen('echo $ONCE').read()", env_vars={"ONCE": "now", "STAYS": "2"})
+    assert run.result["text"] == "('now', '2', 'now\\n')"
+    assert python("os.environ.get('ONCE'), os.environ['STAYS']").result["text"] == "(None, '1')"
+
+
+def test_code_that_is_no_text_of_python(python):
+    error = python.run("x = 1\0").error
+    assert error["ename"] in ("ValueError", "SyntaxError") and "null bytes" in error["evalue"]
+    assert python("x = 1\r\nprint(x)\r\nx + 1;\r\nx\r\n").order() == [("stdout", "1\n"), ("result", "1")]
+    assert python("\ufeffx = 2\nx").result["text"] == "2"
+    assert python("x\f\n").result["text"] == "2"
