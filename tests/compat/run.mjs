@@ -6,6 +6,7 @@ const scenarios = {
   ...(await import('./commands.mjs')),
   ...(await import('./files.mjs')),
   ...(await import('./sockets.mjs')),
+  ...(await import('./code_python.mjs')),
 };
 
 const name = process.argv[2];
