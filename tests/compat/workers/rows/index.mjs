@@ -25,8 +25,6 @@ export const areas = {
 
 /** Public methods that Atoll does not serve yet, and why. They are listed in the table, and nothing claims that they work. */
 export const later = {
-  'runCode: javascript': 'to come',
-  'runCode: typescript': 'to come',
   mountBucket: 'buckets are to come',
   unmountBucket: 'buckets are to come',
   createBackup: 'backups are to come',
