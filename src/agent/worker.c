@@ -11,6 +11,7 @@
 #include "agent/drain.h"
 #include "agent/oom.h"
 #include "agent/proctree.h"
+#include "agent/spare.h"
 #include "base/limits.h"
 
 /*
@@ -404,43 +405,6 @@ void worker_resume(struct worker *w)
 
 /* ---- start, run, stop ---- */
 
-static void put_init(struct worker *w, const struct worker_spec *s)
-{
-	auto_buf struct buf b = {0};
-	struct json_writer j = json_writer(&b);
-	json_object_begin(&j);
-	json_member_cstr(&j, "language", language_name(s->language));
-	json_member_cstr(&j, "cwd", s->cwd);
-	json_member_cstr(&j, "context", s->context);
-	json_object_end(&j);
-	put_frame(w, 'I', buf_str(&b));
-	flush_out(w);
-}
-
-int worker_start(
-	const struct worker_spec *s, const struct worker_ops *ops, void *arg, struct worker **ret, struct err *e)
-{
-	struct worker_fds fds;
-	pid_t pid;
-	uint64_t oom_before = oom_kills();
-	if (worker_start_plain(s, &fds, &pid, e) < 0)
-		return -1;
-	struct worker *w = xcalloc(1, sizeof *w);
-	*w = (struct worker){.ops = ops,
-		.arg = arg,
-		.pid = pid,
-		.fd = fds.socket,
-		.interrupt_fd = fds.interrupt,
-		.oom_before = oom_before,
-		.in = {.max = CODE_ERROR_MAX + 2 * CMD_READ_CHUNK},
-		.out = {.max = AGENT_BODY_MAX * 2},
-		.pipe = {{.fd = fds.out, .w = w}, {.fd = fds.err, .w = w}}};
-	child_watch(&w->child, pid, on_exit_status);
-	put_init(w, s);
-	*ret = w;
-	return 0;
-}
-
 static void put_env_changes(struct json_writer *j, const struct env *env)
 {
 	json_object_begin(j);
@@ -454,6 +418,49 @@ static void put_env_changes(struct json_writer *j, const struct env *env)
 			json_null(j);
 	}
 	json_object_end(j);
+}
+
+static void put_init(struct worker *w, const struct worker_spec *s, bool with_env)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer j = json_writer(&b);
+	json_object_begin(&j);
+	json_member_cstr(&j, "language", language_name(s->language));
+	json_member_cstr(&j, "cwd", s->cwd);
+	json_member_cstr(&j, "context", s->context);
+	if (with_env) {
+		json_key(&j, "env");
+		put_env_changes(&j, s->env);
+	}
+	json_object_end(&j);
+	put_frame(w, 'I', buf_str(&b));
+	flush_out(w);
+}
+
+int worker_start(
+	const struct worker_spec *s, const struct worker_ops *ops, void *arg, struct worker **ret, struct err *e)
+{
+	struct worker_fds fds;
+	pid_t pid;
+	uint64_t oom_before = oom_kills();
+	bool spared = spare_take(s, &fds, &pid);
+	if (!spared && worker_start_plain(s, &fds, &pid, e) < 0)
+		return -1;
+	struct worker *w = xcalloc(1, sizeof *w);
+	*w = (struct worker){.ops = ops,
+		.arg = arg,
+		.pid = pid,
+		.fd = fds.socket,
+		.interrupt_fd = fds.interrupt,
+		.oom_before = oom_before,
+		.in = {.max = CODE_ERROR_MAX + 2 * CMD_READ_CHUNK},
+		.out = {.max = AGENT_BODY_MAX * 2},
+		.pipe = {{.fd = fds.out, .w = w}, {.fd = fds.err, .w = w}}};
+	child_watch(&w->child, pid, on_exit_status);
+	put_init(w, s, spared);
+	spare_want(s->language);
+	*ret = w;
+	return 0;
 }
 
 void worker_run(struct worker *w, uint64_t id, struct str code, const struct env *env)

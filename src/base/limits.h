@@ -177,6 +177,8 @@
 #define CODE_START_TIMEOUT   60000	 /* a worker that does not say that it is ready */
 #define CODE_INTERRUPT_GRACE 2000	 /* between the interrupt and the kill */
 #define CODE_CLOSED_WAIT     1000	 /* between the end of a worker's socket and its own end */
+#define CODE_SPARE_DELAY     300	 /* between a context's start and that of the next one's process, ahead */
+#define CODE_SPARE_KEEP	     600000	 /* a process that was started ahead and nobody wants */
 #define CODE_RETRY_AFTER     "5"	 /* seconds, when no worker could be started in time */
 
 /* Background processes of a box */

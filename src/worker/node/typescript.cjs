@@ -41,8 +41,12 @@ function transpile(source) {
 	return { code: freshEnums(text.slice(0, at)), map: new Module.SourceMap(JSON.parse(payload)) };
 }
 
+let isWarm = false;
+
 /** Loads the compiler: the first use takes 40 ms, all later ones well under one. */
 function warm() {
+	if (isWarm || typeof strip !== 'function') return;
+	isWarm = true;
 	quietly(() => {
 		transpile('let a: number = 1');
 		transpile('enum A { B }');

@@ -25,6 +25,8 @@ const agent = wire.open(onFrame, shared);
 const out = output.open(agent.barrier);
 const signals = interrupt.open(shared, onInterrupt);
 
+const REHEARSE_MS = 50;
+
 const { reallyExit } = process;
 const immediately = setImmediate;
 const later = setTimeout;
@@ -45,6 +47,7 @@ function onFrame(type, payload) {
 	if (type === 'I') init(payload);
 	// Not at once: a signal that came before this frame, for an older run, is handled first.
 	else if (type === 'R') immediately(begin, payload);
+	else if (type === 'W') require('./typescript.cjs').warm();
 }
 
 function init({ language, cwd, env }) {
@@ -63,7 +66,6 @@ function init({ language, cwd, env }) {
 	globals.install({ cwd, lenient: typescript !== null, emit, late: out.late, fds: [wire.FD, interrupt.FD] });
 	agent.send('Y', `{"language":${safe.quote(language)},"version":${safe.quote(process.versions.node)}}`);
 	if (typescript) typescript.warm();
-	later(signals.arm, 5);
 }
 
 function refuse(name, message) {
@@ -72,7 +74,9 @@ function refuse(name, message) {
 }
 
 function replaceEnvironment(env) {
-	for (const name of Object.keys(process.env)) delete process.env[name];
+	for (const name of Object.keys(process.env)) {
+		if (!(name in env)) delete process.env[name];
+	}
 	Object.assign(process.env, env);
 }
 
@@ -216,6 +220,15 @@ process.reallyExit = (code) => {
 	reallyExit.call(process, code);
 };
 
+/** A process that nobody has used for a while was started ahead: it does what would make its first run slow. */
+function rehearse() {
+	signals.arm();
+	if (runs > 0) return;
+	show.event(show.formats({ a: [1] }));
+	prepare('const a = 1');
+	evaluate('void 0', 'cell-0.js', () => {});
+}
+
 const HANDLERS = [['SIGINT', signals.onSignal], ['uncaughtException', onUncaught], ['unhandledRejection', onUncaught]];
 const { removeAllListeners, listeners, on } = process;
 
@@ -238,3 +251,4 @@ out.install();
 pending.install();
 listen();
 agent.listen();
+later(rehearse, REHEARSE_MS);
