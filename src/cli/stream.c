@@ -100,6 +100,13 @@ static void on_err_progress(struct stream_out *o)
 static void take_output(struct stream *s, bool is_stderr, struct str bytes)
 {
 	struct buf *sink = is_stderr ? s->io->err : s->io->out;
+	if (!is_stderr && s->io->on_out) {
+		if (!s->failed && s->io->on_out(s->io->arg, bytes, s->e) < 0) {
+			s->failed = true;
+			ws_abort(s->ws);
+		}
+		return;
+	}
 	if (!sink)
 		stream_out_add(is_stderr ? &s->err : &s->out, bytes);
 	else if (!buf_add_str(sink, bytes))
@@ -126,6 +133,8 @@ static bool in_read(struct stream *s)
 		in_end(s);
 		return false;
 	}
+	if (s->io->on_in)
+		s->io->on_in(s->io->arg, (size_t)n);
 	return ws_send(s->ws, str_n(chunk, (size_t)n), false);
 }
 

@@ -19,10 +19,14 @@ struct stream_request {
 	uint64_t timeout_ms; /* 0: none */
 };
 
-/* Where the streams go. A buffer takes the place of the descriptor; past its maximum the command is given up. */
+/* Where the streams go. A buffer takes the place of the descriptor; past its maximum the command is given up. So does
+ * on_out, which may block; -1 with *e gives the command up. on_in is told what was sent. */
 struct stream_io {
 	int in; /* -1: no input */
 	struct buf *out, *err;
+	int (*on_out)(void *arg, struct str bytes, struct err *e);
+	void (*on_in)(void *arg, size_t n);
+	void *arg;
 };
 
 struct stream_result {

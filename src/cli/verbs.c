@@ -75,6 +75,16 @@ const struct verb cli_verbs[] = {
 		"Missing directories are made. The file has its old content until all of the new has arrived.",
 		verb_write, OWN_CODES, .words = WORDS_BOX,
 		.examples = "echo 'print(1)' | atoll write dev /workspace/a.py\natoll write dev data.bin < data.bin"},
+	{"cp", "Copy files and directories into a box or out of it", "SRC DST",
+		"One of the two is ID:PATH, the other a path here, or - for stdin or stdout. A directory is copied "
+		"with\n"
+		"all in it; modes, times and symbolic links are kept. Into a directory that is there it goes under "
+		"its\n"
+		"name; SRC/. is its content. Nothing changes at DST before all has arrived. Relative paths in a box\n"
+		"begin at /workspace. The box must have sh and tar, unless one side is -.",
+		verb_cp, OWN_CODES, .words = WORDS_COPY,
+		.examples = "atoll cp src dev:\natoll cp dev:/workspace/out.png .\natoll cp dev:results/. ./results\n"
+			    "tar -c . | atoll cp - dev:/tmp/all.tar"},
 	{"watch", "Print what changes in a directory of a box", "ID [PATH]",
 		"A line for each change until Ctrl-C; with --json an object for each. Without PATH: /workspace.",
 		verb_watch, OWN_CODES, .words = WORDS_BOX,
