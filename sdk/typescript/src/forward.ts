@@ -23,14 +23,17 @@ const perConnection = new Set([
   portHeader,
 ]); // prettier-ignore
 
-/** Atoll takes its token from here when Authorization is the application's own. */
+/* What the daemon believes of who passes on requests of others: that it may, and which Host the server is to see. */
 const tokenHeader = 'x-atoll-token';
+const hostHeader = 'x-atoll-host';
+/** The daemon marks answers that are its own, and no server's in the sandbox. */
+export const errorHeader = 'x-atoll-error';
 
-function headersOf(request: Request, token: string | undefined): Record<string, string> {
+function headersOf(request: Request, host: string, token: string | undefined): Record<string, string> {
   const headers = Object.fromEntries([...request.headers].filter(([name]) => !perConnection.has(name)));
   delete headers[tokenHeader];
-  if (headers.authorization && token) headers[tokenHeader] = token;
-  return headers;
+  if (token) headers[tokenHeader] = token;
+  return { ...headers, [hostHeader]: host };
 }
 
 export const isUpgrade = (request: Request) => request.headers.get('upgrade')?.toLowerCase() === 'websocket';
@@ -42,11 +45,11 @@ export async function forward(
   port: number,
   add: Record<string, string> = {},
 ): Promise<Response> {
-  const { pathname, search } = new URL(request.url);
+  const { pathname, search, host } = new URL(request.url);
   // The sandbox's own API has routes of its own.
   const path = (port === controlPort ? '' : `/proxy/${port}`) + pathname + search;
   const options: CallOptions = {
-    headers: { ...headersOf(request, await box.token()), ...add },
+    headers: { ...headersOf(request, host, await box.token()), ...add },
     signal: request.signal,
   };
   if (isUpgrade(request)) return box.upgrade(path, options);

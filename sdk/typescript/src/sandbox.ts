@@ -7,7 +7,7 @@ import { Ports } from './api/ports.js';
 import { Processes } from './api/processes.js';
 import { Watches } from './api/watches.js';
 import { NotImplementedError } from './errors/plain-errors.js';
-import { controlPort, forward, portHeader } from './forward.js';
+import { controlPort, errorHeader, forward, portHeader } from './forward.js';
 import { checkedPort, checkedSession } from './names.js';
 import { type Core, Session } from './session.js';
 import { connectTerminal, type Terminal } from './terminal.js';
@@ -202,11 +202,19 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     return forward(this.#core.box, request, Number(request.headers.get(portHeader) ?? controlPort));
   }
   /** The same, with the port as an argument. */
-  containerFetch(target: Request | string | URL, portOrInit?: number | RequestInit, port?: number): Promise<Response> {
+  async containerFetch(
+    target: Request | string | URL,
+    portOrInit?: number | RequestInit,
+    port?: number,
+  ): Promise<Response> {
     const init = typeof portOrInit === 'object' ? portOrInit : undefined;
     const wanted = port ?? (typeof portOrInit === 'number' ? portOrInit : controlPort);
     const request = target instanceof Request ? target : new Request(new URL(target, 'http://localhost'), init);
-    return forward(this.#core.box, request, wanted);
+    const response = await forward(this.#core.box, request, wanted);
+    if (response.headers.get(errorHeader) !== 'SERVICE_NOT_RESPONDING') return response;
+    // Upstream's words, which code compares.
+    await response.body?.cancel();
+    return new Response(`The container is not listening in the TCP address 127.0.0.1:${wanted}`, { status: 500 });
   }
   /** A WebSocket to a server in the sandbox, for a request that asks for one. */
   async wsConnect(request: Request, port: number): Promise<Response> {

@@ -32,12 +32,15 @@ const only = (name, members) =>
     },
   });
 
+/** What code for Workers takes from its namespace: stubs, which have fetch. */
+const namespace = { idFromName: (id) => id, get: (id) => getSandbox(undefined, id) };
+
 let boxes = 0;
 
 function tools(name) {
   const opened = [];
   return only('t', {
-    env: only('env', { Sandbox: undefined }),
+    env: only('env', { Sandbox: namespace, ATOLL_TOKEN: process.env.ATOLL_TOKEN }),
     opened,
     box(options) {
       const slug = name.toLowerCase().replace(/[^a-z]+/g, '-').slice(0, 30); // biome-ignore format: one thought
