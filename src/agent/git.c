@@ -88,6 +88,8 @@ static int split_url(struct str text, size_t scheme_n, struct git_url *ret, stru
 	struct str host = at ? str_skip(authority, userinfo.n + 1) : authority;
 	struct str user = str_split(userinfo, ':', &password);
 	bool http = str_starts(scheme, STR("http"));
+	if (!host.n && (!path.n || !str_starts(scheme, STR("file"))))
+		return refuse(e, "names no host");
 	/* The user of an ssh address is no secret, and part of it. A password there is one that git cannot use. */
 	bool keep_user = str_starts(scheme, STR("ssh")) && user.n;
 	bool secret = at && !(keep_user && user.n == userinfo.n);
@@ -105,13 +107,17 @@ static int split_url(struct str text, size_t scheme_n, struct git_url *ret, stru
 /* "git@host:path". */
 static int check_scp_like(struct str text, struct err *e)
 {
-	struct str path, host = str_split(text, ':', &path), folder, first = str_split(path, '/', &folder);
+	struct str path, host = str_split(text, ':', &path);
 	bool remote_helper = path.n && path.p[0] == ':'; /* "ext::…" would run a command */
 	if (!host.n || !path.n || remote_helper || str_index(host, '/') >= 0 || memmem(text.p, text.n, "://", 3))
 		return refuse(e, "must be an http, https, git, ssh or file URL, or host:path");
 	/* "user:password@host:path" is no address that git knows, and must not reach its argument list. */
-	if (str_index(first, '@') >= 0)
+	ssize_t at = str_index(path, '@'), colon = str_index(path, ':'), slash = str_index(path, '/');
+	if (at >= 0 && ((colon >= 0 && colon < at) || slash < 0 || at < slash))
 		return refuse(e, "has a password, which host:path cannot have");
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		if (str_eq_nocase(host, str_n(schemes[i], strlen(schemes[i]) - 3)))
+			return refuse(e, "has a scheme without '//'");
 	return 0;
 }
 
@@ -121,8 +127,6 @@ int git_url_parse(struct str text, struct git_url *ret, struct err *e)
 	size_t scheme = scheme_length(text);
 	if (!text.n || text.n > GIT_URL_MAX || text.p[0] == '-' || !printable(text))
 		return refuse(e, "must be an http, https, git, ssh or file URL, or host:path, without blanks");
-	if (scheme && (text.n == scheme || (text.p[scheme] == '/' && !str_starts(text, STR("file://")))))
-		return refuse(e, "names no host");
 	if (scheme ? split_url(text, scheme, &u, e) < 0 : check_scp_like(text, e) < 0) {
 		git_url_free(&u);
 		return -1;

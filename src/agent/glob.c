@@ -1,79 +1,55 @@
 #include "agent/glob.h"
 
+#include "base/limits.h"
+
 /*
- * The classic two-pointer matcher with one restart point per star kind: a failed match after '*' goes back to the last
- * '*' (which may not cross '/'), and when that is exhausted to the last '**' (which may).
+ * The pattern is read once, from left to right. reach[j] says that what has been read of it matches the first j bytes
+ * of the text; each part of the pattern turns that row into the next, in place.
  */
-struct restart {
-	size_t pattern, text; /* where to go on: behind the star, and one further in the text each time */
-	bool set;
-};
 
-static bool is_deep(struct str pattern, size_t i)
+static void read_literal(bool *reach, struct str text, char c)
 {
-	return i + 1 < pattern.n && pattern.p[i] == '*' && pattern.p[i + 1] == '*';
+	for (size_t j = text.n; j > 0; j--)
+		reach[j] = reach[j - 1] && (c == '?' ? text.p[j - 1] != '/' : c == text.p[j - 1]);
+	reach[0] = false;
 }
 
-/* Behind a "**" (and the '/' that follows it: "**" also stands for no directory at all). */
-static size_t behind_deep(struct str pattern, size_t i)
+static void read_star(bool *reach, struct str text)
 {
-	while (i < pattern.n && pattern.p[i] == '*')
-		i++;
-	return i < pattern.n && pattern.p[i] == '/' ? i + 1 : i;
+	for (size_t j = 1; j <= text.n; j++)
+		reach[j] |= reach[j - 1] && text.p[j - 1] != '/';
 }
 
-/* A deep star that takes whole directories may only stop at the start of a name. */
-static bool deep_stops_here(struct str pattern, const struct restart *deep, struct str text)
+/* With a '/' behind it it takes whole names only, or nothing. */
+static void read_deep(bool *reach, struct str text, bool whole_names)
 {
-	bool whole_names = deep->pattern > 0 && pattern.p[deep->pattern - 1] == '/';
-	return !whole_names || deep->text == 0 || text.p[deep->text - 1] == '/';
-}
-
-static bool take_restart(
-	struct str pattern, struct str text, struct restart *star, struct restart *deep, size_t *i, size_t *j)
-{
-	if (star->set && star->text < text.n && text.p[star->text] != '/') {
-		*i = star->pattern;
-		*j = ++star->text;
-		return true;
+	bool before = reach[0];
+	for (size_t j = 1; j <= text.n; j++) {
+		bool here = reach[j];
+		reach[j] |= before && (!whole_names || text.p[j - 1] == '/');
+		before |= here;
 	}
-	star->set = false;
-	while (deep->set && deep->text < text.n) {
-		deep->text++;
-		if (!deep_stops_here(pattern, deep, text))
-			continue;
-		*i = deep->pattern;
-		*j = deep->text;
-		return true;
-	}
-	return false;
 }
 
 static bool match(struct str pattern, struct str text)
 {
-	struct restart star = {0}, deep = {0};
-	size_t i = 0, j = 0;
-	while (j < text.n || i < pattern.n) {
-		if (i < pattern.n && is_deep(pattern, i)) {
-			i = behind_deep(pattern, i);
-			deep = (struct restart){i, j, true};
-			star.set = false;
-			continue;
-		}
-		if (i < pattern.n && pattern.p[i] == '*') {
-			star = (struct restart){++i, j, true};
-			continue;
-		}
-		if (i < pattern.n && j < text.n &&
-			(pattern.p[i] == text.p[j] || (pattern.p[i] == '?' && text.p[j] != '/'))) {
-			i++;
-			j++;
-			continue;
-		}
-		if (!take_restart(pattern, text, &star, &deep, &i, &j))
-			return false;
+	bool reach[GLOB_TEXT_MAX + 1] = {true};
+	if (text.n > GLOB_TEXT_MAX)
+		return false;
+	for (size_t i = 0; i < pattern.n;) {
+		size_t stars = 0;
+		while (i + stars < pattern.n && pattern.p[i + stars] == '*')
+			stars++;
+		bool whole_names = stars > 1 && i + stars < pattern.n && pattern.p[i + stars] == '/';
+		if (stars == 0)
+			read_literal(reach, text, pattern.p[i]);
+		else if (stars == 1)
+			read_star(reach, text);
+		else
+			read_deep(reach, text, whole_names);
+		i += stars ? stars + whole_names : 1;
 	}
-	return true;
+	return reach[text.n];
 }
 
 bool glob_match(struct str pattern, struct str path)

@@ -118,6 +118,7 @@
 #define AGENT_BODY_MAX	 (32u * MIB) /* a JSON request; longer input goes through streaming routes */
 #define SPOOL_MEM	 (64u * KIB) /* output of a command kept in memory, per stream; more goes to a file */
 #define EVENTS_BUFFER_KEPT (256u * KIB) /* a longer event's buffer is given back */
+#define GLOB_TEXT_MAX	 4096 /* a longer path matches no pattern */
 #define CMD_READ_CHUNK	 (64u * KIB)
 #define CMD_STDIN_HIGH	 (64u * KIB) /* input that a command has not read yet: the sender is told to stop … */
 #define CMD_STDIN_LOW	 (16u * KIB) /* … and to go on */
