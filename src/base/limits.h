@@ -108,6 +108,7 @@
 #define AGENT_ENV_REPLY_MAX  (4u * KIB)
 
 #define DIAL_STOCK	     16		  /* sockets of a box's network that wait to be connected, of each family */
+#define DIAL_STOCK_MAX	     128	  /* … after a rush */
 #define DIAL_STOCKED_MAX     4096	  /* of all boxes together; past this they are made when they are needed */
 #define DIAL_IDLE	     30000	  /* a stock that nobody used so long is closed */
 #define DIAL_SIX	     16		  /* ports of a box that are known to answer on ::1 only */

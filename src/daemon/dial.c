@@ -9,8 +9,9 @@ enum { AGAIN_MS = 50 };
 struct stock {
 	struct dial *dial;
 	int family;
-	int fds[DIAL_STOCK];
+	int fds[DIAL_STOCK_MAX];
 	size_t n;
+	size_t target; /* how many it should hold: more after a rush, until it has been idle */
 	bool asked;
 	struct list waiters; /* struct dial_waiter */
 	size_t waiters_n;
@@ -45,8 +46,10 @@ static int take(struct http_dialer *h, int family)
 	if (k->n) {
 		fd = k->fds[--k->n];
 		stocked--;
+	} else if (k->target < DIAL_STOCK_MAX) {
+		k->target *= 2;
 	}
-	if (k->n <= DIAL_STOCK / 2)
+	if (k->n <= k->target / 2)
 		fill(k);
 	return fd;
 }
@@ -59,7 +62,7 @@ static struct dial *dial_of(struct sandbox *s)
 	d->dialer = (struct http_dialer){.take = take, .idle_max = DIAL_POOL_IDLE_MAX, .idle_ms = DIAL_POOL_IDLE};
 	d->sandbox = s;
 	for (size_t i = 0; i < ARRAY_LEN(d->stock); i++) {
-		d->stock[i] = (struct stock){.dial = d, .family = i ? AF_INET6 : AF_INET};
+		d->stock[i] = (struct stock){.dial = d, .family = i ? AF_INET6 : AF_INET, .target = DIAL_STOCK};
 		list_init(&d->stock[i].waiters);
 	}
 	return s->dial = d;
@@ -106,7 +109,7 @@ static void fail_waiters(struct stock *k, const struct err *e)
 
 static void put_in_stock(struct stock *k, const struct warden_answer *a)
 {
-	for (size_t i = 0; i < a->fds_n && k->n < DIAL_STOCK; i++) {
+	for (size_t i = 0; i < a->fds_n && k->n < DIAL_STOCK_MAX; i++) {
 		k->fds[k->n++] = a->fds[i];
 		a->fds[i] = -1;
 		stocked++;
@@ -125,12 +128,10 @@ static void on_sockets(void *arg, const struct warden_answer *a)
 	else if (a->err && !a->lost && a->err->code != ERRC_RESOURCE_BUSY)
 		fail_waiters(k, a->err);
 	hand_out(k);
-	if (!list_empty(&k->waiters)) {
-		if (ours)
-			fill(k);
-		else
-			loop_timer_set(s->daemon->loop, &k->dial->timer, AGAIN_MS, on_timer);
-	}
+	if (ours && (k->n <= k->target / 2 || !list_empty(&k->waiters)))
+		fill(k);
+	else if (!list_empty(&k->waiters))
+		loop_timer_set(s->daemon->loop, &k->dial->timer, AGAIN_MS, on_timer);
 	sandbox_unref(s);
 }
 
@@ -145,10 +146,11 @@ static void fill(struct stock *k)
 		loop_timer_set(s->daemon->loop, t, list_empty(&k->waiters) ? DIAL_IDLE : AGAIN_MS, on_timer);
 	if (s->state != SB_RUNNING || !warden_is_up(s->daemon->warden))
 		return;
-	size_t want = DIAL_STOCK - k->n;
+	size_t want = k->n < k->target ? k->target - k->n : 0;
 	/* Where many boxes are used at once each gets what it needs now, and no stock. */
 	if (stocked >= DIAL_STOCKED_MAX)
 		want = k->waiters_n < want ? k->waiters_n : want;
+	want = want < WARDEN_SOCKETS_MAX ? want : WARDEN_SOCKETS_MAX;
 	if (!want)
 		return;
 	struct warden_request r = {.op = WARDEN_SOCKETS, .family = (uint32_t)k->family, .count = (uint32_t)want};
@@ -173,8 +175,10 @@ static void on_timer(struct loop_timer *t)
 		while (!list_empty(&k->waiters) && list_entry(k->waiters.next, struct dial_waiter, node)->until <= now)
 			release(k, &e);
 		hand_out(k);
-		if (now >= d->used + DIAL_IDLE)
+		if (now >= d->used + DIAL_IDLE) {
 			shrink(k, 0);
+			k->target = DIAL_STOCK;
+		}
 		waiting |= !list_empty(&k->waiters);
 		if (!list_empty(&k->waiters))
 			fill(k);

@@ -4,6 +4,7 @@
  *	bench_app PORT
  *
  *	GET /             100 bytes
+ *	GET /close        100 bytes and the end of the connection
  *	GET /bytes/N      N bytes
  *	Upgrade: …        101, then echoes what comes
  */
@@ -72,9 +73,11 @@ static bool answer(struct conn *c)
 			(unsigned long long)c->left);
 		return send_all(c->fd, head, (size_t)n) && pump(c);
 	}
+	bool last = strncmp(c->in, "GET /close", 10) == 0;
 	int n = snprintf(head, sizeof head,
-		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n%s", body);
-	return send_all(c->fd, head, (size_t)n);
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n%s\r\n%s",
+		last ? "Connection: close\r\n" : "", body);
+	return send_all(c->fd, head, (size_t)n) && !last;
 }
 
 static bool take(struct conn *c)

@@ -33,7 +33,7 @@ class Client:
         self.app, self.sock, self.data = app, app.daemon.connect(unix), b""
 
     def ask(self, method="GET", path="/", headers=b"", body=b""):
-        first = f"{method} {self.app.path(path)} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {self.app.daemon.token}\r\n"
+        first = f"{method} {self.app.path(path)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.app.daemon.token}\r\n"
         self.sock.sendall(first.encode() + headers + b"\r\n" + body)
         return self
 

@@ -71,7 +71,7 @@ def test_the_token_of_a_websocket_may_stand_in_its_url(daemon, api):
 
     def handshake(query):
         with Client(app) as c:
-            c.sock.sendall(f"GET {app.path('/chat' + query)} HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            c.sock.sendall(f"GET {app.path('/chat' + query)} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode())
             return c.until(b"\r\n\r\n").decode()
 
