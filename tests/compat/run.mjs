@@ -7,6 +7,7 @@ const scenarios = {
   ...(await import('./files.mjs')),
   ...(await import('./sockets.mjs')),
   ...(await import('./code_python.mjs')),
+  ...(await import('./code_js.mjs')),
 };
 
 const name = process.argv[2];
