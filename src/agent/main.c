@@ -13,6 +13,7 @@
 #include "agent/agent.h"
 #include "agent/oom.h"
 #include "agent/spawn.h"
+#include "agent/zygote.h"
 #include "base/log.h"
 
 enum { FD_FLOOR = 64 };
@@ -36,6 +37,15 @@ static int fail(const struct err *e)
 	return 1;
 }
 
+/* The same for one that may not be there and needs nothing in its place. */
+static int move_away(int fd)
+{
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, FD_FLOOR);
+	if (high >= 0)
+		close(fd);
+	return high;
+}
+
 /* Descriptors 0 and 1 came with the box; children must find /dev/null there until they get pipes. */
 static int move_high(int fd)
 {
@@ -53,6 +63,7 @@ static int run_init(void)
 		return fail(&e);
 	int listen_fd = move_high(0);
 	oom_init(move_high(1));
+	zygote_init(move_away(3), move_away(4));
 	if (listen_fd < 0) {
 		err_set(&e, ERRC_INTERNAL_ERROR, "descriptor 0 is not a listening socket");
 		return fail(&e);

@@ -12,12 +12,16 @@
 #include "agent/oom.h"
 #include "agent/proctree.h"
 #include "agent/spare.h"
+#include "agent/zygote.h"
 #include "base/limits.h"
 
 /*
  * Reading. Three descriptors: the socket and two pipes. Bytes of the socket lie in `in` until they are dealt with. At
  * the first byte of each frame the pipes' fill is noted (pipe.left) and delivered before the frame goes on. A pause can
  * come at any point in between and simply stops the stepping.
+ *
+ * The start. A Python worker may come from the zygote (zygote.h): then there is no process until the answer comes, and
+ * until it has said that it is ready, whatever goes wrong leads to a plain start.
  *
  * The end. When the process has been reaped, what lies in the socket and the pipes is all that it has said: that much
  * is still delivered, then on_end. A child of it that holds a descriptor open cannot delay that.
@@ -35,6 +39,9 @@ struct worker_pipe {
 struct worker {
 	const struct worker_ops *ops; /* NULL: abandoned */
 	void *arg;
+	struct worker_spec spec;
+	struct zygote_call call; /* while the zygote is asked */
+	bool joined;		 /* from the zygote, and not ready yet: failing means that it is started plainly */
 	struct child child;
 	pid_t pid;
 	int fd, interrupt_fd; /* the second may be -1 */
@@ -46,12 +53,13 @@ struct worker {
 	uint64_t frame_left; /* payload of the event that is being passed through */
 	bool frame_seen;     /* the pipes have been looked at for the frame at hand */
 	bool passing, passed_any;
-	bool closed; /* the end of the socket was read */
+	bool closed;   /* the end of the socket was read */
+	bool unwanted; /* killed before there was a process */
 	bool paused, exited, ended, stepping;
 	struct loop_timer closed_timer;
 	uint64_t oom_before;
 	struct worker_end end;
-	struct loop_task step_task, free_task;
+	struct loop_task step_task, plain_task, never_task, free_task;
 };
 
 static void on_ready_io(struct loop_io *io, uint32_t events);
@@ -93,6 +101,7 @@ static void free_worker(struct loop_task *t)
 static void let_go(struct worker *w)
 {
 	w->ended = true;
+	zygote_forget(&w->call);
 	loop_timer_stop(&w->closed_timer);
 	watch(w);
 	fd_close(&w->fd);
@@ -113,6 +122,8 @@ static void finish(struct worker *w)
 		ops->on_end(w->arg, &w->end);
 }
 
+static void start_again(struct worker *w);
+
 static size_t waiting(int fd)
 {
 	int n = 0;
@@ -122,6 +133,8 @@ static size_t waiting(int fd)
 static void on_exit_status(struct child *child, int wstatus)
 {
 	struct worker *w = container_of(child, struct worker, child);
+	if (w->joined && !w->ended)
+		return start_again(w);
 	w->exited = true;
 	loop_timer_stop(&w->closed_timer);
 	w->end.result = cmd_result_of(wstatus, w->oom_before);
@@ -139,6 +152,8 @@ static void broke(struct worker *w, const char *how)
 {
 	if (w->end.broken)
 		return;
+	if (w->joined)
+		return start_again(w);
 	w->end.broken = how;
 	buf_clear(&w->in);
 	w->passing = false;
@@ -262,6 +277,7 @@ static void take_frame(struct worker *w, char type, struct str json)
 		return broke(w, "a frame that is not one line of ASCII");
 	switch (type) {
 	case 'Y':
+		w->joined = false;
 		return w->ops->on_ready(w->arg);
 	case 'X':
 		return w->ops->on_error(w->arg, json);
@@ -331,7 +347,9 @@ static bool step_socket(struct worker *w)
 	if (n <= 0) {
 		w->socket_left = 0;
 		w->closed = true;
-		if (!w->exited)
+		if (w->joined)
+			start_again(w);
+		else if (!w->exited)
 			loop_timer_set(agent.loop, &w->closed_timer, CODE_CLOSED_WAIT, on_closed_for_long);
 		return false;
 	}
@@ -405,7 +423,8 @@ void worker_resume(struct worker *w)
 
 /* ---- start, run, stop ---- */
 
-static void put_env_changes(struct json_writer *j, const struct env *env)
+/* "NAME" alone unsets. */
+static void put_env(struct json_writer *j, const struct env *env)
 {
 	json_object_begin(j);
 	for (size_t i = 0; i < env->n; i++) {
@@ -430,37 +449,120 @@ static void put_init(struct worker *w, const struct worker_spec *s, bool with_en
 	json_member_cstr(&j, "context", s->context);
 	if (with_env) {
 		json_key(&j, "env");
-		put_env_changes(&j, s->env);
+		put_env(&j, s->env);
 	}
 	json_object_end(&j);
 	put_frame(w, 'I', buf_str(&b));
 	flush_out(w);
 }
 
-int worker_start(
-	const struct worker_spec *s, const struct worker_ops *ops, void *arg, struct worker **ret, struct err *e)
+/* It is not wanted any more before there is a process. */
+static void tell_never_was(struct loop_task *t)
+{
+	struct worker *w = container_of(t, struct worker, never_task);
+	w->exited = true;
+	w->end.result = (struct cmd_result){.outcome = OUTCOME_KILLED, .exit_code = 128 + SIGKILL, .signal = SIGKILL};
+	if (!w->ended)
+		finish(w);
+	else
+		loop_defer(agent.loop, &w->free_task, free_worker);
+}
+
+static void never_was(struct worker *w)
+{
+	w->unwanted = true;
+	zygote_forget(&w->call);
+	loop_defer(agent.loop, &w->never_task, tell_never_was);
+}
+
+/* A process is there, with our ends of what connects us. */
+static void adopt(struct worker *w, pid_t pid, const struct worker_fds *fds, bool with_env)
+{
+	w->pid = pid;
+	w->fd = fds->socket;
+	w->interrupt_fd = fds->interrupt;
+	w->pipe[0].fd = fds->out;
+	w->pipe[1].fd = fds->err;
+	child_watch(&w->child, pid, on_exit_status);
+	put_init(w, &w->spec, with_env);
+}
+
+static int start_plain(struct worker *w, struct err *e)
 {
 	struct worker_fds fds;
 	pid_t pid;
-	uint64_t oom_before = oom_kills();
-	bool spared = spare_take(s, &fds, &pid);
-	if (!spared && worker_start_plain(s, &fds, &pid, e) < 0)
+	w->joined = false;
+	w->oom_before = oom_kills();
+	bool spared = spare_take(&w->spec, &fds, &pid);
+	if (!spared && worker_start_plain(&w->spec, &fds, &pid, e) < 0)
 		return -1;
+	adopt(w, pid, &fds, spared);
+	spare_want(w->spec.language);
+	return 0;
+}
+
+static void start_plain_later(struct loop_task *t)
+{
+	struct worker *w = container_of(t, struct worker, plain_task);
+	struct err e;
+	if (w->ended || w->unwanted || start_plain(w, &e) == 0)
+		return;
+	w->exited = true;
+	w->end = (struct worker_end){
+		.result = {.outcome = OUTCOME_LOST, .exit_code = 1}, .broken = "it could not be started"};
+	finish(w);
+}
+
+/* The one from the zygote came to nothing. */
+static void start_again(struct worker *w)
+{
+	w->joined = false;
+	if (w->child.pid)
+		proctree_kill(w->pid, SIGKILL);
+	child_forget(&w->child);
+	loop_del(&w->io);
+	fd_close(&w->fd);
+	fd_close(&w->interrupt_fd);
+	for (int i = 0; i < 2; i++) {
+		loop_del(&w->pipe[i].io);
+		fd_close(&w->pipe[i].fd);
+		w->pipe[i].left = 0;
+	}
+	buf_clear(&w->in);
+	buf_clear(&w->out);
+	w->closed = w->frame_seen = w->passing = false;
+	loop_defer(agent.loop, &w->plain_task, start_plain_later);
+}
+
+static void on_zygote(struct zygote_call *c, pid_t pid, struct worker_fds fds)
+{
+	struct worker *w = container_of(c, struct worker, call);
+	if (!pid)
+		return start_again(w);
+	w->joined = true;
+	adopt(w, pid, &fds, true);
+}
+
+int worker_start(
+	const struct worker_spec *s, const struct worker_ops *ops, void *arg, struct worker **ret, struct err *e)
+{
 	struct worker *w = xcalloc(1, sizeof *w);
 	*w = (struct worker){.ops = ops,
 		.arg = arg,
-		.pid = pid,
-		.fd = fds.socket,
-		.interrupt_fd = fds.interrupt,
-		.oom_before = oom_before,
+		.spec = *s,
+		.fd = -1,
+		.interrupt_fd = -1,
+		.oom_before = oom_kills(),
 		.in = {.max = CODE_ERROR_MAX + 2 * CMD_READ_CHUNK},
 		.out = {.max = AGENT_BODY_MAX * 2},
-		.pipe = {{.fd = fds.out, .w = w}, {.fd = fds.err, .w = w}}};
-	child_watch(&w->child, pid, on_exit_status);
-	put_init(w, s, spared);
-	spare_want(s->language);
+		.pipe = {{.fd = -1, .w = w}, {.fd = -1, .w = w}}};
 	*ret = w;
-	return 0;
+	if (worker_may_join(s) && zygote_ask(&w->call, on_zygote))
+		return 0;
+	if (start_plain(w, e) == 0)
+		return 0;
+	free(w);
+	return -1;
 }
 
 void worker_run(struct worker *w, uint64_t id, struct str code, const struct env *env)
@@ -472,7 +574,7 @@ void worker_run(struct worker *w, uint64_t id, struct str code, const struct env
 	json_member_str(&j, "code", code);
 	if (env->n) {
 		json_key(&j, "env");
-		put_env_changes(&j, env);
+		put_env(&j, env);
 	}
 	json_object_end(&j);
 	w->oom_before = oom_kills();
@@ -488,7 +590,7 @@ pid_t worker_pid(const struct worker *w)
 
 void worker_interrupt(struct worker *w)
 {
-	if (w->exited)
+	if (w->exited || !w->pid)
 		return;
 	if (w->interrupt_fd >= 0) {
 		char text[24];
@@ -501,8 +603,11 @@ void worker_interrupt(struct worker *w)
 
 void worker_kill(struct worker *w)
 {
-	if (!w->exited)
+	w->joined = false;
+	if (!w->exited && w->child.pid)
 		proctree_kill(w->pid, SIGKILL);
+	else if (!w->exited)
+		never_was(w);
 }
 
 void worker_abandon(struct worker *w)

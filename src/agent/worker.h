@@ -39,6 +39,7 @@ struct worker_ops {
 	void (*on_end)(void *arg, const struct worker_end *end);
 };
 
+/* What it points to must live until on_ready or on_end. */
 struct worker_spec {
 	enum language language;
 	const char *cwd;
@@ -73,4 +74,7 @@ void worker_fds_close(struct worker_fds *f);
 /* The two sides of a worker. */
 int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e);
 /* Starts the runtime's program; 0 and the pid of a process that waits for its first frame. */
+/* Whether a worker from the zygote would be the same as one started plainly: Python, the interpreter that the PATH
+ * finds is the image's, nothing in the environment changes how it starts. */
+bool worker_may_join(const struct worker_spec *s);
 int worker_start_plain(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_pid, struct err *e);

@@ -153,6 +153,35 @@ static int start_program(struct runtime *r, const char *path, const struct worke
 	return 0;
 }
 
+/* Variables that an interpreter, its loader or its C library reads once, when it starts. */
+static bool changes_start(const char *entry)
+{
+	static const char *const prefixes[] = {
+		"PYTHON", "LD_", "MALLOC_", "GLIBC_", "OPENBLAS_", "OMP_", "MKL_", "MPL", "VIRTUAL_ENV"};
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		if (str_starts(str_of(entry), str_of(prefixes[i])))
+			return true;
+	return false;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b && strcmp(a, b) == 0;
+}
+
+bool worker_may_join(const struct worker_spec *s)
+{
+	if (s->language != LANG_PYTHON || !same_text(env_get(s->env, "HOME"), "/root") ||
+		!same_text(env_get(s->env, "LC_ALL"), "C.UTF-8"))
+		return false;
+	for (size_t i = 0; i < s->env->n; i++)
+		if (changes_start(s->env->v[i]))
+			return false;
+	auto_free char *path = plain_find("python3", env_get(s->env, "PATH"));
+	auto_free char *usual = plain_find("python3", "/usr/local/bin:/usr/bin:/bin");
+	return same_text(path, usual);
+}
+
 int worker_start_plain(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_pid, struct err *e)
 {
 	struct runtime *r = languages[s->language].runtime;

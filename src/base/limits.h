@@ -89,6 +89,19 @@
 #define WARDEN_SOCKETS_MAX  32u		/* sockets of a box handed out at once */
 #define WARDEN_RETRY	    20		/* pause before a cgroup that is still busy is removed again */
 
+/* Zygotes */
+#define ZYGOTES_MAX	 4u		 /* one per image; images past that start contexts plainly */
+#define ZYGOTE_MEM	 (1024ull * MIB) /* of one, with the page tables of its children */
+#define ZYGOTE_PIDS	 64u
+#define ZYGOTE_TMP	 "64m"
+#define ZYGOTE_DELAY	 300   /* after a start of the warden, so that boxes come first */
+#define ZYGOTE_START_MAX 60000 /* one that is not ready after that is ended */
+#define ZYGOTE_RETRY_MIN 1000  /* pause before an ended one is started again, doubled each time … */
+#define ZYGOTE_RETRY_MAX 60000 /* … up to this */
+#define ZYGOTE_BURST	 64u   /* contexts that one box may ask for at once … */
+#define ZYGOTE_RATE	 20u   /* … and per second in the long run */
+#define ZYGOTE_WAIT	 2000  /* an agent that has no answer after that starts the context plainly */
+
 /* Daemon */
 #define BOX_TABLE_MAX	     100000	 /* sandboxes known, living or stopped */
 #define BOX_WAITERS_MAX	     4096	 /* requests that wait for one box to be made, woken or destroyed */

@@ -163,6 +163,23 @@ int cgroup_open_oom(const struct cgroups *c, uint32_t slot, struct err *e)
 	return fd < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open %s", path) : fd;
 }
 
+int cgroup_open_procs(const struct cgroups *c, uint32_t slot, int ret[1 + CGROUP_CONTROLLERS])
+{
+	const int dirs[] = {c->v2, c->v1[CGROUP_MEMORY], c->v1[CGROUP_PIDS], c->v1[CGROUP_CPU]};
+	char path[CGROUP_PATH_MAX];
+	int n = 0;
+	slot_path(path, slot, "cgroup.procs");
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (dirs[i] >= 0 && (ret[n++] = openat(dirs[i], path, O_WRONLY | O_CLOEXEC)) < 0)
+			return -1;
+	return n;
+}
+
+uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot)
+{
+	return get_u64(home(c, CGROUP_PIDS), slot, "pids.current");
+}
+
 void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info)
 {
 	int memory = home(c, CGROUP_MEMORY);

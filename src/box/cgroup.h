@@ -46,6 +46,11 @@ int cgroup_attach(const struct cgroups *c, uint32_t slot, pid_t pid, struct err 
 int cgroup_limit(const struct cgroups *c, uint32_t slot, const struct box_limits *l, struct err *e);
 /* The file that counts the box's out-of-memory kills ("oom_kill N"), for reading. */
 int cgroup_open_oom(const struct cgroups *c, uint32_t slot, struct err *e);
+/* The files that take a process in, one for each hierarchy, open for writing: how many (at most
+ * 1 + CGROUP_CONTROLLERS), or -1 and errno. The caller closes what is there either way. */
+int cgroup_open_procs(const struct cgroups *c, uint32_t slot, int ret[1 + CGROUP_CONTROLLERS]);
+/* How many processes are in it. */
+uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot);
 /* Live usage; what cannot be read stays 0. */
 void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info);
 

@@ -19,7 +19,18 @@
 #include "box/seccomp.h"
 
 /* Where the child keeps its descriptors; everything else is closed before anything is done. */
-enum { FD_LISTEN = 0, FD_OOM = 1, FD_NULL = 2, FD_CONTROL = 3, FD_DEV, FD_SHM, FD_AGENT, FD_KEPT };
+enum {
+	FD_LISTEN = 0,
+	FD_OOM = 1,
+	FD_NULL = 2,
+	FD_REPLY = 3,
+	FD_ASK = 4,
+	FD_CONTROL,
+	FD_DEV,
+	FD_SHM,
+	FD_AGENT,
+	FD_KEPT
+};
 
 struct child {
 	int proc, pts; /* mounts */
@@ -35,12 +46,12 @@ static int fail(struct err *e, const char *what)
 /* First out of the way of the numbers they shall have, then there. */
 static int keep_fds(const struct init_fds *fds, struct err *e)
 {
-	int from[] = {fds->listen, fds->oom, -1, fds->control, fds->dev, fds->shm, fds->agent};
+	int from[] = {fds->listen, fds->oom, -1, fds->reply, fds->ask, fds->control, fds->dev, fds->shm, fds->agent};
 	for (int i = 0; i < FD_KEPT; i++)
 		if (i != FD_NULL && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
 			return fail(e, "keep descriptors");
 	for (int i = 0; i < FD_KEPT; i++)
-		if (i != FD_NULL && dup3(from[i], i, i > FD_NULL ? O_CLOEXEC : 0) < 0)
+		if (i != FD_NULL && dup3(from[i], i, i >= FD_CONTROL ? O_CLOEXEC : 0) < 0)
 			return fail(e, "keep descriptors");
 	close(FD_NULL);
 	int null = openat(FD_DEV, "null", O_RDWR);

@@ -25,6 +25,8 @@ struct init_fds {
 	int listen;   /* the agent's socket: becomes fd 0 */
 	int oom;      /* cgroup_open_oom: becomes fd 1 */
 	int agent;    /* the agent's program, sealed: executed */
+	int reply;    /* what the zygote answers (base/zygote.h): becomes fd 3 */
+	int ask;      /* how it is asked: becomes fd 4 */
 };
 
 enum init_note_kind { INIT_READY = 1, INIT_FAILED };

@@ -210,3 +210,9 @@ int seccomp_load(enum seccomp_profile profile, struct err *e)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "load the seccomp filter");
 	return 0;
 }
+
+size_t seccomp_program(enum seccomp_profile profile, const struct sock_filter **ret)
+{
+	*ret = programs[profile];
+	return lengths[profile];
+}

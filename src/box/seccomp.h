@@ -1,9 +1,10 @@
 /*
  * seccomp.h - which system calls a box may make, and which the warden may.
  *
- * Two allowlists from one table (seccomp_table.c). A box: what programs need, with a look at the arguments of a few
+ * Three allowlists from one table (seccomp_table.c). A box: what programs need, with a look at the arguments of a few
  * calls; what is known to be dangerous answers EPERM; everything else, also what future kernels bring, ENOSYS, so that
- * libraries fall back. The warden: the same and what making a box takes, because half-made boxes inherit its filter.
+ * libraries fall back. The warden: the same and what making a box takes, because half-made boxes inherit its filter. A
+ * zygote: a box's, and setns, because its children inherit its filter before they load the box's.
  *
  * The program is compiled once into a binary tree over ranges of numbers (a few steps for any call, and small: loading
  * costs time in every create). Calls of other ABIs (32-bit, x32) answer ENOSYS.
@@ -14,7 +15,7 @@
 
 #include "base/err.h"
 
-enum seccomp_profile { SECCOMP_BOX, SECCOMP_WARDEN, SECCOMP_PROFILES };
+enum seccomp_profile { SECCOMP_BOX, SECCOMP_WARDEN, SECCOMP_ZYGOTE, SECCOMP_PROFILES };
 
 /* What a number leads to. The last ones look at arguments. */
 enum seccomp_action {
@@ -39,7 +40,9 @@ void seccomp_table(enum seccomp_profile profile, unsigned char ret[SECCOMP_NUMBE
 /* Returns how many instructions were written. */
 size_t seccomp_compile(enum seccomp_profile profile, struct sock_filter ret[SECCOMP_PROGRAM_MAX]);
 
-/* Compiles both programs: once, before they are loaded by this process or its children. */
+/* Compiles all programs: once, before they are loaded by this process or its children. */
 void seccomp_prepare(void);
 /* Loads one into this process. Needs no_new_privs. */
 int seccomp_load(enum seccomp_profile profile, struct err *e);
+/* The compiled program itself, to hand on. */
+size_t seccomp_program(enum seccomp_profile profile, const struct sock_filter **ret);

@@ -78,7 +78,8 @@ static const short denied[] = {
 
 /* What the warden and its half-made boxes need beyond that. */
 static const short making[] = {SYS_umount2, SYS_pivot_root, SYS_clone3, SYS_setns, SYS_sethostname, 428 /* open_tree */,
-	429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */, 442 /* mount_setattr */};
+	429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */, 442 /* mount_setattr */,
+	SYS_setns /* for zygotes, which inherit this */};
 
 static const struct {
 	short number;
@@ -96,7 +97,9 @@ void seccomp_table(enum seccomp_profile profile, unsigned char ret[SECCOMP_NUMBE
 	for (size_t i = 0; i < ARRAY_LEN(allowed); i++)
 		ret[allowed[i]] = SECCOMP_ALLOW;
 	for (size_t i = 0; i < ARRAY_LEN(looked_at); i++)
-		ret[looked_at[i].number] = profile == SECCOMP_BOX ? looked_at[i].action : SECCOMP_ALLOW;
+		ret[looked_at[i].number] = profile == SECCOMP_WARDEN ? SECCOMP_ALLOW : looked_at[i].action;
 	for (size_t i = 0; profile == SECCOMP_WARDEN && i < ARRAY_LEN(making); i++)
 		ret[making[i]] = SECCOMP_ALLOW;
+	if (profile == SECCOMP_ZYGOTE)
+		ret[SYS_setns] = SECCOMP_ALLOW;
 }

@@ -29,6 +29,8 @@ static void birth_close(struct birth *b)
 	fd_close(&b->fds.shm);
 	fd_close(&b->fds.listen);
 	fd_close(&b->fds.oom);
+	fd_close(&b->fds.ask);
+	fd_close(&b->fds.reply);
 	fd_close(&b->cgroup);
 }
 
@@ -64,6 +66,21 @@ static int make_socket(const struct slot_host *h, uint32_t number, struct err *e
 	return take_fd(&fd);
 }
 
+/* A pipe to ask by, a socket to be answered by: nothing that could carry a descriptor leads to the warden. */
+static int make_channel(struct slot *s, struct birth *b, struct err *e)
+{
+	int ask[2], reply[2];
+	if (pipe2(ask, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "make the agent's pipe");
+	s->ask = ask[0];
+	b->fds.ask = ask[1];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, reply) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "make the agent's socket pair");
+	s->reply = reply[0];
+	b->fds.reply = reply[1];
+	return shutdown(s->reply, SHUT_RD) < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "shut the socket pair") : 0;
+}
+
 static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b, struct err *e)
 {
 	int pair[2];
@@ -82,7 +99,7 @@ static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b
 	s->control = pair[0];
 	b->fds.control = pair[1];
 	b->fds.agent = h->agent;
-	return 0;
+	return make_channel(s, b, e);
 }
 
 /* The kernel charges what a user namespace uses (queued signals, message queues, inotify, processes) to the user who
@@ -189,7 +206,7 @@ void slot_drop_layer(const struct slot_host *h, uint32_t number)
 int slot_make(const struct slot_host *h, uint32_t number, const struct image *image, struct slot *ret, struct err *e)
 {
 	struct slot s = SLOT_EMPTY;
-	struct birth b = {.fds = {-1, -1, -1, -1, -1, -1}, .cgroup = -1};
+	struct birth b = {.fds = {-1, -1, -1, -1, -1, -1, -1, -1}, .cgroup = -1};
 	s.number = number;
 	if (cgroup_make(h->cgroups, number, e) < 0)
 		return -1;
@@ -210,6 +227,8 @@ void slot_close(struct slot *s)
 	fd_close(&s->userns);
 	fd_close(&s->mntns);
 	fd_close(&s->overlay);
+	fd_close(&s->ask);
+	fd_close(&s->reply);
 	for (int i = 0; i < LAYER_SPENT; i++)
 		fd_close(&s->spent[i]);
 }

@@ -37,6 +37,7 @@ struct slot {
 	int control;
 	int userns;
 	int mntns;		/* held from READY on, so that the box's end does not wait for the end of its mounts */
+	int ask, reply;		/* to and from the agent: contexts from the zygote (base/zygote.h) */
 	int overlay;		/* of a layer made ahead; -1: none */
 	int spent[LAYER_SPENT]; /* see layer_mount; the owner takes them or slot_close closes them */
 	struct image image;	/* of the overlay */
@@ -44,7 +45,14 @@ struct slot {
 };
 
 #define SLOT_EMPTY                                                                                                     \
-	((struct slot){.pidfd = -1, .control = -1, .userns = -1, .mntns = -1, .overlay = -1, .spent = {-1, -1}})
+	((struct slot){.pidfd = -1,                                                                                    \
+		.control = -1,                                                                                         \
+		.userns = -1,                                                                                          \
+		.mntns = -1,                                                                                           \
+		.ask = -1,                                                                                             \
+		.reply = -1,                                                                                           \
+		.overlay = -1,                                                                                         \
+		.spent = {-1, -1}})
 
 /* Starts a half-made box; it tells on `control` when it is ready. `image` may be NULL: no layer is made ahead.
  * Leaves nothing behind when it fails. */

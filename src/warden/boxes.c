@@ -254,6 +254,8 @@ void box_started(struct box *b)
 	if (write_record(b, RECORD_RUNNING, &e) < 0)
 		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	server_reply(b->w, &b->waiter, NULL, b);
+	zygote_listen(b->cell);
+	zygote_want(b->w, &b->image);
 	if (b->layer_unused)
 		slot_drop_layer(&b->w->host, b->info.slot);
 	for (int i = 0; b->layer_unused && i < LAYER_SPENT; i++)

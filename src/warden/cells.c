@@ -59,6 +59,7 @@ void cell_sweep(struct cell *c)
 	c->box = NULL;
 	cell_drop_control(c);
 	loop_del(&c->exit_io);
+	loop_del(&c->ask_io);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);
 	reaper_take(w, take_fd(&c->slot.mntns));
@@ -176,7 +177,7 @@ struct cell *cell_take_ready(struct warden *w)
 	return NULL;
 }
 
-static int take_number(struct warden *w, uint32_t *ret, struct err *e)
+int numbers_take(struct warden *w, uint32_t *ret, struct err *e)
 {
 	if (w->numbers_count == 0 && w->numbers_owned + IDS_BLOCK <= NUMBERS_MAX) {
 		uint32_t block;
@@ -228,7 +229,7 @@ static void on_make_timeout(struct loop_timer *t)
 static int make_cell(struct warden *w, struct err *e)
 {
 	uint32_t number = 0;
-	if (take_number(w, &number, e) < 0)
+	if (numbers_take(w, &number, e) < 0)
 		return -1;
 	struct slot slot;
 	if (slot_make(&w->host, number, *w->pool_image.key ? &w->pool_image : NULL, &slot, e) < 0) {

@@ -88,6 +88,8 @@ int isolate_privileges(struct err *e)
 		return fail(e, "set securebits");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return fail(e, "set no_new_privs");
+	/* Whatever keys whoever started us has: not ours, and not for boxes. */
+	syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
 	seccomp_prepare();
 	if (caps_bound(CAPS_WARDEN, e) < 0 || caps_limit(CAPS_WARDEN, e) < 0)
 		return -1;

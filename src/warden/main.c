@@ -33,6 +33,7 @@ static const char help[] = "usage: atoll-warden [--help]\n"
 			   "  ATOLL_IMAGES  images, default $ATOLL_DATA/images\n"
 			   "  ATOLL_AGENT   the agent's program, default atoll-agent beside this one\n"
 			   "  ATOLL_USER    who may connect, default atoll\n"
+			   "  ATOLL_ZYGOTE  'off': contexts are started plainly, nothing is preloaded\n"
 			   "  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
 
 struct config {
@@ -277,6 +278,8 @@ static int start(struct warden *w, struct err *e)
 	if (watch_signals(w, e) < 0)
 		return -1;
 	recover(w);
+	w->zygotes_off = strcmp(from_env("ATOLL_ZYGOTE", ""), "off") == 0;
+	zygote_want(w, &w->pool_image);
 	if (reaper_start(w, e) < 0 || server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;
 	pool_kick(w);
@@ -307,6 +310,7 @@ int main(int argc, char **argv)
 	}
 	loop_run(w.loop);
 	pool_drain(&w);
+	zygotes_end(&w);
 	unlink("/run/warden.sock");
 	if (w.boxes.count == 0) {
 		cgroup_retire(&w.cgroups);

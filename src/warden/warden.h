@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "box/proto.h"
 #include "box/slot.h"
+#include "warden/zygote_start.h"
 
 /* The life of a box. stage_move() asserts that a step is one of the table in boxes.c. */
 enum stage {
@@ -62,10 +63,23 @@ struct cell {
 	struct slot slot;
 	struct box *box; /* NULL: in the pool, or being swept */
 	bool ready, dead, adopted;
-	struct loop_io exit_io, control_io;
+	struct loop_io exit_io, control_io, ask_io;
+	uint64_t asked_ms, tokens; /* of contexts */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct list node; /* of warden.cells */
+};
+
+/* In use when image.key is set. */
+struct zygote {
+	struct warden *w;
+	struct image image;
+	uint32_t slot;
+	struct zygote_process p;
+	bool ready, hopeless;
+	uint64_t since, retry_ms;
+	struct loop_io exit_io, control_io;
+	struct loop_timer timer;
 };
 
 enum { NUMBERS_MAX = 20 * IDS_BLOCK }; /* WARDEN_BOXES_MAX, the pool, and those being swept */
@@ -112,6 +126,9 @@ struct warden {
 	struct loop_io reaper_io;
 	struct loop_timer reaper_timer;
 	int reaper_pidfd;
+
+	struct zygote zygotes[ZYGOTES_MAX];
+	bool zygotes_off;
 };
 
 /* boxes.c */
@@ -150,6 +167,7 @@ void cell_drop_control(struct cell *c);
 void pool_kick(struct warden *w);
 void numbers_init(struct warden *w); /* after recovery: what no cell has */
 void numbers_give(struct warden *w, uint32_t number);
+int numbers_take(struct warden *w, uint32_t *ret, struct err *e);
 /* Ends the pool's processes and waits for them: for a clean stop. */
 void pool_drain(struct warden *w);
 
@@ -165,5 +183,12 @@ void server_reply_host(struct warden *w, struct waiter *who);
 int reaper_start(struct warden *w, struct err *e);
 /* Wakes it; it closes `fd` (or -1), which may take a while, and looks into the trash. */
 void reaper_take(struct warden *w, int fd);
+/* zygote.c */
+/* Sees to it that this image has one, now or a little later. */
+void zygote_want(struct warden *w, const struct image *image);
+/* Takes the requests of the box in this cell. */
+void zygote_listen(struct cell *c);
+void zygotes_end(struct warden *w);
+
 /* recover.c */
 void recover(struct warden *w);

@@ -1,6 +1,6 @@
-"""Joins the interpreter workers into one text each and writes an assembler file that holds them.
+"""Joins the interpreter workers into one text each.
 
-    bundle.py OUT_PYTHON OUT_NODE OUT_ASM python/*.py … node/worker.cjs [node/OTHER …]
+    bundle.py OUT_PYTHON OUT_NODE python/*.py … node/worker.cjs [node/OTHER …]
 
 What the texts look like from the inside is in docs/design/008-interpreter.md.
 """
@@ -68,7 +68,7 @@ def node_text(paths):
     return "".join(parts) + "load('./worker.cjs');\n"
 
 
-def main(out_python, out_node, out_asm, *inputs):
+def main(out_python, out_node, *inputs):
     texts = {
         out_python: python_text(sorted(p for p in inputs if p.endswith(".py"))),
         out_node: node_text([p for p in inputs if not p.endswith(".py")]),
@@ -76,11 +76,6 @@ def main(out_python, out_node, out_asm, *inputs):
     for path, text in texts.items():
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
-    with open(out_asm, "w", encoding="ascii") as f:
-        f.write('\t.section .rodata,"a",@progbits\n')
-        for symbol, path in (("worker_python_text", out_python), ("worker_node_text", out_node)):
-            f.write(f'\t.globl {symbol}, {symbol}_end\n{symbol}:\n\t.incbin "{os.path.abspath(path)}"\n{symbol}_end:\n')
-        f.write('\t.section .note.GNU-stack,"",@progbits\n')
 
 
 main(*sys.argv[1:])

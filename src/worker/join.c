@@ -1,0 +1,303 @@
+/*
+ * join.c - forks a process into a box. The part of the zygote that is not Python: a shared object without any library,
+ * loaded by ctypes, so that it fits every image.
+ *
+ * Theory of operation. zygote_serve reads requests from the warden and answers each with a fork. It returns in the
+ * children only, when they are what a process that the box's agent started would be, and with descriptors 0 to 3 as
+ * docs/design/008-interpreter.md has them. Not one instruction of Python runs in the zygote meanwhile, so that its
+ * memory stays shared.
+ *
+ *	zygote   setns(pid namespace of the box)
+ *	zygote   clone(VM | VFORK): the go-between, in the box's pid namespace, in the zygote's memory
+ *	between  fork: the child, a copy of the zygote. The go-between ends, so the child's parent is the box's init
+ *	child    cgroups, namespaces, root of the box, capabilities, seccomp; socket and pipes, sent to the agent
+ *	child    back onto the zygote's stack (its own copy) and into Python
+ *
+ * The go-between is why the agent can wait for the child and knows the truth about its end. It costs no copy of memory.
+ *
+ * Until its last step the child is not dumpable: nobody in the box can look into it while it has what is not the
+ * box's. What fails is reported to the agent, and the child ends.
+ */
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/fcntl.h>
+#include <linux/net.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <linux/socket.h>
+#include <linux/time_types.h>
+
+#include "base/zygote.h"
+#include "worker/join_sys.h"
+
+enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200, OOM_SCORE_LEN = 3 };
+
+typedef long (*fork_function)(void);
+
+struct request {
+	struct zygote_ask ask;
+	int fd[ZYGOTE_FDS_MAX];
+	int fds;
+};
+
+static struct zygote_setup setup;
+static struct request request;
+static fork_function c_fork;
+static void *rseq_area; /* the C library's, registered again in children: vfork loses it */
+static long rseq_size;
+static void *back[5]; /* __builtin_setjmp */
+static volatile long between_error;
+static char between_stack[BETWEEN_STACK] __attribute__((aligned(64)));
+
+/* ---- records ---- */
+
+union fd_room {
+	struct cmsg head;
+	char room[sizeof(struct cmsg) + sizeof(int) * ZYGOTE_FDS_MAX + 16];
+};
+
+static void close_all(struct request *r)
+{
+	for (int i = 0; i < r->fds; i++)
+		sys1(SYS_close, r->fd[i]);
+	r->fds = 0;
+}
+
+/* 1, 0 at the end, or a negative errno. A record that is not what the header says counts as the end. */
+static long receive(int control, struct request *r)
+{
+	union fd_room room;
+	struct iovec iov = {&r->ask, sizeof r->ask};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &room, .msg_controllen = sizeof room};
+	r->fds = 0;
+	long n = sys3(SYS_recvmsg, control, (long)&m, MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return n;
+	if (m.msg_controllen >= sizeof(struct cmsg) && room.head.level == SOL_SOCKET && room.head.type == SCM_RIGHTS) {
+		r->fds = (int)((room.head.len - sizeof(struct cmsg)) / sizeof(int));
+		for (int i = 0; i < r->fds; i++)
+			r->fd[i] = ((int *)(&room.head + 1))[i];
+	}
+	bool good = n == sizeof r->ask && r->ask.magic == ZYGOTE_MAGIC && r->ask.cgroups <= ZYGOTE_CGROUPS_MAX &&
+		    r->fds == ZYGOTE_FD_CGROUPS + (int)r->ask.cgroups;
+	return good ? 1 : 0;
+}
+
+static void note(int control, __u32 serial, long error)
+{
+	struct zygote_note n = {ZYGOTE_MAGIC, serial, (__s32)-error};
+	sys6(SYS_sendto, control, (long)&n, sizeof n, MSG_NOSIGNAL, 0, 0);
+}
+
+static long reply(const struct request *r, long error, const int *fds)
+{
+	union fd_room room;
+	struct zygote_reply rec = {ZYGOTE_MAGIC, r->ask.serial, (__s32)-error};
+	struct iovec iov = {&rec, sizeof rec};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	if (fds) {
+		room.head.len = sizeof(struct cmsg) + sizeof(int) * ZYGOTE_REPLY_FDS;
+		room.head.level = SOL_SOCKET;
+		room.head.type = SCM_RIGHTS;
+		for (int i = 0; i < ZYGOTE_REPLY_FDS; i++)
+			((int *)(&room.head + 1))[i] = fds[i];
+		m.msg_control = &room;
+		m.msg_controllen = (room.head.len + 7) & ~7ul;
+	}
+	return sys3(SYS_sendmsg, r->fd[ZYGOTE_FD_REPLY], (long)&m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* ---- the child ---- */
+
+/* First of all: what it touches from now on is the box's. The files were opened by the warden, which is what counts. */
+static long enter_cgroups(const struct request *r)
+{
+	for (__u32 i = 0; i < r->ask.cgroups; i++) {
+		long e = sys3(SYS_write, r->fd[ZYGOTE_FD_CGROUPS + i], (long)"0", 1);
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+/* The user namespace first: it gives all capabilities over the others, and none over anything else any more. */
+static long enter_namespaces(const struct request *r)
+{
+	static const struct {
+		int fd;
+		long type;
+	} order[] = {{ZYGOTE_FD_USERNS, CLONE_NEWUSER}, {ZYGOTE_FD_IPCNS, CLONE_NEWIPC},
+		{ZYGOTE_FD_UTSNS, CLONE_NEWUTS}, {ZYGOTE_FD_NETNS, CLONE_NEWNET}, {ZYGOTE_FD_CGROUPNS, CLONE_NEWCGROUP},
+		{ZYGOTE_FD_MNTNS, CLONE_NEWNS}};
+	for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {
+		long e = sys2(SYS_setns, r->fd[order[i].fd], order[i].type);
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+static long become_root(void)
+{
+	long e = sys3(SYS_setresgid, 0, 0, 0);
+	if (e == 0)
+		e = sys2(SYS_setgroups, 0, 0);
+	if (e == 0)
+		e = sys3(SYS_setresuid, 0, 0, 0);
+	if (e == 0)
+		e = sys1(SYS_setsid, 0);
+	return e < 0 ? e : 0;
+}
+
+static long drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+	for (int cap = 0; cap < 64; cap++) {
+		if (setup.caps >> cap & 1)
+			continue;
+		long e = sys5(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
+		if (e == -EINVAL) /* past the kernel's last one */
+			break;
+		if (e < 0)
+			return e;
+	}
+	long e = sys5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	for (int i = 0; i < 2; i++)
+		data[i].permitted = data[i].effective = (__u32)(setup.caps >> (32 * i));
+	return e < 0 ? e : sys2(SYS_capset, (long)&head, (long)data);
+}
+
+static long load_filter(void)
+{
+	struct sock_fprog f = {.len = (unsigned short)setup.filter_n, .filter = setup.filter};
+	long e = sys5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return e < 0 ? e : sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&f);
+}
+
+/* Makes the socket and the pipes, sends the agent its ends, keeps the others as 0 to 3 and nothing else. */
+static long open_up(const struct request *r)
+{
+	int pair[2], out[2], err[2];
+	long null = sys4(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR, 0);
+	long e = null < 0 ? null : sys4(SYS_socketpair, AF_UNIX, SOCK_STREAM | O_CLOEXEC, 0, (long)pair);
+	if (e >= 0)
+		e = sys2(SYS_pipe2, (long)out, O_CLOEXEC);
+	if (e >= 0)
+		e = sys2(SYS_pipe2, (long)err, O_CLOEXEC);
+	if (e >= 0)
+		e = reply(r, 0, (int[]){pair[0], out[0], err[0]});
+	if (e < 0)
+		return e;
+	const int from[] = {(int)null, out[1], err[1], pair[1]};
+	int high[4];
+	for (int i = 0; i < 4; i++)
+		if ((high[i] = (int)sys3(SYS_fcntl, from[i], F_DUPFD, FD_HIGH)) < 0)
+			return high[i];
+	for (int i = 0; i < 4; i++)
+		if ((e = sys3(SYS_dup3, high[i], i, i == 3 ? O_CLOEXEC : 0)) < 0)
+			return e;
+	return sys3(SYS_close_range, 4, ~0u, 0);
+}
+
+/* As the agent does for what it starts: the kernel shall pick a command and never the supervisor. */
+static void raise_oom_score(void)
+{
+	long fd = sys4(SYS_openat, AT_FDCWD, (long)"/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	sys3(SYS_write, fd, (long)"200", OOM_SCORE_LEN);
+	sys1(SYS_close, fd);
+}
+
+static void child(void)
+{
+	long e = enter_cgroups(&request);
+	if (e == 0)
+		e = enter_namespaces(&request);
+	if (e == 0)
+		e = become_root();
+	if (e == 0)
+		e = drop_capabilities();
+	if (e == 0)
+		e = load_filter();
+	if (e == 0)
+		e = open_up(&request);
+	if (e < 0) {
+		reply(&request, e, 0);
+		sys1(SYS_exit_group, 1);
+	}
+	/* What exec gives every other process. */
+	sys5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+	raise_oom_score();
+	if (rseq_area)
+		sys4(SYS_rseq, (long)rseq_area, rseq_size, 0, RSEQ_SIGNATURE);
+}
+
+/* ---- the zygote ---- */
+
+/* On its own stack, in the zygote's memory; the zygote sleeps. */
+__attribute__((noreturn)) void zygote_between(void)
+{
+	long pid = c_fork();
+	if (pid == 0)
+		__builtin_longjmp(back, 1);
+	between_error = pid < 0 ? -EAGAIN : 0;
+	for (;;)
+		sys1(SYS_exit_group, 0);
+}
+
+static long fork_into(int own_pidns)
+{
+	long e = sys2(SYS_setns, request.fd[ZYGOTE_FD_PIDNS], CLONE_NEWPID);
+	if (e < 0)
+		return e;
+	long pid = sys_vfork_on(between_stack + sizeof between_stack, zygote_between);
+	if (pid > 0) {
+		while (sys4(SYS_wait4, pid, 0, __WALL, 0) == -EINTR)
+			;
+		e = between_error;
+	} else {
+		e = pid;
+	}
+	sys2(SYS_setns, own_pidns, CLONE_NEWPID);
+	return e;
+}
+
+__attribute__((noinline)) static long serve(int control, int own_pidns)
+{
+	for (;;) {
+		long n = receive(control, &request);
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			return 1;
+		long e = fork_into(own_pidns);
+		if (e < 0)
+			reply(&request, e, 0);
+		note(control, request.ask.serial, e);
+		close_all(&request);
+	}
+}
+
+/* 0 in a child that is ready for user code; 1 in the zygote when the warden is gone. fork_fn is the C library's. */
+__attribute__((visibility("default"))) long zygote_serve(
+	int control, int own_pidns, fork_function fork_fn, void *rseq, long rseq_len)
+{
+	c_fork = fork_fn;
+	rseq_area = rseq;
+	rseq_size = rseq_len;
+	sys5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+	long n = sys6(SYS_recvfrom, control, (long)&setup, sizeof setup, 0, 0, 0);
+	if (n != sizeof setup || setup.magic != ZYGOTE_MAGIC || setup.filter_n > ZYGOTE_FILTER_MAX)
+		return 1;
+	note(control, 0, 0);
+	if (__builtin_setjmp(back) == 0) {
+		long over = serve(control, own_pidns);
+		__asm__ volatile("" ::: "memory"); /* no tail call: children come back into this frame */
+		return over;
+	}
+	child();
+	return 0;
+}

@@ -1,0 +1,109 @@
+"""The zygote: imports what contexts use, then waits in C (src/worker/join.c) and comes back only in children, inside a box.
+
+It never runs user code. A child whose box has other packages than the image (pip install, a changed interpreter) ends
+before it has said a word: the agent then starts the context plainly.
+"""
+
+import ctypes
+import gc
+import os
+import site
+import sys
+
+from . import main as worker
+
+CONTROL, PIDNS = 3, 5  # descriptors; 4 was the worker's text
+JOIN = "/tmp/join.so"  # put there by the warden, in a tmpfs of the zygote's own
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        st = os.stat(path)
+    except OSError:
+        return None
+    return st.st_mtime_ns, st.st_size
+
+
+class Image:
+    """What the image looks like where it decides what an import means; compared with the box's view of the same paths."""
+
+    def __init__(self) -> None:
+        self.executable = os.path.realpath(sys.executable)
+        self.program = _stamp(self.executable)
+        self.user_site = os.path.join("/root", os.path.relpath(site.getusersitepackages(), os.path.expanduser("~")))
+        self.directories = [d for d in sys.path if d and os.path.isdir(d)]
+        self.watched = [*self.directories, self.user_site, *(d for d in sys.path if d and d not in self.directories)]
+        self.stamps = {d: _stamp(d) for d in self.watched}
+        self.hooks = self._pth()
+        self.origins = {}
+        for name, module in list(sys.modules.items()):
+            origin = getattr(module, "__file__", None)
+            if origin and "." not in name:
+                self.origins[name] = (origin, _stamp(origin))
+
+    def _pth(self) -> list:
+        found = []
+        for d in self.directories:
+            try:
+                found += [(d, f, _stamp(os.path.join(d, f))) for f in sorted(os.listdir(d)) if f.endswith(".pth")]
+            except OSError:
+                continue
+        return found
+
+    def fits(self) -> bool:
+        """Whether an import in this box would find what the zygote has found."""
+        if _stamp(self.executable) != self.program:
+            return False
+        changed = [d for d in self.watched if _stamp(d) != self.stamps[d]]
+        if not changed:
+            return True
+        if self.user_site in changed or any(self.stamps[d] is None for d in changed) or self._pth() != self.hooks:
+            return False
+        return all(self._same(name, *origin) for name, origin in self.origins.items())
+
+    def _same(self, name: str, origin: str, stamp) -> bool:
+        if _stamp(origin) != stamp:
+            return False
+        for d in self.directories:
+            if origin.startswith(d + "/"):
+                return True
+            base = os.path.join(d, name)
+            if os.path.exists(base) or os.path.exists(base + ".py"):
+                return False
+        return True
+
+
+def _rseq() -> tuple[int, int]:
+    """Where the C library registered its restartable sequences, for children: (address, size) or (0, 0)."""
+    try:
+        libc = ctypes.CDLL(None)
+        size = ctypes.c_uint.in_dll(libc, "__rseq_size").value
+        offset = ctypes.c_ssize_t.in_dll(libc, "__rseq_offset").value
+    except (ValueError, OSError):
+        return 0, 0
+    libc.pthread_self.restype = ctypes.c_void_p
+    return (libc.pthread_self() + offset, 32) if size else (0, 0)
+
+
+def main() -> None:
+    os.set_inheritable(CONTROL, False)
+    os.set_inheritable(PIDNS, False)
+    worker.preload()
+    image = Image()
+    join = ctypes.PyDLL(JOIN)
+    join.zygote_serve.restype = ctypes.c_long
+    join.zygote_serve.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+    fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
+    area, size = _rseq()
+    before, after = ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Child
+    before.restype = after.restype = None
+    gc.collect()
+    gc.freeze()
+    before()
+    if join.zygote_serve(CONTROL, PIDNS, fork, area, size) != 0:
+        os._exit(0)
+    after()
+    worker.reseed()
+    if not image.fits():
+        os._exit(0)
+    worker.serve()
