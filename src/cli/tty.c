@@ -21,7 +21,8 @@ static struct {
 	int in, out;
 	struct termios before, now;
 	bool changed[ARRAY_LEN(known)];
-	bool keypad; /* ESC = */
+	bool keypad;  /* ESC = */
+	bool escapes; /* any came */
 	/* Where in an escape sequence the output stands. */
 	enum { AT_TEXT, AT_ESC, AT_CSI, AT_PRIVATE } at;
 	int parameters[PARAMETERS_MAX], parameters_n;
@@ -81,6 +82,7 @@ static void note_byte(char c)
 
 void tty_watch(struct str bytes)
 {
+	tty.escapes = tty.escapes || memchr(bytes.p, 033, bytes.n) != NULL;
 	for (size_t i = 0; i < bytes.n; i++) {
 		if (bytes.p[i] == 033)
 			tty.at = AT_ESC;
@@ -115,9 +117,10 @@ static void undo_modes(void)
 			put_mode(known[i].mode, known[i].usual);
 	if (tty.keypad)
 		put("\033>");
-	put("\033[0m");
+	if (tty.escapes)
+		put("\033[0m");
 	memset(tty.changed, 0, sizeof tty.changed);
-	tty.keypad = false;
+	tty.keypad = tty.escapes = false;
 }
 
 /* ---- raw mode ---- */

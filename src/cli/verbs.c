@@ -47,6 +47,16 @@ const struct verb cli_verbs[] = {
 		"The exit code is the shell's: 128+n after signal n, 0 after detaching, 125 when Atoll itself failed.",
 		verb_shell, COMMAND_CODES, .words = WORDS_BOX,
 		.examples = "atoll shell dev\natoll shell dev --session logs\natoll shell dev --shell python3 -s py"},
+	{"code", "Run Python, JavaScript or TypeScript in a box", "ID [-l LANG] [-c CODE] [FILE...]",
+		"FILEs are of this machine, - is stdin. What is printed and the value of the last expression are "
+		"shown;\n"
+		"pictures and HTML are written here as atoll-1.png and so on, and named. Without CODE and FILE it "
+		"asks\n"
+		"line by line, and variables are kept from one to the next: Ctrl-C interrupts, Ctrl-D ends.\n\n"
+		"Exit code 1 when the code raised an error, 130 after Ctrl-C. With --json a line for each event.",
+		verb_code, OWN_CODES, .words = WORDS_BOX_FILES,
+		.examples = "atoll code dev\natoll code dev -c 'import numpy; numpy.arange(5).sum()'\n"
+			    "atoll code dev -l ts -c 'const a: number = 6; a * 7'\natoll code dev plot.py"},
 	{"ps", "List the background processes of a box", "ID",
 		"Those that 'exec -d' or the API have started, also ended ones that are still remembered.", verb_ps,
 		OWN_CODES, .words = WORDS_BOX, .examples = "atoll ps dev\natoll ps dev -q -r"},

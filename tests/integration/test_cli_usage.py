@@ -11,7 +11,7 @@ import atoll as lib
 import pytest
 
 ATOLL = lib.BIN / "atoll"
-VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "ps", "logs", "kill", "sessions", "ls", "cat", "write", "cp", "watch",
+VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "code", "ps", "logs", "kill", "sessions", "ls", "cat", "write", "cp", "watch",
          "git", "create", "list", "inspect", "stats", "rm", "version"]
 
 pytestmark = pytest.mark.skipif(not os.access(ATOLL, os.X_OK), reason=f"{ATOLL} is not built")
