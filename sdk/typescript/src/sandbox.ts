@@ -1,5 +1,5 @@
 import type { Box } from './api/box.js';
-import { Commands, noSession } from './api/commands.js';
+import { Commands, checkedNames, noSession } from './api/commands.js';
 import { Files } from './api/files.js';
 import { CodeInterpreter } from './api/interpreter.js';
 import { Lifecycle } from './api/lifecycle.js';
@@ -135,6 +135,7 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
 
   /** Sets variables (or, with undefined, unsets them) for all that this object does from now on. */
   async setEnvVars(envVars: Record<string, string | undefined>): Promise<void> {
+    checkedNames(envVars);
     const merged = Object.entries({ ...this.#env, ...envVars }).filter(([, value]) => value != null);
     if (this.#defaultSession !== noSession) await this.#in().setEnvVars(envVars);
     this.#env = Object.fromEntries(merged) as Record<string, string>;

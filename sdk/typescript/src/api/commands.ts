@@ -16,6 +16,13 @@ export function present(env: Record<string, string | undefined> | undefined): Re
   return entries.length ? (Object.fromEntries(entries) as Record<string, string>) : undefined;
 }
 
+/** Names of variables that a shell can have. */
+export function checkedNames(envVars: Record<string, unknown>): string[] {
+  for (const name of Object.keys(envVars))
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw failure(`Invalid environment variable name: ${name}`, '', {});
+  return Object.keys(envVars);
+}
+
 /** Commands of one sandbox. */
 export class Commands {
   readonly #box: Box;
@@ -90,9 +97,7 @@ export class Commands {
 
   /** Sets and unsets variables in a running shell. */
   async setEnv(sessionId: string, envVars: Record<string, string | undefined>): Promise<void> {
-    const names = Object.keys(envVars);
-    for (const name of names)
-      if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw failure(`Invalid environment variable name: ${name}`, '', {});
+    const names = checkedNames(envVars);
     if (!names.length) return;
     const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
     const line = names.map((name) =>

@@ -11,7 +11,7 @@ const languages = new Set(['python', 'python3', 'javascript', 'js', 'node', 'typ
 interface CodeEvent {
   type: 'stdout' | 'stderr' | 'result' | 'error' | 'execution_complete';
   text?: string;
-  timestamp?: number;
+  timestamp?: number | string;
   ename?: string;
   evalue?: string;
   traceback?: string[];
@@ -23,6 +23,9 @@ function contextOf(fields: { id: string; language: string; cwd?: string }, times
   const time = new Date(timestamp);
   return { id: fields.id, language: fields.language, cwd: fields.cwd ?? '/workspace', createdAt: time, lastUsed: time };
 }
+
+const timeOf = (timestamp?: number | string) =>
+  typeof timestamp === 'number' ? timestamp : Date.parse(timestamp ?? '') || Date.now();
 
 /** The code interpreter of one sandbox: contexts that keep their state, and one context per language for who names none. */
 export class CodeInterpreter {
@@ -107,7 +110,7 @@ export class CodeInterpreter {
 
   async #take(event: CodeEvent, execution: Execution, options: t.RunCodeOptions): Promise<void> {
     if (event.type === 'stdout' || event.type === 'stderr') {
-      const output = { text: event.text ?? '', timestamp: event.timestamp ?? Date.now() };
+      const output = { text: event.text ?? '', timestamp: timeOf(event.timestamp) };
       execution.logs[event.type].push(output.text);
       await (event.type === 'stdout' ? options.onStdout : options.onStderr)?.(output);
     } else if (event.type === 'result') {

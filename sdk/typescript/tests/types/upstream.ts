@@ -83,6 +83,8 @@ export type Shapes = [
   Same<Ours.BucketCredentials, Theirs.BucketCredentials>,
   Same<Ours.TunnelInfo, Theirs.TunnelInfo>,
   Same<Ours.TunnelOptions, Theirs.TunnelOptions>,
+  Same<Ours.ErrorCode, Theirs.SessionTerminatedError['code']>,
+  Same<Ours.OperationType | undefined, Theirs.SessionTerminatedError['operation']>,
   Same<Ours.ContainerUnavailableReason, Theirs.ContainerUnavailableReason>,
   Same<Ours.RPCTransportErrorKind, Theirs.RPCTransportErrorKind>,
   Same<Ours.OperationInterruptedReason, Theirs.OperationInterruptedReason>,

@@ -1,0 +1,112 @@
+import * as sdk from 'atoll-sandbox';
+import {
+  createErrorFromResponse,
+  type ErrorCode,
+  NotImplementedError,
+  SandboxError,
+  type SandboxSecurityError,
+} from 'atoll-sandbox';
+import { expect, test } from 'vitest';
+import { previewRoute } from '../src/preview.js';
+import { box, failure } from './support/boxes.js';
+
+const classOf: Partial<Record<ErrorCode, string>> = {
+  FILE_NOT_FOUND: 'FileNotFoundError',
+  FILE_EXISTS: 'FileExistsError',
+  FILE_TOO_LARGE: 'FileTooLargeError',
+  PERMISSION_DENIED: 'PermissionDeniedError',
+  IS_DIRECTORY: 'FileSystemError',
+  COMMAND_NOT_FOUND: 'CommandNotFoundError',
+  COMMAND_EXECUTION_ERROR: 'CommandError',
+  INVALID_COMMAND: 'CommandError',
+  PROCESS_NOT_FOUND: 'ProcessNotFoundError',
+  PROCESS_READY_TIMEOUT: 'ProcessReadyTimeoutError',
+  SESSION_ALREADY_EXISTS: 'SessionAlreadyExistsError',
+  SESSION_DESTROYED: 'SessionDestroyedError',
+  SESSION_TERMINATED: 'SessionTerminatedError',
+  INVALID_PORT: 'InvalidPortError',
+  PORT_ALREADY_EXPOSED: 'PortAlreadyExposedError',
+  PORT_NOT_EXPOSED: 'PortNotExposedError',
+  SERVICE_NOT_RESPONDING: 'ServiceNotRespondingError',
+  GIT_REPOSITORY_NOT_FOUND: 'GitRepositoryNotFoundError',
+  GIT_AUTH_FAILED: 'GitAuthenticationError',
+  GIT_BRANCH_NOT_FOUND: 'GitBranchNotFoundError',
+  GIT_NETWORK_ERROR: 'GitNetworkError',
+  INVALID_GIT_URL: 'InvalidGitUrlError',
+  GIT_OPERATION_FAILED: 'GitError',
+  INTERPRETER_NOT_READY: 'InterpreterNotReadyError',
+  CONTEXT_NOT_FOUND: 'ContextNotFoundError',
+  CODE_EXECUTION_ERROR: 'CodeExecutionError',
+  VALIDATION_FAILED: 'ValidationFailedError',
+  BACKUP_NOT_FOUND: 'BackupNotFoundError',
+  CONTAINER_UNAVAILABLE: 'ContainerUnavailableError',
+  OPERATION_INTERRUPTED: 'OperationInterruptedError',
+  UNKNOWN_ERROR: 'SandboxError',
+};
+
+const response = (code: ErrorCode) => ({
+  code,
+  message: 'm',
+  context: { path: '/x' },
+  httpStatus: 400,
+  timestamp: 't',
+  suggestion: 's',
+});
+
+test.each(Object.entries(classOf))('%s is a %s', (code, name) => {
+  const error = createErrorFromResponse(response(code as ErrorCode)) as SandboxError;
+  expect(error).toBeInstanceOf((sdk as any)[name]);
+  expect(error).toBeInstanceOf(SandboxError);
+  expect(error).toMatchObject({ name, code, message: 'm', httpStatus: 400, suggestion: 's' });
+  expect(error.toJSON()).toMatchObject({ name, code, context: { path: '/x' }, timestamp: 't' });
+});
+
+test('ids that cannot be', () => {
+  const refused = (id: string) => {
+    try {
+      sdk.getSandbox(undefined, id);
+    } catch (error) {
+      return (error as SandboxSecurityError).code;
+    }
+  };
+  expect(refused('')).toBe('INVALID_SANDBOX_ID_LENGTH');
+  expect(refused('x'.repeat(64))).toBe('INVALID_SANDBOX_ID_LENGTH');
+  expect(refused('x'.repeat(63))).toBeUndefined();
+  expect(refused('a-')).toBe('INVALID_SANDBOX_ID_HYPHENS');
+  expect(refused('API')).toBe('RESERVED_SANDBOX_ID');
+});
+
+test('what is to come says so, by its type', async () => {
+  const sandbox = box();
+  const session = await sandbox.getSession('s');
+  for (const call of [
+    sandbox.mountBucket('b', '/mnt', { localBucket: true }),
+    sandbox.unmountBucket('/mnt'),
+    sandbox.createBackup({ dir: '/workspace' }),
+    sandbox.restoreBackup({ id: 'x', dir: '/workspace' }),
+    sandbox.tunnels.get(8080),
+    session.createBackup({ dir: '/workspace' }),
+  ]) {
+    const error = await failure(call);
+    expect(error).toBeInstanceOf(NotImplementedError);
+    expect(error.code).toBe('NOT_IMPLEMENTED');
+    expect(error.message).toMatch(/not implemented by Atoll yet/);
+  }
+  expect(await sandbox.info()).toBeNull();
+});
+
+test('host names of previews', () => {
+  const route = (host: string) => previewRoute(new URL(`http://${host}/`));
+  expect(route('8080-user-123-tok_1.example.com')).toEqual({ port: 8080, sandboxId: 'user-123', token: 'tok_1' });
+  expect(route('8080-a-b.localhost:8700')).toEqual({ port: 8080, sandboxId: 'a', token: 'b' });
+  for (const host of [
+    'example.com',
+    '8080-a.example.com',
+    '80-a-b.x',
+    '3000-a-b.x',
+    '99999-a-b.x',
+    '8080-www-b.x',
+    '8080--b.x',
+  ])
+    expect(route(host), host).toBeNull();
+});

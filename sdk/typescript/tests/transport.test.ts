@@ -1,0 +1,125 @@
+import { execFile } from 'node:child_process';
+import http from 'node:http';
+import { promisify } from 'node:util';
+import { ContainerUnavailableError, getSandbox, RPCTransportError, SandboxError } from 'atoll-sandbox';
+import { afterEach, expect, test } from 'vitest';
+import { BadNetwork } from './support/bad-network.js';
+import { box, daemon, failure, until } from './support/boxes.js';
+
+const networks: BadNetwork[] = [];
+async function network(...fate: Parameters<typeof BadNetwork.start>): Promise<BadNetwork> {
+  networks.push(await BadNetwork.start(...fate));
+  return networks.at(-1)!;
+}
+afterEach(async () => {
+  await Promise.all(networks.splice(0).map((one) => one.close()));
+});
+
+const { url, token, socket } = daemon();
+
+test('the unix socket needs no token', async () => {
+  expect((await box({}, { url: `unix:${socket}` }).exec('echo over a socket')).stdout).toBe('over a socket\n');
+});
+
+test('without options: the environment, else the socket of this machine', async () => {
+  const script = `const { getSandbox } = await import('atoll-sandbox'); const s = getSandbox(undefined, 'v-env');
+    console.log((await s.exec('echo found')).stdout.trim()); await s.destroy();`;
+  const run = (env: Record<string, string>) =>
+    promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+      env: { PATH: process.env.PATH, ...env },
+    });
+  expect((await run({ ATOLL_URL: url, ATOLL_TOKEN: token })).stdout).toBe('found\n');
+  expect((await run({ ATOLL_RUN: socket.replace(/\/atoll\.sock$/, '') })).stdout).toBe('found\n');
+});
+
+test('a wrong token is told', async () => {
+  const error = await failure(box({}, { url, token: 'wrong' }).exec('true'));
+  expect(error).toBeInstanceOf(SandboxError);
+  expect(error).toMatchObject({ code: 'UNAUTHORIZED', httpStatus: 401 });
+});
+
+test('an Atoll that is not there is told, with what to do', async () => {
+  const gone = await network(() => ({}));
+  const { port } = gone;
+  await gone.close();
+  const error = await failure(box({}, { url: `http://127.0.0.1:${port}`, token, retryMs: 100 }).exec('true'));
+  expect(error).toBeInstanceOf(ContainerUnavailableError);
+  expect(error.message).toMatch(/127\.0\.0\.1:\d+ cannot be reached/);
+  expect(error.suggestion).toMatch(/atoll up/);
+});
+
+test('a request that never arrived is sent again', async () => {
+  const first = await network(() => ({}));
+  const { port } = first;
+  await first.close();
+  const sandbox = box({}, { url: `http://127.0.0.1:${port}`, token, retryMs: 30_000 });
+  const running = sandbox.exec('echo once >> /workspace/count; cat /workspace/count');
+  await new Promise((done) => setTimeout(done, 100));
+  await network(() => ({}), port);
+  expect((await running).stdout).toBe('once\n');
+});
+
+test('a command whose answer was lost is not run again, and the error says that nobody knows', async () => {
+  const sandbox = box();
+  await sandbox.exec('true');
+  const cutting = await network((n) => (n === 1 ? { cutAfter: 0 } : {}));
+  const there = getSandbox({ url: cutting.url, token }, sandbox.id);
+  const error = await failure(there.exec('echo x >> /workspace/count'));
+  expect(error).toBeInstanceOf(RPCTransportError);
+  expect(error.message).toMatch(/not known/);
+  await until('the command to have run', async () => (await sandbox.exists('/workspace/count')).exists);
+  expect((await sandbox.exec('cat /workspace/count')).stdout).toBe('x\n');
+  expect(cutting.requests.filter((line) => line.includes('/api/execute'))).toHaveLength(1);
+});
+
+test('what only reads is asked again', async () => {
+  const sandbox = box();
+  await sandbox.writeFile('/workspace/f', 'content');
+  const cutting = await network((n) => (n <= 3 ? { cutAfter: 0 } : {}));
+  const there = getSandbox({ url: cutting.url, token }, sandbox.id);
+  expect((await there.readFile('/workspace/f')).content).toBe('content');
+  expect(cutting.requests.filter((line) => line.includes('/api/read'))).toHaveLength(4);
+  expect(await there.listProcesses()).toEqual([]);
+});
+
+test('503 means not yet, and is waited for', async () => {
+  let asked = 0;
+  const { port } = new URL(url);
+  const late = http.createServer((request, response) => {
+    if (++asked <= 2) {
+      const body = {
+        code: 'CONTAINER_UNAVAILABLE',
+        message: 'not yet',
+        context: { reason: 'container_starting' },
+        httpStatus: 503,
+      };
+      return response.writeHead(503, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    }
+    const passed = http.request(
+      { port, path: request.url, method: request.method, headers: request.headers },
+      (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers);
+        answer.pipe(response);
+      },
+    );
+    request.pipe(passed);
+  });
+  await new Promise<void>((done) => late.listen(0, '127.0.0.1', done));
+  const sandbox = box({}, { url: `http://127.0.0.1:${(late.address() as { port: number }).port}`, token });
+  expect((await sandbox.exec('echo ready')).stdout).toBe('ready\n');
+  expect(asked).toBe(3);
+  late.closeAllConnections();
+  late.close();
+});
+
+test('bad options are told by the first call, not swallowed', async () => {
+  const sandbox = box({ sleepAfter: 'soon' });
+  expect(await failure(sandbox.exec('true'))).toMatchObject({ code: 'VALIDATION_FAILED' });
+  expect(() => box({ containerTimeouts: { waitIntervalMS: 1 } })).toThrow(/between 100-5000ms/);
+});
+
+test('a hundred calls at once', async () => {
+  const sandbox = box({ enableDefaultSession: false });
+  const all = await Promise.all(Array.from({ length: 100 }, (_, i) => sandbox.exec(`echo ${i}`)));
+  expect(all.map((result) => result.stdout)).toEqual(Array.from({ length: 100 }, (_, i) => `${i}\n`));
+});
