@@ -1,0 +1,73 @@
+"""The documentation: the site can be built, every example on it does what it says, the API's contract is a sound one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import atoll as lib
+import examples
+import npmdir
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tests/sdk"))
+import package  # noqa: E402
+
+PAGES = ["index", "concepts", "moving", "commands", "files", "previews", "configuration", "security", "operations", "api"]
+
+
+@pytest.mark.skipif(not shutil.which("mkdocs"), reason="mkdocs is missing")
+def test_the_site_is_built_without_a_broken_link(tmp_path):
+    r = subprocess.run(["mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert r.returncode == 0, r.stdout + r.stderr
+    for page in PAGES:
+        assert (tmp_path / f"{page}.html").stat().st_size > 2000
+    # It works without a network: nothing is loaded from elsewhere.
+    home = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert not [line for line in home.splitlines() if ("<script" in line or "stylesheet" in line) and "//" in line.split("http")[-1][:3]]
+
+
+@pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing")
+def test_the_contract_is_sound():
+    env = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
+    lint = [HERE / "node_modules/.bin/redocly", "lint", "--config", HERE / "redocly.yaml", ROOT / "api/openapi.yaml"]
+    r = subprocess.run(lint, capture_output=True, text=True, check=False, env=env, timeout=120)
+    assert r.returncode == 0 and "warning" not in r.stderr, r.stdout + r.stderr
+
+
+def run(command, stdin, env, cwd):
+    r = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=env, cwd=cwd, timeout=120)
+    return r.returncode, r.stdout, r.stderr
+
+
+@pytest.fixture
+def tidy(daemon):
+    yield
+    left = daemon.boxes()
+    for box in left:
+        daemon.destroy(box)
+    assert left == [], "a page cleans up after itself"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_do_what_they_say(daemon, tidy, tmp_path, page):
+    del tidy
+    found = examples.of_page((ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
+    assert found, f"{page} has no example"
+    env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "NO_COLOR": "1",
+           "PATH": f"{lib.BIN}:{os.environ['PATH']}"}
+    shell = ""  # variables of one command are there for the next ones
+    for one in found:
+        if isinstance(one, examples.Program):
+            if not package.built():
+                pytest.skip(package.WHY_NOT)
+            code, out, err = run(["node", "--input-type=module", "-"], one.text, env, package.PACKAGE)
+            assert code == 0, f"{one.text}\n{out}\n{err}"
+        else:
+            state = tmp_path / "variables"
+            _, out, err = run(["bash", "-c", f"{shell}\n{one.text}\n{{ declare -p url; }} > {state} 2>/dev/null"], "", env, tmp_path)
+            shell = state.read_text(encoding="utf-8")
+        assert one.output is None or examples.matches(one.output, out), f"{one.text}\n{out}\n{err}"
