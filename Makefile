@@ -4,12 +4,13 @@
 #   make test    install what is missing, build, run every suite
 #   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
 #   make unit | integration | security | compat | sdk | browser   one suite
+#   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench
 #   make install PREFIX=/usr/local DESTDIR=   programs and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk browser lint asan fuzz bench clean install help
+.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint asan fuzz bench clean install help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -86,6 +87,10 @@ sdk: build image
 
 browser: build image
 	@tests/run browser
+
+docs:
+	@tools/deps docs
+	@mkdocs build --strict --quiet && echo "build/docs/index.html"
 
 lint: build
 	@tools/deps lint
