@@ -70,8 +70,8 @@ static int next_piece(struct reply *p, struct buf *out)
 	}
 	char raw[STEP];
 	ssize_t n = spool_read(&part->spool, p->off, raw, sizeof raw);
-	if (n < 0)
-		return -1;
+	if (n < 0 || (n == 0 && p->off < part->spool.size))
+		return -1; /* somebody in the box has cut the file short: its end would never come */
 	bool last = p->off + (uint64_t)n >= part->spool.size;
 	p->off += (uint64_t)n;
 	if (part->base64)
