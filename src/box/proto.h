@@ -35,8 +35,9 @@ enum warden_op {
 	WARDEN_INSPECT, /* id; `info` with live usage */
 	WARDEN_LIST,
 	WARDEN_SET_LIMITS, /* id, limits: for a living box */
-	WARDEN_SOCKETS,	   /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking,
-			      as SCM_RIGHTS of the reply; all of them or an error. RESOURCE_BUSY: ask again */
+	WARDEN_SOCKETS, /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking
+			   and with TCP_NODELAY, as SCM_RIGHTS of the reply; all of them or an error. RESOURCE_BUSY: ask
+			   again */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 

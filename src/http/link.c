@@ -33,7 +33,9 @@ static struct str key_of(const struct http_endpoint *ep)
 
 static void free_link(struct loop_task *t)
 {
-	free(container_of(t, struct link, free_task));
+	struct link *k = container_of(t, struct link, free_task);
+	wire_close(&k->w, false);
+	free(k);
 }
 
 static void leave_pool(struct link *k)
@@ -68,7 +70,9 @@ static void link_close(struct link *k)
 {
 	leave_pool(k);
 	loop_timer_stop(&k->timer);
-	wire_close(&k->w, false);
+	/* Saying goodbye to a server takes a while in the kernel: the answer goes out to the client first. */
+	list_del(&k->w.task.node);
+	wire_unwatch(&k->w);
 	loop_defer(k->cl->loop, &k->free_task, free_link);
 }
 
@@ -193,7 +197,7 @@ struct link *link_get(
 		fail_os(fail, -fd, "make a socket");
 		return NULL;
 	}
-	if (ep->sa.sa_family != AF_UNIX)
+	if (ep->sa.sa_family != AF_UNIX && !ep->dialer)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	k = link_make(cl, fd);
 	k->ep = *ep;

@@ -14,6 +14,7 @@ from pathlib import Path
 import atoll
 import boxapi
 import boxapp
+import leaks
 from common import PROGRAMS, have
 
 ROWS = ["preview", "preview_download", "preview_sockets"]
@@ -51,11 +52,11 @@ def app(d, box="bench-preview"):
 
 
 @contextlib.contextmanager
-def nginx(app_, d):
-    """Its address; None when it is not installed."""
+def nginx(app_):
+    """Its address and its worker's pid; None when it is not installed."""
     if not have("nginx"):
         print("skipped peer: nginx is not installed")
-        yield None
+        yield None, None
         return
     with tempfile.TemporaryDirectory() as where, socket.create_server(("127.0.0.1", 0)) as s:
         listen = "127.0.0.1:%d" % s.getsockname()[1]
@@ -66,14 +67,15 @@ def nginx(app_, d):
             ["nsenter", f"--net=/proc/{app_.api.agent_pid()}/ns/net", "nginx", "-e", "stderr", "-p", where, "-c", str(config)],
             env={**os.environ, "NGINX": f"{s.fileno()};"}, pass_fds=[s.fileno()])
         try:
-            yield listen
+            atoll.wait_for(lambda: leaks.children(process.pid), "a worker of nginx")
+            yield listen, leaks.children(process.pid)[0]
         finally:
             process.terminate()
             process.wait()
 
 
 def wrk(url, connections, seconds, token=None):
-    """(requests a second, p50 µs, p99 µs)"""
+    """(requests a second, p50 µs, p99 µs, requests)"""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", url]
     if token:
         command += ["-H", f"Authorization: Bearer {token}"]
@@ -85,40 +87,55 @@ def wrk(url, connections, seconds, token=None):
         value, unit = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)\n", out).groups()
         return float(value) * {"us": 1, "ms": 1000, "s": 1e6}[unit]
 
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", out).group(1)), micros(50), micros(99)
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", out).group(1))
+    return rate, micros(50), micros(99), int(re.search(r"(\d+) requests in", out).group(1))
+
+
+def cpu_us(pid):
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1000
+
+
+def measure(url, token, pid, connections, seconds):
+    """(requests a second, p50 µs, p99 µs, µs of CPU a request)"""
+    before = cpu_us(pid)
+    rate, p50, p99, n = wrk(url, connections, seconds, token)
+    return rate, p50, p99, (cpu_us(pid) - before) / n
 
 
 def best(samples):
     """Of runs that take turns: others on the machine only ever make them slower."""
-    return max(s[0] for s in samples), min(s[1] for s in samples), min(s[2] for s in samples)
+    return max(s[0] for s in samples), *(min(s[i] for s in samples) for i in (1, 2, 3))
 
 
 def preview(bench, d):
     if not have("wrk"):
         print("skipped row: wrk is not installed")
         return
-    rounds, seconds = (2, 1) if bench.quick else (5, 3)
-    with app(d) as a, nginx(a, d) as rival:
-        who = {"atoll": (f"http://{d.address}{a.path('/')}", d.token)}
-        if rival:
-            who["nginx"] = (f"http://{rival}/", None)
-        for connections in (64, 1):
-            samples = {name: [] for name in who}
-            for _ in range(rounds):
-                for name, (url, token) in who.items():
-                    samples[name].append(wrk(url, connections, seconds, token))
-            report(bench, connections, {name: best(s) for name, s in samples.items()})
+    rounds = 3 if bench.quick else 10
+    with app(d) as a, nginx(a) as (rival, worker):
+        for path, what in (("/", ""), ("/close", ", a new one each")):
+            who = {"atoll": (f"http://{d.address}{a.path(path)}", d.token, d.daemon_pid)}
+            if rival:
+                who["nginx"] = (f"http://{rival}{path}", None, worker)
+            for connections in (64, 1):
+                samples = {name: [] for name in who}
+                for _ in range(rounds):
+                    for name, args in who.items():
+                        samples[name].append(measure(*args, connections, 1))
+                row = f"100 bytes from a box, {connections} connection{'s' if connections > 1 else ''}{what}"
+                report(bench, row, {name: best(s) for name, s in samples.items()})
 
 
-def report(bench, connections, results):
-    base = results.get("nginx")
-    row = f"100 bytes from a box, {connections} connection{'s' if connections > 1 else ''}"
-    for name, (rate, p50, p99) in results.items():
-        ratio = f"{rate / base[0]:.2f} x" if base else ""
-        bench.value(row, name, rate, "per s", f"{ratio}  >= 0.9 x nginx" if name == "atoll" else "")
-        ratio = f"{p99 / base[2]:.2f} x" if base else ""
-        bench.value("  p50", name, p50, "us")
-        bench.value("  p99", name, p99, "us", f"{ratio}  <= 1.2 x nginx" if name == "atoll" else "")
+def report(bench, row, results):
+    def line(label, name, i, unit, target):
+        ratio = f"{results[name][i] / results['nginx'][i]:.2f} x" if "nginx" in results else ""
+        bench.value(label, name, results[name][i], unit, f"{ratio}  {target}" if name == "atoll" else "")
+
+    for name in results:
+        line(row, name, 0, "per s", ">= 0.9 x nginx")
+        line("  p50", name, 1, "us", "")
+        line("  p99", name, 2, "us", "<= 1.2 x nginx")
+        line("  CPU of the proxy", name, 3, "us", "")
 
 
 def download(address, path, token, size):
@@ -139,7 +156,7 @@ def download(address, path, token, size):
 
 def preview_download(bench, d):
     size = 200_000_000 if bench.quick else 1_000_000_000
-    with app(d) as a, nginx(a, d) as rival:
+    with app(d) as a, nginx(a) as (rival, _):
         who = {"atoll": (d.address, a.path(f"/bytes/{size}"), d.token)}
         if rival:
             who["nginx"] = (rival, f"/bytes/{size}", None)

@@ -7,7 +7,7 @@ import boxapp
 import pytest
 from atoll import wait_for
 from boxapi import memory_kb
-from test_proxy_stream import Client, noted
+from test_proxy_stream import Client, grown_kb, noted
 from wsclient import Refused
 
 # `ws`, as in the image's Node, would need npm: the handshake is three lines, and the frames are echoed unmasked.
@@ -170,4 +170,4 @@ def test_a_tunnel_whose_reader_stalls_holds_little(daemon, api):
         c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         c.ask(headers=CHESS).until(b"\r\n\r\n")
         noted(app, "stuck")
-        assert memory_kb(daemon.daemon_pid, "RssAnon") - before < 1024
+        assert grown_kb(daemon, before) < 1024
