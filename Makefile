@@ -6,11 +6,12 @@
 #   make unit | integration | security | compat | sdk | browser   one suite
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench
-#   make install PREFIX=/usr/local DESTDIR=   programs and the systemd unit
+#   make man     the manual page, where scdoc is installed: build/man/atoll.1
+#   make install PREFIX=/usr/local DESTDIR=   programs, completions, the manual page and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint asan fuzz bench clean install help
+.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint asan fuzz bench clean install man help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -114,10 +115,19 @@ fuzz: $(B)/fuzz/build.ninja
 	  $$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=$(B)/fuzz/ $$d \
 	    $(B)/fuzz/found/$$n tests/fuzz/corpus/$$n 2>&1 | tail -n 12; test $${PIPESTATUS[0]} -eq 0; done
 
+# Made by the program from the tables that it parses with.
+man: build
+	@command -v scdoc >/dev/null || { echo "scdoc is not installed (tools/deps run): no manual page"; exit 0; }; \
+	  mkdir -p $(B)/man && $(B)/atoll help --scdoc > $(B)/man/atoll.1.scd && scdoc < $(B)/man/atoll.1.scd > $(B)/man/atoll.1
+
 # The programs find each other by lying in one directory.
-install: build
+install: build man
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	@install -m 0755 $(addprefix $(B)/,$(PROGRAMS_STATIC) $(PROGRAMS_HOST)) $(DESTDIR)$(PREFIX)/bin
+	@[ ! -f $(B)/man/atoll.1 ] || install -D -m 0644 $(B)/man/atoll.1 $(DESTDIR)$(PREFIX)/share/man/man1/atoll.1
+	@for s in bash:bash-completion/completions/atoll zsh:zsh/site-functions/_atoll fish:fish/vendor_completions.d/atoll.fish; do \
+	  mkdir -p $(B)/completion && $(B)/atoll completion $${s%%:*} > $(B)/completion/$${s%%:*} && \
+	  install -D -m 0644 $(B)/completion/$${s%%:*} $(DESTDIR)$(PREFIX)/share/$${s#*:} || exit 1; done
 	@sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/atoll.service.in > $(B)/atoll.service
 	@install -m 0644 $(B)/atoll.service $(DESTDIR)$(PREFIX)/lib/systemd/system
 	@echo "installed into $(DESTDIR)$(PREFIX): start with 'systemctl enable --now atoll' or 'sudo atoll up'"

@@ -25,6 +25,7 @@ enum verb_words {
 	WORDS_BOX,	 /* a box, then what only the box knows */
 	WORDS_BOXES,	 /* any number of boxes */
 	WORDS_BOX_FILES, /* a box, then files of this machine */
+	WORDS_PROCESS,	 /* a box, then background processes of it */
 	WORDS_COPY,	 /* files of this machine and BOX: */
 	WORDS_SHELLS,	 /* bash, zsh, fish */
 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/describe.h"
 
 static void print_verbs(FILE *to)
 {
@@ -64,6 +64,12 @@ int main(int argc, char **argv)
 	if (is_word(word, "help", "--help", "-h")) {
 		if (argc < 3) {
 			print_verbs(stdout);
+			return 0;
+		}
+		if (strcmp(argv[2], "--scdoc") == 0) {
+			auto_buf struct buf page = {0};
+			describe_manual(&page);
+			cli_print(&page);
 			return 0;
 		}
 		char *ask_help[] = {"--help", NULL};

@@ -63,12 +63,12 @@ const struct verb cli_verbs[] = {
 	{"logs", "Print what a background process has printed", "ID PROCESS [-f]",
 		"Its stdout goes to stdout and its stderr to stderr, byte for byte. With --follow until it ends; when\n"
 		"the connection breaks it is taken up again where it was.",
-		verb_logs, OWN_CODES, .words = WORDS_BOX, .examples = "atoll logs dev web\natoll logs -f dev web"},
+		verb_logs, OWN_CODES, .words = WORDS_PROCESS, .examples = "atoll logs dev web\natoll logs -f dev web"},
 	{"kill", "End background processes of a box", "ID PROCESS... [-s SIG] | ID --all",
 		"With TERM (the default) or KILL it waits until the process and all that it has started are gone; "
 		"what\n"
 		"does not end within 5 s of TERM is killed. Other signals are sent to the process, and that is all.",
-		verb_kill, OWN_CODES, .words = WORDS_BOX,
+		verb_kill, OWN_CODES, .words = WORDS_PROCESS,
 		.examples = "atoll kill dev web\natoll kill dev web -s HUP\natoll kill dev --all"},
 	{"sessions", "List, make and remove the sessions of a box", "ID [list | create [NAME] | rm NAME...]",
 		"A session is a shell that keeps its directory and variables from one 'exec --session' to the next.",
@@ -131,6 +131,13 @@ const struct verb cli_verbs[] = {
 	{"rm", "Destroy boxes with their files", "ID... | --all", "", verb_rm, OWN_CODES, .words = WORDS_BOXES,
 		.examples = "atoll rm dev\natoll rm --all"},
 
-	{"version", "Print the version", "", "", verb_version, OWN_CODES, .section = "Other"},
+	{"completion", "Print the completion of bash, zsh or fish", "bash | zsh | fish",
+		"'make install' puts them where the shells look. By hand: source the output in bash and zsh, in fish "
+		"write\n"
+		"it to ~/.config/fish/completions/atoll.fish. Names of boxes and processes are completed too.",
+		verb_completion, OWN_CODES, .section = "Other", .words = WORDS_SHELLS,
+		.examples = "source <(atoll completion bash)\natoll completion fish > "
+			    "~/.config/fish/completions/atoll.fish"},
+	{"version", "Print the version", "", "", verb_version, OWN_CODES},
 };
 const size_t cli_verbs_count = ARRAY_LEN(cli_verbs);

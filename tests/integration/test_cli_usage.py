@@ -12,7 +12,7 @@ import pytest
 
 ATOLL = lib.BIN / "atoll"
 VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "code", "ps", "logs", "kill", "sessions", "ls", "cat", "write", "cp", "watch",
-         "git", "create", "list", "inspect", "stats", "rm", "version"]
+         "git", "create", "list", "inspect", "stats", "rm", "completion", "version"]
 
 pytestmark = pytest.mark.skipif(not os.access(ATOLL, os.X_OK), reason=f"{ATOLL} is not built")
 
