@@ -5,8 +5,9 @@ instruction of a cell to its last. Code of ours that must not be torn (a frame o
 comes meanwhile is kept in `pending` and comes again when the lock is given back.
 """
 
+import _signal  # the C part: the module signal turns every number into an enum and back
 import _thread
-import signal
+import sys
 
 armed = False
 pending = False
@@ -50,15 +51,13 @@ def unraisable(info) -> None:
 
 def install() -> None:
     """Takes SIGINT, also back from user code that took it."""
-    if signal.getsignal(signal.SIGINT) is not handler:
-        signal.signal(signal.SIGINT, handler)
+    if _signal.getsignal(_signal.SIGINT) is not handler:
+        _signal.signal(_signal.SIGINT, handler)
 
 
 def install_unraisable() -> None:
     """Once per process."""
     global _previous_unraisable
-    import sys
-
     _previous_unraisable = sys.__unraisablehook__
     sys.unraisablehook = unraisable
 

@@ -88,6 +88,10 @@ def _pip(shell, line: str) -> None:
         importlib.invalidate_caches()
 
 
+def _program(name: str):
+    return lambda shell, line: system(shell, f"{name} {line}") and None
+
+
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
@@ -202,6 +206,7 @@ LINE = {
     "set_env": _env,
     "sx": lambda shell, line: getoutput(shell, line),
     "system": lambda shell, line: getoutput(shell, line),
+    **{name: _program(name) for name in ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")},
     **LINE_MORE,
 }
 

@@ -7,7 +7,8 @@ import sys
 import time
 import timeit
 
-from . import display, errors
+from . import display, errors, figures, streams
+from .cell import NOTHING
 
 
 def seconds(value: float) -> str:
@@ -46,8 +47,6 @@ def _time_cell(shell, line: str, body: str):
 
 
 def _value(value):
-    from .cell import NOTHING
-
     return None if value is NOTHING else value
 
 
@@ -110,8 +109,6 @@ class Captured:
 
 def _capture(shell, line: str, body: str) -> None:
     """Descriptors are pointed elsewhere, so programs that the cell starts are captured as well."""
-    from . import figures, streams
-
     streams.flush()
     files, kept, outputs = [os.memfd_create("captured") for _ in range(2)], [os.dup(1), os.dup(2)], []
     try:

@@ -4,13 +4,15 @@ Importing this package does nothing but define: a zygote imports it once (and ca
 `serve`. Started plainly, a process calls `main`.
 """
 
+import _signal
+import _thread
 import gc
 import json
 import os
 import random
 import sys
 
-from . import display, errors, hooks, interrupts, shell, streams, wire
+from . import display, errors, hooks, interrupts, rehearsal, shell, streams, wire
 
 PRELOAD = (
     "asyncio", "base64", "bisect", "collections", "concurrent.futures", "csv", "ctypes", "dataclasses", "datetime", "decimal", "enum",
@@ -33,22 +35,25 @@ def preload() -> list[str]:
             done.append(name)
         except Exception:  # noqa: BLE001 (not in this image, or broken there: then contexts meet the error themselves)
             continue
+    streams.prepare()
+    rehearsal.rehearse()
     return done
 
 
 def reseed() -> None:
-    """After a fork: nothing random may be the same in two children. (os.urandom, secrets, uuid4 and OpenSSL ask the kernel or
-    notice the fork by themselves; hash seeds stay those of the zygote.)"""
+    """After a fork: nothing random may be the same in two children.
+
+    os.urandom, secrets and uuid4 ask the kernel each time. OpenSSL's generator is seeded when it is first used, and nothing in a zygote uses it:
+    so it is the child that seeds it. (Asking it to reseed here would build it up in every child: 3.4 MB.) Hash seeds stay those of the zygote."""
     random.seed()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random:
-        numpy_random.seed()
+        # The whole state from the kernel: seed() would build a SeedSequence first, in pages of the child's own.
+        state = sys.modules["numpy"].frombuffer(os.urandom(2496), dtype="uint32")
+        numpy_random.set_state(("MT19937", state, 624))
     uuid = sys.modules.get("uuid")
     if uuid:
         uuid._last_timestamp = uuid._node = None
-    ssl = sys.modules.get("ssl")
-    if ssl:
-        ssl.RAND_add(os.urandom(32), 32.0)
     tempfile = sys.modules.get("tempfile")
     if tempfile:
         tempfile._name_sequence = None
@@ -76,8 +81,7 @@ def _enter(channel, init: dict) -> shell.Shell:
     """Takes the environment and the directory of the context, and says that it is ready."""
     environment = init.get("env")
     if environment is not None:
-        os.environ.clear()
-        os.environ.update(environment)
+        _replace_environment(environment)
     try:
         os.chdir(init["cwd"])
     except OSError as error:
@@ -92,16 +96,22 @@ def _enter(channel, init: dict) -> shell.Shell:
     return context
 
 
+def _replace_environment(new: dict) -> None:
+    """Changes only what differs: each call leaves pages of the child's own behind."""
+    for name in [name for name in os.environ if name not in new]:
+        del os.environ[name]
+    for name, value in new.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+
+
 def _after_fork(channel) -> None:
     """In a child of user code (os.fork, multiprocessing): no part in the protocol, and Ctrl-C as Python has it."""
-    import _thread
-    import signal
-
     interrupts.busy = _thread.allocate_lock()
     if not channel.forked:
         channel.after_fork()
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     except ValueError:  # forked by another thread, which is the child's main thread only from now on
         pass
 

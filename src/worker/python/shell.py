@@ -35,7 +35,7 @@ class Shell:
         self.count += 1
         name = f"<cell {self.count}>"
         undo = _apply_environment(request.get("env") or {})
-        self.channel.running = True
+        self.channel.begin()
         failure = self._guarded(self._cell, request["code"].removeprefix("\ufeff"), name)
         late = self._guarded(figures.flush)
         failure = failure or late
@@ -68,6 +68,8 @@ class Shell:
 
     def _cell(self, code: str, name: str) -> None:
         self.history.entered(self.count, code)
+        # A warning is shown once for each line of a module; lines of another cell are other lines.
+        self.user_ns.pop("__warningregistry__", None)
         magic = transform.split_cell_magic(code)
         if magic:
             self.compiler.remember(code, name)

@@ -88,19 +88,28 @@ atomic_print.__name__ = atomic_print.__qualname__ = "print"
 atomic_print.__module__ = "builtins"
 
 
+def prepare() -> None:
+    """C's own stdout without a buffer. Once: a zygote does it for its children."""
+    global _libc
+    if _libc is not None:
+        return
+    try:
+        _libc = ctypes.CDLL(None)
+        _libc.setvbuf(ctypes.c_void_p.in_dll(_libc, "stdout"), None, 2, ctypes.c_size_t(0))  # 2: _IONBF
+        _libc.fflush(None)
+    except (OSError, ValueError, AttributeError):  # another libc: its output then comes when it flushes
+        _libc = False
+
+
 def install(channel) -> None:
-    """Once per process: private copies of the pipes, the streams, print, and C's own streams without a buffer."""
-    global _channel, _out, _err, _libc
+    """Once per process: private copies of the pipes, the streams, print."""
+    global _channel, _out, _err
     _channel = channel
     _out, _err = wire.move_high(1), wire.move_high(2)
     sys.stdout = sys.__stdout__ = Stream(1, _err, "<stdout>")
     sys.stderr = sys.__stderr__ = Stream(2, _out, "<stderr>")
     builtins.print = atomic_print
-    try:
-        _libc = ctypes.CDLL(None)
-        _libc.setvbuf(ctypes.c_void_p.in_dll(_libc, "stdout"), None, 2, ctypes.c_size_t(0))  # 2: _IONBF
-    except (OSError, ValueError, AttributeError):  # another libc: its output then comes when it flushes
-        _libc = None
+    prepare()
 
 
 def flush() -> None:

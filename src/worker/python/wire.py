@@ -12,13 +12,16 @@ import struct
 
 from . import interrupts
 
-HIGH = 500
-"""Where private descriptors begin."""
+HIGH = 1030
+"""Where private descriptors begin: above what code that closes "all" descriptors usually means."""
+
+LATE_MAX = 100
+"""Results that threads may show between two runs; they come with the next."""
 
 
 def move_high(fd: int) -> int:
     """A private copy of a descriptor, out of the way of user code."""
-    for least in (HIGH, 64, 10):
+    for least in (HIGH, 500, 64, 10):
         try:
             return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
         except OSError:  # above the limit of open files
@@ -34,6 +37,7 @@ class Channel:
         os.close(fd)
         self.running = False
         self.forked = False
+        self.late: list[str] = []
 
     def receive(self) -> tuple[str, dict]:
         """The next frame. The end of the line is the end of the process: the context was deleted."""
@@ -58,14 +62,29 @@ class Channel:
         finally:
             interrupts.release()
 
+    def begin(self) -> None:
+        """A run begins: with what threads have shown since the last one."""
+        interrupts.busy.acquire()
+        try:
+            self.running = True
+            late, self.late = self.late, []
+            for payload in late:
+                self._put("E", payload)
+            if late:
+                self._sync()
+        finally:
+            interrupts.release()
+
     def result(self, payload: str, more: bool) -> None:
         """A result. `more`: output may follow, which must not overtake it."""
         interrupts.busy.acquire()
         try:
-            if self.running and not self.forked:
+            if self.running:
                 self._put("E", payload)
-                if more:
+                if more and not self.forked:
                     self._sync()
+            elif len(self.late) < LATE_MAX:
+                self.late.append(payload)
         finally:
             interrupts.release()
 
