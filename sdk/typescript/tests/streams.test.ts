@@ -71,6 +71,30 @@ describe('a stream of logs over a network that breaks', () => {
     expect([printed, code]).toEqual(['one\ntwo\n', 3]);
   });
 
+  test('does not bring a destroyed sandbox back', async () => {
+    for (const destroyer of [(id: string) => getSandbox(undefined, id).destroy(), undefined]) {
+      const sandbox = box();
+      let called = false;
+      let told: unknown;
+      const p = await sandbox.startProcess('echo up; sleep 600', {
+        onOutput: () => void (called = true),
+        onError: (error) => void (told = error),
+      });
+      const reader = (await sandbox.streamProcessLogs(p.id)).getReader();
+      await reader.read();
+      await until('both to follow', () => called);
+      await (destroyer?.(sandbox.id) ?? sandbox.destroy());
+      const rest = async () => {
+        while (!(await reader.read()).done);
+      };
+      const gone = { name: 'OperationInterruptedError', reason: 'sandbox_lifetime_changed' };
+      expect(await failure(rest())).toMatchObject(gone);
+      await until('onError', () => told !== undefined);
+      expect(told).toMatchObject(gone);
+      expect(await sandbox.info()).toBeNull();
+    }
+  });
+
   test('an unknown process is told at once', async () => {
     expect(await failure(box().streamProcessLogs('none'))).toMatchObject({ code: 'PROCESS_NOT_FOUND' });
   });

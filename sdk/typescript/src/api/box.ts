@@ -1,4 +1,5 @@
 import { errorResponse, SandboxError } from '../errors/base.js';
+import { OperationInterruptedError } from '../errors/other-errors.js';
 import { AbortError } from '../errors/plain-errors.js';
 import { guarded } from '../sse/streams.js';
 import { type Exchange, exchange, translate } from '../transport/exchange.js';
@@ -21,12 +22,19 @@ const defaultRetryMs = 5_000;
 /** A request body without members that are undefined, or nothing at all. */
 const encode = (body: object | undefined) => (body === undefined ? undefined : JSON.stringify(body));
 
+/** Turns "there is no such sandbox" into nothing. */
+function unknown(error: unknown): undefined {
+  if ((error as { code?: string }).code !== 'SANDBOX_NOT_FOUND') throw error;
+}
+
 /** One sandbox of one Atoll: its routes, errors as classes, and what must be told to it before anything else. */
 export class Box {
   readonly id: string;
   readonly base: string;
   readonly retryMs: number;
   readyMs = defaultReadyMs;
+  /** Counts how often `destroy` was called: what was begun before belongs to a sandbox that is gone. */
+  lives = 0;
   /** Whether any call was answered. */
   touched = false;
   readonly #atoll: AtollOptions;
@@ -132,6 +140,16 @@ export class Box {
     const response = await this.send(method, path, encode(body), options);
     const { where } = await this.transport();
     return guarded(response.body!, (error) => translate(error, where, options.signal), options.signal);
+  }
+
+  /** Before something is taken up again: any call makes a sandbox that is not there, and that one would be another. */
+  async stillThere(life: number, operation: string): Promise<void> {
+    const info = life === this.lives ? await this.json<{ state: string }>('GET', '').catch(unknown) : undefined;
+    if (info && info.state !== 'stopped') return;
+    const reason = info ? 'runtime_replaced' : 'sandbox_lifetime_changed';
+    const context = { reason, operation, phase: 'resume', admitted: true, retryable: false } as const;
+    const message = `${operation}: the sandbox ${info ? 'has stopped' : 'was destroyed'} meanwhile`;
+    throw new OperationInterruptedError(errorResponse('OPERATION_INTERRUPTED', message, context, 409));
   }
 
   /** A request passed on as it is; whatever is answered comes back. */

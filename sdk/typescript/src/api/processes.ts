@@ -94,8 +94,10 @@ export class Processes {
 
   /** Everything it has printed, then what it prints, then its end. Broken connections are taken up again. */
   logStream(id: string, signal?: AbortSignal): ReadableStream<Uint8Array> {
+    const life = this.#box.lives;
     return resumable({
-      open: (lastEventId, stop) => {
+      open: async (lastEventId, stop, again) => {
+        if (again) await this.#box.stillThere(life, 'process.logs');
         const headers = lastEventId === undefined ? undefined : { 'last-event-id': lastEventId };
         return this.#box.stream('GET', `${pathOf(id)}/stream`, undefined, { headers, signal: stop });
       },

@@ -121,11 +121,7 @@ export function waitForPort(about: About, box: Box, port: number, options: WaitF
       // To look again is harmless: a broken connection only means to ask anew.
       for (let tries = 0; ; tries++) {
         try {
-          return await portEvents(
-            await box.stream('POST', '/api/port-watch', body, { signal, repeatable: true }),
-            about,
-            condition,
-          );
+          return await portEvents(await box.stream('POST', '/api/port-watch', body, { signal }), about, condition);
         } catch (error) {
           const broken = error instanceof SandboxError && error.code === 'RPC_TRANSPORT_ERROR';
           if (!broken || tries > 20 || signal.aborted) throw error;

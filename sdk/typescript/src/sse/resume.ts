@@ -5,8 +5,8 @@ import { framesOf } from './streams.js';
 
 /** How to follow something whose events have ids. */
 export interface Follow {
-  /** Opens the stream behind the event of this id; from the beginning without one. */
-  open: (lastEventId: string | undefined, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>;
+  /** Opens the stream behind the event of this id; from the beginning without one. `again`: not for the first time. */
+  open: (lastEventId: string | undefined, signal: AbortSignal, again: boolean) => Promise<ReadableStream<Uint8Array>>;
   /** Whether this is the last event: only then may the stream end. */
   isLast: (event: any) => boolean;
   /** Whether an event opens every stream anew, and is to be seen once. */
@@ -19,12 +19,15 @@ export interface Follow {
 /** The frames of all connections as if they were one: none twice, none missing. */
 async function* follow(f: Follow, signal: AbortSignal): AsyncGenerator<Frame> {
   let lastId: string | undefined;
+  let tried = false;
   let opened = false;
   let failures = 0;
   for (let lostAt = 0; ; ) {
     try {
       // Half a frame at a break is dropped: the server sends it again, whole.
-      for await (const frame of framesOf(await f.open(lastId, signal), signal, true)) {
+      const stream = await f.open(lastId, signal, tried);
+      tried = true;
+      for await (const frame of framesOf(stream, signal, true)) {
         const event = eventOf<any>(frame);
         if (event === undefined) continue;
         const opening = f.isOpening(event);

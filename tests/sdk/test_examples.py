@@ -1,0 +1,30 @@
+"""The example applications, run as their readers run them."""
+
+import package
+import pytest
+
+pytestmark = pytest.mark.skipif(not package.built(), reason=package.WHY_NOT)
+
+SHOWN = {
+    "code-api.ts": ["python: rows: 5 → 10 (run 2)", "a chart: png", "an error: AttributeError in line 1", "typescript: 42",
+                    "streamed: events", "deleted: 204"],
+    "dev-environment.ts": ["preview: http://8080-dev-", "shows: Hello from preview", "changed: /workspace/app/greeting.js",
+                           "shows: Good morning from preview"],
+    "ci.ts": ["checked out main at ", "── lint: ok", "Ran 1 test in", "── test: ok", "calc.tar.gz (", "PASSED"],
+    "repair-loop.ts": ["round 1: SyntaxError", "round 2: AssertionError", "round 3: the tests pass", "2026 is 'MMXXVI'"],
+}
+
+
+def test_every_example_is_run():
+    assert {p.name for p in (package.PACKAGE / "examples").glob("*.ts")} == SHOWN.keys()
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_example(daemon, name, tmp_path):
+    env = package.reaching(daemon, TMPDIR=str(tmp_path))
+    out = package.run(*package.RUNTIMES["bun"], f"examples/{name}", "--demo", env=env, timeout=200)
+    at = 0
+    for line in SHOWN[name]:
+        at = out.find(line, at)
+        assert at >= 0, f"'{line}' is missing, or too early, in\n{out}"
+    assert not [box for box in daemon.boxes() if box.startswith(("code-", "dev-", "ci-", "repair-"))]
