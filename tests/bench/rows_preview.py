@@ -113,7 +113,7 @@ def preview(bench, d):
         return
     rounds = 3 if bench.quick else 10
     with app(d) as a, nginx(a) as (rival, worker):
-        for path, what in (("/", ""), ("/close", ", a new one each")):
+        for path, what in (("/", ""), ("/close", ", new each")):
             who = {"atoll": (f"http://{d.address}{a.path(path)}", d.token, d.daemon_pid)}
             if rival:
                 who["nginx"] = (f"http://{rival}{path}", None, worker)
@@ -122,7 +122,7 @@ def preview(bench, d):
                 for _ in range(rounds):
                     for name, args in who.items():
                         samples[name].append(measure(*args, connections, 1))
-                row = f"100 bytes from a box, {connections} connection{'s' if connections > 1 else ''}{what}"
+                row = f"100 bytes from a box, {connections} client{'s' if connections > 1 else ''}{what}"
                 report(bench, row, {name: best(s) for name, s in samples.items()})
 
 
