@@ -34,6 +34,7 @@ void api_spec_free(struct api_spec *s)
 void api_change_free(struct api_change *c)
 {
 	api_spec_free(&c->spec);
+	free(c->env_changes);
 	*c = (struct api_change){0};
 }
 
@@ -130,9 +131,9 @@ static bool label_name_ok(struct str s)
 	return true;
 }
 
-/* An object of texts, written anew into *ret (owned by the caller). */
+/* An object of texts, written anew into *ret (owned by the caller). With `nulls` a value may be null too. */
 static int read_texts(const struct json *root, const char *key, bool (*name_ok)(struct str), const char *rule,
-	size_t max, char **ret, struct err *e)
+	size_t max, bool nulls, char **ret, struct err *e)
 {
 	const struct json *object = json_get(root, key);
 	if (json_is_null(object))
@@ -146,10 +147,14 @@ static int read_texts(const struct json *root, const char *key, bool (*name_ok)(
 	{
 		if (!name_ok(it->key))
 			return err_set(e, ERRC_VALIDATION_FAILED, "a name in field '%s' is not %s", key, rule);
+		auto_free char *name = str_dup(it->key);
+		if (nulls && it->type == JSON_T_NULL) {
+			json_member_cstr(&w, name, NULL);
+			continue;
+		}
 		if (it->type != JSON_T_STRING || memchr(it->text.p, 0, it->text.n))
 			return err_set(e, ERRC_VALIDATION_FAILED, "'%.*s' in field '%s' must be a text without NUL",
 				(int)(it->key.n < 64 ? it->key.n : 64), it->key.p, key);
-		auto_free char *name = str_dup(it->key);
 		json_member_str(&w, name, it->text);
 	}
 	json_object_end(&w);
@@ -210,7 +215,9 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 
 static int change_read(const struct json *root, struct api_change *c, char field[API_FIELD_MAX], struct err *e)
 {
-	static const char *const known[] = {"limits", "image", "env", "labels", "sleepAfter", "keepAlive", NULL};
+	static const char *const known[] = {
+		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", NULL};
+	static const char env_rule[] = "a variable name ([A-Za-z_][A-Za-z0-9_]*)";
 	if (root->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
 	if (check_known(root, "", known, field, e) < 0 || read_limits(json_get(root, "limits"), c, field, e) < 0 ||
@@ -218,11 +225,12 @@ static int change_read(const struct json *root, struct api_change *c, char field
 		return -1;
 	if (read_image(root, c, e) < 0)
 		return blame(field, "", "image");
-	if (read_texts(root, "env", env_name_ok, "a variable name ([A-Za-z_][A-Za-z0-9_]*)", BOX_ENV_MAX, &c->spec.env,
-		    e) < 0)
+	if (read_texts(root, "env", env_name_ok, env_rule, BOX_ENV_MAX, false, &c->spec.env, e) < 0)
 		return blame(field, "", "env");
+	if (read_texts(root, "envChanges", env_name_ok, env_rule, BOX_ENV_MAX, true, &c->env_changes, e) < 0)
+		return blame(field, "", "envChanges");
 	if (read_texts(root, "labels", label_name_ok, "1 to 63 letters, digits, '.', '_', '-', '/'", BOX_LABELS_MAX,
-		    &c->spec.labels, e) < 0)
+		    false, &c->spec.labels, e) < 0)
 		return blame(field, "", "labels");
 	if (read_sleep(root, c, e) < 0)
 		return blame(field, "", "sleepAfter");
@@ -252,6 +260,29 @@ static void replace_text(char **to, const char *from)
 	*to = xstrdup(from);
 }
 
+/* The variables of `env` that `changes` does not name, then those that it sets. Both are of our own making. */
+static char *merge_env(const char *env, const char *changes)
+{
+	auto_json struct json_doc *old = json_parse(str_of(env), NULL), *new = json_parse(str_of(changes), NULL);
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_each(it, old ? json_root(old) : NULL)
+	{
+		auto_free char *name = str_dup(it->key);
+		if (!new || !json_get(json_root(new), name))
+			json_member_str(&w, name, it->text);
+	}
+	json_each(it, new ? json_root(new) : NULL)
+	{
+		auto_free char *name = str_dup(it->key);
+		if (it->type == JSON_T_STRING)
+			json_member_str(&w, name, it->text);
+	}
+	json_object_end(&w);
+	return str_dup(buf_str(&out));
+}
+
 void api_change_apply(const struct api_change *c, struct api_spec *s)
 {
 	if (c->has_memory)
@@ -267,6 +298,11 @@ void api_change_apply(const struct api_change *c, struct api_spec *s)
 	if (c->has_keep_alive)
 		s->keep_alive = c->spec.keep_alive;
 	replace_text(&s->env, c->spec.env);
+	if (c->env_changes) {
+		char *merged = merge_env(s->env, c->env_changes);
+		free(s->env);
+		s->env = merged;
+	}
 	replace_text(&s->labels, c->spec.labels);
 }
 

@@ -3,7 +3,8 @@
  *
  * A field that is not given stays as it is (or takes its default in a new sandbox); a field that is not known is
  * refused by name. env and labels are kept as the JSON text of one object whose values are all strings, written anew
- * here, so that what is stored and shown is well-formed whatever was sent.
+ * here, so that what is stored and shown is well-formed whatever was sent. env takes the place of all variables,
+ * envChanges of those that it names (null unsets).
  */
 #pragma once
 
@@ -27,6 +28,7 @@ void api_spec_free(struct api_spec *s);
 struct api_change {
 	struct api_spec spec;
 	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after, has_keep_alive; /* env, labels: not NULL */
+	char *env_changes; /* owned; an object of texts and nulls, or NULL */
 };
 
 void api_change_free(struct api_change *c);

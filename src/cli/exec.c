@@ -18,7 +18,7 @@ bool exec_check_env(struct cli *c, const struct arg_list *env, int *ret_code)
 			while (isalnum((unsigned char)*p) || *p == '_')
 				p++;
 		if (*p != '=' || p == env->items[i] || !str_is_utf8(str_of(p))) {
-			*ret_code = cli_usage(c, "--env '%s' is not NAME=VALUE", env->items[i]);
+			*ret_code = cli_usage(c, "'%s' is not NAME=VALUE", env->items[i]);
 			return false;
 		}
 	}

@@ -76,6 +76,13 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll sessions dev\natoll sessions dev create work --cwd /tmp -e A=1\natoll sessions dev "
 			    "rm work"},
 
+	{"env", "List, set and unset the variables of a box", "ID [list | set NAME=VALUE... | unset NAME...]",
+		"Everything that is started in the box from then on has them, also after it was stopped; what runs "
+		"already\n"
+		"keeps those that it began with. Values may be secrets: only the names are listed.",
+		verb_env, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll env dev set API_KEY=abc MODE=test\natoll env dev\natoll env dev unset MODE"},
+
 	{"ls", "List a directory of a box", "ID [PATH] [-l] [-a] [-R]",
 		"Without PATH: /workspace. On a terminal control characters in names are shown as escapes.", verb_ls,
 		OWN_CODES, .section = "Files", .words = WORDS_BOX, .examples = "atoll ls dev\natoll ls -la dev /etc"},

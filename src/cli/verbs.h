@@ -11,6 +11,7 @@ int verb_completion(struct cli *c, int argc, char **argv);
 int verb_cp(struct cli *c, int argc, char **argv);
 int verb_create(struct cli *c, int argc, char **argv);
 int verb_doctor(struct cli *c, int argc, char **argv);
+int verb_env(struct cli *c, int argc, char **argv);
 int verb_exec(struct cli *c, int argc, char **argv);
 int verb_expose(struct cli *c, int argc, char **argv);
 int verb_git(struct cli *c, int argc, char **argv);

@@ -112,12 +112,10 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 }
 
 /* The agent is a hostile one, even if it has just been started: a bounded answer in bounded time. */
-static void send_env(struct sandbox *s)
+void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg)
 {
-	if (strcmp(s->spec.env, "{}") == 0)
-		return;
 	auto_buf struct buf body = {0};
-	buf_printf(&body, "{\"env\":%s}", s->spec.env);
+	buf_printf(&body, "{\"env\":%s}", env);
 	struct http_header type = {STR("Content-Type"), STR("application/json")};
 	struct http_call_options o = {
 		.method = STR("PUT"),
@@ -127,9 +125,16 @@ static void send_env(struct sandbox *s)
 		.head_ms = AGENT_ENV_TIMEOUT,
 		.stall_ms = AGENT_ENV_TIMEOUT,
 	};
+	http_call_whole(s->daemon->client, &s->agent, &o, buf_str(&body), AGENT_ENV_REPLY_MAX, on_reply, arg);
+}
+
+static void send_env(struct sandbox *s)
+{
+	if (strcmp(s->spec.env, "{}") == 0)
+		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);
-	http_call_whole(s->daemon->client, &s->agent, &o, buf_str(&body), AGENT_ENV_REPLY_MAX, on_env, s);
+	sandbox_send_env(s, s->spec.env, on_env, s);
 }
 
 static void box_made(struct sandbox *s, const struct box_info *info)

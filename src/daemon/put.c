@@ -64,16 +64,42 @@ static void on_limits_set(void *arg, const struct warden_answer *a)
 	change_end(r, done ? NULL : a->err);
 }
 
+static void set_limits(struct request *r)
+{
+	struct sandbox *s = r->sandbox;
+	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
+	if (!limits || !alive(s) || !warden_is_up(r->daemon->warden))
+		return change_end(r, NULL);
+	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
+	memcpy(q.id, s->id, sizeof q.id);
+	warden_call(r->daemon->warden, &q, on_limits_set, r);
+}
+
+static void on_env_sent(void *arg, const struct http_reply *reply, const struct http_failure *f)
+{
+	struct request *r = arg;
+	struct sandbox *s = r->sandbox;
+	struct err e;
+	/* A box that ended meanwhile gets its variables when it starts again. */
+	if ((reply && reply->status == 200) || s->state != SB_RUNNING)
+		return set_limits(r);
+	if (s->in_table)
+		write_spec(r, &r->before, NULL);
+	err_set(&e, ERRC_BAD_GATEWAY, "sandbox '%s' did not take its variables: %s", s->id,
+		f ? f->err.msg : "its agent refused them");
+	change_end(r, &e);
+}
+
 static void on_row(void *arg, const struct err *e)
 {
 	struct request *r = arg;
 	struct sandbox *s = r->sandbox;
-	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
-	if (e || !limits || !alive(s) || !warden_is_up(r->daemon->warden))
-		return change_end(r, e);
-	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
-	memcpy(q.id, s->id, sizeof q.id);
-	warden_call(r->daemon->warden, &q, on_limits_set, r);
+	if (e)
+		change_end(r, e);
+	else if (r->change.env_changes && s->state == SB_RUNNING)
+		sandbox_send_env(s, r->change.env_changes, on_env_sent, r);
+	else
+		set_limits(r);
 }
 
 static int may_change(struct request *r, struct sandbox *s, struct err *e)
@@ -83,6 +109,9 @@ static int may_change(struct request *r, struct sandbox *s, struct err *e)
 		return err_set(e, ERRC_INVALID_STATE,
 			"sandbox '%s' has image '%s'; destroy it to make it anew with '%s'", s->id, r->before.image,
 			r->after.image);
+	if (strlen(r->after.env) > BOX_ENV_MAX)
+		return err_set(e, ERRC_VALIDATION_FAILED, "the variables of sandbox '%s' would be larger than %u bytes",
+			s->id, BOX_ENV_MAX);
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
 	if (limits && alive(s) && !warden_is_up(r->daemon->warden))
@@ -99,7 +128,8 @@ static void change(struct request *r, struct sandbox *s)
 	api_spec_copy(&r->before, &s->spec);
 	api_spec_copy(&r->after, &s->spec);
 	api_change_apply(&r->change, &r->after);
-	if (same_spec(&r->before, &r->after))
+	/* Changed variables go to the box even when the row has them: it may not. */
+	if (same_spec(&r->before, &r->after) && !r->change.env_changes)
 		return request_view(r, 200, NULL);
 	if (may_change(r, s, &e) < 0)
 		return request_error(r, &e);

@@ -119,6 +119,8 @@ void sandbox_set_idle(struct sandbox *s);
 /* ---- create.c, destroy.c: the operations, started by lifecycle.c ---- */
 
 void sandbox_create(struct sandbox *s);
+/* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. */
+void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg);
 /* What the warden's list says about a create whose answer was lost. NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);

@@ -11,7 +11,7 @@ import atoll as lib
 import pytest
 
 ATOLL = lib.BIN / "atoll"
-VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "code", "ps", "logs", "kill", "sessions", "ls", "cat", "write", "cp", "watch",
+VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "code", "ps", "logs", "kill", "sessions", "env", "ls", "cat", "write", "cp", "watch",
          "git", "create", "list", "inspect", "stats", "rm", "completion", "version"]
 
 pytestmark = pytest.mark.skipif(not os.access(ATOLL, os.X_OK), reason=f"{ATOLL} is not built")
@@ -98,6 +98,10 @@ def test_a_strange_verb_is_not_guessed():
     (["sessions", "a", "destroy"], 2, "none of list, create and rm"),
     (["sessions", "a", "rm"], 2, "which session"),
     (["sessions", "a", "create", "s", "t"], 2, "too much"),
+    (["env", "a", "put"], 2, "none of list, set and unset"),
+    (["env", "a", "set"], 2, "set what"),
+    (["env", "a", "set", "1=2"], 2, "not NAME=VALUE"),
+    (["env", "a", "unset", "A=1"], 2, "no name"),
     (["ls", "a", ""], 2, "empty path"),
     (["ls", "-lz", "a"], 2, "unknown option '-lz'"),
     (["cat", "a"], 2, "which file"),

@@ -143,6 +143,23 @@ static char *env_of(size_t value_len)
 	return body;
 }
 
+TEST(changed_variables_are_merged)
+{
+	struct api_spec s;
+	auto_change struct api_change set, change;
+	api_spec_default(&s);
+	CHECK_INT(parse("{\"env\":{\"A\":\"1\",\"B\":\"2\",\"C\":\"3\"}}", &set), ERRC_OK);
+	api_change_apply(&set, &s);
+	CHECK_INT(parse("{\"envChanges\":{\"B\":null,\"A\":\"x\\\"y\",\"D\":\"4\",\"E\":null}}", &change), ERRC_OK);
+	api_change_apply(&change, &s);
+	CHECK_CSTR(s.env, "{\"C\":\"3\",\"A\":\"x\\\"y\",\"D\":\"4\"}");
+	CHECK_INT(refused("{\"envChanges\":{\"1\":null}}"), ERRC_VALIDATION_FAILED);
+	CHECK_INT(refused("{\"envChanges\":{\"A\":2}}"), ERRC_VALIDATION_FAILED);
+	CHECK_CSTR(field, "envChanges");
+	CHECK_INT(refused("{\"env\":{\"A\":null}}"), ERRC_VALIDATION_FAILED);
+	api_spec_free(&s);
+}
+
 TEST(env_is_bounded)
 {
 	/* {"A":"…"} is 8 bytes around the value. */
