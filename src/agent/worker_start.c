@@ -40,7 +40,7 @@ static struct runtime python = {.program = "python3",
 /* The block keeps the names of this text from the user's code. The checks would end the process when a callback of a
  * timer is interrupted. */
 static struct runtime node = {.program = "node",
-	.args = {"--no-force-async-hooks-checks", "-e",
+	.args = {"--no-force-async-hooks-checks", "--input-type=commonjs", "-e",
 		"{const fs=require('fs'),M=require('module'),s=fs.readFileSync(4,'utf8');fs.closeSync(4);"
 		"const m=new "
 		"M('/atoll/worker.cjs');m.filename='atoll:worker';m.paths=[];m._compile(s,'atoll:worker')}"},

@@ -346,3 +346,19 @@ def test_many_at_once(code_api):
         assert len(set(results)) == 6
         assert list(pool.map(lambda c: c("String(mine)").result["text"], contexts)) == results
         list(pool.map(lambda c: c.delete(), contexts))
+
+
+# ---- bounds
+
+
+def test_large_errors_and_results_are_bounded(js):
+    error = js.fails("throw new Error('é'.repeat(1e6))", "Error")
+    assert error["evalue"].startswith("éé") and error["evalue"].endswith("more characters") and len(error["evalue"]) < 40_000
+    error = js.fails("const e = new Error('m'); e.stack = ('at x\\n' + 'ü'.repeat(5000) + '\\n').repeat(1000); throw e", "Error")
+    assert "more lines" in error["traceback"][-1]
+    shown = js("'é'.repeat(8e6)").result["text"]
+    assert shown.startswith("éé") and shown.endswith("more characters")
+    js.fails("display.png(Buffer.alloc(50e6))", "RangeError")
+    run = js("Array.from({ length: 4e6 }, () => 'long')")
+    assert "json" not in run.result and run.result["text"].startswith("[")
+    assert texts(js, "'alive'") == ["alive"]

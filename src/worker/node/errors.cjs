@@ -5,9 +5,11 @@ const safe = require('./safe.cjs');
 const { inspected } = require('./show.cjs');
 const { clean } = require('./stack.cjs');
 
-const EVALUE_MAX = 64 << 10;
-const LINE_MAX = 4096;
-const LINES_MAX = 100;
+// In characters, each of which may take six bytes: together well under the megabyte that the agent takes.
+const EVALUE_MAX = 32 << 10;
+const LINE_MAX = 4 << 10;
+const LINES_MAX = 200;
+const TRACEBACK_MAX = 64 << 10;
 
 const shorten = (text, max) => (text.length <= max ? text : `${text.slice(0, max)} … ${text.length - max} more characters`);
 
@@ -53,16 +55,28 @@ function report(error, { cell, source, place }) {
 	let line = place?.line;
 	if (known && line === undefined) line = lineOf(clean(`${get(error, 'stack')}`), cell);
 	if (place) lines = excerpt(cell, source, place).concat(lines);
-	if (lines.length > LINES_MAX) lines = lines.slice(0, LINES_MAX).concat(`… ${lines.length - LINES_MAX} more lines`);
 	return payload(name, message, lines, line);
+}
+
+/** The first lines, as many as there is room for. */
+function bounded(lines) {
+	const out = [];
+	let room = TRACEBACK_MAX;
+	for (let i = 0; i < lines.length && room >= 0; i++) {
+		if (i === LINES_MAX || (room < LINE_MAX && lines[i].length > room)) {
+			out[i] = `… ${lines.length - i} more lines`;
+			break;
+		}
+		out[i] = shorten(lines[i], LINE_MAX);
+		room -= out[i].length;
+	}
+	return out;
 }
 
 /** @param {string[]} traceback */
 function payload(name, message, traceback, line) {
-	const out = [];
-	for (let i = 0; i < traceback.length; i++) out[i] = shorten(traceback[i], LINE_MAX);
 	return `{"type":"error","ename":${safe.quote(shorten(name, 256))},"evalue":${safe.quote(shorten(message, EVALUE_MAX))},` +
-		`"traceback":${safe.quoteAll(out)}${line === undefined ? '' : `,"lineNumber":${line}`}}`;
+		`"traceback":${safe.quoteAll(bounded(traceback))}${line === undefined ? '' : `,"lineNumber":${line}`}}`;
 }
 
 module.exports = { report, payload };

@@ -5,8 +5,10 @@ const util = require('node:util');
 const safe = require('./safe.cjs');
 const { clean } = require('./stack.cjs');
 
+// The agent takes 64 MiB in one frame; a character may take six bytes.
+const EVENT_MAX = 60 << 20;
 const TEXT_MAX = 32 << 20;
-const JSON_MAX = 16 << 20;
+const JSON_MAX = 24 << 20;
 
 // Formats of a result by MIME type. What is not here goes into `data`, under its type.
 const MIME = {
@@ -37,6 +39,12 @@ function inspected(value, options = INSPECT) {
 const shorten = (text, max) =>
 	(text.length <= max ? text : `${text.slice(0, max)}\n… ${text.length - max} more characters`);
 
+/** Text as JSON of at most TEXT_MAX bytes. */
+function quoted(text) {
+	const json = safe.quote(shorten(text, TEXT_MAX));
+	return json.length <= TEXT_MAX + 100 ? json : safe.quote(shorten(text, Math.floor(TEXT_MAX / 6)));
+}
+
 /** What JSON has no word for; NaN and Infinity become null by themselves. */
 function replacer(key, value) {
 	if (typeof value === 'bigint') return value.toString();
@@ -54,7 +62,9 @@ function replacer(key, value) {
 function jsonOf(value) {
 	try {
 		const text = safe.stringify(value, replacer);
-		return text === undefined || text.length > JSON_MAX ? undefined : safe.ascii(text);
+		if (text === undefined || text.length > JSON_MAX) return undefined;
+		const plain = safe.ascii(text);
+		return plain.length > JSON_MAX ? undefined : plain;
 	} catch {
 		return undefined;
 	}
@@ -67,6 +77,7 @@ function isPlain(value) {
 }
 
 function base64(value) {
+	if ((value?.byteLength ?? 0) > (EVENT_MAX / 4) * 3) throw new RangeError(`the image is too large: ${value.byteLength} bytes`);
 	if (typeof value === 'string') return value.replace(/^data:[^,]*;base64,/, '').replace(/\s+/g, '');
 	if (isUint8Array(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
 	if (value instanceof ArrayBuffer) return Buffer.from(value).toString('base64');
@@ -77,7 +88,7 @@ function base64(value) {
 function format(name, value) {
 	if (name === 'png' || name === 'jpeg') return safe.quote(base64(value));
 	if (name === 'json' || name === 'data' || name === 'chart') return jsonOf(value) ?? 'null';
-	return safe.quote(shorten(String(value), TEXT_MAX));
+	return quoted(String(value));
 }
 
 /** A bundle `{mime: value}` as formats. */
@@ -115,7 +126,7 @@ function own(value) {
 		const shown = value[name]();
 		if (shown !== undefined && shown !== null) formats[METHODS[name]] = format(METHODS[name], shown);
 	}
-	if (typeof value.outerHTML === 'string') formats[/^<svg\b/i.test(value.outerHTML) ? 'svg' : 'html'] = safe.quote(value.outerHTML);
+	if (typeof value.outerHTML === 'string') formats[/^<svg\b/i.test(value.outerHTML) ? 'svg' : 'html'] = quoted(value.outerHTML);
 	return formats;
 }
 
@@ -124,8 +135,8 @@ function own(value) {
  * @returns {Record<string, string>}
  */
 function formats(value) {
-	if (typeof value === 'string') return { __proto__: null, text: safe.quote(shorten(value, TEXT_MAX)) };
-	const text = safe.quote(shorten(inspected(value), TEXT_MAX));
+	if (typeof value === 'string') return { __proto__: null, text: quoted(value) };
+	const text = quoted(inspected(value));
 	if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return { __proto__: null, text };
 	if (isProxy(value)) return { __proto__: null, text }; // would answer to any name
 	const kind = image(value);
@@ -134,7 +145,7 @@ function formats(value) {
 	try {
 		found = own(value);
 	} catch (error) {
-		found.text = safe.quote(`${inspected(value)}\n[display failed: ${inspected(error)}]`);
+		found.text = quoted(`${inspected(value)}\n[display failed: ${inspected(error)}]`);
 	}
 	found.text ??= text;
 	if (isPlain(value)) {
@@ -148,6 +159,7 @@ function formats(value) {
 function event(found) {
 	let out = '{"type":"result"';
 	for (const name in found) out += `,"${name}":${found[name]}`;
+	if (out.length > EVENT_MAX) throw new RangeError(`the result is too large: ${out.length} bytes of at most ${EVENT_MAX}`);
 	return `${out},"metadata":{}}`;
 }
 

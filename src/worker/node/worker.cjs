@@ -247,6 +247,7 @@ process.removeAllListeners = function (...names) {
 	return process;
 };
 
+process.execArgv = []; // ours are not for the processes that the user starts
 out.install();
 pending.install();
 listen();
