@@ -67,6 +67,12 @@ def test_functions_are_hoisted_and_state_is_kept_apart(js, code_api):
     other.delete()
 
 
+def test_words_that_look_like_module_syntax(js):
+    assert texts(js, "class K { static import(a) { return a } }; K.import(1)", "({ import(a) { return a }, export: 2, const: 3 }).import(4)",
+                 "const re = /const|import \"/; re.source", "`${`const ${1}`} import x from 'y'`", "const h = 8 / 2 / 2; h") == [
+        "1", "4", 'const|import "', "const 1 import x from 'y'", "2"]
+
+
 def test_an_object_literal_is_an_object(js):
     assert js("{a: 1, b: [2]}").result["json"] == {"a": 1, "b": [2]}
     assert texts(js, "{ const inner = 1; inner + 1 }", "typeof inner", "{}") == ["2", "undefined", "{}"]
@@ -262,6 +268,14 @@ def test_interrupts_keep_the_state(js):
         assert "timed out" in error["evalue"] and "state is kept" in error["evalue"], (code, error)
         assert texts(js, "kept") == ["kept"], code
     assert js("n > 0").result["text"] == "true"
+
+
+def test_an_interrupt_hits_its_own_run_at_any_moment(js):
+    for i in range(24):
+        run = js.run(("for (;;);", "await new Promise(() => {})", "1")[i % 3], timeout_ms=1 + i % 5)
+        assert run.count == 2 * i + 1, run
+        assert run.error["ename"] == "KeyboardInterrupt" if i % 3 < 2 else True, run
+        assert js("1 + 1").result["text"] == "2"
 
 
 def test_exit_ends_the_context_and_says_so(code_api):

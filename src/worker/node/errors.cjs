@@ -29,9 +29,15 @@ function lineOf(stack, cell) {
 	return found ? Number(found[1]) : undefined;
 }
 
+/** The end of the source for what was missing there: behind it is a line of ours. */
+function inside(source, place) {
+	const lines = source.split('\n');
+	return place.line <= lines.length ? place : { line: lines.length, column: lines.at(-1).length + 1 };
+}
+
 /** The line of the source with a mark under the place, as Node prints it. */
 function excerpt(cell, source, place) {
-	const text = source.split('\n')[place.line - 1] ?? '';
+	const text = source.split('\n')[place.line - 1];
 	const from = Math.max(0, place.column - 100);
 	const shown = text.slice(from, from + 160);
 	const pad = shown.slice(0, Math.max(0, place.column - 1 - from)).replace(/[^\t]/g, ' ');
@@ -46,7 +52,8 @@ const firstLine = (text) => text.split('\n    at ')[0];
  * @param {{cell: string, source: string, place?: {line: number, column: number}}} at  `place`: of a syntax error
  * @returns {string} the payload of an X frame
  */
-function report(error, { cell, source, place }) {
+function report(error, { cell, source, place: where }) {
+	const place = where && inside(source, where);
 	const known = isError(error);
 	const name = known ? `${get(error, 'name') ?? 'Error'}` : 'Uncaught';
 	const message = known ? `${get(error, 'message') ?? ''}` : inspected(error);

@@ -1,9 +1,10 @@
-// SIGINT from the agent ends a run and keeps the context. While the event loop turns (the run awaits something) the signal is
-// enough. A loop that never ends has to be broken from outside: a second thread reads the number of the run to interrupt from
-// descriptor 5, waits whether this thread answers, and if not has V8 terminate what it executes.
+// The agent wants a run to end: it writes the number of the run to descriptor 5 and sends SIGINT. A second thread reads the number and
+// raises SIGINT once more. While the event loop turns (the run awaits something) this thread hears it and ends the run with that
+// number, no other. A loop that never ends hears nothing: then the second thread has V8 terminate what is executed.
 //
-// shared: [0] number of the run under way, 0 when idle · [1] a frame is being written · [2] count of interrupts answered ·
-// [3] the run that the agent wants to end. [0] is -1 when the process is about to exit: the thread must end first.
+// shared: [0] number of the run under way, 0 when idle, -1 when the process is about to exit and the thread must end first ·
+// [1] the first thread is in a critical part · [2] count of signals heard · [3] the run that is to end · [4] V8 is told to terminate, and
+// has not yet done so (critical.cjs)
 'use strict';
 
 const fs = require('node:fs');
@@ -19,11 +20,30 @@ function watch() {
 	const { Session } = require('node:inspector');
 	const bytes = Buffer.alloc(4096);
 	const ANSWER_MS = 40;
-	const OVER_MS = 1000;
+	const AGAIN_MS = 2;
+	const OVER_MS = 100;
+
+	function isHeard() {
+		const heard = Atomics.load(shared, 2);
+		process.kill(process.pid, 'SIGINT');
+		return Atomics.wait(shared, 2, heard, ANSWER_MS) !== 'timed-out';
+	}
+
+	/** Until the run is over: a termination may have struck just what would have ended it. */
+	function attempt(run) {
+		if (Atomics.load(shared, 0) !== run) next();
+		else if (isHeard()) setTimeout(attempt, AGAIN_MS, run);
+		else terminate(run);
+	}
+
+	function again(run) {
+		Atomics.store(shared, 4, 0);
+		setTimeout(attempt, AGAIN_MS, run);
+	}
 
 	function terminate(run) {
-		if (Atomics.load(shared, 0) !== run) return next();
-		if (Atomics.load(shared, 1) !== 0) return setTimeout(terminate, 1, run);
+		Atomics.store(shared, 4, 1);
+		if (Atomics.load(shared, 0) !== run || Atomics.load(shared, 1) !== 0) return again(run);
 		// Only for this moment: a process that exits would wait for a session that is still there.
 		const session = new Session();
 		let isOver = false;
@@ -31,11 +51,11 @@ function watch() {
 			if (isOver) return;
 			isOver = true;
 			session.disconnect();
-			next();
+			again(run);
 		};
 		session.connectToMainThread();
 		session.post('Runtime.terminateExecution', over);
-		setTimeout(over, OVER_MS);
+		setTimeout(over, OVER_MS); // it does not always answer
 	}
 
 	function next() {
@@ -49,10 +69,9 @@ function watch() {
 		if (count === 0) return process.kill(process.pid, 'SIGKILL');
 		if (Atomics.load(shared, 0) === -1) return undefined;
 		const run = Number(bytes.toString('latin1', 0, count).trim().split('\n').pop());
+		// In this order: this thread sees that the run has begun, or the other one sees that it is to end.
 		Atomics.store(shared, 3, run);
-		const answered = Atomics.load(shared, 2);
-		const isBusy = Atomics.load(shared, 0) === run && Atomics.wait(shared, 2, answered, ANSWER_MS) === 'timed-out';
-		setImmediate(isBusy ? terminate : next, run);
+		setImmediate(attempt, run);
 	}
 	next();
 }
@@ -68,29 +87,33 @@ function present() {
 
 /**
  * @param {Int32Array} shared
- * @param {() => void} onInterrupt  called when SIGINT has come, also while idle
+ * @param {() => void} onInterrupt  SIGINT has come, also while idle
  */
 function open(shared, onInterrupt) {
-	const watched = present();
+	let isWatched = present();
 	let thread = null;
 
-	function onSignal() {
-		safe.add(shared, 2, 1);
-		safe.notify(shared, 2);
-		onInterrupt();
-	}
-
 	return {
-		watched,
+		onSignal() {
+			safe.add(shared, 2, 1);
+			safe.notify(shared, 2);
+			onInterrupt();
+		},
+		/** Is this run meant by a signal? Without a second thread every signal means the run under way. */
+		isMeant: (id) => !isWatched || safe.load(shared, 3) === id,
+		/** Is this run to end already, before it has begun? */
+		isEnded: (id) => isWatched && safe.load(shared, 3) === id,
 		/** Starts the second thread; takes 2 ms here and some 30 ms there, which go on beside the first run. */
 		arm() {
-			if (thread || !watched) return;
+			if (thread || !isWatched) return;
 			const { Worker } = require('node:worker_threads');
 			thread = new Worker(`(${watch})()`, {
 				eval: true, workerData: shared, env: {}, execArgv: [], stdin: false, stdout: false, stderr: false, name: 'atoll-watch',
 				resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1, codeRangeSizeMb: 4, stackSizeMb: 1 },
 			});
-			thread.on('error', () => {});
+			thread.on('error', () => {
+				isWatched = false;
+			});
 			thread.unref();
 		},
 		/** Node waits for its threads when it exits, and this one sits in a read: give it something to read. */
@@ -103,7 +126,6 @@ function open(shared, onInterrupt) {
 				kill(process.pid, 'SIGKILL');
 			}
 		},
-		onSignal,
 	};
 }
 

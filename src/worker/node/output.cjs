@@ -56,6 +56,7 @@ function open(barrier) {
 		// As Node's own: neither end() nor destroy() closes the descriptor.
 		_destroy(error, done) {
 			done(error);
+			this._undestroy?.();
 		}
 		end(chunk, encoding, done) {
 			if (typeof chunk === 'function') return chunk();

@@ -96,6 +96,9 @@ function exportDeclaration(tokens, i) {
 	return { edit: { start, end: tokens[end].end, text: ';' }, next: end };
 }
 
+/** `import(…) {` in a class or an object is a method of that name. */
+const isMethod = (tokens, i) => tokens[i].depth > 0 && tokens[i + 1].text === '(' && tokens[closing(tokens, i + 1) + 1]?.text === '{';
+
 /**
  * Module syntax → what a script can do: `import` declarations become `let … = await`, `import(…)` a call. And `const` at the top
  * level becomes `let`: V8 never lets a `const` become anything else in a later run.
@@ -109,8 +112,9 @@ function prepare(code) {
 		if (kind !== 'word' || tokens[i - 1]?.text === '.') continue;
 		const next = tokens[i + 1]?.text;
 		let found = null;
-		if (text === 'import' && (next === '(' || next === '.')) edits.push({ start, end, text: IMPORT });
-		else if (text === 'import' && depth === 0 && next !== ':') found = importDeclaration(tokens, i);
+		if (text === 'import' && (next === '(' || next === '.')) {
+			if (!isMethod(tokens, i)) edits.push({ start, end, text: IMPORT });
+		} else if (text === 'import' && depth === 0 && next !== ':') found = importDeclaration(tokens, i);
 		else if (text === 'const' && depth === 0 && next !== ':') edits.push({ start, end, text: 'let' });
 		else if (text === 'export' && depth === 0 && next !== ':') found = exportDeclaration(tokens, i);
 		if (found) {

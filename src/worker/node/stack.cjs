@@ -6,7 +6,7 @@ const maps = new Map();
 
 const CELL = /\bcell-\d+\.[jt]s:\d+:\d+/g;
 const FRAME = /^\s+at /;
-const OWN = /[( ](?:node:inspector|atoll:worker|node:vm|node:internal\/(?:vm|async_local_storage|timers|process\/task_queues))\b/;
+const OWN = /[( ](?:node:inspector|atoll:worker|node:vm|node:async_hooks|node:internal\/(?:vm|async_hooks|async_local_storage|timers|process\/task_queues))\b/;
 
 /** `cell-3.ts:7:1` of the JavaScript → of the TypeScript. */
 function mapped(place) {

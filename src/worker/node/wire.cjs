@@ -31,9 +31,9 @@ function writeAll(fd, bytes) {
 
 /**
  * @param {(type: string, payload: object) => void} onFrame
- * @param {Int32Array} shared  slot 1 is not 0 while a frame is being written: the watchdog must not cut it in two
+ * @param {(run: () => any) => any} critical
  */
-function open(onFrame, shared) {
+function open(onFrame, critical) {
 	let held = safe.allocUnsafe(CHUNK);
 	let size = 0;
 
@@ -66,16 +66,20 @@ function open(onFrame, shared) {
 		safe.writeUInt32LE(frame, 1 + json.length, 0);
 		safe.latin1Write(frame, type, 4, 1);
 		safe.latin1Write(frame, json, 5, json.length);
-		safe.store(shared, 1, 1);
 		try {
-			writeAll(FD, frame);
+			critical(() => writeAll(FD, frame));
 		} catch {
 			gone();
 		}
-		safe.store(shared, 1, 0);
 	}
 
 	const bytes = safe.allocUnsafe(CHUNK);
+
+	function receive() {
+		const count = safe.readSync(FD, bytes, 0, CHUNK, null);
+		if (count === 0) gone();
+		take(bytes, count);
+	}
 
 	/** Waits until the agent has passed on all that was written and sent so far. */
 	function barrier() {
@@ -88,9 +92,7 @@ function open(onFrame, shared) {
 				gone();
 			}
 			try {
-				const count = safe.readSync(FD, bytes, 0, CHUNK, null);
-				if (count === 0) gone();
-				take(bytes, count);
+				critical(receive);
 			} catch (error) {
 				if (!retry(error)) gone();
 				safe.sleep(pause);

@@ -20,8 +20,9 @@ const interrupt = require('./interrupt.cjs');
 const globals = require('./globals.cjs');
 const pending = require('./pending.cjs');
 
-const shared = new Int32Array(new SharedArrayBuffer(16));
-const agent = wire.open(onFrame, shared);
+const shared = new Int32Array(new SharedArrayBuffer(20));
+const critical = require('./critical.cjs').open(shared);
+const agent = wire.open(onFrame, critical);
 const out = output.open(agent.barrier);
 const signals = interrupt.open(shared, onInterrupt);
 
@@ -41,11 +42,9 @@ const Immediate = anImmediate.constructor;
 let typescript = null; // the compiler, in a TypeScript context
 let runs = 0; // how many there were
 let run = null; // the one under way
-let onQuiet = null; // waits for the signal of an interrupt that V8 has already carried out
 
 function onFrame(type, payload) {
 	if (type === 'I') init(payload);
-	// Not at once: a signal that came before this frame, for an older run, is handled first.
 	else if (type === 'R') immediately(begin, payload);
 	else if (type === 'W') require('./typescript.cjs').warm();
 }
@@ -106,6 +105,7 @@ function begin({ id, code, env }) {
 	out.begin(run);
 	safe.store(shared, 0, id);
 	const mine = run;
+	if (signals.isEnded(id)) return fail(mine, null);
 	let text;
 	try {
 		text = prepared(code, cell);
@@ -129,10 +129,15 @@ function prepared(code, cell) {
 /** The code has come to its end, one way or the other. A promise is awaited: its value is the value of the run. */
 function settle(mine, outcome) {
 	if (mine.over) return;
-	if (outcome.interrupted) return afterSignal(() => fail(mine, null));
+	if (outcome.interrupted) return stopped(mine);
 	if ('error' in outcome) return fail(mine, outcome);
 	if (show.isPromise(outcome.value)) return follow(mine, outcome.value);
 	pending.drain(mine.before, () => mine.over, () => succeed(mine, outcome.value));
+}
+
+/** V8 has terminated the code. The signal comes once more when all of it is unwound, and ends the run. */
+function stopped(mine) {
+	if (!signals.isEnded(mine.id)) fail(mine, { error: new Error('the code could not be run') });
 }
 
 async function follow(mine, promise) {
@@ -153,59 +158,54 @@ function isNothing(value, source) {
 
 function succeed(mine, value) {
 	if (mine.over) return;
+	let event = null;
 	if (!isNothing(value, mine.source)) {
 		try {
-			agent.send('E', show.event(output.runIn(mine, () => show.formats(value))));
+			event = show.event(output.runIn(mine, () => show.formats(value)));
 		} catch (error) {
 			return fail(mine, { error });
 		}
 	}
-	finish(mine);
+	finish(mine, 'E', event);
 }
+
+const INTERRUPTED = '{"type":"error","ename":"KeyboardInterrupt","evalue":"the run was interrupted","traceback":["KeyboardInterrupt"]}';
+const UNTOLD = '{"type":"error","ename":"Error","evalue":"an error that cannot be shown","traceback":[]}';
 
 /** @param {{error: unknown, place?: object} | null} what  null: it was interrupted */
 function fail(mine, what) {
 	if (mine.over) return;
 	const { cell, source } = mine;
+	let event = INTERRUPTED;
 	// What it was doing may have failed because of the signal, which a child process gets too.
-	if (safe.load(shared, 3) === mine.id) what = null;
-	let payload = '{"type":"error","ename":"KeyboardInterrupt","evalue":"the run was interrupted","traceback":["KeyboardInterrupt"]}';
-	if (what !== null) {
+	if (what !== null && !signals.isEnded(mine.id)) {
 		try {
-			payload = errors.report(what.error, { cell, source, place: what.place });
+			event = errors.report(what.error, { cell, source, place: what.place });
 		} catch {
-			payload = '{"type":"error","ename":"Error","evalue":"an error that cannot be shown","traceback":[]}';
+			event = UNTOLD;
 		}
 	}
-	agent.send('X', payload);
-	finish(mine);
+	finish(mine, 'X', event);
 }
 
-function finish(mine) {
-	mine.over = true;
-	safe.store(shared, 0, 0);
-	run = null;
-	out.end();
-	setEnvironment(mine.env);
-	listen();
-	agent.send('D', `{"execution_count":${runs}}`);
+/** Ends the run with a last event, if there is one: as a whole, or, when a termination is on its way, not yet. */
+function finish(mine, type, event) {
+	critical(() => {
+		if (mine.over) return;
+		mine.over = true;
+		if (event !== null) agent.send(type, event);
+		safe.store(shared, 0, 0);
+		run = null;
+		out.end();
+		setEnvironment(mine.env);
+		listen();
+		agent.send('D', `{"execution_count":${runs}}`);
+	});
 }
 
-/** SIGINT has come and the loop turns: the run, if there is one, waits for something that is given up. */
+/** SIGINT has come and the loop turns: the run, if it is meant, waits for something that is given up. */
 function onInterrupt() {
-	if (onQuiet) return onQuiet();
-	if (run) fail(run, null);
-}
-
-/** V8 was stopped by the second thread; the signal itself is still on its way and must not meet the next run. */
-function afterSignal(done) {
-	const quiet = () => {
-		if (onQuiet === quiet) onQuiet = null;
-		else return;
-		done();
-	};
-	onQuiet = quiet;
-	later(quiet, 100);
+	if (run && signals.isMeant(run.id)) fail(run, null);
 }
 
 /** An error that nobody caught, in a callback or a promise: ends the run that it belongs to. The context lives on. */
