@@ -17,6 +17,11 @@ RUNTIMES = {
     "bun": [str(MODULES / "@oven/bun-linux-x64/bin/bun")],
     "deno": [str(MODULES / "@deno/linux-x64-glibc/deno"), "run", "-A", "--quiet"],
 }
+# How the rows of tests/compat are run, names appended.
+ROWS_IN = {
+    **{name: [*command, "node_modules/.rows/rows.mjs"] for name, command in RUNTIMES.items()},
+    "workerd": ["node", "--no-warnings", "tests/rows/workerd.mjs"],
+}
 WHY_NOT = "no npm, or the packages could not be installed"
 
 
@@ -39,7 +44,7 @@ def compiled(project):
 @functools.cache
 def built():
     """Whether the package is there, compiled, with the rows of tests/compat bundled for it."""
-    if not npmdir.installed(PACKAGE):
+    if not npmdir.installed(PACKAGE) or not npmdir.installed(ROOT / "tests/compat"):
         return False
     shutil.rmtree(PACKAGE / "dist", ignore_errors=True)
     run("node", "tools/generate.mjs")

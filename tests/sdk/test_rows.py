@@ -1,4 +1,4 @@
-"""The rows that drive the unmodified @cloudflare/sandbox in workerd, through atoll-sandbox in Node, Bun and Deno."""
+"""The rows that drive the unmodified @cloudflare/sandbox in workerd, through atoll-sandbox in Node, Bun, Deno and workerd."""
 
 import json
 import subprocess
@@ -18,8 +18,7 @@ def results(daemon, request):
             wanted.setdefault(item.callspec.params["runtime"], []).append(item.callspec.params["name"])
     done = {}
     for runtime, names in wanted.items():
-        command = [*package.RUNTIMES[runtime], "node_modules/.rows/rows.mjs", *names]
-        r = subprocess.run(command, cwd=package.PACKAGE, capture_output=True, text=True, check=False,
+        r = subprocess.run([*package.ROWS_IN[runtime], *names], cwd=package.PACKAGE, capture_output=True, text=True, check=False,
                            env=package.reaching(daemon), timeout=300)
         done[runtime] = {row["name"]: row for row in map(json.loads, r.stdout.splitlines())}, r.stderr
     return done
@@ -31,7 +30,7 @@ def test_there_are_rows():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("runtime", package.RUNTIMES)
+@pytest.mark.parametrize("runtime", package.ROWS_IN)
 def test_row(results, runtime, name):
     rows, stderr = results[runtime]
     assert name in rows, stderr[-3000:]

@@ -20,8 +20,10 @@ export function environment(name: string): string | undefined {
   }
 }
 
-/** A module of Node. The name is not a literal, so that no bundler looks for it where there is none. */
-export function nodeModule<T>(name: string): Promise<T> {
+/** A module of Node. No `import()` is written out: bundlers for Workers would look for what it names, or refuse it. */
+export async function nodeModule<T>(name: string): Promise<T> {
   const specifier = `node:${name}`;
-  return import(/* @vite-ignore */ /* webpackIgnore: true */ specifier);
+  const builtin = globals.process?.getBuiltinModule?.(specifier);
+  // Before Node 20.16.
+  return builtin ?? (await new Function('specifier', 'return import(specifier)')(specifier));
 }

@@ -3,82 +3,9 @@
 //   --list           their names, as JSON
 //   [NAME...]        runs them against ATOLL_URL with ATOLL_TOKEN; one line of JSON a row
 import process from 'node:process';
-import { getSandbox } from 'atoll-sandbox';
-import { rows } from '../../../../tests/compat/workers/rows/index.mjs';
-
-const AT_ONCE = 4;
-
-/** Rows about Durable Objects: their alarms, their classes, their eviction. */
-const ofDurableObjects = new Set([
-  'sleepAfter',
-  'keepAlive',
-  'setSleepAfter, setKeepAlive',
-  'renewActivityTimeout, schedule',
-  'a class of your own',
-  'an evicted object finds its box again',
-  'a wrong token is told at once',
-]);
-const names = [...rows.keys()].filter((name) => !ofDurableObjects.has(name));
-
-/** A row asked for something that only a Worker has. */
-class NotForHere extends Error {}
-
-/** What has a meaning outside of a Worker; asking for anything else ends the row. */
-const only = (name, members) =>
-  new Proxy(members, {
-    get(target, key) {
-      if (key in target || typeof key === 'symbol') return target[key];
-      throw new NotForHere(`${name}.${key} is a Worker's`);
-    },
-  });
-
-/** What code for Workers takes from its namespace: stubs, which have fetch. */
-const namespace = { idFromName: (id) => id, get: (id) => getSandbox(undefined, id) };
-
-let boxes = 0;
-
-function tools(name) {
-  const opened = [];
-  return only('t', {
-    env: only('env', { Sandbox: namespace, ATOLL_TOKEN: process.env.ATOLL_TOKEN }),
-    opened,
-    box(options) {
-      const slug = name.toLowerCase().replace(/[^a-z]+/g, '-').slice(0, 30); // biome-ignore format: one thought
-      const id = `r${process.pid}-${++boxes}-${slug}`.replace(/-+$/, '');
-      opened.push(id);
-      return { id, sandbox: getSandbox(undefined, id, options) };
-    },
-    again: (id, options) => getSandbox(undefined, id, options),
-    inspect: (id) => getSandbox(undefined, id).info(),
-    destroyBehindItsBack: (id) => getSandbox(undefined, id).destroy(),
-  });
-}
-
-async function run(name) {
-  const t = tools(name);
-  try {
-    await rows.get(name).run(t);
-    return { ok: true };
-  } catch (error) {
-    if (error instanceof NotForHere) return { skipped: error.message };
-    return { ok: false, error: `${error.stack ?? error}` };
-  } finally {
-    await Promise.all(t.opened.map(t.destroyBehindItsBack));
-  }
-}
-
-async function all(wanted) {
-  const left = [...wanted];
-  const worker = async () => {
-    for (let name = left.shift(); name !== undefined; name = left.shift()) {
-      const began = Date.now();
-      const result = await run(name);
-      console.log(JSON.stringify({ name, ms: Date.now() - began, ...result }));
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-}
+import { names, run } from './rows.mjs';
+import { table } from './table.mjs';
 
 const wanted = process.argv.slice(2);
 if (wanted[0] === '--list') console.log(JSON.stringify(names));
-else await all(wanted.length ? wanted : names);
+else await table(wanted.length ? wanted : names, run);

@@ -1,0 +1,25 @@
+"""The examples of the README, run one after the other as one program."""
+
+import re
+
+import package
+import pytest
+
+pytestmark = pytest.mark.skipif(not package.built(), reason=package.WHY_NOT)
+
+
+def test_readme(daemon):
+    text = (package.PACKAGE / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```ts\n(.*?)^```$", text, re.M | re.S)
+    assert len(blocks) > 6
+    # Beside the examples: the package's own name is known there.
+    program = package.PACKAGE / "examples/readme.generated.mts"
+    program.write_text("\n".join(blocks), encoding="utf-8")
+    try:
+        out = package.run(*package.RUNTIMES["bun"], program, env=package.reaching(daemon))
+    finally:
+        program.unlink()
+    for shown in ["42\n 0", "value in /tmp", "debug", "stdout 1", "grüße", "notes/today.txt", "200000 200000",
+                  "proc_", "exitCode: 0", "http://8000-readme-demo.", "/dev/pts/", "code: 0", "/nope", "true"]:
+        assert shown in out, f"'{shown}' is missing in\n{out}"
+    assert "readme" not in daemon.boxes()
