@@ -108,7 +108,7 @@ static bool repeat(struct http_call *c)
 		old->w.out = (struct buf){0};
 	}
 	link_release(old, false);
-	attach(c, link_get(c->cl, &c->ep, LINK_FRESH, &c->fail));
+	attach(c, link_get(c->cl, &c->ep, true, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, sent ? buf_str(&c->head) : buf_str(&out));
 	buf_free(&out);
@@ -340,9 +340,8 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 {
 	struct http_call *c = call_new(cl, o, ops, arg);
 	c->ep = *ep;
-	enum link_want want = c->fresh ? LINK_FRESH : may_repeat(c) ? LINK_ANY : LINK_QUIET;
 	if (c->fail.fail == HTTP_FAIL_NONE)
-		attach(c, link_get(cl, ep, want, &c->fail));
+		attach(c, link_get(cl, ep, c->fresh, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, buf_str(&c->head));
 	return c;

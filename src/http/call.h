@@ -84,15 +84,9 @@ struct http_call {
 };
 
 /* link.c */
-/* How a pooled connection may be taken, which can have ended without us having been told yet. */
-enum link_want {
-	LINK_FRESH, /* a new one only */
-	LINK_QUIET, /* one that has been looked at: what is sent cannot be sent again */
-	LINK_ANY,   /* the call may be repeated */
-};
-/* Takes an idle link, or makes a new one that connects. NULL: *fail is set. */
-struct link *link_get(
-	struct http_client *cl, const struct http_endpoint *ep, enum link_want want, struct http_failure *fail);
+/* Takes an idle link that has nothing to say (unless a fresh one is wanted), or makes a new one that connects. NULL:
+ * *fail is set. */
+struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bool fresh, struct http_failure *fail);
 struct link *link_adopt(struct http_client *cl, int fd);
 /* Tries to connect; true when there is nothing more to wait for (connected, or *fail is set). */
 bool link_connect(struct link *k, struct http_failure *fail);

@@ -125,19 +125,19 @@ static bool is_starved(const struct pool *p)
 	return loop_now(k->cl->loop) - k->since >= HTTP_STARVED;
 }
 
-/* Nothing to read, neither bytes nor the end. */
+/* Nothing to read: not the end, and no bytes, which would be taken for the answer to the next question. */
 static bool still_quiet(struct link *k)
 {
 	char byte;
 	return recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-static struct link *take_idle(struct http_client *cl, const struct http_endpoint *ep, enum link_want want)
+static struct link *take_idle(struct http_client *cl, const struct http_endpoint *ep)
 {
-	struct pool *p = want == LINK_FRESH ? NULL : map_get(&cl->pools, key_of(ep));
+	struct pool *p = map_get(&cl->pools, key_of(ep));
 	while (p && p->idle_n) {
 		struct link *k = list_entry(p->idle.prev, struct link, node);
-		if (want == LINK_ANY || still_quiet(k)) {
+		if (still_quiet(k)) {
 			list_del(&k->node);
 			p->idle_n--;
 			k->reused = true;
@@ -186,10 +186,9 @@ static int open_socket(const struct http_endpoint *ep)
 	return fd < 0 ? -errno : fd;
 }
 
-struct link *link_get(
-	struct http_client *cl, const struct http_endpoint *ep, enum link_want want, struct http_failure *fail)
+struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bool fresh, struct http_failure *fail)
 {
-	struct link *k = take_idle(cl, ep, want);
+	struct link *k = fresh ? NULL : take_idle(cl, ep);
 	if (k)
 		return k;
 	int fd = open_socket(ep);

@@ -327,7 +327,7 @@ TEST(ws_pause_holds_messages_back_until_resume)
 
 TEST(ws_pings_a_quiet_peer_and_gives_up_on_a_dead_one)
 {
-	server_options = (struct ws_options){.ping_ms = 20};
+	server_options = (struct ws_options){.ping_ms = 500}; /* the peer must get to read it before it is given up */
 	struct rig r;
 	struct peer p;
 	struct end end = {0};
