@@ -45,7 +45,7 @@ int box_delete(struct client *cl, const char *id, struct err *e)
 static int list_page(struct client *cl, box_on_each each, void *arg, char next[BOX_ID_MAX + 1], struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0};
-	buf_add_c(&path, "/v1/sandboxes?limit=200&after=");
+	buf_add_c(&path, "/v1/sandboxes?limit=100&after=");
 	client_percent_encode(&path, next);
 	if (client_call(cl, "GET", buf_cstr(&path), STR(""), &body, e) < 0)
 		return -1;

@@ -19,10 +19,7 @@ enum { SPOOL_CHUNK = 256 * 1024 };
 static int to_stdout(void *arg, struct str piece, struct err *e)
 {
 	(void)arg;
-	int r = fd_write_full(STDOUT_FILENO, piece.p, piece.n);
-	if (r == -EPIPE)
-		exit(0);
-	return r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "writing") : 0;
+	return cli_write(STDOUT_FILENO, piece, e);
 }
 
 int cat_file(struct client *cl, const char *id, const char *path, struct err *e)

@@ -101,6 +101,14 @@ void cli_print(struct buf *b)
 		exit(0);
 }
 
+int cli_write(int fd, struct str bytes, struct err *e)
+{
+	int r = fd_write_full(fd, bytes.p, bytes.n);
+	if (r == -EPIPE)
+		exit(0);
+	return r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "writing") : 0;
+}
+
 const struct verb *cli_verb(const char *name)
 {
 	for (size_t i = 0; i < cli_verbs_count; i++)

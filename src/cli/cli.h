@@ -66,6 +66,9 @@ void cli_hint(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Writes a result to stdout and ends it with a newline. A broken pipe ends the program quietly. */
 void cli_print(struct buf *b);
 
+/* Bytes as they are, to stdout or stderr. A broken pipe ends the program quietly too. */
+int cli_write(int fd, struct str bytes, struct err *e);
+
 /* Texts that come from a box or a daemon may carry escape sequences for the terminal: control characters become '?'.
  * In place and of the same length, for errors; listings use text.h. */
 void cli_clean(char *text);

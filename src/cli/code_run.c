@@ -14,19 +14,11 @@ struct run {
 	bool raised, lost;
 };
 
-static int print(int fd, struct str text, struct err *e)
-{
-	int r = fd_write_full(fd, text.p, text.n);
-	if (r == -EPIPE && fd == STDOUT_FILENO)
-		exit(0);
-	return r < 0 && r != -EPIPE ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "writing") : 0;
-}
-
 static int print_line(int fd, struct str text, struct err *e)
 {
-	if (print(fd, text, e) < 0)
+	if (cli_write(fd, text, e) < 0)
 		return -1;
-	return text.n && text.p[text.n - 1] == '\n' ? 0 : print(fd, STR("\n"), e);
+	return text.n && text.p[text.n - 1] == '\n' ? 0 : cli_write(fd, STR("\n"), e);
 }
 
 /* ---- what a terminal cannot show ---- */
@@ -104,7 +96,7 @@ static int take_error(struct run *r, const struct json *ev, struct err *e)
 	const char *on = cli_style(STDERR_FILENO, STYLE_RED), *off = cli_style(STDERR_FILENO, STYLE_PLAIN);
 	r->raised = true;
 	r->lost = json_get(ev, "outcome") != NULL;
-	print(STDERR_FILENO, str_of(on), e);
+	cli_write(STDERR_FILENO, str_of(on), e);
 	json_each(line, lines) if (line->type == JSON_T_STRING) print_line(STDERR_FILENO, line->text, e);
 	if (!lines || !lines->first) {
 		auto_buf struct buf b = {0};
@@ -113,7 +105,7 @@ static int take_error(struct run *r, const struct json *ev, struct err *e)
 		buf_add_str(&b, api_text(ev, "evalue"));
 		print_line(STDERR_FILENO, buf_str(&b), e);
 	}
-	return print(STDERR_FILENO, str_of(off), e);
+	return cli_write(STDERR_FILENO, str_of(off), e);
 }
 
 static int on_event(void *arg, const struct json *ev, struct str text, struct err *e)
@@ -126,9 +118,9 @@ static int on_event(void *arg, const struct json *ev, struct str text, struct er
 		r->raised = r->raised || str_eq_c(type, "error");
 		r->lost = r->lost || (str_eq_c(type, "error") && json_get(ev, "outcome"));
 	} else if (str_eq_c(type, "stdout")) {
-		failed = print(STDOUT_FILENO, api_text(ev, "text"), e);
+		failed = cli_write(STDOUT_FILENO, api_text(ev, "text"), e);
 	} else if (str_eq_c(type, "stderr")) {
-		failed = print(STDERR_FILENO, api_text(ev, "text"), e);
+		failed = cli_write(STDERR_FILENO, api_text(ev, "text"), e);
 	} else if (str_eq_c(type, "result")) {
 		failed = take_result(r->c, ev, e);
 	} else if (str_eq_c(type, "error")) {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "base/fd.h"
 #include "cli/api.h"
 #include "cli/exec.h"
 
@@ -82,8 +81,7 @@ static int print_stream(const struct json *answer, const char *key, int fd, stru
 	struct base64_decoder d = {0};
 	if (!base64_decode(&d, api_text(answer, key), &raw) || !base64_finish(&d))
 		return err_set(e, ERRC_UNKNOWN_ERROR, "the box sent output that is not base64");
-	int r = fd_write_full(fd, raw.p + raw.off, buf_size(&raw));
-	return r < 0 && r != -EPIPE ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "writing the command's output") : 0;
+	return cli_write(fd, buf_str(&raw), e);
 }
 
 static int print_result(struct client *cl, const struct json *answer, struct err *e)

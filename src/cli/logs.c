@@ -9,7 +9,6 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/verbs.h"
@@ -24,24 +23,16 @@ struct logs {
 	uint64_t last_good; /* when the stream last spoke */
 };
 
-static int write_bytes(int fd, struct str bytes, struct err *e)
-{
-	int r = fd_write_full(fd, bytes.p, bytes.n);
-	if (r == -EPIPE)
-		exit(0);
-	return r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "writing") : 0;
-}
-
 static int write_output(const struct json *ev, int fd, struct err *e)
 {
 	struct str data = api_text(ev, "data");
 	if (!str_eq_c(api_text(ev, "encoding"), "base64"))
-		return write_bytes(fd, data, e);
+		return cli_write(fd, data, e);
 	auto_buf struct buf raw = {0};
 	struct base64_decoder d = {0};
 	if (!base64_decode(&d, data, &raw) || !base64_finish(&d))
 		return err_set(e, ERRC_UNKNOWN_ERROR, "the box sent output that is not base64");
-	return write_bytes(fd, buf_str(&raw), e);
+	return cli_write(fd, buf_str(&raw), e);
 }
 
 static int on_event(void *arg, const struct json *ev, struct str text, struct err *e)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fd.h"
 #include "cli/args.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
@@ -163,8 +162,7 @@ static int list_file(struct ls *l, const char *path, struct err *e)
 static int print_piece(void *arg, struct str piece, struct err *e)
 {
 	*(char *)arg = piece.p[piece.n - 1];
-	int r = fd_write_full(STDOUT_FILENO, piece.p, piece.n);
-	return r == -EPIPE ? (exit(0), 0) : r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "writing") : 0;
+	return cli_write(STDOUT_FILENO, piece, e);
 }
 
 static int list_json(struct ls *l, const char *path, struct err *e)

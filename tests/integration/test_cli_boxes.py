@@ -5,7 +5,7 @@ import re
 import signal
 
 import pytest
-from atoll import SANITIZED, wait_for
+from atoll import SANITIZED, box_path, wait_for
 
 MIB = 1024 * 1024
 
@@ -153,3 +153,20 @@ def test_doctor_finds_the_daemon(daemon):
     report = json.loads(daemon.cli("doctor", "--json").stdout)
     found = next(c for c in report["checks"] if c["name"] == "daemon")
     assert (report["ready"] or SANITIZED) and found["state"] == "ok"
+
+
+# ---- many
+
+def test_list_reads_every_page(daemon):
+    """A page has 100 boxes; none is missing or there twice, however they are listed."""
+    names = sorted(f"page-{i:03}" for i in range(102))
+    try:
+        for name in names:
+            assert daemon.request("PUT", box_path(name), {"limits": {"memory": 16 * MIB}}).status == 201
+        listed = daemon.cli("list", "-q").stdout.decode().split()
+        assert [n for n in listed if n.startswith("page-")] == names
+        assert [b["id"] for b in json.loads(daemon.cli("list", "--json").stdout)["sandboxes"]] == listed
+        assert len(daemon.cli("list").stdout.splitlines()) == len(listed) + 1
+    finally:
+        gone = daemon.cli("rm", *names).stdout.decode().split()
+    assert gone == names
