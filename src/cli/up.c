@@ -94,13 +94,20 @@ static void on_signal(void *arg, int signo)
 
 /* ---- ready ---- */
 
+/* What the daemon makes of the same environment. */
+static const char *scheme(void)
+{
+	const char *cert = getenv("ATOLL_TLS_CERT");
+	return cert && *cert ? "https" : "http";
+}
+
 static void print_ready(struct up *u)
 {
 	const struct up_place *p = &u->place;
 	bool own_run = strcmp(p->run, "/run/atoll") != 0;
 	printf("%sAtoll is ready%s after %.1f s\n", cli_style(1, STYLE_BOLD), cli_style(1, STYLE_PLAIN),
 		(double)(clock_ms() - u->began) / 1000);
-	printf("  address  http://%s and unix:%s/atoll.sock\n", u->sockets.address, p->run);
+	printf("  address  %s://%s and unix:%s/atoll.sock\n", scheme(), u->sockets.address, p->run);
 	printf("  token    %s/token (the unix socket needs none)\n", p->data);
 	printf("  try      %s%s%s%s exec hello -- echo hi\n", own_run ? "ATOLL_RUN=" : "", own_run ? p->run : "",
 		own_run ? " " : "", u->c->self);
@@ -114,7 +121,7 @@ static void print_ready_json(struct up *u)
 	char path[PATH_MAX + 32];
 	struct json_writer w = json_writer(&b);
 	json_object_begin(&w);
-	snprintf(path, sizeof path, "http://%s", u->sockets.address);
+	snprintf(path, sizeof path, "%s://%s", scheme(), u->sockets.address);
 	json_member_cstr(&w, "url", path);
 	snprintf(path, sizeof path, "%s/atoll.sock", u->place.run);
 	json_member_cstr(&w, "socket", path);

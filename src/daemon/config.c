@@ -86,7 +86,23 @@ void config_listening(struct config *c, const char *address)
 	if (!c->preview_domain[0])
 		set_domain(c, str_of(domain));
 	if (!c->preview_scheme[0])
-		snprintf(c->preview_scheme, sizeof c->preview_scheme, c->trusted_proxies.n ? "https" : "http");
+		snprintf(c->preview_scheme, sizeof c->preview_scheme,
+			c->tls_cert || c->trusted_proxies.n ? "https" : "http");
+}
+
+/* Both, or none. */
+static int read_tls(struct config *c, struct err *e)
+{
+	const char *cert = env_or("ATOLL_TLS_CERT", ""), *key = env_or("ATOLL_TLS_KEY", "");
+	if (!*cert && !*key)
+		return 0;
+	if (cert[0] != '/' || key[0] != '/')
+		return err_set(e, ERRC_INVALID_REQUEST,
+			"ATOLL_TLS_CERT and ATOLL_TLS_KEY must be absolute paths of PEM files; they are '%s' and '%s'",
+			cert, key);
+	c->tls_cert = cert;
+	c->tls_key = key;
+	return 0;
 }
 
 int config_read(struct config *ret, struct err *e)
@@ -97,7 +113,7 @@ int config_read(struct config *ret, struct err *e)
 	};
 	if (read_dir("ATOLL_DATA", "/var/lib/atoll", c.data, sizeof c.data, e) < 0 ||
 		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
-		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
+		read_tls(&c, e) < 0 || host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;
 	snprintf(c.state_dir, sizeof c.state_dir, "%s/daemon", c.data);

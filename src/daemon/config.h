@@ -23,6 +23,7 @@ struct config {
 	char preview_scheme[8];		  /* of preview URLs: http or https */
 	struct host_names hosts;	  /* ATOLL_HOSTS */
 	struct host_nets trusted_proxies; /* ATOLL_TRUSTED_PROXIES */
+	const char *tls_cert, *tls_key;	  /* ATOLL_TLS_CERT, ATOLL_TLS_KEY; NULL: no TLS */
 	const char *user;		  /* ATOLL_USER, atoll: whom to become when started as root */
 };
 

@@ -19,6 +19,7 @@ struct daemon {
 	struct token token;
 	struct loop *loop;
 	struct http_server *server;
+	struct tls *tls;	    /* of the TCP listeners; NULL: none */
 	struct http_client *client; /* to the agents */
 	struct store *store;
 	struct warden *warden;

@@ -140,7 +140,7 @@ static struct str last_of(struct str list)
 struct host_origin host_origin(const struct config *c, const struct http_exchange *x)
 {
 	const struct http_request *q = http_request(x);
-	struct host_origin o = {.host = q->host, .trusted_peer = peer_trusted(c, x)};
+	struct host_origin o = {.host = q->host, .https = http_exchange_secure(x), .trusted_peer = peer_trusted(c, x)};
 	if (!o.trusted_peer)
 		return o;
 	struct str host = last_of(http_header_value(&q->headers, STR("x-forwarded-host")));

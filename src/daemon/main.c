@@ -3,7 +3,8 @@
  * and destroys them through the warden, keeps the state.
  *
  * Start: read the environment, bind what root must bind, become the user, then everything else. End: SIGTERM or SIGINT
- * stops accepting and lets running exchanges end for DAEMON_GRACE; a second one ends at once. Boxes live on either way.
+ * stops accepting and lets running exchanges end for DAEMON_GRACE; a second one ends at once. SIGHUP reads the
+ * certificate again. Boxes live on either way.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 #include "daemon/listen.h"
 #include "daemon/privs.h"
 #include "daemon/request.h"
+#include "daemon/tls.h"
 
 static const char help[] =
 	"atolld: serves the Atoll API and routes requests to sandboxes. Usually started by 'atoll up'.\n"
@@ -35,6 +37,8 @@ static const char help[] =
 	"  ATOLL_PREVIEW_DOMAIN  domain of preview URLs, default localhost with the port of ATOLL_LISTEN\n"
 	"  ATOLL_HOSTS           names besides localhost under which the API may be asked, divided by commas\n"
 	"  ATOLL_TRUSTED_PROXIES addresses and networks whose X-Forwarded-* are believed\n"
+	"  ATOLL_TLS_CERT        PEM file with the certificate and its chain: TCP clients must use TLS then\n"
+	"  ATOLL_TLS_KEY         PEM file with its key; both are read again when they change, and on SIGHUP\n"
 	"  ATOLL_USER            whom to become when started as root, default atoll\n"
 	"  ATOLL_LOG             text or json; ATOLL_LOG_LEVEL: error, warn, info, debug\n"
 	"  LISTEN_PID, LISTEN_FDS  sockets to serve on, as systemd passes them; then nothing is bound\n";
@@ -82,6 +86,11 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->warden = warden_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);
 	d->server = http_server_new(d->loop, request_begin, d);
 	http_server_config(d->server)->conns_max = connections_that_fit();
+	if (!d->config.tls_cert)
+		return 0;
+	if (tls_new(d->config.tls_cert, d->config.tls_key, d->loop, &d->tls, e) < 0)
+		return -1;
+	http_server_set_layer(d->server, LISTEN_TCP, tls_open, d->tls);
 	return 0;
 }
 
@@ -118,6 +127,11 @@ static void on_drained(void *arg)
 static void on_signal(void *arg, int signo)
 {
 	struct daemon *d = arg;
+	if (signo == SIGHUP) {
+		if (d->tls)
+			tls_reload(d->tls);
+		return;
+	}
 	log_event(LOG_INFO, d->stopping ? "stopping now" : "stopping", "signal=%d", signo);
 	if (d->stopping)
 		return loop_stop(d->loop);
@@ -131,6 +145,7 @@ static int watch_signals(struct daemon *d, struct err *e)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	signal(SIGPIPE, SIG_IGN);
 	int r = loop_signals(d->loop, &set, on_signal, d);
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch for signals") : 0;

@@ -43,7 +43,7 @@ void handle_proxy(struct request *r)
 	port_forward(r, r->match.port,
 		&(struct port_forward_opts){.target = buf_str(&target),
 			.host = relay ? http_header_value(&q->headers, STR("x-atoll-host")) : STR_NULL,
-			.proto = "http",
+			.proto = http_exchange_secure(r->x) ? "https" : "http",
 			.trusted_peer = relay,
 			.create = true});
 }

@@ -32,7 +32,10 @@ int conn_new(struct http_server *s, int fd, int tag, struct err *e)
 {
 	struct http_conn *c = xcalloc(1, sizeof *c);
 	wire_open(&c->w, s->loop, fd, on_ready, on_flush);
-	int r = wire_watch(&c->w, EPOLLIN | EPOLLRDHUP);
+	bool layered = s->layer_open && tag == s->layer_tag;
+	if (layered)
+		c->w.layer = s->layer_open(s->layer_arg, fd);
+	int r = layered && !c->w.layer ? -ENOMEM : wire_watch(&c->w, EPOLLIN | EPOLLRDHUP);
 	if (r < 0) {
 		wire_close(&c->w, false);
 		free(c);
@@ -49,6 +52,9 @@ int conn_new(struct http_server *s, int fd, int tag, struct err *e)
 	s->stats.accepted++;
 	s->stats.conns++;
 	conn_to_head(c);
+	if (layered)
+		conn_due_in(c, s->config.head_timeout);
+	c->greeting = layered;
 	conn_arm(c);
 	return 0;
 }
@@ -182,7 +188,7 @@ static void finish(struct http_conn *c)
 
 static void shut_down(struct http_conn *c)
 {
-	shutdown(c->w.fd, SHUT_WR);
+	wire_shutdown(&c->w);
 	c->state = CONN_LINGER;
 	if (c->eof)
 		conn_gone(c);
@@ -231,10 +237,21 @@ static void feed_leftover(struct http_conn *c)
 	wire_relax(&c->in);
 }
 
+/* The handshake of the layer had the time of a head; from here on the connection is idle. */
+static void greeted(struct http_conn *c)
+{
+	if (!c->w.layer->ops->ready(c->w.layer))
+		return;
+	c->greeting = false;
+	conn_due_in(c, c->s->config.idle_timeout);
+}
+
 static void read_input(struct http_conn *c)
 {
 	char *p;
 	ssize_t n = wire_read(&c->w, &p);
+	if (c->greeting)
+		greeted(c);
 	if (n == -EAGAIN)
 		return;
 	if (n < 0)
@@ -253,6 +270,9 @@ static void read_input(struct http_conn *c)
 static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct http_conn *c = container_of(io, struct http_conn, w.io);
+	/* The layer had to write before it could read. */
+	if (events & EPOLLOUT && c->w.in_waits)
+		events |= EPOLLIN;
 	if (events & EPOLLOUT)
 		wire_writable(&c->w);
 	if (events & EPOLLERR)
@@ -308,7 +328,7 @@ static bool step_open(struct http_conn *c)
 		if (x->ops && x->ops->on_whole_body)
 			x->ops->on_whole_body(x, buf_str(&x->collected));
 	} else if (x->body == BODY_RAW && x->ended && !x->shut && !wire_pending(&c->w)) {
-		shutdown(c->w.fd, SHUT_WR);
+		wire_shutdown(&c->w);
 		x->shut = true;
 	} else if (x->ended && !wire_pending(&c->w) && (x->body != BODY_RAW || x->body_ended)) {
 		finish(c);

@@ -74,6 +74,7 @@ struct http_conn {
 	enum conn_state state;
 	int tag;
 	bool tcp;
+	bool greeting;	  /* the layer's handshake is not done */
 	bool eof;	  /* read to the end */
 	bool half;	  /* the client has shut down its side (unread bytes may still be there) */
 	bool input_waits; /* epoll reported input that nobody wants now */
@@ -92,6 +93,9 @@ struct http_server {
 	http_on_request on_request;
 	void *arg;
 	struct http_server_config config;
+	http_layer_open layer_open; /* NULL: none */
+	void *layer_arg;
+	int layer_tag;
 	struct list listeners, conns, idle; /* idle: least recently used first */
 	struct http_server_stats stats;
 	struct loop_timer retry; /* listeners rest: no descriptors left */

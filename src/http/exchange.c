@@ -48,6 +48,11 @@ const struct http_request *http_request(const struct http_exchange *x)
 	return &x->req;
 }
 
+bool http_exchange_secure(const struct http_exchange *x)
+{
+	return conn_of(x)->w.layer != NULL;
+}
+
 int http_exchange_fd(const struct http_exchange *x)
 {
 	return conn_of(x)->w.fd;

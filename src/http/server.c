@@ -138,6 +138,13 @@ int http_server_adopt(struct http_server *s, int fd, int tag, struct err *e)
 	return err_os(e, ERRC_INTERNAL_ERROR, -r, "adopt a connection");
 }
 
+void http_server_set_layer(struct http_server *s, int tag, http_layer_open open, void *arg)
+{
+	s->layer_open = open;
+	s->layer_arg = arg;
+	s->layer_tag = tag;
+}
+
 int http_listen_tcp(struct str address, int *ret_fd, struct err *e)
 {
 	struct http_endpoint ep;

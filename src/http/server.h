@@ -35,13 +35,14 @@
 
 #include "base/loop.h"
 #include "http/http.h"
+#include "http/layer.h"
 
 struct http_server;
 struct http_exchange;
 
 /* Times in ms, from limits.h; may be changed before the first listen. */
 struct http_server_config {
-	uint32_t head_timeout; /* first byte of a head to its last → 408 */
+	uint32_t head_timeout; /* first byte of a head to its last → 408; a layer's handshake → closed */
 	uint32_t idle_timeout; /* kept-alive connection without a request, and a new one without a byte → closed */
 	uint32_t body_stall;   /* no byte of an announced body while we want it → 408 */
 	uint32_t send_stall;   /* client takes no byte of a response → aborted */
@@ -60,6 +61,9 @@ struct http_server_config *http_server_config(struct http_server *s);
 int http_server_listen(struct http_server *s, int listen_fd, int tag, struct err *e);
 /* The same for a connection that is already there (socketpair, inherited). */
 int http_server_adopt(struct http_server *s, int fd, int tag, struct err *e);
+
+/* From now on connections with this tag pass through a layer: layer.h. */
+void http_server_set_layer(struct http_server *s, int tag, http_layer_open open, void *arg);
 
 /* A listening TCP socket on "127.0.0.1:8700" or "[::1]:8700" (numeric; port 0 lets the kernel choose). */
 int http_listen_tcp(struct str address, int *ret_fd, struct err *e);
@@ -94,6 +98,8 @@ int http_exchange_tag(const struct http_exchange *x);
 const struct http_request *http_request(const struct http_exchange *x);
 /* The client's address as text ("127.0.0.1", "::1"); "" when it came by a unix socket. Lives as long as x. */
 struct str http_exchange_peer(struct http_exchange *x);
+/* It came through a layer. */
+bool http_exchange_secure(const struct http_exchange *x);
 /* The connection's socket, for SO_PEERCRED and the like. Stays the server's. */
 int http_exchange_fd(const struct http_exchange *x);
 

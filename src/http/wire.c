@@ -33,11 +33,21 @@ void wire_close(struct wire *w, bool reset)
 {
 	list_del(&w->task.node);
 	loop_del(&w->io);
+	if (w->layer)
+		w->layer->ops->free(w->layer);
+	w->layer = NULL;
 	if (reset && w->fd >= 0)
 		setsockopt(w->fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
 	fd_close(&w->fd);
 	buf_free(&w->out);
 	w->broken = true;
+}
+
+void wire_shutdown(struct wire *w)
+{
+	if (w->layer && !w->broken)
+		w->layer->ops->goodbye(w->layer);
+	shutdown(w->fd, SHUT_WR);
 }
 
 static void run_flush(struct loop_task *t)
@@ -51,14 +61,23 @@ void wire_kick(struct wire *w)
 	loop_defer(w->loop, &w->task, run_flush);
 }
 
-/* How many bytes of v the kernel took; sets blocked and broken. */
+static ssize_t send_layered(struct wire *w, const struct iovec *v)
+{
+	ssize_t r = w->layer->ops->write(w->layer, v->iov_base, v->iov_len);
+	errno = r < 0 ? (int)-r : 0;
+	return r < 0 ? -1 : r;
+}
+
+/* How many bytes of v the kernel took; sets blocked and broken. With a layer v is one piece. */
 static size_t send_some(struct wire *w, struct iovec *v, int n)
 {
 	struct msghdr m = {.msg_iov = v, .msg_iovlen = (size_t)n};
 	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 	ssize_t r;
 	do
-		r = n == 1 ? send(w->fd, v->iov_base, v->iov_len, flags) : sendmsg(w->fd, &m, flags);
+		r = w->layer ? send_layered(w, v)
+		    : n == 1 ? send(w->fd, v->iov_base, v->iov_len, flags)
+			     : sendmsg(w->fd, &m, flags);
 	while (r < 0 && errno == EINTR);
 	if (r >= 0) {
 		w->sent += (size_t)r;
@@ -115,11 +134,14 @@ bool wire_write(struct wire *w, struct iovec *v, int n)
 	size_t total = 0;
 	for (int i = 0; i < n; i++)
 		total += v[i].iov_len;
-	if (total >= WIRE_DIRECT && !w->blocked && !w->held)
+	if (total >= WIRE_DIRECT && !w->blocked && !w->held && !w->layer)
 		write_direct(w, v, n, total);
 	else
 		for (int i = 0; i < n; i++)
 			buf_add(&w->out, v[i].iov_base, v[i].iov_len);
+	/* A layer copies anyway, and makes full records of what it gets in one piece. */
+	if (w->layer && total >= WIRE_DIRECT)
+		wire_flush(w);
 	if (w->out.failed)
 		w->broken = true;
 	wire_kick(w);
@@ -136,9 +158,22 @@ bool wire_take_room(struct wire *w)
 	return true;
 }
 
+static ssize_t read_layered(struct wire *w, char **ret_p)
+{
+	enum layer_wants wants = LAYER_WANTS_NOTHING;
+	ssize_t n = w->layer->ops->read(w->layer, scratch, sizeof scratch, &wants);
+	w->in_waits = n == -EAGAIN && wants == LAYER_WANTS_WRITE;
+	/* What could not be written may have waited for what was read. */
+	w->blocked &= n == -EAGAIN;
+	*ret_p = scratch;
+	return n;
+}
+
 ssize_t wire_read(struct wire *w, char **ret_p)
 {
 	ssize_t n;
+	if (w->layer)
+		return read_layered(w, ret_p);
 	do
 		n = recv(w->fd, scratch, sizeof scratch, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);

@@ -16,20 +16,23 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/loop.h"
+#include "http/layer.h"
 
 struct wire {
 	struct loop *loop;
 	struct loop_io io;
 	struct loop_task task;
 	struct buf out;
-	int fd;	       /* owned; -1 when closed */
-	bool blocked;  /* the kernel took no more: wait for EPOLLOUT */
-	bool broken;   /* sending failed: the peer is gone */
-	bool full;     /* the writer was told to stop */
-	bool yields;   /* it was told to stop because it has had its turn: go on at the next EPOLLOUT */
-	bool held;     /* connecting: nothing may be sent yet */
-	uint64_t turn; /* `sent` when its turn began */
-	uint64_t sent; /* bytes handed to the kernel in all */
+	struct http_layer *layer; /* owned; NULL: bytes go to the socket as they are */
+	int fd;			  /* owned; -1 when closed */
+	bool blocked;		  /* the kernel took no more: wait for EPOLLOUT */
+	bool broken;		  /* sending failed: the peer is gone */
+	bool full;		  /* the writer was told to stop */
+	bool yields;		  /* it was told to stop because it has had its turn: go on at the next EPOLLOUT */
+	bool in_waits;		  /* the layer can read on only after EPOLLOUT */
+	bool held;		  /* connecting: nothing may be sent yet */
+	uint64_t turn;		  /* `sent` when its turn began */
+	uint64_t sent;		  /* bytes handed to the kernel in all */
 	void (*on_ready)(struct loop_io *io, uint32_t events);
 	void (*on_flush)(struct wire *w);
 };
@@ -45,6 +48,9 @@ void wire_unwatch(struct wire *w);
 /* Closes now. `reset`: so that a TCP peer sees an error, not an end. Safe when closed. The struct may be freed. */
 void wire_close(struct wire *w, bool reset);
 
+/* Ends our side, with the layer's goodbye. */
+void wire_shutdown(struct wire *w);
+
 /* Takes all the bytes. False when more than HTTP_OUT_HIGH wait, or when HTTP_TURN_MAX have been sent without a pause: a
  * peer that reads as fast as we write must not keep the loop to itself. */
 bool wire_write(struct wire *w, struct iovec *v, int n);
@@ -57,7 +63,7 @@ void wire_flush(struct wire *w);
 /* EPOLLOUT has come. */
 static inline void wire_writable(struct wire *w)
 {
-	w->blocked = w->yields = false;
+	w->blocked = w->yields = w->in_waits = false;
 	w->turn = w->sent;
 }
 /* The writer was told to stop and may go on now; true once. */
@@ -65,7 +71,7 @@ bool wire_take_room(struct wire *w);
 /* EPOLLOUT when it is needed, else 0. */
 static inline uint32_t wire_out_event(const struct wire *w)
 {
-	return (w->blocked && buf_size(&w->out)) || w->yields ? EPOLLOUT : 0;
+	return (w->blocked && buf_size(&w->out)) || w->yields || w->in_waits ? EPOLLOUT : 0;
 }
 /* Calls on_flush at the end of this turn. */
 void wire_kick(struct wire *w);

@@ -120,7 +120,7 @@ class Instance:
             self.up.wait()
             raise AssertionError(f"atoll up ended with {self.up.returncode}:\n" + self.log())
         ready = json.loads(line)
-        self.address = ready["url"].removeprefix("http://")
+        self.address = ready["url"].split("://")[1]
         self.socket = ready["socket"]
         self.token = Path(ready["tokenFile"]).read_text().strip()
         self.cgroup = self.cgroup or wait_for(lambda: leaks.cgroup_name(ready["wardenPid"]), "a box that is kept ready")
