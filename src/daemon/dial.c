@@ -1,5 +1,6 @@
 #include "daemon/dial.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/log.h"
@@ -121,8 +122,8 @@ static void on_sockets(void *arg, const struct warden_answer *a)
 	struct stock *k = arg;
 	struct sandbox *s = k->dial->sandbox;
 	k->asked = false;
-	/* Those of a box that has ended meanwhile lead nowhere. */
-	bool ours = !a->err && a->info && a->info->slot == s->slot && s->state == SB_RUNNING;
+	/* Those of a box that has ended meanwhile lead nowhere; and without descriptors left there may be none. */
+	bool ours = !a->err && a->info && a->info->slot == s->slot && s->state == SB_RUNNING && a->fds_n;
 	if (ours)
 		put_in_stock(k, a);
 	else if (a->err && !a->lost && a->err->code != ERRC_RESOURCE_BUSY)
@@ -133,6 +134,17 @@ static void on_sockets(void *arg, const struct warden_answer *a)
 	else if (!list_empty(&k->waiters))
 		loop_timer_set(s->daemon->loop, &k->dial->timer, AGAIN_MS, on_timer);
 	sandbox_unref(s);
+}
+
+/* Connections need descriptors more than the stock does. */
+static size_t stocked_max(void)
+{
+	static size_t max;
+	struct rlimit l;
+	if (!max)
+		max = getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur / 8 < DIAL_STOCKED_MAX ? l.rlim_cur / 8
+											     : DIAL_STOCKED_MAX;
+	return max;
 }
 
 /* As many as are missing, one question at a time. */
@@ -148,7 +160,7 @@ static void fill(struct stock *k)
 		return;
 	size_t want = k->n < k->target ? k->target - k->n : 0;
 	/* Where many boxes are used at once each gets what it needs now, and no stock. */
-	if (stocked >= DIAL_STOCKED_MAX)
+	if (stocked >= stocked_max())
 		want = k->waiters_n < want ? k->waiters_n : want;
 	want = want < WARDEN_SOCKETS_MAX ? want : WARDEN_SOCKETS_MAX;
 	if (!want)
@@ -169,7 +181,8 @@ static void on_timer(struct loop_timer *t)
 	struct err e;
 	sandbox_ref(d->sandbox);
 	err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' cannot be reached now: %s", d->sandbox->id,
-		d->sandbox->state == SB_RUNNING ? "the warden is not running" : "it ended before the request was sent");
+		d->sandbox->state == SB_RUNNING ? "the warden made no connection to it in time"
+						: "it ended before the request was sent");
 	for (size_t i = 0; i < ARRAY_LEN(d->stock); i++) {
 		struct stock *k = &d->stock[i];
 		while (!list_empty(&k->waiters) && list_entry(k->waiters.next, struct dial_waiter, node)->until <= now)
