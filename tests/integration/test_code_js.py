@@ -271,9 +271,11 @@ def test_interrupts_keep_the_state(js):
 
 
 def test_an_interrupt_hits_its_own_run_at_any_moment(js):
+    # On a busy machine the thread that breaks loops needs a while to come up; its context is killed if that takes longer than the grace.
+    js("await new Promise(r => setTimeout(r, 500))")
     for i in range(24):
         run = js.run(("for (;;);", "await new Promise(() => {})", "1")[i % 3], timeout_ms=1 + i % 5)
-        assert run.count == 2 * i + 1, run
+        assert run.count == 2 * i + 2, run
         assert run.error["ename"] == "KeyboardInterrupt" if i % 3 < 2 else True, run
         assert js("1 + 1").result["text"] == "2"
 

@@ -4,7 +4,7 @@
 //
 // shared: [0] number of the run under way, 0 when idle, -1 when the process is about to exit and the thread must end first ·
 // [1] the first thread is in a critical part · [2] count of signals heard · [3] the run that is to end · [4] V8 is told to terminate, and
-// has not yet done so (critical.cjs)
+// has not yet done so (critical.cjs) · [5] the second thread is there
 'use strict';
 
 const fs = require('node:fs');
@@ -73,6 +73,7 @@ function watch() {
 		Atomics.store(shared, 3, run);
 		setImmediate(attempt, run);
 	}
+	Atomics.store(shared, 5, 1);
 	next();
 }
 
@@ -90,7 +91,7 @@ function present() {
  * @param {() => void} onInterrupt  SIGINT has come, also while idle
  */
 function open(shared, onInterrupt) {
-	let isWatched = present();
+	const hasPipe = present();
 	let thread = null;
 
 	return {
@@ -99,20 +100,20 @@ function open(shared, onInterrupt) {
 			safe.notify(shared, 2);
 			onInterrupt();
 		},
-		/** Is this run meant by a signal? Without a second thread every signal means the run under way. */
-		isMeant: (id) => !isWatched || safe.load(shared, 3) === id,
-		/** Is this run to end already, before it has begun? */
-		isEnded: (id) => isWatched && safe.load(shared, 3) === id,
+		/** Is this run meant by a signal? As long as there is no second thread, every signal means the run under way. */
+		isMeant: (id) => safe.load(shared, 5) === 0 || safe.load(shared, 3) === id,
+		/** Has the agent named this run? */
+		isNamed: (id) => safe.load(shared, 3) === id,
 		/** Starts the second thread; takes 2 ms here and some 30 ms there, which go on beside the first run. */
 		arm() {
-			if (thread || !isWatched) return;
+			if (thread || !hasPipe) return;
 			const { Worker } = require('node:worker_threads');
 			thread = new Worker(`(${watch})()`, {
 				eval: true, workerData: shared, env: {}, execArgv: [], stdin: false, stdout: false, stderr: false, name: 'atoll-watch',
 				resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1, codeRangeSizeMb: 4, stackSizeMb: 1 },
 			});
 			thread.on('error', () => {
-				isWatched = false;
+				safe.store(shared, 5, 0);
 			});
 			thread.unref();
 		},

@@ -20,7 +20,7 @@ const interrupt = require('./interrupt.cjs');
 const globals = require('./globals.cjs');
 const pending = require('./pending.cjs');
 
-const shared = new Int32Array(new SharedArrayBuffer(20));
+const shared = new Int32Array(new SharedArrayBuffer(24));
 const critical = require('./critical.cjs').open(shared);
 const agent = wire.open(onFrame, critical);
 const out = output.open(agent.barrier);
@@ -105,7 +105,7 @@ function begin({ id, code, env }) {
 	out.begin(run);
 	safe.store(shared, 0, id);
 	const mine = run;
-	if (signals.isEnded(id)) return fail(mine, null);
+	if (signals.isNamed(id)) return fail(mine, null);
 	let text;
 	try {
 		text = prepared(code, cell);
@@ -137,7 +137,7 @@ function settle(mine, outcome) {
 
 /** V8 has terminated the code. The signal comes once more when all of it is unwound, and ends the run. */
 function stopped(mine) {
-	if (!signals.isEnded(mine.id)) fail(mine, { error: new Error('the code could not be run') });
+	if (!signals.isNamed(mine.id)) fail(mine, { error: new Error('the code could not be run') });
 }
 
 async function follow(mine, promise) {
@@ -178,7 +178,7 @@ function fail(mine, what) {
 	const { cell, source } = mine;
 	let event = INTERRUPTED;
 	// What it was doing may have failed because of the signal, which a child process gets too.
-	if (what !== null && !signals.isEnded(mine.id)) {
+	if (what !== null && !signals.isNamed(mine.id)) {
 		try {
 			event = errors.report(what.error, { cell, source, place: what.place });
 		} catch {
