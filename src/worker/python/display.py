@@ -108,7 +108,7 @@ def forms_of(value, include=None, exclude=None) -> dict:
         forms["text"] = pretty.pretty(value)
     except Exception as error:  # noqa: BLE001
         failure = error
-    if not isinstance(value, type) and not libraries.forms(value, forms):
+    if not isinstance(value, type) and not _attempt(libraries.forms, value, forms):
         _own_forms(value, forms, metadata, include, exclude)
         _known_forms(value, forms)
     if failure:
@@ -190,11 +190,13 @@ def from_bundle(bundle: dict, metadata: dict, forms: dict) -> dict:
     for mime, data in bundle.items():
         if mime in FIELDS:
             _put(forms, FIELDS[mime], data)
-        elif mime != "application/vnd.jupyter.widget-view+json" and isinstance(mime, str):
+        elif not isinstance(mime, str):
+            continue
+        elif chart := charts.from_mime(mime, data):
+            forms["chart"] = chart
+            forms.setdefault("json", data)
+        elif mime != "application/vnd.jupyter.widget-view+json":
             forms.setdefault("data", {})[mime] = base64.b64encode(data).decode("ascii") if isinstance(data, bytes) else data
-            if chart := charts.from_mime(mime, data):
-                forms["chart"] = chart
-                forms.setdefault("json", data)
     if metadata:
         forms.setdefault("metadata", {}).update(metadata)
     return forms
