@@ -94,12 +94,20 @@ static void on_grace_over(struct loop_timer *t)
 	worker_kill(container_of(t, struct context, limit)->worker);
 }
 
+/* The first may have come before the worker had read the run, or was swallowed by it. */
+static void on_half_grace(struct loop_timer *t)
+{
+	struct context *c = container_of(t, struct context, limit);
+	worker_interrupt(c->worker);
+	loop_timer_set(agent.loop, &c->limit, CODE_INTERRUPT_GRACE - CODE_INTERRUPT_GRACE / 2, on_grace_over);
+}
+
 static void interrupt(struct context *c, enum run_stop why)
 {
 	struct code_run *r = current(c);
 	if (r->stop == STOP_NONE) {
 		worker_interrupt(c->worker);
-		loop_timer_set(agent.loop, &c->limit, CODE_INTERRUPT_GRACE, on_grace_over);
+		loop_timer_set(agent.loop, &c->limit, CODE_INTERRUPT_GRACE / 2, on_half_grace);
 	}
 	r->stop = why;
 }

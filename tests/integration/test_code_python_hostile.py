@@ -1,6 +1,6 @@
 """Python contexts stay usable: interrupts anywhere, forks, self-harm, odd requests."""
 
-from codeapi import code_api, python  # noqa: F401
+from codeapi import Context, code_api, python  # noqa: F401
 
 FOREVER = (
     "while True: pass",
@@ -25,6 +25,23 @@ def test_a_time_limit_interrupts_anything_and_the_state_is_kept(python):
     for code in FOREVER:
         python.fails(code, "KeyboardInterrupt", timeout_ms=200)
         assert python("kept + 1").result["text"] == "42", code
+
+
+def test_a_time_limit_that_is_over_at_once(python):
+    python("kept = 1")
+    for _ in range(20):
+        python.fails("while True: pass", "KeyboardInterrupt", timeout_ms=1)
+    assert python("kept").result["text"] == "1"
+
+
+def test_contexts_share_no_randomness(code_api):
+    code = "import random, numpy, uuid, ssl, secrets, tempfile\n[random.random(), numpy.random.rand(), str(uuid.uuid4()), ssl.RAND_bytes(16).hex(), secrets.token_hex(), tempfile.mktemp()]"
+    contexts = [Context(code_api) for _ in range(6)]
+    drawn = [c(code).result["json"] for c in contexts]
+    for i, what in enumerate(("random", "numpy", "uuid", "ssl", "secrets", "tempfile")):
+        assert len({str(values[i]) for values in drawn}) == len(contexts), what
+    for c in contexts:
+        c.delete()
 
 
 def test_an_interrupt_that_is_caught(python):

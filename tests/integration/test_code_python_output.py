@@ -103,6 +103,17 @@ def test_threads_that_print_on(python):
     assert python("'next'").order() == [("stdout", "between\n"), ("result", "'next'")]
 
 
+def test_results_of_threads_between_runs(python):
+    python("import os, threading, time\ndef after():\n    while not os.path.exists('/tmp/show'): time.sleep(0.01)\n    display('late')\n    open('/tmp/shown', 'w')\nthreading.Thread(target=after).start()")
+    python.api.sh("rm -f /tmp/shown; touch /tmp/show; while ! [ -e /tmp/shown ]; do sleep 0.01; done; rm /tmp/show")
+    assert python("print('next')").order() == [("result", "'late'"), ("stdout", "next\n")]
+
+
+def test_a_warning_is_shown_in_every_cell(python):
+    code = "import warnings; warnings.warn('careful')"
+    assert all("careful" in python(code).stderr for _ in range(2))
+
+
 def test_closed_and_replaced_streams(python):
     python("import os, sys; os.close(1)")
     assert python("print('back')").stdout == "back\n"

@@ -1,7 +1,7 @@
 """SIGINT: raises KeyboardInterrupt in user code, and nowhere else.
 
 The handler runs in the main thread between two instructions. It raises only while `armed`, that is from the first
-instruction of a cell to its last. Code of ours that must not be torn (a frame on the socket) holds `busy`; an interrupt that
+instruction of a cell to its last. One that comes earlier, while the request is still being read, waits for that first instruction. Code of ours that must not be torn (a frame on the socket) holds `busy`; an interrupt that
 comes meanwhile is kept in `pending` and comes again when the lock is given back.
 """
 
@@ -10,6 +10,7 @@ import _thread
 import sys
 
 armed = False
+coming = False
 pending = False
 busy = _thread.allocate_lock()
 
@@ -22,6 +23,7 @@ def handler(signum: int, frame) -> None:
     global pending
     del signum
     if not armed:
+        pending = coming
         return
     if busy.locked():
         pending = True
@@ -29,6 +31,21 @@ def handler(signum: int, frame) -> None:
         # The event loop sleeps: an exception here would leave the task behind, half done and still scheduled.
         cancel_task()
     else:
+        raise KeyboardInterrupt
+
+
+def expect() -> None:
+    """A run is being received: from here on an interrupt is meant for it."""
+    global coming, pending
+    coming, pending = True, False
+
+
+def arm() -> None:
+    """User code follows. To be called where KeyboardInterrupt is caught."""
+    global armed, coming, pending
+    armed, coming = True, False
+    if pending:
+        pending = False
         raise KeyboardInterrupt
 
 

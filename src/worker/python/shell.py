@@ -58,7 +58,7 @@ class Shell:
         """Runs what an interrupt may end; what was raised, if anything."""
         try:
             try:
-                interrupts.armed = True
+                interrupts.arm()
                 function(*args)
             finally:
                 interrupts.armed = False

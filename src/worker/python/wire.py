@@ -15,6 +15,8 @@ from . import interrupts
 HIGH = 1030
 """Where private descriptors begin: above what code that closes "all" descriptors usually means."""
 
+_RUN = ord("R")
+
 LATE_MAX = 100
 """Results that threads may show between two runs; they come with the next."""
 
@@ -42,6 +44,8 @@ class Channel:
     def receive(self) -> tuple[str, dict]:
         """The next frame. The end of the line is the end of the process: the context was deleted."""
         size, kind = struct.unpack("<IB", self._exactly(5))
+        if kind == _RUN:
+            interrupts.expect()
         body = self._exactly(size - 1)
         return chr(kind), json.loads(body)
 
