@@ -1,17 +1,21 @@
 // Rows that need a client outside of workerd: plain HTTP and WebSockets to the Worker's port, as a browser makes them.
 import assert from 'node:assert/strict';
 import http from 'node:http';
+import { gunzipSync } from 'node:zlib';
 import WebSocket from 'ws';
 
 let boxes = 0;
 
 /** One request to the Worker's own port with a preview's host name. */
-function request(port, host, path, { method = 'GET', body } = {}) {
+function request(port, host, path, { method = 'GET', body, headers = {} } = {}) {
   return new Promise((resolve, reject) => {
-    const asked = http.request({ port, method, path, headers: { Host: host } }, (response) => {
+    const asked = http.request({ port, method, path, headers: { ...headers, Host: host } }, (response) => {
       const chunks = [];
       response.on('data', (chunk) => chunks.push(chunk));
-      response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, text: Buffer.concat(chunks).toString() }));
+      response.on('end', () => {
+        const whole = Buffer.concat(chunks);
+        resolve({ status: response.statusCode, headers: response.headers, body: whole, text: whole.toString() });
+      });
     });
     asked.on('error', reject);
     asked.end(body);
@@ -19,8 +23,8 @@ function request(port, host, path, { method = 'GET', body } = {}) {
 }
 
 /** Opens a WebSocket there; its messages come from `next()`. */
-async function open(port, host, path) {
-  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, { headers: { Host: host } });
+async function open(port, host, path, protocols = []) {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, protocols, { headers: { Host: host } });
   const come = [];
   const asked = [];
   socket.on('message', (data, binary) => {
@@ -55,7 +59,11 @@ export const outside = {
         assert.deepEqual([JSON.parse(seen.text).url, JSON.parse(seen.text).length], ['/a?b=c', 500_000]);
         const moved = await request(port, host, '/redirect');
         assert.deepEqual([moved.status, moved.headers.location], [302, '/elsewhere']);
-        const { socket, next } = await open(port, host, '/ws');
+        const squeezed = await request(port, host, '/gzip', { headers: { 'Accept-Encoding': 'gzip' } });
+        assert.equal(squeezed.headers['content-encoding'], 'gzip');
+        assert.equal(gunzipSync(squeezed.body).toString(), 'squeezed '.repeat(1000));
+        const { socket, next } = await open(port, host, '/ws', ['vite-hmr']);
+        assert.equal(socket.protocol, 'vite-hmr');
         socket.send('from outside');
         assert.equal(await next(), 'from outside');
         socket.send(Buffer.alloc(3000, 1));

@@ -221,14 +221,10 @@ export class AtollContainer implements DurableObjectContainer {
 
   /** Holds a socket to the box's agent; false when there was none to hold. */
   async #untilBroken(run: Run): Promise<boolean> {
-    const response = await this.#box()
-      .ask('GET', '/ws', undefined, { Upgrade: 'websocket' })
+    const socket = await this.#box()
+      .connect('/ws')
       .catch(() => null);
-    const socket = response?.webSocket;
-    if (!socket) {
-      await response?.body?.cancel();
-      return false;
-    }
+    if (!socket) return false;
     socket.accept();
     run.socket = socket;
     if (run.over) socket.close(1000);

@@ -1,6 +1,6 @@
 /** The daemon's side of one box: its address, its life, and how failures are told to the `Container` class. */
 
-import type { StartOptions, WorkerResponse } from './runtime.js';
+import type { StartOptions, WorkerResponse, WorkerSocket } from './runtime.js';
 
 /** Where Atoll is. */
 export interface Address {
@@ -22,6 +22,10 @@ const TOO_MANY = 'maximum number of running container instances exceeded';
 const NEVER = 'no container application assigned';
 const NO_IMAGE = 'no such image';
 
+// A Durable Object that waits longer than 30 seconds in its constructor is reset.
+const LOOK_SECONDS = 10;
+const CHANGE_SECONDS = 60;
+
 export class Daemon {
   constructor(
     private readonly address: Address,
@@ -35,21 +39,37 @@ export class Daemon {
 
   /** For a request that is passed on to an app: `Authorization` and `X-Forwarded-*` are the app's, and so is its host. */
   relay(headers: Headers, host: string): Headers {
+    headers.delete('X-Atoll-Token'); // whoever asks the Worker has no say in this
     if (this.address.token) headers.set('X-Atoll-Token', this.address.token);
     headers.set('X-Atoll-Host', host);
     return headers;
   }
 
-  /** One request about the box; a body is sent as JSON. */
-  async ask(method: string, path = '', body?: unknown, headers?: HeadersInit): Promise<WorkerResponse> {
-    const init: RequestInit = { method, headers: new Headers(headers) };
-    if (this.address.token) (init.headers as Headers).set('Authorization', `Bearer ${this.address.token}`);
+  /** One request about the box, answered in time or not at all; a body is sent as JSON. */
+  async ask(method: string, path = '', body?: unknown): Promise<Response> {
+    const seconds = method === 'GET' || method === 'POST' ? LOOK_SECONDS : CHANGE_SECONDS;
+    const init: RequestInit = { method, headers: this.#headers(), signal: AbortSignal.timeout(seconds * 1000) };
     if (body !== undefined) init.body = JSON.stringify(body);
     try {
       return await fetch(this.url(path), init);
     } catch (cause) {
       throw new Error(`Atoll cannot be reached at ${this.address.url}: ${TRY_AGAIN}`, { cause });
     }
+  }
+
+  /** A WebSocket of the box's agent, or null. */
+  async connect(path: string): Promise<WorkerSocket | null> {
+    const headers = this.#headers();
+    headers.set('Upgrade', 'websocket');
+    const response = (await fetch(this.url(path), { headers })) as WorkerResponse;
+    if (!response.webSocket) await response.body?.cancel();
+    return response.webSocket ?? null;
+  }
+
+  #headers(): Headers {
+    const headers = new Headers();
+    if (this.address.token) headers.set('Authorization', `Bearer ${this.address.token}`);
+    return headers;
   }
 
   /** Makes the box, or brings one that is there up to date. It runs with the next request to it at the latest. */

@@ -77,6 +77,10 @@ const server = http.createServer((request, response) => {
     response.write('data: first\n\n');
     return server.once('go', () => response.end('data: second\n\n'));
   }
+  if (request.url === '/gzip') {
+    const body = require('node:zlib').gzipSync('squeezed '.repeat(1000));
+    return response.writeHead(200, { 'Content-Type': 'text/plain', 'Content-Encoding': 'gzip' }).end(body);
+  }
   if (request.url === '/go') { server.emit('go'); return response.end('gone'); }
   request.on('data', (chunk) => chunks.push(chunk));
   request.on('end', () => {
@@ -88,8 +92,9 @@ const server = http.createServer((request, response) => {
 });
 server.on('upgrade', (request, socket) => {
   const accept = crypto.createHash('sha1').update(request.headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11');
+  const protocol = request.headers['sec-websocket-protocol'];
   socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ' +
-    accept.digest('base64') + '\r\n\r\n');
+    accept.digest('base64') + (protocol ? '\r\nSec-WebSocket-Protocol: ' + protocol : '') + '\r\n\r\n');
   let have = Buffer.alloc(0);
   socket.on('error', () => {});
   socket.on('data', (data) => {
