@@ -2,16 +2,19 @@
 
 import os
 import subprocess
+from pathlib import Path
 
+import npmdir
 import pytest
-from npm import HERE, installed
+
+HERE = Path(__file__).resolve().parent
 
 
 def node(*args, **kwargs):
     return subprocess.run(["node", "--experimental-websocket", "run.mjs", *args], cwd=HERE, capture_output=True, text=True, check=False, **kwargs)
 
 
-SCENARIOS = node("--list").stdout.split() if installed() else []
+SCENARIOS = node("--list").stdout.split() if npmdir.installed(HERE) else []
 
 
 @pytest.mark.skipif(not SCENARIOS, reason="no npm, or the package could not be loaded")

@@ -6,9 +6,12 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
+import npmdir
 import pytest
-from npm import HERE, installed
+
+HERE = Path(__file__).resolve().parent
 
 DRIVER = ["node", "--no-warnings", "workers/driver.mjs"]
 TABLE = HERE.parents[1] / "build/compat-table.md"
@@ -20,7 +23,7 @@ MARKS = {True: "passed", False: "FAILED", None: "did not run"}
 
 
 def listed():
-    if not installed():
+    if not npmdir.installed(HERE):
         return {}, {}
     answer = json.loads(subprocess.run([*DRIVER, "--list"], cwd=HERE, stdout=subprocess.PIPE, text=True, check=True).stdout)
     return answer["rows"], answer["later"]

@@ -1,0 +1,41 @@
+// Real workerd, by way of miniflare, with a Worker that is bundled first.
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { Log, LogLevel, Miniflare } from 'miniflare';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+
+async function bundle(entry) {
+  const { outputFiles } = await build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    target: 'es2022',
+    external: ['cloudflare:*', 'node:*'],
+    conditions: ['workerd', 'worker', 'browser'],
+    loader: { '.py': 'text' },
+    nodePaths: [`${here}../node_modules`],
+    alias: { 'atoll-sandbox/workers': `${here}../../../sdk/typescript/src/workers/index.ts` },
+  });
+  return outputFiles[0].text;
+}
+
+/** Starts it; `classes` are the Durable Objects that the Worker exports. What workerd prints gathers in `log`. */
+export async function start(entry, classes) {
+  const { ATOLL_URL = '', ATOLL_TOKEN = '' } = process.env;
+  const log = [];
+  const miniflare = new Miniflare({
+    modules: true,
+    script: await bundle(entry),
+    compatibilityDate: '2026-04-20',
+    compatibilityFlags: ['nodejs_compat'],
+    durableObjects: Object.fromEntries(classes.map((name) => [name, { className: name, useSQLite: true }])),
+    bindings: { ATOLL_URL, ATOLL_TOKEN },
+    log: new Log(LogLevel.NONE),
+    handleRuntimeStdio(stdout, stderr) {
+      for (const stream of [stdout, stderr]) stream.on('data', (data) => log.push(data));
+    },
+  });
+  return { miniflare, log };
+}
