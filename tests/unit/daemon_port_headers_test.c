@@ -1,0 +1,118 @@
+#include "daemon/port_headers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "test.h"
+
+static const struct token token = {.text = "0123456789abcdef0123", .n = 20};
+
+/* What arrives of the headers, as lines. Static memory. */
+static const char *pass(const char *peer, bool trusted, struct http_header *v, size_t n)
+{
+	static char out[8192];
+	struct http_headers headers = {v, n};
+	struct port_headers h = {
+		.token = &token, .trusted_peer = trusted, .proto = "http", .host = STR("h:1"), .peer = str_of(peer)};
+	size_t at = 0;
+	out[0] = 0;
+	port_headers_make(&h, &headers);
+	for (size_t i = 0; i < n; i++) {
+		struct str value = v[i].value;
+		if (port_headers_request(&h, v[i].name, &value))
+			at += (size_t)snprintf(
+				out + at, sizeof out - at, "%.*s: %.*s\n", STR_ARG(v[i].name), STR_ARG(value));
+	}
+	for (size_t i = 0; i < h.add_n; i++)
+		at += (size_t)snprintf(
+			out + at, sizeof out - at, "%.*s: %.*s\n", STR_ARG(h.add[i].name), STR_ARG(h.add[i].value));
+	port_headers_free(&h);
+	return out;
+}
+
+#define OURS                                                                                                           \
+	"X-Forwarded-For: 1.2.3.4\nX-Forwarded-Proto: http\nX-Forwarded-Host: h:1\n"                                   \
+	"Forwarded: for=1.2.3.4;host=\"h:1\";proto=http\n"
+
+TEST(who_asked_is_said_once_and_by_us)
+{
+	struct http_header lies[] = {{STR("x-forwarded-for"), STR("9.9.9.9")}, {STR("X-FORWARDED-PROTO"), STR("https")},
+		{STR("X-Forwarded-Host"), STR("evil")}, {STR("forwarded"), STR("for=evil")},
+		{STR("X-Real-Ip"), STR("9.9.9.9")}, {STR("X-Forwarded-"), STR("kept")},
+		{STR("X-Forwarded-Anything"), STR("x")}, {STR("X-Atoll-Host"), STR("x")}};
+	CHECK_CSTR(pass("1.2.3.4", false, NULL, 0), OURS);
+	CHECK_CSTR(pass("1.2.3.4", false, lies, ARRAY_LEN(lies)), "X-Forwarded-: kept\n" OURS);
+	CHECK_CSTR(pass("::1", false, NULL, 0), "X-Forwarded-For: ::1\nX-Forwarded-Proto: http\nX-Forwarded-Host: h:1\n"
+						"Forwarded: for=\"[::1]\";host=\"h:1\";proto=http\n");
+	/* By a unix socket. */
+	CHECK_CSTR(pass("", false, NULL, 0),
+		"X-Forwarded-Proto: http\nX-Forwarded-Host: h:1\nForwarded: for=unknown;host=\"h:1\";proto=http\n");
+}
+
+TEST(a_trusted_proxy_is_believed_and_continued)
+{
+	struct http_header said[] = {{STR("X-Forwarded-For"), STR("9.9.9.9, 8.8.8.8")},
+		{STR("X-Forwarded-For"), STR("7.7.7.7")}, {STR("X-Forwarded-Proto"), STR("https")},
+		{STR("X-Forwarded-Host"), STR("outside")}, {STR("X-Real-IP"), STR("9.9.9.9")},
+		{STR("Forwarded"), STR("for=9.9.9.9")}};
+	CHECK_CSTR(pass("1.2.3.4", true, said, ARRAY_LEN(said)),
+		"X-Forwarded-Proto: https\nX-Forwarded-Host: outside\nX-Real-IP: 9.9.9.9\nForwarded: for=9.9.9.9\n"
+		"X-Forwarded-For: 9.9.9.9, 8.8.8.8, 7.7.7.7, 1.2.3.4\n");
+	CHECK_CSTR(pass("1.2.3.4", true, NULL, 0),
+		"X-Forwarded-For: 1.2.3.4\nX-Forwarded-Proto: http\nX-Forwarded-Host: h:1\n");
+}
+
+TEST(credentials_of_the_daemon_do_not_pass)
+{
+	static const struct {
+		const char *name, *value, *left;
+	} cases[] = {
+		{"Authorization", "Bearer 0123456789abcdef0123", NULL},
+		{"authorization", "bearer  0123456789abcdef0123", NULL},
+		{"Authorization", "Bearer 0123456789abcdef0124", "Bearer 0123456789abcdef0124"},
+		{"Authorization", "Basic eDp5", "Basic eDp5"},
+		{"Cookie", "a=1", "a=1"},
+		{"Cookie", "a=1; atoll_s=2", "a=1"},
+		{"cookie", "atoll_s=2; a=1;b=2", "a=1; b=2"},
+		{"Cookie", " atoll_s=2;__Host-ATOLL_x=3;__secure-atoll_y", NULL},
+		{"Cookie", "atoll=1; x=atoll_s; __Host-a=2", "atoll=1; x=atoll_s; __Host-a=2"},
+		{"Cookie", "a=\"x; atoll_s=2\"", "a=\"x"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct http_header h = {str_of(cases[i].name), str_of(cases[i].value)};
+		char want[512];
+		snprintf(want, sizeof want, cases[i].left ? "%s: %s\n%s" : "%.0s%.0s%s", cases[i].name,
+			cases[i].left ? cases[i].left : "", OURS);
+		CHECK_CSTR(pass("1.2.3.4", false, &h, 1), want);
+	}
+}
+
+TEST(many_cookies_keep_their_own_bytes)
+{
+	static char long_cookie[8000];
+	memset(long_cookie, 'c', sizeof long_cookie - 1);
+	memcpy(long_cookie, "atoll_x=1; c=", 13);
+	struct http_header v[] = {{STR("Cookie"), STR("a=1; atoll_x=1")}, {STR("Cookie"), str_of(long_cookie)},
+		{STR("Cookie"), STR("atoll_y=2; d=4")}};
+	struct port_headers h = {.token = &token, .proto = "http"};
+	struct str left[3];
+	for (size_t i = 0; i < 3; i++) {
+		left[i] = v[i].value;
+		CHECK(port_headers_request(&h, v[i].name, &left[i]));
+	}
+	CHECK_STR(left[0], "a=1");
+	CHECK_STR(left[1], long_cookie + 11);
+	CHECK_STR(left[2], "d=4");
+	port_headers_free(&h);
+}
+
+TEST(an_app_sets_no_cookie_of_the_console)
+{
+	CHECK(port_headers_response(STR("Set-Cookie"), STR("a=1; Path=/")));
+	CHECK(port_headers_response(STR("Set-Cookie"), STR("x_atoll_=1")));
+	CHECK(!port_headers_response(STR("set-cookie"), STR("atoll_session=1; Path=/")));
+	CHECK(!port_headers_response(STR("Set-Cookie"), STR("__Host-atoll_session=1")));
+	CHECK(port_headers_response(STR("X-Other"), STR("atoll_session=1")));
+}
+
+TEST_MAIN()
