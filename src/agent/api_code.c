@@ -126,10 +126,13 @@ static void put_context(struct json_writer *w, const struct context *c)
 	json_member_cstr(w, "cwd", c->cwd);
 	json_member_cstr(w, "status", context_state_name(c->state));
 	json_member_bool(w, "default", c->is_default);
+	json_member_u64(w, "waiting", context_waiting(c));
 	json_member_cstr(w, "createdAt", clock_iso(c->created_ms, iso));
 	json_member_cstr(w, "lastUsed", clock_iso(c->used_ms, iso));
-	if (c->worker)
+	if (c->worker) {
 		json_member_i64(w, "pid", worker_pid(c->worker));
+		json_member_bool(w, "preloaded", worker_preloaded(c->worker));
+	}
 	if (c->state == CONTEXT_ENDED) {
 		json_member_cstr(w, "outcome", outcome_name(c->outcome));
 		json_member_cstr(w, "reason", c->ended.msg);

@@ -148,11 +148,16 @@ static void run_next(struct context *c)
 		loop_timer_set(agent.loop, &c->limit, r->timeout_ms, on_limit);
 }
 
-int context_run(struct context *c, struct code_run *r, struct err *e)
+size_t context_waiting(const struct context *c)
 {
 	size_t n = 0;
 	list_each(it, &c->runs) n++;
-	if (n > CODE_QUEUE_MAX || (waiting_bytes && waiting_bytes + r->code_n > CODE_QUEUE_BYTES))
+	return n - (c->state == CONTEXT_RUNNING);
+}
+
+int context_run(struct context *c, struct code_run *r, struct err *e)
+{
+	if (context_waiting(c) >= CODE_QUEUE_MAX || (waiting_bytes && waiting_bytes + r->code_n > CODE_QUEUE_BYTES))
 		return err_set(e, ERRC_LIMIT_REACHED, "too much code waits in this sandbox's contexts already");
 	r->c = c;
 	waiting_bytes += r->code_n;

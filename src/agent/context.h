@@ -96,4 +96,6 @@ void context_delete(struct context *c, void (*on_deleted)(void *arg), void *arg)
 int context_run(struct context *c, struct code_run *r, struct err *e);
 /* Nobody wants it any more: one that waits is taken out, one that runs is interrupted. */
 void context_run_drop(struct code_run *r);
+/* How many runs wait for their turn. */
+size_t context_waiting(const struct context *c);
 void context_run_resume(struct code_run *r);

@@ -42,6 +42,7 @@ struct worker {
 	struct worker_spec spec;
 	struct zygote_call call; /* while the zygote is asked */
 	bool joined;		 /* from the zygote, and not ready yet: failing means that it is started plainly */
+	bool preloaded; /* from the zygote */
 	struct child child;
 	pid_t pid;
 	int fd, interrupt_fd; /* the second may be -1 */
@@ -516,7 +517,7 @@ static void start_plain_later(struct loop_task *t)
 /* The one from the zygote came to nothing. */
 static void start_again(struct worker *w)
 {
-	w->joined = false;
+	w->joined = w->preloaded = false;
 	if (w->child.pid)
 		proctree_kill(w->pid, SIGKILL);
 	child_forget(&w->child);
@@ -539,7 +540,7 @@ static void on_zygote(struct zygote_call *c, pid_t pid, struct worker_fds fds)
 	struct worker *w = container_of(c, struct worker, call);
 	if (!pid)
 		return start_again(w);
-	w->joined = true;
+	w->joined = w->preloaded = true;
 	adopt(w, pid, &fds, true);
 }
 
@@ -586,6 +587,11 @@ void worker_run(struct worker *w, uint64_t id, struct str code, const struct env
 pid_t worker_pid(const struct worker *w)
 {
 	return w->pid;
+}
+
+bool worker_preloaded(const struct worker *w)
+{
+	return w->preloaded;
 }
 
 void worker_interrupt(struct worker *w)

@@ -52,7 +52,10 @@ int worker_start(
 	const struct worker_spec *s, const struct worker_ops *ops, void *arg, struct worker **ret, struct err *e);
 /* Once ready, and not before the last run's on_done. `env` is a change list. */
 void worker_run(struct worker *w, uint64_t id, struct str code, const struct env *env);
+/* 0 while there is none yet. */
 pid_t worker_pid(const struct worker *w);
+/* It was forked from the zygote: everything is imported already. */
+bool worker_preloaded(const struct worker *w);
 
 void worker_pause(struct worker *w);
 void worker_resume(struct worker *w);

@@ -30,11 +30,13 @@ def what_is_missing():
     return None
 
 
-def started():
+def started(module):
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
-    instance = lib.Instance()
+    # Importing what contexts use costs seconds of CPU: only for tests that have to do with them.
+    zygote = hasattr(module, "code_api") or hasattr(module, "ZYGOTE")
+    instance = lib.Instance({} if zygote else {"ATOLL_ZYGOTE": "off"})
     try:
         return instance.start()
     except BaseException:
@@ -49,17 +51,17 @@ def finish(instance):
 
 
 @pytest.fixture(scope="module")
-def daemon():
+def daemon(request):
     """One Atoll for all tests of a file. At the end nothing of it may be left on the host."""
-    instance = started()
+    instance = started(request.module)
     yield instance
     finish(instance)
 
 
 @pytest.fixture
-def own_daemon():
+def own_daemon(request):
     """An Atoll for one test that kills or stops it."""
-    instance = started()
+    instance = started(request.module)
     yield instance
     finish(instance)
 
