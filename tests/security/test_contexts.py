@@ -203,7 +203,8 @@ def test_contexts_are_within_the_boxs_processes(daemon):
         else:
             refused = reply.json()
     assert refused and refused["code"] == "CODE_EXECUTION_ERROR" and len(made) < 10, (made, refused)
-    members = [p for p in Path("/proc").iterdir() if p.name.isdigit() and same_namespace(p.name, escape.init_of(daemon, "narrow"), "pid")]
+    init = escape.init_of(daemon, "narrow")
+    members = [p for p in Path("/proc").iterdir() if p.name.isdigit() and same_namespace(p.name, init, "pid")]
     assert len(members) <= 10
     daemon.destroy("narrow")
 
