@@ -162,7 +162,8 @@ static void take_control(struct edit *ed, char key)
 		look_up(ed, key == KEY_CTRL_P);
 	else if (key == KEY_CTRL_C)
 		ed->end = EDIT_CANCEL + 1;
-	else if (key == KEY_CTRL_D && !len)
+	else if ((key == KEY_CTRL_D || key == 0) &&
+		 !len) /* 0: a Ctrl-D that was typed while the terminal was not raw */
 		ed->end = EDIT_EOF + 1;
 	else if (key == KEY_CTRL_D)
 		replace(ed, ed->at, right_of(ed, ed->at), STR(""));

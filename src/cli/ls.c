@@ -130,7 +130,8 @@ static void put_heading(struct ls *l, const char *path, const struct ls_entry *f
 
 static void put_all(struct ls *l, const char *path, struct ls_list *list)
 {
-	qsort(list->v, list->n, sizeof *list->v, by_place);
+	if (list->n)
+		qsort(list->v, list->n, sizeof *list->v, by_place);
 	for (size_t i = 0, end; i < list->n; i = end) {
 		size_t n = dir_len(list->v[i].path);
 		for (end = i + 1; end < list->n; end++)

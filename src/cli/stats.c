@@ -138,7 +138,8 @@ static void put_table(struct stats *s, struct buf *to, size_t rows)
 	char text[24];
 	if (rows)
 		t.max_width = text_terminal_width(STDOUT_FILENO, 0);
-	qsort(s->v, s->n, s->n ? sizeof *s->v : 1, by_use);
+	if (s->n)
+		qsort(s->v, s->n, sizeof *s->v, by_use);
 	for (size_t i = 0; i < s->n && (!rows || i < rows); i++) {
 		const struct sample *b = &s->v[i];
 		table_printf(&t, "%s", b->id);

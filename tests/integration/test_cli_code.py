@@ -187,6 +187,15 @@ def test_ctrl_c_while_it_runs_keeps_the_variables(daemon, box):
         assert t.exit_code() == 128 + signal.SIGTERM and t.is_as_before()
 
 
+def test_ctrl_d_that_is_typed_while_it_runs_ends_it_after(daemon, box):
+    with repl(daemon, box) as t:
+        at = t.wait(r">>> ")
+        t.type("import time, os; print('go' + 'ing', flush=True); time.sleep(0.5)\r")
+        t.wait("going\r\n", at)
+        t.type("\x04")
+        assert t.exit_code() == 0 and t.is_as_before()
+
+
 def test_javascript_line_by_line(daemon, box):
     with repl(daemon, box, "-l", "js") as t:
         at = t.wait(r"JavaScript.*> ")
