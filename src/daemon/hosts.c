@@ -157,7 +157,8 @@ struct str host_name(struct str host)
 	struct str rest;
 	if (host.n && host.p[0] == '[') {
 		struct str name = str_split(str_skip(host, 1), ']', &rest);
-		return name;
+		bool whole = !rest.n || rest.p[0] == ':';
+		return whole ? name : host;
 	}
 	struct str name = str_split(host, ':', &rest);
 	if (name.n > 1 && name.p[name.n - 1] == '.')
