@@ -45,7 +45,7 @@ export default {
   },
 
   async sleepAfter(t) {
-    const { id, sandbox } = t.box({ sleepAfter: 1 });
+    const { id, sandbox } = t.box({ sleepAfter: 3 });
     await sandbox.writeFile('/workspace/f', '1');
     await stopped(t, id);
     assert.equal((await sandbox.readFile('/workspace/f')).content, '1');
@@ -53,9 +53,9 @@ export default {
   },
 
   async keepAlive(t) {
-    const awake = t.box({ sleepAfter: 1, keepAlive: true });
+    const awake = t.box({ sleepAfter: 3, keepAlive: true });
     const p = await awake.sandbox.startProcess('sleep 600');
-    const other = t.box({ sleepAfter: 1 });
+    const other = t.box({ sleepAfter: 3 });
     await other.sandbox.exec('true');
     await stopped(t, other.id); // which shows that the time was over for both
     assert.equal((await awake.sandbox.getProcess(p.id)).status, 'running');
