@@ -124,3 +124,11 @@ def test_code_that_is_no_text_of_python(python):
     assert python("x = 1\r\nprint(x)\r\nx + 1;\r\nx\r\n").order() == [("stdout", "1\n"), ("result", "1")]
     assert python("\ufeffx = 2\nx").result["text"] == "2"
     assert python("x\f\n").result["text"] == "2"
+
+
+def test_user_code_after_the_run_can_be_interrupted_too(python):
+    python("kept = 1")
+    python.fails("class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E()", "E", timeout_ms=200)
+    python.run("import sys\nclass S:\n    def flush(self):\n        while True: pass\n    def write(self, t): pass\nsys.stdout = S()", timeout_ms=200)
+    python.run("sys.stdout = sys.__stdout__", timeout_ms=200)
+    assert python("kept").result["text"] == "1"

@@ -4,6 +4,8 @@ Histograms and box plots are told by a note that `hooks` has their makers leave 
 consist of could be anything.
 """
 
+from __future__ import annotations
+
 import math
 import sys
 

@@ -1,5 +1,7 @@
 """A cell from text to value: parsed, split before its last expression, compiled, run; with `await` at the top level."""
 
+from __future__ import annotations
+
 import __future__
 
 import ast

@@ -7,6 +7,8 @@ that E2B's users know. Several axes, or several kinds of plot on one, are a `sup
 told from the figure for certain gives no chart.
 """
 
+from __future__ import annotations
+
 import re
 
 from . import axes, limits

@@ -4,6 +4,8 @@ A value's own word goes first (`_repr_mimebundle_`, `_repr_html_` …), then wha
 containers. A form that fails is reported on stderr and left out; if even repr() fails the run fails with that error.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import sys
@@ -169,6 +171,9 @@ def _pandas_forms(value, forms: dict) -> None:
     else:
         return
     if cells > limits.TABLE_CELLS_MAX:
+        forms["omitted"] = ["data"]
+        return
+    if columns is None and not value.columns.is_unique:
         forms["omitted"] = ["data"]
         return
     if columns is None:

@@ -1,6 +1,9 @@
 """Exceptions as the client gets them: name, message, line of the cell, and a traceback without our own frames."""
 
+from __future__ import annotations
+
 import json
+import sys
 import traceback
 
 from . import limits
@@ -11,6 +14,9 @@ OWN = "<atoll_worker"
 
 CELL = "<cell "
 """What file names of cells begin with."""
+
+
+_COMPACT = {"compact": True} if sys.version_info >= (3, 10) else {}
 
 
 class UsageError(Exception):
@@ -46,6 +52,12 @@ def report(error: BaseException, cell: str, line: int | None = None) -> str:
     return json.dumps(event)
 
 
+def short_report(error: BaseException) -> str:
+    """The payload for an error whose full report could not be made: not even its text is asked for."""
+    name = type(error).__name__
+    return json.dumps({"type": "error", "ename": name, "evalue": "(its report was interrupted)", "traceback": [name]})
+
+
 def line_in(error: BaseException, cell: str) -> int | None:
     """The line of the cell that was being run, else that of the outermost cell in the traceback."""
     if isinstance(error, SyntaxError) and error.filename == cell:
@@ -64,7 +76,7 @@ def line_in(error: BaseException, cell: str) -> int | None:
 
 def format_lines(error: BaseException) -> list[str]:
     """A traceback as Python prints it, line by line, with causes and contexts."""
-    shown = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    shown = traceback.TracebackException(type(error), error, error.__traceback__, **_COMPACT)
     _clean(shown, set())
     return "".join(shown.format()).rstrip("\n").split("\n")
 
@@ -80,7 +92,7 @@ def _clean(shown: traceback.TracebackException, seen: set) -> None:
     shown.stack[:] = kept
     _clean(shown.__cause__, seen)
     _clean(shown.__context__, seen)
-    for inner in shown.exceptions or ():
+    for inner in getattr(shown, "exceptions", None) or ():
         _clean(inner, seen)
 
 

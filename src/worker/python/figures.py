@@ -1,5 +1,7 @@
 """matplotlib's figures as results: at plt.show(), at the end of a cell, or as a value. Each one once, then closed."""
 
+from __future__ import annotations
+
 import base64
 import io
 import sys

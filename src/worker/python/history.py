@@ -1,5 +1,7 @@
 """In, Out, `_`, `__`, `___`, `_i`, `_ii`, `_iii`, `_1`, `_i1`: what a notebook remembers of earlier cells."""
 
+from __future__ import annotations
+
 from . import limits
 
 

@@ -5,6 +5,8 @@ A finder in front of the others sees the import, lets them find the module and p
 imported here.
 """
 
+from __future__ import annotations
+
 import functools
 import importlib.util
 import os
@@ -117,7 +119,11 @@ def _note_boxes(ax, result, args, options) -> None:
     stats = args[0] if args else options["bxpstats"]
     artists = {id(line) for part in result.values() for line in part}
     for box, median in zip(stats, result["medians"]):
-        _note(ax, "box", median, stats=box, upright=options.get("vert", True) is not False, artists=artists)
+        _note(ax, "box", median, stats=box, upright=_upright(options), artists=artists)
+
+
+def _upright(options: dict) -> bool:
+    return options.get("vert", True) is not False and options.get("orientation") != "horizontal"
 
 
 def _ipython_functions(module) -> None:

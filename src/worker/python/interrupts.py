@@ -5,6 +5,8 @@ instruction of a cell to its last. One that comes earlier, while the request is 
 comes meanwhile is kept in `pending` and comes again when the lock is given back.
 """
 
+from __future__ import annotations
+
 import _signal  # the C part: the module signal turns every number into an enum and back
 import _thread
 import sys

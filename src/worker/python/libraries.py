@@ -1,5 +1,7 @@
 """Libraries whose figures are shown as data: plotly and altair, where an image has them."""
 
+from __future__ import annotations
+
 import json
 
 from . import charts

@@ -1,5 +1,7 @@
 """Magics: the part of IPython's that makes sense without IPython. LINE and CELL say what there is."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess

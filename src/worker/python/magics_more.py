@@ -1,5 +1,7 @@
 """Magics that time, capture, look up, show."""
 
+from __future__ import annotations
+
 import builtins
 import inspect
 import os

@@ -4,6 +4,8 @@ Importing this package does nothing but define: a zygote imports it once (and ca
 `serve`. Started plainly, a process calls `main`.
 """
 
+from __future__ import annotations
+
 import _signal
 import _thread
 import gc

@@ -1,5 +1,7 @@
 """Values as JSON that every client can read: ASCII, no NaN, no half characters, bounded."""
 
+from __future__ import annotations
+
 import datetime
 import json
 import math

@@ -1,6 +1,8 @@
 """The text of a value, as notebooks show it: containers longer than a line one item a line, at most 1000 items,
 classes and functions by their names. Everything else is its own repr()."""
 
+from __future__ import annotations
+
 import collections
 import inspect
 import types

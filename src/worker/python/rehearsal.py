@@ -4,6 +4,8 @@ CPython rewrites the instructions of functions that are called often, and fills 
 done after it, each child has copies of its own.
 """
 
+from __future__ import annotations
+
 import json
 import linecache
 import sys

@@ -1,5 +1,7 @@
 """One context: its namespace, its history, and what a run does. User code knows it as get_ipython()."""
 
+from __future__ import annotations
+
 import builtins
 import os
 import sys
@@ -36,18 +38,21 @@ class Shell:
         name = f"<cell {self.count}>"
         undo = _apply_environment(request.get("env") or {})
         self.channel.begin()
-        failure = self._guarded(self._cell, request["code"].removeprefix("\ufeff"), name)
+        failure = self._guarded(self._cell, request["code"].lstrip("\ufeff"), name)
         late = self._guarded(figures.flush)
         failure = failure or late
         if self.channel.forked:
             self._end_of_fork(failure)
-        figures.close_all()
         cell.guard_limits()
-        streams.flush()
+        # All of this may call code of the user: what an exception says about itself, what a replaced stream does.
+        self._guarded(figures.close_all)
+        self._guarded(streams.flush)
         if failure is not None:
-            self.channel.send("X", errors.report(failure, name))
+            reports: list[str] = []
+            self._guarded(lambda: reports.append(errors.report(failure, name)))
+            self.channel.send("X", reports[0] if reports else errors.short_report(failure))
             _keep_for_debugging(failure)
-        streams.restore()
+        self._guarded(streams.restore)
         interrupts.install()
         self._repair()
         self.compiler.forget(limits.HISTORY_MAX)

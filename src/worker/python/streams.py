@@ -5,6 +5,8 @@ print into one stream is in order by itself. Between the two streams, a writer f
 the other pipe, and if so waits until the agent has taken it.
 """
 
+from __future__ import annotations
+
 import builtins
 import ctypes
 import fcntl

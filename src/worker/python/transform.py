@@ -4,6 +4,8 @@ Only lines that begin a statement are looked at: a small scanner knows strings, 
 stays on its line, so errors point to what the user wrote.
 """
 
+from __future__ import annotations
+
 import re
 
 _ASSIGNED = re.compile(r"^(\s*)([A-Za-z_][\w.\[\]'\", ]*?)\s*=\s*([!%])(?![=%])\s*(.+)$")

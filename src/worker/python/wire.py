@@ -5,6 +5,8 @@ number with close-on-exec, so that user code which closes 3, or everything below
 program that it starts inherits it.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
