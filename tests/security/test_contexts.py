@@ -298,3 +298,23 @@ def test_a_hostile_agent_can_say_nothing_but_numbers(own_daemon):
     d = Context(boxapi.Api(own_daemon, "other"))
     assert d("1 + 1").result["text"] == "2"
     assert own_daemon.warden_pid == warden
+
+
+def test_the_interpreters_file_cannot_be_changed(forked):
+    """CVE-2019-5736 through a context: /proc/self/exe is the image's own file, not the box's view of it."""
+    code = """
+import os
+def refused(f, *a):
+    try:
+        f(*a)
+        return 'done'
+    except OSError as e:
+        return e.errno
+exe = '/proc/self/exe'
+fd = os.open(exe, os.O_RDONLY)
+me = f'/proc/self/fd/{fd}'
+[refused(os.open, exe, os.O_WRONLY), refused(os.open, me, os.O_RDWR), refused(os.chmod, exe, 0o777), refused(os.fchmod, fd, 0o777),
+ refused(os.chown, exe, 0, 0), refused(os.utime, exe), refused(os.truncate, exe, 0), refused(os.link, me, '/tmp/mine'), refused(os.setxattr, exe, 'user.a', b'b')]
+"""
+    answers = ast.literal_eval(forked(code).result["text"])
+    assert all(isinstance(a, int) for a in answers), answers
