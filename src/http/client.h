@@ -31,9 +31,9 @@ struct http_call;
 
 /*
  * Where the sockets of a connection come from, when not from the caller's own network: take() hands out a fresh stream
- * socket of that family, unconnected, non-blocking and with TCP_NODELAY, or -errno (-EAGAIN: none now; the call then fails as
- * HTTP_FAIL_CONNECT with that errno, untouched). Endpoints through different dialers are different endpoints. It must
- * outlive its calls and be forgotten (http_client_forget_dialer) before it goes.
+ * socket of that family, unconnected, non-blocking and with TCP_NODELAY, or -errno (-EAGAIN: none now; the call then
+ * fails as HTTP_FAIL_CONNECT with that errno, untouched). Endpoints through different dialers are different endpoints.
+ * It must outlive its calls and be forgotten (http_client_forget_dialer) before it goes.
  */
 struct http_dialer {
 	int (*take)(struct http_dialer *d, int family);

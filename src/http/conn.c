@@ -153,7 +153,7 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 	const struct errc_info *info = errc_info(e->code);
 	auto_buf struct buf body = {0};
 	http_error_json(&body, e, NULL, STR_NULL);
-	conn_put_status(c, info->status);
+	conn_put_status(c, info->status, STR_NULL);
 	if (info->status == 405)
 		buf_add_c(&c->w.out, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n");
 	buf_printf(&c->w.out,
@@ -334,7 +334,7 @@ static bool step_open(struct http_conn *c)
 		finish(c);
 	} else if (x->continue_due && conn_wants_body(c) && !x->begun && !buf_size(&c->in)) {
 		x->continue_due = false;
-		conn_put_status(c, 100);
+		conn_put_status(c, 100, STR_NULL);
 		wire_put(&c->w, STR("\r\n"));
 	} else {
 		return false;

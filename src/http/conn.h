@@ -57,6 +57,7 @@ struct http_exchange {
 	int64_t out_left;
 	struct buf headers; /* rendered lines added by the handler */
 	int status;
+	struct str reason; /* NULL: the usual one */
 	bool has_date;
 	bool begun, ended, aborted;
 	bool shut; /* raw: our side is shut down */
@@ -135,8 +136,8 @@ static inline struct http_conn *conn_of(const struct http_exchange *x)
 	return container_of(x, struct http_conn, x);
 }
 
-/* "HTTP/1.1 200 OK\r\n" into the output, less what has been sent ahead. */
-void conn_put_status(struct http_conn *c, int status);
+/* "HTTP/1.1 200 OK\r\n" into the output, less what has been sent ahead. `reason` may be NULL. */
+void conn_put_status(struct http_conn *c, int status, struct str reason);
 
 /* exchange.c: makes x ready for the request in x->req, and frees what it held. */
 void exchange_open(struct http_exchange *x);

@@ -127,14 +127,20 @@ static void add_u64(struct buf *b, uint64_t v)
 	buf_add(b, digits + i, sizeof digits - i);
 }
 
-void conn_put_status(struct http_conn *c, int status)
+void http_respond_reason(struct http_exchange *x, struct str reason)
+{
+	if (reason.n && reason.n <= HTTP_REASON_MAX && http_value_ok(reason))
+		x->reason = reason;
+}
+
+void conn_put_status(struct http_conn *c, int status, struct str reason)
 {
 	struct buf *b = &c->w.out;
 	buf_add_str(b, str_skip(STR(HTTP_PREFIX), c->prefix));
 	c->prefix = 0;
 	add_u64(b, (uint64_t)status);
 	buf_add_byte(b, ' ');
-	buf_add_c(b, http_status_text(status));
+	buf_add_str(b, reason.n ? reason : str_of(http_status_text(status)));
 	buf_add(b, "\r\n", 2);
 }
 
@@ -168,7 +174,7 @@ void http_respond_begin(struct http_exchange *x, int status, int64_t content_len
 	struct buf *b = &w->out;
 	x->begun = true;
 	x->status = status;
-	conn_put_status(conn_of(x), status);
+	conn_put_status(conn_of(x), status, x->reason);
 	if (!x->has_date)
 		add_line(b, STR("Date"), http_date());
 	buf_add_str(b, buf_str(&x->headers));
@@ -316,7 +322,7 @@ void http_respond_info(struct http_exchange *x, int status, const struct http_he
 	if (x->begun || x->req.minor == 0 || wire_pending(w) > HTTP_OUT_LOW)
 		return;
 	x->continue_due &= status != 100;
-	conn_put_status(conn_of(x), status);
+	conn_put_status(conn_of(x), status, STR_NULL);
 	for (size_t i = 0; headers && i < headers->n; i++) {
 		const struct http_header *h = &headers->v[i];
 		if (http_name_ok(h->name) && http_value_ok(h->value) && !is_own_header(h->name))
@@ -350,7 +356,7 @@ void http_upgrade(struct http_exchange *x)
 	x->out = OUT_RAW;
 	x->body = BODY_RAW;
 	x->body_ended = false;
-	conn_put_status(conn_of(x), 101);
+	conn_put_status(conn_of(x), 101, STR_NULL);
 	buf_add_str(&w->out, buf_str(&x->headers));
 	buf_free(&x->headers);
 	wire_put(w, STR("Connection: upgrade\r\n\r\n"));

@@ -195,6 +195,7 @@ static void c_head(struct http_call *c, const struct http_response *r)
 			http_respond_header(p->x, name, value);
 	}
 	p->status = r->status;
+	http_respond_reason(p->x, r->reason);
 	if (r->status != 101)
 		return http_respond_begin(p->x, r->status, announced_length(r));
 	struct str protocol = http_header_value(&r->headers, STR("Upgrade"));

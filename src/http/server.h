@@ -120,6 +120,10 @@ struct str http_request_trailers(const struct http_exchange *x);
  * server's own and refused as well. */
 bool http_respond_header(struct http_exchange *x, struct str name, struct str value);
 
+/* Another text behind the status than the usual one; borrowed until the response begins. What cannot stand there, or is
+ * empty, changes nothing. */
+void http_respond_reason(struct http_exchange *x, struct str reason);
+
 enum { HTTP_CHUNKED = -1 };
 /* Starts the response. content_length: bytes that will follow, or HTTP_CHUNKED (until close, to an HTTP/1.0 client).
  * For HEAD, 204 and 304 what is written after is dropped. Writing less than announced aborts; more is a bug. */

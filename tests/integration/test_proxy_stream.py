@@ -264,13 +264,15 @@ def test_redirects_and_cookies_are_the_servers(api):
     app = boxapp.raw(api, 8080, """
         def handle(c):
             head(c)
-            reply(c, b"", "302 Moved", b"Location: http://127.0.0.1:8080/x\\r\\nSet-Cookie: a=1; Path=/\\r\\n"
+            reply(c, b"", "302 Gone Fishing", b"Location: http://127.0.0.1:8080/x\\r\\nSet-Cookie: a=1; Path=/\\r\\n"
                 b"Set-Cookie: b=2; Secure\\r\\nSet-Cookie: atoll_session=evil\\r\\nServer: own/1\\r\\nX-Powered-By: me\\r\\n")
     """)
     reply = app.get()
     assert reply.status == 302 and reply.headers["Location"] == "http://127.0.0.1:8080/x"
     assert reply.headers.get_all("Set-Cookie") == ["a=1; Path=/", "b=2; Secure"]
     assert reply.headers["Server"] == "own/1" and reply.headers["X-Powered-By"] == "me"
+    with Client(app) as c:
+        assert c.ask().until(b"\r\n") == b"HTTP/1.1 302 Gone Fishing\r\n"
 
 
 def test_a_client_that_has_shut_down_its_side_gets_its_answer(api):
