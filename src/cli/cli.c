@@ -45,24 +45,35 @@ static void print_error_json(const struct cli *c, const char *code, const char *
 	fd_write_full(STDERR_FILENO, b.p, b.len);
 }
 
+/* How many bytes at p must not reach a terminal: C0 controls and DEL, C1 ones (U+0080 to U+009F), and the marks that
+ * turn the direction of text or have no width (U+200B to U+200F, U+2028 to U+202E, U+2060 to U+206F). */
+static size_t harmful(const unsigned char *p)
+{
+	if (p[0] < 0x20 || p[0] == 0x7f)
+		return 1;
+	if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+		return 2;
+	bool marks = p[0] == 0xe2 && p[1] == 0x80 && ((p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae));
+	bool more = p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xa0 && p[2] <= 0xaf;
+	return marks || more ? 3 : 0;
+}
+
 void cli_clean(char *text)
 {
-	for (; *text; text++) {
-		/* U+0080 to U+009F: control characters too, and a byte that some terminals take for one. */
-		bool c1 = (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] >= 0x80 &&
-			  (unsigned char)text[1] < 0xa0;
-		if (c1)
-			text[1] = '?';
-		if ((unsigned char)*text < 0x20 || *text == 0x7f || c1)
-			*text = '?';
+	while (*text) {
+		size_t n = harmful((const unsigned char *)text);
+		memset(text, '?', n);
+		text += n ? n : 1;
 	}
 }
 
-static void print_error(const struct cli *c, const char *code, const char *from, const char *hint)
+static void print_error(const struct cli *c, const char *code, const char *from, const char *advice)
 {
-	char msg[512];
+	char msg[512], hint[sizeof c->hint];
 	snprintf(msg, sizeof msg, "%s", from);
+	snprintf(hint, sizeof hint, "%s", advice);
 	cli_clean(msg);
+	cli_clean(hint);
 	fflush(stdout);
 	if (c->json) {
 		print_error_json(c, code, msg, hint);

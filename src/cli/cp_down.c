@@ -39,26 +39,22 @@ static int find_place(const char *path, struct str source, struct place *p, stru
 	bool slash = n > 1 && path[n - 1] == '/';
 	if (slash && stat(path, &st) < 0 && errno == ENOENT && mkdir(path, 0777) < 0)
 		return err_os(e, errc_from_file_errno(errno), errno, "making '%s'", path);
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode) && source.n) {
+	bool there = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+	if (there && source.n) {
 		p->name = str_dup(source);
 		return (p->dir = open_dir(path, e)) < 0 ? -1 : 0;
 	}
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	auto_free char *copy = str_dup(str_n(path, n));
+	/* The content of a directory goes into the one that is named, also through a link: by its real name. */
+	char real[PATH_MAX];
+	if (there && !realpath(path, real))
+		return err_os(e, errc_from_file_errno(errno), errno, "'%s'", path);
+	auto_free char *copy = there ? xstrdup(real) : xstrdup(path);
+	for (n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
+		copy[n - 1] = 0;
 	char *last = strrchr(copy, '/');
 	p->name = xstrdup(last ? last + 1 : copy);
-	if (!*p->name || strcmp(p->name, ".") == 0 || strcmp(p->name, "..") == 0) {
-		/* The content of a directory into one that is named by its relation: its real name is needed. */
-		char real[PATH_MAX];
-		if (!realpath(path, real) || strcmp(real, "/") == 0)
-			return err_set(e, ERRC_INVALID_REQUEST, "'%s' cannot be the destination", path);
-		free(p->name);
-		last = strrchr(real, '/');
-		p->name = xstrdup(last + 1);
-		*(last == real ? last + 1 : last) = 0;
-		return (p->dir = open_dir(real, e)) < 0 ? -1 : 0;
-	}
+	if (!*p->name || strcmp(p->name, ".") == 0 || strcmp(p->name, "..") == 0)
+		return err_set(e, ERRC_INVALID_REQUEST, "'%s' cannot be the destination", path);
 	if (last)
 		*(last == copy ? last + 1 : last) = 0;
 	return (p->dir = open_dir(last ? copy : ".", e)) < 0 ? -1 : 0;

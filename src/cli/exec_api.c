@@ -10,6 +10,7 @@
 #include "base/base64.h"
 #include "cli/api.h"
 #include "cli/exec.h"
+#include "cli/text.h"
 
 enum { SESSION_OUTPUT_MAX = 512 * 1024 * 1024 };
 
@@ -69,7 +70,7 @@ int exec_detached(struct client *cl, const struct stream_request *rq, const char
 	if (!d)
 		return cli_fail(cl->cli, &e);
 	if (!cl->cli->json)
-		printf("%.*s\n", STR_ARG(api_text(json_root(d), "processId")));
+		text_print(api_text(json_root(d), "processId"));
 	return 0;
 }
 

@@ -86,35 +86,24 @@ int verb_list(struct cli *c, int argc, char **argv)
 	return 0;
 }
 
-static void print_text(struct str s)
-{
-	auto_free char *text = str_dup(s);
-	cli_clean(text);
-	puts(text);
-}
-
-static void print_members(const struct json *object, int depth)
+static void print_members(struct buf *to, const struct json *object, int depth)
 {
 	for (const struct json *j = object->first; j; j = j->next) {
-		int n = printf("%*s%.*s", 2 * depth, "", STR_ARG(j->key));
-		printf("%*s", n < 20 ? 20 - n : 1, "");
-		switch (j->type) {
-		case JSON_T_STRING:
-		case JSON_T_NUMBER:
-			print_text(j->text);
-			break;
-		case JSON_T_BOOL:
-			puts(j->boolean ? "yes" : "no");
-			break;
-		case JSON_T_NULL:
-			puts("-");
-			break;
-		case JSON_T_OBJECT:
-		case JSON_T_ARRAY:
-			puts(j->first ? "" : "-");
-			print_members(j, depth + 1);
-			break;
-		}
+		bool inner = j->type == JSON_T_OBJECT || j->type == JSON_T_ARRAY;
+		struct str text = j->type == JSON_T_BOOL ? (j->boolean ? STR("yes") : STR("no"))
+				  : j->type == JSON_T_NULL || (inner && !j->first) ? STR("-")
+				  : inner					   ? STR("")
+										   : j->text;
+		size_t before = buf_size(to);
+		buf_printf(to, "%*s", 2 * depth, "");
+		text_put_safe(to, j->key);
+		size_t n = buf_size(to) - before;
+		if (text.n)
+			buf_printf(to, "%*s", n < 20 ? 20 - (int)n : 1, "");
+		text_put_safe(to, text);
+		buf_add_byte(to, '\n');
+		if (inner)
+			print_members(to, j, depth + 1);
 	}
 }
 
@@ -123,7 +112,9 @@ static int print_inspect(struct buf *body, struct err *e)
 	auto_json struct json_doc *d = json_parse(buf_str(body), e);
 	if (!d)
 		return err_wrap(e, "description of the box");
-	print_members(json_root(d), 0);
+	auto_buf struct buf out = {0};
+	print_members(&out, json_root(d), 0);
+	cli_print(&out);
 	return 0;
 }
 

@@ -160,21 +160,31 @@ static int list_file(struct ls *l, const char *path, struct err *e)
 	return r;
 }
 
+static bool any_token(void *arg, enum json_token token, struct str text, struct err *e)
+{
+	(void)arg;
+	(void)token;
+	(void)text;
+	(void)e;
+	return true;
+}
+
+/* Passed on as it comes, once it is known to be JSON: what else a box sends does not reach a terminal. */
 static int print_piece(void *arg, struct str piece, struct err *e)
 {
-	*(char *)arg = piece.p[piece.n - 1];
-	return cli_write(STDOUT_FILENO, piece, e);
+	return json_feed(arg, piece, e) < 0 ? -1 : cli_write(STDOUT_FILENO, piece, e);
 }
 
 static int list_json(struct ls *l, const char *path, struct err *e)
 {
 	auto_buf struct buf body = {0};
-	char last = '\n';
+	struct json_parser parser;
+	json_parser_init(&parser, any_token, NULL);
 	ls_request(&body, path, l->recursive, l->hidden);
-	int r = api_fetch(&l->cl, l->id, "POST", "/api/list-files", buf_str(&body), print_piece, &last, e);
-	if (last != '\n')
-		print_piece(&last, STR("\n"), e);
-	return r;
+	if (api_fetch(&l->cl, l->id, "POST", "/api/list-files", buf_str(&body), print_piece, &parser, e) < 0 ||
+		json_finish(&parser, e) < 0)
+		return err_wrap(e, "the listing of '%s'", path);
+	return cli_write(STDOUT_FILENO, STR("\n"), e);
 }
 
 static int list(struct ls *l, const char *path, struct err *e)

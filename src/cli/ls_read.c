@@ -26,6 +26,14 @@ static int begin_level(struct reader *r)
 	return 0;
 }
 
+/* Also these words are the box's. */
+static void clean(struct ls_entry *n)
+{
+	cli_clean(n->mode);
+	cli_clean(n->modified);
+	n->type = n->type == 'f' || n->type == 'd' || n->type == 'l' ? n->type : 'o';
+}
+
 static int keep_entry(struct reader *r, struct err *e)
 {
 	struct ls_list *l = r->list;
@@ -34,6 +42,7 @@ static int keep_entry(struct reader *r, struct err *e)
 			e, ERRC_PAYLOAD_TOO_LARGE, "more than %d entries; list a part, or use --json", LS_ENTRIES_MAX);
 	if (!r->entry.path)
 		return err_set(e, ERRC_UNKNOWN_ERROR, "the box named a file without a name");
+	clean(&r->entry);
 	if ((l->n & (l->n - 1)) == 0)
 		l->v = xrealloc(l->v, (l->n ? l->n * 2 : 1) * sizeof *l->v);
 	l->v[l->n++] = r->entry;

@@ -49,7 +49,7 @@ static int create(struct sessions *s, const char *name, struct err *e)
 	if (!d)
 		return -1;
 	if (!s->cl.cli->json)
-		printf("%.*s\n", STR_ARG(api_text(json_root(d), "sessionId")));
+		text_print(api_text(json_root(d), "sessionId"));
 	return 0;
 }
 

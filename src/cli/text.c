@@ -53,6 +53,14 @@ void text_put_safe(struct buf *to, struct str s)
 	}
 }
 
+void text_print(struct str s)
+{
+	auto_buf struct buf line = {0};
+	text_put_safe(&line, s);
+	buf_add_byte(&line, '\n');
+	cli_print(&line);
+}
+
 size_t text_width(struct str s)
 {
 	size_t width = 0;

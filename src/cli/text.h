@@ -13,6 +13,8 @@
 
 /* Appends s with what cannot be seen written as escapes. */
 void text_put_safe(struct buf *to, struct str s);
+/* A line of it on stdout. */
+void text_print(struct str s);
 /* Columns that s takes on a terminal. */
 size_t text_width(struct str s);
 /* Columns of the terminal behind fd; `otherwise` when it is none. */

@@ -24,8 +24,9 @@ static void print_event(const struct json *ev)
 	enum cli_style style = str_eq_c(kind, "create") || str_eq_c(kind, "move_to")	 ? STYLE_GREEN
 			       : str_eq_c(kind, "delete") || str_eq_c(kind, "move_from") ? STYLE_RED
 											 : STYLE_YELLOW;
-	buf_printf(&line, "%s%-9.*s%s  ", cli_style(STDOUT_FILENO, style), STR_ARG(kind),
-		cli_style(STDOUT_FILENO, STYLE_PLAIN));
+	buf_add_c(&line, cli_style(STDOUT_FILENO, style));
+	text_put_safe(&line, kind);
+	buf_printf(&line, "%*s%s  ", kind.n < 9 ? 9 - (int)kind.n : 0, "", cli_style(STDOUT_FILENO, STYLE_PLAIN));
 	text_put_safe(&line, api_text(ev, "path"));
 	buf_add_c(&line, directory ? "/\n" : "\n");
 	cli_print(&line);

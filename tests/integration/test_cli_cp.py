@@ -99,6 +99,10 @@ def test_the_content_of_a_directory(daemon, box, source, tmp_path):
     here.mkdir()
     r = subprocess.run([BIN / "atoll", "cp", f"{box}:/tmp/new/.", "."], env=daemon.env, cwd=here, capture_output=True, check=False)
     assert (r.returncode, r.stderr) == (0, b"") and tree(here) == tree(source)
+    (tmp_path / "by-link").symlink_to(here)
+    (here / "a").unlink()
+    cp(daemon, f"{box}:/tmp/new/.", tmp_path / "by-link")
+    assert tree(here) == tree(source) and (tmp_path / "by-link").is_symlink()
 
 
 def test_a_slash_at_the_end_means_a_directory(daemon, box, source, tmp_path):
