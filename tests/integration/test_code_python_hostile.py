@@ -54,6 +54,16 @@ def test_a_handler_of_the_user_lasts_for_a_run(python):
     python.fails("time.sleep(1000)", "KeyboardInterrupt", timeout_ms=200)
 
 
+def test_a_handler_that_raises_between_runs(python):
+    python("import os, signal, time\nclass Late(Exception): pass\ndef late(*_): raise Late('too late')\nsignal.signal(signal.SIGALRM, late)\nsignal.signal(signal.SIGUSR1, late)")
+    pid = python("kept = 1; os.getpid()").result["text"]
+    python.api.sh(f"kill -USR1 {pid}; kill -ALRM {pid}")
+    error = python.run("time.sleep(10)").error
+    assert error and error["ename"] == "Late", "it comes with the next run, and harms nothing of ours"
+    python.run("pass")
+    assert python("kept").result["text"] == "1"
+
+
 def test_an_idle_worker_does_not_mind_signals(python):
     python("import os, signal; pid = os.getpid(); kept = 1")
     pid = python("pid").result["text"]
@@ -81,6 +91,9 @@ def test_self_harm(python):
         "import sys; sys.modules.pop('json', None); sys.modules.pop('traceback', None)",
         "import sys; sys.stdout = None; sys.stderr = None",
         "import sys; sys.stdout = 5",
+        "import sys; del sys.stdout",
+        "import sys; sys.__stdout__.detach()",
+        "import os; os.read = os.write = os._exit = None",
         "In.clear(); Out.clear()",
         "In = Out = _ = __ = None",
         "import os; os.makedirs('/tmp/gone', exist_ok=True); os.chdir('/tmp/gone'); os.rmdir('/tmp/gone')",

@@ -14,7 +14,13 @@ import sys
 armed = False
 coming = False
 pending = False
+held: list[int] = []
 busy = _thread.allocate_lock()
+
+_OTHERS = (
+    _signal.SIGHUP, _signal.SIGALRM, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGCHLD, _signal.SIGVTALRM, _signal.SIGPROF,
+    _signal.SIGQUIT, _signal.SIGWINCH,
+)  # fmt: skip
 
 # What cancels the running task of the event loop, while one waits for something; else None.
 cancel_task = None
@@ -46,9 +52,20 @@ def arm() -> None:
     """User code follows. To be called where KeyboardInterrupt is caught."""
     global armed, coming, pending
     armed, coming = True, False
+    if held:
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
     if pending:
         pending = False
         raise KeyboardInterrupt
+
+
+def disarm() -> None:
+    """User code is over. Handlers that it left for other signals wait until the next run: in our own code they could raise."""
+    global armed, held
+    armed = False
+    held = [number for number in _OTHERS if callable(_signal.getsignal(number))]
+    if held:
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, held)
 
 
 def release() -> None:

@@ -66,7 +66,7 @@ class Shell:
                 interrupts.arm()
                 function(*args)
             finally:
-                interrupts.armed = False
+                interrupts.disarm()
         except BaseException as error:  # noqa: BLE001 (also SystemExit and KeyboardInterrupt end a run, not a context)
             return error
         return None

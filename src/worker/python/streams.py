@@ -70,7 +70,7 @@ def atomic_print(*values, sep=None, end=None, file=None, flush=False) -> None:
       whether to forcibly flush the stream.
     """
     # The built-in one writes each piece by itself, and each would become an event of its own. Whatever is unusual goes to it.
-    stream = sys.stdout if file is None else file
+    stream = getattr(sys, "stdout", None) if file is None else file
     if type(stream) is not Stream or not (sep is None or type(sep) is str) or not (end is None or type(end) is str):
         return _original_print(*values, sep=sep, end=end, file=file, flush=flush)
     end = "\n" if end is None else end
@@ -116,9 +116,9 @@ def install(channel) -> None:
 
 def flush() -> None:
     """Everything that may still sit in a buffer: of replaced streams, of sys.stdout.buffer, of C."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except Exception:  # noqa: BLE001 (closed, replaced by something else: not our business)
             pass
     if _libc:
@@ -130,16 +130,23 @@ def restore() -> None:
     for fd, kept in ((1, _out), (2, _err)):
         if not _same(fd, kept):
             os.dup2(kept, fd)
-    if sys.__stdout__ is None or sys.__stdout__.closed:
+    if not _usable("__stdout__"):
         sys.__stdout__ = Stream(1, _err, "<stdout>")
-    if sys.__stderr__ is None or sys.__stderr__.closed:
+    if not _usable("__stderr__"):
         sys.__stderr__ = Stream(2, _out, "<stderr>")
-    if getattr(sys.stdout, "closed", True):
+    if not _usable("stdout"):
         sys.stdout = sys.__stdout__
-    if getattr(sys.stderr, "closed", True):
+    if not _usable("stderr"):
         sys.stderr = sys.__stderr__
-    if getattr(sys.stdin, "closed", True):
+    if not _usable("stdin"):
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (exit() closes it)
+
+
+def _usable(name: str) -> bool:
+    try:
+        return not getattr(sys, name).closed
+    except Exception:  # noqa: BLE001 (deleted, detached, None, of another type)
+        return False
 
 
 def _same(fd: int, kept: int) -> bool:
