@@ -22,6 +22,7 @@ const post = uncurry(Session.prototype.post);
 const { onInit } = promiseHooks;
 const { getOwnPropertyDescriptor, defineProperty, prototype: objects } = Object;
 const then = uncurry(Promise.prototype.then);
+const { set } = Reflect;
 
 /** The error of a cell that V8 did not take: nothing of it has run. */
 function early({ exception, lineNumber, columnNumber }) {
@@ -39,6 +40,14 @@ function withoutToJSON() {
 		if (isAway) defineProperty(objects, 'toJSON', odd);
 		isAway = false;
 	};
+}
+
+/** Node makes an error for the answer that does not come any more: without a stack, which would cost more than all the rest. */
+function hangUp(session) {
+	const limit = Error.stackTraceLimit;
+	set(Error, 'stackTraceLimit', 0);
+	disconnect(session);
+	set(Error, 'stackTraceLimit', limit);
 }
 
 /** Runs `code` once; `done` gets {value}, {error, place?, name?} or {interrupted: true}. */
@@ -61,7 +70,7 @@ function once(code, cell, done) {
 	stop();
 	putBack();
 	begun = true;
-	disconnect(session);
+	hangUp(session);
 	if (refused || promise === null) return done(refused ?? { interrupted: true });
 	then(promise, (result) => done({ value: result[VALUE] }), (error) => done({ error }));
 }

@@ -60,17 +60,33 @@ function open(onFrame, critical) {
 		return { __proto__: null, type, payload };
 	}
 
-	/** @param {string} json  the payload, ASCII */
-	function send(type, json) {
-		const frame = safe.allocUnsafe(5 + json.length);
-		safe.writeUInt32LE(frame, 1 + json.length, 0);
-		safe.latin1Write(frame, type, 4, 1);
-		safe.latin1Write(frame, json, 5, json.length);
+	/** Puts a frame into `bytes` at `at`. @param {string} json  the payload, ASCII */
+	function put(bytes, at, type, json) {
+		safe.writeUInt32LE(bytes, 1 + json.length, at);
+		safe.latin1Write(bytes, type, at + 4, 1);
+		safe.latin1Write(bytes, json, at + 5, json.length);
+		return at + 5 + json.length;
+	}
+
+	function write(frames) {
 		try {
-			critical(() => writeAll(FD, frame));
+			critical(() => writeAll(FD, frames));
 		} catch {
 			gone();
 		}
+	}
+
+	function send(type, json) {
+		const frame = safe.allocUnsafe(5 + json.length);
+		put(frame, 0, type, json);
+		write(frame);
+	}
+
+	/** Two frames at once: the agent wakes up once. */
+	function sendBoth(type, json, type2, json2) {
+		const frames = safe.allocUnsafe(10 + json.length + json2.length);
+		put(frames, put(frames, 0, type, json), type2, json2);
+		write(frames);
 	}
 
 	const bytes = safe.allocUnsafe(CHUNK);
@@ -118,7 +134,7 @@ function open(onFrame, critical) {
 		socket.read(0);
 	}
 
-	return { send, barrier, listen };
+	return { send, sendBoth, barrier, listen };
 }
 
 const kill = process.kill.bind(process);

@@ -193,13 +193,14 @@ function finish(mine, type, event) {
 	critical(() => {
 		if (mine.over) return;
 		mine.over = true;
-		if (event !== null) agent.send(type, event);
 		safe.store(shared, 0, 0);
 		run = null;
 		out.end();
 		setEnvironment(mine.env);
 		listen();
-		agent.send('D', `{"execution_count":${runs}}`);
+		const done = `{"execution_count":${runs}}`;
+		if (event === null) agent.send('D', done);
+		else agent.sendBoth(type, event, 'D', done);
 	});
 }
 
