@@ -18,6 +18,8 @@ void api_execute(struct request *r);
 
 /* api_stream.c */
 void api_execute_stream(struct request *r);
+void api_execute_stream_resume(struct request *r);
+void api_execute_stream_cancel(struct request *r);
 
 /* api_session.c */
 void api_session_create(struct request *r);

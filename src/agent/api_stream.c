@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/events.h"
+#include "agent/kept.h"
 #include "agent/session.h"
 #include "base/limits.h"
 #include "http/sse.h"
@@ -15,11 +16,17 @@
  *
  * The command is a process of its own that has the session's state and gives nothing back to it; the session is held
  * only until it has started. The last event comes after the last byte. A client that reads slowly slows the command;
- *one that goes away ends it (SIGHUP, then SIGKILL): nobody else could read what it prints.
+ * one that goes away ends it (SIGHUP, then SIGKILL): nobody else could read what it prints.
+ *
+ * With "streamId" the stream is kept (kept.h): events have ids, a client that lost its connection goes on with
+ *	GET /api/execute/stream/{streamId}	Last-Event-ID (or ?lastEventId=), else from the beginning
+ * and says that it wants no more with
+ *	DELETE /api/execute/stream/{streamId}
  */
 
 struct stream {
-	struct http_exchange *x; /* NULL: the client is gone */
+	struct http_exchange *x; /* when not kept */
+	struct kept *kept;	 /* or this */
 	const struct route *route;
 	struct task *task; /* until it has started */
 	struct cmd *cmd;   /* while it runs */
@@ -45,7 +52,15 @@ static bool send_event(struct stream *s, struct json_writer *w)
 {
 	json_member_now(w);
 	json_object_end(w);
-	return sse_send(s->x, NULL, STR_NULL, buf_str(w->out));
+	return s->kept ? kept_send(s->kept, buf_str(w->out)) : sse_send(s->x, NULL, STR_NULL, buf_str(w->out));
+}
+
+static void send_last(struct stream *s)
+{
+	if (s->kept)
+		kept_end(s->kept);
+	else
+		http_respond_end(s->x);
 }
 
 static bool send_output(struct stream *s, int stream, struct str bytes, bool last)
@@ -136,7 +151,7 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 	for (int stream = CMD_STDOUT; stream <= CMD_STDERR; stream++)
 		send_output(s, stream, STR_NULL, true);
 	send_end(s, r);
-	http_respond_end(s->x);
+	send_last(s);
 }
 
 static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_end};
@@ -145,20 +160,37 @@ static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_
 
 static void begin(struct stream *s, pid_t pid)
 {
-	sse_begin(s->x);
+	if (s->kept)
+		kept_begin(s->kept);
+	else
+		sse_begin(s->x);
 	send_start(s, pid);
+}
+
+/* A stream that could not start has a status and a body of its own, unless only events can reach its client. */
+static void refuse(struct stream *s, const struct err *e)
+{
+	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
+	struct request r = {.x = x, .route = s->route};
+	if (!x) {
+		begin(s, 0);
+		send_error(s, e->msg, OUTCOME_LOST);
+		return send_last(s);
+	}
+	request_fail_about(&r, e, "command", str_of(s->command));
+	if (s->kept)
+		stream_free(s);
 }
 
 static void fail(struct stream *s, const struct task_result *f)
 {
-	struct request r = {.x = s->x, .route = s->route};
 	if (f->end != TASK_NO_DIRECTORY)
-		return request_fail_about(&r, &f->error, "command", str_of(s->command));
+		return refuse(s, &f->error);
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
 	begin(s, 0);
 	send_output(s, CMD_STDERR, str_of(line), true);
 	send_complete(s, &f->result, 1);
-	http_respond_end(s->x);
+	send_last(s);
 }
 
 static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
@@ -169,7 +201,8 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 	if (failure)
 		return fail(s, failure);
 	begin(s, cmd_pid(cmd));
-	loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
+	if (!s->kept)
+		loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
 }
 
 /* ---- the client's side ---- */
@@ -181,10 +214,8 @@ static void on_writable(struct http_exchange *x)
 		cmd_resume(s->cmd);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void give_up(struct stream *s)
 {
-	(void)complete;
-	struct stream *s = http_exchange_arg(x);
 	if (s->task)
 		task_cancel(s->task);
 	if (s->cmd) {
@@ -194,7 +225,43 @@ static void on_close(struct http_exchange *x, bool complete)
 	stream_free(s);
 }
 
+static void on_close(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	give_up(http_exchange_arg(x));
+}
+
 static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+
+static void on_kept_drained(void *arg)
+{
+	struct stream *s = arg;
+	if (s->cmd)
+		cmd_resume(s->cmd);
+}
+
+static void on_kept_gone(void *arg)
+{
+	give_up(arg);
+}
+
+/* Gives the stream its exchange, kept or not. -1: the id cannot be one. */
+static int connect_stream(struct stream *s, const struct request *r, struct err *e)
+{
+	static const struct kept_ops ops = {.on_drained = on_kept_drained, .on_gone = on_kept_gone};
+	struct str id = STR_NULL;
+	if (json_read_str(r->body, "streamId", &id, e) < 0)
+		return -1;
+	if (id.n && !kept_id_ok(id))
+		return err_set(
+			e, ERRC_VALIDATION_FAILED, "field 'streamId' must be 1 to %d of [A-Za-z0-9_-]", KEPT_ID_MAX);
+	if (id.n && kept_find(id))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'streamId' must not name a stream that is there");
+	s->kept = id.n ? kept_open(id, r->x, &ops, s) : NULL;
+	if (!s->kept)
+		http_exchange_set(r->x, &exchange_ops, s);
+	return 0;
+}
 
 void api_execute_stream(struct request *r)
 {
@@ -217,6 +284,46 @@ void api_execute_stream(struct request *r)
 		.sessionless = !session,
 		.base64 = spec.base64,
 		.timeout_ms = spec.timeout_ms};
-	http_exchange_set(r->x, &exchange_ops, s);
+	if (connect_stream(s, r, &e) < 0) {
+		stream_free(s);
+		return request_refuse(r, &e);
+	}
 	s->task = session_start(session, &spec, &command_ops, s, on_started, s);
+}
+
+/* ---- coming back ---- */
+
+static struct kept *find(struct request *r)
+{
+	struct kept *k = kept_find(r->id);
+	struct err e;
+	if (!k) {
+		err_set(&e, ERRC_PROCESS_NOT_FOUND, "Stream '%.*s' is not kept (any more)",
+			(int)(r->id.n < 80 ? r->id.n : 80), r->id.p);
+		request_fail_about(r, &e, "streamId", r->id);
+	}
+	return k;
+}
+
+void api_execute_stream_resume(struct request *r)
+{
+	auto_buf struct buf mem = {0};
+	struct kept *k = find(r);
+	struct err e;
+	if (!k)
+		return;
+	struct str last = http_header_value(&http_request(r->x)->headers, STR("Last-Event-ID"));
+	if (!last.n)
+		last = request_query(r, STR("lastEventId"), &mem);
+	if (kept_attach(k, r->x, last, &e) < 0)
+		request_fail_about(r, &e, "streamId", r->id);
+}
+
+void api_execute_stream_cancel(struct request *r)
+{
+	struct kept *k = find(r);
+	if (!k)
+		return;
+	kept_cancel(k);
+	request_json(r, STR("{\"success\":true}"));
 }

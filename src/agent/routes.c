@@ -8,6 +8,8 @@ const struct route routes[] = {
 	{"GET", "/api/commands", ROUTE_NO_BODY, api_commands, NULL},
 	{"POST", "/api/execute", ROUTE_JSON, api_execute, "command.execute"},
 	{"POST", "/api/execute/stream", ROUTE_JSON, api_execute_stream, "command.stream"},
+	{"GET", "/api/execute/stream/{id}", ROUTE_NO_BODY, api_execute_stream_resume, "command.stream"},
+	{"DELETE", "/api/execute/stream/{id}", ROUTE_NO_BODY, api_execute_stream_cancel, "command.stream"},
 	{"POST", "/api/session/create", ROUTE_LENIENT, api_session_create, "session.create"},
 	{"GET", "/api/session/list", ROUTE_NO_BODY, api_session_list, "session.list"},
 	{"POST", "/api/session/delete", ROUTE_JSON, api_session_delete, "session.delete"},

@@ -198,6 +198,12 @@
 #define CODE_SPARE_KEEP	     600000	 /* a process that was started ahead and nobody wants */
 #define CODE_RETRY_AFTER     "5"	 /* seconds, when no worker could be started in time */
 
+/* Command streams that a client may come back to */
+#define KEPT_ID_MAX	 64
+#define KEPT_STREAMS_MAX 128	     /* at once; of more, those that are over go, or the new one is not kept */
+#define KEPT_MAX_BYTES	 (16u * MIB) /* of one, that were sent: more than the sockets on the way can hold */
+#define KEPT_GRACE	 30000	     /* without a connection; then the command is ended */
+
 /* Background processes of a box */
 #define PROCESSES_MAX	   256 /* ended ones that are remembered */
 #define PROCESS_ID_MAX	   128

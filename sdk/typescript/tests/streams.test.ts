@@ -101,14 +101,41 @@ describe('a stream of logs over a network that breaks', () => {
 });
 
 describe('an exec stream', () => {
-  test('that breaks is an error, and the command is not run again', async () => {
+  test('has every byte once over a network that breaks, and runs once', async () => {
+    const home = box();
+    const { network, sandbox } = await through((n) => (n < 20 ? { cutAfter: 700 + n * 2777 } : {}), home.id);
+    const events = await eventsOf(
+      sandbox.execStream('echo x >> /workspace/count; echo grüße >&2; seq 1 30000; (exit 6)'),
+    );
+    expect(textOf(events, 'stdout')).toBe(numbers(30000));
+    expect(textOf(events, 'stderr')).toBe('grüße\n');
+    expect(events.filter((event) => event.type === 'start')).toHaveLength(1);
+    expect(events.at(-1)).toMatchObject({ type: 'complete', exitCode: 6 });
+    expect(network.connections).toBeGreaterThan(5);
+    expect(network.requests.filter((line) => line.startsWith('POST'))).toHaveLength(1);
+    expect((await home.readFile('/workspace/count')).content).toBe('x\n');
+  });
+
+  test('through exec: nothing of it shows', async () => {
+    const home = box();
+    const { sandbox } = await through((n) => (n < 6 ? { cutAfter: 3000 } : {}), home.id);
+    let heard = '';
+    const result = await sandbox.exec('seq 1 5000; exit 2', {
+      stream: true,
+      onOutput: (_stream, data) => void (heard += data),
+    });
+    expect([result.stdout, heard, result.exitCode]).toEqual([numbers(5000), numbers(5000), 2]);
+  });
+
+  test('whose answer was lost before it began is an error, and not run again', async () => {
     const home = box();
     await home.exec('true');
-    const { network, sandbox } = await through(() => ({ cutAfter: 20_000 }), home.id);
-    const error = await failure(eventsOf(sandbox.execStream('echo x >> /workspace/count; seq 1 100000')));
-    expect(error).toMatchObject({ name: 'RPCTransportError' });
-    expect(network.requests).toHaveLength(1);
-    expect((await home.readFile('/workspace/count')).content).toBe('x\n');
+    const { network, sandbox } = await through((n) => (n === 1 ? { cutAfter: 0 } : {}), home.id);
+    const outcome = await sandbox
+      .exec('echo x >> /workspace/count', { stream: true, onOutput: () => {} })
+      .catch((error) => error);
+    expect(outcome).toMatchObject({ name: 'RPCTransportError' });
+    expect(network.requests.filter((line) => line.startsWith('POST'))).toHaveLength(1);
   });
 
   test('is read no faster than its reader, and the command waits', async () => {

@@ -1,12 +1,15 @@
 import { errorResponse } from '../errors/base.js';
 import { CommandError } from '../errors/file-errors.js';
-import { AbortError } from '../errors/plain-errors.js';
+import { resumable } from '../sse/resume.js';
 import { parseSSEStream } from '../sse/streams.js';
 import type { ExecEvent, ExecOptions, ExecResult, StreamOptions } from '../types/commands.js';
 import type { Box } from './box.js';
 
 /** The session id that means: outside of any session. */
 export const noSession = '__DISABLE_SESSION__';
+
+/** A little less than the sandbox keeps a stream without a reader. */
+const patienceMs = 25_000;
 
 const publicId = (sessionId: string) => (sessionId === noSession ? undefined : sessionId);
 
@@ -89,10 +92,35 @@ export class Commands {
     throw failure('Stream ended without completion event', command, output());
   }
 
-  stream(command: string, sessionId: string, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    if (options.signal?.aborted) return Promise.reject(new AbortError(options.signal.reason));
-    const body = this.request(command, sessionId, options);
-    return this.#box.stream('POST', '/api/execute/stream', body, { signal: options.signal });
+  /** A stream that goes on after a broken connection: the sandbox keeps it under a name for a while. */
+  async stream(command: string, sessionId: string, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const { signal } = options;
+    const streamId = crypto.randomUUID();
+    const path = `/api/execute/stream/${streamId}`;
+    const life = this.#box.lives;
+    const cancel = () =>
+      void this.#box
+        .stillThere(life, 'command.stream')
+        .then(() => this.#box.json('DELETE', path))
+        .catch(() => {});
+    const body = { ...this.request(command, sessionId, options), streamId };
+    const first = await this.#box.stream('POST', '/api/execute/stream', body, { signal }).catch((error) => {
+      if (signal?.aborted) cancel();
+      throw error;
+    });
+    return resumable({
+      open: async (lastEventId, stop, again) => {
+        if (!again) return first;
+        await this.#box.stillThere(life, 'command.stream');
+        const headers = lastEventId === undefined ? undefined : { 'last-event-id': lastEventId };
+        return this.#box.stream('GET', path, undefined, { headers, signal: stop });
+      },
+      isLast: (event) => event.type === 'complete' || event.type === 'error',
+      isOpening: () => false,
+      onLeave: cancel,
+      patienceMs,
+      signal,
+    });
   }
 
   /** Sets and unsets variables in a running shell. */

@@ -11,6 +11,8 @@ export interface Follow {
   isLast: (event: any) => boolean;
   /** Whether an event opens every stream anew, and is to be seen once. */
   isOpening: (event: any) => boolean;
+  /** The reader wants no more, and the last event has not come. */
+  onLeave?: () => void;
   /** Milliseconds without any connection after which the stream fails. */
   patienceMs: number;
   signal?: AbortSignal;
@@ -58,13 +60,24 @@ function isBreak(error: unknown): boolean {
 export function resumable(f: Follow): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const stop = new AbortController();
-  const abort = () => stop.abort(f.signal?.reason);
-  if (f.signal?.aborted) abort();
-  else f.signal?.addEventListener('abort', abort, { once: true });
   const frames = follow(f, stop.signal);
+  let abort = () => {};
   const done = () => f.signal?.removeEventListener('abort', abort);
+  const leave = () => {
+    done();
+    f.onLeave?.();
+    stop.abort(f.signal?.reason);
+  };
   return new ReadableStream<Uint8Array>(
     {
+      start(controller) {
+        abort = () => {
+          leave();
+          controller.error(new AbortError(f.signal?.reason));
+        };
+        if (f.signal?.aborted) abort();
+        else f.signal?.addEventListener('abort', abort, { once: true });
+      },
       async pull(controller) {
         try {
           const next = await frames.next();
@@ -73,12 +86,11 @@ export function resumable(f: Follow): ReadableStream<Uint8Array> {
           controller.close();
         } catch (error) {
           done();
-          controller.error(f.signal?.aborted ? new AbortError(f.signal.reason) : error);
+          if (!f.signal?.aborted) controller.error(error);
         }
       },
       async cancel() {
-        done();
-        stop.abort();
+        leave();
         await frames.return(undefined).catch(() => {});
       },
     },
