@@ -112,7 +112,9 @@ def test_commands_and_sessions(call):
     call("getAgentVersion")
     assert call("execute", {"command": "cat", "stdin": "aGk=", "stdinEncoding": "base64", "encoding": "base64"})["stdout"] == "aGk="
     call("execute", {"command": "kill -9 $$", "sessionId": "__DISABLE_SESSION__", "env": {"A": "1"}, "cwd": "/tmp"})
-    call("executeStream", {"command": "echo a; echo b >&2"})
+    call("executeStream", {"command": "echo a; echo b >&2", "streamId": "kept"})
+    assert call("resumeStream", stream="kept")[-1]["type"] == "complete"
+    call("cancelStream", stream="kept")
     call("createSession", {"id": "s", "env": {"A": "1"}, "cwd": "/tmp", "commandTimeoutMs": 60000})
     assert "s" in call("listSessions")["data"]
     call("deleteSession", {"sessionId": "s"})
