@@ -1,5 +1,7 @@
 """Python contexts stay usable: interrupts anywhere, forks, self-harm, odd requests."""
 
+import threading
+
 from codeapi import Context, code_api, python  # noqa: F401
 
 FOREVER = (
@@ -52,6 +54,21 @@ def test_an_interrupt_that_is_caught(python):
 def test_a_handler_of_the_user_lasts_for_a_run(python):
     python("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)")
     python.fails("time.sleep(1000)", "KeyboardInterrupt", timeout_ms=200)
+
+
+def test_a_storm_of_interrupts(python):
+    """Whenever a signal comes, a run ends in its result or in KeyboardInterrupt, and nothing of the protocol is torn."""
+    pid = python("import os, sys; kept = 1; os.getpid()").result["text"]
+    storm = threading.Thread(target=python.api.run, args=(f"for i in $(seq 400); do kill -INT {pid}; sleep 0.003; done",))
+    storm.start()
+    ends = []
+    while storm.is_alive() or len(ends) < 20:
+        run = python.run("for i in range(20): print(i)\nprint('e', file=sys.stderr)\ndisplay({'a': 1})\n[1, 2]")
+        assert run.count
+        ends.append(run.error["ename"] if run.error else run.results[-1]["text"])
+    storm.join()
+    assert set(ends) <= {"KeyboardInterrupt", "[1, 2]"}, ends
+    assert python("kept").result["text"] == "1"
 
 
 def test_a_handler_that_raises_between_runs(python):

@@ -59,10 +59,9 @@ def arm() -> None:
         raise KeyboardInterrupt
 
 
-def disarm() -> None:
+def hold_others() -> None:
     """User code is over. Handlers that it left for other signals wait until the next run: in our own code they could raise."""
-    global armed, held
-    armed = False
+    global held
     held = [number for number in _OTHERS if callable(_signal.getsignal(number))]
     if held:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, held)

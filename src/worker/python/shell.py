@@ -66,7 +66,8 @@ class Shell:
                 interrupts.arm()
                 function(*args)
             finally:
-                interrupts.disarm()
+                interrupts.armed = False  # before any call: calls are where CPython looks at signals
+                interrupts.hold_others()
         except BaseException as error:  # noqa: BLE001 (also SystemExit and KeyboardInterrupt end a run, not a context)
             return error
         return None
