@@ -34,9 +34,9 @@
 #define HTTP_LINGER	       2000	  /* after a refusal, for the client to read it */
 #define HTTP_GONE_PROBE	       100	  /* half-closed TCP client: when to find out whether it is still there */
 #define HTTP_CONNECT_TIMEOUT   5000
-#define HTTP_CONTINUE_WAIT     1000	    /* for the 100 Continue of a server behind a proxy */
-#define HTTP_STARVED	       1000	    /* a call to a box's server without an answer: idle connections are let go */
-#define HTTP_POOL_IDLE_TIMEOUT 30000	    /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */
+#define HTTP_CONTINUE_WAIT     1000  /* for the 100 Continue of a server behind a proxy */
+#define HTTP_STARVED	       1000  /* a call to a box's server without an answer: idle connections are let go */
+#define HTTP_POOL_IDLE_TIMEOUT 30000 /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
 #define HTTP_CONNS_MAX	       8192
 #define HTTP_POOL_IDLE_MAX     8	  /* kept-alive connections to one box */
@@ -105,8 +105,9 @@
 #define ZYGOTE_WAIT	 2000  /* an agent that has no answer after that starts the context plainly */
 
 /* Daemon */
-#define BOX_TABLE_MAX	     100000	 /* sandboxes known, living or stopped */
-#define BOX_WAITERS_MAX	     4096	 /* requests that wait for one box to be made, woken or destroyed */
+#define BOX_TABLE_MAX	     100000 /* sandboxes known, living or stopped */
+#define BOX_WAITERS_MAX	     4096   /* requests that wait for one box to be made, woken or destroyed */
+#define BOX_EXCHANGES_MAX    4096   /* requests and tunnels to servers inside one box: others need connections too */
 #define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
 #define BOX_LABELS_MAX	     (8u * KIB)
 #define BOX_SLEEP_MIN	     1000
@@ -122,32 +123,32 @@
 #define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */
 #define AGENT_ENV_REPLY_MAX  (4u * KIB)
 
-#define DIAL_STOCK	     16		  /* sockets of a box's network that wait to be connected, of each family */
-#define DIAL_STOCK_MAX	     128	  /* … after a rush */
-#define DIAL_STOCKED_MAX     4096	  /* of all boxes together; past this they are made when they are needed */
-#define DIAL_IDLE	     30000	  /* a stock that nobody used so long is closed */
-#define DIAL_SIX	     16		  /* ports of a box that are known to answer on ::1 only */
-#define DIAL_POOL_IDLE_MAX   64		  /* kept-alive connections to one port of a box … */
-#define DIAL_POOL_IDLE	     4000	  /* … for so long: servers mostly close after 5 s, and should not be first */
+#define DIAL_STOCK	   16	 /* sockets of a box's network that wait to be connected, of each family */
+#define DIAL_STOCK_MAX	   128	 /* … after a rush */
+#define DIAL_STOCKED_MAX   4096	 /* of all boxes together; past this they are made when they are needed */
+#define DIAL_IDLE	   30000 /* a stock that nobody used so long is closed */
+#define DIAL_SIX	   16	 /* ports of a box that are known to answer on ::1 only */
+#define DIAL_POOL_IDLE_MAX 64	 /* kept-alive connections to one port of a box … */
+#define DIAL_POOL_IDLE	   4000	 /* … for so long: servers mostly close after 5 s, and should not be first */
 
 /* Agent: commands */
-#define AGENT_BODY_MAX	 (32u * MIB) /* a JSON request; longer input goes through streaming routes */
-#define SPOOL_MEM	 (64u * KIB) /* output of a command kept in memory, per stream; more goes to a file */
+#define AGENT_BODY_MAX	   (32u * MIB)	/* a JSON request; longer input goes through streaming routes */
+#define SPOOL_MEM	   (64u * KIB)	/* output of a command kept in memory, per stream; more goes to a file */
 #define EVENTS_BUFFER_KEPT (256u * KIB) /* a longer event's buffer is given back */
-#define GLOB_TEXT_MAX	 4096 /* a longer path matches no pattern */
-#define CMD_READ_CHUNK	 (64u * KIB)
-#define CMD_STDIN_HIGH	 (64u * KIB) /* input that a command has not read yet: the sender is told to stop … */
-#define CMD_STDIN_LOW	 (16u * KIB) /* … and to go on */
-#define CMD_TIMEOUT_MAX	 (7ull * 24 * 3600 * 1000)
-#define CMD_HANGUP_GRACE 2000  /* a foreground command whose client is gone: SIGHUP, then SIGKILL */
-#define DRAIN_PAUSE	 20    /* output that nobody waits for is emptied this often */
-#define AGENT_STOP_GRACE 5000  /* SIGTERM to the agent: what the box's processes get between SIGTERM and SIGKILL */
-#define WS_EXEC_FIRST	 10000 /* a socket that names no command */
-#define WS_EXEC_PING	 30000 /* on every socket of the agent */
-#define WS_EXEC_PROBE	 1000  /* while its command reads nothing: is the client still there? */
-#define AGENT_PATH_MAX	 4096
-#define SESSION_QUEUE_MAX 256 /* commands that wait for their turn in one session */
-#define SESSION_ID_MAX	 256
+#define GLOB_TEXT_MAX	   4096		/* a longer path matches no pattern */
+#define CMD_READ_CHUNK	   (64u * KIB)
+#define CMD_STDIN_HIGH	   (64u * KIB) /* input that a command has not read yet: the sender is told to stop … */
+#define CMD_STDIN_LOW	   (16u * KIB) /* … and to go on */
+#define CMD_TIMEOUT_MAX	   (7ull * 24 * 3600 * 1000)
+#define CMD_HANGUP_GRACE   2000	 /* a foreground command whose client is gone: SIGHUP, then SIGKILL */
+#define DRAIN_PAUSE	   20	 /* output that nobody waits for is emptied this often */
+#define AGENT_STOP_GRACE   5000	 /* SIGTERM to the agent: what the box's processes get between SIGTERM and SIGKILL */
+#define WS_EXEC_FIRST	   10000 /* a socket that names no command */
+#define WS_EXEC_PING	   30000 /* on every socket of the agent */
+#define WS_EXEC_PROBE	   1000	 /* while its command reads nothing: is the client still there? */
+#define AGENT_PATH_MAX	   4096
+#define SESSION_QUEUE_MAX  256 /* commands that wait for their turn in one session */
+#define SESSION_ID_MAX	   256
 
 /* Files, watches and terminals in a box */
 #define READ_MAX	      (32u * MIB)  /* encoded content of one /api/read */

@@ -187,6 +187,12 @@ static void send_on(struct request *r)
 
 static void go(struct request *r, struct sandbox *s)
 {
+	struct err e;
+	if (s->exchanges >= BOX_EXCHANGES_MAX) {
+		err_set(&e, ERRC_LIMIT_REACHED, "%d requests are inside sandbox '%s' already", BOX_EXCHANGES_MAX,
+			s->id);
+		return give_up(r, r->forward->o.on_failed, &e);
+	}
 	enter(r, s);
 	r->forward->six = dial_is_six(s, r->forward->port);
 	send_on(r);

@@ -65,12 +65,26 @@ static bool is_ours(struct str name)
 	return name.n > prefix.n && str_eq_nocase(str_n(name.p, prefix.n), prefix);
 }
 
+/* In whatever scheme, and however it is set off: who needs no token may still have sent it along. */
+static bool holds_token(const struct token *t, struct str value)
+{
+	size_t from = 0;
+	for (size_t i = 0; i <= value.n; i++) {
+		if (i < value.n && !memchr(" \t,;=:\"", value.p[i], 7))
+			continue;
+		if (i > from && token_equals(t, str_n(value.p + from, i - from)))
+			return true;
+		from = i + 1;
+	}
+	return false;
+}
+
 bool port_headers_request(struct port_headers *h, struct str name, struct str *value)
 {
 	if (is_ours(name))
 		return false;
 	if (str_eq_nocase(name, STR("Authorization")))
-		return !token_matches(h->token, *value);
+		return !token_matches(h->token, *value) && !holds_token(h->token, *value);
 	if (str_eq_nocase(name, STR("Cookie")))
 		return cut_cookies(h, value);
 	if (!is_forwarding(name))

@@ -69,7 +69,12 @@ TEST(credentials_of_the_daemon_do_not_pass)
 	} cases[] = {
 		{"Authorization", "Bearer 0123456789abcdef0123", NULL},
 		{"authorization", "bearer  0123456789abcdef0123", NULL},
+		{"Authorization", "Bearer\t0123456789abcdef0123", NULL},
+		{"Authorization", "0123456789abcdef0123", NULL},
+		{"Authorization", "Token token=\"0123456789abcdef0123\"", NULL},
+		{"Authorization", "Digest x, y=0123456789abcdef0123", NULL},
 		{"Authorization", "Bearer 0123456789abcdef0124", "Bearer 0123456789abcdef0124"},
+		{"Authorization", "Bearer 0123456789abcdef01234", "Bearer 0123456789abcdef01234"},
 		{"Authorization", "Basic eDp5", "Basic eDp5"},
 		{"Cookie", "a=1", "a=1"},
 		{"Cookie", "a=1; atoll_s=2", "a=1"},
