@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/box.h"
@@ -199,20 +198,18 @@ int verb_requests(struct cli *c, int argc, char **argv)
 
 /* ---- open ---- */
 
-/* The desktop's opener for URLs. It gets no terminal of ours: browsers talk a lot. False: there is none. */
-static bool open_url(const char *url)
+/* The desktop's opener for URLs, where there is one. It gets no terminal of ours, since browsers talk a lot, and nobody
+ * waits for it: some become the browser. */
+static void open_url(const char *url)
 {
-	pid_t pid = fork();
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-		for (int fd = 0; fd < 3; fd++)
-			dup2(null, fd);
-		setsid();
-		execlp("xdg-open", "xdg-open", url, (char *)NULL);
-		_exit(127);
-	}
-	int status;
-	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (fork() != 0)
+		return;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	setsid();
+	execlp("xdg-open", "xdg-open", url, (char *)NULL);
+	_exit(127);
 }
 
 /* The port's own token stays when it has one, and its name too: exposing is not asked for again then. */
