@@ -5,13 +5,13 @@
 #   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
 #   make unit | integration | security | compat | sdk | browser   one suite
 #   make docs    the site of docs/, into build/docs
-#   make lint | asan | fuzz | bench
+#   make lint | asan | fuzz | bench | soak
 #   make man     the manual page, where scdoc is installed: build/man/atoll.1
 #   make install PREFIX=/usr/local DESTDIR=   programs, completions, the manual page and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint asan fuzz bench clean install man help
+.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint asan fuzz bench soak clean install man help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -139,3 +139,7 @@ clean:
 bench: build image
 	@tools/deps run test bench
 	@tests/bench/bench.py $(BENCH)
+
+# Fifty careless sessions with two hundred commands each: kills, time limits, clients that leave. Minutes, not in `make test`.
+soak: build image
+	@ATOLL_SOAK=50x200 tests/run integration -k soak
