@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -104,6 +105,8 @@ static int child_main(void *arg)
 	if (child_nofile.rlim_cur != child_nofile.rlim_max)
 		setrlimit(RLIMIT_NOFILE, &child_nofile);
 	raise_oom_score();
+	if (s->tied)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	st->step = SPAWN_CHDIR;
 	if (s->cwd && chdir(s->cwd) < 0)
 		goto fail;

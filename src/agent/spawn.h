@@ -31,6 +31,7 @@ struct spawn_spec {
 	struct spawn_extra extra[SPAWN_EXTRA_MAX];
 	int extra_n;
 	bool terminal; /* fd[0] becomes the controlling terminal */
+	bool tied;     /* it is killed when the agent ends: what nobody could ever stop again */
 };
 
 /* Where a start failed: callers fall back or explain differently. */

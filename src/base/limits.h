@@ -100,6 +100,7 @@
 #define ZYGOTE_START_MAX 60000 /* one that is not ready after that is ended */
 #define ZYGOTE_RETRY_MIN 1000  /* pause before an ended one is started again, doubled each time … */
 #define ZYGOTE_RETRY_MAX 60000 /* … up to this */
+#define ZYGOTE_IDLE	 60000 /* one that nobody has asked for so long makes way for another image's */
 #define ZYGOTE_BURST	 64u   /* contexts that one box may ask for at once … */
 #define ZYGOTE_RATE	 20u   /* … and per second in the long run */
 #define ZYGOTE_WAIT	 2000  /* an agent that has no answer after that starts the context plainly */

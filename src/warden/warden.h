@@ -74,10 +74,11 @@ struct cell {
 struct zygote {
 	struct warden *w;
 	struct image image;
+	struct image next; /* what it becomes when it has ended */
 	uint32_t slot;
 	struct zygote_process p;
 	bool ready, hopeless;
-	uint64_t since, retry_ms;
+	uint64_t since, used, retry_ms;
 	struct loop_io exit_io, control_io;
 	struct loop_timer timer;
 };

@@ -48,6 +48,13 @@ static void again(struct zygote *z)
 	loop_timer_set(z->w->loop, &z->timer, z->retry_ms, zygote_launch);
 }
 
+static void begin(struct zygote *z, struct warden *w, const struct image *image)
+{
+	const struct image own = *image; /* it may lie in *z */
+	*z = (struct zygote){.w = w, .image = own, .p = {.pidfd = -1, .control = -1}, .used = clock_ms()};
+	loop_timer_set(w->loop, &z->timer, ZYGOTE_DELAY, zygote_launch);
+}
+
 static void sweep(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, timer);
@@ -58,7 +65,9 @@ static void sweep(struct loop_timer *t)
 		return;
 	}
 	numbers_give(w, z->slot);
-	if (!z->hopeless)
+	if (*z->next.key)
+		begin(z, w, &z->next);
+	else if (!z->hopeless)
 		again(z);
 }
 
@@ -141,18 +150,31 @@ static void zygote_launch(struct loop_timer *t)
 	loop_timer_set(w->loop, &z->timer, ZYGOTE_START_MAX, on_start_timeout);
 }
 
+/* Contexts that it has forked live on. */
+static void replace(struct zygote *z, const struct image *image)
+{
+	z->next = *image;
+	z->ready = false;
+	if (z->p.pidfd >= 0)
+		sys_pidfd_signal(z->p.pidfd, SIGKILL); /* on_exit, sweep, begin */
+	else if (!z->timer.pos)
+		begin(z, z->w, &z->next);
+}
+
 void zygote_want(struct warden *w, const struct image *image)
 {
 	if (w->zygotes_off || !*image->key || zygote_of(w, image))
 		return;
+	struct zygote *oldest = NULL;
 	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
 		struct zygote *z = &w->zygotes[i];
-		if (*z->image.key)
-			continue;
-		*z = (struct zygote){.w = w, .image = *image, .p = {.pidfd = -1, .control = -1}};
-		loop_timer_set(w->loop, &z->timer, ZYGOTE_DELAY, zygote_launch);
-		return;
+		if (!*z->image.key)
+			return begin(z, w, image);
+		if (!*z->next.key && (z->ready || z->hopeless) && (!oldest || z->used < oldest->used))
+			oldest = z;
 	}
+	if (oldest && clock_ms() - oldest->used > ZYGOTE_IDLE)
+		replace(oldest, image);
 }
 
 void zygotes_end(struct warden *w)
@@ -242,7 +264,9 @@ static int answer(struct cell *c, uint32_t serial)
 {
 	struct warden *w = c->w;
 	struct box *b = c->box;
-	const struct zygote *z = b && b->stage == STAGE_RUNNING ? zygote_of(w, &b->image) : NULL;
+	struct zygote *z = b && b->stage == STAGE_RUNNING ? zygote_of(w, &b->image) : NULL;
+	if (z)
+		z->used = clock_ms();
 	if (!z || !z->ready)
 		return -EAGAIN;
 	if (!within_rate(c) || cgroup_pids(&w->cgroups, c->slot.number) >= b->info.limits.pids)

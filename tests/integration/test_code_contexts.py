@@ -1,9 +1,11 @@
 """Contexts: many side by side, each its own process; runs in order; how they end, are interrupted, deleted and made again."""
 
 import ast
+import http.client
 import json
 import os
 import signal
+import subprocess
 import threading
 
 import atoll as lib
@@ -361,6 +363,25 @@ def test_without_a_zygote_contexts_are_started_plainly():
         c = Context(api)
         assert contexts(api)[c.id]["preloaded"] is False
         assert c("import sys; 'numpy' in sys.modules").result["text"] == "False"
+
+
+def test_alone_a_killed_agent_leaves_no_worker_behind():
+    """In a box the kernel sees to it. Alone nobody could stop a worker that never looks at its socket."""
+    agent = subprocess.Popen([lib.BIN / "atoll-agent", "serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        port = int(agent.stdout.readline().rsplit(":", 1)[1])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=lib.DEADLINE)
+        connection.request("POST", "/api/execute/code", json.dumps({"code": "import os\nprint(os.getpid(), flush=True)\nwhile True: pass"}))
+        response = connection.getresponse()
+        line = next(line for line in response if line.startswith(b"data: "))
+        worker = int(json.loads(line[6:])["text"])
+        assert lib.alive(worker)
+    finally:
+        agent.kill()
+        agent.wait()
+        agent.stdout.close()
+    lib.wait_for(lambda: not lib.alive(worker), "the worker's end")
+    connection.close()
 
 
 # ---- the zygote as users see it
