@@ -5,7 +5,7 @@ import contextlib
 import boxapp
 import pytest
 from boxapi import check_error
-from test_proxy_stream import Client
+from boxapp import Client
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -9,7 +9,7 @@ import boxapp
 import pytest
 from atoll import box_path, wait_for
 from boxapi import check_error
-from test_proxy_stream import Client, noted
+from boxapp import Client, noted
 
 COUNTING = """
 n = 0

@@ -4,14 +4,14 @@ is what goes over the wire."""
 import contextlib
 import hashlib
 import re
-import select
 import socket
 import time
 
 import boxapp
 import pytest
-from atoll import DEADLINE, SANITIZED, wait_for
+from atoll import DEADLINE
 from boxapi import memory_kb
+from boxapp import Client, grown_kb, noted
 
 DRAIN = """
 def handle(c):
@@ -24,52 +24,6 @@ def handle(c):
         rest = c.recv(1 << 20) if total < n else b""
     reply(c, b"%d %s" % (total, digest.hexdigest().encode()))
 """
-
-
-def grown_kb(daemon, before):
-    """The daemon's own memory since then; under a sanitizer it means nothing."""
-    return 0 if SANITIZED else memory_kb(daemon.daemon_pid, "RssAnon") - before
-
-
-class Client:
-    """A raw connection that reads what it is told to."""
-
-    def __init__(self, app, unix=False):
-        self.app, self.sock, self.data = app, app.daemon.connect(unix), b""
-
-    def ask(self, method="GET", path="/", headers=b"", body=b""):
-        first = f"{method} {self.app.path(path)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.app.daemon.token}\r\n"
-        self.sock.sendall(first.encode() + headers + b"\r\n" + body)
-        return self
-
-    def until(self, what):
-        """Everything up to and with it."""
-        while what not in self.data:
-            chunk = self.sock.recv(1 << 20)
-            assert chunk, (what, self.data[-500:])
-            self.data += chunk
-        out, _, self.data = self.data.partition(what)
-        return out + what
-
-    def rest(self):
-        """Everything until the end; ConnectionResetError when it was cut off by force."""
-        while chunk := self.sock.recv(1 << 20):
-            self.data += chunk
-        out, self.data = self.data, b""
-        return out
-
-    def quiet(self, seconds=0.3):
-        return not select.select([self.sock], [], [], seconds)[0]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.sock.close()
-
-
-def noted(app, text):
-    return wait_for(lambda: any(text in n for n in app.notes()), f"the server notes {text!r}")
 
 
 def test_a_long_upload_arrives_whole_and_is_not_gathered(daemon, api):

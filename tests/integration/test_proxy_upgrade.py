@@ -7,7 +7,7 @@ import boxapp
 import pytest
 from atoll import wait_for
 from boxapi import memory_kb
-from test_proxy_stream import Client, grown_kb, noted
+from boxapp import Client, grown_kb, noted
 from wsclient import Refused
 
 # `ws`, as in the image's Node, would need npm: the handshake is three lines, and the frames are echoed unmasked.

@@ -1,10 +1,12 @@
 """Servers inside a box, for tests of the ways to them. A RawApp is a few lines of Python that get a connected socket: it
 can answer like any server, and like none."""
 
+import select
 import textwrap
 import uuid
 
-from atoll import DEADLINE, box_path
+from atoll import DEADLINE, SANITIZED, box_path, wait_for
+from boxapi import memory_kb
 
 _PROLOGUE = """
 import hashlib, json, os, socket, struct, sys, threading, time
@@ -105,3 +107,49 @@ def node(api, port, source):
 
 def command(api, port, line):
     return App(api, port).start(f"exec {line}", listens(port))
+
+
+def grown_kb(daemon, before):
+    """The daemon's own memory since then; under a sanitizer it means nothing."""
+    return 0 if SANITIZED else memory_kb(daemon.daemon_pid, "RssAnon") - before
+
+
+class Client:
+    """A raw connection that reads what it is told to."""
+
+    def __init__(self, app, unix=False):
+        self.app, self.sock, self.data = app, app.daemon.connect(unix), b""
+
+    def ask(self, method="GET", path="/", headers=b"", body=b""):
+        first = f"{method} {self.app.path(path)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.app.daemon.token}\r\n"
+        self.sock.sendall(first.encode() + headers + b"\r\n" + body)
+        return self
+
+    def until(self, what):
+        """Everything up to and with it."""
+        while what not in self.data:
+            chunk = self.sock.recv(1 << 20)
+            assert chunk, (what, self.data[-500:])
+            self.data += chunk
+        out, _, self.data = self.data.partition(what)
+        return out + what
+
+    def rest(self):
+        """Everything until the end; ConnectionResetError when it was cut off by force."""
+        while chunk := self.sock.recv(1 << 20):
+            self.data += chunk
+        out, self.data = self.data, b""
+        return out
+
+    def quiet(self, seconds=0.3):
+        return not select.select([self.sock], [], [], seconds)[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.sock.close()
+
+
+def noted(app, text):
+    return wait_for(lambda: any(text in n for n in app.notes()), f"the server notes {text!r}")
