@@ -81,6 +81,15 @@ def test_a_handler_that_raises_between_runs(python):
     assert python("kept").result["text"] == "1"
 
 
+def test_a_handler_that_raises_while_we_speak(python):
+    """An alarm each millisecond while results are sent: each cell ends in its own error, and no frame is torn."""
+    python("import signal\nclass Now(Exception): pass\ndef now(*_): raise Now\nsignal.signal(signal.SIGALRM, now)")
+    code = "signal.setitimer(signal.ITIMER_REAL, 0.02)\ntry:\n    while True:\n        display('x' * 5000)\n        print('o')\nfinally:\n    signal.setitimer(signal.ITIMER_REAL, 0)"
+    for _ in range(15):
+        python.fails(code, "Now")
+    assert python("40 + 2").result["text"] == "42"
+
+
 def test_an_idle_worker_does_not_mind_signals(python):
     python("import os, signal; pid = os.getpid(); kept = 1")
     pid = python("pid").result["text"]

@@ -1,8 +1,9 @@
 """SIGINT: raises KeyboardInterrupt in user code, and nowhere else.
 
 The handler runs in the main thread between two instructions. It raises only while `armed`, that is from the first
-instruction of a cell to its last. One that comes earlier, while the request is still being read, waits for that first instruction. Code of ours that must not be torn (a frame on the socket) holds `busy`; an interrupt that
-comes meanwhile is kept in `pending` and comes again when the lock is given back.
+instruction of a cell to its last. One that comes earlier, while the request is still being read, waits for that first instruction.
+Code of ours that must not be torn (a frame on the socket) stands between `enter` and `leave`; an interrupt that comes meanwhile is
+kept in `pending` and comes again after it. Other signals that user code has handlers for are blocked there, and between runs.
 """
 
 from __future__ import annotations
@@ -67,10 +68,18 @@ def hold_others() -> None:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, held)
 
 
-def release() -> None:
-    """Gives `busy` back, and lets an interrupt through that came meanwhile."""
+def enter() -> None:
+    """From here to `leave` nothing that a signal handler raises can hit. In any thread, one at a time."""
+    hold_others()
+    busy.acquire()
+
+
+def leave() -> None:
+    """Lets an interrupt through that came meanwhile."""
     global pending
     busy.release()
+    if armed and held:
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
     if pending:
         pending = False
         _thread.interrupt_main()

@@ -30,10 +30,10 @@ class Stream(io.TextIOWrapper):
 
     def __init__(self, fd: int, other_pipe: int, name: str) -> None:
         raw = io.FileIO(fd, "w", closefd=False)
+        raw.name = name
         super().__init__(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n")
         self.mode = "w"
         self._other_pipe = other_pipe
-        self._label = name
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):

@@ -56,24 +56,24 @@ class Channel:
 
     def send(self, kind: str, payload: str) -> None:
         """One frame, whole: interrupts wait until it has been sent."""
-        interrupts.busy.acquire()
+        interrupts.enter()
         try:
             self._put(kind, payload)
         finally:
-            interrupts.release()
+            interrupts.leave()
 
     def done(self, payload: str) -> None:
         """The frame that ends a run. No thread can ask S after it."""
-        interrupts.busy.acquire()
+        interrupts.enter()
         try:
             self.running = False
             self._put("D", payload)
         finally:
-            interrupts.release()
+            interrupts.leave()
 
     def begin(self) -> None:
         """A run begins: with what threads have shown since the last one."""
-        interrupts.busy.acquire()
+        interrupts.enter()
         try:
             self.running = True
             late, self.late = self.late, []
@@ -82,11 +82,11 @@ class Channel:
             if late:
                 self._sync()
         finally:
-            interrupts.release()
+            interrupts.leave()
 
     def result(self, payload: str, more: bool) -> None:
         """A result. `more`: output may follow, which must not overtake it."""
-        interrupts.busy.acquire()
+        interrupts.enter()
         try:
             if self.running:
                 self._put("E", payload)
@@ -95,16 +95,16 @@ class Channel:
             elif len(self.late) < LATE_MAX:
                 self.late.append(payload)
         finally:
-            interrupts.release()
+            interrupts.leave()
 
     def sync(self) -> None:
         """Returns when the agent has passed on all that was written to the pipes before. From any thread."""
-        interrupts.busy.acquire()
+        interrupts.enter()
         try:
             if self.running and not self.forked:
                 self._sync()
         finally:
-            interrupts.release()
+            interrupts.leave()
 
     def after_fork(self) -> None:
         """In a child that user code forked: it has no part in the protocol."""
