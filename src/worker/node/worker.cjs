@@ -5,7 +5,7 @@
 //   output     what is printed    rewrite     module syntax      errors  errors and tracebacks
 //   interrupt  SIGINT             scan        tokens             stack   the worker's frames away
 //   globals    require, display   typescript  types away         safe    what user code cannot replace
-//   pending    what a run has not waited for
+//   pending    what a run has not waited for              critical  what must not be cut in two
 'use strict';
 
 const safe = require('./safe.cjs');
@@ -44,9 +44,17 @@ let runs = 0; // how many there were
 let run = null; // the one under way
 
 function onFrame(type, payload) {
-	if (type === 'I') init(payload);
+	if (type === 'I') start(payload);
 	else if (type === 'R') immediately(begin, payload);
 	else if (type === 'W') require('./typescript.cjs').warm();
+}
+
+function start(payload) {
+	try {
+		init(payload);
+	} catch (error) {
+		refuse('Error', `the worker could not start: ${error?.message}`);
+	}
 }
 
 function init({ language, cwd, env }) {
