@@ -42,7 +42,7 @@ struct worker {
 	struct worker_spec spec;
 	struct zygote_call call; /* while the zygote is asked */
 	bool joined;		 /* from the zygote, and not ready yet: failing means that it is started plainly */
-	bool preloaded; /* from the zygote */
+	bool preloaded;		 /* from the zygote */
 	struct child child;
 	pid_t pid;
 	int fd, interrupt_fd; /* the second may be -1 */
@@ -424,35 +424,10 @@ void worker_resume(struct worker *w)
 
 /* ---- start, run, stop ---- */
 
-/* "NAME" alone unsets. */
-static void put_env(struct json_writer *j, const struct env *env)
-{
-	json_object_begin(j);
-	for (size_t i = 0; i < env->n; i++) {
-		struct str value, name = str_split(str_of(env->v[i]), '=', &value);
-		auto_free char *key = str_dup(name);
-		json_key(j, key);
-		if (strchr(env->v[i], '='))
-			json_str(j, value);
-		else
-			json_null(j);
-	}
-	json_object_end(j);
-}
-
 static void put_init(struct worker *w, const struct worker_spec *s, bool with_env)
 {
 	auto_buf struct buf b = {0};
-	struct json_writer j = json_writer(&b);
-	json_object_begin(&j);
-	json_member_cstr(&j, "language", language_name(s->language));
-	json_member_cstr(&j, "cwd", s->cwd);
-	json_member_cstr(&j, "context", s->context);
-	if (with_env) {
-		json_key(&j, "env");
-		put_env(&j, s->env);
-	}
-	json_object_end(&j);
+	worker_text_init(&b, s, with_env);
 	put_frame(w, 'I', buf_str(&b));
 	flush_out(w);
 }
@@ -569,15 +544,7 @@ int worker_start(
 void worker_run(struct worker *w, uint64_t id, struct str code, const struct env *env)
 {
 	auto_buf struct buf b = {.max = AGENT_BODY_MAX * 2};
-	struct json_writer j = json_writer(&b);
-	json_object_begin(&j);
-	json_member_u64(&j, "id", id);
-	json_member_str(&j, "code", code);
-	if (env->n) {
-		json_key(&j, "env");
-		put_env(&j, env);
-	}
-	json_object_end(&j);
+	worker_text_run(&b, id, code, env);
 	w->oom_before = oom_kills();
 	w->run = id;
 	put_frame(w, 'R', buf_str(&b));

@@ -66,6 +66,12 @@ void worker_kill(struct worker *w);
 /* The same, and no callback comes any more. */
 void worker_abandon(struct worker *w);
 
+/* ---- between worker.c and worker_text.c: the JSON of an init and of a run frame; `env` of a run is a change list ----
+ */
+
+void worker_text_init(struct buf *to, const struct worker_spec *s, bool with_env);
+void worker_text_run(struct buf *to, uint64_t id, struct str code, const struct env *env);
+
 /* ---- between worker.c and worker_start.c ---- */
 
 /* What a started process hands back: our ends. */
@@ -76,8 +82,8 @@ struct worker_fds {
 void worker_fds_close(struct worker_fds *f);
 /* The two sides of a worker. */
 int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e);
-/* Starts the runtime's program; 0 and the pid of a process that waits for its first frame. */
 /* Whether a worker from the zygote would be the same as one started plainly: Python, the interpreter that the PATH
  * finds is the image's, nothing in the environment changes how it starts. */
 bool worker_may_join(const struct worker_spec *s);
+/* Starts the runtime's program; 0 and the pid of a process that waits for its first frame. */
 int worker_start_plain(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_pid, struct err *e);
