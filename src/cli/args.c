@@ -102,9 +102,9 @@ static const char *const kind_examples[] = {
 	[ARG_SECONDS] = "30, 0.5 or 2m",
 };
 
-static void print_option(char letter, const char *name, const char *value, const char *help)
+static void print_option(long letter, const char *name, const char *value, const char *help)
 {
-	char dash[] = {'-', letter, ',', ' ', 0};
+	char dash[] = {'-', (char)letter, ',', ' ', 0};
 	int n = printf("  %s--%s%s%s", letter ? dash : "", name, value ? " " : "", value ? value : "");
 	printf("%*s%s\n", n < HELP_COLUMN ? HELP_COLUMN - n : 2, "", help);
 }

@@ -39,7 +39,7 @@ struct arg {
 	const char *help;
 	enum arg_kind kind;
 	void *to;
-	char letter; /* 'l' for -l; 0: none */
+	long letter; /* 'l' for -l; 0: none. As wide as its neighbours: rows are written in this order */
 };
 #define ARG_TABLE_END                                                                                                  \
 	{                                                                                                              \

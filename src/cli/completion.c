@@ -76,7 +76,7 @@ static void bash_verb(void *arg, const struct verb *v, const struct arg *table)
 	for (const struct arg *o = table; o->kind != ARG_END; o++) {
 		buf_printf(to, " --%s", o->name);
 		if (o->letter)
-			buf_printf(to, " -%c", o->letter);
+			buf_printf(to, " -%c", (int)o->letter);
 	}
 	buf_add_c(to, "'\n\t\tvalues='");
 	for (const struct arg *o = table; o->kind != ARG_END; o++) {
@@ -84,7 +84,7 @@ static void bash_verb(void *arg, const struct verb *v, const struct arg *table)
 			continue;
 		buf_printf(to, " --%s", o->name);
 		if (o->letter)
-			buf_printf(to, " -%c", o->letter);
+			buf_printf(to, " -%c", (int)o->letter);
 	}
 	buf_add_c(to, " '\n\t\t;;\n");
 }
@@ -149,9 +149,9 @@ static void zsh_option(struct buf *to, const struct arg *o)
 	if (list)
 		buf_add_c(to, "*");
 	else if (o->letter)
-		buf_printf(to, "(-%c --%s)", o->letter, o->name);
+		buf_printf(to, "(-%c --%s)", (int)o->letter, o->name);
 	if (o->letter)
-		buf_printf(to, "'{-%c%s,--%s%s}'", o->letter, value ? "+" : "", o->name, value ? "=" : "");
+		buf_printf(to, "'{-%c%s,--%s%s}'", (int)o->letter, value ? "+" : "", o->name, value ? "=" : "");
 	else
 		buf_printf(to, "--%s%s", o->name, value ? "=" : "");
 	buf_add_byte(to, '[');
@@ -233,7 +233,7 @@ static void fish_verb(void *arg, const struct verb *v, const struct arg *table)
 	for (const struct arg *o = table; o->kind != ARG_END; o++) {
 		buf_printf(to, "complete -c atoll -n '__fish_seen_subcommand_from %s' -l %s", v->name, o->name);
 		if (o->letter)
-			buf_printf(to, " -s %c", o->letter);
+			buf_printf(to, " -s %c", (int)o->letter);
 		buf_printf(to, "%s -d '", o->kind == ARG_FLAG ? "" : " -r");
 		put_fish(to, o->help);
 		buf_add_c(to, "'\n");

@@ -25,7 +25,7 @@ static void put_all(struct buf *to, const char *text)
 static void put_option(struct buf *to, const struct arg *o)
 {
 	if (o->letter)
-		buf_printf(to, "*-%c*, ", o->letter);
+		buf_printf(to, "*-%c*, ", (int)o->letter);
 	buf_printf(to, "*--%s*", o->name);
 	if (o->value) {
 		buf_add_c(to, " _");
@@ -58,7 +58,8 @@ static void put_verb(void *arg, const struct verb *v, const struct arg *table)
 
 void describe_manual(struct buf *to)
 {
-	buf_add_c(to, "atoll(1)\n\n"
+	buf_add_c(to, "atoll"
+		      "(1)\n\n"
 		      "# NAME\n\n"
 		      "atoll - isolated Linux sandboxes on your own machine\n\n"
 		      "# SYNOPSIS\n\n"

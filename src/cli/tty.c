@@ -119,7 +119,8 @@ static void undo_modes(void)
 		put("\033>");
 	if (tty.escapes)
 		put("\033[0m");
-	memset(tty.changed, 0, sizeof tty.changed);
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		tty.changed[i] = false;
 	tty.keypad = tty.escapes = false;
 }
 
