@@ -2,7 +2,7 @@ import { errorResponse, SandboxError } from '../errors/base.js';
 import { OperationInterruptedError } from '../errors/other-errors.js';
 import { AbortError } from '../errors/plain-errors.js';
 import { guarded } from '../sse/streams.js';
-import { type Exchange, exchange, translate } from '../transport/exchange.js';
+import { type Exchange, exchange, translate, translateBody } from '../transport/exchange.js';
 import { transportTo } from '../transport/index.js';
 import type { Transport } from '../transport/types.js';
 import type { AtollOptions } from '../types/sandbox.js';
@@ -113,20 +113,15 @@ export class Box {
   ): Promise<T> {
     const response = await this.send(method, path, encode(body), options);
     if (response.status === 204) return undefined as T;
-    let text = '';
+    const text = await response.text().catch(async (error) => {
+      throw translateBody(error, (await this.transport()).where, options.signal);
+    });
     try {
-      text = await response.text();
       return JSON.parse(text) as T;
-    } catch (error) {
-      const translated = translate(error, (await this.transport()).where, options.signal);
-      if (translated !== error) throw translated;
+    } catch (cause) {
+      const message = 'Atoll answered something that is not JSON';
       const context = { body: text.slice(0, 200) };
-      throw new SandboxError(
-        errorResponse('INVALID_JSON_RESPONSE', 'Atoll answered something that is not JSON', context, 400),
-        {
-          cause: error,
-        },
-      );
+      throw new SandboxError(errorResponse('INVALID_JSON_RESPONSE', message, context, 400), { cause });
     }
   }
 
@@ -139,7 +134,7 @@ export class Box {
   ): Promise<ReadableStream<Uint8Array>> {
     const response = await this.send(method, path, encode(body), options);
     const { where } = await this.transport();
-    return guarded(response.body!, (error) => translate(error, where, options.signal), options.signal);
+    return guarded(response.body!, (error) => translateBody(error, where, options.signal), options.signal);
   }
 
   /** Before something is taken up again: any call makes a sandbox that is not there, and that one would be another. */

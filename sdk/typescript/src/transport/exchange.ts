@@ -1,4 +1,4 @@
-import { errorResponse } from '../errors/base.js';
+import { errorResponse, SandboxError } from '../errors/base.js';
 import { errorOf } from '../errors/from-response.js';
 import { ContainerUnavailableError, RPCTransportError } from '../errors/other-errors.js';
 import { AbortError } from '../errors/plain-errors.js';
@@ -50,6 +50,14 @@ export function translate(error: unknown, where: string, signal?: AbortSignal): 
     return new RPCTransportError(errorResponse('RPC_TRANSPORT_ERROR', message, context, 503), { cause: error });
   }
   return error;
+}
+
+/** The same for an error inside an answer's body, which every runtime tells in words of its own. */
+export function translateBody(error: unknown, where: string, signal?: AbortSignal): unknown {
+  const known = error instanceof ConnectionLostError || error instanceof AbortError || error instanceof SandboxError;
+  if (known || signal?.aborted) return translate(error, where, signal);
+  const text = error instanceof Error ? error.message : String(error);
+  return translate(new ConnectionLostError(text, { cause: error }), where);
 }
 
 function mayRepeat(error: unknown, request: Exchange): boolean {

@@ -57,6 +57,31 @@ function bodyOf(message: IncomingMessage): ReadableStream<Uint8Array> {
   );
 }
 
+/** A short answer, read whole: a stream would cost more than the answer. */
+function wholeBody(message: IncomingMessage): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = [];
+    const fail = () => reject(new ConnectionLostError('the connection broke inside the answer'));
+    message.on('data', (chunk: Uint8Array) => chunks.push(chunk));
+    message.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    message.on('error', fail);
+    message.on('close', fail); // of no effect after the end
+  });
+}
+
+const isShort = ({ headers }: IncomingMessage) =>
+  headers['content-type'] === 'application/json' && Number(headers['content-length'] ?? Number.NaN) <= bufferBytes;
+
+async function responseOf(message: IncomingMessage, method: string): Promise<Response> {
+  const init = { status: message.statusCode!, statusText: message.statusMessage, headers: headersOf(message) };
+  if (bodyless.has(init.status) || method === 'HEAD') {
+    message.resume();
+    return new Response(null, init);
+  }
+  const body = isShort(message) ? ((await wholeBody(message)) as Uint8Array<ArrayBuffer>) : bodyOf(message);
+  return new Response(body, init);
+}
+
 async function pour(body: ReadableStream<Uint8Array>, request: ClientRequest): Promise<void> {
   const reader = body.getReader();
   const closed = new Promise<void>((done) => request.once('close', done));
@@ -125,13 +150,7 @@ export class NodeTransport implements Transport {
         const text = cause.message || String((cause as NodeJS.ErrnoException).code);
         reject(connected ? new ConnectionLostError(text, { cause }) : new NotSentError(text, { cause }));
       });
-      sending.on('response', (message) => {
-        const status = message.statusCode!;
-        const empty = bodyless.has(status) || init.method === 'HEAD';
-        if (empty) message.resume();
-        const body = empty ? null : bodyOf(message);
-        resolve(new Response(body, { status, statusText: message.statusMessage, headers: headersOf(message) }));
-      });
+      sending.on('response', (message) => resolve(responseOf(message, init.method)));
       if (init.body instanceof ReadableStream) void pour(init.body, sending);
       else sending.end(init.body);
     });
