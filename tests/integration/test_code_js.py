@@ -203,8 +203,7 @@ def test_a_hundred_megabytes(js):
 
 def test_callbacks_of_a_run_belong_to_it(js):
     assert sorted(js("setTimeout(() => console.log('timer'), 20); setImmediate(() => console.log('immediate'))").stdout.split()) == ["immediate", "timer"]
-    assert js("require('fs').readFile('/etc/hostname', () => console.log('file')); require('child_process').exec('echo x', (e, out) => console.log(out))").stdout in (
-        "file\nx\n\n", "x\n\nfile\n")
+    assert js("require('fs').readFile('/etc/hostname', () => console.log('file'))").stdout == "file\n"
     assert js("let k = 0; const t = setInterval(() => { console.log(k); if (++k === 3) clearInterval(t) }, 5)").stdout == "0\n1\n2\n"
 
 
