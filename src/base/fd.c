@@ -15,6 +15,18 @@ int fd_set_nonblock(int fd, bool on)
 	return want == flags || fcntl(fd, F_SETFL, want) == 0 ? 0 : -errno;
 }
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+void fd_refuse_rights(int fd)
+{
+	int saved = errno;
+	const int off = 0;
+	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
+	errno = saved;
+}
+
 ssize_t fd_read_full(int fd, void *p, size_t n)
 {
 	size_t got = 0;

@@ -3,6 +3,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "base/fd.h"
 #include "http/call.h"
 
 int failure_set(struct http_failure *f, enum http_fail fail, const char *what)
@@ -183,6 +184,8 @@ static int open_socket(const struct http_endpoint *ep)
 	if (ep->dialer)
 		return ep->dialer->take(ep->dialer, ep->sa.sa_family);
 	int fd = socket(ep->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && ep->sa.sa_family == AF_UNIX)
+		fd_refuse_rights(fd);
 	return fd < 0 ? -errno : fd;
 }
 

@@ -89,6 +89,7 @@ static bool accept_one(struct listener *l)
 	}
 	int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
+		fd_refuse_rights(fd);
 		if (full)
 			evict_idle(s);
 		conn_new(s, fd, l->tag, NULL);

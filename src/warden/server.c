@@ -263,6 +263,7 @@ static void on_listen(struct loop_io *io, uint32_t events)
 	auto_fd int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0 || !may_connect(w, fd))
 		return;
+	fd_refuse_rights(fd);
 	hang_up(w, "a new connection takes over");
 	if (loop_add(w->loop, &w->conn_io, fd, EPOLLIN, on_conn) < 0)
 		return;

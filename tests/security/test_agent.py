@@ -6,6 +6,7 @@ place: the daemon connects to the same path and talks to an attacker.
 import contextlib
 import os
 import socket
+import struct
 import threading
 
 import atoll as lib
@@ -112,6 +113,42 @@ def make(daemon, box):
     """A box that runs and that the daemon has not spoken to: no kept connection leads to its real agent."""
     reply = daemon.request("PUT", lib.box_path(box), {})
     assert reply.status in (200, 201), reply
+
+
+def test_descriptors_in_an_answer_do_not_hold_the_daemon(daemon, box):
+    """A TCP socket with unsent data and SO_LINGER blocks whoever closes it last: the daemon, did it take it."""
+    probe = socket.socket(socket.AF_UNIX)
+    with probe:
+        try:
+            probe.setsockopt(socket.SOL_SOCKET, 83, 0)  # SO_PASSRIGHTS
+        except OSError:
+            pytest.skip("this kernel has no SO_PASSRIGHTS (6.16)")
+    refused = []
+
+    def answer(conn):
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
+            silent = socket.create_connection(server.getsockname())
+            lingering, _ = server.accept()
+            lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+            lingering.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    lingering.send(b"x" * 65536)
+            try:
+                conn.sendmsg([HEAD], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", lingering.fileno()))])
+            except PermissionError:
+                refused.append(True)
+                conn.sendall(HEAD)
+            conn.sendall(b"Content-Length: 2\r\n\r\n{}")
+            lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            lingering.close()
+            silent.close()
+
+    make(daemon, box)
+    with impostor(daemon, box, answer):
+        assert daemon.request("GET", lib.box_path(box, "/api/ping")).status == 200
+    assert refused
+    assert daemon.request("GET", "/v1/health").status == 200
 
 
 @pytest.mark.parametrize("kind", BROKEN)
