@@ -32,8 +32,9 @@ let boxes = 0;
 /** What a row gets. Boxes that it opens are destroyed after it. */
 function tools(env, name) {
   const opened = [];
-  const atoll = (method, path) =>
-    fetch(`${env.ATOLL_URL}/v1/sandboxes/${path}`, { method, headers: { Authorization: `Bearer ${env.ATOLL_TOKEN}` } });
+  const headers = { Authorization: `Bearer ${env.ATOLL_TOKEN}` };
+  const atoll = (method, path, body) =>
+    fetch(`${env.ATOLL_URL}/v1/sandboxes/${path}`, { method, headers, body: body && JSON.stringify(body) });
   return {
     env,
     opened,
@@ -49,6 +50,7 @@ function tools(env, name) {
       const response = await atoll('GET', id);
       return response.ok ? response.json() : null;
     },
+    put: (id, spec) => atoll('PUT', id, spec),
     destroyBehindItsBack: (id) => atoll('DELETE', id),
   };
 }

@@ -24,7 +24,10 @@ const WHICH_LIFE = "cut -d' ' -f22 /proc/1/stat";
 
 interface Remembered {
   id: string;
+  /** null: it does not run. */
   life: string | null;
+  /** Which settings of the box are ours; others may be somebody else's, and stay. */
+  ours: Array<'env' | 'labels'>;
 }
 
 /** One run of the box, from `start()` to its end. */
@@ -51,6 +54,7 @@ class Run {
 export class AtollContainer implements DurableObjectContainer {
   #run: Run | null = null;
   #daemon: Daemon | null = null;
+  #ours = new Set<'env' | 'labels'>();
 
   /**
    * @param ctx the Durable Object's state
@@ -65,6 +69,7 @@ export class AtollContainer implements DurableObjectContainer {
     const remembered = ctx.storage.kv.get(KEY) as Remembered | undefined;
     if (!remembered) return;
     this.#daemon = open(remembered.id);
+    this.#ours = new Set(remembered.ours);
     if (remembered.life === null) return;
     const run = new Run();
     run.life = remembered.life;
@@ -95,6 +100,7 @@ export class AtollContainer implements DurableObjectContainer {
     await this.#box().destroy();
     this.ctx.storage.kv.delete(KEY);
     this.#daemon = null;
+    this.#ours.clear();
     if (run) this.#over(run, reason);
   }
 
@@ -141,13 +147,13 @@ export class AtollContainer implements DurableObjectContainer {
   }
 
   #remember(life: string | null): void {
-    this.ctx.storage.kv.put(KEY, { id: this.#box().id, life } satisfies Remembered);
+    this.ctx.storage.kv.put(KEY, { id: this.#box().id, life, ours: [...this.#ours] } satisfies Remembered);
   }
 
   async #begin(run: Run, options: StartOptions): Promise<void> {
     try {
       const box = this.#box();
-      await box.create(options);
+      await box.create(this.#settings(options));
       run.life = await box.run(WHICH_LIFE);
       if (run.over) return;
       this.#remember(run.life);
@@ -157,6 +163,16 @@ export class AtollContainer implements DurableObjectContainer {
       throw error;
     }
     this.#hold(run);
+  }
+
+  /** What was set by an earlier start and is not any more has to go. */
+  #settings(options: StartOptions): Pick<StartOptions, 'env' | 'labels'> {
+    const settings: Pick<StartOptions, 'env' | 'labels'> = {};
+    for (const name of ['env', 'labels'] as const) {
+      if (options[name]) this.#ours.add(name);
+      if (this.#ours.has(name)) settings[name] = options[name] ?? {};
+    }
+    return settings;
   }
 
   async #send(run: Run, signal: number): Promise<void> {

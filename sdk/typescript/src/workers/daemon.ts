@@ -73,8 +73,8 @@ export class Daemon {
   }
 
   /** Makes the box, or brings one that is there up to date. It runs with the next request to it at the latest. */
-  async create({ env = {}, labels = {} }: StartOptions): Promise<void> {
-    const response = await this.ask('PUT', '', { env, labels });
+  async create(settings: Pick<StartOptions, 'env' | 'labels'>): Promise<void> {
+    const response = await this.ask('PUT', '', settings);
     if (!response.ok) throw await refusal(response);
     await response.body?.cancel();
   }

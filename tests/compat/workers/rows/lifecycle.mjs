@@ -73,12 +73,22 @@ export default {
     const { id, sandbox } = t.box({ labels: { tenant: 'acme' } });
     await sandbox.exec('true');
     assert.deepEqual((await t.inspect(id)).labels, { tenant: 'acme' });
-    await sandbox.setLabels({ tenant: 'other' });
-    await sandbox.stop();
-    await stopped(t, id);
-    await until('the object to know', async () => /^stopped/.test((await sandbox.getState()).status));
-    await sandbox.exec('true');
-    assert.deepEqual((await t.inspect(id)).labels, { tenant: 'other' });
+    for (const labels of [{ tenant: 'other' }, {}]) {
+      await sandbox.setLabels(labels);
+      await sandbox.stop();
+      await stopped(t, id);
+      await until('the object to know', async () => /^stopped/.test((await sandbox.getState()).status));
+      await sandbox.exec('true');
+      assert.deepEqual((await t.inspect(id)).labels, labels);
+    }
+  },
+
+  async 'settings of a box that was there before stay'(t) {
+    const { id, sandbox } = t.box();
+    await t.put(id, { env: { MADE: 'before' }, labels: { by: 'hand' }, limits: { pids: 99 } });
+    assert.equal((await sandbox.exec('echo $MADE')).stdout, 'before\n');
+    const { labels, limits } = await t.inspect(id);
+    assert.deepEqual([labels, limits.pids], [{ by: 'hand' }, 99]);
   },
 
   async 'containerTimeouts, setContainerTimeouts'(t) {
