@@ -56,8 +56,8 @@ int verb_run(struct cli *c, int argc, char **argv)
 	const struct arg table[] = {
 		BOX_OPTION_ROWS(&o),
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env},
-		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms},
+		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env, 'e'},
+		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
 		{"keep", NULL, "do not remove the box; its id is printed", ARG_FLAG, &keep},
 		ARG_TABLE_END,
 	};

@@ -107,6 +107,8 @@ int verb_watch(struct cli *c, int argc, char **argv)
 	if (api_follow(&cl, &f, &e) < 0 && f.broken && w.began) {
 		err_wrap(&e, "changes may have been missed");
 		cli_hint(c, "Look at the directory again, then watch it again.");
+	} else if (e.code == ERRC_PERMISSION_DENIED) {
+		cli_hint(c, "Watch /workspace, or a directory in it.");
 	}
 	return cli_fail(c, &e);
 }

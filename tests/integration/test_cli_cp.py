@@ -185,6 +185,9 @@ def test_an_unreadable_source_changes_nothing(daemon, box, source):
 # ---- size, speed, interruption
 
 def children_rss():
+    """KiB, the most that any child had. A child counts as large as we are until it has become another program, so one more is
+    started to know what that is."""
+    subprocess.run(["true"], check=True)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
@@ -198,7 +201,7 @@ def test_a_large_file_in_constant_memory(daemon, box, tmp_path):
     cp(daemon, big, f"{box}:big")
     cp(daemon, f"{box}:big", tmp_path / "back")
     assert subprocess.run(["cmp", big, tmp_path / "back"], check=False).returncode == 0
-    assert SANITIZED or children_rss() <= max(before, 40 * 1024)
+    assert SANITIZED or children_rss() <= before + 16 * 1024
 
 
 def test_a_progress_bar_on_a_terminal_only(daemon, box, tmp_path):

@@ -129,10 +129,11 @@ def test_a_large_file_passes_in_constant_memory(daemon, box, tmp_path):
     with open(tmp_path / "back", "wb") as f:
         assert subprocess.run([BIN / "atoll", "cat", box, "big"], env=daemon.env, stdout=f, timeout=120, check=False).returncode == 0
     assert subprocess.run(["cmp", source, tmp_path / "back"], check=False).returncode == 0
-    assert SANITIZED or max_child_rss() <= max(before, 40 * 1024)
+    assert SANITIZED or max_child_rss() <= before + 16 * 1024
 
 
 def max_child_rss():
+    subprocess.run(["true"], check=True)  # a child counts as large as we are until it has become another program
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
