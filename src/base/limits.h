@@ -96,14 +96,14 @@
 #define ZYGOTE_MEM	 (1024ull * MIB) /* of one, with the page tables of its children */
 #define ZYGOTE_PIDS	 64u
 #define ZYGOTE_TMP	 "64m"
-#define ZYGOTE_DELAY	 300   /* after a start of the warden, so that boxes come first */
-#define ZYGOTE_START_MAX 60000 /* one that is not ready after that is ended */
-#define ZYGOTE_RETRY_MIN 1000  /* pause before an ended one is started again, doubled each time … */
-#define ZYGOTE_RETRY_MAX 60000 /* … up to this */
-#define ZYGOTE_IDLE	 60000 /* one that nobody has asked for so long makes way for another image's */
-#define ZYGOTE_BURST	 64u   /* contexts that one box may ask for at once … */
-#define ZYGOTE_RATE	 20u   /* … and per second in the long run */
-#define ZYGOTE_WAIT	 2000  /* an agent that has no answer after that starts the context plainly */
+#define ZYGOTE_DELAY	 300	/* after a start of the warden, so that boxes come first */
+#define ZYGOTE_START_MAX 180000 /* one that is not ready after that is ended */
+#define ZYGOTE_RETRY_MIN 1000	/* pause before an ended one is started again, doubled each time … */
+#define ZYGOTE_RETRY_MAX 60000	/* … up to this */
+#define ZYGOTE_IDLE	 60000	/* one that nobody has asked for so long makes way for another image's */
+#define ZYGOTE_BURST	 64u	/* contexts that one box may ask for at once … */
+#define ZYGOTE_RATE	 20u	/* … and per second in the long run */
+#define ZYGOTE_WAIT	 5000	/* an agent that has no answer after that starts the context plainly */
 
 /* Daemon */
 #define BOX_TABLE_MAX	     100000 /* sandboxes known, living or stopped */

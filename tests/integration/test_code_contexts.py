@@ -16,7 +16,7 @@ from codeapi import Context, Run, code_api, python  # noqa: F401
 
 def preloaded(daemon):
     """Waits until contexts come from the zygote."""
-    lib.wait_for(lambda: "zygote ready" in daemon.log(), "the zygote")
+    lib.wait_for(lambda: "zygote ready" in daemon.log(), "the zygote", 120)
 
 
 def contexts(api):
@@ -433,7 +433,7 @@ def test_a_killed_zygote_is_started_again_and_contexts_live_on(own_daemon, own_b
     d = Context(api)
     assert d("1 + 1").result["text"] == "2"
     assert c("kept").result["text"] == "1"
-    lib.wait_for(lambda: own_daemon.log().count("zygote ready") >= 2, "another zygote")
+    lib.wait_for(lambda: own_daemon.log().count("zygote ready") >= 2, "another zygote", 120)
     e = Context(api)
     assert contexts(api)[e.id]["preloaded"] is True and zygotes(own_daemon) != [pid]
 
