@@ -27,6 +27,9 @@ export class Custom extends onAtoll(Base) {
 /** A token that the daemon does not know. */
 export const Refused = onAtoll(Base, { token: 'wrong' });
 
+/** A daemon that is not there. */
+export const Nowhere = onAtoll(Base, { url: 'http://127.0.0.1:1' });
+
 let boxes = 0;
 
 /** What a row gets. Boxes that it opens are destroyed after it. */

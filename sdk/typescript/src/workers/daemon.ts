@@ -88,10 +88,16 @@ export class Daemon {
     return null;
   }
 
-  /** Destroys the box with its processes and files; one that is not there is fine. */
+  /**
+   * Destroys the box with its processes and files; one that is not there is fine. Its errors have none of the texts above,
+   * nor a cause that has: `Sandbox.destroy()` takes those for "there is nothing to destroy".
+   */
   async destroy(): Promise<void> {
-    const response = await this.ask('DELETE');
-    if (!response.ok && response.status !== 404) throw await refusal(response);
+    const response = await this.ask('DELETE').catch(() => {
+      throw new Error(`Box '${this.id}' may still be there: Atoll cannot be reached at ${this.address.url}`);
+    });
+    if (!response.ok && response.status !== 404)
+      throw new Error(`Box '${this.id}' is still there: ${(await told(response)).text}`);
     await response.body?.cancel();
   }
 
@@ -99,23 +105,32 @@ export class Daemon {
   async run(command: string): Promise<string> {
     const response = await this.ask('POST', '/api/execute', { command, sessionId: '__DISABLE_SESSION__' });
     if (!response.ok) throw await refusal(response);
-    return ((await response.json()) as { stdout: string }).stdout.trim();
+    const { exitCode, stdout, stderr } = (await response.json()) as {
+      exitCode: number;
+      stdout: string;
+      stderr: string;
+    };
+    if (exitCode !== 0) throw new Error(`'${command}' in box '${this.id}' failed: ${stderr.trim()}`);
+    return stdout.trim();
   }
 }
 
-/** An error that the `Container` class understands, with what the daemon said. */
-async function refusal(response: Response): Promise<Error> {
+/** What the daemon said. */
+async function told(response: Response): Promise<{ code: string; text: string }> {
   const text = await response.text();
-  let said = text.slice(0, 300);
-  let code = '';
   try {
-    const body = JSON.parse(text) as { code?: string; message?: string };
-    code = body.code ?? '';
-    said = `${code}: ${body.message ?? ''}`;
+    const { code = '', message = '' } = JSON.parse(text) as { code?: string; message?: string };
+    return { code, text: `Atoll answered ${response.status} ${code}: ${message}` };
   } catch {
     // Not the daemon's: a proxy's page, say.
+    return { code: '', text: `Atoll answered ${response.status} ${text.slice(0, 300)}` };
   }
-  return new Error(`${meaning(response.status, code)} (Atoll answered ${response.status} ${said})`);
+}
+
+/** The same as an error that the `Container` class understands. */
+async function refusal(response: Response): Promise<Error> {
+  const { code, text } = await told(response);
+  return new Error(`${meaning(response.status, code)} (${text})`);
 }
 
 function meaning(status: number, code: string): string {

@@ -149,6 +149,13 @@ export default {
     assert.equal((await sandbox.exec('pwd')).stdout, '/workspace\n');
   },
 
+  async 'a destroy that did not happen is told'(t) {
+    const refused = t.box({}, t.env.Refused);
+    await rejects(refused.sandbox.destroy(), /is still there: Atoll answered 401 UNAUTHORIZED/);
+    const nowhere = t.box({}, t.env.Nowhere);
+    await rejects(nowhere.sandbox.destroy(), /may still be there: Atoll cannot be reached at http:\/\/127\.0\.0\.1:1/);
+  },
+
   async 'a wrong token is told at once'(t) {
     const { sandbox } = t.box({}, t.env.Refused);
     await rejects(sandbox.exec('true'), /permanent error/);
