@@ -17,7 +17,7 @@ async function serve() {
 async function run(scenario) {
   const browser = await chromium.connect(process.env.BROWSER);
   const context = await browser.newContext();
-  context.setDefaultTimeout(45_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const said = [];
   page.on('console', (message) => message.type() === 'error' && said.push(message.text()));

@@ -300,6 +300,35 @@ def test_own_names_are_served(daemon):
     assert daemon.raw(b"GET /v1/health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
+# What a request may say to be taken for one of the other kind, and what comes of it. {h} is a preview's host.
+TRICKS = [
+    ("GET / HTTP/1.1|Host: {h}|Host: localhost", 400), ("GET / HTTP/1.1|Host: {h}|Host: {h}", 400), ("GET / HTTP/1.1", 400),
+    ("GET / HTTP/1.1|Host:", 421), ("GET / HTTP/1.1|Host: localhost, {h}", 400), ("GET / HTTP/1.1|Host : {h}", 400),
+    ("GET / HTTP/1.1|Host: {h}\nX: y", 400), ("GET / HTTP/1.1|Host: localhost@{h}", 400), ("GET / HTTP/1.1|Host: {h}/", 400),
+    ("GET http://user:pw@{h}/ HTTP/1.1|Host: {h}", 400), ("GET http://localhost@{h}/ HTTP/1.1|Host: localhost", 400),
+    ("GET https://{h}/ HTTP/1.1|Host: {h}", 400), ("GET http://evil.example/ HTTP/1.1|Host: {h}", 421),
+    ("GET /\0 HTTP/1.1|Host: {h}", 400), ("CONNECT {h} HTTP/1.1|Host: {h}", 405), ("OPTIONS * HTTP/1.1|Host: {h}", 404),
+    ("POST / HTTP/1.1|Host: {h}|Content-Length: 4|Transfer-Encoding: chunked", 400),
+    ("GET / HTTP/1.1|Host: {h}|X-A: b\rX-B: c", 400),
+]
+
+
+def test_tricks_with_heads(daemon, echo):
+    for lines, status in TRICKS:
+        head = lines.format(h=host_of(echo)).replace("|", "\r\n")
+        out = daemon.raw(f"{head}\r\nConnection: close\r\n\r\n".encode())
+        assert out.startswith(f"HTTP/1.1 {status} ".encode()), (lines, out)
+        assert b"X-App" not in out and b"uptimeSeconds" not in out, lines
+
+
+def test_an_absolute_target_says_which(daemon, echo):
+    """As the RFC has it: the Host header is ignored then."""
+    out = daemon.raw(f"GET http://{host_of(echo)}/v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert b"X-App: yes" in out and b"uptimeSeconds" not in out
+    out = daemon.raw(f"GET //localhost/v1/health HTTP/1.1\r\nHost: {host_of(echo)}\r\nConnection: close\r\n\r\n".encode())
+    assert b"\r\n\r\nGET //localhost/v1/health HTTP/1.1\r\n" in out
+
+
 @pytest.fixture(scope="module")
 def configured():
     if what_is_missing():
