@@ -45,7 +45,7 @@ export async function proxyTerminal(
 /** A terminal without a browser: bytes in, bytes out. */
 export class Terminal {
   readonly #socket: Socket;
-  /** Bytes as they come; the scroll-back first. They wait until they are read. */
+  /** Bytes as they come; the scroll-back first. Who does not read them makes the program wait. */
   readonly output: ReadableStream<Uint8Array>;
   /** How the program ended. Rejects when the connection breaks before. */
   readonly exited: Promise<{ code: number; signal?: string }>;
@@ -60,14 +60,18 @@ export class Terminal {
       fail = reject;
     });
     this.exited.catch(() => {});
+    const told = (message: { type: string; code: number; signal?: string; message?: string }) => {
+      if (message.type === 'exit') exit({ code: message.code, signal: message.signal });
+      if (message.type === 'error') fail(new Error(message.message));
+    };
     let over = false;
-    this.output = new ReadableStream<Uint8Array>({
+    const source: UnderlyingDefaultSource<Uint8Array> = {
       start: (controller) => {
         socket.addEventListener('message', ({ data }) => {
-          if (typeof data !== 'string') return over || controller.enqueue(new Uint8Array(data));
-          const message = JSON.parse(data);
-          if (message.type === 'exit') exit({ code: message.code, signal: message.signal });
-          if (message.type === 'error') fail(new Error(message.message));
+          if (typeof data === 'string') return told(JSON.parse(data));
+          if (over) return;
+          controller.enqueue(new Uint8Array(data));
+          if ((controller.desiredSize ?? 0) <= 0) socket.pause?.();
         });
         socket.addEventListener('close', () => {
           fail(new Error('the terminal was closed before its program ended'));
@@ -75,11 +79,14 @@ export class Terminal {
           over = true;
         });
       },
+      pull: () => socket.resume?.(),
       cancel: () => {
         over = true;
+        socket.resume?.();
         socket.close();
       },
-    });
+    };
+    this.output = new ReadableStream(source, new ByteLengthQueuingStrategy({ highWaterMark: 64 * 1024 }));
     socket.accept?.();
   }
 

@@ -23,8 +23,13 @@ async function connect(place: Place): Promise<NetSocket> {
   });
 }
 
-function requestHead(place: Place, request: TransportRequest): string {
-  const key = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(16))));
+/** What a server that speaks WebSocket makes of a client's key. */
+async function acceptOf(key: string): Promise<string> {
+  const text = new TextEncoder().encode(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`);
+  return btoa(String.fromCharCode(...new Uint8Array(await crypto.subtle.digest('SHA-1', text))));
+}
+
+function requestHead(place: Place, request: TransportRequest, key: string): string {
   const headers: Record<string, string> = { ...request.headers };
   if (place.token) headers.authorization ??= `Bearer ${place.token}`;
   const own = { host: place.url.host, connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' };
@@ -99,7 +104,8 @@ export async function upgradeOverSocket(place: Place, request: TransportRequest)
   request.signal?.addEventListener('abort', abort, { once: true });
   socket.once('close', () => request.signal?.removeEventListener('abort', abort));
   socket.on('error', () => {});
-  socket.write(requestHead(place, request));
+  const key = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(16))));
+  socket.write(requestHead(place, request, key));
   const { head, rest } = await readHead(socket);
   const [statusLine, ...lines] = head.split('\r\n');
   const status = Number(statusLine?.split(' ')[1]);
@@ -110,6 +116,10 @@ export async function upgradeOverSocket(place: Place, request: TransportRequest)
   const headers = new Headers();
   for (const line of lines) headers.append(line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim());
   if (status !== 101) return refusal(socket, status, headers, rest);
+  if (headers.get('sec-websocket-accept') !== (await acceptOf(key))) {
+    socket.destroy();
+    throw new ConnectionLostError('the upgrade was answered for another key');
+  }
   const webSocket = new NodeWebSocket(socket, rest);
   socket.resume();
   return switchingProtocols(webSocket, headers);

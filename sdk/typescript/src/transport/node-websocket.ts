@@ -79,6 +79,14 @@ export class NodeWebSocket implements Socket {
   /** As in Workers, where a socket must be accepted before it is used. */
   accept(): void {}
 
+  /** Reads nothing from the network until `resume`: whoever writes at the other end has to wait. */
+  pause(): void {
+    this.#socket.pause();
+  }
+  resume(): void {
+    this.#socket.resume();
+  }
+
   send(data: string | ArrayBuffer | Uint8Array): void {
     if (this.readyState !== NodeWebSocket.OPEN) throw new Error('the WebSocket is not open');
     if (typeof data === 'string') this.#socket.write(frame(opcode.text, new TextEncoder().encode(data)));

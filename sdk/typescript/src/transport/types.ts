@@ -16,6 +16,8 @@ export interface Socket {
   addEventListener(type: 'close', listener: (event: { code?: number; reason?: string }) => void): void;
   addEventListener(type: 'error', listener: (event: { message?: string; error?: unknown }) => void): void;
   accept?(): void;
+  pause?(): void;
+  resume?(): void;
 }
 
 /** A way to one Atoll. It sends each request once; `exchange` decides what is sent again. */
