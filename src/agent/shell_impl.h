@@ -51,7 +51,8 @@ struct shell {
 	int control_fd;
 	struct buf report; /* part of a line */
 	uint64_t seq;
-	bool lost;
+	bool lost;	/* given up: what it still reports does not count */
+	unsigned looks; /* that found it neither at work nor back (SHELL_LOOKS_MAX) */
 
 	struct shell_fg fg;
 	pid_t spawned; /* reported, not yet ours */

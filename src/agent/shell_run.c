@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
+#include "agent/proctree.h"
 #include "agent/shell_impl.h"
 #include "base/fd.h"
 #include "base/limits.h"
@@ -42,24 +43,33 @@ static int tell(struct shell *s, const struct buf *script, const struct buf *fee
 
 /* ---- is it still on its way back? ---- */
 
-/* The shell reads its second line only when the first is over. If it has read both and reported nothing, it never will
- * (somebody closed its descriptors, or redefined `builtin`). */
+static bool sleeps(pid_t pid)
+{
+	struct proc p;
+	return proc_read(pid, &p) && p.state == 'S';
+}
+
+/* The shell reads its second line only when the first is over. If it has read both, sleeps and reported nothing, it
+ * never will (somebody closed its descriptors, or redefined `builtin`). One that could run may only wait for a
+ * processor, so it gets more time. */
 static void on_watch(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, watch);
 	int unread = 1;
 	ioctl(s->feed_fd, FIONREAD, &unread);
-	if (unread == 0 && s->lost) {
+	s->looks = unread ? 0 : s->looks + (sleeps(s->pid) ? SHELL_LOOKS_MAX / 2 : 1);
+	if (s->looks >= SHELL_LOOKS_MAX) {
+		s->lost = true;
 		shell_kill(s);
 		return;
 	}
-	s->lost = unread == 0;
 	loop_timer_set(s->loop, &s->watch, SHELL_WATCH, on_watch);
 }
 
 static void watch(struct shell *s)
 {
 	s->lost = false;
+	s->looks = 0;
 	loop_timer_set(s->loop, &s->watch, SHELL_WATCH, on_watch);
 }
 

@@ -83,7 +83,7 @@
 	X(CODE_EXECUTION_ERROR, 500, "")                                                                               \
 	X(PYTHON_NOT_AVAILABLE, 501, "Use an image that has python3.")                                                 \
 	X(JAVASCRIPT_NOT_AVAILABLE, 501, "Use an image that has node.")                                                \
-	X(WATCH_START_ERROR, 500, "")                                                                                  \
+	X(WATCH_START_ERROR, 500, "")
 
 enum errc {
 	ERRC_OK = 0,

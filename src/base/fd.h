@@ -11,9 +11,9 @@
 
 int fd_set_nonblock(int fd, bool on);
 
-/* Nobody can send descriptors over this AF_UNIX socket (Linux 6.16; before, and for other sockets, it does nothing). Who
- * receives one must close it, also when it was not asked for, and closing a TCP socket with SO_LINGER takes as long as
- * its sender likes: for every socket whose other end is not trusted. */
+/* Nobody can send descriptors over this AF_UNIX socket (Linux 6.16; before, and for other sockets, it does nothing).
+ * Who receives one must close it, also when it was not asked for, and closing a TCP socket with SO_LINGER takes as long
+ * as its sender likes: for every socket whose other end is not trusted. */
 void fd_refuse_rights(int fd);
 
 /* Blocking, whole transfers. fd_read_full returns the bytes read (short only at the end of file). */

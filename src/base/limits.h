@@ -179,7 +179,8 @@
 
 /* Agent: sessions */
 #define SHELL_REPORT_MAX  (4u * KIB) /* a line on the control channel that never ends */
-#define SHELL_WATCH	  1000	     /* how often a busy shell is looked after; twice without a way back is too often */
+#define SHELL_WATCH	  1000	     /* how often a busy shell is looked after … */
+#define SHELL_LOOKS_MAX	  30	     /* … and how often in vain; a look at one that sleeps counts for half of them */
 #define SHELL_ABORT_MAX	  2000	     /* a command past its time limit that cannot be interrupted: its shell is killed */
 #define SHELL_ABORT_AGAIN 30
 #define SHELL_SYNC_AGAIN  50
