@@ -11,6 +11,7 @@ const ofDurableObjects = new Set([
   'a class of your own',
   'an evicted object finds its box again',
   'a wrong token is told at once',
+  'start: envVars, entrypoint, labels',
   'a destroy that did not happen is told',
   'settings of a box that was there before stay',
 ]);

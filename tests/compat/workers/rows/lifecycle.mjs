@@ -44,6 +44,15 @@ export default {
     assert.equal((await sandbox.getState()).status, 'healthy');
   },
 
+  async 'start: envVars, entrypoint, labels'(t) {
+    const { id, sandbox } = t.box();
+    const entrypoint = ['sh', '-c', 'echo "$0 $GIVEN"; sleep 600', "it's"];
+    await sandbox.start({ envVars: { GIVEN: 'here' }, entrypoint, labels: { a: 'b' }, enableInternet: false });
+    const process = await sandbox.getProcess('entrypoint');
+    assert.equal((await process.waitForLog('here')).line, "it's here");
+    assert.deepEqual((await t.inspect(id)).labels, { a: 'b' });
+  },
+
   async sleepAfter(t) {
     const { id, sandbox } = t.box({ sleepAfter: 3 });
     await sandbox.writeFile('/workspace/f', '1');
