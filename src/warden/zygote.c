@@ -71,7 +71,7 @@ static void sweep(struct loop_timer *t)
 		again(z);
 }
 
-static void on_exit(struct loop_io *io, uint32_t events)
+static void on_zygote_exit(struct loop_io *io, uint32_t events)
 {
 	(void)events;
 	struct zygote *z = container_of(io, struct zygote, exit_io);
@@ -144,7 +144,7 @@ static void zygote_launch(struct loop_timer *t)
 		return again(z);
 	}
 	z->p = p;
-	if (loop_add(w->loop, &z->exit_io, p.pidfd, EPOLLIN, on_exit) < 0 ||
+	if (loop_add(w->loop, &z->exit_io, p.pidfd, EPOLLIN, on_zygote_exit) < 0 ||
 		loop_add(w->loop, &z->control_io, p.control, EPOLLIN, on_note) < 0)
 		log_event(LOG_ERROR, "cannot watch a zygote", "image=%s", LOG_Q(z->image.key));
 	loop_timer_set(w->loop, &z->timer, ZYGOTE_START_MAX, on_start_timeout);
@@ -156,7 +156,7 @@ static void replace(struct zygote *z, const struct image *image)
 	z->next = *image;
 	z->ready = false;
 	if (z->p.pidfd >= 0)
-		sys_pidfd_signal(z->p.pidfd, SIGKILL); /* on_exit, sweep, begin */
+		sys_pidfd_signal(z->p.pidfd, SIGKILL); /* on_zygote_exit, sweep, begin */
 	else if (!z->timer.pos)
 		begin(z, z->w, &z->next);
 }
