@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from atoll import box_path
+from npmdir import installed
 
 HERE = Path(__file__).parent
 CHROMIUM = shutil.which("chromium")
@@ -32,8 +33,7 @@ def scenarios():
     """Installs the pinned packages once; the lock file says which bytes."""
     if missing():
         return []
-    if not (HERE / "node_modules/playwright-core/package.json").exists():
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=HERE, check=True)
+    installed(HERE)
     return node("--list").stdout.split()
 
 
