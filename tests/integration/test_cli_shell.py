@@ -34,6 +34,8 @@ def left(t):
     """It has ended, and the terminal is as it was before."""
     code = t.exit_code()
     assert t.is_as_before(), "the terminal was left in another mode"
+    if code == 125:
+        print(t.out[-2000:])  # what it had to say, should that be a surprise
     return code
 
 
@@ -135,7 +137,7 @@ def test_a_shell_has_the_state_of_its_session(daemon, box):
 def test_another_program_and_one_that_is_not_there(daemon, box):
     with shell(daemon, box, "--shell", "python3") as t:
         t.wait(">>> ")
-        run(t, "6 * 7", r"[\r\n]42")
+        run(t, "6 * 7", r"[\r\n]42\r\n>>> ")
         t.type("\x04")
         assert left(t) == 0
     with shell(daemon, box, "--shell", "no-such-shell", "-s", "other") as t:
