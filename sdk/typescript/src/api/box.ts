@@ -39,6 +39,7 @@ export class Box {
   touched = false;
   readonly #atoll: AtollOptions;
   #before: Promise<unknown> | undefined;
+  readonly #background = new Set<Promise<void>>();
 
   constructor(atoll: AtollOptions, id: string) {
     this.id = id;
@@ -54,6 +55,21 @@ export class Box {
   /** The daemon's token, for requests that carry another one. */
   async token(): Promise<string | undefined> {
     return (await this.#reach()).token;
+  }
+
+  /** Work behind the caller's back that asks for the sandbox: it must be over before that is destroyed, or would make it anew. */
+  background<T>(work: Promise<T>): Promise<T> {
+    const settled = work.then(
+      () => {},
+      () => {},
+    );
+    this.#background.add(settled);
+    void settled.then(() => this.#background.delete(settled));
+    return work;
+  }
+
+  async quiet(): Promise<void> {
+    await Promise.all(this.#background);
   }
 
   /** What all later calls wait for. If it fails, the next call says so, once. */

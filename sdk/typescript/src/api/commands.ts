@@ -98,11 +98,10 @@ export class Commands {
     const streamId = crypto.randomUUID();
     const path = `/api/execute/stream/${streamId}`;
     const life = this.#box.lives;
-    const cancel = () =>
-      void this.#box
-        .stillThere(life, 'command.stream')
-        .then(() => this.#box.json('DELETE', path))
-        .catch(() => {});
+    const cancel = () => {
+      const told = this.#box.stillThere(life, 'command.stream').then(() => this.#box.json('DELETE', path));
+      this.#box.background(told).catch(() => {});
+    };
     const body = { ...this.request(command, sessionId, options), streamId };
     const first = await this.#box.stream('POST', '/api/execute/stream', body, { signal }).catch((error) => {
       if (signal?.aborted) cancel();
@@ -111,9 +110,11 @@ export class Commands {
     return resumable({
       open: async (lastEventId, stop, again) => {
         if (!again) return first;
-        await this.#box.stillThere(life, 'command.stream');
         const headers = lastEventId === undefined ? undefined : { 'last-event-id': lastEventId };
-        return this.#box.stream('GET', path, undefined, { headers, signal: stop });
+        const there = this.#box.stillThere(life, 'command.stream');
+        return this.#box.background(
+          there.then(() => this.#box.stream('GET', path, undefined, { headers, signal: stop })),
+        );
       },
       isLast: (event) => event.type === 'complete' || event.type === 'error',
       isOpening: () => false,

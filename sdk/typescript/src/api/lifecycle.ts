@@ -93,6 +93,7 @@ export class Lifecycle {
   /** Ends the sandbox with its processes and files. One that is not there is fine. */
   async destroy(): Promise<void> {
     this.#box.lives++;
+    await this.#box.quiet();
     try {
       await this.#box.json('DELETE', '', undefined, { repeatable: true });
     } catch (error) {

@@ -97,9 +97,12 @@ export class Processes {
     const life = this.#box.lives;
     return resumable({
       open: async (lastEventId, stop, again) => {
-        if (again) await this.#box.stillThere(life, 'process.logs');
         const headers = lastEventId === undefined ? undefined : { 'last-event-id': lastEventId };
-        return this.#box.stream('GET', `${pathOf(id)}/stream`, undefined, { headers, signal: stop });
+        const there = again ? this.#box.stillThere(life, 'process.logs') : Promise.resolve();
+        const path = `${pathOf(id)}/stream`;
+        return this.#box.background(
+          there.then(() => this.#box.stream('GET', path, undefined, { headers, signal: stop })),
+        );
       },
       isLast: (event) => event.type === 'exit',
       isOpening: (event) => event.type === 'process_info',

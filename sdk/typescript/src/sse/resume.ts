@@ -19,7 +19,7 @@ export interface Follow {
 }
 
 /** The frames of all connections as if they were one: none twice, none missing. */
-async function* follow(f: Follow, signal: AbortSignal): AsyncGenerator<Frame> {
+async function* follow(f: Follow, signal: AbortSignal): AsyncGenerator<{ frame: Frame; last: boolean }> {
   let lastId: string | undefined;
   let tried = false;
   let opened = false;
@@ -37,8 +37,9 @@ async function* follow(f: Follow, signal: AbortSignal): AsyncGenerator<Frame> {
         failures = 0;
         if (opening && opened) continue;
         opened ||= opening;
-        yield frame;
-        if (f.isLast(event)) return;
+        const last = f.isLast(event);
+        yield { frame, last };
+        if (last) return;
       }
       throw new Error('the stream ended before its last event');
     } catch (error) {
@@ -80,8 +81,10 @@ export function resumable(f: Follow): ReadableStream<Uint8Array> {
       },
       async pull(controller) {
         try {
-          const next = await frames.next();
-          if (!next.done) return controller.enqueue(encoder.encode(`${next.value.text}\n\n`));
+          const { value } = await frames.next();
+          controller.enqueue(encoder.encode(`${value!.frame.text}\n\n`));
+          // Closed together with the last event: who has read that one has left nothing behind.
+          if (!value!.last) return;
           done();
           controller.close();
         } catch (error) {
