@@ -436,6 +436,18 @@ struct rig_traces rig_traces(struct rig *r)
 	return t;
 }
 
+struct rig_traces rig_traces_steady(struct rig *r)
+{
+	struct rig_traces last = rig_traces(r);
+	for (int i = 0, same = 0; i < RIG_WAIT / 20 && same < 10; i++) {
+		poll(NULL, 0, 20);
+		struct rig_traces now = rig_traces(r);
+		same = now.fds == last.fds && now.mounts == last.mounts ? same + 1 : 0;
+		last = now;
+	}
+	return last;
+}
+
 void rig_check_clean(struct rig *r)
 {
 	struct rig_traces t = {0};

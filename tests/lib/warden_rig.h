@@ -56,5 +56,7 @@ struct rig_traces {
 	int cgroups, hierarchies, records, sockets, layers, boxes, trash, fds, mounts;
 };
 struct rig_traces rig_traces(struct rig *r);
+/* Once they stay the same for a while: a slot that is being made holds descriptors that it lets go of. */
+struct rig_traces rig_traces_steady(struct rig *r);
 /* Waits until the traces are those of a warden with a full pool and no box. */
 void rig_check_clean(struct rig *r);

@@ -22,7 +22,7 @@ TEST(a_box_answers_and_leaves_nothing)
 	struct rig r = {0};
 	rig_start(&r);
 	rig_check_clean(&r);
-	struct rig_traces before = rig_traces(&r);
+	struct rig_traces before = rig_traces_steady(&r);
 	struct box_info b = rig_create(&r, "user@example.org");
 	CHECK_CSTR(rig_ask(&r, b.slot, "ping"), "pong");
 	CHECK_CSTR(rig_ask(&r, b.slot, "id"), "1 0 0 user-example-org /workspace");
@@ -30,7 +30,7 @@ TEST(a_box_answers_and_leaves_nothing)
 	CHECK_INT(b.uid_base % BOX_UID_RANGE, 0);
 	rig_destroy(&r, "user@example.org", 0);
 	rig_check_clean(&r);
-	struct rig_traces after = rig_traces(&r);
+	struct rig_traces after = rig_traces_steady(&r);
 	CHECK_INT(after.fds, before.fds);
 	CHECK_INT(after.mounts, before.mounts);
 	rig_stop(&r);
