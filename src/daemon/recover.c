@@ -143,6 +143,12 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 	bool alive = info && info->state != BOX_DEAD;
 	s->unseen = false;
 	s->remains = info && !alive;
+	/* That it runs is written a little later than it is told: a box that has died was made, and may hold files. */
+	if (s->state == SB_CREATING && info && !alive) {
+		s->has_files = true;
+		stopped(s, info, NULL);
+		return sandbox_advance(s);
+	}
 	if (s->state == SB_CREATING)
 		return sandbox_create_resume(s, info);
 	if (alive && info->state != BOX_CREATING)
