@@ -49,12 +49,19 @@ static int kill_all(void *arg)
 static void kill_everything(const struct check *c, struct outcome *o)
 {
 	(void)c;
+	sigset_t term;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	/* Blocked until the bystander can die of it: one that comes before waits. */
+	sigprocmask(SIG_BLOCK, &term, NULL);
 	pid_t bystander = fork();
 	if (bystander == 0) {
 		signal(SIGTERM, SIG_DFL);
+		sigprocmask(SIG_UNBLOCK, &term, NULL);
 		for (;;)
 			pause();
 	}
+	sigprocmask(SIG_UNBLOCK, &term, NULL);
 	int status = 0, code = in_child(kill_all, NULL);
 	waitpid(bystander, &status, 0);
 	expect(o, "only processes of this box die");

@@ -132,10 +132,13 @@ def test_random_records(watched):
 
 
 def test_descriptors_are_not_taken(watched, tmp_path):
-    """Passed descriptors are closed, not kept: the warden's table does not grow."""
+    """The kernel refuses them for the warden (SO_PASSRIGHTS, Linux 6.16), or they are closed at once, not kept."""
     passed = tmp_path / "passed"
     with open(passed, "wb") as f, connect(watched) as s:
-        socket.send_fds(s, [record(op=INSPECT, id=b"before")], [f.fileno()] * 20)
+        try:
+            socket.send_fds(s, [record(op=INSPECT, id=b"before")], [f.fileno()] * 20)
+        except PermissionError:
+            s.send(record(op=INSPECT, id=b"before"))
         assert struct.unpack_from("=I", s.recv(4096), CODE_AT)[0] == 0
         held = [os.readlink(fd) for fd in lib.Path(f"/proc/{watched.warden_pid}/fd").iterdir()]
     assert str(passed) not in held
