@@ -16,7 +16,7 @@ from codeapi import Context, Run, code_api, python  # noqa: F401
 
 def preloaded(daemon):
     """Waits until contexts come from the zygote."""
-    lib.wait_for(lambda: "zygote ready" in daemon.log(), "the zygote", 120)
+    lib.wait_for(lambda: daemon.logged("zygote ready"), "the zygote", 120)
 
 
 def contexts(api):
@@ -37,6 +37,16 @@ def code_error(reply, code, status):
 
 
 # ---- create, list, delete
+
+
+@pytest.mark.parametrize("language, program, code", [("python", "python3", "PYTHON_NOT_AVAILABLE"), ("javascript", "node", "JAVASCRIPT_NOT_AVAILABLE"),
+                                                     ("typescript", "node", "JAVASCRIPT_NOT_AVAILABLE")])
+def test_a_box_without_the_interpreter(code_api, language, program, code):  # noqa: F811
+    code_api.sh(f"for d in /usr/local/bin /usr/bin /bin; do mv $d/{program} $d/away 2>/dev/null; done; ! command -v {program}")
+    try:
+        assert program in code_api.fails("/api/contexts", code, 501, language=language)["message"]
+    finally:
+        code_api.sh(f"for d in /usr/local/bin /usr/bin /bin; do mv $d/away $d/{program} 2>/dev/null; done; command -v {program}")
 
 
 def test_a_context_is_listed_and_deleted(code_api):
@@ -433,7 +443,7 @@ def test_a_killed_zygote_is_started_again_and_contexts_live_on(own_daemon, own_b
     d = Context(api)
     assert d("1 + 1").result["text"] == "2"
     assert c("kept").result["text"] == "1"
-    lib.wait_for(lambda: own_daemon.log().count("zygote ready") >= 2, "another zygote", 120)
+    lib.wait_for(lambda: own_daemon.logged("zygote ready") >= 2, "another zygote", 120)
     e = Context(api)
     assert contexts(api)[e.id]["preloaded"] is True and zygotes(own_daemon) != [pid]
 

@@ -40,7 +40,7 @@ def test_a_time_limit_that_is_over_at_once(python):
 
 def test_contexts_share_no_randomness(code_api):
     """Also when they were forked from one process."""
-    atoll.wait_for(lambda: "zygote ready" in code_api.daemon.log(), "the zygote", 60)
+    atoll.wait_for(lambda: code_api.daemon.logged("zygote ready"), "the zygote", 60)
     code = "import random, numpy, uuid, ssl, secrets, tempfile\n[random.random(), numpy.random.rand(), str(uuid.uuid4()), ssl.RAND_bytes(16).hex(), secrets.token_hex(), tempfile.mktemp()]"
     contexts = [Context(code_api) for _ in range(4)]
     drawn = [c(code).result["json"] for c in contexts]

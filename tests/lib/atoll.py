@@ -200,7 +200,12 @@ class Instance:
             assert not left, "left behind:\n" + "\n".join(left)
 
     def log(self):
+        """The end of it."""
         return self.log_path.read_text(errors="replace")[-6000:]
+
+    def logged(self, text):
+        """How often it says this, from its beginning on."""
+        return self.log_path.read_text(errors="replace").count(text)
 
     # ---- processes
 
