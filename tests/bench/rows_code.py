@@ -122,7 +122,6 @@ def python(bench, d):
     n = 3 if bench.quick else 10
     row = "python context -> numpy, pandas, pyplot; 1+1"
     kernel = peers(bench, row, n)
-    atoll.wait_for(lambda: d.logged("zygote ready"), "the zygote", 120)
     client = Client(d)
     fresh, more, warm = [], [], []
     for i in range(bench.n // 10):
