@@ -20,6 +20,11 @@ int api_need_box(struct client *cl, const char *id, struct err *e)
 	return -1;
 }
 
+int api_open_box(struct cli *c, struct client *ret, const char *id, struct err *e)
+{
+	return client_open(c, ret, e) < 0 ? -1 : api_need_box(ret, id, e);
+}
+
 int api_call(struct client *cl, const char *id, const char *method, const char *rest, struct str body, struct buf *ret,
 	struct err *e)
 {

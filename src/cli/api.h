@@ -10,6 +10,8 @@
 
 /* 0 when there is such a box. */
 int api_need_box(struct client *cl, const char *id, struct err *e);
+/* client_open, and api_need_box on it. */
+int api_open_box(struct cli *c, struct client *ret, const char *id, struct err *e);
 
 /* One request, `rest` as in "/api/process/list"; an answer other than 2xx is an error. */
 int api_call(struct client *cl, const char *id, const char *method, const char *rest, struct str body, struct buf *ret,

@@ -62,6 +62,9 @@ bool args_parse(struct cli *c, const struct arg *table, int argc, char **argv, s
 bool args_parse_none(struct cli *c, int argc, char **argv, int *ret_code);
 /* The first word as a box; false: there is none, or more than `max` words were given, and *ret_code is set. */
 bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id, int *ret_code);
+/* Both for verbs without options of their own: a box and what follows it, `max` words at the most. */
+bool args_parse_box(
+	struct cli *c, int argc, char **argv, int max, struct args *ret, const char **ret_id, int *ret_code);
 
 /* The readers behind the kinds; false when the text is not one. */
 bool args_read_bytes(const char *text, uint64_t *ret);

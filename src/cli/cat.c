@@ -82,17 +82,16 @@ int cat_write(struct client *cl, const char *id, const char *path, int in, struc
 
 int verb_cat(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {.command_after = ARGS_NO_COMMAND};
+	struct args a;
 	const char *id;
 	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, argc + 1, &id, &code))
+	if (!args_parse_box(c, argc, argv, argc + 1, &a, &id, &code))
 		return code;
 	if (a.n < 2)
 		return cli_usage(c, "which file of '%s'?", id);
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
-	if (client_open(c, &cl, &e) < 0 || api_need_box(&cl, id, &e) < 0)
+	if (api_open_box(c, &cl, id, &e) < 0)
 		return cli_fail(c, &e);
 	code = 0;
 	for (int i = 1; i < a.n; i++)
@@ -100,26 +99,23 @@ int verb_cat(struct cli *c, int argc, char **argv)
 			code = cli_fail(c, &e);
 			c->hint[0] = 0;
 		}
-	client_close(&cl);
 	return code;
 }
 
 int verb_write(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {.command_after = ARGS_NO_COMMAND};
+	struct args a;
 	const char *id;
 	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 2, &id, &code))
+	if (!args_parse_box(c, argc, argv, 2, &a, &id, &code))
 		return code;
 	if (a.n < 2 || !*a.words[1])
 		return cli_usage(c, "which file of '%s' shall get what stdin has?", id);
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf answer = {0};
 	if (client_open(c, &cl, &e) < 0 || cat_write(&cl, id, a.words[1], STDIN_FILENO, &answer, &e) < 0)
 		return cli_fail(c, &e);
-	client_close(&cl);
 	if (c->json)
 		cli_print(&answer);
 	return 0;

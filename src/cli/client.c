@@ -280,6 +280,15 @@ int client_call(
 	return status / 100 == 2 ? status : client_api_error(cl, status, buf_str(ret_body), e);
 }
 
+int client_once(
+	struct cli *c, const char *method, const char *target, struct str body, struct buf *ret_body, struct err *e)
+{
+	auto_client struct client cl = {0};
+	if (client_open(c, &cl, e) < 0)
+		return -1;
+	return client_call(&cl, method, target, body, ret_body, e);
+}
+
 void client_percent_encode(struct buf *ret, const char *text)
 {
 	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {

@@ -35,6 +35,7 @@ struct client {
 
 int client_open(struct cli *c, struct client *ret, struct err *e);
 void client_close(struct client *cl);
+#define auto_client __attribute__((cleanup(client_close)))
 
 /* From now on INT, TERM, HUP and QUIT do not end the program but come through the client's loop. */
 int client_catch_signals(struct client *cl, struct err *e);
@@ -47,6 +48,10 @@ int client_ask(struct client *cl, const char *method, const char *target, struct
 /* The same; an answer other than 2xx is an error too, with the daemon's own sentence and suggestion. */
 int client_call(struct client *cl, const char *method, const char *target, struct str body, struct buf *ret_body,
 	struct err *e);
+
+/* The same for a verb that asks once: opens, calls, closes. */
+int client_once(
+	struct cli *c, const char *method, const char *target, struct str body, struct buf *ret_body, struct err *e);
 
 /* Turns an error body of the API into e and the hint. Returns -1. */
 int client_api_error(struct client *cl, int status, struct str body, struct err *e);

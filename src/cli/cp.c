@@ -142,7 +142,7 @@ int verb_cp(struct cli *c, int argc, char **argv)
 	bool quiet = false;
 	const struct arg table[] = {{"quiet", NULL, "no progress bar", ARG_FLAG, &quiet, 'q'}, ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
@@ -164,6 +164,5 @@ int verb_cp(struct cli *c, int argc, char **argv)
 	code = r == 0 ? 0 : cp.told ? c->verb->exit_failed : cli_fail(c, &e);
 	if (r == 0 && c->json && !is_dash(&cp.to))
 		print_json(&cp, a.words);
-	client_close(&cl);
 	return cl.interrupted ? 128 + cl.interrupted : code;
 }

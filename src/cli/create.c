@@ -16,7 +16,7 @@ int verb_create(struct cli *c, int argc, char **argv)
 		return code;
 	if (a.n != 1 || !*a.words[0])
 		return cli_usage(c, a.n > 1 ? "one box at a time, please" : "which name shall the box have?");
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf body = {0};
 	if (client_open(c, &cl, &e) < 0 || box_put(&cl, a.words[0], &o, &body, &e) < 0)
@@ -25,6 +25,5 @@ int verb_create(struct cli *c, int argc, char **argv)
 		cli_print(&body);
 	else
 		printf("%s\n", a.words[0]);
-	client_close(&cl);
 	return 0;
 }

@@ -230,15 +230,13 @@ static void check_image(struct cli *c, struct doctor_row *r)
 
 static void check_daemon(struct cli *c, struct doctor_row *r)
 {
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf body = {0};
 	char advice[sizeof c->hint] = "";
-	int status = -1;
-	if (client_open(c, &cl, &e) == 0) {
+	int status = client_open(c, &cl, &e);
+	if (status == 0)
 		status = client_ask(&cl, "GET", "/v1/health", STR(""), &body, &e);
-		client_close(&cl);
-	}
 	snprintf(advice, sizeof advice, "%s", c->hint);
 	c->hint[0] = 0;
 	bool warden = strstr(buf_cstr(&body), "\"warden\":true") != NULL;

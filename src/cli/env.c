@@ -46,11 +46,10 @@ static int change(struct client *cl, const char *id, const struct args *a, bool 
 
 int verb_env(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {.command_after = ARGS_NO_COMMAND};
+	struct args a;
 	const char *id;
 	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, argc + 1, &id, &code))
+	if (!args_parse_box(c, argc, argv, argc + 1, &a, &id, &code))
 		return code;
 	const char *what = a.n > 1 ? a.words[1] : "list";
 	bool lists = strcmp(what, "list") == 0, sets = strcmp(what, "set") == 0, unsets = strcmp(what, "unset") == 0;
@@ -66,11 +65,10 @@ int verb_env(struct cli *c, int argc, char **argv)
 	for (size_t i = 0; unsets && i < words.n; i++)
 		if (!*words.items[i] || strchr(words.items[i], '='))
 			return cli_usage(c, "'%s' is no name", words.items[i]);
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0 || (!sets && api_need_box(&cl, id, &e) < 0) ||
 		(lists ? list(&cl, id, &e) : change(&cl, id, &a, sets, &e)) < 0)
 		return cli_fail(c, &e);
-	client_close(&cl);
 	return 0;
 }

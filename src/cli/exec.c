@@ -99,13 +99,12 @@ int verb_exec(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "--name goes with --detach");
 	rq.id = a.words[0];
 	rq.argv = a.command;
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0 || (!session && !detach && client_catch_signals(&cl, &e) < 0))
 		return cli_fail(c, &e);
 	code = detach	 ? exec_detached(&cl, &rq, session, name)
 	       : session ? exec_in_session(&cl, &rq, session)
 			 : exec_command(&cl, &rq);
-	client_close(&cl);
 	return code;
 }

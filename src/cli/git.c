@@ -56,7 +56,7 @@ int verb_git(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "--timeout must be more than 0 and at most 24h");
 	auto_buf struct buf body = {0};
 	write_request(&body, &a, branch, depth, timeout_ms);
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0)
 		return cli_fail(c, &e);
@@ -64,7 +64,6 @@ int verb_git(struct cli *c, int argc, char **argv)
 	if (isatty(STDERR_FILENO) && !c->json)
 		fprintf(stderr, "cloning …\n");
 	auto_json struct json_doc *d = api_ask(&cl, id, "POST", "/api/git/checkout", buf_str(&body), &e);
-	client_close(&cl);
 	if (!d)
 		return cli_fail(c, &e);
 	if (!c->json)

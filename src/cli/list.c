@@ -78,11 +78,10 @@ int verb_list(struct cli *c, int argc, char **argv)
 		return code;
 	if (a.n)
 		return cli_usage(c, "'%s' is too much: 'inspect' shows one box", a.words[0]);
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0 || (c->json ? list_json(&cl, &e) : list_text(&cl, quiet, &e)) < 0)
 		return cli_fail(c, &e);
-	client_close(&cl);
 	return 0;
 }
 
@@ -120,21 +119,16 @@ static int print_inspect(struct buf *body, struct err *e)
 
 int verb_inspect(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {.command_after = ARGS_NO_COMMAND};
-	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code))
-		return code;
+	struct args a;
 	const char *id;
-	if (!args_box(c, &a, 1, &id, &code))
+	int code;
+	if (!args_parse_box(c, argc, argv, 1, &a, &id, &code))
 		return code;
-	struct client cl;
 	struct err e;
 	auto_buf struct buf path = {0}, body = {0};
 	client_box_path(&path, id, "");
-	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
+	if (client_once(c, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
 		return cli_fail(c, &e);
-	client_close(&cl);
 	if (c->json)
 		cli_print(&body);
 	else if (print_inspect(&body, &e) < 0)

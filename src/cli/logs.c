@@ -111,11 +111,10 @@ int verb_logs(struct cli *c, int argc, char **argv)
 	struct logs l = {.c = c, .follow = {.id = id, .method = "GET", .on_event = on_event}};
 	l.follow.arg = &l;
 	l.follow.rest = buf_cstr(&path);
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
-	if (client_open(c, &cl, &e) < 0 || api_need_box(&cl, id, &e) < 0 || follow(&cl, &l, f, &e) < 0)
+	if (api_open_box(c, &cl, id, &e) < 0 || follow(&cl, &l, f, &e) < 0)
 		return failed(c, id, &e);
-	client_close(&cl);
 	if (l.ended && f && isatty(STDERR_FILENO) && !c->json)
 		fprintf(stderr, "atoll logs: the process has ended with exit code %llu\n",
 			(unsigned long long)l.exit_code);

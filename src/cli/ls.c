@@ -218,7 +218,7 @@ int verb_ls(struct cli *c, int argc, char **argv)
 	struct err e;
 	if (!*path)
 		return cli_usage(c, "an empty path is none");
-	if (client_open(c, &l.cl, &e) < 0 || api_need_box(&l.cl, l.id, &e) < 0 || list(&l, path, &e) < 0)
+	if (api_open_box(c, &l.cl, l.id, &e) < 0 || list(&l, path, &e) < 0)
 		return cli_fail(c, &e);
 	client_close(&l.cl);
 	if (buf_size(&l.out))

@@ -9,14 +9,10 @@
 #include "cli/box.h"
 #include "cli/verbs.h"
 
-/* ID and PORT; a third word is one too many. False: *ret_code is the answer. */
-static bool take_words(
-	struct cli *c, const struct arg *table, int argc, char **argv, bool port, struct args *a, int *ret_code)
+/* ID, and PORT when there is to be one; another word is one too many. False: *ret_code is the answer. */
+static bool check_words(struct cli *c, const struct args *a, bool port, int *ret_code)
 {
 	uint64_t n;
-	a->command_after = ARGS_NO_COMMAND;
-	if (!args_parse(c, table, argc, argv, a, ret_code))
-		return false;
 	if (a->n < 1 || !*a->words[0])
 		*ret_code = cli_usage(c, "which box?");
 	else if (port && a->n < 2)
@@ -30,12 +26,20 @@ static bool take_words(
 	return false;
 }
 
-/* "/v1/sandboxes/ID/ports/PORT<rest>" */
-static void port_path(struct buf *ret, char **words, const char *rest)
+/* For the verbs here that have no options. */
+static bool take_words(struct cli *c, int argc, char **argv, bool port, struct args *ret, int *ret_code)
+{
+	static const struct arg table[] = {ARG_TABLE_END};
+	*ret = (struct args){.command_after = ARGS_NO_COMMAND};
+	return args_parse(c, table, argc, argv, ret, ret_code) && check_words(c, ret, port, ret_code);
+}
+
+/* "/v1/sandboxes/ID/ports[/PORT]<rest>" */
+static void port_path(struct buf *ret, const struct args *a, const char *rest)
 {
 	char tail[64];
-	snprintf(tail, sizeof tail, "/ports/%s%s", words[1], rest);
-	client_box_path(ret, words[0], tail);
+	snprintf(tail, sizeof tail, "/ports%s%s%s", a->n > 1 ? "/" : "", a->n > 1 ? a->words[1] : "", rest);
+	client_box_path(ret, a->words[0], tail);
 }
 
 static void wish(struct buf *ret, const char *name, const char *token)
@@ -61,49 +65,46 @@ static int print_member(struct buf *body, const char *key, struct err *e)
 	return 0;
 }
 
+/* The whole answer with --json, else the URL in it. */
+static int print_url(struct cli *c, struct buf *answer, struct err *e)
+{
+	if (!c->json)
+		return print_member(answer, "url", e);
+	cli_print(answer);
+	return 0;
+}
+
 int verb_expose(struct cli *c, int argc, char **argv)
 {
 	const char *name = NULL, *token = NULL;
 	const struct arg table[] = {{"name", "NAME", "what the port is for", ARG_TEXT, &name},
 		{"token", "TOKEN", "the URL's secret: 1 to 16 of a-z, 0-9 and _ (default: random)", ARG_TEXT, &token},
 		ARG_TABLE_END};
-	struct args a = {0};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
-	if (!take_words(c, table, argc, argv, true, &a, &code))
+	if (!args_parse(c, table, argc, argv, &a, &code) || !check_words(c, &a, true, &code))
 		return code;
-	struct client cl;
 	struct err e;
 	auto_buf struct buf path = {0}, body = {0}, answer = {0};
-	port_path(&path, a.words, "");
+	port_path(&path, &a, "");
 	wish(&body, name, token);
-	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "POST", buf_cstr(&path), buf_str(&body), &answer, &e) < 0)
-		return cli_fail(c, &e);
-	client_close(&cl);
-	if (c->json)
-		cli_print(&answer);
-	else if (print_member(&answer, "url", &e) < 0)
+	if (client_once(c, "POST", buf_cstr(&path), buf_str(&body), &answer, &e) < 0 || print_url(c, &answer, &e) < 0)
 		return cli_fail(c, &e);
 	return 0;
 }
 
 int verb_unexpose(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {0};
-	int code;
-	if (!take_words(c, table, argc, argv, true, &a, &code))
-		return code;
-	struct client cl;
+	struct args a;
 	struct err e;
+	int code;
+	if (!take_words(c, argc, argv, true, &a, &code))
+		return code;
 	auto_buf struct buf path = {0}, answer = {0};
-	port_path(&path, a.words, "");
-	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "DELETE", buf_cstr(&path), STR(""), &answer, &e) < 0)
+	port_path(&path, &a, "");
+	if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &answer, &e) < 0)
 		return cli_fail(c, &e);
-	client_close(&cl);
-	if (c->json)
-		printf("{\"unexposed\":%s}\n", a.words[1]);
-	else
-		printf("%s\n", a.words[1]);
+	printf(c->json ? "{\"unexposed\":%s}\n" : "%s\n", a.words[1]);
 	return 0;
 }
 
@@ -140,60 +141,56 @@ static void print_request(const struct json *j)
 		(unsigned long long)in, (unsigned long long)out, path);
 }
 
-static int print_list(
-	struct buf *body, const char *key, const char *header, void (*each)(const struct json *), struct err *e)
+struct listing {
+	bool port;	  /* of one port, not of the box */
+	const char *rest; /* of the path */
+	const char *key;  /* of the list in the answer */
+	const char *header;
+	void (*each)(const struct json *);
+};
+
+static int print_list(struct buf *body, const struct listing *l, struct err *e)
 {
 	auto_json struct json_doc *d = json_parse(buf_str(body), e);
 	if (!d)
 		return -1;
-	const struct json *list = json_get(json_root(d), key);
+	const struct json *list = json_get(json_root(d), l->key);
 	if (list && list->first)
-		printf("%s%s%s\n", cli_style(1, STYLE_BOLD), header, cli_style(1, STYLE_PLAIN));
-	json_each(it, list) each(it);
+		printf("%s%s%s\n", cli_style(1, STYLE_BOLD), l->header, cli_style(1, STYLE_PLAIN));
+	json_each(it, list) l->each(it);
+	return 0;
+}
+
+static int show_list(struct cli *c, int argc, char **argv, const struct listing *l)
+{
+	struct args a;
+	struct err e;
+	int code;
+	if (!take_words(c, argc, argv, l->port, &a, &code))
+		return code;
+	auto_buf struct buf path = {0}, body = {0};
+	port_path(&path, &a, l->rest);
+	if (client_once(c, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
+		return cli_fail(c, &e);
+	if (c->json)
+		cli_print(&body);
+	else if (print_list(&body, l, &e) < 0)
+		return cli_fail(c, &e);
 	return 0;
 }
 
 int verb_ports(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {0};
-	int code;
-	if (!take_words(c, table, argc, argv, false, &a, &code))
-		return code;
-	struct client cl;
-	struct err e;
-	auto_buf struct buf path = {0}, body = {0};
-	client_box_path(&path, a.words[0], "/ports");
-	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
-		return cli_fail(c, &e);
-	client_close(&cl);
-	if (c->json)
-		cli_print(&body);
-	else if (print_list(&body, "ports", "PORT   STATUS    NAME                 URL", print_port, &e) < 0)
-		return cli_fail(c, &e);
-	return 0;
+	static const struct listing ports = {
+		false, "", "ports", "PORT   STATUS    NAME                 URL", print_port};
+	return show_list(c, argc, argv, &ports);
 }
 
 int verb_requests(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	static const char header[] = "TIME                     METHOD  STATUS         MS         IN        OUT  PATH";
-	struct args a = {0};
-	int code;
-	if (!take_words(c, table, argc, argv, true, &a, &code))
-		return code;
-	struct client cl;
-	struct err e;
-	auto_buf struct buf path = {0}, body = {0};
-	port_path(&path, a.words, "/requests");
-	if (client_open(c, &cl, &e) < 0 || client_call(&cl, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
-		return cli_fail(c, &e);
-	client_close(&cl);
-	if (c->json)
-		cli_print(&body);
-	else if (print_list(&body, "requests", header, print_request, &e) < 0)
-		return cli_fail(c, &e);
-	return 0;
+	static const struct listing requests = {true, "/requests", "requests",
+		"TIME                     METHOD  STATUS         MS         IN        OUT  PATH", print_request};
+	return show_list(c, argc, argv, &requests);
 }
 
 /* ---- open ---- */
@@ -213,10 +210,10 @@ static void open_url(const char *url)
 }
 
 /* The port's own token stays when it has one, and its name too: exposing is not asked for again then. */
-static int expose_if_needed(struct client *cl, char **words, struct buf *ret_answer, struct err *e)
+static int expose_if_needed(struct client *cl, const struct args *a, struct buf *ret_answer, struct err *e)
 {
 	auto_buf struct buf path = {0};
-	port_path(&path, words, "");
+	port_path(&path, a, "");
 	int status = client_ask(cl, "GET", buf_cstr(&path), STR(""), ret_answer, e);
 	if (status < 0 || status == 200)
 		return status < 0 ? -1 : 0;
@@ -226,27 +223,21 @@ static int expose_if_needed(struct client *cl, char **words, struct buf *ret_ans
 
 int verb_open(struct cli *c, int argc, char **argv)
 {
-	static const struct arg table[] = {ARG_TABLE_END};
-	struct args a = {0};
-	int code;
-	if (!take_words(c, table, argc, argv, true, &a, &code))
-		return code;
-	struct client cl;
+	struct args a;
 	struct err e;
+	int code;
+	if (!take_words(c, argc, argv, true, &a, &code))
+		return code;
+	auto_client struct client cl = {0};
 	auto_buf struct buf answer = {0};
-	if (client_open(c, &cl, &e) < 0 || expose_if_needed(&cl, a.words, &answer, &e) < 0)
+	if (client_open(c, &cl, &e) < 0 || expose_if_needed(&cl, &a, &answer, &e) < 0)
 		return cli_fail(c, &e);
-	client_close(&cl);
 	auto_json struct json_doc *d = json_parse(buf_str(&answer), &e);
 	const char *url = NULL;
-	if (!d || json_read_cstr(json_root(d), "url", &url, &e) < 0 || !url)
+	if (!d || json_read_cstr(json_root(d), "url", &url, &e) < 0)
 		return cli_fail(c, &e);
 	/* Only what is certainly a URL is given to another program. */
-	if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
+	if (url && (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0))
 		open_url(url);
-	if (c->json)
-		cli_print(&answer);
-	else if (print_member(&answer, "url", &e) < 0)
-		return cli_fail(c, &e);
-	return 0;
+	return print_url(c, &answer, &e) < 0 ? cli_fail(c, &e) : 0;
 }

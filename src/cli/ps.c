@@ -41,13 +41,12 @@ int verb_ps(struct cli *c, int argc, char **argv)
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 1, &id, &code))
 		return code;
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
-	if (client_open(c, &cl, &e) < 0 || api_need_box(&cl, id, &e) < 0)
+	if (api_open_box(c, &cl, id, &e) < 0)
 		return cli_fail(c, &e);
 	const char *rest = running ? "/api/process/list?status=running" : "/api/process/list";
 	auto_json struct json_doc *d = api_ask(&cl, id, "GET", rest, STR(""), &e);
-	client_close(&cl);
 	if (!d)
 		return cli_fail(c, &e);
 	if (c->json)
@@ -157,11 +156,10 @@ int verb_kill(struct cli *c, int argc, char **argv)
 			c, all ? "--all or names, not both" : "which process? '%s ps %s' names them", c->self, id);
 	if (all && signal)
 		return cli_usage(c, "--all ends them; a signal goes to named processes only");
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
-	if (client_open(c, &cl, &e) < 0 || api_need_box(&cl, id, &e) < 0)
+	if (api_open_box(c, &cl, id, &e) < 0)
 		return cli_fail(c, &e);
 	code = all ? (kill_all(&cl, id, &e) < 0 ? cli_fail(c, &e) : 0) : kill_named(&cl, id, &a, signo);
-	client_close(&cl);
 	return code;
 }

@@ -70,13 +70,12 @@ int verb_run(struct cli *c, int argc, char **argv)
 	if (!exec_check_command(c, a.command, &code))
 		return code;
 	char id[32];
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
 	if (new_id(id, &e) < 0 || client_open(c, &cl, &e) < 0 || client_catch_signals(&cl, &e) < 0)
 		return cli_fail(c, &e);
 	rq.id = id;
 	rq.argv = a.command;
 	code = run_in_new_box(&cl, &o, &rq, keep);
-	client_close(&cl);
 	return code;
 }

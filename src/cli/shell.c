@@ -293,7 +293,7 @@ int verb_shell(struct cli *c, int argc, char **argv)
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
-	struct client cl;
+	auto_client struct client cl = {0};
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 1, &s.id, &code))
 		return code;
@@ -311,6 +311,5 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	s.cl = &cl;
 	run(&s);
 	code = result(c, &s);
-	client_close(&cl);
 	return code;
 }

@@ -99,9 +99,9 @@ int verb_watch(struct cli *c, int argc, char **argv)
 	json_object_end(&jw);
 	struct api_follow f = {.id = id, .method = "POST", .rest = "/api/watch", .on_event = on_event, .arg = &w};
 	f.body = buf_str(&body);
-	struct client cl;
+	auto_client struct client cl = {0};
 	struct err e;
-	if (client_open(c, &cl, &e) < 0 || api_need_box(&cl, id, &e) < 0)
+	if (api_open_box(c, &cl, id, &e) < 0)
 		return cli_fail(c, &e);
 	/* It only ends by Ctrl-C, or by what went wrong. */
 	if (api_follow(&cl, &f, &e) < 0 && f.broken && w.began) {
