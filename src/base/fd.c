@@ -122,15 +122,22 @@ static int unix_address(const char *path, struct sockaddr_un *ret)
 	return 0;
 }
 
+/* A socket, and the address for its bind or connect. */
+static int unix_socket(const char *path, int type, struct sockaddr_un *ret)
+{
+	int r = unix_address(path, ret);
+	if (r < 0)
+		return r;
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return fd < 0 ? -errno : fd;
+}
+
 int fd_unix_listen(const char *path, int type, mode_t mode, int backlog)
 {
 	struct sockaddr_un sa;
-	int r = unix_address(path, &sa);
-	if (r < 0)
-		return r;
-	auto_fd int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	auto_fd int fd = unix_socket(path, type, &sa);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	/* The socket node takes fchmod's mode at bind: no moment with a wider one. */
 	if (fchmod(fd, mode) < 0)
 		return -errno;
@@ -138,7 +145,7 @@ int fd_unix_listen(const char *path, int type, mode_t mode, int backlog)
 	if (bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0)
 		return -errno;
 	if (chmod(path, mode) < 0 || listen(fd, backlog) < 0) {
-		r = -errno;
+		int r = -errno;
 		unlink(path);
 		return r;
 	}
@@ -148,12 +155,9 @@ int fd_unix_listen(const char *path, int type, mode_t mode, int backlog)
 int fd_unix_connect(const char *path, int type)
 {
 	struct sockaddr_un sa;
-	int r = unix_address(path, &sa);
-	if (r < 0)
-		return r;
-	auto_fd int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	auto_fd int fd = unix_socket(path, type, &sa);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (connect(fd, (struct sockaddr *)&sa, sizeof sa) < 0)
 		return -errno;
 	return take_fd(&fd);

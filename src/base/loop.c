@@ -233,6 +233,17 @@ int loop_signals(struct loop *l, const sigset_t *set, void (*on_signal)(void *ar
 	return r;
 }
 
+int loop_service_signals(struct loop *l, void (*on_signal)(void *arg, int signo), void *arg)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+	return loop_signals(l, &set, on_signal, arg);
+}
+
 uint64_t loop_now(const struct loop *l)
 {
 	return l->now;

@@ -65,6 +65,8 @@ void loop_defer(struct loop *l, struct loop_task *task, void (*run)(struct loop_
 /* Blocks the signals of the set in this thread and delivers them through the loop instead. Once per loop.
  * Returns 0 or -errno. */
 int loop_signals(struct loop *l, const sigset_t *set, void (*on_signal)(void *arg, int signo), void *arg);
+/* The same for a service: TERM, INT and HUP come through the loop, PIPE is ignored. */
+int loop_service_signals(struct loop *l, void (*on_signal)(void *arg, int signo), void *arg);
 
 /* Monotonic milliseconds, cached for the turn. */
 uint64_t loop_now(const struct loop *l);

@@ -145,7 +145,7 @@ static int raise_loopback(struct err *e)
 	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0 ? fail(e, "bring up the loopback interface") : 0;
 }
 
-static int limit_self(struct err *e)
+int init_limit_self(struct err *e)
 {
 	struct rlimit nofile, none = {0, 0};
 	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
@@ -154,6 +154,13 @@ static int limit_self(struct err *e)
 	nofile = (struct rlimit){n, n};
 	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
 		return fail(e, "set limits");
+	return 0;
+}
+
+static int limit_box(struct err *e)
+{
+	if (init_limit_self(e) < 0)
+		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return fail(e, "set no_new_privs");
 	return caps_bound(CAPS_BOX, e);
@@ -162,7 +169,7 @@ static int limit_self(struct err *e)
 static int prepare(struct child *c, struct err *e)
 {
 	return become_root(e) < 0 || make_namespaces(e) < 0 || prepare_mounts(c, e) < 0 || raise_loopback(e) < 0 ||
-			       limit_self(e) < 0
+			       limit_box(e) < 0
 		       ? -1
 		       : 0;
 }

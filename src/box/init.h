@@ -53,5 +53,8 @@ int init_send_go(int control, const struct init_go *go, int overlay, struct err 
 /* 1: *ret is filled. 0: the other end is closed. -1: nothing there yet (errno EAGAIN) or a broken record. */
 int init_receive(int control, struct init_note *ret);
 
+/* Open files and core dumps of this process as of every box; a zygote takes the same. */
+int init_limit_self(struct err *e);
+
 /* An id as a host name: letters, digits and hyphens, none at the ends. */
 void init_hostname(const char *id, char ret[BOX_ID_MAX + 1]);

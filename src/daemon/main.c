@@ -141,13 +141,7 @@ static void on_signal(void *arg, int signo)
 
 static int watch_signals(struct daemon *d, struct err *e)
 {
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	signal(SIGPIPE, SIG_IGN);
-	int r = loop_signals(d->loop, &set, on_signal, d);
+	int r = loop_service_signals(d->loop, on_signal, d);
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch for signals") : 0;
 }
 

@@ -67,6 +67,18 @@ static struct sandbox *find_sandbox(struct request *r)
 
 /* ---- expose ---- */
 
+/* Until change_end, which the store's answer brings: a newer change of the port makes this one void. */
+static void change_begin(struct port_change *c, struct request *r, struct sandbox *s, struct port *p)
+{
+	c->request = r;
+	c->port = p;
+	c->serial = ++p->serial;
+	port_ref(p);
+	request_hold(r);
+	sandbox_ref(s);
+	r->sandbox = s;
+}
+
 static void change_end(struct port_change *c)
 {
 	port_unref(c->port);
@@ -121,19 +133,13 @@ static int choose_token(struct sandbox *s, struct request *r, const struct port 
 	return 0;
 }
 
-static void write_port(struct sandbox *s, struct request *r, struct port_change *c)
+static void write_port(struct sandbox *s, struct request *r, struct port *p, struct port_change *c)
 {
-	struct port *p = c->port;
 	struct store_port row = {.port = p->number, .box_ms = s->created_ms, .created_ms = p->created_ms};
 	memcpy(row.id, s->id, sizeof row.id);
 	memcpy(row.token, p->token, sizeof row.token);
 	memcpy(row.name, p->name, sizeof row.name);
-	c->request = r;
-	c->serial = ++p->serial;
-	port_ref(p);
-	request_hold(r);
-	sandbox_ref(s);
-	r->sandbox = s;
+	change_begin(c, r, s, p);
 	store_port_put(r->daemon->store, &row, on_exposed, c);
 }
 
@@ -158,8 +164,7 @@ static void expose(struct request *r, struct sandbox *s)
 	memcpy(c->name_before, p->name, sizeof c->name_before);
 	memcpy(p->token, token, sizeof p->token);
 	memcpy(p->name, r->wish->name, sizeof p->name);
-	c->port = p;
-	write_port(s, r, c);
+	write_port(s, r, p, c);
 }
 
 static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
@@ -232,13 +237,7 @@ static void on_unexposed(void *arg, const struct err *e)
 static void unexpose(struct request *r, struct sandbox *s, struct port *p)
 {
 	struct port_change *c = xcalloc(1, sizeof *c);
-	c->request = r;
-	c->port = p;
-	c->serial = ++p->serial;
-	port_ref(p);
-	request_hold(r);
-	sandbox_ref(s);
-	r->sandbox = s;
+	change_begin(c, r, s, p);
 	store_port_delete(r->daemon->store, s->id, p->number, on_unexposed, c);
 }
 

@@ -222,13 +222,7 @@ static void on_signal(void *arg, int signo)
 
 static int watch_signals(struct warden *w, struct err *e)
 {
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	signal(SIGPIPE, SIG_IGN);
-	int r = loop_signals(w->loop, &set, on_signal, w);
+	int r = loop_service_signals(w->loop, on_signal, w);
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch signals") : 0;
 }
 

@@ -109,19 +109,6 @@ static int keep_fds(int control, int text, int pidns, struct err *e)
 	return sys_close_range(FD_KEPT, ~0u) < 0 ? fail(e, "close descriptors") : 0;
 }
 
-/* The same limits as a half-made box sets for itself. */
-static int limit_self(struct err *e)
-{
-	struct rlimit nofile, none = {0, 0};
-	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
-		return fail(e, "read limits");
-	rlim_t n = nofile.rlim_max < BOX_NOFILE ? nofile.rlim_max : BOX_NOFILE;
-	nofile = (struct rlimit){n, n};
-	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
-		return fail(e, "set limits");
-	return 0;
-}
-
 /* One capability survives the exec of an unprivileged user: as an ambient one. */
 static int keep_capability(struct err *e)
 {
@@ -145,7 +132,7 @@ static int become(uint32_t user, struct err *e)
 	/* Behind everything else until it is ready; the warden lifts it then. */
 	struct sched_param param = {0};
 	syscall(SYS_sched_setscheduler, 0, SCHED_IDLE, &param); /* musl has none */
-	if (limit_self(e) < 0 || caps_bound(CAPS_ZYGOTE, e) < 0)
+	if (init_limit_self(e) < 0 || caps_bound(CAPS_ZYGOTE, e) < 0)
 		return -1;
 	if (setgroups(0, NULL) < 0 || setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0)
 		return fail(e, "become the zygote's user");
