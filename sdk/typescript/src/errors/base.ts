@@ -60,6 +60,27 @@ export class SandboxError<TContext = Record<string, unknown>> extends Error {
   }
 }
 
+/** A class of errors with members of their context as properties, all of them there, if only as undefined. */
+export type ErrorClass<TContext, TKey extends keyof TContext> = Omit<typeof SandboxError, 'prototype'> &
+  (new (
+    ...args: ConstructorParameters<typeof SandboxError<TContext>>
+  ) => SandboxError<TContext> & { readonly [K in keyof Record<TKey, never>]: TContext[K] });
+
+/** What such a class extends: `errorWith<{ port: number }>()('port')`. Two calls, since types are given or inferred. */
+export function errorWith<TContext>() {
+  return <TKey extends keyof TContext & string>(...keys: TKey[]): ErrorClass<TContext, TKey> => {
+    class ContextError extends SandboxError<TContext> {}
+    for (const key of keys)
+      Object.defineProperty(ContextError.prototype, key, {
+        configurable: true,
+        get(this: ContextError) {
+          return this.context[key];
+        },
+      });
+    return ContextError as unknown as ErrorClass<TContext, TKey>;
+  };
+}
+
 /** The wire form of an error that this client makes itself. */
 export function errorResponse<TContext>(
   code: string,

@@ -1,5 +1,5 @@
 /* Files and commands. Each class has the members of its context as properties. */
-import { SandboxError } from './base.js';
+import { errorWith } from './base.js';
 import type { OperationType } from './codes.js';
 
 export interface FileNotFoundContext {
@@ -7,11 +7,8 @@ export interface FileNotFoundContext {
   operation?: OperationType;
 }
 /** There is no such file. */
-export class FileNotFoundError extends SandboxError<FileNotFoundContext> {
+export class FileNotFoundError extends errorWith<FileNotFoundContext>()('path') {
   override name = 'FileNotFoundError';
-  get path(): string {
-    return this.context.path;
-  }
 }
 
 export interface FileExistsContext {
@@ -19,11 +16,8 @@ export interface FileExistsContext {
   operation?: OperationType;
 }
 /** There is one already. */
-export class FileExistsError extends SandboxError<FileExistsContext> {
+export class FileExistsError extends errorWith<FileExistsContext>()('path') {
   override name = 'FileExistsError';
-  get path(): string {
-    return this.context.path;
-  }
 }
 
 export interface FileTooLargeContext {
@@ -33,11 +27,8 @@ export interface FileTooLargeContext {
   actualSize: number;
 }
 /** More than can be answered at once; `readFileStream` has no such limit. */
-export class FileTooLargeError extends SandboxError<FileTooLargeContext> {
+export class FileTooLargeError extends errorWith<FileTooLargeContext>()('path') {
   override name = 'FileTooLargeError';
-  get path(): string {
-    return this.context.path;
-  }
 }
 
 export interface FileSystemContext {
@@ -47,17 +38,8 @@ export interface FileSystemContext {
   exitCode?: number;
 }
 /** The file system refused: a directory where a file should be, no space, too many links … */
-export class FileSystemError extends SandboxError<FileSystemContext> {
+export class FileSystemError extends errorWith<FileSystemContext>()('path', 'stderr', 'exitCode') {
   override name = 'FileSystemError';
-  get path(): string {
-    return this.context.path;
-  }
-  get stderr(): string | undefined {
-    return this.context.stderr;
-  }
-  get exitCode(): number | undefined {
-    return this.context.exitCode;
-  }
 }
 
 export interface PermissionDeniedContext {
@@ -65,22 +47,16 @@ export interface PermissionDeniedContext {
   operation?: OperationType;
 }
 /** The path may not be used so. */
-export class PermissionDeniedError extends SandboxError<PermissionDeniedContext> {
+export class PermissionDeniedError extends errorWith<PermissionDeniedContext>()('path') {
   override name = 'PermissionDeniedError';
-  get path(): string {
-    return this.context.path;
-  }
 }
 
 export interface CommandNotFoundContext {
   command: string;
 }
 /** There is no such command, or it is over. */
-export class CommandNotFoundError extends SandboxError<CommandNotFoundContext> {
+export class CommandNotFoundError extends errorWith<CommandNotFoundContext>()('command') {
   override name = 'CommandNotFoundError';
-  get command(): string {
-    return this.context.command;
-  }
 }
 
 export interface CommandContext {
@@ -90,18 +66,6 @@ export interface CommandContext {
   stderr?: string;
 }
 /** A command could not be run to its end. `stdout` and `stderr` hold what it had printed. */
-export class CommandError extends SandboxError<CommandContext> {
+export class CommandError extends errorWith<CommandContext>()('command', 'exitCode', 'stdout', 'stderr') {
   override name = 'CommandError';
-  get command(): string {
-    return this.context.command;
-  }
-  get exitCode(): number | undefined {
-    return this.context.exitCode;
-  }
-  get stdout(): string | undefined {
-    return this.context.stdout;
-  }
-  get stderr(): string | undefined {
-    return this.context.stderr;
-  }
 }

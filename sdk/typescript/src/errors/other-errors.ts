@@ -1,5 +1,5 @@
 /* Interpreter, input, backups, and the way to the sandbox. Each class has the members of its context as properties. */
-import { SandboxError } from './base.js';
+import { errorWith } from './base.js';
 
 export interface ValidationError {
   field: string;
@@ -33,25 +33,16 @@ export interface InterpreterNotReadyContext {
   progress?: number;
 }
 /** The interpreter is still starting: try again. */
-export class InterpreterNotReadyError extends SandboxError<InterpreterNotReadyContext> {
+export class InterpreterNotReadyError extends errorWith<InterpreterNotReadyContext>()('retryAfter', 'progress') {
   override name = 'InterpreterNotReadyError';
-  get retryAfter(): number | undefined {
-    return this.context.retryAfter;
-  }
-  get progress(): number | undefined {
-    return this.context.progress;
-  }
 }
 
 export interface ContextNotFoundContext {
   contextId: string;
 }
 /** No code context has this id. */
-export class ContextNotFoundError extends SandboxError<ContextNotFoundContext> {
+export class ContextNotFoundError extends errorWith<ContextNotFoundContext>()('contextId') {
   override name = 'ContextNotFoundError';
-  get contextId(): string {
-    return this.context.contextId;
-  }
 }
 
 export interface CodeExecutionContext {
@@ -61,42 +52,24 @@ export interface CodeExecutionContext {
   traceback?: string[];
 }
 /** The code could not be run to its end. */
-export class CodeExecutionError extends SandboxError<CodeExecutionContext> {
+export class CodeExecutionError extends errorWith<CodeExecutionContext>()('contextId', 'ename', 'evalue', 'traceback') {
   override name = 'CodeExecutionError';
-  get contextId(): string | undefined {
-    return this.context.contextId;
-  }
-  get ename(): string | undefined {
-    return this.context.ename;
-  }
-  get evalue(): string | undefined {
-    return this.context.evalue;
-  }
-  get traceback(): string[] | undefined {
-    return this.context.traceback;
-  }
 }
 
 export interface ValidationFailedContext {
   validationErrors: ValidationError[];
 }
 /** A field of the request is wrong. */
-export class ValidationFailedError extends SandboxError<ValidationFailedContext> {
+export class ValidationFailedError extends errorWith<ValidationFailedContext>()('validationErrors') {
   override name = 'ValidationFailedError';
-  get validationErrors(): ValidationError[] {
-    return this.context.validationErrors;
-  }
 }
 
 export interface BackupNotFoundContext {
   backupId: string;
 }
 /** There is no such backup. */
-export class BackupNotFoundError extends SandboxError<BackupNotFoundContext> {
+export class BackupNotFoundError extends errorWith<BackupNotFoundContext>()('backupId') {
   override name = 'BackupNotFoundError';
-  get backupId(): string {
-    return this.context.backupId;
-  }
 }
 
 export interface BackupExpiredContext {
@@ -104,25 +77,16 @@ export interface BackupExpiredContext {
   expiredAt?: string;
 }
 /** The backup is too old. */
-export class BackupExpiredError extends SandboxError<BackupExpiredContext> {
+export class BackupExpiredError extends errorWith<BackupExpiredContext>()('backupId', 'expiredAt') {
   override name = 'BackupExpiredError';
-  get backupId(): string {
-    return this.context.backupId;
-  }
-  get expiredAt(): string | undefined {
-    return this.context.expiredAt;
-  }
 }
 
 export interface InvalidBackupConfigContext {
   reason: string;
 }
 /** What the backup is to hold cannot be. */
-export class InvalidBackupConfigError extends SandboxError<InvalidBackupConfigContext> {
+export class InvalidBackupConfigError extends errorWith<InvalidBackupConfigContext>()('reason') {
   override name = 'InvalidBackupConfigError';
-  get reason(): string {
-    return this.context.reason;
-  }
 }
 
 export interface BackupCreateContext {
@@ -132,14 +96,8 @@ export interface BackupCreateContext {
   exitCode?: number;
 }
 /** The backup could not be made. */
-export class BackupCreateError extends SandboxError<BackupCreateContext> {
+export class BackupCreateError extends errorWith<BackupCreateContext>()('dir', 'backupId') {
   override name = 'BackupCreateError';
-  get dir(): string {
-    return this.context.dir;
-  }
-  get backupId(): string | undefined {
-    return this.context.backupId;
-  }
 }
 
 export interface BackupRestoreContext {
@@ -149,14 +107,8 @@ export interface BackupRestoreContext {
   exitCode?: number;
 }
 /** The backup could not be restored. */
-export class BackupRestoreError extends SandboxError<BackupRestoreContext> {
+export class BackupRestoreError extends errorWith<BackupRestoreContext>()('dir', 'backupId') {
   override name = 'BackupRestoreError';
-  get dir(): string {
-    return this.context.dir;
-  }
-  get backupId(): string {
-    return this.context.backupId;
-  }
 }
 
 export interface ContainerUnavailableContext {
@@ -166,14 +118,8 @@ export interface ContainerUnavailableContext {
   originalMessage?: string;
 }
 /** The sandbox cannot be reached and nothing was done: asking again is right. */
-export class ContainerUnavailableError extends SandboxError<ContainerUnavailableContext> {
+export class ContainerUnavailableError extends errorWith<ContainerUnavailableContext>()('reason', 'retryAfterMs') {
   override name = 'ContainerUnavailableError';
-  get reason(): ContainerUnavailableReason {
-    return this.context.reason;
-  }
-  get retryAfterMs(): number | undefined {
-    return this.context.retryAfterMs;
-  }
 }
 
 export interface RPCTransportContext {
@@ -184,14 +130,8 @@ export interface RPCTransportContext {
   closeReason?: string;
 }
 /** The connection broke after the request was sent: whether it was carried out is not known. */
-export class RPCTransportError extends SandboxError<RPCTransportContext> {
+export class RPCTransportError extends errorWith<RPCTransportContext>()('kind', 'originalMessage') {
   override name = 'RPCTransportError';
-  get kind(): RPCTransportErrorKind {
-    return this.context.kind;
-  }
-  get originalMessage(): string {
-    return this.context.originalMessage;
-  }
 }
 
 export interface OperationInterruptedContext {
@@ -206,9 +146,6 @@ export interface OperationInterruptedContext {
   stopReason?: string;
 }
 /** The sandbox went away while it worked on the request. */
-export class OperationInterruptedError extends SandboxError<OperationInterruptedContext> {
+export class OperationInterruptedError extends errorWith<OperationInterruptedContext>()('reason') {
   override name = 'OperationInterruptedError';
-  get reason(): OperationInterruptedReason {
-    return this.context.reason;
-  }
 }

@@ -2,48 +2,47 @@
 import { errorResponse, SandboxError } from './base.js';
 import { AtollErrorCode, ErrorCode } from './codes.js';
 
-/** An id, port or token that cannot be used. */
-export class SandboxSecurityError extends Error {
-  override name = 'SandboxSecurityError';
-  readonly code: string | undefined;
-  constructor(message: string, code?: string) {
+class CodedError<TCode> extends Error {
+  constructor(
+    message: string,
+    readonly code: TCode,
+  ) {
     super(message);
-    this.code = code;
+  }
+}
+
+/** An id, port or token that cannot be used. */
+export class SandboxSecurityError extends CodedError<string | undefined> {
+  override name = 'SandboxSecurityError';
+  constructor(message: string, code?: string) {
+    super(message, code);
   }
 }
 
 /** A bucket could not be mounted. */
-export class BucketMountError extends Error {
+export class BucketMountError extends CodedError<ErrorCode> {
   override name = 'BucketMountError';
-  readonly code: ErrorCode;
   constructor(message: string, code: ErrorCode = ErrorCode.BUCKET_MOUNT_ERROR) {
-    super(message);
-    this.code = code;
+    super(message, code);
   }
 }
-export class S3FSMountError extends BucketMountError {
+const mountError = (code: ErrorCode) =>
+  class extends BucketMountError {
+    constructor(message: string) {
+      super(message, code);
+    }
+  };
+export class S3FSMountError extends mountError(ErrorCode.S3FS_MOUNT_ERROR) {
   override name = 'S3FSMountError';
-  constructor(message: string) {
-    super(message, ErrorCode.S3FS_MOUNT_ERROR);
-  }
 }
-export class BucketUnmountError extends BucketMountError {
+export class BucketUnmountError extends mountError(ErrorCode.BUCKET_UNMOUNT_ERROR) {
   override name = 'BucketUnmountError';
-  constructor(message: string) {
-    super(message, ErrorCode.BUCKET_UNMOUNT_ERROR);
-  }
 }
-export class MissingCredentialsError extends BucketMountError {
+export class MissingCredentialsError extends mountError(ErrorCode.MISSING_CREDENTIALS) {
   override name = 'MissingCredentialsError';
-  constructor(message: string) {
-    super(message, ErrorCode.MISSING_CREDENTIALS);
-  }
 }
-export class InvalidMountConfigError extends BucketMountError {
+export class InvalidMountConfigError extends mountError(ErrorCode.INVALID_MOUNT_CONFIG) {
   override name = 'InvalidMountConfigError';
-  constructor(message: string) {
-    super(message, ErrorCode.INVALID_MOUNT_CONFIG);
-  }
 }
 
 /** The method belongs to the API but Atoll does not serve it yet. Nothing was done. */

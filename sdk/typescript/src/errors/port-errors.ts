@@ -1,5 +1,5 @@
 /* Ports and git. Each class has the members of its context as properties. */
-import { SandboxError } from './base.js';
+import { errorWith, SandboxError } from './base.js';
 import type { ValidationError } from './other-errors.js';
 
 export interface PortAlreadyExposedContext {
@@ -7,14 +7,8 @@ export interface PortAlreadyExposedContext {
   portName?: string;
 }
 /** The port is exposed already. */
-export class PortAlreadyExposedError extends SandboxError<PortAlreadyExposedContext> {
+export class PortAlreadyExposedError extends errorWith<PortAlreadyExposedContext>()('port', 'portName') {
   override name = 'PortAlreadyExposedError';
-  get port(): number {
-    return this.context.port;
-  }
-  get portName(): string | undefined {
-    return this.context.portName;
-  }
 }
 
 export interface PortNotExposedContext {
@@ -22,11 +16,8 @@ export interface PortNotExposedContext {
   portName?: string;
 }
 /** The port is not exposed. */
-export class PortNotExposedError extends SandboxError<PortNotExposedContext> {
+export class PortNotExposedError extends errorWith<PortNotExposedContext>()('port') {
   override name = 'PortNotExposedError';
-  get port(): number {
-    return this.context.port;
-  }
 }
 
 export interface InvalidPortContext {
@@ -34,14 +25,8 @@ export interface InvalidPortContext {
   reason: string;
 }
 /** Not a port that can be exposed. */
-export class InvalidPortError extends SandboxError<InvalidPortContext> {
+export class InvalidPortError extends errorWith<InvalidPortContext>()('port', 'reason') {
   override name = 'InvalidPortError';
-  get port(): number {
-    return this.context.port;
-  }
-  get reason(): string {
-    return this.context.reason;
-  }
 }
 
 export interface ServiceNotRespondingContext {
@@ -49,14 +34,8 @@ export interface ServiceNotRespondingContext {
   portName?: string;
 }
 /** Nothing answers on the port. */
-export class ServiceNotRespondingError extends SandboxError<ServiceNotRespondingContext> {
+export class ServiceNotRespondingError extends errorWith<ServiceNotRespondingContext>()('port', 'portName') {
   override name = 'ServiceNotRespondingError';
-  get port(): number {
-    return this.context.port;
-  }
-  get portName(): string | undefined {
-    return this.context.portName;
-  }
 }
 
 export interface PortInUseContext {
@@ -64,11 +43,8 @@ export interface PortInUseContext {
   portName?: string;
 }
 /** Something else uses the port. */
-export class PortInUseError extends SandboxError<PortInUseContext> {
+export class PortInUseError extends errorWith<PortInUseContext>()('port') {
   override name = 'PortInUseError';
-  get port(): number {
-    return this.context.port;
-  }
 }
 
 export interface PortContext {
@@ -77,17 +53,8 @@ export interface PortContext {
   stderr?: string;
 }
 /** A port could not be exposed or hidden. */
-export class PortError extends SandboxError<PortContext> {
+export class PortError extends errorWith<PortContext>()('port', 'portName', 'stderr') {
   override name = 'PortError';
-  get port(): number {
-    return this.context.port;
-  }
-  get portName(): string | undefined {
-    return this.context.portName;
-  }
-  get stderr(): string | undefined {
-    return this.context.stderr;
-  }
 }
 
 export interface CustomDomainRequiredContext {
@@ -106,11 +73,8 @@ export interface GitRepositoryNotFoundContext {
   exitCode?: number;
 }
 /** There is no such repository. */
-export class GitRepositoryNotFoundError extends SandboxError<GitRepositoryNotFoundContext> {
+export class GitRepositoryNotFoundError extends errorWith<GitRepositoryNotFoundContext>()('repository') {
   override name = 'GitRepositoryNotFoundError';
-  get repository(): string {
-    return this.context.repository;
-  }
 }
 
 export interface GitAuthenticationContext {
@@ -121,11 +85,8 @@ export interface GitAuthenticationContext {
   exitCode?: number;
 }
 /** The repository wants other credentials. */
-export class GitAuthenticationError extends SandboxError<GitAuthenticationContext> {
+export class GitAuthenticationError extends errorWith<GitAuthenticationContext>()('repository') {
   override name = 'GitAuthenticationError';
-  get repository(): string {
-    return this.context.repository;
-  }
 }
 
 export interface GitBranchNotFoundContext {
@@ -136,14 +97,8 @@ export interface GitBranchNotFoundContext {
   exitCode?: number;
 }
 /** The repository has no such branch. */
-export class GitBranchNotFoundError extends SandboxError<GitBranchNotFoundContext> {
+export class GitBranchNotFoundError extends errorWith<GitBranchNotFoundContext>()('branch', 'repository') {
   override name = 'GitBranchNotFoundError';
-  get branch(): string {
-    return this.context.branch;
-  }
-  get repository(): string | undefined {
-    return this.context.repository;
-  }
 }
 
 export interface GitNetworkContext {
@@ -154,17 +109,8 @@ export interface GitNetworkContext {
   exitCode?: number;
 }
 /** The repository cannot be reached. */
-export class GitNetworkError extends SandboxError<GitNetworkContext> {
+export class GitNetworkError extends errorWith<GitNetworkContext>()('repository', 'branch', 'targetDir') {
   override name = 'GitNetworkError';
-  get repository(): string {
-    return this.context.repository;
-  }
-  get branch(): string | undefined {
-    return this.context.branch;
-  }
-  get targetDir(): string | undefined {
-    return this.context.targetDir;
-  }
 }
 
 export interface GitCloneContext {
@@ -175,20 +121,8 @@ export interface GitCloneContext {
   exitCode?: number;
 }
 /** The clone failed. */
-export class GitCloneError extends SandboxError<GitCloneContext> {
+export class GitCloneError extends errorWith<GitCloneContext>()('repository', 'targetDir', 'stderr', 'exitCode') {
   override name = 'GitCloneError';
-  get repository(): string {
-    return this.context.repository;
-  }
-  get targetDir(): string | undefined {
-    return this.context.targetDir;
-  }
-  get stderr(): string | undefined {
-    return this.context.stderr;
-  }
-  get exitCode(): number | undefined {
-    return this.context.exitCode;
-  }
 }
 
 export interface GitCheckoutContext {
@@ -199,28 +133,16 @@ export interface GitCheckoutContext {
   exitCode?: number;
 }
 /** The checkout failed. */
-export class GitCheckoutError extends SandboxError<GitCheckoutContext> {
+export class GitCheckoutError extends errorWith<GitCheckoutContext>()('branch', 'repository', 'stderr') {
   override name = 'GitCheckoutError';
-  get branch(): string {
-    return this.context.branch;
-  }
-  get repository(): string | undefined {
-    return this.context.repository;
-  }
-  get stderr(): string | undefined {
-    return this.context.stderr;
-  }
 }
 
 export interface InvalidGitUrlContext {
   validationErrors: ValidationError[];
 }
 /** Not the URL of a repository. */
-export class InvalidGitUrlError extends SandboxError<InvalidGitUrlContext> {
+export class InvalidGitUrlError extends errorWith<InvalidGitUrlContext>()('validationErrors') {
   override name = 'InvalidGitUrlError';
-  get validationErrors(): ValidationError[] {
-    return this.context.validationErrors;
-  }
 }
 
 export interface GitContext {
@@ -231,21 +153,6 @@ export interface GitContext {
   exitCode?: number;
 }
 /** git failed. */
-export class GitError extends SandboxError<GitContext> {
+export class GitError extends errorWith<GitContext>()('repository', 'branch', 'targetDir', 'stderr', 'exitCode') {
   override name = 'GitError';
-  get repository(): string | undefined {
-    return this.context.repository;
-  }
-  get branch(): string | undefined {
-    return this.context.branch;
-  }
-  get targetDir(): string | undefined {
-    return this.context.targetDir;
-  }
-  get stderr(): string | undefined {
-    return this.context.stderr;
-  }
-  get exitCode(): number | undefined {
-    return this.context.exitCode;
-  }
 }

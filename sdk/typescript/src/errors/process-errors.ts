@@ -1,15 +1,12 @@
 /* Processes and sessions. Each class has the members of its context as properties. */
-import { SandboxError } from './base.js';
+import { errorWith } from './base.js';
 
 export interface ProcessNotFoundContext {
   processId: string;
 }
 /** No process has this id. */
-export class ProcessNotFoundError extends SandboxError<ProcessNotFoundContext> {
+export class ProcessNotFoundError extends errorWith<ProcessNotFoundContext>()('processId') {
   override name = 'ProcessNotFoundError';
-  get processId(): string {
-    return this.context.processId;
-  }
 }
 
 export interface ProcessContext {
@@ -19,20 +16,8 @@ export interface ProcessContext {
   stderr?: string;
 }
 /** A process could not be started or ended. */
-export class ProcessError extends SandboxError<ProcessContext> {
+export class ProcessError extends errorWith<ProcessContext>()('processId', 'pid', 'exitCode', 'stderr') {
   override name = 'ProcessError';
-  get processId(): string {
-    return this.context.processId;
-  }
-  get pid(): number | undefined {
-    return this.context.pid;
-  }
-  get exitCode(): number | undefined {
-    return this.context.exitCode;
-  }
-  get stderr(): string | undefined {
-    return this.context.stderr;
-  }
 }
 
 export interface ProcessReadyTimeoutContext {
@@ -42,20 +27,13 @@ export interface ProcessReadyTimeoutContext {
   timeout: number;
 }
 /** What was waited for did not come in time. */
-export class ProcessReadyTimeoutError extends SandboxError<ProcessReadyTimeoutContext> {
+export class ProcessReadyTimeoutError extends errorWith<ProcessReadyTimeoutContext>()(
+  'processId',
+  'command',
+  'condition',
+  'timeout',
+) {
   override name = 'ProcessReadyTimeoutError';
-  get processId(): string {
-    return this.context.processId;
-  }
-  get command(): string {
-    return this.context.command;
-  }
-  get condition(): string {
-    return this.context.condition;
-  }
-  get timeout(): number {
-    return this.context.timeout;
-  }
 }
 
 export interface ProcessExitedBeforeReadyContext {
@@ -65,20 +43,13 @@ export interface ProcessExitedBeforeReadyContext {
   exitCode: number;
 }
 /** The process ended before what was waited for came. */
-export class ProcessExitedBeforeReadyError extends SandboxError<ProcessExitedBeforeReadyContext> {
+export class ProcessExitedBeforeReadyError extends errorWith<ProcessExitedBeforeReadyContext>()(
+  'processId',
+  'command',
+  'condition',
+  'exitCode',
+) {
   override name = 'ProcessExitedBeforeReadyError';
-  get processId(): string {
-    return this.context.processId;
-  }
-  get command(): string {
-    return this.context.command;
-  }
-  get condition(): string {
-    return this.context.condition;
-  }
-  get exitCode(): number {
-    return this.context.exitCode;
-  }
 }
 
 export interface SessionAlreadyExistsContext {
@@ -86,25 +57,19 @@ export interface SessionAlreadyExistsContext {
   containerPlacementId?: string | null;
 }
 /** A session of this id is there. */
-export class SessionAlreadyExistsError extends SandboxError<SessionAlreadyExistsContext> {
+export class SessionAlreadyExistsError extends errorWith<SessionAlreadyExistsContext>()(
+  'sessionId',
+  'containerPlacementId',
+) {
   override name = 'SessionAlreadyExistsError';
-  get sessionId(): string {
-    return this.context.sessionId;
-  }
-  get containerPlacementId(): string | null | undefined {
-    return this.context.containerPlacementId;
-  }
 }
 
 export interface SessionDestroyedContext {
   sessionId: string;
 }
 /** The session was deleted while the command waited or ran. */
-export class SessionDestroyedError extends SandboxError<SessionDestroyedContext> {
+export class SessionDestroyedError extends errorWith<SessionDestroyedContext>()('sessionId') {
   override name = 'SessionDestroyedError';
-  get sessionId(): string {
-    return this.context.sessionId;
-  }
 }
 
 export interface SessionTerminatedContext {
@@ -112,12 +77,6 @@ export interface SessionTerminatedContext {
   exitCode: number | null;
 }
 /** The shell of the session ended (`exit`, `exec`, a crash). The next call starts a fresh one. */
-export class SessionTerminatedError extends SandboxError<SessionTerminatedContext> {
+export class SessionTerminatedError extends errorWith<SessionTerminatedContext>()('sessionId', 'exitCode') {
   override name = 'SessionTerminatedError';
-  get sessionId(): string {
-    return this.context.sessionId;
-  }
-  get exitCode(): number | null {
-    return this.context.exitCode;
-  }
 }
