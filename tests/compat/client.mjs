@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { SandboxClient, parseSSEStream } from '@cloudflare/sandbox';
 
 export { assert, parseSSEStream };
+export { events, eventsUntil, text } from './stream.mjs';
 
 export function sandbox(id) {
   const { ATOLL_URL, ATOLL_TOKEN } = process.env;
@@ -17,24 +18,6 @@ export function sandbox(id) {
     destroy: () => fetch(baseUrl, { method: 'DELETE', headers }),
   });
 }
-
-export async function events(stream) {
-  const all = [];
-  for await (const event of parseSSEStream(await stream)) all.push(event);
-  return all;
-}
-
-/** Collects until `enough` says so, then cancels the stream as a client that goes away. */
-export async function eventsUntil(stream, enough) {
-  const all = [];
-  for await (const event of parseSSEStream(await stream)) {
-    all.push(event);
-    if (enough(event)) break;
-  }
-  return all;
-}
-
-export const text = (all, type) => all.filter((e) => e.type === type).map((e) => e.data).join('');
 
 export async function rejects(promise, code, status) {
   try {

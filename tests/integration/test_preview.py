@@ -16,11 +16,7 @@ HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
 JSON = {"Accept": "application/json"}
 ECHO = """
 def handle(c):
-    rest = b""
-    while True:
-        h, rest = head(c, rest)
-        if not h:
-            return
+    for h in heads(c):
         reply(c, h, extra=b"X-App: yes\\r\\n")
 """
 

@@ -94,11 +94,7 @@ def test_bytes_behind_an_answer_are_nobodys(api):
     """What a server sends behind its answer is never the answer to the next request."""
     app = boxapp.raw(api, 8080, """
         def handle(c):
-            rest = b""
-            while True:
-                h, rest = head(c, rest)
-                if not h:
-                    return
+            for h in heads(c):
                 answer = b"HTTP/1.1 200 OK\\r\\nContent-Length: 4\\r\\n\\r\\n"
                 c.sendall(answer + b"mine" + answer + b"evil")
     """)
@@ -143,11 +139,7 @@ def noting(api):
     """It notes every head that arrives."""
     return boxapp.raw(api, 8080, """
         def handle(c):
-            rest = b""
-            while True:
-                h, rest = head(c, rest)
-                if not h:
-                    return
+            for h in heads(c):
                 note(h.split(b"\\r\\n")[0].decode("latin1"))
                 reply(c, h)
     """)

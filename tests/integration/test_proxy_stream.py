@@ -166,11 +166,7 @@ def test_expect_continue_is_the_servers_to_answer(api, says):
 def test_interim_answers_head_and_ranges(api):
     app = boxapp.raw(api, 8080, """
         def handle(c):
-            rest = b""
-            while True:
-                h, rest = head(c, rest)
-                if not h:
-                    return
+            for h in heads(c):
                 if h.startswith(b"GET /early"):
                     c.sendall(b"HTTP/1.1 103 Early Hints\\r\\nLink: </a.css>\\r\\n\\r\\nHTTP/1.1 102 Processing\\r\\n\\r\\n")
                     reply(c, b"late")

@@ -24,6 +24,15 @@ def head(c, rest=b""):
     h, _, rest = data.partition(b"\\r\\n\\r\\n")
     return h + b"\\r\\n\\r\\n", rest
 
+def heads(c):
+    "The heads of one request after the other, for servers that read no bodies."
+    rest = b""
+    while True:
+        h, rest = head(c, rest)
+        if not h:
+            return
+        yield h
+
 def reply(c, body=b"", status="200 OK", extra=b""):
     c.sendall(b"HTTP/1.1 " + status.encode() + b"\\r\\n" + extra + b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)
 

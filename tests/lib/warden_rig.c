@@ -224,6 +224,15 @@ const char *rig_refused(struct rig *r)
 	return last;
 }
 
+struct warden_request rig_request(uint32_t op, const char *id)
+{
+	struct warden_request rq = {.op = op};
+	snprintf(rq.id, sizeof rq.id, "%s", id);
+	if (op == WARDEN_CREATE)
+		snprintf(rq.image, sizeof rq.image, "default");
+	return rq;
+}
+
 uint64_t rig_send(struct rig *r, struct warden_request rq)
 {
 	rq.magic = WARDEN_MAGIC;
@@ -462,4 +471,10 @@ void rig_check_clean(struct rig *r)
 	}
 	test_fail(__FILE__, __LINE__, "left: %d cgroups, %d records, %d sockets, %d layers, %d boxes, %d in the trash",
 		t.cgroups, t.records, t.sockets, t.layers, t.boxes, t.trash);
+}
+
+void rig_stop_clean(struct rig *r)
+{
+	rig_check_clean(r);
+	rig_stop(r);
 }

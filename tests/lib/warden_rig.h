@@ -35,6 +35,8 @@ const char *rig_refused(struct rig *r);
 void rig_make_dirs(struct rig *r);
 void rig_connect(struct rig *r);
 
+/* For a box; a create is of the default image. */
+struct warden_request rig_request(uint32_t op, const char *id);
 /* Sends a request / waits for the reply with that seq (events are kept back for rig_event). */
 uint64_t rig_send(struct rig *r, struct warden_request rq);
 struct warden_reply rig_wait(struct rig *r, uint64_t seq);
@@ -60,3 +62,5 @@ struct rig_traces rig_traces(struct rig *r);
 struct rig_traces rig_traces_steady(struct rig *r);
 /* Waits until the traces are those of a warden with a full pool and no box. */
 void rig_check_clean(struct rig *r);
+/* That, then rig_stop: the end of a test that has destroyed its boxes. */
+void rig_stop_clean(struct rig *r);

@@ -69,8 +69,7 @@ TEST(a_full_disk_is_named)
 	}
 	rig_check_clean(&r);
 	rig_destroy(&r, (rig_create(&r, "again"), "again"), 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 	umount2(data, MNT_DETACH);
 }
 
@@ -102,8 +101,7 @@ TEST(cgroups_that_cannot_be_made_are_named)
 		snprintf(id, sizeof id, "box-%d", i);
 		rig_destroy(&r, id, 0);
 	}
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(an_agent_that_cannot_run_is_named)
@@ -123,8 +121,7 @@ TEST(an_agent_that_cannot_run_is_named)
 		check_error(&reply, "execute the agent: Exec format error");
 	}
 	CHECK_INT(rig_list(&r, NULL, 0), 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 static void upper(struct rig *r, const char *id, const char *name, char ret[256])
@@ -170,8 +167,7 @@ TEST(links_inside_a_layer_lead_nowhere_outside)
 	struct box_info b = rig_create(&r, "a");
 	CHECK_CSTR(rig_ask(&r, b.slot, "id"), "1 0 0 a /outside");
 	rig_destroy(&r, "a", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(a_start_that_cannot_work_says_why)

@@ -13,15 +13,6 @@
 
 #include "warden_rig.h"
 
-static struct warden_request request(uint32_t op, const char *id)
-{
-	struct warden_request rq = {.op = op};
-	snprintf(rq.id, sizeof rq.id, "%s", id);
-	if (op == WARDEN_CREATE)
-		snprintf(rq.image, sizeof rq.image, "default");
-	return rq;
-}
-
 /* Sends bytes; true when the warden hangs up on them. */
 static bool hangs_up_on(struct rig *r, const void *p, size_t n)
 {
@@ -58,37 +49,36 @@ TEST(every_field_is_checked)
 {
 	struct rig r = {0};
 	rig_start(&r);
-	struct warden_request rq = request(WARDEN_CREATE, "a");
+	struct warden_request rq = rig_request(WARDEN_CREATE, "a");
 	memset(rq.id, 'a', sizeof rq.id); /* not terminated */
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
-	rq = request(WARDEN_CREATE, "a");
+	rq = rig_request(WARDEN_CREATE, "a");
 	rq.id[sizeof rq.id - 1] = 'x'; /* not padded */
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
-	rq = request(WARDEN_CREATE, "a");
+	rq = rig_request(WARDEN_CREATE, "a");
 	memset(rq.image, 'a', sizeof rq.image);
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
-	rq = request(WARDEN_CREATE, "a");
+	rq = rig_request(WARDEN_CREATE, "a");
 	rq.flags = WARDEN_KEEP_FILES; /* means nothing here */
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
-	rq = request(WARDEN_DESTROY, "a");
+	rq = rig_request(WARDEN_DESTROY, "a");
 	rq.flags = 2;
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
 	static const uint32_t no_ops[] = {0, 11, WARDEN_BOX_DIED, UINT32_MAX};
 	for (size_t i = 0; i < ARRAY_LEN(no_ops); i++)
-		CHECK_INT(rig_call(&r, request(no_ops[i], "a")).err.code, ERRC_INVALID_REQUEST);
+		CHECK_INT(rig_call(&r, rig_request(no_ops[i], "a")).err.code, ERRC_INVALID_REQUEST);
 	static const uint32_t ops[] = {WARDEN_CREATE, WARDEN_DESTROY, WARDEN_SIGNAL, WARDEN_FREEZE, WARDEN_THAW,
 		WARDEN_INSPECT, WARDEN_SET_LIMITS, WARDEN_SOCKETS};
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
-		CHECK_INT(rig_call(&r, request(ops[i], "")).err.code, ERRC_INVALID_SANDBOX_ID_LENGTH);
-		CHECK_INT(rig_call(&r, request(ops[i], "a/b")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
-		CHECK_INT(rig_call(&r, request(ops[i], "../../etc")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
-		CHECK_INT(rig_call(&r, request(ops[i], "-a")).err.code, ERRC_INVALID_SANDBOX_ID_HYPHENS);
+		CHECK_INT(rig_call(&r, rig_request(ops[i], "")).err.code, ERRC_INVALID_SANDBOX_ID_LENGTH);
+		CHECK_INT(rig_call(&r, rig_request(ops[i], "a/b")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
+		CHECK_INT(rig_call(&r, rig_request(ops[i], "../../etc")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
+		CHECK_INT(rig_call(&r, rig_request(ops[i], "-a")).err.code, ERRC_INVALID_SANDBOX_ID_HYPHENS);
 		if (ops[i] != WARDEN_CREATE)
-			CHECK_INT(rig_call(&r, request(ops[i], "nobody")).err.code, ERRC_SANDBOX_NOT_FOUND);
+			CHECK_INT(rig_call(&r, rig_request(ops[i], "nobody")).err.code, ERRC_SANDBOX_NOT_FOUND);
 	}
 	CHECK_INT(rig_list(&r, NULL, 0), 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(an_image_is_a_name_in_the_image_directory)
@@ -109,12 +99,12 @@ TEST(an_image_is_a_name_in_the_image_directory)
 	static const char *const bad[] = {
 		"outside", "root", "nothing", "empty", "missing", "..", ".", "", "/", "Default", "default/rootfs"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		struct warden_request rq = request(WARDEN_CREATE, "a");
+		struct warden_request rq = rig_request(WARDEN_CREATE, "a");
 		memset(rq.image, 0, sizeof rq.image);
 		snprintf(rq.image, sizeof rq.image, "%s", bad[i]);
 		CHECK_INT(rig_call(&r, rq).err.code, ERRC_IMAGE_NOT_FOUND);
 	}
-	struct warden_request rq = request(WARDEN_CREATE, "a");
+	struct warden_request rq = rig_request(WARDEN_CREATE, "a");
 	memset(rq.image, 0, sizeof rq.image);
 	snprintf(rq.image, sizeof rq.image, "alias");
 	struct warden_reply made = rig_call(&r, rq);

@@ -8,15 +8,6 @@
 
 #include "warden_rig.h"
 
-static struct warden_request request(uint32_t op, const char *id)
-{
-	struct warden_request rq = {.op = op};
-	snprintf(rq.id, sizeof rq.id, "%s", id);
-	if (op == WARDEN_CREATE)
-		snprintf(rq.image, sizeof rq.image, "default");
-	return rq;
-}
-
 TEST(a_box_answers_and_leaves_nothing)
 {
 	struct rig r = {0};
@@ -68,10 +59,9 @@ TEST(files_stay_only_when_asked)
 	CHECK_CSTR(rig_ask(&r, b.slot, "cat /tmp-file"), "! No such file or directory");
 	rig_destroy(&r, "a", WARDEN_KEEP_FILES);
 	rig_destroy(&r, "a", 0); /* stopped: only files are left, and they go */
-	struct warden_reply again = rig_call(&r, request(WARDEN_DESTROY, "a"));
+	struct warden_reply again = rig_call(&r, rig_request(WARDEN_DESTROY, "a"));
 	CHECK_INT(again.err.code, ERRC_SANDBOX_NOT_FOUND);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(names_that_differ_only_in_case_or_signs_are_different_boxes)
@@ -91,15 +81,14 @@ TEST(names_that_differ_only_in_case_or_signs_are_different_boxes)
 	CHECK_INT(rig_list(&r, all, 16), ARRAY_LEN(ids));
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
 		rig_destroy(&r, ids[i], 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(limits_hold_and_can_be_read_back)
 {
 	struct rig r = {0};
 	rig_start(&r);
-	struct warden_request rq = request(WARDEN_CREATE, "a");
+	struct warden_request rq = rig_request(WARDEN_CREATE, "a");
 	rq.limits = (struct box_limits){.mem_bytes = 64u * MIB, .cpu_milli = 500, .pids = 16};
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_OK);
 	struct box_info b = rig_inspect(&r, "a");
@@ -115,13 +104,12 @@ TEST(limits_hold_and_can_be_read_back)
 	CHECK_INT(atoi(rig_ask(&r, b.slot, "fork 100")), 15);
 	CHECK_INT(rig_inspect(&r, "a").pids_used, 16);
 
-	rq = request(WARDEN_SET_LIMITS, "a");
+	rq = rig_request(WARDEN_SET_LIMITS, "a");
 	rq.limits = (struct box_limits){.mem_bytes = 160u * MIB, .cpu_milli = 1000, .pids = 20};
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_OK);
 	CHECK_INT(atoi(rig_ask(&r, b.slot, "fork 100")), 4);
 	rig_destroy(&r, "a", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 /* Made by root, all boxes would share the 128 inotify instances that root may have. */
@@ -148,11 +136,11 @@ TEST(more_memory_can_be_given_and_taken)
 {
 	struct rig r = {0};
 	rig_start(&r);
-	struct warden_request rq = request(WARDEN_CREATE, "a");
+	struct warden_request rq = rig_request(WARDEN_CREATE, "a");
 	rq.limits.mem_bytes = 32u * MIB;
 	uint32_t slot = rig_call(&r, rq).info.slot;
 	CHECK_CSTR(rig_ask(&r, slot, "eat 48"), "");
-	rq = request(WARDEN_SET_LIMITS, "a");
+	rq = rig_request(WARDEN_SET_LIMITS, "a");
 	rq.limits.mem_bytes = 128u * MIB;
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_OK);
 	CHECK_CSTR(rig_ask(&r, slot, "eat 48"), "full");
@@ -165,7 +153,7 @@ TEST(more_memory_can_be_given_and_taken)
 
 static enum errc try_limits(struct rig *r, uint32_t op, struct box_limits l)
 {
-	struct warden_request rq = request(op, "a");
+	struct warden_request rq = rig_request(op, "a");
 	rq.limits = l;
 	struct warden_reply reply = rig_call(r, rq);
 	if (reply.err.code)
@@ -194,8 +182,7 @@ TEST(limits_beyond_the_host_or_below_sense_are_refused)
 	rig_destroy(&r, "a", 0);
 	CHECK_INT(try_limits(&r, WARDEN_CREATE, least), ERRC_OK);
 	rig_destroy(&r, "a", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(a_frozen_box_stands_still_until_it_is_thawed)
@@ -204,18 +191,17 @@ TEST(a_frozen_box_stands_still_until_it_is_thawed)
 	rig_start(&r);
 	struct box_info b = rig_create(&r, "a");
 	CHECK_CSTR(rig_ask(&r, b.slot, "spin"), "ok");
-	CHECK_INT(rig_call(&r, request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
 	uint64_t cpu = rig_inspect(&r, "a").cpu_usec;
 	CHECK(rig_ask_ms(&r, b.slot, "ping", 100) == NULL);
 	CHECK_INT(rig_inspect(&r, "a").cpu_usec, cpu);
-	CHECK_INT(rig_call(&r, request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
-	CHECK_INT(rig_call(&r, request(WARDEN_THAW, "a")).info.state, BOX_RUNNING);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_THAW, "a")).info.state, BOX_RUNNING);
 	CHECK_CSTR(rig_ask(&r, b.slot, "ping"), "pong");
-	CHECK_INT(rig_call(&r, request(WARDEN_THAW, "a")).info.state, BOX_RUNNING);
-	CHECK_INT(rig_call(&r, request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_THAW, "a")).info.state, BOX_RUNNING);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
 	rig_destroy(&r, "a", 0); /* frozen or not */
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(a_box_that_ends_by_itself_is_reported_and_kept)
@@ -232,20 +218,19 @@ TEST(a_box_that_ends_by_itself_is_reported_and_kept)
 	CHECK_INT(died.info.exit_code, 3);
 	CHECK_INT(died.info.exit_signal, 0);
 	CHECK_INT(rig_inspect(&r, "a").state, BOX_DEAD);
-	CHECK_INT(rig_call(&r, request(WARDEN_FREEZE, "a")).err.code, ERRC_INVALID_STATE);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_FREEZE, "a")).err.code, ERRC_INVALID_STATE);
 	b = rig_create(&r, "a"); /* again, on its files */
 	CHECK_CSTR(rig_ask(&r, b.slot, "cat /file"), "there");
-	CHECK_INT(rig_call(&r, request(WARDEN_CREATE, "a")).err.code, ERRC_INVALID_STATE);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_CREATE, "a")).err.code, ERRC_INVALID_STATE);
 
-	struct warden_request rq = request(WARDEN_SIGNAL, "a");
+	struct warden_request rq = rig_request(WARDEN_SIGNAL, "a");
 	rq.signal = SIGKILL;
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_OK);
 	died = rig_event(&r);
 	CHECK_INT(died.info.exit_signal, SIGKILL);
 	CHECK_INT(died.info.exit_code, -1);
 	rig_destroy(&r, "a", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(signals_reach_the_init)
@@ -253,7 +238,7 @@ TEST(signals_reach_the_init)
 	struct rig r = {0};
 	rig_start(&r);
 	rig_create(&r, "a");
-	struct warden_request rq = request(WARDEN_SIGNAL, "a");
+	struct warden_request rq = rig_request(WARDEN_SIGNAL, "a");
 	static const int bad[] = {0, -1, 65, INT32_MAX};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		rq.signal = bad[i];
@@ -275,7 +260,7 @@ TEST(many_creates_at_once_more_than_the_pool_has)
 	rig_start(&r);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(id, sizeof id, "box-%d", i);
-		seq[i] = rig_send(&r, request(WARDEN_CREATE, id));
+		seq[i] = rig_send(&r, rig_request(WARDEN_CREATE, id));
 	}
 	struct warden_reply reply[MANY];
 	for (int i = 0; i < MANY; i++) {
@@ -288,12 +273,11 @@ TEST(many_creates_at_once_more_than_the_pool_has)
 		CHECK_CSTR(rig_ask(&r, reply[i].info.slot, "ping"), "pong");
 	for (int i = 0; i < MANY; i++) {
 		snprintf(id, sizeof id, "box-%d", i);
-		seq[i] = rig_send(&r, request(WARDEN_DESTROY, id));
+		seq[i] = rig_send(&r, rig_request(WARDEN_DESTROY, id));
 	}
 	for (int i = 0; i < MANY; i++)
 		CHECK_INT(rig_wait(&r, seq[i]).err.code, ERRC_OK);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(a_destroy_overtakes_a_create)
@@ -301,17 +285,16 @@ TEST(a_destroy_overtakes_a_create)
 	struct rig r = {0};
 	rig_start(&r);
 	for (int i = 0; i < 30; i++) {
-		uint64_t create = rig_send(&r, request(WARDEN_CREATE, "a"));
-		uint64_t twice = rig_send(&r, request(WARDEN_CREATE, "a"));
-		uint64_t destroy = rig_send(&r, request(WARDEN_DESTROY, "a"));
+		uint64_t create = rig_send(&r, rig_request(WARDEN_CREATE, "a"));
+		uint64_t twice = rig_send(&r, rig_request(WARDEN_CREATE, "a"));
+		uint64_t destroy = rig_send(&r, rig_request(WARDEN_DESTROY, "a"));
 		struct warden_reply made = rig_wait(&r, create);
 		CHECK(made.err.code == ERRC_OK || made.err.code == ERRC_INVALID_STATE);
 		CHECK_INT(rig_wait(&r, twice).err.code, ERRC_INVALID_STATE);
 		CHECK_INT(rig_wait(&r, destroy).err.code, ERRC_OK);
 	}
 	CHECK_INT(rig_list(&r, NULL, 0), 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(a_new_connection_takes_over_and_finds_the_boxes)

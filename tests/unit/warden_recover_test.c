@@ -11,15 +11,6 @@
 
 #include "warden_rig.h"
 
-static struct warden_request request(uint32_t op, const char *id)
-{
-	struct warden_request rq = {.op = op};
-	snprintf(rq.id, sizeof rq.id, "%s", id);
-	if (op == WARDEN_CREATE)
-		snprintf(rq.image, sizeof rq.image, "default");
-	return rq;
-}
-
 TEST(boxes_live_on_without_a_warden_and_are_found_again)
 {
 	enum { N = 5 };
@@ -32,7 +23,7 @@ TEST(boxes_live_on_without_a_warden_and_are_found_again)
 		made[i] = rig_create(&r, id);
 		rig_ask(&r, made[i].slot, "put /memory remembered");
 	}
-	CHECK_INT(rig_call(&r, request(WARDEN_FREEZE, "box-4")).err.code, ERRC_OK);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_FREEZE, "box-4")).err.code, ERRC_OK);
 	rig_kill(&r);
 	for (int i = 0; i < N - 1; i++)
 		CHECK_CSTR(rig_ask(&r, made[i].slot, "ping"), "pong");
@@ -47,13 +38,12 @@ TEST(boxes_live_on_without_a_warden_and_are_found_again)
 		CHECK_INT(b.limits.mem_bytes, made[i].limits.mem_bytes);
 		CHECK_INT(b.state, i == N - 1 ? BOX_FROZEN : BOX_RUNNING);
 	}
-	CHECK_INT(rig_call(&r, request(WARDEN_THAW, "box-4")).err.code, ERRC_OK);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_THAW, "box-4")).err.code, ERRC_OK);
 	for (int i = 0; i < N; i++) {
 		CHECK_CSTR(rig_ask(&r, made[i].slot, "cat /memory"), "remembered");
 		rig_destroy(&r, made[i].id, 0);
 	}
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(a_box_that_died_meanwhile_is_reported_dead)
@@ -78,8 +68,7 @@ TEST(a_box_that_died_meanwhile_is_reported_dead)
 	b = rig_create(&r, "a");
 	CHECK_CSTR(rig_ask(&r, b.slot, "cat /file"), "there");
 	rig_destroy(&r, "a", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(an_adopted_box_that_ends_is_reported)
@@ -94,8 +83,7 @@ TEST(an_adopted_box_that_ends_is_reported)
 	CHECK_CSTR(died.info.id, "a");
 	CHECK_INT(died.info.exit_known, 0);
 	rig_destroy(&r, "a", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 /* Creates and destroys go on while the warden is killed at a random moment. Whatever it names afterwards must live and
@@ -111,7 +99,7 @@ TEST(killed_under_load_it_cleans_up_what_was_half_done)
 		rig_boot(&r);
 		for (int i = 0; i < 12; i++) {
 			snprintf(id, sizeof id, "box-%d", rand() % 8);
-			rig_send(&r, request(rand() % 3 ? WARDEN_CREATE : WARDEN_DESTROY, id));
+			rig_send(&r, rig_request(rand() % 3 ? WARDEN_CREATE : WARDEN_DESTROY, id));
 		}
 		struct timespec t = {0, (rand() % 8000) * 1000L};
 		nanosleep(&t, NULL);
@@ -128,10 +116,9 @@ TEST(killed_under_load_it_cleans_up_what_was_half_done)
 	/* Layers of boxes that were undone go; one that a destroy did not reach any more stays as a stopped box. */
 	for (int i = 0; i < 8; i++) {
 		snprintf(id, sizeof id, "box-%d", i);
-		rig_call(&r, request(WARDEN_DESTROY, id));
+		rig_call(&r, rig_request(WARDEN_DESTROY, id));
 	}
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(wardens_side_by_side_never_share_user_ids)

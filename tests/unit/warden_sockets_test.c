@@ -113,8 +113,7 @@ TEST(sockets_are_of_the_boxs_network)
 	}
 	rig_destroy(&r, "a", 0);
 	rig_destroy(&r, "b", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(sockets_are_not_made_for_others_or_without_measure)
@@ -139,8 +138,7 @@ TEST(sockets_are_not_made_for_others_or_without_measure)
 	CHECK_INT(ask(&r, request("a", AF_INET, 1), fds, &n).err.code, ERRC_INVALID_STATE);
 	CHECK_INT(n, 0);
 	rig_destroy(&r, "a", 0);
-	rig_check_clean(&r);
-	rig_stop(&r);
+	rig_stop_clean(&r);
 }
 
 TEST(sockets_leave_nothing_in_the_warden)

@@ -1,25 +1,7 @@
 import assert from 'node:assert/strict';
-import { parseSSEStream } from '@cloudflare/sandbox';
 
 export { assert };
-
-export async function events(stream) {
-  const all = [];
-  for await (const event of parseSSEStream(await stream)) all.push(event);
-  return all;
-}
-
-/** Collects until `enough` says so, then lets go of the stream. */
-export async function eventsUntil(stream, enough) {
-  const all = [];
-  for await (const event of parseSSEStream(await stream)) {
-    all.push(event);
-    if (enough(event)) break;
-  }
-  return all;
-}
-
-export const text = (all, type) => all.filter((e) => e.type === type).map((e) => e.data).join('');
+export { events, eventsUntil, text } from '../../stream.mjs';
 
 /** Errors cross a Durable Object's RPC as plain ones; upstream puts the class's name in front of the message. */
 export async function rejects(promise, pattern) {
