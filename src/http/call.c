@@ -79,7 +79,7 @@ static void attach(struct http_call *c, struct link *k)
 	if (!k)
 		return;
 	link_waits(k, c);
-	c->sent_before = k->w.sent;
+	c->sent_before = c->sent_seen = k->w.sent;
 	call_due_in(c, k->connecting ? c->connect_ms : c->head_ms);
 	if (k->connecting)
 		try_connect(c);
@@ -276,6 +276,15 @@ static void sort_out_broken(struct http_call *c)
 		read_input(c);
 }
 
+/* The time for the head runs while the request stands still: a long body may take long. */
+static void begin_anew(struct http_call *c)
+{
+	if (c->reply != REPLY_HEAD || c->link->w.sent == c->sent_seen)
+		return;
+	c->sent_seen = c->link->w.sent;
+	call_due_in(c, c->head_ms);
+}
+
 void call_step(struct http_call *c)
 {
 	if (c->reply == REPLY_DONE)
@@ -292,6 +301,7 @@ void call_step(struct http_call *c)
 		return call_step(c);
 	if (c->fail.fail != HTTP_FAIL_NONE || is_done(c))
 		return call_close(c);
+	begin_anew(c);
 	watch(c);
 	arm(c);
 	if (c->fail.fail != HTTP_FAIL_NONE)

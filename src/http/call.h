@@ -64,6 +64,7 @@ struct http_call {
 	bool upgrade, to_head, fresh, repeated;
 	bool sent_told, ended, shut;
 	uint64_t sent_before; /* link->w.sent when this call took it */
+	uint64_t sent_seen;   /* of the link's bytes, when the time for the head last began */
 
 	enum reply_state reply;
 	struct head_scan scan;

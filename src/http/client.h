@@ -95,7 +95,7 @@ struct http_call_options {
 	bool te_trailers;	/* sends TE: trailers, and says that it is for the next hop */
 	bool fresh;		/* do not take a pooled connection */
 	uint32_t connect_ms;	/* 0: HTTP_CONNECT_TIMEOUT */
-	uint32_t head_ms;	/* request sent to response head complete; 0: no limit */
+	uint32_t head_ms;	/* last byte that was sent to response head complete; 0: no limit */
 	uint32_t stall_ms;	/* no byte of the response's body while we want it; 0: no limit */
 };
 enum { HTTP_CALL_CHUNKED = -1 };

@@ -265,7 +265,7 @@ static const struct http_call_ops c_ops = {.on_sent = c_sent,
 	.on_writable = c_writable,
 	.on_close = c_close};
 
-void http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
+struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
 	const struct http_proxy_options *o)
 {
 	const struct http_request *r = http_request(x);
@@ -294,4 +294,11 @@ void http_proxy(struct http_exchange *x, struct http_client *cl, const struct ht
 	p->untouched = !call_connected(p->call) || r->expect_continue;
 	if (p->untouched)
 		http_pause(x);
+	return p;
+}
+
+void http_proxy_abort(struct http_proxy *p)
+{
+	if (p->x)
+		http_abort(p->x);
 }

@@ -48,6 +48,9 @@ struct http_proxy_options {
 };
 
 /* Takes over the exchange (its ops are replaced). The request's body must not have been touched: call it from
- * on_request, or later with the exchange paused since then. Options are copied, spans in them too. */
-void http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
+ * on_request, or later with the exchange paused since then. Options are copied, spans in them too. What it returns is
+ * good until on_done or on_fail, neither of which comes from inside. */
+struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
 	const struct http_proxy_options *o);
+/* Cuts the client off, as http_abort: on_done follows. */
+void http_proxy_abort(struct http_proxy *p);

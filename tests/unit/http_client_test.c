@@ -1,3 +1,4 @@
+#include "http/call.h"
 #include "http_ask.h"
 
 TEST(client_reuses_one_connection)
@@ -196,6 +197,28 @@ TEST(client_time_limits)
 	CHECK_INT(d.a.fail, HTTP_FAIL_TIMEOUT);
 	CHECK_STR(buf_str(&d.a.body), "abc");
 	peer_close(&d.server);
+	duo_stop(&d);
+}
+
+TEST(client_time_for_a_head_begins_behind_the_body)
+{
+	struct duo d;
+	duo_start(&d);
+	duo_ask(&d, &(struct http_call_options){.method = STR("POST"), .head_ms = 60000, .content_length = 2});
+	stage_accept(&d.g, &d.server, &d.r);
+	peer_until(&d.server, "\r\n\r\n");
+	for (int i = 0; i < 2; i++) {
+		uint64_t now = loop_now(d.r.l), due = d.a.c->due;
+		CHECK(due > now && due <= now + 60000);
+		while (loop_now(d.r.l) == now)
+			loop_turn(d.r.l, 1);
+		buf_clear(&d.server.got);
+		http_call_write(d.a.c, STR("x"));
+		peer_until(&d.server, "x");
+		CHECK(d.a.c->due > due);
+	}
+	peer_close(&d.server);
+	RIG_UNTIL(&d.r, d.a.closes);
 	duo_stop(&d);
 }
 
