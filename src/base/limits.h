@@ -71,7 +71,8 @@
 #define PREVIEW_LABEL_MAX   63	/* "8080-id-token": one label of a host name */
 #define HOSTS_MAX	    32	/* names in ATOLL_HOSTS */
 #define TRUSTED_PROXIES_MAX 32
-#define TLS_LOOK	    5000 /* how often the certificate is looked at */
+#define APP_TIMEOUT_MAX	    86400 /* s: of ATOLL_APP_TIMEOUT, until a server in a box begins its answer */
+#define TLS_LOOK	    5000  /* how often the certificate is looked at */
 
 /* The inside of a sandbox */
 #define BOX_SHM_BYTES	      (256ull * MIB) /* /dev/shm; charged to the box's memory like all it touches */

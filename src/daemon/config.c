@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/str.h"
 
 static const char *env_or(const char *name, const char *otherwise)
@@ -105,6 +106,18 @@ static int read_tls(struct config *c, struct err *e)
 	return 0;
 }
 
+static int read_app_timeout(struct config *c, struct err *e)
+{
+	const char *given = env_or("ATOLL_APP_TIMEOUT", "0");
+	uint64_t seconds;
+	if (!str_to_u64(str_of(given), APP_TIMEOUT_MAX, &seconds))
+		return err_set(e, ERRC_INVALID_REQUEST,
+			"ATOLL_APP_TIMEOUT must be a number of seconds up to %d, or 0 for none; it is '%s'",
+			APP_TIMEOUT_MAX, given);
+	c->app_timeout_ms = (uint32_t)seconds * 1000;
+	return 0;
+}
+
 int config_read(struct config *ret, struct err *e)
 {
 	struct config c = {
@@ -113,7 +126,8 @@ int config_read(struct config *ret, struct err *e)
 	};
 	if (read_dir("ATOLL_DATA", "/var/lib/atoll", c.data, sizeof c.data, e) < 0 ||
 		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
-		read_tls(&c, e) < 0 || host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
+		read_tls(&c, e) < 0 || read_app_timeout(&c, e) < 0 ||
+		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;
 	snprintf(c.state_dir, sizeof c.state_dir, "%s/daemon", c.data);

@@ -24,6 +24,7 @@ struct config {
 	struct host_names hosts;	  /* ATOLL_HOSTS */
 	struct host_nets trusted_proxies; /* ATOLL_TRUSTED_PROXIES */
 	const char *tls_cert, *tls_key;	  /* ATOLL_TLS_CERT, ATOLL_TLS_KEY; NULL: no TLS */
+	uint32_t app_timeout_ms;	  /* ATOLL_APP_TIMEOUT; 0: as long as the client waits */
 	const char *user;		  /* ATOLL_USER, atoll: whom to become when started as root */
 };
 

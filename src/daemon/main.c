@@ -37,6 +37,7 @@ static const char help[] =
 	"  ATOLL_PREVIEW_DOMAIN  domain of preview URLs, default localhost with the port of ATOLL_LISTEN\n"
 	"  ATOLL_HOSTS           names besides localhost under which the API may be asked, divided by commas\n"
 	"  ATOLL_TRUSTED_PROXIES addresses and networks whose X-Forwarded-* are believed\n"
+	"  ATOLL_APP_TIMEOUT     seconds that a server in a box may take to begin an answer, default 0: no limit\n"
 	"  ATOLL_TLS_CERT        PEM file with the certificate and its chain: TCP clients must use TLS then\n"
 	"  ATOLL_TLS_KEY         PEM file with its key; both are read again when they change, and on SIGHUP\n"
 	"  ATOLL_USER            whom to become when started as root, default atoll\n"

@@ -15,10 +15,11 @@ struct port_forward {
 	struct request *r;
 	struct port_forward_opts o;
 	uint16_t port;
-	bool six;	 /* ::1 is tried … */
-	bool both;	 /* … after the other one was refused, or the other way round */
-	bool remembered; /* which one it was */
-	bool restarted;	 /* the sandbox ended before a socket was there */
+	bool six;		  /* ::1 is tried … */
+	bool both;		  /* … after the other one was refused, or the other way round */
+	bool remembered;	  /* which one it was */
+	bool restarted;		  /* the sandbox ended before a socket was there */
+	struct http_proxy *proxy; /* while the exchange is its */
 	struct dial_waiter waiter;
 	struct http_proxy_counts counts;
 	struct port_forward_result result;
@@ -79,6 +80,7 @@ static void on_done(void *arg, int status, bool complete)
 	struct request *r = arg;
 	struct port_forward *f = r->forward;
 	r->x = NULL;
+	f->proxy = NULL;
 	f->result.complete = complete;
 	f->result.answered = status != 0;
 	if (!complete)
@@ -121,6 +123,7 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	struct request *r = arg;
 	struct port_forward *f = r->forward;
 	bool connecting = h->fail == HTTP_FAIL_CONNECT && h->untouched;
+	f->proxy = NULL;
 	r->x = x;
 	request_retake(r);
 	if (!connecting)
@@ -174,11 +177,12 @@ static void send_on(struct request *r)
 		.filter_request = filter_request,
 		.filter_response = filter_response,
 		.on_fail = on_fail,
+		.head_ms = r->daemon->config.app_timeout_ms,
 		.on_done = on_done,
 		.arg = r,
 		.counts = &f->counts,
 	};
-	http_proxy(r->x, r->daemon->client, &ep, &o);
+	f->proxy = http_proxy(r->x, r->daemon->client, &ep, &o);
 	port_headers_free(&h);
 	f->headers = NULL;
 }
@@ -253,6 +257,14 @@ void port_forward(struct request *r, uint16_t port, const struct port_forward_op
 void *port_forward_arg(const struct request *r)
 {
 	return r->forward->o.arg;
+}
+
+void port_forward_abort(struct request *r)
+{
+	if (r->forward->proxy)
+		http_proxy_abort(r->forward->proxy);
+	else if (r->x && !r->status) /* what we have answered ourselves is on its way */
+		http_abort(r->x);
 }
 
 void port_forward_cancel(struct request *r)

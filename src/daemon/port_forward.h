@@ -48,6 +48,8 @@ struct port_forward_opts {
 /* Call it from a handler, with the request's body untouched. Texts in the options are copied. */
 void port_forward(struct request *r, uint16_t port, const struct port_forward_opts *o);
 void *port_forward_arg(const struct request *r);
+/* Cuts off a client that may not be there any more, in the middle of whatever it gets; on_done follows. */
+void port_forward_abort(struct request *r);
 
 /* For request.c: the exchange has closed while it waited; the request is freed. */
 void port_forward_cancel(struct request *r);

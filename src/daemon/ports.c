@@ -113,6 +113,7 @@ struct port *port_add(struct sandbox *s, uint16_t number, const char *token, con
 	}
 	struct port *p = xcalloc(1, sizeof *p);
 	p->refs = 1;
+	list_init(&p->previews);
 	p->number = number;
 	p->created_ms = clock_wall_ms();
 	snprintf(p->token, sizeof p->token, "%s", token);

@@ -42,6 +42,7 @@ struct port {
 	char token[PORT_TOKEN_MAX + 1];
 	char name[PORT_NAME_MAX + 1]; /* or "" */
 
+	struct list previews; /* the requests under way through its URL (preview.c) */
 	struct port_stats stats;
 	struct port_entry *log; /* NULL before the first request */
 	size_t log_cap, log_n, log_next;
@@ -61,7 +62,7 @@ struct port *port_find(struct sandbox *s, uint16_t number);
 struct port *port_find_token(struct sandbox *s, const char *token);
 /* A new one, in its place. It is not there yet; LIMIT_REACHED past PORTS_MAX. */
 struct port *port_add(struct sandbox *s, uint16_t number, const char *token, const char *name, struct err *e);
-/* Takes it out. Requests that are under way end as they may. */
+/* Takes it out. Requests that are under way go on unless preview_cut ends them. */
 void port_remove(struct sandbox *s, struct port *p);
 void port_ref(struct port *p);
 void port_unref(struct port *p);

@@ -10,7 +10,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "daemon/ports.h"
+#include "daemon/preview.h"
 #include "daemon/request.h"
 
 /* A change on its way through the store. */
@@ -104,6 +104,8 @@ static void on_exposed(void *arg, const struct err *e)
 	struct err gone;
 	if (e)
 		take_back(r->sandbox, c);
+	else
+		preview_cut(c->port);
 	if (!e && c->port->gone) {
 		err_set(&gone, r->sandbox->in_table ? ERRC_PORT_NOT_EXPOSED : ERRC_SANDBOX_NOT_FOUND,
 			"sandbox '%s', or its port %u, went away meanwhile", r->match.id, (unsigned)r->match.port);
@@ -223,8 +225,10 @@ static void on_unexposed(void *arg, const struct err *e)
 {
 	struct port_change *c = arg;
 	struct request *r = c->request;
-	if (!e && !c->port->gone && c->port->serial == c->serial)
+	if (!e && !c->port->gone && c->port->serial == c->serial) {
 		port_remove(r->sandbox, c->port);
+		preview_cut(c->port);
+	}
 	if (r->x && e)
 		fail(r, e, "");
 	else if (r->x) {

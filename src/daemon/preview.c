@@ -7,11 +7,13 @@
 #include "box/id.h"
 #include "daemon/pages.h"
 #include "daemon/port_forward.h"
-#include "daemon/ports.h"
 
 /* What is remembered of a request while it is on its way: the forwarding's arg. */
 struct preview {
-	struct port *port; /* referenced */
+	struct list node; /* in port->previews */
+	struct request *request;
+	struct port *port;		/* referenced */
+	char token[PORT_TOKEN_MAX + 1]; /* that it came with */
 	struct port_entry entry;
 	uint64_t last_used; /* of the sandbox, before this request */
 	bool poll, silent;
@@ -67,10 +69,14 @@ static struct port *find(struct daemon *d, const struct preview_name *name, stru
 	return p && right ? p : NULL;
 }
 
-static void remember(const struct http_request *q, struct preview *v, struct port *p)
+static void remember(struct request *r, struct preview *v, struct port *p)
 {
+	const struct http_request *q = http_request(r->x);
 	port_ref(p);
 	v->port = p;
+	v->request = r;
+	memcpy(v->token, p->token, sizeof v->token);
+	list_push(&p->previews, &v->node);
 	v->entry.at_ms = clock_wall_ms();
 	v->entry.query = q->query.p != NULL;
 	size_t n = q->path.n < PORT_LOG_PATH_MAX ? q->path.n : PORT_LOG_PATH_MAX;
@@ -119,10 +125,21 @@ static void on_done(struct request *r, const struct port_forward_result *result)
 	v->entry.bytes_in = result->bytes_in;
 	v->entry.bytes_out = result->bytes_out;
 	forget_poll(r, v);
+	list_del(&v->node);
 	if (!v->poll)
 		port_record(r->daemon, v->port, &v->entry);
 	port_unref(v->port);
 	free(v);
+}
+
+void preview_cut(struct port *p)
+{
+	list_each(it, &p->previews)
+	{
+		struct preview *v = list_entry(it, struct preview, node);
+		if (p->gone || strcmp(v->token, p->token) != 0)
+			port_forward_abort(v->request);
+	}
 }
 
 void handle_preview(struct request *r, const struct host_origin *origin, struct str label)
@@ -139,7 +156,7 @@ void handle_preview(struct request *r, const struct host_origin *origin, struct 
 	struct preview *v = xcalloc(1, sizeof *v);
 	v->poll = page_is_poll(q);
 	v->last_used = s->last_used;
-	remember(q, v, p);
+	remember(r, v, p);
 	memcpy(r->match.id, s->id, sizeof r->match.id);
 	port_forward(r, p->number,
 		&(struct port_forward_opts){

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "daemon/hosts.h"
+#include "daemon/ports.h"
 #include "daemon/request.h"
 
 struct preview_name {
@@ -19,5 +20,9 @@ struct preview_name {
 /* "8080-my-box-token", in any case: the port before the first hyphen, the token behind the last. As upstream parses it.
  */
 bool preview_parse(struct str label, struct preview_name *ret);
+
+/* Ends, at once, the requests under way that the port lets in no more: all when it is gone, those of the old URL when
+ * it has got another token. Downloads, event streams and WebSockets too: their clients are cut off. */
+void preview_cut(struct port *p);
 
 void handle_preview(struct request *r, const struct host_origin *origin, struct str label);

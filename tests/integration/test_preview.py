@@ -368,7 +368,7 @@ def test_who_is_not_believed(daemon, echo):
 
 @pytest.mark.parametrize("name,value", [("ATOLL_PREVIEW_DOMAIN", "127.0.0.1:8700"), ("ATOLL_PREVIEW_DOMAIN", "a..b"), ("ATOLL_PREVIEW_DOMAIN", "x:0"),
                                         ("ATOLL_HOSTS", "a b"), ("ATOLL_HOSTS", "a:80"), ("ATOLL_TRUSTED_PROXIES", "10.0.0.0/33"),
-                                        ("ATOLL_TRUSTED_PROXIES", "example.org")])
+                                        ("ATOLL_TRUSTED_PROXIES", "example.org"), ("ATOLL_APP_TIMEOUT", "soon"), ("ATOLL_APP_TIMEOUT", "86401")])
 def test_settings_that_cannot_be(daemon, tmp_path, name, value):
     env = {**daemon.env, "ATOLL_DATA": str(tmp_path), "ATOLL_RUN": str(tmp_path), name: value}
     r = subprocess.run([BIN / "atolld"], env=env, capture_output=True, timeout=30, check=False)

@@ -25,10 +25,10 @@ class Refused(Exception):
 
 
 class WebSocket:
-    def __init__(self, sock, path, headers=None):
+    def __init__(self, sock, path, headers=None, host="localhost"):
         self.sock, self.rest = sock, b""
         key = base64.b64encode(os.urandom(16)).decode()
-        lines = [f"GET {path} HTTP/1.1", "Host: localhost", "Connection: Upgrade", "Upgrade: websocket",
+        lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: Upgrade", "Upgrade: websocket",
                  "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}"]
         lines += [f"{k}: {v}" for k, v in (headers or {}).items()]
         sock.sendall("\r\n".join(lines).encode() + b"\r\n\r\n")
