@@ -61,10 +61,6 @@ void children_on_stranger(void (*fn)(void))
 static void ended(pid_t pid, int wstatus)
 {
 	struct child *c = child_find(pid);
-	if (!c && on_stranger) {
-		on_stranger();
-		c = child_find(pid);
-	}
 	stats.reaped++;
 	if (!c) {
 		stats.strangers++;
@@ -77,13 +73,17 @@ static void ended(pid_t pid, int wstatus)
 bool children_reap(void)
 {
 	for (;;) {
-		int wstatus;
-		pid_t pid = waitpid(-1, &wstatus, WNOHANG | __WALL);
-		if (pid < 0 && errno == EINTR)
+		siginfo_t si = {0};
+		int wstatus, r = waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT | __WALL);
+		if (r < 0 && errno == EINTR)
 			continue;
-		if (pid <= 0)
-			return pid == 0;
-		ended(pid, wstatus);
+		if (r < 0 || !si.si_pid)
+			return r == 0;
+		if (on_stranger && !child_find(si.si_pid))
+			on_stranger();
+		if (waitpid(si.si_pid, &wstatus, WNOHANG | __WALL) != si.si_pid)
+			return true;
+		ended(si.si_pid, wstatus);
 	}
 }
 

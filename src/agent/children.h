@@ -30,7 +30,8 @@ void child_each(void (*fn)(struct child *c, void *arg), void *arg);
 
 /* Reaps all that have ended: on SIGCHLD. Returns false when there is no child left at all. */
 bool children_reap(void);
-/* What to do before an unwatched pid is reaped: somebody may know it by a message that has not been read yet. */
+/* What to do before an unwatched pid is reaped: somebody may know it by a message that has not been read yet. Until
+ * then it is a child like others, and can be watched. */
 void children_on_stranger(void (*fn)(void));
 
 struct children_stats {

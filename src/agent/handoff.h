@@ -17,9 +17,6 @@ struct handoff {
 
 /* A pipe that we read and the shell will write. */
 int handoff_pipe(struct handoff *ret, struct err *e);
-/* A pipe that we write and the shell will read: our end is open both ways, so that neither side waits for the other and
- * nothing is lost while the shell has not opened it yet. */
-int handoff_signal(struct handoff *ret, struct err *e);
 /* A pipe without a name, as an O_PATH descriptor: something that can be opened through /proc/self/fd, by us and by who
  * inherits it. While nobody has it open it holds nothing. Unlike a reopened pipe(2), a reader that comes first is not
  * told "hung up" until a writer has come and gone. Returns the descriptor, or -1. */

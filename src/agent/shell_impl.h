@@ -55,11 +55,11 @@ struct shell {
 	unsigned looks; /* that found it neither at work nor back (SHELL_LOOKS_MAX) */
 
 	struct shell_fg fg;
-	pid_t spawned; /* reported, not yet ours */
+	pid_t spawned; /* reported, has not begun */
 	shell_on_spawned on_spawned;
 	void *spawn_arg;
 	struct handoff in, out, err; /* of the current command */
-	struct handoff go;	     /* … and where a background process waits for the shell to be back */
+	struct handoff go;	     /* … and where a background process waits for its parent to be gone */
 
 	struct loop_timer limit; /* time limit, then rounds of interrupting it, then the shell's answer */
 	struct loop_timer watch; /* is it still on its way back to us? */

@@ -307,9 +307,17 @@ static bool is_our_child(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* The subshell between has gone: what it started is our child now and may begin. Nobody hears of it before, so nobody
- * can end it while another would reap it. */
-static void bg_settle(struct shell *s, const char *failure)
+/* A pid that came over the control pipe is only what something in the box says: nobody else's process is taken for it,
+ * nor one of another session. One that has ended already cannot be asked. */
+static bool could_be_spawned(const struct shell *s, pid_t pid)
+{
+	pid_t session = getsid(pid);
+	return pid > 1 && !child_find(pid) && (session == s->pid || (session < 0 && errno == ESRCH));
+}
+
+/* Nobody hears of the process before the subshell between has gone, so nobody can end it while another would reap it.
+ */
+static void bg_settle(struct shell *s, bool started, const char *failure)
 {
 	shell_on_spawned told = s->on_spawned;
 	pid_t pid = s->spawned;
@@ -319,10 +327,8 @@ static void bg_settle(struct shell *s, const char *failure)
 	handoff_free(&s->in);
 	handoff_unlink(&s->out);
 	handoff_unlink(&s->err);
-	if (pid > 0 && is_our_child(pid)) {
+	if (started) {
 		told(s->spawn_arg, pid, take_fd(&s->out.fd), take_fd(&s->err.fd), NULL);
-		ssize_t n = write(s->go.fd, "\n", 1);
-		(void)n; /* an empty pipe takes one byte */
 	} else {
 		if (pid > 0)
 			kill(-pid, SIGKILL);
@@ -345,7 +351,7 @@ int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_
 	if (r == 0)
 		r = handoff_pipe(&s->err, e);
 	if (r == 0)
-		r = handoff_signal(&s->go, e);
+		r = handoff_pipe(&s->go, e);
 	if (r == 0) {
 		struct shell_text t = {.command = c->command,
 			.env = c->env,
@@ -424,12 +430,16 @@ static void fg_reported(struct shell *s, char letter, int value)
 
 static void bg_reported(struct shell *s, char letter, int value)
 {
-	if (letter == 'p')
+	if (letter == 'p' && s->on_spawned && could_be_spawned(s, value))
 		s->spawned = value;
+	else if (letter == 'g' && s->spawned)
+		bg_settle(s, true, NULL);
 	if (letter != 'e')
 		return;
 	loop_timer_stop(&s->watch);
-	bg_settle(s, "the session's shell could not start a process");
+	/* It may have begun and its word be still on the way. */
+	if (s->on_spawned)
+		bg_settle(s, s->spawned && is_our_child(s->spawned), "the session's shell could not start a process");
 	shell_went_idle(s);
 }
 
@@ -453,7 +463,7 @@ void shell_run_died(struct shell *s, int status)
 		bool lost = s->lost && !s->fg.aborting;
 		s->fg.status = status;
 		fg_finish(s, lost ? SHELL_LOST : SHELL_EXITED);
-	} else if (s->state == SHELL_BACKGROUND) {
-		bg_settle(s, "the session's shell ended");
+	} else if (s->on_spawned) {
+		bg_settle(s, s->spawned && is_our_child(s->spawned), "the session's shell ended");
 	}
 }

@@ -221,40 +221,55 @@ static void put_exports(struct buf *b, const struct env *env)
 			buf_printf(b, "\\builtin unset %.*s;", STR_ARG(entry_name(env->v[i])));
 }
 
+/* What the process runs in the end, as one text for eval: its first line puts the three streams in place, so that what
+ * a trap or `set -x` says before goes nowhere. (Not `builtin exec`: bash would undo the redirections.) */
+static void put_background_command(struct buf *script, const struct shell_text *t)
+{
+	auto_buf struct buf text = {0};
+	buf_add_c(&text, "\\exec");
+	for (int fd = 0; fd <= 2; fd++)
+		buf_printf(&text, " %d%c&%d", fd, fd ? '>' : '<', SHELL_FD_STREAMS + fd);
+	for (int fd = SHELL_FD_CONTROL; fd <= SHELL_FD_LAST; fd++)
+		buf_printf(&text, " %d>&-", fd);
+	buf_add_byte(&text, '\n');
+	put_status(&text, t->last_status);
+	buf_add_str(&text, t->command);
+	buf_add_c(script, "\\builtin eval ");
+	shell_quote(script, buf_str(&text));
+}
+
+/* The process is a grandchild: the subshell between reports its pid and ends, so that the agent inherits it and gets
+ * its true wait status. `set -m` gives it a process group of its own and default signals. It must not end before the
+ * one between has, which would reap it: so it reads from a pipe until that one, which has it open for writing, is gone.
+ */
 void shell_text_background(const struct shell_text *t, struct buf *script, struct buf *feed)
 {
-	/* The process is a grandchild: the subshell between reports its pid and ends, so that the agent inherits it and
-	 * gets its true wait status. `set -m` gives it a process group of its own and default signals. It must not end
-	 * before the one between has, which would reap it: so it waits for a word from us. */
-	/* Not `builtin exec`: bash would undo the redirection. */
-	buf_printf(script, "(\\builtin read -r -u %d __atoll;\\builtin unset __atoll;\\exec %d<&-;", SHELL_FD_GO,
-		SHELL_FD_GO);
+	buf_printf(script, "(\\builtin read -r -u %d __atoll||\\builtin unset __atoll;", SHELL_FD_GO);
+	put_report(script, 'g', t->seq, "0");
+	buf_add_byte(script, ';');
 	if (t->cwd) {
 		buf_add_c(script, "\\builtin cd -- ");
 		shell_quote(script, str_of(t->cwd));
-		buf_add_c(script, " || \\builtin exit 1;");
+		buf_printf(script, " 2>&%d||\\builtin exit 1;", SHELL_FD_STREAMS + 2);
 	}
 	put_exports(script, t->env);
-	put_status(script, t->last_status);
-	buf_add_c(script, "\\builtin eval ");
-	shell_quote(script, t->command);
-	buf_add_byte(script, ')');
-	for (int fd = SHELL_FD_OUT; fd <= SHELL_FD_SCRIPT; fd++)
-		buf_printf(script, " %d>&-", fd);
-	buf_add_c(script, " & ");
+	put_background_command(script, t);
+	buf_printf(script, ") %d>&- %d>&- %d>&- %d</proc/self/fd/%d & ", SHELL_FD_OUT, SHELL_FD_ERR, SHELL_FD_SCRIPT,
+		SHELL_FD_GO, SHELL_FD_GO);
 	put_report(script, 'p', t->seq, "\"$!\"");
 	buf_add_byte(script, '\n');
 
 	buf_printf(feed,
-		"(\\builtin set -m;\\builtin mapfile -d \"\" __atoll </proc/self/fd/%d;\\builtin eval \"$__atoll\") <",
+		"(\\builtin set -m;\\builtin mapfile -d \"\" __atoll </proc/self/fd/%d;\\builtin eval \"$__atoll\")",
 		SHELL_FD_SCRIPT);
-	shell_quote(feed, str_of(t->in ? t->in : "/dev/null"));
-	buf_add_c(feed, " >|");
-	shell_quote(feed, str_of(t->out));
-	buf_add_c(feed, " 2>|");
-	shell_quote(feed, str_of(t->err));
-	buf_printf(feed, " %d<", SHELL_FD_GO);
+	buf_printf(feed, " %d<>", SHELL_FD_GO);
 	shell_quote(feed, str_of(t->go));
+	buf_printf(feed, " %d<", SHELL_FD_STREAMS);
+	shell_quote(feed, str_of(t->in ? t->in : "/dev/null"));
+	buf_printf(feed, " %d>|", SHELL_FD_STREAMS + 1);
+	shell_quote(feed, str_of(t->out));
+	buf_printf(feed, " %d>|", SHELL_FD_STREAMS + 2);
+	shell_quote(feed, str_of(t->err));
 	buf_add_byte(feed, '\n');
 	put_report(feed, 'e', t->seq, "\"$?\"");
 	buf_add_byte(feed, '\n');

@@ -7,8 +7,8 @@
  * and a value:
  *
  *	d N STATUS   the command is done            c N 0     its directory could not be entered
- *	p N PID      a background process started   e N STATUS  the shell is back at its input
- *	y N 0        the shell is in step again
+ *	p N PID      a background process is there  g N 0     … and begins: its parent has gone
+ *	e N STATUS   the shell is back at its input y N 0     the shell is in step again
  */
 #pragma once
 
@@ -22,7 +22,9 @@ enum {
 	SHELL_FD_ERR = 41,     /* O_PATH: the pipe for stderr */
 	SHELL_FD_CONTROL = 42, /* answers to the agent */
 	SHELL_FD_SCRIPT = 43,  /* the memory file */
-	SHELL_FD_GO = 44,      /* a background process waits here until its parent has gone */
+	SHELL_FD_GO = 44,      /* a background process waits here until its parent has gone, */
+	SHELL_FD_STREAMS = 45, /* … with its own 0, 1 and 2 at hand here */
+	SHELL_FD_LAST = 47,
 };
 
 /* bash takes its input in blocks of 1024 bytes; a line is one of them. */
@@ -46,8 +48,7 @@ void shell_text_group(const struct shell_text *t, struct buf *script, struct buf
 /* For a command that is no group (syntax error, unbalanced quote, open here-document): bash takes it line by line and
  * says what is wrong, as `bash -c` would. */
 void shell_text_eval(const struct shell_text *t, struct buf *script, struct buf *feed);
-/* In a process of its own, a copy of the shell that ends up as the agent's child. `out`, `err` and `go` are given: it
- * begins when a line comes from `go`. */
+/* In a process of its own, a copy of the shell that ends up as the agent's child. `out`, `err` and `go` are given. */
 void shell_text_background(const struct shell_text *t, struct buf *script, struct buf *feed);
 /* After an interruption: a line that the shell answers with y. */
 void shell_text_sync(uint64_t seq, struct buf *feed);

@@ -179,13 +179,14 @@
 #define MUX_CALLS_MAX	      64	 /* requests at once on one /ws */
 
 /* Agent: sessions */
-#define SHELL_REPORT_MAX  (4u * KIB) /* a line on the control channel that never ends */
-#define SHELL_WATCH	  1000	     /* how often a busy shell is looked after … */
-#define SHELL_LOOKS_MAX	  30	     /* … and how often in vain; a look at one that sleeps counts for half of them */
-#define SHELL_ABORT_MAX	  2000	     /* a command past its time limit that cannot be interrupted: its shell is killed */
-#define SHELL_ABORT_AGAIN 30
-#define SHELL_SYNC_AGAIN  50
-#define SESSIONS_MAX	  4096
+#define SHELL_REPORT_MAX   (4u * KIB) /* a line on the control channel that never ends */
+#define SHELL_WATCH	   1000	      /* how often a busy shell is looked after … */
+#define SHELL_LOOKS_MAX	   30	      /* … and how often in vain; a look at one that sleeps counts for half of them */
+#define SHELL_ABORT_MAX	   2000 /* a command past its time limit that cannot be interrupted: its shell is killed */
+#define SHELL_ABORT_AGAIN  30
+#define SHELL_SYNC_AGAIN   50
+#define HANDOFF_MEMORY_MAX MIB /* input of a command that is put down in memory; more goes to the disk */
+#define SESSIONS_MAX	   4096
 
 /* Code contexts of a box */
 #define CODE_CONTEXTS_MAX    256

@@ -1,5 +1,6 @@
 """Streams and background processes of atoll-agent."""
 
+import contextlib
 import os
 import threading
 import time
@@ -116,6 +117,55 @@ def test_quick_commands_never_lose_their_end(agent):
     for i in range(60):
         got = stream(agent, f"exit {i}", sessionId="quick")
         assert got[-1]["type"] == "complete" and got[-1]["exitCode"] == i
+
+
+def test_ends_are_true_when_many_start_at_once(agent):
+    """A process may have ended before the agent has heard that it began."""
+    wrong = []
+
+    def one(k):
+        session = f"crowd{k}"
+        agent.run("MARK=1;:", sessionId=session)
+        for i in range(25):
+            for command, end in ((f"exit {i}", (i, "exited", None)), ("kill -KILL $BASHPID", (137, "killed", "SIGKILL")),
+                                 ("exec /bin/true", (0, "exited", None))):
+                got = stream(agent, command, sessionId=session)[-1]
+                if (got.get("exitCode"), got.get("outcome"), got.get("signal")) != end:
+                    wrong.append((command, got))
+
+    threads = [threading.Thread(target=one, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("trace, shown", [("set -x", "echo hi"), ("set -v", "echo hi"), ("trap 'echo dbg >&2' DEBUG; set -T", "dbg")])
+def test_nothing_of_ours_shows_when_a_session_traces_itself(agent, trace, shown):
+    session = f"traced {trace[:8]}"
+    agent.run(f"{trace};:", sessionId=session)
+    got = stream(agent, "echo hi", sessionId=session)
+    assert joined(got, "stdout") == "hi\n"
+    lines = joined(got, "stderr").splitlines()
+    assert [line.lstrip("+ ") for line in lines] == [shown]
+
+
+def test_forged_reports_harm_their_own_session_alone(agent):
+    agent.run("MARK=1;:", sessionId="forger")
+    agent.run("MARK=1;:", sessionId="bystander")
+    victim = int(agent.run("sleep 61 >/dev/null & echo $!", sessionId="bystander")["stdout"])
+    forge = f"for n in {{1..40}}; do printf 'p %d 1\\np %d {victim}\\ng %d 0\\ne %d 0\\n' $n $n $n $n; done"
+    job = int(agent.run(f"while :; do {forge}; done >/proc/$$/fd/42 2>/dev/null & echo $!", sessionId="forger")["stdout"])
+    for i in range(10):
+        with Events(agent, "POST", "/api/execute/stream", {"command": "echo x", "sessionId": "forger"}) as e:
+            assert e.status in (200, 500)
+        assert stream(agent, f"exit {i}", sessionId="bystander")[-1]["exitCode"] == i
+    with contextlib.suppress(ProcessLookupError):  # gone if its shell was given up
+        os.kill(job, 9)
+    assert alive(victim)
+    os.kill(victim, 9)
+    wait_for(lambda: agent.post("/api/execute", {"command": "echo ok", "sessionId": "forger"}).json().get("stdout") == "ok\n")
 
 
 def test_a_hundred_megabytes_through_a_stream_in_constant_memory(agent):
