@@ -10,6 +10,9 @@
 #include "base/fd.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:8700"
+#define WITHOUT_TLS                                                                                                    \
+	"Reach its socket by 'ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST' and set ATOLL_URL to "            \
+	"unix:$HOME/atoll.sock; the SDK and curl can use https."
 
 /* ---- which daemon ---- */
 
@@ -73,6 +76,10 @@ static int use_url(struct client *cl, const char *url, struct err *e)
 		return use_unix(cl, url + 7, e);
 	if (str_starts(s, STR("unix:")))
 		return use_unix(cl, url + 5, e);
+	if (str_starts(s, STR("https://"))) {
+		cli_hint(cl->cli, WITHOUT_TLS);
+		return err_set(e, ERRC_INVALID_REQUEST, "the command line has no TLS and cannot use %s", url);
+	}
 	cli_hint(cl->cli, "Set it to http://host:port or unix:/path/to/atoll.sock.");
 	if (!str_starts(s, STR("http://")))
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_URL '%s' cannot be used", url);
@@ -208,6 +215,9 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 int client_failure(struct client *cl, const struct http_failure *f, struct err *e)
 {
 	*e = f->err;
+	bool no_answer = f->fail == HTTP_FAIL_CLOSED || f->fail == HTTP_FAIL_PROTOCOL;
+	if (no_answer && cl->endpoint.sa.sa_family != AF_UNIX)
+		cli_hint(cl->cli, "If it speaks TLS there, which the command line does not: " WITHOUT_TLS);
 	if (f->fail != HTTP_FAIL_CONNECT)
 		return err_wrap(e, "%s", cl->where);
 	if (e->os == EACCES) {

@@ -1,7 +1,7 @@
 /*
  * client.h - how the command line reaches a daemon: which one, with which token, and whole requests that wait.
  *
- * ATOLL_URL (http://host:port or unix:/path) names the daemon. Without it: the socket $ATOLL_RUN/atoll.sock when it
+ * ATOLL_URL (http://host:port or unix:/path; no https, see docs/command-line.md) names the daemon. Without it: the socket $ATOLL_RUN/atoll.sock when it
  * answers a connect, else http://127.0.0.1:8700. Over TCP a token is sent: ATOLL_TOKEN, or $ATOLL_DATA/token when this
  * user may read it.
  *

@@ -140,10 +140,16 @@ def test_no_daemon_says_how_to_start_one():
         assert r.returncode == 1 and "no daemon at 127.0.0.1:1" in json.loads(r.stderr)["message"]
 
 
-@pytest.mark.parametrize("url", ["https://127.0.0.1:1", "ftp://x", "127.0.0.1:8700", "http://", "http://a:1/path"])
+@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8700", "http://", "http://a:1/path"])
 def test_a_url_that_cannot_be_used_is_named(url):
     r = run("list", ATOLL_URL=url)
     assert r.returncode == 1 and f"ATOLL_URL '{url}'" in r.stderr and "http://host:port" in r.stderr
+
+
+def test_https_is_not_for_the_command_line_and_it_says_what_is():
+    r = run("list", ATOLL_URL="https://127.0.0.1:1")
+    assert r.returncode == 1 and "the command line has no TLS and cannot use https://127.0.0.1:1" in r.stderr
+    assert "ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST" in r.stderr and r.stderr.endswith("https.\n")
 
 
 def test_version():

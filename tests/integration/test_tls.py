@@ -125,6 +125,13 @@ def test_the_api_over_tls(secured):
     assert secured.daemon.request("GET", "/v1/health", unix=True).status == 200, "the unix socket stays as it is"
 
 
+def test_the_command_line_says_that_it_has_no_tls(secured):
+    r = secured.daemon.cli("list", env={"ATOLL_URL": f"http://{secured.daemon.address}"})
+    assert r.returncode == 1 and b"If it speaks TLS there, which the command line does not" in r.stderr, r.stderr
+    assert r.stderr.endswith(b"https.\n"), r.stderr
+    assert secured.daemon.cli("list", env={"ATOLL_URL": f"unix:{secured.daemon.socket}"}).returncode == 0
+
+
 def test_a_real_client(secured, app):
     port = secured.daemon.address.rsplit(":", 1)[1]
     r = subprocess.run(["curl", "-sS", "--max-time", "30", "--cacert", secured.certificates.authority, "--http1.1", "--resolve",
