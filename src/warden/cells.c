@@ -143,6 +143,10 @@ static void on_control(struct loop_io *io, uint32_t events)
 	int r = init_receive(io->fd, &note);
 	if (r < 0 && errno == EAGAIN)
 		return;
+	if (r > 0 && note.kind == INIT_READY && c->ready) {
+		r = -1; /* it has said so before, and is counted */
+		errno = EPROTO;
+	}
 	if (r < 0)
 		err_os(&note.err, ERRC_BOX_CREATE_FAILED, errno, "hear from the half-made box");
 	if (r < 0 || (r > 0 && note.kind == INIT_FAILED)) {
