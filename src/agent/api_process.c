@@ -48,6 +48,7 @@ struct starting {
 	struct http_exchange *x; /* NULL: the client is gone */
 	const struct route *route;
 	struct process *p;
+	struct task *task;
 };
 
 static const struct http_exchange_ops no_ops;
@@ -72,25 +73,55 @@ static void answer_started(const struct request *r, const struct process *p)
 	request_json(r, buf_str(&b));
 }
 
+static void answer_not_started(struct starting *s, const struct err *e)
+{
+	struct request r = {.x = s->x, .route = s->route};
+	if (!s->x)
+		return;
+	http_exchange_set(s->x, &no_ops, NULL);
+	request_fail_about(&r, e, "processId", str_of(s->p->id));
+}
+
 static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
 {
 	struct starting *s = arg;
 	struct request r = {.x = s->x, .route = s->route};
-	if (s->x)
-		http_exchange_set(s->x, &no_ops, NULL);
 	if (cmd) {
 		process_started(s->p, cmd);
-		if (s->x)
+		if (s->x) {
+			http_exchange_set(s->x, &no_ops, NULL);
 			answer_started(&r, s->p);
+		}
 	} else {
 		struct err e = failure->error;
 		if (failure->end == TASK_NO_DIRECTORY)
 			err_set(&e, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'", s->p->id);
-		if (s->x)
-			request_fail_about(&r, &e, "processId", str_of(s->p->id));
-		process_remove(s->p);
+		answer_not_started(s, &e);
+		process_failed(s->p, &e);
 	}
 	free(s);
+}
+
+/* Killed before its session had time for it. */
+static void give_up(struct process *p)
+{
+	struct starting *s = p->give_up_arg;
+	struct err e;
+	task_cancel(s->task);
+	err_set(&e, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
+	answer_not_started(s, &e);
+	p->give_up = NULL;
+	free(s);
+}
+
+/* Ids that have no address of their own: clients put them into a path as they are. */
+static bool is_good_id(struct str id)
+{
+	static const char *const taken[] = {".", "..", "list", "start", "kill-all", "cleanup"};
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+		if (str_eq_c(id, taken[i]))
+			return false;
+	return id.n <= PROCESS_ID_MAX && (!id.n || (!memchr(id.p, '/', id.n) && !memchr(id.p, 0, id.n)));
 }
 
 void api_process_start(struct request *r)
@@ -103,8 +134,10 @@ void api_process_start(struct request *r)
 	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &session_id, &e) < 0 ||
 		json_read_str(r->body, "processId", &id, &e) < 0)
 		return request_fail(r, &e, STR_NULL);
-	if (id.n > PROCESS_ID_MAX || (id.n && memchr(id.p, '/', id.n)))
-		return request_invalid(r, "processId", "field 'processId' must be short and without '/'");
+	if (!is_good_id(id))
+		return request_invalid(r, "processId",
+			"field 'processId' must be at most 128 bytes, without '/' and NUL, and not the name of a "
+			"route");
 	struct session *session = NULL;
 	if (!session_is_disabled(session_id) && !(session = session_need(session_id, &e)))
 		return request_fail(r, &e, STR_NULL);
@@ -115,8 +148,10 @@ void api_process_start(struct request *r)
 		free(s);
 		return request_fail_about(r, &e, "processId", id);
 	}
+	s->p->give_up = give_up;
+	s->p->give_up_arg = s;
 	http_exchange_set(r->x, &ops, s);
-	session_start(session, &spec, &process_cmd_ops, s->p, on_started, s);
+	s->task = session_start(session, &spec, &process_cmd_ops, s->p, on_started, s);
 }
 
 /* ---- list, get ---- */
@@ -215,13 +250,15 @@ void api_process_kill(struct request *r)
 			p->id, p->session);
 		return request_fail_about(r, &e, "processId", r->id);
 	}
-	process_kill(p, sig);
-	if (sig != SIGTERM && sig != SIGKILL)
+	if (sig != SIGTERM && sig != SIGKILL) {
+		process_kill(p, sig);
 		return answer_killed(r, p->id);
+	}
 	struct killing *k = xcalloc(1, sizeof *k);
 	*k = (struct killing){.waiter.on_end = on_killed, .x = r->x, .route = r->route};
 	list_push(&p->waiters, &k->waiter.node);
 	http_exchange_set(r->x, &ops, k);
+	process_kill(p, sig); /* one that waits for its session ends inside this */
 }
 
 struct kill_all {
@@ -253,12 +290,8 @@ static void answer_count(const struct request *r, size_t n)
 	request_json(r, buf_str(&b));
 }
 
-static void on_one_killed(struct process_waiter *waiter, struct process *p)
+static void one_less(struct kill_all *a)
 {
-	(void)p;
-	struct kill_one *one = container_of(waiter, struct kill_one, waiter);
-	struct kill_all *a = one->all;
-	free(one);
 	if (--a->left)
 		return;
 	if (a->x) {
@@ -269,28 +302,35 @@ static void on_one_killed(struct process_waiter *waiter, struct process *p)
 	free(a);
 }
 
+static void on_one_killed(struct process_waiter *waiter, struct process *p)
+{
+	(void)p;
+	struct kill_one *one = container_of(waiter, struct kill_one, waiter);
+	struct kill_all *a = one->all;
+	free(one);
+	one_less(a);
+}
+
 void api_process_kill_all(struct request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = all_client_gone};
 	struct kill_all *a = xcalloc(1, sizeof *a);
 	*a = (struct kill_all){.x = r->x, .route = r->route};
+	http_exchange_set(r->x, &ops, a);
 	list_each(it, process_all())
 	{
 		struct process *p = list_entry(it, struct process, node);
-		if (p->status != PROCESS_RUNNING)
+		if (process_is_over(p))
 			continue;
 		struct kill_one *one = xcalloc(1, sizeof *one);
 		*one = (struct kill_one){.waiter.on_end = on_one_killed, .all = a};
 		list_push(&p->waiters, &one->waiter.node);
 		a->left++;
 		a->total++;
-		process_kill(p, SIGTERM);
 	}
-	if (!a->total) {
-		free(a);
-		return answer_count(r, 0);
-	}
-	http_exchange_set(r->x, &ops, a);
+	a->left++; /* for ourselves: those that wait for a session end inside the call */
+	process_kill_all();
+	one_less(a);
 }
 
 /* Ours: forgets the ended ones with their logs. */
@@ -310,23 +350,29 @@ void api_process_cleanup(struct request *r)
 
 /* ---- logs ---- */
 
+/* Both streams apart. What is gone is told in stdout. */
+static int gather_log(const struct proclog *l, struct spool out[2], struct err *e)
+{
+	struct proclog_at at = {0};
+	struct proclog_record rec;
+	char note[96];
+	int failed = 0;
+	while (!failed && proclog_read(l, &at, &rec)) {
+		int n = rec.skipped ? snprintf(note, sizeof note, PROCLOG_NOTE, (unsigned long long)rec.skipped) : 0;
+		failed = spool_add(&out[0], str_n(note, (size_t)n), e) < 0 ||
+			 spool_add(&out[rec.stream == CMD_STDOUT ? 0 : 1], str_n(rec.bytes, rec.n), e) < 0;
+	}
+	return failed;
+}
+
 void api_process_logs(struct request *r)
 {
 	struct process *p = request_process(r);
 	if (!p)
 		return;
 	struct spool out[2] = {SPOOL_INIT, SPOOL_INIT};
-	struct proclog_record rec;
 	struct err e;
-	char note[96];
-	if (p->log.dropped) {
-		int n = snprintf(note, sizeof note, "[%llu bytes of earlier output were dropped]\n",
-			(unsigned long long)p->log.dropped);
-		spool_add(&out[0], str_n(note, (size_t)n), &e);
-	}
-	int failed = 0;
-	for (uint64_t at = 0; proclog_read(&p->log, &at, &rec);)
-		failed |= spool_add(&out[rec.stream == CMD_STDOUT ? 0 : 1], str_n(rec.bytes, rec.n), &e);
+	int failed = gather_log(&p->log, out, &e);
 	if (failed) {
 		spool_free(&out[0]);
 		spool_free(&out[1]);

@@ -15,14 +15,18 @@
  * has an id; a client that comes back with Last-Event-ID (or ?lastEventId=) goes on behind it without losing or
  * repeating a byte. A slow client falls behind in the log, which holds nobody up.
  *
- * Ours: ?follow=false ends with {"type":"end"} where the log ends now; ?encoding=base64 carries bytes that are no text.
+ * Where output is gone (the log has a cap, the disk may be full) the next event begins with a line that says how much,
+ * and has it as `dropped`.
+ *
+ * Ours: ?follow=false ends with {"type":"end"} where the log ends now; ?encoding=base64 carries bytes that are no
+ * text, and no such line.
  */
 
 struct follow {
 	struct process_follower f;
 	struct http_exchange *x;
 	struct process *p;
-	uint64_t at;
+	struct proclog_at at;
 	bool ended;
 	bool once;   /* do not wait for more */
 	bool base64; /* output byte for byte */
@@ -79,13 +83,14 @@ static bool send_record(struct follow *s, const struct proclog_record *rec)
 	char id[24], note[96];
 	struct json_writer w = json_writer(b);
 	begin_event(&w, rec->stream == CMD_STDOUT ? "stdout" : "stderr", s->p, rec->wall_ms);
+	if (rec->skipped)
+		json_member_u64(&w, "dropped", rec->skipped);
 	if (s->base64)
 		json_member_cstr(&w, "encoding", "base64");
 	json_key(&w, "data");
 	buf_add_byte(b, '"');
 	if (rec->skipped && !s->base64) {
-		int n = snprintf(note, sizeof note, "[%llu bytes of earlier output were dropped]\n",
-			(unsigned long long)rec->skipped);
+		int n = snprintf(note, sizeof note, PROCLOG_NOTE, (unsigned long long)rec->skipped);
 		json_put_piece(b, str_n(note, (size_t)n), true);
 	}
 	if (s->base64)
@@ -93,18 +98,17 @@ static bool send_record(struct follow *s, const struct proclog_record *rec)
 	else
 		json_put_piece(b, str_n(rec->bytes, rec->n), true);
 	buf_add_c(b, "\"}");
-	int n = snprintf(id, sizeof id, "%llu", (unsigned long long)s->at);
+	int n = snprintf(id, sizeof id, "%llu", (unsigned long long)s->at.bytes);
 	return sse_send(s->x, NULL, str_n(id, (size_t)n), buf_str(b));
 }
 
 static void pour(struct follow *s)
 {
 	struct proclog_record rec;
-	bool room = http_respond_pending(s->x) < HTTP_OUT_HIGH;
+	bool room = http_respond_pending(s->x) < HTTP_OUT_HIGH, over = process_is_over(s->p);
 	while (room && !s->ended && proclog_read(&s->p->log, &s->at, &rec))
 		room = send_record(s, &rec);
-	bool over = process_is_over(s->p);
-	if (!room || s->ended || !(over || s->once) || s->at != proclog_size(&s->p->log))
+	if (!room || s->ended || !(over || s->once))
 		return;
 	s->ended = true;
 	if (over)

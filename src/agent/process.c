@@ -4,7 +4,6 @@
 #include <sys/random.h>
 
 #include "agent/agent.h"
-#include "agent/proctree.h"
 #include "base/clock.h"
 #include "base/limits.h"
 
@@ -62,6 +61,7 @@ void process_remove(struct process *p)
 	loop_timer_stop(&p->kill_timer);
 	list_del(&p->node);
 	proclog_free(&p->log);
+	proclist_free(&p->tree);
 	free(p->id);
 	free(p->command);
 	free(p->session);
@@ -112,6 +112,7 @@ void process_started(struct process *p, struct cmd *cmd)
 	p->cmd = cmd;
 	p->pid = cmd_pid(cmd);
 	p->status = PROCESS_RUNNING;
+	p->give_up = NULL;
 }
 
 static void tell_followers(struct process *p)
@@ -132,8 +133,11 @@ static void on_output(struct cmd *c, int stream, struct str bytes)
 
 static enum process_status status_of(const struct process *p, const struct cmd_result *r)
 {
-	if (p->kill_asked || r->signal == SIGTERM || r->signal == SIGKILL || r->outcome == OUTCOME_TIMEOUT ||
+	if (p->kill_asked == SIGTERM || p->kill_asked == SIGKILL || r->outcome == OUTCOME_TIMEOUT ||
 		r->exit_code == 128 + SIGTERM || r->exit_code == 128 + SIGKILL)
+		return PROCESS_KILLED;
+	/* Another signal may be one that it handles, and ends as it likes. */
+	if (p->kill_asked && r->exit_code == 128 + p->kill_asked)
 		return PROCESS_KILLED;
 	if (r->outcome == OUTCOME_LOST)
 		return PROCESS_ERROR;
@@ -149,21 +153,43 @@ static void tell_waiters(struct process *p)
 	}
 }
 
-static bool tree_is_gone(const struct process *p)
+/* A look at /proc that is younger than `since`, shared by all who are being killed: a look for each of many would take
+ * seconds. A tree that was gone then stays gone. */
+static const struct proclist *look_after(uint64_t since)
 {
-	auto_procs struct proclist l = {0};
-	if (!process_is_over(p) || proclist_read(&l) < 0)
-		return process_is_over(p);
-	proclist_keep_tree(&l, p->pid);
-	return l.n == 0;
+	static struct proclist look;
+	static uint64_t at;
+	uint64_t now = clock_ms();
+	if (at > since && now - at < PROCESS_KILL_POLL / 2)
+		return &look;
+	at = now;
+	look.n = 0;
+	if (proclist_read(&look) < 0)
+		look.n = 0;
+	return &look;
+}
+
+/* Again until a look finds nobody new. */
+static void signal_trees(struct process *const *v, size_t n, int sig)
+{
+	auto_procs struct proclist done = {0};
+	for (int i = 0, hit = 1; i < PROCESS_KILL_LOOKS && hit; i++) {
+		auto_procs struct proclist look = {0};
+		hit = 0;
+		if (proclist_read(&look) < 0)
+			return;
+		for (size_t k = 0; k < n; k++)
+			hit += proctree_signal(&look, v[k]->pid, sig, &v[k]->tree, &done);
+	}
 }
 
 static void kill_step(struct loop_timer *t)
 {
 	struct process *p = container_of(t, struct process, kill_timer);
-	if (tree_is_gone(p)) {
+	if (process_is_over(p) && proctree_is_gone(look_after(p->kill_began), p->pid, &p->tree)) {
 		p->kill_due = 0;
 		loop_timer_stop(&p->kill_timer);
+		proclist_free(&p->tree);
 		return tell_waiters(p);
 	}
 	if (!p->kill_again) {
@@ -172,17 +198,16 @@ static void kill_step(struct loop_timer *t)
 	}
 	/* Members of the tree hold its process group: the number cannot be somebody else's while there are any. */
 	if (clock_ms() >= p->kill_due)
-		proctree_kill(p->pid, SIGKILL);
+		signal_trees(&p, 1, SIGKILL);
 	loop_timer_set(agent.loop, &p->kill_timer, PROCESS_KILL_POLL, kill_step);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void end(struct process *p, const struct cmd_result *r, enum process_status status)
 {
-	struct process *p = cmd_arg(c);
 	proclog_end(&p->log);
 	p->cmd = NULL;
 	p->result = *r;
-	p->status = status_of(p, r);
+	p->status = status;
 	p->end_ms = clock_wall_ms();
 	ended++;
 	tell_followers(p);
@@ -192,20 +217,81 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 		tell_waiters(p);
 }
 
+static void on_end(struct cmd *c, const struct cmd_result *r)
+{
+	struct process *p = cmd_arg(c);
+	end(p, r, status_of(p, r));
+}
+
 const struct cmd_ops process_cmd_ops = {.on_output = on_output, .on_end = on_end};
 
-void process_kill(struct process *p, int sig)
+void process_failed(struct process *p, const struct err *e)
 {
-	if (process_is_over(p) || !p->pid)
-		return;
-	proctree_kill(p->pid, sig);
-	if (sig != SIGTERM && sig != SIGKILL)
-		return;
-	/* A stopped one cannot act on it. */
-	proctree_kill(p->pid, SIGCONT);
-	uint64_t due = clock_ms() + (sig == SIGTERM ? PROCESS_KILL_GRACE : 0);
-	p->kill_asked = true;
+	struct cmd_result r = {.outcome = OUTCOME_LOST, .exit_code = 1};
+	p->give_up = NULL;
+	if (list_empty(&p->followers) && list_empty(&p->waiters))
+		return process_remove(p);
+	auto_free char *why = xasprintf("%s\n", e->msg);
+	proclog_add(&p->log, CMD_STDERR, str_of(why));
+	end(p, &r, PROCESS_ERROR);
+}
+
+/* It was not its turn yet. */
+static void forgo(struct process *p, int sig)
+{
+	struct cmd_result r = {.outcome = OUTCOME_KILLED, .exit_code = 128 + sig, .signal = sig};
+	p->give_up(p);
+	end(p, &r, PROCESS_KILLED);
+}
+
+/* From now on until nothing is left of it. */
+static void await_end(struct process *p, int sig)
+{
+	p->kill_began = clock_ms();
+	uint64_t due = p->kill_began + (sig == SIGTERM ? PROCESS_KILL_GRACE : 0);
 	if (!p->kill_due || due < p->kill_due)
 		p->kill_due = due;
 	loop_timer_set(agent.loop, &p->kill_timer, PROCESS_KILL_POLL, kill_step);
+}
+
+static bool is_deadly(int sig)
+{
+	return sig == SIGTERM || sig == SIGKILL;
+}
+
+void process_kill(struct process *p, int sig)
+{
+	if (process_is_over(p))
+		return;
+	if (p->give_up)
+		return forgo(p, sig);
+	if (!is_deadly(p->kill_asked))
+		p->kill_asked = sig;
+	if (!is_deadly(sig)) {
+		proctree_kill(p->pid, sig);
+		return;
+	}
+	signal_trees(&p, 1, sig);
+	await_end(p, sig);
+}
+
+void process_kill_all(void)
+{
+	auto_free struct process **v = NULL;
+	size_t n = 0;
+	list_each(it, &all)
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (!process_is_over(p) && p->give_up) {
+			forgo(p, SIGTERM);
+		} else if (!process_is_over(p)) {
+			v = xrealloc(v, (n + 1) * sizeof(struct process *));
+			v[n++] = p;
+		}
+	}
+	signal_trees(v, n, SIGTERM);
+	for (size_t i = 0; i < n; i++) {
+		v[i]->kill_asked = SIGTERM;
+		await_end(v[i], SIGTERM);
+	}
 }

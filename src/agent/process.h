@@ -9,6 +9,7 @@
 
 #include "agent/cmd.h"
 #include "agent/proclog.h"
+#include "agent/proctree.h"
 #include "base/list.h"
 
 enum process_status {
@@ -29,7 +30,13 @@ struct process {
 	struct cmd_result result; /* when ended */
 	struct proclog log;
 	struct cmd *cmd; /* NULL when ended */
-	bool kill_asked, kill_again;
+	/* While it waits for its turn in the session: gives that up. What waits for the start is told. */
+	void (*give_up)(struct process *p);
+	void *give_up_arg;
+	int kill_asked; /* the last signal that was asked for */
+	bool kill_again;
+	struct proclist tree; /* what has been signalled to end it */
+	uint64_t kill_began;
 	uint64_t kill_due; /* while it is being killed: when SIGKILL is due (monotonic ms) */
 	struct list followers, waiters;
 	struct loop_timer kill_timer;
@@ -50,8 +57,10 @@ struct process_waiter {
 /* Adds one under `id`, or under a generated "proc_<ms>_<6 characters>" when empty. PROCESS_ERROR when a living one has
  * that id; an ended one is replaced. */
 struct process *process_add(struct str id, struct str command, struct str session, struct err *e);
-/* It runs, or could not be started (cmd NULL): it is then removed. */
 void process_started(struct process *p, struct cmd *cmd);
+/* It could not be started: forgotten at once, unless somebody looks at it already, who then sees it end with this
+ * error. */
+void process_failed(struct process *p, const struct err *e);
 void process_remove(struct process *p);
 extern const struct cmd_ops process_cmd_ops; /* with the process as cmd's arg */
 
@@ -66,5 +75,7 @@ int process_exit_code(const struct process *p);
 bool process_is_idle(const struct process *p);
 
 /* `sig` to its whole tree. SIGTERM is followed by SIGKILL after PROCESS_KILL_GRACE, also for children that outlive it.
- */
+ * One that waits for its turn in its session is not started any more, whatever the signal. */
 void process_kill(struct process *p, int sig);
+/* SIGTERM to all that are not over, in as many looks at /proc as one takes. */
+void process_kill_all(void);

@@ -84,6 +84,12 @@ static struct proc *find(const struct proclist *l, pid_t pid)
 	return NULL;
 }
 
+static bool holds(const struct proclist *l, const struct proc *p)
+{
+	const struct proc *o = find(l, p->pid);
+	return o && o->start == p->start;
+}
+
 /* A child is a member when its parent is: repeated until nothing changes, since /proc lists in no such order. */
 static void spread(struct proclist *l)
 {
@@ -137,8 +143,7 @@ void proclist_drop(struct proclist *l, const struct proclist *old)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < l->n; i++) {
-		const struct proc *o = find(old, l->v[i].pid);
-		if (!o || o->start != l->v[i].start)
+		if (!holds(old, &l->v[i]))
 			l->v[n++] = l->v[i];
 	}
 	l->n = n;
@@ -156,8 +161,7 @@ static bool shares_group(const struct proclist *old, const struct proc *p, pid_t
 void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		const struct proc *o = find(old, l->v[i].pid);
-		l->v[i].member = (o && o->start == l->v[i].start) || shares_group(old, &l->v[i], leader);
+		l->v[i].member = holds(old, &l->v[i]) || shares_group(old, &l->v[i], leader);
 	}
 	spread(l);
 	size_t n = 0;
@@ -200,6 +204,44 @@ static int kill_rounds(keep_fn select, pid_t leader, int sig, const struct procl
 int proctree_kill(pid_t leader, int sig)
 {
 	return kill_rounds(proclist_keep_tree, leader, sig, NULL);
+}
+
+/* A copy of `all`, cut down to the tree of `leader` and of what is known of it. */
+static struct proclist known_tree(const struct proclist *all, pid_t leader, const struct proclist *known)
+{
+	struct proclist l = {.v = xmalloc((all->n + 1) * sizeof *l.v), .n = all->n, .cap = all->n + 1};
+	memcpy(l.v, all->v, all->n * sizeof *l.v);
+	for (size_t i = 0; i < l.n; i++) {
+		struct proc *p = &l.v[i];
+		p->member = p->pid == leader || p->pgrp == leader || p->sid == leader || holds(known, p);
+	}
+	spread(&l);
+	keep_members(&l);
+	return l;
+}
+
+int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct proclist *known, struct proclist *done)
+{
+	auto_procs struct proclist l = known_tree(all, leader, known);
+	int hit = 0;
+	for (size_t i = 0; i < l.n; i++) {
+		if (!holds(known, &l.v[i]))
+			add(known, &l.v[i]);
+		if (holds(done, &l.v[i]))
+			continue;
+		add(done, &l.v[i]);
+		hit += kill(l.v[i].pid, sig) == 0;
+		/* A stopped one cannot act on it. */
+		if (sig == SIGTERM)
+			kill(l.v[i].pid, SIGCONT);
+	}
+	return hit;
+}
+
+bool proctree_is_gone(const struct proclist *all, pid_t leader, const struct proclist *known)
+{
+	auto_procs struct proclist l = known_tree(all, leader, known);
+	return l.n == 0;
 }
 
 int proctree_kill_young(pid_t leader, int sig, uint64_t age_ms)

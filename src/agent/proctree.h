@@ -46,6 +46,13 @@ void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader
 /* Sends `sig` to the tree of `leader`, once to each, and looks again until no new member turns up: a tree that forks
  * meanwhile does not get away. Returns how many processes got the signal. */
 int proctree_kill(pid_t leader, int sig);
+/* One look of the same, for who has to do it for many leaders at once: in `all`, a fresh list, finds the tree of
+ * `leader` and of everything in `known`, adds it to `known`, and sends `sig` to those that are not in `done`, adding
+ * them. `known` holds together what the signal takes apart: a child that has left with setsid is orphaned when its
+ * parent dies of it. Returns how many were signalled: 0 means that another look is not needed. */
+int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct proclist *known, struct proclist *done);
+/* Is anything left of such a tree? */
+bool proctree_is_gone(const struct proclist *all, pid_t leader, const struct proclist *known);
 /* Again to those that had been there for less than `age_ms` at most when looked at: a shell's child that has not
  * executed its program yet can lose a signal (it still has the shell's handler). */
 int proctree_kill_young(pid_t leader, int sig, uint64_t age_ms);

@@ -65,7 +65,7 @@ static int to_file(struct spool *s, struct err *e)
 
 int spool_add(struct spool *s, struct str bytes, struct err *e)
 {
-	if (s->fd < 0 && s->size + bytes.n <= SPOOL_MEM) {
+	if (s->fd < 0 && s->size + bytes.n <= (s->mem_max ? s->mem_max : SPOOL_MEM)) {
 		buf_add_str(&s->mem, bytes);
 		s->size += bytes.n;
 		return 0;

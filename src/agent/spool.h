@@ -2,7 +2,8 @@
  * spool.h - output of a command, kept whole: in memory while it is short, in an unlinked file once it is long.
  *
  * A command may print gigabytes before anyone can answer the call that started it (the HTTP status depends on how it
- * ends). The first SPOOL_MEM bytes stay in memory; what is longer goes to a file without a name in the box's own file
+ * ends). The first SPOOL_MEM bytes stay in memory (or fewer, where there may be many
+ * spools); what is longer goes to a file without a name in the box's own file
  * system, so that the agent's memory stays constant, nothing is cut, and the bytes count against the box's disk.
  */
 #pragma once
@@ -12,6 +13,7 @@
 
 struct spool {
 	struct buf mem; /* all of it, while fd < 0 */
+	size_t mem_max; /* how much of it; 0: SPOOL_MEM */
 	int fd;
 	uint64_t size;
 };

@@ -35,6 +35,15 @@ static int write_output(const struct json *ev, int fd, struct err *e)
 	return cli_write(fd, buf_str(&raw), e);
 }
 
+/* Output that the box no longer has is told, but not where the output goes. */
+static void tell_dropped(const struct json *ev)
+{
+	uint64_t n = 0;
+	json_read_u64(ev, "dropped", 0, UINT64_MAX, &n, NULL);
+	if (n)
+		fprintf(stderr, "atoll logs: %llu bytes of earlier output were dropped\n", (unsigned long long)n);
+}
+
 static int on_event(void *arg, const struct json *ev, struct str text, struct err *e)
 {
 	struct logs *l = arg;
@@ -50,6 +59,7 @@ static int on_event(void *arg, const struct json *ev, struct str text, struct er
 		buf_add_str(&line, text);
 		cli_print(&line);
 	} else if (str_eq_c(type, "stdout") || str_eq_c(type, "stderr")) {
+		tell_dropped(ev);
 		if (write_output(ev, str_eq_c(type, "stdout") ? STDOUT_FILENO : STDERR_FILENO, e) < 0)
 			return -1;
 	}

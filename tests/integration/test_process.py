@@ -1,10 +1,13 @@
 """Background processes through atolld: their life, their logs, their ends, and who may follow them."""
 
+import base64
+import contextlib
+import http.client
 import json
-
-import pytest
+import re
 
 import atoll as lib
+import boxapi
 
 
 def api(daemon, box, method, path, body=None, headers=None):
@@ -157,35 +160,104 @@ def test_characters_are_never_cut(daemon, box):
     assert got.encode() == ("äöü€🚀\n".encode() * 30000)[:300000].decode(errors="replace").encode()
 
 
+def numbers(n):
+    return "".join(f"{i}\n" for i in range(1, n + 1))
+
+
+NOTE = re.compile(r"\[(\d+) bytes of earlier output were dropped\]\n")
+
+
 def test_the_log_is_capped_and_says_so(daemon, box):
     pid = start(daemon, box, "seq 1 4000000")
     assert ended(daemon, box, pid)["exitCode"] == 0
     logs = api(daemon, box, "GET", f"process/{pid}/logs").json()["stdout"]
     note, rest = logs.split("\n", 1)
-    total = sum(len(str(i)) + 1 for i in range(1, 4000001))
+    total = len(numbers(4000000))
     assert note == f"[{total - len(rest)} bytes of earlier output were dropped]"
     assert rest.endswith("3999999\n4000000\n")
-    assert 4 << 20 < len(rest) <= 16 << 20
-    seen = [e["data"] for _, e in follow(daemon, box, pid) if e["type"] == "stdout"]
-    assert seen[0].startswith("[") and "".join(seen) == logs
+    assert 8 << 20 <= len(rest) <= 17 << 20
+    seen = [(i, e) for i, e in follow(daemon, box, pid) if e["type"] == "stdout"]
+    assert seen[0][1]["data"].startswith("[") and "".join(e["data"] for _, e in seen) == logs
+    assert seen[0][1]["dropped"] == total - len(rest) and not any("dropped" in e for _, e in seen[1:])
+    # An id counts the bytes up to it; one that is gone says what its owner has missed.
+    assert seen[-1][0] == str(total)
+    missed = follow(daemon, box, pid, {"Last-Event-ID": "10"})[1][1]
+    assert missed["dropped"] == total - len(rest) - 10 and missed["data"].startswith(f"[{missed['dropped']} bytes")
+    # Byte for byte there is no place for a line: the number is told beside.
+    exact = events(api(daemon, box, "GET", f"process/{pid}/stream?encoding=base64"))[1][1]
+    assert exact["dropped"] == total - len(rest) and base64.b64decode(exact["data"]).decode() == rest[:len(base64.b64decode(exact["data"]))]
+    shown = daemon.cli("logs", box, pid)
+    assert shown.stdout.decode() == rest and shown.stderr.decode() == f"atoll logs: {total - len(rest)} bytes of earlier output were dropped\n"
+
+
+def test_lines_that_come_one_by_one_fill_no_log_before_its_time(daemon, box):
+    # Every line is a piece of its own here; what is kept beside it must not count.
+    pid = start(daemon, box, "exec /usr/bin/python3 -c 'import os\nfor i in range(1, 300001): os.write(1, b\"%d %032d\\n\" % (i, 0))'")
+    assert ended(daemon, box, pid)["exitCode"] == 0
+    assert api(daemon, box, "GET", f"process/{pid}/logs").json()["stdout"] == "".join(f"{i} {0:032d}\n" for i in range(1, 300001))
+
+
+def test_a_follower_that_is_overtaken_misses_what_it_is_told(daemon, box):
+    pid = start(daemon, box, "echo first; until [ -e /tmp/go ]; do sleep 0.02; done; seq 1 3000000; echo last")
+    a = boxapi.Api(daemon, box)
+    with a.get_stream(f"/api/process/{pid}/stream", receive_buffer=4096) as s:
+        seen = s.until(lambda e: e["type"] == "stdout")
+        a.sh("touch /tmp/go")
+        assert ended(daemon, box, pid)["exitCode"] == 0
+        seen += s.until(lambda e: e["type"] == "exit")
+    text = "".join(e["data"] for e in seen if e["type"] == "stdout")
+    parts = NOTE.split(text)
+    assert len(parts) == 3, "overtaken once"
+    whole = f"first\n{numbers(3000000)}last\n"
+    assert whole.startswith(parts[0]) and whole.endswith(parts[2])
+    assert int(parts[1]) == len(whole) - len(parts[0]) - len(parts[2])
+
+
+def test_many_ended_processes_cost_little_memory(daemon, box):
+    a = boxapi.Api(daemon, box)
+    for i in range(256):
+        start(daemon, box, "seq 1 5000", processId=f"p{i}", sessionId=boxapi.NO_SESSION)
+    for i in range(256):
+        ended(daemon, box, f"p{i}")
+    assert len(a.call("/api/process/list", method="GET").json()["processes"]) == 256
+    assert boxapi.memory_kb(a.agent_pid(), "VmRSS") < 4096 or lib.SANITIZED
+
+
+def test_two_hundred_follow_one_log(daemon, box):
+    pid = start(daemon, box, "echo first; until [ -e /tmp/go ]; do sleep 0.02; done; seq 1 3000; exit 4")
+    a = boxapi.Api(daemon, box)
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(a.get_stream(f"/api/process/{pid}/stream")) for _ in range(200)]
+        for s in streams:
+            s.until(lambda e: e["type"] == "stdout")
+        a.sh("touch /tmp/go")
+        for s in streams:
+            seen = s.until(lambda e: e["type"] == "exit")
+            assert "".join(e["data"] for e in seen[:-1]) == numbers(3000) and seen[-1]["exitCode"] == 4
+
+
+def test_a_follower_over_a_restart_of_the_daemon_loses_nothing(own_daemon):
+    box = "p"
+    pid = start(own_daemon, box, "for i in $(seq 1 400); do echo $i; sleep 0.005; done")
+    a, text, last = boxapi.Api(own_daemon, box), "", None
+    for kills in range(20):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            with a.get_stream(f"/api/process/{pid}/stream", headers={"Last-Event-ID": last} if last else {}) as s:
+                for n, (i, e) in enumerate(s.with_ids()):
+                    if e["type"] == "stdout":
+                        text, last = text + e["data"], i
+                    if n == 3 and kills < 4:
+                        own_daemon.kill_daemon()
+                    if e["type"] == "exit":
+                        assert text == numbers(400) and e["exitCode"] == 0 and kills
+                        return
+    raise AssertionError("it never ended")
 
 
 def test_binary_output_becomes_replacement_characters(daemon, box):
     pid = start(daemon, box, r"printf 'a\377\0b'")
     ended(daemon, box, pid)
     assert api(daemon, box, "GET", f"process/{pid}/logs").json()["stdout"] == "a\ufffd\0b"
-
-
-@pytest.mark.parametrize("body, code", [
-    ({"mode": "tcp"}, "INVALID_PORT_NUMBER"),
-    ({"port": 0}, "INVALID_PORT_NUMBER"),
-    ({"port": 65536}, "INVALID_PORT_NUMBER"),
-    ({"port": 80, "mode": "udp"}, "VALIDATION_FAILED"),
-    ({"port": 80, "statusMin": "x"}, "VALIDATION_FAILED"),
-])
-def test_port_watch_refuses(daemon, box, body, code):
-    r = api(daemon, box, "POST", "port-watch", body)
-    assert (r.status, r.json()["code"]) == (400, code)
 
 
 def test_port_watch_waits_for_the_right_status(daemon, box):

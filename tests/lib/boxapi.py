@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import time
 import urllib.parse
 from pathlib import Path
@@ -29,6 +30,16 @@ class Events:
 
     def __iter__(self):
         return (event for event in self._lines() if event is not None)
+
+    def with_ids(self):
+        """(id or None, event) of each."""
+        last = None
+        while line := self.response.readline():
+            if line.startswith(b"id: "):
+                last = line[4:].strip().decode()
+            elif line.startswith(b"data: "):
+                yield last, json.loads(line[6:])
+                last = None
 
     def until(self, condition):
         """Everything up to and with the first event that fits."""
@@ -104,15 +115,23 @@ class Api:
 
     # ---- long answers
 
-    def open(self, route, body=None, method="POST"):
+    def open(self, route, body=None, method="POST", headers=None, receive_buffer=None):
         """A connection whose answer has begun: (connection, response)."""
         c = http.client.HTTPConnection("localhost", timeout=atoll.DEADLINE)
         c.sock = self.daemon.connect(unix=True)
-        c.request(method, self.path(route), None if body is None else json.dumps(body))
+        if receive_buffer:
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        c.request(method, self.path(route), None if body is None else json.dumps(body), headers or {})
         return c, c.getresponse()
 
     def stream(self, route, **body):
-        c, r = self.open(route, body)
+        return self._stream(*self.open(route, body))
+
+    def get_stream(self, route, **options):
+        return self._stream(*self.open(route, method="GET", **options))
+
+    @staticmethod
+    def _stream(c, r):
         if r.status != 200 or not r.headers["Content-Type"].startswith("text/event-stream"):
             with contextlib.closing(c):
                 raise AssertionError(f"{r.status} {r.read()[:400]!r}")
