@@ -12,6 +12,7 @@ struct session {
 	char *cwd; /* where it begins; NULL: the box's work directory */
 	uint64_t timeout_ms;
 	struct shell *shell; /* NULL until needed */
+	bool had_process;    /* one that needed a shell, before the session had one */
 	int last_status;     /* $? */
 	struct list queue;   /* tasks that wait: at most SESSION_QUEUE_MAX */
 	size_t waiting;
