@@ -7,6 +7,7 @@ import time
 
 import pytest
 from agentlib import AGENT, Agent, Events, alive, joined, wait_for
+from atoll import still
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 SESSIONLESS = "__DISABLE_SESSION__"
@@ -185,13 +186,7 @@ def test_a_slow_reader_slows_the_command(agent, where):
                 receive_buffer=4096):
         wait_for(lambda: os.path.exists(counted))
 
-        def stands_still():
-            before = os.stat(counted).st_size
-            time.sleep(0.3)
-            return os.stat(counted).st_size == before
-
-        wait_for(stands_still, 30)
-        assert os.stat(counted).st_size < 100 and agent.rss_kb() < 4096
+        assert still(lambda: os.stat(counted).st_size, "the command") < 100 and agent.rss_kb() < 4096
 
 
 def test_a_client_that_goes_away_ends_its_command(agent, where):

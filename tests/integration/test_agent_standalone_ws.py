@@ -3,10 +3,10 @@
 import json
 import os
 import socket
-import time
 
 import pytest
 from agentlib import AGENT, Agent, alive, wait_for
+from atoll import still
 from wsclient import Closed, Refused, WebSocket
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
@@ -123,13 +123,7 @@ def test_a_slow_reader_stops_the_command_not_the_memory(agent):
     e = Exec(agent, {"command": f"while :; do head -c 65536 /dev/zero; echo >>{counted}; done"}, receive_buffer=4096)
     wait_for(lambda: os.path.exists(counted))
 
-    def stands_still():
-        before = os.stat(counted).st_size
-        time.sleep(0.3)
-        return os.stat(counted).st_size == before
-
-    wait_for(stands_still, 20)
-    assert os.stat(counted).st_size < 100
+    assert still(lambda: os.stat(counted).st_size, "the command") < 100
     assert agent.rss_kb() < 4096
     e.sock.close()
 

@@ -190,6 +190,7 @@ def test_ctrl_c_while_it_runs_keeps_the_variables(daemon, box):
 def test_ctrl_d_that_is_typed_while_it_runs_ends_it_after(daemon, box):
     with repl(daemon, box) as t:
         at = t.wait(r">>> ")
+        # Half a second is for the key to be there first; behind the end it does the same.
         t.type("import time, os; print('go' + 'ing', flush=True); time.sleep(0.5)\r")
         t.wait("going\r\n", at)
         t.type("\x04")

@@ -184,7 +184,7 @@ def test_an_idle_box_sleeps_and_wakes_where_it_was(daemon, box):
     wait_for(lambda: daemon.inspect(box)["state"] == "asleep", "it sleeps")
     outside = init_of_sleeping(daemon)
     before = [ticks_outside(p) for p in outside]
-    time.sleep(0.3)
+    time.sleep(0.3)  # fifteen ticks: what must not happen has no event
     assert [ticks_outside(p) for p in outside] == before, "nothing runs while it sleeps"
     r = daemon.execute(box, f"kill -0 {pid} && echo same")
     assert r["stdout"] == "same\n"
@@ -215,7 +215,7 @@ def test_a_box_with_a_request_inside_does_not_sleep(daemon, box):
 def test_keep_alive_and_zero_mean_never(daemon, box):
     daemon.request("PUT", box_path(box), {"sleepAfter": "1s", "keepAlive": True})
     daemon.execute(box, "true")
-    time.sleep(1.4)
+    time.sleep(1.4)  # longer than sleepAfter, as above
     assert daemon.inspect(box)["state"] == "running"
     daemon.request("PUT", box_path(box), {"keepAlive": False})
     wait_for(lambda: daemon.inspect(box)["state"] == "asleep", "it sleeps when it may")

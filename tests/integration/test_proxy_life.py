@@ -54,7 +54,7 @@ import http.server, time
 class H(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
-        time.sleep(0.2)
+        time.sleep(0.2)  # the others come meanwhile
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -70,6 +70,7 @@ http.server.HTTPServer(("127.0.0.1", 8080), H).serve_forever()'""")
 
 
 def test_many_at_once(api):
+    # Each takes 50 ms, so that many are inside together; how many does not matter.
     app = boxapp.node(api, 8080, "require('http').createServer((q, s) => setTimeout(() => s.end(q.url), 50)).listen(8080)")
     clients = [Client(app, unix=i % 2 == 0).ask(path=f"/{i}") for i in range(200)]
     for i, c in enumerate(clients):

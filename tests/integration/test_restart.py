@@ -221,12 +221,16 @@ def test_a_thousand_first_requests_make_one_box(own_daemon, own_box):
 
 def test_a_graceful_stop_lets_requests_finish(own_daemon, own_box):
     own_daemon.execute_alone(own_box, "mkfifo /tmp/go")
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(own_daemon.execute_alone, own_box, "touch /tmp/begun; cat /tmp/go; echo end")
         wait_for(lambda: own_daemon.execute_alone(own_box, "test -e /tmp/begun")["exitCode"] == 0, "it runs")
-        # What ends the command comes from inside the box, after the stop has begun.
-        own_daemon.execute_alone(own_box, "(sleep 0.5; echo went >/tmp/go) >/dev/null 2>&1 &")
-        assert own_daemon.interrupt() == 0
+        # What ends the command comes after the stop has begun, and past the daemon, which takes nothing more.
+        (agent,) = agents(own_daemon)
+        stopped = pool.submit(own_daemon.interrupt)
+        wait_for(lambda: own_daemon.logged("stopping"), "the stop has begun")
+        with open(f"/proc/{agent}/root/tmp/go", "w", encoding="ascii") as go:
+            go.write("went\n")
+        assert stopped.result() == 0
         assert waiting.result()["stdout"] == "went\nend\n"
 
 

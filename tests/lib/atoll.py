@@ -47,6 +47,19 @@ def wait_for(condition, what, seconds=DEADLINE):
         time.sleep(0.01)
 
 
+def still(look, what, seconds=DEADLINE):
+    """What look() answers once it has stayed the same for a while, for writers that a reader has stopped: nobody is told of
+    that. A machine that is slow enough to look stopped makes the answer smaller than it will be, never larger."""
+    seen = []
+
+    def stands_still():
+        seen.append(look())
+        time.sleep(0.1)
+        return len(seen) > 4 and len(set(seen[-5:])) == 1 and seen[-1]
+
+    return wait_for(stands_still, f"{what} stands still", seconds)
+
+
 def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"

@@ -236,7 +236,7 @@ for name in {CHECKS!r}:
 def test_refused_from_inside_a_context(verdicts, name):
     verdict = verdicts[name]
     if verdict.get("result") == "skipped":
-        pytest.skip(verdict.get("how", "not possible here"))
+        pytest.skip(f"{name}: {verdict['how']}")
     assert verdict.get("result") == "refused", verdict
 
 

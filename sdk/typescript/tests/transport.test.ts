@@ -54,6 +54,7 @@ test('a request that never arrived is sent again', async () => {
   await first.close();
   const sandbox = box({}, { url: `http://127.0.0.1:${port}`, token, retryMs: 30_000 });
   const running = sandbox.exec('echo once >> /workspace/count; cat /workspace/count');
+  // Nobody tells that a try has failed; if none has yet, the first one arrives, and that is as good.
   await new Promise((done) => setTimeout(done, 100));
   await network(() => ({}), port);
   expect((await running).stdout).toBe('once\n');
