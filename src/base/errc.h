@@ -34,10 +34,10 @@
 	X(INVALID_SANDBOX_ID_CHARACTERS, 400, "Use letters, digits, '-', '_' and '.' only.")                           \
 	X(RESERVED_SANDBOX_ID, 400, "Choose another id.")                                                              \
 	X(SANDBOX_NOT_FOUND, 404, "Create it with PUT, or send it any request under /api/.")                           \
-	X(INVALID_LIMITS, 400, "Ask for less; GET /v1/health shows what the host has.")                                \
+	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
-	X(IMAGE_NOT_FOUND, 500, "Build the image with 'make image'.")                                                  \
+	X(IMAGE_NOT_FOUND, 500, "Check the name of the image; 'make image' builds 'default'.")                         \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \
 	X(CONTAINER_UNAVAILABLE, 503, "The sandbox is not reachable yet; ask again.")                                  \
@@ -51,7 +51,7 @@
 	X(NAME_TOO_LONG, 400, "Use a shorter path.")                                                                   \
 	X(READ_ONLY, 403, "Write somewhere else: this file system is read-only.")                                      \
 	X(RESOURCE_BUSY, 409, "Try again when nothing uses it.")                                                       \
-	X(NO_SPACE, 500, "Delete files in the sandbox, or give it more disk.")                                         \
+	X(NO_SPACE, 500, "Free space on the disk that is named, or delete files in the sandbox.")                      \
 	X(TOO_MANY_FILES, 500, "Close files or processes in the sandbox.")                                             \
 	X(TOO_MANY_LINKS, 500, "The path runs through too many symbolic links.")                                       \
 	X(FILESYSTEM_ERROR, 500, "")                                                                                   \

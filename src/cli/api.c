@@ -12,12 +12,7 @@ int api_need_box(struct client *cl, const char *id, struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0};
 	client_box_path(&path, id, "");
-	if (client_call(cl, "GET", buf_cstr(&path), STR(""), &body, e) >= 0)
-		return 0;
-	if (e->code == ERRC_SANDBOX_NOT_FOUND)
-		cli_hint(cl->cli, "'%s list' names the boxes; '%s create NAME' makes one.", cl->cli->self,
-			cl->cli->self);
-	return -1;
+	return client_call(cl, "GET", buf_cstr(&path), STR(""), &body, e) < 0 ? -1 : 0;
 }
 
 int api_open_box(struct cli *c, struct client *ret, const char *id, struct err *e)

@@ -80,12 +80,13 @@ static bool arg_store(const struct arg *o, const char *value)
 	case ARG_LIST:
 		list_add(o->to, value);
 		return true;
+	/* Nothing of something is not asked for; 0 stands for an option that was not given. */
 	case ARG_BYTES:
-		return args_read_bytes(value, o->to);
+		return args_read_bytes(value, o->to) && *(uint64_t *)o->to;
 	case ARG_CPUS:
-		return args_read_thousandths(value, o->to);
+		return args_read_thousandths(value, o->to) && *(uint64_t *)o->to;
 	case ARG_COUNT:
-		return str_to_u64(str_of(value), UINT32_MAX, o->to);
+		return str_to_u64(str_of(value), UINT32_MAX, o->to) && *(uint64_t *)o->to;
 	case ARG_SECONDS:
 		return args_read_seconds(value, o->to);
 	case ARG_FLAG:

@@ -22,9 +22,9 @@ enum arg_kind {
 	ARG_FLAG,    /* bool */
 	ARG_TEXT,    /* const char * */
 	ARG_LIST,    /* struct arg_list: may be given again */
-	ARG_BYTES,   /* uint64_t: 512m, 2g, 1048576 */
-	ARG_CPUS,    /* uint64_t, thousandths: 1, 0.5, 1.25 */
-	ARG_COUNT,   /* uint64_t */
+	ARG_BYTES,   /* uint64_t, not 0: 512m, 2g, 1048576 */
+	ARG_CPUS,    /* uint64_t, thousandths, not 0: 1, 0.5, 1.25 */
+	ARG_COUNT,   /* uint64_t, not 0 */
 	ARG_SECONDS, /* uint64_t, milliseconds: 30, 0.5, 2m, 1h */
 };
 

@@ -98,7 +98,7 @@ int cli_usage(struct cli *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(msg, sizeof msg, fmt, ap);
 	va_end(ap);
-	cli_hint(c, "Usage: atoll %s %s", c->verb->name, c->verb->usage);
+	cli_hint(c, "Usage: atoll %s%s%s", c->verb->name, *c->verb->usage ? " " : "", c->verb->usage);
 	print_error(c, "USAGE", msg, c->hint);
 	return c->verb->exit_usage;
 }

@@ -202,6 +202,9 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 	else
 		err_set(e, ERRC_UNKNOWN_ERROR, "%s answered %d %s", cl->where, status, http_status_text(status));
 	cli_hint(cl->cli, "%.*s", STR_ARG(hint));
+	if (e->code == ERRC_SANDBOX_NOT_FOUND) /* the daemon's advice is for those who speak HTTP */
+		cli_hint(cl->cli, "'%s list' names the boxes; '%s create NAME' makes one.", cl->cli->self,
+			cl->cli->self);
 	if (status == 401)
 		cli_hint(cl->cli,
 			cl->token_unreadable ? "Only root and the group of the daemon may read %s/token: use sudo, or "

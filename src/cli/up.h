@@ -16,6 +16,9 @@
 #include "cli/cli.h"
 #include "http/client.h"
 
+/* Whom the daemon runs as when ATOLL_USER names nobody: made when missing. */
+#define UP_USER "atoll"
+
 #define UP_INOTIFY_INSTANCES	    "/proc/sys/fs/inotify/max_user_instances"
 #define UP_INOTIFY_WATCHES	    "/proc/sys/fs/inotify/max_user_watches"
 #define UP_INOTIFY_INSTANCES_WANTED 65536u
@@ -36,7 +39,7 @@ struct up_place {
 	int run_lock, data_lock; /* held open while we run */
 };
 
-/* Absolute paths and the user (made when missing), written into our environment for the programs. */
+/* Absolute paths and the user (UP_USER is made when missing), written into our environment for the programs. */
 int up_prepare_settings(struct cli *c, struct up_place *p, struct err *e);
 /* Directories, locks, token. Waits for programs that a killed predecessor left behind. */
 int up_prepare_files(struct cli *c, struct up_place *p, struct err *e);

@@ -39,7 +39,10 @@ static int listen_tcp(struct cli *c, const char *wanted, struct up_sockets *s, s
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "socket for %s", wanted);
 	if (bind(fd, &ep.sa, ep.len) < 0 || listen(fd, LISTEN_BACKLOG) < 0) {
-		cli_hint(c, "Stop what uses it ('ss -ltnp' shows it), or set ATOLL_LISTEN to another address.");
+		cli_hint(c, "%s set ATOLL_LISTEN to another address.",
+			errno == EADDRINUSE	 ? "Stop what uses it ('ss -ltnp' shows it), or"
+			: errno == EADDRNOTAVAIL ? "This machine has no such address ('ip addr' shows those it has):"
+						 : "If it cannot be used:");
 		return errno == EADDRINUSE ? err_set(e, ERRC_PORT_IN_USE, "port %s is taken", wanted)
 					   : err_os(e, ERRC_INTERNAL_ERROR, errno, "listening on %s", wanted);
 	}

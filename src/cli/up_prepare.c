@@ -68,6 +68,12 @@ static int run_useradd(const char *user)
 static int find_user(struct cli *c, struct up_place *p, struct err *e)
 {
 	struct passwd *pw = getpwnam(p->user);
+	/* One that somebody has named is not made: it may be a slip of the pen. */
+	if (!pw && strcmp(p->user, UP_USER) != 0) {
+		cli_hint(
+			c, "Make it: useradd --system --user-group --no-create-home %s; or unset ATOLL_USER.", p->user);
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_USER: there is no user '%s'", p->user);
+	}
 	if (!pw) {
 		int r = run_useradd(p->user);
 		/* Another one may have made it meanwhile: what counts is whether it is there. */
@@ -112,7 +118,7 @@ int up_prepare_settings(struct cli *c, struct up_place *p, struct err *e)
 		return err_set(
 			e, ERRC_INVALID_REQUEST, "the run directory %s is too long for sockets below it", p->run);
 	}
-	if (snprintf(p->user, sizeof p->user, "%s", user && *user ? user : "atoll") >= (int)sizeof p->user)
+	if (snprintf(p->user, sizeof p->user, "%s", user && *user ? user : UP_USER) >= (int)sizeof p->user)
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_USER is too long");
 	if (find_user(c, p, e) < 0)
 		return -1;
@@ -275,19 +281,26 @@ static int prepare_token(struct cli *c, const struct up_place *p, struct err *e)
 	return 0;
 }
 
+/* What to do about most of what can go wrong below; who knows better says so. */
+#define CANNOT_USE "Set %s to a directory that root can write, on a disk with room."
+
 int up_prepare_files(struct cli *c, struct up_place *p, struct err *e)
 {
 	char daemon_dir[PATH_MAX + 16];
 	snprintf(daemon_dir, sizeof daemon_dir, "%s/daemon", p->data);
+	cli_hint(c, CANNOT_USE, "ATOLL_RUN");
 	if (make_dir(p->run, 0, 0, 0711, e) < 0 || take_lock(c, p->run, &p->run_lock, e) < 0)
 		return -1;
+	cli_hint(c, "%s", "");
 	if (await_leftovers(p, e) < 0 || refuse_running(c, p, e) < 0)
 		return -1;
+	cli_hint(c, CANNOT_USE, "ATOLL_DATA");
 	if (make_dir(p->data, 0, 0, 0711, e) < 0 || take_lock(c, p->data, &p->data_lock, e) < 0)
 		return -1;
-	if (make_dir(daemon_dir, p->uid, p->gid, 0700, e) < 0)
+	if (make_dir(daemon_dir, p->uid, p->gid, 0700, e) < 0 || prepare_token(c, p, e) < 0)
 		return -1;
-	return prepare_token(c, p, e);
+	cli_hint(c, "%s", "");
+	return 0;
 }
 
 /* ---- kernel settings ---- */

@@ -150,6 +150,7 @@ static void expose(struct request *r, struct sandbox *s)
 	struct err e;
 	char token[PORT_TOKEN_MAX + 1];
 	struct port *p = port_find(s, r->match.port);
+	INVARIANT(r->wish);
 	if (choose_token(s, r, p, token, &e) < 0)
 		return fail(r, &e, "");
 	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, r->wish->name) == 0)

@@ -39,6 +39,12 @@ def left(t):
     return code
 
 
+def stat_of(pid):
+    """R, S, T …: what the process does."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        return f.read().rsplit(")", 1)[1].split()[0]
+
+
 # ---- shell
 
 def test_a_shell_is_a_terminal_with_our_size_and_passes_its_exit_code_on(daemon, box):
@@ -209,7 +215,8 @@ def test_stopped_and_continued(daemon, box):
     with shell(daemon, box) as t:
         t.wait(PROMPT)
         t.process.send_signal(signal.SIGTSTP)
-        wait_for(t.is_as_before, "the terminal is given back")
+        wait_for(lambda: stat_of(t.process.pid) == "T", "it has stopped")  # a SIGCONT before that would be lost
+        assert t.is_as_before(), "the terminal is given back"
         t.process.send_signal(signal.SIGCONT)
         wait_for(t.is_raw, "it goes on")
         run(t, "echo still here", r"[\r\n]still here")

@@ -164,6 +164,29 @@ def test_the_daemon_never_runs_as_root(place):
     assert r.returncode == 1 and "must not run as 'root'" in r.stderr
 
 
+def test_a_user_that_was_named_is_not_made(place):
+    base, env = place
+    r = up({**env, "ATOLL_USER": "atol"})
+    assert r.returncode == 1 and "there is no user 'atol'" in r.stderr and "useradd" in r.stderr and "unset ATOLL_USER" in r.stderr
+    with pytest.raises(KeyError):
+        pwd.getpwnam("atol")
+    assert not (base / "r").exists()
+
+
+def test_an_address_that_this_machine_does_not_have(place):
+    r = up({**place[1], "ATOLL_LISTEN": "192.0.2.1:0"})
+    assert r.returncode == 1 and "192.0.2.1:0" in r.stderr and "no such address" in r.stderr and "Stop what uses it" not in r.stderr
+
+
+@pytest.mark.parametrize("name, variable", [("r", "ATOLL_RUN"), ("d", "ATOLL_DATA")])
+def test_directories_that_cannot_be_used_say_which_setting_to_change(place, name, variable):
+    base, env = place
+    (base / name).write_text("a file")
+    r = up(env)
+    assert r.returncode == 1 and f"{base}/{name}" in r.stderr and f"Set {variable} to" in r.stderr
+    assert (base / name).read_text() == "a file"
+
+
 def test_a_run_directory_too_long_for_sockets(place):
     base, env = place
     r = up({**env, "ATOLL_RUN": f"{base}/{'x' * 100}"})
