@@ -8,14 +8,21 @@
 #include "base/fd.h"
 #include "base/limits.h"
 
-static int random_name(const char *dir, char *ret, size_t size)
+/* A directory of its own, so that a shell that comes too late fails: bash would make a file in the place of a name that
+ * has been taken away. */
+static int directory_in(const char *dir, char *ret, size_t size)
 {
 	unsigned char r[12];
 	if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r)
 		return -EAGAIN;
-	int n = snprintf(ret, size, "%s/.atoll-", dir);
+	int n = snprintf(ret, size, "%s/.atoll-%d-", strcmp(dir, "/") == 0 ? "" : dir, getpid());
 	for (size_t i = 0; i < sizeof r; i++)
 		n += snprintf(ret + n, size - (size_t)n, "%02x", r[i]);
+	if (mkdir(ret, 0700) < 0) {
+		*ret = 0;
+		return -errno;
+	}
+	snprintf(ret + n, size - (size_t)n, "/p");
 	return 0;
 }
 
@@ -34,9 +41,7 @@ static int path_in(const char *path, struct str content)
 	if (mkfifo(path, 0600) < 0)
 		return -errno;
 	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	int os = errno;
-	unlink(path);
-	return fd < 0 ? -os : fd;
+	return fd < 0 ? -errno : fd;
 }
 
 static int file_in(const char *path, struct str content)
@@ -58,12 +63,12 @@ static int make(struct handoff *ret, const char *const *dirs, int (*in)(const ch
 	int first = 0;
 	for (size_t i = 0; dirs[i]; i++) {
 		*ret = HANDOFF_NONE;
-		int r = random_name(dirs[i], ret->path, sizeof ret->path);
+		int r = directory_in(dirs[i], ret->path, sizeof ret->path);
 		if (r == 0)
 			r = in(ret->path, content);
 		if (r >= 0)
 			return r;
-		unlink(ret->path);
+		handoff_unlink(ret);
 		if (!first)
 			first = r;
 	}
@@ -88,6 +93,7 @@ int handoff_nameless(struct err *e)
 {
 	struct handoff h;
 	int fd = make(&h, memory_first, path_in, STR_NULL);
+	handoff_unlink(&h);
 	return fd < 0 ? err_os(e, errc_from_file_errno(-fd), -fd, "make a pipe for the session's shell") : fd;
 }
 
@@ -104,8 +110,11 @@ const char *handoff_path(const struct handoff *h)
 
 void handoff_unlink(struct handoff *h)
 {
-	if (*h->path)
-		unlink(h->path);
+	if (!*h->path)
+		return;
+	unlink(h->path);
+	*strrchr(h->path, '/') = 0;
+	rmdir(h->path);
 	*h->path = 0;
 }
 
