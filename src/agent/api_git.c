@@ -29,6 +29,7 @@ struct checkout {
 	struct env env;
 	uint64_t depth, timeout_ms;
 	enum target target;
+	size_t there;	 /* TARGET_NEW: how much of `dir` names a directory that is there already */
 	struct buf said; /* the end of what git said on stderr */
 	enum errc code;	 /* why it failed, while the rest of it is being removed */
 	int exit_code;
@@ -128,10 +129,24 @@ static void answer_done(struct checkout *c)
 
 /* ---- after git ---- */
 
+/* Directories that git made on the way to its target go too, unless somebody else uses them by now. */
+static void remove_leading(const struct checkout *c)
+{
+	auto_free char *at = xstrdup(c->dir);
+	for (char *slash; (slash = strrchr(at, '/')) && (size_t)(slash - at) > c->there;) {
+		*slash = 0;
+		if (rmdir(at) < 0 && errno != ENOENT)
+			return;
+	}
+}
+
 static void on_removed(struct cmd *cmd, const struct cmd_result *r)
 {
 	(void)r;
-	answer_failed(cmd_arg(cmd));
+	struct checkout *c = cmd_arg(cmd);
+	if (c->target == TARGET_NEW)
+		remove_leading(c);
+	answer_failed(c);
 }
 
 static void on_ignored(struct cmd *cmd, int stream, struct str bytes)
@@ -146,7 +161,7 @@ static void fail_and_remove(struct checkout *c, enum errc code, char *message)
 {
 	static const struct cmd_ops ops = {.on_output = on_ignored, .on_end = on_removed};
 	const char *remove[] = {"rm", "-rf", "--", c->dir, NULL};
-	const char *empty[] = {"find", c->dir, "-mindepth", "1", "-delete", NULL};
+	const char *empty[] = {"find", "-H", c->dir, "-mindepth", "1", "-delete", NULL};
 	struct run_spec spec = {0};
 	struct cmd *cmd;
 	enum spawn_step step;
@@ -175,6 +190,7 @@ static void on_cloned(struct cmd *cmd, const struct cmd_result *r)
 {
 	struct checkout *c = cmd_arg(cmd);
 	c->exit_code = r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code; /* as timeout(1) says it */
+	enum errc code = git_error_code(buf_str(&c->said));
 	git_redact(&c->url, &c->said);
 	if (r->outcome == OUTCOME_EXITED && r->exit_code == 0)
 		return answer_done(c);
@@ -186,9 +202,8 @@ static void on_cloned(struct cmd *cmd, const struct cmd_result *r)
 		return fail_and_remove(c, ERRC_GIT_CLONE_FAILED,
 			xasprintf("Failed to clone '%.100s': git was ended (%s)", c->url.shown,
 				outcome_name(r->outcome)));
-	struct str said = buf_str(&c->said), words = last_words(said);
-	fail_and_remove(
-		c, git_error_code(said), xasprintf("Failed to clone '%.100s': %.*s", c->url.shown, STR_ARG(words)));
+	struct str words = last_words(buf_str(&c->said));
+	fail_and_remove(c, code, xasprintf("Failed to clone '%.100s': %.*s", c->url.shown, STR_ARG(words)));
 }
 
 /* ---- starting ---- */
@@ -260,6 +275,20 @@ static enum target look_at(const char *dir)
 	return t;
 }
 
+/* The length of the longest part of the path that is there. */
+static size_t existing_part(const char *dir)
+{
+	auto_free char *at = xstrdup(dir);
+	struct stat st;
+	while (lstat(at, &st) < 0) {
+		char *slash = strrchr(at, '/');
+		if (!slash)
+			return 0;
+		*slash = 0;
+	}
+	return strlen(at);
+}
+
 static int read_target(const struct request *r, struct checkout *c, struct err *e)
 {
 	auto_buf struct buf mem = {0};
@@ -271,6 +300,7 @@ static int read_target(const struct request *r, struct checkout *c, struct err *
 	if (path_absolute(dir.n ? dir : str_of(c->given), session, "targetDir", &c->dir, e) < 0)
 		return -1;
 	c->target = look_at(c->dir);
+	c->there = c->target == TARGET_NEW ? existing_part(c->dir) : 0;
 	return 0;
 }
 

@@ -182,10 +182,7 @@ void api_list_files(struct request *r)
 		request_refuse(r, &e);
 		return listing_free(l);
 	}
-	struct str root = str_of(path);
-	while (root.n && root.p[root.n - 1] == '/')
-		root.n--;
-	l->root = str_dup(root);
+	l->root = path_clean(path);
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
 	int os = fd < 0 ? errno : push_level(l, fd);
 	if (os) {

@@ -79,7 +79,7 @@ static void stream_close(struct http_exchange *x, bool complete)
 	stream_free(http_exchange_arg(x));
 }
 
-static void stream_begin(struct request *r, struct watch_stream *s)
+static void stream_begin(struct request *r, struct watch_stream *s, const char *named)
 {
 	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = stream_close};
 	auto_buf struct buf b = {0};
@@ -88,7 +88,7 @@ static void stream_begin(struct request *r, struct watch_stream *s)
 	struct json_writer w = json_writer(&b);
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "watching");
-	json_member_cstr(&w, "path", request_given(r, "path"));
+	json_member_cstr(&w, "path", named);
 	json_member_cstr(&w, "watchId", id);
 	json_object_end(&w);
 	http_exchange_set(r->x, &ops, s);
@@ -109,9 +109,11 @@ void api_watch(struct request *r)
 		watch_make_room();
 		s->watcher = watcher_new(agent.loop, t.root, t.shown, &o, &ops, s, &e);
 	}
+	if (s->watcher) {
+		stream_begin(r, s, t.named);
+	} else {
+		watch_fail(r, &e);
+		stream_free(s);
+	}
 	watch_target_free(&t);
-	if (s->watcher)
-		return stream_begin(r, s);
-	watch_fail(r, &e);
-	stream_free(s);
 }

@@ -112,22 +112,32 @@ static struct retained *retain(const struct watch_target *t, struct watch_filter
 	return k;
 }
 
-/* What has happened since the version that the client knows: "unchanged", "changed", or NULL with a reason. */
-static const char *compare(const struct retained *k, struct str since, const char **ret_reason)
+/* A version is what an answer gave: "watch-3-1763190000000:17". */
+static int read_since(const struct request *r, struct str *ret_id, uint64_t *ret_seq, struct err *e)
 {
-	struct str seq_text, id = str_split(since, ':', &seq_text);
-	uint64_t seq;
-	if (!since.n)
+	struct str since = STR_NULL, seq;
+	if (json_read_str(r->body, "since", &since, e) < 0)
+		return -1;
+	*ret_id = str_split(since, ':', &seq);
+	if (since.n && (!ret_id->n || !str_to_u64(seq, INT64_MAX, ret_seq)))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'since' must be a version that a check has answered");
+	return 0;
+}
+
+/* What has happened since the version that the client knows: "unchanged", "changed", or NULL with a reason. */
+static const char *compare(const struct retained *k, struct str id, uint64_t seq, const char **ret_reason)
+{
+	if (!id.n)
 		return "unchanged";
-	if (str_eq_c(id, k->id) && str_to_u64(seq_text, k->seq, &seq))
+	if (str_eq_c(id, k->id) && seq <= k->seq)
 		return seq == k->seq ? "unchanged" : "changed";
 	*ret_reason = watch_id_is_ours(id) ? "expired" : "restarted";
 	return NULL;
 }
 
-static void answer_check(const struct request *r, const struct retained *k, struct str since)
+static void answer_check(const struct request *r, const struct retained *k, struct str id, uint64_t seq)
 {
-	const char *reason = NULL, *status = compare(k, since, &reason);
+	const char *reason = NULL, *status = compare(k, id, seq, &reason);
 	auto_buf struct buf b = {0};
 	char version[80];
 	snprintf(version, sizeof version, "%s:%llu", k->id, (unsigned long long)k->seq);
@@ -148,11 +158,12 @@ void api_watch_check(struct request *r)
 	auto_free char *key = NULL;
 	struct watch_target t = {0};
 	struct watch_filter f = {0};
-	struct str since = STR_NULL;
+	struct str id;
+	uint64_t seq = 0;
 	struct err e;
 	struct retained *k = NULL;
 	if (watch_target_read(r, &t, &e) == 0 && watch_filter_read(r->body, &f, &e) == 0 &&
-		json_read_str(r->body, "since", &since, &e) == 0) {
+		read_since(r, &id, &seq, &e) == 0) {
 		key = key_of(&t, &f);
 		k = find_retained(key);
 		if (!k)
@@ -166,5 +177,5 @@ void api_watch_check(struct request *r)
 	list_push(&retained, &k->node);
 	watcher_flush(k->watcher);
 	loop_timer_set(agent.loop, &k->expiry, k->gone ? 0 : WATCH_RETAIN, retained_free);
-	answer_check(r, k, since);
+	answer_check(r, k, id, seq);
 }

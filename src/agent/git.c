@@ -1,6 +1,6 @@
 #include "agent/git.h"
 
-#include "base/buf.h"
+#include "base/base64.h"
 #include "base/limits.h"
 #include "http/http.h"
 
@@ -13,6 +13,8 @@ void git_url_free(struct git_url *u)
 	free(u->origin);
 	free(u->user);
 	free(u->password);
+	free(u->userinfo);
+	free(u->query);
 	free(u->name);
 	*u = (struct git_url){0};
 }
@@ -78,6 +80,16 @@ static char *show(struct str scheme, bool secret, struct str host_and_path)
 		"%.*s%s%.*s%s", STR_ARG(scheme), secret ? "******@" : "", STR_ARG(plain), query < 0 ? "" : "?******");
 }
 
+/* "host", "host:80", "[::1]:80". Anything else behind the ':' may be the first half of a password with a '/' in it,
+ * which must not get into a host name, and so into messages. */
+static bool port_is_number(struct str host)
+{
+	const char *colon = host.n ? memrchr(host.p, ':', host.n) : NULL;
+	struct str port = colon ? str_skip(host, (size_t)(colon - host.p) + 1) : STR_NULL;
+	uint64_t n;
+	return !port.n || host.p[host.n - 1] == ']' || str_to_u64(port, UINT16_MAX, &n);
+}
+
 static int split_url(struct str text, size_t scheme_n, struct git_url *ret, struct err *e)
 {
 	struct str scheme = str_n(text.p, scheme_n), rest = str_skip(text, scheme_n), password, path;
@@ -90,6 +102,12 @@ static int split_url(struct str text, size_t scheme_n, struct git_url *ret, stru
 	bool http = str_starts(scheme, STR("http"));
 	if (!host.n && (!path.n || !str_starts(scheme, STR("file"))))
 		return refuse(e, "names no host");
+	if (!port_is_number(host))
+		return refuse(e, "has a port that is no number; '/' in a password is written as %2F");
+	ssize_t query = str_index(rest, '?');
+	ret->query = query < 0 ? NULL : str_dup(str_skip(rest, (size_t)query + 1));
+	ret->userinfo = password.n ? str_dup(userinfo) : NULL;
+	ret->name = repo_name(path);
 	/* The user of an ssh address is no secret, and part of it. A password there is one that git cannot use. */
 	bool keep_user = str_starts(scheme, STR("ssh")) && user.n;
 	bool secret = at && !(keep_user && user.n == userinfo.n);
@@ -134,8 +152,8 @@ int git_url_parse(struct str text, struct git_url *ret, struct err *e)
 	if (!scheme) {
 		u.clean = str_dup(text);
 		u.shown = str_dup(text);
+		u.name = repo_name(text);
 	}
-	u.name = repo_name(str_of(u.clean));
 	*ret = u;
 	return 0;
 }
@@ -158,13 +176,27 @@ static void replace_all(struct buf *text, struct str secret)
 	buf_add_str(text, buf_str(&out));
 }
 
+static void redact_header(const struct git_url *u, struct buf *text)
+{
+	auto_free char *both = xasprintf("%s:%s", u->user, u->password);
+	auto_buf struct buf encoded = {0};
+	base64_append(&encoded, str_of(both));
+	replace_all(text, buf_str(&encoded));
+}
+
 void git_redact(const struct git_url *u, struct buf *text)
 {
+	enum { LIKE_A_TOKEN = 16 };
+	if (u->query)
+		replace_all(text, str_of(u->query));
+	if (u->userinfo)
+		replace_all(text, str_of(u->userinfo));
 	if (!u->user)
 		return;
+	redact_header(u, text);
 	replace_all(text, str_of(u->password));
-	/* A token is often given as the user, without a password. */
-	if (!*u->password)
+	/* A token is often given as the user, without a password or with one that says nothing. */
+	if (!*u->password || strlen(u->user) >= LIKE_A_TOKEN)
 		replace_all(text, str_of(u->user));
 }
 

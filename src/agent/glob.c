@@ -3,8 +3,8 @@
 #include "base/limits.h"
 
 /*
- * The pattern is read once, from left to right. reach[j] says that what has been read of it matches the first j bytes
- * of the text; each part of the pattern turns that row into the next, in place.
+ * The pattern is read once, from left to right. reach[j] says that what has been read of it matches some names of the
+ * text that end at byte j; each part of the pattern turns that row into the next, in place.
  */
 
 static void read_literal(bool *reach, struct str text, char c)
@@ -31,11 +31,8 @@ static void read_deep(bool *reach, struct str text, bool whole_names)
 	}
 }
 
-static bool match(struct str pattern, struct str text)
+static void read_pattern(bool *reach, struct str pattern, struct str text)
 {
-	bool reach[GLOB_TEXT_MAX + 1] = {true};
-	if (text.n > GLOB_TEXT_MAX)
-		return false;
 	for (size_t i = 0; i < pattern.n;) {
 		size_t stars = 0;
 		while (i + stars < pattern.n && pattern.p[i + stars] == '*')
@@ -49,15 +46,18 @@ static bool match(struct str pattern, struct str text)
 			read_deep(reach, text, whole_names);
 		i += stars ? stars + whole_names : 1;
 	}
-	return reach[text.n];
 }
 
 bool glob_match(struct str pattern, struct str path)
 {
-	if (str_index(pattern, '/') >= 0)
-		return match(pattern, path);
-	for (struct str rest = path; rest.n;)
-		if (match(pattern, str_split(rest, '/', &rest)))
+	bool reach[GLOB_TEXT_MAX + 1];
+	if (!pattern.n || path.n > GLOB_TEXT_MAX)
+		return false;
+	for (size_t j = 0; j <= path.n; j++)
+		reach[j] = j == 0 || path.p[j - 1] == '/';
+	read_pattern(reach, pattern, path);
+	for (size_t j = 0; j < path.n; j++)
+		if (reach[j] && path.p[j] == '/')
 			return true;
-	return false;
+	return reach[path.n];
 }

@@ -1,13 +1,13 @@
 /*
  * glob.h - the patterns of watch's include and exclude: '*' (within a name), '**' (across names), '?' (one character).
  *
- * Anything else stands for itself: no brackets, no braces, as upstream. A pattern without '/' is matched against every
- * name on the path ("node_modules" excludes whatever lies below one); a pattern with '/' against the whole relative
- * path. Matching takes time linear in pattern × path, whatever the pattern.
+ * Anything else stands for itself: no brackets, no braces, as upstream. A pattern matches a path when it matches one or
+ * more whole names in a row of it, wherever they stand: "node_modules" and "src/gen" match whatever lies below such a
+ * directory, "src/?.ts" also "lib/src/a.ts". Matching takes time linear in pattern × path, whatever the pattern.
  */
 #pragma once
 
 #include "base/str.h"
 
-/* `path` is relative to the watched directory, without a leading '/'. */
+/* `path` is relative to the watched directory, or absolute when the pattern is. */
 bool glob_match(struct str pattern, struct str path);

@@ -46,6 +46,22 @@ const char *request_given(const struct request *r, const char *key)
 	return text;
 }
 
+char *path_clean(const char *path)
+{
+	auto_buf struct buf out = {0};
+	for (struct str rest = str_of(path); rest.n;) {
+		struct str name = str_split(rest, '/', &rest);
+		if (str_eq_c(name, "..")) {
+			/* Only the kernel knows what is above a link. */
+			auto_free char *real = realpath(path, NULL);
+			return xstrdup(!real ? path : strcmp(real, "/") == 0 ? "" : real);
+		}
+		if (name.n && !str_eq_c(name, "."))
+			buf_printf(&out, "/%.*s", STR_ARG(name));
+	}
+	return str_dup(buf_str(&out));
+}
+
 struct str path_basename(struct str path)
 {
 	while (path.n && path.p[path.n - 1] == '/')

@@ -17,6 +17,9 @@ int path_absolute(struct str path, struct str session, const char *key, char **r
 /* Member `key` as the client wrote it, "" when it is no text: answers repeat that, not what it was resolved to. */
 const char *request_given(const struct request *r, const char *key);
 
+/* An absolute path without "//", "." and '/' at its end, and, if it exists, without "..": what answers name things by.
+ * "" for "/". On the heap. */
+char *path_clean(const char *path);
 /* Last component; "/" has none. */
 struct str path_basename(struct str path);
 /* Everything before the last component, without '/' at its end; "/" for what lies in the root. On the heap. */

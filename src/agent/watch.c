@@ -35,7 +35,8 @@ struct watcher {
 	bool held;	  /* the owner can take no more */
 	bool gone, told_gone;
 
-	char *moving; /* a directory whose old name has been seen, and not its new one yet … */
+	char *moving; /* a directory whose old name has been seen, and not its new one yet, … */
+	int moving_in;
 	uint32_t cookie;
 	char own_write; /* 'n' or 'm' of the store's temporary file whose rename is half seen … */
 	uint32_t own_cookie;
@@ -56,11 +57,16 @@ const char *watch_kind_name(enum watch_kind kind)
 
 /* ---- filters ---- */
 
-static bool any_match(const struct str *patterns, size_t n, const char *rel)
+static bool any_match(const struct watcher *w, const struct str *patterns, size_t n, const char *rel)
 {
-	for (size_t i = 0; i < n; i++)
-		if (glob_match(patterns[i], str_of(rel)))
+	auto_free char *absolute = NULL;
+	for (size_t i = 0; i < n; i++) {
+		bool whole = patterns[i].p[0] == '/';
+		if (whole && !absolute)
+			absolute = xasprintf("%s/%s", w->shown, rel);
+		if (glob_match(patterns[i], str_of(whole ? absolute : rel)))
 			return true;
+	}
 	return false;
 }
 
@@ -68,14 +74,14 @@ static bool any_match(const struct str *patterns, size_t n, const char *rel)
 static bool skips(void *arg, const char *rel)
 {
 	const struct watcher *w = arg;
-	return *rel && any_match(w->o.exclude, w->o.exclude_n, rel);
+	return *rel && any_match(w, w->o.exclude, w->o.exclude_n, rel);
 }
 
 static bool wanted(struct watcher *w, enum watch_kind kind, const char *rel)
 {
 	if (!(w->o.kinds & 1u << kind) || skips(w, rel) || (w->only && strcmp(rel, w->only) != 0))
 		return false;
-	return !w->o.include_n || any_match(w->o.include, w->o.include_n, rel);
+	return !w->o.include_n || any_match(w, w->o.include, w->o.include_n, rel);
 }
 
 /* ---- queue ---- */
@@ -104,7 +110,7 @@ static void drop_first(struct watcher *w, size_t n)
 static void forget_moving(struct watcher *w)
 {
 	if (w->moving)
-		watch_tree_drop(&w->tree, w->moving);
+		watch_tree_left(&w->tree, (struct watch_place){w->moving_in, w->moving});
 	free(take_ptr(&w->moving));
 }
 
@@ -204,35 +210,35 @@ static bool own_temporary(struct watcher *w, const struct inotify_event *ev)
 	return true;
 }
 
-static void add_tree(struct watcher *w, const char *rel)
+/* `r` is what came of looking for directories. */
+static void look_lost(struct watcher *w, int r)
 {
-	if (watch_tree_add(&w->tree, rel, true) == -ENOSPC)
+	if (r == -ENOSPC)
 		lose(w, "Events will be lost: the host allows no more directories to be watched");
+	else if (r < 0)
+		lose(w, "Events will be lost: a directory is too deep, or cannot be read");
 }
 
 /* The kernel's watches have moved along; only a directory from outside is new here. */
-static void directory_came(struct watcher *w, const char *rel, const struct inotify_event *ev)
+static void directory_came(struct watcher *w, const struct inotify_event *ev)
 {
-	bool known = w->moving && ev->mask & IN_MOVED_TO && ev->cookie == w->cookie &&
-		     watch_tree_move(&w->tree, w->moving, rel);
-	if (known) {
-		free(take_ptr(&w->moving));
-		return;
-	}
-	/* It may have the name of the one that left. */
+	bool moved = w->moving && ev->mask & IN_MOVED_TO && ev->cookie == w->cookie;
+	auto_free char *name = moved ? take_ptr(&w->moving) : NULL;
+	struct watch_place from = {w->moving_in, name};
 	forget_moving(w);
-	add_tree(w, rel);
+	look_lost(w, watch_tree_came(&w->tree, (struct watch_place){ev->wd, ev->name}, moved ? &from : NULL));
 }
 
-static void on_directory(struct watcher *w, const char *rel, const struct inotify_event *ev)
+static void on_directory(struct watcher *w, const struct inotify_event *ev)
 {
 	if (ev->mask & IN_MOVED_FROM) {
 		forget_moving(w);
-		w->moving = xstrdup(rel);
+		w->moving = xstrdup(ev->name);
+		w->moving_in = ev->wd;
 		w->cookie = ev->cookie;
 		flush_soon(w);
 	} else if (ev->mask & (IN_CREATE | IN_MOVED_TO)) {
-		directory_came(w, rel, ev);
+		directory_came(w, ev);
 	}
 }
 
@@ -249,19 +255,21 @@ static void on_named(struct watcher *w, const char *dir, const struct inotify_ev
 	}
 	queue(w, kind, rel, directory);
 	if (directory && w->o.recursive)
-		on_directory(w, rel, ev);
+		on_directory(w, ev);
 }
 
 static void on_inotify(struct watcher *w, const struct inotify_event *ev)
 {
 	if (ev->mask & IN_Q_OVERFLOW) {
-		watch_tree_rescan(&w->tree);
+		if (w->o.recursive)
+			look_lost(w, watch_tree_recurse(&w->tree));
 		return lose(w, "Events were lost: too many changes at once");
 	}
-	const char *dir = watch_tree_path(&w->tree, ev->wd);
+	auto_free char *dir = watch_tree_path(&w->tree, ev->wd);
 	if (!dir)
 		return;
-	if (!*dir && ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) {
+	bool root = !*dir || strcmp(dir, WATCH_TREE_ABOVE) == 0;
+	if (root && ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) {
 		w->gone = true;
 		return flush_soon(w);
 	}
@@ -308,11 +316,17 @@ static int start(struct watcher *w, struct err *e)
 	int r = loop_add(w->loop, &w->io, w->tree.fd, EPOLLIN, on_ready);
 	if (r < 0)
 		return err_os(e, ERRC_WATCH_START_ERROR, -r, "start inotify");
-	r = watch_tree_add(&w->tree, "", false);
-	if (r == -ENOSPC)
+	/* That the root cannot be watched is another thing than that something below it cannot. */
+	r = watch_tree_start(&w->tree);
+	int below = r == 0 && w->o.recursive ? watch_tree_recurse(&w->tree) : 0;
+	if (r == -ENOSPC || below == -ENOSPC)
 		return err_set(e, ERRC_WATCH_START_ERROR,
 			"watch '%.100s': the host allows no more directories to be watched", w->shown);
-	return r < 0 ? err_os(e, errc_from_file_errno(-r), -r, "watch '%.150s'", w->shown) : 0;
+	if (r < 0)
+		return err_os(e, errc_from_file_errno(-r), -r, "watch '%.150s'", w->shown);
+	look_lost(w, below);
+	w->tree.found = found; /* what was there at the start is no change */
+	return 0;
 }
 
 struct watcher *watcher_new(struct loop *l, const char *root, const char *shown, const struct watch_options *o,
@@ -330,9 +344,8 @@ struct watcher *watcher_new(struct loop *l, const char *root, const char *shown,
 	struct watcher *w = xcalloc(1, sizeof *w);
 	*w = (struct watcher){.loop = l, .shown = xstrdup(shown), .o = *o, .ops = ops, .arg = arg};
 	w->only = o->only ? xstrdup(o->only) : NULL;
-	watch_tree_init(&w->tree, fd, root, o->recursive);
+	watch_tree_init(&w->tree, fd, root);
 	w->tree.skip = skips;
-	w->tree.found = found;
 	w->tree.arg = w;
 	running++;
 	if (start(w, e) == 0)

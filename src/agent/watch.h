@@ -8,7 +8,7 @@
  * renames of temporary files.
  *
  * Events wait for an owner that can take no more. When the kernel's queue or ours (WATCH_PENDING_MAX) overflows, or a
- * new directory can get no watch, on_lost says so; the tree is then looked through again for directories without a
+ * directory can get no watch, on_lost says so; the tree is then looked through again for directories without a
  * watch. Nothing is lost silently.
  *
  * Ownership: the caller's, until watcher_free; callbacks come from the loop, or from inside watcher_flush. When the
@@ -45,7 +45,7 @@ struct watch_ops {
 	/* False: it was taken, and no more can be until watcher_resume. */
 	bool (*on_event)(void *arg, const struct watch_event *ev);
 	void (*on_lost)(void *arg, const char *why);
-	void (*on_gone)(void *arg); /* the root was deleted, moved away or unmounted */
+	void (*on_gone)(void *arg); /* the root was deleted or unmounted, or moved: it or what it lies in */
 };
 
 /* Either list may be empty; with `include` a path counts only when a pattern matches. Lists are borrowed for the

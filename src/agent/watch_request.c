@@ -28,6 +28,7 @@ void watch_target_free(struct watch_target *t)
 {
 	free(t->root);
 	free(t->shown);
+	free(t->named);
 	free(t->only);
 	*t = (struct watch_target){0};
 }
@@ -57,9 +58,9 @@ static int read_kinds(const struct json *body, unsigned *ret, struct err *e)
 {
 	const struct json *j = json_get(body, "events");
 	*ret = (1u << WATCH_KINDS) - 1;
-	if (json_is_null(j))
+	if (json_is_null(j) || (j->type == JSON_T_ARRAY && !j->count))
 		return 0;
-	if (j->type != JSON_T_ARRAY || !j->count)
+	if (j->type != JSON_T_ARRAY)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field 'events' must be a list of event types");
 	*ret = 0;
 	json_each(name, j)
@@ -131,10 +132,8 @@ int watch_target_read(const struct request *r, struct watch_target *ret, struct 
 	struct stat st;
 	if (!real || stat(real, &st) < 0)
 		return err_os(e, errc_from_file_errno(real ? errno : os), real ? errno : os, "watch '%.150s'", path);
-	struct str shown = str_of(path);
-	while (shown.n && shown.p[shown.n - 1] == '/')
-		shown.n--;
-	ret->shown = str_dup(shown);
+	ret->named = path_clean(path);
+	ret->shown = xstrdup(ret->named);
 	ret->root = take_ptr(&real);
 	if (S_ISDIR(st.st_mode))
 		return 0;

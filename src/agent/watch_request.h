@@ -17,7 +17,8 @@ struct watch_filter {
 /* What is watched: a directory, or one file in it. */
 struct watch_target {
 	char *root;  /* the directory, free of links */
-	char *shown; /* the same as the client named it */
+	char *shown; /* the same as the client named it, absolute: what events begin with */
+	char *named; /* what the client named, absolute: the directory or the file */
 	char *only;  /* the file, or NULL */
 };
 

@@ -10,12 +10,16 @@
 
 enum {
 	MASK = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
-	       IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK
+	       IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK,
+	MASK_ABOVE = IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW,
 };
+enum { NOWHERE = -1, ABOVE = -2 }; /* in place of the directory that one lies in: the root, and what is above it */
 
 struct dir {
+	int wd;
+	int in; /* watch of the directory that it lies in */
+	char *name;
 	unsigned generation; /* of the last look that saw it */
-	char *rel;
 };
 
 static struct str key_of(int wd, char ret[16])
@@ -23,33 +27,37 @@ static struct str key_of(int wd, char ret[16])
 	return str_n(ret, (size_t)snprintf(ret, 16, "%d", wd));
 }
 
-static struct dir *dir_new(const struct watch_tree *t, const char *rel)
+static struct dir *find(const struct watch_tree *t, int wd)
 {
-	struct dir *d = xmalloc(sizeof *d);
-	*d = (struct dir){t->generation, xstrdup(rel)};
-	return d;
+	char key[16];
+	return map_get(&t->dirs, key_of(wd, key));
 }
 
 static void dir_free(struct dir *d)
 {
 	if (d)
-		free(d->rel);
+		free(d->name);
 	free(d);
 }
 
-static char *join(const char *dir, const char *name)
+/* True when it is new. */
+static bool put(struct watch_tree *t, int wd, int in, const char *name)
 {
-	return *dir ? xasprintf("%s/%s", dir, name) : xstrdup(name);
+	char key[16];
+	struct dir *d = find(t, wd), *old = d;
+	if (!d) {
+		d = xcalloc(1, sizeof *d);
+		map_put(&t->dirs, key_of(wd, key), d);
+	}
+	char *was = d->name;
+	*d = (struct dir){.wd = wd, .in = in, .name = xstrdup(name), .generation = t->generation};
+	free(was);
+	return !old;
 }
 
-static char *absolute(const struct watch_tree *t, const char *rel)
+void watch_tree_init(struct watch_tree *t, int fd, const char *root)
 {
-	return *rel ? xasprintf("%s/%s", t->root, rel) : xstrdup(t->root);
-}
-
-void watch_tree_init(struct watch_tree *t, int fd, const char *root, bool recursive)
-{
-	*t = (struct watch_tree){.fd = fd, .root = xstrdup(root), .recursive = recursive};
+	*t = (struct watch_tree){.fd = fd, .root = xstrdup(root)};
 }
 
 void watch_tree_free(struct watch_tree *t)
@@ -64,20 +72,62 @@ void watch_tree_free(struct watch_tree *t)
 	free(take_ptr(&t->root));
 }
 
-const char *watch_tree_path(const struct watch_tree *t, int wd)
-{
-	char key[16];
-	const struct dir *d = map_get(&t->dirs, key_of(wd, key));
-	return d ? d->rel : NULL;
-}
-
 void watch_tree_forget(struct watch_tree *t, int wd)
 {
 	char key[16];
 	dir_free(map_del(&t->dirs, key_of(wd, key)));
 }
 
+/* ---- names ---- */
+
+static char *join(const char *dir, const char *name)
+{
+	return *dir ? xasprintf("%s/%s", dir, name) : xstrdup(name);
+}
+
+static char *absolute(const struct watch_tree *t, const char *rel)
+{
+	return *rel ? xasprintf("%s/%s", t->root, rel) : xstrdup(t->root);
+}
+
+char *watch_tree_path(const struct watch_tree *t, int wd)
+{
+	const struct dir *d = find(t, wd);
+	if (d && d->in == ABOVE)
+		return xstrdup(WATCH_TREE_ABOVE);
+	char *path = d ? xstrdup(d->name) : NULL;
+	/* Bounded: while names are not all known yet, a directory may seem to lie in itself. */
+	for (int i = 0; d && d->in != NOWHERE; i++) {
+		d = i < LIST_DEPTH_MAX ? find(t, d->in) : NULL;
+		char *longer = d ? join(d->name, path) : NULL;
+		free(path);
+		path = longer;
+	}
+	return path;
+}
+
+/* Whether `wd` is `top` or lies below it. */
+static bool lies_in(const struct watch_tree *t, int wd, int top)
+{
+	const struct dir *d = find(t, wd);
+	for (int i = 0; d && d->wd != top && i < LIST_DEPTH_MAX; i++)
+		d = find(t, d->in);
+	return d && d->wd == top;
+}
+
 /* ---- adding ---- */
+
+static int watch(struct watch_tree *t, const char *path)
+{
+	int wd = inotify_add_watch(t->fd, path, MASK);
+	return wd < 0 ? -errno : wd;
+}
+
+/* What vanished before it could be watched is no loss. */
+static bool is_loss(int r)
+{
+	return r < 0 && r != -ENOENT && r != -ENOTDIR;
+}
 
 static bool is_dir(int dirfd, const struct dirent *de)
 {
@@ -87,61 +137,68 @@ static bool is_dir(int dirfd, const struct dirent *de)
 	return fstatat(dirfd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int add(struct watch_tree *t, const char *rel, bool report, int depth);
+static int add(struct watch_tree *t, struct watch_place at, const char *rel, int depth);
 
-static int add_children(struct watch_tree *t, const char *path, const char *rel, bool report, int depth)
+/* `fresh`: nothing of what is in it was told. */
+static int add_children(struct watch_tree *t, int wd, const char *path, const char *rel, bool fresh, int depth)
 {
 	DIR *d = opendir(path);
 	struct dirent *de;
-	int r = 0;
-	while (d && r == 0 && (de = readdir(d))) {
+	int r = d ? 0 : -errno;
+	while (d && r != -ENOSPC && (de = readdir(d))) {
 		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
 			continue;
 		bool directory = is_dir(dirfd(d), de);
-		if (!directory && !report)
+		if (!directory && !fresh)
 			continue;
 		auto_free char *child = join(rel, de->d_name);
-		if (report && t->found)
+		if (fresh && t->found)
 			t->found(t->arg, child, directory);
-		if (directory && t->recursive && add(t, child, report, depth + 1) == -ENOSPC)
-			r = -ENOSPC;
+		int below = directory ? add(t, (struct watch_place){wd, de->d_name}, child, depth + 1) : 0;
+		if (is_loss(below) && (r == 0 || below == -ENOSPC))
+			r = below;
 	}
 	if (d)
 		closedir(d);
-	return r;
+	return is_loss(r) ? r : 0;
 }
 
-static int add(struct watch_tree *t, const char *rel, bool report, int depth)
+/* As `rel`, and all below it. */
+static int add(struct watch_tree *t, struct watch_place at, const char *rel, int depth)
 {
-	if (depth > LIST_DEPTH_MAX || (t->skip && t->skip(t->arg, rel)))
+	if (t->skip && t->skip(t->arg, rel))
 		return 0;
+	if (depth >= LIST_DEPTH_MAX)
+		return -ENAMETOOLONG;
 	auto_free char *path = absolute(t, rel);
-	int wd = inotify_add_watch(t->fd, path, MASK);
+	int wd = watch(t, path);
 	if (wd < 0)
-		return -errno;
-	char key[16];
-	const struct dir *known = map_get(&t->dirs, key_of(wd, key));
-	bool same = known && strcmp(known->rel, rel) == 0;
-	dir_free(map_put(&t->dirs, key_of(wd, key), dir_new(t, rel)));
-	return t->recursive || report ? add_children(t, path, rel, report && !same, depth) : 0;
+		return wd;
+	bool fresh = put(t, wd, at.dir, at.name);
+	return add_children(t, wd, path, rel, fresh, depth);
 }
 
-int watch_tree_add(struct watch_tree *t, const char *rel, bool report)
+int watch_tree_start(struct watch_tree *t)
 {
-	return add(t, rel, report, 0);
+	auto_free char *at = xstrdup(t->root);
+	int wd = watch(t, at);
+	if (wd < 0)
+		return wd;
+	put(t, wd, NOWHERE, "");
+	for (char *slash; (slash = strrchr(at, '/')) && slash > at;) {
+		*slash = 0;
+		wd = inotify_add_watch(t->fd, at, MASK_ABOVE);
+		if (wd < 0)
+			return -errno;
+		put(t, wd, ABOVE, "");
+	}
+	return 0;
 }
 
 /* ---- leaving ---- */
 
-static bool lies_in(const char *rel, struct str dir)
-{
-	struct str s = str_of(rel);
-	return !dir.n || (str_starts(s, dir) && (s.n == dir.n || s.p[dir.n] == '/'));
-}
-
 /* Ends the watches that `gone` chooses, some at a time: a map must not change while it is walked. */
-static void drop_where(struct watch_tree *t, bool (*gone)(const struct watch_tree *, const struct dir *, const char *),
-	const char *arg)
+static void drop_where(struct watch_tree *t, bool (*gone)(const struct watch_tree *, const struct dir *, int), int arg)
 {
 	enum { BATCH = 256 };
 	int wds[BATCH], n;
@@ -149,11 +206,10 @@ static void drop_where(struct watch_tree *t, bool (*gone)(const struct watch_tre
 		size_t it = 0;
 		struct str key;
 		void *value;
-		uint64_t wd;
 		n = 0;
 		while (n < BATCH && map_next(&t->dirs, &it, &key, &value))
-			if (gone(t, value, arg) && str_to_u64(key, INT32_MAX, &wd))
-				wds[n++] = (int)wd;
+			if (gone(t, value, arg))
+				wds[n++] = ((const struct dir *)value)->wd;
 		for (int i = 0; i < n; i++) {
 			inotify_rm_watch(t->fd, wds[i]);
 			watch_tree_forget(t, wds[i]);
@@ -161,55 +217,87 @@ static void drop_where(struct watch_tree *t, bool (*gone)(const struct watch_tre
 	} while (n == BATCH);
 }
 
-static bool is_below(const struct watch_tree *t, const struct dir *d, const char *rel)
+static bool is_below(const struct watch_tree *t, const struct dir *d, int top)
 {
-	(void)t;
-	return lies_in(d->rel, str_of(rel));
+	return d->wd != top && lies_in(t, d->wd, top);
 }
 
-static bool is_stale(const struct watch_tree *t, const struct dir *d, const char *rel)
+static bool is_stale(const struct watch_tree *t, const struct dir *d, int ignored)
 {
-	(void)rel;
-	return d->generation != t->generation;
+	(void)ignored;
+	return d->generation != t->generation && d->in != ABOVE;
 }
 
-void watch_tree_drop(struct watch_tree *t, const char *rel)
+/* A name that is skipped now ends the watch. */
+static bool is_skipped(const struct watch_tree *t, const struct dir *d, int top)
 {
-	drop_where(t, is_below, rel);
+	if (!t->skip || !lies_in(t, d->wd, top))
+		return false;
+	auto_free char *rel = watch_tree_path(t, d->wd);
+	return rel && t->skip(t->arg, rel);
 }
 
-int watch_tree_rescan(struct watch_tree *t)
+int watch_tree_recurse(struct watch_tree *t)
 {
 	t->generation++;
-	int r = watch_tree_add(t, "", false);
-	drop_where(t, is_stale, NULL);
+	int r = add(t, (struct watch_place){NOWHERE, ""}, "", 0);
+	drop_where(t, is_stale, 0);
 	return r;
 }
 
-/* ---- moving ---- */
-
-/* A name that is skipped now ends the watch; the rest of its tree comes by itself. */
-static bool is_skipped(const struct watch_tree *t, const struct dir *d, const char *to)
+/* A watch that is said to be of this name, and is not: the kernel finds another directory there, or none. 0: none. */
+static int not_here(struct watch_tree *t, struct watch_place at)
 {
-	return lies_in(d->rel, str_of(to)) && t->skip && t->skip(t->arg, d->rel);
-}
-
-bool watch_tree_move(struct watch_tree *t, const char *from, const char *to)
-{
-	size_t it = 0, cut = strlen(from);
+	size_t it = 0;
 	struct str key;
 	void *value;
-	bool any = false;
 	while (map_next(&t->dirs, &it, &key, &value)) {
-		struct dir *d = value;
-		if (!lies_in(d->rel, str_n(from, cut)))
+		const struct dir *d = value;
+		if (d->in != at.dir || strcmp(d->name, at.name) != 0)
 			continue;
-		char *rel = xasprintf("%s%s", to, d->rel + cut);
-		free(d->rel);
-		d->rel = rel;
-		any = true;
+		auto_free char *rel = watch_tree_path(t, d->wd), *path = rel ? absolute(t, rel) : NULL;
+		int wd = path ? watch(t, path) : -ENOENT;
+		if (wd != d->wd) {
+			if (wd >= 0 && !find(t, wd))
+				inotify_rm_watch(t->fd, wd); /* an event that tells of it will come */
+			return d->wd;
+		}
 	}
-	if (any)
-		drop_where(t, is_skipped, to);
-	return any;
+	return 0;
+}
+
+void watch_tree_left(struct watch_tree *t, struct watch_place from)
+{
+	int wd = not_here(t, from);
+	if (!wd)
+		return;
+	drop_where(t, is_below, wd);
+	inotify_rm_watch(t->fd, wd);
+	watch_tree_forget(t, wd);
+}
+
+/* ---- coming ---- */
+
+int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct watch_place *from)
+{
+	auto_free char *dir = watch_tree_path(t, at.dir), *rel = dir ? join(dir, at.name) : NULL;
+	if (!rel)
+		return 0; /* what it lies in has left meanwhile */
+	if (t->skip && t->skip(t->arg, rel)) {
+		if (from)
+			watch_tree_left(t, *from);
+		return 0;
+	}
+	int r = add(t, at, rel, 0);
+	if (from && (r == -ENOENT || r == -ENOTDIR)) {
+		/* It has moved on: from where it is said to have gone, the next event takes it further. */
+		int wd = not_here(t, *from);
+		if (wd)
+			put(t, wd, at.dir, at.name);
+	} else if (from && r == 0) {
+		auto_free char *path = absolute(t, rel);
+		int wd = watch(t, path);
+		drop_where(t, is_skipped, wd);
+	}
+	return is_loss(r) ? r : 0;
 }

@@ -2,8 +2,13 @@
  * watch_tree.h - which directories below a root have an inotify watch, and which path each watch stands for.
  *
  * Paths are relative to the root: "" is the root itself, "a/b" lies below. The kernel's watches follow the directory
- * itself, whatever its name becomes; what is kept here is moved along (watch_tree_move). Symbolic links are never
- * followed. Part of watch.c. Thread: the loop's.
+ * itself, whatever its name becomes. What is kept here for each is the watch of the directory that it lies in, and its
+ * name there: whatever moves takes everything below it along.
+ *
+ * Events are read later than they happen. The name in one may be another directory's by now, or nobody's; so which
+ * directory has a name is never concluded from events but asked of the kernel, which answers a second watch of the same
+ * directory with the first one's number. Every change of names is followed by an event that asks again: what is wrong
+ * for a moment does not stay so. Symbolic links are never followed. Part of watch.c. Thread: the loop's.
  */
 #pragma once
 
@@ -14,28 +19,38 @@ struct watch_tree {
 	char *root; /* absolute */
 	struct map dirs;
 	unsigned generation;
-	bool recursive;
-	/* Directories that are not wanted, and what is found in wanted ones. Neither may change the tree. */
+	/* Directories that are not wanted, and what is found in new ones (NULL: nobody is told). Neither may change the
+	 * tree. */
 	bool (*skip)(void *arg, const char *rel);
 	void (*found)(void *arg, const char *rel, bool directory);
 	void *arg;
 };
 
+/* A name in a directory, by the watch of that. */
+struct watch_place {
+	int dir;
+	const char *name;
+};
+
 /* Owns `fd` from now on. */
-void watch_tree_init(struct watch_tree *t, int fd, const char *root, bool recursive);
+void watch_tree_init(struct watch_tree *t, int fd, const char *root);
 void watch_tree_free(struct watch_tree *t);
 
-/* NULL when the watch is not (or no longer) known. Borrowed until the tree changes. */
-const char *watch_tree_path(const struct watch_tree *t, int wd);
+/* Watches the root itself, and what it lies in: when that moves away, the root has another name. 0 or -errno. */
+int watch_tree_start(struct watch_tree *t);
+/* Looks through everything for directories without a watch: at the start, and after events were lost. 0, or -errno of
+ * one that cannot be watched, ENOSPC first: the kernel allows no more. What vanishes meanwhile is no mistake. */
+int watch_tree_recurse(struct watch_tree *t);
 
-/* Watches a directory and all below it. `report`: tells `found` of everything in it. 0, or -errno: of the directory
- * itself, or ENOSPC when the kernel allows no more watches. What vanishes meanwhile is no mistake. */
-int watch_tree_add(struct watch_tree *t, const char *rel, bool report);
+/* On the heap; NULL when the watch is not (or no longer) known. */
+char *watch_tree_path(const struct watch_tree *t, int wd);
+/* What the path of a watch above the root is said to be. */
+#define WATCH_TREE_ABOVE "/"
+
+/* A directory has come to have this name, made or moved; `from` is where it was, or NULL when that is not known. If it
+ * had no watch, `found` is told of everything in it. As watch_tree_recurse. */
+int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct watch_place *from);
+/* A directory was moved from here, and not to any place in the tree. */
+void watch_tree_left(struct watch_tree *t, struct watch_place from);
 /* The watch has ended by itself. */
 void watch_tree_forget(struct watch_tree *t, int wd);
-/* Ends the watches of a directory and of all below it. */
-void watch_tree_drop(struct watch_tree *t, const char *rel);
-/* It has another name now. False when it had no watch. */
-bool watch_tree_move(struct watch_tree *t, const char *from, const char *to);
-/* Looks through everything again: after events were lost. As watch_tree_add of the root. */
-int watch_tree_rescan(struct watch_tree *t);

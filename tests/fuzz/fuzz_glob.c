@@ -46,13 +46,17 @@ static bool plain_match(struct str p, struct str t)
 	return plain_match(str_skip(p, 1), str_skip(t, 1));
 }
 
+/* Any whole names in a row. */
 static bool expected(struct str pattern, struct str path)
 {
-	if (str_index(pattern, '/') >= 0)
-		return plain_match(pattern, path);
-	for (struct str rest = path; rest.n;)
-		if (plain_match(pattern, str_split(rest, '/', &rest)))
-			return true;
+	for (size_t from = 0; from <= path.n; from++) {
+		if (from && path.p[from - 1] != '/')
+			continue;
+		for (size_t to = from; to <= path.n; to++)
+			if ((to == path.n || path.p[to] == '/') &&
+				plain_match(pattern, str_n(path.p + from, to - from)))
+				return pattern.n > 0;
+	}
 	return false;
 }
 

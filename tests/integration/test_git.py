@@ -71,6 +71,12 @@ def test_where_it_goes_by_default(api):
     assert answer["targetDir"] == "rel/x" and api.sh(f"cat {W}/sub/rel/x/README") == "3\n"
 
 
+def test_a_name_for_what_has_none(api):
+    for url in (f"{HTTP}/", HTTP, f"{HTTP}/open/.git"):
+        error = api.fails("/api/git/checkout", "GIT_REPOSITORY_NOT_FOUND", 404, repoUrl=url)
+        assert error["context"]["targetDir"] == f"{W}/repository"
+
+
 def test_branch_tag_and_depth(api):
     answer = clone(api, "git://127.0.0.1/demo.git", "dev", branch="dev/x", depth=1)
     assert answer["branch"] == "dev/x"
@@ -131,7 +137,18 @@ def test_credentials_do_not_follow_a_redirect(api):
 def test_no_error_shows_a_secret(api, url, shown):
     reply = api.call("/api/git/checkout", {"repoUrl": url, "targetDir": f"{W}/secret"})
     assert reply.status >= 400 and reply.json()["context"]["repository"] == shown
-    assert "?" in url or b"s3cret" not in reply.body  # git itself names the URL that it was given
+    assert b"s3cret" not in reply.body
+
+
+@pytest.mark.parametrize("userinfo, secrets", [
+    ("someone:t0p%2Fs3cret", ["t0p", "s3cret", "c29tZW9uZTp0MHAv"]),
+    ("t0ken-as-the-user:x-oauth-basic", ["t0ken", "oauth", "dDBrZW4tYXMtdGhlLXVzZX"]),
+    ("t0ken-alone", ["t0ken", "dDBrZW4tYWxvbmU"]),
+], ids=["password", "token", "alone"])
+def test_a_server_that_says_what_it_was_sent(api, userinfo, secrets):
+    error = fails(api, f"http://{userinfo}@127.0.0.1:{PORT}/echo/demo.git", "echo", "GIT_AUTH_FAILED", 401)
+    assert "you sent Basic ******" in error["context"]["stderr"]
+    assert not [s for s in secrets if s in json.dumps(error)]
 
 
 # ---- failures
@@ -158,6 +175,19 @@ def test_a_target_that_is_taken_stays_as_it_is(api):
     fails(api, f"{HTTP}/open/demo.git", "afile", "GIT_CLONE_FAILED", 500)
     fails(api, f"{HTTP}/open/demo.git", "afile/below", "GIT_CLONE_FAILED", 500)
     assert api.sh(f"cat {W}/taken/* {W}/afile") == "mine\nf\n"
+
+
+def test_a_failure_leaves_no_directory_on_the_way(api):
+    api.sh(f"mkdir -p {W}/way/there")
+    for target in ("way/there/a/b/c", "way/there/a/b/"):
+        fails(api, f"{HTTP}/open/demo.git", target, "GIT_BRANCH_NOT_FOUND", 404, branch="no/such")
+        assert api.sh(f"find {W}/way") == f"{W}/way\n{W}/way/there\n"
+
+
+def test_a_failure_empties_what_a_link_leads_to(api):
+    api.sh(f"mkdir {W}/real && ln -s real {W}/alias")
+    fails(api, f"{HTTP}/slow/demo.git", "alias", "GIT_CLONE_FAILED", 500, timeoutMs=400)
+    assert api.sh(f"ls -A {W}/real; readlink {W}/alias") == "real\n"
 
 
 def test_a_repository_that_is_broken(api):
@@ -213,7 +243,8 @@ def test_a_client_that_goes_away_does_not_stop_it(api):
 @pytest.mark.parametrize("url", ["", " ", "nonsense", "/srv/git/demo.git", "./demo.git", "-u", "--upload-pack=touch /tmp/x", "ftp://host/x",
                                  "HTTP://host/x", "http://", "https:///x", "http://host/a b", "http://host/\n", "ext::sh", "ext::sh%20-c%20id",
                                  "fd::3", "u:s3cret@host:path", ":path", "host:", "http://u:%zz@host/x", "http://u:%0as3cret@host/x",
-                                 "http://u:%00s3cret@host/x", "http://host/" + "x" * 2048], ids=range(23))
+                                 "http://u:%00s3cret@host/x", "http://host/" + "x" * 2048, "https://u:a/s3cret@host/x",
+                                 "http://host:99999/x"], ids=range(25))
 def test_urls_that_are_none(api, url):
     error = api.fails("/api/git/checkout", "INVALID_GIT_URL", 400, repoUrl=url)
     assert "s3cret" not in json.dumps(error)

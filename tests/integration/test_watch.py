@@ -21,7 +21,7 @@ class Watch:
         self.stream = api.stream("/api/watch", path=path, **options)
         self.root = path
         self.first = next(iter(self.stream))
-        assert self.first["type"] == "watching" and self.first["path"] == path
+        assert self.first["type"] == "watching" and self.first["path"] == "/" + os.path.join(W, path).strip("/")
         assert re.match(r"^watch-\d+-\d+$", self.first["watchId"])
 
     def after(self, command, *awaited):
@@ -132,6 +132,9 @@ def test_exclude_has_a_default(api):
     ({"exclude": ["d/*.txt", "build/?"]}, {"a.txt", "a.log", "d/e/c.py", "d/builder", "d/x.log"}),
     ({"include": ["*.py"]}, {"d/e/c.py"}),
     ({"include": ["d/**/*.py", "a.???"]}, {"a.txt", "a.log", "d/e/c.py"}),
+    ({"include": ["d/e"]}, {"d/e/c.py"}),
+    ({"include": ["e/*.py", "/workspace/bu*/**"]}, {"d/e/c.py", "build/x"}),
+    ({"exclude": ["d/e", "/workspace/build", "/d/b.txt"]}, {"a.txt", "a.log", "d/b.txt", "d/x.log", "d/builder"}),
 ])
 def test_patterns(api, options, expected):
     names = ["a.txt", "a.log", "d/b.txt", "d/x.log", "d/e/c.py", "d/builder", "build/x"]
@@ -180,10 +183,46 @@ def test_odd_names(api, name):
         assert set(w.after("true", ("create", f"{name}/{name}"))) == {("create", name), ("create", f"{name}/{name}")}
 
 
+def test_directories_renamed_faster_than_events_are_read(api):
+    api.sh("mkdir -p /stage && cd /stage && for i in $(seq 0 199); do mkdir -p p$i/s; done")
+    with Watch(api, events=["create"]) as w:
+        with at_once(api):
+            root = f"/proc/{api.agent_pid()}/root"
+            for i in range(200):
+                os.rename(f"{root}/stage/p{i}", f"{root}{W}/x")
+                os.rename(f"{root}{W}/x", f"{root}{W}/z{i}")
+        names = [f"z{i}/{f}" for i in range(200) for f in ("f", "s/f")]
+        w.after(" && ".join(f": > {n}" for n in names), *(("create", n) for n in names))
+
+
+def test_directories_renamed_while_events_are_read(api):
+    storm = "import os\nfor i in range(150): os.mkdir('x'); os.mkdir('x/s'); os.rename('x', f'y{i}')"
+    with Watch(api, events=["create"]) as w:
+        api.sh(f'cd {W} && python3 -c "$STORM"', env={"STORM": storm})
+        names = [f"y{i}/{f}" for i in range(150) for f in ("f", "s/f")]
+        w.after(" && ".join(f": > {n}" for n in names), *(("create", n) for n in names))
+
+
+def test_two_directories_that_change_places(api):
+    api.sh(f"mkdir -p {W}/a/in {W}/b/other")
+    swap = "import ctypes; exit(ctypes.CDLL(None).renameat2(-100, b'a', -100, b'b', 2) != 0)"
+    with Watch(api, events=["create"]) as w:
+        seen = w.after(f'python3 -c "{swap}" && : > a/other/1 && : > b/in/2', ("create", "b/in/2"))
+        assert seen == [("create", "a/other/1"), ("create", "b/in/2")]
+
+
+def test_what_is_too_deep_is_said(api):
+    deep = "import os\nfor i in range(1100): os.mkdir('d'); os.chdir('d')"
+    api.sh(f"mkdir {W}/deep && cd {W}/deep && python3 -c \"$DEEP\"", env={"DEEP": deep})
+    with Watch(api) as w:
+        assert w.stream.until(lambda e: e["type"] == "error")[-1]["error"]
+        assert w.after(": > deep/f", ("create", "deep/f"))
+
+
 def test_the_end_of_what_is_watched(api):
-    for command in ("rm -rf d", "mv d e"):
-        api.sh(f"mkdir -p {W}/d && rm -rf {W}/e")
-        with Watch(api, path=f"{W}/d") as w:
+    for command in ("rm -rf d", "mv d e", "mv up moved"):
+        api.sh(f"mkdir -p {W}/d {W}/up/d && rm -rf {W}/e")
+        with Watch(api, path=f"{W}/up/d" if "up" in command else f"{W}/d") as w:
             api.sh(f"cd {W} && {command}")
             events = list(w.stream)
             assert events[-1]["type"] == "stopped" and events[-1]["reason"]
@@ -287,7 +326,7 @@ def test_fields_that_are_wrong(api, route):
                         ("include", {"include": [7]}), ("include", {"include": [""]}), ("include", {"include": ["[a]"]}),
                         ("include", {"include": ["x" * 257]}), ("exclude", {"exclude": ["*"] * 65}),
                         ("include", {"include": ["a"], "exclude": ["b"]}), ("events", {"events": ["open"]}),
-                        ("events", {"events": []}), ("events", {"events": "create"}), ("sessionId", {"sessionId": {}})):
+                        ("events", {"events": "create"}), ("sessionId", {"sessionId": {}})):
         api.invalid(route, field, **{"path": W, **body})
     if route.endswith("check"):
         api.invalid(route, "since", path=W, since=7)
@@ -356,11 +395,15 @@ def test_each_question_is_its_own(api):
 def test_versions_that_are_not_known(api):
     other = check(api, include=["*.x"])
     now = check(api)
-    for since, reason in (("watch-99-1:5", "restarted"), ("nonsense", "restarted"), (":", "restarted"),
-                          ("watch-1-1:18446744073709551616", "restarted"), (other["version"], "expired"),
-                          (now["version"].split(":")[0] + ":7", "expired"), (now["version"].split(":")[0] + ":x", "expired")):
+    for since, reason in (("watch-99-1:5", "restarted"), ("x:1", "restarted"), (other["version"], "expired"),
+                          (now["version"].split(":")[0] + ":7", "expired")):
         answer = check(api, since=since)
         assert (answer["status"], answer["reason"], answer["version"]) == ("resync", reason, now["version"]), since
+
+
+@pytest.mark.parametrize("since", ["nonsense", ":", ":1", "watch-1-1", "watch-1-1:", "watch-1-1:x", "watch-1-1:-1", "watch-1-1:18446744073709551616"])
+def test_versions_that_are_none(api, since):
+    api.invalid("/api/watch/check", "since", path=W, since=since)
 
 
 def test_a_directory_that_is_gone_and_back(api):

@@ -2,6 +2,7 @@
 
     /open/…       anybody            /private/…  user "us er", password "p@ss:w/ö"
     /forbidden/…  403 for everybody  /slow/…     never answers
+    /echo/…       says what it was sent, as text, with a 401 or 403
     /steal/…      redirects to another port of this host, PORT + 1, which asks for a password and notes what it gets
 """
 
@@ -45,6 +46,11 @@ class Backend(http.server.BaseHTTPRequestHandler):
         body = self.body()
         if kind == "slow":
             threading.Event().wait()
+        if kind == "echo":
+            sent = self.headers.get("Authorization", "")
+            plain = base64.b64decode(sent.removeprefix("Basic ")).decode()
+            return self.answer(403 if sent else 401, {"WWW-Authenticate": 'Basic realm="git"', "Content-Type": "text/plain"},
+                               f"you sent {sent}, which is {plain}, for {self.path}\n".encode())
         if kind == "forbidden":
             return self.answer(403, {})
         if kind == "steal":

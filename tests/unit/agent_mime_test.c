@@ -52,6 +52,15 @@ TEST(globs)
 		{"", "a", false},
 		{"*/b", "a/b", true},
 		{"**/a/**/b", "x/a/y/a/z/b", true},
+		{"src/gen", "src/gen/deep/x", true},
+		{"src/gen", "lib/src/gen", true},
+		{"src/gen", "src/generated", false},
+		{"src/gen", "mysrc/gen", false},
+		{"src/*.ts", "lib/src/a.ts", true},
+		{"a/", "a", false},
+		{"a/", "a/b", false},
+		{"/work/src", "/work/src/x", true},
+		{"/src", "/work/src/x", false},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		if (glob_match(str_of(cases[i].pattern), str_of(cases[i].path)) != cases[i].want)
