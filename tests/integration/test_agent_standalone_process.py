@@ -167,6 +167,7 @@ def test_forged_reports_harm_their_own_session_alone(agent):
     assert alive(victim)
     os.kill(victim, 9)
     wait_for(lambda: agent.post("/api/execute", {"command": "echo ok", "sessionId": "forger"}).json().get("stdout") == "ok\n")
+    wait_for(lambda: not [f for d in ("/tmp", "/dev/shm") for f in os.listdir(d) if f.startswith(f".atoll-{agent.pid}-")])
 
 
 def test_a_hundred_megabytes_through_a_stream_in_constant_memory(agent):
