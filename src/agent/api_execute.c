@@ -93,8 +93,9 @@ static void answer(struct exec *ex, const struct cmd_result *r, int code)
 }
 
 /* The error envelope with what the command had printed, as upstream's CommandError context. */
-static void answer_failed(struct exec *ex, const struct err *e, const struct cmd_result *r)
+static void answer_failed(struct exec *ex, const struct err *e, const struct task_result *t)
 {
+	const struct cmd_result *r = &t->result;
 	const struct errc_info *info = errc_info(e->code);
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
@@ -113,26 +114,31 @@ static void answer_failed(struct exec *ex, const struct err *e, const struct cmd
 	if (e->code == ERRC_SESSION_TERMINATED)
 		json_member_i64(&w, "exitCode", r->exit_code);
 	json_member_cstr(&w, "outcome", outcome_name(r->outcome));
+	if (r->signal)
+		json_member_cstr(&w, "signal", signal_name(r->signal));
+	if (t->not_run)
+		json_member_bool(&w, "ran", false);
 	json_member_u64(&w, "duration", r->duration);
 	put_output(ex, p);
 	buf_add_c(reply_text(p), "}}");
 	reply_send(p, ex->x, info->status);
 }
 
-static void answer_timeout(struct exec *ex, const struct cmd_result *r)
+static void answer_timeout(struct exec *ex, const struct task_result *t)
 {
 	char line[64];
 	struct err e;
 	if (ex->sessionless) {
 		snprintf(line, sizeof line, "Command timed out after %llums\n", (unsigned long long)ex->timeout_ms);
 		add_line(ex, line);
-		answer(ex, r, 124);
+		answer(ex, &t->result, 124);
 		return;
 	}
 	err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
-		"Failed to execute command '%.100s' in session '%.40s': Command timeout after %llums", ex->command,
-		ex->session, (unsigned long long)ex->timeout_ms);
-	answer_failed(ex, &e, r);
+		"Failed to execute command '%.*s' in session '%.40s': Command timeout after %llums%s",
+		t->session_lost ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
+		t->session_lost ? "; it could not be interrupted, the session begins afresh" : "");
+	answer_failed(ex, &e, t);
 }
 
 /* A working directory that is not there is the command's failure, in upstream's words. */
@@ -143,37 +149,23 @@ static void answer_no_directory(struct exec *ex, const struct cmd_result *r)
 	answer(ex, r, 1);
 }
 
-static void answer_terminated(struct exec *ex, const struct cmd_result *r)
-{
-	struct err e;
-	if (r->outcome == OUTCOME_LOST)
-		err_set(&e, ERRC_SESSION_TERMINATED,
-			"Session '%.100s' terminated: its shell stopped answering; how the command ended is not known",
-			ex->session);
-	else
-		err_set(&e, ERRC_SESSION_TERMINATED, "Session '%.100s' terminated: its shell exited with code %d",
-			ex->session, r->exit_code);
-	answer_failed(ex, &e, r);
-}
-
 static void answer_task(struct exec *ex, const struct task_result *t)
 {
 	const struct cmd_result *r = &t->result;
 	if (ex->failed.code)
-		return answer_failed(ex, &ex->failed, r);
+		return answer_failed(ex, &ex->failed, t);
 	switch (t->end) {
 	case TASK_NO_DIRECTORY:
 		return answer_no_directory(ex, r);
 	case TASK_TERMINATED:
-		return answer_terminated(ex, r);
 	case TASK_FAILED:
-		return answer_failed(ex, &t->error, r);
+		return answer_failed(ex, &t->error, t);
 	case TASK_RESULT:
 	default:
 		break;
 	}
 	if (r->outcome == OUTCOME_TIMEOUT)
-		return answer_timeout(ex, r);
+		return answer_timeout(ex, t);
 	if (r->outcome == OUTCOME_OOM)
 		add_line(ex, "Killed: the sandbox ran out of memory\n");
 	answer(ex, r, r->exit_code);

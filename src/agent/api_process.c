@@ -73,13 +73,13 @@ static void answer_started(const struct request *r, const struct process *p)
 	request_json(r, buf_str(&b));
 }
 
-static void answer_not_started(struct starting *s, const struct err *e)
+static void answer_not_started(struct starting *s, const struct task_result *f)
 {
 	struct request r = {.x = s->x, .route = s->route};
 	if (!s->x)
 		return;
 	http_exchange_set(s->x, &no_ops, NULL);
-	request_fail_about(&r, e, "processId", str_of(s->p->id));
+	request_fail_task(&r, f, s->p->session, "processId", str_of(s->p->id));
 }
 
 static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
@@ -93,11 +93,12 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 			answer_started(&r, s->p);
 		}
 	} else {
-		struct err e = failure->error;
-		if (failure->end == TASK_NO_DIRECTORY)
-			err_set(&e, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'", s->p->id);
-		answer_not_started(s, &e);
-		process_failed(s->p, &e);
+		struct task_result f = *failure;
+		if (f.end == TASK_NO_DIRECTORY)
+			err_set(&f.error, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'",
+				s->p->id);
+		answer_not_started(s, &f);
+		process_failed(s->p, &f.error);
 	}
 	free(s);
 }
@@ -106,10 +107,10 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 static void give_up(struct process *p)
 {
 	struct starting *s = p->give_up_arg;
-	struct err e;
+	struct task_result f = {.end = TASK_FAILED};
 	task_cancel(s->task);
-	err_set(&e, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
-	answer_not_started(s, &e);
+	err_set(&f.error, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
+	answer_not_started(s, &f);
 	p->give_up = NULL;
 	free(s);
 }

@@ -49,6 +49,22 @@ static void fail_exists(struct request *r, const struct err *e, struct str id)
 	request_fail(r, e, buf_str(&context));
 }
 
+void request_fail_task(
+	const struct request *r, const struct task_result *f, const char *session, const char *key, struct str value)
+{
+	const struct err *e = &f->error;
+	if (e->code != ERRC_SESSION_TERMINATED && e->code != ERRC_SESSION_DESTROYED)
+		return request_fail_about(r, e, key, value);
+	auto_buf struct buf context = {0};
+	struct json_writer w = json_writer(&context);
+	json_object_begin(&w);
+	json_member_cstr(&w, "sessionId", session);
+	if (e->code == ERRC_SESSION_TERMINATED)
+		json_member_i64(&w, "exitCode", f->result.exit_code);
+	json_object_end(&w);
+	request_fail(r, e, buf_str(&context));
+}
+
 void api_session_create(struct request *r)
 {
 	char made[64];

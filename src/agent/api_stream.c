@@ -168,16 +168,16 @@ static void begin(struct stream *s, pid_t pid)
 }
 
 /* A stream that could not start has a status and a body of its own, unless only events can reach its client. */
-static void refuse(struct stream *s, const struct err *e)
+static void refuse(struct stream *s, const struct task_result *f)
 {
 	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
 	struct request r = {.x = x, .route = s->route};
 	if (!x) {
 		begin(s, 0);
-		send_error(s, e->msg, OUTCOME_LOST);
+		send_error(s, f->error.msg, OUTCOME_LOST);
 		return send_last(s);
 	}
-	request_fail_about(&r, e, "command", str_of(s->command));
+	request_fail_task(&r, f, s->session, "command", str_of(s->command));
 	if (s->kept)
 		stream_free(s);
 }
@@ -185,7 +185,7 @@ static void refuse(struct stream *s, const struct err *e)
 static void fail(struct stream *s, const struct task_result *f)
 {
 	if (f->end != TASK_NO_DIRECTORY)
-		return refuse(s, &f->error);
+		return refuse(s, f);
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
 	begin(s, 0);
 	send_output(s, CMD_STDERR, str_of(line), true);

@@ -1,17 +1,38 @@
 #include "agent/env.h"
 
+#include "base/limits.h"
+
 static size_t name_len(const char *entry)
 {
 	const char *eq = strchr(entry, '=');
 	return eq ? (size_t)(eq - entry) : strlen(entry);
 }
 
-static ssize_t find(const struct env *env, struct str name)
+static int compare(struct str name, const char *entry)
 {
-	for (size_t i = 0; i < env->n; i++)
-		if (str_eq(str_n(env->v[i], name_len(env->v[i])), name))
-			return (ssize_t)i;
-	return -1;
+	size_t n = name_len(entry);
+	int c = memcmp(name.p, entry, n < name.n ? n : name.n);
+	return c ? c : name.n < n ? -1 : name.n > n;
+}
+
+/* Where it is, or would be. True: it is there. */
+static bool find(const struct env *env, struct str name, size_t *ret)
+{
+	size_t from = 0, to = env->n;
+	while (from < to) {
+		size_t at = from + (to - from) / 2;
+		int c = compare(name, env->v[at]);
+		if (c == 0) {
+			*ret = at;
+			return true;
+		}
+		if (c < 0)
+			to = at;
+		else
+			from = at + 1;
+	}
+	*ret = from;
+	return false;
 }
 
 void env_free(struct env *env)
@@ -25,8 +46,8 @@ void env_free(struct env *env)
 /* Takes `entry`. */
 static void place(struct env *env, struct str name, char *entry)
 {
-	ssize_t at = find(env, name);
-	if (at >= 0) {
+	size_t at;
+	if (find(env, name, &at)) {
 		free(env->v[at]);
 		env->v[at] = entry;
 		return;
@@ -35,8 +56,9 @@ static void place(struct env *env, struct str name, char *entry)
 		env->cap = env->cap ? env->cap * 2 : 16;
 		env->v = xrealloc(env->v, env->cap * sizeof *env->v);
 	}
-	env->v[env->n++] = entry;
-	env->v[env->n] = NULL;
+	memmove(env->v + at + 1, env->v + at, (env->n - at) * sizeof *env->v);
+	env->v[at] = entry;
+	env->v[++env->n] = NULL;
 }
 
 void env_put(struct env *env, struct str name, struct str value)
@@ -52,18 +74,18 @@ void env_put(struct env *env, struct str name, struct str value)
 
 void env_unset(struct env *env, struct str name)
 {
-	ssize_t at = find(env, name);
-	if (at < 0)
+	size_t at;
+	if (!find(env, name, &at))
 		return;
 	free(env->v[at]);
-	memmove(env->v + at, env->v + at + 1, (env->n - (size_t)at) * sizeof *env->v);
+	memmove(env->v + at, env->v + at + 1, (env->n - at) * sizeof *env->v);
 	env->n--;
 }
 
 const char *env_get(const struct env *env, const char *name)
 {
-	ssize_t at = find(env, str_of(name));
-	if (at < 0)
+	size_t at;
+	if (!find(env, str_of(name), &at))
 		return NULL;
 	const char *eq = strchr(env->v[at], '=');
 	return eq ? eq + 1 : NULL;
@@ -138,8 +160,12 @@ int env_read(const struct json *object, const char *key, struct env *ret, struct
 		return 0;
 	if (j->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be an object of strings", key);
-	for (const struct json *m = j->first; m; m = m->next)
+	for (const struct json *m = j->first; m; m = m->next) {
+		if (ret->n == ENV_VARS_MAX)
+			return err_set(
+				e, ERRC_VALIDATION_FAILED, "field '%s' has more than %d variables", key, ENV_VARS_MAX);
 		if (read_one(m, ret, e) < 0)
 			return -1;
+	}
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * env.h - environments and changes to them.
  *
- * An environment is a list of "NAME=value" in the order set, ready for execve. A change list is the same with entries
+ * An environment is a list of "NAME=value", sorted by name, ready for execve. A change list is the same with entries
  * that have no '=': those unset. Order of inheritance: box, session, command; each is applied over the one before.
  */
 #pragma once

@@ -3,7 +3,8 @@
  *
  * A session is made by name, explicitly or by its first use. Its shell (shell.h) is started by the first command that
  * needs one; until then plain commands are executed directly (plain.h). Commands wait for each other in the order they
- * came. When the shell ends (exit, set -e, kill) the session's next command gets a fresh one.
+ * came. When the shell ends (exit, set -e, kill) the command that it ran is told, or else the next one that comes,
+ * which is not run: what it counts on (directory, variables) is gone. The one after that gets a fresh shell.
  *
  * A task is one command in a session. It waits, then runs; on_end or on_started comes exactly once unless it is
  * cancelled before it began. Thread: the loop's.
@@ -50,7 +51,7 @@ uint64_t session_limit(const struct session *s, uint64_t own);
 enum task_end {
 	TASK_RESULT,	   /* result tells */
 	TASK_NO_DIRECTORY, /* its cwd is not there */
-	TASK_TERMINATED,   /* the shell ended: result.exit_code is its exit status */
+	TASK_TERMINATED,   /* the shell ended: result tells how, error says so */
 	TASK_FAILED,	   /* could not run, or the session was deleted: error tells */
 };
 
@@ -58,6 +59,8 @@ struct task_result {
 	enum task_end end;
 	struct cmd_result result;
 	struct err error;
+	bool not_run;	   /* with TASK_TERMINATED: the shell had ended before it */
+	bool session_lost; /* with a time limit: the shell had to be ended as well */
 };
 
 struct task_ops {

@@ -14,7 +14,10 @@ struct session {
 	struct shell *shell; /* NULL until needed */
 	bool had_process;    /* one that needed a shell, before the session had one */
 	int last_status;     /* $? */
-	struct list queue;   /* tasks that wait: at most SESSION_QUEUE_MAX */
+	uint64_t oom_seen;   /* oom_kills() when the last command was over */
+	bool died;	     /* the shell ended between two commands: the next one is told */
+	struct cmd_result death;
+	struct list queue; /* tasks that wait: at most SESSION_QUEUE_MAX */
 	size_t waiting;
 	struct task *current;
 	bool deleted;

@@ -98,11 +98,11 @@ static void on_exit_status(struct child *c, int wstatus)
 	struct shell *s = container_of(c, struct shell, child);
 	read_reports(s);
 	struct cmd_result r = cmd_result_of(wstatus, UINT64_MAX);
-	shell_run_died(s, r.exit_code);
+	bool told = shell_run_died(s, &r);
 	s->state = SHELL_DEAD;
 	release(s);
 	if (s->ops)
-		s->ops->on_gone(s->owner);
+		s->ops->on_gone(s->owner, told ? NULL : &r);
 	loop_defer(s->loop, &s->free_task, free_shell);
 }
 

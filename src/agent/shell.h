@@ -8,11 +8,13 @@
  * once. shell_spawn makes it start a process of its own with the shell's state (variables, functions, directory) that
  * becomes the agent's child: on_spawned once. Then on_idle: the next one may be given. When the process ends for
  * whatever reason, a running command gets its on_end first, then on_gone comes, last; the shell frees itself after it.
+ * on_gone has a result when no command could be told: the shell ended between two.
  *
  * Ownership: the session's. shell_close lets go of it: it is hung up like a closed terminal, nothing is called back.
  */
 #pragma once
 
+#include "agent/cmd.h"
 #include "agent/env.h"
 #include "base/loop.h"
 
@@ -20,14 +22,16 @@ struct shell;
 
 struct shell_owner_ops {
 	void (*on_idle)(void *owner);
-	void (*on_gone)(void *owner);
+	void (*on_gone)(void *owner, const struct cmd_result *untold);
 };
 
 enum shell_end {
 	SHELL_DONE,	    /* status: the command's exit status */
 	SHELL_NO_DIRECTORY, /* its cwd could not be entered; nothing ran */
-	SHELL_TIMEOUT,	    /* its time ran out; its processes were killed, the shell lives (unless on_gone follows) */
-	SHELL_EXITED,	    /* the shell itself ended: status is its exit status, 128 + signal when killed */
+	SHELL_TIMEOUT,	    /* its time ran out; its processes were killed, the shell lives */
+	SHELL_TIMEOUT_GONE, /* its time ran out, and the shell had to be killed with it */
+	SHELL_EXITED,	    /* the shell itself ended: status is its exit status */
+	SHELL_KILLED,	    /* … by a signal: status is 128 + signal */
 	SHELL_LOST,	    /* the shell lost its way back to us (closed descriptors …) and was killed */
 };
 

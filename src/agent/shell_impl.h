@@ -71,8 +71,8 @@ struct shell {
 void shell_reported(struct shell *s, char letter, uint64_t seq, int value);
 /* Nobody listens to the current command any more. */
 void shell_run_silence(struct shell *s);
-/* The process has ended: status as in SHELL_EXITED. */
-void shell_run_died(struct shell *s, int status);
+/* The process has ended. False: it was between two commands. */
+bool shell_run_died(struct shell *s, const struct cmd_result *r);
 
 /* shell.c */
 void shell_went_idle(struct shell *s);

@@ -137,8 +137,11 @@ static void fg_finish(struct shell *s, enum shell_end end)
 	bool aborted = s->fg.aborting;
 	loop_timer_stop(&s->limit);
 	loop_timer_stop(&s->watch);
-	s->fg.end = aborted && end != SHELL_LOST ? SHELL_TIMEOUT : end;
-	if (end == SHELL_EXITED || end == SHELL_LOST) {
+	bool gone = end == SHELL_EXITED || end == SHELL_KILLED || end == SHELL_LOST;
+	s->fg.end = end;
+	if (aborted && end != SHELL_LOST)
+		s->fg.end = gone ? SHELL_TIMEOUT_GONE : SHELL_TIMEOUT;
+	if (gone) {
 		s->state = SHELL_DEAD;
 		output_finish(&s->fg.out);
 		return;
@@ -457,13 +460,16 @@ void shell_reported(struct shell *s, char letter, uint64_t seq, int value)
 	}
 }
 
-void shell_run_died(struct shell *s, int status)
+bool shell_run_died(struct shell *s, const struct cmd_result *r)
 {
 	if (s->state == SHELL_FOREGROUND) {
 		bool lost = s->lost && !s->fg.aborting;
-		s->fg.status = status;
-		fg_finish(s, lost ? SHELL_LOST : SHELL_EXITED);
+		s->fg.status = r->exit_code;
+		fg_finish(s, lost ? SHELL_LOST : r->signal ? SHELL_KILLED : SHELL_EXITED);
 	} else if (s->on_spawned) {
 		bg_settle(s, s->spawned && is_our_child(s->spawned), "the session's shell ended");
+	} else {
+		return false;
 	}
+	return true;
 }

@@ -59,13 +59,13 @@ static void put_assignments(struct buf *b, const struct env *env)
 }
 
 /* Makes $? what it was. As the first part of a && list a failure neither ends the shell under `set -e` nor runs an ERR
- * trap. 1 is the most common one and needs no subshell. */
+ * trap. Without a subshell: a session must answer also where no process can be started any more. */
 static void put_status(struct buf *b, int status)
 {
 	if (status == 1)
 		buf_add_c(b, "\\builtin test && \\builtin :;");
 	else if (status)
-		buf_printf(b, "(\\builtin exit %d) && \\builtin :;", status & 255);
+		buf_printf(b, "\\builtin . /proc/self/fd/0 <<<\"\\builtin return %d\" && \\builtin :;", status & 255);
 }
 
 static void put_path(struct buf *b, const char *path, int fd)
@@ -88,12 +88,28 @@ static void put_redirections(struct buf *b, const struct shell_text *t)
 	put_path(b, t->err, SHELL_FD_ERR);
 	for (int fd = SHELL_FD_OUT; fd <= SHELL_FD_SCRIPT; fd++)
 		buf_printf(b, " %d>&-", fd);
+	if (t->cwd)
+		buf_printf(b, " %d>&-", SHELL_FD_BACK);
 }
 
 static void put_report(struct buf *b, char letter, uint64_t seq, const char *value)
 {
 	/* The blank matters: "0>&42" would redirect descriptor 0. */
 	buf_printf(b, "\\builtin printf \"%c %" PRIu64 " %%d\\n\" %s >&%d", letter, seq, value, SHELL_FD_CONTROL);
+}
+
+/* A trap for SIGINT would run instead of ending the command: one that the session has is put aside for the time of the
+ * command, unless that speaks of traps itself. `trap -p` and `read` go through the script's memory, which bash has read
+ * by now: a subshell would cost ten times as much. */
+static void put_trap_aside(struct buf *b, const struct shell_text *t)
+{
+	if (memmem(t->command.p, t->command.n, "trap", 4))
+		return;
+	buf_printf(b,
+		"\\builtin trap -p INT >|/proc/self/fd/%d;"
+		"IFS= \\builtin read -rd '' __atoll_undo </proc/self/fd/%d||\\builtin :;"
+		"case $__atoll_undo in ?*)__atoll_undo='\\builtin '$__atoll_undo;\\builtin trap - INT;;esac;",
+		SHELL_FD_SCRIPT, SHELL_FD_SCRIPT);
 }
 
 /* Without job control bash forgets an interrupt that comes while it waits for a child, unless the child dies of it too;
@@ -112,7 +128,7 @@ static void put_unsets(struct buf *b, const struct env *env)
 	buf_add_c(b, "__atoll_undo=$__atoll_undo");
 	for (size_t i = 0; i < env->n; i++)
 		if (!entry_sets(env->v[i]))
-			buf_printf(b, "\"${%s+${%s[@]@A}}\"$'\\n'", env->v[i], env->v[i]);
+			buf_printf(b, "\"${%s[@]+${%s[@]@A}}\"$'\\n'", env->v[i], env->v[i]);
 	buf_add_c(b, ";\\builtin unset");
 	for (size_t i = 0; i < env->n; i++)
 		if (!entry_sets(env->v[i]))
@@ -126,11 +142,14 @@ static bool needs_undo(const struct shell_text *t)
 }
 
 /* Variables and the directory of one command live in the scope that `eval` makes for assignments before it: bash drops
- * them at its end, whatever happened inside. (`builtin eval` makes no such scope.) */
+ * them at its end, whatever happened inside. (`builtin eval` makes no such scope.) With `command` they are also dropped
+ * in POSIX mode, and a function called eval is not meant. */
 static void put_scoped(struct buf *script, const struct shell_text *t, const struct buf *body)
 {
 	if (needs_undo(t))
 		buf_add_c(script, "__atoll_undo=;");
+	if (t->stoppable)
+		put_trap_aside(script, t);
 	put_unsets(script, t->env);
 	if (t->stoppable)
 		put_monitor(script);
@@ -139,9 +158,11 @@ static void put_scoped(struct buf *script, const struct shell_text *t, const str
 		return;
 	}
 	if (t->cwd)
-		buf_add_c(script, "OLDPWD=\"${OLDPWD-}\" PWD=\"$PWD\" ");
+		buf_printf(script,
+			"{ \\command \\exec %d<.;} 2>/dev/null||\\builtin :;OLDPWD=\"${OLDPWD-}\" PWD=\"${PWD-}\" ",
+			SHELL_FD_BACK);
 	put_assignments(script, t->env);
-	buf_add_c(script, "\\eval ");
+	buf_add_c(script, "\\command \\eval ");
 	auto_buf struct buf inner = {0};
 	if (t->cwd) {
 		buf_add_c(&inner, "if \\builtin cd -- ");
@@ -158,6 +179,16 @@ static void put_scoped(struct buf *script, const struct shell_text *t, const str
 	buf_add_byte(script, '\n');
 }
 
+/* Back to where the session was: by name, so that it keeps its name; else (renamed, deleted, another one there now) to
+ * the directory itself. */
+static void put_way_back(struct buf *b)
+{
+	buf_printf(b,
+		"\\builtin cd -- \"$PWD\" 2>/dev/null&&\\builtin test . -ef /proc/self/fd/%d||"
+		"\\builtin cd -P -- /proc/self/fd/%d 2>/dev/null||\\builtin :;\\command \\exec %d<&-;",
+		SHELL_FD_BACK, SHELL_FD_BACK, SHELL_FD_BACK);
+}
+
 /* The two lines that the shell reads from its input. The second runs whatever became of the first: it puts back what
  * the command was not to change, and reports. */
 static void put_feed(struct buf *feed, const struct shell_text *t)
@@ -170,12 +201,12 @@ static void put_feed(struct buf *feed, const struct shell_text *t)
 	}
 	buf_add_c(feed, "__atoll=$? ");
 	if (t->cwd)
-		buf_add_c(feed, "OLDPWD=\"${OLDPWD-}\" PWD=\"$PWD\" ");
-	buf_add_c(feed, "\\eval '");
+		buf_add_c(feed, "OLDPWD=\"${OLDPWD-}\" PWD=\"${PWD-}\" ");
+	buf_add_c(feed, "\\command \\eval '");
 	if (needs_undo(t))
-		buf_add_c(feed, "\\eval \"$__atoll_undo\";\\builtin unset __atoll_undo;");
+		buf_add_c(feed, "\\command \\eval \"$__atoll_undo\";\\builtin unset __atoll_undo;");
 	if (t->cwd)
-		buf_add_c(feed, "\\builtin cd -- \"$PWD\" 2>/dev/null;");
+		put_way_back(feed);
 	put_report(feed, 'e', t->seq, "\"$__atoll\"");
 	buf_add_c(feed, "'\n");
 }

@@ -25,6 +25,7 @@ enum {
 	SHELL_FD_GO = 44,      /* a background process waits here until its parent has gone, */
 	SHELL_FD_STREAMS = 45, /* … with its own 0, 1 and 2 at hand here */
 	SHELL_FD_LAST = 47,
+	SHELL_FD_BACK = 48, /* the session's directory, while a command has one of its own */
 };
 
 /* bash takes its input in blocks of 1024 bytes; a line is one of them. */

@@ -129,6 +129,10 @@ static int explain(const struct spawn_state *st, struct err *e)
 		return err_os(e, st->os == ENOENT ? ERRC_COMMAND_NOT_FOUND : ERRC_COMMAND_EXECUTION_ERROR, st->os,
 			"run %s", st->spec->path);
 	case SPAWN_CLONE:
+		if (st->os == EAGAIN)
+			return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
+				"start a process: the sandbox has as many processes as it may have");
+		/* fallthrough */
 	case SPAWN_SETUP:
 	default:
 		return err_os(e, ERRC_COMMAND_EXECUTION_ERROR, st->os, "start a process");

@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "agent/agent.h"
@@ -59,6 +61,8 @@ static void finish(struct task *t, struct task_result *r)
 	struct session *s = t->s;
 	if (t->began_us)
 		r->result.duration = (clock_us() - t->began_us + 500) / 1000;
+	if (s)
+		s->oom_seen = oom_kills();
 	task_over(t, r);
 	if (s)
 		pass_on(s);
@@ -67,6 +71,33 @@ static void finish(struct task *t, struct task_result *r)
 static void fail(struct task *t, const struct err *e)
 {
 	struct task_result r = {.end = TASK_FAILED, .error = *e};
+	finish(t, &r);
+}
+
+/* Says how the session's shell ended. Who starts a process knows only failures. */
+static void terminated(const struct task *t, struct task_result *r)
+{
+	const struct cmd_result *c = &r->result;
+	char how[80];
+	if (c->outcome == OUTCOME_OOM)
+		snprintf(how, sizeof how, "was killed: the sandbox ran out of memory");
+	else if (c->outcome == OUTCOME_LOST)
+		snprintf(how, sizeof how, "stopped answering; how the command ended is not known");
+	else if (c->signal)
+		snprintf(how, sizeof how, "was killed by %s", signal_name(c->signal));
+	else
+		snprintf(how, sizeof how, "exited with code %d", c->exit_code);
+	r->end = t->ops ? TASK_TERMINATED : TASK_FAILED;
+	err_set(&r->error, ERRC_SESSION_TERMINATED, "Session '%.100s' terminated: its shell %s%s", t->s->id, how,
+		r->not_run ? " before this command, which was not run" : "");
+}
+
+/* Nobody could be told when it happened. */
+static void fail_died(struct task *t)
+{
+	struct task_result r = {.not_run = true, .result = t->s->death};
+	t->s->died = false;
+	terminated(t, &r);
 	finish(t, &r);
 }
 
@@ -166,11 +197,17 @@ static void on_shell_idle(void *owner)
 		loop_defer(agent.loop, &s->next_task, run_next);
 }
 
-static void on_shell_gone(void *owner)
+static void on_shell_gone(void *owner, const struct cmd_result *untold)
 {
 	struct session *s = owner;
 	s->shell = NULL;
 	s->last_status = 0;
+	if (untold) {
+		s->died = true;
+		s->death = *untold;
+		if (untold->exit_code == 128 + SIGKILL && oom_kills() > s->oom_seen)
+			s->death.outcome = OUTCOME_OOM;
+	}
 	if (!s->current)
 		loop_defer(agent.loop, &s->next_task, run_next);
 }
@@ -212,18 +249,24 @@ static void shell_end(void *arg, enum shell_end end, int status)
 		r.end = TASK_NO_DIRECTORY;
 		break;
 	case SHELL_TIMEOUT:
+	case SHELL_TIMEOUT_GONE:
 		s->last_status = 130;
 		r.result.outcome = OUTCOME_TIMEOUT;
+		r.session_lost = end == SHELL_TIMEOUT_GONE;
 		break;
+	case SHELL_KILLED:
+		r.result.signal = status - 128;
+		r.result.outcome = OUTCOME_KILLED;
+		/* fallthrough */
 	case SHELL_EXITED:
-		r.end = TASK_TERMINATED;
 		if (status == 137 && oom_kills() > t->oom_before)
 			r.result.outcome = OUTCOME_OOM;
+		terminated(t, &r);
 		break;
 	case SHELL_LOST:
 	default:
-		r.end = TASK_TERMINATED;
 		r.result.outcome = OUTCOME_LOST;
+		terminated(t, &r);
 	}
 	finish(t, &r);
 }
@@ -316,7 +359,9 @@ static void begin(struct task *t)
 	auto_free char *dir = directory(t);
 	t->began_us = clock_us();
 	t->oom_before = oom_kills();
-	if (!dir)
+	if (t->s && t->s->died)
+		fail_died(t);
+	else if (!dir)
 		fail_no_directory(t);
 	else if (t->s && t->s->shell)
 		run_in_shell(t, dir);

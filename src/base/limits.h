@@ -142,6 +142,7 @@
 #define CMD_STDIN_HIGH	   (64u * KIB) /* input that a command has not read yet: the sender is told to stop … */
 #define CMD_STDIN_LOW	   (16u * KIB) /* … and to go on */
 #define CMD_TIMEOUT_MAX	   (7ull * 24 * 3600 * 1000)
+#define ENV_VARS_MAX	   8192	 /* in one request; the kernel takes 2 MiB of them together */
 #define CMD_HANGUP_GRACE   2000	 /* a foreground command whose client is gone: SIGHUP, then SIGKILL */
 #define DRAIN_PAUSE	   20	 /* output that nobody waits for is emptied this often */
 #define AGENT_STOP_GRACE   5000	 /* SIGTERM to the agent: what the box's processes get between SIGTERM and SIGKILL */

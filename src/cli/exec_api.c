@@ -110,7 +110,9 @@ static int print_failure(struct client *cl, int status, struct buf *body, const 
 		print_stream(context, "stdout", STDOUT_FILENO, &ignored);
 		print_stream(context, "stderr", STDERR_FILENO, &ignored);
 	}
-	if (e.code == ERRC_SESSION_TERMINATED) {
+	bool ran = true;
+	json_read_bool(context, "ran", &ran, NULL);
+	if (e.code == ERRC_SESSION_TERMINATED && ran) {
 		json_read_u64(context, "exitCode", 0, 255, &code, NULL);
 		if (!cl->cli->json)
 			fprintf(stderr, "atoll exec: the command ended session '%s'; the next one begins afresh\n",

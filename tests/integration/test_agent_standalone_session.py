@@ -2,12 +2,13 @@
 
 import json
 import os
+import shlex
 import signal
 import threading
 import time
 
 import pytest
-from agentlib import AGENT, Agent, alive, wait_for
+from agentlib import AGENT, Agent, Session, alive, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 
@@ -17,26 +18,6 @@ def agent():
     a = Agent()
     yield a
     assert a.close() == 0
-
-
-class Session:
-    def __init__(self, agent, name):
-        self.agent, self.name = agent, name
-
-    def post(self, command, **members):
-        return self.agent.post("/api/execute", {"command": command, "sessionId": self.name, **members})
-
-    def run(self, command, **members):
-        return self.agent.run(command, sessionId=self.name, **members)
-
-    def out(self, command, **members):
-        r = self.run(command, **members)
-        assert r["stderr"] == "", r
-        return r["stdout"]
-
-    @property
-    def pid(self):
-        return int(self.out("echo $$"))
 
 
 @pytest.fixture
@@ -345,11 +326,25 @@ def test_a_timeout_spares_what_older_jobs_start_meanwhile(s):
     s.run("kill %1; wait")
 
 
-def test_a_shell_that_ignores_interrupts_is_replaced(s):
-    s.run("trap '' INT; X=1")
-    r = s.post("while :; do sleep 0.1; done", timeoutMs=100)
-    assert r.status == 500 and "timeout" in r.json()["message"]
+def test_a_shell_that_ignores_interrupts_is_replaced_and_the_answer_says_so(s):
+    s.run("X=1")
+    r = s.post("trap '' INT; while :; do sleep 0.1; done", timeoutMs=100)
+    assert r.status == 500 and "Command timeout after 100ms" in r.json()["message"]
+    assert r.json()["message"].endswith("the session begins afresh")
     assert s.out("echo -$X-") == "--\n"
+
+
+@pytest.mark.parametrize("trap", ["", "echo it's; echo \"got\"\n", "exit 3"])
+def test_a_trap_of_the_session_does_not_save_a_command_whose_time_is_up(s, trap):
+    s.run(f"X=kept; trap {shlex.quote(trap)} INT")
+    before = s.out("trap -p")
+    r = s.post("while :; do sleep 0.1; done; echo no", timeoutMs=100)
+    assert r.status == 500 and r.json()["context"]["stdout"] == ""
+    assert s.out("echo $X; trap -p") == "kept\n" + before
+    assert s.out("echo short", timeoutMs=60000) == "short\n"
+    assert s.out("trap -p") == before
+    s.run("trap 'echo other' INT", timeoutMs=60000)  # what the command itself does with traps stays
+    assert s.out("trap -p") == "trap -- 'echo other' SIGINT\n"
 
 
 def test_a_limit_of_the_session(agent):

@@ -93,6 +93,28 @@ class Agent:
         return code
 
 
+class Session:
+    """One session of an agent, by name: it is made by its first use."""
+
+    def __init__(self, agent, name):
+        self.agent, self.name = agent, name
+
+    def post(self, command, **members):
+        return self.agent.post("/api/execute", {"command": command, "sessionId": self.name, **members})
+
+    def run(self, command, **members):
+        return self.agent.run(command, sessionId=self.name, **members)
+
+    def out(self, command, **members):
+        r = self.run(command, **members)
+        assert r["stderr"] == "", r
+        return r["stdout"]
+
+    @property
+    def pid(self):
+        return int(self.out("echo $$"))
+
+
 def wait_for(what, seconds=10):
     """Until `what()` is true; for states of the kernel that nobody can be told about."""
     end = time.monotonic() + seconds

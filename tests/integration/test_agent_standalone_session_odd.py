@@ -1,0 +1,144 @@
+"""Sessions of atoll-agent in odd states: what a command leaves behind in its shell must not change what the next one means."""
+
+import os
+import signal
+
+import pytest
+from agentlib import AGENT, Agent, Session, wait_for
+
+pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
+
+
+@pytest.fixture(scope="module")
+def agent():
+    a = Agent()
+    yield a
+    assert a.close() == 0
+
+
+@pytest.fixture
+def s(agent, request):
+    """A session of its own, whose shell already runs."""
+    session = Session(agent, request.node.name)
+    session.run("cd /usr; X=kept; :")
+    return session
+
+
+# ---- variables and directory of one command
+
+
+@pytest.mark.parametrize("before", ["set -o posix", "eval() { echo mine; }", "set -uo pipefail", "exec() { echo mine; }",
+                                    "cd() { echo mine; }; unset() { echo mine; }; test() { echo mine; }"])
+@pytest.mark.parametrize("command", ["echo $A; pwd", "echo $A; pwd; return 0", "echo $A; pwd; x=$((0/0))"])
+def test_variables_and_directory_of_one_command_never_stay(s, before, command):
+    s.run(before)
+    r = s.run(command, env={"A": "1", "B": None}, cwd="/etc")
+    assert r["stdout"] == "1\n/etc\n"
+    assert s.run("echo -${A-}- $X; pwd; echo ${OLDPWD-}")["stdout"] == f"-- kept\n/usr\n{s.agent.dir}\n"
+
+
+def test_a_variable_that_makes_bash_strict_does_not_stay_either(s):
+    assert s.out("echo $A", env={"POSIXLY_CORRECT": "1", "A": "1"}) == "1\n"
+    assert s.out("echo -$A-$POSIXLY_CORRECT-; [[ -o posix ]] || echo off") == "---\noff\n"
+
+
+@pytest.mark.parametrize("declared", ["declare -A V=([k]=\"v\" )", "declare -a V=([5]=\"x\")", "declare -ai V=([0]=\"7\")",
+                                      "declare -x V=\"it's\"", "declare -r V=\"1\""])
+def test_a_variable_that_is_unset_for_one_command_comes_back_as_it_was(s, declared):
+    s.run(declared)
+    before = s.out("declare -p V")
+    s.run("echo $V", env={"V": None})
+    assert s.out("declare -p V") == before
+
+
+def test_a_session_whose_directory_is_gone_does_not_end_up_in_a_commands_own(s, tmp_path):
+    s.run(f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; set -e")
+    assert s.out("pwd", cwd="/etc") == "/etc\n"
+    assert s.out("readlink /proc/$$/cwd") == f"{tmp_path}/gone (deleted)\n"
+    assert s.post("sleep 61", cwd="/etc", timeoutMs=100).status == 500
+    assert s.out("readlink /proc/$$/cwd; echo $X") == f"{tmp_path}/gone (deleted)\nkept\n"
+
+
+def test_a_session_whose_directory_has_another_name_now_goes_back_to_it(s, tmp_path):
+    s.run(f"mkdir {tmp_path}/a; cd {tmp_path}/a; mv {tmp_path}/a {tmp_path}/b; mkdir {tmp_path}/a")
+    assert s.out("pwd", cwd="/etc") == "/etc\n"
+    assert s.out("readlink /proc/$$/cwd") == f"{tmp_path}/b\n"
+    s.run("cd /usr; PWD=/var")
+    assert s.out("pwd", cwd="/etc") == "/etc\n"
+    assert s.out("readlink /proc/$$/cwd") == "/usr\n"
+
+
+def test_the_way_back_is_not_seen_by_the_command(s):
+    assert s.out("ls /proc/self/fd", cwd="/etc") == "0\n1\n2\n3\n"
+    before = s.out("echo /proc/$$/fd/*")
+    s.run("pwd", cwd="/etc")
+    assert s.out("echo /proc/$$/fd/*") == before
+
+
+# ---- how the shell ended
+
+
+@pytest.mark.parametrize("command,code,outcome,words", [
+    ("exit 137", 137, "exited", "its shell exited with code 137"),
+    ("kill -9 $$", 137, "killed", "its shell was killed by SIGKILL"),
+    ("kill -SEGV $$", 139, "killed", "its shell was killed by SIGSEGV"),
+    ("ulimit -f 0; echo x >file", 153, "killed", "its shell was killed by SIGXFSZ"),
+])
+def test_an_exit_is_not_a_signal(s, command, code, outcome, words):
+    s.run(f"cd {s.agent.dir}")
+    r = s.post(command)
+    e = r.json()
+    assert (r.status, e["code"]) == (410, "SESSION_TERMINATED") and e["message"].endswith(words), e
+    assert (e["context"]["exitCode"], e["context"]["outcome"]) == (code, outcome)
+    assert e["context"].get("signal") == (None if outcome == "exited" else signal.Signals(code - 128).name)
+    assert s.out("echo -$X-") == "--\n"
+
+
+def start_stream(s):
+    return s.agent.post("/api/execute/stream", {"command": "touch ran", "sessionId": s.name})
+
+
+def start_process(s):
+    return s.agent.post("/api/process/start", {"command": "touch ran", "sessionId": s.name})
+
+
+@pytest.mark.parametrize("ask", [lambda s: s.post("touch ran"), start_stream, start_process],
+                         ids=["execute", "stream", "process"])
+def test_a_shell_that_ended_between_two_commands_is_told_before_anything_runs_elsewhere(s, ask, tmp_path):
+    s.run(f"cd {tmp_path}")
+    pid = s.pid
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))  # the agent knows
+    r = ask(s)
+    e = r.json()
+    assert (r.status, e["code"]) == (410, "SESSION_TERMINATED"), e
+    assert "was killed by SIGKILL before this command, which was not run" in e["message"]
+    assert (e["context"]["sessionId"], e["context"]["exitCode"]) == (s.name, 137)
+    assert s.out("echo -$X-; pwd; ls ran 2>&1 | grep -c 'No such'") == f"--\n{s.agent.dir}\n1\n"
+
+
+def test_what_waited_when_the_shell_died_is_told_once(s):
+    pid = s.pid
+    os.kill(pid, signal.SIGKILL)
+    statuses = [s.post("echo ok").status for _ in range(3)]
+    assert statuses == [410, 200, 200]
+
+
+# ---- variables
+
+
+def test_many_variables_are_quick_and_bounded(agent):
+    env = {f"V{i}": str(i) for i in range(8192)}
+    for session in ("many", "__DISABLE_SESSION__"):
+        r = agent.run("echo $V0 $V9 $V10 $V8191; env | grep -c ^V", sessionId=session, env=env)
+        assert r["stdout"] == "0 9 10 8191\n8192\n"
+    r = agent.post("/api/execute", {"command": "true", "env": {**env, "ONE_MORE": "1"}})
+    assert r.status == 400 and r.json()["code"] == "VALIDATION_FAILED" and "8192" in r.json()["message"]
+
+
+def test_names_that_begin_alike_are_different_variables(agent):
+    env = {"A": "1", "A1": "2", "A_": "3", "AA": "4", "A10": "5"}
+    command = "echo $A $A1 $A_ $AA $A10"
+    for session in ("alike", "__DISABLE_SESSION__"):
+        assert agent.run(command, sessionId=session, env=env)["stdout"] == "1 2 3 4 5\n"
+        assert agent.run(command, sessionId=session, env={**env, "A1": None})["stdout"] == "1 3 4 5\n"
