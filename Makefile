@@ -20,7 +20,7 @@ B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
 PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape
-PROGRAMS_HOST := atolld
+PROGRAMS_HOST := atolld atoll-tls
 
 help:
 	@sed -n 's/^#   //p' Makefile

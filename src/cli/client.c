@@ -10,9 +10,6 @@
 #include "base/fd.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:8700"
-#define WITHOUT_TLS                                                                                                    \
-	"Reach its socket by 'ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST' and set ATOLL_URL to "            \
-	"unix:$HOME/atoll.sock; the SDK and curl can use https."
 
 /* ---- which daemon ---- */
 
@@ -69,30 +66,50 @@ static int use_tcp(struct client *cl, const char *address, struct err *e)
 	return resolve(cl, address, e);
 }
 
+/* "host:port" or "[address]:port" of what follows the scheme; without a port the scheme's own. */
+static int split_address(struct str rest, const char *port, struct str *ret_host, struct str *ret_port)
+{
+	struct str path, address = str_split(rest, '/', &path);
+	if (path.n || address.n == 0)
+		return -1;
+	bool six = address.p[0] == '[';
+	ssize_t end = six ? str_index(address, ']') : str_index(address, ':');
+	if (six && end < 0)
+		return -1;
+	size_t n = end < 0 ? address.n : (size_t)end + six;
+	struct str tail = str_skip(address, n);
+	*ret_host = str_n(address.p, n);
+	*ret_port = tail.n ? str_skip(tail, 1) : str_of(port);
+	uint64_t number;
+	bool ok = n > 0 && (!tail.n || tail.p[0] == ':') && str_to_u64(*ret_port, 65535, &number) && number > 0;
+	return ok ? 0 : -1;
+}
+
+static int use_https(struct client *cl, struct str host, struct str port, struct err *e)
+{
+	bool six = host.p[0] == '[', usual = str_eq_c(port, "443");
+	snprintf(cl->where, sizeof cl->where, "https://%.*s:%.*s", STR_ARG(host), STR_ARG(port));
+	snprintf(cl->host, sizeof cl->host, "%.*s%s%.*s", STR_ARG(host), usual ? "" : ":", usual ? 0 : (int)port.n,
+		port.p);
+	read_token(cl);
+	return client_use_tls(cl, six ? str_n(host.p + 1, host.n - 2) : host, port, e);
+}
+
 static int use_url(struct client *cl, const char *url, struct err *e)
 {
-	struct str s = str_of(url);
+	struct str s = str_of(url), host, port;
 	if (str_starts(s, STR("unix://")))
 		return use_unix(cl, url + 7, e);
 	if (str_starts(s, STR("unix:")))
 		return use_unix(cl, url + 5, e);
-	if (str_starts(s, STR("https://"))) {
-		cli_hint(cl->cli, WITHOUT_TLS);
-		return err_set(e, ERRC_INVALID_REQUEST, "the command line has no TLS and cannot use %s", url);
-	}
-	cli_hint(cl->cli, "Set it to http://host:port or unix:/path/to/atoll.sock.");
-	if (!str_starts(s, STR("http://")))
-		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_URL '%s' cannot be used", url);
-	struct str rest, address = str_split(str_skip(s, 7), '/', &rest);
+	bool https = str_starts(s, STR("https://")), http = str_starts(s, STR("http://"));
 	char text[160];
-	if (rest.n || address.n == 0 || address.n + 6 > sizeof text)
+	if ((!http && !https) || split_address(str_skip(s, https ? 8 : 7), https ? "443" : "80", &host, &port) < 0 ||
+		snprintf(text, sizeof text, "%.*s:%.*s", STR_ARG(host), STR_ARG(port)) >= (int)sizeof text - 8) {
+		cli_hint(cl->cli, "Set it to https://host, http://host:port or unix:/path/to/atoll.sock.");
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_URL '%s' cannot be used", url);
-	struct str tail = address.p[0] == '[' ? str_skip(address, (size_t)(str_index(address, ']') + 1)) : address;
-	snprintf(text, sizeof text, "%.*s%s", STR_ARG(address), str_index(tail, ':') < 0 ? ":80" : "");
-	int r = use_tcp(cl, text, e);
-	if (r == 0)
-		cl->cli->hint[0] = 0;
-	return r;
+	}
+	return https ? use_https(cl, host, port, e) : use_tcp(cl, text, e);
 }
 
 /* Who may not use the socket may still have a token: the daemon of this run directory has written its address there. */
@@ -220,7 +237,7 @@ int client_failure(struct client *cl, const struct http_failure *f, struct err *
 	*e = f->err;
 	bool no_answer = f->fail == HTTP_FAIL_CLOSED || f->fail == HTTP_FAIL_PROTOCOL;
 	if (no_answer && cl->endpoint.sa.sa_family != AF_UNIX)
-		cli_hint(cl->cli, "If it speaks TLS there, which the command line does not: " WITHOUT_TLS);
+		cli_hint(cl->cli, "If it speaks TLS there, set ATOLL_URL to https://host:port, or " CLIENT_BY_SSH);
 	if (f->fail != HTTP_FAIL_CONNECT)
 		return err_wrap(e, "%s", cl->where);
 	if (e->os == EACCES) {

@@ -1,9 +1,9 @@
 /*
  * client.h - how the command line reaches a daemon: which one, with which token, and whole requests that wait.
  *
- * ATOLL_URL (http://host:port or unix:/path; no https, see docs/command-line.md) names the daemon. Without it: the socket $ATOLL_RUN/atoll.sock when it
- * answers a connect, else http://127.0.0.1:8700. Over TCP a token is sent: ATOLL_TOKEN, or $ATOLL_DATA/token when this
- * user may read it.
+ * ATOLL_URL (https://host:port, http://host:port or unix:/path) names the daemon. Without it: the socket
+ * $ATOLL_RUN/atoll.sock when it answers a connect, else http://127.0.0.1:8700. Over TCP a token is sent: ATOLL_TOKEN,
+ * or $ATOLL_DATA/token when this user may read it.
  *
  * A client owns a loop of its own; client_ask turns it until the answer is there. Verbs that stream (stream.h) use the
  * same loop and connection settings.
@@ -36,6 +36,12 @@ struct client {
 int client_open(struct cli *c, struct client *ret, struct err *e);
 void client_close(struct client *cl);
 #define auto_client __attribute__((cleanup(client_close)))
+
+/* Fills the endpoint of a client whose daemon speaks TLS (client_tls.c). */
+int client_use_tls(struct client *cl, struct str host, struct str port, struct err *e);
+#define CLIENT_BY_SSH                                                                                                  \
+	"reach its socket by 'ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST' and "                             \
+	"ATOLL_URL=unix:$HOME/atoll.sock."
 
 /* From now on INT, TERM, HUP and QUIT do not end the program but come through the client's loop. */
 int client_catch_signals(struct client *cl, struct err *e);

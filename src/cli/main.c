@@ -19,8 +19,8 @@ static void print_verbs(FILE *to)
 	}
 	fprintf(to,
 		"\n'atoll help VERB' says more. Every verb takes --json.\n"
-		"ATOLL_URL (http://host:port or unix:/path) and ATOLL_TOKEN choose the daemon; without them the\n"
-		"socket %s/atoll.sock is used, or http://127.0.0.1:8700.\n",
+		"ATOLL_URL (https://host, http://host:port or unix:/path) and ATOLL_TOKEN choose the daemon;\n"
+		"without them the socket %s/atoll.sock is used, or http://127.0.0.1:8700.\n",
 		cli_run_dir());
 }
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import shutil
 import subprocess
 import tempfile
 
@@ -143,16 +144,17 @@ def test_no_daemon_says_how_to_start_one():
         assert r.returncode == 1 and "no daemon at 127.0.0.1:1" in json.loads(r.stderr)["message"]
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8700", "http://", "http://a:1/path"])
+@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8700", "http://", "http://a:1/path", "https://", "https://a:0", "https://[::1", "https://:1"])
 def test_a_url_that_cannot_be_used_is_named(url):
     r = run("list", ATOLL_URL=url)
     assert r.returncode == 1 and f"ATOLL_URL '{url}'" in r.stderr and "http://host:port" in r.stderr
 
 
-def test_https_is_not_for_the_command_line_and_it_says_what_is():
-    r = run("list", ATOLL_URL="https://127.0.0.1:1")
-    assert r.returncode == 1 and "the command line has no TLS and cannot use https://127.0.0.1:1" in r.stderr
-    assert "ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST" in r.stderr and r.stderr.endswith("https.\n")
+def test_https_needs_its_helper_and_says_so(tmp_path):
+    alone = shutil.copy(lib.BIN / "atoll", tmp_path)
+    r = subprocess.run([alone, "list"], env={**os.environ, "ATOLL_URL": "https://127.0.0.1:1"}, capture_output=True, text=True, timeout=30, check=False)
+    assert r.returncode == 1 and f"https needs the program {tmp_path}/atoll-tls, which is not there" in r.stderr, r.stderr
+    assert "ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST" in r.stderr and r.stderr.endswith("unix:$HOME/atoll.sock.\n")
 
 
 def test_version():

@@ -125,13 +125,6 @@ def test_the_api_over_tls(secured):
     assert secured.daemon.request("GET", "/v1/health", unix=True).status == 200, "the unix socket stays as it is"
 
 
-def test_the_command_line_says_that_it_has_no_tls(secured):
-    r = secured.daemon.cli("list", env={"ATOLL_URL": f"http://{secured.daemon.address}"})
-    assert r.returncode == 1 and b"If it speaks TLS there, which the command line does not" in r.stderr, r.stderr
-    assert r.stderr.endswith(b"https.\n"), r.stderr
-    assert secured.daemon.cli("list", env={"ATOLL_URL": f"unix:{secured.daemon.socket}"}).returncode == 0
-
-
 def test_a_real_client(secured, app):
     port = secured.daemon.address.rsplit(":", 1)[1]
     r = subprocess.run(["curl", "-sS", "--max-time", "30", "--cacert", secured.certificates.authority, "--http1.1", "--resolve",
@@ -257,3 +250,60 @@ def test_half_an_end(secured, app):
         assert got.startswith(b"HTTP/1.1 200"), "and the end is one that TLS knows"
     with contextlib.suppress(OSError):
         raw.shutdown(socket.SHUT_RDWR)
+
+
+# ---- the command line
+
+
+def by_https(secured, host="localhost", authority=True):
+    port = secured.daemon.address.rsplit(":", 1)[1]
+    env = {"ATOLL_URL": f"https://{host}:{port}", "ATOLL_TOKEN": secured.daemon.token}
+    return {**env, **({"SSL_CERT_FILE": str(secured.certificates.authority)} if authority else {})}
+
+
+def helpers(secured):
+    """The atoll-tls that lead to this daemon."""
+    port, found = secured.daemon.address.rsplit(":", 1)[1], []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().split(b"\0")
+            if words[0] == b"atoll-tls" and words[2] == port.encode():
+                found.append(int(entry.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_the_command_line_over_tls(secured, host):
+    def cli(*args, **options):
+        return secured.daemon.cli(*args, env=by_https(secured, host), **options)
+
+    r = cli("exec", "far", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (r.returncode, r.stdout, r.stderr) == (3, b"out\n", b"err\n")
+    assert b"far" in cli("list").stdout
+    data = os.urandom(3_000_000)
+    assert cli("exec", "far", "--", "cat", input=data).stdout == data
+    assert cli("write", "far", "/tmp/data", input=data).returncode == 0
+    assert cli("cat", "far", "/tmp/data").stdout == data
+    wait_for(lambda: not helpers(secured), "what carried them ends with them")
+
+
+def test_the_command_line_trusts_no_other(secured):
+    r = secured.daemon.cli("list", env=by_https(secured, authority=False))
+    assert r.returncode == 1 and b"is not trusted" in r.stderr and b"SSL_CERT_FILE" in r.stderr, r.stderr
+    r = secured.daemon.cli("list", env=by_https(secured, "127.1"))
+    assert r.returncode == 1 and b"is not trusted: " in r.stderr and b"mismatch" in r.stderr, r.stderr
+    r = secured.daemon.cli("exec", "far", "--", "true", env=by_https(secured, authority=False))
+    assert r.returncode == 125 and b"is not trusted" in r.stderr, r.stderr
+
+
+def test_the_command_line_is_told_of_tls(secured):
+    r = secured.daemon.cli("list", env={"ATOLL_URL": f"http://{secured.daemon.address}"})
+    assert r.returncode == 1 and b"If it speaks TLS there, set ATOLL_URL to https://host:port" in r.stderr, r.stderr
+
+
+def test_a_command_line_that_is_killed_leaves_nothing(secured):
+    with secured.daemon.cli_start("exec", "far", "--", "sh", "-c", "echo up; sleep 1000", env=by_https(secured)) as p:
+        assert p.stdout.readline() == b"up\n"
+        assert helpers(secured)
+        p.kill()
+    wait_for(lambda: not helpers(secured), "what carried it ends with it")
