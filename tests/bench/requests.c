@@ -1,12 +1,14 @@
 /*
  * requests.c - timed requests for the rows of `make bench` that speak to one living box.
  *
- *	requests repeat   PORT TOKEN N METHOD PATH BODY TEXT         the same request N times on one connection
- *	requests first    PORT TOKEN N METHOD PATH BODY TEXT         until TEXT is in the answer, N times; it is read to
- *its end requests parallel PORT TOKEN N CLIENTS METHOD PATH BODY TEXT N requests by each client, all at once; "%d" in
- *BODY is the client's number requests drain    PORT TOKEN BYTES METHOD PATH BODY          an answer of at least so many
- *bytes, read and dropped requests upload   PORT TOKEN BYTES PATH                      a PUT of so many bytes requests
- *json     PORT TOKEN BYTES PATH HEAD TAIL            a POST of HEAD, so many letters, TAIL
+ * requests MODE PORT TOKEN …, where the rest is for each mode:
+ *
+ * - repeat N METHOD PATH BODY TEXT: N times on one connection; "%d" in PATH and BODY is the number of the request.
+ * - first N METHOD PATH BODY TEXT: the same, timed until TEXT is in the answer, which is then read to its end.
+ * - parallel N CLIENTS METHOD PATH BODY TEXT: N by each client, all at once; "%d" is the client's number.
+ * - drain BYTES METHOD PATH BODY: an answer of at least so many bytes, read and dropped.
+ * - upload BYTES PATH: a PUT of so many bytes.
+ * - json BYTES PATH HEAD TAIL: a POST of HEAD, so many letters, TAIL.
  *
  * Every answer must be a 2xx that holds TEXT. Output: one JSON object, times in microseconds.
  */
@@ -23,17 +25,44 @@
 
 enum { PIECE = 256 << 10 };
 
+/* A request, METHOD PATH BODY TEXT, with its number in it. */
+struct numbered {
+	char path[1024], body[4096];
+};
+
+static void put_number(char *ret, size_t size, const char *text, size_t number)
+{
+	const char *mark = strstr(text, "%d");
+	int n = mark ? snprintf(ret, size, "%.*s%zu%s", (int)(mark - text), text, number, mark + 2)
+		     : snprintf(ret, size, "%s", text);
+	if (n < 0 || (size_t)n >= size)
+		die("too long", text);
+}
+
+static struct numbered numbered(char **request, size_t number)
+{
+	struct numbered r;
+	put_number(r.path, sizeof r.path, request[1], number);
+	put_number(r.body, sizeof r.body, request[2], number);
+	return r;
+}
+
+static uint64_t timed(struct client *c, char **request, size_t number)
+{
+	struct numbered r = numbered(request, number);
+	uint64_t t0 = clock_us();
+	client_send(c, request[0], r.path, r.body);
+	client_receive(c, request[3]);
+	return clock_us() - t0;
+}
+
 static void repeat(size_t n, char **request)
 {
 	struct client *c = xcalloc(1, sizeof *c);
 	uint64_t *us = xcalloc(n, sizeof *us);
 	client_connect(c);
-	for (size_t i = 0; i < n; i++) {
-		uint64_t t0 = clock_us();
-		client_send(c, request[0], request[1], request[2]);
-		client_receive(c, request[3]);
-		us[i] = clock_us() - t0;
-	}
+	for (size_t i = 0; i < n; i++)
+		us[i] = timed(c, request, i);
 	printf("{");
 	print_samples("us", us, n, true);
 	printf("}\n");
@@ -83,20 +112,9 @@ static void first(size_t n, char **request)
 static void one_of_many(int number_of_client, size_t n, char **request, uint64_t *us)
 {
 	struct client *c = xcalloc(1, sizeof *c);
-	char body[4096];
-	const char *mark = strstr(request[2], "%d");
-	if (mark)
-		snprintf(body, sizeof body, "%.*s%d%s", (int)(mark - request[2]), request[2], number_of_client,
-			mark + 2);
-	else
-		snprintf(body, sizeof body, "%s", request[2]);
 	client_connect(c);
-	for (size_t i = 0; i < n; i++) {
-		uint64_t t0 = clock_us();
-		client_send(c, request[0], request[1], body);
-		client_receive(c, request[3]);
-		us[i] = clock_us() - t0;
-	}
+	for (size_t i = 0; i < n; i++)
+		us[i] = timed(c, request, (size_t)number_of_client);
 }
 
 static void parallel(size_t n, int clients, char **request)

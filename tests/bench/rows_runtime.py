@@ -5,7 +5,7 @@ from pathlib import Path
 from boxapi import Api
 from common import driver
 
-ROWS = ["commands", "streams", "files", "sessions"]
+ROWS = ["commands", "streams", "files", "sessions", "upstream"]
 MB = 1_000_000
 
 
@@ -26,8 +26,12 @@ class Box:
         args = [f"/v1/sandboxes/{self.id}/api{a}" if a.startswith("/") and mode else a for a in args]
         return driver(mode, self.d.port, self.d.token, n, *args, program="bench_requests")
 
-    def time(self, row, path, body, text="", mode="repeat", target="", n=0):
-        self.bench.note(row, "atoll", self.ask(mode, n or self.bench.n * 4, "POST", path, body, text)["us"], target=target)
+    def time(self, row, path, body, text="", mode="repeat", target="", n=0, method="POST"):
+        self.bench.note(row, "atoll", self.ask(mode, n or self.bench.n * 4, method, path, body, text)["us"], target=target)
+
+    def time_each(self, row, n, target, mode, size, *args):
+        """For answers and bodies that are too large for `time`: a connection each."""
+        self.bench.note(row, "atoll", [self.ask(mode, size, *args)["us"] for _ in range(n)], target=target)
 
     def rate(self, row, times, target, mode, size, *args):
         """The best of some, since one stall of a shared machine says nothing of the program."""
@@ -76,6 +80,29 @@ def sessions(bench, d):
         r = box.ask("parallel", 20 if bench.quick else 100, "64", "POST", "/execute", '{"command":":","sessionId":"s%d"}', '"exitCode":0')
         bench.note("builtin, 64 sessions at once", "atoll", r["us"])
         bench.value("  together", "atoll", len(r["us"]) / (r["total_us"] / 1e6), "per s")
+
+
+def upstream(bench, d):
+    """What upstream's own server takes for the same, without isolation, on a machine like this one: the line to beat."""
+    with Box(bench, d, "upstream") as box:
+        n = bench.n
+        none = '"sessionId":"__DISABLE_SESSION__"'
+        box.time("ping", "/ping", "", "", target="upstream 0.3", method="GET")
+        box.time("exec of true, session", "/execute", '{"command":"true"}', '"exitCode":0', target="upstream 8 to 10")
+        box.time("exec of true, no session", "/execute", '{"command":"true",%s}' % none, '"exitCode":0', target="upstream 2.4")
+        megabyte = '{"command":"head -c 1000000 /dev/zero | tr \\\\0 z"}'
+        box.time_each("exec with 1 MB of output", n, "upstream 136 to 180", "drain", MB, "POST", "/execute", megabyte)
+        box.time("session create", "/session/create", '{"id":"made-%d"}', n=n, target="upstream 2.2 to 2.9")
+        box.time("process start", "/process/start", '{"command":"sleep 100","processId":"p%d"}', n=n, target="upstream 13 to 16")
+        box.time("kill of sleep 100", "/process/p%d", "", n=n, target="upstream 53", method="DELETE")
+        box.time("write 1 KB", "/write", '{"path":"/workspace/k.txt","content":"%s"}' % ("k" * 1024), target="upstream 0.5 to 0.7")
+        box.time("read 1 KB", "/read", '{"path":"/workspace/k.txt"}', "kkkk", target="upstream 0.5 to 0.7")
+        box.ask("repeat", 1, "POST", "/execute", '{"command":"cp k.txt k"}', '"exitCode":0')
+        box.time("read 1 KB, no extension", "/read", '{"path":"/workspace/k"}', "kkkk", target="upstream 20")
+        box.time_each("write 10 MB", n // 8, "upstream 60", "json", 10 * MB, "/write", '{"path":"/workspace/m.txt","content":"', '"}')
+        box.time_each("read 10 MB", n // 8, "upstream 47", "drain", 10 * MB, "POST", "/read", '{"path":"/workspace/m.txt"}')
+        r = box.ask("parallel", 50, "4", "POST", "/execute", '{"command":"true","sessionId":"four%d"}', '"exitCode":0')
+        bench.value("4 sessions x 50 execs", "atoll", len(r["us"]) / (r["total_us"] / 1e6), "per s", "upstream 124 to 182")
 
 
 def agent_peak_kb(d, box_id):
