@@ -227,7 +227,7 @@ def test_a_graceful_stop_lets_requests_finish(own_daemon, own_box):
         # What ends the command comes after the stop has begun, and past the daemon, which takes nothing more.
         (agent,) = agents(own_daemon)
         stopped = pool.submit(own_daemon.interrupt)
-        wait_for(lambda: own_daemon.logged("stopping"), "the stop has begun")
+        wait_for(lambda: own_daemon.logged('program=atolld msg="stopping"'), "the stop has begun")
         with open(f"/proc/{agent}/root/tmp/go", "w", encoding="ascii") as go:
             go.write("went\n")
         assert stopped.result() == 0
