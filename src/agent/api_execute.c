@@ -113,7 +113,8 @@ static void answer_failed(struct exec *ex, const struct err *e, const struct tas
 	json_member_cstr(&w, "sessionId", ex->session);
 	if (e->code == ERRC_SESSION_TERMINATED)
 		json_member_i64(&w, "exitCode", r->exit_code);
-	json_member_cstr(&w, "outcome", outcome_name(r->outcome));
+	if (t->end != TASK_FAILED)
+		json_member_cstr(&w, "outcome", outcome_name(r->outcome));
 	if (r->signal)
 		json_member_cstr(&w, "signal", signal_name(r->signal));
 	if (t->not_run)
@@ -191,10 +192,12 @@ void api_execute(struct request *r)
 	struct str id;
 	struct err e;
 	bool background = false;
-	if (json_read_bool(r->body, "background", &background, &e) == 0 && background)
+	if (json_read_bool(r->body, "background", &background, &e) < 0)
+		return request_refuse(r, &e);
+	if (background)
 		return api_process_start(r);
 	if (run_spec_read(r->body, 0, &s, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
-		return request_fail(r, &e, STR_NULL);
+		return request_refuse(r, &e);
 	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
 		return request_fail_about(r, &e, "sessionId", id);
 

@@ -134,7 +134,7 @@ void api_process_start(struct request *r)
 	struct err e;
 	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &session_id, &e) < 0 ||
 		json_read_str(r->body, "processId", &id, &e) < 0)
-		return request_fail(r, &e, STR_NULL);
+		return request_refuse(r, &e);
 	if (!is_good_id(id))
 		return request_invalid(r, "processId",
 			"field 'processId' must be at most 128 bytes, without '/' and NUL, and not the name of a "

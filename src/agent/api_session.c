@@ -21,7 +21,7 @@ static int read_spec(const struct json *body, struct session_spec *ret, struct e
 {
 	if (json_read_str(body, "id", &ret->id, e) < 0 || env_read(body, "env", &ret->env, e) < 0 ||
 		json_read_cstr(body, "cwd", &ret->cwd, e) < 0 ||
-		json_read_u64(body, "commandTimeoutMs", 0, CMD_TIMEOUT_MAX, &ret->timeout_ms, e) < 0)
+		run_read_ms(body, "commandTimeoutMs", &ret->timeout_ms, e) < 0)
 		return -1;
 	if (ret->id.n > SESSION_ID_MAX || memchr(ret->id.p ? ret->id.p : "", 0, ret->id.n))
 		return err_set(
@@ -72,7 +72,7 @@ void api_session_create(struct request *r)
 	struct err e;
 	if (read_spec(r->body, &spec, &e) < 0) {
 		env_free(&spec.env);
-		return request_fail(r, &e, STR_NULL);
+		return request_refuse(r, &e);
 	}
 	if (!spec.id.n) {
 		generated_id(made, sizeof made);

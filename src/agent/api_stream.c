@@ -271,7 +271,7 @@ void api_execute_stream(struct request *r)
 	struct str id;
 	struct err e;
 	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
-		return request_fail(r, &e, STR_NULL);
+		return request_refuse(r, &e);
 	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
 		return request_fail_about(r, &e, "sessionId", id);
 	struct stream *s = xcalloc(1, sizeof *s);

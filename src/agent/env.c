@@ -134,7 +134,7 @@ bool env_name_ok(struct str name)
 	return name.n > 0;
 }
 
-static int read_one(const struct json *m, struct env *ret, struct err *e)
+static int read_one(const struct json *m, const char *key, struct env *ret, struct err *e)
 {
 	if (!env_name_ok(m->key))
 		return err_set(
@@ -144,11 +144,10 @@ static int read_one(const struct json *m, struct env *ret, struct err *e)
 		return 0;
 	}
 	if (m->type != JSON_T_STRING)
-		return err_set(e, ERRC_VALIDATION_FAILED, "environment variable '%.*s' must be a string or null",
-			STR_ARG(m->key));
-	if (memchr(m->text.p, 0, m->text.n))
 		return err_set(
-			e, ERRC_VALIDATION_FAILED, "environment variable '%.*s' holds a NUL byte", STR_ARG(m->key));
+			e, ERRC_VALIDATION_FAILED, "field '%s': %.*s must be a string or null", key, STR_ARG(m->key));
+	if (memchr(m->text.p, 0, m->text.n))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s': %.*s holds a NUL byte", key, STR_ARG(m->key));
 	env_put(ret, m->key, m->text);
 	return 0;
 }
@@ -164,7 +163,7 @@ int env_read(const struct json *object, const char *key, struct env *ret, struct
 		if (ret->n == ENV_VARS_MAX)
 			return err_set(
 				e, ERRC_VALIDATION_FAILED, "field '%s' has more than %d variables", key, ENV_VARS_MAX);
-		if (read_one(m, ret, e) < 0)
+		if (read_one(m, key, ret, e) < 0)
 			return -1;
 	}
 	return 0;

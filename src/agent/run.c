@@ -61,12 +61,23 @@ static int read_input(const struct json *body, struct run_spec *ret, struct err 
 	return 0;
 }
 
+int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct err *e)
+{
+	double ms = (double)*ret;
+	if (json_read_double(body, key, &ms, e) < 0)
+		return -1;
+	if (ms < 0 || ms > (double)CMD_TIMEOUT_MAX)
+		return err_set(
+			e, ERRC_VALIDATION_FAILED, "field '%s' must be between 0 and %llu", key, CMD_TIMEOUT_MAX);
+	*ret = (uint64_t)ms + (ms > (double)(uint64_t)ms);
+	return 0;
+}
+
 int run_spec_read(const struct json *body, int flags, struct run_spec *ret, struct err *e)
 {
 	const char *cwd = NULL;
 	if ((!(flags & RUN_NO_COMMAND) && read_command(body, ret, e) < 0) || env_read(body, "env", &ret->env, e) < 0 ||
-		json_read_cstr(body, "cwd", &cwd, e) < 0 ||
-		json_read_u64(body, "timeoutMs", 0, CMD_TIMEOUT_MAX, &ret->timeout_ms, e) < 0 ||
+		json_read_cstr(body, "cwd", &cwd, e) < 0 || run_read_ms(body, "timeoutMs", &ret->timeout_ms, e) < 0 ||
 		read_encoding(body, "encoding", &ret->base64, e) < 0 || read_input(body, ret, e) < 0)
 		return -1;
 	if (cwd && strlen(cwd) >= AGENT_PATH_MAX)

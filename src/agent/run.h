@@ -27,6 +27,9 @@ enum { RUN_NO_COMMAND = 1 }; /* there is an argument vector instead */
 /* Members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. All is copied. */
 int run_spec_read(const struct json *body, int flags, struct run_spec *ret, struct err *e);
 
+/* A time in ms as JavaScript has it: a fraction is rounded up. *ret stays as it is when there is no such member. */
+int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct err *e);
+
 /* Hands everything over; *from becomes empty. */
 struct run_spec run_spec_take(struct run_spec *from);
 

@@ -98,10 +98,14 @@ def test_json_that_is_no_object_is_refused(agent):
     ({"command": "true", "sessionId": "s" * 257}, "VALIDATION_FAILED", 400),
     ({"command": "true", "stdin": "*", "stdinEncoding": "base64"}, "VALIDATION_FAILED", 400),
     ({"command": "true", "encoding": "latin1"}, "VALIDATION_FAILED", 400),
+    ({"command": "true", "background": "yes"}, "VALIDATION_FAILED", 400),
 ])
 def test_a_bad_member_is_refused_by_name(agent, body, code, status):
     r = agent.post("/api/execute", body)
     assert (r.status, r.json()["code"]) == (status, code), r.body
+    if code == "VALIDATION_FAILED":
+        field = list(body)[1] if len(body) > 1 else "command"
+        assert [v["field"] for v in r.json()["context"]["validationErrors"]] == [field], r.body
 
 
 def test_a_page_of_another_origin_is_refused(agent):
@@ -240,6 +244,12 @@ def test_timeout_without_a_session_is_exit_124(agent):
     r = agent.run("echo before; sleep 60", timeoutMs=200, sessionId=SESSIONLESS)
     assert r["exitCode"] == 124 and r["stderr"] == "Command timed out after 200ms\n" and r["stdout"] == "before\n"
     assert r["outcome"] == "timeout" and 190 <= r["duration"] < 5000
+
+
+def test_a_timeout_may_have_a_fraction_as_numbers_of_javascript_do(agent):
+    r = agent.run("sleep 61", sessionId="__DISABLE_SESSION__", timeoutMs=100.5)
+    assert (r["exitCode"], r["stderr"]) == (124, "Command timed out after 101ms\n")
+    assert agent.run("echo ok", timeoutMs=60000.25)["stdout"] == "ok\n"
 
 
 def test_timeout_kills_everything_the_command_started(agent):

@@ -495,15 +495,15 @@ def test_delete_ends_the_shell_and_its_jobs_but_not_what_asked_to_stay(agent):
 def test_delete_of_a_busy_session_answers_what_waits_with_410(agent):
     s = Session(agent, "busy")
     s.run("X=1;:")
-    replies = []
-    threads = [threading.Thread(target=lambda: replies.append(s.post("sleep 61; echo $X"))) for _ in range(3)]
-    for t in threads:
-        t.start()
+    sent = [send(agent, "busy", "sleep 61; echo $X") for _ in range(3)]
     wait_for(lambda: agent.run("pgrep -fc 'sleep 6[1]' || true;:", sessionId="probe")["stdout"].strip() != "0")
     assert agent.post("/api/session/delete", {"sessionId": "busy"}).status == 200
-    for t in threads:
-        t.join()
-    assert [(r.status, r.json()["code"]) for r in replies] == [(410, "SESSION_DESTROYED")] * 3
+    for c in sent:
+        r = c.getresponse()
+        e = json.loads(r.read())
+        assert (r.status, e["code"], e["context"]["sessionId"]) == (410, "SESSION_DESTROYED", "busy")
+        assert "outcome" not in e["context"] and "exitCode" not in e["context"]  # nobody knows
+        c.close()
 
 
 def test_delete_of_nothing(agent):

@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from agentlib import AGENT, Agent, Session, wait_for
+from agentlib import AGENT, Agent, Events, Session, joined, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 
@@ -73,6 +73,23 @@ def test_the_way_back_is_not_seen_by_the_command(s):
     before = s.out("echo /proc/$$/fd/*")
     s.run("pwd", cwd="/etc")
     assert s.out("echo /proc/$$/fd/*") == before
+
+
+# ---- streams
+
+
+@pytest.mark.parametrize("before,command,out", [
+    ("eval() { echo mine; }; exec() { echo mine; }; read() { echo mine; }", "echo $X; exit 3", "kept\n"),
+    ("shopt -s expand_aliases; alias greet='echo hello'; set -u", "greet $X; exit 3", "hello kept\n"),
+    ("set -o posix; set -e", "echo $X; (exit 3); echo no", "kept\n"),
+    ("trap 'echo trapped' DEBUG ERR INT EXIT; set -v", "echo $X; exit 3", "kept\n"),
+])
+def test_a_stream_has_the_output_of_its_command_whatever_the_session_has_defined(s, before, command, out):
+    s.run(before)
+    with Events(s.agent, "POST", "/api/execute/stream", {"command": command, "sessionId": s.name}) as stream:
+        events = list(stream)
+    assert joined(events, "stdout") == out, events
+    assert (events[-1]["type"], events[-1]["exitCode"]) == ("complete", 3), events
 
 
 # ---- how the shell ended
