@@ -43,8 +43,9 @@ static void on_said(struct cmd *c, int stream, struct str bytes)
 		buf_add(&m->said, bytes.p, bytes.n < room ? bytes.n : room);
 }
 
-/* What the words of cp, mv and rm in the C locale stand for. */
-static enum errc code_of_words(const char *said)
+/* What the words of cp, mv and rm in the C locale stand for. Told is the reason alone: the rest of the line names our
+ * temporary file. */
+static enum errc code_of_words(struct str *line)
 {
 	static const struct {
 		const char *words;
@@ -62,21 +63,26 @@ static enum errc code_of_words(const char *said)
 		{"Not a directory", ENOTDIR},
 		{"resource busy", EBUSY},
 		{"No such file or directory", ENOENT},
+		{"File name too long", ENAMETOOLONG},
 	};
-	for (size_t i = 0; i < ARRAY_LEN(known); i++)
-		if (strstr(said, known[i].words))
-			return errc_from_file_errno(known[i].os);
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (!memmem(line->p, line->n, known[i].words, strlen(known[i].words)))
+			continue;
+		*line = str_of(known[i].words);
+		return errc_from_file_errno(known[i].os);
+	}
 	return ERRC_FILESYSTEM_ERROR;
 }
 
 static void answer_failed(const struct request *r, struct move *m, const struct cmd_result *result)
 {
 	struct err e;
-	struct str rest, line = str_split(buf_str(&m->said), '\n', &rest);
+	struct str words = str_trim(buf_str(&m->said));
 	auto_free char *extra = xasprintf("\"exitCode\":%d", result->exit_code);
-	if (!line.n)
-		line = str_of(outcome_name(result->outcome));
-	err_set(&e, code_of_words(buf_cstr(&m->said)), "move to '%.100s': %.*s", m->to, STR_ARG(line));
+	if (!words.n)
+		words = str_of(outcome_name(result->outcome));
+	enum errc code = code_of_words(&words);
+	err_set(&e, code, "move to '%.100s': %.*s", m->to, STR_ARG(words));
 	request_fail_file(r, &e, m->from, extra);
 }
 
@@ -101,8 +107,8 @@ static void copy_across(struct request *r, const char *from, const char *to, con
 				     "{ s=$?; rm -rf -- \"$2\"; exit $s; }";
 	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_end};
 	static const struct http_exchange_ops exchange_ops = {.on_close = on_client_gone}, no_ops;
-	auto_free char *dir = path_dirname(to);
-	auto_free char *temp = store_temp_name(dir, false);
+	auto_free char *dir = path_dirname(to), *name = store_temp_name(false);
+	auto_free char *temp = xasprintf("%s/%s", dir, name);
 	const char *argv[] = {"sh", "-c", script, "move", from, temp, to, NULL};
 	auto_env struct env env = {0};
 	struct run_spec spec = {0};
@@ -142,9 +148,12 @@ static void move(struct request *r, const char *from_key, const char *to_key)
 	}
 	if (rename(from, to) == 0)
 		return request_done(r, request_given(r, from_key), "newPath", request_given(r, to_key));
-	if (errno == EXDEV)
-		return copy_across(r, from, to, from_key, to_key);
-	request_fail_errno(r, errno, "move to", request_given(r, to_key));
+	if (errno != EXDEV)
+		return request_fail_errno(r, errno, "move to", request_given(r, to_key));
+	auto_free char *dir = path_dirname(from);
+	if (access(dir, W_OK) < 0) /* it could not be removed after it was copied */
+		return request_fail_errno(r, errno, "move", request_given(r, from_key));
+	copy_across(r, from, to, from_key, to_key);
 }
 
 void api_rename(struct request *r)

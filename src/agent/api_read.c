@@ -150,6 +150,13 @@ static void answer_read(const struct request *r, struct source *s, const char *p
 	pump_start(&reading_new(s, base64)->pump, r->x, next_content, reading_free);
 }
 
+static void fail_open(const struct request *r, const struct err *e, const char *path)
+{
+	char extra[32];
+	snprintf(extra, sizeof extra, "\"maxSize\":%u", READ_MAX);
+	request_fail_file(r, e, path, e->code == ERRC_FILE_TOO_LARGE ? extra : NULL);
+}
+
 static void fail_too_large(const struct request *r, const char *path, uint64_t encoded)
 {
 	struct err e;
@@ -170,7 +177,7 @@ void api_read(struct request *r)
 	if (request_path(r, "path", &path, &e) < 0)
 		return request_refuse(r, &e);
 	if (source_open(&s, path, shown, &e) < 0)
-		return request_fail_file(r, &e, shown, NULL);
+		return fail_open(r, &e, shown);
 	if (read_encoding(r, &s, &base64, &e) < 0) {
 		request_refuse(r, &e);
 	} else {
@@ -278,7 +285,7 @@ void api_file_get(struct request *r)
 	if (request_query_path(r, &path, &shown, &e) < 0)
 		return request_refuse(r, &e);
 	if (source_open(&s, path, shown, &e) < 0)
-		return request_fail_file(r, &e, shown, NULL);
+		return fail_open(r, &e, shown);
 	http_respond_header(r->x, STR("Content-Type"), str_of(s.mime));
 	http_respond_begin(r->x, 200, (int64_t)source_size(&s));
 	if (http_request(r->x)->method == HTTP_M_HEAD) {

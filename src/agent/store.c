@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "agent/path.h"
 #include "agent/spool.h"
@@ -12,6 +13,7 @@
 #include "base/limits.h"
 
 enum { LINKS_MAX = 40, NONCE_DIGITS = 16 }; /* the kernel's own limit of links in a row */
+enum { ATTRIBUTES_MAX = 4 * KIB }; /* all names together, and one value; a file with more is written in place */
 
 static int fail(struct err *e, int os, const char *path)
 {
@@ -20,12 +22,12 @@ static int fail(struct err *e, int os, const char *path)
 
 /* ---- names ---- */
 
-char *store_temp_name(const char *dir, bool replaces)
+char *store_temp_name(bool replaces)
 {
 	uint64_t nonce;
 	if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
 		nonce = (uint64_t)getpid();
-	return xasprintf("%s/" STORE_TEMP_PREFIX "%c%016llx", dir, replaces ? 'm' : 'n', (unsigned long long)nonce);
+	return xasprintf(STORE_TEMP_PREFIX "%c%016llx", replaces ? 'm' : 'n', (unsigned long long)nonce);
 }
 
 bool store_is_temp(const char *name, char *ret_kind)
@@ -75,8 +77,10 @@ static char *resolve(const char *path)
 static int look(const char *target, const char *path, struct stat *ret, struct err *e)
 {
 	*ret = (struct stat){0};
-	if (stat(target, ret) < 0)
-		return errno == ENOENT ? 0 : fail(e, errno, path);
+	if (stat(target, ret) < 0) {
+		int os = errno == ENOENT && str_ends(str_of(target), STR("/")) ? ENOTDIR : errno;
+		return os == ENOENT ? 0 : fail(e, os, path);
+	}
 	if (S_ISDIR(ret->st_mode))
 		return fail(e, EISDIR, path);
 	if (!S_ISREG(ret->st_mode))
@@ -96,6 +100,29 @@ static int adopt_owner(int fd, const struct stat *old)
 	return !same && fchown(fd, old->st_uid, old->st_gid) < 0 ? errno : 0;
 }
 
+/* A change of content is no reason for these to go; those of the kernel (security.capability) do go by themselves. */
+static bool is_kept_attribute(const char *name)
+{
+	return str_starts(str_of(name), STR("user.")) || strcmp(name, "system.posix_acl_access") == 0;
+}
+
+/* 0 or a positive errno. */
+static int adopt_attributes(int fd, const char *target, const struct stat *old)
+{
+	char names[ATTRIBUTES_MAX], value[ATTRIBUTES_MAX];
+	ssize_t total = old->st_mode ? listxattr(target, names, sizeof names) : 0;
+	if (total < 0)
+		return errno == ENOTSUP ? 0 : errno;
+	for (const char *name = names; name < names + total; name += strlen(name) + 1) {
+		if (!is_kept_attribute(name))
+			continue;
+		ssize_t n = getxattr(target, name, value, sizeof value);
+		if (n < 0 || fsetxattr(fd, name, value, (size_t)n, 0) < 0)
+			return errno;
+	}
+	return 0;
+}
+
 /* The mode of what was there; a new file gets 0666 under the umask. */
 static mode_t mode_for(const struct stat *old)
 {
@@ -106,24 +133,36 @@ static mode_t mode_for(const struct stat *old)
 	return 0666 & ~mask;
 }
 
-/* 0 or a positive errno. */
-static int open_beside(struct store *s, const struct stat *old)
+/* The directory of the target, made if nothing is there yet. 0 or a positive errno. */
+static int open_directory(struct store *s, bool make)
 {
-	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
 	auto_free char *dir = path_dirname(s->target);
-	auto_free char *temp = store_temp_name(dir, old->st_mode != 0);
-	auto_fd int fd = open(temp, flags, 0600);
-	if (fd < 0 && errno == ENOENT && !old->st_mode) {
+	s->dir = open(dir, flags);
+	if (s->dir < 0 && errno == ENOENT && make) {
 		int r = path_make_dirs(dir);
 		if (r < 0)
 			return r == -EEXIST ? ENOTDIR : -r;
-		fd = open(temp, flags, 0600);
+		s->dir = open(dir, flags);
 	}
+	return s->dir < 0 ? errno : 0;
+}
+
+/* 0 or a positive errno. */
+static int open_beside(struct store *s, const struct stat *old)
+{
+	int os = open_directory(s, !old->st_mode);
+	if (os)
+		return os;
+	auto_free char *temp = store_temp_name(old->st_mode != 0);
+	auto_fd int fd = openat(s->dir, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return errno;
-	int os = adopt_owner(fd, old);
+	os = adopt_owner(fd, old);
+	if (!os)
+		os = adopt_attributes(fd, s->target, old);
 	if (os) {
-		unlink(temp);
+		unlinkat(s->dir, temp, 0);
 		return os;
 	}
 	s->mode = mode_for(old);
@@ -153,7 +192,8 @@ static bool says_full(int os)
 int store_open(struct store *s, const char *path, struct err *e)
 {
 	struct stat old;
-	*s = (struct store){.fd = -1, .target = resolve(path)};
+	*s = STORE_INIT;
+	s->target = resolve(path);
 	if (look(s->target, path, &old, e) == 0) {
 		int os = open_beside(s, &old);
 		if (os && old.st_mode && !says_full(os))
@@ -208,7 +248,8 @@ int store_finish(struct store *s, struct err *e)
 	int os = 0;
 	if (!s->temp) {
 		os = copy_into_target(s);
-	} else if (fchmod(s->fd, s->mode) == 0 && rename(s->temp, s->target) == 0) {
+	} else if (fchmod(s->fd, s->mode) == 0 &&
+		   renameat(s->dir, s->temp, s->dir, path_basename(str_of(s->target)).p) == 0) {
 		/* The mode comes last: writing takes set-uid bits away. */
 		free(take_ptr(&s->temp));
 	} else {
@@ -224,8 +265,9 @@ int store_finish(struct store *s, struct err *e)
 void store_abort(struct store *s)
 {
 	if (s->temp)
-		unlink(s->temp);
+		unlinkat(s->dir, s->temp, 0);
 	fd_close(&s->fd);
+	fd_close(&s->dir);
 	free(take_ptr(&s->temp));
 	free(take_ptr(&s->target));
 }

@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from boxapi import ISO, NO_SESSION
 
 W = "/workspace"
@@ -80,6 +81,15 @@ def test_move_across_mounts(api):
 # ---- lists
 
 
+def test_move_across_mounts_that_cannot_be(api):
+    api.sh(f"mkdir -p {W}/ro/d && echo 1 > {W}/ro/d/f && mkfifo {W}/ro/d/fifo && echo 2 > /dev/shm/file")
+    error = api.fails("/api/move", "READ_ONLY", 403, sourcePath="/dev/null", destinationPath=f"{W}/null")
+    assert error["context"]["path"] == "/dev/null"
+    error = api.fails("/api/move", "NOT_DIRECTORY", 400, sourcePath=f"{W}/ro/d", destinationPath="/dev/shm/file")
+    assert ".atoll-tmp" not in error["message"]
+    assert api.sh(f"ls -A {W} {W}/ro/d /dev/shm; cat /dev/shm/file") == f"/dev/shm:\nfile\n\n{W}:\nro\n\n{W}/ro/d:\nf\nfifo\n2\n"
+
+
 def test_list_has_upstreams_fields(api):
     api.sh(f"mkdir -p {W}/l/sub && cd {W}/l && echo hi > f && chmod 640 f && ln -s f link && ln -s . sub/up &&"
            " touch .hidden sub/deep sub/.h && mkdir .hd && touch .hd/x && mkfifo p && chmod 6755 p && mkdir -m 1777 sticky &&"
@@ -100,6 +110,14 @@ def names(api, path, **options):
     answer = api.ok("/api/list-files", path=path, options=options)
     assert answer["count"] == len(answer["files"])
     return sorted(f["relativePath"] for f in answer["files"])
+
+
+@pytest.mark.parametrize("path", [".", "./sub/..", f"{W}/", "//workspace//./", f"{W}/sub/..", f"{W}/link/.."], ids=range(6))
+def test_list_names_things_plainly(api, path):
+    api.sh(f"mkdir {W}/sub && ln -s sub {W}/link")
+    answer = api.ok("/api/list-files", path=path, sessionId=NO_SESSION)
+    assert answer["path"] == path
+    assert {f["absolutePath"] for f in answer["files"]} == {f"{W}/sub", f"{W}/link"}
 
 
 def test_list_hidden_and_recursive(api):

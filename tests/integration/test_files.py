@@ -11,6 +11,7 @@ import subprocess
 import threading
 
 import pytest
+from atoll import wait_for
 from boxapi import check_error, memory_kb
 
 W = "/workspace"
@@ -195,6 +196,50 @@ def test_mode_and_owner_are_kept(api):
     for path in ("f", "g", "new"):
         api.ok("/api/write", path=f"{W}/{path}", content="new")
     assert api.sh(f"cd {W} && stat -c '%n %a %u:%g' f g new") == "f 4751 1000:1001\ng 644 0:0\nnew 644 0:0\n"
+
+
+def test_attributes_are_kept(api):
+    script = "import os; os.setxattr('{0}', 'user.note', b'mine'); os.setxattr('{0}', 'user.empty', b'')"
+    shown = "import os; print({{n: os.getxattr('{0}', n) for n in sorted(os.listxattr('{0}'))}}, oct(os.stat('{0}').st_mode))"
+    for path in (f"{W}/attributed", f"{W}/in place"):
+        api.put(path, b"old")
+        api.sh(f'chmod 640 "{path}" && python3 -c "{script.format(path)}"')
+        before = api.sh(f'python3 -c "{shown.format(path)}"')
+        if "in place" in path:  # more than fits into what is copied
+            api.sh(f"""python3 -c "import os; os.setxattr('{path}', 'user.long', b'x' * 5000)" || true""")
+            before = api.sh(f'python3 -c "{shown.format(path)}"')
+        api.ok("/api/write", path=path, content="new")
+        assert api.get(path) == b"new" and "mine" in before
+        assert api.sh(f'python3 -c "{shown.format(path)}"') == before
+
+
+def test_a_path_that_is_as_long_as_paths_can_be(api):
+    path = f"{W}/" + ("d" * 99 + "/") * 40
+    path += "f" * (4095 - len(path))
+    api.ok("/api/write", path=path, content="far")
+    assert api.ok("/api/read", path=path)["content"] == "far"
+    api.ok("/api/write", path=path, content="again")
+    assert api.ok("/api/read", path=path)["content"] == "again"
+    api.fails("/api/write", "NAME_TOO_LONG", 400, path=path + "f", content="")
+
+
+def test_a_directory_that_moves_under_an_upload(api):
+    api.sh(f"mkdir {W}/before")
+    s = api.daemon.connect(unix=True)
+    s.settimeout(30)
+    s.sendall(f"PUT {api.file_url(W + '/before/f')} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab".encode())
+    wait_for(lambda: api.sh(f"ls -A {W}/before"), "the upload has begun")
+    api.sh(f"mv {W}/before {W}/after")
+    s.sendall(b"cd")
+    assert b" 200 " in s.recv(4096).split(b"\r\n")[0]
+    s.close()
+    assert api.sh(f"ls -A {W}/after; cat {W}/after/f") == "f\nabcd"
+    s = api.daemon.connect(unix=True)
+    s.sendall(f"PUT {api.file_url(W + '/after/g')} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab".encode())
+    wait_for(lambda: len(api.sh(f"ls -A {W}/after").split()) == 2, "the upload has begun")
+    api.sh(f"mv {W}/after {W}/last")
+    s.close()
+    wait_for(lambda: api.sh(f"ls -A {W}/last") == "f\n", "nothing is left of it")
 
 
 def test_links_are_written_through(api):
