@@ -27,8 +27,8 @@ void api_session_list(struct request *r);
 void api_session_delete(struct request *r);
 struct task_result;
 /* Answers for a start that failed. `key` and `value` are its context, unless the session is the reason. */
-void request_fail_task(const struct request *r, const struct task_result *f, const char *session, const char *key,
-	struct str value);
+void request_fail_task(
+	const struct request *r, const struct task_result *f, const char *session, const char *key, struct str value);
 
 /* ws_exec.c */
 void ws_exec(struct request *r);

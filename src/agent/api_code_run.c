@@ -152,11 +152,10 @@ static bool on_output(struct code_run *r, int stream, struct str bytes)
 static bool on_event(struct code_run *r, struct str piece, bool first, bool last)
 {
 	struct code_stream *s = r->arg;
-	bool more = true;
 	begin(s);
 	if (first)
-		more = http_respond_write(s->x, STR("data: "));
-	more = http_respond_write(s->x, piece);
+		http_respond_write(s->x, STR("data: "));
+	bool more = http_respond_write(s->x, piece);
 	if (last)
 		more = http_respond_write(s->x, STR("\n\n"));
 	s->inside = !last;

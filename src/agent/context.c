@@ -86,7 +86,7 @@ static void run_over(struct code_run *r, enum run_over how, struct str json)
 static void runs_over(struct context *c, enum run_over how)
 {
 	while (!list_empty(&c->runs))
-		run_over(list_entry(c->runs.next, struct code_run, node), how, STR_NULL);
+		run_over(list_entry(list_pop(&c->runs), struct code_run, node), how, STR_NULL);
 }
 
 static void on_grace_over(struct loop_timer *t)

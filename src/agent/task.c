@@ -109,10 +109,8 @@ static void fail_no_directory(struct task *t)
 
 static struct task *take_first(struct session *s)
 {
-	struct task *t = list_entry(s->queue.next, struct task, node);
-	list_del(&t->node);
 	s->waiting--;
-	return t;
+	return list_entry(list_pop(&s->queue), struct task, node);
 }
 
 void session_fail_all(struct session *s)

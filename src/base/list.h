@@ -38,6 +38,16 @@ static inline void list_del(struct list *node)
 	list_init(node);
 }
 
+/* Takes the first node out. The list is not empty. */
+static inline struct list *list_pop(struct list *head)
+{
+	struct list *first = head->next;
+	head->next = first->next;
+	head->next->prev = head;
+	list_init(first);
+	return first;
+}
+
 #define list_entry(node, type, member) container_of(node, type, member)
 /* The body may delete the current node. */
 #define list_each(it, head)                                                                                            \

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -52,6 +53,7 @@ void sockets_make(struct warden *w, const struct warden_request *rq, struct wait
 {
 	int fds[WARDEN_SOCKETS_MAX];
 	struct err e;
+	memset(fds, -1, sizeof fds);
 	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;

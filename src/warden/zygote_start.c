@@ -144,10 +144,9 @@ static int become(uint32_t user, struct err *e)
 static void execute(void)
 {
 	static const char *const programs[] = {"/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3"};
-	char *argv[] = {"python3", "-X", "utf8", "-c",
-		"f=open(4,'rb');s=f.read();f.close();exec(compile(s,'<atoll_worker/boot.py>','exec'))\n"
-		"del f,s\nfrom atoll_worker.zygote import main\nmain()",
-		NULL};
+	static char boot[] = "f=open(4,'rb');s=f.read();f.close();exec(compile(s,'<atoll_worker/boot.py>','exec'))\n"
+			     "del f,s\nfrom atoll_worker.zygote import main\nmain()";
+	char *argv[] = {"python3", "-X", "utf8", "-c", boot, NULL};
 	char *envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp",
 		"LANG=C.UTF-8", "LC_ALL=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1", "OPENBLAS_NUM_THREADS=1",
 		"OMP_NUM_THREADS=1", NULL};

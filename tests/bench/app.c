@@ -102,8 +102,13 @@ static void welcome(int server)
 		return;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	struct conn *c = calloc(1, sizeof *c + HEAD_MAX);
-	c->fd = fd;
-	epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = c});
+	struct epoll_event readable = {.events = EPOLLIN, .data.ptr = c};
+	if (c)
+		c->fd = fd;
+	if (c && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &readable) == 0)
+		return; // NOLINT(clang-analyzer-unix.Malloc): the kernel keeps it, epoll gives it back
+	free(c);
+	close(fd);
 }
 
 int main(int argc, char **argv)
