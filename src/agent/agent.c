@@ -142,9 +142,6 @@ static void read_surroundings(void)
 	env_put(&agent.env, STR("LC_ALL"), STR("C.UTF-8"));
 	const char *home = env_get(&agent.env, "HOME");
 	agent.workdir = xstrdup(is_dir("/workspace") ? "/workspace" : is_dir(home) ? home : "/");
-	const char *limit = env_get(&agent.env, "COMMAND_TIMEOUT_MS");
-	if (limit)
-		str_to_u64(str_of(limit), CMD_TIMEOUT_MAX, &agent.command_timeout);
 	agent.shell = plain_find("bash", env_get(&agent.env, "PATH"));
 	if (!agent.shell)
 		agent.shell = plain_find("bash", "/bin:/usr/bin:/usr/local/bin");

@@ -23,7 +23,6 @@ struct agent {
 	struct env env;		  /* what every command starts from */
 	char *workdir;		  /* where commands start: /workspace, else $HOME, else / */
 	char *shell;		  /* bash, or NULL when the image has none */
-	uint64_t command_timeout; /* ms, for session commands without one of their own; 0: none */
 	bool boxed;		  /* started by a warden: PID 1, AF_UNIX */
 	bool stopping;		  /* SIGTERM came */
 	bool childless, drained;  /* while stopping: what is done */

@@ -111,7 +111,7 @@ static void answer_failed(struct exec *ex, const struct err *e, const struct tas
 	json_object_begin(&w);
 	json_member_cstr(&w, "command", ex->command);
 	json_member_cstr(&w, "sessionId", ex->session);
-	if (e->code == ERRC_SESSION_TERMINATED)
+	if (e->code == ERRC_SESSION_TERMINATED || (t->end == TASK_RESULT && r->outcome != OUTCOME_TIMEOUT))
 		json_member_i64(&w, "exitCode", r->exit_code);
 	if (t->end != TASK_FAILED)
 		json_member_cstr(&w, "outcome", outcome_name(r->outcome));

@@ -125,5 +125,11 @@ uint64_t session_limit(const struct session *s, uint64_t own)
 {
 	if (own || !s)
 		return own;
-	return s->timeout_ms ? s->timeout_ms : agent.command_timeout;
+	if (s->timeout_ms)
+		return s->timeout_ms;
+	const char *box = env_get(&agent.env, "COMMAND_TIMEOUT_MS"); /* which may come and go while we run */
+	uint64_t ms = 0;
+	if (box)
+		str_to_u64(str_of(box), CMD_TIMEOUT_MAX, &ms);
+	return ms;
 }

@@ -1,6 +1,6 @@
 """Commands in a box that is at its limits: what can still be answered is, and what cannot is said."""
 
-from atoll import wait_for
+from atoll import box_path, wait_for
 from boxapi import check_error
 
 
@@ -34,3 +34,15 @@ def test_a_box_full_of_processes_says_so_and_deleting_the_session_helps(api):
     assert api.ok("/api/execute", command="echo builtin", sessionId="full")["stdout"] == "builtin\n"
     api.ok("/api/session/delete", sessionId="full")
     wait_for(lambda: answer().status == 200, "its processes have gone with the session")
+
+
+def test_a_time_limit_among_the_boxs_variables(daemon, box, api):
+    daemon.request("PUT", box_path(box), {"env": {"COMMAND_TIMEOUT_MS": "200"}})
+    error = api.fails("/api/execute", "COMMAND_EXECUTION_ERROR", 500, command="sleep 61", sessionId="s")
+    assert "Command timeout after 200ms" in error["message"]
+    api.ok("/api/session/create", id="own", commandTimeoutMs=300)
+    error = api.fails("/api/execute", "COMMAND_EXECUTION_ERROR", 500, command="sleep 61", sessionId="own")
+    assert "Command timeout after 300ms" in error["message"]
+    assert api.ok("/api/execute", command="sleep 0.5; echo own", sessionId="own", timeoutMs=60000)["stdout"] == "own\n"
+    daemon.request("PUT", box_path(box), {"envChanges": {"COMMAND_TIMEOUT_MS": None}})
+    assert api.ok("/api/execute", command="sleep 0.5; echo none", sessionId="s")["stdout"] == "none\n"
