@@ -245,6 +245,15 @@ static void fg_forget(struct shell *s)
 	free(take_ptr(&s->fg.cwd));
 }
 
+/* A brace more than it opened: as the text of a group it would end that too early and could go on behind it. */
+static bool closes_group(struct str command)
+{
+	int open = 0;
+	for (size_t i = 0; i < command.n && open >= 0; i++)
+		open += command.p[i] == '{' ? 1 : command.p[i] == '}' ? -1 : 0;
+	return open < 0;
+}
+
 int shell_run(struct shell *s, const struct shell_cmd *c, const struct shell_run_ops *ops, void *arg, struct err *e)
 {
 	INVARIANT(s->state == SHELL_IDLE);
@@ -254,6 +263,7 @@ int shell_run(struct shell *s, const struct shell_cmd *c, const struct shell_run
 		.command = str_dup(c->command),
 		.cwd = c->cwd ? xstrdup(c->cwd) : NULL,
 		.timeout_ms = c->timeout_ms,
+		.as_eval = closes_group(c->command),
 		.last_status = c->last_status};
 	if (c->env)
 		env_apply_raw(&s->fg.env, c->env);

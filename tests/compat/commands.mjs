@@ -71,6 +71,15 @@ export async function session_exit_ends_it_and_the_next_is_fresh(box) {
   assert.equal((await box.commands.execute('echo "[$x]"', S)).stdout, '[]\n');
 }
 
+export async function session_that_died_is_told_before_anything_runs(box) {
+  const pid = (await box.commands.execute('cd /tmp; x=1; echo $$', S)).stdout.trim();
+  await box.commands.execute(`kill -9 ${pid}; while [ -d /proc/${pid} ]; do :; done`, '__DISABLE_SESSION__');
+  const error = await rejects(box.commands.execute('touch elsewhere', S), 'SESSION_TERMINATED', 410);
+  assert.equal(error.name, 'SessionTerminatedError');
+  assert.deepEqual([error.context.sessionId, error.context.exitCode], [S, 137]);
+  assert.equal((await box.commands.execute('echo "[$x]"; ls elsewhere 2>&1 | grep -c "No such"', S)).stdout, '[]\n1\n');
+}
+
 export async function session_hard_cases_do_not_wedge(box) {
   const run = (c, o) => box.commands.execute(c, S, o);
   assert.equal((await run('cat')).stdout, '');

@@ -147,6 +147,7 @@ def test_lines_before_a_syntax_error_run_as_in_bash(s):
     ("echo one # comment", "one\n"),
     ("echo 'a\nb'", "a\nb\n"),
     ("{ echo group; }", "group\n"),
+    ("echo '}'; echo '{'", "}\n{\n"),
     ("echo $'tab\\there'", "tab\there\n"),
     ("echo \"it's\" '\"quoted\"' \\\"", "it's \"quoted\" \"\n"),
     ("printf '%s\\n' \"$(printf 'x%.0s' {1..50000})\" | wc -c", "50001\n"),

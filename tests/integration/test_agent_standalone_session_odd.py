@@ -75,6 +75,13 @@ def test_the_way_back_is_not_seen_by_the_command(s):
     assert s.out("echo /proc/$$/fd/*") == before
 
 
+@pytest.mark.parametrize("command", ["echo a; }; { echo b", "echo a; } >/dev/null; { echo b", "echo a\n}; exit 3; {\necho b"])
+def test_a_text_that_closes_the_group_it_is_put_into_is_an_error_as_in_bash(s, command):
+    r = s.run(command, env={"A": "1"})
+    assert r["exitCode"] == 2 and "syntax error near unexpected token `}'" in r["stderr"] and "b" not in r["stdout"], r
+    assert s.out("echo $X") == "kept\n"
+
+
 # ---- streams
 
 
