@@ -257,13 +257,14 @@ static void put_exports(struct buf *b, const struct env *env)
 static void put_background_command(struct buf *script, const struct shell_text *t)
 {
 	auto_buf struct buf text = {0};
+	/* A subshell forgets this one, but its BASHOPTS does not. */
+	buf_add_c(&text, "case :$BASHOPTS: in *:expand_aliases:*)\\builtin shopt -s expand_aliases;;esac;");
 	buf_add_c(&text, "\\command \\exec");
 	for (int fd = 0; fd <= 2; fd++)
 		buf_printf(&text, " %d%c&%d", fd, fd ? '>' : '<', SHELL_FD_STREAMS + fd);
 	for (int fd = SHELL_FD_CONTROL; fd <= SHELL_FD_LAST; fd++)
 		buf_printf(&text, " %d>&-", fd);
-	/* A subshell forgets this one, but its BASHOPTS does not. */
-	buf_add_c(&text, ";case :$BASHOPTS: in *:expand_aliases:*)\\builtin shopt -s expand_aliases;;esac\n");
+	buf_add_byte(&text, '\n');
 	put_status(&text, t->last_status);
 	buf_add_str(&text, t->command);
 	buf_add_c(script, "\\builtin eval ");
