@@ -189,7 +189,7 @@ def test_the_box_does_not_see_the_token(api):
         for line in maps:
             where, mode = line.split()[:2]
             start, end = (int(x, 16) for x in where.split("-"))
-            if mode.startswith("rw"):
+            if mode.startswith("rw") and end - start < 1 << 30:  # more than that is a sanitizer's shadow
                 mem.seek(start)
                 memory += mem.read(end - start)
     assert b"sessionId" in memory and api.daemon.token.encode() not in memory
