@@ -109,23 +109,29 @@ static void on_close_due(struct loop_timer *t)
 	carrier_abort(container_of(t, struct ws, timer));
 }
 
-static void arm_ping(struct ws *ws)
+static void arm_ping(struct ws *ws, uint64_t delay)
 {
 	if (ws->ping_ms && !ws->close_sent)
-		loop_timer_set(ws->loop, &ws->timer, ws->ping_ms, on_due);
+		loop_timer_set(ws->loop, &ws->timer, delay, on_due);
 }
 
+/* Nobody is given up before a ping had its time: the clock alone says nothing about who was not asked. */
 static void on_due(struct loop_timer *t)
 {
 	struct ws *ws = container_of(t, struct ws, timer);
 	uint64_t quiet = loop_now(ws->loop) - ws->last_input;
-	if (ws->paused)
+	if (ws->paused) {
 		ws->last_input = loop_now(ws->loop);
-	else if (quiet >= 2ull * ws->ping_ms)
+		ws->pinged = false;
+	} else if (ws->pinged) {
 		return carrier_abort(ws);
-	else if (quiet >= ws->ping_ms)
+	} else if (quiet < ws->ping_ms) {
+		return arm_ping(ws, ws->ping_ms - quiet);
+	} else {
+		ws->pinged = true;
 		ws_ping(ws);
-	arm_ping(ws);
+	}
+	arm_ping(ws, ws->ping_ms);
 }
 
 /* ---- closing ---- */
@@ -242,6 +248,7 @@ static void read_messages(struct ws *ws, struct str in)
 void ws_input(struct ws *ws, struct str chunk)
 {
 	ws->last_input = loop_now(ws->loop);
+	ws->pinged = false;
 	if (ws->over)
 		return;
 	if (buf_size(&ws->rest) || !ws->open_told)
@@ -273,7 +280,7 @@ void ws_run(struct loop_task *t)
 	if (!ws->open_told) {
 		ws->open_told = true;
 		ws->last_input = loop_now(ws->loop);
-		arm_ping(ws);
+		arm_ping(ws, ws->ping_ms);
 		if (ws->ops->on_open)
 			ws->ops->on_open(ws);
 	}

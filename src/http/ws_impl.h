@@ -25,6 +25,7 @@ struct ws {
 	size_t reason_len;
 	uint32_t ping_ms;
 	uint64_t last_input;
+	bool pinged; /* and nothing has come since */
 	struct loop_timer timer;
 	struct loop_task task, free_task;
 	char accept[29];   /* client: the answer we expect */

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tests/sdk"))
 import package  # noqa: E402
 
-PAGES = ["index", "concepts", "moving", "commands", "files", "previews", "command-line", "configuration", "security", "operations", "api"]
+PAGES = ["index", "concepts", "moving", "commands", "files", "terminals", "previews", "command-line", "configuration", "security", "operations", "api"]
 
 
 @pytest.mark.skipif(not shutil.which("mkdocs"), reason="mkdocs is missing")

@@ -1,83 +1,16 @@
 """Terminals: a shell on a PTY over WebSocket, with several viewers, scroll-back, flow control and full-screen programs."""
 
 import hashlib
-import json
 import re
-import socket
 import threading
-import urllib.parse
 
 import pytest
 from atoll import wait_for
 from boxapi import memory_kb
+from screen import Screen
 from wsclient import Closed, Refused, WebSocket
 
 RING = 256 * 1024
-
-
-class Screen:
-    """A viewer. Gathers output; waits for text by reading, never by sleeping."""
-
-    def __init__(self, api, session="s", receive_buffer=None, **query):
-        self.api, self.out, self.controls = api, b"", []
-        query = urllib.parse.urlencode({"sessionId": session, **query})
-        self.sock = socket.socket(socket.AF_UNIX)
-        if receive_buffer:
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.sock.settimeout(30)
-        self.sock.connect(api.daemon.socket)
-        self.ws = WebSocket(self.sock, api.path(f"/ws/pty?{query}"))
-
-    def step(self):
-        message = self.ws.receive()
-        if isinstance(message, str):
-            self.controls.append(json.loads(message))
-        else:
-            self.out += message
-        return message
-
-    def control(self, kind):
-        while not any(c["type"] == kind for c in self.controls):
-            self.step()
-        return next(c for c in self.controls if c["type"] == kind)
-
-    def wait(self, pattern, start=0):
-        """Reads until the output has it; returns everything seen since `start`."""
-        pattern = pattern.encode() if isinstance(pattern, str) else pattern
-        at = start
-        while not re.search(pattern, self.out[at:], re.S):
-            at = max(start, len(self.out) - 20_000)
-            try:
-                self.step()
-            except TimeoutError as e:
-                raise AssertionError(f"no {pattern!r} in {self.out[start:][-2000:]!r}") from e
-        return self.out[start:]
-
-    def type(self, text):
-        self.ws.send(text.encode() if isinstance(text, str) else text)
-
-    def run(self, command, pattern):
-        start = len(self.out)
-        self.type(command + "\n")
-        return self.wait(pattern, start)
-
-    def resize(self, cols, rows):
-        self.ws.send({"type": "resize", "cols": cols, "rows": rows})
-
-    def closed(self):
-        with pytest.raises(Closed) as e:
-            while True:
-                self.step()
-        return e.value.code
-
-    def close(self):
-        self.sock.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.close()
 
 
 # Output of commands is told from their echo by arithmetic: $((6*7)) is echoed as it was typed.
@@ -375,48 +308,3 @@ def test_what_dies_leaves_nothing(api):
             s.control("exit")
     wait_for(lambda: api.sh("ls /dev/pts | wc -l").split() == before[:1], "the terminals are closed")
     assert api.sh("ps -eo stat | grep -c '^Z' || true").strip() == "0"
-
-
-# ---- full-screen programs
-
-
-def test_vim(api):
-    with Screen(api) as s:
-        s.control("ready")
-        s.type("vim.tiny -u NONE /workspace/note\n")
-        s.wait(r"/workspace/note. \[New")
-        s.type("ihello from vim\x1b")
-        s.wait("hello from vim")
-        s.type(":wq\r")
-        s.wait("written")
-        s.run("echo quit$((1+1))", "quit2")
-    assert api.sh("cat /workspace/note") == "hello from vim\n"
-
-
-def test_htop(api):
-    with Screen(api, cols=120, rows=40) as s:
-        s.control("ready")
-        s.type("htop\n")
-        s.wait(rb"\x1b\[\?1049h.*CPU.*F10")
-        s.type("q")
-        s.wait(rb"\x1b\[\?1049l")
-        s.run("echo quit$((1+1))", "quit2")
-
-
-def test_tmux(api):
-    with Screen(api, cols=90, rows=25) as s:
-        s.control("ready")
-        s.type("tmux -f /dev/null new -s work\n")
-        s.wait(rb"\[work\]")
-        s.type("echo inside$((1+1))\r")
-        s.wait("inside2")
-        s.type("\x02%")  # a second pane
-        s.type("echo pane$((2+3))\r")
-        s.wait("pane5")
-        s.type("\x02d")
-        s.wait("detached")
-        s.type("tmux attach\r")
-        s.wait(r"detached.*inside2")
-        api.sh("tmux kill-server")
-        s.wait("exited")
-        s.run("echo quit$((1+1))", "quit2")

@@ -339,6 +339,23 @@ TEST(ws_pings_a_quiet_peer_and_gives_up_on_a_dead_one)
 	finish(&p, &r, &end);
 }
 
+TEST(ws_keeps_a_quiet_peer_that_answers)
+{
+	server_options = (struct ws_options){.ping_ms = 100};
+	struct rig r;
+	struct peer p;
+	struct end end = {0};
+	shake(&p, &r, &end);
+	for (int i = 0; i < 5; i++) {
+		usleep(250 * 1000); /* a loop that has other things to do: whoever was not asked cannot have answered */
+		peer_until(&p, "\x89");
+		CHECK_INT(end.closes, 0);
+		buf_clear(&p.got);
+		peer_say(&p, "\x8a\x80" M0);
+	}
+	finish(&p, &r, &end);
+}
+
 /* A server of the test's own answers the client's handshake with `answer`. */
 static void check_client_refuses(const char *answer)
 {
