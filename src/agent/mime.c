@@ -94,31 +94,25 @@ static const struct extension extensions[] = {
 	{"docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
 	{"xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"},
 	{"pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"},
+	{"doc", "application/msword"},
+	{"xls", "application/vnd.ms-excel"},
+	{"ppt", "application/vnd.ms-powerpoint"},
+	{"odt", "application/vnd.oasis.opendocument.text"},
+	{"ods", "application/vnd.oasis.opendocument.spreadsheet"},
+	{"odp", "application/vnd.oasis.opendocument.presentation"},
+	{"epub", "application/epub+zip"},
+	{"jar", "application/java-archive"},
+	{"rar", "application/vnd.rar"},
+	{"eot", "application/vnd.ms-fontobject"},
+	{"xhtml", "application/xhtml+xml"},
+	{"jsonld", "application/ld+json"},
+	{"heic", "image/heic"},
+	{"psd", "image/vnd.adobe.photoshop"},
+	{"m4a", "audio/mp4"},
+	{"avi", "video/x-msvideo"},
+	{"mkv", "video/x-matroska"},
+	{"mpeg", "video/mpeg"},
 	{"bin", "application/octet-stream"},
-};
-
-struct signature {
-	struct str magic;
-	const char *mime;
-};
-
-static const struct signature signatures[] = {
-	{STR("\x89PNG\r\n\x1a\n"), "image/png"},
-	{STR("\xff\xd8\xff"), "image/jpeg"},
-	{STR("GIF8"), "image/gif"},
-	{STR("%PDF-"), "application/pdf"},
-	{STR("PK\x03\x04"), "application/zip"},
-	{STR("\x1f\x8b"), "application/gzip"},
-	{STR("BZh"), "application/x-bzip2"},
-	{STR("\xfd"
-	     "7zXZ\0"),
-		"application/x-xz"},
-	{STR("\x28\xb5\x2f\xfd"), "application/zstd"},
-	{STR("\x7f"
-	     "ELF"),
-		"application/x-executable"},
-	{STR("\0asm"), "application/wasm"},
-	{STR("SQLite format 3\0"), "application/vnd.sqlite3"},
 };
 
 static const char *by_extension(struct str name)
@@ -134,41 +128,10 @@ static const char *by_extension(struct str name)
 	return NULL;
 }
 
-/* Text as file(1) sees it: UTF-8 without control characters other than the usual ones. */
-static bool looks_like_text(struct str s, bool whole)
-{
-	while (s.n) {
-		unsigned char c = (unsigned char)s.p[0];
-		if ((c < 0x20 && !strchr("\a\b\t\n\v\f\r\x1b", c)) || c == 0 || c == 0x7f)
-			return false;
-		int len = str_utf8_len(s);
-		if (len < 0)
-			return !whole; /* the head ends inside a character */
-		if (len == 0)
-			return false;
-		s = str_skip(s, (size_t)len);
-	}
-	return true;
-}
-
-static const char *by_content(struct str head, bool whole)
-{
-	if (head.n == 0)
-		return "inode/x-empty";
-	for (size_t i = 0; i < ARRAY_LEN(signatures); i++)
-		if (str_starts(head, signatures[i].magic))
-			return signatures[i].mime;
-	if (!looks_like_text(head, whole))
-		return "application/octet-stream";
-	if (str_starts(head, STR("#!")))
-		return "text/x-shellscript";
-	return "text/plain";
-}
-
 const char *mime_of_file(struct str name, struct str head, bool whole)
 {
 	const char *mime = by_extension(name);
-	return mime ? mime : by_content(head, whole);
+	return mime ? mime : mime_of_content(head, whole);
 }
 
 static const char *const text_types[] = {

@@ -13,5 +13,8 @@ enum { MIME_SNIFF = 4096 }; /* how many first bytes mime_of_file wants; fewer at
 /* `head`: the first bytes of the content; `whole` when that is all of it. Never NULL. */
 const char *mime_of_file(struct str name, struct str head, bool whole);
 
+/* The same by the content alone: what file(1) says of the kinds that are common. */
+const char *mime_of_content(struct str head, bool whole);
+
 /* text/…, …+json, …+xml and the application types that are text by nature. */
 bool mime_is_text(const char *mime);

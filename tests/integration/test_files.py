@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tarfile
 import threading
 
 import pytest
@@ -79,6 +80,21 @@ def test_the_kind_of_a_file(api, name, data, mime, binary):
     answer = api.ok("/api/read", path=f"{W}/{name}")
     assert (answer["mimeType"], answer["isBinary"]) == (mime, binary)
     assert answer["encoding"] == ("base64" if binary else "utf-8")
+
+
+KINDS = [b'{"a": 1}', b"[1, 2]\n", b'{"a": 1}\n{"b": 2}\n', b"{no json", b'"text"', b'<?xml version="1.0"?><a/>', b"<!DOCTYPE html><html></html>",
+         b"<svg xmlns='x'>", b"#!/bin/sh\necho", b"#!/usr/bin/env bash\n", b"#!/usr/bin/env python3\n", b"#!/usr/bin/perl -w\n",
+         b"#!/usr/bin/env node\nx", b"#!/opt/other\n", b"<?php echo 1;", b"plain\n", "grüße\n".encode(), b"a\x1b[31mb", b"a\x01b", b"{\\rtf1",
+         b"%PDF-1.4", b"%!PS-Adobe", b"RIFF\x10\0\0\0WEBPVP8 ", b"RIFF\x10\0\0\0WAVEfmt ", b"RIFF\x10\0\0\0AVI LIST", b"GIF89a",
+         b"II*\0\x08\0\0\0", b"fLaC\0\0\0\x22", b"\0\0\0\x20ftypisom\0\0\2\0", b"7z\xbc\xaf\x27\x1c\0\4", b"Rar!\x1a\7\0", b"wOF2",
+         b"BM\x10\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0", b"PK\5\6" + bytes(18), b"\x1f\x8b\x08\0", tarfile.TarInfo("f").tobuf() + bytes(1024)]
+
+
+def test_without_an_extension_it_is_what_file_says(api):
+    for i, data in enumerate(KINDS):
+        api.put(f"{W}/k{i}", data)
+    said = api.sh(f"cd {W} && file --mime-type -b $(seq -f k%g 0 {len(KINDS) - 1})").split("\n")[:-1]
+    assert [api.ok("/api/read", path=f"{W}/k{i}")["mimeType"] for i in range(len(KINDS))] == said
 
 
 @pytest.mark.parametrize("content", ["", "x", "é" * 40_000, "a\\\"\n\t\0\u2028😀" * 9_000], ids=["empty", "one", "long", "escaped"])

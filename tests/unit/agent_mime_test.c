@@ -19,6 +19,19 @@ TEST(a_character_cut_by_the_sniff_is_still_text)
 	CHECK_CSTR(mime_of_file(STR("x"), STR("a\0b"), true), "application/octet-stream");
 }
 
+TEST(what_is_seen_of_a_text_decides)
+{
+	CHECK_CSTR(mime_of_content(STR("{\"a\": [1, 2"), false), "application/json");
+	CHECK_CSTR(mime_of_content(STR("{\"a\": [1, 2"), true), "text/plain");
+	CHECK_CSTR(mime_of_content(STR("{\"a\":1}\n{\"b\":"), false), "application/x-ndjson");
+	CHECK_CSTR(mime_of_content(STR("{\"a\":1}\n{\"b\":"), true), "text/plain");
+	CHECK_CSTR(mime_of_content(STR("RIFF"), true), "text/plain");
+	CHECK_CSTR(mime_of_content(STR("WEBPVP8"), true), "text/plain");
+	CHECK_CSTR(mime_of_content(STR("#!"), true), "text/plain");
+	CHECK_CSTR(mime_of_content(STR("#!/usr/bin/env"), true), "text/plain");
+	CHECK_CSTR(mime_of_content(STR(" \n<HTML>"), true), "text/html");
+}
+
 TEST(text_types)
 {
 	CHECK(mime_is_text("text/x-anything") && mime_is_text("application/json") && mime_is_text("image/svg+xml"));
