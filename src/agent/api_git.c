@@ -93,7 +93,7 @@ static void answer_failed(struct checkout *c)
 	checkout_free(c);
 }
 
-/* The branch that HEAD of the clone names; a detached one (a tag) answers with what was asked for. */
+/* The branch that HEAD of the clone names; a detached one (a tag) answers with what was asked for, as upstream. */
 static char *branch_of(const struct checkout *c)
 {
 	auto_free char *head = xasprintf("%s/.git/HEAD", c->dir);
@@ -102,7 +102,7 @@ static char *branch_of(const struct checkout *c)
 	ssize_t n = fd < 0 ? 0 : fd_read_full(fd, raw, sizeof raw);
 	struct str s = str_n(raw, n > 0 ? (size_t)n : 0);
 	if (!str_starts(s, STR("ref: refs/heads/")))
-		return xstrdup(c->branch ? c->branch : "HEAD");
+		return xstrdup(c->branch ? c->branch : "unknown");
 	struct str rest, name = str_split(str_skip(s, 16), '\n', &rest);
 	return str_dup(name);
 }

@@ -84,6 +84,7 @@ enum errc errc_from_file_errno(int os)
 		return ERRC_READ_ONLY;
 	case EBUSY:
 	case ETXTBSY:
+	case EAGAIN: /* somebody has a lease on it */
 		return ERRC_RESOURCE_BUSY;
 	case ENOSPC:
 	case EDQUOT:

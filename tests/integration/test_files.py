@@ -350,6 +350,26 @@ def test_targets_that_are_no_files(api):
     assert not temporaries(api)
 
 
+LEASE = """
+import fcntl, os, signal, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+f = os.open("/workspace/leased", os.O_RDWR | os.O_CREAT)
+os.write(f, b"mine")
+fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+open("/tmp/leased", "w").close()
+time.sleep(60)
+"""
+
+
+def test_a_file_under_a_lease_blocks_nobody(api):
+    api.put("/tmp/lease.py", LEASE.encode())
+    api.ok("/api/process/start", command="python3 /tmp/lease.py")
+    wait_for(lambda: api.ok("/api/exists", path="/tmp/leased")["exists"], "the lease is held")
+    api.fails("/api/read", "RESOURCE_BUSY", 409, path=f"{W}/leased")
+    api.ok("/api/write", path=f"{W}/leased", content="new")
+    assert api.ok("/api/read", path=f"{W}/leased")["content"] == "new"
+
+
 def test_where_nothing_may_be_written(api):
     api.fails("/api/write", "READ_ONLY", 403, path="/dev/new", content="x")
     api.fails("/api/write", "PERMISSION_DENIED", 403, path="/proc/sys/kernel/hostname", content="x")

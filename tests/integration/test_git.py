@@ -85,6 +85,13 @@ def test_branch_tag_and_depth(api):
     assert api.sh(f"cd {W}/tag && cat README") == "3\n"
 
 
+def test_a_repository_without_a_branch(api):
+    api.sh("git init -q --bare -b first /srv/git/empty.git && git clone -q --bare /srv/git/demo.git /srv/git/detached.git && "
+           "cd /srv/git/detached.git && git update-ref --no-deref HEAD v1~1")
+    assert clone(api, f"{HTTP}/open/empty.git", "empty")["branch"] == "first"
+    assert clone(api, f"{HTTP}/open/detached.git", "detached")["branch"] == "unknown"
+
+
 def test_into_an_empty_directory(api):
     api.sh(f"mkdir {W}/empty && chmod 711 {W}/empty")
     clone(api, f"{HTTP}/open/demo.git", "empty")

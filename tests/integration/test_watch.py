@@ -203,6 +203,38 @@ def test_directories_renamed_while_events_are_read(api):
         w.after(" && ".join(f": > {n}" for n in names), *(("create", n) for n in names))
 
 
+# Makes, renames, exchanges, removes, takes out and brings in directories, whatever may come of it.
+DISORDER = """
+import ctypes, os, random, sys
+r = random.Random(int(sys.argv[1]))
+os.chdir("/workspace/t")
+exchange = lambda a, b: ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2)
+for i in range(150):
+    dirs = ["."] + [os.path.join(d, n) for d, names, _ in os.walk(".") for n in names]
+    a, b, out = r.choice(dirs), os.path.join(r.choice(dirs), r.choice("abcdefgh")), f"/workspace/out/{r.randrange(8)}"
+    step = r.choice([os.mkdir] * 5 + [os.rename] * 4 + [exchange, "out", "in", os.rmdir])
+    try:
+        if step in (os.mkdir, os.rmdir): step(b if step is os.mkdir else a)
+        elif step == "out": os.rename(a, out)
+        elif step == "in": os.rename(out, b)
+        else: step(a, b)
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("seeds", [[1], [2, 3], [4, 5, 6]], ids=len)
+def test_after_any_disorder_each_directory_is_watched_by_its_name(api, seeds):
+    api.sh(f"mkdir {W}/t {W}/out")
+    api.put("/tmp/disorder.py", DISORDER.encode())
+    with Watch(api, path=f"{W}/t", events=["create"]) as w:
+        api.sh(" & ".join(f"python3 /tmp/disorder.py {n}" for n in seeds) + " & wait")
+        dirs = api.sh(f"cd {W}/t && find . -mindepth 1 -type d -printf '%P\\n'").split()
+        assert len(dirs) > 10
+        seen = w.after(" && ".join(f": > {d}/probe" for d in dirs), *(("create", f"{d}/probe") for d in dirs))
+        assert {p for _, p in seen if p.endswith("/probe")} == {f"{d}/probe" for d in dirs}
+
+
 def test_two_directories_that_change_places(api):
     api.sh(f"mkdir -p {W}/a/in {W}/b/other")
     swap = "import ctypes; exit(ctypes.CDLL(None).renameat2(-100, b'a', -100, b'b', 2) != 0)"
