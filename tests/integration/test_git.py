@@ -88,7 +88,7 @@ def test_branch_tag_and_depth(api):
 def test_a_repository_without_a_branch(api):
     api.sh("git init -q --bare -b first /srv/git/empty.git && git clone -q --bare /srv/git/demo.git /srv/git/detached.git && "
            "cd /srv/git/detached.git && git update-ref --no-deref HEAD v1~1")
-    assert clone(api, f"{HTTP}/open/empty.git", "empty")["branch"] == "first"
+    assert clone(api, f"{HTTP}/open/empty.git", "unborn")["branch"] == "first"
     assert clone(api, f"{HTTP}/open/detached.git", "detached")["branch"] == "unknown"
 
 
