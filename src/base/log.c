@@ -17,9 +17,17 @@ void log_init(const char *program)
 	const char *format = getenv("ATOLL_LOG");
 	as_json = format && strcmp(format, "json") == 0;
 	const char *level = getenv("ATOLL_LOG_LEVEL");
-	for (size_t i = 0; level && i < ARRAY_LEN(level_names); i++)
-		if (strcmp(level, level_names[i]) == 0)
-			threshold = (enum log_level)i;
+	bool known = !level || !*level;
+	for (size_t i = 0; level && i < ARRAY_LEN(level_names); i++) {
+		if (strcmp(level, level_names[i]) != 0)
+			continue;
+		threshold = (enum log_level)i;
+		known = true;
+	}
+	if (!known)
+		log_event(LOG_WARN, "ATOLL_LOG_LEVEL is none of error, warn, info and debug", "value=%s", LOG_Q(level));
+	if (format && *format && !as_json && strcmp(format, "text") != 0)
+		log_event(LOG_WARN, "ATOLL_LOG is none of json and text", "value=%s", LOG_Q(format));
 }
 
 /* U+0000-1F, 7F and 80-9F steer terminals. Returns the length of such a character at the start of s, else 0. */

@@ -35,7 +35,8 @@ struct up {
 	uint64_t began, stop_began;
 	bool ready, stopping;
 	int code;
-	char last[160]; /* why it is not ready yet */
+	char last[160];	    /* why it is not ready yet */
+	struct err failure; /* why it gives up */
 };
 
 static void finish(struct up *u, int code)
@@ -203,7 +204,8 @@ static void ask_ready(struct up *u)
 static void on_ready_limit(struct loop_timer *t)
 {
 	struct up *u = container_of(t, struct up, limit);
-	log_event(LOG_ERROR, "the daemon did not become ready", "ms=%d last=%s", READY_LIMIT_MS, LOG_Q(u->last));
+	err_set(&u->failure, ERRC_INTERNAL_ERROR, "the daemon did not become ready within %d s: %s",
+		READY_LIMIT_MS / 1000, u->last);
 	stop(u, u->c->verb->exit_failed);
 }
 
@@ -218,7 +220,8 @@ static void on_change(struct up *u, struct up_child *ch)
 		/* It gave up by itself at the first start: it has said why, and would say it again. */
 		char how[80];
 		up_child_describe(ch->status, how, sizeof how);
-		log_event(LOG_ERROR, "could not start", "program=%s how=%s", ch->name, LOG_Q(how));
+		cli_hint(u->c, "What it said stands above.");
+		err_set(&u->failure, ERRC_INTERNAL_ERROR, "%s could not start: %s", ch->name, how);
 		stop(u, u->c->verb->exit_failed);
 	}
 }
@@ -309,5 +312,5 @@ int verb_up(struct cli *c, int argc, char **argv)
 	up_unlisten(&u.place);
 	http_client_free(u.http);
 	loop_free(u.loop);
-	return u.code;
+	return u.failure.code ? cli_fail(c, &u.failure) : u.code;
 }

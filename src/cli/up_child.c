@@ -123,6 +123,7 @@ static void on_ended(struct loop_io *io, uint32_t events)
 	loop_del(&ch->io);
 	fd_close(&ch->pidfd);
 	ch->pid = 0;
+	ch->on_change(ch);
 	if (!ch->stopping) {
 		char how[80];
 		uint64_t delay = next_delay(ch);
@@ -131,7 +132,6 @@ static void on_ended(struct loop_io *io, uint32_t events)
 			LOG_Q(how), (unsigned long long)delay);
 		loop_timer_set(ch->loop, &ch->timer, delay, on_restart);
 	}
-	ch->on_change(ch);
 }
 
 int up_child_start(struct up_child *ch, struct loop *l, struct err *e)

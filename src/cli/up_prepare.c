@@ -38,10 +38,12 @@ bool up_image_there(void)
 	bool found = false;
 	struct dirent *de;
 	while (d && !found && (de = readdir(d))) {
-		char path[320];
+		char path[320], about[320];
 		struct stat st;
 		snprintf(path, sizeof path, "%s/rootfs", de->d_name);
-		found = de->d_name[0] != '.' && fstatat(dirfd(d), path, &st, 0) == 0 && S_ISDIR(st.st_mode);
+		snprintf(about, sizeof about, "%s/image.json", de->d_name);
+		found = de->d_name[0] != '.' && fstatat(dirfd(d), path, &st, 0) == 0 && S_ISDIR(st.st_mode) &&
+			faccessat(dirfd(d), about, F_OK, 0) == 0;
 	}
 	if (d)
 		closedir(d);

@@ -272,7 +272,10 @@ static int start(struct warden *w, struct err *e)
 	if (watch_signals(w, e) < 0)
 		return -1;
 	recover(w);
-	w->zygotes_off = strcmp(from_env("ATOLL_ZYGOTE", ""), "off") == 0;
+	const char *zygote = from_env("ATOLL_ZYGOTE", "");
+	w->zygotes_off = strcmp(zygote, "off") == 0;
+	if (*zygote && !w->zygotes_off)
+		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
 	zygote_want(w, &w->pool_image);
 	if (reaper_start(w, e) < 0 || server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;

@@ -131,6 +131,22 @@ def test_no_image_says_make_image(place):
     assert not (base / "r").exists()
 
 
+def test_half_an_image_is_none(place):
+    base, env = place
+    (base / "images/default/rootfs").mkdir(parents=True)
+    r = up({**env, "ATOLL_IMAGES": f"{base}/images"})
+    assert r.returncode == 1 and f"no image in {base}/images" in r.stderr
+
+
+def test_a_program_that_gives_up_at_the_start_is_the_last_word(place):
+    base, env = place
+    r = up({**env, "ATOLL_TLS_CERT": f"{base}/none.pem", "ATOLL_TLS_KEY": f"{base}/none.pem"})
+    assert r.returncode == 1 and r.stdout == "" and f"{base}/none.pem: No such file" in r.stderr
+    assert "atoll up: atolld could not start: exit code 78\n" in r.stderr and "starting it again" not in r.stderr
+    assert not {"atoll.sock", "listen", "warden.sock"} & {p.name for p in (base / "r").iterdir()}
+    assert leaks.mounts(base) == []
+
+
 def test_a_second_one_is_refused(daemon, place):
     base, env = place
     r = up({**env, "ATOLL_RUN": str(daemon.run)})

@@ -216,4 +216,19 @@ TEST(log_level_is_a_threshold)
 	CHECK(strstr(logged(), "shown"));
 }
 
+TEST(log_settings_that_mean_nothing_are_told)
+{
+	capture("text");
+	setenv("ATOLL_LOG_LEVEL", "loud", 1);
+	log_init("test");
+	CHECK(strstr(logged(), "value=\"loud\""));
+	setenv("ATOLL_LOG_LEVEL", "", 1);
+	setenv("ATOLL_LOG", "yaml", 1);
+	log_init("test");
+	CHECK(strstr(logged(), "value=\"yaml\""));
+	setenv("ATOLL_LOG", "", 1);
+	log_init("test");
+	CHECK_CSTR(logged(), "");
+}
+
 TEST_MAIN()
