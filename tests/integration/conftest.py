@@ -1,5 +1,16 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from fixtures import *  # noqa: E402,F401,F403
+from agentlib import Agent  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def agent():
+    """atoll-agent alone, for the tests of a file; it must end well."""
+    a = Agent()
+    yield a
+    assert a.close() == 0

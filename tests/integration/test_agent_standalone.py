@@ -14,13 +14,6 @@ pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} 
 SESSIONLESS = "__DISABLE_SESSION__"
 
 
-@pytest.fixture(scope="module")
-def agent():
-    a = Agent()
-    yield a
-    assert a.close() == 0
-
-
 @pytest.fixture
 def own_agent():
     a = Agent()

@@ -13,13 +13,6 @@ from agentlib import AGENT, Agent, Session, alive, wait_for
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 
 
-@pytest.fixture(scope="module")
-def agent():
-    a = Agent()
-    yield a
-    assert a.close() == 0
-
-
 @pytest.fixture
 def s(agent, request):
     """A session of its own, whose shell already runs."""

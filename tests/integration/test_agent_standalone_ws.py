@@ -5,18 +5,11 @@ import os
 import socket
 
 import pytest
-from agentlib import AGENT, Agent, alive, wait_for
+from agentlib import AGENT, alive, wait_for
 from atoll import still
 from wsclient import Closed, Refused, WebSocket
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
-
-
-@pytest.fixture(scope="module")
-def agent():
-    a = Agent()
-    yield a
-    assert a.close() == 0
 
 
 class Exec:
