@@ -58,11 +58,13 @@ void output_open(struct output *o, struct loop *l, int out_fd, int err_fd)
 		pipe_watch(&o->pipe[i]);
 }
 
-/* The end of the file and nothing before it: no writer is left. */
+/* The end of the file and nothing before it: no writer is left, or none ever came (poll would not tell that from one
+ * who is silent). A byte that is read here is nobody's: what belongs to the command has been read before. */
 static bool pipe_is_over(int fd)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	return poll(&p, 1, 0) == 1 && (p.revents & (POLLIN | POLLHUP)) == POLLHUP;
+	char byte;
+	ssize_t n = read(fd, &byte, 1);
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 static void pipe_let_go(struct output_pipe *p)
