@@ -141,27 +141,23 @@ def test_what_waited_when_the_shell_died_is_told_once(s):
     assert statuses == [410, 200, 200]
 
 
-def test_a_shell_that_dies_before_it_began_a_command_leaves_no_pipe_behind():
-    a = Agent()
-    try:
-        s = Session(a, "s")
-        assert s.run("echo warm; :")["exitCode"] == 0
-        a.post("/api/session/delete", {"sessionId": "s"})
-        wait_for(lambda: not a.children())
-        before = a.fds()
-        for _ in range(5):
-            pid = int(s.out("echo $$"))
-            os.kill(pid, signal.SIGSTOP)
-            c = a.connect()
-            c.request("POST", "/api/execute", '{"command": "echo never", "sessionId": "s"}')
-            assert a.call("GET", "/api/ping").status == 200  # it has been given to the shell
-            os.kill(pid, signal.SIGKILL)
-            r = c.getresponse()
-            assert r.status == 410 and r.read()
-            c.close()
-        wait_for(lambda: a.fds() <= before)
-    finally:
-        assert a.close() == 0
+def test_a_shell_that_dies_before_it_began_a_command_leaves_no_pipe_behind(own_agent):
+    a, s = own_agent, Session(own_agent, "s")
+    assert s.run("echo warm; :")["exitCode"] == 0
+    a.post("/api/session/delete", {"sessionId": "s"})
+    wait_for(lambda: not a.children())
+    before = a.fds()
+    for _ in range(5):
+        pid = s.pid
+        os.kill(pid, signal.SIGSTOP)
+        c = a.connect()
+        c.request("POST", "/api/execute", '{"command": "echo never", "sessionId": "s"}')
+        assert a.call("GET", "/api/ping").status == 200  # it has been given to the shell
+        os.kill(pid, signal.SIGKILL)
+        r = c.getresponse()
+        assert r.status == 410 and r.read()
+        c.close()
+    wait_for(lambda: a.fds() <= before)
 
 
 # ---- variables
