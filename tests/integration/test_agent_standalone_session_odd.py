@@ -4,9 +4,16 @@ import os
 import signal
 
 import pytest
-from agentlib import AGENT, Events, Session, joined, wait_for
+from agentlib import AGENT, Agent, Events, Session, joined, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
+
+
+@pytest.fixture
+def own_agent():
+    a = Agent()
+    yield a
+    assert a.close() == 0
 
 
 @pytest.fixture
