@@ -20,12 +20,12 @@
 struct agent {
 	struct loop *loop;
 	struct http_server *server;
-	struct env env;		  /* what every command starts from */
-	char *workdir;		  /* where commands start: /workspace, else $HOME, else / */
-	char *shell;		  /* bash, or NULL when the image has none */
-	bool boxed;		  /* started by a warden: PID 1, AF_UNIX */
-	bool stopping;		  /* SIGTERM came */
-	bool childless, drained;  /* while stopping: what is done */
+	struct env env;		 /* what every command starts from */
+	char *workdir;		 /* where commands start: /workspace, else $HOME, else / */
+	char *shell;		 /* bash, or NULL when the image has none */
+	bool boxed;		 /* started by a warden: PID 1, AF_UNIX */
+	bool stopping;		 /* SIGTERM came */
+	bool childless, drained; /* while stopping: what is done */
 	struct loop_timer stop_timer;
 };
 
