@@ -91,6 +91,7 @@ static void send_response(struct mux_call *c)
 	}
 	json_member_bool(&w, "done", true);
 	json_object_end(&w);
+	buf_free(&c->body); /* it may be long, and is copied once more on its way out */
 	send_frame(c->mux, &b);
 }
 
@@ -139,7 +140,11 @@ static void on_call_close(struct http_call *call, const struct http_failure *fai
 {
 	struct mux_call *c = http_call_arg(call);
 	struct mux *m = c->mux;
-	if (m->ws && !c->cancelled && failure)
+	/* Not even sent: a method, path or header that cannot be one. */
+	bool refused = failure && failure->fail == HTTP_FAIL_PROTOCOL && !c->status;
+	if (m->ws && !c->cancelled && refused)
+		send_error(m, c->id, "INVALID_REQUEST", 400, failure->err.msg);
+	else if (m->ws && !c->cancelled && failure)
 		send_error(m, c->id, c->stream ? "STREAM_ERROR" : "INTERNAL_ERROR", 500, failure->err.msg);
 	else if (m->ws && !c->cancelled)
 		send_response(c);
@@ -179,6 +184,8 @@ static int start_call(struct mux *m, const struct json *root, struct str id, str
 		return -1;
 	if (!path.n || path.p[0] != '/')
 		return err_set(e, ERRC_VALIDATION_FAILED, "field 'path' must begin with '/'");
+	if (str_starts(path, STR("/internal/")))
+		return err_set(e, ERRC_VALIDATION_FAILED, "that is between the daemon and the agent");
 	auto_buf struct buf text = {0};
 	if (!json_is_null(body))
 		json_put_tree(&text, body);

@@ -1,8 +1,10 @@
 """Terminals: a shell on a PTY over WebSocket, with several viewers, scroll-back, flow control and full-screen programs."""
 
+import contextlib
 import hashlib
 import re
 import threading
+from pathlib import Path
 
 import pytest
 from atoll import wait_for
@@ -308,3 +310,60 @@ def test_what_dies_leaves_nothing(api):
             s.control("exit")
     wait_for(lambda: api.sh("ls /dev/pts | wc -l").split() == before[:1], "the terminals are closed")
     assert api.sh("ps -eo stat | grep -c '^Z' || true").strip() == "0"
+
+
+@pytest.mark.parametrize("printed", [RING - 1, RING, RING + 1])
+def test_scroll_back_at_the_border_of_the_ring(api, printed):
+    """Not a byte more than the program has printed, and the last of them when there were more than fit."""
+    whole = b"<" + b"x" * (printed - 2) + b">"
+    api.put("/tmp/shell", f"#!/bin/sh\nstty raw -echo\nprintf '<'; head -c {printed - 2} /dev/zero | tr '\\0' x; printf '>'\nread end\n".encode())
+    api.sh("chmod +x /tmp/shell")
+    with Screen(api, shell="/tmp/shell") as one:
+        one.wait(b">")
+        assert one.out == whole
+        with Screen(api) as two:
+            two.control("ready")
+            assert two.out == whole[-RING:]
+
+
+def test_a_flood_of_input_from_many_is_taken_in_turns(api):
+    # Whoever is held back has messages on the way already: none of them may be lost, cut or too much.
+    viewers, lines = 8, 2000
+    with contextlib.ExitStack() as stack:
+        screens = [stack.enter_context(Screen(api)) for _ in range(viewers)]
+        screens[0].run("stty raw -echo; printf ready$((1+1)); head -c %d > /tmp/flood; stty sane; echo done$((1+1))" % (viewers * lines * 100), "ready2")
+
+        def flood(i):
+            for n in range(lines // 20):
+                screens[i].type(b"".join(b"%d %06d %s\n" % (i, n * 20 + k, b"y" * 90) for k in range(20)))
+
+        threads = [threading.Thread(target=flood, args=(i,)) for i in range(viewers)]
+        for t in threads:
+            t.start()
+        screens[0].wait("done2")
+        for t in threads:
+            t.join()
+    got = api.get("/tmp/flood").decode().splitlines()
+    for i in range(viewers):
+        assert [line for line in got if line.startswith(f"{i} ")] == [f"{i} {n:06d} {'y' * 90}" for n in range(lines)]
+
+
+def test_viewers_who_leave_in_any_state_leave_nothing(api):
+    def fds():
+        return len(list(Path(f"/proc/{api.agent_pid()}/fd").iterdir()))
+
+    with Screen(api) as s:
+        s.control("ready")
+        before = fds()
+        for i in range(40):
+            one = Screen(api, receive_buffer=4096)
+            if i % 4 == 1:
+                one.ws.send_frame(8, b"")  # says goodbye and waits
+                one.closed()
+            elif i % 4 == 2:
+                one.type("seq 1 2000\n")  # goes while there is output for it
+            elif i % 4 == 3:
+                one.ws.send_frame(2, b"half a message", fin=False)
+            one.close()
+        wait_for(lambda: fds() <= before, "the descriptors of those who left")
+        assert s.run("echo here$((1+1))", "here2")

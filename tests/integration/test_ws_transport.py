@@ -140,16 +140,23 @@ def test_a_client_that_asks_and_does_not_read(api):
     ({"type": "request", "id": "a", "method": "GET", "path": "no-slash"}, "INVALID_REQUEST"),
     ({"type": "request", "id": "a", "method": "GET"}, "INVALID_REQUEST"),
     ({"type": "request", "id": "a", "method": 7, "path": "/"}, "INVALID_REQUEST"),
-    ({"type": "request", "id": "a", "method": "GET /x HTTP/1.1\r\nX: y", "path": "/api/ping"}, None),
-    ({"type": "request", "id": "a", "method": "GET", "path": "/api/ping HTTP/1.1\r\nHost: x\r\n\r\nGET /"}, None),
-    ({"type": "request", "id": "a", "method": "GET", "path": "/api/ping", "headers": {"X-Session-Id": "a\r\nb: c"}}, None),
+    ({"type": "request", "id": "a", "method": "GET /x HTTP/1.1\r\nX: y", "path": "/api/ping"}, "INVALID_REQUEST"),
+    ({"type": "request", "id": "a", "method": "GET", "path": "/api/ping HTTP/1.1\r\nHost: x\r\n\r\nGET /"}, "INVALID_REQUEST"),
+    ({"type": "request", "id": "a", "method": "GET", "path": "/api/ping", "headers": {"X-Session-Id": "a\r\nb: c"}}, "INVALID_REQUEST"),
 ], ids=range(12))
 def test_messages_that_are_no_requests(api, message, code):
     with Mux(api) as m:
         m.ws.send(message)
         answer = json.loads(m.ws.receive())
-        assert (answer["type"] == "error" and answer["code"] == (code or answer["code"])) or (not code and answer["status"] >= 400), answer
+        assert (answer["type"], answer["code"], answer["status"]) == ("error", code, 400), answer
         assert m.call("GET", "/api/ping")["status"] == 200
+
+
+@pytest.mark.parametrize("path", ["/internal/env", "/internal/env/", "//internal/env", "/%69nternal/env", "/internal/env?x"])
+def test_what_is_the_daemons_alone_is_not_reached(api, path):
+    with Mux(api) as m:
+        assert m.call("PUT", path, {"env": {"PLANTED": "1"}})["status"] in (400, 404)
+    assert api.sh("echo [$PLANTED]") == "[]\n"
 
 
 def test_the_session_may_be_a_header(api):
