@@ -236,6 +236,33 @@ export async function port_watch_sees_a_server_come_and_a_process_end(box) {
   assert.equal(seen.at(-1).exitCode, 9);
 }
 
+export async function port_watch_finds_a_server_that_was_told_localhost(box) {
+  // In a box, as on most machines, that name is ::1 first.
+  const server = "require('http').createServer((q, r) => r.end('hi')).listen(8125, 'localhost')";
+  const p = await box.processes.startProcess(`exec node -e "${server}"`, S);
+  for (const mode of ['http', 'tcp']) {
+    const seen = await events(box.ports.watchPort({ port: 8125, mode, processId: p.processId, interval: 100 }));
+    assert.equal(seen.at(-1).type, 'ready', JSON.stringify(seen));
+  }
+  const unknown = await events(box.ports.watchPort({ port: 8126, mode: 'tcp', processId: 'nobody' }));
+  assert.equal(unknown.at(-1).type, 'error');
+}
+
+export async function process_that_waits_for_its_session_can_be_killed(box) {
+  await box.commands.execute('cd /', S);
+  const busy = box.commands.execute('until [ -e /tmp/go ]; do sleep 0.02; done', S);
+  const started = assert.rejects(box.processes.startProcess('sleep 300', S, { processId: 'late' }));
+  for (;;) {
+    const found = (await box.processes.listProcesses()).processes.find((p) => p.id === 'late');
+    if (found?.status === 'starting') break;
+  }
+  await box.processes.killProcess('late');
+  await started;
+  assert.equal((await box.processes.getProcess('late')).process.status, 'killed');
+  await box.commands.execute('touch /tmp/go', 'other');
+  assert.equal((await busy).exitCode, 0);
+}
+
 export async function ping_and_version(box) {
   const ping = await (await box.raw('GET', '/api/ping')).json();
   assert.equal(ping.success, true);
