@@ -278,8 +278,9 @@ static void put_background_command(struct buf *script, const struct shell_text *
 void shell_text_background(const struct shell_text *t, struct buf *script, struct buf *feed)
 {
 	buf_printf(script, "(\\builtin read -r -u %d __atoll||\\builtin unset __atoll;", SHELL_FD_GO);
-	put_report(script, 'g', t->seq, "0");
-	buf_add_byte(script, ';');
+	/* Opened for reading as well: the agent may have closed its end by now (the session's shell has ended), and the
+	 * process must not die of SIGPIPE for that. */
+	buf_printf(script, "\\builtin printf \"g %" PRIu64 " 0\\n\" 1<>/proc/self/fd/%d;", t->seq, SHELL_FD_CONTROL);
 	if (t->cwd) {
 		buf_add_c(script, "\\builtin cd -- ");
 		shell_quote(script, str_of(t->cwd));

@@ -348,15 +348,21 @@ def test_kill_all_and_cleanup():
 
 
 def test_a_process_survives_its_session_and_its_shell(agent):
-    agent.run("X=1;:", sessionId="mother")
-    p = start(agent, "while :; do echo $X; sleep 0.02; done", processId="child", sessionId="mother")
-    agent.post("/api/execute", {"command": "exit", "sessionId": "mother"})
-    agent.run("X=2;:", sessionId="mother")
-    agent.post("/api/session/delete", {"sessionId": "mother"})
-    before = len(agent.call("GET", "/api/process/child/logs").json()["stdout"])
-    wait_for(lambda: len(agent.call("GET", "/api/process/child/logs").json()["stdout"]) > before)
-    assert alive(p["pid"])
-    agent.call("DELETE", "/api/process/child")
+    for i in range(10):  # also when the shell ends before the process has begun
+        session, name = f"mother{i}", f"child{i}"
+        agent.run("X=1;:", sessionId=session)
+        p = start(agent, "while :; do echo $X; sleep 0.02; done", processId=name, sessionId=session)
+        agent.post("/api/execute", {"command": "exit", "sessionId": session})
+        agent.run("X=2;:", sessionId=session)
+        agent.post("/api/session/delete", {"sessionId": session})
+
+        def said(process=name):
+            return len(agent.call("GET", f"/api/process/{process}/logs").json()["stdout"])
+
+        before = said()
+        wait_for(lambda: said() > before, 30)  # noqa: B023
+        assert alive(p["pid"])
+        agent.call("DELETE", f"/api/process/{name}")
 
 
 def test_a_timed_out_command_spares_the_processes_of_its_session(agent):
