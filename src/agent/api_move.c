@@ -131,6 +131,24 @@ static void copy_across(struct request *r, const char *from, const char *to, con
 	move_free(m);
 }
 
+static bool same_entry(const char *a, const char *b)
+{
+	auto_free char *dir_a = path_dirname(a), *dir_b = path_dirname(b);
+	auto_free char *real_a = realpath(dir_a, NULL), *real_b = realpath(dir_b, NULL);
+	return real_a && real_b && strcmp(real_a, real_b) == 0 &&
+	       str_eq(path_basename(str_of(a)), path_basename(str_of(b)));
+}
+
+/* The kernel leaves two names of one file as they are and calls that a success; mv takes the old one away. */
+static int rename_file(const char *from, const char *to)
+{
+	struct stat a, b;
+	bool linked = lstat(from, &a) == 0 && lstat(to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	if (linked && !S_ISDIR(a.st_mode) && !same_entry(from, to))
+		return unlink(from);
+	return rename(from, to);
+}
+
 static void move(struct request *r, const char *from_key, const char *to_key)
 {
 	auto_free char *from = NULL, *to = NULL;
@@ -146,7 +164,7 @@ static void move(struct request *r, const char *from_key, const char *to_key)
 		free(to);
 		to = inside;
 	}
-	if (rename(from, to) == 0)
+	if (rename_file(from, to) == 0)
 		return request_done(r, request_given(r, from_key), "newPath", request_given(r, to_key));
 	if (errno != EXDEV)
 		return request_fail_errno(r, errno, "move to", request_given(r, to_key));

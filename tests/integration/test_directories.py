@@ -63,6 +63,17 @@ def test_rename_is_mv(api):
     api.invalid("/api/move", "sourcePath", destinationPath=f"{W}/d1")
 
 
+def test_rename_to_another_name_of_the_same_file(api):
+    api.sh(f"cd {W} && mkdir d && echo 1 > a && ln a b && ln a d/a && ln -s . here")
+    for new in ("b", "d"):  # mv: onto a directory is into it
+        api.sh(f"cd {W} && ln -f d/a a")
+        api.ok("/api/rename", oldPath=f"{W}/a", newPath=f"{W}/{new}")
+        assert api.sh(f"cd {W} && ls && cat b d/a") == "b\nd\nhere\n1\n1\n"
+    for same in (f"{W}/b", f"{W}/./b", f"{W}/here/b"):  # its own name is no other
+        api.ok("/api/rename", oldPath=f"{W}/b", newPath=same)
+        assert api.sh(f"cat {W}/b") == "1\n"
+
+
 def test_move_across_mounts(api):
     api.sh(f"cd {W} && mkdir -p t/sub && echo deep > t/sub/f && chmod 751 t/sub/f && ln -s sub/f t/link && mkfifo t/p &&"
            " echo old > /dev/shm/taken && echo new > single && chown 5:6 single")
