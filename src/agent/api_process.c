@@ -343,7 +343,7 @@ void api_process_cleanup(struct request *r)
 		struct process *p = list_entry(it, struct process, node);
 		if (!process_is_idle(p))
 			continue;
-		process_remove(p);
+		process_forget(p);
 		n++;
 	}
 	answer_count(r, n);

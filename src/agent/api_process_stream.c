@@ -133,7 +133,7 @@ static void on_close(struct http_exchange *x, bool complete)
 	(void)complete;
 	struct follow *s = http_exchange_arg(x);
 	loop_timer_stop(&s->beat);
-	list_del(&s->f.node);
+	process_unfollow(s->p, &s->f);
 	free(s);
 }
 

@@ -54,12 +54,9 @@ static char *new_id(void)
 	return xasprintf("proc_%lld_%s", (long long)clock_wall_ms(), tail);
 }
 
-void process_remove(struct process *p)
+static void free_process(struct process *p)
 {
-	if (process_is_over(p))
-		ended--;
 	loop_timer_stop(&p->kill_timer);
-	list_del(&p->node);
 	proclog_free(&p->log);
 	proclist_free(&p->tree);
 	free(p->id);
@@ -68,9 +65,26 @@ void process_remove(struct process *p)
 	free(p);
 }
 
+void process_forget(struct process *p)
+{
+	if (process_is_over(p))
+		ended--;
+	list_del(&p->node);
+	p->forgotten = true;
+	if (list_empty(&p->followers))
+		free_process(p);
+}
+
+void process_unfollow(struct process *p, struct process_follower *f)
+{
+	list_del(&f->node);
+	if (p->forgotten && list_empty(&p->followers))
+		free_process(p);
+}
+
 bool process_is_idle(const struct process *p)
 {
-	return process_is_over(p) && !p->kill_due && list_empty(&p->followers) && list_empty(&p->waiters);
+	return process_is_over(p) && !p->kill_due && list_empty(&p->waiters);
 }
 
 static void forget_oldest(void)
@@ -81,7 +95,7 @@ static void forget_oldest(void)
 		if (ended < PROCESSES_MAX)
 			return;
 		if (process_is_idle(p))
-			process_remove(p);
+			process_forget(p);
 	}
 }
 
@@ -93,7 +107,7 @@ struct process *process_add(struct str id, struct str command, struct str sessio
 		return NULL;
 	}
 	if (old)
-		process_remove(old);
+		process_forget(old);
 	forget_oldest();
 	struct process *p = xcalloc(1, sizeof *p);
 	p->id = id.n ? str_dup(id) : new_id();
@@ -230,7 +244,7 @@ void process_failed(struct process *p, const struct err *e)
 	struct cmd_result r = {.outcome = OUTCOME_LOST, .exit_code = 1};
 	p->give_up = NULL;
 	if (list_empty(&p->followers) && list_empty(&p->waiters))
-		return process_remove(p);
+		return process_forget(p);
 	auto_free char *why = xasprintf("%s\n", e->msg);
 	proclog_add(&p->log, CMD_STDERR, str_of(why));
 	end(p, &r, PROCESS_ERROR);

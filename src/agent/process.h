@@ -39,14 +39,17 @@ struct process {
 	uint64_t kill_began;
 	uint64_t kill_due; /* while it is being killed: when SIGKILL is due (monotonic ms) */
 	struct list followers, waiters;
+	bool forgotten; /* no longer in the table */
 	struct loop_timer kill_timer;
 };
 
-/* Told when there is more in the log, or that it has ended; removes itself with list_del. */
+/* Told when there is more in the log, or that it has ended. Goes with process_unfollow. */
 struct process_follower {
 	struct list node;
 	void (*on_news)(struct process_follower *f);
 };
+
+void process_unfollow(struct process *p, struct process_follower *f);
 
 /* Told once when the process has ended and, if it was killed, nothing of its tree is left; already removed then. */
 struct process_waiter {
@@ -61,7 +64,8 @@ void process_started(struct process *p, struct cmd *cmd);
 /* It could not be started: forgotten at once, unless somebody looks at it already, who then sees it end with this
  * error. */
 void process_failed(struct process *p, const struct err *e);
-void process_remove(struct process *p);
+/* Takes it out of the table. Those who follow it still get its log to the end; it is freed with the last of them. */
+void process_forget(struct process *p);
 extern const struct cmd_ops process_cmd_ops; /* with the process as cmd's arg */
 
 struct process *process_find(struct str id);
@@ -71,7 +75,7 @@ const char *process_status_name(enum process_status s);
 /* The exit code to show: 143 and 137 for those that we ended. */
 int process_exit_code(const struct process *p);
 
-/* Ended, and nobody looks at it or waits for it: may be removed. */
+/* Ended, and nobody waits for it: may be forgotten. */
 bool process_is_idle(const struct process *p);
 
 /* `sig` to its whole tree. SIGTERM is followed by SIGKILL after PROCESS_KILL_GRACE, also for children that outlive it.

@@ -130,6 +130,23 @@ def test_an_id_can_be_used_again_after_its_end_only(daemon, box):
     assert (r.status, r.json()["code"]) == (400, "VALIDATION_FAILED")
 
 
+def test_one_who_reads_slowly_holds_neither_an_id_nor_the_clean_up(daemon, box):
+    a = boxapi.Api(daemon, box)
+    start(daemon, box, "seq 1 1000000", processId="web")
+    with a.get_stream("/api/process/web/stream", receive_buffer=4096) as slow:
+        seen = slow.until(lambda e: e["type"] == "stdout")
+        ended(daemon, box, "web")
+        assert start(daemon, box, "echo second", processId="web") == "web"
+        ended(daemon, box, "web")
+        assert api(daemon, box, "GET", "process/web/logs").json()["stdout"] == "second\n"
+        with a.get_stream("/api/process/web/stream", receive_buffer=4096) as other:
+            other.until(lambda e: e["type"] == "exit")
+            assert api(daemon, box, "POST", "process/cleanup").json()["cleanedCount"] == 1
+        assert api(daemon, box, "GET", "process/list").json()["processes"] == []
+        seen += slow.until(lambda e: e["type"] == "exit")
+    assert "".join(e["data"] for e in seen if e["type"] == "stdout") == numbers(1000000)
+
+
 def test_a_process_that_cannot_start_is_no_process(daemon, box):
     r = api(daemon, box, "POST", "process/start", {"command": "true", "cwd": "/nope", "processId": "x"})
     assert (r.status, r.json()["code"]) == (500, "PROCESS_ERROR")
