@@ -114,10 +114,12 @@ static void put_trap_aside(struct buf *b, const struct shell_text *t)
 
 /* Without job control bash forgets an interrupt that comes while it waits for a child, unless the child dies of it too;
  * the rest of the command would go on. With job control it remembers: SIGINT to the shell and SIGKILL to the children
- * end a command for certain. The price is that `wait` says "[1]+ Done", so only commands with a time limit get it. */
+ * end a command for certain. The price is that the end of a job is told on stderr ("[1]+ Done"), so only commands with
+ * a time limit get it, and `jobs` has told of older ones before. */
 static void put_monitor(struct buf *b)
 {
-	buf_add_c(b, "case $- in *m*);;*)__atoll_undo=$__atoll_undo'\\builtin set +m;';\\builtin set -m;esac;");
+	buf_add_c(b, "case $- in *m*);;*)__atoll_undo=$__atoll_undo'\\builtin set +m;';"
+		     "\\builtin jobs >/dev/null;\\builtin set -m;esac;");
 }
 
 /* Variables that are unset for one command: their declarations are kept until the last line. */

@@ -82,6 +82,13 @@ def test_a_text_that_closes_the_group_it_is_put_into_is_an_error_as_in_bash(s, c
     assert s.out("echo $X") == "kept\n"
 
 
+def test_a_job_that_ended_before_is_not_announced_by_a_command_with_a_time_limit(s):
+    pid = int(s.out("sleep 0.01 & echo $!"))
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert s.run("/bin/true; (exit 3); echo $?", timeoutMs=60000)["stderr"] == ""
+    assert s.out(f"wait {pid}; echo $? $-", timeoutMs=60000) == s.out(f"set -m; wait {pid}; echo $? $-; set +m")
+
+
 # ---- streams
 
 
