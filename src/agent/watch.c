@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 
 #include "agent/glob.h"
 #include "agent/store.h"
@@ -124,7 +125,10 @@ static void on_flush(struct loop_timer *t)
 {
 	struct watcher *w = container_of(t, struct watcher, flush);
 	size_t told = 0;
+	int unread = 0;
 	forget_moving(w);
+	if (ioctl(w->tree.fd, FIONREAD, &unread) == 0 && !unread)
+		watch_tree_settled(&w->tree);
 	while (told < w->n && !w->held)
 		w->held = !tell(w, &w->v[told++]);
 	drop_first(w, told);
@@ -346,6 +350,8 @@ struct watcher *watcher_new(struct loop *l, const char *root, const char *shown,
 	w->only = o->only ? xstrdup(o->only) : NULL;
 	watch_tree_init(&w->tree, fd, root);
 	w->tree.skip = skips;
+	for (size_t i = 0; i < o->exclude_n; i++)
+		w->tree.skip_by_path |= str_index(o->exclude[i], '/') >= 0;
 	w->tree.arg = w;
 	running++;
 	if (start(w, e) == 0)

@@ -163,10 +163,13 @@ static int add_children(struct watch_tree *t, int wd, const char *path, const ch
 	return is_loss(r) ? r : 0;
 }
 
+static void drop(struct watch_tree *t, int wd);
+
 /* As `rel`, and all below it. */
 static int add(struct watch_tree *t, struct watch_place at, const char *rel, int depth)
 {
-	if (t->skip && t->skip(t->arg, rel))
+	bool skipped = t->skip && t->skip(t->arg, rel);
+	if (skipped && !t->deep)
 		return 0;
 	if (depth >= LIST_DEPTH_MAX)
 		return -ENAMETOOLONG;
@@ -174,8 +177,12 @@ static int add(struct watch_tree *t, struct watch_place at, const char *rel, int
 	int wd = watch(t, path);
 	if (wd < 0)
 		return wd;
+	if (skipped) {
+		drop(t, wd);
+		return 0;
+	}
 	bool fresh = put(t, wd, at.dir, at.name);
-	return add_children(t, wd, path, rel, fresh, depth);
+	return fresh || t->deep ? add_children(t, wd, path, rel, fresh, depth) : 0;
 }
 
 int watch_tree_start(struct watch_tree *t)
@@ -228,19 +235,21 @@ static bool is_stale(const struct watch_tree *t, const struct dir *d, int ignore
 	return d->generation != t->generation && d->in != ABOVE;
 }
 
-/* A name that is skipped now ends the watch. */
-static bool is_skipped(const struct watch_tree *t, const struct dir *d, int top)
+/* With all below it. */
+static void drop(struct watch_tree *t, int wd)
 {
-	if (!t->skip || !lies_in(t, d->wd, top))
-		return false;
-	auto_free char *rel = watch_tree_path(t, d->wd);
-	return rel && t->skip(t->arg, rel);
+	if (find(t, wd))
+		drop_where(t, is_below, wd);
+	inotify_rm_watch(t->fd, wd);
+	watch_tree_forget(t, wd);
 }
 
 int watch_tree_recurse(struct watch_tree *t)
 {
 	t->generation++;
+	t->deep = true;
 	int r = add(t, (struct watch_place){NOWHERE, ""}, "", 0);
+	t->deep = t->missed = false;
 	drop_where(t, is_stale, 0);
 	return r;
 }
@@ -269,14 +278,26 @@ static int not_here(struct watch_tree *t, struct watch_place at)
 void watch_tree_left(struct watch_tree *t, struct watch_place from)
 {
 	int wd = not_here(t, from);
-	if (!wd)
-		return;
-	drop_where(t, is_below, wd);
-	inotify_rm_watch(t->fd, wd);
-	watch_tree_forget(t, wd);
+	if (wd)
+		drop(t, wd);
 }
 
 /* ---- coming ---- */
+
+void watch_tree_settled(struct watch_tree *t)
+{
+	t->missed = false;
+}
+
+/* Whether the directory with this watch is where it is said to be. */
+static bool is_here(struct watch_tree *t, int wd, const char *rel)
+{
+	auto_free char *path = absolute(t, rel);
+	int found = watch(t, path);
+	if (found >= 0 && !find(t, found))
+		inotify_rm_watch(t->fd, found);
+	return found == wd;
+}
 
 int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct watch_place *from)
 {
@@ -288,16 +309,17 @@ int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct wa
 			watch_tree_left(t, *from);
 		return 0;
 	}
-	int r = add(t, at, rel, 0);
+	/* A directory above has another name by now: it is looked through when the event comes that says which. */
+	bool findable = is_here(t, at.dir, dir);
+	t->missed |= !findable;
+	t->deep = t->missed || (from && t->skip_by_path);
+	int r = findable ? add(t, at, rel, 0) : -ENOENT;
+	t->deep = false;
 	if (from && (r == -ENOENT || r == -ENOTDIR)) {
 		/* It has moved on: from where it is said to have gone, the next event takes it further. */
 		int wd = not_here(t, *from);
 		if (wd)
 			put(t, wd, at.dir, at.name);
-	} else if (from && r == 0) {
-		auto_free char *path = absolute(t, rel);
-		int wd = watch(t, path);
-		drop_where(t, is_skipped, wd);
 	}
 	return is_loss(r) ? r : 0;
 }

@@ -19,9 +19,12 @@ struct watch_tree {
 	char *root; /* absolute */
 	struct map dirs;
 	unsigned generation;
+	bool missed; /* something was made where its directory could not be found by then … */
+	bool deep;   /* … so directories that are known are looked through too; one that is skipped now has to go */
 	/* Directories that are not wanted, and what is found in new ones (NULL: nobody is told). Neither may change the
 	 * tree. */
 	bool (*skip)(void *arg, const char *rel);
+	bool skip_by_path; /* whether one is depends on more than names: on what it lies in */
 	void (*found)(void *arg, const char *rel, bool directory);
 	void *arg;
 };
@@ -52,5 +55,7 @@ char *watch_tree_path(const struct watch_tree *t, int wd);
 int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct watch_place *from);
 /* A directory was moved from here, and not to any place in the tree. */
 void watch_tree_left(struct watch_tree *t, struct watch_place from);
+/* All events that there were have been told: nothing is missed any more. */
+void watch_tree_settled(struct watch_tree *t);
 /* The watch has ended by itself. */
 void watch_tree_forget(struct watch_tree *t, int wd);

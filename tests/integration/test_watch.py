@@ -110,6 +110,15 @@ def test_a_directory_that_moves_to_an_excluded_name(api):
         assert seen == [("move_to", "b"), ("create", "b/f")]
 
 
+def test_a_directory_is_excluded_by_what_it_comes_to_lie_in(api):
+    api.sh(f"mkdir -p {W}/a/out/x")
+    with Watch(api, events=["create"], exclude=["keep/out"]) as w:
+        assert w.after(": > a/out/x/1", ("create", "a/out/x/1"))
+        assert w.after("mv a keep; : > keep/out/x/2; : > keep/3", ("create", "keep/3")) == [("create", "keep/3")]
+        seen = w.after("mv keep b; : > b/out/x/4", ("create", "b/out/x/4"))
+        assert set(seen) <= {("create", f"b/out/{f}") for f in ("x", "x/1", "x/2", "x/4")}
+
+
 def test_not_recursive(api):
     api.sh(f"mkdir {W}/d")
     with Watch(api, recursive=False) as w:
