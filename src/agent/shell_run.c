@@ -403,6 +403,9 @@ static void fg_is_useless(struct shell *s)
 
 static void fg_done(struct shell *s, char letter, int value)
 {
+	/* Something before the command failed, and bash went on with the next line: the status is not the command's. */
+	if (letter == 'd' && !output_touched(&s->fg.out))
+		return;
 	s->fg.no_directory = letter == 'c';
 	s->fg.done = true;
 	s->fg.status = value;

@@ -125,6 +125,14 @@ def test_an_exit_is_not_a_signal(s, command, code, outcome, words):
     assert s.out("echo -$X-") == "--\n"
 
 
+@pytest.mark.parametrize("members", [{"timeoutMs": 60000}, {"env": {"B": None}}])
+def test_a_command_that_did_not_run_has_no_result(s, members):
+    s.run("readonly __atoll_undo=mine")
+    r = s.post("echo hi", **members)
+    assert (r.status, r.json()["code"], r.json()["context"]["outcome"]) == (410, "SESSION_TERMINATED", "lost"), r.body
+    assert s.out("echo hi", **members) == "hi\n"
+
+
 def start_stream(s):
     return s.agent.post("/api/execute/stream", {"command": "touch ran", "sessionId": s.name})
 
