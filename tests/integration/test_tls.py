@@ -303,7 +303,38 @@ def test_the_command_line_is_told_of_tls(secured):
 
 def test_a_command_line_that_is_killed_leaves_nothing(secured):
     with secured.daemon.cli_start("exec", "far", "--", "sh", "-c", "echo up; sleep 1000", env=by_https(secured)) as p:
-        assert p.stdout.readline() == b"up\n"
-        assert helpers(secured)
+        came, carried = p.stdout.readline(), helpers(secured)
         p.kill()
+    assert came == b"up\n" and carried
     wait_for(lambda: not helpers(secured), "what carried it ends with it")
+
+
+def test_ctrl_c_is_the_command_lines_alone(secured):
+    """Every process of a terminal gets it; what carries the bytes must stay, for the box is removed over it."""
+    with secured.daemon.cli_start("run", "--", "sh", "-c", "echo up; sleep 1000", env=by_https(secured), start_new_session=True) as p:
+        try:
+            assert p.stdout.readline() == b"up\n"
+            os.killpg(p.pid, signal.SIGINT)
+            assert p.wait(DEADLINE) == 128 + signal.SIGINT
+        finally:
+            p.kill()
+    assert not [box for box in secured.daemon.boxes() if box.startswith("run-")]
+
+
+def test_nobody_else_borrows_the_way():
+    """atoll-tls alone, before a port where nobody is: its own user is told so, another is told nothing."""
+    if os.geteuid() != 0:
+        pytest.skip("root is needed to be somebody else")
+    name = f"atoll-test-{os.getpid()}"
+    ask = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('\\0' + sys.argv[1]); "
+           "s.sendall(b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); print(s.recv(12))")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0" + name)
+        listener.listen(5)
+        start = f"exec {BIN}/atoll-tls 127.0.0.1 1 3<&{listener.fileno()}"
+        with subprocess.Popen(["/bin/bash", "-c", start], stdin=subprocess.PIPE, pass_fds=[listener.fileno()]) as helper:
+            answers = [subprocess.run(["/usr/bin/python3", "-c", ask, name], user=user, capture_output=True, text=True, timeout=DEADLINE,
+                                      check=False) for user in (0, 65534)]
+            helper.stdin.close()
+            assert helper.wait(DEADLINE) == 0
+    assert "HTTP/1.1 502" in answers[0].stdout and "HTTP" not in answers[1].stdout, answers
