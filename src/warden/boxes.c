@@ -174,7 +174,6 @@ static int adopt_layer(struct box *b, const char *name)
 	snprintf(made, sizeof made, "%u", b->cell->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
 		return -1;
-	b->fresh = true;
 	return take_fd(&b->cell->slot.overlay);
 }
 
@@ -184,11 +183,19 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 	struct slot *s = &b->cell->slot;
 	fd_close(&s->overlay);
 	b->layer_unused = true;
-	if (layer_make(w->boxes_dir, name, e) == 0)
-		b->fresh = true;
-	else if (e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0)
+	if (layer_make(w->boxes_dir, name, e) < 0 &&
+		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
 		return -1;
 	return layer_mount(w->host.images, &b->image, w->boxes_dir, name, s->userns, ids_base(s->number), s->spent, e);
+}
+
+/* False also when nobody can tell: what may be somebody's files is kept. */
+static bool has_no_layer(const struct box *b)
+{
+	char name[BOX_FILENAME_MAX];
+	struct stat st;
+	box_id_filename(str_of(b->info.id), name);
+	return fstatat(b->w->boxes_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
 static int get_root(struct box *b, struct err *e)
@@ -211,6 +218,8 @@ static int launch(struct box *b, struct err *e)
 {
 	struct init_go go = {.limits = b->info.limits};
 	memcpy(go.id, b->info.id, sizeof go.id);
+	/* Before the layer is there, so that the record says it whenever we are killed. */
+	b->fresh = has_no_layer(b);
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)
 		return -1;
 	auto_fd int root = get_root(b, e);
@@ -250,9 +259,10 @@ void box_started(struct box *b)
 	if (b->stage != STAGE_STARTING)
 		return;
 	loop_timer_stop(&b->timer);
-	stage_move(b, STAGE_RUNNING);
+	/* One whose record says that it is being made would be undone, files and all, by the warden after us. */
 	if (write_record(b, RECORD_RUNNING, &e) < 0)
-		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
+		return box_fail(b, &e);
+	stage_move(b, STAGE_RUNNING);
 	server_reply(b->w, &b->waiter, NULL, b);
 	zygote_listen(b->cell);
 	zygote_want(b->w, &b->image);

@@ -113,12 +113,34 @@ TEST(killed_under_load_it_cleans_up_what_was_half_done)
 		CHECK_CSTR(rig_ask(&r, found[i].slot, "ping"), "pong");
 		rig_destroy(&r, found[i].id, 0);
 	}
-	/* Layers of boxes that were undone go; one that a destroy did not reach any more stays as a stopped box. */
-	for (int i = 0; i < 8; i++) {
-		snprintf(id, sizeof id, "box-%d", i);
-		rig_call(&r, rig_request(WARDEN_DESTROY, id));
-	}
+	/* No layer is left of those that were undone. */
 	rig_stop_clean(&r);
+}
+
+/* Nobody was told of them, so nobody would ever have them deleted. */
+TEST(files_of_a_create_that_was_cut_off_go)
+{
+	struct rig r = {0};
+	char id[16];
+	struct box_info found[8];
+	srand((unsigned)time(NULL));
+	rig_make_dirs(&r);
+	for (int round = 0; round < 12; round++) {
+		rig_boot(&r);
+		for (int i = 0; i < 8; i++) {
+			snprintf(id, sizeof id, "box-%d", i);
+			rig_send(&r, rig_request(WARDEN_CREATE, id));
+		}
+		struct timespec t = {0, (3000 + rand() % 12000) * 1000L};
+		nanosleep(&t, NULL);
+		rig_kill(&r);
+		rig_boot(&r);
+		size_t n = rig_list(&r, found, ARRAY_LEN(found));
+		for (size_t i = 0; i < n; i++)
+			rig_destroy(&r, found[i].id, 0);
+		rig_check_clean(&r);
+		rig_stop(&r);
+	}
 }
 
 TEST(wardens_side_by_side_never_share_user_ids)
