@@ -43,21 +43,24 @@ static int tell(struct shell *s, const struct buf *script, const struct buf *fee
 
 /* ---- is it still on its way back? ---- */
 
-static bool sleeps(pid_t pid)
+static char state_of(pid_t pid)
 {
 	struct proc p;
-	return proc_read(pid, &p) && p.state == 'S';
+	return proc_read(pid, &p) ? p.state : 'X';
 }
 
 /* The shell reads its second line only when the first is over. If it has read both, sleeps and reported nothing, it
  * never will (somebody closed its descriptors, or redefined `builtin`). One that could run may only wait for a
- * processor, so it gets more time. */
+ * processor, so it gets more time. One that was stopped (`kill -STOP $$`) has nobody else who would let it go on. */
 static void on_watch(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, watch);
+	char state = state_of(s->pid);
 	int unread = 1;
 	ioctl(s->feed_fd, FIONREAD, &unread);
-	s->looks = unread ? 0 : s->looks + (sleeps(s->pid) ? SHELL_LOOKS_MAX / 2 : 1);
+	if (state == 'T')
+		kill(s->pid, SIGCONT);
+	s->looks = unread || state == 'T' ? 0 : s->looks + (state == 'S' ? SHELL_LOOKS_MAX / 2 : 1);
 	if (s->looks >= SHELL_LOOKS_MAX) {
 		s->lost = true;
 		shell_kill(s);

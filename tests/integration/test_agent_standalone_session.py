@@ -500,6 +500,14 @@ def test_delete_of_a_busy_session_answers_what_waits_with_410(agent):
         c.close()
 
 
+def test_a_shell_that_was_stopped_goes_on(s):
+    assert s.out("cd /usr; kill -STOP $$; echo after") == "after\n"
+    # By something in the background, where $$ is the session's shell, too; and while nobody asks anything of it.
+    for job in ("(kill -STOP $$)", "{ sleep 0.05; kill -STOP $$; } & sleep 0.2"):
+        s.run(job)
+        assert s.out("pwd") == "/usr\n"
+
+
 def test_delete_of_nothing(agent):
     r = agent.post("/api/session/delete", {"sessionId": "never"})
     assert r.status == 500 and r.json()["code"] == "INTERNAL_ERROR" and "Session 'never' not found" in r.json()["message"]
