@@ -212,7 +212,7 @@ export async function process_list_kill_all_and_unknown(box) {
 }
 
 export async function process_that_ends_by_exit_or_exec_completes(box) {
-  for (const [command, code] of [['exit 4', 4], ['exec sh -c "exit 6"', 6], ['set -e; false; true', 1], ['kill -9 $$', 137]]) {
+  for (const [command, code] of [['exit 4', 4], ['exec sh -c "exit 6"', 6], ['set -e; false; true', 1], ['kill -9 $BASHPID', 137]]) {
     const p = await box.processes.startProcess(command, S);
     const log = await events(box.processes.streamProcessLogs(p.processId));
     assert.equal(log.at(-1).exitCode, code, command);
