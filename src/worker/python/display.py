@@ -10,7 +10,7 @@ import base64
 import json
 import sys
 
-from . import charts, figures, libraries, limits, pretty, streams
+from . import charts, figures, interrupts, libraries, limits, pretty, streams
 from .errors import bounded, format_lines
 from .plain import NotPlain, Simplifier, encode, encode_text
 
@@ -223,6 +223,7 @@ def _put(forms: dict, field: str, data) -> None:
 
 def _method(value, name: str):
     """A method that the value really has. Some objects answer to every name."""
+    interrupts.hold_others()  # what a handler raises says nothing about the value
     try:
         if getattr(value, "_atoll_canary_that_does_not_exist_", None) is not None:
             return None
@@ -230,6 +231,8 @@ def _method(value, name: str):
         return method if callable(method) else None
     except Exception:  # noqa: BLE001
         return None
+    finally:
+        interrupts.free_others()
 
 
 def _attempt(function, *args, **options):

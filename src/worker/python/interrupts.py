@@ -61,11 +61,17 @@ def arm() -> None:
 
 
 def hold_others() -> None:
-    """User code is over. Handlers that it left for other signals wait until the next run: in our own code they could raise."""
+    """User code is over, or pauses. Handlers that it left for other signals wait: in our own code they could raise."""
     global held
     held = [number for number in _OTHERS if callable(_signal.getsignal(number))]
     if held:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, held)
+
+
+def free_others() -> None:
+    """User code goes on, if it does: what waited comes now."""
+    if armed and held:
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
 
 
 def enter() -> None:
@@ -78,8 +84,7 @@ def leave() -> None:
     """Lets an interrupt through that came meanwhile."""
     global pending
     busy.release()
-    if armed and held:
-        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
+    free_others()
     if pending:
         pending = False
         _thread.interrupt_main()

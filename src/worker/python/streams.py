@@ -15,7 +15,7 @@ import os
 import sys
 import termios
 
-from . import limits, wire
+from . import interrupts, limits, wire
 
 _EMPTY = b"\0\0\0\0"
 _channel = None
@@ -116,13 +116,17 @@ def install(channel) -> None:
 
 def flush() -> None:
     """Everything that may still sit in a buffer: of replaced streams, of sys.stdout.buffer, of C."""
-    for name in ("stdout", "stderr"):
-        try:
-            getattr(sys, name).flush()
-        except Exception:  # noqa: BLE001 (closed, replaced by something else: not our business)
-            pass
-    if _libc:
-        _libc.fflush(None)
+    interrupts.hold_others()  # what a handler raises is no failure of a stream
+    try:
+        for name in ("stdout", "stderr"):
+            try:
+                getattr(sys, name).flush()
+            except Exception:  # noqa: BLE001 (closed, replaced by something else: not our business)
+                pass
+        if _libc:
+            _libc.fflush(None)
+    finally:
+        interrupts.free_others()
 
 
 def restore() -> None:
