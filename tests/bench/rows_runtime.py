@@ -1,5 +1,6 @@
 """Rows of `make bench`: commands, streams and files in a living box, over HTTP through atolld."""
 
+import json
 from pathlib import Path
 
 from boxapi import Api
@@ -90,7 +91,7 @@ def upstream(bench, d):
         box.time("ping", "/ping", "", "", target="upstream 0.3", method="GET")
         box.time("exec of true, session", "/execute", '{"command":"true"}', '"exitCode":0', target="upstream 8 to 10")
         box.time("exec of true, no session", "/execute", '{"command":"true",%s}' % none, '"exitCode":0', target="upstream 2.4")
-        megabyte = '{"command":"head -c 1000000 /dev/zero | tr \\\\0 z"}'
+        megabyte = json.dumps({"command": "head -c 1000000 /dev/zero | tr '\\0' z"})
         box.time_each("exec with 1 MB of output", n, "upstream 136 to 180", "drain", MB, "POST", "/execute", megabyte)
         box.time("session create", "/session/create", '{"id":"made-%d"}', n=n, target="upstream 2.2 to 2.9")
         box.time("process start", "/process/start", '{"command":"sleep 100","processId":"p%d"}', n=n, target="upstream 13 to 16")
