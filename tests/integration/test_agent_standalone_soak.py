@@ -25,8 +25,9 @@ def send_and_leave(agent, path, body):
 class User(threading.Thread):
     """One session and somebody who is not careful with it."""
 
-    def __init__(self, agent, number):
+    def __init__(self, agent, number, commands=COMMANDS):
         super().__init__()
+        self.commands = commands
         self.agent, self.name, self.random = agent, f"soak{number}", random.Random(number)
         self.count, self.wrong = 0, []
 
@@ -89,7 +90,7 @@ class User(threading.Thread):
         acts = [self.plain] * 6 + [self.state] * 3 + [self.background, self.late, self.suicide, self.wrong_syntax, self.big, self.gone,
                                                       self.stream, self.stream_gone, self.process]
         try:
-            for _ in range(COMMANDS):
+            for _ in range(self.commands):
                 self.random.choice(acts)()
             self.plain()
         except Exception as e:  # a thread's failure must reach the test
@@ -99,9 +100,11 @@ class User(threading.Thread):
 def test_after_a_storm_everything_is_as_before():
     agent = Agent()
     try:
-        for warm in range(3):
-            u = User(agent, 1000 + warm)
+        # As many at once as later, for a tenth of the time: what the allocator keeps for such a crowd is no leak.
+        crowd = [User(agent, 1000 + i, max(COMMANDS // 10, 5)) for i in range(SESSIONS)]
+        for u in crowd:
             u.start()
+        for u in crowd:
             u.join()
             assert not u.wrong, u.wrong[:3]
             agent.post("/api/session/delete", {"sessionId": u.name})
