@@ -69,7 +69,7 @@ static bool fail_expected(struct json_parser *p, struct err *e, const char *expe
 
 static bool emit(struct json_parser *p, enum json_token token, struct str text, struct err *e)
 {
-	if (p->on_token(p->arg, token, text, e))
+	if (!p->on_token || p->on_token(p->arg, token, text, e))
 		return true;
 	p->failed = true;
 	return false;

@@ -57,6 +57,7 @@ struct json_parser {
 	int digits;
 };
 
+/* Without on_token the text is checked, no more. */
 void json_parser_init(struct json_parser *p, json_on_token on_token, void *arg);
 /* 0, or -1 with INVALID_JSON "… at line 3 column 7". After a failure every call fails. */
 int json_feed(struct json_parser *p, struct str bytes, struct err *e);

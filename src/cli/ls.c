@@ -160,15 +160,6 @@ static int list_file(struct ls *l, const char *path, struct err *e)
 	return r;
 }
 
-static bool any_token(void *arg, enum json_token token, struct str text, struct err *e)
-{
-	(void)arg;
-	(void)token;
-	(void)text;
-	(void)e;
-	return true;
-}
-
 /* Passed on as it comes, once it is known to be JSON: what else a box sends does not reach a terminal. */
 static int print_piece(void *arg, struct str piece, struct err *e)
 {
@@ -179,7 +170,7 @@ static int list_json(struct ls *l, const char *path, struct err *e)
 {
 	auto_buf struct buf body = {0};
 	struct json_parser parser;
-	json_parser_init(&parser, any_token, NULL);
+	json_parser_init(&parser, NULL, NULL);
 	ls_request(&body, path, l->recursive, l->hidden);
 	if (api_fetch(&l->cl, l->id, "POST", "/api/list-files", buf_str(&body), print_piece, &parser, e) < 0 ||
 		json_finish(&parser, e) < 0)
