@@ -5,6 +5,15 @@
 
 static const char *const reserved[] = {"www", "api", "admin", "root", "system", "cloudflare", "workers"};
 
+/* "." and ".." mean a directory to every URL library, which takes them out of the path before it is sent. */
+static bool dots_alone(struct str id)
+{
+	size_t i = 0;
+	while (i < id.n && id.p[i] == '.')
+		i++;
+	return i == id.n;
+}
+
 int box_id_check(struct str id, struct err *e)
 {
 	if (id.n < 1 || id.n > BOX_ID_MAX)
@@ -17,6 +26,9 @@ int box_id_check(struct str id, struct err *e)
 			return err_set(e, ERRC_INVALID_SANDBOX_ID_CHARACTERS,
 				"sandbox id must be printable ASCII without blanks or '/'; byte %zu is 0x%02x", i + 1,
 				(unsigned)(unsigned char)id.p[i]);
+	if (dots_alone(id))
+		return err_set(e, ERRC_INVALID_SANDBOX_ID_CHARACTERS,
+			"sandbox id must not consist of dots alone; choose one with a letter or a digit");
 	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
 		if (str_eq_nocase(id, str_of(reserved[i])))
 			return err_set(e, ERRC_RESERVED_SANDBOX_ID, "sandbox id '%s' is reserved", reserved[i]);

@@ -1,9 +1,9 @@
 /*
  * id.h - what a sandbox id may be. Checked by atolld for its clients and again by the warden.
  *
- * Upstream's rules: 1 to 63 characters, no hyphen at either end, not a reserved word in any case. One of ours:
- * printable ASCII without '/', so that an id can stand in a URL, a log line and a metric. Upper and lower case are
- * different ids. Nothing on disk is named by a raw id: see box_id_filename.
+ * Upstream's rules: 1 to 63 characters, no hyphen at either end, not a reserved word in any case. Two of ours:
+ * printable ASCII without '/', so that an id can stand in a URL, a log line and a metric; not dots alone. Upper and
+ * lower case are different ids. Nothing on disk is named by a raw id: see box_id_filename.
  */
 #pragma once
 

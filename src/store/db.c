@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "box/id.h"
 #include "store/internal.h"
 
@@ -185,8 +186,22 @@ static int bad_row(struct db *db, struct err *e)
 	return err_set(e, ERRC_INTERNAL_ERROR, "%s has a row that no atolld wrote; move the file away", db->path);
 }
 
+/* Ids of dots alone were valid once. The warden ends their boxes; their rows go here, and their files stay on the disk.
+ */
+static int drop_dots(struct db *db, struct err *e)
+{
+	if (db_exec(db, "DELETE FROM sandboxes WHERE id <> '' AND id NOT GLOB '*[^.]*'", "read the state", e) < 0)
+		return -1;
+	int n = sqlite3_changes(db->handle);
+	if (n > 0)
+		log_event(LOG_WARN, "sandboxes forgotten: an id must not consist of dots alone", "count=%d", n);
+	return 0;
+}
+
 int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e)
 {
+	if (drop_dots(db, e) < 0)
+		return -1;
 	sqlite3_stmt *st = NULL;
 	if (sqlite3_prepare_v2(db->handle, "SELECT * FROM sandboxes ORDER BY id", -1, &st, NULL) != SQLITE_OK)
 		return db_err(db, e, "read the state");

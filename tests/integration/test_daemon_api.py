@@ -275,12 +275,18 @@ def test_delete(daemon, box):
 
 
 def test_ids_with_odd_characters(daemon):
-    for name in ("me@example.org", "..", "a%b", "Ä".encode().hex(), "A", "a", "x~!$&'()*+,;=:@"):
+    for name in ("me@example.org", "..a", "a%b", "Ä".encode().hex(), "A", "a", "x~!$&'()*+,;=:@"):
         try:
             assert daemon.execute(name, "echo ok")["stdout"] == "ok\n"
             assert daemon.inspect(name)["id"] == name
         finally:
             assert daemon.destroy(name).status == 204
+
+
+def test_ids_of_dots_alone_are_refused(daemon):
+    for name in (".", "..", "...", "%2e", "%2E%2e", "%2E."):
+        for method, rest in (("PUT", ""), ("GET", ""), ("DELETE", ""), ("POST", "/api/execute"), ("GET", "/proxy/8080/")):
+            check_error(daemon.request(method, f"/v1/sandboxes/{name}{rest}"), 400, "INVALID_SANDBOX_ID_CHARACTERS")
 
 
 def test_pages_of_the_list(daemon):

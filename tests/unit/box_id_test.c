@@ -20,15 +20,28 @@ TEST(ids_follow_upstreams_rules)
 	CHECK_INT(check("Admin"), ERRC_RESERVED_SANDBOX_ID);
 	CHECK_INT(check("User-123"), ERRC_OK);
 	CHECK_INT(check("me@example.org"), ERRC_OK);
+	CHECK_INT(check(".a"), ERRC_OK);
+	CHECK_INT(check("..a"), ERRC_OK);
 	CHECK_INT(check("a/b"), ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 	CHECK_INT(check("a b"), ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 	CHECK_INT(check("a\nb"), ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 }
 
+TEST(ids_of_dots_alone_are_refused)
+{
+	char dots[BOX_ID_MAX + 1] = {0};
+	for (size_t n = 1; n <= BOX_ID_MAX; n++) {
+		dots[n - 1] = '.';
+		CHECK_INT(check(dots), ERRC_INVALID_SANDBOX_ID_CHARACTERS);
+	}
+	dots[BOX_ID_MAX - 1] = 'a';
+	CHECK_INT(check(dots), ERRC_OK);
+}
+
 TEST(file_names_are_one_to_one_with_ids)
 {
 	char name[BOX_FILENAME_MAX], id[BOX_ID_MAX + 1];
-	static const char *const ids[] = {"a", "..", ".", "me@example.org", "%41", "a%", "x_Y-z"};
+	static const char *const ids[] = {"a", "..a", "a.", "me@example.org", "%41", "a%", "x_Y-z"};
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		box_id_filename(str_of(ids[i]), name);
 		CHECK(name[0] != '.' && !strchr(name, '/'));
@@ -38,6 +51,7 @@ TEST(file_names_are_one_to_one_with_ids)
 	CHECK(!box_id_from_filename(STR("%4"), id));
 	CHECK(!box_id_from_filename(STR("%61"), id));
 	CHECK(!box_id_from_filename(STR("."), id));
+	CHECK(!box_id_from_filename(STR("%2E%2E"), id));
 }
 
 TEST(image_names_are_plain)

@@ -104,6 +104,10 @@ TEST(bad_ids_are_refused_by_their_rule)
 	match("/v1/sandboxes/-a", ERRC_INVALID_SANDBOX_ID_HYPHENS);
 	match("/v1/sandboxes/a-/api/x", ERRC_INVALID_SANDBOX_ID_HYPHENS);
 	match("/v1/sandboxes/Root", ERRC_RESERVED_SANDBOX_ID);
+	match("/v1/sandboxes/.", ERRC_INVALID_SANDBOX_ID_CHARACTERS);
+	match("/v1/sandboxes/../api/x", ERRC_INVALID_SANDBOX_ID_CHARACTERS);
+	match("/v1/sandboxes/%2e%2E/ports/8080", ERRC_INVALID_SANDBOX_ID_CHARACTERS);
+	match("/v1/sandboxes/.../proxy/8080/", ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 	match("/v1/sandboxes/a%2Fb", ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 	match("/v1/sandboxes/a%20b", ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 	match("/v1/sandboxes/a%0ab", ERRC_INVALID_SANDBOX_ID_CHARACTERS);

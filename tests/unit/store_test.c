@@ -316,6 +316,22 @@ TEST(a_row_with_an_impossible_id_is_refused)
 	check_refused(p, "a row that no atolld wrote");
 }
 
+TEST(rows_of_dots_alone_are_forgotten)
+{
+	struct place *p = place_make();
+	struct rows rows = {0};
+	struct err e = {0};
+	start(p);
+	stop(p);
+	sql(p, "INSERT INTO sandboxes VALUES('.','default',1,1,1,1,'running','',0,0,'{}','{}'),"
+	       "('..','default',1,1,1,1,'stopped','',0,0,'{}','{}'),('.a','default',1,1,1,1,'stopped','',0,0,'{}','{}'"
+	       ")");
+	CHECK_INT(store_open(p->dir, &p->store, &e), 0);
+	CHECK_INT(store_load(p->store, gather, &rows, &e), 0);
+	CHECK_INT(rows.n, 1);
+	CHECK_CSTR(rows.last.id, ".a");
+}
+
 static void damage(struct place *p, off_t at, size_t n)
 {
 	char path[128], junk[8192];

@@ -11,6 +11,9 @@ export function checkedId(id: string): string {
     );
   if (id.startsWith('-') || id.endsWith('-'))
     throw new SandboxSecurityError('Sandbox ID must not start or end with a hyphen', 'INVALID_SANDBOX_ID_HYPHENS');
+  /* A URL parser takes "." and ".." for directories, also when they are percent-encoded. */
+  if (/^\.+$/.test(id))
+    throw new SandboxSecurityError('Sandbox ID must not consist of dots alone', 'INVALID_SANDBOX_ID_CHARACTERS');
   if (reserved.has(id.toLowerCase()))
     throw new SandboxSecurityError(`'${id}' is a reserved name: choose another sandbox ID`, 'RESERVED_SANDBOX_ID');
   return id;

@@ -73,6 +73,7 @@ test('ids that cannot be', () => {
   expect(refused('x'.repeat(64))).toBe('INVALID_SANDBOX_ID_LENGTH');
   expect(refused('x'.repeat(63))).toBeUndefined();
   expect(refused('a-')).toBe('INVALID_SANDBOX_ID_HYPHENS');
+  for (const dots of ['.', '..', '...']) expect(refused(dots)).toBe('INVALID_SANDBOX_ID_CHARACTERS');
   expect(refused('API')).toBe('RESERVED_SANDBOX_ID');
 });
 
