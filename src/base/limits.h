@@ -38,12 +38,21 @@
 #define HTTP_STARVED	       1000  /* a call to a box's server without an answer: idle connections are let go */
 #define HTTP_POOL_IDLE_TIMEOUT 30000 /* shorter than HTTP_IDLE_TIMEOUT: the client lets go first */
 #define HTTP_DRAIN_MAX	       (256u * KIB) /* rest of a body nobody wants, read to keep the connection */
-#define HTTP_CONNS_MAX	       8192
-#define HTTP_POOL_IDLE_MAX     8	  /* kept-alive connections to one box */
-#define WS_FRAME_MAX	       (1u * MIB) /* longer messages are sent in several frames */
+#define HTTP_POOL_IDLE_MAX     8	    /* kept-alive connections to one box */
+#define WS_FRAME_MAX	       (1u * MIB)   /* longer messages are sent in several frames */
 #define WS_MESSAGE_MAX	       (4u * MIB)
 #define WS_CLOSE_TIMEOUT       3000
 #define SSE_EVENT_MAX	       (4u * MIB)
+
+/* HTTP: the places of a server (http/places.h); shares are of the connections that it may have */
+#define HTTP_CONNS_MAX		  8192
+#define HTTP_LOCAL_SHARE	  16  /* one in so many is kept for the unix socket */
+#define HTTP_STRANGERS_SHARE	  4   /* one in so many for clients that have not authenticated … */
+#define HTTP_STRANGERS_KEPT_SHARE 4   /* … of which one in so many stays while idle connections can go instead */
+#define HTTP_GUESTS_SHARE	  2   /* one in so many for previews … */
+#define PREVIEW_BOX_SHARE	  4   /* … of which one sandbox may have one in so many */
+#define HTTP_ADDRESS_MAX	  256 /* clients of one address that have not authenticated */
+#define HTTP_LINGERING_MAX	  512 /* of those, how many may read a refusal at once */
 
 /* Sandboxes */
 #define BOX_ID_MAX	   63
@@ -68,6 +77,7 @@
 #define PORT_LOG_MAX	    100 /* requests remembered for each */
 #define PORT_LOG_PATH_MAX   160 /* of a path that is remembered */
 #define PORT_METRICS_MAX    256 /* ports with series of their own in /metrics; the others share one */
+#define PREVIEW_RETRY_AFTER "5" /* seconds, when all places of previews are taken */
 #define PREVIEW_LABEL_MAX   63	/* "8080-id-token": one label of a host name */
 #define HOSTS_MAX	    32	/* names in ATOLL_HOSTS */
 #define TRUSTED_PROXIES_MAX 32

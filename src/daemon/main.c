@@ -73,6 +73,12 @@ static int take_lock(const struct config *c, struct err *e)
 	return 0;
 }
 
+/* Behind a proxy's address are many clients. */
+static bool is_proxy(void *arg, const struct sockaddr *peer)
+{
+	return host_nets_has(&((struct daemon *)arg)->config.trusted_proxies, peer);
+}
+
 static int open_parts(struct daemon *d, struct err *e)
 {
 	if (take_lock(&d->config, e) < 0 || token_load(d->config.token_path, &d->token, e) < 0 ||
@@ -87,6 +93,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->warden = warden_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);
 	d->server = http_server_new(d->loop, request_begin, d);
 	http_server_config(d->server)->conns_max = connections_that_fit();
+	http_server_set_public(d->server, LISTEN_TCP, is_proxy, d);
 	if (!d->config.tls_cert)
 		return 0;
 	if (tls_new(d->config.tls_cert, d->config.tls_key, d->loop, &d->tls, e) < 0)

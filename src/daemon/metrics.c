@@ -91,6 +91,8 @@ static void write_requests(struct buf *out, const struct metrics *m)
 		m->aborted);
 	plain(out, "atoll_foreign_hosts_total", "counter", "Requests under a name that is not the daemon's.",
 		m->foreign_hosts);
+	plain(out, "atoll_previews_busy_total", "counter", "Requests to previews that found no place.",
+		m->previews_busy);
 	plain(out, "atoll_unauthorized_total", "counter", "Requests without the right token.", m->unauthorized);
 }
 
@@ -144,11 +146,37 @@ static uint64_t resident_bytes(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+static void write_places(struct buf *out, const struct http_server_stats *s)
+{
+	static const char *const ranks[HTTP_RANKS] = {
+		[HTTP_STRANGER] = "stranger",
+		[HTTP_GUEST] = "preview",
+		[HTTP_KNOWN] = "authenticated",
+		[HTTP_LOCAL] = "local",
+	};
+	static const char *const reasons[HTTP_SHEDS] = {
+		[HTTP_SHED_STRANGER] = "strangers",
+		[HTTP_SHED_ADDRESS] = "address",
+		[HTTP_SHED_LINGERING] = "lingering",
+		[HTTP_SHED_GUEST] = "previews",
+		[HTTP_SHED_ROOM] = "room",
+	};
+	metrics_head(out, "atoll_connections_by_rank", "gauge", "Open client connections by what vouches for them.");
+	for (int i = 0; i < HTTP_RANKS; i++)
+		buf_printf(out, "atoll_connections_by_rank{rank=\"%s\"} %zu\n", ranks[i], s->by_rank[i]);
+	metrics_head(
+		out, "atoll_connections_shed_total", "counter", "Client connections closed to make room, by limit.");
+	for (int i = 0; i < HTTP_SHEDS; i++)
+		buf_printf(out, "atoll_connections_shed_total{limit=\"%s\"} %llu\n", reasons[i],
+			(unsigned long long)s->shed[i]);
+}
+
 static void write_process(struct buf *out, struct daemon *d)
 {
 	struct http_server_stats s = http_server_stats(d->server);
 	plain(out, "atoll_connections", "gauge", "Open client connections.", s.conns);
 	plain(out, "atoll_connections_idle", "gauge", "Open client connections without a request.", s.idle);
+	write_places(out, &s);
 	plain(out, "atoll_connections_total", "counter", "Client connections accepted.", s.accepted);
 	plain(out, "atoll_received_bytes_total", "counter", "Bytes from clients.", s.bytes_in);
 	plain(out, "atoll_sent_bytes_total", "counter", "Bytes to clients.", s.bytes_out);

@@ -30,7 +30,8 @@ struct metrics {
 	uint64_t create_failures, destroys, deaths, unauthorized;
 	uint64_t aborted; /* exchanges whose client or agent went away before the end */
 	uint64_t foreign_hosts;
-	size_t ports_counted; /* ports that have series of their own */
+	uint64_t previews_busy; /* requests to previews that found no place */
+	size_t ports_counted;	/* ports that have series of their own */
 	struct port_stats ports_other;
 };
 

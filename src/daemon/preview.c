@@ -12,6 +12,7 @@
 struct preview {
 	struct list node; /* in port->previews */
 	struct request *request;
+	struct sandbox *sandbox;	/* referenced, and counted in its `previews` */
 	struct port *port;		/* referenced */
 	char token[PORT_TOKEN_MAX + 1]; /* that it came with */
 	struct port_entry entry;
@@ -69,9 +70,12 @@ static struct port *find(struct daemon *d, const struct preview_name *name, stru
 	return p && right ? p : NULL;
 }
 
-static void remember(struct request *r, struct preview *v, struct port *p)
+static void remember(struct request *r, struct preview *v, struct sandbox *s, struct port *p)
 {
 	const struct http_request *q = http_request(r->x);
+	sandbox_ref(s);
+	s->previews++;
+	v->sandbox = s;
 	port_ref(p);
 	v->port = p;
 	v->request = r;
@@ -129,6 +133,8 @@ static void on_done(struct request *r, const struct port_forward_result *result)
 	if (!v->poll)
 		port_record(r->daemon, v->port, &v->entry);
 	port_unref(v->port);
+	v->sandbox->previews--;
+	sandbox_unref(v->sandbox);
 	free(v);
 }
 
@@ -142,6 +148,26 @@ void preview_cut(struct port *p)
 	}
 }
 
+/* Previews have places of their own, of which no sandbox has more than its share: neither the API nor other previews
+ * suffer when somebody fills those of one. */
+static bool admit(struct request *r, const struct sandbox *s, uint16_t port)
+{
+	size_t all = http_server_guests_max(r->daemon->server);
+	size_t share = all > PREVIEW_BOX_SHARE ? all / PREVIEW_BOX_SHARE : 1;
+	struct err e;
+	if (s->previews >= share)
+		err_set(&e, ERRC_LIMIT_REACHED, "%u requests to previews of this sandbox are under way already",
+			s->previews);
+	else if (!http_exchange_vouch(r->x, HTTP_GUEST))
+		err_set(&e, ERRC_LIMIT_REACHED, "%zu connections to previews are open already", all);
+	else
+		return true;
+	r->daemon->metrics.previews_busy++;
+	http_respond_header(r->x, STR("Retry-After"), STR(PREVIEW_RETRY_AFTER));
+	page_failed(r, port, &e);
+	return false;
+}
+
 void handle_preview(struct request *r, const struct host_origin *origin, struct str label)
 {
 	const struct http_request *q = http_request(r->x);
@@ -153,10 +179,12 @@ void handle_preview(struct request *r, const struct host_origin *origin, struct 
 	bool ready = sandbox_is_ready(s) && list_empty(&s->waiters);
 	if (page_is_poll(q) && !ready && s->state != SB_STOPPED)
 		return page_silent(r, p->number);
+	if (!admit(r, s, p->number))
+		return;
 	struct preview *v = xcalloc(1, sizeof *v);
 	v->poll = page_is_poll(q);
 	v->last_used = s->last_used;
-	remember(r, v, p);
+	remember(r, v, s, p);
 	memcpy(r->match.id, s->id, sizeof r->match.id);
 	port_forward(r, p->number,
 		&(struct port_forward_opts){

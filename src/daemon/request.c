@@ -201,6 +201,8 @@ static void route(struct request *r)
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
 		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
 		     has_query_token(r) || request_is_relayed(r);
+	if (r->trusted)
+		http_exchange_vouch(r->x, HTTP_KNOWN);
 	/* Who has no token does not learn which routes and ids exist. */
 	if (!r->trusted && !is_public(r->match.route))
 		return refuse_unauthorized(r);

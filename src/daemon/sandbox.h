@@ -46,6 +46,7 @@ struct sandbox {
 	struct list waiters; /* struct waiter */
 	size_t waiters_n;
 	unsigned exchanges; /* requests inside the box now */
+	unsigned previews;  /* requests that came by a preview, waiting or inside */
 	uint64_t last_used; /* loop_now of the last exchange's end */
 	struct loop_timer idle;
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */

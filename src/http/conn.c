@@ -51,6 +51,7 @@ int conn_new(struct http_server *s, int fd, int tag, struct err *e)
 	list_push(&s->conns, &c->node);
 	s->stats.accepted++;
 	s->stats.conns++;
+	place_take(c);
 	conn_to_head(c);
 	if (layered)
 		conn_due_in(c, s->config.head_timeout);
@@ -108,6 +109,7 @@ void conn_gone(struct http_conn *c)
 	if (open)
 		close_exchange(c, false);
 	conn_leave_idle(c);
+	place_leave(c);
 	list_del(&c->node);
 	c->s->stats.conns--;
 	loop_defer(c->s->loop, &c->free_task, free_conn);
@@ -122,7 +124,7 @@ void conn_to_head(struct http_conn *c)
 		return conn_due_in(c, c->s->config.linger);
 	}
 	c->state = CONN_HEAD;
-	list_push(&c->s->idle, &c->idle);
+	list_push(&c->s->idle[c->rank], &c->idle);
 	c->s->stats.idle++;
 	conn_due_in(c, c->s->config.idle_timeout);
 	if (c->s->resting)
@@ -173,7 +175,8 @@ static void finish(struct http_conn *c)
 {
 	struct http_exchange *x = &c->x;
 	bool body_left = !x->body_ended;
-	bool costly = x->continue_due || (x->body == BODY_LENGTH && x->body_left > HTTP_DRAIN_MAX);
+	bool costly =
+		x->continue_due || conn_is_strange(c) || (x->body == BODY_LENGTH && x->body_left > HTTP_DRAIN_MAX);
 	bool close_after = x->close_after || x->body == BODY_RAW || c->eof || (body_left && costly);
 	/* `body` and `chunk` stay for the drain; the handler sees the end now. */
 	c->state = close_after ? CONN_CLOSING : body_left ? CONN_DRAIN : CONN_HEAD;
@@ -191,7 +194,8 @@ static void shut_down(struct http_conn *c)
 	wire_shutdown(&c->w);
 	c->state = CONN_LINGER;
 	if (c->eof)
-		conn_gone(c);
+		return conn_gone(c);
+	place_linger(c);
 }
 
 static void read_eof(struct http_conn *c)

@@ -13,8 +13,10 @@
  */
 #pragma once
 
+#include "base/map.h"
 #include "http/chunk.h"
 #include "http/head.h"
+#include "http/places.h"
 #include "http/server.h"
 #include "http/wire.h"
 
@@ -62,12 +64,16 @@ struct http_exchange {
 	bool begun, ended, aborted;
 	bool shut; /* raw: our side is shut down */
 	bool close_after;
+	bool vouched; /* http_exchange_vouch was called */
 };
 
 struct http_conn {
 	struct wire w;
 	struct http_server *s;
 	struct list node, idle;
+	struct list place, same_address; /* places.h */
+	struct place_address *address;	 /* NULL: not counted */
+	enum http_rank rank;
 	struct loop_task free_task;
 	struct http_exchange x;
 	struct buf in; /* bytes that could not be used yet */
@@ -75,6 +81,7 @@ struct http_conn {
 	enum conn_state state;
 	int tag;
 	bool tcp;
+	bool lingers;	  /* in s->lingering */
 	bool greeting;	  /* the layer's handshake is not done */
 	bool eof;	  /* read to the end */
 	bool half;	  /* the client has shut down its side (unread bytes may still be there) */
@@ -97,7 +104,15 @@ struct http_server {
 	http_layer_open layer_open; /* NULL: none */
 	void *layer_arg;
 	int layer_tag;
-	struct list listeners, conns, idle; /* idle: least recently used first */
+	http_exempt exempt; /* of the public tag; may be NULL */
+	void *exempt_arg;
+	int public_tag;
+	bool has_public;
+	struct list listeners, conns;
+	struct list idle[HTTP_RANKS];		   /* least recently used first */
+	struct list strangers, lingering, senders; /* slowest first: places.h */
+	size_t lingering_n;
+	struct map addresses; /* → struct place_address */
 	struct http_server_stats stats;
 	struct loop_timer retry; /* listeners rest: no descriptors left */
 	struct loop_timer grace;
@@ -130,6 +145,12 @@ void conn_due_in(struct http_conn *c, uint32_t ms); /* 0: stop */
 
 /* server.c: a connection has ended or become idle; listeners that rest may go on. */
 void server_room_made(struct http_server *s);
+
+/* Nobody vouches for the request that runs: what it sends is not worth waiting for. */
+static inline bool conn_is_strange(const struct http_conn *c)
+{
+	return c->rank != HTTP_LOCAL && !c->x.vouched;
+}
 
 static inline struct http_conn *conn_of(const struct http_exchange *x)
 {

@@ -28,6 +28,8 @@ static bool feed_head(struct http_conn *c, struct str *in)
 	exchange_open(&c->x);
 	conn_due_in(c, c->x.body_ended ? 0 : c->s->config.body_stall);
 	c->s->on_request(&c->x, c->s->arg);
+	if (!c->x.vouched)
+		place_set_rank(c, HTTP_STRANGER);
 	return true;
 }
 
@@ -99,6 +101,7 @@ static bool feed_body(struct http_conn *c, struct str *in)
 		deliver(c, data);
 	if (end) {
 		x->body_ended = x->end_due = true;
+		place_body_ended(c);
 		conn_due_in(c, 0);
 		/* A pause inside on_body also holds back the end: it is told after the resume. */
 		if (!x->paused)
@@ -118,8 +121,10 @@ static bool feed_drain(struct http_conn *c, struct str *in)
 		return false;
 	}
 	c->drain_left -= (uint32_t)(before - in->n);
-	if (end)
+	if (end) {
+		place_body_ended(c);
 		conn_to_head(c);
+	}
 	return true;
 }
 

@@ -58,6 +58,13 @@ int http_exchange_fd(const struct http_exchange *x)
 	return conn_of(x)->w.fd;
 }
 
+bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank)
+{
+	bool fits = place_set_rank(conn_of(x), rank);
+	x->vouched |= fits;
+	return fits;
+}
+
 void http_collect(struct http_exchange *x, size_t max)
 {
 	x->collecting = true;
@@ -264,10 +271,16 @@ struct str http_request_trailers(const struct http_exchange *x)
 	return buf_str(&x->trailers);
 }
 
+/* A request that went nowhere: its body is not worth reading to keep the connection. */
+static bool went_nowhere(const struct http_exchange *x, int status)
+{
+	return conn_is_strange(conn_of(x)) || status == 401 || status == 404 || status == 405;
+}
+
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body)
 {
 	/* The client may still be sending what nobody will read: say that this is the end. */
-	if (!x->body_ended && (x->continue_due || x->body_left > HTTP_DRAIN_MAX))
+	if (!x->body_ended && (x->continue_due || x->body_left > HTTP_DRAIN_MAX || went_nowhere(x, status)))
 		x->close_after = true;
 	if (content_type)
 		http_respond_header(x, STR("Content-Type"), str_of(content_type));

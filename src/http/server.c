@@ -8,7 +8,7 @@
 #include "http/client.h"
 #include "http/conn.h"
 
-enum { ACCEPT_BATCH = 64, REST_MS = 100, BACKLOG = 1024 };
+enum { ACCEPT_BATCH = 64, REST_MS = 100, BACKLOG = 4096 };
 
 struct listener {
 	struct list node;
@@ -31,10 +31,16 @@ struct http_server *http_server_new(struct loop *l, http_on_request on_request, 
 		.linger = HTTP_LINGER,
 		.gone_probe = HTTP_GONE_PROBE,
 		.conns_max = HTTP_CONNS_MAX,
+		.address_max = HTTP_ADDRESS_MAX,
+		.lingering_max = HTTP_LINGERING_MAX,
 	};
 	list_init(&s->listeners);
 	list_init(&s->conns);
-	list_init(&s->idle);
+	list_init(&s->strangers);
+	list_init(&s->lingering);
+	list_init(&s->senders);
+	for (int i = 0; i < HTTP_RANKS; i++)
+		list_init(&s->idle[i]);
 	return s;
 }
 
@@ -61,12 +67,13 @@ static void on_rested(struct loop_timer *t)
 	listeners_watch(container_of(t, struct http_server, retry), true);
 }
 
-/* Makes room by closing the connection that has been idle longest. */
-static bool evict_idle(struct http_server *s)
+static bool make_room(struct http_server *s, bool is_public)
 {
-	if (list_empty(&s->idle))
+	struct http_conn *victim = place_victim(s, is_public);
+	if (!victim)
 		return false;
-	conn_gone(list_entry(s->idle.next, struct http_conn, idle));
+	s->stats.shed[HTTP_SHED_ROOM]++;
+	conn_gone(victim);
 	return true;
 }
 
@@ -82,22 +89,25 @@ static void rest(struct http_server *s, int os)
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->s;
-	bool full = s->stats.conns >= s->config.conns_max;
-	if (full && list_empty(&s->idle)) {
-		listeners_watch(s, false);
+	bool is_public = s->has_public && l->tag == s->public_tag;
+	bool full = place_is_full(s, is_public);
+	if (full && !place_victim(s, is_public)) {
+		/* This listener alone: there may be places for those of another one. */
+		loop_set_events(&l->io, 0);
+		s->resting = true;
 		return false;
 	}
 	int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
 		fd_refuse_rights(fd);
 		if (full)
-			evict_idle(s);
+			make_room(s, is_public);
 		conn_new(s, fd, l->tag, NULL);
 		return true;
 	}
 	int os = errno;
 	if (os == EMFILE || os == ENFILE || os == ENOBUFS || os == ENOMEM) {
-		if (evict_idle(s))
+		if (make_room(s, false))
 			return true;
 		rest(s, os);
 	}
@@ -137,6 +147,14 @@ int http_server_adopt(struct http_server *s, int fd, int tag, struct err *e)
 		return conn_new(s, fd, tag, e);
 	close(fd);
 	return err_os(e, ERRC_INTERNAL_ERROR, -r, "adopt a connection");
+}
+
+void http_server_set_public(struct http_server *s, int tag, http_exempt exempt, void *arg)
+{
+	s->has_public = true;
+	s->public_tag = tag;
+	s->exempt = exempt;
+	s->exempt_arg = arg;
 }
 
 void http_server_set_layer(struct http_server *s, int tag, http_layer_open open, void *arg)
@@ -214,8 +232,9 @@ void http_server_drain(struct http_server *s, uint32_t grace_ms, void (*on_drain
 	s->on_drained = on_drained;
 	s->drained_arg = arg;
 	close_listeners(s);
-	while (evict_idle(s))
-		;
+	for (int i = 0; i < HTTP_RANKS; i++)
+		while (!list_empty(&s->idle[i]))
+			conn_gone(list_entry(s->idle[i].next, struct http_conn, idle));
 	/* Those that have not begun to answer will say "Connection: close". */
 	list_each(it, &s->conns) list_entry(it, struct http_conn, node)->x.close_after = true;
 	loop_timer_set(s->loop, &s->grace, grace_ms, on_grace_over);
@@ -224,7 +243,9 @@ void http_server_drain(struct http_server *s, uint32_t grace_ms, void (*on_drain
 
 static void free_server(struct loop_task *t)
 {
-	free(container_of(t, struct http_server, free_task));
+	struct http_server *s = container_of(t, struct http_server, free_task);
+	map_free(&s->addresses);
+	free(s);
 }
 
 void http_server_free(struct http_server *s)

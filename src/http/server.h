@@ -37,6 +37,7 @@
 #include "http/http.h"
 #include "http/layer.h"
 
+struct sockaddr;
 struct http_server;
 struct http_exchange;
 
@@ -48,7 +49,28 @@ struct http_server_config {
 	uint32_t send_stall;   /* client takes no byte of a response → aborted */
 	uint32_t linger;       /* after a refusal: time for the client to read it */
 	uint32_t gone_probe;   /* see above */
-	size_t conns_max;      /* more wait in the backlog, after idle ones have been closed */
+	size_t conns_max;      /* more wait in the backlog, after others have been closed: places.h */
+	size_t address_max;    /* strangers of one address */
+	size_t lingering_max;  /* strangers that may linger at once */
+};
+
+/* How far a connection is vouched for. The last request on it decides. */
+enum http_rank {
+	HTTP_STRANGER, /* nobody has vouched for it: never drained, closed first */
+	HTTP_GUEST,    /* asks for something that is open to all, and has a budget of its own */
+	HTTP_KNOWN,    /* authenticated */
+	HTTP_LOCAL,    /* came by a listener that is not public; stays so */
+	HTTP_RANKS,
+};
+
+/* Why a connection was closed before its time. */
+enum http_shed {
+	HTTP_SHED_STRANGER,  /* too many strangers */
+	HTTP_SHED_ADDRESS,   /* too many strangers of its address */
+	HTTP_SHED_LINGERING, /* too many strangers that were being refused */
+	HTTP_SHED_GUEST,     /* too many guests: it was idle, or slow to send its request */
+	HTTP_SHED_ROOM,	     /* too many connections of all ranks, or no descriptors */
+	HTTP_SHEDS,
 };
 
 typedef void (*http_on_request)(struct http_exchange *x, void *arg);
@@ -61,6 +83,12 @@ struct http_server_config *http_server_config(struct http_server *s);
 int http_server_listen(struct http_server *s, int listen_fd, int tag, struct err *e);
 /* The same for a connection that is already there (socketpair, inherited). */
 int http_server_adopt(struct http_server *s, int fd, int tag, struct err *e);
+
+/* Connections with this tag begin as strangers; without this call all are local. `exempt` may be NULL; it says of which
+ * addresses the strangers are not counted (a proxy speaks for many clients). */
+typedef bool (*http_exempt)(void *arg, const struct sockaddr *peer);
+void http_server_set_public(struct http_server *s, int tag, http_exempt exempt, void *arg);
+size_t http_server_guests_max(const struct http_server *s);
 
 /* From now on connections with this tag pass through a layer: layer.h. */
 void http_server_set_layer(struct http_server *s, int tag, http_layer_open open, void *arg);
@@ -78,6 +106,8 @@ struct http_server_stats {
 	uint64_t accepted, requests, refused;
 	uint64_t bytes_in, bytes_out; /* over all connections, heads included */
 	size_t conns, idle;
+	size_t by_rank[HTTP_RANKS]; /* of conns */
+	uint64_t shed[HTTP_SHEDS];
 };
 struct http_server_stats http_server_stats(const struct http_server *s);
 
@@ -102,6 +132,10 @@ struct str http_exchange_peer(struct http_exchange *x);
 bool http_exchange_secure(const struct http_exchange *x);
 /* The connection's socket, for SO_PEERCRED and the like. Stays the server's. */
 int http_exchange_fd(const struct http_exchange *x);
+
+/* Vouches for the request, and its connection, from inside on_request; without this call it is a stranger's. False:
+ * there is no place for another guest, and the request should be refused. */
+bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank);
 
 /* Gathers the body up to `max` bytes, then calls on_whole_body (with an empty one when there is no body; always later,
  * never from inside this call). A longer one is answered 413 here; the handler then only sees on_close. */

@@ -148,7 +148,15 @@ static void peer_open(struct peer *p, struct rig *r, int fd)
 
 void peer_tcp(struct peer *p, struct rig *r)
 {
+	peer_tcp_from(p, r, 1);
+}
+
+void peer_tcp_from(struct peer *p, struct rig *r, unsigned host)
+{
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in from = {.sin_family = AF_INET};
+	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
+	CHECK_INT(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)r->port)};
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	CHECK_INT(connect(fd, (struct sockaddr *)&a, sizeof a), 0);

@@ -42,7 +42,8 @@ void rig_turn(struct rig *r);
 	rig_turn(r)
 
 void peer_tcp(struct peer *p, struct rig *r);
-void peer_pair(struct peer *p, struct rig *r); /* AF_UNIX */
+void peer_tcp_from(struct peer *p, struct rig *r, unsigned host); /* from 127.0.0.host */
+void peer_pair(struct peer *p, struct rig *r);			  /* AF_UNIX */
 void peer_close(struct peer *p);
 /* Sends all of it; the loop runs meanwhile. Errors are kept in p->error. */
 void peer_send(struct peer *p, struct str bytes);
