@@ -24,6 +24,7 @@ struct port_forward {
 	struct http_proxy_counts counts;
 	struct port_forward_result result;
 	struct port_headers *headers; /* while an attempt is made */
+	struct buf cookie;	      /* the last one of the answer that had to be rewritten */
 	char texts[];
 };
 
@@ -154,7 +155,7 @@ static bool filter_response(void *arg, struct str name, struct str *value)
 		f->remembered = true;
 		dial_remember(f->r->sandbox, f->port, f->six);
 	}
-	return port_headers_response(name, *value);
+	return port_headers_response(name, value, &f->cookie);
 }
 
 static void send_on(struct request *r)
@@ -286,6 +287,7 @@ void port_forward_free(struct request *r)
 	f->result.bytes_out = f->counts.out;
 	if (f->o.on_done)
 		f->o.on_done(r, &f->result);
+	buf_free(&f->cookie);
 	free(f);
 	r->forward = NULL;
 }

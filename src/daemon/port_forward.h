@@ -9,8 +9,9 @@
  *     X-Forwarded-*, X-Real-IP of any kind, goes unless the peer is a trusted proxy (then For is continued, the rest
  *     kept);
  *   - hop-by-hop headers as in http/proxy.h.
- * The client gets the app's response as it is, but for cookies named like the console's, which are not set, and
- * X-Atoll-*: by X-Atoll-Error a client of the API tells our errors from an app's.
+ * The client gets the app's response as it is, but for cookies named like the console's, which are not set, the Domain
+ * of all others, which is taken out so that a cookie stays with its preview, and X-Atoll-*: by X-Atoll-Error a client
+ * of the API tells our errors from an app's.
  *
  * The sandbox (r->match.id) is woken when it sleeps. 127.0.0.1 is tried first, ::1 when that is
  * refused; which one answered is remembered. The request counts as activity of the sandbox while it lasts.

@@ -2,11 +2,14 @@
 
 /* ---- cookies ---- */
 
-/* The console's own. The prefixes are promises of the browser about a cookie, not part of whose it is. */
+/* The console's own. The prefixes are promises of the browser about a cookie, not part of whose it is. A browser keeps
+ * "=atoll_x=1" as a cookie without a name, and sends it back as "atoll_x=1". */
 static bool is_console_cookie(struct str pair)
 {
 	static const struct str prefixes[] = {STR("__Host-"), STR("__Secure-")};
 	pair = str_trim(pair);
+	while (pair.n && pair.p[0] == '=')
+		pair = str_trim(str_skip(pair, 1));
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
 		if (pair.n > prefixes[i].n && str_eq_nocase(str_n(pair.p, prefixes[i].n), prefixes[i])) {
 			pair = str_skip(pair, prefixes[i].n);
@@ -43,6 +46,37 @@ static bool cut_cookies(struct port_headers *h, struct str *value)
 	}
 	*value = str_skip(buf_str(&h->cookies), from);
 	return value->n > 0;
+}
+
+static bool is_domain(struct str attribute)
+{
+	struct str value;
+	return str_eq_nocase(str_trim(str_split(attribute, '=', &value)), STR("Domain"));
+}
+
+/*
+ * Takes every Domain out of a Set-Cookie, so that the cookie stays with the host that has set it. Read as browsers read
+ * it (RFC 6265, 5.2): quotes mean nothing, a piece ends at ';', its name at the first '='; blanks around both and case
+ * do not count. The first piece is the cookie itself.
+ */
+static struct str cut_domain(struct str value, struct buf *made)
+{
+	struct str rest, first = str_split(value, ';', &rest);
+	bool found = false;
+	for (struct str left = rest; left.n;)
+		found |= is_domain(str_split(left, ';', &left));
+	if (!found)
+		return value;
+	buf_clear(made);
+	buf_add_str(made, first);
+	while (rest.n) {
+		struct str one = str_split(rest, ';', &rest);
+		if (is_domain(one))
+			continue;
+		buf_add_byte(made, ';');
+		buf_add_str(made, one);
+	}
+	return buf_str(made);
 }
 
 /* ---- who asked ---- */
@@ -98,9 +132,16 @@ bool port_headers_request(struct port_headers *h, struct str name, struct str *v
 	return true;
 }
 
-bool port_headers_response(struct str name, struct str value)
+bool port_headers_response(struct str name, struct str *value, struct buf *made)
 {
-	return !is_ours(name) && (!str_eq_nocase(name, STR("Set-Cookie")) || !is_console_cookie(value));
+	if (is_ours(name))
+		return false;
+	if (!str_eq_nocase(name, STR("Set-Cookie")))
+		return true;
+	if (is_console_cookie(*value))
+		return false;
+	*value = cut_domain(*value, made);
+	return true;
 }
 
 /* The line's value begins at `from`; one that cannot be sent is left out. */

@@ -29,4 +29,5 @@ void port_headers_free(struct port_headers *h);
 
 /* May it pass? *value may be replaced by bytes that live until port_headers_free. */
 bool port_headers_request(struct port_headers *h, struct str name, struct str *value);
-bool port_headers_response(struct str name, struct str value);
+/* … by bytes that live in `made`, which is overwritten by the next call. */
+bool port_headers_response(struct str name, struct str *value, struct buf *made);

@@ -167,9 +167,17 @@ static void c_info(struct http_call *c, const struct http_response *r)
 	if (!p->x)
 		return;
 	if (r->status == 100)
-		let_flow(p);
-	else
-		http_respond_info(p->x, r->status, &r->headers);
+		return let_flow(p);
+	struct http_header v[HTTP_HEADERS_MAX];
+	struct http_headers passed = {v, 0};
+	for (size_t i = 0; i < r->headers.n && passed.n < HTTP_HEADERS_MAX; i++) {
+		struct http_header h = r->headers.v[i];
+		/* Cookies belong to the answer itself. What the filter writes lives for one header only. */
+		if (!str_eq_nocase(h.name, STR("Set-Cookie")) &&
+			passes(p, p->o.filter_response, &r->headers, h.name, &h.value))
+			v[passed.n++] = (struct http_header){h.name, r->headers.v[i].value};
+	}
+	http_respond_info(p->x, r->status, &passed);
 }
 
 /* What GET would have announced is part of the answer to HEAD, and of a 304. */

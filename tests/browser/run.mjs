@@ -1,13 +1,15 @@
-// Runs one scenario of scenarios.mjs: node run.mjs NAME. `--list` prints the names; `--serve` starts the browser, prints
+// Runs one scenario of scenarios.mjs or domain.mjs: node run.mjs NAME. `--list` prints the names of the former; `--serve` starts the browser, prints
 // its address and ends with its input.
 // ATOLL_URL and ATOLL_TOKEN name the daemon, ATOLL_BOX the box that has the apps, BROWSER the address, SHOTS where
 // pictures go.
 import { chromium } from 'playwright-core';
 import { Box } from './box.mjs';
+import * as domain from './domain.mjs';
 import * as scenarios from './scenarios.mjs';
 
 async function serve() {
-  const server = await chromium.launchServer({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'], host: '127.0.0.1' });
+  const args = ['--no-sandbox', '--host-resolver-rules=MAP *.previews.test 127.0.0.1'];
+  const server = await chromium.launchServer({ executablePath: process.env.CHROMIUM, args, host: '127.0.0.1' });
   console.log(server.wsEndpoint());
   process.stdin.resume();
   await new Promise((resolve) => process.stdin.on('end', resolve));
@@ -34,5 +36,5 @@ async function run(scenario) {
 const name = process.argv[2];
 if (name === '--list') console.log(Object.keys(scenarios).join('\n'));
 else if (name === '--serve') await serve();
-else await run(scenarios[name]);
+else await run({ ...scenarios, ...domain }[name]);
 process.exit(0);

@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from atoll import box_path
+from atoll import Instance, box_path
 from npmdir import installed
 
 HERE = Path(__file__).parent
@@ -82,3 +82,12 @@ def test_browser(apps, browser, tmp_path, name):
            "BROWSER": browser, "SHOTS": str(tmp_path)}
     r = node(name, env=env, timeout=180)
     assert r.returncode == 0, r.stdout + r.stderr
+
+
+@pytest.mark.skipif(bool(missing()), reason=f"{missing()}: tools/deps test installs it")
+def test_cookies_on_a_domain_of_their_own(browser, tmp_path):
+    with Instance({"ATOLL_ZYGOTE": "off", "ATOLL_PREVIEW_DOMAIN": "previews.test"}) as own:
+        env = {**os.environ, "ATOLL_URL": f"http://{own.address}", "ATOLL_TOKEN": own.token, "ATOLL_BOX": "cookies",
+               "BROWSER": browser, "SHOTS": str(tmp_path)}
+        r = node("cookies_stay_with_their_preview", env=env, timeout=180)
+        assert r.returncode == 0, r.stdout + r.stderr

@@ -31,11 +31,13 @@ def handle(c):
 DEAF = "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 8080), backlog=4096); time.sleep(10000)'"
 
 
-def more_than_fit():
-    """More connections than atolld has places, given the descriptors that it may have."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+@pytest.fixture
+def count():
+    """More connections than atolld has places, given the descriptors that it may have; as many may be opened here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return min(CONNS_MAX, (hard - RESERVED) // 2) + 108
+    yield min(CONNS_MAX, (hard - RESERVED) // 2) + 108
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Flood:
@@ -142,8 +144,7 @@ def everybody_is_served(daemon, preview, kept):
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_strangers_take_nobodys_place(daemon, preview, name):
-    count = more_than_fit()
+def test_strangers_take_nobodys_place(daemon, preview, count, name):
     kept = [Kept(daemon, {"Authorization": f"Bearer {daemon.token}"}), Kept(daemon, {"Host": preview}, "/")]
     with Flood(daemon, [REQUESTS[name]], count):
         everybody_is_served(daemon, preview, kept)
@@ -154,8 +155,7 @@ def test_strangers_take_nobodys_place(daemon, preview, name):
     wait_for(lambda: metric(daemon, 'atoll_connections_by_rank{rank="stranger"}') == 0, "the strangers are gone")
 
 
-def test_two_previews_take_their_own_places_only(daemon, preview):
-    count = more_than_fit()
+def test_two_previews_take_their_own_places_only(daemon, preview, count):
     boxes = ["flood-1", "flood-2"]
     hosts = []
     for box in boxes:

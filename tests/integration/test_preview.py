@@ -82,6 +82,23 @@ def test_the_app_sees_who_asked_and_no_credentials(daemon, echo):
     assert r.status == 200 and "6.6.6.6" not in r.text and "evil.example" not in r.text
 
 
+def test_cookies_stay_with_the_host_of_the_preview(daemon, api):
+    boxapp.raw(api, 8080, """
+        COOKIES = [b"a=1; Path=/; Domain=localhost; HttpOnly", b"b=2; DOMAIN = .localhost", b"c=3;domain=x;Domain=localhost",
+                   b"d=4; Domain", b'e="5; Domain=localhost"', b"__Host-f=6; Secure; Path=/; Domain=localhost", b"Domain=g",
+                   b"h=8; Path=/domain", b"=atoll_session=planted; Domain=localhost"]
+        def handle(c):
+            for h in heads(c):
+                c.sendall(b"HTTP/1.1 103 Early Hints\\r\\nLink: </a>\\r\\nSet-Cookie: early=1; Domain=localhost\\r\\n\\r\\n")
+                reply(c, b"", extra=b"".join(b"Set-Cookie: " + cookie + b"\\r\\n" for cookie in COOKIES))
+        """)
+    host = host_of(expose(daemon, api.box, 8080))
+    want = ["a=1; Path=/; HttpOnly", "b=2", "c=3", "d=4", 'e="5', "__Host-f=6; Secure; Path=/", "Domain=g", "h=8; Path=/domain"]
+    out = daemon.raw(f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()).decode()
+    assert [line[12:] for line in out.split("\r\n") if line.lower().startswith("set-cookie: ")] == want
+    assert out.startswith("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 ")
+
+
 def test_a_preview_is_never_the_api(daemon, echo):
     for path in ("/v1/health", "/v1/sandboxes", "/metrics", "/openapi.json"):
         r = get(daemon, host_of(echo), path, headers={"Authorization": f"Bearer {daemon.token}"})

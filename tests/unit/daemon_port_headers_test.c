@@ -111,13 +111,62 @@ TEST(many_cookies_keep_their_own_bytes)
 	port_headers_free(&h);
 }
 
+/* What a client gets of the header, NULL when nothing. Static memory. */
+static const char *answer(const char *name, const char *value)
+{
+	static char out[512];
+	struct buf made = {0};
+	struct str v = str_of(value);
+	bool passes = port_headers_response(str_of(name), &v, &made);
+	snprintf(out, sizeof out, "%.*s", STR_ARG(v));
+	buf_free(&made);
+	return passes ? out : NULL;
+}
+
 TEST(an_app_sets_no_cookie_of_the_console)
 {
-	CHECK(port_headers_response(STR("Set-Cookie"), STR("a=1; Path=/")));
-	CHECK(port_headers_response(STR("Set-Cookie"), STR("x_atoll_=1")));
-	CHECK(!port_headers_response(STR("set-cookie"), STR("atoll_session=1; Path=/")));
-	CHECK(!port_headers_response(STR("Set-Cookie"), STR("__Host-atoll_session=1")));
-	CHECK(port_headers_response(STR("X-Other"), STR("atoll_session=1")));
+	CHECK_CSTR(answer("Set-Cookie", "a=1; Path=/"), "a=1; Path=/");
+	CHECK_CSTR(answer("Set-Cookie", "x_atoll_=1"), "x_atoll_=1");
+	CHECK(!answer("set-cookie", "atoll_session=1; Path=/"));
+	CHECK(!answer("Set-Cookie", "__Host-atoll_session=1"));
+	CHECK(!answer("Set-Cookie", "=atoll_session=1"));
+	CHECK(!answer("Set-Cookie", " = = __Secure-atoll_session=1"));
+	CHECK_CSTR(answer("X-Other", "atoll_session=1; Domain=x"), "atoll_session=1; Domain=x");
+}
+
+TEST(cookies_of_an_app_stay_with_its_host)
+{
+	static const struct {
+		const char *set, *left;
+	} cases[] = {
+		{"a=1", "a=1"},
+		{"a=1;", "a=1;"},
+		{"a=1; Path=/; Secure", "a=1; Path=/; Secure"},
+		{"a=1; Domain=example.org", "a=1"},
+		{"a=1; Path=/; Domain=example.org; Secure", "a=1; Path=/; Secure"},
+		{"a=1;domain=.example.org;Path=/", "a=1;Path=/"},
+		{"a=1; DOMAIN \t = example.org; HttpOnly", "a=1; HttpOnly"},
+		{"a=1; Domain", "a=1"},
+		{"a=1; Domain=", "a=1"},
+		{"a=1; Domain=\"example.org\"", "a=1"},
+		{"a=1; Domain=a.example; domain=b.example; dOmAiN=", "a=1"},
+		{"a=1;;; Domain=x;; Path=/", "a=1;;;; Path=/"},
+		{"__Host-a=1; Secure; Path=/; Domain=x", "__Host-a=1; Secure; Path=/"},
+		{"__Secure-a=1; Secure; Domain=x", "__Secure-a=1; Secure"},
+		/* Quotes hide nothing from a browser. */
+		{"a=\"1; Domain=x; \"", "a=\"1; \""},
+		{"a=1; Path=\"; Domain=x\"", "a=1; Path=\""},
+		/* These are not the attribute. */
+		{"Domain=example.org", "Domain=example.org"},
+		{"domain=1; Path=/domain=2", "domain=1; Path=/domain=2"},
+		{"a=Domain=x; Subdomain=x; Domains=x; X-Domain=x", "a=Domain=x; Subdomain=x; Domains=x; X-Domain=x"},
+		{"", ""},
+		{"; Domain=x", ""},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		CHECK_CSTR(answer("Set-Cookie", cases[i].set), cases[i].left);
+		CHECK_CSTR(answer("set-cookie", cases[i].set), cases[i].left);
+	}
 }
 
 TEST_MAIN()
