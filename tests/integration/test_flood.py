@@ -9,10 +9,12 @@ import threading
 
 import boxapp
 import pytest
-from atoll import box_path, wait_for
+from atoll import Instance, box_path, wait_for
 from boxapi import Api
+from fixtures import what_is_missing
 
 CONNS_MAX = 8192  # HTTP_CONNS_MAX
+ADDRESS_MAX = 256  # HTTP_ADDRESS_MAX
 RESERVED = 256  # descriptors that atolld keeps for itself
 ADDRESSES = 48  # the flood comes from so many: one address alone may have few connections
 
@@ -188,18 +190,34 @@ def test_a_refusal_can_be_read_while_the_body_is_still_sent(daemon):
         assert answer.endswith(b"}")
 
 
+def begun(stack, daemon, n):
+    """So many connections of one address, each with half a head."""
+    host, port = daemon.address.rsplit(":", 1)
+    socks = []
+    for _ in range(n):
+        s = stack.enter_context(socket.create_connection((host, int(port)), 30, ("127.0.0.77", 0)))
+        s.sendall(b"GET /v1/health HTTP/1.1\r\n")
+        socks.append(s)
+    return socks
+
+
+def ends_well(s):
+    s.sendall(b"Host: localhost\r\n\r\n")
+    return s.recv(12) == b"HTTP/1.1 200"
+
+
 def test_of_one_address_the_oldest_goes_never_the_newest(daemon):
     with contextlib.ExitStack() as stack:
-        socks = []
-        for i in range(257):  # HTTP_ADDRESS_MAX and one
-            s = stack.enter_context(socket.socket())
-            s.bind(("127.0.0.77", 0))
-            host, port = daemon.address.rsplit(":", 1)
-            s.settimeout(30)
-            s.connect((host, int(port)))
-            s.sendall(b"GET /v1/health HTTP/1.1\r\n")
-            socks.append(s)
+        socks = begun(stack, daemon, ADDRESS_MAX + 1)
         assert socks[0].recv(1) == b""
-        for s in (socks[1], socks[-1]):
-            s.sendall(b"Host: localhost\r\n\r\n")
-            assert s.recv(12) == b"HTTP/1.1 200"
+        assert ends_well(socks[1]) and ends_well(socks[-1])
+
+
+def test_a_trusted_proxy_may_have_more(count):
+    del count  # room for the descriptors
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    with Instance({"ATOLL_ZYGOTE": "off", "ATOLL_TRUSTED_PROXIES": "127.0.0.77"}) as own, contextlib.ExitStack() as stack:
+        socks = begun(stack, own, 2 * ADDRESS_MAX)
+        assert all(ends_well(s) for s in socks)
+        assert metric(own, 'atoll_connections_shed_total{limit="address"}') == 0

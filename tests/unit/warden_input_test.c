@@ -74,6 +74,7 @@ TEST(every_field_is_checked)
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "a/b")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "../../etc")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "-a")).err.code, ERRC_INVALID_SANDBOX_ID_HYPHENS);
+		CHECK_INT(rig_call(&r, rig_request(ops[i], "..")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 		if (ops[i] != WARDEN_CREATE)
 			CHECK_INT(rig_call(&r, rig_request(ops[i], "nobody")).err.code, ERRC_SANDBOX_NOT_FOUND);
 	}
