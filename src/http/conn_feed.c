@@ -28,7 +28,7 @@ static bool feed_head(struct http_conn *c, struct str *in)
 	exchange_open(&c->x);
 	conn_due_in(c, c->x.body_ended ? 0 : c->s->config.body_stall);
 	c->s->on_request(&c->x, c->s->arg);
-	if (!c->x.vouched)
+	if (c->state != CONN_DEAD && !c->x.vouched)
 		place_set_rank(c, HTTP_STRANGER);
 	return true;
 }
