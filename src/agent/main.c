@@ -64,6 +64,7 @@ static int run_init(void)
 	int listen_fd = move_high(0);
 	oom_init(move_high(1));
 	zygote_init(move_away(3), move_away(4));
+	spawn_use_proc(5);
 	if (listen_fd < 0) {
 		err_set(&e, ERRC_INTERNAL_ERROR, "descriptor 0 is not a listening socket");
 		return fail(&e);

@@ -91,6 +91,7 @@
 #define BOX_INOTIFY_INSTANCES 128
 #define BOX_INOTIFY_WATCHES   131072
 #define BOX_AGENT_BACKLOG     1024
+#define BOX_OOM_SCORE	      "200" /* oom_score_adj of all but the agent: the kernel picks a command first */
 
 /* The warden */
 #define WARDEN_BOXES_MAX    4096u

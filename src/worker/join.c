@@ -31,7 +31,7 @@
 #include "base/zygote.h"
 #include "worker/join_sys.h"
 
-enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200, OOM_SCORE_LEN = 3 };
+enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200 };
 
 typedef long (*fork_function)(void);
 
@@ -201,16 +201,6 @@ static long open_up(const struct request *r)
 	return sys3(SYS_close_range, 4, ~0u, 0);
 }
 
-/* As the agent does for what it starts: the kernel shall pick a command and never the supervisor. */
-static void raise_oom_score(void)
-{
-	long fd = sys4(SYS_openat, AT_FDCWD, (long)"/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	sys3(SYS_write, fd, (long)"200", OOM_SCORE_LEN);
-	sys1(SYS_close, fd);
-}
-
 static void child(void)
 {
 	long e = enter_cgroups(&request);
@@ -230,7 +220,6 @@ static void child(void)
 	}
 	/* What exec gives every other process. */
 	sys5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
-	raise_oom_score();
 	if (rseq_area)
 		sys4(SYS_rseq, (long)rseq_area, rseq_size, 0, RSEQ_SIGNATURE);
 }
