@@ -1,5 +1,5 @@
 /*
- * agent.h - the agent itself: one per box, one loop, one thread.
+ * agent.h - the agent itself: one per box, one loop, one thread (and in a box the broker's, netlink.h).
  *
  * Theory of operation. Requests come in over HTTP (route.h), are answered by one file per API area (api_*.c), and end
  * in commands: programs started directly (cmd.h) or run by a session's shell. Every process of the box is a descendant

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
+#include "agent/netlink.h"
 #include "agent/oom.h"
 #include "agent/spawn.h"
 #include "agent/zygote.h"
@@ -70,7 +71,7 @@ static int run_init(void)
 		return fail(&e);
 	}
 	agent.boxed = true;
-	return agent_start(listen_fd, &e) < 0 ? fail(&e) : agent_run();
+	return agent_start(listen_fd, &e) < 0 || netlink_init(&e) < 0 ? fail(&e) : agent_run();
 }
 
 static unsigned bound_port(int fd)
