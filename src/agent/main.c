@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
+#include "agent/netlink.h"
 #include "agent/oom.h"
 #include "agent/spawn.h"
 #include "agent/zygote.h"
@@ -64,12 +65,13 @@ static int run_init(void)
 	int listen_fd = move_high(0);
 	oom_init(move_high(1));
 	zygote_init(move_away(3), move_away(4));
+	spawn_use_proc(5);
 	if (listen_fd < 0) {
 		err_set(&e, ERRC_INTERNAL_ERROR, "descriptor 0 is not a listening socket");
 		return fail(&e);
 	}
 	agent.boxed = true;
-	return agent_start(listen_fd, &e) < 0 ? fail(&e) : agent_run();
+	return agent_start(listen_fd, &e) < 0 || netlink_init(&e) < 0 ? fail(&e) : agent_run();
 }
 
 static unsigned bound_port(int fd)

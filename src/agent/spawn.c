@@ -5,13 +5,16 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/limits.h"
 #include "base/sig.h"
 
 enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64, SPAWN_FD_ASIDE = 256 };
@@ -23,7 +26,13 @@ struct spawn_state {
 	int os;
 };
 
+union rights {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
 static int null_fd = -1;
+static int proc_box = -1;	   /* a socket in which the writable procfs lies */
 static struct rlimit child_nofile; /* what children get back */
 static char stack[SPAWN_STACK] __attribute__((aligned(64)));
 
@@ -48,18 +57,54 @@ int spawn_init(struct err *e)
 	return 0;
 }
 
+/* It lies in a socket's queue, from where children copy it by looking: a descriptor of the agent itself would be a
+ * directory under /proc/1/fd for every path and working directory that a client names. */
+void spawn_use_proc(int fd)
+{
+	union rights r = {.head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	struct iovec iov = {"p", 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
+	int pair[2];
+	memcpy(CMSG_DATA(&r.head), &fd, sizeof fd);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return;
+	proc_box = sendmsg(pair[0], &m, MSG_NOSIGNAL) == 1 ? fcntl(pair[1], F_DUPFD_CLOEXEC, SPAWN_FD_FLOOR) : -1;
+	close(pair[0]);
+	close(pair[1]);
+	close(fd);
+}
+
+/* In a child: its own descriptor of the procfs, or -1. */
+static int take_proc(void)
+{
+	union rights r = {0};
+	char byte;
+	int fd = -1;
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
+	if (proc_box >= 0 && recvmsg(proc_box, &m, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 &&
+		m.msg_controllen >= CMSG_LEN(sizeof fd))
+		memcpy(&fd, CMSG_DATA(&r.head), sizeof fd);
+	return fd;
+}
+
 int spawn_null(void)
 {
 	return null_fd;
 }
 
-/* An OOM score above 0, as far as the kernel lets us: failing to set it is not a reason to fail. */
+/* An OOM score above 0, as far as the kernel lets us: failing to set it is not a reason to fail. Leaves nothing open:
+ * the working directory comes next. */
 static void raise_oom_score(void)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	const int flags = O_WRONLY | O_CLOEXEC;
+	int proc = take_proc();
+	int fd = proc >= 0 ? openat(proc, "self/oom_score_adj", flags) : open("/proc/self/oom_score_adj", flags);
+	if (proc >= 0)
+		close(proc);
 	if (fd < 0)
 		return;
-	ssize_t r = write(fd, "200", 3);
+	ssize_t r = write(fd, BOX_OOM_SCORE, sizeof BOX_OOM_SCORE - 1);
 	(void)r;
 	close(fd);
 }

@@ -41,6 +41,9 @@ enum spawn_step { SPAWN_CLONE, SPAWN_SETUP, SPAWN_CHDIR, SPAWN_EXEC };
 int spawn_init(struct err *e);
 /* A /dev/null that stays open, for reading and writing. */
 int spawn_null(void);
+/* Children get their OOM score through this procfs instead of /proc, where it is read-only. Owns the descriptor, which
+ * may be none: then /proc serves. */
+void spawn_use_proc(int fd);
 
 /* 0 and *ret_pid, or -1 with *ret_step and an error whose `os` is the errno. The caller reaps. */
 int spawn(const struct spawn_spec *s, pid_t *ret_pid, enum spawn_step *ret_step, struct err *e);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
+#include "agent/netlink.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/zygote.h"
@@ -64,6 +65,7 @@ struct answer {
 	struct zygote_reply record;
 	pid_t pid;
 	struct worker_fds fds;
+	int listener;
 };
 
 static void read_control(struct msghdr *m, struct answer *a)
@@ -72,10 +74,11 @@ static void read_control(struct msghdr *m, struct answer *a)
 		struct ucred who;
 		if (h->cmsg_level != SOL_SOCKET)
 			continue;
-		int fds[ZYGOTE_REPLY_FDS];
-		if (h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof fds)) {
-			memcpy(fds, CMSG_DATA(h), sizeof fds);
+		int fds[ZYGOTE_REPLY_FDS] = {-1, -1, -1, -1};
+		if (h->cmsg_type == SCM_RIGHTS && h->cmsg_len <= CMSG_LEN(sizeof fds)) {
+			memcpy(fds, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
 			a->fds = (struct worker_fds){fds[0], fds[1], fds[2], -1};
+			a->listener = fds[3];
 		}
 		if (h->cmsg_type == SCM_CREDENTIALS && h->cmsg_len == CMSG_LEN(sizeof who)) {
 			memcpy(&who, CMSG_DATA(h), sizeof who);
@@ -93,7 +96,7 @@ static int receive(struct answer *a)
 	} control = {0};
 	struct iovec iov = {&a->record, sizeof a->record};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-	*a = (struct answer){.fds = no_fds};
+	*a = (struct answer){.fds = no_fds, .listener = -1};
 	ssize_t n = recvmsg(reply_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
@@ -110,13 +113,15 @@ static void on_reply(struct loop_io *io, uint32_t events)
 	struct answer a;
 	int r = receive(&a);
 	struct zygote_call *c = r > 0 ? find(a.record.serial) : NULL;
-	bool good = c && !a.record.error && a.pid > 0 && a.fds.socket >= 0;
+	bool good = c && !a.record.error && a.pid > 0 && a.fds.err >= 0;
 	if (good) {
 		fd_set_nonblock(a.fds.socket, true);
 		fd_set_nonblock(a.fds.out, true);
 		fd_set_nonblock(a.fds.err, true);
+		netlink_adopt(a.listener);
 		return answer(c, a.pid, a.fds);
 	}
+	fd_close(&a.listener);
 	worker_fds_close(&a.fds); /* too late: it reads the end of its socket and ends */
 	if (c)
 		answer(c, 0, no_fds);

@@ -91,6 +91,11 @@
 #define BOX_INOTIFY_INSTANCES 128
 #define BOX_INOTIFY_WATCHES   131072
 #define BOX_AGENT_BACKLOG     1024
+#define BOX_OOM_SCORE	      "200" /* oom_score_adj of all but the agent: the kernel picks a command first */
+#define BOX_NETLINK_SOCKETS   64    /* open at once, of all processes */
+#define NETLINK_BUFFER	      32768 /* SO_RCVBUF and SO_SNDBUF of one, at most; the kernel doubles it */
+#define NETLINK_PATIENCE      200   /* a socket past the limit waits so long for another's end … */
+#define NETLINK_PAUSE	      5	    /* … and looks this often */
 
 /* The warden */
 #define WARDEN_BOXES_MAX    4096u

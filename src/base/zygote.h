@@ -16,7 +16,7 @@
 
 #define ZYGOTE_MAGIC 0x41545a31u /* "ATZ1" */
 
-enum { ZYGOTE_FILTER_MAX = 1024, ZYGOTE_CGROUPS_MAX = 4, ZYGOTE_NAMESPACES = 7, ZYGOTE_REPLY_FDS = 3 };
+enum { ZYGOTE_FILTER_MAX = 1024, ZYGOTE_CGROUPS_MAX = 4, ZYGOTE_NAMESPACES = 7, ZYGOTE_REPLY_FDS = 4 };
 
 /* Descriptors that go with struct zygote_ask, in this order; then the cgroups' files, open for writing. */
 enum zygote_fd {
@@ -51,7 +51,8 @@ struct zygote_note {
 	__s32 error;	     /* errno, or 0 */
 };
 
-/* To the agent: with ZYGOTE_REPLY_FDS descriptors (socket, stdout, stderr) when error is 0. */
+/* To the agent: with descriptors when error is 0: socket, stdout, stderr and the listener of its netlink filter
+ * (base/netlink.h), which is missing where the kernel gives none. */
 struct zygote_reply {
 	__u32 magic, serial;
 	__s32 error;

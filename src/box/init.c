@@ -25,6 +25,7 @@ enum {
 	FD_NULL = 2,
 	FD_REPLY = 3,
 	FD_ASK = 4,
+	FD_PROC = 5,
 	FD_CONTROL,
 	FD_DEV,
 	FD_SHM,
@@ -46,17 +47,20 @@ static int fail(struct err *e, const char *what)
 /* First out of the way of the numbers they shall have, then there. */
 static int keep_fds(const struct init_fds *fds, struct err *e)
 {
-	int from[] = {fds->listen, fds->oom, -1, fds->reply, fds->ask, fds->control, fds->dev, fds->shm, fds->agent};
+	int from[] = {
+		fds->listen, fds->oom, -1, fds->reply, fds->ask, -1, fds->control, fds->dev, fds->shm, fds->agent};
 	for (int i = 0; i < FD_KEPT; i++)
-		if (i != FD_NULL && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
+		if (i != FD_NULL && i != FD_PROC && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
 			return fail(e, "keep descriptors");
 	for (int i = 0; i < FD_KEPT; i++)
-		if (i != FD_NULL && dup3(from[i], i, i >= FD_CONTROL ? O_CLOEXEC : 0) < 0)
+		if (i != FD_NULL && i != FD_PROC && dup3(from[i], i, i >= FD_CONTROL ? O_CLOEXEC : 0) < 0)
 			return fail(e, "keep descriptors");
 	close(FD_NULL);
 	int null = openat(FD_DEV, "null", O_RDWR);
 	if (null < 0 || (null != FD_NULL && (dup2(null, FD_NULL) < 0 || close(null) < 0)))
 		return fail(e, "open /dev/null");
+	if (dup2(FD_NULL, FD_PROC) < 0) /* until there is one */
+		return fail(e, "keep descriptors");
 	if (sys_close_range(FD_KEPT, ~0u) < 0)
 		return fail(e, "close descriptors");
 	return 0;
@@ -124,6 +128,15 @@ static int put(int mount, const char *path, struct err *e)
 	return 0;
 }
 
+/* The box's /proc becomes read-only; the agent, which sets scores, keeps a writable one that has no path. */
+static int keep_proc(int proc, struct err *e)
+{
+	auto_fd int copy = fs_clone(proc, "", 0, e);
+	if (copy < 0)
+		return -1;
+	return dup2(copy, FD_PROC) < 0 ? fail(e, "keep a writable /proc") : 0;
+}
+
 static int prepare_mounts(struct child *c, struct err *e)
 {
 	c->proc = proc_make(e);
@@ -132,8 +145,8 @@ static int prepare_mounts(struct child *c, struct err *e)
 	if (put(c->proc, "/proc", e) < 0 || put(FD_DEV, "/dev", e) < 0)
 		return -1;
 	auto_fd int empty = open("/dev/pts", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (proc_protect(c->proc, FD_DEV, empty, e) < 0 || put(c->pts, "/dev/pts", e) < 0 ||
-		put(FD_SHM, "/dev/shm", e) < 0)
+	if (keep_proc(c->proc, e) < 0 || proc_protect(c->proc, FD_DEV, empty, e) < 0 ||
+		put(c->pts, "/dev/pts", e) < 0 || put(FD_SHM, "/dev/shm", e) < 0)
 		return -1;
 	return 0;
 }

@@ -19,7 +19,6 @@ static const char *const covered_files[] = {"kcore", "keys", "key-users", "kalls
 /* Hardware and disks of the host, and the files in pressure/ that anybody may write: each write is one more thing that
  * the kernel watches. */
 static const char *const covered_dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"};
-static const char *const read_only[] = {"sys"};
 
 #define TEXT_(n) #n
 #define TEXT(n)	 TEXT_(n)
@@ -92,9 +91,9 @@ int proc_protect(int proc, int dev, int empty, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(covered_dirs); i++)
 		if (put_over(proc, covered_dirs[i], empty, "", MOUNT_ATTR_RDONLY, e) < 0)
 			return -1;
-	for (size_t i = 0; i < ARRAY_LEN(read_only); i++)
-		if (put_over(proc, read_only[i], proc, read_only[i], MOUNT_ATTR_RDONLY, e) < 0)
-			return -1;
-	/* Last, through the descriptor from before: a cloned mount counts as a mount namespace until it is placed. */
-	return limit_user(user, e);
+	/* After all covers: a cloned mount counts as a mount namespace until it is placed. */
+	if (limit_user(user, e) < 0)
+		return -1;
+	/* All of it: what a process has there (oom_score_adj) has no mount point of its own. */
+	return fs_set(proc, MOUNT_ATTR_RDONLY, -1, e);
 }

@@ -1,5 +1,5 @@
 /*
- * proc.h - a box's /proc: what must not be seen is covered, what must not be written is read-only. Runs in the
+ * proc.h - a box's /proc: read-only, and what must not be seen is covered. Runs in the
  * half-made box, on a procfs that was just made and that nobody else has touched: no name in it can be a trick. The
  * box's own files (which may be hostile when an old layer is started again) come into play only afterwards.
  */

@@ -51,7 +51,7 @@ static void mount_change(const struct check *c, struct outcome *o)
 {
 	(void)c;
 	try_mount(o, "remount / rw", NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL);
-	try_mount(o, "remount /proc/sys rw", NULL, "/proc/sys", NULL, MS_REMOUNT | MS_BIND, NULL);
+	try_mount(o, "remount /proc rw", NULL, "/proc", NULL, MS_REMOUNT | MS_BIND, NULL);
 	try_mount(o, "remount /dev rw", NULL, "/dev", NULL, MS_REMOUNT | MS_BIND, NULL);
 	try_mount(o, "move /proc", "/proc", "/var/tmp", NULL, MS_MOVE, NULL);
 	try_mount(o, "make / shared", NULL, "/", NULL, MS_SHARED | MS_REC, NULL);
@@ -85,8 +85,8 @@ static void mount_api(const struct check *c, struct outcome *o)
 	TRY(o, "open_tree(/)", syscall(SYS_open_tree, AT_FDCWD, "/", 0), EPERM, ENOSYS);
 	TRY(o, "open_tree(/, clone)", syscall(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE), EPERM, ENOSYS);
 	TRY(o, "move_mount", syscall(SYS_move_mount, AT_FDCWD, "/proc", AT_FDCWD, "/mnt", 0), EPERM, ENOSYS);
-	TRY(o, "mount_setattr(/proc/sys)", syscall(SYS_mount_setattr, AT_FDCWD, "/proc/sys", 0, &attr, sizeof(attr)),
-		EPERM, ENOSYS);
+	TRY(o, "mount_setattr(/proc)", syscall(SYS_mount_setattr, AT_FDCWD, "/proc", 0, &attr, sizeof(attr)), EPERM,
+		ENOSYS);
 	TRY(o, "fsconfig", syscall(SYS_fsconfig, -1, 6, NULL, NULL, 0), EPERM, ENOSYS);
 	TRY(o, "fsmount", syscall(SYS_fsmount, -1, 0, 0), EPERM, ENOSYS);
 }

@@ -128,7 +128,6 @@ static void proc_all(const struct check *c, struct outcome *o)
 	}
 	if (d)
 		closedir(d);
-	w.writable_mount = 0; /* most of /proc is not mounted read-only: its files are not writable to anybody */
 	judge_walk(o, "/proc", &w);
 }
 

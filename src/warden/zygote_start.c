@@ -154,6 +154,12 @@ static void execute(void)
 		execve(programs[i], argv, envp);
 }
 
+/* What it forks inherits it: the score of every command of a box, which is above the supervisors'. */
+static void raise_oom_score(void)
+{
+	fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", STR(BOX_OOM_SCORE));
+}
+
 _Noreturn static void child(const struct slot_host *h, uint32_t slot, const struct image *image, int control)
 {
 	struct err e = {0};
@@ -163,6 +169,7 @@ _Noreturn static void child(const struct slot_host *h, uint32_t slot, const stru
 	if (recv(control, &byte, 1, 0) != 1)
 		_exit(0);
 	prctl(PR_SET_NAME, "atoll-zygote");
+	raise_oom_score();
 	int text = pidns < 0 ? -1 : open_text(&e);
 	if (text < 0 || enter_image(h, image, ids_base(slot), &e) < 0 || keep_fds(control, text, pidns, &e) < 0 ||
 		become(ids_base(slot), &e) < 0) {

@@ -28,10 +28,11 @@
 #include <linux/socket.h>
 #include <linux/time_types.h>
 
+#include "base/netlink.h"
 #include "base/zygote.h"
 #include "worker/join_sys.h"
 
-enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200, OOM_SCORE_LEN = 3 };
+enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200 };
 
 typedef long (*fork_function)(void);
 
@@ -90,17 +91,17 @@ static void note(int control, __u32 serial, long error)
 	sys6(SYS_sendto, control, (long)&n, sizeof n, MSG_NOSIGNAL, 0, 0);
 }
 
-static long reply(const struct request *r, long error, const int *fds)
+static long reply(const struct request *r, long error, const int *fds, int n)
 {
 	union fd_room room;
 	struct zygote_reply rec = {ZYGOTE_MAGIC, r->ask.serial, (__s32)-error};
 	struct iovec iov = {&rec, sizeof rec};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	if (fds) {
-		room.head.len = sizeof(struct cmsg) + sizeof(int) * ZYGOTE_REPLY_FDS;
+	if (n) {
+		room.head.len = sizeof(struct cmsg) + sizeof(int) * (unsigned)n;
 		room.head.level = SOL_SOCKET;
 		room.head.type = SCM_RIGHTS;
-		for (int i = 0; i < ZYGOTE_REPLY_FDS; i++)
+		for (int i = 0; i < n; i++)
 			((int *)(&room.head + 1))[i] = fds[i];
 		m.msg_control = &room;
 		m.msg_controllen = (room.head.len + 7) & ~7ul;
@@ -169,15 +170,23 @@ static long drop_capabilities(void)
 	return e < 0 ? e : sys2(SYS_capset, (long)&head, (long)data);
 }
 
-static long load_filter(void)
+/* The box's filter, and the one whose calls the agent answers: it is sent the listener. */
+static long load_filters(long *ret_listener)
 {
-	struct sock_fprog f = {.len = (unsigned short)setup.filter_n, .filter = setup.filter};
+	struct sock_fprog box = {.len = (unsigned short)setup.filter_n, .filter = setup.filter};
+	struct sock_fprog netlink = {
+		.len = sizeof netlink_filter / sizeof *netlink_filter, .filter = (struct sock_filter *)netlink_filter};
 	long e = sys5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	return e < 0 ? e : sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&f);
+	if (e == 0)
+		e = sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&box);
+	if (e < 0)
+		return e;
+	*ret_listener = sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, (long)&netlink);
+	return *ret_listener >= 0 ? 0 : sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&netlink);
 }
 
 /* Makes the socket and the pipes, sends the agent its ends, keeps the others as 0 to 3 and nothing else. */
-static long open_up(const struct request *r)
+static long open_up(const struct request *r, long listener)
 {
 	int pair[2], out[2], err[2];
 	long null = sys4(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR, 0);
@@ -187,7 +196,8 @@ static long open_up(const struct request *r)
 	if (e >= 0)
 		e = sys2(SYS_pipe2, (long)err, O_CLOEXEC);
 	if (e >= 0)
-		e = reply(r, 0, (int[]){pair[0], out[0], err[0]});
+		e = reply(r, 0, (int[ZYGOTE_REPLY_FDS]){pair[0], out[0], err[0], (int)listener},
+			listener < 0 ? ZYGOTE_REPLY_FDS - 1 : ZYGOTE_REPLY_FDS);
 	if (e < 0)
 		return e;
 	const int from[] = {(int)null, out[1], err[1], pair[1]};
@@ -201,18 +211,9 @@ static long open_up(const struct request *r)
 	return sys3(SYS_close_range, 4, ~0u, 0);
 }
 
-/* As the agent does for what it starts: the kernel shall pick a command and never the supervisor. */
-static void raise_oom_score(void)
-{
-	long fd = sys4(SYS_openat, AT_FDCWD, (long)"/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	sys3(SYS_write, fd, (long)"200", OOM_SCORE_LEN);
-	sys1(SYS_close, fd);
-}
-
 static void child(void)
 {
+	long listener = -1;
 	long e = enter_cgroups(&request);
 	if (e == 0)
 		e = enter_namespaces(&request);
@@ -221,16 +222,15 @@ static void child(void)
 	if (e == 0)
 		e = drop_capabilities();
 	if (e == 0)
-		e = load_filter();
+		e = load_filters(&listener);
 	if (e == 0)
-		e = open_up(&request);
+		e = open_up(&request, listener);
 	if (e < 0) {
-		reply(&request, e, 0);
+		reply(&request, e, 0, 0);
 		sys1(SYS_exit_group, 1);
 	}
 	/* What exec gives every other process. */
 	sys5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
-	raise_oom_score();
 	if (rseq_area)
 		sys4(SYS_rseq, (long)rseq_area, rseq_size, 0, RSEQ_SIGNATURE);
 }
@@ -275,7 +275,7 @@ __attribute__((noinline)) static long serve(int control, int own_pidns)
 			return 1;
 		long e = fork_into(own_pidns);
 		if (e < 0)
-			reply(&request, e, 0);
+			reply(&request, e, 0, 0);
 		note(control, request.ask.serial, e);
 		close_all(&request);
 	}

@@ -299,12 +299,20 @@ def test_a_client_that_goes_away_leaves_the_old(api):
     assert api.get(f"{W}/f") == b"old"
 
 
+LONG_ACL = """
+import os, struct
+entries = [(1, 6, 0xffffffff), *((2, 4, uid) for uid in range(1, 600)), (4, 4, 0xffffffff), (16, 6, 0xffffffff), (32, 4, 0xffffffff)]
+open("/dev/shm/acl", "w").write("old")
+os.setxattr("/dev/shm/acl", "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries))
+"""
+
+
 def test_what_cannot_be_renamed_over_is_written_in_place(api):
-    # A file of /proc: nothing can be put beside it.
-    pid = api.run("sleep 60 >/dev/null 2>&1 & echo $!")["stdout"].strip()
-    api.ok("/api/write", path=f"/proc/{pid}/oom_score_adj", content="321")
-    assert api.ok("/api/read", path=f"/proc/{pid}/oom_score_adj")["content"] == "321\n"
-    api.sh(f"kill {pid}")
+    # More attributes than are copied (ATTRIBUTES_MAX): the file must stay the same one.
+    inode = api.sh("python3 - && stat -c %i /dev/shm/acl", stdin=LONG_ACL)
+    api.ok("/api/write", path="/dev/shm/acl", content="321")
+    assert api.ok("/api/read", path="/dev/shm/acl")["content"] == "321"
+    assert api.sh("stat -c %i /dev/shm/acl; rm /dev/shm/acl") == inode
 
 
 # ---- failures

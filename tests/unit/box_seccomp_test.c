@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/netlink.h"
 #include "box/seccomp.h"
 #include "test.h"
 
@@ -130,6 +131,28 @@ TEST(arguments_decide_where_they_matter)
 	CHECK_INT(ask(SYS_personality, 0xffffffff, 0, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_personality, ADDR_NO_RANDOMIZE, 0, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_personality, READ_IMPLIES_EXEC, 0, 0), PERM);
+}
+
+TEST(the_broker_is_asked_for_netlink_sockets_and_sizes_of_buffers_alone)
+{
+	const uint64_t high = 1ull << 32;
+	memcpy(program, netlink_filter, sizeof netlink_filter);
+	length = ARRAY_LEN(netlink_filter);
+	for (uint64_t family = 0; family < 64; family++)
+		CHECK_INT(ask(SYS_socket, family, SOCK_RAW, 0),
+			family == AF_NETLINK ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_socket, AF_NETLINK | high, SOCK_RAW, 0), SECCOMP_RET_USER_NOTIF);
+	for (uint64_t option = 0; option < 128; option++) {
+		bool size = option == SO_RCVBUF || option == SO_SNDBUF;
+		CHECK_INT(
+			ask(SYS_setsockopt, 3, SOL_SOCKET, option), size ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
+		CHECK_INT(ask(SYS_setsockopt, 3, SOL_SOCKET | high, option | high),
+			size ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
+		CHECK_INT(ask(SYS_setsockopt, 3, 6 /* TCP */, option), SECCOMP_RET_ALLOW);
+	}
+	for (int nr = 0; nr < SECCOMP_NUMBERS; nr++)
+		if (nr != SYS_socket && nr != SYS_setsockopt)
+			CHECK_INT(ask(nr, AF_NETLINK, SOL_SOCKET, SO_RCVBUF), SECCOMP_RET_ALLOW);
 }
 
 TEST(the_warden_may_make_boxes_but_not_load_modules)
