@@ -100,6 +100,7 @@
 #define WARDEN_BURST	    32		/* requests taken in one turn of the loop */
 #define WARDEN_AGENT_MAX    (64u * MIB) /* size of the agent's program */
 #define WARDEN_SOCKETS_MAX  32u		/* sockets of a box handed out at once */
+#define WARDEN_CLOSING_MAX  256u	/* mounts that wait to be taken down; past this no slots are made */
 #define WARDEN_RETRY	    20		/* pause before a cgroup that is still busy is removed again */
 
 /* Zygotes */

@@ -294,7 +294,8 @@ int main(int argc, char **argv)
 	}
 	log_init("atoll-warden");
 	static struct warden w;
-	w.listen_fd = w.reaper_fd = w.reaper_pidfd = -1;
+	w.listen_fd = -1;
+	reaper_init(&w);
 	list_init(&w.cells);
 	list_init(&w.waiting);
 	list_init(&w.all);
