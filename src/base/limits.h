@@ -13,7 +13,10 @@
 #define BUF_KEEP	(16u * KIB) /* memory an empty buffer may hold on to */
 #define JSON_DEPTH_MAX	64
 #define JSON_NODES_MAX	65536
-#define JSON_NUMBER_MAX 63 /* characters */
+#define JSON_NUMBER_MAX 63    /* characters */
+#define LOG_BURST	64    /* lines of one place in the code that others can cause, at once … */
+#define LOG_RATE	4     /* … and per second in the long run */
+#define LOG_SETTLED	10000 /* how long a place is quiet before other lines say what it has left out */
 
 /* HTTP: one connection */
 #define HTTP_HEAD_MAX	       (32u * KIB) /* request or response head, all lines together */

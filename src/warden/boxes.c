@@ -292,7 +292,7 @@ static void begin_end(struct box *b)
 	stage_move(b, STAGE_ENDING);
 	b->info.pid = 0;
 	if (write_record(b, RECORD_ENDING, &e) < 0)
-		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
+		log_limited(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	cell_kill(b->cell);
 }
 
@@ -319,7 +319,7 @@ void box_fail(struct box *b, const struct err *why)
 	b->failure = *why;
 	if (b->failure.code != ERRC_INVALID_STATE)
 		err_wrap(&b->failure, "create sandbox '%s'", b->info.id);
-	log_event(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(why->msg));
+	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(why->msg));
 	if (b->stage == STAGE_WAITING) {
 		struct waiter who = b->waiter;
 		struct err failure = b->failure;
@@ -357,8 +357,8 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	b->info.exit_signal = known ? signo : 0;
 	struct err e;
 	if (write_record(b, RECORD_DEAD, &e) < 0)
-		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
-	log_event(
+		log_limited(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
+	log_limited(
 		LOG_INFO, "box died", "id=%s slot=%u code=%d signal=%d", LOG_Q(b->info.id), b->info.slot, code, signo);
 	server_event_died(w, b);
 }

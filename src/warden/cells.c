@@ -96,7 +96,7 @@ static void on_exit_ready(struct loop_io *io, uint32_t events)
 		w->ready--;
 	else
 		w->making--;
-	log_event(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
+	log_limited(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
 	cell_sweep(c);
 	w->pool_pause_until = clock_ms() + POOL_PAUSE;
 	pool_kick(w);
@@ -134,7 +134,7 @@ static void on_failed(struct cell *c, const struct err *why)
 		box_fail(c->box, why);
 		return;
 	}
-	log_event(LOG_ERROR, "cannot prepare a slot", "slot=%u error=%s", c->slot.number, LOG_Q(why->msg));
+	log_limited(LOG_ERROR, "cannot prepare a slot", "slot=%u error=%s", c->slot.number, LOG_Q(why->msg));
 	fail_first_waiting(w, why);
 	cell_kill(c);
 }
@@ -289,7 +289,7 @@ static void fill(struct loop_timer *t)
 		w->pool_image = (struct image){0};
 	if (make_cell(w, &e) < 0) {
 		if (!waiting)
-			log_event(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));
+			log_limited(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));
 		fail_first_waiting(w, &e);
 		w->pool_pause_until = clock_ms() + POOL_PAUSE;
 	}

@@ -110,7 +110,7 @@ static void on_note(struct loop_io *io, uint32_t events)
 	const struct zygote_note n = in.note;
 	if (n.serial) {
 		if (n.error)
-			log_event(LOG_WARN, "a zygote could not fork", "image=%s error=%s", LOG_Q(z->image.key),
+			log_limited(LOG_WARN, "a zygote could not fork", "image=%s error=%s", LOG_Q(z->image.key),
 				LOG_Q(strerror(n.error)));
 		return;
 	}

@@ -28,7 +28,8 @@ def child(warden, name):
 
 def first_process(daemon, box):
     """The host's pid of the box's agent."""
-    marker = daemon.execute(box, "touch /dev/shm/marker-$$; ls /dev/shm")["stdout"].split()[0]
+    marker = f"marker-{box}"
+    daemon.execute(box, f"touch /dev/shm/{marker}")
     for pid in leaks.agents(daemon.cgroup):
         if os.path.exists(f"/proc/{pid}/root/dev/shm/{marker}"):
             return pid
