@@ -118,6 +118,7 @@
 #define ZYGOTE_IDLE	 60000	/* one that nobody has asked for so long makes way for another image's */
 #define ZYGOTE_BURST	 64u	/* contexts that one box may ask for at once … */
 #define ZYGOTE_RATE	 20u	/* … and per second in the long run */
+#define ZYGOTE_REFUSALS	 512u	/* a box that is told "no" so often, less ZYGOTE_RATE a second, is not heard any more */
 #define ZYGOTE_WAIT	 5000	/* an agent that has no answer after that starts the context plainly */
 
 /* Daemon */

@@ -66,7 +66,8 @@ struct cell {
 	struct box *box; /* NULL: in the pool, or being swept */
 	bool ready, dead, adopted;
 	struct loop_io exit_io, control_io, ask_io;
-	uint64_t asked_ms, tokens; /* of contexts */
+	uint64_t asked_ms, tokens;     /* of contexts */
+	uint64_t refused_ms, refusals; /* thousandths */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct list node; /* of warden.cells */
