@@ -13,7 +13,10 @@
 #define BUF_KEEP	(16u * KIB) /* memory an empty buffer may hold on to */
 #define JSON_DEPTH_MAX	64
 #define JSON_NODES_MAX	65536
-#define JSON_NUMBER_MAX 63 /* characters */
+#define JSON_NUMBER_MAX 63    /* characters */
+#define LOG_BURST	64    /* lines of one place in the code that others can cause, at once … */
+#define LOG_RATE	4     /* … and per second in the long run */
+#define LOG_SETTLED	10000 /* how long a place is quiet before other lines say what it has left out */
 
 /* HTTP: one connection */
 #define HTTP_HEAD_MAX	       (32u * KIB) /* request or response head, all lines together */
@@ -105,6 +108,7 @@
 #define WARDEN_BURST	    32		/* requests taken in one turn of the loop */
 #define WARDEN_AGENT_MAX    (64u * MIB) /* size of the agent's program */
 #define WARDEN_SOCKETS_MAX  32u		/* sockets of a box handed out at once */
+#define WARDEN_CLOSING_MAX  256u	/* mounts that wait to be taken down; past this no slots are made */
 #define WARDEN_RETRY	    20		/* pause before a cgroup that is still busy is removed again */
 
 /* Zygotes */
@@ -119,6 +123,7 @@
 #define ZYGOTE_IDLE	 60000	/* one that nobody has asked for so long makes way for another image's */
 #define ZYGOTE_BURST	 64u	/* contexts that one box may ask for at once … */
 #define ZYGOTE_RATE	 20u	/* … and per second in the long run */
+#define ZYGOTE_REFUSALS	 512u	/* a box that is told "no" so often, less ZYGOTE_RATE a second, is not heard any more */
 #define ZYGOTE_WAIT	 5000	/* an agent that has no answer after that starts the context plainly */
 
 /* Daemon */

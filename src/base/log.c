@@ -1,10 +1,12 @@
 #include "base/log.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/limits.h"
 
 static enum log_level threshold = LOG_INFO;
 static bool as_json;
@@ -172,19 +174,108 @@ bool log_wants(enum log_level level)
 	return level <= threshold;
 }
 
+static void write_line(enum log_level level, const char *msg, const char *fmt, va_list ap)
+{
+	char pairs[LOG_LINE_MAX], line[LOG_LINE_MAX], ts[CLOCK_ISO_LEN];
+	vsnprintf(pairs, sizeof pairs, fmt, ap);
+	clock_iso(clock_wall_ms(), ts);
+	size_t n = (as_json ? write_json : write_text)(line, level, ts, msg, pairs);
+	ssize_t ignored = write(STDERR_FILENO, line, n);
+	(void)ignored;
+}
+
+static void PRINTF_LIKE(3, 4) write_fields(enum log_level level, const char *msg, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	write_line(level, msg, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- lines that others can cause ---- */
+
+static pthread_mutex_t limits_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct log_limit *limits;       /* every place that has ever suppressed a line */
+static _Atomic uint64_t limits_unsaid; /* places whose count has not been written */
+
+static void say_suppressed(struct log_limit *l)
+{
+	if (!l->suppressed)
+		return;
+	write_fields(
+		l->level, "lines suppressed", "of=%s count=%llu", LOG_Q(l->msg), (unsigned long long)l->suppressed);
+	l->suppressed = 0;
+	limits_unsaid--;
+}
+
+static void count_suppressed(struct log_limit *l)
+{
+	if (!l->listed) {
+		l->next = limits;
+		limits = l;
+		l->listed = true;
+	}
+	if (l->suppressed++ == 0)
+		limits_unsaid++;
+}
+
+static void say_settled(void)
+{
+	if (!limits_unsaid)
+		return;
+	uint64_t now = clock_ms();
+	pthread_mutex_lock(&limits_lock);
+	for (struct log_limit *l = limits; l; l = l->next)
+		if (now - l->at_ms >= LOG_SETTLED)
+			say_suppressed(l);
+	pthread_mutex_unlock(&limits_lock);
+}
+
+static bool take_token(struct log_limit *l)
+{
+	const uint64_t now = clock_ms(), full = LOG_BURST * 1000;
+	uint64_t have = l->at_ms ? l->tokens + (now - l->at_ms) * LOG_RATE : full;
+	l->tokens = have < full ? have : full;
+	l->at_ms = now;
+	if (l->tokens < 1000)
+		return false;
+	l->tokens -= 1000;
+	return true;
+}
+
+void log_limited_by(struct log_limit *l, enum log_level level, const char *msg, const char *fmt, ...)
+{
+	if (level > threshold)
+		return;
+	int saved = errno;
+	pthread_mutex_lock(&limits_lock);
+	l->msg = msg;
+	l->level = level;
+	bool fits = take_token(l);
+	if (fits)
+		say_suppressed(l);
+	else
+		count_suppressed(l);
+	pthread_mutex_unlock(&limits_lock);
+	say_settled();
+	if (fits) {
+		va_list ap;
+		va_start(ap, fmt);
+		write_line(level, msg, fmt, ap);
+		va_end(ap);
+	}
+	errno = saved;
+}
+
 void log_event(enum log_level level, const char *msg, const char *fmt, ...)
 {
 	if (level > threshold)
 		return;
 	int saved = errno;
-	char pairs[LOG_LINE_MAX], line[LOG_LINE_MAX], ts[CLOCK_ISO_LEN];
 	va_list ap;
+	say_settled();
 	va_start(ap, fmt);
-	vsnprintf(pairs, sizeof pairs, fmt, ap);
+	write_line(level, msg, fmt, ap);
 	va_end(ap);
-	clock_iso(clock_wall_ms(), ts);
-	size_t n = (as_json ? write_json : write_text)(line, level, ts, msg, pairs);
-	ssize_t ignored = write(STDERR_FILENO, line, n);
-	(void)ignored;
 	errno = saved;
 }

@@ -10,6 +10,11 @@
  * chose, is written as key=%s with LOG_Q(value), which quotes it. Whatever the values hold, an event is one line of at
  * most LOG_LINE_MAX bytes of printable UTF-8 and, in JSON, a valid object (pairs that do not fit are left out).
  * Thread-safe: a line is one write(). Allocates nothing; keeps errno.
+ *
+ * A line that a box or a client can cause at will is written with log_limited: each place in the code has a bucket of
+ * LOG_BURST lines that fills at LOG_RATE a second. What does not fit is counted, and the count is written as a line of
+ * its own, "lines suppressed", before the next line of that place, or before any line once the place has been quiet
+ * for LOG_SETTLED.
  */
 #pragma once
 
@@ -24,6 +29,22 @@ void log_init(const char *program);
 /* Whether a line of this level would be written: for callers that would work to make one. */
 bool log_wants(enum log_level level);
 void log_event(enum log_level level, const char *msg, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+struct log_limit {
+	const char *msg;
+	enum log_level level;
+	uint64_t tokens, at_ms; /* thousandths of a line; when they were counted, 0 at first */
+	uint64_t suppressed;
+	struct log_limit *next; /* of all that have ever suppressed a line */
+	bool listed;
+};
+#define log_limited(level, msg, ...)                                                                                   \
+	do {                                                                                                           \
+		static struct log_limit limit_;                                                                        \
+		log_limited_by(&limit_, level, msg, __VA_ARGS__);                                                      \
+	} while (0)
+/* `l` lives as long as the program. */
+void log_limited_by(struct log_limit *l, enum log_level level, const char *msg, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 struct log_quoted {
 	char text[LOG_QUOTED_MAX];

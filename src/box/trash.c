@@ -41,26 +41,13 @@ static int drop(int dir, const char *name, int trash)
 	return trash_put(dir, name, trash);
 }
 
-struct emptying {
-	int trash;
-	void (*between)(void *arg);
-	void *arg;
-	unsigned count;
-};
-
-static void tick(struct emptying *t)
-{
-	if (t->between && t->count++ % 64 == 0)
-		t->between(t->arg);
-}
-
 /* One pass over a directory; true when something was done. */
-static bool sweep(DIR *d, struct emptying *t)
+static bool sweep(DIR *d, int trash)
 {
 	bool progress = false;
 	rewinddir(d);
-	for (struct dirent *entry; (entry = readdir(d)); tick(t))
-		if (!is_dots(entry->d_name) && drop(dirfd(d), entry->d_name, t->trash) == 0)
+	for (struct dirent *entry; (entry = readdir(d));)
+		if (!is_dots(entry->d_name) && drop(dirfd(d), entry->d_name, trash) == 0)
 			progress = true;
 	return progress;
 }
@@ -77,25 +64,24 @@ static DIR *open_dir(int parent, const char *name)
 }
 
 /* Empties and removes one directory of the trash. */
-static int remove_dir(struct emptying *t, const char *name)
+static int remove_dir(int trash, const char *name)
 {
 	for (;;) {
-		if (unlinkat(t->trash, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		if (unlinkat(trash, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return 0;
 		int os = errno;
-		DIR *d = os == ENOTEMPTY || os == EEXIST ? open_dir(t->trash, name) : NULL;
+		DIR *d = os == ENOTEMPTY || os == EEXIST ? open_dir(trash, name) : NULL;
 		if (!d)
 			return -os;
-		bool progress = sweep(d, t);
+		bool progress = sweep(d, trash);
 		closedir(d);
 		if (!progress)
 			return -ENOTEMPTY;
 	}
 }
 
-unsigned trash_empty(int trash, void (*between)(void *arg), void *arg)
+unsigned trash_empty(int trash)
 {
-	struct emptying t = {.trash = trash, .between = between, .arg = arg};
 	DIR *d = open_dir(trash, ".");
 	if (!d)
 		return 1;
@@ -104,10 +90,10 @@ unsigned trash_empty(int trash, void (*between)(void *arg), void *arg)
 		progress = false;
 		stuck = 0;
 		rewinddir(d);
-		for (struct dirent *entry; (entry = readdir(d)); tick(&t)) {
+		for (struct dirent *entry; (entry = readdir(d));) {
 			if (is_dots(entry->d_name))
 				continue;
-			if (unlinkat(trash, entry->d_name, 0) == 0 || remove_dir(&t, entry->d_name) == 0)
+			if (unlinkat(trash, entry->d_name, 0) == 0 || remove_dir(trash, entry->d_name) == 0)
 				progress = true;
 			else
 				stuck++;

@@ -12,6 +12,5 @@
 /* Moves dir/name into the trash. 0 or -errno (-ENOENT: there was nothing). */
 int trash_put(int dir, const char *name, int trash);
 
-/* Deletes what lies in `trash` (a directory that only we change). Returns how many could not be deleted. `between` (or
- * NULL) is called now and then. */
-unsigned trash_empty(int trash, void (*between)(void *arg), void *arg);
+/* Deletes what lies in `trash` (a directory that only we change). Returns how many could not be deleted. */
+unsigned trash_empty(int trash);

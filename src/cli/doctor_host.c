@@ -223,6 +223,8 @@ static void check_image(struct cli *c, struct doctor_row *r)
 	(void)c;
 	if (up_image_there())
 		doctor_set(r, DOCTOR_OK, NULL, "%.150s", cli_images_dir());
+	else if (access(cli_images_dir(), R_OK | X_OK) < 0 && errno == EACCES)
+		doctor_set(r, DOCTOR_UNKNOWN, "Run it as root.", "%.150s is closed for this user", cli_images_dir());
 	else
 		doctor_set(r, DOCTOR_MISSING, "Make the default image once with 'make image'.", "none in %.150s",
 			cli_images_dir());

@@ -161,6 +161,32 @@ static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct 
 	return 0;
 }
 
+/* Files of an image are in every box, and some of its directories are writable for everybody, as in any system: users
+ * of the host must not get there. The programs do not mind: the warden opens images as root, and boxes and zygotes are
+ * given what they need by descriptor. */
+static int close_images(const struct up_place *p, struct err *e)
+{
+	auto_fd int fd = open(p->images, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_os(e, ERRC_NOT_FOUND, errno, "image directory %s", p->images);
+	if (st.st_uid != 0)
+		log_event(LOG_WARN, "the image directory belongs to a user, who decides what is in every box",
+			"path=%s uid=%u", LOG_Q(p->images), (unsigned)st.st_uid);
+	if (!(st.st_mode & 077))
+		return 0;
+	if (fchmod(fd, 0700) < 0)
+		log_event(LOG_WARN, "users of this machine can enter the image directory", "path=%s err=%s",
+			LOG_Q(p->images), LOG_Q(strerror(errno)));
+	else
+		log_event(LOG_WARN,
+			"users of this machine could enter the image directory until now; build the image anew if one "
+			"of "
+			"them may have changed it",
+			"path=%s mode=%04o", LOG_Q(p->images), (unsigned)st.st_mode & 07777u);
+	return 0;
+}
+
 /* ---- locks ---- */
 
 static pid_t read_holder(int fd)
@@ -300,6 +326,9 @@ int up_prepare_files(struct cli *c, struct up_place *p, struct err *e)
 	if (make_dir(p->data, 0, 0, 0711, e) < 0 || take_lock(c, p->data, &p->data_lock, e) < 0)
 		return -1;
 	if (make_dir(daemon_dir, p->uid, p->gid, 0700, e) < 0 || prepare_token(c, p, e) < 0)
+		return -1;
+	cli_hint(c, "%s", "Set ATOLL_IMAGES to the directory of the images.");
+	if (close_images(p, e) < 0)
 		return -1;
 	cli_hint(c, "%s", "");
 	return 0;

@@ -53,7 +53,7 @@ static void create_failed(struct sandbox *s)
 	bool row_there = s->row == PART_DONE;
 	create_end(s);
 	d->metrics.create_failures++;
-	log_event(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
+	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, e.msg);
 		store_set_state(d->store, s->id, state_name(s->state), s->reason, NULL, NULL);
@@ -71,7 +71,7 @@ static void on_undone(void *arg, const struct warden_answer *a)
 {
 	struct sandbox *s = arg;
 	if (a->err)
-		log_event(LOG_WARN, "box left behind", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+		log_limited(LOG_WARN, "box left behind", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 	create_failed(s);
 	sandbox_unref(s);
 }

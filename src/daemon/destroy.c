@@ -23,12 +23,12 @@ static void on_row_gone(void *arg, const struct err *e)
 {
 	struct sandbox *s = arg;
 	if (e) {
-		log_event(LOG_WARN, "row not deleted", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
+		log_limited(LOG_WARN, "row not deleted", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
 		sandbox_ref(s);
 		loop_timer_set(s->daemon->loop, &s->retry, ROW_RETRY_MS, on_retry);
 	}
 	if (!e && s->op != OP_DESTROY)
-		log_event(LOG_INFO, "row deleted at last", "id=%s", LOG_Q(s->id));
+		log_limited(LOG_INFO, "row deleted at last", "id=%s", LOG_Q(s->id));
 	if (s->op == OP_DESTROY) {
 		s->op = OP_NONE;
 		sandbox_move(s, SB_DESTROYED, NULL);
@@ -47,7 +47,7 @@ static void on_gone(void *arg, const struct warden_answer *a)
 	}
 	s->op = OP_NONE;
 	if (!a->lost) {
-		log_event(LOG_WARN, "destroy failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+		log_limited(LOG_WARN, "destroy failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 		sandbox_fail_waiters(s, WAIT_GONE, a->err);
 		sandbox_advance(s);
 	}
@@ -73,7 +73,7 @@ static void on_swept(void *arg, const struct warden_answer *a)
 	/* After another failure the next create says what is wrong. */
 	s->remains = a->lost;
 	if (a->err && !a->lost)
-		log_event(LOG_WARN, "remains not swept", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+		log_limited(LOG_WARN, "remains not swept", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 	sandbox_advance(s);
 	sandbox_unref(s);
 }

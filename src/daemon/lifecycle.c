@@ -61,7 +61,7 @@ static void on_slept(void *arg, const struct warden_answer *a)
 		sandbox_move(s, SB_ASLEEP, NULL);
 		store_set_state(s->daemon->store, s->id, state_name(s->state), "", NULL, NULL);
 	} else if (a->err && !a->lost) {
-		log_event(LOG_WARN, "cannot sleep", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+		log_limited(LOG_WARN, "cannot sleep", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 		s->last_used = loop_now(s->daemon->loop);
 		sandbox_set_idle(s);
 	}

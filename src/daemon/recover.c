@@ -90,7 +90,7 @@ static void on_adopted(void *arg, const struct err *e)
 {
 	struct sandbox *s = arg;
 	if (e)
-		log_event(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
+		log_limited(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
 	sandbox_unref(s);
 }
 

@@ -44,12 +44,18 @@ void request_answered(struct request *r, int status)
 	uint64_t us = clock_us() - r->start_us;
 	r->status = status;
 	metrics_request(&r->daemon->metrics, r->match.route, status, us);
-	enum log_level level = status >= 500 ? LOG_WARN : LOG_DEBUG;
-	if (!log_wants(level))
+	bool failed = status >= 500;
+	if (!failed && !log_wants(LOG_DEBUG))
 		return;
-	const char *id = r->match.id;
-	log_event(level, "request", "route=%s%s%s status=%d us=%llu", api_route_label(r->match.route),
-		*id ? " id=" : "", *id ? LOG_Q(id) : "", status, (unsigned long long)us);
+	const char *id = r->match.id, *route = api_route_label(r->match.route);
+	const char *key = *id ? " id=" : "", *value = *id ? LOG_Q(id) : "";
+	/* A server in a box answers 5xx as often as its clients ask. */
+	if (failed)
+		log_limited(LOG_WARN, "request", "route=%s%s%s status=%d us=%llu", route, key, value, status,
+			(unsigned long long)us);
+	else
+		log_event(LOG_DEBUG, "request", "route=%s%s%s status=%d us=%llu", route, key, value, status,
+			(unsigned long long)us);
 }
 
 void request_json(struct request *r, int status, struct str body)

@@ -55,6 +55,23 @@ void sandbox_unref(struct sandbox *s)
 		sandbox_free(s);
 }
 
+/* Creates and destroys are asked for by a client with the token; the end of a box and its sleep come from its inside,
+ * or from visitors of a preview. */
+static void log_move(const struct sandbox *s, enum sandbox_state to, const char *reason)
+{
+	const char *key = reason ? " reason=" : "", *value = reason ? LOG_Q(reason) : "";
+	const char *from = state_name(s->state);
+	if (to == SB_STOPPED)
+		log_limited(
+			LOG_WARN, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
+	else if (to == SB_ASLEEP || s->state == SB_ASLEEP)
+		log_limited(
+			LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
+	else
+		log_event(
+			LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
+}
+
 void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 {
 	struct daemon *d = s->daemon;
@@ -65,8 +82,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 		http_client_forget(d->client, &s->agent);
 		dial_drop(s);
 	}
-	log_event(to == SB_STOPPED ? LOG_WARN : LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id),
-		state_name(s->state), state_name(to), reason ? " reason=" : "", reason ? LOG_Q(reason) : "");
+	log_move(s, to, reason);
 	s->state = to;
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
 	if (to == SB_DESTROYED) {

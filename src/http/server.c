@@ -80,7 +80,7 @@ static bool make_room(struct http_server *s, bool is_public)
 /* No descriptors or memory for another connection: the listeners rest, so that the loop does not spin on them. */
 static void rest(struct http_server *s, int os)
 {
-	log_event(LOG_WARN, "cannot accept", "errno=%d conns=%zu", os, s->stats.conns);
+	log_limited(LOG_WARN, "cannot accept", "errno=%d conns=%zu", os, s->stats.conns);
 	listeners_watch(s, false);
 	loop_timer_set(s->loop, &s->retry, REST_MS, on_rested);
 }

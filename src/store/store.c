@@ -192,7 +192,8 @@ static void run_answers(struct store *s)
 		if (c->on_done)
 			c->on_done(c->arg, failed ? &c->err : NULL);
 		else if (failed)
-			log_event(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(c->row.id), LOG_Q(c->err.msg));
+			log_limited(
+				LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(c->row.id), LOG_Q(c->err.msg));
 		change_free(c);
 	}
 }

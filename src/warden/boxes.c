@@ -82,6 +82,7 @@ static void remove_box(struct box *b)
 {
 	stage_move(b, STAGE_GONE);
 	loop_timer_stop(&b->timer);
+	closing_leave(b);
 	list_del(&b->node);
 	list_del(&b->all);
 	map_del(&b->w->boxes, str_of(b->info.id));
@@ -105,6 +106,7 @@ static void drop_layer(struct warden *w, const char *id)
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(id), name);
 	trash_put(w->boxes_dir, name, w->host.trash);
+	closing_forget(w, id);
 }
 
 /* ---- create ---- */
@@ -151,6 +153,13 @@ void box_create(struct warden *w, const struct warden_request *rq, struct waiter
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
 	/* The next ones will probably want the same. */
 	snprintf(w->pool_image_name, sizeof w->pool_image_name, "%s", rq->image);
+	if (!closing_wait(b))
+		box_place(b);
+}
+
+void box_place(struct box *b)
+{
+	struct warden *w = b->w;
 	struct cell *c = cell_take_ready(w);
 	if (c)
 		box_start(b, c);
@@ -181,7 +190,7 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 {
 	struct warden *w = b->w;
 	struct slot *s = &b->cell->slot;
-	fd_close(&s->overlay);
+	reaper_close(w, take_fd(&s->overlay), 0);
 	b->layer_unused = true;
 	if (layer_make(w->boxes_dir, name, e) < 0 &&
 		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
@@ -266,10 +275,11 @@ void box_started(struct box *b)
 	server_reply(b->w, &b->waiter, NULL, b);
 	zygote_listen(b->cell);
 	zygote_want(b->w, &b->image);
+	for (int i = 0; b->layer_unused && i < LAYER_SPENT; i++)
+		reaper_close(b->w, take_fd(&b->cell->slot.spent[i]), 0);
 	if (b->layer_unused)
 		slot_drop_layer(&b->w->host, b->info.slot);
-	for (int i = 0; b->layer_unused && i < LAYER_SPENT; i++)
-		reaper_take(b->w, take_fd(&b->cell->slot.spent[i]));
+	reaper_wake(b->w);
 	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
 }
 
@@ -282,7 +292,7 @@ static void begin_end(struct box *b)
 	stage_move(b, STAGE_ENDING);
 	b->info.pid = 0;
 	if (write_record(b, RECORD_ENDING, &e) < 0)
-		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
+		log_limited(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	cell_kill(b->cell);
 }
 
@@ -295,7 +305,7 @@ static void finish_end(struct box *b)
 	if (!b->keep_files)
 		drop_layer(w, b->info.id);
 	else
-		fd_close(&c->slot.mntns); /* the next mount of these files comes when this one is gone */
+		closing_begin(w, b->info.id, take_fd(&c->slot.mntns));
 	remove_box(b);
 	/* Nothing of it runs and its name is free; should we be killed now, its record says what is left to do. */
 	server_reply(w, &who, failure.code ? &failure : NULL, NULL);
@@ -309,7 +319,7 @@ void box_fail(struct box *b, const struct err *why)
 	b->failure = *why;
 	if (b->failure.code != ERRC_INVALID_STATE)
 		err_wrap(&b->failure, "create sandbox '%s'", b->info.id);
-	log_event(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(why->msg));
+	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(why->msg));
 	if (b->stage == STAGE_WAITING) {
 		struct waiter who = b->waiter;
 		struct err failure = b->failure;
@@ -340,14 +350,15 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	loop_timer_stop(&b->timer);
 	cgroup_usage(&w->cgroups, b->info.slot, &b->info);
 	stage_move(b, STAGE_DEAD);
+	closing_begin(w, b->info.id, take_fd(&b->cell->slot.mntns));
 	b->info.pid = 0;
 	b->info.exit_known = known;
 	b->info.exit_code = known ? code : -1;
 	b->info.exit_signal = known ? signo : 0;
 	struct err e;
 	if (write_record(b, RECORD_DEAD, &e) < 0)
-		log_event(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
-	log_event(
+		log_limited(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
+	log_limited(
 		LOG_INFO, "box died", "id=%s slot=%u code=%d signal=%d", LOG_Q(b->info.id), b->info.slot, code, signo);
 	server_event_died(w, b);
 }
@@ -367,7 +378,7 @@ static void destroy_files(struct warden *w, const struct warden_request *rq, str
 	if (!(rq->flags & WARDEN_KEEP_FILES))
 		drop_layer(w, rq->id);
 	server_reply(w, who, NULL, NULL);
-	reaper_take(w, -1);
+	reaper_wake(w);
 }
 
 void box_destroy(struct warden *w, const struct warden_request *rq, struct waiter who)
@@ -388,11 +399,12 @@ void box_destroy(struct warden *w, const struct warden_request *rq, struct waite
 	b->failure = (struct err){0};
 	b->keep_files = rq->flags & WARDEN_KEEP_FILES;
 	if (b->stage == STAGE_WAITING) {
-		if (!b->keep_files)
-			drop_layer(w, b->info.id);
+		bool keep_files = b->keep_files;
 		remove_box(b);
+		if (!keep_files)
+			drop_layer(w, rq->id);
 		server_reply(w, &who, NULL, NULL);
-		reaper_take(w, -1);
+		reaper_wake(w);
 	} else if (b->stage == STAGE_DEAD) {
 		finish_end(b);
 	} else if (b->stage != STAGE_ENDING) {

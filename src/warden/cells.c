@@ -2,7 +2,8 @@
  * Cells: making them ahead, watching their processes, sweeping up after them.
  *
  * The pool is filled one cell at a time, from a timer and only while nothing is under way, so that a request waits
- * for one at most. When boxes wait for a cell, cells are made for them at once.
+ * for one at most. When boxes wait for a cell, cells are made for them at once. While the closer is far behind none
+ * are.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -36,7 +37,7 @@ void cell_drop_control(struct cell *c)
 {
 	loop_del(&c->control_io);
 	fd_close(&c->slot.control);
-	fd_close(&c->slot.overlay);
+	reaper_close(c->w, take_fd(&c->slot.overlay), 0);
 	fd_close(&c->slot.userns);
 }
 
@@ -62,7 +63,10 @@ void cell_sweep(struct cell *c)
 	loop_del(&c->ask_io);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);
-	reaper_take(w, take_fd(&c->slot.mntns));
+	reaper_close(w, take_fd(&c->slot.mntns), 0);
+	for (int i = 0; i < LAYER_SPENT; i++)
+		reaper_close(w, take_fd(&c->slot.spent[i]), 0);
+	reaper_wake(w);
 	slot_close(&c->slot);
 	loop_timer_set(w->loop, &c->timer, 0, remove_cgroups);
 }
@@ -92,7 +96,7 @@ static void on_exit_ready(struct loop_io *io, uint32_t events)
 		w->ready--;
 	else
 		w->making--;
-	log_event(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
+	log_limited(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
 	cell_sweep(c);
 	w->pool_pause_until = clock_ms() + POOL_PAUSE;
 	pool_kick(w);
@@ -130,7 +134,7 @@ static void on_failed(struct cell *c, const struct err *why)
 		box_fail(c->box, why);
 		return;
 	}
-	log_event(LOG_ERROR, "cannot prepare a slot", "slot=%u error=%s", c->slot.number, LOG_Q(why->msg));
+	log_limited(LOG_ERROR, "cannot prepare a slot", "slot=%u error=%s", c->slot.number, LOG_Q(why->msg));
 	fail_first_waiting(w, why);
 	cell_kill(c);
 }
@@ -236,7 +240,9 @@ static int make_cell(struct warden *w, struct err *e)
 	if (numbers_take(w, &number, e) < 0)
 		return -1;
 	struct slot slot;
-	if (slot_make(&w->host, number, *w->pool_image.key ? &w->pool_image : NULL, &slot, e) < 0) {
+	int made = slot_make(&w->host, number, *w->pool_image.key ? &w->pool_image : NULL, &slot, e);
+	reaper_wake(w); /* a layer that could not be mounted lies in the trash */
+	if (made < 0) {
 		numbers_give(w, number);
 		return -1;
 	}
@@ -244,7 +250,7 @@ static int make_cell(struct warden *w, struct err *e)
 	c->slot = slot;
 	w->making++;
 	for (int i = 0; i < LAYER_SPENT; i++)
-		reaper_take(w, take_fd(&c->slot.spent[i]));
+		reaper_close(w, take_fd(&c->slot.spent[i]), 0);
 	struct record r = {.state = RECORD_POOL, .start_time = slot.start_time};
 	r.info.slot = number;
 	r.info.pid = slot.pid;
@@ -273,7 +279,7 @@ static void fill(struct loop_timer *t)
 {
 	struct warden *w = container_of(t, struct warden, pool_timer);
 	size_t waiting = waiting_count(w);
-	if (!waiting && w->busy)
+	if ((!waiting && w->busy) || reaper_behind(w))
 		return;
 	if (w->making >= (waiting ? (waiting < WAITING_MAKE ? waiting : WAITING_MAKE) : 1) ||
 		(!waiting && w->ready + w->making >= WARDEN_POOL))
@@ -283,7 +289,7 @@ static void fill(struct loop_timer *t)
 		w->pool_image = (struct image){0};
 	if (make_cell(w, &e) < 0) {
 		if (!waiting)
-			log_event(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));
+			log_limited(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));
 		fail_first_waiting(w, &e);
 		w->pool_pause_until = clock_ms() + POOL_PAUSE;
 	}

@@ -129,10 +129,21 @@ static int make_dir(const char *base, const char *name, mode_t mode, struct err 
 	return 0;
 }
 
+/* The agents' sockets: the daemon goes there, nobody else can even list them. */
+static int make_sockets_dir(const struct config *c, struct err *e)
+{
+	char path[4096];
+	if (make_dir(c->run, "s", 0710, e) < 0)
+		return -1;
+	snprintf(path, sizeof path, "%s/s", c->run);
+	return chown(path, 0, c->group) < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, errno, "give '%s' to the daemon", path)
+					    : 0;
+}
+
 static int make_dirs(const struct config *c, struct err *e)
 {
-	if (make_dir(c->run, NULL, 0755, e) < 0 || make_dir(c->run, "s", 0755, e) < 0 ||
-		make_dir(c->run, "boxes", 0700, e) < 0 || make_dir(c->data, NULL, 0755, e) < 0 ||
+	if (make_dir(c->run, NULL, 0711, e) < 0 || make_sockets_dir(c, e) < 0 ||
+		make_dir(c->run, "boxes", 0700, e) < 0 || make_dir(c->data, NULL, 0711, e) < 0 ||
 		make_dir(c->data, "boxes", 0700, e) < 0 || make_dir(c->data, "slots", 0700, e) < 0 ||
 		make_dir(c->data, "trash", 0700, e) < 0 || make_dir(IDS_DIR, NULL, 0700, e) < 0)
 		return -1;
@@ -294,7 +305,8 @@ int main(int argc, char **argv)
 	}
 	log_init("atoll-warden");
 	static struct warden w;
-	w.listen_fd = w.reaper_fd = w.reaper_pidfd = -1;
+	w.listen_fd = -1;
+	reaper_init(&w);
 	list_init(&w.cells);
 	list_init(&w.waiting);
 	list_init(&w.all);

@@ -1,7 +1,20 @@
 /*
- * The reaper: a process of its own that does what takes long after a box is gone, slowly and with little power. It
- * closes the box's mount namespace, which takes down its mounts, and deletes its files. It sees the trash directory and
- * nothing else, and ends when the warden closes its socket. What it leaves the next one finds.
+ * Two helper processes that do what takes long after a box is gone, so that the loop never does. A box decides how long
+ * that is: the end of a mount namespace frees every file in the box's memory-backed mounts, and a layer holds as many
+ * files as the box has written.
+ *
+ *	closer  closes descriptors of mounts and mount namespaces, in the order they come, and says when it has closed
+ *		one that somebody waits for (closing.c). Sees an empty directory.
+ *	reaper  deletes what lies in the trash, slowly and with little power. Sees the trash directory and nothing else.
+ *
+ * They are apart because a box that is started again on its files waits for the closer, and the deletion of one large
+ * file can take seconds. Both end when the warden closes its socket; what the reaper leaves the next one finds.
+ *
+ * Descriptors that the closer's socket cannot take yet wait in a list. The warden itself closes none of them: past
+ * WARDEN_CLOSING_MAX no more slots are prepared, so creates slow down instead of memory growing.
+ *
+ * The closer holds a lock on closer.lock as long as it lives. A warden that starts waits for it: mounts that the closer
+ * of a killed warden has not taken down yet must not meet new ones of the same files.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +26,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "box/caps.h"
 #include "box/trash.h"
@@ -21,127 +35,252 @@
 /* Nice enough to stay behind requests; at 19 a busy machine leaves it so little that the trash grows. */
 enum { REAPER_RESTART = 1000, REAPER_STUCK_RETRY = 60000, REAPER_NICE = 5 };
 enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_IDLE = 3 << 13 };
+enum { FD_SOCK = 0, FD_LOCK = 1, FD_KEPT = 3 };
 
-/* Takes one message; closing what came with it is the point. 1, 0 when the warden is gone, -1 when there is none. */
-static int take_one(int sock, int flags)
+union one_right {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+/* A descriptor on its way to the closer. */
+struct handover {
+	int fd;
+	uint64_t ticket; /* 0: nobody waits for it */
+	struct list node;
+};
+
+/* ---- the closer's life ---- */
+
+/* One descriptor; its close returns when the mounts behind it are gone. False when the warden is. */
+static bool close_one(void)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} rights = {0};
-	char byte;
-	struct iovec iov = {&byte, 1};
+	union one_right rights = {0};
+	uint64_t ticket;
+	struct iovec iov = {&ticket, sizeof ticket};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | flags);
-	if (n <= 0)
-		return n == 0 ? 0 : -1;
+	ssize_t n = recvmsg(FD_SOCK, &m, MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == EINTR;
 	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
 	if (h && h->cmsg_type == SCM_RIGHTS) {
 		int fd;
 		memcpy(&fd, CMSG_DATA(h), sizeof fd);
 		close(fd);
 	}
-	return 1;
+	if (n == (ssize_t)sizeof ticket && ticket)
+		send(FD_SOCK, &ticket, sizeof ticket, MSG_NOSIGNAL);
+	return n > 0;
 }
 
-/* Between two deletions: namespaces hold kernel memory and go first. */
-static void take_all(void *arg)
+_Noreturn static void closer_life(void)
 {
-	while (take_one(*(int *)arg, MSG_DONTWAIT) > 0)
+	struct err e;
+	prctl(PR_SET_NAME, "atoll-closer");
+	if (caps_bound(0, &e) < 0 || caps_limit(0, &e) < 0)
+		_exit(1);
+	while (close_one())
 		;
+	_exit(0);
 }
 
-_Noreturn static void reaper_life(int sock)
+/* ---- the reaper's life ---- */
+
+/* Reads the wake-ups that have come. False when the warden is gone. */
+static bool drain_wakes(void)
 {
+	char byte;
+	ssize_t n;
+	while ((n = recv(FD_SOCK, &byte, 1, MSG_DONTWAIT)) > 0)
+		;
+	return n != 0;
+}
+
+_Noreturn static void reaper_life(void)
+{
+	prctl(PR_SET_NAME, "atoll-reaper");
 	setpriority(PRIO_PROCESS, 0, REAPER_NICE);
 	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_IDLE);
 	int trash = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct err e;
 	if (trash < 0 || caps_bound(CAPS_REAPER, &e) < 0 || caps_limit(CAPS_REAPER, &e) < 0)
 		_exit(1);
-	for (;;) {
-		take_all(&sock);
-		unsigned stuck = trash_empty(trash, take_all, &sock);
-		struct pollfd p = {.fd = sock, .events = POLLIN};
-		if (poll(&p, 1, stuck ? REAPER_STUCK_RETRY : -1) > 0 && take_one(sock, 0) == 0)
-			_exit(0);
+	while (drain_wakes()) {
+		unsigned stuck = trash_empty(trash);
+		poll(&(struct pollfd){.fd = FD_SOCK, .events = POLLIN}, 1, stuck ? REAPER_STUCK_RETRY : -1);
 	}
+	_exit(0);
 }
 
-static void reaper_child(struct warden *w, int sock)
+/* ---- the warden's side: start ---- */
+
+_Noreturn static void helper_child(const struct helper *h, int sock, int lock)
 {
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
-	prctl(PR_SET_NAME, "atoll-reaper");
-	if (fchdir(w->host.trash) < 0 || chroot(".") < 0 || dup2(sock, STDIN_FILENO) < 0 || sys_close_range(3, ~0u) < 0)
+	int in = h->is_closer ? open("/box/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : h->w->host.trash;
+	if (fchdir(in) < 0 || chroot(".") < 0 || dup2(sock, FD_SOCK) < 0)
 		_exit(1);
-	reaper_life(STDIN_FILENO);
+	if (h->is_closer ? dup2(lock, FD_LOCK) < 0 : close(FD_LOCK) < 0)
+		_exit(1);
+	if (sys_close_range(FD_KEPT, ~0u) < 0)
+		_exit(1);
+	if (h->is_closer)
+		closer_life();
+	reaper_life();
+}
+
+/* The lock of the closer; waits for the end of one that a warden before us has left. -1 and errno. */
+static int lock_closer(void)
+{
+	auto_fd int fd = open("/run/closer.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	while (fd >= 0 && fcntl(fd, F_OFD_SETLKW, &whole) < 0)
+		if (errno != EINTR)
+			return -1;
+	return take_fd(&fd);
+}
+
+static void flush(struct helper *h);
+static int helper_start(struct helper *h, struct err *e);
+
+/* A closer that says "done" says which. */
+static void on_helper_says(struct loop_io *io, uint32_t events)
+{
+	struct helper *h = container_of(io, struct helper, sock_io);
+	uint64_t ticket;
+	if (events & EPOLLOUT)
+		flush(h);
+	while (h->sock >= 0 && recv(h->sock, &ticket, sizeof ticket, MSG_DONTWAIT) == (ssize_t)sizeof ticket)
+		closing_done(h->w, ticket);
+	if (events & (EPOLLHUP | EPOLLERR))
+		loop_del(io); /* on_helper_exit follows */
 }
 
 static void restart(struct loop_timer *t)
 {
-	struct warden *w = container_of(t, struct warden, reaper_timer);
+	struct helper *h = container_of(t, struct helper, timer);
 	struct err e;
-	if (reaper_start(w, &e) < 0) {
-		log_event(LOG_ERROR, "cannot start the reaper", "error=%s", LOG_Q(e.msg));
-		loop_timer_set(w->loop, t, REAPER_RESTART, restart);
+	if (helper_start(h, &e) < 0) {
+		log_event(LOG_ERROR, "cannot start a helper", "error=%s", LOG_Q(e.msg));
+		loop_timer_set(h->w->loop, t, REAPER_RESTART, restart);
 	}
 }
 
-static void on_reaper_exit(struct loop_io *io, uint32_t events)
+static void on_helper_exit(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct warden *w = container_of(io, struct warden, reaper_io);
-	waitid(P_PIDFD, (id_t)w->reaper_pidfd, &(siginfo_t){0}, WEXITED | WNOHANG);
-	loop_del(io);
-	fd_close(&w->reaper_pidfd);
-	fd_close(&w->reaper_fd);
-	log_event(LOG_WARN, "the reaper ended", "restart_ms=%d", REAPER_RESTART);
-	loop_timer_set(w->loop, &w->reaper_timer, REAPER_RESTART, restart);
+	struct helper *h = container_of(io, struct helper, exit_io);
+	waitid(P_PIDFD, (id_t)h->pidfd, &(siginfo_t){0}, WEXITED | WNOHANG);
+	loop_del(&h->exit_io);
+	loop_del(&h->sock_io);
+	fd_close(&h->pidfd);
+	fd_close(&h->sock);
+	/* Its end has closed what it had, also what lay in its socket. */
+	if (h->is_closer)
+		closing_done_upto(h->w, h->sent_upto);
+	log_event(LOG_WARN, h->is_closer ? "the closer ended" : "the reaper ended", "restart_ms=%d", REAPER_RESTART);
+	loop_timer_set(h->w->loop, &h->timer, REAPER_RESTART, restart);
 }
 
-int reaper_start(struct warden *w, struct err *e)
+static int helper_start(struct helper *h, struct err *e)
 {
 	int ends[2];
+	auto_fd int lock = h->is_closer ? lock_closer() : -1;
+	if (h->is_closer && lock < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "lock closer.lock");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the reaper's socket");
 	auto_fd int its_end = ends[0];
 	auto_fd int our_end = ends[1];
-	struct clone_args a = {
-		.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&w->reaper_pidfd, .exit_signal = SIGCHLD};
+	struct clone_args a = {.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&h->pidfd, .exit_signal = SIGCHLD};
 	pid_t pid = sys_clone3(&a);
 	if (pid == 0)
-		reaper_child(w, its_end);
+		helper_child(h, its_end, lock);
 	if (pid < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "start the reaper");
-	int r = loop_add(w->loop, &w->reaper_io, w->reaper_pidfd, EPOLLIN, on_reaper_exit);
+	int r = loop_add(h->w->loop, &h->exit_io, h->pidfd, EPOLLIN, on_helper_exit);
+	if (r == 0)
+		r = loop_add(h->w->loop, &h->sock_io, our_end, EPOLLIN, on_helper_says);
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the reaper");
-	w->reaper_fd = take_fd(&our_end);
+	h->sock = take_fd(&our_end);
+	flush(h);
 	return 0;
 }
 
-/* When its socket is full it has enough to do: the descriptor is closed here, and it looks into the trash anyway. */
-void reaper_take(struct warden *w, int fd)
+void reaper_init(struct warden *w)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} rights = {0};
-	auto_fd int owned = fd;
-	struct iovec iov = {"w", 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	if (owned >= 0) {
-		m.msg_control = &rights;
-		m.msg_controllen = sizeof rights;
-		struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(h), &owned, sizeof owned);
+	w->reaper = (struct helper){.w = w, .sock = -1, .pidfd = -1};
+	w->closer = (struct helper){.w = w, .sock = -1, .pidfd = -1, .is_closer = true};
+	list_init(&w->reaper.queue);
+	list_init(&w->closer.queue);
+	list_init(&w->closings);
+}
+
+int reaper_start(struct warden *w, struct err *e)
+{
+	return helper_start(&w->closer, e) < 0 || helper_start(&w->reaper, e) < 0 ? -1 : 0;
+}
+
+/* ---- the warden's side: work ---- */
+
+static int hand_over(struct helper *h, const struct handover *it)
+{
+	union one_right rights = {0};
+	uint64_t ticket = it->ticket;
+	struct iovec iov = {&ticket, sizeof ticket};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &it->fd, sizeof it->fd);
+	return sendmsg(h->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+bool reaper_behind(const struct warden *w)
+{
+	return w->closer.queued >= WARDEN_CLOSING_MAX;
+}
+
+/* Sends what waits. Our own copy is closed when the closer has its own, so ours is never the last. */
+static void flush(struct helper *h)
+{
+	bool behind = reaper_behind(h->w);
+	while (h->sock >= 0 && !list_empty(&h->queue)) {
+		struct handover *it = list_entry(h->queue.next, struct handover, node);
+		if (hand_over(h, it) < 0)
+			break;
+		if (it->ticket)
+			h->sent_upto = it->ticket;
+		list_del(&it->node);
+		h->queued--;
+		fd_close(&it->fd);
+		free(it);
 	}
-	if (w->reaper_fd >= 0)
-		sendmsg(w->reaper_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (h->sock_io.loop)
+		loop_set_events(&h->sock_io, list_empty(&h->queue) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+	if (behind && !reaper_behind(h->w))
+		pool_kick(h->w);
+}
+
+void reaper_close(struct warden *w, int fd, uint64_t ticket)
+{
+	if (fd < 0)
+		return;
+	struct handover *it = xcalloc(1, sizeof *it);
+	it->fd = fd;
+	it->ticket = ticket;
+	list_push(&w->closer.queue, &it->node);
+	w->closer.queued++;
+	flush(&w->closer);
+}
+
+/* When its socket is full it has enough to do, and looks into the trash anyway. */
+void reaper_wake(struct warden *w)
+{
+	if (w->reaper.sock >= 0)
+		send(w->reaper.sock, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -252,7 +252,7 @@ static bool may_connect(struct warden *w, int fd)
 		return false;
 	if (who.uid == w->user || who.uid == 0)
 		return true;
-	log_event(LOG_WARN, "connection refused", "uid=%u pid=%d", who.uid, who.pid);
+	log_limited(LOG_WARN, "connection refused", "uid=%u pid=%d", who.uid, who.pid);
 	return false;
 }
 

@@ -39,6 +39,7 @@ struct waiter {
 
 struct warden;
 struct cell;
+struct closing;
 
 struct box {
 	struct warden *w;
@@ -54,8 +55,9 @@ struct box {
 	uint64_t freeze_until;
 	struct loop_timer timer;
 	struct loop_task free_task;
-	struct list node; /* of warden.waiting */
-	struct list all;  /* of warden.all */
+	struct closing *after; /* its layer is still mounted elsewhere; NULL: it is not */
+	struct list node;      /* of warden.waiting */
+	struct list all;       /* of warden.all */
 };
 
 struct cell {
@@ -64,7 +66,8 @@ struct cell {
 	struct box *box; /* NULL: in the pool, or being swept */
 	bool ready, dead, adopted;
 	struct loop_io exit_io, control_io, ask_io;
-	uint64_t asked_ms, tokens; /* of contexts */
+	uint64_t asked_ms, tokens;     /* of contexts */
+	uint64_t refused_ms, refusals; /* thousandths */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct list node; /* of warden.cells */
@@ -84,6 +87,18 @@ struct zygote {
 };
 
 enum { NUMBERS_MAX = 20 * IDS_BLOCK }; /* WARDEN_BOXES_MAX, the pool, and those being swept */
+
+/* A process of ours that does what takes long (reaper.c). */
+struct helper {
+	struct warden *w;
+	bool is_closer;
+	int sock, pidfd; /* -1: it does not run */
+	struct loop_io sock_io, exit_io;
+	struct loop_timer timer;
+	struct list queue; /* descriptors that its socket cannot take yet */
+	size_t queued;
+	uint64_t sent_upto; /* ticket */
+};
 
 struct reply_queue {
 	struct warden_reply *items;
@@ -123,10 +138,9 @@ struct warden {
 	struct loop_timer pool_timer;
 	uint64_t pool_pause_until;
 
-	int reaper_fd; /* to the reaper */
-	struct loop_io reaper_io;
-	struct loop_timer reaper_timer;
-	int reaper_pidfd;
+	struct helper reaper, closer;
+	struct list closings; /* layers that are still mounted, in the order of their tickets */
+	uint64_t last_ticket;
 
 	struct zygote zygotes[ZYGOTES_MAX];
 	bool zygotes_off;
@@ -137,6 +151,8 @@ void stage_move(struct box *b, enum stage to);
 void box_create(struct warden *w, const struct warden_request *rq, struct waiter who);
 void box_destroy(struct warden *w, const struct warden_request *rq, struct waiter who);
 void box_start(struct box *b, struct cell *c); /* a cell is there */
+/* A new box, or one that has waited for its layer: into a cell that is ready, else it waits for one. */
+void box_place(struct box *b);
 void box_started(struct box *b);
 void box_fail(struct box *b, const struct err *why); /* of a create: end it, say why */
 void box_process_gone(struct box *b, bool known, int code, int signo);
@@ -181,9 +197,27 @@ void server_event_died(struct warden *w, const struct box *b);
 void server_reply_host(struct warden *w, struct waiter *who);
 
 /* reaper.c */
+void reaper_init(struct warden *w);
 int reaper_start(struct warden *w, struct err *e);
-/* Wakes it; it closes `fd` (or -1), which may take a while, and looks into the trash. */
-void reaper_take(struct warden *w, int fd);
+/* Takes `fd` (or -1) and has it closed by another process: it may be the last one of mounts that a box has filled. A
+ * ticket other than 0 comes back in closing_done. */
+void reaper_close(struct warden *w, int fd, uint64_t ticket);
+/* Something lies in the trash. */
+void reaper_wake(struct warden *w);
+/* So much waits to be closed that no more slots should be made. */
+bool reaper_behind(const struct warden *w);
+
+/* closing.c */
+/* Takes the mount namespace (or -1) that the box of this id has left; its layer stays. */
+void closing_begin(struct warden *w, const char *id, int mntns);
+/* True: the box's layer is still mounted, and box_place follows when it is not. */
+bool closing_wait(struct box *b);
+void closing_leave(struct box *b);
+/* The layer is in the trash: nobody has to wait. */
+void closing_forget(struct warden *w, const char *id);
+void closing_done(struct warden *w, uint64_t ticket);
+void closing_done_upto(struct warden *w, uint64_t ticket);
+
 /* zygote.c */
 /* Sees to it that this image has one, now or a little later. */
 void zygote_want(struct warden *w, const struct image *image);

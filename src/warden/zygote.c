@@ -3,7 +3,8 @@
  * a box's pipe, through here, to the zygote of its image.
  *
  * A box is known by its pipe. What it says is a number that comes back in the answer, nothing else; how often it may
- * say it is bounded (a bucket per cell), and so is what it gets: a context counts among its processes. Nothing here
+ * say it is bounded (a bucket per cell), and so is what it gets: a context counts among its processes. A box that is
+ * refused too often loses its pipe: refusing costs the warden more than asking costs the box. Nothing here
  * waits: a zygote that does not take requests fast enough, is not there or not ready means "no", and the box's agent
  * starts the context itself.
  */
@@ -110,7 +111,7 @@ static void on_note(struct loop_io *io, uint32_t events)
 	const struct zygote_note n = in.note;
 	if (n.serial) {
 		if (n.error)
-			log_event(LOG_WARN, "a zygote could not fork", "image=%s error=%s", LOG_Q(z->image.key),
+			log_limited(LOG_WARN, "a zygote could not fork", "image=%s error=%s", LOG_Q(z->image.key),
 				LOG_Q(strerror(n.error)));
 		return;
 	}
@@ -210,6 +211,22 @@ static bool within_rate(struct cell *c)
 	return true;
 }
 
+/* The other way round: every refusal fills it, and it empties at ZYGOTE_RATE a second. An agent that is told "no"
+ * starts a context itself, which takes it far longer; this one does nothing but ask. */
+static bool asks_in_vain(struct cell *c)
+{
+	uint64_t now = clock_ms(), drained = (now - c->refused_ms) * ZYGOTE_RATE;
+	c->refusals = (c->refusals > drained ? c->refusals - drained : 0) + 1000;
+	c->refused_ms = now;
+	return c->refusals > ZYGOTE_REFUSALS * 1000ull;
+}
+
+static void stop_listening(struct cell *c)
+{
+	loop_del(&c->ask_io);
+	fd_close(&c->slot.ask);
+}
+
 static int open_namespaces(struct cell *c, int fds[ZYGOTE_FDS_MAX])
 {
 	static const char *const names[] = {[ZYGOTE_FD_PIDNS] = "pid",
@@ -283,14 +300,19 @@ static void on_ask(struct loop_io *io, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0 || n % (ssize_t)sizeof *serials) {
-		loop_del(io);
-		fd_close(&c->slot.ask);
+		stop_listening(c);
 		return;
 	}
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof *serials; i++) {
 		int r = answer(c, serials[i]);
-		if (r < 0)
-			refuse(c, serials[i], -r);
+		if (r == 0)
+			continue;
+		refuse(c, serials[i], -r);
+		if (asks_in_vain(c)) {
+			log_limited(LOG_WARN, "a box asks for contexts without end and is not heard any more",
+				"slot=%u refusals=%u", c->slot.number, ZYGOTE_REFUSALS);
+			return stop_listening(c);
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ struct rig {
 	int daemon;
 	struct cell *cells[CELLS]; /* NULL when the warden has freed it */
 	int control[CELLS], ask[CELLS], reply[CELLS];
+	int closer;	 /* the closer's end of its socket */
+	uint64_t closed; /* ticket */
 	const uint8_t *p;
 	size_t left;
 };
@@ -188,7 +190,11 @@ static void start(struct rig *r)
 	list_init(&w->waiting);
 	list_init(&w->all);
 	list_init(&w->list_mark);
-	w->reaper_fd = w->reaper_pidfd = -1;
+	int ends[2];
+	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+	reaper_init(w);
+	w->closer.sock = ends[0];
+	r->closer = ends[1];
 	w->cgroups = (struct cgroups){.v2 = looks[LOOK_RUNNING], .v1 = {-1, -1, -1}, .private_mount = -1, .version = 2};
 	ids_init(&w->ids, -1, "fuzz", NULL, NULL);
 	w->host.cgroups = &w->cgroups;
@@ -224,6 +230,11 @@ static void end(struct rig *r)
 	loop_del(&w->listen_io);
 	fd_close(&r->daemon);
 	close(w->listen_fd);
+	list_each(it, &w->all) closing_leave(list_entry(it, struct box, all));
+	closing_done_upto(w, w->last_ticket);
+	MUST(list_empty(&w->closings) && list_empty(&w->closer.queue));
+	fd_close(&w->closer.sock);
+	fd_close(&r->closer);
 	list_each(it, &w->all) free(list_entry(it, struct box, all));
 	for (int i = 0; i < CELLS; i++) {
 		if (r->cells[i])
@@ -291,7 +302,8 @@ static void check_counts(struct rig *r)
 		struct box *b = list_entry(it, struct box, all);
 		all++;
 		busy += b->stage == STAGE_STARTING || b->stage == STAGE_ENDING;
-		unplaced += b->stage == STAGE_WAITING;
+		unplaced += b->stage == STAGE_WAITING && !b->after;
+		MUST(!b->after || b->stage == STAGE_WAITING);
 		MUST(box_find(w, b->info.id) == b);
 		MUST((b->stage == STAGE_WAITING) == !b->cell && (!b->cell || b->cell->box == b));
 	}
@@ -461,9 +473,16 @@ static void step(struct rig *r)
 	case 11:
 		read_replies(r);
 		break;
+	case 12:
+		if (r->closed < r->w.last_ticket)
+			closing_done(&r->w, ++r->closed);
+		break;
 	default:
 		say_request(r);
 	}
+	/* What comes without room for its descriptor is closed by the kernel. */
+	for (uint64_t ticket; recv(r->closer, &ticket, sizeof ticket, 0) > 0;)
+		;
 	loop_turn(r->w.loop, 0);
 	forget_freed(r);
 }

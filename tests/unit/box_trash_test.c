@@ -70,7 +70,7 @@ TEST(a_tree_ten_thousand_levels_deep_goes)
 	struct rlimit few = {16, 16};
 	setrlimit(RLIMIT_NOFILE, &few);
 	CHECK_INT(trash_put(boxes, "box", trash), 0);
-	CHECK_INT(trash_empty(trash, NULL, NULL), 0);
+	CHECK_INT(trash_empty(trash), 0);
 	check_empty(trash);
 	check_empty(boxes);
 }
@@ -98,7 +98,7 @@ TEST(names_modes_and_kinds_do_not_matter)
 	close(box);
 	CHECK_INT(trash_put(boxes, "box", trash), 0);
 	CHECK_INT(trash_put(boxes, "box", trash), -ENOENT);
-	CHECK_INT(trash_empty(trash, NULL, NULL), 0);
+	CHECK_INT(trash_empty(trash), 0);
 	check_empty(trash);
 	CHECK(access("/tmp", F_OK) == 0);
 }
@@ -119,7 +119,7 @@ TEST(many_files_and_many_directories_go)
 	}
 	close(box);
 	CHECK_INT(trash_put(boxes, "box", trash), 0);
-	CHECK_INT(trash_empty(trash, NULL, NULL), 0);
+	CHECK_INT(trash_empty(trash), 0);
 	check_empty(trash);
 }
 
@@ -135,13 +135,13 @@ TEST(what_cannot_be_deleted_does_not_hold_up_the_rest)
 	CHECK(fchmod(trash, 01777) == 0 && fchownat(trash, "mine", 65534, 65534, 0) == 0);
 	pid_t pid = fork();
 	if (pid == 0)
-		_exit(setresuid(65534, 65534, 65534) < 0 ? 255 : (int)trash_empty(trash, NULL, NULL));
+		_exit(setresuid(65534, 65534, 65534) < 0 ? 255 : (int)trash_empty(trash));
 	int status;
 	CHECK_INT(waitpid(pid, &status, 0), pid);
 	CHECK_INT(WEXITSTATUS(status), 2);
 	CHECK(faccessat(trash, "mine", F_OK, 0) < 0);
 	CHECK(faccessat(trash, "a", F_OK, 0) == 0);
-	CHECK_INT(trash_empty(trash, NULL, NULL), 0);
+	CHECK_INT(trash_empty(trash), 0);
 	check_empty(trash);
 }
 

@@ -1,7 +1,9 @@
 #include "base/log.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -24,7 +26,7 @@ static void capture(const char *format)
 /* What was logged since the last call, and from then on failed checks print to where they should. */
 static const char *logged(void)
 {
-	static char text[4 * LOG_LINE_MAX];
+	static char text[2 * LOG_BURST * 256];
 	dup2(real_stderr, STDERR_FILENO);
 	lseek(captured, 0, SEEK_SET);
 	ssize_t n = fd_read_full(captured, text, sizeof text - 1);
@@ -229,6 +231,89 @@ TEST(log_settings_that_mean_nothing_are_told)
 	setenv("ATOLL_LOG", "", 1);
 	log_init("test");
 	CHECK_CSTR(logged(), "");
+}
+
+static int count(const char *text, const char *what)
+{
+	int n = 0;
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+/* As full or empty as the test wants it, counted just now. */
+static void set_tokens(struct log_limit *l, uint64_t lines)
+{
+	l->tokens = lines * 1000;
+	l->at_ms = clock_ms();
+}
+
+TEST(log_limited_writes_a_burst_and_counts_the_rest)
+{
+	struct log_limit l = {0};
+	capture("text");
+	for (int i = 0; i < LOG_BURST; i++)
+		log_limited_by(&l, LOG_WARN, "flood", "i=%d", i);
+	CHECK_INT(lseek(captured, 0, SEEK_CUR) > 0, 1);
+	const char *text = logged();
+	CHECK_INT(count(text, "msg=\"flood\""), LOG_BURST);
+	CHECK_INT(count(text, "suppressed"), 0);
+	for (int i = 0; i < 3; i++) {
+		set_tokens(&l, 0);
+		log_limited_by(&l, LOG_WARN, "flood", "i=%d", i);
+	}
+	CHECK_CSTR(logged(), "");
+	/* Other places are not concerned, also with the same text. */
+	struct log_limit other = {0};
+	log_limited_by(&other, LOG_WARN, "flood", "other=1");
+	CHECK_INT(count(logged(), "other=1"), 1);
+	set_tokens(&l, 1);
+	log_limited_by(&l, LOG_WARN, "flood", "i=%d", 9);
+	text = logged();
+	CHECK_INT(count(text, "level=warn program=test msg=\"lines suppressed\" of=\"flood\" count=3\n"), 1);
+	CHECK_INT(count(text, "msg=\"flood\" i=9"), 1);
+	CHECK(strstr(text, "suppressed") < strstr(text, "i=9"));
+}
+
+TEST(log_limited_fills_with_time)
+{
+	struct log_limit l = {0};
+	capture("text");
+	log_limited_by(&l, LOG_WARN, "flood", "i=0");
+	set_tokens(&l, 0);
+	l.at_ms -= 3 * 1000;
+	for (int i = 0; i < 3 * LOG_RATE; i++)
+		log_limited_by(&l, LOG_WARN, "flood", "i=1");
+	CHECK_INT(count(logged(), "i=1"), 3 * LOG_RATE);
+	/* However long it was quiet, a burst is a burst. */
+	l.at_ms -= 1000000;
+	log_limited_by(&l, LOG_WARN, "flood", "i=2");
+	CHECK_INT(l.tokens, (LOG_BURST - 1) * 1000);
+}
+
+TEST(log_any_line_tells_what_a_quiet_place_left_out)
+{
+	static struct log_limit l;
+	capture("text");
+	l.at_ms = clock_ms();
+	log_limited_by(&l, LOG_WARN, "flood", "i=0");
+	CHECK_CSTR(logged(), "");
+	log_event(LOG_INFO, "another", "a=1");
+	CHECK_INT(count(logged(), "suppressed"), 0); /* it may go on */
+	l.at_ms -= LOG_SETTLED;
+	log_event(LOG_INFO, "another", "a=1");
+	CHECK_INT(count(logged(), "of=\"flood\" count=1"), 1);
+	log_event(LOG_INFO, "another", "a=1");
+	CHECK_INT(count(logged(), "suppressed"), 0);
+}
+
+TEST(log_limited_does_not_count_what_nobody_wants)
+{
+	struct log_limit l = {0};
+	capture("text");
+	l.at_ms = clock_ms();
+	log_limited_by(&l, LOG_DEBUG, "hidden", "a=1");
+	CHECK_INT(l.suppressed, 0);
 }
 
 TEST_MAIN()

@@ -1,0 +1,96 @@
+/*
+ * Closings: layers whose last mount is being taken down by the closer (reaper.c). Two overlays on one layer at a time
+ * would spoil it, and how long the first takes to go is for its box to decide. So a box that is to start on such a
+ * layer waits here, and nobody else does.
+ *
+ * At most one closing is of one layer: a box that died left it, and the next one on it starts when it is over. Tickets
+ * grow, and the closer works in their order.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "warden/warden.h"
+
+struct closing {
+	uint64_t ticket;
+	char id[BOX_ID_MAX + 1];
+	struct box *next; /* waits for it; may be NULL */
+	struct list node; /* of warden.closings */
+};
+
+void closing_begin(struct warden *w, const char *id, int mntns)
+{
+	if (mntns < 0)
+		return;
+	struct closing *c = xcalloc(1, sizeof *c);
+	c->ticket = ++w->last_ticket;
+	snprintf(c->id, sizeof c->id, "%s", id);
+	list_push(&w->closings, &c->node);
+	reaper_close(w, mntns, c->ticket);
+}
+
+static struct closing *find(struct warden *w, const char *id)
+{
+	list_each(it, &w->closings)
+	{
+		struct closing *c = list_entry(it, struct closing, node);
+		if (strcmp(c->id, id) == 0)
+			return c;
+	}
+	return NULL;
+}
+
+bool closing_wait(struct box *b)
+{
+	struct closing *c = find(b->w, b->info.id);
+	if (!c)
+		return false;
+	c->next = b;
+	b->after = c;
+	return true;
+}
+
+void closing_leave(struct box *b)
+{
+	if (b->after)
+		b->after->next = NULL;
+	b->after = NULL;
+}
+
+static void end(struct closing *c)
+{
+	struct box *b = c->next;
+	list_del(&c->node);
+	free(c);
+	if (!b)
+		return;
+	b->after = NULL;
+	box_place(b);
+}
+
+void closing_forget(struct warden *w, const char *id)
+{
+	struct closing *c = find(w, id);
+	if (c)
+		end(c);
+}
+
+void closing_done(struct warden *w, uint64_t ticket)
+{
+	list_each(it, &w->closings)
+	{
+		struct closing *c = list_entry(it, struct closing, node);
+		if (c->ticket == ticket)
+			return end(c);
+	}
+}
+
+void closing_done_upto(struct warden *w, uint64_t ticket)
+{
+	while (!list_empty(&w->closings)) {
+		struct closing *c = list_entry(w->closings.next, struct closing, node);
+		if (c->ticket > ticket)
+			return;
+		end(c);
+	}
+}
