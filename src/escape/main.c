@@ -13,7 +13,7 @@ enum { EXIT_REFUSED = 0, EXIT_ESCAPED = 1, EXIT_ERROR = 2, EXIT_SKIPPED = 3, EXI
 
 static const struct check_group *const groups[] = {&group_fds, &group_identity, &group_procfs, &group_mounts,
 	&group_namespaces, &group_syscalls, &group_network, &group_neighbour, &group_processes, &group_tty,
-	&group_resources, &group_budgets, &group_layer};
+	&group_resources, &group_budgets, &group_global, &group_sockets, &group_layer};
 
 static const char *const verdict_names[] = {"error", "skipped", "refused", "error", "escaped"};
 static const int verdict_exits[] = {EXIT_ERROR, EXIT_SKIPPED, EXIT_REFUSED, EXIT_ERROR, EXIT_ESCAPED};

@@ -101,7 +101,8 @@ def test_working_directory_through_leaked_descriptors(daemon, box):
     assert refused > 90
 
 
-@pytest.mark.parametrize("name,arguments", [("memory-bomb", {"mem_mib": 32}), ("fork-bomb", {"pids": 16}), ("shm-fill", {"mem_mib": 1})])
+@pytest.mark.parametrize("name,arguments", [("memory-bomb", {"mem_mib": 32}), ("fork-bomb", {"pids": 16}), ("shm-fill", {"mem_mib": 1}),
+                                            ("udp-memory", {"mem_mib": 16}), ("tcp-memory", {"mem_mib": 16})])
 def test_bombs_are_seen_past_a_lower_limit(daemon, box, name, arguments):
     """These checks can fail: told a limit that is not the box's, they say that it was passed."""
     escape.load(daemon, box)
