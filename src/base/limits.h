@@ -94,22 +94,29 @@
 #define BOX_INOTIFY_INSTANCES 128
 #define BOX_INOTIFY_WATCHES   131072
 #define BOX_AGENT_BACKLOG     1024
-#define BOX_OOM_SCORE	      "200" /* oom_score_adj of all but the agent: the kernel picks a command first */
-#define BOX_NETLINK_SOCKETS   64    /* open at once, of all processes */
-#define NETLINK_BUFFER	      32768 /* SO_RCVBUF and SO_SNDBUF of one, at most; the kernel doubles it */
-#define NETLINK_PATIENCE      200   /* a socket past the limit waits so long for another's end … */
-#define NETLINK_PAUSE	      5	    /* … and looks this often */
+#define BOX_OOM_SCORE	      "200"	   /* oom_score_adj of all but the agent: the kernel picks a command first */
+#define BOX_NETLINK_SOCKETS   64	   /* open at once, of all processes */
+#define NETLINK_BUFFER	      32768	   /* SO_RCVBUF and SO_SNDBUF of one, at most; the kernel doubles it */
+#define NETLINK_PATIENCE      200	   /* a socket past the limit waits so long for another's end … */
+#define NETLINK_PAUSE	      5		   /* … and looks this often */
+#define BOX_SOMAXCONN	      256	   /* connections that wait for one accept() */
+#define BOX_OPTMEM	      20480	   /* options of one socket */
+#define BOX_TIME_WAIT	      16384	   /* connections in TIME_WAIT */
+#define BOX_SOCKETS_SHARE     8		   /* buffers of TCP and UDP, on cgroup v1: an eighth of the memory limit … */
+#define BOX_SOCKETS_MIN	      (4ull * MIB) /* … at least this … */
+#define BOX_SOCKETS_MAX	      (64ull * MIB) /* … and at most this */
 
 /* The warden */
-#define WARDEN_BOXES_MAX    4096u
-#define WARDEN_PIDS_PERCENT 75u		/* of the machine's process numbers, for all sandboxes together */
-#define WARDEN_POOL	    16u		/* slots prepared ahead */
-#define WARDEN_QUEUE_MAX    1024u	/* replies that wait for a daemon that does not read; past this it is cut off */
-#define WARDEN_BURST	    32		/* requests taken in one turn of the loop */
-#define WARDEN_AGENT_MAX    (64u * MIB) /* size of the agent's program */
-#define WARDEN_SOCKETS_MAX  32u		/* sockets of a box handed out at once */
-#define WARDEN_CLOSING_MAX  256u	/* mounts that wait to be taken down; past this no slots are made */
-#define WARDEN_RETRY	    20		/* pause before a cgroup that is still busy is removed again */
+#define WARDEN_BOXES_MAX       4096u
+#define WARDEN_PIDS_PERCENT    75u   /* of the machine's process numbers, for all sandboxes together */
+#define WARDEN_SOCKETS_PERCENT 50u   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
+#define WARDEN_POOL	       16u   /* slots prepared ahead */
+#define WARDEN_QUEUE_MAX       1024u /* replies that wait for a daemon that does not read; past this it is cut off */
+#define WARDEN_BURST	       32    /* requests taken in one turn of the loop */
+#define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
+#define WARDEN_SOCKETS_MAX     32u	   /* sockets of a box handed out at once */
+#define WARDEN_CLOSING_MAX     256u	   /* mounts that wait to be taken down; past this no slots are made */
+#define WARDEN_RETRY	       20	   /* pause before a cgroup that is still busy is removed again */
 
 /* Zygotes */
 #define ZYGOTES_MAX	 4u		 /* one per image; images past that start contexts plainly */

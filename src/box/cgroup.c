@@ -123,6 +123,16 @@ static int limit_memory_v2(const struct cgroups *c, uint32_t slot, uint64_t byte
 	return r < 0 ? r : swap == -ENOENT ? 0 : swap;
 }
 
+/* v1 counts the buffers of TCP and UDP sockets apart from memory, and only where this limit is set; v2 counts them as
+ * memory. */
+static int limit_sockets_v1(const struct cgroups *c, uint32_t slot, uint64_t mem_bytes)
+{
+	uint64_t bytes = mem_bytes / BOX_SOCKETS_SHARE;
+	bytes = bytes < BOX_SOCKETS_MIN ? BOX_SOCKETS_MIN : bytes > BOX_SOCKETS_MAX ? BOX_SOCKETS_MAX : bytes;
+	int r = put_u64(c->v1[CGROUP_MEMORY], slot, CGROUP_V1_SOCKETS, bytes);
+	return r == -ENOENT ? 0 : r; /* a kernel without it counts none */
+}
+
 enum { CPU_PERIOD_USEC = 100000 };
 
 static int limit_cpu(const struct cgroups *c, uint32_t slot, uint32_t milli)
@@ -137,8 +147,15 @@ static int limit_cpu(const struct cgroups *c, uint32_t slot, uint32_t milli)
 
 int cgroup_limit(const struct cgroups *c, uint32_t slot, const struct box_limits *l, struct err *e)
 {
-	int r = c->v1[CGROUP_MEMORY] >= 0 ? limit_memory_v1(c, slot, l->mem_bytes)
-					  : limit_memory_v2(c, slot, l->mem_bytes);
+	bool v1 = c->v1[CGROUP_MEMORY] >= 0;
+	int r = v1 ? limit_sockets_v1(c, slot, l->mem_bytes) : 0;
+	if (r == -EBUSY)
+		return err_set(e, ERRC_INVALID_LIMITS,
+			"the sockets of the sandbox hold more bytes now than %llu bytes of memory allow",
+			(unsigned long long)l->mem_bytes);
+	if (r < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "limit the buffers of sockets");
+	r = v1 ? limit_memory_v1(c, slot, l->mem_bytes) : limit_memory_v2(c, slot, l->mem_bytes);
 	if (r == -EBUSY)
 		return err_set(e, ERRC_INVALID_LIMITS, "the sandbox uses more than %llu bytes of memory now",
 			(unsigned long long)l->mem_bytes);

@@ -15,6 +15,9 @@
 #include "box/proto.h"
 #include "box/sys.h"
 
+/* v1: the limit of what TCP and UDP sockets hold. */
+#define CGROUP_V1_SOCKETS "memory.kmem.tcp.limit_in_bytes"
+
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
 
 struct cgroups {

@@ -154,6 +154,29 @@ static int reserve_pids(const struct cgroups *c, struct err *e)
 	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "limit the processes of all sandboxes") : 0;
 }
 
+/* v1 counts socket buffers apart from memory: all boxes together leave the host half of what net.ipv4.tcp_mem allows
+ * before TCP refuses. Written here it also keeps the counting on: the kernel patches its own code for the first group
+ * that counts and after the last. */
+static int reserve_sockets(const struct cgroups *c, struct err *e)
+{
+	auto_buf struct buf text = {0};
+	uint64_t pages = 0;
+	char share[24];
+	if (c->v1[CGROUP_MEMORY] < 0 || faccessat(c->v1[CGROUP_MEMORY], CGROUP_V1_SOCKETS, F_OK, 0) < 0)
+		return 0;
+	int r = fd_read_file(AT_FDCWD, "/proc/sys/net/ipv4/tcp_mem", 128, &text);
+	struct str rest = str_split(buf_str(&text), '\n', &(struct str){0});
+	while (r >= 0 && rest.n)
+		if (!str_to_u64(str_trim(str_split(rest, '\t', &rest)), UINT32_MAX, &pages))
+			r = -EINVAL;
+	if (r < 0 || !pages)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, r < 0 ? -r : EINVAL, "read /proc/sys/net/ipv4/tcp_mem");
+	uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 100 * WARDEN_SOCKETS_PERCENT;
+	snprintf(share, sizeof share, "%llu", (unsigned long long)bytes);
+	r = fd_write_file(c->v1[CGROUP_MEMORY], CGROUP_V1_SOCKETS, str_of(share));
+	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "limit the sockets of all sandboxes") : 0;
+}
+
 static void favor_dynmods(struct cgroups *c, const struct found *f)
 {
 	c->dynmods = f->dynmods || !f->any_v1;
@@ -175,7 +198,7 @@ int cgroup_open(struct cgroups *c, const char *name, struct err *e)
 	struct found f = {0};
 	for (struct str rest = buf_str(&text); rest.n;)
 		read_line(str_split(rest, '\n', &rest), &f);
-	if (open_v2(c, &f, e) < 0 || open_v1(c, &f, e) < 0 || reserve_pids(c, e) < 0) {
+	if (open_v2(c, &f, e) < 0 || open_v1(c, &f, e) < 0 || reserve_pids(c, e) < 0 || reserve_sockets(c, e) < 0) {
 		cgroup_close(c);
 		return -1;
 	}

@@ -12,10 +12,14 @@
 #include "box/fs.h"
 
 /* Beyond these, what belongs to the host's root with mode 0400 (kpageflags, slabinfo, vmallocinfo …) is closed to a
- * box by the user namespace alone. */
+ * box by the user namespace alone. Programs need to read how much the machine has and does (cpuinfo, meminfo, stat,
+ * loadavg, uptime, vmstat) and what the kernel knows (version, filesystems, cgroups): these stay. */
 static const char *const covered_files[] = {"kcore", "keys", "key-users", "kallsyms", "kmsg", "timer_list",
 	"sched_debug", "latency_stats", "interrupts", "mtrr", "sysrq-trigger", "kpagecount", "kpageflags",
-	"kpagecgroup"};
+	"kpagecgroup",
+	/* How the host was booted and built, its modules, buses, disks and memory. */
+	"cmdline", "bootconfig", "config.gz", "modules", "iomem", "ioports", "diskstats", "partitions", "swaps",
+	"mdstat", "softirqs", "schedstat", "zoneinfo", "buddyinfo", "allocinfo"};
 /* Hardware and disks of the host, and the files in pressure/ that anybody may write: each write is one more thing that
  * the kernel watches. */
 static const char *const covered_dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"};
@@ -37,9 +41,30 @@ static const struct {
 	{"max_inotify_watches", TEXT(BOX_INOTIFY_WATCHES)},
 };
 
+/* Memory of the network that no cgroup counts. A connection that nobody has accepted takes 4 KiB; a socket's options
+ * (optmem) and connections in TIME_WAIT are not charged either. Kernels before 6.8 have one optmem_max for all
+ * namespaces, with this value. */
+static const struct {
+	const char *file, *value;
+} net_limits[] = {
+	{"sys/net/core/somaxconn", TEXT(BOX_SOMAXCONN)},
+	{"sys/net/core/optmem_max", TEXT(BOX_OPTMEM)},
+	{"sys/net/ipv4/tcp_max_tw_buckets", TEXT(BOX_TIME_WAIT)},
+};
+
 int proc_make(struct err *e)
 {
 	return fs_make("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, "mount /proc", e);
+}
+
+static int limit_net(int proc, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(net_limits); i++) {
+		int r = fd_write_file(proc, net_limits[i].file, str_of(net_limits[i].value));
+		if (r < 0 && r != -ENOENT)
+			return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "write /proc/%s", net_limits[i].file);
+	}
+	return 0;
 }
 
 static int limit_user(int dir, struct err *e)
@@ -80,7 +105,7 @@ static int check_sources(int proc, int dev, struct err *e)
 
 int proc_protect(int proc, int dev, int empty, struct err *e)
 {
-	if (check_sources(proc, dev, e) < 0)
+	if (check_sources(proc, dev, e) < 0 || limit_net(proc, e) < 0)
 		return -1;
 	auto_fd int user = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (user < 0)

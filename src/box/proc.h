@@ -9,6 +9,7 @@
 
 /* A new procfs of the caller's pid namespace, detached. */
 int proc_make(struct err *e);
-/* Covers and protects; then lowers what the box's user namespace may have: no namespaces inside it, its share of
- * inotify instances. `proc` and `dev` are attached mounts; `empty` an empty directory on an attached mount. */
+/* Covers and protects; lowers what the box's network namespace may queue and what its user namespace may have: no
+ * namespaces inside it, its share of inotify instances. `proc` and `dev` are attached mounts; `empty` an empty
+ * directory on an attached mount. */
 int proc_protect(int proc, int dev, int empty, struct err *e);

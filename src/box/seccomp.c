@@ -8,9 +8,14 @@
 #include "box/seccomp.h"
 
 #include <linux/audit.h>
+#include <linux/memfd.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -24,6 +29,15 @@
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
+#endif
+#ifndef SHM_HUGETLB
+#define SHM_HUGETLB 04000
+#endif
+#ifndef PR_SET_MEMORY_MERGE
+#define PR_SET_MEMORY_MERGE 67
+#endif
+#ifndef IPV6_FLOWLABEL_MGR
+#define IPV6_FLOWLABEL_MGR 32
 #endif
 
 enum { RANGES_MAX = SECCOMP_NUMBERS + 1, NETLINK_ROUTE_PROTOCOL = 0 };
@@ -98,12 +112,12 @@ static void emit_tree(struct program *p, size_t from, size_t to)
 	emit_tree(p, middle, to);
 }
 
-/* Argument 0 with any of the bits: EPERM. */
-static void emit_no_bits(struct program *p, uint32_t bits)
+/* The argument with any of the bits: this errno. */
+static void emit_no_bits(struct program *p, unsigned arg, uint32_t bits, uint32_t os)
 {
-	emit_load_arg(p, 0);
+	emit_load_arg(p, arg);
 	emit(p, BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1);
-	emit_return(p, SECCOMP_RET_ERRNO | EPERM);
+	emit_return(p, SECCOMP_RET_ERRNO | os);
 	emit_return(p, SECCOMP_RET_ALLOW);
 }
 
@@ -116,8 +130,9 @@ static void emit_one_of(struct program *p, const uint32_t *values, size_t n, uin
 	emit_return(p, hit);
 }
 
-/* Netlink for addresses and routes only. (SOCK_PACKET makes an AF_INET socket an AF_PACKET one; there the kernel asks
- * for a capability that boxes do not have.) */
+/* Netlink for addresses and routes only; TCP and UDP only: other protocols load modules, and their buffers are counted
+ * by no cgroup. (SOCK_PACKET makes an AF_INET socket an AF_PACKET one; there the kernel asks for a capability that
+ * boxes do not have.) */
 static void emit_socket(struct program *p)
 {
 	emit_load_arg(p, 0);
@@ -126,8 +141,67 @@ static void emit_socket(struct program *p)
 	emit(p, BPF_JMP | BPF_JEQ | BPF_K, NETLINK_ROUTE_PROTOCOL, 0, 1);
 	emit_return(p, SECCOMP_RET_ALLOW);
 	emit_return(p, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
-	const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
-	emit_one_of(p, families, ARRAY_LEN(families), SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 4, 0);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 3, 0);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0);
+	emit_return(p, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
+	emit_return(p, SECCOMP_RET_ALLOW);
+	const uint32_t protocols[] = {0, IPPROTO_TCP, IPPROTO_UDP};
+	emit_load_arg(p, 2);
+	emit_one_of(p, protocols, ARRAY_LEN(protocols), SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
+}
+
+/* The loaded level is this one: its options of the list answer `os`, all others are allowed. Falls through to the next
+ * level. */
+static void emit_no_options(struct program *p, uint32_t level, const uint32_t *options, size_t n, uint32_t os)
+{
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, level, 0, (uint8_t)(n + 3));
+	emit_load_arg(p, 2);
+	emit_one_of(p, options, n, SECCOMP_RET_ERRNO | os, SECCOMP_RET_ALLOW);
+}
+
+/* Socket filters are compiled into memory that all of the host shares and no cgroup counts (net.core.bpf_jit_limit);
+ * keys of TCP connections (MD5, AO) are counted by no cgroup either; flow labels are 4,096 for the whole host. */
+static void emit_setsockopt(struct program *p)
+{
+	const uint32_t filters[] = {
+		SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF};
+	const uint32_t keys[] = {14 /* MD5SIG */, 32 /* MD5SIG_EXT */, 38 /* AO_ADD_KEY */},
+		       labels[] = {IPV6_FLOWLABEL_MGR};
+	emit_load_arg(p, 1);
+	emit_no_options(p, SOL_SOCKET, filters, ARRAY_LEN(filters), EPERM);
+	emit_no_options(p, IPPROTO_TCP, keys, ARRAY_LEN(keys), ENOPROTOOPT);
+	emit_no_options(p, IPPROTO_IPV6, labels, ARRAY_LEN(labels), EPERM);
+	emit_return(p, SECCOMP_RET_ALLOW);
+}
+
+/* KSM compares pages of all boxes. */
+static void emit_prctl(struct program *p)
+{
+	const uint32_t merge[] = {PR_SET_MEMORY_MERGE};
+	emit_load_arg(p, 0);
+	emit_one_of(p, merge, 1, SECCOMP_RET_ERRNO | EINVAL, SECCOMP_RET_ALLOW);
+}
+
+/* What would take from budgets of the whole host: answers of a kernel that does not have it, so that programs fall
+ * back. */
+static void emit_budget_check(struct program *p, enum seccomp_action a)
+{
+	const uint32_t mergeable[] = {MADV_MERGEABLE};
+	if (a == SECCOMP_MMAP) {
+		emit_no_bits(p, 3, MAP_HUGETLB, ENOMEM);
+	} else if (a == SECCOMP_SHMGET) {
+		emit_no_bits(p, 2, SHM_HUGETLB, ENOMEM);
+	} else if (a == SECCOMP_MEMFD) {
+		emit_no_bits(p, 1, MFD_HUGETLB, ENOMEM);
+	} else if (a == SECCOMP_SETSOCKOPT) {
+		emit_setsockopt(p);
+	} else if (a == SECCOMP_PRCTL) {
+		emit_prctl(p);
+	} else {
+		emit_load_arg(p, 2);
+		emit_one_of(p, mergeable, 1, SECCOMP_RET_ERRNO | EINVAL, SECCOMP_RET_ALLOW);
+	}
 }
 
 static void emit_check(struct program *p, enum seccomp_action a)
@@ -138,9 +212,9 @@ static void emit_check(struct program *p, enum seccomp_action a)
 	const uint32_t personalities[] = {0xffffffff, 0, 0x8, 0x20000, 0x20008, 0x40000};
 	const uint32_t unix_family[] = {AF_UNIX};
 	if (a == SECCOMP_CLONE) {
-		emit_no_bits(p, (uint32_t)NEW_NAMESPACES);
+		emit_no_bits(p, 0, (uint32_t)NEW_NAMESPACES, EPERM);
 	} else if (a == SECCOMP_UNSHARE) {
-		emit_no_bits(p, (uint32_t)NEW_NAMESPACES | CLONE_NEWTIME);
+		emit_no_bits(p, 0, (uint32_t)NEW_NAMESPACES | CLONE_NEWTIME, EPERM);
 	} else if (a == SECCOMP_SOCKET) {
 		emit_socket(p);
 	} else if (a == SECCOMP_SOCKETPAIR) {
@@ -149,6 +223,8 @@ static void emit_check(struct program *p, enum seccomp_action a)
 	} else if (a == SECCOMP_IOCTL) {
 		emit_load_arg(p, 1);
 		emit_one_of(p, bad_ioctls, ARRAY_LEN(bad_ioctls), SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW);
+	} else if (a >= SECCOMP_BUDGETS) {
+		emit_budget_check(p, a);
 	} else {
 		emit_load_arg(p, 0);
 		emit_one_of(p, personalities, ARRAY_LEN(personalities), SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM);

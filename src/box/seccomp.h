@@ -4,7 +4,8 @@
  * Three allowlists from one table (seccomp_table.c). A box: what programs need, with a look at the arguments of a few
  * calls; what is known to be dangerous answers EPERM; everything else, also what future kernels bring, ENOSYS, so that
  * libraries fall back. The warden: the same and what making a box takes, because half-made boxes inherit its filter. A
- * zygote: a box's, and setns, because its children inherit its filter before they load the box's.
+ * zygote: a box's, setns and seccomp, because its children inherit its filter before they load the box's. A box loads
+ * no filter of its own: what has to be loaded for it is loaded before its own filter, or with it.
  *
  * The program is compiled once into a binary tree over ranges of numbers (a few steps for any call, and small: loading
  * costs time in every create). Calls of other ABIs (32-bit, x32) answer ENOSYS.
@@ -29,6 +30,13 @@ enum seccomp_action {
 	SECCOMP_SOCKETPAIR,
 	SECCOMP_IOCTL,
 	SECCOMP_PERSONALITY,
+	SECCOMP_BUDGETS, /* from here on: budgets of the whole host */
+	SECCOMP_MMAP = SECCOMP_BUDGETS,
+	SECCOMP_SHMGET,
+	SECCOMP_MEMFD,
+	SECCOMP_SETSOCKOPT,
+	SECCOMP_PRCTL,
+	SECCOMP_MADVISE,
 	SECCOMP_ACTIONS
 };
 

@@ -8,15 +8,16 @@
 #include "base/base.h"
 #include "box/seccomp.h"
 
-/* Files, memory, processes, time, signals, sockets, SysV and POSIX messages: what programs are made of. */
+/* Files, memory, processes, time, signals, sockets, SysV and POSIX messages: what programs are made of. Not io_setup
+ * and its like: one box could take all of fs.aio-max-nr. */
 /* clang-format off */
 static const short allowed[] = {
-	SYS_read, SYS_write, SYS_close, SYS_fstat, SYS_lseek, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_brk,
+	SYS_read, SYS_write, SYS_close, SYS_fstat, SYS_lseek, SYS_mprotect, SYS_munmap, SYS_brk,
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev,
-	SYS_sched_yield, SYS_mremap, SYS_msync, SYS_mincore, SYS_madvise, SYS_shmget, SYS_shmat, SYS_shmctl, SYS_dup,
+	SYS_sched_yield, SYS_mremap, SYS_msync, SYS_mincore, SYS_shmat, SYS_shmctl, SYS_dup,
 	SYS_nanosleep, SYS_getitimer, SYS_setitimer, SYS_getpid, SYS_sendfile, SYS_connect, SYS_accept, SYS_sendto,
 	SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_shutdown, SYS_bind, SYS_listen, SYS_getsockname, SYS_getpeername,
-	SYS_setsockopt, SYS_getsockopt, SYS_execve, SYS_exit, SYS_wait4, SYS_kill, SYS_uname, SYS_semget, SYS_semop,
+	SYS_getsockopt, SYS_execve, SYS_exit, SYS_wait4, SYS_kill, SYS_uname, SYS_semget, SYS_semop,
 	SYS_semctl, SYS_shmdt, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_fcntl, SYS_flock, SYS_fsync,
 	SYS_fdatasync, SYS_truncate, SYS_ftruncate, SYS_getcwd, SYS_chdir, SYS_fchdir, SYS_fchmod, SYS_fchown,
 	SYS_umask, SYS_gettimeofday, SYS_getrusage, SYS_sysinfo, SYS_times, SYS_ptrace, SYS_getuid, SYS_getgid,
@@ -26,12 +27,11 @@ static const short allowed[] = {
 	SYS_rt_sigtimedwait, SYS_rt_sigqueueinfo, SYS_rt_sigsuspend, SYS_sigaltstack, SYS_statfs, SYS_fstatfs,
 	SYS_getpriority, SYS_setpriority, SYS_sched_setparam, SYS_sched_getparam, SYS_sched_setscheduler,
 	SYS_sched_getscheduler, SYS_sched_get_priority_max, SYS_sched_get_priority_min, SYS_sched_rr_get_interval,
-	SYS_mlock, SYS_munlock, SYS_mlockall, SYS_munlockall, SYS_prctl, SYS_setrlimit, SYS_getrlimit, SYS_chroot,
+	SYS_mlock, SYS_munlock, SYS_mlockall, SYS_munlockall, SYS_setrlimit, SYS_getrlimit, SYS_chroot,
 	SYS_gettid, SYS_readahead, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_getxattr, SYS_lgetxattr,
 	SYS_fgetxattr, SYS_listxattr, SYS_llistxattr, SYS_flistxattr, SYS_removexattr, SYS_lremovexattr,
-	SYS_fremovexattr, SYS_tkill, SYS_futex, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_io_setup,
-	SYS_io_destroy, SYS_io_getevents, SYS_io_submit, SYS_io_cancel, SYS_remap_file_pages, SYS_getdents64,
-	SYS_set_tid_address, SYS_restart_syscall, SYS_semtimedop, SYS_fadvise64, SYS_timer_create, SYS_timer_settime,
+	SYS_fremovexattr, SYS_tkill, SYS_futex, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_remap_file_pages,
+	SYS_getdents64, SYS_set_tid_address, SYS_restart_syscall, SYS_semtimedop, SYS_fadvise64, SYS_timer_create, SYS_timer_settime,
 	SYS_timer_gettime, SYS_timer_getoverrun, SYS_timer_delete, SYS_clock_gettime, SYS_clock_getres,
 	SYS_clock_nanosleep, SYS_exit_group, SYS_epoll_ctl, SYS_tgkill, SYS_mq_open, SYS_mq_unlink, SYS_mq_timedsend,
 	SYS_mq_timedreceive, SYS_mq_notify, SYS_mq_getsetattr, SYS_waitid, SYS_ioprio_set, SYS_ioprio_get,
@@ -42,7 +42,7 @@ static const short allowed[] = {
 	SYS_timerfd_gettime, SYS_accept4, SYS_signalfd4, SYS_eventfd2, SYS_epoll_create1, SYS_dup3, SYS_pipe2,
 	SYS_inotify_init1, SYS_preadv, SYS_pwritev, SYS_rt_tgsigqueueinfo, SYS_recvmmsg, SYS_prlimit64, SYS_syncfs,
 	SYS_sendmmsg, SYS_getcpu, SYS_process_vm_readv, SYS_process_vm_writev, SYS_sched_setattr, SYS_sched_getattr,
-	SYS_renameat2, SYS_seccomp, SYS_getrandom, SYS_memfd_create, SYS_execveat, SYS_membarrier, SYS_mlock2,
+	SYS_renameat2, SYS_seccomp, SYS_getrandom, SYS_execveat, SYS_membarrier, SYS_mlock2,
 	SYS_copy_file_range, SYS_preadv2, SYS_pwritev2, SYS_pkey_mprotect, SYS_pkey_alloc, SYS_pkey_free, SYS_statx,
 	SYS_rseq, SYS_pidfd_send_signal, SYS_pidfd_open, SYS_close_range, SYS_openat2, SYS_pidfd_getfd,
 	SYS_faccessat2, SYS_epoll_pwait2, SYS_landlock_create_ruleset, SYS_landlock_add_rule,
@@ -86,6 +86,8 @@ static const struct {
 	unsigned char action;
 } looked_at[] = {{SYS_clone, SECCOMP_CLONE}, {SYS_unshare, SECCOMP_UNSHARE}, {SYS_socket, SECCOMP_SOCKET},
 	{SYS_socketpair, SECCOMP_SOCKETPAIR}, {SYS_ioctl, SECCOMP_IOCTL}, {SYS_personality, SECCOMP_PERSONALITY},
+	{SYS_mmap, SECCOMP_MMAP}, {SYS_shmget, SECCOMP_SHMGET}, {SYS_memfd_create, SECCOMP_MEMFD},
+	{SYS_setsockopt, SECCOMP_SETSOCKOPT}, {SYS_prctl, SECCOMP_PRCTL}, {SYS_madvise, SECCOMP_MADVISE},
 	/* It would write back every file system of the host. */
 	{SYS_sync, SECCOMP_NOTHING}};
 

@@ -55,8 +55,8 @@ struct check_group {
 };
 
 extern const struct check_group group_fds, group_identity, group_procfs, group_mounts, group_namespaces, group_syscalls,
-	group_network, group_neighbour, group_processes, group_tty, group_resources, group_budgets, group_netlink,
-	group_layer;
+	group_network, group_neighbour, group_processes, group_tty, group_resources, group_budgets, group_global,
+	group_sockets, group_netlink, group_layer;
 
 /* ---- saying how it ended: the worst verdict wins, equal ones are joined ---- */
 

@@ -13,7 +13,7 @@ enum { EXIT_REFUSED = 0, EXIT_ESCAPED = 1, EXIT_ERROR = 2, EXIT_SKIPPED = 3, EXI
 
 static const struct check_group *const groups[] = {&group_fds, &group_identity, &group_procfs, &group_mounts,
 	&group_namespaces, &group_syscalls, &group_network, &group_neighbour, &group_processes, &group_tty,
-	&group_resources, &group_budgets, &group_netlink, &group_layer};
+	&group_resources, &group_budgets, &group_global, &group_sockets, &group_netlink, &group_layer};
 
 static const char *const verdict_names[] = {"error", "skipped", "refused", "error", "escaped"};
 static const int verdict_exits[] = {EXIT_ERROR, EXIT_SKIPPED, EXIT_REFUSED, EXIT_ERROR, EXIT_ESCAPED};
@@ -37,16 +37,28 @@ long arg_number(const char *key)
 	return text && end != text && *end == 0 && v >= 0 ? v : -1;
 }
 
+/* Bytes of the UTF-8 character here; 0 when it is none. What files of the kernel hold may be anything. */
+static int utf8_length(const unsigned char *c)
+{
+	int n = *c < 0x80 ? 1 : *c >= 0xc2 && *c < 0xe0 ? 2 : *c >= 0xe0 && *c < 0xf0 ? 3 : 0;
+	for (int i = 1; i < n; i++)
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
 static void put_json(const char *text)
 {
 	putchar('"');
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+	for (const unsigned char *c = (const unsigned char *)text; *c;) {
+		int n = utf8_length(c);
 		if (*c == '"' || *c == '\\')
 			printf("\\%c", *c);
-		else if (*c < 0x20 || *c > 0x7e)
+		else if (*c < 0x20 || *c == 0x7f || n == 0)
 			printf("\\u%04x", *c);
 		else
-			putchar(*c);
+			fwrite(c, 1, (size_t)n, stdout);
+		c += n ? n : 1;
 	}
 	putchar('"');
 }

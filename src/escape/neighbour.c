@@ -101,6 +101,17 @@ static const char *budgets(int watch)
 	return inotify_add_watch(watch, "/", IN_CREATE) < 0 ? "inotify watch" : NULL;
 }
 
+/* A datagram to oneself, and back. */
+static bool echo(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof(a);
+	char byte = 0;
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return fd >= 0 && bind(fd, (struct sockaddr *)&a, n) == 0 && getsockname(fd, (struct sockaddr *)&a, &n) == 0 &&
+	       sendto(fd, "p", 1, 0, (struct sockaddr *)&a, n) == 1 && recv(fd, &byte, 1, MSG_DONTWAIT) == 1;
+}
+
 int pong_main(void)
 {
 	const char *missing = NULL;
@@ -119,6 +130,8 @@ int pong_main(void)
 		missing = "inotify instance";
 	else if (sock < 0)
 		missing = "socket";
+	else if (!echo())
+		missing = "datagram";
 	else if (in_child(nothing, NULL) != 0)
 		missing = "process";
 	else

@@ -46,13 +46,15 @@ static const struct family f_netlink[] = {{"socket(NETLINK_NETFILTER)", AF_NETLI
 	{"socket(NETLINK_CONNECTOR)", AF_NETLINK, SOCK_RAW, NETLINK_CONNECTOR},
 	{"socket(NETLINK_SOCK_DIAG)", AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG}, {0}};
 
-/* Raw sockets: the family is allowed, so it is the capability that has to be missing. */
+/* Raw sockets: family and some protocols are allowed, so it is the capability that has to be missing. */
 static void raw_sockets(const struct check *c, struct outcome *o)
 {
 	(void)c;
-	TRY(o, "raw ICMP", socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP), EPERM);
-	TRY(o, "raw IP", socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW), EPERM);
-	TRY(o, "raw ICMPv6", socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPERM, EAFNOSUPPORT);
+	TRY(o, "raw TCP", socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP), EPERM);
+	TRY(o, "raw UDP over IPv6", socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP), EPERM, EAFNOSUPPORT);
+	TRY(o, "raw ICMP", socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP), EPROTONOSUPPORT);
+	TRY(o, "raw IP", socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW), EPROTONOSUPPORT);
+	TRY(o, "raw ICMPv6", socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPROTONOSUPPORT);
 }
 
 /* Whatever family a kernel has or gets: only unix, inet, inet6 and netlink are for boxes. */
@@ -270,7 +272,7 @@ static const struct check checks[] = {
 		sockets, f_netlink, CHECK_DEMO},
 	{"other-families", "CVE-2021-43267 (tipc) …: every other socket family", FILTER, other_families, NULL,
 		CHECK_DEMO},
-	{"raw-sockets", "forge packets", "capabilities", raw_sockets, NULL, CHECK_DEMO},
+	{"raw-sockets", "forge packets", "seccomp, capabilities", raw_sockets, NULL, CHECK_DEMO},
 	{"netlink-route", "CVE-2023-3609, CVE-2022-2588: addresses, routes, links, traffic control", "capabilities",
 		netlink_route, NULL, CHECK_DEMO},
 	{"socket-options", "CVE-2021-22555: iptables tables, marks, transparent proxying", "capabilities", set_options,

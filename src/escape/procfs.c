@@ -297,6 +297,9 @@ static void environ_secrets(const struct check *c, struct outcome *o)
 static const char *const kernel_secrets[] = {"/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats",
 	"/proc/timer_stats", "/proc/vmallocinfo", "/proc/pagetypeinfo", "/proc/slabinfo", "/proc/kpagecount",
 	"/proc/kpageflags", "/proc/kpagecgroup", "/proc/interrupts", "/proc/mtrr", NULL};
+static const char *const host_facts[] = {"/proc/cmdline", "/proc/bootconfig", "/proc/config.gz", "/proc/modules",
+	"/proc/iomem", "/proc/ioports", "/proc/diskstats", "/proc/partitions", "/proc/swaps", "/proc/mdstat",
+	"/proc/softirqs", "/proc/schedstat", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/allocinfo", NULL};
 static const char *const key_lists[] = {"/proc/keys", "/proc/key-users", NULL};
 #define MASK "masked /proc, foreign owner"
 #define RO   "read-only /proc, foreign owner"
@@ -322,6 +325,8 @@ static const struct check checks[] = {
 		CHECK_DEMO},
 	{"kernel-secrets-read", "timers, allocator, page and interrupt tables of the host", MASK, read_paths,
 		kernel_secrets, CHECK_DEMO},
+	{"host-facts-read", "how the host was booted and built, its modules, disks and memory", "masked /proc",
+		read_paths, host_facts, CHECK_DEMO},
 	{"hardware-read", "hardware, disks and load of the host (CVE-2020-8694 …)", "masked /proc, no sysfs",
 		covered_dirs, NULL, CHECK_DEMO},
 	{"sysfs-absent", "sysfs, cgroupfs, debugfs and their like", "mount namespace", sysfs, NULL, CHECK_DEMO},

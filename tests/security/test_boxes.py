@@ -101,7 +101,8 @@ def test_working_directory_through_leaked_descriptors(daemon, box):
     assert refused > 90
 
 
-@pytest.mark.parametrize("name,arguments", [("memory-bomb", {"mem_mib": 32}), ("fork-bomb", {"pids": 16}), ("shm-fill", {"mem_mib": 1})])
+@pytest.mark.parametrize("name,arguments", [("memory-bomb", {"mem_mib": 32}), ("fork-bomb", {"pids": 16}), ("shm-fill", {"mem_mib": 1}),
+                                            ("udp-memory", {"mem_mib": 16}), ("tcp-memory", {"mem_mib": 16})])
 def test_bombs_are_seen_past_a_lower_limit(daemon, box, name, arguments):
     """These checks can fail: told a limit that is not the box's, they say that it was passed."""
     escape.load(daemon, box)
@@ -228,3 +229,24 @@ def test_host_keeps_its_name(daemon, box):
     escape.execute(daemon, box, "hostname atoll-escaped; python3 -c 'import socket; socket.sethostname(\"atoll-escaped\")'")
     assert socket.gethostname() == before
     assert escape.execute(daemon, box, "hostname")["stdout"].strip() in (box, "atoll-escaped")
+
+
+def socket_limit(daemon, box):
+    """The file that limits the box's socket buffers, where the memory controller is on cgroup v1."""
+    lines = lib.Path(f"/proc/{escape.init_of(daemon, box)}/cgroup").read_text().splitlines()
+    at = [line.split(":", 2)[2] for line in lines if "memory" in line.split(":")[1].split(",")]
+    mounts = [line.split() for line in lib.Path("/proc/mounts").read_text().splitlines()]
+    root = [m[1] for m in mounts if m[2] == "cgroup" and "memory" in m[3].split(",")]
+    if not at or not root:
+        pytest.skip("cgroup v2 counts socket buffers as memory")
+    return lib.Path(root[0] + at[0]) / "memory.kmem.tcp.limit_in_bytes"
+
+
+def test_socket_buffers_follow_the_memory_limit(daemon, box):
+    """An eighth of the memory, between 4 and 64 MiB, also for a box that runs."""
+    escape.execute(daemon, box, "true")
+    limit = socket_limit(daemon, box)
+    for memory, sockets in ((512, 64), (128, 16), (24, 4), (2048, 64)):
+        reply = daemon.request("PUT", lib.box_path(box), {"limits": {"memory": memory << 20}})
+        assert reply.status == 200, reply
+        assert int(limit.read_text()) == sockets << 20

@@ -61,6 +61,10 @@ SCENES = {
     "pty-exhaustion": OWN_DEV + "mount -t devpts -o newinstance,max=100,ptmxmode=666 none /dev/pts"
     " && ln -s pts/ptmx /dev/ptmx && $E run pty-exhaustion; true",
     "shm-fill": "mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && cd / && $E run shm-fill mem_mib=1; true",
+    "udp-memory": "ip link set lo up && $E run udp-memory mem_mib=16; true",
+    "tcp-memory": "ip link set lo up && $E run tcp-memory mem_mib=16; true",
+    "accept-queue": "ip link set lo up && $E run accept-queue; true",
+    "time-wait": "$E run time-wait; true",
     "shm-inodes": "mount -t tmpfs none /dev/shm && $E run shm-inodes; true",
 }
 NEIGHBOURS = ["neighbour-abstract", "neighbour-network", "neighbour-ipc", "neighbour-files", "neighbour-processes"]

@@ -75,6 +75,8 @@ TEST(limits_are_written_where_the_kernel_keeps_them)
 	/* Up, down and up again: memory must never be above memory and swap. */
 	static const struct box_limits l[] = {
 		{64u * MIB, 500, 20}, {512u * MIB, 2000, 300}, {16u * MIB, 10, 8}, {1024ull * MIB, 1000, 256}};
+	/* An eighth of the memory, between the smallest and the largest. */
+	static const uint64_t sockets[] = {8u * MIB, 64u * MIB, 4u * MIB, 64u * MIB};
 	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
 		if (cgroup_limit(&c, 1, &l[i], &e) < 0)
 			test_fail(__FILE__, __LINE__, "%s", e.msg);
@@ -84,6 +86,11 @@ TEST(limits_are_written_where_the_kernel_keeps_them)
 			      &text) == 0);
 		CHECK_INT(strtoull(buf_cstr(&text), NULL, 10), l[i].mem_bytes);
 		buf_clear(&text);
+		if (v1) {
+			CHECK(fd_read_file(c.v1[CGROUP_MEMORY], "1/" CGROUP_V1_SOCKETS, 64, &text) == 0);
+			CHECK_INT(strtoull(buf_cstr(&text), NULL, 10), sockets[i]);
+			buf_clear(&text);
+		}
 		CHECK(fd_read_file(c.v1[CGROUP_PIDS] >= 0 ? c.v1[CGROUP_PIDS] : c.v2, "1/pids.max", 64, &text) == 0);
 		CHECK_INT(strtoull(buf_cstr(&text), NULL, 10), l[i].pids);
 		buf_free(&text);
@@ -94,6 +101,21 @@ TEST(limits_are_written_where_the_kernel_keeps_them)
 	CHECK(read(oom, line, sizeof line - 1) > 0);
 	CHECK(strstr(line, "oom_kill 0"));
 	close(oom);
+}
+
+TEST(all_boxes_together_leave_the_host_half_of_its_tcp_memory)
+{
+	struct buf text = {0}, mem = {0};
+	open_host();
+	if (c.v1[CGROUP_MEMORY] < 0)
+		TEST_SKIP("cgroup v2 counts socket buffers as memory");
+	CHECK(fd_read_file(c.v1[CGROUP_MEMORY], CGROUP_V1_SOCKETS, 64, &text) == 0);
+	CHECK(fd_read_file(AT_FDCWD, "/proc/sys/net/ipv4/tcp_mem", 128, &mem) == 0);
+	unsigned long long low, pressure, high, page = (unsigned long long)sysconf(_SC_PAGESIZE);
+	CHECK_INT(sscanf(buf_cstr(&mem), "%llu %llu %llu", &low, &pressure, &high), 3);
+	CHECK_INT(strtoull(buf_cstr(&text), NULL, 10) / page, high * page / 100 * WARDEN_SOCKETS_PERCENT / page);
+	buf_free(&text);
+	buf_free(&mem);
 }
 
 TEST(processes_are_frozen_counted_and_killed)
@@ -178,6 +200,7 @@ TEST(a_v2_host_has_its_own_names_and_formats)
 	CHECK_CSTR(read_back(dir, "7/memory.max"), "67108864");
 	CHECK_CSTR(read_back(dir, "7/memory.swap.max"), "0");
 	CHECK_CSTR(read_back(dir, "7/pids.max"), "20");
+	CHECK(faccessat(dir, "7/" CGROUP_V1_SOCKETS, F_OK, 0) < 0); /* buffers of sockets are part of memory.max */
 	CHECK_CSTR(read_back(dir, "7/cpu.max"), "150000 100000");
 	CHECK(cgroup_attach(&v2, 7, getpid(), &e) == 0); /* nothing to do: born there */
 	put(dir, "7/memory.current", "1234\n");

@@ -3,13 +3,17 @@
  * real thing, loaded into a process.
  */
 #include <linux/audit.h>
+#include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -153,6 +157,71 @@ TEST(the_broker_is_asked_for_netlink_sockets_and_sizes_of_buffers_alone)
 	for (int nr = 0; nr < SECCOMP_NUMBERS; nr++)
 		if (nr != SYS_socket && nr != SYS_setsockopt)
 			CHECK_INT(ask(nr, AF_NETLINK, SOL_SOCKET, SO_RCVBUF), SECCOMP_RET_ALLOW);
+}
+
+TEST(the_brokers_filter_is_the_last_one)
+{
+	const uint64_t high = 1ull << 32;
+	const uint32_t invalid = SECCOMP_RET_ERRNO | EINVAL;
+	memcpy(program, netlink_filter, sizeof netlink_filter);
+	length = ARRAY_LEN(netlink_filter);
+	CHECK_INT(ask(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, 0), invalid);
+	CHECK_INT(ask(SYS_seccomp, SECCOMP_SET_MODE_FILTER | high, 8, 0), invalid);
+	CHECK_INT(ask(SYS_prctl, PR_SET_NAME, SECCOMP_MODE_FILTER, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 0), invalid);
+	CHECK_INT(ask(SYS_prctl, PR_SET_SECCOMP | high, SECCOMP_MODE_FILTER | high, 0), invalid);
+}
+
+static uint32_t ask_mmap(uint64_t flags)
+{
+	return evaluate(&(struct seccomp_data){.nr = SYS_mmap, .arch = ARCH, .args = {0, 4096, PROT_READ, flags}});
+}
+
+TEST(budgets_of_the_whole_host_are_out_of_reach)
+{
+	const uint64_t high = 1ull << 32;
+	const uint32_t nomem = SECCOMP_RET_ERRNO | ENOMEM, invalid = SECCOMP_RET_ERRNO | EINVAL;
+	length = seccomp_compile(SECCOMP_BOX, program);
+	for (int nr = SYS_io_setup; nr <= SYS_io_setup + 4; nr++)
+		CHECK_INT(ask(nr, 0, 0, 0), NOSYS);
+	CHECK_INT(ask_mmap(MAP_PRIVATE | MAP_ANONYMOUS), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask_mmap(MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB), nomem);
+	CHECK_INT(ask_mmap(MAP_PRIVATE | MAP_HUGETLB | high), nomem);
+	CHECK_INT(ask(SYS_shmget, 0, 4096, IPC_CREAT | 0600), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_shmget, 0, 4096, IPC_CREAT | SHM_HUGETLB), nomem);
+	CHECK_INT(ask(SYS_memfd_create, 0, MFD_CLOEXEC, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_memfd_create, 0, MFD_CLOEXEC | MFD_HUGETLB, 0), nomem);
+	CHECK_INT(ask(SYS_madvise, 0, 0, MADV_DONTNEED), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_madvise, 0, 0, MADV_MERGEABLE), invalid);
+	CHECK_INT(ask(SYS_prctl, PR_SET_NAME, 2, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_prctl, 67 /* PR_SET_MEMORY_MERGE */, 1, 0), invalid);
+	/* The agent loads the broker's filter after this one; that filter refuses all others. */
+	CHECK_INT(ask(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, 0), SECCOMP_RET_ALLOW);
+}
+
+TEST(sockets_are_tcp_and_udp_without_filters)
+{
+	length = seccomp_compile(SECCOMP_BOX, program);
+	for (uint64_t protocol = 0; protocol < 300; protocol++) {
+		bool ok = protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
+		uint32_t want = ok ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+		CHECK_INT(ask(SYS_socket, AF_INET, SOCK_STREAM, protocol), want);
+		CHECK_INT(ask(SYS_socket, AF_INET6, SOCK_DGRAM, protocol), want);
+		CHECK_INT(ask(SYS_socket, AF_UNIX, SOCK_STREAM, protocol), SECCOMP_RET_ALLOW);
+	}
+	for (uint64_t option = 0; option < 100; option++) {
+		bool filter = option == SO_ATTACH_FILTER || option == SO_ATTACH_BPF ||
+			      option == SO_ATTACH_REUSEPORT_CBPF || option == SO_ATTACH_REUSEPORT_EBPF;
+		bool key = option == 14 || option == 32 || option == 38;
+		CHECK_INT(ask(SYS_setsockopt, 5, SOL_SOCKET, option), filter ? (uint32_t)PERM : SECCOMP_RET_ALLOW);
+		CHECK_INT(ask(SYS_setsockopt, 5, IPPROTO_TCP, option),
+			key ? SECCOMP_RET_ERRNO | ENOPROTOOPT : SECCOMP_RET_ALLOW);
+		CHECK_INT(ask(SYS_setsockopt, 5, IPPROTO_IPV6, option),
+			option == 32 ? (uint32_t)PERM : SECCOMP_RET_ALLOW);
+		CHECK_INT(ask(SYS_setsockopt, 5, IPPROTO_IP, option), SECCOMP_RET_ALLOW);
+	}
 }
 
 TEST(the_warden_may_make_boxes_but_not_load_modules)

@@ -69,7 +69,7 @@ TEST(names_that_differ_only_in_case_or_signs_are_different_boxes)
 {
 	struct rig r = {0};
 	rig_start(&r);
-	static const char *const ids[] = {"a", "A", "..", ".", "a.b", "a%2Eb", "%"};
+	static const char *const ids[] = {"a", "A", "..a", ".a", "a.b", "a%2Eb", "%"};
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		char line[64];
 		struct box_info b = rig_create(&r, ids[i]);
