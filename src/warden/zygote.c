@@ -284,10 +284,15 @@ static int open_namespaces(struct cell *c, int fds[ZYGOTE_FDS_MAX])
 		[ZYGOTE_FD_UTSNS] = "uts",
 		[ZYGOTE_FD_NETNS] = "net",
 		[ZYGOTE_FD_CGROUPNS] = "cgroup",
-		[ZYGOTE_FD_MNTNS] = "mnt"};
-	for (size_t i = ZYGOTE_FD_PIDNS; i < ARRAY_LEN(names); i++)
-		if ((fds[i] = slot_open_ns(c->slot.pid, names[i])) < 0)
+		[ZYGOTE_FD_MNTNS] = "mnt",
+		[ZYGOTE_FD_TIMENS] = "time"};
+	for (size_t i = ZYGOTE_FD_PIDNS; i < ARRAY_LEN(names); i++) {
+		fds[i] = slot_open_ns(c->slot.pid, names[i]);
+		if (fds[i] < 0 && i == ZYGOTE_FD_TIMENS && errno == ENOENT)
+			fds[i] = slot_open_ns(c->slot.pid, names[ZYGOTE_FD_UTSNS]);
+		if (fds[i] < 0)
 			return -1;
+	}
 	/* What was opened by number belongs to the process that the descriptor holds: it still lives. */
 	return sys_pidfd_signal(c->slot.pidfd, 0);
 }

@@ -34,6 +34,7 @@
 #include <linux/time_types.h>
 
 #include "base/zygote.h"
+#include "worker/join_image.h"
 #include "worker/join_sys.h"
 
 enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200, OOM_SCORE_LEN = 3 };
@@ -47,6 +48,7 @@ struct process {
 	long rseq_size;
 	__u64 *random;	 /* the two words that the kernel gave it at its start: AT_RANDOM */
 	const char *exe; /* path of the interpreter, without links */
+	struct prctl_mm_map map;
 };
 
 struct request {
@@ -169,7 +171,7 @@ static long enter_namespaces(const struct request *r)
 		long type;
 	} order[] = {{ZYGOTE_FD_USERNS, CLONE_NEWUSER}, {ZYGOTE_FD_IPCNS, CLONE_NEWIPC},
 		{ZYGOTE_FD_UTSNS, CLONE_NEWUTS}, {ZYGOTE_FD_NETNS, CLONE_NEWNET}, {ZYGOTE_FD_CGROUPNS, CLONE_NEWCGROUP},
-		{ZYGOTE_FD_MNTNS, CLONE_NEWNS}};
+		{ZYGOTE_FD_MNTNS, CLONE_NEWNS}, {ZYGOTE_FD_TIMENS, 0}};
 	for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {
 		long e = sys2(SYS_setns, r->fd[order[i].fd], order[i].type);
 		if (e < 0)
@@ -259,6 +261,8 @@ static void child(void)
 		e = enter_namespaces(&request);
 	if (e == 0)
 		e = become_root();
+	if (e == 0)
+		e = image_take_file(process.exe, &process.map);
 	if (e == 0)
 		e = drop_capabilities();
 	if (e == 0)

@@ -33,6 +33,7 @@
 #define SYS_exit_group	__NR_exit_group
 #define SYS_clone	__NR_clone
 #define SYS_getrandom	__NR_getrandom
+#define SYS_brk		__NR_brk
 #define SYS_mmap	__NR_mmap
 #define SYS_mprotect	__NR_mprotect
 #define SYS_mremap	__NR_mremap

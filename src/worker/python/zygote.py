@@ -13,7 +13,7 @@ import threading
 
 from . import main as worker
 
-CONTROL, PIDNS = 3, 5  # descriptors; 4 was the worker's text
+CONTROL, PIDNS, STAT = 3, 5, 6  # descriptors; 4 was the worker's text, 6 is /proc/self/stat until it was read
 JOIN = "/tmp/join.so"  # put there by the warden, in a tmpfs of the zygote's own
 
 
@@ -74,11 +74,25 @@ class Image:
         return True
 
 
+class Map(ctypes.Structure):
+    """The kernel's struct prctl_mm_map, with the numbers of proc(5)'s fields of /proc/self/stat."""
+
+    FIELDS = {"start_code": 26, "end_code": 27, "start_data": 45, "end_data": 46, "start_brk": 47, "brk": None, "start_stack": 28,
+              "arg_start": 48, "arg_end": 49, "env_start": 50, "env_end": 51, "auxv": None, "auxv_size_and_exe": None}  # fmt: skip
+    _fields_ = [(name, ctypes.c_uint64) for name in FIELDS]
+
+
 class Process(ctypes.Structure):
     """struct process of src/worker/join.c: where this process keeps what a fork must renew."""
 
     _fields_ = [("tid", ctypes.c_void_p), ("rseq", ctypes.c_void_p), ("rseq_size", ctypes.c_long), ("random", ctypes.c_void_p),
-                ("exe", ctypes.c_char_p)]  # fmt: skip
+                ("exe", ctypes.c_char_p), ("map", Map)]  # fmt: skip
+
+
+def _map() -> Map:
+    with open(STAT, "rb") as f:
+        words = f.read().rpartition(b")")[2].split()
+    return Map(**{name: int(words[number - 3]) for name, number in Map.FIELDS.items() if number})
 
 
 def _rseq(libc) -> tuple[int, int]:
@@ -111,14 +125,20 @@ def _tid(libc) -> int:
     return ctypes.addressof(words) + renewed[0] * ctypes.sizeof(ctypes.c_int) if len(renewed) == 1 else 0
 
 
-AT_RANDOM = 25
+AT_PHDR, AT_PHNUM, AT_PAGESZ, AT_RANDOM = 3, 5, 6, 25
 
 
-def _process(exe: str) -> Process:
+def _process(join, exe: str) -> Process:
+    """Leaves the program's file, too: children have the box's view of it."""
     libc = ctypes.CDLL(None)
     libc.pthread_self.restype = libc.getauxval.restype = ctypes.c_void_p
     libc.getauxval.argtypes = [ctypes.c_ulong]
-    return Process(_tid(libc), *_rseq(libc), libc.getauxval(AT_RANDOM), exe.encode())
+    join.zygote_leave_file.restype = ctypes.c_long
+    join.zygote_leave_file.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
+    error = join.zygote_leave_file(*(libc.getauxval(which) for which in (AT_PHDR, AT_PHNUM, AT_PAGESZ)))
+    if error:
+        raise OSError(-error, "cannot leave the interpreter's file")
+    return Process(_tid(libc), *_rseq(libc), libc.getauxval(AT_RANDOM), exe.encode(), _map())
 
 
 HUGE_BITS = 21
@@ -149,7 +169,7 @@ def main() -> None:
     join.zygote_serve.restype = None
     join.zygote_serve.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.POINTER(Process), ctypes.c_void_p, ctypes.py_object]
     call = ctypes.cast(ctypes.pythonapi.PyObject_CallObject, ctypes.c_void_p)
-    process = _process(image.executable)
+    process = _process(join, image.executable)
     before, after = ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Child
     before.restype = after.restype = None
 
