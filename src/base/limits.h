@@ -131,6 +131,9 @@
 #define ZYGOTE_BURST	 64u	/* contexts that one box may ask for at once … */
 #define ZYGOTE_RATE	 20u	/* … and per second in the long run */
 #define ZYGOTE_REFUSALS	 512u	/* a box that is told "no" so often, less ZYGOTE_RATE a second, is not heard any more */
+#define ZYGOTE_ASKS_MAX	 256u	/* that wait in front of one zygote; past that contexts start plainly */
+#define ZYGOTE_STUCK	 1000	/* a zygote that answers nothing for so long is given no more to do, and … */
+#define ZYGOTE_GIVEN_UP	 4000	/* … is replaced after this much more */
 #define ZYGOTE_WAIT	 5000	/* an agent that has no answer after that starts the context plainly */
 
 /* Daemon */

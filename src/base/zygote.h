@@ -16,7 +16,7 @@
 
 #define ZYGOTE_MAGIC 0x41545a31u /* "ATZ1" */
 
-enum { ZYGOTE_FILTER_MAX = 1024, ZYGOTE_CGROUPS_MAX = 4, ZYGOTE_NAMESPACES = 7, ZYGOTE_REPLY_FDS = 4 };
+enum { ZYGOTE_FILTER_MAX = 1024, ZYGOTE_CGROUPS_MAX = 4, ZYGOTE_NAMESPACES = 8, ZYGOTE_REPLY_FDS = 4 };
 
 /* Descriptors that go with struct zygote_ask, in this order; then the cgroups' files, open for writing. */
 enum zygote_fd {
@@ -28,6 +28,7 @@ enum zygote_fd {
 	ZYGOTE_FD_NETNS,
 	ZYGOTE_FD_CGROUPNS,
 	ZYGOTE_FD_MNTNS,
+	ZYGOTE_FD_TIMENS, /* where the kernel has none: the uts namespace again */
 	ZYGOTE_FD_CGROUPS
 };
 enum { ZYGOTE_FDS_MAX = ZYGOTE_FD_CGROUPS + ZYGOTE_CGROUPS_MAX };

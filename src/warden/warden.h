@@ -81,9 +81,16 @@ struct zygote {
 	uint32_t slot;
 	struct zygote_process p;
 	bool ready, hopeless;
+	bool stuck; /* an ask waits for ZYGOTE_STUCK: no others meanwhile */
 	uint64_t since, used, retry_ms;
 	struct loop_io exit_io, control_io;
 	struct loop_timer timer;
+	/* Asks without an answer, oldest first; it answers in this order. */
+	struct zygote_asked {
+		uint32_t cell, serial;
+	} asked[ZYGOTE_ASKS_MAX];
+	size_t asked_head, asked_n;
+	struct loop_timer watch;
 };
 
 enum { NUMBERS_MAX = 20 * IDS_BLOCK }; /* WARDEN_BOXES_MAX, the pool, and those being swept */

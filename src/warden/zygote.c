@@ -7,6 +7,9 @@
  * refused too often loses its pipe: refusing costs the warden more than asking costs the box. Nothing here
  * waits: a zygote that does not take requests fast enough, is not there or not ready means "no", and the box's agent
  * starts the context itself.
+ *
+ * A zygote answers every ask, in order. One that answers nothing for ZYGOTE_STUCK is stuck: all who wait are told "no",
+ * as is everybody who asks from then on. After ZYGOTE_GIVEN_UP more it is killed, and another one is started.
  */
 #include <sched.h>
 #include <signal.h>
@@ -36,6 +39,73 @@ static struct zygote *zygote_of(struct warden *w, const struct image *image)
 		if (same_image(&w->zygotes[i].image, image))
 			return &w->zygotes[i];
 	return NULL;
+}
+
+/* ---- asks without an answer ---- */
+
+static void refuse(struct cell *c, uint32_t serial, int os)
+{
+	const struct zygote_reply r = {ZYGOTE_MAGIC, serial, os};
+	send(c->slot.reply, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* A cell that took over the number of one that is gone ignores an answer to what it did not ask. */
+static void refuse_all(struct zygote *z)
+{
+	for (size_t i = 0; i < z->asked_n; i++) {
+		const struct zygote_asked *a = &z->asked[(z->asked_head + i) % ZYGOTE_ASKS_MAX];
+		list_each(it, &z->w->cells)
+		{
+			struct cell *c = list_entry(it, struct cell, node);
+			if (c->slot.number == a->cell)
+				refuse(c, a->serial, EAGAIN);
+		}
+	}
+}
+
+static void on_given_up(struct loop_timer *t)
+{
+	struct zygote *z = container_of(t, struct zygote, watch);
+	log_event(LOG_WARN, "a zygote is stuck and is replaced", "image=%s pid=%d", LOG_Q(z->image.key), z->p.pid);
+	z->ready = false;
+	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+}
+
+static void on_stuck(struct loop_timer *t)
+{
+	struct zygote *z = container_of(t, struct zygote, watch);
+	z->stuck = true;
+	refuse_all(z);
+	loop_timer_set(z->w->loop, &z->watch, ZYGOTE_GIVEN_UP, on_given_up);
+}
+
+static void asked(struct zygote *z, const struct cell *c, uint32_t serial)
+{
+	z->asked[(z->asked_head + z->asked_n++) % ZYGOTE_ASKS_MAX] = (struct zygote_asked){c->slot.number, serial};
+	if (z->asked_n == 1)
+		loop_timer_set(z->w->loop, &z->watch, ZYGOTE_STUCK, on_stuck);
+}
+
+static void answered(struct zygote *z)
+{
+	if (!z->asked_n)
+		return;
+	z->asked_head = (z->asked_head + 1) % ZYGOTE_ASKS_MAX;
+	z->asked_n--;
+	z->stuck = z->stuck && z->asked_n; /* what still waits was refused */
+	if (z->asked_n)
+		loop_timer_set(z->w->loop, &z->watch, ZYGOTE_STUCK, on_stuck);
+	else
+		loop_timer_stop(&z->watch);
+}
+
+static void forget_asks(struct zygote *z)
+{
+	if (!z->stuck)
+		refuse_all(z);
+	loop_timer_stop(&z->watch);
+	z->asked_n = 0;
+	z->stuck = false;
 }
 
 /* ---- life ---- */
@@ -83,6 +153,7 @@ static void on_zygote_exit(struct loop_io *io, uint32_t events)
 	fd_close(&z->p.pidfd);
 	fd_close(&z->p.control);
 	z->ready = false;
+	forget_asks(z);
 	z->hopeless = si.si_code == CLD_EXITED && si.si_status == ZYGOTE_NO_PYTHON;
 	log_event(z->hopeless ? LOG_INFO : LOG_WARN, z->hopeless ? "an image has no python3" : "a zygote ended",
 		"image=%s status=%d signal=%d", LOG_Q(z->image.key), si.si_code == CLD_EXITED ? si.si_status : -1,
@@ -110,6 +181,7 @@ static void on_note(struct loop_io *io, uint32_t events)
 	}
 	const struct zygote_note n = in.note;
 	if (n.serial) {
+		answered(z);
 		if (n.error)
 			log_limited(LOG_WARN, "a zygote could not fork", "image=%s error=%s", LOG_Q(z->image.key),
 				LOG_Q(strerror(n.error)));
@@ -192,12 +264,6 @@ void zygotes_end(struct warden *w)
 
 /* ---- requests ---- */
 
-static void refuse(struct cell *c, uint32_t serial, int os)
-{
-	const struct zygote_reply r = {ZYGOTE_MAGIC, serial, os};
-	send(c->slot.reply, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 /* A bucket of ZYGOTE_BURST that fills at ZYGOTE_RATE a second; counted in thousandths. */
 static bool within_rate(struct cell *c)
 {
@@ -235,10 +301,15 @@ static int open_namespaces(struct cell *c, int fds[ZYGOTE_FDS_MAX])
 		[ZYGOTE_FD_UTSNS] = "uts",
 		[ZYGOTE_FD_NETNS] = "net",
 		[ZYGOTE_FD_CGROUPNS] = "cgroup",
-		[ZYGOTE_FD_MNTNS] = "mnt"};
-	for (size_t i = ZYGOTE_FD_PIDNS; i < ARRAY_LEN(names); i++)
-		if ((fds[i] = slot_open_ns(c->slot.pid, names[i])) < 0)
+		[ZYGOTE_FD_MNTNS] = "mnt",
+		[ZYGOTE_FD_TIMENS] = "time"};
+	for (size_t i = ZYGOTE_FD_PIDNS; i < ARRAY_LEN(names); i++) {
+		fds[i] = slot_open_ns(c->slot.pid, names[i]);
+		if (fds[i] < 0 && i == ZYGOTE_FD_TIMENS && errno == ENOENT)
+			fds[i] = slot_open_ns(c->slot.pid, names[ZYGOTE_FD_UTSNS]);
+		if (fds[i] < 0)
 			return -1;
+	}
 	/* What was opened by number belongs to the process that the descriptor holds: it still lives. */
 	return sys_pidfd_signal(c->slot.pidfd, 0);
 }
@@ -284,11 +355,17 @@ static int answer(struct cell *c, uint32_t serial)
 	struct zygote *z = b && b->stage == STAGE_RUNNING ? zygote_of(w, &b->image) : NULL;
 	if (z)
 		z->used = clock_ms();
-	if (!z || !z->ready)
+	if (!serial)
+		return -EINVAL; /* a note with it would say that the zygote is ready */
+	if (!z || !z->ready || z->stuck)
 		return -EAGAIN;
-	if (!within_rate(c) || cgroup_pids(&w->cgroups, c->slot.number) >= b->info.limits.pids)
+	if (z->asked_n == ZYGOTE_ASKS_MAX || !within_rate(c) ||
+		cgroup_pids(&w->cgroups, c->slot.number) >= b->info.limits.pids)
 		return -EBUSY;
-	return pass_on(c, z, serial);
+	int r = pass_on(c, z, serial);
+	if (r == 0)
+		asked(z, c, serial);
+	return r;
 }
 
 static void on_ask(struct loop_io *io, uint32_t events)

@@ -27,7 +27,7 @@
 extern const char zygote_python_text[], zygote_python_text_end[];
 extern const char zygote_join_text[], zygote_join_text_end[];
 
-enum { FD_CONTROL = 3, FD_TEXT = 4, FD_PIDNS = 5, FD_KEPT = 6 };
+enum { FD_CONTROL = 3, FD_TEXT = 4, FD_PIDNS = 5, FD_STAT = 6, FD_KEPT = 7 };
 
 #define CAPS_ZYGOTE (1ull << CAP_SYS_ADMIN)
 
@@ -94,11 +94,12 @@ static int open_text(struct err *e)
 	return fd;
 }
 
-/* 0, 1, 2: nowhere. 3: the warden. 4: the worker. 5: the way back to our own pid namespace. */
-static int keep_fds(int control, int text, int pidns, struct err *e)
+/* 0, 1, 2: nowhere. 3: the warden. 4: the worker. 5: the way back to our own pid namespace. 6: what the
+ * kernel says of our memory, for there will be no /proc. */
+static int keep_fds(int control, int text, int pidns, int stat, struct err *e)
 {
 	int null = open("/dev/null", O_RDWR);
-	const int from[FD_KEPT] = {null, null, null, control, text, pidns};
+	const int from[FD_KEPT] = {null, null, null, control, text, pidns, stat};
 	int high[FD_KEPT];
 	for (int i = 0; i < FD_KEPT; i++)
 		if ((high[i] = fcntl(from[i], F_DUPFD, 64)) < 0)
@@ -165,13 +166,14 @@ _Noreturn static void child(const struct slot_host *h, uint32_t slot, const stru
 	struct err e = {0};
 	char byte;
 	int pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+	int stat = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
 	/* Not before we are in our cgroups. */
 	if (recv(control, &byte, 1, 0) != 1)
 		_exit(0);
 	prctl(PR_SET_NAME, "atoll-zygote");
 	raise_oom_score();
 	int text = pidns < 0 ? -1 : open_text(&e);
-	if (text < 0 || enter_image(h, image, ids_base(slot), &e) < 0 || keep_fds(control, text, pidns, &e) < 0 ||
+	if (text < 0 || enter_image(h, image, ids_base(slot), &e) < 0 || keep_fds(control, text, pidns, stat, &e) < 0 ||
 		become(ids_base(slot), &e) < 0) {
 		/* By number: it may have been moved already. */
 		if (send(control, &e, sizeof e, MSG_NOSIGNAL) < 0)

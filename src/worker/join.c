@@ -9,11 +9,16 @@
  *
  *	zygote   setns(pid namespace of the box)
  *	zygote   clone(VM | VFORK): the go-between, in the box's pid namespace, in the zygote's memory
- *	between  fork: the child, a copy of the zygote. The go-between ends, so the child's parent is the box's init
+ *	between  clone: the child, a copy of the zygote. The go-between ends, so the child's parent is the box's init
+ *	child    back onto the zygote's stack (its own copy)
  *	child    cgroups, namespaces, root of the box, capabilities, seccomp; socket and pipes, sent to the agent
- *	child    back onto the zygote's stack (its own copy) and into Python
+ *	child    a stack canary of its own, and into Python by a call that does not return
  *
  * The go-between is why the agent can wait for the child and knows the truth about its end. It costs no copy of memory.
+ * The kernel kills it at any instruction when the box's init ends, so it changes no memory but its own stack and
+ * between_error, and calls nothing of the C library: fork() there takes a lock that a killed go-between would leave
+ * locked for good. What fork() would have done in the child is done by own_thread. Handlers of pthread_atfork do not
+ * run: they guard locks against other threads, and a zygote has none.
  *
  * Until its last step the child is not dumpable: nobody in the box can look into it while it has what is not the
  * box's. What fails is reported to the agent, and the child ends.
@@ -30,11 +35,22 @@
 
 #include "base/netlink.h"
 #include "base/zygote.h"
+#include "worker/join_image.h"
 #include "worker/join_sys.h"
 
 enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200 };
 
-typedef long (*fork_function)(void);
+typedef void *(*call_function)(void *callable, void *arguments);
+
+/* Where this process keeps what a fork must renew. Filled in by zygote.py; zero: not known, left as it is. */
+struct process {
+	int *tid;   /* the C library's copy of this thread's number */
+	void *rseq; /* its restartable sequences, registered again in children: vfork loses them */
+	long rseq_size;
+	__u64 *random;	 /* the two words that the kernel gave it at its start: AT_RANDOM */
+	const char *exe; /* path of the interpreter, without links */
+	struct prctl_mm_map map;
+};
 
 struct request {
 	struct zygote_ask ask;
@@ -44,9 +60,11 @@ struct request {
 
 static struct zygote_setup setup;
 static struct request request;
-static fork_function c_fork;
-static void *rseq_area; /* the C library's, registered again in children: vfork loses it */
-static long rseq_size;
+static struct process process;
+static struct {
+	void *head;
+	size_t len;
+} robust;	      /* the list of this thread's robust mutexes */
 static void *back[5]; /* __builtin_setjmp */
 static volatile long between_error;
 static char between_stack[BETWEEN_STACK] __attribute__((aligned(64)));
@@ -111,6 +129,30 @@ static long reply(const struct request *r, long error, const int *fds, int n)
 
 /* ---- the child ---- */
 
+/* What the C library's fork does in a child. */
+static void own_thread(void)
+{
+	if (process.tid)
+		*process.tid = (int)sys1(SYS_set_tid_address, (long)process.tid);
+	if (robust.head)
+		sys2(SYS_set_robust_list, (long)robust.head, (long)robust.len);
+	if (process.rseq)
+		sys4(SYS_rseq, (long)process.rseq, process.rseq_size, 0, RSEQ_SIGNATURE);
+}
+
+/* Secrets that exec would have given it. From here on no function may return that was entered before. */
+static long own_secrets(void)
+{
+	__u64 fresh[3];
+	long n = sys3(SYS_getrandom, (long)fresh, sizeof fresh, 0);
+	if (n != sizeof fresh)
+		return n < 0 ? n : -EIO;
+	for (int i = 0; process.random && i < 2; i++)
+		process.random[i] = fresh[i];
+	set_stack_canary(fresh[2]);
+	return 0;
+}
+
 /* First of all: what it touches from now on is the box's. The files were opened by the warden, which is what counts. */
 static long enter_cgroups(const struct request *r)
 {
@@ -130,7 +172,7 @@ static long enter_namespaces(const struct request *r)
 		long type;
 	} order[] = {{ZYGOTE_FD_USERNS, CLONE_NEWUSER}, {ZYGOTE_FD_IPCNS, CLONE_NEWIPC},
 		{ZYGOTE_FD_UTSNS, CLONE_NEWUTS}, {ZYGOTE_FD_NETNS, CLONE_NEWNET}, {ZYGOTE_FD_CGROUPNS, CLONE_NEWCGROUP},
-		{ZYGOTE_FD_MNTNS, CLONE_NEWNS}};
+		{ZYGOTE_FD_MNTNS, CLONE_NEWNS}, {ZYGOTE_FD_TIMENS, 0}};
 	for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {
 		long e = sys2(SYS_setns, r->fd[order[i].fd], order[i].type);
 		if (e < 0)
@@ -214,38 +256,52 @@ static long open_up(const struct request *r, long listener)
 static void child(void)
 {
 	long listener = -1;
+	own_thread();
 	long e = enter_cgroups(&request);
 	if (e == 0)
 		e = enter_namespaces(&request);
 	if (e == 0)
 		e = become_root();
 	if (e == 0)
+		e = image_take_file(process.exe, &process.map);
+	if (e == 0)
 		e = drop_capabilities();
 	if (e == 0)
 		e = load_filters(&listener);
 	if (e == 0)
 		e = open_up(&request, listener);
+	if (e == 0)
+		e = own_secrets();
 	if (e < 0) {
 		reply(&request, e, 0, 0);
 		sys1(SYS_exit_group, 1);
 	}
 	/* What exec gives every other process. */
 	sys5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
-	if (rseq_area)
-		sys4(SYS_rseq, (long)rseq_area, rseq_size, 0, RSEQ_SIGNATURE);
 }
 
 /* ---- the zygote ---- */
 
-/* On its own stack, in the zygote's memory; the zygote sleeps. */
+/* On its own stack, in the zygote's memory; the zygote sleeps. Raw calls only: see above. */
 __attribute__((noreturn)) void zygote_between(void)
 {
-	long pid = c_fork();
+	long pid = sys5(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid == 0)
 		__builtin_longjmp(back, 1);
-	between_error = pid < 0 ? -EAGAIN : 0;
+	between_error = pid < 0 ? pid : 0;
 	for (;;)
 		sys1(SYS_exit_group, 0);
+}
+
+/* Waits for the go-between. One that was killed had no time to say how it went: its box has ended, and a child too. */
+static long between_end(long pid)
+{
+	int status = 0;
+	long e;
+	do
+		e = sys4(SYS_wait4, pid, (long)&status, __WALL, 0);
+	while (e == -EINTR);
+	return e < 0 ? e : status ? -ESRCH : between_error;
 }
 
 static long fork_into(int own_pidns)
@@ -253,26 +309,21 @@ static long fork_into(int own_pidns)
 	long e = sys2(SYS_setns, request.fd[ZYGOTE_FD_PIDNS], CLONE_NEWPID);
 	if (e < 0)
 		return e;
+	between_error = -ESRCH;
 	long pid = sys_vfork_on(between_stack + sizeof between_stack, zygote_between);
-	if (pid > 0) {
-		while (sys4(SYS_wait4, pid, 0, __WALL, 0) == -EINTR)
-			;
-		e = between_error;
-	} else {
-		e = pid;
-	}
+	e = pid > 0 ? between_end(pid) : pid;
 	sys2(SYS_setns, own_pidns, CLONE_NEWPID);
 	return e;
 }
 
-__attribute__((noinline)) static long serve(int control, int own_pidns)
+__attribute__((noinline)) static void serve(int control, int own_pidns)
 {
 	for (;;) {
 		long n = receive(control, &request);
 		if (n == -EINTR)
 			continue;
 		if (n <= 0)
-			return 1;
+			return;
 		long e = fork_into(own_pidns);
 		if (e < 0)
 			reply(&request, e, 0, 0);
@@ -281,23 +332,25 @@ __attribute__((noinline)) static long serve(int control, int own_pidns)
 	}
 }
 
-/* 0 in a child that is ready for user code; 1 in the zygote when the warden is gone. fork_fn is the C library's. */
-__attribute__((visibility("default"))) long zygote_serve(
-	int control, int own_pidns, fork_function fork_fn, void *rseq, long rseq_len)
+/* Returns in the zygote, when the warden is gone. A child that is ready for user code calls `call(callable, 0)`, which
+ * is PyObject_CallObject; it does not come back either, since the frames above were entered with the old canary. */
+__attribute__((visibility("default"))) void zygote_serve(
+	int control, int own_pidns, const struct process *p, call_function call, void *callable)
 {
-	c_fork = fork_fn;
-	rseq_area = rseq;
-	rseq_size = rseq_len;
+	process = *p;
 	sys5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+	sys3(SYS_get_robust_list, 0, (long)&robust.head, (long)&robust.len);
 	long n = sys6(SYS_recvfrom, control, (long)&setup, sizeof setup, 0, 0, 0);
 	if (n != sizeof setup || setup.magic != ZYGOTE_MAGIC || setup.filter_n > ZYGOTE_FILTER_MAX)
-		return 1;
+		return;
 	note(control, 0, 0);
 	if (__builtin_setjmp(back) == 0) {
-		long over = serve(control, own_pidns);
+		serve(control, own_pidns);
 		__asm__ volatile("" ::: "memory"); /* no tail call: children come back into this frame */
-		return over;
+		return;
 	}
 	child();
-	return 0;
+	call(callable, 0);
+	for (;;)
+		sys1(SYS_exit_group, 1);
 }

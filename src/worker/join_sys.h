@@ -31,8 +31,18 @@
 #define SYS_dup3	__NR_dup3
 #define SYS_close_range 436
 #define SYS_exit_group	__NR_exit_group
-#define SYS_rseq	__NR_rseq
-#define SYS_wait4	__NR_wait4
+#define SYS_clone	__NR_clone
+#define SYS_getrandom	__NR_getrandom
+#define SYS_brk		__NR_brk
+#define SYS_mmap	__NR_mmap
+#define SYS_mprotect	__NR_mprotect
+#define SYS_mremap	__NR_mremap
+
+#define SYS_set_tid_address __NR_set_tid_address
+#define SYS_set_robust_list __NR_set_robust_list
+#define SYS_get_robust_list __NR_get_robust_list
+#define SYS_rseq	    __NR_rseq
+#define SYS_wait4	    __NR_wait4
 
 #define AF_UNIX		 1
 #define SCM_RIGHTS	 1
@@ -41,6 +51,7 @@
 #define MSG_DONTWAIT	 0x40
 #define MSG_CMSG_CLOEXEC 0x40000000
 #define __WALL		 0x40000000
+#define SIGCHLD		 17
 #define VFORK_FLAGS	 0x4111 /* CLONE_VM | CLONE_VFORK | SIGCHLD */
 
 struct iovec {
@@ -88,7 +99,19 @@ static inline long sys_vfork_on(void *stack, void (*fn)(void))
 			 : "rcx", "r11", "memory");
 	return r;
 }
+
+/* Where compilers look for it. The lowest byte stays 0: it ends a string that runs over. */
+static inline void set_stack_canary(__u64 value)
+{
+	__asm__ volatile("mov %0, %%fs:0x28" : : "r"(value & ~0xffull) : "memory");
+}
 #elif defined __aarch64__
+/* It lies in a page of the dynamic linker that is read-only by now: children keep the zygote's. */
+static inline void set_stack_canary(__u64 value)
+{
+	(void)value;
+}
+
 #define RSEQ_SIGNATURE 0xd428bc00
 static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 {

@@ -18,7 +18,7 @@ TEST(a_box_answers_and_leaves_nothing)
 	struct box_info b = rig_create(&r, "user@example.org");
 	CHECK_CSTR(rig_ask(&r, b.slot, "ping"), "pong");
 	CHECK_CSTR(rig_ask(&r, b.slot, "id"), "1 0 0 user-example-org /workspace");
-	CHECK_CSTR(rig_ask(&r, b.slot, "fds"), "0 1 2 3 4 ");
+	CHECK_CSTR(rig_ask(&r, b.slot, "fds"), "0 1 2 3 4 5 ");
 	CHECK_INT(b.uid_base % BOX_UID_RANGE, 0);
 	rig_destroy(&r, "user@example.org", 0);
 	rig_check_clean(&r);

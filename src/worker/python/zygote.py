@@ -9,10 +9,11 @@ import gc
 import os
 import site
 import sys
+import threading
 
 from . import main as worker
 
-CONTROL, PIDNS = 3, 5  # descriptors; 4 was the worker's text
+CONTROL, PIDNS, STAT = 3, 5, 6  # descriptors; 4 was the worker's text, 6 is /proc/self/stat until it was read
 JOIN = "/tmp/join.so"  # put there by the warden, in a tmpfs of the zygote's own
 
 
@@ -73,16 +74,71 @@ class Image:
         return True
 
 
-def _rseq() -> tuple[int, int]:
+class Map(ctypes.Structure):
+    """The kernel's struct prctl_mm_map, with the numbers of proc(5)'s fields of /proc/self/stat."""
+
+    FIELDS = {"start_code": 26, "end_code": 27, "start_data": 45, "end_data": 46, "start_brk": 47, "brk": None, "start_stack": 28,
+              "arg_start": 48, "arg_end": 49, "env_start": 50, "env_end": 51, "auxv": None, "auxv_size_and_exe": None}  # fmt: skip
+    _fields_ = [(name, ctypes.c_uint64) for name in FIELDS]
+
+
+class Process(ctypes.Structure):
+    """struct process of src/worker/join.c: where this process keeps what a fork must renew."""
+
+    _fields_ = [("tid", ctypes.c_void_p), ("rseq", ctypes.c_void_p), ("rseq_size", ctypes.c_long), ("random", ctypes.c_void_p),
+                ("exe", ctypes.c_char_p), ("map", Map)]  # fmt: skip
+
+
+def _map() -> Map:
+    with open(STAT, "rb") as f:
+        words = f.read().rpartition(b")")[2].split()
+    return Map(**{name: int(words[number - 3]) for name, number in Map.FIELDS.items() if number})
+
+
+def _rseq(libc) -> tuple[int, int]:
     """Where the C library registered its restartable sequences, for children: (address, size) or (0, 0)."""
     try:
-        libc = ctypes.CDLL(None)
         size = ctypes.c_uint.in_dll(libc, "__rseq_size").value
         offset = ctypes.c_ssize_t.in_dll(libc, "__rseq_offset").value
-    except (ValueError, OSError):
+    except ValueError:
         return 0, 0
-    libc.pthread_self.restype = ctypes.c_void_p
     return (libc.pthread_self() + offset, 32) if size else (0, 0)
+
+
+THREAD_WORDS = 256
+"""Of the C library's record of a thread, where its number is looked for; it lies within the first 200 in glibc and musl."""
+
+
+def _tid(libc) -> int:
+    """Where the C library keeps the number of this thread: the word that its own fork() makes the child's. 0 when there is none."""
+    words = (ctypes.c_int * THREAD_WORDS).from_address(libc.pthread_self())
+    mine = [i for i, word in enumerate(words) if word == threading.get_native_id()]
+    read, write = os.pipe()
+    pid = libc.fork()
+    if pid == 0:
+        os.write(write, bytes(i for i in mine if words[i] == libc.getpid()))
+        os._exit(0)
+    os.close(write)
+    renewed = os.read(read, THREAD_WORDS)
+    os.close(read)
+    os.waitpid(pid, 0)
+    return ctypes.addressof(words) + renewed[0] * ctypes.sizeof(ctypes.c_int) if len(renewed) == 1 else 0
+
+
+AT_PHDR, AT_PHNUM, AT_PAGESZ, AT_RANDOM = 3, 5, 6, 25
+
+
+def _process(join, exe: str) -> Process:
+    """Leaves the program's file, too: children have the box's view of it."""
+    libc = ctypes.CDLL(None)
+    libc.pthread_self.restype = libc.getauxval.restype = ctypes.c_void_p
+    libc.getauxval.argtypes = [ctypes.c_ulong]
+    join.zygote_leave_file.restype = ctypes.c_long
+    join.zygote_leave_file.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
+    error = join.zygote_leave_file(*(libc.getauxval(which) for which in (AT_PHDR, AT_PHNUM, AT_PAGESZ)))
+    if error:
+        raise OSError(-error, "cannot leave the interpreter's file")
+    return Process(_tid(libc), *_rseq(libc), libc.getauxval(AT_RANDOM), exe.encode(), _map())
 
 
 HUGE_BITS = 21
@@ -110,20 +166,26 @@ def main() -> None:
     worker.preload()
     image = Image()
     join = ctypes.PyDLL(JOIN)
-    join.zygote_serve.restype = ctypes.c_long
-    join.zygote_serve.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
-    fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
-    area, size = _rseq()
+    join.zygote_serve.restype = None
+    join.zygote_serve.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.POINTER(Process), ctypes.c_void_p, ctypes.py_object]
+    call = ctypes.cast(ctypes.pythonapi.PyObject_CallObject, ctypes.c_void_p)
+    process = _process(join, image.executable)
     before, after = ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Child
     before.restype = after.restype = None
+
+    def child() -> None:
+        """In a box. Its caller ends the process."""
+        try:
+            after()
+            worker.reseed()
+            if image.fits():
+                worker.serve()
+        except BaseException:  # noqa: BLE001 (nobody is left to catch it)
+            sys.excepthook(*sys.exc_info())
+
     gc.collect()
     _huge_pages()
     gc.freeze()
     before()
-    if join.zygote_serve(CONTROL, PIDNS, fork, area, size) != 0:
-        os._exit(0)
-    after()
-    worker.reseed()
-    if not image.fits():
-        os._exit(0)
-    worker.serve()
+    join.zygote_serve(CONTROL, PIDNS, process, call, child)
+    os._exit(0)
