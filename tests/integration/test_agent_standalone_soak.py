@@ -97,6 +97,7 @@ class User(threading.Thread):
             self.wrong.append(repr(e))
 
 
+@pytest.mark.limit(3600 if "ATOLL_SOAK" in os.environ else 600)
 def test_after_a_storm_everything_is_as_before():
     agent = Agent()
     try:

@@ -333,7 +333,7 @@ class Instance:
 
 
 @atexit.register
-def _close_all(owner=os.getpid()):
+def close_all(owner=os.getpid()):
     if os.getpid() != owner:  # a fork of ours that could not become another program
         return
     for instance in list(_running):

@@ -3,19 +3,20 @@ takes them all in."""
 
 import itertools
 import os
-import signal
 
 import atoll as lib
 import boxapi
 import pytest
+import timelimit
+from timelimit import (pytest_make_collect_report, pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown,  # noqa: F401
+                       pytest_unconfigure)
 
 _numbers = itertools.count(1)
 
 
 def pytest_configure(config):
-    del config
-    # A test run that is told to end still cleans up: as after Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    config.addinivalue_line("markers", "limit(seconds): a time limit of its own for each step of the test (tests/lib/timelimit.py)")
+    timelimit.set_up_signals()
 
 
 def what_is_missing():
