@@ -31,12 +31,13 @@ def what_is_missing():
     return None
 
 
-def started(module):
+def started(request):
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
     # Importing what contexts use costs seconds of CPU: only for tests that have to do with them.
-    zygote = hasattr(module, "code_api") or hasattr(module, "ZYGOTE")
+    zygote = hasattr(request.module, "ZYGOTE") or any("code_api" in item.fixturenames for item in request.session.items
+                                                      if item.module is request.module)
     instance = lib.Instance({} if zygote else {"ATOLL_ZYGOTE": "off"})
     try:
         return instance.start()
@@ -54,7 +55,7 @@ def finish(instance):
 @pytest.fixture(scope="module")
 def daemon(request):
     """One Atoll for all tests of a file. At the end nothing of it may be left on the host."""
-    instance = started(request.module)
+    instance = started(request)
     yield instance
     finish(instance)
 
@@ -62,7 +63,7 @@ def daemon(request):
 @pytest.fixture
 def own_daemon(request):
     """An Atoll for one test that kills or stops it."""
-    instance = started(request.module)
+    instance = started(request)
     yield instance
     finish(instance)
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { EXIT_SKIPPED = 77, GRACE_SECONDS = 10 };
@@ -36,6 +37,15 @@ _Noreturn void test_fail(const char *file, int line, const char *fmt, ...)
 	fputc('\n', stderr);
 	va_end(ap);
 	exit(1);
+}
+
+unsigned test_seed(void)
+{
+	const char *given = getenv("ATOLL_SEED");
+	unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+	printf("  ATOLL_SEED=%u repeats this\n", seed);
+	fflush(stdout);
+	return seed;
 }
 
 _Noreturn void test_skip(const char *why)

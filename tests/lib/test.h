@@ -27,6 +27,7 @@ struct test_case {
 void test_register(struct test_case *c);
 int test_main(int argc, char **argv);
 void test_at(const char *file, int line); /* each check is noted before it is made */
+unsigned test_seed(void);		  /* $ATOLL_SEED, else the time; printed, so that a failure can be repeated */
 void test_print_hang(void);		  /* for a rig with an alarm handler of its own */
 _Noreturn void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 _Noreturn void test_skip(const char *why);

@@ -314,7 +314,8 @@ exe = '/proc/self/exe'
 fd = os.open(exe, os.O_RDONLY)
 me = f'/proc/self/fd/{fd}'
 [refused(os.open, exe, os.O_WRONLY), refused(os.open, me, os.O_RDWR), refused(os.chmod, exe, 0o777), refused(os.fchmod, fd, 0o777),
- refused(os.chown, exe, 0, 0), refused(os.utime, exe), refused(os.truncate, exe, 0), refused(os.link, me, '/tmp/mine'), refused(os.setxattr, exe, 'user.a', b'b')]
+ refused(os.chown, exe, 0, 0), refused(os.utime, exe), refused(os.truncate, exe, 0), refused(os.link, me, '/tmp/mine'),
+ refused(os.setxattr, exe, 'user.a', b'b')]
 """
     answers = ast.literal_eval(forked(code).result["text"])
     assert all(isinstance(a, int) for a in answers), answers
