@@ -2,7 +2,7 @@
 #
 #   make run     install what is missing, build, make the image, start on 127.0.0.1:8700
 #   make test    install what is missing, build, run every suite
-#   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
+#   make build   the programs: build/atoll atolld atoll-warden atoll-agent atoll-tls atoll-escape
 #   make unit | integration | security | compat | sdk | browser   one suite
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench | soak
