@@ -321,7 +321,7 @@ def command_of(pid):
 
 
 def test_orphans_are_reaped(own_agent):
-    own_agent.run("for i in 1 2 3 4 5; do (setsid sleep 600 >/dev/null 2>&1 &) ; done", sessionId=SESSIONLESS)
+    own_agent.run("for i in 1 2 3 4 5; do (setsid sleep 61 >/dev/null 2>&1 &) ; done", sessionId=SESSIONLESS)
     # They become children of the agent, and of nobody else.
     wait_for(lambda: [command_of(pid) for pid in own_agent.children()] == ["sleep"] * 5)
     for pid in own_agent.children():

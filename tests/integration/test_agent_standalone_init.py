@@ -105,7 +105,7 @@ def test_orphans_of_the_whole_box_are_reaped(init):
         rows = init.run("ps --ppid 1 -o pid=,comm=", sessionId=SESSIONLESS)["stdout"].splitlines()
         return [row.split()[0] for row in rows if row.split()[1] == "sleep"]
 
-    init.run("for i in 1 2 3 4 5 6; do (setsid sleep 600 >/dev/null 2>&1 &); done", sessionId=SESSIONLESS)
+    init.run("for i in 1 2 3 4 5 6; do (setsid sleep 61 >/dev/null 2>&1 &); done", sessionId=SESSIONLESS)
     pids = wait_for(lambda: len(orphans()) == 6 and orphans())
     init.run(f"kill {' '.join(pids)}", sessionId=SESSIONLESS)
     wait_for(lambda: not orphans())
