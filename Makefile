@@ -2,16 +2,17 @@
 #
 #   make run     install what is missing, build, make the image, start on 127.0.0.1:8700
 #   make test    install what is missing, build, run every suite
-#   make build   the four programs: build/atoll build/atolld build/atoll-warden build/atoll-agent
+#   make build   the programs: build/atoll atolld atoll-warden atoll-agent atoll-tls atoll-escape
 #   make unit | integration | security | compat | sdk | browser   one suite
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench | soak
+#   make ci      lint, a short pass of every fuzz target, every suite: before a merge
 #   make man     the manual page, where scdoc is installed: build/man/atoll.1
 #   make install PREFIX=/usr/local DESTDIR=   programs, completions, the manual page and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint asan fuzz bench soak clean install man help
+.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint ci asan fuzz fuzz-build bench soak clean install man help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -102,18 +103,22 @@ asan: $(B)/asan/host/build.ninja
 	@for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done
 	@tools/asan
 
-# Time-boxed. New inputs stay in the build directory; what is worth keeping is copied into tests/fuzz/corpus by hand.
 FUZZ_SECONDS ?= 30
 $(B)/fuzz/build.ninja:
 	@CC=clang meson setup $(B)/fuzz -Dvariant=host -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null || { tail -30 $(B)/fuzz/meson-logs/meson-log.txt; exit 1; }
 
-fuzz: $(B)/fuzz/build.ninja
+fuzz-build: $(B)/fuzz/build.ninja
 	@ninja --quiet -C $(B)/fuzz fuzz
-	@set -e; for t in $(B)/fuzz/tests/fuzz/fuzz_*; do [ -x $$t ] && [ -f $$t ] || continue; n=$${t##*/fuzz_}; \
-	  d=; [ ! -f tests/fuzz/$$n.dict ] || d=-dict=tests/fuzz/$$n.dict; \
-	  mkdir -p $(B)/fuzz/found/$$n; echo "== fuzz $$n"; \
-	  $$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=$(B)/fuzz/ $$d \
-	    $(B)/fuzz/found/$$n tests/fuzz/corpus/$$n 2>&1 | tail -n 12; test $${PIPESTATUS[0]} -eq 0; done
+
+fuzz: fuzz-build
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
+
+# Seconds a fuzz target, so that a broken one is noticed; `make fuzz` with more of them finds.
+CI_FUZZ_SECONDS ?= 5
+ci: deps-test
+	@tools/deps lint
+	@$(MAKE) --no-print-directory build image fuzz-build
+	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run lint unit fuzz integration security compat browser sdk docs
 
 # Made by the program from the tables that it parses with.
 man: build

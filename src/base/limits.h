@@ -24,7 +24,6 @@
 #define HTTP_HEADERS_MAX       100
 #define HTTP_REASON_MAX	       256 /* of a server behind, passed on */
 #define HTTP_CHUNK_EXT_MAX     256
-#define HTTP_BODY_MAX_DEFAULT  (64u * MIB) /* a body that is collected in memory, not streamed */
 #define HTTP_OUT_HIGH	       (64u * KIB) /* a writer is told to stop here … */
 #define HTTP_OUT_LOW	       (16u * KIB) /* … and to go on here */
 #define HTTP_READ_CHUNK	       (64u * KIB)

@@ -67,4 +67,3 @@ def javascript(bench, d):
             box.ask("repeat", 50, "POST", "/execute/code", body, '"2"')
             box.time(f"run in a warm {language} context", "/execute/code", body, '"2"', target=target)
             delete(box, made)
-

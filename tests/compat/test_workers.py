@@ -31,6 +31,7 @@ def listed():
 
 ROWS, LATER = listed()
 needs_rows = pytest.mark.skipif(not ROWS, reason="npm is missing")
+pytestmark = pytest.mark.limit(900)  # all rows run in one set-up
 
 
 @pytest.fixture(scope="module")

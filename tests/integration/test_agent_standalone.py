@@ -1,5 +1,6 @@
 """atoll-agent alone: what it answers, how it runs a command, how it ends."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,7 +9,8 @@ import subprocess
 import threading
 
 import pytest
-from agentlib import AGENT, Agent, alive, wait_for
+from agentlib import AGENT, Agent
+from atoll import alive, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 SESSIONLESS = "__DISABLE_SESSION__"
@@ -203,8 +205,8 @@ def test_children_get_three_descriptors_and_default_signals(agent):
 
 
 def test_plain_commands_see_what_bash_would_show_them(agent):
-    env = dict(l.split("=", 1) for l in agent.run("env", sessionId=SESSIONLESS, cwd="/usr")["stdout"].splitlines())
-    shell = dict(l.split("=", 1) for l in
+    env = dict(line.split("=", 1) for line in agent.run("env", sessionId=SESSIONLESS, cwd="/usr")["stdout"].splitlines())
+    shell = dict(line.split("=", 1) for line in
                  agent.run("env; true", sessionId=SESSIONLESS, cwd="/usr")["stdout"].splitlines())
     assert env.pop("_") == "/usr/bin/env"
     shell.pop("_")
@@ -313,10 +315,18 @@ def test_a_client_that_goes_away_does_not_stop_the_command(agent):
 # ---- the supervisor
 
 
+def command_of(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+        return f.read().strip()
+
+
 def test_orphans_are_reaped(own_agent):
-    agent = own_agent
-    agent.run("for i in 1 2 3 4 5; do (setsid sh -c 'sleep 0.05; exit 7' >/dev/null 2>&1 &) ; done", sessionId=SESSIONLESS)
-    wait_for(lambda: agent.children() == [])
+    own_agent.run("for i in 1 2 3 4 5; do (setsid sleep 61 >/dev/null 2>&1 &) ; done", sessionId=SESSIONLESS)
+    # They become children of the agent, and of nobody else.
+    wait_for(lambda: [command_of(pid) for pid in own_agent.children()] == ["sleep"] * 5)
+    for pid in own_agent.children():
+        os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: own_agent.children() == [])  # a zombie would be among them
 
 
 def test_a_hundred_at_once(agent):

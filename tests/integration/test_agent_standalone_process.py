@@ -6,8 +6,8 @@ import threading
 import time
 
 import pytest
-from agentlib import AGENT, Agent, Events, alive, joined, wait_for
-from atoll import still
+from agentlib import AGENT, Agent, joined, open_events
+from atoll import alive, still, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 SESSIONLESS = "__DISABLE_SESSION__"
@@ -31,8 +31,8 @@ def where(request, agent):
 
 
 def stream(agent, command, **members):
-    with Events(agent, "POST", "/api/execute/stream", {"command": command, **members}) as e:
-        assert e.status == 200 and e.r.headers["Content-Type"].startswith("text/event-stream")
+    with open_events(agent, "POST", "/api/execute/stream", {"command": command, **members}) as e:
+        assert e.status == 200 and e.response.headers["Content-Type"].startswith("text/event-stream")
         return list(e)
 
 
@@ -81,7 +81,7 @@ def test_env_cwd_stdin_and_base64(agent, where):
 
 def test_a_session_is_held_only_until_the_stream_has_started(agent):
     agent.run("X=1;:", sessionId="held")
-    with Events(agent, "POST", "/api/execute/stream", {"command": "echo up; sleep 61", "sessionId": "held"}) as e:
+    with open_events(agent, "POST", "/api/execute/stream", {"command": "echo up; sleep 61", "sessionId": "held"}) as e:
         assert next(iter(e))["type"] == "start"
         assert agent.run("echo $X", sessionId="held")["stdout"] == "1\n"
 
@@ -159,7 +159,7 @@ def test_forged_reports_harm_their_own_session_alone(agent):
     forge = f"for n in {{1..40}}; do printf 'p %d 1\\np %d {victim}\\ng %d 0\\ne %d 0\\n' $n $n $n $n; done"
     job = int(agent.run(f"while :; do {forge}; done >/proc/$$/fd/42 2>/dev/null & echo $!", sessionId="forger")["stdout"])
     for i in range(10):
-        with Events(agent, "POST", "/api/execute/stream", {"command": "echo x", "sessionId": "forger"}) as e:
+        with open_events(agent, "POST", "/api/execute/stream", {"command": "echo x", "sessionId": "forger"}) as e:
             assert e.status in (200, 500)
         assert stream(agent, f"exit {i}", sessionId="bystander")[-1]["exitCode"] == i
     with contextlib.suppress(ProcessLookupError):  # gone if its shell was given up
@@ -173,8 +173,8 @@ def test_forged_reports_harm_their_own_session_alone(agent):
 def test_a_hundred_megabytes_through_a_stream_in_constant_memory(agent):
     agent.run("X=1;:", sessionId="big")
     seen = 0
-    with Events(agent, "POST", "/api/execute/stream", {"command": "head -c 100000000 /dev/zero | tr '\\0' z", "sessionId": "big"}) as e:
-        while chunk := e.r.read(1 << 20):
+    with open_events(agent, "POST", "/api/execute/stream", {"command": "head -c 100000000 /dev/zero | tr '\\0' z", "sessionId": "big"}) as e:
+        while chunk := e.response.read(1 << 20):
             seen += chunk.count(b"z")
     assert 0 <= seen - 100_000_000 < 20
     assert agent.rss_kb() < 4096
@@ -182,20 +182,20 @@ def test_a_hundred_megabytes_through_a_stream_in_constant_memory(agent):
 
 def test_a_slow_reader_slows_the_command(agent, where):
     counted = os.path.join(agent.dir, "counted" + where)
-    with Events(agent, "POST", "/api/execute/stream",
-                {"command": f"while :; do head -c 65536 /dev/zero | tr '\\0' x; echo >>{counted}; done", "sessionId": where},
-                receive_buffer=4096):
+    with open_events(agent, "POST", "/api/execute/stream",
+                     {"command": f"while :; do head -c 65536 /dev/zero | tr '\\0' x; echo >>{counted}; done", "sessionId": where},
+                     receive_buffer=4096):
         wait_for(lambda: os.path.exists(counted))
 
         assert still(lambda: os.stat(counted).st_size, "the command") < 100 and agent.rss_kb() < 4096
 
 
 def test_a_client_that_goes_away_ends_its_command(agent, where):
-    e = Events(agent, "POST", "/api/execute/stream", {"command": "echo go; sleep 61; echo no", "sessionId": where})
+    e = open_events(agent, "POST", "/api/execute/stream", {"command": "echo go; sleep 61; echo no", "sessionId": where})
     pid = next(iter(e))["pid"]
     e.close()
     # Over TCP the end of a silent client is seen when something is written to it.
-    wait_for(lambda: not alive(pid), 40)
+    wait_for(lambda: not alive(pid), seconds=40)
 
 
 # ---- processes
@@ -257,7 +257,8 @@ def test_an_id_in_use_is_refused_and_that_of_an_ended_one_is_free(agent):
     assert start(agent, "true", processId="taken")["processId"] == "taken"
 
 
-@pytest.mark.parametrize("body, status", [({"command": ""}, 400), ({"command": "true", "processId": "x" * 129}, 400), ({"command": "true", "processId": 1}, 400),
+@pytest.mark.parametrize("body, status", [({"command": ""}, 400), ({"command": "true", "processId": "x" * 129}, 400),
+                                          ({"command": "true", "processId": 1}, 400),
                                           ({"command": "true", "cwd": "/nope"}, 500), ({"command": "true", "env": {"A-B": ""}}, 500)])
 def test_bad_starts_are_refused_and_leave_no_entry(agent, body, status):
     before = len(agent.call("GET", "/api/process/list").json()["processes"])
@@ -360,7 +361,7 @@ def test_a_process_survives_its_session_and_its_shell(agent):
             return len(agent.call("GET", f"/api/process/{process}/logs").json()["stdout"])
 
         before = said()
-        wait_for(lambda: said() > before, 30)  # noqa: B023
+        wait_for(lambda: said() > before)  # noqa: B023
         assert alive(p["pid"])
         agent.call("DELETE", f"/api/process/{name}")
 
@@ -389,7 +390,7 @@ def test_followers_replay_and_then_follow(agent, where):
     os.mkfifo(fifo)
     start(agent, f"echo one; echo two >&2; read line <{fifo}; echo $line; exit 4", processId="follow", sessionId=where)
     wait_for(lambda: agent.call("GET", "/api/process/follow/logs").json()["stderr"])
-    streams = [Events(agent, "GET", "/api/process/follow/stream") for _ in range(3)]
+    streams = [open_events(agent, "GET", "/api/process/follow/stream") for _ in range(3)]
     its = [iter(s) for s in streams]
     for it in its:
         first = [next(it) for _ in range(3)]
@@ -407,14 +408,14 @@ def test_followers_replay_and_then_follow(agent, where):
 def test_a_stream_can_be_resumed_from_any_event(agent):
     start(agent, "for i in 1 2 3 4 5; do echo line$i; sleep 0.01; done", processId="resume")
     ended(agent, "resume")
-    with Events(agent, "GET", "/api/process/resume/stream") as e:
+    with open_events(agent, "GET", "/api/process/resume/stream") as e:
         events = list(e)
         ids = e.ids
     out = [(i, ev) for i, ev in zip(ids, events) if ev["type"] == "stdout"]
     for n, (i, _) in enumerate(out):
-        with Events(agent, "GET", "/api/process/resume/stream", headers={"Last-Event-ID": str(i)}) as e:
+        with open_events(agent, "GET", "/api/process/resume/stream", headers={"Last-Event-ID": str(i)}) as e:
             assert joined(list(e), "stdout") == "".join(ev["data"] for _, ev in out[n + 1:])
-        with Events(agent, "GET", f"/api/process/resume/stream?lastEventId={i}") as e:
+        with open_events(agent, "GET", f"/api/process/resume/stream?lastEventId={i}") as e:
             assert list(e)[-1]["type"] == "exit"
 
 
@@ -429,9 +430,9 @@ def test_the_log_of_a_loud_process_costs_no_memory(agent):
 
 def test_a_stalled_follower_holds_neither_the_process_nor_others(agent):
     start(agent, "seq 1 400000; echo done", processId="stall")
-    slow = Events(agent, "GET", "/api/process/stall/stream", receive_buffer=4096)
+    slow = open_events(agent, "GET", "/api/process/stall/stream", receive_buffer=4096)
     assert ended(agent, "stall")["exitCode"] == 0
-    with Events(agent, "GET", "/api/process/stall/stream") as e:
+    with open_events(agent, "GET", "/api/process/stall/stream") as e:
         assert joined(list(e), "stdout") == "".join(f"{i}\n" for i in range(1, 400001)) + "done\n"
     assert joined(list(slow), "stdout").endswith("400000\ndone\n")
     slow.close()

@@ -8,7 +8,8 @@ import threading
 import time
 
 import pytest
-from agentlib import AGENT, Agent, Session, alive, wait_for
+from agentlib import AGENT, Agent, Session
+from atoll import alive, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 

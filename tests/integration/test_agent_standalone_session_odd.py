@@ -4,7 +4,8 @@ import os
 import signal
 
 import pytest
-from agentlib import AGENT, Agent, Events, Session, joined, wait_for
+from agentlib import AGENT, Agent, Session, joined, open_events
+from atoll import wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 
@@ -100,7 +101,7 @@ def test_a_job_that_ended_before_is_not_announced_by_a_command_with_a_time_limit
 ])
 def test_a_stream_has_the_output_of_its_command_whatever_the_session_has_defined(s, before, command, out):
     s.run(before)
-    with Events(s.agent, "POST", "/api/execute/stream", {"command": command, "sessionId": s.name}) as stream:
+    with open_events(s.agent, "POST", "/api/execute/stream", {"command": command, "sessionId": s.name}) as stream:
         events = list(stream)
     assert joined(events, "stdout") == out, events
     assert (events[-1]["type"], events[-1]["exitCode"]) == ("complete", 3), events

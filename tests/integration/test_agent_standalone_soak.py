@@ -9,7 +9,8 @@ import socket
 import threading
 
 import pytest
-from agentlib import AGENT, Agent, Events, alive, wait_for
+from agentlib import AGENT, Agent, open_events
+from atoll import alive, seed, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 SESSIONS, COMMANDS = (int(n) for n in os.environ.get("ATOLL_SOAK", "12x25").split("x"))
@@ -25,10 +26,10 @@ def send_and_leave(agent, path, body):
 class User(threading.Thread):
     """One session and somebody who is not careful with it."""
 
-    def __init__(self, agent, number, commands=COMMANDS):
+    def __init__(self, agent, number, first, commands=COMMANDS):
         super().__init__()
         self.commands = commands
-        self.agent, self.name, self.random = agent, f"soak{number}", random.Random(number)
+        self.agent, self.name, self.random = agent, f"soak{number}", random.Random(first + number)
         self.count, self.wrong = 0, []
 
     def execute(self, command, **members):
@@ -73,12 +74,12 @@ class User(threading.Thread):
         send_and_leave(self.agent, "/api/execute", {"command": "sleep 0.05; echo x", "sessionId": self.name})
 
     def stream(self):
-        with Events(self.agent, "POST", "/api/execute/stream", {"command": "echo s; exit 4", "sessionId": self.name}) as e:
+        with open_events(self.agent, "POST", "/api/execute/stream", {"command": "echo s; exit 4", "sessionId": self.name}) as e:
             events = list(e)
         self.check(events, events[-1]["type"] == "complete" and events[-1]["exitCode"] == 4)
 
     def stream_gone(self):
-        with Events(self.agent, "POST", "/api/execute/stream", {"command": "echo s; sleep 61", "sessionId": self.name}) as e:
+        with open_events(self.agent, "POST", "/api/execute/stream", {"command": "echo s; sleep 61", "sessionId": self.name}) as e:
             next(iter(e))
 
     def process(self):
@@ -97,11 +98,13 @@ class User(threading.Thread):
             self.wrong.append(repr(e))
 
 
+@pytest.mark.limit(3600 if "ATOLL_SOAK" in os.environ else 600)
 def test_after_a_storm_everything_is_as_before():
+    first = seed(0)
     agent = Agent()
     try:
         # As many at once as later, for a tenth of the time: what the allocator keeps for such a crowd is no leak.
-        crowd = [User(agent, 1000 + i, max(COMMANDS // 10, 5)) for i in range(SESSIONS)]
+        crowd = [User(agent, 1000 + i, first, max(COMMANDS // 10, 5)) for i in range(SESSIONS)]
         for u in crowd:
             u.start()
         for u in crowd:
@@ -109,9 +112,9 @@ def test_after_a_storm_everything_is_as_before():
             assert not u.wrong, u.wrong[:3]
             agent.post("/api/session/delete", {"sessionId": u.name})
         agent.call("POST", "/api/process/cleanup")
-        wait_for(lambda: agent.children() == [], 30)
+        wait_for(lambda: agent.children() == [])
         fds, rss = agent.fds(), agent.rss_kb()
-        users = [User(agent, i) for i in range(SESSIONS)]
+        users = [User(agent, i, first) for i in range(SESSIONS)]
         for u in users:
             u.start()
         for u in users:
@@ -122,7 +125,7 @@ def test_after_a_storm_everything_is_as_before():
             assert agent.run("echo alive", sessionId=u.name)["stdout"] == "alive\n"
             assert agent.post("/api/session/delete", {"sessionId": u.name}).status == 200
         agent.call("POST", "/api/process/cleanup")
-        wait_for(lambda: agent.children() == [] and agent.fds() <= fds, 60)
+        wait_for(lambda: agent.children() == [] and agent.fds() <= fds, seconds=60)
         assert agent.rss_kb() <= rss * 1.1 + 64, (rss, agent.rss_kb())
     finally:
         assert agent.close() == 0

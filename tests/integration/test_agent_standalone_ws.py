@@ -5,8 +5,8 @@ import os
 import socket
 
 import pytest
-from agentlib import AGENT, alive, wait_for
-from atoll import still
+from agentlib import AGENT
+from atoll import alive, still, wait_for
 from wsclient import Closed, Refused, WebSocket
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")

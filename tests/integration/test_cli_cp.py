@@ -215,7 +215,6 @@ def test_a_progress_bar_on_a_terminal_only(daemon, box, tmp_path):
     os.unlink("/dev/shm/big")
 
 
-
 def test_ctrl_c_leaves_nothing_in_the_box(daemon, box, tmp_path):
     with open(tmp_path / "big", "wb") as f:
         f.truncate(4096 * MIB)

@@ -1,21 +1,16 @@
 """`atoll exec`: the command behaves as if it ran here: bytes, exit codes, signals."""
 
 import base64
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
-import pty
-import select
 import signal
 import subprocess
-import termios
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from atoll import SANITIZED, box_path, wait_for
+from atoll import BIN, SANITIZED, box_path, wait_for
+from ttylib import Terminal
 
 MIB = 1024 * 1024
 
@@ -208,50 +203,26 @@ def test_who_insists_gets_out(daemon, box):
 
 # ---- a terminal
 
-class Terminal:
-    """`atoll` at a terminal of its own, as a person has it."""
-
-    def __init__(self, daemon, *args):
-        self.fd, theirs = pty.openpty()
-        self.process = daemon.cli_start(*args, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(theirs)
-        self.seen = b""
-
-    def read_until(self, text):
-        end = time.monotonic() + 30
-        while text not in self.seen:
-            assert select.select([self.fd], [], [], max(0, end - time.monotonic()))[0], self.seen
-            self.seen += os.read(self.fd, 4096)
-        self.seen = self.seen.split(text, 1)[1]
-
-    def type(self, keys):
-        os.write(self.fd, keys)
-
-    def wait(self):
-        with contextlib.suppress(OSError):
-            while os.read(self.fd, 4096):
-                pass
-        os.close(self.fd)
-        return self.process.wait(30)
+def at_terminal(daemon, *args):
+    return Terminal([BIN / "atoll", *args], daemon.env)
 
 
 def test_typed_lines_and_control_d(daemon, box):
-    t = Terminal(daemon, "exec", box, "sh", "-c", "echo ready; cat; echo end; exit 4")
-    t.read_until(b"ready")
-    t.type(b"hello\n")
-    t.read_until(b"hello\r\nhello")
-    t.type(b"\x04")
-    t.read_until(b"end")
-    assert t.wait() == 4
+    with at_terminal(daemon, "exec", box, "sh", "-c", "echo ready; cat; echo end; exit 4") as t:
+        at = t.wait("ready")
+        t.type("hello\n")
+        at = t.wait("hello\r\nhello", at)
+        t.type("\x04")
+        t.wait("end", at)
+        assert t.exit_code() == 4
 
 
 def test_control_c_goes_to_the_command(daemon, box):
-    t = Terminal(daemon, "exec", box, "sh", "-c", "trap 'echo caught; exit 6' INT; echo ready; while :; do sleep 0.05; done")
-    t.read_until(b"ready")
-    t.type(b"\x03")
-    t.read_until(b"caught")
-    assert t.wait() == 6
+    with at_terminal(daemon, "exec", box, "sh", "-c", "trap 'echo caught; exit 6' INT; echo ready; while :; do sleep 0.05; done") as t:
+        at = t.wait("ready")
+        t.type("\x03")
+        t.wait("caught", at)
+        assert t.exit_code() == 6
 
 
 # ---- JSON and errors

@@ -11,7 +11,7 @@ import threading
 import atoll as lib
 import boxapi
 import pytest
-from codeapi import Context, Run, code_api, python  # noqa: F401
+from codeapi import Context, Run
 
 
 def preloaded(daemon):

@@ -5,7 +5,7 @@ import concurrent.futures
 
 import atoll
 import pytest
-from codeapi import Context, code_api  # noqa: F401
+from codeapi import Context
 
 
 @pytest.fixture
@@ -326,7 +326,8 @@ def test_the_socket_is_not_the_users_to_close(js):
 
 def test_children_do_not_inherit_the_socket(js):
     listed = js("require('child_process').execSync('ls -l /proc/self/fd').toString()").result["text"]
-    assert "socket" not in [line.split(" -> ")[1].split(":")[0] for line in listed.splitlines() if " -> " in line and line.split(" -> ")[0].endswith(" 3")], listed
+    links = [line.split(" -> ") for line in listed.splitlines() if " -> " in line]
+    assert "socket" not in [target.split(":")[0] for name, target in links if name.endswith(" 3")], listed
 
 
 # ---- one that was started ahead

@@ -1,6 +1,6 @@
 """Python contexts behave like a notebook: values, state, history, await, errors. Through atolld in a real box."""
 
-from codeapi import Context, code_api, python  # noqa: F401
+from codeapi import Context
 
 
 def test_the_last_expression_is_the_result(python):

@@ -1,7 +1,7 @@
 """Structured chart data of matplotlib's figures."""
 
 import pytest
-from codeapi import Context, code_api  # noqa: F401
+from codeapi import Context
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,8 @@ def chart(code_api):
 
 
 def test_line(chart):
-    c = chart("plt.plot([1, 2, 3], [4, 5, float('nan')], label='a'); plt.plot([1, 2], [3, 4]); plt.title('Title'); plt.xlabel('time (s)'); plt.ylabel('speed'); plt.axhline(4)")
+    c = chart("plt.plot([1, 2, 3], [4, 5, float('nan')], label='a'); plt.plot([1, 2], [3, 4]); plt.title('Title'); "
+              "plt.xlabel('time (s)'); plt.ylabel('speed'); plt.axhline(4)")
     assert (c["type"], c["title"], c["library"]) == ("line", "Title", "matplotlib")
     assert c["data"] == c["elements"] == [{"label": "a", "points": [[1, 4], [2, 5], [3, None]]}, {"label": "", "points": [[1, 3], [2, 4]]}]
     assert (c["x_label"], c["x_unit"], c["y_label"], c["y_unit"]) == ("time (s)", "s", "speed", None)

@@ -4,7 +4,6 @@ import base64
 import json
 import struct
 
-from codeapi import code_api, python  # noqa: F401
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -37,7 +36,8 @@ All()
 
 
 def test_mimebundles(python):
-    python("class M:\n    def __init__(self, *b): self.b = b\n    def _repr_mimebundle_(self, include=None, exclude=None): return self.b if len(self.b) > 1 else self.b[0]")
+    python("class M:\n    def __init__(self, *b): self.b = b\n"
+           "    def _repr_mimebundle_(self, include=None, exclude=None): return self.b if len(self.b) > 1 else self.b[0]")
     result = python("M({'text/plain': 'p', 'text/html': '<i>', 'application/x-own': {'a': 1}}, {'isolated': True})").result
     assert (result["text"], result["html"], result["data"], result["metadata"]) == ("p", "<i>", {"application/x-own": {"a": 1}}, {"isolated": True})
     # As plotly and altair describe their figures.
@@ -56,12 +56,14 @@ def test_display(python):
 
 
 def test_display_of_ipython(python):
-    run = python("from IPython.display import display as show, HTML, Markdown, Image, JSON, SVG, Latex, clear_output\nshow(HTML('<b>'), Markdown('# h'))\nclear_output()\nJSON({'a': 1})")
+    run = python("from IPython.display import display as show, HTML, Markdown, Image, JSON, SVG, Latex, clear_output\n"
+                 "show(HTML('<b>'), Markdown('# h'))\nclear_output()\nJSON({'a': 1})")
     assert [next(r[f] for f in ("html", "markdown", "json") if f in r) for r in run.results] == ["<b>", "# h", {"a": 1}]
 
 
 def test_json_of_containers(python):
-    assert python("{'a': [1, 2.5, None, True, 'x', (1, 2)], 3: float('inf'), 'n': float('-inf')}").result["json"] == {"a": [1, 2.5, None, True, "x", [1, 2]], "3": None, "n": None}
+    result = python("{'a': [1, 2.5, None, True, 'x', (1, 2)], 3: float('inf'), 'n': float('-inf')}").result
+    assert result["json"] == {"a": [1, 2.5, None, True, "x", [1, 2]], "3": None, "n": None}
     assert python("import numpy as np\n[np.int64(3), np.float32(0.5), np.nan, np.arange(2)]").result["json"] == [3, 0.5, None, [0, 1]]
     assert "json" not in python("{'o': object}").result
     assert "json" not in python("l = []; l.append(l); l").result
@@ -82,7 +84,8 @@ def test_names_instead_of_addresses(python):
     assert python("int, {1: str}").result["text"] == "(int, {1: str})"
     assert python("class C:\n    def m(self, a, b=1): pass\nC, C.m").result["text"] == "(__main__.C, <function __main__.C.m(self, a, b=1)>)"
     text = "from collections import *\n[defaultdict(list, {1: [2]}), OrderedDict(a=1), Counter('aab'), deque([1]), {3, 1, 2}, (1,), set()]"
-    assert python(text).result["text"] == "[defaultdict(list, {1: [2]}),\n OrderedDict({'a': 1}),\n Counter({'a': 2, 'b': 1}),\n deque([1]),\n {1, 2, 3},\n (1,),\n set()]"
+    assert python(text).result["text"] == ("[defaultdict(list, {1: [2]}),\n OrderedDict({'a': 1}),\n Counter({'a': 2, 'b': 1}),\n"
+                                           " deque([1]),\n {1, 2, 3},\n (1,),\n set()]")
 
 
 def test_values_that_cannot_be_shown(python):
@@ -93,7 +96,8 @@ def test_values_that_cannot_be_shown(python):
     run = python("class B(R):\n    def _repr_html_(self): return '<b>'\nB()")
     assert run.result["html"] == "<b>" and "RuntimeError: no text" in run.stderr
     # One that has every attribute has none of these.
-    assert list(python("class Any:\n    def __getattr__(self, n): return lambda *a, **k: 'x'\n    def __repr__(self): return 'any'\nAny()").result) == ["type", "text", "metadata"]
+    assert list(python("class Any:\n    def __getattr__(self, n): return lambda *a, **k: 'x'\n"
+                       "    def __repr__(self): return 'any'\nAny()").result) == ["type", "text", "metadata"]
     assert python("class K:\n    def _repr_html_(self): return 'of an instance'\nK").result.get("html") is None
     assert python("1").result["text"] == "1"
 
@@ -120,9 +124,11 @@ def test_figures_without_show(python):
 
 
 def test_figures_and_show_in_order(python):
-    code = "import matplotlib.pyplot as plt\nprint('a')\nplt.plot([1]); plt.show()\nprint('b')\nplt.figure(); plt.bar(['x'], [1])\nplt.figure(); plt.pie([1])\nprint('c')\n'value'"
+    code = ("import matplotlib.pyplot as plt\nprint('a')\nplt.plot([1]); plt.show()\nprint('b')\nplt.figure(); plt.bar(['x'], [1])\n"
+            "plt.figure(); plt.pie([1])\nprint('c')\n'value'")
     run = python(code)
-    assert [kind if kind != "result" else text for kind, text in run.order()] == ["stdout", "<Figure size 640x480 with 1 Axes>", "stdout", "'value'"] + ["<Figure size 640x480 with 1 Axes>"] * 2
+    figure = "<Figure size 640x480 with 1 Axes>"
+    assert [kind if kind != "result" else text for kind, text in run.order()] == ["stdout", figure, "stdout", "'value'", figure, figure]
     assert [r["chart"]["type"] for r in run.results if "png" in r] == ["line", "bar", "pie"]
 
 

@@ -3,7 +3,7 @@
 import threading
 
 import atoll
-from codeapi import Context, code_api, python  # noqa: F401
+from codeapi import Context
 
 FOREVER = (
     "while True: pass",
@@ -41,7 +41,8 @@ def test_a_time_limit_that_is_over_at_once(python):
 def test_contexts_share_no_randomness(code_api):
     """Also when they were forked from one process."""
     atoll.wait_for(lambda: code_api.daemon.logged("zygote ready"), "the zygote", 60)
-    code = "import random, numpy, uuid, ssl, secrets, tempfile\n[random.random(), numpy.random.rand(), str(uuid.uuid4()), ssl.RAND_bytes(16).hex(), secrets.token_hex(), tempfile.mktemp()]"
+    code = ("import random, numpy, uuid, ssl, secrets, tempfile\n"
+            "[random.random(), numpy.random.rand(), str(uuid.uuid4()), ssl.RAND_bytes(16).hex(), secrets.token_hex(), tempfile.mktemp()]")
     contexts = [Context(code_api) for _ in range(4)]
     drawn = [c(code).result["json"] for c in contexts]
     for i, what in enumerate(("random", "numpy", "uuid", "ssl", "secrets", "tempfile")):
@@ -51,7 +52,8 @@ def test_contexts_share_no_randomness(code_api):
 
 
 def test_an_interrupt_that_is_caught(python):
-    run = python("import os, signal, time\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    print('caught')\n'went on'")
+    run = python("import os, signal, time\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(1000)\n"
+                 "except KeyboardInterrupt:\n    print('caught')\n'went on'")
     assert run.stdout == "caught\n" and run.result["text"] == "'went on'"
 
 
@@ -76,7 +78,8 @@ def test_a_storm_of_interrupts(python):
 
 
 def test_a_handler_that_raises_between_runs(python):
-    python("import os, signal, time\nclass Late(Exception): pass\ndef late(*_): raise Late('too late')\nsignal.signal(signal.SIGALRM, late)\nsignal.signal(signal.SIGUSR1, late)")
+    python("import os, signal, time\nclass Late(Exception): pass\ndef late(*_): raise Late('too late')\n"
+           "signal.signal(signal.SIGALRM, late)\nsignal.signal(signal.SIGUSR1, late)")
     pid = python("kept = 1; os.getpid()").result["text"]
     python.api.sh(f"kill -USR1 {pid}; kill -ALRM {pid}")
     error = python.run("time.sleep(10)").error
@@ -88,7 +91,9 @@ def test_a_handler_that_raises_between_runs(python):
 def test_a_handler_that_raises_while_we_speak(python):
     """An alarm while results are sent: each cell ends in its own error, and no frame is torn."""
     python("import signal, time\nclass Now(Exception): pass\ndef now(*_): raise Now\nsignal.signal(signal.SIGALRM, now)")
-    code = "end = time.monotonic() + 20\nsignal.setitimer(signal.ITIMER_REAL, 0.02)\ntry:\n    while time.monotonic() < end:\n        display('x' * 5000)\n        print('o')\nfinally:\n    signal.setitimer(signal.ITIMER_REAL, 0)"
+    code = ("end = time.monotonic() + 20\nsignal.setitimer(signal.ITIMER_REAL, 0.02)\ntry:\n"
+            "    while time.monotonic() < end:\n        display('x' * 5000)\n        print('o')\nfinally:\n"
+            "    signal.setitimer(signal.ITIMER_REAL, 0)")
     for _ in range(15):
         python.fails(code, "Now")
     assert python("40 + 2").result["text"] == "42"

@@ -1,7 +1,5 @@
 """Magics, commands and help in Python contexts."""
 
-from codeapi import code_api, python  # noqa: F401
-
 
 def test_commands(python):
     run = python("word = 'hello'\n!echo {word} $word ${HOME} {1 + 1}; echo err >&2\nprint('after')")
@@ -77,7 +75,9 @@ def test_pip(python):
     assert python("%pip --version").stdout.startswith("pip ")
     assert "numpy" in python("%pip list").stdout
     # A package that is here: nothing to fetch.
-    python("%%bash\nmkdir -p /tmp/pkg && cd /tmp/pkg && printf 'from setuptools import setup\\nsetup(name=\"tiny-thing\", version=\"1\", py_modules=[\"tiny_thing\"])\\n' > setup.py && echo 'size = 1' > tiny_thing.py")
+    python("%%bash\nmkdir -p /tmp/pkg && cd /tmp/pkg && "
+           "printf 'from setuptools import setup\\nsetup(name=\"tiny-thing\", version=\"1\", py_modules=[\"tiny_thing\"])\\n' "
+           "> setup.py && echo 'size = 1' > tiny_thing.py")
     run = python("%pip install --no-index --no-build-isolation --root-user-action=ignore /tmp/pkg\nimport tiny_thing\ntiny_thing.size")
     assert run.result["text"] == "1" and "Successfully installed tiny-thing-1" in run.stdout
 

@@ -1,7 +1,5 @@
 """What Python contexts print: streamed, in order, bounded, from wherever it comes."""
 
-from codeapi import code_api, python  # noqa: F401
-
 
 def test_output_and_results_are_in_order(python):
     run = python("print('a')\ndisplay(1)\nprint('b')\nimport sys\nprint('c', file=sys.stderr)\nprint('d')\ndisplay(2)\n3")
@@ -94,17 +92,20 @@ def test_half_characters(python):
 
 
 def test_threads_that_print_on(python):
-    python("import threading\ngo = threading.Event()\ndone = threading.Event()\ndef later():\n    go.wait()\n    print('from the thread')\n    done.set()\nthreading.Thread(target=later).start()")
+    python("import threading\ngo = threading.Event()\ndone = threading.Event()\ndef later():\n    go.wait()\n"
+           "    print('from the thread')\n    done.set()\nthreading.Thread(target=later).start()")
     run = python("go.set(); done.wait(30)")
     assert run.stdout == "from the thread\n" and run.result["text"] == "True"
     # Printed between two runs: it comes with the next.
-    python("def after():\n    import os, time\n    while not os.path.exists('/tmp/between'): time.sleep(0.01)\n    print('between')\n    open('/tmp/said', 'w')\nthreading.Thread(target=after).start()")
+    python("def after():\n    import os, time\n    while not os.path.exists('/tmp/between'): time.sleep(0.01)\n"
+           "    print('between')\n    open('/tmp/said', 'w')\nthreading.Thread(target=after).start()")
     python.api.sh("rm -f /tmp/said; touch /tmp/between; while ! [ -e /tmp/said ]; do sleep 0.01; done; rm /tmp/between")
     assert python("'next'").order() == [("stdout", "between\n"), ("result", "'next'")]
 
 
 def test_results_of_threads_between_runs(python):
-    python("import os, threading, time\ndef after():\n    while not os.path.exists('/tmp/show'): time.sleep(0.01)\n    display('late')\n    open('/tmp/shown', 'w')\nthreading.Thread(target=after).start()")
+    python("import os, threading, time\ndef after():\n    while not os.path.exists('/tmp/show'): time.sleep(0.01)\n"
+           "    display('late')\n    open('/tmp/shown', 'w')\nthreading.Thread(target=after).start()")
     python.api.sh("rm -f /tmp/shown; touch /tmp/show; while ! [ -e /tmp/shown ]; do sleep 0.01; done; rm /tmp/show")
     assert python("print('next')").order() == [("result", "'late'"), ("stdout", "next\n")]
 

@@ -1,7 +1,7 @@
 """TypeScript contexts: types go, what has a meaning stays, errors are at TypeScript's lines. Through atolld in a real box."""
 
 import pytest
-from codeapi import Context, code_api  # noqa: F401
+from codeapi import Context
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +41,16 @@ def test_state_await_and_modules(ts):
     assert text(ts, "kept.push(2); kept.length") == "2"
     assert text(ts, "let kept: string = 'other'; kept") == "other"
     assert text(ts, "const t: string = await Promise.resolve('tla'); t") == "tla"
-    assert text(ts, "import type { X } from 'nowhere'\nimport { readFileSync, type Stats, PathLike } from 'node:fs'\nimport * as path from 'path'\ntypeof readFileSync + path.sep") == "function/"
+    assert text(ts, "import type { X } from 'nowhere'\nimport { readFileSync, type Stats, PathLike } from 'node:fs'\n"
+                    "import * as path from 'path'\ntypeof readFileSync + path.sep") == "function/"
     assert text(ts, "import os = require('os'); typeof os.cpus") == "function"
     assert text(ts, "export const e: number = 4; export type T = string; e") == "4"
     assert text(ts, "(await import('node:path')).sep") == "/"
 
 
 def test_errors_are_at_the_lines_of_the_typescript(ts):
-    error = ts.fails("interface Gone {\n  a: string\n}\nfunction bad(x: number): never {\n  throw new RangeError('at ' + x)\n}\n\nbad(1 as number)", "RangeError")
+    error = ts.fails("interface Gone {\n  a: string\n}\nfunction bad(x: number): never {\n"
+                     "  throw new RangeError('at ' + x)\n}\n\nbad(1 as number)", "RangeError")
     assert error["lineNumber"] == 5
     assert [line.split(".ts:")[1] for line in error["traceback"][1:]] == ["5:9)", "8:1"], error
     # With an enum, lines of the JavaScript are elsewhere.

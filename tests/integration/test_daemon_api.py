@@ -6,19 +6,9 @@ from pathlib import Path
 
 import pytest
 from atoll import BIN, box_path, wait_for
+from boxapi import check_error
 
 MIB = 1024 * 1024
-
-
-def check_error(reply, status, code):
-    """Every error has the envelope; returns it."""
-    assert reply.status == status, reply
-    assert reply.headers["Content-Type"] == "application/json"
-    e = reply.json()
-    assert e["code"] == code and e["httpStatus"] == status, e
-    assert e["message"] and isinstance(e["context"], dict)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", e["timestamp"])
-    return e
 
 
 # ---- who may ask
@@ -30,7 +20,7 @@ def test_tcp_needs_the_token(daemon):
         for headers in ({}, {"Authorization": "Bearer " + "0" * 64}, {"Authorization": f"Basic {daemon.token}"},
                         {"Authorization": f"Bearer {daemon.token}0"}, {"Authorization": "Bearer "}):
             r = daemon.request(method, path, headers=headers, unix=False, token=False)
-            check_error(r, 401, "UNAUTHORIZED")
+            check_error(r, "UNAUTHORIZED", 401)
             assert r.headers["WWW-Authenticate"].startswith("Bearer")
     assert daemon.boxes() == []
 
@@ -84,9 +74,9 @@ def test_the_contract_describes_what_there_is(daemon):
     assert doc["openapi"].startswith("3.") and doc["info"]["version"] == daemon.request("GET", "/v1/health").json()["version"]
     outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws)(/|$)", path)}
     assert outside == {"/", "/v1/health", "/metrics", "/openapi.json", "/v1/sandboxes", "/v1/sandboxes/{id}",
-                                 "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
-                                 "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/ports/{port}/requests",
-                                 "/v1/sandboxes/{id}/proxy/{port}/{path}"}
+                       "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
+                       "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/ports/{port}/requests",
+                       "/v1/sandboxes/{id}/proxy/{port}/{path}"}
     refs = set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(doc)))
     for ref in refs:
         node = doc
@@ -134,7 +124,7 @@ def test_metrics_count(daemon, box):
 def test_unknown_routes_are_404(daemon):
     for path in ("/nope", "/v1", "/v1/", "/v1/health/", "/v1/sandboxes/a/", "/v1/sandboxes/a/apix", "/v1/sandboxes/a/internal/env",
                  "//v1/health", "/v1/../v1/health", "/v1/%68ealth"):
-        check_error(daemon.request("GET", path), 404, "NOT_FOUND")
+        check_error(daemon.request("GET", path), "NOT_FOUND", 404)
 
 
 @pytest.mark.parametrize("method, path, allow", [
@@ -143,7 +133,7 @@ def test_unknown_routes_are_404(daemon):
     ("OPTIONS", "/v1/sandboxes/a", "GET, HEAD, PUT, DELETE")])
 def test_wrong_methods_are_405_with_allow(daemon, method, path, allow):
     r = daemon.request(method, path)
-    check_error(r, 405, "METHOD_NOT_ALLOWED")
+    check_error(r, "METHOD_NOT_ALLOWED", 405)
     assert r.headers["Allow"] == allow
 
 
@@ -161,15 +151,15 @@ def test_head_is_get_without_the_body(daemon):
     ("a%zz", "INVALID_SANDBOX_ID_CHARACTERS", "percent-encoded"), ("%c3%a4", "INVALID_SANDBOX_ID_CHARACTERS", "printable")])
 def test_bad_ids_name_the_rule(daemon, segment, code, words):
     for method, rest in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/api/execute"), ("GET", "/ws/pty")):
-        e = check_error(daemon.request(method, f"/v1/sandboxes/{segment}{rest}"), 400, code)
+        e = check_error(daemon.request(method, f"/v1/sandboxes/{segment}{rest}"), code, 400)
         assert words in e["message"]
 
 
 def test_bad_json_names_line_and_column(daemon, box):
-    e = check_error(daemon.request("PUT", box_path(box), b'{\n  "limits": ,\n}'), 400, "INVALID_JSON")
+    e = check_error(daemon.request("PUT", box_path(box), b'{\n  "limits": ,\n}'), "INVALID_JSON", 400)
     assert "line 2 column 13" in e["message"]
     for body in (b"{", b"{}{}", b"\xff", b'{"a":1,"a":2}', b"[" * 200, b'{"limits":{"memory":01}}'):
-        check_error(daemon.request("PUT", box_path(box), body), 400, "INVALID_JSON")
+        check_error(daemon.request("PUT", box_path(box), body), "INVALID_JSON", 400)
     assert daemon.inspect(box) is None
 
 
@@ -179,7 +169,7 @@ def test_bad_json_names_line_and_column(daemon, box):
     ({"env": {"A": 1}}, "env"), ({"labels": {"a b": "c"}}, "labels"), ({"sleepAfter": "1d"}, "sleepAfter"),
     ({"keepAlive": "yes"}, "keepAlive")])
 def test_wrong_fields_are_named(daemon, box, body, field):
-    e = check_error(daemon.request("PUT", box_path(box), body), 400, "VALIDATION_FAILED")
+    e = check_error(daemon.request("PUT", box_path(box), body), "VALIDATION_FAILED", 400)
     assert e["context"]["validationErrors"][0]["field"] == field
     assert daemon.inspect(box) is None
 
@@ -188,7 +178,7 @@ def test_limits_beyond_the_host_are_400(daemon, box):
     host = daemon.request("GET", "/v1/health").json()["host"]
     for limits in ({"memory": host["memory"] + 1}, {"cpu": host["cpu"] + 0.001}, {"memory": 1}, {"cpu": 0.001},
                    {"cpu": -1}, {"cpu": 1e300}, {"pids": 7}, {"pids": 40000}):
-        e = check_error(daemon.request("PUT", box_path(box), {"limits": limits}), 400, "INVALID_LIMITS")
+        e = check_error(daemon.request("PUT", box_path(box), {"limits": limits}), "INVALID_LIMITS", 400)
         assert f"limits.{next(iter(limits))}" in e["message"]
     assert daemon.inspect(box) is None
     assert daemon.request("PUT", box_path(box), {"limits": {"cpu": host["cpu"]}}).status == 201
@@ -196,10 +186,10 @@ def test_limits_beyond_the_host_are_400(daemon, box):
 
 def test_a_body_that_is_too_large_is_413(daemon, box):
     r = daemon.request("PUT", box_path(box), b'{"env":{"A":"' + b"x" * 300_000 + b'"}}')
-    check_error(r, 413, "PAYLOAD_TOO_LARGE")
-    check_error(daemon.request("PUT", box_path(box), {"env": {"A": "x" * 65536}}), 400, "VALIDATION_FAILED")
+    check_error(r, "PAYLOAD_TOO_LARGE", 413)
+    check_error(daemon.request("PUT", box_path(box), {"env": {"A": "x" * 65536}}), "VALIDATION_FAILED", 400)
     assert daemon.inspect(box) is None
-    check_error(daemon.request("PUT", box_path(box), b"{}".ljust(256 * 1024 + 1)), 413, "PAYLOAD_TOO_LARGE")
+    check_error(daemon.request("PUT", box_path(box), b"{}".ljust(256 * 1024 + 1)), "PAYLOAD_TOO_LARGE", 413)
     assert daemon.request("PUT", box_path(box), b"{}".ljust(256 * 1024)).status == 201
 
 
@@ -255,22 +245,22 @@ def test_put_changes_the_limits_of_a_living_box(daemon, box):
 
 def test_the_image_of_a_sandbox_stays(daemon, box):
     daemon.execute(box, "true")
-    e = check_error(daemon.request("PUT", box_path(box), {"image": "other"}), 409, "INVALID_STATE")
+    e = check_error(daemon.request("PUT", box_path(box), {"image": "other"}), "INVALID_STATE", 409)
     assert "default" in e["message"]
 
 
 def test_an_image_that_is_not_there(daemon, box):
-    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), 500, "IMAGE_NOT_FOUND")
+    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 500)
     assert daemon.inspect(box) is None
 
 
 def test_delete(daemon, box):
-    check_error(daemon.request("DELETE", box_path(box)), 404, "SANDBOX_NOT_FOUND")
+    check_error(daemon.request("DELETE", box_path(box)), "SANDBOX_NOT_FOUND", 404)
     daemon.execute(box, "echo x >/workspace/f")
     r = daemon.request("DELETE", box_path(box))
     assert (r.status, r.body) == (204, b"")
-    check_error(daemon.request("GET", box_path(box)), 404, "SANDBOX_NOT_FOUND")
-    check_error(daemon.request("DELETE", box_path(box)), 404, "SANDBOX_NOT_FOUND")
+    check_error(daemon.request("GET", box_path(box)), "SANDBOX_NOT_FOUND", 404)
+    check_error(daemon.request("DELETE", box_path(box)), "SANDBOX_NOT_FOUND", 404)
     assert daemon.execute(box, "cat /workspace/f")["exitCode"] == 1
 
 
@@ -310,7 +300,7 @@ def test_pages_of_the_list(daemon):
         assert daemon.request("GET", "/v1/sandboxes?state=running&limit=1").json()["next"] == names[0]
         assert daemon.request("GET", "/v1/sandboxes?state=stopped").json()["sandboxes"] == []
         for query in ("limit=0", "limit=1001", "limit=x", "state=gone", "after=%zz", "after=" + "a" * 64):
-            check_error(daemon.request("GET", "/v1/sandboxes?" + query), 400, "VALIDATION_FAILED")
+            check_error(daemon.request("GET", "/v1/sandboxes?" + query), "VALIDATION_FAILED", 400)
     finally:
         for name in names:
             daemon.destroy(name)

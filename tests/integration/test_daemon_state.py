@@ -26,7 +26,7 @@ def without_usage(sandbox):
 
 def test_everything_asked_for_survives(own_daemon):
     own_daemon.request("PUT", box_path("one"), {"limits": {"memory": 96 * MIB, "cpu": 0.25, "pids": 50},
-                                               "labels": {"a": "ü\n\""}, "env": {"X": "1"}, "sleepAfter": "1h"})
+                                                "labels": {"a": "ü\n\""}, "env": {"X": "1"}, "sleepAfter": "1h"})
     own_daemon.execute("two", "true")
     own_daemon.request("PUT", box_path("two"), {"labels": {"b": "c"}})
     before = [without_usage(own_daemon.inspect(b)) for b in ("one", "two")]

@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from codeapi import code_api  # noqa: F401
 
 TOP = Path(__file__).resolve().parents[2]
 

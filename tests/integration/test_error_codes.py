@@ -1,5 +1,6 @@
 """Requests that are refused before any route sees them: status and code, in upstream's envelope."""
 
+import email
 import json
 
 import pytest
@@ -19,7 +20,7 @@ REFUSED = [
 
 def parse(answer):
     head, _, body = answer.partition(b"\r\n\r\n")
-    return Reply(int(head.split()[1]), {}, body)
+    return Reply(int(head.split()[1]), email.message_from_bytes(head.split(b"\r\n", 1)[1]), body)
 
 
 @pytest.mark.parametrize("data, status, code", [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from atoll import box_path, wait_for
+from boxapi import check_error
 
 
 def ports_path(box, port="", rest=""):
@@ -25,12 +26,6 @@ def exposed(daemon, box):
     assert r.status == 200, r
     assert r.json()["count"] == len(r.json()["ports"])
     return {p["port"]: p for p in r.json()["ports"]}
-
-
-def check_error(reply, status, code):
-    assert (reply.status, reply.json()["code"]) == (status, code), reply
-    assert reply.json()["message"] and reply.json()["httpStatus"] == status
-    return reply.json()
 
 
 def rows(daemon):
@@ -53,7 +48,7 @@ def test_expose_list_show_unexpose(daemon, box):
     assert daemon.request("GET", ports_path(box, 8080)).json() == made
     assert daemon.request("DELETE", ports_path(box, 8080)).status == 204
     assert list(exposed(daemon, box)) == [1024]
-    check_error(daemon.request("GET", ports_path(box, 8080)), 404, "PORT_NOT_EXPOSED")
+    check_error(daemon.request("GET", ports_path(box, 8080)), "PORT_NOT_EXPOSED", 404)
 
 
 def test_an_empty_body_is_no_wish(daemon, box):
@@ -73,7 +68,7 @@ def test_exposing_again_keeps_the_url(daemon, box):
 
 def test_one_token_serves_one_port(daemon, box):
     expose(daemon, box, 8080, {"token": "same"})
-    e = check_error(daemon.request("POST", ports_path(box, 8081), {"token": "same"}), 409, "PORT_ALREADY_EXPOSED")
+    e = check_error(daemon.request("POST", ports_path(box, 8081), {"token": "same"}), "PORT_ALREADY_EXPOSED", 409)
     assert e["context"]["port"] == 8081 and "8080" in e["message"]
     assert list(exposed(daemon, box)) == [8080]
 
@@ -95,7 +90,7 @@ def test_many_at_once_agree(daemon, box):
                                        ("99999999999999999999999", "INVALID_PORT_NUMBER"), ("8e3", "INVALID_PORT_NUMBER")])
 def test_ports_that_cannot_be_exposed(daemon, box, port, code):
     for method in ("POST", "DELETE", "GET"):
-        check_error(daemon.request(method, ports_path(box, port)), 400, code)
+        check_error(daemon.request(method, ports_path(box, port)), code, 400)
     assert daemon.inspect(box) is None, "a refused request makes no box"
 
 
@@ -106,7 +101,7 @@ def test_the_ends_of_the_range(daemon, box):
 
 @pytest.mark.parametrize("token", ["", "a" * 17, "Upper", "a-b", "a.b", "ä", "a b", "a\n", "a\0b", 5, ["x"]])
 def test_tokens_that_cannot_be(daemon, box, token):
-    e = check_error(daemon.request("POST", ports_path(box, 8080), {"token": token}), 400, "VALIDATION_FAILED")
+    e = check_error(daemon.request("POST", ports_path(box, 8080), {"token": token}), "VALIDATION_FAILED", 400)
     assert e["context"]["validationErrors"][0]["field"] == "token"
     assert daemon.inspect(box) is None
 
@@ -118,7 +113,7 @@ def test_tokens_at_the_limit(daemon, box):
 
 @pytest.mark.parametrize("name", ["x" * 101, "a\nb", "\x1b[31m", 7])
 def test_names_that_cannot_be(daemon, box, name):
-    e = check_error(daemon.request("POST", ports_path(box, 8080), {"name": name}), 400, "VALIDATION_FAILED")
+    e = check_error(daemon.request("POST", ports_path(box, 8080), {"name": name}), "VALIDATION_FAILED", 400)
     assert e["context"]["validationErrors"][0]["field"] == "name"
 
 
@@ -128,15 +123,15 @@ def test_names_at_the_limit(daemon, box):
 
 
 def test_bodies_that_are_none(daemon, box):
-    check_error(daemon.request("POST", ports_path(box, 8080), b"{"), 400, "INVALID_JSON")
-    check_error(daemon.request("POST", ports_path(box, 8080), b"[]"), 400, "INVALID_JSON")
-    check_error(daemon.request("POST", ports_path(box, 8080), b"{}".ljust(256 * 1024 + 1)), 413, "PAYLOAD_TOO_LARGE")
+    check_error(daemon.request("POST", ports_path(box, 8080), b"{"), "INVALID_JSON", 400)
+    check_error(daemon.request("POST", ports_path(box, 8080), b"[]"), "INVALID_JSON", 400)
+    check_error(daemon.request("POST", ports_path(box, 8080), b"{}".ljust(256 * 1024 + 1)), "PAYLOAD_TOO_LARGE", 413)
 
 
 @pytest.mark.parametrize("box_id,code", [("Upper-Case", "INVALID_SANDBOX_ID_CHARACTERS"), ("dots.inside", "INVALID_SANDBOX_ID_CHARACTERS"),
                                          ("me@example", "INVALID_SANDBOX_ID_CHARACTERS"), ("x" * 42, "INVALID_SANDBOX_ID_LENGTH")])
 def test_ids_that_are_no_host_names(daemon, box_id, code):
-    check_error(daemon.request("POST", ports_path(box_id, 8080), {}), 400, code)
+    check_error(daemon.request("POST", ports_path(box_id, 8080), {}), code, 400)
     assert daemon.inspect(box_id) is None
 
 
@@ -145,25 +140,25 @@ def test_a_long_id_takes_a_short_token(daemon):
     try:
         label = expose(daemon, box, 8080, {"token": "t"})["url"].split("/")[2].split(".")[0]
         assert len(label) == 63
-        check_error(daemon.request("POST", ports_path(box, 8080), {"token": "tt"}), 400, "INVALID_SANDBOX_ID_LENGTH")
-        check_error(daemon.request("POST", ports_path(box, 18080), {"token": "t"}), 400, "INVALID_SANDBOX_ID_LENGTH")
+        check_error(daemon.request("POST", ports_path(box, 8080), {"token": "tt"}), "INVALID_SANDBOX_ID_LENGTH", 400)
+        check_error(daemon.request("POST", ports_path(box, 18080), {"token": "t"}), "INVALID_SANDBOX_ID_LENGTH", 400)
     finally:
         daemon.destroy(box)
 
 
 def test_a_sandbox_that_is_not_there(daemon, box):
-    check_error(daemon.request("GET", ports_path(box)), 404, "SANDBOX_NOT_FOUND")
-    check_error(daemon.request("GET", ports_path(box, 8080)), 404, "SANDBOX_NOT_FOUND")
-    check_error(daemon.request("DELETE", ports_path(box, 8080)), 404, "SANDBOX_NOT_FOUND")
-    check_error(daemon.request("GET", ports_path(box, 8080, "/requests")), 404, "SANDBOX_NOT_FOUND")
+    check_error(daemon.request("GET", ports_path(box)), "SANDBOX_NOT_FOUND", 404)
+    check_error(daemon.request("GET", ports_path(box, 8080)), "SANDBOX_NOT_FOUND", 404)
+    check_error(daemon.request("DELETE", ports_path(box, 8080)), "SANDBOX_NOT_FOUND", 404)
+    check_error(daemon.request("GET", ports_path(box, 8080, "/requests")), "SANDBOX_NOT_FOUND", 404)
     assert daemon.request("POST", ports_path(box, 8080, "/validate"), {"token": "x"}).json() == {"valid": False}
     assert daemon.inspect(box) is None
 
 
 def test_a_port_that_is_not_exposed(daemon, box):
     expose(daemon, box, 8080)
-    check_error(daemon.request("DELETE", ports_path(box, 8081)), 404, "PORT_NOT_EXPOSED")
-    check_error(daemon.request("GET", ports_path(box, 8081, "/requests")), 404, "PORT_NOT_EXPOSED")
+    check_error(daemon.request("DELETE", ports_path(box, 8081)), "PORT_NOT_EXPOSED", 404)
+    check_error(daemon.request("GET", ports_path(box, 8081, "/requests")), "PORT_NOT_EXPOSED", 404)
 
 
 def test_methods_and_paths(daemon, box):
@@ -171,8 +166,8 @@ def test_methods_and_paths(daemon, box):
     assert daemon.request("POST", ports_path(box)).status == 405
     assert daemon.request("GET", ports_path(box, 8080, "/validate")).status == 405
     for rest in ("/", "/other", "/requests/", "//requests"):
-        check_error(daemon.request("GET", ports_path(box, 8080, rest)), 404, "NOT_FOUND")
-    check_error(daemon.request("GET", ports_path(box, 8080), unix=False, token=False), 401, "UNAUTHORIZED")
+        check_error(daemon.request("GET", ports_path(box, 8080, rest)), "NOT_FOUND", 404)
+    check_error(daemon.request("GET", ports_path(box, 8080), unix=False, token=False), "UNAUTHORIZED", 401)
 
 
 def test_tokens_are_checked(daemon, box):
@@ -193,7 +188,7 @@ def test_tokens_are_checked(daemon, box):
 def test_there_is_a_last_port(daemon, box):
     for port in range(2000, 2064):
         expose(daemon, box, port, {"token": f"t{port}"})
-    check_error(daemon.request("POST", ports_path(box, 5000), {}), 429, "LIMIT_REACHED")
+    check_error(daemon.request("POST", ports_path(box, 5000), {}), "LIMIT_REACHED", 429)
     assert daemon.request("DELETE", ports_path(box, 2000)).status == 204
     expose(daemon, box, 5000, None, 201)
 
@@ -201,7 +196,7 @@ def test_there_is_a_last_port(daemon, box):
 def test_ports_end_with_the_box(daemon, box):
     expose(daemon, box, 8080, {"token": "first"})
     assert daemon.destroy(box).status == 204
-    check_error(daemon.request("GET", ports_path(box)), 404, "SANDBOX_NOT_FOUND")
+    check_error(daemon.request("GET", ports_path(box)), "SANDBOX_NOT_FOUND", 404)
     assert daemon.request("POST", ports_path(box, 8080, "/validate"), {"token": "first"}).json() == {"valid": False}
     daemon.execute(box, "true")
     assert exposed(daemon, box) == {}, "a new box of the same name has none of the old one's ports"

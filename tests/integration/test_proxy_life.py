@@ -92,7 +92,10 @@ def handle(c):
         c.sendall(d)
 """)
     assert daemon.request("PUT", box_path(api.box), {"sleepAfter": 1}).status == 200
-    state = lambda: daemon.inspect(api.box)["state"]
+
+    def state():
+        return daemon.inspect(api.box)["state"]
+
     wait_for(lambda: state() == "asleep", "it sleeps")
     assert app.get().status == 200 and state() == "running"
     with Client(app) as c:
@@ -140,7 +143,9 @@ def test_a_restart_of_either_half(own_daemon, own_box, who):
 
 def test_nothing_of_a_box_is_held_when_it_is_gone(daemon, box):
     """Sockets in stock and kept connections would keep the box's network alive."""
-    fds = lambda: len(os.listdir(f"/proc/{daemon.daemon_pid}/fd"))
+    def fds():
+        return len(os.listdir(f"/proc/{daemon.daemon_pid}/fd"))
+
     daemon.request("GET", "/v1/health")
     before = fds()
     for _ in range(3):

@@ -6,7 +6,7 @@ import re
 import signal
 
 import pytest
-from atoll import wait_for
+from atoll import seed, wait_for
 from boxapi import ISO, NO_SESSION, Api, memory_kb
 
 W = "/workspace"
@@ -82,9 +82,12 @@ def test_a_burst_is_reported_once(api):
 
 def test_new_directories_are_picked_up_with_what_is_in_them(api):
     with Watch(api) as w:
-        all_of_it = [("create", p) for p in ("a", "a/b", "a/b/c", "a/b/c/deep", "a/top", "a/b/c/later")]
-        seen = w.after("mkdir -p a/b/c && touch a/b/c/deep a/top && sleep 0.1 && touch a/b/c/later", *all_of_it)
-        assert len(seen) == len(set(seen)) or seen.count(("create", "a")) == 1
+        names = ("a", "a/b", "a/b/c", "a/b/c/deep", "a/top", "a/b/c/later")
+        seen = w.after("mkdir -p a/b/c && touch a/b/c/deep a/top && sleep 0.1 && touch a/b/c/later", *(("create", n) for n in names))
+        # The first directory is made in a watched one. Those below it may be told twice: found in it, and by the kernel.
+        assert seen[0] == ("create", "a") and seen.count(("create", "a")) == 1, seen
+        assert all(seen.count(("create", n)) <= 2 for n in names), seen
+        assert {name for _, name in seen} == set(names), seen
 
 
 def test_a_directory_that_moves_keeps_its_watches(api):
@@ -234,10 +237,11 @@ for i in range(150):
 
 @pytest.mark.parametrize("seeds", [[1], [2, 3], [4, 5, 6]], ids=len)
 def test_after_any_disorder_each_directory_is_watched_by_its_name(api, seeds):
+    first = seed(0)
     api.sh(f"mkdir {W}/t {W}/out")
     api.put("/tmp/disorder.py", DISORDER.encode())
     with Watch(api, path=f"{W}/t", events=["create"]) as w:
-        api.sh(" & ".join(f"python3 /tmp/disorder.py {n}" for n in seeds) + f" & wait; mkdir -p {W}/t/last/one")
+        api.sh(" & ".join(f"python3 /tmp/disorder.py {first + n}" for n in seeds) + f" & wait; mkdir -p {W}/t/last/one")
         dirs = api.sh(f"cd {W}/t && find . -mindepth 1 -type d -printf '%P\\n'").split()
         assert "last/one" in dirs
         seen = w.after(" && ".join(f": > {d}/probe" for d in dirs), *(("create", f"{d}/probe") for d in dirs))

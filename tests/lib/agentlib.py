@@ -7,9 +7,9 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 
 import atoll as lib
+from events import Events
 
 AGENT = lib.BIN / "atoll-agent"
 
@@ -68,8 +68,6 @@ class Agent:
         """Resident memory; 0 under a sanitizer, whose memory it would be."""
         if lib.SANITIZED:
             return 0
-        if lib.SANITIZED:  # the memory of a sanitizer says nothing about ours
-            return 0
         with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
             return next(int(line.split()[1]) for line in f if line.startswith(field + ":"))
 
@@ -115,63 +113,16 @@ class Session:
         return int(self.out("echo $$"))
 
 
-def wait_for(what, seconds=10):
-    """Until `what()` is true; for states of the kernel that nobody can be told about."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = what()
-        if value:
-            return value
-        time.sleep(0.005)
-    raise AssertionError(f"did not happen within {seconds} s")
-
-
-def alive(pid):
-    """Running, that is not a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-class Events:
-    """A Server-Sent Event stream, read as it comes."""
-
-    def __init__(self, agent, method, path, body=None, headers=None, receive_buffer=None):
-        self.c = agent.connect()
-        if receive_buffer:
-            sock = socket.socket()
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-            sock.settimeout(60)
-            sock.connect(("127.0.0.1", agent.port))
-            self.c.sock = sock
-        self.c.request(method, path, json.dumps(body) if body is not None else None, headers or {})
-        self.r = self.c.getresponse()
-        self.status = self.r.status
-        self.ids = []  # of the events so far; None for one without
-
-    def __iter__(self):
-        data, event_id = [], None
-        while line := self.r.readline():
-            line = line.rstrip(b"\n")
-            if line.startswith(b"id: "):
-                event_id = int(line[4:])
-            elif line.startswith(b"data: "):
-                data.append(line[6:])
-            elif not line and data:
-                self.ids.append(event_id)
-                yield json.loads(b"\n".join(data))
-                data, event_id = [], None
-
-    def close(self):
-        self.c.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.close()
+def open_events(agent, method, path, body=None, headers=None, receive_buffer=None):
+    """An event stream of the agent, or the answer that came instead of it."""
+    c = agent.connect()
+    if receive_buffer:
+        c.sock = socket.socket()
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        c.sock.settimeout(60)
+        c.sock.connect(("127.0.0.1", agent.port))
+    c.request(method, path, json.dumps(body) if body is not None else None, headers or {})
+    return Events(c, c.getresponse())
 
 
 def joined(events, kind):

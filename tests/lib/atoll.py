@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import ctypes
 import http.client
+import inspect
 import json
 import os
 import select
@@ -35,15 +36,16 @@ DEADLINE = 30  # seconds; for things that take milliseconds when they work
 _running = set()
 
 
-def wait_for(condition, what, seconds=DEADLINE):
-    """Asks again until the answer is true, for state that has no event to wait for. Returns the answer."""
+def wait_for(condition, what=None, seconds=DEADLINE):
+    """Asks again until the answer is true, for state that has no event to wait for. Returns the answer. Without `what` a
+    failure shows the source of the condition."""
     end = time.monotonic() + seconds
     while True:
         answer = condition()
         if answer:
             return answer
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
+            raise AssertionError(f"not within {seconds} s: {what or inspect.getsource(condition).strip()}")
         time.sleep(0.01)
 
 
@@ -58,6 +60,13 @@ def still(look, what, seconds=DEADLINE):
         return len(seen) > 4 and len(set(seen[-5:])) == 1 and seen[-1]
 
     return wait_for(stands_still, f"{what} stands still", seconds)
+
+
+def seed(default):
+    """The beginning of what a test leaves to chance: $ATOLL_SEED, else the default. A failure shows it."""
+    number = int(os.environ.get("ATOLL_SEED", default))
+    print(f"ATOLL_SEED={number} repeats this")
+    return number
 
 
 def alive(pid):
@@ -333,7 +342,7 @@ class Instance:
 
 
 @atexit.register
-def _close_all(owner=os.getpid()):
+def close_all(owner=os.getpid()):
     if os.getpid() != owner:  # a fork of ours that could not become another program
         return
     for instance in list(_running):

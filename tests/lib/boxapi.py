@@ -6,61 +6,15 @@ import json
 import os
 import re
 import socket
-import time
 import urllib.parse
 from pathlib import Path
 
 import atoll
 import leaks
+from events import Events
 
 ISO = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 NO_SESSION = "__DISABLE_SESSION__"
-
-
-class Events:
-    """An event stream that is being read: iterate, or wait for one. Closing it is a client that goes away."""
-
-    def __init__(self, connection, response):
-        self.connection, self.response = connection, response
-
-    def _lines(self):
-        """Events, and None for each line that is none: also a quiet stream says something now and then."""
-        while line := self.response.readline():
-            yield json.loads(line[6:]) if line.startswith(b"data: ") else None
-
-    def __iter__(self):
-        return (event for event in self._lines() if event is not None)
-
-    def with_ids(self):
-        """(id or None, event) of each."""
-        last = None
-        while line := self.response.readline():
-            if line.startswith(b"id: "):
-                last = line[4:].strip().decode()
-            elif line.startswith(b"data: "):
-                yield last, json.loads(line[6:])
-                last = None
-
-    def until(self, condition):
-        """Everything up to and with the first event that fits."""
-        seen, end = [], time.monotonic() + atoll.DEADLINE
-        for event in self._lines():
-            if event is not None:
-                seen.append(event)
-                if condition(event):
-                    return seen
-            if time.monotonic() > end:
-                break
-        raise AssertionError(f"it did not come; the stream said {seen[-20:]}")
-
-    def close(self):
-        self.connection.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.close()
 
 
 class Api:
@@ -162,7 +116,9 @@ def memory_kb(pid, what="VmHWM"):
 
 
 def check_error(reply, code, status):
+    """The error, checked to be what every route answers with."""
     error = reply.json()
     assert (error["code"], reply.status, error["httpStatus"]) == (code, status, status), reply
+    assert reply.headers["Content-Type"] == "application/json", reply.headers
     assert error["message"] and ISO.match(error["timestamp"]) and isinstance(error["context"], dict), error
     return error

@@ -3,19 +3,20 @@ takes them all in."""
 
 import itertools
 import os
-import signal
 
 import atoll as lib
 import boxapi
 import pytest
+import timelimit
+from timelimit import (pytest_make_collect_report, pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown,  # noqa: F401
+                       pytest_unconfigure)
 
 _numbers = itertools.count(1)
 
 
 def pytest_configure(config):
-    del config
-    # A test run that is told to end still cleans up: as after Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    config.addinivalue_line("markers", "limit(seconds): a time limit of its own for each step of the test (tests/lib/timelimit.py)")
+    timelimit.set_up_signals()
 
 
 def what_is_missing():
@@ -30,12 +31,13 @@ def what_is_missing():
     return None
 
 
-def started(module):
+def started(request):
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
     # Importing what contexts use costs seconds of CPU: only for tests that have to do with them.
-    zygote = hasattr(module, "code_api") or hasattr(module, "ZYGOTE")
+    zygote = hasattr(request.module, "ZYGOTE") or any("code_api" in item.fixturenames for item in request.session.items
+                                                      if item.module is request.module)
     instance = lib.Instance({} if zygote else {"ATOLL_ZYGOTE": "off"})
     try:
         return instance.start()
@@ -53,7 +55,7 @@ def finish(instance):
 @pytest.fixture(scope="module")
 def daemon(request):
     """One Atoll for all tests of a file. At the end nothing of it may be left on the host."""
-    instance = started(request.module)
+    instance = started(request)
     yield instance
     finish(instance)
 
@@ -61,7 +63,7 @@ def daemon(request):
 @pytest.fixture
 def own_daemon(request):
     """An Atoll for one test that kills or stops it."""
-    instance = started(request.module)
+    instance = started(request)
     yield instance
     finish(instance)
 

@@ -1,10 +1,11 @@
 /*
  * replay.c - runs a fuzz target over saved inputs: every file of the directories named as arguments.
  *
- * A target signals a finding by ending the process, so each file runs in a child. The last line is
- * "N passed, N failed, N skipped".
+ * A target signals a finding by ending the process, so each file runs in a child. An input that takes longer than
+ * SECONDS is a finding too. The last line is "N passed, N failed, N skipped".
  */
 #include <dirent.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ static void feed(const char *path)
 	if (!data || fread(data, 1, size, f) != size)
 		exit(2);
 	fclose(f);
+	signal(SIGALRM, SIG_DFL);
 	alarm(SECONDS);
 	LLVMFuzzerTestOneInput(data, size);
 	free(data);
@@ -46,7 +48,9 @@ static int replay(const char *path)
 		return 1;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	if (WIFSIGNALED(status))
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		printf("FAIL %s: still runs after %d s\n", path, SECONDS);
+	else if (WIFSIGNALED(status))
 		printf("FAIL %s: %s\n", path, strsignal(WTERMSIG(status)));
 	else
 		printf("FAIL %s: exit %d\n", path, WEXITSTATUS(status));

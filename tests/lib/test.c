@@ -1,19 +1,31 @@
 #include "test.h"
 
+#include <execinfo.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { EXIT_SKIPPED = 77 };
+enum { EXIT_SKIPPED = 77, GRACE_SECONDS = 10 };
 
 static struct test_case *first, **last = &first;
+static const char *at_file = "(no check yet)";
+static int at_line;
 
 void test_register(struct test_case *c)
 {
 	*last = c;
 	last = &c->next;
+}
+
+void test_at(const char *file, int line)
+{
+	at_file = file;
+	at_line = line;
 }
 
 _Noreturn void test_fail(const char *file, int line, const char *fmt, ...)
@@ -27,10 +39,70 @@ _Noreturn void test_fail(const char *file, int line, const char *fmt, ...)
 	exit(1);
 }
 
+unsigned test_seed(void)
+{
+	const char *given = getenv("ATOLL_SEED");
+	unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+	printf("  ATOLL_SEED=%u repeats this\n", seed);
+	fflush(stdout);
+	return seed;
+}
+
 _Noreturn void test_skip(const char *why)
 {
 	printf("  skipped: %s\n", why);
 	exit(EXIT_SKIPPED);
+}
+
+void test_print_hang(void)
+{
+	void *frames[32];
+	dprintf(STDERR_FILENO, "  still runs after %d s; its last check was %s:%d; its stack:\n", TEST_SECONDS, at_file,
+		at_line);
+	backtrace_symbols_fd(frames, backtrace(frames, 32), STDERR_FILENO);
+}
+
+static void on_alarm(int signo)
+{
+	test_print_hang();
+	signal(signo, SIG_DFL);
+	raise(signo);
+}
+
+/* A shell starts background jobs with SIGINT and SIGQUIT ignored, nohup ignores SIGHUP, and programs inherit that. */
+static void reset_signals(void)
+{
+	sigset_t none;
+	for (int signo = 1; signo < NSIG; signo++)
+		signal(signo, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void run_child(const struct test_case *c)
+{
+	void *frame;
+	setpgid(0, 0);
+	reset_signals();
+	backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not */
+	signal(SIGALRM, on_alarm);
+	alarm(TEST_SECONDS);
+	c->run();
+	exit(0);
+}
+
+/* The alarm ends a test that hangs. A test that has taken the alarm away, or blocked it, ends here. */
+static int wait_child(pid_t pid)
+{
+	int status, fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd end = {.fd = fd, .events = POLLIN};
+	if (fd >= 0 && poll(&end, 1, (TEST_SECONDS + GRACE_SECONDS) * 1000) == 0) {
+		fprintf(stderr, "  still runs after %d s\n", TEST_SECONDS + GRACE_SECONDS);
+		kill(pid, SIGKILL);
+	}
+	waitpid(pid, &status, 0);
+	close(fd);
+	return status;
 }
 
 /* In a process group of its own, so that whatever the test left behind ends with it. */
@@ -38,14 +110,11 @@ static int run_one(const struct test_case *c)
 {
 	fflush(stdout);
 	pid_t pid = fork();
-	if (pid == 0) {
-		setpgid(0, 0);
-		alarm(TEST_SECONDS);
-		c->run();
-		exit(0);
-	}
-	int status;
-	waitpid(pid, &status, 0);
+	if (pid == 0)
+		run_child(c);
+	if (pid < 0)
+		return 1;
+	int status = wait_child(pid);
 	kill(-pid, SIGKILL);
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "  killed by %s\n", strsignal(WTERMSIG(status)));

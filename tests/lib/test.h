@@ -5,8 +5,9 @@
  *	TEST_MAIN()
  *
  * Names read as sentences. A failed assertion ends its test. A test that cannot run says what is missing with
- * TEST_SKIP("no user namespaces: …") and is counted. A test that runs longer than TEST_SECONDS is killed and failed.
- * Run one test by naming a part of its name as argument. The last line is "N passed, N failed, N skipped".
+ * TEST_SKIP("no user namespaces: …") and is counted. A test that runs longer than TEST_SECONDS prints its last check
+ * and its stack, and fails; the next test runs. Every test starts with the default action for every signal. Run one
+ * test by naming a part of its name as argument. The last line is "N passed, N failed, N skipped".
  */
 #pragma once
 
@@ -25,6 +26,9 @@ struct test_case {
 
 void test_register(struct test_case *c);
 int test_main(int argc, char **argv);
+void test_at(const char *file, int line); /* each check is noted before it is made */
+unsigned test_seed(void);		  /* $ATOLL_SEED, else the time; printed, so that a failure can be repeated */
+void test_print_hang(void);		  /* for a rig with an alarm handler of its own */
 _Noreturn void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 _Noreturn void test_skip(const char *why);
 
@@ -45,10 +49,12 @@ _Noreturn void test_skip(const char *why);
 
 #define TEST_SKIP(why) test_skip(why)
 
-#define CHECK(cond) ((cond) ? (void)0 : test_fail(__FILE__, __LINE__, "%s does not hold", #cond))
+#define CHECK(cond)                                                                                                    \
+	(test_at(__FILE__, __LINE__), (cond) ? (void)0 : test_fail(__FILE__, __LINE__, "%s does not hold", #cond))
 
 #define CHECK_INT(got, want)                                                                                           \
 	do {                                                                                                           \
+		test_at(__FILE__, __LINE__);                                                                           \
 		long long got_ = (long long)(got), want_ = (long long)(want);                                          \
 		if (got_ != want_)                                                                                     \
 			test_fail(__FILE__, __LINE__, "%s is %lld, expected %s = %lld", #got, got_, #want, want_);     \
@@ -56,6 +62,7 @@ _Noreturn void test_skip(const char *why);
 
 #define CHECK_MEM(got, got_n, want, want_n)                                                                            \
 	do {                                                                                                           \
+		test_at(__FILE__, __LINE__);                                                                           \
 		size_t gn_ = (got_n), wn_ = (want_n);                                                                  \
 		const char *g_ = (got), *w_ = (want);                                                                  \
 		if (gn_ != wn_ || (gn_ && memcmp(g_, w_, gn_) != 0))                                                   \

@@ -77,6 +77,7 @@ static void clean(void)
 static void on_alarm(int signo)
 {
 	(void)signo;
+	test_print_hang();
 	clean();
 	_exit(1);
 }

@@ -77,7 +77,7 @@ class WebSocket:
 
     def receive(self):
         """The next message: bytes, or str. Answers pings. Raises Closed."""
-        message = b""
+        message, kind = b"", None
         while True:
             first, second = self._take(2)
             n = second & 0x7F

@@ -14,6 +14,7 @@ SOME = {"exec", "execStream", "exec: stream, onOutput, onComplete", "setEnvVars"
         "terminal", "proxyTerminal", "runCode: python", "runCodeStream", "proxyToSandbox", "proxyToSandbox: streams",
         "proxyToSandbox: WebSocket", "wsConnect", "containerFetch", "destroy", "FileNotFoundError, FileSystemError"}
 CASES = [(runtime, name) for runtime in package.ROWS_IN for name in NAMES if runtime in ("node", "bun") or name in SOME]
+pytestmark = pytest.mark.limit(1800)  # all rows of four runtimes run in one set-up
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import package
 import pytest
 
 FILES = sorted(p.name for p in (package.PACKAGE / "tests").glob("*.test.ts")) if package.built() else []
+pytestmark = pytest.mark.limit(900)  # all files run in one set-up
 
 
 @pytest.fixture(scope="module")

@@ -41,8 +41,8 @@ def test_id_range_holds_no_user_of_the_host(daemon, box):
     users = [int(line.split(":")[2]) for line in lib.Path("/etc/passwd").read_text().splitlines()]
     subs = []
     if os.path.exists("/etc/subuid"):
-        subs = [range(int(l.split(":")[1]), int(l.split(":")[1]) + int(l.split(":")[2]))
-                for l in lib.Path("/etc/subuid").read_text().splitlines() if l.count(":") == 2]
+        subs = [range(int(line.split(":")[1]), int(line.split(":")[1]) + int(line.split(":")[2]))
+                for line in lib.Path("/etc/subuid").read_text().splitlines() if line.count(":") == 2]
     uids = ranges(daemon, box)[0]
     assert not [u for u in users if u in uids]
     assert not [s for s in subs if s.start < uids.stop and uids.start < s.stop]

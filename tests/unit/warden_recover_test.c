@@ -93,7 +93,7 @@ TEST(killed_under_load_it_cleans_up_what_was_half_done)
 	struct rig r = {0};
 	char id[16];
 	struct box_info found[64];
-	srand((unsigned)time(NULL));
+	srand(test_seed());
 	rig_make_dirs(&r);
 	for (int round = 0; round < 15; round++) {
 		rig_boot(&r);
@@ -123,7 +123,7 @@ TEST(files_of_a_create_that_was_cut_off_go)
 	struct rig r = {0};
 	char id[16];
 	struct box_info found[8];
-	srand((unsigned)time(NULL));
+	srand(test_seed());
 	rig_make_dirs(&r);
 	for (int round = 0; round < 12; round++) {
 		rig_boot(&r);

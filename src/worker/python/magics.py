@@ -173,8 +173,6 @@ def _script(program: str):
     return magic
 
 
-
-
 def _bash_cell(shell, line: str, body: str) -> None:
     _script(_bash())(shell, line, body)
 

@@ -33,7 +33,7 @@ class _Pretty:
             return self._container(value, kind, indent)
         if isinstance(value, type) and type(value).__repr__ is type.__repr__:
             return _type_name(value)
-        if kind is types.FunctionType:
+        if kind is types.FunctionType:  # noqa: E721
             return _function_name(value)
         return repr(value)
 

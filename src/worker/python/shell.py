@@ -113,7 +113,8 @@ class Shell:
 
     def _input(self, prompt="", /):
         """Nobody can answer here."""
-        raise errors.StdinNotImplementedError("input() was called, but code runs without a terminal: nobody can answer. Pass values in the code or in files instead.")
+        raise errors.StdinNotImplementedError("input() was called, but code runs without a terminal: nobody can answer. "
+                                              "Pass values in the code or in files instead.")
 
     # ---- what get_ipython() offers
 
