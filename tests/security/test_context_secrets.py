@@ -1,4 +1,4 @@
-"""What a fork would leave the same in every context of every box: secrets that modules drew when they were imported, the C library's, the zygote's surroundings."""
+"""A fork leaves much the same in every context: secrets that modules drew at import, the C library's, the zygote's surroundings."""
 
 import ast
 import json
@@ -77,7 +77,8 @@ def test_no_module_keeps_what_each_process_has_for_itself(four):
 DRAWN = """
 import multiprocessing, numpy, random, secrets, ssl, tempfile, uuid, email.utils, os
 sequence = numpy.random.mtrand._rand._bit_generator._seed_seq
-str([bytes(multiprocessing.current_process().authkey), random.random(), random.gauss(0, 1), numpy.random.rand(), float(numpy.random.normal()), str(sequence.entropy), str(sequence.pool),
+str([bytes(multiprocessing.current_process().authkey), random.random(), random.gauss(0, 1), numpy.random.rand(),
+     float(numpy.random.normal()), str(sequence.entropy), str(sequence.pool),
      int(sequence.spawn(1)[0].generate_state(1)[0]), float(numpy.random.default_rng().random()), ssl.RAND_bytes(16), secrets.token_hex(), str(uuid.uuid1()),
      str(uuid.uuid4()), tempfile.mktemp(), os.urandom(8), email.utils.make_msgid()])
 """
@@ -90,7 +91,8 @@ def test_what_libraries_draw_is_each_contexts_own(four):
 
 
 def test_nothing_of_the_zygotes_surroundings_is_known(four):
-    code = "import os, platform, tempfile, matplotlib\nstr([platform.node() == os.uname().nodename, matplotlib.get_configdir(), matplotlib.get_cachedir(), tempfile.gettempdir()])"
+    code = ("import os, platform, tempfile, matplotlib\n"
+            "str([platform.node() == os.uname().nodename, matplotlib.get_configdir(), matplotlib.get_cachedir(), tempfile.gettempdir()])")
     assert said(four[0], code) == said(four[2], code)
     assert said(four[0], code)[0] is True
 
@@ -127,7 +129,8 @@ thread.start(); thread.join()
 child = os.fork()
 if child == 0:
     os._exit(7)
-str([got == [os.getpid(), os.getpid(), 0], threading.get_native_id() == os.getpid(), bool(head.value), size.value, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]),
+str([got == [os.getpid(), os.getpid(), 0], threading.get_native_id() == os.getpid(), bool(head.value), size.value,
+     os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]),
      subprocess.run(['echo', 'x'], capture_output=True).stdout])
 """
 

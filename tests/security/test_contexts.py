@@ -313,7 +313,8 @@ def refused(f, *a):
     except OSError as e:
         return e.errno
 exe = '/proc/self/exe'
-str([refused(os.open, exe, os.O_WRONLY), refused(os.truncate, exe, 0), refused(os.chmod, exe, 0o700), refused(os.utime, exe, (1, 1)), refused(os.chown, exe, 7, 7)])
+str([refused(os.open, exe, os.O_WRONLY), refused(os.truncate, exe, 0), refused(os.chmod, exe, 0o700),
+     refused(os.utime, exe, (1, 1)), refused(os.chown, exe, 7, 7)])
 """
     api = boxapi.Api(daemon, "changed")
     answers = ast.literal_eval(ast.literal_eval(Context(api)(code).result["text"]))

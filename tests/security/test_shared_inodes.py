@@ -46,7 +46,8 @@ for name, fd in files.items():
     if w >= 0:
         watched[w] = name
         names_watched.append(name)
-    for call, what, how in ((fcntl.fcntl, fcntl.F_SETLEASE, fcntl.F_RDLCK), (fcntl.fcntl, fcntl.F_OFD_SETLK, read_lock), (fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB, None)):
+    for call, what, how in ((fcntl.fcntl, fcntl.F_SETLEASE, fcntl.F_RDLCK), (fcntl.fcntl, fcntl.F_OFD_SETLK, read_lock),
+                            (fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB, None)):
         try:
             call(fd, what, *[how][:how is not None])
             leased += [name] * (what == fcntl.F_SETLEASE)
@@ -125,7 +126,8 @@ def test_what_two_boxes_can_open_is_not_the_same(daemon, how):
 def test_a_context_runs_from_the_boxs_own_view_of_the_interpreter(daemon):
     assert host_pid(daemon)
     c = Context(boxapi.Api(daemon, "exe"))
-    code = "import os\nstr([os.readlink('/proc/self/exe'), os.path.samefile('/proc/self/exe', '/usr/bin/python3'), open('/proc/self/cmdline').read().split(chr(0))[0]])"
+    code = ("import os\nstr([os.readlink('/proc/self/exe'), os.path.samefile('/proc/self/exe', '/usr/bin/python3'), "
+            "open('/proc/self/cmdline').read().split(chr(0))[0]])")
     assert said(c, code) == ["/usr/bin/python3.11", True, "python3"]
     assert [line for line in c("print(open('/proc/self/maps').read())").stdout.splitlines() if "/bin/" in line] == []
     daemon.destroy("exe")
