@@ -1,0 +1,50 @@
+/*
+ * btrfs.h - subvolumes, snapshots and quotas of a btrfs file system, through its ioctls.
+ *
+ * A subvolume is named by a directory descriptor and one name in it; no path is ever walked. A quota group is a number:
+ * every subvolume has the group of its own id, and groups of GROUP_SHARED() gather several of them under one limit. A
+ * limit counts data and metadata, so it bounds the number of files as well.
+ *
+ * Two kinds of quota. Simple quotas (Linux 6.7) charge an extent to the subvolume that first wrote it, for as long as
+ * anybody uses it; they cost nothing on a write. Full ones (older kernels) know who shares an extent and pay 1.2 ms for
+ * the first write. Because of the first kind, everything that can share extents (a box, its snapshots, its
+ * predecessors) belongs to one shared group, and the limit is set there.
+ *
+ * All functions return 0 or -errno. They need CAP_SYS_ADMIN. Nothing here allocates.
+ */
+#pragma once
+
+#include "base/base.h"
+
+enum btrfs_quota { BTRFS_QUOTA_NONE, BTRFS_QUOTA_FULL, BTRFS_QUOTA_SIMPLE };
+
+/* The group with this number that has no subvolume of its own. */
+#define BTRFS_GROUP_SHARED(number) ((uint64_t)1 << 48 | (number))
+
+bool btrfs_is(int fd);
+
+/* Switches quotas on, simple ones where the kernel has them. `ret` is the kind that is on, also when it was before. */
+int btrfs_quota_enable(int fs, enum btrfs_quota *ret);
+
+/* An empty subvolume dir/name, mode 0755, in `group` as well as in its own (0: none). -EEXIST. */
+int btrfs_subvolume_make(int dir, const char *name, uint64_t group);
+/* The same with the content of the subvolume that `source` is open on, at this moment. Shares every extent. */
+int btrfs_snapshot_make(int dir, const char *name, int source, bool read_only, uint64_t group);
+/* Gone at once; its space comes back in the background. -ENOTDIR or -EINVAL when it is no subvolume. */
+int btrfs_subvolume_delete(int dir, const char *name);
+/* Of the subvolume that `fd` lies in. */
+int btrfs_subvolume_id(int fd, uint64_t *ret);
+/* Whether `fd` is the root directory of a subvolume. */
+bool btrfs_is_subvolume(int fd);
+
+/* `fs` is any descriptor of the file system. */
+int btrfs_group_make(int fs, uint64_t group);
+/* -EBUSY while a subvolume belongs to it. */
+int btrfs_group_delete(int fs, uint64_t group);
+/* At most so many bytes, referenced; 0: no limit. May be below what is used: then nothing more can be written. */
+int btrfs_group_limit(int fs, uint64_t group, uint64_t bytes);
+
+/* The kernel's live numbers of all groups, a directory of sysfs: open it while /sys can be reached, keep it. A
+ * descriptor or -errno. */
+int btrfs_groups_open(int fs);
+int btrfs_group_used(int groups, uint64_t group, uint64_t *ret);
