@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "agent/children.h"
-#include "agent/plain.h"
-#include "agent/proctree.h"
-#include "agent/route.h"
-#include "agent/session.h"
-#include "agent/shell.h"
-#include "agent/spawn.h"
+#include "agent/command/plain.h"
+#include "agent/proc/children.h"
+#include "agent/proc/proctree.h"
+#include "agent/proc/spawn.h"
+#include "agent/request/route.h"
+#include "agent/shell/session.h"
+#include "agent/shell/shell.h"
 #include "base/limits.h"
 #include "base/log.h"
 

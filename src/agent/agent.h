@@ -1,5 +1,5 @@
 /*
- * agent.h - the agent itself: one per box, one loop, one thread (and in a box the broker's, netlink.h).
+ * agent.h - the agent itself: one per box, one loop, one thread (and in a box the broker's, proc/netlink.h).
  *
  * Theory of operation. Requests come in over HTTP (route.h), are answered by one file per API area (api_*.c), and end
  * in commands: programs started directly (cmd.h) or run by a session's shell. Every process of the box is a descendant
@@ -7,15 +7,15 @@
  * callbacks run in the loop's thread; nothing blocks it but exec itself (vfork, 0.1 ms).
  *
  * Two ways to live. In a box the warden executes "atoll-agent init": PID 1, a listening AF_UNIX socket as descriptor 0,
- * the box's OOM counter as descriptor 1, the way to the image's zygote as 3 and 4 (zygote.h), a writable procfs that
- * nobody else has as 5. Alone, "atoll-agent serve" listens on TCP and makes itself the subreaper.
+ * the box's OOM counter as descriptor 1, the way to the image's zygote as 3 and 4 (code/zygote_client.h), a writable
+ * procfs that nobody else has as 5. Alone, "atoll-agent serve" listens on TCP and makes itself the subreaper.
  */
 #pragma once
 
-#include "agent/env.h"
+#include "agent/proc/env.h"
 #include "base/loop.h"
 #include "base/map.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 struct agent {
 	struct loop *loop;

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "agent/route.h"
+#include "agent/request/route.h"
 
 /* api_misc.c */
 void api_root(struct request *r);

@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
-#include "agent/netlink.h"
-#include "agent/oom.h"
-#include "agent/spawn.h"
-#include "agent/zygote.h"
+#include "agent/code/zygote_client.h"
+#include "agent/proc/netlink.h"
+#include "agent/proc/oom.h"
+#include "agent/proc/spawn.h"
 #include "base/log.h"
 
 enum { FD_FLOOR = 64 };

@@ -46,7 +46,7 @@
 #define WS_CLOSE_TIMEOUT       3000
 #define SSE_EVENT_MAX	       (4u * MIB)
 
-/* HTTP: the places of a server (http/places.h); shares are of the connections that it may have */
+/* HTTP: the places of a server (http/server/places.h); shares are of the connections that it may have */
 #define HTTP_CONNS_MAX		  8192
 #define HTTP_LOCAL_SHARE	  16  /* one in so many is kept for the unix socket */
 #define HTTP_STRANGERS_SHARE	  4   /* one in so many for clients that have not authenticated … */

@@ -12,7 +12,7 @@
 
 #include "base/loop.h"
 #include "cli/cli.h"
-#include "http/client.h"
+#include "http/client/client.h"
 
 enum { CLIENT_BODY_MAX = 16 * 1024 * 1024, CLIENT_HEAD_MS = 90000 };
 

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "daemon/hosts.h"
+#include "daemon/preview/hosts.h"
 
 struct config {
 	const char *listen;    /* "127.0.0.1:8700"; ATOLL_LISTEN */

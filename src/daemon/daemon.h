@@ -7,11 +7,11 @@
 #include "base/map.h"
 #include "daemon/config.h"
 #include "daemon/metrics.h"
-#include "daemon/state.h"
+#include "daemon/sandbox/state.h"
 #include "daemon/token.h"
-#include "daemon/warden.h"
-#include "http/client.h"
-#include "http/server.h"
+#include "daemon/warden_client.h"
+#include "http/client/client.h"
+#include "http/server/server.h"
 #include "store/store.h"
 
 struct daemon {

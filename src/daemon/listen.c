@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 #include "base/fd.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 enum { FIRST_INHERITED = 3, BACKLOG = 4096 };
 

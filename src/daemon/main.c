@@ -19,8 +19,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/listen.h"
-#include "daemon/privs.h"
-#include "daemon/request.h"
+#include "daemon/privileges.h"
+#include "daemon/route/request.h"
 #include "daemon/tls.h"
 
 static const char help[] =

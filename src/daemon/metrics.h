@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "api/route.h"
 #include "base/buf.h"
+#include "daemon/route/paths.h"
 
 enum { METRIC_BUCKETS = 16, METRIC_STATUS_FIRST = 100, METRIC_STATUSES = 500 };
 

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/loop.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 struct tls;
 

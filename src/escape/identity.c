@@ -14,7 +14,7 @@
 #include <sys/xattr.h>
 
 #include "base/limits.h"
-#include "box/caps.h"
+#include "cage/caps.h"
 
 /* The value of "Name:\t" in /proc/PID/status, or NULL. */
 static const char *status_field(const char *status, const char *name)

@@ -1,6 +1,6 @@
 #include "http/proxy.h"
 
-#include "http/call.h"
+#include "http/client/call.h"
 
 struct http_proxy {
 	struct http_exchange *x; /* NULL once it has ended or been given back */

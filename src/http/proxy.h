@@ -15,8 +15,8 @@
  */
 #pragma once
 
-#include "http/client.h"
-#include "http/server.h"
+#include "http/client/client.h"
+#include "http/server/server.h"
 
 struct http_proxy;
 

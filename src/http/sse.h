@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "http/server.h"
+#include "http/server/server.h"
 
 /* 200, text/event-stream, no-cache, chunked. */
 void sse_begin(struct http_exchange *x);

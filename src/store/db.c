@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "box/id.h"
+#include "proto/id.h"
 #include "store/internal.h"
 
 /* migrations[n] brings a database of schema n to n + 1. They are never changed, only added to. */

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "base/loop.h"
-#include "box/proto.h"
+#include "proto/warden.h"
 
 enum { STORE_STATE_MAX = 15, STORE_REASON_MAX = 239 };
 

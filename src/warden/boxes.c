@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "box/id.h"
-#include "box/init.h"
-#include "box/trash.h"
+#include "cage/init.h"
+#include "cage/trash.h"
+#include "proto/id.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 

@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "box/caps.h"
-#include "box/fs.h"
-#include "box/init.h"
-#include "box/seccomp.h"
+#include "cage/caps.h"
+#include "cage/fs.h"
+#include "cage/init.h"
+#include "cage/seccomp.h"
 
 static int fail(struct err *e, const char *what)
 {

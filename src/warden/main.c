@@ -17,7 +17,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "box/program.h"
+#include "cage/program.h"
 #include "warden/isolate.h"
 #include "warden/warden.h"
 

@@ -28,8 +28,8 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "box/caps.h"
-#include "box/trash.h"
+#include "cage/caps.h"
+#include "cage/trash.h"
 #include "warden/warden.h"
 
 /* Nice enough to stay behind requests; at 19 a busy machine leaves it so little that the trash grows. */

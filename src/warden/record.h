@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "box/proto.h"
+#include "proto/warden.h"
 
 enum record_state {
 	RECORD_POOL = 1, /* half-made, belongs to nobody: its process ends with the warden */

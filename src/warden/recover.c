@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "box/id.h"
-#include "box/trash.h"
+#include "cage/trash.h"
+#include "proto/id.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 

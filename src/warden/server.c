@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "box/id.h"
+#include "proto/id.h"
 #include "warden/warden.h"
 
 static void hang_up(struct warden *w, const char *why)

@@ -1,7 +1,7 @@
 /*
  * warden.h - the server's state: one daemon's connection, the boxes by id, the cells they live in.
  *
- * A cell is a slot of src/box and the loop's view of its process. Cells are made ahead (the pool) and each is used for
+ * A cell is a slot of src/cage and the loop's view of its process. Cells are made ahead (the pool) and each is used for
  * one box only. A box is what atolld named: it waits for a cell, starts in it, runs, and leaves it. The box's layer is
  * named by its id; everything else that belongs to it is named by its cell's number.
  *
@@ -13,8 +13,8 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/map.h"
-#include "box/proto.h"
-#include "box/slot.h"
+#include "cage/slot.h"
+#include "proto/warden.h"
 #include "warden/zygote_start.h"
 
 /* The life of a box. stage_move() asserts that a step is one of the table in boxes.c. */
@@ -180,7 +180,7 @@ int limits_check(const struct warden_host *offer, struct box_limits *l, struct e
 /* sockets.c: into the box's network, for atolld */
 void sockets_make(struct warden *w, const struct warden_request *rq, struct waiter who);
 
-/* cells.c */
+/* slots.c */
 struct cell *cell_new(struct warden *w);
 int cell_watch(struct cell *c, struct err *e); /* exit and control */
 struct cell *cell_take_ready(struct warden *w);
@@ -225,7 +225,7 @@ void closing_forget(struct warden *w, const char *id);
 void closing_done(struct warden *w, uint64_t ticket);
 void closing_done_upto(struct warden *w, uint64_t ticket);
 
-/* zygote.c */
+/* zygotes.c */
 /* Sees to it that this image has one, now or a little later. */
 void zygote_want(struct warden *w, const struct image *image);
 /* Takes the requests of the box in this cell. */

@@ -16,12 +16,12 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/sig.h"
-#include "base/zygote.h"
-#include "box/caps.h"
-#include "box/dev.h"
-#include "box/fs.h"
-#include "box/init.h"
-#include "box/seccomp.h"
+#include "cage/caps.h"
+#include "cage/dev.h"
+#include "cage/fs.h"
+#include "cage/init.h"
+#include "cage/seccomp.h"
+#include "proto/zygote.h"
 
 /* In zygote_texts.S. */
 extern const char zygote_python_text[], zygote_python_text_end[];

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "box/slot.h"
+#include "cage/slot.h"
 
 struct zygote_process {
 	pid_t pid;

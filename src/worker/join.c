@@ -33,8 +33,8 @@
 #include <linux/socket.h>
 #include <linux/time_types.h>
 
-#include "base/netlink.h"
-#include "base/zygote.h"
+#include "proto/netlink.h"
+#include "proto/zygote.h"
 #include "worker/join_image.h"
 #include "worker/join_sys.h"
 

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "box/proto.h"
+#include "proto/warden.h"
 
 static int sock;
 static const char *run_dir;

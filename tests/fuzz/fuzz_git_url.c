@@ -3,7 +3,7 @@
  * remote helper, and its clean form is read back as itself. Secrets are found by their own marks: the parser's word on
  * what they are is not taken.
  */
-#include "agent/git.h"
+#include "agent/git/git.h"
 #include "fuzz.h"
 
 static bool holds(const char *text, struct str part)

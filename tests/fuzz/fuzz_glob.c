@@ -2,7 +2,7 @@
  * Watch patterns: the linear matcher and a plain recursive one, written from the description in glob.h, say the same.
  * Input: the pattern, a line feed, the path.
  */
-#include "agent/glob.h"
+#include "agent/watch/glob.h"
 #include "fuzz.h"
 
 enum { LONGEST = 24 }; /* the recursive one takes exponential time */

@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "fuzz.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 enum { INPUT_MAX = 128 * 1024, TURNS_MAX = 100000 };
 

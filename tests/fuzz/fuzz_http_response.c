@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "fuzz.h"
-#include "http/client.h"
+#include "http/client/client.h"
 
 enum { INPUT_MAX = 128 * 1024, TURNS_MAX = 100000 };
 

@@ -4,12 +4,12 @@
  */
 #include <ctype.h>
 
-#include "box/id.h"
 #include "daemon/config.h"
-#include "daemon/hosts.h"
-#include "daemon/ports.h"
-#include "daemon/preview.h"
+#include "daemon/preview/hosts.h"
+#include "daemon/preview/ports.h"
+#include "daemon/preview/preview.h"
 #include "fuzz.h"
+#include "proto/id.h"
 
 static void check_label(struct str label)
 {

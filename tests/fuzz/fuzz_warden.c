@@ -1,7 +1,7 @@
 /*
  * What the warden is told: records of atolld, notes of half-made boxes, serial numbers of agents, notes of zygotes, in
  * any order, with connections, processes and time coming to their ends in between. Its counters must agree with its
- * lists after every step, and every reply must be a record as proto.h says.
+ * lists after every step, and every reply must be a record as proto/warden.h says.
  *
  * The warden's own code, with descriptors to play the kernel: an eventfd for a process (it "ends" when it is written
  * to; signals to it fail), plain directories for cgroups, and slots that were made ahead. No process is ever started:
@@ -18,9 +18,9 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/zygote.h"
-#include "box/init.h"
+#include "cage/init.h"
 #include "fuzz.h"
+#include "proto/zygote.h"
 #include "warden/warden.h"
 
 enum { CELLS = 3, ZYGOTE_NUMBER = 9 };

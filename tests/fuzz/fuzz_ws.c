@@ -3,8 +3,8 @@
  * writes, our reader reads. The first byte chooses the role and the limit.
  */
 #include "fuzz.h"
-#include "http/ws.h"
-#include "http/ws_frame.h"
+#include "http/ws/ws.h"
+#include "http/ws/ws_frame.h"
 
 static void read_all(struct ws_reader *r, struct str in, bool pieces, struct buf *log)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 #include "http_rig.h"
 #include "test.h"
 

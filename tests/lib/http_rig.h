@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 struct rig {
 	struct loop *l;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "box/cgroup.h"
+#include "cage/cgroup.h"
 
 enum { RIG_WAIT = 30000 };
 

@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#include "box/proto.h"
+#include "proto/warden.h"
 #include "test.h"
 
 struct rig {

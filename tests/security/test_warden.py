@@ -1,6 +1,6 @@
 """A compromised daemon: whatever comes to the warden over its socket, it makes proper boxes or nothing.
 
-The records are those of src/box/proto.h, sent as they lie in memory. Root may connect as well as the daemon's user; a new
+The records are those of src/proto/warden.h, sent as they lie in memory. Root may connect as well as the daemon's user; a new
 connection takes over from the daemon, which comes back by itself.
 """
 import os
@@ -14,7 +14,7 @@ import atoll as lib
 import pytest
 from test_layer import snapshot
 
-PROTO = (lib.ROOT / "src/box/proto.h").read_text()
+PROTO = (lib.ROOT / "src/proto/warden.h").read_text()
 MAGIC = int(re.search(r"#define WARDEN_MAGIC (0x[0-9a-f]+)", PROTO)[1], 16)
 HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, INSPECT, LIST, SET_LIMITS = range(1, 10)
 REQUEST = struct.Struct("=IIQ64s64sQIIiIII")

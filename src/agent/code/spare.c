@@ -1,0 +1,113 @@
+#include "agent/code/spare.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/agent.h"
+#include "agent/command/plain.h"
+#include "agent/proc/children.h"
+#include "base/limits.h"
+
+static struct {
+	struct child child; /* watched: there is one */
+	pid_t pid;
+	struct worker_fds fds;
+	struct env env;		 /* it was started with */
+	char *path;		 /* of the program */
+	bool typescript;	 /* wanted: it loads the compiler ahead */
+	struct loop_timer timer; /* until it is started, or ended */
+} spare;
+
+/* Read by the runtime or its libraries before our code runs. */
+static bool counts_at_start(const char *entry)
+{
+	static const char *const prefixes[] = {"NODE_", "UV_", "LD_", "SSL_", "OPENSSL_", "MALLOC_", "GLIBC_", "V8_"};
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		if (!strncmp(entry, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
+/* All of `a` that counts at the start is in `b` too. */
+static bool covered(const struct env *a, const struct env *b)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (!counts_at_start(a->v[i]))
+			continue;
+		bool found = false;
+		for (size_t k = 0; k < b->n && !found; k++)
+			found = !strcmp(a->v[i], b->v[k]);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static bool fits(const struct worker_spec *s)
+{
+	auto_free char *path = plain_find("node", env_get(s->env, "PATH"));
+	return path && !strcmp(path, spare.path) && covered(s->env, &spare.env) && covered(&spare.env, s->env);
+}
+
+static void forget(void)
+{
+	child_forget(&spare.child);
+	loop_timer_stop(&spare.timer);
+	env_free(&spare.env);
+	free(take_ptr(&spare.path));
+	spare.pid = 0;
+}
+
+static void on_exit_status(struct child *c, int wstatus)
+{
+	(void)c, (void)wstatus;
+	worker_fds_close(&spare.fds);
+	forget();
+}
+
+static void on_unwanted(struct loop_timer *t)
+{
+	(void)t;
+	kill(-spare.pid, SIGKILL);
+}
+
+static void start(struct loop_timer *t)
+{
+	(void)t;
+	struct err e;
+	if (spare.pid || agent.stopping)
+		return;
+	env_apply(&spare.env, &agent.env);
+	spare.path = plain_find("node", env_get(&spare.env, "PATH"));
+	struct worker_spec s = {.language = LANG_JAVASCRIPT, .cwd = agent.workdir, .context = "", .env = &spare.env};
+	/* That it cannot be started is said when a context is asked for. */
+	if (!spare.path || worker_start_plain(&s, &spare.fds, &spare.pid, &e) < 0) {
+		forget();
+		return;
+	}
+	child_watch(&spare.child, spare.pid, on_exit_status);
+	static const char warm[] = {3, 0, 0, 0, 'W', '{', '}'};
+	if (spare.typescript)
+		(void)!send(spare.fds.socket, warm, sizeof warm, MSG_NOSIGNAL);
+	loop_timer_set(agent.loop, &spare.timer, CODE_SPARE_KEEP, on_unwanted);
+}
+
+bool spare_take(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_pid)
+{
+	if (s->language == LANG_PYTHON || !spare.pid || !fits(s))
+		return false;
+	*ret = spare.fds;
+	*ret_pid = spare.pid;
+	forget();
+	return true;
+}
+
+void spare_want(enum language l)
+{
+	if (l == LANG_PYTHON)
+		return;
+	spare.typescript |= l == LANG_TYPESCRIPT;
+	if (!spare.pid)
+		loop_timer_set(agent.loop, &spare.timer, CODE_SPARE_DELAY, start);
+}

@@ -1,0 +1,161 @@
+#include "agent/code/zygote_client.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/agent.h"
+#include "agent/proc/netlink.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "proto/zygote.h"
+
+static int reply_fd = -1, ask_fd = -1;
+static struct loop_io reply_io;
+static struct list calls;
+static uint32_t last_serial;
+
+void zygote_init(int reply, int ask)
+{
+	const int on = 1;
+	list_init(&calls);
+	reply_fd = reply;
+	ask_fd = ask;
+	/* The kernel says who answers: the child's pid, as seen from here. */
+	if (reply >= 0)
+		setsockopt(reply, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+}
+
+bool zygote_there(void)
+{
+	return reply_fd >= 0 && ask_fd >= 0;
+}
+
+static void answer(struct zygote_call *c, pid_t pid, struct worker_fds fds)
+{
+	list_del(&c->node);
+	loop_timer_stop(&c->timer);
+	c->serial = 0;
+	c->on_answer(c, pid, fds);
+}
+
+static const struct worker_fds no_fds = {-1, -1, -1, -1};
+
+/* The warden is gone: boxes outlive it, this way does not. */
+static void hang_up(void)
+{
+	loop_del(&reply_io);
+	fd_close(&reply_fd);
+	fd_close(&ask_fd);
+	while (!list_empty(&calls))
+		answer(list_entry(calls.next, struct zygote_call, node), 0, no_fds);
+}
+
+static struct zygote_call *find(uint32_t serial)
+{
+	list_each(it, &calls)
+	{
+		struct zygote_call *c = list_entry(it, struct zygote_call, node);
+		if (c->serial == serial)
+			return c;
+	}
+	return NULL;
+}
+
+struct answer {
+	struct zygote_reply record;
+	pid_t pid;
+	struct worker_fds fds;
+	int listener;
+};
+
+static void read_control(struct msghdr *m, struct answer *a)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		struct ucred who;
+		if (h->cmsg_level != SOL_SOCKET)
+			continue;
+		int fds[ZYGOTE_REPLY_FDS] = {-1, -1, -1, -1};
+		if (h->cmsg_type == SCM_RIGHTS && h->cmsg_len <= CMSG_LEN(sizeof fds)) {
+			memcpy(fds, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
+			a->fds = (struct worker_fds){fds[0], fds[1], fds[2], -1};
+			a->listener = fds[3];
+		}
+		if (h->cmsg_type == SCM_CREDENTIALS && h->cmsg_len == CMSG_LEN(sizeof who)) {
+			memcpy(&who, CMSG_DATA(h), sizeof who);
+			a->pid = who.pid;
+		}
+	}
+}
+
+/* 1: an answer. 0: nothing there. -1: the other side is gone. */
+static int receive(struct answer *a)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int) * ZYGOTE_REPLY_FDS) + CMSG_SPACE(sizeof(struct ucred))];
+	} control = {0};
+	struct iovec iov = {&a->record, sizeof a->record};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	*a = (struct answer){.fds = no_fds, .listener = -1};
+	ssize_t n = recvmsg(reply_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0)
+		return -1;
+	read_control(&m, a);
+	return n == (ssize_t)sizeof a->record && a->record.magic == ZYGOTE_MAGIC ? 1 : -1;
+}
+
+static void on_reply(struct loop_io *io, uint32_t events)
+{
+	(void)io;
+	(void)events;
+	struct answer a;
+	int r = receive(&a);
+	struct zygote_call *c = r > 0 ? find(a.record.serial) : NULL;
+	bool good = c && !a.record.error && a.pid > 0 && a.fds.err >= 0;
+	if (good) {
+		fd_set_nonblock(a.fds.socket, true);
+		fd_set_nonblock(a.fds.out, true);
+		fd_set_nonblock(a.fds.err, true);
+		netlink_adopt(a.listener);
+		return answer(c, a.pid, a.fds);
+	}
+	fd_close(&a.listener);
+	worker_fds_close(&a.fds); /* too late: it reads the end of its socket and ends */
+	if (c)
+		answer(c, 0, no_fds);
+	if (r < 0)
+		hang_up();
+}
+
+static void on_wait_over(struct loop_timer *t)
+{
+	answer(container_of(t, struct zygote_call, timer), 0, no_fds);
+}
+
+bool zygote_ask(struct zygote_call *c, void (*on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds))
+{
+	if (!zygote_there())
+		return false;
+	if (!reply_io.loop && loop_add(agent.loop, &reply_io, reply_fd, EPOLLIN, on_reply) < 0)
+		return false;
+	c->serial = ++last_serial ? last_serial : ++last_serial;
+	c->on_answer = on_answer;
+	if (write(ask_fd, &c->serial, sizeof c->serial) != (ssize_t)sizeof c->serial) {
+		c->serial = 0;
+		return false;
+	}
+	list_push(&calls, &c->node);
+	loop_timer_set(agent.loop, &c->timer, ZYGOTE_WAIT, on_wait_over);
+	return true;
+}
+
+void zygote_forget(struct zygote_call *c)
+{
+	if (!c->serial)
+		return;
+	list_del(&c->node);
+	loop_timer_stop(&c->timer);
+	c->serial = 0;
+}

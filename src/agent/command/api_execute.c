@@ -1,0 +1,218 @@
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/api.h"
+#include "agent/proc/spool.h"
+#include "agent/request/reply.h"
+#include "agent/shell/session.h"
+#include "base/limits.h"
+
+/*
+ * POST /api/execute: runs one command in its session, or without one, and answers when it has ended.
+ *
+ * The output goes into two spools, the answer is streamed from them. A client that goes away does not stop the
+ * command: it runs on, as upstream's does, and its output is thrown away.
+ */
+
+struct exec {
+	struct http_exchange *x; /* NULL: the client is gone */
+	const char *operation;
+	char *command, *cwd, *session;
+	bool sessionless, base64;
+	uint64_t timeout_ms;
+	struct spool out, err;
+	struct err failed; /* output could not be stored */
+};
+
+static void exec_free(struct exec *ex)
+{
+	free(ex->command);
+	free(ex->cwd);
+	free(ex->session);
+	spool_free(&ex->out);
+	spool_free(&ex->err);
+	free(ex);
+}
+
+static void on_close(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	struct exec *ex = http_exchange_arg(x);
+	ex->x = NULL;
+	spool_free(&ex->out);
+	spool_free(&ex->err);
+}
+
+static const struct http_exchange_ops exchange_ops = {.on_close = on_close};
+
+static void on_output(void *arg, int stream, struct str bytes)
+{
+	struct exec *ex = arg;
+	if (ex->x && !ex->failed.code)
+		spool_add(stream == CMD_STDOUT ? &ex->out : &ex->err, bytes, &ex->failed);
+}
+
+static void add_line(struct exec *ex, const char *line)
+{
+	struct err e;
+	spool_add(&ex->err, str_of(line), &e);
+}
+
+/* ---- answers ---- */
+
+/* …"stdout":"…","stderr":"…" */
+static void put_output(struct exec *ex, struct reply *p)
+{
+	buf_add_c(reply_text(p), ",\"stdout\":");
+	reply_add_spool(p, &ex->out, ex->base64);
+	buf_add_c(reply_text(p), ",\"stderr\":");
+	reply_add_spool(p, &ex->err, ex->base64);
+}
+
+static void answer(struct exec *ex, const struct cmd_result *r, int code)
+{
+	struct reply *p = reply_new();
+	struct json_writer w = json_writer(reply_text(p));
+	json_object_begin(&w);
+	json_member_bool(&w, "success", code == 0);
+	json_member_i64(&w, "exitCode", code);
+	put_output(ex, p);
+
+	w = (struct json_writer){.out = reply_text(p), .comma = true};
+	json_member_cstr(&w, "command", ex->command);
+	json_member_u64(&w, "duration", r->duration);
+	json_member_now(&w);
+	json_member_cstr(&w, "sessionId", ex->session);
+	json_member_cstr(&w, "outcome", outcome_name(r->outcome));
+	if (r->signal)
+		json_member_cstr(&w, "signal", signal_name(r->signal));
+	if (ex->base64)
+		json_member_cstr(&w, "encoding", "base64");
+	json_object_end(&w);
+	reply_send(p, ex->x, 200);
+}
+
+/* The error envelope with what the command had printed, as upstream's CommandError context. */
+static void answer_failed(struct exec *ex, const struct err *e, const struct task_result *t)
+{
+	const struct cmd_result *r = &t->result;
+	const struct errc_info *info = errc_info(e->code);
+	struct reply *p = reply_new();
+	struct json_writer w = json_writer(reply_text(p));
+	json_object_begin(&w);
+	json_member_cstr(&w, "code", info->code);
+	json_member_cstr(&w, "message", e->msg);
+	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
+	json_member_cstr(&w, "operation", ex->operation);
+	json_member_now(&w);
+	if (*info->suggestion)
+		json_member_cstr(&w, "suggestion", info->suggestion);
+	json_key(&w, "context");
+	json_object_begin(&w);
+	json_member_cstr(&w, "command", ex->command);
+	json_member_cstr(&w, "sessionId", ex->session);
+	if (e->code == ERRC_SESSION_TERMINATED || (t->end == TASK_RESULT && r->outcome != OUTCOME_TIMEOUT))
+		json_member_i64(&w, "exitCode", r->exit_code);
+	if (t->end != TASK_FAILED)
+		json_member_cstr(&w, "outcome", outcome_name(r->outcome));
+	if (r->signal)
+		json_member_cstr(&w, "signal", signal_name(r->signal));
+	if (t->not_run)
+		json_member_bool(&w, "ran", false);
+	json_member_u64(&w, "duration", r->duration);
+	put_output(ex, p);
+	buf_add_c(reply_text(p), "}}");
+	reply_send(p, ex->x, info->status);
+}
+
+static void answer_timeout(struct exec *ex, const struct task_result *t)
+{
+	char line[64];
+	struct err e;
+	if (ex->sessionless) {
+		snprintf(line, sizeof line, "Command timed out after %llums\n", (unsigned long long)ex->timeout_ms);
+		add_line(ex, line);
+		answer(ex, &t->result, 124);
+		return;
+	}
+	err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
+		"Failed to execute command '%.*s' in session '%.40s': Command timeout after %llums%s",
+		t->session_lost ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
+		t->session_lost ? "; it could not be interrupted, the session begins afresh" : "");
+	answer_failed(ex, &e, t);
+}
+
+/* A working directory that is not there is the command's failure, in upstream's words. */
+static void answer_no_directory(struct exec *ex, const struct cmd_result *r)
+{
+	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", ex->cwd ? ex->cwd : agent.workdir);
+	add_line(ex, line);
+	answer(ex, r, 1);
+}
+
+static void answer_task(struct exec *ex, const struct task_result *t)
+{
+	const struct cmd_result *r = &t->result;
+	if (ex->failed.code)
+		return answer_failed(ex, &ex->failed, t);
+	switch (t->end) {
+	case TASK_NO_DIRECTORY:
+		return answer_no_directory(ex, r);
+	case TASK_TERMINATED:
+	case TASK_FAILED:
+		return answer_failed(ex, &t->error, t);
+	case TASK_RESULT:
+	default:
+		break;
+	}
+	if (r->outcome == OUTCOME_TIMEOUT)
+		return answer_timeout(ex, t);
+	if (r->outcome == OUTCOME_OOM)
+		add_line(ex, "Killed: the sandbox ran out of memory\n");
+	answer(ex, r, r->exit_code);
+}
+
+static void on_end(void *arg, const struct task_result *t)
+{
+	struct exec *ex = arg;
+	if (ex->x)
+		answer_task(ex, t);
+	exec_free(ex);
+}
+
+static const struct task_ops ops = {.on_output = on_output, .on_end = on_end};
+
+/* ---- start ---- */
+
+void api_execute(struct request *r)
+{
+	auto_buf struct buf mem = {0};
+	auto_run struct run_spec s = {0};
+	struct session *session = NULL;
+	struct str id;
+	struct err e;
+	bool background = false;
+	if (json_read_bool(r->body, "background", &background, &e) < 0)
+		return request_refuse(r, &e);
+	if (background)
+		return api_process_start(r);
+	if (run_spec_read(r->body, 0, &s, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
+		return request_refuse(r, &e);
+	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
+		return request_fail_about(r, &e, "sessionId", id);
+
+	struct exec *ex = xcalloc(1, sizeof *ex);
+	*ex = (struct exec){.x = r->x,
+		.operation = r->route->operation,
+		.command = xstrdup(s.text),
+		.cwd = s.cwd ? xstrdup(s.cwd) : NULL,
+		.session = str_dup(id),
+		.sessionless = !session,
+		.base64 = s.base64,
+		.timeout_ms = session_limit(session, s.timeout_ms),
+		.out = SPOOL_INIT,
+		.err = SPOOL_INIT};
+	s.timeout_ms = ex->timeout_ms;
+	http_exchange_set(r->x, &exchange_ops, ex);
+	session_run(session, &s, &ops, ex);
+}

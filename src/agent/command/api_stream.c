@@ -1,0 +1,329 @@
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/api.h"
+#include "agent/command/events.h"
+#include "agent/command/kept.h"
+#include "agent/shell/session.h"
+#include "base/limits.h"
+#include "http/sse.h"
+
+/*
+ * POST /api/execute/stream: runs a command and sends its output as events while it runs.
+ *
+ *	{"type":"start"} {"type":"stdout"|"stderr","data":…}* {"type":"complete","exitCode":n} |
+ *{"type":"error","error":…}
+ *
+ * The command is a process of its own that has the session's state and gives nothing back to it; the session is held
+ * only until it has started. The last event comes after the last byte. A client that reads slowly slows the command;
+ * one that goes away ends it (SIGHUP, then SIGKILL): nobody else could read what it prints.
+ *
+ * With "streamId" the stream is kept (kept.h): events have ids, a client that lost its connection goes on with
+ *	GET /api/execute/stream/{streamId}	Last-Event-ID (or ?lastEventId=), else from the beginning
+ * and says that it wants no more with
+ *	DELETE /api/execute/stream/{streamId}
+ */
+
+struct stream {
+	struct http_exchange *x; /* when not kept */
+	struct kept *kept;	 /* or this */
+	const struct route *route;
+	struct task *task; /* until it has started */
+	struct cmd *cmd;   /* while it runs */
+	char *command, *cwd, *session;
+	bool sessionless, base64;
+	uint64_t timeout_ms;
+	struct events_tail tail[2];
+	struct loop_timer keepalive;
+};
+
+static void stream_free(struct stream *s)
+{
+	loop_timer_stop(&s->keepalive);
+	free(s->command);
+	free(s->cwd);
+	free(s->session);
+	free(s);
+}
+
+/* ---- events ---- */
+
+static bool send_event(struct stream *s, struct json_writer *w)
+{
+	json_member_now(w);
+	json_object_end(w);
+	return s->kept ? kept_send(s->kept, buf_str(w->out)) : sse_send(s->x, NULL, STR_NULL, buf_str(w->out));
+}
+
+static void send_last(struct stream *s)
+{
+	if (s->kept)
+		kept_end(s->kept);
+	else
+		http_respond_end(s->x);
+}
+
+static bool send_output(struct stream *s, int stream, struct str bytes, bool last)
+{
+	auto_buf struct buf mem = {0};
+	struct str piece = s->base64 ? bytes : events_next(&s->tail[stream - 1], bytes, last, &mem);
+	if (!piece.n)
+		return true;
+	struct json_writer w = events_output(events_buffer(), stream, piece, s->base64);
+	return send_event(s, &w);
+}
+
+static void send_start(struct stream *s, pid_t pid)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "start");
+	json_member_cstr(&w, "command", s->command);
+	json_member_cstr(&w, "sessionId", s->session);
+	if (pid > 0)
+		json_member_i64(&w, "pid", pid);
+	send_event(s, &w);
+}
+
+static void send_complete(struct stream *s, const struct cmd_result *r, int code)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "complete");
+	json_member_i64(&w, "exitCode", code);
+	json_member_cstr(&w, "outcome", outcome_name(r->outcome));
+	if (r->signal)
+		json_member_cstr(&w, "signal", signal_name(r->signal));
+	json_member_u64(&w, "duration", r->duration);
+	send_event(s, &w);
+}
+
+/* `data` as well: upstream's client looks there. */
+static void send_error(struct stream *s, const char *text, enum outcome outcome)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "error");
+	json_member_cstr(&w, "error", text);
+	json_member_cstr(&w, "data", text);
+	json_member_cstr(&w, "outcome", outcome_name(outcome));
+	send_event(s, &w);
+}
+
+static void on_keepalive(struct loop_timer *t)
+{
+	struct stream *s = container_of(t, struct stream, keepalive);
+	sse_comment(s->x);
+	loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
+}
+
+/* ---- the command's side ---- */
+
+static void on_output(struct cmd *c, int stream, struct str bytes)
+{
+	struct stream *s = cmd_arg(c);
+	if (!send_output(s, stream, bytes, false))
+		cmd_pause(c);
+}
+
+static void send_end(struct stream *s, const struct cmd_result *r)
+{
+	char line[64];
+	snprintf(line, sizeof line, "Command time%s after %llums", s->sessionless ? "d out" : "out",
+		(unsigned long long)s->timeout_ms);
+	if (r->outcome == OUTCOME_TIMEOUT && !s->sessionless)
+		return send_error(s, line, r->outcome);
+	if (r->outcome == OUTCOME_TIMEOUT)
+		send_output(s, CMD_STDERR, str_of(line), true);
+	else if (r->outcome == OUTCOME_OOM)
+		send_output(s, CMD_STDERR, STR("Killed: the sandbox ran out of memory\n"), true);
+	send_complete(s, r, r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code);
+}
+
+static void on_end(struct cmd *c, const struct cmd_result *r)
+{
+	struct stream *s = cmd_arg(c);
+	s->cmd = NULL;
+	loop_timer_stop(&s->keepalive);
+	for (int stream = CMD_STDOUT; stream <= CMD_STDERR; stream++)
+		send_output(s, stream, STR_NULL, true);
+	send_end(s, r);
+	send_last(s);
+}
+
+static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_end};
+
+/* ---- start ---- */
+
+static void begin(struct stream *s, pid_t pid)
+{
+	if (s->kept)
+		kept_begin(s->kept);
+	else
+		sse_begin(s->x);
+	send_start(s, pid);
+}
+
+/* A stream that could not start has a status and a body of its own, unless only events can reach its client. */
+static void refuse(struct stream *s, const struct task_result *f)
+{
+	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
+	struct request r = {.x = x, .route = s->route};
+	if (!x) {
+		begin(s, 0);
+		send_error(s, f->error.msg, OUTCOME_LOST);
+		return send_last(s);
+	}
+	request_fail_task(&r, f, s->session, "command", str_of(s->command));
+	if (s->kept)
+		stream_free(s);
+}
+
+static void fail(struct stream *s, const struct task_result *f)
+{
+	if (f->end != TASK_NO_DIRECTORY)
+		return refuse(s, f);
+	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
+	begin(s, 0);
+	send_output(s, CMD_STDERR, str_of(line), true);
+	send_complete(s, &f->result, 1);
+	send_last(s);
+}
+
+static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+{
+	struct stream *s = arg;
+	s->task = NULL;
+	s->cmd = cmd;
+	if (failure)
+		return fail(s, failure);
+	begin(s, cmd_pid(cmd));
+	if (!s->kept)
+		loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
+}
+
+/* ---- the client's side ---- */
+
+static void on_writable(struct http_exchange *x)
+{
+	struct stream *s = http_exchange_arg(x);
+	if (s->cmd)
+		cmd_resume(s->cmd);
+}
+
+static void give_up(struct stream *s)
+{
+	if (s->task)
+		task_cancel(s->task);
+	if (s->cmd) {
+		cmd_hangup(s->cmd);
+		cmd_abandon(s->cmd);
+	}
+	stream_free(s);
+}
+
+static void on_close(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	give_up(http_exchange_arg(x));
+}
+
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+
+static void on_kept_drained(void *arg)
+{
+	struct stream *s = arg;
+	if (s->cmd)
+		cmd_resume(s->cmd);
+}
+
+static void on_kept_gone(void *arg)
+{
+	give_up(arg);
+}
+
+/* Gives the stream its exchange, kept or not. -1: the id cannot be one. */
+static int connect_stream(struct stream *s, const struct request *r, struct err *e)
+{
+	static const struct kept_ops ops = {.on_drained = on_kept_drained, .on_gone = on_kept_gone};
+	struct str id = STR_NULL;
+	if (json_read_str(r->body, "streamId", &id, e) < 0)
+		return -1;
+	if (id.n && !kept_id_ok(id))
+		return err_set(
+			e, ERRC_VALIDATION_FAILED, "field 'streamId' must be 1 to %d of [A-Za-z0-9_-]", KEPT_ID_MAX);
+	if (id.n && kept_find(id))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'streamId' must not name a stream that is there");
+	s->kept = id.n ? kept_open(id, r->x, &ops, s) : NULL;
+	if (!s->kept)
+		http_exchange_set(r->x, &exchange_ops, s);
+	return 0;
+}
+
+void api_execute_stream(struct request *r)
+{
+	auto_buf struct buf mem = {0};
+	auto_run struct run_spec spec = {0};
+	struct session *session = NULL;
+	struct str id;
+	struct err e;
+	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
+		return request_refuse(r, &e);
+	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
+		return request_fail_about(r, &e, "sessionId", id);
+	struct stream *s = xcalloc(1, sizeof *s);
+	spec.timeout_ms = session_limit(session, spec.timeout_ms);
+	*s = (struct stream){.x = r->x,
+		.route = r->route,
+		.command = xstrdup(spec.text),
+		.cwd = spec.cwd ? xstrdup(spec.cwd) : NULL,
+		.session = str_dup(id),
+		.sessionless = !session,
+		.base64 = spec.base64,
+		.timeout_ms = spec.timeout_ms};
+	if (connect_stream(s, r, &e) < 0) {
+		stream_free(s);
+		return request_refuse(r, &e);
+	}
+	s->task = session_start(session, &spec, &command_ops, s, on_started, s);
+}
+
+/* ---- coming back ---- */
+
+static struct kept *find(struct request *r)
+{
+	struct kept *k = kept_find(r->id);
+	struct err e;
+	if (!k) {
+		err_set(&e, ERRC_PROCESS_NOT_FOUND, "Stream '%.*s' is not kept (any more)",
+			(int)(r->id.n < 80 ? r->id.n : 80), r->id.p);
+		request_fail_about(r, &e, "streamId", r->id);
+	}
+	return k;
+}
+
+void api_execute_stream_resume(struct request *r)
+{
+	auto_buf struct buf mem = {0};
+	struct kept *k = find(r);
+	struct err e;
+	if (!k)
+		return;
+	struct str last = http_header_value(&http_request(r->x)->headers, STR("Last-Event-ID"));
+	if (!last.n)
+		last = request_query(r, STR("lastEventId"), &mem);
+	if (kept_attach(k, r->x, last, &e) < 0)
+		request_fail_about(r, &e, "streamId", r->id);
+}
+
+void api_execute_stream_cancel(struct request *r)
+{
+	struct kept *k = find(r);
+	if (!k)
+		return;
+	kept_cancel(k);
+	request_json(r, STR("{\"success\":true}"));
+}

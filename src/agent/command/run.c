@@ -1,0 +1,163 @@
+#include "agent/command/run.h"
+
+#include "agent/agent.h"
+#include "agent/command/plain.h"
+#include "base/base64.h"
+#include "base/limits.h"
+
+void run_spec_free(struct run_spec *s)
+{
+	free(s->text);
+	env_free(&s->env);
+	free(s->cwd);
+	buf_free(&s->input);
+	*s = (struct run_spec){0};
+}
+
+static int read_command(const struct json *body, struct run_spec *ret, struct err *e)
+{
+	struct str text = STR_NULL;
+	if (json_read_str(body, "command", &text, e) < 0)
+		return -1;
+	bool blank = true;
+	for (size_t i = 0; i < text.n && blank; i++)
+		blank = text.p[i] && strchr(" \t\r\n", text.p[i]);
+	if (blank)
+		return err_set(e, ERRC_INVALID_COMMAND, "the command is empty");
+	if (memchr(text.p, 0, text.n))
+		return err_set(e, ERRC_INVALID_COMMAND, "the command holds a NUL byte");
+	ret->text = str_dup(text);
+	ret->command = str_n(ret->text, text.n);
+	return 0;
+}
+
+static int read_encoding(const struct json *body, const char *key, bool *ret_base64, struct err *e)
+{
+	struct str s = STR("utf-8");
+	if (json_read_str(body, key, &s, e) < 0)
+		return -1;
+	*ret_base64 = str_eq_c(s, "base64");
+	if (*ret_base64 || str_eq_c(s, "utf-8") || str_eq_c(s, "utf8"))
+		return 0;
+	return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be 'utf-8' or 'base64'", key);
+}
+
+static int read_input(const struct json *body, struct run_spec *ret, struct err *e)
+{
+	struct str text = STR_NULL;
+	bool base64;
+	if (json_read_str(body, "stdin", &text, e) < 0 || read_encoding(body, "stdinEncoding", &base64, e) < 0)
+		return -1;
+	if (!text.p)
+		return 0;
+	ret->has_input = true;
+	if (!base64) {
+		buf_add_str(&ret->input, text);
+		return 0;
+	}
+	struct base64_decoder d = {0};
+	if (!base64_decode(&d, text, &ret->input) || !base64_finish(&d))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'stdin' is not valid base64");
+	return 0;
+}
+
+int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct err *e)
+{
+	double ms = (double)*ret;
+	if (json_read_double(body, key, &ms, e) < 0)
+		return -1;
+	if (ms < 0 || ms > (double)CMD_TIMEOUT_MAX)
+		return err_set(
+			e, ERRC_VALIDATION_FAILED, "field '%s' must be between 0 and %llu", key, CMD_TIMEOUT_MAX);
+	*ret = (uint64_t)ms + (ms > (double)(uint64_t)ms);
+	return 0;
+}
+
+int run_spec_read(const struct json *body, int flags, struct run_spec *ret, struct err *e)
+{
+	const char *cwd = NULL;
+	if ((!(flags & RUN_NO_COMMAND) && read_command(body, ret, e) < 0) || env_read(body, "env", &ret->env, e) < 0 ||
+		json_read_cstr(body, "cwd", &cwd, e) < 0 || run_read_ms(body, "timeoutMs", &ret->timeout_ms, e) < 0 ||
+		read_encoding(body, "encoding", &ret->base64, e) < 0 || read_input(body, ret, e) < 0)
+		return -1;
+	if (cwd && strlen(cwd) >= AGENT_PATH_MAX)
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
+	if (cwd && *cwd)
+		ret->cwd = xstrdup(cwd);
+	return 0;
+}
+
+struct run_spec run_spec_take(struct run_spec *from)
+{
+	struct run_spec s = *from;
+	*from = (struct run_spec){0};
+	return s;
+}
+
+/* What bash puts into the environment of what it starts. */
+static void env_like_shell(struct env *env, const char *cwd, const char *program)
+{
+	env_put(env, STR("PWD"), str_of(cwd));
+	env_put(env, STR("SHLVL"), STR("1"));
+	env_put(env, STR("_"), str_of(program));
+}
+
+static int start(const char *path, const char *const *argv, const struct run_spec *s, const struct env *env,
+	const char *cwd, const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e)
+{
+	struct cmd_spec c = {.path = path,
+		.argv = argv,
+		.envp = env_vector(env),
+		.cwd = cwd,
+		.input = s->has_input,
+		.timeout_ms = s->timeout_ms};
+	return cmd_start(agent.loop, &c, ops, arg, ret, ret_step, e);
+}
+
+int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
+	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+{
+	struct plain p;
+	if (!plain_command(s->command, env, &p))
+		return 1;
+	auto_env struct env full = {0};
+	env_apply(&full, env);
+	env_like_shell(&full, cwd, p.path);
+	int r = start(p.path, p.argv, s, &full, cwd, ops, arg, ret, ret_step, e);
+	plain_free(&p);
+	/* A script without "#!", no permission, gone: bash knows what to do and what to say. */
+	return r < 0 && *ret_step == SPAWN_EXEC ? 1 : r;
+}
+
+static int start_shell(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
+	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+{
+	const char *const bash[] = {"bash", "--norc", "--noprofile", "-c", s->text, NULL};
+	const char *const sh[] = {"sh", "-c", s->text, NULL};
+	return start(agent.shell ? agent.shell : "/bin/sh", agent.shell ? bash : sh, s, env, cwd, ops, arg, ret,
+		ret_step, e);
+}
+
+int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
+	struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+{
+	int r = run_start_plain(s, env, cwd, ops, arg, ret, ret_step, e);
+	if (r != 1)
+		return r;
+	return start_shell(s, env, cwd, ops, arg, ret, ret_step, e);
+}
+
+int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
+	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+{
+	const char *path = env_get(env, "PATH");
+	auto_free char *found = strchr(argv[0], '/') ? xstrdup(argv[0]) : path ? plain_find(argv[0], path) : NULL;
+	*ret_step = SPAWN_EXEC;
+	if (!found)
+		return err_os(e, ERRC_COMMAND_NOT_FOUND, ENOENT, "run %s", argv[0]);
+	auto_env struct env full = {0};
+	env_apply(&full, env);
+	env_put(&full, STR("PWD"), str_of(cwd));
+	return start(found, argv, s, &full, cwd, ops, arg, ret, ret_step, e);
+}

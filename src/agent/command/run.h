@@ -1,0 +1,45 @@
+/*
+ * run.h - from a command line to a running program: what every way of executing shares.
+ *
+ * A request says what to run (struct run_spec, read from JSON by run_spec_read); run_start executes it without a
+ * session: directly when it is plain (plain.h), else with a fresh `bash -c`.
+ */
+#pragma once
+
+#include "agent/proc/cmd.h"
+#include "agent/proc/env.h"
+#include "base/json.h"
+
+struct run_spec {
+	char *text;	    /* owned … */
+	struct str command; /* … and as a span: not empty, no NUL */
+	struct env env;	    /* changes over the box's */
+	char *cwd;	    /* NULL: where the session is */
+	uint64_t timeout_ms;
+	bool has_input;
+	struct buf input;
+	bool base64; /* answer with base64 instead of text */
+};
+void run_spec_free(struct run_spec *s);
+#define auto_run __attribute__((cleanup(run_spec_free)))
+
+enum { RUN_NO_COMMAND = 1 }; /* there is an argument vector instead */
+/* Members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. All is copied. */
+int run_spec_read(const struct json *body, int flags, struct run_spec *ret, struct err *e);
+
+/* A time in ms as JavaScript has it: a fraction is rounded up. *ret stays as it is when there is no such member. */
+int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct err *e);
+
+/* Hands everything over; *from becomes empty. */
+struct run_spec run_spec_take(struct run_spec *from);
+
+/* Starts it under `env` (complete) in directory `cwd`, without a session: directly when it is plain, else with bash.
+ * *ret_step as cmd_start. */
+int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
+	struct cmd **ret, enum spawn_step *ret_step, struct err *e);
+/* Only if it needs no shell: 1 when it does (nothing was started), else as run_start. */
+int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
+	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
+/* The same for an argument vector, searched for in the environment's PATH. */
+int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
+	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);

@@ -1,0 +1,72 @@
+#include "agent/api.h"
+#include "agent/file/path.h"
+#include "agent/file/replace.h"
+
+/* PUT /api/file?path=: the body is the file, byte for byte, of any size. */
+
+struct put {
+	struct store to;
+	const struct route *route;
+	char *path; /* as given */
+};
+
+static const struct http_exchange_ops no_ops;
+
+static void put_free(struct put *p)
+{
+	store_abort(&p->to);
+	free(p->path);
+	free(p);
+}
+
+static void put_fail(struct http_exchange *x, struct put *p, const struct err *e)
+{
+	struct request r = {.x = x, .route = p->route};
+	http_exchange_set(x, &no_ops, NULL);
+	request_fail_file(&r, e, p->path, NULL);
+	put_free(p);
+}
+
+static void on_body(struct http_exchange *x, struct str chunk)
+{
+	struct put *p = http_exchange_arg(x);
+	struct err e;
+	if (store_write(&p->to, chunk, &e) < 0)
+		put_fail(x, p, &e);
+}
+
+static void on_body_end(struct http_exchange *x)
+{
+	struct put *p = http_exchange_arg(x);
+	struct err e;
+	if (store_finish(&p->to, &e) < 0)
+		return put_fail(x, p, &e);
+	http_exchange_set(x, &no_ops, NULL);
+	struct request r = {.x = x, .route = p->route};
+	request_done(&r, p->path, NULL, NULL);
+	put_free(p);
+}
+
+/* The client went away inside the body: the old content stays. */
+static void on_close(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	put_free(http_exchange_arg(x));
+}
+
+void api_file_put(struct request *r)
+{
+	static const struct http_exchange_ops ops = {
+		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};
+	auto_free char *path = NULL, *given = NULL;
+	struct err e;
+	if (request_query_path(r, &path, &given, &e) < 0)
+		return request_refuse(r, &e);
+	struct put *p = xcalloc(1, sizeof *p);
+	*p = (struct put){.to = STORE_INIT, .route = r->route, .path = take_ptr(&given)};
+	if (store_open(&p->to, path, &e) < 0)
+		return put_fail(r->x, p, &e);
+	http_exchange_set(r->x, &ops, p);
+	if (http_body_ended(r->x))
+		on_body_end(r->x);
+}

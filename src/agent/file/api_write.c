@@ -1,0 +1,98 @@
+#include "agent/agent.h"
+#include "agent/api.h"
+#include "agent/file/path.h"
+#include "agent/file/write_body.h"
+
+/*
+ * Contents in: POST /api/write (JSON, here) and PUT /api/file?path= (raw bytes, api_file_put.c). Both in constant
+ * memory, whatever the size.
+ */
+
+struct write {
+	struct http_exchange *x;
+	const struct route *route;
+	struct write_body body;
+	struct loop_timer again;
+};
+
+static const struct http_exchange_ops no_ops;
+
+static void write_free(struct write *w)
+{
+	loop_timer_stop(&w->again);
+	write_body_free(&w->body);
+	free(w);
+}
+
+static void fail(struct write *w, const struct err *e)
+{
+	struct request r = {.x = w->x, .route = w->route};
+	http_exchange_set(w->x, &no_ops, NULL);
+	if (w->body.bad_base64)
+		request_invalid_code(&r, "content", e->msg, "INVALID_BASE64");
+	else if (e->code == ERRC_VALIDATION_FAILED || e->code == ERRC_INVALID_JSON)
+		request_refuse(&r, e);
+	else
+		request_fail_file(&r, e, buf_cstr(&w->body.path), NULL);
+	write_free(w);
+}
+
+static void on_again(struct loop_timer *t);
+
+/* A long content that is to be decoded or copied at the end: others have their turn in between. */
+static void go_on(struct write *w)
+{
+	struct err e = {0};
+	int more = write_body_step(&w->body, &e);
+	if (more < 0)
+		return fail(w, &e);
+	if (more > 0)
+		return loop_timer_set(agent.loop, &w->again, 0, on_again);
+	struct request r = {.x = w->x, .route = w->route};
+	http_exchange_set(w->x, &no_ops, NULL);
+	request_done(&r, buf_cstr(&w->body.path), NULL, NULL);
+	write_free(w);
+}
+
+static void on_again(struct loop_timer *t)
+{
+	go_on(container_of(t, struct write, again));
+}
+
+static void on_body(struct http_exchange *x, struct str chunk)
+{
+	struct write *w = http_exchange_arg(x);
+	struct err e = {0};
+	if (write_body_feed(&w->body, chunk, &e) < 0)
+		fail(w, &e);
+}
+
+static void on_body_end(struct http_exchange *x)
+{
+	struct write *w = http_exchange_arg(x);
+	struct err e = {0};
+	if (write_body_end(&w->body, &e) < 0)
+		fail(w, &e);
+	else
+		go_on(w);
+}
+
+/* The client went away before the end: the old content stays. */
+static void on_close(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	write_free(http_exchange_arg(x));
+}
+
+void api_write(struct request *r)
+{
+	static const struct http_exchange_ops ops = {
+		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};
+	struct write *w = xcalloc(1, sizeof *w);
+	w->x = r->x;
+	w->route = r->route;
+	write_body_init(&w->body);
+	http_exchange_set(r->x, &ops, w);
+	if (http_body_ended(r->x))
+		on_body_end(r->x);
+}

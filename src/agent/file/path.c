@@ -1,0 +1,120 @@
+#include "agent/file/path.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "agent/shell/session.h"
+#include "base/limits.h"
+
+int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e)
+{
+	if (path.n == 0)
+		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not be empty", key);
+	if (path.n > AGENT_PATH_MAX)
+		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must have at most %d bytes", key, AGENT_PATH_MAX);
+	if (memchr(path.p, 0, path.n))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not contain NUL", key);
+	auto_free char *text = str_dup(path);
+	*ret = session_path(session.n ? session_find(session) : NULL, text);
+	return 0;
+}
+
+int request_path(const struct request *r, const char *key, char **ret, struct err *e)
+{
+	auto_buf struct buf mem = {0};
+	struct str path = STR_NULL, session;
+	if (json_read_str(r->body, key, &path, e) < 0 || request_session(r, &mem, &session, e) < 0)
+		return -1;
+	return path_absolute(path, session, key, ret, e);
+}
+
+int request_query_path(const struct request *r, char **ret, char **ret_given, struct err *e)
+{
+	auto_buf struct buf mem = {0}, session_mem = {0};
+	struct str session, given = request_query(r, STR("path"), &mem);
+	if (request_session(r, &session_mem, &session, e) < 0 || path_absolute(given, session, "path", ret, e) < 0)
+		return -1;
+	*ret_given = str_dup(given);
+	return 0;
+}
+
+const char *request_given(const struct request *r, const char *key)
+{
+	const char *text = "";
+	json_read_cstr(r->body, key, &text, NULL);
+	return text;
+}
+
+char *path_clean(const char *path)
+{
+	auto_buf struct buf out = {0};
+	for (struct str rest = str_of(path); rest.n;) {
+		struct str name = str_split(rest, '/', &rest);
+		if (str_eq_c(name, "..")) {
+			/* Only the kernel knows what is above a link. */
+			auto_free char *real = realpath(path, NULL);
+			return xstrdup(!real ? path : strcmp(real, "/") == 0 ? "" : real);
+		}
+		if (name.n && !str_eq_c(name, "."))
+			buf_printf(&out, "/%.*s", STR_ARG(name));
+	}
+	return str_dup(buf_str(&out));
+}
+
+struct str path_basename(struct str path)
+{
+	while (path.n && path.p[path.n - 1] == '/')
+		path.n--;
+	const char *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
+	return slash ? str_skip(path, (size_t)(slash - path.p) + 1) : path;
+}
+
+char *path_dirname(const char *path)
+{
+	struct str base = path_basename(str_of(path));
+	size_t n = (size_t)(base.p - path);
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	return n ? str_dup(str_n(path, n)) : xstrdup(path[0] == '/' ? "/" : ".");
+}
+
+int path_make_dirs(const char *path)
+{
+	if (mkdir(path, 0777) == 0)
+		return 0;
+	if (errno == EEXIST) {
+		struct stat st;
+		if (stat(path, &st) < 0)
+			return -errno;
+		return S_ISDIR(st.st_mode) ? 0 : -EEXIST;
+	}
+	if (errno != ENOENT)
+		return -errno;
+	auto_free char *parent = path_dirname(path);
+	if (strcmp(parent, path) == 0)
+		return -ENOENT;
+	int r = path_make_dirs(parent);
+	if (r < 0)
+		return r;
+	return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : -errno;
+}
+
+int path_open_regular(const char *path, int flags)
+{
+	/* An O_PATH descriptor touches nothing; the look at it and the opening are of the same file. */
+	auto_fd int look = open(path, O_PATH | O_CLOEXEC);
+	if (look < 0)
+		return -errno;
+	struct stat st;
+	if (fstat(look, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	char self[64];
+	snprintf(self, sizeof self, "/proc/self/fd/%d", look);
+	int fd = open(self, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
+}

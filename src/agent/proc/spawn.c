@@ -1,0 +1,213 @@
+#include "agent/proc/spawn.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/limits.h"
+#include "base/sig.h"
+
+enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64, SPAWN_FD_ASIDE = 256 };
+
+/* Written by the child, read by the parent after the child has gone its way: both share the memory. */
+struct spawn_state {
+	const struct spawn_spec *spec;
+	enum spawn_step step;
+	int os;
+};
+
+union rights {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+static int null_fd = -1;
+static int proc_box = -1;	   /* a socket in which the writable procfs lies */
+static struct rlimit child_nofile; /* what children get back */
+static char stack[SPAWN_STACK] __attribute__((aligned(64)));
+
+int spawn_init(struct err *e)
+{
+	/* What else we were started with is nobody's in here. */
+	syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
+	sig_default_all();
+	umask(022);
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open /dev/null");
+	/* Above the small numbers, so that placing 0, 1, 2 in a child never overwrites a source. */
+	null_fd = fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD_FLOOR);
+	close(fd);
+	if (null_fd < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "move /dev/null");
+	if (getrlimit(RLIMIT_NOFILE, &child_nofile) == 0) {
+		struct rlimit own = {.rlim_cur = child_nofile.rlim_max, .rlim_max = child_nofile.rlim_max};
+		setrlimit(RLIMIT_NOFILE, &own);
+	}
+	return 0;
+}
+
+/* It lies in a socket's queue, from where children copy it by looking: a descriptor of the agent itself would be a
+ * directory under /proc/1/fd for every path and working directory that a client names. */
+void spawn_use_proc(int fd)
+{
+	union rights r = {.head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	struct iovec iov = {"p", 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
+	int pair[2];
+	memcpy(CMSG_DATA(&r.head), &fd, sizeof fd);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return;
+	proc_box = sendmsg(pair[0], &m, MSG_NOSIGNAL) == 1 ? fcntl(pair[1], F_DUPFD_CLOEXEC, SPAWN_FD_FLOOR) : -1;
+	close(pair[0]);
+	close(pair[1]);
+	close(fd);
+}
+
+/* In a child: its own descriptor of the procfs, or -1. */
+static int take_proc(void)
+{
+	union rights r = {0};
+	char byte;
+	int fd = -1;
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
+	if (proc_box >= 0 && recvmsg(proc_box, &m, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 &&
+		m.msg_controllen >= CMSG_LEN(sizeof fd))
+		memcpy(&fd, CMSG_DATA(&r.head), sizeof fd);
+	return fd;
+}
+
+int spawn_null(void)
+{
+	return null_fd;
+}
+
+/* An OOM score above 0, as far as the kernel lets us: failing to set it is not a reason to fail. Leaves nothing open:
+ * the working directory comes next. */
+static void raise_oom_score(void)
+{
+	const int flags = O_WRONLY | O_CLOEXEC;
+	int proc = take_proc();
+	int fd = proc >= 0 ? openat(proc, "self/oom_score_adj", flags) : open("/proc/self/oom_score_adj", flags);
+	if (proc >= 0)
+		close(proc);
+	if (fd < 0)
+		return;
+	ssize_t r = write(fd, BOX_OOM_SCORE, sizeof BOX_OOM_SCORE - 1);
+	(void)r;
+	close(fd);
+}
+
+/* A source may have a number that is somebody's target: all are moved out of the way first. */
+static int place_extra(const struct spawn_spec *s)
+{
+	int from[3 + SPAWN_EXTRA_MAX];
+	for (int i = 0; i < 3 + s->extra_n; i++) {
+		int fd = i >= 3 ? s->extra[i - 3].from : s->fd[i] < 0 ? null_fd : s->fd[i];
+		from[i] = fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD_ASIDE);
+		if (from[i] < 0)
+			return -1;
+	}
+	for (int i = 0; i < 3 + s->extra_n; i++)
+		if (dup2(from[i], i >= 3 ? s->extra[i - 3].to : i) < 0)
+			return -1;
+	return 0;
+}
+
+static int place_fds(const struct spawn_spec *s)
+{
+	if (s->extra_n)
+		return place_extra(s);
+	for (int i = 0; i < 3; i++)
+		if (dup2(s->fd[i] < 0 ? null_fd : s->fd[i], i) < 0)
+			return -1;
+	return 0;
+}
+
+/* Runs in the parent's memory: system calls only, no allocation, no return. */
+static int child_main(void *arg)
+{
+	struct spawn_state *st = arg;
+	const struct spawn_spec *s = st->spec;
+
+	st->step = SPAWN_SETUP;
+	setsid();
+	if (place_fds(s) < 0)
+		goto fail;
+	if (s->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
+		goto fail;
+	if (child_nofile.rlim_cur != child_nofile.rlim_max)
+		setrlimit(RLIMIT_NOFILE, &child_nofile);
+	raise_oom_score();
+	if (s->tied)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	st->step = SPAWN_CHDIR;
+	if (s->cwd && chdir(s->cwd) < 0)
+		goto fail;
+	st->step = SPAWN_EXEC;
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execve(s->path, (char *const *)s->argv, (char *const *)s->envp);
+fail:
+	st->os = errno;
+	_exit(127);
+}
+
+static int explain(const struct spawn_state *st, struct err *e)
+{
+	switch (st->step) {
+	case SPAWN_CHDIR:
+		return err_os(e, ERRC_COMMAND_EXECUTION_ERROR, st->os, "enter directory %s", st->spec->cwd);
+	case SPAWN_EXEC:
+		return err_os(e, st->os == ENOENT ? ERRC_COMMAND_NOT_FOUND : ERRC_COMMAND_EXECUTION_ERROR, st->os,
+			"run %s", st->spec->path);
+	case SPAWN_CLONE:
+		if (st->os == EAGAIN)
+			return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
+				"start a process: the sandbox has as many processes as it may have");
+		/* fallthrough */
+	case SPAWN_SETUP:
+	default:
+		return err_os(e, ERRC_COMMAND_EXECUTION_ERROR, st->os, "start a process");
+	}
+}
+
+int spawn(const struct spawn_spec *s, pid_t *ret_pid, enum spawn_step *ret_step, struct err *e)
+{
+	/* A pipe end that happens to be 0, 1 or 2 could be overwritten while the others are placed. */
+	for (int i = 0; i < 3; i++)
+		INVARIANT(s->fd[i] < 0 || s->fd[i] > 2);
+	INVARIANT(s->extra_n <= SPAWN_EXTRA_MAX);
+
+	struct spawn_state st = {.spec = s, .step = SPAWN_CLONE};
+	/* No signal may be handled on the shared stack: the child gets its mask back right before exec. */
+	sigset_t all, old;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	pid_t pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &st);
+	if (pid < 0)
+		st.os = errno;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+
+	if (st.os == 0) {
+		*ret_pid = pid;
+		return 0;
+	}
+	if (pid > 0)
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	*ret_step = st.step;
+	return explain(&st, e);
+}

@@ -1,0 +1,395 @@
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/api.h"
+#include "agent/process/process.h"
+#include "agent/request/reply.h"
+#include "agent/shell/session.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+/*
+ * /api/process/…: start, list, get, kill, kill-all, clean up, logs. The stream of logs is in api_process_stream.c.
+ */
+
+struct process *request_process(struct request *r)
+{
+	struct process *p = process_find(r->id);
+	if (!p) {
+		struct err e;
+		err_set(&e, ERRC_PROCESS_NOT_FOUND, "Process '%.*s' not found", (int)(r->id.n < 100 ? r->id.n : 100),
+			r->id.p);
+		request_fail_about(r, &e, "processId", r->id);
+	}
+	return p;
+}
+
+static void put_process(struct json_writer *w, const struct process *p)
+{
+	char iso[CLOCK_ISO_LEN];
+	json_object_begin(w);
+	json_member_cstr(w, "id", p->id);
+	json_member_i64(w, "pid", p->pid);
+	json_member_cstr(w, "command", p->command);
+	json_member_cstr(w, "status", process_status_name(p->status));
+	json_member_cstr(w, "startTime", clock_iso(p->start_ms, iso));
+	json_member_cstr(w, "sessionId", p->session);
+	if (process_is_over(p)) {
+		json_member_cstr(w, "endTime", clock_iso(p->end_ms, iso));
+		json_member_i64(w, "exitCode", process_exit_code(p));
+		json_member_cstr(w, "outcome", outcome_name(p->result.outcome));
+	}
+	json_object_end(w);
+}
+
+/* ---- start ---- */
+
+struct starting {
+	struct http_exchange *x; /* NULL: the client is gone */
+	const struct route *route;
+	struct process *p;
+	struct task *task;
+};
+
+static const struct http_exchange_ops no_ops;
+
+static void start_client_gone(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	((struct starting *)http_exchange_arg(x))->x = NULL;
+}
+
+static void answer_started(const struct request *r, const struct process *p)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_cstr(&w, "processId", p->id);
+	json_member_i64(&w, "pid", p->pid);
+	json_member_cstr(&w, "command", p->command);
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}
+
+static void answer_not_started(struct starting *s, const struct task_result *f)
+{
+	struct request r = {.x = s->x, .route = s->route};
+	if (!s->x)
+		return;
+	http_exchange_set(s->x, &no_ops, NULL);
+	request_fail_task(&r, f, s->p->session, "processId", str_of(s->p->id));
+}
+
+static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+{
+	struct starting *s = arg;
+	struct request r = {.x = s->x, .route = s->route};
+	if (cmd) {
+		process_started(s->p, cmd);
+		if (s->x) {
+			http_exchange_set(s->x, &no_ops, NULL);
+			answer_started(&r, s->p);
+		}
+	} else {
+		struct task_result f = *failure;
+		if (f.end == TASK_NO_DIRECTORY)
+			err_set(&f.error, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'",
+				s->p->id);
+		answer_not_started(s, &f);
+		process_failed(s->p, &f.error);
+	}
+	free(s);
+}
+
+/* Killed before its session had time for it. */
+static void give_up(struct process *p)
+{
+	struct starting *s = p->give_up_arg;
+	struct task_result f = {.end = TASK_FAILED};
+	task_cancel(s->task);
+	err_set(&f.error, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
+	answer_not_started(s, &f);
+	p->give_up = NULL;
+	free(s);
+}
+
+/* Ids that have no address of their own: clients put them into a path as they are. */
+static bool is_good_id(struct str id)
+{
+	static const char *const taken[] = {".", "..", "list", "start", "kill-all", "cleanup"};
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+		if (str_eq_c(id, taken[i]))
+			return false;
+	return id.n <= PROCESS_ID_MAX && (!id.n || (!memchr(id.p, '/', id.n) && !memchr(id.p, 0, id.n)));
+}
+
+void api_process_start(struct request *r)
+{
+	static const struct http_exchange_ops ops = {.on_close = start_client_gone};
+	auto_buf struct buf mem = {0};
+	auto_run struct run_spec spec = {0};
+	struct str id = STR_NULL, session_id;
+	struct err e;
+	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &session_id, &e) < 0 ||
+		json_read_str(r->body, "processId", &id, &e) < 0)
+		return request_refuse(r, &e);
+	if (!is_good_id(id))
+		return request_invalid(r, "processId",
+			"field 'processId' must be at most 128 bytes, without '/' and NUL, and not the name of a "
+			"route");
+	struct session *session = NULL;
+	if (!session_is_disabled(session_id) && !(session = session_need(session_id, &e)))
+		return request_fail(r, &e, STR_NULL);
+	struct starting *s = xcalloc(1, sizeof *s);
+	*s = (struct starting){.x = r->x, .route = r->route};
+	s->p = process_add(id, spec.command, session_id, &e);
+	if (!s->p) {
+		free(s);
+		return request_fail_about(r, &e, "processId", id);
+	}
+	s->p->give_up = give_up;
+	s->p->give_up_arg = s;
+	http_exchange_set(r->x, &ops, s);
+	s->task = session_start(session, &spec, &process_cmd_ops, s->p, on_started, s);
+}
+
+/* ---- list, get ---- */
+
+void api_process_list(struct request *r)
+{
+	auto_buf struct buf b = {0}, mem1 = {0}, mem2 = {0};
+	struct str status = request_query(r, STR("status"), &mem1);
+	struct str session = request_query(r, STR("sessionId"), &mem2);
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_key(&w, "processes");
+	json_array_begin(&w);
+	list_each(it, process_all())
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if ((status.n && !str_eq_c(status, process_status_name(p->status))) ||
+			(session.n && !str_eq_c(session, p->session)))
+			continue;
+		put_process(&w, p);
+	}
+	json_array_end(&w);
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}
+
+void api_process_get(struct request *r)
+{
+	struct process *p = request_process(r);
+	if (!p)
+		return;
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_key(&w, "process");
+	put_process(&w, p);
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}
+
+/* ---- kill ---- */
+
+struct killing {
+	struct process_waiter waiter;
+	struct http_exchange *x; /* NULL: the client is gone */
+	const struct route *route;
+};
+
+static void kill_client_gone(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	((struct killing *)http_exchange_arg(x))->x = NULL;
+}
+
+static void answer_killed(const struct request *r, const char *id)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_cstr(&w, "processId", id);
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}
+
+static void on_killed(struct process_waiter *waiter, struct process *p)
+{
+	struct killing *k = container_of(waiter, struct killing, waiter);
+	if (k->x) {
+		struct request r = {.x = k->x, .route = k->route};
+		http_exchange_set(k->x, &no_ops, NULL);
+		answer_killed(&r, p->id);
+	}
+	free(k);
+}
+
+void api_process_kill(struct request *r)
+{
+	static const struct http_exchange_ops ops = {.on_close = kill_client_gone};
+	auto_buf struct buf mem = {0};
+	struct str name = request_query(r, STR("signal"), &mem);
+	int sig = name.n ? signal_number(name) : SIGTERM;
+	struct process *p = request_process(r);
+	struct err e;
+	if (!p)
+		return;
+	if (!sig)
+		return request_invalid(r, "signal", "signal must be a name such as SIGINT, or a number");
+	if (process_is_over(p)) {
+		err_set(&e, ERRC_COMMAND_NOT_FOUND, "Command '%.80s' not found or already completed in session '%.80s'",
+			p->id, p->session);
+		return request_fail_about(r, &e, "processId", r->id);
+	}
+	if (sig != SIGTERM && sig != SIGKILL) {
+		process_kill(p, sig);
+		return answer_killed(r, p->id);
+	}
+	struct killing *k = xcalloc(1, sizeof *k);
+	*k = (struct killing){.waiter.on_end = on_killed, .x = r->x, .route = r->route};
+	list_push(&p->waiters, &k->waiter.node);
+	http_exchange_set(r->x, &ops, k);
+	process_kill(p, sig); /* one that waits for its session ends inside this */
+}
+
+struct kill_all {
+	struct http_exchange *x;
+	const struct route *route;
+	size_t left, total;
+};
+
+struct kill_one {
+	struct process_waiter waiter;
+	struct kill_all *all;
+};
+
+static void all_client_gone(struct http_exchange *x, bool complete)
+{
+	(void)complete;
+	((struct kill_all *)http_exchange_arg(x))->x = NULL;
+}
+
+static void answer_count(const struct request *r, size_t n)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_u64(&w, "cleanedCount", n);
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}
+
+static void one_less(struct kill_all *a)
+{
+	if (--a->left)
+		return;
+	if (a->x) {
+		struct request r = {.x = a->x, .route = a->route};
+		http_exchange_set(a->x, &no_ops, NULL);
+		answer_count(&r, a->total);
+	}
+	free(a);
+}
+
+static void on_one_killed(struct process_waiter *waiter, struct process *p)
+{
+	(void)p;
+	struct kill_one *one = container_of(waiter, struct kill_one, waiter);
+	struct kill_all *a = one->all;
+	free(one);
+	one_less(a);
+}
+
+void api_process_kill_all(struct request *r)
+{
+	static const struct http_exchange_ops ops = {.on_close = all_client_gone};
+	struct kill_all *a = xcalloc(1, sizeof *a);
+	*a = (struct kill_all){.x = r->x, .route = r->route};
+	http_exchange_set(r->x, &ops, a);
+	list_each(it, process_all())
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (process_is_over(p))
+			continue;
+		struct kill_one *one = xcalloc(1, sizeof *one);
+		*one = (struct kill_one){.waiter.on_end = on_one_killed, .all = a};
+		list_push(&p->waiters, &one->waiter.node);
+		a->left++;
+		a->total++;
+	}
+	a->left++; /* for ourselves: those that wait for a session end inside the call */
+	process_kill_all();
+	one_less(a);
+}
+
+/* Ours: forgets the ended ones with their logs. */
+void api_process_cleanup(struct request *r)
+{
+	size_t n = 0;
+	list_each(it, process_all())
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (!process_is_idle(p))
+			continue;
+		process_forget(p);
+		n++;
+	}
+	answer_count(r, n);
+}
+
+/* ---- logs ---- */
+
+/* Both streams apart. What is gone is told in stdout. */
+static int gather_log(const struct proclog *l, struct spool out[2], struct err *e)
+{
+	struct proclog_at at = {0};
+	struct proclog_record rec;
+	char note[96];
+	int failed = 0;
+	while (!failed && proclog_read(l, &at, &rec)) {
+		int n = rec.skipped ? snprintf(note, sizeof note, PROCLOG_NOTE, (unsigned long long)rec.skipped) : 0;
+		failed = spool_add(&out[0], str_n(note, (size_t)n), e) < 0 ||
+			 spool_add(&out[rec.stream == CMD_STDOUT ? 0 : 1], str_n(rec.bytes, rec.n), e) < 0;
+	}
+	return failed;
+}
+
+void api_process_logs(struct request *r)
+{
+	struct process *p = request_process(r);
+	if (!p)
+		return;
+	struct spool out[2] = {SPOOL_INIT, SPOOL_INIT};
+	struct err e;
+	int failed = gather_log(&p->log, out, &e);
+	if (failed) {
+		spool_free(&out[0]);
+		spool_free(&out[1]);
+		return request_fail_about(r, &e, "processId", r->id);
+	}
+	struct reply *reply = reply_new();
+	struct json_writer w = json_writer(reply_text(reply));
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_cstr(&w, "processId", p->id);
+	json_key(&w, "stdout");
+	reply_add_spool(reply, &out[0], false);
+	buf_add_c(reply_text(reply), ",\"stderr\":");
+	reply_add_spool(reply, &out[1], false);
+	w = (struct json_writer){.out = reply_text(reply), .comma = true};
+	json_member_now(&w);
+	json_object_end(&w);
+	reply_send(reply, r->x, 200);
+}

@@ -1,0 +1,311 @@
+#include "agent/process/process.h"
+
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "agent/agent.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+static struct list all = {&all, &all};
+static size_t ended;
+
+struct list *process_all(void)
+{
+	return &all;
+}
+
+struct process *process_find(struct str id)
+{
+	list_each(it, &all)
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (str_eq_c(id, p->id))
+			return p;
+	}
+	return NULL;
+}
+
+bool process_is_over(const struct process *p)
+{
+	return p->status > PROCESS_RUNNING;
+}
+
+const char *process_status_name(enum process_status s)
+{
+	static const char *const names[] = {"starting", "running", "completed", "failed", "killed", "error"};
+	return names[s];
+}
+
+int process_exit_code(const struct process *p)
+{
+	return p->result.exit_code;
+}
+
+static char *new_id(void)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char random[6];
+	char tail[7] = {0};
+	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+		memset(random, (int)clock_us(), sizeof random);
+	for (size_t i = 0; i < sizeof random; i++)
+		tail[i] = letters[random[i] % (sizeof letters - 1)];
+	return xasprintf("proc_%lld_%s", (long long)clock_wall_ms(), tail);
+}
+
+static void free_process(struct process *p)
+{
+	loop_timer_stop(&p->kill_timer);
+	proclog_free(&p->log);
+	proclist_free(&p->tree);
+	free(p->id);
+	free(p->command);
+	free(p->session);
+	free(p);
+}
+
+void process_forget(struct process *p)
+{
+	if (process_is_over(p))
+		ended--;
+	list_del(&p->node);
+	p->forgotten = true;
+	if (list_empty(&p->followers))
+		free_process(p);
+}
+
+void process_unfollow(struct process *p, struct process_follower *f)
+{
+	list_del(&f->node);
+	if (p->forgotten && list_empty(&p->followers))
+		free_process(p);
+}
+
+bool process_is_idle(const struct process *p)
+{
+	return process_is_over(p) && !p->kill_due && list_empty(&p->waiters);
+}
+
+static void forget_oldest(void)
+{
+	list_each(it, &all)
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (ended < PROCESSES_MAX)
+			return;
+		if (process_is_idle(p))
+			process_forget(p);
+	}
+}
+
+struct process *process_add(struct str id, struct str command, struct str session, struct err *e)
+{
+	struct process *old = id.n ? process_find(id) : NULL;
+	if (old && !process_is_idle(old)) {
+		err_set(e, ERRC_PROCESS_ERROR, "a process with the id '%.100s' is there already", old->id);
+		return NULL;
+	}
+	if (old)
+		process_forget(old);
+	forget_oldest();
+	struct process *p = xcalloc(1, sizeof *p);
+	p->id = id.n ? str_dup(id) : new_id();
+	p->command = str_dup(command);
+	p->session = str_dup(session);
+	p->start_ms = clock_wall_ms();
+	proclog_init(&p->log);
+	list_init(&p->followers);
+	list_init(&p->waiters);
+	list_push(&all, &p->node);
+	return p;
+}
+
+void process_started(struct process *p, struct cmd *cmd)
+{
+	p->cmd = cmd;
+	p->pid = cmd_pid(cmd);
+	p->status = PROCESS_RUNNING;
+	p->give_up = NULL;
+}
+
+static void tell_followers(struct process *p)
+{
+	list_each(it, &p->followers)
+	{
+		struct process_follower *f = list_entry(it, struct process_follower, node);
+		f->on_news(f);
+	}
+}
+
+static void on_output(struct cmd *c, int stream, struct str bytes)
+{
+	struct process *p = cmd_arg(c);
+	proclog_add(&p->log, stream, bytes);
+	tell_followers(p);
+}
+
+static enum process_status status_of(const struct process *p, const struct cmd_result *r)
+{
+	if (p->kill_asked == SIGTERM || p->kill_asked == SIGKILL || r->outcome == OUTCOME_TIMEOUT ||
+		r->exit_code == 128 + SIGTERM || r->exit_code == 128 + SIGKILL)
+		return PROCESS_KILLED;
+	/* Another signal may be one that it handles, and ends as it likes. */
+	if (p->kill_asked && r->exit_code == 128 + p->kill_asked)
+		return PROCESS_KILLED;
+	if (r->outcome == OUTCOME_LOST)
+		return PROCESS_ERROR;
+	return r->exit_code == 0 ? PROCESS_COMPLETED : PROCESS_FAILED;
+}
+
+static void tell_waiters(struct process *p)
+{
+	while (!list_empty(&p->waiters)) {
+		struct process_waiter *w = list_entry(p->waiters.next, struct process_waiter, node);
+		list_del(&w->node);
+		w->on_end(w, p);
+	}
+}
+
+/* A look at /proc that is younger than `since`, shared by all who are being killed: a look for each of many would take
+ * seconds. A tree that was gone then stays gone. */
+static const struct proclist *look_after(uint64_t since)
+{
+	static struct proclist look;
+	static uint64_t at;
+	uint64_t now = clock_ms();
+	if (at > since && now - at < PROCESS_KILL_POLL / 2)
+		return &look;
+	at = now;
+	look.n = 0;
+	if (proclist_read(&look) < 0)
+		look.n = 0;
+	return &look;
+}
+
+/* Again until a look finds nobody new. */
+static void signal_trees(struct process *const *v, size_t n, int sig)
+{
+	auto_procs struct proclist done = {0};
+	for (int i = 0, hit = 1; i < PROCESS_KILL_LOOKS && hit; i++) {
+		auto_procs struct proclist look = {0};
+		hit = 0;
+		if (proclist_read(&look) < 0)
+			return;
+		for (size_t k = 0; k < n; k++)
+			hit += proctree_signal(&look, v[k]->pid, sig, &v[k]->tree, &done);
+	}
+}
+
+static void kill_step(struct loop_timer *t)
+{
+	struct process *p = container_of(t, struct process, kill_timer);
+	if (process_is_over(p) && proctree_is_gone(look_after(p->kill_began), p->pid, &p->tree)) {
+		p->kill_due = 0;
+		loop_timer_stop(&p->kill_timer);
+		proclist_free(&p->tree);
+		return tell_waiters(p);
+	}
+	if (!p->kill_again) {
+		p->kill_again = true;
+		proctree_kill_young(p->pid, SIGTERM, PROCESS_YOUNG);
+	}
+	/* Members of the tree hold its process group: the number cannot be somebody else's while there are any. */
+	if (clock_ms() >= p->kill_due)
+		signal_trees(&p, 1, SIGKILL);
+	loop_timer_set(agent.loop, &p->kill_timer, PROCESS_KILL_POLL, kill_step);
+}
+
+static void end(struct process *p, const struct cmd_result *r, enum process_status status)
+{
+	proclog_end(&p->log);
+	p->cmd = NULL;
+	p->result = *r;
+	p->status = status;
+	p->end_ms = clock_wall_ms();
+	ended++;
+	tell_followers(p);
+	if (p->kill_due)
+		kill_step(&p->kill_timer);
+	else
+		tell_waiters(p);
+}
+
+static void on_end(struct cmd *c, const struct cmd_result *r)
+{
+	struct process *p = cmd_arg(c);
+	end(p, r, status_of(p, r));
+}
+
+const struct cmd_ops process_cmd_ops = {.on_output = on_output, .on_end = on_end};
+
+void process_failed(struct process *p, const struct err *e)
+{
+	struct cmd_result r = {.outcome = OUTCOME_LOST, .exit_code = 1};
+	p->give_up = NULL;
+	if (list_empty(&p->followers) && list_empty(&p->waiters))
+		return process_forget(p);
+	auto_free char *why = xasprintf("%s\n", e->msg);
+	proclog_add(&p->log, CMD_STDERR, str_of(why));
+	end(p, &r, PROCESS_ERROR);
+}
+
+/* It was not its turn yet. */
+static void forgo(struct process *p, int sig)
+{
+	struct cmd_result r = {.outcome = OUTCOME_KILLED, .exit_code = 128 + sig, .signal = sig};
+	p->give_up(p);
+	end(p, &r, PROCESS_KILLED);
+}
+
+/* From now on until nothing is left of it. */
+static void await_end(struct process *p, int sig)
+{
+	p->kill_began = clock_ms();
+	uint64_t due = p->kill_began + (sig == SIGTERM ? PROCESS_KILL_GRACE : 0);
+	if (!p->kill_due || due < p->kill_due)
+		p->kill_due = due;
+	loop_timer_set(agent.loop, &p->kill_timer, PROCESS_KILL_POLL, kill_step);
+}
+
+static bool is_deadly(int sig)
+{
+	return sig == SIGTERM || sig == SIGKILL;
+}
+
+void process_kill(struct process *p, int sig)
+{
+	if (process_is_over(p))
+		return;
+	if (p->give_up)
+		return forgo(p, sig);
+	if (!is_deadly(p->kill_asked))
+		p->kill_asked = sig;
+	if (!is_deadly(sig)) {
+		proctree_kill(p->pid, sig);
+		return;
+	}
+	signal_trees(&p, 1, sig);
+	await_end(p, sig);
+}
+
+void process_kill_all(void)
+{
+	auto_free struct process **v = NULL;
+	size_t n = 0;
+	list_each(it, &all)
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (!process_is_over(p) && p->give_up) {
+			forgo(p, SIGTERM);
+		} else if (!process_is_over(p)) {
+			v = xrealloc(v, (n + 1) * sizeof(struct process *));
+			v[n++] = p;
+		}
+	}
+	signal_trees(v, n, SIGTERM);
+	for (size_t i = 0; i < n; i++) {
+		v[i]->kill_asked = SIGTERM;
+		await_end(v[i], SIGTERM);
+	}
+}

@@ -1,0 +1,240 @@
+#include "agent/request/route.h"
+
+#include "agent/agent.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+static const struct http_exchange_ops ops_none;
+
+/* ---- matching ---- */
+
+static bool match_path(const char *pattern, struct str path, struct str *ret_id)
+{
+	struct str pat = str_of(pattern), want, got;
+	while (http_path_next(&pat, &want)) {
+		if (!http_path_next(&path, &got))
+			return false;
+		if (str_eq_c(want, "{id}"))
+			*ret_id = got;
+		else if (!str_eq(want, got))
+			return false;
+	}
+	return !http_path_next(&path, &got);
+}
+
+static bool match_method(const struct route *r, struct str method)
+{
+	return str_eq_c(method, r->method) || (str_eq_c(method, "HEAD") && strcmp(r->method, "GET") == 0);
+}
+
+/* The route, or NULL; then *allow lists the methods that the path has (empty: no such path). */
+static const struct route *find_route(const struct http_request *q, struct str *ret_id, struct buf *allow)
+{
+	/* A fixed path wins over one with {id}: /api/process/list is not the process "list". */
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < routes_n; i++) {
+			bool has_id = strchr(routes[i].pattern, '{') != NULL;
+			if (has_id != (pass == 1) || !match_path(routes[i].pattern, q->path, ret_id))
+				continue;
+			if (match_method(&routes[i], q->method_text))
+				return &routes[i];
+			buf_printf(allow, "%s%s", buf_size(allow) ? ", " : "", routes[i].method);
+		}
+		if (buf_size(allow) && pass == 0 && str_eq_c(q->method_text, "OPTIONS"))
+			break;
+	}
+	return NULL;
+}
+
+/* ---- dispatch ---- */
+
+static void call_handler(struct http_exchange *x, const struct route *route, struct str id, const struct json *body)
+{
+	auto_buf struct buf decoded = {0};
+	struct err e;
+	struct request r = {.x = x, .route = route, .body = body};
+	if (id.p && http_percent_decode(id, &decoded, &e) < 0)
+		return request_fail(&r, &e, STR_NULL);
+	r.id = buf_str(&decoded);
+	route->handle(&r);
+}
+
+static void on_whole_body(struct http_exchange *x, struct str text)
+{
+	const struct route *route = http_exchange_arg(x);
+	struct request r = {.x = x, .route = route};
+	struct str id = STR_NULL;
+	struct err e;
+	match_path(route->pattern, http_request(x)->path, &id);
+	http_exchange_set(x, &ops_none, NULL);
+
+	struct json_doc *doc = json_parse(text, &e);
+	if (doc && json_root(doc)->type != JSON_T_OBJECT) {
+		err_set(&e, ERRC_INVALID_JSON, "the body must be a JSON object");
+		json_free(doc);
+		doc = NULL;
+	}
+	if (!doc && route->body == ROUTE_LENIENT)
+		doc = json_parse(STR("{}"), &e);
+	if (!doc)
+		return request_fail(&r, &e, STR_NULL);
+	call_handler(x, route, id, json_root(doc));
+	json_free(doc);
+}
+
+static const struct http_exchange_ops ops_collect = {.on_whole_body = on_whole_body};
+
+static void not_found(struct http_exchange *x)
+{
+	/* Upstream's words and code: its client knows them. */
+	auto_buf struct buf body = {0};
+	struct err e;
+	err_set(&e, ERRC_UNKNOWN_ERROR, "The requested endpoint was not found");
+	char iso[CLOCK_ISO_LEN];
+	struct json_writer w = json_writer(&body);
+	json_object_begin(&w);
+	json_member_cstr(&w, "code", errc_info(e.code)->code);
+	json_member_cstr(&w, "message", e.msg);
+	json_key(&w, "context");
+	json_raw(&w, STR("{}"));
+	json_member_u64(&w, "httpStatus", 404);
+	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
+	json_object_end(&w);
+	http_respond(x, 404, "application/json", buf_str(&body));
+}
+
+/* Alone on a developer's machine there is no token in front of us, and any page in a browser can send requests to
+ * loopback. A browser says so in this header; a program does not. */
+static bool from_foreign_page(const struct http_request *q)
+{
+	return !agent.boxed && str_eq_c(http_header_value(&q->headers, STR("Sec-Fetch-Site")), "cross-site");
+}
+
+void route_request(struct http_exchange *x, void *arg)
+{
+	(void)arg;
+	const struct http_request *q = http_request(x);
+	auto_buf struct buf allow = {0};
+	struct str id = STR_NULL;
+	struct err e;
+	if (from_foreign_page(q)) {
+		err_set(&e, ERRC_FORBIDDEN, "requests from web pages of other origins are refused");
+		return http_respond_error(x, &e);
+	}
+	const struct route *route = find_route(q, &id, &allow);
+	if (!route && buf_size(&allow))
+		return http_respond_not_allowed(x, buf_cstr(&allow));
+	if (!route)
+		return not_found(x);
+	if (route->body == ROUTE_NO_BODY || route->body == ROUTE_STREAM)
+		return call_handler(x, route, id, NULL);
+	http_exchange_set(x, &ops_collect, (void *)route);
+	http_collect(x, AGENT_BODY_MAX);
+}
+
+/* ---- what handlers share ---- */
+
+struct str request_query(const struct request *r, struct str name, struct buf *mem)
+{
+	size_t at = mem->len;
+	struct err e;
+	if (http_query_get(http_request(r->x)->query, name, mem, &e) != 1)
+		return STR_NULL;
+	return str_n(mem->p + at, mem->len - at);
+}
+
+static struct str session_from_head(const struct request *r, struct buf *mem)
+{
+	const struct http_headers *h = &http_request(r->x)->headers;
+	struct str auth = http_header_value(h, STR("Authorization"));
+	if (!agent.boxed && auth.n > 7 && str_eq_nocase(str_n(auth.p, 7), STR("Bearer ")))
+		return str_trim(str_skip(auth, 7));
+	struct str s = http_header_value(h, STR("X-Session-Id"));
+	if (!s.n)
+		s = request_query(r, STR("session"), mem);
+	if (!s.n)
+		s = request_query(r, STR("sessionId"), mem);
+	return s;
+}
+
+int request_session(const struct request *r, struct buf *mem, struct str *ret, struct err *e)
+{
+	struct str s = STR_NULL;
+	if (r->body && json_read_str(r->body, "sessionId", &s, e) < 0)
+		return -1;
+	if (!s.n)
+		s = session_from_head(r, mem);
+	if (!s.n)
+		s = STR("default");
+	if (s.n > SESSION_ID_MAX || memchr(s.p, 0, s.n))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'sessionId' must be at most %d bytes without NUL",
+			SESSION_ID_MAX);
+	*ret = s;
+	return 0;
+}
+
+bool session_is_disabled(struct str id)
+{
+	return str_eq_c(id, "__DISABLE_SESSION__");
+}
+
+void request_fail(const struct request *r, const struct err *e, struct str context)
+{
+	http_respond_error_with(r->x, e, r->route->operation, context);
+}
+
+void request_fail_about(const struct request *r, const struct err *e, const char *key, struct str value)
+{
+	auto_buf struct buf context = {0};
+	struct json_writer w = json_writer(&context);
+	json_object_begin(&w);
+	json_member_str(&w, key, value);
+	json_object_end(&w);
+	request_fail(r, e, buf_str(&context));
+}
+
+void request_invalid(const struct request *r, const char *field, const char *message)
+{
+	request_invalid_code(r, field, message, "VALIDATION_FAILED");
+}
+
+void request_refuse(const struct request *r, const struct err *e)
+{
+	struct str name, after;
+	str_split(str_of(e->msg), '\'', &name);
+	name = str_split(name, '\'', &after);
+	if (e->code != ERRC_VALIDATION_FAILED || !str_starts(str_of(e->msg), STR("field '")) || !after.n)
+		return request_fail(r, e, STR_NULL);
+	auto_free char *field = str_dup(name);
+	request_invalid(r, field, e->msg);
+}
+
+void request_invalid_code(const struct request *r, const char *field, const char *message, const char *code)
+{
+	auto_buf struct buf context = {0};
+	struct err e;
+	err_set(&e, ERRC_VALIDATION_FAILED, "%s", message);
+	struct json_writer w = json_writer(&context);
+	json_object_begin(&w);
+	json_key(&w, "validationErrors");
+	json_array_begin(&w);
+	json_object_begin(&w);
+	json_member_cstr(&w, "field", field);
+	json_member_cstr(&w, "message", message);
+	json_member_cstr(&w, "code", code);
+	json_object_end(&w);
+	json_array_end(&w);
+	json_object_end(&w);
+	request_fail(r, &e, buf_str(&context));
+}
+
+void request_json(const struct request *r, struct str json)
+{
+	http_respond(r->x, 200, "application/json", json);
+}
+
+void json_member_now(struct json_writer *w)
+{
+	char iso[CLOCK_ISO_LEN];
+	json_member_cstr(w, "timestamp", clock_iso(clock_wall_ms(), iso));
+}

@@ -1,0 +1,28 @@
+/*
+ * session_impl.h - inside of session.h: session.c has the table, task.c the commands and their order.
+ */
+#pragma once
+
+#include "agent/shell/session.h"
+#include "agent/shell/shell.h"
+
+struct session {
+	char *id;
+	struct env env;
+	char *cwd; /* where it begins; NULL: the box's work directory */
+	uint64_t timeout_ms;
+	struct shell *shell; /* NULL until needed */
+	bool had_process;    /* one that needed a shell, before the session had one */
+	int last_status;     /* $? */
+	uint64_t oom_seen;   /* oom_kills() when the last command was over */
+	bool died;	     /* the shell ended between two commands: the next one is told */
+	struct cmd_result death;
+	struct list queue; /* tasks that wait: at most SESSION_QUEUE_MAX */
+	size_t waiting;
+	struct task *current;
+	bool deleted;
+	struct loop_task next_task, free_task;
+};
+
+/* task.c: the session is being deleted. */
+void session_fail_all(struct session *s);

@@ -1,0 +1,438 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "agent/agent.h"
+#include "agent/command/plain.h"
+#include "agent/proc/oom.h"
+#include "agent/shell/session_impl.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+struct task {
+	struct list node; /* in the session's queue while it waits */
+	struct session *s;
+	struct run_spec spec;
+	bool cancelled;
+	bool refused;		/* too many wait before it */
+	struct loop_task alone; /* without a session there is nothing to wait for */
+
+	const struct task_ops *ops; /* runs in the session … */
+	void *arg;
+	const struct cmd_ops *cmd_ops; /* … or starts a process */
+	void *cmd_arg;
+	session_on_started on_started;
+
+	struct cmd *cmd; /* executed directly, without the shell */
+	uint64_t began_us, oom_before;
+};
+
+static void run_next(struct loop_task *t);
+
+static void task_free(struct task *t)
+{
+	run_spec_free(&t->spec);
+	free(t);
+}
+
+/* ---- ends ---- */
+
+/* Tells the owner and frees. The session's turn is not passed on here. */
+static void task_over(struct task *t, const struct task_result *r)
+{
+	if (!t->cancelled && t->ops)
+		t->ops->on_end(t->arg, r);
+	else if (!t->cancelled)
+		t->on_started(t->arg, NULL, r);
+	task_free(t);
+}
+
+/* The current task is over; whoever waits is next. */
+static void pass_on(struct session *s)
+{
+	s->current = NULL;
+	if (!s->deleted)
+		loop_defer(agent.loop, &s->next_task, run_next);
+}
+
+static void finish(struct task *t, struct task_result *r)
+{
+	struct session *s = t->s;
+	if (t->began_us)
+		r->result.duration = (clock_us() - t->began_us + 500) / 1000;
+	if (s)
+		s->oom_seen = oom_kills();
+	task_over(t, r);
+	if (s)
+		pass_on(s);
+}
+
+static void fail(struct task *t, const struct err *e)
+{
+	struct task_result r = {.end = TASK_FAILED, .error = *e};
+	finish(t, &r);
+}
+
+/* Says how the session's shell ended. Who starts a process knows only failures. */
+static void terminated(const struct task *t, struct task_result *r)
+{
+	const struct cmd_result *c = &r->result;
+	char how[80];
+	if (c->outcome == OUTCOME_OOM)
+		snprintf(how, sizeof how, "was killed: the sandbox ran out of memory");
+	else if (c->outcome == OUTCOME_LOST)
+		snprintf(how, sizeof how, "stopped answering; how the command ended is not known");
+	else if (c->signal)
+		snprintf(how, sizeof how, "was killed by %s", signal_name(c->signal));
+	else
+		snprintf(how, sizeof how, "exited with code %d", c->exit_code);
+	r->end = t->ops ? TASK_TERMINATED : TASK_FAILED;
+	err_set(&r->error, ERRC_SESSION_TERMINATED, "Session '%.100s' terminated: its shell %s%s", t->s->id, how,
+		r->not_run ? " before this command, which was not run" : "");
+}
+
+/* Nobody could be told when it happened. */
+static void fail_died(struct task *t)
+{
+	struct task_result r = {.not_run = true, .result = t->s->death};
+	t->s->died = false;
+	terminated(t, &r);
+	finish(t, &r);
+}
+
+static void fail_no_directory(struct task *t)
+{
+	struct task_result r = {.end = TASK_NO_DIRECTORY, .result = {.exit_code = 1}};
+	finish(t, &r);
+}
+
+static struct task *take_first(struct session *s)
+{
+	s->waiting--;
+	return list_entry(list_pop(&s->queue), struct task, node);
+}
+
+void session_fail_all(struct session *s)
+{
+	struct task_result r = {.end = TASK_FAILED};
+	err_set(&r.error, ERRC_SESSION_DESTROYED, "Session '%.100s' was destroyed", s->id);
+	struct task *current = take_ptr(&s->current);
+	if (current) {
+		if (current->cmd) {
+			cmd_hangup(current->cmd);
+			cmd_abandon(current->cmd);
+		}
+		task_over(current, &r);
+	}
+	while (!list_empty(&s->queue)) {
+		struct task *t = take_first(s);
+		task_over(t, &r);
+	}
+}
+
+/* ---- directly ---- */
+
+static void direct_output(struct cmd *c, int stream, struct str bytes)
+{
+	struct task *t = cmd_arg(c);
+	if (!t->cancelled)
+		t->ops->on_output(t->arg, stream, bytes);
+}
+
+static void direct_end(struct cmd *c, const struct cmd_result *r)
+{
+	struct task *t = cmd_arg(c);
+	struct task_result tr = {.end = TASK_RESULT, .result = *r};
+	if (t->s)
+		t->s->last_status = r->exit_code;
+	t->cmd = NULL;
+	finish(t, &tr);
+}
+
+static const struct cmd_ops direct_ops = {.on_output = direct_output, .on_end = direct_end};
+
+/* The directory it is to run in: its own, or where the session begins. NULL: it is not there. */
+static char *directory(const struct task *t)
+{
+	struct stat st;
+	char *dir = t->spec.cwd ? session_path(t->s, t->spec.cwd) : t->s ? session_cwd(t->s) : xstrdup(agent.workdir);
+	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && faccessat(AT_FDCWD, dir, X_OK, AT_EACCESS) == 0)
+		return dir;
+	free(dir);
+	/* A session whose first directory is gone begins at home, as upstream's does. */
+	const char *home = env_get(&agent.env, "HOME");
+	return t->spec.cwd ? NULL : xstrdup(home && stat(home, &st) == 0 ? home : "/");
+}
+
+static void input_all(struct cmd *c, struct run_spec *s)
+{
+	if (!s->has_input)
+		return;
+	cmd_input(c, buf_str(&s->input));
+	cmd_input_end(c);
+}
+
+/* Without the session's shell: 0 when it runs, 1 when it needs a shell (only with `plain`), -1 on failure. */
+static int start_directly(struct task *t, const char *dir, bool plain, const struct cmd_ops *ops, void *arg,
+	struct cmd **ret, enum spawn_step *step, struct err *e)
+{
+	auto_env struct env env = {0};
+	session_env(t->s, &env);
+	env_apply(&env, &t->spec.env);
+	int r = (plain ? run_start_plain : run_start)(&t->spec, &env, dir, ops, arg, ret, step, e);
+	if (r == 0)
+		input_all(*ret, &t->spec);
+	return r;
+}
+
+/* ---- in the shell ---- */
+
+static void on_shell_idle(void *owner)
+{
+	struct session *s = owner;
+	if (!s->current)
+		loop_defer(agent.loop, &s->next_task, run_next);
+}
+
+static void on_shell_gone(void *owner, const struct cmd_result *untold)
+{
+	struct session *s = owner;
+	s->shell = NULL;
+	s->last_status = 0;
+	if (untold) {
+		s->died = true;
+		s->death = *untold;
+		if (untold->exit_code == 128 + SIGKILL && oom_kills() > s->oom_seen)
+			s->death.outcome = OUTCOME_OOM;
+	}
+	if (!s->current)
+		loop_defer(agent.loop, &s->next_task, run_next);
+}
+
+static const struct shell_owner_ops shell_ops = {.on_idle = on_shell_idle, .on_gone = on_shell_gone};
+
+static int need_shell(struct session *s, struct err *e)
+{
+	if (s->shell)
+		return 0;
+	if (!agent.shell)
+		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
+			"bash is not installed in this sandbox: sessions run plain commands only");
+	auto_env struct env env = {0};
+	session_env(s, &env);
+	s->shell = shell_start(agent.loop, agent.shell, &env, s->cwd ? s->cwd : agent.workdir, &shell_ops, s, e);
+	return s->shell ? 0 : -1;
+}
+
+static void shell_output(void *arg, int stream, struct str bytes)
+{
+	struct task *t = arg;
+	if (!t->cancelled)
+		t->ops->on_output(t->arg, stream, bytes);
+}
+
+static void shell_end(void *arg, enum shell_end end, int status)
+{
+	struct task *t = arg;
+	struct session *s = t->s;
+	struct task_result r = {.end = TASK_RESULT, .result = {.exit_code = status}};
+	switch (end) {
+	case SHELL_DONE:
+		s->last_status = status;
+		if (status == 137 && oom_kills() > t->oom_before)
+			r.result.outcome = OUTCOME_OOM;
+		break;
+	case SHELL_NO_DIRECTORY:
+		r.end = TASK_NO_DIRECTORY;
+		break;
+	case SHELL_TIMEOUT:
+	case SHELL_TIMEOUT_GONE:
+		s->last_status = 130;
+		r.result.outcome = OUTCOME_TIMEOUT;
+		r.session_lost = end == SHELL_TIMEOUT_GONE;
+		break;
+	case SHELL_KILLED:
+		r.result.signal = status - 128;
+		r.result.outcome = OUTCOME_KILLED;
+		/* fallthrough */
+	case SHELL_EXITED:
+		if (status == 137 && oom_kills() > t->oom_before)
+			r.result.outcome = OUTCOME_OOM;
+		terminated(t, &r);
+		break;
+	case SHELL_LOST:
+	default:
+		r.result.outcome = OUTCOME_LOST;
+		terminated(t, &r);
+	}
+	finish(t, &r);
+}
+
+static const struct shell_run_ops run_ops = {.on_output = shell_output, .on_end = shell_end};
+
+static void on_spawned(void *arg, pid_t pid, int out_fd, int err_fd, const struct err *e)
+{
+	struct task *t = arg;
+	struct session *s = t->s;
+	if (pid < 0) {
+		fail(t, e);
+		return;
+	}
+	struct cmd *c = cmd_adopt(agent.loop, pid, out_fd, err_fd, t->spec.timeout_ms, t->cmd_ops, t->cmd_arg);
+	if (t->cancelled) {
+		cmd_hangup(c);
+		cmd_abandon(c);
+	} else {
+		t->on_started(t->arg, c, NULL);
+	}
+	task_free(t);
+	pass_on(s);
+}
+
+static void run_in_shell(struct task *t, const char *dir)
+{
+	struct session *s = t->s;
+	struct err e;
+	struct shell_cmd c = {.command = t->spec.command,
+		.env = &t->spec.env,
+		.cwd = t->spec.cwd ? dir : NULL,
+		.has_input = t->spec.has_input,
+		.input = buf_str(&t->spec.input),
+		.timeout_ms = t->spec.timeout_ms,
+		.last_status = s->last_status};
+	int r = need_shell(s, &e);
+	if (r == 0)
+		r = t->ops ? shell_run(s->shell, &c, &run_ops, t, &e) : shell_spawn(s->shell, &c, on_spawned, t, &e);
+	if (r < 0)
+		fail(t, &e);
+}
+
+/* ---- turns ---- */
+
+/* A process without the session's shell: there is none yet, or no session at all. The first that needs a shell gets a
+ * bash of its own, which begins sooner; with the second the session has one, since a copy of that is faster. */
+static void start_process(struct task *t, const char *dir)
+{
+	struct err e;
+	enum spawn_step step;
+	struct session *s = t->s;
+	struct cmd *c;
+	int r = s ? start_directly(t, dir, true, t->cmd_ops, t->cmd_arg, &c, &step, &e) : 1;
+	if (r == 1 && s && s->had_process && agent.shell)
+		return run_in_shell(t, dir);
+	if (r == 1) {
+		if (s)
+			s->had_process = true;
+		r = start_directly(t, dir, false, t->cmd_ops, t->cmd_arg, &c, &step, &e);
+	}
+	if (r < 0) {
+		if (step == SPAWN_CHDIR)
+			fail_no_directory(t);
+		else
+			fail(t, &e);
+		return;
+	}
+	t->on_started(t->arg, c, NULL);
+	task_free(t);
+	if (s)
+		pass_on(s);
+}
+
+static void run_directly(struct task *t, const char *dir)
+{
+	struct err e;
+	enum spawn_step step;
+	int r = start_directly(t, dir, t->s != NULL, &direct_ops, t, &t->cmd, &step, &e);
+	if (r == 1)
+		run_in_shell(t, dir);
+	else if (r < 0 && step == SPAWN_CHDIR)
+		fail_no_directory(t);
+	else if (r < 0)
+		fail(t, &e);
+}
+
+static void begin(struct task *t)
+{
+	auto_free char *dir = directory(t);
+	t->began_us = clock_us();
+	t->oom_before = oom_kills();
+	if (t->s && t->s->died)
+		fail_died(t);
+	else if (!dir)
+		fail_no_directory(t);
+	else if (t->s && t->s->shell)
+		run_in_shell(t, dir);
+	else if (t->ops)
+		run_directly(t, dir);
+	else
+		start_process(t, dir);
+}
+
+static void run_next(struct loop_task *lt)
+{
+	struct session *s = container_of(lt, struct session, next_task);
+	if (s->deleted || s->current || list_empty(&s->queue) || (s->shell && !shell_is_idle(s->shell)))
+		return;
+	s->current = take_first(s);
+	if (s->current->cancelled) {
+		task_free(s->current);
+		return pass_on(s);
+	}
+	begin(s->current);
+}
+
+static void begin_alone(struct loop_task *lt)
+{
+	struct task *t = container_of(lt, struct task, alone);
+	struct err e;
+	if (t->cancelled) {
+		task_free(t);
+	} else if (t->refused) {
+		err_set(&e, ERRC_LIMIT_REACHED, "%d commands wait in this session already", SESSION_QUEUE_MAX);
+		fail(t, &e);
+	} else {
+		begin(t);
+	}
+}
+
+static struct task *enqueue(struct session *s, struct task *t)
+{
+	if (s && s->waiting == SESSION_QUEUE_MAX) {
+		t->refused = true;
+		t->s = NULL;
+	}
+	if (!t->s) {
+		loop_defer(agent.loop, &t->alone, begin_alone);
+		return t;
+	}
+	s->waiting++;
+	list_push(&s->queue, &t->node);
+	loop_defer(agent.loop, &s->next_task, run_next);
+	return t;
+}
+
+struct task *session_run(struct session *s, struct run_spec *spec, const struct task_ops *ops, void *arg)
+{
+	struct task *t = xcalloc(1, sizeof *t);
+	*t = (struct task){.s = s, .spec = run_spec_take(spec), .ops = ops, .arg = arg};
+	return enqueue(s, t);
+}
+
+struct task *session_start(struct session *s, struct run_spec *spec, const struct cmd_ops *ops, void *cmd_arg,
+	session_on_started on_started, void *arg)
+{
+	struct task *t = xcalloc(1, sizeof *t);
+	*t = (struct task){.s = s,
+		.spec = run_spec_take(spec),
+		.cmd_ops = ops,
+		.cmd_arg = cmd_arg,
+		.on_started = on_started,
+		.arg = arg};
+	return enqueue(s, t);
+}
+
+void task_cancel(struct task *t)
+{
+	t->cancelled = true;
+}

@@ -1,0 +1,342 @@
+#include "agent/term/terminal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+#include "agent/proc/children.h"
+#include "agent/proc/proctree.h"
+#include "agent/proc/spawn.h"
+#include "base/limits.h"
+
+/* A read gives at most 4 KiB: this is more than the kernel holds for a terminal. */
+enum { LAST_READS = 64 };
+
+struct terminal {
+	struct loop *loop;
+	struct loop_io io;
+	int master;
+	pid_t pid;
+	struct child child;
+	bool exited, hung_up; /* the program's end, and the end of its output: the terminal is over after both */
+	int wstatus;
+	char *ring;
+	uint64_t end; /* offset behind the newest byte */
+	struct buf input;
+	bool input_full;
+	struct list viewers;
+	size_t viewers_n;
+	struct loop_timer grace;
+	struct loop_task free_task;
+	void (*on_over)(void *arg);
+	void *arg;
+};
+
+static struct terminal_viewer *viewer_of(struct list *node)
+{
+	return list_entry(node, struct terminal_viewer, node);
+}
+
+/* ---- output ---- */
+
+static uint64_t oldest(const struct terminal *t)
+{
+	return t->end > TERMINAL_RING ? t->end - TERMINAL_RING : 0;
+}
+
+/* Sends the next piece: up to the newest byte, or up to where the ring turns. */
+static void feed_once(struct terminal *t, struct terminal_viewer *v)
+{
+	size_t from = (size_t)(v->at % TERMINAL_RING);
+	uint64_t n = t->end - v->at;
+	if (n > TERMINAL_RING - from)
+		n = TERMINAL_RING - from;
+	if (n > HTTP_READ_CHUNK)
+		n = HTTP_READ_CHUNK;
+	v->at += n;
+	v->full = !v->on_output(v, str_n(t->ring + from, (size_t)n));
+}
+
+static void feed_viewer(struct terminal *t, struct terminal_viewer *v)
+{
+	if (v->at < oldest(t))
+		v->at = oldest(t);
+	while (v->at < t->end && !v->full)
+		feed_once(t, v);
+}
+
+/* All that is in the ring, in one piece. */
+static void feed_whole(struct terminal *t, struct terminal_viewer *v)
+{
+	uint64_t n = t->end - oldest(t);
+	size_t from = (size_t)(oldest(t) % TERMINAL_RING), first = TERMINAL_RING - from;
+	auto_free char *all = xmalloc(n + 1);
+	if (first > n)
+		first = (size_t)n;
+	memcpy(all, t->ring + from, first);
+	memcpy(all + first, t->ring, (size_t)n - first);
+	v->at = t->end;
+	v->full = n && !v->on_output(v, str_n(all, (size_t)n));
+}
+
+static bool wants_output(const struct terminal *t)
+{
+	if (list_empty(&t->viewers))
+		return true;
+	list_each(it, &t->viewers) if (!viewer_of(it)->full) return true;
+	return false;
+}
+
+static void update(struct terminal *t)
+{
+	if (!t->io.loop)
+		return;
+	loop_set_events(&t->io, (wants_output(t) ? EPOLLIN : 0u) | (buf_size(&t->input) ? EPOLLOUT : 0u));
+}
+
+static void put_ring(struct terminal *t, const char *p, size_t n)
+{
+	while (n) {
+		size_t at = (size_t)(t->end % TERMINAL_RING), room = TERMINAL_RING - at;
+		size_t part = n < room ? n : room;
+		memcpy(t->ring + at, p, part);
+		t->end += part;
+		p += part;
+		n -= part;
+	}
+}
+
+/* ---- end ---- */
+
+static void free_terminal(struct loop_task *task)
+{
+	struct terminal *t = container_of(task, struct terminal, free_task);
+	free(t->ring);
+	buf_free(&t->input);
+	free(t);
+}
+
+/* Both the program and its output have ended: viewers get the last bytes (at most the ring), then the news. */
+static void finish_if_over(struct terminal *t)
+{
+	if (!t->exited || !t->hung_up)
+		return;
+	int sig = WIFSIGNALED(t->wstatus) ? WTERMSIG(t->wstatus) : 0;
+	int code = sig ? 128 + sig : WEXITSTATUS(t->wstatus);
+	loop_timer_stop(&t->grace);
+	t->on_over(t->arg);
+	list_each(it, &t->viewers)
+	{
+		struct terminal_viewer *v = viewer_of(it);
+		if (v->at < oldest(t))
+			v->at = oldest(t);
+		while (v->at < t->end)
+			feed_once(t, v);
+		list_del(&v->node);
+		v->on_exit(v, code, sig);
+	}
+	loop_defer(t->loop, &t->free_task, free_terminal);
+}
+
+static void on_kill_due(struct loop_timer *timer)
+{
+	proctree_kill(container_of(timer, struct terminal, grace)->pid, SIGKILL);
+}
+
+void terminal_hangup(struct terminal *t)
+{
+	if (t->exited)
+		return;
+	proctree_kill(t->pid, SIGHUP);
+	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_kill_due);
+}
+
+static void on_hangup_due(struct loop_timer *timer)
+{
+	terminal_hangup(container_of(timer, struct terminal, grace));
+}
+
+static void hang_up(struct terminal *t)
+{
+	if (t->hung_up)
+		return;
+	t->hung_up = true;
+	loop_del(&t->io);
+	fd_close(&t->master);
+	/* Its end is on the way, or it has let go of its terminal and runs on, where nobody could see it any more. */
+	if (!t->exited)
+		loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_hangup_due);
+	finish_if_over(t);
+}
+
+static void read_master(struct terminal *t)
+{
+	char raw[16384];
+	ssize_t n = read(t->master, raw, sizeof raw);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* EIO: the last process that had the terminal open is gone. */
+	if (n <= 0)
+		return hang_up(t);
+	put_ring(t, raw, (size_t)n);
+	list_each(it, &t->viewers) feed_viewer(t, viewer_of(it));
+	update(t);
+}
+
+static void on_child_exit(struct child *c, int wstatus)
+{
+	struct terminal *t = container_of(c, struct terminal, child);
+	t->exited = true;
+	t->wstatus = wstatus;
+	if (t->hung_up)
+		return finish_if_over(t);
+	/* Its last words are in the queue by now. What a background job keeps printing is not waited for. */
+	uint64_t before;
+	int i = 0;
+	do {
+		before = t->end;
+		read_master(t);
+	} while (!t->hung_up && t->end != before && ++i < LAST_READS);
+	hang_up(t);
+}
+
+/* ---- input ---- */
+
+/* Tells every viewer when it has changed. */
+static void set_input_full(struct terminal *t, bool full)
+{
+	if (t->input_full == full)
+		return;
+	t->input_full = full;
+	list_each(it, &t->viewers) viewer_of(it)->on_input_wanted(viewer_of(it), !full);
+}
+
+static void write_master(struct terminal *t)
+{
+	while (buf_size(&t->input)) {
+		struct str s = buf_str(&t->input);
+		ssize_t n = write(t->master, s.p, s.n);
+		if (n < 0)
+			break;
+		buf_consume(&t->input, (size_t)n);
+	}
+	if (buf_size(&t->input) <= TERMINAL_INPUT_HIGH / 4)
+		set_input_full(t, false);
+}
+
+void terminal_input(struct terminal *t, struct str bytes)
+{
+	if (t->hung_up)
+		return;
+	INVARIANT(!t->input_full && bytes.n <= WS_MESSAGE_MAX);
+	buf_add_str(&t->input, bytes);
+	write_master(t);
+	if (buf_size(&t->input) > TERMINAL_INPUT_HIGH)
+		set_input_full(t, true);
+	update(t);
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct terminal *t = container_of(io, struct terminal, io);
+	if (events & EPOLLOUT)
+		write_master(t);
+	/* The end is reported also while nothing is wanted. What is left then is less than the ring. */
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		return read_master(t);
+	update(t);
+}
+
+/* ---- viewers ---- */
+
+void terminal_attach(struct terminal *t, struct terminal_viewer *v)
+{
+	list_push(&t->viewers, &v->node);
+	t->viewers_n++;
+	feed_whole(t, v);
+	if (t->input_full)
+		v->on_input_wanted(v, false);
+	update(t);
+}
+
+void terminal_detach(struct terminal *t, struct terminal_viewer *v)
+{
+	list_del(&v->node);
+	t->viewers_n--;
+	update(t);
+}
+
+size_t terminal_viewers(const struct terminal *t)
+{
+	return t->viewers_n;
+}
+
+void terminal_more(struct terminal *t, struct terminal_viewer *v)
+{
+	v->full = false;
+	feed_viewer(t, v);
+	update(t);
+}
+
+void terminal_resize(struct terminal *t, uint16_t cols, uint16_t rows)
+{
+	struct winsize ws = {.ws_col = cols, .ws_row = rows};
+	if (t->master >= 0)
+		ioctl(t->master, TIOCSWINSZ, &ws);
+}
+
+/* ---- start ---- */
+
+static int open_pair(uint16_t cols, uint16_t rows, int *ret_master, int *ret_slave, struct err *e)
+{
+	auto_fd int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+	int unlock = 0, number;
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0 || ioctl(master, TIOCGPTN, &number) < 0)
+		return err_os(e, ERRC_COMMAND_EXECUTION_ERROR, errno, "open a terminal");
+	char name[32];
+	snprintf(name, sizeof name, "/dev/pts/%d", number);
+	auto_fd int slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct winsize ws = {.ws_col = cols, .ws_row = rows};
+	if (slave < 0 || ioctl(slave, TIOCSWINSZ, &ws) < 0)
+		return err_os(e, ERRC_COMMAND_EXECUTION_ERROR, errno, "open terminal %s", name);
+	*ret_master = take_fd(&master);
+	*ret_slave = take_fd(&slave);
+	return 0;
+}
+
+int terminal_start(struct loop *l, const struct terminal_spec *s, struct terminal **ret, struct err *e)
+{
+	auto_fd int master = -1, slave = -1;
+	if (open_pair(s->cols, s->rows, &master, &slave, e) < 0)
+		return -1;
+	struct spawn_spec spec = {.path = s->path,
+		.argv = s->argv,
+		.envp = env_vector(s->env),
+		.cwd = s->cwd,
+		.fd = {slave, slave, slave},
+		.terminal = true};
+	struct terminal *t = xcalloc(1, sizeof *t);
+	enum spawn_step step;
+	if (spawn(&spec, &t->pid, &step, e) < 0) {
+		free(t);
+		return -1;
+	}
+	int r = loop_add(l, &t->io, master, EPOLLIN, on_ready);
+	if (r < 0) {
+		proctree_kill(t->pid, SIGKILL);
+		free(t);
+		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch a terminal");
+	}
+	t->loop = l;
+	t->master = take_fd(&master);
+	t->ring = xmalloc(TERMINAL_RING);
+	t->input.max = TERMINAL_INPUT_HIGH + WS_MESSAGE_MAX;
+	t->on_over = s->on_over;
+	t->arg = s->arg;
+	list_init(&t->viewers);
+	child_watch(&t->child, t->pid, on_child_exit);
+	*ret = t;
+	return 0;
+}

@@ -1,0 +1,181 @@
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/api.h"
+#include "agent/watch/watch_request.h"
+#include "base/limits.h"
+
+/*
+ * POST /api/watch/check: has anything changed since …? A watcher is kept between calls (WATCH_RETAIN ms after the last
+ * one) and its events are counted; a version names the watcher and the count: "watch-3-1763190000000:17".
+ */
+
+struct retained {
+	struct list node;
+	char *key; /* root and filter */
+	char id[WATCH_ID_LEN];
+	struct watch_filter filter;
+	struct watcher *watcher;
+	uint64_t seq;
+	bool gone; /* its directory is: it ends with this turn */
+	struct loop_timer expiry;
+};
+
+static struct list retained = {&retained, &retained}; /* least recently asked for first */
+
+static void retained_free(struct loop_timer *t)
+{
+	struct retained *k = container_of(t, struct retained, expiry);
+	list_del(&k->node);
+	loop_timer_stop(&k->expiry);
+	watcher_free(k->watcher);
+	watch_filter_free(&k->filter);
+	free(k->key);
+	free(k);
+}
+
+/* What is only kept for a next question gives way to what is asked now. */
+void watch_make_room(void)
+{
+	if (watchers_running() >= WATCHERS_MAX && !list_empty(&retained))
+		retained_free(&list_entry(retained.next, struct retained, node)->expiry);
+}
+
+static bool count_event(void *arg, const struct watch_event *ev)
+{
+	(void)ev;
+	((struct retained *)arg)->seq++;
+	return true;
+}
+
+static void count_lost(void *arg, const char *why)
+{
+	(void)why;
+	((struct retained *)arg)->seq++;
+}
+
+static void end_retained(void *arg)
+{
+	struct retained *k = arg;
+	k->gone = true;
+	k->seq++;
+	loop_timer_set(agent.loop, &k->expiry, 0, retained_free);
+}
+
+/* One text for everything that makes two questions the same. */
+static char *key_of(const struct watch_target *t, const struct watch_filter *f)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_array_begin(&w);
+	json_cstr(&w, t->root);
+	json_cstr(&w, t->only);
+	json_bool(&w, f->recursive);
+	json_u64(&w, f->kinds);
+	for (size_t i = 0; i < f->include_n; i++)
+		json_str(&w, f->include[i]);
+	json_null(&w);
+	for (size_t i = 0; i < f->exclude_n; i++)
+		json_str(&w, f->exclude[i]);
+	json_array_end(&w);
+	return str_dup(buf_str(&b));
+}
+
+static struct retained *find_retained(const char *key)
+{
+	list_each(it, &retained)
+	{
+		struct retained *k = list_entry(it, struct retained, node);
+		if (!k->gone && strcmp(k->key, key) == 0)
+			return k;
+	}
+	return NULL;
+}
+
+static struct retained *retain(const struct watch_target *t, struct watch_filter *f, char *key, struct err *e)
+{
+	static const struct watch_ops ops = {count_event, count_lost, end_retained};
+	struct retained *k = xcalloc(1, sizeof *k);
+	k->filter = *f;
+	*f = (struct watch_filter){0};
+	struct watch_options o = watch_options_of(&k->filter, t);
+	watch_make_room();
+	k->watcher = watcher_new(agent.loop, t->root, t->shown, &o, &ops, k, e);
+	if (!k->watcher) {
+		watch_filter_free(&k->filter);
+		free(k);
+		return NULL;
+	}
+	k->key = xstrdup(key);
+	watch_id_make(k->id);
+	list_push(&retained, &k->node);
+	return k;
+}
+
+/* A version is what an answer gave: "watch-3-1763190000000:17". */
+static int read_since(const struct request *r, struct str *ret_id, uint64_t *ret_seq, struct err *e)
+{
+	struct str since = STR_NULL, seq;
+	if (json_read_str(r->body, "since", &since, e) < 0)
+		return -1;
+	*ret_id = str_split(since, ':', &seq);
+	if (since.n && (!ret_id->n || !str_to_u64(seq, INT64_MAX, ret_seq)))
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'since' must be a version that a check has answered");
+	return 0;
+}
+
+/* What has happened since the version that the client knows: "unchanged", "changed", or NULL with a reason. */
+static const char *compare(const struct retained *k, struct str id, uint64_t seq, const char **ret_reason)
+{
+	if (!id.n)
+		return "unchanged";
+	if (str_eq_c(id, k->id) && seq <= k->seq)
+		return seq == k->seq ? "unchanged" : "changed";
+	*ret_reason = watch_id_is_ours(id) ? "expired" : "restarted";
+	return NULL;
+}
+
+static void answer_check(const struct request *r, const struct retained *k, struct str id, uint64_t seq)
+{
+	const char *reason = NULL, *status = compare(k, id, seq, &reason);
+	auto_buf struct buf b = {0};
+	char version[80];
+	snprintf(version, sizeof version, "%s:%llu", k->id, (unsigned long long)k->seq);
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_cstr(&w, "status", status ? status : "resync");
+	json_member_cstr(&w, "version", version);
+	if (reason)
+		json_member_cstr(&w, "reason", reason);
+	json_member_now(&w);
+	json_object_end(&w);
+	request_json(r, buf_str(&b));
+}
+
+void api_watch_check(struct request *r)
+{
+	auto_free char *key = NULL;
+	struct watch_target t = {0};
+	struct watch_filter f = {0};
+	struct str id;
+	uint64_t seq = 0;
+	struct err e;
+	struct retained *k = NULL;
+	if (watch_target_read(r, &t, &e) == 0 && watch_filter_read(r->body, &f, &e) == 0 &&
+		read_since(r, &id, &seq, &e) == 0) {
+		key = key_of(&t, &f);
+		k = find_retained(key);
+		if (!k)
+			k = retain(&t, &f, key, &e);
+	}
+	watch_target_free(&t);
+	watch_filter_free(&f);
+	if (!k)
+		return watch_fail(r, &e);
+	list_del(&k->node);
+	list_push(&retained, &k->node);
+	watcher_flush(k->watcher);
+	loop_timer_set(agent.loop, &k->expiry, k->gone ? 0 : WATCH_RETAIN, retained_free);
+	answer_check(r, k, id, seq);
+}

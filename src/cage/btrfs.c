@@ -1,0 +1,166 @@
+#include "cage/btrfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/btrfs.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "base/fd.h"
+
+/* Newer than the build machine's headers. */
+enum { QUOTA_CTL_ENABLE_SIMPLE = 4 };
+enum { SUBVOLUME_ROOT_INODE = 256, NAME_ROOM = BTRFS_VOL_NAME_MAX + 1 };
+
+bool btrfs_is(int fd)
+{
+	struct statfs st;
+	return fstatfs(fd, &st) == 0 && st.f_type == BTRFS_SUPER_MAGIC;
+}
+
+/* ---- subvolumes ---- */
+
+/* The part of struct btrfs_qgroup_inherit that one group needs. */
+struct inherit_one {
+	struct btrfs_qgroup_inherit head;
+	uint64_t group;
+};
+
+static int make(int dir, const char *name, int request, int source, uint64_t flags, uint64_t group)
+{
+	struct inherit_one inherit = {.head.num_qgroups = 1, .group = group};
+	struct btrfs_ioctl_vol_args_v2 a = {.fd = source, .flags = flags};
+	if (strlen(name) >= NAME_ROOM)
+		return -ENAMETOOLONG;
+	snprintf(a.name, sizeof a.name, "%s", name);
+	if (group) {
+		a.flags |= BTRFS_SUBVOL_QGROUP_INHERIT;
+		a.size = sizeof inherit;
+		a.qgroup_inherit = &inherit.head;
+	}
+	return ioctl(dir, request, &a) < 0 ? -errno : 0;
+}
+
+int btrfs_subvolume_make(int dir, const char *name, uint64_t group)
+{
+	return make(dir, name, (int)BTRFS_IOC_SUBVOL_CREATE_V2, 0, 0, group);
+}
+
+int btrfs_snapshot_make(int dir, const char *name, int source, bool read_only, uint64_t group)
+{
+	return make(dir, name, (int)BTRFS_IOC_SNAP_CREATE_V2, source, read_only ? BTRFS_SUBVOL_RDONLY : 0, group);
+}
+
+int btrfs_subvolume_delete(int dir, const char *name)
+{
+	struct btrfs_ioctl_vol_args a = {0};
+	if (strlen(name) >= NAME_ROOM)
+		return -ENAMETOOLONG;
+	snprintf(a.name, sizeof a.name, "%s", name);
+	return ioctl(dir, BTRFS_IOC_SNAP_DESTROY, &a) < 0 ? -errno : 0;
+}
+
+int btrfs_subvolume_id(int fd, uint64_t *ret)
+{
+	struct btrfs_ioctl_ino_lookup_args a = {.objectid = SUBVOLUME_ROOT_INODE};
+	if (ioctl(fd, BTRFS_IOC_INO_LOOKUP, &a) < 0)
+		return -errno;
+	*ret = a.treeid;
+	return 0;
+}
+
+bool btrfs_is_subvolume(int fd)
+{
+	struct stat st;
+	return btrfs_is(fd) && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && st.st_ino == SUBVOLUME_ROOT_INODE;
+}
+
+/* ---- quotas ---- */
+
+/* 1: it is on now. 0: another kind is on already. -errno. */
+static int enable(int fs, uint64_t command)
+{
+	struct btrfs_ioctl_quota_ctl_args a = {.cmd = command};
+	if (ioctl(fs, BTRFS_IOC_QUOTA_CTL, &a) == 0)
+		return 1;
+	return errno == EEXIST ? 0 : -errno;
+}
+
+/* Which kind is on: sysfs says "squota" or "qgroup"; kernels before simple quotas have no such file. */
+static enum btrfs_quota kind_on(int groups)
+{
+	auto_buf struct buf mode = {0};
+	if (fd_read_file(groups, "mode", 64, &mode) == 0 && str_starts(buf_str(&mode), STR("squota")))
+		return BTRFS_QUOTA_SIMPLE;
+	return BTRFS_QUOTA_FULL;
+}
+
+int btrfs_quota_enable(int fs, enum btrfs_quota *ret)
+{
+	auto_fd int groups = btrfs_groups_open(fs);
+	if (groups < 0) {
+		int r = enable(fs, QUOTA_CTL_ENABLE_SIMPLE);
+		if (r < 0)
+			r = enable(fs, BTRFS_QUOTA_CTL_ENABLE);
+		if (r < 0)
+			return r;
+		groups = btrfs_groups_open(fs);
+		if (groups < 0)
+			return groups;
+	}
+	*ret = kind_on(groups);
+	return 0;
+}
+
+int btrfs_group_make(int fs, uint64_t group)
+{
+	struct btrfs_ioctl_qgroup_create_args a = {.create = 1, .qgroupid = group};
+	return ioctl(fs, BTRFS_IOC_QGROUP_CREATE, &a) < 0 ? -errno : 0;
+}
+
+int btrfs_group_delete(int fs, uint64_t group)
+{
+	struct btrfs_ioctl_qgroup_create_args a = {.create = 0, .qgroupid = group};
+	return ioctl(fs, BTRFS_IOC_QGROUP_CREATE, &a) < 0 ? -errno : 0;
+}
+
+int btrfs_group_limit(int fs, uint64_t group, uint64_t bytes)
+{
+	/* The kernel takes the largest number for "no limit any more". */
+	struct btrfs_ioctl_qgroup_limit_args a = {.qgroupid = group,
+		.lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes ? bytes : UINT64_MAX}};
+	return ioctl(fs, BTRFS_IOC_QGROUP_LIMIT, &a) < 0 ? -errno : 0;
+}
+
+/* ---- live numbers ---- */
+
+int btrfs_groups_open(int fs)
+{
+	struct btrfs_ioctl_fs_info_args info = {0};
+	if (ioctl(fs, BTRFS_IOC_FS_INFO, &info) < 0)
+		return -errno;
+	const uint8_t *u = info.fsid;
+	char path[96];
+	snprintf(path, sizeof path,
+		"/sys/fs/btrfs/%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x/qgroups", u[0],
+		u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int btrfs_group_used(int groups, uint64_t group, uint64_t *ret)
+{
+	char path[64];
+	auto_buf struct buf text = {0};
+	struct str rest;
+	snprintf(path, sizeof path, "%llu_%llu/referenced", (unsigned long long)(group >> 48),
+		(unsigned long long)(group & (((uint64_t)1 << 48) - 1)));
+	int r = fd_read_file(groups, path, 64, &text);
+	if (r < 0)
+		return r;
+	return str_to_u64(str_split(buf_str(&text), '\n', &rest), UINT64_MAX, ret) ? 0 : -EPROTO;
+}

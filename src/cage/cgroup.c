@@ -1,0 +1,279 @@
+#include "cage/cgroup.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+enum { CGROUP_FILE_MAX = 512 * 1024, CGROUP_PATH_MAX = 64 };
+
+static void slot_path(char ret[CGROUP_PATH_MAX], uint32_t slot, const char *file)
+{
+	snprintf(ret, CGROUP_PATH_MAX, file ? "%u/%s" : "%u", slot, file);
+}
+
+/* The directory that holds the controller's files. */
+static int home(const struct cgroups *c, enum cgroup_controller k)
+{
+	return c->v1[k] >= 0 ? c->v1[k] : c->v2;
+}
+
+static int put(int dir, uint32_t slot, const char *file, const char *text)
+{
+	char path[CGROUP_PATH_MAX];
+	slot_path(path, slot, file);
+	return fd_write_file(dir, path, str_of(text));
+}
+
+static int put_u64(int dir, uint32_t slot, const char *file, uint64_t v)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+	return put(dir, slot, file, text);
+}
+
+static int get(int dir, uint32_t slot, const char *file, struct buf *ret)
+{
+	char path[CGROUP_PATH_MAX];
+	slot_path(path, slot, file);
+	return fd_read_file(dir, path, CGROUP_FILE_MAX, ret);
+}
+
+static uint64_t get_u64(int dir, uint32_t slot, const char *file)
+{
+	auto_buf struct buf text = {0};
+	uint64_t v = 0;
+	if (get(dir, slot, file, &text) == 0) {
+		struct str rest;
+		str_to_u64(str_split(buf_str(&text), '\n', &rest), UINT64_MAX, &v);
+	}
+	return v;
+}
+
+/* The number behind "<key> " in a file of such lines. */
+static uint64_t get_keyed(int dir, uint32_t slot, const char *file, const char *key)
+{
+	auto_buf struct buf text = {0};
+	uint64_t v = 0;
+	if (get(dir, slot, file, &text) < 0)
+		return 0;
+	for (struct str rest = buf_str(&text), value; rest.n;) {
+		struct str name = str_split(str_split(rest, '\n', &rest), ' ', &value);
+		if (str_eq_c(name, key))
+			str_to_u64(value, UINT64_MAX, &v);
+	}
+	return v;
+}
+
+int cgroup_make(const struct cgroups *c, uint32_t slot, struct err *e)
+{
+	const int dirs[] = {c->v2, c->v1[CGROUP_MEMORY], c->v1[CGROUP_PIDS], c->v1[CGROUP_CPU]};
+	char name[CGROUP_PATH_MAX];
+	slot_path(name, slot, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		if (dirs[i] < 0 || mkdirat(dirs[i], name, 0755) == 0)
+			continue;
+		int os = errno;
+		cgroup_remove(c, slot);
+		return err_os(e, ERRC_BOX_CREATE_FAILED, os, "make cgroup %s/%s", c->name, name);
+	}
+	return 0;
+}
+
+int cgroup_open_v2(const struct cgroups *c, uint32_t slot, struct err *e)
+{
+	char name[CGROUP_PATH_MAX];
+	slot_path(name, slot, NULL);
+	int fd = openat(c->v2, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open cgroup %s/%s", c->name, name) : fd;
+}
+
+int cgroup_attach(const struct cgroups *c, uint32_t slot, pid_t pid, struct err *e)
+{
+	for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+		int r = c->v1[i] < 0 ? 0 : put_u64(c->v1[i], slot, "cgroup.procs", (uint64_t)pid);
+		if (r < 0)
+			return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "attach to cgroup %s/%u", c->name, slot);
+	}
+	return 0;
+}
+
+/* Memory and memory + swap get the same number: no swap. The kernel wants mem <= memsw at every moment, so when the
+ * new limit is above the old memsw that one goes first. */
+static int limit_memory_v1(const struct cgroups *c, uint32_t slot, uint64_t bytes)
+{
+	int dir = c->v1[CGROUP_MEMORY];
+	int r = put_u64(dir, slot, "memory.limit_in_bytes", bytes);
+	if (!c->memsw)
+		return r;
+	int sw = put_u64(dir, slot, "memory.memsw.limit_in_bytes", bytes);
+	if (r == -EINVAL)
+		r = put_u64(dir, slot, "memory.limit_in_bytes", bytes);
+	return r < 0 ? r : sw;
+}
+
+static int limit_memory_v2(const struct cgroups *c, uint32_t slot, uint64_t bytes)
+{
+	int r = put_u64(c->v2, slot, "memory.max", bytes);
+	int swap = put(c->v2, slot, "memory.swap.max", "0");
+	return r < 0 ? r : swap == -ENOENT ? 0 : swap;
+}
+
+/* v1 counts the buffers of TCP and UDP sockets apart from memory, and only where this limit is set; v2 counts them as
+ * memory. */
+static int limit_sockets_v1(const struct cgroups *c, uint32_t slot, uint64_t mem_bytes)
+{
+	uint64_t bytes = mem_bytes / BOX_SOCKETS_SHARE;
+	bytes = bytes < BOX_SOCKETS_MIN ? BOX_SOCKETS_MIN : bytes > BOX_SOCKETS_MAX ? BOX_SOCKETS_MAX : bytes;
+	int r = put_u64(c->v1[CGROUP_MEMORY], slot, CGROUP_V1_SOCKETS, bytes);
+	return r == -ENOENT ? 0 : r; /* a kernel without it counts none */
+}
+
+enum { CPU_PERIOD_USEC = 100000 };
+
+static int limit_cpu(const struct cgroups *c, uint32_t slot, uint32_t milli)
+{
+	uint64_t quota = (uint64_t)milli * (CPU_PERIOD_USEC / 1000);
+	if (c->v1[CGROUP_CPU] >= 0)
+		return put_u64(c->v1[CGROUP_CPU], slot, "cpu.cfs_quota_us", quota);
+	char text[48];
+	snprintf(text, sizeof text, "%llu %d", (unsigned long long)quota, CPU_PERIOD_USEC);
+	return put(c->v2, slot, "cpu.max", text);
+}
+
+int cgroup_limit(const struct cgroups *c, uint32_t slot, const struct box_limits *l, struct err *e)
+{
+	bool v1 = c->v1[CGROUP_MEMORY] >= 0;
+	int r = v1 ? limit_sockets_v1(c, slot, l->mem_bytes) : 0;
+	if (r == -EBUSY)
+		return err_set(e, ERRC_INVALID_LIMITS,
+			"the sockets of the sandbox hold more bytes now than %llu bytes of memory allow",
+			(unsigned long long)l->mem_bytes);
+	if (r < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "limit the buffers of sockets");
+	r = v1 ? limit_memory_v1(c, slot, l->mem_bytes) : limit_memory_v2(c, slot, l->mem_bytes);
+	if (r == -EBUSY)
+		return err_set(e, ERRC_INVALID_LIMITS, "the sandbox uses more than %llu bytes of memory now",
+			(unsigned long long)l->mem_bytes);
+	if (r < 0)
+		return err_os(
+			e, ERRC_BOX_CREATE_FAILED, -r, "limit memory to %llu bytes", (unsigned long long)l->mem_bytes);
+	r = put_u64(home(c, CGROUP_PIDS), slot, "pids.max", l->pids);
+	if (r < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "limit processes to %u", l->pids);
+	r = limit_cpu(c, slot, l->cpu_milli);
+	if (r < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "limit cpu to %u thousandths", l->cpu_milli);
+	return 0;
+}
+
+int cgroup_open_oom(const struct cgroups *c, uint32_t slot, struct err *e)
+{
+	char path[CGROUP_PATH_MAX];
+	bool v1 = c->v1[CGROUP_MEMORY] >= 0;
+	slot_path(path, slot, v1 ? "memory.oom_control" : "memory.events");
+	int fd = openat(home(c, CGROUP_MEMORY), path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open %s", path) : fd;
+}
+
+int cgroup_open_procs(const struct cgroups *c, uint32_t slot, int ret[1 + CGROUP_CONTROLLERS])
+{
+	const int dirs[] = {c->v2, c->v1[CGROUP_MEMORY], c->v1[CGROUP_PIDS], c->v1[CGROUP_CPU]};
+	char path[CGROUP_PATH_MAX];
+	int n = 0;
+	slot_path(path, slot, "cgroup.procs");
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (dirs[i] >= 0 && (ret[n++] = openat(dirs[i], path, O_WRONLY | O_CLOEXEC)) < 0)
+			return -1;
+	return n;
+}
+
+uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot)
+{
+	return get_u64(home(c, CGROUP_PIDS), slot, "pids.current");
+}
+
+void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info)
+{
+	int memory = home(c, CGROUP_MEMORY);
+	bool v1 = c->v1[CGROUP_MEMORY] >= 0;
+	info->mem_used = get_u64(memory, slot, v1 ? "memory.usage_in_bytes" : "memory.current");
+	info->mem_peak = get_u64(memory, slot, v1 ? "memory.max_usage_in_bytes" : "memory.peak");
+	info->oom_kills = get_keyed(memory, slot, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
+	info->pids_used = get_u64(home(c, CGROUP_PIDS), slot, "pids.current");
+	info->cpu_usec = get_keyed(c->v2, slot, "cpu.stat", "usage_usec");
+}
+
+int cgroup_freeze(const struct cgroups *c, uint32_t slot, bool on, struct err *e)
+{
+	int r = put(c->v2, slot, "cgroup.freeze", on ? "1" : "0");
+	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "%s the sandbox", on ? "freeze" : "thaw") : 0;
+}
+
+bool cgroup_is_frozen(const struct cgroups *c, uint32_t slot)
+{
+	return get_keyed(c->v2, slot, "cgroup.events", "frozen") == 1;
+}
+
+bool cgroup_is_populated(const struct cgroups *c, uint32_t slot)
+{
+	return get_keyed(c->v2, slot, "cgroup.events", "populated") == 1;
+}
+
+void cgroup_kill(const struct cgroups *c, uint32_t slot)
+{
+	put(c->v2, slot, "cgroup.kill", "1");
+}
+
+bool cgroup_has_pid(const struct cgroups *c, uint32_t slot, pid_t pid)
+{
+	auto_buf struct buf text = {0};
+	if (get(c->v2, slot, "cgroup.procs", &text) < 0)
+		return false;
+	for (struct str rest = buf_str(&text); rest.n;) {
+		uint64_t v;
+		if (str_to_u64(str_split(rest, '\n', &rest), INT32_MAX, &v) && v == (uint64_t)pid)
+			return true;
+	}
+	return false;
+}
+
+int cgroup_remove(const struct cgroups *c, uint32_t slot)
+{
+	const int dirs[] = {c->v1[CGROUP_MEMORY], c->v1[CGROUP_PIDS], c->v1[CGROUP_CPU], c->v2};
+	char name[CGROUP_PATH_MAX];
+	slot_path(name, slot, NULL);
+	int r = 0;
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (dirs[i] >= 0 && unlinkat(dirs[i], name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+			r = -EBUSY;
+	return r;
+}
+
+static void each_in(int dir, void (*each)(void *arg, uint32_t slot), void *arg)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		fd_close(&fd);
+		return;
+	}
+	for (struct dirent *entry; (entry = readdir(d));) {
+		uint64_t slot;
+		if (str_to_u64(str_of(entry->d_name), UINT32_MAX, &slot))
+			each(arg, (uint32_t)slot);
+	}
+	closedir(d);
+}
+
+void cgroup_each(const struct cgroups *c, void (*each)(void *arg, uint32_t slot), void *arg)
+{
+	each_in(c->v2, each, arg);
+	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+		if (c->v1[i] >= 0)
+			each_in(c->v1[i], each, arg);
+}

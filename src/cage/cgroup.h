@@ -1,0 +1,70 @@
+/*
+ * cgroup.h - a box's control groups: one directory "<slot>" in our own directory of every hierarchy that matters.
+ *
+ * The unified (v2) hierarchy is always used: it kills, freezes, counts CPU time and takes a child at birth
+ * (CLONE_INTO_CGROUP). Where the host does not show it, we mount it for ourselves; every kernel has it. The
+ * controllers memory, pids and cpu are taken from the v1 hierarchy that holds them, else from v2. So there is one
+ * path for v1, hybrid and v2 hosts, and only the file names differ.
+ *
+ * All directories are held as descriptors, opened before the warden leaves the host's mounts, and reached by
+ * "<slot>/<file>". Nothing here logs. One thread.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "cage/sys.h"
+#include "proto/warden.h"
+
+/* v1: the limit of what TCP and UDP sockets hold. */
+#define CGROUP_V1_SOCKETS "memory.kmem.tcp.limit_in_bytes"
+
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
+
+struct cgroups {
+	int v2;				   /* our directory in the unified hierarchy */
+	int roots[1 + CGROUP_CONTROLLERS]; /* of the hierarchies: v2, then as v1 */
+	int v1[CGROUP_CONTROLLERS];	   /* our directory in the controller's v1 hierarchy; -1: v2 has it */
+	int private_mount; /* a hierarchy with favordynmods that we mounted; -1: not needed or not possible */
+	bool dynmods;	   /* attaching is fast after idle */
+	bool memsw;	   /* v1: memory + swap can be limited */
+	uint32_t version;  /* 1, 2 or 12: as struct warden_host says it */
+	char name[32];	   /* of our directory: "atoll-1a2b3c4d" */
+};
+
+/* Finds the hierarchies in /proc/self/mountinfo and makes our directory in each. HOST_UNSUPPORTED with one sentence
+ * when a controller is nowhere or a hierarchy cannot be written. */
+int cgroup_open(struct cgroups *c, const char *name, struct err *e);
+void cgroup_close(struct cgroups *c);
+/* Removes our own directories; those that still hold boxes stay. */
+void cgroup_retire(const struct cgroups *c);
+/* Does any process live in the directory of that name beside ours? */
+bool cgroup_name_lives(const struct cgroups *c, const char *name);
+
+/* One box. cgroup_make leaves nothing behind when it fails. */
+int cgroup_make(const struct cgroups *c, uint32_t slot, struct err *e);
+/* The box's v2 directory, for CLONE_INTO_CGROUP. */
+int cgroup_open_v2(const struct cgroups *c, uint32_t slot, struct err *e);
+/* Moves a process (one that was born in the v2 directory) into the v1 ones. */
+int cgroup_attach(const struct cgroups *c, uint32_t slot, pid_t pid, struct err *e);
+int cgroup_limit(const struct cgroups *c, uint32_t slot, const struct box_limits *l, struct err *e);
+/* The file that counts the box's out-of-memory kills ("oom_kill N"), for reading. */
+int cgroup_open_oom(const struct cgroups *c, uint32_t slot, struct err *e);
+/* The files that take a process in, one for each hierarchy, open for writing: how many (at most
+ * 1 + CGROUP_CONTROLLERS), or -1 and errno. The caller closes what is there either way. */
+int cgroup_open_procs(const struct cgroups *c, uint32_t slot, int ret[1 + CGROUP_CONTROLLERS]);
+/* How many processes are in it. */
+uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot);
+/* Live usage; what cannot be read stays 0. */
+void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info);
+
+int cgroup_freeze(const struct cgroups *c, uint32_t slot, bool on, struct err *e);
+bool cgroup_is_frozen(const struct cgroups *c, uint32_t slot);
+/* SIGKILL to everything in it, frozen or not. */
+void cgroup_kill(const struct cgroups *c, uint32_t slot);
+bool cgroup_is_populated(const struct cgroups *c, uint32_t slot);
+bool cgroup_has_pid(const struct cgroups *c, uint32_t slot, pid_t pid);
+
+/* Removes the directories. 0 when all are gone, -EBUSY when a process has not left yet: ask again later. */
+int cgroup_remove(const struct cgroups *c, uint32_t slot);
+/* Calls `each` for every slot that has a directory in any hierarchy (a slot may come more than once). */
+void cgroup_each(const struct cgroups *c, void (*each)(void *arg, uint32_t slot), void *arg);

@@ -1,0 +1,359 @@
+#include "cage/init.h"
+
+#include <grp.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/sig.h"
+#include "cage/caps.h"
+#include "cage/fs.h"
+#include "cage/proc.h"
+#include "cage/seccomp.h"
+
+/* Where the child keeps its descriptors; everything else is closed before anything is done. */
+enum {
+	FD_LISTEN = 0,
+	FD_OOM = 1,
+	FD_NULL = 2,
+	FD_REPLY = 3,
+	FD_ASK = 4,
+	FD_PROC = 5,
+	FD_CONTROL,
+	FD_DEV,
+	FD_SHM,
+	FD_AGENT,
+	FD_KEPT
+};
+
+struct child {
+	int proc, pts; /* mounts */
+	int root;      /* the overlay */
+	struct init_go go;
+};
+
+static int fail(struct err *e, const char *what)
+{
+	return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "%s", what);
+}
+
+/* First out of the way of the numbers they shall have, then there. */
+static int keep_fds(const struct init_fds *fds, struct err *e)
+{
+	int from[] = {
+		fds->listen, fds->oom, -1, fds->reply, fds->ask, -1, fds->control, fds->dev, fds->shm, fds->agent};
+	for (int i = 0; i < FD_KEPT; i++)
+		if (i != FD_NULL && i != FD_PROC && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
+			return fail(e, "keep descriptors");
+	for (int i = 0; i < FD_KEPT; i++)
+		if (i != FD_NULL && i != FD_PROC && dup3(from[i], i, i >= FD_CONTROL ? O_CLOEXEC : 0) < 0)
+			return fail(e, "keep descriptors");
+	close(FD_NULL);
+	int null = openat(FD_DEV, "null", O_RDWR);
+	if (null < 0 || (null != FD_NULL && (dup2(null, FD_NULL) < 0 || close(null) < 0)))
+		return fail(e, "open /dev/null");
+	if (dup2(FD_NULL, FD_PROC) < 0) /* until there is one */
+		return fail(e, "keep descriptors");
+	if (sys_close_range(FD_KEPT, ~0u) < 0)
+		return fail(e, "close descriptors");
+	return 0;
+}
+
+static void wait_for_maps(void)
+{
+	char byte;
+	if (recv(FD_CONTROL, &byte, 1, 0) != 1)
+		_exit(0);
+}
+
+static int become_root(struct err *e)
+{
+	if (setresgid(0, 0, 0) < 0 || setgroups(0, NULL) < 0 || setresuid(0, 0, 0) < 0)
+		return fail(e, "become root of the box");
+	/* Ctrl-C in the warden's terminal is not for boxes. */
+	if (setsid() < 0)
+		return fail(e, "start a session");
+	umask(022);
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	sig_default_all();
+	return 0;
+}
+
+/* Only now, inside its cgroups: these become the root of the cgroup namespace. */
+static int make_namespaces(struct err *e)
+{
+	const int all = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	return unshare(all) < 0 ? fail(e, "make the box's namespaces") : 0;
+}
+
+/* The clocks are the host's. But a namespace is also a file (/proc/self/ns/time), and one that all boxes had in common
+ * could be watched and locked. unshare() alone means children only, and vfork then fails before Linux 6.3. */
+static int make_time_namespace(struct err *e)
+{
+	if (unshare(CLONE_NEWTIME) < 0)
+		return errno == EINVAL ? 0 : fail(e, "make the box's time namespace"); /* this kernel has none */
+	auto_fd int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+	return fd < 0 || setns(fd, CLONE_NEWTIME) < 0 ? fail(e, "enter the box's time namespace") : 0;
+}
+
+static int make_pts(struct err *e)
+{
+	char max[16];
+	snprintf(max, sizeof max, "%d", BOX_PTYS_MAX);
+	const struct fs_option options[] = {
+		{"newinstance"}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"}, {"max", max}};
+	return fs_make(
+		"devpts", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "mount /dev/pts", e);
+}
+
+/* Leaves the warden's mounts behind. The new root is an empty read-only directory; the box's root comes on top of it
+ * later. The kernel lets a procfs be made only where an uncovered one can be seen: before this. */
+static int enter_anchor(struct err *e)
+{
+	auto_fd int anchor = fs_clone(AT_FDCWD, INIT_ANCHOR, 0, e);
+	if (anchor < 0)
+		return -1;
+	auto_fd int at = open(INIT_ANCHOR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at < 0 || sys_move_mount(anchor, at) < 0 || fchdir(anchor) < 0)
+		return fail(e, "mount the anchor");
+	if (sys_pivot_root(".", ".") < 0 || sys_umount(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return fail(e, "leave the warden's mounts");
+	return 0;
+}
+
+static int put(int mount, const char *path, struct err *e)
+{
+	auto_fd int at = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (at < 0 || sys_move_mount(mount, at) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "mount %s", path);
+	return 0;
+}
+
+/* The box's /proc becomes read-only; the agent, which sets scores, keeps a writable one that has no path. */
+static int keep_proc(int proc, struct err *e)
+{
+	auto_fd int copy = fs_clone(proc, "", 0, e);
+	if (copy < 0)
+		return -1;
+	return dup2(copy, FD_PROC) < 0 ? fail(e, "keep a writable /proc") : 0;
+}
+
+static int prepare_mounts(struct child *c, struct err *e)
+{
+	c->proc = proc_make(e);
+	if (c->proc < 0 || (c->pts = make_pts(e)) < 0 || enter_anchor(e) < 0)
+		return -1;
+	if (put(c->proc, "/proc", e) < 0 || put(FD_DEV, "/dev", e) < 0)
+		return -1;
+	auto_fd int empty = open("/dev/pts", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (keep_proc(c->proc, e) < 0 || proc_protect(c->proc, FD_DEV, empty, e) < 0 ||
+		put(c->pts, "/dev/pts", e) < 0 || put(FD_SHM, "/dev/shm", e) < 0)
+		return -1;
+	return 0;
+}
+
+static int raise_loopback(struct err *e)
+{
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0 ? fail(e, "bring up the loopback interface") : 0;
+}
+
+int init_limit_self(struct err *e)
+{
+	struct rlimit nofile, none = {0, 0};
+	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
+		return fail(e, "read the limit of open files");
+	rlim_t n = nofile.rlim_max < BOX_NOFILE ? nofile.rlim_max : BOX_NOFILE;
+	nofile = (struct rlimit){n, n};
+	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
+		return fail(e, "set limits");
+	return 0;
+}
+
+static int limit_box(struct err *e)
+{
+	if (init_limit_self(e) < 0)
+		return -1;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return fail(e, "set no_new_privs");
+	return caps_bound(CAPS_BOX, e);
+}
+
+static int prepare(struct child *c, struct err *e)
+{
+	return become_root(e) < 0 || make_namespaces(e) < 0 || make_time_namespace(e) < 0 || prepare_mounts(c, e) < 0 ||
+			       raise_loopback(e) < 0 || limit_box(e) < 0
+		       ? -1
+		       : 0;
+}
+
+/* A place in the box's own files: they may be an old, hostile layer, so no link is followed. */
+static int place(int root, const char *name, struct err *e)
+{
+	const uint64_t resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH;
+	int fd = sys_openat2(root, name, O_PATH | O_DIRECTORY, resolve);
+	if (fd < 0 && errno == ENOENT && mkdirat(root, name, 0755) == 0)
+		fd = sys_openat2(root, name, O_PATH | O_DIRECTORY, resolve);
+	return fd < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "the sandbox's /%s", name) : fd;
+}
+
+/* The overlay goes over the empty root, /proc and /dev (with all that is on them) move into it. There is no pivot and
+ * no unmount: the anchor below can be reached by no path, as with a system's initial ramdisk. */
+static int enter_root(struct child *c, struct err *e)
+{
+	auto_fd int proc = place(c->root, "proc", e);
+	auto_fd int dev = proc < 0 ? -1 : place(c->root, "dev", e);
+	auto_fd int anchor = dev < 0 ? -1 : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dev < 0)
+		return -1;
+	if (anchor < 0 || sys_move_mount(c->root, anchor) < 0)
+		return fail(e, "mount the root");
+	if (sys_move_mount(c->proc, proc) < 0)
+		return fail(e, "move /proc");
+	if (sys_move_mount(FD_DEV, dev) < 0)
+		return fail(e, "move /dev");
+	if (fchdir(c->root) < 0 || chroot(".") < 0)
+		return fail(e, "enter the root");
+	return 0;
+}
+
+/* A box may have put anything in its place, which must not keep it from being started again. */
+static int enter_workspace(struct err *e)
+{
+	if (chdir("/workspace") == 0)
+		return 0;
+	if (errno == ENOENT && mkdir("/workspace", 0755) == 0 && chdir("/workspace") == 0)
+		return 0;
+	return chdir("/") < 0 ? fail(e, "enter the root directory") : 0;
+}
+
+void init_hostname(const char *id, char ret[BOX_ID_MAX + 1])
+{
+	size_t n = 0;
+	for (; id[n] && n < BOX_ID_MAX; n++) {
+		char c = id[n];
+		bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+		ret[n] = ok ? c : '-';
+	}
+	while (n && ret[n - 1] == '-')
+		n--;
+	ret[n] = 0;
+	size_t hyphens = strspn(ret, "-");
+	memmove(ret, ret + hyphens, n - hyphens + 1);
+	if (!*ret)
+		snprintf(ret, BOX_ID_MAX + 1, "sandbox");
+}
+
+static int become(struct child *c, struct err *e)
+{
+	char name[BOX_ID_MAX + 1];
+	init_hostname(c->go.id, name);
+	if (sethostname(name, strlen(name)) < 0)
+		return fail(e, "set the host name");
+	if (enter_root(c, e) < 0 || enter_workspace(e) < 0 || caps_limit(CAPS_BOX, e) < 0)
+		return -1;
+	return seccomp_load(SECCOMP_BOX, e);
+}
+
+static int execute(const struct init_go *go, struct err *e)
+{
+	char id[sizeof "ATOLL_SANDBOX_ID=" + BOX_ID_MAX], cpus[48], memory[48];
+	snprintf(id, sizeof id, "ATOLL_SANDBOX_ID=%s", go->id);
+	snprintf(cpus, sizeof cpus, "ATOLL_CPUS=%u.%03u", go->limits.cpu_milli / 1000, go->limits.cpu_milli % 1000);
+	snprintf(memory, sizeof memory, "ATOLL_MEMORY=%llu", (unsigned long long)go->limits.mem_bytes);
+	char *argv[] = {"atoll-agent", "init", NULL};
+	char *envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+		"LANG=C.UTF-8", id, cpus, memory, NULL};
+	sys_execveat(FD_AGENT, argv, envp);
+	return fail(e, "execute the agent");
+}
+
+static void wait_for_go(struct child *c)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec iov = {&c->go, sizeof c->go};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	if (recvmsg(FD_CONTROL, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof c->go)
+		_exit(0);
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	if (!h || h->cmsg_type != SCM_RIGHTS)
+		_exit(0);
+	memcpy(&c->root, CMSG_DATA(h), sizeof c->root);
+}
+
+_Noreturn static void give_up(const struct err *e)
+{
+	struct init_note note = {.kind = INIT_FAILED, .err = *e};
+	send(FD_CONTROL, &note, sizeof note, MSG_NOSIGNAL);
+	_exit(1);
+}
+
+_Noreturn void init_run(const struct init_fds *fds)
+{
+	struct child c = {.proc = -1, .pts = -1, .root = -1};
+	struct err e = {0};
+	prctl(PR_SET_NAME, "atoll-slot");
+	if (keep_fds(fds, &e) < 0)
+		give_up(&e);
+	wait_for_maps();
+	if (prepare(&c, &e) < 0)
+		give_up(&e);
+	const struct init_note ready = {.kind = INIT_READY};
+	if (send(FD_CONTROL, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
+		_exit(0);
+	wait_for_go(&c);
+	if (become(&c, &e) == 0)
+		execute(&c.go, &e);
+	give_up(&e);
+}
+
+int init_send_maps(int control, struct err *e)
+{
+	return send(control, "m", 1, MSG_NOSIGNAL) == 1 ? 0 : fail(e, "start the half-made box");
+}
+
+int init_send_go(int control, const struct init_go *go, int overlay, struct err *e)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} rights = {0};
+	struct iovec iov = {(void *)go, sizeof *go};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(h), &overlay, sizeof overlay);
+	return sendmsg(control, &m, MSG_NOSIGNAL) == (ssize_t)sizeof *go ? 0 : fail(e, "finish the half-made box");
+}
+
+int init_receive(int control, struct init_note *ret)
+{
+	struct init_note note;
+	ssize_t n = recv(control, &note, sizeof note, MSG_DONTWAIT);
+	if (n == 0)
+		return 0;
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -1;
+	if (n != (ssize_t)sizeof note || (note.kind != INIT_READY && note.kind != INIT_FAILED)) {
+		errno = EPROTO;
+		return -1;
+	}
+	note.err.msg[sizeof note.err.msg - 1] = 0;
+	*ret = note;
+	return 1;
+}

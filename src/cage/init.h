@@ -1,0 +1,60 @@
+/*
+ * init.h - the half-made box: the process that becomes PID 1.
+ *
+ * Born into its user and pid namespace, it does ahead of time whatever does not depend on which box it will be, then
+ * waits (parked) and finishes when it is told. It makes its other namespaces itself: that is work for another CPU, and
+ * what the box's own root makes belongs to the box's user namespace. It speaks with the warden over a SEQPACKET pair:
+ *
+ *	warden				child
+ *	clone3 ───────────────────────▶ keeps the descriptors it needs, closes the rest
+ *	id maps, cgroups; "maps" ─────▶ namespaces and their insides: /proc, /dev, loopback, limits, bounding set
+ *	◀──────────────────── READY	parked
+ *	GO + the overlay's mount ─────▶ host name, root, capabilities, seccomp, exec of the agent
+ *	◀──────── end of file (exec closed it), or FAILED with the error as a value
+ *
+ * When the warden dies before GO the child reads the end of file and exits: only finished boxes outlive their warden.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "proto/warden.h"
+
+struct init_fds {
+	int control;  /* the child's end */
+	int dev, shm; /* dev_make */
+	int listen;   /* the agent's socket: becomes fd 0 */
+	int oom;      /* cgroup_open_oom: becomes fd 1 */
+	int agent;    /* the agent's program, sealed: executed */
+	int reply;    /* what the zygote answers (proto/zygote.h): becomes fd 3 */
+	int ask;      /* how it is asked: becomes fd 4 */
+};
+
+enum init_note_kind { INIT_READY = 1, INIT_FAILED };
+struct init_note {
+	uint32_t kind;
+	struct err err; /* of FAILED */
+};
+
+struct init_go {
+	char id[BOX_ID_MAX + 1];
+	struct box_limits limits;
+};
+
+/* Where in the warden's own root the empty directory lies that a half-made box takes as its root; it has an empty
+ * proc/ and dev/. */
+#define INIT_ANCHOR "/box"
+
+/* The child's life until exec. Never returns. */
+_Noreturn void init_run(const struct init_fds *fds);
+
+/* The warden's side. */
+int init_send_maps(int control, struct err *e);
+int init_send_go(int control, const struct init_go *go, int overlay, struct err *e);
+/* 1: *ret is filled. 0: the other end is closed. -1: nothing there yet (errno EAGAIN) or a broken record. */
+int init_receive(int control, struct init_note *ret);
+
+/* Open files and core dumps of this process as of every box; a zygote takes the same. */
+int init_limit_self(struct err *e);
+
+/* An id as a host name: letters, digits and hyphens, none at the ends. */
+void init_hostname(const char *id, char ret[BOX_ID_MAX + 1]);

@@ -1,0 +1,218 @@
+#include "cage/layers.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "cage/fs.h"
+#include "cage/trash.h"
+#include "proto/id.h"
+
+static int image_missing(const char *name, int os, struct err *e)
+{
+	return os == ENOENT || os == ENOTDIR ? err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%s'", name)
+					     : err_os(e, ERRC_IMAGE_NOT_FOUND, os, "open image '%s'", name);
+}
+
+int image_find(int images, const char *name, struct image *ret, struct err *e)
+{
+	struct image found = {0};
+	if (!box_image_name_ok(str_of(name)))
+		return err_set(e, ERRC_IMAGE_NOT_FOUND, "'%s' is not an image name", name);
+	ssize_t n = readlinkat(images, name, found.key, sizeof found.key);
+	if (n < 0)
+		snprintf(found.key, sizeof found.key, "%s", name);
+	if (n >= (ssize_t)sizeof found.key || !box_image_name_ok(str_of(found.key)))
+		return err_set(e, ERRC_IMAGE_NOT_FOUND, "image '%s' points outside the image directory", name);
+	auto_fd int dir = openat(images, found.key, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return image_missing(name, errno, e);
+	struct stat st;
+	if (fstatat(dir, "rootfs", &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
+		faccessat(dir, "image.json", F_OK, 0) < 0)
+		return err_set(e, ERRC_IMAGE_NOT_FOUND, "image '%s' is broken: rootfs or image.json is missing", name);
+	found.inode = st.st_ino;
+	*ret = found;
+	return 0;
+}
+
+int layer_make(int dir, const char *name, struct err *e)
+{
+	if (mkdirat(dir, name, 0700) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "make the sandbox's layer");
+	auto_fd int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* upper/ becomes the root directory of the box: its mode must not depend on our umask. */
+	if (fd >= 0 && mkdirat(fd, "upper", 0755) == 0 && mkdirat(fd, "work", 0700) == 0 &&
+		fchmodat(fd, "upper", 0755, 0) == 0)
+		return 0;
+	int os = errno;
+	if (fd >= 0) {
+		unlinkat(fd, "upper", AT_REMOVEDIR);
+		unlinkat(fd, "work", AT_REMOVEDIR);
+	}
+	unlinkat(dir, name, AT_REMOVEDIR);
+	return err_os(e, ERRC_BOX_CREATE_FAILED, os, "make the sandbox's layer");
+}
+
+int layer_reuse(int dir, const char *name, int trash, struct err *e)
+{
+	auto_fd int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the sandbox's layer");
+	struct stat st;
+	if (fstatat(fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(e, ERRC_BOX_CREATE_FAILED, "the sandbox's layer has no upper directory");
+	int r = trash_put(fd, "work", trash);
+	if (r < 0 && r != -ENOENT)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "put away the old work directory");
+	if (mkdirat(fd, "work", 0700) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "make the work directory");
+	return 0;
+}
+
+/* The mount of dirfd/path, detached, with the box's owners. */
+static int mapped(int dirfd, const char *path, unsigned attrs, int userns, struct err *e)
+{
+	auto_fd int fd = fs_clone(dirfd, path, 0, e);
+	if (fd < 0 || fs_set(fd, attrs, userns, e) < 0)
+		return -1;
+	return take_fd(&fd);
+}
+
+static int create_as(int fs, uint32_t root)
+{
+	setfsgid(root);
+	setfsuid(root);
+	int r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+	int os = errno;
+	setfsuid(0);
+	setfsgid(0);
+	errno = os;
+	return r;
+}
+
+/* An overlay that cannot make its work directory mounts read-only and says so to the kernel's log alone. Ask the
+ * directory itself for the reason. */
+static int check_writable(int mount, int work, uint32_t root, struct err *e)
+{
+	struct statvfs st;
+	if (fstatvfs(mount, &st) < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "mount overlay");
+	if (!(st.f_flag & ST_RDONLY))
+		return 0;
+	setfsgid(root);
+	setfsuid(root);
+	int os = mkdirat(work, "probe", 0700) < 0 ? errno : EROFS;
+	setfsuid(0);
+	setfsgid(0);
+	return err_os(e, ERRC_BOX_CREATE_FAILED, os, "mount overlay");
+}
+
+/* The two mounts that an overlay is made of; upper and work are directories of the second. */
+struct layers {
+	int lower, layer;
+};
+
+static bool set_string(int fs, const char *key, const char *value)
+{
+	return sys_fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) == 0;
+}
+
+static bool set_fd(int fs, const char *key, int fd)
+{
+	return sys_fsconfig(fs, FSCONFIG_SET_FD, key, NULL, fd) == 0;
+}
+
+/* 0, or -1 with errno; EINVAL or EOPNOTSUPP from a kernel before 6.13, which takes no descriptors. */
+static int name_by_fd(int fs, const struct layers *l)
+{
+	auto_fd int upper = openat(l->layer, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int work = openat(l->layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (upper < 0 || work < 0)
+		return -1;
+	return set_fd(fs, "lowerdir+", l->lower) && set_fd(fs, "upperdir", upper) && set_fd(fs, "workdir", work) ? 0
+														 : -1;
+}
+
+static int stand(int mount, const char *at)
+{
+	auto_fd int place = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return place < 0 ? -1 : sys_move_mount(mount, place);
+}
+
+/* Older kernels take paths, and only of mounts that stand in the caller's mount namespace: ours get a place there for
+ * as long as it takes. The overlay keeps copies of its own. */
+static int create_by_path(int fs, const struct layers *l, uint32_t root)
+{
+	int r = -1;
+	if (stand(l->lower, LAYERS_STAND "/lower") < 0)
+		return -1;
+	if (stand(l->layer, LAYERS_STAND "/layer") == 0) {
+		bool named = set_string(fs, "lowerdir", LAYERS_STAND "/lower") &&
+			     set_string(fs, "upperdir", LAYERS_STAND "/layer/upper") &&
+			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") &&
+			     sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
+		r = named ? create_as(fs, root) : -1;
+	}
+	int os = errno;
+	sys_umount(LAYERS_STAND "/layer", MNT_DETACH);
+	sys_umount(LAYERS_STAND "/lower", MNT_DETACH);
+	errno = os;
+	return r;
+}
+
+static int open_overlay(struct err *e)
+{
+	auto_fd int fs = sys_fsopen("overlay");
+	if (fs < 0 || !set_string(fs, "source", "overlay"))
+		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the overlay file system");
+	return take_fd(&fs);
+}
+
+static int overlay(const struct layers *l, uint32_t root, struct err *e)
+{
+	auto_fd int fs = open_overlay(e);
+	if (fs < 0)
+		return -1;
+	int r = name_by_fd(fs, l);
+	if (r == 0) {
+		r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ? -1 : create_as(fs, root);
+	} else if (errno == EINVAL || errno == EOPNOTSUPP) {
+		/* A refused option stays in some kernels' context: start with a fresh one. */
+		fd_close(&fs);
+		fs = open_overlay(e);
+		if (fs < 0)
+			return -1;
+		r = create_by_path(fs, l, root);
+	}
+	if (r < 0)
+		return fs_fail(fs, errno, "mount overlay", e);
+	int mount = sys_fsmount(fs, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
+	return mount < 0 ? fs_fail(fs, errno, "mount overlay", e) : mount;
+}
+
+int layer_mount(int images, const struct image *image, int dir, const char *name, int userns, uint32_t root,
+	int ret_spent[LAYER_SPENT], struct err *e)
+{
+	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
+	snprintf(rootfs, sizeof rootfs, "%s/rootfs", image->key);
+	auto_fd int lower = mapped(images, rootfs, MOUNT_ATTR_RDONLY, userns, e);
+	if (lower < 0)
+		return err_wrap(e, "image '%s'", image->key);
+	auto_fd int layer = mapped(dir, name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, userns, e);
+	if (layer < 0)
+		return err_wrap(e, "the sandbox's layer");
+	auto_fd int mount = overlay(&(struct layers){lower, layer}, root, e);
+	if (mount < 0)
+		return -1;
+	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (work < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the sandbox's layer");
+	if (check_writable(mount, work, root, e) < 0)
+		return -1;
+	ret_spent[0] = take_fd(&lower);
+	ret_spent[1] = take_fd(&layer);
+	return take_fd(&mount);
+}

@@ -1,0 +1,267 @@
+/*
+ * doctor_host.c - what this host is set up for: cgroups, limits, devices, our own programs, image and daemon.
+ */
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "cli/client.h"
+#include "cli/doctor/doctor.h"
+#include "cli/up/up.h"
+
+/* ---- cgroups ---- */
+
+struct cgroup_view {
+	bool v2;		/* a cgroup2 hierarchy is mounted */
+	bool memory, pids, cpu; /* where a limit can be set, v1 or v2 */
+	bool v1;		/* one of these three is on a v1 hierarchy */
+	bool dynmods;
+	char path[128]; /* of one hierarchy that boxes would use */
+};
+
+static bool has_word(const char *list, const char *word, const char *separators)
+{
+	size_t n = strlen(word);
+	for (const char *p = list; *p;) {
+		size_t w = strcspn(p, separators);
+		if (w == n && strncmp(p, word, n) == 0)
+			return true;
+		p += w;
+		p += strspn(p, separators);
+	}
+	return false;
+}
+
+static void view_v2(struct cgroup_view *v, const char *mount_point)
+{
+	char path[256], controllers[256];
+	v->v2 = true;
+	snprintf(path, sizeof path, "%s/cgroup.controllers", mount_point);
+	if (!doctor_read(path, controllers, sizeof controllers))
+		return;
+	v->memory |= has_word(controllers, "memory", " ");
+	v->pids |= has_word(controllers, "pids", " ");
+	v->cpu |= has_word(controllers, "cpu", " ");
+}
+
+static void view_v1(struct cgroup_view *v, const char *options)
+{
+	bool memory = has_word(options, "memory", ","), pids = has_word(options, "pids", ",");
+	bool cpu = has_word(options, "cpu", ",");
+	v->memory |= memory;
+	v->pids |= pids;
+	v->cpu |= cpu;
+	v->v1 |= memory || pids || cpu;
+}
+
+/* /proc/self/mountinfo: "36 25 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory" */
+static void view_line(struct cgroup_view *v, char *line)
+{
+	char *dash = strstr(line, " - cgroup");
+	char mount_point[128], type[16], options[256];
+	if (!dash || sscanf(line, "%*s %*s %*s %*s %127s", mount_point) != 1 ||
+		sscanf(dash, " - %15s %*s %255s", type, options) != 2)
+		return;
+	v->dynmods |= has_word(options, "favordynmods", ",");
+	if (strcmp(type, "cgroup2") == 0)
+		view_v2(v, mount_point);
+	else
+		view_v1(v, options);
+	if (!*v->path)
+		memcpy(v->path, mount_point, sizeof mount_point);
+}
+
+static struct cgroup_view view_cgroups(void)
+{
+	struct cgroup_view v = {0};
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char line[4096];
+	while (f && fgets(line, sizeof line, f))
+		view_line(&v, line);
+	if (f)
+		fclose(f);
+	return v;
+}
+
+static void check_cgroups(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	struct cgroup_view v = view_cgroups();
+	const char *version = v.v1 ? v.v2 ? "v1 beside v2" : "v1" : "v2";
+	if (!v.memory || !v.pids || !v.cpu)
+		doctor_set(r, DOCTOR_MISSING,
+			"Mount the cgroup2 hierarchy on /sys/fs/cgroup, or boot without cgroup_disable=…",
+			"no controller for%s%s%s", v.memory ? "" : " memory", v.pids ? "" : " pids",
+			v.cpu ? "" : " cpu");
+	else if (geteuid() == 0 && access(v.path, W_OK) < 0)
+		doctor_set(
+			r, DOCTOR_MISSING, "Run where /sys/fs/cgroup is mounted writable.", "%s is read-only", v.path);
+	else
+		doctor_set(r, DOCTOR_OK, NULL, "%s, with memory, pids and cpu", version);
+}
+
+static void check_dynmods(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	struct cgroup_view v = view_cgroups();
+	if (!v.v1)
+		doctor_set(r, DOCTOR_OK, NULL, "not needed: boxes start inside their v2 cgroup");
+	else if (v.dynmods)
+		doctor_set(r, DOCTOR_OK, NULL, "favordynmods is on");
+	else
+		doctor_set(r, DOCTOR_NOTE, "'atoll up' mounts a hierarchy with favordynmods while it runs.",
+			"favordynmods is off: after idle times a start costs 15 ms more");
+}
+
+/* ---- sizes and devices ---- */
+
+static void check_inotify(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	char instances[32] = "0", watches[32] = "0";
+	doctor_read(UP_INOTIFY_INSTANCES, instances, sizeof instances);
+	doctor_read(UP_INOTIFY_WATCHES, watches, sizeof watches);
+	uint64_t n = 0;
+	str_to_u64(str_of(instances), UINT64_MAX, &n);
+	doctor_set(r, n < UP_INOTIFY_INSTANCES_WANTED ? DOCTOR_NOTE : DOCTOR_OK,
+		n < UP_INOTIFY_INSTANCES_WANTED ? "'atoll up' raises it when it starts." : NULL,
+		"%s instances and %s watches for all boxes together", instances, watches);
+}
+
+static void check_ptys(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	char max[32] = "?", used[32] = "?";
+	doctor_read("/proc/sys/kernel/pty/max", max, sizeof max);
+	doctor_read("/proc/sys/kernel/pty/nr", used, sizeof used);
+	doctor_set(r, DOCTOR_OK, NULL, "at most %s on this host, %s in use", max, used);
+}
+
+static void check_limits(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	char pid_max[32] = "?";
+	struct rlimit files = {0};
+	doctor_read("/proc/sys/kernel/pid_max", pid_max, sizeof pid_max);
+	getrlimit(RLIMIT_NOFILE, &files);
+	doctor_set(r, files.rlim_max < 4096 ? DOCTOR_NOTE : DOCTOR_OK,
+		files.rlim_max < 4096 ? "Raise the hard limit of open files (ulimit -Hn)." : NULL,
+		"%s pids, %llu open files a process", pid_max, (unsigned long long)files.rlim_max);
+}
+
+static void check_swap(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	char text[512] = "";
+	doctor_read("/proc/swaps", text, sizeof text);
+	const char *second = strchr(text, '\n');
+	bool on = second && second[1];
+	doctor_set(r, on ? DOCTOR_OK : DOCTOR_NOTE,
+		on ? NULL : "Add swap to let sleeping boxes give back their memory.",
+		on ? "on" : "none: sleeping boxes keep their memory");
+}
+
+static void check_device(struct doctor_row *r, const char *path, const char *with, const char *without)
+{
+	struct stat st;
+	bool there = stat(path, &st) == 0 && S_ISCHR(st.st_mode);
+	doctor_set(r, there ? DOCTOR_OK : DOCTOR_NOTE, NULL, "%s%s%s", there ? "" : path,
+		there ? "" : " is not there: ", there ? with : without);
+}
+
+static void check_fuse(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	check_device(r, "/dev/fuse", "buckets can be mounted into boxes", "no bucket mounts");
+}
+
+static void check_kvm(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	check_device(r, "/dev/kvm", "there; boxes do not use it", "boxes do not need it");
+}
+
+/* ---- ourselves ---- */
+
+/* An ELF file that asks for no loader runs in any box. */
+static bool is_static_elf(const char *path)
+{
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	Elf64_Ehdr eh;
+	if (fd < 0 || fd_read_full(fd, &eh, sizeof eh) != sizeof eh || memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0)
+		return false;
+	for (unsigned i = 0; i < eh.e_phnum; i++) {
+		Elf64_Phdr ph;
+		if (pread(fd, &ph, sizeof ph, (off_t)(eh.e_phoff + i * sizeof ph)) != sizeof ph ||
+			ph.p_type == PT_INTERP)
+			return false;
+	}
+	return true;
+}
+
+static void check_programs(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	char path[4200];
+	const char *missing = up_missing_program(cli_bin_dir());
+	snprintf(path, sizeof path, "%s/atoll-agent", cli_bin_dir());
+	if (missing)
+		doctor_set(r, DOCTOR_MISSING, "Build them with 'make', or install them all together.",
+			"there is no %s beside this program", missing);
+	else if (!is_static_elf(path))
+		doctor_set(r, DOCTOR_MISSING, "Build it with musl, as 'make' does.", "atoll-agent is not static");
+	else
+		doctor_set(r, DOCTOR_OK, NULL, "atolld, atoll-warden, atoll-agent (static)");
+}
+
+static void check_image(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	if (up_image_there())
+		doctor_set(r, DOCTOR_OK, NULL, "%.150s", cli_images_dir());
+	else if (access(cli_images_dir(), R_OK | X_OK) < 0 && errno == EACCES)
+		doctor_set(r, DOCTOR_UNKNOWN, "Run it as root.", "%.150s is closed for this user", cli_images_dir());
+	else
+		doctor_set(r, DOCTOR_MISSING, "Make the default image once with 'make image'.", "none in %.150s",
+			cli_images_dir());
+}
+
+static void check_daemon(struct cli *c, struct doctor_row *r)
+{
+	auto_client struct client cl = {0};
+	struct err e;
+	auto_buf struct buf body = {0};
+	char advice[sizeof c->hint] = "";
+	int status = client_open(c, &cl, &e);
+	if (status == 0)
+		status = client_ask(&cl, "GET", "/v1/health", STR(""), &body, &e);
+	snprintf(advice, sizeof advice, "%s", c->hint);
+	c->hint[0] = 0;
+	bool warden = strstr(buf_cstr(&body), "\"warden\":true") != NULL;
+	if (status == 200)
+		doctor_set(r, warden ? DOCTOR_OK : DOCTOR_NOTE, warden ? NULL : "Look into its log.", "%s %s",
+			warden ? "answers at" : "has no warden and cannot make boxes:", cl.where);
+	else if (status > 0)
+		doctor_set(r, DOCTOR_NOTE, NULL, "%s answers %d: %.100s", cl.where, status, buf_cstr(&body));
+	else
+		doctor_set(r, DOCTOR_NOTE, advice, "%.190s", e.msg);
+}
+
+const struct doctor_check doctor_host_checks[] = {
+	{"resources", "cgroups", check_cgroups},
+	{"resources", "cgroup attach", check_dynmods},
+	{"resources", "inotify", check_inotify},
+	{"resources", "pseudo-terminals", check_ptys},
+	{"resources", "process limits", check_limits},
+	{"resources", "swap", check_swap},
+	{"resources", "fuse", check_fuse},
+	{"resources", "kvm", check_kvm},
+	{"atoll", "programs", check_programs},
+	{"atoll", "image", check_image},
+	{"atoll", "daemon", check_daemon},
+};
+const size_t doctor_host_checks_count = ARRAY_LEN(doctor_host_checks);

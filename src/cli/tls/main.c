@@ -1,0 +1,53 @@
+/*
+ * main.c - atoll-tls: carries the command line's connections to a daemon behind TLS. Not for people: `atoll` starts it
+ * when ATOLL_URL is https, and it ends with it.
+ *
+ *	atoll-tls HOST PORT	descriptor 0: a pipe that ends when the command line does; 3: a listening AF_UNIX socket
+ *
+ * The socket's address is one that the kernel chose, which any process of this machine may try: who is not the same
+ * user is turned away, so that nobody else borrows the way.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/tls/carry.h"
+
+enum { ALIVE = 0, LISTENER = 3 };
+
+static bool is_ours(int fd)
+{
+	struct ucred who;
+	socklen_t n = sizeof who;
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid();
+}
+
+static void take_one(const struct carry_to *to)
+{
+	int fd = accept4(LISTENER, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (is_ours(fd) && fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(LISTENER);
+		carry(fd, to);
+		_exit(0);
+	}
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	struct pollfd fds[] = {{.fd = ALIVE, .events = POLLIN}, {.fd = LISTENER, .events = POLLIN}};
+	if (argc != 3 || getsockname(LISTENER, &(struct sockaddr){0}, &(socklen_t){sizeof(struct sockaddr)}) < 0) {
+		fputs("atoll-tls is started by 'atoll' when ATOLL_URL is https://…\n", stderr);
+		return 2;
+	}
+	signal(SIGCHLD, SIG_IGN);
+	while (poll(fds, 2, -1) >= 0 && !fds[0].revents)
+		take_one(&(struct carry_to){argv[1], argv[2]});
+	return 0;
+}

@@ -1,0 +1,102 @@
+#include "cli/verb/box.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+static void write_spec(struct buf *b, const struct box_options *o)
+{
+	struct json_writer w = json_writer(b);
+	json_object_begin(&w);
+	if (o->image)
+		json_member_cstr(&w, "image", o->image);
+	if (o->memory || o->cpu_milli || o->pids) {
+		json_key(&w, "limits");
+		json_object_begin(&w);
+		if (o->memory)
+			json_member_u64(&w, "memory", o->memory);
+		if (o->cpu_milli)
+			json_member_double(&w, "cpu", (double)o->cpu_milli / 1000);
+		if (o->pids)
+			json_member_u64(&w, "pids", o->pids);
+		json_object_end(&w);
+	}
+	json_object_end(&w);
+}
+
+int box_put(struct client *cl, const char *id, const struct box_options *o, struct buf *ret_body, struct err *e)
+{
+	auto_buf struct buf path = {0}, spec = {0};
+	client_box_path(&path, id, "");
+	write_spec(&spec, o);
+	return client_call(cl, "PUT", buf_cstr(&path), buf_str(&spec), ret_body, e) < 0 ? -1 : 0;
+}
+
+int box_delete(struct client *cl, const char *id, struct err *e)
+{
+	auto_buf struct buf path = {0}, body = {0};
+	client_box_path(&path, id, "");
+	return client_call(cl, "DELETE", buf_cstr(&path), STR(""), &body, e) < 0 ? -1 : 0;
+}
+
+/* One page; *next becomes the id to go on after, or "". */
+static int list_page(struct client *cl, box_on_each each, void *arg, char next[BOX_ID_MAX + 1], struct err *e)
+{
+	auto_buf struct buf path = {0}, body = {0};
+	buf_add_c(&path, "/v1/sandboxes?limit=100&after=");
+	client_percent_encode(&path, next);
+	if (client_call(cl, "GET", buf_cstr(&path), STR(""), &body, e) < 0)
+		return -1;
+	auto_json struct json_doc *d = json_parse(buf_str(&body), e);
+	struct str id = STR_NULL;
+	if (!d || json_read_str(json_root(d), "next", &id, e) < 0)
+		return err_wrap(e, "list of boxes from %s", cl->where);
+	json_each(box, json_get(json_root(d), "sandboxes")) if (each(arg, box, e) < 0) return -1;
+	snprintf(next, BOX_ID_MAX + 1, "%.*s", STR_ARG(id));
+	return 0;
+}
+
+int box_each(struct client *cl, box_on_each each, void *arg, struct err *e)
+{
+	char next[BOX_ID_MAX + 1] = "";
+	do
+		if (list_page(cl, each, arg, next, e) < 0)
+			return -1;
+	while (*next);
+	return 0;
+}
+
+const char *box_size_text(uint64_t bytes, char ret[24])
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	size_t u = 0;
+	double v = (double)bytes;
+	for (; v >= 1024 && u + 1 < ARRAY_LEN(units); u++)
+		v /= 1024;
+	snprintf(ret, 24, v < 10 && u > 0 ? "%.1f %s" : "%.0f %s", v, units[u]);
+	return ret;
+}
+
+const char *box_age_text(struct str iso, char ret[24])
+{
+	struct tm tm = {0};
+	char text[32];
+	ret[0] = 0;
+	snprintf(text, sizeof text, "%.*s", STR_ARG(iso));
+	if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
+		    &tm.tm_sec) != 6)
+		return ret;
+	tm.tm_year -= 1900;
+	tm.tm_mon -= 1;
+	int64_t s = clock_wall_ms() / 1000 - (int64_t)timegm(&tm);
+	s = s < 0 ? 0 : s;
+	if (s < 120)
+		snprintf(ret, 24, "%lld s", (long long)s);
+	else if (s < 7200)
+		snprintf(ret, 24, "%lld min", (long long)s / 60);
+	else
+		snprintf(ret, 24, "%lld h", (long long)s / 3600);
+	return ret;
+}

@@ -1,0 +1,29 @@
+/*
+ * create.c - `atoll create`: makes a box with limits of its own.
+ */
+#include <stdio.h>
+
+#include "cli/verb/box.h"
+#include "cli/verbs.h"
+
+int verb_create(struct cli *c, int argc, char **argv)
+{
+	struct box_options o = {0};
+	const struct arg table[] = {BOX_OPTION_ROWS(&o), ARG_TABLE_END};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	int code;
+	if (!args_parse(c, table, argc, argv, &a, &code))
+		return code;
+	if (a.n != 1 || !*a.words[0])
+		return cli_usage(c, a.n > 1 ? "one box at a time, please" : "which name shall the box have?");
+	auto_client struct client cl = {0};
+	struct err e;
+	auto_buf struct buf body = {0};
+	if (client_open(c, &cl, &e) < 0 || box_put(&cl, a.words[0], &o, &body, &e) < 0)
+		return cli_fail(c, &e);
+	if (c->json)
+		cli_print(&body);
+	else
+		printf("%s\n", a.words[0]);
+	return 0;
+}

@@ -1,0 +1,315 @@
+/*
+ * shell.c - `atoll shell`: a terminal in a box (WebSocket /ws/pty), as if one sat there.
+ *
+ * The terminal lives in the box, one for each session name, and outlives this program: to detach leaves it running, to
+ * come back shows what it has printed (the last 256 KiB) and goes on. Two who use the same name see the same terminal.
+ *
+ * Keys go to the box byte by byte; only '~' at the beginning of a line is looked at here, as ssh does it. Both
+ * directions are bounded as in stream.c.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/args.h"
+#include "cli/client.h"
+#include "cli/signals.h"
+#include "cli/tty.h"
+#include "cli/verb/stream_out.h"
+#include "cli/verbs.h"
+#include "http/ws/ws.h"
+
+enum {
+	SHELL_READ = 16 * 1024,
+	SHELL_HIGH = 256 * 1024, /* output that the terminal here has not taken: stop reading the socket … */
+	SHELL_LOW = 64 * 1024,	 /* … and go on */
+	SHELL_PING = 30000,
+};
+
+struct shell {
+	struct client *cl;
+	const char *id, *session, *program;
+	struct ws *ws;
+	struct err *e;
+	struct stream_out out;
+	struct loop_io in;
+	enum { LINE_START, LINE_TILDE, LINE_INSIDE } line; /* where the typed text stands */
+	bool open, ready, closed, failed, paused, seen_before;
+	bool ended, detached;
+	int exit_code;
+};
+
+/* ---- what the box prints ---- */
+
+static void on_progress(struct stream_out *o)
+{
+	struct shell *s = container_of(o, struct shell, out);
+	if (s->closed)
+		return;
+	if (!s->paused && stream_out_size(o) > SHELL_HIGH)
+		ws_pause(s->ws);
+	else if (s->paused && stream_out_size(o) < SHELL_LOW)
+		ws_resume(s->ws);
+	else
+		return;
+	s->paused = !s->paused;
+}
+
+static void leave(struct shell *s)
+{
+	loop_del(&s->in);
+	if (!s->closed)
+		ws_close(s->ws, WS_CLOSE_NORMAL, STR("detached"));
+}
+
+static void on_broken(struct stream_out *o, int os)
+{
+	(void)os;
+	struct shell *s = container_of(o, struct shell, out);
+	s->detached = true;
+	leave(s);
+}
+
+static void send_size(struct shell *s, int fewer_rows)
+{
+	struct tty_size size = tty_size(STDOUT_FILENO);
+	int rows = (int)size.rows - fewer_rows;
+	auto_buf struct buf b = {0};
+	buf_printf(&b, "{\"type\":\"resize\",\"cols\":%u,\"rows\":%d}", size.cols, rows > 0 ? rows : 1);
+	ws_send(s->ws, buf_str(&b), true);
+}
+
+/* Programs that own the whole screen draw it anew when its size changes, so after coming back it does, twice. */
+static void on_ready(struct shell *s)
+{
+	s->ready = true;
+	if (s->seen_before)
+		send_size(s, 1);
+	send_size(s, 0);
+}
+
+static void take_exit(struct shell *s, const struct json *j)
+{
+	uint64_t code = 0;
+	struct str name = STR_NULL;
+	char text[16];
+	json_read_u64(j, "code", 0, 255, &code, NULL);
+	json_read_str(j, "signal", &name, NULL);
+	snprintf(text, sizeof text, "%.*s", STR_ARG(name));
+	int signo = name.n ? signals_number(text) : 0;
+	s->exit_code = signo ? 128 + signo : (int)code;
+	s->ended = true;
+	leave(s);
+}
+
+static void take_control(struct shell *s, struct str text)
+{
+	auto_json struct json_doc *d = json_parse(text, NULL);
+	const struct json *j = d ? json_root(d) : NULL;
+	struct str type = STR_NULL, message = STR_NULL;
+	json_read_str(j, "type", &type, NULL);
+	json_read_str(j, "message", &message, NULL);
+	if (str_eq_c(type, "ready")) {
+		on_ready(s);
+	} else if (str_eq_c(type, "exit")) {
+		take_exit(s, j);
+	} else if (str_eq_c(type, "error") && !s->ready) {
+		s->failed = true;
+		err_set(s->e, ERRC_COMMAND_EXECUTION_ERROR, "%.*s", STR_ARG(message));
+	}
+}
+
+static void on_message(struct ws *ws, struct str m, bool text)
+{
+	struct shell *s = ws_arg(ws);
+	if (text)
+		return take_control(s, m);
+	s->seen_before = s->seen_before || !s->ready;
+	tty_watch(m);
+	stream_out_add(&s->out, m);
+}
+
+/* ---- what is typed ---- */
+
+/* Appends what goes to the box. True: "~." was typed. */
+static bool take_keys(struct shell *s, struct str keys, struct buf *to)
+{
+	for (size_t i = 0; i < keys.n; i++) {
+		char k = keys.p[i];
+		if (s->line == LINE_START && k == '~') {
+			s->line = LINE_TILDE;
+			continue;
+		}
+		if (s->line == LINE_TILDE && k == '.')
+			return true;
+		/* "~~" is one '~'; before anything else it was meant. */
+		if (s->line == LINE_TILDE && k != '~')
+			buf_add_byte(to, '~');
+		s->line = k == '\r' || k == '\n' ? LINE_START : LINE_INSIDE;
+		buf_add_byte(to, k);
+	}
+	return false;
+}
+
+static void on_typed(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct shell *s = container_of(io, struct shell, in);
+	char keys[SHELL_READ];
+	auto_buf struct buf b = {0};
+	ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	/* No more: the terminal here is gone. The one in the box is not. */
+	bool detach = n <= 0 || take_keys(s, str_n(keys, (size_t)n), &b);
+	bool room = !buf_size(&b) || ws_send(s->ws, buf_str(&b), false);
+	if (detach) {
+		s->detached = true;
+		leave(s);
+	} else if (!room) {
+		loop_set_events(&s->in, 0);
+	}
+}
+
+static void on_writable(struct ws *ws)
+{
+	struct shell *s = ws_arg(ws);
+	if (s->in.loop)
+		loop_set_events(&s->in, EPOLLIN);
+}
+
+/* ---- coming and going ---- */
+
+static void on_open(struct ws *ws)
+{
+	struct shell *s = ws_arg(ws);
+	s->open = true;
+	if (tty_raw(STDIN_FILENO, STDOUT_FILENO, TTY_PLAIN, s->e) < 0) {
+		s->failed = true;
+		ws_abort(ws);
+	} else {
+		loop_add(s->cl->loop, &s->in, STDIN_FILENO, EPOLLIN, on_typed);
+	}
+}
+
+static void on_close(struct ws *ws, int code, struct str reason)
+{
+	struct shell *s = ws_arg(ws);
+	s->closed = true;
+	loop_del(&s->in);
+	if (s->ended || s->detached || s->failed)
+		return;
+	s->failed = true;
+	if (!s->open) {
+		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
+		return;
+	}
+	err_set(s->e, ERRC_CONTAINER_LOST, "the connection broke (%d %.*s)", code, STR_ARG(reason));
+	cli_hint(s->cl->cli, "If the box still runs, so does its shell: '%s shell %s' attaches again.",
+		s->cl->cli->self, s->id);
+}
+
+static void on_signal(struct client *cl, int signo)
+{
+	struct shell *s = cl->signal_arg;
+	if (signo == SIGWINCH) {
+		if (s->ready && !s->closed)
+			send_size(s, 0);
+	} else if (signo == SIGTSTP) {
+		tty_suspend();
+		raise(SIGSTOP);
+		tty_resume();
+		if (s->ready && !s->closed)
+			on_ready(s);
+	} else {
+		s->detached = true;
+		s->exit_code = 128 + signo;
+		if (s->open)
+			leave(s);
+		else
+			ws_abort(s->ws);
+	}
+}
+
+static void connect_box(struct shell *s)
+{
+	static const struct ws_ops ops = {
+		.on_open = on_open, .on_message = on_message, .on_writable = on_writable, .on_close = on_close};
+	struct ws_options wo = {.ping_ms = SHELL_PING};
+	struct http_header room[2];
+	struct tty_size size = tty_size(STDOUT_FILENO);
+	auto_buf struct buf path = {0};
+	client_box_path(&path, s->id, "/ws/pty?sessionId=");
+	client_percent_encode(&path, s->session);
+	buf_printf(&path, "&cols=%u&rows=%u", size.cols, size.rows);
+	if (s->program) {
+		buf_add_c(&path, "&shell=");
+		client_percent_encode(&path, s->program);
+	}
+	struct http_call_options o = client_options(s->cl, "GET", buf_str(&path), room);
+	s->ws = ws_connect(s->cl->http, &s->cl->endpoint, &o, &wo, &ops, s);
+}
+
+/* To its end, or until it is left. The terminal here is as before when this returns. */
+static void run(struct shell *s)
+{
+	s->out = (struct stream_out){.on_progress = on_progress, .on_broken = on_broken};
+	stream_out_open(&s->out, s->cl->loop, STDOUT_FILENO);
+	s->cl->on_signal = on_signal;
+	s->cl->signal_arg = s;
+	connect_box(s);
+	while (!s->closed || (stream_out_size(&s->out) && s->ended))
+		loop_turn(s->cl->loop, -1);
+	s->cl->on_signal = NULL;
+	stream_out_close(&s->out);
+	tty_restore();
+}
+
+static int result(struct cli *c, struct shell *s)
+{
+	if (s->failed) {
+		if (!s->open)
+			client_explain_refusal(s->cl, s->id, s->e);
+		else
+			fprintf(stderr, "\n");
+		return cli_fail(c, s->e);
+	}
+	if (s->detached)
+		fprintf(stderr, "\n[detached; '%s shell %s%s%s' attaches again]\n", c->self, s->id,
+			strcmp(s->session, "default") == 0 ? "" : " --session ",
+			strcmp(s->session, "default") == 0 ? "" : s->session);
+	return s->exit_code;
+}
+
+int verb_shell(struct cli *c, int argc, char **argv)
+{
+	struct err e;
+	struct shell s = {.session = "default", .e = &e};
+	const struct arg table[] = {
+		{"shell", "PROGRAM", "what to run: a path, or a name in the box's PATH (default bash)", ARG_TEXT,
+			&s.program},
+		{"session", "NAME", "which terminal; it begins in the directory of that session", ARG_TEXT, &s.session,
+			's'},
+		ARG_TABLE_END,
+	};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	auto_client struct client cl = {0};
+	int code;
+	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 1, &s.id, &code))
+		return code;
+	if (!*s.session)
+		return cli_usage(c, "--session needs a name");
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+		cli_hint(c, "For scripts there is '%s exec %s -- COMMAND'.", c->self, s.id);
+		err_set(&e, ERRC_INVALID_REQUEST, "a shell needs a terminal: stdin and stdout must be one");
+		return cli_fail(c, &e);
+	}
+	if (client_open(c, &cl, &e) < 0 || client_catch_terminal(&cl, &e) < 0)
+		return cli_fail(c, &e);
+	fprintf(stderr, "%s[box %s: 'exit' ends the shell, Enter ~ . detaches]%s\n", cli_style(2, STYLE_DIM), s.id,
+		cli_style(2, STYLE_PLAIN));
+	s.cl = &cl;
+	run(&s);
+	code = result(c, &s);
+	return code;
+}

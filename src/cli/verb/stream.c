@@ -1,0 +1,332 @@
+#include "cli/verb/stream.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/api.h"
+#include "cli/signals.h"
+#include "cli/verb/stream_out.h"
+#include "http/ws/ws.h"
+
+enum {
+	STREAM_STDOUT = 1, /* first byte of a binary frame from the box */
+	STREAM_STDERR = 2,
+	STREAM_READ = 32 * 1024,
+	STREAM_HIGH = 256 * 1024, /* bytes waiting for stdout and stderr: stop reading the socket … */
+	STREAM_LOW = 64 * 1024,	  /* … and go on */
+	STREAM_PING = 30000,
+	STREAM_SIGNALS_MAX = 3, /* a person who asks so often wants out */
+};
+
+struct stream {
+	struct client *cl;
+	struct ws *ws;
+	const struct stream_request *rq;
+	struct stream_result *result;
+	struct err *e;
+	struct stream_out out, err;
+	const struct stream_io *io;
+	struct loop_io in_io;
+	bool in_file; /* a regular file: always ready, epoll refuses it */
+	bool open, started, ended, closed, failed, paused, in_done;
+	int signals;
+};
+
+static int stream_fail(struct stream *s, enum errc code, const char *msg)
+{
+	if (!s->failed)
+		err_set(s->e, code, "%s", msg);
+	s->failed = true;
+	if (!s->closed)
+		ws_abort(s->ws);
+	return -1;
+}
+
+/* ---- output ---- */
+
+static void update_pause(struct stream *s)
+{
+	size_t waiting = stream_out_size(&s->out) + stream_out_size(&s->err);
+	if (s->closed)
+		return;
+	if (!s->paused && waiting > STREAM_HIGH)
+		ws_pause(s->ws);
+	else if (s->paused && waiting < STREAM_LOW)
+		ws_resume(s->ws);
+	else
+		return;
+	s->paused = !s->paused;
+}
+
+/* Nobody reads it: what a shell does to the command then is SIGPIPE. A full disk is an error of ours. */
+static void output_broken(struct stream *s, int os, bool is_stdout)
+{
+	char msg[128];
+	if (os != EPIPE) {
+		snprintf(msg, sizeof msg, "writing the command's output: %s", strerror(os));
+		stream_fail(s, ERRC_FILESYSTEM_ERROR, msg);
+	} else if (is_stdout && !s->ended) {
+		s->result->exit_code = 128 + SIGPIPE;
+		snprintf(s->result->outcome, sizeof s->result->outcome, "killed");
+		s->ended = true;
+		if (!s->closed)
+			ws_close(s->ws, WS_CLOSE_GOING_AWAY, STR("stdout is closed"));
+	}
+}
+
+static void on_out_broken(struct stream_out *o, int os)
+{
+	output_broken(container_of(o, struct stream, out), os, true);
+}
+
+static void on_err_broken(struct stream_out *o, int os)
+{
+	output_broken(container_of(o, struct stream, err), os, false);
+}
+
+static void on_out_progress(struct stream_out *o)
+{
+	update_pause(container_of(o, struct stream, out));
+}
+
+static void on_err_progress(struct stream_out *o)
+{
+	update_pause(container_of(o, struct stream, err));
+}
+
+static void take_output(struct stream *s, bool is_stderr, struct str bytes)
+{
+	struct buf *sink = is_stderr ? s->io->err : s->io->out;
+	if (!is_stderr && s->io->on_out) {
+		if (!s->failed && s->io->on_out(s->io->arg, bytes, s->e) < 0) {
+			s->failed = true;
+			ws_abort(s->ws);
+		}
+		return;
+	}
+	if (!sink)
+		stream_out_add(is_stderr ? &s->err : &s->out, bytes);
+	else if (!buf_add_str(sink, bytes))
+		stream_fail(s, ERRC_PAYLOAD_TOO_LARGE, "the command wrote more than can be kept");
+}
+
+/* ---- input ---- */
+
+static void in_end(struct stream *s)
+{
+	s->in_done = true;
+	loop_del(&s->in_io);
+	ws_send(s->ws, STR("{\"type\":\"eof\"}"), true);
+}
+
+/* False: stop for now. */
+static bool in_read(struct stream *s)
+{
+	char chunk[STREAM_READ];
+	ssize_t n = read(s->io->in, chunk, sizeof chunk);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return false;
+	if (n <= 0) {
+		in_end(s);
+		return false;
+	}
+	if (s->io->on_in)
+		s->io->on_in(s->io->arg, (size_t)n);
+	return ws_send(s->ws, str_n(chunk, (size_t)n), false);
+}
+
+static void on_in_ready(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct stream *s = container_of(io, struct stream, in_io);
+	if (!in_read(s) && !s->in_done && ws_pending(s->ws))
+		loop_set_events(&s->in_io, 0);
+}
+
+static void in_go_on(struct stream *s)
+{
+	if (s->in_done || s->ended || s->closed)
+		return;
+	if (s->in_io.loop)
+		loop_set_events(&s->in_io, EPOLLIN);
+	while (s->in_file && !s->in_done && in_read(s))
+		;
+}
+
+static void in_start(struct stream *s)
+{
+	if (s->io->in < 0)
+		in_end(s);
+	else if (loop_add(s->cl->loop, &s->in_io, s->io->in, EPOLLIN, on_in_ready) < 0)
+		s->in_file = true;
+	in_go_on(s);
+}
+
+/* ---- messages ---- */
+
+static void send_request(struct stream *s)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_key(&w, "argv");
+	json_array_begin(&w);
+	for (char **a = s->rq->argv; *a; a++)
+		json_cstr(&w, *a);
+	json_array_end(&w);
+	if (s->rq->cwd)
+		json_member_cstr(&w, "cwd", s->rq->cwd);
+	if (s->rq->timeout_ms)
+		json_member_u64(&w, "timeoutMs", s->rq->timeout_ms);
+	api_write_env(&w, "env", s->rq->env.items, s->rq->env.n);
+	json_object_end(&w);
+	ws_send(s->ws, buf_str(&b), true);
+}
+
+static void take_exit(struct stream *s, const struct json *j)
+{
+	struct stream_result *r = s->result;
+	struct str signal = STR_NULL, outcome = STR("exited");
+	uint64_t code = 256;
+	if (s->ended)
+		return;
+	json_read_u64(j, "exitCode", 0, 255, &code, NULL);
+	json_read_str(j, "signal", &signal, NULL);
+	json_read_str(j, "outcome", &outcome, NULL);
+	snprintf(r->signal, sizeof r->signal, "%.*s", STR_ARG(signal));
+	snprintf(r->outcome, sizeof r->outcome, "%.*s", STR_ARG(outcome));
+	int signo = signals_number(r->signal);
+	/* As shells have it: 128+n after a signal; timeout(1) has 124. An outcome without a code is never a success. */
+	r->exit_code = code < 256 ? (int)code : signo ? 128 + signo : strcmp(r->outcome, "timeout") == 0 ? 124 : 125;
+	s->ended = true;
+	s->in_done = true;
+	loop_del(&s->in_io);
+	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
+}
+
+static void take_error(struct stream *s, const struct json *j, struct str text)
+{
+	uint64_t code = 0;
+	json_read_u64(j, "exitCode", 0, 255, &code, NULL);
+	s->result->exit_code = (int)code;
+	client_api_error(s->cl, 500, text, s->e);
+	s->failed = true;
+	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
+}
+
+static void take_text(struct stream *s, struct str text)
+{
+	struct json_doc *d = json_parse(text, NULL);
+	const struct json *j = d ? json_root(d) : NULL;
+	struct str type = STR_NULL;
+	json_read_str(j, "type", &type, NULL);
+	if (str_eq_c(type, "started"))
+		s->started = true;
+	else if (str_eq_c(type, "exit"))
+		take_exit(s, j);
+	else if (str_eq_c(type, "error"))
+		take_error(s, j, text);
+	json_free(d);
+}
+
+static void on_open(struct ws *ws)
+{
+	struct stream *s = ws_arg(ws);
+	s->open = true;
+	send_request(s);
+	in_start(s);
+}
+
+static void on_message(struct ws *ws, struct str m, bool text)
+{
+	struct stream *s = ws_arg(ws);
+	if (text)
+		take_text(s, m);
+	else if (m.n && (m.p[0] == STREAM_STDOUT || m.p[0] == STREAM_STDERR))
+		take_output(s, m.p[0] == STREAM_STDERR, str_skip(m, 1));
+	else
+		stream_fail(s, ERRC_UNKNOWN_ERROR, "the box sent a frame that is neither stdout nor stderr");
+}
+
+static void on_writable(struct ws *ws)
+{
+	in_go_on(ws_arg(ws));
+}
+
+static void on_close(struct ws *ws, int code, struct str reason)
+{
+	struct stream *s = ws_arg(ws);
+	s->closed = true;
+	s->in_done = true;
+	loop_del(&s->in_io);
+	if (s->ended || s->failed)
+		return;
+	s->failed = true;
+	if (!s->open)
+		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
+	else
+		err_set(s->e, ERRC_CONTAINER_LOST,
+			"the connection broke (%d %.*s): what became of the command is not known", code,
+			STR_ARG(reason));
+}
+
+static void on_signal(struct client *cl, int signo)
+{
+	struct stream *s = cl->signal_arg;
+	auto_buf struct buf b = {0};
+	if (!s->started || ++s->signals >= STREAM_SIGNALS_MAX) {
+		s->result->exit_code = 128 + signo;
+		s->ended = true;
+		ws_abort(s->ws);
+		return;
+	}
+	buf_printf(&b, "{\"type\":\"signal\",\"signal\":\"%s\"}", signals_name(signo));
+	ws_send(s->ws, buf_str(&b), true);
+}
+
+/* ---- the whole ---- */
+
+static bool busy(const struct stream *s)
+{
+	bool waiting = stream_out_size(&s->out) || stream_out_size(&s->err);
+	return !s->closed || (waiting && !s->failed);
+}
+
+static void connect_box(struct stream *s)
+{
+	static const struct ws_ops ops = {
+		.on_open = on_open, .on_message = on_message, .on_writable = on_writable, .on_close = on_close};
+	struct ws_options wo = {.ping_ms = STREAM_PING};
+	struct http_header room[2];
+	auto_buf struct buf path = {0};
+	client_box_path(&path, s->rq->id, "/ws/exec");
+	struct http_call_options o = client_options(s->cl, "GET", buf_str(&path), room);
+	s->ws = ws_connect(s->cl->http, &s->cl->endpoint, &o, &wo, &ops, s);
+}
+
+int stream_run(struct client *cl, const struct stream_request *rq, const struct stream_io *io,
+	struct stream_result *ret, struct err *e)
+{
+	*ret = (struct stream_result){.outcome = "exited"};
+	struct stream s = {.cl = cl, .rq = rq, .io = io, .result = ret, .e = e};
+	s.out = (struct stream_out){.on_progress = on_out_progress, .on_broken = on_out_broken};
+	s.err = (struct stream_out){.on_progress = on_err_progress, .on_broken = on_err_broken};
+	stream_out_open(&s.out, cl->loop, STDOUT_FILENO);
+	stream_out_open(&s.err, cl->loop, STDERR_FILENO);
+	uint64_t began = clock_ms();
+	connect_box(&s);
+	cl->on_signal = on_signal;
+	cl->signal_arg = &s;
+	while (busy(&s))
+		loop_turn(cl->loop, -1);
+	cl->on_signal = NULL;
+	ret->milliseconds = clock_ms() - began;
+	stream_out_close(&s.out);
+	stream_out_close(&s.err);
+	if (s.failed && !s.open)
+		client_explain_refusal(cl, rq->id, e);
+	return s.failed ? -1 : 0;
+}

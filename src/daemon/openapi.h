@@ -1,9 +1,0 @@
-/*
- * openapi.h - api/openapi.yaml as JSON, put into the program by the build (src/daemon/openapi_embed.py).
- */
-#pragma once
-
-#include <stddef.h>
-
-extern const char openapi_json[];
-extern const size_t openapi_json_len;

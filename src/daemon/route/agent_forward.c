@@ -1,0 +1,155 @@
+/*
+ * /v1/sandboxes/{id}/api/… and /ws/…: to the box's agent, as /api/… and /ws/….
+ *
+ * The warm path is one look into the table and one pooled connection; nothing is written and nobody else is asked. A
+ * request that has to wait for its box is paused meanwhile: its body stays in the kernel's buffers. Credentials of the
+ * daemon never reach the box.
+ */
+#include <stdio.h>
+
+#include "daemon/route/request.h"
+#include "http/proxy.h"
+
+static bool keep_header(void *arg, struct str name, struct str *value)
+{
+	(void)arg;
+	(void)value;
+	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR("x-sandbox-id")) &&
+	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host"));
+}
+
+static void leave(struct request *r)
+{
+	sandbox_leave(r->sandbox);
+	r->sandbox = NULL;
+}
+
+static void on_done(void *arg, int status, bool complete)
+{
+	struct request *r = arg;
+	r->x = NULL;
+	if (!complete)
+		r->daemon->metrics.aborted++;
+	request_answered(r, status);
+	leave(r);
+	request_release(r);
+}
+
+static void explain(const struct sandbox *s, const struct http_failure *f, struct err *e)
+{
+	bool ended = s->state != SB_RUNNING || s->op == OP_DESTROY;
+	switch (f->fail) {
+	case HTTP_FAIL_CONNECT:
+		err_set(e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' cannot be reached now; nothing was sent to it",
+			s->id);
+		break;
+	case HTTP_FAIL_PROTOCOL:
+		err_set(e, ERRC_BAD_GATEWAY, "sandbox '%s' gave no acceptable answer: %s", s->id, f->err.msg);
+		break;
+	case HTTP_FAIL_NONE:
+	case HTTP_FAIL_CLOSED:
+	case HTTP_FAIL_TIMEOUT:
+	case HTTP_FAIL_CANCELLED:
+		err_set(e, ERRC_CONTAINER_LOST, "sandbox '%s' %s while it worked on this request", s->id,
+			s->op == OP_DESTROY || s->state == SB_DESTROYED ? "was destroyed"
+			: ended						? "ended"
+									: "closed the connection");
+		break;
+	}
+}
+
+static void go(struct request *r, struct sandbox *s);
+
+static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
+{
+	struct request *r = container_of(w, struct request, waiter);
+	if (e)
+		request_error(r, e);
+	else
+		go(r, s);
+}
+
+static void wait_for_box(struct request *r)
+{
+	struct err e;
+	r->waiter = (struct waiter){.goal = WAIT_RUNNING, .on_done = on_there};
+	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
+		request_error(r, &e);
+}
+
+/* A box whose agent does not listen has ended, though the warden may not have said so yet. Nothing of the request was
+ * sent, so it waits with the others for the box to be started again; once. */
+static bool try_again(struct request *r, const struct http_failure *f)
+{
+	if (f->fail != HTTP_FAIL_CONNECT || !f->untouched || r->tried || !warden_is_up(r->daemon->warden))
+		return false;
+	r->tried = true;
+	return true;
+}
+
+static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *f)
+{
+	struct request *r = arg;
+	struct err e;
+	r->x = x;
+	request_retake(r);
+	explain(r->sandbox, f, &e);
+	sandbox_suspect(r->sandbox, f->fail == HTTP_FAIL_CONNECT);
+	leave(r);
+	if (try_again(r, f))
+		wait_for_box(r);
+	else
+		request_error(r, &e);
+}
+
+bool request_is_socket(const struct request *r)
+{
+	bool route = r->match.route == ROUTE_AGENT_WS || r->match.route == ROUTE_PROXY ||
+		     (r->match.route == ROUTE_AGENT && str_eq_c(r->match.rest, "/api/ws"));
+	return route && http_request(r->x)->upgrade;
+}
+
+/* Without the daemon's token, however its name is written. */
+static void put_query(struct buf *target, struct str query, bool without_token)
+{
+	char before = '?';
+	while (query.n) {
+		auto_buf struct buf value = {0};
+		struct err e;
+		struct str one = str_split(query, '&', &query);
+		if (without_token && http_query_get(one, STR("token"), &value, &e) != 0)
+			continue;
+		buf_add_byte(target, before);
+		buf_add_str(target, one);
+		before = '&';
+	}
+}
+
+static void go(struct request *r, struct sandbox *s)
+{
+	auto_buf struct buf target = {0};
+	struct http_header id = {STR("X-Sandbox-Id"), str_of(s->id)};
+	buf_add_str(&target, r->match.rest);
+	put_query(&target, http_request(r->x)->query, request_is_socket(r));
+	r->sandbox = s;
+	sandbox_enter(s);
+	struct http_proxy_options o = {
+		.target = buf_str(&target),
+		.add = &id,
+		.add_n = 1,
+		.filter_request = keep_header,
+		.on_fail = on_fail,
+		.on_done = on_done,
+		.arg = r,
+	};
+	http_proxy(r->x, r->daemon->client, &s->agent, &o);
+}
+
+void handle_agent(struct request *r)
+{
+	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
+		return go(r, s);
+	http_pause(r->x);
+	wait_for_box(r);
+}

@@ -1,0 +1,75 @@
+/* What the daemon tells about itself: health, metrics, the contract, a page for people. */
+#include "base/clock.h"
+#include "daemon/route/openapi.h"
+#include "daemon/route/request.h"
+#include "daemon/route/view.h"
+
+static void health_of_boxes(struct json_writer *w, struct daemon *d)
+{
+	json_key(w, "sandboxes");
+	json_object_begin(w);
+	for (int i = 0; i < SB_DESTROYED; i++)
+		json_member_u64(w, state_name((enum sandbox_state)i), d->by_state[i]);
+	json_object_end(w);
+	const struct warden_host *host = warden_host(d->warden);
+	json_key(w, "host");
+	if (host)
+		view_host(w, host);
+	else
+		json_null(w);
+	json_key(w, "defaults");
+	json_object_begin(w);
+	json_member_u64(w, "memory", BOX_MEM_DEFAULT);
+	json_member_double(w, "cpu", BOX_CPU_DEFAULT / 1000.0);
+	json_member_u64(w, "pids", BOX_PIDS_DEFAULT);
+	json_object_end(w);
+}
+
+void handle_health(struct request *r)
+{
+	struct daemon *d = r->daemon;
+	auto_buf struct buf out = {0};
+	char iso[CLOCK_ISO_LEN];
+	struct json_writer w = json_writer(&out);
+	bool up = warden_is_up(d->warden);
+	json_object_begin(&w);
+	json_member_cstr(&w, "status", d->stopping ? "stopping" : up ? "ok" : "degraded");
+	json_member_cstr(&w, "version", ATOLL_VERSION);
+	json_member_u64(&w, "uptimeSeconds", (clock_ms() - d->started_ms) / 1000);
+	json_member_bool(&w, "warden", up);
+	if (r->trusted)
+		health_of_boxes(&w, d);
+	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
+	json_object_end(&w);
+	request_json(r, 200, buf_str(&out));
+}
+
+void handle_metrics(struct request *r)
+{
+	auto_buf struct buf out = {0};
+	metrics_write(r->daemon, &out);
+	http_respond(r->x, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(&out));
+	request_answered(r, 200);
+}
+
+void handle_openapi(struct request *r)
+{
+	request_json(r, 200, str_n(openapi_json, openapi_json_len));
+}
+
+static const char page[] =
+	"<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Atoll</title>\n"
+	"<style>body{font:16px/1.5 system-ui,sans-serif;max-width:40em;margin:4em auto;padding:0 1em}"
+	"code{background:#eee;padding:.1em .3em}</style>\n"
+	"<h1>Atoll</h1>\n<p>This is the API of an Atoll daemon: named, isolated Linux sandboxes on this machine.</p>\n"
+	"<p>Try <code>atoll exec hello -- uname -a</code>, or see <a href=\"/v1/health\">/v1/health</a>. "
+	"Everything else needs the token: <code>Authorization: Bearer &lt;token&gt;</code>; "
+	"<code>/openapi.json</code> describes all routes.</p>\n</html>\n";
+
+void handle_root(struct request *r)
+{
+	http_respond_header(r->x, STR("Content-Security-Policy"), STR("default-src 'none'; style-src 'unsafe-inline'"));
+	http_respond_header(r->x, STR("X-Content-Type-Options"), STR("nosniff"));
+	http_respond(r->x, 200, "text/html; charset=utf-8", str_n(page, sizeof page - 1));
+	request_answered(r, 200);
+}

@@ -1,0 +1,9 @@
+/*
+ * openapi.h - api/openapi.yaml as JSON, put into the program by the build (src/daemon/route/openapi_embed.py).
+ */
+#pragma once
+
+#include <stddef.h>
+
+extern const char openapi_json[];
+extern const size_t openapi_json_len;

@@ -1,0 +1,147 @@
+#include "daemon/route/paths.h"
+
+#include <stdio.h>
+
+#include "proto/id.h"
+
+static const struct {
+	const char *label, *allow;
+} routes[] = {
+#define X(name, label, allow) [ROUTE_##name] = {label, allow},
+	API_ROUTES(X)
+#undef X
+};
+
+static const struct {
+	const char *path;
+	enum api_route route;
+} fixed[] = {
+	{"/", ROUTE_ROOT},
+	{"/v1/health", ROUTE_HEALTH},
+	{"/metrics", ROUTE_METRICS},
+	{"/openapi.json", ROUTE_OPENAPI},
+	{"/v1/sandboxes", ROUTE_LIST},
+};
+
+const char *api_route_label(enum api_route route)
+{
+	return routes[route].label;
+}
+
+const char *api_route_allow(enum api_route route)
+{
+	return routes[route].allow;
+}
+
+bool api_route_allows(enum api_route route, struct str method)
+{
+	if (!routes[route].allow)
+		return true;
+	struct str rest = str_of(routes[route].allow);
+	while (rest.n)
+		if (str_eq(str_trim(str_split(rest, ',', &rest)), method))
+			return true;
+	return false;
+}
+
+static int not_found(struct str path, struct err *e)
+{
+	return err_set(e, ERRC_NOT_FOUND, "no route %.*s", (int)(path.n < 120 ? path.n : 120), path.p);
+}
+
+/* An id of BOX_ID_MAX bytes takes three times as many when all of it is escaped. */
+static int decode_id(struct str segment, char ret[BOX_ID_MAX + 1], struct err *e)
+{
+	auto_buf struct buf id = {0};
+	if (segment.n > 3 * BOX_ID_MAX)
+		return err_set(
+			e, ERRC_INVALID_SANDBOX_ID_LENGTH, "sandbox id must be 1-%d characters long", BOX_ID_MAX);
+	if (http_percent_decode(segment, &id, e) < 0)
+		return err_set(e, ERRC_INVALID_SANDBOX_ID_CHARACTERS,
+			"sandbox id '%.*s' is not percent-encoded correctly", STR_ARG(segment));
+	struct str s = buf_str(&id);
+	if (box_id_check(s, e) < 0)
+		return -1;
+	memcpy(ret, s.p, s.n);
+	ret[s.n] = 0;
+	return 0;
+}
+
+static bool is_or_below(struct str rest, struct str prefix)
+{
+	return str_starts(rest, prefix) && (rest.n == prefix.n || rest.p[prefix.n] == '/');
+}
+
+/* One to five digits without a leading zero, 1 to 65535. */
+static int parse_port(struct str text, struct api_match *ret, struct err *e)
+{
+	uint64_t port;
+	if (!text.n || text.p[0] == '0' || !str_to_u64(text, 65535, &port))
+		return err_set(e, ERRC_INVALID_PORT_NUMBER, "'%.*s' is not a port number",
+			(int)(text.n < 20 ? text.n : 20), text.p);
+	ret->port = (uint16_t)port;
+	return 0;
+}
+
+/* "/8080", and what may follow it. */
+static int match_port(struct str path, struct str rest, struct api_match *ret, struct err *e)
+{
+	struct str tail, text = str_split(str_skip(rest, 1), '/', &tail);
+	bool more = text.n + 1 < rest.n;
+	if (!more)
+		ret->route = ROUTE_PORT;
+	else if (str_eq_c(tail, "validate"))
+		ret->route = ROUTE_PORT_VALIDATE;
+	else if (str_eq_c(tail, "requests"))
+		ret->route = ROUTE_PORT_REQUESTS;
+	else
+		return not_found(path, e);
+	return parse_port(text, ret, e);
+}
+
+/* "/8080/index.html", "/8080" */
+static int match_proxy(struct str rest, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_PROXY;
+	rest = str_skip(rest, rest.n ? 1 : 0);
+	ssize_t slash = str_index(rest, '/');
+	struct str text = slash < 0 ? rest : str_n(rest.p, (size_t)slash);
+	ret->rest = text.n < rest.n ? str_skip(rest, text.n) : STR("/");
+	return parse_port(text, ret, e);
+}
+
+static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
+{
+	ssize_t slash = str_index(tail, '/');
+	struct str id = slash < 0 ? tail : str_n(tail.p, (size_t)slash);
+	struct str rest = ret->rest = str_skip(tail, id.n);
+	if (rest.n == 0)
+		ret->route = ROUTE_SANDBOX;
+	else if (is_or_below(rest, STR("/api")))
+		ret->route = ROUTE_AGENT;
+	else if (is_or_below(rest, STR("/ws")))
+		ret->route = ROUTE_AGENT_WS;
+	else if (str_eq_c(rest, "/ports"))
+		ret->route = ROUTE_PORTS;
+	else if (is_or_below(rest, STR("/proxy")) && match_proxy(str_skip(rest, 6), ret, e) < 0)
+		return -1;
+	else if (str_starts(rest, STR("/ports/")) && match_port(path, str_skip(rest, 6), ret, e) < 0)
+		return -1;
+	if (ret->route == ROUTE_NONE)
+		return not_found(path, e);
+	return decode_id(id, ret->id, e);
+}
+
+int api_route_match(struct str path, struct api_match *ret, struct err *e)
+{
+	static const struct str prefix = {"/v1/sandboxes/", 14};
+	*ret = (struct api_match){.route = ROUTE_NONE};
+	if (str_starts(path, prefix))
+		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		if (str_eq_c(path, fixed[i].path)) {
+			ret->route = fixed[i].route;
+			return 0;
+		}
+	return not_found(path, e);
+}

@@ -1,0 +1,233 @@
+#include "daemon/route/request.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "daemon/listen.h"
+#include "daemon/preview/port_forward.h"
+#include "daemon/preview/preview.h"
+
+static void request_free(struct request *r)
+{
+	sandbox_wait_cancel(&r->waiter);
+	port_forward_free(r);
+	loop_timer_stop(&r->timer);
+	if (r->sandbox)
+		sandbox_unref(r->sandbox);
+	while (r->list.n > r->list.at)
+		sandbox_unref(r->list.v[r->list.at++]);
+	free(r->list.v);
+	free(r->wish);
+	api_change_free(&r->change);
+	api_spec_free(&r->before);
+	api_spec_free(&r->after);
+	free(r);
+}
+
+void request_hold(struct request *r)
+{
+	r->held++;
+}
+
+void request_release(struct request *r)
+{
+	INVARIANT(r->held > 0);
+	if (--r->held == 0)
+		request_free(r);
+}
+
+void request_answered(struct request *r, int status)
+{
+	uint64_t us = clock_us() - r->start_us;
+	r->status = status;
+	metrics_request(&r->daemon->metrics, r->match.route, status, us);
+	bool failed = status >= 500;
+	if (!failed && !log_wants(LOG_DEBUG))
+		return;
+	const char *id = r->match.id, *route = api_route_label(r->match.route);
+	const char *key = *id ? " id=" : "", *value = *id ? LOG_Q(id) : "";
+	/* A server in a box answers 5xx as often as its clients ask. */
+	if (failed)
+		log_limited(LOG_WARN, "request", "route=%s%s%s status=%d us=%llu", route, key, value, status,
+			(unsigned long long)us);
+	else
+		log_event(LOG_DEBUG, "request", "route=%s%s%s status=%d us=%llu", route, key, value, status,
+			(unsigned long long)us);
+}
+
+void request_json(struct request *r, int status, struct str body)
+{
+	http_respond(r->x, status, "application/json", body);
+	request_answered(r, status);
+}
+
+void request_error_field(struct request *r, const struct err *e, const char *field)
+{
+	auto_buf struct buf context = {0};
+	if (*field) {
+		struct json_writer w = json_writer(&context);
+		json_object_begin(&w);
+		json_key(&w, "validationErrors");
+		json_array_begin(&w);
+		json_object_begin(&w);
+		json_member_cstr(&w, "field", field);
+		json_member_cstr(&w, "message", e->msg);
+		json_object_end(&w);
+		json_array_end(&w);
+		json_object_end(&w);
+	}
+	http_respond_error_with(r->x, e, NULL, buf_str(&context));
+	request_answered(r, errc_info(e->code)->status);
+}
+
+void request_error(struct request *r, const struct err *e)
+{
+	request_error_field(r, e, "");
+}
+
+/* The exchange is over. What is still asked on its behalf finds r->x NULL. */
+void request_closed(struct http_exchange *x, bool complete)
+{
+	struct request *r = http_exchange_arg(x);
+	r->x = NULL;
+	sandbox_wait_cancel(&r->waiter);
+	port_forward_cancel(r);
+	if (!complete)
+		r->daemon->metrics.aborted++;
+	if (!r->status)
+		request_answered(r, 0);
+	request_release(r);
+}
+
+static const struct http_exchange_ops plain_ops = {.on_close = request_closed};
+
+void request_retake(struct request *r)
+{
+	http_exchange_set(r->x, &plain_ops, r);
+}
+
+static bool is_public(enum api_route route)
+{
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT;
+}
+
+/* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
+ * stand in the query. forward.c takes it out again; queries are never logged. */
+static bool has_query_token(const struct request *r)
+{
+	const struct http_request *q = http_request(r->x);
+	auto_buf struct buf given = {0};
+	struct err e;
+	if (!request_is_socket(r) || http_query_get(q->query, STR("token"), &given, &e) != 1)
+		return false;
+	return token_equals(&r->daemon->token, buf_str(&given));
+}
+
+bool request_is_relayed(const struct request *r)
+{
+	struct str given = http_header_value(&http_request(r->x)->headers, STR("x-atoll-token"));
+	return r->match.route == ROUTE_PROXY && given.p && token_equals(&r->daemon->token, given);
+}
+
+static void refuse_unauthorized(struct request *r)
+{
+	struct err e;
+	bool given = http_header_value(&http_request(r->x)->headers, STR("authorization")).p != NULL;
+	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
+	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
+	r->daemon->metrics.unauthorized++;
+	request_error(r, &e);
+}
+
+static void refuse_host(struct request *r, struct str host)
+{
+	struct err e;
+	err_set(&e, ERRC_MISDIRECTED_REQUEST, "this daemon does not answer for the name '%.*s'",
+		(int)(host.n < 120 ? host.n : 120), host.p);
+	r->daemon->metrics.foreign_hosts++;
+	request_error(r, &e);
+}
+
+static void dispatch(struct request *r)
+{
+	enum http_method method = http_request(r->x)->method;
+	switch (r->match.route) {
+	case ROUTE_ROOT:
+		return handle_root(r);
+	case ROUTE_HEALTH:
+		return handle_health(r);
+	case ROUTE_METRICS:
+		return handle_metrics(r);
+	case ROUTE_OPENAPI:
+		return handle_openapi(r);
+	case ROUTE_LIST:
+		return handle_list(r);
+	case ROUTE_SANDBOX:
+		return method == HTTP_M_PUT	 ? handle_put(r)
+		       : method == HTTP_M_DELETE ? handle_delete(r)
+						 : handle_get(r);
+	case ROUTE_PORTS:
+		return handle_ports(r);
+	case ROUTE_PORT:
+		return handle_port(r);
+	case ROUTE_PORT_VALIDATE:
+		return handle_port_validate(r);
+	case ROUTE_PORT_REQUESTS:
+		return handle_port_requests(r);
+	case ROUTE_AGENT:
+	case ROUTE_AGENT_WS:
+		return handle_agent(r);
+	case ROUTE_PROXY:
+		return handle_proxy(r);
+	case ROUTE_NONE:
+	case ROUTE_PREVIEW:
+	case ROUTE_COUNT:
+		break;
+	}
+	base_bug(__FILE__, __LINE__, "a route without a handler");
+}
+
+static void route(struct request *r)
+{
+	struct err e;
+	const struct http_request *q = http_request(r->x);
+	struct host_origin origin = host_origin(&r->daemon->config, r->x);
+	struct str label;
+	/* A preview, never the API, whatever path it names. */
+	if (host_is_preview(&r->daemon->config, origin.host, &label)) {
+		r->match.route = ROUTE_PREVIEW;
+		return handle_preview(r, &origin, label);
+	}
+	if (http_exchange_tag(r->x) != LISTEN_UNIX && !host_allowed(&r->daemon->config, origin.host))
+		return refuse_host(r, origin.host);
+	int found = api_route_match(q->path, &r->match, &e);
+	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
+		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
+		     has_query_token(r) || request_is_relayed(r);
+	if (r->trusted)
+		http_exchange_vouch(r->x, HTTP_KNOWN);
+	/* Who has no token does not learn which routes and ids exist. */
+	if (!r->trusted && !is_public(r->match.route))
+		return refuse_unauthorized(r);
+	if (found < 0)
+		return request_error(r, &e);
+	if (!api_route_allows(r->match.route, q->method_text)) {
+		http_respond_not_allowed(r->x, api_route_allow(r->match.route));
+		return request_answered(r, 405);
+	}
+	dispatch(r);
+}
+
+void request_begin(struct http_exchange *x, void *arg)
+{
+	struct request *r = xcalloc(1, sizeof *r);
+	r->daemon = arg;
+	r->x = x;
+	r->start_us = clock_us();
+	r->held = 1;
+	http_exchange_set(x, &plain_ops, r);
+	route(r);
+}

@@ -1,0 +1,117 @@
+/*
+ * GET /v1/sandboxes?limit=&after=&state=. A page is a snapshot of at most API_LIST_MAX references; its text is made as
+ * the client takes it, so a reader that stalls holds one page of pointers and one output buffer, not megabytes.
+ */
+#include <stdio.h>
+
+#include "base/json.h"
+#include "daemon/route/request.h"
+#include "daemon/route/view.h"
+
+struct query {
+	char after[BOX_ID_MAX + 1];
+	size_t limit;
+	bool has_state;
+	enum sandbox_state state;
+};
+
+static int read_query(struct str text, struct query *q, struct err *e)
+{
+	auto_buf struct buf after = {0}, limit = {0}, state = {0};
+	*q = (struct query){.limit = API_LIST_MAX};
+	int has_after = http_query_get(text, STR("after"), &after, e);
+	int has_limit = http_query_get(text, STR("limit"), &limit, e);
+	int has_state = http_query_get(text, STR("state"), &state, e);
+	if (has_after < 0 || has_limit < 0 || has_state < 0)
+		return -1;
+	uint64_t n = API_LIST_MAX;
+	if (has_limit && (!str_to_u64(buf_str(&limit), API_LIST_MAX, &n) || n == 0))
+		return err_set(e, ERRC_VALIDATION_FAILED, "limit must be 1 to %d", API_LIST_MAX);
+	if (has_state && (!state_from_name(buf_str(&state), &q->state) || q->state == SB_DESTROYED))
+		return err_set(e, ERRC_VALIDATION_FAILED, "state must be creating, running, asleep or stopped");
+	if (buf_size(&after) > BOX_ID_MAX)
+		return err_set(e, ERRC_VALIDATION_FAILED, "after must be a sandbox id");
+	snprintf(q->after, sizeof q->after, "%.*s", STR_ARG(buf_str(&after)));
+	q->limit = (size_t)n;
+	q->has_state = has_state == 1;
+	return 0;
+}
+
+static void take_page(struct request *r, const struct query *q)
+{
+	size_t all, kept = 0, i = 0;
+	r->list.v = sandbox_sorted(r->daemon, q->after, &all);
+	for (; i < all && kept < q->limit; i++) {
+		struct sandbox *s = r->list.v[i];
+		if (q->has_state && s->state != q->state)
+			continue;
+		sandbox_ref(s);
+		r->list.v[kept++] = s;
+	}
+	for (; i < all && !r->list.more; i++)
+		r->list.more = !q->has_state || r->list.v[i]->state == q->state;
+	r->list.n = kept;
+	r->list.v = xrealloc(r->list.v, (kept ? kept : 1) * sizeof(struct sandbox *));
+}
+
+static void write_end(struct request *r, const char *last)
+{
+	auto_buf struct buf out = {0};
+	buf_add_c(&out, "],\"next\":");
+	if (r->list.more && *last)
+		json_put_cstr(&out, last);
+	else
+		buf_add_c(&out, "null");
+	buf_printf(&out, ",\"total\":%zu}", r->daemon->boxes.count);
+	http_respond_write(r->x, buf_str(&out));
+	http_respond_end(r->x);
+	request_answered(r, 200);
+}
+
+static bool write_one(struct request *r, const struct sandbox *s)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	if (r->list.comma)
+		buf_add_byte(&out, ',');
+	r->list.comma = true;
+	view_sandbox(&w, s, NULL);
+	return http_respond_write(r->x, buf_str(&out));
+}
+
+static void write_more(struct request *r)
+{
+	char last[BOX_ID_MAX + 1] = "";
+	bool room = true;
+	while (room && r->list.at < r->list.n) {
+		struct sandbox *s = r->list.v[r->list.at++];
+		if (s->in_table)
+			room = write_one(r, s);
+		snprintf(last, sizeof last, "%s", s->id);
+		sandbox_unref(s);
+	}
+	if (r->list.at == r->list.n)
+		write_end(r, last);
+}
+
+static void on_writable(struct http_exchange *x)
+{
+	struct request *r = http_exchange_arg(x);
+	if (!r->status)
+		write_more(r);
+}
+
+void handle_list(struct request *r)
+{
+	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = request_closed};
+	struct query q;
+	struct err e;
+	if (read_query(http_request(r->x)->query, &q, &e) < 0)
+		return request_error_field(r, &e, "query");
+	take_page(r, &q);
+	http_exchange_set(r->x, &ops, r);
+	http_respond_header(r->x, STR("Content-Type"), STR("application/json"));
+	http_respond_begin(r->x, 200, HTTP_CHUNKED);
+	http_respond_write(r->x, STR("{\"sandboxes\":["));
+	write_more(r);
+}

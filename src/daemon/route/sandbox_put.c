@@ -1,0 +1,196 @@
+/*
+ * PUT /v1/sandboxes/{id}: makes a sandbox, or changes one that is there. A change is written to the store first and
+ * then made; if it cannot be made, the row goes back. Only one change of a sandbox is under way at a time.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "daemon/route/request.h"
+
+static bool same_spec(const struct api_spec *a, const struct api_spec *b)
+{
+	return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0 && strcmp(a->image, b->image) == 0 &&
+	       a->sleep_after_ms == b->sleep_after_ms && a->keep_alive == b->keep_alive &&
+	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0;
+}
+
+static bool alive(const struct sandbox *s)
+{
+	return s->state == SB_RUNNING || s->state == SB_ASLEEP;
+}
+
+static void write_spec(struct request *r, const struct api_spec *spec, store_on_done on_done)
+{
+	struct store_row row;
+	sandbox_row(r->sandbox, &row);
+	row.limits = spec->limits;
+	row.sleep_after_ms = spec->sleep_after_ms;
+	row.keep_alive = spec->keep_alive;
+	row.env = spec->env;
+	row.labels = spec->labels;
+	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
+}
+
+static void change_end(struct request *r, const struct err *e)
+{
+	struct sandbox *s = r->sandbox;
+	struct err gone;
+	s->changing = false;
+	if (!e && !s->in_table) {
+		err_set(&gone, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' was destroyed meanwhile", s->id);
+		e = &gone;
+	}
+	if (!e) {
+		api_spec_free(&s->spec);
+		s->spec = r->after;
+		r->after = (struct api_spec){0};
+		sandbox_set_idle(s);
+	}
+	if (r->x && e)
+		request_error(r, e);
+	else if (r->x)
+		request_view(r, 200, NULL);
+	request_release(r);
+}
+
+static void on_limits_set(void *arg, const struct warden_answer *a)
+{
+	struct request *r = arg;
+	struct sandbox *s = r->sandbox;
+	/* A box that ended meanwhile gets its new limits when it starts again. */
+	bool done = !a->err || !alive(s);
+	if (!done && s->in_table)
+		write_spec(r, &r->before, NULL);
+	change_end(r, done ? NULL : a->err);
+}
+
+static void set_limits(struct request *r)
+{
+	struct sandbox *s = r->sandbox;
+	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
+	if (!limits || !alive(s) || !warden_is_up(r->daemon->warden))
+		return change_end(r, NULL);
+	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
+	memcpy(q.id, s->id, sizeof q.id);
+	warden_call(r->daemon->warden, &q, on_limits_set, r);
+}
+
+static void on_env_sent(void *arg, const struct http_reply *reply, const struct http_failure *f)
+{
+	struct request *r = arg;
+	struct sandbox *s = r->sandbox;
+	struct err e;
+	/* A box that ended meanwhile gets its variables when it starts again. */
+	if ((reply && reply->status == 200) || s->state != SB_RUNNING)
+		return set_limits(r);
+	if (s->in_table)
+		write_spec(r, &r->before, NULL);
+	err_set(&e, ERRC_BAD_GATEWAY, "sandbox '%s' did not take its variables: %s", s->id,
+		f ? f->err.msg : "its agent refused them");
+	change_end(r, &e);
+}
+
+static void on_row(void *arg, const struct err *e)
+{
+	struct request *r = arg;
+	struct sandbox *s = r->sandbox;
+	if (e)
+		change_end(r, e);
+	else if (r->change.env_changes && s->state == SB_RUNNING)
+		sandbox_send_env(s, r->change.env_changes, on_env_sent, r);
+	else
+		set_limits(r);
+}
+
+static int may_change(struct request *r, struct sandbox *s, struct err *e)
+{
+	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
+	if (strcmp(r->before.image, r->after.image) != 0)
+		return err_set(e, ERRC_INVALID_STATE,
+			"sandbox '%s' has image '%s'; destroy it to make it anew with '%s'", s->id, r->before.image,
+			r->after.image);
+	if (strlen(r->after.env) > BOX_ENV_MAX)
+		return err_set(e, ERRC_VALIDATION_FAILED, "the variables of sandbox '%s' would be larger than %u bytes",
+			s->id, BOX_ENV_MAX);
+	if (s->changing)
+		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
+	if (limits && alive(s) && !warden_is_up(r->daemon->warden))
+		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
+			"the limits of sandbox '%s' cannot be changed now: the warden is not running", s->id);
+	return 0;
+}
+
+static void change(struct request *r, struct sandbox *s)
+{
+	struct err e;
+	sandbox_ref(s);
+	r->sandbox = s;
+	api_spec_copy(&r->before, &s->spec);
+	api_spec_copy(&r->after, &s->spec);
+	api_change_apply(&r->change, &r->after);
+	/* Changed variables go to the box even when the row has them: it may not. */
+	if (same_spec(&r->before, &r->after) && !r->change.env_changes)
+		return request_view(r, 200, NULL);
+	if (may_change(r, s, &e) < 0)
+		return request_error(r, &e);
+	s->changing = true;
+	request_hold(r);
+	write_spec(r, &r->after, on_row);
+}
+
+static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
+{
+	struct request *r = container_of(w, struct request, waiter);
+	if (e)
+		return request_error(r, e);
+	if (!w->made)
+		return change(r, s);
+	sandbox_ref(s);
+	r->sandbox = s;
+	request_view(r, 201, NULL);
+}
+
+static void make(struct request *r)
+{
+	struct err e;
+	r->waiter = (struct waiter){.goal = WAIT_RUNNING, .change = &r->change, .on_done = on_there};
+	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
+		request_error(r, &e);
+}
+
+static int check_limits(struct request *r, struct err *e)
+{
+	const struct warden_host *host = warden_host(r->daemon->warden);
+	struct box_limits l = {0};
+	if (r->change.has_memory)
+		l.mem_bytes = r->change.spec.limits.mem_bytes;
+	if (r->change.has_cpu)
+		l.cpu_milli = r->change.spec.limits.cpu_milli;
+	if (r->change.has_pids)
+		l.pids = r->change.spec.limits.pids;
+	return host ? api_limits_check(&l, host, e) : 0;
+}
+
+static void on_body(struct http_exchange *x, struct str body)
+{
+	struct request *r = http_exchange_arg(x);
+	struct err e;
+	char field[API_FIELD_MAX];
+	if (api_change_parse(body, &r->change, field, &e) < 0)
+		return request_error_field(r, &e, field);
+	if (check_limits(r, &e) < 0)
+		return request_error_field(r, &e, "limits");
+	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
+	if (settled)
+		change(r, s);
+	else
+		make(r);
+}
+
+void handle_put(struct request *r)
+{
+	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = request_closed};
+	http_exchange_set(r->x, &ops, r);
+	http_collect(r->x, API_BODY_MAX);
+}

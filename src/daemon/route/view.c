@@ -1,0 +1,70 @@
+#include "daemon/route/view.h"
+
+#include "base/clock.h"
+
+static void limits(struct json_writer *w, const struct box_limits *l)
+{
+	json_key(w, "limits");
+	json_object_begin(w);
+	json_member_u64(w, "memory", l->mem_bytes);
+	json_member_double(w, "cpu", l->cpu_milli / 1000.0);
+	json_member_u64(w, "pids", l->pids);
+	json_object_end(w);
+}
+
+static void usage(struct json_writer *w, const struct box_info *i)
+{
+	json_key(w, "usage");
+	json_object_begin(w);
+	json_member_u64(w, "memory", i->mem_used);
+	json_member_u64(w, "memoryPeak", i->mem_peak);
+	json_member_double(w, "cpuSeconds", (double)i->cpu_usec / 1e6);
+	json_member_u64(w, "pids", i->pids_used);
+	json_member_u64(w, "oomKills", i->oom_kills);
+	json_object_end(w);
+}
+
+/* Values may be secrets: who may see them has set them. */
+static void env_names(struct json_writer *w, const char *env)
+{
+	auto_json struct json_doc *doc = json_parse(str_of(env), NULL);
+	json_key(w, "envNames");
+	json_array_begin(w);
+	json_each(it, doc ? json_root(doc) : NULL) json_str(w, it->key);
+	json_array_end(w);
+}
+
+void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct box_info *info)
+{
+	char iso[CLOCK_ISO_LEN];
+	json_object_begin(w);
+	json_member_cstr(w, "id", s->id);
+	json_member_cstr(w, "state", state_name(s->state));
+	if (*s->reason)
+		json_member_cstr(w, "reason", s->reason);
+	json_member_cstr(w, "image", s->spec.image);
+	limits(w, &s->spec.limits);
+	if (info)
+		usage(w, info);
+	json_member_cstr(w, "createdAt", clock_iso(s->created_ms, iso));
+	json_key(w, "labels");
+	json_raw(w, str_of(s->spec.labels));
+	env_names(w, s->spec.env);
+	json_key(w, "sleepAfter");
+	if (s->spec.sleep_after_ms)
+		json_u64(w, s->spec.sleep_after_ms / 1000);
+	else
+		json_null(w);
+	json_member_bool(w, "keepAlive", s->spec.keep_alive);
+	json_object_end(w);
+}
+
+void view_host(struct json_writer *w, const struct warden_host *h)
+{
+	json_object_begin(w);
+	json_member_u64(w, "memory", h->mem_total);
+	json_member_double(w, "cpu", h->cpus_milli / 1000.0);
+	json_member_u64(w, "pids", h->pids_max);
+	json_member_u64(w, "cgroupVersion", h->cgroup_version);
+	json_object_end(w);
+}

@@ -1,0 +1,285 @@
+/*
+ * Making a box has parts that run at the same time: the row in the store and the box at the warden, and then, if there
+ * are any, the variables given to its agent. Only when all are done is the sandbox running; when one fails the others
+ * are undone. A sandbox that ran before has its row already: it stays `stopped` there until the box runs.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/sandbox/sandbox.h"
+
+enum { LOOK_AGAIN_MS = 20 };
+
+static void create_step(struct sandbox *s);
+
+void sandbox_take_info(struct sandbox *s, const struct box_info *info)
+{
+	char path[128];
+	struct err e;
+	s->slot = info->slot;
+	s->spec.limits = info->limits;
+	s->unseen = false;
+	snprintf(path, sizeof path, WARDEN_AGENT_SOCKET_FMT, s->daemon->config.run, info->slot);
+	/* config.run is short enough for every slot's path. */
+	INVARIANT(http_endpoint_unix(&s->agent, str_of(path), &e) == 0);
+}
+
+static void create_end(struct sandbox *s)
+{
+	s->op = OP_NONE;
+	s->row = s->box = s->env = PART_NONE;
+	s->create_err = (struct err){0};
+	loop_timer_stop(&s->retry);
+}
+
+static void create_ok(struct sandbox *s)
+{
+	struct daemon *d = s->daemon;
+	uint64_t us = clock_us() - s->create_us;
+	create_end(s);
+	s->has_files = true;
+	metrics_created(&d->metrics, us);
+	log_event(LOG_DEBUG, "created", "id=%s slot=%u us=%llu", LOG_Q(s->id), s->slot, (unsigned long long)us);
+	sandbox_move(s, SB_RUNNING, NULL);
+	store_set_state(d->store, s->id, state_name(s->state), "", NULL, NULL);
+	sandbox_advance(s);
+}
+
+static void create_failed(struct sandbox *s)
+{
+	struct daemon *d = s->daemon;
+	struct err e = s->create_err;
+	bool row_there = s->row == PART_DONE;
+	create_end(s);
+	d->metrics.create_failures++;
+	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
+	if (s->has_files) {
+		sandbox_move(s, SB_STOPPED, e.msg);
+		store_set_state(d->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+	} else {
+		/* If this cannot be written the row stays `creating`, and is dropped at the next start. */
+		if (row_there)
+			store_delete(d->store, s->id, NULL, NULL);
+		sandbox_move(s, SB_DESTROYED, NULL);
+	}
+	sandbox_fail_waiters(s, WAIT_RUNNING, &e);
+	sandbox_advance(s);
+}
+
+static void on_undone(void *arg, const struct warden_answer *a)
+{
+	struct sandbox *s = arg;
+	if (a->err)
+		log_limited(LOG_WARN, "box left behind", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+	create_failed(s);
+	sandbox_unref(s);
+}
+
+/* The box is there, its row is not. */
+static void undo_box(struct sandbox *s)
+{
+	if (!warden_is_up(s->daemon->warden))
+		return create_failed(s);
+	s->box = PART_FAILED; /* its death is no news from here on */
+	struct warden_request r = {.op = WARDEN_DESTROY, .flags = s->has_files ? WARDEN_KEEP_FILES : 0};
+	memcpy(r.id, s->id, sizeof r.id);
+	sandbox_ref(s);
+	warden_call(s->daemon->warden, &r, on_undone, s);
+}
+
+static void create_step(struct sandbox *s)
+{
+	if (s->op != OP_CREATE || s->row == PART_ASKED || s->box == PART_ASKED || s->env == PART_ASKED)
+		return;
+	if (s->box == PART_FAILED)
+		create_failed(s);
+	else if (s->create_err.code)
+		undo_box(s);
+	else
+		create_ok(s);
+}
+
+static void on_env(void *arg, const struct http_reply *r, const struct http_failure *f)
+{
+	struct sandbox *s = arg;
+	s->env = r && r->status == 200 ? PART_DONE : PART_FAILED;
+	if (s->env == PART_FAILED && !s->create_err.code)
+		err_set(&s->create_err, ERRC_BOX_CREATE_FAILED, "sandbox '%s' did not take its variables: %s", s->id,
+			f ? f->err.msg : "its agent refused them");
+	create_step(s);
+	sandbox_unref(s);
+}
+
+/* The agent is a hostile one, even if it has just been started: a bounded answer in bounded time. */
+void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg)
+{
+	auto_buf struct buf body = {0};
+	buf_printf(&body, "{\"env\":%s}", env);
+	struct http_header type = {STR("Content-Type"), STR("application/json")};
+	struct http_call_options o = {
+		.method = STR("PUT"),
+		.target = STR("/internal/env"),
+		.headers = &type,
+		.headers_n = 1,
+		.head_ms = AGENT_ENV_TIMEOUT,
+		.stall_ms = AGENT_ENV_TIMEOUT,
+	};
+	http_call_whole(s->daemon->client, &s->agent, &o, buf_str(&body), AGENT_ENV_REPLY_MAX, on_reply, arg);
+}
+
+static void send_env(struct sandbox *s)
+{
+	if (strcmp(s->spec.env, "{}") == 0)
+		return;
+	s->env = PART_ASKED;
+	sandbox_ref(s);
+	sandbox_send_env(s, s->spec.env, on_env, s);
+}
+
+static void box_made(struct sandbox *s, const struct box_info *info)
+{
+	sandbox_take_info(s, info);
+	s->box = PART_DONE;
+	send_env(s);
+	create_step(s);
+}
+
+static void on_row(void *arg, const struct err *e)
+{
+	struct sandbox *s = arg;
+	s->row = e ? PART_FAILED : PART_DONE;
+	if (e)
+		s->create_err = *e;
+	create_step(s);
+	sandbox_unref(s);
+}
+
+static void fail_box(struct sandbox *s, const struct err *e)
+{
+	s->box = PART_FAILED;
+	s->create_err = *e;
+	create_step(s);
+}
+
+static void on_made(void *arg, const struct warden_answer *a)
+{
+	struct sandbox *s = arg;
+	INVARIANT(s->op == OP_CREATE);
+	if (a->lost) {
+		/* The warden's list will say what became of it. */
+		s->op = OP_NONE;
+		s->box = PART_NONE;
+	} else if (a->err || !a->info) {
+		struct err none;
+		err_set(&none, ERRC_BOX_CREATE_FAILED, "the warden's answer has no box");
+		fail_box(s, a->err ? a->err : &none);
+	} else {
+		box_made(s, a->info);
+	}
+	sandbox_unref(s);
+}
+
+static void write_row(struct sandbox *s)
+{
+	struct store_row row;
+	if (s->row == PART_DONE || s->row == PART_ASKED)
+		return;
+	s->row = PART_ASKED;
+	sandbox_row(s, &row);
+	sandbox_ref(s);
+	store_put(s->daemon->store, &row, on_row, s);
+}
+
+void sandbox_create(struct sandbox *s)
+{
+	if (s->state == SB_STOPPED)
+		sandbox_move(s, SB_CREATING, NULL);
+	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
+	s->op = OP_CREATE;
+	s->create_us = clock_us();
+	s->create_err = (struct err){0};
+	if (s->has_files)
+		s->row = PART_DONE;
+	struct warden_request r = {.op = WARDEN_CREATE, .limits = s->spec.limits};
+	memcpy(r.id, s->id, sizeof r.id);
+	memcpy(r.image, s->spec.image, sizeof r.image);
+	s->box = PART_ASKED;
+	sandbox_ref(s);
+	warden_call(s->daemon->warden, &r, on_made, s);
+	write_row(s);
+}
+
+/* ---- after the warden was away ---- */
+
+static void look_again(struct loop_timer *t);
+
+static void on_looked(void *arg, const struct warden_answer *a)
+{
+	struct sandbox *s = arg;
+	INVARIANT(s->op == OP_CREATE && s->box == PART_ASKED);
+	s->op = OP_NONE;
+	s->box = PART_NONE;
+	if (!a->lost)
+		sandbox_create_resume(s, a->err ? NULL : a->info);
+	sandbox_unref(s);
+}
+
+static void look_again(struct loop_timer *t)
+{
+	struct sandbox *s = container_of(t, struct sandbox, retry);
+	if (!warden_is_up(s->daemon->warden)) {
+		s->op = OP_NONE;
+		s->box = PART_NONE;
+		return;
+	}
+	struct warden_request r = {.op = WARDEN_INSPECT};
+	memcpy(r.id, s->id, sizeof r.id);
+	sandbox_ref(s);
+	warden_call(s->daemon->warden, &r, on_looked, s);
+}
+
+static void drop_unmade(struct sandbox *s, bool remains)
+{
+	sandbox_ref(s);
+	s->row = PART_NONE;
+	if (remains && !s->has_files) {
+		struct warden_request r = {.op = WARDEN_DESTROY};
+		memcpy(r.id, s->id, sizeof r.id);
+		warden_call(s->daemon->warden, &r, NULL, NULL);
+	}
+	if (s->has_files) {
+		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");
+	} else {
+		store_delete(s->daemon->store, s->id, NULL, NULL);
+		sandbox_move(s, SB_DESTROYED, NULL);
+	}
+	sandbox_unref(s);
+}
+
+void sandbox_create_resume(struct sandbox *s, const struct box_info *info)
+{
+	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
+	s->create_err = (struct err){0};
+	if (info && info->state == BOX_CREATING) {
+		s->op = OP_CREATE;
+		s->box = PART_ASKED;
+		loop_timer_set(s->daemon->loop, &s->retry, LOOK_AGAIN_MS, look_again);
+	} else if (info && info->state != BOX_DEAD) {
+		s->op = OP_CREATE;
+		write_row(s);
+		box_made(s, info);
+	} else if (list_empty(&s->waiters)) {
+		drop_unmade(s, info != NULL);
+	} else {
+		sandbox_advance(s);
+	}
+}
+
+void sandbox_create_died(struct sandbox *s, const char *reason)
+{
+	if (s->op != OP_CREATE || s->box != PART_DONE)
+		return;
+	err_set(&s->create_err, ERRC_BOX_CREATE_FAILED, "sandbox '%s' ended as soon as it was made: %s", s->id, reason);
+	create_step(s);
+}

@@ -1,0 +1,309 @@
+#include <stdio.h>
+
+#include "base/log.h"
+#include "daemon/sandbox/sandbox.h"
+
+/* How long a box whose agent is gone may take to be dead: processes of a full box need a while to be killed. */
+enum { CHECK_MS = 10, CHECKS_MAX = 200 };
+
+static void take_off(struct waiter *w)
+{
+	struct sandbox *s = w->sandbox;
+	list_del(&w->node);
+	loop_timer_stop(&w->deadline);
+	s->waiters_n--;
+	w->sandbox = NULL;
+}
+
+static void release(struct waiter *w, const struct err *e)
+{
+	struct sandbox *s = w->sandbox;
+	take_off(w);
+	w->on_done(w, s, e);
+	sandbox_unref(s);
+}
+
+void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct err *e)
+{
+	sandbox_ref(s);
+	while (!list_empty(&s->waiters)) {
+		struct waiter *w = list_entry(s->waiters.next, struct waiter, node);
+		if (w->goal != goal)
+			break;
+		release(w, e);
+	}
+	sandbox_unref(s);
+}
+
+/* ---- asleep and awake ---- */
+
+static void on_woken(void *arg, const struct warden_answer *a)
+{
+	struct sandbox *s = arg;
+	INVARIANT(s->op == OP_WAKE);
+	s->op = OP_NONE;
+	if (!a->err && s->state == SB_ASLEEP) {
+		sandbox_move(s, SB_RUNNING, NULL);
+		store_set_state(s->daemon->store, s->id, state_name(s->state), "", NULL, NULL);
+	} else if (!a->lost && s->state == SB_ASLEEP) {
+		sandbox_fail_waiters(s, WAIT_RUNNING, a->err);
+	}
+	sandbox_advance(s);
+	sandbox_unref(s);
+}
+
+static void on_slept(void *arg, const struct warden_answer *a)
+{
+	struct sandbox *s = arg;
+	INVARIANT(s->op == OP_SLEEP);
+	s->op = OP_NONE;
+	if (!a->err && s->state == SB_RUNNING) {
+		sandbox_move(s, SB_ASLEEP, NULL);
+		store_set_state(s->daemon->store, s->id, state_name(s->state), "", NULL, NULL);
+	} else if (a->err && !a->lost) {
+		log_limited(LOG_WARN, "cannot sleep", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+		s->last_used = loop_now(s->daemon->loop);
+		sandbox_set_idle(s);
+	}
+	sandbox_advance(s);
+	sandbox_unref(s);
+}
+
+static void ask_simple(struct sandbox *s, enum sandbox_op op, enum warden_op what, warden_on_answer on_answer)
+{
+	struct warden_request r = {.op = what};
+	memcpy(r.id, s->id, sizeof r.id);
+	s->op = op;
+	sandbox_ref(s);
+	warden_call(s->daemon->warden, &r, on_answer, s);
+}
+
+static void on_idle(struct loop_timer *t)
+{
+	struct sandbox *s = container_of(t, struct sandbox, idle);
+	uint64_t now = loop_now(s->daemon->loop), due = s->last_used + s->spec.sleep_after_ms;
+	bool may = sandbox_is_ready(s) && !s->exchanges && list_empty(&s->waiters) && warden_is_up(s->daemon->warden);
+	if (may && now >= due && s->spec.sleep_after_ms && !s->spec.keep_alive)
+		ask_simple(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
+	else
+		sandbox_set_idle(s);
+}
+
+void sandbox_set_idle(struct sandbox *s)
+{
+	if (s->state != SB_RUNNING || !s->spec.sleep_after_ms || s->spec.keep_alive) {
+		loop_timer_stop(&s->idle);
+		return;
+	}
+	uint64_t now = loop_now(s->daemon->loop), due = s->last_used + s->spec.sleep_after_ms;
+	/* A request is inside, or nobody can freeze now: look again later. */
+	uint64_t delay = due > now ? due - now : BOX_SLEEP_MIN;
+	loop_timer_set(s->daemon->loop, &s->idle, delay, on_idle);
+}
+
+void sandbox_enter(struct sandbox *s)
+{
+	s->exchanges++;
+	sandbox_ref(s);
+}
+
+void sandbox_leave(struct sandbox *s)
+{
+	s->exchanges--;
+	s->last_used = loop_now(s->daemon->loop);
+	sandbox_unref(s);
+}
+
+/* ---- the queue ---- */
+
+/* The waiters behind a destroyed sandbox want a new one of the same name. */
+static void succeed(struct sandbox *old)
+{
+	struct err e;
+	struct sandbox *s = sandbox_add(old->daemon, old->id, SB_CREATING, &e);
+	if (!s)
+		return sandbox_fail_waiters(old, WAIT_RUNNING, &e);
+	while (!list_empty(&old->waiters)) {
+		struct waiter *w = list_entry(old->waiters.next, struct waiter, node);
+		list_del(&w->node);
+		list_push(&s->waiters, &w->node);
+		w->sandbox = s;
+		old->waiters_n--;
+		s->waiters_n++;
+		sandbox_ref(s);
+		sandbox_unref(old);
+	}
+	sandbox_advance(s);
+}
+
+static bool satisfied(const struct sandbox *s, const struct waiter *w)
+{
+	return w->goal == WAIT_GONE ? s->state == SB_DESTROYED : sandbox_is_ready(s);
+}
+
+static void start_for(struct sandbox *s, struct waiter *w)
+{
+	if (w->goal == WAIT_GONE)
+		return sandbox_destroy(s);
+	if (s->state == SB_ASLEEP)
+		return ask_simple(s, OP_WAKE, WARDEN_THAW, on_woken);
+	w->made = !s->has_files;
+	if (w->change && !s->has_files)
+		api_change_apply(w->change, &s->spec);
+	sandbox_create(s);
+}
+
+/* What a waiter that only wakes is told about a sandbox that does not run and will not by itself. */
+static bool refuse_start(struct sandbox *s, struct waiter *w)
+{
+	struct err e;
+	if (!w->wake_only || s->unseen || s->state == SB_ASLEEP || s->state == SB_RUNNING)
+		return false;
+	err_set(&e, s->state == SB_STOPPED ? ERRC_INVALID_STATE : ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' does not run",
+		s->id);
+	release(w, &e);
+	return true;
+}
+
+static void discard_if_unwanted(struct sandbox *s)
+{
+	bool never_asked =
+		s->state == SB_CREATING && s->op == OP_NONE && list_empty(&s->waiters) && s->row == PART_NONE;
+	if (never_asked)
+		sandbox_move(s, s->has_files ? SB_STOPPED : SB_DESTROYED, s->has_files ? "could not be started" : NULL);
+}
+
+/* Destroying takes the remains along; anything else begins with sweeping them. */
+static bool must_sweep(const struct sandbox *s)
+{
+	if (!s->remains || s->op != OP_NONE || s->state != SB_STOPPED || !warden_is_up(s->daemon->warden))
+		return false;
+	return list_empty(&s->waiters) || list_entry(s->waiters.next, struct waiter, node)->goal != WAIT_GONE;
+}
+
+void sandbox_advance(struct sandbox *s)
+{
+	sandbox_ref(s);
+	if (must_sweep(s))
+		sandbox_sweep(s);
+	while (s->op == OP_NONE && !list_empty(&s->waiters)) {
+		struct waiter *w = list_entry(s->waiters.next, struct waiter, node);
+		if (satisfied(s, w)) {
+			release(w, NULL);
+		} else if (refuse_start(s, w)) {
+			continue;
+		} else if (s->state == SB_DESTROYED) {
+			succeed(s);
+		} else {
+			if (!warden_is_up(s->daemon->warden))
+				break; /* goes on in recover.c, when the warden is back */
+			start_for(s, w);
+		}
+	}
+	discard_if_unwanted(s);
+	sandbox_unref(s);
+}
+
+static void on_deadline(struct loop_timer *t)
+{
+	struct waiter *w = container_of(t, struct waiter, deadline);
+	struct sandbox *s = w->sandbox;
+	struct err e;
+	if (!warden_is_up(s->daemon->warden))
+		err_set(&e, ERRC_CONTAINER_UNAVAILABLE,
+			"sandbox '%s' cannot be changed now: the warden is not running ('atoll up' starts it again)",
+			s->id);
+	else
+		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' was not ready after %d s", s->id,
+			BOX_CREATE_TIMEOUT / 1000);
+	sandbox_ref(s);
+	release(w, &e);
+	discard_if_unwanted(s);
+	sandbox_unref(s);
+}
+
+int sandbox_wait(struct sandbox *s, struct waiter *w, struct err *e)
+{
+	struct daemon *d = s->daemon;
+	if (s->waiters_n >= BOX_WAITERS_MAX)
+		return err_set(e, ERRC_CONTAINER_UNAVAILABLE, "%d requests wait for sandbox '%s' already",
+			BOX_WAITERS_MAX, s->id);
+	w->sandbox = s;
+	w->made = false;
+	s->waiters_n++;
+	sandbox_ref(s);
+	list_push(&s->waiters, &w->node);
+	loop_timer_set(d->loop, &w->deadline, warden_is_up(d->warden) ? BOX_CREATE_TIMEOUT : WARDEN_WAIT, on_deadline);
+	if (s->op == OP_NONE && s->waiters_n == 1)
+		sandbox_advance(s);
+	return 0;
+}
+
+int sandbox_wait_id(struct daemon *d, const char *id, struct waiter *w, struct err *e)
+{
+	struct sandbox *s = sandbox_find(d, id);
+	if (!s)
+		s = sandbox_add(d, id, SB_CREATING, e);
+	return s ? sandbox_wait(s, w, e) : -1;
+}
+
+void sandbox_wait_cancel(struct waiter *w)
+{
+	struct sandbox *s = w->sandbox;
+	if (!s)
+		return;
+	take_off(w);
+	discard_if_unwanted(s);
+	sandbox_unref(s);
+}
+
+/* ---- doubts ---- */
+
+static void check(struct sandbox *s);
+
+static void on_check_due(struct loop_timer *t)
+{
+	struct sandbox *s = container_of(t, struct sandbox, retry);
+	check(s);
+	sandbox_unref(s);
+}
+
+static void check_end(struct sandbox *s, bool gone, bool remains)
+{
+	s->op = OP_NONE;
+	if (gone && s->state == SB_RUNNING) {
+		s->remains = remains;
+		sandbox_move(s, SB_STOPPED, "its agent could not be reached and the box was gone");
+		store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+	}
+	sandbox_advance(s);
+}
+
+static void on_checked(void *arg, const struct warden_answer *a)
+{
+	struct sandbox *s = arg;
+	INVARIANT(s->op == OP_CHECK);
+	bool gone = a->err ? a->err->code == ERRC_SANDBOX_NOT_FOUND : a->info && a->info->state == BOX_DEAD;
+	if (!a->err && !gone && s->state == SB_RUNNING && s->checks_left-- > 0) {
+		loop_timer_set(s->daemon->loop, &s->retry, CHECK_MS, on_check_due);
+		return;
+	}
+	check_end(s, gone, gone && !a->err);
+	sandbox_unref(s);
+}
+
+static void check(struct sandbox *s)
+{
+	if (warden_is_up(s->daemon->warden))
+		ask_simple(s, OP_CHECK, WARDEN_INSPECT, on_checked);
+	else
+		check_end(s, false, false);
+}
+
+void sandbox_suspect(struct sandbox *s, bool refused)
+{
+	if (!sandbox_is_ready(s) || !warden_is_up(s->daemon->warden))
+		return;
+	s->checks_left = refused ? CHECKS_MAX : 0;
+	check(s);
+}

@@ -1,0 +1,194 @@
+/*
+ * Finding the boxes again: the table of docs/design/004-daemon.md, applied each time the warden comes up. The store's
+ * rows are read before; what they say of living boxes counts only when the warden's list confirms it.
+ */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "daemon/preview/ports.h"
+#include "daemon/sandbox/sandbox.h"
+#include "proto/id.h"
+
+static int take_row(void *arg, const struct store_row *row, struct err *e)
+{
+	struct daemon *d = arg;
+	enum sandbox_state state;
+	if (!state_from_name(str_of(row->state), &state) || state == SB_DESTROYED)
+		return err_set(e, ERRC_INTERNAL_ERROR,
+			"the state of sandbox '%s' is '%s', which this atolld does not know", row->id, row->state);
+	struct sandbox *s = sandbox_add(d, row->id, state, e);
+	if (!s)
+		return -1;
+	s->spec.limits = row->limits;
+	s->spec.sleep_after_ms = row->sleep_after_ms;
+	s->spec.keep_alive = row->keep_alive;
+	s->created_ms = row->created_ms;
+	s->has_files = state != SB_CREATING;
+	s->row = state == SB_CREATING ? PART_DONE : PART_NONE;
+	s->unseen = true;
+	memcpy(s->spec.image, row->image, sizeof s->spec.image);
+	memcpy(s->reason, row->reason, sizeof s->reason);
+	free(s->spec.env);
+	free(s->spec.labels);
+	s->spec.env = xstrdup(row->env);
+	s->spec.labels = xstrdup(row->labels);
+	return 0;
+}
+
+int recover_load(struct daemon *d, struct err *e)
+{
+	return store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 ? -1 : 0;
+}
+
+static void write_state(struct sandbox *s)
+{
+	store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+}
+
+/* How a dead box ended, as a sentence for people. */
+static void ending(const struct box_info *info, char *ret, size_t cap)
+{
+	const char *oom = info->oom_kills ? "; it had run out of memory" : "";
+	if (!info->exit_known)
+		snprintf(ret, cap, "the box ended, how is not known%s", oom);
+	else if (info->exit_signal)
+		snprintf(ret, cap, "the box's init was killed by signal %d%s", info->exit_signal, oom);
+	else
+		snprintf(ret, cap, "the box's init exited with code %d%s", info->exit_code, oom);
+}
+
+static void stopped(struct sandbox *s, const struct box_info *info, const char *otherwise)
+{
+	char reason[STORE_REASON_MAX + 1];
+	if (info)
+		ending(info, reason, sizeof reason);
+	s->remains = info != NULL;
+	sandbox_move(s, SB_STOPPED, info ? reason : otherwise);
+	write_state(s);
+}
+
+static void on_died(void *arg, const struct box_info *info)
+{
+	struct sandbox *s = sandbox_find(arg, info->id);
+	if (!s || s->op == OP_DESTROY)
+		return;
+	char reason[STORE_REASON_MAX + 1];
+	ending(info, reason, sizeof reason);
+	sandbox_ref(s);
+	if (s->state == SB_RUNNING || s->state == SB_ASLEEP) {
+		s->daemon->metrics.deaths++;
+		stopped(s, info, NULL);
+		sandbox_advance(s);
+	} else {
+		sandbox_create_died(s, reason);
+	}
+	sandbox_unref(s);
+}
+
+/* Waited for, though nobody asked: a box that lives shall not be without a row for longer than it takes. */
+static void on_adopted(void *arg, const struct err *e)
+{
+	struct sandbox *s = arg;
+	if (e)
+		log_limited(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
+	sandbox_unref(s);
+}
+
+static void adopt(struct daemon *d, const struct box_info *info)
+{
+	struct err e;
+	if (info->state == BOX_CREATING || box_id_check(str_of(info->id), NULL) < 0)
+		return;
+	enum sandbox_state state = info->state == BOX_DEAD     ? SB_STOPPED
+				   : info->state == BOX_FROZEN ? SB_ASLEEP
+							       : SB_RUNNING;
+	struct sandbox *s = sandbox_add(d, info->id, state, &e);
+	if (!s) {
+		log_event(LOG_ERROR, "box not adopted", "id=%s error=%s", LOG_Q(info->id), LOG_Q(e.msg));
+		return;
+	}
+	sandbox_take_info(s, info);
+	s->has_files = true;
+	s->created_ms = info->created_ms;
+	if (box_image_name_ok(str_of(info->image)))
+		memcpy(s->spec.image, info->image, sizeof s->spec.image);
+	if (state == SB_STOPPED)
+		ending(info, s->reason, sizeof s->reason);
+	s->remains = state == SB_STOPPED;
+	log_event(LOG_INFO, "box adopted", "id=%s state=%s", LOG_Q(s->id), state_name(state));
+	struct store_row row;
+	sandbox_row(s, &row);
+	sandbox_ref(s);
+	store_put(d->store, &row, on_adopted, s);
+	sandbox_advance(s);
+}
+
+/* A row whose box lives: running and asleep follow the warden's word. */
+static void confirm(struct sandbox *s, const struct box_info *info)
+{
+	enum sandbox_state now = info->state == BOX_FROZEN ? SB_ASLEEP : SB_RUNNING;
+	if (s->state == SB_STOPPED)
+		sandbox_move(s, SB_CREATING, NULL);
+	sandbox_take_info(s, info);
+	if (s->state == now)
+		return sandbox_set_idle(s);
+	if (s->state == SB_CREATING && now == SB_ASLEEP)
+		sandbox_move(s, SB_RUNNING, NULL);
+	sandbox_move(s, now, NULL);
+	write_state(s);
+}
+
+static void reconcile(struct sandbox *s, const struct box_info *info)
+{
+	bool alive = info && info->state != BOX_DEAD;
+	s->unseen = false;
+	s->remains = info && !alive;
+	/* That it runs is written a little later than it is told: a box that has died was made, and may hold files. */
+	if (s->state == SB_CREATING && info && !alive) {
+		s->has_files = true;
+		stopped(s, info, NULL);
+		return sandbox_advance(s);
+	}
+	if (s->state == SB_CREATING)
+		return sandbox_create_resume(s, info);
+	if (alive && info->state != BOX_CREATING)
+		confirm(s, info);
+	else if (!alive && s->state != SB_STOPPED)
+		stopped(s, info, "the box ended while nobody watched");
+	sandbox_advance(s);
+}
+
+static void on_up(void *arg, const struct box_info *boxes, size_t n)
+{
+	struct daemon *d = arg;
+	struct map listed = {0};
+	size_t known;
+	for (size_t i = 0; i < n; i++)
+		map_put(&listed, str_of(boxes[i].id), (void *)&boxes[i]);
+	struct sandbox **all = sandbox_sorted(d, "", &known);
+	for (size_t i = 0; i < known; i++)
+		sandbox_ref(all[i]);
+	for (size_t i = 0; i < known; i++) {
+		const struct box_info *info = map_del(&listed, str_of(all[i]->id));
+		if (all[i]->in_table && all[i]->op == OP_NONE)
+			reconcile(all[i], info);
+		sandbox_unref(all[i]);
+	}
+	free(all);
+	size_t it = 0;
+	struct str id;
+	void *info;
+	while (map_next(&listed, &it, &id, &info))
+		adopt(d, info);
+	map_free(&listed);
+	if (d->on_recovered)
+		d->on_recovered(d);
+	d->on_recovered = NULL;
+}
+
+static void on_down(void *arg)
+{
+	(void)arg;
+}
+
+const struct warden_ops recover_warden_ops = {.on_up = on_up, .on_down = on_down, .on_died = on_died};

@@ -1,0 +1,321 @@
+#include "daemon/sandbox/spec.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "proto/id.h"
+
+void api_spec_default(struct api_spec *ret)
+{
+	*ret = (struct api_spec){
+		.limits = {BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT},
+		.image = "default",
+		.env = xstrdup("{}"),
+		.labels = xstrdup("{}"),
+	};
+}
+
+void api_spec_copy(struct api_spec *to, const struct api_spec *from)
+{
+	*to = *from;
+	to->env = from->env ? xstrdup(from->env) : NULL;
+	to->labels = from->labels ? xstrdup(from->labels) : NULL;
+}
+
+void api_spec_free(struct api_spec *s)
+{
+	free(s->env);
+	free(s->labels);
+	*s = (struct api_spec){0};
+}
+
+void api_change_free(struct api_change *c)
+{
+	api_spec_free(&c->spec);
+	free(c->env_changes);
+	*c = (struct api_change){0};
+}
+
+static int blame(char field[API_FIELD_MAX], const char *prefix, const char *name)
+{
+	snprintf(field, API_FIELD_MAX, "%s%s", prefix, name);
+	return -1;
+}
+
+static int check_known(const struct json *object, const char *prefix, const char *const *known,
+	char field[API_FIELD_MAX], struct err *e)
+{
+	json_each(it, object)
+	{
+		bool ok = false;
+		for (size_t i = 0; known[i]; i++)
+			ok = ok || str_eq_c(it->key, known[i]);
+		if (ok)
+			continue;
+		auto_free char *name = str_dup(str_n(it->key.p, it->key.n < 40 ? it->key.n : 40));
+		blame(field, prefix, name);
+		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s%s' is not known", prefix, name);
+	}
+	return 0;
+}
+
+static int read_limits(const struct json *limits, struct api_change *c, char field[API_FIELD_MAX], struct err *e)
+{
+	static const char *const known[] = {"memory", "cpu", "pids", NULL};
+	if (json_is_null(limits))
+		return 0;
+	if (limits->type != JSON_T_OBJECT) {
+		blame(field, "", "limits");
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'limits' must be an object");
+	}
+	if (check_known(limits, "limits.", known, field, e) < 0)
+		return -1;
+	uint64_t pids = 0;
+	double cpu = 0;
+	if (json_read_u64(limits, "memory", 0, INT64_MAX, &c->spec.limits.mem_bytes, e) < 0)
+		return blame(field, "limits.", "memory");
+	if (json_read_double(limits, "cpu", &cpu, e) < 0)
+		return blame(field, "limits.", "cpu");
+	if (json_read_u64(limits, "pids", 0, UINT32_MAX, &pids, e) < 0)
+		return blame(field, "limits.", "pids");
+	c->has_memory = !json_is_null(json_get(limits, "memory"));
+	c->has_cpu = !json_is_null(json_get(limits, "cpu"));
+	c->has_pids = !json_is_null(json_get(limits, "pids"));
+	if (c->has_cpu && !(cpu >= 0 && cpu <= 1e6)) {
+		blame(field, "limits.", "cpu");
+		return err_set(e, ERRC_INVALID_LIMITS, "limits.cpu must be a number of CPUs from %.2f on",
+			BOX_CPU_MIN / 1000.0);
+	}
+	c->spec.limits.cpu_milli = (uint32_t)lround(cpu * 1000);
+	c->spec.limits.pids = (uint32_t)pids;
+	return 0;
+}
+
+static int check_minima(const struct api_change *c, char field[API_FIELD_MAX], struct err *e)
+{
+	const struct box_limits *l = &c->spec.limits;
+	if (c->has_memory && l->mem_bytes < BOX_MEM_MIN) {
+		blame(field, "limits.", "memory");
+		return err_set(e, ERRC_INVALID_LIMITS, "limits.memory must be at least %llu bytes", BOX_MEM_MIN);
+	}
+	if (c->has_cpu && l->cpu_milli < BOX_CPU_MIN) {
+		blame(field, "limits.", "cpu");
+		return err_set(e, ERRC_INVALID_LIMITS, "limits.cpu must be at least %.2f", BOX_CPU_MIN / 1000.0);
+	}
+	if (c->has_pids && (l->pids < BOX_PIDS_MIN || l->pids > BOX_PIDS_MAX)) {
+		blame(field, "limits.", "pids");
+		return err_set(e, ERRC_INVALID_LIMITS, "limits.pids must be %u to %u", BOX_PIDS_MIN, BOX_PIDS_MAX);
+	}
+	return 0;
+}
+
+static bool env_name_ok(struct str s)
+{
+	if (s.n == 0 || s.n > 255 || isdigit((unsigned char)s.p[0]))
+		return false;
+	for (size_t i = 0; i < s.n; i++)
+		if (!isalnum((unsigned char)s.p[i]) && s.p[i] != '_')
+			return false;
+	return true;
+}
+
+static bool label_name_ok(struct str s)
+{
+	if (s.n == 0 || s.n > 63)
+		return false;
+	for (size_t i = 0; i < s.n; i++)
+		if (!isalnum((unsigned char)s.p[i]) && !memchr("._-/", s.p[i], 4))
+			return false;
+	return true;
+}
+
+/* An object of texts, written anew into *ret (owned by the caller). With `nulls` a value may be null too. */
+static int read_texts(const struct json *root, const char *key, bool (*name_ok)(struct str), const char *rule,
+	size_t max, bool nulls, char **ret, struct err *e)
+{
+	const struct json *object = json_get(root, key);
+	if (json_is_null(object))
+		return 0;
+	if (object->type != JSON_T_OBJECT)
+		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be an object of texts", key);
+	auto_buf struct buf out = {.max = max};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_each(it, object)
+	{
+		if (!name_ok(it->key))
+			return err_set(e, ERRC_VALIDATION_FAILED, "a name in field '%s' is not %s", key, rule);
+		auto_free char *name = str_dup(it->key);
+		if (nulls && it->type == JSON_T_NULL) {
+			json_member_cstr(&w, name, NULL);
+			continue;
+		}
+		if (it->type != JSON_T_STRING || memchr(it->text.p, 0, it->text.n))
+			return err_set(e, ERRC_VALIDATION_FAILED, "'%.*s' in field '%s' must be a text without NUL",
+				(int)(it->key.n < 64 ? it->key.n : 64), it->key.p, key);
+		json_member_str(&w, name, it->text);
+	}
+	json_object_end(&w);
+	if (out.failed)
+		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' is larger than %zu bytes", key, max);
+	*ret = str_dup(buf_str(&out));
+	return 0;
+}
+
+/* "30s", "3m", "1h", or a number of seconds; 0 is never. */
+static bool read_duration(const struct json *j, uint64_t *ret_ms)
+{
+	uint64_t n = 0, unit = 1;
+	struct str digits = j->text;
+	if (j->type == JSON_T_STRING && digits.n) {
+		char c = digits.p[digits.n - 1];
+		unit = c == 's' ? 1 : c == 'm' ? 60 : c == 'h' ? 3600 : 0;
+		digits.n--;
+	} else if (j->type != JSON_T_NUMBER) {
+		return false;
+	}
+	if (!unit || !str_to_u64(digits, BOX_SLEEP_MAX, &n) || n * unit * 1000 > BOX_SLEEP_MAX)
+		return false;
+	*ret_ms = n * unit * 1000;
+	return true;
+}
+
+static int read_sleep(const struct json *root, struct api_change *c, struct err *e)
+{
+	const struct json *j = json_get(root, "sleepAfter");
+	if (json_is_null(j))
+		return 0;
+	if (!read_duration(j, &c->spec.sleep_after_ms))
+		return err_set(e, ERRC_VALIDATION_FAILED,
+			"field 'sleepAfter' must be a text like \"30s\", \"10m\" or \"1h\", or a number of seconds, at "
+			"most "
+			"%llu h; 0 is never",
+			BOX_SLEEP_MAX / 3600000);
+	c->has_sleep_after = true;
+	return 0;
+}
+
+static int read_image(const struct json *root, struct api_change *c, struct err *e)
+{
+	struct str image = STR_NULL;
+	if (json_read_str(root, "image", &image, e) < 0)
+		return -1;
+	if (!image.p)
+		return 0;
+	if (!box_image_name_ok(image))
+		return err_set(e, ERRC_VALIDATION_FAILED,
+			"field 'image' must be a name of at most %d characters from a-z, 0-9, '.', '_' and '-'",
+			BOX_IMAGE_NAME_MAX);
+	snprintf(c->spec.image, sizeof c->spec.image, "%.*s", STR_ARG(image));
+	c->has_image = true;
+	return 0;
+}
+
+static int change_read(const struct json *root, struct api_change *c, char field[API_FIELD_MAX], struct err *e)
+{
+	static const char *const known[] = {
+		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", NULL};
+	static const char env_rule[] = "a variable name ([A-Za-z_][A-Za-z0-9_]*)";
+	if (root->type != JSON_T_OBJECT)
+		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
+	if (check_known(root, "", known, field, e) < 0 || read_limits(json_get(root, "limits"), c, field, e) < 0 ||
+		check_minima(c, field, e) < 0)
+		return -1;
+	if (read_image(root, c, e) < 0)
+		return blame(field, "", "image");
+	if (read_texts(root, "env", env_name_ok, env_rule, BOX_ENV_MAX, false, &c->spec.env, e) < 0)
+		return blame(field, "", "env");
+	if (read_texts(root, "envChanges", env_name_ok, env_rule, BOX_ENV_MAX, true, &c->env_changes, e) < 0)
+		return blame(field, "", "envChanges");
+	if (read_texts(root, "labels", label_name_ok, "1 to 63 letters, digits, '.', '_', '-', '/'", BOX_LABELS_MAX,
+		    false, &c->spec.labels, e) < 0)
+		return blame(field, "", "labels");
+	if (read_sleep(root, c, e) < 0)
+		return blame(field, "", "sleepAfter");
+	c->has_keep_alive = !json_is_null(json_get(root, "keepAlive"));
+	return json_read_bool(root, "keepAlive", &c->spec.keep_alive, e) < 0 ? blame(field, "", "keepAlive") : 0;
+}
+
+int api_change_parse(struct str body, struct api_change *ret, char field[API_FIELD_MAX], struct err *e)
+{
+	auto_change struct api_change c = {0};
+	field[0] = 0;
+	if (body.n) {
+		auto_json struct json_doc *doc = json_parse(body, e);
+		if (!doc || change_read(json_root(doc), &c, field, e) < 0)
+			return -1;
+	}
+	*ret = c;
+	c = (struct api_change){0};
+	return 0;
+}
+
+static void replace_text(char **to, const char *from)
+{
+	if (!from)
+		return;
+	free(*to);
+	*to = xstrdup(from);
+}
+
+/* The variables of `env` that `changes` does not name, then those that it sets. Both are of our own making. */
+static char *merge_env(const char *env, const char *changes)
+{
+	auto_json struct json_doc *old = json_parse(str_of(env), NULL), *new = json_parse(str_of(changes), NULL);
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_each(it, old ? json_root(old) : NULL)
+	{
+		auto_free char *name = str_dup(it->key);
+		if (!new || !json_get(json_root(new), name))
+			json_member_str(&w, name, it->text);
+	}
+	json_each(it, new ? json_root(new) : NULL)
+	{
+		auto_free char *name = str_dup(it->key);
+		if (it->type == JSON_T_STRING)
+			json_member_str(&w, name, it->text);
+	}
+	json_object_end(&w);
+	return str_dup(buf_str(&out));
+}
+
+void api_change_apply(const struct api_change *c, struct api_spec *s)
+{
+	if (c->has_memory)
+		s->limits.mem_bytes = c->spec.limits.mem_bytes;
+	if (c->has_cpu)
+		s->limits.cpu_milli = c->spec.limits.cpu_milli;
+	if (c->has_pids)
+		s->limits.pids = c->spec.limits.pids;
+	if (c->has_image)
+		memcpy(s->image, c->spec.image, sizeof s->image);
+	if (c->has_sleep_after)
+		s->sleep_after_ms = c->spec.sleep_after_ms;
+	if (c->has_keep_alive)
+		s->keep_alive = c->spec.keep_alive;
+	replace_text(&s->env, c->spec.env);
+	if (c->env_changes) {
+		char *merged = merge_env(s->env, c->env_changes);
+		free(s->env);
+		s->env = merged;
+	}
+	replace_text(&s->labels, c->spec.labels);
+}
+
+int api_limits_check(const struct box_limits *l, const struct warden_host *host, struct err *e)
+{
+	if (l->mem_bytes > host->mem_total)
+		return err_set(e, ERRC_INVALID_LIMITS, "limits.memory is %llu bytes, the host has %llu",
+			(unsigned long long)l->mem_bytes, (unsigned long long)host->mem_total);
+	if (l->cpu_milli > host->cpus_milli)
+		return err_set(e, ERRC_INVALID_LIMITS, "limits.cpu is %.3g, the host has %.3g", l->cpu_milli / 1000.0,
+			host->cpus_milli / 1000.0);
+	if (l->pids > host->pids_max)
+		return err_set(
+			e, ERRC_INVALID_LIMITS, "limits.pids is %u, the host allows %u", l->pids, host->pids_max);
+	return 0;
+}

@@ -1,0 +1,46 @@
+/*
+ * spec.h - what PUT /v1/sandboxes/{id} may ask for: read from JSON, checked, merged.
+ *
+ * A field that is not given stays as it is (or takes its default in a new sandbox); a field that is not known is
+ * refused by name. env and labels are kept as the JSON text of one object whose values are all strings, written anew
+ * here, so that what is stored and shown is well-formed whatever was sent. env takes the place of all variables,
+ * envChanges of those that it names (null unsets).
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "proto/warden.h"
+
+struct api_spec {
+	struct box_limits limits;
+	char image[BOX_IMAGE_NAME_MAX + 1];
+	uint64_t sleep_after_ms; /* 0: never */
+	bool keep_alive;
+	char *env, *labels; /* owned */
+};
+
+void api_spec_default(struct api_spec *ret);
+void api_spec_copy(struct api_spec *to, const struct api_spec *from); /* `to` is not freed before */
+void api_spec_free(struct api_spec *s);
+
+/* What a request asked for: a spec and which of its fields are set. Zeroed: asks for nothing. */
+struct api_change {
+	struct api_spec spec;
+	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after, has_keep_alive; /* env, labels: not NULL */
+	char *env_changes; /* owned; an object of texts and nulls, or NULL */
+};
+
+void api_change_free(struct api_change *c);
+#define auto_change __attribute__((cleanup(api_change_free)))
+
+/* -1: INVALID_JSON, VALIDATION_FAILED or INVALID_LIMITS; `field` then names the culprit, or is "". An empty body asks
+ * for nothing. */
+enum { API_FIELD_MAX = 64 };
+int api_change_parse(struct str body, struct api_change *ret, char field[API_FIELD_MAX], struct err *e);
+
+/* Sets the fields of *s that `c` has. */
+void api_change_apply(const struct api_change *c, struct api_spec *s);
+
+/* INVALID_LIMITS when the limits are past what the host has. */
+int api_limits_check(const struct box_limits *l, const struct warden_host *host, struct err *e);

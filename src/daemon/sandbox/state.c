@@ -1,0 +1,37 @@
+#include "daemon/sandbox/state.h"
+
+static const char *const names[SB_STATES] = {
+	[SB_CREATING] = "creating",
+	[SB_RUNNING] = "running",
+	[SB_ASLEEP] = "asleep",
+	[SB_STOPPED] = "stopped",
+	[SB_DESTROYED] = "destroyed",
+};
+
+static const bool allowed[SB_STATES][SB_STATES] = {
+	[SB_CREATING] = {[SB_RUNNING] = true, [SB_STOPPED] = true, [SB_DESTROYED] = true},
+	[SB_RUNNING] = {[SB_ASLEEP] = true, [SB_STOPPED] = true, [SB_DESTROYED] = true},
+	[SB_ASLEEP] = {[SB_RUNNING] = true, [SB_STOPPED] = true, [SB_DESTROYED] = true},
+	[SB_STOPPED] = {[SB_CREATING] = true, [SB_DESTROYED] = true},
+	[SB_DESTROYED] = {0},
+};
+
+const char *state_name(enum sandbox_state s)
+{
+	return names[s];
+}
+
+bool state_from_name(struct str name, enum sandbox_state *ret)
+{
+	for (int i = 0; i < SB_STATES; i++)
+		if (str_eq_c(name, names[i])) {
+			*ret = (enum sandbox_state)i;
+			return true;
+		}
+	return false;
+}
+
+bool state_move_allowed(enum sandbox_state from, enum sandbox_state to)
+{
+	return allowed[from][to];
+}

@@ -1,0 +1,138 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/preview/ports.h"
+#include "daemon/sandbox/dial.h"
+
+struct sandbox *sandbox_find(struct daemon *d, const char *id)
+{
+	return map_get(&d->boxes, str_of(id));
+}
+
+struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state state, struct err *e)
+{
+	if (d->boxes.count >= BOX_TABLE_MAX) {
+		err_set(e, ERRC_LIMIT_REACHED, "there are %d sandboxes, more are not kept", BOX_TABLE_MAX);
+		return NULL;
+	}
+	struct sandbox *s = xcalloc(1, sizeof *s);
+	s->daemon = d;
+	snprintf(s->id, sizeof s->id, "%s", id);
+	s->state = state;
+	s->in_table = true;
+	s->created_ms = clock_wall_ms();
+	s->last_used = loop_now(d->loop);
+	list_init(&s->waiters);
+	list_init(&s->ports);
+	api_spec_default(&s->spec);
+	struct sandbox *old = map_put(&d->boxes, str_of(s->id), s);
+	INVARIANT(!old);
+	d->by_state[state]++;
+	return s;
+}
+
+static void sandbox_free(struct sandbox *s)
+{
+	INVARIANT(list_empty(&s->waiters));
+	loop_timer_stop(&s->idle);
+	loop_timer_stop(&s->retry);
+	dial_free(s);
+	api_spec_free(&s->spec);
+	free(s);
+}
+
+void sandbox_ref(struct sandbox *s)
+{
+	s->refs++;
+}
+
+void sandbox_unref(struct sandbox *s)
+{
+	INVARIANT(s->refs > 0);
+	if (--s->refs == 0 && !s->in_table)
+		sandbox_free(s);
+}
+
+/* Creates and destroys are asked for by a client with the token; the end of a box and its sleep come from its inside,
+ * or from visitors of a preview. */
+static void log_move(const struct sandbox *s, enum sandbox_state to, const char *reason)
+{
+	const char *key = reason ? " reason=" : "", *value = reason ? LOG_Q(reason) : "";
+	const char *from = state_name(s->state);
+	if (to == SB_STOPPED)
+		log_limited(
+			LOG_WARN, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
+	else if (to == SB_ASLEEP || s->state == SB_ASLEEP)
+		log_limited(
+			LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
+	else
+		log_event(
+			LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
+}
+
+void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
+{
+	struct daemon *d = s->daemon;
+	INVARIANT(state_move_allowed(s->state, to));
+	INVARIANT(s->in_table);
+	d->by_state[s->state]--;
+	if (s->state == SB_RUNNING) {
+		http_client_forget(d->client, &s->agent);
+		dial_drop(s);
+	}
+	log_move(s, to, reason);
+	s->state = to;
+	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
+	if (to == SB_DESTROYED) {
+		map_del(&d->boxes, str_of(s->id));
+		s->in_table = false;
+		ports_clear(s);
+		/* Freed by whoever drops the last reference: callers hold one. */
+		INVARIANT(s->refs > 0);
+		return;
+	}
+	d->by_state[to]++;
+	if (to == SB_RUNNING) {
+		s->last_used = loop_now(d->loop);
+		sandbox_set_idle(s);
+	}
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp((*(struct sandbox *const *)a)->id, (*(struct sandbox *const *)b)->id);
+}
+
+struct sandbox **sandbox_sorted(struct daemon *d, const char *after, size_t *ret_n)
+{
+	struct sandbox **v = xmalloc(d->boxes.count * sizeof(struct sandbox *));
+	size_t n = 0, it = 0;
+	struct str key;
+	void *value;
+	while (map_next(&d->boxes, &it, &key, &value)) {
+		struct sandbox *s = value;
+		if (strcmp(s->id, after) > 0)
+			v[n++] = s;
+	}
+	qsort(v, n, sizeof *v, by_id);
+	*ret_n = n;
+	return v;
+}
+
+void sandbox_row(const struct sandbox *s, struct store_row *ret)
+{
+	*ret = (struct store_row){
+		.limits = s->spec.limits,
+		.created_ms = s->created_ms,
+		.sleep_after_ms = s->spec.sleep_after_ms,
+		.keep_alive = s->spec.keep_alive,
+		.env = s->spec.env,
+		.labels = s->spec.labels,
+	};
+	memcpy(ret->id, s->id, sizeof ret->id);
+	memcpy(ret->image, s->spec.image, sizeof ret->image);
+	memcpy(ret->reason, s->reason, sizeof ret->reason);
+	snprintf(ret->state, sizeof ret->state, "%s", state_name(s->state));
+}

@@ -1,0 +1,122 @@
+/*
+ * call.h - a client call, the connection it uses, and the pool behind. Internal to src/http.
+ *
+ * A link is a connection to an endpoint. It belongs to one call, or to the pool of idle ones, never to both. A call
+ * has a link from its start to its end, and gets another one at most once (see client.h, on repeating).
+ *
+ * As on the server's side, functions that callers use only change state and kick; call_step runs to a standstill after
+ * each event and calls back.
+ */
+#pragma once
+
+#include "base/map.h"
+#include "http/client/client.h"
+#include "http/parse/chunk.h"
+#include "http/parse/head.h"
+#include "http/wire.h"
+
+struct http_client {
+	struct loop *loop;
+	struct list calls;
+	struct map pools; /* dialer and address bytes -> struct pool */
+	struct loop_task free_task;
+};
+
+/* Of one endpoint; exists while it has links. */
+struct pool {
+	struct list idle;    /* least recently used first */
+	struct list waiting; /* links whose call has had no byte of an answer, longest first */
+	size_t idle_n, links;
+	struct http_endpoint ep;
+};
+
+struct link {
+	struct wire w;
+	struct http_client *cl;
+	struct http_call *call; /* NULL while idle */
+	struct pool *pool;	/* NULL: not to be kept */
+	struct list node;	/* of pool->idle or pool->waiting, or of none */
+	uint64_t since;		/* waiting */
+	struct http_endpoint ep;
+	bool connecting;
+	bool reused;
+	bool input_waits; /* epoll reported input that nobody wants now */
+	struct loop_timer timer;
+	uint64_t idle_due;
+	struct loop_task free_task;
+};
+
+enum reply_state { REPLY_HEAD, REPLY_LENGTH, REPLY_CHUNKED, REPLY_UNTIL_CLOSE, REPLY_RAW, REPLY_DONE };
+
+struct http_call {
+	struct http_client *cl;
+	struct list node;
+	struct loop_task task, free_task;
+	const struct http_call_ops *ops;
+	void *arg;
+	struct http_endpoint ep;
+	struct link *link;
+	struct http_failure fail; /* fail.fail != NONE: to be ended with it */
+
+	struct buf head; /* the request's, kept until nothing can make us repeat it */
+	struct str method;
+	int64_t body_length, body_left;
+	bool upgrade, to_head, fresh, repeated;
+	bool sent_told, ended, shut;
+	uint64_t sent_before; /* link->w.sent when this call took it */
+	uint64_t sent_seen;   /* of the link's bytes, when the time for the head last began */
+
+	enum reply_state reply;
+	struct head_scan scan;
+	struct head_mem mem;
+	struct chunk chunk;
+	struct buf trailers;
+	int64_t reply_left;
+	struct http_response response;
+	struct buf in;
+	int infos;
+	bool have_head, paused, any_input, eof;
+	bool reply_ended; /* its last byte has been seen … */
+	bool end_due;	  /* … but the caller does not know yet */
+
+	uint32_t connect_ms, head_ms, stall_ms;
+	struct loop_timer timer;
+	uint64_t due; /* 0: not running */
+};
+
+/* link.c */
+/* Takes an idle link that has nothing to say (unless a fresh one is wanted), or makes a new one that connects. NULL:
+ * *fail is set. */
+struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bool fresh, struct http_failure *fail);
+struct link *link_adopt(struct http_client *cl, int fd);
+/* Tries to connect; true when there is nothing more to wait for (connected, or *fail is set). */
+bool link_connect(struct link *k, struct http_failure *fail);
+/* A call begins on it; the first byte of its answer has come. */
+void link_waits(struct link *k, struct http_call *c);
+static inline void link_answers(struct link *k)
+{
+	list_del(&k->node);
+}
+/* The call is over: back into the pool, or closed. */
+void link_release(struct link *k, bool reusable);
+void link_free_idle(struct http_client *cl);
+
+/* call.c */
+void call_step(struct http_call *c);
+void call_on_ready(struct link *k, uint32_t events);
+bool call_wants_input(const struct http_call *c);
+void call_due_in(struct http_call *c, uint32_t ms);
+int call_fail(struct http_call *c, enum http_fail fail, const char *what);
+bool call_connected(const struct http_call *c);
+/* Ends the call now: tells the caller and lets go of everything. */
+void call_close(struct http_call *c);
+
+/* call_feed.c: consumes from `in`; returns how many bytes were used. */
+size_t call_feed(struct http_call *c, struct str in);
+void call_eof(struct http_call *c);
+void call_reply_end(struct http_call *c);
+
+/* call_head.c: renders the request's head into c->head. */
+int call_render(struct http_call *c, const struct http_call_options *o, struct err *e);
+
+int failure_set(struct http_failure *f, enum http_fail fail, const char *what);

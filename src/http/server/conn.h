@@ -1,0 +1,165 @@
+/*
+ * conn.h - a server connection and the exchange inside it. Internal to src/http.
+ *
+ * Theory of operation. Bytes come in by conn_read (epoll said so) or wait in `in` (what a pause or a running exchange
+ * left over). conn_feed consumes them according to the state. Everything else happens in conn_step, which runs to a
+ * standstill after each event, after each timer, and at the end of a turn in which anything was written from outside:
+ * it flushes, calls on_writable, finishes exchanges, feeds leftovers, and last sets epoll events and the timer.
+ * The functions that handlers call only change state and kick the wire, so no handler is ever called from inside one.
+ *
+ *	HEAD → OPEN → (HEAD | DRAIN → HEAD | CLOSING → LINGER) → DEAD
+ *
+ * A connection is freed by a deferred task, so that whoever still walks over it in this turn may finish.
+ */
+#pragma once
+
+#include "base/map.h"
+#include "http/parse/chunk.h"
+#include "http/parse/head.h"
+#include "http/server/places.h"
+#include "http/server/server.h"
+#include "http/wire.h"
+
+/* How every response begins. */
+#define HTTP_PREFIX "HTTP/1.1 "
+
+enum conn_state {
+	CONN_HEAD,    /* waits for a head, or for the rest of one */
+	CONN_OPEN,    /* the exchange lives */
+	CONN_DRAIN,   /* it is over; the rest of its body is thrown away to keep the connection */
+	CONN_CLOSING, /* output goes out, then our side is shut down */
+	CONN_LINGER,  /* … and what comes in is thrown away until the client has had time to read */
+	CONN_DEAD,
+};
+
+enum body_mode { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_RAW };
+enum out_mode { OUT_NONE, OUT_LENGTH, OUT_CHUNKED, OUT_UNTIL_CLOSE, OUT_RAW };
+
+struct http_exchange {
+	struct http_request req;
+	struct head_mem mem;
+	const struct http_exchange_ops *ops;
+	void *arg;
+
+	enum body_mode body;
+	struct chunk chunk;
+	struct buf trailers; /* of the request */
+	int64_t body_left;
+	struct buf collected;
+	size_t collect_max;
+	bool body_ended; /* its last byte has been seen … */
+	bool end_due;	 /* … but the handler does not know yet */
+	bool paused;
+	bool collecting;
+	bool whole_due;	   /* on_whole_body is to be called */
+	bool too_large;	   /* to be refused with 413 */
+	bool continue_due; /* the client waits for 100 Continue */
+
+	enum out_mode out;
+	int64_t out_left;
+	struct buf headers; /* rendered lines added by the handler */
+	int status;
+	struct str reason; /* NULL: the usual one */
+	bool has_date;
+	bool begun, ended, aborted;
+	bool shut; /* raw: our side is shut down */
+	bool close_after;
+	bool vouched; /* http_exchange_vouch was called */
+};
+
+struct http_conn {
+	struct wire w;
+	struct http_server *s;
+	struct list node, idle;
+	struct list place, same_address; /* places.h */
+	struct place_address *address;	 /* NULL: not counted */
+	enum http_rank rank;
+	struct loop_task free_task;
+	struct http_exchange x;
+	struct buf in; /* bytes that could not be used yet */
+	struct head_scan scan;
+	enum conn_state state;
+	int tag;
+	bool tcp;
+	bool lingers;	  /* in s->lingering */
+	bool greeting;	  /* the layer's handshake is not done */
+	bool eof;	  /* read to the end */
+	bool half;	  /* the client has shut down its side (unread bytes may still be there) */
+	bool input_waits; /* epoll reported input that nobody wants now */
+	uint32_t drain_left;
+	struct loop_timer timer;
+	uint64_t in_due, out_due, probe_due; /* 0: not running */
+	uint64_t sent_seen;
+	uint32_t probe_gap;
+	uint8_t prefix; /* bytes of "HTTP/1.1 " that have been sent ahead */
+	uint8_t zeros;	/* leading zeros of the next chunk's size that have */
+	char peer[46];	/* address as text, once somebody has asked */
+};
+
+struct http_server {
+	struct loop *loop;
+	http_on_request on_request;
+	void *arg;
+	struct http_server_config config;
+	http_layer_open layer_open; /* NULL: none */
+	void *layer_arg;
+	int layer_tag;
+	http_exempt exempt; /* of the public tag; may be NULL */
+	void *exempt_arg;
+	int public_tag;
+	bool has_public;
+	struct list listeners, conns;
+	struct list idle[HTTP_RANKS];		   /* least recently used first */
+	struct list strangers, lingering, senders; /* slowest first: places.h */
+	size_t lingering_n;
+	struct map addresses; /* → struct place_address */
+	struct http_server_stats stats;
+	struct loop_timer retry; /* listeners rest: no descriptors left */
+	struct loop_timer grace;
+	struct loop_task drained_task, free_task;
+	void (*on_drained)(void *arg);
+	void *drained_arg;
+	bool draining, resting, freed;
+};
+
+/* Owns fd, also on failure. */
+int conn_new(struct http_server *s, int fd, int tag, struct err *e);
+/* Ends the connection at once; a living exchange gets on_close(false). */
+void conn_gone(struct http_conn *c);
+void conn_step(struct http_conn *c);
+/* Answers with an error envelope, then closes lingering. A response that has begun is cut off instead. */
+void conn_refuse(struct http_conn *c, const struct err *e);
+
+/* conn_feed.c: consumes from `in`; returns how many bytes were used. */
+size_t conn_feed(struct http_conn *c, struct str in);
+bool conn_wants_body(const struct http_conn *c);
+/* Ready for the next request. */
+void conn_to_head(struct http_conn *c);
+void conn_leave_idle(struct http_conn *c);
+/* Tells the handler that the body has ended. */
+void conn_body_end(struct http_conn *c);
+
+/* conn_timer.c */
+void conn_arm(struct http_conn *c);
+void conn_due_in(struct http_conn *c, uint32_t ms); /* 0: stop */
+
+/* server.c: a connection has ended or become idle; listeners that rest may go on. */
+void server_room_made(struct http_server *s);
+
+/* Nobody vouches for the request that runs: what it sends is not worth waiting for. */
+static inline bool conn_is_strange(const struct http_conn *c)
+{
+	return c->rank != HTTP_LOCAL && !c->x.vouched;
+}
+
+static inline struct http_conn *conn_of(const struct http_exchange *x)
+{
+	return container_of(x, struct http_conn, x);
+}
+
+/* "HTTP/1.1 200 OK\r\n" into the output, less what has been sent ahead. `reason` may be NULL. */
+void conn_put_status(struct http_conn *c, int status, struct str reason);
+
+/* exchange.c: makes x ready for the request in x->req, and frees what it held. */
+void exchange_open(struct http_exchange *x);
+void exchange_free(struct http_exchange *x);

@@ -1,0 +1,376 @@
+/* What handlers call: state of the exchange and its response. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "http/server/conn.h"
+
+void exchange_open(struct http_exchange *x)
+{
+	struct http_request req = x->req;
+	struct head_mem mem = x->mem;
+	*x = (struct http_exchange){.req = req, .mem = mem, .body_left = req.content_length};
+	x->body = req.content_length < 0 ? BODY_CHUNKED : req.content_length ? BODY_LENGTH : BODY_NONE;
+	x->body_ended = x->body == BODY_NONE;
+	x->continue_due = req.expect_continue;
+	x->close_after = !req.keep_alive || conn_of(x)->s->draining;
+	x->headers.max = 2 * HTTP_HEAD_MAX;
+	x->chunk.trailers = &x->trailers;
+}
+
+void exchange_free(struct http_exchange *x)
+{
+	buf_free(&x->collected);
+	buf_free(&x->headers);
+	buf_free(&x->trailers);
+	x->chunk.trailers = NULL; /* the rest of a body may still be read away */
+	x->ops = NULL;
+}
+
+void http_exchange_set(struct http_exchange *x, const struct http_exchange_ops *ops, void *arg)
+{
+	x->ops = ops;
+	x->arg = arg;
+}
+
+void *http_exchange_arg(const struct http_exchange *x)
+{
+	return x->arg;
+}
+
+int http_exchange_tag(const struct http_exchange *x)
+{
+	return conn_of(x)->tag;
+}
+
+const struct http_request *http_request(const struct http_exchange *x)
+{
+	return &x->req;
+}
+
+bool http_exchange_secure(const struct http_exchange *x)
+{
+	return conn_of(x)->w.layer != NULL;
+}
+
+int http_exchange_fd(const struct http_exchange *x)
+{
+	return conn_of(x)->w.fd;
+}
+
+bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank)
+{
+	bool fits = place_set_rank(conn_of(x), rank);
+	x->vouched |= fits;
+	return fits;
+}
+
+void http_collect(struct http_exchange *x, size_t max)
+{
+	x->collecting = true;
+	x->collect_max = max;
+	x->collected.max = max ? max : 1;
+	x->whole_due = x->body_ended;
+	x->too_large = x->body == BODY_LENGTH && (uint64_t)x->req.content_length > max;
+	wire_kick(&conn_of(x)->w);
+}
+
+void http_pause(struct http_exchange *x)
+{
+	x->paused = true;
+	conn_due_in(conn_of(x), 0);
+}
+
+void http_resume(struct http_exchange *x)
+{
+	struct http_conn *c = conn_of(x);
+	if (!x->paused)
+		return;
+	x->paused = false;
+	if (!x->body_ended && x->body != BODY_RAW)
+		conn_due_in(c, c->s->config.body_stall);
+	wire_kick(&c->w);
+}
+
+bool http_body_ended(const struct http_exchange *x)
+{
+	return x->body_ended && !x->end_due;
+}
+
+/* ---- response ---- */
+
+static bool is_own_header(struct str name)
+{
+	return str_eq_nocase(name, STR("Content-Length")) || str_eq_nocase(name, STR("Transfer-Encoding")) ||
+	       str_eq_nocase(name, STR("Connection"));
+}
+
+static void add_line(struct buf *b, struct str name, struct str value)
+{
+	buf_add_str(b, name);
+	buf_add(b, ": ", 2);
+	buf_add_str(b, value);
+	buf_add(b, "\r\n", 2);
+}
+
+bool http_respond_header(struct http_exchange *x, struct str name, struct str value)
+{
+	if (!http_name_ok(name) || !http_value_ok(value) || is_own_header(name) || x->begun)
+		return false;
+	if (x->headers.len + name.n + value.n + 4 > x->headers.max)
+		return false;
+	x->has_date |= str_eq_nocase(name, STR("Date"));
+	add_line(&x->headers, name, value);
+	return true;
+}
+
+static void add_u64(struct buf *b, uint64_t v)
+{
+	char digits[24];
+	size_t i = sizeof digits;
+	do
+		digits[--i] = (char)('0' + v % 10);
+	while (v /= 10);
+	buf_add(b, digits + i, sizeof digits - i);
+}
+
+void http_respond_reason(struct http_exchange *x, struct str reason)
+{
+	if (reason.n && reason.n <= HTTP_REASON_MAX && http_value_ok(reason))
+		x->reason = reason;
+}
+
+void conn_put_status(struct http_conn *c, int status, struct str reason)
+{
+	struct buf *b = &c->w.out;
+	buf_add_str(b, str_skip(STR(HTTP_PREFIX), c->prefix));
+	c->prefix = 0;
+	add_u64(b, (uint64_t)status);
+	buf_add_byte(b, ' ');
+	buf_add_str(b, reason.n ? reason : str_of(http_status_text(status)));
+	buf_add(b, "\r\n", 2);
+}
+
+/* How the end of the body will be known, and the header that says so. */
+static void put_framing(struct http_exchange *x, struct buf *b, int64_t length)
+{
+	bool bodiless = x->status == 204 || x->status < 200 || (x->status == 304 && length <= 0);
+	if (bodiless) {
+		x->out = OUT_NONE;
+	} else if (length >= 0) {
+		x->out = OUT_LENGTH;
+		buf_add_c(b, "Content-Length: ");
+		add_u64(b, (uint64_t)length);
+		buf_add(b, "\r\n", 2);
+	} else if (x->req.minor >= 1) {
+		x->out = OUT_CHUNKED;
+		buf_add_c(b, "Transfer-Encoding: chunked\r\n");
+	} else {
+		x->out = OUT_UNTIL_CLOSE;
+		x->close_after = true;
+	}
+	if (x->req.method == HTTP_M_HEAD || x->status == 304)
+		x->out = OUT_NONE;
+	x->out_left = length;
+}
+
+void http_respond_begin(struct http_exchange *x, int status, int64_t content_length)
+{
+	INVARIANT(!x->begun && status >= 200 && status <= 999);
+	struct wire *w = &conn_of(x)->w;
+	struct buf *b = &w->out;
+	x->begun = true;
+	x->status = status;
+	conn_put_status(conn_of(x), status, x->reason);
+	if (!x->has_date)
+		add_line(b, STR("Date"), http_date());
+	buf_add_str(b, buf_str(&x->headers));
+	put_framing(x, b, content_length);
+	if (x->close_after)
+		buf_add_c(b, "Connection: close\r\n");
+	else if (x->req.minor == 0)
+		buf_add_c(b, "Connection: keep-alive\r\n");
+	buf_add(b, "\r\n", 2);
+	wire_kick(w);
+}
+
+static struct iovec iov_of(struct str s)
+{
+	return (struct iovec){(void *)(uintptr_t)s.p, s.n};
+}
+
+static bool write_chunk(struct http_conn *c, struct str bytes)
+{
+	char size[20];
+	c->zeros = 0;
+	int n = snprintf(size, sizeof size, "%zx\r\n", bytes.n);
+	struct iovec v[] = {{size, (size_t)n}, iov_of(bytes), iov_of(STR("\r\n"))};
+	return wire_write(&c->w, v, ARRAY_LEN(v));
+}
+
+bool http_respond_write_framed(struct http_exchange *x, struct str before, struct str bytes, struct str after)
+{
+	char size[20];
+	if (x->out != OUT_CHUNKED || x->ended) {
+		http_respond_write(x, before);
+		http_respond_write(x, bytes);
+		return http_respond_write(x, after);
+	}
+	conn_of(x)->zeros = 0;
+	int n = snprintf(size, sizeof size, "%zx\r\n", before.n + bytes.n + after.n);
+	struct iovec v[] = {{size, (size_t)n}, iov_of(before), iov_of(bytes), iov_of(after), iov_of(STR("\r\n"))};
+	return wire_write(&conn_of(x)->w, v, ARRAY_LEN(v));
+}
+
+bool http_respond_write(struct http_exchange *x, struct str bytes)
+{
+	INVARIANT(x->begun);
+	struct wire *w = &conn_of(x)->w;
+	if (!bytes.n || x->ended || x->out == OUT_NONE)
+		return !w->full;
+	switch (x->out) {
+	case OUT_LENGTH:
+		if ((int64_t)bytes.n > x->out_left)
+			bytes.n = (size_t)x->out_left;
+		x->out_left -= (int64_t)bytes.n;
+		return wire_put(w, bytes);
+	case OUT_CHUNKED:
+		return write_chunk(conn_of(x), bytes);
+	case OUT_UNTIL_CLOSE:
+	case OUT_RAW:
+		return wire_put(w, bytes);
+	case OUT_NONE:
+		break;
+	}
+	return true;
+}
+
+void http_respond_end_with(struct http_exchange *x, struct str trailers)
+{
+	INVARIANT(x->begun);
+	struct wire *w = &conn_of(x)->w;
+	if (x->ended)
+		return;
+	x->ended = true;
+	if (x->out == OUT_LENGTH && x->out_left > 0)
+		return http_abort(x);
+	if (x->out == OUT_CHUNKED) {
+		struct iovec v[] = {{(void *)"0\r\n", 3}, {(void *)trailers.p, trailers.n}, {(void *)"\r\n", 2}};
+		wire_write(w, v, 3);
+	}
+	wire_kick(w);
+}
+
+void http_respond_end(struct http_exchange *x)
+{
+	http_respond_end_with(x, STR_NULL);
+}
+
+struct str http_request_trailers(const struct http_exchange *x)
+{
+	return buf_str(&x->trailers);
+}
+
+/* A request that went nowhere: its body is not worth reading to keep the connection. */
+static bool went_nowhere(const struct http_exchange *x, int status)
+{
+	return conn_is_strange(conn_of(x)) || status == 401 || status == 404 || status == 405;
+}
+
+void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body)
+{
+	/* The client may still be sending what nobody will read: say that this is the end. */
+	if (!x->body_ended && (x->continue_due || x->body_left > HTTP_DRAIN_MAX || went_nowhere(x, status)))
+		x->close_after = true;
+	if (content_type)
+		http_respond_header(x, STR("Content-Type"), str_of(content_type));
+	http_respond_begin(x, status, (int64_t)body.n);
+	http_respond_write(x, body);
+	http_respond_end(x);
+}
+
+void http_error_json(struct buf *out, const struct err *e, const char *operation, struct str context)
+{
+	const struct errc_info *info = errc_info(e->code);
+	char iso[CLOCK_ISO_LEN];
+	struct json_writer w = json_writer(out);
+	json_object_begin(&w);
+	json_member_cstr(&w, "code", info->code);
+	json_member_cstr(&w, "message", e->msg);
+	json_key(&w, "context");
+	json_raw(&w, context.n ? context : STR("{}"));
+	if (operation)
+		json_member_cstr(&w, "operation", operation);
+	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
+	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
+	if (info->suggestion[0])
+		json_member_cstr(&w, "suggestion", info->suggestion);
+	json_object_end(&w);
+}
+
+void http_respond_error_with(struct http_exchange *x, const struct err *e, const char *operation, struct str context)
+{
+	auto_buf struct buf body = {0};
+	http_error_json(&body, e, operation, context);
+	http_respond(x, errc_info(e->code)->status, "application/json", buf_str(&body));
+}
+
+void http_respond_error(struct http_exchange *x, const struct err *e)
+{
+	http_respond_error_with(x, e, NULL, STR_NULL);
+}
+
+void http_respond_not_allowed(struct http_exchange *x, const char *allow)
+{
+	struct err e;
+	err_set(&e, ERRC_METHOD_NOT_ALLOWED, "%.*s is not allowed here, only %s", STR_ARG(x->req.method_text), allow);
+	http_respond_header(x, STR("Allow"), str_of(allow));
+	http_respond_error(x, &e);
+}
+
+void http_respond_info(struct http_exchange *x, int status, const struct http_headers *headers)
+{
+	INVARIANT(status >= 100 && status < 200 && status != 101);
+	struct wire *w = &conn_of(x)->w;
+	if (x->begun || x->req.minor == 0 || wire_pending(w) > HTTP_OUT_LOW)
+		return;
+	x->continue_due &= status != 100;
+	conn_put_status(conn_of(x), status, STR_NULL);
+	for (size_t i = 0; headers && i < headers->n; i++) {
+		const struct http_header *h = &headers->v[i];
+		if (http_name_ok(h->name) && http_value_ok(h->value) && !is_own_header(h->name))
+			add_line(&w->out, h->name, h->value);
+	}
+	wire_put(w, STR("\r\n"));
+}
+
+void http_abort(struct http_exchange *x)
+{
+	x->aborted = true;
+	wire_kick(&conn_of(x)->w);
+}
+
+size_t http_respond_pending(const struct http_exchange *x)
+{
+	return wire_pending(&conn_of(x)->w);
+}
+
+bool http_respond_begun(const struct http_exchange *x)
+{
+	return x->begun;
+}
+
+void http_upgrade(struct http_exchange *x)
+{
+	INVARIANT(!x->begun && x->req.upgrade);
+	struct wire *w = &conn_of(x)->w;
+	x->begun = true;
+	x->status = 101;
+	x->out = OUT_RAW;
+	x->body = BODY_RAW;
+	x->body_ended = false;
+	conn_put_status(conn_of(x), 101, STR_NULL);
+	buf_add_str(&w->out, buf_str(&x->headers));
+	buf_free(&x->headers);
+	wire_put(w, STR("Connection: upgrade\r\n\r\n"));
+}

@@ -1,0 +1,116 @@
+/*
+ * warden.h - the records between atolld and atoll-warden: AF_UNIX SEQPACKET, one fixed-size record a packet.
+ *
+ * atolld connects to $ATOLL_RUN/warden.sock. The warden asks the kernel who that is (SO_PEERCRED: the user it was told
+ * to serve, or root) and trusts nothing else: every field of every request is checked again, texts must be terminated
+ * and zero-padded, unknown operations, flags and magics are refused. A record of any other size ends the connection.
+ *
+ * Requests carry a `seq` chosen by atolld; the reply repeats it. Replies may come in another order than the requests:
+ * a create waits for its half-made child while others go on. WARDEN_LIST is answered by one reply for each box with
+ * `more` set and a last one without a box. Without being asked, the warden sends WARDEN_BOX_DIED when a box ends by
+ * itself.
+ *
+ * The warden serves one daemon at a time: a new connection takes over from the old one (atolld was restarted), boxes
+ * do not notice. A create that was under way when atolld vanished is finished and kept: atolld finds it by WARDEN_LIST.
+ *
+ * Both sides are built from one tree and run on one machine, so the structs are sent as they lie in memory;
+ * WARDEN_MAGIC changes with the layout.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/limits.h"
+
+#define WARDEN_MAGIC 0x41545732u /* "ATW2" */
+
+enum warden_op {
+	WARDEN_HELLO = 1, /* answers with `host` */
+	WARDEN_CREATE,	/* id, image, limits, flags; replies when the box's init runs; `info` is filled. With the id of
+			   a box that died by itself, or whose files were kept: starts it again on its files */
+	WARDEN_DESTROY, /* id; kills everything; replies when the box is gone from cgroups and state; files go in the
+			   back */
+	WARDEN_SIGNAL,	/* id, signal: to the box's init */
+	WARDEN_FREEZE,	/* id */
+	WARDEN_THAW,	/* id */
+	WARDEN_INSPECT, /* id; `info` with live usage */
+	WARDEN_LIST,
+	WARDEN_SET_LIMITS, /* id, limits: for a living box */
+	WARDEN_SOCKETS, /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking
+			   and with TCP_NODELAY, as SCM_RIGHTS of the reply; all of them or an error. RESOURCE_BUSY: ask
+			   again */
+	WARDEN_BOX_DIED = 100, /* event, seq 0 */
+};
+
+enum warden_flag {
+	WARDEN_KEEP_FILES = 1, /* DESTROY: the box's own layer stays for a later CREATE with the same id */
+};
+
+/* What the kernel can tell of a living (or just ended) box. */
+enum box_state { BOX_CREATING = 1, BOX_RUNNING, BOX_FROZEN, BOX_DEAD };
+
+struct box_limits {
+	uint64_t mem_bytes;
+	uint32_t cpu_milli; /* thousandths of a CPU */
+	uint32_t pids;
+};
+
+struct box_info {
+	char id[BOX_ID_MAX + 1];
+	char image[BOX_IMAGE_NAME_MAX + 1]; /* the key that the asked name stood for */
+	uint32_t state;			    /* enum box_state */
+	uint32_t slot;	   /* which of the warden's slots: names its agent socket, cgroups and id range */
+	int32_t pid;	   /* of the box's init, outside; 0 when dead */
+	uint32_t uid_base; /* root inside is this user outside */
+	struct box_limits limits;
+	int64_t created_ms; /* wall clock */
+
+	/* When dead: how the init ended. `exit_known` is 0 when another process reaped it (the warden was restarted).
+	 */
+	uint32_t exit_known;
+	int32_t exit_code;   /* or -1 */
+	int32_t exit_signal; /* or 0 */
+
+	/* Live usage; zero where the host cannot tell. */
+	uint64_t mem_used, mem_peak, cpu_usec, pids_used, oom_kills;
+};
+
+/* What the host offers, and how: for limits, /v1/health, `atoll doctor`. */
+struct warden_host {
+	uint64_t mem_total;
+	uint32_t cpus_milli;
+	uint32_t pids_max;
+	uint32_t cgroup_version; /* 1, 2, or 12 for v1 controllers beside a v2 hierarchy */
+	uint32_t dynmods;	 /* 1: a hierarchy with favordynmods is mounted, attaching is fast after idle */
+	uint32_t slots_ready;	 /* prepared slots in the pool */
+	uint32_t boxes;
+	uint32_t kernel_overlay_idmap; /* 1: overlay on idmapped layers works */
+};
+
+struct warden_request {
+	uint32_t magic;
+	uint32_t op;
+	uint64_t seq;
+	char id[BOX_ID_MAX + 1];
+	char image[BOX_IMAGE_NAME_MAX + 1];
+	struct box_limits limits;
+	int32_t signal;
+	uint32_t flags;
+	uint32_t family; /* SOCKETS: AF_INET or AF_INET6 */
+	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
+};
+
+struct warden_reply {
+	uint32_t magic;
+	uint32_t op; /* of the request, or WARDEN_BOX_DIED */
+	uint64_t seq;
+	uint32_t more;
+	uint32_t has_info;
+	struct err err; /* code ERRC_OK on success */
+	union {
+		struct box_info info;
+		struct warden_host host; /* HELLO */
+	};
+};
+
+/* The agent of a box listens on $ATOLL_RUN/s/<slot>.sock, owned by the daemon's user. */
+#define WARDEN_AGENT_SOCKET_FMT "%s/s/%u.sock"

@@ -1,0 +1,400 @@
+/*
+ * Zygotes: one per image, started when the image is used, started again when they end. And the way of a request: from
+ * a box's pipe, through here, to the zygote of its image.
+ *
+ * A box is known by its pipe. What it says is a number that comes back in the answer, nothing else; how often it may
+ * say it is bounded (a bucket per cell), and so is what it gets: a context counts among its processes. A box that is
+ * refused too often loses its pipe: refusing costs the warden more than asking costs the box. Nothing here
+ * waits: a zygote that does not take requests fast enough, is not there or not ready means "no", and the box's agent
+ * starts the context itself.
+ *
+ * A zygote answers every ask, in order. One that answers nothing for ZYGOTE_STUCK is stuck: all who wait are told "no",
+ * as is everybody who asks from then on. After ZYGOTE_GIVEN_UP more it is killed, and another one is started.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "proto/zygote.h"
+#include "warden/warden.h"
+
+enum { ASKS_AT_ONCE = 16 };
+
+static void zygote_launch(struct loop_timer *t);
+
+static bool same_image(const struct image *a, const struct image *b)
+{
+	return a->inode == b->inode && strcmp(a->key, b->key) == 0;
+}
+
+static struct zygote *zygote_of(struct warden *w, const struct image *image)
+{
+	for (size_t i = 0; i < ZYGOTES_MAX; i++)
+		if (same_image(&w->zygotes[i].image, image))
+			return &w->zygotes[i];
+	return NULL;
+}
+
+/* ---- asks without an answer ---- */
+
+static void refuse(struct cell *c, uint32_t serial, int os)
+{
+	const struct zygote_reply r = {ZYGOTE_MAGIC, serial, os};
+	send(c->slot.reply, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* A cell that took over the number of one that is gone ignores an answer to what it did not ask. */
+static void refuse_all(struct zygote *z)
+{
+	for (size_t i = 0; i < z->asked_n; i++) {
+		const struct zygote_asked *a = &z->asked[(z->asked_head + i) % ZYGOTE_ASKS_MAX];
+		list_each(it, &z->w->cells)
+		{
+			struct cell *c = list_entry(it, struct cell, node);
+			if (c->slot.number == a->cell)
+				refuse(c, a->serial, EAGAIN);
+		}
+	}
+}
+
+static void on_given_up(struct loop_timer *t)
+{
+	struct zygote *z = container_of(t, struct zygote, watch);
+	log_event(LOG_WARN, "a zygote is stuck and is replaced", "image=%s pid=%d", LOG_Q(z->image.key), z->p.pid);
+	z->ready = false;
+	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+}
+
+static void on_stuck(struct loop_timer *t)
+{
+	struct zygote *z = container_of(t, struct zygote, watch);
+	z->stuck = true;
+	refuse_all(z);
+	loop_timer_set(z->w->loop, &z->watch, ZYGOTE_GIVEN_UP, on_given_up);
+}
+
+static void asked(struct zygote *z, const struct cell *c, uint32_t serial)
+{
+	z->asked[(z->asked_head + z->asked_n++) % ZYGOTE_ASKS_MAX] = (struct zygote_asked){c->slot.number, serial};
+	if (z->asked_n == 1)
+		loop_timer_set(z->w->loop, &z->watch, ZYGOTE_STUCK, on_stuck);
+}
+
+static void answered(struct zygote *z)
+{
+	if (!z->asked_n)
+		return;
+	z->asked_head = (z->asked_head + 1) % ZYGOTE_ASKS_MAX;
+	z->asked_n--;
+	z->stuck = z->stuck && z->asked_n; /* what still waits was refused */
+	if (z->asked_n)
+		loop_timer_set(z->w->loop, &z->watch, ZYGOTE_STUCK, on_stuck);
+	else
+		loop_timer_stop(&z->watch);
+}
+
+static void forget_asks(struct zygote *z)
+{
+	if (!z->stuck)
+		refuse_all(z);
+	loop_timer_stop(&z->watch);
+	z->asked_n = 0;
+	z->stuck = false;
+}
+
+/* ---- life ---- */
+
+static void again(struct zygote *z)
+{
+	z->retry_ms = !z->retry_ms				 ? ZYGOTE_RETRY_MIN
+		      : clock_ms() - z->since > ZYGOTE_RETRY_MAX ? ZYGOTE_RETRY_MIN
+		      : z->retry_ms < ZYGOTE_RETRY_MAX / 2	 ? z->retry_ms * 2
+								 : ZYGOTE_RETRY_MAX;
+	loop_timer_set(z->w->loop, &z->timer, z->retry_ms, zygote_launch);
+}
+
+static void begin(struct zygote *z, struct warden *w, const struct image *image)
+{
+	const struct image own = *image; /* it may lie in *z */
+	*z = (struct zygote){.w = w, .image = own, .p = {.pidfd = -1, .control = -1}, .used = clock_ms()};
+	loop_timer_set(w->loop, &z->timer, ZYGOTE_DELAY, zygote_launch);
+}
+
+static void sweep(struct loop_timer *t)
+{
+	struct zygote *z = container_of(t, struct zygote, timer);
+	struct warden *w = z->w;
+	cgroup_kill(&w->cgroups, z->slot);
+	if (cgroup_remove(&w->cgroups, z->slot) < 0) {
+		loop_timer_set(w->loop, &z->timer, WARDEN_RETRY, sweep);
+		return;
+	}
+	numbers_give(w, z->slot);
+	if (*z->next.key)
+		begin(z, w, &z->next);
+	else if (!z->hopeless)
+		again(z);
+}
+
+static void on_zygote_exit(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct zygote *z = container_of(io, struct zygote, exit_io);
+	siginfo_t si = {0};
+	waitid(P_PIDFD, (id_t)z->p.pidfd, &si, WEXITED | WNOHANG);
+	loop_del(&z->exit_io);
+	loop_del(&z->control_io);
+	fd_close(&z->p.pidfd);
+	fd_close(&z->p.control);
+	z->ready = false;
+	forget_asks(z);
+	z->hopeless = si.si_code == CLD_EXITED && si.si_status == ZYGOTE_NO_PYTHON;
+	log_event(z->hopeless ? LOG_INFO : LOG_WARN, z->hopeless ? "an image has no python3" : "a zygote ended",
+		"image=%s status=%d signal=%d", LOG_Q(z->image.key), si.si_code == CLD_EXITED ? si.si_status : -1,
+		si.si_code == CLD_EXITED ? 0 : si.si_status);
+	loop_timer_set(z->w->loop, &z->timer, 0, sweep);
+}
+
+static void on_note(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct zygote *z = container_of(io, struct zygote, control_io);
+	union {
+		struct zygote_note note;
+		struct err err; /* of one that could not be started */
+	} in;
+	ssize_t got = recv(io->fd, &in, sizeof in, MSG_DONTWAIT);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got == (ssize_t)sizeof in.err)
+		log_event(LOG_ERROR, "cannot start a zygote", "image=%s error=%s", LOG_Q(z->image.key),
+			LOG_Q((in.err.msg[sizeof in.err.msg - 1] = 0, in.err.msg)));
+	if (got != (ssize_t)sizeof in.note || in.note.magic != ZYGOTE_MAGIC) {
+		loop_del(io);
+		return;
+	}
+	const struct zygote_note n = in.note;
+	if (n.serial) {
+		answered(z);
+		if (n.error)
+			log_limited(LOG_WARN, "a zygote could not fork", "image=%s error=%s", LOG_Q(z->image.key),
+				LOG_Q(strerror(n.error)));
+		return;
+	}
+	loop_timer_stop(&z->timer);
+	const struct sched_param normal = {0};
+	syscall(SYS_sched_setscheduler, z->p.pid, SCHED_OTHER, &normal); /* musl has none */
+	z->ready = true;
+	log_event(LOG_INFO, "zygote ready", "image=%s pid=%d after_ms=%llu", LOG_Q(z->image.key), z->p.pid,
+		(unsigned long long)(clock_ms() - z->since));
+}
+
+static void on_start_timeout(struct loop_timer *t)
+{
+	struct zygote *z = container_of(t, struct zygote, timer);
+	log_event(LOG_WARN, "a zygote did not get ready", "image=%s", LOG_Q(z->image.key));
+	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+}
+
+static void zygote_launch(struct loop_timer *t)
+{
+	struct zygote *z = container_of(t, struct zygote, timer);
+	struct warden *w = z->w;
+	struct err e;
+	struct zygote_process p;
+	if (numbers_take(w, &z->slot, &e) < 0)
+		return again(z);
+	z->since = clock_ms();
+	if (zygote_spawn(&w->host, z->slot, &z->image, &p, &e) < 0) {
+		log_event(LOG_ERROR, "cannot start a zygote", "image=%s error=%s", LOG_Q(z->image.key), LOG_Q(e.msg));
+		numbers_give(w, z->slot);
+		return again(z);
+	}
+	z->p = p;
+	if (loop_add(w->loop, &z->exit_io, p.pidfd, EPOLLIN, on_zygote_exit) < 0 ||
+		loop_add(w->loop, &z->control_io, p.control, EPOLLIN, on_note) < 0)
+		log_event(LOG_ERROR, "cannot watch a zygote", "image=%s", LOG_Q(z->image.key));
+	loop_timer_set(w->loop, &z->timer, ZYGOTE_START_MAX, on_start_timeout);
+}
+
+/* Contexts that it has forked live on. */
+static void replace(struct zygote *z, const struct image *image)
+{
+	z->next = *image;
+	z->ready = false;
+	if (z->p.pidfd >= 0)
+		sys_pidfd_signal(z->p.pidfd, SIGKILL); /* on_zygote_exit, sweep, begin */
+	else if (!z->timer.pos)
+		begin(z, z->w, &z->next);
+}
+
+void zygote_want(struct warden *w, const struct image *image)
+{
+	if (w->zygotes_off || !*image->key || zygote_of(w, image))
+		return;
+	struct zygote *oldest = NULL;
+	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
+		struct zygote *z = &w->zygotes[i];
+		if (!*z->image.key)
+			return begin(z, w, image);
+		if (!*z->next.key && (z->ready || z->hopeless) && (!oldest || z->used < oldest->used))
+			oldest = z;
+	}
+	if (oldest && clock_ms() - oldest->used > ZYGOTE_IDLE)
+		replace(oldest, image);
+}
+
+void zygotes_end(struct warden *w)
+{
+	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
+		struct zygote *z = &w->zygotes[i];
+		if (!z->w || z->p.pidfd < 0)
+			continue;
+		sys_pidfd_signal(z->p.pidfd, SIGKILL);
+		waitid(P_PIDFD, (id_t)z->p.pidfd, &(siginfo_t){0}, WEXITED);
+		cgroup_remove(&w->cgroups, z->slot);
+	}
+}
+
+/* ---- requests ---- */
+
+/* A bucket of ZYGOTE_BURST that fills at ZYGOTE_RATE a second; counted in thousandths. */
+static bool within_rate(struct cell *c)
+{
+	uint64_t now = clock_ms(), full = ZYGOTE_BURST * 1000;
+	uint64_t have = c->asked_ms ? c->tokens + (now - c->asked_ms) * ZYGOTE_RATE : full;
+	c->tokens = have < full ? have : full;
+	c->asked_ms = now;
+	if (c->tokens < 1000)
+		return false;
+	c->tokens -= 1000;
+	return true;
+}
+
+/* The other way round: every refusal fills it, and it empties at ZYGOTE_RATE a second. An agent that is told "no"
+ * starts a context itself, which takes it far longer; this one does nothing but ask. */
+static bool asks_in_vain(struct cell *c)
+{
+	uint64_t now = clock_ms(), drained = (now - c->refused_ms) * ZYGOTE_RATE;
+	c->refusals = (c->refusals > drained ? c->refusals - drained : 0) + 1000;
+	c->refused_ms = now;
+	return c->refusals > ZYGOTE_REFUSALS * 1000ull;
+}
+
+static void stop_listening(struct cell *c)
+{
+	loop_del(&c->ask_io);
+	fd_close(&c->slot.ask);
+}
+
+static int open_namespaces(struct cell *c, int fds[ZYGOTE_FDS_MAX])
+{
+	static const char *const names[] = {[ZYGOTE_FD_PIDNS] = "pid",
+		[ZYGOTE_FD_USERNS] = "user",
+		[ZYGOTE_FD_IPCNS] = "ipc",
+		[ZYGOTE_FD_UTSNS] = "uts",
+		[ZYGOTE_FD_NETNS] = "net",
+		[ZYGOTE_FD_CGROUPNS] = "cgroup",
+		[ZYGOTE_FD_MNTNS] = "mnt",
+		[ZYGOTE_FD_TIMENS] = "time"};
+	for (size_t i = ZYGOTE_FD_PIDNS; i < ARRAY_LEN(names); i++) {
+		fds[i] = slot_open_ns(c->slot.pid, names[i]);
+		if (fds[i] < 0 && i == ZYGOTE_FD_TIMENS && errno == ENOENT)
+			fds[i] = slot_open_ns(c->slot.pid, names[ZYGOTE_FD_UTSNS]);
+		if (fds[i] < 0)
+			return -1;
+	}
+	/* What was opened by number belongs to the process that the descriptor holds: it still lives. */
+	return sys_pidfd_signal(c->slot.pidfd, 0);
+}
+
+static int send_ask(const struct zygote *z, uint32_t serial, const int *fds, uint32_t cgroups)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int) * ZYGOTE_FDS_MAX)];
+	} rights = {0};
+	struct zygote_ask ask = {ZYGOTE_MAGIC, serial, cgroups};
+	struct iovec iov = {&ask, sizeof ask};
+	size_t bytes = sizeof(int) * (ZYGOTE_FD_CGROUPS + cgroups);
+	struct msghdr m = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &rights,
+		.msg_controllen = (socklen_t)CMSG_SPACE(bytes)};
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = (socklen_t)CMSG_LEN(bytes);
+	memcpy(CMSG_DATA(h), fds, bytes);
+	return sendmsg(z->p.control, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+static int pass_on(struct cell *c, const struct zygote *z, uint32_t serial)
+{
+	int fds[ZYGOTE_FDS_MAX];
+	memset(fds, -1, sizeof fds);
+	fds[ZYGOTE_FD_REPLY] = c->slot.reply;
+	int n = cgroup_open_procs(&c->w->cgroups, c->slot.number, &fds[ZYGOTE_FD_CGROUPS]);
+	int r = n < 0 || open_namespaces(c, fds) < 0 ? -1 : send_ask(z, serial, fds, (uint32_t)n);
+	int os = errno;
+	for (size_t i = ZYGOTE_FD_PIDNS; i < ZYGOTE_FDS_MAX; i++)
+		fd_close(&fds[i]);
+	return r < 0 ? -os : 0;
+}
+
+static int answer(struct cell *c, uint32_t serial)
+{
+	struct warden *w = c->w;
+	struct box *b = c->box;
+	struct zygote *z = b && b->stage == STAGE_RUNNING ? zygote_of(w, &b->image) : NULL;
+	if (z)
+		z->used = clock_ms();
+	if (!serial)
+		return -EINVAL; /* a note with it would say that the zygote is ready */
+	if (!z || !z->ready || z->stuck)
+		return -EAGAIN;
+	if (z->asked_n == ZYGOTE_ASKS_MAX || !within_rate(c) ||
+		cgroup_pids(&w->cgroups, c->slot.number) >= b->info.limits.pids)
+		return -EBUSY;
+	int r = pass_on(c, z, serial);
+	if (r == 0)
+		asked(z, c, serial);
+	return r;
+}
+
+static void on_ask(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct cell *c = container_of(io, struct cell, ask_io);
+	uint32_t serials[ASKS_AT_ONCE];
+	ssize_t n = read(io->fd, serials, sizeof serials);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || n % (ssize_t)sizeof *serials) {
+		stop_listening(c);
+		return;
+	}
+	for (ssize_t i = 0; i < n / (ssize_t)sizeof *serials; i++) {
+		int r = answer(c, serials[i]);
+		if (r == 0)
+			continue;
+		refuse(c, serials[i], -r);
+		if (asks_in_vain(c)) {
+			log_limited(LOG_WARN, "a box asks for contexts without end and is not heard any more",
+				"slot=%u refusals=%u", c->slot.number, ZYGOTE_REFUSALS);
+			return stop_listening(c);
+		}
+	}
+}
+
+void zygote_listen(struct cell *c)
+{
+	if (c->slot.ask >= 0 && loop_add(c->w->loop, &c->ask_io, c->slot.ask, EPOLLIN, on_ask) < 0)
+		fd_close(&c->slot.ask);
+}

@@ -1,0 +1,48 @@
+#include "daemon/sandbox/state.h"
+#include "test.h"
+
+static bool may(enum sandbox_state from, enum sandbox_state to)
+{
+	return state_move_allowed(from, to);
+}
+
+TEST(moves_are_those_of_the_picture)
+{
+	CHECK(may(SB_CREATING, SB_RUNNING));
+	CHECK(may(SB_RUNNING, SB_ASLEEP));
+	CHECK(may(SB_ASLEEP, SB_RUNNING));
+	CHECK(may(SB_CREATING, SB_STOPPED));
+	CHECK(may(SB_RUNNING, SB_STOPPED));
+	CHECK(may(SB_ASLEEP, SB_STOPPED));
+	CHECK(may(SB_STOPPED, SB_CREATING));
+	for (int s = 0; s < SB_DESTROYED; s++)
+		CHECK(may((enum sandbox_state)s, SB_DESTROYED));
+}
+
+TEST(nothing_else_is_allowed)
+{
+	int n = 0;
+	for (int from = 0; from < SB_STATES; from++)
+		for (int to = 0; to < SB_STATES; to++)
+			n += may((enum sandbox_state)from, (enum sandbox_state)to);
+	CHECK_INT(n, 11);
+	for (int to = 0; to < SB_STATES; to++)
+		CHECK(!may(SB_DESTROYED, (enum sandbox_state)to));
+	CHECK(!may(SB_STOPPED, SB_RUNNING));
+	CHECK(!may(SB_CREATING, SB_ASLEEP));
+}
+
+TEST(names_go_both_ways)
+{
+	for (int i = 0; i < SB_STATES; i++) {
+		enum sandbox_state back;
+		CHECK(state_from_name(str_of(state_name((enum sandbox_state)i)), &back));
+		CHECK_INT(back, i);
+	}
+	enum sandbox_state s;
+	CHECK(!state_from_name(STR("Running"), &s));
+	CHECK(!state_from_name(STR(""), &s));
+	CHECK(!state_from_name(STR("runningx"), &s));
+}
+
+TEST_MAIN()
