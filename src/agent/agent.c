@@ -6,13 +6,13 @@
 #include <sys/wait.h>
 
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/proctree.h"
 #include "agent/proc/spawn.h"
 #include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "agent/shell/shell.h"
-#include "base/limits.h"
 #include "base/log.h"
 
 struct agent agent;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/json_scan.h"
+#include "base/limits.h"
 
 enum state {
 	S_VALUE,

@@ -5,6 +5,7 @@
  */
 #include "base/json.h"
 
+#include "base/limits.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

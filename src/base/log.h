@@ -19,6 +19,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "base/limits.h"
 #include "base/str.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };

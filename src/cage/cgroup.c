@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "proto/limits.h"
 
 enum { CGROUP_FILE_MAX = 512 * 1024, CGROUP_PATH_MAX = 64 };
 

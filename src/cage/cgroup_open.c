@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "cage/cgroup.h"
 #include "cage/fs.h"
+#include "cage/limits.h"
 
 enum { MOUNTINFO_MAX = 4 << 20 };
 

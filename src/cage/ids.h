@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "base/limits.h"
+#include "proto/limits.h"
 
 enum {
 	IDS_FIRST = 0x70000000,

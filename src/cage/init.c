@@ -17,6 +17,7 @@
 #include "cage/fs.h"
 #include "cage/proc.h"
 #include "cage/seccomp.h"
+#include "proto/limits.h"
 
 /* Where the child keeps its descriptors; everything else is closed before anything is done. */
 enum {

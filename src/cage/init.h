@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "proto/limits.h"
 #include "proto/warden.h"
 
 struct init_fds {

@@ -9,6 +9,7 @@
 #include "cage/fs.h"
 #include "cage/trash.h"
 #include "proto/id.h"
+#include "proto/limits.h"
 
 static int image_missing(const char *name, int os, struct err *e)
 {

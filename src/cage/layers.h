@@ -13,8 +13,8 @@
 #pragma once
 
 #include "base/err.h"
-#include "base/limits.h"
 #include "cage/sys.h"
+#include "proto/limits.h"
 
 /* Two empty directories in the warden's root, lower and layer, for kernels that mount overlays by path only. */
 #define LAYERS_STAND "/stand"

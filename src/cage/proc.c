@@ -8,8 +8,8 @@
 #include <sys/sysmacros.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
 #include "cage/fs.h"
+#include "proto/limits.h"
 
 /* Beyond these, what belongs to the host's root with mode 0400 (kpageflags, slabinfo, vmallocinfo …) is closed to a
  * box by the user namespace alone. Programs need to read how much the machine has and does (cpuinfo, meminfo, stat,

@@ -13,6 +13,7 @@
 #include "cage/fs.h"
 #include "cage/init.h"
 #include "cage/trash.h"
+#include "proto/limits.h"
 
 enum { SLOT_NAME = 16 };
 

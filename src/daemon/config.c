@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "base/str.h"
+#include "daemon/limits.h"
 
 static const char *env_or(const char *name, const char *otherwise)
 {

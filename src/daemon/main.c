@@ -18,10 +18,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/listen.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
 #include "daemon/tls.h"
+#include "http/limits.h"
 
 static const char help[] =
 	"atolld: serves the Atoll API and routes requests to sandboxes. Usually started by 'atoll up'.\n"

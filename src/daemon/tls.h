@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/loop.h"
+#include "daemon/limits.h"
 #include "http/server/server.h"
 
 struct tls;

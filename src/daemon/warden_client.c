@@ -13,6 +13,8 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "daemon/limits.h"
+#include "proto/limits.h"
 
 enum { RETRY_FIRST_MS = 20, RETRY_MAX_MS = 1000, READ_BATCH = 64 };
 

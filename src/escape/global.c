@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 enum { HUGE_PAGE = 2 * MIB, SHM_HUGE_FLAG = 04000, MERGE_ALL = 67 /* PR_SET_MEMORY_MERGE */ };
 enum { TCP_MD5_OPTION = 14, TCP_AO_OPTION = 38, FLOW_LABEL_OPTION = 32 };

@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#include "base/limits.h"
 #include "cage/caps.h"
+#include "proto/limits.h"
 
 /* The value of "Name:\t" in /proc/PID/status, or NULL. */
 static const char *status_field(const char *status, const char *name)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55

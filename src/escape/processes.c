@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 /* host_pid: a process of the host that waits there to be hit; whoever started this looks at it afterwards. */
 static void host_pids(const struct check *c, struct outcome *o)

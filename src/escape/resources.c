@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 enum { TMPFS_TYPE = 0x01021994 };
 

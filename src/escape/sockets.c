@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 enum { SOCKETS_MAX = 4096, DATAGRAM = 60000, PER_SOCKET = 64, BACKLOG = 4096 };
 static char block[MIB];

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "base/limits.h"
+#include "proto/limits.h"
 
 #define WARDEN_MAGIC 0x41545732u /* "ATW2" */
 

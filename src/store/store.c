@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "store/internal.h"
+#include "store/limits.h"
 
 enum change_kind { CHANGE_PUT, CHANGE_SET_STATE, CHANGE_DELETE, CHANGE_PORT_PUT, CHANGE_PORT_DELETE };
 

@@ -12,9 +12,10 @@
 #pragma once
 
 #include "base/err.h"
-#include "base/limits.h"
 #include "base/loop.h"
+#include "proto/limits.h"
 #include "proto/warden.h"
+#include "store/limits.h"
 
 enum { STORE_STATE_MAX = 15, STORE_REASON_MAX = 239 };
 

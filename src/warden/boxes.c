@@ -16,6 +16,8 @@
 #include "cage/init.h"
 #include "cage/trash.h"
 #include "proto/id.h"
+#include "proto/limits.h"
+#include "warden/limits.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/limits.h"
 #include "warden/warden.h"
 
 struct closing {

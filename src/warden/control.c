@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "proto/limits.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cage/program.h"
+#include "proto/limits.h"
 #include "warden/isolate.h"
 #include "warden/warden.h"
 

@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "cage/caps.h"
 #include "cage/trash.h"
+#include "warden/limits.h"
 #include "warden/warden.h"
 
 /* Nice enough to stay behind requests; at 19 a busy machine leaves it so little that the trash grows. */

@@ -12,6 +12,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "proto/id.h"
+#include "proto/limits.h"
+#include "warden/limits.h"
 #include "warden/warden.h"
 
 static void hang_up(struct warden *w, const char *why)

@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cage/init.h"
+#include "proto/limits.h"
+#include "warden/limits.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 

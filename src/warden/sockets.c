@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "proto/limits.h"
 #include "warden/warden.h"
 
 static void close_all(int *fds, size_t n)

@@ -14,7 +14,9 @@
 #include "base/loop.h"
 #include "base/map.h"
 #include "cage/slot.h"
+#include "proto/limits.h"
 #include "proto/warden.h"
+#include "warden/limits.h"
 #include "warden/zygote_start.h"
 
 /* The life of a box. stage_move() asserts that a step is one of the table in boxes.c. */

@@ -14,14 +14,15 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
 #include "base/sig.h"
 #include "cage/caps.h"
 #include "cage/dev.h"
 #include "cage/fs.h"
 #include "cage/init.h"
 #include "cage/seccomp.h"
+#include "proto/limits.h"
 #include "proto/zygote.h"
+#include "warden/limits.h"
 
 /* In zygote_texts.S. */
 extern const char zygote_python_text[], zygote_python_text_end[];

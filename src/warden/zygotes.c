@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "proto/zygote.h"
+#include "warden/limits.h"
 #include "warden/warden.h"
 
 enum { ASKS_AT_ONCE = 16 };

@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "base/limits.h"
 #include "json_oracle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

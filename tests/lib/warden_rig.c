@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "cage/cgroup.h"
+#include "warden/limits.h"
 
 enum { RIG_WAIT = 30000 };
 

@@ -3,8 +3,8 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/code/context.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /*
  * /api/contexts and /api/interpreter/health: code contexts are made, listed and deleted. Running code is

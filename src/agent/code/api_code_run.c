@@ -4,7 +4,7 @@
 #include "agent/api.h"
 #include "agent/code/context.h"
 #include "agent/command/events.h"
-#include "base/limits.h"
+#include "agent/limits.h"
 #include "http/sse.h"
 
 /*

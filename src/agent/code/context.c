@@ -5,8 +5,8 @@
 #include <sys/random.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static struct list all;
 static size_t all_n, waiting_bytes;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "agent/code/worker.h"
+#include "agent/limits.h"
 #include "base/list.h"
 
 enum context_state { CONTEXT_STARTING, CONTEXT_IDLE, CONTEXT_RUNNING, CONTEXT_ENDED };

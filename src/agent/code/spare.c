@@ -6,8 +6,8 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/children.h"
-#include "base/limits.h"
 
 static struct {
 	struct child child; /* watched: there is one */

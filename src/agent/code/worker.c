@@ -9,11 +9,11 @@
 #include "agent/agent.h"
 #include "agent/code/spare.h"
 #include "agent/code/zygote_client.h"
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/drain.h"
 #include "agent/proc/oom.h"
 #include "agent/proc/proctree.h"
-#include "base/limits.h"
 
 /*
  * Reading. Three descriptors: the socket and two pipes. Bytes of the socket lie in `in` until they are dealt with. At

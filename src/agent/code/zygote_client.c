@@ -4,9 +4,9 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "agent/proc/netlink.h"
 #include "base/fd.h"
-#include "base/limits.h"
 #include "proto/zygote.h"
 
 static int reply_fd = -1, ask_fd = -1;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "agent/code/worker.h"
+#include "agent/limits.h"
 #include "base/list.h"
 
 /* Owns both descriptors: fd 3 and 4 of a box's first process; -1 where there is none. */

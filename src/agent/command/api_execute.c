@@ -5,7 +5,6 @@
 #include "agent/proc/spool.h"
 #include "agent/request/reply.h"
 #include "agent/shell/session.h"
-#include "base/limits.h"
 
 /*
  * POST /api/execute: runs one command in its session, or without one, and answers when it has ended.

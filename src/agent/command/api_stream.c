@@ -4,8 +4,8 @@
 #include "agent/api.h"
 #include "agent/command/events.h"
 #include "agent/command/kept.h"
+#include "agent/limits.h"
 #include "agent/shell/session.h"
-#include "base/limits.h"
 #include "http/sse.h"
 
 /*

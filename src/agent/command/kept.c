@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "agent/proc/spool.h"
-#include "base/limits.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "http/sse.h"

@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "http/server/server.h"
 
 struct kept;

@@ -2,8 +2,8 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "base/base64.h"
-#include "base/limits.h"
 
 void run_spec_free(struct run_spec *s)
 {

@@ -1,7 +1,7 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/command/run.h"
-#include "base/limits.h"
+#include "agent/limits.h"
 #include "http/ws/ws.h"
 
 /*

@@ -5,9 +5,9 @@
 
 #include "agent/api.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "agent/request/pump.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /*
  * POST /api/list-files. The tree is walked while the client takes the answer: a directory of a million files costs one

@@ -6,7 +6,7 @@
 #include "agent/command/run.h"
 #include "agent/file/path.h"
 #include "agent/file/replace.h"
-#include "base/limits.h"
+#include "agent/limits.h"
 
 /*
  * POST /api/rename and /api/move: both are mv. Inside one file system that is one system call. To another one the tree

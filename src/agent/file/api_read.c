@@ -4,9 +4,10 @@
 #include "agent/api.h"
 #include "agent/file/path.h"
 #include "agent/file/source.h"
+#include "agent/limits.h"
 #include "agent/request/pump.h"
 #include "base/base64.h"
-#include "base/limits.h"
+#include "http/limits.h"
 #include "http/sse.h"
 
 /*

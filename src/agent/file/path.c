@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "agent/limits.h"
 #include "agent/shell/session.h"
-#include "base/limits.h"
 
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e)
 {

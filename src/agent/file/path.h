@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/request/route.h"
 
 /* Member `key` of the body as an absolute path on the heap. VALIDATION_FAILED names the field. */

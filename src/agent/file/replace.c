@@ -10,7 +10,7 @@
 #include "agent/file/path.h"
 #include "agent/proc/spool.h"
 #include "base/fd.h"
-#include "base/limits.h"
+#include "http/limits.h"
 
 enum { LINKS_MAX = 40, NONCE_DIGITS = 16 }; /* the kernel's own limit of links in a row */
 enum { ATTRIBUTES_MAX = 4 * KIB }; /* all names together, and one value; a file with more is written in place */

@@ -5,8 +5,8 @@
 
 #include "agent/file/mime.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "base/fd.h"
-#include "base/limits.h"
 
 static int fail(struct err *e, int os, const char *shown)
 {

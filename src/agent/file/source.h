@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/spool.h"
 
 struct source {

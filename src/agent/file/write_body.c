@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "agent/proc/spool.h"
 #include "base/fd.h"
 

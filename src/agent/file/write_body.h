@@ -12,9 +12,9 @@
 #pragma once
 
 #include "agent/file/replace.h"
+#include "agent/limits.h"
 #include "base/base64.h"
 #include "base/json.h"
-#include "base/limits.h"
 
 enum write_field { WRITE_NONE, WRITE_PATH, WRITE_CONTENT, WRITE_ENCODING, WRITE_SESSION, WRITE_FIELDS };
 

@@ -8,9 +8,10 @@
 #include "agent/command/run.h"
 #include "agent/file/path.h"
 #include "agent/git/git.h"
+#include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "base/fd.h"
-#include "base/limits.h"
+#include "proto/limits.h"
 
 /*
  * POST /api/git/checkout: git clone, in the box. What fails leaves no directory that was not there before, and nothing

@@ -1,7 +1,7 @@
 #include "agent/git/git.h"
 
+#include "agent/limits.h"
 #include "base/base64.h"
-#include "base/limits.h"
 #include "http/http.h"
 
 static const char *const schemes[] = {"https://", "http://", "git://", "ssh://", "file://"};

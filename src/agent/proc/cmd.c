@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/oom.h"
 #include "agent/proc/proctree.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 struct cmd {
 	struct loop *loop;

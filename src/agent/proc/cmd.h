@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/output.h"
 #include "agent/proc/spawn.h"
 #include "base/loop.h"

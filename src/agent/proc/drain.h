@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "base/loop.h"
 
 struct drain;

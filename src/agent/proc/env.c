@@ -1,6 +1,6 @@
 #include "agent/proc/env.h"
 
-#include "base/limits.h"
+#include "agent/limits.h"
 
 static size_t name_len(const char *entry)
 {

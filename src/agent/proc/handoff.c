@@ -5,8 +5,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "agent/limits.h"
 #include "base/fd.h"
-#include "base/limits.h"
 
 /* A directory of its own, so that a shell that comes too late fails: bash would make a file in the place of a name that
  * has been taken away. */

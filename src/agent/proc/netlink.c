@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
 #include "base/log.h"
+#include "proto/limits.h"
 #include "proto/netlink.h"
 
 /* INFO_*: a line of fdinfo has at most 118 characters. */

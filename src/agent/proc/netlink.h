@@ -23,6 +23,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "proto/limits.h"
 
 /* In a box, before the first child. Starts the agent's only other thread. */
 int netlink_init(struct err *e);

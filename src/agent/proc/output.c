@@ -3,8 +3,8 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+#include "agent/limits.h"
 #include "agent/proc/drain.h"
-#include "base/limits.h"
 
 static char scratch[CMD_READ_CHUNK];
 

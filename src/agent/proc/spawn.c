@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/limits.h"
 #include "base/sig.h"
+#include "proto/limits.h"
 
 enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64, SPAWN_FD_ASIDE = 256 };
 

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "base/buf.h"
 #include "base/err.h"
 

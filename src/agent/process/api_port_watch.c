@@ -4,8 +4,8 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/process/process.h"
-#include "base/limits.h"
 #include "http/client/client.h"
 #include "http/sse.h"
 

@@ -2,11 +2,11 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/process/process.h"
 #include "agent/request/reply.h"
 #include "agent/shell/session.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /*
  * /api/process/…: start, list, get, kill, kill-all, clean up, logs. The stream of logs is in api_process_stream.c.

@@ -3,11 +3,12 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/command/events.h"
+#include "agent/limits.h"
 #include "agent/process/process.h"
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/limits.h"
+#include "http/limits.h"
 #include "http/sse.h"
 
 /*

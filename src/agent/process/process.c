@@ -4,8 +4,8 @@
 #include <sys/random.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static struct list all = {&all, &all};
 static size_t ended;

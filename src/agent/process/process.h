@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/cmd.h"
 #include "agent/proc/proctree.h"
 #include "agent/process/proclog.h"

@@ -10,8 +10,8 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/spool.h"
-#include "base/limits.h"
 
 struct proclog_part {
 	struct spool spool;

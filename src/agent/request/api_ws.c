@@ -3,6 +3,7 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "base/limits.h"
 #include "http/client/client.h"
 #include "http/sse.h"

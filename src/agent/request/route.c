@@ -1,8 +1,8 @@
 #include "agent/request/route.h"
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static const struct http_exchange_ops ops_none;
 

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "base/json.h"
 #include "http/server/server.h"
 

@@ -3,9 +3,9 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /* session_<ms>_<12 hex>, as upstream names those that have no name. */
 static void generated_id(char *ret, size_t n)

@@ -1,8 +1,8 @@
 #include "agent/shell/session.h"
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "agent/shell/session_impl.h"
-#include "base/limits.h"
 
 static struct map sessions;
 

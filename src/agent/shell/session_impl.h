@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "agent/shell/shell.h"
 

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "agent/limits.h"
 #include "agent/proc/cmd.h"
 #include "agent/proc/spawn.h"
 #include "agent/shell/shell_impl.h"
-#include "base/limits.h"
 
 static struct list shells = {&shells, &shells};
 

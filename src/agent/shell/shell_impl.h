@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/drain.h"
 #include "agent/proc/handoff.h"

@@ -4,10 +4,10 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
+#include "agent/limits.h"
 #include "agent/proc/proctree.h"
 #include "agent/shell/shell_impl.h"
 #include "base/fd.h"
-#include "base/limits.h"
 
 /* ---- telling the shell ---- */
 

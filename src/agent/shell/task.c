@@ -5,10 +5,10 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/oom.h"
 #include "agent/shell/session_impl.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 struct task {
 	struct list node; /* in the session's queue while it waits */

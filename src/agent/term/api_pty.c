@@ -3,10 +3,10 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/cmd.h"
 #include "agent/shell/session.h"
 #include "agent/term/terminal.h"
-#include "base/limits.h"
 #include "http/ws/ws.h"
 
 /*

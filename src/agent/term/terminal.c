@@ -6,10 +6,11 @@
 #include <sys/wait.h>
 #include <termios.h>
 
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/proctree.h"
 #include "agent/proc/spawn.h"
-#include "base/limits.h"
+#include "http/limits.h"
 
 /* A read gives at most 4 KiB: this is more than the kernel holds for a terminal. */
 enum { LAST_READS = 64 };

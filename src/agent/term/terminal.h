@@ -13,11 +13,13 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/env.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "http/limits.h"
 
 struct terminal;
 

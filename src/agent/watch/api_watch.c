@@ -1,9 +1,10 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "agent/watch/watch_request.h"
 #include "base/clock.h"
-#include "base/limits.h"
+#include "http/limits.h"
 #include "http/sse.h"
 
 /* POST /api/watch: an event stream of changes. */

@@ -2,8 +2,8 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/watch/watch_request.h"
-#include "base/limits.h"
 
 /*
  * POST /api/watch/check: has anything changed since …? A watcher is kept between calls (WATCH_RETAIN ms after the last

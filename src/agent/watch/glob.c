@@ -1,6 +1,6 @@
 #include "agent/watch/glob.h"
 
-#include "base/limits.h"
+#include "agent/limits.h"
 
 /*
  * The pattern is read once, from left to right. reach[j] says that what has been read of it matches some names of the

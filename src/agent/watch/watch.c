@@ -5,10 +5,10 @@
 #include <sys/ioctl.h>
 
 #include "agent/file/replace.h"
+#include "agent/limits.h"
 #include "agent/watch/glob.h"
 #include "agent/watch/watch_tree.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/map.h"
 
 enum { FLUSH_READS = 16 };

@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "base/err.h"
 #include "base/loop.h"
 #include "base/str.h"

@@ -5,8 +5,8 @@
 
 #include "agent/agent.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static const struct str default_exclude[] = {STR(".git"), STR("node_modules"), STR(".DS_Store")};
 

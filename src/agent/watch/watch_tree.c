@@ -6,7 +6,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "base/limits.h"
+#include "agent/limits.h"
 
 enum {
 	MASK = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |

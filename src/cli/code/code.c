@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "cli/verb/exec.h"
 #include "cli/verbs.h"
 

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "base/limits.h"
 #include "cli/client.h"
 
 enum selftest_verdict { SELFTEST_PASS, SELFTEST_FAIL, SELFTEST_SKIP };

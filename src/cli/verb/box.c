@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "proto/limits.h"
 
 static void write_spec(struct buf *b, const struct box_options *o)
 {

@@ -8,6 +8,7 @@
 #include "cli/args.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
+#include "proto/limits.h"
 
 static void write_request(struct buf *to, const struct args *a, const char *branch, uint64_t depth, uint64_t timeout_ms)
 {

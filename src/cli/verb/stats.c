@@ -15,6 +15,7 @@
 #include "cli/tty.h"
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
+#include "proto/limits.h"
 
 enum { STATS_FIRST_MS = 500, STATS_BOXES_MAX = 10000 };
 

@@ -13,8 +13,8 @@
 #include <netinet/in.h>
 
 #include "base/err.h"
-#include "base/limits.h"
 #include "base/str.h"
+#include "daemon/limits.h"
 
 struct http_exchange;
 struct config;

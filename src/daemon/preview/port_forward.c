@@ -8,6 +8,7 @@
 #include "daemon/preview/port_forward.h"
 
 #include "base/clock.h"
+#include "daemon/limits.h"
 #include "daemon/preview/port_headers.h"
 #include "daemon/sandbox/dial.h"
 

@@ -4,9 +4,11 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "daemon/limits.h"
 #include "daemon/preview/pages.h"
 #include "daemon/preview/port_forward.h"
 #include "proto/id.h"
+#include "store/limits.h"
 
 /* What is remembered of a request while it is on its way: the forwarding's arg. */
 struct preview {

@@ -10,6 +10,7 @@
 #include "daemon/preview/hosts.h"
 #include "daemon/preview/ports.h"
 #include "daemon/route/request.h"
+#include "proto/limits.h"
 
 struct preview_name {
 	uint16_t port;

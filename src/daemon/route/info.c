@@ -3,6 +3,7 @@
 #include "daemon/route/openapi.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
+#include "proto/limits.h"
 
 static void health_of_boxes(struct json_writer *w, struct daemon *d)
 {

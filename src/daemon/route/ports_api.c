@@ -10,8 +10,10 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/preview/preview.h"
 #include "daemon/route/request.h"
+#include "store/limits.h"
 
 /* A change on its way through the store. */
 struct port_change {

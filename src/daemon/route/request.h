@@ -8,6 +8,7 @@
 
 #include "daemon/route/paths.h"
 #include "daemon/sandbox/sandbox.h"
+#include "store/limits.h"
 
 /* What a client asks of a port to be exposed. */
 struct port_wish {

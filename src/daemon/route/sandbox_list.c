@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "daemon/limits.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
+#include "proto/limits.h"
 
 struct query {
 	char after[BOX_ID_MAX + 1];

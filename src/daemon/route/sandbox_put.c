@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/route/request.h"
 
 static bool same_spec(const struct api_spec *a, const struct api_spec *b)

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/sandbox/sandbox.h"
 
 enum { LOOK_AGAIN_MS = 20 };

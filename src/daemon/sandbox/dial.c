@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "daemon/limits.h"
+#include "proto/limits.h"
 
 enum { AGAIN_MS = 50 };
 

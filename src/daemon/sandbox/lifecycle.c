@@ -1,7 +1,9 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/sandbox/sandbox.h"
+#include "proto/limits.h"
 
 /* How long a box whose agent is gone may take to be dead: processes of a full box need a while to be killed. */
 enum { CHECK_MS = 10, CHECKS_MAX = 200 };

@@ -15,7 +15,9 @@
 
 #include "base/list.h"
 #include "daemon/daemon.h"
+#include "daemon/limits.h"
 #include "daemon/sandbox/spec.h"
+#include "proto/limits.h"
 
 enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK, OP_SWEEP };
 

@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "daemon/limits.h"
 #include "proto/id.h"
+#include "proto/limits.h"
 
 void api_spec_default(struct api_spec *ret)
 {

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "proto/limits.h"
 #include "proto/warden.h"
 
 struct api_spec {

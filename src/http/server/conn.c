@@ -1,5 +1,6 @@
 #include "http/server/conn.h"
 
+#include "http/limits.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

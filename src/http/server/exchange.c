@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "http/limits.h"
 #include "http/server/conn.h"
 
 void exchange_open(struct http_exchange *x)

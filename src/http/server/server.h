@@ -36,6 +36,7 @@
 #include "base/loop.h"
 #include "http/http.h"
 #include "http/layer.h"
+#include "http/limits.h"
 
 struct sockaddr;
 struct http_server;

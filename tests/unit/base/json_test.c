@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "test.h"
 
+#include "base/limits.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

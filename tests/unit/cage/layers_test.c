@@ -16,6 +16,7 @@
 #include "cage/dev.h"
 #include "cage/fs.h"
 #include "cage/init.h"
+#include "proto/limits.h"
 #include "test.h"
 
 enum { ROOT = 0x70000000 };

@@ -1,4 +1,6 @@
+#include "daemon/limits.h"
 #include "daemon/sandbox/spec.h"
+#include "proto/limits.h"
 #include "test.h"
 
 static char field[API_FIELD_MAX];

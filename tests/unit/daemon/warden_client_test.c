@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "proto/limits.h"
 #include "test.h"
 
 static struct {

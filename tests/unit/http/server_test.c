@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "http/limits.h"
 #include "http_rig.h"
 #include "test.h"
 
