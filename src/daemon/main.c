@@ -92,8 +92,8 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->client = http_client_new(d->loop);
-	d->warden = warden_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);
-	d->server = http_server_new(d->loop, request_begin, d);
+	d->warden = warden_client_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);
+	d->server = http_server_new(d->loop, daemon_request_begin, d);
 	http_server_config(d->server)->conns_max = connections_that_fit();
 	http_server_set_public(d->server, LISTEN_TCP, is_proxy, d);
 	if (!d->config.tls_cert)

@@ -94,7 +94,7 @@ static void remove_box(struct box *b)
 static int write_record(struct box *b, enum record_state state, struct err *e)
 {
 	struct record r = {.state = state,
-		.start_time = b->cell->slot.start_time,
+		.start_time = b->place->slot.start_time,
 		.fresh = b->fresh,
 		.keep_files = b->keep_files,
 		.info = b->info};
@@ -137,7 +137,7 @@ static int check_create(
 	return limits_check(&w->offer, l, e) < 0 ? -1 : image_find(w->host.images, rq->image, image, e);
 }
 
-void box_create(struct warden *w, const struct warden_request *rq, struct waiter who)
+void box_create(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct image image;
@@ -162,7 +162,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct waiter
 void box_place(struct box *b)
 {
 	struct warden *w = b->w;
-	struct cell *c = cell_take_ready(w);
+	struct warden_slot *c = warden_slot_take_ready(w);
 	if (c)
 		box_start(b, c);
 	else
@@ -180,18 +180,18 @@ static int adopt_layer(struct box *b, const char *name)
 {
 	struct warden *w = b->w;
 	char made[16];
-	if (b->cell->slot.overlay < 0 || !same_image(&b->cell->slot.image, &b->image))
+	if (b->place->slot.overlay < 0 || !same_image(&b->place->slot.image, &b->image))
 		return -1;
-	snprintf(made, sizeof made, "%u", b->cell->slot.number);
+	snprintf(made, sizeof made, "%u", b->place->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
 		return -1;
-	return take_fd(&b->cell->slot.overlay);
+	return take_fd(&b->place->slot.overlay);
 }
 
 static int mount_layer(struct box *b, const char *name, struct err *e)
 {
 	struct warden *w = b->w;
-	struct slot *s = &b->cell->slot;
+	struct slot *s = &b->place->slot;
 	reaper_close(w, take_fd(&s->overlay), 0);
 	b->layer_unused = true;
 	if (layer_make(w->boxes_dir, name, e) < 0 &&
@@ -222,7 +222,7 @@ static int set_limits(struct box *b, struct err *e)
 	const struct box_limits *l = &b->info.limits;
 	if (l->mem_bytes == BOX_MEM_DEFAULT && l->cpu_milli == BOX_CPU_DEFAULT && l->pids == BOX_PIDS_DEFAULT)
 		return 0;
-	return cgroup_limit(&b->w->cgroups, b->cell->slot.number, l, e);
+	return cgroup_limit(&b->w->cgroups, b->place->slot.number, l, e);
 }
 
 static int launch(struct box *b, struct err *e)
@@ -236,7 +236,7 @@ static int launch(struct box *b, struct err *e)
 	auto_fd int root = get_root(b, e);
 	if (root < 0)
 		return -1;
-	return init_send_go(b->cell->slot.control, &go, root, e);
+	return init_send_go(b->place->slot.control, &go, root, e);
 }
 
 static void on_create_timeout(struct loop_timer *t)
@@ -247,10 +247,10 @@ static void on_create_timeout(struct loop_timer *t)
 	box_fail(b, &e);
 }
 
-void box_start(struct box *b, struct cell *c)
+void box_start(struct box *b, struct warden_slot *c)
 {
 	list_del(&b->node);
-	b->cell = c;
+	b->place = c;
 	c->box = b;
 	b->info.slot = c->slot.number;
 	b->info.pid = c->slot.pid;
@@ -275,10 +275,10 @@ void box_started(struct box *b)
 		return box_fail(b, &e);
 	stage_move(b, STAGE_RUNNING);
 	server_reply(b->w, &b->waiter, NULL, b);
-	zygote_listen(b->cell);
+	zygote_listen(b->place);
 	zygote_want(b->w, &b->image);
 	for (int i = 0; b->layer_unused && i < LAYER_SPENT; i++)
-		reaper_close(b->w, take_fd(&b->cell->slot.spent[i]), 0);
+		reaper_close(b->w, take_fd(&b->place->slot.spent[i]), 0);
 	if (b->layer_unused)
 		slot_drop_layer(&b->w->host, b->info.slot);
 	reaper_wake(b->w);
@@ -295,15 +295,15 @@ static void begin_end(struct box *b)
 	b->info.pid = 0;
 	if (write_record(b, RECORD_ENDING, &e) < 0)
 		log_limited(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
-	cell_kill(b->cell);
+	warden_slot_kill(b->place);
 }
 
 static void finish_end(struct box *b)
 {
 	struct warden *w = b->w;
-	struct waiter who = b->waiter;
+	struct warden_asker who = b->waiter;
 	struct err failure = b->failure;
-	struct cell *c = b->cell;
+	struct warden_slot *c = b->place;
 	if (!b->keep_files)
 		drop_layer(w, b->info.id);
 	else
@@ -311,7 +311,7 @@ static void finish_end(struct box *b)
 	remove_box(b);
 	/* Nothing of it runs and its name is free; should we be killed now, its record says what is left to do. */
 	server_reply(w, &who, failure.code ? &failure : NULL, NULL);
-	cell_sweep(c);
+	warden_slot_sweep(c);
 }
 
 void box_fail(struct box *b, const struct err *why)
@@ -323,7 +323,7 @@ void box_fail(struct box *b, const struct err *why)
 		err_wrap(&b->failure, "create sandbox '%s'", b->info.id);
 	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(why->msg));
 	if (b->stage == STAGE_WAITING) {
-		struct waiter who = b->waiter;
+		struct warden_asker who = b->waiter;
 		struct err failure = b->failure;
 		struct warden *w = b->w;
 		remove_box(b);
@@ -352,7 +352,7 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	loop_timer_stop(&b->timer);
 	cgroup_usage(&w->cgroups, b->info.slot, &b->info);
 	stage_move(b, STAGE_DEAD);
-	closing_begin(w, b->info.id, take_fd(&b->cell->slot.mntns));
+	closing_begin(w, b->info.id, take_fd(&b->place->slot.mntns));
 	b->info.pid = 0;
 	b->info.exit_known = known;
 	b->info.exit_code = known ? code : -1;
@@ -366,7 +366,7 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 }
 
 /* A box that is not here but whose files were kept. */
-static void destroy_files(struct warden *w, const struct warden_request *rq, struct waiter *who)
+static void destroy_files(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
 	char name[BOX_FILENAME_MAX];
 	struct stat st;
@@ -383,7 +383,7 @@ static void destroy_files(struct warden *w, const struct warden_request *rq, str
 	reaper_wake(w);
 }
 
-void box_destroy(struct warden *w, const struct warden_request *rq, struct waiter who)
+void box_destroy(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct box *b = box_find(w, rq->id);
 	struct err e;

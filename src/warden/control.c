@@ -10,7 +10,7 @@
 
 enum { FREEZE_TIMEOUT = 5000, FREEZE_POLL = 1 };
 
-struct box *control_living(struct warden *w, const struct warden_request *rq, struct waiter *who)
+struct box *control_living(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
 	struct box *b = box_find(w, rq->id);
 	struct err e;
@@ -28,7 +28,7 @@ struct box *control_living(struct warden *w, const struct warden_request *rq, st
 	return NULL;
 }
 
-void control_signal(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_signal(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e = {0};
 	struct box *b = control_living(w, rq, &who);
@@ -36,7 +36,7 @@ void control_signal(struct warden *w, const struct warden_request *rq, struct wa
 		return;
 	if (rq->signal < 1 || rq->signal > 64)
 		err_set(&e, ERRC_INVALID_REQUEST, "there is no signal %d", rq->signal);
-	else if (sys_pidfd_signal(b->cell->slot.pidfd, rq->signal) < 0)
+	else if (sys_pidfd_signal(b->place->slot.pidfd, rq->signal) < 0)
 		err_os(&e, ERRC_INTERNAL_ERROR, errno, "signal sandbox '%s'", b->info.id);
 	server_reply(w, &who, &e, e.code ? NULL : b);
 }
@@ -61,7 +61,7 @@ static void poll_frozen(struct loop_timer *t)
 	}
 }
 
-void control_freeze(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_freeze(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct box *b = control_living(w, rq, &who);
@@ -81,7 +81,7 @@ void control_freeze(struct warden *w, const struct warden_request *rq, struct wa
 	poll_frozen(&b->timer);
 }
 
-void control_thaw(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_thaw(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct box *b = control_living(w, rq, &who);
@@ -96,7 +96,7 @@ void control_thaw(struct warden *w, const struct warden_request *rq, struct wait
 	server_reply(w, &who, NULL, b);
 }
 
-void control_inspect(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_inspect(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct box *b = box_find(w, rq->id);
 	struct err e;
@@ -105,7 +105,7 @@ void control_inspect(struct warden *w, const struct warden_request *rq, struct w
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
-	if (b->cell && b->stage != STAGE_DEAD)
+	if (b->place && b->stage != STAGE_DEAD)
 		cgroup_usage(&w->cgroups, b->info.slot, &b->info);
 	server_reply(w, &who, NULL, b);
 }
@@ -134,14 +134,14 @@ int limits_check(const struct warden_host *offer, struct box_limits *l, struct e
 
 static bool write_running(struct box *b, struct err *e)
 {
-	struct record r = {.state = RECORD_RUNNING, .start_time = b->cell->slot.start_time, .info = b->info};
+	struct record r = {.state = RECORD_RUNNING, .start_time = b->place->slot.start_time, .info = b->info};
 	int n = record_write(b->w->records_dir, &r);
 	if (n < 0)
 		err_os(e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");
 	return n == 0;
 }
 
-void control_limits(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_limits(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct box_limits l = rq->limits;

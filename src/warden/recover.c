@@ -58,9 +58,9 @@ static void drop_layer(struct warden *w, const char *id)
 	trash_put(w->boxes_dir, name, w->host.trash);
 }
 
-static struct cell *new_cell(struct warden *w, const struct record *r, int pidfd)
+static struct warden_slot *new_cell(struct warden *w, const struct record *r, int pidfd)
 {
-	struct cell *c = cell_new(w);
+	struct warden_slot *c = warden_slot_new(w);
 	c->adopted = true;
 	c->slot.number = r->info.slot;
 	c->slot.pid = r->info.pid;
@@ -78,7 +78,7 @@ static void undo(struct recovery *v, const struct record *r, int pidfd, bool kee
 	if (!keep_files && *r->info.id)
 		drop_layer(w, r->info.id);
 	fd_close(&pidfd);
-	cell_sweep(new_cell(w, r, -1));
+	warden_slot_sweep(new_cell(w, r, -1));
 	v->undone += r->state != RECORD_POOL;
 }
 
@@ -87,8 +87,8 @@ static struct box *restore_box(struct recovery *v, const struct record *r, int p
 	struct warden *w = v->w;
 	struct box *b = box_new(w, r->info.id);
 	b->info = r->info;
-	b->cell = new_cell(w, r, pidfd);
-	b->cell->box = b;
+	b->place = new_cell(w, r, pidfd);
+	b->place->box = b;
 	return b;
 }
 
@@ -98,7 +98,7 @@ static void adopt(struct recovery *v, const struct record *r, int pidfd)
 	struct err e;
 	b->stage = cgroup_is_frozen(&v->w->cgroups, r->info.slot) ? STAGE_FROZEN : STAGE_RUNNING;
 	b->info.state = b->stage == STAGE_FROZEN ? BOX_FROZEN : BOX_RUNNING;
-	if (cell_watch(b->cell, &e) < 0)
+	if (warden_slot_watch(b->place, &e) < 0)
 		log_event(LOG_ERROR, "cannot watch a box", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	v->adopted++;
 }
@@ -154,7 +154,7 @@ static void on_record(void *arg, const char *name)
 
 static bool in_use(struct warden *w, uint32_t slot)
 {
-	list_each(it, &w->cells) if (list_entry(it, struct cell, node)->slot.number == slot) return true;
+	list_each(it, &w->slots) if (list_entry(it, struct warden_slot, node)->slot.number == slot) return true;
 	return false;
 }
 
@@ -166,7 +166,7 @@ static void sweep_cgroup(void *arg, uint32_t slot)
 	struct record r = {.state = RECORD_POOL};
 	r.info.slot = slot;
 	cgroup_kill(&w->cgroups, slot);
-	cell_sweep(new_cell(w, &r, -1));
+	warden_slot_sweep(new_cell(w, &r, -1));
 }
 
 static void sweep_socket(void *arg, const char *name)

@@ -57,7 +57,7 @@ static void push(struct warden *w, const struct warden_reply *r)
 	loop_set_events(&w->conn_io, EPOLLOUT);
 }
 
-void server_reply(struct warden *w, struct waiter *who, const struct err *err, const struct box *b)
+void server_reply(struct warden *w, struct warden_asker *who, const struct err *err, const struct box *b)
 {
 	if (who->waiting && who->conn == w->conn) {
 		struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
@@ -69,10 +69,10 @@ void server_reply(struct warden *w, struct waiter *who, const struct err *err, c
 		}
 		push(w, &r);
 	}
-	*who = (struct waiter){0};
+	*who = (struct warden_asker){0};
 }
 
-int server_reply_fds(struct warden *w, const struct waiter *who, const struct box *b, const int *fds, size_t n)
+int server_reply_fds(struct warden *w, const struct warden_asker *who, const struct box *b, const int *fds, size_t n)
 {
 	union {
 		struct cmsghdr align;
@@ -96,7 +96,7 @@ int server_reply_fds(struct warden *w, const struct waiter *who, const struct bo
 	return 0;
 }
 
-void server_reply_host(struct warden *w, struct waiter *who)
+void server_reply_host(struct warden *w, struct warden_asker *who)
 {
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
 	w->offer.slots_ready = w->ready;
@@ -169,7 +169,7 @@ static int check_form(const struct warden_request *rq, struct err *e)
 	return box_id_check(str_of(rq->id), e);
 }
 
-static void start_list(struct warden *w, struct waiter who)
+static void start_list(struct warden *w, struct warden_asker who)
 {
 	struct err e;
 	if (w->listing) {
@@ -185,7 +185,7 @@ static void start_list(struct warden *w, struct waiter who)
 
 static void handle(struct warden *w, const struct warden_request *rq)
 {
-	struct waiter who = {.waiting = true, .conn = w->conn, .seq = rq->seq, .op = rq->op};
+	struct warden_asker who = {.waiting = true, .conn = w->conn, .seq = rq->seq, .op = rq->op};
 	struct err e;
 	if (check_form(rq, &e) < 0) {
 		server_reply(w, &who, &e, NULL);

@@ -1,8 +1,8 @@
 /*
- * Cells: making them ahead, watching their processes, sweeping up after them.
+ * Slots: making them ahead, watching their processes, sweeping up after them.
  *
- * The pool is filled one cell at a time, from a timer and only while nothing is under way, so that a request waits
- * for one at most. When boxes wait for a cell, cells are made for them at once. While the closer is far behind none
+ * The pool is filled one slot at a time, from a timer and only while nothing is under way, so that a request waits
+ * for one at most. When boxes wait for a slot, slots are made for them at once. While the closer is far behind none
  * are.
  */
 #include <signal.h>
@@ -18,24 +18,24 @@
 
 enum { POOL_PAUSE = 1000, WAITING_MAKE = 4 };
 
-struct cell *cell_new(struct warden *w)
+struct warden_slot *warden_slot_new(struct warden *w)
 {
-	struct cell *c = xcalloc(1, sizeof *c);
+	struct warden_slot *c = xcalloc(1, sizeof *c);
 	c->w = w;
 	c->slot = SLOT_EMPTY;
-	list_push(&w->cells, &c->node);
+	list_push(&w->slots, &c->node);
 	return c;
 }
 
 static void free_cell(struct loop_task *t)
 {
-	struct cell *c = container_of(t, struct cell, free_task);
+	struct warden_slot *c = container_of(t, struct warden_slot, free_task);
 	list_del(&c->node);
 	loop_timer_stop(&c->timer);
 	free(c);
 }
 
-void cell_drop_control(struct cell *c)
+void warden_slot_drop_control(struct warden_slot *c)
 {
 	loop_del(&c->control_io);
 	fd_close(&c->slot.control);
@@ -45,7 +45,7 @@ void cell_drop_control(struct cell *c)
 
 static void remove_cgroups(struct loop_timer *t)
 {
-	struct cell *c = container_of(t, struct cell, timer);
+	struct warden_slot *c = container_of(t, struct warden_slot, timer);
 	struct warden *w = c->w;
 	if (cgroup_remove(&w->cgroups, c->slot.number) < 0) {
 		cgroup_kill(&w->cgroups, c->slot.number);
@@ -56,11 +56,11 @@ static void remove_cgroups(struct loop_timer *t)
 	loop_defer(w->loop, &c->free_task, free_cell);
 }
 
-void cell_sweep(struct cell *c)
+void warden_slot_sweep(struct warden_slot *c)
 {
 	struct warden *w = c->w;
 	c->box = NULL;
-	cell_drop_control(c);
+	warden_slot_drop_control(c);
 	loop_del(&c->exit_io);
 	loop_del(&c->ask_io);
 	slot_forget(&w->host, c->slot.number);
@@ -73,7 +73,7 @@ void cell_sweep(struct cell *c)
 	loop_timer_set(w->loop, &c->timer, 0, remove_cgroups);
 }
 
-void cell_kill(struct cell *c)
+void warden_slot_kill(struct warden_slot *c)
 {
 	if (c->slot.pidfd >= 0)
 		sys_pidfd_signal(c->slot.pidfd, SIGKILL);
@@ -82,7 +82,7 @@ void cell_kill(struct cell *c)
 static void on_exit_ready(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct cell *c = container_of(io, struct cell, exit_io);
+	struct warden_slot *c = container_of(io, struct warden_slot, exit_io);
 	struct warden *w = c->w;
 	siginfo_t si = {0};
 	bool known = waitid(P_PIDFD, (id_t)c->slot.pidfd, &si, WEXITED | WNOHANG) == 0 && si.si_pid != 0;
@@ -99,7 +99,7 @@ static void on_exit_ready(struct loop_io *io, uint32_t events)
 	else
 		w->making--;
 	log_limited(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
-	cell_sweep(c);
+	warden_slot_sweep(c);
 	w->pool_pause_until = clock_ms() + POOL_PAUSE;
 	pool_kick(w);
 }
@@ -112,7 +112,7 @@ static void fail_first_waiting(struct warden *w, const struct err *e)
 	box_fail(b, e);
 }
 
-static void on_ready(struct cell *c)
+static void on_ready(struct warden_slot *c)
 {
 	struct warden *w = c->w;
 	loop_timer_stop(&c->timer);
@@ -122,29 +122,29 @@ static void on_ready(struct cell *c)
 	w->ready++;
 	if (!list_empty(&w->waiting)) {
 		struct box *b = list_entry(w->waiting.next, struct box, node);
-		box_start(b, cell_take_ready(w));
+		box_start(b, warden_slot_take_ready(w));
 	}
 	pool_kick(w);
 }
 
-/* Before it is ready a cell that fails takes a waiting create with it, so that its reason reaches somebody. */
-static void on_failed(struct cell *c, const struct err *why)
+/* Before it is ready a slot that fails takes a waiting create with it, so that its reason reaches somebody. */
+static void on_failed(struct warden_slot *c, const struct err *why)
 {
 	struct warden *w = c->w;
-	cell_drop_control(c);
+	warden_slot_drop_control(c);
 	if (c->box) {
 		box_fail(c->box, why);
 		return;
 	}
 	log_limited(LOG_ERROR, "cannot prepare a slot", "slot=%u error=%s", c->slot.number, LOG_Q(why->msg));
 	fail_first_waiting(w, why);
-	cell_kill(c);
+	warden_slot_kill(c);
 }
 
 static void on_control(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct cell *c = container_of(io, struct cell, control_io);
+	struct warden_slot *c = container_of(io, struct warden_slot, control_io);
 	struct init_note note;
 	int r = init_receive(io->fd, &note);
 	if (r < 0 && errno == EAGAIN)
@@ -160,13 +160,13 @@ static void on_control(struct loop_io *io, uint32_t events)
 	} else if (r > 0) {
 		on_ready(c);
 	} else {
-		cell_drop_control(c);
+		warden_slot_drop_control(c);
 		if (c->box)
 			box_started(c->box);
 	}
 }
 
-int cell_watch(struct cell *c, struct err *e)
+int warden_slot_watch(struct warden_slot *c, struct err *e)
 {
 	int r = loop_add(c->w->loop, &c->exit_io, c->slot.pidfd, EPOLLIN, on_exit_ready);
 	if (r == 0 && c->slot.control >= 0)
@@ -174,11 +174,11 @@ int cell_watch(struct cell *c, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the box's process") : 0;
 }
 
-struct cell *cell_take_ready(struct warden *w)
+struct warden_slot *warden_slot_take_ready(struct warden *w)
 {
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		struct cell *c = list_entry(it, struct cell, node);
+		struct warden_slot *c = list_entry(it, struct warden_slot, node);
 		if (c->ready && !c->box && !c->dead) {
 			w->ready--;
 			return c;
@@ -215,9 +215,9 @@ void numbers_give(struct warden *w, uint32_t number)
 void numbers_init(struct warden *w)
 {
 	auto_free bool *used = xcalloc(IDS_BLOCKS * IDS_BLOCK, sizeof *used);
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		uint32_t n = list_entry(it, struct cell, node)->slot.number;
+		uint32_t n = list_entry(it, struct warden_slot, node)->slot.number;
 		if (n < IDS_BLOCKS * IDS_BLOCK)
 			used[n] = true;
 	}
@@ -230,7 +230,7 @@ void numbers_init(struct warden *w)
 
 static void on_make_timeout(struct loop_timer *t)
 {
-	struct cell *c = container_of(t, struct cell, timer);
+	struct warden_slot *c = container_of(t, struct warden_slot, timer);
 	struct err e;
 	err_set(&e, ERRC_BOX_CREATE_FAILED, "the preparation did not finish within %d s", BOX_CREATE_TIMEOUT / 1000);
 	on_failed(c, &e);
@@ -248,7 +248,7 @@ static int make_cell(struct warden *w, struct err *e)
 		numbers_give(w, number);
 		return -1;
 	}
-	struct cell *c = cell_new(w);
+	struct warden_slot *c = warden_slot_new(w);
 	c->slot = slot;
 	w->making++;
 	for (int i = 0; i < LAYER_SPENT; i++)
@@ -259,11 +259,11 @@ static int make_cell(struct warden *w, struct err *e)
 	int written = record_write(w->records_dir, &r);
 	if (written < 0)
 		err_os(e, ERRC_BOX_CREATE_FAILED, -written, "write the slot's record");
-	if (written < 0 || cell_watch(c, e) < 0) {
-		cell_kill(c);
+	if (written < 0 || warden_slot_watch(c, e) < 0) {
+		warden_slot_kill(c);
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);
 		w->making--;
-		cell_sweep(c);
+		warden_slot_sweep(c);
 		return -1;
 	}
 	loop_timer_set(w->loop, &c->timer, BOX_CREATE_TIMEOUT, on_make_timeout);
@@ -308,12 +308,12 @@ void pool_kick(struct warden *w)
 void pool_drain(struct warden *w)
 {
 	loop_timer_stop(&w->pool_timer);
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		struct cell *c = list_entry(it, struct cell, node);
+		struct warden_slot *c = list_entry(it, struct warden_slot, node);
 		if (c->box || c->dead)
 			continue;
-		cell_kill(c);
+		warden_slot_kill(c);
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);
 		loop_del(&c->control_io);
 		loop_del(&c->exit_io);

@@ -39,7 +39,7 @@ static size_t make(int family, int *fds, size_t n)
 /* The pidfd names the namespaces of the box's first process, or nothing at all when that is gone. */
 static int make_inside(struct warden *w, struct box *b, int family, int *fds, size_t n, struct err *e)
 {
-	if (setns(b->cell->slot.pidfd, CLONE_NEWNET) < 0)
+	if (setns(b->place->slot.pidfd, CLONE_NEWNET) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "enter the network of sandbox '%s'", b->info.id);
 	size_t made = make(family, fds, n);
 	int os = errno;
@@ -50,7 +50,7 @@ static int make_inside(struct warden *w, struct box *b, int family, int *fds, si
 	return err_os(e, ERRC_INTERNAL_ERROR, os, "make sockets for sandbox '%s'", b->info.id);
 }
 
-void sockets_make(struct warden *w, const struct warden_request *rq, struct waiter who)
+void sockets_make(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	int fds[WARDEN_SOCKETS_MAX];
 	struct err e;

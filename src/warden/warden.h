@@ -1,11 +1,11 @@
 /*
- * warden.h - the server's state: one daemon's connection, the boxes by id, the cells they live in.
+ * warden.h - the server's state: one daemon's connection, the boxes by id, the slots they live in.
  *
- * A cell is a slot of src/cage and the loop's view of its process. Cells are made ahead (the pool) and each is used for
- * one box only. A box is what atolld named: it waits for a cell, starts in it, runs, and leaves it. The box's layer is
- * named by its id; everything else that belongs to it is named by its cell's number.
+ * A warden_slot is a slot of src/cage and the loop's view of its process. Slots are made ahead (the pool) and each is
+ * used for one box only. A box is what atolld named: it waits for a slot, starts in it, runs, and leaves it. The box's
+ * layer is named by its id; everything else that belongs to it is named by its slot's number.
  *
- * One thread, one loop; every function here runs in it. Boxes and cells are freed at the end of a turn (loop_defer),
+ * One thread, one loop; every function here runs in it. Boxes and slots are freed at the end of a turn (loop_defer),
  * never inside a callback.
  */
 #pragma once
@@ -21,7 +21,7 @@
 
 /* The life of a box. stage_move() asserts that a step is one of the table in boxes.c. */
 enum stage {
-	STAGE_WAITING,	/* for a cell */
+	STAGE_WAITING,	/* for a slot */
 	STAGE_STARTING, /* its first process finishes the set-up */
 	STAGE_RUNNING,
 	STAGE_FREEZING,
@@ -33,27 +33,27 @@ enum stage {
 };
 
 /* Who asked, and waits for the answer. `conn` tells one connection from the next. */
-struct waiter {
+struct warden_asker {
 	bool waiting;
 	uint64_t conn, seq;
 	uint32_t op;
 };
 
 struct warden;
-struct cell;
+struct warden_slot;
 struct closing;
 
 struct box {
 	struct warden *w;
-	struct cell *cell; /* NULL while waiting */
+	struct warden_slot *place; /* NULL while waiting */
 	enum stage stage;
 	struct box_info info;
 	struct image image;
-	struct waiter waiter; /* of a create, freeze or destroy */
-	struct err failure;   /* why a create ends */
-	bool keep_files;      /* on its way to GONE: the layer stays */
-	bool fresh;	      /* the layer was made by this create */
-	bool layer_unused;    /* the one that its cell had made ahead */
+	struct warden_asker waiter; /* of a create, freeze or destroy */
+	struct err failure;	    /* why a create ends */
+	bool keep_files;	    /* on its way to GONE: the layer stays */
+	bool fresh;		    /* the layer was made by this create */
+	bool layer_unused;	    /* the one that its slot had made ahead */
 	uint64_t freeze_until;
 	struct loop_timer timer;
 	struct loop_task free_task;
@@ -62,7 +62,7 @@ struct box {
 	struct list all;       /* of warden.all */
 };
 
-struct cell {
+struct warden_slot {
 	struct warden *w;
 	struct slot slot;
 	struct box *box; /* NULL: in the pool, or being swept */
@@ -72,7 +72,7 @@ struct cell {
 	uint64_t refused_ms, refusals; /* thousandths */
 	struct loop_timer timer;
 	struct loop_task free_task;
-	struct list node; /* of warden.cells */
+	struct list node; /* of warden.slots */
 };
 
 /* In use when image.key is set. */
@@ -89,7 +89,7 @@ struct zygote {
 	struct loop_timer timer;
 	/* Asks without an answer, oldest first; it answers in this order. */
 	struct zygote_asked {
-		uint32_t cell, serial;
+		uint32_t slot, serial;
 	} asked[ZYGOTE_ASKS_MAX];
 	size_t asked_head, asked_n;
 	struct loop_timer watch;
@@ -134,8 +134,8 @@ struct warden {
 
 	struct map boxes; /* id -> struct box */
 	struct list all;  /* the same boxes, oldest first */
-	struct list cells;
-	struct list waiting; /* boxes without a cell, first come first served */
+	struct list slots;
+	struct list waiting; /* boxes without a slot, first come first served */
 	uint32_t ready, making;
 	uint32_t busy; /* boxes that are starting or ending: the pool waits for them */
 
@@ -157,10 +157,10 @@ struct warden {
 
 /* boxes.c */
 void stage_move(struct box *b, enum stage to);
-void box_create(struct warden *w, const struct warden_request *rq, struct waiter who);
-void box_destroy(struct warden *w, const struct warden_request *rq, struct waiter who);
-void box_start(struct box *b, struct cell *c); /* a cell is there */
-/* A new box, or one that has waited for its layer: into a cell that is ready, else it waits for one. */
+void box_create(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void box_destroy(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void box_start(struct box *b, struct warden_slot *c); /* a slot is there */
+/* A new box, or one that has waited for its layer: into a slot that is ready, else it waits for one. */
 void box_place(struct box *b);
 void box_started(struct box *b);
 void box_fail(struct box *b, const struct err *why); /* of a create: end it, say why */
@@ -170,28 +170,28 @@ struct box *box_new(struct warden *w, const char *id);
 
 /* control.c: signal, freeze, thaw, inspect, limits */
 /* The box, living; else replies and returns NULL. */
-struct box *control_living(struct warden *w, const struct warden_request *rq, struct waiter *who);
-void control_signal(struct warden *w, const struct warden_request *rq, struct waiter who);
-void control_freeze(struct warden *w, const struct warden_request *rq, struct waiter who);
-void control_thaw(struct warden *w, const struct warden_request *rq, struct waiter who);
-void control_inspect(struct warden *w, const struct warden_request *rq, struct waiter who);
-void control_limits(struct warden *w, const struct warden_request *rq, struct waiter who);
+struct box *control_living(struct warden *w, const struct warden_request *rq, struct warden_asker *who);
+void control_signal(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void control_freeze(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void control_thaw(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void control_inspect(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void control_limits(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 /* Fills defaults into zero fields and checks against the host. */
 int limits_check(const struct warden_host *offer, struct box_limits *l, struct err *e);
 
 /* sockets.c: into the box's network, for atolld */
-void sockets_make(struct warden *w, const struct warden_request *rq, struct waiter who);
+void sockets_make(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 
 /* slots.c */
-struct cell *cell_new(struct warden *w);
-int cell_watch(struct cell *c, struct err *e); /* exit and control */
-struct cell *cell_take_ready(struct warden *w);
+struct warden_slot *warden_slot_new(struct warden *w);
+int warden_slot_watch(struct warden_slot *c, struct err *e); /* exit and control */
+struct warden_slot *warden_slot_take_ready(struct warden *w);
 /* The box has left it: removes cgroups, socket and record, frees the number, then itself. */
-void cell_sweep(struct cell *c);
-void cell_kill(struct cell *c);
-void cell_drop_control(struct cell *c);
+void warden_slot_sweep(struct warden_slot *c);
+void warden_slot_kill(struct warden_slot *c);
+void warden_slot_drop_control(struct warden_slot *c);
 void pool_kick(struct warden *w);
-void numbers_init(struct warden *w); /* after recovery: what no cell has */
+void numbers_init(struct warden *w); /* after recovery: what no slot has */
 void numbers_give(struct warden *w, uint32_t number);
 int numbers_take(struct warden *w, uint32_t *ret, struct err *e);
 /* Ends the pool's processes and waits for them: for a clean stop. */
@@ -199,11 +199,11 @@ void pool_drain(struct warden *w);
 
 /* server.c */
 int server_start(struct warden *w, const char *path, gid_t group, struct err *e);
-void server_reply(struct warden *w, struct waiter *who, const struct err *err, const struct box *b);
+void server_reply(struct warden *w, struct warden_asker *who, const struct err *err, const struct box *b);
 /* A success with descriptors, which stay the caller's. -EAGAIN: it would have to wait, and descriptors do not. */
-int server_reply_fds(struct warden *w, const struct waiter *who, const struct box *b, const int *fds, size_t n);
+int server_reply_fds(struct warden *w, const struct warden_asker *who, const struct box *b, const int *fds, size_t n);
 void server_event_died(struct warden *w, const struct box *b);
-void server_reply_host(struct warden *w, struct waiter *who);
+void server_reply_host(struct warden *w, struct warden_asker *who);
 
 /* reaper.c */
 void reaper_init(struct warden *w);
@@ -230,8 +230,8 @@ void closing_done_upto(struct warden *w, uint64_t ticket);
 /* zygotes.c */
 /* Sees to it that this image has one, now or a little later. */
 void zygote_want(struct warden *w, const struct image *image);
-/* Takes the requests of the box in this cell. */
-void zygote_listen(struct cell *c);
+/* Takes the requests of the box in this slot. */
+void zygote_listen(struct warden_slot *c);
 void zygotes_end(struct warden *w);
 
 /* recover.c */

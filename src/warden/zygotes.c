@@ -3,7 +3,7 @@
  * a box's pipe, through here, to the zygote of its image.
  *
  * A box is known by its pipe. What it says is a number that comes back in the answer, nothing else; how often it may
- * say it is bounded (a bucket per cell), and so is what it gets: a context counts among its processes. A box that is
+ * say it is bounded (a bucket per slot), and so is what it gets: a context counts among its processes. A box that is
  * refused too often loses its pipe: refusing costs the warden more than asking costs the box. Nothing here
  * waits: a zygote that does not take requests fast enough, is not there or not ready means "no", and the box's agent
  * starts the context itself.
@@ -44,21 +44,21 @@ static struct zygote *zygote_of(struct warden *w, const struct image *image)
 
 /* ---- asks without an answer ---- */
 
-static void refuse(struct cell *c, uint32_t serial, int os)
+static void refuse(struct warden_slot *c, uint32_t serial, int os)
 {
 	const struct zygote_reply r = {ZYGOTE_MAGIC, serial, os};
 	send(c->slot.reply, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A cell that took over the number of one that is gone ignores an answer to what it did not ask. */
+/* A slot that took over the number of one that is gone ignores an answer to what it did not ask. */
 static void refuse_all(struct zygote *z)
 {
 	for (size_t i = 0; i < z->asked_n; i++) {
 		const struct zygote_asked *a = &z->asked[(z->asked_head + i) % ZYGOTE_ASKS_MAX];
-		list_each(it, &z->w->cells)
+		list_each(it, &z->w->slots)
 		{
-			struct cell *c = list_entry(it, struct cell, node);
-			if (c->slot.number == a->cell)
+			struct warden_slot *c = list_entry(it, struct warden_slot, node);
+			if (c->slot.number == a->slot)
 				refuse(c, a->serial, EAGAIN);
 		}
 	}
@@ -80,7 +80,7 @@ static void on_stuck(struct loop_timer *t)
 	loop_timer_set(z->w->loop, &z->watch, ZYGOTE_GIVEN_UP, on_given_up);
 }
 
-static void asked(struct zygote *z, const struct cell *c, uint32_t serial)
+static void asked(struct zygote *z, const struct warden_slot *c, uint32_t serial)
 {
 	z->asked[(z->asked_head + z->asked_n++) % ZYGOTE_ASKS_MAX] = (struct zygote_asked){c->slot.number, serial};
 	if (z->asked_n == 1)
@@ -266,7 +266,7 @@ void zygotes_end(struct warden *w)
 /* ---- requests ---- */
 
 /* A bucket of ZYGOTE_BURST that fills at ZYGOTE_RATE a second; counted in thousandths. */
-static bool within_rate(struct cell *c)
+static bool within_rate(struct warden_slot *c)
 {
 	uint64_t now = clock_ms(), full = ZYGOTE_BURST * 1000;
 	uint64_t have = c->asked_ms ? c->tokens + (now - c->asked_ms) * ZYGOTE_RATE : full;
@@ -280,7 +280,7 @@ static bool within_rate(struct cell *c)
 
 /* The other way round: every refusal fills it, and it empties at ZYGOTE_RATE a second. An agent that is told "no"
  * starts a context itself, which takes it far longer; this one does nothing but ask. */
-static bool asks_in_vain(struct cell *c)
+static bool asks_in_vain(struct warden_slot *c)
 {
 	uint64_t now = clock_ms(), drained = (now - c->refused_ms) * ZYGOTE_RATE;
 	c->refusals = (c->refusals > drained ? c->refusals - drained : 0) + 1000;
@@ -288,13 +288,13 @@ static bool asks_in_vain(struct cell *c)
 	return c->refusals > ZYGOTE_REFUSALS * 1000ull;
 }
 
-static void stop_listening(struct cell *c)
+static void stop_listening(struct warden_slot *c)
 {
 	loop_del(&c->ask_io);
 	fd_close(&c->slot.ask);
 }
 
-static int open_namespaces(struct cell *c, int fds[ZYGOTE_FDS_MAX])
+static int open_namespaces(struct warden_slot *c, int fds[ZYGOTE_FDS_MAX])
 {
 	static const char *const names[] = {[ZYGOTE_FD_PIDNS] = "pid",
 		[ZYGOTE_FD_USERNS] = "user",
@@ -336,7 +336,7 @@ static int send_ask(const struct zygote *z, uint32_t serial, const int *fds, uin
 	return sendmsg(z->p.control, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-static int pass_on(struct cell *c, const struct zygote *z, uint32_t serial)
+static int pass_on(struct warden_slot *c, const struct zygote *z, uint32_t serial)
 {
 	int fds[ZYGOTE_FDS_MAX];
 	memset(fds, -1, sizeof fds);
@@ -349,7 +349,7 @@ static int pass_on(struct cell *c, const struct zygote *z, uint32_t serial)
 	return r < 0 ? -os : 0;
 }
 
-static int answer(struct cell *c, uint32_t serial)
+static int answer(struct warden_slot *c, uint32_t serial)
 {
 	struct warden *w = c->w;
 	struct box *b = c->box;
@@ -372,7 +372,7 @@ static int answer(struct cell *c, uint32_t serial)
 static void on_ask(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct cell *c = container_of(io, struct cell, ask_io);
+	struct warden_slot *c = container_of(io, struct warden_slot, ask_io);
 	uint32_t serials[ASKS_AT_ONCE];
 	ssize_t n = read(io->fd, serials, sizeof serials);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -394,7 +394,7 @@ static void on_ask(struct loop_io *io, uint32_t events)
 	}
 }
 
-void zygote_listen(struct cell *c)
+void zygote_listen(struct warden_slot *c)
 {
 	if (c->slot.ask >= 0 && loop_add(c->w->loop, &c->ask_io, c->slot.ask, EPOLLIN, on_ask) < 0)
 		fd_close(&c->slot.ask);

@@ -20,7 +20,7 @@ struct creating {
 	const struct route *route;
 };
 
-static void answer_created(const struct request *r, const struct context *c)
+static void answer_created(const struct agent_request *r, const struct context *c)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -31,20 +31,20 @@ static void answer_created(const struct request *r, const struct context *c)
 	json_member_cstr(&w, "cwd", c->cwd);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-static void fail_created(const struct request *r, const struct err *e)
+static void fail_created(const struct agent_request *r, const struct err *e)
 {
 	if (e->code == ERRC_INTERPRETER_NOT_READY)
 		http_respond_header(r->x, STR("Retry-After"), STR(CODE_RETRY_AFTER));
-	request_fail(r, e, STR_NULL);
+	agent_request_fail(r, e, STR_NULL);
 }
 
 static void on_started(void *arg, struct context *c, const struct err *failure)
 {
 	struct creating *s = arg;
-	struct request r = {.x = s->x, .route = s->route};
+	struct agent_request r = {.x = s->x, .route = s->route};
 	if (s->x)
 		http_exchange_set(s->x, &no_ops, NULL);
 	if (failure && s->x)
@@ -97,7 +97,7 @@ static int read_language(const struct json *body, enum language *ret, struct err
 	return 0;
 }
 
-void api_context_create(struct request *r)
+void api_context_create(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = creator_gone};
 	auto_env struct env env = {0};
@@ -105,7 +105,7 @@ void api_context_create(struct request *r)
 	struct err e;
 	if (read_language(r->body, &spec.language, &e) < 0 || read_cwd(r->body, &spec.cwd, &e) < 0 ||
 		env_read(r->body, "env_vars", &env, &e) < 0)
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	struct creating *s = xcalloc(1, sizeof *s);
 	*s = (struct creating){.x = r->x, .route = r->route};
 	if (!context_create(&spec, on_started, s, &e)) {
@@ -140,7 +140,7 @@ static void put_context(struct json_writer *w, const struct context *c)
 	json_object_end(w);
 }
 
-void api_context_list(struct request *r)
+void api_context_list(struct agent_request *r)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -157,7 +157,7 @@ void api_context_list(struct request *r)
 	json_array_end(&w);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
 /* ---- delete ---- */
@@ -174,14 +174,14 @@ static void on_deleted(void *arg)
 	if (d->x) {
 		auto_buf struct buf b = {0};
 		struct json_writer w = json_writer(&b);
-		struct request r = {.x = d->x, .route = d->route};
+		struct agent_request r = {.x = d->x, .route = d->route};
 		http_exchange_set(d->x, &no_ops, NULL);
 		json_object_begin(&w);
 		json_member_bool(&w, "success", true);
 		json_member_cstr(&w, "contextId", d->id);
 		json_member_now(&w);
 		json_object_end(&w);
-		request_json(&r, buf_str(&b));
+		agent_request_json(&r, buf_str(&b));
 	}
 	free(d->id);
 	free(d);
@@ -193,7 +193,7 @@ static void deleter_gone(struct http_exchange *x, bool complete)
 	((struct deleting *)http_exchange_arg(x))->x = NULL;
 }
 
-void api_context_delete(struct request *r)
+void api_context_delete(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = deleter_gone};
 	struct context *c = context_find(r->id);
@@ -201,7 +201,7 @@ void api_context_delete(struct request *r)
 	if (!c) {
 		err_set(&e, ERRC_CONTEXT_NOT_FOUND, "Context %.*s not found", (int)(r->id.n < 100 ? r->id.n : 100),
 			r->id.p);
-		return request_fail_about(r, &e, "contextId", r->id);
+		return agent_request_fail_about(r, &e, "contextId", r->id);
 	}
 	struct deleting *d = xcalloc(1, sizeof *d);
 	*d = (struct deleting){.x = r->x, .route = r->route, .id = xstrdup(c->id)};
@@ -211,7 +211,7 @@ void api_context_delete(struct request *r)
 
 /* ---- health ---- */
 
-void api_interpreter_health(struct request *r)
+void api_interpreter_health(struct agent_request *r)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -220,5 +220,5 @@ void api_interpreter_health(struct request *r)
 	json_member_cstr(&w, "status", "healthy");
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }

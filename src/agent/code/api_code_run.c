@@ -324,7 +324,7 @@ fail:
 	return NULL;
 }
 
-void api_execute_code(struct request *r)
+void api_execute_code(struct agent_request *r)
 {
 	struct str id = STR_NULL;
 	struct err e;

@@ -183,7 +183,7 @@ static const struct task_ops ops = {.on_output = on_output, .on_end = on_end};
 
 /* ---- start ---- */
 
-void api_execute(struct request *r)
+void api_execute(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
 	auto_run struct run_spec s = {0};
@@ -192,13 +192,13 @@ void api_execute(struct request *r)
 	struct err e;
 	bool background = false;
 	if (json_read_bool(r->body, "background", &background, &e) < 0)
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	if (background)
 		return api_process_start(r);
-	if (run_spec_read(r->body, 0, &s, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
-		return request_refuse(r, &e);
+	if (run_spec_read(r->body, 0, &s, &e) < 0 || agent_request_session(r, &mem, &id, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
-		return request_fail_about(r, &e, "sessionId", id);
+		return agent_request_fail_about(r, &e, "sessionId", id);
 
 	struct exec *ex = xcalloc(1, sizeof *ex);
 	*ex = (struct exec){.x = r->x,

@@ -171,13 +171,13 @@ static void begin(struct stream *s, pid_t pid)
 static void refuse(struct stream *s, const struct task_result *f)
 {
 	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
-	struct request r = {.x = x, .route = s->route};
+	struct agent_request r = {.x = x, .route = s->route};
 	if (!x) {
 		begin(s, 0);
 		send_error(s, f->error.msg, OUTCOME_LOST);
 		return send_last(s);
 	}
-	request_fail_task(&r, f, s->session, "command", str_of(s->command));
+	agent_request_fail_task(&r, f, s->session, "command", str_of(s->command));
 	if (s->kept)
 		stream_free(s);
 }
@@ -246,7 +246,7 @@ static void on_kept_gone(void *arg)
 }
 
 /* Gives the stream its exchange, kept or not. -1: the id cannot be one. */
-static int connect_stream(struct stream *s, const struct request *r, struct err *e)
+static int connect_stream(struct stream *s, const struct agent_request *r, struct err *e)
 {
 	static const struct kept_ops ops = {.on_drained = on_kept_drained, .on_gone = on_kept_gone};
 	struct str id = STR_NULL;
@@ -263,17 +263,17 @@ static int connect_stream(struct stream *s, const struct request *r, struct err 
 	return 0;
 }
 
-void api_execute_stream(struct request *r)
+void api_execute_stream(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
 	auto_run struct run_spec spec = {0};
 	struct session *session = NULL;
 	struct str id;
 	struct err e;
-	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
-		return request_refuse(r, &e);
+	if (run_spec_read(r->body, 0, &spec, &e) < 0 || agent_request_session(r, &mem, &id, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
-		return request_fail_about(r, &e, "sessionId", id);
+		return agent_request_fail_about(r, &e, "sessionId", id);
 	struct stream *s = xcalloc(1, sizeof *s);
 	spec.timeout_ms = session_limit(session, spec.timeout_ms);
 	*s = (struct stream){.x = r->x,
@@ -286,26 +286,26 @@ void api_execute_stream(struct request *r)
 		.timeout_ms = spec.timeout_ms};
 	if (connect_stream(s, r, &e) < 0) {
 		stream_free(s);
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	}
 	s->task = session_start(session, &spec, &command_ops, s, on_started, s);
 }
 
 /* ---- coming back ---- */
 
-static struct kept *find(struct request *r)
+static struct kept *find(struct agent_request *r)
 {
 	struct kept *k = kept_find(r->id);
 	struct err e;
 	if (!k) {
 		err_set(&e, ERRC_PROCESS_NOT_FOUND, "Stream '%.*s' is not kept (any more)",
 			(int)(r->id.n < 80 ? r->id.n : 80), r->id.p);
-		request_fail_about(r, &e, "streamId", r->id);
+		agent_request_fail_about(r, &e, "streamId", r->id);
 	}
 	return k;
 }
 
-void api_execute_stream_resume(struct request *r)
+void api_execute_stream_resume(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
 	struct kept *k = find(r);
@@ -314,16 +314,16 @@ void api_execute_stream_resume(struct request *r)
 		return;
 	struct str last = http_header_value(&http_request(r->x)->headers, STR("Last-Event-ID"));
 	if (!last.n)
-		last = request_query(r, STR("lastEventId"), &mem);
+		last = agent_request_query(r, STR("lastEventId"), &mem);
 	if (kept_attach(k, r->x, last, &e) < 0)
-		request_fail_about(r, &e, "streamId", r->id);
+		agent_request_fail_about(r, &e, "streamId", r->id);
 }
 
-void api_execute_stream_cancel(struct request *r)
+void api_execute_stream_cancel(struct agent_request *r)
 {
 	struct kept *k = find(r);
 	if (!k)
 		return;
 	kept_cancel(k);
-	request_json(r, STR("{\"success\":true}"));
+	agent_request_json(r, STR("{\"success\":true}"));
 }

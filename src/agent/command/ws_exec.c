@@ -224,14 +224,14 @@ static void on_first_due(struct loop_timer *t)
 
 static const struct ws_ops socket_ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
 
-void ws_exec(struct request *r)
+void ws_exec(struct agent_request *r)
 {
 	struct ws_exec *w = xcalloc(1, sizeof *w);
 	struct ws_options o = {.ping_ms = WS_EXEC_PING};
 	struct err e;
 	if (ws_accept(r->x, &o, &socket_ops, w, &w->ws, &e) < 0) {
 		free(w);
-		return request_fail(r, &e, STR_NULL);
+		return agent_request_fail(r, &e, STR_NULL);
 	}
 	loop_timer_set(agent.loop, &w->timer, WS_EXEC_FIRST, on_first_due);
 }

@@ -21,9 +21,9 @@ static void put_free(struct put *p)
 
 static void put_fail(struct http_exchange *x, struct put *p, const struct err *e)
 {
-	struct request r = {.x = x, .route = p->route};
+	struct agent_request r = {.x = x, .route = p->route};
 	http_exchange_set(x, &no_ops, NULL);
-	request_fail_file(&r, e, p->path, NULL);
+	agent_request_fail_file(&r, e, p->path, NULL);
 	put_free(p);
 }
 
@@ -42,8 +42,8 @@ static void on_body_end(struct http_exchange *x)
 	if (store_finish(&p->to, &e) < 0)
 		return put_fail(x, p, &e);
 	http_exchange_set(x, &no_ops, NULL);
-	struct request r = {.x = x, .route = p->route};
-	request_done(&r, p->path, NULL, NULL);
+	struct agent_request r = {.x = x, .route = p->route};
+	agent_request_done(&r, p->path, NULL, NULL);
 	put_free(p);
 }
 
@@ -54,14 +54,14 @@ static void on_close(struct http_exchange *x, bool complete)
 	put_free(http_exchange_arg(x));
 }
 
-void api_file_put(struct request *r)
+void api_file_put(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {
 		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};
 	auto_free char *path = NULL, *given = NULL;
 	struct err e;
-	if (request_query_path(r, &path, &given, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_query_path(r, &path, &given, &e) < 0)
+		return agent_request_refuse(r, &e);
 	struct put *p = xcalloc(1, sizeof *p);
 	*p = (struct put){.to = STORE_INIT, .route = r->route, .path = take_ptr(&given)};
 	if (store_open(&p->to, path, &e) < 0)

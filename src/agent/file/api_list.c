@@ -151,7 +151,7 @@ static void free_pumped(struct pump *p)
 	listing_free(container_of(p, struct listing, pump));
 }
 
-static void begin(const struct request *r, struct listing *l, const char *given)
+static void begin(const struct agent_request *r, struct listing *l, const char *given)
 {
 	auto_buf struct buf head = {0};
 	struct json_writer w = json_writer(&head);
@@ -166,27 +166,27 @@ static void begin(const struct request *r, struct listing *l, const char *given)
 	pump_start(&l->pump, r->x, next_entries, free_pumped);
 }
 
-void api_list_files(struct request *r)
+void api_list_files(struct agent_request *r)
 {
 	auto_free char *path = NULL;
-	const char *given = request_given(r, "path");
+	const char *given = agent_request_given(r, "path");
 	const struct json *options = json_get(r->body, "options");
 	struct err e;
-	if (request_path(r, "path", &path, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_path(r, "path", &path, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (!json_is_null(options) && options->type != JSON_T_OBJECT)
-		return request_invalid(r, "options", "field 'options' must be an object");
+		return agent_request_invalid(r, "options", "field 'options' must be an object");
 	struct listing *l = xcalloc(1, sizeof *l);
 	if (json_read_bool(options, "recursive", &l->recursive, &e) < 0 ||
 		json_read_bool(options, "includeHidden", &l->hidden, &e) < 0) {
-		request_refuse(r, &e);
+		agent_request_refuse(r, &e);
 		return listing_free(l);
 	}
 	l->root = path_clean(path);
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
 	int os = fd < 0 ? errno : push_level(l, fd);
 	if (os) {
-		request_fail_errno(r, os, "list", given);
+		agent_request_fail_errno(r, os, "list", given);
 		return listing_free(l);
 	}
 	begin(r, l, given);

@@ -26,14 +26,14 @@ static void write_free(struct write *w)
 
 static void fail(struct write *w, const struct err *e)
 {
-	struct request r = {.x = w->x, .route = w->route};
+	struct agent_request r = {.x = w->x, .route = w->route};
 	http_exchange_set(w->x, &no_ops, NULL);
 	if (w->body.bad_base64)
-		request_invalid_code(&r, "content", e->msg, "INVALID_BASE64");
+		agent_request_invalid_code(&r, "content", e->msg, "INVALID_BASE64");
 	else if (e->code == ERRC_VALIDATION_FAILED || e->code == ERRC_INVALID_JSON)
-		request_refuse(&r, e);
+		agent_request_refuse(&r, e);
 	else
-		request_fail_file(&r, e, buf_cstr(&w->body.path), NULL);
+		agent_request_fail_file(&r, e, buf_cstr(&w->body.path), NULL);
 	write_free(w);
 }
 
@@ -48,9 +48,9 @@ static void go_on(struct write *w)
 		return fail(w, &e);
 	if (more > 0)
 		return loop_timer_set(agent.loop, &w->again, 0, on_again);
-	struct request r = {.x = w->x, .route = w->route};
+	struct agent_request r = {.x = w->x, .route = w->route};
 	http_exchange_set(w->x, &no_ops, NULL);
-	request_done(&r, buf_cstr(&w->body.path), NULL, NULL);
+	agent_request_done(&r, buf_cstr(&w->body.path), NULL, NULL);
 	write_free(w);
 }
 
@@ -84,7 +84,7 @@ static void on_close(struct http_exchange *x, bool complete)
 	write_free(http_exchange_arg(x));
 }
 
-void api_write(struct request *r)
+void api_write(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {
 		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};

@@ -20,26 +20,27 @@ int path_absolute(struct str path, struct str session, const char *key, char **r
 	return 0;
 }
 
-int request_path(const struct request *r, const char *key, char **ret, struct err *e)
+int agent_request_path(const struct agent_request *r, const char *key, char **ret, struct err *e)
 {
 	auto_buf struct buf mem = {0};
 	struct str path = STR_NULL, session;
-	if (json_read_str(r->body, key, &path, e) < 0 || request_session(r, &mem, &session, e) < 0)
+	if (json_read_str(r->body, key, &path, e) < 0 || agent_request_session(r, &mem, &session, e) < 0)
 		return -1;
 	return path_absolute(path, session, key, ret, e);
 }
 
-int request_query_path(const struct request *r, char **ret, char **ret_given, struct err *e)
+int agent_request_query_path(const struct agent_request *r, char **ret, char **ret_given, struct err *e)
 {
 	auto_buf struct buf mem = {0}, session_mem = {0};
-	struct str session, given = request_query(r, STR("path"), &mem);
-	if (request_session(r, &session_mem, &session, e) < 0 || path_absolute(given, session, "path", ret, e) < 0)
+	struct str session, given = agent_request_query(r, STR("path"), &mem);
+	if (agent_request_session(r, &session_mem, &session, e) < 0 ||
+		path_absolute(given, session, "path", ret, e) < 0)
 		return -1;
 	*ret_given = str_dup(given);
 	return 0;
 }
 
-const char *request_given(const struct request *r, const char *key)
+const char *agent_request_given(const struct agent_request *r, const char *key)
 {
 	const char *text = "";
 	json_read_cstr(r->body, key, &text, NULL);

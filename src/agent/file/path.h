@@ -10,13 +10,13 @@
 #include "agent/request/route.h"
 
 /* Member `key` of the body as an absolute path on the heap. VALIDATION_FAILED names the field. */
-int request_path(const struct request *r, const char *key, char **ret, struct err *e);
+int agent_request_path(const struct agent_request *r, const char *key, char **ret, struct err *e);
 /* The same for the query parameter "path", with what was sent in *ret_given (on the heap). */
-int request_query_path(const struct request *r, char **ret, char **ret_given, struct err *e);
+int agent_request_query_path(const struct agent_request *r, char **ret, char **ret_given, struct err *e);
 /* The same for a path from elsewhere. `session` may be empty. */
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e);
 /* Member `key` as the client wrote it, "" when it is no text: answers repeat that, not what it was resolved to. */
-const char *request_given(const struct request *r, const char *key);
+const char *agent_request_given(const struct agent_request *r, const char *key);
 
 /* An absolute path without "//", "." and '/' at its end, and, if it exists, without "..": what answers name things by.
  * "" for "/". On the heap. */
@@ -33,8 +33,8 @@ int path_make_dirs(const char *path);
 int path_open_regular(const char *path, int flags);
 
 /* Error answers about a path, with upstream's context {path, operation}. `extra` is more JSON members or NULL. */
-void request_fail_file(const struct request *r, const struct err *e, const char *path, const char *extra);
+void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra);
 /* The code that errno stands for, and "what 'path': No such file or directory". */
-void request_fail_errno(const struct request *r, int os, const char *what, const char *path);
+void agent_request_fail_errno(const struct agent_request *r, int os, const char *what, const char *path);
 /* {"success":true,"path":…,"timestamp":…}, with one more member when `key` is not NULL. */
-void request_done(const struct request *r, const char *path, const char *key, const char *value);
+void agent_request_done(const struct agent_request *r, const char *path, const char *key, const char *value);

@@ -76,7 +76,7 @@ static void answer_failed(struct checkout *c)
 {
 	if (c->x) {
 		auto_buf struct buf context = {0};
-		struct request r = {.x = c->x, .route = c->route};
+		struct agent_request r = {.x = c->x, .route = c->route};
 		struct err e;
 		struct json_writer w = json_writer(&context);
 		json_object_begin(&w);
@@ -89,7 +89,7 @@ static void answer_failed(struct checkout *c)
 		json_object_end(&w);
 		err_set(&e, c->code, "%s", c->message);
 		http_exchange_set(c->x, &no_ops, NULL);
-		request_fail(&r, &e, buf_str(&context));
+		agent_request_fail(&r, &e, buf_str(&context));
 	}
 	checkout_free(c);
 }
@@ -113,7 +113,7 @@ static void answer_done(struct checkout *c)
 	if (c->x) {
 		auto_free char *branch = branch_of(c);
 		auto_buf struct buf b = {0};
-		struct request r = {.x = c->x, .route = c->route};
+		struct agent_request r = {.x = c->x, .route = c->route};
 		struct json_writer w = json_writer(&b);
 		json_object_begin(&w);
 		json_member_bool(&w, "success", true);
@@ -123,7 +123,7 @@ static void answer_done(struct checkout *c)
 		json_member_now(&w);
 		json_object_end(&w);
 		http_exchange_set(c->x, &no_ops, NULL);
-		request_json(&r, buf_str(&b));
+		agent_request_json(&r, buf_str(&b));
 	}
 	checkout_free(c);
 }
@@ -290,11 +290,11 @@ static size_t existing_part(const char *dir)
 	return strlen(at);
 }
 
-static int read_target(const struct request *r, struct checkout *c, struct err *e)
+static int read_target(const struct agent_request *r, struct checkout *c, struct err *e)
 {
 	auto_buf struct buf mem = {0};
 	struct str session, dir = STR_NULL;
-	if (request_session(r, &mem, &session, e) < 0 || json_read_str(r->body, "targetDir", &dir, e) < 0)
+	if (agent_request_session(r, &mem, &session, e) < 0 || json_read_str(r->body, "targetDir", &dir, e) < 0)
 		return -1;
 	session_env(session_find(session), &c->env);
 	c->given = dir.n ? str_dup(dir) : xasprintf("%s/%s", agent.workdir, c->url.name);
@@ -305,7 +305,7 @@ static int read_target(const struct request *r, struct checkout *c, struct err *
 	return 0;
 }
 
-static int read_request(const struct request *r, struct checkout *c, struct err *e)
+static int read_request(const struct agent_request *r, struct checkout *c, struct err *e)
 {
 	struct str url = STR_NULL;
 	const char *branch = NULL;
@@ -324,7 +324,7 @@ static int read_request(const struct request *r, struct checkout *c, struct err 
 	return read_target(r, c, e);
 }
 
-void api_git_checkout(struct request *r)
+void api_git_checkout(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = on_close};
 	struct checkout *c = xcalloc(1, sizeof *c);
@@ -332,13 +332,13 @@ void api_git_checkout(struct request *r)
 	c->x = r->x;
 	c->route = r->route;
 	if (read_request(r, c, &e) < 0) {
-		request_refuse(r, &e);
+		agent_request_refuse(r, &e);
 		return checkout_free(c);
 	}
 	http_exchange_set(r->x, &ops, c);
 	if (start(c, &e) == 0)
 		return;
 	http_exchange_set(r->x, &no_ops, NULL);
-	request_fail(r, &e, STR_NULL);
+	agent_request_fail(r, &e, STR_NULL);
 	checkout_free(c);
 }

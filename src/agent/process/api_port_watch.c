@@ -233,7 +233,7 @@ static int read_interval(const struct json *body, uint64_t *ret, struct err *e)
 	return 0;
 }
 
-static int read_request(const struct request *r, struct port_watch *w, struct str *ret_process, struct err *e)
+static int read_request(const struct agent_request *r, struct port_watch *w, struct str *ret_process, struct err *e)
 {
 	struct str mode = STR("http");
 	const char *path = "/";
@@ -268,7 +268,7 @@ static bool watch_process(struct port_watch *w, struct str id)
 	return !w->over;
 }
 
-void api_port_watch(struct request *r)
+void api_port_watch(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = on_close};
 	struct port_watch *w = xcalloc(1, sizeof *w);
@@ -277,7 +277,7 @@ void api_port_watch(struct request *r)
 	list_init(&w->waiter.node);
 	w->waiter.on_end = on_process_end;
 	if (read_request(r, w, &process, &e) < 0) {
-		request_fail(r, &e, STR_NULL);
+		agent_request_fail(r, &e, STR_NULL);
 		return port_watch_free(w);
 	}
 	if (!client)

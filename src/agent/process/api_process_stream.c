@@ -146,21 +146,21 @@ static void on_beat(struct loop_timer *t)
 	loop_timer_set(agent.loop, t, SSE_BEAT, on_beat);
 }
 
-void api_process_stream(struct request *r)
+void api_process_stream(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = on_close};
 	auto_buf struct buf mem = {0}, mem2 = {0}, mem3 = {0};
-	struct process *p = request_process(r);
+	struct process *p = agent_request_process(r);
 	if (!p)
 		return;
 	struct str last = http_header_value(&http_request(r->x)->headers, STR("Last-Event-ID"));
 	uint64_t id = 0;
 	if (!last.n)
-		last = request_query(r, STR("lastEventId"), &mem);
+		last = agent_request_query(r, STR("lastEventId"), &mem);
 	struct follow *s = xcalloc(1, sizeof *s);
 	*s = (struct follow){.f.on_news = on_news, .x = r->x, .p = p};
-	s->once = str_eq_c(request_query(r, STR("follow"), &mem2), "false");
-	s->base64 = str_eq_c(request_query(r, STR("encoding"), &mem3), "base64");
+	s->once = str_eq_c(agent_request_query(r, STR("follow"), &mem2), "false");
+	s->base64 = str_eq_c(agent_request_query(r, STR("encoding"), &mem3), "base64");
 	if (str_to_u64(last, UINT64_MAX, &id))
 		s->at = proclog_resume(&p->log, id);
 	list_push(&p->followers, &s->f.node);

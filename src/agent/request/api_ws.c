@@ -276,7 +276,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 	mux_free_if_done(m);
 }
 
-void api_ws(struct request *r)
+void api_ws(struct agent_request *r)
 {
 	static const struct ws_ops ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
 	struct ws_options options = {.ping_ms = WS_EXEC_PING, .message_max = AGENT_BODY_MAX};

@@ -52,9 +52,9 @@ static void call_handler(struct http_exchange *x, const struct route *route, str
 {
 	auto_buf struct buf decoded = {0};
 	struct err e;
-	struct request r = {.x = x, .route = route, .body = body};
+	struct agent_request r = {.x = x, .route = route, .body = body};
 	if (id.p && http_percent_decode(id, &decoded, &e) < 0)
-		return request_fail(&r, &e, STR_NULL);
+		return agent_request_fail(&r, &e, STR_NULL);
 	r.id = buf_str(&decoded);
 	route->handle(&r);
 }
@@ -62,7 +62,7 @@ static void call_handler(struct http_exchange *x, const struct route *route, str
 static void on_whole_body(struct http_exchange *x, struct str text)
 {
 	const struct route *route = http_exchange_arg(x);
-	struct request r = {.x = x, .route = route};
+	struct agent_request r = {.x = x, .route = route};
 	struct str id = STR_NULL;
 	struct err e;
 	match_path(route->pattern, http_request(x)->path, &id);
@@ -77,7 +77,7 @@ static void on_whole_body(struct http_exchange *x, struct str text)
 	if (!doc && route->body == ROUTE_LENIENT)
 		doc = json_parse(STR("{}"), &e);
 	if (!doc)
-		return request_fail(&r, &e, STR_NULL);
+		return agent_request_fail(&r, &e, STR_NULL);
 	call_handler(x, route, id, json_root(doc));
 	json_free(doc);
 }
@@ -134,7 +134,7 @@ void route_request(struct http_exchange *x, void *arg)
 
 /* ---- what handlers share ---- */
 
-struct str request_query(const struct request *r, struct str name, struct buf *mem)
+struct str agent_request_query(const struct agent_request *r, struct str name, struct buf *mem)
 {
 	size_t at = mem->len;
 	struct err e;
@@ -143,7 +143,7 @@ struct str request_query(const struct request *r, struct str name, struct buf *m
 	return str_n(mem->p + at, mem->len - at);
 }
 
-static struct str session_from_head(const struct request *r, struct buf *mem)
+static struct str session_from_head(const struct agent_request *r, struct buf *mem)
 {
 	const struct http_headers *h = &http_request(r->x)->headers;
 	struct str auth = http_header_value(h, STR("Authorization"));
@@ -151,13 +151,13 @@ static struct str session_from_head(const struct request *r, struct buf *mem)
 		return str_trim(str_skip(auth, 7));
 	struct str s = http_header_value(h, STR("X-Session-Id"));
 	if (!s.n)
-		s = request_query(r, STR("session"), mem);
+		s = agent_request_query(r, STR("session"), mem);
 	if (!s.n)
-		s = request_query(r, STR("sessionId"), mem);
+		s = agent_request_query(r, STR("sessionId"), mem);
 	return s;
 }
 
-int request_session(const struct request *r, struct buf *mem, struct str *ret, struct err *e)
+int agent_request_session(const struct agent_request *r, struct buf *mem, struct str *ret, struct err *e)
 {
 	struct str s = STR_NULL;
 	if (r->body && json_read_str(r->body, "sessionId", &s, e) < 0)
@@ -178,38 +178,38 @@ bool session_is_disabled(struct str id)
 	return str_eq_c(id, "__DISABLE_SESSION__");
 }
 
-void request_fail(const struct request *r, const struct err *e, struct str context)
+void agent_request_fail(const struct agent_request *r, const struct err *e, struct str context)
 {
 	http_respond_error_with(r->x, e, r->route->operation, context);
 }
 
-void request_fail_about(const struct request *r, const struct err *e, const char *key, struct str value)
+void agent_request_fail_about(const struct agent_request *r, const struct err *e, const char *key, struct str value)
 {
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
 	json_object_begin(&w);
 	json_member_str(&w, key, value);
 	json_object_end(&w);
-	request_fail(r, e, buf_str(&context));
+	agent_request_fail(r, e, buf_str(&context));
 }
 
-void request_invalid(const struct request *r, const char *field, const char *message)
+void agent_request_invalid(const struct agent_request *r, const char *field, const char *message)
 {
-	request_invalid_code(r, field, message, "VALIDATION_FAILED");
+	agent_request_invalid_code(r, field, message, "VALIDATION_FAILED");
 }
 
-void request_refuse(const struct request *r, const struct err *e)
+void agent_request_refuse(const struct agent_request *r, const struct err *e)
 {
 	struct str name, after;
 	str_split(str_of(e->msg), '\'', &name);
 	name = str_split(name, '\'', &after);
 	if (e->code != ERRC_VALIDATION_FAILED || !str_starts(str_of(e->msg), STR("field '")) || !after.n)
-		return request_fail(r, e, STR_NULL);
+		return agent_request_fail(r, e, STR_NULL);
 	auto_free char *field = str_dup(name);
-	request_invalid(r, field, e->msg);
+	agent_request_invalid(r, field, e->msg);
 }
 
-void request_invalid_code(const struct request *r, const char *field, const char *message, const char *code)
+void agent_request_invalid_code(const struct agent_request *r, const char *field, const char *message, const char *code)
 {
 	auto_buf struct buf context = {0};
 	struct err e;
@@ -225,10 +225,10 @@ void request_invalid_code(const struct request *r, const char *field, const char
 	json_object_end(&w);
 	json_array_end(&w);
 	json_object_end(&w);
-	request_fail(r, &e, buf_str(&context));
+	agent_request_fail(r, &e, buf_str(&context));
 }
 
-void request_json(const struct request *r, struct str json)
+void agent_request_json(const struct agent_request *r, struct str json)
 {
 	http_respond(r->x, 200, "application/json", json);
 }

@@ -129,11 +129,11 @@ static void on_close(struct ws *ws, int code, struct str reason)
 
 /* ---- connecting ---- */
 
-static uint16_t dimension(const struct request *r, struct str name, uint16_t fallback)
+static uint16_t dimension(const struct agent_request *r, struct str name, uint16_t fallback)
 {
 	auto_buf struct buf mem = {0};
 	uint64_t n;
-	struct str text = request_query(r, name, &mem);
+	struct str text = agent_request_query(r, name, &mem);
 	return str_to_u64(text, TERMINAL_SIZE_MAX, &n) && n ? (uint16_t)n : fallback;
 }
 
@@ -149,10 +149,10 @@ static char *find_shell(struct str name, const struct env *env)
 	return path ? plain_find(text, path) : NULL;
 }
 
-static struct pty *start_pty(const struct request *r, struct str session, struct err *e)
+static struct pty *start_pty(const struct agent_request *r, struct str session, struct err *e)
 {
 	auto_buf struct buf mem = {0};
-	struct str shell = request_query(r, STR("shell"), &mem);
+	struct str shell = agent_request_query(r, STR("shell"), &mem);
 	auto_env struct env env = {0};
 	const struct session *s = session_find(session);
 	auto_free char *cwd = s ? session_cwd(s) : xstrdup(agent.workdir);
@@ -183,7 +183,7 @@ static struct pty *start_pty(const struct request *r, struct str session, struct
 	return p;
 }
 
-static struct pty *find_pty(const struct request *r, struct str session, struct err *e)
+static struct pty *find_pty(const struct agent_request *r, struct str session, struct err *e)
 {
 	struct pty *p = map_get(&ptys, session);
 	if (!p)
@@ -194,11 +194,11 @@ static struct pty *find_pty(const struct request *r, struct str session, struct 
 	return NULL;
 }
 
-void api_pty(struct request *r)
+void api_pty(struct agent_request *r)
 {
 	static const struct ws_ops ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
 	auto_buf struct buf mem = {0};
-	struct str session = request_query(r, STR("sessionId"), &mem);
+	struct str session = agent_request_query(r, STR("sessionId"), &mem);
 	struct ws_options options = {.ping_ms = WS_EXEC_PING};
 	struct err e;
 	if (!session.n || session.n > SESSION_ID_MAX)

@@ -80,7 +80,7 @@ static void stream_close(struct http_exchange *x, bool complete)
 	stream_free(http_exchange_arg(x));
 }
 
-static void stream_begin(struct request *r, struct watch_stream *s, const char *named)
+static void stream_begin(struct agent_request *r, struct watch_stream *s, const char *named)
 {
 	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = stream_close};
 	auto_buf struct buf b = {0};
@@ -98,7 +98,7 @@ static void stream_begin(struct request *r, struct watch_stream *s, const char *
 	loop_timer_set(agent.loop, &s->beat, SSE_BEAT, on_beat);
 }
 
-void api_watch(struct request *r)
+void api_watch(struct agent_request *r)
 {
 	static const struct watch_ops ops = {on_event, on_lost, on_gone};
 	struct watch_target t = {0};

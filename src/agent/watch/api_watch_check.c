@@ -113,7 +113,7 @@ static struct retained *retain(const struct watch_target *t, struct watch_filter
 }
 
 /* A version is what an answer gave: "watch-3-1763190000000:17". */
-static int read_since(const struct request *r, struct str *ret_id, uint64_t *ret_seq, struct err *e)
+static int read_since(const struct agent_request *r, struct str *ret_id, uint64_t *ret_seq, struct err *e)
 {
 	struct str since = STR_NULL, seq;
 	if (json_read_str(r->body, "since", &since, e) < 0)
@@ -135,7 +135,7 @@ static const char *compare(const struct retained *k, struct str id, uint64_t seq
 	return NULL;
 }
 
-static void answer_check(const struct request *r, const struct retained *k, struct str id, uint64_t seq)
+static void answer_check(const struct agent_request *r, const struct retained *k, struct str id, uint64_t seq)
 {
 	const char *reason = NULL, *status = compare(k, id, seq, &reason);
 	auto_buf struct buf b = {0};
@@ -150,10 +150,10 @@ static void answer_check(const struct request *r, const struct retained *k, stru
 		json_member_cstr(&w, "reason", reason);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-void api_watch_check(struct request *r)
+void api_watch_check(struct agent_request *r)
 {
 	auto_free char *key = NULL;
 	struct watch_target t = {0};

@@ -117,10 +117,10 @@ static bool lies_in(const char *path, struct str dir)
 	return str_starts(str_of(path), dir) && (dir.n == 1 || !path[dir.n] || path[dir.n] == '/');
 }
 
-int watch_target_read(const struct request *r, struct watch_target *ret, struct err *e)
+int watch_target_read(const struct agent_request *r, struct watch_target *ret, struct err *e)
 {
 	auto_free char *path = NULL;
-	if (request_path(r, "path", &path, e) < 0)
+	if (agent_request_path(r, "path", &path, e) < 0)
 		return -1;
 	auto_free char *workspace = realpath(agent.workdir, NULL);
 	auto_free char *real = realpath(path, NULL);
@@ -152,12 +152,12 @@ int watch_target_read(const struct request *r, struct watch_target *ret, struct 
 	return 0;
 }
 
-void watch_fail(const struct request *r, const struct err *e)
+void watch_fail(const struct agent_request *r, const struct err *e)
 {
 	if (e->code == ERRC_VALIDATION_FAILED)
-		request_refuse(r, e);
+		agent_request_refuse(r, e);
 	else
-		request_fail_file(r, e, request_given(r, "path"), NULL);
+		agent_request_fail_file(r, e, agent_request_given(r, "path"), NULL);
 }
 
 static uint64_t watch_number;

@@ -26,14 +26,14 @@ struct watch_target {
 int watch_filter_read(const struct json *body, struct watch_filter *f, struct err *e);
 void watch_filter_free(struct watch_filter *f);
 /* Member path. It must lie in the workspace, as upstream has it (PERMISSION_DENIED). */
-int watch_target_read(const struct request *r, struct watch_target *ret, struct err *e);
+int watch_target_read(const struct agent_request *r, struct watch_target *ret, struct err *e);
 void watch_target_free(struct watch_target *t);
 
 /* Borrows from both. */
 struct watch_options watch_options_of(const struct watch_filter *f, const struct watch_target *t);
 
 /* Answers what could not be read or started. */
-void watch_fail(const struct request *r, const struct err *e);
+void watch_fail(const struct agent_request *r, const struct err *e);
 
 enum { WATCH_ID_LEN = 48 };
 /* "watch-3-1763190000000": a number and the time. */

@@ -134,7 +134,7 @@ bool page_is_poll(const struct http_request *q)
 	return q->method == HTTP_M_HEAD && http_header_find(&q->headers, STR("x-atoll-poll"));
 }
 
-static void answer(struct request *r, const struct page *p)
+static void answer(struct daemon_request *r, const struct page *p)
 {
 	auto_buf struct buf out = {0};
 	bool html = wants_html(http_request(r->x));
@@ -151,10 +151,10 @@ static void answer(struct request *r, const struct page *p)
 	else
 		write_json(&out, p);
 	http_respond(r->x, p->status, html ? "text/html; charset=utf-8" : "application/json", buf_str(&out));
-	request_answered(r, p->status);
+	daemon_request_answered(r, p->status);
 }
 
-void page_not_found(struct request *r)
+void page_not_found(struct daemon_request *r)
 {
 	answer(r, &(struct page){
 			  .status = 404,
@@ -167,7 +167,7 @@ void page_not_found(struct request *r)
 		  });
 }
 
-void page_stale(struct request *r, uint16_t port)
+void page_stale(struct daemon_request *r, uint16_t port)
 {
 	answer(r, &(struct page){
 			  .status = 410,
@@ -182,7 +182,7 @@ void page_stale(struct request *r, uint16_t port)
 		  });
 }
 
-void page_silent(struct request *r, uint16_t port)
+void page_silent(struct daemon_request *r, uint16_t port)
 {
 	auto_buf struct buf text = {0}, said = {0};
 	char title[80];
@@ -206,7 +206,7 @@ void page_silent(struct request *r, uint16_t port)
 		  });
 }
 
-void page_failed(struct request *r, uint16_t port, const struct err *e)
+void page_failed(struct daemon_request *r, uint16_t port, const struct err *e)
 {
 	auto_buf struct buf text = {0};
 	char title[80];

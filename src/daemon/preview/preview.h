@@ -26,4 +26,4 @@ bool preview_parse(struct str label, struct preview_name *ret);
  * it has got another token. Downloads, event streams and WebSockets too: their clients are cut off. */
 void preview_cut(struct port *p);
 
-void handle_preview(struct request *r, const struct host_origin *origin, struct str label);
+void handle_preview(struct daemon_request *r, const struct host_origin *origin, struct str label);

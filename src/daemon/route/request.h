@@ -16,7 +16,7 @@ struct port_wish {
 	char name[PORT_NAME_MAX + 1];	/* "": none */
 };
 
-struct request {
+struct daemon_request {
 	struct daemon *daemon;
 	struct http_exchange *x; /* NULL once it has closed */
 	struct api_match match;
@@ -26,7 +26,7 @@ struct request {
 	unsigned held;
 	bool tried; /* it was sent to a box that had just ended */
 
-	struct waiter waiter;
+	struct sandbox_waiter waiter;
 	struct loop_timer timer;
 	struct sandbox *sandbox;      /* referenced while set */
 	struct port_forward *forward; /* on its way to an app in a box (port_forward.h) */
@@ -41,45 +41,45 @@ struct request {
 };
 
 /* Keeps the object while a question is under way, or a waiter queued. */
-void request_hold(struct request *r);
-void request_release(struct request *r);
+void daemon_request_hold(struct daemon_request *r);
+void daemon_request_release(struct daemon_request *r);
 /* Counts, logs. Called by the functions below, and by forward.c for answers that came from an agent. */
-void request_answered(struct request *r, int status);
+void daemon_request_answered(struct daemon_request *r, int status);
 
-void request_json(struct request *r, int status, struct str body);
-void request_error(struct request *r, const struct err *e);
+void daemon_request_json(struct daemon_request *r, int status, struct str body);
+void daemon_request_error(struct daemon_request *r, const struct err *e);
 /* With {"validationErrors":[…]} when a field is to blame. */
-void request_error_field(struct request *r, const struct err *e, const char *field);
+void daemon_request_error_field(struct daemon_request *r, const struct err *e, const char *field);
 
 /* The sandbox of r->sandbox. */
-void request_view(struct request *r, int status, const struct box_info *info); /* get.c */
+void daemon_request_view(struct daemon_request *r, int status, const struct box_info *info); /* get.c */
 
 /* on_close of every set of ops that a handler puts on the exchange (with the request as its arg). */
-void request_closed(struct http_exchange *x, bool complete);
+void daemon_request_closed(struct http_exchange *x, bool complete);
 /* The proxy has given the exchange back. */
-void request_retake(struct request *r);
+void daemon_request_retake(struct daemon_request *r);
 
 /* A WebSocket that a box will answer. */
-bool request_is_socket(const struct request *r); /* forward.c */
-bool request_is_relayed(
-	const struct request *r); /* on /proxy/, with the token where it leaves Authorization to the app */
+bool daemon_request_is_socket(const struct daemon_request *r); /* forward.c */
+bool daemon_request_is_relayed(
+	const struct daemon_request *r); /* on /proxy/, with the token where it leaves Authorization to the app */
 
 /* ---- the handlers, one file each ---- */
 
-void handle_health(struct request *r);	/* info.c */
-void handle_root(struct request *r);	/* info.c */
-void handle_openapi(struct request *r); /* info.c */
-void handle_metrics(struct request *r); /* info.c */
-void handle_list(struct request *r);	/* list.c */
-void handle_get(struct request *r);	/* get.c */
-void handle_put(struct request *r);	/* put.c */
-void handle_delete(struct request *r);	/* get.c */
-void handle_agent(struct request *r);	/* forward.c */
-void handle_ports(struct request *r);	/* ports_api.c */
-void handle_port(struct request *r);
-void handle_port_validate(struct request *r);
-void handle_port_requests(struct request *r);
-void handle_proxy(struct request *r); /* proxy.c */
+void handle_health(struct daemon_request *r);  /* info.c */
+void handle_root(struct daemon_request *r);    /* info.c */
+void handle_openapi(struct daemon_request *r); /* info.c */
+void handle_metrics(struct daemon_request *r); /* info.c */
+void handle_list(struct daemon_request *r);    /* list.c */
+void handle_get(struct daemon_request *r);     /* get.c */
+void handle_put(struct daemon_request *r);     /* put.c */
+void handle_delete(struct daemon_request *r);  /* get.c */
+void handle_agent(struct daemon_request *r);   /* forward.c */
+void handle_ports(struct daemon_request *r);   /* ports_api.c */
+void handle_port(struct daemon_request *r);
+void handle_port_validate(struct daemon_request *r);
+void handle_port_requests(struct daemon_request *r);
+void handle_proxy(struct daemon_request *r); /* proxy.c */
 
 /* The server's on_request; arg: the daemon. */
-void request_begin(struct http_exchange *x, void *arg);
+void daemon_request_begin(struct http_exchange *x, void *arg);
