@@ -69,9 +69,17 @@ def seed(default):
     return number
 
 
-def alive(pid):
+def _state(stat):
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return stat.read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "X"
+
+
+def alive(pid):
+    """Whether any thread of the process runs. Its descriptors stay open until the last thread has ended."""
+    try:
+        return any(_state(task / "stat") not in "ZX" for task in Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
 
