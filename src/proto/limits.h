@@ -35,6 +35,7 @@
 #define NETLINK_BUFFER	      32768	   /* SO_RCVBUF and SO_SNDBUF of one, at most; the kernel doubles it */
 #define NETLINK_PATIENCE      200	   /* a socket past the limit waits so long for another's end … */
 #define NETLINK_PAUSE	      5		   /* … and looks this often */
+#define BOX_LISTENERS	      128	   /* TCP sockets that listen; a few more when many threads ask at once */
 #define BOX_SOMAXCONN	      256	   /* connections that wait for one accept() */
 #define BOX_OPTMEM	      20480	   /* options of one socket */
 #define BOX_TIME_WAIT	      16384	   /* connections in TIME_WAIT */

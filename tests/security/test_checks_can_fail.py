@@ -64,6 +64,7 @@ SCENES = {
     "udp-memory": "ip link set lo up && $E run udp-memory mem_mib=16; true",
     "tcp-memory": "ip link set lo up && $E run tcp-memory mem_mib=16; true",
     "accept-queue": "ip link set lo up && $E run accept-queue; true",
+    "listeners": "$E run listeners; true",
     "time-wait": "$E run time-wait; true",
     "shm-inodes": "mount -t tmpfs none /dev/shm && $E run shm-inodes; true",
 }

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "agent/proc/listeners.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "proto/limits.h"
@@ -64,6 +65,13 @@ static bool has_room(void)
 static void answer(int listener, const struct seccomp_notif *ask, int result, int error)
 {
 	struct seccomp_notif_resp r = {.id = ask->id, .val = result, .error = -error};
+	ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
+}
+
+/* The call goes on as if it had never been stopped. Only for calls whose arguments are all numbers. */
+static void let_go_on(int listener, const struct seccomp_notif *ask)
+{
+	struct seccomp_notif_resp r = {.id = ask->id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 	ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
 }
 
@@ -160,6 +168,10 @@ static void serve_one(int listener)
 	}
 	if (ask.data.nr == SYS_socket)
 		give_socket(listener, &ask);
+	else if (ask.data.nr == SYS_listen && listeners_take())
+		let_go_on(listener, &ask);
+	else if (ask.data.nr == SYS_listen)
+		answer(listener, &ask, 0, ENOBUFS);
 	else
 		answer(listener, &ask, 0, set_size(&ask));
 }
