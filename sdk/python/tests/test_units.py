@@ -1,0 +1,100 @@
+"""The parts that need no daemon."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atoll_sandbox import _sse
+from atoll_sandbox._matcher import LogMatcher
+from atoll_sandbox._sse import FrameReader
+from atoll_sandbox._version import fits
+from atoll_sandbox.errors import SandboxError
+from atoll_sandbox.models import ExecEvent, made
+
+HERE = Path(__file__).resolve().parents[1]
+
+
+def test_the_blocking_client_is_made_from_the_async_one() -> None:
+    done = subprocess.run([sys.executable, HERE / "tools/unasync.py", "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run tools/unasync.py: these are not as it writes them\n{done.stdout}{done.stderr}"
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    import inspect
+
+    from atoll_sandbox import AsyncProcess, AsyncSandbox, AsyncSession, AsyncTerminal, Process, Sandbox, Session, Terminal
+
+    def public(kind: type) -> dict[str, list[str]]:
+        found = {name.replace("aclose", "close"): value for name, value in inspect.getmembers(kind, callable)}
+        return {name: list(inspect.signature(value).parameters) for name, value in found.items() if not name.startswith("_")}
+
+    for one, other in ((Sandbox, AsyncSandbox), (Session, AsyncSession), (Process, AsyncProcess), (Terminal, AsyncTerminal)):
+        assert public(one) == public(other)
+
+
+def test_files_are_small_and_in_the_syntax_of_python_3_9() -> None:
+    for path in [*HERE.glob("src/**/*.py"), *HERE.glob("tests/**/*.py"), *HERE.glob("tools/*.py")]:
+        text = path.read_text(encoding="utf-8")
+        ast.parse(text, str(path), feature_version=(3, 9))
+        assert text.count("\n") <= 600, path
+
+
+def test_frames_wherever_pieces_end() -> None:
+    stream = (b': comment\n\nid: 1\ndata: {"type": "a"}\n\r\n\ndata: {"type":\ndata: "b"}\r\n\r\n'
+              b'data: [DONE]\n\ndata: nothing\n\ndata:{"type": "gr\xc3\xbc\xc3\x9fe"}\n\ndata: {"type": "cut"}\n')
+    for size in (1, 2, 3, 7, 1000):
+        reader = FrameReader()
+        frames = [frame for at in range(0, len(stream), size) for frame in reader.push(stream[at:at + size])]
+        assert [(frame.event["type"], frame.id) for frame in frames] == [("a", "1"), ("b", None), ("grüße", None)]
+
+
+def test_an_endless_frame_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sse, "FRAME_BYTES", 1000)
+    reader = FrameReader()
+    assert reader.push(b"data: " + b"x" * 994) == []
+    with pytest.raises(SandboxError):
+        reader.push(b"x")
+
+
+def test_patterns_in_pieces() -> None:
+    def found(pattern: "str | re.Pattern[str]", *pieces: str) -> "tuple[str, bool] | None":
+        matcher = LogMatcher(pattern)
+        last = [matcher.push(piece) for piece in pieces][-1]
+        return (last.match.line, last.whole) if last else None
+
+    assert found("ready", "rea", "dy\nmore") == ("ready", True)
+    assert found("ready", "is ready") == ("is ready", False)
+    assert found(re.compile(r"port (\d+)"), "on port 80", "80\n") == ("on port 8080", True)
+    assert found(re.compile("^b$"), "a\n", "b\n") == ("b", True)
+    assert found(re.compile("a\nb"), "x a\n", "b y\n") == ("a\nb", True)
+    assert found("none", "x" * 500_000, "y\n") is None
+    many = LogMatcher("needle")
+    assert not any(many.push("x" * 10_000 + "\n") for _ in range(50))
+    assert len(many._text) < 200_000
+    last = many.push("needle\n")
+    assert last and last.match.line == "needle"
+    for wrong in ("", re.compile(b"x"), None):
+        with pytest.raises(TypeError):
+            LogMatcher(wrong)  # type: ignore[arg-type]
+
+
+def test_versions() -> None:
+    assert [version for version in ("0.1.0", "0.1.9-rc1", "0.2", "1.0.0", "0.0.9", "x", "") if fits(version)] == [
+        "0.1.0", "0.1.9-rc1", "0.2",
+    ]
+
+
+def test_answers_that_are_no_answers() -> None:
+    assert made(ExecEvent, {"type": "stdout", "new": 1, "data": None}).data is None
+    answers: list[dict[str, Any]] = [{}, {"type": "x", "timestamp": "soon"}, {"type": "x", "timestamp": 7}]
+    for wrong in answers:
+        with pytest.raises(SandboxError) as caught:
+            made(ExecEvent, wrong)
+        assert caught.value.code == "INVALID_JSON_RESPONSE"

@@ -1,0 +1,121 @@
+"""sdk/python: its types and style, its wheel and sdist in a clean virtual environment, its own tests there, and the
+examples of its README and of docs/python.md.
+
+The package's dependencies are Debian's (tools/deps test): the virtual environment sees the system's packages.
+"""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import package as typescript
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "sdk/python"
+NEEDED = ["httpx", "websockets", "build", "setuptools", "wheel", "venv", "mypy", "flake8"]
+MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]
+FILES = sorted(path.name for path in (PACKAGE / "tests").glob("test_*.py"))
+
+sys.path.insert(0, str(ROOT / "tests/docs"))
+import examples  # noqa: E402
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"tools/deps test installs what is missing: {', '.join(MISSING)}")
+
+
+def run(*command, cwd=PACKAGE, env=None, stdin="", timeout=300):
+    r = subprocess.run([str(word) for word in command], cwd=cwd, input=stdin, capture_output=True, text=True, check=False, env=env,
+                       timeout=timeout)
+    assert r.returncode == 0, f"{' '.join(map(str, command))} ended with {r.returncode}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
+    return r.stdout
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """The sdist, and the wheel that is built from it. Built in a copy: nothing is left in the checkout."""
+    base = tmp_path_factory.mktemp("python")
+    shutil.copytree(PACKAGE, base / "source", ignore=shutil.ignore_patterns("__pycache__", ".mypy_cache", "dist"))
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", base / "dist", cwd=base / "source")
+    return base / "dist"
+
+
+@pytest.fixture(scope="module")
+def python(dist, tmp_path_factory):
+    """The interpreter of a clean virtual environment that has the wheel."""
+    where = tmp_path_factory.mktemp("venv") / "v"
+    run(sys.executable, "-m", "venv", "--system-site-packages", where)
+    found = where / "bin/python"
+    run(found, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", next(dist.glob("*.whl")))
+    return found
+
+
+@pytest.fixture(scope="module")
+def results(daemon, python, request, tmp_path_factory):
+    """Runs the files of tests that were asked for, once; for each file, what failed in it."""
+    mine = [item for item in request.session.items if item.module is request.module and item.originalname == "test_file"]
+    wanted = [item.callspec.params["file"] for item in mine]
+    report = tmp_path_factory.mktemp("pytest") / "report.xml"
+    r = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *(f"tests/{f}" for f in wanted)],
+                       cwd=PACKAGE, capture_output=True, text=True, check=False, timeout=600,
+                       env=typescript.reaching(daemon, PYTHONDONTWRITEBYTECODE="1"))
+    assert report.exists(), r.stdout + r.stderr
+    ran = {file: [] for file in wanted}
+    for case in ElementTree.parse(report).iter("testcase"):
+        failed = [child.text or child.get("message") for child in case if child.tag in ("failure", "error")]
+        ran[case.get("classname").rsplit(".", 1)[1] + ".py"].append((case.get("name"), failed))
+    return ran
+
+
+def test_types():
+    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null")
+
+
+def test_style():
+    run(sys.executable, "-m", "flake8")
+
+
+def test_wheel_and_sdist_hold_what_they_should(dist):
+    wheel = zipfile.ZipFile(next(dist.glob("*.whl"))).namelist()
+    sources = {str(path.relative_to(PACKAGE / "src")) for path in (PACKAGE / "src").rglob("*.py")}
+    assert {name for name in wheel if name.endswith(".py")} == sources
+    assert "atoll_sandbox/py.typed" in wheel
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"README.md", "pyproject.toml", "tests/conftest.py", "tools/unasync.py"} <= names
+
+
+def test_the_installed_package_is_the_wheel(python, tmp_path):
+    shown = run(python, "-c", "import atoll_sandbox as a; print(a.__file__, a.__version__)", cwd=tmp_path)
+    assert str(python.parents[1]) in shown and shown.split()[1] == "0.1.0"
+    used = "from atoll_sandbox import Sandbox\nx: str = Sandbox('x').exec('true').stdout\ny: bytes = Sandbox('x').read_file('f', encoding=None)\n"
+    (tmp_path / "used.py").write_text(used)
+    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", "--python-executable", python, "used.py", cwd=tmp_path)
+
+
+def test_there_are_files():
+    assert len(FILES) > 8
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_file(results, file):
+    assert results[file], "no test ran"
+    failed = [f"{name}\n{chr(10).join(failures)}" for name, failures in results[file] if failures]
+    assert not failed, "\n\n".join(failed)
+
+
+@pytest.mark.parametrize("page", ["sdk/python/README.md", "docs/python.md"])
+def test_examples_print_what_they_say(daemon, python, page, tmp_path):
+    """Each `python` block is a program, and the `text` block behind it is what it prints."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, re.M | re.S)
+    assert found and len(found) == text.count("```python"), "a block without its output"
+    for program, output in found:
+        printed = run(python, "-", cwd=tmp_path, env=typescript.reaching(daemon), stdin=program)
+        assert examples.matches(output, printed), f"{program}\nprinted\n{printed}\ninstead of\n{output}"
+    assert daemon.boxes() == [], "a page cleans up after itself"
