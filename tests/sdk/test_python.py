@@ -119,3 +119,40 @@ def test_examples_print_what_they_say(daemon, python, page, tmp_path):
         printed = run(python, "-", cwd=tmp_path, env=typescript.reaching(daemon), stdin=program)
         assert examples.matches(output, printed), f"{program}\nprinted\n{printed}\ninstead of\n{output}"
     assert daemon.boxes() == [], "a page cleans up after itself"
+
+
+FOLLOW = {
+    "blocking": """
+import sys
+from atoll_sandbox import Sandbox
+with Sandbox(sys.argv[1]) as sandbox:
+    process = sandbox.start_process("echo begin; until [ -e /tmp/go ]; do sleep 0.05; done; seq 1 5000; (exit 9)")
+    for event in process.stream_logs():
+        print(event.data if event.type == "stdout" else "", end="", flush=True)
+    print("exit", event.exit_code)
+""",
+    "asyncio": """
+import asyncio, sys
+from atoll_sandbox import AsyncSandbox
+async def main():
+    async with AsyncSandbox(sys.argv[1]) as sandbox:
+        process = await sandbox.start_process("echo begin; until [ -e /tmp/go ]; do sleep 0.05; done; seq 1 5000; (exit 9)")
+        async for event in process.stream_logs():
+            print(event.data if event.type == "stdout" else "", end="", flush=True)
+        print("exit", event.exit_code)
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("kind", FOLLOW)
+def test_logs_go_on_over_a_killed_daemon(own_daemon, own_box, python, kind, tmp_path):
+    with open(tmp_path / "err", "w+", encoding="utf-8") as err, subprocess.Popen(
+            [python, "-c", FOLLOW[kind], own_box], stdout=subprocess.PIPE, stderr=err, env=typescript.reaching(own_daemon), text=True) as p:
+        assert p.stdout.readline() == "begin\n", (tmp_path / "err").read_text()
+        own_daemon.kill_daemon()
+        own_daemon.await_warden()
+        own_daemon.execute_alone(own_box, "touch /tmp/go")
+        rest = p.stdout.read()
+        assert p.wait(60) == 0, (tmp_path / "err").read_text()
+    assert rest == "".join(f"{i}\n" for i in range(1, 5001)) + "exit 9\n"

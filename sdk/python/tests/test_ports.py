@@ -34,6 +34,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(101)
         self.send_header("Upgrade", "websocket")
         self.send_header("Connection", "Upgrade")
+        if self.headers.get("Sec-WebSocket-Protocol"):
+            self.send_header("Sec-WebSocket-Protocol", self.headers["Sec-WebSocket-Protocol"].split(",")[0])
         self.send_header("Sec-WebSocket-Accept", base64.b64encode(hashlib.sha1(magic.encode()).digest()).decode())
         self.end_headers()
         while True:
@@ -75,6 +77,9 @@ def test_websockets(served: Any) -> None:
             assert socket.receive(timeout=60) == message
         with pytest.raises(TimeoutError):
             socket.receive(timeout=0.05)
+        assert socket.subprotocol is None
+    with served.ws_connect(8080, "/echo", subprotocols=["vite-hmr", "other"]) as chosen:
+        assert chosen.subprotocol == "vite-hmr"
     with pytest.raises(ServiceNotRespondingError):
         served.ws_connect(9999)
 

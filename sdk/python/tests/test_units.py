@@ -15,6 +15,7 @@ from atoll_sandbox import _sse
 from atoll_sandbox._matcher import LogMatcher
 from atoll_sandbox._sse import FrameReader
 from atoll_sandbox._version import fits
+from atoll_sandbox._websocket import Connection
 from atoll_sandbox.errors import SandboxError
 from atoll_sandbox.models import ExecEvent, made
 
@@ -83,6 +84,19 @@ def test_patterns_in_pieces() -> None:
     for wrong in ("", re.compile(b"x"), None):
         with pytest.raises(TypeError):
             LogMatcher(wrong)  # type: ignore[arg-type]
+
+
+def test_answers_that_are_no_websocket() -> None:
+    for answer in (b"garbage\r\n\r\n", b"HTTP/1.1 101 OK\r\n\r\n", b""):
+        connection = Connection("http://a:1/x", {})
+        assert connection.output().startswith(b"GET /x HTTP/1.1\r\nHost: a:1\r\n")
+        connection.receive(answer)
+        assert connection.refusal and connection.over and not connection.open
+    refused = Connection("http://a:1/x", {"authorization": "Bearer t"})
+    assert b"authorization: Bearer t" in refused.output()
+    body = b'{"code": "UNAUTHORIZED", "message": "no"}'
+    refused.receive(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    assert refused.refusal and refused.refusal.code == "UNAUTHORIZED"
 
 
 def test_versions() -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import Any, Mapping, Union
+from typing import Literal, Mapping, Union, get_args
 
 from .errors import CommandError, InvalidPortError, SandboxSecurityError, ValidationFailedError
 
 #: A path in the sandbox: absolute, or relative to the session's directory.
 StrPath = Union[str, "os.PathLike[str]"]
 
+Language = Literal["python", "python3", "javascript", "js", "node", "typescript", "ts"]
+
 ID_LENGTH = 63
 PORT_LOWEST, PORT_HIGHEST = 1024, 65535
 
 _RESERVED = frozenset(("www", "api", "admin", "root", "system", "cloudflare", "workers"))
-_LANGUAGES = frozenset(("python", "python3", "javascript", "js", "node", "typescript", "ts"))
+_LANGUAGES = frozenset(get_args(Language))
 _ID = re.compile(r"[!-.0-~]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN = re.compile(r"[a-z0-9_]{1,16}")
@@ -116,9 +118,9 @@ def present(*levels: Mapping[str, str | None]) -> dict[str, str] | None:
     return {key: value for key, value in merged.items() if value is not None} or None
 
 
-def session_name(value: Any) -> str:
-    """A session's id, from the id or from anything that has one."""
-    named = getattr(value, "id", value)
+def session_name(value: object) -> str:
+    """The id of a session, from the id or from the session."""
+    named = getattr(value, "_session", value)
     if not isinstance(named, str):
         raise TypeError(f"a session is a Session or its id, not {type(value).__name__}")
     if not named.strip():

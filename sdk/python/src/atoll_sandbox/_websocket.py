@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Union
+from typing import Any, Mapping, Sequence, Union
 
 import websockets.client
 from websockets.frames import Opcode
@@ -25,10 +25,10 @@ MESSAGE_BYTES = 64 << 20
 class Connection:
     """One WebSocket. Whoever has the socket calls `receive` with what came and sends what `output` returns."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], subprotocols: Sequence[str] = ()) -> None:
         uri = parse_uri(url.replace("http", "ws", 1))
         self.host, self.port = uri.host, uri.port
-        self._protocol: Any = _Protocol(uri, max_size=MESSAGE_BYTES)
+        self._protocol: Any = _Protocol(uri, max_size=MESSAGE_BYTES, subprotocols=list(subprotocols) or None)
         request = self._protocol.connect()
         for name, value in headers.items():
             request.headers[name] = value
@@ -53,18 +53,23 @@ class Connection:
                 self._protocol.receive_data(data)
             else:
                 self._protocol.receive_eof()
-        except Exception as error:  # no answer in HTTP; version 10 raises whatever its parser meets
-            self.over = True
-            message = f"What answers does not speak WebSocket: {error or type(error).__name__}"
-            self.refusal = SandboxError(message, code="UNKNOWN_ERROR", suggestion="Check that the URL is that of an Atoll.")
+        except Exception as error:  # version 10 raises whatever its parser meets in an answer that is no HTTP
+            self._refused(error)
             return
         for event in self._protocol.events_received():
             if hasattr(event, "status_code"):
                 self._answered(event)
             else:
                 self._frame(event)
+        if self._protocol.handshake_exc is not None and not self.over:  # later versions keep it here
+            self._refused(self._protocol.handshake_exc)
         if self._protocol.parser_exc is not None or not data:
             self.over = True
+
+    def _refused(self, error: Exception) -> None:
+        self.over = True
+        message = f"The server does not speak WebSocket: {error or type(error).__name__}"
+        self.refusal = SandboxError(message, code="UNKNOWN_ERROR", suggestion="Check that the URL is that of an Atoll.")
 
     def _answered(self, response: Any) -> None:
         if response.status_code == 101 and self._protocol.handshake_exc is None:
@@ -85,6 +90,12 @@ class Connection:
         if frame.fin:
             whole, self._parts = b"".join(self._parts), []
             self.messages.append(whole.decode("utf-8", "replace") if self._text else whole)
+
+    @property
+    def subprotocol(self) -> str | None:
+        """What the server has chosen."""
+        chosen: str | None = self._protocol.subprotocol
+        return chosen
 
     @property
     def close_code(self) -> int | None:

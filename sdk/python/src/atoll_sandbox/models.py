@@ -8,12 +8,15 @@ import functools
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, List, Mapping, Match, Type, TypeVar
+from typing import Any, List, Literal, Mapping, Match, Type, TypeVar
 
 from .errors import CommandError, SandboxError
 
 T = TypeVar("T")
 R = TypeVar("R", bound="ExecResult")
+
+#: How a command or a process ended. `lost` is not known.
+Outcome = Literal["exited", "killed", "timeout", "oom", "lost"]
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
@@ -57,8 +60,7 @@ class ExecResult:
     command: str
     duration: float
     timestamp: datetime
-    #: `exited`, `killed`, `timeout`, `oom` or `lost`.
-    outcome: str = "exited"
+    outcome: Outcome = "exited"
     signal: str | None = None
     #: The session it ran in; None when it ran outside of any.
     session_id: str | None = None
@@ -94,7 +96,7 @@ def exec_result(wire: Mapping[str, Any], session_id: str | None) -> ExecResult:
 class ExecEvent:
     """One event of `exec_stream`: `start`, `stdout`, `stderr`, then `complete` or `error`."""
 
-    type: str
+    type: Literal["start", "stdout", "stderr", "complete", "error"]
     timestamp: datetime | None = None
     #: What was printed.
     data: str | None = None
@@ -102,7 +104,7 @@ class ExecEvent:
     pid: int | None = None
     session_id: str | None = None
     exit_code: int | None = None
-    outcome: str | None = None
+    outcome: Outcome | None = None
     signal: str | None = None
     error: str | None = None
 
@@ -129,14 +131,14 @@ class ProcessLogs:
 class LogEvent:
     """One event of a process's log: `process_info`, `stdout`, `stderr`, then `exit`."""
 
-    type: str
+    type: Literal["process_info", "stdout", "stderr", "exit"]
     process_id: str
     timestamp: datetime | None = None
     data: str | None = None
     command: str | None = None
     status: str | None = None
     exit_code: int | None = None
-    outcome: str | None = None
+    outcome: Outcome | None = None
     #: Bytes of output that are gone before this event: a log holds 16 MiB.
     dropped: int = 0
 
@@ -157,8 +159,7 @@ class FileInfo:
     name: str
     absolute_path: str
     relative_path: str
-    #: `file`, `directory`, `symlink` or `other`.
-    type: str
+    type: Literal["file", "directory", "symlink", "other"]
     size: int
     modified_at: datetime
     #: Like `rwxr-xr-x`.
@@ -171,7 +172,7 @@ class FileInfo:
 class WatchEvent:
     """One event of `watch`: `watching`, then `event` for each change; `error`; `stopped`."""
 
-    type: str
+    type: Literal["watching", "event", "error", "stopped"]
     path: str | None = None
     #: `create`, `modify`, `delete`, `move_from`, `move_to` or `attrib`.
     event_type: str | None = None
@@ -186,7 +187,7 @@ class WatchEvent:
 class Changes:
     """Whether something changed: `unchanged`, `changed`, or `resync` when nothing is known about the time since."""
 
-    status: str
+    status: Literal["unchanged", "changed", "resync"]
     #: Give it as `since` the next time.
     version: str
     reason: str | None = None
@@ -218,8 +219,7 @@ class SandboxInfo:
     """A sandbox as the daemon sees it."""
 
     id: str
-    #: `creating`, `running`, `asleep` or `stopped`.
-    state: str
+    state: Literal["creating", "running", "asleep", "stopped"]
     image: str
     limits: Limits
     created_at: datetime

@@ -6,7 +6,7 @@ import base64
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Iterable, List, Mapping
+from typing import Any, Iterable, List, Literal, Mapping
 
 from .models import made
 
@@ -112,7 +112,7 @@ class OutputMessage:
 class CodeEvent:
     """One event of `run_code_stream`: `stdout`, `stderr`, `result`, `error`, `execution_complete`."""
 
-    type: str
+    type: Literal["stdout", "stderr", "result", "error", "execution_complete"]
     text: str | None = None
     #: With `result`.
     result: Result | None = None

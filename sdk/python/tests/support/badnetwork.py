@@ -34,12 +34,12 @@ class BadNetwork:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._server.accept()
-                self.connections += 1
-                limit = self._fate(self.connections)
+                limit = self._fate(self.connections + 1)
                 # The greeting of a client is no part of what is tested.
                 greeted = client.recv(15, socket.MSG_PEEK).startswith(b"GET /v1/health ")
                 daemon = socket.create_connection(self._daemon)
                 self._open |= {client, daemon}
+                self.connections += 1  # only now: `cut` ends whatever is counted
                 threading.Thread(target=self._up, args=(client, daemon), daemon=True).start()
                 threading.Thread(target=self._down, args=(client, daemon, limit, greeted), daemon=True).start()
 

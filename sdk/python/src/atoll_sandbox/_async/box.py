@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import httpx
 
@@ -25,17 +25,18 @@ class Box:
         self.lives = 0
         self._spec = dict(spec)
         self._create = create
-        self._ready = False
+        #: Whether the sandbox is known to be there, with its options.
+        self.ready = False
 
     async def _prepare(self) -> None:
         """Before the first call: what the sandbox is made with, or that there is one."""
-        if self._ready:
+        if self.ready:
             return
         if not self._create:
             await self.json(wire.request("GET", ""), now=True)
         if self._spec:
             await self.json(wire.request("PUT", "", self._spec, repeatable=True), now=True)
-        self._ready = True
+        self.ready = True
 
     async def send(self, request: wire.Request, content: io.Pieces | None = None, now: bool = False) -> httpx.Response:
         """The answer to a request below `/v1/sandboxes/{id}`, with its body still to be read. `now` prepares nothing."""
@@ -54,18 +55,18 @@ class Box:
         return {} if response.status_code == 204 else wire.json_of(body)
 
     async def passed(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
-        """Whatever a server in the sandbox answers."""
+        """Whatever a server in the sandbox answers, with its body still to be read."""
         await self._prepare()
         try:
-            response = await self.transport.send(replace(request, path=self.base + request.path), content)
+            return await self.transport.send(replace(request, path=self.base + request.path), content)
         except httpx.TransportError as error:
             raise wire.failure(error, self.transport.place, request.read_seconds) from error
-        await self.transport.read(response, request.read_seconds)
-        return response
 
-    async def websocket(self, path: str, headers: Mapping[str, str] | None = None) -> AsyncWebSocket:
+    async def websocket(
+        self, path: str, headers: Mapping[str, str] | None = None, subprotocols: Sequence[str] = ()
+    ) -> AsyncWebSocket:
         await self._prepare()
-        return await self.transport.websocket(self.base + path, headers)
+        return await self.transport.websocket(self.base + path, headers, subprotocols)
 
     async def info(self) -> dict[str, Any] | None:
         """The sandbox as the daemon shows it; None when there is none. Makes nothing."""

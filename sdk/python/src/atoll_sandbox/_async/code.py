@@ -28,7 +28,7 @@ def _context_id(context: CodeContext | str | None) -> str | None:
 class AsyncCode(Scope):
     async def create_code_context(
         self,
-        language: str = "python",
+        language: checks.Language = "python",
         *,
         cwd: checks.StrPath = "/workspace",
         env: Mapping[str, str | None] | None = None,
@@ -56,7 +56,7 @@ class AsyncCode(Scope):
         code: str,
         *,
         context: CodeContext | str | None = None,
-        language: str | None = None,
+        language: checks.Language | None = None,
         env: Mapping[str, str | None] | None = None,
         timeout: float | None = None,
         on_stdout: OnOutput | None = None,
@@ -87,7 +87,7 @@ class AsyncCode(Scope):
         code: str,
         *,
         context: CodeContext | str | None = None,
-        language: str | None = None,
+        language: checks.Language | None = None,
         env: Mapping[str, str | None] | None = None,
         timeout: float | None = None,
     ) -> AsyncEventStream[CodeEvent]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import shlex
 import uuid
-from typing import Any, Awaitable, Callable, Mapping, Union
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Mapping, Union
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -14,6 +14,12 @@ from ..errors import CommandError
 from ..models import ExecEvent, ExecResult, GitCheckoutResult, exec_result, made
 from .box import Box
 from .streams import AsyncEventStream, Follow, ResumedLink
+
+if TYPE_CHECKING:
+    from .session import AsyncSession
+
+#: A session, its id, or None: where a call runs unless told otherwise.
+SessionLike = Union["AsyncSession", str, None]
 
 #: A callback for text; with AsyncSandbox it may be a coroutine function.
 OnText = Callable[[str], Union[None, Awaitable[None]]]
@@ -28,7 +34,7 @@ class Scope:
     _box: Box
     _session: str
 
-    def _in(self, session: Any) -> str:
+    def _in(self, session: SessionLike) -> str:
         return self._session if session is None else checks.session_name(session)
 
 
@@ -40,7 +46,7 @@ class AsyncCommands(Scope):
     def _run(
         self,
         command: str,
-        session: Any,
+        session: SessionLike,
         timeout: float | None,
         env: Mapping[str, str | None] | None,
         cwd: checks.StrPath | None,
@@ -68,7 +74,7 @@ class AsyncCommands(Scope):
         env: Mapping[str, str | None] | None = None,
         cwd: checks.StrPath | None = None,
         stdin: str | bytes | None = None,
-        session: Any = None,
+        session: SessionLike = None,
         check: bool = False,
         binary: bool = False,
         on_stdout: OnText | None = None,
@@ -130,7 +136,7 @@ class AsyncCommands(Scope):
         env: Mapping[str, str | None] | None = None,
         cwd: checks.StrPath | None = None,
         stdin: str | bytes | None = None,
-        session: Any = None,
+        session: SessionLike = None,
     ) -> AsyncEventStream[ExecEvent]:
         """Runs a command and yields what it prints while it runs, as events with `type` and `data`.
 
@@ -175,7 +181,7 @@ class AsyncCommands(Scope):
         branch: str | None = None,
         depth: int | None = None,
         timeout: float = CLONE_SECONDS,
-        session: Any = None,
+        session: SessionLike = None,
     ) -> GitCheckoutResult:
         """Clones a repository, by default into `/workspace` and its name."""
         if not isinstance(url, str) or not url:

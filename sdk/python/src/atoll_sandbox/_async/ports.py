@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import httpx
 
@@ -94,6 +94,7 @@ class AsyncPorts(Scope):
         streamed = None if isinstance(content, (str, bytes)) else content
         request = wire.Request(method.upper(), target, whole, self._for_server(headers), False, timeout)
         response = await self._box.passed(request, streamed)
+        await self._box.transport.read(response, timeout)
         if "x-atoll-error" in response.headers:
             raise error_of_answer(response.status_code, response.reason_phrase, response.content)
         return response
@@ -106,9 +107,11 @@ class AsyncPorts(Scope):
             found["x-atoll-token"] = token
         return found
 
-    async def ws_connect(self, port: int, path: str = "/", *, headers: Mapping[str, str] | None = None) -> AsyncWebSocket:
+    async def ws_connect(
+        self, port: int, path: str = "/", *, headers: Mapping[str, str] | None = None, subprotocols: Sequence[str] = ()
+    ) -> AsyncWebSocket:
         """A WebSocket to a server in the sandbox."""
-        return await self._box.websocket(_target(port, path), self._for_server(headers))
+        return await self._box.websocket(_target(port, path), self._for_server(headers), subprotocols)
 
 
 def _target(port: int, path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Awaitable, Callable, Mapping, Union
+from typing import Any, Awaitable, Callable, Literal, Mapping, Union
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -18,7 +18,7 @@ from ..errors import (
 )
 from ..models import LogEvent, LogMatch, ProcessLogs, made, time_of
 from .box import Box
-from .commands import AsyncCommands, OnText
+from .commands import AsyncCommands, OnText, SessionLike
 from .streams import AsyncEventStream, Follow, Link, ResumedLink
 
 OnExit = Callable[[int], Union[None, Awaitable[None]]]
@@ -140,7 +140,7 @@ class AsyncProcess:
         port: int,
         timeout: float | None = WAIT_SECONDS,
         *,
-        mode: str = "http",
+        mode: Literal["http", "tcp"] = "http",
         path: str = "/",
         status: int | tuple[int, int] = (200, 399),
         interval: float = 0.5,
@@ -211,7 +211,7 @@ class AsyncProcesses(AsyncCommands):
         env: Mapping[str, str | None] | None = None,
         cwd: checks.StrPath | None = None,
         stdin: str | bytes | None = None,
-        session: Any = None,
+        session: SessionLike = None,
         on_stdout: OnText | None = None,
         on_stderr: OnText | None = None,
         on_exit: OnExit | None = None,
@@ -232,7 +232,7 @@ class AsyncProcesses(AsyncCommands):
             io.background(lambda: _report(stream, on_stdout, on_stderr, on_exit, on_error))
         return process
 
-    async def list_processes(self, session: Any = None) -> list[AsyncProcess]:
+    async def list_processes(self, session: SessionLike = None) -> list[AsyncProcess]:
         """All background processes of the sandbox; with a session, those of that session."""
         query = {"sessionId": None if session is None else checks.session_name(session)}
         answer = await self._box.json(wire.request("GET", "/api/process/list", query=query))

@@ -125,6 +125,7 @@ class AsyncSandbox(AsyncSessions, AsyncPorts):
     async def destroy(self) -> None:
         """Ends the sandbox with its processes and files. One that is not there is fine."""
         self._box.lives += 1
+        self._box.ready = False
         try:
             await self._box.json(wire.request("DELETE", "", repeatable=True), now=True)
         except SandboxError as error:

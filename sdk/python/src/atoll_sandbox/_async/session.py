@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Mapping
+from typing import Mapping
 
 from .. import _checks as checks
 from .. import _wire as wire
 from .box import Box
 from .code import AsyncCode
+from .commands import SessionLike
 from .files import AsyncFiles
 from .processes import AsyncProcesses
 from .terminal import AsyncTerminal, path_of
@@ -18,7 +19,7 @@ class AsyncInside(AsyncProcesses, AsyncFiles, AsyncCode):
     """Everything that can be done in a sandbox, in a session or in the default one."""
 
     async def terminal(
-        self, *, cols: int = 80, rows: int = 24, shell: str | None = None, session: Any = None
+        self, *, cols: int = 80, rows: int = 24, shell: str | None = None, session: SessionLike = None
     ) -> AsyncTerminal:
         """Connects to the terminal of the session. The first connection starts its shell (bash); all connections share it."""
         name = self._in(session)

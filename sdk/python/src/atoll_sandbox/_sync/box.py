@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import httpx
 
@@ -26,17 +26,18 @@ class Box:
         self.lives = 0
         self._spec = dict(spec)
         self._create = create
-        self._ready = False
+        #: Whether the sandbox is known to be there, with its options.
+        self.ready = False
 
     def _prepare(self) -> None:
         """Before the first call: what the sandbox is made with, or that there is one."""
-        if self._ready:
+        if self.ready:
             return
         if not self._create:
             self.json(wire.request("GET", ""), now=True)
         if self._spec:
             self.json(wire.request("PUT", "", self._spec, repeatable=True), now=True)
-        self._ready = True
+        self.ready = True
 
     def send(self, request: wire.Request, content: io.Pieces | None = None, now: bool = False) -> httpx.Response:
         """The answer to a request below `/v1/sandboxes/{id}`, with its body still to be read. `now` prepares nothing."""
@@ -55,18 +56,18 @@ class Box:
         return {} if response.status_code == 204 else wire.json_of(body)
 
     def passed(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
-        """Whatever a server in the sandbox answers."""
+        """Whatever a server in the sandbox answers, with its body still to be read."""
         self._prepare()
         try:
-            response = self.transport.send(replace(request, path=self.base + request.path), content)
+            return self.transport.send(replace(request, path=self.base + request.path), content)
         except httpx.TransportError as error:
             raise wire.failure(error, self.transport.place, request.read_seconds) from error
-        self.transport.read(response, request.read_seconds)
-        return response
 
-    def websocket(self, path: str, headers: Mapping[str, str] | None = None) -> WebSocket:
+    def websocket(
+        self, path: str, headers: Mapping[str, str] | None = None, subprotocols: Sequence[str] = ()
+    ) -> WebSocket:
         self._prepare()
-        return self.transport.websocket(self.base + path, headers)
+        return self.transport.websocket(self.base + path, headers, subprotocols)
 
     def info(self) -> dict[str, Any] | None:
         """The sandbox as the daemon shows it; None when there is none. Makes nothing."""

@@ -29,7 +29,7 @@ def _context_id(context: CodeContext | str | None) -> str | None:
 class Code(Scope):
     def create_code_context(
         self,
-        language: str = "python",
+        language: checks.Language = "python",
         *,
         cwd: checks.StrPath = "/workspace",
         env: Mapping[str, str | None] | None = None,
@@ -57,7 +57,7 @@ class Code(Scope):
         code: str,
         *,
         context: CodeContext | str | None = None,
-        language: str | None = None,
+        language: checks.Language | None = None,
         env: Mapping[str, str | None] | None = None,
         timeout: float | None = None,
         on_stdout: OnOutput | None = None,
@@ -88,7 +88,7 @@ class Code(Scope):
         code: str,
         *,
         context: CodeContext | str | None = None,
-        language: str | None = None,
+        language: checks.Language | None = None,
         env: Mapping[str, str | None] | None = None,
         timeout: float | None = None,
     ) -> EventStream[CodeEvent]:

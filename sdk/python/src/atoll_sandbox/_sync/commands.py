@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import shlex
 import uuid
-from typing import Any, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Union
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -15,6 +15,12 @@ from ..errors import CommandError
 from ..models import ExecEvent, ExecResult, GitCheckoutResult, exec_result, made
 from .box import Box
 from .streams import EventStream, Follow, ResumedLink
+
+if TYPE_CHECKING:
+    from .session import Session
+
+#: A session, its id, or None: where a call runs unless told otherwise.
+SessionLike = Union["Session", str, None]
 
 #: A callback for text.
 OnText = Callable[[str], None]
@@ -29,7 +35,7 @@ class Scope:
     _box: Box
     _session: str
 
-    def _in(self, session: Any) -> str:
+    def _in(self, session: SessionLike) -> str:
         return self._session if session is None else checks.session_name(session)
 
 
@@ -41,7 +47,7 @@ class Commands(Scope):
     def _run(
         self,
         command: str,
-        session: Any,
+        session: SessionLike,
         timeout: float | None,
         env: Mapping[str, str | None] | None,
         cwd: checks.StrPath | None,
@@ -69,7 +75,7 @@ class Commands(Scope):
         env: Mapping[str, str | None] | None = None,
         cwd: checks.StrPath | None = None,
         stdin: str | bytes | None = None,
-        session: Any = None,
+        session: SessionLike = None,
         check: bool = False,
         binary: bool = False,
         on_stdout: OnText | None = None,
@@ -131,7 +137,7 @@ class Commands(Scope):
         env: Mapping[str, str | None] | None = None,
         cwd: checks.StrPath | None = None,
         stdin: str | bytes | None = None,
-        session: Any = None,
+        session: SessionLike = None,
     ) -> EventStream[ExecEvent]:
         """Runs a command and yields what it prints while it runs, as events with `type` and `data`.
 
@@ -176,7 +182,7 @@ class Commands(Scope):
         branch: str | None = None,
         depth: int | None = None,
         timeout: float = CLONE_SECONDS,
-        session: Any = None,
+        session: SessionLike = None,
     ) -> GitCheckoutResult:
         """Clones a repository, by default into `/workspace` and its name."""
         if not isinstance(url, str) or not url:

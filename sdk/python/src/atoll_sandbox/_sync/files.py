@@ -13,7 +13,7 @@ from .._io import blocking as io
 from ..errors import SandboxError
 from ..models import Changes, FileInfo, WatchEvent, made
 from .box import Box
-from .commands import Scope
+from .commands import Scope, SessionLike
 from .streams import EventStream, Link
 
 #: What a file can be written from: text (as UTF-8), bytes, a binary file object, or an iterable of bytes.
@@ -67,7 +67,9 @@ class FileStream:
 
 
 class Files(Scope):
-    def write_file(self, path: checks.StrPath, content: Content, *, encoding: str = "utf-8", session: Any = None) -> None:
+    def write_file(
+        self, path: checks.StrPath, content: Content, *, encoding: str = "utf-8", session: SessionLike = None
+    ) -> None:
         """Writes a file, and the directories above it. The file is replaced as a whole, or not at all.
 
         Content of any size can come from a binary file object or from an iterable of bytes. Text is written in `encoding`.
@@ -83,17 +85,19 @@ class Files(Scope):
         self._box.json(_raw("PUT", path, self._in(session)), content)
 
     @overload
-    def read_file(self, path: checks.StrPath, *, encoding: str = "utf-8", session: Any = None) -> str: ...
+    def read_file(self, path: checks.StrPath, *, encoding: str = "utf-8", session: SessionLike = None) -> str: ...
 
     @overload
-    def read_file(self, path: checks.StrPath, *, encoding: None, session: Any = None) -> bytes: ...
+    def read_file(self, path: checks.StrPath, *, encoding: None, session: SessionLike = None) -> bytes: ...
 
-    def read_file(self, path: checks.StrPath, *, encoding: str | None = "utf-8", session: Any = None) -> str | bytes:
+    def read_file(
+        self, path: checks.StrPath, *, encoding: str | None = "utf-8", session: SessionLike = None
+    ) -> str | bytes:
         """The content of a file: text in `encoding`, or bytes with `encoding=None`."""
         data = self._box.data(_raw("GET", path, self._in(session)))
         return data if encoding is None else data.decode(encoding)
 
-    def read_file_stream(self, path: checks.StrPath, *, session: Any = None) -> FileStream:
+    def read_file_stream(self, path: checks.StrPath, *, session: SessionLike = None) -> FileStream:
         """The bytes of a file of any size, piece by piece.
 
             with sandbox.read_file_stream("big.bin") as file:
@@ -103,35 +107,35 @@ class Files(Scope):
         """
         return FileStream(self._box, _raw("GET", path, self._in(session)))
 
-    def mkdir(self, path: checks.StrPath, *, recursive: bool = False, session: Any = None) -> None:
+    def mkdir(self, path: checks.StrPath, *, recursive: bool = False, session: SessionLike = None) -> None:
         """Makes a directory; with `recursive`, also those above it, and one that is there is fine."""
         self._file("mkdir", {"path": checks.path_text(path), "recursive": bool(recursive)}, session)
 
-    def delete_file(self, path: checks.StrPath, *, session: Any = None) -> None:
+    def delete_file(self, path: checks.StrPath, *, session: SessionLike = None) -> None:
         """Deletes a file. Directories are refused."""
         self._file("delete", {"path": checks.path_text(path)}, session)
 
-    def rename_file(self, old_path: checks.StrPath, new_path: checks.StrPath, *, session: Any = None) -> None:
+    def rename_file(self, old_path: checks.StrPath, new_path: checks.StrPath, *, session: SessionLike = None) -> None:
         body = {"oldPath": checks.path_text(old_path, "old_path"), "newPath": checks.path_text(new_path, "new_path")}
         self._file("rename", body, session)
 
-    def move_file(self, source: checks.StrPath, destination: checks.StrPath, *, session: Any = None) -> None:
+    def move_file(self, source: checks.StrPath, destination: checks.StrPath, *, session: SessionLike = None) -> None:
         names = checks.path_text(source, "source"), checks.path_text(destination, "destination")
         self._file("move", {"sourcePath": names[0], "destinationPath": names[1]}, session)
 
     def list_files(
-        self, path: checks.StrPath = ".", *, recursive: bool = False, include_hidden: bool = False, session: Any = None
+        self, path: checks.StrPath = ".", *, recursive: bool = False, include_hidden: bool = False, session: SessionLike = None
     ) -> list[FileInfo]:
         """What is in a directory; with `recursive`, also below it."""
         options = {"recursive": bool(recursive), "includeHidden": bool(include_hidden)}
         answer = self._file("list-files", {"path": checks.path_text(path), "options": options}, session, reads=True)
         return [made(FileInfo, info) for info in answer["files"]]
 
-    def exists(self, path: checks.StrPath, *, session: Any = None) -> bool:
+    def exists(self, path: checks.StrPath, *, session: SessionLike = None) -> bool:
         """Whether there is a file or a directory."""
         return bool((self._file("exists", {"path": checks.path_text(path)}, session, reads=True))["exists"])
 
-    def _file(self, route: str, body: dict[str, Any], session: Any, reads: bool = False) -> dict[str, Any]:
+    def _file(self, route: str, body: dict[str, Any], session: SessionLike, reads: bool = False) -> dict[str, Any]:
         body["sessionId"] = self._in(session)
         return self._box.json(wire.request("POST", f"/api/{route}", body, repeatable=reads))
 
@@ -142,7 +146,7 @@ class Files(Scope):
         recursive: bool = True,
         include: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
-        session: Any = None,
+        session: SessionLike = None,
     ) -> EventStream[WatchEvent]:
         """Watches a directory below `/workspace`; `include` or `exclude` are globs.
 
@@ -163,7 +167,7 @@ class Files(Scope):
         recursive: bool = True,
         include: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
-        session: Any = None,
+        session: SessionLike = None,
     ) -> Changes:
         """Whether anything changed since the `version` of an earlier answer."""
         body = {**_watch(path, recursive, include, exclude, self._in(session)), "since": since}

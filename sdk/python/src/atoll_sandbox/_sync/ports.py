@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import httpx
 
@@ -95,6 +95,7 @@ class Ports(Scope):
         streamed = None if isinstance(content, (str, bytes)) else content
         request = wire.Request(method.upper(), target, whole, self._for_server(headers), False, timeout)
         response = self._box.passed(request, streamed)
+        self._box.transport.read(response, timeout)
         if "x-atoll-error" in response.headers:
             raise error_of_answer(response.status_code, response.reason_phrase, response.content)
         return response
@@ -107,9 +108,11 @@ class Ports(Scope):
             found["x-atoll-token"] = token
         return found
 
-    def ws_connect(self, port: int, path: str = "/", *, headers: Mapping[str, str] | None = None) -> WebSocket:
+    def ws_connect(
+        self, port: int, path: str = "/", *, headers: Mapping[str, str] | None = None, subprotocols: Sequence[str] = ()
+    ) -> WebSocket:
         """A WebSocket to a server in the sandbox."""
-        return self._box.websocket(_target(port, path), self._for_server(headers))
+        return self._box.websocket(_target(port, path), self._for_server(headers), subprotocols)
 
 
 def _target(port: int, path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Literal, Mapping
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -19,7 +19,7 @@ from ..errors import (
 )
 from ..models import LogEvent, LogMatch, ProcessLogs, made, time_of
 from .box import Box
-from .commands import Commands, OnText
+from .commands import Commands, OnText, SessionLike
 from .streams import EventStream, Follow, Link, ResumedLink
 
 OnExit = Callable[[int], None]
@@ -141,7 +141,7 @@ class Process:
         port: int,
         timeout: float | None = WAIT_SECONDS,
         *,
-        mode: str = "http",
+        mode: Literal["http", "tcp"] = "http",
         path: str = "/",
         status: int | tuple[int, int] = (200, 399),
         interval: float = 0.5,
@@ -212,7 +212,7 @@ class Processes(Commands):
         env: Mapping[str, str | None] | None = None,
         cwd: checks.StrPath | None = None,
         stdin: str | bytes | None = None,
-        session: Any = None,
+        session: SessionLike = None,
         on_stdout: OnText | None = None,
         on_stderr: OnText | None = None,
         on_exit: OnExit | None = None,
@@ -233,7 +233,7 @@ class Processes(Commands):
             io.background(lambda: _report(stream, on_stdout, on_stderr, on_exit, on_error))
         return process
 
-    def list_processes(self, session: Any = None) -> list[Process]:
+    def list_processes(self, session: SessionLike = None) -> list[Process]:
         """All background processes of the sandbox; with a session, those of that session."""
         query = {"sessionId": None if session is None else checks.session_name(session)}
         answer = self._box.json(wire.request("GET", "/api/process/list", query=query))

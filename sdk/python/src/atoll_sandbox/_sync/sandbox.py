@@ -126,6 +126,7 @@ class Sandbox(Sessions, Ports):
     def destroy(self) -> None:
         """Ends the sandbox with its processes and files. One that is not there is fine."""
         self._box.lives += 1
+        self._box.ready = False
         try:
             self._box.json(wire.request("DELETE", "", repeatable=True), now=True)
         except SandboxError as error:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Mapping
+from typing import Mapping
 
 from .. import _checks as checks
 from .. import _wire as wire
 from .box import Box
 from .code import Code
+from .commands import SessionLike
 from .files import Files
 from .processes import Processes
 from .terminal import Terminal, path_of
@@ -19,7 +20,7 @@ class Inside(Processes, Files, Code):
     """Everything that can be done in a sandbox, in a session or in the default one."""
 
     def terminal(
-        self, *, cols: int = 80, rows: int = 24, shell: str | None = None, session: Any = None
+        self, *, cols: int = 80, rows: int = 24, shell: str | None = None, session: SessionLike = None
     ) -> Terminal:
         """Connects to the terminal of the session. The first connection starts its shell (bash); all connections share it."""
         name = self._in(session)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Mapping
+from typing import Mapping, Sequence
 
 import httpx
 
@@ -34,11 +34,12 @@ class Transport:
         if client is not None:
             client.close()
 
-    def headers(self) -> dict[str, str]:
+    def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What every request has. A token that is given as X-Atoll-Token leaves Authorization to the server in the sandbox."""
         found = {"user-agent": f"atoll-sandbox-python/{__version__}"}
-        if self.place.token:
+        if self.place.token and "x-atoll-token" not in given:
             found["authorization"] = f"Bearer {self.place.token}"
-        return found
+        return {**found, **given}
 
     def exchange(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
         """The answer, with its body still to be read. Answers other than 2xx raise."""
@@ -84,7 +85,7 @@ class Transport:
             request.method,
             self.place.url + request.path,
             content=request.body if content is None else io.pieces(content),
-            headers={**self.headers(), **request.headers},
+            headers=self._headers(request.headers),
             timeout=limits,
         )
         return self._client.send(built, stream=True)
@@ -126,10 +127,10 @@ class Transport:
             )
         self._greeted = True
 
-    def websocket(self, path: str, headers: Mapping[str, str] | None = None) -> WebSocket:
+    def websocket(self, path: str, headers: Mapping[str, str] | None, subprotocols: Sequence[str]) -> WebSocket:
         """A WebSocket. Refusals raise what the answer says."""
         self._greet()
-        connection = Connection(self.place.url + path, {**self.headers(), **(headers or {})})
+        connection = Connection(self.place.url + path, self._headers(headers or {}), subprotocols)
         try:
             socket = io.connect(self.place, connection.host, connection.port, wire.CONNECT_SECONDS)
         except OSError as error:

@@ -70,6 +70,11 @@ class WebSocket:
             raise wire.failure(httpx.WriteError(str(error)), self._place) from error
 
     @property
+    def subprotocol(self) -> str | None:
+        """The one of the subprotocols that the server has chosen."""
+        return self._connection.subprotocol
+
+    @property
     def close_code(self) -> int | None:
         """How the other side closed the connection; None while it is open."""
         return self._connection.close_code
