@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import Any, Callable
 
 import httpx
@@ -68,6 +69,12 @@ def test_requests(served: Any) -> None:
     with pytest.raises(ServiceNotRespondingError) as caught:
         served.fetch(9999)
     assert caught.value.http_status == 502
+
+
+def test_small_requests_are_not_held_back(served: Any) -> None:
+    connection = served.fetch(8080).extensions["network_stream"].get_extra_info("socket")
+    assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 def test_websockets(served: Any) -> None:

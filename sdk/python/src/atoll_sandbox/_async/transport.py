@@ -86,6 +86,7 @@ class Transport:
             content=request.body if content is None else io.pieces(content),
             headers=self._headers(request.headers),
             timeout=limits,
+            extensions={"trace": io.trace},
         )
         return await self._client.send(built, stream=True)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from typing import IO, Any, AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Union
+from typing import IO, Any, AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Union
 
 import httpx
 
 from .._place import Place
-from .common import PIECE_BYTES, SEND_SECONDS, DeadlinePassed, deadline, left, piece_of, tls, transport_options
+from .common import PIECE_BYTES, SEND_SECONDS, DeadlinePassed, deadline, left, piece_of, tls, traced, transport_options, tune
 
 __all__ = ["Body", "DeadlinePassed", "Pieces", "Socket", "background", "call", "client", "connect", "deadline", "left", "now",
-           "pieces", "sleep"]
+           "pieces", "sleep", "trace"]
 
 #: The content of a file, piece by piece.
 Pieces = Union[AsyncIterable[bytes], Iterable[bytes], IO[bytes]]
@@ -24,6 +24,10 @@ _tasks: set[asyncio.Task[None]] = set()
 
 def client(place: Place) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(**transport_options(place)))
+
+
+async def trace(event: str, info: Mapping[str, Any]) -> None:
+    traced(event, info)
 
 
 async def sleep(seconds: float, until: float | None = None) -> None:
@@ -96,6 +100,7 @@ class Socket:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
+        tune(writer.get_extra_info("socket"))
 
     async def receive(self, until: float | None = None) -> bytes:
         """What has come; nothing at the end."""

@@ -11,14 +11,15 @@ from typing import IO, Any, Callable, Iterable, Iterator, Union
 import httpx
 
 from .._place import Place
-from .common import PIECE_BYTES, SEND_SECONDS, DeadlinePassed, deadline, left, piece_of, tls, transport_options
+from .common import PIECE_BYTES, SEND_SECONDS, DeadlinePassed, deadline, left, piece_of, tls, traced, transport_options, tune
 
 __all__ = ["Body", "DeadlinePassed", "Pieces", "Socket", "background", "call", "client", "connect", "deadline", "left", "now",
-           "pieces", "sleep"]
+           "pieces", "sleep", "trace"]
 
 Pieces = Union[Iterable[bytes], IO[bytes]]
 
 now = time.monotonic
+trace = traced
 
 
 def client(place: Place) -> httpx.Client:
@@ -90,6 +91,7 @@ class Body:
 class Socket:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        tune(connection)
 
     def receive(self, until: float | None = None) -> bytes:
         self._connection.settimeout(left(until))
