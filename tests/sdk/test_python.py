@@ -5,17 +5,21 @@ The package's dependencies are Debian's (tools/deps test): the virtual environme
 """
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
+import atoll as lib
 import package as typescript
 import pytest
+from fixtures import what_is_missing
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sdk/python"
@@ -119,6 +123,42 @@ def test_examples_print_what_they_say(daemon, python, page, tmp_path):
         printed = run(python, "-", cwd=tmp_path, env=typescript.reaching(daemon), stdin=program)
         assert examples.matches(output, printed), f"{program}\nprinted\n{printed}\ninstead of\n{output}"
     assert daemon.boxes() == [], "a page cleans up after itself"
+
+
+SECURED = """
+import re
+from atoll_sandbox import ContainerUnavailableError, ProcessReadyTimeoutError, Sandbox
+with Sandbox("tls", destroy_on_exit=True) as sandbox:
+    try:
+        print(sandbox.exec("echo over TLS").stdout, end="")
+    except ContainerUnavailableError as error:
+        print(error)
+        raise SystemExit
+    process = sandbox.start_process("seq 1 5000; sleep 600")
+    print(process.wait_for_log(re.compile("^4999$")).line)
+    try:
+        process.wait_for_log("never", timeout=0.3)
+    except ProcessReadyTimeoutError as error:
+        print(error.timeout)
+    with sandbox.terminal() as terminal:
+        terminal.write("exit 3\\r")
+        print(terminal.wait(timeout=60))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="tools/deps test installs openssl")
+def test_tls(python, tmp_path):
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        os.chmod(base, 0o755)  # the daemon's user reads there
+        run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem",
+            "-out", "cert.pem", "-subj", "/CN=test", "-days", "2", "-addext", "subjectAltName=IP:127.0.0.1", cwd=base)
+        os.chmod(f"{base}/key.pem", 0o644)
+        with lib.Instance({"ATOLL_ZYGOTE": "off", "ATOLL_TLS_CERT": f"{base}/cert.pem", "ATOLL_TLS_KEY": f"{base}/key.pem"}) as instance:
+            env = typescript.reaching(instance, ATOLL_URL=f"https://{instance.address}")
+            assert run(python, "-", cwd=tmp_path, env={**env, "SSL_CERT_FILE": f"{base}/cert.pem"}, stdin=SECURED) == "over TLS\n4999\n0.3\n3\n"
+            assert "Set SSL_CERT_FILE" in run(python, "-", cwd=tmp_path, env=env, stdin=SECURED.replace(", destroy_on_exit=True", ""))
 
 
 FOLLOW = {

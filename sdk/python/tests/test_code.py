@@ -104,6 +104,14 @@ def test_charts_and_tables_in_a_notebook(sandbox: Any) -> None:
     assert sandbox.run_code("1 / 0")._repr_mimebundle_()["text/plain"].rstrip().endswith("ZeroDivisionError: division by zero")
 
 
+def test_ipython_shows_every_form() -> None:
+    formatters = pytest.importorskip("IPython.core.formatters", reason="IPython is missing: tools/deps test installs it")
+    shown, _ = formatters.DisplayFormatter().format(Result(text="t", html="<table>", png="iVBORw0KGgo="))
+    assert shown == {"text/plain": "t", "text/html": "<table>", "image/png": "iVBORw0KGgo="}
+    shown, _ = formatters.DisplayFormatter().format(Execution("x", [Result(text="t", html="<table>")]))
+    assert shown == {"text/plain": "t", "text/html": "<table>"}
+
+
 def test_bundles() -> None:
     result = Result(html="<b>1</b>", json={"a": 1}, data=[1])
     assert result._repr_mimebundle_() == {"text/html": "<b>1</b>", "application/json": {"a": 1}, "text/plain": str(result)}

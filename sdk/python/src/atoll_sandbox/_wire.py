@@ -9,6 +9,7 @@ import errno
 import json
 import random
 import socket
+import ssl
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, Mapping
 from urllib.parse import quote, urlencode
@@ -131,7 +132,8 @@ def nobody_listens(error: BaseException) -> bool:
     """Whether the address is known to have no server: trying again for a moment is no use."""
     final = (errno.ECONNREFUSED, errno.ENOENT, errno.EACCES, errno.ENOTSOCK, errno.ENOTDIR)
     return any(
-        isinstance(cause, (socket.gaierror, httpx.UnsupportedProtocol)) or getattr(cause, "errno", None) in final
+        isinstance(cause, (socket.gaierror, ssl.SSLError, httpx.UnsupportedProtocol))
+        or getattr(cause, "errno", None) in final
         for cause in _causes(error)
     )
 
@@ -148,6 +150,8 @@ def failure(error: BaseException, place: Place, read_seconds: float | None = Non
     words = _words(error)
     if not_sent(error):
         hint = "Start it with `atoll up`, or name another one with url=… and token=…, or with ATOLL_URL and ATOLL_TOKEN."
+        if any(isinstance(cause, ssl.SSLError) for cause in _causes(error)):
+            hint = "Set SSL_CERT_FILE to the certificate of the authority that has signed the daemon's."
         return ContainerUnavailableError(
             f"Atoll at {place.where} cannot be reached: {words}", http_status=503, suggestion=hint,
             context={"reason": "container_unreachable", "retryable": True, "originalMessage": words},
