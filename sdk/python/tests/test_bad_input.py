@@ -1,4 +1,4 @@
-"""Whatever goes wrong is an exception that says what to do, within a time limit."""
+"""Every failure is an exception that says what to do, within a time limit."""
 
 from __future__ import annotations
 

@@ -83,6 +83,8 @@ def test_what_a_sandbox_is_made_with(make: Callable[..., Any], box_id: str) -> N
     assert info.usage.pids >= 1
     assert sandbox.configure(limits={"pids": 32}, keep_alive=False).limits.pids == 32
     assert sandbox.info().keep_alive is False
+    sandbox.configure(env={"MODE": None, "NEW": "1"})
+    assert sandbox.exec('echo "[$MODE]$NEW"', session="fresh").stdout == "[]1\n"
 
 
 def test_life(sandbox: Any) -> None:

@@ -117,7 +117,7 @@ def test_a_command_is_read_no_faster_than_its_reader(sandbox: Any) -> None:
         seen: list[str] = []
 
         def stands_still() -> bool:
-            # Nobody is told that a writer has been stopped: it is when what it wrote stays the same for a while.
+            # A writer that is held back sends no event: its file stays the same for a while.
             seen.append(sandbox.exec("sleep 0.1; cat /tmp/n 2>/dev/null | wc -l").stdout)
             return len(seen) >= 5 and len(set(seen[-5:])) == 1 and seen[-1] != "0\n"
 

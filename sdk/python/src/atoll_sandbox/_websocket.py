@@ -23,7 +23,7 @@ MESSAGE_BYTES = 64 << 20
 
 
 class Connection:
-    """One WebSocket. Whoever has the socket calls `receive` with what came and sends what `output` returns."""
+    """One WebSocket. The owner of the socket calls `receive` with the bytes that came and sends those that `output` returns."""
 
     def __init__(self, url: str, headers: Mapping[str, str], subprotocols: Sequence[str] = ()) -> None:
         uri = parse_uri(url.replace("http", "ws", 1))
@@ -93,7 +93,7 @@ class Connection:
 
     @property
     def subprotocol(self) -> str | None:
-        """What the server has chosen."""
+        """The subprotocol that the server has chosen."""
         chosen: str | None = self._protocol.subprotocol
         return chosen
 

@@ -1,6 +1,6 @@
-"""What goes over the wire, without the wire: requests, answers, and which failures a second try can mend.
+"""The wire without the wire: requests, answers, and which failures a second try can mend.
 
-`_async` (and `_sync`, which is made from it) sends what is described here.
+`_async` (and `_sync`, which is made from it) sends these requests.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def nobody_listens(error: BaseException) -> bool:
+def no_server(error: BaseException) -> bool:
     """Whether the address is known to have no server: trying again for a moment is no use."""
     final = (errno.ECONNREFUSED, errno.ENOENT, errno.EACCES, errno.ENOTSOCK, errno.ENOTDIR)
     return any(

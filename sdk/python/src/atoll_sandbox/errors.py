@@ -396,7 +396,7 @@ def _subclasses(kind: type[SandboxError]) -> list[type[SandboxError]]:
 
 _CLASSES = {code: kind for kind in _subclasses(SandboxError) for code in kind.codes}
 
-#: What to do about codes whose answer says nothing of it, or nothing that helps in Python.
+#: Suggestions for codes whose answer has none, or none that helps in Python.
 _HINTS = {
     "UNAUTHORIZED": "Give the content of the daemon's token file as token=… or ATOLL_TOKEN, or use its unix socket.",
     "SANDBOX_NOT_FOUND": "Check the id, or leave out create=False: then the first call makes the sandbox.",

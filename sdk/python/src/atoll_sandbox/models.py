@@ -98,7 +98,7 @@ class ExecEvent:
 
     type: Literal["start", "stdout", "stderr", "complete", "error"]
     timestamp: datetime | None = None
-    #: What was printed.
+    #: The output.
     data: str | None = None
     command: str | None = None
     pid: int | None = None
@@ -145,7 +145,7 @@ class LogEvent:
 
 @dataclass(frozen=True)
 class LogMatch:
-    """What `wait_for_log` found: the line, and the match of a compiled expression."""
+    """The result of `wait_for_log`: the line, and the match of a compiled expression."""
 
     line: str
     match: Match[str] | None = None
@@ -198,7 +198,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a sandbox may use: bytes of memory, CPUs, processes."""
+    """Limits of a sandbox: bytes of memory, CPUs, processes."""
 
     memory: int | None = None
     cpu: float | None = None

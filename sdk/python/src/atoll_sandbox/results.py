@@ -1,4 +1,4 @@
-"""What code produced. In a notebook, results show themselves: charts as pictures, tables as tables."""
+"""Results of code. In a notebook, results show themselves: charts as pictures, tables as tables."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _selected(bundle: dict[str, Any], include: Iterable[str] | None, exclude: It
 
 @dataclass(frozen=True)
 class Logs:
-    """What code printed, piece by piece."""
+    """Output of code, piece by piece."""
 
     stdout: List[str] = field(default_factory=list)
     stderr: List[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Logs:
 
 @dataclass(frozen=True)
 class OutputMessage:
-    """What code printed at once."""
+    """One piece of output of code."""
 
     text: str
     timestamp: datetime | None = None
@@ -139,7 +139,7 @@ def code_event(wire: Mapping[str, Any]) -> CodeEvent:
 
 @dataclass
 class Execution:
-    """What `run_code` answers. Code that fails is a result with `error`, not an exception."""
+    """The answer of `run_code`. Code that fails is a result with `error`, not an exception."""
 
     code: str
     results: List[Result] = field(default_factory=list)

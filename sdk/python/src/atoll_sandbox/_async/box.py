@@ -55,7 +55,7 @@ class Box:
         return {} if response.status_code == 204 else wire.json_of(body)
 
     async def passed(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
-        """Whatever a server in the sandbox answers, with its body still to be read."""
+        """The answer of a server in the sandbox, of any status, with its body still to be read."""
         await self._prepare()
         try:
             return await self.transport.send(replace(request, path=self.base + request.path), content)

@@ -15,7 +15,7 @@ from .box import Box
 from .commands import Scope, SessionLike
 from .streams import AsyncEventStream, Link
 
-#: What a file can be written from: text (as UTF-8), bytes, a binary file object, or an iterable of bytes.
+#: Content for a file: text (as UTF-8), bytes, a binary file object, or an iterable of bytes.
 Content = Union[str, bytes, bytearray, memoryview, io.Pieces]
 
 
@@ -107,7 +107,7 @@ class AsyncFiles(Scope):
         return AsyncFileStream(self._box, _raw("GET", path, self._in(session)))
 
     async def mkdir(self, path: checks.StrPath, *, recursive: bool = False, session: SessionLike = None) -> None:
-        """Makes a directory; with `recursive`, also those above it, and one that is there is fine."""
+        """Makes a directory; with `recursive`, also those above it, and an existing directory is no error."""
         await self._file("mkdir", {"path": checks.path_text(path), "recursive": bool(recursive)}, session)
 
     async def delete_file(self, path: checks.StrPath, *, session: SessionLike = None) -> None:
@@ -125,7 +125,7 @@ class AsyncFiles(Scope):
     async def list_files(
         self, path: checks.StrPath = ".", *, recursive: bool = False, include_hidden: bool = False, session: SessionLike = None
     ) -> list[FileInfo]:
-        """What is in a directory; with `recursive`, also below it."""
+        """The entries of a directory; with `recursive`, also those below it."""
         options = {"recursive": bool(recursive), "includeHidden": bool(include_hidden)}
         answer = await self._file("list-files", {"path": checks.path_text(path), "options": options}, session, reads=True)
         return [made(FileInfo, info) for info in answer["files"]]

@@ -49,7 +49,7 @@ class AsyncPorts(Scope):
         return self._exposed(await self._box.json(wire.request("POST", path, body, repeatable=True)), hostname)
 
     async def unexpose_port(self, port: int) -> None:
-        """Ends a preview URL. A port that is not exposed is fine."""
+        """Ends a preview URL. A port that is not exposed is no error."""
         try:
             await self._box.json(wire.request("DELETE", f"/ports/{checks.port_number(port)}", repeatable=True))
         except SandboxError as error:

@@ -21,16 +21,16 @@ def _spec(
     limits: Limits | Mapping[str, Any] | None = None,
     env: Mapping[str, str | None] | None = None,
     labels: Mapping[str, str] | None = None,
-    sleep_after: str | float | None = None,
+    sleep_after: str | int | None = None,
     keep_alive: bool | None = None,
 ) -> dict[str, Any]:
-    """What the daemon keeps of a sandbox, as PUT takes it."""
+    """The options that the daemon keeps, as PUT takes them."""
     if limits is not None and not isinstance(limits, Limits):
         limits = Limits(**limits)
     spec = {
         "image": image,
         "limits": limits and {name: value for name, value in vars(limits).items() if value is not None},
-        "env": checks.present(checks.variables(env)),
+        "envChanges": checks.variables(env) or None,
         "labels": None if labels is None else dict(labels),
         "sleepAfter": sleep_after,
         "keepAlive": keep_alive,
@@ -42,18 +42,20 @@ class AsyncSandbox(AsyncSessions, AsyncPorts):
     """A named, isolated Linux box of an Atoll.
 
         async with AsyncSandbox("user-123") as sandbox:
-            print((await sandbox.exec("echo hello")).stdout)
+            result = await sandbox.exec("echo hello")
+            print(result.stdout)
 
-    Nothing happens before the first call, which makes the sandbox unless it is there (with `create=False`, a sandbox that is not
-    there is an error). Leaving `async with` closes connections; with `destroy_on_exit=True` it destroys the sandbox.
+    Nothing happens before the first call, which makes the sandbox unless it exists (with `create=False`, a sandbox that does
+    not exist is an error). Leaving `async with` closes connections; with `destroy_on_exit=True` it destroys the sandbox.
 
     `url` and `token` say which Atoll: `http://host:8700`, `https://…`, or `unix:/run/atoll/atoll.sock`, which needs no token.
     Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
 
     `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds) and `keep_alive` are told to the daemon before the
-    first call; what is not given is left as it is. With `default_session=False`, calls that name no session run outside of any.
-    `normalize_id` turns the id into lower case, which preview URLs need. A sandbox that is not ready is waited for, for
-    `ready_timeout` seconds.
+    first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
+
+    With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
+    which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class AsyncSandbox(AsyncSessions, AsyncPorts):
         limits: Limits | Mapping[str, Any] | None = None,
         env: Mapping[str, str | None] | None = None,
         labels: Mapping[str, str] | None = None,
-        sleep_after: str | float | None = None,
+        sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
         default_session: bool = True,
         normalize_id: bool = False,
@@ -123,7 +125,7 @@ class AsyncSandbox(AsyncSessions, AsyncPorts):
                 raise
 
     async def destroy(self) -> None:
-        """Ends the sandbox with its processes and files. One that is not there is fine."""
+        """Ends the sandbox with its processes and files. A sandbox that does not exist is no error."""
         self._box.lives += 1
         self._box.ready = False
         try:
@@ -143,10 +145,10 @@ class AsyncSandbox(AsyncSessions, AsyncPorts):
         limits: Limits | Mapping[str, Any] | None = None,
         env: Mapping[str, str | None] | None = None,
         labels: Mapping[str, str] | None = None,
-        sleep_after: str | float | None = None,
+        sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
     ) -> SandboxInfo:
-        """Makes the sandbox, or changes one that is there: limits at once, `env` with its next start."""
+        """Makes the sandbox, or changes an existing one at once: everything that is started from then on has `env`."""
         spec = _spec(None, limits, env, labels, sleep_after, keep_alive)
         return sandbox_info(await self._box.json(wire.request("PUT", "", spec, repeatable=True)))
 

@@ -74,7 +74,7 @@ class Follow:
         self.first, self.again = first, again
         #: Types of events: only after one of `last` may the stream end; `opening` begins every connection, and is seen once.
         self.last, self.opening = last, opening
-        #: What to send when the reader wants no more before the last event.
+        #: The request for a reader that leaves before the last event.
         self.leave = leave
 
 
@@ -178,7 +178,7 @@ class AsyncEventStream(Generic[T]):
     """
 
     def __init__(self, link: AnyLink, parsed: Callable[[Any], T]) -> None:
-        # Not a method: a stream that nobody holds any more is closed at once, and so its command ends.
+        # Not a method, which would hold the stream: a stream without an owner is closed at once, and so its command ends.
         self._iterator = _events(link, parsed)
         self._link = link
 

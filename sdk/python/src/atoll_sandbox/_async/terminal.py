@@ -17,7 +17,9 @@ WAIT_SECONDS = 60.0
 
 
 class AsyncTerminal:
-    """A terminal of a session. Whoever connects first starts its shell; leaving lets go of it, and it lives on.
+    """A terminal of a session. The first connection starts its shell.
+
+    Leaving `async with` ends the connection; the shell runs on.
 
     The program in it waits while nothing is read. A connection that reads nothing for half a minute is closed by the server.
     """
@@ -96,7 +98,7 @@ class AsyncTerminal:
             yield data
 
     async def aclose(self) -> None:
-        """Lets go of the terminal, which lives on."""
+        """Ends the connection. The shell runs on."""
         await self._socket.aclose()
 
     async def __aenter__(self) -> AsyncTerminal:

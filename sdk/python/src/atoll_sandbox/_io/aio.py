@@ -103,7 +103,7 @@ class Socket:
         tune(writer.get_extra_info("socket"))
 
     async def receive(self, until: float | None = None) -> bytes:
-        """What has come; nothing at the end."""
+        """The bytes that have come; none at the end."""
         if until is None:
             return await self._reader.read(PIECE_BYTES)
         data: bytes = await _within(self._reader.read(PIECE_BYTES), until)

@@ -56,7 +56,7 @@ class Box:
         return {} if response.status_code == 204 else wire.json_of(body)
 
     def passed(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
-        """Whatever a server in the sandbox answers, with its body still to be read."""
+        """The answer of a server in the sandbox, of any status, with its body still to be read."""
         self._prepare()
         try:
             return self.transport.send(replace(request, path=self.base + request.path), content)

@@ -50,7 +50,7 @@ class Ports(Scope):
         return self._exposed(self._box.json(wire.request("POST", path, body, repeatable=True)), hostname)
 
     def unexpose_port(self, port: int) -> None:
-        """Ends a preview URL. A port that is not exposed is fine."""
+        """Ends a preview URL. A port that is not exposed is no error."""
         try:
             self._box.json(wire.request("DELETE", f"/ports/{checks.port_number(port)}", repeatable=True))
         except SandboxError as error:

@@ -38,7 +38,7 @@ def _path(process_id: str) -> str:
 
 
 def _followed(box: Box, process_id: str) -> ResumedLink:
-    """Everything that a process has printed, then what it prints, then its end."""
+    """All output of a process so far, then new output, then its end."""
     request = wire.stream_request("GET", f"{_path(process_id)}/stream")
     return ResumedLink(box, Follow("process.logs", request, request, ("exit",), opening="process_info"))
 
@@ -67,7 +67,7 @@ class Process:
         self._box.json(wire.request("DELETE", _path(self.id), query={"signal": signal}))
 
     def refresh(self) -> None:
-        """Asks what has become of the process, and takes it into this object."""
+        """Brings this object up to date with the process."""
         answer = self._box.json(wire.request("GET", _path(self.id)))
         self.__init__(self._box, answer["process"])  # type: ignore[misc]
 
@@ -83,7 +83,7 @@ class Process:
         return made(ProcessLogs, self._box.json(wire.request("GET", f"{_path(self.id)}/logs")))
 
     def stream_logs(self) -> EventStream[LogEvent]:
-        """What the process has printed, then what it prints, then its end. Goes on after broken connections."""
+        """All output of the process so far, then new output, then its end. Goes on after broken connections."""
         return EventStream(_followed(self._box, self.id), lambda event: made(LogEvent, event))
 
     def wait_for_exit(self, timeout: float | None = None) -> int:
@@ -262,7 +262,7 @@ class Processes(Commands):
         return made(ProcessLogs, self._box.json(wire.request("GET", f"{_path(process_id)}/logs")))
 
     def stream_process_logs(self, process_id: str) -> EventStream[LogEvent]:
-        """What a process has printed, then what it prints, then its end. Goes on after broken connections."""
+        """All output of a process so far, then new output, then its end. Goes on after broken connections."""
         return EventStream(_followed(self._box, process_id), lambda event: made(LogEvent, event))
 
 

@@ -18,7 +18,9 @@ WAIT_SECONDS = 60.0
 
 
 class Terminal:
-    """A terminal of a session. Whoever connects first starts its shell; leaving lets go of it, and it lives on.
+    """A terminal of a session. The first connection starts its shell.
+
+    Leaving `with` ends the connection; the shell runs on.
 
     The program in it waits while nothing is read. A connection that reads nothing for half a minute is closed by the server.
     """
@@ -97,7 +99,7 @@ class Terminal:
             yield data
 
     def close(self) -> None:
-        """Lets go of the terminal, which lives on."""
+        """Ends the connection. The shell runs on."""
         self._socket.close()
 
     def __enter__(self) -> Terminal:

@@ -35,7 +35,7 @@ class Transport:
             client.close()
 
     def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What every request has. A token that is given as X-Atoll-Token leaves Authorization to the server in the sandbox."""
+        """The headers of every request. With X-Atoll-Token, Authorization belongs to the server in the sandbox."""
         found = {"user-agent": f"atoll-sandbox-python/{__version__}"}
         if self.place.token and "x-atoll-token" not in given:
             found["authorization"] = f"Bearer {self.place.token}"
@@ -70,7 +70,7 @@ class Transport:
     @staticmethod
     def _again(error: httpx.TransportError, request: wire.Request, streamed: bool) -> bool:
         if wire.not_sent(error):
-            return not wire.nobody_listens(error)
+            return not wire.no_server(error)
         # Content that is a stream cannot be sent from its beginning a second time.
         return request.repeatable and not streamed and not isinstance(error, httpx.TimeoutException)
 
