@@ -49,14 +49,16 @@ def dist(tmp_path_factory):
     return base / "dist"
 
 
+def installed(archive, where):
+    """The interpreter of a clean virtual environment that has the package."""
+    run(sys.executable, "-m", "venv", "--system-site-packages", where)
+    run(where / "bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", archive)
+    return where / "bin/python"
+
+
 @pytest.fixture(scope="module")
 def python(dist, tmp_path_factory):
-    """The interpreter of a clean virtual environment that has the wheel."""
-    where = tmp_path_factory.mktemp("venv") / "v"
-    run(sys.executable, "-m", "venv", "--system-site-packages", where)
-    found = where / "bin/python"
-    run(found, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", next(dist.glob("*.whl")))
-    return found
+    return installed(next(dist.glob("*.whl")), tmp_path_factory.mktemp("venv") / "v")
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,12 @@ def test_the_installed_package_is_the_wheel(python, tmp_path):
     used = "from atoll_sandbox import Sandbox\nx: str = Sandbox('x').exec('true').stdout\ny: bytes = Sandbox('x').read_file('f', encoding=None)\n"
     (tmp_path / "used.py").write_text(used)
     run(sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", "--python-executable", python, "used.py", cwd=tmp_path)
+
+
+def test_the_sdist_installs_and_works(daemon, dist, box, tmp_path):
+    program = "import sys; from atoll_sandbox import Sandbox; print(Sandbox(sys.argv[1]).exec('echo from the sdist').stdout)"
+    found = installed(next(dist.glob("*.tar.gz")), tmp_path / "v")
+    assert run(found, "-c", program, box, cwd=tmp_path, env=typescript.reaching(daemon)).strip() == "from the sdist"
 
 
 def test_there_are_files():

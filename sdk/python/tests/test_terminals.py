@@ -22,8 +22,10 @@ def test_a_terminal_is_left_and_found_again(sandbox: Any) -> None:
         terminal.resize(120, 40)
         terminal.write(b"stty size\r")
         terminal.wait_for(re.compile(r"40 \d{3}"))
+        terminal.write("echo after\r")
         with pytest.raises(TimeoutError):
-            terminal.wait_for("never", timeout=0.1)
+            terminal.wait_for("never", timeout=0.3)
+        terminal.wait_for("after")
     with sandbox.terminal() as again:
         again.wait_for(re.compile("30 100.*40 120", re.S))
         again.write("exit 3\r")
@@ -38,6 +40,13 @@ def test_one_terminal_for_each_session(sandbox: Any) -> None:
             assert terminal.wait(60) == 0
         with pytest.raises(EOFError):
             a.wait_for("more")
+
+
+def test_nothing_is_lost_behind_a_match(sandbox: Any) -> None:
+    with sandbox.terminal() as terminal:
+        terminal.write("stty -echo; printf 'a\\303\\274b-%s-c\\r\\n' mid; exit\r")
+        assert terminal.wait_for(re.compile("a(.)b-mid")).endswith("aüb-mid")
+        assert b"".join(terminal).startswith(b"-c\r")
 
 
 def test_over_the_unix_socket(make: Callable[..., Any], box_id: str, daemon: Any) -> None:

@@ -13,7 +13,7 @@ from ..errors import RPCTransportError, SandboxError
 from .websocket import WebSocket
 
 #: How much of the output `wait_for` looks at when nothing matches.
-SEEN_CHARACTERS = 1 << 20
+SEEN_BYTES = 1 << 20
 WAIT_SECONDS = 60.0
 
 
@@ -27,7 +27,7 @@ class Terminal:
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._seen = ""
+        self._seen = b""  # read by `wait_for`, behind its last match
         #: How the shell ended: None while it runs.
         self.exit_code: int | None = None
         self.exit_signal: str | None = None
@@ -44,6 +44,9 @@ class Terminal:
 
         Raises TimeoutError.
         """
+        if self._seen:
+            seen, self._seen = self._seen, b""
+            return seen
         until = io.deadline(timeout)
         while True:
             message = self._socket.receive(_left(until, timeout))
@@ -70,15 +73,23 @@ class Terminal:
         """
         until = io.deadline(timeout)
         expression = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
+        seen = b""
         while True:
-            found = expression.search(self._seen)
-            if found:
-                shown, self._seen = self._seen[:found.end()], self._seen[found.end():]
-                return shown
-            data = self.read(_left(until, timeout))
+            try:
+                data = self.read(_left(until, timeout))
+            except TimeoutError:
+                self._seen = seen
+                raise
             if not data:
                 raise EOFError(f"the terminal ended before it showed {expression.pattern!r}")
-            self._seen = (self._seen + data.decode("utf-8", "replace"))[-SEEN_CHARACTERS:]
+            seen = (seen + data)[-SEEN_BYTES:]
+            # No byte is lost by this decoding: the end of the match is known in bytes too.
+            text = seen.decode("utf-8", "surrogateescape")
+            found = expression.search(text)
+            if found:
+                end = len(text[:found.end()].encode("utf-8", "surrogateescape"))
+                self._seen = seen[end:]
+                return seen[:end].decode("utf-8", "replace")
 
     def wait(self, timeout: float | None = None) -> int:
         """Reads and drops what is shown until the shell ends; returns its exit code. Raises TimeoutError."""
