@@ -62,13 +62,13 @@ def python(dist, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def results(daemon, python, request, tmp_path_factory):
+def results(daemon, dist, python, request, tmp_path_factory):
     """Runs the files of tests that were asked for, once; for each file, what failed in it."""
     mine = [item for item in request.session.items if item.module is request.module and item.originalname == "test_file"]
     wanted = [item.callspec.params["file"] for item in mine]
     report = tmp_path_factory.mktemp("pytest") / "report.xml"
     r = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *(f"tests/{f}" for f in wanted)],
-                       cwd=PACKAGE, capture_output=True, text=True, check=False, timeout=600,
+                       cwd=dist.parent / "source", capture_output=True, text=True, check=False, timeout=600,
                        env=typescript.reaching(daemon, PYTHONDONTWRITEBYTECODE="1"))
     assert report.exists(), r.stdout + r.stderr
     ran = {file: [] for file in wanted}

@@ -180,7 +180,7 @@ def test_an_unknown_sandbox(make: Make, box_id: str) -> None:
 def test_ids_that_cannot_be(make: Make) -> None:
     for name, code in (
         ("", "LENGTH"), ("x" * 64, "LENGTH"), ("a-", "HYPHENS"), ("-a", "HYPHENS"), ("a b", "CHARACTERS"), ("a/b", "CHARACTERS"),
-        ("ä", "CHARACTERS"), ("a\n", "CHARACTERS"),
+        ("ä", "CHARACTERS"), ("a\n", "CHARACTERS"), (".", "CHARACTERS"), ("..", "CHARACTERS"),
     ):
         with pytest.raises(SandboxSecurityError) as caught:
             make(name)

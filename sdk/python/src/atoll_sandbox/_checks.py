@@ -36,8 +36,9 @@ def sandbox_id(value: object) -> str:
     if value.lower() in _RESERVED:
         message = f"'{value}' is a reserved name: choose another sandbox id"
         raise SandboxSecurityError(message, code="RESERVED_SANDBOX_ID", http_status=400)
-    if not _ID.fullmatch(value):
-        message = "A sandbox id has printable ASCII characters only, no blanks and no '/'"
+    # A parser of URLs takes "." and ".." for directories, also when they are percent-encoded.
+    if not _ID.fullmatch(value) or not value.strip("."):
+        message = "A sandbox id has printable ASCII characters only, no blanks and no '/', and not dots alone"
         raise SandboxSecurityError(message, code="INVALID_SANDBOX_ID_CHARACTERS", http_status=400)
     return value
 
