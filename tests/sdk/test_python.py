@@ -99,9 +99,36 @@ def test_wheel_and_sdist_hold_what_they_should(dist):
 def test_the_installed_package_is_the_wheel(python, tmp_path):
     shown = run(python, "-c", "import atoll_sandbox as a; print(a.__file__, a.__version__)", cwd=tmp_path)
     assert str(python.parents[1]) in shown and shown.split()[1] == "0.1.0"
-    used = "from atoll_sandbox import Sandbox\nx: str = Sandbox('x').exec('true').stdout\ny: bytes = Sandbox('x').read_file('f', encoding=None)\n"
-    (tmp_path / "used.py").write_text(used)
-    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", "--python-executable", python, "used.py", cwd=tmp_path)
+
+
+TYPED = """
+from atoll_sandbox import AsyncSandbox, Sandbox
+sandbox, other = Sandbox("x"), AsyncSandbox("x")
+stdout: str = sandbox.exec("true").stdout
+data: bytes = sandbox.read_file("f", encoding=None)
+text: str = sandbox.read_file("f")
+code: int = sandbox.start_process("x", session=sandbox.get_session("s")).wait_for_exit(1.5)
+for event in sandbox.exec_stream("x"):
+    kind: str = event.type
+sandbox.exec("true", timeout="5")  # refused
+sandbox.exec(["true"])  # refused
+sandbox.exec("true", tiemout=5)  # refused
+sandbox.exec("true", session=7)  # refused
+sandbox.create_code_context("cobol")  # refused
+sandbox.write_file("f", {"a": 1})  # refused
+sandbox.expose_port("8080")  # refused
+sandbox.start_process("x").wait_for_port(1, mode="udp")  # refused
+sandbox.configure(memory=1)  # refused
+other.exec("true").stdout  # refused
+"""
+
+
+def test_types_refuse_what_the_server_would(python, tmp_path):
+    (tmp_path / "typed.py").write_text(TYPED)
+    r = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", "--python-executable", python, "typed.py"],
+                       cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    refused = {int(line.split(":")[1]) for line in r.stdout.splitlines() if ": error:" in line}
+    assert refused == {n for n, line in enumerate(TYPED.splitlines(), 1) if line.endswith("# refused")}, r.stdout + r.stderr
 
 
 def test_the_sdist_installs_and_works(daemon, dist, box, tmp_path):
