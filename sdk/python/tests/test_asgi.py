@@ -71,6 +71,12 @@ def test_requests(served: Any) -> None:
         status, _, body = await asked(proxy, scope_of("http", host, "/", method="POST", headers=headers), b"bo", b"dy")
         assert (status, body) == (200, b"POST / Basic own body")
         assert (await asked(proxy, scope_of("http", host, "/teapot")))[0] == 418
+        headers = [(b"x-forwarded-for", b"10.0.0.1"), (b"forwarded", b"for=10.0.0.1"), (b"x-show", b"1")]
+        shown = (await asked(proxy, scope_of("http", host, "/show", headers=headers, client=("192.0.2.7", 1))))[2].decode()
+        assert f"host: {host}\n" in shown.lower() and "x-forwarded-proto: https\n" in shown.lower(), shown
+        assert "192.0.2.7" in shown and "10.0.0.1" not in shown
+        for path in ("/../../api/ping", "/%2e%2e/%2E./api/ping", "/../../../../x/../api/ping"):
+            assert (await asked(proxy, scope_of("http", host, path)))[2] == b"GET /api/ping None ", path
 
     run(work)
 

@@ -26,6 +26,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         text = f"{self.command} {self.path} {self.headers.get('Authorization')} {body.decode()}".encode()
+        if self.path == "/show":
+            text = "".join(f"{name}: {value}\n" for name, value in self.headers.items()).encode()
         self.send_response(418 if self.path == "/teapot" else 200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -65,6 +67,8 @@ def test_requests(served: Any) -> None:
     assert served.fetch(8080, "/a?b=c").text == "GET /a?b=c None "
     assert served.fetch(8080, "/", method="post", content="grüße").text == "POST / None grüße"
     assert served.fetch(8080, "/teapot").status_code == 418
+    for path in ("/../../api/ping", "/a/../../../api/ping", "/%2e%2e/.%2E/api/ping", "/./api/ping", "/x/../api/ping"):
+        assert served.fetch(8080, path).text == "GET /api/ping None ", path
     assert served.fetch(8080, "/", headers={"Authorization": "Basic own"}).text == "GET / Basic own "
     with pytest.raises(ServiceNotRespondingError) as caught:
         served.fetch(9999)

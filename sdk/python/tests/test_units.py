@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from atoll_sandbox import _sse
+from atoll_sandbox import _wire as wire
 from atoll_sandbox._matcher import LogMatcher
 from atoll_sandbox._sse import FrameReader
 from atoll_sandbox._version import fits
@@ -97,6 +99,20 @@ def test_answers_that_are_no_websocket() -> None:
     body = b'{"code": "UNAUTHORIZED", "message": "no"}'
     refused.receive(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
     assert refused.refusal and refused.refusal.code == "UNAUTHORIZED"
+
+
+def test_paths_stay_below_the_server() -> None:
+    for path, wanted in (
+        ("/", "/"), ("/a/b/", "/a/b/"), ("/a?x=/../y", "/a?x=/../y"), ("/..", "/"), ("/a/..", "/"), ("/a/b/..", "/a/"),
+        ("/a/.", "/a/"), ("/../../../etc", "/etc"), ("//x/../y", "//y"), ("/a/..%2f/b", "/a/..%2f/b"), ("/%2E%2e/b", "/b"),
+        ("/a#b", "/a%23b"), ("/...", "/..."),
+    ):
+        target = wire.proxied(8080, path)
+        assert target == f"/proxy/8080{wanted}", path
+        assert httpx.URL(f"http://h/v1{target}").raw_path.startswith(b"/v1/proxy/8080/")
+    for dots in (".", "..", ""):
+        with pytest.raises(ValueError):
+            wire.segment(dots)
 
 
 def test_versions() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import random
+import re
 import socket
 import ssl
 from dataclasses import dataclass, field, replace
@@ -79,8 +80,27 @@ def stream_request(method: str, path: str, body: Mapping[str, Any] | None = None
 
 
 def segment(text: str) -> str:
-    """A part of a path."""
+    """A part of a path. Dots alone would be a directory for whoever normalizes the URL, httpx among them."""
+    if not text.strip("."):
+        raise ValueError(f"{text!r} cannot be an id")
     return quote(text, safe="")
+
+
+def proxied(port: int, path: str) -> str:
+    """The path of a request to a server in the sandbox. "." and ".." are resolved here, below the server's own root: httpx
+    would resolve them in the whole path, and a stranger's `/../../api/execute` would reach the sandbox itself."""
+    only, question, query = path.replace("#", "%23").partition("?")
+    kept: list[str] = []
+    parts = only.split("/")[1:]
+    for number, part in enumerate(parts, 1):
+        plain = re.sub("%2e", ".", part, flags=re.I)
+        if plain not in (".", ".."):
+            kept.append(part)
+            continue
+        del kept[len(kept) - (plain == ".."):]
+        if number == len(parts):
+            kept.append("")
+    return f"/proxy/{port}/" + "/".join(kept) + question + query
 
 
 def json_of(body: bytes) -> dict[str, Any]:

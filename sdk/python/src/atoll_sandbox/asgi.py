@@ -37,11 +37,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _HOST = re.compile(r"(\d{4,5})-(.{1,63})-([a-z0-9_]{1,63})\..+")
-#: Headers that belong to one connection and not to the request, and those that a WebSocket's own handshake writes.
+#: Headers that belong to one connection and not to the request, those that a WebSocket's own handshake writes, and those that
+#: a visitor must not choose: the sandbox's server believes them.
 _PER_CONNECTION = frozenset((
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
     "host", "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions", "sec-websocket-protocol",
-    "x-atoll-token", "x-atoll-host",
+    "x-atoll-token", "x-atoll-host", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
 ))
 
 
@@ -131,7 +132,7 @@ class _Passage(AsyncPorts):
         raw = self._scope.get("raw_path")
         path = raw.decode("latin-1").partition("?")[0] if raw else quote(self._scope["path"])
         query = self._scope.get("query_string") or b""
-        return f"/proxy/{self._route.port}{path}" + (f"?{query.decode('latin-1')}" if query else "")
+        return wire.proxied(self._route.port, path + (f"?{query.decode('latin-1')}" if query else ""))
 
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
@@ -144,6 +145,8 @@ class _Passage(AsyncPorts):
         token = self._box.transport.place.token
         if token:
             headers["x-atoll-token"] = token
+        if self._scope.get("client"):
+            headers["x-forwarded-for"] = str(self._scope["client"][0])
         scheme = {"ws": "http", "wss": "https"}.get(self._scope["scheme"], self._scope["scheme"])
         return {**headers, "x-atoll-host": self._host, "x-forwarded-host": self._host, "x-forwarded-proto": scheme}
 

@@ -117,4 +117,4 @@ class AsyncPorts(Scope):
 def _target(port: int, path: str) -> str:
     if not isinstance(path, str) or not path.startswith("/"):
         raise checks.invalid("path", "the path of a request begins with '/'")
-    return f"/proxy/{checks.port_number(port, 1)}{path}"
+    return wire.proxied(checks.port_number(port, 1), path)
