@@ -249,6 +249,13 @@ def test_a_cut_stream_of_code_is_told(make: Make, box_id: str, daemon: Daemon, n
         there.run_code("for i in range(10000): print(i)")
 
 
+def test_a_run_without_an_end_is_no_success(make: Make, serve: Callable[..., Server]) -> None:
+    events = 'data: {"type": "stdout", "text": "1"}\n\n'
+    server = serve(lambda path, n: healthy() if path == "/v1/health" else (200, events))
+    with pytest.raises(RPCTransportError, match="code.execute: .* before its last event"):
+        make("x", url=server.url).run_code("print(1)")
+
+
 def test_a_cut_terminal_is_told(make: Make, box_id: str, daemon: Daemon, network: Callable[..., BadNetwork]) -> None:
     bad = network()
     with make(box_id, url=bad.url, token=daemon.token).terminal() as terminal:
