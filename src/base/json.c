@@ -50,7 +50,7 @@ static bool fail(struct json_parser *p, uint64_t back, struct err *e, const char
 	uint64_t line, column;
 	json_where(p, &line, &column);
 	p->failed = true;
-	err_set(e, ERRC_INVALID_JSON, "%s at line %llu column %llu", what, (unsigned long long)line,
+	err_set(e, ERR_BAD_JSON, "%s at line %llu column %llu", what, (unsigned long long)line,
 		(unsigned long long)(column - back));
 	return false;
 }
@@ -436,7 +436,7 @@ static bool take_some(struct json_parser *p, const char *end, struct err *e)
 
 static int fail_again(struct err *e)
 {
-	return err_set(e, ERRC_INVALID_JSON, "the JSON text was refused before");
+	return err_set(e, ERR_BAD_JSON, "the JSON text was refused before");
 }
 
 int json_feed(struct json_parser *p, struct str bytes, struct err *e)

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* What root in a box keeps: enough to own files, switch users and bind low ports; nothing that reaches the kernel. */
 #define CAPS_BOX                                                                                                       \

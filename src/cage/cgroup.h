@@ -11,8 +11,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "cage/sys.h"
+#include "proto/errc.h"
 #include "proto/warden.h"
 
 /* v1: the limit of what TCP and UDP sockets hold. */

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* Both mounts detached; everything in them belongs to `root`, the user that is the box's root. */
 int dev_make(uint32_t root, int *ret_dev, int *ret_shm, struct err *e);

@@ -3,8 +3,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "cage/sys.h"
+#include "proto/errc.h"
 
 /* One option of a new file system: a flag when `value` is NULL, a descriptor when `fd` is not 0, else a string. */
 struct fs_option {

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 #include "proto/limits.h"
 
 enum {

@@ -354,7 +354,7 @@ int init_receive(int control, struct init_note *ret)
 		errno = EPROTO;
 		return -1;
 	}
-	note.err.msg[sizeof note.err.msg - 1] = 0;
+	err_seal(&note.err);
 	*ret = note;
 	return 1;
 }

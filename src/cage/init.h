@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 #include "proto/limits.h"
 #include "proto/warden.h"
 

@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "cage/sys.h"
+#include "proto/errc.h"
 #include "proto/limits.h"
 
 /* Two empty directories in the warden's root, lower and layer, for kernels that mount overlays by path only. */

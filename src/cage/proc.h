@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* A new procfs of the caller's pid namespace, detached. */
 int proc_make(struct err *e);

@@ -14,7 +14,7 @@
 
 #include <linux/filter.h>
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 enum seccomp_profile { SECCOMP_BOX, SECCOMP_WARDEN, SECCOMP_ZYGOTE, SECCOMP_PROFILES };
 

@@ -12,10 +12,10 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "cage/cgroup.h"
 #include "cage/ids.h"
 #include "cage/layers.h"
+#include "proto/errc.h"
 
 /* What all slots are made from; borrowed. */
 struct slot_host {

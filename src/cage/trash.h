@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* Moves dir/name into the trash. 0 or -errno (-ENOENT: there was nothing). */
 int trash_put(int dir, const char *name, int trash);

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "base/buf.h"
-#include "base/err.h"
 #include "base/json.h"
+#include "proto/errc.h"
 
 struct cli;
 struct arg;

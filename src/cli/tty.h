@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct tty_size {
 	unsigned cols, rows;

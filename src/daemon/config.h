@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-#include "base/err.h"
 #include "daemon/preview/hosts.h"
+#include "proto/errc.h"
 
 struct config {
 	const char *listen;    /* "127.0.0.1:8700"; ATOLL_LISTEN */

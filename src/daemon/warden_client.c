@@ -234,7 +234,7 @@ static bool take(struct warden_client *w, struct packet *p)
 	struct warden_reply *r = &p->reply;
 	if (r->magic != WARDEN_MAGIC)
 		return false;
-	r->err.msg[sizeof r->err.msg - 1] = 0;
+	err_seal(&r->err);
 	if (r->has_info) {
 		r->info.id[sizeof r->info.id - 1] = 0;
 		r->info.image[sizeof r->info.image - 1] = 0;

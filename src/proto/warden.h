@@ -18,10 +18,10 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 #include "proto/limits.h"
 
-#define WARDEN_MAGIC 0x41545732u /* "ATW2" */
+#define WARDEN_MAGIC 0x41545733u /* "ATW3" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */

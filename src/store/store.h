@@ -11,8 +11,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/loop.h"
+#include "proto/errc.h"
 #include "proto/limits.h"
 #include "proto/warden.h"
 #include "store/limits.h"

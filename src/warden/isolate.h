@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 struct isolate_paths {
 	const char *run, *data, *images, *ids;

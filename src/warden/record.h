@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 #include "proto/warden.h"
 
 enum record_state {

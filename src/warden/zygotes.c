@@ -175,7 +175,7 @@ static void on_note(struct loop_io *io, uint32_t events)
 		return;
 	if (got == (ssize_t)sizeof in.err)
 		log_event(LOG_ERROR, "cannot start a zygote", "image=%s error=%s", LOG_Q(z->image.key),
-			LOG_Q((in.err.msg[sizeof in.err.msg - 1] = 0, in.err.msg)));
+			LOG_Q((err_seal(&in.err), in.err.msg)));
 	if (got != (ssize_t)sizeof in.note || in.note.magic != ZYGOTE_MAGIC) {
 		loop_del(io);
 		return;

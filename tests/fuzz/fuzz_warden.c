@@ -268,6 +268,7 @@ static bool terminated(const char *text, size_t size)
 static void check_reply(const struct warden_reply *reply)
 {
 	MUST(reply->magic == WARDEN_MAGIC);
+	MUST(terminated(reply->err.field, sizeof reply->err.field));
 	MUST(terminated(reply->err.msg, sizeof reply->err.msg));
 	MUST(!reply->has_info || reply->err.code == ERRC_OK);
 	if (!reply->has_info)
@@ -372,6 +373,7 @@ static void say_init(struct rig *r, int i)
 {
 	uint8_t how = byte(r);
 	struct init_note note = {.kind = how & 7};
+	memset(note.err.field, how, sizeof note.err.field);
 	memset(note.err.msg, how, sizeof note.err.msg);
 	note.err.code = ERRC_BOX_CREATE_FAILED;
 	send(r->control[i], &note, sizeof note - (how >> 7), MSG_DONTWAIT | MSG_NOSIGNAL);

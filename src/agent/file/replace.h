@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 /* Names of temporary files begin with this: watches do not report them, but take the rename for what it is. The next
  * character tells: 'n' when it becomes a new file, 'm' when it replaces one. Sixteen hexadecimal digits follow. */

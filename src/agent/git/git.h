@@ -8,8 +8,8 @@
 #pragma once
 
 #include "base/buf.h"
-#include "base/err.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct git_url {
 	char *clean;  /* without secrets: what git is given */

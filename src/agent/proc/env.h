@@ -6,9 +6,9 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct env {
 	char **v; /* NULL at the end, once anything was set */

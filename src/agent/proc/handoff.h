@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct handoff {
 	char path[64]; /* "" when there is none */

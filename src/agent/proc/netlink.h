@@ -22,7 +22,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 #include "proto/limits.h"
 
 /* In a box, before the first child. Starts the agent's only other thread. */

@@ -14,7 +14,7 @@
 
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 enum { SPAWN_EXTRA_MAX = 4 };
 

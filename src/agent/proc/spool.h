@@ -10,7 +10,7 @@
 
 #include "agent/limits.h"
 #include "base/buf.h"
-#include "base/err.h"
+#include "proto/errc.h"
 
 struct spool {
 	struct buf mem; /* all of it, while fd < 0 */

@@ -15,11 +15,11 @@
 
 #include "agent/limits.h"
 #include "agent/proc/env.h"
-#include "base/err.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/str.h"
 #include "http/limits.h"
+#include "proto/errc.h"
 
 struct terminal;
 

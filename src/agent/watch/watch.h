@@ -17,9 +17,9 @@
 #pragma once
 
 #include "agent/limits.h"
-#include "base/err.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct watcher;
 

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* Where to. A host may be a name or an address. */
 struct carry_to {

@@ -6,9 +6,9 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/str.h"
 #include "http/http.h"
+#include "proto/errc.h"
 #include "proto/limits.h"
 
 /* X(name, metric label, methods for Allow or NULL when the agent decides) */
