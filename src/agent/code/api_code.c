@@ -77,7 +77,7 @@ static int read_cwd(const struct json *body, const char **ret, struct err *e)
 	if (json_read_cstr(body, "cwd", &cwd, e) < 0)
 		return -1;
 	if (*cwd != '/')
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'cwd' must be an absolute path");
+		return err_field(e, "cwd", "field 'cwd' must be an absolute path");
 	cwd = directory_of(cwd);
 	if (stat(cwd, &st) < 0)
 		return err_os(e, errc_from_file_errno(errno), errno, "enter directory %.150s", cwd);
@@ -93,7 +93,7 @@ static int read_language(const struct json *body, enum language *ret, struct err
 	if (json_read_str(body, "language", &name, e) < 0)
 		return -1;
 	if (!language_of(name, ret))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'language' must be python, javascript or typescript");
+		return err_field(e, "language", "field 'language' must be python, javascript or typescript");
 	return 0;
 }
 

@@ -296,7 +296,7 @@ static struct context *need_context(const struct json *body, struct str id, stru
 	if (json_read_str(body, "language", &name, e) < 0)
 		return NULL;
 	if (!language_of(name, &l)) {
-		err_set(e, ERRC_VALIDATION_FAILED, "field 'language' must be python, javascript or typescript");
+		err_field(e, "language", "field 'language' must be python, javascript or typescript");
 		return NULL;
 	}
 	return need_default(l, e);
@@ -311,7 +311,7 @@ static struct code_run *read_run(const struct json *body, struct str *ret_contex
 		json_read_u64(body, "timeout_ms", 0, CMD_TIMEOUT_MAX, &r->timeout_ms, e) < 0)
 		goto fail;
 	if (!code.p) {
-		err_set(e, ERRC_VALIDATION_FAILED, "field 'code' must be a string");
+		err_field(e, "code", "field 'code' must be a string");
 		goto fail;
 	}
 	r->code = str_dup(code);

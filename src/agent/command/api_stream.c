@@ -253,10 +253,9 @@ static int connect_stream(struct stream *s, const struct agent_request *r, struc
 	if (json_read_str(r->body, "streamId", &id, e) < 0)
 		return -1;
 	if (id.n && !kept_id_ok(id))
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field 'streamId' must be 1 to %d of [A-Za-z0-9_-]", KEPT_ID_MAX);
+		return err_field(e, "streamId", "field 'streamId' must be 1 to %d of [A-Za-z0-9_-]", KEPT_ID_MAX);
 	if (id.n && kept_find(id))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'streamId' must not name a stream that is there");
+		return err_field(e, "streamId", "field 'streamId' must not name a stream that is there");
 	s->kept = id.n ? kept_open(id, r->x, &ops, s) : NULL;
 	if (!s->kept)
 		http_exchange_set(r->x, &exchange_ops, s);

@@ -39,7 +39,7 @@ static int read_encoding(const struct json *body, const char *key, bool *ret_bas
 	*ret_base64 = str_eq_c(s, "base64");
 	if (*ret_base64 || str_eq_c(s, "utf-8") || str_eq_c(s, "utf8"))
 		return 0;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be 'utf-8' or 'base64'", key);
+	return err_field(e, key, "field '%s' must be 'utf-8' or 'base64'", key);
 }
 
 static int read_input(const struct json *body, struct run_spec *ret, struct err *e)
@@ -57,7 +57,7 @@ static int read_input(const struct json *body, struct run_spec *ret, struct err 
 	}
 	struct base64_decoder d = {0};
 	if (!base64_decode(&d, text, &ret->input) || !base64_finish(&d))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'stdin' is not valid base64");
+		return err_field(e, "stdin", "field 'stdin' is not valid base64");
 	return 0;
 }
 
@@ -67,8 +67,7 @@ int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct 
 	if (json_read_double(body, key, &ms, e) < 0)
 		return -1;
 	if (ms < 0 || ms > (double)CMD_TIMEOUT_MAX)
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field '%s' must be between 0 and %llu", key, CMD_TIMEOUT_MAX);
+		return err_field(e, key, "field '%s' must be between 0 and %llu", key, CMD_TIMEOUT_MAX);
 	*ret = (uint64_t)ms + (ms > (double)(uint64_t)ms);
 	return 0;
 }
@@ -81,7 +80,7 @@ int run_spec_read(const struct json *body, int flags, struct run_spec *ret, stru
 		read_encoding(body, "encoding", &ret->base64, e) < 0 || read_input(body, ret, e) < 0)
 		return -1;
 	if (cwd && strlen(cwd) >= AGENT_PATH_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
+		return err_field(e, "cwd", "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
 	if (cwd && *cwd)
 		ret->cwd = xstrdup(cwd);
 	return 0;

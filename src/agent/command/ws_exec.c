@@ -109,9 +109,9 @@ static int read_argv(const struct json *j, const char **argv, struct err *e)
 	int n = 0;
 	for (const struct json *a = j->first; a; a = a->next) {
 		if (n == ARGV_MAX)
-			return err_set(e, ERRC_VALIDATION_FAILED, "field 'argv' has more than %d elements", ARGV_MAX);
+			return err_field(e, "argv", "field 'argv' has more than %d elements", ARGV_MAX);
 		if (a->type != JSON_T_STRING || memchr(a->text.p, 0, a->text.n))
-			return err_set(e, ERRC_VALIDATION_FAILED, "field 'argv' must hold strings without NUL");
+			return err_field(e, "argv", "field 'argv' must hold strings without NUL");
 		argv[n++] = a->text.p;
 	}
 	argv[n] = NULL;
@@ -130,9 +130,8 @@ static int start(struct ws_exec *w, const struct json *first, int *ret_exit, str
 	if (run_spec_read(first, list ? RUN_NO_COMMAND : 0, &s, e) < 0)
 		return -1;
 	if (list && (list->type != JSON_T_ARRAY || read_argv(list, argv, e) < 0))
-		return list->type == JSON_T_ARRAY
-			       ? -1
-			       : err_set(e, ERRC_VALIDATION_FAILED, "field 'argv' must be an array of strings");
+		return list->type == JSON_T_ARRAY ? -1
+						  : err_field(e, "argv", "field 'argv' must be an array of strings");
 	s.has_input = true;
 	auto_env struct env env = {0};
 	env_apply(&env, &agent.env);

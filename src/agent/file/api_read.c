@@ -84,7 +84,7 @@ static int read_encoding(const struct agent_request *r, const struct source *s, 
 		return -1;
 	*ret_base64 = encoding.n ? str_eq_c(encoding, "base64") : !s->text;
 	if (encoding.n && !*ret_base64 && !str_eq_c(encoding, "utf-8") && !str_eq_c(encoding, "utf8"))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
+		return err_field(e, "encoding", "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
 	return 0;
 }
 

@@ -10,11 +10,11 @@
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e)
 {
 	if (path.n == 0)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not be empty", key);
+		return err_field(e, key, "field '%s' must not be empty", key);
 	if (path.n > AGENT_PATH_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must have at most %d bytes", key, AGENT_PATH_MAX);
+		return err_field(e, key, "field '%s' must have at most %d bytes", key, AGENT_PATH_MAX);
 	if (memchr(path.p, 0, path.n))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not contain NUL", key);
+		return err_field(e, key, "field '%s' must not contain NUL", key);
 	auto_free char *text = str_dup(path);
 	*ret = session_path(session.n ? session_find(session) : NULL, text);
 	return 0;

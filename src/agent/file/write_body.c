@@ -35,7 +35,7 @@ static bool is_base64(const struct write_body *w)
 static int bad_base64(struct write_body *w, struct err *e)
 {
 	w->bad_base64 = true;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field 'content' is not valid base64");
+	return err_field(e, "content", "field 'content' is not valid base64");
 }
 
 /* ---- gathering ---- */
@@ -102,7 +102,7 @@ static bool take_text(struct write_body *w, struct str text, struct err *e)
 		return take_content(w, text, e) == 0;
 	if (w->field == WRITE_NONE || buf_add_str(into[w->field], text))
 		return true;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' is too long", field_names[w->field]) == 0;
+	return err_field(e, field_names[w->field], "field '%s' is too long", field_names[w->field]) == 0;
 }
 
 /* ---- tokens ---- */
@@ -134,7 +134,7 @@ static bool other_value(struct write_body *w, enum json_token token, struct err 
 {
 	if (w->field == WRITE_NONE || token == JSON_NULL)
 		return true;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be a string", field_names[w->field]) == 0;
+	return err_field(e, field_names[w->field], "field '%s' must be a string", field_names[w->field]) == 0;
 }
 
 static bool on_member(struct write_body *w, enum json_token token, struct str text, struct err *e)
@@ -199,11 +199,11 @@ int write_body_end(struct write_body *w, struct err *e)
 	if (json_finish(&w->parser, e) < 0)
 		return -1;
 	if (!w->have[WRITE_PATH])
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'path' is missing");
+		return err_field(e, "path", "field 'path' is missing");
 	if (!w->have[WRITE_CONTENT])
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'content' is missing");
+		return err_field(e, "content", "field 'content' is missing");
 	if (encoding.n && !is_base64(w) && !str_eq_c(encoding, "utf-8") && !str_eq_c(encoding, "utf8"))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
+		return err_field(e, "encoding", "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
 	return w->to.fd < 0 ? open_target(w, e) : 0;
 }
 

@@ -313,13 +313,13 @@ static int read_request(const struct agent_request *r, struct checkout *c, struc
 	if (json_read_str(r->body, "repoUrl", &url, e) < 0)
 		return -1;
 	if (!url.p)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'repoUrl' is missing");
+		return err_field(e, "repoUrl", "field 'repoUrl' is missing");
 	if (git_url_parse(url, &c->url, e) < 0 || json_read_cstr(r->body, "branch", &branch, e) < 0 ||
 		json_read_u64(r->body, "depth", 1, INT32_MAX, &c->depth, e) < 0 ||
 		json_read_u64(r->body, "timeoutMs", 1, GIT_TIMEOUT_MAX, &c->timeout_ms, e) < 0)
 		return -1;
 	if (branch && branch[0] == '-')
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'branch' must not begin with '-'");
+		return err_field(e, "branch", "field 'branch' must not begin with '-'");
 	c->branch = branch && *branch ? xstrdup(branch) : NULL;
 	return read_target(r, c, e);
 }

@@ -248,9 +248,9 @@ static int read_request(const struct agent_request *r, struct port_watch *w, str
 		return -1;
 	w->http = str_eq_c(mode, "http");
 	if (!w->http && !str_eq_c(mode, "tcp"))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'mode' must be 'http' or 'tcp'");
+		return err_field(e, "mode", "field 'mode' must be 'http' or 'tcp'");
 	if (w->status_min > w->status_max)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'statusMin' must not be above 'statusMax'");
+		return err_field(e, "statusMin", "field 'statusMin' must not be above 'statusMax'");
 	w->path = path_on_the_wire(path);
 	return 0;
 }

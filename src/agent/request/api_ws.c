@@ -184,7 +184,7 @@ static int start_call(struct mux *m, const struct json *root, struct str id, str
 	if (json_read_str(root, "method", &method, e) < 0 || json_read_str(root, "path", &path, e) < 0)
 		return -1;
 	if (!path.n || path.p[0] != '/')
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'path' must begin with '/'");
+		return err_field(e, "path", "field 'path' must begin with '/'");
 	if (str_starts(path, STR("/internal/")))
 		return err_set(e, ERRC_VALIDATION_FAILED, "that is between the daemon and the agent");
 	auto_buf struct buf text = {0};

@@ -167,8 +167,8 @@ int agent_request_session(const struct agent_request *r, struct buf *mem, struct
 	if (!s.n)
 		s = STR("default");
 	if (s.n > SESSION_ID_MAX || memchr(s.p, 0, s.n))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'sessionId' must be at most %d bytes without NUL",
-			SESSION_ID_MAX);
+		return err_field(
+			e, "sessionId", "field 'sessionId' must be at most %d bytes without NUL", SESSION_ID_MAX);
 	*ret = s;
 	return 0;
 }
@@ -200,13 +200,10 @@ void agent_request_invalid(const struct agent_request *r, const char *field, con
 
 void agent_request_refuse(const struct agent_request *r, const struct err *e)
 {
-	struct str name, after;
-	str_split(str_of(e->msg), '\'', &name);
-	name = str_split(name, '\'', &after);
-	if (e->code != ERRC_VALIDATION_FAILED || !str_starts(str_of(e->msg), STR("field '")) || !after.n)
-		return agent_request_fail(r, e, STR_NULL);
-	auto_free char *field = str_dup(name);
-	agent_request_invalid(r, field, e->msg);
+	if (e->code == ERRC_VALIDATION_FAILED && *e->field)
+		agent_request_invalid(r, e->field, e->msg);
+	else
+		agent_request_fail(r, e, STR_NULL);
 }
 
 void agent_request_invalid_code(const struct agent_request *r, const char *field, const char *message, const char *code)

@@ -65,8 +65,7 @@ void agent_request_invalid(const struct agent_request *r, const char *field, con
 /* The same with a code of its own for the mistake. */
 void agent_request_invalid_code(
 	const struct agent_request *r, const char *field, const char *message, const char *code);
-/* What reading a request has found: VALIDATION_FAILED ("field 'x' must …") gets its validationErrors, the rest is
- * request_fail. */
+/* Error answer for a request that could not be read: VALIDATION_FAILED about a field lists it in validationErrors. */
 void agent_request_refuse(const struct agent_request *r, const struct err *e);
 /* 200 with a JSON text. */
 void agent_request_json(const struct agent_request *r, struct str json);

@@ -24,12 +24,11 @@ static int read_spec(const struct json *body, struct session_spec *ret, struct e
 		run_read_ms(body, "commandTimeoutMs", &ret->timeout_ms, e) < 0)
 		return -1;
 	if (ret->id.n > SESSION_ID_MAX || memchr(ret->id.p ? ret->id.p : "", 0, ret->id.n))
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field 'id' must be at most %d bytes without NUL", SESSION_ID_MAX);
+		return err_field(e, "id", "field 'id' must be at most %d bytes without NUL", SESSION_ID_MAX);
 	if (session_is_disabled(ret->id))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'id': '%.*s' is reserved", STR_ARG(ret->id));
+		return err_field(e, "id", "field 'id': '%.*s' is reserved", STR_ARG(ret->id));
 	if (ret->cwd && strlen(ret->cwd) >= AGENT_PATH_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
+		return err_field(e, "cwd", "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
 	return 0;
 }
 

@@ -120,7 +120,7 @@ static int read_since(const struct agent_request *r, struct str *ret_id, uint64_
 		return -1;
 	*ret_id = str_split(since, ':', &seq);
 	if (since.n && (!ret_id->n || !str_to_u64(seq, INT64_MAX, ret_seq)))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'since' must be a version that a check has answered");
+		return err_field(e, "since", "field 'since' must be a version that a check has answered");
 	return 0;
 }
 

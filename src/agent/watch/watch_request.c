@@ -39,16 +39,15 @@ static int read_patterns(const struct json *body, const char *key, struct str **
 	if (json_is_null(j))
 		return 0;
 	if (j->type != JSON_T_ARRAY || j->count > WATCH_PATTERNS_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be a list of at most %d patterns", key,
-			WATCH_PATTERNS_MAX);
+		return err_field(e, key, "field '%s' must be a list of at most %d patterns", key, WATCH_PATTERNS_MAX);
 	*ret = xcalloc(j->count ? j->count : 1, sizeof **ret);
 	json_each(p, j)
 	{
 		if (p->type != JSON_T_STRING || !p->text.n || p->text.n > WATCH_PATTERN_LEN_MAX)
-			return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must hold patterns of 1 to %d bytes", key,
-				WATCH_PATTERN_LEN_MAX);
+			return err_field(
+				e, key, "field '%s' must hold patterns of 1 to %d bytes", key, WATCH_PATTERN_LEN_MAX);
 		if (memchr(p->text.p, '[', p->text.n) || memchr(p->text.p, '{', p->text.n))
-			return err_set(e, ERRC_VALIDATION_FAILED, "field '%s': patterns know only * ** and ?", key);
+			return err_field(e, key, "field '%s': patterns know only * ** and ?", key);
 		(*ret)[(*ret_n)++] = str_n(str_dup(p->text), p->text.n);
 	}
 	return 0;
@@ -61,7 +60,7 @@ static int read_kinds(const struct json *body, unsigned *ret, struct err *e)
 	if (json_is_null(j) || (j->type == JSON_T_ARRAY && !j->count))
 		return 0;
 	if (j->type != JSON_T_ARRAY)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'events' must be a list of event types");
+		return err_field(e, "events", "field 'events' must be a list of event types");
 	*ret = 0;
 	json_each(name, j)
 	{
@@ -69,7 +68,7 @@ static int read_kinds(const struct json *body, unsigned *ret, struct err *e)
 		while (kind < WATCH_KINDS && !str_eq_c(name->text, watch_kind_name((enum watch_kind)kind)))
 			kind++;
 		if (name->type != JSON_T_STRING || kind == WATCH_KINDS)
-			return err_set(e, ERRC_VALIDATION_FAILED,
+			return err_field(e, "events",
 				"field 'events' knows create, modify, delete, move_from, move_to and attrib");
 		*ret |= 1u << kind;
 	}
@@ -93,7 +92,7 @@ int watch_filter_read(const struct json *body, struct watch_filter *f, struct er
 		read_patterns(body, "exclude", &f->exclude, &f->exclude_n, e) < 0)
 		return -1;
 	if (f->include_n && f->exclude_n)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'include' cannot be used together with 'exclude'");
+		return err_field(e, "include", "field 'include' cannot be used together with 'exclude'");
 	if (!f->include_n && json_is_null(json_get(body, "exclude")))
 		exclude_by_default(f);
 	return 0;

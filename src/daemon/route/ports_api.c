@@ -24,12 +24,12 @@ struct port_change {
 	char token_before[PORT_TOKEN_MAX + 1], name_before[PORT_NAME_MAX + 1];
 };
 
-static void fail(struct daemon_request *r, const struct err *e, const char *field)
+static void fail(struct daemon_request *r, const struct err *e)
 {
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
-	if (*field)
-		return daemon_request_error_field(r, e, field);
+	if (*e->field)
+		return daemon_request_error(r, e);
 	json_object_begin(&w);
 	json_member_u64(&w, "port", r->match.port);
 	if (e->code == ERRC_INVALID_PORT)
@@ -44,7 +44,7 @@ static void not_exposed(struct daemon_request *r)
 	struct err e;
 	err_set(&e, ERRC_PORT_NOT_EXPOSED, "Port %u of sandbox '%s' is not exposed.", (unsigned)r->match.port,
 		r->match.id);
-	fail(r, &e, "");
+	fail(r, &e);
 }
 
 static void answer_port(struct daemon_request *r, int status, const struct sandbox *s, const struct port *p)
@@ -114,7 +114,7 @@ static void on_exposed(void *arg, const struct err *e)
 		e = &gone;
 	}
 	if (r->x && e)
-		fail(r, e, "");
+		fail(r, e);
 	else if (r->x)
 		answer_port(r, c->made ? 201 : 200, r->sandbox, c->port);
 	change_end(c);
@@ -154,7 +154,7 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 	struct port *p = port_find(s, r->match.port);
 	INVARIANT(r->wish);
 	if (choose_token(s, r, p, token, &e) < 0)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, r->wish->name) == 0)
 		return answer_port(r, 200, s, p);
 	struct port_change *c = xcalloc(1, sizeof *c);
@@ -163,7 +163,7 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 		p = port_add(s, r->match.port, token, r->wish->name, &e);
 	if (!p) {
 		free(c);
-		return fail(r, &e, "");
+		return fail(r, &e);
 	}
 	memcpy(c->token_before, p->token, sizeof c->token_before);
 	memcpy(c->name_before, p->name, sizeof c->name_before);
@@ -176,28 +176,25 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 {
 	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
-		fail(r, e, "");
+		fail(r, e);
 	else
 		expose(r, s);
 }
 
 /* Upstream's options; members that it knows and we do not need, like hostname, are let pass. */
-static int read_wish(struct str body, struct port_wish *ret, const char **field, struct err *e)
+static int read_wish(struct str body, struct port_wish *ret, struct err *e)
 {
 	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), e);
 	const struct json *o = doc ? json_root(doc) : NULL;
 	struct str token = STR_NULL, name = STR_NULL;
-	*field = "";
 	if (!doc)
 		return -1;
 	if (o->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_INVALID_JSON, "the body must be a JSON object");
-	*field = "token";
 	if (json_read_str(o, "token", &token, e) < 0 || (token.p && port_check_token(token, e) < 0))
-		return -1;
-	*field = "name";
+		return err_about(e, "token");
 	if (json_read_str(o, "name", &name, e) < 0 || port_check_name(name, e) < 0)
-		return -1;
+		return err_about(e, "name");
 	snprintf(ret->token, sizeof ret->token, "%.*s", STR_ARG(token));
 	snprintf(ret->name, sizeof ret->name, "%.*s", STR_ARG(name));
 	return 0;
@@ -207,19 +204,18 @@ static void on_expose_body(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	const char *field;
 	r->wish = xcalloc(1, sizeof *r->wish);
-	if (read_wish(body, r->wish, &field, &e) < 0)
-		return fail(r, &e, field);
+	if (read_wish(body, r->wish, &e) < 0)
+		return fail(r, &e);
 	size_t token_n = *r->wish->token ? strlen(r->wish->token) : PORT_TOKEN_MAX;
 	if (port_check_id(r->match.id, r->match.port, token_n, &e) < 0)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
 		return expose(r, s);
 	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .on_done = on_there};
 	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
-		fail(r, &e, "");
+		fail(r, &e);
 }
 
 /* ---- unexpose ---- */
@@ -233,7 +229,7 @@ static void on_unexposed(void *arg, const struct err *e)
 		preview_cut(c->port);
 	}
 	if (r->x && e)
-		fail(r, e, "");
+		fail(r, e);
 	else if (r->x) {
 		http_respond(r->x, 204, NULL, STR(""));
 		daemon_request_answered(r, 204);
@@ -274,7 +270,7 @@ void handle_port(struct daemon_request *r)
 	enum http_method method = http_request(r->x)->method;
 	struct err e;
 	if (port_check_number(r->match.port, &e) < 0)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	if (method == HTTP_M_POST) {
 		http_exchange_set(r->x, &ops, r);
 		return http_collect(r->x, API_BODY_MAX);
@@ -300,9 +296,9 @@ static void on_validate_body(struct http_exchange *x, struct str body)
 	struct str token = STR_NULL;
 	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), &e);
 	if (!doc)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	if (json_read_str(json_root(doc), "token", &token, &e) < 0)
-		return fail(r, &e, "token");
+		return fail(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	struct port *p = s ? port_find(s, r->match.port) : NULL;
 	json_object_begin(&w);

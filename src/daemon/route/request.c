@@ -64,16 +64,16 @@ void daemon_request_json(struct daemon_request *r, int status, struct str body)
 	daemon_request_answered(r, status);
 }
 
-void daemon_request_error_field(struct daemon_request *r, const struct err *e, const char *field)
+void daemon_request_error(struct daemon_request *r, const struct err *e)
 {
 	auto_buf struct buf context = {0};
-	if (*field) {
+	if (*e->field) {
 		struct json_writer w = json_writer(&context);
 		json_object_begin(&w);
 		json_key(&w, "validationErrors");
 		json_array_begin(&w);
 		json_object_begin(&w);
-		json_member_cstr(&w, "field", field);
+		json_member_cstr(&w, "field", e->field);
 		json_member_cstr(&w, "message", e->msg);
 		json_object_end(&w);
 		json_array_end(&w);
@@ -81,11 +81,6 @@ void daemon_request_error_field(struct daemon_request *r, const struct err *e, c
 	}
 	http_respond_error_with(r->x, e, NULL, buf_str(&context));
 	daemon_request_answered(r, errc_info(e->code)->status);
-}
-
-void daemon_request_error(struct daemon_request *r, const struct err *e)
-{
-	daemon_request_error_field(r, e, "");
 }
 
 /* The exchange is over. What is still asked on its behalf finds r->x NULL. */

@@ -47,9 +47,8 @@ void daemon_request_release(struct daemon_request *r);
 void daemon_request_answered(struct daemon_request *r, int status);
 
 void daemon_request_json(struct daemon_request *r, int status, struct str body);
+/* With {"validationErrors":[…]} when the error is about a field. */
 void daemon_request_error(struct daemon_request *r, const struct err *e);
-/* With {"validationErrors":[…]} when a field is to blame. */
-void daemon_request_error_field(struct daemon_request *r, const struct err *e, const char *field);
 
 /* The sandbox of r->sandbox. */
 void daemon_request_view(struct daemon_request *r, int status, const struct box_info *info); /* get.c */

@@ -108,8 +108,10 @@ void handle_list(struct daemon_request *r)
 	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = daemon_request_closed};
 	struct query q;
 	struct err e;
-	if (read_query(http_request(r->x)->query, &q, &e) < 0)
-		return daemon_request_error_field(r, &e, "query");
+	if (read_query(http_request(r->x)->query, &q, &e) < 0) {
+		err_about(&e, "query");
+		return daemon_request_error(r, &e);
+	}
 	take_page(r, &q);
 	http_exchange_set(r->x, &ops, r);
 	http_respond_header(r->x, STR("Content-Type"), STR("application/json"));

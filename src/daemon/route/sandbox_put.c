@@ -176,11 +176,8 @@ static void on_body(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	char field[API_FIELD_MAX];
-	if (api_change_parse(body, &r->change, field, &e) < 0)
-		return daemon_request_error_field(r, &e, field);
-	if (check_limits(r, &e) < 0)
-		return daemon_request_error_field(r, &e, "limits");
+	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
+		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
