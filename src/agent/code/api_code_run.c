@@ -31,33 +31,39 @@ struct code_stream {
 
 /* ---- errors before the stream ---- */
 
+/* Upstream's layout: `error` and `details` beside the envelope's members, and a suggestion even when it is empty. Its
+ * client reads either. */
+static bool put_member(struct json_writer *w, const char *member, const void *arg)
+{
+	const struct error_json *j = arg;
+	if (strcmp(member, "error") == 0) {
+		json_member_cstr(w, member, j->err->msg);
+	} else if (strcmp(member, "details") == 0) {
+		json_key(w, member);
+		json_raw(w, j->context);
+	} else if (strcmp(member, "suggestion") == 0) {
+		json_member_cstr(w, member, errc_info(j->err->code)->suggestion);
+	} else {
+		return false;
+	}
+	return true;
+}
+
 static void fail_code(struct http_exchange *x, const struct err *e, struct str context)
 {
-	auto_buf struct buf b = {0};
-	struct json_writer w = json_writer(&b);
-	const struct errc_info *info = errc_info(e->code);
-	json_object_begin(&w);
-	json_member_cstr(&w, "error", e->msg);
-	json_member_cstr(&w, "code", info->code);
-	json_key(&w, "details");
+	static const char *const members[] = {
+		"error", "code", "details", "message", "httpStatus", "context", "suggestion", "timestamp", NULL};
+	auto_buf struct buf about = {0};
+	struct json_writer w = json_writer(&about);
 	json_object_begin(&w);
 	if (context.n)
 		json_member_str(&w, "contextId", context);
 	json_object_end(&w);
-	/* The envelope's members as well: upstream's client reads either. */
-	json_member_cstr(&w, "message", e->msg);
-	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
-	json_key(&w, "context");
-	json_object_begin(&w);
-	if (context.n)
-		json_member_str(&w, "contextId", context);
-	json_object_end(&w);
-	json_member_cstr(&w, "suggestion", info->suggestion);
-	json_member_now(&w);
-	json_object_end(&w);
+	struct error_json j = {.err = e, .context = buf_str(&about), .members = members, .put = put_member};
+	j.arg = &j;
 	if (e->code == ERRC_INTERPRETER_NOT_READY)
 		http_respond_header(x, STR("Retry-After"), STR(CODE_RETRY_AFTER));
-	http_respond(x, info->status, "application/json", buf_str(&b));
+	http_respond_error_json(x, &j);
 }
 
 /* ---- events ---- */

@@ -91,21 +91,18 @@ static void answer(struct exec *ex, const struct cmd_result *r, int code)
 	reply_send(p, ex->x, 200);
 }
 
-/* The error envelope with what the command had printed, as upstream's CommandError context. */
+/* The error envelope with the command's output, as upstream's CommandError context. The context comes last: the output
+ * is streamed. */
 static void answer_failed(struct exec *ex, const struct err *e, const struct task_result *t)
 {
+	static const char *const members[] = {
+		"code", "message", "httpStatus", "operation", "timestamp", "suggestion", NULL};
 	const struct cmd_result *r = &t->result;
-	const struct errc_info *info = errc_info(e->code);
+	struct error_json j = {.err = e, .operation = ex->operation, .members = members};
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
 	json_object_begin(&w);
-	json_member_cstr(&w, "code", info->code);
-	json_member_cstr(&w, "message", e->msg);
-	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
-	json_member_cstr(&w, "operation", ex->operation);
-	json_member_now(&w);
-	if (*info->suggestion)
-		json_member_cstr(&w, "suggestion", info->suggestion);
+	error_json_members(&w, &j);
 	json_key(&w, "context");
 	json_object_begin(&w);
 	json_member_cstr(&w, "command", ex->command);
@@ -121,7 +118,7 @@ static void answer_failed(struct exec *ex, const struct err *e, const struct tas
 	json_member_u64(&w, "duration", r->duration);
 	put_output(ex, p);
 	buf_add_c(reply_text(p), "}}");
-	reply_send(p, ex->x, info->status);
+	reply_send(p, ex->x, error_json_status(&j));
 }
 
 static void answer_timeout(struct exec *ex, const struct task_result *t)

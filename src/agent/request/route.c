@@ -87,20 +87,9 @@ static const struct http_exchange_ops ops_collect = {.on_whole_body = on_whole_b
 static void not_found(struct http_exchange *x)
 {
 	/* Upstream's words and code: its client knows them. */
-	auto_buf struct buf body = {0};
 	struct err e;
 	err_set(&e, ERRC_UNKNOWN_ERROR, "The requested endpoint was not found");
-	char iso[CLOCK_ISO_LEN];
-	struct json_writer w = json_writer(&body);
-	json_object_begin(&w);
-	json_member_cstr(&w, "code", errc_info(e.code)->code);
-	json_member_cstr(&w, "message", e.msg);
-	json_key(&w, "context");
-	json_raw(&w, STR("{}"));
-	json_member_u64(&w, "httpStatus", 404);
-	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
-	json_object_end(&w);
-	http_respond(x, 404, "application/json", buf_str(&body));
+	http_respond_error_json(x, &(struct error_json){.err = &e, .status = 404});
 }
 
 /* Alone on a developer's machine there is no token in front of us, and any page in a browser can send requests to
@@ -180,7 +169,8 @@ bool session_is_disabled(struct str id)
 
 void agent_request_fail(const struct agent_request *r, const struct err *e, struct str context)
 {
-	http_respond_error_with(r->x, e, r->route->operation, context);
+	http_respond_error_json(
+		r->x, &(struct error_json){.err = e, .operation = r->route->operation, .context = context});
 }
 
 void agent_request_fail_about(const struct agent_request *r, const struct err *e, const char *key, struct str value)
@@ -210,18 +200,8 @@ void agent_request_invalid_code(const struct agent_request *r, const char *field
 {
 	auto_buf struct buf context = {0};
 	struct err e;
-	err_set(&e, ERRC_VALIDATION_FAILED, "%s", message);
-	struct json_writer w = json_writer(&context);
-	json_object_begin(&w);
-	json_key(&w, "validationErrors");
-	json_array_begin(&w);
-	json_object_begin(&w);
-	json_member_cstr(&w, "field", field);
-	json_member_cstr(&w, "message", message);
-	json_member_cstr(&w, "code", code);
-	json_object_end(&w);
-	json_array_end(&w);
-	json_object_end(&w);
+	err_field(&e, field, "%s", message);
+	error_json_field(&context, &e, code);
 	agent_request_fail(r, &e, buf_str(&context));
 }
 

@@ -35,8 +35,7 @@ static void fail(struct daemon_request *r, const struct err *e)
 	if (e->code == ERRC_INVALID_PORT)
 		json_member_cstr(&w, "reason", e->msg);
 	json_object_end(&w);
-	http_respond_error_with(r->x, e, NULL, buf_str(&context));
-	daemon_request_answered(r, errc_info(e->code)->status);
+	daemon_request_error_with(r, e, buf_str(&context));
 }
 
 static void not_exposed(struct daemon_request *r)

@@ -64,23 +64,19 @@ void daemon_request_json(struct daemon_request *r, int status, struct str body)
 	daemon_request_answered(r, status);
 }
 
+void daemon_request_error_with(struct daemon_request *r, const struct err *e, struct str context)
+{
+	struct error_json j = {.err = e, .context = context};
+	http_respond_error_json(r->x, &j);
+	daemon_request_answered(r, error_json_status(&j));
+}
+
 void daemon_request_error(struct daemon_request *r, const struct err *e)
 {
 	auto_buf struct buf context = {0};
-	if (*e->field) {
-		struct json_writer w = json_writer(&context);
-		json_object_begin(&w);
-		json_key(&w, "validationErrors");
-		json_array_begin(&w);
-		json_object_begin(&w);
-		json_member_cstr(&w, "field", e->field);
-		json_member_cstr(&w, "message", e->msg);
-		json_object_end(&w);
-		json_array_end(&w);
-		json_object_end(&w);
-	}
-	http_respond_error_with(r->x, e, NULL, buf_str(&context));
-	daemon_request_answered(r, errc_info(e->code)->status);
+	if (*e->field)
+		error_json_field(&context, e, NULL);
+	daemon_request_error_with(r, e, buf_str(&context));
 }
 
 /* The exchange is over. What is still asked on its behalf finds r->x NULL. */

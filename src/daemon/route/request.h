@@ -49,6 +49,8 @@ void daemon_request_answered(struct daemon_request *r, int status);
 void daemon_request_json(struct daemon_request *r, int status, struct str body);
 /* With {"validationErrors":[…]} when the error is about a field. */
 void daemon_request_error(struct daemon_request *r, const struct err *e);
+/* With a context of the caller's: a complete JSON object or empty. */
+void daemon_request_error_with(struct daemon_request *r, const struct err *e, struct str context);
 
 /* The sandbox of r->sandbox. */
 void daemon_request_view(struct daemon_request *r, int status, const struct box_info *info); /* get.c */
