@@ -1,13 +1,13 @@
 /*
- * route.h - the table of everything the agent answers, and what a handler gets.
+ * route.h - the table of the agent's routes, and the request that a handler gets.
  *
  * Each API area has one file that exports its handlers; routes.c lists them all. A pattern is a path whose segments are
  * compared byte by byte; one segment may be {id}, which matches any non-empty one. 404 and 405 (with Allow) come from
  * the table. HEAD is answered like GET.
  *
- * The body is dealt with before the handler runs, as the route says; a handler gets it parsed. Handlers answer at once
- * (reply.h) or take the exchange over with http_exchange_set and answer later. What the request points to lives until
- * the handler returns: copy what is needed later.
+ * The body is read before the handler runs, in the way that the route says; a handler gets it parsed. A handler answers
+ * at once (reply.h), or takes the exchange over with http_exchange_set and answers later. The request and all that it
+ * points to live until the handler returns.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "http/server/server.h"
 
 enum route_body {
-	ROUTE_NO_BODY, /* whatever comes is thrown away */
+	ROUTE_NO_BODY, /* a body is thrown away */
 	ROUTE_JSON,    /* one JSON object, at most AGENT_BODY_MAX */
 	ROUTE_LENIENT, /* the same, but a missing or bad one reads as {} (upstream's session/create) */
 	ROUTE_STREAM,  /* the handler reads it itself: called when the head is there */

@@ -1,8 +1,8 @@
 /*
- * request.h - one request on its way through the daemon: the exchange, its route, when it began.
+ * request.h - one request in the daemon: the exchange, its route, when it began.
  *
- * Made when the head is there, owned by itself: it is freed when its exchange has closed and no question of its own is
- * under way any more (`held`). Handlers answer through request_* so that every request is counted and logged once.
+ * It is made when the head has arrived and has no owner: it is freed when its exchange has closed and nothing holds it
+ * any more (`held`). Handlers answer through daemon_request_*, so that every request is counted and logged once.
  */
 #pragma once
 
