@@ -14,9 +14,9 @@
  * does not concern it. Every process of the box has the agent's filter by inheritance; a context that joins from the
  * zygote brings the listener of its own (proto/zygote.h).
  *
- * The count is the kernel's: an epoll instance keeps a socket until the last descriptor of it is closed, wherever that
- * one is (fork, SCM_RIGHTS), and lists what it keeps in /proc/self/fdinfo. When all are in use the broker waits a
- * little for one to be closed (NETLINK_PATIENCE), then refuses with ENOBUFS.
+ * The kernel keeps the count: an epoll instance holds a socket until its last descriptor is closed, also a descriptor
+ * that a fork or a message has copied, and lists its sockets in /proc/self/fdinfo. When all sockets are in use the
+ * broker waits up to NETLINK_PATIENCE for one to be closed, then refuses with ENOBUFS.
  *
  * On a kernel that gives no listener (another supervisor holds one for us already) netlink sockets answer ENOSYS.
  */

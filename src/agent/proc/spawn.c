@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/fd_pass.h"
 #include "base/sig.h"
 #include "proto/limits.h"
 
@@ -24,11 +25,6 @@ struct spawn_state {
 	const struct spawn_spec *spec;
 	enum spawn_step step;
 	int os;
-};
-
-union rights {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int))];
 };
 
 static int null_fd = -1;
@@ -57,34 +53,28 @@ int spawn_init(struct err *e)
 	return 0;
 }
 
-/* It lies in a socket's queue, from where children copy it by looking: a descriptor of the agent itself would be a
- * directory under /proc/1/fd for every path and working directory that a client names. */
+/* The descriptor waits in the queue of a socket, and each child peeks a copy of it. The agent must not hold it open
+ * itself: /proc/1/fd would then offer it as a directory to every path that a client names. */
 void spawn_use_proc(int fd)
 {
-	union rights r = {.head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
-	struct iovec iov = {"p", 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
 	int pair[2];
-	memcpy(CMSG_DATA(&r.head), &fd, sizeof fd);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return;
-	proc_box = sendmsg(pair[0], &m, MSG_NOSIGNAL) == 1 ? fcntl(pair[1], F_DUPFD_CLOEXEC, SPAWN_FD_FLOOR) : -1;
+	bool sent = fd_send(pair[0], "p", 1, &fd, 1, 0) == 1;
+	proc_box = sent ? fcntl(pair[1], F_DUPFD_CLOEXEC, SPAWN_FD_FLOOR) : -1;
 	close(pair[0]);
 	close(pair[1]);
 	close(fd);
 }
 
-/* In a child: its own descriptor of the procfs, or -1. */
+/* Runs in a child: returns the child's own descriptor of the procfs, or -1. fd_recv allocates nothing. */
 static int take_proc(void)
 {
-	union rights r = {0};
 	char byte;
 	int fd = -1;
-	struct iovec iov = {&byte, 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
-	if (proc_box >= 0 && recvmsg(proc_box, &m, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 &&
-		m.msg_controllen >= CMSG_LEN(sizeof fd))
-		memcpy(&fd, CMSG_DATA(&r.head), sizeof fd);
+	struct fd_record r = {.data = &byte, .size = 1, .fds = &fd, .fds_max = 1};
+	if (proc_box < 0 || fd_recv(proc_box, &r, MSG_PEEK | MSG_DONTWAIT) != 1 || !r.fds_n)
+		return -1;
 	return fd;
 }
 
