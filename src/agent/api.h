@@ -25,9 +25,9 @@ void api_execute_stream_cancel(struct agent_request *r);
 void api_session_create(struct agent_request *r);
 void api_session_list(struct agent_request *r);
 void api_session_delete(struct agent_request *r);
-struct task_result;
+struct cmd_result;
 /* Answers for a start that failed. `key` and `value` are its context, unless the session is the reason. */
-void agent_request_fail_task(const struct agent_request *r, const struct task_result *f, const char *session,
+void agent_request_fail_task(const struct agent_request *r, const struct cmd_result *f, const char *session,
 	const char *key, struct str value);
 
 /* ws_exec.c */

@@ -91,10 +91,15 @@ static void answer(struct exec *ex, const struct cmd_result *r, int code)
 	reply_send(p, ex->x, 200);
 }
 
-/* The error envelope with what the command had printed, as upstream's CommandError context. */
-static void answer_failed(struct exec *ex, const struct err *e, const struct task_result *t)
+/* The command ended on its own terms, and its session lives on. */
+static bool has_exit_code(const struct cmd_result *r)
 {
-	const struct cmd_result *r = &t->result;
+	return !r->session_ended && r->outcome <= OUTCOME_LOST && r->outcome != OUTCOME_TIMEOUT;
+}
+
+/* The error envelope with what the command had printed, as upstream's CommandError context. */
+static void answer_failed(struct exec *ex, const struct err *e, const struct cmd_result *r)
+{
 	const struct errc_info *info = errc_info(e->code);
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
@@ -110,13 +115,13 @@ static void answer_failed(struct exec *ex, const struct err *e, const struct tas
 	json_object_begin(&w);
 	json_member_cstr(&w, "command", ex->command);
 	json_member_cstr(&w, "sessionId", ex->session);
-	if (e->code == ERRC_SESSION_TERMINATED || (t->end == TASK_RESULT && r->outcome != OUTCOME_TIMEOUT))
+	if (e->code == ERRC_SESSION_TERMINATED || has_exit_code(r))
 		json_member_i64(&w, "exitCode", r->exit_code);
-	if (t->end != TASK_FAILED)
+	if (r->outcome != OUTCOME_NOT_STARTED)
 		json_member_cstr(&w, "outcome", outcome_name(r->outcome));
 	if (r->signal)
 		json_member_cstr(&w, "signal", signal_name(r->signal));
-	if (t->not_run)
+	if (r->skipped)
 		json_member_bool(&w, "ran", false);
 	json_member_u64(&w, "duration", r->duration);
 	put_output(ex, p);
@@ -124,21 +129,21 @@ static void answer_failed(struct exec *ex, const struct err *e, const struct tas
 	reply_send(p, ex->x, info->status);
 }
 
-static void answer_timeout(struct exec *ex, const struct task_result *t)
+static void answer_timeout(struct exec *ex, const struct cmd_result *r)
 {
 	char line[64];
 	struct err e;
 	if (ex->sessionless) {
 		snprintf(line, sizeof line, "Command timed out after %llums\n", (unsigned long long)ex->timeout_ms);
 		add_line(ex, line);
-		answer(ex, &t->result, 124);
+		answer(ex, r, 124);
 		return;
 	}
 	err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
 		"Failed to execute command '%.*s' in session '%.40s': Command timeout after %llums%s",
-		t->session_lost ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
-		t->session_lost ? "; it could not be interrupted, the session begins afresh" : "");
-	answer_failed(ex, &e, t);
+		r->session_ended ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
+		r->session_ended ? "; it could not be interrupted, the session begins afresh" : "");
+	answer_failed(ex, &e, r);
 }
 
 /* A working directory that is not there is the command's failure, in upstream's words. */
@@ -149,33 +154,26 @@ static void answer_no_directory(struct exec *ex, const struct cmd_result *r)
 	answer(ex, r, 1);
 }
 
-static void answer_task(struct exec *ex, const struct task_result *t)
+static void answer_result(struct exec *ex, const struct cmd_result *r)
 {
-	const struct cmd_result *r = &t->result;
 	if (ex->failed.code)
-		return answer_failed(ex, &ex->failed, t);
-	switch (t->end) {
-	case TASK_NO_DIRECTORY:
+		return answer_failed(ex, &ex->failed, r);
+	if (r->outcome == OUTCOME_NO_DIRECTORY)
 		return answer_no_directory(ex, r);
-	case TASK_TERMINATED:
-	case TASK_FAILED:
-		return answer_failed(ex, &t->error, t);
-	case TASK_RESULT:
-	default:
-		break;
-	}
 	if (r->outcome == OUTCOME_TIMEOUT)
-		return answer_timeout(ex, t);
+		return answer_timeout(ex, r);
+	if (r->outcome == OUTCOME_NOT_STARTED || r->session_ended)
+		return answer_failed(ex, &r->error, r);
 	if (r->outcome == OUTCOME_OOM)
 		add_line(ex, "Killed: the sandbox ran out of memory\n");
 	answer(ex, r, r->exit_code);
 }
 
-static void on_end(void *arg, const struct task_result *t)
+static void on_end(void *arg, const struct cmd_result *r)
 {
 	struct exec *ex = arg;
 	if (ex->x)
-		answer_task(ex, t);
+		answer_result(ex, r);
 	exec_free(ex);
 }
 

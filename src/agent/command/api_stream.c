@@ -168,7 +168,7 @@ static void begin(struct stream *s, pid_t pid)
 }
 
 /* A stream that could not start has a status and a body of its own, unless only events can reach its client. */
-static void refuse(struct stream *s, const struct task_result *f)
+static void refuse(struct stream *s, const struct cmd_result *f)
 {
 	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
 	struct agent_request r = {.x = x, .route = s->route};
@@ -182,18 +182,18 @@ static void refuse(struct stream *s, const struct task_result *f)
 		stream_free(s);
 }
 
-static void fail(struct stream *s, const struct task_result *f)
+static void fail(struct stream *s, const struct cmd_result *f)
 {
-	if (f->end != TASK_NO_DIRECTORY)
+	if (f->outcome != OUTCOME_NO_DIRECTORY)
 		return refuse(s, f);
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
 	begin(s, 0);
 	send_output(s, CMD_STDERR, str_of(line), true);
-	send_complete(s, &f->result, 1);
+	send_complete(s, f, 1);
 	send_last(s);
 }
 
-static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
 {
 	struct stream *s = arg;
 	s->task = NULL;

@@ -17,31 +17,10 @@
 
 #include "agent/limits.h"
 #include "agent/proc/output.h"
+#include "agent/proc/result.h"
 #include "agent/proc/spawn.h"
 #include "base/loop.h"
 #include "base/str.h"
-
-enum outcome {
-	OUTCOME_EXITED,	 /* by itself: exit_code */
-	OUTCOME_KILLED,	 /* by a signal that was neither ours for the time limit nor the kernel's for memory */
-	OUTCOME_TIMEOUT, /* the time limit ran out and we killed it */
-	OUTCOME_OOM,	 /* the kernel killed it, or its last part, for lack of memory */
-	OUTCOME_LOST,	 /* nobody can know: the shell that ran it vanished */
-};
-const char *outcome_name(enum outcome o); /* "exited" … */
-
-struct cmd_result {
-	enum outcome outcome;
-	int exit_code;	   /* 128 + signal when killed by one */
-	int signal;	   /* 0: exited */
-	uint64_t duration; /* ms */
-};
-
-/* From a wait status; oom_before is oom_kills() from before the start. */
-struct cmd_result cmd_result_of(int wstatus, uint64_t oom_before);
-/* "SIGINT" <-> 2; also takes "INT" and "2". 0 when unknown. */
-int signal_number(struct str name);
-const char *signal_name(int sig); /* "SIGINT"; "SIG42" for those without a name */
 
 struct cmd;
 

@@ -73,7 +73,7 @@ static void answer_started(const struct agent_request *r, const struct process *
 	agent_request_json(r, buf_str(&b));
 }
 
-static void answer_not_started(struct starting *s, const struct task_result *f)
+static void answer_not_started(struct starting *s, const struct cmd_result *f)
 {
 	struct agent_request r = {.x = s->x, .route = s->route};
 	if (!s->x)
@@ -82,7 +82,7 @@ static void answer_not_started(struct starting *s, const struct task_result *f)
 	agent_request_fail_task(&r, f, s->p->session, "processId", str_of(s->p->id));
 }
 
-static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
 {
 	struct starting *s = arg;
 	struct agent_request r = {.x = s->x, .route = s->route};
@@ -93,8 +93,8 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 			answer_started(&r, s->p);
 		}
 	} else {
-		struct task_result f = *failure;
-		if (f.end == TASK_NO_DIRECTORY)
+		struct cmd_result f = *failure;
+		if (f.outcome == OUTCOME_NO_DIRECTORY)
 			err_set(&f.error, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'",
 				s->p->id);
 		answer_not_started(s, &f);
@@ -107,7 +107,7 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 static void give_up(struct process *p)
 {
 	struct starting *s = p->give_up_arg;
-	struct task_result f = {.end = TASK_FAILED};
+	struct cmd_result f = {.outcome = OUTCOME_NOT_STARTED};
 	task_cancel(s->task);
 	err_set(&f.error, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
 	answer_not_started(s, &f);

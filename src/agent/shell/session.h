@@ -48,32 +48,17 @@ char *session_path(const struct session *s, const char *path);
  * own only. */
 uint64_t session_limit(const struct session *s, uint64_t own);
 
-enum task_end {
-	TASK_RESULT,	   /* result tells */
-	TASK_NO_DIRECTORY, /* its cwd is not there */
-	TASK_TERMINATED,   /* the shell ended: result tells how, error says so */
-	TASK_FAILED,	   /* could not run, or the session was deleted: error tells */
-};
-
-struct task_result {
-	enum task_end end;
-	struct cmd_result result;
-	struct err error;
-	bool not_run;	   /* with TASK_TERMINATED: the shell had ended before it */
-	bool session_lost; /* with a time limit: the shell had to be ended as well */
-};
-
 struct task_ops {
 	void (*on_output)(void *arg, int stream, struct str bytes);
-	void (*on_end)(void *arg, const struct task_result *r);
+	void (*on_end)(void *arg, const struct cmd_result *r);
 };
 
 /* Runs in the session itself, in its turn. The spec is taken. Never calls back from inside. */
 struct task *session_run(struct session *s, struct run_spec *spec, const struct task_ops *ops, void *arg);
 
 /* Starts a process with the session's state, in its turn; holds the session only until it has started. `s` NULL:
- * without a session. Exactly one of cmd and failure is not NULL (failure->end: TASK_NO_DIRECTORY or TASK_FAILED). */
-typedef void (*session_on_started)(void *arg, struct cmd *cmd, const struct task_result *failure);
+ * without a session. Exactly one of cmd and failure is not NULL (its outcome: OUTCOME_NO_DIRECTORY or OUTCOME_NOT_STARTED). */
+typedef void (*session_on_started)(void *arg, struct cmd *cmd, const struct cmd_result *failure);
 struct task *session_start(struct session *s, struct run_spec *spec, const struct cmd_ops *ops, void *cmd_arg,
 	session_on_started on_started, void *arg);
 

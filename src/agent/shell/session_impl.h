@@ -17,7 +17,7 @@ struct session {
 	int last_status;     /* $? */
 	uint64_t oom_seen;   /* oom_kills() when the last command was over */
 	bool died;	     /* the shell ended between two commands: the next one is told */
-	struct cmd_result death;
+	struct cmd_result death; /* how */
 	struct list queue; /* tasks that wait: at most SESSION_QUEUE_MAX */
 	size_t waiting;
 	struct task *current;

@@ -25,16 +25,6 @@ struct shell_owner_ops {
 	void (*on_gone)(void *owner, const struct cmd_result *untold);
 };
 
-enum shell_end {
-	SHELL_DONE,	    /* status: the command's exit status */
-	SHELL_NO_DIRECTORY, /* its cwd could not be entered; nothing ran */
-	SHELL_TIMEOUT,	    /* its time ran out; its processes were killed, the shell lives */
-	SHELL_TIMEOUT_GONE, /* its time ran out, and the shell had to be killed with it */
-	SHELL_EXITED,	    /* the shell itself ended: status is its exit status */
-	SHELL_KILLED,	    /* … by a signal: status is 128 + signal */
-	SHELL_LOST,	    /* the shell lost its way back to us (closed descriptors …) and was killed */
-};
-
 struct shell_cmd {
 	struct str command;
 	const struct env *env; /* changes; NULL: none */
@@ -47,7 +37,9 @@ struct shell_cmd {
 
 struct shell_run_ops {
 	void (*on_output)(void *arg, int stream, struct str bytes);
-	void (*on_end)(void *arg, enum shell_end end, int status);
+	/* Outcomes: EXITED, NO_DIRECTORY, TIMEOUT; also KILLED and LOST with session_ended. The shell does not know
+	 * whether the kernel killed for memory. */
+	void (*on_end)(void *arg, const struct cmd_result *r);
 };
 
 /* pid -1: could not be started, *e says why. Else the pipes are the receiver's. */

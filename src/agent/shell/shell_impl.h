@@ -34,7 +34,7 @@ struct shell_fg {
 	uint64_t abort_at;     /* when the interruption began */
 	int last_line;	       /* length of the line that comes after the command */
 	struct proclist spare; /* what ran before and must survive a time limit */
-	enum shell_end end;
+	struct cmd_result result; /* set by fg_finish */
 };
 
 struct shell {

@@ -116,7 +116,7 @@ static void fg_over(struct output *o)
 	proclist_free(&s->fg.spare);
 	free(take_ptr(&s->fg.command));
 	free(take_ptr(&s->fg.cwd));
-	s->fg.ops->on_end(s->fg.arg, s->fg.end, s->fg.status);
+	s->fg.ops->on_end(s->fg.arg, &s->fg.result);
 }
 
 /* ---- foreground: end ---- */
@@ -135,16 +135,19 @@ static void send_sync(struct loop_timer *t)
 	loop_timer_set(s->loop, &s->limit, SHELL_SYNC_AGAIN, send_sync);
 }
 
-static void fg_finish(struct shell *s, enum shell_end end)
+/* The exit code is the last status that the shell reported, or its own when it has ended. */
+static void fg_finish(struct shell *s, struct cmd_result r)
 {
 	bool aborted = s->fg.aborting;
 	loop_timer_stop(&s->limit);
 	loop_timer_stop(&s->watch);
-	bool gone = end == SHELL_EXITED || end == SHELL_KILLED || end == SHELL_LOST;
-	s->fg.end = end;
-	if (aborted && end != SHELL_LOST)
-		s->fg.end = gone ? SHELL_TIMEOUT_GONE : SHELL_TIMEOUT;
-	if (gone) {
+	r.exit_code = s->fg.status;
+	if (aborted && r.outcome != OUTCOME_LOST) {
+		r.outcome = OUTCOME_TIMEOUT;
+		r.signal = 0;
+	}
+	s->fg.result = r;
+	if (r.session_ended) {
 		s->state = SHELL_DEAD;
 		output_finish(&s->fg.out);
 		return;
@@ -290,11 +293,10 @@ static void quiet_output(void *arg, int stream, struct str bytes)
 	(void)bytes;
 }
 
-static void quiet_end(void *arg, enum shell_end end, int status)
+static void quiet_end(void *arg, const struct cmd_result *r)
 {
 	(void)arg;
-	(void)end;
-	(void)status;
+	(void)r;
 }
 
 static void quiet_spawned(void *arg, pid_t pid, int out_fd, int err_fd, const struct err *e)
@@ -414,7 +416,7 @@ static void fg_done(struct shell *s, char letter, int value)
 	s->fg.status = value;
 	/* With a directory of its own the shell has still to go back to where it was. */
 	if (!s->fg.cwd && !s->fg.aborting)
-		fg_finish(s, SHELL_DONE);
+		fg_finish(s, (struct cmd_result){.outcome = OUTCOME_EXITED});
 }
 
 static void fg_back(struct shell *s, int value)
@@ -431,7 +433,8 @@ static void fg_back(struct shell *s, int value)
 	} else {
 		if (!s->fg.done)
 			s->fg.status = value;
-		fg_finish(s, s->fg.no_directory ? SHELL_NO_DIRECTORY : SHELL_DONE);
+		fg_finish(s,
+			(struct cmd_result){.outcome = s->fg.no_directory ? OUTCOME_NO_DIRECTORY : OUTCOME_EXITED});
 	}
 }
 
@@ -444,7 +447,7 @@ static void fg_reported(struct shell *s, char letter, int value)
 	else if (letter == 'e')
 		fg_back(s, value);
 	else if (letter == 'y')
-		fg_finish(s, SHELL_TIMEOUT);
+		fg_finish(s, (struct cmd_result){.outcome = OUTCOME_TIMEOUT});
 }
 
 static void bg_reported(struct shell *s, char letter, int value)
@@ -479,9 +482,11 @@ void shell_reported(struct shell *s, char letter, uint64_t seq, int value)
 bool shell_run_died(struct shell *s, const struct cmd_result *r)
 {
 	if (s->state == SHELL_FOREGROUND) {
-		bool lost = s->lost && !s->fg.aborting;
+		struct cmd_result own = {.outcome = r->outcome, .signal = r->signal, .session_ended = true};
+		if (s->lost && !s->fg.aborting)
+			own = (struct cmd_result){.outcome = OUTCOME_LOST, .session_ended = true};
 		s->fg.status = r->exit_code;
-		fg_finish(s, lost ? SHELL_LOST : r->signal ? SHELL_KILLED : SHELL_EXITED);
+		fg_finish(s, own);
 	} else if (s->on_spawned) {
 		bg_settle(s, s->spawned && is_our_child(s->spawned), "the session's shell ended");
 	} else {
