@@ -262,34 +262,33 @@ static void on_done(void *arg, struct str json)
 
 /* ---- the end ---- */
 
-static void describe_end(struct context *c, const struct worker_end *end)
+static void describe_end(struct context *c, const struct cmd_result *end)
 {
 	const struct code_run *r = current(c);
 	const char *lang = language_name(c->language);
-	c->outcome = end->result.outcome;
-	if (end->broken) {
-		c->outcome = OUTCOME_LOST;
+	c->outcome = end->outcome;
+	if (end->outcome == OUTCOME_LOST) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s process was killed: it broke the protocol (%s)",
-			lang, end->broken);
+			lang, end->error.msg);
 	} else if (r && r->stop == STOP_TIMEOUT) {
 		c->outcome = OUTCOME_TIMEOUT;
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR,
 			"Execution timed out after %llu ms; the %s process %s, its state is lost",
 			(unsigned long long)r->timeout_ms, lang,
-			end->result.signal == SIGKILL ? "did not react to the interrupt in time and was killed"
+			end->signal == SIGKILL ? "did not react to the interrupt in time and was killed"
 						      : "was ended by the interrupt");
 	} else if (r && r->stop == STOP_GONE) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR,
 			"Its client went away; the %s process did not react to the interrupt and was killed", lang);
-	} else if (end->result.outcome == OUTCOME_OOM) {
+	} else if (end->outcome == OUTCOME_OOM) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR,
 			"The %s process ran out of memory and was killed (SIGKILL)", lang);
-	} else if (end->result.signal) {
+	} else if (end->signal) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s process was killed by %s", lang,
-			signal_name(end->result.signal));
+			signal_name(end->signal));
 	} else if (!c->ended.code) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s process exited with code %d", lang,
-			end->result.exit_code);
+			end->exit_code);
 	}
 }
 
@@ -313,7 +312,7 @@ static void remove_from_table(struct context *c)
 	all_n--;
 }
 
-static void on_end(void *arg, const struct worker_end *end)
+static void on_end(void *arg, const struct cmd_result *end)
 {
 	struct context *c = arg;
 	c->worker = NULL;

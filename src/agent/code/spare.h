@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "agent/code/worker.h"
+#include "agent/code/worker_start.h"
 
 /* A process that waits for its first frame, when there is one that fits: it and its descriptors are the caller's. */
 bool spare_take(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_pid);

@@ -1,13 +1,13 @@
 /*
- * How a worker's process comes to be: the runtime's program, found in the context's PATH, with our text as
- * descriptor 4.
+ * Starting a worker's process: the runtime's program, which the context's PATH finds, with the worker's own program
+ * text as descriptor 4.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "agent/code/worker.h"
+#include "agent/code/worker_start.h"
 #include "agent/command/plain.h"
 #include "agent/proc/spawn.h"
 #include "base/fd.h"
@@ -92,7 +92,7 @@ static int text_open(struct runtime *r, struct err *e)
 	return fd >= 0 ? fd : err_os(e, ERRC_INTERNAL_ERROR, errno, "open the %s worker", r->program);
 }
 
-int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e)
+static int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e)
 {
 	int s[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s) < 0 || pipe2(out, O_CLOEXEC) < 0 ||

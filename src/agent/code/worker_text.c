@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "agent/code/worker.h"
+#include "agent/code/worker_impl.h"
 
 /* "NAME" alone unsets. */
 static void put_env(struct json_writer *j, const struct env *env)

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "agent/code/worker.h"
+#include "agent/code/worker_start.h"
 #include "agent/limits.h"
 #include "base/list.h"
 
