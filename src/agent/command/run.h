@@ -33,13 +33,20 @@ int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct 
 /* Hands everything over; *from becomes empty. */
 struct run_spec run_spec_take(struct run_spec *from);
 
-/* Starts it under `env` (complete) in directory `cwd`, without a session: directly when it is plain, else with bash.
- * *ret_step as cmd_start. */
-int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
-	struct cmd **ret, enum spawn_step *ret_step, struct err *e);
-/* Only if it needs no shell: 1 when it does (nothing was started), else as run_start. */
-int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
-	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
-/* The same for an argument vector, searched for in the environment's PATH. */
+/* Where a command runs, and who is told about it. */
+struct run_place {
+	const struct env *env; /* complete */
+	const char *cwd;
+	const struct cmd_ops *ops;
+	void *arg; /* for cmd_arg */
+};
+
+/* Starts a command without a session: directly when it is plain, else with bash. *ret_step as cmd_start. */
+int run_start(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e);
+/* Starts a command only if it needs no shell. Returns 1 and starts nothing if it needs one, else as run_start. */
+int run_start_plain(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e);
+/* Starts the program argv[0], which the environment's PATH finds. */
 int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
 	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);

@@ -120,7 +120,7 @@ static int read_argv(const struct json *j, const char **argv, struct err *e)
 	return 0;
 }
 
-static int start(struct ws_exec *w, const struct json *first, int *ret_exit, struct err *e)
+static int start_command(struct ws_exec *w, const struct json *first, int *ret_exit, struct err *e)
 {
 	auto_run struct run_spec s = {0};
 	const struct json *list = json_get(first, "argv");
@@ -137,9 +137,10 @@ static int start(struct ws_exec *w, const struct json *first, int *ret_exit, str
 	auto_env struct env env = {0};
 	env_apply(&env, &agent.env);
 	env_apply(&env, &s.env);
-	const char *cwd = s.cwd ? s.cwd : agent.workdir;
-	int r = list ? run_start_argv(argv, &s, &env, cwd, &command_ops, w, &w->cmd, &step, e)
-		     : run_start(&s, &env, cwd, &command_ops, w, &w->cmd, &step, e);
+	struct run_place at = {
+		.env = &env, .cwd = s.cwd ? s.cwd : agent.workdir, .ops = &command_ops, .arg = w};
+	int r = list ? run_start_argv(argv, &s, at.env, at.cwd, at.ops, at.arg, &w->cmd, &step, e)
+		     : run_start(&s, &at, &w->cmd, &step, e);
 	if (r < 0)
 		*ret_exit = step != SPAWN_EXEC ? 126 : e->os == ENOENT ? 127 : 126;
 	return r;
@@ -152,7 +153,7 @@ static void begin(struct ws_exec *w, struct str text)
 	w->begun = true;
 	loop_timer_stop(&w->timer);
 	struct json_doc *doc = json_parse(text, &e);
-	int r = doc ? start(w, json_root(doc), &exit_code, &e) : -1;
+	int r = doc ? start_command(w, json_root(doc), &exit_code, &e) : -1;
 	json_free(doc);
 	if (r < 0) {
 		send_error(w, &e, exit_code);

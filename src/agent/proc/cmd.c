@@ -107,35 +107,32 @@ static void on_exit_status(struct child *child, int wstatus)
 		output_finish(&c->out);
 }
 
-static struct cmd *adopt(struct loop *l, pid_t pid, int in_fd, int out_fd, int err_fd, uint64_t timeout_ms,
-	const struct cmd_ops *ops, void *arg)
+static struct cmd *cmd_new(struct loop *l, const struct cmd_adoption *a, int in_fd)
 {
 	struct cmd *c = xcalloc(1, sizeof *c);
 	*c = (struct cmd){.loop = l,
-		.ops = ops,
-		.arg = arg,
-		.pid = pid,
+		.ops = a->ops,
+		.arg = a->arg,
+		.pid = a->pid,
 		.in_fd = in_fd,
 		.started_us = clock_us(),
 		.in = {.max = CMD_STDIN_HIGH + AGENT_BODY_MAX},
 		.out = {.on_bytes = on_bytes, .on_done = on_done}};
-	output_open(&c->out, l, out_fd, err_fd);
-	child_watch(&c->child, pid, on_exit_status);
-	if (timeout_ms)
-		loop_timer_set(l, &c->limit, timeout_ms, on_limit);
+	output_open(&c->out, l, a->out_fd, a->err_fd);
+	child_watch(&c->child, a->pid, on_exit_status);
+	if (a->timeout_ms)
+		loop_timer_set(l, &c->limit, a->timeout_ms, on_limit);
 	return c;
 }
 
-struct cmd *cmd_adopt(
-	struct loop *l, pid_t pid, int out_fd, int err_fd, uint64_t timeout_ms, const struct cmd_ops *ops, void *arg)
+struct cmd *cmd_adopt(struct loop *l, const struct cmd_adoption *a)
 {
-	struct cmd *c = adopt(l, pid, -1, out_fd, err_fd, timeout_ms, ops, arg);
+	struct cmd *c = cmd_new(l, a, -1);
 	c->oom_before = oom_kills();
 	return c;
 }
 
-int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *ops, void *arg, struct cmd **ret,
-	enum spawn_step *ret_step, struct err *e)
+int cmd_start(struct loop *l, const struct cmd_spec *s, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
 	struct cmd_pipes p = {{-1, -1}, {-1, -1}, {-1, -1}};
 	*ret_step = SPAWN_CLONE;
@@ -150,8 +147,13 @@ int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *op
 	pid_t pid;
 	int r = spawn(&sp, &pid, ret_step, e);
 	if (r == 0) {
-		struct cmd *c = adopt(
-			l, pid, take_fd(&p.in[1]), take_fd(&p.out[0]), take_fd(&p.err[0]), s->timeout_ms, ops, arg);
+		struct cmd_adoption a = {.pid = pid,
+			.out_fd = take_fd(&p.out[0]),
+			.err_fd = take_fd(&p.err[0]),
+			.timeout_ms = s->timeout_ms,
+			.ops = s->ops,
+			.arg = s->arg};
+		struct cmd *c = cmd_new(l, &a, take_fd(&p.in[1]));
 		c->started_us = started;
 		c->oom_before = oom_before;
 		*ret = c;

@@ -37,15 +37,23 @@ struct cmd_spec {
 	const char *cwd;
 	bool input;	     /* stdin is a pipe fed by cmd_input, else /dev/null */
 	uint64_t timeout_ms; /* 0: none */
+	const struct cmd_ops *ops;
+	void *arg; /* for cmd_arg */
 };
 
 /* On failure nothing runs and *ret_step says where it failed. */
-int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *ops, void *arg, struct cmd **ret,
-	enum spawn_step *ret_step, struct err *e);
-/* The same for a process that a session's shell has started and that is (or becomes) our child. Its pid is its process
- * group. Owns the descriptors. */
-struct cmd *cmd_adopt(
-	struct loop *l, pid_t pid, int out_fd, int err_fd, uint64_t timeout_ms, const struct cmd_ops *ops, void *arg);
+int cmd_start(
+	struct loop *l, const struct cmd_spec *s, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
+
+/* A process that a session's shell has started, and that is or becomes a child of the agent. */
+struct cmd_adoption {
+	pid_t pid;	    /* also its process group */
+	int out_fd, err_fd; /* read ends; cmd_adopt takes them */
+	uint64_t timeout_ms;
+	const struct cmd_ops *ops;
+	void *arg;
+};
+struct cmd *cmd_adopt(struct loop *l, const struct cmd_adoption *a);
 void *cmd_arg(const struct cmd *c);
 pid_t cmd_pid(const struct cmd *c);
 

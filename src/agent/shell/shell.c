@@ -185,18 +185,17 @@ static int plumbing_open(struct plumbing *p, struct err *e)
 	return 0;
 }
 
-static int spawn_bash(
-	const char *bash, const struct env *env, const char *cwd, const struct plumbing *p, pid_t *ret, struct err *e)
+static int spawn_bash(const struct shell_spec *spec, const struct plumbing *p, pid_t *ret, struct err *e)
 {
 	/* Interactive, so that an interrupt or an expansion error ends the command and not the shell; without the
 	 * habits of a person's shell. Nothing is read from a terminal: there is none. */
 	static const char *const argv[] = {"bash", "--norc", "--noprofile", "--noediting", "+H", "+o", "history", "+O",
 		"expand_aliases", "-i", "-s", NULL};
-	const char *home = env_get(env, "HOME");
-	const char *const dirs[] = {cwd, home && *home ? home : "/", "/"};
-	struct spawn_spec sp = {.path = bash,
+	const char *home = env_get(spec->env, "HOME");
+	const char *const dirs[] = {spec->cwd, home && *home ? home : "/", "/"};
+	struct spawn_spec sp = {.path = spec->bash,
 		.argv = argv,
-		.envp = env_vector(env),
+		.envp = env_vector(spec->env),
 		.fd = {p->feed[0], -1, -1},
 		.extra = {{p->path[0], SHELL_FD_OUT}, {p->path[1], SHELL_FD_ERR}, {p->control[1], SHELL_FD_CONTROL},
 			{p->script, SHELL_FD_SCRIPT}},
@@ -210,19 +209,18 @@ static int spawn_bash(
 	return err_wrap(e, "start the session's shell");
 }
 
-struct shell *shell_start(struct loop *l, const char *bash, const struct env *env, const char *cwd,
-	const struct shell_owner_ops *ops, void *owner, struct err *e)
+struct shell *shell_start(struct loop *l, const struct shell_spec *spec, struct err *e)
 {
 	struct plumbing p;
 	pid_t pid;
-	if (plumbing_open(&p, e) < 0 || spawn_bash(bash, env, cwd, &p, &pid, e) < 0) {
+	if (plumbing_open(&p, e) < 0 || spawn_bash(spec, &p, &pid, e) < 0) {
 		plumbing_close(&p);
 		return NULL;
 	}
 	struct shell *s = xcalloc(1, sizeof *s);
 	*s = (struct shell){.loop = l,
-		.ops = ops,
-		.owner = owner,
+		.ops = spec->ops,
+		.owner = spec->owner,
 		.pid = pid,
 		.feed_fd = take_fd(&p.feed[1]),
 		.script_fd = take_fd(&p.script),

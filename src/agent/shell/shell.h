@@ -45,9 +45,16 @@ struct shell_run_ops {
 /* pid -1: could not be started, *e says why. Else the pipes are the receiver's. */
 typedef void (*shell_on_spawned)(void *arg, pid_t pid, int out_fd, int err_fd, const struct err *e);
 
-/* Starts bash. `cwd` that is not there falls back to $HOME, then /. */
-struct shell *shell_start(struct loop *l, const char *bash, const struct env *env, const char *cwd,
-	const struct shell_owner_ops *ops, void *owner, struct err *e);
+struct shell_spec {
+	const char *bash; /* its path */
+	const struct env *env;
+	const char *cwd; /* when it cannot be entered: $HOME, then / */
+	const struct shell_owner_ops *ops;
+	void *owner;
+};
+
+/* Starts bash. NULL on failure. */
+struct shell *shell_start(struct loop *l, const struct shell_spec *spec, struct err *e);
 /* Only while idle. On failure nothing was given to the shell. */
 int shell_run(struct shell *s, const struct shell_cmd *c, const struct shell_run_ops *ops, void *arg, struct err *e);
 int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_spawned, void *arg, struct err *e);

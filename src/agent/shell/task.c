@@ -174,14 +174,19 @@ static void input_all(struct cmd *c, struct run_spec *s)
 	cmd_input_end(c);
 }
 
-/* Without the session's shell: 0 when it runs, 1 when it needs a shell (only with `plain`), -1 on failure. */
-static int start_directly(struct task *t, const char *dir, bool plain, const struct cmd_ops *ops, void *arg,
-	struct cmd **ret, enum spawn_step *step, struct err *e)
+/* Starts the command without the session's shell. Returns 0 when it runs, -1 on failure, and 1 when it needs a shell,
+ * unless it is `forced`: then it gets a fresh bash. */
+static int start_directly(
+	struct task *t, const char *dir, bool forced, struct cmd **ret, enum spawn_step *step, struct err *e)
 {
 	auto_env struct env env = {0};
 	session_env(t->s, &env);
 	env_apply(&env, &t->spec.env);
-	int r = (plain ? run_start_plain : run_start)(&t->spec, &env, dir, ops, arg, ret, step, e);
+	struct run_place at = {.env = &env,
+		.cwd = dir,
+		.ops = t->ops ? &direct_ops : t->cmd_ops,
+		.arg = t->ops ? t : t->cmd_arg};
+	int r = (forced ? run_start : run_start_plain)(&t->spec, &at, ret, step, e);
 	if (r == 0)
 		input_all(*ret, &t->spec);
 	return r;
@@ -221,7 +226,12 @@ static int need_shell(struct session *s, struct err *e)
 			"bash is not installed in this sandbox: sessions run plain commands only");
 	auto_env struct env env = {0};
 	session_env(s, &env);
-	s->shell = shell_start(agent.loop, agent.shell, &env, s->cwd ? s->cwd : agent.workdir, &shell_ops, s, e);
+	struct shell_spec spec = {.bash = agent.shell,
+		.env = &env,
+		.cwd = s->cwd ? s->cwd : agent.workdir,
+		.ops = &shell_ops,
+		.owner = s};
+	s->shell = shell_start(agent.loop, &spec, e);
 	return s->shell ? 0 : -1;
 }
 
@@ -257,7 +267,13 @@ static void on_spawned(void *arg, pid_t pid, int out_fd, int err_fd, const struc
 		task_fail(t, e);
 		return;
 	}
-	struct cmd *c = cmd_adopt(agent.loop, pid, out_fd, err_fd, t->spec.timeout_ms, t->cmd_ops, t->cmd_arg);
+	struct cmd_adoption a = {.pid = pid,
+		.out_fd = out_fd,
+		.err_fd = err_fd,
+		.timeout_ms = t->spec.timeout_ms,
+		.ops = t->cmd_ops,
+		.arg = t->cmd_arg};
+	struct cmd *c = cmd_adopt(agent.loop, &a);
 	if (t->cancelled) {
 		cmd_hangup(c);
 		cmd_abandon(c);
@@ -296,13 +312,13 @@ static void start_process(struct task *t, const char *dir)
 	enum spawn_step step;
 	struct session *s = t->s;
 	struct cmd *c;
-	int r = s ? start_directly(t, dir, true, t->cmd_ops, t->cmd_arg, &c, &step, &e) : 1;
+	int r = s ? start_directly(t, dir, false, &c, &step, &e) : 1;
 	if (r == 1 && s && s->had_process && agent.shell)
 		return run_in_shell(t, dir);
 	if (r == 1) {
 		if (s)
 			s->had_process = true;
-		r = start_directly(t, dir, false, t->cmd_ops, t->cmd_arg, &c, &step, &e);
+		r = start_directly(t, dir, true, &c, &step, &e);
 	}
 	if (r < 0) {
 		if (step == SPAWN_CHDIR)
@@ -321,7 +337,7 @@ static void run_directly(struct task *t, const char *dir)
 {
 	struct err e;
 	enum spawn_step step;
-	int r = start_directly(t, dir, t->s != NULL, &direct_ops, t, &t->cmd, &step, &e);
+	int r = start_directly(t, dir, !t->s, &t->cmd, &step, &e);
 	if (r == 1)
 		run_in_shell(t, dir);
 	else if (r < 0 && step == SPAWN_CHDIR)
