@@ -16,6 +16,12 @@ struct part {
 	uint64_t base; /* offset of its first byte */
 };
 
+enum kept_state {
+	KEPT_OPEN,  /* no event yet: the exchange may still get another answer */
+	KEPT_BEGUN, /* events are sent */
+	KEPT_ENDED  /* the last event has come */
+};
+
 struct kept {
 	struct list node; /* of all, oldest first */
 	char id[KEPT_ID_MAX + 1];
@@ -24,8 +30,9 @@ struct kept {
 	void *arg;
 	struct part old, new; /* when the newer one has half of the cap, the older one goes */
 	uint64_t at;	      /* what `x` was given */
-	bool begun, ended, waiting;
-	bool closing; /* `x` was given the end */
+	enum kept_state state; /* only grows */
+	bool waiting;	       /* the owner was told to stop */
+	bool closing;	       /* `x` was given the end */
 	struct loop_timer timer;
 };
 
@@ -127,7 +134,7 @@ static ssize_t read_at(const struct kept *k, char *piece)
 static bool pour(struct kept *k)
 {
 	char piece[PIECE];
-	while (k->x && k->begun && k->at < size_of(k)) {
+	while (k->x && k->state != KEPT_OPEN && k->at < size_of(k)) {
 		ssize_t n = read_at(k, piece);
 		if (n <= 0) {
 			http_abort(k->x);
@@ -137,9 +144,9 @@ static bool pour(struct kept *k)
 		if (!http_respond_write(k->x, str_n(piece, (size_t)n)))
 			return false;
 	}
-	if (!k->x || !k->begun)
+	if (!k->x || k->state == KEPT_OPEN)
 		return false;
-	if (k->ended && !k->closing) {
+	if (k->state == KEPT_ENDED && !k->closing) {
 		k->closing = true;
 		http_respond_end(k->x);
 	}
@@ -186,7 +193,7 @@ static bool evict(void)
 	list_each(it, &all)
 	{
 		struct kept *k = list_entry(it, struct kept, node);
-		if (k->x || !k->ended)
+		if (k->x || k->state != KEPT_ENDED)
 			continue;
 		gone(k);
 		return true;
@@ -212,9 +219,9 @@ struct kept *kept_open(struct str id, struct http_exchange *x, const struct kept
 
 void kept_begin(struct kept *k)
 {
-	if (k->begun)
+	if (k->state != KEPT_OPEN)
 		return;
-	k->begun = true;
+	k->state = KEPT_BEGUN;
 	if (!k->x)
 		return;
 	sse_begin(k->x);
@@ -238,13 +245,14 @@ bool kept_send(struct kept *k, struct str data)
 
 void kept_end(struct kept *k)
 {
-	k->ended = true;
+	INVARIANT(k->state == KEPT_BEGUN);
+	k->state = KEPT_ENDED;
 	pour(k);
 }
 
 struct http_exchange *kept_take_back(struct kept *k)
 {
-	struct http_exchange *x = k->begun ? NULL : k->x;
+	struct http_exchange *x = k->state == KEPT_OPEN ? k->x : NULL;
 	if (!x)
 		return NULL;
 	http_exchange_set(x, &no_ops, NULL);
@@ -289,7 +297,8 @@ int kept_attach(struct kept *k, struct http_exchange *x, struct str id, struct e
 		http_abort(k->x);
 	}
 	connect_to(k, x, at);
-	k->begun = true;
+	if (k->state == KEPT_OPEN)
+		k->state = KEPT_BEGUN;
 	sse_begin(x);
 	go_on(k);
 	return 0;

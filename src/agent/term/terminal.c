@@ -15,13 +15,31 @@
 /* A read gives at most 4 KiB: this is more than the kernel holds for a terminal. */
 enum { LAST_READS = 64 };
 
+/*
+ *	OPEN ──▶ EXITED ──▶ OVER
+ *	  └────▶ HUNG_UP ─────▲
+ */
+enum terminal_state {
+	TERMINAL_OPEN,	  /* the program runs, its output is read */
+	TERMINAL_EXITED,  /* the program has been reaped, the rest of its output is being read */
+	TERMINAL_HUNG_UP, /* the output has ended, the program has not been reaped */
+	TERMINAL_OVER,	  /* both: the loop frees it */
+	TERMINAL_STATES
+};
+
+static const bool allowed[TERMINAL_STATES][TERMINAL_STATES] = {
+	[TERMINAL_OPEN] = {[TERMINAL_EXITED] = true, [TERMINAL_HUNG_UP] = true},
+	[TERMINAL_EXITED] = {[TERMINAL_OVER] = true},
+	[TERMINAL_HUNG_UP] = {[TERMINAL_OVER] = true},
+};
+
 struct terminal {
 	struct loop *loop;
 	struct loop_io io;
 	int master;
 	pid_t pid;
 	struct child child;
-	bool exited, hung_up; /* the program's end, and the end of its output: the terminal is over after both */
+	enum terminal_state state; /* changed by terminal_move alone */
 	int wstatus;
 	char *ring;
 	uint64_t end; /* offset behind the newest byte */
@@ -34,6 +52,24 @@ struct terminal {
 	void (*on_over)(void *arg);
 	void *arg;
 };
+
+static bool is_open(const struct terminal *t)
+{
+	return t->state == TERMINAL_OPEN || t->state == TERMINAL_EXITED;
+}
+
+static bool has_program(const struct terminal *t)
+{
+	return t->state == TERMINAL_OPEN || t->state == TERMINAL_HUNG_UP;
+}
+
+static void terminal_move(struct terminal *t, enum terminal_state to)
+{
+	INVARIANT(allowed[t->state][to]);
+	t->state = to;
+	INVARIANT(has_program(t) == (t->child.pid != 0));
+	INVARIANT(is_open(t) == (t->master >= 0));
+}
 
 static struct terminal_viewer *viewer_of(struct list *node)
 {
@@ -120,10 +156,8 @@ static void free_terminal(struct loop_task *task)
 }
 
 /* Both the program and its output have ended: viewers get the last bytes (at most the ring), then the news. */
-static void finish_if_over(struct terminal *t)
+static void finish(struct terminal *t)
 {
-	if (!t->exited || !t->hung_up)
-		return;
 	int sig = WIFSIGNALED(t->wstatus) ? WTERMSIG(t->wstatus) : 0;
 	int code = sig ? 128 + sig : WEXITSTATUS(t->wstatus);
 	loop_timer_stop(&t->grace);
@@ -148,7 +182,7 @@ static void on_kill_due(struct loop_timer *timer)
 
 void terminal_hangup(struct terminal *t)
 {
-	if (t->exited)
+	if (!has_program(t))
 		return;
 	proctree_kill(t->pid, SIGHUP);
 	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_kill_due);
@@ -161,15 +195,15 @@ static void on_hangup_due(struct loop_timer *timer)
 
 static void hang_up(struct terminal *t)
 {
-	if (t->hung_up)
+	if (!is_open(t))
 		return;
-	t->hung_up = true;
 	loop_del(&t->io);
 	fd_close(&t->master);
-	/* Its end is on the way, or it has let go of its terminal and runs on, where nobody could see it any more. */
-	if (!t->exited)
-		loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_hangup_due);
-	finish_if_over(t);
+	terminal_move(t, has_program(t) ? TERMINAL_HUNG_UP : TERMINAL_OVER);
+	if (t->state == TERMINAL_OVER)
+		return finish(t);
+	/* The program is ending, or it has let go of its terminal and runs on, where nobody can see it any more. */
+	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_hangup_due);
 }
 
 static void read_master(struct terminal *t)
@@ -189,17 +223,17 @@ static void read_master(struct terminal *t)
 static void on_child_exit(struct child *c, int wstatus)
 {
 	struct terminal *t = container_of(c, struct terminal, child);
-	t->exited = true;
 	t->wstatus = wstatus;
-	if (t->hung_up)
-		return finish_if_over(t);
-	/* Its last words are in the queue by now. What a background job keeps printing is not waited for. */
+	terminal_move(t, is_open(t) ? TERMINAL_EXITED : TERMINAL_OVER);
+	if (t->state == TERMINAL_OVER)
+		return finish(t);
+	/* The program's last output is in the queue by now. The output of background jobs is not waited for. */
 	uint64_t before;
 	int i = 0;
 	do {
 		before = t->end;
 		read_master(t);
-	} while (!t->hung_up && t->end != before && ++i < LAST_READS);
+	} while (is_open(t) && t->end != before && ++i < LAST_READS);
 	hang_up(t);
 }
 
@@ -229,7 +263,7 @@ static void write_master(struct terminal *t)
 
 void terminal_input(struct terminal *t, struct str bytes)
 {
-	if (t->hung_up)
+	if (!is_open(t))
 		return;
 	INVARIANT(!t->input_full && bytes.n <= WS_MESSAGE_MAX);
 	buf_add_str(&t->input, bytes);
