@@ -11,6 +11,23 @@
 static struct list all;
 static size_t all_n, waiting_bytes;
 
+static const bool allowed[CONTEXT_STATES][CONTEXT_STATES] = {
+	[CONTEXT_STARTING] = {[CONTEXT_IDLE] = true, [CONTEXT_ENDED] = true, [CONTEXT_DELETED] = true},
+	[CONTEXT_IDLE] = {[CONTEXT_RUNNING] = true, [CONTEXT_ENDED] = true, [CONTEXT_DELETED] = true},
+	[CONTEXT_RUNNING] = {[CONTEXT_IDLE] = true, [CONTEXT_ENDED] = true, [CONTEXT_DELETED] = true},
+	[CONTEXT_ENDED] = {[CONTEXT_DELETED] = true},
+	[CONTEXT_DELETED] = {0},
+};
+
+static void context_move(struct context *c, enum context_state to)
+{
+	INVARIANT(allowed[c->state][to]);
+	c->state = to;
+	INVARIANT(to == CONTEXT_DELETED || (to == CONTEXT_ENDED) == !c->worker);
+	INVARIANT(to != CONTEXT_RUNNING || !list_empty(&c->runs));
+	INVARIANT(to != CONTEXT_DELETED || list_empty(&c->runs));
+}
+
 struct list *context_all(void)
 {
 	if (!all.next)
@@ -42,7 +59,7 @@ struct context *context_default(enum language l)
 
 const char *context_state_name(enum context_state s)
 {
-	static const char *const names[] = {"starting", "idle", "running", "ended"};
+	static const char *const names[] = {"starting", "idle", "running", "ended", "deleted"};
 	return names[s];
 }
 
@@ -73,7 +90,7 @@ static void run_free_code(struct code_run *r)
 	env_free(&r->env);
 }
 
-/* Out of its context, its owner is told. */
+/* Takes the run out of its context, tells its owner and frees it. */
 static void run_over(struct code_run *r, enum run_over how, struct str json)
 {
 	list_del(&r->node);
@@ -94,7 +111,7 @@ static void on_grace_over(struct loop_timer *t)
 	worker_kill(container_of(t, struct context, limit)->worker);
 }
 
-/* The first may have come before the worker had read the run, or was swallowed by it. */
+/* Interrupts again: the first interrupt may have come before the worker had read the run, or the code ignored it. */
 static void on_half_grace(struct loop_timer *t)
 {
 	struct context *c = container_of(t, struct context, limit);
@@ -138,7 +155,7 @@ static void run_next(struct context *c)
 	if (c->state != CONTEXT_IDLE || list_empty(&c->runs))
 		return;
 	struct code_run *r = list_entry(c->runs.next, struct code_run, node);
-	c->state = CONTEXT_RUNNING;
+	context_move(c, CONTEXT_RUNNING);
 	c->used_ms = clock_wall_ms();
 	r->ops->on_begin(r);
 	deliver_between(c, r);
@@ -201,7 +218,7 @@ static void on_ready(void *arg)
 	if (c->state != CONTEXT_STARTING)
 		return;
 	loop_timer_stop(&c->start_timer);
-	c->state = CONTEXT_IDLE;
+	context_move(c, CONTEXT_IDLE);
 	tell_started(c, NULL);
 	run_next(c);
 }
@@ -254,7 +271,7 @@ static void on_done(void *arg, struct str json)
 	if (!r)
 		return;
 	loop_timer_stop(&c->limit);
-	c->state = CONTEXT_IDLE;
+	context_move(c, CONTEXT_IDLE);
 	c->used_ms = clock_wall_ms();
 	run_over(r, RUN_DONE, json);
 	run_next(c);
@@ -301,12 +318,7 @@ static void deleted(struct context *c)
 		told(arg);
 }
 
-static void nobody(void *arg)
-{
-	(void)arg;
-}
-
-static void remove_from_table(struct context *c)
+static void remove_from_list(struct context *c)
 {
 	list_del(&c->node);
 	all_n--;
@@ -318,16 +330,16 @@ static void on_end(void *arg, const struct cmd_result *end)
 	c->worker = NULL;
 	loop_timer_stop(&c->start_timer);
 	loop_timer_stop(&c->limit);
-	if (c->on_deleted)
+	if (c->state == CONTEXT_DELETED)
 		return deleted(c);
 	describe_end(c, end);
 	bool started = c->state != CONTEXT_STARTING;
-	c->state = CONTEXT_ENDED;
+	context_move(c, CONTEXT_ENDED);
 	runs_over(c, started ? RUN_ENDED : RUN_REFUSED);
 	if (started)
 		return;
-	/* One that never worked is nobody's. */
-	remove_from_table(c);
+	/* No client knows a context that never started: free it here. */
+	remove_from_list(c);
 	tell_started(c, &c->ended);
 	context_free(c);
 }
@@ -335,15 +347,17 @@ static void on_end(void *arg, const struct cmd_result *end)
 void context_delete(struct context *c, void (*on_deleted)(void *arg), void *arg)
 {
 	struct err e;
-	remove_from_table(c);
+	remove_from_list(c);
 	runs_over(c, RUN_DELETED);
-	c->on_deleted = on_deleted ? on_deleted : nobody;
+	context_move(c, CONTEXT_DELETED);
+	loop_timer_stop(&c->start_timer);
+	loop_timer_stop(&c->limit);
+	c->on_deleted = on_deleted;
 	c->deleted_arg = arg;
 	err_set(&e, ERRC_CONTEXT_NOT_FOUND, "The context was deleted");
 	tell_started(c, &e);
 	if (!c->worker)
 		return deleted(c);
-	c->state = CONTEXT_ENDED;
 	worker_kill(c->worker);
 	worker_resume(c->worker);
 }
@@ -363,10 +377,10 @@ static void on_start_timeout(struct loop_timer *t)
 	err_set(&c->ended, ERRC_INTERPRETER_NOT_READY, "The %s interpreter did not start within %d s",
 		language_name(c->language), CODE_START_TIMEOUT / 1000);
 	struct err why = c->ended;
-	remove_from_table(c);
+	remove_from_list(c);
 	runs_over(c, RUN_REFUSED);
+	context_move(c, CONTEXT_DELETED);
 	tell_started(c, &why);
-	c->on_deleted = nobody;
 	worker_kill(c->worker);
 }
 
@@ -382,7 +396,7 @@ static char *new_id(const struct context_spec *s)
 		b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-/* Room for one more; ended ones make way, oldest first. */
+/* Makes room for one more context: the oldest ended context goes. */
 static int make_room(struct err *e)
 {
 	if (all_n < CODE_CONTEXTS_MAX)
