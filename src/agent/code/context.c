@@ -293,7 +293,7 @@ static void describe_end(struct context *c, const struct cmd_result *end)
 			"Execution timed out after %llu ms; the %s process %s, its state is lost",
 			(unsigned long long)r->timeout_ms, lang,
 			end->signal == SIGKILL ? "did not react to the interrupt in time and was killed"
-						      : "was ended by the interrupt");
+					       : "was ended by the interrupt");
 	} else if (r && r->stop == STOP_GONE) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR,
 			"Its client went away; the %s process did not react to the interrupt and was killed", lang);

@@ -32,7 +32,7 @@ struct context {
 	enum language language;
 	struct env env;
 	bool is_default;
-	enum context_state state; /* changed by context_move alone */
+	enum context_state state;     /* changed by context_move alone */
 	uint64_t created_ms, used_ms; /* wall clock */
 	struct worker *worker;	      /* NULL once it is gone */
 	struct list runs;	      /* while RUNNING the first of them runs */

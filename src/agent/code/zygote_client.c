@@ -73,8 +73,7 @@ static int receive(struct answer *a)
 {
 	int fds[ZYGOTE_REPLY_FDS] = {-1, -1, -1, -1};
 	*a = (struct answer){.fds = no_fds, .listener = -1};
-	struct fd_record r = {
-		.data = &a->record, .size = sizeof a->record, .fds = fds, .fds_max = ZYGOTE_REPLY_FDS};
+	struct fd_record r = {.data = &a->record, .size = sizeof a->record, .fds = fds, .fds_max = ZYGOTE_REPLY_FDS};
 	ssize_t n = fd_recv(reply_fd, &r, MSG_DONTWAIT);
 	if (n == -EAGAIN)
 		return 0;

@@ -7,10 +7,10 @@
 #include "agent/shell/session.h"
 
 /*
- * POST /api/execute: runs one command in its session, or without one, and answers when it has ended.
+ * POST /api/execute: runs one command, with or without a session, and answers when it has ended.
  *
- * The output goes into two spools, the answer is streamed from them. A client that goes away does not stop the
- * command: it runs on, as upstream's does, and its output is thrown away.
+ * The output goes into two spools; the answer is streamed from them. A client that goes away does not stop the
+ * command: it runs on, as with upstream, and its output is dropped.
  */
 
 struct exec {
@@ -91,13 +91,13 @@ static void answer(struct exec *ex, const struct cmd_result *r, int code)
 	reply_send(p, ex->x, 200);
 }
 
-/* The command ended on its own terms, and its session lives on. */
+/* The exit code is the command's own, and its session lives on. */
 static bool has_exit_code(const struct cmd_result *r)
 {
 	return !r->session_ended && r->outcome <= OUTCOME_LOST && r->outcome != OUTCOME_TIMEOUT;
 }
 
-/* The error envelope with what the command had printed, as upstream's CommandError context. */
+/* The error envelope with the command's output, as upstream's CommandError context. */
 static void answer_failed(struct exec *ex, const struct err *e, const struct cmd_result *r)
 {
 	const struct errc_info *info = errc_info(e->code);

@@ -11,14 +11,14 @@
 /*
  * POST /api/execute/stream: runs a command and sends its output as events while it runs.
  *
- *	{"type":"start"} {"type":"stdout"|"stderr","data":…}* {"type":"complete","exitCode":n} |
- *{"type":"error","error":…}
+ *	{"type":"start"} {"type":"stdout"|"stderr","data":…}*
+ *	{"type":"complete","exitCode":n} | {"type":"error","error":…}
  *
- * The command is a process of its own that has the session's state and gives nothing back to it; the session is held
- * only until it has started. The last event comes after the last byte. A client that reads slowly slows the command;
- * one that goes away ends it (SIGHUP, then SIGKILL): nobody else could read what it prints.
+ * The command is a process of its own that gets a copy of the session's state. It holds the session only until it has
+ * started. The last event comes after the last byte of output. A client that reads slowly slows the command. A client
+ * that goes away ends it (SIGHUP, then SIGKILL), because nobody else can read its output.
  *
- * With "streamId" the stream is kept (kept.h): events have ids, a client that lost its connection goes on with
+ * With "streamId" the stream is kept (kept.h): events have ids. A client that lost its connection goes on with
  *	GET /api/execute/stream/{streamId}	Last-Event-ID (or ?lastEventId=), else from the beginning
  * and says that it wants no more with
  *	DELETE /api/execute/stream/{streamId}
@@ -158,7 +158,7 @@ static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_
 
 /* ---- start ---- */
 
-static void begin(struct stream *s, pid_t pid)
+static void stream_begin(struct stream *s, pid_t pid)
 {
 	if (s->kept)
 		kept_begin(s->kept);
@@ -168,12 +168,12 @@ static void begin(struct stream *s, pid_t pid)
 }
 
 /* A stream that could not start has a status and a body of its own, unless only events can reach its client. */
-static void refuse(struct stream *s, const struct cmd_result *f)
+static void stream_refuse(struct stream *s, const struct cmd_result *f)
 {
 	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
 	struct agent_request r = {.x = x, .route = s->route};
 	if (!x) {
-		begin(s, 0);
+		stream_begin(s, 0);
 		send_error(s, f->error.msg, OUTCOME_LOST);
 		return send_last(s);
 	}
@@ -182,12 +182,12 @@ static void refuse(struct stream *s, const struct cmd_result *f)
 		stream_free(s);
 }
 
-static void fail(struct stream *s, const struct cmd_result *f)
+static void stream_fail(struct stream *s, const struct cmd_result *f)
 {
 	if (f->outcome != OUTCOME_NO_DIRECTORY)
-		return refuse(s, f);
+		return stream_refuse(s, f);
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
-	begin(s, 0);
+	stream_begin(s, 0);
 	send_output(s, CMD_STDERR, str_of(line), true);
 	send_complete(s, f, 1);
 	send_last(s);
@@ -199,8 +199,8 @@ static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *fail
 	s->task = NULL;
 	s->cmd = cmd;
 	if (failure)
-		return fail(s, failure);
-	begin(s, cmd_pid(cmd));
+		return stream_fail(s, failure);
+	stream_begin(s, cmd_pid(cmd));
 	if (!s->kept)
 		loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
 }
@@ -245,7 +245,7 @@ static void on_kept_gone(void *arg)
 	give_up(arg);
 }
 
-/* Gives the stream its exchange, kept or not. -1: the id cannot be one. */
+/* Gives the stream its exchange, kept or not. -1: the stream id is not valid. */
 static int connect_stream(struct stream *s, const struct agent_request *r, struct err *e)
 {
 	static const struct kept_ops ops = {.on_drained = on_kept_drained, .on_gone = on_kept_gone};
@@ -293,7 +293,7 @@ void api_execute_stream(struct agent_request *r)
 
 /* ---- coming back ---- */
 
-static struct kept *find(struct agent_request *r)
+static struct kept *find_kept(struct agent_request *r)
 {
 	struct kept *k = kept_find(r->id);
 	struct err e;
@@ -308,7 +308,7 @@ static struct kept *find(struct agent_request *r)
 void api_execute_stream_resume(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
-	struct kept *k = find(r);
+	struct kept *k = find_kept(r);
 	struct err e;
 	if (!k)
 		return;
@@ -321,7 +321,7 @@ void api_execute_stream_resume(struct agent_request *r)
 
 void api_execute_stream_cancel(struct agent_request *r)
 {
-	struct kept *k = find(r);
+	struct kept *k = find_kept(r);
 	if (!k)
 		return;
 	kept_cancel(k);

@@ -28,8 +28,8 @@ struct kept {
 	struct http_exchange *x; /* NULL: nobody is connected */
 	const struct kept_ops *ops;
 	void *arg;
-	struct part old, new; /* when the newer one has half of the cap, the older one goes */
-	uint64_t at;	      /* what `x` was given */
+	struct part old, new;  /* when `new` has half of the cap, it becomes `old` and the old part goes */
+	uint64_t at;	       /* offset behind the last byte that `x` was given */
 	enum kept_state state; /* only grows */
 	bool waiting;	       /* the owner was told to stop */
 	bool closing;	       /* `x` was given the end */
@@ -84,7 +84,7 @@ static void on_grace_over(struct loop_timer *t)
 	gone(container_of(t, struct kept, timer));
 }
 
-/* ---- what was sent ---- */
+/* ---- the bytes that were sent ---- */
 
 static uint64_t size_of(const struct kept *k)
 {
@@ -105,7 +105,7 @@ static void hold(struct kept *k, struct str bytes)
 		k->old = k->new;
 		k->new = (struct part){.spool = SPOOL_INIT, .base = base};
 	}
-	/* The box's disk is full: whoever needs these bytes is cut off, and cannot come back. */
+	/* The box's disk is full: a client that lacks these bytes is cut off and cannot come back. */
 	if (spool_add(&k->new.spool, bytes, &e) < 0) {
 		uint64_t base = size_of(k) + bytes.n;
 		spool_free(&k->old.spool);
@@ -130,7 +130,7 @@ static ssize_t read_at(const struct kept *k, char *piece)
 	return k->at < p->base ? -1 : spool_read(&p->spool, k->at - p->base, piece, PIECE);
 }
 
-/* Gives the client what it lacks. True when that is nothing any more. */
+/* Sends the client the bytes that it lacks. True when it lacks none any more. */
 static bool pour(struct kept *k)
 {
 	char piece[PIECE];
@@ -187,7 +187,7 @@ static void connect_to(struct kept *k, struct http_exchange *x, uint64_t at)
 
 /* ---- for the owner ---- */
 
-/* Makes room: one that is over and that nobody is connected to. */
+/* Makes room: frees a stream that has ended and has no client. */
 static bool evict(void)
 {
 	list_each(it, &all)

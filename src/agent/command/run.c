@@ -94,7 +94,7 @@ struct run_spec run_spec_take(struct run_spec *from)
 	return s;
 }
 
-/* What bash puts into the environment of what it starts. */
+/* Adds the variables that bash adds for a program that it starts. */
 static void env_like_shell(struct env *env, const char *cwd, const char *program)
 {
 	env_put(env, STR("PWD"), str_of(cwd));
@@ -110,8 +110,7 @@ struct run_program {
 	const struct run_place *at;
 };
 
-static int start_program(
-	const struct run_program *p, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+static int start_program(const struct run_program *p, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
 	struct cmd_spec c = {.path = p->path,
 		.argv = p->argv,
@@ -138,7 +137,7 @@ int run_start_plain(const struct run_spec *s, const struct run_place *at, struct
 	struct run_program program = {.path = p.path, .argv = p.argv, .spec = s, .at = &place};
 	int r = start_program(&program, ret, ret_step, e);
 	plain_free(&p);
-	/* A script without "#!", no permission, gone: bash knows what to do and what to say. */
+	/* A script without "#!", no permission, gone: bash handles these cases and words the error. */
 	return r < 0 && *ret_step == SPAWN_EXEC ? 1 : r;
 }
 
@@ -147,10 +146,8 @@ static int start_shell(const struct run_spec *s, const struct run_place *at, str
 {
 	const char *const bash[] = {"bash", "--norc", "--noprofile", "-c", s->text, NULL};
 	const char *const sh[] = {"sh", "-c", s->text, NULL};
-	struct run_program program = {.path = agent.shell ? agent.shell : "/bin/sh",
-		.argv = agent.shell ? bash : sh,
-		.spec = s,
-		.at = at};
+	struct run_program program = {
+		.path = agent.shell ? agent.shell : "/bin/sh", .argv = agent.shell ? bash : sh, .spec = s, .at = at};
 	return start_program(&program, ret, ret_step, e);
 }
 

@@ -1,8 +1,8 @@
 /*
- * run.h - from a command line to a running program: what every way of executing shares.
+ * run.h - from a command line to a running program, for all routes that execute commands.
  *
- * A request says what to run (struct run_spec, read from JSON by run_spec_read); run_start executes it without a
- * session: directly when it is plain (plain.h), else with a fresh `bash -c`.
+ * run_spec_read reads a struct run_spec from the JSON of a request. run_start executes it without a session: directly
+ * when it is plain (plain.h), else with a fresh `bash -c`.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 struct run_spec {
 	char *text;	    /* owned … */
 	struct str command; /* … and as a span: not empty, no NUL */
-	struct env env;	    /* changes over the box's */
-	char *cwd;	    /* NULL: where the session is */
+	struct env env;	    /* changes to the box's environment */
+	char *cwd;	    /* NULL: the session's directory */
 	uint64_t timeout_ms;
 	bool has_input;
 	struct buf input;
@@ -23,14 +23,15 @@ struct run_spec {
 void run_spec_free(struct run_spec *s);
 #define auto_run __attribute__((cleanup(run_spec_free)))
 
-enum { RUN_NO_COMMAND = 1 }; /* there is an argument vector instead */
-/* Members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. All is copied. */
+enum { RUN_NO_COMMAND = 1 }; /* the request has an argument vector instead */
+/* Reads the members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. Copies everything. */
 int run_spec_read(const struct json *body, int flags, struct run_spec *ret, struct err *e);
 
-/* A time in ms as JavaScript has it: a fraction is rounded up. *ret stays as it is when there is no such member. */
+/* Reads a time in ms; a fraction, which JavaScript may send, is rounded up. Leaves *ret as it is when there is no such
+ * member. */
 int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct err *e);
 
-/* Hands everything over; *from becomes empty. */
+/* Moves the content out of *from, which becomes empty. */
 struct run_spec run_spec_take(struct run_spec *from);
 
 /* Where a command runs, and who is told about it. */

@@ -15,8 +15,8 @@
  *	server → text   {"type":"exit","exitCode":n,"signal":"SIGKILL"|null,"outcome":"exited"}, then close 1000
  *	server → text   {"type":"error","code":"…","message":"…","exitCode":n} instead, when nothing could be started
  *
- * Backpressure both ways: a client that does not read stops the command, a command that does not read stops the
- * client. The command is the client's: when the client goes away, it gets SIGHUP, then SIGKILL.
+ * Backpressure works both ways: a client that does not read blocks the command, a command that does not read blocks
+ * the client. The command belongs to the client: when the client goes away, the command gets SIGHUP, then SIGKILL.
  */
 
 struct ws_exec {
@@ -65,7 +65,7 @@ static void on_input_low(struct cmd *c)
 	ws_resume(w->ws);
 }
 
-/* While nothing is read from the client its end would not be seen: writing finds out. */
+/* While nothing is read from the client, only a write can find out that it is gone. */
 static void on_probe_due(struct loop_timer *t)
 {
 	struct ws_exec *w = container_of(t, struct ws_exec, timer);
@@ -137,8 +137,7 @@ static int start_command(struct ws_exec *w, const struct json *first, int *ret_e
 	auto_env struct env env = {0};
 	env_apply(&env, &agent.env);
 	env_apply(&env, &s.env);
-	struct run_place at = {
-		.env = &env, .cwd = s.cwd ? s.cwd : agent.workdir, .ops = &command_ops, .arg = w};
+	struct run_place at = {.env = &env, .cwd = s.cwd ? s.cwd : agent.workdir, .ops = &command_ops, .arg = w};
 	int r = list ? run_start_argv(argv, &s, at.env, at.cwd, at.ops, at.arg, &w->cmd, &step, e)
 		     : run_start(&s, &at, &w->cmd, &step, e);
 	if (r < 0)

@@ -43,7 +43,7 @@ static void pipes_close(struct cmd_pipes *p)
 		fd_close(all[i]);
 }
 
-/* Only our ends are non-blocking: a program that finds its stdout so would lose output. */
+/* Only the agent's ends are non-blocking: a program with a non-blocking stdout would lose output. */
 static int pipes_open(struct cmd_pipes *p, bool input)
 {
 	if (pipe2(p->out, O_CLOEXEC) < 0 || pipe2(p->err, O_CLOEXEC) < 0)
@@ -102,7 +102,7 @@ static void on_exit_status(struct child *child, int wstatus)
 	if (c->timed_out)
 		c->result.outcome = OUTCOME_TIMEOUT;
 	if (c->out.done)
-		on_done(&c->out); /* abandoned: the output has been let go before */
+		on_done(&c->out); /* abandoned: output_drop was called before */
 	else
 		output_finish(&c->out);
 }
@@ -215,7 +215,7 @@ static void input_flush(struct cmd *c)
 			break;
 		}
 		if (n < 0) {
-			/* The command reads no more: what is left has nowhere to go, as in a shell's pipe. */
+			/* The command has closed its input: the rest is dropped, as in a shell's pipe. */
 			input_close(c);
 			break;
 		}

@@ -2,16 +2,17 @@
  * cmd.h - one running program with its pipes: output, input, time limit, end.
  *
  * cmd_start starts a program in a session of its own. Its output comes through on_output in pieces, in order within a
- * stream; on_end comes exactly once, last, after the last byte that was written before the program ended. What its
- * children keep writing afterwards goes to drain.h: a background job neither holds a call nor dies of SIGPIPE.
+ * stream. on_end comes exactly once, last, after the last byte that was written before the program ended. Output that
+ * its children write later goes to drain.h: a background job neither delays the end nor dies of SIGPIPE.
  *
  * Backpressure: cmd_pause stops reading, so the pipe fills and the program blocks; cmd_resume goes on. Input:
- * cmd_input takes everything and answers false when more than CMD_STDIN_HIGH waits; on_input_low says when to go on.
+ * cmd_input takes all bytes and returns false when more than CMD_STDIN_HIGH bytes wait; on_input_low says when to go
+ * on.
  *
- * How it ended is never guessed (struct cmd_result). A time limit kills the whole tree with SIGKILL.
+ * result.h says how a command ended. A time limit kills the whole tree with SIGKILL.
  *
  * Ownership: a cmd frees itself after on_end. An owner that loses interest calls cmd_abandon: the program runs on, its
- * output goes nowhere, no callback comes any more. Thread: the loop's.
+ * output is dropped, no callback follows. Thread: the loop's.
  */
 #pragma once
 
@@ -42,8 +43,7 @@ struct cmd_spec {
 };
 
 /* On failure nothing runs and *ret_step says where it failed. */
-int cmd_start(
-	struct loop *l, const struct cmd_spec *s, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
+int cmd_start(struct loop *l, const struct cmd_spec *s, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
 
 /* A process that a session's shell has started, and that is or becomes a child of the agent. */
 struct cmd_adoption {
@@ -63,10 +63,10 @@ void cmd_resume(struct cmd *c);
 bool cmd_input(struct cmd *c, struct str bytes);
 void cmd_input_end(struct cmd *c);
 
-/* To its process group. */
+/* Signals the process group. */
 void cmd_signal(struct cmd *c, int sig);
-/* SIGKILL to everything it started. */
+/* Sends SIGKILL to the program and to everything that it started. */
 void cmd_kill(struct cmd *c);
-/* SIGHUP to its group, SIGKILL to its tree after CMD_HANGUP_GRACE. */
+/* Sends SIGHUP to the process group, and SIGKILL to the tree after CMD_HANGUP_GRACE. */
 void cmd_hangup(struct cmd *c);
 void cmd_abandon(struct cmd *c);

@@ -20,7 +20,7 @@
 
 enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64, SPAWN_FD_ASIDE = 256 };
 
-/* Written by the child, read by the parent after the child has gone its way: both share the memory. */
+/* The child writes it, and the parent reads it after the child's exec or exit: both share the memory. */
 struct spawn_state {
 	const struct spawn_spec *spec;
 	enum spawn_step step;
@@ -28,13 +28,13 @@ struct spawn_state {
 };
 
 static int null_fd = -1;
-static int proc_box = -1;	   /* a socket in which the writable procfs lies */
-static struct rlimit child_nofile; /* what children get back */
+static int proc_box = -1;	   /* a socket with the writable procfs in its queue */
+static struct rlimit child_nofile; /* the limit that children get back */
 static char stack[SPAWN_STACK] __attribute__((aligned(64)));
 
 int spawn_init(struct err *e)
 {
-	/* What else we were started with is nobody's in here. */
+	/* Other inherited descriptors must not reach children. */
 	syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
 	sig_default_all();
 	umask(022);
@@ -83,8 +83,8 @@ int spawn_null(void)
 	return null_fd;
 }
 
-/* An OOM score above 0, as far as the kernel lets us: failing to set it is not a reason to fail. Leaves nothing open:
- * the working directory comes next. */
+/* Sets an OOM score above 0 if the kernel allows it; a failure does not matter. Must leave nothing open: the working
+ * directory comes next, and a client could name a descriptor. */
 static void raise_oom_score(void)
 {
 	const int flags = O_WRONLY | O_CLOEXEC;
@@ -99,7 +99,7 @@ static void raise_oom_score(void)
 	close(fd);
 }
 
-/* A source may have a number that is somebody's target: all are moved out of the way first. */
+/* A source may have the number of another source's target, so all sources are moved out of the way first. */
 static int place_extra(const struct spawn_spec *s)
 {
 	int from[3 + SPAWN_EXTRA_MAX];

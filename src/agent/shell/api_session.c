@@ -7,7 +7,7 @@
 #include "agent/shell/session.h"
 #include "base/clock.h"
 
-/* session_<ms>_<12 hex>, as upstream names those that have no name. */
+/* session_<ms>_<12 hex>: upstream's form for a session without a name. */
 static void generated_id(char *ret, size_t n)
 {
 	unsigned char r[6] = {0};

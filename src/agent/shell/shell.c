@@ -72,7 +72,7 @@ static void free_shell(struct loop_task *t)
 	free(s);
 }
 
-static void release(struct shell *s)
+static void shell_release(struct shell *s)
 {
 	loop_timer_stop(&s->limit);
 	loop_timer_stop(&s->watch);
@@ -100,7 +100,7 @@ static void on_exit_status(struct child *c, int wstatus)
 	struct cmd_result r = cmd_result_of(wstatus, UINT64_MAX);
 	bool told = shell_run_died(s, &r);
 	s->state = SHELL_DEAD;
-	release(s);
+	shell_release(s);
 	if (s->ops)
 		s->ops->on_gone(s->owner, told ? NULL : &r);
 	loop_defer(s->loop, &s->free_task, free_shell);
@@ -123,7 +123,7 @@ void shell_close(struct shell *s)
 	shell_run_silence(s);
 	if (s->state == SHELL_DEAD)
 		return;
-	/* As when a terminal is closed: what does not ask to stay (nohup, disown) goes. */
+	/* As when a terminal is closed: processes that did not ask to stay (nohup, disown) end. */
 	proctree_kill_below(s->pid, SIGHUP, NULL);
 	kill(s->pid, SIGHUP);
 	kill(s->pid, SIGCONT);

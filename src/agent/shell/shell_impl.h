@@ -17,7 +17,7 @@ enum shell_state {
 	SHELL_IDLE,
 	SHELL_FOREGROUND,
 	SHELL_BACKGROUND,
-	SHELL_SYNC, /* interrupted: must answer once before it is trusted with the next line */
+	SHELL_SYNC, /* interrupted: must answer once before it gets the next command */
 	SHELL_DEAD,
 };
 
@@ -31,9 +31,9 @@ struct shell_fg {
 	uint64_t timeout_ms;
 	bool as_eval, done, no_directory, aborting;
 	int status, last_status;
-	uint64_t abort_at;     /* when the interruption began */
-	int last_line;	       /* length of the line that comes after the command */
-	struct proclist spare; /* what ran before and must survive a time limit */
+	uint64_t abort_at;	  /* when the interruption began */
+	int last_line;		  /* length of the line that comes after the command */
+	struct proclist spare;	  /* processes that ran before and must survive a time limit */
 	struct cmd_result result; /* set by fg_finish */
 };
 
@@ -52,7 +52,7 @@ struct shell {
 	int control_fd;
 	struct buf report; /* part of a line */
 	uint64_t seq;
-	bool lost;	/* given up: what it still reports does not count */
+	bool lost;	/* given up: its reports do not count any more */
 	unsigned looks; /* that found it neither at work nor back (SHELL_LOOKS_MAX) */
 
 	struct shell_fg fg;
@@ -68,11 +68,11 @@ struct shell {
 	struct loop_task free_task;
 };
 
-/* shell_run.c: what the reports mean for the current command. */
+/* shell_run.c: a report about the current command. */
 void shell_reported(struct shell *s, char letter, uint64_t seq, int value);
-/* Nobody listens to the current command any more. */
+/* No callback of the current command is wanted any more. */
 void shell_run_silence(struct shell *s);
-/* The process has ended. False: it was between two commands. */
+/* bash has ended. False: it was between two commands. */
 bool shell_run_died(struct shell *s, const struct cmd_result *r);
 
 /* shell.c */

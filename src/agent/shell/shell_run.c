@@ -49,9 +49,10 @@ static char state_of(pid_t pid)
 	return proc_read(pid, &p) ? p.state : 'X';
 }
 
-/* The shell reads its second line only when the first is over. If it has read both, sleeps and reported nothing, it
- * never will (somebody closed its descriptors, or redefined `builtin`). One that could run may only wait for a
- * processor, so it gets more time. One that was stopped (`kill -STOP $$`) has nobody else who would let it go on. */
+/* The shell reads its second line only when the first is over. If it has read both, sleeps and has reported nothing, it
+ * never will: a command closed its descriptors, or redefined `builtin`. A runnable shell may be waiting for a
+ * processor, so it gets more time. A stopped shell (`kill -STOP $$`) is continued here, because nobody else would do
+ * it. */
 static void on_watch(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, watch);
@@ -94,7 +95,7 @@ static void err_free_again(void *arg)
 	((struct shell *)arg)->held[1] = NULL;
 }
 
-/* A background job holds the pipe: commands use another one until it is gone. */
+/* A background job holds the pipe: commands use another pipe until the job is gone. */
 static void fg_held(struct output *o, int stream, int fd)
 {
 	struct shell *s = container_of(o, struct shell, fg.out);
@@ -121,7 +122,7 @@ static void fg_over(struct output *o)
 
 /* ---- foreground: end ---- */
 
-/* A line that it answers with y, again and again: an interrupt may have eaten the one before. */
+/* Sends a line that the shell answers with y, again and again: an interrupt may have eaten the line before. */
 static void send_sync(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, limit);
@@ -168,8 +169,8 @@ static bool is_back(const struct shell *s)
 	return unread < s->fg.last_line;
 }
 
-/* Time is up: interrupt the shell, kill what it runs. A loop that is just between two children needs a second round; a
- * shell that has been told to ignore interrupts does not come back at all and is killed in the end. */
+/* Time is up: interrupt the shell and kill its processes. A loop that is just between two children needs a second
+ * round; a shell that has been told to ignore interrupts does not come back at all and is killed in the end. */
 static void abort_round(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, limit);
@@ -325,16 +326,16 @@ static bool is_our_child(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* A pid that came over the control pipe is only what something in the box says: nobody else's process is taken for it,
- * nor one of another session. One that has ended already cannot be asked. */
+/* Any process of the box can write a pid into the control pipe. So the pid must not be a watched child, and must be in
+ * the shell's session. The session of a process that has ended already is not known. */
 static bool could_be_spawned(const struct shell *s, pid_t pid)
 {
 	pid_t session = getsid(pid);
 	return pid > 1 && !child_find(pid) && (session == s->pid || (session < 0 && errno == ESRCH));
 }
 
-/* Nobody hears of the process before the subshell between has gone, so nobody can end it while another would reap it.
- */
+/* The owner hears of the process only after the subshell between has gone: a process that ended earlier would be reaped
+ * by that subshell, not by the agent. */
 static void bg_settle(struct shell *s, bool started, const char *failure)
 {
 	shell_on_spawned told = s->on_spawned;
@@ -397,8 +398,8 @@ int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_
 
 /* ---- reports ---- */
 
-/* Back for the second time without having opened the command's output: the shell cannot run anything any more
- * (restricted, out of descriptors, its own ones closed). No status of it would be the command's. */
+/* The shell is back for the second time and has not opened the command's output: it cannot run anything any more
+ * (restricted, out of descriptors, its own descriptors closed). No status that it reports is the command's. */
 static void fg_is_useless(struct shell *s)
 {
 	s->lost = true;
@@ -433,8 +434,8 @@ static void fg_back(struct shell *s, int value)
 	} else {
 		if (!s->fg.done)
 			s->fg.status = value;
-		fg_finish(s,
-			(struct cmd_result){.outcome = s->fg.no_directory ? OUTCOME_NO_DIRECTORY : OUTCOME_EXITED});
+		fg_finish(
+			s, (struct cmd_result){.outcome = s->fg.no_directory ? OUTCOME_NO_DIRECTORY : OUTCOME_EXITED});
 	}
 }
 
@@ -459,7 +460,7 @@ static void bg_reported(struct shell *s, char letter, int value)
 	if (letter != 'e')
 		return;
 	loop_timer_stop(&s->watch);
-	/* It may have begun and its word be still on the way. */
+	/* The process may have begun while its report is still on the way. */
 	if (s->on_spawned)
 		bg_settle(s, s->spawned && is_our_child(s->spawned), "the session's shell could not start a process");
 	shell_went_idle(s);

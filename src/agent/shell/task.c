@@ -48,7 +48,7 @@ static void task_over(struct task *t, const struct cmd_result *r)
 	task_free(t);
 }
 
-/* The current task is over; whoever waits is next. */
+/* The current task is over; the next waiting task begins. */
 static void pass_on(struct session *s)
 {
 	s->current = NULL;
@@ -153,7 +153,7 @@ static void direct_end(struct cmd *c, const struct cmd_result *r)
 
 static const struct cmd_ops direct_ops = {.on_output = direct_output, .on_end = direct_end};
 
-/* The directory it is to run in: its own, or where the session begins. NULL: it is not there. */
+/* The directory of the command: its own, or the session's. NULL: its own cannot be entered. */
 static char *directory(const struct task *t)
 {
 	struct stat st;
@@ -161,7 +161,7 @@ static char *directory(const struct task *t)
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && faccessat(AT_FDCWD, dir, X_OK, AT_EACCESS) == 0)
 		return dir;
 	free(dir);
-	/* A session whose first directory is gone begins at home, as upstream's does. */
+	/* A session whose first directory is gone begins in $HOME, as with upstream. */
 	const char *home = env_get(&agent.env, "HOME");
 	return t->spec.cwd ? NULL : xstrdup(home && stat(home, &st) == 0 ? home : "/");
 }
@@ -182,10 +182,8 @@ static int start_directly(
 	auto_env struct env env = {0};
 	session_env(t->s, &env);
 	env_apply(&env, &t->spec.env);
-	struct run_place at = {.env = &env,
-		.cwd = dir,
-		.ops = t->ops ? &direct_ops : t->cmd_ops,
-		.arg = t->ops ? t : t->cmd_arg};
+	struct run_place at = {
+		.env = &env, .cwd = dir, .ops = t->ops ? &direct_ops : t->cmd_ops, .arg = t->ops ? t : t->cmd_arg};
 	int r = (forced ? run_start : run_start_plain)(&t->spec, &at, ret, step, e);
 	if (r == 0)
 		input_all(*ret, &t->spec);
@@ -304,8 +302,9 @@ static void run_in_shell(struct task *t, const char *dir)
 
 /* ---- turns ---- */
 
-/* A process without the session's shell: there is none yet, or no session at all. The first that needs a shell gets a
- * bash of its own, which begins sooner; with the second the session has one, since a copy of that is faster. */
+/* Starts a process without the session's shell: the session has none yet, or there is no session. The first process
+ * that needs a shell gets a bash of its own, which begins sooner. For the second the session starts its shell, because
+ * a copy of a running shell is faster. */
 static void start_process(struct task *t, const char *dir)
 {
 	struct err e;
@@ -346,7 +345,7 @@ static void run_directly(struct task *t, const char *dir)
 		task_fail(t, &e);
 }
 
-static void begin(struct task *t)
+static void task_begin(struct task *t)
 {
 	auto_free char *dir = directory(t);
 	t->began_us = clock_us();
@@ -373,7 +372,7 @@ static void run_next(struct loop_task *lt)
 		task_free(s->current);
 		return pass_on(s);
 	}
-	begin(s->current);
+	task_begin(s->current);
 }
 
 static void begin_alone(struct loop_task *lt)
@@ -386,7 +385,7 @@ static void begin_alone(struct loop_task *lt)
 		err_set(&e, ERRC_LIMIT_REACHED, "%d commands wait in this session already", SESSION_QUEUE_MAX);
 		task_fail(t, &e);
 	} else {
-		begin(t);
+		task_begin(t);
 	}
 }
 
