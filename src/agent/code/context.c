@@ -82,7 +82,7 @@ static struct code_run *current(struct context *c)
 	return c->state == CONTEXT_RUNNING ? list_entry(c->runs.next, struct code_run, node) : NULL;
 }
 
-static void run_free_code(struct code_run *r)
+static void code_run_free_text(struct code_run *r)
 {
 	waiting_bytes -= r->code_n;
 	free(take_ptr(&r->code));
@@ -91,19 +91,19 @@ static void run_free_code(struct code_run *r)
 }
 
 /* Takes the run out of its context, tells its owner and frees it. */
-static void run_over(struct code_run *r, enum run_over how, struct str json)
+static void code_run_end(struct code_run *r, enum code_run_over how, struct str json)
 {
 	list_del(&r->node);
-	run_free_code(r);
+	code_run_free_text(r);
 	if (r->ops)
 		r->ops->on_over(r, how, json);
 	free(r);
 }
 
-static void runs_over(struct context *c, enum run_over how)
+static void code_runs_end(struct context *c, enum code_run_over how)
 {
 	while (!list_empty(&c->runs))
-		run_over(list_entry(list_pop(&c->runs), struct code_run, node), how, STR_NULL);
+		code_run_end(list_entry(list_pop(&c->runs), struct code_run, node), how, STR_NULL);
 }
 
 static void on_grace_over(struct loop_timer *t)
@@ -119,7 +119,7 @@ static void on_half_grace(struct loop_timer *t)
 	loop_timer_set(agent.loop, &c->limit, CODE_INTERRUPT_GRACE - CODE_INTERRUPT_GRACE / 2, on_grace_over);
 }
 
-static void interrupt(struct context *c, enum run_stop why)
+static void context_interrupt(struct context *c, enum code_run_stop why)
 {
 	struct code_run *r = current(c);
 	if (r->stop == STOP_NONE) {
@@ -131,7 +131,7 @@ static void interrupt(struct context *c, enum run_stop why)
 
 static void on_limit(struct loop_timer *t)
 {
-	interrupt(container_of(t, struct context, limit), STOP_TIMEOUT);
+	context_interrupt(container_of(t, struct context, limit), STOP_TIMEOUT);
 }
 
 static void deliver_between(struct context *c, struct code_run *r)
@@ -150,7 +150,7 @@ static void deliver_between(struct context *c, struct code_run *r)
 	}
 }
 
-static void run_next(struct context *c)
+static void context_run_next(struct context *c)
 {
 	if (c->state != CONTEXT_IDLE || list_empty(&c->runs))
 		return;
@@ -160,7 +160,7 @@ static void run_next(struct context *c)
 	r->ops->on_begin(r);
 	deliver_between(c, r);
 	worker_run(c->worker, ++c->count, str_n(r->code, r->code_n), &r->env);
-	run_free_code(r);
+	code_run_free_text(r);
 	if (r->timeout_ms)
 		loop_timer_set(agent.loop, &c->limit, r->timeout_ms, on_limit);
 }
@@ -179,7 +179,7 @@ int context_run(struct context *c, struct code_run *r, struct err *e)
 	r->c = c;
 	waiting_bytes += r->code_n;
 	list_push(&c->runs, &r->node);
-	run_next(c);
+	context_run_next(c);
 	return 0;
 }
 
@@ -188,12 +188,12 @@ void context_run_drop(struct code_run *r)
 	struct context *c = r->c;
 	if (current(c) != r) {
 		list_del(&r->node);
-		run_free_code(r);
+		code_run_free_text(r);
 		free(r);
 		return;
 	}
 	r->ops = NULL;
-	interrupt(c, STOP_GONE);
+	context_interrupt(c, STOP_GONE);
 	worker_resume(c->worker);
 }
 
@@ -203,7 +203,7 @@ void context_run_resume(struct code_run *r)
 		worker_resume(r->c->worker);
 }
 
-/* ---- what the worker says ---- */
+/* ---- events from the worker ---- */
 
 static void tell_started(struct context *c, const struct err *failure)
 {
@@ -220,7 +220,7 @@ static void on_ready(void *arg)
 	loop_timer_stop(&c->start_timer);
 	context_move(c, CONTEXT_IDLE);
 	tell_started(c, NULL);
-	run_next(c);
+	context_run_next(c);
 }
 
 static void keep_between(struct context *c, int stream, struct str bytes)
@@ -273,8 +273,8 @@ static void on_done(void *arg, struct str json)
 	loop_timer_stop(&c->limit);
 	context_move(c, CONTEXT_IDLE);
 	c->used_ms = clock_wall_ms();
-	run_over(r, RUN_DONE, json);
-	run_next(c);
+	code_run_end(r, RUN_DONE, json);
+	context_run_next(c);
 }
 
 /* ---- the end ---- */
@@ -309,7 +309,7 @@ static void describe_end(struct context *c, const struct cmd_result *end)
 	}
 }
 
-static void deleted(struct context *c)
+static void context_gone(struct context *c)
 {
 	void (*told)(void *) = c->on_deleted;
 	void *arg = c->deleted_arg;
@@ -331,11 +331,11 @@ static void on_end(void *arg, const struct cmd_result *end)
 	loop_timer_stop(&c->start_timer);
 	loop_timer_stop(&c->limit);
 	if (c->state == CONTEXT_DELETED)
-		return deleted(c);
+		return context_gone(c);
 	describe_end(c, end);
 	bool started = c->state != CONTEXT_STARTING;
 	context_move(c, CONTEXT_ENDED);
-	runs_over(c, started ? RUN_ENDED : RUN_REFUSED);
+	code_runs_end(c, started ? RUN_ENDED : RUN_REFUSED);
 	if (started)
 		return;
 	/* No client knows a context that never started: free it here. */
@@ -348,7 +348,7 @@ void context_delete(struct context *c, void (*on_deleted)(void *arg), void *arg)
 {
 	struct err e;
 	remove_from_list(c);
-	runs_over(c, RUN_DELETED);
+	code_runs_end(c, RUN_DELETED);
 	context_move(c, CONTEXT_DELETED);
 	loop_timer_stop(&c->start_timer);
 	loop_timer_stop(&c->limit);
@@ -357,7 +357,7 @@ void context_delete(struct context *c, void (*on_deleted)(void *arg), void *arg)
 	err_set(&e, ERRC_CONTEXT_NOT_FOUND, "The context was deleted");
 	tell_started(c, &e);
 	if (!c->worker)
-		return deleted(c);
+		return context_gone(c);
 	worker_kill(c->worker);
 	worker_resume(c->worker);
 }
@@ -378,7 +378,7 @@ static void on_start_timeout(struct loop_timer *t)
 		language_name(c->language), CODE_START_TIMEOUT / 1000);
 	struct err why = c->ended;
 	remove_from_list(c);
-	runs_over(c, RUN_REFUSED);
+	code_runs_end(c, RUN_REFUSED);
 	context_move(c, CONTEXT_DELETED);
 	tell_started(c, &why);
 	worker_kill(c->worker);

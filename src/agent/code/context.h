@@ -49,7 +49,7 @@ struct context {
 };
 
 /* Why a run is over. */
-enum run_over {
+enum code_run_over {
 	RUN_DONE,    /* the worker finished it */
 	RUN_ENDED,   /* the context ended under it: context->ended, ->outcome */
 	RUN_DELETED, /* the context was deleted */
@@ -57,30 +57,30 @@ enum run_over {
 };
 
 /* Why a run was interrupted. */
-enum run_stop { STOP_NONE, STOP_TIMEOUT, STOP_GONE /* its client went away */ };
+enum code_run_stop { STOP_NONE, STOP_TIMEOUT, STOP_GONE /* its client went away */ };
 
 struct code_run;
 
-struct run_ops {
+struct code_run_ops {
 	void (*on_begin)(struct code_run *r);
 	/* These three return false to stop the worker until context_run_resume. */
 	bool (*on_output)(struct code_run *r, int stream, struct str bytes);
 	bool (*on_event)(struct code_run *r, struct str piece, bool first, bool last);
 	bool (*on_error)(struct code_run *r, struct str json);
 	/* With RUN_DONE, `json` is the worker's last frame. */
-	void (*on_over)(struct code_run *r, enum run_over how, struct str json);
+	void (*on_over)(struct code_run *r, enum code_run_over how, struct str json);
 };
 
 struct code_run {
 	struct list node;
 	struct context *c;
-	const struct run_ops *ops; /* NULL: nobody listens any more */
+	const struct code_run_ops *ops; /* NULL: nobody listens any more */
 	void *arg;
 	char *code;
 	size_t code_n;
 	struct env env;
 	uint64_t timeout_ms; /* 0: none */
-	enum run_stop stop;
+	enum code_run_stop stop;
 	bool failed; /* an error event has come */
 };
 

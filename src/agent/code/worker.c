@@ -1,5 +1,5 @@
 /*
- * The life of a worker: how it starts, is told what to do, is stopped, and ends.
+ * The life of a worker: start, runs, interrupt, kill and end.
  *
  * A Python worker may come from the zygote (zygote_client.h). There is no process until the answer comes. Until that
  * process has said that it is ready, every failure leads to a plain start of the runtime's program, which the owner

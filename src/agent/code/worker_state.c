@@ -1,5 +1,5 @@
 /*
- * The states of a worker: which moves there are, and what must be true in each.
+ * The states of a worker: the allowed moves, and the invariants of each state.
  */
 #include "agent/code/worker_impl.h"
 

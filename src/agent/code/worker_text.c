@@ -1,5 +1,5 @@
 /*
- * What the agent tells a worker, as the JSON of its frames.
+ * The JSON of the frames that the agent sends to a worker.
  */
 #include <string.h>
 

@@ -20,7 +20,7 @@ void zygote_init(int reply, int ask)
 	list_init(&calls);
 	reply_fd = reply;
 	ask_fd = ask;
-	/* The kernel says who answers: the child's pid, as seen from here. */
+	/* The kernel adds the pid of the worker that answers, as the agent sees it. */
 	if (reply >= 0)
 		setsockopt(reply, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
 }
@@ -40,7 +40,7 @@ static void answer(struct zygote_call *c, pid_t pid, struct worker_fds fds)
 
 static const struct worker_fds no_fds = {-1, -1, -1, -1};
 
-/* The warden is gone: boxes outlive it, this way does not. */
+/* The warden is gone. The box lives on, but this connection does not come back. */
 static void hang_up(void)
 {
 	loop_del(&reply_io);
@@ -101,7 +101,7 @@ static void on_reply(struct loop_io *io, uint32_t events)
 		return answer(c, a.pid, a.fds);
 	}
 	fd_close(&a.listener);
-	worker_fds_close(&a.fds); /* too late: it reads the end of its socket and ends */
+	worker_fds_close(&a.fds); /* too late: the worker reads the end of its socket and ends */
 	if (c)
 		answer(c, 0, no_fds);
 	if (r < 0)

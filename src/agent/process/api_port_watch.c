@@ -10,10 +10,10 @@
 #include "http/sse.h"
 
 /*
- * POST /api/port-watch: tells when a port of the box answers. An event stream: `watching`, then `ready` once something
- * accepts a connection (tcp) or answers with a status in the range (http), or `process_exited` as soon as the process
- * that was to serve has ended. Tried at once, then every `interval` ms: 127.0.0.1, and ::1 when nobody listens there,
- * since a server that was told "localhost" may listen on either. One attempt at a time.
+ * POST /api/port-watch: an event stream that says when a port of the box answers. It sends `watching`, then `ready`
+ * when a server accepts a connection (tcp) or answers with a status in the range (http), or `process_exited` when the
+ * process that was to serve has ended. The port is tried at once, then every `interval` ms, one attempt at a time:
+ * 127.0.0.1, and ::1 when nothing listens there, because a server on "localhost" may listen on either.
  */
 
 enum { TRY_LIMIT = 5000 };
@@ -21,9 +21,9 @@ enum { TRY_LIMIT = 5000 };
 struct port_watch {
 	struct http_exchange *x; /* NULL: the client is gone */
 	uint64_t port, status_min, status_max, interval;
-	bool http, over, six; /* six: it is ::1 that is tried now */
+	bool http, over, six; /* six: the attempt is to ::1 */
 	char *path;
-	struct process_waiter waiter; /* of the process that is to serve */
+	struct process_waiter waiter; /* for the process that is to serve */
 	struct http_call *call;	      /* an attempt in http mode */
 	struct loop_io io;	      /* and in tcp mode */
 	struct loop_timer next, beat;
@@ -66,7 +66,7 @@ static void finish_ready(struct port_watch *w, int status)
 	finish(w, &b);
 }
 
-/* Nobody will serve any more. */
+/* The process that was to serve has ended. */
 static void finish_exited(struct port_watch *w, const struct process *p)
 {
 	auto_buf struct buf b = {0};
@@ -115,7 +115,7 @@ static struct http_endpoint endpoint(const struct port_watch *w)
 	return at;
 }
 
-/* `refused`: nobody listens there. */
+/* `refused`: nothing listens there. */
 static void attempt_over(struct port_watch *w, bool refused)
 {
 	bool other = refused && !w->six;
@@ -160,7 +160,7 @@ static void on_connected(struct loop_io *io, uint32_t events)
 	attempt_over(w, true);
 }
 
-/* The connection itself is the answer: nothing is sent, whatever it is that listens there. */
+/* The connection itself is the answer: nothing is sent to the server. */
 static void attempt_tcp(struct port_watch *w)
 {
 	struct http_endpoint at = endpoint(w);
@@ -208,7 +208,7 @@ static void on_close(struct http_exchange *x, bool complete)
 		port_watch_free(w);
 }
 
-/* A path as a person writes it, as it goes over the wire. */
+/* Percent-encodes a path that a person wrote. */
 static char *path_on_the_wire(const char *path)
 {
 	auto_buf struct buf b = {0};

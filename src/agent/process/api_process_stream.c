@@ -12,15 +12,15 @@
 #include "http/sse.h"
 
 /*
- * GET /api/process/{id}/stream: what the process has printed, then what it prints, then its end. Every event of output
- * has an id; a client that comes back with Last-Event-ID (or ?lastEventId=) goes on behind it without losing or
- * repeating a byte. A slow client falls behind in the log, which holds nobody up.
+ * GET /api/process/{id}/stream: the log of the process, then its new output, then its end. Every event of output has an
+ * id. A client that comes back with Last-Event-ID (or ?lastEventId=) goes on after that event without losing or
+ * repeating a byte. A slow client falls behind in the log and delays nobody.
  *
- * Where output is gone (the log has a cap, the disk may be full) the next event begins with a line that says how much,
- * and has it as `dropped`.
+ * Where output is missing (the log has a cap, the disk may be full), the next event has the number of bytes as
+ * `dropped`, and its text begins with a line that says so.
  *
- * Ours: ?follow=false ends with {"type":"end"} where the log ends now; ?encoding=base64 carries bytes that are no
- * text, and no such line.
+ * Not in upstream's API: ?follow=false ends with {"type":"end"} at the present end of the log; ?encoding=base64 carries
+ * bytes that are no text, without that line.
  */
 
 struct follow {

@@ -10,8 +10,9 @@
 #include "http/ws/ws.h"
 
 /*
- * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id, shared by all who connect with it. It starts
- * with the directory and variables that the session has at that moment.
+ * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id; all clients of that id
+ * share it. It starts with the present directory and variables of the session.
+ *
  * Binary frames are bytes both ways; text frames are control: in {"type":"resize","cols":N,"rows":N}, out
  * {"type":"ready"}, {"type":"exit","code":N,"signal"?}, {"type":"error","message"}.
  */

@@ -104,7 +104,7 @@ static void feed_viewer(struct terminal *t, struct terminal_viewer *v)
 		feed_once(t, v);
 }
 
-/* All that is in the ring, in one piece. */
+/* Sends the content of the ring in one piece. */
 static void feed_whole(struct terminal *t, struct terminal_viewer *v)
 {
 	uint64_t n = t->end - oldest(t);
@@ -239,7 +239,7 @@ static void on_child_exit(struct child *c, int wstatus)
 
 /* ---- input ---- */
 
-/* Tells every viewer when it has changed. */
+/* Tells every viewer about a change. */
 static void set_input_full(struct terminal *t, bool full)
 {
 	if (t->input_full == full)
@@ -278,7 +278,8 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	struct terminal *t = container_of(io, struct terminal, io);
 	if (events & EPOLLOUT)
 		write_master(t);
-	/* The end is reported also while nothing is wanted. What is left then is less than the ring. */
+	/* The kernel reports the end also while no event is wanted. The rest of the output is less than the ring then.
+	 */
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		return read_master(t);
 	update(t);
