@@ -250,7 +250,7 @@ static void on_writable(struct http_exchange *x)
 		context_run_resume(s->run);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void code_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct code_stream *s = http_exchange_arg(x);
@@ -261,7 +261,7 @@ static void on_close(struct http_exchange *x, bool complete)
 	free(s);
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = code_client_gone};
 
 /* ---- start ---- */
 

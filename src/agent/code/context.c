@@ -77,7 +77,7 @@ static void context_free(struct context *c)
 
 /* ---- runs ---- */
 
-static struct code_run *current(struct context *c)
+static struct code_run *current_run(struct context *c)
 {
 	return c->state == CONTEXT_RUNNING ? list_entry(c->runs.next, struct code_run, node) : NULL;
 }
@@ -121,7 +121,7 @@ static void on_half_grace(struct loop_timer *t)
 
 static void context_interrupt(struct context *c, enum code_run_stop why)
 {
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (r->stop == STOP_NONE) {
 		worker_interrupt(c->worker);
 		loop_timer_set(agent.loop, &c->limit, CODE_INTERRUPT_GRACE / 2, on_half_grace);
@@ -186,7 +186,7 @@ int context_run(struct context *c, struct code_run *r, struct err *e)
 void context_run_drop(struct code_run *r)
 {
 	struct context *c = r->c;
-	if (current(c) != r) {
+	if (current_run(c) != r) {
 		list_del(&r->node);
 		code_run_free_text(r);
 		free(r);
@@ -199,7 +199,7 @@ void context_run_drop(struct code_run *r)
 
 void context_run_resume(struct code_run *r)
 {
-	if (current(r->c) == r)
+	if (current_run(r->c) == r)
 		worker_resume(r->c->worker);
 }
 
@@ -212,7 +212,7 @@ static void tell_started(struct context *c, const struct err *failure)
 		told(c->started_arg, c, failure);
 }
 
-static void on_ready(void *arg)
+static void context_on_ready(void *arg)
 {
 	struct context *c = arg;
 	if (c->state != CONTEXT_STARTING)
@@ -232,28 +232,28 @@ static void keep_between(struct context *c, int stream, struct str bytes)
 	c->between_dropped += bytes.n - n;
 }
 
-static void on_output(void *arg, int stream, struct str bytes)
+static void context_on_output(void *arg, int stream, struct str bytes)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (!r)
 		keep_between(c, stream, bytes);
 	else if (r->ops && !r->ops->on_output(r, stream, bytes))
 		worker_pause(c->worker);
 }
 
-static void on_event(void *arg, struct str piece, bool first, bool last)
+static void context_on_event(void *arg, struct str piece, bool first, bool last)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (r && r->ops && !r->ops->on_event(r, piece, first, last))
 		worker_pause(c->worker);
 }
 
-static void on_error(void *arg, struct str json)
+static void context_on_error(void *arg, struct str json)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (c->state == CONTEXT_STARTING)
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s worker could not start: %.*s",
 			language_name(c->language), (int)(json.n < 120 ? json.n : 120), json.p);
@@ -264,10 +264,10 @@ static void on_error(void *arg, struct str json)
 		worker_pause(c->worker);
 }
 
-static void on_done(void *arg, struct str json)
+static void context_on_done(void *arg, struct str json)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (!r)
 		return;
 	loop_timer_stop(&c->limit);
@@ -281,7 +281,7 @@ static void on_done(void *arg, struct str json)
 
 static void describe_end(struct context *c, const struct cmd_result *end)
 {
-	const struct code_run *r = current(c);
+	const struct code_run *r = current_run(c);
 	const char *lang = language_name(c->language);
 	c->outcome = end->outcome;
 	if (end->outcome == OUTCOME_LOST) {
@@ -324,7 +324,7 @@ static void remove_from_list(struct context *c)
 	all_n--;
 }
 
-static void on_end(void *arg, const struct cmd_result *end)
+static void context_on_end(void *arg, const struct cmd_result *end)
 {
 	struct context *c = arg;
 	c->worker = NULL;
@@ -364,12 +364,12 @@ void context_delete(struct context *c, void (*on_deleted)(void *arg), void *arg)
 
 /* ---- start ---- */
 
-static const struct worker_ops worker_events = {.on_ready = on_ready,
-	.on_output = on_output,
-	.on_event = on_event,
-	.on_error = on_error,
-	.on_done = on_done,
-	.on_end = on_end};
+static const struct worker_ops worker_events = {.on_ready = context_on_ready,
+	.on_output = context_on_output,
+	.on_event = context_on_event,
+	.on_error = context_on_error,
+	.on_done = context_on_done,
+	.on_end = context_on_end};
 
 static void on_start_timeout(struct loop_timer *t)
 {

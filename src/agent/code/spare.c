@@ -59,7 +59,7 @@ static void spare_forget(void)
 	spare.pid = 0;
 }
 
-static void on_exit_status(struct child *c, int wstatus)
+static void spare_on_exit(struct child *c, int wstatus)
 {
 	(void)c, (void)wstatus;
 	worker_fds_close(&spare.fds);
@@ -86,7 +86,7 @@ static void spare_start(struct loop_timer *t)
 		spare_forget();
 		return;
 	}
-	child_watch(&spare.child, spare.pid, on_exit_status);
+	child_watch(&spare.child, spare.pid, spare_on_exit);
 	static const char warm[] = {3, 0, 0, 0, 'W', '{', '}'};
 	if (spare.typescript)
 		(void)!send(spare.fds.socket, warm, sizeof warm, MSG_NOSIGNAL);

@@ -39,7 +39,7 @@ void worker_finish(struct worker *w)
 	w->ops->on_end(w->arg, &w->end);
 }
 
-static void on_exit_status(struct child *child, int wstatus)
+static void worker_on_exit(struct child *child, int wstatus)
 {
 	struct worker *w = container_of(child, struct worker, child);
 	if (w->state == WORKER_JOINING)
@@ -88,7 +88,7 @@ static void adopt(struct worker *w, enum worker_state to, pid_t pid, const struc
 	w->interrupt_fd = fds->interrupt;
 	w->pipe[0].fd = fds->out;
 	w->pipe[1].fd = fds->err;
-	child_watch(&w->child, pid, on_exit_status);
+	child_watch(&w->child, pid, worker_on_exit);
 	worker_move(w, to);
 	worker_text_init(&init, &w->spec, with_env);
 	worker_send(w, 'I', buf_str(&init));

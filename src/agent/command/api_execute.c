@@ -33,7 +33,7 @@ static void exec_free(struct exec *ex)
 	free(ex);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void exec_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct exec *ex = http_exchange_arg(x);
@@ -42,9 +42,9 @@ static void on_close(struct http_exchange *x, bool complete)
 	spool_free(&ex->err);
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_close = exec_client_gone};
 
-static void on_output(void *arg, int stream, struct str bytes)
+static void exec_output(void *arg, int stream, struct str bytes)
 {
 	struct exec *ex = arg;
 	if (ex->x && !ex->failed.code)
@@ -68,7 +68,7 @@ static void put_output(struct exec *ex, struct reply *p)
 	reply_add_spool(p, &ex->err, ex->base64);
 }
 
-static void answer(struct exec *ex, const struct cmd_result *r, int code)
+static void exec_answer(struct exec *ex, const struct cmd_result *r, int code)
 {
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
@@ -136,7 +136,7 @@ static void answer_timeout(struct exec *ex, const struct cmd_result *r)
 	if (ex->sessionless) {
 		snprintf(line, sizeof line, "Command timed out after %llums\n", (unsigned long long)ex->timeout_ms);
 		add_line(ex, line);
-		answer(ex, r, 124);
+		exec_answer(ex, r, 124);
 		return;
 	}
 	err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
@@ -151,7 +151,7 @@ static void answer_no_directory(struct exec *ex, const struct cmd_result *r)
 {
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", ex->cwd ? ex->cwd : agent.workdir);
 	add_line(ex, line);
-	answer(ex, r, 1);
+	exec_answer(ex, r, 1);
 }
 
 static void answer_result(struct exec *ex, const struct cmd_result *r)
@@ -166,10 +166,10 @@ static void answer_result(struct exec *ex, const struct cmd_result *r)
 		return answer_failed(ex, &r->error, r);
 	if (r->outcome == OUTCOME_OOM)
 		add_line(ex, "Killed: the sandbox ran out of memory\n");
-	answer(ex, r, r->exit_code);
+	exec_answer(ex, r, r->exit_code);
 }
 
-static void on_end(void *arg, const struct cmd_result *r)
+static void exec_end(void *arg, const struct cmd_result *r)
 {
 	struct exec *ex = arg;
 	if (ex->x)
@@ -177,7 +177,7 @@ static void on_end(void *arg, const struct cmd_result *r)
 	exec_free(ex);
 }
 
-static const struct task_ops ops = {.on_output = on_output, .on_end = on_end};
+static const struct task_ops ops = {.on_output = exec_output, .on_end = exec_end};
 
 /* ---- start ---- */
 

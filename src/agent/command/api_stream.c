@@ -122,7 +122,7 @@ static void on_keepalive(struct loop_timer *t)
 
 /* ---- the command's side ---- */
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void stream_output(struct cmd *c, int stream, struct str bytes)
 {
 	struct stream *s = cmd_arg(c);
 	if (!send_output(s, stream, bytes, false))
@@ -143,7 +143,7 @@ static void send_end(struct stream *s, const struct cmd_result *r)
 	send_complete(s, r, r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void stream_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct stream *s = cmd_arg(c);
 	s->cmd = NULL;
@@ -154,7 +154,7 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 	send_last(s);
 }
 
-static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_end};
+static const struct cmd_ops command_ops = {.on_output = stream_output, .on_end = stream_end};
 
 /* ---- start ---- */
 
@@ -193,7 +193,7 @@ static void stream_fail(struct stream *s, const struct cmd_result *f)
 	send_last(s);
 }
 
-static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
+static void stream_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
 {
 	struct stream *s = arg;
 	s->task = NULL;
@@ -225,13 +225,13 @@ static void give_up(struct stream *s)
 	stream_free(s);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void stream_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	give_up(http_exchange_arg(x));
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = stream_client_gone};
 
 static void on_kept_drained(void *arg)
 {
@@ -288,7 +288,7 @@ void api_execute_stream(struct agent_request *r)
 		stream_free(s);
 		return agent_request_refuse(r, &e);
 	}
-	s->task = session_start(session, &spec, &command_ops, s, on_started, s);
+	s->task = session_start(session, &spec, &command_ops, s, stream_started, s);
 }
 
 /* ---- coming back ---- */

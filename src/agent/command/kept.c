@@ -67,7 +67,7 @@ static void kept_free(struct kept *k)
 	free(k);
 }
 
-static void gone(struct kept *k)
+static void kept_gone(struct kept *k)
 {
 	const struct kept_ops *ops = k->ops;
 	void *arg = k->arg;
@@ -81,7 +81,7 @@ static void gone(struct kept *k)
 
 static void on_grace_over(struct loop_timer *t)
 {
-	gone(container_of(t, struct kept, timer));
+	kept_gone(container_of(t, struct kept, timer));
 }
 
 /* ---- the bytes that were sent ---- */
@@ -96,7 +96,7 @@ static uint64_t oldest(const struct kept *k)
 	return k->old.spool.size ? k->old.base : k->new.base;
 }
 
-static void hold(struct kept *k, struct str bytes)
+static void kept_hold(struct kept *k, struct str bytes)
 {
 	struct err e;
 	if (k->new.spool.size >= KEPT_MAX_BYTES / 2) {
@@ -131,7 +131,7 @@ static ssize_t read_at(const struct kept *k, char *piece)
 }
 
 /* Sends the client the bytes that it lacks. True when it lacks none any more. */
-static bool pour(struct kept *k)
+static bool kept_pour(struct kept *k)
 {
 	char piece[PIECE];
 	while (k->x && k->state != KEPT_OPEN && k->at < size_of(k)) {
@@ -155,7 +155,7 @@ static bool pour(struct kept *k)
 
 static void go_on(struct kept *k)
 {
-	if (!pour(k) || !k->waiting)
+	if (!kept_pour(k) || !k->waiting)
 		return;
 	k->waiting = false;
 	k->ops->on_drained(k->arg);
@@ -166,7 +166,7 @@ static void on_writable(struct http_exchange *x)
 	go_on(http_exchange_arg(x));
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void kept_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct kept *k = http_exchange_arg(x);
@@ -174,7 +174,7 @@ static void on_close(struct http_exchange *x, bool complete)
 	loop_timer_set(agent.loop, &k->timer, KEPT_GRACE, on_grace_over);
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = kept_client_gone};
 
 static void connect_to(struct kept *k, struct http_exchange *x, uint64_t at)
 {
@@ -188,14 +188,14 @@ static void connect_to(struct kept *k, struct http_exchange *x, uint64_t at)
 /* ---- for the owner ---- */
 
 /* Makes room: frees a stream that has ended and has no client. */
-static bool evict(void)
+static bool kept_evict(void)
 {
 	list_each(it, &all)
 	{
 		struct kept *k = list_entry(it, struct kept, node);
 		if (k->x || k->state != KEPT_ENDED)
 			continue;
-		gone(k);
+		kept_gone(k);
 		return true;
 	}
 	return false;
@@ -205,7 +205,7 @@ struct kept *kept_open(struct str id, struct http_exchange *x, const struct kept
 {
 	if (!all.next)
 		list_init(&all);
-	if (kept_find(id) || (by_id.count >= KEPT_STREAMS_MAX && !evict()))
+	if (kept_find(id) || (by_id.count >= KEPT_STREAMS_MAX && !kept_evict()))
 		return NULL;
 	struct kept *k = xcalloc(1, sizeof *k);
 	*k = (struct kept){.ops = ops, .arg = arg, .old.spool = SPOOL_INIT, .new.spool = SPOOL_INIT};
@@ -238,8 +238,8 @@ bool kept_send(struct kept *k, struct str data)
 	buf_add_c(&frame, head);
 	buf_add_str(&frame, data);
 	buf_add_c(&frame, "\n\n");
-	hold(k, buf_str(&frame));
-	k->waiting = !pour(k);
+	kept_hold(k, buf_str(&frame));
+	k->waiting = !kept_pour(k);
 	return !k->waiting;
 }
 
@@ -247,7 +247,7 @@ void kept_end(struct kept *k)
 {
 	INVARIANT(k->state == KEPT_BEGUN);
 	k->state = KEPT_ENDED;
-	pour(k);
+	kept_pour(k);
 }
 
 struct http_exchange *kept_take_back(struct kept *k)
@@ -306,5 +306,5 @@ int kept_attach(struct kept *k, struct http_exchange *x, struct str id, struct e
 
 void kept_cancel(struct kept *k)
 {
-	gone(k);
+	kept_gone(k);
 }

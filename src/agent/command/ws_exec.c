@@ -48,7 +48,7 @@ static void send_error(struct ws_exec *w, const struct err *e, int exit_code)
 
 /* ---- the command's side ---- */
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void ws_exec_output(struct cmd *c, int stream, struct str bytes)
 {
 	struct ws_exec *w = cmd_arg(c);
 	auto_buf struct buf frame = {0};
@@ -79,7 +79,7 @@ static void stop_reading(struct ws_exec *w)
 	loop_timer_set(agent.loop, &w->timer, WS_EXEC_PROBE, on_probe_due);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void ws_exec_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct ws_exec *w = cmd_arg(c);
 	auto_buf struct buf b = {0};
@@ -98,7 +98,8 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 	ws_close(w->ws, WS_CLOSE_NORMAL, STR_NULL);
 }
 
-static const struct cmd_ops command_ops = {.on_output = on_output, .on_input_low = on_input_low, .on_end = on_end};
+static const struct cmd_ops command_ops = {
+	.on_output = ws_exec_output, .on_input_low = on_input_low, .on_end = ws_exec_end};
 
 /* ---- the first message ---- */
 
@@ -145,7 +146,7 @@ static int start_command(struct ws_exec *w, const struct json *first, int *ret_e
 	return r;
 }
 
-static void begin(struct ws_exec *w, struct str text)
+static void ws_exec_begin(struct ws_exec *w, struct str text)
 {
 	struct err e;
 	int exit_code = 2;
@@ -165,7 +166,7 @@ static void begin(struct ws_exec *w, struct str text)
 
 /* ---- the client's side ---- */
 
-static void control(struct ws_exec *w, struct str text)
+static void ws_exec_control(struct ws_exec *w, struct str text)
 {
 	struct err e;
 	struct str type = STR_NULL, name = STR_NULL;
@@ -183,15 +184,15 @@ static void control(struct ws_exec *w, struct str text)
 	json_free(doc);
 }
 
-static void on_message(struct ws *ws, struct str message, bool text)
+static void ws_exec_message(struct ws *ws, struct str message, bool text)
 {
 	struct ws_exec *w = ws_arg(ws);
 	if (!w->begun && text)
-		begin(w, message);
+		ws_exec_begin(w, message);
 	else if (!w->begun)
 		ws_close(ws, WS_CLOSE_POLICY, STR("the first message must be JSON"));
 	else if (text)
-		control(w, message);
+		ws_exec_control(w, message);
 	else if (w->cmd && !cmd_input(w->cmd, message))
 		stop_reading(w);
 }
@@ -203,7 +204,7 @@ static void on_writable(struct ws *ws)
 		cmd_resume(w->cmd);
 }
 
-static void on_close(struct ws *ws, int code, struct str reason)
+static void ws_exec_closed(struct ws *ws, int code, struct str reason)
 {
 	(void)code;
 	(void)reason;
@@ -222,7 +223,8 @@ static void on_first_due(struct loop_timer *t)
 	ws_close(w->ws, WS_CLOSE_POLICY, STR("no command came"));
 }
 
-static const struct ws_ops socket_ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
+static const struct ws_ops socket_ops = {
+	.on_message = ws_exec_message, .on_writable = on_writable, .on_close = ws_exec_closed};
 
 void ws_exec(struct agent_request *r)
 {

@@ -55,7 +55,7 @@ static int pipes_open(struct cmd_pipes *p, bool input)
 	return 0;
 }
 
-static void on_limit(struct loop_timer *t)
+static void cmd_on_limit(struct loop_timer *t)
 {
 	struct cmd *c = container_of(t, struct cmd, limit);
 	c->timed_out = true;
@@ -82,7 +82,7 @@ static void input_close(struct cmd *c)
 	buf_free(&c->in);
 }
 
-static void on_done(struct output *o)
+static void cmd_on_done(struct output *o)
 {
 	struct cmd *c = container_of(o, struct cmd, out);
 	input_close(c);
@@ -91,7 +91,7 @@ static void on_done(struct output *o)
 	loop_defer(c->loop, &c->free_task, free_cmd);
 }
 
-static void on_exit_status(struct child *child, int wstatus)
+static void cmd_on_exit(struct child *child, int wstatus)
 {
 	struct cmd *c = container_of(child, struct cmd, child);
 	c->exited = true;
@@ -102,7 +102,7 @@ static void on_exit_status(struct child *child, int wstatus)
 	if (c->timed_out)
 		c->result.outcome = OUTCOME_TIMEOUT;
 	if (c->out.done)
-		on_done(&c->out); /* abandoned: output_drop was called before */
+		cmd_on_done(&c->out); /* abandoned: output_drop was called before */
 	else
 		output_finish(&c->out);
 }
@@ -117,11 +117,11 @@ static struct cmd *cmd_new(struct loop *l, const struct cmd_adoption *a, int in_
 		.in_fd = in_fd,
 		.started_us = clock_us(),
 		.in = {.max = CMD_STDIN_HIGH + AGENT_BODY_MAX},
-		.out = {.on_bytes = on_bytes, .on_done = on_done}};
+		.out = {.on_bytes = on_bytes, .on_done = cmd_on_done}};
 	output_open(&c->out, l, a->out_fd, a->err_fd);
-	child_watch(&c->child, a->pid, on_exit_status);
+	child_watch(&c->child, a->pid, cmd_on_exit);
 	if (a->timeout_ms)
-		loop_timer_set(l, &c->limit, a->timeout_ms, on_limit);
+		loop_timer_set(l, &c->limit, a->timeout_ms, cmd_on_limit);
 	return c;
 }
 

@@ -31,7 +31,7 @@ struct port_watch {
 
 static struct http_client *client;
 
-static void attempt(struct loop_timer *t);
+static void port_watch_attempt(struct loop_timer *t);
 
 /* ---- ends ---- */
 
@@ -44,7 +44,7 @@ static void stop_connecting(struct port_watch *w)
 	close(fd);
 }
 
-static void finish(struct port_watch *w, struct buf *json)
+static void port_watch_finish(struct port_watch *w, struct buf *json)
 {
 	w->over = true;
 	loop_timer_stop(&w->next);
@@ -63,7 +63,7 @@ static void finish_ready(struct port_watch *w, int status)
 	if (status)
 		buf_printf(&b, ",\"statusCode\":%d", status);
 	buf_add_byte(&b, '}');
-	finish(w, &b);
+	port_watch_finish(w, &b);
 }
 
 /* The process that was to serve has ended. */
@@ -72,7 +72,7 @@ static void finish_exited(struct port_watch *w, const struct process *p)
 	auto_buf struct buf b = {0};
 	buf_printf(&b, "{\"type\":\"process_exited\",\"port\":%llu,\"exitCode\":%d}", (unsigned long long)w->port,
 		process_exit_code(p));
-	finish(w, &b);
+	port_watch_finish(w, &b);
 }
 
 static void on_process_end(struct process_waiter *waiter, struct process *p)
@@ -85,7 +85,7 @@ static void finish_unknown(struct port_watch *w)
 	auto_buf struct buf b = {0};
 	buf_printf(
 		&b, "{\"type\":\"error\",\"port\":%llu,\"error\":\"Process not found\"}", (unsigned long long)w->port);
-	finish(w, &b);
+	port_watch_finish(w, &b);
 }
 
 static void port_watch_free(struct port_watch *w)
@@ -121,7 +121,7 @@ static void attempt_over(struct port_watch *w, bool refused)
 	bool other = refused && !w->six;
 	w->six = other;
 	if (!w->over)
-		loop_timer_set(agent.loop, &w->next, other ? 0 : w->interval, attempt);
+		loop_timer_set(agent.loop, &w->next, other ? 0 : w->interval, port_watch_attempt);
 }
 
 static void on_head(struct http_call *c, const struct http_response *r)
@@ -173,7 +173,7 @@ static void attempt_tcp(struct port_watch *w)
 	loop_timer_set(agent.loop, &w->next, TRY_LIMIT, on_connect_due);
 }
 
-static void attempt(struct loop_timer *t)
+static void port_watch_attempt(struct loop_timer *t)
 {
 	static const struct http_call_ops ops = {.on_head = on_head, .on_close = on_call_close};
 	struct port_watch *w = container_of(t, struct port_watch, next);
@@ -193,7 +193,7 @@ static void on_beat(struct loop_timer *t)
 	loop_timer_set(agent.loop, t, SSE_BEAT, on_beat);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void port_watch_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct port_watch *w = http_exchange_arg(x);
@@ -270,7 +270,7 @@ static bool watch_process(struct port_watch *w, struct str id)
 
 void api_port_watch(struct agent_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_close = on_close};
+	static const struct http_exchange_ops ops = {.on_close = port_watch_client_gone};
 	struct port_watch *w = xcalloc(1, sizeof *w);
 	struct str process = STR_NULL;
 	struct err e;
@@ -290,5 +290,5 @@ void api_port_watch(struct agent_request *r)
 	sse_send(r->x, NULL, STR_NULL, buf_str(&b));
 	loop_timer_set(agent.loop, &w->beat, SSE_BEAT, on_beat);
 	if (watch_process(w, process))
-		loop_timer_set(agent.loop, &w->next, 0, attempt);
+		loop_timer_set(agent.loop, &w->next, 0, port_watch_attempt);
 }

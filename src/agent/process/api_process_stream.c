@@ -103,7 +103,7 @@ static bool send_record(struct follow *s, const struct proclog_record *rec)
 	return sse_send(s->x, NULL, str_n(id, (size_t)n), buf_str(b));
 }
 
-static void pour(struct follow *s)
+static void follow_pour(struct follow *s)
 {
 	struct proclog_record rec;
 	bool room = http_respond_pending(s->x) < HTTP_OUT_HIGH, over = process_is_over(s->p);
@@ -121,15 +121,15 @@ static void pour(struct follow *s)
 
 static void on_news(struct process_follower *f)
 {
-	pour(container_of(f, struct follow, f));
+	follow_pour(container_of(f, struct follow, f));
 }
 
 static void on_writable(struct http_exchange *x)
 {
-	pour(http_exchange_arg(x));
+	follow_pour(http_exchange_arg(x));
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void follow_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct follow *s = http_exchange_arg(x);
@@ -148,7 +148,7 @@ static void on_beat(struct loop_timer *t)
 
 void api_process_stream(struct agent_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = on_close};
+	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = follow_client_gone};
 	auto_buf struct buf mem = {0}, mem2 = {0}, mem3 = {0};
 	struct process *p = agent_request_process(r);
 	if (!p)
@@ -168,5 +168,5 @@ void api_process_stream(struct agent_request *r)
 	sse_begin(r->x);
 	send_info(s);
 	loop_timer_set(agent.loop, &s->beat, SSE_BEAT, on_beat);
-	pour(s);
+	follow_pour(s);
 }

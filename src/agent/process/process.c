@@ -138,7 +138,7 @@ static void tell_followers(struct process *p)
 	}
 }
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void process_on_output(struct cmd *c, int stream, struct str bytes)
 {
 	struct process *p = cmd_arg(c);
 	proclog_add(&p->log, stream, bytes);
@@ -231,13 +231,13 @@ static void process_end(struct process *p, const struct cmd_result *r, enum proc
 		tell_waiters(p);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void process_on_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct process *p = cmd_arg(c);
 	process_end(p, r, status_of(p, r));
 }
 
-const struct cmd_ops process_cmd_ops = {.on_output = on_output, .on_end = on_end};
+const struct cmd_ops process_cmd_ops = {.on_output = process_on_output, .on_end = process_on_end};
 
 void process_failed(struct process *p, const struct err *e)
 {

@@ -93,7 +93,7 @@ static void shell_release(struct shell *s)
 	list_del(&s->node);
 }
 
-static void on_exit_status(struct child *c, int wstatus)
+static void shell_on_exit(struct child *c, int wstatus)
 {
 	struct shell *s = container_of(c, struct shell, child);
 	read_reports(s);
@@ -232,7 +232,7 @@ struct shell *shell_start(struct loop *l, const struct shell_spec *spec, struct 
 		.go = HANDOFF_NONE};
 	plumbing_close(&p);
 	list_push(&shells, &s->node);
-	child_watch(&s->child, pid, on_exit_status);
+	child_watch(&s->child, pid, shell_on_exit);
 	loop_add(l, &s->control, s->control_fd, EPOLLIN, on_control);
 	return s;
 }

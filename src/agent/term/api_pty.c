@@ -83,7 +83,7 @@ static void on_over(void *arg)
 
 /* ---- viewer to terminal ---- */
 
-static void control(struct viewer *v, struct str message)
+static void viewer_control(struct viewer *v, struct str message)
 {
 	struct err e;
 	uint64_t cols = 0, rows = 0;
@@ -101,13 +101,13 @@ static void control(struct viewer *v, struct str message)
 	json_free(doc);
 }
 
-static void on_message(struct ws *ws, struct str message, bool text)
+static void viewer_message(struct ws *ws, struct str message, bool text)
 {
 	struct viewer *v = ws_arg(ws);
 	if (!v->pty)
 		return;
 	if (text)
-		return control(v, message);
+		return viewer_control(v, message);
 	terminal_input(v->pty->terminal, message);
 }
 
@@ -118,7 +118,7 @@ static void on_writable(struct ws *ws)
 		terminal_more(v->pty->terminal, &v->v);
 }
 
-static void on_close(struct ws *ws, int code, struct str reason)
+static void viewer_closed(struct ws *ws, int code, struct str reason)
 {
 	(void)code;
 	(void)reason;
@@ -197,7 +197,8 @@ static struct pty *find_pty(const struct agent_request *r, struct str session, s
 
 void api_pty(struct agent_request *r)
 {
-	static const struct ws_ops ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
+	static const struct ws_ops ops = {
+		.on_message = viewer_message, .on_writable = on_writable, .on_close = viewer_closed};
 	auto_buf struct buf mem = {0};
 	struct str session = agent_request_query(r, STR("sessionId"), &mem);
 	struct ws_options options = {.ping_ms = WS_EXEC_PING};

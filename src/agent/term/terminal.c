@@ -126,7 +126,7 @@ static bool wants_output(const struct terminal *t)
 	return false;
 }
 
-static void update(struct terminal *t)
+static void terminal_update(struct terminal *t)
 {
 	if (!t->io.loop)
 		return;
@@ -156,7 +156,7 @@ static void free_terminal(struct loop_task *task)
 }
 
 /* Both the program and its output have ended: viewers get the last bytes (at most the ring), then the news. */
-static void finish(struct terminal *t)
+static void terminal_finish(struct terminal *t)
 {
 	int sig = WIFSIGNALED(t->wstatus) ? WTERMSIG(t->wstatus) : 0;
 	int code = sig ? 128 + sig : WEXITSTATUS(t->wstatus);
@@ -201,7 +201,7 @@ static void hang_up(struct terminal *t)
 	fd_close(&t->master);
 	terminal_move(t, has_program(t) ? TERMINAL_HUNG_UP : TERMINAL_OVER);
 	if (t->state == TERMINAL_OVER)
-		return finish(t);
+		return terminal_finish(t);
 	/* The program is ending, or it has let go of its terminal and runs on, where nobody can see it any more. */
 	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_hangup_due);
 }
@@ -217,16 +217,16 @@ static void read_master(struct terminal *t)
 		return hang_up(t);
 	put_ring(t, raw, (size_t)n);
 	list_each(it, &t->viewers) feed_viewer(t, viewer_of(it));
-	update(t);
+	terminal_update(t);
 }
 
-static void on_child_exit(struct child *c, int wstatus)
+static void terminal_on_exit(struct child *c, int wstatus)
 {
 	struct terminal *t = container_of(c, struct terminal, child);
 	t->wstatus = wstatus;
 	terminal_move(t, is_open(t) ? TERMINAL_EXITED : TERMINAL_OVER);
 	if (t->state == TERMINAL_OVER)
-		return finish(t);
+		return terminal_finish(t);
 	/* The program's last output is in the queue by now. The output of background jobs is not waited for. */
 	uint64_t before;
 	int i = 0;
@@ -270,7 +270,7 @@ void terminal_input(struct terminal *t, struct str bytes)
 	write_master(t);
 	if (buf_size(&t->input) > TERMINAL_INPUT_HIGH)
 		set_input_full(t, true);
-	update(t);
+	terminal_update(t);
 }
 
 static void on_ready(struct loop_io *io, uint32_t events)
@@ -282,7 +282,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	 */
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		return read_master(t);
-	update(t);
+	terminal_update(t);
 }
 
 /* ---- viewers ---- */
@@ -294,14 +294,14 @@ void terminal_attach(struct terminal *t, struct terminal_viewer *v)
 	feed_whole(t, v);
 	if (t->input_full)
 		v->on_input_wanted(v, false);
-	update(t);
+	terminal_update(t);
 }
 
 void terminal_detach(struct terminal *t, struct terminal_viewer *v)
 {
 	list_del(&v->node);
 	t->viewers_n--;
-	update(t);
+	terminal_update(t);
 }
 
 size_t terminal_viewers(const struct terminal *t)
@@ -313,7 +313,7 @@ void terminal_more(struct terminal *t, struct terminal_viewer *v)
 {
 	v->full = false;
 	feed_viewer(t, v);
-	update(t);
+	terminal_update(t);
 }
 
 void terminal_resize(struct terminal *t, uint16_t cols, uint16_t rows)
@@ -372,7 +372,7 @@ int terminal_start(struct loop *l, const struct terminal_spec *s, struct termina
 	t->on_over = s->on_over;
 	t->arg = s->arg;
 	list_init(&t->viewers);
-	child_watch(&t->child, t->pid, on_child_exit);
+	child_watch(&t->child, t->pid, terminal_on_exit);
 	*ret = t;
 	return 0;
 }
