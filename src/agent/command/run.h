@@ -34,7 +34,7 @@ int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct 
 /* Moves the content out of *from, which becomes empty. */
 struct run_spec run_spec_take(struct run_spec *from);
 
-/* Where a command runs, and who is told about it. */
+/* Where a command runs, and its callbacks. */
 struct run_place {
 	const struct env *env; /* complete */
 	const char *cwd;

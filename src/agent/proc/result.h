@@ -1,8 +1,8 @@
 /*
  * result.h - how a command ended: the one vocabulary of the agent for it.
  *
- * Whoever runs a command (cmd.h, a session's shell, a code worker) fills in a struct cmd_result, and the API answers
- * from it. The first five outcomes are the public ones that clients read. The last two say that the command never ran.
+ * The module that runs a command (cmd.h, a session's shell, a code worker) fills in a struct cmd_result, and the API
+ * answers from it. Clients read the first five outcomes. The last two say that the command never ran.
  * The agent never guesses: a result that it cannot know is OUTCOME_LOST.
  */
 #pragma once

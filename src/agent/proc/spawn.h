@@ -8,7 +8,7 @@
  * The child gets
  *  - a new session: its pid is its process group and its session id, by which proctree.h finds its descendants;
  *  - default signal dispositions and an empty signal mask;
- *  - descriptors 0, 1, 2 and the `extra` ones, no other: all of the agent's are close-on-exec;
+ *  - descriptors 0, 1, 2 and those of `extra`, no other: all of the agent's are close-on-exec;
  *  - the soft descriptor limit that the agent was started with;
  *  - an OOM score above the agent's, so that the kernel kills a command and never the agent.
  */

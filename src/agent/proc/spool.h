@@ -23,7 +23,7 @@ struct spool {
 #define SPOOL_INIT ((struct spool){.fd = -1})
 void spool_free(struct spool *s);
 
-/* -1 when the bytes cannot be stored (NO_SPACE …): the spool keeps what it had. */
+/* -1 when the bytes cannot be stored (NO_SPACE …): the spool stays as it was. */
 int spool_add(struct spool *s, struct str bytes, struct err *e);
 /* Reads at most n bytes at an offset. Returns how many (0 at the end) or -errno. */
 ssize_t spool_read(const struct spool *s, uint64_t at, char *p, size_t n);

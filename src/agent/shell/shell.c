@@ -10,6 +10,19 @@
 
 static struct list shells = {&shells, &shells};
 
+static const bool allowed[SHELL_STATES][SHELL_STATES] = {
+	[SHELL_IDLE] = {[SHELL_FOREGROUND] = true, [SHELL_BACKGROUND] = true, [SHELL_DEAD] = true},
+	[SHELL_FOREGROUND] = {[SHELL_IDLE] = true, [SHELL_SYNC] = true, [SHELL_DEAD] = true},
+	[SHELL_BACKGROUND] = {[SHELL_IDLE] = true, [SHELL_DEAD] = true},
+	[SHELL_SYNC] = {[SHELL_IDLE] = true, [SHELL_DEAD] = true},
+};
+
+void shell_move(struct shell *s, enum shell_state to)
+{
+	INVARIANT(s->state == to || allowed[s->state][to]);
+	s->state = to;
+}
+
 /* ---- reports ---- */
 
 static bool parse_report(struct str line, char *letter, uint64_t *seq, int *value)
@@ -99,7 +112,7 @@ static void shell_on_exit(struct child *c, int wstatus)
 	read_reports(s);
 	struct cmd_result r = cmd_result_of(wstatus, UINT64_MAX);
 	bool told = shell_run_died(s, &r);
-	s->state = SHELL_DEAD;
+	shell_move(s, SHELL_DEAD);
 	shell_release(s);
 	if (s->ops)
 		s->ops->on_gone(s->owner, told ? NULL : &r);
@@ -133,7 +146,7 @@ void shell_close(struct shell *s)
 
 void shell_went_idle(struct shell *s)
 {
-	s->state = SHELL_IDLE;
+	shell_move(s, SHELL_IDLE);
 	if (s->ops)
 		s->ops->on_idle(s->owner);
 }

@@ -1,7 +1,7 @@
 /*
  * shell.h - one bash that stays: it runs commands in its own process, one after the other, and keeps their changes.
  *
- * docs/design/003-sessions.md explains the mechanism: how a command is fed, how its end is known, what happens in each
+ * docs/design/003-sessions.md explains the mechanism: how a command is fed, how its end is known, the answer to each
  * hard case. shell_text.h makes the texts.
  *
  * A shell is idle or has one command. shell_run gives it a foreground command: output comes through on_output, then
@@ -33,7 +33,7 @@ struct shell_cmd {
 	bool has_input;
 	struct str input;
 	uint64_t timeout_ms;
-	int last_status; /* what $? is at its start */
+	int last_status; /* $? at its start */
 };
 
 struct shell_run_ops {

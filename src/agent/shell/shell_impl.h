@@ -19,6 +19,14 @@ enum shell_state {
 	SHELL_BACKGROUND,
 	SHELL_SYNC, /* interrupted: must answer once before it gets the next command */
 	SHELL_DEAD,
+	SHELL_STATES
+};
+
+/* The last report about the foreground command. */
+enum shell_fg_report {
+	FG_RUNNING, /* none yet */
+	FG_DONE,    /* it has ended: status */
+	FG_NO_DIRECTORY
 };
 
 /* The foreground command. */
@@ -29,7 +37,9 @@ struct shell_fg {
 	char *command, *cwd; /* kept for a second attempt as eval */
 	struct env env;
 	uint64_t timeout_ms;
-	bool as_eval, done, no_directory, aborting;
+	enum shell_fg_report report;
+	bool as_eval;  /* the second attempt, after a syntax error */
+	bool aborting; /* its time is up */
 	int status, last_status;
 	uint64_t abort_at;	  /* when the interruption began */
 	int last_line;		  /* length of the line that comes after the command */
@@ -44,7 +54,7 @@ struct shell {
 	void *owner;
 	pid_t pid;
 	struct child child;
-	enum shell_state state;
+	enum shell_state state; /* changed by shell_move alone */
 	int feed_fd, script_fd;
 	int path_fd[2];	       /* O_PATH: the pipes that commands write to */
 	struct drain *held[2]; /* … while a background job holds one */
@@ -76,6 +86,8 @@ void shell_run_silence(struct shell *s);
 bool shell_run_died(struct shell *s, const struct cmd_result *r);
 
 /* shell.c */
+/* Changes the state; checks that the move is in the table. */
+void shell_move(struct shell *s, enum shell_state to);
 void shell_went_idle(struct shell *s);
 /* Gives up on a shell that does not answer. */
 void shell_kill(struct shell *s);

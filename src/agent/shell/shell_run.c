@@ -149,11 +149,11 @@ static void fg_finish(struct shell *s, struct cmd_result r)
 	}
 	s->fg.result = r;
 	if (r.session_ended) {
-		s->state = SHELL_DEAD;
+		shell_move(s, SHELL_DEAD);
 		output_finish(&s->fg.out);
 		return;
 	}
-	s->state = aborted ? SHELL_SYNC : SHELL_IDLE;
+	shell_move(s, aborted ? SHELL_SYNC : SHELL_IDLE);
 	if (aborted)
 		send_sync(&s->limit);
 	output_finish(&s->fg.out);
@@ -280,7 +280,7 @@ int shell_run(struct shell *s, const struct shell_cmd *c, const struct shell_run
 		fg_forget(s);
 		return -1;
 	}
-	s->state = SHELL_FOREGROUND;
+	shell_move(s, SHELL_FOREGROUND);
 	if (c->timeout_ms)
 		loop_timer_set(s->loop, &s->limit, c->timeout_ms, abort_round);
 	watch(s);
@@ -391,7 +391,7 @@ int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_
 	}
 	s->on_spawned = on_spawned;
 	s->spawn_arg = arg;
-	s->state = SHELL_BACKGROUND;
+	shell_move(s, SHELL_BACKGROUND);
 	watch(s);
 	return 0;
 }
@@ -412,8 +412,7 @@ static void fg_done(struct shell *s, char letter, int value)
 	/* Something before the command failed, and bash went on with the next line: the status is not the command's. */
 	if (letter == 'd' && !output_touched(&s->fg.out))
 		return;
-	s->fg.no_directory = letter == 'c';
-	s->fg.done = true;
+	s->fg.report = letter == 'c' ? FG_NO_DIRECTORY : FG_DONE;
 	s->fg.status = value;
 	/* With a directory of its own the shell has still to go back to where it was. */
 	if (!s->fg.cwd && !s->fg.aborting)
@@ -423,7 +422,7 @@ static void fg_done(struct shell *s, char letter, int value)
 static void fg_back(struct shell *s, int value)
 {
 	struct err e;
-	bool ran = s->fg.done || s->fg.aborting || output_touched(&s->fg.out);
+	bool ran = s->fg.report != FG_RUNNING || s->fg.aborting || output_touched(&s->fg.out);
 	if (!ran && s->fg.as_eval) {
 		fg_is_useless(s);
 	} else if (!ran) {
@@ -432,10 +431,10 @@ static void fg_back(struct shell *s, int value)
 		if (fg_tell(s, &e) < 0)
 			fg_is_useless(s);
 	} else {
-		if (!s->fg.done)
+		if (s->fg.report == FG_RUNNING)
 			s->fg.status = value;
-		fg_finish(
-			s, (struct cmd_result){.outcome = s->fg.no_directory ? OUTCOME_NO_DIRECTORY : OUTCOME_EXITED});
+		fg_finish(s, (struct cmd_result){.outcome = s->fg.report == FG_NO_DIRECTORY ? OUTCOME_NO_DIRECTORY
+											    : OUTCOME_EXITED});
 	}
 }
 

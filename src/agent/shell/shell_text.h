@@ -15,8 +15,8 @@
 #include "agent/proc/env.h"
 #include "base/buf.h"
 
-/* Descriptors inside the shell: above what people use (200 is popular with flock, bash itself takes 10 and up, and 63
- * and down), and low enough for a small `ulimit -n`. */
+/* Descriptors inside the shell: above the numbers that people use (200 is popular with flock, bash itself takes 10 and
+ * up, and 63 and down), and low enough for a small `ulimit -n`. */
 enum {
 	SHELL_FD_OUT = 40,     /* O_PATH: the pipe for stdout, opened anew for each command */
 	SHELL_FD_ERR = 41,     /* O_PATH: the pipe for stderr */
@@ -39,7 +39,7 @@ struct shell_text {
 	const char *out, *err;
 	const char *go; /* for shell_text_background: a pipe to wait at */
 	uint64_t seq;
-	int last_status; /* what $? is at the start */
+	int last_status; /* $? at the start */
 	bool stoppable;	 /* it has a time limit: see put_monitor */
 };
 
