@@ -10,7 +10,7 @@ void api_root(struct agent_request *r);
 void api_ping(struct agent_request *r);
 void api_version(struct agent_request *r);
 void api_commands(struct agent_request *r);
-/* From atolld, which passes nothing on to /internal: the variables that every command starts from. */
+/* Sets the variables that every command starts from. Only atolld can call it: it forwards no request to /internal. */
 void api_env(struct agent_request *r);
 
 /* api_execute.c */
@@ -25,9 +25,9 @@ void api_execute_stream_cancel(struct agent_request *r);
 void api_session_create(struct agent_request *r);
 void api_session_list(struct agent_request *r);
 void api_session_delete(struct agent_request *r);
-struct task_result;
-/* Answers for a start that failed. `key` and `value` are its context, unless the session is the reason. */
-void agent_request_fail_task(const struct agent_request *r, const struct task_result *f, const char *session,
+struct cmd_result;
+/* Answers a start that failed. `key` and `value` are the context of the error, unless the session is the reason. */
+void agent_request_fail_task(const struct agent_request *r, const struct cmd_result *f, const char *session,
 	const char *key, struct str value);
 
 /* ws_exec.c */
@@ -66,7 +66,7 @@ void api_process_logs(struct agent_request *r);
 void api_process_stream(struct agent_request *r);
 void api_port_watch(struct agent_request *r);
 struct process;
-/* The process that {id} names, or NULL: answered then. */
+/* The process that {id} names. NULL: there is none, and the request has been answered. */
 struct process *agent_request_process(struct agent_request *r);
 
 /* api_code.c, api_code_run.c */

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 
 /*
- * /api/contexts and /api/interpreter/health: code contexts are made, listed and deleted. Running code is
- * api_code_run.c.
+ * /api/contexts and /api/interpreter/health: creates, lists and deletes code contexts. api_code_run.c runs code in
+ * them.
  */
 
 static const struct http_exchange_ops no_ops;
@@ -52,7 +52,7 @@ static void on_started(void *arg, struct context *c, const struct err *failure)
 	else if (!failure && s->x)
 		answer_created(&r, c);
 	else if (!failure)
-		context_delete(c, NULL, NULL); /* nobody knows its name */
+		context_delete(c, NULL, NULL); /* no client knows its id */
 	free(s);
 }
 
@@ -62,7 +62,7 @@ static void creator_gone(struct http_exchange *x, bool complete)
 	((struct creating *)http_exchange_arg(x))->x = NULL;
 }
 
-/* Upstream's client always names /workspace, also where there is none (alone, in somebody's image). */
+/* Upstream's client always names /workspace, also where there is none (alone, or in another image). */
 static const char *directory_of(const char *cwd)
 {
 	struct stat st;

@@ -8,16 +8,17 @@
 #include "http/sse.h"
 
 /*
- * POST /api/execute/code: runs code in a context and sends what it prints and returns as events, while it runs.
+ * POST /api/execute/code: runs code in a context and sends its output and results as events while it runs.
  *
  *	{"type":"stdout"|"stderr","text":…}* {"type":"result",…}* {"type":"error","ename","evalue","traceback"}?
  *	{"type":"execution_complete","execution_count":n}
  *
- * execution_complete comes if and only if the worker is still there. All is ASCII: upstream's client decodes the pieces
- * of the stream one by one. Errors before the stream have this route's own shape, {error, code, details}.
+ * execution_complete comes if and only if the worker is still there. All events are ASCII, because upstream's client
+ * decodes the pieces of the stream one by one. Errors before the stream have this route's own shape, {error, code,
+ *details}.
  *
- * The stream begins with the run. One that waits in its context's queue begins after SSE_BEAT with comments, so that
- * nobody takes it for dead. A client that goes away drops its run.
+ * The stream begins with the run. If the run has to wait in its context's queue, the stream begins after SSE_BEAT with
+ * comments, so that no proxy takes it for dead. A client that goes away drops its run.
  */
 
 struct code_stream {
@@ -26,7 +27,7 @@ struct code_stream {
 	char *context;
 	struct events_tail tail[2];
 	struct loop_timer beat;
-	bool inside; /* an event whose end has not come */
+	bool inside; /* part of an event has been sent */
 };
 
 /* ---- errors before the stream ---- */
@@ -97,7 +98,7 @@ static bool send_text(struct code_stream *s, int stream, struct str bytes, bool 
 	return send_ascii(s, buf_str(&b));
 }
 
-/* Halves of characters that will not be completed. */
+/* Sends incomplete characters that will not be completed. */
 static void send_tails(struct code_stream *s)
 {
 	for (int stream = CMD_STDOUT; stream <= CMD_STDERR; stream++)
@@ -173,7 +174,7 @@ static void timeout_text(const struct code_run *r, const char *what, char ret[16
 	snprintf(ret, 160, "Execution timed out after %llu ms%s", (unsigned long long)r->timeout_ms, what);
 }
 
-/* The worker's own words, but for why it was interrupted: only we know that. */
+/* Passes the worker's error on. Only the agent knows why a run was interrupted, so it words that error itself. */
 static bool on_error(struct code_run *r, struct str json)
 {
 	struct code_stream *s = r->arg;
@@ -205,7 +206,7 @@ static void send_complete(struct code_stream *s, struct str json)
 	send_ascii(s, buf_str(&b));
 }
 
-static void send_end(struct code_stream *s, const struct code_run *r, enum run_over how, struct str json)
+static void send_end(struct code_stream *s, const struct code_run *r, enum code_run_over how, struct str json)
 {
 	char why[160];
 	if (s->inside)
@@ -231,7 +232,7 @@ static void send_end(struct code_stream *s, const struct code_run *r, enum run_o
 	http_respond_end(s->x);
 }
 
-static void on_over(struct code_run *r, enum run_over how, struct str json)
+static void on_over(struct code_run *r, enum code_run_over how, struct str json)
 {
 	struct code_stream *s = r->arg;
 	loop_timer_stop(&s->beat);
@@ -243,7 +244,7 @@ static void on_over(struct code_run *r, enum run_over how, struct str json)
 	send_end(s, r, how, json);
 }
 
-static const struct run_ops run_events = {
+static const struct code_run_ops run_events = {
 	.on_begin = on_begin, .on_output = on_output, .on_event = on_event, .on_error = on_error, .on_over = on_over};
 
 /* ---- the client's side ---- */
@@ -255,7 +256,7 @@ static void on_writable(struct http_exchange *x)
 		context_run_resume(s->run);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void code_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct code_stream *s = http_exchange_arg(x);
@@ -266,11 +267,11 @@ static void on_close(struct http_exchange *x, bool complete)
 	free(s);
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = code_client_gone};
 
 /* ---- start ---- */
 
-/* The one for this language, made when there is none or it has ended. */
+/* The default context of this language; created if there is none or it has ended. */
 static struct context *need_default(enum language l, struct err *e)
 {
 	struct env none = {0};

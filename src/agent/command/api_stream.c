@@ -11,14 +11,14 @@
 /*
  * POST /api/execute/stream: runs a command and sends its output as events while it runs.
  *
- *	{"type":"start"} {"type":"stdout"|"stderr","data":…}* {"type":"complete","exitCode":n} |
- *{"type":"error","error":…}
+ *	{"type":"start"} {"type":"stdout"|"stderr","data":…}*
+ *	{"type":"complete","exitCode":n} | {"type":"error","error":…}
  *
- * The command is a process of its own that has the session's state and gives nothing back to it; the session is held
- * only until it has started. The last event comes after the last byte. A client that reads slowly slows the command;
- * one that goes away ends it (SIGHUP, then SIGKILL): nobody else could read what it prints.
+ * The command is a process of its own that gets a copy of the session's state. It holds the session only until it has
+ * started. The last event comes after the last byte of output. A client that reads slowly slows the command. A client
+ * that goes away ends it (SIGHUP, then SIGKILL), because nobody else can read its output.
  *
- * With "streamId" the stream is kept (kept.h): events have ids, a client that lost its connection goes on with
+ * With "streamId" the stream is kept (kept.h): events have ids. A client that lost its connection goes on with
  *	GET /api/execute/stream/{streamId}	Last-Event-ID (or ?lastEventId=), else from the beginning
  * and says that it wants no more with
  *	DELETE /api/execute/stream/{streamId}
@@ -122,7 +122,7 @@ static void on_keepalive(struct loop_timer *t)
 
 /* ---- the command's side ---- */
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void stream_output(struct cmd *c, int stream, struct str bytes)
 {
 	struct stream *s = cmd_arg(c);
 	if (!send_output(s, stream, bytes, false))
@@ -143,7 +143,7 @@ static void send_end(struct stream *s, const struct cmd_result *r)
 	send_complete(s, r, r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void stream_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct stream *s = cmd_arg(c);
 	s->cmd = NULL;
@@ -154,11 +154,11 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 	send_last(s);
 }
 
-static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_end};
+static const struct cmd_ops command_ops = {.on_output = stream_output, .on_end = stream_end};
 
 /* ---- start ---- */
 
-static void begin(struct stream *s, pid_t pid)
+static void stream_begin(struct stream *s, pid_t pid)
 {
 	if (s->kept)
 		kept_begin(s->kept);
@@ -168,12 +168,12 @@ static void begin(struct stream *s, pid_t pid)
 }
 
 /* A stream that could not start has a status and a body of its own, unless only events can reach its client. */
-static void refuse(struct stream *s, const struct task_result *f)
+static void stream_refuse(struct stream *s, const struct cmd_result *f)
 {
 	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
 	struct agent_request r = {.x = x, .route = s->route};
 	if (!x) {
-		begin(s, 0);
+		stream_begin(s, 0);
 		send_error(s, f->error.msg, OUTCOME_LOST);
 		return send_last(s);
 	}
@@ -182,25 +182,25 @@ static void refuse(struct stream *s, const struct task_result *f)
 		stream_free(s);
 }
 
-static void fail(struct stream *s, const struct task_result *f)
+static void stream_fail(struct stream *s, const struct cmd_result *f)
 {
-	if (f->end != TASK_NO_DIRECTORY)
-		return refuse(s, f);
+	if (f->outcome != OUTCOME_NO_DIRECTORY)
+		return stream_refuse(s, f);
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
-	begin(s, 0);
+	stream_begin(s, 0);
 	send_output(s, CMD_STDERR, str_of(line), true);
-	send_complete(s, &f->result, 1);
+	send_complete(s, f, 1);
 	send_last(s);
 }
 
-static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+static void stream_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
 {
 	struct stream *s = arg;
 	s->task = NULL;
 	s->cmd = cmd;
 	if (failure)
-		return fail(s, failure);
-	begin(s, cmd_pid(cmd));
+		return stream_fail(s, failure);
+	stream_begin(s, cmd_pid(cmd));
 	if (!s->kept)
 		loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
 }
@@ -225,13 +225,13 @@ static void give_up(struct stream *s)
 	stream_free(s);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void stream_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	give_up(http_exchange_arg(x));
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = stream_client_gone};
 
 static void on_kept_drained(void *arg)
 {
@@ -245,7 +245,7 @@ static void on_kept_gone(void *arg)
 	give_up(arg);
 }
 
-/* Gives the stream its exchange, kept or not. -1: the id cannot be one. */
+/* Gives the stream its exchange, kept or not. -1: the stream id is not valid. */
 static int connect_stream(struct stream *s, const struct agent_request *r, struct err *e)
 {
 	static const struct kept_ops ops = {.on_drained = on_kept_drained, .on_gone = on_kept_gone};
@@ -287,12 +287,12 @@ void api_execute_stream(struct agent_request *r)
 		stream_free(s);
 		return agent_request_refuse(r, &e);
 	}
-	s->task = session_start(session, &spec, &command_ops, s, on_started, s);
+	s->task = session_start(session, &spec, &command_ops, s, stream_started, s);
 }
 
 /* ---- coming back ---- */
 
-static struct kept *find(struct agent_request *r)
+static struct kept *find_kept(struct agent_request *r)
 {
 	struct kept *k = kept_find(r->id);
 	struct err e;
@@ -307,7 +307,7 @@ static struct kept *find(struct agent_request *r)
 void api_execute_stream_resume(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
-	struct kept *k = find(r);
+	struct kept *k = find_kept(r);
 	struct err e;
 	if (!k)
 		return;
@@ -320,7 +320,7 @@ void api_execute_stream_resume(struct agent_request *r)
 
 void api_execute_stream_cancel(struct agent_request *r)
 {
-	struct kept *k = find(r);
+	struct kept *k = find_kept(r);
 	if (!k)
 		return;
 	kept_cancel(k);

@@ -93,7 +93,7 @@ struct run_spec run_spec_take(struct run_spec *from)
 	return s;
 }
 
-/* What bash puts into the environment of what it starts. */
+/* Adds the variables that bash adds for a program that it starts. */
 static void env_like_shell(struct env *env, const char *cwd, const char *program)
 {
 	env_put(env, STR("PWD"), str_of(cwd));
@@ -101,50 +101,62 @@ static void env_like_shell(struct env *env, const char *cwd, const char *program
 	env_put(env, STR("_"), str_of(program));
 }
 
-static int start(const char *path, const char *const *argv, const struct run_spec *s, const struct env *env,
-	const char *cwd, const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step,
-	struct err *e)
+/* A command's program, once it is known. */
+struct run_program {
+	const char *path;
+	const char *const *argv;
+	const struct run_spec *spec;
+	const struct run_place *at;
+};
+
+static int start_program(const struct run_program *p, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
-	struct cmd_spec c = {.path = path,
-		.argv = argv,
-		.envp = env_vector(env),
-		.cwd = cwd,
-		.input = s->has_input,
-		.timeout_ms = s->timeout_ms};
-	return cmd_start(agent.loop, &c, ops, arg, ret, ret_step, e);
+	struct cmd_spec c = {.path = p->path,
+		.argv = p->argv,
+		.envp = env_vector(p->at->env),
+		.cwd = p->at->cwd,
+		.input = p->spec->has_input,
+		.timeout_ms = p->spec->timeout_ms,
+		.ops = p->at->ops,
+		.arg = p->at->arg};
+	return cmd_start(agent.loop, &c, ret, ret_step, e);
 }
 
-int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
-	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+int run_start_plain(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e)
 {
 	struct plain p;
-	if (!plain_command(s->command, env, &p))
+	if (!plain_command(s->command, at->env, &p))
 		return 1;
 	auto_env struct env full = {0};
-	env_apply(&full, env);
-	env_like_shell(&full, cwd, p.path);
-	int r = start(p.path, p.argv, s, &full, cwd, ops, arg, ret, ret_step, e);
+	env_apply(&full, at->env);
+	env_like_shell(&full, at->cwd, p.path);
+	struct run_place place = *at;
+	place.env = &full;
+	struct run_program program = {.path = p.path, .argv = p.argv, .spec = s, .at = &place};
+	int r = start_program(&program, ret, ret_step, e);
 	plain_free(&p);
-	/* A script without "#!", no permission, gone: bash knows what to do and what to say. */
+	/* A script without "#!", no permission, gone: bash handles these cases and words the error. */
 	return r < 0 && *ret_step == SPAWN_EXEC ? 1 : r;
 }
 
-static int start_shell(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
-	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+static int start_shell(const struct run_spec *s, const struct run_place *at, struct cmd **ret,
+	enum spawn_step *ret_step, struct err *e)
 {
 	const char *const bash[] = {"bash", "--norc", "--noprofile", "-c", s->text, NULL};
 	const char *const sh[] = {"sh", "-c", s->text, NULL};
-	return start(agent.shell ? agent.shell : "/bin/sh", agent.shell ? bash : sh, s, env, cwd, ops, arg, ret,
-		ret_step, e);
+	struct run_program program = {
+		.path = agent.shell ? agent.shell : "/bin/sh", .argv = agent.shell ? bash : sh, .spec = s, .at = at};
+	return start_program(&program, ret, ret_step, e);
 }
 
-int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
-	struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+int run_start(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e)
 {
-	int r = run_start_plain(s, env, cwd, ops, arg, ret, ret_step, e);
+	int r = run_start_plain(s, at, ret, ret_step, e);
 	if (r != 1)
 		return r;
-	return start_shell(s, env, cwd, ops, arg, ret, ret_step, e);
+	return start_shell(s, at, ret, ret_step, e);
 }
 
 int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
@@ -158,5 +170,7 @@ int run_start_argv(const char *const *argv, const struct run_spec *s, const stru
 	auto_env struct env full = {0};
 	env_apply(&full, env);
 	env_put(&full, STR("PWD"), str_of(cwd));
-	return start(found, argv, s, &full, cwd, ops, arg, ret, ret_step, e);
+	struct run_place place = {.env = &full, .cwd = cwd, .ops = ops, .arg = arg};
+	struct run_program program = {.path = found, .argv = argv, .spec = s, .at = &place};
+	return start_program(&program, ret, ret_step, e);
 }

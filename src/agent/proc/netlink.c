@@ -44,8 +44,8 @@ static int count(void)
 	return n;
 }
 
-/* No event tells that a socket was closed. Callers that come meanwhile wait behind this one; when nothing gets free,
- * these are refused without another wait. */
+/* No event tells that a socket was closed, so the broker waits and counts again. Callers that come meanwhile wait
+ * behind this caller; when no socket gets free, they are refused without another wait. */
 static bool has_room(void)
 {
 	const struct timespec pause = {.tv_nsec = NETLINK_PAUSE * 1000000l};
@@ -61,7 +61,7 @@ static bool has_room(void)
 
 /* ---- answers ---- */
 
-/* Fails when the caller is gone. */
+/* The answer fails when the caller is gone, which does no harm. */
 static void answer(int listener, const struct seccomp_notif *ask, int result, int error)
 {
 	struct seccomp_notif_resp r = {.id = ask->id, .val = result, .error = -error};

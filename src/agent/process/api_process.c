@@ -73,7 +73,7 @@ static void answer_started(const struct agent_request *r, const struct process *
 	agent_request_json(r, buf_str(&b));
 }
 
-static void answer_not_started(struct starting *s, const struct task_result *f)
+static void answer_not_started(struct starting *s, const struct cmd_result *f)
 {
 	struct agent_request r = {.x = s->x, .route = s->route};
 	if (!s->x)
@@ -82,7 +82,7 @@ static void answer_not_started(struct starting *s, const struct task_result *f)
 	agent_request_fail_task(&r, f, s->p->session, "processId", str_of(s->p->id));
 }
 
-static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
 {
 	struct starting *s = arg;
 	struct agent_request r = {.x = s->x, .route = s->route};
@@ -93,8 +93,8 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 			answer_started(&r, s->p);
 		}
 	} else {
-		struct task_result f = *failure;
-		if (f.end == TASK_NO_DIRECTORY)
+		struct cmd_result f = *failure;
+		if (f.outcome == OUTCOME_NO_DIRECTORY)
 			err_set(&f.error, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'",
 				s->p->id);
 		answer_not_started(s, &f);
@@ -103,11 +103,11 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 	free(s);
 }
 
-/* Killed before its session had time for it. */
+/* The process is killed before its turn in the session has come. */
 static void give_up(struct process *p)
 {
 	struct starting *s = p->give_up_arg;
-	struct task_result f = {.end = TASK_FAILED};
+	struct cmd_result f = {.outcome = OUTCOME_NOT_STARTED};
 	task_cancel(s->task);
 	err_set(&f.error, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
 	answer_not_started(s, &f);
@@ -115,7 +115,7 @@ static void give_up(struct process *p)
 	free(s);
 }
 
-/* Ids that have no address of their own: clients put them into a path as they are. */
+/* Refuses ids that collide with routes: clients put an id into a path as it is. */
 static bool is_good_id(struct str id)
 {
 	static const char *const taken[] = {".", "..", "list", "start", "kill-all", "cleanup"};
@@ -259,7 +259,7 @@ void api_process_kill(struct agent_request *r)
 	*k = (struct killing){.waiter.on_end = on_killed, .x = r->x, .route = r->route};
 	list_push(&p->waiters, &k->waiter.node);
 	http_exchange_set(r->x, &ops, k);
-	process_kill(p, sig); /* one that waits for its session ends inside this */
+	process_kill(p, sig); /* a process that waits for its session ends inside this call */
 }
 
 struct kill_all {
@@ -329,12 +329,12 @@ void api_process_kill_all(struct agent_request *r)
 		a->left++;
 		a->total++;
 	}
-	a->left++; /* for ourselves: those that wait for a session end inside the call */
+	a->left++; /* for this function itself: processes that wait for a session end inside the call */
 	process_kill_all();
 	one_less(a);
 }
 
-/* Ours: forgets the ended ones with their logs. */
+/* Not in upstream's API: forgets the ended processes with their logs. */
 void api_process_cleanup(struct agent_request *r)
 {
 	size_t n = 0;
@@ -351,7 +351,7 @@ void api_process_cleanup(struct agent_request *r)
 
 /* ---- logs ---- */
 
-/* Both streams apart. What is gone is told in stdout. */
+/* Separates the two streams. A note about dropped output goes to stdout. */
 static int gather_log(const struct proclog *l, struct spool out[2], struct err *e)
 {
 	struct proclog_at at = {0};

@@ -7,7 +7,7 @@
 #include "agent/shell/session.h"
 #include "base/clock.h"
 
-/* session_<ms>_<12 hex>, as upstream names those that have no name. */
+/* session_<ms>_<12 hex>: upstream's form for a session without a name. */
 static void generated_id(char *ret, size_t n)
 {
 	unsigned char r[6] = {0};
@@ -48,7 +48,7 @@ static void fail_exists(struct agent_request *r, const struct err *e, struct str
 	agent_request_fail(r, e, buf_str(&context));
 }
 
-void agent_request_fail_task(const struct agent_request *r, const struct task_result *f, const char *session,
+void agent_request_fail_task(const struct agent_request *r, const struct cmd_result *f, const char *session,
 	const char *key, struct str value)
 {
 	const struct err *e = &f->error;
@@ -59,7 +59,7 @@ void agent_request_fail_task(const struct agent_request *r, const struct task_re
 	json_object_begin(&w);
 	json_member_cstr(&w, "sessionId", session);
 	if (e->code == ERRC_SESSION_TERMINATED)
-		json_member_i64(&w, "exitCode", f->result.exit_code);
+		json_member_i64(&w, "exitCode", f->exit_code);
 	json_object_end(&w);
 	agent_request_fail(r, e, buf_str(&context));
 }

@@ -10,8 +10,9 @@
 #include "http/ws/ws.h"
 
 /*
- * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id, shared by all who connect with it. It starts
- * with the directory and variables that the session has at that moment.
+ * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id; all clients of that id
+ * share it. It starts with the present directory and variables of the session.
+ *
  * Binary frames are bytes both ways; text frames are control: in {"type":"resize","cols":N,"rows":N}, out
  * {"type":"ready"}, {"type":"exit","code":N,"signal"?}, {"type":"error","message"}.
  */
@@ -82,7 +83,7 @@ static void on_over(void *arg)
 
 /* ---- viewer to terminal ---- */
 
-static void control(struct viewer *v, struct str message)
+static void viewer_control(struct viewer *v, struct str message)
 {
 	struct err e;
 	uint64_t cols = 0, rows = 0;
@@ -100,13 +101,13 @@ static void control(struct viewer *v, struct str message)
 	json_free(doc);
 }
 
-static void on_message(struct ws *ws, struct str message, bool text)
+static void viewer_message(struct ws *ws, struct str message, bool text)
 {
 	struct viewer *v = ws_arg(ws);
 	if (!v->pty)
 		return;
 	if (text)
-		return control(v, message);
+		return viewer_control(v, message);
 	terminal_input(v->pty->terminal, message);
 }
 
@@ -117,7 +118,7 @@ static void on_writable(struct ws *ws)
 		terminal_more(v->pty->terminal, &v->v);
 }
 
-static void on_close(struct ws *ws, int code, struct str reason)
+static void viewer_closed(struct ws *ws, int code, struct str reason)
 {
 	(void)code;
 	(void)reason;
@@ -196,7 +197,8 @@ static struct pty *find_pty(const struct agent_request *r, struct str session, s
 
 void api_pty(struct agent_request *r)
 {
-	static const struct ws_ops ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
+	static const struct ws_ops ops = {
+		.on_message = viewer_message, .on_writable = on_writable, .on_close = viewer_closed};
 	auto_buf struct buf mem = {0};
 	struct str session = agent_request_query(r, STR("sessionId"), &mem);
 	struct ws_options options = {.ping_ms = WS_EXEC_PING};
