@@ -108,7 +108,7 @@ static void copy_across(
 				     "{ s=$?; rm -rf -- \"$2\"; exit $s; }";
 	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_end};
 	static const struct http_exchange_ops exchange_ops = {.on_close = on_client_gone}, no_ops;
-	auto_free char *dir = path_dirname(to), *name = store_temp_name(false);
+	auto_free char *dir = path_dirname(to), *name = file_replace_temp_name(false);
 	auto_free char *temp = xasprintf("%s/%s", dir, name);
 	const char *argv[] = {"sh", "-c", script, "move", from, temp, to, NULL};
 	auto_env struct env env = {0};

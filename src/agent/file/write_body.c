@@ -17,8 +17,8 @@ void write_body_free(struct write_body *w)
 	buf_free(&w->encoding);
 	buf_free(&w->session);
 	buf_free(&w->content);
-	store_abort(&w->to);
-	store_abort(&w->spill);
+	file_replace_abort(&w->to);
+	file_replace_abort(&w->spill);
 }
 
 static int absolute_path(struct write_body *w, char **ret, struct err *e)
@@ -40,7 +40,7 @@ static int bad_base64(struct write_body *w, struct err *e)
 
 /* ---- gathering ---- */
 
-static struct store *gathered(struct write_body *w)
+static struct file_replace *gathered(struct write_body *w)
 {
 	return w->to.fd >= 0 ? &w->to : &w->spill;
 }
@@ -48,7 +48,7 @@ static struct store *gathered(struct write_body *w)
 static int open_target(struct write_body *w, struct err *e)
 {
 	auto_free char *path = NULL;
-	return absolute_path(w, &path, e) < 0 ? -1 : store_open(&w->to, path, e);
+	return absolute_path(w, &path, e) < 0 ? -1 : file_replace_open(&w->to, path, e);
 }
 
 /* The first time that the content does not fit into memory. */
@@ -69,11 +69,11 @@ static int begin_spill(struct write_body *w, struct err *e)
 static int spill(struct write_body *w, struct str text, struct err *e)
 {
 	if (!w->decoded)
-		return store_write(gathered(w), text, e);
+		return file_replace_write(gathered(w), text, e);
 	auto_buf struct buf bytes = {0};
 	if (!base64_decode(&w->decoder, text, &bytes))
 		return bad_base64(w, e);
-	return store_write(gathered(w), buf_str(&bytes), e);
+	return file_replace_write(gathered(w), buf_str(&bytes), e);
 }
 
 static int take_content(struct write_body *w, struct str text, struct err *e)
@@ -183,8 +183,8 @@ void write_body_init(struct write_body *w)
 		.path = {.max = AGENT_PATH_MAX + 1},
 		.encoding = {.max = 16},
 		.session = {.max = SESSION_ID_MAX},
-		.to = STORE_INIT,
-		.spill = STORE_INIT};
+		.to = FILE_REPLACE_INIT,
+		.spill = FILE_REPLACE_INIT};
 	json_parser_init(&w->parser, on_token, w);
 }
 
@@ -217,8 +217,8 @@ static bool lies_ready(const struct write_body *w)
 
 static int put(struct write_body *w, struct str bytes, struct err *e)
 {
-	struct store at = {.fd = w->to.fd, .target = w->to.target, .size = w->put};
-	if (store_write(&at, bytes, e) < 0)
+	struct file_replace at = {.fd = w->to.fd, .target = w->to.target, .size = w->put};
+	if (file_replace_write(&at, bytes, e) < 0)
 		return -1;
 	w->put = at.size;
 	return 0;
@@ -237,7 +237,7 @@ static int convert(struct write_body *w, struct str text, struct err *e)
 /* Decoded text is shorter: in one file, writing never overtakes reading. 1 while there is more. */
 static int convert_some(struct write_body *w, struct err *e)
 {
-	const struct store *source = w->spill.fd >= 0 ? &w->spill : &w->to;
+	const struct file_replace *source = w->spill.fd >= 0 ? &w->spill : &w->to;
 	char piece[32 * KIB];
 	for (uint64_t end = w->from + WRITE_STEP; w->from < source->size;) {
 		if (w->from >= end)
@@ -277,5 +277,5 @@ int write_body_step(struct write_body *w, struct err *e)
 	if (w->put < w->to.size && ftruncate(w->to.fd, (off_t)w->put) < 0)
 		return err_os(e, errc_from_file_errno(errno), errno, "write '%.150s'", buf_cstr(&w->path));
 	w->to.size = w->put;
-	return store_finish(&w->to, e);
+	return file_replace_finish(&w->to, e);
 }

@@ -27,9 +27,9 @@ struct write_body {
 	bool key_long;
 	bool bad_base64; /* what the error was about */
 
-	struct buf content; /* what is not on disk yet: at most WRITE_SPILL */
-	struct store to;    /* open once its place is known */
-	struct store spill; /* unnamed, while it is not */
+	struct buf content;	   /* what is not on disk yet: at most WRITE_SPILL */
+	struct file_replace to;	   /* open once its place is known */
+	struct file_replace spill; /* unnamed, while it is not */
 	struct base64_decoder decoder;
 	bool decoded;  /* what is on disk is no longer base64 */
 	uint64_t from; /* write_body_step: how far it has read … */

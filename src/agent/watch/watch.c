@@ -39,7 +39,7 @@ struct watcher {
 	char *moving; /* a directory whose old name has been seen, and not its new one yet, … */
 	int moving_in;
 	uint32_t cookie;
-	char own_write; /* 'n' or 'm' of the store's temporary file whose rename is half seen … */
+	char own_write; /* 'n' or 'm' of the agent's temporary file whose rename is half seen … */
 	uint32_t own_cookie;
 };
 
@@ -185,7 +185,7 @@ static void found(void *arg, const char *rel, bool directory)
 {
 	char kind;
 	const char *slash = strrchr(rel, '/');
-	if (!store_is_temp(slash ? slash + 1 : rel, &kind))
+	if (!file_replace_is_temp(slash ? slash + 1 : rel, &kind))
 		queue(arg, WATCH_CREATE, rel, directory);
 }
 
@@ -201,11 +201,11 @@ static enum watch_kind kind_of(uint32_t mask)
 				      : WATCH_ATTRIB;
 }
 
-/* The store's temporary files: silent, but the rename that puts one in place is a create or a modify. */
+/* Hides the agent's own temporary files (file/replace.h). The rename that puts one in place is a create or a modify. */
 static bool own_temporary(struct watcher *w, const struct inotify_event *ev)
 {
 	char kind;
-	if (!store_is_temp(ev->name, &kind))
+	if (!file_replace_is_temp(ev->name, &kind))
 		return false;
 	if (ev->mask & IN_MOVED_FROM) {
 		w->own_write = kind;
