@@ -2,12 +2,12 @@
 #include "agent/file/path.h"
 #include "agent/file/replace.h"
 
-/* PUT /api/file?path=: the body is the file, byte for byte, of any size. */
+/* PUT /api/file?path=: the body is the new content, byte for byte, of any size. */
 
 struct put {
 	struct file_replace to;
 	const struct route *route;
-	char *path; /* as given */
+	char *path; /* as the client wrote it */
 };
 
 static const struct http_exchange_ops no_ops;
@@ -47,7 +47,7 @@ static void on_body_end(struct http_exchange *x)
 	put_free(p);
 }
 
-/* The client went away inside the body: the old content stays. */
+/* The client went away before the end of the body: the old content stays. */
 static void on_close(struct http_exchange *x, bool complete)
 {
 	(void)complete;

@@ -51,7 +51,7 @@ static int open_target(struct write_body *w, struct err *e)
 	return absolute_path(w, &path, e) < 0 ? -1 : file_replace_open(&w->to, path, e);
 }
 
-/* The first time that the content does not fit into memory. */
+/* Called when the content no longer fits into memory. */
 static int begin_spill(struct write_body *w, struct err *e)
 {
 	bool absolute = buf_size(&w->path) && buf_str(&w->path).p[0] == '/';
@@ -78,7 +78,7 @@ static int spill(struct write_body *w, struct str text, struct err *e)
 
 static int take_content(struct write_body *w, struct str text, struct err *e)
 {
-	/* Long pieces of what is on disk already are not copied first. */
+	/* Once the content is on disk, long pieces are written without a copy in memory. */
 	bool direct = text.n >= DIRECT_MIN && gathered(w)->fd >= 0;
 	if (!direct && buf_size(&w->content) + text.n <= WRITE_SPILL) {
 		buf_add_str(&w->content, text);
@@ -129,7 +129,7 @@ static void take_key(struct write_body *w, struct str text)
 		buf_add_str(&w->key, text);
 }
 
-/* A value that is no string, at the top: null counts as missing, anything else is a mistake in a field that we know. */
+/* A member that is not a string: null counts as missing; other values are errors in known fields. */
 static bool other_value(struct write_body *w, enum json_token token, struct err *e)
 {
 	if (w->field == WRITE_NONE || token == JSON_NULL)
@@ -209,8 +209,8 @@ int write_body_end(struct write_body *w, struct err *e)
 
 /* ---- putting it in place ---- */
 
-/* What is on disk: nowhere, in its place as it should be, or to be decoded or copied. */
-static bool lies_ready(const struct write_body *w)
+/* True when the part on disk is in its place and decoded, or when no part is on disk. */
+static bool disk_part_ready(const struct write_body *w)
 {
 	return w->spill.fd < 0 && (w->decoded || !is_base64(w));
 }
@@ -234,7 +234,8 @@ static int convert(struct write_body *w, struct str text, struct err *e)
 	return put(w, buf_str(&bytes), e);
 }
 
-/* Decoded text is shorter: in one file, writing never overtakes reading. 1 while there is more. */
+/* Decodes or copies the part on disk. Source and target may be one file: decoded text is shorter, so writing never
+ * overtakes reading. 1 while there is more. */
 static int convert_some(struct write_body *w, struct err *e)
 {
 	const struct file_replace *source = w->spill.fd >= 0 ? &w->spill : &w->to;
@@ -253,11 +254,11 @@ static int convert_some(struct write_body *w, struct err *e)
 	return 0;
 }
 
-/* The rest, which never left memory. */
+/* Writes the part that is still in memory. */
 static int put_tail(struct write_body *w, struct err *e)
 {
 	struct str tail = buf_str(&w->content);
-	if (lies_ready(w))
+	if (disk_part_ready(w))
 		w->put = w->to.size;
 	if (!is_base64(w))
 		return put(w, tail, e);
@@ -269,7 +270,7 @@ static int put_tail(struct write_body *w, struct err *e)
 
 int write_body_step(struct write_body *w, struct err *e)
 {
-	int more = lies_ready(w) ? 0 : convert_some(w, e);
+	int more = disk_part_ready(w) ? 0 : convert_some(w, e);
 	if (more)
 		return more;
 	if (put_tail(w, e) < 0)
