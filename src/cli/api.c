@@ -138,7 +138,7 @@ static void send_more(struct http_call *c)
 			if (n < 0)
 				err_os(f->e, ERRC_FILESYSTEM_ERROR, errno, "reading what is to be sent");
 			else
-				err_set(f->e, ERRC_FILESYSTEM_ERROR, "the file became shorter while it was sent");
+				err_set(f->e, ERRC_FILESYSTEM_ERROR, "the file shrank while it was sent");
 			return fetch_fail(f);
 		}
 		f->left -= (uint64_t)n;

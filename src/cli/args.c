@@ -283,7 +283,7 @@ bool args_parse_none(struct cli *c, int argc, char **argv, int *ret_code)
 	if (!args_parse(c, table, argc, argv, &a, ret_code))
 		return false;
 	if (a.n)
-		*ret_code = cli_usage(c, "'%s' is too much: %s takes no words", a.words[0], c->verb->name);
+		*ret_code = cli_usage(c, "'%s' is one word too many: %s takes no words", a.words[0], c->verb->name);
 	return a.n == 0;
 }
 
@@ -291,9 +291,9 @@ bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id,
 {
 	bool ok = a->n >= 1 && *a->words[0] && a->n <= max;
 	if (!ok && a->n > max)
-		*ret_code = cli_usage(c, "'%s' is too much", a->words[max]);
+		*ret_code = cli_usage(c, "'%s' is one word too many", a->words[max]);
 	else if (!ok)
-		*ret_code = cli_usage(c, "which box? '%s list' names them all", c->self);
+		*ret_code = cli_usage(c, "which box? '%s list' lists all boxes", c->self);
 	else
 		*ret_id = a->words[0];
 	return ok;

@@ -72,7 +72,7 @@ int client_use_tls(struct client *cl, struct str host, struct str port, struct e
 	snprintf(path, sizeof path, "%s/atoll-tls", cli_bin_dir());
 	if (access(path, X_OK) < 0) {
 		cli_hint(cl->cli, "Install it there (it needs OpenSSL 3), or " CLIENT_BY_SSH);
-		return err_set(e, ERRC_INVALID_REQUEST, "https needs the program %s, which is not there", path);
+		return err_set(e, ERRC_INVALID_REQUEST, "https needs the program %s, which does not exist", path);
 	}
 	int listener = listen_somewhere(&cl->endpoint, e);
 	if (listener < 0)

@@ -261,7 +261,7 @@ def test_open_calls_the_desktop(daemon, box, tmp_path):
 
 def test_the_command_line_explains(daemon, box):
     for args, words in ((("expose", box), "which port"), (("expose",), "which box"), (("expose", box, "x"), "not 'x'"),
-                        (("ports",), "which box"), (("unexpose", box, "1", "2"), "'2' is too much")):
+                        (("ports",), "which box"), (("unexpose", box, "1", "2"), "'2' is one word too many")):
         r = daemon.cli(*args)
         assert r.returncode == 2 and words in r.stderr.decode(), r
     for args, words in ((("expose", box, "3000"), "Invalid port number"), (("expose", box, "8080", "--token", "A"), "Custom token"),

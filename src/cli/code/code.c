@@ -181,13 +181,13 @@ int verb_code(struct cli *c, int argc, char **argv)
 	const struct arg table[] = {
 		{"language", "LANG", "python, js or ts (default: by the file's ending, else python)", ARG_TEXT,
 			&language, 'l'},
-		{"code", "CODE", "run this; may be given again", ARG_LIST, &texts, 'c'},
-		{"timeout", "TIME", "interrupt each piece after so long", ARG_SECONDS, &s.timeout_ms, 't'},
+		{"code", "CODE", "run this code; may be repeated", ARG_LIST, &texts, 'c'},
+		{"timeout", "TIME", "interrupt each piece of code after this time", ARG_SECONDS, &s.timeout_ms, 't'},
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &env, 'e'},
-		{"context", "NAME", "in a context that is there, which stays", ARG_TEXT, &context},
-		{"dir", "DIR", "where pictures and HTML are written (default: here)", ARG_TEXT, &s.dir},
-		{"no-files", NULL, "do not write them", ARG_FLAG, &s.no_files},
+		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &env, 'e'},
+		{"context", "NAME", "use this existing context and keep it", ARG_TEXT, &context},
+		{"dir", "DIR", "directory for pictures and HTML (default: the current one)", ARG_TEXT, &s.dir},
+		{"no-files", NULL, "do not save pictures and HTML", ARG_FLAG, &s.no_files},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};

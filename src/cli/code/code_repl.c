@@ -143,7 +143,7 @@ static int run_piece(struct code *c, struct str text, struct err *e)
 		fprintf(stderr, "interrupted\n");
 		return 0;
 	case CODE_LOST:
-		fprintf(stderr, "atoll code: the interpreter has ended, and its variables with it\n");
+		fprintf(stderr, "atoll code: the interpreter has ended; its variables are lost\n");
 		return c->cl.cli->verb->exit_failed + 1;
 	case CODE_FAILED:
 		break;

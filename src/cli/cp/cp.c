@@ -89,10 +89,10 @@ int cp_command_failed(const struct stream_result *r, struct buf *said, const cha
 		}
 	if (strcmp(r->outcome, "exited") != 0)
 		return err_set(
-			e, ERRC_COMMAND_EXECUTION_ERROR, "%s: the copying in the box ended: %s", what, r->outcome);
+			e, ERRC_COMMAND_EXECUTION_ERROR, "%s: the copy program in the box ended: %s", what, r->outcome);
 	if (!text.n)
-		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR, "%s: the copying in the box ended with code %d", what,
-			r->exit_code);
+		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
+			"%s: the copy program in the box ended with exit code %d", what, r->exit_code);
 	return err_set(e, ERRC_FILESYSTEM_ERROR, "%.*s", STR_ARG(text));
 }
 
@@ -148,7 +148,9 @@ int verb_cp(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n != 2 || !*a.words[0] || !*a.words[1])
-		return cli_usage(c, a.n > 2 ? "'%s' is too much: one source, one destination" : "from where to where?",
+		return cli_usage(c,
+			a.n > 2 ? "'%s' is one word too many: name one source and one destination"
+				: "name a source and a destination",
 			a.n > 2 ? a.words[2] : "");
 	struct cp cp = {.cl = &cl, .from = read_side(a.words[0]), .to = read_side(a.words[1])};
 	if (!cp.from.id == !cp.to.id)

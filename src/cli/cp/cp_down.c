@@ -138,7 +138,7 @@ static int judge(struct cp *cp, const struct stream_result *r, struct buf *said,
 		return 0;
 	if (r->exit_code == 1 && !*r->signal) {
 		cp_progress_end(&cp->progress);
-		fprintf(stderr, "atoll cp: some files changed while they were read\n");
+		fprintf(stderr, "atoll cp: some files changed during the copy\n");
 		return 0;
 	}
 	if (r->exit_code == 3)

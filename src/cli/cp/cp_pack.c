@@ -91,7 +91,7 @@ static int pack_file(struct pack *p, int fd, const struct stat *st, const char *
 		if (n < 0)
 			return err_os(e, errc_from_file_errno(errno), errno, "reading '%s'", shown);
 		if (n == 0)
-			return err_set(e, ERRC_FILESYSTEM_ERROR, "'%s' became shorter while it was sent", shown);
+			return err_set(e, ERRC_FILESYSTEM_ERROR, "'%s' shrank while it was sent", shown);
 		if (put(p, chunk, (size_t)n, e) < 0)
 			return -1;
 		left -= (uint64_t)n;

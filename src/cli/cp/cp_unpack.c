@@ -107,7 +107,7 @@ static int step_into(int *dir, const char *name, struct str whole, struct err *e
 		return 0;
 	}
 	if (errno == ELOOP || errno == ENOTDIR)
-		return hostile(e, whole, "leads through something that is no directory");
+		return hostile(e, whole, "has a parent that is not a directory");
 	return err_os(e, errc_from_file_errno(errno), errno, "making '%.*s'", STR_ARG(whole));
 }
 
@@ -148,7 +148,7 @@ static int make_dir(struct cp_unpack *u, int dir, const char *name, struct err *
 		return err_os(e, errc_from_file_errno(errno), errno, "making the directory '%s'", name);
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return hostile(e, str_of(name), "is there twice, and not as a directory");
+		return hostile(e, str_of(name), "appears twice, once not as a directory");
 	fchmod(fd, mode);
 	close(fd);
 	return 0;
@@ -209,7 +209,7 @@ static int begin_entry(struct cp_unpack *u, struct err *e)
 	if (!read_number(h->checksum, sizeof h->checksum, &sum) || sum != tar_checksum(h) ||
 		!read_number(h->size, sizeof h->size, &size) || !read_number(h->mode, sizeof h->mode, &mode) ||
 		!read_number(h->mtime, sizeof h->mtime, &mtime))
-		return err_set(e, ERRC_INVALID_REQUEST, "what the box sent is no tar stream: nothing was copied");
+		return err_set(e, ERRC_INVALID_REQUEST, "the box did not send a tar stream: nothing was copied");
 	char type = h->type == 0 || h->type == '7' ? '0' : h->type;
 	bool content = type == '0' || type == 'L' || type == 'K';
 	u->left = content || !strchr("25", type) ? size : 0;
@@ -217,7 +217,8 @@ static int begin_entry(struct cp_unpack *u, struct err *e)
 	u->gather = type == 'L' ? &u->name : type == 'K' ? &u->link : NULL;
 	if (u->gather) {
 		buf_clear(u->gather);
-		return size < TAR_LONG_MAX ? 0 : err_set(e, ERRC_INVALID_REQUEST, "the box sent a name without end");
+		return size < TAR_LONG_MAX ? 0
+					   : err_set(e, ERRC_INVALID_REQUEST, "the box sent a name that is too long");
 	}
 	u->mode = (mode_t)mode;
 	u->times[0] = (struct timespec){.tv_nsec = UTIME_OMIT};

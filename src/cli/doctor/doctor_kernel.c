@@ -27,8 +27,8 @@ static void check_kernel(struct cli *c, struct doctor_row *r)
 	sscanf(u.release, "%d.%d", &major, &minor);
 	bool new_enough = major > 5 || (major == 5 && minor >= 19);
 	doctor_set(r, new_enough ? DOCTOR_OK : DOCTOR_MISSING,
-		new_enough ? NULL : "Boxes stand on overlays with idmapped layers: run Linux 5.19 or newer.",
-		"Linux %s %s", u.release, u.machine);
+		new_enough ? NULL : "Boxes need overlays with idmapped layers: run Linux 5.19 or newer.", "Linux %s %s",
+		u.release, u.machine);
 }
 
 /* Without root every other namespace needs a user namespace first. */
@@ -207,8 +207,8 @@ static void check_overlay(struct cli *c, struct doctor_row *r)
 		char list[8192];
 		bool there = doctor_read("/proc/filesystems", list, sizeof list) && strstr(list, "\toverlay");
 		doctor_set(r, there ? DOCTOR_OK : DOCTOR_UNKNOWN, NULL,
-			there ? "overlay is there (whether idmapped layers work only root can try)"
-			      : "overlay is not loaded; only root can try");
+			there ? "overlay is loaded (only root can test idmapped layers)"
+			      : "overlay is not loaded; only root can test it");
 		return;
 	}
 	auto_free char *trial = make_trial();
@@ -216,7 +216,7 @@ static void check_overlay(struct cli *c, struct doctor_row *r)
 	if (trial)
 		remove_trial(trial);
 	if (err == 0)
-		doctor_set(r, DOCTOR_OK, NULL, "mounted and written through in a trial");
+		doctor_set(r, DOCTOR_OK, NULL, "a trial mount works");
 	else
 		doctor_set(r, DOCTOR_MISSING,
 			"modprobe overlay; Linux 5.19 or newer with CONFIG_OVERLAY_FS, and the right to mount.",

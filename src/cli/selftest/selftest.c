@@ -68,7 +68,7 @@ static int run_suite(struct selftest_run *run, struct err *e)
 	if (selftest_basics(run, e) < 0)
 		return -1;
 	if (run->cl.interrupted)
-		return err_set(e, ERRC_UNKNOWN_ERROR, "interrupted; the boxes are removed");
+		return err_set(e, ERRC_UNKNOWN_ERROR, "interrupted; removing the boxes");
 	json_array_end(&run->w);
 	json_member_i64(&run->w, "passed", run->count[SELFTEST_PASS]);
 	json_member_i64(&run->w, "failed", run->count[SELFTEST_FAIL]);
@@ -91,7 +91,7 @@ int verb_selftest(struct cli *c, int argc, char **argv)
 	if (escape)
 		return selftest_escape_run(c, a.words);
 	if (a.n)
-		return cli_usage(c, "'%s' is too much: only --escape takes the names of checks", a.words[0]);
+		return cli_usage(c, "'%s' is one word too many: only --escape takes names of checks", a.words[0]);
 	auto_buf struct buf out = {0};
 	struct selftest_run run = {.w = json_writer(&out)};
 	struct err e;

@@ -154,7 +154,7 @@ static void check_restart(struct escape_run *r, struct escape_box *box, const ch
 		return set_error(v, "stop", e.msg);
 	if (escape_box_load(box, &e) < 0) {
 		snprintf(v->result, sizeof v->result, e.code == ERRC_BOX_CREATE_FAILED ? "refused" : "error");
-		snprintf(v->how, sizeof v->how, "the box is not started: %s", e.msg);
+		snprintf(v->how, sizeof v->how, "the box does not start: %s", e.msg);
 		return;
 	}
 	if (escape_box_check(box, name, verify.list, v, &e) < 0)

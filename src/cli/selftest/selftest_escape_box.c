@@ -25,7 +25,7 @@ static int exec_in(struct escape_box *b, char **argv, int in, struct buf *out, s
 		return -1;
 	if (strcmp(r->outcome, "exited") != 0)
 		return err_set(
-			e, ERRC_UNKNOWN_ERROR, "'%s' was not run to its end: %s %s", argv[0], r->outcome, r->signal);
+			e, ERRC_UNKNOWN_ERROR, "'%s' did not end by itself: %s %s", argv[0], r->outcome, r->signal);
 	return 0;
 }
 
@@ -38,7 +38,7 @@ int escape_box_load(struct escape_box *b, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "read atoll-escape again");
 	if (exec_in(b, argv, b->program, &out, &r, e) < 0)
 		return -1;
-	return r.exit_code ? err_set(e, ERRC_UNKNOWN_ERROR, "atoll-escape could not be put into the box") : 0;
+	return r.exit_code ? err_set(e, ERRC_UNKNOWN_ERROR, "atoll-escape could not be copied into the box") : 0;
 }
 
 int escape_box_make(struct escape_box *b, struct err *e)

@@ -33,7 +33,8 @@ static int connect_to(const struct carry_to *to, struct err *e)
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
 	int r = getaddrinfo(to->host, to->port, &hints, &found), fd = -1;
 	if (r != 0)
-		return err_set(e, ERRC_CONTAINER_UNAVAILABLE, "host '%s' is not known: %s", to->host, gai_strerror(r));
+		return err_set(
+			e, ERRC_CONTAINER_UNAVAILABLE, "cannot resolve host '%s': %s", to->host, gai_strerror(r));
 	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
 		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
@@ -60,7 +61,7 @@ static int tls_err(SSL *ssl, const struct carry_to *to, struct err *e)
 			to->port, X509_verify_cert_error_string(verdict));
 	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 	return err_set(e, ERRC_BAD_GATEWAY, "no TLS with %s:%s: %s", to->host, to->port,
-		reason ? reason : "it does not answer, or ends the connection");
+		reason ? reason : "the daemon does not answer or closes the connection");
 }
 
 static SSL_CTX *make_context(void)
@@ -102,9 +103,9 @@ static SSL *shake_hands(int fd, const struct carry_to *to, struct err *e)
 
 static const char *advice(enum errc code)
 {
-	return code == ERRC_PERMISSION_DENIED ? "Set SSL_CERT_FILE to the PEM file of its authority, and use the name "
-						"that the certificate is for."
-					      : "Check ATOLL_URL, and whether the daemon there has ATOLL_TLS_CERT.";
+	return code == ERRC_PERMISSION_DENIED ? "Set SSL_CERT_FILE to the PEM file of its authority, and use the host "
+						"name in the certificate."
+					      : "Check ATOLL_URL, and check that the daemon there has ATOLL_TLS_CERT.";
 }
 
 /* The request is taken first, as far as its head: an answer before it would be none. */

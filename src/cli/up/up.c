@@ -60,7 +60,7 @@ static void stop_next(struct up *u)
 static void on_stop_limit(struct loop_timer *t)
 {
 	struct up *u = container_of(t, struct up, limit);
-	log_event(LOG_WARN, "programs did not stop in time and are killed", "ms=%d", STOP_LIMIT_MS);
+	log_event(LOG_WARN, "killing programs that did not stop in time", "ms=%d", STOP_LIMIT_MS);
 	up_child_stop(&u->daemon, SIGKILL);
 	up_child_stop(&u->warden, SIGKILL);
 }
@@ -83,13 +83,12 @@ static void on_signal(void *arg, int signo)
 	if (u->stopping && clock_ms() - u->stop_began < SAME_SIGNAL_MS)
 		return;
 	if (u->stopping) {
-		log_event(LOG_WARN, "stopping at once; boxes stay alive", "signal=%d", signo);
+		log_event(LOG_WARN, "stopping now; boxes stay alive", "signal=%d", signo);
 		up_child_stop(&u->daemon, SIGKILL);
 		up_child_stop(&u->warden, SIGKILL);
 		return;
 	}
-	log_event(
-		LOG_INFO, "stopping; boxes stay alive and are found again by the next 'atoll up'", "signal=%d", signo);
+	log_event(LOG_INFO, "stopping; boxes stay alive, and the next 'atoll up' finds them again", "signal=%d", signo);
 	stop(u, 0);
 }
 
@@ -150,7 +149,7 @@ static void notify_manager(void)
 	static const char text[] = "READY=1";
 	socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
 	if (sendto(fd, text, sizeof text - 1, MSG_NOSIGNAL, (struct sockaddr *)&sa, n) < 0)
-		log_event(LOG_WARN, "the service manager was not told", "err=%s", LOG_Q(strerror(errno)));
+		log_event(LOG_WARN, "cannot notify the service manager", "err=%s", LOG_Q(strerror(errno)));
 }
 
 static void ask_ready(struct up *u);
@@ -220,7 +219,7 @@ static void on_change(struct up *u, struct up_child *ch)
 		/* It gave up by itself at the first start: it has said why, and would say it again. */
 		char how[80];
 		up_child_describe(ch->status, how, sizeof how);
-		cli_hint(u->c, "What it said stands above.");
+		cli_hint(u->c, "Its messages above say why.");
 		err_set(&u->failure, ERRC_INTERNAL_ERROR, "%s could not start: %s", ch->name, how);
 		stop(u, u->c->verb->exit_failed);
 	}
@@ -262,8 +261,8 @@ static int check_host(struct cli *c, struct err *e)
 	}
 	const char *missing = up_missing_program(cli_bin_dir());
 	if (missing) {
-		cli_hint(c, "Build all four programs with 'make'; they belong into one directory.");
-		return err_set(e, ERRC_NOT_FOUND, "there is no %s in %s", missing, cli_bin_dir());
+		cli_hint(c, "Build all programs with 'make', and keep them in one directory.");
+		return err_set(e, ERRC_NOT_FOUND, "%s is missing in %s", missing, cli_bin_dir());
 	}
 	if (!up_image_there()) {
 		cli_hint(c, "Make the default image once with 'make image', or point ATOLL_IMAGES to one.");

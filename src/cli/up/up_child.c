@@ -97,7 +97,7 @@ static void on_restart(struct loop_timer *t)
 	if (ch->stopping)
 		return;
 	if (spawn(ch, &e) < 0) {
-		log_event(LOG_ERROR, "cannot be started again", "program=%s err=%s", ch->name, LOG_Q(e.msg));
+		log_event(LOG_ERROR, "cannot restart program", "program=%s err=%s", ch->name, LOG_Q(e.msg));
 		loop_timer_set(ch->loop, &ch->timer, UP_BACKOFF_MAX, on_restart);
 		return;
 	}
@@ -128,7 +128,7 @@ static void on_ended(struct loop_io *io, uint32_t events)
 		char how[80];
 		uint64_t delay = next_delay(ch);
 		up_child_describe(ch->status, how, sizeof how);
-		log_event(LOG_WARN, "program ended, starting it again", "program=%s how=%s after_ms=%llu", ch->name,
+		log_event(LOG_WARN, "program ended, restarting it", "program=%s how=%s after_ms=%llu", ch->name,
 			LOG_Q(how), (unsigned long long)delay);
 		loop_timer_set(ch->loop, &ch->timer, delay, on_restart);
 	}

@@ -171,7 +171,7 @@ static int close_images(const struct up_place *p, struct err *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_os(e, ERRC_NOT_FOUND, errno, "image directory %s", p->images);
 	if (st.st_uid != 0)
-		log_event(LOG_WARN, "the image directory belongs to a user, who decides what is in every box",
+		log_event(LOG_WARN, "the image directory belongs to a user, who can change the files of every box",
 			"path=%s uid=%u", LOG_Q(p->images), (unsigned)st.st_uid);
 	if (!(st.st_mode & 077))
 		return 0;
@@ -180,9 +180,8 @@ static int close_images(const struct up_place *p, struct err *e)
 			LOG_Q(p->images), LOG_Q(strerror(errno)));
 	else
 		log_event(LOG_WARN,
-			"users of this machine could enter the image directory until now; build the image anew if one "
-			"of "
-			"them may have changed it",
+			"users of this machine could enter the image directory until now; rebuild the image if a "
+			"user may have changed it",
 			"path=%s mode=%04o", LOG_Q(p->images), (unsigned)st.st_mode & 07777u);
 	return 0;
 }
@@ -259,7 +258,7 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon)
 	int n = snprintf(line, sizeof line, "%-63s\n", text);
 	for (size_t i = 0; i < ARRAY_LEN(locks); i++)
 		if (pwrite(locks[i], line, (size_t)n, 0) < 0)
-			log_event(LOG_WARN, "lock file not written", "err=%s", LOG_Q(strerror(errno)));
+			log_event(LOG_WARN, "cannot write the lock file", "err=%s", LOG_Q(strerror(errno)));
 }
 
 /* A daemon that something else started (systemd, a hand) holds no lock of ours, but its socket answers. A warden alone
@@ -302,7 +301,7 @@ static int prepare_token(struct cli *c, const struct up_place *p, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "%s", path);
 	if (!S_ISREG(st.st_mode) || st.st_size < TOKEN_MIN) {
 		cli_hint(c, "Write at least %d characters into it, or delete it to get a new one.", TOKEN_MIN);
-		return err_set(e, ERRC_INVALID_REQUEST, "the token in %s is too short to be one", path);
+		return err_set(e, ERRC_INVALID_REQUEST, "the token in %s is too short", path);
 	}
 	if (fchown(fd, p->uid, p->gid) < 0 || fchmod(fd, 0600) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path);
@@ -352,10 +351,10 @@ static void raise_setting(const char *path, uint64_t wanted)
 	snprintf(text, sizeof text, "%llu", (unsigned long long)wanted);
 	int r = fd_write_file(AT_FDCWD, path, str_of(text));
 	if (r < 0)
-		log_event(LOG_WARN, "setting is low and cannot be raised", "setting=%s value=%llu wanted=%s err=%s",
-			name, (unsigned long long)now, text, LOG_Q(strerror(-r)));
+		log_event(LOG_WARN, "cannot raise a low kernel setting", "setting=%s value=%llu wanted=%s err=%s", name,
+			(unsigned long long)now, text, LOG_Q(strerror(-r)));
 	else
-		log_event(LOG_INFO, "setting raised for many boxes", "setting=%s from=%llu to=%s", name,
+		log_event(LOG_INFO, "raised a kernel setting for many boxes", "setting=%s from=%llu to=%s", name,
 			(unsigned long long)now, text);
 }
 

@@ -110,7 +110,7 @@ int verb_write(struct cli *c, int argc, char **argv)
 	if (!args_parse_box(c, argc, argv, 2, &a, &id, &code))
 		return code;
 	if (a.n < 2 || !*a.words[1])
-		return cli_usage(c, "which file of '%s' shall get what stdin has?", id);
+		return cli_usage(c, "which file of '%s'? Name the file to write stdin to", id);
 	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf answer = {0};

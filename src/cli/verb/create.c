@@ -15,7 +15,8 @@ int verb_create(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n != 1 || !*a.words[0])
-		return cli_usage(c, a.n > 1 ? "one box at a time, please" : "which name shall the box have?");
+		return cli_usage(
+			c, a.n > 1 ? "create makes one box at a time" : "which name? Write a name for the box");
 	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf body = {0};

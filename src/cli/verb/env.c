@@ -55,16 +55,16 @@ int verb_env(struct cli *c, int argc, char **argv)
 	bool lists = strcmp(what, "list") == 0, sets = strcmp(what, "set") == 0, unsets = strcmp(what, "unset") == 0;
 	struct arg_list words = {.items = (const char **)a.words + 2, .n = a.n > 2 ? (size_t)a.n - 2 : 0};
 	if (!lists && !sets && !unsets)
-		return cli_usage(c, "'%s' is none of list, set and unset", what);
+		return cli_usage(c, "unknown word '%s': write list, set or unset", what);
 	if (lists && words.n)
-		return cli_usage(c, "'%s' is too much", words.items[0]);
+		return cli_usage(c, "'%s' is one word too many", words.items[0]);
 	if (!lists && !words.n)
-		return cli_usage(c, sets ? "set what? Write NAME=VALUE" : "unset what?");
+		return cli_usage(c, sets ? "set which variable? Write NAME=VALUE" : "unset which variable?");
 	if (sets && !exec_check_env(c, &words, &code))
 		return code;
 	for (size_t i = 0; unsets && i < words.n; i++)
 		if (!*words.items[i] || strchr(words.items[i], '='))
-			return cli_usage(c, "'%s' is no name", words.items[i]);
+			return cli_usage(c, "'%s' is not the name of a variable", words.items[i]);
 	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0 || (!sets && api_need_box(&cl, id, &e) < 0) ||

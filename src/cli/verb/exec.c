@@ -76,13 +76,13 @@ int verb_exec(struct cli *c, int argc, char **argv)
 	bool detach = false;
 	const struct arg table[] = {
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env, 'e'},
-		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
-		{"session", "NAME", "in the shell of a session, which keeps directory and variables", ARG_TEXT,
+		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &rq.env, 'e'},
+		{"timeout", "TIME", "stop the command after this time: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
+		{"session", "NAME", "run in the shell of this session, which keeps directory and variables", ARG_TEXT,
 			&session, 's'},
-		{"detach", NULL, "in the background; its name is printed, for ps, logs and kill", ARG_FLAG, &detach,
+		{"detach", NULL, "run in the background; print the name, for ps, logs and kill", ARG_FLAG, &detach,
 			'd'},
-		{"name", "NAME", "with --detach: the name it shall have", ARG_TEXT, &name},
+		{"name", "NAME", "with --detach: name of the process", ARG_TEXT, &name},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = 1};
@@ -90,13 +90,13 @@ int verb_exec(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !exec_check_env(c, &rq.env, &code))
 		return code;
 	if (a.n < 1 || !*a.words[0])
-		return cli_usage(c, "which box? Any name will do: it is made when it is not there");
+		return cli_usage(c, "which box? Any name works: exec makes the box if it does not exist");
 	if (!*a.command)
-		return cli_usage(c, "which command shall run in '%s'?", a.words[0]);
+		return cli_usage(c, "which command? Write the command to run in '%s'", a.words[0]);
 	if (!exec_check_command(c, a.command, &code))
 		return code;
 	if (name && !detach)
-		return cli_usage(c, "--name goes with --detach");
+		return cli_usage(c, "--name works only with --detach");
 	rq.id = a.words[0];
 	rq.argv = a.command;
 	auto_client struct client cl = {0};

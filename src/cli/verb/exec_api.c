@@ -115,7 +115,8 @@ static int print_failure(struct client *cl, int status, struct buf *body, const 
 	if (e.code == ERRC_SESSION_TERMINATED && ran) {
 		json_read_u64(context, "exitCode", 0, 255, &code, NULL);
 		if (!cl->cli->json)
-			fprintf(stderr, "atoll exec: the command ended session '%s'; the next one begins afresh\n",
+			fprintf(stderr,
+				"atoll exec: the command ended session '%s'; the next command starts a new one\n",
 				session);
 		return (int)code;
 	}

@@ -77,7 +77,7 @@ int verb_list(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n)
-		return cli_usage(c, "'%s' is too much: 'inspect' shows one box", a.words[0]);
+		return cli_usage(c, "'%s' is one word too many: inspect shows one box", a.words[0]);
 	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0 || (c->json ? list_json(&cl, &e) : list_text(&cl, quiet, &e)) < 0)

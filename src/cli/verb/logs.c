@@ -105,7 +105,7 @@ int verb_logs(struct cli *c, int argc, char **argv)
 	bool f = false;
 	const char *id;
 	const struct arg table[] = {
-		{"follow", NULL, "go on until the process ends", ARG_FLAG, &f, 'f'},
+		{"follow", NULL, "continue until the process ends", ARG_FLAG, &f, 'f'},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -113,7 +113,7 @@ int verb_logs(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 2, &id, &code))
 		return code;
 	if (a.n < 2 || !*a.words[1])
-		return cli_usage(c, "which process? '%s ps %s' names them", c->self, id);
+		return cli_usage(c, "which process? '%s ps %s' lists them", c->self, id);
 	auto_buf struct buf path = {0};
 	buf_add_c(&path, "/api/process/");
 	client_percent_encode(&path, a.words[1]);

@@ -196,9 +196,9 @@ int verb_ls(struct cli *c, int argc, char **argv)
 {
 	struct ls l = {.terminal = isatty(STDOUT_FILENO), .out = {.max = SIZE_MAX / 2}};
 	const struct arg table[] = {
-		{"long", NULL, "mode, size in bytes and time (UTC) of each", ARG_FLAG, &l.longer, 'l'},
-		{"all", NULL, "also names that begin with a dot", ARG_FLAG, &l.hidden, 'a'},
-		{"recursive", NULL, "the directories in it too", ARG_FLAG, &l.recursive, 'R'},
+		{"long", NULL, "show mode, size in bytes and time (UTC)", ARG_FLAG, &l.longer, 'l'},
+		{"all", NULL, "include names that begin with a dot", ARG_FLAG, &l.hidden, 'a'},
+		{"recursive", NULL, "list subdirectories too", ARG_FLAG, &l.recursive, 'R'},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -208,7 +208,7 @@ int verb_ls(struct cli *c, int argc, char **argv)
 	const char *path = a.n > 1 ? a.words[1] : "/workspace";
 	struct err e;
 	if (!*path)
-		return cli_usage(c, "an empty path is none");
+		return cli_usage(c, "the path is empty");
 	if (api_open_box(c, &l.cl, l.id, &e) < 0 || list(&l, path, &e) < 0)
 		return cli_fail(c, &e);
 	client_close(&l.cl);

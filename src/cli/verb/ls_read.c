@@ -41,7 +41,7 @@ static int keep_entry(struct reader *r, struct err *e)
 		return err_set(
 			e, ERRC_PAYLOAD_TOO_LARGE, "more than %d entries; list a part, or use --json", LS_ENTRIES_MAX);
 	if (!r->entry.path)
-		return err_set(e, ERRC_UNKNOWN_ERROR, "the box named a file without a name");
+		return err_set(e, ERRC_UNKNOWN_ERROR, "the box sent a file without a name");
 	clean(&r->entry);
 	if ((l->n & (l->n - 1)) == 0)
 		l->v = xrealloc(l->v, (l->n ? l->n * 2 : 1) * sizeof *l->v);
@@ -84,9 +84,11 @@ static bool on_token(void *arg, enum json_token token, struct str text, struct e
 	case JSON_ARRAY_END:
 		return end_level(r, e) == 0;
 	case JSON_KEY_CHUNK:
-		return buf_add_str(&r->key, text) || err_set(e, ERRC_PAYLOAD_TOO_LARGE, "a key without end") == 0;
+		return buf_add_str(&r->key, text) ||
+		       err_set(e, ERRC_PAYLOAD_TOO_LARGE, "the box sent a key that is too long") == 0;
 	case JSON_STRING_CHUNK:
-		return buf_add_str(&r->value, text) || err_set(e, ERRC_PAYLOAD_TOO_LARGE, "a name without end") == 0;
+		return buf_add_str(&r->value, text) ||
+		       err_set(e, ERRC_PAYLOAD_TOO_LARGE, "the box sent a name that is too long") == 0;
 	case JSON_NUMBER:
 		buf_add_str(&r->value, text);
 		break;

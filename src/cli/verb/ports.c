@@ -18,7 +18,7 @@ static bool check_words(struct cli *c, const struct args *a, bool port, int *ret
 	else if (port && a->n < 2)
 		*ret_code = cli_usage(c, "which port?");
 	else if (a->n > 1 + port)
-		*ret_code = cli_usage(c, "'%s' is too much", a->words[1 + port]);
+		*ret_code = cli_usage(c, "'%s' is one word too many", a->words[1 + port]);
 	else if (port && (!str_to_u64(str_of(a->words[1]), 65535, &n) || n == 0))
 		*ret_code = cli_usage(c, "a port is a number from 1 to 65535, not '%s'", a->words[1]);
 	else
@@ -77,7 +77,7 @@ static int print_url(struct cli *c, struct buf *answer, struct err *e)
 int verb_expose(struct cli *c, int argc, char **argv)
 {
 	const char *name = NULL, *token = NULL;
-	const struct arg table[] = {{"name", "NAME", "what the port is for", ARG_TEXT, &name},
+	const struct arg table[] = {{"name", "NAME", "name of the port in lists", ARG_TEXT, &name},
 		{"token", "TOKEN", "the URL's secret: 1 to 16 of a-z, 0-9 and _ (default: random)", ARG_TEXT, &token},
 		ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};

@@ -56,9 +56,9 @@ int verb_run(struct cli *c, int argc, char **argv)
 	const struct arg table[] = {
 		BOX_OPTION_ROWS(&o),
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env, 'e'},
-		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
-		{"keep", NULL, "do not remove the box; its id is printed", ARG_FLAG, &keep},
+		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &rq.env, 'e'},
+		{"timeout", "TIME", "stop the command after this time: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
+		{"keep", NULL, "keep the box and print its id", ARG_FLAG, &keep},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = 0};
@@ -66,7 +66,7 @@ int verb_run(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !exec_check_env(c, &rq.env, &code))
 		return code;
 	if (!*a.command)
-		return cli_usage(c, "which command shall run?");
+		return cli_usage(c, "which command? Write the command to run");
 	if (!exec_check_command(c, a.command, &code))
 		return code;
 	char id[32];

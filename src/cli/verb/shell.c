@@ -205,7 +205,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 		return;
 	}
 	err_set(s->e, ERRC_CONTAINER_LOST, "the connection broke (%d %.*s)", code, STR_ARG(reason));
-	cli_hint(s->cl->cli, "If the box still runs, so does its shell: '%s shell %s' attaches again.",
+	cli_hint(s->cl->cli, "If the box still runs, its shell runs too: '%s shell %s' attaches again.",
 		s->cl->cli->self, s->id);
 }
 
@@ -286,10 +286,10 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	struct err e;
 	struct shell s = {.session = "default", .e = &e};
 	const struct arg table[] = {
-		{"shell", "PROGRAM", "what to run: a path, or a name in the box's PATH (default bash)", ARG_TEXT,
+		{"shell", "PROGRAM", "program to run: a path, or a name in the box's PATH (default bash)", ARG_TEXT,
 			&s.program},
-		{"session", "NAME", "which terminal; it begins in the directory of that session", ARG_TEXT, &s.session,
-			's'},
+		{"session", "NAME", "name of the terminal; it starts in the directory of that session", ARG_TEXT,
+			&s.session, 's'},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -300,8 +300,8 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	if (!*s.session)
 		return cli_usage(c, "--session needs a name");
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-		cli_hint(c, "For scripts there is '%s exec %s -- COMMAND'.", c->self, s.id);
-		err_set(&e, ERRC_INVALID_REQUEST, "a shell needs a terminal: stdin and stdout must be one");
+		cli_hint(c, "In scripts use '%s exec %s -- COMMAND'.", c->self, s.id);
+		err_set(&e, ERRC_INVALID_REQUEST, "a shell needs a terminal as stdin and stdout");
 		return cli_fail(c, &e);
 	}
 	if (client_open(c, &cl, &e) < 0 || client_catch_terminal(&cl, &e) < 0)

@@ -93,7 +93,7 @@ static int keep_name(void *arg, const struct json *box, struct err *e)
 	struct names *names = arg;
 	struct str id = api_text(box, "id");
 	if (names->n == STATS_BOXES_MAX)
-		return err_set(e, ERRC_LIMIT_REACHED, "more than %d boxes: name those that you mean", STATS_BOXES_MAX);
+		return err_set(e, ERRC_LIMIT_REACHED, "more than %d boxes: write the names of some", STATS_BOXES_MAX);
 	if ((names->n & (names->n - 1)) == 0)
 		names->v = xrealloc(names->v, (names->n ? names->n * 2 : 1) * sizeof *names->v);
 	snprintf(names->v[names->n++], BOX_ID_MAX + 1, "%.*s", STR_ARG(id));
@@ -276,8 +276,8 @@ int verb_stats(struct cli *c, int argc, char **argv)
 	struct stats s = {.every_ms = 2000};
 	bool one = false;
 	const struct arg table[] = {
-		{"once", NULL, "one look, also on a terminal", ARG_FLAG, &one, '1'},
-		{"every", "TIME", "how often to look (default 2)", ARG_SECONDS, &s.every_ms},
+		{"once", NULL, "measure once, also on a terminal", ARG_FLAG, &one, '1'},
+		{"every", "TIME", "seconds between measurements (default 2)", ARG_SECONDS, &s.every_ms},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -288,7 +288,7 @@ int verb_stats(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "--every must be from 0.1 to 1h");
 	for (int i = 0; i < a.n; i++)
 		if (!*a.words[i])
-			return cli_usage(c, "an empty name is no box");
+			return cli_usage(c, "the name of a box is empty");
 	s.ids = a.words;
 	s.ids_n = a.n;
 	struct err e;

@@ -110,7 +110,7 @@ static void take_output(struct stream *s, bool is_stderr, struct str bytes)
 	if (!sink)
 		stream_out_add(is_stderr ? &s->err : &s->out, bytes);
 	else if (!buf_add_str(sink, bytes))
-		stream_fail(s, ERRC_PAYLOAD_TOO_LARGE, "the command wrote more than can be kept");
+		stream_fail(s, ERRC_PAYLOAD_TOO_LARGE, "the command's output is too large to keep");
 }
 
 /* ---- input ---- */
@@ -269,7 +269,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
 	else
 		err_set(s->e, ERRC_CONTAINER_LOST,
-			"the connection broke (%d %.*s): what became of the command is not known", code,
+			"the connection broke (%d %.*s): the outcome of the command is not known", code,
 			STR_ARG(reason));
 }
 

@@ -10,7 +10,7 @@
 void stream_explain(struct cli *c, const struct stream_request *rq, const struct stream_result *r)
 {
 	if (strcmp(r->outcome, "timeout") == 0)
-		fprintf(stderr, "atoll %s: stopped: it ran longer than %.3g s\n", c->verb->name,
+		fprintf(stderr, "atoll %s: stopped: the command ran longer than %.3g s\n", c->verb->name,
 			(double)rq->timeout_ms / 1000);
 	else if (strcmp(r->outcome, "oom") == 0)
 		fprintf(stderr, "atoll %s: killed: the box ran out of memory\n", c->verb->name);
