@@ -79,7 +79,7 @@ struct fetch {
 	struct err *e;
 	struct http_call *call;
 	int status;
-	struct buf error; /* body of an answer that is none */
+	struct buf error; /* body of an error answer */
 	bool failed, broken, done;
 	int fd; /* of the request's body, or -1 */
 	uint64_t left;
@@ -116,7 +116,7 @@ static void on_close(struct http_call *c, const struct http_failure *failure)
 	f->done = true;
 	if (f->failed)
 		return;
-	/* A refusal may cut the request's body short: what it said counts. */
+	/* A daemon that refuses may stop reading the request's body; its answer still counts. */
 	if (f->status / 100 != 2 && f->status) {
 		f->failed = true;
 		client_api_error(f->cl, f->status, buf_str(&f->error), f->e);
@@ -194,7 +194,7 @@ static int keep_answer(void *arg, struct str piece, struct err *e)
 }
 
 struct sending {
-	struct buf *answer; /* first: keep_answer looks here */
+	struct buf *answer; /* must be first: keep_answer casts to it */
 	api_on_piece on_piece;
 	void *arg;
 };

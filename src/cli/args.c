@@ -80,7 +80,7 @@ static bool arg_store(const struct arg *o, const char *value)
 	case ARG_LIST:
 		list_add(o->to, value);
 		return true;
-	/* Nothing of something is not asked for; 0 stands for an option that was not given. */
+	/* 0 is refused: it stands for an option that was not given. */
 	case ARG_BYTES:
 		return args_read_bytes(value, o->to) && *(uint64_t *)o->to;
 	case ARG_CPUS:
@@ -199,7 +199,7 @@ static bool parse_letters(struct cli *c, const struct arg *table, int argc, char
 	return true;
 }
 
-/* One word that begins with '-'. Moves *i over a value that stands in the next word. False: *ret_code is set. */
+/* Takes one word that begins with '-', and its value if that is the next word (moves *i). False: *ret_code is set. */
 static bool parse_option(struct cli *c, const struct arg *table, int argc, char **argv, int *i, int *ret_code)
 {
 	const char *word = argv[*i];
@@ -226,7 +226,7 @@ static bool parse_option(struct cli *c, const struct arg *table, int argc, char 
 	return store_value(c, o, joined ? value.p : argv[++*i], ret_code);
 }
 
-/* --json counts wherever it stands before the command, so that an error on the way is printed as JSON too. */
+/* Looks for --json anywhere before the command, so that errors in other options are printed as JSON too. */
 static bool is_common(struct cli *c, const struct arg *table, const char *word, bool *ret_help)
 {
 	if (strcmp(word, "--json") == 0 && !find_option(table, STR("json")))

@@ -66,7 +66,7 @@ static int use_tcp(struct client *cl, const char *address, struct err *e)
 	return resolve(cl, address, e);
 }
 
-/* "host:port" or "[address]:port" of what follows the scheme; without a port the scheme's own. */
+/* Takes "host:port" or "[address]:port" after the scheme; the default port is the scheme's. */
 static int split_address(struct str rest, const char *port, struct str *ret_host, struct str *ret_port)
 {
 	struct str path, address = str_split(rest, '/', &path);
@@ -112,7 +112,7 @@ static int use_url(struct client *cl, const char *url, struct err *e)
 	return https ? use_https(cl, host, port, e) : use_tcp(cl, text, e);
 }
 
-/* Who may not use the socket may still have a token: the daemon of this run directory has written its address there. */
+/* A user who may not use the socket may have a token: the daemon has written its address into the run directory. */
 static int use_listed(struct client *cl, struct err *e)
 {
 	char path[PATH_MAX];
@@ -139,7 +139,7 @@ static int choose(struct client *cl, struct err *e)
 	}
 	if (fd == -EACCES)
 		return use_listed(cl, e);
-	/* A directory chosen by hand means that daemon and no other. */
+	/* ATOLL_RUN chooses the daemon of that directory and no other. */
 	return getenv("ATOLL_RUN") ? use_unix(cl, path, e) : use_tcp(cl, DEFAULT_ADDRESS, e);
 }
 
@@ -219,7 +219,7 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 	else
 		err_set(e, ERRC_UNKNOWN_ERROR, "%s answered %d %s", cl->where, status, http_status_text(status));
 	cli_hint(cl->cli, "%.*s", STR_ARG(hint));
-	if (e->code == ERRC_SANDBOX_NOT_FOUND) /* the daemon's advice is for those who speak HTTP */
+	if (e->code == ERRC_SANDBOX_NOT_FOUND) /* the daemon's own advice is for HTTP clients */
 		cli_hint(cl->cli, "'%s list' lists the boxes; '%s create NAME' makes one.", cl->cli->self,
 			cl->cli->self);
 	if (status == 401)

@@ -1,6 +1,5 @@
 /*
- * verbs.c - the verb table: what `atoll help` lists, in the order a newcomer meets them. Completions and the manual
- * page are made from it too.
+ * verbs.c - the verb table, in the order of `atoll help`. Completions and the manual page are made from it too.
  */
 #include "cli/verbs.h"
 

@@ -105,7 +105,7 @@ static void delete_context(struct code *c)
 	api_call(&c->cl, c->id, "DELETE", buf_cstr(&rest), STR(""), &answer, &ignored);
 }
 
-/* What runs is interrupted by letting go of it. */
+/* Cancelling the request interrupts the code that runs. */
 static void on_signal(struct client *cl, int signo)
 {
 	(void)signo;

@@ -21,9 +21,9 @@ static int print_line(int fd, struct str text, struct err *e)
 	return text.n && text.p[text.n - 1] == '\n' ? 0 : cli_write(fd, STR("\n"), e);
 }
 
-/* ---- what a terminal cannot show ---- */
+/* ---- results that a terminal cannot show ---- */
 
-/* The next name that is free: nothing that is there is ever overwritten. */
+/* Makes a file with the next free name. Never overwrites a file. */
 static int new_file(struct code *c, const char *ending, char ret[PATH_MAX], struct err *e)
 {
 	for (int i = 1; i < FILES_MAX; i++) {
@@ -126,7 +126,7 @@ static int on_event(void *arg, const struct json *ev, struct str text, struct er
 	} else if (str_eq_c(type, "error")) {
 		failed = take_error(r, ev, e);
 	}
-	/* An interpreter that has ended says nothing more. */
+	/* After this event the interpreter has ended. */
 	return failed < 0 ? -1 : str_eq_c(type, "execution_complete") || r->lost;
 }
 
@@ -144,7 +144,7 @@ enum code_end code_run(struct code *c, struct str text, struct err *e)
 	struct api_follow f = {
 		.id = c->id, .method = "POST", .rest = "/api/execute/code", .on_event = on_event, .arg = &r};
 	f.body = buf_str(&body);
-	c->cl.head_ms = 0; /* it may wait for another run of its context */
+	c->cl.head_ms = 0; /* the run may wait for another run of its context */
 	c->running = &f;
 	c->cancelled = false;
 	int failed = api_follow(&c->cl, &f, e);

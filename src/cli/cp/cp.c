@@ -1,5 +1,5 @@
 /*
- * cp.c - `atoll cp`: which side is a box, and how far it is.
+ * cp.c - `atoll cp`: finds the side that is a box, and shows progress.
  */
 #include "cli/cp/cp.h"
 
@@ -53,7 +53,7 @@ void cp_progress_end(struct cp_progress *p)
 	p->shown = false;
 }
 
-/* ---- what both ways share ---- */
+/* ---- shared by both directions ---- */
 
 struct str cp_base_name(const char *path)
 {
@@ -81,7 +81,7 @@ int cp_command_failed(const struct stream_result *r, struct buf *said, const cha
 	struct str text = buf_str(said);
 	while (text.n && text.p[text.n - 1] == '\n')
 		text.n--;
-	/* The last line is the reason; those before are what led to it. */
+	/* The last line has the reason. */
 	for (size_t i = text.n; i-- > 0;)
 		if (text.p[i] == '\n') {
 			text = str_skip(text, i + 1);
@@ -98,7 +98,7 @@ int cp_command_failed(const struct stream_result *r, struct buf *said, const cha
 
 /* ---- the verb ---- */
 
-/* "ID:path": the part before the colon has no '/', so that "./a:b" stays a file here. */
+/* "ID:path": the part before the colon has no '/', so that "./a:b" is a file on this machine. */
 static struct cp_side read_side(const char *word)
 {
 	const char *colon = strchr(word, ':');

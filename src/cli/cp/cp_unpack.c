@@ -13,11 +13,11 @@ struct cp_unpack {
 	struct cp_progress *progress;
 	mode_t umask;
 	char block[TAR_BLOCK];
-	size_t have;		/* bytes of a header that have come */
-	uint64_t left, padding; /* of the entry's content */
+	size_t have;		/* bytes of the header so far */
+	uint64_t left, padding; /* bytes left of the entry's content */
 	struct buf name, link;	/* from 'L' and 'K', for the next entry */
-	struct buf *gather;	/* where the content goes, or … */
-	int file;		/* … into this, or nowhere (-1) */
+	struct buf *gather;	/* buffer for the content, or … */
+	int file;		/* … descriptor for the content; -1: the content is dropped */
 	struct timespec times[2];
 	mode_t mode;
 	bool begun, single, ended; /* single: the top is a file */
@@ -95,7 +95,7 @@ static bool is_zero(const char *block)
 
 /* ---- places ---- */
 
-/* Steps into `name` below *dir, which it takes the place of; made when it is not there. */
+/* Opens `name` below *dir and replaces *dir by it; makes it if it does not exist. */
 static int step_into(int *dir, const char *name, struct str whole, struct err *e)
 {
 	int fd = openat(*dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -111,7 +111,7 @@ static int step_into(int *dir, const char *name, struct str whole, struct err *e
 	return err_os(e, errc_from_file_errno(errno), errno, "making '%.*s'", STR_ARG(whole));
 }
 
-/* The directory that `path` lies in, open and the caller's, and its last component: "x" for the top. */
+/* Opens the parent directory of `path`, for the caller to close, and returns its last component: "x" for the top. */
 static int find_place(struct cp_unpack *u, struct str path, int *ret_dir, char last[256], struct err *e)
 {
 	struct str rest = u->single ? STR_NULL : path;
@@ -142,7 +142,7 @@ static int find_place(struct cp_unpack *u, struct str path, int *ret_dir, char l
 
 static int make_dir(struct cp_unpack *u, int dir, const char *name, struct err *e)
 {
-	/* Always ours to fill, and never more open than the umask has it. */
+	/* Always writable for this process, and never more open than the umask allows. */
 	mode_t mode = (u->mode & 0777 & ~u->umask) | 0700;
 	if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
 		return err_os(e, errc_from_file_errno(errno), errno, "making the directory '%s'", name);
@@ -154,7 +154,7 @@ static int make_dir(struct cp_unpack *u, int dir, const char *name, struct err *
 	return 0;
 }
 
-/* The same name twice in a stream: the later one counts, as tar has it. */
+/* If a name comes twice in a stream, the later entry counts, as in tar. */
 static int make_file(struct cp_unpack *u, int dir, const char *name, struct err *e)
 {
 	unlinkat(dir, name, 0);

@@ -1,5 +1,5 @@
 /*
- * doctor.c - `atoll doctor`: which isolation layers this host offers, which are missing, why, and what to do.
+ * doctor.c - `atoll doctor`: reports which isolation layers this host has and lacks, why, and what to do.
  */
 #include "cli/doctor/doctor.h"
 

@@ -1,5 +1,5 @@
 /*
- * doctor_host.c - what this host is set up for: cgroups, limits, devices, our own programs, image and daemon.
+ * doctor_host.c - checks the host: cgroups, limits, devices, Atoll's programs, image and daemon.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 
 struct cgroup_view {
 	bool v2;		/* a cgroup2 hierarchy is mounted */
-	bool memory, pids, cpu; /* where a limit can be set, v1 or v2 */
-	bool v1;		/* one of these three is on a v1 hierarchy */
+	bool memory, pids, cpu; /* controllers with which limits can be set, v1 or v2 */
+	bool v1;		/* one of the three controllers is on a v1 hierarchy */
 	bool dynmods;
 	char path[128]; /* of one hierarchy that boxes would use */
 };
@@ -185,9 +185,9 @@ static void check_kvm(struct cli *c, struct doctor_row *r)
 	check_device(r, "/dev/kvm", "present; boxes do not use it", "boxes do not need it");
 }
 
-/* ---- ourselves ---- */
+/* ---- Atoll itself ---- */
 
-/* An ELF file that asks for no loader runs in any box. */
+/* An ELF file without an interpreter runs in any box. */
 static bool is_static_elf(const char *path)
 {
 	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /*
- * selftest.c - `atoll selftest`: is this installation in order, end to end?
+ * selftest.c - `atoll selftest`: tests this installation from end to end.
  */
 #include "cli/selftest/selftest.h"
 

@@ -1,5 +1,5 @@
 /*
- * selftest_basics.c - does a box work, and does it have the walls that it should have?
+ * selftest_basics.c - tests that a box works and that its walls hold.
  */
 #include <fcntl.h>
 #include <stdio.h>

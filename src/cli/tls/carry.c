@@ -20,7 +20,7 @@ enum { CHUNK = 16 * 1024, REQUEST_MAX = 64 * 1024, SETUP_SECONDS = 15 };
 
 /* ---- set-up ---- */
 
-/* Bounds connect and the handshake, which block. */
+/* Time limits for connect and the handshake, which block. */
 static void limit_waits(int fd, int seconds)
 {
 	struct timeval t = {.tv_sec = seconds};
@@ -76,7 +76,7 @@ static SSL_CTX *make_context(void)
 	return ctx;
 }
 
-/* The name that the certificate must have; an address is one too, but is not sent. */
+/* Sets the name that the certificate must have. An address is checked too, but not sent as SNI. */
 static bool expect_host(SSL *ssl, const char *host)
 {
 	unsigned char address[16];
@@ -99,7 +99,7 @@ static SSL *shake_hands(int fd, const struct carry_to *to, struct err *e)
 	return ssl;
 }
 
-/* ---- what the command line is told ---- */
+/* ---- error answers to the command line ---- */
 
 static const char *advice(enum errc code)
 {
@@ -108,7 +108,7 @@ static const char *advice(enum errc code)
 					      : "Check ATOLL_URL, and check that the daemon there has ATOLL_TLS_CERT.";
 }
 
-/* The request is taken first, as far as its head: an answer before it would be none. */
+/* Reads the head of the request first: an answer before the request would be ignored. */
 static void refuse(int local, const struct err *e)
 {
 	auto_buf struct buf body = {0}, out = {0}, asked = {.max = REQUEST_MAX};
@@ -141,14 +141,14 @@ static void refuse(int local, const struct err *e)
 struct way {
 	char bytes[CHUNK];
 	size_t at, n;
-	bool ended; /* its source has */
+	bool ended; /* its source has ended */
 };
 
 struct pair {
 	int local, fd;
 	SSL *ssl;
 	struct way up, down; /* to the daemon, to the command line */
-	bool wants_write;    /* TLS does, whatever was asked of it */
+	bool wants_write;    /* TLS must write before it can go on, also in a read */
 	bool over;
 };
 
@@ -159,7 +159,7 @@ static void took(struct way *w, size_t n)
 		w->at = w->n = 0;
 }
 
-/* -1: nothing now. Otherwise as read and write; the end and every error end the pair's TLS. */
+/* -1: nothing now; else the result of read or write. The end and every error end the pair's TLS. */
 static int sort_out(struct pair *p, int r)
 {
 	if (r > 0)
@@ -182,7 +182,7 @@ static bool from_local(struct pair *p)
 		p->up.n = (size_t)n;
 	else
 		p->up.ended = true;
-	/* It will say no more, and may still be answered. */
+	/* This side sends no more, but may still receive. */
 	if (p->up.ended)
 		SSL_shutdown(p->ssl);
 	return n >= 0;
@@ -230,7 +230,7 @@ static void wait_for_more(const struct pair *p)
 	struct pollfd fds[] = {{.fd = p->local}, {.fd = p->fd}};
 	fds[0].events = (short)((p->up.n || p->up.ended ? 0 : POLLIN) | (p->down.n ? POLLOUT : 0));
 	fds[1].events = (short)((p->down.n ? 0 : POLLIN) | (p->wants_write ? POLLOUT : 0));
-	/* One that is only waited with until the other moves would wake us again and again with its end. */
+	/* A descriptor that has no event to wait for is left out: its hang-up would wake poll again and again. */
 	fds[0].fd = fds[0].events ? p->local : -1;
 	fds[1].fd = fds[1].events ? p->fd : -1;
 	poll(fds, 2, -1);

@@ -1,10 +1,10 @@
 /*
- * up.c - `atoll up`: prepares the host, starts warden and daemon, says when they serve, keeps them running, stops them.
+ * up.c - `atoll up`: prepares the host, starts warden and daemon, reports readiness, restarts them, stops them.
  *
- * Order at the start: settings, locks, files, sockets, warden, daemon; then GET /v1/health through our own listening
- * socket. That request waits in the socket's queue until the daemon takes it: its answer is the readiness.
- * Order at the end: the daemon first (it finishes what it serves), then the warden. Boxes are no children of ours and
- * live on.
+ * Order at the start: settings, locks, files, sockets, warden, daemon; then GET /v1/health through the listening
+ * socket. That request waits in the socket's queue until the daemon accepts it; its answer means that the daemon is
+ * ready. Order at the end: the daemon first (it finishes its requests), then the warden. Boxes are not children of
+ * `atoll up` and live on.
  */
 #include "cli/up/up.h"
 
@@ -21,7 +21,7 @@
 #include "cli/verbs.h"
 
 enum { READY_LIMIT_MS = 30000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000 };
-/* One Ctrl-C may come more than once: from the terminal, and passed on by a wrapper such as sudo or timeout. */
+/* One Ctrl-C may arrive twice: from the terminal, and from a wrapper such as sudo or timeout. */
 enum { SAME_SIGNAL_MS = 100 };
 
 struct up {
@@ -35,8 +35,8 @@ struct up {
 	uint64_t began, stop_began;
 	bool ready, stopping;
 	int code;
-	char last[160];	    /* why it is not ready yet */
-	struct err failure; /* why it gives up */
+	char last[160];	    /* why the daemon is not ready yet */
+	struct err failure; /* why `atoll up` gives up */
 };
 
 static void finish(struct up *u, int code)
@@ -94,7 +94,7 @@ static void on_signal(void *arg, int signo)
 
 /* ---- ready ---- */
 
-/* What the daemon makes of the same environment. */
+/* Reads the environment as the daemon does. */
 static const char *scheme(void)
 {
 	const char *cert = getenv("ATOLL_TLS_CERT");
@@ -135,7 +135,7 @@ static void print_ready_json(struct up *u)
 	cli_print(&b);
 }
 
-/* A service manager that waits for us (systemd's Type=notify) is told too. */
+/* Tells a service manager that waits for readiness (systemd's Type=notify). */
 static void notify_manager(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -216,7 +216,7 @@ static void on_change(struct up *u, struct up_child *ch)
 	if (u->stopping) {
 		stop_next(u);
 	} else if (!u->ready && ch->pid == 0 && WIFEXITED(ch->status)) {
-		/* It gave up by itself at the first start: it has said why, and would say it again. */
+		/* The program gave up at its first start and has printed the reason; a restart would fail again. */
 		char how[80];
 		up_child_describe(ch->status, how, sizeof how);
 		cli_hint(u->c, "Its messages above say why.");

@@ -62,7 +62,7 @@ static int listen_local(const struct up_place *p, struct up_sockets *s, struct e
 	s->local = fd_unix_listen(path, SOCK_STREAM, 0660, LISTEN_BACKLOG);
 	if (s->local < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -s->local, "listening on %s", path);
-	/* Who may connect needs no token: root, the daemon's user and its group. */
+	/* Users who may connect need no token: root, the daemon's user and its group. */
 	if (lchown(path, 0, p->gid) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path);
 	return 0;

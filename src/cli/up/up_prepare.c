@@ -70,7 +70,7 @@ static int run_useradd(const char *user)
 static int find_user(struct cli *c, struct up_place *p, struct err *e)
 {
 	struct passwd *pw = getpwnam(p->user);
-	/* One that somebody has named is not made: it may be a slip of the pen. */
+	/* A user that ATOLL_USER names is not made: the name may be misspelt. */
 	if (!pw && strcmp(p->user, UP_USER) != 0) {
 		cli_hint(
 			c, "Make it: useradd --system --user-group --no-create-home %s; or unset ATOLL_USER.", p->user);
@@ -78,7 +78,7 @@ static int find_user(struct cli *c, struct up_place *p, struct err *e)
 	}
 	if (!pw) {
 		int r = run_useradd(p->user);
-		/* Another one may have made it meanwhile: what counts is whether it is there. */
+		/* Another process may have made the user meanwhile: only its existence counts. */
 		pw = getpwnam(p->user);
 		if (pw && r == 0)
 			log_event(LOG_INFO, "system user made", "user=%s uid=%d", p->user, (int)pw->pw_uid);
@@ -152,7 +152,7 @@ static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct 
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "making %s", path);
 	auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st = {0};
-	/* Whoever made it may have put a token or a socket of his into it. */
+	/* Another owner may have put a token or a socket into the directory. */
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid != 0 && st.st_uid != uid)
 		return err_set(e, ERRC_PERMISSION_DENIED,
 			"%s belongs to another user (uid %u): choose another directory", path, (unsigned)st.st_uid);
@@ -161,9 +161,8 @@ static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct 
 	return 0;
 }
 
-/* Files of an image are in every box, and some of its directories are writable for everybody, as in any system: users
- * of the host must not get there. The programs do not mind: the warden opens images as root, and boxes and zygotes are
- * given what they need by descriptor. */
+/* Files of an image are in every box, and everybody may write to some of its directories, as in any system. So users of
+ * the host must not enter it. The warden opens images as root, and boxes and zygotes get descriptors. */
 static int close_images(const struct up_place *p, struct err *e)
 {
 	auto_fd int fd = open(p->images, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -213,7 +212,7 @@ static int take_lock(struct cli *c, const char *dir, int *ret, struct err *e)
 	return 0;
 }
 
-/* By its name, not its file: a process that is ending has no file any more, but still has its sockets. */
+/* Compares the name, not the executable: a process that is ending has no executable, but still has its sockets. */
 static bool runs_program(pid_t pid, const char *program)
 {
 	char path[64];
@@ -224,8 +223,8 @@ static bool runs_program(pid_t pid, const char *program)
 	       str_eq_c(str_split(buf_str(&comm), '\n', &rest), program);
 }
 
-/* A predecessor that was killed took its programs with it; that takes the kernel a moment. We hold the lock of their
- * directory, so whatever of them is left is nobody's. */
+/* When `atoll up` is killed, the kernel also kills its programs, after a moment. This process holds the lock of their
+ * directory, so no other `atoll up` owns the rest of them. */
 static int await_end(pid_t pid, const char *program, struct err *e)
 {
 	auto_fd int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
@@ -254,15 +253,15 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon)
 	char text[64], line[96];
 	int locks[] = {p->run_lock, p->data_lock};
 	snprintf(text, sizeof text, "up %d warden %d atolld %d", getpid(), warden, daemon);
-	/* Always of one length, in one write: a reader never finds half of it. */
+	/* Always the same length, in one write, so that a reader never finds half of it. */
 	int n = snprintf(line, sizeof line, "%-63s\n", text);
 	for (size_t i = 0; i < ARRAY_LEN(locks); i++)
 		if (pwrite(locks[i], line, (size_t)n, 0) < 0)
 			log_event(LOG_WARN, "cannot write the lock file", "err=%s", LOG_Q(strerror(errno)));
 }
 
-/* A daemon that something else started (systemd, a hand) holds no lock of ours, but its socket answers. A warden alone
- * is found by the new one, which then says so: boxes that are being made may hold the old one's socket for a moment. */
+/* A daemon that systemd or a user started holds no lock, but its socket answers. The new warden itself finds an old
+ * warden and reports it: boxes that are being made may hold the old warden's socket for a moment. */
 static int refuse_running(struct cli *c, const struct up_place *p, struct err *e)
 {
 	char path[PATH_MAX + 16];
@@ -308,7 +307,7 @@ static int prepare_token(struct cli *c, const struct up_place *p, struct err *e)
 	return 0;
 }
 
-/* What to do about most of what can go wrong below; who knows better says so. */
+/* The default advice for errors below; a more exact advice replaces it. */
 #define CANNOT_USE "Set %s to a directory that root can write, on a disk with room."
 
 int up_prepare_files(struct cli *c, struct up_place *p, struct err *e)

@@ -1,8 +1,8 @@
 /*
  * cat.c - `atoll cat` and `atoll write`: one file of a box to stdout, or from stdin, byte for byte and of any size.
  *
- * What is written comes whole or not at all. A request's body may not pause for long, and stdin may: what is no regular
- * file is gathered in an unnamed temporary file first.
+ * A file is written whole or not at all. stdin may pause for long, but the body of a request may not. So stdin is first
+ * gathered in an unnamed temporary file, unless it is a regular file.
  */
 #include "cli/verb/cat.h"
 
@@ -45,7 +45,7 @@ static int temporary(struct err *e)
 	return fd;
 }
 
-/* All of `in` in a file of its own, at its beginning. */
+/* Copies all of `in` into an unnamed file and returns to its start. */
 static int gather(int in, struct err *e)
 {
 	auto_fd int fd = temporary(e);

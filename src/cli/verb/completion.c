@@ -1,8 +1,8 @@
 /*
- * completion.c - `atoll completion`: what bash, zsh and fish need to complete a command line.
+ * completion.c - `atoll completion`: completions for bash, zsh and fish.
  *
- * Names of boxes are asked from the daemon while one types. They are of whoever made them: a name may hold what a shell
- * would act on, so it is only ever inserted quoted.
+ * The completions ask the daemon for names of boxes while the user types. A name may have characters that a shell acts
+ * on, so names are always inserted quoted.
  */
 #include <stdio.h>
 #include <string.h>

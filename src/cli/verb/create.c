@@ -1,5 +1,5 @@
 /*
- * create.c - `atoll create`: makes a box with limits of its own.
+ * create.c - `atoll create`: makes a box with its own limits.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /*
- * env.c - `atoll env`: the variables that everything in a box starts with.
+ * env.c - `atoll env`: the variables with which programs in a box start.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "cli/verb/exec.h"
 #include "cli/verbs.h"
 
-/* Values may be secrets and are not told, only the names. */
+/* Prints only the names: values may be secrets. */
 static int list(struct client *cl, const char *id, struct err *e)
 {
 	auto_json struct json_doc *d = api_ask(cl, id, "GET", "", STR(""), e);

@@ -1,5 +1,5 @@
 /*
- * exec.c - `atoll exec`: one command in a box, as if it ran here.
+ * exec.c - `atoll exec`: runs one command in a box with the streams of this program.
  */
 #include "cli/verb/exec.h"
 
@@ -36,7 +36,7 @@ bool exec_check_command(struct cli *c, char **command, int *ret_code)
 	return true;
 }
 
-/* A program that cannot be run or found is the command's failure, not ours. */
+/* 126 and 127: the program cannot be run or found. That is the command's failure, not Atoll's. */
 static int exec_failed(struct cli *c, const struct stream_result *r, const struct err *e)
 {
 	int code = cli_fail(c, e);

@@ -1,5 +1,5 @@
 /*
- * git.c - `atoll git ID clone`: a repository into a box. What fails leaves nothing behind.
+ * git.c - `atoll git ID clone`: clones a repository into a box. A clone that fails leaves nothing behind.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * list.c - `atoll list` and `atoll inspect`: the boxes of a daemon, and one of them in full.
+ * list.c - `atoll list` and `atoll inspect`: all boxes of a daemon, and the details of one box.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * ls.c - `atoll ls`: a directory of a box, as ls(1) shows one.
+ * ls.c - `atoll ls`: lists a directory of a box, as ls(1) does.
  */
 #include "cli/verb/ls.h"
 
@@ -17,7 +17,7 @@ struct ls {
 	struct buf out;
 };
 
-/* A directory's own entries before those of the directories in it: "b" before "a/x", as ls -R has it. */
+/* A directory's own entries come before those of its subdirectories: "b" before "a/x", as in ls -R. */
 static size_t dir_len(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -46,7 +46,7 @@ static enum cli_style style_of(const struct ls_entry *n)
 					      : STYLE_PLAIN;
 }
 
-/* A program gets the name as it is; a person what cannot harm the terminal. */
+/* Prints the raw name to a program, and a name that cannot harm the terminal to a person. */
 static void put_name(struct ls *l, const struct ls_entry *n)
 {
 	enum cli_style style = style_of(n);
@@ -143,7 +143,7 @@ static void put_all(struct ls *l, const char *path, struct ls_list *list)
 	}
 }
 
-/* What is no directory is looked up in the one that it lies in. */
+/* A path that is not a directory is looked up in its parent directory. */
 static int list_file(struct ls *l, const char *path, struct err *e)
 {
 	auto_free char *copy = xstrdup(path);
@@ -160,7 +160,7 @@ static int list_file(struct ls *l, const char *path, struct err *e)
 	return r;
 }
 
-/* Passed on as it comes, once it is known to be JSON: what else a box sends does not reach a terminal. */
+/* Passes the answer on while it arrives. It is checked to be JSON: other bytes from a box must not reach a terminal. */
 static int print_piece(void *arg, struct str piece, struct err *e)
 {
 	return json_feed(arg, piece, e) < 0 ? -1 : cli_write(STDOUT_FILENO, piece, e);

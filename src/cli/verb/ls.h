@@ -1,7 +1,7 @@
 /*
- * ls.h - the entries of a directory in a box, read while they come.
+ * ls.h - reads the entries of a directory in a box while they arrive.
  *
- * An answer may name a million files: it is tokenized piece by piece, and only what a listing shows is kept.
+ * An answer may name a million files. It is parsed piece by piece, and only the members that a listing shows are kept.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 enum { LS_ENTRIES_MAX = 2000000 };
 
 struct ls_entry {
-	char *path; /* relative to what was listed; any bytes but '\n' may be in it, and that too */
+	char *path; /* relative to the listed directory; it may have any bytes, also '\n' */
 	char type;  /* f d l o */
 	char mode[10];
 	char modified[20]; /* "2026-11-15T07:57:41" */

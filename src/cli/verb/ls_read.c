@@ -14,7 +14,7 @@ struct reader {
 	struct ls_entry entry;
 	struct buf key, value;
 	int depth;
-	bool in_files; /* the array at depth 2 is the one */
+	bool in_files; /* the array at depth 2 is "files" */
 };
 
 static int begin_level(struct reader *r)
@@ -26,7 +26,7 @@ static int begin_level(struct reader *r)
 	return 0;
 }
 
-/* Also these words are the box's. */
+/* These texts come from the box, too. */
 static void clean(struct ls_entry *n)
 {
 	cli_clean(n->mode);

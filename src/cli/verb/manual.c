@@ -5,7 +5,7 @@
 
 #include "cli/describe.h"
 
-/* Text with what scdoc would take for markup behind a backslash. */
+/* Appends text with a backslash before scdoc's markup characters. */
 static void put_text(struct buf *to, const char *text, size_t n)
 {
 	bool start = true;
@@ -42,7 +42,7 @@ static void put_verb(void *arg, const struct verb *v, const struct arg *table)
 	struct buf *to = arg;
 	if (v->section)
 		buf_printf(to, "# %s\n\n", v->section);
-	/* A heading has no markup, and no escapes. */
+	/* A heading has neither markup nor escapes. */
 	buf_printf(to, "## atoll %s %s\n\n", v->name, v->usage);
 	put_all(to, v->summary);
 	buf_add_c(to, ".\n\n");

@@ -1,5 +1,5 @@
 /*
- * ports.c - `atoll expose`, `unexpose`, `ports`, `open` and `requests`: servers in a box, seen from outside.
+ * ports.c - `atoll expose`, `unexpose`, `ports`, `open` and `requests`: URLs for servers in a box.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
 
-/* ID, and PORT when there is to be one; another word is one too many. False: *ret_code is the answer. */
+/* Checks the words: ID, and PORT if the verb takes one. False: *ret_code is set. */
 static bool check_words(struct cli *c, const struct args *a, bool port, int *ret_code)
 {
 	uint64_t n;
@@ -110,7 +110,7 @@ int verb_unexpose(struct cli *c, int argc, char **argv)
 
 /* ---- lists ---- */
 
-/* A member as text that may be shown: the name of a port and the paths of requests are anybody's. */
+/* A member as safe text: anybody may choose the name of a port and the paths of requests. */
 static char *shown(const struct json *j, const char *key)
 {
 	struct str s = STR("-");
@@ -142,9 +142,9 @@ static void print_request(const struct json *j)
 }
 
 struct listing {
-	bool port;	  /* of one port, not of the box */
-	const char *rest; /* of the path */
-	const char *key;  /* of the list in the answer */
+	bool port;	  /* the list is of one port, not of the box */
+	const char *rest; /* end of the path */
+	const char *key;  /* member of the answer that is the list */
 	const char *header;
 	void (*each)(const struct json *);
 };
@@ -195,8 +195,8 @@ int verb_requests(struct cli *c, int argc, char **argv)
 
 /* ---- open ---- */
 
-/* The desktop's opener for URLs, where there is one. It gets no terminal of ours, since browsers talk a lot, and nobody
- * waits for it: some become the browser. */
+/* Starts the desktop's opener for URLs, if there is one. It gets no terminal, because browsers print a lot, and is not
+ * waited for, because some openers become the browser. */
 static void open_url(const char *url)
 {
 	if (fork() != 0)
@@ -209,7 +209,7 @@ static void open_url(const char *url)
 	_exit(127);
 }
 
-/* The port's own token stays when it has one, and its name too: exposing is not asked for again then. */
+/* An exposed port keeps its token and its name: it is not exposed again. */
 static int expose_if_needed(struct client *cl, const struct args *a, struct buf *ret_answer, struct err *e)
 {
 	auto_buf struct buf path = {0};
@@ -236,7 +236,7 @@ int verb_open(struct cli *c, int argc, char **argv)
 	const char *url = NULL;
 	if (!d || json_read_cstr(json_root(d), "url", &url, &e) < 0)
 		return cli_fail(c, &e);
-	/* Only what is certainly a URL is given to another program. */
+	/* Only a certain URL is passed to another program. */
 	if (url && (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0))
 		open_url(url);
 	return print_url(c, &answer, &e) < 0 ? cli_fail(c, &e) : 0;

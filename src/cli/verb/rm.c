@@ -1,5 +1,5 @@
 /*
- * rm.c - `atoll rm`: destroys boxes, with all that runs in them and their files.
+ * rm.c - `atoll rm`: destroys boxes with their processes and files.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * run.c - `atoll run`: one command in a box that is made for it and thrown away after it.
+ * run.c - `atoll run`: makes a box, runs one command in it and destroys the box.
  *
- * Signals come through the client's loop from the start, so that there is no moment where Ctrl-C could leave the box
- * behind: whatever happens between PUT and DELETE comes back here.
+ * Signals come through the client's loop from the start, so Ctrl-C cannot leave the box behind at any moment: every
+ * event between PUT and DELETE returns to this file.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static int run_in_new_box(struct client *cl, const struct box_options *o, struct
 	struct err e;
 	if (box_put(cl, rq->id, o, &body, &e) < 0) {
 		int code = cli_fail(cl->cli, &e);
-		/* Refused by the daemon: there is no box. When the answer was lost, nobody knows. */
+		/* If the daemon refused, there is no box. If the answer was lost, there may be one. */
 		bool unknown = e.code == ERRC_BAD_GATEWAY || e.code == ERRC_GATEWAY_TIMEOUT;
 		return unknown ? remove_box(cl, rq->id, code) : code;
 	}

@@ -1,11 +1,11 @@
 /*
- * shell.c - `atoll shell`: a terminal in a box (WebSocket /ws/pty), as if one sat there.
+ * shell.c - `atoll shell`: a terminal in a box (WebSocket /ws/pty).
  *
- * The terminal lives in the box, one for each session name, and outlives this program: to detach leaves it running, to
- * come back shows what it has printed (the last 256 KiB) and goes on. Two who use the same name see the same terminal.
+ * The terminal lives in the box, one for each session name, and outlives this program. Detaching leaves it running;
+ * attaching again shows the last 256 KiB of its output and goes on. Two users of the same name share one terminal.
  *
- * Keys go to the box byte by byte; only '~' at the beginning of a line is looked at here, as ssh does it. Both
- * directions are bounded as in stream.c.
+ * Keys go to the box byte by byte; only '~' at the beginning of a line is handled here, as in ssh. Both directions are
+ * bounded as in stream.c.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@
 
 enum {
 	SHELL_READ = 16 * 1024,
-	SHELL_HIGH = 256 * 1024, /* output that the terminal here has not taken: stop reading the socket … */
-	SHELL_LOW = 64 * 1024,	 /* … and go on */
+	SHELL_HIGH = 256 * 1024, /* bytes that wait for the terminal here: above this, stop reading the socket … */
+	SHELL_LOW = 64 * 1024,	 /* … below this, go on */
 	SHELL_PING = 30000,
 };
 
@@ -79,7 +79,7 @@ static void send_size(struct shell *s, int fewer_rows)
 	ws_send(s->ws, buf_str(&b), true);
 }
 
-/* Programs that own the whole screen draw it anew when its size changes, so after coming back it does, twice. */
+/* Full-screen programs redraw when the size changes, so after attaching again the size is changed and changed back. */
 static void on_ready(struct shell *s)
 {
 	s->ready = true;
@@ -131,7 +131,7 @@ static void on_message(struct ws *ws, struct str m, bool text)
 
 /* ---- what is typed ---- */
 
-/* Appends what goes to the box. True: "~." was typed. */
+/* Appends the keys for the box. True: "~." was typed. */
 static bool take_keys(struct shell *s, struct str keys, struct buf *to)
 {
 	for (size_t i = 0; i < keys.n; i++) {
@@ -142,7 +142,7 @@ static bool take_keys(struct shell *s, struct str keys, struct buf *to)
 		}
 		if (s->line == LINE_TILDE && k == '.')
 			return true;
-		/* "~~" is one '~'; before anything else it was meant. */
+		/* "~~" is one '~'; a '~' before another key is an ordinary key. */
 		if (s->line == LINE_TILDE && k != '~')
 			buf_add_byte(to, '~');
 		s->line = k == '\r' || k == '\n' ? LINE_START : LINE_INSIDE;
@@ -160,7 +160,7 @@ static void on_typed(struct loop_io *io, uint32_t events)
 	ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	/* No more: the terminal here is gone. The one in the box is not. */
+	/* At the end of stdin the terminal here is gone; the terminal in the box goes on. */
 	bool detach = n <= 0 || take_keys(s, str_n(keys, (size_t)n), &b);
 	bool room = !buf_size(&b) || ws_send(s->ws, buf_str(&b), false);
 	if (detach) {
@@ -178,7 +178,7 @@ static void on_writable(struct ws *ws)
 		loop_set_events(&s->in, EPOLLIN);
 }
 
-/* ---- coming and going ---- */
+/* ---- connecting and leaving ---- */
 
 static void on_open(struct ws *ws)
 {
@@ -250,8 +250,8 @@ static void connect_box(struct shell *s)
 	s->ws = ws_connect(s->cl->http, &s->cl->endpoint, &o, &wo, &ops, s);
 }
 
-/* To its end, or until it is left. The terminal here is as before when this returns. */
-static void run(struct shell *s)
+/* Runs until the shell ends or the user detaches. Restores the terminal here. */
+static void shell_run(struct shell *s)
 {
 	s->out = (struct stream_out){.on_progress = on_progress, .on_broken = on_broken};
 	stream_out_open(&s->out, s->cl->loop, STDOUT_FILENO);
@@ -265,7 +265,7 @@ static void run(struct shell *s)
 	tty_restore();
 }
 
-static int result(struct cli *c, struct shell *s)
+static int shell_result(struct cli *c, struct shell *s)
 {
 	if (s->failed) {
 		if (!s->open)
@@ -309,7 +309,6 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	fprintf(stderr, "%s[box %s: 'exit' ends the shell, Enter ~ . detaches]%s\n", cli_style(2, STYLE_DIM), s.id,
 		cli_style(2, STYLE_PLAIN));
 	s.cl = &cl;
-	run(&s);
-	code = result(c, &s);
-	return code;
+	shell_run(&s);
+	return shell_result(c, &s);
 }

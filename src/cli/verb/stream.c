@@ -15,10 +15,10 @@ enum {
 	STREAM_STDOUT = 1, /* first byte of a binary frame from the box */
 	STREAM_STDERR = 2,
 	STREAM_READ = 32 * 1024,
-	STREAM_HIGH = 256 * 1024, /* bytes waiting for stdout and stderr: stop reading the socket … */
-	STREAM_LOW = 64 * 1024,	  /* … and go on */
+	STREAM_HIGH = 256 * 1024, /* bytes that wait for stdout and stderr: above this, stop reading the socket … */
+	STREAM_LOW = 64 * 1024,	  /* … below this, go on */
 	STREAM_PING = 30000,
-	STREAM_SIGNALS_MAX = 3, /* a person who asks so often wants out */
+	STREAM_SIGNALS_MAX = 3, /* after so many signals this program ends at once */
 };
 
 struct stream {
@@ -61,7 +61,7 @@ static void update_pause(struct stream *s)
 	s->paused = !s->paused;
 }
 
-/* Nobody reads it: what a shell does to the command then is SIGPIPE. A full disk is an error of ours. */
+/* EPIPE: nobody reads the output; end as a command that SIGPIPE killed. Other errors, as a full disk, are failures. */
 static void output_broken(struct stream *s, int os, bool is_stdout)
 {
 	char msg[128];
@@ -199,7 +199,7 @@ static void take_exit(struct stream *s, const struct json *j)
 	snprintf(r->signal, sizeof r->signal, "%.*s", STR_ARG(signal));
 	snprintf(r->outcome, sizeof r->outcome, "%.*s", STR_ARG(outcome));
 	int signo = signals_number(r->signal);
-	/* As shells have it: 128+n after a signal; timeout(1) has 124. An outcome without a code is never a success. */
+	/* 128+n after a signal, as in shells; 124 as timeout(1). An outcome without a code is never a success. */
 	r->exit_code = code < 256 ? (int)code : signo ? 128 + signo : strcmp(r->outcome, "timeout") == 0 ? 124 : 125;
 	s->ended = true;
 	s->in_done = true;
@@ -287,7 +287,7 @@ static void on_signal(struct client *cl, int signo)
 	ws_send(s->ws, buf_str(&b), true);
 }
 
-/* ---- the whole ---- */
+/* ---- running ---- */
 
 static bool busy(const struct stream *s)
 {

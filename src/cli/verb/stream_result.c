@@ -1,5 +1,5 @@
 /*
- * stream_result.c - what a finished command looks like to people and to programs.
+ * stream_result.c - prints the result of a command, for people and as JSON.
  */
 #include <stdio.h>
 #include <string.h>

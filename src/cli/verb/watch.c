@@ -1,5 +1,5 @@
 /*
- * watch.c - `atoll watch`: what changes in a directory of a box, a line for each change, until Ctrl-C.
+ * watch.c - `atoll watch`: prints a line for each change in a directory of a box, until Ctrl-C.
  */
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +103,7 @@ int verb_watch(struct cli *c, int argc, char **argv)
 	struct err e;
 	if (api_open_box(c, &cl, id, &e) < 0)
 		return cli_fail(c, &e);
-	/* It only ends by Ctrl-C, or by what went wrong. */
+	/* The stream ends only by Ctrl-C or by an error. */
 	if (api_follow(&cl, &f, &e) < 0 && f.broken && w.began) {
 		err_wrap(&e, "changes may have been missed");
 		cli_hint(c, "Read the directory again, then watch it again.");
