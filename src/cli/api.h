@@ -13,9 +13,14 @@ int api_need_box(struct client *cl, const char *id, struct err *e);
 /* client_open, and api_need_box on it. */
 int api_open_box(struct cli *c, struct client *ret, const char *id, struct err *e);
 
-/* One request, `rest` as in "/api/process/list"; an answer other than 2xx is an error. */
-int api_call(struct client *cl, const char *id, const char *method, const char *rest, struct str body, struct buf *ret,
-	struct err *e);
+struct api_request {
+	const char *id, *method;
+	const char *rest; /* of the path, as in "/api/process/list" */
+	struct str body;  /* JSON, or empty */
+};
+
+/* One request and its whole answer; an answer other than 2xx is an error. */
+int api_call(struct client *cl, const struct api_request *rq, struct buf *ret, struct err *e);
 /* The same, parsed. NULL with *e. With --json the answer is also printed, unchanged. */
 struct json_doc *api_ask(
 	struct client *cl, const char *id, const char *method, const char *rest, struct str body, struct err *e);
@@ -45,10 +50,7 @@ int api_follow(struct client *cl, struct api_follow *f, struct err *e);
 
 /* The body of an answer in pieces, as it comes; the callback may block, -1 with *e stops. */
 typedef int (*api_on_piece)(void *arg, struct str piece, struct err *e);
-int api_fetch(struct client *cl, const char *id, const char *method, const char *rest, struct str body,
-	api_on_piece on_piece, void *arg, struct err *e);
+int api_fetch(struct client *cl, const struct api_request *rq, api_on_piece on_piece, void *arg, struct err *e);
 
-/* Sends a regular file from its present offset to its end as the body of PUT. on_piece may be NULL: it is told what has
- * been taken. */
-int api_send(struct client *cl, const char *id, const char *rest, int fd, api_on_piece on_piece, void *arg,
-	struct buf *ret, struct err *e);
+/* Sends a regular file from its present offset to its end as the body of PUT. *ret gets the answer. */
+int api_send(struct client *cl, const char *id, const char *rest, int fd, struct buf *ret, struct err *e);

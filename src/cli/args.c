@@ -299,9 +299,10 @@ bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id,
 	return ok;
 }
 
-bool args_parse_box(struct cli *c, int argc, char **argv, int max, struct args *ret, const char **ret_id, int *ret_code)
+bool args_parse_box(struct cli *c, int argc, char **argv, int max, struct args *ret, int *ret_code)
 {
+	const char *id;
 	static const struct arg table[] = {ARG_TABLE_END};
 	*ret = (struct args){.command_after = ARGS_NO_COMMAND};
-	return args_parse(c, table, argc, argv, ret, ret_code) && args_box(c, ret, max, ret_id, ret_code);
+	return args_parse(c, table, argc, argv, ret, ret_code) && args_box(c, ret, max, &id, ret_code);
 }

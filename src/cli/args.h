@@ -62,9 +62,8 @@ bool args_parse(struct cli *c, const struct arg *table, int argc, char **argv, s
 bool args_parse_none(struct cli *c, int argc, char **argv, int *ret_code);
 /* The first word as the id of a box. False: there is no word, or there are more than `max`; *ret_code is set. */
 bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id, int *ret_code);
-/* Both for verbs without options of their own: a box and what follows it, `max` words at the most. */
-bool args_parse_box(
-	struct cli *c, int argc, char **argv, int max, struct args *ret, const char **ret_id, int *ret_code);
+/* Both for verbs without their own options: words[0] is a box, and there are at most `max` words. */
+bool args_parse_box(struct cli *c, int argc, char **argv, int max, struct args *ret, int *ret_code);
 
 /* The readers of the kinds; false when the text has another form. */
 bool args_read_bytes(const char *text, uint64_t *ret);

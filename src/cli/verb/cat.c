@@ -27,7 +27,7 @@ int cat_file(struct client *cl, const char *id, const char *path, struct err *e)
 	auto_buf struct buf rest = {0};
 	buf_add_c(&rest, "/api/file");
 	api_query(&rest, "path", path);
-	return api_fetch(cl, id, "GET", buf_cstr(&rest), STR(""), to_stdout, NULL, e);
+	return api_fetch(cl, &(struct api_request){id, "GET", buf_cstr(&rest), STR("")}, to_stdout, NULL, e);
 }
 
 static int temporary(struct err *e)
@@ -77,16 +77,16 @@ int cat_write(struct client *cl, const char *id, const char *path, int in, struc
 		return -1;
 	buf_add_c(&rest, "/api/file");
 	api_query(&rest, "path", path);
-	return api_send(cl, id, buf_cstr(&rest), regular ? in : own, NULL, NULL, ret, e);
+	return api_send(cl, id, buf_cstr(&rest), regular ? in : own, ret, e);
 }
 
 int verb_cat(struct cli *c, int argc, char **argv)
 {
 	struct args a;
-	const char *id;
 	int code;
-	if (!args_parse_box(c, argc, argv, argc + 1, &a, &id, &code))
+	if (!args_parse_box(c, argc, argv, argc + 1, &a, &code))
 		return code;
+	const char *id = a.words[0];
 	if (a.n < 2)
 		return cli_usage(c, "which file of '%s'?", id);
 	auto_client struct client cl = {0};
@@ -105,10 +105,10 @@ int verb_cat(struct cli *c, int argc, char **argv)
 int verb_write(struct cli *c, int argc, char **argv)
 {
 	struct args a;
-	const char *id;
 	int code;
-	if (!args_parse_box(c, argc, argv, 2, &a, &id, &code))
+	if (!args_parse_box(c, argc, argv, 2, &a, &code))
 		return code;
+	const char *id = a.words[0];
 	if (a.n < 2 || !*a.words[1])
 		return cli_usage(c, "which file of '%s'? Name the file to write stdin to", id);
 	auto_client struct client cl = {0};

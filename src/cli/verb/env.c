@@ -47,11 +47,10 @@ static int change(struct client *cl, const char *id, const struct args *a, bool 
 int verb_env(struct cli *c, int argc, char **argv)
 {
 	struct args a;
-	const char *id;
 	int code;
-	if (!args_parse_box(c, argc, argv, argc + 1, &a, &id, &code))
+	if (!args_parse_box(c, argc, argv, argc + 1, &a, &code))
 		return code;
-	const char *what = a.n > 1 ? a.words[1] : "list";
+	const char *id = a.words[0], *what = a.n > 1 ? a.words[1] : "list";
 	bool lists = strcmp(what, "list") == 0, sets = strcmp(what, "set") == 0, unsets = strcmp(what, "unset") == 0;
 	struct arg_list words = {.items = (const char **)a.words + 2, .n = a.n > 2 ? (size_t)a.n - 2 : 0};
 	if (!lists && !sets && !unsets)

@@ -120,13 +120,12 @@ static int print_inspect(struct buf *body, struct err *e)
 int verb_inspect(struct cli *c, int argc, char **argv)
 {
 	struct args a;
-	const char *id;
 	int code;
-	if (!args_parse_box(c, argc, argv, 1, &a, &id, &code))
+	if (!args_parse_box(c, argc, argv, 1, &a, &code))
 		return code;
 	struct err e;
 	auto_buf struct buf path = {0}, body = {0};
-	client_box_path(&path, id, "");
+	client_box_path(&path, a.words[0], "");
 	if (client_once(c, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
 		return cli_fail(c, &e);
 	if (c->json)

@@ -152,7 +152,7 @@ static int list_file(struct ls *l, const char *path, struct err *e)
 	struct ls_list list = {0};
 	if (slash)
 		*slash = 0;
-	int r = ls_read(&l->cl, l->id, dir, false, true, &list, e);
+	int r = ls_read(&l->cl, l->id, &(struct ls_query){.path = dir, .hidden = true}, &list, e);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
 		if (strcmp(list.v[i].path, name) == 0)
 			put_group(l, &list.v[i], 1);
@@ -171,9 +171,9 @@ static int list_json(struct ls *l, const char *path, struct err *e)
 	auto_buf struct buf body = {0};
 	struct json_parser parser;
 	json_parser_init(&parser, NULL, NULL);
-	ls_request(&body, path, l->recursive, l->hidden);
-	if (api_fetch(&l->cl, l->id, "POST", "/api/list-files", buf_str(&body), print_piece, &parser, e) < 0 ||
-		json_finish(&parser, e) < 0)
+	ls_request(&body, &(struct ls_query){path, l->recursive, l->hidden});
+	struct api_request rq = {l->id, "POST", "/api/list-files", buf_str(&body)};
+	if (api_fetch(&l->cl, &rq, print_piece, &parser, e) < 0 || json_finish(&parser, e) < 0)
 		return err_wrap(e, "the listing of '%s'", path);
 	return cli_write(STDOUT_FILENO, STR("\n"), e);
 }
@@ -183,7 +183,7 @@ static int list(struct ls *l, const char *path, struct err *e)
 	struct ls_list all = {0};
 	if (l->cl.cli->json)
 		return list_json(l, path, e);
-	int r = ls_read(&l->cl, l->id, path, l->recursive, l->hidden, &all, e);
+	int r = ls_read(&l->cl, l->id, &(struct ls_query){path, l->recursive, l->hidden}, &all, e);
 	if (r == 0)
 		put_all(l, path, &all);
 	else if (e->code == ERRC_NOT_DIRECTORY)

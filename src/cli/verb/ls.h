@@ -22,9 +22,13 @@ struct ls_list {
 	size_t n;
 };
 
-/* Reads the directory `path` of the box. NOT_DIRECTORY when it is none. */
-int ls_read(struct client *cl, const char *id, const char *path, bool recursive, bool hidden, struct ls_list *ret,
-	struct err *e);
+struct ls_query {
+	const char *path;
+	bool recursive, hidden;
+};
+
+/* Reads a directory of the box. NOT_DIRECTORY when the path is not a directory. */
+int ls_read(struct client *cl, const char *id, const struct ls_query *q, struct ls_list *ret, struct err *e);
 void ls_free(struct ls_list *l);
-/* The request that ls_read sends. */
-void ls_request(struct buf *to, const char *path, bool recursive, bool hidden);
+/* Appends the body of the request that ls_read sends. */
+void ls_request(struct buf *to, const struct ls_query *q);

@@ -114,29 +114,28 @@ static int on_piece(void *arg, struct str piece, struct err *e)
 	return json_feed(&r->parser, piece, e);
 }
 
-void ls_request(struct buf *to, const char *path, bool recursive, bool hidden)
+void ls_request(struct buf *to, const struct ls_query *q)
 {
 	struct json_writer w = json_writer(to);
 	json_object_begin(&w);
-	json_member_cstr(&w, "path", path);
+	json_member_cstr(&w, "path", q->path);
 	json_key(&w, "options");
 	json_object_begin(&w);
-	json_member_bool(&w, "recursive", recursive);
-	json_member_bool(&w, "includeHidden", hidden);
+	json_member_bool(&w, "recursive", q->recursive);
+	json_member_bool(&w, "includeHidden", q->hidden);
 	json_object_end(&w);
 	json_object_end(&w);
 }
 
-int ls_read(struct client *cl, const char *id, const char *path, bool recursive, bool hidden, struct ls_list *ret,
-	struct err *e)
+int ls_read(struct client *cl, const char *id, const struct ls_query *q, struct ls_list *ret, struct err *e)
 {
 	auto_buf struct buf body = {0};
 	struct reader r = {.list = ret, .key = {.max = FIELD_MAX}, .value = {.max = FIELD_MAX}};
 	json_parser_init(&r.parser, on_token, &r);
-	ls_request(&body, path, recursive, hidden);
-	int n = api_fetch(cl, id, "POST", "/api/list-files", buf_str(&body), on_piece, &r, e);
+	ls_request(&body, q);
+	int n = api_fetch(cl, &(struct api_request){id, "POST", "/api/list-files", buf_str(&body)}, on_piece, &r, e);
 	if (n == 0 && json_finish(&r.parser, e) < 0)
-		n = err_wrap(e, "the listing of '%s' is not complete", path);
+		n = err_wrap(e, "the listing of '%s' is not complete", q->path);
 	free(r.entry.path);
 	buf_free(&r.key);
 	buf_free(&r.value);

@@ -87,7 +87,7 @@ static int kill_one(struct client *cl, const char *id, const char *process, int 
 	client_percent_encode(&path, process);
 	if (signo)
 		buf_printf(&path, "?signal=%d", signo);
-	if (api_call(cl, id, "DELETE", buf_cstr(&path), STR(""), &body, e) == 0)
+	if (api_call(cl, &(struct api_request){id, "DELETE", buf_cstr(&path), STR("")}, &body, e) == 0)
 		return 0;
 	if (e->code == ERRC_COMMAND_NOT_FOUND)
 		err_set(e, e->code, "process '%s' has already ended", process);
