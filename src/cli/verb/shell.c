@@ -26,6 +26,11 @@ enum {
 	SHELL_PING = 30000,
 };
 
+/* The connection, in the order of its life. */
+enum shell_phase { SHELL_CONNECTING, SHELL_OPEN, SHELL_READY, SHELL_CLOSED };
+/* Why the connection ends; the first reason counts, but a failure counts more. */
+enum shell_end { SHELL_RUNS, SHELL_EXITED, SHELL_DETACHED, SHELL_FAILED };
+
 struct shell {
 	struct client *cl;
 	const char *id, *session, *program;
@@ -34,8 +39,11 @@ struct shell {
 	struct stream_out out;
 	struct loop_io in;
 	enum { LINE_START, LINE_TILDE, LINE_INSIDE } line; /* where the typed text stands */
-	bool open, ready, closed, failed, paused, seen_before;
-	bool ended, detached;
+	enum shell_phase phase;
+	enum shell_end end;
+	bool refused;	  /* closed before it was open */
+	bool seen_before; /* the terminal had output before this program attached */
+	bool paused;
 	int exit_code;
 };
 
@@ -44,7 +52,7 @@ struct shell {
 static void on_progress(struct stream_out *o)
 {
 	struct shell *s = container_of(o, struct shell, out);
-	if (s->closed)
+	if (s->phase == SHELL_CLOSED)
 		return;
 	if (!s->paused && stream_out_size(o) > SHELL_HIGH)
 		ws_pause(s->ws);
@@ -55,19 +63,19 @@ static void on_progress(struct stream_out *o)
 	s->paused = !s->paused;
 }
 
-static void leave(struct shell *s)
+static void shell_leave(struct shell *s, enum shell_end why)
 {
+	if (s->end == SHELL_RUNS)
+		s->end = why;
 	loop_del(&s->in);
-	if (!s->closed)
+	if (s->phase != SHELL_CLOSED)
 		ws_close(s->ws, WS_CLOSE_NORMAL, STR("detached"));
 }
 
 static void on_broken(struct stream_out *o, int os)
 {
 	(void)os;
-	struct shell *s = container_of(o, struct shell, out);
-	s->detached = true;
-	leave(s);
+	shell_leave(container_of(o, struct shell, out), SHELL_DETACHED);
 }
 
 static void send_size(struct shell *s, int fewer_rows)
@@ -82,7 +90,7 @@ static void send_size(struct shell *s, int fewer_rows)
 /* Full-screen programs redraw when the size changes, so after attaching again the size is changed and changed back. */
 static void on_ready(struct shell *s)
 {
-	s->ready = true;
+	s->phase = SHELL_READY;
 	if (s->seen_before)
 		send_size(s, 1);
 	send_size(s, 0);
@@ -98,8 +106,7 @@ static void take_exit(struct shell *s, const struct json *j)
 	snprintf(text, sizeof text, "%.*s", STR_ARG(name));
 	int signo = name.n ? signals_number(text) : 0;
 	s->exit_code = signo ? 128 + signo : (int)code;
-	s->ended = true;
-	leave(s);
+	shell_leave(s, SHELL_EXITED);
 }
 
 static void take_control(struct shell *s, struct str text)
@@ -113,8 +120,8 @@ static void take_control(struct shell *s, struct str text)
 		on_ready(s);
 	} else if (str_eq_c(type, "exit")) {
 		take_exit(s, j);
-	} else if (str_eq_c(type, "error") && !s->ready) {
-		s->failed = true;
+	} else if (str_eq_c(type, "error") && s->phase < SHELL_READY) {
+		s->end = SHELL_FAILED;
 		err_set(s->e, ERRC_COMMAND_EXECUTION_ERROR, "%.*s", STR_ARG(message));
 	}
 }
@@ -124,7 +131,7 @@ static void on_message(struct ws *ws, struct str m, bool text)
 	struct shell *s = ws_arg(ws);
 	if (text)
 		return take_control(s, m);
-	s->seen_before = s->seen_before || !s->ready;
+	s->seen_before = s->seen_before || s->phase < SHELL_READY;
 	tty_watch(m);
 	stream_out_add(&s->out, m);
 }
@@ -163,12 +170,10 @@ static void on_typed(struct loop_io *io, uint32_t events)
 	/* At the end of stdin the terminal here is gone; the terminal in the box goes on. */
 	bool detach = n <= 0 || take_keys(s, str_n(keys, (size_t)n), &b);
 	bool room = !buf_size(&b) || ws_send(s->ws, buf_str(&b), false);
-	if (detach) {
-		s->detached = true;
-		leave(s);
-	} else if (!room) {
+	if (detach)
+		shell_leave(s, SHELL_DETACHED);
+	else if (!room)
 		loop_set_events(&s->in, 0);
-	}
 }
 
 static void on_writable(struct ws *ws)
@@ -183,9 +188,9 @@ static void on_writable(struct ws *ws)
 static void on_open(struct ws *ws)
 {
 	struct shell *s = ws_arg(ws);
-	s->open = true;
+	s->phase = SHELL_OPEN;
 	if (tty_raw(STDIN_FILENO, STDOUT_FILENO, TTY_PLAIN, s->e) < 0) {
-		s->failed = true;
+		s->end = SHELL_FAILED;
 		ws_abort(ws);
 	} else {
 		loop_add(s->cl->loop, &s->in, STDIN_FILENO, EPOLLIN, on_typed);
@@ -195,12 +200,13 @@ static void on_open(struct ws *ws)
 static void on_close(struct ws *ws, int code, struct str reason)
 {
 	struct shell *s = ws_arg(ws);
-	s->closed = true;
+	s->refused = s->phase < SHELL_OPEN;
+	s->phase = SHELL_CLOSED;
 	loop_del(&s->in);
-	if (s->ended || s->detached || s->failed)
+	if (s->end != SHELL_RUNS)
 		return;
-	s->failed = true;
-	if (!s->open) {
+	s->end = SHELL_FAILED;
+	if (s->refused) {
 		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
 		return;
 	}
@@ -213,21 +219,20 @@ static void on_signal(struct client *cl, int signo)
 {
 	struct shell *s = cl->signal_arg;
 	if (signo == SIGWINCH) {
-		if (s->ready && !s->closed)
+		if (s->phase == SHELL_READY)
 			send_size(s, 0);
 	} else if (signo == SIGTSTP) {
 		tty_suspend();
 		raise(SIGSTOP);
 		tty_resume();
-		if (s->ready && !s->closed)
+		if (s->phase == SHELL_READY)
 			on_ready(s);
 	} else {
-		s->detached = true;
 		s->exit_code = 128 + signo;
-		if (s->open)
-			leave(s);
-		else
-			ws_abort(s->ws);
+		if (s->phase != SHELL_CONNECTING)
+			return shell_leave(s, SHELL_DETACHED);
+		s->end = SHELL_DETACHED;
+		ws_abort(s->ws);
 	}
 }
 
@@ -258,7 +263,7 @@ static void shell_run(struct shell *s)
 	s->cl->on_signal = on_signal;
 	s->cl->signal_arg = s;
 	connect_box(s);
-	while (!s->closed || (stream_out_size(&s->out) && s->ended))
+	while (s->phase != SHELL_CLOSED || (stream_out_size(&s->out) && s->end == SHELL_EXITED))
 		loop_turn(s->cl->loop, -1);
 	s->cl->on_signal = NULL;
 	stream_out_close(&s->out);
@@ -267,14 +272,14 @@ static void shell_run(struct shell *s)
 
 static int shell_result(struct cli *c, struct shell *s)
 {
-	if (s->failed) {
-		if (!s->open)
+	if (s->end == SHELL_FAILED) {
+		if (s->refused)
 			client_explain_refusal(s->cl, s->id, s->e);
 		else
 			fprintf(stderr, "\n");
 		return cli_fail(c, s->e);
 	}
-	if (s->detached)
+	if (s->end == SHELL_DETACHED)
 		fprintf(stderr, "\n[detached; '%s shell %s%s%s' attaches again]\n", c->self, s->id,
 			strcmp(s->session, "default") == 0 ? "" : " --session ",
 			strcmp(s->session, "default") == 0 ? "" : s->session);
