@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-enum { NEAREST_WORD_MAX = 32 };
+enum { NEAREST_WORD_MAX = 32, SHORT_WORD = 5 };
 
 bool cli_colour(int fd)
 {
@@ -153,7 +153,8 @@ static size_t edit_distance(const char *a, const char *b)
 const char *cli_nearest(const char *word, const char *(*next)(void *arg, size_t i), void *arg)
 {
 	const char *found = NULL, *name;
-	size_t n = strlen(word), best = n / 3 + 2;
+	size_t n = strlen(word),
+	       best = n < SHORT_WORD ? 2 : n / 3 + 2; /* short words: one edit, or every word is near */
 	if (n > NEAREST_WORD_MAX)
 		return NULL;
 	for (size_t i = 0; (name = next(arg, i)); i++) {

@@ -190,7 +190,7 @@ void table_print(const struct table *t, const char *empty)
 	if (t->n)
 		table_put(t, &b);
 	else if (empty)
-		buf_add_c(&b, empty);
+		fprintf(stderr, "%s\n", empty);
 	cli_print(&b);
 }
 

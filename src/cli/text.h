@@ -40,6 +40,6 @@ void table_add(struct table *t, struct str cell);
 void table_printf(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Appends the table; heads are bold when stdout is a terminal. */
 void table_put(const struct table *t, struct buf *to);
-/* Prints the table to stdout. A table without rows prints the line `empty` instead (nothing when that is NULL). */
+/* Prints the table to stdout. A table without rows prints the line `empty` to stderr (nothing when that is NULL). */
 void table_print(const struct table *t, const char *empty);
 void table_free(struct table *t);

@@ -48,9 +48,9 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll shell dev\natoll shell dev --session logs\natoll shell dev --shell python3 -s py"},
 	{"code", "Run Python, JavaScript or TypeScript in a box", "ID [-l LANG] [-c CODE] [FILE...]",
 		"A FILE is on this machine; - is stdin. Prints the output of the code and the value of its last\n"
-		"expression. Pictures and HTML are saved here as atoll-1.png and so on, and their names are printed.\n"
-		"Without CODE and FILE you type line by line, and variables are kept: Ctrl-C interrupts, Ctrl-D "
-		"ends.\n\n"
+		"expression. Pictures are saved here as atoll-1.png and so on, and their names are printed; --dir\n"
+		"saves HTML too. Without CODE and FILE you type line by line, and variables are kept: Ctrl-C\n"
+		"interrupts, exit() or Ctrl-D ends.\n\n"
 		"The exit code is 1 when the code raised an error and 130 after Ctrl-C. --json prints a line for each\n"
 		"event.",
 		verb_code, OWN_CODES, .words = WORDS_BOX_FILES,

@@ -146,6 +146,11 @@ def test_as_json(daemon, box, source):
     assert out["to"] == f"{box}:/tmp/x" and out["bytes"] > 10000
 
 
+def test_recursive_is_accepted_as_in_cp(daemon, box, source):
+    assert daemon.cli("cp", "-r", source, f"{box}:/workspace/tree").returncode == 0
+    assert daemon.cli("cat", box, "/workspace/tree/a").stdout == b"A" * 1000
+
+
 # ---- what cannot be
 
 @pytest.mark.parametrize("args, text", [

@@ -53,8 +53,9 @@ def test_a_misspelt_verb_is_corrected(typed, meant):
     assert r.returncode == 2 and f"did you mean '{meant}'" in r.stderr
 
 
-def test_a_strange_verb_is_not_guessed():
-    r = run("quux")
+@pytest.mark.parametrize("args", [("quux",), ("nope",), ("help", "nope")])
+def test_a_strange_verb_is_not_guessed(args):
+    r = run(*args)
     assert r.returncode == 2 and "did you mean" not in r.stderr and "help" in r.stderr
 
 

@@ -194,7 +194,8 @@ int verb_code(struct cli *c, int argc, char **argv)
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &w.cwd},
 		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &w.env, 'e'},
 		{"context", "NAME", "use this existing context and keep it", ARG_TEXT, &w.context},
-		{"dir", "DIR", "directory for pictures and HTML (default: the current one)", ARG_TEXT, &s.dir},
+		{"dir", "DIR", "save pictures and HTML here (default: pictures only, in the current one)", ARG_TEXT,
+			&s.dir},
 		{"no-files", NULL, "do not save pictures and HTML", ARG_FLAG, &s.no_files},
 		ARG_TABLE_END,
 	};

@@ -151,6 +151,13 @@ static int run_piece(struct code *c, struct str text, struct err *e)
 	return cli_fail(c->cl.cli, e) + 1;
 }
 
+static bool asks_to_leave(enum code_language l, struct str text)
+{
+	bool word = str_eq_c(text, "exit") || str_eq_c(text, "quit");
+	return str_eq_c(text, "exit()") || str_eq_c(text, "quit()") ||
+	       (l == CODE_PYTHON ? word : str_eq_c(text, ".exit"));
+}
+
 int code_repl(struct code *c)
 {
 	static const char *const names[] = {"Python", "JavaScript", "TypeScript"};
@@ -158,11 +165,11 @@ int code_repl(struct code *c)
 	auto_buf struct buf piece = {0};
 	struct err e;
 	int code = 0;
-	printf("%s in box %s; Ctrl-C interrupts, Ctrl-D ends\n", names[c->language], c->id);
+	printf("%s in box %s; Ctrl-C interrupts, exit() or Ctrl-D ends\n", names[c->language], c->id);
 	fflush(stdout);
 	while (!code) {
 		enum edit_end end = read_piece(c, &ed, &piece, &e);
-		if (end == EDIT_EOF)
+		if (end == EDIT_EOF || (end == EDIT_LINE && asks_to_leave(c->language, str_trim(buf_str(&piece)))))
 			break;
 		if (end == EDIT_SIGNAL)
 			code = 128 + c->cl.interrupted + 1;

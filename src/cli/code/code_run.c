@@ -64,7 +64,9 @@ static int write_files(struct code *c, const struct json *ev, struct err *e)
 	} kinds[] = {{"png", "png", true}, {"jpeg", "jpg", true}, {"svg", "svg", false}, {"html", "html", false}};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		struct str content = api_text(ev, kinds[i].member);
-		if (!content.n)
+		bool html = strcmp(kinds[i].member, "html") == 0;
+		/* Tables have an HTML form beside their text: files of it appear only where --dir asks for files. */
+		if (!content.n || (html && !c->dir))
 			continue;
 		if ((kinds[i].base64 ? write_base64 : write_file)(c, kinds[i].ending, content, e) < 0)
 			return -1;

@@ -140,7 +140,13 @@ static void print_json(const struct cp *cp, char **words)
 int verb_cp(struct cli *c, int argc, char **argv)
 {
 	bool quiet = false;
-	const struct arg table[] = {{"quiet", NULL, "no progress bar", ARG_FLAG, &quiet, 'q'}, ARG_TABLE_END};
+	bool recursive = false;
+	const struct arg table[] = {
+		{"quiet", NULL, "no progress bar", ARG_FLAG, &quiet, 'q'},
+		{"recursive", NULL, "accepted as in cp(1); directories are always copied whole", ARG_FLAG, &recursive,
+			'r'},
+		ARG_TABLE_END,
+	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	auto_client struct client cl = {0};
 	struct err e;

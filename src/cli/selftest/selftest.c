@@ -19,7 +19,7 @@ int selftest_open(struct selftest_run *run, struct selftest *t, struct err *e)
 	auto_buf struct buf body = {0};
 	*t = (struct selftest){.run = run};
 	snprintf(t->box, sizeof t->box, "selftest-%d-%u", getpid(), run->boxes++);
-	return box_put(&run->cl, t->box, &limits, &body, e);
+	return box_put(&run->cl, t->box, &limits, &body, e) < 0 ? -1 : 0;
 }
 
 void selftest_close(struct selftest *t)

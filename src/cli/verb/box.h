@@ -20,7 +20,7 @@ struct box_options {
 		"pids", "N", "limit of processes and threads", ARG_COUNT, &(o)->pids                                   \
 	}
 
-/* PUT: makes the box, or changes an existing one. *ret_body is the answer. */
+/* PUT: makes the box, or changes an existing one. Returns the status (201: made) or -1; *ret_body is the answer. */
 int box_put(struct client *cl, const char *id, const struct box_options *o, struct buf *ret_body, struct err *e);
 int box_delete(struct client *cl, const char *id, struct err *e);
 

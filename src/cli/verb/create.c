@@ -6,6 +6,8 @@
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
 
+enum { STATUS_CREATED = 201 };
+
 int verb_create(struct cli *c, int argc, char **argv)
 {
 	struct box_options o = {0};
@@ -20,8 +22,13 @@ int verb_create(struct cli *c, int argc, char **argv)
 	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf body = {0};
-	if (client_open(c, &cl, &e) < 0 || box_put(&cl, a.words[0], &o, &body, &e) < 0)
+	int status = client_open(c, &cl, &e) < 0 ? -1 : box_put(&cl, a.words[0], &o, &body, &e);
+	if (status < 0)
 		return cli_fail(c, &e);
+	bool wants = o.image || o.memory || o.cpu_milli || o.pids;
+	if (status != STATUS_CREATED)
+		fprintf(stderr, "atoll create: box '%s' exists already%s\n", a.words[0],
+			wants ? "; it has the new settings now" : "");
 	if (c->json)
 		cli_print(&body);
 	else

@@ -18,7 +18,7 @@ static int list(struct client *cl, const char *id, struct err *e)
 		return d ? 0 : -1;
 	struct table t = {.columns = 1};
 	json_each(name, json_get(json_root(d), "envNames")) table_add(&t, name->text);
-	table_print(&t, NULL);
+	table_print(&t, "the box has no variables");
 	table_free(&t);
 	return 0;
 }

@@ -37,10 +37,15 @@ bool exec_check_command(struct cli *c, char **command, int *ret_code)
 }
 
 /* 126 and 127: the program cannot be run or found. That is the command's failure, not Atoll's. */
-static int exec_failed(struct cli *c, const struct stream_result *r, const struct err *e)
+static int exec_failed(
+	struct cli *c, const struct stream_request *rq, const struct stream_result *r, const struct err *e)
 {
+	bool command = r->exit_code == 126 || r->exit_code == 127;
+	/* One word with blanks or shell characters is no program's name: the user expects a shell. */
+	if (command && !rq->argv[1] && strpbrk(rq->argv[0], " \t\n|&;<>()$`*?~\"'"))
+		cli_hint(c, "No shell reads the command; to use one, write: -- sh -c '…'");
 	int code = cli_fail(c, e);
-	return r->exit_code == 126 || r->exit_code == 127 ? r->exit_code : code;
+	return command ? r->exit_code : code;
 }
 
 static int exec_gathered(struct client *cl, const struct stream_request *rq)
@@ -50,7 +55,7 @@ static int exec_gathered(struct client *cl, const struct stream_request *rq)
 	struct stream_result r;
 	struct err e;
 	if (stream_run(cl, rq, &io, &r, &e) < 0)
-		return exec_failed(cl->cli, &r, &e);
+		return exec_failed(cl->cli, rq, &r, &e);
 	stream_write_json(&json, rq->id, &r, &out, &err);
 	cli_print(&json);
 	return r.exit_code;
@@ -64,7 +69,7 @@ int exec_command(struct client *cl, const struct stream_request *rq)
 	struct stream_result r;
 	struct err e;
 	if (stream_run(cl, rq, &io, &r, &e) < 0)
-		return exec_failed(cl->cli, &r, &e);
+		return exec_failed(cl->cli, rq, &r, &e);
 	stream_explain(cl->cli, rq, &r);
 	return r.exit_code;
 }

@@ -39,7 +39,7 @@ static int list_text(struct client *cl, bool quiet, struct err *e)
 	struct table t = {.columns = quiet ? 1 : ARRAY_LEN(list_heads), .heads = quiet ? NULL : list_heads};
 	int r = box_each(cl, add_row, &t, e);
 	if (r == 0)
-		table_print(&t, NULL);
+		table_print(&t, quiet ? NULL : "no boxes");
 	table_free(&t);
 	return r;
 }

@@ -65,6 +65,16 @@ static int print_member(struct buf *body, const char *key, struct err *e)
 	return 0;
 }
 
+/* The daemon's hints for these codes fit HTTP requests, not the verbs here. */
+static int port_fail(struct cli *c, const struct args *a, const struct err *e)
+{
+	if (e->code == ERRC_PORT_NOT_EXPOSED)
+		cli_hint(c, "'%s ports %s' lists the exposed ports.", c->self, a->words[0]);
+	if (e->code == ERRC_INVALID_SANDBOX_ID_CHARACTERS)
+		cli_hint(c, "Use a box whose id has only lowercase letters, digits, '-' and '_'.");
+	return cli_fail(c, e);
+}
+
 /* The whole answer with --json, else the URL in it. */
 static int print_url(struct cli *c, struct buf *answer, struct err *e)
 {
@@ -89,7 +99,7 @@ int verb_expose(struct cli *c, int argc, char **argv)
 	port_path(&path, &a, "");
 	wish(&body, name, token);
 	if (client_once(c, "POST", buf_cstr(&path), buf_str(&body), &answer, &e) < 0 || print_url(c, &answer, &e) < 0)
-		return cli_fail(c, &e);
+		return port_fail(c, &a, &e);
 	return 0;
 }
 
@@ -103,7 +113,7 @@ int verb_unexpose(struct cli *c, int argc, char **argv)
 	auto_buf struct buf path = {0}, answer = {0};
 	port_path(&path, &a, "");
 	if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &answer, &e) < 0)
-		return cli_fail(c, &e);
+		return port_fail(c, &a, &e);
 	printf(c->json ? "{\"unexposed\":%s}\n" : "%s\n", a.words[1]);
 	return 0;
 }
@@ -146,6 +156,7 @@ struct listing {
 	const char *rest; /* end of the path */
 	const char *key;  /* member of the answer that is the list */
 	const char *header;
+	const char *empty; /* printed to stderr when the list is empty */
 	void (*each)(const struct json *);
 };
 
@@ -157,6 +168,8 @@ static int print_list(struct buf *body, const struct listing *l, struct err *e)
 	const struct json *list = json_get(json_root(d), l->key);
 	if (list && list->first)
 		printf("%s%s%s\n", cli_style(1, STYLE_BOLD), l->header, cli_style(1, STYLE_PLAIN));
+	else
+		fprintf(stderr, "%s\n", l->empty);
 	json_each(it, list) l->each(it);
 	return 0;
 }
@@ -182,14 +195,15 @@ static int show_list(struct cli *c, int argc, char **argv, const struct listing 
 int verb_ports(struct cli *c, int argc, char **argv)
 {
 	static const struct listing ports = {
-		false, "", "ports", "PORT   STATUS    NAME                 URL", print_port};
+		false, "", "ports", "PORT   STATUS    NAME                 URL", "no exposed ports", print_port};
 	return show_list(c, argc, argv, &ports);
 }
 
 int verb_requests(struct cli *c, int argc, char **argv)
 {
 	static const struct listing requests = {true, "/requests", "requests",
-		"TIME                     METHOD  STATUS         MS         IN        OUT  PATH", print_request};
+		"TIME                     METHOD  STATUS         MS         IN        OUT  PATH", "no requests yet",
+		print_request};
 	return show_list(c, argc, argv, &requests);
 }
 
@@ -231,7 +245,7 @@ int verb_open(struct cli *c, int argc, char **argv)
 	auto_client struct client cl = {0};
 	auto_buf struct buf answer = {0};
 	if (client_open(c, &cl, &e) < 0 || expose_if_needed(&cl, &a, &answer, &e) < 0)
-		return cli_fail(c, &e);
+		return port_fail(c, &a, &e);
 	auto_json struct json_doc *d = json_parse(buf_str(&answer), &e);
 	const char *url = NULL;
 	if (!d || json_read_cstr(json_root(d), "url", &url, &e) < 0)

@@ -61,7 +61,7 @@ int verb_ps(struct cli *c, int argc, char **argv)
 		else
 			add_row(&t, p);
 	}
-	table_print(&t, NULL);
+	table_print(&t, quiet ? NULL : "no background processes");
 	table_free(&t);
 	return 0;
 }

@@ -27,7 +27,7 @@ static int list(struct sessions *s, struct err *e)
 		return d ? 0 : -1;
 	struct table t = {.columns = 1};
 	json_each(name, json_get(json_root(d), "data")) table_add(&t, name->text);
-	table_print(&t, NULL);
+	table_print(&t, "no sessions");
 	table_free(&t);
 	return 0;
 }
