@@ -5,11 +5,10 @@
 #include "agent/file/path.h"
 
 /*
- * Names and directories: exists, mkdir, delete. Renaming is in api_move.c, contents are in api_read.c and api_write.c,
- * lists in api_list.c.
+ * exists, mkdir and delete. Renames are in api_move.c, contents in api_read.c and api_write.c, lists in api_list.c.
  */
 
-/* {"path":…, "operation":…} is what upstream's file errors carry. */
+/* Upstream's file errors have the context {"path":…, "operation":…}. */
 void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra)
 {
 	auto_buf struct buf context = {0};
@@ -79,7 +78,7 @@ void api_mkdir(struct agent_request *r)
 		return agent_request_refuse(r, &e);
 	int os = recursive ? -path_make_dirs(path) : mkdir(path, 0777) < 0 ? errno : 0;
 	if (os == EEXIST) {
-		/* Upstream's code for this one; the status is what its client knows. */
+		/* Upstream's code for an existing directory; its client knows the status. */
 		err_os(&e, ERRC_FILESYSTEM_ERROR, os, "mkdir '%.150s'", path);
 		return agent_request_fail_file(r, &e, agent_request_given(r, "path"), "\"exitCode\":1");
 	}

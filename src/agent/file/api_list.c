@@ -10,15 +10,15 @@
 #include "base/clock.h"
 
 /*
- * POST /api/list-files. The tree is walked while the client takes the answer: a directory of a million files costs one
- * buffer. Directories are opened relative to their parent and never through a symbolic link.
+ * POST /api/list-files. The tree is walked while the client takes the answer, so a directory of a million files needs
+ * one buffer. Directories are opened relative to their parent and never through a symbolic link.
  */
 
 enum { LIST_PIECE = 16 * KIB };
 
 struct level {
 	DIR *dir;
-	size_t prefix; /* length of the relative path up to here, with its '/' */
+	size_t prefix; /* length of this directory's relative path, with its '/' */
 };
 
 struct listing {
@@ -97,7 +97,7 @@ static void put_entry(struct listing *l, struct json_writer *w, const char *name
 	json_object_end(w);
 }
 
-/* 1: went on, 0: the walk is over, -1: it cannot be finished honestly. */
+/* Lists one entry. 1: go on, 0: the walk is over, -1: the list would not be complete. */
 static int step(struct listing *l, struct json_writer *w)
 {
 	struct level *top = &l->levels[l->depth - 1];
@@ -111,7 +111,7 @@ static int step(struct listing *l, struct json_writer *w)
 		return 1;
 	struct stat st;
 	if (fstatat(dirfd(top->dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return 1; /* gone meanwhile */
+		return 1; /* deleted meanwhile */
 	buf_truncate(&l->relative, top->prefix);
 	buf_add_c(&l->relative, d->d_name);
 	put_entry(l, w, d->d_name, &st);
@@ -120,7 +120,7 @@ static int step(struct listing *l, struct json_writer *w)
 		return 1;
 	int fd = openat(dirfd(top->dir), d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE ? -1 : 1; /* gone or not ours to read: named, not entered */
+		return errno == EMFILE || errno == ENFILE ? -1 : 1; /* deleted or not readable: listed, not entered */
 	buf_add_byte(&l->relative, '/');
 	return push_level(l, fd) == 0 ? 1 : -1;
 }

@@ -9,9 +9,9 @@
 #include "agent/limits.h"
 
 /*
- * POST /api/rename and /api/move: both are mv. Inside one file system that is one system call. To another one the tree
- * is copied beside its new place by a program of its own (it may take long), renamed into it, and only then removed
- * from its old place: whatever fails, there is one whole copy, and nothing half-made under the new name.
+ * POST /api/rename and /api/move: both are mv. Inside one file system that is one system call. To another file system,
+ * cp copies the tree beside its new place (this may take long), a rename puts it in place, and only then rm removes the
+ * old tree. After every failure there is one whole copy, and nothing incomplete under the new name.
  */
 
 struct move {
@@ -43,8 +43,8 @@ static void on_said(struct cmd *c, int stream, struct str bytes)
 		buf_add(&m->said, bytes.p, bytes.n < room ? bytes.n : room);
 }
 
-/* What the words of cp, mv and rm in the C locale stand for. Told is the reason alone: the rest of the line names our
- * temporary file. */
+/* The error code for a message of cp, mv or rm in the C locale. The answer has only the reason: the rest of the line
+ * names the temporary file. */
 static enum errc code_of_words(struct str *line)
 {
 	static const struct {
@@ -108,7 +108,7 @@ static void copy_across(
 				     "{ s=$?; rm -rf -- \"$2\"; exit $s; }";
 	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_end};
 	static const struct http_exchange_ops exchange_ops = {.on_close = on_client_gone}, no_ops;
-	auto_free char *dir = path_dirname(to), *name = store_temp_name(false);
+	auto_free char *dir = path_dirname(to), *name = file_replace_temp_name(false);
 	auto_free char *temp = xasprintf("%s/%s", dir, name);
 	const char *argv[] = {"sh", "-c", script, "move", from, temp, to, NULL};
 	auto_env struct env env = {0};
@@ -123,7 +123,7 @@ static void copy_across(
 		.to = xstrdup(agent_request_given(r, to_key)),
 		.said = {.max = MOVE_SAID_MAX}};
 	env_apply(&env, &agent.env);
-	env_put(&env, STR("LC_ALL"), STR("C")); /* its words are read */
+	env_put(&env, STR("LC_ALL"), STR("C")); /* the code reads English messages */
 	http_exchange_set(r->x, &exchange_ops, m);
 	if (run_start_argv(argv, &spec, &env, "/", &ops, m, &c, &step, &e) == 0)
 		return;
@@ -140,7 +140,7 @@ static bool same_entry(const char *a, const char *b)
 	       str_eq(path_basename(str_of(a)), path_basename(str_of(b)));
 }
 
-/* The kernel leaves two names of one file as they are and calls that a success; mv takes the old one away. */
+/* rename(2) between two names of one file succeeds and changes nothing; mv removes the old name. */
 static int rename_file(const char *from, const char *to)
 {
 	struct stat a, b;
@@ -159,7 +159,7 @@ static void move(struct agent_request *r, const char *from_key, const char *to_k
 		return agent_request_refuse(r, &e);
 	if (lstat(from, &st) < 0)
 		return agent_request_fail_errno(r, errno, "move", agent_request_given(r, from_key));
-	/* Like mv: onto a directory means into it. */
+	/* As mv: a target that is a directory means into that directory. */
 	if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
 		char *inside = xasprintf("%s/%.*s", to, STR_ARG(path_basename(str_of(from))));
 		free(to);
@@ -171,7 +171,7 @@ static void move(struct agent_request *r, const char *from_key, const char *to_k
 	if (errno != EXDEV)
 		return agent_request_fail_errno(r, errno, "move to", agent_request_given(r, to_key));
 	auto_free char *dir = path_dirname(from);
-	if (access(dir, W_OK) < 0) /* it could not be removed after it was copied */
+	if (access(dir, W_OK) < 0) /* the old tree could not be removed after the copy */
 		return agent_request_fail_errno(r, errno, "move", agent_request_given(r, from_key));
 	copy_across(r, from, to, from_key, to_key);
 }

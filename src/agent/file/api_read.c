@@ -11,8 +11,8 @@
 #include "http/sse.h"
 
 /*
- * Contents out: POST /api/read (one JSON answer, at most READ_MAX of content), POST /api/read/stream (SSE, any size)
- * and GET /api/file?path= (raw bytes, any size). All of them read the file in pieces while the client takes them.
+ * Reads a file: POST /api/read (one JSON answer, at most READ_MAX of content), POST /api/read/stream (SSE, any size)
+ * and GET /api/file?path= (raw bytes, any size). All three read the file in pieces while the client takes them.
  */
 
 enum { STEP = 48 * KIB, WHOLE_MAX = 16 * KIB }; /* STEP: a multiple of 3, for base64 */
@@ -41,8 +41,8 @@ static void reading_free(struct pump *p)
 	free(r);
 }
 
-/* Where pieces are encoded, one at a time. Kept: to get and give back the memory of each would cost more than all the
- * rest of the work. */
+/* The buffer in which pieces are encoded, one at a time. It is kept because allocating it for each piece would cost
+ * more than all other work. */
 static struct buf *scratch(void)
 {
 	static struct buf b;
@@ -50,8 +50,8 @@ static struct buf *scratch(void)
 	return &b;
 }
 
-/* Appends the next piece, encoded, and returns how many bytes of the file it was: 0 at the end, -errno. A text is never
- * cut inside a character, base64 never inside a group; what is left over is read again. */
+/* Appends the next piece, encoded. Returns how many bytes of the file it used: 0 at the end, -errno. A text is never
+ * cut inside a character, base64 never inside a group; left-over bytes are read again. */
 static ssize_t put_piece(struct buf *out, struct source *s, uint64_t at, bool base64, size_t step)
 {
 	char raw[FILE_CHUNK];
@@ -70,7 +70,7 @@ static ssize_t put_piece(struct buf *out, struct source *s, uint64_t at, bool ba
 	}
 	if (used)
 		return (ssize_t)used;
-	/* Less than a character or group, and yet not the end: it has shrunk, this is the end now. */
+	/* Less than a character or group before the announced end: the file has shrunk, and ends here now. */
 	s->content.size = at + got;
 	return n;
 }
@@ -101,7 +101,7 @@ static void put_answer_start(struct buf *b, const struct source *s, const char *
 	buf_add_byte(b, '"');
 }
 
-/* The length comes last: only then is it known what was read. */
+/* The length comes last: a file may shrink while it is read. */
 static void put_answer_end(struct buf *b, uint64_t size)
 {
 	buf_add_byte(b, '"');
@@ -217,7 +217,7 @@ static void put_error_event(struct buf *b, const struct err *e)
 	json_object_end(&w);
 }
 
-/* The event is written as it goes out: JSON has no line breaks that would have to be looked for. */
+/* Writes the event in its final form. JSON has no line breaks, so no search for them is needed. */
 static enum pump_state next_event(struct pump *p)
 {
 	struct reading *r = container_of(p, struct reading, pump);

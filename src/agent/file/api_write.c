@@ -4,8 +4,8 @@
 #include "agent/file/write_body.h"
 
 /*
- * Contents in: POST /api/write (JSON, here) and PUT /api/file?path= (raw bytes, api_file_put.c). Both in constant
- * memory, whatever the size.
+ * Writes a file: POST /api/write (JSON, here) and PUT /api/file?path= (raw bytes, api_file_put.c). Both use constant
+ * memory for every size.
  */
 
 struct write {
@@ -24,7 +24,7 @@ static void write_free(struct write *w)
 	free(w);
 }
 
-static void fail(struct write *w, const struct err *e)
+static void write_fail(struct write *w, const struct err *e)
 {
 	struct agent_request r = {.x = w->x, .route = w->route};
 	http_exchange_set(w->x, &no_ops, NULL);
@@ -39,13 +39,13 @@ static void fail(struct write *w, const struct err *e)
 
 static void on_again(struct loop_timer *t);
 
-/* A long content that is to be decoded or copied at the end: others have their turn in between. */
+/* Decodes or copies a long content in steps, so that other requests get their turn in between. */
 static void go_on(struct write *w)
 {
 	struct err e = {0};
 	int more = write_body_step(&w->body, &e);
 	if (more < 0)
-		return fail(w, &e);
+		return write_fail(w, &e);
 	if (more > 0)
 		return loop_timer_set(agent.loop, &w->again, 0, on_again);
 	struct agent_request r = {.x = w->x, .route = w->route};
@@ -64,7 +64,7 @@ static void on_body(struct http_exchange *x, struct str chunk)
 	struct write *w = http_exchange_arg(x);
 	struct err e = {0};
 	if (write_body_feed(&w->body, chunk, &e) < 0)
-		fail(w, &e);
+		write_fail(w, &e);
 }
 
 static void on_body_end(struct http_exchange *x)
@@ -72,7 +72,7 @@ static void on_body_end(struct http_exchange *x)
 	struct write *w = http_exchange_arg(x);
 	struct err e = {0};
 	if (write_body_end(&w->body, &e) < 0)
-		fail(w, &e);
+		write_fail(w, &e);
 	else
 		go_on(w);
 }

@@ -53,7 +53,7 @@ char *path_clean(const char *path)
 	for (struct str rest = str_of(path); rest.n;) {
 		struct str name = str_split(rest, '/', &rest);
 		if (str_eq_c(name, "..")) {
-			/* Only the kernel knows what is above a link. */
+			/* Only the kernel knows the parent of a link's target. */
 			auto_free char *real = realpath(path, NULL);
 			return xstrdup(!real ? path : strcmp(real, "/") == 0 ? "" : real);
 		}
@@ -103,7 +103,8 @@ int path_make_dirs(const char *path)
 
 int path_open_regular(const char *path, int flags)
 {
-	/* An O_PATH descriptor touches nothing; the look at it and the opening are of the same file. */
+	/* An O_PATH descriptor touches nothing, and makes sure that the file that is checked is the file that is
+	 * opened. */
 	auto_fd int look = open(path, O_PATH | O_CLOEXEC);
 	if (look < 0)
 		return -errno;

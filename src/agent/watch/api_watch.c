@@ -56,7 +56,7 @@ static void on_gone(void *arg)
 	http_respond_end(s->x);
 }
 
-/* Comments keep the connection known to be alive; they also find out when it is not. */
+/* Comments show the client that the connection is alive, and show the agent when it is not. */
 static void on_beat(struct loop_timer *t)
 {
 	struct watch_stream *s = container_of(t, struct watch_stream, beat);
@@ -108,7 +108,7 @@ void api_watch(struct agent_request *r)
 	if (watch_target_read(r, &t, &e) == 0 && watch_filter_read(r->body, &s->filter, &e) == 0) {
 		struct watch_options o = watch_options_of(&s->filter, &t);
 		watch_make_room();
-		s->watcher = watcher_new(agent.loop, t.root, t.shown, &o, &ops, s, &e);
+		s->watcher = watcher_new(agent.loop, &o, &ops, s, &e);
 	}
 	if (s->watcher) {
 		stream_begin(r, s, t.named);

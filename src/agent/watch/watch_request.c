@@ -101,6 +101,8 @@ int watch_filter_read(const struct json *body, struct watch_filter *f, struct er
 struct watch_options watch_options_of(const struct watch_filter *f, const struct watch_target *t)
 {
 	return (struct watch_options){
+		.root = t->root,
+		.shown = t->shown,
 		.recursive = f->recursive && !t->only,
 		.kinds = f->kinds,
 		.include = f->include,
@@ -136,11 +138,11 @@ int watch_target_read(const struct agent_request *r, struct watch_target *ret, s
 	ret->root = take_ptr(&real);
 	if (S_ISDIR(st.st_mode))
 		return 0;
-	/* Watching the file itself would end with the first editor, or write of ours, that replaces it. */
+	/* A watch on the file itself would end when an editor or a write of the agent replaces the file. */
 	char *dir = path_dirname(ret->root), *shown_dir = path_dirname(ret->shown);
 	ret->only = str_dup(path_basename(str_of(ret->root)));
 	if (!str_eq_c(path_basename(str_of(ret->shown)), ret->only)) {
-		/* A link of another name: events tell of the file itself. */
+		/* A link with another name: events report the file itself. */
 		free(shown_dir);
 		shown_dir = xstrdup(dir);
 	}
@@ -160,7 +162,7 @@ void watch_fail(const struct agent_request *r, const struct err *e)
 }
 
 static uint64_t watch_number;
-static int64_t first_ms; /* when this process made its first */
+static int64_t first_ms; /* time of this process' first id */
 
 void watch_id_make(char ret[WATCH_ID_LEN])
 {
