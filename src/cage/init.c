@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/fd_pass.h"
 #include "base/sig.h"
 #include "cage/caps.h"
 #include "cage/fs.h"
@@ -281,18 +282,9 @@ static int execute(const struct init_go *go, struct err *e)
 
 static void wait_for_go(struct child *c)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec iov = {&c->go, sizeof c->go};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-	if (recvmsg(FD_CONTROL, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof c->go)
+	struct fd_record go = {.data = &c->go, .size = sizeof c->go, .fds = &c->root, .fds_max = 1};
+	if (fd_recv(FD_CONTROL, &go, 0) != (ssize_t)sizeof c->go || go.fds_n != 1)
 		_exit(0);
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	if (!h || h->cmsg_type != SCM_RIGHTS)
-		_exit(0);
-	memcpy(&c->root, CMSG_DATA(h), sizeof c->root);
 }
 
 _Noreturn static void give_up(const struct err *e)
@@ -328,18 +320,8 @@ int init_send_maps(int control, struct err *e)
 
 int init_send_go(int control, const struct init_go *go, int overlay, struct err *e)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} rights = {0};
-	struct iovec iov = {(void *)go, sizeof *go};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	h->cmsg_level = SOL_SOCKET;
-	h->cmsg_type = SCM_RIGHTS;
-	h->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(h), &overlay, sizeof overlay);
-	return sendmsg(control, &m, MSG_NOSIGNAL) == (ssize_t)sizeof *go ? 0 : fail(e, "finish the half-made box");
+	ssize_t n = fd_send(control, go, sizeof *go, &overlay, 1, 0);
+	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, (int)-n, "finish the half-made box") : 0;
 }
 
 int init_receive(int control, struct init_note *ret)

@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,6 +26,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "cage/caps.h"
 #include "cage/trash.h"
@@ -37,11 +37,6 @@
 enum { REAPER_RESTART = 1000, REAPER_STUCK_RETRY = 60000, REAPER_NICE = 5 };
 enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_IDLE = 3 << 13 };
 enum { FD_SOCK = 0, FD_LOCK = 1, FD_KEPT = 3 };
-
-union one_right {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int))];
-};
 
 /* A descriptor on its way to the closer. */
 struct handover {
@@ -55,19 +50,11 @@ struct handover {
 /* One descriptor; its close returns when the mounts behind it are gone. False when the warden is. */
 static bool close_one(void)
 {
-	union one_right rights = {0};
 	uint64_t ticket;
-	struct iovec iov = {&ticket, sizeof ticket};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-	ssize_t n = recvmsg(FD_SOCK, &m, MSG_CMSG_CLOEXEC);
-	if (n < 0)
-		return errno == EINTR;
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	if (h && h->cmsg_type == SCM_RIGHTS) {
-		int fd;
-		memcpy(&fd, CMSG_DATA(h), sizeof fd);
-		close(fd);
-	}
+	int fd;
+	struct fd_record r = {.data = &ticket, .size = sizeof ticket, .fds = &fd, .fds_max = 1};
+	ssize_t n = fd_recv(FD_SOCK, &r, 0);
+	fd_record_close(&r);
 	if (n == (ssize_t)sizeof ticket && ticket)
 		send(FD_SOCK, &ticket, sizeof ticket, MSG_NOSIGNAL);
 	return n > 0;
@@ -229,16 +216,7 @@ int reaper_start(struct warden *w, struct err *e)
 
 static int hand_over(struct helper *h, const struct handover *it)
 {
-	union one_right rights = {0};
-	uint64_t ticket = it->ticket;
-	struct iovec iov = {&ticket, sizeof ticket};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &it->fd, sizeof it->fd);
-	return sendmsg(h->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
+	return fd_send(h->sock, &it->ticket, sizeof it->ticket, &it->fd, 1, MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
 bool reaper_behind(const struct warden *w)

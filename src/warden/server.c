@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/id.h"
 #include "proto/limits.h"
@@ -74,24 +75,10 @@ void server_reply(struct warden *w, struct warden_asker *who, const struct err *
 
 int server_reply_fds(struct warden *w, const struct warden_asker *who, const struct box *b, const int *fds, size_t n)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(WARDEN_SOCKETS_MAX * sizeof(int))];
-	} control = {0};
-	INVARIANT(n <= WARDEN_SOCKETS_MAX);
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq, .has_info = 1, .info = b->info};
-	struct iovec v = {&r, sizeof r};
-	struct msghdr m = {.msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = (unsigned)CMSG_SPACE(n * sizeof *fds)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	*c = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = (unsigned)CMSG_LEN(n * sizeof *fds)};
-	memcpy(CMSG_DATA(c), fds, n * sizeof *fds);
 	if (!w->conn_io.loop)
 		return 0;
-	if (w->queue.count || (sendmsg(w->conn_io.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN))
+	if (w->queue.count || fd_send(w->conn_io.fd, &r, sizeof r, fds, n, MSG_DONTWAIT) == -EAGAIN)
 		return -EAGAIN;
 	return 0;
 }

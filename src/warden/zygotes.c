@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/zygote.h"
 #include "warden/limits.h"
@@ -315,38 +316,21 @@ static int open_namespaces(struct warden_slot *c, int fds[ZYGOTE_FDS_MAX])
 	return sys_pidfd_signal(c->slot.pidfd, 0);
 }
 
-static int send_ask(const struct zygote *z, uint32_t serial, const int *fds, uint32_t cgroups)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int) * ZYGOTE_FDS_MAX)];
-	} rights = {0};
-	struct zygote_ask ask = {ZYGOTE_MAGIC, serial, cgroups};
-	struct iovec iov = {&ask, sizeof ask};
-	size_t bytes = sizeof(int) * (ZYGOTE_FD_CGROUPS + cgroups);
-	struct msghdr m = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &rights,
-		.msg_controllen = (socklen_t)CMSG_SPACE(bytes)};
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	h->cmsg_level = SOL_SOCKET;
-	h->cmsg_type = SCM_RIGHTS;
-	h->cmsg_len = (socklen_t)CMSG_LEN(bytes);
-	memcpy(CMSG_DATA(h), fds, bytes);
-	return sendmsg(z->p.control, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
-}
-
 static int pass_on(struct warden_slot *c, const struct zygote *z, uint32_t serial)
 {
 	int fds[ZYGOTE_FDS_MAX];
 	memset(fds, -1, sizeof fds);
 	fds[ZYGOTE_FD_REPLY] = c->slot.reply;
 	int n = cgroup_open_procs(&c->w->cgroups, c->slot.number, &fds[ZYGOTE_FD_CGROUPS]);
-	int r = n < 0 || open_namespaces(c, fds) < 0 ? -1 : send_ask(z, serial, fds, (uint32_t)n);
-	int os = errno;
+	const struct zygote_ask ask = {ZYGOTE_MAGIC, serial, (uint32_t)n};
+	ssize_t r;
+	if (n < 0 || open_namespaces(c, fds) < 0)
+		r = -errno;
+	else
+		r = fd_send(z->p.control, &ask, sizeof ask, fds, ZYGOTE_FD_CGROUPS + (size_t)n, MSG_DONTWAIT);
 	for (size_t i = ZYGOTE_FD_PIDNS; i < ZYGOTE_FDS_MAX; i++)
 		fd_close(&fds[i]);
-	return r < 0 ? -os : 0;
+	return r < 0 ? (int)r : 0;
 }
 
 static int answer(struct warden_slot *c, uint32_t serial)

@@ -93,7 +93,7 @@ static long receive(int control, struct request *r)
 	long n = sys3(SYS_recvmsg, control, (long)&m, MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return n;
-	if (m.msg_controllen >= sizeof(struct cmsg) && room.head.level == SOL_SOCKET && room.head.type == SCM_RIGHTS) {
+	if (m.msg_controllen >= sizeof(struct cmsg) && room.head.level == SOL_SOCKET && room.head.type == CMSG_FDS) {
 		r->fds = (int)((room.head.len - sizeof(struct cmsg)) / sizeof(int));
 		for (int i = 0; i < r->fds; i++)
 			r->fd[i] = ((int *)(&room.head + 1))[i];
@@ -118,7 +118,7 @@ static long reply(const struct request *r, long error, const int *fds, int n)
 	if (n) {
 		room.head.len = sizeof(struct cmsg) + sizeof(int) * (unsigned)n;
 		room.head.level = SOL_SOCKET;
-		room.head.type = SCM_RIGHTS;
+		room.head.type = CMSG_FDS;
 		for (int i = 0; i < n; i++)
 			((int *)(&room.head + 1))[i] = fds[i];
 		m.msg_control = &room;
