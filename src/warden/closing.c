@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/limits.h"
+#include "warden/closing.h"
 #include "warden/warden.h"
 
 struct closing {

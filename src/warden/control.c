@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "proto/limits.h"
+#include "warden/control.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 

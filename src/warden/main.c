@@ -20,6 +20,7 @@
 #include "cage/program.h"
 #include "proto/limits.h"
 #include "warden/isolate.h"
+#include "warden/recover.h"
 #include "warden/warden.h"
 
 #define IDS_DIR "/run/atoll-ids"

@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "cage/caps.h"
 #include "cage/trash.h"
+#include "warden/closing.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
 

@@ -18,6 +18,7 @@
 #include "cage/trash.h"
 #include "proto/id.h"
 #include "warden/record.h"
+#include "warden/recover.h"
 #include "warden/warden.h"
 
 enum { KILL_WAIT = 5000 };

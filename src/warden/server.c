@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "proto/id.h"
 #include "proto/limits.h"
+#include "warden/control.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
 

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "proto/limits.h"
+#include "warden/control.h"
 #include "warden/warden.h"
 
 static void close_all(int *fds, size_t n)

@@ -21,6 +21,7 @@
 #include "cage/init.h"
 #include "fuzz.h"
 #include "proto/zygote.h"
+#include "warden/closing.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
 
