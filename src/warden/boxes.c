@@ -34,6 +34,20 @@ static const unsigned allowed[STAGES] = {
 	[STAGE_ENDING] = TO(GONE),
 	[STAGE_DEAD] = TO(GONE),
 };
+#undef TO
+
+#define TO(s) (1u << LAYER_##s)
+static const unsigned layer_allowed[LAYERS] = {
+	[LAYER_UNKNOWN] = TO(FOUND) | TO(MADE) | TO(KEPT) | TO(DROPPED),
+	[LAYER_FOUND] = TO(KEPT) | TO(DROPPED),
+	[LAYER_MADE] = TO(ADOPTED) | TO(KEPT) | TO(DROPPED),
+	[LAYER_ADOPTED] = TO(KEPT) | TO(DROPPED),
+	/* The destroy of a new connection may ask for something else. */
+	[LAYER_KEPT] = TO(KEPT) | TO(DROPPED),
+	[LAYER_DROPPED] = TO(KEPT) | TO(DROPPED),
+};
+#undef TO
+
 static const uint32_t shown[STAGES] = {
 	[STAGE_WAITING] = BOX_CREATING,
 	[STAGE_STARTING] = BOX_CREATING,
@@ -49,6 +63,32 @@ static bool is_busy(enum stage s)
 	return s == STAGE_STARTING || s == STAGE_ENDING;
 }
 
+static bool layer_decided(const struct box *b)
+{
+	return b->layer == LAYER_KEPT || b->layer == LAYER_DROPPED;
+}
+
+static bool layer_is_new(const struct box *b)
+{
+	return b->layer == LAYER_MADE || b->layer == LAYER_ADOPTED;
+}
+
+/* A box has a slot from its start to its end, and an end knows where the layer goes. */
+static void box_check(const struct box *b)
+{
+	if (b->stage == STAGE_GONE)
+		return;
+	INVARIANT((b->stage == STAGE_WAITING) == !b->place);
+	INVARIANT(!b->after || b->stage == STAGE_WAITING);
+	INVARIANT(layer_decided(b) == (b->stage == STAGE_ENDING));
+}
+
+static void layer_move(struct box *b, enum box_layer to)
+{
+	INVARIANT(layer_allowed[b->layer] >> to & 1);
+	b->layer = to;
+}
+
 void stage_move(struct box *b, enum stage to)
 {
 	struct warden *w = b->w;
@@ -59,6 +99,7 @@ void stage_move(struct box *b, enum stage to)
 	b->stage = to;
 	if (to != STAGE_GONE)
 		b->info.state = shown[to];
+	box_check(b);
 }
 
 struct box *box_find(struct warden *w, const char *id)
@@ -78,6 +119,19 @@ struct box *box_new(struct warden *w, const char *id)
 	return b;
 }
 
+struct box *box_restore(struct warden_slot *c, const struct box_info *info, enum stage stage)
+{
+	struct box *b = box_new(c->w, info->id);
+	b->info = *info;
+	b->info.state = shown[stage];
+	b->place = c;
+	c->box = b;
+	b->stage = stage;
+	b->layer = LAYER_FOUND;
+	box_check(b);
+	return b;
+}
+
 static void free_box(struct loop_task *t)
 {
 	free(container_of(t, struct box, free_task));
@@ -94,14 +148,19 @@ static void remove_box(struct box *b)
 	loop_defer(b->w->loop, &b->free_task, free_box);
 }
 
-static int write_record(struct box *b, enum record_state state, struct err *e)
+int box_write_record(const struct box *b, enum record_state state)
 {
 	struct record r = {.state = state,
 		.start_time = b->place->slot.start_time,
-		.fresh = b->fresh,
-		.keep_files = b->keep_files,
+		.fresh = state == RECORD_CREATING && layer_is_new(b),
+		.keep_files = b->layer == LAYER_KEPT,
 		.info = b->info};
-	int n = record_write(b->w->records_dir, &r);
+	return record_write(b->w->records_dir, &r);
+}
+
+static int write_record(struct box *b, enum record_state state, struct err *e)
+{
+	int n = box_write_record(b, state);
 	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, -n, "write the sandbox's record") : 0;
 }
 
@@ -124,7 +183,7 @@ static void forget_dead(struct warden *w, const char *id)
 	struct box *old = box_find(w, id);
 	if (!old)
 		return;
-	old->keep_files = true;
+	layer_move(old, LAYER_KEPT);
 	finish_end(old);
 }
 
@@ -165,7 +224,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 void box_place(struct box *b)
 {
 	struct warden *w = b->w;
-	struct warden_slot *c = warden_slot_take_ready(w);
+	struct warden_slot *c = warden_slot_find_ready(w);
 	if (c)
 		box_start(b, c);
 	else
@@ -188,6 +247,8 @@ static int adopt_layer(struct box *b, const char *name)
 	snprintf(made, sizeof made, "%u", b->place->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
 		return -1;
+	if (b->layer == LAYER_MADE)
+		layer_move(b, LAYER_ADOPTED);
 	return take_fd(&b->place->slot.overlay);
 }
 
@@ -196,7 +257,6 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 	struct warden *w = b->w;
 	struct slot *s = &b->place->slot;
 	reaper_close(w, take_fd(&s->overlay), 0);
-	b->layer_unused = true;
 	if (layer_make(w->boxes_dir, name, e) < 0 &&
 		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
 		return -1;
@@ -233,7 +293,7 @@ static int launch(struct box *b, struct err *e)
 	struct init_go go = {.limits = b->info.limits};
 	memcpy(go.id, b->info.id, sizeof go.id);
 	/* Before the layer is there, so that the record says it whenever we are killed. */
-	b->fresh = has_no_layer(b);
+	layer_move(b, has_no_layer(b) ? LAYER_MADE : LAYER_FOUND);
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)
 		return -1;
 	auto_fd int root = get_root(b, e);
@@ -255,6 +315,7 @@ void box_start(struct box *b, struct warden_slot *c)
 	list_del(&b->node);
 	b->place = c;
 	c->box = b;
+	warden_slot_move(c, SLOT_TAKEN);
 	b->info.slot = c->slot.number;
 	b->info.pid = c->slot.pid;
 	b->info.uid_base = ids_base(c->slot.number);
@@ -280,10 +341,10 @@ void box_started(struct box *b)
 	server_reply(b->w, &b->waiter, NULL, b);
 	zygote_listen(b->place);
 	zygote_want(b->w, &b->image);
-	for (int i = 0; b->layer_unused && i < LAYER_SPENT; i++)
-		reaper_close(b->w, take_fd(&b->place->slot.spent[i]), 0);
-	if (b->layer_unused)
-		slot_drop_layer(&b->w->host, b->info.slot);
+	if (b->layer != LAYER_ADOPTED) {
+		warden_slot_close_spent(b->place);
+		slot_drop_layer(&b->w->host, b->info.slot); /* the one made ahead */
+	}
 	reaper_wake(b->w);
 	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
 }
@@ -307,7 +368,7 @@ static void finish_end(struct box *b)
 	struct warden_asker who = b->waiter;
 	struct err failure = b->failure;
 	struct warden_slot *c = b->place;
-	if (!b->keep_files)
+	if (b->layer == LAYER_DROPPED)
 		drop_layer(w, b->info.id);
 	else
 		closing_begin(w, b->info.id, take_fd(&c->slot.mntns));
@@ -333,7 +394,7 @@ void box_fail(struct box *b, const struct err *why)
 		server_reply(w, &who, &failure, NULL);
 		return;
 	}
-	b->keep_files = !b->fresh;
+	layer_move(b, layer_is_new(b) ? LAYER_DROPPED : LAYER_KEPT);
 	begin_end(b);
 }
 
@@ -402,11 +463,10 @@ void box_destroy(struct warden *w, const struct warden_request *rq, struct warde
 	server_reply(w, &b->waiter, &e, NULL);
 	b->waiter = who;
 	b->failure = (struct err){0};
-	b->keep_files = rq->flags & WARDEN_KEEP_FILES;
+	layer_move(b, rq->flags & WARDEN_KEEP_FILES ? LAYER_KEPT : LAYER_DROPPED);
 	if (b->stage == STAGE_WAITING) {
-		bool keep_files = b->keep_files;
 		remove_box(b);
-		if (!keep_files)
+		if (!(rq->flags & WARDEN_KEEP_FILES))
 			drop_layer(w, rq->id);
 		server_reply(w, &who, NULL, NULL);
 		reaper_wake(w);

@@ -30,6 +30,17 @@ enum stage {
 	STAGES
 };
 
+/* The box's layer: where it comes from, then where it goes. layer_move() asserts the steps. */
+enum box_layer {
+	LAYER_UNKNOWN, /* no start has looked for it */
+	LAYER_FOUND,   /* was there before this create: a create that fails keeps it */
+	LAYER_MADE,    /* by this create: a create that fails drops it */
+	LAYER_ADOPTED, /* MADE, from the layer that the slot had ahead */
+	LAYER_KEPT,    /* the box ends; its layer stays */
+	LAYER_DROPPED, /* the box ends; its layer goes to the trash */
+	LAYERS
+};
+
 struct box {
 	struct warden *w;
 	struct warden_slot *place; /* NULL while waiting */
@@ -38,9 +49,7 @@ struct box {
 	struct image image;
 	struct warden_asker waiter; /* of a create, freeze or destroy */
 	struct err failure;	    /* why a create ends */
-	bool keep_files;	    /* on its way to GONE: the layer stays */
-	bool fresh;		    /* the layer was made by this create */
-	bool layer_unused;	    /* the one that its slot had made ahead */
+	enum box_layer layer;
 	uint64_t freeze_until;
 	struct loop_timer timer;
 	struct loop_task free_task;
@@ -51,7 +60,11 @@ struct box {
 
 struct box *box_find(struct warden *w, const char *id);
 struct box *box_new(struct warden *w, const char *id);
+/* A box of the warden before us, with the slot `c`: RUNNING, FROZEN or DEAD. */
+struct box *box_restore(struct warden_slot *c, const struct box_info *info, enum stage stage);
 void stage_move(struct box *b, enum stage to);
+/* Notes on disk how far the box is. 0 or -errno. */
+int box_write_record(const struct box *b, enum record_state state);
 
 void box_create(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void box_destroy(struct warden *w, const struct warden_request *rq, struct warden_asker who);

@@ -18,7 +18,7 @@ enum record_state {
 struct record {
 	uint32_t magic, state;
 	uint64_t start_time;
-	uint32_t fresh;	     /* the layer was made by this create: undoing deletes it */
+	uint32_t fresh;	     /* of CREATING: the layer was made by this create; undoing deletes it */
 	uint32_t keep_files; /* of ENDING */
 	struct box_info info;
 };

@@ -59,16 +59,14 @@ static void drop_layer(struct warden *w, const char *id)
 	trash_put(w->boxes_dir, name, w->host.trash);
 }
 
-static struct warden_slot *new_cell(struct warden *w, const struct record *r, int pidfd)
+static struct warden_slot *restore_slot(struct warden *w, const struct record *r, int pidfd)
 {
-	struct warden_slot *c = warden_slot_new(w);
-	c->adopted = true;
+	struct warden_slot *c = warden_slot_new(w, pidfd >= 0 ? SLOT_TAKEN : SLOT_ENDED);
 	c->slot.number = r->info.slot;
 	c->slot.pid = r->info.pid;
 	c->slot.pidfd = pidfd;
 	c->slot.mntns = pidfd >= 0 ? slot_open_ns(r->info.pid, "mnt") : -1;
 	c->slot.start_time = r->start_time;
-	c->dead = pidfd < 0;
 	return c;
 }
 
@@ -79,26 +77,15 @@ static void undo(struct recovery *v, const struct record *r, int pidfd, bool kee
 	if (!keep_files && *r->info.id)
 		drop_layer(w, r->info.id);
 	fd_close(&pidfd);
-	warden_slot_sweep(new_cell(w, r, -1));
+	warden_slot_sweep(restore_slot(w, r, -1));
 	v->undone += r->state != RECORD_POOL;
-}
-
-static struct box *restore_box(struct recovery *v, const struct record *r, int pidfd)
-{
-	struct warden *w = v->w;
-	struct box *b = box_new(w, r->info.id);
-	b->info = r->info;
-	b->place = new_cell(w, r, pidfd);
-	b->place->box = b;
-	return b;
 }
 
 static void adopt(struct recovery *v, const struct record *r, int pidfd)
 {
-	struct box *b = restore_box(v, r, pidfd);
+	bool frozen = cgroup_is_frozen(&v->w->cgroups, r->info.slot);
+	struct box *b = box_restore(restore_slot(v->w, r, pidfd), &r->info, frozen ? STAGE_FROZEN : STAGE_RUNNING);
 	struct err e;
-	b->stage = cgroup_is_frozen(&v->w->cgroups, r->info.slot) ? STAGE_FROZEN : STAGE_RUNNING;
-	b->info.state = b->stage == STAGE_FROZEN ? BOX_FROZEN : BOX_RUNNING;
 	if (warden_slot_watch(b->place, &e) < 0)
 		log_event(LOG_ERROR, "cannot watch a box", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	v->adopted++;
@@ -106,16 +93,13 @@ static void adopt(struct recovery *v, const struct record *r, int pidfd)
 
 static void report_dead(struct recovery *v, const struct record *r)
 {
-	struct box *b = restore_box(v, r, -1);
-	b->stage = STAGE_DEAD;
-	b->info.state = BOX_DEAD;
+	struct box *b = box_restore(restore_slot(v->w, r, -1), &r->info, STAGE_DEAD);
 	b->info.pid = 0;
 	if (r->state != RECORD_DEAD) {
 		b->info.exit_known = 0;
 		b->info.exit_code = -1;
 		b->info.exit_signal = 0;
-		struct record dead = {.state = RECORD_DEAD, .start_time = r->start_time, .info = b->info};
-		record_write(v->w->records_dir, &dead);
+		box_write_record(b, RECORD_DEAD);
 	}
 	v->dead++;
 }
@@ -167,7 +151,7 @@ static void sweep_cgroup(void *arg, uint32_t slot)
 	struct record r = {.state = RECORD_POOL};
 	r.info.slot = slot;
 	cgroup_kill(&w->cgroups, slot);
-	warden_slot_sweep(new_cell(w, &r, -1));
+	warden_slot_sweep(restore_slot(w, &r, -1));
 }
 
 static void sweep_socket(void *arg, const char *name)
