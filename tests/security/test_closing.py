@@ -144,7 +144,7 @@ def test_the_warden_is_killed(dying):
 
 def test_destroyed_boxes_wait_for_the_closer_in_a_bounded_row(own_daemon):
     """Past WARDEN_CLOSING_MAX no more boxes are prepared: creates slow down, memory does not grow."""
-    text = (lib.ROOT / "src/base/limits.h").read_text()
+    text = (lib.ROOT / "src/warden/limits.h").read_text()
     limit = int(re.search(r"#define WARDEN_CLOSING_MAX +(\d+)u", text)[1])
     closer = lib.wait_for(lambda: child(own_daemon.warden_pid, "atoll-closer"), "the closer runs")
     warden = own_daemon.warden_pid
