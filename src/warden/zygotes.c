@@ -28,7 +28,48 @@
 
 enum { ASKS_AT_ONCE = 16 };
 
+#define TO(s) (1u << ZYGOTE_##s)
+static const unsigned allowed[ZYGOTE_STAGES] = {
+	[ZYGOTE_UNUSED] = TO(PAUSING),
+	[ZYGOTE_PAUSING] = TO(STARTING) | TO(PAUSING),
+	[ZYGOTE_STARTING] = TO(READY) | TO(ENDING) | TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_READY] = TO(SILENT) | TO(ENDING) | TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_SILENT] = TO(READY) | TO(ENDING) | TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_ENDING] = TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_SWEEPING] = TO(PAUSING),
+	[ZYGOTE_HOPELESS] = TO(PAUSING),
+};
+#undef TO
+
 static void zygote_launch(struct loop_timer *t);
+
+static bool zygote_lives(const struct zygote *z)
+{
+	return z->stage >= ZYGOTE_STARTING && z->stage <= ZYGOTE_ENDING;
+}
+
+static void zygote_check(const struct zygote *z)
+{
+	INVARIANT(*z->image.key);
+	INVARIANT(zygote_lives(z) == (z->p.pidfd >= 0));
+	INVARIANT(z->stage != ZYGOTE_SILENT || z->asked_n);
+	INVARIANT(z->refused_n <= z->asked_n && (z->asked_n == 0 || zygote_lives(z)));
+}
+
+static void zygote_move(struct zygote *z, enum zygote_stage to)
+{
+	INVARIANT(allowed[z->stage] >> to & 1);
+	z->stage = to;
+	zygote_check(z);
+}
+
+/* on_zygote_exit follows. */
+static void zygote_kill(struct zygote *z)
+{
+	if (z->stage != ZYGOTE_ENDING)
+		zygote_move(z, ZYGOTE_ENDING);
+	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+}
 
 static bool same_image(const struct image *a, const struct image *b)
 {
@@ -54,7 +95,7 @@ static void refuse(struct warden_slot *c, uint32_t serial, int os)
 /* A slot that took over the number of one that is gone ignores an answer to what it did not ask. */
 static void refuse_all(struct zygote *z)
 {
-	for (size_t i = 0; i < z->asked_n; i++) {
+	for (size_t i = z->refused_n; i < z->asked_n; i++) {
 		const struct zygote_asked *a = &z->asked[(z->asked_head + i) % ZYGOTE_ASKS_MAX];
 		list_each(it, &z->w->slots)
 		{
@@ -63,20 +104,21 @@ static void refuse_all(struct zygote *z)
 				refuse(c, a->serial, EAGAIN);
 		}
 	}
+	z->refused_n = z->asked_n;
 }
 
 static void on_given_up(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, watch);
 	log_event(LOG_WARN, "a zygote is stuck and is replaced", "image=%s pid=%d", LOG_Q(z->image.key), z->p.pid);
-	z->ready = false;
-	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+	zygote_kill(z);
 }
 
 static void on_stuck(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, watch);
-	z->stuck = true;
+	if (z->stage == ZYGOTE_READY)
+		zygote_move(z, ZYGOTE_SILENT);
 	refuse_all(z);
 	loop_timer_set(z->w->loop, &z->watch, ZYGOTE_GIVEN_UP, on_given_up);
 }
@@ -94,7 +136,9 @@ static void answered(struct zygote *z)
 		return;
 	z->asked_head = (z->asked_head + 1) % ZYGOTE_ASKS_MAX;
 	z->asked_n--;
-	z->stuck = z->stuck && z->asked_n; /* what still waits was refused */
+	z->refused_n -= z->refused_n > 0;
+	if (z->stage == ZYGOTE_SILENT && !z->asked_n)
+		zygote_move(z, ZYGOTE_READY);
 	if (z->asked_n)
 		loop_timer_set(z->w->loop, &z->watch, ZYGOTE_STUCK, on_stuck);
 	else
@@ -103,11 +147,9 @@ static void answered(struct zygote *z)
 
 static void forget_asks(struct zygote *z)
 {
-	if (!z->stuck)
-		refuse_all(z);
+	refuse_all(z);
 	loop_timer_stop(&z->watch);
-	z->asked_n = 0;
-	z->stuck = false;
+	z->asked_n = z->refused_n = 0;
 }
 
 /* ---- life ---- */
@@ -118,6 +160,7 @@ static void again(struct zygote *z)
 		      : clock_ms() - z->since > ZYGOTE_RETRY_MAX ? ZYGOTE_RETRY_MIN
 		      : z->retry_ms < ZYGOTE_RETRY_MAX / 2	 ? z->retry_ms * 2
 								 : ZYGOTE_RETRY_MAX;
+	zygote_move(z, ZYGOTE_PAUSING);
 	loop_timer_set(z->w->loop, &z->timer, z->retry_ms, zygote_launch);
 }
 
@@ -125,6 +168,7 @@ static void begin(struct zygote *z, struct warden *w, const struct image *image)
 {
 	const struct image own = *image; /* it may lie in *z */
 	*z = (struct zygote){.w = w, .image = own, .p = {.pidfd = -1, .control = -1}, .used = clock_ms()};
+	zygote_move(z, ZYGOTE_PAUSING);
 	loop_timer_set(w->loop, &z->timer, ZYGOTE_DELAY, zygote_launch);
 }
 
@@ -140,7 +184,7 @@ static void sweep(struct loop_timer *t)
 	numbers_give(w, z->slot);
 	if (*z->next.key)
 		begin(z, w, &z->next);
-	else if (!z->hopeless)
+	else if (z->stage == ZYGOTE_SWEEPING)
 		again(z);
 }
 
@@ -154,10 +198,10 @@ static void on_zygote_exit(struct loop_io *io, uint32_t events)
 	loop_del(&z->control_io);
 	fd_close(&z->p.pidfd);
 	fd_close(&z->p.control);
-	z->ready = false;
 	forget_asks(z);
-	z->hopeless = si.si_code == CLD_EXITED && si.si_status == ZYGOTE_NO_PYTHON;
-	log_event(z->hopeless ? LOG_INFO : LOG_WARN, z->hopeless ? "an image has no python3" : "a zygote ended",
+	bool hopeless = si.si_code == CLD_EXITED && si.si_status == ZYGOTE_NO_PYTHON;
+	zygote_move(z, hopeless ? ZYGOTE_HOPELESS : ZYGOTE_SWEEPING);
+	log_event(hopeless ? LOG_INFO : LOG_WARN, hopeless ? "an image has no python3" : "a zygote ended",
 		"image=%s status=%d signal=%d", LOG_Q(z->image.key), si.si_code == CLD_EXITED ? si.si_status : -1,
 		si.si_code == CLD_EXITED ? 0 : si.si_status);
 	loop_timer_set(z->w->loop, &z->timer, 0, sweep);
@@ -189,10 +233,12 @@ static void on_note(struct loop_io *io, uint32_t events)
 				LOG_Q(strerror(n.error)));
 		return;
 	}
+	if (z->stage != ZYGOTE_STARTING)
+		return; /* it has said so before, or is being ended */
 	loop_timer_stop(&z->timer);
 	const struct sched_param normal = {0};
 	syscall(SYS_sched_setscheduler, z->p.pid, SCHED_OTHER, &normal); /* musl has none */
-	z->ready = true;
+	zygote_move(z, ZYGOTE_READY);
 	log_event(LOG_INFO, "zygote ready", "image=%s pid=%d after_ms=%llu", LOG_Q(z->image.key), z->p.pid,
 		(unsigned long long)(clock_ms() - z->since));
 }
@@ -201,7 +247,7 @@ static void on_start_timeout(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, timer);
 	log_event(LOG_WARN, "a zygote did not get ready", "image=%s", LOG_Q(z->image.key));
-	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+	zygote_kill(z);
 }
 
 static void zygote_launch(struct loop_timer *t)
@@ -219,6 +265,7 @@ static void zygote_launch(struct loop_timer *t)
 		return again(z);
 	}
 	z->p = p;
+	zygote_move(z, ZYGOTE_STARTING);
 	if (loop_add(w->loop, &z->exit_io, p.pidfd, EPOLLIN, on_zygote_exit) < 0 ||
 		loop_add(w->loop, &z->control_io, p.control, EPOLLIN, on_note) < 0)
 		log_event(LOG_ERROR, "cannot watch a zygote", "image=%s", LOG_Q(z->image.key));
@@ -229,9 +276,8 @@ static void zygote_launch(struct loop_timer *t)
 static void replace(struct zygote *z, const struct image *image)
 {
 	z->next = *image;
-	z->ready = false;
-	if (z->p.pidfd >= 0)
-		sys_pidfd_signal(z->p.pidfd, SIGKILL); /* on_zygote_exit, sweep, begin */
+	if (zygote_lives(z))
+		zygote_kill(z); /* sweep and begin follow */
 	else if (!z->timer.pos)
 		begin(z, z->w, &z->next);
 }
@@ -243,9 +289,10 @@ void zygote_want(struct warden *w, const struct image *image)
 	struct zygote *oldest = NULL;
 	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
 		struct zygote *z = &w->zygotes[i];
-		if (!*z->image.key)
+		if (z->stage == ZYGOTE_UNUSED)
 			return begin(z, w, image);
-		if (!*z->next.key && (z->ready || z->hopeless) && (!oldest || z->used < oldest->used))
+		bool idle = z->stage == ZYGOTE_READY || z->stage == ZYGOTE_SILENT || z->stage == ZYGOTE_HOPELESS;
+		if (!*z->next.key && idle && (!oldest || z->used < oldest->used))
 			oldest = z;
 	}
 	if (oldest && clock_ms() - oldest->used > ZYGOTE_IDLE)
@@ -256,7 +303,7 @@ void zygotes_end(struct warden *w)
 {
 	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
 		struct zygote *z = &w->zygotes[i];
-		if (!z->w || z->p.pidfd < 0)
+		if (!zygote_lives(z))
 			continue;
 		sys_pidfd_signal(z->p.pidfd, SIGKILL);
 		waitid(P_PIDFD, (id_t)z->p.pidfd, &(siginfo_t){0}, WEXITED);
@@ -342,7 +389,7 @@ static int answer(struct warden_slot *c, uint32_t serial)
 		z->used = clock_ms();
 	if (!serial)
 		return -EINVAL; /* a note with it would say that the zygote is ready */
-	if (!z || !z->ready || z->stuck)
+	if (!z || z->stage != ZYGOTE_READY)
 		return -EAGAIN;
 	if (z->asked_n == ZYGOTE_ASKS_MAX || !within_rate(c) ||
 		cgroup_pids(&w->cgroups, c->slot.number) >= b->info.limits.pids)

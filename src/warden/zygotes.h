@@ -13,15 +13,26 @@
 struct warden;
 struct warden_slot;
 
-/* In use when image.key is set. */
+/* zygote_move() asserts that a step is in the table of zygotes.c and that zygote_check() holds after it. */
+enum zygote_stage {
+	ZYGOTE_UNUSED,
+	ZYGOTE_PAUSING,	 /* `timer` starts it */
+	ZYGOTE_STARTING, /* its process imports; it says when it is ready */
+	ZYGOTE_READY,
+	ZYGOTE_SILENT,	 /* has answered nothing for ZYGOTE_STUCK: gets no asks */
+	ZYGOTE_ENDING,	 /* killed */
+	ZYGOTE_SWEEPING, /* its process is gone; `timer` removes its cgroups */
+	ZYGOTE_HOPELESS, /* the same, but its image has no python3: it is not started again */
+	ZYGOTE_STAGES
+};
+
 struct zygote {
 	struct warden *w;
+	enum zygote_stage stage;
 	struct image image;
 	struct image next; /* its image after it has ended; key "": the same */
 	uint32_t slot;
 	struct zygote_process p;
-	bool ready, hopeless;
-	bool stuck; /* an ask waits for ZYGOTE_STUCK: no others meanwhile */
 	uint64_t since, used, retry_ms;
 	struct loop_io exit_io, control_io;
 	struct loop_timer timer;
@@ -30,6 +41,7 @@ struct zygote {
 		uint32_t slot, serial;
 	} asked[ZYGOTE_ASKS_MAX];
 	size_t asked_head, asked_n;
+	size_t refused_n; /* so many of the oldest were told "no" meanwhile */
 	struct loop_timer watch;
 };
 
