@@ -30,7 +30,7 @@ struct inherit_one {
 	uint64_t group;
 };
 
-static int make(int dir, const char *name, int request, int source, uint64_t flags, uint64_t group)
+static int subvolume_make(int dir, const char *name, int request, int source, uint64_t flags, uint64_t group)
 {
 	struct inherit_one inherit = {.head.num_qgroups = 1, .group = group};
 	struct btrfs_ioctl_vol_args_v2 a = {.fd = source, .flags = flags};
@@ -47,12 +47,13 @@ static int make(int dir, const char *name, int request, int source, uint64_t fla
 
 int btrfs_subvolume_make(int dir, const char *name, uint64_t group)
 {
-	return make(dir, name, (int)BTRFS_IOC_SUBVOL_CREATE_V2, 0, 0, group);
+	return subvolume_make(dir, name, (int)BTRFS_IOC_SUBVOL_CREATE_V2, 0, 0, group);
 }
 
 int btrfs_snapshot_make(int dir, const char *name, int source, bool read_only, uint64_t group)
 {
-	return make(dir, name, (int)BTRFS_IOC_SNAP_CREATE_V2, source, read_only ? BTRFS_SUBVOL_RDONLY : 0, group);
+	return subvolume_make(
+		dir, name, (int)BTRFS_IOC_SNAP_CREATE_V2, source, read_only ? BTRFS_SUBVOL_RDONLY : 0, group);
 }
 
 int btrfs_subvolume_delete(int dir, const char *name)

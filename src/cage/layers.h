@@ -24,6 +24,8 @@ struct image {
 	uint64_t inode;			  /* of its rootfs: an image built again in place is another one */
 };
 
+bool image_same(const struct image *a, const struct image *b);
+
 /* `name` is a directory in `images` that holds rootfs/ and image.json, or a link to one beside it. */
 int image_find(int images, const char *name, struct image *ret, struct err *e);
 
@@ -32,9 +34,16 @@ int layer_make(int dir, const char *name, struct err *e);
 /* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. */
 int layer_reuse(int dir, const char *name, int trash, struct err *e);
 
-/* The overlay of dir/name over the image, detached. `userns` is the box's, `root` the user that is its root. *ret_spent
- * are the mounts it was made from: not needed any more, but closing one waits for an RCU grace period, so that is left
- * to whoever has time. */
+struct layer_mount_args {
+	int images; /* directory */
+	const struct image *image;
+	int dir; /* of layers */
+	const char *name;
+	int userns;    /* the box's */
+	uint32_t root; /* the user that is the box's root */
+};
+
+/* The overlay of dir/name over the image, detached. *ret_spent are the mounts that it was made from. The overlay does
+ * not need them any more, but closing one waits for an RCU grace period: the caller has another process do that. */
 enum { LAYER_SPENT = 2 };
-int layer_mount(int images, const struct image *image, int dir, const char *name, int userns, uint32_t root,
-	int ret_spent[LAYER_SPENT], struct err *e);
+int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], struct err *e);

@@ -158,13 +158,20 @@ static void make_layer(const struct slot_host *h, struct slot *s, const struct i
 	snprintf(name, sizeof name, "%u", s->number);
 	if (layer_make(h->layers, name, NULL) < 0)
 		return;
-	s->overlay = layer_mount(h->images, image, h->layers, name, s->userns, ids_base(s->number), s->spent, NULL);
+	const struct layer_mount_args a = {.images = h->images,
+		.image = image,
+		.dir = h->layers,
+		.name = name,
+		.userns = s->userns,
+		.root = ids_base(s->number)};
+	s->overlay = layer_mount(&a, s->spent, NULL);
 	s->image = *image;
 	if (s->overlay < 0)
 		trash_put(h->layers, name, h->trash);
 }
 
-static int make(const struct slot_host *h, struct slot *s, const struct image *image, struct birth *b, struct err *e)
+static int slot_build(
+	const struct slot_host *h, struct slot *s, const struct image *image, struct birth *b, struct err *e)
 {
 	if (make_birth(h, s, b, e) < 0 || give_birth(s, b, e) < 0)
 		return -1;
@@ -178,7 +185,7 @@ static int make(const struct slot_host *h, struct slot *s, const struct image *i
 }
 
 /* The child does nothing yet but wait for us, so this wait is short. */
-static void undo(const struct slot_host *h, struct slot *s)
+static void slot_undo(const struct slot_host *h, struct slot *s)
 {
 	if (s->pid > 0) {
 		sys_pidfd_signal(s->pidfd, SIGKILL);
@@ -211,10 +218,10 @@ int slot_make(const struct slot_host *h, uint32_t number, const struct image *im
 	s.number = number;
 	if (cgroup_make(h->cgroups, number, e) < 0)
 		return -1;
-	int r = make(h, &s, image, &b, e);
+	int r = slot_build(h, &s, image, &b, e);
 	birth_close(&b);
 	if (r < 0) {
-		undo(h, &s);
+		slot_undo(h, &s);
 		return -1;
 	}
 	*ret = s;

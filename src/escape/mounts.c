@@ -20,12 +20,16 @@ int umount2(const char *target, int flags);
 
 enum { DETACH = 2, NOFOLLOW = 8 };
 
-static void try_mount(struct outcome *o, const char *what, const char *source, const char *target, const char *type,
-	unsigned long flags, const char *data)
+struct mount_args {
+	const char *source, *target, *type;
+	unsigned long flags;
+};
+
+static void try_mount(struct outcome *o, const char *what, struct mount_args m)
 {
-	long rc = TRY(o, what, mount(source, target, type, flags, data), EPERM);
-	if (rc == 0 && !(flags & (MS_REMOUNT | MS_SHARED | MS_SLAVE | MS_PRIVATE)))
-		umount2(target, DETACH);
+	long rc = TRY(o, what, mount(m.source, m.target, m.type, m.flags, NULL), EPERM);
+	if (rc == 0 && !(m.flags & (MS_REMOUNT | MS_SHARED | MS_SLAVE | MS_PRIVATE)))
+		umount2(m.target, DETACH);
 }
 
 /* Every kind of file system whose mount has been a way out, each on an empty directory of ours. */
@@ -39,10 +43,10 @@ static void mount_new(const struct check *c, struct outcome *o)
 	mkdir(dir, 0700);
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		snprintf(what, sizeof(what), "mount(%s)", types[i]);
-		try_mount(o, what, "none", dir, types[i], 0, NULL);
+		try_mount(o, what, (struct mount_args){"none", dir, types[i], 0});
 	}
-	try_mount(o, "mount(bind)", "/", dir, NULL, MS_BIND | MS_REC, NULL);
-	try_mount(o, "mount(bind /proc/1/root)", "/proc/1/root", dir, NULL, MS_BIND, NULL);
+	try_mount(o, "mount(bind)", (struct mount_args){"/", dir, NULL, MS_BIND | MS_REC});
+	try_mount(o, "mount(bind /proc/1/root)", (struct mount_args){"/proc/1/root", dir, NULL, MS_BIND});
 	rmdir(dir);
 }
 
@@ -50,12 +54,12 @@ static void mount_new(const struct check *c, struct outcome *o)
 static void mount_change(const struct check *c, struct outcome *o)
 {
 	(void)c;
-	try_mount(o, "remount / rw", NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL);
-	try_mount(o, "remount /proc rw", NULL, "/proc", NULL, MS_REMOUNT | MS_BIND, NULL);
-	try_mount(o, "remount /dev rw", NULL, "/dev", NULL, MS_REMOUNT | MS_BIND, NULL);
-	try_mount(o, "move /proc", "/proc", "/var/tmp", NULL, MS_MOVE, NULL);
-	try_mount(o, "make / shared", NULL, "/", NULL, MS_SHARED | MS_REC, NULL);
-	try_mount(o, "make / a slave", NULL, "/", NULL, MS_SLAVE | MS_REC, NULL);
+	try_mount(o, "remount / rw", (struct mount_args){NULL, "/", NULL, MS_REMOUNT | MS_BIND});
+	try_mount(o, "remount /proc rw", (struct mount_args){NULL, "/proc", NULL, MS_REMOUNT | MS_BIND});
+	try_mount(o, "remount /dev rw", (struct mount_args){NULL, "/dev", NULL, MS_REMOUNT | MS_BIND});
+	try_mount(o, "move /proc", (struct mount_args){"/proc", "/var/tmp", NULL, MS_MOVE});
+	try_mount(o, "make / shared", (struct mount_args){NULL, "/", NULL, MS_SHARED | MS_REC});
+	try_mount(o, "make / a slave", (struct mount_args){NULL, "/", NULL, MS_SLAVE | MS_REC});
 }
 
 static void unmount(const struct check *c, struct outcome *o)

@@ -164,8 +164,7 @@ static int write_record(struct box *b, enum record_state state, struct err *e)
 	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, -n, "write the sandbox's record") : 0;
 }
 
-/* Moves the box's layer to the trash. */
-static void drop_layer(struct warden *w, const char *id)
+void box_drop_layer(struct warden *w, const char *id)
 {
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(id), name);
@@ -232,17 +231,12 @@ void box_place(struct box *b)
 	pool_kick(w);
 }
 
-static bool same_image(const struct image *a, const struct image *b)
-{
-	return a->inode == b->inode && strcmp(a->key, b->key) == 0;
-}
-
 /* Takes the layer that was made ahead when the box has none yet: one rename. */
 static int adopt_layer(struct box *b, const char *name)
 {
 	struct warden *w = b->w;
 	char made[16];
-	if (b->place->slot.overlay < 0 || !same_image(&b->place->slot.image, &b->image))
+	if (b->place->slot.overlay < 0 || !image_same(&b->place->slot.image, &b->image))
 		return -1;
 	snprintf(made, sizeof made, "%u", b->place->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
@@ -260,7 +254,13 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 	if (layer_make(w->boxes_dir, name, e) < 0 &&
 		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
 		return -1;
-	return layer_mount(w->host.images, &b->image, w->boxes_dir, name, s->userns, ids_base(s->number), s->spent, e);
+	const struct layer_mount_args a = {.images = w->host.images,
+		.image = &b->image,
+		.dir = w->boxes_dir,
+		.name = name,
+		.userns = s->userns,
+		.root = ids_base(s->number)};
+	return layer_mount(&a, s->spent, e);
 }
 
 /* False also when nobody can tell: what may be somebody's files is kept. */
@@ -369,7 +369,7 @@ static void finish_end(struct box *b)
 	struct err failure = b->failure;
 	struct warden_slot *c = b->place;
 	if (b->layer == LAYER_DROPPED)
-		drop_layer(w, b->info.id);
+		box_drop_layer(w, b->info.id);
 	else
 		closing_begin(w, b->info.id, take_fd(&c->slot.mntns));
 	remove_box(b);
@@ -442,7 +442,7 @@ static void destroy_files(struct warden *w, const struct warden_request *rq, str
 		return;
 	}
 	if (!(rq->flags & WARDEN_KEEP_FILES))
-		drop_layer(w, rq->id);
+		box_drop_layer(w, rq->id);
 	server_reply(w, who, NULL, NULL);
 	reaper_wake(w);
 }
@@ -467,7 +467,7 @@ void box_destroy(struct warden *w, const struct warden_request *rq, struct warde
 	if (b->stage == STAGE_WAITING) {
 		remove_box(b);
 		if (!(rq->flags & WARDEN_KEEP_FILES))
-			drop_layer(w, rq->id);
+			box_drop_layer(w, rq->id);
 		server_reply(w, &who, NULL, NULL);
 		reaper_wake(w);
 	} else if (b->stage == STAGE_DEAD) {

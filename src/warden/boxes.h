@@ -63,6 +63,8 @@ struct box *box_new(struct warden *w, const char *id);
 /* A box of the warden before us, with the slot `c`: RUNNING, FROZEN or DEAD. */
 struct box *box_restore(struct warden_slot *c, const struct box_info *info, enum stage stage);
 void stage_move(struct box *b, enum stage to);
+/* Moves the layer of this id to the trash. */
+void box_drop_layer(struct warden *w, const char *id);
 /* Notes on disk how far the box is. 0 or -errno. */
 int box_write_record(const struct box *b, enum record_state state);
 

@@ -31,7 +31,7 @@ void closing_begin(struct warden *w, const char *id, int mntns)
 	reaper_close(w, mntns, c->ticket);
 }
 
-static struct closing *find(struct warden *w, const char *id)
+static struct closing *closing_find(struct warden *w, const char *id)
 {
 	list_each(it, &w->closings)
 	{
@@ -44,7 +44,7 @@ static struct closing *find(struct warden *w, const char *id)
 
 bool closing_wait(struct box *b)
 {
-	struct closing *c = find(b->w, b->info.id);
+	struct closing *c = closing_find(b->w, b->info.id);
 	if (!c)
 		return false;
 	c->next = b;
@@ -59,7 +59,7 @@ void closing_leave(struct box *b)
 	b->after = NULL;
 }
 
-static void end(struct closing *c)
+static void closing_end(struct closing *c)
 {
 	struct box *b = c->next;
 	list_del(&c->node);
@@ -72,9 +72,9 @@ static void end(struct closing *c)
 
 void closing_forget(struct warden *w, const char *id)
 {
-	struct closing *c = find(w, id);
+	struct closing *c = closing_find(w, id);
 	if (c)
-		end(c);
+		closing_end(c);
 }
 
 void closing_done(struct warden *w, uint64_t ticket)
@@ -83,7 +83,7 @@ void closing_done(struct warden *w, uint64_t ticket)
 	{
 		struct closing *c = list_entry(it, struct closing, node);
 		if (c->ticket == ticket)
-			return end(c);
+			return closing_end(c);
 	}
 }
 
@@ -93,6 +93,6 @@ void closing_done_upto(struct warden *w, uint64_t ticket)
 		struct closing *c = list_entry(w->closings.next, struct closing, node);
 		if (c->ticket > ticket)
 			return;
-		end(c);
+		closing_end(c);
 	}
 }

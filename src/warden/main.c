@@ -260,7 +260,7 @@ static int watch_supervisor(struct warden *w, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the supervisor") : 0;
 }
 
-static int start(struct warden *w, struct err *e)
+static int warden_start(struct warden *w, struct err *e)
 {
 	struct config c = {0};
 	char name[32];
@@ -315,7 +315,7 @@ int main(int argc, char **argv)
 	list_init(&w.list_mark);
 	w.loop = loop_new();
 	struct err e = {0};
-	if (!w.loop || start(&w, &e) < 0) {
+	if (!w.loop || warden_start(&w, &e) < 0) {
 		fprintf(stderr, "atoll-warden: %s\n", w.loop ? e.msg : "no event loop");
 		return 1;
 	}

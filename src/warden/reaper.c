@@ -131,7 +131,7 @@ static int lock_closer(void)
 	return take_fd(&fd);
 }
 
-static void flush(struct helper *h);
+static void helper_flush(struct helper *h);
 static int helper_start(struct helper *h, struct err *e);
 
 /* A closer that says "done" says which. */
@@ -140,20 +140,20 @@ static void on_helper_says(struct loop_io *io, uint32_t events)
 	struct helper *h = container_of(io, struct helper, sock_io);
 	uint64_t ticket;
 	if (events & EPOLLOUT)
-		flush(h);
+		helper_flush(h);
 	while (h->sock >= 0 && recv(h->sock, &ticket, sizeof ticket, MSG_DONTWAIT) == (ssize_t)sizeof ticket)
 		closing_done(h->w, ticket);
 	if (events & (EPOLLHUP | EPOLLERR))
 		loop_del(io); /* on_helper_exit follows */
 }
 
-static void restart(struct loop_timer *t)
+static void helper_restart(struct loop_timer *t)
 {
 	struct helper *h = container_of(t, struct helper, timer);
 	struct err e;
 	if (helper_start(h, &e) < 0) {
 		log_event(LOG_ERROR, "cannot start a helper", "error=%s", LOG_Q(e.msg));
-		loop_timer_set(h->w->loop, t, REAPER_RESTART, restart);
+		loop_timer_set(h->w->loop, t, REAPER_RESTART, helper_restart);
 	}
 }
 
@@ -170,7 +170,7 @@ static void on_helper_exit(struct loop_io *io, uint32_t events)
 	if (h->is_closer)
 		closing_done_upto(h->w, h->sent_upto);
 	log_event(LOG_WARN, h->is_closer ? "the closer ended" : "the reaper ended", "restart_ms=%d", REAPER_RESTART);
-	loop_timer_set(h->w->loop, &h->timer, REAPER_RESTART, restart);
+	loop_timer_set(h->w->loop, &h->timer, REAPER_RESTART, helper_restart);
 }
 
 static int helper_start(struct helper *h, struct err *e)
@@ -195,7 +195,7 @@ static int helper_start(struct helper *h, struct err *e)
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the reaper");
 	h->sock = take_fd(&our_end);
-	flush(h);
+	helper_flush(h);
 	return 0;
 }
 
@@ -226,7 +226,7 @@ bool reaper_behind(const struct warden *w)
 }
 
 /* Sends what waits. Our own copy is closed when the closer has its own, so ours is never the last. */
-static void flush(struct helper *h)
+static void helper_flush(struct helper *h)
 {
 	bool behind = reaper_behind(h->w);
 	while (h->sock >= 0 && !list_empty(&h->queue)) {
@@ -255,7 +255,7 @@ void reaper_close(struct warden *w, int fd, uint64_t ticket)
 	it->ticket = ticket;
 	list_push(&w->closer.queue, &it->node);
 	w->closer.queued++;
-	flush(&w->closer);
+	helper_flush(&w->closer);
 }
 
 /* When its socket is full it has enough to do, and looks into the trash anyway. */

@@ -50,15 +50,6 @@ static void kill_slot(struct warden *w, uint32_t slot, int pidfd)
 	}
 }
 
-static void drop_layer(struct warden *w, const char *id)
-{
-	char name[BOX_FILENAME_MAX];
-	if (box_id_check(str_of(id), NULL) < 0)
-		return;
-	box_id_filename(str_of(id), name);
-	trash_put(w->boxes_dir, name, w->host.trash);
-}
-
 static struct warden_slot *restore_slot(struct warden *w, const struct record *r, int pidfd)
 {
 	struct warden_slot *c = warden_slot_new(w, pidfd >= 0 ? SLOT_TAKEN : SLOT_ENDED);
@@ -70,12 +61,12 @@ static struct warden_slot *restore_slot(struct warden *w, const struct record *r
 	return c;
 }
 
-static void undo(struct recovery *v, const struct record *r, int pidfd, bool keep_files)
+static void undo_slot(struct recovery *v, const struct record *r, int pidfd, bool keep_files)
 {
 	struct warden *w = v->w;
 	kill_slot(w, r->info.slot, pidfd);
-	if (!keep_files && *r->info.id)
-		drop_layer(w, r->info.id);
+	if (!keep_files && box_id_check(str_of(r->info.id), NULL) == 0)
+		box_drop_layer(w, r->info.id);
 	fd_close(&pidfd);
 	warden_slot_sweep(restore_slot(w, r, -1));
 	v->undone += r->state != RECORD_POOL;
@@ -113,9 +104,9 @@ static void follow_up(struct recovery *v, const struct record *r)
 	else if ((r->state == RECORD_RUNNING || r->state == RECORD_DEAD) && named)
 		report_dead(v, r);
 	else if (r->state == RECORD_ENDING)
-		undo(v, r, take_fd(&pidfd), r->keep_files);
+		undo_slot(v, r, take_fd(&pidfd), r->keep_files);
 	else
-		undo(v, r, take_fd(&pidfd), !r->fresh);
+		undo_slot(v, r, take_fd(&pidfd), !r->fresh);
 }
 
 static void on_record(void *arg, const char *name)

@@ -43,7 +43,7 @@ static int send_now(struct warden *w, const struct warden_reply *r)
 	return -EPIPE;
 }
 
-static void push(struct warden *w, const struct warden_reply *r)
+static void server_push(struct warden *w, const struct warden_reply *r)
 {
 	if (!w->conn_io.loop)
 		return;
@@ -69,7 +69,7 @@ void server_reply(struct warden *w, struct warden_asker *who, const struct err *
 			r.has_info = 1;
 			r.info = b->info;
 		}
-		push(w, &r);
+		server_push(w, &r);
 	}
 	*who = (struct warden_asker){0};
 }
@@ -90,13 +90,13 @@ void server_reply_host(struct warden *w, struct warden_asker *who)
 	w->offer.slots_ready = w->ready;
 	w->offer.boxes = (uint32_t)w->boxes.count;
 	r.host = w->offer;
-	push(w, &r);
+	server_push(w, &r);
 }
 
 void server_event_died(struct warden *w, const struct box *b)
 {
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = WARDEN_BOX_DIED, .has_info = 1, .info = b->info};
-	push(w, &r);
+	server_push(w, &r);
 }
 
 /* The cursor is a node among the boxes: it keeps its place while others come and go. */
@@ -122,7 +122,7 @@ static void list_go_on(struct warden *w)
 	}
 }
 
-static void flush(struct warden *w)
+static void server_flush(struct warden *w)
 {
 	while (w->queue.count) {
 		int r = send_now(w, &w->queue.items[w->queue.head]);
@@ -171,7 +171,7 @@ static void start_list(struct warden *w, struct warden_asker who)
 	list_go_on(w);
 }
 
-static void handle(struct warden *w, const struct warden_request *rq)
+static void server_handle(struct warden *w, const struct warden_request *rq)
 {
 	struct warden_asker who = {.waiting = true, .conn = w->conn, .seq = rq->seq, .op = rq->op};
 	struct err e;
@@ -220,7 +220,7 @@ static void on_conn(struct loop_io *io, uint32_t events)
 {
 	struct warden *w = container_of(io, struct warden, conn_io);
 	if (events & EPOLLOUT)
-		flush(w);
+		server_flush(w);
 	/* While replies wait no more requests are taken: the daemon's own backlog slows it down. */
 	for (int i = 0; i < WARDEN_BURST && io->loop && io->events == EPOLLIN; i++) {
 		struct warden_request rq;
@@ -228,7 +228,7 @@ static void on_conn(struct loop_io *io, uint32_t events)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n == (ssize_t)sizeof rq && rq.magic == WARDEN_MAGIC)
-			handle(w, &rq);
+			server_handle(w, &rq);
 		else
 			hang_up(w, n > 0 ? "a record of the wrong size or magic" : n == 0 ? "closed" : strerror(errno));
 	}

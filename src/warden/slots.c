@@ -308,7 +308,7 @@ static size_t waiting_count(struct warden *w)
 	return n;
 }
 
-static void fill(struct loop_timer *t)
+static void pool_fill(struct loop_timer *t)
 {
 	struct warden *w = container_of(t, struct warden, pool_timer);
 	size_t waiting = waiting_count(w);
@@ -333,7 +333,7 @@ void pool_kick(struct warden *w)
 {
 	uint64_t now = clock_ms();
 	uint64_t delay = list_empty(&w->waiting) && w->pool_pause_until > now ? w->pool_pause_until - now : 0;
-	loop_timer_set(w->loop, &w->pool_timer, delay, fill);
+	loop_timer_set(w->loop, &w->pool_timer, delay, pool_fill);
 }
 
 void pool_drain(struct warden *w)

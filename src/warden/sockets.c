@@ -24,7 +24,7 @@ static void close_all(int *fds, size_t n)
 }
 
 /* How many were made; errno tells why not all. */
-static size_t make(int family, int *fds, size_t n)
+static size_t make_sockets(int family, int *fds, size_t n)
 {
 	size_t i = 0;
 	while (i < n) {
@@ -42,7 +42,7 @@ static int make_inside(struct warden *w, struct box *b, int family, int *fds, si
 {
 	if (setns(b->place->slot.pidfd, CLONE_NEWNET) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "enter the network of sandbox '%s'", b->info.id);
-	size_t made = make(family, fds, n);
+	size_t made = make_sockets(family, fds, n);
 	int os = errno;
 	INVARIANT(setns(w->own_net, CLONE_NEWNET) == 0);
 	if (made == n)

@@ -71,15 +71,10 @@ static void zygote_kill(struct zygote *z)
 	sys_pidfd_signal(z->p.pidfd, SIGKILL);
 }
 
-static bool same_image(const struct image *a, const struct image *b)
-{
-	return a->inode == b->inode && strcmp(a->key, b->key) == 0;
-}
-
 static struct zygote *zygote_of(struct warden *w, const struct image *image)
 {
 	for (size_t i = 0; i < ZYGOTES_MAX; i++)
-		if (same_image(&w->zygotes[i].image, image))
+		if (image_same(&w->zygotes[i].image, image))
 			return &w->zygotes[i];
 	return NULL;
 }
@@ -154,7 +149,7 @@ static void forget_asks(struct zygote *z)
 
 /* ---- life ---- */
 
-static void again(struct zygote *z)
+static void zygote_pause(struct zygote *z)
 {
 	z->retry_ms = !z->retry_ms				 ? ZYGOTE_RETRY_MIN
 		      : clock_ms() - z->since > ZYGOTE_RETRY_MAX ? ZYGOTE_RETRY_MIN
@@ -164,7 +159,7 @@ static void again(struct zygote *z)
 	loop_timer_set(z->w->loop, &z->timer, z->retry_ms, zygote_launch);
 }
 
-static void begin(struct zygote *z, struct warden *w, const struct image *image)
+static void zygote_begin(struct zygote *z, struct warden *w, const struct image *image)
 {
 	const struct image own = *image; /* it may lie in *z */
 	*z = (struct zygote){.w = w, .image = own, .p = {.pidfd = -1, .control = -1}, .used = clock_ms()};
@@ -172,20 +167,20 @@ static void begin(struct zygote *z, struct warden *w, const struct image *image)
 	loop_timer_set(w->loop, &z->timer, ZYGOTE_DELAY, zygote_launch);
 }
 
-static void sweep(struct loop_timer *t)
+static void zygote_sweep(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, timer);
 	struct warden *w = z->w;
 	cgroup_kill(&w->cgroups, z->slot);
 	if (cgroup_remove(&w->cgroups, z->slot) < 0) {
-		loop_timer_set(w->loop, &z->timer, WARDEN_RETRY, sweep);
+		loop_timer_set(w->loop, &z->timer, WARDEN_RETRY, zygote_sweep);
 		return;
 	}
 	numbers_give(w, z->slot);
 	if (*z->next.key)
-		begin(z, w, &z->next);
+		zygote_begin(z, w, &z->next);
 	else if (z->stage == ZYGOTE_SWEEPING)
-		again(z);
+		zygote_pause(z);
 }
 
 static void on_zygote_exit(struct loop_io *io, uint32_t events)
@@ -204,7 +199,7 @@ static void on_zygote_exit(struct loop_io *io, uint32_t events)
 	log_event(hopeless ? LOG_INFO : LOG_WARN, hopeless ? "an image has no python3" : "a zygote ended",
 		"image=%s status=%d signal=%d", LOG_Q(z->image.key), si.si_code == CLD_EXITED ? si.si_status : -1,
 		si.si_code == CLD_EXITED ? 0 : si.si_status);
-	loop_timer_set(z->w->loop, &z->timer, 0, sweep);
+	loop_timer_set(z->w->loop, &z->timer, 0, zygote_sweep);
 }
 
 static void on_note(struct loop_io *io, uint32_t events)
@@ -257,12 +252,12 @@ static void zygote_launch(struct loop_timer *t)
 	struct err e;
 	struct zygote_process p;
 	if (numbers_take(w, &z->slot, &e) < 0)
-		return again(z);
+		return zygote_pause(z);
 	z->since = clock_ms();
 	if (zygote_spawn(&w->host, z->slot, &z->image, &p, &e) < 0) {
 		log_event(LOG_ERROR, "cannot start a zygote", "image=%s error=%s", LOG_Q(z->image.key), LOG_Q(e.msg));
 		numbers_give(w, z->slot);
-		return again(z);
+		return zygote_pause(z);
 	}
 	z->p = p;
 	zygote_move(z, ZYGOTE_STARTING);
@@ -273,13 +268,13 @@ static void zygote_launch(struct loop_timer *t)
 }
 
 /* Contexts that it has forked live on. */
-static void replace(struct zygote *z, const struct image *image)
+static void zygote_replace(struct zygote *z, const struct image *image)
 {
 	z->next = *image;
 	if (zygote_lives(z))
 		zygote_kill(z); /* sweep and begin follow */
 	else if (!z->timer.pos)
-		begin(z, z->w, &z->next);
+		zygote_begin(z, z->w, &z->next);
 }
 
 void zygote_want(struct warden *w, const struct image *image)
@@ -290,13 +285,13 @@ void zygote_want(struct warden *w, const struct image *image)
 	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
 		struct zygote *z = &w->zygotes[i];
 		if (z->stage == ZYGOTE_UNUSED)
-			return begin(z, w, image);
+			return zygote_begin(z, w, image);
 		bool idle = z->stage == ZYGOTE_READY || z->stage == ZYGOTE_SILENT || z->stage == ZYGOTE_HOPELESS;
 		if (!*z->next.key && idle && (!oldest || z->used < oldest->used))
 			oldest = z;
 	}
 	if (oldest && clock_ms() - oldest->used > ZYGOTE_IDLE)
-		replace(oldest, image);
+		zygote_replace(oldest, image);
 }
 
 void zygotes_end(struct warden *w)
@@ -380,7 +375,7 @@ static int pass_on(struct warden_slot *c, const struct zygote *z, uint32_t seria
 	return r < 0 ? (int)r : 0;
 }
 
-static int answer(struct warden_slot *c, uint32_t serial)
+static int zygote_answer(struct warden_slot *c, uint32_t serial)
 {
 	struct warden *w = c->w;
 	struct box *b = c->box;
@@ -413,7 +408,7 @@ static void on_ask(struct loop_io *io, uint32_t events)
 		return;
 	}
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof *serials; i++) {
-		int r = answer(c, serials[i]);
+		int r = zygote_answer(c, serials[i]);
 		if (r == 0)
 			continue;
 		refuse(c, serials[i], -r);
