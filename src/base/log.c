@@ -174,7 +174,7 @@ bool log_wants(enum log_level level)
 	return level <= threshold;
 }
 
-static void write_line(enum log_level level, const char *msg, const char *fmt, va_list ap)
+static void PRINTF_LIKE(3, 0) write_line(enum log_level level, const char *msg, const char *fmt, va_list ap)
 {
 	char pairs[LOG_LINE_MAX], line[LOG_LINE_MAX], ts[CLOCK_ISO_LEN];
 	vsnprintf(pairs, sizeof pairs, fmt, ap);
