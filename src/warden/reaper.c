@@ -10,8 +10,11 @@
  * They are apart because a box that is started again on its files waits for the closer, and the deletion of one large
  * file can take seconds. Both end when the warden closes its socket; what the reaper leaves the next one finds.
  *
- * Descriptors that the closer's socket cannot take yet wait in a list. The warden itself closes none of them: past
- * WARDEN_CLOSING_MAX no more slots are prepared, so creates slow down instead of memory growing.
+ * The kernel frees the mounts in the process that closes their last descriptor. That must be the closer: it closes a
+ * descriptor when the warden has said that its own copy is closed (confirm).
+ *
+ * Descriptors that the closer's socket cannot take yet wait in a list. Past WARDEN_CLOSING_MAX of them no more slots
+ * are prepared, so creates slow down instead of memory growing.
  *
  * The closer holds a lock on closer.lock as long as it lives. A warden that starts waits for it: mounts that the closer
  * of a killed warden has not taken down yet must not meet new ones of the same files.
@@ -48,17 +51,21 @@ struct handover {
 
 /* ---- the closer's life ---- */
 
-/* One descriptor; its close returns when the mounts behind it are gone. False when the warden is. */
+/* Takes one descriptor, waits until the warden has closed its copy, and closes it: that returns when the mounts behind
+ * it are gone. False when the warden is gone. */
 static bool close_one(void)
 {
 	uint64_t ticket;
+	char word;
 	int fd;
 	struct fd_record r = {.data = &ticket, .size = sizeof ticket, .fds = &fd, .fds_max = 1};
-	ssize_t n = fd_recv(FD_SOCK, &r, 0);
+	if (fd_recv(FD_SOCK, &r, 0) != (ssize_t)sizeof ticket ||
+		fd_recv(FD_SOCK, &(struct fd_record){.data = &word, .size = sizeof word}, 0) <= 0)
+		return false;
 	fd_record_close(&r);
-	if (n == (ssize_t)sizeof ticket && ticket)
+	if (ticket)
 		send(FD_SOCK, &ticket, sizeof ticket, MSG_NOSIGNAL);
-	return n > 0;
+	return true;
 }
 
 _Noreturn static void closer_life(void)
@@ -166,6 +173,7 @@ static void on_helper_exit(struct loop_io *io, uint32_t events)
 	loop_del(&h->sock_io);
 	fd_close(&h->pidfd);
 	fd_close(&h->sock);
+	h->unconfirmed = false;
 	/* Its end has closed what it had, also what lay in its socket. */
 	if (h->is_closer)
 		closing_done_upto(h->w, h->sent_upto);
@@ -225,11 +233,20 @@ bool reaper_behind(const struct warden *w)
 	return w->closer.queued >= WARDEN_CLOSING_MAX;
 }
 
-/* Sends what waits. Our own copy is closed when the closer has its own, so ours is never the last. */
+/* Tells the closer that our copy is closed. False: its socket is full. */
+static bool confirm(struct helper *h)
+{
+	if (h->unconfirmed && send(h->sock, "c", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return false;
+	h->unconfirmed = false;
+	return true;
+}
+
+/* Sends the descriptors that wait. The closer closes its copy after ours is closed, so ours is never the last one. */
 static void helper_flush(struct helper *h)
 {
 	bool behind = reaper_behind(h->w);
-	while (h->sock >= 0 && !list_empty(&h->queue)) {
+	while (h->sock >= 0 && confirm(h) && !list_empty(&h->queue)) {
 		struct handover *it = list_entry(h->queue.next, struct handover, node);
 		if (hand_over(h, it) < 0)
 			break;
@@ -238,10 +255,12 @@ static void helper_flush(struct helper *h)
 		list_del(&it->node);
 		h->queued--;
 		fd_close(&it->fd);
+		h->unconfirmed = true;
 		free(it);
 	}
+	bool waits = h->unconfirmed || !list_empty(&h->queue);
 	if (h->sock_io.loop)
-		loop_set_events(&h->sock_io, list_empty(&h->queue) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+		loop_set_events(&h->sock_io, waits ? EPOLLIN | EPOLLOUT : EPOLLIN);
 	if (behind && !reaper_behind(h->w))
 		pool_kick(h->w);
 }

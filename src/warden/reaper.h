@@ -20,6 +20,7 @@ struct helper {
 	struct loop_timer timer;
 	struct list queue; /* descriptors that its socket cannot take yet */
 	size_t queued;
+	bool unconfirmed;   /* the closer waits for the word that our copy of its descriptor is closed */
 	uint64_t sent_upto; /* ticket */
 };
 
