@@ -46,7 +46,7 @@ static int init_fail(struct err *e, const char *what)
 	return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "%s", what);
 }
 
-/* First out of the way of the numbers they shall have, then there. */
+/* Moves each descriptor to its number in two steps: first to a high number, so that none overwrites another. */
 static int keep_fds(const struct init_fds *fds, struct err *e)
 {
 	int from[] = {
@@ -97,8 +97,8 @@ static int make_namespaces(struct err *e)
 	return unshare(all) < 0 ? init_fail(e, "make the box's namespaces") : 0;
 }
 
-/* The clocks are the host's. But a namespace is also a file (/proc/self/ns/time), and one that all boxes had in common
- * could be watched and locked. unshare() alone means children only, and vfork then fails before Linux 6.3. */
+/* The clocks stay the host's. But a namespace is also a file (/proc/self/ns/time), and boxes that shared it could watch
+ * and lock it. unshare() affects children only, and vfork then fails before Linux 6.3; setns() affects us. */
 static int make_time_namespace(struct err *e)
 {
 	if (unshare(CLONE_NEWTIME) < 0)
@@ -140,7 +140,7 @@ static int put_mount(int mount, const char *path, struct err *e)
 	return 0;
 }
 
-/* The box's /proc becomes read-only; the agent, which sets scores, keeps a writable one that has no path. */
+/* The box's /proc becomes read-only. The agent sets OOM scores, so it keeps a writable mount of it without a path. */
 static int keep_proc(int proc, struct err *e)
 {
 	auto_fd int copy = fs_clone(proc, "", 0, e);
@@ -229,7 +229,7 @@ static int enter_root(struct child *c, struct err *e)
 	return 0;
 }
 
-/* A box may have put anything in its place, which must not keep it from being started again. */
+/* A box may have replaced /workspace by anything; it must still start. */
 static int enter_workspace(struct err *e)
 {
 	if (chdir("/workspace") == 0)

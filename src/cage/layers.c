@@ -148,8 +148,8 @@ static int stand(int mount, const char *at)
 	return place < 0 ? -1 : sys_move_mount(mount, place);
 }
 
-/* Older kernels take paths, and only of mounts that stand in the caller's mount namespace: ours get a place there for
- * as long as it takes. The overlay keeps copies of its own. */
+/* Older kernels take paths, and only of mounts in the caller's mount namespace. Our mounts get a place there until the
+ * overlay is made; the overlay keeps its own copies. */
 static int create_by_path(int fs, const struct layers *l, uint32_t root)
 {
 	int r = -1;

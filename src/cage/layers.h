@@ -1,14 +1,14 @@
 /*
  * layers.h - a box's root file system: the image below, read-only; the box's own layer above.
  *
- * The overlay is built here, in the warden, from descriptors, and handed to the box as a mount. Both layers are mapped
+ * The warden builds the overlay here from descriptors and hands it to the box as a mount. Both layers are mapped
  * through the box's user namespace, so ids on disk start at 0 and a layer fits any slot. The kernel does the overlay's
- * own work (its "work" directory, copy-ups) as whoever made the mount; root is not mapped into the layers, so the
- * mount is made with the box's root as file-system user. Without that the overlay silently turns read-only.
+ * own work (its "work" directory, copy-ups) as the user that made the mount. Root is not mapped into the layers, so the
+ * mount is made with the box's root as file-system user; otherwise the overlay silently turns read-only.
  *
- * The layer is mounted `volatile`: without it every unmount of a box's root syncs the whole file system below it. What
- * it costs: fsync inside a box reaches the page cache only, so files of the last seconds may be lost when the *host*
- * dies. See docs/design/002-box.md.
+ * The layer is mounted `volatile`: without it every unmount of a box's root syncs the whole file system below it. The
+ * price: fsync inside a box reaches the page cache only, so files of the last seconds may be lost when the *host* dies.
+ * See docs/design/002-box.md.
  */
 #pragma once
 
@@ -21,7 +21,7 @@
 
 struct image {
 	char key[BOX_IMAGE_NAME_MAX + 1]; /* the directory that the name stands for */
-	uint64_t inode;			  /* of its rootfs: an image built again in place is another one */
+	uint64_t inode;			  /* of its rootfs: an image that was built again in place has another inode */
 };
 
 bool image_same(const struct image *a, const struct image *b);

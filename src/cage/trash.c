@@ -7,7 +7,8 @@
 
 #include "base/clock.h"
 
-/* Unique among all names that this and earlier processes gave: the clock goes on, the counter parts one microsecond. */
+/* Unique among the names of this and earlier processes: the clock goes on, the counter tells names of one moment apart.
+ */
 static void fresh_name(char ret[48])
 {
 	static unsigned counter;
@@ -26,8 +27,8 @@ static bool is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Deletes the entry, or lifts it into the trash when it is a directory with something in it. Gone already is as good:
- * a reaper of the warden before may still be at work. */
+/* Deletes the entry, or lifts it into the trash when it is a directory that is not empty. An entry that is gone is a
+ * success: a reaper of the warden before may still be at work. */
 static int trash_drop(int dir, const char *name, int trash)
 {
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)

@@ -214,7 +214,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->info.limits = limits;
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
-	/* The next ones will probably want the same. */
+	/* The next creates probably want the same image. */
 	snprintf(w->pool_image_name, sizeof w->pool_image_name, "%s", rq->image);
 	if (!closing_wait(b))
 		box_place(b);
@@ -263,7 +263,7 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 	return layer_mount(&a, s->spent, e);
 }
 
-/* False also when nobody can tell: what may be somebody's files is kept. */
+/* False also when it cannot be found out: files that may be a client's are kept. */
 static bool has_no_layer(const struct box *b)
 {
 	char name[BOX_FILENAME_MAX];
@@ -292,7 +292,7 @@ static int launch(struct box *b, struct err *e)
 {
 	struct init_go go = {.limits = b->info.limits};
 	memcpy(go.id, b->info.id, sizeof go.id);
-	/* Before the layer is there, so that the record says it whenever we are killed. */
+	/* Before the layer is made: the record must be right whenever we are killed. */
 	layer_move(b, has_no_layer(b) ? LAYER_MADE : LAYER_FOUND);
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)
 		return -1;
@@ -334,7 +334,7 @@ void box_started(struct box *b)
 	if (b->stage != STAGE_STARTING)
 		return;
 	loop_timer_stop(&b->timer);
-	/* One whose record says that it is being made would be undone, files and all, by the warden after us. */
+	/* The next warden would undo a box whose record says CREATING, and delete its files. */
 	if (write_record(b, RECORD_RUNNING, &e) < 0)
 		return box_fail(b, &e);
 	stage_move(b, STAGE_RUNNING);
@@ -343,7 +343,7 @@ void box_started(struct box *b)
 	zygote_want(b->w, &b->image);
 	if (b->layer != LAYER_ADOPTED) {
 		warden_slot_close_spent(b->place);
-		slot_drop_layer(&b->w->host, b->info.slot); /* the one made ahead */
+		slot_drop_layer(&b->w->host, b->info.slot); /* the layer made ahead */
 	}
 	reaper_wake(b->w);
 	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
@@ -373,7 +373,8 @@ static void finish_end(struct box *b)
 	else
 		closing_begin(w, b->info.id, take_fd(&c->slot.mntns));
 	remove_box(b);
-	/* Nothing of it runs and its name is free; should we be killed now, its record says what is left to do. */
+	/* Nothing of the box runs and its name is free. If we are killed now, its record tells the next warden the
+	 * rest. */
 	server_reply(w, &who, failure.code ? &failure : NULL, NULL);
 	warden_slot_sweep(c);
 }
@@ -429,7 +430,7 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	server_event_died(w, b);
 }
 
-/* A box that is not here but whose files were kept. */
+/* Destroys a box that does not run but whose files were kept. */
 static void destroy_files(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
 	char name[BOX_FILENAME_MAX];

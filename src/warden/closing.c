@@ -1,10 +1,10 @@
 /*
- * Closings: layers whose last mount is being taken down by the closer (reaper.c). Two overlays on one layer at a time
- * would spoil it, and how long the first takes to go is for its box to decide. So a box that is to start on such a
- * layer waits here, and nobody else does.
+ * Closings: layers whose last mount the closer (reaper.c) takes down. Two overlays on one layer at a time would spoil
+ * it, and a box decides how long the end of its mounts takes. So a box that starts on such a layer waits here, and no
+ * other box does.
  *
- * At most one closing is of one layer: a box that died left it, and the next one on it starts when it is over. Tickets
- * grow, and the closer works in their order.
+ * A layer has at most one closing: a box that died left it, and the next box on the layer starts when it is over.
+ * Tickets grow, and the closer works in their order.
  */
 #include <stdio.h>
 #include <string.h>

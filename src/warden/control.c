@@ -1,5 +1,5 @@
 /*
- * What is asked of a box that is there: signal, freeze, thaw, inspect, new limits.
+ * Requests to a living box: signal, freeze, thaw, inspect, new limits.
  */
 #include <signal.h>
 
@@ -144,7 +144,7 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 		return;
 	}
 	if (cgroup_limit(&w->cgroups, b->info.slot, &l, &e) < 0) {
-		/* Half of it may have been set: back to what was. */
+		/* Some limits may have been set: restore all. */
 		cgroup_limit(&w->cgroups, b->info.slot, &b->info.limits, NULL);
 		server_reply(w, &who, &e, NULL);
 		return;

@@ -89,7 +89,7 @@ int isolate_privileges(struct err *e)
 		return isolate_fail(e, "set securebits");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return isolate_fail(e, "set no_new_privs");
-	/* Whatever keys whoever started us has: not ours, and not for boxes. */
+	/* Leave the keyring of the process that started us: its keys are not for boxes. */
 	syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
 	seccomp_prepare();
 	if (caps_bound(CAPS_WARDEN, e) < 0 || caps_limit(CAPS_WARDEN, e) < 0)

@@ -1,14 +1,14 @@
 /*
- * Two helper processes that do what takes long after a box is gone, so that the loop never does. A box decides how long
- * that is: the end of a mount namespace frees every file in the box's memory-backed mounts, and a layer holds as many
+ * Two helper processes do the slow clean-up after a box, so that the loop never does. A box decides how slow it is: the
+ * end of a mount namespace frees every file in the box's memory-backed mounts, and a layer holds as many
  * files as the box has written.
  *
- *	closer  closes descriptors of mounts and mount namespaces, in the order they come, and says when it has closed
- *		one that somebody waits for (closing.c). Sees an empty directory.
- *	reaper  deletes what lies in the trash, slowly and with little power. Sees the trash directory and nothing else.
+ *	closer  closes descriptors of mounts and mount namespaces, in the order they come, and reports those with a
+ *		ticket (closing.c). Sees an empty directory.
+ *	reaper  deletes the files in the trash, slowly and with low priority. Sees the trash directory and nothing else.
  *
  * They are apart because a box that is started again on its files waits for the closer, and the deletion of one large
- * file can take seconds. Both end when the warden closes its socket; what the reaper leaves the next one finds.
+ * file can take seconds. Both end when the warden closes its socket; the next reaper finds the files that are left.
  *
  * The kernel frees the mounts in the process that closes their last descriptor. That must be the closer: it closes a
  * descriptor when the warden has said that its own copy is closed (confirm).
@@ -17,7 +17,7 @@
  * are prepared, so creates slow down instead of memory growing.
  *
  * The closer holds a lock on closer.lock as long as it lives. A warden that starts waits for it: mounts that the closer
- * of a killed warden has not taken down yet must not meet new ones of the same files.
+ * of a killed warden has not taken down yet must not meet new mounts of the same layer.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -37,7 +37,7 @@
 #include "warden/limits.h"
 #include "warden/warden.h"
 
-/* Nice enough to stay behind requests; at 19 a busy machine leaves it so little that the trash grows. */
+/* Low enough to stay behind requests. At 19 a busy machine leaves the reaper so little time that the trash grows. */
 enum { REAPER_RESTART = 1000, REAPER_STUCK_RETRY = 60000, REAPER_NICE = 5 };
 enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_IDLE = 3 << 13 };
 enum { FD_SOCK = 0, FD_LOCK = 1, FD_KEPT = 3 };
@@ -45,7 +45,7 @@ enum { FD_SOCK = 0, FD_LOCK = 1, FD_KEPT = 3 };
 /* A descriptor on its way to the closer. */
 struct handover {
 	int fd;
-	uint64_t ticket; /* 0: nobody waits for it */
+	uint64_t ticket; /* 0: no report */
 	struct list node;
 };
 
@@ -127,7 +127,7 @@ _Noreturn static void helper_child(const struct helper *h, int sock, int lock)
 	reaper_life();
 }
 
-/* The lock of the closer; waits for the end of one that a warden before us has left. -1 and errno. */
+/* The lock of the closer. Waits for the end of a closer that the warden before us has left. -1 and errno. */
 static int lock_closer(void)
 {
 	auto_fd int fd = open("/run/closer.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -141,7 +141,7 @@ static int lock_closer(void)
 static void helper_flush(struct helper *h);
 static int helper_start(struct helper *h, struct err *e);
 
-/* A closer that says "done" says which. */
+/* The closer reports tickets. */
 static void on_helper_says(struct loop_io *io, uint32_t events)
 {
 	struct helper *h = container_of(io, struct helper, sock_io);
@@ -174,7 +174,7 @@ static void on_helper_exit(struct loop_io *io, uint32_t events)
 	fd_close(&h->pidfd);
 	fd_close(&h->sock);
 	h->unconfirmed = false;
-	/* Its end has closed what it had, also what lay in its socket. */
+	/* Its end has closed all its descriptors, also those in its socket. */
 	if (h->is_closer)
 		closing_done_upto(h->w, h->sent_upto);
 	log_event(LOG_WARN, h->is_closer ? "the closer ended" : "the reaper ended", "restart_ms=%d", REAPER_RESTART);
@@ -277,7 +277,7 @@ void reaper_close(struct warden *w, int fd, uint64_t ticket)
 	helper_flush(&w->closer);
 }
 
-/* When its socket is full it has enough to do, and looks into the trash anyway. */
+/* A full socket needs no more: the reaper has wake-ups to read and looks into the trash after them. */
 void reaper_wake(struct warden *w)
 {
 	if (w->reaper.sock >= 0)

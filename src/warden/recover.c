@@ -1,11 +1,11 @@
 /*
- * After a restart: what the warden before us left. Its records say which slots were in use and for what; each is
- * followed up here, before the first request is taken. Then whatever has no record is swept.
+ * After a restart: follows up the records of the warden before us, before the first request is taken. Then sweeps
+ * cgroups, sockets and layers that have no record.
  *
  *	POOL      half-made, its process ended or is ended now
- *	CREATING  nobody was told that it exists: undone; a layer that was there before stays
+ *	CREATING  the daemon was not told that it exists: undone; a layer that was there before stays
  *	RUNNING   lives: adopted, nothing in it notices. Gone: reported as dead
- *	ENDING    destroyed for good
+ *	ENDING    its destroy is finished
  *	DEAD      still to be reported
  */
 #include <dirent.h>
@@ -28,7 +28,7 @@ struct recovery {
 	unsigned adopted, dead, undone;
 };
 
-/* A descriptor of the process that the record means; -1 when that one is gone. */
+/* A descriptor of the process that the record means; -1 when it is gone. */
 static int find_process(struct warden *w, const struct record *r)
 {
 	if (r->info.pid <= 0)
@@ -40,7 +40,7 @@ static int find_process(struct warden *w, const struct record *r)
 	return take_fd(&fd);
 }
 
-/* All that is in the slot's cgroup ends, now. */
+/* Kills all processes in the slot's cgroup. */
 static void kill_slot(struct warden *w, uint32_t slot, int pidfd)
 {
 	cgroup_kill(&w->cgroups, slot);
@@ -120,13 +120,13 @@ static void on_record(void *arg, const char *name)
 		unlinkat(w->records_dir, name, 0);
 		return;
 	}
-	/* Our blocks carry our name, unless somebody emptied the directory meanwhile. */
+	/* Our blocks carry our name, unless the directory was emptied meanwhile. */
 	if (!ids_take(&w->ids, (uint32_t)slot / IDS_BLOCK))
 		log_event(LOG_WARN, "a box's user ids belong to another warden", "slot=%u", (unsigned)slot);
 	follow_up(v, &r);
 }
 
-/* ---- what has no record ---- */
+/* ---- remains without a record ---- */
 
 static bool in_use(struct warden *w, uint32_t slot)
 {

@@ -1,6 +1,6 @@
 /*
- * The socket: who may connect, reading requests, sending replies. What a request says is checked here for its form
- * and in the handlers for its meaning.
+ * The socket: checks the peer, reads requests, sends replies. The form of a request is checked here, its meaning in the
+ * handlers.
  *
  * A daemon that does not read costs at most WARDEN_QUEUE_MAX replies; then it is cut off and finds everything again
  * by WARDEN_LIST. A list is not queued: it goes on from its cursor when the socket has room.

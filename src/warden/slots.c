@@ -2,8 +2,8 @@
  * Slots: making them ahead, watching their processes, sweeping up after them.
  *
  * The pool is filled one slot at a time, from a timer and only while nothing is under way, so that a request waits
- * for one at most. When boxes wait for a slot, slots are made for them at once. While the closer is far behind none
- * are.
+ * for one at most. When boxes wait for a slot, slots are made for them at once. While the closer is far behind, no
+ * slots are made.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -162,7 +162,7 @@ static void on_ready(struct warden_slot *c)
 	pool_kick(w);
 }
 
-/* Before it is ready a slot that fails takes a waiting create with it, so that its reason reaches somebody. */
+/* A slot that fails before it is ready also fails a waiting create, so that a client sees the reason. */
 static void on_failed(struct warden_slot *c, const struct err *why)
 {
 	struct warden *w = c->w;

@@ -1,10 +1,10 @@
 /*
- * Sockets of a box's network namespace, for atolld. A socket belongs to the namespace that it was made in, whoever
- * holds it: the warden goes there, makes some, comes back, and hands them out unconnected. atolld connects them to the
- * servers inside. Nothing in the box ever holds one of these descriptions, so nothing there can change their flags.
+ * Sockets of a box's network namespace, for atolld. A socket belongs to the namespace that it was made in, in any
+ * process. The warden enters the namespace, makes sockets, comes back, and sends them unconnected. atolld connects them
+ * to the servers inside. No process of the box ever holds one of these descriptions, so none can change their flags.
  *
- * One thread, and nothing is called in between that forks or returns to the loop: no other work is ever done in a
- * box's namespace. A warden that cannot come back ends, and is started again in its own.
+ * There is one thread, and no function is called in between that forks or returns to the loop: no other work is ever
+ * done in a box's namespace. A warden that cannot come back ends, and is started again in its own namespace.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -95,8 +95,8 @@ static int open_text(struct err *e)
 	return fd;
 }
 
-/* 0, 1, 2: nowhere. 3: the warden. 4: the worker. 5: the way back to our own pid namespace. 6: what the
- * kernel says of our memory, for there will be no /proc. */
+/* 0, 1, 2: /dev/null. 3: the warden. 4: the worker's text. 5: our own pid namespace, for the way back. 6: the kernel's
+ * report on our memory, because there will be no /proc. */
 static int keep_fds(int control, int text, int pidns, int stat, struct err *e)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -156,7 +156,7 @@ static void execute_python(void)
 		execve(programs[i], argv, envp);
 }
 
-/* What it forks inherits it: the score of every command of a box, which is above the supervisors'. */
+/* Its children inherit the score: that of every command of a box, which is above the supervisors'. */
 static void raise_oom_score(void)
 {
 	fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", STR(BOX_OOM_SCORE));
@@ -168,7 +168,7 @@ _Noreturn static void zygote_child(const struct slot_host *h, uint32_t slot, con
 	char byte;
 	int pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
 	int stat = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	/* Not before we are in our cgroups. */
+	/* Wait until the warden has put us into our cgroups. */
 	if (recv(control, &byte, 1, 0) != 1)
 		_exit(0);
 	prctl(PR_SET_NAME, "atoll-zygote");
@@ -176,7 +176,7 @@ _Noreturn static void zygote_child(const struct slot_host *h, uint32_t slot, con
 	int text = pidns < 0 ? -1 : open_text(&e);
 	if (text < 0 || enter_image(h, image, ids_base(slot), &e) < 0 || keep_fds(control, text, pidns, stat, &e) < 0 ||
 		become_user(ids_base(slot), &e) < 0) {
-		/* By number: it may have been moved already. */
+		/* keep_fds may have moved the socket already. */
 		if (send(control, &e, sizeof e, MSG_NOSIGNAL) < 0)
 			send(FD_CONTROL, &e, sizeof e, MSG_NOSIGNAL);
 		_exit(1);

@@ -1,15 +1,14 @@
 /*
- * Zygotes: one per image, started when the image is used, started again when they end. And the way of a request: from
- * a box's pipe, through here, to the zygote of its image.
+ * Zygotes: one per image, started when the image is used, started again when they end. A request for a context goes
+ * from a box's pipe, through here, to the zygote of its image.
  *
- * A box is known by its pipe. What it says is a number that comes back in the answer, nothing else; how often it may
- * say it is bounded (a bucket per slot), and so is what it gets: a context counts among its processes. A box that is
- * refused too often loses its pipe: refusing costs the warden more than asking costs the box. Nothing here
- * waits: a zygote that does not take requests fast enough, is not there or not ready means "no", and the box's agent
- * starts the context itself.
+ * A box is known by its pipe. It sends a number that comes back in the answer, nothing else. A bucket per slot bounds
+ * the requests; the contexts count among the box's processes. A box that is refused too often loses its pipe: refusing
+ * costs the warden more than asking costs the box. Nothing here waits: when a zygote is missing, not ready or too slow
+ * to take requests, the answer is "no", and the box's agent starts the context itself.
  *
- * A zygote answers every ask, in order. One that answers nothing for ZYGOTE_STUCK is stuck: all who wait are told "no",
- * as is everybody who asks from then on. After ZYGOTE_GIVEN_UP more it is killed, and another one is started.
+ * A zygote answers every ask, in order. A zygote that answers nothing for ZYGOTE_STUCK is SILENT: all asks that wait,
+ * and all that follow, are refused. After ZYGOTE_GIVEN_UP more it is killed, and another zygote is started.
  */
 #include <sched.h>
 #include <signal.h>
@@ -87,7 +86,7 @@ static void refuse(struct warden_slot *c, uint32_t serial, int os)
 	send(c->slot.reply, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A slot that took over the number of one that is gone ignores an answer to what it did not ask. */
+/* Another box may have the slot number by now: its agent ignores an answer that it did not ask for. */
 static void refuse_all(struct zygote *z)
 {
 	for (size_t i = z->refused_n; i < z->asked_n; i++) {
@@ -321,8 +320,8 @@ static bool within_rate(struct warden_slot *c)
 	return true;
 }
 
-/* The other way round: every refusal fills it, and it empties at ZYGOTE_RATE a second. An agent that is told "no"
- * starts a context itself, which takes it far longer; this one does nothing but ask. */
+/* A bucket the other way round: every refusal fills it, and it empties at ZYGOTE_RATE a second. An honest agent that is
+ * refused starts a context itself, which takes far longer than an ask. */
 static bool asks_in_vain(struct warden_slot *c)
 {
 	uint64_t now = clock_ms(), drained = (now - c->refused_ms) * ZYGOTE_RATE;
@@ -354,7 +353,7 @@ static int open_namespaces(struct warden_slot *c, int fds[ZYGOTE_FDS_MAX])
 		if (fds[i] < 0)
 			return -1;
 	}
-	/* What was opened by number belongs to the process that the descriptor holds: it still lives. */
+	/* The process still lives, so the namespaces that were opened by its number are its own. */
 	return sys_pidfd_signal(c->slot.pidfd, 0);
 }
 
