@@ -217,7 +217,7 @@ static bool take_structure(struct json_parser *p, struct err *e)
 
 /* ---- numbers and literals ---- */
 
-/* What follows `n` on c, or -1 when the number cannot go on with it. */
+/* The state that follows `n` on c, or -1 when the number cannot go on with c. */
 static int number_next(enum number_state n, char c)
 {
 	bool digit = c >= '0' && c <= '9', e = c == 'e' || c == 'E';
@@ -286,7 +286,7 @@ static bool take_literal(struct json_parser *p, const char *end, struct err *e)
 
 /* ---- strings ---- */
 
-/* What the letter behind a backslash stands for. */
+/* The character that the letter behind a backslash stands for. */
 static const char plain_escapes[256] = {
 	['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
 

@@ -1,6 +1,5 @@
 /*
- * Mounts: new ones, changes to those that mask and protect, files reached past them, and what the table of mounts
- * tells.
+ * Mounts: new mounts, changes to mounts that mask and protect, files reached past them, and the table of mounts.
  */
 #include "escape/escape.h"
 
@@ -95,7 +94,7 @@ static void mount_api(const struct check *c, struct outcome *o)
 	TRY(o, "fsmount", syscall(SYS_fsmount, -1, 0, 0), EPERM, ENOSYS);
 }
 
-/* CVE-2022-0492: whoever can open release_agent for writing names a program that the host runs as root. */
+/* CVE-2022-0492: a process that can open release_agent for writing names a program that the host runs as root. */
 static void release_agent(const struct check *c, struct outcome *o)
 {
 	(void)c;
@@ -150,7 +149,7 @@ static void make_device(const struct check *c, struct outcome *o)
 		}
 }
 
-/* What /dev may hold: nothing that reaches hardware, the host's memory, its terminals or its kernel log. */
+/* All that /dev may hold: nothing that reaches hardware, the host's memory, its terminals or its kernel log. */
 static bool known_device(unsigned major, unsigned minor)
 {
 	static const unsigned char mem[] = {3, 5, 7, 8, 9}; /* null zero full random urandom */
@@ -196,7 +195,7 @@ static void devices(const struct check *c, struct outcome *o)
 		refused(o, "%d devices, all harmless", known);
 }
 
-/* The devices are the same inodes in every box: what one box does to them, all would see. */
+/* If the devices were the same inodes in every box, all boxes would see a change by one box. */
 static void devices_shared(const struct check *c, struct outcome *o)
 {
 	(void)c;

@@ -21,7 +21,7 @@ enum {
 	MANY = BOX_NETLINK_SOCKETS + 16,
 	IN_FLIGHT = 8,
 	HUGE_BUFFER = 64 * 1024 * 1024,
-	/* What the kernel may make of one buffer (it doubles it), and one reply more than fits. */
+	/* The kernel doubles a buffer's size, and takes one reply more than fits. */
 	SOCKET_MAX = 2 * NETLINK_BUFFER + 2 * NETLINK_BUFFER,
 	REQUESTS = 2000,
 	BAD_TYPE = 0x7fff

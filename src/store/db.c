@@ -227,7 +227,7 @@ static bool port_read(sqlite3_stmt *st, struct store_port *p)
 	       copy_text(st, 4, p->token, sizeof p->token) && copy_text(st, 5, p->name, sizeof p->name);
 }
 
-/* What a sandbox left behind whose row was replaced before its ports could be deleted goes first. */
+/* First delete ports of a sandbox whose row was replaced before its ports could be deleted. */
 int db_load_ports(struct db *db, store_on_port on_port, void *arg, struct err *e)
 {
 	sqlite3_stmt *st = NULL;
