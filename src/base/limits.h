@@ -16,4 +16,4 @@
 #define JSON_NUMBER_MAX 63    /* characters */
 #define LOG_BURST	64    /* lines of one place in the code that others can cause, at once … */
 #define LOG_RATE	4     /* … and per second in the long run */
-#define LOG_SETTLED	10000 /* how long a place is quiet before other lines say what it has left out */
+#define LOG_SETTLED	10000 /* how long a place is quiet before other lines report its count */

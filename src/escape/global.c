@@ -161,8 +161,8 @@ static void page_merging(const struct check *c, struct outcome *o)
 	TRY(o, "prctl(PR_SET_MEMORY_MERGE)", prctl(MERGE_ALL, 1, 0, 0, 0), EINVAL);
 }
 
-/* A control message longer than what a socket's options may take: there is no memory for it before the kernel looks at
- * its content. */
+/* A control message longer than the memory for a socket's options: the kernel refuses it before it looks at its
+ * content. */
 static void socket_options_memory(const struct check *c, struct outcome *o)
 {
 	(void)c;

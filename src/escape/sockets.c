@@ -1,6 +1,6 @@
 /*
- * Memory that the network holds for a box: buffers of sockets, connections that nobody accepts, connections that have
- * ended. Cgroup v1 counts the first apart from memory and the others not at all.
+ * Memory that the network holds for a box: buffers of sockets, connections that no program accepts, connections that
+ * have ended. Cgroup v1 counts the first apart from memory and the others not at all.
  */
 #include "escape/escape.h"
 
@@ -46,7 +46,7 @@ static struct sockaddr_in own_address(int fd)
 	return a;
 }
 
-/* A datagram that found no room is dropped without a word: what was kept is known by reading it. */
+/* The kernel drops a datagram without room silently: read the socket to know how much was kept. */
 static long long drain(const int *fds, int n)
 {
 	long long bytes = 0;

@@ -15,4 +15,4 @@
 
 /* Daemon */
 #define STORE_QUEUE_MAX 65536 /* changes that wait for the disk */
-#define STORE_SOON_MS	100   /* a change that nobody waits for */
+#define STORE_SOON_MS	100   /* a change without a callback */

@@ -1,11 +1,11 @@
 /*
- * What is asked of a box that is there: signal, freeze, thaw, inspect, new limits.
+ * Requests to a living box: signal, freeze, thaw, inspect, new limits.
  */
 #include <signal.h>
 
 #include "base/clock.h"
 #include "proto/limits.h"
-#include "warden/record.h"
+#include "warden/control.h"
 #include "warden/warden.h"
 
 enum { FREEZE_TIMEOUT = 5000, FREEZE_POLL = 1 };
@@ -132,15 +132,6 @@ int limits_check(const struct warden_host *offer, struct box_limits *l, struct e
 	return 0;
 }
 
-static bool write_running(struct box *b, struct err *e)
-{
-	struct record r = {.state = RECORD_RUNNING, .start_time = b->place->slot.start_time, .info = b->info};
-	int n = record_write(b->w->records_dir, &r);
-	if (n < 0)
-		err_os(e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");
-	return n == 0;
-}
-
 void control_limits(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
@@ -153,12 +144,14 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 		return;
 	}
 	if (cgroup_limit(&w->cgroups, b->info.slot, &l, &e) < 0) {
-		/* Half of it may have been set: back to what was. */
+		/* Some limits may have been set: restore all. */
 		cgroup_limit(&w->cgroups, b->info.slot, &b->info.limits, NULL);
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
 	b->info.limits = l;
-	bool ok = write_running(b, &e);
-	server_reply(w, &who, ok ? NULL : &e, ok ? b : NULL);
+	int n = box_write_record(b, RECORD_RUNNING);
+	if (n < 0)
+		err_os(&e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");
+	server_reply(w, &who, n < 0 ? &e : NULL, n < 0 ? NULL : b);
 }

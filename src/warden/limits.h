@@ -22,10 +22,10 @@
 #define ZYGOTE_PIDS	 64u
 #define ZYGOTE_TMP	 "64m"
 #define ZYGOTE_DELAY	 300	/* after a start of the warden, so that boxes come first */
-#define ZYGOTE_START_MAX 180000 /* one that is not ready after that is ended */
-#define ZYGOTE_RETRY_MIN 1000	/* pause before an ended one is started again, doubled each time … */
+#define ZYGOTE_START_MAX 180000 /* a zygote that is not ready after that is killed */
+#define ZYGOTE_RETRY_MIN 1000	/* pause before a zygote that ended is started again, doubled each time … */
 #define ZYGOTE_RETRY_MAX 60000	/* … up to this */
-#define ZYGOTE_IDLE	 60000	/* one that nobody has asked for so long makes way for another image's */
+#define ZYGOTE_IDLE	 60000	/* a zygote without asks for so long makes way for another image's */
 #define ZYGOTE_BURST	 64u	/* contexts that one box may ask for at once … */
 #define ZYGOTE_RATE	 20u	/* … and per second in the long run */
 #define ZYGOTE_REFUSALS	 512u	/* a box that is told "no" so often, less ZYGOTE_RATE a second, is not heard any more */

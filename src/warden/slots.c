@@ -2,8 +2,8 @@
  * Slots: making them ahead, watching their processes, sweeping up after them.
  *
  * The pool is filled one slot at a time, from a timer and only while nothing is under way, so that a request waits
- * for one at most. When boxes wait for a slot, slots are made for them at once. While the closer is far behind none
- * are.
+ * for one at most. When boxes wait for a slot, slots are made for them at once. While the closer is far behind, no
+ * slots are made.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -18,16 +18,51 @@
 
 enum { POOL_PAUSE = 1000, WAITING_MAKE = 4 };
 
-struct warden_slot *warden_slot_new(struct warden *w)
+#define TO(s) (1u << SLOT_##s)
+static const unsigned allowed[SLOT_STAGES] = {
+	[SLOT_MAKING] = TO(READY) | TO(ENDED),
+	[SLOT_READY] = TO(TAKEN) | TO(ENDED),
+	[SLOT_TAKEN] = TO(ENDED),
+	[SLOT_ENDED] = TO(SWEPT),
+};
+#undef TO
+
+static void count(struct warden *w, enum slot_stage stage, int n)
+{
+	if (stage == SLOT_MAKING)
+		w->making += (uint32_t)n;
+	if (stage == SLOT_READY)
+		w->ready += (uint32_t)n;
+}
+
+/* A box is in the slot exactly from TAKEN on; ENDED slots of the pool have none. */
+static void slot_check(const struct warden_slot *c)
+{
+	INVARIANT(c->stage != SLOT_TAKEN || c->box);
+	INVARIANT(!c->box || c->stage == SLOT_TAKEN || c->stage == SLOT_ENDED);
+}
+
+struct warden_slot *warden_slot_new(struct warden *w, enum slot_stage stage)
 {
 	struct warden_slot *c = xcalloc(1, sizeof *c);
 	c->w = w;
 	c->slot = SLOT_EMPTY;
+	c->stage = stage;
+	count(w, stage, 1);
 	list_push(&w->slots, &c->node);
 	return c;
 }
 
-static void free_cell(struct loop_task *t)
+void warden_slot_move(struct warden_slot *c, enum slot_stage to)
+{
+	INVARIANT(allowed[c->stage] >> to & 1);
+	count(c->w, c->stage, -1);
+	c->stage = to;
+	count(c->w, to, 1);
+	slot_check(c);
+}
+
+static void free_slot(struct loop_task *t)
 {
 	struct warden_slot *c = container_of(t, struct warden_slot, free_task);
 	list_del(&c->node);
@@ -43,6 +78,12 @@ void warden_slot_drop_control(struct warden_slot *c)
 	fd_close(&c->slot.userns);
 }
 
+void warden_slot_close_spent(struct warden_slot *c)
+{
+	for (int i = 0; i < LAYER_SPENT; i++)
+		reaper_close(c->w, take_fd(&c->slot.spent[i]), 0);
+}
+
 static void remove_cgroups(struct loop_timer *t)
 {
 	struct warden_slot *c = container_of(t, struct warden_slot, timer);
@@ -53,21 +94,21 @@ static void remove_cgroups(struct loop_timer *t)
 		return;
 	}
 	numbers_give(w, c->slot.number);
-	loop_defer(w->loop, &c->free_task, free_cell);
+	loop_defer(w->loop, &c->free_task, free_slot);
 }
 
 void warden_slot_sweep(struct warden_slot *c)
 {
 	struct warden *w = c->w;
 	c->box = NULL;
+	warden_slot_move(c, SLOT_SWEPT);
 	warden_slot_drop_control(c);
 	loop_del(&c->exit_io);
 	loop_del(&c->ask_io);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);
 	reaper_close(w, take_fd(&c->slot.mntns), 0);
-	for (int i = 0; i < LAYER_SPENT; i++)
-		reaper_close(w, take_fd(&c->slot.spent[i]), 0);
+	warden_slot_close_spent(c);
 	reaper_wake(w);
 	slot_close(&c->slot);
 	loop_timer_set(w->loop, &c->timer, 0, remove_cgroups);
@@ -88,16 +129,12 @@ static void on_exit_ready(struct loop_io *io, uint32_t events)
 	bool known = waitid(P_PIDFD, (id_t)c->slot.pidfd, &si, WEXITED | WNOHANG) == 0 && si.si_pid != 0;
 	loop_del(io);
 	fd_close(&c->slot.pidfd);
-	c->dead = true;
+	warden_slot_move(c, SLOT_ENDED);
 	if (c->box) {
 		bool exited = si.si_code == CLD_EXITED;
 		box_process_gone(c->box, known, exited ? si.si_status : -1, exited ? 0 : si.si_status);
 		return;
 	}
-	if (c->ready)
-		w->ready--;
-	else
-		w->making--;
 	log_limited(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
 	warden_slot_sweep(c);
 	w->pool_pause_until = clock_ms() + POOL_PAUSE;
@@ -117,17 +154,15 @@ static void on_ready(struct warden_slot *c)
 	struct warden *w = c->w;
 	loop_timer_stop(&c->timer);
 	c->slot.mntns = slot_open_ns(c->slot.pid, "mnt");
-	w->making--;
-	c->ready = true;
-	w->ready++;
+	warden_slot_move(c, SLOT_READY);
 	if (!list_empty(&w->waiting)) {
 		struct box *b = list_entry(w->waiting.next, struct box, node);
-		box_start(b, warden_slot_take_ready(w));
+		box_start(b, warden_slot_find_ready(w));
 	}
 	pool_kick(w);
 }
 
-/* Before it is ready a slot that fails takes a waiting create with it, so that its reason reaches somebody. */
+/* A slot that fails before it is ready also fails a waiting create, so that a client sees the reason. */
 static void on_failed(struct warden_slot *c, const struct err *why)
 {
 	struct warden *w = c->w;
@@ -149,7 +184,7 @@ static void on_control(struct loop_io *io, uint32_t events)
 	int r = init_receive(io->fd, &note);
 	if (r < 0 && errno == EAGAIN)
 		return;
-	if (r > 0 && note.kind == INIT_READY && c->ready) {
+	if (r > 0 && note.kind == INIT_READY && c->stage != SLOT_MAKING) {
 		r = -1; /* it has said so before, and is counted */
 		errno = EPROTO;
 	}
@@ -174,15 +209,13 @@ int warden_slot_watch(struct warden_slot *c, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the box's process") : 0;
 }
 
-struct warden_slot *warden_slot_take_ready(struct warden *w)
+struct warden_slot *warden_slot_find_ready(struct warden *w)
 {
 	list_each(it, &w->slots)
 	{
 		struct warden_slot *c = list_entry(it, struct warden_slot, node);
-		if (c->ready && !c->box && !c->dead) {
-			w->ready--;
+		if (c->stage == SLOT_READY)
 			return c;
-		}
 	}
 	return NULL;
 }
@@ -236,7 +269,7 @@ static void on_make_timeout(struct loop_timer *t)
 	on_failed(c, &e);
 }
 
-static int make_cell(struct warden *w, struct err *e)
+static int make_slot(struct warden *w, struct err *e)
 {
 	uint32_t number = 0;
 	if (numbers_take(w, &number, e) < 0)
@@ -248,11 +281,9 @@ static int make_cell(struct warden *w, struct err *e)
 		numbers_give(w, number);
 		return -1;
 	}
-	struct warden_slot *c = warden_slot_new(w);
+	struct warden_slot *c = warden_slot_new(w, SLOT_MAKING);
 	c->slot = slot;
-	w->making++;
-	for (int i = 0; i < LAYER_SPENT; i++)
-		reaper_close(w, take_fd(&c->slot.spent[i]), 0);
+	warden_slot_close_spent(c);
 	struct record r = {.state = RECORD_POOL, .start_time = slot.start_time};
 	r.info.slot = number;
 	r.info.pid = slot.pid;
@@ -262,7 +293,7 @@ static int make_cell(struct warden *w, struct err *e)
 	if (written < 0 || warden_slot_watch(c, e) < 0) {
 		warden_slot_kill(c);
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);
-		w->making--;
+		warden_slot_move(c, SLOT_ENDED);
 		warden_slot_sweep(c);
 		return -1;
 	}
@@ -277,7 +308,7 @@ static size_t waiting_count(struct warden *w)
 	return n;
 }
 
-static void fill(struct loop_timer *t)
+static void pool_fill(struct loop_timer *t)
 {
 	struct warden *w = container_of(t, struct warden, pool_timer);
 	size_t waiting = waiting_count(w);
@@ -289,7 +320,7 @@ static void fill(struct loop_timer *t)
 	struct err e;
 	if (image_find(w->host.images, w->pool_image_name, &w->pool_image, NULL) < 0)
 		w->pool_image = (struct image){0};
-	if (make_cell(w, &e) < 0) {
+	if (make_slot(w, &e) < 0) {
 		if (!waiting)
 			log_limited(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));
 		fail_first_waiting(w, &e);
@@ -302,7 +333,7 @@ void pool_kick(struct warden *w)
 {
 	uint64_t now = clock_ms();
 	uint64_t delay = list_empty(&w->waiting) && w->pool_pause_until > now ? w->pool_pause_until - now : 0;
-	loop_timer_set(w->loop, &w->pool_timer, delay, fill);
+	loop_timer_set(w->loop, &w->pool_timer, delay, pool_fill);
 }
 
 void pool_drain(struct warden *w)
@@ -311,7 +342,7 @@ void pool_drain(struct warden *w)
 	list_each(it, &w->slots)
 	{
 		struct warden_slot *c = list_entry(it, struct warden_slot, node);
-		if (c->box || c->dead)
+		if (c->stage != SLOT_MAKING && c->stage != SLOT_READY)
 			continue;
 		warden_slot_kill(c);
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);

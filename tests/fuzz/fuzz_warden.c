@@ -21,6 +21,7 @@
 #include "cage/init.h"
 #include "fuzz.h"
 #include "proto/zygote.h"
+#include "warden/closing.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
 
@@ -144,10 +145,10 @@ static void connect_daemon(struct rig *r)
 	fcntl(r->daemon, F_SETFL, O_NONBLOCK);
 }
 
-static void make_cell(struct rig *r, int i)
+static void make_slot(struct rig *r, int i)
 {
 	struct warden *w = &r->w;
-	struct warden_slot *c = r->slots[i] = warden_slot_new(w);
+	struct warden_slot *c = r->slots[i] = warden_slot_new(w, SLOT_MAKING);
 	int ends[2], ask[2], reply[2];
 	char layer[32];
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
@@ -166,7 +167,6 @@ static void make_cell(struct rig *r, int i)
 	r->control[i] = ends[1];
 	r->ask[i] = ask[1];
 	r->reply[i] = reply[1];
-	w->making++;
 	struct err e;
 	MUST(warden_slot_watch(c, &e) == 0);
 }
@@ -219,7 +219,7 @@ static void start(struct rig *r)
 	MUST(server_start(w, path, getgid(), &e) == 0);
 	connect_daemon(r);
 	for (int i = 0; i < SLOTS; i++)
-		make_cell(r, i);
+		make_slot(r, i);
 }
 
 static void end(struct rig *r)
@@ -296,7 +296,7 @@ static void read_replies(struct rig *r)
 static void check_counts(struct rig *r)
 {
 	struct warden *w = &r->w;
-	size_t all = 0, busy = 0, ready = 0, waiting = 0, unplaced = 0;
+	size_t all = 0, busy = 0, ready = 0, making = 0, waiting = 0, unplaced = 0;
 	list_each(it, &w->all)
 	{
 		if (it == &w->list_mark)
@@ -312,13 +312,15 @@ static void check_counts(struct rig *r)
 	list_each(it, &w->slots)
 	{
 		struct warden_slot *c = list_entry(it, struct warden_slot, node);
-		ready += c->ready && !c->box && !c->dead && c->slot.pidfd >= 0;
+		ready += c->stage == SLOT_READY && c->slot.pidfd >= 0;
+		making += c->stage == SLOT_MAKING;
+		MUST(!c->box || c->box->place == c);
 	}
 	list_each(it, &w->waiting) waiting++;
 	MUST(all == w->boxes.count && waiting == unplaced);
 	MUST(busy == w->busy);
-	MUST(ready == w->ready);
-	MUST(w->queue.count <= WARDEN_QUEUE_MAX && w->making <= SLOTS);
+	MUST(ready == w->ready && making == w->making);
+	MUST(w->queue.count <= WARDEN_QUEUE_MAX);
 }
 
 /* ---- steps ---- */
