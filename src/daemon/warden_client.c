@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "daemon/limits.h"
@@ -254,27 +255,7 @@ static bool take(struct warden_client *w, struct packet *p)
 	return true;
 }
 
-/* The length of the record, longer than a record if it was cut. */
-static ssize_t receive(int fd, struct packet *p)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof p->fds)];
-	} control;
-	struct iovec v = {&p->reply, sizeof p->reply};
-	struct msghdr m = {
-		.msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-	p->fds_n = 0;
-	ssize_t n = recvmsg(fd, &m, MSG_TRUNC | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	for (struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL; c; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		p->fds_n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(p->fds, CMSG_DATA(c), p->fds_n * sizeof(int));
-	}
-	return n;
-}
-
+/* Descriptors that no callback took. */
 static void close_rest(struct packet *p)
 {
 	for (size_t i = 0; i < p->fds_n; i++)
@@ -286,17 +267,18 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	struct warden_client *w = container_of(io, struct warden_client, io);
 	for (int i = 0; i < READ_BATCH && w->phase != PHASE_AWAY; i++) {
 		struct packet p;
-		ssize_t n = receive(w->fd, &p);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
+		struct fd_record record = {
+			.data = &p.reply, .size = sizeof p.reply, .fds = p.fds, .fds_max = ARRAY_LEN(p.fds)};
+		ssize_t n = fd_recv(w->fd, &record, MSG_DONTWAIT);
+		if (n == -EAGAIN)
 			break;
+		p.fds_n = record.fds_n;
 		bool taken = n == (ssize_t)sizeof p.reply && take(w, &p);
 		close_rest(&p);
 		if (taken)
 			continue;
 		return lose(w, n == 0  ? "it closed the connection"
-			       : n < 0 ? strerror(errno)
+			       : n < 0 ? strerror((int)-n)
 				       : "it does not speak this version's records");
 	}
 	if (w->phase != PHASE_AWAY && (events & EPOLLOUT)) {

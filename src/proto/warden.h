@@ -36,7 +36,7 @@ enum warden_op {
 	WARDEN_LIST,
 	WARDEN_SET_LIMITS, /* id, limits: for a living box */
 	WARDEN_SOCKETS, /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking
-			   and with TCP_NODELAY, as SCM_RIGHTS of the reply; all of them or an error. RESOURCE_BUSY: ask
+			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
