@@ -109,6 +109,17 @@ void daemon_request_retake(struct daemon_request *r)
 	http_exchange_set(r->x, &plain_ops, r);
 }
 
+struct sandbox *daemon_request_find(struct daemon_request *r)
+{
+	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	struct err e;
+	if (s)
+		return s;
+	err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
+	daemon_request_error(r, &e);
+	return NULL;
+}
+
 static bool is_public(enum api_route route)
 {
 	return route == ROUTE_HEALTH || route == ROUTE_ROOT;

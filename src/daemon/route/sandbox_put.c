@@ -54,10 +54,9 @@ static void change_end(struct daemon_request *r, const struct err *e)
 	daemon_request_release(r);
 }
 
-static void on_limits_set(void *arg, const struct warden_answer *a)
+static void on_limits_set(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
 	struct daemon_request *r = arg;
-	struct sandbox *s = r->sandbox;
 	/* A box that ended meanwhile gets its new limits when it starts again. */
 	bool done = !a->err || !alive(s);
 	if (!done && s->in_table)
@@ -72,8 +71,7 @@ static void set_limits(struct daemon_request *r)
 	if (!limits || !alive(s) || !warden_client_is_up(r->daemon->warden))
 		return change_end(r, NULL);
 	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
-	memcpy(q.id, s->id, sizeof q.id);
-	warden_client_call(r->daemon->warden, &q, on_limits_set, r);
+	sandbox_ask(s, &q, on_limits_set, r);
 }
 
 static void on_env_sent(void *arg, const struct http_reply *reply, const struct http_failure *f)

@@ -68,13 +68,12 @@ static void create_failed(struct sandbox *s)
 	sandbox_advance(s);
 }
 
-static void on_undone(void *arg, const struct warden_answer *a)
+static void on_undone(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	if (a->err)
 		log_limited(LOG_WARN, "box left behind", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 	create_failed(s);
-	sandbox_unref(s);
 }
 
 /* The box is there, its row is not. */
@@ -84,9 +83,7 @@ static void undo_box(struct sandbox *s)
 		return create_failed(s);
 	s->box = PART_FAILED; /* its death is no news from here on */
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = s->has_files ? WARDEN_KEEP_FILES : 0};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_undone, s);
+	sandbox_ask(s, &r, on_undone, NULL);
 }
 
 static void create_step(struct sandbox *s)
@@ -163,9 +160,9 @@ static void fail_box(struct sandbox *s, const struct err *e)
 	create_step(s);
 }
 
-static void on_made(void *arg, const struct warden_answer *a)
+static void on_made(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_CREATE);
 	if (a->lost) {
 		/* The warden's list will say what became of it. */
@@ -178,7 +175,6 @@ static void on_made(void *arg, const struct warden_answer *a)
 	} else {
 		box_made(s, a->info);
 	}
-	sandbox_unref(s);
 }
 
 static void write_row(struct sandbox *s)
@@ -203,11 +199,9 @@ void sandbox_create(struct sandbox *s)
 	if (s->has_files)
 		s->row = PART_DONE;
 	struct warden_request r = {.op = WARDEN_CREATE, .limits = s->spec.limits};
-	memcpy(r.id, s->id, sizeof r.id);
 	memcpy(r.image, s->spec.image, sizeof r.image);
 	s->box = PART_ASKED;
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_made, s);
+	sandbox_ask(s, &r, on_made, NULL);
 	write_row(s);
 }
 
@@ -215,15 +209,14 @@ void sandbox_create(struct sandbox *s)
 
 static void look_again(struct loop_timer *t);
 
-static void on_looked(void *arg, const struct warden_answer *a)
+static void on_looked(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_CREATE && s->box == PART_ASKED);
 	s->op = OP_NONE;
 	s->box = PART_NONE;
 	if (!a->lost)
 		sandbox_create_resume(s, a->err ? NULL : a->info);
-	sandbox_unref(s);
 }
 
 static void look_again(struct loop_timer *t)
@@ -234,21 +227,15 @@ static void look_again(struct loop_timer *t)
 		s->box = PART_NONE;
 		return;
 	}
-	struct warden_request r = {.op = WARDEN_INSPECT};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_looked, s);
+	sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_looked, NULL);
 }
 
 static void drop_unmade(struct sandbox *s, bool remains)
 {
 	sandbox_ref(s);
 	s->row = PART_NONE;
-	if (remains && !s->has_files) {
-		struct warden_request r = {.op = WARDEN_DESTROY};
-		memcpy(r.id, s->id, sizeof r.id);
-		warden_client_call(s->daemon->warden, &r, NULL, NULL);
-	}
+	if (remains && !s->has_files)
+		sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");
 	} else {

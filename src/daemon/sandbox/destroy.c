@@ -38,10 +38,11 @@ static void on_row_gone(void *arg, const struct err *e)
 	sandbox_unref(s);
 }
 
-static void on_gone(void *arg, const struct warden_answer *a)
+static void on_gone(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	if (!a->err || (!a->lost && a->err->code == ERRC_SANDBOX_NOT_FOUND)) {
+		sandbox_ref(s);
 		store_delete(s->daemon->store, s->id, on_row_gone, s);
 		return;
 	}
@@ -51,7 +52,6 @@ static void on_gone(void *arg, const struct warden_answer *a)
 		sandbox_fail_waiters(s, WAIT_GONE, a->err);
 		sandbox_advance(s);
 	}
-	sandbox_unref(s);
 }
 
 void sandbox_destroy(struct sandbox *s)
@@ -59,15 +59,12 @@ void sandbox_destroy(struct sandbox *s)
 	INVARIANT(s->op == OP_NONE);
 	s->op = OP_DESTROY;
 	loop_timer_stop(&s->idle);
-	struct warden_request r = {.op = WARDEN_DESTROY};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_gone, s);
+	sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, on_gone, NULL);
 }
 
-static void on_swept(void *arg, const struct warden_answer *a)
+static void on_swept(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_SWEEP);
 	s->op = OP_NONE;
 	/* After another failure the next create says what is wrong. */
@@ -75,7 +72,6 @@ static void on_swept(void *arg, const struct warden_answer *a)
 	if (a->err && !a->lost)
 		log_limited(LOG_WARN, "remains not swept", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 	sandbox_advance(s);
-	sandbox_unref(s);
 }
 
 void sandbox_sweep(struct sandbox *s)
@@ -83,7 +79,5 @@ void sandbox_sweep(struct sandbox *s)
 	INVARIANT(s->op == OP_NONE);
 	s->op = OP_SWEEP;
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = WARDEN_KEEP_FILES};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_swept, s);
+	sandbox_ask(s, &r, on_swept, NULL);
 }

@@ -119,10 +119,9 @@ static void put_in_stock(struct stock *k, const struct warden_answer *a)
 	}
 }
 
-static void on_sockets(void *arg, const struct warden_answer *a)
+static void on_sockets(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
 	struct stock *k = arg;
-	struct sandbox *s = k->dial->sandbox;
 	k->asked = false;
 	/* Those of a box that has ended meanwhile lead nowhere; and without descriptors left there may be none. */
 	bool ours = !a->err && a->info && a->info->slot == s->slot && s->state == SB_RUNNING && a->fds_n;
@@ -135,7 +134,6 @@ static void on_sockets(void *arg, const struct warden_answer *a)
 		fill(k);
 	else if (!list_empty(&k->waiters))
 		loop_timer_set(s->daemon->loop, &k->dial->timer, AGAIN_MS, on_timer);
-	sandbox_unref(s);
 }
 
 /* Connections need descriptors more than the stock does. */
@@ -168,10 +166,8 @@ static void fill(struct stock *k)
 	if (!want)
 		return;
 	struct warden_request r = {.op = WARDEN_SOCKETS, .family = (uint32_t)k->family, .count = (uint32_t)want};
-	memcpy(r.id, s->id, sizeof r.id);
 	k->asked = true;
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_sockets, k);
+	sandbox_ask(s, &r, on_sockets, k);
 }
 
 /* The warden is away, or nobody has used the stock for a while. */

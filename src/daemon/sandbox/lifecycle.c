@@ -39,9 +39,9 @@ void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct e
 
 /* ---- asleep and awake ---- */
 
-static void on_woken(void *arg, const struct warden_answer *a)
+static void on_woken(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_WAKE);
 	s->op = OP_NONE;
 	if (!a->err && s->state == SB_ASLEEP) {
@@ -51,12 +51,11 @@ static void on_woken(void *arg, const struct warden_answer *a)
 		sandbox_fail_waiters(s, WAIT_RUNNING, a->err);
 	}
 	sandbox_advance(s);
-	sandbox_unref(s);
 }
 
-static void on_slept(void *arg, const struct warden_answer *a)
+static void on_slept(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_SLEEP);
 	s->op = OP_NONE;
 	if (!a->err && s->state == SB_RUNNING) {
@@ -68,16 +67,12 @@ static void on_slept(void *arg, const struct warden_answer *a)
 		sandbox_set_idle(s);
 	}
 	sandbox_advance(s);
-	sandbox_unref(s);
 }
 
-static void ask_simple(struct sandbox *s, enum sandbox_op op, enum warden_op what, warden_on_answer on_answer)
+static void ask_simple(struct sandbox *s, enum sandbox_op op, enum warden_op what, sandbox_on_answer on_answer)
 {
-	struct warden_request r = {.op = what};
-	memcpy(r.id, s->id, sizeof r.id);
 	s->op = op;
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_answer, s);
+	sandbox_ask(s, &(struct warden_request){.op = what}, on_answer, NULL);
 }
 
 static void on_idle(struct loop_timer *t)
@@ -283,17 +278,17 @@ static void check_end(struct sandbox *s, bool gone, bool remains)
 	sandbox_advance(s);
 }
 
-static void on_checked(void *arg, const struct warden_answer *a)
+static void on_checked(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_CHECK);
 	bool gone = a->err ? a->err->code == ERRC_SANDBOX_NOT_FOUND : a->info && a->info->state == BOX_DEAD;
 	if (!a->err && !gone && s->state == SB_RUNNING && s->checks_left-- > 0) {
+		sandbox_ref(s); /* for the timer */
 		loop_timer_set(s->daemon->loop, &s->retry, CHECK_MS, on_check_due);
 		return;
 	}
 	check_end(s, gone, gone && !a->err);
-	sandbox_unref(s);
 }
 
 static void check(struct sandbox *s)

@@ -119,6 +119,14 @@ void sandbox_advance(struct sandbox *s);
 /* The spec's sleepAfter or keepAlive may have changed. */
 void sandbox_set_idle(struct sandbox *s);
 
+/* ---- ask.c ---- */
+
+/* `arg` is the caller's. The sandbox is referenced until the callback has returned. */
+typedef void (*sandbox_on_answer)(struct sandbox *s, const struct warden_answer *a, void *arg);
+/* Sends the warden a request about this sandbox; the id is filled in here. Only while the warden is up. `on_answer` may
+ * be NULL. */
+void sandbox_ask(struct sandbox *s, const struct warden_request *r, sandbox_on_answer on_answer, void *arg);
+
 /* ---- create.c, destroy.c: the operations, started by lifecycle.c ---- */
 
 void sandbox_create(struct sandbox *s);
