@@ -278,7 +278,7 @@ void port_forward_cancel(struct daemon_request *r)
 	leave(r);
 }
 
-void port_forward_free(struct daemon_request *r)
+void port_forward_finish(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	if (!f)
@@ -289,7 +289,12 @@ void port_forward_free(struct daemon_request *r)
 	f->result.bytes_out = f->counts.out;
 	if (f->o.on_done)
 		f->o.on_done(r, &f->result);
+}
+
+void port_forward_free(struct port_forward *f)
+{
+	if (!f)
+		return;
 	buf_free(&f->cookie);
 	free(f);
-	r->forward = NULL;
 }

@@ -41,7 +41,7 @@ struct port_forward_opts {
 	void (*on_gone)(struct daemon_request *r, const struct err *e);	  /* no such sandbox, or destroyed meanwhile */
 	void (*on_silent)(struct daemon_request *r, const struct err *e); /* nothing listens on the port */
 	void (*on_failed)(struct daemon_request *r, const struct err *e); /* no acceptable answer: 502, 503, 504 */
-	/* Exactly once, last, whatever happened: for counters. The request is about to be freed, r->x is NULL. */
+	/* Exactly once, as the last callback, whatever happened: for counters. r->x is NULL by then. */
 	void (*on_done)(struct daemon_request *r, const struct port_forward_result *result);
 	void *arg; /* for the callbacks: port_forward_arg(r) */
 };
@@ -52,6 +52,10 @@ void *port_forward_arg(const struct daemon_request *r);
 /* Cuts off a client that may not be there any more, in the middle of whatever it gets; on_done follows. */
 void port_forward_abort(struct daemon_request *r);
 
-/* For request.c: the exchange has closed while it waited; the request is freed. */
+/* For request.c. All three are safe when the request was not forwarded. */
+struct port_forward;
+/* The exchange has closed while the request waited for its sandbox or for a socket. */
 void port_forward_cancel(struct daemon_request *r);
-void port_forward_free(struct daemon_request *r);
+/* The request has ended and nothing is under way for it: fills in the result and calls on_done. */
+void port_forward_finish(struct daemon_request *r);
+void port_forward_free(struct port_forward *f);

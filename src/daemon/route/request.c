@@ -12,8 +12,7 @@
 
 static void daemon_request_free(struct daemon_request *r)
 {
-	sandbox_wait_cancel(&r->waiter);
-	port_forward_free(r);
+	port_forward_free(r->forward);
 	loop_timer_stop(&r->timer);
 	if (r->sandbox)
 		sandbox_unref(r->sandbox);
@@ -35,8 +34,11 @@ void daemon_request_hold(struct daemon_request *r)
 void daemon_request_release(struct daemon_request *r)
 {
 	INVARIANT(r->held > 0);
-	if (--r->held == 0)
-		daemon_request_free(r);
+	if (--r->held > 0)
+		return;
+	sandbox_wait_cancel(&r->waiter);
+	port_forward_finish(r);
+	daemon_request_free(r);
 }
 
 void daemon_request_answered(struct daemon_request *r, int status)
