@@ -97,7 +97,7 @@ static void on_exposed(void *arg, const struct err *e)
 	else
 		preview_cut(c->port);
 	if (!e && c->port->gone) {
-		err_set(&gone, r->sandbox->in_table ? ERRC_PORT_NOT_EXPOSED : ERRC_SANDBOX_NOT_FOUND,
+		err_set(&gone, sandbox_exists(r->sandbox) ? ERRC_PORT_NOT_EXPOSED : ERRC_SANDBOX_NOT_FOUND,
 			"sandbox '%s', or its port %u, went away meanwhile", r->match.id, (unsigned)r->match.port);
 		e = &gone;
 	}

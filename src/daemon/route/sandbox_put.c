@@ -37,7 +37,7 @@ static void change_end(struct daemon_request *r, const struct err *e)
 	struct sandbox *s = r->sandbox;
 	struct err gone;
 	s->changing = false;
-	if (!e && !s->in_table) {
+	if (!e && !sandbox_exists(s)) {
 		err_set(&gone, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' was destroyed meanwhile", s->id);
 		e = &gone;
 	}
@@ -59,7 +59,7 @@ static void on_limits_set(struct sandbox *s, const struct warden_answer *a, void
 	struct daemon_request *r = arg;
 	/* A box that ended meanwhile gets its new limits when it starts again. */
 	bool done = !a->err || !alive(s);
-	if (!done && s->in_table)
+	if (!done && sandbox_exists(s))
 		write_spec(r, &r->before, NULL);
 	change_end(r, done ? NULL : a->err);
 }
@@ -82,7 +82,7 @@ static void on_env_sent(void *arg, const struct http_reply *reply, const struct 
 	/* A box that ended meanwhile gets its variables when it starts again. */
 	if ((reply && reply->status == 200) || s->state != SB_RUNNING)
 		return set_limits(r);
-	if (s->in_table)
+	if (sandbox_exists(s))
 		write_spec(r, &r->before, NULL);
 	err_set(&e, ERRC_BAD_GATEWAY, "sandbox '%s' did not take its variables: %s", s->id,
 		f ? f->err.msg : "its agent refused them");

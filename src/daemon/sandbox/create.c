@@ -20,7 +20,6 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 	struct err e;
 	s->slot = info->slot;
 	s->spec.limits = info->limits;
-	s->unseen = false;
 	snprintf(path, sizeof path, WARDEN_AGENT_SOCKET_FMT, s->daemon->config.run, info->slot);
 	/* config.run is short enough for every slot's path. */
 	INVARIANT(http_endpoint_unix(&s->agent, str_of(path), &e) == 0);
@@ -28,8 +27,8 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 
 static void create_end(struct sandbox *s)
 {
-	s->op = OP_NONE;
 	s->row = s->box = s->env = PART_NONE;
+	sandbox_op_end(s);
 	s->create_err = (struct err){0};
 	loop_timer_stop(&s->retry);
 }
@@ -39,11 +38,10 @@ static void create_ok(struct sandbox *s)
 	struct daemon *d = s->daemon;
 	uint64_t us = clock_us() - s->create_us;
 	create_end(s);
-	s->has_files = true;
 	metrics_created(&d->metrics, us);
 	log_event(LOG_DEBUG, "created", "id=%s slot=%u us=%llu", LOG_Q(s->id), s->slot, (unsigned long long)us);
 	sandbox_move(s, SB_RUNNING, NULL);
-	store_set_state(d->store, s->id, state_name(s->state), "", NULL, NULL);
+	sandbox_write_state(s);
 	sandbox_advance(s);
 }
 
@@ -57,7 +55,7 @@ static void create_failed(struct sandbox *s)
 	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, e.msg);
-		store_set_state(d->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+		sandbox_write_state(s);
 	} else {
 		/* If this cannot be written the row stays `creating`, and is dropped at the next start. */
 		if (row_there)
@@ -166,8 +164,8 @@ static void on_made(struct sandbox *s, const struct warden_answer *a, void *arg)
 	INVARIANT(s->op == OP_CREATE);
 	if (a->lost) {
 		/* The warden's list will say what became of it. */
-		s->op = OP_NONE;
 		s->box = PART_NONE;
+		sandbox_op_end(s);
 	} else if (a->err || !a->info) {
 		struct err none;
 		err_set(&none, ERRC_BOX_CREATE_FAILED, "the warden's answer has no box");
@@ -192,8 +190,7 @@ void sandbox_create(struct sandbox *s)
 {
 	if (s->state == SB_STOPPED)
 		sandbox_move(s, SB_CREATING, NULL);
-	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
-	s->op = OP_CREATE;
+	sandbox_op_begin(s, OP_CREATE);
 	s->create_us = clock_us();
 	s->create_err = (struct err){0};
 	if (s->has_files)
@@ -213,8 +210,8 @@ static void on_looked(struct sandbox *s, const struct warden_answer *a, void *ar
 {
 	(void)arg;
 	INVARIANT(s->op == OP_CREATE && s->box == PART_ASKED);
-	s->op = OP_NONE;
 	s->box = PART_NONE;
+	sandbox_op_end(s);
 	if (!a->lost)
 		sandbox_create_resume(s, a->err ? NULL : a->info);
 }
@@ -223,8 +220,8 @@ static void look_again(struct loop_timer *t)
 {
 	struct sandbox *s = container_of(t, struct sandbox, retry);
 	if (!warden_client_is_up(s->daemon->warden)) {
-		s->op = OP_NONE;
 		s->box = PART_NONE;
+		sandbox_op_end(s);
 		return;
 	}
 	sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_looked, NULL);
@@ -250,11 +247,11 @@ void sandbox_create_resume(struct sandbox *s, const struct box_info *info)
 	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
 	s->create_err = (struct err){0};
 	if (info && info->state == BOX_CREATING) {
-		s->op = OP_CREATE;
+		sandbox_op_begin(s, OP_CREATE);
 		s->box = PART_ASKED;
 		loop_timer_set(s->daemon->loop, &s->retry, LOOK_AGAIN_MS, look_again);
 	} else if (info && info->state != BOX_DEAD) {
-		s->op = OP_CREATE;
+		sandbox_op_begin(s, OP_CREATE);
 		write_row(s);
 		box_made(s, info);
 	} else if (list_empty(&s->waiters)) {

@@ -30,7 +30,7 @@ static void on_row_gone(void *arg, const struct err *e)
 	if (!e && s->op != OP_DESTROY)
 		log_limited(LOG_INFO, "row deleted at last", "id=%s", LOG_Q(s->id));
 	if (s->op == OP_DESTROY) {
-		s->op = OP_NONE;
+		sandbox_op_end(s);
 		sandbox_move(s, SB_DESTROYED, NULL);
 		s->daemon->metrics.destroys++;
 		sandbox_advance(s);
@@ -46,7 +46,7 @@ static void on_gone(struct sandbox *s, const struct warden_answer *a, void *arg)
 		store_delete(s->daemon->store, s->id, on_row_gone, s);
 		return;
 	}
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (!a->lost) {
 		log_limited(LOG_WARN, "destroy failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 		sandbox_fail_waiters(s, WAIT_GONE, a->err);
@@ -56,8 +56,7 @@ static void on_gone(struct sandbox *s, const struct warden_answer *a, void *arg)
 
 void sandbox_destroy(struct sandbox *s)
 {
-	INVARIANT(s->op == OP_NONE);
-	s->op = OP_DESTROY;
+	sandbox_op_begin(s, OP_DESTROY);
 	loop_timer_stop(&s->idle);
 	sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, on_gone, NULL);
 }
@@ -66,9 +65,10 @@ static void on_swept(struct sandbox *s, const struct warden_answer *a, void *arg
 {
 	(void)arg;
 	INVARIANT(s->op == OP_SWEEP);
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	/* After another failure the next create says what is wrong. */
-	s->remains = a->lost;
+	if (!a->lost)
+		sandbox_set_view(s, VIEW_CLEAR);
 	if (a->err && !a->lost)
 		log_limited(LOG_WARN, "remains not swept", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 	sandbox_advance(s);
@@ -76,8 +76,7 @@ static void on_swept(struct sandbox *s, const struct warden_answer *a, void *arg
 
 void sandbox_sweep(struct sandbox *s)
 {
-	INVARIANT(s->op == OP_NONE);
-	s->op = OP_SWEEP;
+	sandbox_op_begin(s, OP_SWEEP);
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = WARDEN_KEEP_FILES};
 	sandbox_ask(s, &r, on_swept, NULL);
 }

@@ -43,10 +43,10 @@ static void on_woken(struct sandbox *s, const struct warden_answer *a, void *arg
 {
 	(void)arg;
 	INVARIANT(s->op == OP_WAKE);
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (!a->err && s->state == SB_ASLEEP) {
 		sandbox_move(s, SB_RUNNING, NULL);
-		store_set_state(s->daemon->store, s->id, state_name(s->state), "", NULL, NULL);
+		sandbox_write_state(s);
 	} else if (!a->lost && s->state == SB_ASLEEP) {
 		sandbox_fail_waiters(s, WAIT_RUNNING, a->err);
 	}
@@ -57,10 +57,10 @@ static void on_slept(struct sandbox *s, const struct warden_answer *a, void *arg
 {
 	(void)arg;
 	INVARIANT(s->op == OP_SLEEP);
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (!a->err && s->state == SB_RUNNING) {
 		sandbox_move(s, SB_ASLEEP, NULL);
-		store_set_state(s->daemon->store, s->id, state_name(s->state), "", NULL, NULL);
+		sandbox_write_state(s);
 	} else if (a->err && !a->lost) {
 		log_limited(LOG_WARN, "cannot sleep", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 		s->last_used = loop_now(s->daemon->loop);
@@ -69,9 +69,9 @@ static void on_slept(struct sandbox *s, const struct warden_answer *a, void *arg
 	sandbox_advance(s);
 }
 
-static void ask_simple(struct sandbox *s, enum sandbox_op op, enum warden_op what, sandbox_on_answer on_answer)
+static void begin_asking(struct sandbox *s, enum sandbox_op op, enum warden_op what, sandbox_on_answer on_answer)
 {
-	s->op = op;
+	sandbox_op_begin(s, op);
 	sandbox_ask(s, &(struct warden_request){.op = what}, on_answer, NULL);
 }
 
@@ -82,7 +82,7 @@ static void on_idle(struct loop_timer *t)
 	bool may = sandbox_is_ready(s) && !s->exchanges && list_empty(&s->waiters) &&
 		   warden_client_is_up(s->daemon->warden);
 	if (may && now >= due && s->spec.sleep_after_ms && !s->spec.keep_alive)
-		ask_simple(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
+		begin_asking(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
 	else
 		sandbox_set_idle(s);
 }
@@ -144,7 +144,7 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 	if (w->goal == WAIT_GONE)
 		return sandbox_destroy(s);
 	if (s->state == SB_ASLEEP)
-		return ask_simple(s, OP_WAKE, WARDEN_THAW, on_woken);
+		return begin_asking(s, OP_WAKE, WARDEN_THAW, on_woken);
 	w->made = !s->has_files;
 	if (w->change && !s->has_files)
 		api_change_apply(w->change, &s->spec);
@@ -155,7 +155,7 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 {
 	struct err e;
-	if (!w->wake_only || s->unseen || s->state == SB_ASLEEP || s->state == SB_RUNNING)
+	if (!w->wake_only || s->view == VIEW_UNSEEN || s->state == SB_ASLEEP || s->state == SB_RUNNING)
 		return false;
 	err_set(&e, s->state == SB_STOPPED ? ERRC_INVALID_STATE : ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' does not run",
 		s->id);
@@ -174,7 +174,7 @@ static void discard_if_unwanted(struct sandbox *s)
 /* Destroying takes the remains along; anything else begins with sweeping them. */
 static bool must_sweep(const struct sandbox *s)
 {
-	if (!s->remains || s->op != OP_NONE || s->state != SB_STOPPED || !warden_client_is_up(s->daemon->warden))
+	if (s->view != VIEW_REMAINS || s->op != OP_NONE || !warden_client_is_up(s->daemon->warden))
 		return false;
 	return list_empty(&s->waiters) || list_entry(s->waiters.next, struct sandbox_waiter, node)->goal != WAIT_GONE;
 }
@@ -269,11 +269,11 @@ static void on_check_due(struct loop_timer *t)
 
 static void check_end(struct sandbox *s, bool gone, bool remains)
 {
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (gone && s->state == SB_RUNNING) {
-		s->remains = remains;
 		sandbox_move(s, SB_STOPPED, "its agent could not be reached and the box was gone");
-		store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+		sandbox_set_view(s, remains ? VIEW_REMAINS : VIEW_CLEAR);
+		sandbox_write_state(s);
 	}
 	sandbox_advance(s);
 }
@@ -294,7 +294,7 @@ static void on_checked(struct sandbox *s, const struct warden_answer *a, void *a
 static void check(struct sandbox *s)
 {
 	if (warden_client_is_up(s->daemon->warden))
-		ask_simple(s, OP_CHECK, WARDEN_INSPECT, on_checked);
+		sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_checked, NULL);
 	else
 		check_end(s, false, false);
 }
@@ -304,5 +304,6 @@ void sandbox_suspect(struct sandbox *s, bool refused)
 	if (!sandbox_is_ready(s) || !warden_client_is_up(s->daemon->warden))
 		return;
 	s->checks_left = refused ? CHECKS_MAX : 0;
+	sandbox_op_begin(s, OP_CHECK);
 	check(s);
 }

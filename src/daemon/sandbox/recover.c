@@ -23,9 +23,8 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	s->spec.sleep_after_ms = row->sleep_after_ms;
 	s->spec.keep_alive = row->keep_alive;
 	s->created_ms = row->created_ms;
-	s->has_files = state != SB_CREATING;
 	s->row = state == SB_CREATING ? PART_DONE : PART_NONE;
-	s->unseen = true;
+	s->view = VIEW_UNSEEN;
 	memcpy(s->spec.image, row->image, sizeof s->spec.image);
 	memcpy(s->reason, row->reason, sizeof s->reason);
 	free(s->spec.env);
@@ -38,11 +37,6 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 int recover_load(struct daemon *d, struct err *e)
 {
 	return store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 ? -1 : 0;
-}
-
-static void write_state(struct sandbox *s)
-{
-	store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
 }
 
 /* How a dead box ended, as a sentence for people. */
@@ -62,9 +56,9 @@ static void stopped(struct sandbox *s, const struct box_info *info, const char *
 	char reason[STORE_REASON_MAX + 1];
 	if (info)
 		ending(info, reason, sizeof reason);
-	s->remains = info != NULL;
 	sandbox_move(s, SB_STOPPED, info ? reason : otherwise);
-	write_state(s);
+	sandbox_set_view(s, info ? VIEW_REMAINS : VIEW_CLEAR);
+	sandbox_write_state(s);
 }
 
 static void on_died(void *arg, const struct box_info *info)
@@ -108,13 +102,12 @@ static void adopt(struct daemon *d, const struct box_info *info)
 		return;
 	}
 	sandbox_take_info(s, info);
-	s->has_files = true;
 	s->created_ms = info->created_ms;
 	if (box_image_name_ok(str_of(info->image)))
 		memcpy(s->spec.image, info->image, sizeof s->spec.image);
 	if (state == SB_STOPPED)
 		ending(info, s->reason, sizeof s->reason);
-	s->remains = state == SB_STOPPED;
+	sandbox_set_view(s, state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
 	log_event(LOG_INFO, "box adopted", "id=%s state=%s", LOG_Q(s->id), state_name(state));
 	struct store_row row;
 	sandbox_row(s, &row);
@@ -135,14 +128,13 @@ static void confirm(struct sandbox *s, const struct box_info *info)
 	if (s->state == SB_CREATING && now == SB_ASLEEP)
 		sandbox_move(s, SB_RUNNING, NULL);
 	sandbox_move(s, now, NULL);
-	write_state(s);
+	sandbox_write_state(s);
 }
 
 static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
-	s->unseen = false;
-	s->remains = info && !alive;
+	sandbox_set_view(s, info && !alive && s->state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
 	/* That it runs is written a little later than it is told: a box that has died was made, and may hold files. */
 	if (s->state == SB_CREATING && info && !alive) {
 		s->has_files = true;
@@ -170,7 +162,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 		sandbox_ref(all[i]);
 	for (size_t i = 0; i < known; i++) {
 		const struct box_info *info = map_del(&listed, str_of(all[i]->id));
-		if (all[i]->in_table && all[i]->op == OP_NONE)
+		if (sandbox_exists(all[i]) && all[i]->op == OP_NONE)
 			reconcile(all[i], info);
 		sandbox_unref(all[i]);
 	}

@@ -19,7 +19,12 @@
 #include "daemon/sandbox/spec.h"
 #include "proto/limits.h"
 
-enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK, OP_SWEEP };
+/* What the warden has told about the box of a sandbox. */
+enum warden_view {
+	VIEW_CLEAR,   /* the box lives, is being made, or left nothing */
+	VIEW_UNSEEN,  /* nothing yet: the sandbox was read from the store */
+	VIEW_REMAINS, /* the warden keeps a dead box, which must be swept before the next start (SB_STOPPED only) */
+};
 
 /* How far a part of a create is. */
 enum create_part { PART_NONE, PART_ASKED, PART_DONE, PART_FAILED };
@@ -29,11 +34,9 @@ struct sandbox {
 	char id[BOX_ID_MAX + 1];
 	enum sandbox_state state;
 	enum sandbox_op op;
-	bool in_table;
+	enum warden_view view;
 	bool has_files; /* it has run before: a failed start leaves it stopped, not gone */
-	bool remains;	/* the warden keeps a dead box of it: to be swept before it can start again */
 	bool changing;	/* a PUT is on its way through store and warden */
-	bool unseen;	/* read from the store, and the warden has not said yet whether it lives */
 	unsigned refs;
 
 	struct api_spec spec;
@@ -89,6 +92,18 @@ void sandbox_unref(struct sandbox *s);
 /* Checked against the table of state.c. Keeps the counts, the reason ("" when NULL), and the idle timer right. Moving
  * to SB_DESTROYED takes it out of the table. Writes nothing to the store. */
 void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason);
+/* An operation begins, checked against the table of state.c, or ends. */
+void sandbox_op_begin(struct sandbox *s, enum sandbox_op op);
+void sandbox_op_end(struct sandbox *s);
+/* What the warden has just told. VIEW_REMAINS: the sandbox is stopped. */
+void sandbox_set_view(struct sandbox *s, enum warden_view view);
+/* Writes the state and its reason to the store, without waiting. */
+void sandbox_write_state(const struct sandbox *s);
+/* False once it is destroyed: it has left the table. */
+static inline bool sandbox_exists(const struct sandbox *s)
+{
+	return s->state != SB_DESTROYED;
+}
 /* Sorted by id, after `after` ("": from the start); the array is the caller's to free. */
 struct sandbox **sandbox_sorted(struct daemon *d, const char *after, size_t *ret_n);
 void sandbox_row(const struct sandbox *s, struct store_row *ret);
@@ -98,7 +113,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret);
 /* Runs and nothing is under way: a request may be sent to its agent at once. */
 static inline bool sandbox_is_ready(const struct sandbox *s)
 {
-	return s->state == SB_RUNNING && s->op == OP_NONE && !s->unseen;
+	return s->state == SB_RUNNING && s->op == OP_NONE && s->view != VIEW_UNSEEN;
 }
 
 /* Queues the waiter and starts what it needs. -1: too many wait (CONTAINER_UNAVAILABLE); on_done will not come. */
