@@ -35,6 +35,36 @@ enum conn_state {
 enum body_mode { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_RAW };
 enum out_mode { OUT_NONE, OUT_LENGTH, OUT_CHUNKED, OUT_UNTIL_CLOSE, OUT_RAW };
 
+/* How far the request's body is. */
+enum input_state {
+	INPUT_OPEN,  /* bytes are still to come */
+	INPUT_ENDED, /* the last byte has been seen, but the handler does not know yet */
+	INPUT_TOLD,  /* the handler knows; also when there is no body */
+	INPUT_STATES,
+};
+
+/* http_collect: gathering the whole body for the handler. */
+enum collect_state {
+	COLLECT_OFF,
+	COLLECT_ON,
+	COLLECT_DUE, /* on_whole_body is to be called */
+	COLLECT_TOLD,
+	COLLECT_TOO_LARGE, /* to be refused with 413 */
+	COLLECT_STATES,
+};
+
+/* How far the response is. */
+enum respond_state {
+	RESPOND_NOT,
+	RESPOND_BEGUN,
+	RESPOND_ENDED,
+	RESPOND_SHUT, /* raw: our side is shut down */
+	RESPOND_STATES,
+};
+
+/* What becomes of the connection after this exchange. Only grows. */
+enum exchange_end { END_KEEP, END_CLOSE, END_ABORT };
+
 struct http_exchange {
 	struct http_request req;
 	struct head_mem mem;
@@ -47,23 +77,19 @@ struct http_exchange {
 	int64_t body_left;
 	struct buf collected;
 	size_t collect_max;
-	bool body_ended; /* its last byte has been seen … */
-	bool end_due;	 /* … but the handler does not know yet */
+	enum input_state input;
+	enum collect_state collect;
 	bool paused;
-	bool collecting;
-	bool whole_due;	   /* on_whole_body is to be called */
-	bool too_large;	   /* to be refused with 413 */
 	bool continue_due; /* the client waits for 100 Continue */
 
 	enum out_mode out;
 	int64_t out_left;
 	struct buf headers; /* rendered lines added by the handler */
-	int status;
+	enum respond_state respond;
+	enum exchange_end end;
+	int status;	   /* 0 until the response begins */
 	struct str reason; /* NULL: the usual one */
 	bool has_date;
-	bool begun, ended, aborted;
-	bool shut; /* raw: our side is shut down */
-	bool close_after;
 	bool vouched; /* http_exchange_vouch was called */
 };
 
@@ -159,6 +185,29 @@ static inline struct http_conn *conn_of(const struct http_exchange *x)
 
 /* "HTTP/1.1 200 OK\r\n" into the output, less what has been sent ahead. `reason` may be NULL. */
 void conn_put_status(struct http_conn *c, int status, struct str reason);
+
+/* exchange_state.c: the moves of an exchange, each checked against a table and followed by a check of the invariants.
+ */
+void exchange_input(struct http_exchange *x, enum input_state to);
+void exchange_collect(struct http_exchange *x, enum collect_state to);
+void exchange_respond(struct http_exchange *x, enum respond_state to);
+/* Keeps what is worse already. */
+void exchange_end_at_least(struct http_exchange *x, enum exchange_end end);
+
+static inline bool exchange_body_ended(const struct http_exchange *x)
+{
+	return x->input != INPUT_OPEN;
+}
+
+static inline bool exchange_begun(const struct http_exchange *x)
+{
+	return x->respond >= RESPOND_BEGUN;
+}
+
+static inline bool exchange_ended(const struct http_exchange *x)
+{
+	return x->respond >= RESPOND_ENDED;
+}
 
 /* exchange.c: makes x ready for the request in x->req, and frees what it held. */
 void exchange_open(struct http_exchange *x);

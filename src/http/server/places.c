@@ -112,7 +112,7 @@ static void shed(struct http_conn *c, enum http_shed why)
 static void note_sender(struct http_conn *c)
 {
 	list_del(&c->place);
-	if (c->rank == HTTP_GUEST && !c->x.body_ended)
+	if (c->rank == HTTP_GUEST && !exchange_body_ended(&c->x))
 		list_push(&c->s->senders, &c->place);
 }
 
