@@ -25,7 +25,7 @@ bool call_connected(const struct http_call *c)
 
 bool call_wants_input(const struct http_call *c)
 {
-	return c->fail.fail == HTTP_FAIL_NONE && !c->paused && !c->reply_ended;
+	return c->fail.fail == HTTP_FAIL_NONE && !c->paused && c->answer < ANSWER_ENDED;
 }
 
 /* ---- time ---- */
@@ -39,7 +39,7 @@ static void on_due(struct loop_timer *t)
 			call_fail(c, HTTP_FAIL_CONNECT, "connecting took too long");
 		else
 			call_fail(c, HTTP_FAIL_TIMEOUT,
-				c->have_head ? "the response stalled" : "no response came in time");
+				call_has_head(c) ? "the response stalled" : "no response came in time");
 	}
 	call_step(c);
 }
@@ -98,7 +98,8 @@ static bool repeat(struct http_call *c)
 	struct link *old = c->link;
 	uint64_t sent = bytes_sent(c);
 	bool safe = sent == 0 || may_repeat(c);
-	if (c->fail.fail != HTTP_FAIL_CLOSED || !old || !old->reused || c->any_input || c->repeated || !safe)
+	if (c->fail.fail != HTTP_FAIL_CLOSED || !old || !old->reused || c->answer != ANSWER_NONE || c->repeated ||
+		!safe)
 		return false;
 	c->repeated = true;
 	c->eof = false;
@@ -215,7 +216,7 @@ void call_close(struct http_call *c)
 	bool failed = c->fail.fail != HTTP_FAIL_NONE;
 	c->fail.maybe_processed = bytes_sent(c) > 0;
 	if (c->link) {
-		bool whole = c->ended && !wire_pending(&c->link->w) && !buf_size(&c->in) && !c->eof;
+		bool whole = call_request_ended(c) && !wire_pending(&c->link->w) && !buf_size(&c->in) && !c->eof;
 		bool reusable = !failed && whole && c->response.keep_alive && c->reply != REPLY_RAW;
 		link_release(c->link, reusable);
 		c->link = NULL;
@@ -231,9 +232,9 @@ void call_close(struct http_call *c)
 
 static bool is_done(const struct http_call *c)
 {
-	if (!c->reply_ended || c->end_due)
+	if (c->answer != ANSWER_TOLD)
 		return false;
-	return c->reply != REPLY_RAW || (c->ended && !wire_pending(&c->link->w));
+	return c->reply != REPLY_RAW || (call_request_ended(c) && !wire_pending(&c->link->w));
 }
 
 /* One thing that has to be done; false when there is none. */
@@ -251,12 +252,12 @@ static bool step_once(struct http_call *c)
 		if (c->ops->on_sent)
 			c->ops->on_sent(c);
 	} else if (wire_take_room(w)) {
-		if (!c->ended && c->ops->on_writable)
+		if (!call_request_ended(c) && c->ops->on_writable)
 			c->ops->on_writable(c);
-	} else if (c->reply == REPLY_RAW && c->ended && !c->shut && !wire_pending(w)) {
+	} else if (c->reply == REPLY_RAW && c->request == REQUEST_ENDED && !wire_pending(w)) {
 		shutdown(w->fd, SHUT_WR);
-		c->shut = true;
-	} else if (c->end_due && !c->paused) {
+		call_request(c, REQUEST_SHUT);
+	} else if (c->answer == ANSWER_ENDED && !c->paused) {
 		call_reply_end(c);
 	} else {
 		size_t before = buf_size(&c->in);
@@ -330,9 +331,8 @@ static struct http_call *call_new(
 	c->ops = ops;
 	c->arg = arg;
 	c->body_length = c->body_left = o->content_length;
-	c->ended = o->content_length == 0 && !o->upgrade;
+	c->request = o->content_length == 0 && !o->upgrade ? REQUEST_ENDED : REQUEST_OPEN;
 	c->upgrade = o->upgrade;
-	c->fresh = o->fresh || o->upgrade;
 	c->connect_ms = o->connect_ms ? o->connect_ms : HTTP_CONNECT_TIMEOUT;
 	c->head_ms = o->head_ms;
 	c->stall_ms = o->stall_ms;
@@ -352,7 +352,7 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 	struct http_call *c = call_new(cl, o, ops, arg);
 	c->ep = *ep;
 	if (c->fail.fail == HTTP_FAIL_NONE)
-		attach(c, link_get(cl, ep, c->fresh, &c->fail));
+		attach(c, link_get(cl, ep, o->fresh || o->upgrade, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, buf_str(&c->head));
 	return c;
@@ -374,12 +374,12 @@ void *http_call_arg(const struct http_call *c)
 
 const struct http_response *http_call_response(const struct http_call *c)
 {
-	return c->have_head ? &c->response : NULL;
+	return call_has_head(c) ? &c->response : NULL;
 }
 
 bool http_call_write(struct http_call *c, struct str bytes)
 {
-	if (!bytes.n || c->ended || !c->link || c->reply == REPLY_DONE)
+	if (!bytes.n || call_request_ended(c) || !c->link || c->reply == REPLY_DONE)
 		return true;
 	struct wire *w = &c->link->w;
 	if (c->reply == REPLY_RAW)
@@ -408,7 +408,7 @@ void http_call_end(struct http_call *c)
 
 void http_call_end_with(struct http_call *c, struct str trailers)
 {
-	if (c->ended || c->reply == REPLY_DONE)
+	if (call_request_ended(c) || c->reply == REPLY_DONE)
 		return;
 	if (c->reply != REPLY_RAW && c->body_length > 0 && c->body_left > 0)
 		call_fail(c, HTTP_FAIL_CANCELLED, "the request's body ended early");
@@ -416,7 +416,7 @@ void http_call_end_with(struct http_call *c, struct str trailers)
 		wire_write(&c->link->w,
 			(struct iovec[]){{(void *)"0\r\n", 3}, {(void *)trailers.p, trailers.n}, {(void *)"\r\n", 2}},
 			3);
-	c->ended = true;
+	call_request(c, REQUEST_ENDED);
 	kick(c);
 }
 
@@ -428,7 +428,7 @@ size_t http_call_pending(const struct http_call *c)
 void http_call_pause(struct http_call *c)
 {
 	c->paused = true;
-	if (c->have_head)
+	if (call_has_head(c))
 		call_due_in(c, 0);
 }
 
@@ -437,7 +437,7 @@ void http_call_resume(struct http_call *c)
 	if (!c->paused)
 		return;
 	c->paused = false;
-	if (c->have_head && c->reply != REPLY_RAW)
+	if (call_has_head(c) && c->reply != REPLY_RAW)
 		call_due_in(c, c->stall_ms);
 	kick(c);
 }
