@@ -83,6 +83,9 @@ struct http_response {
 	bool upgrade; /* 101 */
 };
 
+/* Appends "name: value\r\n". Both have been checked. */
+void http_put_header(struct buf *b, struct str name, struct str value);
+
 /* "Not Found"; "Unknown" for numbers without a registered text. Never NULL. */
 const char *http_status_text(int status);
 

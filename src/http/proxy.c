@@ -54,10 +54,7 @@ static void pass_trailers(struct http_proxy *p, const struct http_headers *h, st
 		value = str_trim(str_n(value.p, value.n - 1));
 		if (!may_trail(name) || !passes(p, NULL, h, name, &value) || !http_value_ok(value))
 			continue;
-		buf_add_str(out, name);
-		buf_add_c(out, ": ");
-		buf_add_str(out, value);
-		buf_add_c(out, "\r\n");
+		http_put_header(out, name, value);
 	}
 }
 

@@ -8,7 +8,7 @@
 /* How long a box whose agent is gone may take to be dead: processes of a full box need a while to be killed. */
 enum { CHECK_MS = 10, CHECKS_MAX = 200 };
 
-static void take_off(struct sandbox_waiter *w)
+static void waiter_take_off(struct sandbox_waiter *w)
 {
 	struct sandbox *s = w->sandbox;
 	list_del(&w->node);
@@ -17,10 +17,10 @@ static void take_off(struct sandbox_waiter *w)
 	w->sandbox = NULL;
 }
 
-static void release(struct sandbox_waiter *w, const struct err *e)
+static void waiter_release(struct sandbox_waiter *w, const struct err *e)
 {
 	struct sandbox *s = w->sandbox;
-	take_off(w);
+	waiter_take_off(w);
 	w->on_done(w, s, e);
 	sandbox_unref(s);
 }
@@ -32,7 +32,7 @@ void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct e
 		struct sandbox_waiter *w = list_entry(s->waiters.next, struct sandbox_waiter, node);
 		if (w->goal != goal)
 			break;
-		release(w, e);
+		waiter_release(w, e);
 	}
 	sandbox_unref(s);
 }
@@ -115,7 +115,7 @@ void sandbox_leave(struct sandbox *s)
 /* ---- the queue ---- */
 
 /* The waiters behind a destroyed sandbox want a new one of the same name. */
-static void succeed(struct sandbox *old)
+static void hand_waiters_on(struct sandbox *old)
 {
 	struct err e;
 	struct sandbox *s = sandbox_add(old->daemon, old->id, SB_CREATING, &e);
@@ -134,7 +134,7 @@ static void succeed(struct sandbox *old)
 	sandbox_advance(s);
 }
 
-static bool satisfied(const struct sandbox *s, const struct sandbox_waiter *w)
+static bool waiter_satisfied(const struct sandbox *s, const struct sandbox_waiter *w)
 {
 	return w->goal == WAIT_GONE ? s->state == SB_DESTROYED : sandbox_is_ready(s);
 }
@@ -159,7 +159,7 @@ static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 		return false;
 	err_set(&e, s->state == SB_STOPPED ? ERRC_INVALID_STATE : ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' does not run",
 		s->id);
-	release(w, &e);
+	waiter_release(w, &e);
 	return true;
 }
 
@@ -186,12 +186,12 @@ void sandbox_advance(struct sandbox *s)
 		sandbox_sweep(s);
 	while (s->op == OP_NONE && !list_empty(&s->waiters)) {
 		struct sandbox_waiter *w = list_entry(s->waiters.next, struct sandbox_waiter, node);
-		if (satisfied(s, w)) {
-			release(w, NULL);
+		if (waiter_satisfied(s, w)) {
+			waiter_release(w, NULL);
 		} else if (refuse_start(s, w)) {
 			continue;
 		} else if (s->state == SB_DESTROYED) {
-			succeed(s);
+			hand_waiters_on(s);
 		} else {
 			if (!warden_client_is_up(s->daemon->warden))
 				break; /* goes on in recover.c, when the warden is back */
@@ -215,7 +215,7 @@ static void on_deadline(struct loop_timer *t)
 		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' was not ready after %d s", s->id,
 			BOX_CREATE_TIMEOUT / 1000);
 	sandbox_ref(s);
-	release(w, &e);
+	waiter_release(w, &e);
 	discard_if_unwanted(s);
 	sandbox_unref(s);
 }
@@ -251,19 +251,19 @@ void sandbox_wait_cancel(struct sandbox_waiter *w)
 	struct sandbox *s = w->sandbox;
 	if (!s)
 		return;
-	take_off(w);
+	waiter_take_off(w);
 	discard_if_unwanted(s);
 	sandbox_unref(s);
 }
 
 /* ---- doubts ---- */
 
-static void check(struct sandbox *s);
+static void check_box(struct sandbox *s);
 
 static void on_check_due(struct loop_timer *t)
 {
 	struct sandbox *s = container_of(t, struct sandbox, retry);
-	check(s);
+	check_box(s);
 	sandbox_unref(s);
 }
 
@@ -291,7 +291,7 @@ static void on_checked(struct sandbox *s, const struct warden_answer *a, void *a
 	check_end(s, gone, gone && !a->err);
 }
 
-static void check(struct sandbox *s)
+static void check_box(struct sandbox *s)
 {
 	if (warden_client_is_up(s->daemon->warden))
 		sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_checked, NULL);
@@ -305,5 +305,5 @@ void sandbox_suspect(struct sandbox *s, bool refused)
 		return;
 	s->checks_left = refused ? CHECKS_MAX : 0;
 	sandbox_op_begin(s, OP_CHECK);
-	check(s);
+	check_box(s);
 }

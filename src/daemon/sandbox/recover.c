@@ -40,7 +40,7 @@ int recover_load(struct daemon *d, struct err *e)
 }
 
 /* How a dead box ended, as a sentence for people. */
-static void ending(const struct box_info *info, char *ret, size_t cap)
+static void describe_end(const struct box_info *info, char *ret, size_t cap)
 {
 	const char *oom = info->oom_kills ? "; it had run out of memory" : "";
 	if (!info->exit_known)
@@ -51,11 +51,11 @@ static void ending(const struct box_info *info, char *ret, size_t cap)
 		snprintf(ret, cap, "the box's init exited with code %d%s", info->exit_code, oom);
 }
 
-static void stopped(struct sandbox *s, const struct box_info *info, const char *otherwise)
+static void set_stopped(struct sandbox *s, const struct box_info *info, const char *otherwise)
 {
 	char reason[STORE_REASON_MAX + 1];
 	if (info)
-		ending(info, reason, sizeof reason);
+		describe_end(info, reason, sizeof reason);
 	sandbox_move(s, SB_STOPPED, info ? reason : otherwise);
 	sandbox_set_view(s, info ? VIEW_REMAINS : VIEW_CLEAR);
 	sandbox_write_state(s);
@@ -67,11 +67,11 @@ static void on_died(void *arg, const struct box_info *info)
 	if (!s || s->op == OP_DESTROY)
 		return;
 	char reason[STORE_REASON_MAX + 1];
-	ending(info, reason, sizeof reason);
+	describe_end(info, reason, sizeof reason);
 	sandbox_ref(s);
 	if (s->state == SB_RUNNING || s->state == SB_ASLEEP) {
 		s->daemon->metrics.deaths++;
-		stopped(s, info, NULL);
+		set_stopped(s, info, NULL);
 		sandbox_advance(s);
 	} else {
 		sandbox_create_died(s, reason);
@@ -88,7 +88,7 @@ static void on_adopted(void *arg, const struct err *e)
 	sandbox_unref(s);
 }
 
-static void adopt(struct daemon *d, const struct box_info *info)
+static void adopt_box(struct daemon *d, const struct box_info *info)
 {
 	struct err e;
 	if (info->state == BOX_CREATING || box_id_check(str_of(info->id), NULL) < 0)
@@ -106,7 +106,7 @@ static void adopt(struct daemon *d, const struct box_info *info)
 	if (box_image_name_ok(str_of(info->image)))
 		memcpy(s->spec.image, info->image, sizeof s->spec.image);
 	if (state == SB_STOPPED)
-		ending(info, s->reason, sizeof s->reason);
+		describe_end(info, s->reason, sizeof s->reason);
 	sandbox_set_view(s, state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
 	log_event(LOG_INFO, "box adopted", "id=%s state=%s", LOG_Q(s->id), state_name(state));
 	struct store_row row;
@@ -117,7 +117,7 @@ static void adopt(struct daemon *d, const struct box_info *info)
 }
 
 /* A row whose box lives: running and asleep follow the warden's word. */
-static void confirm(struct sandbox *s, const struct box_info *info)
+static void confirm_box(struct sandbox *s, const struct box_info *info)
 {
 	enum sandbox_state now = info->state == BOX_FROZEN ? SB_ASLEEP : SB_RUNNING;
 	if (s->state == SB_STOPPED)
@@ -138,15 +138,15 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 	/* That it runs is written a little later than it is told: a box that has died was made, and may hold files. */
 	if (s->state == SB_CREATING && info && !alive) {
 		s->has_files = true;
-		stopped(s, info, NULL);
+		set_stopped(s, info, NULL);
 		return sandbox_advance(s);
 	}
 	if (s->state == SB_CREATING)
 		return sandbox_create_resume(s, info);
 	if (alive && info->state != BOX_CREATING)
-		confirm(s, info);
+		confirm_box(s, info);
 	else if (!alive && s->state != SB_STOPPED)
-		stopped(s, info, "the box ended while nobody watched");
+		set_stopped(s, info, "the box ended while nobody watched");
 	sandbox_advance(s);
 }
 
@@ -171,7 +171,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 	struct str id;
 	void *info;
 	while (map_next(&listed, &it, &id, &info))
-		adopt(d, info);
+		adopt_box(d, info);
 	map_free(&listed);
 	if (d->on_recovered)
 		d->on_recovered(d);

@@ -49,7 +49,7 @@ void call_due_in(struct http_call *c, uint32_t ms)
 	c->due = ms ? loop_now(c->cl->loop) + ms : 0;
 }
 
-static void arm(struct http_call *c)
+static void call_arm(struct http_call *c)
 {
 	uint64_t now = loop_now(c->cl->loop);
 	uint64_t due = c->due;
@@ -62,7 +62,7 @@ static void arm(struct http_call *c)
 
 /* ---- connection ---- */
 
-static void connected(struct http_call *c)
+static void call_set_connected(struct http_call *c)
 {
 	c->link->connecting = c->link->w.held = false;
 	call_due_in(c, c->head_ms);
@@ -71,10 +71,10 @@ static void connected(struct http_call *c)
 static void try_connect(struct http_call *c)
 {
 	if (link_connect(c->link, &c->fail) && c->fail.fail == HTTP_FAIL_NONE)
-		connected(c);
+		call_set_connected(c);
 }
 
-static void attach(struct http_call *c, struct link *k)
+static void call_attach(struct http_call *c, struct link *k)
 {
 	c->link = k;
 	if (!k)
@@ -93,7 +93,7 @@ static bool may_repeat(const struct http_call *c)
 }
 
 /* A reused connection was dead: once more on a fresh one, if that cannot do anything twice. */
-static bool repeat(struct http_call *c)
+static bool call_repeat(struct http_call *c)
 {
 	struct link *old = c->link;
 	uint64_t sent = bytes_sent(c);
@@ -110,7 +110,7 @@ static bool repeat(struct http_call *c)
 		old->w.out = (struct buf){0};
 	}
 	link_release(old, false);
-	attach(c, link_get(c->cl, &c->ep, true, &c->fail));
+	call_attach(c, link_get(c->cl, &c->ep, true, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, sent ? buf_str(&c->head) : buf_str(&out));
 	buf_free(&out);
@@ -123,21 +123,21 @@ static void finish_connect(struct http_call *c)
 	socklen_t len = sizeof os;
 	getsockopt(c->link->w.fd, SOL_SOCKET, SO_ERROR, &os, &len);
 	if (os == 0)
-		return connected(c);
+		return call_set_connected(c);
 	call_fail(c, HTTP_FAIL_CONNECT, "connect");
 	err_os(&c->fail.err, c->fail.err.code, os, "connect");
 }
 
 /* ---- input ---- */
 
-static void feed_leftover(struct http_call *c)
+static void call_feed_leftover(struct http_call *c)
 {
 	size_t used = call_feed(c, buf_str(&c->in));
 	buf_consume(&c->in, used);
 	wire_relax(&c->in);
 }
 
-static void read_input(struct http_call *c)
+static void call_read(struct http_call *c)
 {
 	char *p;
 	ssize_t n = wire_read(&c->link->w, &p);
@@ -152,7 +152,7 @@ static void read_input(struct http_call *c)
 	}
 	if (buf_size(&c->in)) {
 		buf_add(&c->in, p, (size_t)n);
-		return feed_leftover(c);
+		return call_feed_leftover(c);
 	}
 	size_t used = call_feed(c, str_n(p, (size_t)n));
 	buf_add(&c->in, p + used, (size_t)n - used);
@@ -174,7 +174,7 @@ void call_on_ready(struct link *k, uint32_t events)
 	if (events & EPOLLOUT)
 		wire_writable(&k->w);
 	if (wants_read(c) && events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		read_input(c);
+		call_read(c);
 	else if (events & (EPOLLHUP | EPOLLERR))
 		wire_unwatch(&k->w);
 	else
@@ -182,7 +182,7 @@ void call_on_ready(struct link *k, uint32_t events)
 	call_step(c);
 }
 
-static void watch(struct http_call *c)
+static void call_watch(struct http_call *c)
 {
 	struct link *k = c->link;
 	if (k->connecting)
@@ -262,7 +262,7 @@ static bool step_once(struct http_call *c)
 	} else {
 		size_t before = buf_size(&c->in);
 		if (before && call_wants_input(c) && (c->reply != REPLY_HEAD || c->scan.at == 0))
-			feed_leftover(c);
+			call_feed_leftover(c);
 		return buf_size(&c->in) != before;
 	}
 	return true;
@@ -275,7 +275,7 @@ static void sort_out_broken(struct http_call *c)
 	if (overflow || (c->reply == REPLY_RAW && !call_wants_input(c)))
 		call_fail(c, HTTP_FAIL_CLOSED, "the connection broke");
 	else if (wants_read(c))
-		read_input(c);
+		call_read(c);
 }
 
 /* The time for the head runs while the request stands still: a long body may take long. */
@@ -299,13 +299,13 @@ void call_step(struct http_call *c)
 			sort_out_broken(c);
 		break;
 	}
-	if (c->fail.fail != HTTP_FAIL_NONE && repeat(c))
+	if (c->fail.fail != HTTP_FAIL_NONE && call_repeat(c))
 		return call_step(c);
 	if (c->fail.fail != HTTP_FAIL_NONE || is_done(c))
 		return call_close(c);
 	begin_anew(c);
-	watch(c);
-	arm(c);
+	call_watch(c);
+	call_arm(c);
 	if (c->fail.fail != HTTP_FAIL_NONE)
 		call_close(c);
 }
@@ -315,7 +315,7 @@ static void run_step(struct loop_task *t)
 	call_step(container_of(t, struct http_call, task));
 }
 
-static void kick(struct http_call *c)
+static void call_kick(struct http_call *c)
 {
 	if (c->reply != REPLY_DONE)
 		loop_defer(c->cl->loop, &c->task, run_step);
@@ -342,7 +342,7 @@ static struct http_call *call_new(
 	struct err e;
 	if (call_render(c, o, &e) < 0)
 		call_fail(c, HTTP_FAIL_PROTOCOL, e.msg);
-	kick(c);
+	call_kick(c);
 	return c;
 }
 
@@ -352,7 +352,7 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 	struct http_call *c = call_new(cl, o, ops, arg);
 	c->ep = *ep;
 	if (c->fail.fail == HTTP_FAIL_NONE)
-		attach(c, link_get(cl, ep, o->fresh || o->upgrade, &c->fail));
+		call_attach(c, link_get(cl, ep, o->fresh || o->upgrade, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, buf_str(&c->head));
 	return c;
@@ -362,7 +362,7 @@ struct http_call *http_call_start_fd(
 	struct http_client *cl, int fd, const struct http_call_options *o, const struct http_call_ops *ops, void *arg)
 {
 	struct http_call *c = call_new(cl, o, ops, arg);
-	attach(c, link_adopt(cl, fd));
+	call_attach(c, link_adopt(cl, fd));
 	wire_put(&c->link->w, buf_str(&c->head));
 	return c;
 }
@@ -417,7 +417,7 @@ void http_call_end_with(struct http_call *c, struct str trailers)
 			(struct iovec[]){{(void *)"0\r\n", 3}, {(void *)trailers.p, trailers.n}, {(void *)"\r\n", 2}},
 			3);
 	call_request(c, REQUEST_ENDED);
-	kick(c);
+	call_kick(c);
 }
 
 size_t http_call_pending(const struct http_call *c)
@@ -439,13 +439,13 @@ void http_call_resume(struct http_call *c)
 	c->paused = false;
 	if (call_has_head(c) && c->reply != REPLY_RAW)
 		call_due_in(c, c->stall_ms);
-	kick(c);
+	call_kick(c);
 }
 
 void http_call_cancel(struct http_call *c)
 {
 	call_fail(c, HTTP_FAIL_CANCELLED, "given up");
-	kick(c);
+	call_kick(c);
 }
 
 bool http_call_is_raw(const struct http_call *c)

@@ -105,14 +105,6 @@ static bool is_own_header(struct str name)
 	       str_eq_nocase(name, STR("Connection"));
 }
 
-static void add_line(struct buf *b, struct str name, struct str value)
-{
-	buf_add_str(b, name);
-	buf_add(b, ": ", 2);
-	buf_add_str(b, value);
-	buf_add(b, "\r\n", 2);
-}
-
 bool http_respond_header(struct http_exchange *x, struct str name, struct str value)
 {
 	if (!http_name_ok(name) || !http_value_ok(value) || is_own_header(name) || exchange_begun(x))
@@ -120,7 +112,7 @@ bool http_respond_header(struct http_exchange *x, struct str name, struct str va
 	if (x->headers.len + name.n + value.n + 4 > x->headers.max)
 		return false;
 	x->has_date |= str_eq_nocase(name, STR("Date"));
-	add_line(&x->headers, name, value);
+	http_put_header(&x->headers, name, value);
 	return true;
 }
 
@@ -183,7 +175,7 @@ void http_respond_begin(struct http_exchange *x, int status, int64_t content_len
 	exchange_respond(x, RESPOND_BEGUN);
 	conn_put_status(conn_of(x), status, x->reason);
 	if (!x->has_date)
-		add_line(b, STR("Date"), http_date());
+		http_put_header(b, STR("Date"), http_date());
 	buf_add_str(b, buf_str(&x->headers));
 	put_framing(x, b, content_length);
 	if (x->end != END_KEEP)
@@ -338,7 +330,7 @@ void http_respond_info(struct http_exchange *x, int status, const struct http_he
 	for (size_t i = 0; headers && i < headers->n; i++) {
 		const struct http_header *h = &headers->v[i];
 		if (http_name_ok(h->name) && http_value_ok(h->value) && !is_own_header(h->name))
-			add_line(&w->out, h->name, h->value);
+			http_put_header(&w->out, h->name, h->value);
 	}
 	wire_put(w, STR("\r\n"));
 }
