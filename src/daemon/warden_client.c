@@ -1,8 +1,8 @@
 /*
- * Theory of operation. `io` is the SEQPACKET socket while there is one; `timer` runs the pauses while there is none. A
- * call is in `unsent` until the kernel has taken its record, then in `waiting` until its reply has come; both keep
- * their order, and replies mostly come in that order, so a reply's call is found near the head. The handshake's two
- * questions are calls like any other.
+ * Theory of operation. While connected, `io` watches the SEQPACKET socket; otherwise `timer` runs the pause before the
+ * next attempt. A call is in `unsent` until the kernel has taken its record, then in `waiting` until its reply arrives.
+ * Both lists keep their order. Replies mostly arrive in that order, so the call of a reply is near the head. The two
+ * questions of the handshake are ordinary calls.
  */
 #include "daemon/warden_client.h"
 
@@ -39,7 +39,7 @@ struct warden_client {
 	struct loop_io io;
 	int fd;
 	enum phase phase;
-	bool complained; /* one line a loss, not one an attempt */
+	bool complained; /* log one line for each loss, not for each attempt */
 	struct loop_timer timer;
 	uint32_t retry_ms;
 	uint64_t seq;
@@ -56,7 +56,7 @@ static void connect_now(struct warden_client *w);
 
 static void connection_lost(struct warden_client *w, const char *why);
 
-/* The one timer: a pause while there is no connection, the handshake's time limit while there is one. */
+/* While disconnected: the pause is over. While connected: the handshake took too long. */
 static void on_timer(struct loop_timer *t)
 {
 	struct warden_client *w = container_of(t, struct warden_client, timer);
@@ -229,7 +229,7 @@ static int handshake(struct warden_client *w, struct call *c, const struct warde
 	return 0;
 }
 
-/* False: this is not what a warden sends, or it refused the handshake. */
+/* False: the record is malformed, or the warden refused the handshake. */
 static bool take_reply(struct warden_client *w, struct packet *p)
 {
 	struct warden_reply *r = &p->reply;
@@ -241,7 +241,7 @@ static bool take_reply(struct warden_client *w, struct packet *p)
 		r->info.image[sizeof r->info.image - 1] = 0;
 	}
 	if (r->op == WARDEN_BOX_DIED) {
-		/* Before the list has come it tells nothing new. */
+		/* Before the list has arrived, the event tells nothing new. */
 		if (w->phase == PHASE_UP && r->has_info)
 			w->ops->on_died(w->arg, &r->info);
 		return true;

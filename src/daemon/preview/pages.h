@@ -1,11 +1,11 @@
 /*
- * pages.h - what a preview shows when the app cannot: pages for browsers, JSON for everyone else.
+ * pages.h - the answers of a preview when the app cannot answer: pages for browsers, JSON for other clients.
  *
- * A browser is who accepts text/html. The pages need nothing from elsewhere, run under a policy that allows their own
- * style and script and nothing else, and are never cached. All carry X-Atoll-Preview, by which the waiting page's
- * script tells our answers from the app's.
+ * A client that accepts text/html is a browser. The pages load nothing, run under a policy that allows only their own
+ * style and script, and are never cached. All answers carry X-Atoll-Preview: by this header the script of the waiting
+ * page tells the daemon's answers from the app's.
  *
- * Each answers the request and counts it.
+ * Each function answers the request and counts it.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
- * Theory of operation. A request that may be sent at once goes straight to http_proxy, over a kept-alive connection or
- * a socket from the stock (dial.h). There are two things it may have to wait for, with its body left in the kernel's
- * buffers: the sandbox (r->waiter), and a socket (dial_waiter). Whatever fails before the app has seen a byte comes
- * back through on_proxy_fail with the exchange untouched, and is tried again: with a new socket, with the other
- * loopback address, or, once, after the sandbox has been started again.
+ * Theory of operation. If the sandbox is ready, a request goes straight to http_proxy, over a kept-alive connection or
+ * a socket from the stock (dial.h). Otherwise it waits for the sandbox (r->waiter) or for a socket (dial_waiter); its
+ * body then stays in the kernel's buffers. An attempt that fails before the app has seen a byte comes back through
+ * on_proxy_fail with the exchange untouched, and is tried again: with a new socket, with the other loopback address,
+ * or, once, after the sandbox has been started again.
  */
 #include "daemon/preview/port_forward.h"
 
@@ -95,14 +95,14 @@ static void on_proxy_done(void *arg, int status, bool complete)
 
 /* ---- attempts ---- */
 
-/* What an attempt may need again: r->x is ours, and nothing of its body was read. */
+/* A socket is there, or will not come. r->x is ours, and nothing of its body was read. */
 static void on_socket(struct dial_waiter *w, const struct err *e)
 {
 	struct port_forward *f = container_of(w, struct port_forward, waiter);
 	struct daemon_request *r = f->r;
 	if (!e)
 		return forward_send(r);
-	/* The host may have no IPv6 at all: what counts is that 127.0.0.1 was refused. */
+	/* The host may have no IPv6 at all: 127.0.0.1 was refused, and that decides. */
 	if (f->both)
 		return forward_silent(r);
 	if (r->sandbox->state == SB_RUNNING || f->restarted)
@@ -266,7 +266,7 @@ void port_forward_abort(struct daemon_request *r)
 {
 	if (r->forward->proxy)
 		http_proxy_abort(r->forward->proxy);
-	else if (r->x && !r->status) /* what we have answered ourselves is on its way */
+	else if (r->x && !r->status) /* our own answer is already on its way */
 		http_abort(r->x);
 }
 

@@ -10,7 +10,7 @@
 #include "proto/id.h"
 #include "store/limits.h"
 
-/* What is remembered of a request while it is on its way: the forwarding's arg. */
+/* One request to a preview, while it is on its way: the arg of port_forward. */
 struct preview {
 	struct list node; /* in port->previews */
 	struct daemon_request *request;
@@ -48,7 +48,7 @@ bool preview_parse(struct str label, struct preview_name *ret)
 	return true;
 }
 
-/* Somebody has asked for its end before us. */
+/* It is being destroyed, or a request to destroy it waits. */
 static bool is_going(const struct sandbox *s)
 {
 	if (s->op == OP_DESTROY)
@@ -115,7 +115,7 @@ static void on_preview_failed(struct daemon_request *r, const struct err *e)
 	page_failed(r, v->port->number, e);
 }
 
-/* A page that looks whether somebody listens does not keep its box awake. */
+/* The waiting page polls. A poll that finds nothing does not keep the sandbox awake. */
 static void forget_poll(struct daemon_request *r, const struct preview *v)
 {
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
@@ -150,8 +150,8 @@ void preview_cut(struct port *p)
 	}
 }
 
-/* Previews have places of their own, of which no sandbox has more than its share: neither the API nor other previews
- * suffer when somebody fills those of one. */
+/* Previews have places of their own, and each sandbox has a share of them. So a flood of one sandbox's previews harms
+ * neither the API nor the previews of others. */
 static bool preview_admit(struct daemon_request *r, const struct sandbox *s, uint16_t port)
 {
 	size_t all = http_server_guests_max(r->daemon->server);

@@ -1,9 +1,9 @@
 /*
  * /v1/sandboxes/{id}/api/… and /ws/…: to the box's agent, as /api/… and /ws/….
  *
- * The warm path is one look into the table and one pooled connection; nothing is written and nobody else is asked. A
- * request that has to wait for its box is paused meanwhile: its body stays in the kernel's buffers. Credentials of the
- * daemon never reach the box.
+ * The warm path is one look into the table and one pooled connection; it writes nothing and does not ask the warden. A
+ * request that waits for its box is paused: its body stays in the kernel's buffers. Credentials of the daemon never
+ * reach the box.
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /*
- * /v1/sandboxes/{id}/proxy/{port}/…: any port of a sandbox, for clients of the API: what upstream's containerFetch and
- * wsConnect reach. Like every other route of a sandbox it makes a sandbox that does not exist. Port 3000 is the agent's
+ * /v1/sandboxes/{id}/proxy/{port}/…: any port of a sandbox, for clients of the API. It serves upstream's containerFetch
+ * and wsConnect. Like the other routes of a sandbox it makes a sandbox that does not exist. Port 3000 is the agent's
  * own API, as in an upstream container; nothing in the box needs to listen there.
  *
  * A client that passes on requests of others (a Worker) gives its token as X-Atoll-Token: Authorization is then the

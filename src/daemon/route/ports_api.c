@@ -2,9 +2,9 @@
  * /v1/sandboxes/{id}/ports…: expose, list, show, unexpose, check a token, look at the last requests.
  *
  * Exposing changes the table at once and answers when the store has it; a change that could not be written is taken
- * back, unless another one has come meanwhile (port.serial). Unexposing goes the other way round: the store first, so
- * that what is gone for the client cannot come back with a restart. The store writes in order, so the last of several
- * changes wins in both places.
+ * back, unless a newer change has replaced it (port.serial). Unexposing writes to the store first, so that a port that
+ * is gone for the client does not come back with a restart. The store writes in order, so the last of several changes
+ * wins in both places.
  */
 #include <stdio.h>
 

@@ -90,7 +90,7 @@ void daemon_request_error(struct daemon_request *r, const struct err *e)
 	daemon_request_error_field(r, e, "");
 }
 
-/* The exchange is over. What is still asked on its behalf finds r->x NULL. */
+/* The exchange is over. Answers that arrive later find r->x NULL. */
 void daemon_request_closed(struct http_exchange *x, bool complete)
 {
 	struct daemon_request *r = http_exchange_arg(x);
@@ -222,7 +222,7 @@ static void route(struct daemon_request *r)
 		     has_query_token(r) || daemon_request_is_relayed(r);
 	if (r->trusted)
 		http_exchange_vouch(r->x, HTTP_KNOWN);
-	/* Who has no token does not learn which routes and ids exist. */
+	/* A client without the token does not learn which routes and ids exist. */
 	if (!r->trusted && !is_public(r->match.route))
 		return refuse_unauthorized(r);
 	if (found < 0)

@@ -1,8 +1,9 @@
 /*
  * request.h - one request on its way through the daemon: the exchange, its route, when it began.
  *
- * Made when the head is there, owned by itself: it is freed when its exchange has closed and no question of its own is
- * under way any more (`held`). Handlers answer through request_* so that every request is counted and logged once.
+ * It is made when the head is complete, and owns itself: it is freed when its exchange has closed and none of its
+ * questions is under way (`held`). Handlers answer through daemon_request_*, so every request is counted and logged
+ * once.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 #include "daemon/sandbox/sandbox.h"
 #include "store/limits.h"
 
-/* What a client asks of a port to be exposed. */
+/* The token and name that a client wants for an exposed port. */
 struct port_wish {
 	char token[PORT_TOKEN_MAX + 1]; /* "": any */
 	char name[PORT_NAME_MAX + 1];	/* "": none */

@@ -1,7 +1,7 @@
 /*
- * Making a box has parts that run at the same time: the row in the store and the box at the warden, and then, if there
- * are any, the variables given to its agent. Only when all are done is the sandbox running; when one fails the others
- * are undone. A sandbox that ran before has its row already: it stays `stopped` there until the box runs.
+ * A create has parts that run at the same time: the row in the store, and the box at the warden. A box with variables
+ * has a third part: they are sent to its agent. The sandbox runs when all parts are done; if one fails, the others are
+ * undone. A sandbox that ran before has a row already, which says `stopped` until the box runs.
  */
 #include <stdio.h>
 
@@ -79,7 +79,7 @@ static void undo_box(struct sandbox *s)
 {
 	if (!warden_client_is_up(s->daemon->warden))
 		return create_failed(s);
-	s->box = PART_FAILED; /* its death is no news from here on */
+	s->box = PART_FAILED; /* ignore its death from here on */
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = s->has_files ? WARDEN_KEEP_FILES : 0};
 	sandbox_ask(s, &r, on_undone, NULL);
 }
@@ -107,7 +107,7 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 	sandbox_unref(s);
 }
 
-/* The agent is a hostile one, even if it has just been started: a bounded answer in bounded time. */
+/* The agent may be hostile, even if it has just been started: bound its answer in size and time. */
 void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg)
 {
 	auto_buf struct buf body = {0};
@@ -163,7 +163,7 @@ static void on_made(struct sandbox *s, const struct warden_answer *a, void *arg)
 	(void)arg;
 	INVARIANT(s->op == OP_CREATE);
 	if (a->lost) {
-		/* The warden's list will say what became of it. */
+		/* The warden's next list will show whether the box was made. */
 		s->box = PART_NONE;
 		sandbox_op_end(s);
 	} else if (a->err || !a->info) {

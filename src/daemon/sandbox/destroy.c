@@ -1,7 +1,7 @@
 /*
- * Destroying asks the warden first, since that is what frees a full disk, and takes the row away after. A row that
- * cannot be deleted then does not bring the box back: it is tried again every second, unless a new sandbox of the same
- * name has replaced it meanwhile.
+ * A destroy asks the warden first, because that frees a full disk, and deletes the row afterwards. If the row cannot be
+ * deleted, the sandbox is destroyed all the same. The delete is tried again every second, until it works or a new
+ * sandbox of the same name has replaced the row.
  */
 #include "base/log.h"
 #include "daemon/sandbox/sandbox.h"
@@ -66,7 +66,7 @@ static void on_swept(struct sandbox *s, const struct warden_answer *a, void *arg
 	(void)arg;
 	INVARIANT(s->op == OP_SWEEP);
 	sandbox_op_end(s);
-	/* After another failure the next create says what is wrong. */
+	/* After any other failure the next create reports the reason. */
 	if (!a->lost)
 		sandbox_set_view(s, VIEW_CLEAR);
 	if (a->err && !a->lost)

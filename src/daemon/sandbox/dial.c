@@ -123,7 +123,7 @@ static void on_sockets(struct sandbox *s, const struct warden_answer *a, void *a
 {
 	struct stock *k = arg;
 	k->asked = false;
-	/* Those of a box that has ended meanwhile lead nowhere; and without descriptors left there may be none. */
+	/* Sockets of a box that has ended are useless. Without free descriptors the kernel drops them. */
 	bool ours = !a->err && a->info && a->info->slot == s->slot && s->state == SB_RUNNING && a->fds_n;
 	if (ours)
 		put_in_stock(k, a);
@@ -159,7 +159,7 @@ static void stock_fill(struct stock *k)
 	if (s->state != SB_RUNNING || !warden_client_is_up(s->daemon->warden))
 		return;
 	size_t want = k->n < k->target ? k->target - k->n : 0;
-	/* Where many boxes are used at once each gets what it needs now, and no stock. */
+	/* While many boxes are in use, each gets only the sockets that it needs now. */
 	if (stocked >= stocked_max())
 		want = k->waiters_n < want ? k->waiters_n : want;
 	want = want < WARDEN_SOCKETS_MAX ? want : WARDEN_SOCKETS_MAX;
@@ -170,7 +170,7 @@ static void stock_fill(struct stock *k)
 	sandbox_ask(s, &r, on_sockets, k);
 }
 
-/* The warden is away, or nobody has used the stock for a while. */
+/* Waiters need another look, or the stock has not been used for a while. */
 static void on_dial_timer(struct loop_timer *t)
 {
 	struct dial *d = container_of(t, struct dial, timer);
@@ -201,7 +201,7 @@ static void on_dial_timer(struct loop_timer *t)
 	sandbox_unref(d->sandbox);
 }
 
-/* ---- for those who connect ---- */
+/* ---- for callers ---- */
 
 struct http_endpoint dial_endpoint(struct sandbox *s, uint16_t port, bool six)
 {

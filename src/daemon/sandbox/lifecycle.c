@@ -94,7 +94,7 @@ void sandbox_set_idle(struct sandbox *s)
 		return;
 	}
 	uint64_t now = loop_now(s->daemon->loop), due = s->last_used + s->spec.sleep_after_ms;
-	/* A request is inside, or nobody can freeze now: look again later. */
+	/* A request is inside, or the warden is away: look again later. */
 	uint64_t delay = due > now ? due - now : BOX_SLEEP_MIN;
 	loop_timer_set(s->daemon->loop, &s->idle, delay, on_idle);
 }
@@ -151,7 +151,7 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 	sandbox_create(s);
 }
 
-/* What a waiter that only wakes is told about a sandbox that does not run and will not by itself. */
+/* Refuses a waiter that may only wake, if the sandbox is neither asleep nor running. */
 static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 {
 	struct err e;
@@ -256,7 +256,7 @@ void sandbox_wait_cancel(struct sandbox_waiter *w)
 	sandbox_unref(s);
 }
 
-/* ---- doubts ---- */
+/* ---- checking a suspect box ---- */
 
 static void check_box(struct sandbox *s);
 

@@ -1,6 +1,6 @@
 /*
- * Finding the boxes again: the table of docs/design/004-daemon.md, applied each time the warden comes up. The store's
- * rows are read before; what they say of living boxes counts only when the warden's list confirms it.
+ * Finding the boxes again: applies the table of docs/design/004-daemon.md each time the warden comes up. The rows of
+ * the store are read before. A row that says "running" counts only if the warden's list confirms it.
  */
 #include <stdio.h>
 
@@ -79,7 +79,7 @@ static void on_died(void *arg, const struct box_info *info)
 	sandbox_unref(s);
 }
 
-/* Waited for, though nobody asked: a box that lives shall not be without a row for longer than it takes. */
+/* The row of an adopted box is written, or not. */
 static void on_adopted(void *arg, const struct err *e)
 {
 	struct sandbox *s = arg;
@@ -116,7 +116,7 @@ static void adopt_box(struct daemon *d, const struct box_info *info)
 	sandbox_advance(s);
 }
 
-/* A row whose box lives: running and asleep follow the warden's word. */
+/* The row's box lives: the warden decides between running and asleep. */
 static void confirm_box(struct sandbox *s, const struct box_info *info)
 {
 	enum sandbox_state now = info->state == BOX_FROZEN ? SB_ASLEEP : SB_RUNNING;
@@ -135,7 +135,7 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
 	sandbox_set_view(s, info && !alive && s->state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
-	/* That it runs is written a little later than it is told: a box that has died was made, and may hold files. */
+	/* The row says `running` only after the client was told. A dead box was made and may hold files: keep it. */
 	if (s->state == SB_CREATING && info && !alive) {
 		s->has_files = true;
 		set_stopped(s, info, NULL);

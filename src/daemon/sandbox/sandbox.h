@@ -1,15 +1,15 @@
 /*
- * sandbox.h - a sandbox as the daemon knows it: what was asked for, its state, who waits for it.
+ * sandbox.h - a sandbox as the daemon knows it: its settings, its state, and the requests that wait for it.
  *
  * The table (daemon.boxes) holds every sandbox that is not destroyed. A sandbox is freed when it has left the table and
- * its last reference is dropped; exchanges, waiters and questions under way hold one each.
+ * its last reference is dropped. Exchanges, waiters and questions to the warden hold one reference each.
  *
- * One operation at a time (`op`) is under way for a sandbox. Requests that need it in another state than it is in queue
- * up as waiters, in order: whoever is at the head decides what happens next (create, wake, destroy), and all waiters in
- * a row that want the same are answered by the same operation. So a thousand first requests make one box, a DELETE in
- * their middle takes effect in the middle, and those behind it get a new box.
+ * At most one operation (`op`) is under way for a sandbox. Requests that need the sandbox in another state queue up as
+ * waiters, in order. The waiter at the head decides the next operation (create, wake, destroy); it answers all waiters
+ * behind the head that want the same. So a thousand first requests make one box, a DELETE in their middle takes effect
+ * in the middle, and the requests behind the DELETE get a new box.
  *
- * Nothing calls back from inside the function that queued it. Thread: the loop's.
+ * No callback is called from inside the function that queued it. Thread: the loop's.
  */
 #pragma once
 
@@ -73,7 +73,7 @@ struct sandbox_waiter {
 	struct list node;
 	struct sandbox *sandbox; /* while it waits */
 	enum wait_goal goal;
-	const struct api_change *change; /* WAIT_RUNNING: what a new sandbox shall be like; NULL: the defaults */
+	const struct api_change *change; /* WAIT_RUNNING: settings of a new sandbox; NULL: the defaults */
 	bool wake_only;			 /* WAIT_RUNNING: neither makes nor starts it; fails instead */
 	bool made;			 /* answer: this waiter's turn made the sandbox */
 	struct loop_timer deadline;
@@ -129,7 +129,7 @@ void sandbox_leave(struct sandbox *s);
 /* Its agent broke a connection although it should run: ask the warden before anything else is sent there. `refused`: it
  * does not even listen, so it is dead or dying: the warden is asked until it knows. */
 void sandbox_suspect(struct sandbox *s, bool refused);
-/* Goes on with what is waited for, when nothing is under way. */
+/* If no operation is under way, begins the next one that the waiters need. */
 void sandbox_advance(struct sandbox *s);
 /* The spec's sleepAfter or keepAlive may have changed. */
 void sandbox_set_idle(struct sandbox *s);
@@ -147,10 +147,10 @@ void sandbox_ask(struct sandbox *s, const struct warden_request *r, sandbox_on_a
 void sandbox_create(struct sandbox *s);
 /* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. */
 void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg);
-/* What the warden's list says about a create whose answer was lost. NULL: there is no such box. */
+/* Continues a create whose answer was lost. `info` is from the warden's list; NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);
-/* Tells the warden to let go of a dead box, but for its files. */
+/* Makes the warden drop a dead box but keep its files. */
 void sandbox_sweep(struct sandbox *s);
 /* A box that was just made has died before it could be used. */
 void sandbox_create_died(struct sandbox *s, const char *reason);

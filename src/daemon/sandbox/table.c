@@ -73,7 +73,7 @@ static void log_move(const struct sandbox *s, enum sandbox_state to, const char 
 			LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
 }
 
-/* What holds between operations, state and facts; called on every move of one of them. */
+/* The invariants of state, operation and view; called on every move of one of them. */
 static void sandbox_check(const struct sandbox *s)
 {
 	bool was_made = s->state == SB_RUNNING || s->state == SB_ASLEEP || s->state == SB_STOPPED;
@@ -127,7 +127,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
 		ports_clear(s);
-		/* Freed by whoever drops the last reference: callers hold one. */
+		/* Callers hold a reference; dropping the last one frees the sandbox. */
 		INVARIANT(s->refs > 0);
 		return;
 	}
