@@ -86,13 +86,13 @@ static void call_attach(struct http_call *c, struct link *k)
 		try_connect(c);
 }
 
-/* Even when nobody knows whether it arrived. */
+/* Also if it is unknown whether the request arrived. */
 static bool may_repeat(const struct http_call *c)
 {
 	return c->body_length == 0 && http_method_idempotent(c->method);
 }
 
-/* A reused connection was dead: once more on a fresh one, if that cannot do anything twice. */
+/* A reused connection was dead: send the request again on a fresh one, if that cannot take effect twice. */
 static bool call_repeat(struct http_call *c)
 {
 	struct link *old = c->link;
@@ -237,7 +237,7 @@ static bool is_done(const struct http_call *c)
 	return c->reply != REPLY_RAW || (call_request_ended(c) && !wire_pending(&c->link->w));
 }
 
-/* One thing that has to be done; false when there is none. */
+/* Does one thing that is due; false when nothing is due. */
 static bool step_once(struct http_call *c)
 {
 	struct link *k = c->link;
@@ -321,7 +321,7 @@ static void call_kick(struct http_call *c)
 		loop_defer(c->cl->loop, &c->task, run_step);
 }
 
-/* ---- what callers use ---- */
+/* ---- for callers ---- */
 
 static struct http_call *call_new(
 	struct http_client *cl, const struct http_call_options *o, const struct http_call_ops *ops, void *arg)

@@ -1,11 +1,11 @@
 /*
  * call.h - a client call, the connection it uses, and the pool behind. Internal to src/http.
  *
- * A link is a connection to an endpoint. It belongs to one call, or to the pool of idle ones, never to both. A call
- * has a link from its start to its end, and gets another one at most once (see client.h, on repeating).
+ * A link is a connection to an endpoint. It belongs to one call, or to the pool of idle links, never to both. A call
+ * has a link from its start to its end, and gets another link at most once (client.h explains repeating).
  *
- * As on the server's side, functions that callers use only change state and kick; call_step runs to a standstill after
- * each event and calls back.
+ * As on the server's side, the functions for callers only change state and kick. call_step runs after each event until
+ * there is nothing left to do, and calls back.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ struct link {
 	struct http_endpoint ep;
 	bool connecting;
 	bool reused;
-	bool input_waits; /* epoll reported input that nobody wants now */
+	bool input_waits; /* epoll reported input that is not wanted now */
 	struct loop_timer timer;
 	uint64_t idle_due;
 	struct loop_task free_task;

@@ -1,4 +1,4 @@
-/* What arriving bytes do to a call. */
+/* The effect of arriving bytes on a call. */
 #include "http/client/call.h"
 
 enum { INFOS_MAX = 32 };

@@ -36,7 +36,7 @@ int call_render(struct http_call *c, const struct http_call_options *o, struct e
 	struct str method = o->method.n ? o->method : STR("GET");
 	struct str target = o->target.n ? o->target : STR("/");
 	struct str host = o->host.p ? o->host : STR("localhost");
-	/* What came in through one head goes out through another: the same size must do, plus what is added. */
+	/* A proxied head goes out with added headers: allow twice the size of an incoming head. */
 	b->max = 2 * HTTP_HEAD_MAX;
 	if (!http_name_ok(method) || !target_ok(target) || !http_value_ok(host))
 		return err_set(e, ERRC_INVALID_REQUEST, "the request line cannot be sent");

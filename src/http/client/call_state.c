@@ -1,4 +1,4 @@
-/* The states of a call: which moves there are, and what holds after each. */
+/* The states of a call: the allowed moves, and the invariants that hold after each. */
 #include "http/client/call.h"
 
 enum { ANSWER_STATES = ANSWER_TOLD + 1, REQUEST_STATES = REQUEST_SHUT + 1 };

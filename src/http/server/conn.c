@@ -145,7 +145,7 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 	bool open = c->state == CONN_OPEN;
 	if (c->state == CONN_DEAD)
 		return;
-	/* Answered already: that goes out, and what is wrong with the rest of the request only ends the connection. */
+	/* The response is complete and goes out. The broken rest of the request only ends the connection. */
 	if (open && exchange_ended(&c->x) && c->x.body != BODY_RAW) {
 		exchange_end_at_least(&c->x, END_CLOSE);
 		c->x.paused = true;
@@ -295,8 +295,8 @@ static void on_ready(struct loop_io *io, uint32_t events)
 }
 
 /*
- * Epoll is told as little as possible: input stays watched while an exchange runs, until some really comes. A tunnel
- * whose both directions are shut reports EPOLLHUP for ever; while its last bytes may not be read it is not watched.
+ * Epoll is changed as rarely as possible: input stays watched while an exchange runs, until some arrives. A tunnel with
+ * both directions shut reports EPOLLHUP for ever; it is not watched while its last bytes may not be read.
  */
 static void watch(struct http_conn *c)
 {
@@ -312,7 +312,7 @@ static void watch(struct http_conn *c)
 		conn_gone(c);
 }
 
-/* One thing that an open exchange has to have done; false when there is none. */
+/* Does one thing that is due in an open exchange; false when nothing is due. */
 static bool step_open(struct http_conn *c)
 {
 	struct http_exchange *x = &c->x;
@@ -361,7 +361,7 @@ static bool step_once(struct http_conn *c)
 	}
 	size_t before = buf_size(&c->in);
 	enum conn_state was = c->state;
-	/* A head that is not complete has been looked at already: only new bytes help, and they come by reading. */
+	/* An incomplete head has been scanned already: only new bytes from the socket help. */
 	if (before && (c->state != CONN_HEAD || c->scan.at == 0))
 		feed_leftover(c);
 	return c->state != was || buf_size(&c->in) != before;

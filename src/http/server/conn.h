@@ -1,15 +1,15 @@
 /*
  * conn.h - a server connection and the exchange inside it. Internal to src/http.
  *
- * Theory of operation. Bytes come in by conn_read (epoll said so) or wait in `in` (what a pause or a running exchange
- * left over). conn_feed consumes them according to the state. Everything else happens in conn_step, which runs to a
- * standstill after each event, after each timer, and at the end of a turn in which anything was written from outside:
- * it flushes, calls on_writable, finishes exchanges, feeds leftovers, and last sets epoll events and the timer.
- * The functions that handlers call only change state and kick the wire, so no handler is ever called from inside one.
+ * Theory of operation. Bytes come from the socket when epoll reports them, or from `in`, which keeps the bytes that a
+ * pause or a running exchange could not use. conn_feed consumes them according to the state. The rest happens in
+ * conn_step. It runs after each event, after each timer, and at the end of a turn in which a handler wrote, until there
+ * is nothing left to do: it flushes, calls on_writable, finishes exchanges, feeds `in`, and last sets epoll events and
+ * the timer. The functions that handlers call only change state and kick the wire: they never call a handler.
  *
  *	HEAD → OPEN → (HEAD | DRAIN → HEAD | CLOSING → LINGER) → DEAD
  *
- * A connection is freed by a deferred task, so that whoever still walks over it in this turn may finish.
+ * A deferred task frees the connection, so that code that still uses it in this turn may finish.
  */
 #pragma once
 
@@ -26,9 +26,9 @@
 enum conn_state {
 	CONN_HEAD,    /* waits for a head, or for the rest of one */
 	CONN_OPEN,    /* the exchange lives */
-	CONN_DRAIN,   /* it is over; the rest of its body is thrown away to keep the connection */
+	CONN_DRAIN,   /* the exchange is over; the rest of its body is read and dropped to keep the connection */
 	CONN_CLOSING, /* output goes out, then our side is shut down */
-	CONN_LINGER,  /* … and what comes in is thrown away until the client has had time to read */
+	CONN_LINGER,  /* our side is shut down; input is dropped until the client has had time to read */
 	CONN_DEAD,
 };
 
@@ -111,7 +111,7 @@ struct http_conn {
 	bool greeting;	  /* the layer's handshake is not done */
 	bool eof;	  /* read to the end */
 	bool half;	  /* the client has shut down its side (unread bytes may still be there) */
-	bool input_waits; /* epoll reported input that nobody wants now */
+	bool input_waits; /* epoll reported input that is not wanted now */
 	uint32_t drain_left;
 	struct loop_timer timer;
 	uint64_t in_due, out_due, probe_due; /* 0: not running */
@@ -172,7 +172,7 @@ void conn_due_in(struct http_conn *c, uint32_t ms); /* 0: stop */
 /* server.c: a connection has ended or become idle; listeners that rest may go on. */
 void server_room_made(struct http_server *s);
 
-/* Nobody vouches for the request that runs: what it sends is not worth waiting for. */
+/* No handler has vouched for the running request: do not wait for the rest of its body. */
 static inline bool conn_is_strange(const struct http_conn *c)
 {
 	return c->rank != HTTP_LOCAL && !c->x.vouched;

@@ -1,4 +1,4 @@
-/* What arriving bytes do to a connection, state by state. */
+/* The effect of arriving bytes on a connection, state by state. */
 #include "http/server/conn.h"
 
 bool conn_wants_body(const struct http_conn *c)
@@ -111,7 +111,7 @@ static bool feed_body(struct http_conn *c, struct str *in)
 	return true;
 }
 
-/* Nobody wants this body any more, but its end must be found to know where the next request begins. */
+/* The body is not wanted any more, but the next request begins behind its end. */
 static bool feed_drain(struct http_conn *c, struct str *in)
 {
 	struct str data;

@@ -1,6 +1,6 @@
 /*
- * Time limits of a connection. One timer each, set lazily: a limit that moves into the future, as it does with every
- * request, only changes a number; the timer finds out when it fires too early.
+ * Time limits of a connection. Each connection has one timer, set lazily: a limit that moves into the future, as
+ * happens with every request, only changes a number. A timer that fires too early is set again.
  */
 #include "http/server/conn.h"
 

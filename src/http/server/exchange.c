@@ -1,4 +1,4 @@
-/* What handlers call: state of the exchange and its response. */
+/* The functions that handlers call: the exchange and its response. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -270,7 +270,7 @@ static bool went_nowhere(const struct http_exchange *x, int status)
 
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body)
 {
-	/* The client may still be sending what nobody will read: say that this is the end. */
+	/* The client may still be sending a body that is not read: announce the close. */
 	if (!exchange_body_ended(x) && (x->continue_due || x->body_left > HTTP_DRAIN_MAX || went_nowhere(x, status)))
 		exchange_end_at_least(x, END_CLOSE);
 	if (content_type)

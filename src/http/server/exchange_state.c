@@ -1,4 +1,4 @@
-/* The states of an exchange: which moves there are, and what holds after each. */
+/* The states of an exchange: the allowed moves, and the invariants that hold after each. */
 #include "http/server/conn.h"
 
 static const bool input_moves[INPUT_STATES][INPUT_STATES] = {
