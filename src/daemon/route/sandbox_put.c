@@ -1,6 +1,6 @@
 /*
- * PUT /v1/sandboxes/{id}: makes a sandbox, or changes one that is there. A change is written to the store first and
- * then made; if it cannot be made, the row goes back. Only one change of a sandbox is under way at a time.
+ * PUT /v1/sandboxes/{id}: makes a sandbox, or changes one that is there. A change is written to the store first
+ * and then made; if it cannot be made, the row goes back. Only one change of a sandbox is under way at a time.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0;
 }
 
-static bool alive(const struct sandbox *s)
+static bool has_box(const struct sandbox *s)
 {
 	return s->state == SB_RUNNING || s->state == SB_ASLEEP;
 }
@@ -37,7 +37,7 @@ static void change_end(struct daemon_request *r, const struct err *e)
 	struct sandbox *s = r->sandbox;
 	struct err gone;
 	s->changing = false;
-	if (!e && !s->in_table) {
+	if (!e && !sandbox_exists(s)) {
 		err_set(&gone, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' was destroyed meanwhile", s->id);
 		e = &gone;
 	}
@@ -54,13 +54,12 @@ static void change_end(struct daemon_request *r, const struct err *e)
 	daemon_request_release(r);
 }
 
-static void on_limits_set(void *arg, const struct warden_answer *a)
+static void on_limits_set(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
 	struct daemon_request *r = arg;
-	struct sandbox *s = r->sandbox;
 	/* A box that ended meanwhile gets its new limits when it starts again. */
-	bool done = !a->err || !alive(s);
-	if (!done && s->in_table)
+	bool done = !a->err || !has_box(s);
+	if (!done && sandbox_exists(s))
 		write_spec(r, &r->before, NULL);
 	change_end(r, done ? NULL : a->err);
 }
@@ -69,11 +68,10 @@ static void set_limits(struct daemon_request *r)
 {
 	struct sandbox *s = r->sandbox;
 	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
-	if (!limits || !alive(s) || !warden_client_is_up(r->daemon->warden))
+	if (!limits || !has_box(s) || !warden_client_is_up(r->daemon->warden))
 		return change_end(r, NULL);
 	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
-	memcpy(q.id, s->id, sizeof q.id);
-	warden_client_call(r->daemon->warden, &q, on_limits_set, r);
+	sandbox_ask(s, &q, on_limits_set, r);
 }
 
 static void on_env_sent(void *arg, const struct http_reply *reply, const struct http_failure *f)
@@ -84,7 +82,7 @@ static void on_env_sent(void *arg, const struct http_reply *reply, const struct 
 	/* A box that ended meanwhile gets its variables when it starts again. */
 	if ((reply && reply->status == 200) || s->state != SB_RUNNING)
 		return set_limits(r);
-	if (s->in_table)
+	if (sandbox_exists(s))
 		write_spec(r, &r->before, NULL);
 	err_set(&e, ERRC_BAD_GATEWAY, "sandbox '%s' did not take its variables: %s", s->id,
 		f ? f->err.msg : "its agent refused them");
@@ -115,13 +113,13 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 			s->id, BOX_ENV_MAX);
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
-	if (limits && alive(s) && !warden_client_is_up(r->daemon->warden))
+	if (limits && has_box(s) && !warden_client_is_up(r->daemon->warden))
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
 			"the limits of sandbox '%s' cannot be changed now: the warden is not running", s->id);
 	return 0;
 }
 
-static void change(struct daemon_request *r, struct sandbox *s)
+static void change_sandbox(struct daemon_request *r, struct sandbox *s)
 {
 	struct err e;
 	sandbox_ref(s);
@@ -145,13 +143,13 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	if (e)
 		return daemon_request_error(r, e);
 	if (!w->made)
-		return change(r, s);
+		return change_sandbox(r, s);
 	sandbox_ref(s);
 	r->sandbox = s;
 	daemon_request_view(r, 201, NULL);
 }
 
-static void make(struct daemon_request *r)
+static void make_sandbox(struct daemon_request *r)
 {
 	struct err e;
 	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .change = &r->change, .on_done = on_there};
@@ -181,9 +179,9 @@ static void on_body(struct http_exchange *x, struct str body)
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
-		change(r, s);
+		change_sandbox(r, s);
 	else
-		make(r);
+		make_sandbox(r);
 }
 
 void handle_put(struct daemon_request *r)
