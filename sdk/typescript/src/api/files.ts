@@ -17,6 +17,10 @@ export class Files {
     sessionId: string,
     encoding?: string,
   ): Promise<f.WriteFileResult> {
+    if (typeof content !== 'string' && !(content instanceof ReadableStream))
+      throw new TypeError(
+        `writeFile takes a string or a ReadableStream of bytes, not ${content === null ? 'null' : `a value of type ${typeof content}`}. Use JSON.stringify(value) to write an object.`,
+      );
     if (typeof content === 'string')
       return this.#box.json('POST', '/api/write', { path, content, encoding, sessionId });
     const response = await this.#box.send('PUT', this.#raw(path, sessionId), content);

@@ -31,7 +31,10 @@ export interface AtollOptions {
   /** `http://host:8700`, or `unix:/run/atoll/atoll.sock`. */
   url?: string;
   token?: string;
-  /** Milliseconds for which a request that has not reached Atoll is tried again. Default 5000; 0 is never. */
+  /**
+   * Milliseconds for which a request that has not reached Atoll is tried again; 0 is never. Default: 5000 for an Atoll
+   * that has answered before, and none where nothing listens.
+   */
   retryMs?: number;
 }
 
