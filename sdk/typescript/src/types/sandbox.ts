@@ -1,3 +1,4 @@
+import type { components } from '../generated/openapi.js';
 import type {
   ExecOptions,
   ExecResult,
@@ -41,8 +42,22 @@ export interface AtollOptions {
 /** Accepted for compatibility: Atoll is always spoken to over HTTP. */
 export type SandboxTransport = 'http' | 'websocket' | 'rpc';
 
-/** Options of `getSandbox`. */
-export interface SandboxOptions {
+type Spec = components['schemas']['SandboxSpec'];
+/** Fields of the contract that are declared by hand below, or are no options. */
+type Declared = 'sleepAfter' | 'keepAlive' | 'labels' | 'limits' | 'image' | 'env' | 'envChanges';
+
+/** What the daemon keeps of a sandbox beside upstream's options: `PUT /v1/sandboxes/{id}` takes it. */
+export interface SandboxSettings extends Partial<Omit<Spec, Declared>> {
+  /** `memory` in bytes, `cpu` in CPUs (0.5 is half of one), `pids` counts processes and threads. */
+  limits?: { memory?: number; cpu?: number; pids?: number };
+  /** Name of an image. Default `default`. */
+  image?: string;
+  /** Variables of every process in the sandbox. */
+  env?: Record<string, string>;
+}
+
+/** Options of `getSandbox`. Any other one throws. */
+export interface SandboxOptions extends SandboxSettings {
   /** `30s`, `10m`, `1h`, or seconds without a request after which the sandbox may sleep. */
   sleepAfter?: string | number;
   /** Do not sleep, whatever `sleepAfter` says. */
@@ -58,7 +73,7 @@ export interface SandboxOptions {
 }
 
 /** The argument of `configure`: any of the options that a sandbox keeps. */
-export interface SandboxConfiguration {
+export interface SandboxConfiguration extends SandboxSettings {
   sandboxName?: { name: string; normalizeId?: boolean };
   sleepAfter?: string | number;
   keepAlive?: boolean;
