@@ -60,16 +60,16 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   }
 
   /** Runs a command in the default session. A command that fails is a result; a command that cannot run throws. */
-  exec(command: string, options?: c.ExecOptions): Promise<c.ExecResult> {
+  async exec(command: string, options?: c.ExecOptions): Promise<c.ExecResult> {
     return this.#in(sessionOf(options)).exec(command, options);
   }
   /** Runs a command and streams its output; read it with `parseSSEStream`. Cancelling the stream ends the command. */
-  execStream(command: string, options?: c.StreamOptions): Promise<ReadableStream<Uint8Array>> {
+  async execStream(command: string, options?: c.StreamOptions): Promise<ReadableStream<Uint8Array>> {
     return this.#in(sessionOf(options)).execStream(command, options);
   }
 
   /** Starts a background process, which runs until it ends or is killed. */
-  startProcess(
+  async startProcess(
     command: string,
     options?: p.ProcessOptions,
     session: c.SessionRef | undefined = sessionOf(options),
@@ -85,7 +85,7 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     return this.#in().isProcessRunning(id);
   }
   /** All background processes; with an id, those of that session. */
-  listProcesses(sessionId?: string): Promise<p.Process[]> {
+  async listProcesses(sessionId?: string): Promise<p.Process[]> {
     return this.#in().listProcesses(sessionId);
   }
   getProcess(id: string, _sessionId?: string): Promise<p.Process | null> {
@@ -109,7 +109,7 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   }
 
   /** Writes a file and the directories above it. A stream is written as bytes, of any size. */
-  writeFile(
+  async writeFile(
     path: string,
     content: string | ReadableStream<Uint8Array>,
     options?: { encoding?: string } & InSession,
@@ -118,52 +118,52 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   }
   readFile(path: string, options: { encoding: 'none' } & InSession): Promise<f.ReadFileStreamResult>;
   readFile(path: string, options?: { encoding?: Exclude<f.FileEncoding, 'none'> } & InSession): Promise<f.ReadFileText>;
-  readFile(path: string, options: any = {}): Promise<any> {
+  async readFile(path: string, options: any = {}): Promise<any> {
     return this.#in(sessionOf(options)).readFile(path, options);
   }
   /** A file as events; `streamFile` and `collectFile` decode them. */
-  readFileStream(path: string, options?: InSession): Promise<ReadableStream<Uint8Array>> {
+  async readFileStream(path: string, options?: InSession): Promise<ReadableStream<Uint8Array>> {
     return this.#in(sessionOf(options)).readFileStream(path);
   }
-  mkdir(path: string, options?: { recursive?: boolean } & InSession): Promise<f.MkdirResult> {
+  async mkdir(path: string, options?: { recursive?: boolean } & InSession): Promise<f.MkdirResult> {
     return this.#in(sessionOf(options)).mkdir(path, options);
   }
-  deleteFile(path: string, sessionId?: string): Promise<f.DeleteFileResult> {
+  async deleteFile(path: string, sessionId?: string): Promise<f.DeleteFileResult> {
     return this.#in(sessionId).deleteFile(path);
   }
   /** The names in a directory, hidden ones too. */
-  readdir(path: string, options?: InSession): Promise<string[]> {
+  async readdir(path: string, options?: InSession): Promise<string[]> {
     return this.#in(sessionOf(options)).readdir(path);
   }
   /** Removes a file; with `recursive` also a directory. */
-  rm(path: string, options?: f.RmOptions & InSession): Promise<void> {
+  async rm(path: string, options?: f.RmOptions & InSession): Promise<void> {
     return this.#in(sessionOf(options)).rm(path, options);
   }
-  stat(path: string, options?: InSession): Promise<f.FileStat> {
+  async stat(path: string, options?: InSession): Promise<f.FileStat> {
     return this.#in(sessionOf(options)).stat(path);
   }
-  renameFile(oldPath: string, newPath: string, sessionId?: string): Promise<f.RenameFileResult> {
+  async renameFile(oldPath: string, newPath: string, sessionId?: string): Promise<f.RenameFileResult> {
     return this.#in(sessionId).renameFile(oldPath, newPath);
   }
-  moveFile(sourcePath: string, destinationPath: string, sessionId?: string): Promise<f.MoveFileResult> {
+  async moveFile(sourcePath: string, destinationPath: string, sessionId?: string): Promise<f.MoveFileResult> {
     return this.#in(sessionId).moveFile(sourcePath, destinationPath);
   }
-  listFiles(path: string, options?: f.ListFilesOptions & InSession): Promise<f.ListFilesResult> {
+  async listFiles(path: string, options?: f.ListFilesOptions & InSession): Promise<f.ListFilesResult> {
     return this.#in(sessionOf(options)).listFiles(path, options);
   }
-  exists(path: string, sessionId?: string): Promise<f.FileExistsResult> {
+  async exists(path: string, sessionId?: string): Promise<f.FileExistsResult> {
     return this.#in(sessionId).exists(path);
   }
   /** Watches a directory below /workspace. Answers once the watch is in place. */
-  watch(path: string, options?: f.WatchOptions): Promise<ReadableStream<Uint8Array>> {
+  async watch(path: string, options?: f.WatchOptions): Promise<ReadableStream<Uint8Array>> {
     return this.#in(sessionOf(options)).watch(path, options);
   }
   /** Whether anything changed since an earlier answer. */
-  checkChanges(path: string, options?: f.CheckChangesOptions): Promise<f.CheckChangesResult> {
+  async checkChanges(path: string, options?: f.CheckChangesOptions): Promise<f.CheckChangesResult> {
     return this.#in(sessionOf(options)).checkChanges(path, options);
   }
   /** Clones a repository, into `targetDir` or a directory that is given instead of options. */
-  gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions | string): Promise<c.GitCheckoutResult> {
+  async gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions | string): Promise<c.GitCheckoutResult> {
     return this.#in(typeof options === 'string' ? undefined : sessionOf(options)).gitCheckout(repoUrl, options);
   }
 
@@ -261,7 +261,7 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     return new Session(this.#core, `sandbox-${this.#core.box.id}`).terminal(request, options);
   }
   /** A terminal for this program itself. */
-  connectTerminal(options?: c.PtyOptions & InSession & { signal?: AbortSignal }): Promise<Terminal> {
+  async connectTerminal(options?: c.PtyOptions & InSession & { signal?: AbortSignal }): Promise<Terminal> {
     return connectTerminal(
       this.#core.box,
       idOf('session', sessionOf(options) ?? `sandbox-${this.#core.box.id}`),

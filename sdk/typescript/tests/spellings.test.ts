@@ -45,8 +45,8 @@ describe('sessions as an option', () => {
     await p.waitForExit();
     expect((await p.getLogs()).stdout).toBe('/tmp\n');
     // @ts-expect-error
-    expect(() => sandbox.exec('true', { session: 5 })).toThrow(/a session is named by its id/);
-    expect(() => sandbox.exec('true', { session: ' ' })).toThrow(/must not be empty/);
+    expect((await failure(sandbox.exec('true', { session: 5 }))).message).toMatch(/a session is named by its id/);
+    expect((await failure(sandbox.exec('true', { session: ' ' }))).message).toMatch(/must not be empty/);
   });
 });
 
