@@ -93,6 +93,7 @@ void closing_done_upto(struct warden *w, uint64_t ticket)
 		struct closing *c = list_entry(w->closings.next, struct closing, node);
 		if (c->ticket > ticket)
 			return;
+		list_pop(&w->closings);
 		closing_end(c);
 	}
 }

@@ -252,7 +252,7 @@ static void helper_flush(struct helper *h)
 			break;
 		if (it->ticket)
 			h->sent_upto = it->ticket;
-		list_del(&it->node);
+		list_pop(&h->queue);
 		h->queued--;
 		fd_close(&it->fd);
 		h->unconfirmed = true;
