@@ -105,6 +105,14 @@
 #define BOX_SOCKETS_MIN	      (4ull * MIB) /* … at least this … */
 #define BOX_SOCKETS_MAX	      (64ull * MIB) /* … and at most this */
 
+/* Network policies */
+#define NET_RULES_MAX 256    /* in `allow`, and in `deny`, with the daemon's defaults */
+#define NET_RULE_MAX  320    /* characters of one */
+#define NET_NAME_MAX  253    /* of a host name */
+#define NET_CONNS     1024u  /* of one box, when its policy says nothing … */
+#define NET_CONNS_MAX 16384u /* … and at most */
+#define NET_RATE_MIN  1024u  /* bytes a second */
+
 /* The warden */
 #define WARDEN_BOXES_MAX       4096u
 #define WARDEN_PIDS_PERCENT    75u   /* of the machine's process numbers, for all sandboxes together */
