@@ -55,6 +55,21 @@ static void on_sync(struct gate *g)
 	free(gone);
 }
 
+/* The warden has a box and asks whether we have its sockets. */
+static bool on_have(struct gate *g, const struct gate_record *r)
+{
+	struct gate_box *b = box_find(g, r->slot);
+	if (b && b->generation == r->generation) {
+		b->seen = g->intake.seq;
+		if (*r->id)
+			box_name(b, r->id);
+		return true;
+	}
+	struct gate_record need = {.magic = GATE_MAGIC, .op = GATE_NEED, .slot = r->slot, .generation = r->generation};
+	/* One that does not take our answers asks again on its next connection. */
+	return send(g->intake.io.fd, &need, sizeof need, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof need;
+}
+
 /* False: the peer speaks another language. */
 static bool on_record(struct gate *g, const struct gate_record *r, const int fds[GATE_FDS_MAX])
 {
@@ -67,6 +82,8 @@ static bool on_record(struct gate *g, const struct gate_record *r, const int fds
 		return true;
 	}
 	close_fds(fds);
+	if (r->op == GATE_HAVE)
+		return on_have(g, r);
 	struct gate_box *b = box_find(g, r->slot);
 	bool ours = b && b->generation == r->generation;
 	if (r->op == GATE_NAME && ours) {

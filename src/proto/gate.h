@@ -5,9 +5,8 @@
  * and run on one machine, so the struct is sent as it lies in memory; GATE_MAGIC changes with the layout.
  *
  * GATE_BOX carries descriptors in the order of struct steer_sockets: the TCP listener, the UDP socket, the raw IPv4
- * socket and, where there is IPv6, the raw IPv6 one. After a connection is made the warden tells of every living slot
- * again: GATE_BOX for a slot and generation that the gate has makes it close the descriptors that come and keep its
- * own, so that connections which wait in its listener are not lost.
+ * socket and, where there is IPv6, the raw IPv6 one. When a connection is new the warden asks about every slot that it
+ * has (GATE_HAVE), because either side may have been restarted, and ends with GATE_SYNC.
  */
 #pragma once
 
@@ -20,6 +19,8 @@ enum gate_op {
 	GATE_BOX = 1, /* slot, generation, descriptors; an id when it has one */
 	GATE_NAME,    /* slot, generation, id */
 	GATE_GONE,    /* slot, generation */
+	GATE_HAVE,    /* slot, generation, id: does the gate have its sockets? GATE_NEED comes back when not */
+	GATE_NEED,    /* from the gate: slot, generation */
 	GATE_SYNC,    /* slots that were not told of since the connection began are gone */
 };
 

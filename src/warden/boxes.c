@@ -149,6 +149,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct waiter
 	b->image = image;
 	b->waiter = who;
 	b->info.limits = limits;
+	b->steer = rq->steer;
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
 	/* The next ones will probably want the same. */
@@ -254,6 +255,7 @@ void box_start(struct box *b, struct cell *c)
 	b->info.pid = c->slot.pid;
 	b->info.uid_base = ids_base(c->slot.number);
 	stage_move(b, STAGE_STARTING);
+	network_name(c, b->steer);
 	struct err e;
 	if (launch(b, &e) < 0) {
 		box_fail(b, &e);

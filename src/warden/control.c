@@ -131,6 +131,17 @@ int limits_check(const struct warden_host *offer, struct box_limits *l, struct e
 	return 0;
 }
 
+void control_network(struct warden *w, const struct warden_request *rq, struct waiter who)
+{
+	struct err e;
+	struct box *b = control_living(w, rq, &who);
+	if (!b)
+		return;
+	bool ok = network_flags(b->cell, rq->steer, &e) == 0;
+	b->steer = ok ? rq->steer : b->steer;
+	server_reply(w, &who, ok ? NULL : &e, ok ? b : NULL);
+}
+
 static bool write_running(struct box *b, struct err *e)
 {
 	struct record r = {.state = RECORD_RUNNING, .start_time = b->cell->slot.start_time, .info = b->info};

@@ -96,6 +96,7 @@ static void adopt(struct recovery *v, const struct record *r, int pidfd)
 {
 	struct box *b = restore_box(v, r, pidfd);
 	struct err e;
+	network_adopt(b->cell);
 	b->stage = cgroup_is_frozen(&v->w->cgroups, r->info.slot) ? STAGE_FROZEN : STAGE_RUNNING;
 	b->info.state = b->stage == STAGE_FROZEN ? BOX_FROZEN : BOX_RUNNING;
 	if (cell_watch(b->cell, &e) < 0)

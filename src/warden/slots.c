@@ -21,6 +21,7 @@ struct cell *cell_new(struct warden *w)
 	struct cell *c = xcalloc(1, sizeof *c);
 	c->w = w;
 	c->slot = SLOT_EMPTY;
+	c->network.sockets = STEER_NO_SOCKETS;
 	list_push(&w->cells, &c->node);
 	return c;
 }
@@ -61,6 +62,7 @@ void cell_sweep(struct cell *c)
 	cell_drop_control(c);
 	loop_del(&c->exit_io);
 	loop_del(&c->ask_io);
+	network_forget(c);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);
 	reaper_close(w, take_fd(&c->slot.mntns), 0);
@@ -115,6 +117,7 @@ static void on_ready(struct cell *c)
 	struct warden *w = c->w;
 	loop_timer_stop(&c->timer);
 	c->slot.mntns = slot_open_ns(c->slot.pid, "mnt");
+	network_steer(c);
 	w->making--;
 	c->ready = true;
 	w->ready++;
@@ -315,6 +318,7 @@ void pool_drain(struct warden *w)
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);
 		loop_del(&c->control_io);
 		loop_del(&c->exit_io);
+		network_forget(c);
 		slot_close(&c->slot);
 		slot_forget(&w->host, c->slot.number);
 		record_remove(w->records_dir, c->slot.number);

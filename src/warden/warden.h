@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "cage/slot.h"
 #include "proto/warden.h"
+#include "warden/network.h"
 #include "warden/zygote_start.h"
 
 /* The life of a box. stage_move() asserts that a step is one of the table in boxes.c. */
@@ -52,6 +53,7 @@ struct box {
 	bool keep_files;      /* on its way to GONE: the layer stays */
 	bool fresh;	      /* the layer was made by this create */
 	bool layer_unused;    /* the one that its cell had made ahead */
+	uint32_t steer;	      /* flags of cage/steer.h */
 	uint64_t freeze_until;
 	struct loop_timer timer;
 	struct loop_task free_task;
@@ -68,6 +70,7 @@ struct cell {
 	struct loop_io exit_io, control_io, ask_io;
 	uint64_t asked_ms, tokens;     /* of contexts */
 	uint64_t refused_ms, refusals; /* thousandths */
+	struct cell_network network;
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct list node; /* of warden.cells */
@@ -149,6 +152,8 @@ struct warden {
 	struct list closings; /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
 
+	struct network network;
+
 	struct zygote zygotes[ZYGOTES_MAX];
 	bool zygotes_off;
 };
@@ -174,6 +179,7 @@ void control_freeze(struct warden *w, const struct warden_request *rq, struct wa
 void control_thaw(struct warden *w, const struct warden_request *rq, struct waiter who);
 void control_inspect(struct warden *w, const struct warden_request *rq, struct waiter who);
 void control_limits(struct warden *w, const struct warden_request *rq, struct waiter who);
+void control_network(struct warden *w, const struct warden_request *rq, struct waiter who);
 /* Fills defaults into zero fields and checks against the host. */
 int limits_check(const struct warden_host *offer, struct box_limits *l, struct err *e);
 
