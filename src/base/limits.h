@@ -106,12 +106,15 @@
 #define BOX_SOCKETS_MAX	      (64ull * MIB) /* … and at most this */
 
 /* Network policies */
-#define NET_RULES_MAX 256    /* in `allow`, and in `deny`, with the daemon's defaults */
-#define NET_RULE_MAX  320    /* characters of one */
-#define NET_NAME_MAX  253    /* of a host name */
-#define NET_CONNS     1024u  /* of one box, when its policy says nothing … */
-#define NET_CONNS_MAX 16384u /* … and at most */
-#define NET_RATE_MIN  1024u  /* bytes a second */
+#define NET_RULES_MAX	   256	  /* in `allow`, and in `deny`, with the daemon's defaults */
+#define NET_RULE_MAX	   320	  /* characters of one */
+#define NET_NAME_MAX	   253	  /* of a host name */
+#define NET_CONNS	   1024u  /* of one box, when its policy says nothing … */
+#define NET_CONNS_MAX	   16384u /* … and at most */
+#define NET_RATE_MIN	   1024u  /* bytes a second */
+#define NET_LOG_MAX	   256	  /* records kept for a sandbox */
+#define NET_LOG_RECORD_MAX 1024
+#define NET_FOLLOWERS_MAX  16 /* clients that follow the log of one sandbox */
 
 /* The warden */
 #define WARDEN_BOXES_MAX       4096u

@@ -162,7 +162,7 @@ static int send_box(struct cell *c)
 	int sent = send_record(c->w, &r, (int[]){s->tcp, s->udp, s->raw4, s->raw6}, s->raw6 < 0 ? 3 : 4);
 	if (sent == -EAGAIN)
 		return sent;
-	fd_close(&s->udp);
+	/* Those that programs in the box wait at are kept: they outlive a gate that is killed. */
 	fd_close(&s->raw4);
 	fd_close(&s->raw6);
 	return sent;

@@ -2,9 +2,10 @@
  * network.h - the way out of a box: steering its connections (cage/steer.h), and telling the gate (proto/gate.h).
  *
  * Each slot is steered while it is prepared. Its listener goes to the gate at once, its name when it becomes a box; the
- * end of a box is told as well. The warden keeps one descriptor of the TCP listener, so that connections wait while the
- * gate is away. When the gate's connection is new, it is asked slot by slot whether it still has the sockets
- * (GATE_HAVE); what it needs is made again. Nothing here waits: records go out as the socket takes them.
+ * end of a box is told as well. The warden keeps descriptors of the listener and of the UDP
+ * socket, so that connections and questions wait while the gate is away. When the gate's connection is new, it is asked
+ * slot by slot whether it still has the sockets (GATE_HAVE); what it needs is made again. Nothing here waits: records
+ * go out as the socket takes them.
  *
  * A host without sk_lookup, or without a bpffs, has boxes without a network; that is logged once and told to atolld.
  */

@@ -81,7 +81,6 @@ static int tell(struct steer_sockets *s)
 	if (recv(fd, ok, sizeof ok, 0) <= 0)
 		die("tell the gate");
 	/* The listener is kept, as the warden does: connections wait in it while the gate is away. */
-	fd_close(&s->udp);
 	fd_close(&s->raw4);
 	fd_close(&s->raw6);
 	return fd;

@@ -74,7 +74,12 @@ void handle_get(struct request *r);	/* get.c */
 void handle_put(struct request *r);	/* put.c */
 void handle_delete(struct request *r);	/* get.c */
 void handle_agent(struct request *r);	/* forward.c */
-void handle_ports(struct request *r);	/* ports_api.c */
+void handle_network(struct request *r); /* network_api.c */
+void handle_network_log(struct request *r);
+void request_network_view(struct request *r, const struct sandbox *s);
+/* Writes, makes and answers what r->change asks of a sandbox that is there. */
+void request_change(struct request *r, struct sandbox *s); /* sandbox_put.c */
+void handle_ports(struct request *r);			   /* ports_api.c */
 void handle_port(struct request *r);
 void handle_port_validate(struct request *r);
 void handle_port_requests(struct request *r);

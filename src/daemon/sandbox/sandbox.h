@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "daemon/daemon.h"
+#include "daemon/network/net_log.h"
 #include "daemon/sandbox/spec.h"
 
 enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK, OP_SWEEP };
@@ -51,6 +52,8 @@ struct sandbox {
 	struct loop_timer idle;
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
+
+	struct net_log *net_log; /* NULL before the first record */
 
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "daemon/network/network.h"
 #include "proto/id.h"
 
 void api_spec_default(struct api_spec *ret)
@@ -14,6 +15,7 @@ void api_spec_default(struct api_spec *ret)
 		.image = "default",
 		.env = xstrdup("{}"),
 		.labels = xstrdup("{}"),
+		.network = xstrdup("{}"),
 	};
 }
 
@@ -22,12 +24,14 @@ void api_spec_copy(struct api_spec *to, const struct api_spec *from)
 	*to = *from;
 	to->env = from->env ? xstrdup(from->env) : NULL;
 	to->labels = from->labels ? xstrdup(from->labels) : NULL;
+	to->network = from->network ? xstrdup(from->network) : NULL;
 }
 
 void api_spec_free(struct api_spec *s)
 {
 	free(s->env);
 	free(s->labels);
+	free(s->network);
 	*s = (struct api_spec){0};
 }
 
@@ -216,7 +220,7 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 static int change_read(const struct json *root, struct api_change *c, char field[API_FIELD_MAX], struct err *e)
 {
 	static const char *const known[] = {
-		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", NULL};
+		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", "network", NULL};
 	static const char env_rule[] = "a variable name ([A-Za-z_][A-Za-z0-9_]*)";
 	if (root->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
@@ -232,6 +236,9 @@ static int change_read(const struct json *root, struct api_change *c, char field
 	if (read_texts(root, "labels", label_name_ok, "1 to 63 letters, digits, '.', '_', '-', '/'", BOX_LABELS_MAX,
 		    false, &c->spec.labels, e) < 0)
 		return blame(field, "", "labels");
+	const struct json *network = json_get(root, "network");
+	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
+		return blame(field, "", "network");
 	if (read_sleep(root, c, e) < 0)
 		return blame(field, "", "sleepAfter");
 	c->has_keep_alive = !json_is_null(json_get(root, "keepAlive"));
@@ -304,6 +311,7 @@ void api_change_apply(const struct api_change *c, struct api_spec *s)
 		s->env = merged;
 	}
 	replace_text(&s->labels, c->spec.labels);
+	replace_text(&s->network, c->spec.network);
 }
 
 int api_limits_check(const struct box_limits *l, const struct warden_host *host, struct err *e)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/preview/ports.h"
 #include "daemon/sandbox/dial.h"
 
@@ -39,6 +40,7 @@ static void sandbox_free(struct sandbox *s)
 	loop_timer_stop(&s->idle);
 	loop_timer_stop(&s->retry);
 	dial_free(s);
+	net_log_free(s->net_log);
 	api_spec_free(&s->spec);
 	free(s);
 }
@@ -84,6 +86,8 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	}
 	log_move(s, to, reason);
 	s->state = to;
+	if (to == SB_STOPPED || to == SB_DESTROYED)
+		gate_client_forget(d->gate, s->id);
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
@@ -130,6 +134,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret)
 		.keep_alive = s->spec.keep_alive,
 		.env = s->spec.env,
 		.labels = s->spec.labels,
+		.network = s->spec.network,
 	};
 	memcpy(ret->id, s->id, sizeof ret->id);
 	memcpy(ret->image, s->spec.image, sizeof ret->image);
