@@ -126,6 +126,16 @@ const struct verb cli_verbs[] = {
 		.words = WORDS_BOX},
 	{"unexpose", "Take the URL of a port away", "ID PORT", "", verb_unexpose, OWN_CODES, .words = WORDS_BOX},
 
+	{"net", "Show or change what a box may reach", "ID [allow|deny|remove RULE...] [mode MODE] [log [-f]]",
+		"A rule is a host name (HTTP and TLS), a name with a port (any protocol), '*.name', an address range, "
+		"or\n"
+		"udp://name:port. Deny beats allow. Modes: open (everything public), list (only what is allowed), "
+		"off.\n"
+		"A change counts at once, for open connections as well.",
+		verb_net, OWN_CODES, .section = "Network", .words = WORDS_BOX,
+		.examples = "atoll net dev mode list\natoll net dev allow pypi.org files.pythonhosted.org\natoll net "
+			    "dev log -f"},
+
 	{"create", "Make a box, with limits of its own", "ID [options]", "", verb_create, OWN_CODES, .section = "Boxes",
 		.examples = "atoll create dev --memory 2g --cpus 2"},
 	{"list", "List the boxes", "[-q]", "", verb_list, OWN_CODES, .examples = "atoll list\natoll list -q"},
