@@ -15,8 +15,7 @@
 #define CAPS_WARDEN                                                                                                    \
 	(1ull << 0 /* CHOWN */ | 1ull << 1 /* DAC_OVERRIDE */ | 1ull << 2 /* DAC_READ_SEARCH */ |                      \
 		1ull << 3 /* FOWNER */ | 1ull << 5 /* KILL */ | 1ull << 6 /* SETGID */ | 1ull << 7 /* SETUID */ |      \
-		1ull << 8 /* SETPCAP */ | 1ull << 10 /* NET_BIND_SERVICE */ | 1ull << 12 /* NET_ADMIN */ |             \
-		1ull << 13 /* NET_RAW */ | 1ull << 18 /* SYS_CHROOT */ | 1ull << 19 /* SYS_PTRACE */ |                 \
+		1ull << 8 /* SETPCAP */ | 1ull << 18 /* SYS_CHROOT */ | 1ull << 19 /* SYS_PTRACE */ |                  \
 		1ull << 21 /* SYS_ADMIN */ | 1ull << 23 /* SYS_NICE */ | 1ull << 24 /* SYS_RESOURCE */ |               \
 		1ull << 27 /* MKNOD */)
 

@@ -23,7 +23,8 @@
  *	steer_forget(dir, slot)                        when the box is gone
  *
  * Raw bpf(2) and netlink, no allocation. `dir` is a directory of a bpffs. Needs CAP_SYS_ADMIN or CAP_BPF with
- * CAP_NET_ADMIN; steer_addresses and steer_listen need CAP_NET_ADMIN, CAP_NET_RAW over the namespace.
+ * CAP_NET_ADMIN; steer_addresses and steer_listen need CAP_NET_ADMIN, CAP_NET_RAW and
+ * CAP_NET_BIND_SERVICE over the namespace: those, or being its owner.
  */
 #pragma once
 

@@ -136,18 +136,22 @@ static struct gate_record record_of(const struct cell *c, enum gate_op op)
 	return r;
 }
 
-/* Makes what is missing, inside of the box's namespace. One thread: nothing else happens in between. */
+/* Makes what is missing, inside of the box's namespace. Whoever owns a user namespace may do anything there, and the
+ * box's own root does: as that user the warden needs no capability for addresses, low ports and raw sockets. One
+ * thread: nothing else happens in between. */
 static int make_sockets(struct cell *c, bool addresses, struct err *e)
 {
 	struct warden *w = c->w;
-	struct cell_network *n = &c->network;
+	bool v6 = w->network.v6;
 	if (setns(c->slot.pidfd, CLONE_NEWNET) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "enter the network of slot %u", c->slot.number);
-	int r = (addresses && steer_addresses(w->network.v6, e) < 0) || steer_listen(w->network.v6, &n->sockets, e) < 0
-			? -1
-			: 0;
+	int r = seteuid(ids_base(c->slot.number)) < 0 ? err_os(e, ERRC_INTERNAL_ERROR, errno, "become the box's root")
+						      : 0;
+	if (r == 0)
+		r = (addresses && steer_addresses(v6, e) < 0) || steer_listen(v6, &c->network.sockets, e) < 0 ? -1 : 0;
+	INVARIANT(seteuid(0) == 0);
 	INVARIANT(setns(w->own_net, CLONE_NEWNET) == 0);
-	return r < 0 ? -1 : steer_put(w->network.bpf, c->slot.number, &n->sockets, e);
+	return r < 0 ? -1 : steer_put(w->network.bpf, c->slot.number, &c->network.sockets, e);
 }
 
 static int send_box(struct cell *c)

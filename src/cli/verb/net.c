@@ -205,7 +205,8 @@ int verb_net(struct cli *c, int argc, char **argv)
 	bool follow = false;
 	const char *id;
 	const struct arg table[] = {
-		{"follow", NULL, "with log: go on with what comes, until Ctrl-C", ARG_FLAG, &follow, 'f'}, ARG_TABLE_END};
+		{"follow", NULL, "with log: go on with what comes, until Ctrl-C", ARG_FLAG, &follow, 'f'},
+		ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	struct err e;
 	int code;
