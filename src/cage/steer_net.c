@@ -137,7 +137,13 @@ static int make_udp(void)
 
 static int make_tcp(void)
 {
+	const int on = 1;
 	auto_fd int fd = bound(SOCK_STREAM);
+	/* Accepted sockets take both over. */
+	if (fd >= 0) {
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	}
 	return fd < 0 || listen(fd, STEER_BACKLOG) < 0 ? -1 : take_fd(&fd);
 }
 

@@ -40,6 +40,11 @@ static void flush(struct gate *g)
 		loop_set_events(&g->control.io, EPOLLIN | (buf_size(b) ? EPOLLOUT : 0));
 }
 
+static void on_flush(struct loop_task *t)
+{
+	flush(container_of(t, struct gate, control.flush));
+}
+
 static bool put(struct gate *g, struct str line)
 {
 	if (buf_size(&g->control.out) + line.n > GATE_LOG_PENDING)
@@ -58,7 +63,7 @@ void control_send(struct gate *g, struct str line)
 	}
 	if (g->control.lost || !put(g, line))
 		g->control.lost++;
-	flush(g);
+	loop_defer(g->loop, &g->control.flush, on_flush);
 }
 
 /* ---- lines ---- */

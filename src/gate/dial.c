@@ -89,8 +89,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	struct attempt *t = container_of(io, struct attempt, io);
 	int os = 0;
 	socklen_t n = sizeof os;
-	(void)events;
-	if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &os, &n) < 0)
+	if (events & (EPOLLERR | EPOLLHUP) && getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &os, &n) < 0)
 		os = errno;
 	if (os)
 		failed(t, os);

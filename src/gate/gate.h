@@ -50,6 +50,7 @@ struct gate {
 	struct {
 		struct loop_io listen, io;
 		struct buf in, out;
+		struct loop_task flush; /* of the records of one turn */
 		uint64_t lost;
 		uid_t uid;
 	} control;

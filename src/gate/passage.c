@@ -1,7 +1,6 @@
 /*
  * One TCP connection of a box, from accept to the relay. docs/design/011-network.md has the order of the decisions.
  */
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -267,14 +266,12 @@ static bool is_inside(const struct ip *ip)
 
 void passage_new(struct gate_box *b, int fd)
 {
-	const int on = 1;
 	union ip_sockaddr sa;
 	socklen_t n = sizeof sa;
 	struct ip wanted;
 	uint16_t port;
 	if (getsockname(fd, &sa.sa, &n) < 0 || !ip_from_sockaddr(&sa, &wanted, &port) || is_inside(&wanted))
 		return relay_reset(&fd);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	if (port == 53)
 		return dnsd_stream(b, fd);
 	struct passage *c = xcalloc(1, sizeof *c);

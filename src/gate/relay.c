@@ -285,6 +285,11 @@ static void on_idle(struct loop_timer *t)
 	loop_timer_set(r->loop, &r->idle, limit - since < GATE_HALF_IDLE ? limit - since : GATE_HALF_IDLE, on_idle);
 }
 
+static void on_first(struct loop_task *t)
+{
+	pump_both(container_of(t, struct relay, first));
+}
+
 int relay_start(struct relay *r, struct loop *l, int client, int server, struct relay_bucket *bucket,
 	void (*on_end)(struct relay *r, enum relay_end how))
 {
@@ -307,6 +312,7 @@ int relay_start(struct relay *r, struct loop *l, int client, int server, struct 
 		return e;
 	}
 	loop_timer_set(l, &r->idle, GATE_HALF_IDLE, on_idle);
+	loop_defer(l, &r->first, on_first);
 	return 0;
 }
 
@@ -319,6 +325,7 @@ void relay_stop(struct relay *r)
 	loop_del(&r->server.io);
 	loop_timer_stop(&r->idle);
 	list_del(&r->waits);
+	list_del(&r->first.node);
 	drop_pipe(&r->up);
 	drop_pipe(&r->down);
 	buf_free(&r->up.left);

@@ -66,6 +66,7 @@ struct relay {
 	struct loop_timer idle;
 	uint64_t moved; /* loop time of the last byte */
 	bool over;
+	struct loop_task first; /* what is there already is moved in the same turn */
 	/* From the loop; the relay has let go of both descriptors' events, and of pipes. They stay the caller's. */
 	void (*on_end)(struct relay *r, enum relay_end how);
 };
