@@ -68,6 +68,7 @@ static void on_tcp(struct loop_io *io, uint32_t events)
 {
 	struct gate_box *b = container_of(io, struct gate_box, tcp);
 	(void)events;
+	control_take(b->gate);
 	for (int i = 0; i < GATE_ACCEPT_BURST && has_room(b); i++) {
 		int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0)

@@ -122,14 +122,11 @@ static void take_lines(struct gate *g)
 	}
 }
 
-static void on_ready(struct loop_io *io, uint32_t events)
+void control_take(struct gate *g)
 {
-	struct gate *g = container_of(io, struct gate, control.io);
-	if (events & EPOLLOUT)
-		flush(g);
 	while (g->control.io.loop) {
 		char *p = buf_room(&g->control.in, 65536);
-		ssize_t n = p ? recv(io->fd, p, 65536, 0) : 0;
+		ssize_t n = p ? recv(g->control.io.fd, p, 65536, 0) : 0;
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0) {
@@ -139,6 +136,14 @@ static void on_ready(struct loop_io *io, uint32_t events)
 		buf_commit(&g->control.in, (size_t)n);
 		take_lines(g);
 	}
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct gate *g = container_of(io, struct gate, control.io);
+	if (events & EPOLLOUT)
+		flush(g);
+	control_take(g);
 }
 
 static bool is_peer(int fd, uid_t uid)

@@ -197,6 +197,9 @@ void udp_drop_flows(struct gate_box *b, bool denied_only);
 
 /* ---- control.c ---- */
 int control_listen(struct gate *g, int fd, uid_t uid, struct err *e);
+/* Takes what the daemon has said by now: before connections are decided, so that a policy counts for all that come
+ * after it was sent. */
+void control_take(struct gate *g);
 /* One line to atolld, with its line feed; dropped and counted when too much waits. */
 void control_send(struct gate *g, struct str line);
 

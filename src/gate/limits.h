@@ -33,7 +33,6 @@
 /* What clients say first */
 #define GATE_HELLO_MAX (16u * KIB + 512u) /* a TLS hello over all its records */
 #define GATE_PEEK_MAX  (20u * KIB)
-#define GATE_HTTP_PEEK 16 /* bytes that tell HTTP from other text */
 
 #define GATE_WEB_IDLE 30000 /* a kept connection to a server, for the next request of the same client */
 

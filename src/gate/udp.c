@@ -255,6 +255,7 @@ void udp_on_ready(struct loop_io *io, uint32_t events)
 	struct gate_box *b = container_of(io, struct gate_box, udp);
 	static char data[GATE_DATAGRAM_MAX];
 	(void)events;
+	control_take(b->gate);
 	for (int i = 0; i < GATE_DATAGRAM_BURST && !b->gone; i++) {
 		char control[256];
 		union ip_sockaddr sa;

@@ -41,7 +41,7 @@ def test_resolver_answers_at_every_address_with_every_type(gate):
     box = gate.box(policy={})
     assert box.dig("web.example", "+short").strip() == WEB
     out = box.dig("web.example", "@8.8.8.8")
-    assert f"SERVER: 8.8.8.8#53" in out and WEB in out
+    assert "SERVER: 8.8.8.8#53" in out and WEB in out
     assert WEB in box.dig("web.example", "+tcp", "@10.9.9.9", "+short")
     assert "hello there" in box.dig("text.example", "TXT", "+short")
     assert "10 mail.web.example." in box.dig("web.example", "MX", "+short")
@@ -79,7 +79,8 @@ def test_list_dials_what_it_resolved_itself(gate):
 
 def test_names_outside_the_list_never_leave_the_host(gate, world):
     box = gate.box(policy={"mode": "list", "allow": ["web.example"], "deny": ["bad.web.example"]})
-    for name, kind in (("secret-data.evil.example", "A"), ("secret-text.evil.example", "TXT"), ("secret-tcp.evil.example", "A"), ("secret-sub.web.example", "A")):
+    for name, kind in (("secret-data.evil.example", "A"), ("secret-text.evil.example", "TXT"),
+                       ("secret-tcp.evil.example", "A"), ("secret-sub.web.example", "A")):
         out = box.dig(name, kind, *(("+tcp",) if "tcp" in name else ()))
         assert "NXDOMAIN" in out and "EDE: 15 (Blocked)" in out, out
     assert "NXDOMAIN" in box.dig("7.113.0.203.in-addr.arpa", "PTR")
@@ -121,7 +122,8 @@ def test_an_address_rule_opens_a_private_range(gate, world):
 
 def test_servers_that_speak_first(gate, world):
     world.serve("s.sendall(b'220 hello\\r\\n'); s.sendall(b'you said '+s.recv(99)); s.close()", 2525)
-    code = "import socket; s=socket.create_connection(('other.example',2525)); b=s.recv(9); s.sendall(b'EHLO me'); print(b.decode().strip(), s.makefile().read())"
+    code = ("import socket; s=socket.create_connection(('other.example',2525)); b=s.recv(9); s.sendall(b'EHLO me'); "
+            "print(b.decode().strip(), s.makefile().read())")
     open_box = gate.box(policy={})
     assert open_box.python(code).split() == "220 hello you said EHLO me".split()
     # With a name rule for that port, and with deny rules that have to be looked at.
@@ -218,7 +220,8 @@ print(ask(b'web.example'))
 def test_smuggled_requests_are_refused(gate, world, smuggled):
     box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
     before = (world.tmp / "nginx.log").read_text()
-    code = f"import socket; s=socket.create_connection(('web.example',80)); s.sendall({smuggled!r}); s.settimeout(5); print(s.makefile('rb').readline().decode())"
+    code = (f"import socket; s=socket.create_connection(('web.example',80)); s.sendall({smuggled!r}); s.settimeout(5); "
+            "print(s.makefile('rb').readline().decode())")
     answer = box.python(code)
     assert answer.split()[1][0] in "45", answer
     assert (world.tmp / "nginx.log").read_text() == before
@@ -274,10 +277,12 @@ def test_a_killed_gate_comes_back(gate, world):
 
 
 def test_datagrams_need_a_rule(gate, world):
-    code = "import socket\nu=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.bind(('%s',123)); print('up',flush=True)\nwhile True:\n  d,a=u.recvfrom(9999); u.sendto(b'got '+d,a)" % OTHER
+    code = ("import socket\nu=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.bind(('%s',123)); print('up',flush=True)\n"
+            "while True:\n  d,a=u.recvfrom(9999); u.sendto(b'got '+d,a)" % OTHER)
     server = world.start(world.servers, "/usr/bin/python3", "-c", code, stdout=-1, text=True)
     assert server.stdout.readline() == "up\n"
-    ask = "import socket; a=socket.gethostbyname('other.example'); u=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.settimeout(%s); u.sendto(b'time',(a,123)); print(u.recvfrom(99))"
+    ask = ("import socket; a=socket.gethostbyname('other.example'); u=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); "
+           "u.settimeout(%s); u.sendto(b'time',(a,123)); print(u.recvfrom(99))")
     box = gate.box("datagrams", policy={"allow": ["udp://other.example:123"]})
     assert box.python(ask % 10).strip() == str((b"got time", (OTHER, 123)))
     box = gate.box("datagrams", policy={"mode": "open"})

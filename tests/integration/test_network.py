@@ -5,13 +5,12 @@ import json
 import os
 import shutil
 import signal
-import time
 
 import atoll as lib
 import fixtures
 import gatelib
 import pytest
-from gatelib import OTHER, WEB
+from gatelib import WEB
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +121,8 @@ def test_private_addresses_and_datagrams_need_rules(net, world):
 def test_the_host_and_other_sandboxes_are_out_of_reach(net):
     put(net, "n-a")
     put(net, "n-b")
-    sh(net, "n-a", "cd / && (python3 -m http.server 8080 >/dev/null 2>&1 &) ; for i in $(seq 50); do curl -s http://127.0.0.1:8080/ >/dev/null && break; sleep 0.1; done")
+    sh(net, "n-a", "cd / && (python3 -m http.server 8080 >/dev/null 2>&1 &) ; "
+                   "for i in $(seq 50); do curl -s http://127.0.0.1:8080/ >/dev/null && break; sleep 0.1; done")
     port = net.address.rsplit(":", 1)[1]
     for address in ("192.0.0.2:8080", "192.0.0.1:8080", f"{gatelib.GATE}:{port}", f"127.0.0.1:{port}", "fd61:746f:6c6c::2"):
         code, out = sh(net, "n-b", f"curl -sSf --max-time 10 http://{address}/")
@@ -141,6 +141,29 @@ def test_the_log_can_be_followed(net):
         line = stream.readline()
     assert json.loads(line[6:])["name"] == "web.example"
     connection.close()
+
+
+def test_the_command_line_shows_and_changes(net):
+    put(net, "n-cli")
+
+    def atoll(*words):
+        r = net.cli("net", "n-cli", *words)
+        return r.returncode, (r.stdout + r.stderr).decode()
+
+    assert atoll()[1].startswith("mode    open\n")
+    assert atoll("mode", "list")[0] == 0
+    assert "allow   web.example\n" in atoll("allow", "web.example", "two.example")[1]
+    assert sh(net, "n-cli", "curl -sSf http://web.example/")[0] == 0
+    out = atoll("deny", "two.example")[1]
+    assert "deny    two.example\n" in out and "allow   two.example" not in out
+    assert "deny    " not in atoll("remove", "two.example")[1]
+    log_of(net, "n-cli", name="web.example")
+    assert "web.example:80" in atoll("log")[1]
+    code, out = atoll("allow", "https://x")
+    assert code == 1 and "cannot be read" in out
+    for words in (("allow",), ("mode",), ("sing",), ("log", "x"), ("mode", "list", "-f")):
+        assert atoll(*words)[0] == 2, words
+    assert net.cli("net", "nobody").returncode == 1
 
 
 def test_a_killed_gate_comes_back(net):
@@ -179,7 +202,8 @@ def test_a_killed_warden_and_daemon_change_nothing(net, world):
 
 def test_defaults_come_from_the_environment(world):
     prefix = world.gate_space.argv(binds=((world.resolv, "/etc/resolv.conf"), (world.hosts, "/etc/hosts")))
-    instance = lib.Instance({"ATOLL_ZYGOTE": "off", "ATOLL_NETWORK": "list", "ATOLL_NETWORK_ALLOW": "web.example, two.example", "ATOLL_NETWORK_DENY": "two.example"}, prefix=prefix)
+    instance = lib.Instance({"ATOLL_ZYGOTE": "off", "ATOLL_NETWORK": "list", "ATOLL_NETWORK_ALLOW": "web.example, two.example",
+                             "ATOLL_NETWORK_DENY": "two.example"}, prefix=prefix)
     try:
         instance.start()
         assert sh(instance, "d", "curl -sSf http://web.example/")[0] == 0

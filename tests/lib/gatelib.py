@@ -319,7 +319,8 @@ class Box:
         assert self.warden.stdout.readline() == "ready\n"
 
     def run(self, *argv, timeout=30, **kw):
-        binds = ((self.world.box_resolv, "/etc/resolv.conf"), (self.world.nsswitch, "/etc/nsswitch.conf"), (self.world.file("h", "127.0.0.1 localhost\n"), "/etc/hosts"))
+        binds = ((self.world.box_resolv, "/etc/resolv.conf"), (self.world.nsswitch, "/etc/nsswitch.conf"),
+                 (self.world.file("h", "127.0.0.1 localhost\n"), "/etc/hosts"))
         return subprocess.run(self.space.argv(*argv, binds=binds), capture_output=True, text=True, timeout=timeout, **kw)
 
     def start(self, *argv, **kw):

@@ -32,6 +32,9 @@ extern const size_t doctor_kernel_checks_count;
 extern const struct doctor_check doctor_host_checks[];
 extern const size_t doctor_host_checks_count;
 
+extern const struct doctor_check doctor_network_checks[];
+extern const size_t doctor_network_checks_count;
+
 /* Fill a row. An advice of NULL is none. */
 void doctor_set(struct doctor_row *r, enum doctor_state state, const char *advice, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
