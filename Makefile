@@ -1,7 +1,7 @@
-# Thin: says what to run, in which order. The build itself is meson's (meson.build).
+# Calls the tools in their order. meson builds the programs (meson.build).
 #
-#   make run     install what is missing, build, make the image, start on 127.0.0.1:8700
-#   make test    install what is missing, build, run every suite
+#   make run     install missing packages, build the programs and the image, start on 127.0.0.1:8700
+#   make test    install missing packages, build, run every suite
 #   make build   the programs: build/atoll atolld atoll-warden atoll-agent atoll-tls atoll-escape
 #   make unit | integration | security | compat | sdk | browser   one suite
 #   make docs    the site of docs/, into build/docs
@@ -32,12 +32,12 @@ deps:
 deps-test:
 	@tools/deps run test
 
-# musl's headers do not come with the kernel's: lend it the machine's, behind its own.
+# musl's package has no kernel headers: use the machine's, after musl's own.
 $(B)/kernel-headers:
 	@mkdir -p $@ && ln -sfn /usr/include/linux $@/linux && ln -sfn /usr/include/asm-generic $@/asm-generic \
 	  && ln -sfn /usr/include/$(ARCH)-linux-gnu/asm $@/asm
 
-# Debian's musl-gcc ignores -static-pie and links dynamically. Its specs with musl's own start file for static PIE do.
+# Debian's musl-gcc ignores -static-pie and links dynamically. Its specs link a static PIE with musl's start file for it.
 $(B)/musl.specs: /usr/lib/$(ARCH)-linux-musl/musl-gcc.specs
 	@mkdir -p $(B) && sed 's|/Scrt1.o|/rcrt1.o|; s|^-dynamic-linker [^ ]*|-static -pie --no-dynamic-linker -z text|' $< > $@
 
@@ -53,7 +53,7 @@ $(B)/static/build.ninja: $(B)/musl.ini
 	@meson setup $(B)/static --cross-file $(B)/musl.ini -Dvariant=static >/dev/null || { tail -30 $(B)/static/meson-logs/meson-log.txt; exit 1; }
 
 # Everything with one compiler and the address and undefined behaviour sanitizers, laid out like $(B). The agent runs
-# inside a box, which has a libc and no sanitizer's library: that is linked in.
+# inside a box, which has no library of the sanitizers: link them statically.
 $(B)/asan/host/build.ninja:
 	@meson setup $(B)/asan/host -Dvariant=all -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all \
 	  "-Dc_link_args=['-static-libasan', '-static-libubsan']" >/dev/null || { tail -30 $(B)/asan/host/meson-logs/meson-log.txt; exit 1; }
@@ -113,19 +113,19 @@ fuzz-build: $(B)/fuzz/build.ninja
 fuzz: fuzz-build
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-# Seconds a fuzz target, so that a broken one is noticed; `make fuzz` with more of them finds.
+# Seconds per fuzz target: enough to notice a broken target. `make fuzz` runs longer and finds bugs.
 CI_FUZZ_SECONDS ?= 5
 ci: deps-test
 	@tools/deps lint
 	@$(MAKE) --no-print-directory build image fuzz-build
 	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run lint unit fuzz integration security compat browser sdk docs
 
-# Made by the program from the tables that it parses with.
+# The program generates its manual from the tables of its options.
 man: build
 	@command -v scdoc >/dev/null || { echo "scdoc is not installed (tools/deps run): no manual page"; exit 0; }; \
 	  mkdir -p $(B)/man && $(B)/atoll help --scdoc > $(B)/man/atoll.1.scd && scdoc < $(B)/man/atoll.1.scd > $(B)/man/atoll.1
 
-# The programs find each other by lying in one directory.
+# The programs look for each other in their own directory.
 install: build man
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	@install -m 0755 $(addprefix $(B)/,$(PROGRAMS_STATIC) $(PROGRAMS_HOST)) $(DESTDIR)$(PREFIX)/bin
@@ -145,6 +145,6 @@ bench: build image
 	@tools/deps run test bench
 	@tests/bench/bench.py $(BENCH)
 
-# Fifty careless sessions with two hundred commands each: kills, time limits, clients that leave. Minutes, not in `make test`.
+# Fifty sessions with two hundred commands each: kills, time limits, clients that disconnect. Takes minutes; not part of `make test`.
 soak: build image
 	@ATOLL_SOAK=50x200 tests/run integration -k soak

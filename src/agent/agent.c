@@ -6,13 +6,13 @@
 #include <sys/wait.h>
 
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/proctree.h"
 #include "agent/proc/spawn.h"
 #include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "agent/shell/shell.h"
-#include "base/limits.h"
 #include "base/log.h"
 
 struct agent agent;
@@ -27,7 +27,7 @@ static bool is_dir(const char *path)
 
 /* ---- ending ---- */
 
-/* Everything in the box, or alone: everything that descends from us. */
+/* Signals every process of the box; alone, every descendant of the agent. */
 static void signal_all(int sig)
 {
 	if (getpid() == 1)
@@ -63,7 +63,7 @@ static void reap(void)
 	maybe_over();
 }
 
-static void stop(int sig)
+static void agent_stop(int sig)
 {
 	if (agent.stopping) {
 		on_stop_over(NULL);
@@ -96,10 +96,10 @@ static void on_signal(void *arg, int sig)
 	case SIGTERM:
 	case SIGINT:
 	case SIGQUIT:
-		stop(sig);
+		agent_stop(sig);
 		break;
 	default:
-		/* SIGHUP, SIGUSR1 … sent to a box mean its programs. */
+		/* SIGHUP, SIGUSR1 … that are sent to a box are meant for its programs. */
 		log_event(LOG_INFO, "signal forwarded", "signal=%d", sig);
 		child_each(forward_one, &sig);
 	}
@@ -129,7 +129,7 @@ static int take_signals(struct err *e)
 static void read_surroundings(void)
 {
 	env_import(&agent.env, environ);
-	/* Our own shell's, when there was one. */
+	/* These belong to the shell that started the agent. */
 	env_unset(&agent.env, STR("_"));
 	env_unset(&agent.env, STR("OLDPWD"));
 	env_unset(&agent.env, STR("PWD"));
@@ -149,7 +149,7 @@ static void read_surroundings(void)
 
 int agent_start(int listen_fd, struct err *e)
 {
-	/* Nobody in the box may look into the supervisor, whatever user it runs as. */
+	/* No process of the box may trace the agent, whatever user it runs as. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (getpid() != 1)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);

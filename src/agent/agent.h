@@ -1,14 +1,17 @@
 /*
- * agent.h - the agent itself: one per box, one loop, one thread (and in a box the broker's, proc/netlink.h).
+ * agent.h - the agent itself: one per box, with one loop and one thread. In a box the netlink broker is a second thread
+ * (proc/netlink.h).
  *
- * Theory of operation. Requests come in over HTTP (route.h), are answered by one file per API area (api_*.c), and end
- * in commands: programs started directly (cmd.h) or run by a session's shell. Every process of the box is a descendant
- * of the agent or becomes its child when orphaned; SIGCHLD leads to children_reap, which tells whoever watches. All
- * callbacks run in the loop's thread; nothing blocks it but exec itself (vfork, 0.1 ms).
+ * Theory of operation. Requests come in over HTTP (request/route.h). One file per API area answers them (api_*.c). Most
+ * of them end in commands: programs that are started directly (proc/cmd.h) or run by a session's shell. Every process
+ * of the box is a descendant of the agent, or becomes its child when orphaned. SIGCHLD leads to children_reap, which
+ * tells the watcher of each process. All callbacks run in the loop's thread; only exec itself blocks it (vfork, 0.1
+ * ms).
  *
- * Two ways to live. In a box the warden executes "atoll-agent init": PID 1, a listening AF_UNIX socket as descriptor 0,
- * the box's OOM counter as descriptor 1, the way to the image's zygote as 3 and 4 (code/zygote_client.h), a writable
- * procfs that nobody else has as 5. Alone, "atoll-agent serve" listens on TCP and makes itself the subreaper.
+ * The agent runs in two ways. In a box the warden executes "atoll-agent init" as PID 1. Its descriptors are: 0 a
+ * listening AF_UNIX socket, 1 the box's OOM counter, 3 and 4 the connection to the image's zygote
+ * (code/zygote_client.h), 5 a writable procfs that no other process of the box has. Alone, "atoll-agent serve" listens
+ * on TCP and makes itself the subreaper.
  */
 #pragma once
 
@@ -20,12 +23,12 @@
 struct agent {
 	struct loop *loop;
 	struct http_server *server;
-	struct env env;		 /* what every command starts from */
+	struct env env;		 /* the environment that every command starts from */
 	char *workdir;		 /* where commands start: /workspace, else $HOME, else / */
 	char *shell;		 /* bash, or NULL when the image has none */
 	bool boxed;		 /* started by a warden: PID 1, AF_UNIX */
 	bool stopping;		 /* SIGTERM came */
-	bool childless, drained; /* while stopping: what is done */
+	bool childless, drained; /* while stopping: all children reaped, all answers sent */
 	struct loop_timer stop_timer;
 };
 

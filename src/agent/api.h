@@ -6,72 +6,72 @@
 #include "agent/request/route.h"
 
 /* api_misc.c */
-void api_root(struct request *r);
-void api_ping(struct request *r);
-void api_version(struct request *r);
-void api_commands(struct request *r);
-/* From atolld, which passes nothing on to /internal: the variables that every command starts from. */
-void api_env(struct request *r);
+void api_root(struct agent_request *r);
+void api_ping(struct agent_request *r);
+void api_version(struct agent_request *r);
+void api_commands(struct agent_request *r);
+/* Sets the variables that every command starts from. Only atolld can call it: it forwards no request to /internal. */
+void api_env(struct agent_request *r);
 
 /* api_execute.c */
-void api_execute(struct request *r);
+void api_execute(struct agent_request *r);
 
 /* api_stream.c */
-void api_execute_stream(struct request *r);
-void api_execute_stream_resume(struct request *r);
-void api_execute_stream_cancel(struct request *r);
+void api_execute_stream(struct agent_request *r);
+void api_execute_stream_resume(struct agent_request *r);
+void api_execute_stream_cancel(struct agent_request *r);
 
 /* api_session.c */
-void api_session_create(struct request *r);
-void api_session_list(struct request *r);
-void api_session_delete(struct request *r);
-struct task_result;
-/* Answers for a start that failed. `key` and `value` are its context, unless the session is the reason. */
-void request_fail_task(
-	const struct request *r, const struct task_result *f, const char *session, const char *key, struct str value);
+void api_session_create(struct agent_request *r);
+void api_session_list(struct agent_request *r);
+void api_session_delete(struct agent_request *r);
+struct cmd_result;
+/* Answers a start that failed. `key` and `value` are the context of the error, unless the session is the reason. */
+void agent_request_fail_task(const struct agent_request *r, const struct cmd_result *f, const char *session,
+	const char *key, struct str value);
 
 /* ws_exec.c */
-void ws_exec(struct request *r);
+void ws_exec(struct agent_request *r);
 
 /* api_files.c, api_move.c, api_read.c, api_write.c, api_file_put.c, api_list.c */
-void api_exists(struct request *r);
-void api_mkdir(struct request *r);
-void api_delete(struct request *r);
-void api_rename(struct request *r);
-void api_move(struct request *r);
-void api_read(struct request *r);
-void api_read_stream(struct request *r);
-void api_file_get(struct request *r);
-void api_write(struct request *r);
-void api_file_put(struct request *r);
-void api_list_files(struct request *r);
+void api_exists(struct agent_request *r);
+void api_mkdir(struct agent_request *r);
+void api_delete(struct agent_request *r);
+void api_rename(struct agent_request *r);
+void api_move(struct agent_request *r);
+void api_read(struct agent_request *r);
+void api_read_stream(struct agent_request *r);
+void api_file_get(struct agent_request *r);
+void api_write(struct agent_request *r);
+void api_file_put(struct agent_request *r);
+void api_list_files(struct agent_request *r);
 
 /* api_watch.c, api_watch_check.c, api_git.c, api_pty.c, api_ws.c */
-void api_watch(struct request *r);
-void api_watch_check(struct request *r);
-void api_git_checkout(struct request *r);
-void api_pty(struct request *r);
+void api_watch(struct agent_request *r);
+void api_watch_check(struct agent_request *r);
+void api_git_checkout(struct agent_request *r);
+void api_pty(struct agent_request *r);
 /* Hangs up the terminal of a session that is being deleted. */
 void pty_end(struct str session);
-void api_ws(struct request *r);
+void api_ws(struct agent_request *r);
 
 /* api_process.c, api_process_stream.c, api_port_watch.c */
-void api_process_start(struct request *r);
-void api_process_list(struct request *r);
-void api_process_get(struct request *r);
-void api_process_kill(struct request *r);
-void api_process_kill_all(struct request *r);
-void api_process_cleanup(struct request *r);
-void api_process_logs(struct request *r);
-void api_process_stream(struct request *r);
-void api_port_watch(struct request *r);
+void api_process_start(struct agent_request *r);
+void api_process_list(struct agent_request *r);
+void api_process_get(struct agent_request *r);
+void api_process_kill(struct agent_request *r);
+void api_process_kill_all(struct agent_request *r);
+void api_process_cleanup(struct agent_request *r);
+void api_process_logs(struct agent_request *r);
+void api_process_stream(struct agent_request *r);
+void api_port_watch(struct agent_request *r);
 struct process;
-/* The process that {id} names, or NULL: answered then. */
-struct process *request_process(struct request *r);
+/* The process that {id} names. NULL: there is none, and the request has been answered. */
+struct process *agent_request_process(struct agent_request *r);
 
 /* api_code.c, api_code_run.c */
-void api_context_create(struct request *r);
-void api_context_list(struct request *r);
-void api_context_delete(struct request *r);
-void api_interpreter_health(struct request *r);
-void api_execute_code(struct request *r);
+void api_context_create(struct agent_request *r);
+void api_context_list(struct agent_request *r);
+void api_context_delete(struct agent_request *r);
+void api_interpreter_health(struct agent_request *r);
+void api_execute_code(struct agent_request *r);

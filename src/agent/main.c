@@ -31,7 +31,7 @@ static const char usage[] =
 	"  --help          this text\n"
 	"  --version       the version\n"
 	"\n"
-	"atoll-agent init is what a warden executes as the first process of a box.\n";
+	"atoll-agent init: a warden executes this as the first process of a box.\n";
 
 static int fail(const struct err *e)
 {
@@ -39,7 +39,7 @@ static int fail(const struct err *e)
 	return 1;
 }
 
-/* The same for one that may not be there and needs nothing in its place. */
+/* Moves a descriptor above the small numbers. Returns -1 if it is not open; leaves nothing in its place. */
 static int move_away(int fd)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, FD_FLOOR);
@@ -48,7 +48,7 @@ static int move_away(int fd)
 	return high;
 }
 
-/* Descriptors 0 and 1 came with the box; children must find /dev/null there until they get pipes. */
+/* Moves descriptor 0 or 1, which came with the box, and leaves /dev/null in its place for children. */
 static int move_high(int fd)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, FD_FLOOR);

@@ -61,8 +61,8 @@ char *xasprintf(const char *fmt, ...)
 #ifdef __SANITIZE_ADDRESS__
 #define ASAN_DEFAULTS "detect_leaks=0:detect_stack_use_after_return=1"
 /* `make asan`: the leak checker reads /proc and traces the process, neither of which a box allows its agent. Tests that
- * can have it ask for it with ASAN_OPTIONS. The agent has no stderr that anybody reads, and its box pays for the memory
- * that is kept from being used again. */
+ * can have it ask for it with ASAN_OPTIONS. The agent's stderr is not read by any program, and its box pays for the
+ * memory that the checker holds back. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -23,7 +23,7 @@
 #define PRINTF_LIKE(fmt, args)		__attribute__((format(printf, fmt, args)))
 #define MUST_CHECK			__attribute__((warn_unused_result))
 
-/* Says where and what, then aborts. For states that only a bug of ours can reach; never for input. */
+/* Prints the place and the condition, then aborts. For states that only a bug of ours can reach; never for input. */
 _Noreturn void base_bug(const char *file, int line, const char *what);
 #define INVARIANT(cond) ((cond) ? (void)0 : base_bug(__FILE__, __LINE__, #cond))
 

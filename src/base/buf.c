@@ -18,8 +18,8 @@ static bool buf_fail(struct buf *b)
 	return false;
 }
 
-/* Moving the content to the front is paid for by what was consumed before, when that was at least as much. Otherwise
- * the buffer grows; at twice the maximum the first is always the case. */
+/* Moves the content to the front when at least as many bytes were consumed before: they pay for the move. Otherwise the
+ * buffer grows; at twice the maximum the content is always moved. */
 char *buf_room(struct buf *b, size_t n)
 {
 	size_t max = b->max ? b->max : BUF_MAX_DEFAULT, size = buf_size(b);

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 
 #include "base/base.h"
+#include "base/limits.h"
 #include "base/str.h"
 
 struct buf {

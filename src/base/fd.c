@@ -94,7 +94,7 @@ int fd_replace_file(int dirfd, const char *path, struct str content, mode_t mode
 	char tmp[512];
 	if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
 		return -ENAMETOOLONG;
-	/* One that is left over may be open elsewhere, or have a wider mode: the content must not go there. */
+	/* A file that is left over may be open elsewhere, or have a wider mode: the content must not go there. */
 	if (unlinkat(dirfd, tmp, 0) < 0 && errno != ENOENT)
 		return -errno;
 	auto_fd int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);

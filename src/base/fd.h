@@ -11,9 +11,9 @@
 
 int fd_set_nonblock(int fd, bool on);
 
-/* Nobody can send descriptors over this AF_UNIX socket (Linux 6.16; before, and for other sockets, it does nothing).
- * Who receives one must close it, also when it was not asked for, and closing a TCP socket with SO_LINGER takes as long
- * as its sender likes: for every socket whose other end is not trusted. */
+/* Refuses descriptors over this AF_UNIX socket (Linux 6.16; before, and for other sockets, it does nothing). Call it
+ * for every socket whose other end is not trusted: a receiver has to close descriptors that it did not ask for, and
+ * closing a TCP socket with SO_LINGER takes as long as its sender likes. */
 void fd_refuse_rights(int fd);
 
 /* Blocking, whole transfers. fd_read_full returns the bytes read (short only at the end of file). */
@@ -28,8 +28,8 @@ int fd_write_file(int dirfd, const char *path, struct str content);
 /* Writes `path`.tmp and renames it over `path`: readers see the old file or the new one. Syncs nothing. One writer. */
 int fd_replace_file(int dirfd, const char *path, struct str content, mode_t mode);
 
-/* AF_UNIX address; -ENAMETOOLONG when the path does not fit. The descriptor does not block. Listening takes the place
- * of what is at `path`: make sure before that nobody else listens there. Connecting is done when it returns; -EAGAIN:
+/* AF_UNIX address; -ENAMETOOLONG when the path does not fit. The descriptor does not block. Listening replaces the
+ * file at `path`: make sure before that no other program listens there. A connect is complete when it returns; -EAGAIN:
  * the listener's backlog is full. */
 int fd_unix_listen(const char *path, int type, mode_t mode, int backlog);
 int fd_unix_connect(const char *path, int type);

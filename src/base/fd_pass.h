@@ -2,7 +2,7 @@
  * fd_pass.h - records with descriptors over AF_UNIX sockets: the only place that knows ancillary data.
  *
  * A record is sent whole or not at all, with at most FD_PASS_MAX descriptors, which stay the sender's. The receiver
- * says how many it takes; a record that carries more is refused with -EPROTO and leaves no descriptor open.
+ * says how many it takes. A record with more descriptors is refused with -EPROTO, and all of them are closed.
  * Descriptors that arrive are CLOEXEC and belong to the caller. Both functions return -errno and retry EINTR.
  */
 #pragma once

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/json_scan.h"
+#include "base/limits.h"
 
 enum state {
 	S_VALUE,
@@ -44,12 +45,12 @@ void json_where(const struct json_parser *p, uint64_t *ret_line, uint64_t *ret_c
 }
 
 /* `back`: how many bytes before the current one the mistake began. */
-static bool fail(struct json_parser *p, uint64_t back, struct err *e, const char *what)
+static bool json_fail(struct json_parser *p, uint64_t back, struct err *e, const char *what)
 {
 	uint64_t line, column;
 	json_where(p, &line, &column);
 	p->failed = true;
-	err_set(e, ERRC_INVALID_JSON, "%s at line %llu column %llu", what, (unsigned long long)line,
+	err_set(e, ERR_BAD_JSON, "%s at line %llu column %llu", what, (unsigned long long)line,
 		(unsigned long long)(column - back));
 	return false;
 }
@@ -64,7 +65,7 @@ static bool fail_expected(struct json_parser *p, struct err *e, const char *expe
 	else if (!at_end)
 		snprintf(found, sizeof found, "found byte 0x%02x", c);
 	snprintf(what, sizeof what, "expected %s but %s", expected, found);
-	return fail(p, 0, e, what);
+	return json_fail(p, 0, e, what);
 }
 
 static bool emit(struct json_parser *p, enum json_token token, struct str text, struct err *e)
@@ -125,7 +126,7 @@ static bool open_level(struct json_parser *p, struct err *e)
 	if (p->depth == JSON_DEPTH_MAX) {
 		char what[64];
 		snprintf(what, sizeof what, "nesting deeper than %d levels", JSON_DEPTH_MAX);
-		return fail(p, 0, e, what);
+		return json_fail(p, 0, e, what);
 	}
 	char c = *p->at;
 	p->stack[p->depth++] = (unsigned char)c;
@@ -216,7 +217,7 @@ static bool take_structure(struct json_parser *p, struct err *e)
 
 /* ---- numbers and literals ---- */
 
-/* What follows `n` on c, or -1 when the number cannot go on with it. */
+/* The state that follows `n` on c, or -1 when the number cannot go on with c. */
 static int number_next(enum number_state n, char c)
 {
 	bool digit = c >= '0' && c <= '9', e = c == 'e' || c == 'E';
@@ -257,13 +258,13 @@ static bool take_number(struct json_parser *p, const char *end, struct err *e)
 	for (; p->at < end; p->at++) {
 		int next = number_next((enum number_state)p->number_state, *p->at);
 		if (next < 0 && p->number_state == N_ZERO && *p->at >= '0' && *p->at <= '9')
-			return fail(p, 1, e, "a number must not begin with 0");
+			return json_fail(p, 1, e, "a number must not begin with 0");
 		if (next < 0)
 			return number_complete(p) ? end_number(p, e) : fail_expected(p, e, expectation(p), false);
 		if (p->pending_len == JSON_NUMBER_MAX) {
 			char what[64];
 			snprintf(what, sizeof what, "a number longer than %d characters", JSON_NUMBER_MAX);
-			return fail(p, p->pending_len, e, what);
+			return json_fail(p, p->pending_len, e, what);
 		}
 		p->pending[p->pending_len++] = *p->at;
 		p->number_state = (unsigned char)next;
@@ -285,7 +286,7 @@ static bool take_literal(struct json_parser *p, const char *end, struct err *e)
 
 /* ---- strings ---- */
 
-/* What the letter behind a backslash stands for. */
+/* The character that the letter behind a backslash stands for. */
 static const char plain_escapes[256] = {
 	['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
 
@@ -301,7 +302,7 @@ static bool take_utf8(struct json_parser *p, struct err *e)
 	p->pending[p->pending_len++] = *p->at;
 	int len = str_utf8_len(str_n(p->pending, p->pending_len));
 	if (len == 0)
-		return fail(p, p->pending_len - 1, e, "malformed UTF-8 in a string");
+		return json_fail(p, p->pending_len - 1, e, "malformed UTF-8 in a string");
 	p->at++;
 	if (len < 0)
 		return true;
@@ -333,7 +334,7 @@ static bool end_escape(struct json_parser *p, struct err *e)
 {
 	bool is_high = (p->code & 0xfc00) == 0xd800, is_low = (p->code & 0xfc00) == 0xdc00;
 	if (p->high ? !is_low : is_low)
-		return fail(p, 6, e, p->high ? "expected the low half of a surrogate pair" : "a lone surrogate");
+		return json_fail(p, 6, e, p->high ? "expected the low half of a surrogate pair" : "a lone surrogate");
 	if (is_high) {
 		p->high = p->code;
 		p->state = S_LOW_BACKSLASH;
@@ -394,7 +395,7 @@ static bool take_string(struct json_parser *p, const char *end, struct err *e)
 	if (c < 0x20) {
 		char what[96];
 		snprintf(what, sizeof what, "control character 0x%02x in a string must be escaped", c);
-		return fail(p, 0, e, what);
+		return json_fail(p, 0, e, what);
 	}
 	p->at++;
 	if (c == '"')
@@ -435,7 +436,7 @@ static bool take_some(struct json_parser *p, const char *end, struct err *e)
 
 static int fail_again(struct err *e)
 {
-	return err_set(e, ERRC_INVALID_JSON, "the JSON text was refused before");
+	return err_set(e, ERR_BAD_JSON, "the JSON text was refused before");
 }
 
 int json_feed(struct json_parser *p, struct str bytes, struct err *e)

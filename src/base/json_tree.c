@@ -5,6 +5,7 @@
  */
 #include "base/json.h"
 
+#include "base/limits.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -86,7 +87,7 @@ static bool refuse(struct builder *b, struct err *e, const char *what)
 {
 	uint64_t line, column;
 	json_where(&b->parser, &line, &column);
-	err_set(e, ERRC_INVALID_JSON, "%s at line %llu column %llu", what, (unsigned long long)line,
+	err_set(e, ERR_BAD_JSON, "%s at line %llu column %llu", what, (unsigned long long)line,
 		(unsigned long long)column);
 	return false;
 }
@@ -251,7 +252,7 @@ static const struct json *read_member(
 		return NULL;
 	if (j->type == type)
 		return j;
-	*ret = err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be %s", key, type_name);
+	*ret = err_field(e, key, "field '%s' must be %s", key, type_name);
 	return NULL;
 }
 
@@ -270,7 +271,7 @@ int json_read_cstr(const struct json *object, const char *key, const char **ret,
 	if (json_read_str(object, key, &s, e) < 0)
 		return -1;
 	if (str_index(s, 0) >= 0)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not hold a NUL character", key);
+		return err_field(e, key, "field '%s' must not hold a NUL character", key);
 	if (s.p)
 		*ret = s.p;
 	return 0;
@@ -299,10 +300,10 @@ int json_read_u64(const struct json *object, const char *key, uint64_t min, uint
 	uint64_t v = 0;
 	int whole = whole_number(j->text, &v);
 	if (whole < 0)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be a whole number", key);
+		return err_field(e, key, "field '%s' must be a whole number", key);
 	if (whole == 0 || v < min || v > max)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be between %llu and %llu", key,
-			(unsigned long long)min, (unsigned long long)max);
+		return err_field(e, key, "field '%s' must be between %llu and %llu", key, (unsigned long long)min,
+			(unsigned long long)max);
 	*ret = v;
 	return 0;
 }
@@ -315,7 +316,7 @@ int json_read_double(const struct json *object, const char *key, double *ret, st
 		return r;
 	double d = strtod(j->text.p, NULL);
 	if (!isfinite(d))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' is out of range", key);
+		return err_field(e, key, "field '%s' is out of range", key);
 	*ret = d;
 	return 0;
 }

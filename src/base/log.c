@@ -69,7 +69,7 @@ const char *log_quote(struct log_quoted *q, struct str s)
 	return q->text;
 }
 
-/* A value that should have been quoted and was not must still not make a line of its own, nor steer a terminal. */
+/* Also a value that a caller forgot to quote must not break the line, nor steer a terminal. */
 static void make_printable(char *p, size_t n)
 {
 	while (n) {
@@ -99,7 +99,7 @@ static size_t take_code(const char *p, char ret[2])
 	return code < 0x80 ? 1 : 2;
 }
 
-/* The value at *at, which is moved behind it: a word, or what log_quote made of it. */
+/* The value at *at: a word, or a text that log_quote made. Moves *at behind it. */
 static struct str take_value(const char **at, char scratch[LOG_LINE_MAX])
 {
 	const char *p = *at;
@@ -174,7 +174,7 @@ bool log_wants(enum log_level level)
 	return level <= threshold;
 }
 
-static void write_line(enum log_level level, const char *msg, const char *fmt, va_list ap)
+static void PRINTF_LIKE(3, 0) write_line(enum log_level level, const char *msg, const char *fmt, va_list ap)
 {
 	char pairs[LOG_LINE_MAX], line[LOG_LINE_MAX], ts[CLOCK_ISO_LEN];
 	vsnprintf(pairs, sizeof pairs, fmt, ap);

@@ -3,8 +3,7 @@
  *
  *	log_event(LOG_INFO, "box created", "id=%s ms=%.1f", id, ms);
  *	→ ts=2026-11-15T07:57:41.404Z level=info program=atolld msg="box created" id=user-123 ms=2.9
- *	→ {"ts":"2026-11-15T07:57:41.404Z","level":"info","program":"atolld","msg":"box
- *created","id":"user-123","ms":"2.9"}
+ *	→ {"ts":"…","level":"info","program":"atolld","msg":"box created","id":"user-123","ms":"2.9"}
  *
  * The format string is a row of key=value pairs separated by blanks; a value that may hold blanks, or that others
  * chose, is written as key=%s with LOG_Q(value), which quotes it. Whatever the values hold, an event is one line of at
@@ -12,13 +11,14 @@
  * Thread-safe: a line is one write(). Allocates nothing; keeps errno.
  *
  * A line that a box or a client can cause at will is written with log_limited: each place in the code has a bucket of
- * LOG_BURST lines that fills at LOG_RATE a second. What does not fit is counted, and the count is written as a line of
+ * LOG_BURST lines that fills at LOG_RATE a second. Lines that do not fit are counted. The count is written as a line of
  * its own, "lines suppressed", before the next line of that place, or before any line once the place has been quiet
  * for LOG_SETTLED.
  */
 #pragma once
 
 #include "base/base.h"
+#include "base/limits.h"
 #include "base/str.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };

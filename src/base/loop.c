@@ -12,7 +12,7 @@ struct loop {
 	uint64_t now;
 
 	struct epoll_event batch[LOOP_BATCH];
-	int batch_at, batch_len; /* what of the batch is still to be run: loop_del strikes entries out */
+	int batch_at, batch_len; /* the part of the batch that is still to be run; loop_del strikes entries out */
 
 	struct loop_timer **heap;
 	size_t heap_len, heap_cap;

@@ -120,7 +120,7 @@ void *map_del(struct map *m, struct str key)
 	free(s->key);
 	*s = (struct map_slot){0};
 	m->count--;
-	/* Close the gap: whatever stands behind it may have been pushed past it. */
+	/* Close the gap: entries behind it may have been pushed past it. */
 	for (size_t i = ((size_t)(s - m->slots) + 1) & (m->cap - 1); m->slots[i].key; i = (i + 1) & (m->cap - 1)) {
 		struct map_slot moved = m->slots[i];
 		m->slots[i] = (struct map_slot){0};

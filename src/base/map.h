@@ -2,7 +2,7 @@
  * map.h - hash table from byte strings to pointers. Keys are copied; values belong to the caller.
  *
  * Clients choose the keys, so the hash is SipHash-2-4 under a key that each map draws from the kernel when it first
- * grows: nobody outside can aim at one slot.
+ * grows: a client cannot aim at one slot.
  */
 #pragma once
 

@@ -3,6 +3,6 @@
  */
 #pragma once
 
-/* Every signal gets its default action, also 32 to 34, which the C library keeps for itself and does not let us touch:
- * posix_spawn leaves them ignored in what it starts, and programs inherit that. Async-signal-safe. */
+/* Gives every signal its default action, also 32 to 34, which the C library keeps for itself: posix_spawn leaves them
+ * ignored in programs that it starts, and their children inherit that. Async-signal-safe. */
 void sig_default_all(void);

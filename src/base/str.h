@@ -61,7 +61,7 @@ bool str_eq_nocase(struct str a, struct str b);
 /* Index of the first `c`, or -1. */
 ssize_t str_index(struct str s, char c);
 
-/* Splits at the first `sep`: returns what is before it, *rest what is after (empty when there is no `sep`). */
+/* Splits at the first `sep`: returns the part before it; *rest is the part after it (empty when there is no `sep`). */
 struct str str_split(struct str s, char sep, struct str *rest);
 
 /* Without blanks and tabs at both ends. */

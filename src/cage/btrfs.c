@@ -24,20 +24,22 @@ bool btrfs_is(int fd)
 
 /* ---- subvolumes ---- */
 
-/* The part of struct btrfs_qgroup_inherit that one group needs. */
-struct inherit_one {
+/* The structure ends in an array; this one has room for one group. */
+union inherit_one {
 	struct btrfs_qgroup_inherit head;
-	uint64_t group;
+	char room[sizeof(struct btrfs_qgroup_inherit) + sizeof(uint64_t)];
 };
 
-static int make(int dir, const char *name, int request, int source, uint64_t flags, uint64_t group)
+static int subvolume_make(int dir, const char *name, int request, int source, uint64_t flags, uint64_t group)
 {
-	struct inherit_one inherit = {.head.num_qgroups = 1, .group = group};
+	union inherit_one inherit = {0};
 	struct btrfs_ioctl_vol_args_v2 a = {.fd = source, .flags = flags};
 	if (strlen(name) >= NAME_ROOM)
 		return -ENAMETOOLONG;
 	snprintf(a.name, sizeof a.name, "%s", name);
 	if (group) {
+		inherit.head.num_qgroups = 1;
+		inherit.head.qgroups[0] = group;
 		a.flags |= BTRFS_SUBVOL_QGROUP_INHERIT;
 		a.size = sizeof inherit;
 		a.qgroup_inherit = &inherit.head;
@@ -47,12 +49,13 @@ static int make(int dir, const char *name, int request, int source, uint64_t fla
 
 int btrfs_subvolume_make(int dir, const char *name, uint64_t group)
 {
-	return make(dir, name, (int)BTRFS_IOC_SUBVOL_CREATE_V2, 0, 0, group);
+	return subvolume_make(dir, name, (int)BTRFS_IOC_SUBVOL_CREATE_V2, 0, 0, group);
 }
 
 int btrfs_snapshot_make(int dir, const char *name, int source, bool read_only, uint64_t group)
 {
-	return make(dir, name, (int)BTRFS_IOC_SNAP_CREATE_V2, source, read_only ? BTRFS_SUBVOL_RDONLY : 0, group);
+	return subvolume_make(
+		dir, name, (int)BTRFS_IOC_SNAP_CREATE_V2, source, read_only ? BTRFS_SUBVOL_RDONLY : 0, group);
 }
 
 int btrfs_subvolume_delete(int dir, const char *name)

@@ -5,10 +5,10 @@
  * every subvolume has the group of its own id, and groups of GROUP_SHARED() gather several of them under one limit. A
  * limit counts data and metadata, so it bounds the number of files as well.
  *
- * Two kinds of quota. Simple quotas (Linux 6.7) charge an extent to the subvolume that first wrote it, for as long as
- * anybody uses it; they cost nothing on a write. Full ones (older kernels) know who shares an extent and pay 1.2 ms for
- * the first write. Because of the first kind, everything that can share extents (a box, its snapshots, its
- * predecessors) belongs to one shared group, and the limit is set there.
+ * There are two kinds of quota. Simple quotas (Linux 6.7) charge an extent to the subvolume that first wrote it, for as
+ * long as any subvolume uses it; they cost nothing on a write. Full quotas (older kernels) know which subvolumes share
+ * an extent and cost 1.2 ms on the first write. Because of the first kind, everything that can share extents (a box,
+ * its snapshots, its predecessors) belongs to one shared group, and the limit is set there.
  *
  * All functions return 0 or -errno. They need CAP_SYS_ADMIN. Nothing here allocates.
  */
@@ -41,7 +41,7 @@ bool btrfs_is_subvolume(int fd);
 int btrfs_group_make(int fs, uint64_t group);
 /* -EBUSY while a subvolume belongs to it. */
 int btrfs_group_delete(int fs, uint64_t group);
-/* At most so many bytes, referenced; 0: no limit. May be below what is used: then nothing more can be written. */
+/* At most so many referenced bytes; 0: no limit. A limit below the present use lets nothing more be written. */
 int btrfs_group_limit(int fs, uint64_t group, uint64_t bytes);
 
 /* The kernel's live numbers of all groups, a directory of sysfs: open it while /sys can be reached, keep it. A

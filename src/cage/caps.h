@@ -1,17 +1,17 @@
 /*
- * caps.h - what root may do. All sets are masks of (1 << CAP_X).
+ * caps.h - sets of capabilities. All are masks of (1 << CAP_X).
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
-/* What root in a box keeps: enough to own files, switch users and bind low ports; nothing that reaches the kernel. */
+/* For root in a box: enough to own files, switch users and bind low ports; nothing that reaches the kernel. */
 #define CAPS_BOX                                                                                                       \
 	(1ull << 0 /* CHOWN */ | 1ull << 1 /* DAC_OVERRIDE */ | 1ull << 3 /* FOWNER */ | 1ull << 4 /* FSETID */ |      \
 		1ull << 5 /* KILL */ | 1ull << 6 /* SETGID */ | 1ull << 7 /* SETUID */ | 1ull << 8 /* SETPCAP */ |     \
 		1ull << 10 /* NET_BIND_SERVICE */ | 1ull << 18 /* SYS_CHROOT */ | 1ull << 31 /* SETFCAP */)
 
-/* What the warden needs to make boxes. */
+/* For the warden, which makes boxes. */
 #define CAPS_WARDEN                                                                                                    \
 	(1ull << 0 /* CHOWN */ | 1ull << 1 /* DAC_OVERRIDE */ | 1ull << 2 /* DAC_READ_SEARCH */ |                      \
 		1ull << 3 /* FOWNER */ | 1ull << 5 /* KILL */ | 1ull << 6 /* SETGID */ | 1ull << 7 /* SETUID */ |      \
@@ -19,10 +19,10 @@
 		1ull << 21 /* SYS_ADMIN */ | 1ull << 23 /* SYS_NICE */ | 1ull << 24 /* SYS_RESOURCE */ |               \
 		1ull << 27 /* MKNOD */)
 
-/* What deletes the files of destroyed boxes. */
+/* For the reaper, which deletes the files of destroyed boxes. */
 #define CAPS_REAPER (1ull << 1 /* DAC_OVERRIDE */ | 1ull << 3 /* FOWNER */)
 
 /* Cuts the bounding set down to `keep`: no exec of this process or its children brings more back. */
 int caps_bound(uint64_t keep, struct err *e);
-/* Cuts permitted and effective down to `keep` (what is there of it); inheritable and ambient become empty. */
+/* Cuts permitted and effective down to `keep`, as far as they have it; inheritable and ambient become empty. */
 int caps_limit(uint64_t keep, struct err *e);

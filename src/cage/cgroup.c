@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "proto/limits.h"
 
 enum { CGROUP_FILE_MAX = 512 * 1024, CGROUP_PATH_MAX = 64 };
 
@@ -22,7 +23,7 @@ static int home(const struct cgroups *c, enum cgroup_controller k)
 	return c->v1[k] >= 0 ? c->v1[k] : c->v2;
 }
 
-static int put(int dir, uint32_t slot, const char *file, const char *text)
+static int cgroup_put(int dir, uint32_t slot, const char *file, const char *text)
 {
 	char path[CGROUP_PATH_MAX];
 	slot_path(path, slot, file);
@@ -33,10 +34,10 @@ static int put_u64(int dir, uint32_t slot, const char *file, uint64_t v)
 {
 	char text[24];
 	snprintf(text, sizeof text, "%llu", (unsigned long long)v);
-	return put(dir, slot, file, text);
+	return cgroup_put(dir, slot, file, text);
 }
 
-static int get(int dir, uint32_t slot, const char *file, struct buf *ret)
+static int cgroup_get(int dir, uint32_t slot, const char *file, struct buf *ret)
 {
 	char path[CGROUP_PATH_MAX];
 	slot_path(path, slot, file);
@@ -47,7 +48,7 @@ static uint64_t get_u64(int dir, uint32_t slot, const char *file)
 {
 	auto_buf struct buf text = {0};
 	uint64_t v = 0;
-	if (get(dir, slot, file, &text) == 0) {
+	if (cgroup_get(dir, slot, file, &text) == 0) {
 		struct str rest;
 		str_to_u64(str_split(buf_str(&text), '\n', &rest), UINT64_MAX, &v);
 	}
@@ -59,7 +60,7 @@ static uint64_t get_keyed(int dir, uint32_t slot, const char *file, const char *
 {
 	auto_buf struct buf text = {0};
 	uint64_t v = 0;
-	if (get(dir, slot, file, &text) < 0)
+	if (cgroup_get(dir, slot, file, &text) < 0)
 		return 0;
 	for (struct str rest = buf_str(&text), value; rest.n;) {
 		struct str name = str_split(str_split(rest, '\n', &rest), ' ', &value);
@@ -119,7 +120,7 @@ static int limit_memory_v1(const struct cgroups *c, uint32_t slot, uint64_t byte
 static int limit_memory_v2(const struct cgroups *c, uint32_t slot, uint64_t bytes)
 {
 	int r = put_u64(c->v2, slot, "memory.max", bytes);
-	int swap = put(c->v2, slot, "memory.swap.max", "0");
+	int swap = cgroup_put(c->v2, slot, "memory.swap.max", "0");
 	return r < 0 ? r : swap == -ENOENT ? 0 : swap;
 }
 
@@ -142,7 +143,7 @@ static int limit_cpu(const struct cgroups *c, uint32_t slot, uint32_t milli)
 		return put_u64(c->v1[CGROUP_CPU], slot, "cpu.cfs_quota_us", quota);
 	char text[48];
 	snprintf(text, sizeof text, "%llu %d", (unsigned long long)quota, CPU_PERIOD_USEC);
-	return put(c->v2, slot, "cpu.max", text);
+	return cgroup_put(c->v2, slot, "cpu.max", text);
 }
 
 int cgroup_limit(const struct cgroups *c, uint32_t slot, const struct box_limits *l, struct err *e)
@@ -210,7 +211,7 @@ void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info)
 
 int cgroup_freeze(const struct cgroups *c, uint32_t slot, bool on, struct err *e)
 {
-	int r = put(c->v2, slot, "cgroup.freeze", on ? "1" : "0");
+	int r = cgroup_put(c->v2, slot, "cgroup.freeze", on ? "1" : "0");
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "%s the sandbox", on ? "freeze" : "thaw") : 0;
 }
 
@@ -226,13 +227,13 @@ bool cgroup_is_populated(const struct cgroups *c, uint32_t slot)
 
 void cgroup_kill(const struct cgroups *c, uint32_t slot)
 {
-	put(c->v2, slot, "cgroup.kill", "1");
+	cgroup_put(c->v2, slot, "cgroup.kill", "1");
 }
 
 bool cgroup_has_pid(const struct cgroups *c, uint32_t slot, pid_t pid)
 {
 	auto_buf struct buf text = {0};
-	if (get(c->v2, slot, "cgroup.procs", &text) < 0)
+	if (cgroup_get(c->v2, slot, "cgroup.procs", &text) < 0)
 		return false;
 	for (struct str rest = buf_str(&text); rest.n;) {
 		uint64_t v;

@@ -11,11 +11,11 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "cage/sys.h"
+#include "proto/errc.h"
 #include "proto/warden.h"
 
-/* v1: the limit of what TCP and UDP sockets hold. */
+/* v1: the limit for the memory of TCP and UDP sockets. */
 #define CGROUP_V1_SOCKETS "memory.kmem.tcp.limit_in_bytes"
 
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
@@ -44,17 +44,17 @@ bool cgroup_name_lives(const struct cgroups *c, const char *name);
 int cgroup_make(const struct cgroups *c, uint32_t slot, struct err *e);
 /* The box's v2 directory, for CLONE_INTO_CGROUP. */
 int cgroup_open_v2(const struct cgroups *c, uint32_t slot, struct err *e);
-/* Moves a process (one that was born in the v2 directory) into the v1 ones. */
+/* Moves a process that was born in the v2 directory into the v1 directories. */
 int cgroup_attach(const struct cgroups *c, uint32_t slot, pid_t pid, struct err *e);
 int cgroup_limit(const struct cgroups *c, uint32_t slot, const struct box_limits *l, struct err *e);
 /* The file that counts the box's out-of-memory kills ("oom_kill N"), for reading. */
 int cgroup_open_oom(const struct cgroups *c, uint32_t slot, struct err *e);
-/* The files that take a process in, one for each hierarchy, open for writing: how many (at most
- * 1 + CGROUP_CONTROLLERS), or -1 and errno. The caller closes what is there either way. */
+/* Opens the files that take a process in, one for each hierarchy, for writing. Returns their number (at most
+ * 1 + CGROUP_CONTROLLERS), or -1 and errno; the caller closes all that were opened in both cases. */
 int cgroup_open_procs(const struct cgroups *c, uint32_t slot, int ret[1 + CGROUP_CONTROLLERS]);
 /* How many processes are in it. */
 uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot);
-/* Live usage; what cannot be read stays 0. */
+/* Live usage; a number that cannot be read stays 0. */
 void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info);
 
 int cgroup_freeze(const struct cgroups *c, uint32_t slot, bool on, struct err *e);

@@ -4,7 +4,7 @@
  *
  * favordynmods: attaching a process to a v1 group takes a global reader-writer lock whose first writer after a quiet
  * time waits for an RCU grace period, 14-15 ms here. While any hierarchy is mounted with this option the lock stays
- * in its writer-friendly mode (55 us), so we mount an empty named hierarchy that nobody else sees.
+ * in its writer-friendly mode (55 us), so we mount an empty named hierarchy that no other process sees.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "cage/cgroup.h"
 #include "cage/fs.h"
+#include "cage/limits.h"
 
 enum { MOUNTINFO_MAX = 4 << 20 };
 
@@ -154,9 +155,9 @@ static int reserve_pids(const struct cgroups *c, struct err *e)
 	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "limit the processes of all sandboxes") : 0;
 }
 
-/* v1 counts socket buffers apart from memory: all boxes together leave the host half of what net.ipv4.tcp_mem allows
- * before TCP refuses. Written here it also keeps the counting on: the kernel patches its own code for the first group
- * that counts and after the last. */
+/* v1 counts socket buffers apart from memory. All boxes together get half of the memory that net.ipv4.tcp_mem allows
+ * before TCP refuses. The limit also keeps the counting switched on: the kernel patches its own code for the first
+ * group that counts and after the last one. */
 static int reserve_sockets(const struct cgroups *c, struct err *e)
 {
 	auto_buf struct buf text = {0};

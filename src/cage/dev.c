@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "base/limits.h"
 #include "cage/fs.h"
+#include "proto/limits.h"
 
 static const struct {
 	const char *name;

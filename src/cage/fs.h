@@ -3,8 +3,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "cage/sys.h"
+#include "proto/errc.h"
 
 /* One option of a new file system: a flag when `value` is NULL, a descriptor when `fd` is not 0, else a string. */
 struct fs_option {
@@ -17,7 +17,7 @@ struct fs_option {
 int fs_make(
 	const char *type, const struct fs_option *options, size_t n, unsigned attrs, const char *what, struct err *e);
 
-/* A detached copy of the mount (and of what is mounted below it with AT_RECURSIVE in `flags`) at dirfd/path. */
+/* A detached copy of the mount at dirfd/path; with AT_RECURSIVE in `flags` the mounts below it come along. */
 int fs_clone(int dirfd, const char *path, unsigned flags, struct err *e);
 
 /* Adds MOUNT_ATTR_* to a mount; `userns` >= 0 also maps its owners through that user namespace. */

@@ -38,8 +38,8 @@ static void read_owner(int fd, char ret[64])
 	ret[n > 0 ? n : 0] = 0;
 }
 
-/* The block's file, locked; -1 when another warden that runs has it. Whoever released a block unlinked its file while
- * it held the lock, so a lock on a file that has no name any more is worth nothing. */
+/* The block's file, locked; -1 when another running warden has it. A warden that releases a block unlinks its file
+ * while it holds the lock, so a lock on a file without a name is worth nothing. */
 static int lock_block(struct ids *ids, uint32_t block, bool create)
 {
 	char name[16];

@@ -1,5 +1,5 @@
 /*
- * ids.h - which user ids a box runs as outside: every slot number has a range of its own, on the whole machine.
+ * ids.h - the user ids of a box on the host: every slot number has a range of its own, on the whole machine.
  *
  * Several wardens may run side by side. A fixed directory holds one file for each block of IDS_BLOCK slots; the warden
  * that owns a block keeps its file locked and has its cgroup's name in it. A warden that was killed loses the lock but
@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "base/err.h"
-#include "base/limits.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 
 enum {
 	IDS_FIRST = 0x70000000,

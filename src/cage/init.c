@@ -12,11 +12,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/fd_pass.h"
 #include "base/sig.h"
 #include "cage/caps.h"
 #include "cage/fs.h"
 #include "cage/proc.h"
 #include "cage/seccomp.h"
+#include "proto/limits.h"
 
 /* Where the child keeps its descriptors; everything else is closed before anything is done. */
 enum {
@@ -39,30 +41,30 @@ struct child {
 	struct init_go go;
 };
 
-static int fail(struct err *e, const char *what)
+static int init_fail(struct err *e, const char *what)
 {
 	return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "%s", what);
 }
 
-/* First out of the way of the numbers they shall have, then there. */
+/* Moves each descriptor to its number in two steps: first to a high number, so that none overwrites another. */
 static int keep_fds(const struct init_fds *fds, struct err *e)
 {
 	int from[] = {
 		fds->listen, fds->oom, -1, fds->reply, fds->ask, -1, fds->control, fds->dev, fds->shm, fds->agent};
 	for (int i = 0; i < FD_KEPT; i++)
 		if (i != FD_NULL && i != FD_PROC && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
-			return fail(e, "keep descriptors");
+			return init_fail(e, "keep descriptors");
 	for (int i = 0; i < FD_KEPT; i++)
 		if (i != FD_NULL && i != FD_PROC && dup3(from[i], i, i >= FD_CONTROL ? O_CLOEXEC : 0) < 0)
-			return fail(e, "keep descriptors");
+			return init_fail(e, "keep descriptors");
 	close(FD_NULL);
 	int null = openat(FD_DEV, "null", O_RDWR);
 	if (null < 0 || (null != FD_NULL && (dup2(null, FD_NULL) < 0 || close(null) < 0)))
-		return fail(e, "open /dev/null");
+		return init_fail(e, "open /dev/null");
 	if (dup2(FD_NULL, FD_PROC) < 0) /* until there is one */
-		return fail(e, "keep descriptors");
+		return init_fail(e, "keep descriptors");
 	if (sys_close_range(FD_KEPT, ~0u) < 0)
-		return fail(e, "close descriptors");
+		return init_fail(e, "close descriptors");
 	return 0;
 }
 
@@ -76,10 +78,10 @@ static void wait_for_maps(void)
 static int become_root(struct err *e)
 {
 	if (setresgid(0, 0, 0) < 0 || setgroups(0, NULL) < 0 || setresuid(0, 0, 0) < 0)
-		return fail(e, "become root of the box");
+		return init_fail(e, "become root of the box");
 	/* Ctrl-C in the warden's terminal is not for boxes. */
 	if (setsid() < 0)
-		return fail(e, "start a session");
+		return init_fail(e, "start a session");
 	umask(022);
 	sigset_t none;
 	sigemptyset(&none);
@@ -92,17 +94,17 @@ static int become_root(struct err *e)
 static int make_namespaces(struct err *e)
 {
 	const int all = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-	return unshare(all) < 0 ? fail(e, "make the box's namespaces") : 0;
+	return unshare(all) < 0 ? init_fail(e, "make the box's namespaces") : 0;
 }
 
-/* The clocks are the host's. But a namespace is also a file (/proc/self/ns/time), and one that all boxes had in common
- * could be watched and locked. unshare() alone means children only, and vfork then fails before Linux 6.3. */
+/* The clocks stay the host's. But a namespace is also a file (/proc/self/ns/time), and boxes that shared it could watch
+ * and lock it. unshare() affects children only, and vfork then fails before Linux 6.3; setns() affects us. */
 static int make_time_namespace(struct err *e)
 {
 	if (unshare(CLONE_NEWTIME) < 0)
-		return errno == EINVAL ? 0 : fail(e, "make the box's time namespace"); /* this kernel has none */
+		return errno == EINVAL ? 0 : init_fail(e, "make the box's time namespace"); /* this kernel has none */
 	auto_fd int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
-	return fd < 0 || setns(fd, CLONE_NEWTIME) < 0 ? fail(e, "enter the box's time namespace") : 0;
+	return fd < 0 || setns(fd, CLONE_NEWTIME) < 0 ? init_fail(e, "enter the box's time namespace") : 0;
 }
 
 static int make_pts(struct err *e)
@@ -124,13 +126,13 @@ static int enter_anchor(struct err *e)
 		return -1;
 	auto_fd int at = open(INIT_ANCHOR, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (at < 0 || sys_move_mount(anchor, at) < 0 || fchdir(anchor) < 0)
-		return fail(e, "mount the anchor");
+		return init_fail(e, "mount the anchor");
 	if (sys_pivot_root(".", ".") < 0 || sys_umount(".", MNT_DETACH) < 0 || chdir("/") < 0)
-		return fail(e, "leave the warden's mounts");
+		return init_fail(e, "leave the warden's mounts");
 	return 0;
 }
 
-static int put(int mount, const char *path, struct err *e)
+static int put_mount(int mount, const char *path, struct err *e)
 {
 	auto_fd int at = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (at < 0 || sys_move_mount(mount, at) < 0)
@@ -138,13 +140,13 @@ static int put(int mount, const char *path, struct err *e)
 	return 0;
 }
 
-/* The box's /proc becomes read-only; the agent, which sets scores, keeps a writable one that has no path. */
+/* The box's /proc becomes read-only. The agent sets OOM scores, so it keeps a writable mount of it without a path. */
 static int keep_proc(int proc, struct err *e)
 {
 	auto_fd int copy = fs_clone(proc, "", 0, e);
 	if (copy < 0)
 		return -1;
-	return dup2(copy, FD_PROC) < 0 ? fail(e, "keep a writable /proc") : 0;
+	return dup2(copy, FD_PROC) < 0 ? init_fail(e, "keep a writable /proc") : 0;
 }
 
 static int prepare_mounts(struct child *c, struct err *e)
@@ -152,11 +154,11 @@ static int prepare_mounts(struct child *c, struct err *e)
 	c->proc = proc_make(e);
 	if (c->proc < 0 || (c->pts = make_pts(e)) < 0 || enter_anchor(e) < 0)
 		return -1;
-	if (put(c->proc, "/proc", e) < 0 || put(FD_DEV, "/dev", e) < 0)
+	if (put_mount(c->proc, "/proc", e) < 0 || put_mount(FD_DEV, "/dev", e) < 0)
 		return -1;
 	auto_fd int empty = open("/dev/pts", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (keep_proc(c->proc, e) < 0 || proc_protect(c->proc, FD_DEV, empty, e) < 0 ||
-		put(c->pts, "/dev/pts", e) < 0 || put(FD_SHM, "/dev/shm", e) < 0)
+		put_mount(c->pts, "/dev/pts", e) < 0 || put_mount(FD_SHM, "/dev/shm", e) < 0)
 		return -1;
 	return 0;
 }
@@ -165,18 +167,18 @@ static int raise_loopback(struct err *e)
 {
 	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0 ? fail(e, "bring up the loopback interface") : 0;
+	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0 ? init_fail(e, "bring up the loopback interface") : 0;
 }
 
 int init_limit_self(struct err *e)
 {
 	struct rlimit nofile, none = {0, 0};
 	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
-		return fail(e, "read the limit of open files");
+		return init_fail(e, "read the limit of open files");
 	rlim_t n = nofile.rlim_max < BOX_NOFILE ? nofile.rlim_max : BOX_NOFILE;
 	nofile = (struct rlimit){n, n};
 	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
-		return fail(e, "set limits");
+		return init_fail(e, "set limits");
 	return 0;
 }
 
@@ -185,7 +187,7 @@ static int limit_box(struct err *e)
 	if (init_limit_self(e) < 0)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return fail(e, "set no_new_privs");
+		return init_fail(e, "set no_new_privs");
 	return caps_bound(CAPS_BOX, e);
 }
 
@@ -217,24 +219,24 @@ static int enter_root(struct child *c, struct err *e)
 	if (dev < 0)
 		return -1;
 	if (anchor < 0 || sys_move_mount(c->root, anchor) < 0)
-		return fail(e, "mount the root");
+		return init_fail(e, "mount the root");
 	if (sys_move_mount(c->proc, proc) < 0)
-		return fail(e, "move /proc");
+		return init_fail(e, "move /proc");
 	if (sys_move_mount(FD_DEV, dev) < 0)
-		return fail(e, "move /dev");
+		return init_fail(e, "move /dev");
 	if (fchdir(c->root) < 0 || chroot(".") < 0)
-		return fail(e, "enter the root");
+		return init_fail(e, "enter the root");
 	return 0;
 }
 
-/* A box may have put anything in its place, which must not keep it from being started again. */
+/* A box may have replaced /workspace by anything; it must still start. */
 static int enter_workspace(struct err *e)
 {
 	if (chdir("/workspace") == 0)
 		return 0;
 	if (errno == ENOENT && mkdir("/workspace", 0755) == 0 && chdir("/workspace") == 0)
 		return 0;
-	return chdir("/") < 0 ? fail(e, "enter the root directory") : 0;
+	return chdir("/") < 0 ? init_fail(e, "enter the root directory") : 0;
 }
 
 void init_hostname(const char *id, char ret[BOX_ID_MAX + 1])
@@ -254,18 +256,18 @@ void init_hostname(const char *id, char ret[BOX_ID_MAX + 1])
 		snprintf(ret, BOX_ID_MAX + 1, "sandbox");
 }
 
-static int become(struct child *c, struct err *e)
+static int become_box(struct child *c, struct err *e)
 {
 	char name[BOX_ID_MAX + 1];
 	init_hostname(c->go.id, name);
 	if (sethostname(name, strlen(name)) < 0)
-		return fail(e, "set the host name");
+		return init_fail(e, "set the host name");
 	if (enter_root(c, e) < 0 || enter_workspace(e) < 0 || caps_limit(CAPS_BOX, e) < 0)
 		return -1;
 	return seccomp_load(SECCOMP_BOX, e);
 }
 
-static int execute(const struct init_go *go, struct err *e)
+static int execute_agent(const struct init_go *go, struct err *e)
 {
 	char id[sizeof "ATOLL_SANDBOX_ID=" + BOX_ID_MAX], cpus[48], memory[48];
 	snprintf(id, sizeof id, "ATOLL_SANDBOX_ID=%s", go->id);
@@ -275,23 +277,14 @@ static int execute(const struct init_go *go, struct err *e)
 	char *envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
 		"LANG=C.UTF-8", id, cpus, memory, NULL};
 	sys_execveat(FD_AGENT, argv, envp);
-	return fail(e, "execute the agent");
+	return init_fail(e, "execute the agent");
 }
 
 static void wait_for_go(struct child *c)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec iov = {&c->go, sizeof c->go};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-	if (recvmsg(FD_CONTROL, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof c->go)
+	struct fd_record go = {.data = &c->go, .size = sizeof c->go, .fds = &c->root, .fds_max = 1};
+	if (fd_recv(FD_CONTROL, &go, 0) != (ssize_t)sizeof c->go || go.fds_n != 1)
 		_exit(0);
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	if (!h || h->cmsg_type != SCM_RIGHTS)
-		_exit(0);
-	memcpy(&c->root, CMSG_DATA(h), sizeof c->root);
 }
 
 _Noreturn static void give_up(const struct err *e)
@@ -315,30 +308,20 @@ _Noreturn void init_run(const struct init_fds *fds)
 	if (send(FD_CONTROL, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
 		_exit(0);
 	wait_for_go(&c);
-	if (become(&c, &e) == 0)
-		execute(&c.go, &e);
+	if (become_box(&c, &e) == 0)
+		execute_agent(&c.go, &e);
 	give_up(&e);
 }
 
 int init_send_maps(int control, struct err *e)
 {
-	return send(control, "m", 1, MSG_NOSIGNAL) == 1 ? 0 : fail(e, "start the half-made box");
+	return send(control, "m", 1, MSG_NOSIGNAL) == 1 ? 0 : init_fail(e, "start the half-made box");
 }
 
 int init_send_go(int control, const struct init_go *go, int overlay, struct err *e)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} rights = {0};
-	struct iovec iov = {(void *)go, sizeof *go};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	h->cmsg_level = SOL_SOCKET;
-	h->cmsg_type = SCM_RIGHTS;
-	h->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(h), &overlay, sizeof overlay);
-	return sendmsg(control, &m, MSG_NOSIGNAL) == (ssize_t)sizeof *go ? 0 : fail(e, "finish the half-made box");
+	ssize_t n = fd_send(control, go, sizeof *go, &overlay, 1, 0);
+	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, (int)-n, "finish the half-made box") : 0;
 }
 
 int init_receive(int control, struct init_note *ret)
@@ -353,7 +336,7 @@ int init_receive(int control, struct init_note *ret)
 		errno = EPROTO;
 		return -1;
 	}
-	note.err.msg[sizeof note.err.msg - 1] = 0;
+	err_seal(&note.err);
 	*ret = note;
 	return 1;
 }

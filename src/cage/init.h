@@ -1,9 +1,9 @@
 /*
  * init.h - the half-made box: the process that becomes PID 1.
  *
- * Born into its user and pid namespace, it does ahead of time whatever does not depend on which box it will be, then
- * waits (parked) and finishes when it is told. It makes its other namespaces itself: that is work for another CPU, and
- * what the box's own root makes belongs to the box's user namespace. It speaks with the warden over a SEQPACKET pair:
+ * The process is born into its user and pid namespace. It does all work that does not depend on the box's name, waits
+ * (parked), and finishes when it is told. It makes its other namespaces itself: that uses another CPU, and namespaces
+ * made by the box's own root belong to the box's user namespace. It speaks with the warden over a SEQPACKET pair:
  *
  *	warden				child
  *	clone3 ───────────────────────▶ keeps the descriptors it needs, closes the rest
@@ -16,7 +16,8 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 #include "proto/warden.h"
 
 struct init_fds {
@@ -25,8 +26,8 @@ struct init_fds {
 	int listen;   /* the agent's socket: becomes fd 0 */
 	int oom;      /* cgroup_open_oom: becomes fd 1 */
 	int agent;    /* the agent's program, sealed: executed */
-	int reply;    /* what the zygote answers (proto/zygote.h): becomes fd 3 */
-	int ask;      /* how it is asked: becomes fd 4 */
+	int reply;    /* answers of the zygote (proto/zygote.h): becomes fd 3 */
+	int ask;      /* requests to the zygote: becomes fd 4 */
 };
 
 enum init_note_kind { INIT_READY = 1, INIT_FAILED };
@@ -53,7 +54,7 @@ int init_send_go(int control, const struct init_go *go, int overlay, struct err 
 /* 1: *ret is filled. 0: the other end is closed. -1: nothing there yet (errno EAGAIN) or a broken record. */
 int init_receive(int control, struct init_note *ret);
 
-/* Open files and core dumps of this process as of every box; a zygote takes the same. */
+/* Sets the limits of open files and core dumps that every box and every zygote has. */
 int init_limit_self(struct err *e);
 
 /* An id as a host name: letters, digits and hyphens, none at the ends. */

@@ -9,6 +9,7 @@
 #include "cage/fs.h"
 #include "cage/trash.h"
 #include "proto/id.h"
+#include "proto/limits.h"
 
 static int image_missing(const char *name, int os, struct err *e)
 {
@@ -36,6 +37,11 @@ int image_find(int images, const char *name, struct image *ret, struct err *e)
 	found.inode = st.st_ino;
 	*ret = found;
 	return 0;
+}
+
+bool image_same(const struct image *a, const struct image *b)
+{
+	return a->inode == b->inode && strcmp(a->key, b->key) == 0;
 }
 
 int layer_make(int dir, const char *name, struct err *e)
@@ -142,8 +148,8 @@ static int stand(int mount, const char *at)
 	return place < 0 ? -1 : sys_move_mount(mount, place);
 }
 
-/* Older kernels take paths, and only of mounts that stand in the caller's mount namespace: ours get a place there for
- * as long as it takes. The overlay keeps copies of its own. */
+/* Older kernels take paths, and only of mounts in the caller's mount namespace. Our mounts get a place there until the
+ * overlay is made; the overlay keeps its own copies. */
 static int create_by_path(int fs, const struct layers *l, uint32_t root)
 {
 	int r = -1;
@@ -193,24 +199,23 @@ static int overlay(const struct layers *l, uint32_t root, struct err *e)
 	return mount < 0 ? fs_fail(fs, errno, "mount overlay", e) : mount;
 }
 
-int layer_mount(int images, const struct image *image, int dir, const char *name, int userns, uint32_t root,
-	int ret_spent[LAYER_SPENT], struct err *e)
+int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], struct err *e)
 {
 	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
-	snprintf(rootfs, sizeof rootfs, "%s/rootfs", image->key);
-	auto_fd int lower = mapped(images, rootfs, MOUNT_ATTR_RDONLY, userns, e);
+	snprintf(rootfs, sizeof rootfs, "%s/rootfs", a->image->key);
+	auto_fd int lower = mapped(a->images, rootfs, MOUNT_ATTR_RDONLY, a->userns, e);
 	if (lower < 0)
-		return err_wrap(e, "image '%s'", image->key);
-	auto_fd int layer = mapped(dir, name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, userns, e);
+		return err_wrap(e, "image '%s'", a->image->key);
+	auto_fd int layer = mapped(a->dir, a->name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, a->userns, e);
 	if (layer < 0)
 		return err_wrap(e, "the sandbox's layer");
-	auto_fd int mount = overlay(&(struct layers){lower, layer}, root, e);
+	auto_fd int mount = overlay(&(struct layers){lower, layer}, a->root, e);
 	if (mount < 0)
 		return -1;
 	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (work < 0)
 		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the sandbox's layer");
-	if (check_writable(mount, work, root, e) < 0)
+	if (check_writable(mount, work, a->root, e) < 0)
 		return -1;
 	ret_spent[0] = take_fd(&lower);
 	ret_spent[1] = take_fd(&layer);

@@ -1,28 +1,30 @@
 /*
  * layers.h - a box's root file system: the image below, read-only; the box's own layer above.
  *
- * The overlay is built here, in the warden, from descriptors, and handed to the box as a mount. Both layers are mapped
+ * The warden builds the overlay here from descriptors and hands it to the box as a mount. Both layers are mapped
  * through the box's user namespace, so ids on disk start at 0 and a layer fits any slot. The kernel does the overlay's
- * own work (its "work" directory, copy-ups) as whoever made the mount; root is not mapped into the layers, so the
- * mount is made with the box's root as file-system user. Without that the overlay silently turns read-only.
+ * own work (its "work" directory, copy-ups) as the user that made the mount. Root is not mapped into the layers, so the
+ * mount is made with the box's root as file-system user; otherwise the overlay silently turns read-only.
  *
- * The layer is mounted `volatile`: without it every unmount of a box's root syncs the whole file system below it. What
- * it costs: fsync inside a box reaches the page cache only, so files of the last seconds may be lost when the *host*
- * dies. See docs/design/002-box.md.
+ * The layer is mounted `volatile`: without it every unmount of a box's root syncs the whole file system below it. The
+ * price: fsync inside a box reaches the page cache only, so files of the last seconds may be lost when the *host* dies.
+ * See docs/design/002-box.md.
  */
 #pragma once
 
-#include "base/err.h"
-#include "base/limits.h"
 #include "cage/sys.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 
 /* Two empty directories in the warden's root, lower and layer, for kernels that mount overlays by path only. */
 #define LAYERS_STAND "/stand"
 
 struct image {
 	char key[BOX_IMAGE_NAME_MAX + 1]; /* the directory that the name stands for */
-	uint64_t inode;			  /* of its rootfs: an image built again in place is another one */
+	uint64_t inode;			  /* of its rootfs: an image that was built again in place has another inode */
 };
+
+bool image_same(const struct image *a, const struct image *b);
 
 /* `name` is a directory in `images` that holds rootfs/ and image.json, or a link to one beside it. */
 int image_find(int images, const char *name, struct image *ret, struct err *e);
@@ -32,9 +34,16 @@ int layer_make(int dir, const char *name, struct err *e);
 /* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. */
 int layer_reuse(int dir, const char *name, int trash, struct err *e);
 
-/* The overlay of dir/name over the image, detached. `userns` is the box's, `root` the user that is its root. *ret_spent
- * are the mounts it was made from: not needed any more, but closing one waits for an RCU grace period, so that is left
- * to whoever has time. */
+struct layer_mount_args {
+	int images; /* directory */
+	const struct image *image;
+	int dir; /* of layers */
+	const char *name;
+	int userns;    /* the box's */
+	uint32_t root; /* the user that is the box's root */
+};
+
+/* The overlay of dir/name over the image, detached. *ret_spent are the mounts that it was made from. The overlay does
+ * not need them any more, but closing one waits for an RCU grace period: the caller has another process do that. */
 enum { LAYER_SPENT = 2 };
-int layer_mount(int images, const struct image *image, int dir, const char *name, int userns, uint32_t root,
-	int ret_spent[LAYER_SPENT], struct err *e);
+int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], struct err *e);

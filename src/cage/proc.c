@@ -8,20 +8,20 @@
 #include <sys/sysmacros.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
 #include "cage/fs.h"
+#include "proto/limits.h"
 
-/* Beyond these, what belongs to the host's root with mode 0400 (kpageflags, slabinfo, vmallocinfo …) is closed to a
- * box by the user namespace alone. Programs need to read how much the machine has and does (cpuinfo, meminfo, stat,
- * loadavg, uptime, vmstat) and what the kernel knows (version, filesystems, cgroups): these stay. */
+/* Files that belong to the host's root with mode 0400 (kpageflags, slabinfo, vmallocinfo …) are closed to a box by the
+ * user namespace alone. Programs need to read the size and load of the machine (cpuinfo, meminfo, stat, loadavg,
+ * uptime, vmstat) and the kernel's abilities (version, filesystems, cgroups): these stay. */
 static const char *const covered_files[] = {"kcore", "keys", "key-users", "kallsyms", "kmsg", "timer_list",
 	"sched_debug", "latency_stats", "interrupts", "mtrr", "sysrq-trigger", "kpagecount", "kpageflags",
 	"kpagecgroup",
 	/* How the host was booted and built, its modules, buses, disks and memory. */
 	"cmdline", "bootconfig", "config.gz", "modules", "iomem", "ioports", "diskstats", "partitions", "swaps",
 	"mdstat", "softirqs", "schedstat", "zoneinfo", "buddyinfo", "allocinfo"};
-/* Hardware and disks of the host, and the files in pressure/ that anybody may write: each write is one more thing that
- * the kernel watches. */
+/* Hardware and disks of the host. And pressure/, whose files every user may write: each write adds a trigger that the
+ * kernel watches. */
 static const char *const covered_dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"};
 
 #define TEXT_(n) #n
@@ -41,8 +41,8 @@ static const struct {
 	{"max_inotify_watches", TEXT(BOX_INOTIFY_WATCHES)},
 };
 
-/* Memory of the network that no cgroup counts. A connection that nobody has accepted takes 4 KiB; a socket's options
- * (optmem) and connections in TIME_WAIT are not charged either. Kernels before 6.8 have one optmem_max for all
+/* Memory of the network that no cgroup counts. A connection that no program has accepted takes 4 KiB; a socket's
+ * options (optmem) and connections in TIME_WAIT are not charged either. Kernels before 6.8 have one optmem_max for all
  * namespaces, with this value. */
 static const struct {
 	const char *file, *value;
@@ -119,6 +119,6 @@ int proc_protect(int proc, int dev, int empty, struct err *e)
 	/* After all covers: a cloned mount counts as a mount namespace until it is placed. */
 	if (limit_user(user, e) < 0)
 		return -1;
-	/* All of it: what a process has there (oom_score_adj) has no mount point of its own. */
+	/* All of /proc: the files of a process (oom_score_adj) have no mount point of their own. */
 	return fs_set(proc, MOUNT_ATTR_RDONLY, -1, e);
 }

@@ -4,7 +4,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
-#include "base/limits.h"
+#include "cage/limits.h"
 #include "cage/sys.h"
 
 static int copy(int from, int to, size_t n)

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* Copies the file at `path`, seals it, returns the descriptor. */
 int program_load(const char *path, const char *name, struct err *e);

@@ -1,9 +1,9 @@
 /*
- * From the table to a program. Neighbouring numbers with one action are a range; a balanced tree of comparisons finds
- * the range, its leaf returns or jumps to one of the checks of arguments that stand behind the tree.
+ * Compiles the table into a program. Neighbouring numbers with one action are a range. A balanced tree of comparisons
+ * finds the range; its leaf returns, or jumps to one of the argument checks behind the tree.
  *
- * The kernel passes arguments as 64 bits and looks at 32 of these here; comparing the low half is what it does itself,
- * so high bits hide nothing.
+ * Arguments have 64 bits, and the kernel uses 32 bits of those that are checked here. The program compares the same low
+ * half, so high bits hide nothing.
  */
 #include "cage/seccomp.h"
 
@@ -183,7 +183,7 @@ static void emit_prctl(struct program *p)
 	emit_one_of(p, merge, 1, SECCOMP_RET_ERRNO | EINVAL, SECCOMP_RET_ALLOW);
 }
 
-/* What would take from budgets of the whole host: answers of a kernel that does not have it, so that programs fall
+/* Calls that take from budgets of the whole host. They answer as a kernel without them does, so that programs fall
  * back. */
 static void emit_budget_check(struct program *p, enum seccomp_action a)
 {

@@ -1,11 +1,11 @@
 /*
- * seccomp.h - which system calls a box may make, and which the warden may.
+ * seccomp.h - the system calls that a box, a zygote and the warden may make.
  *
- * Three allowlists from one table (seccomp_table.c). A box: what programs need, with a look at the arguments of a few
- * calls; what is known to be dangerous answers EPERM; everything else, also what future kernels bring, ENOSYS, so that
- * libraries fall back. The warden: the same and what making a box takes, because half-made boxes inherit its filter. A
- * zygote: a box's, setns and seccomp, because its children inherit its filter before they load the box's. A box loads
- * no filter of its own: what has to be loaded for it is loaded before its own filter, or with it.
+ * One table (seccomp_table.c) gives three allowlists. A box may make the calls that programs need; a few have their
+ * arguments checked. Calls that are known to be dangerous answer EPERM. All others, also those of future kernels,
+ * answer ENOSYS, so that libraries fall back. The warden's list adds the calls that make a box, because half-made boxes
+ * inherit its filter. A zygote's list adds setns and seccomp to a box's, because its children inherit its filter before
+ * they load the box's. A box cannot load a filter: all filters for it are loaded before its own, or with it.
  *
  * The program is compiled once into a binary tree over ranges of numbers (a few steps for any call, and small: loading
  * costs time in every create). Calls of other ABIs (32-bit, x32) answer ENOSYS.
@@ -14,11 +14,11 @@
 
 #include <linux/filter.h>
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 enum seccomp_profile { SECCOMP_BOX, SECCOMP_WARDEN, SECCOMP_ZYGOTE, SECCOMP_PROFILES };
 
-/* What a number leads to. The last ones look at arguments. */
+/* The answer to a call. The last actions look at arguments. */
 enum seccomp_action {
 	SECCOMP_NOSYS,
 	SECCOMP_ALLOW,

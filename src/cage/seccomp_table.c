@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "cage/seccomp.h"
 
-/* Files, memory, processes, time, signals, sockets, SysV and POSIX messages: what programs are made of. Not io_setup
- * and its like: one box could take all of fs.aio-max-nr. */
+/* Calls that programs need: files, memory, processes, time, signals, sockets, SysV and POSIX messages. io_setup and
+ * its like are missing: one box could take all of fs.aio-max-nr. */
 /* clang-format off */
 static const short allowed[] = {
 	SYS_read, SYS_write, SYS_close, SYS_fstat, SYS_lseek, SYS_mprotect, SYS_munmap, SYS_brk,
@@ -76,7 +76,7 @@ static const short denied[] = {
 };
 /* clang-format on */
 
-/* What the warden and its half-made boxes need beyond that. */
+/* Calls that only the warden and its half-made boxes need. */
 static const short making[] = {SYS_bpf, SYS_umount2, SYS_pivot_root, SYS_clone3, SYS_setns, SYS_sethostname,
 	428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */,
 	442 /* mount_setattr */, SYS_setns /* for zygotes, which inherit this */};

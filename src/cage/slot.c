@@ -13,10 +13,11 @@
 #include "cage/fs.h"
 #include "cage/init.h"
 #include "cage/trash.h"
+#include "proto/limits.h"
 
 enum { SLOT_NAME = 16 };
 
-/* What the child is born with; the warden forgets it afterwards. */
+/* Descriptors that the child inherits; the warden closes its copies afterwards. */
 struct birth {
 	struct init_fds fds;
 	int cgroup;
@@ -39,8 +40,8 @@ static void socket_name(char ret[SLOT_NAME + 8], uint32_t number)
 	snprintf(ret, SLOT_NAME + 8, "%u.sock", number);
 }
 
-/* Binds the socket; it takes its mode from the descriptor, so there is no moment with a wider one. A name that a killed
- * warden left is not in use any more: the number is ours alone. */
+/* Binds the socket. It takes its mode from the descriptor, so there is no moment with a wider mode. A name that a
+ * killed warden left is unused: the number is ours alone. */
 static int bind_name(const struct slot_host *h, int fd, const char *name)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -66,7 +67,7 @@ static int make_socket(const struct slot_host *h, uint32_t number, struct err *e
 	return take_fd(&fd);
 }
 
-/* A pipe to ask by, a socket to be answered by: nothing that could carry a descriptor leads to the warden. */
+/* The agent asks by a pipe and is answered by a socket: a box can send no descriptor to the warden. */
 static int make_channel(struct slot *s, struct birth *b, struct err *e)
 {
 	int ask[2], reply[2];
@@ -102,9 +103,9 @@ static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b
 	return make_channel(s, b, e);
 }
 
-/* The kernel charges what a user namespace uses (queued signals, message queues, inotify, processes) to the user who
- * made it: that is the box's own root here. Were it ours, one box could use up root's share, and with it everybody's.
- */
+/* The kernel charges the budgets of a user namespace (queued signals, message queues, inotify, processes) to the user
+ * that made it. Here that is the box's own root. If it were the warden, one box could use up the share of the host's
+ * root and of all boxes. */
 static pid_t clone_as(uint32_t root, struct clone_args *a)
 {
 	if (seteuid(root) < 0)
@@ -150,20 +151,27 @@ static int map_ids(struct slot *s, struct err *e)
 	return s->userns < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the user namespace") : 0;
 }
 
-/* A slot without a layer is still of use: the create that takes it makes one, and reports what hinders it. */
+/* A slot without a layer is still of use: the create that takes it makes a layer, and reports the error. */
 static void make_layer(const struct slot_host *h, struct slot *s, const struct image *image)
 {
 	char name[SLOT_NAME];
 	snprintf(name, sizeof name, "%u", s->number);
 	if (layer_make(h->layers, name, NULL) < 0)
 		return;
-	s->overlay = layer_mount(h->images, image, h->layers, name, s->userns, ids_base(s->number), s->spent, NULL);
+	const struct layer_mount_args a = {.images = h->images,
+		.image = image,
+		.dir = h->layers,
+		.name = name,
+		.userns = s->userns,
+		.root = ids_base(s->number)};
+	s->overlay = layer_mount(&a, s->spent, NULL);
 	s->image = *image;
 	if (s->overlay < 0)
 		trash_put(h->layers, name, h->trash);
 }
 
-static int make(const struct slot_host *h, struct slot *s, const struct image *image, struct birth *b, struct err *e)
+static int slot_build(
+	const struct slot_host *h, struct slot *s, const struct image *image, struct birth *b, struct err *e)
 {
 	if (make_birth(h, s, b, e) < 0 || give_birth(s, b, e) < 0)
 		return -1;
@@ -177,7 +185,7 @@ static int make(const struct slot_host *h, struct slot *s, const struct image *i
 }
 
 /* The child does nothing yet but wait for us, so this wait is short. */
-static void undo(const struct slot_host *h, struct slot *s)
+static void slot_undo(const struct slot_host *h, struct slot *s)
 {
 	if (s->pid > 0) {
 		sys_pidfd_signal(s->pidfd, SIGKILL);
@@ -210,10 +218,10 @@ int slot_make(const struct slot_host *h, uint32_t number, const struct image *im
 	s.number = number;
 	if (cgroup_make(h->cgroups, number, e) < 0)
 		return -1;
-	int r = make(h, &s, image, &b, e);
+	int r = slot_build(h, &s, image, &b, e);
 	birth_close(&b);
 	if (r < 0) {
-		undo(h, &s);
+		slot_undo(h, &s);
 		return -1;
 	}
 	*ret = s;

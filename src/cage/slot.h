@@ -5,19 +5,19 @@
  * waits in all its namespaces (init.h), born into its cgroups. It is made in idle time; a create gives it a name and
  * lets it go. When an image is known ahead, the layer and the overlay are ready too.
  *
- * What later joins a slot before it is needed (a pair of virtual network interfaces with an address) comes when the
- * half-made box has said that it is ready: its network namespace is there and nothing runs in it.
+ * Parts that a slot needs before a create takes it (a pair of virtual network interfaces with an address) are added
+ * when the half-made box has said that it is ready: its network namespace exists and nothing runs in it.
  *
  * The slot owns its descriptors. Paths are seen from the warden's own root (src/warden/isolate.h).
  */
 #pragma once
 
-#include "base/err.h"
 #include "cage/cgroup.h"
 #include "cage/ids.h"
 #include "cage/layers.h"
+#include "proto/errc.h"
 
-/* What all slots are made from; borrowed. */
+/* The parts of the host that slots are made from; borrowed. */
 struct slot_host {
 	const struct cgroups *cgroups;
 	int agent;   /* program_load */
@@ -26,7 +26,7 @@ struct slot_host {
 	int trash;   /* directory */
 	int sockets; /* directory of the agents' sockets */
 	const char *sockets_path;
-	uid_t user; /* who may connect to an agent */
+	uid_t user; /* may connect to an agent */
 	gid_t group;
 };
 

@@ -30,7 +30,7 @@
 
 #include <netinet/in.h>
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* What a box has besides loopback, and the address that its /etc/resolv.conf names. */
 #define STEER_BOX4	0xc0000002u /* 192.0.0.2 */

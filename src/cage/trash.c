@@ -7,7 +7,8 @@
 
 #include "base/clock.h"
 
-/* Unique among all names that this and earlier processes gave: the clock goes on, the counter parts one microsecond. */
+/* Unique among the names of this and earlier processes: the clock goes on, the counter tells names of one moment apart.
+ */
 static void fresh_name(char ret[48])
 {
 	static unsigned counter;
@@ -26,9 +27,9 @@ static bool is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Deletes the entry, or lifts it into the trash when it is a directory with something in it. Gone already is as good:
- * a reaper of the warden before may still be at work. */
-static int drop(int dir, const char *name, int trash)
+/* Deletes the entry, or lifts it into the trash when it is a directory that is not empty. An entry that is gone is a
+ * success: a reaper of the warden before may still be at work. */
+static int trash_drop(int dir, const char *name, int trash)
 {
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -42,12 +43,12 @@ static int drop(int dir, const char *name, int trash)
 }
 
 /* One pass over a directory; true when something was done. */
-static bool sweep(DIR *d, int trash)
+static bool trash_sweep(DIR *d, int trash)
 {
 	bool progress = false;
 	rewinddir(d);
 	for (struct dirent *entry; (entry = readdir(d));)
-		if (!is_dots(entry->d_name) && drop(dirfd(d), entry->d_name, trash) == 0)
+		if (!is_dots(entry->d_name) && trash_drop(dirfd(d), entry->d_name, trash) == 0)
 			progress = true;
 	return progress;
 }
@@ -73,7 +74,7 @@ static int remove_dir(int trash, const char *name)
 		DIR *d = os == ENOTEMPTY || os == EEXIST ? open_dir(trash, name) : NULL;
 		if (!d)
 			return -os;
-		bool progress = sweep(d, trash);
+		bool progress = trash_sweep(d, trash);
 		closedir(d);
 		if (!progress)
 			return -ENOTEMPTY;

@@ -20,19 +20,18 @@ int api_open_box(struct cli *c, struct client *ret, const char *id, struct err *
 	return client_open(c, ret, e) < 0 ? -1 : api_need_box(ret, id, e);
 }
 
-int api_call(struct client *cl, const char *id, const char *method, const char *rest, struct str body, struct buf *ret,
-	struct err *e)
+int api_call(struct client *cl, const struct api_request *rq, struct buf *ret, struct err *e)
 {
 	auto_buf struct buf path = {0};
-	client_box_path(&path, id, rest);
-	return client_call(cl, method, buf_cstr(&path), body, ret, e) < 0 ? -1 : 0;
+	client_box_path(&path, rq->id, rq->rest);
+	return client_call(cl, rq->method, buf_cstr(&path), rq->body, ret, e) < 0 ? -1 : 0;
 }
 
 struct json_doc *api_ask(
 	struct client *cl, const char *id, const char *method, const char *rest, struct str body, struct err *e)
 {
 	auto_buf struct buf answer = {.max = CLIENT_BODY_MAX};
-	if (api_call(cl, id, method, rest, body, &answer, e) < 0)
+	if (api_call(cl, &(struct api_request){id, method, rest, body}, &answer, e) < 0)
 		return NULL;
 	struct json_doc *d = json_parse(buf_str(&answer), e);
 	if (!d)
@@ -79,11 +78,10 @@ struct fetch {
 	struct err *e;
 	struct http_call *call;
 	int status;
-	struct buf error; /* body of an answer that is none */
+	struct buf error; /* body of an error answer */
 	bool failed, broken, done;
 	int fd; /* of the request's body, or -1 */
 	uint64_t left;
-	api_on_piece on_sent;
 };
 
 static void fetch_fail(struct fetch *f)
@@ -116,7 +114,7 @@ static void on_close(struct http_call *c, const struct http_failure *failure)
 	f->done = true;
 	if (f->failed)
 		return;
-	/* A refusal may cut the request's body short: what it said counts. */
+	/* A daemon that refuses may stop reading the request's body; its answer still counts. */
 	if (f->status / 100 != 2 && f->status) {
 		f->failed = true;
 		client_api_error(f->cl, f->status, buf_str(&f->error), f->e);
@@ -136,15 +134,13 @@ static void send_more(struct http_call *c)
 		ssize_t n = read(f->fd, chunk, f->left < sizeof chunk ? (size_t)f->left : sizeof chunk);
 		if (n <= 0) {
 			if (n < 0)
-				err_os(f->e, ERRC_FILESYSTEM_ERROR, errno, "reading what is to be sent");
+				err_os(f->e, ERRC_FILESYSTEM_ERROR, errno, "reading the file to send");
 			else
-				err_set(f->e, ERRC_FILESYSTEM_ERROR, "the file became shorter while it was sent");
+				err_set(f->e, ERRC_FILESYSTEM_ERROR, "the file shrank while it was sent");
 			return fetch_fail(f);
 		}
 		f->left -= (uint64_t)n;
 		room = http_call_write(c, str_n(chunk, (size_t)n));
-		if (f->on_sent)
-			f->on_sent(f->arg, str_n(chunk, (size_t)n), f->e);
 	}
 	if (f->fd >= 0 && !f->left && !f->failed) {
 		f->fd = -1;
@@ -172,52 +168,37 @@ static int run_fetch(struct client *cl, struct fetch *f, const struct http_call_
 	return f->failed ? -1 : 0;
 }
 
-int api_fetch(struct client *cl, const char *id, const char *method, const char *rest, struct str body,
-	api_on_piece on_piece, void *arg, struct err *e)
+int api_fetch(struct client *cl, const struct api_request *rq, api_on_piece on_piece, void *arg, struct err *e)
 {
 	struct http_header room[2];
 	auto_buf struct buf path = {0};
-	client_box_path(&path, id, rest);
-	struct http_call_options o = client_options(cl, method, buf_str(&path), room);
-	if (body.n)
+	client_box_path(&path, rq->id, rq->rest);
+	struct http_call_options o = client_options(cl, rq->method, buf_str(&path), room);
+	if (rq->body.n)
 		room[o.headers_n++] = (struct http_header){STR("Content-Type"), STR("application/json")};
-	o.content_length = (int64_t)body.n;
+	o.content_length = (int64_t)rq->body.n;
 	struct fetch f = {.cl = cl, .on_piece = on_piece, .arg = arg, .e = e, .fd = -1};
-	return run_fetch(cl, &f, &o, body);
+	return run_fetch(cl, &f, &o, rq->body);
 }
 
 static int keep_answer(void *arg, struct str piece, struct err *e)
 {
 	(void)e;
-	buf_add_str(((struct buf **)arg)[0], piece);
+	buf_add_str(arg, piece);
 	return 0;
 }
 
-struct sending {
-	struct buf *answer; /* first: keep_answer looks here */
-	api_on_piece on_piece;
-	void *arg;
-};
-
-static int tell_sent(void *arg, struct str piece, struct err *e)
-{
-	struct sending *s = arg;
-	return s->on_piece ? s->on_piece(s->arg, piece, e) : 0;
-}
-
-int api_send(struct client *cl, const char *id, const char *rest, int fd, api_on_piece on_piece, void *arg,
-	struct buf *ret, struct err *e)
+int api_send(struct client *cl, const char *id, const char *rest, int fd, struct buf *ret, struct err *e)
 {
 	struct http_header room[2];
 	struct stat st;
 	auto_buf struct buf path = {0};
 	off_t at = lseek(fd, 0, SEEK_CUR);
 	if (at < 0 || fstat(fd, &st) < 0)
-		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "the file to be sent");
+		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "the file to send");
 	client_box_path(&path, id, rest);
 	struct http_call_options o = client_options(cl, "PUT", buf_str(&path), room);
-	struct sending s = {ret, on_piece, arg};
-	struct fetch f = {.cl = cl, .on_piece = keep_answer, .on_sent = tell_sent, .arg = &s, .e = e, .fd = fd};
+	struct fetch f = {.cl = cl, .on_piece = keep_answer, .arg = ret, .e = e, .fd = fd};
 	f.left = st.st_size > at ? (uint64_t)(st.st_size - at) : 0;
 	o.content_length = (int64_t)f.left;
 	return run_fetch(cl, &f, &o, STR(""));

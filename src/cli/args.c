@@ -80,7 +80,7 @@ static bool arg_store(const struct arg *o, const char *value)
 	case ARG_LIST:
 		list_add(o->to, value);
 		return true;
-	/* Nothing of something is not asked for; 0 stands for an option that was not given. */
+	/* 0 is refused: it stands for an option that was not given. */
 	case ARG_BYTES:
 		return args_read_bytes(value, o->to) && *(uint64_t *)o->to;
 	case ARG_CPUS:
@@ -199,7 +199,7 @@ static bool parse_letters(struct cli *c, const struct arg *table, int argc, char
 	return true;
 }
 
-/* One word that begins with '-'. Moves *i over a value that stands in the next word. False: *ret_code is set. */
+/* Takes one word that begins with '-', and its value if that is the next word (moves *i). False: *ret_code is set. */
 static bool parse_option(struct cli *c, const struct arg *table, int argc, char **argv, int *i, int *ret_code)
 {
 	const char *word = argv[*i];
@@ -226,7 +226,7 @@ static bool parse_option(struct cli *c, const struct arg *table, int argc, char 
 	return store_value(c, o, joined ? value.p : argv[++*i], ret_code);
 }
 
-/* --json counts wherever it stands before the command, so that an error on the way is printed as JSON too. */
+/* Looks for --json anywhere before the command, so that errors in other options are printed as JSON too. */
 static bool is_common(struct cli *c, const struct arg *table, const char *word, bool *ret_help)
 {
 	if (strcmp(word, "--json") == 0 && !find_option(table, STR("json")))
@@ -283,7 +283,7 @@ bool args_parse_none(struct cli *c, int argc, char **argv, int *ret_code)
 	if (!args_parse(c, table, argc, argv, &a, ret_code))
 		return false;
 	if (a.n)
-		*ret_code = cli_usage(c, "'%s' is too much: %s takes no words", a.words[0], c->verb->name);
+		*ret_code = cli_usage(c, "'%s' is one word too many: %s takes no words", a.words[0], c->verb->name);
 	return a.n == 0;
 }
 
@@ -291,17 +291,18 @@ bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id,
 {
 	bool ok = a->n >= 1 && *a->words[0] && a->n <= max;
 	if (!ok && a->n > max)
-		*ret_code = cli_usage(c, "'%s' is too much", a->words[max]);
+		*ret_code = cli_usage(c, "'%s' is one word too many", a->words[max]);
 	else if (!ok)
-		*ret_code = cli_usage(c, "which box? '%s list' names them all", c->self);
+		*ret_code = cli_usage(c, "which box? '%s list' lists all boxes", c->self);
 	else
 		*ret_id = a->words[0];
 	return ok;
 }
 
-bool args_parse_box(struct cli *c, int argc, char **argv, int max, struct args *ret, const char **ret_id, int *ret_code)
+bool args_parse_box(struct cli *c, int argc, char **argv, int max, struct args *ret, int *ret_code)
 {
+	const char *id;
 	static const struct arg table[] = {ARG_TABLE_END};
 	*ret = (struct args){.command_after = ARGS_NO_COMMAND};
-	return args_parse(c, table, argc, argv, ret, ret_code) && args_box(c, ret, max, ret_id, ret_code);
+	return args_parse(c, table, argc, argv, ret, ret_code) && args_box(c, ret, max, &id, ret_code);
 }

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-enum { NEAREST_WORD_MAX = 32 };
+enum { NEAREST_WORD_MAX = 32, SHORT_WORD = 5 };
 
 bool cli_colour(int fd)
 {
@@ -45,8 +45,8 @@ static void print_error_json(const struct cli *c, const char *code, const char *
 	fd_write_full(STDERR_FILENO, b.p, b.len);
 }
 
-/* How many bytes at p must not reach a terminal: C0 controls and DEL, C1 ones (U+0080 to U+009F), and the marks that
- * turn the direction of text or have no width (U+200B to U+200F, U+2028 to U+202E, U+2060 to U+206F). */
+/* How many bytes at p must not reach a terminal: C0 controls and DEL, C1 controls (U+0080 to U+009F), and marks that
+ * change the direction of text or have no width (U+200B to U+200F, U+2028 to U+202E, U+2060 to U+206F). */
 static size_t harmful(const unsigned char *p)
 {
 	if (p[0] < 0x20 || p[0] == 0x7f)
@@ -153,13 +153,14 @@ static size_t edit_distance(const char *a, const char *b)
 const char *cli_nearest(const char *word, const char *(*next)(void *arg, size_t i), void *arg)
 {
 	const char *found = NULL, *name;
-	size_t n = strlen(word), best = n / 3 + 2;
+	size_t n = strlen(word),
+	       best = n < SHORT_WORD ? 2 : n / 3 + 2; /* short words: one edit, or every word is near */
 	if (n > NEAREST_WORD_MAX)
 		return NULL;
 	for (size_t i = 0; (name = next(arg, i)); i++) {
 		bool prefix = n > 1 && strncmp(name, word, n) == 0;
 		size_t d = strlen(name) > NEAREST_WORD_MAX ? best : prefix ? 1 : edit_distance(word, name);
-		/* Every letter changed is no likeness. */
+		/* A word in which every letter differs is not similar. */
 		if (d < best && d < n) {
 			best = d;
 			found = name;

@@ -31,7 +31,7 @@ static int resolve(struct client *cl, const char *address, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "'%s' is not host:port", address);
 	int r = getaddrinfo(name, colon + 1, &hints, &found);
 	if (r != 0)
-		return err_set(e, ERRC_INVALID_REQUEST, "host '%s' is not known: %s", name, gai_strerror(r));
+		return err_set(e, ERRC_INVALID_REQUEST, "cannot resolve host '%s': %s", name, gai_strerror(r));
 	memcpy(&cl->endpoint.sa, found->ai_addr, found->ai_addrlen);
 	cl->endpoint.len = found->ai_addrlen;
 	freeaddrinfo(found);
@@ -66,7 +66,7 @@ static int use_tcp(struct client *cl, const char *address, struct err *e)
 	return resolve(cl, address, e);
 }
 
-/* "host:port" or "[address]:port" of what follows the scheme; without a port the scheme's own. */
+/* Takes "host:port" or "[address]:port" after the scheme; the default port is the scheme's. */
 static int split_address(struct str rest, const char *port, struct str *ret_host, struct str *ret_port)
 {
 	struct str path, address = str_split(rest, '/', &path);
@@ -112,7 +112,7 @@ static int use_url(struct client *cl, const char *url, struct err *e)
 	return https ? use_https(cl, host, port, e) : use_tcp(cl, text, e);
 }
 
-/* Who may not use the socket may still have a token: the daemon of this run directory has written its address there. */
+/* A user who may not use the socket may have a token: the daemon has written its address into the run directory. */
 static int use_listed(struct client *cl, struct err *e)
 {
 	char path[PATH_MAX];
@@ -139,7 +139,7 @@ static int choose(struct client *cl, struct err *e)
 	}
 	if (fd == -EACCES)
 		return use_listed(cl, e);
-	/* A directory chosen by hand means that daemon and no other. */
+	/* ATOLL_RUN chooses the daemon of that directory and no other. */
 	return getenv("ATOLL_RUN") ? use_unix(cl, path, e) : use_tcp(cl, DEFAULT_ADDRESS, e);
 }
 
@@ -219,14 +219,14 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 	else
 		err_set(e, ERRC_UNKNOWN_ERROR, "%s answered %d %s", cl->where, status, http_status_text(status));
 	cli_hint(cl->cli, "%.*s", STR_ARG(hint));
-	if (e->code == ERRC_SANDBOX_NOT_FOUND) /* the daemon's advice is for those who speak HTTP */
-		cli_hint(cl->cli, "'%s list' names the boxes; '%s create NAME' makes one.", cl->cli->self,
+	if (e->code == ERRC_SANDBOX_NOT_FOUND) /* the daemon's own advice is for HTTP clients */
+		cli_hint(cl->cli, "'%s list' lists the boxes; '%s create NAME' makes one.", cl->cli->self,
 			cl->cli->self);
 	if (status == 401)
 		cli_hint(cl->cli,
 			cl->token_unreadable ? "Only root and the group of the daemon may read %s/token: use sudo, or "
 					       "set ATOLL_TOKEN."
-					     : "Set ATOLL_TOKEN to what is in %s/token on the daemon's machine.",
+					     : "Set ATOLL_TOKEN to the content of %s/token on the daemon's machine.",
 			cli_data_dir());
 	json_free(d);
 	return -1;
@@ -237,12 +237,12 @@ int client_failure(struct client *cl, const struct http_failure *f, struct err *
 	*e = f->err;
 	bool no_answer = f->fail == HTTP_FAIL_CLOSED || f->fail == HTTP_FAIL_PROTOCOL;
 	if (no_answer && cl->endpoint.sa.sa_family != AF_UNIX)
-		cli_hint(cl->cli, "If it speaks TLS there, set ATOLL_URL to https://host:port, or " CLIENT_BY_SSH);
+		cli_hint(cl->cli, "If that daemon uses TLS, set ATOLL_URL to https://host:port, or " CLIENT_BY_SSH);
 	if (f->fail != HTTP_FAIL_CONNECT)
 		return err_wrap(e, "%s", cl->where);
 	if (e->os == EACCES) {
 		cli_hint(cl->cli, "Use sudo, join the daemon's group, or use http://… with ATOLL_TOKEN.");
-		return err_set(e, ERRC_PERMISSION_DENIED, "this user may not use %s", cl->where);
+		return err_set(e, ERRC_PERMISSION_DENIED, "you may not use %s", cl->where);
 	}
 	cli_hint(cl->cli,
 		getenv("ATOLL_URL") ? "Check ATOLL_URL, or start the daemon there with 'sudo %s up'."

@@ -1,12 +1,12 @@
 /*
- * client.h - how the command line reaches a daemon: which one, with which token, and whole requests that wait.
+ * client.h - finds the daemon and its token, and sends requests that wait for the whole answer.
  *
  * ATOLL_URL (https://host:port, http://host:port or unix:/path) names the daemon. Without it: the socket
  * $ATOLL_RUN/atoll.sock when it answers a connect, else http://127.0.0.1:8700. Over TCP a token is sent: ATOLL_TOKEN,
  * or $ATOLL_DATA/token when this user may read it.
  *
- * A client owns a loop of its own; client_ask turns it until the answer is there. Verbs that stream (stream.h) use the
- * same loop and connection settings.
+ * A client owns its loop; client_ask turns it until the answer has come. Verbs that stream (stream.h) use the same loop
+ * and connection settings.
  */
 #pragma once
 
@@ -24,12 +24,12 @@ struct client {
 	char where[160];	 /* the address, for messages */
 	char host[160];		 /* Host header */
 	char authorization[300]; /* header value, or "" */
-	bool token_unreadable;	 /* a token file is there, but not for this user */
-	uint32_t head_ms;	 /* how long an answer may take to begin; CLIENT_HEAD_MS unless changed */
-	size_t body_max;	 /* of a whole answer; CLIENT_BODY_MAX unless changed */
+	bool token_unreadable;	 /* a token file exists, but this user may not read it */
+	uint32_t head_ms;	 /* time limit for the head of an answer; default CLIENT_HEAD_MS */
+	size_t body_max;	 /* most bytes of a whole answer; default CLIENT_BODY_MAX */
 
 	int interrupted;				 /* the last signal that came, or 0 */
-	void (*on_signal)(struct client *cl, int signo); /* NULL: it is only noted */
+	void (*on_signal)(struct client *cl, int signo); /* NULL: signals are only noted */
 	void *signal_arg;
 };
 
@@ -45,7 +45,7 @@ int client_use_tls(struct client *cl, struct str host, struct str port, struct e
 
 /* From now on INT, TERM, HUP and QUIT do not end the program but come through the client's loop. */
 int client_catch_signals(struct client *cl, struct err *e);
-/* The same, and WINCH and TSTP, which are no interruption. */
+/* The same, and also WINCH and TSTP, which do not interrupt. */
 int client_catch_terminal(struct client *cl, struct err *e);
 
 /* One request and its whole answer. Returns the status, or -1 with a sentence (and a hint in the cli). */
@@ -61,11 +61,10 @@ int client_once(
 
 /* Turns an error body of the API into e and the hint. Returns -1. */
 int client_api_error(struct client *cl, int status, struct str body, struct err *e);
-/* What a failed connection means here: "no daemon at …" and how to start one. Returns -1. */
+/* Explains a failed connection: "no daemon at …" and how to start one. Returns -1. */
 int client_failure(struct client *cl, const struct http_failure *f, struct err *e);
 
-/* A WebSocket handshake was refused, which does not say why: asks for the same box plainly and keeps *e when that is
- * fine. */
+/* Finds the reason of a refused WebSocket handshake: asks for the same box with GET. Keeps *e when that succeeds. */
 void client_explain_refusal(struct client *cl, const char *id, struct err *e);
 
 /* Options for a call to this daemon: host, token, time limit. Borrows from cl and the two headers of room. */

@@ -1,9 +1,10 @@
 /*
- * client_tls.c - https, for a static program that has no TLS: atoll-tls, which lies beside it, carries the bytes.
+ * client_tls.c - https for this static program, which has no TLS library: atoll-tls, beside it, carries the bytes.
  *
- * It is started once and gets a listening socket of ours; the client's connections then go there instead of to the
- * daemon. It ends when the pipe does whose other end we hold, that is, with this process. The address is one that the
- * kernel chooses, and ours for as long as we hold the socket: nobody can take it over and be given our token.
+ * atoll-tls is started once and gets a listening socket; the client connects to that socket instead of the daemon.
+ * atoll-tls also gets the read end of a pipe and ends when this process, which holds the write end, ends. The kernel
+ * chooses the socket's address, and this process keeps the socket open: no other program can take the address over and
+ * receive the token.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -18,8 +19,8 @@
 
 enum { CHILD_ALIVE = 0, CHILD_LISTENER = 3, BACKLOG = 64 };
 
-/* First out of the way of the numbers they shall have. A terminal's Ctrl-C is for us alone: there may be more to say.
- */
+/* Both descriptors first move away from the numbers that they will get. The new session keeps a terminal's Ctrl-C from
+ * the helper: `atoll` may still have requests to send. */
 _Noreturn static void become_helper(const char *path, int alive, int listener, char *host, char *port)
 {
 	char *argv[] = {"atoll-tls", host, port, NULL};
@@ -38,7 +39,7 @@ _Noreturn static void become_helper(const char *path, int alive, int listener, c
 	_exit(127);
 }
 
-/* Nobody's child: verbs that wait for theirs must not meet it. */
+/* Forks twice, so that verbs that wait for their own children never see the helper. */
 static int start_helper(const char *path, int alive, int listener, char *host, char *port, struct err *e)
 {
 	pid_t pid = fork();
@@ -72,7 +73,7 @@ int client_use_tls(struct client *cl, struct str host, struct str port, struct e
 	snprintf(path, sizeof path, "%s/atoll-tls", cli_bin_dir());
 	if (access(path, X_OK) < 0) {
 		cli_hint(cl->cli, "Install it there (it needs OpenSSL 3), or " CLIENT_BY_SSH);
-		return err_set(e, ERRC_INVALID_REQUEST, "https needs the program %s, which is not there", path);
+		return err_set(e, ERRC_INVALID_REQUEST, "https needs the program %s, which does not exist", path);
 	}
 	int listener = listen_somewhere(&cl->endpoint, e);
 	if (listener < 0)

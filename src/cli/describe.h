@@ -1,8 +1,8 @@
 /*
- * describe.h - the command line about itself: every verb with its options, for completions and the manual.
+ * describe.h - lists every verb with its options, for completions and the manual.
  *
- * A verb that is run with cli.on_table set hands over the table that it parses with and does nothing else, so what is
- * made from this cannot differ from what is parsed.
+ * A verb that runs with cli.on_table set passes on the table that it parses with and does nothing else. So completions
+ * and manual always match the parser.
  */
 #pragma once
 

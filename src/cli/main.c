@@ -10,7 +10,7 @@
 static void print_verbs(FILE *to)
 {
 	fprintf(to, "Usage: atoll VERB [options]\n\n"
-		    "Isolated Linux sandboxes on your own machine.\n\n");
+		    "Isolated Linux boxes on your own machine.\n\n");
 	for (size_t i = 0; i < cli_verbs_count; i++) {
 		if (cli_verbs[i].section)
 			fprintf(to, "%s%s%s%s\n", i ? "\n" : "", cli_style(fileno(to), STYLE_BOLD),
@@ -18,9 +18,9 @@ static void print_verbs(FILE *to)
 		fprintf(to, "  %-10s %s\n", cli_verbs[i].name, cli_verbs[i].summary);
 	}
 	fprintf(to,
-		"\n'atoll help VERB' says more. Every verb takes --json.\n"
+		"\n'atoll help VERB' explains one verb. Every verb takes --json.\n"
 		"ATOLL_URL (https://host, http://host:port or unix:/path) and ATOLL_TOKEN choose the daemon;\n"
-		"without them the socket %s/atoll.sock is used, or http://127.0.0.1:8700.\n",
+		"the default is the socket %s/atoll.sock, else http://127.0.0.1:8700.\n",
 		cli_run_dir());
 }
 
@@ -53,7 +53,7 @@ static bool is_word(const char *word, const char *a, const char *b, const char *
 
 int main(int argc, char **argv)
 {
-	/* Written-to pipes that are gone come back as EPIPE, which each verb answers in its own way. */
+	/* A write to a broken pipe then returns EPIPE, which each verb handles in its own way. */
 	signal(SIGPIPE, SIG_IGN);
 	struct cli c = {.self = argc > 0 ? argv[0] : "atoll"};
 	if (argc < 2) {

@@ -125,7 +125,7 @@ static size_t column_width(const struct table *t, size_t column)
 	return width;
 }
 
-/* As much of s as fits into `width` columns. */
+/* The longest start of s that fits into `width` columns. */
 static struct str cut(struct str s, size_t width)
 {
 	size_t used = 0, at = 0;
@@ -141,7 +141,7 @@ static struct str cut(struct str s, size_t width)
 	return str_n(s.p, at);
 }
 
-/* The last column is not filled up: nobody wants blanks at the end of a line. */
+/* The last column is not padded: lines have no blanks at their end. */
 static void put_cell(const struct table *t, struct buf *line, size_t column, struct str text, size_t width)
 {
 	size_t fill = width - text_width(text);
@@ -190,7 +190,7 @@ void table_print(const struct table *t, const char *empty)
 	if (t->n)
 		table_put(t, &b);
 	else if (empty)
-		buf_add_c(&b, empty);
+		fprintf(stderr, "%s\n", empty);
 	cli_print(&b);
 }
 

@@ -8,7 +8,7 @@
 
 enum { PARAMETERS_MAX = 16 };
 
-/* DEC private modes that a terminal does not have set by itself (25: that it has). */
+/* DEC private modes that are off by default (25 is on by default). */
 static const struct {
 	int mode;
 	bool usual;
@@ -22,8 +22,8 @@ static struct {
 	struct termios before, now;
 	bool changed[ARRAY_LEN(known)];
 	bool keypad;  /* ESC = */
-	bool escapes; /* any came */
-	/* Where in an escape sequence the output stands. */
+	bool escapes; /* a mode was changed */
+	/* The output's position in an escape sequence. */
 	enum { AT_TEXT, AT_ESC, AT_CSI, AT_PRIVATE } at;
 	int parameters[PARAMETERS_MAX], parameters_n;
 } tty;
@@ -36,7 +36,7 @@ struct tty_size tty_size(int fd)
 	return (struct tty_size){w.ws_col, w.ws_row};
 }
 
-/* ---- what the other side has turned on ---- */
+/* ---- modes that the other side has set ---- */
 
 static void note_mode(int mode, bool on)
 {
@@ -91,11 +91,11 @@ void tty_watch(struct str bytes)
 	}
 }
 
-/* Also from a signal handler: no stdio, nothing allocated. */
+/* Called from signal handlers too: no stdio, no allocation. */
 static void put(const char *text)
 {
 	if (write(tty.out, text, strlen(text)) < 0)
-		return; /* the terminal is gone: then there is nothing to put back */
+		return; /* the terminal is gone: nothing to restore */
 }
 
 static void put_mode(int mode, bool on)

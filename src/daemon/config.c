@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/limits.h"
 #include "base/str.h"
+#include "daemon/limits.h"
 
 static const char *env_or(const char *name, const char *otherwise)
 {
@@ -119,7 +119,7 @@ static int read_app_timeout(struct config *c, struct err *e)
 	return 0;
 }
 
-/* Rules, divided by commas or blanks, as a JSON list. */
+/* Rules, divided by commas, as a JSON list. */
 static int read_rules(const char *name, const char **ret, struct err *e)
 {
 	struct str rest = str_of(env_or(name, ""));

@@ -5,11 +5,11 @@
 
 #include <sys/types.h>
 
-#include "base/err.h"
 #include "daemon/preview/hosts.h"
+#include "proto/errc.h"
 #include "proto/policy.h"
 
-/* Of sandboxes whose own network says nothing else. */
+/* Of sandboxes whose own network has no such member. */
 struct network_defaults {
 	enum policy_mode mode;	  /* ATOLL_NETWORK, open */
 	const char *allow, *deny; /* ATOLL_NETWORK_ALLOW, ATOLL_NETWORK_DENY: lists of rules, as JSON */

@@ -22,7 +22,7 @@ struct daemon {
 	struct tls *tls;	    /* of the TCP listeners; NULL: none */
 	struct http_client *client; /* to the agents */
 	struct store *store;
-	struct warden *warden;
+	struct warden_client *warden;
 	struct gate_client *gate;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */

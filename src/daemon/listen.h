@@ -3,8 +3,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "daemon/config.h"
+#include "proto/errc.h"
 
 enum { LISTEN_MAX = 8 };
 

@@ -120,7 +120,7 @@ static void write_boxes(struct buf *out, struct daemon *d)
 static void write_warden(struct buf *out, struct daemon *d)
 {
 	struct warden_stats w = warden_stats(d->warden);
-	plain(out, "atoll_warden_up", "gauge", "1 while the warden answers.", warden_is_up(d->warden));
+	plain(out, "atoll_warden_up", "gauge", "1 while the warden answers.", warden_client_is_up(d->warden));
 	plain(out, "atoll_warden_connects_total", "counter", "Connections made to the warden.", w.connects);
 	plain(out, "atoll_warden_calls_total", "counter", "Questions to the warden.", w.calls);
 	plain(out, "atoll_warden_lost_total", "counter", "Questions whose answer was lost with the connection.",

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 /* The user's ids, for what root must hand over before. NOT_FOUND with a sentence when there is no such user. */
 int privs_lookup(const char *user, uid_t *ret_uid, gid_t *ret_gid, struct err *e);

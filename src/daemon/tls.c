@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "daemon/limits.h"
 
 /* What a file was like when it was read: tells whether it has changed since. */
 struct tls_file {

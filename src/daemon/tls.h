@@ -10,9 +10,10 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/loop.h"
+#include "daemon/limits.h"
 #include "http/server/server.h"
+#include "proto/errc.h"
 
 struct tls;
 

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 enum { TOKEN_MIN = 16, TOKEN_MAX = 256 };
 

@@ -13,6 +13,8 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "daemon/limits.h"
+#include "proto/limits.h"
 
 enum { RETRY_FIRST_MS = 20, RETRY_MAX_MS = 1000, READ_BATCH = 64 };
 
@@ -20,14 +22,14 @@ enum phase { PHASE_AWAY, PHASE_HELLO, PHASE_LIST, PHASE_UP };
 
 struct call {
 	struct list node;
-	struct warden *warden;
+	struct warden_client *warden;
 	struct warden_request request;
 	uint64_t asked_us;
 	warden_on_answer on_answer;
 	void *arg;
 };
 
-struct warden {
+struct warden_client {
 	struct loop *loop;
 	char path[108];
 	const struct warden_ops *ops;
@@ -49,14 +51,14 @@ struct warden {
 	struct warden_stats stats;
 };
 
-static void connect_now(struct warden *w);
+static void connect_now(struct warden_client *w);
 
-static void lose(struct warden *w, const char *why);
+static void lose(struct warden_client *w, const char *why);
 
 /* The one timer: a pause while there is no connection, the handshake's time limit while there is one. */
 static void on_timer(struct loop_timer *t)
 {
-	struct warden *w = container_of(t, struct warden, timer);
+	struct warden_client *w = container_of(t, struct warden_client, timer);
 	if (w->phase == PHASE_AWAY)
 		connect_now(w);
 	else
@@ -81,7 +83,7 @@ static void fail_all(struct list *calls, const struct err *why)
 	}
 }
 
-static void lose(struct warden *w, const char *why)
+static void lose(struct warden_client *w, const char *why)
 {
 	bool was_up = w->phase == PHASE_UP;
 	loop_del(&w->io);
@@ -101,7 +103,7 @@ static void lose(struct warden *w, const char *why)
 	w->retry_ms = w->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : w->retry_ms * 2;
 }
 
-static bool send_one(struct warden *w, struct call *c)
+static bool send_one(struct warden_client *w, struct call *c)
 {
 	ssize_t n = send(w->fd, &c->request, sizeof c->request, MSG_NOSIGNAL);
 	if (n < 0)
@@ -112,7 +114,7 @@ static bool send_one(struct warden *w, struct call *c)
 }
 
 /* 0, or -errno when the connection is broken. */
-static int flush(struct warden *w)
+static int flush(struct warden_client *w)
 {
 	while (!list_empty(&w->unsent))
 		if (!send_one(w, list_entry(w->unsent.next, struct call, node))) {
@@ -127,7 +129,7 @@ static int flush(struct warden *w)
 	return 0;
 }
 
-static void ask(struct warden *w, const struct warden_request *r, warden_on_answer on_answer, void *arg)
+static void ask(struct warden_client *w, const struct warden_request *r, warden_on_answer on_answer, void *arg)
 {
 	struct call *c = xcalloc(1, sizeof *c);
 	c->warden = w;
@@ -144,13 +146,13 @@ static void ask(struct warden *w, const struct warden_request *r, warden_on_answ
 		loop_set_events(&w->io, EPOLLIN | EPOLLOUT);
 }
 
-void warden_call(struct warden *w, const struct warden_request *r, warden_on_answer on_answer, void *arg)
+void warden_client_call(struct warden_client *w, const struct warden_request *r, warden_on_answer on_answer, void *arg)
 {
 	INVARIANT(w->phase == PHASE_UP);
 	ask(w, r, on_answer, arg);
 }
 
-static void remember(struct warden *w, const struct box_info *info)
+static void remember(struct warden_client *w, const struct box_info *info)
 {
 	if (w->listed_n == w->listed_cap) {
 		w->listed_cap = w->listed_cap ? w->listed_cap * 2 : 64;
@@ -159,7 +161,7 @@ static void remember(struct warden *w, const struct box_info *info)
 	w->listed[w->listed_n++] = *info;
 }
 
-static void become_up(struct warden *w)
+static void become_up(struct warden_client *w)
 {
 	w->phase = PHASE_UP;
 	loop_timer_stop(&w->timer);
@@ -170,7 +172,7 @@ static void become_up(struct warden *w)
 	w->listed_n = 0;
 }
 
-static struct call *find_call(struct warden *w, uint64_t seq)
+static struct call *find_call(struct warden_client *w, uint64_t seq)
 {
 	list_each(it, &w->waiting)
 	{
@@ -188,7 +190,7 @@ struct packet {
 	size_t fds_n;
 };
 
-static void finish(struct warden *w, struct call *c, struct packet *p)
+static void finish(struct warden_client *w, struct call *c, struct packet *p)
 {
 	const struct warden_reply *r = &p->reply;
 	bool failed = r->err.code != ERRC_OK;
@@ -203,7 +205,7 @@ static void finish(struct warden *w, struct call *c, struct packet *p)
 	answer(c, &a);
 }
 
-static int handshake(struct warden *w, struct call *c, const struct warden_reply *r)
+static int handshake(struct warden_client *w, struct call *c, const struct warden_reply *r)
 {
 	if (r->err.code != ERRC_OK)
 		return -1;
@@ -227,12 +229,12 @@ static int handshake(struct warden *w, struct call *c, const struct warden_reply
 }
 
 /* False: this is not what a warden sends, or it refused the handshake. */
-static bool take(struct warden *w, struct packet *p)
+static bool take(struct warden_client *w, struct packet *p)
 {
 	struct warden_reply *r = &p->reply;
 	if (r->magic != WARDEN_MAGIC)
 		return false;
-	r->err.msg[sizeof r->err.msg - 1] = 0;
+	err_seal(&r->err);
 	if (r->has_info) {
 		r->info.id[sizeof r->info.id - 1] = 0;
 		r->info.image[sizeof r->info.image - 1] = 0;
@@ -281,7 +283,7 @@ static void close_rest(struct packet *p)
 
 static void on_ready(struct loop_io *io, uint32_t events)
 {
-	struct warden *w = container_of(io, struct warden, io);
+	struct warden_client *w = container_of(io, struct warden_client, io);
 	for (int i = 0; i < READ_BATCH && w->phase != PHASE_AWAY; i++) {
 		struct packet p;
 		ssize_t n = receive(w->fd, &p);
@@ -304,7 +306,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	}
 }
 
-static void connect_now(struct warden *w)
+static void connect_now(struct warden_client *w)
 {
 	int fd = fd_unix_connect(w->path, SOCK_SEQPACKET);
 	if (fd < 0)
@@ -319,9 +321,10 @@ static void connect_now(struct warden *w)
 	ask(w, &(struct warden_request){.op = WARDEN_HELLO}, NULL, NULL);
 }
 
-struct warden *warden_new(struct loop *l, const char *socket_path, const struct warden_ops *ops, void *arg)
+struct warden_client *warden_client_new(
+	struct loop *l, const char *socket_path, const struct warden_ops *ops, void *arg)
 {
-	struct warden *w = xcalloc(1, sizeof *w);
+	struct warden_client *w = xcalloc(1, sizeof *w);
 	w->loop = l;
 	w->ops = ops;
 	w->arg = arg;
@@ -344,7 +347,7 @@ static void forget_all(struct list *calls)
 	}
 }
 
-void warden_free(struct warden *w)
+void warden_client_free(struct warden_client *w)
 {
 	if (!w)
 		return;
@@ -357,17 +360,17 @@ void warden_free(struct warden *w)
 	free(w);
 }
 
-bool warden_is_up(const struct warden *w)
+bool warden_client_is_up(const struct warden_client *w)
 {
 	return w->phase == PHASE_UP;
 }
 
-const struct warden_host *warden_host(const struct warden *w)
+const struct warden_host *warden_host(const struct warden_client *w)
 {
 	return w->have_host ? &w->host : NULL;
 }
 
-struct warden_stats warden_stats(const struct warden *w)
+struct warden_stats warden_stats(const struct warden_client *w)
 {
 	return w->stats;
 }

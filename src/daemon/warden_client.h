@@ -13,7 +13,7 @@
 #include "base/loop.h"
 #include "proto/warden.h"
 
-struct warden;
+struct warden_client;
 
 /* What became of a call. */
 struct warden_answer {
@@ -32,21 +32,22 @@ struct warden_ops {
 	void (*on_died)(void *arg, const struct box_info *info);
 };
 
-struct warden *warden_new(struct loop *l, const char *socket_path, const struct warden_ops *ops, void *arg);
+struct warden_client *warden_client_new(
+	struct loop *l, const char *socket_path, const struct warden_ops *ops, void *arg);
 /* Calls that wait are forgotten without an answer. */
-void warden_free(struct warden *w);
+void warden_client_free(struct warden_client *w);
 
-bool warden_is_up(const struct warden *w);
+bool warden_client_is_up(const struct warden_client *w);
 /* What the host has, as last told; NULL before the first HELLO. */
-const struct warden_host *warden_host(const struct warden *w);
+const struct warden_host *warden_host(const struct warden_client *w);
 
 /* The request's magic and seq are set here. Only when up. `arg` must live until the answer. There is no time limit:
  * those who wait have their own. (Only the handshake has one: a warden that accepts but does not answer is left.) */
-void warden_call(struct warden *w, const struct warden_request *r, warden_on_answer on_answer, void *arg);
+void warden_client_call(struct warden_client *w, const struct warden_request *r, warden_on_answer on_answer, void *arg);
 
 struct warden_stats {
 	uint64_t calls, lost, connects;
 	uint64_t round_trip_us; /* sum over the answered calls but creates, which take as long as a box takes */
 	uint64_t round_trips;
 };
-struct warden_stats warden_stats(const struct warden *w);
+struct warden_stats warden_stats(const struct warden_client *w);

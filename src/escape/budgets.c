@@ -1,7 +1,7 @@
 /*
- * What the kernel counts per user and not per cgroup: queued signals, message queues, inotify. It charges the user who
- * made the user namespace, in every namespace above it. When that is root for all boxes, one box takes everybody's
- * share, the host's own included; each box must have a budget of its own. The judge is the neighbour (`atoll-escape
+ * Budgets that the kernel counts per user and not per cgroup: queued signals, message queues, inotify. It charges the
+ * user that made the user namespace, in every namespace above it. If that is root for all boxes, one box takes the
+ * share of all boxes and of the host; each box must have a budget of its own. The judge is the neighbour (`atoll-escape
  * pong`).
  */
 #include "escape/escape.h"
@@ -42,7 +42,8 @@ static void signals(const struct check *c, struct outcome *o)
 		n++;
 	if (n < MANY)
 		os = errno;
-	/* Two that take at once stop each other a little too early: take the rest, and what becomes free. */
+	/* Two children that take at once stop each other a little too early: take the rest, and all that becomes free.
+	 */
 	for (int i = 0; i < HOLD_MS; i++, usleep(1000))
 		while (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0)
 			;

@@ -1,7 +1,7 @@
 /*
  * escape.h - atoll-escape: one program that runs inside a box as root and tries to get out.
  *
- *	atoll-escape list [--json]		every check: name, what is tried, what it needs
+ *	atoll-escape list [--json]		every check: name, attack, needs
  *	atoll-escape run NAME [KEY=VALUE…]	tries one, prints one line of JSON
  *	atoll-escape neighbour			a victim for the checks that attack another box
  *	atoll-escape pong			whether a box that was left alone can still do everything
@@ -10,7 +10,7 @@
  * (a check may crash, hang, lose its capabilities or its stdio), with the result in shared memory. "refused" needs the
  * right reason: the errno, or the observation, that the layer which must stop the attack gives. The same attack failing
  * in another way (no such file, bad argument) is an "error", and an error is a failure: a check that cannot tell why it
- * was stopped proves nothing. One attempt that succeeds makes the whole check "escaped", whatever the others did.
+ * was stopped proves nothing. One attempt that succeeds makes the whole check "escaped".
  *
  * Whether the checks can fail is tested too (tests/security/test_checks_can_fail.py): those marked CHECK_DEMO run as
  * unconfined root in a throw-away mount namespace and must not be refused there. They are therefore written so that
@@ -27,14 +27,14 @@ enum verdict { VERDICT_NONE, VERDICT_SKIPPED, VERDICT_REFUSED, VERDICT_ERROR, VE
 
 struct outcome {
 	enum verdict verdict;
-	char how[600];	    /* what happened, for the worst verdict so far */
-	char expected[200]; /* what would have been right */
+	char how[600];	    /* the reason of the worst verdict so far */
+	char expected[200]; /* the right result */
 };
 
 enum check_flag {
 	CHECK_HOST = 1,	     /* needs HOST_* arguments: something on the host to attack */
 	CHECK_NEIGHBOUR = 2, /* another box must answer while this one misbehaves, and after it */
-	CHECK_OWN_BOX = 4,   /* may ruin the box: run it in one of its own */
+	CHECK_OWN_BOX = 4,   /* may ruin the box: run it in a box of its own */
 	CHECK_RESTART = 8,   /* run with phase=prepare, end the box's init, start it again, run with phase=verify */
 	CHECK_DEMO = 16,     /* harmless for unconfined root, and not refused there */
 };
@@ -42,7 +42,7 @@ enum check_flag {
 struct check {
 	const char *name;
 	const char *idea;  /* the attack in one line, with its CVE where it has one */
-	const char *layer; /* what has to refuse it */
+	const char *layer; /* the layer that has to refuse it */
 	void (*run)(const struct check *c, struct outcome *o);
 	const void *data;
 	unsigned flags;
@@ -80,7 +80,7 @@ void attempt(struct outcome *o, const char *what, long rc, int os, const int *ri
 /* "EPERM"; unknown numbers as "errno 999". Not reentrant for unknown numbers. */
 const char *errno_name(int os);
 
-/* ---- what the caller passed as KEY=VALUE ---- */
+/* ---- arguments KEY=VALUE ---- */
 
 const char *arg_get(const char *key); /* NULL when missing */
 long arg_number(const char *key);     /* -1 when missing or not a number */
@@ -96,7 +96,7 @@ int in_child(int (*fn)(void *arg), void *arg);
 ssize_t slurp(const char *path, char *buf, size_t n);
 /* Calls fn for each process that /proc shows. */
 void each_pid(void (*fn)(struct outcome *o, int pid), struct outcome *o);
-/* Keeps what was taken for a while, so that a neighbour can feel it. */
+/* Holds the taken resources for a while, so that a neighbour can feel it. */
 enum { HOLD_MS = 1500 };
 void hold(void);
 #define NEXT_DOOR (CHECK_NEIGHBOUR | CHECK_OWN_BOX)
@@ -111,5 +111,5 @@ int copy_self(const char *path, mode_t mode);
 
 const struct check *check_find(const char *name);
 
-int neighbour_main(void); /* a victim: opens what a box could leave open, prints one line, stays */
+int neighbour_main(void); /* a victim: opens all that a box could leave open, prints one line, stays */
 int pong_main(void);	  /* uses one of everything that another box may have exhausted, prints "pong" */

@@ -1,5 +1,5 @@
 /*
- * Descriptors and directories that lead out of the box: what CVE-2024-21626 and CVE-2019-5736 lived on.
+ * Descriptors and directories that lead out of the box, as in CVE-2024-21626 and CVE-2019-5736.
  */
 #include "escape/escape.h"
 
@@ -149,7 +149,7 @@ static void judge_exe(struct outcome *o, int pid)
 		return;
 	}
 	snprintf(again, sizeof(again), "/proc/self/fd/%d", fd);
-	/* ETXTBSY alone protects only as long as some process runs it: access() tells what remains without it. */
+	/* ETXTBSY protects only as long as a process runs the file: access() tells whether the mode protects it too. */
 	int may = faccessat(AT_FDCWD, again, W_OK, AT_EACCESS) < 0 ? errno : 0;
 	auto_fd int w = open(again, O_WRONLY | O_CLOEXEC);
 	int os = w < 0 ? errno : 0;
@@ -183,7 +183,7 @@ static void exe_metadata(const struct check *c, struct outcome *o)
 		errored(o, "fstat: %s", errno_name(errno));
 		return;
 	}
-	/* To what they are already: a success changes nothing. */
+	/* Sets the values that they have already: a success changes nothing. */
 	TRY(o, "fchmod", fchmod(fd, st.st_mode & 07777), EPERM, EROFS);
 	TRY(o, "fchown", fchown(fd, st.st_uid, st.st_gid), EPERM, EROFS, EINVAL, EOVERFLOW);
 	TRY(o, "linkat", linkat(AT_FDCWD, "/proc/1/exe", AT_FDCWD, "/var/tmp/atoll-exe", AT_SYMLINK_FOLLOW), EXDEV,

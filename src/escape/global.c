@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 enum { HUGE_PAGE = 2 * MIB, SHM_HUGE_FLAG = 04000, MERGE_ALL = 67 /* PR_SET_MEMORY_MERGE */ };
 enum { TCP_MD5_OPTION = 14, TCP_AO_OPTION = 38, FLOW_LABEL_OPTION = 32 };
@@ -161,8 +161,8 @@ static void page_merging(const struct check *c, struct outcome *o)
 	TRY(o, "prctl(PR_SET_MEMORY_MERGE)", prctl(MERGE_ALL, 1, 0, 0, 0), EINVAL);
 }
 
-/* A control message longer than what a socket's options may take: there is no memory for it before the kernel looks at
- * its content. */
+/* A control message longer than the memory for a socket's options: the kernel refuses it before it looks at its
+ * content. */
 static void socket_options_memory(const struct check *c, struct outcome *o)
 {
 	(void)c;

@@ -1,5 +1,5 @@
 /*
- * Who a process of the box is: ids, capabilities, flags, and the old ways to become more.
+ * The identity of a process of the box: ids, capabilities, flags, and the old ways to gain more.
  */
 #include "escape/escape.h"
 
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#include "base/limits.h"
 #include "cage/caps.h"
+#include "proto/limits.h"
 
 /* The value of "Name:\t" in /proc/PID/status, or NULL. */
 static const char *status_field(const char *status, const char *name)
@@ -97,7 +97,7 @@ static void no_new_privs(const struct check *c, struct outcome *o)
 		escaped(o, "prctl took no_new_privs back");
 }
 
-/* One line "0 BASE 65536", BASE high enough to be nobody on the host. */
+/* One line "0 BASE 65536", BASE high enough to be no user of the host. */
 static void id_maps(const struct check *c, struct outcome *o)
 {
 	(void)c;
@@ -136,7 +136,7 @@ static int exec_as_user(void *arg)
 	return 112;
 }
 
-/* Runs a copy of this program as user 1000 and reads who it became. */
+/* Runs a copy of this program as user 1000 and reads the ids that it got. */
 static bool run_as_user(struct outcome *o, struct exec_as *x)
 {
 	chmod(scratch_dir(), 0755);

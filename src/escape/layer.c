@@ -4,8 +4,8 @@
  *
  * phase=prepare plants them, as far as the running box lets us; then the caller ends the box's init and starts the box
  * again; phase=verify looks whether masks, devices and read-only parts are where they belong. A directory of the host's
- * (canary=PATH) is the target of some links: whoever started this looks whether anything was made in it. What a running
- * box cannot plant (a mount point cannot be renamed) tests/security/test_layer.py plants from outside.
+ * (canary=PATH) is the target of some links: the caller looks whether any file was made in it. A running box cannot
+ * rename a mount point; tests/security/test_layer.py plants such links from outside.
  */
 #include "escape/escape.h"
 
@@ -17,7 +17,7 @@
 static const char *const mount_points[] = {"/dev", "/proc", "/sys", "/tmp", "/run", "/workspace", "/dev/shm",
 	"/dev/pts", "/mnt", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname", "/root"};
 
-/* Checks that hold after a start, whatever the layer looked like. */
+/* Checks that hold after a start on any layer. */
 static const char *const must_hold[] = {"proc-sys-write", "core-pattern-write", "sysrq-trigger", "kcore-read",
 	"keys-read", "kernel-secrets-read", "devices", "devices-shared", "sysfs-absent", "foreign-terminals",
 	"mountinfo-host-paths", "fd-leak", "cwd-outside"};

@@ -37,7 +37,7 @@ long arg_number(const char *key)
 	return text && end != text && *end == 0 && v >= 0 ? v : -1;
 }
 
-/* Bytes of the UTF-8 character here; 0 when it is none. What files of the kernel hold may be anything. */
+/* Bytes of the UTF-8 character here; 0 when there is none. Files of the kernel may hold any bytes. */
 static int utf8_length(const unsigned char *c)
 {
 	int n = *c < 0x80 ? 1 : *c >= 0xc2 && *c < 0xe0 ? 2 : *c >= 0xe0 && *c < 0xf0 ? 3 : 0;
@@ -137,7 +137,7 @@ static int run(const struct check *c)
 	if (o == MAP_FAILED)
 		return EXIT_ERROR;
 	scratch_name();
-	signal(SIGTERM, SIG_IGN); /* kill-all must leave somebody to tell the tale */
+	signal(SIGTERM, SIG_IGN); /* kill-all must leave this process to report */
 	pid_t pid = fork();
 	if (pid == 0) {
 		setpgid(0, 0);
@@ -163,7 +163,7 @@ static int usage(void)
 	return EXIT_USAGE;
 }
 
-/* What a check that execs a copy of this program learns: ids and effective capabilities of the new process. */
+/* For checks that exec a copy of this program: prints ids and effective capabilities of the new process. */
 static int whoami(void)
 {
 	char status[4096];

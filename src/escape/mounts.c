@@ -1,6 +1,5 @@
 /*
- * Mounts: new ones, changes to those that mask and protect, files reached past them, and what the table of mounts
- * tells.
+ * Mounts: new mounts, changes to mounts that mask and protect, files reached past them, and the table of mounts.
  */
 #include "escape/escape.h"
 
@@ -20,12 +19,16 @@ int umount2(const char *target, int flags);
 
 enum { DETACH = 2, NOFOLLOW = 8 };
 
-static void try_mount(struct outcome *o, const char *what, const char *source, const char *target, const char *type,
-	unsigned long flags, const char *data)
+struct mount_args {
+	const char *source, *target, *type;
+	unsigned long flags;
+};
+
+static void try_mount(struct outcome *o, const char *what, struct mount_args m)
 {
-	long rc = TRY(o, what, mount(source, target, type, flags, data), EPERM);
-	if (rc == 0 && !(flags & (MS_REMOUNT | MS_SHARED | MS_SLAVE | MS_PRIVATE)))
-		umount2(target, DETACH);
+	long rc = TRY(o, what, mount(m.source, m.target, m.type, m.flags, NULL), EPERM);
+	if (rc == 0 && !(m.flags & (MS_REMOUNT | MS_SHARED | MS_SLAVE | MS_PRIVATE)))
+		umount2(m.target, DETACH);
 }
 
 /* Every kind of file system whose mount has been a way out, each on an empty directory of ours. */
@@ -39,10 +42,10 @@ static void mount_new(const struct check *c, struct outcome *o)
 	mkdir(dir, 0700);
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		snprintf(what, sizeof(what), "mount(%s)", types[i]);
-		try_mount(o, what, "none", dir, types[i], 0, NULL);
+		try_mount(o, what, (struct mount_args){"none", dir, types[i], 0});
 	}
-	try_mount(o, "mount(bind)", "/", dir, NULL, MS_BIND | MS_REC, NULL);
-	try_mount(o, "mount(bind /proc/1/root)", "/proc/1/root", dir, NULL, MS_BIND, NULL);
+	try_mount(o, "mount(bind)", (struct mount_args){"/", dir, NULL, MS_BIND | MS_REC});
+	try_mount(o, "mount(bind /proc/1/root)", (struct mount_args){"/proc/1/root", dir, NULL, MS_BIND});
 	rmdir(dir);
 }
 
@@ -50,12 +53,12 @@ static void mount_new(const struct check *c, struct outcome *o)
 static void mount_change(const struct check *c, struct outcome *o)
 {
 	(void)c;
-	try_mount(o, "remount / rw", NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL);
-	try_mount(o, "remount /proc rw", NULL, "/proc", NULL, MS_REMOUNT | MS_BIND, NULL);
-	try_mount(o, "remount /dev rw", NULL, "/dev", NULL, MS_REMOUNT | MS_BIND, NULL);
-	try_mount(o, "move /proc", "/proc", "/var/tmp", NULL, MS_MOVE, NULL);
-	try_mount(o, "make / shared", NULL, "/", NULL, MS_SHARED | MS_REC, NULL);
-	try_mount(o, "make / a slave", NULL, "/", NULL, MS_SLAVE | MS_REC, NULL);
+	try_mount(o, "remount / rw", (struct mount_args){NULL, "/", NULL, MS_REMOUNT | MS_BIND});
+	try_mount(o, "remount /proc rw", (struct mount_args){NULL, "/proc", NULL, MS_REMOUNT | MS_BIND});
+	try_mount(o, "remount /dev rw", (struct mount_args){NULL, "/dev", NULL, MS_REMOUNT | MS_BIND});
+	try_mount(o, "move /proc", (struct mount_args){"/proc", "/var/tmp", NULL, MS_MOVE});
+	try_mount(o, "make / shared", (struct mount_args){NULL, "/", NULL, MS_SHARED | MS_REC});
+	try_mount(o, "make / a slave", (struct mount_args){NULL, "/", NULL, MS_SLAVE | MS_REC});
 }
 
 static void unmount(const struct check *c, struct outcome *o)
@@ -91,7 +94,7 @@ static void mount_api(const struct check *c, struct outcome *o)
 	TRY(o, "fsmount", syscall(SYS_fsmount, -1, 0, 0), EPERM, ENOSYS);
 }
 
-/* CVE-2022-0492: whoever can open release_agent for writing names a program that the host runs as root. */
+/* CVE-2022-0492: a process that can open release_agent for writing names a program that the host runs as root. */
 static void release_agent(const struct check *c, struct outcome *o)
 {
 	(void)c;
@@ -146,7 +149,7 @@ static void make_device(const struct check *c, struct outcome *o)
 		}
 }
 
-/* What /dev may hold: nothing that reaches hardware, the host's memory, its terminals or its kernel log. */
+/* All that /dev may hold: nothing that reaches hardware, the host's memory, its terminals or its kernel log. */
 static bool known_device(unsigned major, unsigned minor)
 {
 	static const unsigned char mem[] = {3, 5, 7, 8, 9}; /* null zero full random urandom */
@@ -192,7 +195,7 @@ static void devices(const struct check *c, struct outcome *o)
 		refused(o, "%d devices, all harmless", known);
 }
 
-/* The devices are the same inodes in every box: what one box does to them, all would see. */
+/* If the devices were the same inodes in every box, all boxes would see a change by one box. */
 static void devices_shared(const struct check *c, struct outcome *o)
 {
 	(void)c;

@@ -1,6 +1,6 @@
 /*
  * From one box to another. `atoll-escape neighbour` is the victim: it holds everything that a box could leave open to
- * others, prints where, and tells at the end whether anybody came. The attacker gets those names as arguments.
+ * others, prints where, and tells at the end whether an attacker came. The attacker gets those names as arguments.
  *
  * The victim's names are fixed, so the attacker needs nothing but knowledge: a System V key, an abstract name, a port,
  * a message queue, a process number.
@@ -81,7 +81,7 @@ static int nothing(void *arg)
 	return 0;
 }
 
-/* What the kernel counts per user. */
+/* Resources that the kernel counts per user. */
 static const char *budgets(int watch)
 {
 	timer_t timer;

@@ -8,10 +8,10 @@
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <net/if.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include "base/limits.h"
+#include "base/fd_pass.h"
+#include "proto/limits.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
@@ -21,7 +21,7 @@ enum {
 	MANY = BOX_NETLINK_SOCKETS + 16,
 	IN_FLIGHT = 8,
 	HUGE_BUFFER = 64 * 1024 * 1024,
-	/* What the kernel may make of one buffer (it doubles it), and one reply more than fits. */
+	/* The kernel doubles a buffer's size, and takes one reply more than fits. */
 	SOCKET_MAX = 2 * NETLINK_BUFFER + 2 * NETLINK_BUFFER,
 	REQUESTS = 2000,
 	BAD_TYPE = 0x7fff
@@ -65,18 +65,7 @@ static long fill(int fd)
 
 static int send_away(int to, int fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec iov = {"s", 1};
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	control.head.cmsg_level = SOL_SOCKET;
-	control.head.cmsg_type = SCM_RIGHTS;
-	control.head.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	if (sendmsg(to, &m, MSG_DONTWAIT) < 0)
+	if (fd_send(to, "s", 1, &fd, 1, MSG_DONTWAIT) < 0)
 		return -1;
 	close(fd);
 	return 0;

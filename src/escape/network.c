@@ -57,7 +57,7 @@ static void raw_sockets(const struct check *c, struct outcome *o)
 	TRY(o, "raw ICMPv6", socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPROTONOSUPPORT);
 }
 
-/* Whatever family a kernel has or gets: only unix, inet, inet6 and netlink are for boxes. */
+/* All families, also those of future kernels: only unix, inet, inet6 and netlink are for boxes. */
 static void other_families(const struct check *c, struct outcome *o)
 {
 	(void)c;

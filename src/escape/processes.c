@@ -1,5 +1,5 @@
 /*
- * Processes: the host's, the box's own init, and priorities and limits beyond what a box was given.
+ * Processes: the host's, the box's own init, and priorities and limits beyond those of a box.
  */
 #include "escape/escape.h"
 
@@ -16,9 +16,9 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
-/* host_pid: a process of the host that waits there to be hit; whoever started this looks at it afterwards. */
+/* host_pid: a process of the host that waits there to be hit; the caller looks at it afterwards. */
 static void host_pids(const struct check *c, struct outcome *o)
 {
 	(void)c;
@@ -54,7 +54,7 @@ static void kill_everything(const struct check *c, struct outcome *o)
 	sigset_t term;
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
-	/* Blocked until the bystander can die of it: one that comes before waits. */
+	/* Blocked until the bystander can die of it: a signal that comes earlier waits. */
 	sigprocmask(SIG_BLOCK, &term, NULL);
 	pid_t bystander = fork();
 	if (bystander == 0) {
@@ -75,7 +75,7 @@ static void kill_everything(const struct check *c, struct outcome *o)
 		refused(o, "kill(-1) ended inside; host and neighbour are looked at from outside");
 }
 
-/* An init ignores what it has no handler for, from inside its own namespace: also SIGKILL and SIGSTOP. The signals that
+/* An init ignores signals without a handler from inside its own namespace, also SIGKILL and SIGSTOP. The signals that
  * the agent handles (SIGTERM ends the box, SIGHUP goes on to its commands) are its own to give. */
 static void kill_init(const struct check *c, struct outcome *o)
 {
@@ -95,13 +95,13 @@ static void kill_init(const struct check *c, struct outcome *o)
 		refused(o, "PID 1 runs on in state %c", state ? state[7] : '?');
 }
 
-/* Whoever writes into the agent speaks to the daemon in its place. */
+/* A process that writes into the agent speaks to the daemon in its place. */
 static void trace_init(const struct check *c, struct outcome *o)
 {
 	(void)c;
 	char byte = 0;
 	struct iovec local = {&byte, 1}, remote = {(void *)&byte, 1};
-	/* SEIZE does not stop it: whoever allows that need not be asked for ATTACH, which does. */
+	/* SEIZE does not stop the agent. A kernel that allows it is not asked for ATTACH, which does stop it. */
 	if (TRY(o, "ptrace(SEIZE, 1)", ptrace(PTRACE_SEIZE, 1, 0, 0), EPERM) < 0)
 		TRY(o, "ptrace(ATTACH, 1)", ptrace(PTRACE_ATTACH, 1, 0, 0), EPERM);
 	TRY(o, "process_vm_readv(1)", syscall(SYS_process_vm_readv, 1, &local, 1, &remote, 1, 0), EPERM);
@@ -152,7 +152,8 @@ static void priorities(const struct check *c, struct outcome *o)
 	TRY(o, "ioprio_set(real time)", syscall(SYS_ioprio_set, 1, 0, 1 << 13), EPERM);
 }
 
-/* Whoever has the lower score is killed later. A command starts at BOX_OOM_SCORE; unconfined root makes itself one. */
+/* The process with the lower score is killed later. A command starts at BOX_OOM_SCORE; unconfined root makes itself
+ * one. */
 static void oom_score(const struct check *c, struct outcome *o)
 {
 	(void)c;

@@ -1,7 +1,7 @@
 /*
  * /proc and /sys: the files that command the kernel, and those that tell its secrets.
  *
- * Two layers refuse a write: kernel files belong to host root, who is nobody in the box (EACCES), and the mount is
+ * Two layers refuse a write: kernel files belong to host root, which has no id in the box (EACCES), and the mount is
  * read-only (EROFS). The first hides the second, so the second is asked for by statvfs: both must hold.
  */
 #include "escape/escape.h"
@@ -18,7 +18,7 @@
 
 enum { SYSFS_TYPE = 0x62656572, CGROUP_TYPE = 0x27e0eb, CGROUP2_TYPE = 0x63677270, SYSLOG_READ_ALL = 3 };
 
-/* A device takes writes also on a read-only mount: what was opened is the cover, and it forgets them. */
+/* A device takes writes also on a read-only mount: the opened file is the cover, which forgets them. */
 static bool is_null(int fd)
 {
 	struct stat st;
@@ -109,7 +109,7 @@ static void proc_sys_all(const struct check *c, struct outcome *o)
 	judge_walk(o, "/proc/sys", &w);
 }
 
-/* All of /proc that does not belong to one process: whatever the next kernel adds there. */
+/* All of /proc that does not belong to one process, also files that the next kernel adds. */
 static void proc_all(const struct check *c, struct outcome *o)
 {
 	(void)c;
@@ -208,7 +208,7 @@ static void dmesg(const struct check *c, struct outcome *o)
 	(void)c;
 	char text[256];
 	TRY(o, "syslog(2)", syscall(SYS_syslog, SYSLOG_READ_ALL, text, sizeof(text)), EPERM);
-	/* Reading takes lines away from the host's own reader: what is masked is known by its kind. */
+	/* Reading would take lines away from the host's own reader: look at the kind of the file instead. */
 	struct stat st;
 	auto_fd int fd = open("/proc/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)

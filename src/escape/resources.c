@@ -1,8 +1,8 @@
 /*
  * Taking everything: the box must hit its own limit, and its neighbour must not notice.
  *
- * The neighbour's side is CHECK_NEIGHBOUR: whoever runs these runs `atoll-escape pong` in another box at the same time.
- * Each holds what it took for HOLD_MS (escape.h), so that the other has the time.
+ * The neighbour's side is CHECK_NEIGHBOUR: the caller runs `atoll-escape pong` in another box at the same time. Each
+ * check holds its resources for HOLD_MS (escape.h), so that the neighbour has the time.
  */
 #include "escape/escape.h"
 
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 enum { TMPFS_TYPE = 0x01021994 };
 
@@ -44,7 +44,7 @@ static int eat_memory(void *arg)
 {
 	long *mib = arg, max = 2 * limit_mib();
 	auto_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	(void)!write(fd, "1000", 4); /* be the one that is killed */
+	(void)!write(fd, "1000", 4); /* the kernel kills this process first */
 	for (*mib = 0; *mib < max; ++*mib) {
 		char *p = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (p == MAP_FAILED)
@@ -257,7 +257,7 @@ static void shm_inodes(const struct check *c, struct outcome *o)
 		errored(o, "%s after %d files", errno_name(os), n);
 }
 
-/* A sparse file takes no space; what is judged is whether the layer has a bound of its own at all. */
+/* A sparse file takes no space; the check judges whether the layer has a bound of its own. */
 static void disk_bound(const struct check *c, struct outcome *o)
 {
 	(void)c;

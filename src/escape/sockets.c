@@ -1,6 +1,6 @@
 /*
- * Memory that the network holds for a box: buffers of sockets, connections that nobody accepts, connections that have
- * ended. Cgroup v1 counts the first apart from memory and the others not at all.
+ * Memory that the network holds for a box: buffers of sockets, connections that no program accepts, connections that
+ * have ended. Cgroup v1 counts the first apart from memory and the others not at all.
  */
 #include "escape/escape.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 enum { SOCKETS_MAX = 4096, DATAGRAM = 60000, PER_SOCKET = 64, BACKLOG = 4096 };
 static char block[MIB];
@@ -46,7 +46,7 @@ static struct sockaddr_in own_address(int fd)
 	return a;
 }
 
-/* A datagram that found no room is dropped without a word: what was kept is known by reading it. */
+/* The kernel drops a datagram without room silently: read the socket to know how much was kept. */
 static long long drain(const int *fds, int n)
 {
 	long long bytes = 0;
@@ -135,6 +135,30 @@ static void accept_queue(const struct check *c, struct outcome *o)
 		refused(o, "%d of %d connections", connected, n);
 }
 
+/* Each could have its own queue of connections that nobody accepts. */
+static void listeners(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	enum { TRIES = BOX_LISTENERS * 4 };
+	int n = 0, os = 0;
+	expect(o, "no more than the box's limit of listening sockets");
+	for (int i = 0; i < TRIES && !os; i++) {
+		int fd = socket(i % 2 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0)
+			os = errno;
+		else if (listen(fd, 1) < 0)
+			os = errno;
+		else
+			n++;
+	}
+	if (n > BOX_LISTENERS)
+		escaped(o, "%d sockets listen, the limit is %d", n, BOX_LISTENERS);
+	else if (os != ENOBUFS || n < BOX_LISTENERS / 2)
+		errored(o, "only %d sockets: %s", n, errno_name(os));
+	else
+		refused(o, "%d sockets listen, then %s", n, errno_name(os));
+}
+
 static void time_wait(const struct check *c, struct outcome *o)
 {
 	(void)c;
@@ -156,6 +180,7 @@ static const struct check checks[] = {
 	{"udp-memory", "memory in the buffers of UDP sockets", COUNTED, udp_memory, NULL, NEXT_DOOR},
 	{"tcp-memory", "memory in the buffers of TCP connections", COUNTED, tcp_memory, NULL, NEXT_DOOR},
 	{"accept-queue", "kernel memory by connections that nobody accepts", NET, accept_queue, NULL, NEXT_DOOR},
+	{"listeners", "kernel memory by sockets that listen", "broker in the agent", listeners, NULL, 0},
 	{"time-wait", "kernel memory by connections that have ended", NET, time_wait, NULL, 0},
 };
 const struct check_group group_sockets = {"sockets", checks, ARRAY_LEN(checks)};

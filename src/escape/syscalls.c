@@ -86,7 +86,7 @@ PROBES(p_old) = {{"lookup_dcookie", 212, {0, 0, 0}},
 #endif
 	PROBES_END};
 
-/* Time is set to what it is; a kernel that lets us has been let down by a microsecond at most. */
+/* Sets the time that it is: a kernel that allows it loses a microsecond at most. */
 static void set_time(const struct check *c, struct outcome *o)
 {
 	(void)c;
@@ -97,7 +97,7 @@ static void set_time(const struct check *c, struct outcome *o)
 	TRY(o, "clock_settime", syscall(SYS_clock_settime, CLOCK_REALTIME, &now), EPERM);
 	gettimeofday(&tv, NULL);
 	TRY(o, "settimeofday", syscall(SYS_settimeofday, &tv, NULL), EPERM);
-	(void)syscall(SYS_adjtimex, &tx); /* reading is anybody's */
+	(void)syscall(SYS_adjtimex, &tx); /* every user may read */
 	tx.modes = ADJ_TICK;
 	TRY(o, "adjtimex", syscall(SYS_adjtimex, &tx), EPERM);
 	(void)syscall(SYS_clock_adjtime, CLOCK_REALTIME, &ca);
@@ -108,7 +108,7 @@ static void set_time(const struct check *c, struct outcome *o)
 static int hang_up(void *arg)
 {
 	(void)arg;
-	setsid(); /* no terminal of anybody's to hang up */
+	setsid(); /* a session without a terminal: nothing to hang up */
 	return syscall(SYS_vhangup) == 0 ? 0 : errno;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Terminals: typing into somebody else's, and the line disciplines behind them.
+ * Terminals: typing into a terminal of another process, and the line disciplines behind terminals.
  */
 #include "escape/escape.h"
 
@@ -60,7 +60,8 @@ static void tioclinux(const struct check *c, struct outcome *o)
 static void line_disciplines(const struct check *c, struct outcome *o)
 {
 	(void)c;
-	/* The null one, which does nothing, goes first: who allows that one need not be asked for slip … hdlc, gsm0710.
+	/* The null discipline, which does nothing, goes first: a kernel that allows it is not asked for slip … hdlc,
+	 * gsm0710.
 	 */
 	static const int all[] = {27, 1, 2, 3, 5, 13, 15, 21, 24};
 	char what[48];

@@ -3,6 +3,6 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 int confine(struct err *e);

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/limits.h"
+#include "proto/limits.h"
 
 /* What atolld and the warden tell */
 #define GATE_POLICIES_MAX 16384

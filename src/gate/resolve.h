@@ -10,10 +10,10 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "gate/dns.h"
+#include "proto/errc.h"
 
 struct resolver;
 struct resolve_entry;

@@ -1,5 +1,6 @@
 #include "http/http.h"
 
+#include "http/limits.h"
 #include <time.h>
 
 static const struct {

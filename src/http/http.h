@@ -14,9 +14,9 @@
 #pragma once
 
 #include "base/buf.h"
-#include "base/err.h"
-#include "base/limits.h"
 #include "base/str.h"
+#include "http/limits.h"
+#include "proto/errc.h"
 
 /* Methods that handlers switch on; any other that llhttp knows (PROPFIND …) is HTTP_M_OTHER and has its text. */
 enum http_method {

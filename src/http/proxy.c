@@ -1,6 +1,7 @@
 #include "http/proxy.h"
 
 #include "http/client/call.h"
+#include "http/limits.h"
 
 struct http_proxy {
 	struct http_exchange *x; /* NULL once it has ended or been given back */

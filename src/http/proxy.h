@@ -16,6 +16,7 @@
 #pragma once
 
 #include "http/client/client.h"
+#include "http/limits.h"
 #include "http/server/server.h"
 
 struct http_proxy;

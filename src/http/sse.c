@@ -1,4 +1,5 @@
 #include "http/sse.h"
+#include "http/limits.h"
 
 /* ---- writer ---- */
 

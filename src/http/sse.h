@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "http/limits.h"
 #include "http/server/server.h"
 
 /* 200, text/event-stream, no-cache, chunked. */

@@ -1,5 +1,7 @@
 #include "http/wire.h"
 
+#include "base/limits.h"
+#include "http/limits.h"
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>

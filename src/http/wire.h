@@ -14,9 +14,9 @@
 #include <sys/uio.h>
 
 #include "base/buf.h"
-#include "base/limits.h"
 #include "base/loop.h"
 #include "http/layer.h"
+#include "http/limits.h"
 
 struct wire {
 	struct loop *loop;

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/base.h"
-#include "base/limits.h"
+#include "proto/limits.h"
 
 #define GATE_MAGIC 0x41544731u /* "ATG1" */
 

@@ -1,5 +1,6 @@
 #include "proto/id.h"
 
+#include "proto/limits.h"
 #include <ctype.h>
 #include <stdio.h>
 

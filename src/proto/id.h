@@ -7,9 +7,9 @@
  */
 #pragma once
 
-#include "base/err.h"
-#include "base/limits.h"
 #include "base/str.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 
 /* 0, or -1 with INVALID_SANDBOX_ID_LENGTH, _HYPHENS, _CHARACTERS or RESERVED_SANDBOX_ID and a sentence naming the rule.
  */

@@ -17,9 +17,9 @@
  */
 #pragma once
 
-#include "base/err.h"
-#include "base/limits.h"
+#include "proto/errc.h"
 #include "proto/ip.h"
+#include "proto/limits.h"
 
 enum rule_kind { RULE_NAME, RULE_RANGE };
 

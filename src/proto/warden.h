@@ -18,10 +18,10 @@
  */
 #pragma once
 
-#include "base/err.h"
-#include "base/limits.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 
-#define WARDEN_MAGIC 0x41545733u /* "ATW3" */
+#define WARDEN_MAGIC 0x41545734u /* "ATW4" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
@@ -36,7 +36,7 @@ enum warden_op {
 	WARDEN_LIST,
 	WARDEN_SET_LIMITS, /* id, limits: for a living box */
 	WARDEN_SOCKETS, /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking
-			   and with TCP_NODELAY, as SCM_RIGHTS of the reply; all of them or an error. RESOURCE_BUSY: ask
+			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */

@@ -200,22 +200,41 @@ static int drop_dots(struct db *db, struct err *e)
 	return 0;
 }
 
-int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e)
+/* The caller's function for each row of a table. */
+struct row_taker {
+	store_on_row on_row;
+	store_on_port on_port;
+	void *arg;
+};
+
+static int each_row(struct db *db, const char *query,
+	int (*take)(struct db *db, sqlite3_stmt *st, const struct row_taker *to, struct err *e),
+	const struct row_taker *to, struct err *e)
 {
-	if (drop_dots(db, e) < 0)
-		return -1;
 	sqlite3_stmt *st = NULL;
-	if (sqlite3_prepare_v2(db->handle, "SELECT * FROM sandboxes ORDER BY id", -1, &st, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db->handle, query, -1, &st, NULL) != SQLITE_OK)
 		return db_err(db, e, "read the state");
 	int result = 0, r = SQLITE_DONE;
-	while (result == 0 && (r = sqlite3_step(st)) == SQLITE_ROW) {
-		struct store_row row;
-		result = row_read(st, &row) ? on_row(arg, &row, e) : bad_row(db, e);
-	}
+	while (result == 0 && (r = sqlite3_step(st)) == SQLITE_ROW)
+		result = take(db, st, to, e);
 	if (result == 0 && r != SQLITE_DONE)
 		result = db_err(db, e, "read the state");
 	sqlite3_finalize(st);
 	return result;
+}
+
+static int take_row(struct db *db, sqlite3_stmt *st, const struct row_taker *to, struct err *e)
+{
+	struct store_row row;
+	return row_read(st, &row) ? to->on_row(to->arg, &row, e) : bad_row(db, e);
+}
+
+int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e)
+{
+	const struct row_taker to = {.on_row = on_row, .arg = arg};
+	if (drop_dots(db, e) < 0)
+		return -1;
+	return each_row(db, "SELECT * FROM sandboxes ORDER BY id", take_row, &to, e);
 }
 
 static bool port_read(sqlite3_stmt *st, struct store_port *p)
@@ -229,26 +248,22 @@ static bool port_read(sqlite3_stmt *st, struct store_port *p)
 	       copy_text(st, 4, p->token, sizeof p->token) && copy_text(st, 5, p->name, sizeof p->name);
 }
 
-/* What a sandbox left behind whose row was replaced before its ports could be deleted goes first. */
+static int take_port(struct db *db, sqlite3_stmt *st, const struct row_taker *to, struct err *e)
+{
+	struct store_port port;
+	return port_read(st, &port) ? to->on_port(to->arg, &port, e) : bad_row(db, e);
+}
+
+/* First deletes ports of a sandbox whose row was replaced before its ports could be deleted. */
 int db_load_ports(struct db *db, store_on_port on_port, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
+	const struct row_taker to = {.on_port = on_port, .arg = arg};
 	if (db_exec(db,
 		    "DELETE FROM ports WHERE NOT EXISTS"
 		    " (SELECT 1 FROM sandboxes s WHERE s.id=ports.id AND s.created_ms=ports.box_ms)",
 		    "read the state", e) < 0)
 		return -1;
-	if (sqlite3_prepare_v2(db->handle, "SELECT * FROM ports ORDER BY id, port", -1, &st, NULL) != SQLITE_OK)
-		return db_err(db, e, "read the state");
-	int result = 0, r = SQLITE_DONE;
-	while (result == 0 && (r = sqlite3_step(st)) == SQLITE_ROW) {
-		struct store_port port;
-		result = port_read(st, &port) ? on_port(arg, &port, e) : bad_row(db, e);
-	}
-	if (result == 0 && r != SQLITE_DONE)
-		result = db_err(db, e, "read the state");
-	sqlite3_finalize(st);
-	return result;
+	return each_row(db, "SELECT * FROM ports ORDER BY id, port", take_port, &to, e);
 }
 
 int db_run(struct db *db, enum db_statement which, struct err *e)

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "store/internal.h"
+#include "store/limits.h"
 
 enum change_kind { CHANGE_PUT, CHANGE_SET_STATE, CHANGE_DELETE, CHANGE_PORT_PUT, CHANGE_PORT_DELETE };
 
@@ -40,9 +41,9 @@ struct store {
 	pthread_cond_t wake;
 	struct list queued, answered; /* struct change, under the lock */
 	size_t count;		      /* queued or being written, under the lock */
-	bool wanted;		      /* somebody waits for what is queued, under the lock */
+	bool wanted;		      /* a caller waits for the queued changes; under the lock */
 	bool closing;		      /* under the lock */
-	struct loop_timer soon;	      /* nobody waits, but it must not lie for ever */
+	struct loop_timer soon;	      /* no caller waits, but a change must not lie for ever */
 };
 
 int store_open(const char *dir, struct store **ret, struct err *e)

@@ -1,20 +1,21 @@
 /*
- * store.h - what must survive a restart of the daemon: one row a sandbox and one an exposed port, in SQLite.
+ * store.h - the daemon's state that survives a restart: one row a sandbox and one an exposed port, in SQLite.
  *
  * Two threads: the caller's loop thread, and the store's own, which alone touches SQLite once store_start() has run.
  * Changes are queued with a copy of their data, written in the order they were queued (all that has gathered is one
  * transaction) and answered on the loop thread. A change that fails leaves nothing of itself in the database; its
  * neighbours in the same transaction are not harmed. A commit is a write without fsync (WAL, synchronous=NORMAL).
  *
- * The store knows nothing about what a state means: it keeps texts and numbers. Rows are checked when they are read:
+ * The store does not know the meaning of a state: it keeps texts and numbers. Rows are checked when they are read:
  * a file that was damaged or made by a newer version is refused with a sentence.
  */
 #pragma once
 
-#include "base/err.h"
-#include "base/limits.h"
 #include "base/loop.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 #include "proto/warden.h"
+#include "store/limits.h"
 
 enum { STORE_STATE_MAX = 15, STORE_REASON_MAX = 239 };
 
@@ -54,14 +55,14 @@ typedef int (*store_on_port)(void *arg, const struct store_port *port, struct er
 int store_load_ports(struct store *s, store_on_port on_port, void *arg, struct err *e);
 /* Starts the writing thread; answers come through `l`. */
 int store_start(struct store *s, struct loop *l, struct err *e);
-/* Writes what is queued, ends the thread and frees. Callbacks that were not run yet are not run any more. */
+/* Writes the queued changes, ends the thread and frees. Callbacks that have not run are dropped. */
 void store_close(struct store *s);
 
 /* Called on the loop thread, never from inside the call that queued the change. e is NULL on success. */
 typedef void (*store_on_done)(void *arg, const struct err *e);
 
-/* on_done may be NULL: then nobody waits, the change may lie for STORE_SOON_MS so that others can join it, and a
- * failure is logged. */
+/* on_done may be NULL: then the change may lie for STORE_SOON_MS so that others can join it, and a failure is
+ * logged. */
 void store_put(struct store *s, const struct store_row *row, store_on_done on_done, void *arg);
 void store_set_state(
 	struct store *s, const char *id, const char *state, const char *reason, store_on_done on_done, void *arg);

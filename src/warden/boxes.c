@@ -16,6 +16,11 @@
 #include "cage/init.h"
 #include "cage/trash.h"
 #include "proto/id.h"
+#include "proto/limits.h"
+#include "warden/boxes.h"
+#include "warden/closing.h"
+#include "warden/control.h"
+#include "warden/limits.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 
@@ -29,6 +34,20 @@ static const unsigned allowed[STAGES] = {
 	[STAGE_ENDING] = TO(GONE),
 	[STAGE_DEAD] = TO(GONE),
 };
+#undef TO
+
+#define TO(s) (1u << LAYER_##s)
+static const unsigned layer_allowed[LAYERS] = {
+	[LAYER_UNKNOWN] = TO(FOUND) | TO(MADE) | TO(KEPT) | TO(DROPPED),
+	[LAYER_FOUND] = TO(KEPT) | TO(DROPPED),
+	[LAYER_MADE] = TO(ADOPTED) | TO(KEPT) | TO(DROPPED),
+	[LAYER_ADOPTED] = TO(KEPT) | TO(DROPPED),
+	/* The destroy of a new connection may ask for something else. */
+	[LAYER_KEPT] = TO(KEPT) | TO(DROPPED),
+	[LAYER_DROPPED] = TO(KEPT) | TO(DROPPED),
+};
+#undef TO
+
 static const uint32_t shown[STAGES] = {
 	[STAGE_WAITING] = BOX_CREATING,
 	[STAGE_STARTING] = BOX_CREATING,
@@ -44,6 +63,32 @@ static bool is_busy(enum stage s)
 	return s == STAGE_STARTING || s == STAGE_ENDING;
 }
 
+static bool layer_decided(const struct box *b)
+{
+	return b->layer == LAYER_KEPT || b->layer == LAYER_DROPPED;
+}
+
+static bool layer_is_new(const struct box *b)
+{
+	return b->layer == LAYER_MADE || b->layer == LAYER_ADOPTED;
+}
+
+/* A box has a slot from its start to its end, and an end knows where the layer goes. */
+static void box_check(const struct box *b)
+{
+	if (b->stage == STAGE_GONE)
+		return;
+	INVARIANT((b->stage == STAGE_WAITING) == !b->place);
+	INVARIANT(!b->after || b->stage == STAGE_WAITING);
+	INVARIANT(layer_decided(b) == (b->stage == STAGE_ENDING));
+}
+
+static void layer_move(struct box *b, enum box_layer to)
+{
+	INVARIANT(layer_allowed[b->layer] >> to & 1);
+	b->layer = to;
+}
+
 void stage_move(struct box *b, enum stage to)
 {
 	struct warden *w = b->w;
@@ -54,6 +99,7 @@ void stage_move(struct box *b, enum stage to)
 	b->stage = to;
 	if (to != STAGE_GONE)
 		b->info.state = shown[to];
+	box_check(b);
 }
 
 struct box *box_find(struct warden *w, const char *id)
@@ -73,6 +119,19 @@ struct box *box_new(struct warden *w, const char *id)
 	return b;
 }
 
+struct box *box_restore(struct warden_slot *c, const struct box_info *info, enum stage stage)
+{
+	struct box *b = box_new(c->w, info->id);
+	b->info = *info;
+	b->info.state = shown[stage];
+	b->place = c;
+	c->box = b;
+	b->stage = stage;
+	b->layer = LAYER_FOUND;
+	box_check(b);
+	return b;
+}
+
 static void free_box(struct loop_task *t)
 {
 	free(container_of(t, struct box, free_task));
@@ -89,19 +148,23 @@ static void remove_box(struct box *b)
 	loop_defer(b->w->loop, &b->free_task, free_box);
 }
 
-static int write_record(struct box *b, enum record_state state, struct err *e)
+int box_write_record(const struct box *b, enum record_state state)
 {
 	struct record r = {.state = state,
-		.start_time = b->cell->slot.start_time,
-		.fresh = b->fresh,
-		.keep_files = b->keep_files,
+		.start_time = b->place->slot.start_time,
+		.fresh = state == RECORD_CREATING && layer_is_new(b),
+		.keep_files = b->layer == LAYER_KEPT,
 		.info = b->info};
-	int n = record_write(b->w->records_dir, &r);
+	return record_write(b->w->records_dir, &r);
+}
+
+static int write_record(struct box *b, enum record_state state, struct err *e)
+{
+	int n = box_write_record(b, state);
 	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, -n, "write the sandbox's record") : 0;
 }
 
-/* Moves the box's layer to the trash. */
-static void drop_layer(struct warden *w, const char *id)
+void box_drop_layer(struct warden *w, const char *id)
 {
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(id), name);
@@ -119,7 +182,7 @@ static void forget_dead(struct warden *w, const char *id)
 	struct box *old = box_find(w, id);
 	if (!old)
 		return;
-	old->keep_files = true;
+	layer_move(old, LAYER_KEPT);
 	finish_end(old);
 }
 
@@ -135,7 +198,7 @@ static int check_create(
 	return limits_check(&w->offer, l, e) < 0 ? -1 : image_find(w->host.images, rq->image, image, e);
 }
 
-void box_create(struct warden *w, const struct warden_request *rq, struct waiter who)
+void box_create(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct image image;
@@ -152,7 +215,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct waiter
 	b->steer = rq->steer;
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
-	/* The next ones will probably want the same. */
+	/* The next creates probably want the same image. */
 	snprintf(w->pool_image_name, sizeof w->pool_image_name, "%s", rq->image);
 	if (!closing_wait(b))
 		box_place(b);
@@ -161,7 +224,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct waiter
 void box_place(struct box *b)
 {
 	struct warden *w = b->w;
-	struct cell *c = cell_take_ready(w);
+	struct warden_slot *c = warden_slot_find_ready(w);
 	if (c)
 		box_start(b, c);
 	else
@@ -169,37 +232,39 @@ void box_place(struct box *b)
 	pool_kick(w);
 }
 
-static bool same_image(const struct image *a, const struct image *b)
-{
-	return a->inode == b->inode && strcmp(a->key, b->key) == 0;
-}
-
 /* Takes the layer that was made ahead when the box has none yet: one rename. */
 static int adopt_layer(struct box *b, const char *name)
 {
 	struct warden *w = b->w;
 	char made[16];
-	if (b->cell->slot.overlay < 0 || !same_image(&b->cell->slot.image, &b->image))
+	if (b->place->slot.overlay < 0 || !image_same(&b->place->slot.image, &b->image))
 		return -1;
-	snprintf(made, sizeof made, "%u", b->cell->slot.number);
+	snprintf(made, sizeof made, "%u", b->place->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
 		return -1;
-	return take_fd(&b->cell->slot.overlay);
+	if (b->layer == LAYER_MADE)
+		layer_move(b, LAYER_ADOPTED);
+	return take_fd(&b->place->slot.overlay);
 }
 
 static int mount_layer(struct box *b, const char *name, struct err *e)
 {
 	struct warden *w = b->w;
-	struct slot *s = &b->cell->slot;
+	struct slot *s = &b->place->slot;
 	reaper_close(w, take_fd(&s->overlay), 0);
-	b->layer_unused = true;
 	if (layer_make(w->boxes_dir, name, e) < 0 &&
 		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
 		return -1;
-	return layer_mount(w->host.images, &b->image, w->boxes_dir, name, s->userns, ids_base(s->number), s->spent, e);
+	const struct layer_mount_args a = {.images = w->host.images,
+		.image = &b->image,
+		.dir = w->boxes_dir,
+		.name = name,
+		.userns = s->userns,
+		.root = ids_base(s->number)};
+	return layer_mount(&a, s->spent, e);
 }
 
-/* False also when nobody can tell: what may be somebody's files is kept. */
+/* False also when it cannot be found out: files that may be a client's are kept. */
 static bool has_no_layer(const struct box *b)
 {
 	char name[BOX_FILENAME_MAX];
@@ -221,21 +286,21 @@ static int set_limits(struct box *b, struct err *e)
 	const struct box_limits *l = &b->info.limits;
 	if (l->mem_bytes == BOX_MEM_DEFAULT && l->cpu_milli == BOX_CPU_DEFAULT && l->pids == BOX_PIDS_DEFAULT)
 		return 0;
-	return cgroup_limit(&b->w->cgroups, b->cell->slot.number, l, e);
+	return cgroup_limit(&b->w->cgroups, b->place->slot.number, l, e);
 }
 
 static int launch(struct box *b, struct err *e)
 {
 	struct init_go go = {.limits = b->info.limits};
 	memcpy(go.id, b->info.id, sizeof go.id);
-	/* Before the layer is there, so that the record says it whenever we are killed. */
-	b->fresh = has_no_layer(b);
+	/* Before the layer is made: the record must be right whenever we are killed. */
+	layer_move(b, has_no_layer(b) ? LAYER_MADE : LAYER_FOUND);
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)
 		return -1;
 	auto_fd int root = get_root(b, e);
 	if (root < 0)
 		return -1;
-	return init_send_go(b->cell->slot.control, &go, root, e);
+	return init_send_go(b->place->slot.control, &go, root, e);
 }
 
 static void on_create_timeout(struct loop_timer *t)
@@ -246,11 +311,12 @@ static void on_create_timeout(struct loop_timer *t)
 	box_fail(b, &e);
 }
 
-void box_start(struct box *b, struct cell *c)
+void box_start(struct box *b, struct warden_slot *c)
 {
 	list_del(&b->node);
-	b->cell = c;
+	b->place = c;
 	c->box = b;
+	warden_slot_move(c, SLOT_TAKEN);
 	b->info.slot = c->slot.number;
 	b->info.pid = c->slot.pid;
 	b->info.uid_base = ids_base(c->slot.number);
@@ -270,17 +336,17 @@ void box_started(struct box *b)
 	if (b->stage != STAGE_STARTING)
 		return;
 	loop_timer_stop(&b->timer);
-	/* One whose record says that it is being made would be undone, files and all, by the warden after us. */
+	/* The next warden would undo a box whose record says CREATING, and delete its files. */
 	if (write_record(b, RECORD_RUNNING, &e) < 0)
 		return box_fail(b, &e);
 	stage_move(b, STAGE_RUNNING);
 	server_reply(b->w, &b->waiter, NULL, b);
-	zygote_listen(b->cell);
+	zygote_listen(b->place);
 	zygote_want(b->w, &b->image);
-	for (int i = 0; b->layer_unused && i < LAYER_SPENT; i++)
-		reaper_close(b->w, take_fd(&b->cell->slot.spent[i]), 0);
-	if (b->layer_unused)
-		slot_drop_layer(&b->w->host, b->info.slot);
+	if (b->layer != LAYER_ADOPTED) {
+		warden_slot_close_spent(b->place);
+		slot_drop_layer(&b->w->host, b->info.slot); /* the layer made ahead */
+	}
 	reaper_wake(b->w);
 	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
 }
@@ -295,23 +361,24 @@ static void begin_end(struct box *b)
 	b->info.pid = 0;
 	if (write_record(b, RECORD_ENDING, &e) < 0)
 		log_limited(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
-	cell_kill(b->cell);
+	warden_slot_kill(b->place);
 }
 
 static void finish_end(struct box *b)
 {
 	struct warden *w = b->w;
-	struct waiter who = b->waiter;
+	struct warden_asker who = b->waiter;
 	struct err failure = b->failure;
-	struct cell *c = b->cell;
-	if (!b->keep_files)
-		drop_layer(w, b->info.id);
+	struct warden_slot *c = b->place;
+	if (b->layer == LAYER_DROPPED)
+		box_drop_layer(w, b->info.id);
 	else
 		closing_begin(w, b->info.id, take_fd(&c->slot.mntns));
 	remove_box(b);
-	/* Nothing of it runs and its name is free; should we be killed now, its record says what is left to do. */
+	/* Nothing of the box runs and its name is free. If we are killed now, its record tells the next warden the
+	 * rest. */
 	server_reply(w, &who, failure.code ? &failure : NULL, NULL);
-	cell_sweep(c);
+	warden_slot_sweep(c);
 }
 
 void box_fail(struct box *b, const struct err *why)
@@ -323,14 +390,14 @@ void box_fail(struct box *b, const struct err *why)
 		err_wrap(&b->failure, "create sandbox '%s'", b->info.id);
 	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(why->msg));
 	if (b->stage == STAGE_WAITING) {
-		struct waiter who = b->waiter;
+		struct warden_asker who = b->waiter;
 		struct err failure = b->failure;
 		struct warden *w = b->w;
 		remove_box(b);
 		server_reply(w, &who, &failure, NULL);
 		return;
 	}
-	b->keep_files = !b->fresh;
+	layer_move(b, layer_is_new(b) ? LAYER_DROPPED : LAYER_KEPT);
 	begin_end(b);
 }
 
@@ -352,7 +419,7 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	loop_timer_stop(&b->timer);
 	cgroup_usage(&w->cgroups, b->info.slot, &b->info);
 	stage_move(b, STAGE_DEAD);
-	closing_begin(w, b->info.id, take_fd(&b->cell->slot.mntns));
+	closing_begin(w, b->info.id, take_fd(&b->place->slot.mntns));
 	b->info.pid = 0;
 	b->info.exit_known = known;
 	b->info.exit_code = known ? code : -1;
@@ -365,8 +432,8 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	server_event_died(w, b);
 }
 
-/* A box that is not here but whose files were kept. */
-static void destroy_files(struct warden *w, const struct warden_request *rq, struct waiter *who)
+/* Destroys a box that does not run but whose files were kept. */
+static void destroy_files(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
 	char name[BOX_FILENAME_MAX];
 	struct stat st;
@@ -378,12 +445,12 @@ static void destroy_files(struct warden *w, const struct warden_request *rq, str
 		return;
 	}
 	if (!(rq->flags & WARDEN_KEEP_FILES))
-		drop_layer(w, rq->id);
+		box_drop_layer(w, rq->id);
 	server_reply(w, who, NULL, NULL);
 	reaper_wake(w);
 }
 
-void box_destroy(struct warden *w, const struct warden_request *rq, struct waiter who)
+void box_destroy(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct box *b = box_find(w, rq->id);
 	struct err e;
@@ -399,12 +466,11 @@ void box_destroy(struct warden *w, const struct warden_request *rq, struct waite
 	server_reply(w, &b->waiter, &e, NULL);
 	b->waiter = who;
 	b->failure = (struct err){0};
-	b->keep_files = rq->flags & WARDEN_KEEP_FILES;
+	layer_move(b, rq->flags & WARDEN_KEEP_FILES ? LAYER_KEPT : LAYER_DROPPED);
 	if (b->stage == STAGE_WAITING) {
-		bool keep_files = b->keep_files;
 		remove_box(b);
-		if (!keep_files)
-			drop_layer(w, rq->id);
+		if (!(rq->flags & WARDEN_KEEP_FILES))
+			box_drop_layer(w, rq->id);
 		server_reply(w, &who, NULL, NULL);
 		reaper_wake(w);
 	} else if (b->stage == STAGE_DEAD) {

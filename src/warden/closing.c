@@ -1,14 +1,16 @@
 /*
- * Closings: layers whose last mount is being taken down by the closer (reaper.c). Two overlays on one layer at a time
- * would spoil it, and how long the first takes to go is for its box to decide. So a box that is to start on such a
- * layer waits here, and nobody else does.
+ * Closings: layers whose last mount the closer (reaper.c) takes down. Two overlays on one layer at a time would spoil
+ * it, and a box decides how long the end of its mounts takes. So a box that starts on such a layer waits here, and no
+ * other box does.
  *
- * At most one closing is of one layer: a box that died left it, and the next one on it starts when it is over. Tickets
- * grow, and the closer works in their order.
+ * A layer has at most one closing: a box that died left it, and the next box on the layer starts when it is over.
+ * Tickets grow, and the closer works in their order.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/limits.h"
+#include "warden/closing.h"
 #include "warden/warden.h"
 
 struct closing {
@@ -29,7 +31,7 @@ void closing_begin(struct warden *w, const char *id, int mntns)
 	reaper_close(w, mntns, c->ticket);
 }
 
-static struct closing *find(struct warden *w, const char *id)
+static struct closing *closing_find(struct warden *w, const char *id)
 {
 	list_each(it, &w->closings)
 	{
@@ -42,7 +44,7 @@ static struct closing *find(struct warden *w, const char *id)
 
 bool closing_wait(struct box *b)
 {
-	struct closing *c = find(b->w, b->info.id);
+	struct closing *c = closing_find(b->w, b->info.id);
 	if (!c)
 		return false;
 	c->next = b;
@@ -57,7 +59,7 @@ void closing_leave(struct box *b)
 	b->after = NULL;
 }
 
-static void end(struct closing *c)
+static void closing_end(struct closing *c)
 {
 	struct box *b = c->next;
 	list_del(&c->node);
@@ -70,9 +72,9 @@ static void end(struct closing *c)
 
 void closing_forget(struct warden *w, const char *id)
 {
-	struct closing *c = find(w, id);
+	struct closing *c = closing_find(w, id);
 	if (c)
-		end(c);
+		closing_end(c);
 }
 
 void closing_done(struct warden *w, uint64_t ticket)
@@ -81,7 +83,7 @@ void closing_done(struct warden *w, uint64_t ticket)
 	{
 		struct closing *c = list_entry(it, struct closing, node);
 		if (c->ticket == ticket)
-			return end(c);
+			return closing_end(c);
 	}
 }
 
@@ -91,6 +93,6 @@ void closing_done_upto(struct warden *w, uint64_t ticket)
 		struct closing *c = list_entry(w->closings.next, struct closing, node);
 		if (c->ticket > ticket)
 			return;
-		end(c);
+		closing_end(c);
 	}
 }

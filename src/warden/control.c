@@ -1,15 +1,16 @@
 /*
- * What is asked of a box that is there: signal, freeze, thaw, inspect, new limits.
+ * Requests to a living box: signal, freeze, thaw, inspect, new limits.
  */
 #include <signal.h>
 
 #include "base/clock.h"
-#include "warden/record.h"
+#include "proto/limits.h"
+#include "warden/control.h"
 #include "warden/warden.h"
 
 enum { FREEZE_TIMEOUT = 5000, FREEZE_POLL = 1 };
 
-struct box *control_living(struct warden *w, const struct warden_request *rq, struct waiter *who)
+struct box *control_living(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
 	struct box *b = box_find(w, rq->id);
 	struct err e;
@@ -27,7 +28,7 @@ struct box *control_living(struct warden *w, const struct warden_request *rq, st
 	return NULL;
 }
 
-void control_signal(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_signal(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e = {0};
 	struct box *b = control_living(w, rq, &who);
@@ -35,7 +36,7 @@ void control_signal(struct warden *w, const struct warden_request *rq, struct wa
 		return;
 	if (rq->signal < 1 || rq->signal > 64)
 		err_set(&e, ERRC_INVALID_REQUEST, "there is no signal %d", rq->signal);
-	else if (sys_pidfd_signal(b->cell->slot.pidfd, rq->signal) < 0)
+	else if (sys_pidfd_signal(b->place->slot.pidfd, rq->signal) < 0)
 		err_os(&e, ERRC_INTERNAL_ERROR, errno, "signal sandbox '%s'", b->info.id);
 	server_reply(w, &who, &e, e.code ? NULL : b);
 }
@@ -60,7 +61,7 @@ static void poll_frozen(struct loop_timer *t)
 	}
 }
 
-void control_freeze(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_freeze(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct box *b = control_living(w, rq, &who);
@@ -80,7 +81,7 @@ void control_freeze(struct warden *w, const struct warden_request *rq, struct wa
 	poll_frozen(&b->timer);
 }
 
-void control_thaw(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_thaw(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct box *b = control_living(w, rq, &who);
@@ -95,7 +96,7 @@ void control_thaw(struct warden *w, const struct warden_request *rq, struct wait
 	server_reply(w, &who, NULL, b);
 }
 
-void control_inspect(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_inspect(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct box *b = box_find(w, rq->id);
 	struct err e;
@@ -104,7 +105,7 @@ void control_inspect(struct warden *w, const struct warden_request *rq, struct w
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
-	if (b->cell && b->stage != STAGE_DEAD)
+	if (b->place && b->stage != STAGE_DEAD)
 		cgroup_usage(&w->cgroups, b->info.slot, &b->info);
 	server_reply(w, &who, NULL, b);
 }
@@ -131,27 +132,7 @@ int limits_check(const struct warden_host *offer, struct box_limits *l, struct e
 	return 0;
 }
 
-void control_network(struct warden *w, const struct warden_request *rq, struct waiter who)
-{
-	struct err e;
-	struct box *b = control_living(w, rq, &who);
-	if (!b)
-		return;
-	bool ok = network_flags(b->cell, rq->steer, &e) == 0;
-	b->steer = ok ? rq->steer : b->steer;
-	server_reply(w, &who, ok ? NULL : &e, ok ? b : NULL);
-}
-
-static bool write_running(struct box *b, struct err *e)
-{
-	struct record r = {.state = RECORD_RUNNING, .start_time = b->cell->slot.start_time, .info = b->info};
-	int n = record_write(b->w->records_dir, &r);
-	if (n < 0)
-		err_os(e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");
-	return n == 0;
-}
-
-void control_limits(struct warden *w, const struct warden_request *rq, struct waiter who)
+void control_limits(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
 	struct box_limits l = rq->limits;
@@ -163,12 +144,25 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 		return;
 	}
 	if (cgroup_limit(&w->cgroups, b->info.slot, &l, &e) < 0) {
-		/* Half of it may have been set: back to what was. */
+		/* Some limits may have been set: restore all. */
 		cgroup_limit(&w->cgroups, b->info.slot, &b->info.limits, NULL);
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
 	b->info.limits = l;
-	bool ok = write_running(b, &e);
+	int n = box_write_record(b, RECORD_RUNNING);
+	if (n < 0)
+		err_os(&e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");
+	server_reply(w, &who, n < 0 ? &e : NULL, n < 0 ? NULL : b);
+}
+
+void control_network(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	struct err e;
+	struct box *b = control_living(w, rq, &who);
+	if (!b)
+		return;
+	bool ok = network_flags(b->place, rq->steer, &e) == 0;
+	b->steer = ok ? rq->steer : b->steer;
 	server_reply(w, &who, ok ? NULL : &e, ok ? b : NULL);
 }

@@ -11,7 +11,7 @@
 #include "cage/init.h"
 #include "cage/seccomp.h"
 
-static int fail(struct err *e, const char *what)
+static int isolate_fail(struct err *e, const char *what)
 {
 	return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "%s", what);
 }
@@ -20,7 +20,8 @@ static int make_private(struct err *e)
 {
 	auto_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct mount_attr a = {.propagation = 1 << 18 /* MS_PRIVATE */};
-	return root < 0 || sys_mount_setattr(root, AT_RECURSIVE, &a) < 0 ? fail(e, "make the mounts private") : 0;
+	return root < 0 || sys_mount_setattr(root, AT_RECURSIVE, &a) < 0 ? isolate_fail(e, "make the mounts private")
+									 : 0;
 }
 
 /* Clones `from` (a path of the host) onto `name` in the new root. */
@@ -30,7 +31,7 @@ static int show(int root, const char *name, const char *from, struct err *e)
 	if (copy < 0)
 		return -1;
 	if (mkdirat(root, name, 0700) < 0)
-		return fail(e, "make a mount point");
+		return isolate_fail(e, "make a mount point");
 	auto_fd int at = openat(root, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return at < 0 || sys_move_mount(copy, at) < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, errno, "show '%s'", from) : 0;
 }
@@ -43,7 +44,7 @@ static int build_root(int root, const struct isolate_paths *p, struct err *e)
 	static const char *const empty[] = {"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/layer"};
 	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
 		if (mkdirat(root, empty[i], 0755) < 0)
-			return fail(e, "make the warden's root");
+			return isolate_fail(e, "make the warden's root");
 	return 0;
 }
 
@@ -51,7 +52,7 @@ static int build_root(int root, const struct isolate_paths *p, struct err *e)
 int isolate_mounts(const struct isolate_paths *p, struct err *e)
 {
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET) < 0)
-		return fail(e, "leave the host's mount and network namespaces");
+		return isolate_fail(e, "leave the host's mount and network namespaces");
 	if (make_private(e) < 0)
 		return -1;
 	const struct fs_option options[] = {{"mode", "0755"}, {"size", "1m"}};
@@ -63,16 +64,16 @@ int isolate_mounts(const struct isolate_paths *p, struct err *e)
 	if (proc < 0)
 		return -1;
 	if (sys_move_mount(root, at) < 0)
-		return fail(e, "mount the warden's root");
+		return isolate_fail(e, "mount the warden's root");
 	if (mkdirat(root, "proc", 0755) < 0)
-		return fail(e, "make a mount point");
+		return isolate_fail(e, "make a mount point");
 	auto_fd int new_proc = openat(root, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (new_proc < 0 || sys_move_mount(proc, new_proc) < 0)
-		return fail(e, "show /proc");
+		return isolate_fail(e, "show /proc");
 	if (build_root(root, p, e) < 0 || fs_set(root, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, -1, e) < 0)
 		return -1;
 	if (fchdir(root) < 0 || sys_pivot_root(".", ".") < 0 || sys_umount(".", MNT_DETACH) < 0 || chdir("/") < 0)
-		return fail(e, "enter the warden's root");
+		return isolate_fail(e, "enter the warden's root");
 	return 0;
 }
 
@@ -85,10 +86,10 @@ int isolate_privileges(struct err *e)
 	}
 	/* Changing the file-system user to a box's root (layers.h) must not cost capabilities. */
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
-		return fail(e, "set securebits");
+		return isolate_fail(e, "set securebits");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return fail(e, "set no_new_privs");
-	/* Whatever keys whoever started us has: not ours, and not for boxes. */
+		return isolate_fail(e, "set no_new_privs");
+	/* Leave the keyring of the process that started us: its keys are not for boxes. */
 	syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
 	seccomp_prepare();
 	if (caps_bound(CAPS_WARDEN, e) < 0 || caps_limit(CAPS_WARDEN, e) < 0)

@@ -4,16 +4,16 @@
  *
  *	/proc    the host's            /run     $ATOLL_RUN       /images  $ATOLL_IMAGES
  *	/data    $ATOLL_DATA           /ids     the machine-wide directory of id ranges
- *	/box     empty, with proc/ and dev/: what half-made boxes take as their first root
+ *	/box     empty, with proc/ and dev/: the first root of half-made boxes
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 struct isolate_paths {
 	const char *run, *data, *images, *ids;
 };
 
 int isolate_mounts(const struct isolate_paths *p, struct err *e);
-/* Last: afterwards nothing but making boxes works. */
+/* The last step: afterwards the warden can only make and end boxes. */
 int isolate_privileges(struct err *e);

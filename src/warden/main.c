@@ -1,9 +1,9 @@
 /*
  * atoll-warden: the one program that runs as root. It makes boxes for atolld and takes them down.
  *
- * Start: read the environment, open what the host has (cgroups, image directory, the agent's program), leave the
- * host's mounts and network, drop what is not needed, find the boxes of the warden before, listen. Then one loop.
- * A stop leaves boxes running; the next start finds them.
+ * Start: read the environment, open the cgroups, the image directory and the agent's program, leave the host's mounts
+ * and network, drop privileges, find the boxes of the warden before, listen. Then one loop. A stop leaves boxes
+ * running; the next start finds them.
  */
 #include <fcntl.h>
 #include <pwd.h>
@@ -18,7 +18,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cage/program.h"
+#include "proto/limits.h"
 #include "warden/isolate.h"
+#include "warden/recover.h"
 #include "warden/warden.h"
 
 #define IDS_DIR "/run/atoll-ids"
@@ -129,7 +131,7 @@ static int make_dir(const char *base, const char *name, mode_t mode, struct err 
 	return 0;
 }
 
-/* The agents' sockets: the daemon goes there, nobody else can even list them. */
+/* The agents' sockets: only the daemon's group may enter the directory; only root may list it. */
 static int make_sockets_dir(const struct config *c, struct err *e)
 {
 	char path[4096];
@@ -246,7 +248,7 @@ static void on_supervisor_gone(struct loop_io *io, uint32_t events)
 }
 
 /* A supervisor that wants us to end with it has set PR_SET_PDEATHSIG. The kernel forgets that at the first change of
- * the file-system user (layers.c), so from here on we look ourselves. */
+ * the file-system user (layers.c), so we watch the supervisor's pidfd ourselves. */
 static int watch_supervisor(struct warden *w, struct err *e)
 {
 	static struct loop_io io;
@@ -258,7 +260,7 @@ static int watch_supervisor(struct warden *w, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the supervisor") : 0;
 }
 
-static int start(struct warden *w, struct err *e)
+static int warden_start(struct warden *w, struct err *e)
 {
 	struct config c = {0};
 	char name[32];
@@ -310,13 +312,13 @@ int main(int argc, char **argv)
 	static struct warden w;
 	w.listen_fd = -1;
 	reaper_init(&w);
-	list_init(&w.cells);
+	list_init(&w.slots);
 	list_init(&w.waiting);
 	list_init(&w.all);
 	list_init(&w.list_mark);
 	w.loop = loop_new();
 	struct err e = {0};
-	if (!w.loop || start(&w, &e) < 0) {
+	if (!w.loop || warden_start(&w, &e) < 0) {
 		fprintf(stderr, "atoll-warden: %s\n", w.loop ? e.msg : "no event loop");
 		return 1;
 	}

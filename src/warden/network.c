@@ -127,7 +127,7 @@ static int send_record(struct warden *w, const struct gate_record *r, const int 
 	return -EPIPE;
 }
 
-static struct gate_record record_of(const struct cell *c, enum gate_op op)
+static struct gate_record record_of(const struct warden_slot *c, enum gate_op op)
 {
 	struct gate_record r = {
 		.magic = GATE_MAGIC, .op = op, .slot = c->slot.number, .generation = c->slot.start_time};
@@ -139,7 +139,7 @@ static struct gate_record record_of(const struct cell *c, enum gate_op op)
 /* Makes what is missing, inside of the box's namespace. Whoever owns a user namespace may do anything there, and the
  * box's own root does: as that user the warden needs no capability for addresses, low ports and raw sockets. One
  * thread: nothing else happens in between. */
-static int make_sockets(struct cell *c, bool addresses, struct err *e)
+static int make_sockets(struct warden_slot *c, bool addresses, struct err *e)
 {
 	struct warden *w = c->w;
 	bool v6 = w->network.v6;
@@ -154,7 +154,7 @@ static int make_sockets(struct cell *c, bool addresses, struct err *e)
 	return r < 0 ? -1 : steer_put(w->network.bpf, c->slot.number, &c->network.sockets, e);
 }
 
-static int send_box(struct cell *c)
+static int send_box(struct warden_slot *c)
 {
 	struct steer_sockets *s = &c->network.sockets;
 	struct gate_record r = record_of(c, GATE_BOX);
@@ -172,10 +172,10 @@ static int send_box(struct cell *c)
 	return sent;
 }
 
-/* What is due for one cell. 0 when all has gone out. */
-static int tell_cell(struct cell *c)
+/* What is due for one slot. 0 when all has gone out. */
+static int tell_slot(struct warden_slot *c)
 {
-	struct cell_network *n = &c->network;
+	struct slot_network *n = &c->network;
 	struct gate_record have = record_of(c, GATE_HAVE), name = record_of(c, GATE_NAME);
 	int r = 0;
 	if (n->due & NETWORK_HAVE && (r = send_record(c->w, &have, NULL, 0)) == 0)
@@ -211,8 +211,8 @@ static void pump(struct warden *w)
 		return;
 	int r = tell_gone(w);
 	while (r == 0 && !list_empty(&n->due)) {
-		struct cell *c = list_entry(n->due.next, struct cell, network.node);
-		r = tell_cell(c);
+		struct warden_slot *c = list_entry(n->due.next, struct warden_slot, network.node);
+		r = tell_slot(c);
 		if (r == 0)
 			list_del(&c->network.node);
 	}
@@ -225,9 +225,9 @@ static void pump(struct warden *w)
 		loop_set_events(&n->io, r == -EAGAIN ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-static void due(struct cell *c, enum network_due what)
+static void due(struct warden_slot *c, enum network_due what)
 {
-	struct cell_network *n = &c->network;
+	struct slot_network *n = &c->network;
 	n->due |= what;
 	if (!n->node.next || list_empty(&n->node))
 		list_push(&c->w->network.due, &n->node);
@@ -237,10 +237,11 @@ static void due(struct cell *c, enum network_due what)
 
 static void on_need(struct warden *w, const struct gate_record *r)
 {
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		struct cell *c = list_entry(it, struct cell, node);
-		if (c->slot.number == r->slot && c->slot.start_time == r->generation && c->network.steered && !c->dead)
+		struct warden_slot *c = list_entry(it, struct warden_slot, node);
+		if (c->slot.number == r->slot && c->slot.start_time == r->generation && c->network.steered &&
+			c->stage <= SLOT_TAKEN)
 			due(c, NETWORK_BOX);
 	}
 }
@@ -276,10 +277,10 @@ static void retry(struct loop_timer *t)
 	/* It may be another process than before: ask for everything. */
 	n->gone_n = 0;
 	n->sync = true;
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		struct cell *c = list_entry(it, struct cell, node);
-		if (!c->network.steered || c->dead)
+		struct warden_slot *c = list_entry(it, struct warden_slot, node);
+		if (!c->network.steered || c->stage > SLOT_TAKEN)
 			continue;
 		c->network.due = 0;
 		due(c, NETWORK_HAVE);
@@ -287,9 +288,9 @@ static void retry(struct loop_timer *t)
 	pump(w);
 }
 
-/* ---- cells ---- */
+/* ---- slots ---- */
 
-void network_steer(struct cell *c)
+void network_steer(struct warden_slot *c)
 {
 	struct network *n = &c->w->network;
 	struct err e;
@@ -308,7 +309,7 @@ void network_steer(struct cell *c)
 	pump(c->w);
 }
 
-void network_name(struct cell *c, uint32_t flags)
+void network_name(struct warden_slot *c, uint32_t flags)
 {
 	if (!c->network.steered)
 		return;
@@ -318,13 +319,13 @@ void network_name(struct cell *c, uint32_t flags)
 	pump(c->w);
 }
 
-void network_adopt(struct cell *c)
+void network_adopt(struct warden_slot *c)
 {
 	c->network.sockets = STEER_NO_SOCKETS;
 	c->network.steered = c->w->network.bpf >= 0 && steer_attached(c->w->network.bpf, c->slot.number);
 }
 
-void network_forget(struct cell *c)
+void network_forget(struct warden_slot *c)
 {
 	struct network *n = &c->w->network;
 	list_del(&c->network.node);
@@ -342,7 +343,7 @@ void network_forget(struct cell *c)
 	pump(c->w);
 }
 
-int network_flags(struct cell *c, uint32_t flags, struct err *e)
+int network_flags(struct warden_slot *c, uint32_t flags, struct err *e)
 {
 	if (!c->network.steered)
 		return err_set(e, ERRC_INVALID_STATE, "the sandbox has no network; start it again to give it one");

@@ -16,10 +16,10 @@
 #include "cage/steer.h"
 
 struct warden;
-struct cell;
+struct warden_slot;
 
-/* What a cell has of it. */
-struct cell_network {
+/* What a slot has of it. */
+struct slot_network {
 	bool steered;
 	uint32_t due; /* enum network_due */
 	struct steer_sockets sockets;
@@ -53,11 +53,11 @@ void network_start(struct warden *w);
 void network_retire(struct warden *w);
 
 /* The half-made box has its network namespace and nothing runs in it. */
-void network_steer(struct cell *c);
+void network_steer(struct warden_slot *c);
 /* It has a name now; `flags` of cage/steer.h. */
-void network_name(struct cell *c, uint32_t flags);
+void network_name(struct warden_slot *c, uint32_t flags);
 /* Found again after a restart. */
-void network_adopt(struct cell *c);
+void network_adopt(struct warden_slot *c);
 /* The box is gone, or the slot was never used. */
-void network_forget(struct cell *c);
-int network_flags(struct cell *c, uint32_t flags, struct err *e);
+void network_forget(struct warden_slot *c);
+int network_flags(struct warden_slot *c, uint32_t flags, struct err *e);

@@ -1,25 +1,27 @@
 /*
- * Two helper processes that do what takes long after a box is gone, so that the loop never does. A box decides how long
- * that is: the end of a mount namespace frees every file in the box's memory-backed mounts, and a layer holds as many
+ * Two helper processes do the slow clean-up after a box, so that the loop never does. A box decides how slow it is: the
+ * end of a mount namespace frees every file in the box's memory-backed mounts, and a layer holds as many
  * files as the box has written.
  *
- *	closer  closes descriptors of mounts and mount namespaces, in the order they come, and says when it has closed
- *		one that somebody waits for (closing.c). Sees an empty directory.
- *	reaper  deletes what lies in the trash, slowly and with little power. Sees the trash directory and nothing else.
+ *	closer  closes descriptors of mounts and mount namespaces, in the order they come, and reports those with a
+ *		ticket (closing.c). Sees an empty directory.
+ *	reaper  deletes the files in the trash, slowly and with low priority. Sees the trash directory and nothing else.
  *
  * They are apart because a box that is started again on its files waits for the closer, and the deletion of one large
- * file can take seconds. Both end when the warden closes its socket; what the reaper leaves the next one finds.
+ * file can take seconds. Both end when the warden closes its socket; the next reaper finds the files that are left.
  *
- * Descriptors that the closer's socket cannot take yet wait in a list. The warden itself closes none of them: past
- * WARDEN_CLOSING_MAX no more slots are prepared, so creates slow down instead of memory growing.
+ * The kernel frees the mounts in the process that closes their last descriptor. That must be the closer: it closes a
+ * descriptor when the warden has said that its own copy is closed (confirm).
+ *
+ * Descriptors that the closer's socket cannot take yet wait in a list. Past WARDEN_CLOSING_MAX of them no more slots
+ * are prepared, so creates slow down instead of memory growing.
  *
  * The closer holds a lock on closer.lock as long as it lives. A warden that starts waits for it: mounts that the closer
- * of a killed warden has not taken down yet must not meet new ones of the same files.
+ * of a killed warden has not taken down yet must not meet new mounts of the same layer.
  */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,49 +29,43 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "cage/caps.h"
 #include "cage/trash.h"
+#include "warden/closing.h"
+#include "warden/limits.h"
 #include "warden/warden.h"
 
-/* Nice enough to stay behind requests; at 19 a busy machine leaves it so little that the trash grows. */
+/* Low enough to stay behind requests. At 19 a busy machine leaves the reaper so little time that the trash grows. */
 enum { REAPER_RESTART = 1000, REAPER_STUCK_RETRY = 60000, REAPER_NICE = 5 };
 enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_IDLE = 3 << 13 };
 enum { FD_SOCK = 0, FD_LOCK = 1, FD_KEPT = 3 };
 
-union one_right {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
 /* A descriptor on its way to the closer. */
 struct handover {
 	int fd;
-	uint64_t ticket; /* 0: nobody waits for it */
+	uint64_t ticket; /* 0: no report */
 	struct list node;
 };
 
 /* ---- the closer's life ---- */
 
-/* One descriptor; its close returns when the mounts behind it are gone. False when the warden is. */
+/* Takes one descriptor, waits until the warden has closed its copy, and closes it: that returns when the mounts behind
+ * it are gone. False when the warden is gone. */
 static bool close_one(void)
 {
-	union one_right rights = {0};
 	uint64_t ticket;
-	struct iovec iov = {&ticket, sizeof ticket};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-	ssize_t n = recvmsg(FD_SOCK, &m, MSG_CMSG_CLOEXEC);
-	if (n < 0)
-		return errno == EINTR;
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	if (h && h->cmsg_type == SCM_RIGHTS) {
-		int fd;
-		memcpy(&fd, CMSG_DATA(h), sizeof fd);
-		close(fd);
-	}
-	if (n == (ssize_t)sizeof ticket && ticket)
+	char word;
+	int fd;
+	struct fd_record r = {.data = &ticket, .size = sizeof ticket, .fds = &fd, .fds_max = 1};
+	if (fd_recv(FD_SOCK, &r, 0) != (ssize_t)sizeof ticket ||
+		fd_recv(FD_SOCK, &(struct fd_record){.data = &word, .size = sizeof word}, 0) <= 0)
+		return false;
+	fd_record_close(&r);
+	if (ticket)
 		send(FD_SOCK, &ticket, sizeof ticket, MSG_NOSIGNAL);
-	return n > 0;
+	return true;
 }
 
 _Noreturn static void closer_life(void)
@@ -131,7 +127,7 @@ _Noreturn static void helper_child(const struct helper *h, int sock, int lock)
 	reaper_life();
 }
 
-/* The lock of the closer; waits for the end of one that a warden before us has left. -1 and errno. */
+/* The lock of the closer. Waits for the end of a closer that the warden before us has left. -1 and errno. */
 static int lock_closer(void)
 {
 	auto_fd int fd = open("/run/closer.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -142,29 +138,29 @@ static int lock_closer(void)
 	return take_fd(&fd);
 }
 
-static void flush(struct helper *h);
+static void helper_flush(struct helper *h);
 static int helper_start(struct helper *h, struct err *e);
 
-/* A closer that says "done" says which. */
+/* The closer reports tickets. */
 static void on_helper_says(struct loop_io *io, uint32_t events)
 {
 	struct helper *h = container_of(io, struct helper, sock_io);
 	uint64_t ticket;
 	if (events & EPOLLOUT)
-		flush(h);
+		helper_flush(h);
 	while (h->sock >= 0 && recv(h->sock, &ticket, sizeof ticket, MSG_DONTWAIT) == (ssize_t)sizeof ticket)
 		closing_done(h->w, ticket);
 	if (events & (EPOLLHUP | EPOLLERR))
 		loop_del(io); /* on_helper_exit follows */
 }
 
-static void restart(struct loop_timer *t)
+static void helper_restart(struct loop_timer *t)
 {
 	struct helper *h = container_of(t, struct helper, timer);
 	struct err e;
 	if (helper_start(h, &e) < 0) {
 		log_event(LOG_ERROR, "cannot start a helper", "error=%s", LOG_Q(e.msg));
-		loop_timer_set(h->w->loop, t, REAPER_RESTART, restart);
+		loop_timer_set(h->w->loop, t, REAPER_RESTART, helper_restart);
 	}
 }
 
@@ -177,11 +173,12 @@ static void on_helper_exit(struct loop_io *io, uint32_t events)
 	loop_del(&h->sock_io);
 	fd_close(&h->pidfd);
 	fd_close(&h->sock);
-	/* Its end has closed what it had, also what lay in its socket. */
+	h->unconfirmed = false;
+	/* Its end has closed all its descriptors, also those in its socket. */
 	if (h->is_closer)
 		closing_done_upto(h->w, h->sent_upto);
 	log_event(LOG_WARN, h->is_closer ? "the closer ended" : "the reaper ended", "restart_ms=%d", REAPER_RESTART);
-	loop_timer_set(h->w->loop, &h->timer, REAPER_RESTART, restart);
+	loop_timer_set(h->w->loop, &h->timer, REAPER_RESTART, helper_restart);
 }
 
 static int helper_start(struct helper *h, struct err *e)
@@ -206,7 +203,7 @@ static int helper_start(struct helper *h, struct err *e)
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the reaper");
 	h->sock = take_fd(&our_end);
-	flush(h);
+	helper_flush(h);
 	return 0;
 }
 
@@ -228,16 +225,7 @@ int reaper_start(struct warden *w, struct err *e)
 
 static int hand_over(struct helper *h, const struct handover *it)
 {
-	union one_right rights = {0};
-	uint64_t ticket = it->ticket;
-	struct iovec iov = {&ticket, sizeof ticket};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &it->fd, sizeof it->fd);
-	return sendmsg(h->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
+	return fd_send(h->sock, &it->ticket, sizeof it->ticket, &it->fd, 1, MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
 bool reaper_behind(const struct warden *w)
@@ -245,11 +233,20 @@ bool reaper_behind(const struct warden *w)
 	return w->closer.queued >= WARDEN_CLOSING_MAX;
 }
 
-/* Sends what waits. Our own copy is closed when the closer has its own, so ours is never the last. */
-static void flush(struct helper *h)
+/* Tells the closer that our copy is closed. False: its socket is full. */
+static bool confirm(struct helper *h)
+{
+	if (h->unconfirmed && send(h->sock, "c", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return false;
+	h->unconfirmed = false;
+	return true;
+}
+
+/* Sends the descriptors that wait. The closer closes its copy after ours is closed, so ours is never the last one. */
+static void helper_flush(struct helper *h)
 {
 	bool behind = reaper_behind(h->w);
-	while (h->sock >= 0 && !list_empty(&h->queue)) {
+	while (h->sock >= 0 && confirm(h) && !list_empty(&h->queue)) {
 		struct handover *it = list_entry(h->queue.next, struct handover, node);
 		if (hand_over(h, it) < 0)
 			break;
@@ -258,10 +255,12 @@ static void flush(struct helper *h)
 		list_del(&it->node);
 		h->queued--;
 		fd_close(&it->fd);
+		h->unconfirmed = true;
 		free(it);
 	}
+	bool waits = h->unconfirmed || !list_empty(&h->queue);
 	if (h->sock_io.loop)
-		loop_set_events(&h->sock_io, list_empty(&h->queue) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+		loop_set_events(&h->sock_io, waits ? EPOLLIN | EPOLLOUT : EPOLLIN);
 	if (behind && !reaper_behind(h->w))
 		pool_kick(h->w);
 }
@@ -275,10 +274,10 @@ void reaper_close(struct warden *w, int fd, uint64_t ticket)
 	it->ticket = ticket;
 	list_push(&w->closer.queue, &it->node);
 	w->closer.queued++;
-	flush(&w->closer);
+	helper_flush(&w->closer);
 }
 
-/* When its socket is full it has enough to do, and looks into the trash anyway. */
+/* A full socket needs no more: the reaper has wake-ups to read and looks into the trash after them. */
 void reaper_wake(struct warden *w)
 {
 	if (w->reaper.sock >= 0)

@@ -1,15 +1,15 @@
 /*
- * record.h - what a warden leaves behind for the next one: a small file for each slot in use, "<slot>", overwritten
- * in place. It is written before the step it announces, so that a warden killed at any point can be followed up.
+ * record.h - notes of a warden for the next one: a small file for each slot in use, "<slot>", overwritten in place. A
+ * record is written before the step that it announces, so the next warden can follow up a kill at any point.
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
 #include "proto/warden.h"
 
 enum record_state {
-	RECORD_POOL = 1, /* half-made, belongs to nobody: its process ends with the warden */
-	RECORD_CREATING, /* has a name; not answered for yet: undone after a restart */
+	RECORD_POOL = 1, /* half-made, has no box: its process ends with the warden */
+	RECORD_CREATING, /* has a name, but the create is not answered: undone after a restart */
 	RECORD_RUNNING,
 	RECORD_ENDING, /* being destroyed: finished after a restart */
 	RECORD_DEAD,
@@ -18,7 +18,7 @@ enum record_state {
 struct record {
 	uint32_t magic, state;
 	uint64_t start_time;
-	uint32_t fresh;	     /* the layer was made by this create: undoing deletes it */
+	uint32_t fresh;	     /* of CREATING: the layer was made by this create; undoing deletes it */
 	uint32_t keep_files; /* of ENDING */
 	struct box_info info;
 };

@@ -1,11 +1,11 @@
 /*
- * After a restart: what the warden before us left. Its records say which slots were in use and for what; each is
- * followed up here, before the first request is taken. Then whatever has no record is swept.
+ * After a restart: follows up the records of the warden before us, before the first request is taken. Then sweeps
+ * cgroups, sockets and layers that have no record.
  *
  *	POOL      half-made, its process ended or is ended now
- *	CREATING  nobody was told that it exists: undone; a layer that was there before stays
+ *	CREATING  the daemon was not told that it exists: undone; a layer that was there before stays
  *	RUNNING   lives: adopted, nothing in it notices. Gone: reported as dead
- *	ENDING    destroyed for good
+ *	ENDING    its destroy is finished
  *	DEAD      still to be reported
  */
 #include <dirent.h>
@@ -18,6 +18,7 @@
 #include "cage/trash.h"
 #include "proto/id.h"
 #include "warden/record.h"
+#include "warden/recover.h"
 #include "warden/warden.h"
 
 enum { KILL_WAIT = 5000 };
@@ -27,7 +28,7 @@ struct recovery {
 	unsigned adopted, dead, undone;
 };
 
-/* A descriptor of the process that the record means; -1 when that one is gone. */
+/* A descriptor of the process that the record means; -1 when it is gone. */
 static int find_process(struct warden *w, const struct record *r)
 {
 	if (r->info.pid <= 0)
@@ -39,7 +40,7 @@ static int find_process(struct warden *w, const struct record *r)
 	return take_fd(&fd);
 }
 
-/* All that is in the slot's cgroup ends, now. */
+/* Kills all processes in the slot's cgroup. */
 static void kill_slot(struct warden *w, uint32_t slot, int pidfd)
 {
 	cgroup_kill(&w->cgroups, slot);
@@ -49,73 +50,48 @@ static void kill_slot(struct warden *w, uint32_t slot, int pidfd)
 	}
 }
 
-static void drop_layer(struct warden *w, const char *id)
+static struct warden_slot *restore_slot(struct warden *w, const struct record *r, int pidfd)
 {
-	char name[BOX_FILENAME_MAX];
-	if (box_id_check(str_of(id), NULL) < 0)
-		return;
-	box_id_filename(str_of(id), name);
-	trash_put(w->boxes_dir, name, w->host.trash);
-}
-
-static struct cell *new_cell(struct warden *w, const struct record *r, int pidfd)
-{
-	struct cell *c = cell_new(w);
-	c->adopted = true;
+	struct warden_slot *c = warden_slot_new(w, pidfd >= 0 ? SLOT_TAKEN : SLOT_ENDED);
 	c->slot.number = r->info.slot;
 	c->slot.pid = r->info.pid;
 	c->slot.pidfd = pidfd;
 	c->slot.mntns = pidfd >= 0 ? slot_open_ns(r->info.pid, "mnt") : -1;
 	c->slot.start_time = r->start_time;
-	c->dead = pidfd < 0;
 	return c;
 }
 
-static void undo(struct recovery *v, const struct record *r, int pidfd, bool keep_files)
+static void undo_slot(struct recovery *v, const struct record *r, int pidfd, bool keep_files)
 {
 	struct warden *w = v->w;
 	kill_slot(w, r->info.slot, pidfd);
-	if (!keep_files && *r->info.id)
-		drop_layer(w, r->info.id);
+	if (!keep_files && box_id_check(str_of(r->info.id), NULL) == 0)
+		box_drop_layer(w, r->info.id);
 	fd_close(&pidfd);
-	cell_sweep(new_cell(w, r, -1));
+	warden_slot_sweep(restore_slot(w, r, -1));
 	v->undone += r->state != RECORD_POOL;
-}
-
-static struct box *restore_box(struct recovery *v, const struct record *r, int pidfd)
-{
-	struct warden *w = v->w;
-	struct box *b = box_new(w, r->info.id);
-	b->info = r->info;
-	b->cell = new_cell(w, r, pidfd);
-	b->cell->box = b;
-	return b;
 }
 
 static void adopt(struct recovery *v, const struct record *r, int pidfd)
 {
-	struct box *b = restore_box(v, r, pidfd);
+	bool frozen = cgroup_is_frozen(&v->w->cgroups, r->info.slot);
+	struct box *b = box_restore(restore_slot(v->w, r, pidfd), &r->info, frozen ? STAGE_FROZEN : STAGE_RUNNING);
 	struct err e;
-	network_adopt(b->cell);
-	b->stage = cgroup_is_frozen(&v->w->cgroups, r->info.slot) ? STAGE_FROZEN : STAGE_RUNNING;
-	b->info.state = b->stage == STAGE_FROZEN ? BOX_FROZEN : BOX_RUNNING;
-	if (cell_watch(b->cell, &e) < 0)
+	network_adopt(b->place);
+	if (warden_slot_watch(b->place, &e) < 0)
 		log_event(LOG_ERROR, "cannot watch a box", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	v->adopted++;
 }
 
 static void report_dead(struct recovery *v, const struct record *r)
 {
-	struct box *b = restore_box(v, r, -1);
-	b->stage = STAGE_DEAD;
-	b->info.state = BOX_DEAD;
+	struct box *b = box_restore(restore_slot(v->w, r, -1), &r->info, STAGE_DEAD);
 	b->info.pid = 0;
 	if (r->state != RECORD_DEAD) {
 		b->info.exit_known = 0;
 		b->info.exit_code = -1;
 		b->info.exit_signal = 0;
-		struct record dead = {.state = RECORD_DEAD, .start_time = r->start_time, .info = b->info};
-		record_write(v->w->records_dir, &dead);
+		box_write_record(b, RECORD_DEAD);
 	}
 	v->dead++;
 }
@@ -129,9 +105,9 @@ static void follow_up(struct recovery *v, const struct record *r)
 	else if ((r->state == RECORD_RUNNING || r->state == RECORD_DEAD) && named)
 		report_dead(v, r);
 	else if (r->state == RECORD_ENDING)
-		undo(v, r, take_fd(&pidfd), r->keep_files);
+		undo_slot(v, r, take_fd(&pidfd), r->keep_files);
 	else
-		undo(v, r, take_fd(&pidfd), !r->fresh);
+		undo_slot(v, r, take_fd(&pidfd), !r->fresh);
 }
 
 static void on_record(void *arg, const char *name)
@@ -145,17 +121,17 @@ static void on_record(void *arg, const char *name)
 		unlinkat(w->records_dir, name, 0);
 		return;
 	}
-	/* Our blocks carry our name, unless somebody emptied the directory meanwhile. */
+	/* Our blocks carry our name, unless the directory was emptied meanwhile. */
 	if (!ids_take(&w->ids, (uint32_t)slot / IDS_BLOCK))
 		log_event(LOG_WARN, "a box's user ids belong to another warden", "slot=%u", (unsigned)slot);
 	follow_up(v, &r);
 }
 
-/* ---- what has no record ---- */
+/* ---- remains without a record ---- */
 
 static bool in_use(struct warden *w, uint32_t slot)
 {
-	list_each(it, &w->cells) if (list_entry(it, struct cell, node)->slot.number == slot) return true;
+	list_each(it, &w->slots) if (list_entry(it, struct warden_slot, node)->slot.number == slot) return true;
 	return false;
 }
 
@@ -167,7 +143,7 @@ static void sweep_cgroup(void *arg, uint32_t slot)
 	struct record r = {.state = RECORD_POOL};
 	r.info.slot = slot;
 	cgroup_kill(&w->cgroups, slot);
-	cell_sweep(new_cell(w, &r, -1));
+	warden_slot_sweep(restore_slot(w, &r, -1));
 }
 
 static void sweep_socket(void *arg, const char *name)

@@ -1,6 +1,6 @@
 /*
- * The socket: who may connect, reading requests, sending replies. What a request says is checked here for its form
- * and in the handlers for its meaning.
+ * The socket: checks the peer, reads requests, sends replies. The form of a request is checked here, its meaning in the
+ * handlers.
  *
  * A daemon that does not read costs at most WARDEN_QUEUE_MAX replies; then it is cut off and finds everything again
  * by WARDEN_LIST. A list is not queued: it goes on from its cursor when the socket has room.
@@ -10,8 +10,12 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/id.h"
+#include "proto/limits.h"
+#include "warden/control.h"
+#include "warden/limits.h"
 #include "warden/warden.h"
 
 static void hang_up(struct warden *w, const char *why)
@@ -39,7 +43,7 @@ static int send_now(struct warden *w, const struct warden_reply *r)
 	return -EPIPE;
 }
 
-static void push(struct warden *w, const struct warden_reply *r)
+static void server_push(struct warden *w, const struct warden_reply *r)
 {
 	if (!w->conn_io.loop)
 		return;
@@ -55,7 +59,7 @@ static void push(struct warden *w, const struct warden_reply *r)
 	loop_set_events(&w->conn_io, EPOLLOUT);
 }
 
-void server_reply(struct warden *w, struct waiter *who, const struct err *err, const struct box *b)
+void server_reply(struct warden *w, struct warden_asker *who, const struct err *err, const struct box *b)
 {
 	if (who->waiting && who->conn == w->conn) {
 		struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
@@ -65,48 +69,34 @@ void server_reply(struct warden *w, struct waiter *who, const struct err *err, c
 			r.has_info = 1;
 			r.info = b->info;
 		}
-		push(w, &r);
+		server_push(w, &r);
 	}
-	*who = (struct waiter){0};
+	*who = (struct warden_asker){0};
 }
 
-int server_reply_fds(struct warden *w, const struct waiter *who, const struct box *b, const int *fds, size_t n)
+int server_reply_fds(struct warden *w, const struct warden_asker *who, const struct box *b, const int *fds, size_t n)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(WARDEN_SOCKETS_MAX * sizeof(int))];
-	} control = {0};
-	INVARIANT(n <= WARDEN_SOCKETS_MAX);
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq, .has_info = 1, .info = b->info};
-	struct iovec v = {&r, sizeof r};
-	struct msghdr m = {.msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = (unsigned)CMSG_SPACE(n * sizeof *fds)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	*c = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = (unsigned)CMSG_LEN(n * sizeof *fds)};
-	memcpy(CMSG_DATA(c), fds, n * sizeof *fds);
 	if (!w->conn_io.loop)
 		return 0;
-	if (w->queue.count || (sendmsg(w->conn_io.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN))
+	if (w->queue.count || fd_send(w->conn_io.fd, &r, sizeof r, fds, n, MSG_DONTWAIT) == -EAGAIN)
 		return -EAGAIN;
 	return 0;
 }
 
-void server_reply_host(struct warden *w, struct waiter *who)
+void server_reply_host(struct warden *w, struct warden_asker *who)
 {
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
 	w->offer.slots_ready = w->ready;
 	w->offer.boxes = (uint32_t)w->boxes.count;
 	r.host = w->offer;
-	push(w, &r);
+	server_push(w, &r);
 }
 
 void server_event_died(struct warden *w, const struct box *b)
 {
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = WARDEN_BOX_DIED, .has_info = 1, .info = b->info};
-	push(w, &r);
+	server_push(w, &r);
 }
 
 /* The cursor is a node among the boxes: it keeps its place while others come and go. */
@@ -132,7 +122,7 @@ static void list_go_on(struct warden *w)
 	}
 }
 
-static void flush(struct warden *w)
+static void server_flush(struct warden *w)
 {
 	while (w->queue.count) {
 		int r = send_now(w, &w->queue.items[w->queue.head]);
@@ -169,7 +159,7 @@ static int check_form(const struct warden_request *rq, struct err *e)
 	return box_id_check(str_of(rq->id), e);
 }
 
-static void start_list(struct warden *w, struct waiter who)
+static void start_list(struct warden *w, struct warden_asker who)
 {
 	struct err e;
 	if (w->listing) {
@@ -183,9 +173,9 @@ static void start_list(struct warden *w, struct waiter who)
 	list_go_on(w);
 }
 
-static void handle(struct warden *w, const struct warden_request *rq)
+static void server_handle(struct warden *w, const struct warden_request *rq)
 {
-	struct waiter who = {.waiting = true, .conn = w->conn, .seq = rq->seq, .op = rq->op};
+	struct warden_asker who = {.waiting = true, .conn = w->conn, .seq = rq->seq, .op = rq->op};
 	struct err e;
 	if (check_form(rq, &e) < 0) {
 		server_reply(w, &who, &e, NULL);
@@ -235,7 +225,7 @@ static void on_conn(struct loop_io *io, uint32_t events)
 {
 	struct warden *w = container_of(io, struct warden, conn_io);
 	if (events & EPOLLOUT)
-		flush(w);
+		server_flush(w);
 	/* While replies wait no more requests are taken: the daemon's own backlog slows it down. */
 	for (int i = 0; i < WARDEN_BURST && io->loop && io->events == EPOLLIN; i++) {
 		struct warden_request rq;
@@ -243,7 +233,7 @@ static void on_conn(struct loop_io *io, uint32_t events)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n == (ssize_t)sizeof rq && rq.magic == WARDEN_MAGIC)
-			handle(w, &rq);
+			server_handle(w, &rq);
 		else
 			hang_up(w, n > 0 ? "a record of the wrong size or magic" : n == 0 ? "closed" : strerror(errno));
 	}

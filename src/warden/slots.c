@@ -1,9 +1,9 @@
 /*
- * Cells: making them ahead, watching their processes, sweeping up after them.
+ * Slots: making them ahead, watching their processes, sweeping up after them.
  *
- * The pool is filled one cell at a time, from a timer and only while nothing is under way, so that a request waits
- * for one at most. When boxes wait for a cell, cells are made for them at once. While the closer is far behind none
- * are.
+ * The pool is filled one slot at a time, from a timer and only while nothing is under way, so that a request waits
+ * for one at most. When boxes wait for a slot, slots are made for them at once. While the closer is far behind, no
+ * slots are made.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -11,30 +11,67 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cage/init.h"
+#include "proto/limits.h"
+#include "warden/limits.h"
 #include "warden/record.h"
 #include "warden/warden.h"
 
 enum { POOL_PAUSE = 1000, WAITING_MAKE = 4 };
 
-struct cell *cell_new(struct warden *w)
+#define TO(s) (1u << SLOT_##s)
+static const unsigned allowed[SLOT_STAGES] = {
+	[SLOT_MAKING] = TO(READY) | TO(ENDED),
+	[SLOT_READY] = TO(TAKEN) | TO(ENDED),
+	[SLOT_TAKEN] = TO(ENDED),
+	[SLOT_ENDED] = TO(SWEPT),
+};
+#undef TO
+
+static void count(struct warden *w, enum slot_stage stage, int n)
 {
-	struct cell *c = xcalloc(1, sizeof *c);
+	if (stage == SLOT_MAKING)
+		w->making += (uint32_t)n;
+	if (stage == SLOT_READY)
+		w->ready += (uint32_t)n;
+}
+
+/* A box is in the slot exactly from TAKEN on; ENDED slots of the pool have none. */
+static void slot_check(const struct warden_slot *c)
+{
+	INVARIANT(c->stage != SLOT_TAKEN || c->box);
+	INVARIANT(!c->box || c->stage == SLOT_TAKEN || c->stage == SLOT_ENDED);
+}
+
+struct warden_slot *warden_slot_new(struct warden *w, enum slot_stage stage)
+{
+	struct warden_slot *c = xcalloc(1, sizeof *c);
 	c->w = w;
 	c->slot = SLOT_EMPTY;
 	c->network.sockets = STEER_NO_SOCKETS;
-	list_push(&w->cells, &c->node);
+	c->stage = stage;
+	count(w, stage, 1);
+	list_push(&w->slots, &c->node);
 	return c;
 }
 
-static void free_cell(struct loop_task *t)
+void warden_slot_move(struct warden_slot *c, enum slot_stage to)
 {
-	struct cell *c = container_of(t, struct cell, free_task);
+	INVARIANT(allowed[c->stage] >> to & 1);
+	count(c->w, c->stage, -1);
+	c->stage = to;
+	count(c->w, to, 1);
+	slot_check(c);
+}
+
+static void free_slot(struct loop_task *t)
+{
+	struct warden_slot *c = container_of(t, struct warden_slot, free_task);
 	list_del(&c->node);
 	loop_timer_stop(&c->timer);
 	free(c);
 }
 
-void cell_drop_control(struct cell *c)
+void warden_slot_drop_control(struct warden_slot *c)
 {
 	loop_del(&c->control_io);
 	fd_close(&c->slot.control);
@@ -42,9 +79,15 @@ void cell_drop_control(struct cell *c)
 	fd_close(&c->slot.userns);
 }
 
+void warden_slot_close_spent(struct warden_slot *c)
+{
+	for (int i = 0; i < LAYER_SPENT; i++)
+		reaper_close(c->w, take_fd(&c->slot.spent[i]), 0);
+}
+
 static void remove_cgroups(struct loop_timer *t)
 {
-	struct cell *c = container_of(t, struct cell, timer);
+	struct warden_slot *c = container_of(t, struct warden_slot, timer);
 	struct warden *w = c->w;
 	if (cgroup_remove(&w->cgroups, c->slot.number) < 0) {
 		cgroup_kill(&w->cgroups, c->slot.number);
@@ -52,28 +95,28 @@ static void remove_cgroups(struct loop_timer *t)
 		return;
 	}
 	numbers_give(w, c->slot.number);
-	loop_defer(w->loop, &c->free_task, free_cell);
+	loop_defer(w->loop, &c->free_task, free_slot);
 }
 
-void cell_sweep(struct cell *c)
+void warden_slot_sweep(struct warden_slot *c)
 {
 	struct warden *w = c->w;
 	c->box = NULL;
-	cell_drop_control(c);
+	warden_slot_move(c, SLOT_SWEPT);
+	warden_slot_drop_control(c);
 	loop_del(&c->exit_io);
 	loop_del(&c->ask_io);
 	network_forget(c);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);
 	reaper_close(w, take_fd(&c->slot.mntns), 0);
-	for (int i = 0; i < LAYER_SPENT; i++)
-		reaper_close(w, take_fd(&c->slot.spent[i]), 0);
+	warden_slot_close_spent(c);
 	reaper_wake(w);
 	slot_close(&c->slot);
 	loop_timer_set(w->loop, &c->timer, 0, remove_cgroups);
 }
 
-void cell_kill(struct cell *c)
+void warden_slot_kill(struct warden_slot *c)
 {
 	if (c->slot.pidfd >= 0)
 		sys_pidfd_signal(c->slot.pidfd, SIGKILL);
@@ -82,24 +125,20 @@ void cell_kill(struct cell *c)
 static void on_exit_ready(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct cell *c = container_of(io, struct cell, exit_io);
+	struct warden_slot *c = container_of(io, struct warden_slot, exit_io);
 	struct warden *w = c->w;
 	siginfo_t si = {0};
 	bool known = waitid(P_PIDFD, (id_t)c->slot.pidfd, &si, WEXITED | WNOHANG) == 0 && si.si_pid != 0;
 	loop_del(io);
 	fd_close(&c->slot.pidfd);
-	c->dead = true;
+	warden_slot_move(c, SLOT_ENDED);
 	if (c->box) {
 		bool exited = si.si_code == CLD_EXITED;
 		box_process_gone(c->box, known, exited ? si.si_status : -1, exited ? 0 : si.si_status);
 		return;
 	}
-	if (c->ready)
-		w->ready--;
-	else
-		w->making--;
 	log_limited(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
-	cell_sweep(c);
+	warden_slot_sweep(c);
 	w->pool_pause_until = clock_ms() + POOL_PAUSE;
 	pool_kick(w);
 }
@@ -112,45 +151,43 @@ static void fail_first_waiting(struct warden *w, const struct err *e)
 	box_fail(b, e);
 }
 
-static void on_ready(struct cell *c)
+static void on_ready(struct warden_slot *c)
 {
 	struct warden *w = c->w;
 	loop_timer_stop(&c->timer);
 	c->slot.mntns = slot_open_ns(c->slot.pid, "mnt");
 	network_steer(c);
-	w->making--;
-	c->ready = true;
-	w->ready++;
+	warden_slot_move(c, SLOT_READY);
 	if (!list_empty(&w->waiting)) {
 		struct box *b = list_entry(w->waiting.next, struct box, node);
-		box_start(b, cell_take_ready(w));
+		box_start(b, warden_slot_find_ready(w));
 	}
 	pool_kick(w);
 }
 
-/* Before it is ready a cell that fails takes a waiting create with it, so that its reason reaches somebody. */
-static void on_failed(struct cell *c, const struct err *why)
+/* A slot that fails before it is ready also fails a waiting create, so that a client sees the reason. */
+static void on_failed(struct warden_slot *c, const struct err *why)
 {
 	struct warden *w = c->w;
-	cell_drop_control(c);
+	warden_slot_drop_control(c);
 	if (c->box) {
 		box_fail(c->box, why);
 		return;
 	}
 	log_limited(LOG_ERROR, "cannot prepare a slot", "slot=%u error=%s", c->slot.number, LOG_Q(why->msg));
 	fail_first_waiting(w, why);
-	cell_kill(c);
+	warden_slot_kill(c);
 }
 
 static void on_control(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct cell *c = container_of(io, struct cell, control_io);
+	struct warden_slot *c = container_of(io, struct warden_slot, control_io);
 	struct init_note note;
 	int r = init_receive(io->fd, &note);
 	if (r < 0 && errno == EAGAIN)
 		return;
-	if (r > 0 && note.kind == INIT_READY && c->ready) {
+	if (r > 0 && note.kind == INIT_READY && c->stage != SLOT_MAKING) {
 		r = -1; /* it has said so before, and is counted */
 		errno = EPROTO;
 	}
@@ -161,13 +198,13 @@ static void on_control(struct loop_io *io, uint32_t events)
 	} else if (r > 0) {
 		on_ready(c);
 	} else {
-		cell_drop_control(c);
+		warden_slot_drop_control(c);
 		if (c->box)
 			box_started(c->box);
 	}
 }
 
-int cell_watch(struct cell *c, struct err *e)
+int warden_slot_watch(struct warden_slot *c, struct err *e)
 {
 	int r = loop_add(c->w->loop, &c->exit_io, c->slot.pidfd, EPOLLIN, on_exit_ready);
 	if (r == 0 && c->slot.control >= 0)
@@ -175,15 +212,13 @@ int cell_watch(struct cell *c, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the box's process") : 0;
 }
 
-struct cell *cell_take_ready(struct warden *w)
+struct warden_slot *warden_slot_find_ready(struct warden *w)
 {
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		struct cell *c = list_entry(it, struct cell, node);
-		if (c->ready && !c->box && !c->dead) {
-			w->ready--;
+		struct warden_slot *c = list_entry(it, struct warden_slot, node);
+		if (c->stage == SLOT_READY)
 			return c;
-		}
 	}
 	return NULL;
 }
@@ -216,9 +251,9 @@ void numbers_give(struct warden *w, uint32_t number)
 void numbers_init(struct warden *w)
 {
 	auto_free bool *used = xcalloc(IDS_BLOCKS * IDS_BLOCK, sizeof *used);
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		uint32_t n = list_entry(it, struct cell, node)->slot.number;
+		uint32_t n = list_entry(it, struct warden_slot, node)->slot.number;
 		if (n < IDS_BLOCKS * IDS_BLOCK)
 			used[n] = true;
 	}
@@ -231,13 +266,13 @@ void numbers_init(struct warden *w)
 
 static void on_make_timeout(struct loop_timer *t)
 {
-	struct cell *c = container_of(t, struct cell, timer);
+	struct warden_slot *c = container_of(t, struct warden_slot, timer);
 	struct err e;
 	err_set(&e, ERRC_BOX_CREATE_FAILED, "the preparation did not finish within %d s", BOX_CREATE_TIMEOUT / 1000);
 	on_failed(c, &e);
 }
 
-static int make_cell(struct warden *w, struct err *e)
+static int make_slot(struct warden *w, struct err *e)
 {
 	uint32_t number = 0;
 	if (numbers_take(w, &number, e) < 0)
@@ -249,22 +284,20 @@ static int make_cell(struct warden *w, struct err *e)
 		numbers_give(w, number);
 		return -1;
 	}
-	struct cell *c = cell_new(w);
+	struct warden_slot *c = warden_slot_new(w, SLOT_MAKING);
 	c->slot = slot;
-	w->making++;
-	for (int i = 0; i < LAYER_SPENT; i++)
-		reaper_close(w, take_fd(&c->slot.spent[i]), 0);
+	warden_slot_close_spent(c);
 	struct record r = {.state = RECORD_POOL, .start_time = slot.start_time};
 	r.info.slot = number;
 	r.info.pid = slot.pid;
 	int written = record_write(w->records_dir, &r);
 	if (written < 0)
 		err_os(e, ERRC_BOX_CREATE_FAILED, -written, "write the slot's record");
-	if (written < 0 || cell_watch(c, e) < 0) {
-		cell_kill(c);
+	if (written < 0 || warden_slot_watch(c, e) < 0) {
+		warden_slot_kill(c);
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);
-		w->making--;
-		cell_sweep(c);
+		warden_slot_move(c, SLOT_ENDED);
+		warden_slot_sweep(c);
 		return -1;
 	}
 	loop_timer_set(w->loop, &c->timer, BOX_CREATE_TIMEOUT, on_make_timeout);
@@ -278,7 +311,7 @@ static size_t waiting_count(struct warden *w)
 	return n;
 }
 
-static void fill(struct loop_timer *t)
+static void pool_fill(struct loop_timer *t)
 {
 	struct warden *w = container_of(t, struct warden, pool_timer);
 	size_t waiting = waiting_count(w);
@@ -290,7 +323,7 @@ static void fill(struct loop_timer *t)
 	struct err e;
 	if (image_find(w->host.images, w->pool_image_name, &w->pool_image, NULL) < 0)
 		w->pool_image = (struct image){0};
-	if (make_cell(w, &e) < 0) {
+	if (make_slot(w, &e) < 0) {
 		if (!waiting)
 			log_limited(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));
 		fail_first_waiting(w, &e);
@@ -303,18 +336,18 @@ void pool_kick(struct warden *w)
 {
 	uint64_t now = clock_ms();
 	uint64_t delay = list_empty(&w->waiting) && w->pool_pause_until > now ? w->pool_pause_until - now : 0;
-	loop_timer_set(w->loop, &w->pool_timer, delay, fill);
+	loop_timer_set(w->loop, &w->pool_timer, delay, pool_fill);
 }
 
 void pool_drain(struct warden *w)
 {
 	loop_timer_stop(&w->pool_timer);
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		struct cell *c = list_entry(it, struct cell, node);
-		if (c->box || c->dead)
+		struct warden_slot *c = list_entry(it, struct warden_slot, node);
+		if (c->stage != SLOT_MAKING && c->stage != SLOT_READY)
 			continue;
-		cell_kill(c);
+		warden_slot_kill(c);
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);
 		loop_del(&c->control_io);
 		loop_del(&c->exit_io);

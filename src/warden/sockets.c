@@ -1,10 +1,10 @@
 /*
- * Sockets of a box's network namespace, for atolld. A socket belongs to the namespace that it was made in, whoever
- * holds it: the warden goes there, makes some, comes back, and hands them out unconnected. atolld connects them to the
- * servers inside. Nothing in the box ever holds one of these descriptions, so nothing there can change their flags.
+ * Sockets of a box's network namespace, for atolld. A socket belongs to the namespace that it was made in, in any
+ * process. The warden enters the namespace, makes sockets, comes back, and sends them unconnected. atolld connects them
+ * to the servers inside. No process of the box ever holds one of these descriptions, so none can change their flags.
  *
- * One thread, and nothing is called in between that forks or returns to the loop: no other work is ever done in a
- * box's namespace. A warden that cannot come back ends, and is started again in its own.
+ * There is one thread, and no function is called in between that forks or returns to the loop: no other work is ever
+ * done in a box's namespace. A warden that cannot come back ends, and is started again in its own namespace.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "proto/limits.h"
+#include "warden/control.h"
 #include "warden/warden.h"
 
 static void close_all(int *fds, size_t n)
@@ -22,7 +24,7 @@ static void close_all(int *fds, size_t n)
 }
 
 /* How many were made; errno tells why not all. */
-static size_t make(int family, int *fds, size_t n)
+static size_t make_sockets(int family, int *fds, size_t n)
 {
 	size_t i = 0;
 	while (i < n) {
@@ -38,9 +40,9 @@ static size_t make(int family, int *fds, size_t n)
 /* The pidfd names the namespaces of the box's first process, or nothing at all when that is gone. */
 static int make_inside(struct warden *w, struct box *b, int family, int *fds, size_t n, struct err *e)
 {
-	if (setns(b->cell->slot.pidfd, CLONE_NEWNET) < 0)
+	if (setns(b->place->slot.pidfd, CLONE_NEWNET) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "enter the network of sandbox '%s'", b->info.id);
-	size_t made = make(family, fds, n);
+	size_t made = make_sockets(family, fds, n);
 	int os = errno;
 	INVARIANT(setns(w->own_net, CLONE_NEWNET) == 0);
 	if (made == n)
@@ -49,7 +51,7 @@ static int make_inside(struct warden *w, struct box *b, int family, int *fds, si
 	return err_os(e, ERRC_INTERNAL_ERROR, os, "make sockets for sandbox '%s'", b->info.id);
 }
 
-void sockets_make(struct warden *w, const struct warden_request *rq, struct waiter who)
+void sockets_make(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	int fds[WARDEN_SOCKETS_MAX];
 	struct err e;

@@ -14,14 +14,15 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
 #include "base/sig.h"
 #include "cage/caps.h"
 #include "cage/dev.h"
 #include "cage/fs.h"
 #include "cage/init.h"
 #include "cage/seccomp.h"
+#include "proto/limits.h"
 #include "proto/zygote.h"
+#include "warden/limits.h"
 
 /* In zygote_texts.S. */
 extern const char zygote_python_text[], zygote_python_text_end[];
@@ -33,16 +34,16 @@ enum { FD_CONTROL = 3, FD_TEXT = 4, FD_PIDNS = 5, FD_STAT = 6, FD_KEPT = 7 };
 
 /* ---- the child ---- */
 
-static int fail(struct err *e, const char *what)
+static int zygote_fail(struct err *e, const char *what)
 {
 	return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "%s", what);
 }
 
-static int put(int root, const char *name, int mount, struct err *e)
+static int put_mount(int root, const char *name, int mount, struct err *e)
 {
 	const uint64_t resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH;
 	auto_fd int at = sys_openat2(root, name, O_PATH | O_DIRECTORY, resolve);
-	return at < 0 || sys_move_mount(mount, at) < 0 ? fail(e, name) : 0;
+	return at < 0 || sys_move_mount(mount, at) < 0 ? zygote_fail(e, name) : 0;
 }
 
 static int make_tmp(uint32_t user, struct err *e)
@@ -57,7 +58,7 @@ static int write_join(int tmp, struct err *e)
 {
 	auto_fd int fd = openat(tmp, "join.so", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0555);
 	size_t n = (size_t)(zygote_join_text_end - zygote_join_text);
-	return fd < 0 || fd_write_full(fd, zygote_join_text, n) < 0 ? fail(e, "write join.so") : 0;
+	return fd < 0 || fd_write_full(fd, zygote_join_text, n) < 0 ? zygote_fail(e, "write join.so") : 0;
 }
 
 static int enter_image(const struct slot_host *h, const struct image *image, uint32_t user, struct err *e)
@@ -70,18 +71,18 @@ static int enter_image(const struct slot_host *h, const struct image *image, uin
 	if (root < 0)
 		return -1;
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
-		return fail(e, "make the zygote's namespaces");
+		return zygote_fail(e, "make the zygote's namespaces");
 	if (fs_set(root, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, e) < 0)
 		return -1;
 	int at = open(INIT_ANCHOR, O_PATH | O_DIRECTORY | O_CLOEXEC), tmp = make_tmp(user, e);
 	if (tmp < 0 || at < 0 || write_join(tmp, e) < 0 || dev_make(user, &dev, &shm, e) < 0)
 		return -1;
 	if (sys_move_mount(root, at) < 0)
-		return fail(e, "mount the image");
-	if (put(root, "dev", dev, e) < 0 || put(root, "tmp", tmp, e) < 0)
+		return zygote_fail(e, "mount the image");
+	if (put_mount(root, "dev", dev, e) < 0 || put_mount(root, "tmp", tmp, e) < 0)
 		return -1;
 	if (fchdir(root) < 0 || sys_pivot_root(".", ".") < 0 || sys_umount(".", MNT_DETACH) < 0 || chdir("/") < 0)
-		return fail(e, "enter the image");
+		return zygote_fail(e, "enter the image");
 	return 0;
 }
 
@@ -90,12 +91,12 @@ static int open_text(struct err *e)
 	int fd = memfd_create("atoll-worker", 0);
 	size_t n = (size_t)(zygote_python_text_end - zygote_python_text);
 	if (fd < 0 || fd_write_full(fd, zygote_python_text, n) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		return fail(e, "prepare the worker's text");
+		return zygote_fail(e, "prepare the worker's text");
 	return fd;
 }
 
-/* 0, 1, 2: nowhere. 3: the warden. 4: the worker. 5: the way back to our own pid namespace. 6: what the
- * kernel says of our memory, for there will be no /proc. */
+/* 0, 1, 2: /dev/null. 3: the warden. 4: the worker's text. 5: our own pid namespace, for the way back. 6: the kernel's
+ * report on our memory, because there will be no /proc. */
 static int keep_fds(int control, int text, int pidns, int stat, struct err *e)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -103,11 +104,11 @@ static int keep_fds(int control, int text, int pidns, int stat, struct err *e)
 	int high[FD_KEPT];
 	for (int i = 0; i < FD_KEPT; i++)
 		if ((high[i] = fcntl(from[i], F_DUPFD, 64)) < 0)
-			return fail(e, "keep descriptors");
+			return zygote_fail(e, "keep descriptors");
 	for (int i = 0; i < FD_KEPT; i++)
 		if (dup2(high[i], i) < 0)
-			return fail(e, "keep descriptors");
-	return sys_close_range(FD_KEPT, ~0u) < 0 ? fail(e, "close descriptors") : 0;
+			return zygote_fail(e, "keep descriptors");
+	return sys_close_range(FD_KEPT, ~0u) < 0 ? zygote_fail(e, "close descriptors") : 0;
 }
 
 /* One capability survives the exec of an unprivileged user: as an ambient one. */
@@ -118,11 +119,11 @@ static int keep_capability(struct err *e)
 	data[0].permitted = data[0].effective = data[0].inheritable = (uint32_t)CAPS_ZYGOTE;
 	if (syscall(SYS_capset, &head, data) < 0 ||
 		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_ADMIN, 0, 0) < 0)
-		return fail(e, "keep the capability to join boxes");
+		return zygote_fail(e, "keep the capability to join boxes");
 	return 0;
 }
 
-static int become(uint32_t user, struct err *e)
+static int become_user(uint32_t user, struct err *e)
 {
 	sigset_t none;
 	sigemptyset(&none);
@@ -136,13 +137,13 @@ static int become(uint32_t user, struct err *e)
 	if (init_limit_self(e) < 0 || caps_bound(CAPS_ZYGOTE, e) < 0)
 		return -1;
 	if (setgroups(0, NULL) < 0 || setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0)
-		return fail(e, "become the zygote's user");
+		return zygote_fail(e, "become the zygote's user");
 	if (keep_capability(e) < 0)
 		return -1;
 	return seccomp_load(SECCOMP_ZYGOTE, e);
 }
 
-static void execute(void)
+static void execute_python(void)
 {
 	static const char *const programs[] = {"/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3"};
 	static char boot[] = "f=open(4,'rb');s=f.read();f.close();exec(compile(s,'<atoll_worker/boot.py>','exec'))\n"
@@ -155,32 +156,32 @@ static void execute(void)
 		execve(programs[i], argv, envp);
 }
 
-/* What it forks inherits it: the score of every command of a box, which is above the supervisors'. */
+/* Its children inherit the score: that of every command of a box, which is above the supervisors'. */
 static void raise_oom_score(void)
 {
 	fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", STR(BOX_OOM_SCORE));
 }
 
-_Noreturn static void child(const struct slot_host *h, uint32_t slot, const struct image *image, int control)
+_Noreturn static void zygote_child(const struct slot_host *h, uint32_t slot, const struct image *image, int control)
 {
 	struct err e = {0};
 	char byte;
 	int pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
 	int stat = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	/* Not before we are in our cgroups. */
+	/* Wait until the warden has put us into our cgroups. */
 	if (recv(control, &byte, 1, 0) != 1)
 		_exit(0);
 	prctl(PR_SET_NAME, "atoll-zygote");
 	raise_oom_score();
 	int text = pidns < 0 ? -1 : open_text(&e);
 	if (text < 0 || enter_image(h, image, ids_base(slot), &e) < 0 || keep_fds(control, text, pidns, stat, &e) < 0 ||
-		become(ids_base(slot), &e) < 0) {
-		/* By number: it may have been moved already. */
+		become_user(ids_base(slot), &e) < 0) {
+		/* keep_fds may have moved the socket already. */
 		if (send(control, &e, sizeof e, MSG_NOSIGNAL) < 0)
 			send(FD_CONTROL, &e, sizeof e, MSG_NOSIGNAL);
 		_exit(1);
 	}
-	execute();
+	execute_python();
 	_exit(ZYGOTE_NO_PYTHON);
 }
 
@@ -195,7 +196,7 @@ static int send_setup(int control, struct err *e)
 	s.filter_n = (uint32_t)seccomp_program(SECCOMP_BOX, &filter);
 	memcpy(s.filter, filter, s.filter_n * sizeof *filter);
 	if (send(control, "m", 1, MSG_NOSIGNAL) != 1 || send(control, &s, sizeof s, MSG_NOSIGNAL) != (ssize_t)sizeof s)
-		return fail(e, "set up the zygote");
+		return zygote_fail(e, "set up the zygote");
 	return 0;
 }
 
@@ -210,7 +211,7 @@ static int give_birth(
 	if (cgroup < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return fail(e, "make the zygote's socket");
+		return zygote_fail(e, "make the zygote's socket");
 	z->control = ends[0];
 	auto_fd int its_end = ends[1];
 	struct clone_args a = {.flags = CLONE_PIDFD | CLONE_INTO_CGROUP,
@@ -219,9 +220,9 @@ static int give_birth(
 		.cgroup = (uint64_t)cgroup};
 	z->pid = sys_clone3(&a);
 	if (z->pid == 0)
-		child(h, slot, image, its_end);
+		zygote_child(h, slot, image, its_end);
 	if (z->pid < 0)
-		return fail(e, "start the zygote");
+		return zygote_fail(e, "start the zygote");
 	return cgroup_attach(h->cgroups, slot, z->pid, e) < 0 || send_setup(z->control, e) < 0 ? -1 : 0;
 }
 

@@ -3,9 +3,9 @@
  *
  * It runs in namespaces of its own (mount, net, ipc, uts) but in the warden's pid namespace, because a process can give
  * its children only a pid namespace below its own. Its root is the image, read-only, with a small /dev and /tmp; there
- * is no /proc. It is a user that nobody else is (the first id of a slot of its own) with one capability, CAP_SYS_ADMIN,
- * which setns into a box takes, and a seccomp filter that has nothing else for that capability to do: the box's own
- * and setns. It ends when the warden closes the control socket.
+ * is no /proc. Its user is the first id of a slot of its own, which no other process has. It has one capability,
+ * CAP_SYS_ADMIN, which setns into a box needs. Its seccomp filter is the box's and setns, so the capability serves for
+ * nothing else. It ends when the warden closes the control socket.
  */
 #pragma once
 
@@ -21,5 +21,5 @@ struct zygote_process {
 int zygote_spawn(
 	const struct slot_host *h, uint32_t slot, const struct image *image, struct zygote_process *ret, struct err *e);
 
-/* What an exit code of the half-made process means: there is no python3 in the image. */
+/* The exit code of a half-made process whose image has no python3. */
 enum { ZYGOTE_NO_PYTHON = 3 };

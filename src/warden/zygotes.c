@@ -1,15 +1,14 @@
 /*
- * Zygotes: one per image, started when the image is used, started again when they end. And the way of a request: from
- * a box's pipe, through here, to the zygote of its image.
+ * Zygotes: one per image, started when the image is used, started again when they end. A request for a context goes
+ * from a box's pipe, through here, to the zygote of its image.
  *
- * A box is known by its pipe. What it says is a number that comes back in the answer, nothing else; how often it may
- * say it is bounded (a bucket per cell), and so is what it gets: a context counts among its processes. A box that is
- * refused too often loses its pipe: refusing costs the warden more than asking costs the box. Nothing here
- * waits: a zygote that does not take requests fast enough, is not there or not ready means "no", and the box's agent
- * starts the context itself.
+ * A box is known by its pipe. It sends a number that comes back in the answer, nothing else. A bucket per slot bounds
+ * the requests; the contexts count among the box's processes. A box that is refused too often loses its pipe: refusing
+ * costs the warden more than asking costs the box. Nothing here waits: when a zygote is missing, not ready or too slow
+ * to take requests, the answer is "no", and the box's agent starts the context itself.
  *
- * A zygote answers every ask, in order. One that answers nothing for ZYGOTE_STUCK is stuck: all who wait are told "no",
- * as is everybody who asks from then on. After ZYGOTE_GIVEN_UP more it is killed, and another one is started.
+ * A zygote answers every ask, in order. A zygote that answers nothing for ZYGOTE_STUCK is SILENT: all asks that wait,
+ * and all that follow, are refused. After ZYGOTE_GIVEN_UP more it is killed, and another zygote is started.
  */
 #include <sched.h>
 #include <signal.h>
@@ -20,66 +19,105 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/zygote.h"
+#include "warden/limits.h"
 #include "warden/warden.h"
 
 enum { ASKS_AT_ONCE = 16 };
 
+#define TO(s) (1u << ZYGOTE_##s)
+static const unsigned allowed[ZYGOTE_STAGES] = {
+	[ZYGOTE_UNUSED] = TO(PAUSING),
+	[ZYGOTE_PAUSING] = TO(STARTING) | TO(PAUSING),
+	[ZYGOTE_STARTING] = TO(READY) | TO(ENDING) | TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_READY] = TO(SILENT) | TO(ENDING) | TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_SILENT] = TO(READY) | TO(ENDING) | TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_ENDING] = TO(SWEEPING) | TO(HOPELESS),
+	[ZYGOTE_SWEEPING] = TO(PAUSING),
+	[ZYGOTE_HOPELESS] = TO(PAUSING),
+};
+#undef TO
+
 static void zygote_launch(struct loop_timer *t);
 
-static bool same_image(const struct image *a, const struct image *b)
+static bool zygote_lives(const struct zygote *z)
 {
-	return a->inode == b->inode && strcmp(a->key, b->key) == 0;
+	return z->stage >= ZYGOTE_STARTING && z->stage <= ZYGOTE_ENDING;
+}
+
+static void zygote_check(const struct zygote *z)
+{
+	INVARIANT(*z->image.key);
+	INVARIANT(zygote_lives(z) == (z->p.pidfd >= 0));
+	INVARIANT(z->stage != ZYGOTE_SILENT || z->asked_n);
+	INVARIANT(z->refused_n <= z->asked_n && (z->asked_n == 0 || zygote_lives(z)));
+}
+
+static void zygote_move(struct zygote *z, enum zygote_stage to)
+{
+	INVARIANT(allowed[z->stage] >> to & 1);
+	z->stage = to;
+	zygote_check(z);
+}
+
+/* on_zygote_exit follows. */
+static void zygote_kill(struct zygote *z)
+{
+	if (z->stage != ZYGOTE_ENDING)
+		zygote_move(z, ZYGOTE_ENDING);
+	sys_pidfd_signal(z->p.pidfd, SIGKILL);
 }
 
 static struct zygote *zygote_of(struct warden *w, const struct image *image)
 {
 	for (size_t i = 0; i < ZYGOTES_MAX; i++)
-		if (same_image(&w->zygotes[i].image, image))
+		if (image_same(&w->zygotes[i].image, image))
 			return &w->zygotes[i];
 	return NULL;
 }
 
 /* ---- asks without an answer ---- */
 
-static void refuse(struct cell *c, uint32_t serial, int os)
+static void refuse(struct warden_slot *c, uint32_t serial, int os)
 {
 	const struct zygote_reply r = {ZYGOTE_MAGIC, serial, os};
 	send(c->slot.reply, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A cell that took over the number of one that is gone ignores an answer to what it did not ask. */
+/* Another box may have the slot number by now: its agent ignores an answer that it did not ask for. */
 static void refuse_all(struct zygote *z)
 {
-	for (size_t i = 0; i < z->asked_n; i++) {
+	for (size_t i = z->refused_n; i < z->asked_n; i++) {
 		const struct zygote_asked *a = &z->asked[(z->asked_head + i) % ZYGOTE_ASKS_MAX];
-		list_each(it, &z->w->cells)
+		list_each(it, &z->w->slots)
 		{
-			struct cell *c = list_entry(it, struct cell, node);
-			if (c->slot.number == a->cell)
+			struct warden_slot *c = list_entry(it, struct warden_slot, node);
+			if (c->slot.number == a->slot)
 				refuse(c, a->serial, EAGAIN);
 		}
 	}
+	z->refused_n = z->asked_n;
 }
 
 static void on_given_up(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, watch);
 	log_event(LOG_WARN, "a zygote is stuck and is replaced", "image=%s pid=%d", LOG_Q(z->image.key), z->p.pid);
-	z->ready = false;
-	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+	zygote_kill(z);
 }
 
 static void on_stuck(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, watch);
-	z->stuck = true;
+	if (z->stage == ZYGOTE_READY)
+		zygote_move(z, ZYGOTE_SILENT);
 	refuse_all(z);
 	loop_timer_set(z->w->loop, &z->watch, ZYGOTE_GIVEN_UP, on_given_up);
 }
 
-static void asked(struct zygote *z, const struct cell *c, uint32_t serial)
+static void asked(struct zygote *z, const struct warden_slot *c, uint32_t serial)
 {
 	z->asked[(z->asked_head + z->asked_n++) % ZYGOTE_ASKS_MAX] = (struct zygote_asked){c->slot.number, serial};
 	if (z->asked_n == 1)
@@ -92,7 +130,9 @@ static void answered(struct zygote *z)
 		return;
 	z->asked_head = (z->asked_head + 1) % ZYGOTE_ASKS_MAX;
 	z->asked_n--;
-	z->stuck = z->stuck && z->asked_n; /* what still waits was refused */
+	z->refused_n -= z->refused_n > 0;
+	if (z->stage == ZYGOTE_SILENT && !z->asked_n)
+		zygote_move(z, ZYGOTE_READY);
 	if (z->asked_n)
 		loop_timer_set(z->w->loop, &z->watch, ZYGOTE_STUCK, on_stuck);
 	else
@@ -101,45 +141,45 @@ static void answered(struct zygote *z)
 
 static void forget_asks(struct zygote *z)
 {
-	if (!z->stuck)
-		refuse_all(z);
+	refuse_all(z);
 	loop_timer_stop(&z->watch);
-	z->asked_n = 0;
-	z->stuck = false;
+	z->asked_n = z->refused_n = 0;
 }
 
 /* ---- life ---- */
 
-static void again(struct zygote *z)
+static void zygote_pause(struct zygote *z)
 {
 	z->retry_ms = !z->retry_ms				 ? ZYGOTE_RETRY_MIN
 		      : clock_ms() - z->since > ZYGOTE_RETRY_MAX ? ZYGOTE_RETRY_MIN
 		      : z->retry_ms < ZYGOTE_RETRY_MAX / 2	 ? z->retry_ms * 2
 								 : ZYGOTE_RETRY_MAX;
+	zygote_move(z, ZYGOTE_PAUSING);
 	loop_timer_set(z->w->loop, &z->timer, z->retry_ms, zygote_launch);
 }
 
-static void begin(struct zygote *z, struct warden *w, const struct image *image)
+static void zygote_begin(struct zygote *z, struct warden *w, const struct image *image)
 {
 	const struct image own = *image; /* it may lie in *z */
 	*z = (struct zygote){.w = w, .image = own, .p = {.pidfd = -1, .control = -1}, .used = clock_ms()};
+	zygote_move(z, ZYGOTE_PAUSING);
 	loop_timer_set(w->loop, &z->timer, ZYGOTE_DELAY, zygote_launch);
 }
 
-static void sweep(struct loop_timer *t)
+static void zygote_sweep(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, timer);
 	struct warden *w = z->w;
 	cgroup_kill(&w->cgroups, z->slot);
 	if (cgroup_remove(&w->cgroups, z->slot) < 0) {
-		loop_timer_set(w->loop, &z->timer, WARDEN_RETRY, sweep);
+		loop_timer_set(w->loop, &z->timer, WARDEN_RETRY, zygote_sweep);
 		return;
 	}
 	numbers_give(w, z->slot);
 	if (*z->next.key)
-		begin(z, w, &z->next);
-	else if (!z->hopeless)
-		again(z);
+		zygote_begin(z, w, &z->next);
+	else if (z->stage == ZYGOTE_SWEEPING)
+		zygote_pause(z);
 }
 
 static void on_zygote_exit(struct loop_io *io, uint32_t events)
@@ -152,13 +192,13 @@ static void on_zygote_exit(struct loop_io *io, uint32_t events)
 	loop_del(&z->control_io);
 	fd_close(&z->p.pidfd);
 	fd_close(&z->p.control);
-	z->ready = false;
 	forget_asks(z);
-	z->hopeless = si.si_code == CLD_EXITED && si.si_status == ZYGOTE_NO_PYTHON;
-	log_event(z->hopeless ? LOG_INFO : LOG_WARN, z->hopeless ? "an image has no python3" : "a zygote ended",
+	bool hopeless = si.si_code == CLD_EXITED && si.si_status == ZYGOTE_NO_PYTHON;
+	zygote_move(z, hopeless ? ZYGOTE_HOPELESS : ZYGOTE_SWEEPING);
+	log_event(hopeless ? LOG_INFO : LOG_WARN, hopeless ? "an image has no python3" : "a zygote ended",
 		"image=%s status=%d signal=%d", LOG_Q(z->image.key), si.si_code == CLD_EXITED ? si.si_status : -1,
 		si.si_code == CLD_EXITED ? 0 : si.si_status);
-	loop_timer_set(z->w->loop, &z->timer, 0, sweep);
+	loop_timer_set(z->w->loop, &z->timer, 0, zygote_sweep);
 }
 
 static void on_note(struct loop_io *io, uint32_t events)
@@ -174,7 +214,7 @@ static void on_note(struct loop_io *io, uint32_t events)
 		return;
 	if (got == (ssize_t)sizeof in.err)
 		log_event(LOG_ERROR, "cannot start a zygote", "image=%s error=%s", LOG_Q(z->image.key),
-			LOG_Q((in.err.msg[sizeof in.err.msg - 1] = 0, in.err.msg)));
+			LOG_Q((err_seal(&in.err), in.err.msg)));
 	if (got != (ssize_t)sizeof in.note || in.note.magic != ZYGOTE_MAGIC) {
 		loop_del(io);
 		return;
@@ -187,10 +227,12 @@ static void on_note(struct loop_io *io, uint32_t events)
 				LOG_Q(strerror(n.error)));
 		return;
 	}
+	if (z->stage != ZYGOTE_STARTING)
+		return; /* it has said so before, or is being ended */
 	loop_timer_stop(&z->timer);
 	const struct sched_param normal = {0};
 	syscall(SYS_sched_setscheduler, z->p.pid, SCHED_OTHER, &normal); /* musl has none */
-	z->ready = true;
+	zygote_move(z, ZYGOTE_READY);
 	log_event(LOG_INFO, "zygote ready", "image=%s pid=%d after_ms=%llu", LOG_Q(z->image.key), z->p.pid,
 		(unsigned long long)(clock_ms() - z->since));
 }
@@ -199,7 +241,7 @@ static void on_start_timeout(struct loop_timer *t)
 {
 	struct zygote *z = container_of(t, struct zygote, timer);
 	log_event(LOG_WARN, "a zygote did not get ready", "image=%s", LOG_Q(z->image.key));
-	sys_pidfd_signal(z->p.pidfd, SIGKILL);
+	zygote_kill(z);
 }
 
 static void zygote_launch(struct loop_timer *t)
@@ -209,14 +251,15 @@ static void zygote_launch(struct loop_timer *t)
 	struct err e;
 	struct zygote_process p;
 	if (numbers_take(w, &z->slot, &e) < 0)
-		return again(z);
+		return zygote_pause(z);
 	z->since = clock_ms();
 	if (zygote_spawn(&w->host, z->slot, &z->image, &p, &e) < 0) {
 		log_event(LOG_ERROR, "cannot start a zygote", "image=%s error=%s", LOG_Q(z->image.key), LOG_Q(e.msg));
 		numbers_give(w, z->slot);
-		return again(z);
+		return zygote_pause(z);
 	}
 	z->p = p;
+	zygote_move(z, ZYGOTE_STARTING);
 	if (loop_add(w->loop, &z->exit_io, p.pidfd, EPOLLIN, on_zygote_exit) < 0 ||
 		loop_add(w->loop, &z->control_io, p.control, EPOLLIN, on_note) < 0)
 		log_event(LOG_ERROR, "cannot watch a zygote", "image=%s", LOG_Q(z->image.key));
@@ -224,14 +267,13 @@ static void zygote_launch(struct loop_timer *t)
 }
 
 /* Contexts that it has forked live on. */
-static void replace(struct zygote *z, const struct image *image)
+static void zygote_replace(struct zygote *z, const struct image *image)
 {
 	z->next = *image;
-	z->ready = false;
-	if (z->p.pidfd >= 0)
-		sys_pidfd_signal(z->p.pidfd, SIGKILL); /* on_zygote_exit, sweep, begin */
+	if (zygote_lives(z))
+		zygote_kill(z); /* sweep and begin follow */
 	else if (!z->timer.pos)
-		begin(z, z->w, &z->next);
+		zygote_begin(z, z->w, &z->next);
 }
 
 void zygote_want(struct warden *w, const struct image *image)
@@ -241,20 +283,21 @@ void zygote_want(struct warden *w, const struct image *image)
 	struct zygote *oldest = NULL;
 	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
 		struct zygote *z = &w->zygotes[i];
-		if (!*z->image.key)
-			return begin(z, w, image);
-		if (!*z->next.key && (z->ready || z->hopeless) && (!oldest || z->used < oldest->used))
+		if (z->stage == ZYGOTE_UNUSED)
+			return zygote_begin(z, w, image);
+		bool idle = z->stage == ZYGOTE_READY || z->stage == ZYGOTE_SILENT || z->stage == ZYGOTE_HOPELESS;
+		if (!*z->next.key && idle && (!oldest || z->used < oldest->used))
 			oldest = z;
 	}
 	if (oldest && clock_ms() - oldest->used > ZYGOTE_IDLE)
-		replace(oldest, image);
+		zygote_replace(oldest, image);
 }
 
 void zygotes_end(struct warden *w)
 {
 	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
 		struct zygote *z = &w->zygotes[i];
-		if (!z->w || z->p.pidfd < 0)
+		if (!zygote_lives(z))
 			continue;
 		sys_pidfd_signal(z->p.pidfd, SIGKILL);
 		waitid(P_PIDFD, (id_t)z->p.pidfd, &(siginfo_t){0}, WEXITED);
@@ -265,7 +308,7 @@ void zygotes_end(struct warden *w)
 /* ---- requests ---- */
 
 /* A bucket of ZYGOTE_BURST that fills at ZYGOTE_RATE a second; counted in thousandths. */
-static bool within_rate(struct cell *c)
+static bool within_rate(struct warden_slot *c)
 {
 	uint64_t now = clock_ms(), full = ZYGOTE_BURST * 1000;
 	uint64_t have = c->asked_ms ? c->tokens + (now - c->asked_ms) * ZYGOTE_RATE : full;
@@ -277,9 +320,9 @@ static bool within_rate(struct cell *c)
 	return true;
 }
 
-/* The other way round: every refusal fills it, and it empties at ZYGOTE_RATE a second. An agent that is told "no"
- * starts a context itself, which takes it far longer; this one does nothing but ask. */
-static bool asks_in_vain(struct cell *c)
+/* A bucket the other way round: every refusal fills it, and it empties at ZYGOTE_RATE a second. An honest agent that is
+ * refused starts a context itself, which takes far longer than an ask. */
+static bool asks_in_vain(struct warden_slot *c)
 {
 	uint64_t now = clock_ms(), drained = (now - c->refused_ms) * ZYGOTE_RATE;
 	c->refusals = (c->refusals > drained ? c->refusals - drained : 0) + 1000;
@@ -287,13 +330,13 @@ static bool asks_in_vain(struct cell *c)
 	return c->refusals > ZYGOTE_REFUSALS * 1000ull;
 }
 
-static void stop_listening(struct cell *c)
+static void stop_listening(struct warden_slot *c)
 {
 	loop_del(&c->ask_io);
 	fd_close(&c->slot.ask);
 }
 
-static int open_namespaces(struct cell *c, int fds[ZYGOTE_FDS_MAX])
+static int open_namespaces(struct warden_slot *c, int fds[ZYGOTE_FDS_MAX])
 {
 	static const char *const names[] = {[ZYGOTE_FD_PIDNS] = "pid",
 		[ZYGOTE_FD_USERNS] = "user",
@@ -310,45 +353,28 @@ static int open_namespaces(struct cell *c, int fds[ZYGOTE_FDS_MAX])
 		if (fds[i] < 0)
 			return -1;
 	}
-	/* What was opened by number belongs to the process that the descriptor holds: it still lives. */
+	/* The process still lives, so the namespaces that were opened by its number are its own. */
 	return sys_pidfd_signal(c->slot.pidfd, 0);
 }
 
-static int send_ask(const struct zygote *z, uint32_t serial, const int *fds, uint32_t cgroups)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int) * ZYGOTE_FDS_MAX)];
-	} rights = {0};
-	struct zygote_ask ask = {ZYGOTE_MAGIC, serial, cgroups};
-	struct iovec iov = {&ask, sizeof ask};
-	size_t bytes = sizeof(int) * (ZYGOTE_FD_CGROUPS + cgroups);
-	struct msghdr m = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &rights,
-		.msg_controllen = (socklen_t)CMSG_SPACE(bytes)};
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	h->cmsg_level = SOL_SOCKET;
-	h->cmsg_type = SCM_RIGHTS;
-	h->cmsg_len = (socklen_t)CMSG_LEN(bytes);
-	memcpy(CMSG_DATA(h), fds, bytes);
-	return sendmsg(z->p.control, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
-}
-
-static int pass_on(struct cell *c, const struct zygote *z, uint32_t serial)
+static int pass_on(struct warden_slot *c, const struct zygote *z, uint32_t serial)
 {
 	int fds[ZYGOTE_FDS_MAX];
 	memset(fds, -1, sizeof fds);
 	fds[ZYGOTE_FD_REPLY] = c->slot.reply;
 	int n = cgroup_open_procs(&c->w->cgroups, c->slot.number, &fds[ZYGOTE_FD_CGROUPS]);
-	int r = n < 0 || open_namespaces(c, fds) < 0 ? -1 : send_ask(z, serial, fds, (uint32_t)n);
-	int os = errno;
+	const struct zygote_ask ask = {ZYGOTE_MAGIC, serial, (uint32_t)n};
+	ssize_t r;
+	if (n < 0 || open_namespaces(c, fds) < 0)
+		r = -errno;
+	else
+		r = fd_send(z->p.control, &ask, sizeof ask, fds, ZYGOTE_FD_CGROUPS + (size_t)n, MSG_DONTWAIT);
 	for (size_t i = ZYGOTE_FD_PIDNS; i < ZYGOTE_FDS_MAX; i++)
 		fd_close(&fds[i]);
-	return r < 0 ? -os : 0;
+	return r < 0 ? (int)r : 0;
 }
 
-static int answer(struct cell *c, uint32_t serial)
+static int zygote_answer(struct warden_slot *c, uint32_t serial)
 {
 	struct warden *w = c->w;
 	struct box *b = c->box;
@@ -357,7 +383,7 @@ static int answer(struct cell *c, uint32_t serial)
 		z->used = clock_ms();
 	if (!serial)
 		return -EINVAL; /* a note with it would say that the zygote is ready */
-	if (!z || !z->ready || z->stuck)
+	if (!z || z->stage != ZYGOTE_READY)
 		return -EAGAIN;
 	if (z->asked_n == ZYGOTE_ASKS_MAX || !within_rate(c) ||
 		cgroup_pids(&w->cgroups, c->slot.number) >= b->info.limits.pids)
@@ -371,7 +397,7 @@ static int answer(struct cell *c, uint32_t serial)
 static void on_ask(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct cell *c = container_of(io, struct cell, ask_io);
+	struct warden_slot *c = container_of(io, struct warden_slot, ask_io);
 	uint32_t serials[ASKS_AT_ONCE];
 	ssize_t n = read(io->fd, serials, sizeof serials);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -381,7 +407,7 @@ static void on_ask(struct loop_io *io, uint32_t events)
 		return;
 	}
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof *serials; i++) {
-		int r = answer(c, serials[i]);
+		int r = zygote_answer(c, serials[i]);
 		if (r == 0)
 			continue;
 		refuse(c, serials[i], -r);
@@ -393,7 +419,7 @@ static void on_ask(struct loop_io *io, uint32_t events)
 	}
 }
 
-void zygote_listen(struct cell *c)
+void zygote_listen(struct warden_slot *c)
 {
 	if (c->slot.ask >= 0 && loop_add(c->w->loop, &c->ask_io, c->slot.ask, EPOLLIN, on_ask) < 0)
 		fd_close(&c->slot.ask);

@@ -3,7 +3,7 @@
  * loaded by ctypes, so that it fits every image.
  *
  * Theory of operation. zygote_serve reads requests from the warden and answers each with a fork. It returns in the
- * children only, when they are what a process that the box's agent started would be, and with descriptors 0 to 3 as
+ * children only. A child then is as a process that the box's agent started, with descriptors 0 to 3 as
  * docs/design/008-interpreter.md has them. Not one instruction of Python runs in the zygote meanwhile, so that its
  * memory stays shared.
  *
@@ -17,11 +17,11 @@
  * The go-between is why the agent can wait for the child and knows the truth about its end. It costs no copy of memory.
  * The kernel kills it at any instruction when the box's init ends, so it changes no memory but its own stack and
  * between_error, and calls nothing of the C library: fork() there takes a lock that a killed go-between would leave
- * locked for good. What fork() would have done in the child is done by own_thread. Handlers of pthread_atfork do not
+ * locked for ever. own_thread does the work of fork() in the child. Handlers of pthread_atfork do not
  * run: they guard locks against other threads, and a zygote has none.
  *
- * Until its last step the child is not dumpable: nobody in the box can look into it while it has what is not the
- * box's. What fails is reported to the agent, and the child ends.
+ * Until its last step the child is not dumpable: no process in the box can look into it while it holds descriptors and
+ * memory that are not the box's. It reports a failed step to the agent, and ends.
  */
 #include <linux/audit.h>
 #include <linux/capability.h>
@@ -42,7 +42,7 @@ enum { BETWEEN_STACK = 64 * 1024, FD_HIGH = 200 };
 
 typedef void *(*call_function)(void *callable, void *arguments);
 
-/* Where this process keeps what a fork must renew. Filled in by zygote.py; zero: not known, left as it is. */
+/* Addresses of the data that a fork must renew. Filled in by zygote.py; zero: not known, left as it is. */
 struct process {
 	int *tid;   /* the C library's copy of this thread's number */
 	void *rseq; /* its restartable sequences, registered again in children: vfork loses them */
@@ -83,7 +83,7 @@ static void close_all(struct request *r)
 	r->fds = 0;
 }
 
-/* 1, 0 at the end, or a negative errno. A record that is not what the header says counts as the end. */
+/* 1, 0 at the end, or a negative errno. A record of another form than the header says counts as the end. */
 static long receive(int control, struct request *r)
 {
 	union fd_room room;
@@ -93,7 +93,7 @@ static long receive(int control, struct request *r)
 	long n = sys3(SYS_recvmsg, control, (long)&m, MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return n;
-	if (m.msg_controllen >= sizeof(struct cmsg) && room.head.level == SOL_SOCKET && room.head.type == SCM_RIGHTS) {
+	if (m.msg_controllen >= sizeof(struct cmsg) && room.head.level == SOL_SOCKET && room.head.type == CMSG_FDS) {
 		r->fds = (int)((room.head.len - sizeof(struct cmsg)) / sizeof(int));
 		for (int i = 0; i < r->fds; i++)
 			r->fd[i] = ((int *)(&room.head + 1))[i];
@@ -118,7 +118,7 @@ static long reply(const struct request *r, long error, const int *fds, int n)
 	if (n) {
 		room.head.len = sizeof(struct cmsg) + sizeof(int) * (unsigned)n;
 		room.head.level = SOL_SOCKET;
-		room.head.type = SCM_RIGHTS;
+		room.head.type = CMSG_FDS;
 		for (int i = 0; i < n; i++)
 			((int *)(&room.head + 1))[i] = fds[i];
 		m.msg_control = &room;
@@ -129,7 +129,7 @@ static long reply(const struct request *r, long error, const int *fds, int n)
 
 /* ---- the child ---- */
 
-/* What the C library's fork does in a child. */
+/* The work of the C library's fork in a child. */
 static void own_thread(void)
 {
 	if (process.tid)
@@ -153,7 +153,8 @@ static long own_secrets(void)
 	return 0;
 }
 
-/* First of all: what it touches from now on is the box's. The files were opened by the warden, which is what counts. */
+/* The first step: memory that the child touches from now on is charged to the box. The warden opened the files, and the
+ * kernel asks for the rights of the opener. */
 static long enter_cgroups(const struct request *r)
 {
 	for (__u32 i = 0; i < r->ask.cgroups; i++) {
@@ -212,7 +213,7 @@ static long drop_capabilities(void)
 	return e < 0 ? e : sys2(SYS_capset, (long)&head, (long)data);
 }
 
-/* The box's filter, and the one whose calls the agent answers: it is sent the listener. */
+/* Loads the box's filter, and the filter whose calls the agent answers; the agent gets its listener. */
 static long load_filters(long *ret_listener)
 {
 	struct sock_fprog box = {.len = (unsigned short)setup.filter_n, .filter = setup.filter};
@@ -276,7 +277,7 @@ static void child(void)
 		reply(&request, e, 0, 0);
 		sys1(SYS_exit_group, 1);
 	}
-	/* What exec gives every other process. */
+	/* exec makes every other process dumpable. */
 	sys5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 
@@ -293,7 +294,7 @@ __attribute__((noreturn)) void zygote_between(void)
 		sys1(SYS_exit_group, 0);
 }
 
-/* Waits for the go-between. One that was killed had no time to say how it went: its box has ended, and a child too. */
+/* Waits for the go-between. If it was killed it could not report: its box has ended, and a child too. */
 static long between_end(long pid)
 {
 	int status = 0;

@@ -36,7 +36,7 @@ static long copy_range(unsigned long from, unsigned long to, int prot)
 	return e < 0 && e > -4096 ? e : 0;
 }
 
-/* What the dynamic linker has made read-only after it had written there. */
+/* The memory that the dynamic linker made read-only after it had written there. */
 static long protect_again(const Elf64_Phdr *h, unsigned long base, unsigned long page)
 {
 	unsigned long from = down(base + h->p_vaddr, page), to = down(base + h->p_vaddr + h->p_memsz, page);

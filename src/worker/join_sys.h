@@ -45,7 +45,7 @@
 #define SYS_wait4	    __NR_wait4
 
 #define AF_UNIX		 1
-#define SCM_RIGHTS	 1
+#define CMSG_FDS	 1 /* SCM_RIGHTS */
 #define SOCK_STREAM	 1
 #define MSG_NOSIGNAL	 0x4000
 #define MSG_DONTWAIT	 0x40

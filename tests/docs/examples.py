@@ -1,13 +1,20 @@
-"""The examples of a page of documentation, as blocks that can be run.
+"""Finds the examples on a page of documentation that a test can run.
 
-    ```console   lines that begin with "$ " are commands, what follows each is its output
-    ```js        a program, when it imports atoll-sandbox; a ```text block right behind it is what it prints
+    ```console   a line that begins with "$ " is a command; the lines below it are its output
+    ```js        a program, if it imports atoll-sandbox; a ```text block right below it is its output
+    ```js        a file, if its first line is "// NAME.mjs"; later commands use it
 
-In an output "…" stands for anything.
+In an output "…" stands for any text.
+
+Pages name the daemon that `make run` starts. `adapted` replaces that daemon's address and directories with those of the test's daemon.
 """
 
+import os
 import re
+import subprocess
 from dataclasses import dataclass
+
+import atoll as lib
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
@@ -24,6 +31,12 @@ class Program:
     output: str | None = None
 
 
+@dataclass
+class File:
+    name: str
+    text: str
+
+
 def commands(block):
     found = []
     for line in block.splitlines(keepends=True):
@@ -35,12 +48,14 @@ def commands(block):
 
 
 def of_page(text):
-    """All that can be run on a page, in order."""
+    """Returns the examples of a page in order."""
     found, last, end = [], None, -1
     for m in _FENCE.finditer(text):
         kind, block = m.groups()
         if kind == "console":
             found += commands(block)
+        elif kind == "js" and (name := re.match(r"// (\w+\.mjs)\n", block)):
+            found.append(File(name[1], block))
         elif kind == "js" and re.search(r"^import .* from 'atoll-sandbox'", block, re.M):
             last = Program(block)
             found.append(last)
@@ -55,3 +70,44 @@ def of_page(text):
 def matches(expected, got):
     pattern = ".*".join(map(re.escape, expected.strip().split("…")))
     return re.fullmatch(pattern, got.strip(), re.S) is not None
+
+
+def environment(daemon, home):
+    """Returns the environment of a user of this machine: the daemon's directories, and no ATOLL_URL or ATOLL_TOKEN."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ATOLL_")}
+    env.update(HOME=str(home), NO_COLOR="1", ATOLL_RUN=str(daemon.run), ATOLL_DATA=str(daemon.data), ATOLL_IMAGES=str(lib.IMAGES))
+    return env
+
+
+def adapted(daemon, text):
+    port = daemon.address.rpartition(":")[2]
+    for old, new in (("127.0.0.1:8700", daemon.address), ("localhost:8700", f"localhost:{port}"), ("/var/lib/atoll/", f"{daemon.data}/"),
+                     ("/run/atoll/", f"{daemon.run}/")):
+        text = text.replace(old, new)
+    return text
+
+
+class Shell:
+    """One bash for all commands, so that directories and variables stay."""
+
+    def __init__(self, cwd, env):
+        # It leaves no process behind: close() waits for the shell.
+        self.bash = subprocess.Popen(["bash", "--norc", "--noprofile"], cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True)
+
+    def run(self, command):
+        """Returns the exit code and the output, stderr included."""
+        self.bash.stdin.write(f"{{ {command}\n}} < /dev/null; printf '\\036%s\\n' $?\n")
+        self.bash.stdin.flush()
+        text = ""
+        for line in self.bash.stdout:
+            before, mark, code = line.partition("\036")
+            text += before
+            if mark:
+                return int(code), text
+        raise AssertionError(f"the shell ended in: {command}\n{text}")
+
+    def close(self):
+        self.bash.stdin.close()
+        self.bash.stdout.close()
+        self.bash.wait(timeout=60)

@@ -1,4 +1,4 @@
-"""The documentation: the site can be built, every example on it does what it says, the API's contract is a sound one."""
+"""The documentation: the site builds, every example prints its documented output, the API's contract is valid."""
 
 import os
 import re
@@ -17,7 +17,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tests/sdk"))
 import package  # noqa: E402
 
-PAGES = ["index", "concepts", "moving", "commands", "files", "terminals", "previews", "command-line", "configuration", "security", "operations", "api"]
+PAGES = ["index", "concepts", "moving", "commands", "files", "terminals", "previews", "command-line", "configuration", "security",
+         "operations", "troubleshooting", "api", "errors"]
 
 
 @pytest.mark.skipif(not shutil.which("mkdocs"), reason="mkdocs is missing")
@@ -58,17 +59,31 @@ def test_examples_do_what_they_say(daemon, tidy, tmp_path, page):
     del tidy
     found = examples.of_page((ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
     assert found, f"{page} has no example"
-    env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "NO_COLOR": "1",
-           "PATH": f"{lib.BIN}:{os.environ['PATH']}"}
-    shell = ""  # $url of one command is there for the next ones
-    for one in found:
-        if isinstance(one, examples.Program):
-            if not package.built():
-                pytest.skip(package.WHY_NOT)
-            code, out, err = run(["node", "--input-type=module", "-"], one.text, env, package.PACKAGE)
-        else:
-            state = tmp_path / "variables"
-            script = f"{shell}\n{one.text}\ncode=$?; declare -p url > {state} 2>/dev/null; exit $code"
-            code, out, err = run(["bash", "-c", script], "", env, tmp_path)
-            shell = state.read_text(encoding="utf-8")
-        assert code == 0 and (one.output is None or examples.matches(one.output, out)), f"{one.text}\n{out}\n{err}"
+    here = tmp_path / "empty"
+    here.mkdir()
+    env = examples.environment(daemon, tmp_path)
+    env["PATH"] = f"{lib.BIN}:{env['PATH']}"
+    shell = examples.Shell(here, env)
+    env.update(ATOLL_URL=f"http://{daemon.address}", ATOLL_TOKEN=daemon.token)  # for programs
+    try:
+        for one in found:
+            if isinstance(one, examples.Program):
+                if not package.built():
+                    pytest.skip(package.WHY_NOT)
+                code, out, err = run(["node", "--input-type=module", "-"], one.text, env, package.PACKAGE)
+            else:
+                code, out = shell.run(examples.adapted(daemon, one.text))
+                err = ""
+            assert code == 0 and (one.output is None or examples.matches(examples.adapted(daemon, one.output), out)), f"{one.text}\n{out}\n{err}"
+    finally:
+        shell.close()
+
+
+def test_pages_set_the_variables_that_they_use():
+    """A page whose commands use $ATOLL_URL or $ATOLL_TOKEN exports them first."""
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        for name in ("ATOLL_URL", "ATOLL_TOKEN"):
+            uses = [i for i, line in enumerate(lines) if line.startswith("$ ") and f"${name}" in line]
+            sets = [i for i, line in enumerate(lines) if line.startswith("$ export ") and f"{name}=" in line]
+            assert not uses or sets and sets[0] < uses[0], f"{page.name} uses ${name} in line {uses[0] + 1} and does not set it before"

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "fuzz.h"
+#include "http/limits.h"
 #include "http/server/server.h"
 
 enum { INPUT_MAX = 128 * 1024, TURNS_MAX = 100000 };

@@ -8,6 +8,7 @@
 
 #include "fuzz.h"
 #include "http/client/client.h"
+#include "http/limits.h"
 
 enum { INPUT_MAX = 128 * 1024, TURNS_MAX = 100000 };
 

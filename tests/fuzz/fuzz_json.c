@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "base/limits.h"
 #include "json_oracle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -74,7 +75,7 @@ static void compare_with_oracle(struct str text)
 	auto_buf struct buf ours = {0}, theirs = {0};
 	enum oracle_verdict verdict = json_oracle(text, &theirs);
 	if (!d) {
-		MUST(e.code == ERRC_INVALID_JSON && e.msg[0]);
+		MUST(e.code == ERR_BAD_JSON && e.msg[0]);
 		MUST(verdict != ORACLE_ACCEPTS || is_our_limit(&e));
 		return;
 	}

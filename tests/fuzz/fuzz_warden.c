@@ -21,9 +21,11 @@
 #include "cage/init.h"
 #include "fuzz.h"
 #include "proto/zygote.h"
+#include "warden/closing.h"
+#include "warden/limits.h"
 #include "warden/warden.h"
 
-enum { CELLS = 3, ZYGOTE_NUMBER = 9 };
+enum { SLOTS = 3, ZYGOTE_NUMBER = 9 };
 enum cgroup_look { LOOK_RUNNING, LOOK_FROZEN, LOOK_NONE, LOOKS };
 
 /* The directories are made once; they are empty before and after every input. */
@@ -34,8 +36,8 @@ static int home_fd = -1, looks[LOOKS];
 struct rig {
 	struct warden w;
 	int daemon;
-	struct cell *cells[CELLS]; /* NULL when the warden has freed it */
-	int control[CELLS], ask[CELLS], reply[CELLS];
+	struct warden_slot *slots[SLOTS]; /* NULL when the warden has freed it */
+	int control[SLOTS], ask[SLOTS], reply[SLOTS];
 	int closer;	 /* the closer's end of its socket */
 	uint64_t closed; /* ticket */
 	const uint8_t *p;
@@ -96,7 +98,7 @@ static void make_cgroups(const char *name, const char *events)
 	static const char *const files[] = {"cgroup.freeze", "cgroup.kill", "memory.max", "memory.swap.max", "pids.max",
 		"pids.current", "cpu.max", "memory.current"};
 	char path[64];
-	for (int i = 0; i < CELLS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		snprintf(path, sizeof path, "%s/%d", name, i);
 		auto_fd int dir = make_dir(path);
 		for (size_t k = 0; k < ARRAY_LEN(files); k++)
@@ -143,10 +145,10 @@ static void connect_daemon(struct rig *r)
 	fcntl(r->daemon, F_SETFL, O_NONBLOCK);
 }
 
-static void make_cell(struct rig *r, int i)
+static void make_slot(struct rig *r, int i)
 {
 	struct warden *w = &r->w;
-	struct cell *c = r->cells[i] = cell_new(w);
+	struct warden_slot *c = r->slots[i] = warden_slot_new(w, SLOT_MAKING);
 	int ends[2], ask[2], reply[2];
 	char layer[32];
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
@@ -165,9 +167,8 @@ static void make_cell(struct rig *r, int i)
 	r->control[i] = ends[1];
 	r->ask[i] = ask[1];
 	r->reply[i] = reply[1];
-	w->making++;
 	struct err e;
-	MUST(cell_watch(c, &e) == 0);
+	MUST(warden_slot_watch(c, &e) == 0);
 }
 
 static void fire(struct loop_timer *t)
@@ -186,7 +187,7 @@ static void start(struct rig *r)
 	char path[64];
 	w->loop = loop_new();
 	MUST(w->loop);
-	list_init(&w->cells);
+	list_init(&w->slots);
 	list_init(&w->waiting);
 	list_init(&w->all);
 	list_init(&w->list_mark);
@@ -207,7 +208,7 @@ static void start(struct rig *r)
 	w->own_net = -1;
 	w->user = getuid();
 	w->offer = (struct warden_host){.mem_total = 8192ull * MIB, .cpus_milli = 4000, .pids_max = 30000};
-	w->pool_pause_until = UINT64_MAX; /* cells are made for boxes that wait, which fails: there are no numbers */
+	w->pool_pause_until = UINT64_MAX; /* slots are made for boxes that wait, which fails: there are no numbers */
 	snprintf(w->pool_image_name, sizeof w->pool_image_name, "default");
 	MUST(image_find(w->host.images, "default", &w->pool_image, &e) == 0);
 	w->numbers[0] = ZYGOTE_NUMBER;
@@ -217,8 +218,8 @@ static void start(struct rig *r)
 	snprintf(path, sizeof path, "%s/warden.sock", home_path);
 	MUST(server_start(w, path, getgid(), &e) == 0);
 	connect_daemon(r);
-	for (int i = 0; i < CELLS; i++)
-		make_cell(r, i);
+	for (int i = 0; i < SLOTS; i++)
+		make_slot(r, i);
 }
 
 static void end(struct rig *r)
@@ -236,10 +237,10 @@ static void end(struct rig *r)
 	fd_close(&w->closer.sock);
 	fd_close(&r->closer);
 	list_each(it, &w->all) free(list_entry(it, struct box, all));
-	for (int i = 0; i < CELLS; i++) {
-		if (r->cells[i])
-			slot_close(&r->cells[i]->slot);
-		free(r->cells[i]);
+	for (int i = 0; i < SLOTS; i++) {
+		if (r->slots[i])
+			slot_close(&r->slots[i]->slot);
+		free(r->slots[i]);
 		fd_close(&r->control[i]);
 		fd_close(&r->ask[i]);
 		fd_close(&r->reply[i]);
@@ -267,6 +268,7 @@ static bool terminated(const char *text, size_t size)
 static void check_reply(const struct warden_reply *reply)
 {
 	MUST(reply->magic == WARDEN_MAGIC);
+	MUST(terminated(reply->err.field, sizeof reply->err.field));
 	MUST(terminated(reply->err.msg, sizeof reply->err.msg));
 	MUST(!reply->has_info || reply->err.code == ERRC_OK);
 	if (!reply->has_info)
@@ -294,7 +296,7 @@ static void read_replies(struct rig *r)
 static void check_counts(struct rig *r)
 {
 	struct warden *w = &r->w;
-	size_t all = 0, busy = 0, ready = 0, waiting = 0, unplaced = 0;
+	size_t all = 0, busy = 0, ready = 0, making = 0, waiting = 0, unplaced = 0;
 	list_each(it, &w->all)
 	{
 		if (it == &w->list_mark)
@@ -305,18 +307,20 @@ static void check_counts(struct rig *r)
 		unplaced += b->stage == STAGE_WAITING && !b->after;
 		MUST(!b->after || b->stage == STAGE_WAITING);
 		MUST(box_find(w, b->info.id) == b);
-		MUST((b->stage == STAGE_WAITING) == !b->cell && (!b->cell || b->cell->box == b));
+		MUST((b->stage == STAGE_WAITING) == !b->place && (!b->place || b->place->box == b));
 	}
-	list_each(it, &w->cells)
+	list_each(it, &w->slots)
 	{
-		struct cell *c = list_entry(it, struct cell, node);
-		ready += c->ready && !c->box && !c->dead && c->slot.pidfd >= 0;
+		struct warden_slot *c = list_entry(it, struct warden_slot, node);
+		ready += c->stage == SLOT_READY && c->slot.pidfd >= 0;
+		making += c->stage == SLOT_MAKING;
+		MUST(!c->box || c->box->place == c);
 	}
 	list_each(it, &w->waiting) waiting++;
 	MUST(all == w->boxes.count && waiting == unplaced);
 	MUST(busy == w->busy);
-	MUST(ready == w->ready);
-	MUST(w->queue.count <= WARDEN_QUEUE_MAX && w->making <= CELLS);
+	MUST(ready == w->ready && making == w->making);
+	MUST(w->queue.count <= WARDEN_QUEUE_MAX);
 }
 
 /* ---- steps ---- */
@@ -371,6 +375,7 @@ static void say_init(struct rig *r, int i)
 {
 	uint8_t how = byte(r);
 	struct init_note note = {.kind = how & 7};
+	memset(note.err.field, how, sizeof note.err.field);
 	memset(note.err.msg, how, sizeof note.err.msg);
 	note.err.code = ERRC_BOX_CREATE_FAILED;
 	send(r->control[i], &note, sizeof note - (how >> 7), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -403,17 +408,17 @@ static void process_ends(int pidfd)
 		MUST(eventfd_write(pidfd, 1) == 0);
 }
 
-/* Cells and boxes that were removed are freed at the end of a turn; the rig forgets them before it looks at them. */
+/* Slots and boxes that were removed are freed at the end of a turn; the rig forgets them before it looks at them. */
 static void forget_freed(struct rig *r)
 {
-	bool lives[CELLS] = {0};
-	list_each(it, &r->w.cells)
+	bool lives[SLOTS] = {0};
+	list_each(it, &r->w.slots)
 	{
-		for (int i = 0; i < CELLS; i++)
-			lives[i] |= it == (r->cells[i] ? &r->cells[i]->node : NULL);
+		for (int i = 0; i < SLOTS; i++)
+			lives[i] |= it == (r->slots[i] ? &r->slots[i]->node : NULL);
 	}
-	for (int i = 0; i < CELLS; i++)
-		r->cells[i] = lives[i] ? r->cells[i] : NULL;
+	for (int i = 0; i < SLOTS; i++)
+		r->slots[i] = lives[i] ? r->slots[i] : NULL;
 }
 
 static void time_passes(struct rig *r)
@@ -421,7 +426,7 @@ static void time_passes(struct rig *r)
 	struct warden *w = &r->w;
 	uint8_t which = byte(r);
 	struct box *b = box_find(w, which & 1 ? "a" : "b");
-	struct cell *c = r->cells[which % CELLS];
+	struct warden_slot *c = r->slots[which % SLOTS];
 	if (which & 16)
 		fire(&w->zygotes[0].timer);
 	else if (which & 8)
@@ -435,7 +440,7 @@ static void time_passes(struct rig *r)
 static void step(struct rig *r)
 {
 	uint8_t what = byte(r);
-	int i = (what >> 4) % CELLS;
+	int i = (what >> 4) % SLOTS;
 	switch (what & 15) {
 	case 0:
 		say_raw(r, r->daemon);
@@ -450,7 +455,7 @@ static void step(struct rig *r)
 		fd_close(&r->control[i]);
 		break;
 	case 4:
-		process_ends(r->cells[i] ? r->cells[i]->slot.pidfd : -1);
+		process_ends(r->slots[i] ? r->slots[i]->slot.pidfd : -1);
 		break;
 	case 5:
 		say_ask(r, i);

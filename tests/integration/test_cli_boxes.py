@@ -19,6 +19,22 @@ def test_create_with_limits_and_read_them_back(daemon, box):
     assert limits == {"memory": 96 * MIB, "cpu": 0.25, "pids": 33}
 
 
+def test_create_says_that_the_box_exists(daemon, box):
+    assert daemon.cli("create", box).stderr == b""
+    assert daemon.cli("create", box).stderr == f"atoll create: box '{box}' exists already\n".encode()
+    r = daemon.cli("create", box, "--memory", "96m")
+    assert r.returncode == 0 and r.stderr.endswith(b"exists already; it has the new settings now\n")
+    assert json.loads(daemon.cli("inspect", box, "--json").stdout)["limits"]["memory"] == 96 * MIB
+
+
+def test_empty_lists_say_so(daemon, box):
+    daemon.cli("create", box)
+    for verb, text in (("ps", b"no background processes\n"), ("env", b"the box has no variables\n"), ("ports", b"no exposed ports\n")):
+        r = daemon.cli(verb, box)
+        assert (r.returncode, r.stdout, r.stderr) == (0, b"", text)
+    assert daemon.cli("ps", "-q", box).stderr == b""
+
+
 def test_create_uses_safe_defaults(daemon, box):
     box_json = json.loads(daemon.cli("create", box, "--json").stdout)
     assert box_json["id"] == box

@@ -97,11 +97,15 @@ def test_as_json_a_line_for_each_event(daemon, box):
 def test_pictures_and_html_are_written_beside(daemon, box, tmp_path):
     (tmp_path / "plot.py").write_text("import matplotlib.pyplot as plt\nplt.plot([1, 2, 4]); plt.show()\n")
     (tmp_path / "atoll-1.png").write_text("mine")
-    r = code(daemon, box, "plot.py", "-c", "import pandas; pandas.DataFrame({'a': [1]})", cwd=tmp_path)
+    table = ("-c", "import pandas; pandas.DataFrame({'a': [1]})")
+    r = code(daemon, box, "plot.py", *table, cwd=tmp_path)
     assert r.returncode == 0, r
-    assert r.stdout.splitlines()[-1] == b"atoll-2.png" and b"atoll-1.html" in r.stdout
+    assert r.stdout.splitlines()[-1] == b"atoll-2.png" and b"html" not in r.stdout
     assert (tmp_path / "atoll-2.png").read_bytes().startswith(b"\x89PNG")
-    assert "<table" in (tmp_path / "atoll-1.html").read_text() and (tmp_path / "atoll-1.png").read_text() == "mine"
+    assert not (tmp_path / "atoll-1.html").exists() and (tmp_path / "atoll-1.png").read_text() == "mine"
+    (tmp_path / "asked").mkdir()
+    r = code(daemon, box, "--dir", "asked", *table, cwd=tmp_path)
+    assert b"asked/atoll-1.html" in r.stdout and "<table" in (tmp_path / "asked/atoll-1.html").read_text()
     (tmp_path / "out").mkdir()
     code(daemon, box, "--dir", "out", "plot.py", cwd=tmp_path)
     assert os.listdir(tmp_path / "out") == ["atoll-1.png"]
@@ -152,6 +156,15 @@ def test_line_by_line(daemon, box, tmp_path):
         t.type("\x04")
         assert t.exit_code() == 0 and t.is_as_before()
     wait_for(lambda: contexts(daemon, box) == [], "its context is gone")
+
+
+@pytest.mark.parametrize("typed", ["exit()", "quit()", "exit"])
+def test_exit_leaves(daemon, box, typed):
+    with repl(daemon, box) as t:
+        t.wait(r">>> ")
+        t.type(typed + "\r")
+        assert t.exit_code() == 0 and t.is_as_before()
+        assert b"interpreter has ended" not in t.out
 
 
 def test_keys_of_the_line_editor(daemon, box):

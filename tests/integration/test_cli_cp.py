@@ -146,11 +146,16 @@ def test_as_json(daemon, box, source):
     assert out["to"] == f"{box}:/tmp/x" and out["bytes"] > 10000
 
 
+def test_recursive_is_accepted_as_in_cp(daemon, box, source):
+    assert daemon.cli("cp", "-r", source, f"{box}:/workspace/tree").returncode == 0
+    assert daemon.cli("cat", box, "/workspace/tree/a").stdout == b"A" * 1000
+
+
 # ---- what cannot be
 
 @pytest.mark.parametrize("args, text", [
-    ([], "from where"), (["a"], "from where"), (["a", "b"], "one side must be in a box"), (["a:b", "c:d"], "on this machine"),
-    (["a", "b:c", "d"], "too much"), (["./a:b", "/c:d"], "one side must be in a box"),
+    ([], "name a source"), (["a"], "name a source"), (["a", "b"], "one side must be in a box"), (["a:b", "c:d"], "on this machine"),
+    (["a", "b:c", "d"], "one word too many"), (["./a:b", "/c:d"], "one side must be in a box"),
 ])
 def test_wrong_usage(daemon, args, text):
     r = daemon.cli("cp", *args)
@@ -278,9 +283,9 @@ TOP = member("./", tarfile.DIRTYPE, mode=0o755)
     ([TOP, member("./a/../../outside", content=b"x")], "leads outside"),
     ([TOP, member("..", tarfile.DIRTYPE)], "leads outside"),
     ([TOP, member("/tmp/atoll-absolute", content=b"x")], "is absolute"),
-    ([TOP, member("./l", tarfile.SYMTYPE, link=".."), member("./l/outside", content=b"x")], "no directory"),
-    ([TOP, member("./l", tarfile.SYMTYPE, link="/tmp"), member("./l/atoll-absolute", content=b"x")], "no directory"),
-    ([TOP, member("./l", tarfile.SYMTYPE, link="/tmp"), member("./l", tarfile.DIRTYPE)], "is there twice"),
+    ([TOP, member("./l", tarfile.SYMTYPE, link=".."), member("./l/outside", content=b"x")], "not a directory"),
+    ([TOP, member("./l", tarfile.SYMTYPE, link="/tmp"), member("./l/atoll-absolute", content=b"x")], "not a directory"),
+    ([TOP, member("./l", tarfile.SYMTYPE, link="/tmp"), member("./l", tarfile.DIRTYPE)], "appears twice"),
     ([TOP, member("./a", content=b"x"), member("./h", tarfile.LNKTYPE, link="./a")], "kind '1'"),
     ([TOP, member("./h", tarfile.LNKTYPE, link="/etc/passwd")], "kind '1'"),
     ([member("./f", content=b"x"), member("./g", content=b"y")], "was not asked for"),

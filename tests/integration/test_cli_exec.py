@@ -68,6 +68,12 @@ def test_a_working_directory_that_is_not_there_is_named(daemon, box):
     assert r.returncode in (125, 126, 127) and b"/no/such" in r.stderr
 
 
+def test_a_shell_command_in_one_word_is_explained(daemon, box):
+    r = daemon.cli("exec", box, "ls | wc -l")
+    assert r.returncode == 127 and b"-- sh -c" in r.stderr
+    assert b"sh -c" not in daemon.cli("exec", box, "no-such-program").stderr
+
+
 def test_a_program_that_is_not_there_is_127(daemon, box):
     r = daemon.cli("exec", box, "no-such-program")
     assert r.returncode == 127 and b"no-such-program" in r.stderr

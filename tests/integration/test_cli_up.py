@@ -142,7 +142,7 @@ def test_a_program_that_gives_up_at_the_start_is_the_last_word(place):
     base, env = place
     r = up({**env, "ATOLL_TLS_CERT": f"{base}/none.pem", "ATOLL_TLS_KEY": f"{base}/none.pem"})
     assert r.returncode == 1 and r.stdout == "" and f"{base}/none.pem: No such file" in r.stderr
-    assert "atoll up: atolld could not start: exit code 78\n" in r.stderr and "starting it again" not in r.stderr
+    assert "atoll up: atolld could not start: exit code 78\n" in r.stderr and "restarting it" not in r.stderr
     assert not {"atoll.sock", "listen", "warden.sock"} & {p.name for p in (base / "r").iterdir()}
     assert leaks.mounts(base) == []
 
@@ -190,7 +190,7 @@ def test_a_user_that_was_named_is_not_made(place):
 
 def test_an_address_that_this_machine_does_not_have(place):
     r = up({**place[1], "ATOLL_LISTEN": "192.0.2.1:0"})
-    assert r.returncode == 1 and "192.0.2.1:0" in r.stderr and "no such address" in r.stderr and "Stop what uses it" not in r.stderr
+    assert r.returncode == 1 and "192.0.2.1:0" in r.stderr and "does not have the address" in r.stderr and "Stop the program" not in r.stderr
 
 
 @pytest.mark.parametrize("name, variable", [("r", "ATOLL_RUN"), ("d", "ATOLL_DATA")])
@@ -265,7 +265,7 @@ def test_a_second_ctrl_c_ends_it_at_once(own_daemon, own_box):
         time.sleep(0.2)  # two signals within a tenth of a second count as one
         own_daemon.up.send_signal(signal.SIGINT)
         own_daemon.up.wait(DEADLINE)
-        assert own_daemon.logged("stopping at once")
+        assert own_daemon.logged("stopping now")
     assert not any(alive(p) for p in pids)
 
 

@@ -277,7 +277,7 @@ def test_ids_with_odd_characters(daemon):
 def test_ids_of_dots_alone_are_refused(daemon):
     for name in (".", "..", "...", "%2e", "%2E%2e", "%2E."):
         for method, rest in (("PUT", ""), ("GET", ""), ("DELETE", ""), ("POST", "/api/execute"), ("GET", "/proxy/8080/")):
-            check_error(daemon.request(method, f"/v1/sandboxes/{name}{rest}"), 400, "INVALID_SANDBOX_ID_CHARACTERS")
+            check_error(daemon.request(method, f"/v1/sandboxes/{name}{rest}"), "INVALID_SANDBOX_ID_CHARACTERS", 400)
     for words in (("create", ".."), ("exec", "..", "--", "true"), ("rm", ".")):
         r = daemon.cli(*words)
         assert r.returncode != 0 and b"dots alone" in r.stderr, (words, r)

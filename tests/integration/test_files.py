@@ -384,7 +384,7 @@ def test_where_nothing_may_be_written(api):
     api.fails("/api/mkdir", "READ_ONLY", 403, path="/dev/new")
     api.fails("/api/delete", "READ_ONLY", 403, path="/dev/null")
     api.fails("/api/rename", "READ_ONLY", 403, oldPath="/dev/null", newPath="/dev/nix")
-    api.fails("/api/delete", "PERMISSION_DENIED", 403, path="/proc/cpuinfo")
+    api.fails("/api/delete", "READ_ONLY", 403, path="/proc/cpuinfo")
     api.fails("/api/mkdir", "FILE_NOT_FOUND", 404, path="/proc/new")
 
 

@@ -259,9 +259,18 @@ def test_open_calls_the_desktop(daemon, box, tmp_path):
     assert wait_for(lambda: (tmp_path / "url").exists() and (tmp_path / "url").read_text(), "the opener ran") == r.stdout.decode().strip()
 
 
+def test_hints_of_the_port_verbs_fit_the_verb(daemon, box):
+    daemon.cli("create", box)
+    r = daemon.cli("unexpose", box, "8080")
+    assert r.returncode == 1 and b"Expose the port first" not in r.stderr and f"ports {box}'".encode() in r.stderr, r
+    r = daemon.cli("expose", box.upper(), "8080")
+    assert r.returncode == 1 and b"only lowercase letters" in r.stderr, r
+    daemon.cli("rm", box.upper())
+
+
 def test_the_command_line_explains(daemon, box):
     for args, words in ((("expose", box), "which port"), (("expose",), "which box"), (("expose", box, "x"), "not 'x'"),
-                        (("ports",), "which box"), (("unexpose", box, "1", "2"), "'2' is too much")):
+                        (("ports",), "which box"), (("unexpose", box, "1", "2"), "'2' is one word too many")):
         r = daemon.cli(*args)
         assert r.returncode == 2 and words in r.stderr.decode(), r
     for args, words in ((("expose", box, "3000"), "Invalid port number"), (("expose", box, "8080", "--token", "A"), "Custom token"),

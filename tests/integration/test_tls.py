@@ -298,7 +298,7 @@ def test_the_command_line_trusts_no_other(secured):
 
 def test_the_command_line_is_told_of_tls(secured):
     r = secured.daemon.cli("list", env={"ATOLL_URL": f"http://{secured.daemon.address}"})
-    assert r.returncode == 1 and b"If it speaks TLS there, set ATOLL_URL to https://host:port" in r.stderr, r.stderr
+    assert r.returncode == 1 and b"If that daemon uses TLS, set ATOLL_URL to https://host:port" in r.stderr, r.stderr
 
 
 def test_a_command_line_that_is_killed_leaves_nothing(secured):

@@ -23,7 +23,7 @@ class Reply:
 
 
 class Agent:
-    """`atoll-agent serve` in a directory of its own. close() ends it and says what was wrong with its end."""
+    """`atoll-agent serve` in a directory of its own. close() ends it and reports an abnormal end."""
 
     def __init__(self, env=None, pid1=False):
         self.dir = tempfile.mkdtemp(prefix="atoll-agent-test-")

@@ -50,8 +50,8 @@ def wait_for(condition, what=None, seconds=DEADLINE):
 
 
 def still(look, what, seconds=DEADLINE):
-    """What look() answers once it has stayed the same for a while, for writers that a reader has stopped: nobody is told of
-    that. A machine that is slow enough to look stopped makes the answer smaller than it will be, never larger."""
+    """Returns the value of look() after it has stayed the same for a while. Use it for writers that wait for a reader: no event
+    reports that state. On a slow machine the value may be too small, never too large."""
     seen = []
 
     def stands_still():
@@ -63,15 +63,23 @@ def still(look, what, seconds=DEADLINE):
 
 
 def seed(default):
-    """The beginning of what a test leaves to chance: $ATOLL_SEED, else the default. A failure shows it."""
+    """The seed of a test with random steps: $ATOLL_SEED, else the default. A failure prints it."""
     number = int(os.environ.get("ATOLL_SEED", default))
     print(f"ATOLL_SEED={number} repeats this")
     return number
 
 
-def alive(pid):
+def _state(stat):
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return stat.read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "X"
+
+
+def alive(pid):
+    """Whether any thread of the process runs. Its descriptors stay open until the last thread has ended."""
+    try:
+        return any(_state(task / "stat") not in "ZX" for task in Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
 
@@ -160,7 +168,7 @@ class Instance:
         self.up.wait()
 
     def close(self):
-        """Ends everything and returns what was left behind on the host, as a list of sentences."""
+        """Ends everything and returns the remains on the host, as a list of sentences."""
         if self not in _running:
             return []
         _running.discard(self)

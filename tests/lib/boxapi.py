@@ -116,7 +116,7 @@ def memory_kb(pid, what="VmHWM"):
 
 
 def check_error(reply, code, status):
-    """The error, checked to be what every route answers with."""
+    """Checks that the response is an error envelope, and returns the error."""
     error = reply.json()
     assert (error["code"], reply.status, error["httpStatus"]) == (code, status, status), reply
     assert reply.headers["Content-Type"] == "application/json", reply.headers

@@ -66,7 +66,7 @@ while True:
 
 
 class App:
-    """What listens on a port of a box. `api` is a boxapi.Api."""
+    """A server on a port of a box. `api` is a boxapi.Api."""
 
     def __init__(self, api, port):
         self.api, self.daemon, self.port = api, api.daemon, port
@@ -124,7 +124,7 @@ def grown_kb(daemon, before):
 
 
 class Client:
-    """A raw connection that reads what it is told to."""
+    """A raw connection whose reads the test controls."""
 
     def __init__(self, app, unix=False):
         self.app, self.sock, self.data = app, app.daemon.connect(unix), b""

@@ -10,7 +10,7 @@ _numbers = itertools.count(1)
 
 
 class Run:
-    """What one run said."""
+    """The events of one run."""
 
     def __init__(self, events):
         self.events = events

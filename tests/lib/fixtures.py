@@ -1,4 +1,4 @@
-"""Fixtures of the Python suites: a real daemon, real boxes, and a look at what they leave behind. Each suite's conftest.py
+"""Fixtures of the Python suites: a real daemon, real boxes, and a check of their remains. Each suite's conftest.py
 takes them all in."""
 
 import itertools
@@ -35,7 +35,7 @@ def started(request):
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
-    # Importing what contexts use costs seconds of CPU: only for tests that have to do with them.
+    # Importing the modules of contexts costs seconds of CPU: do it only for tests of contexts.
     zygote = hasattr(request.module, "ZYGOTE") or any("code_api" in item.fixturenames for item in request.session.items
                                                       if item.module is request.module)
     instance = lib.Instance({} if zygote else {"ATOLL_ZYGOTE": "off"})

@@ -1,8 +1,8 @@
 /*
  * http_rig.h - a real server, real sockets and a loop that runs until something has happened.
  *
- * Peers are raw client sockets in the same loop as the server: what they receive is gathered in `got`. All waiting is
- * for an event; a test that waits in vain is ended by the runner.
+ * Peers are raw client sockets in the same loop as the server: `got` gathers the bytes that they receive. All waiting
+ * is for an event; a test that waits in vain is ended by the runner.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct rig {
 	int port;
 	int requests, closes, completes; /* exchanges begun, ended, ended with the whole response out */
 	struct http_exchange *last;	 /* the exchange of "/hold", to be answered by the test */
-	struct buf body;		 /* what "/hold" and "/pause" received */
+	struct buf body;		 /* the body that "/hold" and "/pause" received */
 	bool body_ended;
 	int writables;
 	void (*on_request)(struct http_exchange *x, struct rig *r); /* paths that the rig does not know */
@@ -49,7 +49,7 @@ void peer_close(struct peer *p);
 void peer_send(struct peer *p, struct str bytes);
 #define peer_say(p, text) peer_send(p, STR(text))
 void peer_half_close(struct peer *p);
-void peer_read(struct peer *p, bool on); /* stop or go on reading */
+void peer_read(struct peer *p, bool on); /* stop or continue reading */
 void peer_until_eof(struct peer *p);
 /* Until `got` holds the text; fails when the connection ends first. */
 void peer_until(struct peer *p, const char *text);

@@ -1,4 +1,4 @@
-"""What an instance of Atoll may leave behind on the host, found by names that are its own, so that several instances
+"""The remains of an instance of Atoll on the host. They are found by the instance's own names, so that several instances
 and test runs can work side by side: the cgroup directory of its warden, and its two directories."""
 
 import os

@@ -1,4 +1,4 @@
-"""A viewer of a box's terminal: what /ws/pty sends, as bytes, as control messages, and as the picture that a person would see."""
+"""A viewer of a box's terminal: it keeps the bytes and control messages of /ws/pty, and draws the screen that a person would see."""
 
 import json
 import re
@@ -92,7 +92,7 @@ class _Picture(pyte.Screen):
 
 
 class Picture(Screen):
-    """A viewer that draws: `lines` is what is on the screen now."""
+    """A viewer that draws: `lines` is the current screen."""
 
     def __init__(self, api, cols=80, rows=24, **options):
         self.picture = _Picture(cols, rows)
@@ -127,7 +127,7 @@ class Picture(Screen):
         assert self.sees(condition, DEADLINE), f"not seen: {what}\n" + "\n".join("|" + line for line in self.lines)
 
     def ask(self, keys, condition, what):
-        """Types it, again while the answer does not come: a program may redraw over one, because of what came before."""
+        """Types the keys until the condition holds: a program that redraws because of earlier input may erase the answer."""
         end = time.monotonic() + DEADLINE
         while time.monotonic() < end:
             self.type(keys)

@@ -4,7 +4,7 @@
  *	TEST(buf_refuses_past_its_maximum) { struct buf b = {.max = 4}; CHECK(!buf_add(&b, "12345", 5)); }
  *	TEST_MAIN()
  *
- * Names read as sentences. A failed assertion ends its test. A test that cannot run says what is missing with
+ * Names read as sentences. A failed assertion ends its test. A test that cannot run names the missing part with
  * TEST_SKIP("no user namespaces: …") and is counted. A test that runs longer than TEST_SECONDS prints its last check
  * and its stack, and fails; the next test runs. Every test starts with the default action for every signal. Run one
  * test by naming a part of its name as argument. The last line is "N passed, N failed, N skipped".

@@ -42,7 +42,7 @@ class Terminal:
         os.write(self.master, text.encode() if isinstance(text, str) else text)
 
     def step(self, seconds):
-        """Reads what is there within so long; False when nothing came."""
+        """Reads the available output within the given time; False if none came."""
         if not select.select([self.master], [], [], seconds)[0]:
             return False
         with contextlib.suppress(OSError):

@@ -15,10 +15,11 @@
 
 #include "base/fd.h"
 #include "cage/cgroup.h"
+#include "warden/limits.h"
 
 enum { RIG_WAIT = 30000 };
 
-/* What is to be cleaned up: copies, since the test's own rig is gone with its stack. */
+/* Paths to clean up: copies, because the test's own rig ends with its stack. */
 static char clean_dir[64], clean_instance[32];
 static pid_t clean_pid;
 

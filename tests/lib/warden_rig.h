@@ -1,7 +1,7 @@
 /*
  * warden_rig.h - a real atoll-warden of one's own for a test: its directories, an empty image, a connection.
  *
- * Everything lies in a fresh directory under /tmp and goes away at the end of the test, also when it fails: cgroups and
+ * Everything is in a new directory under /tmp and is removed at the end of the test, also after a failure: cgroups and
  * processes too. Tests that need root or cgroups skip by rig_start when there are none.
  */
 #pragma once
@@ -53,7 +53,7 @@ size_t rig_list(struct rig *r, struct box_info *ret, size_t max);
 const char *rig_ask_ms(struct rig *r, uint32_t slot, const char *line, int ms);
 const char *rig_ask(struct rig *r, uint32_t slot, const char *line);
 
-/* What there is of boxes and slots outside the warden: cgroup directories, records, sockets, layers. */
+/* The traces of boxes and slots outside the warden: cgroup directories, records, sockets, layers. */
 struct rig_traces {
 	int cgroups, hierarchies, records, sockets, layers, boxes, trash, fds, mounts;
 };

@@ -23,7 +23,7 @@ const perConnection = new Set([
   portHeader,
 ]); // prettier-ignore
 
-/* What the daemon believes of who passes on requests of others: that it may, and which Host the server is to see. */
+/* Headers of a client that forwards requests of others: its token, and the Host for the server. */
 const tokenHeader = 'x-atoll-token';
 const hostHeader = 'x-atoll-host';
 /** The daemon marks answers that are its own, and no server's in the sandbox. */
@@ -38,7 +38,7 @@ function headersOf(request: Request, host: string, token: string | undefined): R
 
 export const isUpgrade = (request: Request) => request.headers.get('upgrade')?.toLowerCase() === 'websocket';
 
-/** Passes a request on to a port of the sandbox, both ways as a stream; what the server there answers comes back. */
+/** Passes a request on to a port of the sandbox, both ways as a stream, and returns the server's response. */
 export async function forward(
   box: Box,
   request: Request,

@@ -9,7 +9,7 @@ interface Namespace {
 }
 
 /**
- * A sandbox by its id. Nothing happens yet: the first call makes it, unless it is there.
+ * A sandbox by its id. Sends no request: the first call creates the sandbox if it does not exist.
  *
  *     const sandbox = getSandbox({ url: 'http://127.0.0.1:8700', token }, 'user-123');
  *     const sandbox = getSandbox(undefined, 'user-123');   // ATOLL_URL and ATOLL_TOKEN, else this machine's socket

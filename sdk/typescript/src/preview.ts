@@ -7,7 +7,7 @@ import { forward, isUpgrade } from './forward.js';
 import { checkedId, isPort } from './names.js';
 import type { AtollOptions } from './types/sandbox.js';
 
-/** What the host name of a preview URL says. */
+/** The parts of a preview's host name. */
 export interface PreviewRoute {
   port: number;
   sandboxId: string;

@@ -46,11 +46,11 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     return new Session(this.#core, sessionId === undefined ? this.#defaultSession : checkedSession(sessionId));
   }
 
-  /** Runs a command in the default session. A command that fails is a result; one that cannot be run throws. */
+  /** Runs a command in the default session. A command that fails is a result; a command that cannot run throws. */
   exec(command: string, options?: c.ExecOptions): Promise<c.ExecResult> {
     return this.#in().exec(command, options);
   }
-  /** Runs a command and streams what it prints; read with `parseSSEStream`. Who stops reading ends the command. */
+  /** Runs a command and streams its output; read it with `parseSSEStream`. Cancelling the stream ends the command. */
   execStream(command: string, options?: c.StreamOptions): Promise<ReadableStream<Uint8Array>> {
     return this.#in(options?.sessionId).execStream(command, options);
   }
@@ -78,7 +78,7 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   getProcessLogs(id: string, _sessionId?: string): Promise<{ stdout: string; stderr: string; processId: string }> {
     return this.#in().getProcessLogs(id);
   }
-  /** What a process has printed, then what it prints, then its end. Goes on by itself after a broken connection. */
+  /** Streams the output of a process from its start to its end. Resumes after a broken connection. */
   streamProcessLogs(processId: string, options?: { signal?: AbortSignal }): Promise<ReadableStream<Uint8Array>> {
     return this.#in().streamProcessLogs(processId, options);
   }
@@ -150,7 +150,7 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     await this.#core.box.json('POST', '/api/session/create', { id, env, cwd, commandTimeoutMs });
     return this.#in(id);
   }
-  /** A session by its id. Nothing is asked: one that is not there is made by its first command. */
+  /** A session by its id. Sends no request: its first command creates the session if it does not exist. */
   async getSession(sessionId: string): Promise<t.ExecutionSession> {
     return this.#in(sessionId);
   }
@@ -184,7 +184,7 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   ): Promise<{ url: string; port: number; name: string | undefined }> {
     return this.#ports.expose(port, options);
   }
-  /** Ends a preview URL; one that is not there is fine. */
+  /** Removes a preview URL. Succeeds if the port is not exposed. */
   unexposePort(port: number): Promise<void> {
     return this.#ports.unexpose(port);
   }

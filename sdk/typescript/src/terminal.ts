@@ -45,7 +45,7 @@ export async function proxyTerminal(
 /** A terminal without a browser: bytes in, bytes out. */
 export class Terminal {
   readonly #socket: Socket;
-  /** Bytes as they come; the scroll-back first. Who does not read them makes the program wait. */
+  /** The bytes of the terminal, the scroll-back first. If no viewer reads, the program blocks. */
   readonly output: ReadableStream<Uint8Array>;
   /** How the program ended. Rejects when the connection breaks before. */
   readonly exited: Promise<{ code: number; signal?: string }>;

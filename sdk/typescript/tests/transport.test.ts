@@ -32,7 +32,7 @@ test('without options: the environment, else the socket of this machine', async 
   expect((await run({ ATOLL_RUN: socket.replace(/\/atoll\.sock$/, '') })).stdout).toBe('found\n');
 });
 
-test('a wrong token is told', async () => {
+test('a wrong token is reported', async () => {
   const error = await failure(box({}, { url, token: 'wrong' }).exec('true'));
   expect(error).toBeInstanceOf(SandboxError);
   expect(error).toMatchObject({ code: 'UNAUTHORIZED', httpStatus: 401 });

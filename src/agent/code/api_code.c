@@ -3,12 +3,12 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/code/context.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /*
- * /api/contexts and /api/interpreter/health: code contexts are made, listed and deleted. Running code is
- * api_code_run.c.
+ * /api/contexts and /api/interpreter/health: creates, lists and deletes code contexts. api_code_run.c runs code in
+ * them.
  */
 
 static const struct http_exchange_ops no_ops;
@@ -20,7 +20,7 @@ struct creating {
 	const struct route *route;
 };
 
-static void answer_created(const struct request *r, const struct context *c)
+static void answer_created(const struct agent_request *r, const struct context *c)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -31,20 +31,20 @@ static void answer_created(const struct request *r, const struct context *c)
 	json_member_cstr(&w, "cwd", c->cwd);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-static void fail_created(const struct request *r, const struct err *e)
+static void fail_created(const struct agent_request *r, const struct err *e)
 {
 	if (e->code == ERRC_INTERPRETER_NOT_READY)
 		http_respond_header(r->x, STR("Retry-After"), STR(CODE_RETRY_AFTER));
-	request_fail(r, e, STR_NULL);
+	agent_request_fail(r, e, STR_NULL);
 }
 
 static void on_started(void *arg, struct context *c, const struct err *failure)
 {
 	struct creating *s = arg;
-	struct request r = {.x = s->x, .route = s->route};
+	struct agent_request r = {.x = s->x, .route = s->route};
 	if (s->x)
 		http_exchange_set(s->x, &no_ops, NULL);
 	if (failure && s->x)
@@ -52,7 +52,7 @@ static void on_started(void *arg, struct context *c, const struct err *failure)
 	else if (!failure && s->x)
 		answer_created(&r, c);
 	else if (!failure)
-		context_delete(c, NULL, NULL); /* nobody knows its name */
+		context_delete(c, NULL, NULL); /* no client knows its id */
 	free(s);
 }
 
@@ -62,7 +62,7 @@ static void creator_gone(struct http_exchange *x, bool complete)
 	((struct creating *)http_exchange_arg(x))->x = NULL;
 }
 
-/* Upstream's client always names /workspace, also where there is none (alone, in somebody's image). */
+/* Upstream's client always names /workspace, also where there is none (alone, or in another image). */
 static const char *directory_of(const char *cwd)
 {
 	struct stat st;
@@ -77,7 +77,7 @@ static int read_cwd(const struct json *body, const char **ret, struct err *e)
 	if (json_read_cstr(body, "cwd", &cwd, e) < 0)
 		return -1;
 	if (*cwd != '/')
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'cwd' must be an absolute path");
+		return err_field(e, "cwd", "field 'cwd' must be an absolute path");
 	cwd = directory_of(cwd);
 	if (stat(cwd, &st) < 0)
 		return err_os(e, errc_from_file_errno(errno), errno, "enter directory %.150s", cwd);
@@ -93,11 +93,11 @@ static int read_language(const struct json *body, enum language *ret, struct err
 	if (json_read_str(body, "language", &name, e) < 0)
 		return -1;
 	if (!language_of(name, ret))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'language' must be python, javascript or typescript");
+		return err_field(e, "language", "field 'language' must be python, javascript or typescript");
 	return 0;
 }
 
-void api_context_create(struct request *r)
+void api_context_create(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = creator_gone};
 	auto_env struct env env = {0};
@@ -105,7 +105,7 @@ void api_context_create(struct request *r)
 	struct err e;
 	if (read_language(r->body, &spec.language, &e) < 0 || read_cwd(r->body, &spec.cwd, &e) < 0 ||
 		env_read(r->body, "env_vars", &env, &e) < 0)
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	struct creating *s = xcalloc(1, sizeof *s);
 	*s = (struct creating){.x = r->x, .route = r->route};
 	if (!context_create(&spec, on_started, s, &e)) {
@@ -140,7 +140,7 @@ static void put_context(struct json_writer *w, const struct context *c)
 	json_object_end(w);
 }
 
-void api_context_list(struct request *r)
+void api_context_list(struct agent_request *r)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -157,7 +157,7 @@ void api_context_list(struct request *r)
 	json_array_end(&w);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
 /* ---- delete ---- */
@@ -174,14 +174,14 @@ static void on_deleted(void *arg)
 	if (d->x) {
 		auto_buf struct buf b = {0};
 		struct json_writer w = json_writer(&b);
-		struct request r = {.x = d->x, .route = d->route};
+		struct agent_request r = {.x = d->x, .route = d->route};
 		http_exchange_set(d->x, &no_ops, NULL);
 		json_object_begin(&w);
 		json_member_bool(&w, "success", true);
 		json_member_cstr(&w, "contextId", d->id);
 		json_member_now(&w);
 		json_object_end(&w);
-		request_json(&r, buf_str(&b));
+		agent_request_json(&r, buf_str(&b));
 	}
 	free(d->id);
 	free(d);
@@ -193,7 +193,7 @@ static void deleter_gone(struct http_exchange *x, bool complete)
 	((struct deleting *)http_exchange_arg(x))->x = NULL;
 }
 
-void api_context_delete(struct request *r)
+void api_context_delete(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = deleter_gone};
 	struct context *c = context_find(r->id);
@@ -201,7 +201,7 @@ void api_context_delete(struct request *r)
 	if (!c) {
 		err_set(&e, ERRC_CONTEXT_NOT_FOUND, "Context %.*s not found", (int)(r->id.n < 100 ? r->id.n : 100),
 			r->id.p);
-		return request_fail_about(r, &e, "contextId", r->id);
+		return agent_request_fail_about(r, &e, "contextId", r->id);
 	}
 	struct deleting *d = xcalloc(1, sizeof *d);
 	*d = (struct deleting){.x = r->x, .route = r->route, .id = xstrdup(c->id)};
@@ -211,7 +211,7 @@ void api_context_delete(struct request *r)
 
 /* ---- health ---- */
 
-void api_interpreter_health(struct request *r)
+void api_interpreter_health(struct agent_request *r)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -220,5 +220,5 @@ void api_interpreter_health(struct request *r)
 	json_member_cstr(&w, "status", "healthy");
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }

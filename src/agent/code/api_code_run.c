@@ -4,20 +4,21 @@
 #include "agent/api.h"
 #include "agent/code/context.h"
 #include "agent/command/events.h"
-#include "base/limits.h"
+#include "agent/limits.h"
 #include "http/sse.h"
 
 /*
- * POST /api/execute/code: runs code in a context and sends what it prints and returns as events, while it runs.
+ * POST /api/execute/code: runs code in a context and sends its output and results as events while it runs.
  *
  *	{"type":"stdout"|"stderr","text":…}* {"type":"result",…}* {"type":"error","ename","evalue","traceback"}?
  *	{"type":"execution_complete","execution_count":n}
  *
- * execution_complete comes if and only if the worker is still there. All is ASCII: upstream's client decodes the pieces
- * of the stream one by one. Errors before the stream have this route's own shape, {error, code, details}.
+ * execution_complete comes if and only if the worker is still there. All events are ASCII, because upstream's client
+ * decodes the pieces of the stream one by one. Errors before the stream have this route's own shape, {error, code,
+ *details}.
  *
- * The stream begins with the run. One that waits in its context's queue begins after SSE_BEAT with comments, so that
- * nobody takes it for dead. A client that goes away drops its run.
+ * The stream begins with the run. If the run has to wait in its context's queue, the stream begins after SSE_BEAT with
+ * comments, so that no proxy takes it for dead. A client that goes away drops its run.
  */
 
 struct code_stream {
@@ -26,38 +27,44 @@ struct code_stream {
 	char *context;
 	struct events_tail tail[2];
 	struct loop_timer beat;
-	bool inside; /* an event whose end has not come */
+	bool inside; /* part of an event has been sent */
 };
 
 /* ---- errors before the stream ---- */
 
+/* Upstream's layout: `error` and `details` beside the envelope's members, and a suggestion even when it is empty. Its
+ * client reads either. */
+static bool put_member(struct json_writer *w, const char *member, const void *arg)
+{
+	const struct error_json *j = arg;
+	if (strcmp(member, "error") == 0) {
+		json_member_cstr(w, member, j->err->msg);
+	} else if (strcmp(member, "details") == 0) {
+		json_key(w, member);
+		json_raw(w, j->context);
+	} else if (strcmp(member, "suggestion") == 0) {
+		json_member_cstr(w, member, errc_info(j->err->code)->suggestion);
+	} else {
+		return false;
+	}
+	return true;
+}
+
 static void fail_code(struct http_exchange *x, const struct err *e, struct str context)
 {
-	auto_buf struct buf b = {0};
-	struct json_writer w = json_writer(&b);
-	const struct errc_info *info = errc_info(e->code);
-	json_object_begin(&w);
-	json_member_cstr(&w, "error", e->msg);
-	json_member_cstr(&w, "code", info->code);
-	json_key(&w, "details");
+	static const char *const members[] = {
+		"error", "code", "details", "message", "httpStatus", "context", "suggestion", "timestamp", NULL};
+	auto_buf struct buf about = {0};
+	struct json_writer w = json_writer(&about);
 	json_object_begin(&w);
 	if (context.n)
 		json_member_str(&w, "contextId", context);
 	json_object_end(&w);
-	/* The envelope's members as well: upstream's client reads either. */
-	json_member_cstr(&w, "message", e->msg);
-	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
-	json_key(&w, "context");
-	json_object_begin(&w);
-	if (context.n)
-		json_member_str(&w, "contextId", context);
-	json_object_end(&w);
-	json_member_cstr(&w, "suggestion", info->suggestion);
-	json_member_now(&w);
-	json_object_end(&w);
+	struct error_json j = {.err = e, .context = buf_str(&about), .members = members, .put = put_member};
+	j.arg = &j;
 	if (e->code == ERRC_INTERPRETER_NOT_READY)
 		http_respond_header(x, STR("Retry-After"), STR(CODE_RETRY_AFTER));
-	http_respond(x, info->status, "application/json", buf_str(&b));
+	http_respond_error_json(x, &j);
 }
 
 /* ---- events ---- */
@@ -91,7 +98,7 @@ static bool send_text(struct code_stream *s, int stream, struct str bytes, bool 
 	return send_ascii(s, buf_str(&b));
 }
 
-/* Halves of characters that will not be completed. */
+/* Sends incomplete characters that will not be completed. */
 static void send_tails(struct code_stream *s)
 {
 	for (int stream = CMD_STDOUT; stream <= CMD_STDERR; stream++)
@@ -167,7 +174,7 @@ static void timeout_text(const struct code_run *r, const char *what, char ret[16
 	snprintf(ret, 160, "Execution timed out after %llu ms%s", (unsigned long long)r->timeout_ms, what);
 }
 
-/* The worker's own words, but for why it was interrupted: only we know that. */
+/* Passes the worker's error on. Only the agent knows why a run was interrupted, so it words that error itself. */
 static bool on_error(struct code_run *r, struct str json)
 {
 	struct code_stream *s = r->arg;
@@ -199,7 +206,7 @@ static void send_complete(struct code_stream *s, struct str json)
 	send_ascii(s, buf_str(&b));
 }
 
-static void send_end(struct code_stream *s, const struct code_run *r, enum run_over how, struct str json)
+static void send_end(struct code_stream *s, const struct code_run *r, enum code_run_over how, struct str json)
 {
 	char why[160];
 	if (s->inside)
@@ -225,7 +232,7 @@ static void send_end(struct code_stream *s, const struct code_run *r, enum run_o
 	http_respond_end(s->x);
 }
 
-static void on_over(struct code_run *r, enum run_over how, struct str json)
+static void on_over(struct code_run *r, enum code_run_over how, struct str json)
 {
 	struct code_stream *s = r->arg;
 	loop_timer_stop(&s->beat);
@@ -237,7 +244,7 @@ static void on_over(struct code_run *r, enum run_over how, struct str json)
 	send_end(s, r, how, json);
 }
 
-static const struct run_ops run_events = {
+static const struct code_run_ops run_events = {
 	.on_begin = on_begin, .on_output = on_output, .on_event = on_event, .on_error = on_error, .on_over = on_over};
 
 /* ---- the client's side ---- */
@@ -249,7 +256,7 @@ static void on_writable(struct http_exchange *x)
 		context_run_resume(s->run);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void code_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct code_stream *s = http_exchange_arg(x);
@@ -260,11 +267,11 @@ static void on_close(struct http_exchange *x, bool complete)
 	free(s);
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = code_client_gone};
 
 /* ---- start ---- */
 
-/* The one for this language, made when there is none or it has ended. */
+/* The default context of this language; created if there is none or it has ended. */
 static struct context *need_default(enum language l, struct err *e)
 {
 	struct env none = {0};
@@ -296,7 +303,7 @@ static struct context *need_context(const struct json *body, struct str id, stru
 	if (json_read_str(body, "language", &name, e) < 0)
 		return NULL;
 	if (!language_of(name, &l)) {
-		err_set(e, ERRC_VALIDATION_FAILED, "field 'language' must be python, javascript or typescript");
+		err_field(e, "language", "field 'language' must be python, javascript or typescript");
 		return NULL;
 	}
 	return need_default(l, e);
@@ -311,7 +318,7 @@ static struct code_run *read_run(const struct json *body, struct str *ret_contex
 		json_read_u64(body, "timeout_ms", 0, CMD_TIMEOUT_MAX, &r->timeout_ms, e) < 0)
 		goto fail;
 	if (!code.p) {
-		err_set(e, ERRC_VALIDATION_FAILED, "field 'code' must be a string");
+		err_field(e, "code", "field 'code' must be a string");
 		goto fail;
 	}
 	r->code = str_dup(code);
@@ -324,7 +331,7 @@ fail:
 	return NULL;
 }
 
-void api_execute_code(struct request *r)
+void api_execute_code(struct agent_request *r)
 {
 	struct str id = STR_NULL;
 	struct err e;

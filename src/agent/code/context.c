@@ -5,11 +5,28 @@
 #include <sys/random.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static struct list all;
 static size_t all_n, waiting_bytes;
+
+static const bool allowed[CONTEXT_STATES][CONTEXT_STATES] = {
+	[CONTEXT_STARTING] = {[CONTEXT_IDLE] = true, [CONTEXT_ENDED] = true, [CONTEXT_DELETED] = true},
+	[CONTEXT_IDLE] = {[CONTEXT_RUNNING] = true, [CONTEXT_ENDED] = true, [CONTEXT_DELETED] = true},
+	[CONTEXT_RUNNING] = {[CONTEXT_IDLE] = true, [CONTEXT_ENDED] = true, [CONTEXT_DELETED] = true},
+	[CONTEXT_ENDED] = {[CONTEXT_DELETED] = true},
+	[CONTEXT_DELETED] = {0},
+};
+
+static void context_move(struct context *c, enum context_state to)
+{
+	INVARIANT(allowed[c->state][to]);
+	c->state = to;
+	INVARIANT(to == CONTEXT_DELETED || (to == CONTEXT_ENDED) == !c->worker);
+	INVARIANT(to != CONTEXT_RUNNING || !list_empty(&c->runs));
+	INVARIANT(to != CONTEXT_DELETED || list_empty(&c->runs));
+}
 
 struct list *context_all(void)
 {
@@ -42,7 +59,7 @@ struct context *context_default(enum language l)
 
 const char *context_state_name(enum context_state s)
 {
-	static const char *const names[] = {"starting", "idle", "running", "ended"};
+	static const char *const names[] = {"starting", "idle", "running", "ended", "deleted"};
 	return names[s];
 }
 
@@ -60,12 +77,12 @@ static void context_free(struct context *c)
 
 /* ---- runs ---- */
 
-static struct code_run *current(struct context *c)
+static struct code_run *current_run(struct context *c)
 {
 	return c->state == CONTEXT_RUNNING ? list_entry(c->runs.next, struct code_run, node) : NULL;
 }
 
-static void run_free_code(struct code_run *r)
+static void code_run_free_text(struct code_run *r)
 {
 	waiting_bytes -= r->code_n;
 	free(take_ptr(&r->code));
@@ -73,20 +90,20 @@ static void run_free_code(struct code_run *r)
 	env_free(&r->env);
 }
 
-/* Out of its context, its owner is told. */
-static void run_over(struct code_run *r, enum run_over how, struct str json)
+/* Takes the run out of its context, tells its owner and frees it. */
+static void code_run_end(struct code_run *r, enum code_run_over how, struct str json)
 {
 	list_del(&r->node);
-	run_free_code(r);
+	code_run_free_text(r);
 	if (r->ops)
 		r->ops->on_over(r, how, json);
 	free(r);
 }
 
-static void runs_over(struct context *c, enum run_over how)
+static void code_runs_end(struct context *c, enum code_run_over how)
 {
 	while (!list_empty(&c->runs))
-		run_over(list_entry(list_pop(&c->runs), struct code_run, node), how, STR_NULL);
+		code_run_end(list_entry(list_pop(&c->runs), struct code_run, node), how, STR_NULL);
 }
 
 static void on_grace_over(struct loop_timer *t)
@@ -94,7 +111,7 @@ static void on_grace_over(struct loop_timer *t)
 	worker_kill(container_of(t, struct context, limit)->worker);
 }
 
-/* The first may have come before the worker had read the run, or was swallowed by it. */
+/* Interrupts again: the first interrupt may have come before the worker had read the run, or the code ignored it. */
 static void on_half_grace(struct loop_timer *t)
 {
 	struct context *c = container_of(t, struct context, limit);
@@ -102,9 +119,9 @@ static void on_half_grace(struct loop_timer *t)
 	loop_timer_set(agent.loop, &c->limit, CODE_INTERRUPT_GRACE - CODE_INTERRUPT_GRACE / 2, on_grace_over);
 }
 
-static void interrupt(struct context *c, enum run_stop why)
+static void context_interrupt(struct context *c, enum code_run_stop why)
 {
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (r->stop == STOP_NONE) {
 		worker_interrupt(c->worker);
 		loop_timer_set(agent.loop, &c->limit, CODE_INTERRUPT_GRACE / 2, on_half_grace);
@@ -114,7 +131,7 @@ static void interrupt(struct context *c, enum run_stop why)
 
 static void on_limit(struct loop_timer *t)
 {
-	interrupt(container_of(t, struct context, limit), STOP_TIMEOUT);
+	context_interrupt(container_of(t, struct context, limit), STOP_TIMEOUT);
 }
 
 static void deliver_between(struct context *c, struct code_run *r)
@@ -133,17 +150,17 @@ static void deliver_between(struct context *c, struct code_run *r)
 	}
 }
 
-static void run_next(struct context *c)
+static void context_run_next(struct context *c)
 {
 	if (c->state != CONTEXT_IDLE || list_empty(&c->runs))
 		return;
 	struct code_run *r = list_entry(c->runs.next, struct code_run, node);
-	c->state = CONTEXT_RUNNING;
+	context_move(c, CONTEXT_RUNNING);
 	c->used_ms = clock_wall_ms();
 	r->ops->on_begin(r);
 	deliver_between(c, r);
 	worker_run(c->worker, ++c->count, str_n(r->code, r->code_n), &r->env);
-	run_free_code(r);
+	code_run_free_text(r);
 	if (r->timeout_ms)
 		loop_timer_set(agent.loop, &c->limit, r->timeout_ms, on_limit);
 }
@@ -162,31 +179,31 @@ int context_run(struct context *c, struct code_run *r, struct err *e)
 	r->c = c;
 	waiting_bytes += r->code_n;
 	list_push(&c->runs, &r->node);
-	run_next(c);
+	context_run_next(c);
 	return 0;
 }
 
 void context_run_drop(struct code_run *r)
 {
 	struct context *c = r->c;
-	if (current(c) != r) {
+	if (current_run(c) != r) {
 		list_del(&r->node);
-		run_free_code(r);
+		code_run_free_text(r);
 		free(r);
 		return;
 	}
 	r->ops = NULL;
-	interrupt(c, STOP_GONE);
+	context_interrupt(c, STOP_GONE);
 	worker_resume(c->worker);
 }
 
 void context_run_resume(struct code_run *r)
 {
-	if (current(r->c) == r)
+	if (current_run(r->c) == r)
 		worker_resume(r->c->worker);
 }
 
-/* ---- what the worker says ---- */
+/* ---- events from the worker ---- */
 
 static void tell_started(struct context *c, const struct err *failure)
 {
@@ -195,15 +212,15 @@ static void tell_started(struct context *c, const struct err *failure)
 		told(c->started_arg, c, failure);
 }
 
-static void on_ready(void *arg)
+static void context_on_ready(void *arg)
 {
 	struct context *c = arg;
 	if (c->state != CONTEXT_STARTING)
 		return;
 	loop_timer_stop(&c->start_timer);
-	c->state = CONTEXT_IDLE;
+	context_move(c, CONTEXT_IDLE);
 	tell_started(c, NULL);
-	run_next(c);
+	context_run_next(c);
 }
 
 static void keep_between(struct context *c, int stream, struct str bytes)
@@ -215,28 +232,28 @@ static void keep_between(struct context *c, int stream, struct str bytes)
 	c->between_dropped += bytes.n - n;
 }
 
-static void on_output(void *arg, int stream, struct str bytes)
+static void context_on_output(void *arg, int stream, struct str bytes)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (!r)
 		keep_between(c, stream, bytes);
 	else if (r->ops && !r->ops->on_output(r, stream, bytes))
 		worker_pause(c->worker);
 }
 
-static void on_event(void *arg, struct str piece, bool first, bool last)
+static void context_on_event(void *arg, struct str piece, bool first, bool last)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (r && r->ops && !r->ops->on_event(r, piece, first, last))
 		worker_pause(c->worker);
 }
 
-static void on_error(void *arg, struct str json)
+static void context_on_error(void *arg, struct str json)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (c->state == CONTEXT_STARTING)
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s worker could not start: %.*s",
 			language_name(c->language), (int)(json.n < 120 ? json.n : 120), json.p);
@@ -247,53 +264,52 @@ static void on_error(void *arg, struct str json)
 		worker_pause(c->worker);
 }
 
-static void on_done(void *arg, struct str json)
+static void context_on_done(void *arg, struct str json)
 {
 	struct context *c = arg;
-	struct code_run *r = current(c);
+	struct code_run *r = current_run(c);
 	if (!r)
 		return;
 	loop_timer_stop(&c->limit);
-	c->state = CONTEXT_IDLE;
+	context_move(c, CONTEXT_IDLE);
 	c->used_ms = clock_wall_ms();
-	run_over(r, RUN_DONE, json);
-	run_next(c);
+	code_run_end(r, RUN_DONE, json);
+	context_run_next(c);
 }
 
 /* ---- the end ---- */
 
-static void describe_end(struct context *c, const struct worker_end *end)
+static void describe_end(struct context *c, const struct cmd_result *end)
 {
-	const struct code_run *r = current(c);
+	const struct code_run *r = current_run(c);
 	const char *lang = language_name(c->language);
-	c->outcome = end->result.outcome;
-	if (end->broken) {
-		c->outcome = OUTCOME_LOST;
+	c->outcome = end->outcome;
+	if (end->outcome == OUTCOME_LOST) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s process was killed: it broke the protocol (%s)",
-			lang, end->broken);
+			lang, end->error.msg);
 	} else if (r && r->stop == STOP_TIMEOUT) {
 		c->outcome = OUTCOME_TIMEOUT;
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR,
 			"Execution timed out after %llu ms; the %s process %s, its state is lost",
 			(unsigned long long)r->timeout_ms, lang,
-			end->result.signal == SIGKILL ? "did not react to the interrupt in time and was killed"
-						      : "was ended by the interrupt");
+			end->signal == SIGKILL ? "did not react to the interrupt in time and was killed"
+					       : "was ended by the interrupt");
 	} else if (r && r->stop == STOP_GONE) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR,
 			"Its client went away; the %s process did not react to the interrupt and was killed", lang);
-	} else if (end->result.outcome == OUTCOME_OOM) {
+	} else if (end->outcome == OUTCOME_OOM) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR,
 			"The %s process ran out of memory and was killed (SIGKILL)", lang);
-	} else if (end->result.signal) {
+	} else if (end->signal) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s process was killed by %s", lang,
-			signal_name(end->result.signal));
+			signal_name(end->signal));
 	} else if (!c->ended.code) {
 		err_set(&c->ended, ERRC_CODE_EXECUTION_ERROR, "The %s process exited with code %d", lang,
-			end->result.exit_code);
+			end->exit_code);
 	}
 }
 
-static void deleted(struct context *c)
+static void context_gone(struct context *c)
 {
 	void (*told)(void *) = c->on_deleted;
 	void *arg = c->deleted_arg;
@@ -302,33 +318,28 @@ static void deleted(struct context *c)
 		told(arg);
 }
 
-static void nobody(void *arg)
-{
-	(void)arg;
-}
-
-static void remove_from_table(struct context *c)
+static void remove_from_list(struct context *c)
 {
 	list_del(&c->node);
 	all_n--;
 }
 
-static void on_end(void *arg, const struct worker_end *end)
+static void context_on_end(void *arg, const struct cmd_result *end)
 {
 	struct context *c = arg;
 	c->worker = NULL;
 	loop_timer_stop(&c->start_timer);
 	loop_timer_stop(&c->limit);
-	if (c->on_deleted)
-		return deleted(c);
+	if (c->state == CONTEXT_DELETED)
+		return context_gone(c);
 	describe_end(c, end);
 	bool started = c->state != CONTEXT_STARTING;
-	c->state = CONTEXT_ENDED;
-	runs_over(c, started ? RUN_ENDED : RUN_REFUSED);
+	context_move(c, CONTEXT_ENDED);
+	code_runs_end(c, started ? RUN_ENDED : RUN_REFUSED);
 	if (started)
 		return;
-	/* One that never worked is nobody's. */
-	remove_from_table(c);
+	/* No client knows a context that never started: free it here. */
+	remove_from_list(c);
 	tell_started(c, &c->ended);
 	context_free(c);
 }
@@ -336,27 +347,29 @@ static void on_end(void *arg, const struct worker_end *end)
 void context_delete(struct context *c, void (*on_deleted)(void *arg), void *arg)
 {
 	struct err e;
-	remove_from_table(c);
-	runs_over(c, RUN_DELETED);
-	c->on_deleted = on_deleted ? on_deleted : nobody;
+	remove_from_list(c);
+	code_runs_end(c, RUN_DELETED);
+	context_move(c, CONTEXT_DELETED);
+	loop_timer_stop(&c->start_timer);
+	loop_timer_stop(&c->limit);
+	c->on_deleted = on_deleted;
 	c->deleted_arg = arg;
 	err_set(&e, ERRC_CONTEXT_NOT_FOUND, "The context was deleted");
 	tell_started(c, &e);
 	if (!c->worker)
-		return deleted(c);
-	c->state = CONTEXT_ENDED;
+		return context_gone(c);
 	worker_kill(c->worker);
 	worker_resume(c->worker);
 }
 
 /* ---- start ---- */
 
-static const struct worker_ops worker_events = {.on_ready = on_ready,
-	.on_output = on_output,
-	.on_event = on_event,
-	.on_error = on_error,
-	.on_done = on_done,
-	.on_end = on_end};
+static const struct worker_ops worker_events = {.on_ready = context_on_ready,
+	.on_output = context_on_output,
+	.on_event = context_on_event,
+	.on_error = context_on_error,
+	.on_done = context_on_done,
+	.on_end = context_on_end};
 
 static void on_start_timeout(struct loop_timer *t)
 {
@@ -364,10 +377,10 @@ static void on_start_timeout(struct loop_timer *t)
 	err_set(&c->ended, ERRC_INTERPRETER_NOT_READY, "The %s interpreter did not start within %d s",
 		language_name(c->language), CODE_START_TIMEOUT / 1000);
 	struct err why = c->ended;
-	remove_from_table(c);
-	runs_over(c, RUN_REFUSED);
+	remove_from_list(c);
+	code_runs_end(c, RUN_REFUSED);
+	context_move(c, CONTEXT_DELETED);
 	tell_started(c, &why);
-	c->on_deleted = nobody;
 	worker_kill(c->worker);
 }
 
@@ -383,7 +396,7 @@ static char *new_id(const struct context_spec *s)
 		b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-/* Room for one more; ended ones make way, oldest first. */
+/* Makes room for one more context: the oldest ended context goes. */
 static int make_room(struct err *e)
 {
 	if (all_n < CODE_CONTEXTS_MAX)

@@ -1,21 +1,30 @@
 /*
  * context.h - code contexts: one interpreter process each, with a queue of runs.
  *
- *	starting → idle ⇄ running → ended
+ *	starting → idle ⇄ running → ended → deleted
  *
- * A context that has ended (crashed, killed, out of memory) stays in the table and says how it ended until it is
- * deleted; a default context is replaced by its next run. Runs are done in order, one at a time. What a worker prints
- * between two runs is kept (CODE_BETWEEN_MAX) and comes with the next one.
+ * Each move is checked against a table in context.c. A context that has ended (crashed, killed, out of memory) stays in
+ * the list and says how it ended until it is deleted; the next run of a default context replaces it. Runs are done in
+ * order, one at a time. Output that a worker prints between two runs is kept (CODE_BETWEEN_MAX) and comes with the next
+ * run.
  *
- * Ownership: the table owns contexts, a context its runs. on_over comes exactly once for each run, as the last, unless
- * context_run_drop came before; the run is freed behind either. Thread: the loop's.
+ * Ownership: the list owns contexts, a context owns its runs. on_over is the last callback of a run and comes exactly
+ * once, unless context_run_drop was called before. The run is freed after either. Thread: the loop's.
  */
 #pragma once
 
 #include "agent/code/worker.h"
+#include "agent/limits.h"
 #include "base/list.h"
 
-enum context_state { CONTEXT_STARTING, CONTEXT_IDLE, CONTEXT_RUNNING, CONTEXT_ENDED };
+enum context_state {
+	CONTEXT_STARTING, /* its worker has not said that it is ready */
+	CONTEXT_IDLE,
+	CONTEXT_RUNNING, /* the first of its runs */
+	CONTEXT_ENDED,	 /* its worker is gone; err `ended` says why */
+	CONTEXT_DELETED, /* out of the list; freed when its worker is gone */
+	CONTEXT_STATES
+};
 
 struct context {
 	struct list node;
@@ -23,10 +32,10 @@ struct context {
 	enum language language;
 	struct env env;
 	bool is_default;
-	enum context_state state;
+	enum context_state state;     /* changed by context_move alone */
 	uint64_t created_ms, used_ms; /* wall clock */
-	struct worker *worker;	      /* NULL: ended */
-	struct list runs;	      /* the first is the one that runs, when state is running */
+	struct worker *worker;	      /* NULL once it is gone */
+	struct list runs;	      /* while RUNNING the first of them runs */
 	uint64_t count;
 	struct loop_timer start_timer, limit;
 	struct err ended; /* how */
@@ -35,43 +44,43 @@ struct context {
 	uint64_t between_dropped;
 	void (*on_started)(void *arg, struct context *c, const struct err *failure); /* NULL: told, or nobody asks */
 	void *started_arg;
-	void (*on_deleted)(void *arg); /* set: it is being deleted, and in no table any more */
+	void (*on_deleted)(void *arg); /* while DELETED; NULL: nobody asks */
 	void *deleted_arg;
 };
 
-/* Why a run was over. */
-enum run_over {
-	RUN_DONE,    /* the worker says so */
+/* Why a run is over. */
+enum code_run_over {
+	RUN_DONE,    /* the worker finished it */
 	RUN_ENDED,   /* the context ended under it: context->ended, ->outcome */
 	RUN_DELETED, /* the context was deleted */
-	RUN_REFUSED, /* it was not started: the context did not start */
+	RUN_REFUSED, /* not begun: the context did not start */
 };
 
-/* What cut it short. */
-enum run_stop { STOP_NONE, STOP_TIMEOUT, STOP_GONE };
+/* Why a run was interrupted. */
+enum code_run_stop { STOP_NONE, STOP_TIMEOUT, STOP_GONE /* its client went away */ };
 
 struct code_run;
 
-struct run_ops {
+struct code_run_ops {
 	void (*on_begin)(struct code_run *r);
-	/* All three: false stops what comes until context_run_resume. */
+	/* These three return false to stop the worker until context_run_resume. */
 	bool (*on_output)(struct code_run *r, int stream, struct str bytes);
 	bool (*on_event)(struct code_run *r, struct str piece, bool first, bool last);
 	bool (*on_error)(struct code_run *r, struct str json);
-	/* `json` is the worker's last word with RUN_DONE. */
-	void (*on_over)(struct code_run *r, enum run_over how, struct str json);
+	/* With RUN_DONE, `json` is the worker's last frame. */
+	void (*on_over)(struct code_run *r, enum code_run_over how, struct str json);
 };
 
 struct code_run {
 	struct list node;
 	struct context *c;
-	const struct run_ops *ops; /* NULL: nobody listens any more */
+	const struct code_run_ops *ops; /* NULL: nobody listens any more */
 	void *arg;
 	char *code;
 	size_t code_n;
 	struct env env;
 	uint64_t timeout_ms; /* 0: none */
-	enum run_stop stop;
+	enum code_run_stop stop;
 	bool failed; /* an error event has come */
 };
 
@@ -82,19 +91,20 @@ struct context_spec {
 	bool is_default;
 };
 
-/* Starts it; on_started comes later. NULL on failure. */
+/* Starts a context; on_started comes later. NULL on failure. */
 struct context *context_create(const struct context_spec *s,
 	void (*on_started)(void *arg, struct context *c, const struct err *failure), void *arg, struct err *e);
 struct context *context_find(struct str id);
 struct context *context_default(enum language l);
 struct list *context_all(void);
 const char *context_state_name(enum context_state s);
-/* Out of the table at once; what runs or waits is over; on_deleted (may be NULL) comes when its processes are gone. */
+/* Takes the context out of the list and ends its runs at once. on_deleted (may be NULL) comes when its processes are
+ * gone. */
 void context_delete(struct context *c, void (*on_deleted)(void *arg), void *arg);
 
-/* Takes the run (from malloc), on success. LIMIT_REACHED when too much waits. It begins at once or in its turn. */
+/* Takes the run (from malloc) on success. It begins at once or in its turn. LIMIT_REACHED when too much waits. */
 int context_run(struct context *c, struct code_run *r, struct err *e);
-/* Nobody wants it any more: one that waits is taken out, one that runs is interrupted. */
+/* Nobody wants the run any more: a waiting run is freed, a running one is interrupted. */
 void context_run_drop(struct code_run *r);
 /* How many runs wait for their turn. */
 size_t context_waiting(const struct context *c);

@@ -6,20 +6,20 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/children.h"
-#include "base/limits.h"
 
 static struct {
-	struct child child; /* watched: there is one */
+	struct child child; /* watched while there is a spare */
 	pid_t pid;
 	struct worker_fds fds;
-	struct env env;		 /* it was started with */
+	struct env env;		 /* that it was started with */
 	char *path;		 /* of the program */
-	bool typescript;	 /* wanted: it loads the compiler ahead */
-	struct loop_timer timer; /* until it is started, or ended */
+	bool typescript;	 /* a TypeScript context has been there: the next spare loads the compiler ahead */
+	struct loop_timer timer; /* until the spare is started, or ended */
 } spare;
 
-/* Read by the runtime or its libraries before our code runs. */
+/* The runtime or its libraries read this variable before the worker's code runs. */
 static bool counts_at_start(const char *entry)
 {
 	static const char *const prefixes[] = {"NODE_", "UV_", "LD_", "SSL_", "OPENSSL_", "MALLOC_", "GLIBC_", "V8_"};
@@ -29,7 +29,7 @@ static bool counts_at_start(const char *entry)
 	return false;
 }
 
-/* All of `a` that counts at the start is in `b` too. */
+/* All variables of `a` that count at the start are in `b` too. */
 static bool covered(const struct env *a, const struct env *b)
 {
 	for (size_t i = 0; i < a->n; i++) {
@@ -50,7 +50,7 @@ static bool fits(const struct worker_spec *s)
 	return path && !strcmp(path, spare.path) && covered(s->env, &spare.env) && covered(&spare.env, s->env);
 }
 
-static void forget(void)
+static void spare_forget(void)
 {
 	child_forget(&spare.child);
 	loop_timer_stop(&spare.timer);
@@ -59,11 +59,11 @@ static void forget(void)
 	spare.pid = 0;
 }
 
-static void on_exit_status(struct child *c, int wstatus)
+static void spare_on_exit(struct child *c, int wstatus)
 {
 	(void)c, (void)wstatus;
 	worker_fds_close(&spare.fds);
-	forget();
+	spare_forget();
 }
 
 static void on_unwanted(struct loop_timer *t)
@@ -72,7 +72,7 @@ static void on_unwanted(struct loop_timer *t)
 	kill(-spare.pid, SIGKILL);
 }
 
-static void start(struct loop_timer *t)
+static void spare_start(struct loop_timer *t)
 {
 	(void)t;
 	struct err e;
@@ -81,12 +81,12 @@ static void start(struct loop_timer *t)
 	env_apply(&spare.env, &agent.env);
 	spare.path = plain_find("node", env_get(&spare.env, "PATH"));
 	struct worker_spec s = {.language = LANG_JAVASCRIPT, .cwd = agent.workdir, .context = "", .env = &spare.env};
-	/* That it cannot be started is said when a context is asked for. */
+	/* A failure needs no report: the next context that is created will report it. */
 	if (!spare.path || worker_start_plain(&s, &spare.fds, &spare.pid, &e) < 0) {
-		forget();
+		spare_forget();
 		return;
 	}
-	child_watch(&spare.child, spare.pid, on_exit_status);
+	child_watch(&spare.child, spare.pid, spare_on_exit);
 	static const char warm[] = {3, 0, 0, 0, 'W', '{', '}'};
 	if (spare.typescript)
 		(void)!send(spare.fds.socket, warm, sizeof warm, MSG_NOSIGNAL);
@@ -99,7 +99,7 @@ bool spare_take(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_
 		return false;
 	*ret = spare.fds;
 	*ret_pid = spare.pid;
-	forget();
+	spare_forget();
 	return true;
 }
 
@@ -109,5 +109,5 @@ void spare_want(enum language l)
 		return;
 	spare.typescript |= l == LANG_TYPESCRIPT;
 	if (!spare.pid)
-		loop_timer_set(agent.loop, &spare.timer, CODE_SPARE_DELAY, start);
+		loop_timer_set(agent.loop, &spare.timer, CODE_SPARE_DELAY, spare_start);
 }

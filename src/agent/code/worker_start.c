@@ -1,13 +1,13 @@
 /*
- * How a worker's process comes to be: the runtime's program, found in the context's PATH, with our text as
- * descriptor 4.
+ * Starting a worker's process: the runtime's program, which the context's PATH finds, with the worker's own program
+ * text as descriptor 4.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "agent/code/worker.h"
+#include "agent/code/worker_start.h"
 #include "agent/command/plain.h"
 #include "agent/proc/spawn.h"
 #include "base/fd.h"
@@ -20,10 +20,10 @@ enum { WORKER_SOCKET = 3, WORKER_TEXT = 4, WORKER_INTERRUPT = 5, WORKER_ARGS_MAX
 
 struct runtime {
 	const char *program;
-	const char *args[WORKER_ARGS_MAX]; /* behind the program's name */
+	const char *args[WORKER_ARGS_MAX]; /* after the program's name */
 	enum errc missing;
-	bool deaf; /* a loop in it does not hear SIGINT: a thread of the worker reads what to interrupt from descriptor
-		      5 */
+	bool deaf; /* SIGINT does not stop a loop: a thread of the worker reads the run to interrupt from descriptor 5
+		    */
 	const char *text, *text_end;
 	int fd; /* the text, sealed; made at first use */
 };
@@ -76,7 +76,7 @@ bool language_of(struct str name, enum language *ret)
 	return false;
 }
 
-/* A descriptor of its own for each start: the position is not shared. */
+/* Each start gets a descriptor of its own, because the position must not be shared. */
 static int text_open(struct runtime *r, struct err *e)
 {
 	if (r->fd < 0) {
@@ -92,7 +92,7 @@ static int text_open(struct runtime *r, struct err *e)
 	return fd >= 0 ? fd : err_os(e, ERRC_INTERNAL_ERROR, errno, "open the %s worker", r->program);
 }
 
-int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e)
+static int worker_pair(struct worker_fds *ours, struct worker_fds *theirs, struct err *e)
 {
 	int s[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
@@ -154,7 +154,7 @@ static int start_program(struct runtime *r, const char *path, const struct worke
 	return 0;
 }
 
-/* Variables that an interpreter, its loader or its C library reads once, when it starts. */
+/* An interpreter, its loader or its C library reads this variable once, when it starts. */
 static bool changes_start(const char *entry)
 {
 	static const char *const prefixes[] = {

@@ -1,9 +1,9 @@
 /*
- * What the agent tells a worker, as the JSON of its frames.
+ * The JSON of the frames that the agent sends to a worker.
  */
 #include <string.h>
 
-#include "agent/code/worker.h"
+#include "agent/code/worker_impl.h"
 
 /* "NAME" alone unsets. */
 static void put_env(struct json_writer *j, const struct env *env)

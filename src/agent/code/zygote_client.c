@@ -1,12 +1,12 @@
 #include "agent/code/zygote_client.h"
 
-#include <string.h>
 #include <sys/socket.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "agent/proc/netlink.h"
 #include "base/fd.h"
-#include "base/limits.h"
+#include "base/fd_pass.h"
 #include "proto/zygote.h"
 
 static int reply_fd = -1, ask_fd = -1;
@@ -20,7 +20,7 @@ void zygote_init(int reply, int ask)
 	list_init(&calls);
 	reply_fd = reply;
 	ask_fd = ask;
-	/* The kernel says who answers: the child's pid, as seen from here. */
+	/* The kernel adds the pid of the worker that answers, as the agent sees it. */
 	if (reply >= 0)
 		setsockopt(reply, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
 }
@@ -40,7 +40,7 @@ static void answer(struct zygote_call *c, pid_t pid, struct worker_fds fds)
 
 static const struct worker_fds no_fds = {-1, -1, -1, -1};
 
-/* The warden is gone: boxes outlive it, this way does not. */
+/* The warden is gone. The box lives on, but this connection does not come back. */
 static void hang_up(void)
 {
 	loop_del(&reply_io);
@@ -68,41 +68,20 @@ struct answer {
 	int listener;
 };
 
-static void read_control(struct msghdr *m, struct answer *a)
-{
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
-		struct ucred who;
-		if (h->cmsg_level != SOL_SOCKET)
-			continue;
-		int fds[ZYGOTE_REPLY_FDS] = {-1, -1, -1, -1};
-		if (h->cmsg_type == SCM_RIGHTS && h->cmsg_len <= CMSG_LEN(sizeof fds)) {
-			memcpy(fds, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
-			a->fds = (struct worker_fds){fds[0], fds[1], fds[2], -1};
-			a->listener = fds[3];
-		}
-		if (h->cmsg_type == SCM_CREDENTIALS && h->cmsg_len == CMSG_LEN(sizeof who)) {
-			memcpy(&who, CMSG_DATA(h), sizeof who);
-			a->pid = who.pid;
-		}
-	}
-}
-
-/* 1: an answer. 0: nothing there. -1: the other side is gone. */
+/* Returns 1 for an answer, 0 when there is none to read, -1 when the other side is gone or sends something else. */
 static int receive(struct answer *a)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int) * ZYGOTE_REPLY_FDS) + CMSG_SPACE(sizeof(struct ucred))];
-	} control = {0};
-	struct iovec iov = {&a->record, sizeof a->record};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	int fds[ZYGOTE_REPLY_FDS] = {-1, -1, -1, -1};
 	*a = (struct answer){.fds = no_fds, .listener = -1};
-	ssize_t n = recvmsg(reply_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	struct fd_record r = {.data = &a->record, .size = sizeof a->record, .fds = fds, .fds_max = ZYGOTE_REPLY_FDS};
+	ssize_t n = fd_recv(reply_fd, &r, MSG_DONTWAIT);
+	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0)
 		return -1;
-	read_control(&m, a);
+	a->pid = r.pid;
+	a->fds = (struct worker_fds){fds[0], fds[1], fds[2], -1};
+	a->listener = fds[3];
 	return n == (ssize_t)sizeof a->record && a->record.magic == ZYGOTE_MAGIC ? 1 : -1;
 }
 
@@ -122,7 +101,7 @@ static void on_reply(struct loop_io *io, uint32_t events)
 		return answer(c, a.pid, a.fds);
 	}
 	fd_close(&a.listener);
-	worker_fds_close(&a.fds); /* too late: it reads the end of its socket and ends */
+	worker_fds_close(&a.fds); /* too late: the worker reads the end of its socket and ends */
 	if (c)
 		answer(c, 0, no_fds);
 	if (r < 0)

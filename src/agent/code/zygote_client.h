@@ -1,16 +1,18 @@
 /*
- * zygote_client.h - the agent's end of the way to the image's zygote (proto/zygote.h, docs/design/008-interpreter.md).
+ * zygote_client.h - asks the image's zygote for Python workers (proto/zygote.h, docs/design/008-interpreter.md).
  *
- * A request is a number; the answer brings the descriptors of a Python worker that is already in this box and our
- * child, or a refusal. There may be no zygote at all (alone, no python3, not ready yet, the warden was restarted): then
- * every request fails, at the latest after ZYGOTE_WAIT, and the caller starts the worker plainly. Thread: the loop's.
+ * A request is a number. The answer is a refusal, or brings the descriptors of a Python worker that is already in this
+ * box and a child of the agent. There may be no zygote at all (alone, no python3, not ready yet, the warden was
+ * restarted): then every request fails, at the latest after ZYGOTE_WAIT, and the caller starts the worker plainly.
+ * Thread: the loop's.
  */
 #pragma once
 
-#include "agent/code/worker.h"
+#include "agent/code/worker_start.h"
+#include "agent/limits.h"
 #include "base/list.h"
 
-/* Owns both descriptors: fd 3 and 4 of a box's first process; -1 where there is none. */
+/* Takes both descriptors: 3 and 4 of a box's first process; -1 where there is none. */
 void zygote_init(int reply_fd, int ask_fd);
 bool zygote_there(void);
 
@@ -18,11 +20,11 @@ struct zygote_call {
 	struct list node;
 	uint32_t serial;
 	struct loop_timer timer;
-	/* Once. pid 0: refused. The descriptors are the callee's. */
+	/* Called once. pid 0: refused. The callee owns the descriptors. */
 	void (*on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds);
 };
 
-/* False: nobody to ask. */
+/* False: there is no zygote to ask. */
 bool zygote_ask(struct zygote_call *c, void (*on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds));
-/* No answer is wanted any more. Safe when none is waited for. */
+/* No answer is wanted any more. Safe when no request waits. */
 void zygote_forget(struct zygote_call *c);

@@ -5,13 +5,12 @@
 #include "agent/proc/spool.h"
 #include "agent/request/reply.h"
 #include "agent/shell/session.h"
-#include "base/limits.h"
 
 /*
- * POST /api/execute: runs one command in its session, or without one, and answers when it has ended.
+ * POST /api/execute: runs one command, with or without a session, and answers when it has ended.
  *
- * The output goes into two spools, the answer is streamed from them. A client that goes away does not stop the
- * command: it runs on, as upstream's does, and its output is thrown away.
+ * The output goes into two spools; the answer is streamed from them. A client that goes away does not stop the
+ * command: it runs on, as with upstream, and its output is dropped.
  */
 
 struct exec {
@@ -34,7 +33,7 @@ static void exec_free(struct exec *ex)
 	free(ex);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void exec_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct exec *ex = http_exchange_arg(x);
@@ -43,9 +42,9 @@ static void on_close(struct http_exchange *x, bool complete)
 	spool_free(&ex->err);
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_close = exec_client_gone};
 
-static void on_output(void *arg, int stream, struct str bytes)
+static void exec_output(void *arg, int stream, struct str bytes)
 {
 	struct exec *ex = arg;
 	if (ex->x && !ex->failed.code)
@@ -69,7 +68,7 @@ static void put_output(struct exec *ex, struct reply *p)
 	reply_add_spool(p, &ex->err, ex->base64);
 }
 
-static void answer(struct exec *ex, const struct cmd_result *r, int code)
+static void exec_answer(struct exec *ex, const struct cmd_result *r, int code)
 {
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
@@ -92,54 +91,56 @@ static void answer(struct exec *ex, const struct cmd_result *r, int code)
 	reply_send(p, ex->x, 200);
 }
 
-/* The error envelope with what the command had printed, as upstream's CommandError context. */
-static void answer_failed(struct exec *ex, const struct err *e, const struct task_result *t)
+/* The exit code is the command's own, and its session lives on. */
+static bool has_exit_code(const struct cmd_result *r)
 {
-	const struct cmd_result *r = &t->result;
-	const struct errc_info *info = errc_info(e->code);
+	return !r->session_ended && r->outcome <= OUTCOME_LOST && r->outcome != OUTCOME_TIMEOUT;
+}
+
+/* The error envelope with the command's output, as upstream's CommandError context. The context comes last: the output
+ * is streamed. */
+static void answer_failed(struct exec *ex, const struct err *e, const struct cmd_result *r)
+{
+	static const char *const members[] = {
+		"code", "message", "httpStatus", "operation", "timestamp", "suggestion", NULL};
+	struct error_json j = {.err = e, .operation = ex->operation, .members = members};
 	struct reply *p = reply_new();
 	struct json_writer w = json_writer(reply_text(p));
 	json_object_begin(&w);
-	json_member_cstr(&w, "code", info->code);
-	json_member_cstr(&w, "message", e->msg);
-	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
-	json_member_cstr(&w, "operation", ex->operation);
-	json_member_now(&w);
-	if (*info->suggestion)
-		json_member_cstr(&w, "suggestion", info->suggestion);
+	error_json_members(&w, &j);
 	json_key(&w, "context");
 	json_object_begin(&w);
 	json_member_cstr(&w, "command", ex->command);
 	json_member_cstr(&w, "sessionId", ex->session);
-	if (e->code == ERRC_SESSION_TERMINATED || (t->end == TASK_RESULT && r->outcome != OUTCOME_TIMEOUT))
+	if (e->code == ERRC_SESSION_TERMINATED || has_exit_code(r))
 		json_member_i64(&w, "exitCode", r->exit_code);
-	if (t->end != TASK_FAILED)
+	if (r->outcome != OUTCOME_NOT_STARTED)
 		json_member_cstr(&w, "outcome", outcome_name(r->outcome));
 	if (r->signal)
 		json_member_cstr(&w, "signal", signal_name(r->signal));
-	if (t->not_run)
+	if (r->skipped)
 		json_member_bool(&w, "ran", false);
 	json_member_u64(&w, "duration", r->duration);
 	put_output(ex, p);
 	buf_add_c(reply_text(p), "}}");
-	reply_send(p, ex->x, info->status);
+	reply_send(p, ex->x, error_json_status(&j));
 }
 
-static void answer_timeout(struct exec *ex, const struct task_result *t)
+static void answer_timeout(struct exec *ex, const struct cmd_result *r)
 {
 	char line[64];
 	struct err e;
 	if (ex->sessionless) {
 		snprintf(line, sizeof line, "Command timed out after %llums\n", (unsigned long long)ex->timeout_ms);
 		add_line(ex, line);
-		answer(ex, &t->result, 124);
+		exec_answer(ex, r, 124);
 		return;
 	}
 	err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
 		"Failed to execute command '%.*s' in session '%.40s': Command timeout after %llums%s",
-		t->session_lost ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
-		t->session_lost ? "; it could not be interrupted, the session begins afresh" : "");
-	answer_failed(ex, &e, t);
+		r->session_ended ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
+		r->session_ended ? "; it could not be interrupted, the session begins afresh" : "");
+	answer_failed(ex, &e, r);
 }
 
 /* A working directory that is not there is the command's failure, in upstream's words. */
@@ -147,44 +148,37 @@ static void answer_no_directory(struct exec *ex, const struct cmd_result *r)
 {
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", ex->cwd ? ex->cwd : agent.workdir);
 	add_line(ex, line);
-	answer(ex, r, 1);
+	exec_answer(ex, r, 1);
 }
 
-static void answer_task(struct exec *ex, const struct task_result *t)
+static void answer_result(struct exec *ex, const struct cmd_result *r)
 {
-	const struct cmd_result *r = &t->result;
 	if (ex->failed.code)
-		return answer_failed(ex, &ex->failed, t);
-	switch (t->end) {
-	case TASK_NO_DIRECTORY:
+		return answer_failed(ex, &ex->failed, r);
+	if (r->outcome == OUTCOME_NO_DIRECTORY)
 		return answer_no_directory(ex, r);
-	case TASK_TERMINATED:
-	case TASK_FAILED:
-		return answer_failed(ex, &t->error, t);
-	case TASK_RESULT:
-	default:
-		break;
-	}
 	if (r->outcome == OUTCOME_TIMEOUT)
-		return answer_timeout(ex, t);
+		return answer_timeout(ex, r);
+	if (r->outcome == OUTCOME_NOT_STARTED || r->session_ended)
+		return answer_failed(ex, &r->error, r);
 	if (r->outcome == OUTCOME_OOM)
 		add_line(ex, "Killed: the sandbox ran out of memory\n");
-	answer(ex, r, r->exit_code);
+	exec_answer(ex, r, r->exit_code);
 }
 
-static void on_end(void *arg, const struct task_result *t)
+static void exec_end(void *arg, const struct cmd_result *r)
 {
 	struct exec *ex = arg;
 	if (ex->x)
-		answer_task(ex, t);
+		answer_result(ex, r);
 	exec_free(ex);
 }
 
-static const struct task_ops ops = {.on_output = on_output, .on_end = on_end};
+static const struct task_ops ops = {.on_output = exec_output, .on_end = exec_end};
 
 /* ---- start ---- */
 
-void api_execute(struct request *r)
+void api_execute(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
 	auto_run struct run_spec s = {0};
@@ -193,13 +187,13 @@ void api_execute(struct request *r)
 	struct err e;
 	bool background = false;
 	if (json_read_bool(r->body, "background", &background, &e) < 0)
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	if (background)
 		return api_process_start(r);
-	if (run_spec_read(r->body, 0, &s, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
-		return request_refuse(r, &e);
+	if (run_spec_read(r->body, 0, &s, &e) < 0 || agent_request_session(r, &mem, &id, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
-		return request_fail_about(r, &e, "sessionId", id);
+		return agent_request_fail_about(r, &e, "sessionId", id);
 
 	struct exec *ex = xcalloc(1, sizeof *ex);
 	*ex = (struct exec){.x = r->x,

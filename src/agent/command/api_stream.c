@@ -4,21 +4,21 @@
 #include "agent/api.h"
 #include "agent/command/events.h"
 #include "agent/command/kept.h"
+#include "agent/limits.h"
 #include "agent/shell/session.h"
-#include "base/limits.h"
 #include "http/sse.h"
 
 /*
  * POST /api/execute/stream: runs a command and sends its output as events while it runs.
  *
- *	{"type":"start"} {"type":"stdout"|"stderr","data":…}* {"type":"complete","exitCode":n} |
- *{"type":"error","error":…}
+ *	{"type":"start"} {"type":"stdout"|"stderr","data":…}*
+ *	{"type":"complete","exitCode":n} | {"type":"error","error":…}
  *
- * The command is a process of its own that has the session's state and gives nothing back to it; the session is held
- * only until it has started. The last event comes after the last byte. A client that reads slowly slows the command;
- * one that goes away ends it (SIGHUP, then SIGKILL): nobody else could read what it prints.
+ * The command is a process of its own that gets a copy of the session's state. It holds the session only until it has
+ * started. The last event comes after the last byte of output. A client that reads slowly slows the command. A client
+ * that goes away ends it (SIGHUP, then SIGKILL), because nobody else can read its output.
  *
- * With "streamId" the stream is kept (kept.h): events have ids, a client that lost its connection goes on with
+ * With "streamId" the stream is kept (kept.h): events have ids. A client that lost its connection goes on with
  *	GET /api/execute/stream/{streamId}	Last-Event-ID (or ?lastEventId=), else from the beginning
  * and says that it wants no more with
  *	DELETE /api/execute/stream/{streamId}
@@ -122,7 +122,7 @@ static void on_keepalive(struct loop_timer *t)
 
 /* ---- the command's side ---- */
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void stream_output(struct cmd *c, int stream, struct str bytes)
 {
 	struct stream *s = cmd_arg(c);
 	if (!send_output(s, stream, bytes, false))
@@ -143,7 +143,7 @@ static void send_end(struct stream *s, const struct cmd_result *r)
 	send_complete(s, r, r->outcome == OUTCOME_TIMEOUT ? 124 : r->exit_code);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void stream_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct stream *s = cmd_arg(c);
 	s->cmd = NULL;
@@ -154,11 +154,11 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 	send_last(s);
 }
 
-static const struct cmd_ops command_ops = {.on_output = on_output, .on_end = on_end};
+static const struct cmd_ops command_ops = {.on_output = stream_output, .on_end = stream_end};
 
 /* ---- start ---- */
 
-static void begin(struct stream *s, pid_t pid)
+static void stream_begin(struct stream *s, pid_t pid)
 {
 	if (s->kept)
 		kept_begin(s->kept);
@@ -168,39 +168,39 @@ static void begin(struct stream *s, pid_t pid)
 }
 
 /* A stream that could not start has a status and a body of its own, unless only events can reach its client. */
-static void refuse(struct stream *s, const struct task_result *f)
+static void stream_refuse(struct stream *s, const struct cmd_result *f)
 {
 	struct http_exchange *x = s->kept ? kept_take_back(s->kept) : s->x;
-	struct request r = {.x = x, .route = s->route};
+	struct agent_request r = {.x = x, .route = s->route};
 	if (!x) {
-		begin(s, 0);
+		stream_begin(s, 0);
 		send_error(s, f->error.msg, OUTCOME_LOST);
 		return send_last(s);
 	}
-	request_fail_task(&r, f, s->session, "command", str_of(s->command));
+	agent_request_fail_task(&r, f, s->session, "command", str_of(s->command));
 	if (s->kept)
 		stream_free(s);
 }
 
-static void fail(struct stream *s, const struct task_result *f)
+static void stream_fail(struct stream *s, const struct cmd_result *f)
 {
-	if (f->end != TASK_NO_DIRECTORY)
-		return refuse(s, f);
+	if (f->outcome != OUTCOME_NO_DIRECTORY)
+		return stream_refuse(s, f);
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);
-	begin(s, 0);
+	stream_begin(s, 0);
 	send_output(s, CMD_STDERR, str_of(line), true);
-	send_complete(s, &f->result, 1);
+	send_complete(s, f, 1);
 	send_last(s);
 }
 
-static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+static void stream_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
 {
 	struct stream *s = arg;
 	s->task = NULL;
 	s->cmd = cmd;
 	if (failure)
-		return fail(s, failure);
-	begin(s, cmd_pid(cmd));
+		return stream_fail(s, failure);
+	stream_begin(s, cmd_pid(cmd));
 	if (!s->kept)
 		loop_timer_set(agent.loop, &s->keepalive, SSE_BEAT, on_keepalive);
 }
@@ -225,13 +225,13 @@ static void give_up(struct stream *s)
 	stream_free(s);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void stream_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	give_up(http_exchange_arg(x));
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = stream_client_gone};
 
 static void on_kept_drained(void *arg)
 {
@@ -245,35 +245,34 @@ static void on_kept_gone(void *arg)
 	give_up(arg);
 }
 
-/* Gives the stream its exchange, kept or not. -1: the id cannot be one. */
-static int connect_stream(struct stream *s, const struct request *r, struct err *e)
+/* Gives the stream its exchange, kept or not. -1: the stream id is not valid. */
+static int connect_stream(struct stream *s, const struct agent_request *r, struct err *e)
 {
 	static const struct kept_ops ops = {.on_drained = on_kept_drained, .on_gone = on_kept_gone};
 	struct str id = STR_NULL;
 	if (json_read_str(r->body, "streamId", &id, e) < 0)
 		return -1;
 	if (id.n && !kept_id_ok(id))
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field 'streamId' must be 1 to %d of [A-Za-z0-9_-]", KEPT_ID_MAX);
+		return err_field(e, "streamId", "field 'streamId' must be 1 to %d of [A-Za-z0-9_-]", KEPT_ID_MAX);
 	if (id.n && kept_find(id))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'streamId' must not name a stream that is there");
+		return err_field(e, "streamId", "field 'streamId' must not name a stream that is there");
 	s->kept = id.n ? kept_open(id, r->x, &ops, s) : NULL;
 	if (!s->kept)
 		http_exchange_set(r->x, &exchange_ops, s);
 	return 0;
 }
 
-void api_execute_stream(struct request *r)
+void api_execute_stream(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
 	auto_run struct run_spec spec = {0};
 	struct session *session = NULL;
 	struct str id;
 	struct err e;
-	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &id, &e) < 0)
-		return request_refuse(r, &e);
+	if (run_spec_read(r->body, 0, &spec, &e) < 0 || agent_request_session(r, &mem, &id, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (!session_is_disabled(id) && !(session = session_need(id, &e)))
-		return request_fail_about(r, &e, "sessionId", id);
+		return agent_request_fail_about(r, &e, "sessionId", id);
 	struct stream *s = xcalloc(1, sizeof *s);
 	spec.timeout_ms = session_limit(session, spec.timeout_ms);
 	*s = (struct stream){.x = r->x,
@@ -286,44 +285,44 @@ void api_execute_stream(struct request *r)
 		.timeout_ms = spec.timeout_ms};
 	if (connect_stream(s, r, &e) < 0) {
 		stream_free(s);
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	}
-	s->task = session_start(session, &spec, &command_ops, s, on_started, s);
+	s->task = session_start(session, &spec, &command_ops, s, stream_started, s);
 }
 
 /* ---- coming back ---- */
 
-static struct kept *find(struct request *r)
+static struct kept *find_kept(struct agent_request *r)
 {
 	struct kept *k = kept_find(r->id);
 	struct err e;
 	if (!k) {
 		err_set(&e, ERRC_PROCESS_NOT_FOUND, "Stream '%.*s' is not kept (any more)",
 			(int)(r->id.n < 80 ? r->id.n : 80), r->id.p);
-		request_fail_about(r, &e, "streamId", r->id);
+		agent_request_fail_about(r, &e, "streamId", r->id);
 	}
 	return k;
 }
 
-void api_execute_stream_resume(struct request *r)
+void api_execute_stream_resume(struct agent_request *r)
 {
 	auto_buf struct buf mem = {0};
-	struct kept *k = find(r);
+	struct kept *k = find_kept(r);
 	struct err e;
 	if (!k)
 		return;
 	struct str last = http_header_value(&http_request(r->x)->headers, STR("Last-Event-ID"));
 	if (!last.n)
-		last = request_query(r, STR("lastEventId"), &mem);
+		last = agent_request_query(r, STR("lastEventId"), &mem);
 	if (kept_attach(k, r->x, last, &e) < 0)
-		request_fail_about(r, &e, "streamId", r->id);
+		agent_request_fail_about(r, &e, "streamId", r->id);
 }
 
-void api_execute_stream_cancel(struct request *r)
+void api_execute_stream_cancel(struct agent_request *r)
 {
-	struct kept *k = find(r);
+	struct kept *k = find_kept(r);
 	if (!k)
 		return;
 	kept_cancel(k);
-	request_json(r, STR("{\"success\":true}"));
+	agent_request_json(r, STR("{\"success\":true}"));
 }

@@ -1,8 +1,8 @@
 #include "agent/command/events.h"
 
+#include "agent/limits.h"
 #include "agent/proc/output.h"
 #include "base/base64.h"
-#include "base/limits.h"
 
 size_t events_incomplete(struct str s)
 {

@@ -1,8 +1,8 @@
 /*
  * events.h - output of commands as events of a stream: text that is never cut inside a character.
  *
- * Pieces of output end anywhere, also inside a UTF-8 sequence. The first bytes of one are held back (at most three per
- * stream) and come with the next piece, so that each event is well-formed by itself.
+ * A piece of output may end inside a UTF-8 sequence. The first bytes of that sequence (at most three per stream) are
+ * held back and come with the next piece, so that each event is well-formed by itself.
  */
 #pragma once
 
@@ -15,15 +15,15 @@ struct events_tail {
 	uint8_t n;
 };
 
-/* How much of the end of `s` may be the beginning of a character that is not complete yet (0..3). */
+/* The number of bytes at the end of `s` that begin an incomplete character (0..3). */
 size_t events_incomplete(struct str s);
 
-/* The next piece of a stream: what was held back, then `bytes`, without what must be held back now. Points into `bytes`
- * or into `mem`. With `last` nothing is held back. */
+/* The next piece of a stream: the bytes that were held back, then `bytes` without an incomplete character at the end.
+ * Points into `bytes` or into `mem`. With `last` nothing is held back. */
 struct str events_next(struct events_tail *tail, struct str bytes, bool last, struct buf *mem);
 
-/* An empty buffer for one event, the same for all: allocating as much as a pipe holds for each piece of output costs
- * more than the piece. Whoever takes it must be done with it before anyone else can. */
+/* An empty buffer for one event. All callers share it, because an allocation for each piece of output costs more than
+ * the piece. A caller must be done with it before it calls code that may take it too. */
 struct buf *events_buffer(void);
 
 /* {"type":"stdout","data":"…" and an open end: more members may follow, then json_object_end. */

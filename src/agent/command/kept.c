@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "agent/proc/spool.h"
-#include "base/limits.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "http/sse.h"
@@ -16,16 +16,23 @@ struct part {
 	uint64_t base; /* offset of its first byte */
 };
 
+enum kept_state {
+	KEPT_OPEN,  /* no event yet: the exchange may still get another answer */
+	KEPT_BEGUN, /* events are sent */
+	KEPT_ENDED  /* the last event has come */
+};
+
 struct kept {
 	struct list node; /* of all, oldest first */
 	char id[KEPT_ID_MAX + 1];
 	struct http_exchange *x; /* NULL: nobody is connected */
 	const struct kept_ops *ops;
 	void *arg;
-	struct part old, new; /* when the newer one has half of the cap, the older one goes */
-	uint64_t at;	      /* what `x` was given */
-	bool begun, ended, waiting;
-	bool closing; /* `x` was given the end */
+	struct part old, new;  /* when `new` has half of the cap, it becomes `old` and the old part goes */
+	uint64_t at;	       /* offset behind the last byte that `x` was given */
+	enum kept_state state; /* only grows */
+	bool waiting;	       /* the owner was told to stop */
+	bool closing;	       /* `x` was given the end */
 	struct loop_timer timer;
 };
 
@@ -60,7 +67,7 @@ static void kept_free(struct kept *k)
 	free(k);
 }
 
-static void gone(struct kept *k)
+static void kept_gone(struct kept *k)
 {
 	const struct kept_ops *ops = k->ops;
 	void *arg = k->arg;
@@ -74,10 +81,10 @@ static void gone(struct kept *k)
 
 static void on_grace_over(struct loop_timer *t)
 {
-	gone(container_of(t, struct kept, timer));
+	kept_gone(container_of(t, struct kept, timer));
 }
 
-/* ---- what was sent ---- */
+/* ---- the bytes that were sent ---- */
 
 static uint64_t size_of(const struct kept *k)
 {
@@ -89,7 +96,7 @@ static uint64_t oldest(const struct kept *k)
 	return k->old.spool.size ? k->old.base : k->new.base;
 }
 
-static void hold(struct kept *k, struct str bytes)
+static void kept_hold(struct kept *k, struct str bytes)
 {
 	struct err e;
 	if (k->new.spool.size >= KEPT_MAX_BYTES / 2) {
@@ -98,7 +105,7 @@ static void hold(struct kept *k, struct str bytes)
 		k->old = k->new;
 		k->new = (struct part){.spool = SPOOL_INIT, .base = base};
 	}
-	/* The box's disk is full: whoever needs these bytes is cut off, and cannot come back. */
+	/* The box's disk is full: a client that lacks these bytes is cut off and cannot come back. */
 	if (spool_add(&k->new.spool, bytes, &e) < 0) {
 		uint64_t base = size_of(k) + bytes.n;
 		spool_free(&k->old.spool);
@@ -123,11 +130,11 @@ static ssize_t read_at(const struct kept *k, char *piece)
 	return k->at < p->base ? -1 : spool_read(&p->spool, k->at - p->base, piece, PIECE);
 }
 
-/* Gives the client what it lacks. True when that is nothing any more. */
-static bool pour(struct kept *k)
+/* Sends the client the bytes that it lacks. True when it lacks none any more. */
+static bool kept_pour(struct kept *k)
 {
 	char piece[PIECE];
-	while (k->x && k->begun && k->at < size_of(k)) {
+	while (k->x && k->state != KEPT_OPEN && k->at < size_of(k)) {
 		ssize_t n = read_at(k, piece);
 		if (n <= 0) {
 			http_abort(k->x);
@@ -137,9 +144,9 @@ static bool pour(struct kept *k)
 		if (!http_respond_write(k->x, str_n(piece, (size_t)n)))
 			return false;
 	}
-	if (!k->x || !k->begun)
+	if (!k->x || k->state == KEPT_OPEN)
 		return false;
-	if (k->ended && !k->closing) {
+	if (k->state == KEPT_ENDED && !k->closing) {
 		k->closing = true;
 		http_respond_end(k->x);
 	}
@@ -148,7 +155,7 @@ static bool pour(struct kept *k)
 
 static void go_on(struct kept *k)
 {
-	if (!pour(k) || !k->waiting)
+	if (!kept_pour(k) || !k->waiting)
 		return;
 	k->waiting = false;
 	k->ops->on_drained(k->arg);
@@ -159,7 +166,7 @@ static void on_writable(struct http_exchange *x)
 	go_on(http_exchange_arg(x));
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void kept_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct kept *k = http_exchange_arg(x);
@@ -167,7 +174,7 @@ static void on_close(struct http_exchange *x, bool complete)
 	loop_timer_set(agent.loop, &k->timer, KEPT_GRACE, on_grace_over);
 }
 
-static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = on_close};
+static const struct http_exchange_ops exchange_ops = {.on_writable = on_writable, .on_close = kept_client_gone};
 
 static void connect_to(struct kept *k, struct http_exchange *x, uint64_t at)
 {
@@ -180,15 +187,15 @@ static void connect_to(struct kept *k, struct http_exchange *x, uint64_t at)
 
 /* ---- for the owner ---- */
 
-/* Makes room: one that is over and that nobody is connected to. */
-static bool evict(void)
+/* Makes room: frees a stream that has ended and has no client. */
+static bool kept_evict(void)
 {
 	list_each(it, &all)
 	{
 		struct kept *k = list_entry(it, struct kept, node);
-		if (k->x || !k->ended)
+		if (k->x || k->state != KEPT_ENDED)
 			continue;
-		gone(k);
+		kept_gone(k);
 		return true;
 	}
 	return false;
@@ -198,7 +205,7 @@ struct kept *kept_open(struct str id, struct http_exchange *x, const struct kept
 {
 	if (!all.next)
 		list_init(&all);
-	if (kept_find(id) || (by_id.count >= KEPT_STREAMS_MAX && !evict()))
+	if (kept_find(id) || (by_id.count >= KEPT_STREAMS_MAX && !kept_evict()))
 		return NULL;
 	struct kept *k = xcalloc(1, sizeof *k);
 	*k = (struct kept){.ops = ops, .arg = arg, .old.spool = SPOOL_INIT, .new.spool = SPOOL_INIT};
@@ -212,9 +219,9 @@ struct kept *kept_open(struct str id, struct http_exchange *x, const struct kept
 
 void kept_begin(struct kept *k)
 {
-	if (k->begun)
+	if (k->state != KEPT_OPEN)
 		return;
-	k->begun = true;
+	k->state = KEPT_BEGUN;
 	if (!k->x)
 		return;
 	sse_begin(k->x);
@@ -231,20 +238,21 @@ bool kept_send(struct kept *k, struct str data)
 	buf_add_c(&frame, head);
 	buf_add_str(&frame, data);
 	buf_add_c(&frame, "\n\n");
-	hold(k, buf_str(&frame));
-	k->waiting = !pour(k);
+	kept_hold(k, buf_str(&frame));
+	k->waiting = !kept_pour(k);
 	return !k->waiting;
 }
 
 void kept_end(struct kept *k)
 {
-	k->ended = true;
-	pour(k);
+	INVARIANT(k->state == KEPT_BEGUN);
+	k->state = KEPT_ENDED;
+	kept_pour(k);
 }
 
 struct http_exchange *kept_take_back(struct kept *k)
 {
-	struct http_exchange *x = k->begun ? NULL : k->x;
+	struct http_exchange *x = k->state == KEPT_OPEN ? k->x : NULL;
 	if (!x)
 		return NULL;
 	http_exchange_set(x, &no_ops, NULL);
@@ -289,7 +297,8 @@ int kept_attach(struct kept *k, struct http_exchange *x, struct str id, struct e
 		http_abort(k->x);
 	}
 	connect_to(k, x, at);
-	k->begun = true;
+	if (k->state == KEPT_OPEN)
+		k->state = KEPT_BEGUN;
 	sse_begin(x);
 	go_on(k);
 	return 0;
@@ -297,5 +306,5 @@ int kept_attach(struct kept *k, struct http_exchange *x, struct str id, struct e
 
 void kept_cancel(struct kept *k)
 {
-	gone(k);
+	kept_gone(k);
 }

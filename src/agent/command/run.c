@@ -2,8 +2,8 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "base/base64.h"
-#include "base/limits.h"
 
 void run_spec_free(struct run_spec *s)
 {
@@ -39,7 +39,7 @@ static int read_encoding(const struct json *body, const char *key, bool *ret_bas
 	*ret_base64 = str_eq_c(s, "base64");
 	if (*ret_base64 || str_eq_c(s, "utf-8") || str_eq_c(s, "utf8"))
 		return 0;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be 'utf-8' or 'base64'", key);
+	return err_field(e, key, "field '%s' must be 'utf-8' or 'base64'", key);
 }
 
 static int read_input(const struct json *body, struct run_spec *ret, struct err *e)
@@ -57,7 +57,7 @@ static int read_input(const struct json *body, struct run_spec *ret, struct err 
 	}
 	struct base64_decoder d = {0};
 	if (!base64_decode(&d, text, &ret->input) || !base64_finish(&d))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'stdin' is not valid base64");
+		return err_field(e, "stdin", "field 'stdin' is not valid base64");
 	return 0;
 }
 
@@ -67,8 +67,7 @@ int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct 
 	if (json_read_double(body, key, &ms, e) < 0)
 		return -1;
 	if (ms < 0 || ms > (double)CMD_TIMEOUT_MAX)
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field '%s' must be between 0 and %llu", key, CMD_TIMEOUT_MAX);
+		return err_field(e, key, "field '%s' must be between 0 and %llu", key, CMD_TIMEOUT_MAX);
 	*ret = (uint64_t)ms + (ms > (double)(uint64_t)ms);
 	return 0;
 }
@@ -81,7 +80,7 @@ int run_spec_read(const struct json *body, int flags, struct run_spec *ret, stru
 		read_encoding(body, "encoding", &ret->base64, e) < 0 || read_input(body, ret, e) < 0)
 		return -1;
 	if (cwd && strlen(cwd) >= AGENT_PATH_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
+		return err_field(e, "cwd", "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
 	if (cwd && *cwd)
 		ret->cwd = xstrdup(cwd);
 	return 0;
@@ -94,7 +93,7 @@ struct run_spec run_spec_take(struct run_spec *from)
 	return s;
 }
 
-/* What bash puts into the environment of what it starts. */
+/* Adds the variables that bash adds for a program that it starts. */
 static void env_like_shell(struct env *env, const char *cwd, const char *program)
 {
 	env_put(env, STR("PWD"), str_of(cwd));
@@ -102,50 +101,62 @@ static void env_like_shell(struct env *env, const char *cwd, const char *program
 	env_put(env, STR("_"), str_of(program));
 }
 
-static int start(const char *path, const char *const *argv, const struct run_spec *s, const struct env *env,
-	const char *cwd, const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step,
-	struct err *e)
+/* A command's program, once it is known. */
+struct run_program {
+	const char *path;
+	const char *const *argv;
+	const struct run_spec *spec;
+	const struct run_place *at;
+};
+
+static int start_program(const struct run_program *p, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
-	struct cmd_spec c = {.path = path,
-		.argv = argv,
-		.envp = env_vector(env),
-		.cwd = cwd,
-		.input = s->has_input,
-		.timeout_ms = s->timeout_ms};
-	return cmd_start(agent.loop, &c, ops, arg, ret, ret_step, e);
+	struct cmd_spec c = {.path = p->path,
+		.argv = p->argv,
+		.envp = env_vector(p->at->env),
+		.cwd = p->at->cwd,
+		.input = p->spec->has_input,
+		.timeout_ms = p->spec->timeout_ms,
+		.ops = p->at->ops,
+		.arg = p->at->arg};
+	return cmd_start(agent.loop, &c, ret, ret_step, e);
 }
 
-int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
-	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+int run_start_plain(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e)
 {
 	struct plain p;
-	if (!plain_command(s->command, env, &p))
+	if (!plain_command(s->command, at->env, &p))
 		return 1;
 	auto_env struct env full = {0};
-	env_apply(&full, env);
-	env_like_shell(&full, cwd, p.path);
-	int r = start(p.path, p.argv, s, &full, cwd, ops, arg, ret, ret_step, e);
+	env_apply(&full, at->env);
+	env_like_shell(&full, at->cwd, p.path);
+	struct run_place place = *at;
+	place.env = &full;
+	struct run_program program = {.path = p.path, .argv = p.argv, .spec = s, .at = &place};
+	int r = start_program(&program, ret, ret_step, e);
 	plain_free(&p);
-	/* A script without "#!", no permission, gone: bash knows what to do and what to say. */
+	/* A script without "#!", no permission, gone: bash handles these cases and words the error. */
 	return r < 0 && *ret_step == SPAWN_EXEC ? 1 : r;
 }
 
-static int start_shell(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
-	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+static int start_shell(const struct run_spec *s, const struct run_place *at, struct cmd **ret,
+	enum spawn_step *ret_step, struct err *e)
 {
 	const char *const bash[] = {"bash", "--norc", "--noprofile", "-c", s->text, NULL};
 	const char *const sh[] = {"sh", "-c", s->text, NULL};
-	return start(agent.shell ? agent.shell : "/bin/sh", agent.shell ? bash : sh, s, env, cwd, ops, arg, ret,
-		ret_step, e);
+	struct run_program program = {
+		.path = agent.shell ? agent.shell : "/bin/sh", .argv = agent.shell ? bash : sh, .spec = s, .at = at};
+	return start_program(&program, ret, ret_step, e);
 }
 
-int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
-	struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+int run_start(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e)
 {
-	int r = run_start_plain(s, env, cwd, ops, arg, ret, ret_step, e);
+	int r = run_start_plain(s, at, ret, ret_step, e);
 	if (r != 1)
 		return r;
-	return start_shell(s, env, cwd, ops, arg, ret, ret_step, e);
+	return start_shell(s, at, ret, ret_step, e);
 }
 
 int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
@@ -159,5 +170,7 @@ int run_start_argv(const char *const *argv, const struct run_spec *s, const stru
 	auto_env struct env full = {0};
 	env_apply(&full, env);
 	env_put(&full, STR("PWD"), str_of(cwd));
-	return start(found, argv, s, &full, cwd, ops, arg, ret, ret_step, e);
+	struct run_place place = {.env = &full, .cwd = cwd, .ops = ops, .arg = arg};
+	struct run_program program = {.path = found, .argv = argv, .spec = s, .at = &place};
+	return start_program(&program, ret, ret_step, e);
 }

@@ -1,8 +1,8 @@
 /*
- * run.h - from a command line to a running program: what every way of executing shares.
+ * run.h - from a command line to a running program, for all routes that execute commands.
  *
- * A request says what to run (struct run_spec, read from JSON by run_spec_read); run_start executes it without a
- * session: directly when it is plain (plain.h), else with a fresh `bash -c`.
+ * run_spec_read reads a struct run_spec from the JSON of a request. run_start executes it without a session: directly
+ * when it is plain (plain.h), else with a fresh `bash -c`.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 struct run_spec {
 	char *text;	    /* owned … */
 	struct str command; /* … and as a span: not empty, no NUL */
-	struct env env;	    /* changes over the box's */
-	char *cwd;	    /* NULL: where the session is */
+	struct env env;	    /* changes to the box's environment */
+	char *cwd;	    /* NULL: the session's directory */
 	uint64_t timeout_ms;
 	bool has_input;
 	struct buf input;
@@ -23,23 +23,31 @@ struct run_spec {
 void run_spec_free(struct run_spec *s);
 #define auto_run __attribute__((cleanup(run_spec_free)))
 
-enum { RUN_NO_COMMAND = 1 }; /* there is an argument vector instead */
-/* Members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. All is copied. */
+enum { RUN_NO_COMMAND = 1 }; /* the request has an argument vector instead */
+/* Reads the members command, env, cwd, timeoutMs, stdin, stdinEncoding, encoding. Copies everything. */
 int run_spec_read(const struct json *body, int flags, struct run_spec *ret, struct err *e);
 
-/* A time in ms as JavaScript has it: a fraction is rounded up. *ret stays as it is when there is no such member. */
+/* Reads a time in ms; a fraction, which JavaScript may send, is rounded up. Leaves *ret as it is when there is no such
+ * member. */
 int run_read_ms(const struct json *body, const char *key, uint64_t *ret, struct err *e);
 
-/* Hands everything over; *from becomes empty. */
+/* Moves the content out of *from, which becomes empty. */
 struct run_spec run_spec_take(struct run_spec *from);
 
-/* Starts it under `env` (complete) in directory `cwd`, without a session: directly when it is plain, else with bash.
- * *ret_step as cmd_start. */
-int run_start(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops, void *arg,
-	struct cmd **ret, enum spawn_step *ret_step, struct err *e);
-/* Only if it needs no shell: 1 when it does (nothing was started), else as run_start. */
-int run_start_plain(const struct run_spec *s, const struct env *env, const char *cwd, const struct cmd_ops *ops,
-	void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
-/* The same for an argument vector, searched for in the environment's PATH. */
+/* Where a command runs, and its callbacks. */
+struct run_place {
+	const struct env *env; /* complete */
+	const char *cwd;
+	const struct cmd_ops *ops;
+	void *arg; /* for cmd_arg */
+};
+
+/* Starts a command without a session: directly when it is plain, else with bash. *ret_step as cmd_start. */
+int run_start(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e);
+/* Starts a command only if it needs no shell. Returns 1 and starts nothing if it needs one, else as run_start. */
+int run_start_plain(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
+	struct err *e);
+/* Starts the program argv[0], which the environment's PATH finds. */
 int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
 	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);

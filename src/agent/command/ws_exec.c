@@ -1,7 +1,7 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/command/run.h"
-#include "base/limits.h"
+#include "agent/limits.h"
 #include "http/ws/ws.h"
 
 /*
@@ -15,8 +15,8 @@
  *	server → text   {"type":"exit","exitCode":n,"signal":"SIGKILL"|null,"outcome":"exited"}, then close 1000
  *	server → text   {"type":"error","code":"…","message":"…","exitCode":n} instead, when nothing could be started
  *
- * Backpressure both ways: a client that does not read stops the command, a command that does not read stops the
- * client. The command is the client's: when the client goes away, it gets SIGHUP, then SIGKILL.
+ * Backpressure works both ways: a client that does not read blocks the command, a command that does not read blocks
+ * the client. The command belongs to the client: when the client goes away, the command gets SIGHUP, then SIGKILL.
  */
 
 struct ws_exec {
@@ -48,7 +48,7 @@ static void send_error(struct ws_exec *w, const struct err *e, int exit_code)
 
 /* ---- the command's side ---- */
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void ws_exec_output(struct cmd *c, int stream, struct str bytes)
 {
 	struct ws_exec *w = cmd_arg(c);
 	auto_buf struct buf frame = {0};
@@ -65,7 +65,7 @@ static void on_input_low(struct cmd *c)
 	ws_resume(w->ws);
 }
 
-/* While nothing is read from the client its end would not be seen: writing finds out. */
+/* While nothing is read from the client, only a write can find out that it is gone. */
 static void on_probe_due(struct loop_timer *t)
 {
 	struct ws_exec *w = container_of(t, struct ws_exec, timer);
@@ -79,7 +79,7 @@ static void stop_reading(struct ws_exec *w)
 	loop_timer_set(agent.loop, &w->timer, WS_EXEC_PROBE, on_probe_due);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void ws_exec_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct ws_exec *w = cmd_arg(c);
 	auto_buf struct buf b = {0};
@@ -98,7 +98,8 @@ static void on_end(struct cmd *c, const struct cmd_result *r)
 	ws_close(w->ws, WS_CLOSE_NORMAL, STR_NULL);
 }
 
-static const struct cmd_ops command_ops = {.on_output = on_output, .on_input_low = on_input_low, .on_end = on_end};
+static const struct cmd_ops command_ops = {
+	.on_output = ws_exec_output, .on_input_low = on_input_low, .on_end = ws_exec_end};
 
 /* ---- the first message ---- */
 
@@ -109,9 +110,9 @@ static int read_argv(const struct json *j, const char **argv, struct err *e)
 	int n = 0;
 	for (const struct json *a = j->first; a; a = a->next) {
 		if (n == ARGV_MAX)
-			return err_set(e, ERRC_VALIDATION_FAILED, "field 'argv' has more than %d elements", ARGV_MAX);
+			return err_field(e, "argv", "field 'argv' has more than %d elements", ARGV_MAX);
 		if (a->type != JSON_T_STRING || memchr(a->text.p, 0, a->text.n))
-			return err_set(e, ERRC_VALIDATION_FAILED, "field 'argv' must hold strings without NUL");
+			return err_field(e, "argv", "field 'argv' must hold strings without NUL");
 		argv[n++] = a->text.p;
 	}
 	argv[n] = NULL;
@@ -120,7 +121,7 @@ static int read_argv(const struct json *j, const char **argv, struct err *e)
 	return 0;
 }
 
-static int start(struct ws_exec *w, const struct json *first, int *ret_exit, struct err *e)
+static int start_command(struct ws_exec *w, const struct json *first, int *ret_exit, struct err *e)
 {
 	auto_run struct run_spec s = {0};
 	const struct json *list = json_get(first, "argv");
@@ -130,29 +131,28 @@ static int start(struct ws_exec *w, const struct json *first, int *ret_exit, str
 	if (run_spec_read(first, list ? RUN_NO_COMMAND : 0, &s, e) < 0)
 		return -1;
 	if (list && (list->type != JSON_T_ARRAY || read_argv(list, argv, e) < 0))
-		return list->type == JSON_T_ARRAY
-			       ? -1
-			       : err_set(e, ERRC_VALIDATION_FAILED, "field 'argv' must be an array of strings");
+		return list->type == JSON_T_ARRAY ? -1
+						  : err_field(e, "argv", "field 'argv' must be an array of strings");
 	s.has_input = true;
 	auto_env struct env env = {0};
 	env_apply(&env, &agent.env);
 	env_apply(&env, &s.env);
-	const char *cwd = s.cwd ? s.cwd : agent.workdir;
-	int r = list ? run_start_argv(argv, &s, &env, cwd, &command_ops, w, &w->cmd, &step, e)
-		     : run_start(&s, &env, cwd, &command_ops, w, &w->cmd, &step, e);
+	struct run_place at = {.env = &env, .cwd = s.cwd ? s.cwd : agent.workdir, .ops = &command_ops, .arg = w};
+	int r = list ? run_start_argv(argv, &s, at.env, at.cwd, at.ops, at.arg, &w->cmd, &step, e)
+		     : run_start(&s, &at, &w->cmd, &step, e);
 	if (r < 0)
 		*ret_exit = step != SPAWN_EXEC ? 126 : e->os == ENOENT ? 127 : 126;
 	return r;
 }
 
-static void begin(struct ws_exec *w, struct str text)
+static void ws_exec_begin(struct ws_exec *w, struct str text)
 {
 	struct err e;
 	int exit_code = 2;
 	w->begun = true;
 	loop_timer_stop(&w->timer);
 	struct json_doc *doc = json_parse(text, &e);
-	int r = doc ? start(w, json_root(doc), &exit_code, &e) : -1;
+	int r = doc ? start_command(w, json_root(doc), &exit_code, &e) : -1;
 	json_free(doc);
 	if (r < 0) {
 		send_error(w, &e, exit_code);
@@ -165,7 +165,7 @@ static void begin(struct ws_exec *w, struct str text)
 
 /* ---- the client's side ---- */
 
-static void control(struct ws_exec *w, struct str text)
+static void ws_exec_control(struct ws_exec *w, struct str text)
 {
 	struct err e;
 	struct str type = STR_NULL, name = STR_NULL;
@@ -183,15 +183,15 @@ static void control(struct ws_exec *w, struct str text)
 	json_free(doc);
 }
 
-static void on_message(struct ws *ws, struct str message, bool text)
+static void ws_exec_message(struct ws *ws, struct str message, bool text)
 {
 	struct ws_exec *w = ws_arg(ws);
 	if (!w->begun && text)
-		begin(w, message);
+		ws_exec_begin(w, message);
 	else if (!w->begun)
 		ws_close(ws, WS_CLOSE_POLICY, STR("the first message must be JSON"));
 	else if (text)
-		control(w, message);
+		ws_exec_control(w, message);
 	else if (w->cmd && !cmd_input(w->cmd, message))
 		stop_reading(w);
 }
@@ -203,7 +203,7 @@ static void on_writable(struct ws *ws)
 		cmd_resume(w->cmd);
 }
 
-static void on_close(struct ws *ws, int code, struct str reason)
+static void ws_exec_closed(struct ws *ws, int code, struct str reason)
 {
 	(void)code;
 	(void)reason;
@@ -222,16 +222,17 @@ static void on_first_due(struct loop_timer *t)
 	ws_close(w->ws, WS_CLOSE_POLICY, STR("no command came"));
 }
 
-static const struct ws_ops socket_ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
+static const struct ws_ops socket_ops = {
+	.on_message = ws_exec_message, .on_writable = on_writable, .on_close = ws_exec_closed};
 
-void ws_exec(struct request *r)
+void ws_exec(struct agent_request *r)
 {
 	struct ws_exec *w = xcalloc(1, sizeof *w);
 	struct ws_options o = {.ping_ms = WS_EXEC_PING};
 	struct err e;
 	if (ws_accept(r->x, &o, &socket_ops, w, &w->ws, &e) < 0) {
 		free(w);
-		return request_fail(r, &e, STR_NULL);
+		return agent_request_fail(r, &e, STR_NULL);
 	}
 	loop_timer_set(agent.loop, &w->timer, WS_EXEC_FIRST, on_first_due);
 }

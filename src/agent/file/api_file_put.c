@@ -2,28 +2,28 @@
 #include "agent/file/path.h"
 #include "agent/file/replace.h"
 
-/* PUT /api/file?path=: the body is the file, byte for byte, of any size. */
+/* PUT /api/file?path=: the body is the new content, byte for byte, of any size. */
 
 struct put {
-	struct store to;
+	struct file_replace to;
 	const struct route *route;
-	char *path; /* as given */
+	char *path; /* as the client wrote it */
 };
 
 static const struct http_exchange_ops no_ops;
 
 static void put_free(struct put *p)
 {
-	store_abort(&p->to);
+	file_replace_abort(&p->to);
 	free(p->path);
 	free(p);
 }
 
 static void put_fail(struct http_exchange *x, struct put *p, const struct err *e)
 {
-	struct request r = {.x = x, .route = p->route};
+	struct agent_request r = {.x = x, .route = p->route};
 	http_exchange_set(x, &no_ops, NULL);
-	request_fail_file(&r, e, p->path, NULL);
+	agent_request_fail_file(&r, e, p->path, NULL);
 	put_free(p);
 }
 
@@ -31,7 +31,7 @@ static void on_body(struct http_exchange *x, struct str chunk)
 {
 	struct put *p = http_exchange_arg(x);
 	struct err e;
-	if (store_write(&p->to, chunk, &e) < 0)
+	if (file_replace_write(&p->to, chunk, &e) < 0)
 		put_fail(x, p, &e);
 }
 
@@ -39,32 +39,32 @@ static void on_body_end(struct http_exchange *x)
 {
 	struct put *p = http_exchange_arg(x);
 	struct err e;
-	if (store_finish(&p->to, &e) < 0)
+	if (file_replace_finish(&p->to, &e) < 0)
 		return put_fail(x, p, &e);
 	http_exchange_set(x, &no_ops, NULL);
-	struct request r = {.x = x, .route = p->route};
-	request_done(&r, p->path, NULL, NULL);
+	struct agent_request r = {.x = x, .route = p->route};
+	agent_request_done(&r, p->path, NULL, NULL);
 	put_free(p);
 }
 
-/* The client went away inside the body: the old content stays. */
+/* The client went away before the end of the body: the old content stays. */
 static void on_close(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	put_free(http_exchange_arg(x));
 }
 
-void api_file_put(struct request *r)
+void api_file_put(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {
 		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};
 	auto_free char *path = NULL, *given = NULL;
 	struct err e;
-	if (request_query_path(r, &path, &given, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_query_path(r, &path, &given, &e) < 0)
+		return agent_request_refuse(r, &e);
 	struct put *p = xcalloc(1, sizeof *p);
-	*p = (struct put){.to = STORE_INIT, .route = r->route, .path = take_ptr(&given)};
-	if (store_open(&p->to, path, &e) < 0)
+	*p = (struct put){.to = FILE_REPLACE_INIT, .route = r->route, .path = take_ptr(&given)};
+	if (file_replace_open(&p->to, path, &e) < 0)
 		return put_fail(r->x, p, &e);
 	http_exchange_set(r->x, &ops, p);
 	if (http_body_ended(r->x))

@@ -5,12 +5,11 @@
 #include "agent/file/path.h"
 
 /*
- * Names and directories: exists, mkdir, delete. Renaming is in api_move.c, contents are in api_read.c and api_write.c,
- * lists in api_list.c.
+ * exists, mkdir and delete. Renames are in api_move.c, contents in api_read.c and api_write.c, lists in api_list.c.
  */
 
-/* {"path":…, "operation":…} is what upstream's file errors carry. */
-void request_fail_file(const struct request *r, const struct err *e, const char *path, const char *extra)
+/* Upstream's file errors have the context {"path":…, "operation":…}. */
+void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra)
 {
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
@@ -21,17 +20,17 @@ void request_fail_file(const struct request *r, const struct err *e, const char 
 	if (extra)
 		buf_printf(&context, ",%s", extra);
 	json_object_end(&w);
-	request_fail(r, e, buf_str(&context));
+	agent_request_fail(r, e, buf_str(&context));
 }
 
-void request_fail_errno(const struct request *r, int os, const char *what, const char *path)
+void agent_request_fail_errno(const struct agent_request *r, int os, const char *what, const char *path)
 {
 	struct err e;
 	err_os(&e, errc_from_file_errno(os), os, "%s '%.150s'", what, path);
-	request_fail_file(r, &e, path, NULL);
+	agent_request_fail_file(r, &e, path, NULL);
 }
 
-void request_done(const struct request *r, const char *path, const char *key, const char *value)
+void agent_request_done(const struct agent_request *r, const char *path, const char *key, const char *value)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -42,10 +41,10 @@ void request_done(const struct request *r, const char *path, const char *key, co
 		json_member_cstr(&w, key, value);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-static void answer_flag(const struct request *r, const char *path, const char *key, bool value)
+static void answer_flag(const struct agent_request *r, const char *path, const char *key, bool value)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -55,53 +54,53 @@ static void answer_flag(const struct request *r, const char *path, const char *k
 	json_member_bool(&w, key, value);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-void api_exists(struct request *r)
+void api_exists(struct agent_request *r)
 {
 	auto_free char *path = NULL;
 	struct err e;
 	struct stat st;
-	if (request_path(r, "path", &path, &e) < 0)
-		return request_refuse(r, &e);
-	answer_flag(r, request_given(r, "path"), "exists", stat(path, &st) == 0);
+	if (agent_request_path(r, "path", &path, &e) < 0)
+		return agent_request_refuse(r, &e);
+	answer_flag(r, agent_request_given(r, "path"), "exists", stat(path, &st) == 0);
 }
 
-void api_mkdir(struct request *r)
+void api_mkdir(struct agent_request *r)
 {
 	auto_free char *path = NULL;
 	bool recursive = false;
 	struct err e;
-	if (request_path(r, "path", &path, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_path(r, "path", &path, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (json_read_bool(r->body, "recursive", &recursive, &e) < 0)
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	int os = recursive ? -path_make_dirs(path) : mkdir(path, 0777) < 0 ? errno : 0;
 	if (os == EEXIST) {
-		/* Upstream's code for this one; the status is what its client knows. */
+		/* Upstream's code for an existing directory; its client knows the status. */
 		err_os(&e, ERRC_FILESYSTEM_ERROR, os, "mkdir '%.150s'", path);
-		return request_fail_file(r, &e, request_given(r, "path"), "\"exitCode\":1");
+		return agent_request_fail_file(r, &e, agent_request_given(r, "path"), "\"exitCode\":1");
 	}
 	if (os)
-		return request_fail_errno(r, os, "mkdir", request_given(r, "path"));
-	answer_flag(r, request_given(r, "path"), "recursive", recursive);
+		return agent_request_fail_errno(r, os, "mkdir", agent_request_given(r, "path"));
+	answer_flag(r, agent_request_given(r, "path"), "recursive", recursive);
 }
 
-void api_delete(struct request *r)
+void api_delete(struct agent_request *r)
 {
 	auto_free char *path = NULL;
 	struct err e;
 	struct stat st;
-	if (request_path(r, "path", &path, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_path(r, "path", &path, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
 		err_set(&e, ERRC_IS_DIRECTORY,
 			"Cannot delete directory with deleteFile() at '%.100s'. Use exec('rm -rf <path>') instead.",
-			request_given(r, "path"));
-		return request_fail_file(r, &e, request_given(r, "path"), NULL);
+			agent_request_given(r, "path"));
+		return agent_request_fail_file(r, &e, agent_request_given(r, "path"), NULL);
 	}
 	if (unlink(path) < 0)
-		return request_fail_errno(r, errno, "delete", request_given(r, "path"));
-	request_done(r, request_given(r, "path"), NULL, NULL);
+		return agent_request_fail_errno(r, errno, "delete", agent_request_given(r, "path"));
+	agent_request_done(r, agent_request_given(r, "path"), NULL, NULL);
 }

@@ -5,20 +5,20 @@
 
 #include "agent/api.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "agent/request/pump.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /*
- * POST /api/list-files. The tree is walked while the client takes the answer: a directory of a million files costs one
- * buffer. Directories are opened relative to their parent and never through a symbolic link.
+ * POST /api/list-files. The tree is walked while the client takes the answer, so a directory of a million files needs
+ * one buffer. Directories are opened relative to their parent and never through a symbolic link.
  */
 
 enum { LIST_PIECE = 16 * KIB };
 
 struct level {
 	DIR *dir;
-	size_t prefix; /* length of the relative path up to here, with its '/' */
+	size_t prefix; /* length of this directory's relative path, with its '/' */
 };
 
 struct listing {
@@ -97,7 +97,7 @@ static void put_entry(struct listing *l, struct json_writer *w, const char *name
 	json_object_end(w);
 }
 
-/* 1: went on, 0: the walk is over, -1: it cannot be finished honestly. */
+/* Lists one entry. 1: go on, 0: the walk is over, -1: the list would not be complete. */
 static int step(struct listing *l, struct json_writer *w)
 {
 	struct level *top = &l->levels[l->depth - 1];
@@ -111,7 +111,7 @@ static int step(struct listing *l, struct json_writer *w)
 		return 1;
 	struct stat st;
 	if (fstatat(dirfd(top->dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return 1; /* gone meanwhile */
+		return 1; /* deleted meanwhile */
 	buf_truncate(&l->relative, top->prefix);
 	buf_add_c(&l->relative, d->d_name);
 	put_entry(l, w, d->d_name, &st);
@@ -120,7 +120,7 @@ static int step(struct listing *l, struct json_writer *w)
 		return 1;
 	int fd = openat(dirfd(top->dir), d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE ? -1 : 1; /* gone or not ours to read: named, not entered */
+		return errno == EMFILE || errno == ENFILE ? -1 : 1; /* deleted or not readable: listed, not entered */
 	buf_add_byte(&l->relative, '/');
 	return push_level(l, fd) == 0 ? 1 : -1;
 }
@@ -151,7 +151,7 @@ static void free_pumped(struct pump *p)
 	listing_free(container_of(p, struct listing, pump));
 }
 
-static void begin(const struct request *r, struct listing *l, const char *given)
+static void begin(const struct agent_request *r, struct listing *l, const char *given)
 {
 	auto_buf struct buf head = {0};
 	struct json_writer w = json_writer(&head);
@@ -166,27 +166,27 @@ static void begin(const struct request *r, struct listing *l, const char *given)
 	pump_start(&l->pump, r->x, next_entries, free_pumped);
 }
 
-void api_list_files(struct request *r)
+void api_list_files(struct agent_request *r)
 {
 	auto_free char *path = NULL;
-	const char *given = request_given(r, "path");
+	const char *given = agent_request_given(r, "path");
 	const struct json *options = json_get(r->body, "options");
 	struct err e;
-	if (request_path(r, "path", &path, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_path(r, "path", &path, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (!json_is_null(options) && options->type != JSON_T_OBJECT)
-		return request_invalid(r, "options", "field 'options' must be an object");
+		return agent_request_invalid(r, "options", "field 'options' must be an object");
 	struct listing *l = xcalloc(1, sizeof *l);
 	if (json_read_bool(options, "recursive", &l->recursive, &e) < 0 ||
 		json_read_bool(options, "includeHidden", &l->hidden, &e) < 0) {
-		request_refuse(r, &e);
+		agent_request_refuse(r, &e);
 		return listing_free(l);
 	}
 	l->root = path_clean(path);
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
 	int os = fd < 0 ? errno : push_level(l, fd);
 	if (os) {
-		request_fail_errno(r, os, "list", given);
+		agent_request_fail_errno(r, os, "list", given);
 		return listing_free(l);
 	}
 	begin(r, l, given);

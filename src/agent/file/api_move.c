@@ -6,12 +6,12 @@
 #include "agent/command/run.h"
 #include "agent/file/path.h"
 #include "agent/file/replace.h"
-#include "base/limits.h"
+#include "agent/limits.h"
 
 /*
- * POST /api/rename and /api/move: both are mv. Inside one file system that is one system call. To another one the tree
- * is copied beside its new place by a program of its own (it may take long), renamed into it, and only then removed
- * from its old place: whatever fails, there is one whole copy, and nothing half-made under the new name.
+ * POST /api/rename and /api/move: both are mv. Inside one file system that is one system call. To another file system,
+ * cp copies the tree beside its new place (this may take long), a rename puts it in place, and only then rm removes the
+ * old tree. After every failure there is one whole copy, and nothing incomplete under the new name.
  */
 
 struct move {
@@ -43,8 +43,8 @@ static void on_said(struct cmd *c, int stream, struct str bytes)
 		buf_add(&m->said, bytes.p, bytes.n < room ? bytes.n : room);
 }
 
-/* What the words of cp, mv and rm in the C locale stand for. Told is the reason alone: the rest of the line names our
- * temporary file. */
+/* The error code for a message of cp, mv or rm in the C locale. The answer has only the reason: the rest of the line
+ * names the temporary file. */
 static enum errc code_of_words(struct str *line)
 {
 	static const struct {
@@ -74,7 +74,7 @@ static enum errc code_of_words(struct str *line)
 	return ERRC_FILESYSTEM_ERROR;
 }
 
-static void answer_failed(const struct request *r, struct move *m, const struct cmd_result *result)
+static void answer_failed(const struct agent_request *r, struct move *m, const struct cmd_result *result)
 {
 	struct err e;
 	struct str words = str_trim(buf_str(&m->said));
@@ -83,7 +83,7 @@ static void answer_failed(const struct request *r, struct move *m, const struct 
 		words = str_of(outcome_name(result->outcome));
 	enum errc code = code_of_words(&words);
 	err_set(&e, code, "move to '%.100s': %.*s", m->to, STR_ARG(words));
-	request_fail_file(r, &e, m->from, extra);
+	agent_request_fail_file(r, &e, m->from, extra);
 }
 
 static void on_end(struct cmd *c, const struct cmd_result *result)
@@ -91,23 +91,24 @@ static void on_end(struct cmd *c, const struct cmd_result *result)
 	static const struct http_exchange_ops no_ops;
 	struct move *m = cmd_arg(c);
 	if (m->x) {
-		struct request r = {.x = m->x, .route = m->route};
+		struct agent_request r = {.x = m->x, .route = m->route};
 		http_exchange_set(m->x, &no_ops, NULL);
 		if (result->outcome == OUTCOME_EXITED && result->exit_code == 0)
-			request_done(&r, m->from, "newPath", m->to);
+			agent_request_done(&r, m->from, "newPath", m->to);
 		else
 			answer_failed(&r, m, result);
 	}
 	move_free(m);
 }
 
-static void copy_across(struct request *r, const char *from, const char *to, const char *from_key, const char *to_key)
+static void copy_across(
+	struct agent_request *r, const char *from, const char *to, const char *from_key, const char *to_key)
 {
 	static const char script[] = "cp -a -- \"$1\" \"$2\" && mv -T -- \"$2\" \"$3\" && rm -rf -- \"$1\" || "
 				     "{ s=$?; rm -rf -- \"$2\"; exit $s; }";
 	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_end};
 	static const struct http_exchange_ops exchange_ops = {.on_close = on_client_gone}, no_ops;
-	auto_free char *dir = path_dirname(to), *name = store_temp_name(false);
+	auto_free char *dir = path_dirname(to), *name = file_replace_temp_name(false);
 	auto_free char *temp = xasprintf("%s/%s", dir, name);
 	const char *argv[] = {"sh", "-c", script, "move", from, temp, to, NULL};
 	auto_env struct env env = {0};
@@ -118,16 +119,16 @@ static void copy_across(struct request *r, const char *from, const char *to, con
 	struct move *m = xcalloc(1, sizeof *m);
 	*m = (struct move){.x = r->x,
 		.route = r->route,
-		.from = xstrdup(request_given(r, from_key)),
-		.to = xstrdup(request_given(r, to_key)),
+		.from = xstrdup(agent_request_given(r, from_key)),
+		.to = xstrdup(agent_request_given(r, to_key)),
 		.said = {.max = MOVE_SAID_MAX}};
 	env_apply(&env, &agent.env);
-	env_put(&env, STR("LC_ALL"), STR("C")); /* its words are read */
+	env_put(&env, STR("LC_ALL"), STR("C")); /* the code reads English messages */
 	http_exchange_set(r->x, &exchange_ops, m);
 	if (run_start_argv(argv, &spec, &env, "/", &ops, m, &c, &step, &e) == 0)
 		return;
 	http_exchange_set(r->x, &no_ops, NULL);
-	request_fail_file(r, &e, m->from, NULL);
+	agent_request_fail_file(r, &e, m->from, NULL);
 	move_free(m);
 }
 
@@ -139,7 +140,7 @@ static bool same_entry(const char *a, const char *b)
 	       str_eq(path_basename(str_of(a)), path_basename(str_of(b)));
 }
 
-/* The kernel leaves two names of one file as they are and calls that a success; mv takes the old one away. */
+/* rename(2) between two names of one file succeeds and changes nothing; mv removes the old name. */
 static int rename_file(const char *from, const char *to)
 {
 	struct stat a, b;
@@ -149,37 +150,38 @@ static int rename_file(const char *from, const char *to)
 	return rename(from, to);
 }
 
-static void move(struct request *r, const char *from_key, const char *to_key)
+static void move(struct agent_request *r, const char *from_key, const char *to_key)
 {
 	auto_free char *from = NULL, *to = NULL;
 	struct err e;
 	struct stat st;
-	if (request_path(r, from_key, &from, &e) < 0 || request_path(r, to_key, &to, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_path(r, from_key, &from, &e) < 0 || agent_request_path(r, to_key, &to, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (lstat(from, &st) < 0)
-		return request_fail_errno(r, errno, "move", request_given(r, from_key));
-	/* Like mv: onto a directory means into it. */
+		return agent_request_fail_errno(r, errno, "move", agent_request_given(r, from_key));
+	/* As mv: a target that is a directory means into that directory. */
 	if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
 		char *inside = xasprintf("%s/%.*s", to, STR_ARG(path_basename(str_of(from))));
 		free(to);
 		to = inside;
 	}
 	if (rename_file(from, to) == 0)
-		return request_done(r, request_given(r, from_key), "newPath", request_given(r, to_key));
+		return agent_request_done(
+			r, agent_request_given(r, from_key), "newPath", agent_request_given(r, to_key));
 	if (errno != EXDEV)
-		return request_fail_errno(r, errno, "move to", request_given(r, to_key));
+		return agent_request_fail_errno(r, errno, "move to", agent_request_given(r, to_key));
 	auto_free char *dir = path_dirname(from);
-	if (access(dir, W_OK) < 0) /* it could not be removed after it was copied */
-		return request_fail_errno(r, errno, "move", request_given(r, from_key));
+	if (access(dir, W_OK) < 0) /* the old tree could not be removed after the copy */
+		return agent_request_fail_errno(r, errno, "move", agent_request_given(r, from_key));
 	copy_across(r, from, to, from_key, to_key);
 }
 
-void api_rename(struct request *r)
+void api_rename(struct agent_request *r)
 {
 	move(r, "oldPath", "newPath");
 }
 
-void api_move(struct request *r)
+void api_move(struct agent_request *r)
 {
 	move(r, "sourcePath", "destinationPath");
 }

@@ -4,14 +4,15 @@
 #include "agent/api.h"
 #include "agent/file/path.h"
 #include "agent/file/source.h"
+#include "agent/limits.h"
 #include "agent/request/pump.h"
 #include "base/base64.h"
-#include "base/limits.h"
+#include "http/limits.h"
 #include "http/sse.h"
 
 /*
- * Contents out: POST /api/read (one JSON answer, at most READ_MAX of content), POST /api/read/stream (SSE, any size)
- * and GET /api/file?path= (raw bytes, any size). All of them read the file in pieces while the client takes them.
+ * Reads a file: POST /api/read (one JSON answer, at most READ_MAX of content), POST /api/read/stream (SSE, any size)
+ * and GET /api/file?path= (raw bytes, any size). All three read the file in pieces while the client takes them.
  */
 
 enum { STEP = 48 * KIB, WHOLE_MAX = 16 * KIB }; /* STEP: a multiple of 3, for base64 */
@@ -40,8 +41,8 @@ static void reading_free(struct pump *p)
 	free(r);
 }
 
-/* Where pieces are encoded, one at a time. Kept: to get and give back the memory of each would cost more than all the
- * rest of the work. */
+/* The buffer in which pieces are encoded, one at a time. It is kept because allocating it for each piece would cost
+ * more than all other work. */
 static struct buf *scratch(void)
 {
 	static struct buf b;
@@ -49,8 +50,8 @@ static struct buf *scratch(void)
 	return &b;
 }
 
-/* Appends the next piece, encoded, and returns how many bytes of the file it was: 0 at the end, -errno. A text is never
- * cut inside a character, base64 never inside a group; what is left over is read again. */
+/* Appends the next piece, encoded. Returns how many bytes of the file it used: 0 at the end, -errno. A text is never
+ * cut inside a character, base64 never inside a group; left-over bytes are read again. */
 static ssize_t put_piece(struct buf *out, struct source *s, uint64_t at, bool base64, size_t step)
 {
 	char raw[FILE_CHUNK];
@@ -69,21 +70,21 @@ static ssize_t put_piece(struct buf *out, struct source *s, uint64_t at, bool ba
 	}
 	if (used)
 		return (ssize_t)used;
-	/* Less than a character or group, and yet not the end: it has shrunk, this is the end now. */
+	/* Less than a character or group before the announced end: the file has shrunk, and ends here now. */
 	s->content.size = at + got;
 	return n;
 }
 
 /* ---- POST /api/read ---- */
 
-static int read_encoding(const struct request *r, const struct source *s, bool *ret_base64, struct err *e)
+static int read_encoding(const struct agent_request *r, const struct source *s, bool *ret_base64, struct err *e)
 {
 	struct str encoding = STR_NULL;
 	if (json_read_str(r->body, "encoding", &encoding, e) < 0)
 		return -1;
 	*ret_base64 = encoding.n ? str_eq_c(encoding, "base64") : !s->text;
 	if (encoding.n && !*ret_base64 && !str_eq_c(encoding, "utf-8") && !str_eq_c(encoding, "utf8"))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
+		return err_field(e, "encoding", "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
 	return 0;
 }
 
@@ -100,7 +101,7 @@ static void put_answer_start(struct buf *b, const struct source *s, const char *
 	buf_add_byte(b, '"');
 }
 
-/* The length comes last: only then is it known what was read. */
+/* The length comes last: a file may shrink while it is read. */
 static void put_answer_end(struct buf *b, uint64_t size)
 {
 	buf_add_byte(b, '"');
@@ -125,7 +126,7 @@ static enum pump_state next_content(struct pump *p)
 	return end ? PUMP_END : PUMP_MORE;
 }
 
-static void answer_whole(const struct request *r, struct source *s, struct buf *b, const char *path, bool base64)
+static void answer_whole(const struct agent_request *r, struct source *s, struct buf *b, const char *path, bool base64)
 {
 	ssize_t n;
 	uint64_t at = 0;
@@ -133,12 +134,12 @@ static void answer_whole(const struct request *r, struct source *s, struct buf *
 		at += (uint64_t)n;
 	put_answer_end(b, at);
 	if (n < 0)
-		request_fail_errno(r, (int)-n, "read", path);
+		agent_request_fail_errno(r, (int)-n, "read", path);
 	else
-		request_json(r, buf_str(b));
+		agent_request_json(r, buf_str(b));
 }
 
-static void answer_read(const struct request *r, struct source *s, const char *path, bool base64)
+static void answer_read(const struct agent_request *r, struct source *s, const char *path, bool base64)
 {
 	auto_buf struct buf b = {0};
 	put_answer_start(&b, s, path, base64);
@@ -150,36 +151,36 @@ static void answer_read(const struct request *r, struct source *s, const char *p
 	pump_start(&reading_new(s, base64)->pump, r->x, next_content, reading_free);
 }
 
-static void fail_open(const struct request *r, const struct err *e, const char *path)
+static void fail_open(const struct agent_request *r, const struct err *e, const char *path)
 {
 	char extra[32];
 	snprintf(extra, sizeof extra, "\"maxSize\":%u", READ_MAX);
-	request_fail_file(r, e, path, e->code == ERRC_FILE_TOO_LARGE ? extra : NULL);
+	agent_request_fail_file(r, e, path, e->code == ERRC_FILE_TOO_LARGE ? extra : NULL);
 }
 
-static void fail_too_large(const struct request *r, const char *path, uint64_t encoded)
+static void fail_too_large(const struct agent_request *r, const char *path, uint64_t encoded)
 {
 	struct err e;
 	char extra[96];
 	snprintf(extra, sizeof extra, "\"maxSize\":%u,\"actualSize\":%llu", READ_MAX, (unsigned long long)encoded);
 	err_set(&e, ERRC_FILE_TOO_LARGE, "'%.120s' has %llu bytes (encoded); at most %u can be read at once", path,
 		(unsigned long long)encoded, READ_MAX);
-	request_fail_file(r, &e, path, extra);
+	agent_request_fail_file(r, &e, path, extra);
 }
 
-void api_read(struct request *r)
+void api_read(struct agent_request *r)
 {
 	auto_free char *path = NULL;
-	const char *shown = request_given(r, "path");
+	const char *shown = agent_request_given(r, "path");
 	struct source s = {.content = SPOOL_INIT};
 	bool base64;
 	struct err e;
-	if (request_path(r, "path", &path, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_path(r, "path", &path, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (source_open(&s, path, shown, &e) < 0)
 		return fail_open(r, &e, shown);
 	if (read_encoding(r, &s, &base64, &e) < 0) {
-		request_refuse(r, &e);
+		agent_request_refuse(r, &e);
 	} else {
 		uint64_t encoded = base64 ? base64_len(source_size(&s)) : source_size(&s);
 		if (encoded > READ_MAX)
@@ -216,7 +217,7 @@ static void put_error_event(struct buf *b, const struct err *e)
 	json_object_end(&w);
 }
 
-/* The event is written as it goes out: JSON has no line breaks that would have to be looked for. */
+/* Writes the event in its final form. JSON has no line breaks, so no search for them is needed. */
 static enum pump_state next_event(struct pump *p)
 {
 	struct reading *r = container_of(p, struct reading, pump);
@@ -241,14 +242,14 @@ static enum pump_state next_event(struct pump *p)
 	return PUMP_END;
 }
 
-void api_read_stream(struct request *r)
+void api_read_stream(struct agent_request *r)
 {
 	auto_free char *path = NULL;
 	struct source s;
 	struct err e;
-	if (request_path(r, "path", &path, &e) < 0)
-		return request_refuse(r, &e);
-	int opened = source_open(&s, path, request_given(r, "path"), &e);
+	if (agent_request_path(r, "path", &path, &e) < 0)
+		return agent_request_refuse(r, &e);
+	int opened = source_open(&s, path, agent_request_given(r, "path"), &e);
 	sse_begin(r->x);
 	if (opened < 0) {
 		/* Upstream's client looks for errors inside the stream. */
@@ -277,13 +278,13 @@ static enum pump_state next_raw(struct pump *p)
 	return r->at == source_size(&r->s) ? PUMP_END : PUMP_MORE;
 }
 
-void api_file_get(struct request *r)
+void api_file_get(struct agent_request *r)
 {
 	auto_free char *path = NULL, *shown = NULL;
 	struct source s;
 	struct err e;
-	if (request_query_path(r, &path, &shown, &e) < 0)
-		return request_refuse(r, &e);
+	if (agent_request_query_path(r, &path, &shown, &e) < 0)
+		return agent_request_refuse(r, &e);
 	if (source_open(&s, path, shown, &e) < 0)
 		return fail_open(r, &e, shown);
 	http_respond_header(r->x, STR("Content-Type"), str_of(s.mime));

@@ -4,8 +4,8 @@
 #include "agent/file/write_body.h"
 
 /*
- * Contents in: POST /api/write (JSON, here) and PUT /api/file?path= (raw bytes, api_file_put.c). Both in constant
- * memory, whatever the size.
+ * Writes a file: POST /api/write (JSON, here) and PUT /api/file?path= (raw bytes, api_file_put.c). Both use constant
+ * memory for every size.
  */
 
 struct write {
@@ -24,33 +24,33 @@ static void write_free(struct write *w)
 	free(w);
 }
 
-static void fail(struct write *w, const struct err *e)
+static void write_fail(struct write *w, const struct err *e)
 {
-	struct request r = {.x = w->x, .route = w->route};
+	struct agent_request r = {.x = w->x, .route = w->route};
 	http_exchange_set(w->x, &no_ops, NULL);
 	if (w->body.bad_base64)
-		request_invalid_code(&r, "content", e->msg, "INVALID_BASE64");
+		agent_request_invalid_code(&r, "content", e->msg, "INVALID_BASE64");
 	else if (e->code == ERRC_VALIDATION_FAILED || e->code == ERRC_INVALID_JSON)
-		request_refuse(&r, e);
+		agent_request_refuse(&r, e);
 	else
-		request_fail_file(&r, e, buf_cstr(&w->body.path), NULL);
+		agent_request_fail_file(&r, e, buf_cstr(&w->body.path), NULL);
 	write_free(w);
 }
 
 static void on_again(struct loop_timer *t);
 
-/* A long content that is to be decoded or copied at the end: others have their turn in between. */
+/* Decodes or copies a long content in steps, so that other requests get their turn in between. */
 static void go_on(struct write *w)
 {
 	struct err e = {0};
 	int more = write_body_step(&w->body, &e);
 	if (more < 0)
-		return fail(w, &e);
+		return write_fail(w, &e);
 	if (more > 0)
 		return loop_timer_set(agent.loop, &w->again, 0, on_again);
-	struct request r = {.x = w->x, .route = w->route};
+	struct agent_request r = {.x = w->x, .route = w->route};
 	http_exchange_set(w->x, &no_ops, NULL);
-	request_done(&r, buf_cstr(&w->body.path), NULL, NULL);
+	agent_request_done(&r, buf_cstr(&w->body.path), NULL, NULL);
 	write_free(w);
 }
 
@@ -64,7 +64,7 @@ static void on_body(struct http_exchange *x, struct str chunk)
 	struct write *w = http_exchange_arg(x);
 	struct err e = {0};
 	if (write_body_feed(&w->body, chunk, &e) < 0)
-		fail(w, &e);
+		write_fail(w, &e);
 }
 
 static void on_body_end(struct http_exchange *x)
@@ -72,7 +72,7 @@ static void on_body_end(struct http_exchange *x)
 	struct write *w = http_exchange_arg(x);
 	struct err e = {0};
 	if (write_body_end(&w->body, &e) < 0)
-		fail(w, &e);
+		write_fail(w, &e);
 	else
 		go_on(w);
 }
@@ -84,7 +84,7 @@ static void on_close(struct http_exchange *x, bool complete)
 	write_free(http_exchange_arg(x));
 }
 
-void api_write(struct request *r)
+void api_write(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {
 		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};

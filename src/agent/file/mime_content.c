@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/json.h"
 
-/* What a file is by its first bytes. The order is that of file(1): binary signatures, then what a text begins with. */
+/* The type of a file by its first bytes. The order is that of file(1): binary signatures, then the start of a text. */
 
 struct signature {
 	size_t at;
@@ -53,7 +53,7 @@ static const struct signature signatures[] = {
 	{0, STR("wOF2"), "font/woff2"},
 };
 
-/* Signatures inside a file count only behind the word that such files begin with. */
+/* A signature inside a file counts only if the file begins with its container's word. */
 static bool begins_so(struct str head, const struct signature *s)
 {
 	if (s->at == 8)
@@ -123,7 +123,7 @@ static const char *by_interpreter(struct str text)
 	return "text/plain";
 }
 
-/* An object or array, as far as it is seen. */
+/* An object or array, as far as `text` shows it. */
 static bool is_json(struct str text, bool whole)
 {
 	struct json_parser p;
@@ -134,7 +134,7 @@ static bool is_json(struct str text, bool whole)
 	return json_feed(&p, text, &e) == 0 && (!whole || json_finish(&p, &e) == 0);
 }
 
-/* One value a line; the last line may not be seen to its end. */
+/* One value per line; the last line may be cut. */
 static bool is_json_lines(struct str text, bool whole)
 {
 	while (text.n) {

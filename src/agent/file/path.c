@@ -4,42 +4,43 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "agent/limits.h"
 #include "agent/shell/session.h"
-#include "base/limits.h"
 
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e)
 {
 	if (path.n == 0)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not be empty", key);
+		return err_field(e, key, "field '%s' must not be empty", key);
 	if (path.n > AGENT_PATH_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must have at most %d bytes", key, AGENT_PATH_MAX);
+		return err_field(e, key, "field '%s' must have at most %d bytes", key, AGENT_PATH_MAX);
 	if (memchr(path.p, 0, path.n))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must not contain NUL", key);
+		return err_field(e, key, "field '%s' must not contain NUL", key);
 	auto_free char *text = str_dup(path);
 	*ret = session_path(session.n ? session_find(session) : NULL, text);
 	return 0;
 }
 
-int request_path(const struct request *r, const char *key, char **ret, struct err *e)
+int agent_request_path(const struct agent_request *r, const char *key, char **ret, struct err *e)
 {
 	auto_buf struct buf mem = {0};
 	struct str path = STR_NULL, session;
-	if (json_read_str(r->body, key, &path, e) < 0 || request_session(r, &mem, &session, e) < 0)
+	if (json_read_str(r->body, key, &path, e) < 0 || agent_request_session(r, &mem, &session, e) < 0)
 		return -1;
 	return path_absolute(path, session, key, ret, e);
 }
 
-int request_query_path(const struct request *r, char **ret, char **ret_given, struct err *e)
+int agent_request_query_path(const struct agent_request *r, char **ret, char **ret_given, struct err *e)
 {
 	auto_buf struct buf mem = {0}, session_mem = {0};
-	struct str session, given = request_query(r, STR("path"), &mem);
-	if (request_session(r, &session_mem, &session, e) < 0 || path_absolute(given, session, "path", ret, e) < 0)
+	struct str session, given = agent_request_query(r, STR("path"), &mem);
+	if (agent_request_session(r, &session_mem, &session, e) < 0 ||
+		path_absolute(given, session, "path", ret, e) < 0)
 		return -1;
 	*ret_given = str_dup(given);
 	return 0;
 }
 
-const char *request_given(const struct request *r, const char *key)
+const char *agent_request_given(const struct agent_request *r, const char *key)
 {
 	const char *text = "";
 	json_read_cstr(r->body, key, &text, NULL);
@@ -52,7 +53,7 @@ char *path_clean(const char *path)
 	for (struct str rest = str_of(path); rest.n;) {
 		struct str name = str_split(rest, '/', &rest);
 		if (str_eq_c(name, "..")) {
-			/* Only the kernel knows what is above a link. */
+			/* Only the kernel knows the parent of a link's target. */
 			auto_free char *real = realpath(path, NULL);
 			return xstrdup(!real ? path : strcmp(real, "/") == 0 ? "" : real);
 		}
@@ -102,7 +103,8 @@ int path_make_dirs(const char *path)
 
 int path_open_regular(const char *path, int flags)
 {
-	/* An O_PATH descriptor touches nothing; the look at it and the opening are of the same file. */
+	/* An O_PATH descriptor touches nothing, and makes sure that the file that is checked is the file that is
+	 * opened. */
 	auto_fd int look = open(path, O_PATH | O_CLOEXEC);
 	if (look < 0)
 		return -errno;

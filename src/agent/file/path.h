@@ -1,39 +1,40 @@
 /*
- * path.h - paths that requests name. Any path in the box is allowed: its own mount namespace is the jail.
+ * path.h - paths in requests. Any path is allowed: the box's own mount namespace is the jail.
  *
- * A relative path stands below the working directory of the request's session. Checked: not empty, no NUL, at most
- * AGENT_PATH_MAX bytes.
+ * A relative path starts at the working directory of the request's session. A path must not be empty, must not have
+ * NUL, and has at most AGENT_PATH_MAX bytes.
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/request/route.h"
 
 /* Member `key` of the body as an absolute path on the heap. VALIDATION_FAILED names the field. */
-int request_path(const struct request *r, const char *key, char **ret, struct err *e);
-/* The same for the query parameter "path", with what was sent in *ret_given (on the heap). */
-int request_query_path(const struct request *r, char **ret, char **ret_given, struct err *e);
-/* The same for a path from elsewhere. `session` may be empty. */
+int agent_request_path(const struct agent_request *r, const char *key, char **ret, struct err *e);
+/* The same for the query parameter "path"; *ret_given is the parameter as it was sent (on the heap). */
+int agent_request_query_path(const struct agent_request *r, char **ret, char **ret_given, struct err *e);
+/* The same for a path from any source; errors name it `key`. `session` may be empty. */
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e);
-/* Member `key` as the client wrote it, "" when it is no text: answers repeat that, not what it was resolved to. */
-const char *request_given(const struct request *r, const char *key);
+/* Member `key` as the client wrote it, "" when it is not a string. Answers repeat this text, not the resolved path. */
+const char *agent_request_given(const struct agent_request *r, const char *key);
 
-/* An absolute path without "//", "." and '/' at its end, and, if it exists, without "..": what answers name things by.
- * "" for "/". On the heap. */
+/* The absolute path for answers: without "//", "." and a '/' at the end, and without ".." if it exists. "" for "/". On
+ * the heap. */
 char *path_clean(const char *path);
 /* Last component; "/" has none. */
 struct str path_basename(struct str path);
-/* Everything before the last component, without '/' at its end; "/" for what lies in the root. On the heap. */
+/* Everything before the last component, without '/' at its end; "/" for entries of the root. On the heap. */
 char *path_dirname(const char *path);
 /* mkdir -p with mode 0777 under the umask. 0 or -errno. */
 int path_make_dirs(const char *path);
 
-/* Opens a regular file without ever blocking on what is something else, and without side effects on devices: EISDIR for
- * directories, EINVAL for FIFOs, sockets and devices. An fd or -errno. */
+/* Opens a regular file. Never blocks, and never touches a device: EISDIR for directories, EINVAL for FIFOs, sockets and
+ * devices. An fd or -errno. */
 int path_open_regular(const char *path, int flags);
 
 /* Error answers about a path, with upstream's context {path, operation}. `extra` is more JSON members or NULL. */
-void request_fail_file(const struct request *r, const struct err *e, const char *path, const char *extra);
-/* The code that errno stands for, and "what 'path': No such file or directory". */
-void request_fail_errno(const struct request *r, int os, const char *what, const char *path);
+void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra);
+/* The same for an errno: its code, and the message "what 'path': No such file or directory". */
+void agent_request_fail_errno(const struct agent_request *r, int os, const char *what, const char *path);
 /* {"success":true,"path":…,"timestamp":…}, with one more member when `key` is not NULL. */
-void request_done(const struct request *r, const char *path, const char *key, const char *value);
+void agent_request_done(const struct agent_request *r, const char *path, const char *key, const char *value);

@@ -10,39 +10,39 @@
 #include "agent/file/path.h"
 #include "agent/proc/spool.h"
 #include "base/fd.h"
-#include "base/limits.h"
+#include "http/limits.h"
 
-enum { LINKS_MAX = 40, NONCE_DIGITS = 16 }; /* the kernel's own limit of links in a row */
+enum { LINKS_MAX = 40, NONCE_DIGITS = 16 }; /* LINKS_MAX: the kernel's own limit of links in a row */
 enum { ATTRIBUTES_MAX = 4 * KIB }; /* all names together, and one value; a file with more is written in place */
 
-static int fail(struct err *e, int os, const char *path)
+static int replace_fail(struct err *e, int os, const char *path)
 {
 	return err_os(e, errc_from_file_errno(os), os, "write '%.150s'", path);
 }
 
 /* ---- names ---- */
 
-char *store_temp_name(bool replaces)
+char *file_replace_temp_name(bool replaces)
 {
 	uint64_t nonce;
 	if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
 		nonce = (uint64_t)getpid();
-	return xasprintf(STORE_TEMP_PREFIX "%c%016llx", replaces ? 'm' : 'n', (unsigned long long)nonce);
+	return xasprintf(FILE_REPLACE_TEMP_PREFIX "%c%016llx", replaces ? 'm' : 'n', (unsigned long long)nonce);
 }
 
-bool store_is_temp(const char *name, char *ret_kind)
+bool file_replace_is_temp(const char *name, char *ret_kind)
 {
 	struct str s = str_of(name);
-	if (!str_starts(s, STR(STORE_TEMP_PREFIX)))
+	if (!str_starts(s, STR(FILE_REPLACE_TEMP_PREFIX)))
 		return false;
-	s = str_skip(s, sizeof STORE_TEMP_PREFIX - 1);
+	s = str_skip(s, sizeof FILE_REPLACE_TEMP_PREFIX - 1);
 	if (s.n != NONCE_DIGITS + 1 || (s.p[0] != 'n' && s.p[0] != 'm'))
 		return false;
 	*ret_kind = s.p[0];
 	return strspn(s.p + 1, "0123456789abcdef") == NONCE_DIGITS;
 }
 
-/* One step along a link whose end does not exist; NULL when `path` is no link. */
+/* Follows one link, whose target need not exist; NULL when `path` is not a link. */
 static char *link_target(const char *path)
 {
 	char link[PATH_MAX];
@@ -54,7 +54,7 @@ static char *link_target(const char *path)
 	return link[0] == '/' ? xstrdup(link) : xasprintf("%s/%s", dir, link);
 }
 
-/* Where the bytes go in the end: a link's target, also when it does not exist yet. */
+/* The path that the content is written to: a link's target, even if it does not exist yet. */
 static char *resolve(const char *path)
 {
 	char *at = realpath(path, NULL);
@@ -73,22 +73,22 @@ static char *resolve(const char *path)
 
 /* ---- opening ---- */
 
-/* What is there now; st_mode 0 when there is nothing. */
+/* The target as it is now; st_mode is 0 when it does not exist. */
 static int look(const char *target, const char *path, struct stat *ret, struct err *e)
 {
 	*ret = (struct stat){0};
 	if (stat(target, ret) < 0) {
 		int os = errno == ENOENT && str_ends(str_of(target), STR("/")) ? ENOTDIR : errno;
-		return os == ENOENT ? 0 : fail(e, os, path);
+		return os == ENOENT ? 0 : replace_fail(e, os, path);
 	}
 	if (S_ISDIR(ret->st_mode))
-		return fail(e, EISDIR, path);
+		return replace_fail(e, EISDIR, path);
 	if (!S_ISREG(ret->st_mode))
 		return err_set(e, ERRC_FILESYSTEM_ERROR, "write '%.150s': not a regular file", path);
 	return 0;
 }
 
-/* The owner of what is there. 0 or a positive errno. */
+/* Gives fd the owner of the old file. 0 or a positive errno. */
 static int adopt_owner(int fd, const struct stat *old)
 {
 	struct stat own;
@@ -100,13 +100,13 @@ static int adopt_owner(int fd, const struct stat *old)
 	return !same && fchown(fd, old->st_uid, old->st_gid) < 0 ? errno : 0;
 }
 
-/* A change of content is no reason for these to go; those of the kernel (security.capability) do go by themselves. */
+/* Attributes that a write keeps. The kernel's own (security.capability) are dropped, as a plain write drops them. */
 static bool is_kept_attribute(const char *name)
 {
 	return str_starts(str_of(name), STR("user.")) || strcmp(name, "system.posix_acl_access") == 0;
 }
 
-/* 0 or a positive errno. */
+/* Copies the kept attributes of the old file to fd. 0 or a positive errno. */
 static int adopt_attributes(int fd, const char *target, const struct stat *old)
 {
 	char names[ATTRIBUTES_MAX], value[ATTRIBUTES_MAX];
@@ -123,7 +123,7 @@ static int adopt_attributes(int fd, const char *target, const struct stat *old)
 	return 0;
 }
 
-/* The mode of what was there; a new file gets 0666 under the umask. */
+/* The mode of the old file; a new file gets 0666 under the umask. */
 static mode_t mode_for(const struct stat *old)
 {
 	if (old->st_mode)
@@ -133,8 +133,8 @@ static mode_t mode_for(const struct stat *old)
 	return 0666 & ~mask;
 }
 
-/* The directory of the target, made if nothing is there yet. 0 or a positive errno. */
-static int open_directory(struct store *s, bool make)
+/* Opens the target's directory; `make` makes it when it is missing. 0 or a positive errno. */
+static int open_directory(struct file_replace *s, bool make)
 {
 	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
 	auto_free char *dir = path_dirname(s->target);
@@ -148,13 +148,13 @@ static int open_directory(struct store *s, bool make)
 	return s->dir < 0 ? errno : 0;
 }
 
-/* 0 or a positive errno. */
-static int open_beside(struct store *s, const struct stat *old)
+/* Opens a temporary file beside the target. 0 or a positive errno. */
+static int open_beside(struct file_replace *s, const struct stat *old)
 {
 	int os = open_directory(s, !old->st_mode);
 	if (os)
 		return os;
-	auto_free char *temp = store_temp_name(old->st_mode != 0);
+	auto_free char *temp = file_replace_temp_name(old->st_mode != 0);
 	auto_fd int fd = openat(s->dir, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return errno;
@@ -171,8 +171,8 @@ static int open_beside(struct store *s, const struct stat *old)
 	return 0;
 }
 
-/* The target can be written to, though nothing can be put in its place. */
-static int open_unnamed(struct store *s)
+/* For a target that can be written to but not replaced. 0 or a positive errno. */
+static int open_unnamed(struct file_replace *s)
 {
 	auto_fd int probe = path_open_regular(s->target, O_WRONLY);
 	if (probe < 0)
@@ -189,10 +189,10 @@ static bool says_full(int os)
 	return os == ENOSPC || os == EDQUOT || os == EMFILE || os == ENFILE;
 }
 
-int store_open(struct store *s, const char *path, struct err *e)
+int file_replace_open(struct file_replace *s, const char *path, struct err *e)
 {
 	struct stat old;
-	*s = STORE_INIT;
+	*s = FILE_REPLACE_INIT;
 	s->target = resolve(path);
 	if (look(s->target, path, &old, e) == 0) {
 		int os = open_beside(s, &old);
@@ -200,20 +200,20 @@ int store_open(struct store *s, const char *path, struct err *e)
 			os = open_unnamed(s);
 		if (!os)
 			return 0;
-		fail(e, os, path);
+		replace_fail(e, os, path);
 	}
-	store_abort(s);
+	file_replace_abort(s);
 	return -1;
 }
 
-int store_write(struct store *s, struct str bytes, struct err *e)
+int file_replace_write(struct file_replace *s, struct str bytes, struct err *e)
 {
 	while (bytes.n) {
 		ssize_t n = pwrite(s->fd, bytes.p, bytes.n, (off_t)s->size);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return fail(e, errno, s->target);
+			return replace_fail(e, errno, s->target);
 		s->size += (uint64_t)n;
 		bytes = str_skip(bytes, (size_t)n);
 	}
@@ -223,7 +223,7 @@ int store_write(struct store *s, struct str bytes, struct err *e)
 /* ---- putting it in place ---- */
 
 /* 0 or a positive errno. */
-static int copy_into_target(struct store *s)
+static int copy_into_target(struct file_replace *s)
 {
 	char piece[HTTP_READ_CHUNK];
 	auto_fd int to = path_open_regular(s->target, O_WRONLY | O_TRUNC);
@@ -243,7 +243,7 @@ static int copy_into_target(struct store *s)
 	return 0;
 }
 
-int store_finish(struct store *s, struct err *e)
+int file_replace_finish(struct file_replace *s, struct err *e)
 {
 	int os = 0;
 	if (!s->temp) {
@@ -257,12 +257,12 @@ int store_finish(struct store *s, struct err *e)
 		if (os == EBUSY)
 			os = copy_into_target(s);
 	}
-	int r = os ? fail(e, os, s->target) : 0;
-	store_abort(s);
+	int r = os ? replace_fail(e, os, s->target) : 0;
+	file_replace_abort(s);
 	return r;
 }
 
-void store_abort(struct store *s)
+void file_replace_abort(struct file_replace *s)
 {
 	if (s->temp)
 		unlinkat(s->dir, s->temp, 0);

@@ -5,8 +5,8 @@
 
 #include "agent/file/mime.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "base/fd.h"
-#include "base/limits.h"
 
 static int fail(struct err *e, int os, const char *shown)
 {
@@ -20,7 +20,7 @@ void source_free(struct source *s)
 	spool_free(&s->content);
 }
 
-/* A length of 0 may be the truth, or a file that the kernel makes up while it is read. */
+/* A length of 0 is either true or that of a file which the kernel generates while it is read. */
 static int take_in(struct source *s, int fd, const char *shown, struct err *e)
 {
 	char piece[16 * KIB];

@@ -1,21 +1,22 @@
 /*
- * source.h - the content of a file that is being read: what it is and how long, then its bytes.
+ * source.h - a file that is being read: its type and length, then its bytes.
  *
- * What is read is what was there when it was opened: a file that grows meanwhile is read up to its old end, one that
- * shrinks ends earlier (source_read answers 0). Files whose length the kernel does not tell (/proc) are taken in whole
- * at once, at most READ_MAX. FIFOs, sockets and devices are refused without being touched.
+ * The length is that at the opening. A file that grows meanwhile is read up to its old end; a file that shrinks ends
+ * earlier (source_read returns 0). Files of unknown length (/proc) are read whole at once, at most READ_MAX. FIFOs,
+ * sockets and devices are refused and not touched.
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/spool.h"
 
 struct source {
 	struct spool content;
 	const char *mime;
-	bool text; /* its kind is one that is text by nature */
+	bool text; /* mime_is_text(mime) */
 };
 
-/* Failures name `path` as `shown`. */
+/* Errors call the file `shown`. */
 int source_open(struct source *s, const char *path, const char *shown, struct err *e);
 void source_free(struct source *s);
 static inline uint64_t source_size(const struct source *s)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "agent/proc/spool.h"
 #include "base/fd.h"
 
@@ -16,8 +17,8 @@ void write_body_free(struct write_body *w)
 	buf_free(&w->encoding);
 	buf_free(&w->session);
 	buf_free(&w->content);
-	store_abort(&w->to);
-	store_abort(&w->spill);
+	file_replace_abort(&w->to);
+	file_replace_abort(&w->spill);
 }
 
 static int absolute_path(struct write_body *w, char **ret, struct err *e)
@@ -34,12 +35,12 @@ static bool is_base64(const struct write_body *w)
 static int bad_base64(struct write_body *w, struct err *e)
 {
 	w->bad_base64 = true;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field 'content' is not valid base64");
+	return err_field(e, "content", "field 'content' is not valid base64");
 }
 
 /* ---- gathering ---- */
 
-static struct store *gathered(struct write_body *w)
+static struct file_replace *gathered(struct write_body *w)
 {
 	return w->to.fd >= 0 ? &w->to : &w->spill;
 }
@@ -47,10 +48,10 @@ static struct store *gathered(struct write_body *w)
 static int open_target(struct write_body *w, struct err *e)
 {
 	auto_free char *path = NULL;
-	return absolute_path(w, &path, e) < 0 ? -1 : store_open(&w->to, path, e);
+	return absolute_path(w, &path, e) < 0 ? -1 : file_replace_open(&w->to, path, e);
 }
 
-/* The first time that the content does not fit into memory. */
+/* Called when the content no longer fits into memory. */
 static int begin_spill(struct write_body *w, struct err *e)
 {
 	bool absolute = buf_size(&w->path) && buf_str(&w->path).p[0] == '/';
@@ -68,16 +69,16 @@ static int begin_spill(struct write_body *w, struct err *e)
 static int spill(struct write_body *w, struct str text, struct err *e)
 {
 	if (!w->decoded)
-		return store_write(gathered(w), text, e);
+		return file_replace_write(gathered(w), text, e);
 	auto_buf struct buf bytes = {0};
 	if (!base64_decode(&w->decoder, text, &bytes))
 		return bad_base64(w, e);
-	return store_write(gathered(w), buf_str(&bytes), e);
+	return file_replace_write(gathered(w), buf_str(&bytes), e);
 }
 
 static int take_content(struct write_body *w, struct str text, struct err *e)
 {
-	/* Long pieces of what is on disk already are not copied first. */
+	/* Once the content is on disk, long pieces are written without a copy in memory. */
 	bool direct = text.n >= DIRECT_MIN && gathered(w)->fd >= 0;
 	if (!direct && buf_size(&w->content) + text.n <= WRITE_SPILL) {
 		buf_add_str(&w->content, text);
@@ -101,7 +102,7 @@ static bool take_text(struct write_body *w, struct str text, struct err *e)
 		return take_content(w, text, e) == 0;
 	if (w->field == WRITE_NONE || buf_add_str(into[w->field], text))
 		return true;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' is too long", field_names[w->field]) == 0;
+	return err_field(e, field_names[w->field], "field '%s' is too long", field_names[w->field]) == 0;
 }
 
 /* ---- tokens ---- */
@@ -128,12 +129,12 @@ static void take_key(struct write_body *w, struct str text)
 		buf_add_str(&w->key, text);
 }
 
-/* A value that is no string, at the top: null counts as missing, anything else is a mistake in a field that we know. */
+/* A member that is not a string: null counts as missing; other values are errors in known fields. */
 static bool other_value(struct write_body *w, enum json_token token, struct err *e)
 {
 	if (w->field == WRITE_NONE || token == JSON_NULL)
 		return true;
-	return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be a string", field_names[w->field]) == 0;
+	return err_field(e, field_names[w->field], "field '%s' must be a string", field_names[w->field]) == 0;
 }
 
 static bool on_member(struct write_body *w, enum json_token token, struct str text, struct err *e)
@@ -182,8 +183,8 @@ void write_body_init(struct write_body *w)
 		.path = {.max = AGENT_PATH_MAX + 1},
 		.encoding = {.max = 16},
 		.session = {.max = SESSION_ID_MAX},
-		.to = STORE_INIT,
-		.spill = STORE_INIT};
+		.to = FILE_REPLACE_INIT,
+		.spill = FILE_REPLACE_INIT};
 	json_parser_init(&w->parser, on_token, w);
 }
 
@@ -198,26 +199,26 @@ int write_body_end(struct write_body *w, struct err *e)
 	if (json_finish(&w->parser, e) < 0)
 		return -1;
 	if (!w->have[WRITE_PATH])
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'path' is missing");
+		return err_field(e, "path", "field 'path' is missing");
 	if (!w->have[WRITE_CONTENT])
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'content' is missing");
+		return err_field(e, "content", "field 'content' is missing");
 	if (encoding.n && !is_base64(w) && !str_eq_c(encoding, "utf-8") && !str_eq_c(encoding, "utf8"))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
+		return err_field(e, "encoding", "field 'encoding' must be 'utf-8', 'utf8' or 'base64'");
 	return w->to.fd < 0 ? open_target(w, e) : 0;
 }
 
 /* ---- putting it in place ---- */
 
-/* What is on disk: nowhere, in its place as it should be, or to be decoded or copied. */
-static bool lies_ready(const struct write_body *w)
+/* True when the part on disk is in its place and decoded, or when no part is on disk. */
+static bool disk_part_ready(const struct write_body *w)
 {
 	return w->spill.fd < 0 && (w->decoded || !is_base64(w));
 }
 
 static int put(struct write_body *w, struct str bytes, struct err *e)
 {
-	struct store at = {.fd = w->to.fd, .target = w->to.target, .size = w->put};
-	if (store_write(&at, bytes, e) < 0)
+	struct file_replace at = {.fd = w->to.fd, .target = w->to.target, .size = w->put};
+	if (file_replace_write(&at, bytes, e) < 0)
 		return -1;
 	w->put = at.size;
 	return 0;
@@ -233,10 +234,11 @@ static int convert(struct write_body *w, struct str text, struct err *e)
 	return put(w, buf_str(&bytes), e);
 }
 
-/* Decoded text is shorter: in one file, writing never overtakes reading. 1 while there is more. */
+/* Decodes or copies the part on disk. Source and target may be one file: decoded text is shorter, so writing never
+ * overtakes reading. 1 while there is more. */
 static int convert_some(struct write_body *w, struct err *e)
 {
-	const struct store *source = w->spill.fd >= 0 ? &w->spill : &w->to;
+	const struct file_replace *source = w->spill.fd >= 0 ? &w->spill : &w->to;
 	char piece[32 * KIB];
 	for (uint64_t end = w->from + WRITE_STEP; w->from < source->size;) {
 		if (w->from >= end)
@@ -252,11 +254,11 @@ static int convert_some(struct write_body *w, struct err *e)
 	return 0;
 }
 
-/* The rest, which never left memory. */
+/* Writes the part that is still in memory. */
 static int put_tail(struct write_body *w, struct err *e)
 {
 	struct str tail = buf_str(&w->content);
-	if (lies_ready(w))
+	if (disk_part_ready(w))
 		w->put = w->to.size;
 	if (!is_base64(w))
 		return put(w, tail, e);
@@ -268,7 +270,7 @@ static int put_tail(struct write_body *w, struct err *e)
 
 int write_body_step(struct write_body *w, struct err *e)
 {
-	int more = lies_ready(w) ? 0 : convert_some(w, e);
+	int more = disk_part_ready(w) ? 0 : convert_some(w, e);
 	if (more)
 		return more;
 	if (put_tail(w, e) < 0)
@@ -276,5 +278,5 @@ int write_body_step(struct write_body *w, struct err *e)
 	if (w->put < w->to.size && ftruncate(w->to.fd, (off_t)w->put) < 0)
 		return err_os(e, errc_from_file_errno(errno), errno, "write '%.150s'", buf_cstr(&w->path));
 	w->to.size = w->put;
-	return store_finish(&w->to, e);
+	return file_replace_finish(&w->to, e);
 }

@@ -8,13 +8,14 @@
 #include "agent/command/run.h"
 #include "agent/file/path.h"
 #include "agent/git/git.h"
+#include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "base/fd.h"
-#include "base/limits.h"
+#include "proto/limits.h"
 
 /*
- * POST /api/git/checkout: git clone, in the box. What fails leaves no directory that was not there before, and nothing
- * in one that was there and empty.
+ * POST /api/git/checkout: git clone, in the box. A clone that fails removes every directory that it made, and leaves a
+ * target that was empty before empty.
  */
 
 enum target { TARGET_NEW, TARGET_EMPTY, TARGET_TAKEN };
@@ -24,14 +25,14 @@ struct checkout {
 	const struct route *route;
 	struct git_url url;
 	char *branch;
-	char *dir;   /* absolute */
-	char *given; /* the same as the client wrote it */
+	char *dir;   /* the target, absolute */
+	char *given; /* the target as the client wrote it */
 	struct env env;
 	uint64_t depth, timeout_ms;
 	enum target target;
-	size_t there;	 /* TARGET_NEW: how much of `dir` names a directory that is there already */
-	struct buf said; /* the end of what git said on stderr */
-	enum errc code;	 /* why it failed, while the rest of it is being removed */
+	size_t there;	 /* TARGET_NEW: length of the part of `dir` that existed before */
+	struct buf said; /* the end of git's stderr */
+	enum errc code;	 /* why the clone failed, while its rest is being removed */
 	int exit_code;
 	char *message;
 };
@@ -48,7 +49,7 @@ static void checkout_free(struct checkout *c)
 	free(c);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void checkout_close(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	((struct checkout *)http_exchange_arg(x))->x = NULL;
@@ -75,7 +76,7 @@ static void answer_failed(struct checkout *c)
 {
 	if (c->x) {
 		auto_buf struct buf context = {0};
-		struct request r = {.x = c->x, .route = c->route};
+		struct agent_request r = {.x = c->x, .route = c->route};
 		struct err e;
 		struct json_writer w = json_writer(&context);
 		json_object_begin(&w);
@@ -88,12 +89,12 @@ static void answer_failed(struct checkout *c)
 		json_object_end(&w);
 		err_set(&e, c->code, "%s", c->message);
 		http_exchange_set(c->x, &no_ops, NULL);
-		request_fail(&r, &e, buf_str(&context));
+		agent_request_fail(&r, &e, buf_str(&context));
 	}
 	checkout_free(c);
 }
 
-/* The branch that HEAD of the clone names; a detached one (a tag) answers with what was asked for, as upstream. */
+/* The branch that HEAD of the clone names. For a detached HEAD (a tag) it is the requested name, as upstream. */
 static char *branch_of(const struct checkout *c)
 {
 	auto_free char *head = xasprintf("%s/.git/HEAD", c->dir);
@@ -112,7 +113,7 @@ static void answer_done(struct checkout *c)
 	if (c->x) {
 		auto_free char *branch = branch_of(c);
 		auto_buf struct buf b = {0};
-		struct request r = {.x = c->x, .route = c->route};
+		struct agent_request r = {.x = c->x, .route = c->route};
 		struct json_writer w = json_writer(&b);
 		json_object_begin(&w);
 		json_member_bool(&w, "success", true);
@@ -122,14 +123,14 @@ static void answer_done(struct checkout *c)
 		json_member_now(&w);
 		json_object_end(&w);
 		http_exchange_set(c->x, &no_ops, NULL);
-		request_json(&r, buf_str(&b));
+		agent_request_json(&r, buf_str(&b));
 	}
 	checkout_free(c);
 }
 
 /* ---- after git ---- */
 
-/* Directories that git made on the way to its target go too, unless somebody else uses them by now. */
+/* Also removes parent directories that git made for its target, unless they have other entries by now. */
 static void remove_leading(const struct checkout *c)
 {
 	auto_free char *at = xstrdup(c->dir);
@@ -156,7 +157,7 @@ static void on_ignored(struct cmd *cmd, int stream, struct str bytes)
 	(void)bytes;
 }
 
-/* git cleans up after itself unless it was killed; whatever is left goes before the answer. */
+/* git cleans up after itself unless it was killed. Remove its rest before the answer. */
 static void fail_and_remove(struct checkout *c, enum errc code, char *message)
 {
 	static const struct cmd_ops ops = {.on_output = on_ignored, .on_end = on_removed};
@@ -173,7 +174,7 @@ static void fail_and_remove(struct checkout *c, enum errc code, char *message)
 		answer_failed(c);
 }
 
-/* The line that says what went wrong: git's last "fatal:" or the last line of all. */
+/* The line with the reason: git's last "fatal:" line, or its last line. */
 static struct str last_words(struct str said)
 {
 	struct str best = STR_NULL;
@@ -213,14 +214,14 @@ static void complete_environment(struct checkout *c)
 	env_put(&c->env, STR("GIT_TERMINAL_PROMPT"), STR("0"));
 	env_put(&c->env, STR("GIT_ASKPASS"), STR("/bin/false"));
 	env_put(&c->env, STR("SSH_ASKPASS"), STR("/bin/false"));
-	env_put(&c->env, STR("LC_ALL"), STR("C.UTF-8")); /* its words are read, see git_error_code */
+	env_put(&c->env, STR("LC_ALL"), STR("C.UTF-8")); /* git_error_code reads English messages */
 	if (!c->url.user)
 		return;
 	env_put(&c->env, STR("ATOLL_GIT_USER"), str_of(c->url.user));
 	env_put(&c->env, STR("ATOLL_GIT_PASSWORD"), str_of(c->url.password));
 }
 
-static int start(struct checkout *c, struct err *e)
+static int checkout_start(struct checkout *c, struct err *e)
 {
 	static const struct cmd_ops ops = {.on_output = on_said, .on_end = on_cloned};
 	static const char helper[] = "!f() { printf 'username=%s\\npassword=%s\\n' \"$ATOLL_GIT_USER\" "
@@ -230,7 +231,7 @@ static int start(struct checkout *c, struct err *e)
 	const char *argv[24] = {"git", "-c", "http.lowSpeedLimit=1024", "-c", "http.lowSpeedTime=30"};
 	int n = 5;
 	if (c->url.user) {
-		/* No other helper is asked, or told. */
+		/* The user's own helpers are neither asked nor given the credentials. */
 		argv[n++] = "-c";
 		argv[n++] = "credential.helper=";
 		argv[n++] = "-c";
@@ -275,7 +276,7 @@ static enum target look_at(const char *dir)
 	return t;
 }
 
-/* The length of the longest part of the path that is there. */
+/* The length of the longest part of the path that exists. */
 static size_t existing_part(const char *dir)
 {
 	auto_free char *at = xstrdup(dir);
@@ -289,11 +290,11 @@ static size_t existing_part(const char *dir)
 	return strlen(at);
 }
 
-static int read_target(const struct request *r, struct checkout *c, struct err *e)
+static int read_target(const struct agent_request *r, struct checkout *c, struct err *e)
 {
 	auto_buf struct buf mem = {0};
 	struct str session, dir = STR_NULL;
-	if (request_session(r, &mem, &session, e) < 0 || json_read_str(r->body, "targetDir", &dir, e) < 0)
+	if (agent_request_session(r, &mem, &session, e) < 0 || json_read_str(r->body, "targetDir", &dir, e) < 0)
 		return -1;
 	session_env(session_find(session), &c->env);
 	c->given = dir.n ? str_dup(dir) : xasprintf("%s/%s", agent.workdir, c->url.name);
@@ -304,7 +305,7 @@ static int read_target(const struct request *r, struct checkout *c, struct err *
 	return 0;
 }
 
-static int read_request(const struct request *r, struct checkout *c, struct err *e)
+static int read_request(const struct agent_request *r, struct checkout *c, struct err *e)
 {
 	struct str url = STR_NULL;
 	const char *branch = NULL;
@@ -312,32 +313,32 @@ static int read_request(const struct request *r, struct checkout *c, struct err 
 	if (json_read_str(r->body, "repoUrl", &url, e) < 0)
 		return -1;
 	if (!url.p)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'repoUrl' is missing");
+		return err_field(e, "repoUrl", "field 'repoUrl' is missing");
 	if (git_url_parse(url, &c->url, e) < 0 || json_read_cstr(r->body, "branch", &branch, e) < 0 ||
 		json_read_u64(r->body, "depth", 1, INT32_MAX, &c->depth, e) < 0 ||
 		json_read_u64(r->body, "timeoutMs", 1, GIT_TIMEOUT_MAX, &c->timeout_ms, e) < 0)
 		return -1;
 	if (branch && branch[0] == '-')
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'branch' must not begin with '-'");
+		return err_field(e, "branch", "field 'branch' must not begin with '-'");
 	c->branch = branch && *branch ? xstrdup(branch) : NULL;
 	return read_target(r, c, e);
 }
 
-void api_git_checkout(struct request *r)
+void api_git_checkout(struct agent_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_close = on_close};
+	static const struct http_exchange_ops ops = {.on_close = checkout_close};
 	struct checkout *c = xcalloc(1, sizeof *c);
 	struct err e;
 	c->x = r->x;
 	c->route = r->route;
 	if (read_request(r, c, &e) < 0) {
-		request_refuse(r, &e);
+		agent_request_refuse(r, &e);
 		return checkout_free(c);
 	}
 	http_exchange_set(r->x, &ops, c);
-	if (start(c, &e) == 0)
+	if (checkout_start(c, &e) == 0)
 		return;
 	http_exchange_set(r->x, &no_ops, NULL);
-	request_fail(r, &e, STR_NULL);
+	agent_request_fail(r, &e, STR_NULL);
 	checkout_free(c);
 }

@@ -1,7 +1,7 @@
 #include "agent/git/git.h"
 
+#include "agent/limits.h"
 #include "base/base64.h"
-#include "base/limits.h"
 #include "http/http.h"
 
 static const char *const schemes[] = {"https://", "http://", "git://", "ssh://", "file://"};
@@ -58,7 +58,7 @@ static int refuse(struct err *e, const char *why)
 	return err_set(e, ERRC_INVALID_GIT_URL, "repoUrl %s", why);
 }
 
-/* NULL when it holds what the credential protocol cannot carry: it is one line per value. */
+/* NULL when the text has characters that the credential protocol cannot carry: it is one line per value. */
 static char *decode(struct str s)
 {
 	auto_buf struct buf out = {0};
@@ -71,7 +71,7 @@ static char *decode(struct str s)
 	return str_dup(buf_str(&out));
 }
 
-/* What answers say: a query may be a secret too. */
+/* The URL for answers. A query is hidden: it may be a secret too. */
 static char *show(struct str scheme, bool secret, struct str host_and_path)
 {
 	ssize_t query = str_index(host_and_path, '?');
@@ -80,8 +80,8 @@ static char *show(struct str scheme, bool secret, struct str host_and_path)
 		"%.*s%s%.*s%s", STR_ARG(scheme), secret ? "******@" : "", STR_ARG(plain), query < 0 ? "" : "?******");
 }
 
-/* "host", "host:80", "[::1]:80". Anything else behind the ':' may be the first half of a password with a '/' in it,
- * which must not get into a host name, and so into messages. */
+/* "host", "host:80", "[::1]:80". Any other text after the ':' may be the first half of a password with a '/' in it,
+ * which must not become a host name and so appear in messages. */
 static bool port_is_number(struct str host)
 {
 	const char *colon = host.n ? memrchr(host.p, ':', host.n) : NULL;
@@ -108,7 +108,7 @@ static int split_url(struct str text, size_t scheme_n, struct git_url *ret, stru
 	ret->query = query < 0 ? NULL : str_dup(str_skip(rest, (size_t)query + 1));
 	ret->userinfo = password.n ? str_dup(userinfo) : NULL;
 	ret->name = repo_name(path);
-	/* The user of an ssh address is no secret, and part of it. A password there is one that git cannot use. */
+	/* The user of an ssh address is part of it and not secret. git cannot use a password there. */
 	bool keep_user = str_starts(scheme, STR("ssh")) && user.n;
 	bool secret = at && !(keep_user && user.n == userinfo.n);
 	ret->clean = keep_user ? xasprintf("%.*s%.*s@%.*s", STR_ARG(scheme), STR_ARG(user), STR_ARG(tail))
@@ -129,7 +129,7 @@ static int check_scp_like(struct str text, struct err *e)
 	bool remote_helper = path.n && path.p[0] == ':'; /* "ext::…" would run a command */
 	if (!host.n || !path.n || remote_helper || str_index(host, '/') >= 0 || memmem(text.p, text.n, "://", 3))
 		return refuse(e, "must be an http, https, git, ssh or file URL, or host:path");
-	/* "user:password@host:path" is no address that git knows, and must not reach its argument list. */
+	/* git does not know "user:password@host:path", and the password must not reach its argument list. */
 	ssize_t at = str_index(path, '@'), colon = str_index(path, ':'), slash = str_index(path, '/');
 	if (at >= 0 && ((colon >= 0 && colon < at) || slash < 0 || at < slash))
 		return refuse(e, "has a password, which host:path cannot have");
@@ -160,7 +160,7 @@ int git_url_parse(struct str text, struct git_url *ret, struct err *e)
 
 static void replace_all(struct buf *text, struct str secret)
 {
-	enum { SHORTEST = 3 }; /* shorter ones would be found everywhere */
+	enum { SHORTEST = 3 }; /* shorter secrets would match everywhere */
 	auto_buf struct buf out = {0};
 	struct str s = buf_str(text);
 	const char *hit;
@@ -195,7 +195,7 @@ void git_redact(const struct git_url *u, struct buf *text)
 		return;
 	redact_header(u, text);
 	replace_all(text, str_of(u->password));
-	/* A token is often given as the user, without a password or with one that says nothing. */
+	/* A token is often given as the user, without a password or with a dummy password. */
 	if (!*u->password || strlen(u->user) >= LIKE_A_TOKEN)
 		replace_all(text, str_of(u->user));
 }

@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/oom.h"
 #include "agent/proc/proctree.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 struct cmd {
 	struct loop *loop;
@@ -43,7 +43,7 @@ static void pipes_close(struct cmd_pipes *p)
 		fd_close(all[i]);
 }
 
-/* Only our ends are non-blocking: a program that finds its stdout so would lose output. */
+/* Only the agent's ends are non-blocking: a program with a non-blocking stdout would lose output. */
 static int pipes_open(struct cmd_pipes *p, bool input)
 {
 	if (pipe2(p->out, O_CLOEXEC) < 0 || pipe2(p->err, O_CLOEXEC) < 0)
@@ -55,7 +55,7 @@ static int pipes_open(struct cmd_pipes *p, bool input)
 	return 0;
 }
 
-static void on_limit(struct loop_timer *t)
+static void cmd_on_limit(struct loop_timer *t)
 {
 	struct cmd *c = container_of(t, struct cmd, limit);
 	c->timed_out = true;
@@ -82,7 +82,7 @@ static void input_close(struct cmd *c)
 	buf_free(&c->in);
 }
 
-static void on_done(struct output *o)
+static void cmd_on_done(struct output *o)
 {
 	struct cmd *c = container_of(o, struct cmd, out);
 	input_close(c);
@@ -91,7 +91,7 @@ static void on_done(struct output *o)
 	loop_defer(c->loop, &c->free_task, free_cmd);
 }
 
-static void on_exit_status(struct child *child, int wstatus)
+static void cmd_on_exit(struct child *child, int wstatus)
 {
 	struct cmd *c = container_of(child, struct cmd, child);
 	c->exited = true;
@@ -102,40 +102,37 @@ static void on_exit_status(struct child *child, int wstatus)
 	if (c->timed_out)
 		c->result.outcome = OUTCOME_TIMEOUT;
 	if (c->out.done)
-		on_done(&c->out); /* abandoned: the output has been let go before */
+		cmd_on_done(&c->out); /* abandoned: output_drop was called before */
 	else
 		output_finish(&c->out);
 }
 
-static struct cmd *adopt(struct loop *l, pid_t pid, int in_fd, int out_fd, int err_fd, uint64_t timeout_ms,
-	const struct cmd_ops *ops, void *arg)
+static struct cmd *cmd_new(struct loop *l, const struct cmd_adoption *a, int in_fd)
 {
 	struct cmd *c = xcalloc(1, sizeof *c);
 	*c = (struct cmd){.loop = l,
-		.ops = ops,
-		.arg = arg,
-		.pid = pid,
+		.ops = a->ops,
+		.arg = a->arg,
+		.pid = a->pid,
 		.in_fd = in_fd,
 		.started_us = clock_us(),
 		.in = {.max = CMD_STDIN_HIGH + AGENT_BODY_MAX},
-		.out = {.on_bytes = on_bytes, .on_done = on_done}};
-	output_open(&c->out, l, out_fd, err_fd);
-	child_watch(&c->child, pid, on_exit_status);
-	if (timeout_ms)
-		loop_timer_set(l, &c->limit, timeout_ms, on_limit);
+		.out = {.on_bytes = on_bytes, .on_done = cmd_on_done}};
+	output_open(&c->out, l, a->out_fd, a->err_fd);
+	child_watch(&c->child, a->pid, cmd_on_exit);
+	if (a->timeout_ms)
+		loop_timer_set(l, &c->limit, a->timeout_ms, cmd_on_limit);
 	return c;
 }
 
-struct cmd *cmd_adopt(
-	struct loop *l, pid_t pid, int out_fd, int err_fd, uint64_t timeout_ms, const struct cmd_ops *ops, void *arg)
+struct cmd *cmd_adopt(struct loop *l, const struct cmd_adoption *a)
 {
-	struct cmd *c = adopt(l, pid, -1, out_fd, err_fd, timeout_ms, ops, arg);
+	struct cmd *c = cmd_new(l, a, -1);
 	c->oom_before = oom_kills();
 	return c;
 }
 
-int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *ops, void *arg, struct cmd **ret,
-	enum spawn_step *ret_step, struct err *e)
+int cmd_start(struct loop *l, const struct cmd_spec *s, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
 {
 	struct cmd_pipes p = {{-1, -1}, {-1, -1}, {-1, -1}};
 	*ret_step = SPAWN_CLONE;
@@ -150,8 +147,13 @@ int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *op
 	pid_t pid;
 	int r = spawn(&sp, &pid, ret_step, e);
 	if (r == 0) {
-		struct cmd *c = adopt(
-			l, pid, take_fd(&p.in[1]), take_fd(&p.out[0]), take_fd(&p.err[0]), s->timeout_ms, ops, arg);
+		struct cmd_adoption a = {.pid = pid,
+			.out_fd = take_fd(&p.out[0]),
+			.err_fd = take_fd(&p.err[0]),
+			.timeout_ms = s->timeout_ms,
+			.ops = s->ops,
+			.arg = s->arg};
+		struct cmd *c = cmd_new(l, &a, take_fd(&p.in[1]));
 		c->started_us = started;
 		c->oom_before = oom_before;
 		*ret = c;
@@ -213,7 +215,7 @@ static void input_flush(struct cmd *c)
 			break;
 		}
 		if (n < 0) {
-			/* The command reads no more: what is left has nowhere to go, as in a shell's pipe. */
+			/* The command has closed its input: the rest is dropped, as in a shell's pipe. */
 			input_close(c);
 			break;
 		}

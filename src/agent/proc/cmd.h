@@ -2,45 +2,26 @@
  * cmd.h - one running program with its pipes: output, input, time limit, end.
  *
  * cmd_start starts a program in a session of its own. Its output comes through on_output in pieces, in order within a
- * stream; on_end comes exactly once, last, after the last byte that was written before the program ended. What its
- * children keep writing afterwards goes to drain.h: a background job neither holds a call nor dies of SIGPIPE.
+ * stream. on_end comes exactly once, last, after the last byte that was written before the program ended. Output that
+ * its children write later goes to drain.h: a background job neither delays the end nor dies of SIGPIPE.
  *
  * Backpressure: cmd_pause stops reading, so the pipe fills and the program blocks; cmd_resume goes on. Input:
- * cmd_input takes everything and answers false when more than CMD_STDIN_HIGH waits; on_input_low says when to go on.
+ * cmd_input takes all bytes and returns false when more than CMD_STDIN_HIGH bytes wait; on_input_low says when to go
+ * on.
  *
- * How it ended is never guessed (struct cmd_result). A time limit kills the whole tree with SIGKILL.
+ * result.h says how a command ended. A time limit kills the whole tree with SIGKILL.
  *
  * Ownership: a cmd frees itself after on_end. An owner that loses interest calls cmd_abandon: the program runs on, its
- * output goes nowhere, no callback comes any more. Thread: the loop's.
+ * output is dropped, no callback follows. Thread: the loop's.
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/output.h"
+#include "agent/proc/result.h"
 #include "agent/proc/spawn.h"
 #include "base/loop.h"
 #include "base/str.h"
-
-enum outcome {
-	OUTCOME_EXITED,	 /* by itself: exit_code */
-	OUTCOME_KILLED,	 /* by a signal that was neither ours for the time limit nor the kernel's for memory */
-	OUTCOME_TIMEOUT, /* the time limit ran out and we killed it */
-	OUTCOME_OOM,	 /* the kernel killed it, or its last part, for lack of memory */
-	OUTCOME_LOST,	 /* nobody can know: the shell that ran it vanished */
-};
-const char *outcome_name(enum outcome o); /* "exited" … */
-
-struct cmd_result {
-	enum outcome outcome;
-	int exit_code;	   /* 128 + signal when killed by one */
-	int signal;	   /* 0: exited */
-	uint64_t duration; /* ms */
-};
-
-/* From a wait status; oom_before is oom_kills() from before the start. */
-struct cmd_result cmd_result_of(int wstatus, uint64_t oom_before);
-/* "SIGINT" <-> 2; also takes "INT" and "2". 0 when unknown. */
-int signal_number(struct str name);
-const char *signal_name(int sig); /* "SIGINT"; "SIG42" for those without a name */
 
 struct cmd;
 
@@ -57,15 +38,22 @@ struct cmd_spec {
 	const char *cwd;
 	bool input;	     /* stdin is a pipe fed by cmd_input, else /dev/null */
 	uint64_t timeout_ms; /* 0: none */
+	const struct cmd_ops *ops;
+	void *arg; /* for cmd_arg */
 };
 
 /* On failure nothing runs and *ret_step says where it failed. */
-int cmd_start(struct loop *l, const struct cmd_spec *s, const struct cmd_ops *ops, void *arg, struct cmd **ret,
-	enum spawn_step *ret_step, struct err *e);
-/* The same for a process that a session's shell has started and that is (or becomes) our child. Its pid is its process
- * group. Owns the descriptors. */
-struct cmd *cmd_adopt(
-	struct loop *l, pid_t pid, int out_fd, int err_fd, uint64_t timeout_ms, const struct cmd_ops *ops, void *arg);
+int cmd_start(struct loop *l, const struct cmd_spec *s, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
+
+/* A process that a session's shell has started, and that is or becomes a child of the agent. */
+struct cmd_adoption {
+	pid_t pid;	    /* also its process group */
+	int out_fd, err_fd; /* read ends; cmd_adopt takes them */
+	uint64_t timeout_ms;
+	const struct cmd_ops *ops;
+	void *arg;
+};
+struct cmd *cmd_adopt(struct loop *l, const struct cmd_adoption *a);
 void *cmd_arg(const struct cmd *c);
 pid_t cmd_pid(const struct cmd *c);
 
@@ -75,10 +63,10 @@ void cmd_resume(struct cmd *c);
 bool cmd_input(struct cmd *c, struct str bytes);
 void cmd_input_end(struct cmd *c);
 
-/* To its process group. */
+/* Signals the process group. */
 void cmd_signal(struct cmd *c, int sig);
-/* SIGKILL to everything it started. */
+/* Sends SIGKILL to the program and to everything that it started. */
 void cmd_kill(struct cmd *c);
-/* SIGHUP to its group, SIGKILL to its tree after CMD_HANGUP_GRACE. */
+/* Sends SIGHUP to the process group, and SIGKILL to the tree after CMD_HANGUP_GRACE. */
 void cmd_hangup(struct cmd *c);
 void cmd_abandon(struct cmd *c);

@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 
+#include "agent/limits.h"
 #include "agent/proc/spawn.h"
-#include "base/limits.h"
 
 struct drain {
 	struct loop_io io;

@@ -1,12 +1,14 @@
 /*
- * drain.h - output that nobody waits for any more.
+ * drain.h - pipes whose output nobody reads any more.
  *
- * A call has been answered, but a background job still holds the pipe. Closing our end would kill it with SIGPIPE at
- * its next line, leaving the pipe full would block it for ever. So the pipe is emptied into nothing until its last
- * writer is gone: at most once every DRAIN_PAUSE ms, so that a job that prints without end costs next to nothing.
+ * A request has been answered, but a background job still holds its pipe. Closing the agent's end would kill the job
+ * with SIGPIPE at its next line; a full pipe would block it for ever. So the drain empties the pipe and drops the bytes
+ * until the last writer is gone. It reads at most once every DRAIN_PAUSE ms: a job that prints without end costs next
+ * to nothing.
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "base/loop.h"
 
 struct drain;
@@ -14,7 +16,7 @@ struct drain;
 /* Owns fd (a non-blocking read end) from now on. `on_over` (may be NULL) is called from the loop when the last writer
  * has gone; the drain is freed then. */
 struct drain *drain_adopt(struct loop *l, int fd, void (*on_over)(void *arg), void *arg);
-/* The one who asked to be told is going away. */
+/* on_over is not wanted any more; the drain goes on. */
 void drain_forget(struct drain *d);
-/* How many pipes are being emptied. */
+/* The number of pipes that are being emptied. */
 size_t drain_count(void);

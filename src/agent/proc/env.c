@@ -1,6 +1,6 @@
 #include "agent/proc/env.h"
 
-#include "base/limits.h"
+#include "agent/limits.h"
 
 static size_t name_len(const char *entry)
 {
@@ -144,10 +144,9 @@ static int read_one(const struct json *m, const char *key, struct env *ret, stru
 		return 0;
 	}
 	if (m->type != JSON_T_STRING)
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field '%s': %.*s must be a string or null", key, STR_ARG(m->key));
+		return err_field(e, key, "field '%s': %.*s must be a string or null", key, STR_ARG(m->key));
 	if (memchr(m->text.p, 0, m->text.n))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s': %.*s holds a NUL byte", key, STR_ARG(m->key));
+		return err_field(e, key, "field '%s': %.*s holds a NUL byte", key, STR_ARG(m->key));
 	env_put(ret, m->key, m->text);
 	return 0;
 }
@@ -158,11 +157,10 @@ int env_read(const struct json *object, const char *key, struct env *ret, struct
 	if (json_is_null(j))
 		return 0;
 	if (j->type != JSON_T_OBJECT)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be an object of strings", key);
+		return err_field(e, key, "field '%s' must be an object of strings", key);
 	for (const struct json *m = j->first; m; m = m->next) {
 		if (ret->n == ENV_VARS_MAX)
-			return err_set(
-				e, ERRC_VALIDATION_FAILED, "field '%s' has more than %d variables", key, ENV_VARS_MAX);
+			return err_field(e, key, "field '%s' has more than %d variables", key, ENV_VARS_MAX);
 		if (read_one(m, key, ret, e) < 0)
 			return -1;
 	}

@@ -1,14 +1,15 @@
 /*
  * env.h - environments and changes to them.
  *
- * An environment is a list of "NAME=value", sorted by name, ready for execve. A change list is the same with entries
- * that have no '=': those unset. Order of inheritance: box, session, command; each is applied over the one before.
+ * An environment is a list of "NAME=value", sorted by name, ready for execve. A change list may also hold a "NAME"
+ * without '=', which unsets the variable. Order of inheritance: the box's environment, then the session's changes, then
+ * the command's.
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct env {
 	char **v; /* NULL at the end, once anything was set */
@@ -20,11 +21,11 @@ void env_free(struct env *e);
 
 void env_put(struct env *env, struct str name, struct str value);
 void env_unset(struct env *env, struct str name);
-/* NULL when it is not there. */
+/* NULL when the variable is not set. */
 const char *env_get(const struct env *env, const char *name);
 /* Copies every entry of `from` over `env`; "NAME" entries unset. */
 void env_apply(struct env *env, const struct env *from);
-/* Joins two change lists: "NAME" entries stay what they are. */
+/* Joins two change lists: "NAME" entries are copied like others. */
 void env_apply_raw(struct env *env, const struct env *from);
 /* For execve; never NULL. */
 const char *const *env_vector(const struct env *env);

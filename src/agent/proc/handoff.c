@@ -5,11 +5,11 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "agent/limits.h"
 #include "base/fd.h"
-#include "base/limits.h"
 
-/* A directory of its own, so that a shell that comes too late fails: bash would make a file in the place of a name that
- * has been taken away. */
+/* The name gets a directory of its own, so that a shell that comes too late fails: bash would create a file under a
+ * name that has been removed. */
 static int directory_in(const char *dir, char *ret, size_t size)
 {
 	unsigned char r[12];
@@ -56,7 +56,7 @@ static int file_in(const char *path, struct str content)
 static const char *const memory_first[] = {"/dev/shm", "/tmp", "/var/tmp", "/workspace", "/", NULL};
 static const char *const disk_first[] = {"/tmp", "/var/tmp", "/dev/shm", "/workspace", "/", NULL};
 
-/* In the first directory where it works; the first failure is the one that is told. */
+/* Uses the first directory that works. When none does, returns the first failure. */
 static int make(struct handoff *ret, const char *const *dirs, int (*in)(const char *path, struct str content),
 	struct str content)
 {

@@ -1,25 +1,24 @@
 /*
- * handoff.h - pipes and files that have a name for a moment: the one way to hand something to a shell that already
- * runs.
+ * handoff.h - pipes and files that have a name for a moment: the only way to give a descriptor to a running shell.
  *
- * The name cannot be guessed and is taken away (handoff_unlink) as soon as the shell has said that it opened it.
+ * The name cannot be guessed. handoff_unlink removes it as soon as the shell has reported that it opened the file.
  */
 #pragma once
 
-#include "base/err.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct handoff {
 	char path[64]; /* "" when there is none */
-	int fd;	       /* our end of a pipe, non-blocking; -1 when taken, or for a file */
+	int fd;	       /* the agent's end of a pipe, non-blocking; -1 when taken, or for a file */
 };
 #define HANDOFF_NONE ((struct handoff){.fd = -1})
 
-/* A pipe that we read and the shell will write. */
+/* A pipe that the agent reads and the shell writes. */
 int handoff_pipe(struct handoff *ret, struct err *e);
-/* A pipe without a name, as an O_PATH descriptor: something that can be opened through /proc/self/fd, by us and by who
- * inherits it. While nobody has it open it holds nothing. Unlike a reopened pipe(2), a reader that comes first is not
- * told "hung up" until a writer has come and gone. Returns the descriptor, or -1. */
+/* A pipe without a name, as an O_PATH descriptor: the agent and every process that inherits it can open it through
+ * /proc/self/fd. While no process has it open it holds no bytes. Unlike with a reopened pipe(2), a reader that comes
+ * first is not told "hung up" until a writer has come and gone. Returns the descriptor, or -1. */
 int handoff_nameless(struct err *e);
 /* A file with this content, for the shell to read. */
 int handoff_file(struct handoff *ret, struct str content, struct err *e);

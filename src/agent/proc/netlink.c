@@ -12,9 +12,10 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "agent/proc/listeners.h"
 #include "base/fd.h"
-#include "base/limits.h"
 #include "base/log.h"
+#include "proto/limits.h"
 #include "proto/netlink.h"
 
 /* INFO_*: a line of fdinfo has at most 118 characters. */
@@ -43,8 +44,8 @@ static int count(void)
 	return n;
 }
 
-/* No event tells that a socket was closed. Callers that come meanwhile wait behind this one; when nothing gets free,
- * these are refused without another wait. */
+/* No event tells that a socket was closed, so the broker waits and counts again. Callers that come meanwhile wait
+ * behind this caller; when no socket gets free, they are refused without another wait. */
 static bool has_room(void)
 {
 	const struct timespec pause = {.tv_nsec = NETLINK_PAUSE * 1000000l};
@@ -60,10 +61,17 @@ static bool has_room(void)
 
 /* ---- answers ---- */
 
-/* Fails when the caller is gone. */
+/* The answer fails when the caller is gone, which does no harm. */
 static void answer(int listener, const struct seccomp_notif *ask, int result, int error)
 {
 	struct seccomp_notif_resp r = {.id = ask->id, .val = result, .error = -error};
+	ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
+}
+
+/* The call goes on as if it had never been stopped. Only for calls whose arguments are all numbers. */
+static void let_go_on(int listener, const struct seccomp_notif *ask)
+{
+	struct seccomp_notif_resp r = {.id = ask->id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 	ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
 }
 
@@ -160,6 +168,10 @@ static void serve_one(int listener)
 	}
 	if (ask.data.nr == SYS_socket)
 		give_socket(listener, &ask);
+	else if (ask.data.nr == SYS_listen && listeners_take())
+		let_go_on(listener, &ask);
+	else if (ask.data.nr == SYS_listen)
+		answer(listener, &ask, 0, ENOBUFS);
 	else
 		answer(listener, &ask, 0, set_size(&ask));
 }

@@ -9,22 +9,23 @@
  *	socket(AF_NETLINK) ────▶ filter ───────────────▶ counts; socket, small buffers
  *	◀──────────────────────── SECCOMP_IOCTL_NOTIF_ADDFD, SEND
  *
- * The broker is a thread of the agent that is older than the filter, so the filter does not watch it. It ends with
- * PID 1 and not before: nobody in the box can signal or trace it, and the kill of the warden, the daemon or `atoll up`
- * does not concern it. Every process of the box has the agent's filter by inheritance; a context that joins from the
- * zygote brings the listener of its own (proto/zygote.h).
+ * The broker is a thread of the agent that is older than the filter, so the filter does not apply to it. It lives as
+ * long as PID 1: no process of the box can signal or trace it, and it survives the end of the warden, the daemon and
+ * `atoll up`. Every process of the box inherits the agent's filter. A worker that joins from the zygote brings a
+ * listener of its own (proto/zygote.h).
  *
- * The count is the kernel's: an epoll instance keeps a socket until the last descriptor of it is closed, wherever that
- * one is (fork, SCM_RIGHTS), and lists what it keeps in /proc/self/fdinfo. When all are in use the broker waits a
- * little for one to be closed (NETLINK_PATIENCE), then refuses with ENOBUFS.
+ * The kernel keeps the count: an epoll instance holds a socket until its last descriptor is closed, also a descriptor
+ * that a fork or a message has copied, and lists its sockets in /proc/self/fdinfo. When all sockets are in use the
+ * broker waits up to NETLINK_PATIENCE for one to be closed, then refuses with ENOBUFS.
  *
- * On a kernel that gives no listener (another supervisor holds one for us already) netlink sockets answer ENOSYS.
+ * On a kernel that gives no listener (another supervisor has one already) netlink sockets fail with ENOSYS.
  */
 #pragma once
 
-#include "base/err.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 
-/* In a box, before the first child. Starts the agent's only other thread. */
+/* For a box; call it before the first child is started. Starts the agent's only other thread. */
 int netlink_init(struct err *e);
-/* Serves the tasks behind this listener too, until the last of them is gone. Owns the descriptor. */
+/* Also serves the tasks of this listener, until the last of them is gone. Owns the descriptor. */
 void netlink_adopt(int listener);

@@ -1,8 +1,8 @@
 /*
- * oom.h - how often the kernel has killed for lack of memory in this box.
+ * oom.h - counts the processes of this box that the kernel has killed for lack of memory.
  *
  * The counter is the line "oom_kill N" of a cgroup file (v1 memory.oom_control, v2 memory.events). In a box the warden
- * hands a descriptor over; alone, the agent looks where container runtimes put it.
+ * hands over a descriptor of the file. Alone, the agent looks in the places where container runtimes mount it.
  */
 #pragma once
 

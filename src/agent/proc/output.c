@@ -3,8 +3,8 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+#include "agent/limits.h"
 #include "agent/proc/drain.h"
-#include "base/limits.h"
 
 static char scratch[CMD_READ_CHUNK];
 
@@ -58,8 +58,8 @@ void output_open(struct output *o, struct loop *l, int out_fd, int err_fd)
 		pipe_watch(&o->pipe[i]);
 }
 
-/* The end of the file and nothing before it: no writer is left, or none ever came (poll would not tell that from one
- * who is silent). A byte that is read here is nobody's: what belongs to the command has been read before. */
+/* True at the end of the file: no writer is left, or none ever came. poll cannot tell an absent writer from a silent
+ * one. A byte that is read here is dropped: all bytes of the command have been read before. */
 static bool pipe_is_over(int fd)
 {
 	char byte;
@@ -133,8 +133,8 @@ void output_resume(struct output *o)
 			pipe_watch(&o->pipe[i]);
 }
 
-/* Has it a writer now, or had it one since we opened it? A named pipe whose reader came first reports the end of the
- * file only after a writer has come and gone; reading tells an absent writer (0) from a silent one (EAGAIN). */
+/* Whether the pipe has a writer, or had one since it was opened. A named pipe whose reader came first reports the end
+ * of the file only after a writer has come and gone; reading tells an absent writer (0) from a silent one (EAGAIN). */
 static bool pipe_touched(struct output_pipe *p)
 {
 	char byte;

@@ -1,12 +1,13 @@
 /*
  * output.h - the two output pipes of a command: read, paused, ended.
  *
- * Bytes come through on_bytes in order within a stream. output_finish says that the command is over: exactly what lies
- * in the pipes at that moment is still delivered (everything the command itself wrote is there), then on_done comes
- * once. So a background child that keeps a pipe open or keeps writing cannot hold the command's end; its pipe is left
- * to drain.h. on_done is never called while paused and may come from inside output_finish or output_resume.
+ * Bytes come through on_bytes in order within a stream. The owner calls output_finish when the command is over: exactly
+ * the bytes that lie in the pipes at that moment are still delivered (everything that the command itself wrote is
+ * there), then on_done comes once. So a background child that holds a pipe open or keeps writing cannot delay the
+ * command's end; drain.h gets its pipe. on_done is never called while paused. It may come from inside output_finish or
+ * output_resume.
  *
- * Embedded in its owner; after on_done (or output_drop) nothing of it is in the loop any more.
+ * A struct output is embedded in its owner. After on_done or output_drop nothing of it is in the loop.
  */
 #pragma once
 
@@ -39,7 +40,7 @@ void output_open(struct output *o, struct loop *l, int out_fd, int err_fd);
 void output_pause(struct output *o);
 void output_resume(struct output *o);
 void output_finish(struct output *o);
-/* Whether anybody ever had one of the pipes open for writing. */
+/* Whether any process ever had one of the pipes open for writing. */
 bool output_touched(struct output *o);
-/* Nobody wants the bytes any more: no callback comes, the pipes go to drain.h. */
+/* Drops the rest of the output: no callback follows, the pipes go to drain.h. */
 void output_drop(struct output *o);

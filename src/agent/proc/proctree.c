@@ -149,7 +149,7 @@ void proclist_drop(struct proclist *l, const struct proclist *old)
 	l->n = n;
 }
 
-/* In a process group of its own that somebody in `old` shares. */
+/* Whether the process is in a group, other than the leader's, that a process in `old` is in too. */
 static bool shares_group(const struct proclist *old, const struct proc *p, pid_t leader)
 {
 	for (size_t i = 0; i < old->n && p->pgrp != leader; i++)
@@ -173,7 +173,7 @@ void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader
 
 typedef void (*keep_fn)(struct proclist *l, pid_t leader);
 
-/* Signals those that have not had it yet, and remembers them. */
+/* Signals the processes that are not in `done`, and adds them. */
 static int kill_round(keep_fn select, pid_t leader, int sig, const struct proclist *spare, struct proclist *done)
 {
 	auto_procs struct proclist l = {0};
@@ -191,7 +191,7 @@ static int kill_round(keep_fn select, pid_t leader, int sig, const struct procli
 	return hit;
 }
 
-/* What forks between our look and our signal is found by the next look. */
+/* A process that is forked between the look and the signal is found by the next look. */
 static int kill_rounds(keep_fn select, pid_t leader, int sig, const struct proclist *spare)
 {
 	auto_procs struct proclist done = {0};
@@ -206,7 +206,7 @@ int proctree_kill(pid_t leader, int sig)
 	return kill_rounds(proclist_keep_tree, leader, sig, NULL);
 }
 
-/* A copy of `all`, cut down to the tree of `leader` and of what is known of it. */
+/* A copy of `all` that holds only the tree of `leader` and of the processes in `known`. */
 static struct proclist known_tree(const struct proclist *all, pid_t leader, const struct proclist *known)
 {
 	struct proclist l = {.v = xmalloc((all->n + 1) * sizeof *l.v), .n = all->n, .cap = all->n + 1};
@@ -231,7 +231,7 @@ int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct pr
 			continue;
 		add(done, &l.v[i]);
 		hit += kill(l.v[i].pid, sig) == 0;
-		/* A stopped one cannot act on it. */
+		/* A stopped process cannot act on the signal. */
 		if (sig == SIGTERM)
 			kill(l.v[i].pid, SIGCONT);
 	}

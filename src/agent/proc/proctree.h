@@ -1,9 +1,10 @@
 /*
- * proctree.h - everything that a command has started, found through /proc.
+ * proctree.h - finds all processes that a command has started, through /proc.
  *
- * A command runs in a session of its own (setsid), so what it starts carries its session id, however often it is
- * orphaned; what has left with setsid is still found as long as it is a descendant. The tree of a leader is the union
- * of both. A process that did both (a daemon that detached in the classic way) has left on purpose and is not found.
+ * A command runs in a session of its own (setsid). Its processes carry its session id, however often they are orphaned.
+ * A process that has left the session with setsid is still found while it is a descendant. The tree of a leader is the
+ * union of both. A process that did both (a daemon that detached in the classic way) has left on purpose and is not
+ * found.
  */
 #pragma once
 
@@ -27,36 +28,37 @@ void proclist_free(struct proclist *l);
 
 /* All processes that /proc shows, zombies included. Returns 0 or -errno. */
 int proclist_read(struct proclist *ret);
-/* Reads one; false when it is gone. */
+/* Reads one process; false when it is gone. */
 bool proc_read(pid_t pid, struct proc *ret);
 
 /* Keeps only the tree of `leader` (with the leader itself when it is still there), without zombies. */
 void proclist_keep_tree(struct proclist *l, pid_t leader);
-/* The same for what a session's shell runs: its process group and its descendants, without itself. What it has put into
- * the background for good (its own process group, no descendant) is not among it. */
+/* Keeps only the processes that a session's shell runs: its process group and its descendants, without the shell. A
+ * process that was put into the background for good (own process group, no descendant) is not kept. */
 void proclist_keep_below(struct proclist *l, pid_t shell);
-/* Everything in the session that `shell` leads and all its descendants, without itself. */
+/* Keeps only the session that `shell` leads and all descendants of the shell, without the shell. */
 void proclist_keep_session(struct proclist *l, pid_t shell);
-/* Keeps only what is not in `old` (same pid and start). */
+/* Drops the processes that are in `old` (same pid and start). */
 void proclist_drop(struct proclist *l, const struct proclist *old);
-/* The same, and also without what those in `old` have started since: their descendants, and members of their process
- * groups other than the leader's own. */
+/* Drops the processes that are in `old`, and those that they have started since: their descendants, and the members of
+ * their process groups other than the leader's group. */
 void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader);
 
-/* Sends `sig` to the tree of `leader`, once to each, and looks again until no new member turns up: a tree that forks
- * meanwhile does not get away. Returns how many processes got the signal. */
+/* Sends `sig` once to each process of the tree of `leader`, and looks again until no new process turns up: a tree that
+ * forks meanwhile does not escape. Returns how many processes got the signal. */
 int proctree_kill(pid_t leader, int sig);
-/* One look of the same, for who has to do it for many leaders at once: in `all`, a fresh list, finds the tree of
- * `leader` and of everything in `known`, adds it to `known`, and sends `sig` to those that are not in `done`, adding
- * them. `known` holds together what the signal takes apart: a child that has left with setsid is orphaned when its
- * parent dies of it. Returns how many were signalled: 0 means that another look is not needed. */
+/* One round of proctree_kill, for callers that signal many leaders at once. `all` is a fresh list. Finds the tree of
+ * `leader` and of every process in `known`, and adds it to `known`. Sends `sig` to the processes of the tree that are
+ * not in `done`, and adds them to `done`. `known` is needed because a signal takes a tree apart: a child that has left
+ * with setsid is orphaned when its parent dies. Returns how many processes got the signal; 0: no other round is needed.
+ */
 int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct proclist *known, struct proclist *done);
-/* Is anything left of such a tree? */
+/* Whether no process of such a tree is left. */
 bool proctree_is_gone(const struct proclist *all, pid_t leader, const struct proclist *known);
-/* Again to those that had been there for less than `age_ms` at most when looked at: a shell's child that has not
- * executed its program yet can lose a signal (it still has the shell's handler). */
+/* Sends `sig` again to the processes of the tree that are younger than `age_ms`: a shell's child that has not executed
+ * its program yet can lose a signal, because it still has the shell's handler. */
 int proctree_kill_young(pid_t leader, int sig, uint64_t age_ms);
-/* The same for proclist_keep_below, without what is in `spare` (may be NULL): the jobs that were there before. */
+/* proctree_kill for the processes of proclist_keep_below, except those in `spare` (may be NULL): older jobs. */
 int proctree_kill_below(pid_t shell, int sig, const struct proclist *spare);
-/* The same for proclist_keep_session. */
+/* proctree_kill for the processes of proclist_keep_session, except those in `spare`. */
 int proctree_kill_session(pid_t shell, int sig, const struct proclist *spare);

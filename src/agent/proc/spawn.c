@@ -14,31 +14,27 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/limits.h"
+#include "base/fd_pass.h"
 #include "base/sig.h"
+#include "proto/limits.h"
 
 enum { SPAWN_STACK = 32 * 1024, SPAWN_FD_FLOOR = 64, SPAWN_FD_ASIDE = 256 };
 
-/* Written by the child, read by the parent after the child has gone its way: both share the memory. */
+/* The child writes it, and the parent reads it after the child's exec or exit: both share the memory. */
 struct spawn_state {
 	const struct spawn_spec *spec;
 	enum spawn_step step;
 	int os;
 };
 
-union rights {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
 static int null_fd = -1;
-static int proc_box = -1;	   /* a socket in which the writable procfs lies */
-static struct rlimit child_nofile; /* what children get back */
+static int proc_box = -1;	   /* a socket with the writable procfs in its queue */
+static struct rlimit child_nofile; /* the limit that children get back */
 static char stack[SPAWN_STACK] __attribute__((aligned(64)));
 
 int spawn_init(struct err *e)
 {
-	/* What else we were started with is nobody's in here. */
+	/* Other inherited descriptors must not reach children. */
 	syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
 	sig_default_all();
 	umask(022);
@@ -57,34 +53,28 @@ int spawn_init(struct err *e)
 	return 0;
 }
 
-/* It lies in a socket's queue, from where children copy it by looking: a descriptor of the agent itself would be a
- * directory under /proc/1/fd for every path and working directory that a client names. */
+/* The descriptor waits in the queue of a socket, and each child peeks a copy of it. The agent must not hold it open
+ * itself: /proc/1/fd would then offer it as a directory to every path that a client names. */
 void spawn_use_proc(int fd)
 {
-	union rights r = {.head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
-	struct iovec iov = {"p", 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
 	int pair[2];
-	memcpy(CMSG_DATA(&r.head), &fd, sizeof fd);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return;
-	proc_box = sendmsg(pair[0], &m, MSG_NOSIGNAL) == 1 ? fcntl(pair[1], F_DUPFD_CLOEXEC, SPAWN_FD_FLOOR) : -1;
+	bool sent = fd_send(pair[0], "p", 1, &fd, 1, 0) == 1;
+	proc_box = sent ? fcntl(pair[1], F_DUPFD_CLOEXEC, SPAWN_FD_FLOOR) : -1;
 	close(pair[0]);
 	close(pair[1]);
 	close(fd);
 }
 
-/* In a child: its own descriptor of the procfs, or -1. */
+/* Runs in a child: returns the child's own descriptor of the procfs, or -1. fd_recv allocates nothing. */
 static int take_proc(void)
 {
-	union rights r = {0};
 	char byte;
 	int fd = -1;
-	struct iovec iov = {&byte, 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &r, .msg_controllen = sizeof r};
-	if (proc_box >= 0 && recvmsg(proc_box, &m, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 &&
-		m.msg_controllen >= CMSG_LEN(sizeof fd))
-		memcpy(&fd, CMSG_DATA(&r.head), sizeof fd);
+	struct fd_record r = {.data = &byte, .size = 1, .fds = &fd, .fds_max = 1};
+	if (proc_box < 0 || fd_recv(proc_box, &r, MSG_PEEK | MSG_DONTWAIT) != 1 || !r.fds_n)
+		return -1;
 	return fd;
 }
 
@@ -93,8 +83,8 @@ int spawn_null(void)
 	return null_fd;
 }
 
-/* An OOM score above 0, as far as the kernel lets us: failing to set it is not a reason to fail. Leaves nothing open:
- * the working directory comes next. */
+/* Sets an OOM score above 0 if the kernel allows it; a failure does not matter. Must leave nothing open: the working
+ * directory comes next, and a client could name a descriptor. */
 static void raise_oom_score(void)
 {
 	const int flags = O_WRONLY | O_CLOEXEC;
@@ -109,7 +99,7 @@ static void raise_oom_score(void)
 	close(fd);
 }
 
-/* A source may have a number that is somebody's target: all are moved out of the way first. */
+/* A source may have the number of another source's target, so all sources are moved out of the way first. */
 static int place_extra(const struct spawn_spec *s)
 {
 	int from[3 + SPAWN_EXTRA_MAX];

@@ -1,20 +1,22 @@
 /*
  * spawn.h - starts a program in a session of its own, from the agent's address space, as cheaply as the kernel allows.
  *
- * clone(CLONE_VM|CLONE_VFORK): no page table is copied, the parent sleeps until the child has executed the program or
- * given up, and a failure comes back through shared memory instead of a pipe. Between clone and exec the child makes
- * only system calls.
+ * spawn uses clone(CLONE_VM|CLONE_VFORK): no page table is copied, the parent sleeps until the child has executed the
+ * program or given up, and a failure comes back through shared memory instead of a pipe. Between clone and exec the
+ * child makes only system calls.
  *
- * The child gets: a new session (its pid is its process group and session id: that is how everything it starts is
- * found again), default signal dispositions and an empty signal mask, descriptors 0, 1, 2 and the `extra` ones and
- * nothing else (all of the agent's are close-on-exec), the soft descriptor limit that the agent was started with, and
- * an OOM score above the agent's, so that the kernel picks a command and never the supervisor.
+ * The child gets
+ *  - a new session: its pid is its process group and its session id, by which proctree.h finds its descendants;
+ *  - default signal dispositions and an empty signal mask;
+ *  - descriptors 0, 1, 2 and those of `extra`, no other: all of the agent's are close-on-exec;
+ *  - the soft descriptor limit that the agent was started with;
+ *  - an OOM score above the agent's, so that the kernel kills a command and never the agent.
  */
 #pragma once
 
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "proto/errc.h"
 
 enum { SPAWN_EXTRA_MAX = 4 };
 
@@ -23,7 +25,7 @@ struct spawn_extra {
 };
 
 struct spawn_spec {
-	const char *path; /* the program; not searched for */
+	const char *path; /* the program; PATH is not searched */
 	const char *const *argv;
 	const char *const *envp;
 	const char *cwd; /* NULL: the agent's */
@@ -31,18 +33,18 @@ struct spawn_spec {
 	struct spawn_extra extra[SPAWN_EXTRA_MAX];
 	int extra_n;
 	bool terminal; /* fd[0] becomes the controlling terminal */
-	bool tied;     /* it is killed when the agent ends: what nobody could ever stop again */
+	bool tied;     /* the kernel kills it when the agent ends, because nobody could stop it later */
 };
 
-/* Where a start failed: callers fall back or explain differently. */
+/* Where a start failed: callers fall back or word their error by it. */
 enum spawn_step { SPAWN_CLONE, SPAWN_SETUP, SPAWN_CHDIR, SPAWN_EXEC };
 
-/* Once, before the first spawn: opens /dev/null, resets the signal dispositions that the agent inherited. */
+/* Call it once, before the first spawn. Opens /dev/null and resets the signal dispositions that the agent inherited. */
 int spawn_init(struct err *e);
 /* A /dev/null that stays open, for reading and writing. */
 int spawn_null(void);
-/* Children get their OOM score through this procfs instead of /proc, where it is read-only. Owns the descriptor, which
- * may be none: then /proc serves. */
+/* Children set their OOM score through this procfs, because /proc is read-only in a box. Owns the descriptor. If it is
+ * not open, children use /proc. */
 void spawn_use_proc(int fd);
 
 /* 0 and *ret_pid, or -1 with *ret_step and an error whose `os` is the errno. The caller reaps. */

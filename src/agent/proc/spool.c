@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "agent/limits.h"
 #include "base/fd.h"
-#include "base/limits.h"
 
 void spool_free(struct spool *s)
 {

@@ -4,16 +4,16 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/process/process.h"
-#include "base/limits.h"
 #include "http/client/client.h"
 #include "http/sse.h"
 
 /*
- * POST /api/port-watch: tells when a port of the box answers. An event stream: `watching`, then `ready` once something
- * accepts a connection (tcp) or answers with a status in the range (http), or `process_exited` as soon as the process
- * that was to serve has ended. Tried at once, then every `interval` ms: 127.0.0.1, and ::1 when nobody listens there,
- * since a server that was told "localhost" may listen on either. One attempt at a time.
+ * POST /api/port-watch: an event stream that says when a port of the box answers. It sends `watching`, then `ready`
+ * when a server accepts a connection (tcp) or answers with a status in the range (http), or `process_exited` when the
+ * process that was to serve has ended. The port is tried at once, then every `interval` ms, one attempt at a time:
+ * 127.0.0.1, and ::1 when nothing listens there, because a server on "localhost" may listen on either.
  */
 
 enum { TRY_LIMIT = 5000 };
@@ -21,9 +21,9 @@ enum { TRY_LIMIT = 5000 };
 struct port_watch {
 	struct http_exchange *x; /* NULL: the client is gone */
 	uint64_t port, status_min, status_max, interval;
-	bool http, over, six; /* six: it is ::1 that is tried now */
+	bool http, over, six; /* six: the attempt is to ::1 */
 	char *path;
-	struct process_waiter waiter; /* of the process that is to serve */
+	struct process_waiter waiter; /* for the process that is to serve */
 	struct http_call *call;	      /* an attempt in http mode */
 	struct loop_io io;	      /* and in tcp mode */
 	struct loop_timer next, beat;
@@ -31,7 +31,7 @@ struct port_watch {
 
 static struct http_client *client;
 
-static void attempt(struct loop_timer *t);
+static void port_watch_attempt(struct loop_timer *t);
 
 /* ---- ends ---- */
 
@@ -44,7 +44,7 @@ static void stop_connecting(struct port_watch *w)
 	close(fd);
 }
 
-static void finish(struct port_watch *w, struct buf *json)
+static void port_watch_finish(struct port_watch *w, struct buf *json)
 {
 	w->over = true;
 	loop_timer_stop(&w->next);
@@ -63,16 +63,16 @@ static void finish_ready(struct port_watch *w, int status)
 	if (status)
 		buf_printf(&b, ",\"statusCode\":%d", status);
 	buf_add_byte(&b, '}');
-	finish(w, &b);
+	port_watch_finish(w, &b);
 }
 
-/* Nobody will serve any more. */
+/* The process that was to serve has ended. */
 static void finish_exited(struct port_watch *w, const struct process *p)
 {
 	auto_buf struct buf b = {0};
 	buf_printf(&b, "{\"type\":\"process_exited\",\"port\":%llu,\"exitCode\":%d}", (unsigned long long)w->port,
 		process_exit_code(p));
-	finish(w, &b);
+	port_watch_finish(w, &b);
 }
 
 static void on_process_end(struct process_waiter *waiter, struct process *p)
@@ -85,7 +85,7 @@ static void finish_unknown(struct port_watch *w)
 	auto_buf struct buf b = {0};
 	buf_printf(
 		&b, "{\"type\":\"error\",\"port\":%llu,\"error\":\"Process not found\"}", (unsigned long long)w->port);
-	finish(w, &b);
+	port_watch_finish(w, &b);
 }
 
 static void port_watch_free(struct port_watch *w)
@@ -115,13 +115,13 @@ static struct http_endpoint endpoint(const struct port_watch *w)
 	return at;
 }
 
-/* `refused`: nobody listens there. */
+/* `refused`: nothing listens there. */
 static void attempt_over(struct port_watch *w, bool refused)
 {
 	bool other = refused && !w->six;
 	w->six = other;
 	if (!w->over)
-		loop_timer_set(agent.loop, &w->next, other ? 0 : w->interval, attempt);
+		loop_timer_set(agent.loop, &w->next, other ? 0 : w->interval, port_watch_attempt);
 }
 
 static void on_head(struct http_call *c, const struct http_response *r)
@@ -160,7 +160,7 @@ static void on_connected(struct loop_io *io, uint32_t events)
 	attempt_over(w, true);
 }
 
-/* The connection itself is the answer: nothing is sent, whatever it is that listens there. */
+/* The connection itself is the answer: nothing is sent to the server. */
 static void attempt_tcp(struct port_watch *w)
 {
 	struct http_endpoint at = endpoint(w);
@@ -173,7 +173,7 @@ static void attempt_tcp(struct port_watch *w)
 	loop_timer_set(agent.loop, &w->next, TRY_LIMIT, on_connect_due);
 }
 
-static void attempt(struct loop_timer *t)
+static void port_watch_attempt(struct loop_timer *t)
 {
 	static const struct http_call_ops ops = {.on_head = on_head, .on_close = on_call_close};
 	struct port_watch *w = container_of(t, struct port_watch, next);
@@ -193,7 +193,7 @@ static void on_beat(struct loop_timer *t)
 	loop_timer_set(agent.loop, t, SSE_BEAT, on_beat);
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void port_watch_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct port_watch *w = http_exchange_arg(x);
@@ -208,7 +208,7 @@ static void on_close(struct http_exchange *x, bool complete)
 		port_watch_free(w);
 }
 
-/* A path as a person writes it, as it goes over the wire. */
+/* Percent-encodes a path that a person wrote. */
 static char *path_on_the_wire(const char *path)
 {
 	auto_buf struct buf b = {0};
@@ -233,7 +233,7 @@ static int read_interval(const struct json *body, uint64_t *ret, struct err *e)
 	return 0;
 }
 
-static int read_request(const struct request *r, struct port_watch *w, struct str *ret_process, struct err *e)
+static int read_request(const struct agent_request *r, struct port_watch *w, struct str *ret_process, struct err *e)
 {
 	struct str mode = STR("http");
 	const char *path = "/";
@@ -248,9 +248,9 @@ static int read_request(const struct request *r, struct port_watch *w, struct st
 		return -1;
 	w->http = str_eq_c(mode, "http");
 	if (!w->http && !str_eq_c(mode, "tcp"))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'mode' must be 'http' or 'tcp'");
+		return err_field(e, "mode", "field 'mode' must be 'http' or 'tcp'");
 	if (w->status_min > w->status_max)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'statusMin' must not be above 'statusMax'");
+		return err_field(e, "statusMin", "field 'statusMin' must not be above 'statusMax'");
 	w->path = path_on_the_wire(path);
 	return 0;
 }
@@ -268,16 +268,16 @@ static bool watch_process(struct port_watch *w, struct str id)
 	return !w->over;
 }
 
-void api_port_watch(struct request *r)
+void api_port_watch(struct agent_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_close = on_close};
+	static const struct http_exchange_ops ops = {.on_close = port_watch_client_gone};
 	struct port_watch *w = xcalloc(1, sizeof *w);
 	struct str process = STR_NULL;
 	struct err e;
 	list_init(&w->waiter.node);
 	w->waiter.on_end = on_process_end;
 	if (read_request(r, w, &process, &e) < 0) {
-		request_fail(r, &e, STR_NULL);
+		agent_request_fail(r, &e, STR_NULL);
 		return port_watch_free(w);
 	}
 	if (!client)
@@ -290,5 +290,5 @@ void api_port_watch(struct request *r)
 	sse_send(r->x, NULL, STR_NULL, buf_str(&b));
 	loop_timer_set(agent.loop, &w->beat, SSE_BEAT, on_beat);
 	if (watch_process(w, process))
-		loop_timer_set(agent.loop, &w->next, 0, attempt);
+		loop_timer_set(agent.loop, &w->next, 0, port_watch_attempt);
 }

@@ -2,24 +2,24 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/process/process.h"
 #include "agent/request/reply.h"
 #include "agent/shell/session.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /*
  * /api/process/…: start, list, get, kill, kill-all, clean up, logs. The stream of logs is in api_process_stream.c.
  */
 
-struct process *request_process(struct request *r)
+struct process *agent_request_process(struct agent_request *r)
 {
 	struct process *p = process_find(r->id);
 	if (!p) {
 		struct err e;
 		err_set(&e, ERRC_PROCESS_NOT_FOUND, "Process '%.*s' not found", (int)(r->id.n < 100 ? r->id.n : 100),
 			r->id.p);
-		request_fail_about(r, &e, "processId", r->id);
+		agent_request_fail_about(r, &e, "processId", r->id);
 	}
 	return p;
 }
@@ -59,7 +59,7 @@ static void start_client_gone(struct http_exchange *x, bool complete)
 	((struct starting *)http_exchange_arg(x))->x = NULL;
 }
 
-static void answer_started(const struct request *r, const struct process *p)
+static void answer_started(const struct agent_request *r, const struct process *p)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -70,22 +70,22 @@ static void answer_started(const struct request *r, const struct process *p)
 	json_member_cstr(&w, "command", p->command);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-static void answer_not_started(struct starting *s, const struct task_result *f)
+static void answer_not_started(struct starting *s, const struct cmd_result *f)
 {
-	struct request r = {.x = s->x, .route = s->route};
+	struct agent_request r = {.x = s->x, .route = s->route};
 	if (!s->x)
 		return;
 	http_exchange_set(s->x, &no_ops, NULL);
-	request_fail_task(&r, f, s->p->session, "processId", str_of(s->p->id));
+	agent_request_fail_task(&r, f, s->p->session, "processId", str_of(s->p->id));
 }
 
-static void on_started(void *arg, struct cmd *cmd, const struct task_result *failure)
+static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *failure)
 {
 	struct starting *s = arg;
-	struct request r = {.x = s->x, .route = s->route};
+	struct agent_request r = {.x = s->x, .route = s->route};
 	if (cmd) {
 		process_started(s->p, cmd);
 		if (s->x) {
@@ -93,8 +93,8 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 			answer_started(&r, s->p);
 		}
 	} else {
-		struct task_result f = *failure;
-		if (f.end == TASK_NO_DIRECTORY)
+		struct cmd_result f = *failure;
+		if (f.outcome == OUTCOME_NO_DIRECTORY)
 			err_set(&f.error, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'",
 				s->p->id);
 		answer_not_started(s, &f);
@@ -103,11 +103,11 @@ static void on_started(void *arg, struct cmd *cmd, const struct task_result *fai
 	free(s);
 }
 
-/* Killed before its session had time for it. */
+/* The process is killed before its turn in the session has come. */
 static void give_up(struct process *p)
 {
 	struct starting *s = p->give_up_arg;
-	struct task_result f = {.end = TASK_FAILED};
+	struct cmd_result f = {.outcome = OUTCOME_NOT_STARTED};
 	task_cancel(s->task);
 	err_set(&f.error, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
 	answer_not_started(s, &f);
@@ -115,7 +115,7 @@ static void give_up(struct process *p)
 	free(s);
 }
 
-/* Ids that have no address of their own: clients put them into a path as they are. */
+/* Refuses ids that collide with routes: clients put an id into a path as it is. */
 static bool is_good_id(struct str id)
 {
 	static const char *const taken[] = {".", "..", "list", "start", "kill-all", "cleanup"};
@@ -125,29 +125,29 @@ static bool is_good_id(struct str id)
 	return id.n <= PROCESS_ID_MAX && (!id.n || (!memchr(id.p, '/', id.n) && !memchr(id.p, 0, id.n)));
 }
 
-void api_process_start(struct request *r)
+void api_process_start(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = start_client_gone};
 	auto_buf struct buf mem = {0};
 	auto_run struct run_spec spec = {0};
 	struct str id = STR_NULL, session_id;
 	struct err e;
-	if (run_spec_read(r->body, 0, &spec, &e) < 0 || request_session(r, &mem, &session_id, &e) < 0 ||
+	if (run_spec_read(r->body, 0, &spec, &e) < 0 || agent_request_session(r, &mem, &session_id, &e) < 0 ||
 		json_read_str(r->body, "processId", &id, &e) < 0)
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	if (!is_good_id(id))
-		return request_invalid(r, "processId",
+		return agent_request_invalid(r, "processId",
 			"field 'processId' must be at most 128 bytes, without '/' and NUL, and not the name of a "
 			"route");
 	struct session *session = NULL;
 	if (!session_is_disabled(session_id) && !(session = session_need(session_id, &e)))
-		return request_fail(r, &e, STR_NULL);
+		return agent_request_fail(r, &e, STR_NULL);
 	struct starting *s = xcalloc(1, sizeof *s);
 	*s = (struct starting){.x = r->x, .route = r->route};
 	s->p = process_add(id, spec.command, session_id, &e);
 	if (!s->p) {
 		free(s);
-		return request_fail_about(r, &e, "processId", id);
+		return agent_request_fail_about(r, &e, "processId", id);
 	}
 	s->p->give_up = give_up;
 	s->p->give_up_arg = s;
@@ -157,11 +157,11 @@ void api_process_start(struct request *r)
 
 /* ---- list, get ---- */
 
-void api_process_list(struct request *r)
+void api_process_list(struct agent_request *r)
 {
 	auto_buf struct buf b = {0}, mem1 = {0}, mem2 = {0};
-	struct str status = request_query(r, STR("status"), &mem1);
-	struct str session = request_query(r, STR("sessionId"), &mem2);
+	struct str status = agent_request_query(r, STR("status"), &mem1);
+	struct str session = agent_request_query(r, STR("sessionId"), &mem2);
 	struct json_writer w = json_writer(&b);
 	json_object_begin(&w);
 	json_member_bool(&w, "success", true);
@@ -178,12 +178,12 @@ void api_process_list(struct request *r)
 	json_array_end(&w);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-void api_process_get(struct request *r)
+void api_process_get(struct agent_request *r)
 {
-	struct process *p = request_process(r);
+	struct process *p = agent_request_process(r);
 	if (!p)
 		return;
 	auto_buf struct buf b = {0};
@@ -194,7 +194,7 @@ void api_process_get(struct request *r)
 	put_process(&w, p);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
 /* ---- kill ---- */
@@ -211,7 +211,7 @@ static void kill_client_gone(struct http_exchange *x, bool complete)
 	((struct killing *)http_exchange_arg(x))->x = NULL;
 }
 
-static void answer_killed(const struct request *r, const char *id)
+static void answer_killed(const struct agent_request *r, const char *id)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -220,36 +220,36 @@ static void answer_killed(const struct request *r, const char *id)
 	json_member_cstr(&w, "processId", id);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
 static void on_killed(struct process_waiter *waiter, struct process *p)
 {
 	struct killing *k = container_of(waiter, struct killing, waiter);
 	if (k->x) {
-		struct request r = {.x = k->x, .route = k->route};
+		struct agent_request r = {.x = k->x, .route = k->route};
 		http_exchange_set(k->x, &no_ops, NULL);
 		answer_killed(&r, p->id);
 	}
 	free(k);
 }
 
-void api_process_kill(struct request *r)
+void api_process_kill(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = kill_client_gone};
 	auto_buf struct buf mem = {0};
-	struct str name = request_query(r, STR("signal"), &mem);
+	struct str name = agent_request_query(r, STR("signal"), &mem);
 	int sig = name.n ? signal_number(name) : SIGTERM;
-	struct process *p = request_process(r);
+	struct process *p = agent_request_process(r);
 	struct err e;
 	if (!p)
 		return;
 	if (!sig)
-		return request_invalid(r, "signal", "signal must be a name such as SIGINT, or a number");
+		return agent_request_invalid(r, "signal", "signal must be a name such as SIGINT, or a number");
 	if (process_is_over(p)) {
 		err_set(&e, ERRC_COMMAND_NOT_FOUND, "Command '%.80s' not found or already completed in session '%.80s'",
 			p->id, p->session);
-		return request_fail_about(r, &e, "processId", r->id);
+		return agent_request_fail_about(r, &e, "processId", r->id);
 	}
 	if (sig != SIGTERM && sig != SIGKILL) {
 		process_kill(p, sig);
@@ -259,7 +259,7 @@ void api_process_kill(struct request *r)
 	*k = (struct killing){.waiter.on_end = on_killed, .x = r->x, .route = r->route};
 	list_push(&p->waiters, &k->waiter.node);
 	http_exchange_set(r->x, &ops, k);
-	process_kill(p, sig); /* one that waits for its session ends inside this */
+	process_kill(p, sig); /* a process that waits for its session ends inside this call */
 }
 
 struct kill_all {
@@ -279,7 +279,7 @@ static void all_client_gone(struct http_exchange *x, bool complete)
 	((struct kill_all *)http_exchange_arg(x))->x = NULL;
 }
 
-static void answer_count(const struct request *r, size_t n)
+static void answer_count(const struct agent_request *r, size_t n)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -288,7 +288,7 @@ static void answer_count(const struct request *r, size_t n)
 	json_member_u64(&w, "cleanedCount", n);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
 static void one_less(struct kill_all *a)
@@ -296,7 +296,7 @@ static void one_less(struct kill_all *a)
 	if (--a->left)
 		return;
 	if (a->x) {
-		struct request r = {.x = a->x, .route = a->route};
+		struct agent_request r = {.x = a->x, .route = a->route};
 		http_exchange_set(a->x, &no_ops, NULL);
 		answer_count(&r, a->total);
 	}
@@ -312,7 +312,7 @@ static void on_one_killed(struct process_waiter *waiter, struct process *p)
 	one_less(a);
 }
 
-void api_process_kill_all(struct request *r)
+void api_process_kill_all(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = all_client_gone};
 	struct kill_all *a = xcalloc(1, sizeof *a);
@@ -329,13 +329,13 @@ void api_process_kill_all(struct request *r)
 		a->left++;
 		a->total++;
 	}
-	a->left++; /* for ourselves: those that wait for a session end inside the call */
+	a->left++; /* for this function itself: processes that wait for a session end inside the call */
 	process_kill_all();
 	one_less(a);
 }
 
-/* Ours: forgets the ended ones with their logs. */
-void api_process_cleanup(struct request *r)
+/* Not in upstream's API: forgets the ended processes with their logs. */
+void api_process_cleanup(struct agent_request *r)
 {
 	size_t n = 0;
 	list_each(it, process_all())
@@ -351,7 +351,7 @@ void api_process_cleanup(struct request *r)
 
 /* ---- logs ---- */
 
-/* Both streams apart. What is gone is told in stdout. */
+/* Separates the two streams. A note about dropped output goes to stdout. */
 static int gather_log(const struct proclog *l, struct spool out[2], struct err *e)
 {
 	struct proclog_at at = {0};
@@ -366,9 +366,9 @@ static int gather_log(const struct proclog *l, struct spool out[2], struct err *
 	return failed;
 }
 
-void api_process_logs(struct request *r)
+void api_process_logs(struct agent_request *r)
 {
-	struct process *p = request_process(r);
+	struct process *p = agent_request_process(r);
 	if (!p)
 		return;
 	struct spool out[2] = {SPOOL_INIT, SPOOL_INIT};
@@ -377,7 +377,7 @@ void api_process_logs(struct request *r)
 	if (failed) {
 		spool_free(&out[0]);
 		spool_free(&out[1]);
-		return request_fail_about(r, &e, "processId", r->id);
+		return agent_request_fail_about(r, &e, "processId", r->id);
 	}
 	struct reply *reply = reply_new();
 	struct json_writer w = json_writer(reply_text(reply));

@@ -3,23 +3,24 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/command/events.h"
+#include "agent/limits.h"
 #include "agent/process/process.h"
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/limits.h"
+#include "http/limits.h"
 #include "http/sse.h"
 
 /*
- * GET /api/process/{id}/stream: what the process has printed, then what it prints, then its end. Every event of output
- * has an id; a client that comes back with Last-Event-ID (or ?lastEventId=) goes on behind it without losing or
- * repeating a byte. A slow client falls behind in the log, which holds nobody up.
+ * GET /api/process/{id}/stream: the log of the process, then its new output, then its end. Every event of output has an
+ * id. A client that comes back with Last-Event-ID (or ?lastEventId=) goes on after that event without losing or
+ * repeating a byte. A slow client falls behind in the log and delays nobody.
  *
- * Where output is gone (the log has a cap, the disk may be full) the next event begins with a line that says how much,
- * and has it as `dropped`.
+ * Where output is missing (the log has a cap, the disk may be full), the next event has the number of bytes as
+ * `dropped`, and its text begins with a line that says so.
  *
- * Ours: ?follow=false ends with {"type":"end"} where the log ends now; ?encoding=base64 carries bytes that are no
- * text, and no such line.
+ * Not in upstream's API: ?follow=false ends with {"type":"end"} at the present end of the log; ?encoding=base64 carries
+ * bytes that are no text, without that line.
  */
 
 struct follow {
@@ -102,7 +103,7 @@ static bool send_record(struct follow *s, const struct proclog_record *rec)
 	return sse_send(s->x, NULL, str_n(id, (size_t)n), buf_str(b));
 }
 
-static void pour(struct follow *s)
+static void follow_pour(struct follow *s)
 {
 	struct proclog_record rec;
 	bool room = http_respond_pending(s->x) < HTTP_OUT_HIGH, over = process_is_over(s->p);
@@ -120,15 +121,15 @@ static void pour(struct follow *s)
 
 static void on_news(struct process_follower *f)
 {
-	pour(container_of(f, struct follow, f));
+	follow_pour(container_of(f, struct follow, f));
 }
 
 static void on_writable(struct http_exchange *x)
 {
-	pour(http_exchange_arg(x));
+	follow_pour(http_exchange_arg(x));
 }
 
-static void on_close(struct http_exchange *x, bool complete)
+static void follow_client_gone(struct http_exchange *x, bool complete)
 {
 	(void)complete;
 	struct follow *s = http_exchange_arg(x);
@@ -145,21 +146,21 @@ static void on_beat(struct loop_timer *t)
 	loop_timer_set(agent.loop, t, SSE_BEAT, on_beat);
 }
 
-void api_process_stream(struct request *r)
+void api_process_stream(struct agent_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = on_close};
+	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = follow_client_gone};
 	auto_buf struct buf mem = {0}, mem2 = {0}, mem3 = {0};
-	struct process *p = request_process(r);
+	struct process *p = agent_request_process(r);
 	if (!p)
 		return;
 	struct str last = http_header_value(&http_request(r->x)->headers, STR("Last-Event-ID"));
 	uint64_t id = 0;
 	if (!last.n)
-		last = request_query(r, STR("lastEventId"), &mem);
+		last = agent_request_query(r, STR("lastEventId"), &mem);
 	struct follow *s = xcalloc(1, sizeof *s);
 	*s = (struct follow){.f.on_news = on_news, .x = r->x, .p = p};
-	s->once = str_eq_c(request_query(r, STR("follow"), &mem2), "false");
-	s->base64 = str_eq_c(request_query(r, STR("encoding"), &mem3), "base64");
+	s->once = str_eq_c(agent_request_query(r, STR("follow"), &mem2), "false");
+	s->base64 = str_eq_c(agent_request_query(r, STR("encoding"), &mem3), "base64");
 	if (str_to_u64(last, UINT64_MAX, &id))
 		s->at = proclog_resume(&p->log, id);
 	list_push(&p->followers, &s->f.node);
@@ -167,5 +168,5 @@ void api_process_stream(struct request *r)
 	sse_begin(r->x);
 	send_info(s);
 	loop_timer_set(agent.loop, &s->beat, SSE_BEAT, on_beat);
-	pour(s);
+	follow_pour(s);
 }

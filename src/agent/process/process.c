@@ -4,8 +4,8 @@
 #include <sys/random.h>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static struct list all = {&all, &all};
 static size_t ended;
@@ -138,7 +138,7 @@ static void tell_followers(struct process *p)
 	}
 }
 
-static void on_output(struct cmd *c, int stream, struct str bytes)
+static void process_on_output(struct cmd *c, int stream, struct str bytes)
 {
 	struct process *p = cmd_arg(c);
 	proclog_add(&p->log, stream, bytes);
@@ -150,7 +150,7 @@ static enum process_status status_of(const struct process *p, const struct cmd_r
 	if (p->kill_asked == SIGTERM || p->kill_asked == SIGKILL || r->outcome == OUTCOME_TIMEOUT ||
 		r->exit_code == 128 + SIGTERM || r->exit_code == 128 + SIGKILL)
 		return PROCESS_KILLED;
-	/* Another signal may be one that it handles, and ends as it likes. */
+	/* The process may have handled another signal and ended as it liked. */
 	if (p->kill_asked && r->exit_code == 128 + p->kill_asked)
 		return PROCESS_KILLED;
 	if (r->outcome == OUTCOME_LOST)
@@ -167,8 +167,8 @@ static void tell_waiters(struct process *p)
 	}
 }
 
-/* A look at /proc that is younger than `since`, shared by all who are being killed: a look for each of many would take
- * seconds. A tree that was gone then stays gone. */
+/* A look at /proc that is younger than `since`. All processes that are being killed share it: a look for each of many
+ * would take seconds. A tree that was gone at that time stays gone. */
 static const struct proclist *look_after(uint64_t since)
 {
 	static struct proclist look;
@@ -183,7 +183,7 @@ static const struct proclist *look_after(uint64_t since)
 	return &look;
 }
 
-/* Again until a look finds nobody new. */
+/* Looks and signals again until a look finds no new process. */
 static void signal_trees(struct process *const *v, size_t n, int sig)
 {
 	auto_procs struct proclist done = {0};
@@ -210,13 +210,13 @@ static void kill_step(struct loop_timer *t)
 		p->kill_again = true;
 		proctree_kill_young(p->pid, SIGTERM, PROCESS_YOUNG);
 	}
-	/* Members of the tree hold its process group: the number cannot be somebody else's while there are any. */
+	/* While the tree has processes they hold its process group, so the number cannot name another group. */
 	if (clock_ms() >= p->kill_due)
 		signal_trees(&p, 1, SIGKILL);
 	loop_timer_set(agent.loop, &p->kill_timer, PROCESS_KILL_POLL, kill_step);
 }
 
-static void end(struct process *p, const struct cmd_result *r, enum process_status status)
+static void process_end(struct process *p, const struct cmd_result *r, enum process_status status)
 {
 	proclog_end(&p->log);
 	p->cmd = NULL;
@@ -231,13 +231,13 @@ static void end(struct process *p, const struct cmd_result *r, enum process_stat
 		tell_waiters(p);
 }
 
-static void on_end(struct cmd *c, const struct cmd_result *r)
+static void process_on_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct process *p = cmd_arg(c);
-	end(p, r, status_of(p, r));
+	process_end(p, r, status_of(p, r));
 }
 
-const struct cmd_ops process_cmd_ops = {.on_output = on_output, .on_end = on_end};
+const struct cmd_ops process_cmd_ops = {.on_output = process_on_output, .on_end = process_on_end};
 
 void process_failed(struct process *p, const struct err *e)
 {
@@ -247,18 +247,18 @@ void process_failed(struct process *p, const struct err *e)
 		return process_forget(p);
 	auto_free char *why = xasprintf("%s\n", e->msg);
 	proclog_add(&p->log, CMD_STDERR, str_of(why));
-	end(p, &r, PROCESS_ERROR);
+	process_end(p, &r, PROCESS_ERROR);
 }
 
-/* It was not its turn yet. */
+/* Ends a process that still waits for its turn. */
 static void forgo(struct process *p, int sig)
 {
 	struct cmd_result r = {.outcome = OUTCOME_KILLED, .exit_code = 128 + sig, .signal = sig};
 	p->give_up(p);
-	end(p, &r, PROCESS_KILLED);
+	process_end(p, &r, PROCESS_KILLED);
 }
 
-/* From now on until nothing is left of it. */
+/* Watches the tree from now on, until no process of it is left. */
 static void await_end(struct process *p, int sig)
 {
 	p->kill_began = clock_ms();

@@ -1,12 +1,13 @@
 /*
- * process.h - background processes: started in a session's state, then on their own. They outlive the client that
- * started them, the session they came from, and atolld.
+ * process.h - background processes. A process starts with a session's state and is independent afterwards: it outlives
+ * the client that started it, its session, and atolld.
  *
- * The table holds living ones and the last PROCESSES_MAX ended ones with their logs and exit codes. Followers get what
- * is in the log and then what comes, each at its own pace. Thread: the loop's.
+ * The table holds all living processes and the last PROCESSES_MAX ended processes with their logs and exit codes.
+ * Followers read the log from its beginning and then new output, each at its own pace. Thread: the loop's.
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/cmd.h"
 #include "agent/proc/proctree.h"
 #include "agent/process/proclog.h"
@@ -30,12 +31,12 @@ struct process {
 	struct cmd_result result; /* when ended */
 	struct proclog log;
 	struct cmd *cmd; /* NULL when ended */
-	/* While it waits for its turn in the session: gives that up. What waits for the start is told. */
+	/* Set while the process waits for its turn in the session: cancels the start, and tells its client. */
 	void (*give_up)(struct process *p);
 	void *give_up_arg;
-	int kill_asked; /* the last signal that was asked for */
-	bool kill_again;
-	struct proclist tree; /* what has been signalled to end it */
+	int kill_asked;	      /* the last signal that a client asked for */
+	bool kill_again;      /* SIGTERM has been sent twice to young processes */
+	struct proclist tree; /* the processes that were signalled to end it */
 	uint64_t kill_began;
 	uint64_t kill_due; /* while it is being killed: when SIGKILL is due (monotonic ms) */
 	struct list followers, waiters;
@@ -43,7 +44,7 @@ struct process {
 	struct loop_timer kill_timer;
 };
 
-/* Told when there is more in the log, or that it has ended. Goes with process_unfollow. */
+/* on_news is called when the log has grown or the process has ended, until process_unfollow. */
 struct process_follower {
 	struct list node;
 	void (*on_news)(struct process_follower *f);
@@ -51,20 +52,21 @@ struct process_follower {
 
 void process_unfollow(struct process *p, struct process_follower *f);
 
-/* Told once when the process has ended and, if it was killed, nothing of its tree is left; already removed then. */
+/* on_end is called once, when the process has ended and, if it was killed, no process of its tree is left. The waiter
+ * is out of the list by then. */
 struct process_waiter {
 	struct list node;
 	void (*on_end)(struct process_waiter *w, struct process *p);
 };
 
-/* Adds one under `id`, or under a generated "proc_<ms>_<6 characters>" when empty. PROCESS_ERROR when a living one has
- * that id; an ended one is replaced. */
+/* Adds a process under `id`; an empty id becomes "proc_<ms>_<6 characters>". PROCESS_ERROR when a living process has
+ * that id; an ended process is replaced. */
 struct process *process_add(struct str id, struct str command, struct str session, struct err *e);
 void process_started(struct process *p, struct cmd *cmd);
-/* It could not be started: forgotten at once, unless somebody looks at it already, who then sees it end with this
- * error. */
+/* The process could not be started. It is forgotten at once, unless it has followers or waiters: they see it end with
+ * this error. */
 void process_failed(struct process *p, const struct err *e);
-/* Takes it out of the table. Those who follow it still get its log to the end; it is freed with the last of them. */
+/* Takes the process out of the table. Its followers still get the log to the end; the last follower frees it. */
 void process_forget(struct process *p);
 extern const struct cmd_ops process_cmd_ops; /* with the process as cmd's arg */
 
@@ -72,14 +74,14 @@ struct process *process_find(struct str id);
 struct list *process_all(void);
 bool process_is_over(const struct process *p);
 const char *process_status_name(enum process_status s);
-/* The exit code to show: 143 and 137 for those that we ended. */
+/* The exit code to show: 143 and 137 for processes that the agent ended. */
 int process_exit_code(const struct process *p);
 
-/* Ended, and nobody waits for it: may be forgotten. */
+/* Ended and without waiters: it may be forgotten. */
 bool process_is_idle(const struct process *p);
 
-/* `sig` to its whole tree. SIGTERM is followed by SIGKILL after PROCESS_KILL_GRACE, also for children that outlive it.
- * One that waits for its turn in its session is not started any more, whatever the signal. */
+/* Sends `sig` to the whole tree. SIGKILL follows SIGTERM after PROCESS_KILL_GRACE, also for children that outlive the
+ * process. A process that still waits for its turn in its session is not started any more, whatever the signal. */
 void process_kill(struct process *p, int sig);
-/* SIGTERM to all that are not over, in as many looks at /proc as one takes. */
+/* Sends SIGTERM to all living processes, with as many looks at /proc as a single process needs. */
 void process_kill_all(void);

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
+#include "agent/limits.h"
 #include "agent/proc/output.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 /* Not a stream: the record holds how many bytes of output there were behind a gap. */
 enum { GAP = 0 };

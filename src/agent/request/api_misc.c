@@ -6,12 +6,12 @@
 /* What upstream's client compares its own version with, unless the image says otherwise. */
 static const char protocol_version[] = "0.12.10";
 
-void api_root(struct request *r)
+void api_root(struct agent_request *r)
 {
 	http_respond(r->x, 200, "text/plain; charset=utf-8", STR("Atoll agent " ATOLL_VERSION "\n"));
 }
 
-void api_ping(struct request *r)
+void api_ping(struct agent_request *r)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -21,10 +21,10 @@ void api_ping(struct request *r)
 	json_member_cstr(&w, "message", "pong");
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-void api_version(struct request *r)
+void api_version(struct agent_request *r)
 {
 	auto_buf struct buf b = {0};
 	const char *version = env_get(&agent.env, "SANDBOX_VERSION");
@@ -35,23 +35,23 @@ void api_version(struct request *r)
 	json_member_cstr(&w, "agent", ATOLL_VERSION);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-void api_env(struct request *r)
+void api_env(struct agent_request *r)
 {
 	auto_env struct env change = {0};
 	struct err e;
 	if (env_read(r->body, "env", &change, &e) < 0)
-		return request_fail(r, &e, STR_NULL);
+		return agent_request_fail(r, &e, STR_NULL);
 	env_apply(&agent.env, &change);
-	request_json(r, STR("{\"success\":true}"));
+	agent_request_json(r, STR("{\"success\":true}"));
 }
 
 /* Upstream registers this route and answers so. */
-void api_commands(struct request *r)
+void api_commands(struct agent_request *r)
 {
 	struct err e;
 	err_set(&e, ERRC_UNKNOWN_ERROR, "Invalid endpoint");
-	request_fail(r, &e, STR_NULL);
+	agent_request_fail(r, &e, STR_NULL);
 }

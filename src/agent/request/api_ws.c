@@ -3,6 +3,7 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "base/limits.h"
 #include "http/client/client.h"
 #include "http/sse.h"
@@ -183,7 +184,7 @@ static int start_call(struct mux *m, const struct json *root, struct str id, str
 	if (json_read_str(root, "method", &method, e) < 0 || json_read_str(root, "path", &path, e) < 0)
 		return -1;
 	if (!path.n || path.p[0] != '/')
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'path' must begin with '/'");
+		return err_field(e, "path", "field 'path' must begin with '/'");
 	if (str_starts(path, STR("/internal/")))
 		return err_set(e, ERRC_VALIDATION_FAILED, "that is between the daemon and the agent");
 	auto_buf struct buf text = {0};
@@ -275,7 +276,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 	mux_free_if_done(m);
 }
 
-void api_ws(struct request *r)
+void api_ws(struct agent_request *r)
 {
 	static const struct ws_ops ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
 	struct ws_options options = {.ping_ms = WS_EXEC_PING, .message_max = AGENT_BODY_MAX};

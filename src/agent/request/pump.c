@@ -1,7 +1,7 @@
 #include "agent/request/pump.h"
 
 #include "agent/agent.h"
-#include "base/limits.h"
+#include "agent/limits.h"
 #include "http/sse.h"
 
 static void run(struct pump *p);

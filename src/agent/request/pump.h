@@ -12,6 +12,8 @@
  */
 #pragma once
 
+#include "agent/limits.h"
+#include "http/limits.h"
 #include "http/server/server.h"
 
 enum pump_state {

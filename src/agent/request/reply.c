@@ -2,7 +2,6 @@
 
 #include "base/base64.h"
 #include "base/json.h"
-#include "base/limits.h"
 
 /* Raw bytes per step: a multiple of 3 for base64; escaping makes at most six of one. */
 enum { STEP = 12 * 1024, WHOLE_MAX = 16 * 1024 };

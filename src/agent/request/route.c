@@ -1,8 +1,8 @@
 #include "agent/request/route.h"
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static const struct http_exchange_ops ops_none;
 
@@ -52,9 +52,9 @@ static void call_handler(struct http_exchange *x, const struct route *route, str
 {
 	auto_buf struct buf decoded = {0};
 	struct err e;
-	struct request r = {.x = x, .route = route, .body = body};
+	struct agent_request r = {.x = x, .route = route, .body = body};
 	if (id.p && http_percent_decode(id, &decoded, &e) < 0)
-		return request_fail(&r, &e, STR_NULL);
+		return agent_request_fail(&r, &e, STR_NULL);
 	r.id = buf_str(&decoded);
 	route->handle(&r);
 }
@@ -62,7 +62,7 @@ static void call_handler(struct http_exchange *x, const struct route *route, str
 static void on_whole_body(struct http_exchange *x, struct str text)
 {
 	const struct route *route = http_exchange_arg(x);
-	struct request r = {.x = x, .route = route};
+	struct agent_request r = {.x = x, .route = route};
 	struct str id = STR_NULL;
 	struct err e;
 	match_path(route->pattern, http_request(x)->path, &id);
@@ -77,7 +77,7 @@ static void on_whole_body(struct http_exchange *x, struct str text)
 	if (!doc && route->body == ROUTE_LENIENT)
 		doc = json_parse(STR("{}"), &e);
 	if (!doc)
-		return request_fail(&r, &e, STR_NULL);
+		return agent_request_fail(&r, &e, STR_NULL);
 	call_handler(x, route, id, json_root(doc));
 	json_free(doc);
 }
@@ -87,20 +87,9 @@ static const struct http_exchange_ops ops_collect = {.on_whole_body = on_whole_b
 static void not_found(struct http_exchange *x)
 {
 	/* Upstream's words and code: its client knows them. */
-	auto_buf struct buf body = {0};
 	struct err e;
 	err_set(&e, ERRC_UNKNOWN_ERROR, "The requested endpoint was not found");
-	char iso[CLOCK_ISO_LEN];
-	struct json_writer w = json_writer(&body);
-	json_object_begin(&w);
-	json_member_cstr(&w, "code", errc_info(e.code)->code);
-	json_member_cstr(&w, "message", e.msg);
-	json_key(&w, "context");
-	json_raw(&w, STR("{}"));
-	json_member_u64(&w, "httpStatus", 404);
-	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
-	json_object_end(&w);
-	http_respond(x, 404, "application/json", buf_str(&body));
+	http_respond_error_json(x, &(struct error_json){.err = &e, .status = 404});
 }
 
 /* Alone on a developer's machine there is no token in front of us, and any page in a browser can send requests to
@@ -134,7 +123,7 @@ void route_request(struct http_exchange *x, void *arg)
 
 /* ---- what handlers share ---- */
 
-struct str request_query(const struct request *r, struct str name, struct buf *mem)
+struct str agent_request_query(const struct agent_request *r, struct str name, struct buf *mem)
 {
 	size_t at = mem->len;
 	struct err e;
@@ -143,7 +132,7 @@ struct str request_query(const struct request *r, struct str name, struct buf *m
 	return str_n(mem->p + at, mem->len - at);
 }
 
-static struct str session_from_head(const struct request *r, struct buf *mem)
+static struct str session_from_head(const struct agent_request *r, struct buf *mem)
 {
 	const struct http_headers *h = &http_request(r->x)->headers;
 	struct str auth = http_header_value(h, STR("Authorization"));
@@ -151,13 +140,13 @@ static struct str session_from_head(const struct request *r, struct buf *mem)
 		return str_trim(str_skip(auth, 7));
 	struct str s = http_header_value(h, STR("X-Session-Id"));
 	if (!s.n)
-		s = request_query(r, STR("session"), mem);
+		s = agent_request_query(r, STR("session"), mem);
 	if (!s.n)
-		s = request_query(r, STR("sessionId"), mem);
+		s = agent_request_query(r, STR("sessionId"), mem);
 	return s;
 }
 
-int request_session(const struct request *r, struct buf *mem, struct str *ret, struct err *e)
+int agent_request_session(const struct agent_request *r, struct buf *mem, struct str *ret, struct err *e)
 {
 	struct str s = STR_NULL;
 	if (r->body && json_read_str(r->body, "sessionId", &s, e) < 0)
@@ -167,8 +156,8 @@ int request_session(const struct request *r, struct buf *mem, struct str *ret, s
 	if (!s.n)
 		s = STR("default");
 	if (s.n > SESSION_ID_MAX || memchr(s.p, 0, s.n))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'sessionId' must be at most %d bytes without NUL",
-			SESSION_ID_MAX);
+		return err_field(
+			e, "sessionId", "field 'sessionId' must be at most %d bytes without NUL", SESSION_ID_MAX);
 	*ret = s;
 	return 0;
 }
@@ -178,57 +167,45 @@ bool session_is_disabled(struct str id)
 	return str_eq_c(id, "__DISABLE_SESSION__");
 }
 
-void request_fail(const struct request *r, const struct err *e, struct str context)
+void agent_request_fail(const struct agent_request *r, const struct err *e, struct str context)
 {
-	http_respond_error_with(r->x, e, r->route->operation, context);
+	http_respond_error_json(
+		r->x, &(struct error_json){.err = e, .operation = r->route->operation, .context = context});
 }
 
-void request_fail_about(const struct request *r, const struct err *e, const char *key, struct str value)
+void agent_request_fail_about(const struct agent_request *r, const struct err *e, const char *key, struct str value)
 {
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
 	json_object_begin(&w);
 	json_member_str(&w, key, value);
 	json_object_end(&w);
-	request_fail(r, e, buf_str(&context));
+	agent_request_fail(r, e, buf_str(&context));
 }
 
-void request_invalid(const struct request *r, const char *field, const char *message)
+void agent_request_invalid(const struct agent_request *r, const char *field, const char *message)
 {
-	request_invalid_code(r, field, message, "VALIDATION_FAILED");
+	agent_request_invalid_code(r, field, message, "VALIDATION_FAILED");
 }
 
-void request_refuse(const struct request *r, const struct err *e)
+void agent_request_refuse(const struct agent_request *r, const struct err *e)
 {
-	struct str name, after;
-	str_split(str_of(e->msg), '\'', &name);
-	name = str_split(name, '\'', &after);
-	if (e->code != ERRC_VALIDATION_FAILED || !str_starts(str_of(e->msg), STR("field '")) || !after.n)
-		return request_fail(r, e, STR_NULL);
-	auto_free char *field = str_dup(name);
-	request_invalid(r, field, e->msg);
+	if (e->code == ERRC_VALIDATION_FAILED && *e->field)
+		agent_request_invalid(r, e->field, e->msg);
+	else
+		agent_request_fail(r, e, STR_NULL);
 }
 
-void request_invalid_code(const struct request *r, const char *field, const char *message, const char *code)
+void agent_request_invalid_code(const struct agent_request *r, const char *field, const char *message, const char *code)
 {
 	auto_buf struct buf context = {0};
 	struct err e;
-	err_set(&e, ERRC_VALIDATION_FAILED, "%s", message);
-	struct json_writer w = json_writer(&context);
-	json_object_begin(&w);
-	json_key(&w, "validationErrors");
-	json_array_begin(&w);
-	json_object_begin(&w);
-	json_member_cstr(&w, "field", field);
-	json_member_cstr(&w, "message", message);
-	json_member_cstr(&w, "code", code);
-	json_object_end(&w);
-	json_array_end(&w);
-	json_object_end(&w);
-	request_fail(r, &e, buf_str(&context));
+	err_field(&e, field, "%s", message);
+	error_json_field(&context, &e, code);
+	agent_request_fail(r, &e, buf_str(&context));
 }
 
-void request_json(const struct request *r, struct str json)
+void agent_request_json(const struct agent_request *r, struct str json)
 {
 	http_respond(r->x, 200, "application/json", json);
 }

@@ -1,28 +1,29 @@
 /*
- * route.h - the table of everything the agent answers, and what a handler gets.
+ * route.h - the table of the agent's routes, and the request that a handler gets.
  *
  * Each API area has one file that exports its handlers; routes.c lists them all. A pattern is a path whose segments are
  * compared byte by byte; one segment may be {id}, which matches any non-empty one. 404 and 405 (with Allow) come from
  * the table. HEAD is answered like GET.
  *
- * The body is dealt with before the handler runs, as the route says; a handler gets it parsed. Handlers answer at once
- * (reply.h) or take the exchange over with http_exchange_set and answer later. What the request points to lives until
- * the handler returns: copy what is needed later.
+ * The body is read before the handler runs, in the way that the route says; a handler gets it parsed. A handler answers
+ * at once (reply.h), or takes the exchange over with http_exchange_set and answers later. The request and all that it
+ * points to live until the handler returns.
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "base/json.h"
 #include "http/server/server.h"
 
 enum route_body {
-	ROUTE_NO_BODY, /* whatever comes is thrown away */
+	ROUTE_NO_BODY, /* a body is thrown away */
 	ROUTE_JSON,    /* one JSON object, at most AGENT_BODY_MAX */
 	ROUTE_LENIENT, /* the same, but a missing or bad one reads as {} (upstream's session/create) */
 	ROUTE_STREAM,  /* the handler reads it itself: called when the head is there */
 };
 
-struct request;
-typedef void (*route_handler)(struct request *r);
+struct agent_request;
+typedef void (*route_handler)(struct agent_request *r);
 
 struct route {
 	const char *method;
@@ -32,7 +33,7 @@ struct route {
 	const char *operation; /* goes into error envelopes; NULL: none */
 };
 
-struct request {
+struct agent_request {
 	struct http_exchange *x;
 	const struct route *route;
 	const struct json *body; /* an object; NULL with ROUTE_NO_BODY and ROUTE_STREAM */
@@ -49,25 +50,25 @@ void route_request(struct http_exchange *x, void *arg);
 
 /* The session that a request names: member "sessionId", else (alone, as upstream) bearer token, X-Session-Id, ?session=
  * or ?sessionId=, else "default". In a box the Authorization header is the daemon's business and never read. */
-int request_session(const struct request *r, struct buf *mem, struct str *ret, struct err *e);
+int agent_request_session(const struct agent_request *r, struct buf *mem, struct str *ret, struct err *e);
 bool session_is_disabled(struct str id); /* "__DISABLE_SESSION__" */
 
 /* A query parameter, decoded into mem; STR_NULL when missing or malformed. */
-struct str request_query(const struct request *r, struct str name, struct buf *mem);
+struct str agent_request_query(const struct agent_request *r, struct str name, struct buf *mem);
 
 /* Error answer with the route's operation. `context` is a complete JSON object or empty. */
-void request_fail(const struct request *r, const struct err *e, struct str context);
+void agent_request_fail(const struct agent_request *r, const struct err *e, struct str context);
 /* The same with one string in the context: {"sessionId": …}. */
-void request_fail_about(const struct request *r, const struct err *e, const char *key, struct str value);
+void agent_request_fail_about(const struct agent_request *r, const struct err *e, const char *key, struct str value);
 /* VALIDATION_FAILED with context.validationErrors [{field, message, code}]. */
-void request_invalid(const struct request *r, const char *field, const char *message);
+void agent_request_invalid(const struct agent_request *r, const char *field, const char *message);
 /* The same with a code of its own for the mistake. */
-void request_invalid_code(const struct request *r, const char *field, const char *message, const char *code);
-/* What reading a request has found: VALIDATION_FAILED ("field 'x' must …") gets its validationErrors, the rest is
- * request_fail. */
-void request_refuse(const struct request *r, const struct err *e);
+void agent_request_invalid_code(
+	const struct agent_request *r, const char *field, const char *message, const char *code);
+/* Error answer for a request that could not be read: VALIDATION_FAILED about a field lists it in validationErrors. */
+void agent_request_refuse(const struct agent_request *r, const struct err *e);
 /* 200 with a JSON text. */
-void request_json(const struct request *r, struct str json);
+void agent_request_json(const struct agent_request *r, struct str json);
 
 /* ,"timestamp":"2026-…" */
 void json_member_now(struct json_writer *w);

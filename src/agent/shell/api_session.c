@@ -3,11 +3,11 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
-/* session_<ms>_<12 hex>, as upstream names those that have no name. */
+/* session_<ms>_<12 hex>: upstream's form for a session without a name. */
 static void generated_id(char *ret, size_t n)
 {
 	unsigned char r[6] = {0};
@@ -24,12 +24,11 @@ static int read_spec(const struct json *body, struct session_spec *ret, struct e
 		run_read_ms(body, "commandTimeoutMs", &ret->timeout_ms, e) < 0)
 		return -1;
 	if (ret->id.n > SESSION_ID_MAX || memchr(ret->id.p ? ret->id.p : "", 0, ret->id.n))
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field 'id' must be at most %d bytes without NUL", SESSION_ID_MAX);
+		return err_field(e, "id", "field 'id' must be at most %d bytes without NUL", SESSION_ID_MAX);
 	if (session_is_disabled(ret->id))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'id': '%.*s' is reserved", STR_ARG(ret->id));
+		return err_field(e, "id", "field 'id': '%.*s' is reserved", STR_ARG(ret->id));
 	if (ret->cwd && strlen(ret->cwd) >= AGENT_PATH_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
+		return err_field(e, "cwd", "field 'cwd' is longer than %d bytes", AGENT_PATH_MAX - 1);
 	return 0;
 }
 
@@ -38,7 +37,7 @@ static void put_placement(struct json_writer *w)
 	json_member_cstr(w, "containerPlacementId", env_get(&agent.env, "CLOUDFLARE_PLACEMENT_ID"));
 }
 
-static void fail_exists(struct request *r, const struct err *e, struct str id)
+static void fail_exists(struct agent_request *r, const struct err *e, struct str id)
 {
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
@@ -46,33 +45,33 @@ static void fail_exists(struct request *r, const struct err *e, struct str id)
 	json_member_str(&w, "sessionId", id);
 	put_placement(&w);
 	json_object_end(&w);
-	request_fail(r, e, buf_str(&context));
+	agent_request_fail(r, e, buf_str(&context));
 }
 
-void request_fail_task(
-	const struct request *r, const struct task_result *f, const char *session, const char *key, struct str value)
+void agent_request_fail_task(const struct agent_request *r, const struct cmd_result *f, const char *session,
+	const char *key, struct str value)
 {
 	const struct err *e = &f->error;
 	if (e->code != ERRC_SESSION_TERMINATED && e->code != ERRC_SESSION_DESTROYED)
-		return request_fail_about(r, e, key, value);
+		return agent_request_fail_about(r, e, key, value);
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
 	json_object_begin(&w);
 	json_member_cstr(&w, "sessionId", session);
 	if (e->code == ERRC_SESSION_TERMINATED)
-		json_member_i64(&w, "exitCode", f->result.exit_code);
+		json_member_i64(&w, "exitCode", f->exit_code);
 	json_object_end(&w);
-	request_fail(r, e, buf_str(&context));
+	agent_request_fail(r, e, buf_str(&context));
 }
 
-void api_session_create(struct request *r)
+void api_session_create(struct agent_request *r)
 {
 	char made[64];
 	struct session_spec spec = {0};
 	struct err e;
 	if (read_spec(r->body, &spec, &e) < 0) {
 		env_free(&spec.env);
-		return request_refuse(r, &e);
+		return agent_request_refuse(r, &e);
 	}
 	if (!spec.id.n) {
 		generated_id(made, sizeof made);
@@ -97,7 +96,7 @@ void api_session_create(struct request *r)
 	put_placement(&w);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
 static void put_id(const struct session *s, void *arg)
@@ -105,7 +104,7 @@ static void put_id(const struct session *s, void *arg)
 	json_cstr(arg, session_id(s));
 }
 
-void api_session_list(struct request *r)
+void api_session_list(struct agent_request *r)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -117,19 +116,19 @@ void api_session_list(struct request *r)
 	json_array_end(&w);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-void api_session_delete(struct request *r)
+void api_session_delete(struct agent_request *r)
 {
 	struct str id = STR_NULL;
 	struct err e;
 	if (json_read_str(r->body, "sessionId", &id, &e) < 0 || !id.n)
-		return request_invalid(r, "sessionId", "field 'sessionId' must name a session");
+		return agent_request_invalid(r, "sessionId", "field 'sessionId' must name a session");
 	struct session *s = session_find(id);
 	if (!s) {
 		err_set(&e, ERRC_INTERNAL_ERROR, "Session '%.*s' not found", STR_ARG(id));
-		return request_fail_about(r, &e, "sessionId", id);
+		return agent_request_fail_about(r, &e, "sessionId", id);
 	}
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -140,5 +139,5 @@ void api_session_delete(struct request *r)
 	json_object_end(&w);
 	pty_end(id);
 	session_delete(s);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }

@@ -1,8 +1,8 @@
 #include "agent/shell/session.h"
 
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "agent/shell/session_impl.h"
-#include "base/limits.h"
 
 static struct map sessions;
 
@@ -13,7 +13,7 @@ struct session *session_find(struct str id)
 	return map_get(&sessions, id);
 }
 
-static struct session *add(struct str id)
+static struct session *session_add(struct str id)
 {
 	struct session *s = xcalloc(1, sizeof *s);
 	s->id = str_dup(id);
@@ -34,7 +34,7 @@ struct session *session_need(struct str id, struct err *e)
 	struct session *s = session_find(id);
 	if (s)
 		return s;
-	return check_room(e) < 0 ? NULL : add(id);
+	return check_room(e) < 0 ? NULL : session_add(id);
 }
 
 struct session *session_create(struct session_spec *spec, struct err *e)
@@ -45,7 +45,7 @@ struct session *session_create(struct session_spec *spec, struct err *e)
 	}
 	if (check_room(e) < 0)
 		return NULL;
-	struct session *s = add(spec->id);
+	struct session *s = session_add(spec->id);
 	s->env = spec->env;
 	spec->env = (struct env){0};
 	s->cwd = spec->cwd && *spec->cwd ? session_path(NULL, spec->cwd) : NULL;
@@ -93,7 +93,7 @@ void sessions_delete_all(void)
 	}
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 const char *session_id(const struct session *s)
 {

@@ -1,13 +1,15 @@
 /*
- * session.h - named shell contexts: directory, variables, functions, options, $?; ordered within, parallel with others.
+ * session.h - sessions: a name for a shell that keeps its directory, variables, functions, options and $?. Commands of
+ * a session run in order; sessions run in parallel.
  *
- * A session is made by name, explicitly or by its first use. Its shell (shell.h) is started by the first command that
- * needs one; until then plain commands are executed directly (plain.h). Commands wait for each other in the order they
- * came. When the shell ends (exit, set -e, kill) the command that it ran is told, or else the next one that comes,
- * which is not run: what it counts on (directory, variables) is gone. The one after that gets a fresh shell.
+ * A session is created explicitly or by the first use of its name. The first command that needs a shell starts it
+ * (shell.h); until then plain commands are executed directly (plain.h). Commands wait for each other in the order in
+ * which they came. When the shell ends (exit, set -e, kill), the result of the running command says so. If no command
+ * runs, the next command fails with that news and is not run, because the directory and variables that it counts on are
+ * gone. The command after that gets a fresh shell.
  *
- * A task is one command in a session. It waits, then runs; on_end or on_started comes exactly once unless it is
- * cancelled before it began. Thread: the loop's.
+ * A task is one command in a session. It waits, then runs. Exactly one of on_end and on_started comes, once, unless the
+ * task is cancelled before it began. Thread: the loop's.
  */
 #pragma once
 
@@ -17,65 +19,52 @@
 struct session;
 struct task;
 
-/* NULL when there is none. */
+/* NULL when there is no such session. */
 struct session *session_find(struct str id);
-/* Found, or made as by its first use. */
+/* Finds the session, or creates it. */
 struct session *session_need(struct str id, struct err *e);
 
 struct session_spec {
 	struct str id;
-	struct env env; /* changes over the box's; taken */
+	struct env env; /* changes to the box's environment; taken */
 	const char *cwd;
-	uint64_t timeout_ms; /* for commands without one of their own; 0: none */
+	uint64_t timeout_ms; /* for commands without a limit of their own; 0: none */
 };
-/* SESSION_ALREADY_EXISTS when there is one. */
+/* SESSION_ALREADY_EXISTS when the name is in use. */
 struct session *session_create(struct session_spec *spec, struct err *e);
-/* Ends its shell and fails what waits with SESSION_DESTROYED. What was started as a process lives on. */
+/* Ends the shell and fails waiting commands with SESSION_DESTROYED. Background processes live on. */
 void session_delete(struct session *s);
 void sessions_delete_all(void);
-/* Calls fn for each, in no order. */
+/* Calls fn for each session, in no order. */
 void session_each(void (*fn)(const struct session *s, void *arg), void *arg);
 
 const char *session_id(const struct session *s);
-/* Where it is now. The caller frees. */
+/* The current directory. The caller frees it. */
 char *session_cwd(const struct session *s);
-/* What a program that it starts would get, as far as it is known without asking the shell: box and session. */
+/* The environment of a new program, as far as it is known without asking the shell: box and session. */
 void session_env(const struct session *s, struct env *ret);
-/* `path` as seen from the session: absolute ones stay. The caller frees. `s` may be NULL: the box's work directory. */
+/* Makes `path` absolute, relative to the session's directory. `s` NULL: to the box's work directory. The caller frees.
+ */
 char *session_path(const struct session *s, const char *path);
 
-/* The time limit of a command: its own, the session's, the box's (COMMAND_TIMEOUT_MS); 0: none. Without a session its
- * own only. */
+/* The time limit of a command: its own, else the session's, else the box's (COMMAND_TIMEOUT_MS); 0: none. Without a
+ * session only its own counts. */
 uint64_t session_limit(const struct session *s, uint64_t own);
-
-enum task_end {
-	TASK_RESULT,	   /* result tells */
-	TASK_NO_DIRECTORY, /* its cwd is not there */
-	TASK_TERMINATED,   /* the shell ended: result tells how, error says so */
-	TASK_FAILED,	   /* could not run, or the session was deleted: error tells */
-};
-
-struct task_result {
-	enum task_end end;
-	struct cmd_result result;
-	struct err error;
-	bool not_run;	   /* with TASK_TERMINATED: the shell had ended before it */
-	bool session_lost; /* with a time limit: the shell had to be ended as well */
-};
 
 struct task_ops {
 	void (*on_output)(void *arg, int stream, struct str bytes);
-	void (*on_end)(void *arg, const struct task_result *r);
+	void (*on_end)(void *arg, const struct cmd_result *r);
 };
 
-/* Runs in the session itself, in its turn. The spec is taken. Never calls back from inside. */
+/* Runs a command in the session itself, in its turn. Takes the spec. Never calls back from inside. */
 struct task *session_run(struct session *s, struct run_spec *spec, const struct task_ops *ops, void *arg);
 
 /* Starts a process with the session's state, in its turn; holds the session only until it has started. `s` NULL:
- * without a session. Exactly one of cmd and failure is not NULL (failure->end: TASK_NO_DIRECTORY or TASK_FAILED). */
-typedef void (*session_on_started)(void *arg, struct cmd *cmd, const struct task_result *failure);
+ * without a session. Exactly one of cmd and failure is not NULL (its outcome: OUTCOME_NO_DIRECTORY or
+ * OUTCOME_NOT_STARTED). */
+typedef void (*session_on_started)(void *arg, struct cmd *cmd, const struct cmd_result *failure);
 struct task *session_start(struct session *s, struct run_spec *spec, const struct cmd_ops *ops, void *cmd_arg,
 	session_on_started on_started, void *arg);
 
-/* Nobody wants it any more. One that waits is dropped; one that runs goes on and is not heard of again. */
+/* The owner wants no result any more. A waiting task is dropped; a running task goes on without callbacks. */
 void task_cancel(struct task *t);

@@ -3,21 +3,22 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "agent/shell/shell.h"
 
 struct session {
 	char *id;
 	struct env env;
-	char *cwd; /* where it begins; NULL: the box's work directory */
+	char *cwd; /* its first directory; NULL: the box's work directory */
 	uint64_t timeout_ms;
-	struct shell *shell; /* NULL until needed */
-	bool had_process;    /* one that needed a shell, before the session had one */
-	int last_status;     /* $? */
-	uint64_t oom_seen;   /* oom_kills() when the last command was over */
-	bool died;	     /* the shell ended between two commands: the next one is told */
-	struct cmd_result death;
-	struct list queue; /* tasks that wait: at most SESSION_QUEUE_MAX */
+	struct shell *shell;	 /* NULL until needed */
+	bool had_process;	 /* a process that needed a shell was started before the session had one */
+	int last_status;	 /* $? */
+	uint64_t oom_seen;	 /* oom_kills() when the last command was over */
+	bool died;		 /* the shell ended between two commands: the next command is told */
+	struct cmd_result death; /* how */
+	struct list queue;	 /* tasks that wait: at most SESSION_QUEUE_MAX */
 	size_t waiting;
 	struct task *current;
 	bool deleted;

@@ -3,12 +3,25 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "agent/limits.h"
 #include "agent/proc/cmd.h"
 #include "agent/proc/spawn.h"
 #include "agent/shell/shell_impl.h"
-#include "base/limits.h"
 
 static struct list shells = {&shells, &shells};
+
+static const bool allowed[SHELL_STATES][SHELL_STATES] = {
+	[SHELL_IDLE] = {[SHELL_FOREGROUND] = true, [SHELL_BACKGROUND] = true, [SHELL_DEAD] = true},
+	[SHELL_FOREGROUND] = {[SHELL_IDLE] = true, [SHELL_SYNC] = true, [SHELL_DEAD] = true},
+	[SHELL_BACKGROUND] = {[SHELL_IDLE] = true, [SHELL_DEAD] = true},
+	[SHELL_SYNC] = {[SHELL_IDLE] = true, [SHELL_DEAD] = true},
+};
+
+void shell_move(struct shell *s, enum shell_state to)
+{
+	INVARIANT(s->state == to || allowed[s->state][to]);
+	s->state = to;
+}
 
 /* ---- reports ---- */
 
@@ -72,7 +85,7 @@ static void free_shell(struct loop_task *t)
 	free(s);
 }
 
-static void release(struct shell *s)
+static void shell_release(struct shell *s)
 {
 	loop_timer_stop(&s->limit);
 	loop_timer_stop(&s->watch);
@@ -93,14 +106,14 @@ static void release(struct shell *s)
 	list_del(&s->node);
 }
 
-static void on_exit_status(struct child *c, int wstatus)
+static void shell_on_exit(struct child *c, int wstatus)
 {
 	struct shell *s = container_of(c, struct shell, child);
 	read_reports(s);
 	struct cmd_result r = cmd_result_of(wstatus, UINT64_MAX);
 	bool told = shell_run_died(s, &r);
-	s->state = SHELL_DEAD;
-	release(s);
+	shell_move(s, SHELL_DEAD);
+	shell_release(s);
 	if (s->ops)
 		s->ops->on_gone(s->owner, told ? NULL : &r);
 	loop_defer(s->loop, &s->free_task, free_shell);
@@ -123,7 +136,7 @@ void shell_close(struct shell *s)
 	shell_run_silence(s);
 	if (s->state == SHELL_DEAD)
 		return;
-	/* As when a terminal is closed: what does not ask to stay (nohup, disown) goes. */
+	/* As when a terminal is closed: processes that did not ask to stay (nohup, disown) end. */
 	proctree_kill_below(s->pid, SIGHUP, NULL);
 	kill(s->pid, SIGHUP);
 	kill(s->pid, SIGCONT);
@@ -133,7 +146,7 @@ void shell_close(struct shell *s)
 
 void shell_went_idle(struct shell *s)
 {
-	s->state = SHELL_IDLE;
+	shell_move(s, SHELL_IDLE);
 	if (s->ops)
 		s->ops->on_idle(s->owner);
 }
@@ -185,18 +198,17 @@ static int plumbing_open(struct plumbing *p, struct err *e)
 	return 0;
 }
 
-static int spawn_bash(
-	const char *bash, const struct env *env, const char *cwd, const struct plumbing *p, pid_t *ret, struct err *e)
+static int spawn_bash(const struct shell_spec *spec, const struct plumbing *p, pid_t *ret, struct err *e)
 {
 	/* Interactive, so that an interrupt or an expansion error ends the command and not the shell; without the
 	 * habits of a person's shell. Nothing is read from a terminal: there is none. */
 	static const char *const argv[] = {"bash", "--norc", "--noprofile", "--noediting", "+H", "+o", "history", "+O",
 		"expand_aliases", "-i", "-s", NULL};
-	const char *home = env_get(env, "HOME");
-	const char *const dirs[] = {cwd, home && *home ? home : "/", "/"};
-	struct spawn_spec sp = {.path = bash,
+	const char *home = env_get(spec->env, "HOME");
+	const char *const dirs[] = {spec->cwd, home && *home ? home : "/", "/"};
+	struct spawn_spec sp = {.path = spec->bash,
 		.argv = argv,
-		.envp = env_vector(env),
+		.envp = env_vector(spec->env),
 		.fd = {p->feed[0], -1, -1},
 		.extra = {{p->path[0], SHELL_FD_OUT}, {p->path[1], SHELL_FD_ERR}, {p->control[1], SHELL_FD_CONTROL},
 			{p->script, SHELL_FD_SCRIPT}},
@@ -210,19 +222,18 @@ static int spawn_bash(
 	return err_wrap(e, "start the session's shell");
 }
 
-struct shell *shell_start(struct loop *l, const char *bash, const struct env *env, const char *cwd,
-	const struct shell_owner_ops *ops, void *owner, struct err *e)
+struct shell *shell_start(struct loop *l, const struct shell_spec *spec, struct err *e)
 {
 	struct plumbing p;
 	pid_t pid;
-	if (plumbing_open(&p, e) < 0 || spawn_bash(bash, env, cwd, &p, &pid, e) < 0) {
+	if (plumbing_open(&p, e) < 0 || spawn_bash(spec, &p, &pid, e) < 0) {
 		plumbing_close(&p);
 		return NULL;
 	}
 	struct shell *s = xcalloc(1, sizeof *s);
 	*s = (struct shell){.loop = l,
-		.ops = ops,
-		.owner = owner,
+		.ops = spec->ops,
+		.owner = spec->owner,
 		.pid = pid,
 		.feed_fd = take_fd(&p.feed[1]),
 		.script_fd = take_fd(&p.script),
@@ -234,7 +245,7 @@ struct shell *shell_start(struct loop *l, const char *bash, const struct env *en
 		.go = HANDOFF_NONE};
 	plumbing_close(&p);
 	list_push(&shells, &s->node);
-	child_watch(&s->child, pid, on_exit_status);
+	child_watch(&s->child, pid, shell_on_exit);
 	loop_add(l, &s->control, s->control_fd, EPOLLIN, on_control);
 	return s;
 }

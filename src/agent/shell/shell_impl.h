@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/drain.h"
 #include "agent/proc/handoff.h"
@@ -16,8 +17,16 @@ enum shell_state {
 	SHELL_IDLE,
 	SHELL_FOREGROUND,
 	SHELL_BACKGROUND,
-	SHELL_SYNC, /* interrupted: must answer once before it is trusted with the next line */
+	SHELL_SYNC, /* interrupted: must answer once before it gets the next command */
 	SHELL_DEAD,
+	SHELL_STATES
+};
+
+/* The last report about the foreground command. */
+enum shell_fg_report {
+	FG_RUNNING, /* none yet */
+	FG_DONE,    /* it has ended: status */
+	FG_NO_DIRECTORY
 };
 
 /* The foreground command. */
@@ -28,12 +37,14 @@ struct shell_fg {
 	char *command, *cwd; /* kept for a second attempt as eval */
 	struct env env;
 	uint64_t timeout_ms;
-	bool as_eval, done, no_directory, aborting;
+	enum shell_fg_report report;
+	bool as_eval;  /* the second attempt, after a syntax error */
+	bool aborting; /* its time is up */
 	int status, last_status;
-	uint64_t abort_at;     /* when the interruption began */
-	int last_line;	       /* length of the line that comes after the command */
-	struct proclist spare; /* what ran before and must survive a time limit */
-	enum shell_end end;
+	uint64_t abort_at;	  /* when the interruption began */
+	int last_line;		  /* length of the line that comes after the command */
+	struct proclist spare;	  /* processes that ran before and must survive a time limit */
+	struct cmd_result result; /* set by fg_finish */
 };
 
 struct shell {
@@ -43,7 +54,7 @@ struct shell {
 	void *owner;
 	pid_t pid;
 	struct child child;
-	enum shell_state state;
+	enum shell_state state; /* changed by shell_move alone */
 	int feed_fd, script_fd;
 	int path_fd[2];	       /* O_PATH: the pipes that commands write to */
 	struct drain *held[2]; /* … while a background job holds one */
@@ -51,7 +62,7 @@ struct shell {
 	int control_fd;
 	struct buf report; /* part of a line */
 	uint64_t seq;
-	bool lost;	/* given up: what it still reports does not count */
+	bool lost;	/* given up: its reports do not count any more */
 	unsigned looks; /* that found it neither at work nor back (SHELL_LOOKS_MAX) */
 
 	struct shell_fg fg;
@@ -67,14 +78,16 @@ struct shell {
 	struct loop_task free_task;
 };
 
-/* shell_run.c: what the reports mean for the current command. */
+/* shell_run.c: a report about the current command. */
 void shell_reported(struct shell *s, char letter, uint64_t seq, int value);
-/* Nobody listens to the current command any more. */
+/* No callback of the current command is wanted any more. */
 void shell_run_silence(struct shell *s);
-/* The process has ended. False: it was between two commands. */
+/* bash has ended. False: it was between two commands. */
 bool shell_run_died(struct shell *s, const struct cmd_result *r);
 
 /* shell.c */
+/* Changes the state; checks that the move is in the table. */
+void shell_move(struct shell *s, enum shell_state to);
 void shell_went_idle(struct shell *s);
 /* Gives up on a shell that does not answer. */
 void shell_kill(struct shell *s);

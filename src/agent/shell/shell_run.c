@@ -4,10 +4,10 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
+#include "agent/limits.h"
 #include "agent/proc/proctree.h"
 #include "agent/shell/shell_impl.h"
 #include "base/fd.h"
-#include "base/limits.h"
 
 /* ---- telling the shell ---- */
 
@@ -49,9 +49,10 @@ static char state_of(pid_t pid)
 	return proc_read(pid, &p) ? p.state : 'X';
 }
 
-/* The shell reads its second line only when the first is over. If it has read both, sleeps and reported nothing, it
- * never will (somebody closed its descriptors, or redefined `builtin`). One that could run may only wait for a
- * processor, so it gets more time. One that was stopped (`kill -STOP $$`) has nobody else who would let it go on. */
+/* The shell reads its second line only when the first is over. If it has read both, sleeps and has reported nothing, it
+ * never will: a command closed its descriptors, or redefined `builtin`. A runnable shell may be waiting for a
+ * processor, so it gets more time. A stopped shell (`kill -STOP $$`) is continued here, because nobody else would do
+ * it. */
 static void on_watch(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, watch);
@@ -94,7 +95,7 @@ static void err_free_again(void *arg)
 	((struct shell *)arg)->held[1] = NULL;
 }
 
-/* A background job holds the pipe: commands use another one until it is gone. */
+/* A background job holds the pipe: commands use another pipe until the job is gone. */
 static void fg_held(struct output *o, int stream, int fd)
 {
 	struct shell *s = container_of(o, struct shell, fg.out);
@@ -116,12 +117,12 @@ static void fg_over(struct output *o)
 	proclist_free(&s->fg.spare);
 	free(take_ptr(&s->fg.command));
 	free(take_ptr(&s->fg.cwd));
-	s->fg.ops->on_end(s->fg.arg, s->fg.end, s->fg.status);
+	s->fg.ops->on_end(s->fg.arg, &s->fg.result);
 }
 
 /* ---- foreground: end ---- */
 
-/* A line that it answers with y, again and again: an interrupt may have eaten the one before. */
+/* Sends a line that the shell answers with y, again and again: an interrupt may have eaten the line before. */
 static void send_sync(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, limit);
@@ -135,21 +136,24 @@ static void send_sync(struct loop_timer *t)
 	loop_timer_set(s->loop, &s->limit, SHELL_SYNC_AGAIN, send_sync);
 }
 
-static void fg_finish(struct shell *s, enum shell_end end)
+/* The exit code is the last status that the shell reported, or its own when it has ended. */
+static void fg_finish(struct shell *s, struct cmd_result r)
 {
 	bool aborted = s->fg.aborting;
 	loop_timer_stop(&s->limit);
 	loop_timer_stop(&s->watch);
-	bool gone = end == SHELL_EXITED || end == SHELL_KILLED || end == SHELL_LOST;
-	s->fg.end = end;
-	if (aborted && end != SHELL_LOST)
-		s->fg.end = gone ? SHELL_TIMEOUT_GONE : SHELL_TIMEOUT;
-	if (gone) {
-		s->state = SHELL_DEAD;
+	r.exit_code = s->fg.status;
+	if (aborted && r.outcome != OUTCOME_LOST) {
+		r.outcome = OUTCOME_TIMEOUT;
+		r.signal = 0;
+	}
+	s->fg.result = r;
+	if (r.session_ended) {
+		shell_move(s, SHELL_DEAD);
 		output_finish(&s->fg.out);
 		return;
 	}
-	s->state = aborted ? SHELL_SYNC : SHELL_IDLE;
+	shell_move(s, aborted ? SHELL_SYNC : SHELL_IDLE);
 	if (aborted)
 		send_sync(&s->limit);
 	output_finish(&s->fg.out);
@@ -165,8 +169,8 @@ static bool is_back(const struct shell *s)
 	return unread < s->fg.last_line;
 }
 
-/* Time is up: interrupt the shell, kill what it runs. A loop that is just between two children needs a second round; a
- * shell that has been told to ignore interrupts does not come back at all and is killed in the end. */
+/* Time is up: interrupt the shell and kill its processes. A loop that is just between two children needs a second
+ * round; a shell that has been told to ignore interrupts does not come back at all and is killed in the end. */
 static void abort_round(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, limit);
@@ -276,7 +280,7 @@ int shell_run(struct shell *s, const struct shell_cmd *c, const struct shell_run
 		fg_forget(s);
 		return -1;
 	}
-	s->state = SHELL_FOREGROUND;
+	shell_move(s, SHELL_FOREGROUND);
 	if (c->timeout_ms)
 		loop_timer_set(s->loop, &s->limit, c->timeout_ms, abort_round);
 	watch(s);
@@ -290,11 +294,10 @@ static void quiet_output(void *arg, int stream, struct str bytes)
 	(void)bytes;
 }
 
-static void quiet_end(void *arg, enum shell_end end, int status)
+static void quiet_end(void *arg, const struct cmd_result *r)
 {
 	(void)arg;
-	(void)end;
-	(void)status;
+	(void)r;
 }
 
 static void quiet_spawned(void *arg, pid_t pid, int out_fd, int err_fd, const struct err *e)
@@ -323,16 +326,16 @@ static bool is_our_child(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* A pid that came over the control pipe is only what something in the box says: nobody else's process is taken for it,
- * nor one of another session. One that has ended already cannot be asked. */
+/* Any process of the box can write a pid into the control pipe. So the pid must not be a watched child, and must be in
+ * the shell's session. The session of a process that has ended already is not known. */
 static bool could_be_spawned(const struct shell *s, pid_t pid)
 {
 	pid_t session = getsid(pid);
 	return pid > 1 && !child_find(pid) && (session == s->pid || (session < 0 && errno == ESRCH));
 }
 
-/* Nobody hears of the process before the subshell between has gone, so nobody can end it while another would reap it.
- */
+/* The owner hears of the process only after the subshell between has gone: a process that ended earlier would be reaped
+ * by that subshell, not by the agent. */
 static void bg_settle(struct shell *s, bool started, const char *failure)
 {
 	shell_on_spawned told = s->on_spawned;
@@ -388,15 +391,15 @@ int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_
 	}
 	s->on_spawned = on_spawned;
 	s->spawn_arg = arg;
-	s->state = SHELL_BACKGROUND;
+	shell_move(s, SHELL_BACKGROUND);
 	watch(s);
 	return 0;
 }
 
 /* ---- reports ---- */
 
-/* Back for the second time without having opened the command's output: the shell cannot run anything any more
- * (restricted, out of descriptors, its own ones closed). No status of it would be the command's. */
+/* The shell is back for the second time and has not opened the command's output: it cannot run anything any more
+ * (restricted, out of descriptors, its own descriptors closed). No status that it reports is the command's. */
 static void fg_is_useless(struct shell *s)
 {
 	s->lost = true;
@@ -409,18 +412,17 @@ static void fg_done(struct shell *s, char letter, int value)
 	/* Something before the command failed, and bash went on with the next line: the status is not the command's. */
 	if (letter == 'd' && !output_touched(&s->fg.out))
 		return;
-	s->fg.no_directory = letter == 'c';
-	s->fg.done = true;
+	s->fg.report = letter == 'c' ? FG_NO_DIRECTORY : FG_DONE;
 	s->fg.status = value;
 	/* With a directory of its own the shell has still to go back to where it was. */
 	if (!s->fg.cwd && !s->fg.aborting)
-		fg_finish(s, SHELL_DONE);
+		fg_finish(s, (struct cmd_result){.outcome = OUTCOME_EXITED});
 }
 
 static void fg_back(struct shell *s, int value)
 {
 	struct err e;
-	bool ran = s->fg.done || s->fg.aborting || output_touched(&s->fg.out);
+	bool ran = s->fg.report != FG_RUNNING || s->fg.aborting || output_touched(&s->fg.out);
 	if (!ran && s->fg.as_eval) {
 		fg_is_useless(s);
 	} else if (!ran) {
@@ -429,9 +431,10 @@ static void fg_back(struct shell *s, int value)
 		if (fg_tell(s, &e) < 0)
 			fg_is_useless(s);
 	} else {
-		if (!s->fg.done)
+		if (s->fg.report == FG_RUNNING)
 			s->fg.status = value;
-		fg_finish(s, s->fg.no_directory ? SHELL_NO_DIRECTORY : SHELL_DONE);
+		fg_finish(s, (struct cmd_result){.outcome = s->fg.report == FG_NO_DIRECTORY ? OUTCOME_NO_DIRECTORY
+											    : OUTCOME_EXITED});
 	}
 }
 
@@ -444,7 +447,7 @@ static void fg_reported(struct shell *s, char letter, int value)
 	else if (letter == 'e')
 		fg_back(s, value);
 	else if (letter == 'y')
-		fg_finish(s, SHELL_TIMEOUT);
+		fg_finish(s, (struct cmd_result){.outcome = OUTCOME_TIMEOUT});
 }
 
 static void bg_reported(struct shell *s, char letter, int value)
@@ -456,7 +459,7 @@ static void bg_reported(struct shell *s, char letter, int value)
 	if (letter != 'e')
 		return;
 	loop_timer_stop(&s->watch);
-	/* It may have begun and its word be still on the way. */
+	/* The process may have begun while its report is still on the way. */
 	if (s->on_spawned)
 		bg_settle(s, s->spawned && is_our_child(s->spawned), "the session's shell could not start a process");
 	shell_went_idle(s);
@@ -479,9 +482,11 @@ void shell_reported(struct shell *s, char letter, uint64_t seq, int value)
 bool shell_run_died(struct shell *s, const struct cmd_result *r)
 {
 	if (s->state == SHELL_FOREGROUND) {
-		bool lost = s->lost && !s->fg.aborting;
+		struct cmd_result own = {.outcome = r->outcome, .signal = r->signal, .session_ended = true};
+		if (s->lost && !s->fg.aborting)
+			own = (struct cmd_result){.outcome = OUTCOME_LOST, .session_ended = true};
 		s->fg.status = r->exit_code;
-		fg_finish(s, lost ? SHELL_LOST : r->signal ? SHELL_KILLED : SHELL_EXITED);
+		fg_finish(s, own);
 	} else if (s->on_spawned) {
 		bg_settle(s, s->spawned && is_our_child(s->spawned), "the session's shell ended");
 	} else {

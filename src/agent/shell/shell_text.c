@@ -58,8 +58,8 @@ static void put_assignments(struct buf *b, const struct env *env)
 	}
 }
 
-/* Makes $? what it was. As the first part of a && list a failure neither ends the shell under `set -e` nor runs an ERR
- * trap. Without a subshell: a session must answer also where no process can be started any more. */
+/* Gives $? its old value. As the first part of a && list a failure neither ends the shell under `set -e` nor runs an
+ * ERR trap. Without a subshell: a session must answer also where no process can be started any more. */
 static void put_status(struct buf *b, int status)
 {
 	if (status == 1)
@@ -98,9 +98,9 @@ static void put_report(struct buf *b, char letter, uint64_t seq, const char *val
 	buf_printf(b, "\\builtin printf \"%c %" PRIu64 " %%d\\n\" %s >&%d", letter, seq, value, SHELL_FD_CONTROL);
 }
 
-/* A trap for SIGINT would run instead of ending the command: one that the session has is put aside for the time of the
- * command, unless that speaks of traps itself. `trap -p` and `read` go through the script's memory, which bash has read
- * by now: a subshell would cost ten times as much. */
+/* A trap for SIGINT would run instead of ending the command: the session's trap is put aside while the
+ * command runs, unless the command itself uses traps. `trap -p` and `read` go through the script's memory, which bash
+ * has read by now: a subshell would cost ten times as much. */
 static void put_trap_aside(struct buf *b, const struct shell_text *t)
 {
 	if (memmem(t->command.p, t->command.n, "trap", 4))
@@ -115,7 +115,7 @@ static void put_trap_aside(struct buf *b, const struct shell_text *t)
 /* Without job control bash forgets an interrupt that comes while it waits for a child, unless the child dies of it too;
  * the rest of the command would go on. With job control it remembers: SIGINT to the shell and SIGKILL to the children
  * end a command for certain. The price is that the end of a job is told on stderr ("[1]+ Done"), so only commands with
- * a time limit get it, and `jobs` has told of older ones before. */
+ * a time limit get it, and `jobs` has reported older jobs before. */
 static void put_monitor(struct buf *b)
 {
 	buf_add_c(b, "case $- in *m*);;*)__atoll_undo=$__atoll_undo'\\builtin set +m;';"
@@ -181,8 +181,8 @@ static void put_scoped(struct buf *script, const struct shell_text *t, const str
 	buf_add_byte(script, '\n');
 }
 
-/* Back to where the session was: by name, so that it keeps its name; else (renamed, deleted, another one there now) to
- * the directory itself. */
+/* Back to where the session was: by name, so that it keeps its name; else (renamed, deleted, replaced) to the
+ * directory itself. */
 static void put_way_back(struct buf *b)
 {
 	buf_printf(b,
@@ -191,8 +191,8 @@ static void put_way_back(struct buf *b)
 		SHELL_FD_BACK, SHELL_FD_BACK, SHELL_FD_BACK);
 }
 
-/* The two lines that the shell reads from its input. The second runs whatever became of the first: it puts back what
- * the command was not to change, and reports. */
+/* The two lines that the shell reads from its input. The second runs whatever became of the first: it undoes
+ * changes that were for this command alone, and reports. */
 static void put_feed(struct buf *feed, const struct shell_text *t)
 {
 	buf_printf(feed, "\\builtin . /proc/self/fd/%d\n", SHELL_FD_SCRIPT);
@@ -254,12 +254,12 @@ static void put_exports(struct buf *b, const struct env *env)
 			buf_printf(b, "\\builtin unset %.*s;", STR_ARG(entry_name(env->v[i])));
 }
 
-/* What the process runs in the end, as one text for eval: its first line puts the three streams in place, so that what
- * a trap or `set -x` says before goes nowhere. (Not `builtin exec`: bash would undo the redirections.) */
+/* The text that the process runs in the end, for eval. Its first line puts the three streams in place, so that earlier
+ * output of a trap or of `set -x` is dropped. (Not `builtin exec`: bash would undo the redirections.) */
 static void put_background_command(struct buf *script, const struct shell_text *t)
 {
 	auto_buf struct buf text = {0};
-	/* A subshell forgets this one, but its BASHOPTS does not. */
+	/* A subshell forgets this option, but its BASHOPTS does not. */
 	buf_add_c(&text, "case :$BASHOPTS: in *:expand_aliases:*)\\builtin shopt -s expand_aliases;;esac;");
 	buf_add_c(&text, "\\command \\exec");
 	for (int fd = 0; fd <= 2; fd++)
@@ -275,8 +275,8 @@ static void put_background_command(struct buf *script, const struct shell_text *
 
 /* The process is a grandchild: the subshell between reports its pid and ends, so that the agent inherits it and gets
  * its true wait status. `set -m` gives it a process group of its own and default signals. It must not end before the
- * one between has, which would reap it: so it reads from a pipe until that one, which has it open for writing, is gone.
- */
+ * subshell, which would reap it. So it reads from a pipe that the subshell has open for writing, until the subshell is
+ * gone. */
 void shell_text_background(const struct shell_text *t, struct buf *script, struct buf *feed)
 {
 	buf_printf(script, "(\\builtin read -r -u %d __atoll||\\builtin unset __atoll;", SHELL_FD_GO);

@@ -1,5 +1,5 @@
 /*
- * shell_text.h - what a session's shell is told to run, as text. Pure: no process is touched here.
+ * shell_text.h - makes the text that a session's shell runs. Pure functions: no process is touched here.
  *
  * docs/design/003-sessions.md explains the mechanism. In short: the shell reads two lines from its input (`feed`); the
  * first makes it take up a memory file (`script`), the second reports. Everything that varies is in the script, which
@@ -15,8 +15,8 @@
 #include "agent/proc/env.h"
 #include "base/buf.h"
 
-/* Descriptors inside the shell: above what people use (200 is popular with flock, bash itself takes 10 and up, and 63
- * and down), and low enough for a small `ulimit -n`. */
+/* Descriptors inside the shell: above the numbers that people use (200 is popular with flock, bash itself takes 10 and
+ * up, and 63 and down), and low enough for a small `ulimit -n`. */
 enum {
 	SHELL_FD_OUT = 40,     /* O_PATH: the pipe for stdout, opened anew for each command */
 	SHELL_FD_ERR = 41,     /* O_PATH: the pipe for stderr */
@@ -39,20 +39,20 @@ struct shell_text {
 	const char *out, *err;
 	const char *go; /* for shell_text_background: a pipe to wait at */
 	uint64_t seq;
-	int last_status; /* what $? is at the start */
+	int last_status; /* $? at the start */
 	bool stoppable;	 /* it has a time limit: see put_monitor */
 };
 
 /* The usual form: the command as a group `{ … }` of the shell itself. A command with a syntax error fails as a whole,
- * before anything of it ran. */
+ * before any part of it runs. */
 void shell_text_group(const struct shell_text *t, struct buf *script, struct buf *feed);
-/* For a command that is no group (syntax error, unbalanced quote, open here-document): bash takes it line by line and
- * says what is wrong, as `bash -c` would. */
+/* For a command that does not parse as a group (syntax error, unbalanced quote, open here-document): bash takes it line
+ * by line and reports the error, as `bash -c` would. */
 void shell_text_eval(const struct shell_text *t, struct buf *script, struct buf *feed);
-/* In a process of its own, a copy of the shell that ends up as the agent's child. `out`, `err` and `go` are given. */
+/* Runs the command in a copy of the shell that becomes the agent's child. `out`, `err` and `go` must be set. */
 void shell_text_background(const struct shell_text *t, struct buf *script, struct buf *feed);
 /* After an interruption: a line that the shell answers with y. */
 void shell_text_sync(uint64_t seq, struct buf *feed);
 
-/* One word for bash that stands for exactly these bytes (no NUL): 'it'\''s'. */
+/* Appends one word of bash that stands for exactly these bytes (no NUL): 'it'\''s'. */
 void shell_quote(struct buf *b, struct str s);

@@ -5,10 +5,10 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/oom.h"
 #include "agent/shell/session_impl.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 struct task {
 	struct list node; /* in the session's queue while it waits */
@@ -39,7 +39,7 @@ static void task_free(struct task *t)
 /* ---- ends ---- */
 
 /* Tells the owner and frees. The session's turn is not passed on here. */
-static void task_over(struct task *t, const struct task_result *r)
+static void task_over(struct task *t, const struct cmd_result *r)
 {
 	if (!t->cancelled && t->ops)
 		t->ops->on_end(t->arg, r);
@@ -48,7 +48,7 @@ static void task_over(struct task *t, const struct task_result *r)
 	task_free(t);
 }
 
-/* The current task is over; whoever waits is next. */
+/* The current task is over; the next waiting task begins. */
 static void pass_on(struct session *s)
 {
 	s->current = NULL;
@@ -56,11 +56,11 @@ static void pass_on(struct session *s)
 		loop_defer(agent.loop, &s->next_task, run_next);
 }
 
-static void finish(struct task *t, struct task_result *r)
+static void task_finish(struct task *t, struct cmd_result *r)
 {
 	struct session *s = t->s;
 	if (t->began_us)
-		r->result.duration = (clock_us() - t->began_us + 500) / 1000;
+		r->duration = (clock_us() - t->began_us + 500) / 1000;
 	if (s)
 		s->oom_seen = oom_kills();
 	task_over(t, r);
@@ -68,43 +68,44 @@ static void finish(struct task *t, struct task_result *r)
 		pass_on(s);
 }
 
-static void fail(struct task *t, const struct err *e)
+static void task_fail(struct task *t, const struct err *e)
 {
-	struct task_result r = {.end = TASK_FAILED, .error = *e};
-	finish(t, &r);
+	struct cmd_result r = cmd_result_not_started(e);
+	task_finish(t, &r);
 }
 
-/* Says how the session's shell ended. Who starts a process knows only failures. */
-static void terminated(const struct task *t, struct task_result *r)
+/* Adds the error that says how the session's shell ended. A process that could not start has no other result. */
+static void describe_shell_end(const struct task *t, struct cmd_result *r)
 {
-	const struct cmd_result *c = &r->result;
 	char how[80];
-	if (c->outcome == OUTCOME_OOM)
+	if (r->outcome == OUTCOME_OOM)
 		snprintf(how, sizeof how, "was killed: the sandbox ran out of memory");
-	else if (c->outcome == OUTCOME_LOST)
+	else if (r->outcome == OUTCOME_LOST)
 		snprintf(how, sizeof how, "stopped answering; how the command ended is not known");
-	else if (c->signal)
-		snprintf(how, sizeof how, "was killed by %s", signal_name(c->signal));
+	else if (r->signal)
+		snprintf(how, sizeof how, "was killed by %s", signal_name(r->signal));
 	else
-		snprintf(how, sizeof how, "exited with code %d", c->exit_code);
-	r->end = t->ops ? TASK_TERMINATED : TASK_FAILED;
+		snprintf(how, sizeof how, "exited with code %d", r->exit_code);
+	if (!t->ops)
+		r->outcome = OUTCOME_NOT_STARTED;
 	err_set(&r->error, ERRC_SESSION_TERMINATED, "Session '%.100s' terminated: its shell %s%s", t->s->id, how,
-		r->not_run ? " before this command, which was not run" : "");
+		r->skipped ? " before this command, which was not run" : "");
 }
 
-/* Nobody could be told when it happened. */
+/* The shell ended between two commands; this is the first command that can be told. */
 static void fail_died(struct task *t)
 {
-	struct task_result r = {.not_run = true, .result = t->s->death};
+	struct cmd_result r = t->s->death;
+	r.session_ended = r.skipped = true;
 	t->s->died = false;
-	terminated(t, &r);
-	finish(t, &r);
+	describe_shell_end(t, &r);
+	task_finish(t, &r);
 }
 
 static void fail_no_directory(struct task *t)
 {
-	struct task_result r = {.end = TASK_NO_DIRECTORY, .result = {.exit_code = 1}};
-	finish(t, &r);
+	struct cmd_result r = {.outcome = OUTCOME_NO_DIRECTORY, .exit_code = 1};
+	task_finish(t, &r);
 }
 
 static struct task *take_first(struct session *s)
@@ -115,7 +116,7 @@ static struct task *take_first(struct session *s)
 
 void session_fail_all(struct session *s)
 {
-	struct task_result r = {.end = TASK_FAILED};
+	struct cmd_result r = {.outcome = OUTCOME_NOT_STARTED};
 	err_set(&r.error, ERRC_SESSION_DESTROYED, "Session '%.100s' was destroyed", s->id);
 	struct task *current = take_ptr(&s->current);
 	if (current) {
@@ -143,16 +144,16 @@ static void direct_output(struct cmd *c, int stream, struct str bytes)
 static void direct_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct task *t = cmd_arg(c);
-	struct task_result tr = {.end = TASK_RESULT, .result = *r};
+	struct cmd_result own = *r;
 	if (t->s)
 		t->s->last_status = r->exit_code;
 	t->cmd = NULL;
-	finish(t, &tr);
+	task_finish(t, &own);
 }
 
 static const struct cmd_ops direct_ops = {.on_output = direct_output, .on_end = direct_end};
 
-/* The directory it is to run in: its own, or where the session begins. NULL: it is not there. */
+/* The directory of the command: its own, or the session's. NULL: its own cannot be entered. */
 static char *directory(const struct task *t)
 {
 	struct stat st;
@@ -160,7 +161,7 @@ static char *directory(const struct task *t)
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && faccessat(AT_FDCWD, dir, X_OK, AT_EACCESS) == 0)
 		return dir;
 	free(dir);
-	/* A session whose first directory is gone begins at home, as upstream's does. */
+	/* A session whose first directory is gone begins in $HOME, as with upstream. */
 	const char *home = env_get(&agent.env, "HOME");
 	return t->spec.cwd ? NULL : xstrdup(home && stat(home, &st) == 0 ? home : "/");
 }
@@ -173,14 +174,17 @@ static void input_all(struct cmd *c, struct run_spec *s)
 	cmd_input_end(c);
 }
 
-/* Without the session's shell: 0 when it runs, 1 when it needs a shell (only with `plain`), -1 on failure. */
-static int start_directly(struct task *t, const char *dir, bool plain, const struct cmd_ops *ops, void *arg,
-	struct cmd **ret, enum spawn_step *step, struct err *e)
+/* Starts the command without the session's shell. Returns 0 when it runs, -1 on failure, and 1 when it needs a shell,
+ * unless it is `forced`: then it gets a fresh bash. */
+static int start_directly(
+	struct task *t, const char *dir, bool forced, struct cmd **ret, enum spawn_step *step, struct err *e)
 {
 	auto_env struct env env = {0};
 	session_env(t->s, &env);
 	env_apply(&env, &t->spec.env);
-	int r = (plain ? run_start_plain : run_start)(&t->spec, &env, dir, ops, arg, ret, step, e);
+	struct run_place at = {
+		.env = &env, .cwd = dir, .ops = t->ops ? &direct_ops : t->cmd_ops, .arg = t->ops ? t : t->cmd_arg};
+	int r = (forced ? run_start : run_start_plain)(&t->spec, &at, ret, step, e);
 	if (r == 0)
 		input_all(*ret, &t->spec);
 	return r;
@@ -203,8 +207,7 @@ static void on_shell_gone(void *owner, const struct cmd_result *untold)
 	if (untold) {
 		s->died = true;
 		s->death = *untold;
-		if (untold->exit_code == 128 + SIGKILL && oom_kills() > s->oom_seen)
-			s->death.outcome = OUTCOME_OOM;
+		cmd_result_check_oom(&s->death, s->oom_seen);
 	}
 	if (!s->current)
 		loop_defer(agent.loop, &s->next_task, run_next);
@@ -221,7 +224,12 @@ static int need_shell(struct session *s, struct err *e)
 			"bash is not installed in this sandbox: sessions run plain commands only");
 	auto_env struct env env = {0};
 	session_env(s, &env);
-	s->shell = shell_start(agent.loop, agent.shell, &env, s->cwd ? s->cwd : agent.workdir, &shell_ops, s, e);
+	struct shell_spec spec = {.bash = agent.shell,
+		.env = &env,
+		.cwd = s->cwd ? s->cwd : agent.workdir,
+		.ops = &shell_ops,
+		.owner = s};
+	s->shell = shell_start(agent.loop, &spec, e);
 	return s->shell ? 0 : -1;
 }
 
@@ -232,41 +240,19 @@ static void shell_output(void *arg, int stream, struct str bytes)
 		t->ops->on_output(t->arg, stream, bytes);
 }
 
-static void shell_end(void *arg, enum shell_end end, int status)
+static void shell_end(void *arg, const struct cmd_result *r)
 {
 	struct task *t = arg;
-	struct session *s = t->s;
-	struct task_result r = {.end = TASK_RESULT, .result = {.exit_code = status}};
-	switch (end) {
-	case SHELL_DONE:
-		s->last_status = status;
-		if (status == 137 && oom_kills() > t->oom_before)
-			r.result.outcome = OUTCOME_OOM;
-		break;
-	case SHELL_NO_DIRECTORY:
-		r.end = TASK_NO_DIRECTORY;
-		break;
-	case SHELL_TIMEOUT:
-	case SHELL_TIMEOUT_GONE:
-		s->last_status = 130;
-		r.result.outcome = OUTCOME_TIMEOUT;
-		r.session_lost = end == SHELL_TIMEOUT_GONE;
-		break;
-	case SHELL_KILLED:
-		r.result.signal = status - 128;
-		r.result.outcome = OUTCOME_KILLED;
-		/* fallthrough */
-	case SHELL_EXITED:
-		if (status == 137 && oom_kills() > t->oom_before)
-			r.result.outcome = OUTCOME_OOM;
-		terminated(t, &r);
-		break;
-	case SHELL_LOST:
-	default:
-		r.result.outcome = OUTCOME_LOST;
-		terminated(t, &r);
-	}
-	finish(t, &r);
+	struct cmd_result own = *r;
+	if (own.outcome == OUTCOME_EXITED || own.outcome == OUTCOME_KILLED)
+		cmd_result_check_oom(&own, t->oom_before);
+	if (own.outcome == OUTCOME_TIMEOUT)
+		t->s->last_status = 128 + SIGINT;
+	else if (own.session_ended)
+		describe_shell_end(t, &own);
+	else if (own.outcome != OUTCOME_NO_DIRECTORY)
+		t->s->last_status = own.exit_code;
+	task_finish(t, &own);
 }
 
 static const struct shell_run_ops run_ops = {.on_output = shell_output, .on_end = shell_end};
@@ -276,10 +262,16 @@ static void on_spawned(void *arg, pid_t pid, int out_fd, int err_fd, const struc
 	struct task *t = arg;
 	struct session *s = t->s;
 	if (pid < 0) {
-		fail(t, e);
+		task_fail(t, e);
 		return;
 	}
-	struct cmd *c = cmd_adopt(agent.loop, pid, out_fd, err_fd, t->spec.timeout_ms, t->cmd_ops, t->cmd_arg);
+	struct cmd_adoption a = {.pid = pid,
+		.out_fd = out_fd,
+		.err_fd = err_fd,
+		.timeout_ms = t->spec.timeout_ms,
+		.ops = t->cmd_ops,
+		.arg = t->cmd_arg};
+	struct cmd *c = cmd_adopt(agent.loop, &a);
 	if (t->cancelled) {
 		cmd_hangup(c);
 		cmd_abandon(c);
@@ -305,32 +297,33 @@ static void run_in_shell(struct task *t, const char *dir)
 	if (r == 0)
 		r = t->ops ? shell_run(s->shell, &c, &run_ops, t, &e) : shell_spawn(s->shell, &c, on_spawned, t, &e);
 	if (r < 0)
-		fail(t, &e);
+		task_fail(t, &e);
 }
 
 /* ---- turns ---- */
 
-/* A process without the session's shell: there is none yet, or no session at all. The first that needs a shell gets a
- * bash of its own, which begins sooner; with the second the session has one, since a copy of that is faster. */
+/* Starts a process without the session's shell: the session has none yet, or there is no session. The first process
+ * that needs a shell gets a bash of its own, which begins sooner. For the second the session starts its shell, because
+ * a copy of a running shell is faster. */
 static void start_process(struct task *t, const char *dir)
 {
 	struct err e;
 	enum spawn_step step;
 	struct session *s = t->s;
 	struct cmd *c;
-	int r = s ? start_directly(t, dir, true, t->cmd_ops, t->cmd_arg, &c, &step, &e) : 1;
+	int r = s ? start_directly(t, dir, false, &c, &step, &e) : 1;
 	if (r == 1 && s && s->had_process && agent.shell)
 		return run_in_shell(t, dir);
 	if (r == 1) {
 		if (s)
 			s->had_process = true;
-		r = start_directly(t, dir, false, t->cmd_ops, t->cmd_arg, &c, &step, &e);
+		r = start_directly(t, dir, true, &c, &step, &e);
 	}
 	if (r < 0) {
 		if (step == SPAWN_CHDIR)
 			fail_no_directory(t);
 		else
-			fail(t, &e);
+			task_fail(t, &e);
 		return;
 	}
 	t->on_started(t->arg, c, NULL);
@@ -343,16 +336,16 @@ static void run_directly(struct task *t, const char *dir)
 {
 	struct err e;
 	enum spawn_step step;
-	int r = start_directly(t, dir, t->s != NULL, &direct_ops, t, &t->cmd, &step, &e);
+	int r = start_directly(t, dir, !t->s, &t->cmd, &step, &e);
 	if (r == 1)
 		run_in_shell(t, dir);
 	else if (r < 0 && step == SPAWN_CHDIR)
 		fail_no_directory(t);
 	else if (r < 0)
-		fail(t, &e);
+		task_fail(t, &e);
 }
 
-static void begin(struct task *t)
+static void task_begin(struct task *t)
 {
 	auto_free char *dir = directory(t);
 	t->began_us = clock_us();
@@ -379,7 +372,7 @@ static void run_next(struct loop_task *lt)
 		task_free(s->current);
 		return pass_on(s);
 	}
-	begin(s->current);
+	task_begin(s->current);
 }
 
 static void begin_alone(struct loop_task *lt)
@@ -390,9 +383,9 @@ static void begin_alone(struct loop_task *lt)
 		task_free(t);
 	} else if (t->refused) {
 		err_set(&e, ERRC_LIMIT_REACHED, "%d commands wait in this session already", SESSION_QUEUE_MAX);
-		fail(t, &e);
+		task_fail(t, &e);
 	} else {
-		begin(t);
+		task_begin(t);
 	}
 }
 

@@ -3,15 +3,16 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/cmd.h"
 #include "agent/shell/session.h"
 #include "agent/term/terminal.h"
-#include "base/limits.h"
 #include "http/ws/ws.h"
 
 /*
- * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id, shared by all who connect with it. It starts
- * with the directory and variables that the session has at that moment.
+ * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id; all clients of that id
+ * share it. It starts with the present directory and variables of the session.
+ *
  * Binary frames are bytes both ways; text frames are control: in {"type":"resize","cols":N,"rows":N}, out
  * {"type":"ready"}, {"type":"exit","code":N,"signal"?}, {"type":"error","message"}.
  */
@@ -82,7 +83,7 @@ static void on_over(void *arg)
 
 /* ---- viewer to terminal ---- */
 
-static void control(struct viewer *v, struct str message)
+static void viewer_control(struct viewer *v, struct str message)
 {
 	struct err e;
 	uint64_t cols = 0, rows = 0;
@@ -100,13 +101,13 @@ static void control(struct viewer *v, struct str message)
 	json_free(doc);
 }
 
-static void on_message(struct ws *ws, struct str message, bool text)
+static void viewer_message(struct ws *ws, struct str message, bool text)
 {
 	struct viewer *v = ws_arg(ws);
 	if (!v->pty)
 		return;
 	if (text)
-		return control(v, message);
+		return viewer_control(v, message);
 	terminal_input(v->pty->terminal, message);
 }
 
@@ -117,7 +118,7 @@ static void on_writable(struct ws *ws)
 		terminal_more(v->pty->terminal, &v->v);
 }
 
-static void on_close(struct ws *ws, int code, struct str reason)
+static void viewer_closed(struct ws *ws, int code, struct str reason)
 {
 	(void)code;
 	(void)reason;
@@ -129,11 +130,11 @@ static void on_close(struct ws *ws, int code, struct str reason)
 
 /* ---- connecting ---- */
 
-static uint16_t dimension(const struct request *r, struct str name, uint16_t fallback)
+static uint16_t dimension(const struct agent_request *r, struct str name, uint16_t fallback)
 {
 	auto_buf struct buf mem = {0};
 	uint64_t n;
-	struct str text = request_query(r, name, &mem);
+	struct str text = agent_request_query(r, name, &mem);
 	return str_to_u64(text, TERMINAL_SIZE_MAX, &n) && n ? (uint16_t)n : fallback;
 }
 
@@ -149,10 +150,10 @@ static char *find_shell(struct str name, const struct env *env)
 	return path ? plain_find(text, path) : NULL;
 }
 
-static struct pty *start_pty(const struct request *r, struct str session, struct err *e)
+static struct pty *start_pty(const struct agent_request *r, struct str session, struct err *e)
 {
 	auto_buf struct buf mem = {0};
-	struct str shell = request_query(r, STR("shell"), &mem);
+	struct str shell = agent_request_query(r, STR("shell"), &mem);
 	auto_env struct env env = {0};
 	const struct session *s = session_find(session);
 	auto_free char *cwd = s ? session_cwd(s) : xstrdup(agent.workdir);
@@ -183,7 +184,7 @@ static struct pty *start_pty(const struct request *r, struct str session, struct
 	return p;
 }
 
-static struct pty *find_pty(const struct request *r, struct str session, struct err *e)
+static struct pty *find_pty(const struct agent_request *r, struct str session, struct err *e)
 {
 	struct pty *p = map_get(&ptys, session);
 	if (!p)
@@ -194,11 +195,12 @@ static struct pty *find_pty(const struct request *r, struct str session, struct 
 	return NULL;
 }
 
-void api_pty(struct request *r)
+void api_pty(struct agent_request *r)
 {
-	static const struct ws_ops ops = {.on_message = on_message, .on_writable = on_writable, .on_close = on_close};
+	static const struct ws_ops ops = {
+		.on_message = viewer_message, .on_writable = on_writable, .on_close = viewer_closed};
 	auto_buf struct buf mem = {0};
-	struct str session = request_query(r, STR("sessionId"), &mem);
+	struct str session = agent_request_query(r, STR("sessionId"), &mem);
 	struct ws_options options = {.ping_ms = WS_EXEC_PING};
 	struct err e;
 	if (!session.n || session.n > SESSION_ID_MAX)

@@ -6,13 +6,32 @@
 #include <sys/wait.h>
 #include <termios.h>
 
+#include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/proctree.h"
 #include "agent/proc/spawn.h"
-#include "base/limits.h"
+#include "http/limits.h"
 
 /* A read gives at most 4 KiB: this is more than the kernel holds for a terminal. */
 enum { LAST_READS = 64 };
+
+/*
+ *	OPEN ──▶ EXITED ──▶ OVER
+ *	  └────▶ HUNG_UP ─────▲
+ */
+enum terminal_state {
+	TERMINAL_OPEN,	  /* the program runs, its output is read */
+	TERMINAL_EXITED,  /* the program has been reaped, the rest of its output is being read */
+	TERMINAL_HUNG_UP, /* the output has ended, the program has not been reaped */
+	TERMINAL_OVER,	  /* both: the loop frees it */
+	TERMINAL_STATES
+};
+
+static const bool allowed[TERMINAL_STATES][TERMINAL_STATES] = {
+	[TERMINAL_OPEN] = {[TERMINAL_EXITED] = true, [TERMINAL_HUNG_UP] = true},
+	[TERMINAL_EXITED] = {[TERMINAL_OVER] = true},
+	[TERMINAL_HUNG_UP] = {[TERMINAL_OVER] = true},
+};
 
 struct terminal {
 	struct loop *loop;
@@ -20,7 +39,7 @@ struct terminal {
 	int master;
 	pid_t pid;
 	struct child child;
-	bool exited, hung_up; /* the program's end, and the end of its output: the terminal is over after both */
+	enum terminal_state state; /* changed by terminal_move alone */
 	int wstatus;
 	char *ring;
 	uint64_t end; /* offset behind the newest byte */
@@ -33,6 +52,24 @@ struct terminal {
 	void (*on_over)(void *arg);
 	void *arg;
 };
+
+static bool is_open(const struct terminal *t)
+{
+	return t->state == TERMINAL_OPEN || t->state == TERMINAL_EXITED;
+}
+
+static bool has_program(const struct terminal *t)
+{
+	return t->state == TERMINAL_OPEN || t->state == TERMINAL_HUNG_UP;
+}
+
+static void terminal_move(struct terminal *t, enum terminal_state to)
+{
+	INVARIANT(allowed[t->state][to]);
+	t->state = to;
+	INVARIANT(has_program(t) == (t->child.pid != 0));
+	INVARIANT(is_open(t) == (t->master >= 0));
+}
 
 static struct terminal_viewer *viewer_of(struct list *node)
 {
@@ -67,7 +104,7 @@ static void feed_viewer(struct terminal *t, struct terminal_viewer *v)
 		feed_once(t, v);
 }
 
-/* All that is in the ring, in one piece. */
+/* Sends the content of the ring in one piece. */
 static void feed_whole(struct terminal *t, struct terminal_viewer *v)
 {
 	uint64_t n = t->end - oldest(t);
@@ -89,7 +126,7 @@ static bool wants_output(const struct terminal *t)
 	return false;
 }
 
-static void update(struct terminal *t)
+static void terminal_update(struct terminal *t)
 {
 	if (!t->io.loop)
 		return;
@@ -119,10 +156,8 @@ static void free_terminal(struct loop_task *task)
 }
 
 /* Both the program and its output have ended: viewers get the last bytes (at most the ring), then the news. */
-static void finish_if_over(struct terminal *t)
+static void terminal_finish(struct terminal *t)
 {
-	if (!t->exited || !t->hung_up)
-		return;
 	int sig = WIFSIGNALED(t->wstatus) ? WTERMSIG(t->wstatus) : 0;
 	int code = sig ? 128 + sig : WEXITSTATUS(t->wstatus);
 	loop_timer_stop(&t->grace);
@@ -147,7 +182,7 @@ static void on_kill_due(struct loop_timer *timer)
 
 void terminal_hangup(struct terminal *t)
 {
-	if (t->exited)
+	if (!has_program(t))
 		return;
 	proctree_kill(t->pid, SIGHUP);
 	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_kill_due);
@@ -160,15 +195,15 @@ static void on_hangup_due(struct loop_timer *timer)
 
 static void hang_up(struct terminal *t)
 {
-	if (t->hung_up)
+	if (!is_open(t))
 		return;
-	t->hung_up = true;
 	loop_del(&t->io);
 	fd_close(&t->master);
-	/* Its end is on the way, or it has let go of its terminal and runs on, where nobody could see it any more. */
-	if (!t->exited)
-		loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_hangup_due);
-	finish_if_over(t);
+	terminal_move(t, has_program(t) ? TERMINAL_HUNG_UP : TERMINAL_OVER);
+	if (t->state == TERMINAL_OVER)
+		return terminal_finish(t);
+	/* The program is ending, or it has let go of its terminal and runs on, where nobody can see it any more. */
+	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_hangup_due);
 }
 
 static void read_master(struct terminal *t)
@@ -182,29 +217,29 @@ static void read_master(struct terminal *t)
 		return hang_up(t);
 	put_ring(t, raw, (size_t)n);
 	list_each(it, &t->viewers) feed_viewer(t, viewer_of(it));
-	update(t);
+	terminal_update(t);
 }
 
-static void on_child_exit(struct child *c, int wstatus)
+static void terminal_on_exit(struct child *c, int wstatus)
 {
 	struct terminal *t = container_of(c, struct terminal, child);
-	t->exited = true;
 	t->wstatus = wstatus;
-	if (t->hung_up)
-		return finish_if_over(t);
-	/* Its last words are in the queue by now. What a background job keeps printing is not waited for. */
+	terminal_move(t, is_open(t) ? TERMINAL_EXITED : TERMINAL_OVER);
+	if (t->state == TERMINAL_OVER)
+		return terminal_finish(t);
+	/* The program's last output is in the queue by now. The output of background jobs is not waited for. */
 	uint64_t before;
 	int i = 0;
 	do {
 		before = t->end;
 		read_master(t);
-	} while (!t->hung_up && t->end != before && ++i < LAST_READS);
+	} while (is_open(t) && t->end != before && ++i < LAST_READS);
 	hang_up(t);
 }
 
 /* ---- input ---- */
 
-/* Tells every viewer when it has changed. */
+/* Tells every viewer about a change. */
 static void set_input_full(struct terminal *t, bool full)
 {
 	if (t->input_full == full)
@@ -228,14 +263,14 @@ static void write_master(struct terminal *t)
 
 void terminal_input(struct terminal *t, struct str bytes)
 {
-	if (t->hung_up)
+	if (!is_open(t))
 		return;
 	INVARIANT(!t->input_full && bytes.n <= WS_MESSAGE_MAX);
 	buf_add_str(&t->input, bytes);
 	write_master(t);
 	if (buf_size(&t->input) > TERMINAL_INPUT_HIGH)
 		set_input_full(t, true);
-	update(t);
+	terminal_update(t);
 }
 
 static void on_ready(struct loop_io *io, uint32_t events)
@@ -243,10 +278,11 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	struct terminal *t = container_of(io, struct terminal, io);
 	if (events & EPOLLOUT)
 		write_master(t);
-	/* The end is reported also while nothing is wanted. What is left then is less than the ring. */
+	/* The kernel reports the end also while no event is wanted. The rest of the output is less than the ring then.
+	 */
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		return read_master(t);
-	update(t);
+	terminal_update(t);
 }
 
 /* ---- viewers ---- */
@@ -258,14 +294,14 @@ void terminal_attach(struct terminal *t, struct terminal_viewer *v)
 	feed_whole(t, v);
 	if (t->input_full)
 		v->on_input_wanted(v, false);
-	update(t);
+	terminal_update(t);
 }
 
 void terminal_detach(struct terminal *t, struct terminal_viewer *v)
 {
 	list_del(&v->node);
 	t->viewers_n--;
-	update(t);
+	terminal_update(t);
 }
 
 size_t terminal_viewers(const struct terminal *t)
@@ -277,7 +313,7 @@ void terminal_more(struct terminal *t, struct terminal_viewer *v)
 {
 	v->full = false;
 	feed_viewer(t, v);
-	update(t);
+	terminal_update(t);
 }
 
 void terminal_resize(struct terminal *t, uint16_t cols, uint16_t rows)
@@ -336,7 +372,7 @@ int terminal_start(struct loop *l, const struct terminal_spec *s, struct termina
 	t->on_over = s->on_over;
 	t->arg = s->arg;
 	list_init(&t->viewers);
-	child_watch(&t->child, t->pid, on_child_exit);
+	child_watch(&t->child, t->pid, terminal_on_exit);
 	*ret = t;
 	return 0;
 }

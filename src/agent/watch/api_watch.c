@@ -1,9 +1,10 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "agent/watch/watch_request.h"
 #include "base/clock.h"
-#include "base/limits.h"
+#include "http/limits.h"
 #include "http/sse.h"
 
 /* POST /api/watch: an event stream of changes. */
@@ -55,7 +56,7 @@ static void on_gone(void *arg)
 	http_respond_end(s->x);
 }
 
-/* Comments keep the connection known to be alive; they also find out when it is not. */
+/* Comments show the client that the connection is alive, and show the agent when it is not. */
 static void on_beat(struct loop_timer *t)
 {
 	struct watch_stream *s = container_of(t, struct watch_stream, beat);
@@ -79,7 +80,7 @@ static void stream_close(struct http_exchange *x, bool complete)
 	stream_free(http_exchange_arg(x));
 }
 
-static void stream_begin(struct request *r, struct watch_stream *s, const char *named)
+static void stream_begin(struct agent_request *r, struct watch_stream *s, const char *named)
 {
 	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = stream_close};
 	auto_buf struct buf b = {0};
@@ -97,7 +98,7 @@ static void stream_begin(struct request *r, struct watch_stream *s, const char *
 	loop_timer_set(agent.loop, &s->beat, SSE_BEAT, on_beat);
 }
 
-void api_watch(struct request *r)
+void api_watch(struct agent_request *r)
 {
 	static const struct watch_ops ops = {on_event, on_lost, on_gone};
 	struct watch_target t = {0};
@@ -107,7 +108,7 @@ void api_watch(struct request *r)
 	if (watch_target_read(r, &t, &e) == 0 && watch_filter_read(r->body, &s->filter, &e) == 0) {
 		struct watch_options o = watch_options_of(&s->filter, &t);
 		watch_make_room();
-		s->watcher = watcher_new(agent.loop, t.root, t.shown, &o, &ops, s, &e);
+		s->watcher = watcher_new(agent.loop, &o, &ops, s, &e);
 	}
 	if (s->watcher) {
 		stream_begin(r, s, t.named);

@@ -2,12 +2,13 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/limits.h"
 #include "agent/watch/watch_request.h"
-#include "base/limits.h"
 
 /*
- * POST /api/watch/check: has anything changed since …? A watcher is kept between calls (WATCH_RETAIN ms after the last
- * one) and its events are counted; a version names the watcher and the count: "watch-3-1763190000000:17".
+ * POST /api/watch/check: has anything changed since a version? A watcher is retained between calls, until WATCH_RETAIN
+ * ms after the last call, and counts its events. A version names the watcher and the count:
+ * "watch-3-1763190000000:17".
  */
 
 struct retained {
@@ -17,11 +18,11 @@ struct retained {
 	struct watch_filter filter;
 	struct watcher *watcher;
 	uint64_t seq;
-	bool gone; /* its directory is: it ends with this turn */
+	bool gone; /* its directory has gone away: the watcher ends with this turn of the loop */
 	struct loop_timer expiry;
 };
 
-static struct list retained = {&retained, &retained}; /* least recently asked for first */
+static struct list retained = {&retained, &retained}; /* least recently used first */
 
 static void retained_free(struct loop_timer *t)
 {
@@ -34,7 +35,6 @@ static void retained_free(struct loop_timer *t)
 	free(k);
 }
 
-/* What is only kept for a next question gives way to what is asked now. */
 void watch_make_room(void)
 {
 	if (watchers_running() >= WATCHERS_MAX && !list_empty(&retained))
@@ -62,7 +62,7 @@ static void end_retained(void *arg)
 	loop_timer_set(agent.loop, &k->expiry, 0, retained_free);
 }
 
-/* One text for everything that makes two questions the same. */
+/* Two checks with the same key share a watcher. */
 static char *key_of(const struct watch_target *t, const struct watch_filter *f)
 {
 	auto_buf struct buf b = {0};
@@ -100,7 +100,7 @@ static struct retained *retain(const struct watch_target *t, struct watch_filter
 	*f = (struct watch_filter){0};
 	struct watch_options o = watch_options_of(&k->filter, t);
 	watch_make_room();
-	k->watcher = watcher_new(agent.loop, t->root, t->shown, &o, &ops, k, e);
+	k->watcher = watcher_new(agent.loop, &o, &ops, k, e);
 	if (!k->watcher) {
 		watch_filter_free(&k->filter);
 		free(k);
@@ -112,19 +112,19 @@ static struct retained *retain(const struct watch_target *t, struct watch_filter
 	return k;
 }
 
-/* A version is what an answer gave: "watch-3-1763190000000:17". */
-static int read_since(const struct request *r, struct str *ret_id, uint64_t *ret_seq, struct err *e)
+/* Reads the version that an earlier answer gave: "watch-3-1763190000000:17". */
+static int read_since(const struct agent_request *r, struct str *ret_id, uint64_t *ret_seq, struct err *e)
 {
 	struct str since = STR_NULL, seq;
 	if (json_read_str(r->body, "since", &since, e) < 0)
 		return -1;
 	*ret_id = str_split(since, ':', &seq);
 	if (since.n && (!ret_id->n || !str_to_u64(seq, INT64_MAX, ret_seq)))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'since' must be a version that a check has answered");
+		return err_field(e, "since", "field 'since' must be a version that a check has answered");
 	return 0;
 }
 
-/* What has happened since the version that the client knows: "unchanged", "changed", or NULL with a reason. */
+/* Compares with the version that the client knows: "unchanged", "changed", or NULL with a reason. */
 static const char *compare(const struct retained *k, struct str id, uint64_t seq, const char **ret_reason)
 {
 	if (!id.n)
@@ -135,7 +135,7 @@ static const char *compare(const struct retained *k, struct str id, uint64_t seq
 	return NULL;
 }
 
-static void answer_check(const struct request *r, const struct retained *k, struct str id, uint64_t seq)
+static void answer_check(const struct agent_request *r, const struct retained *k, struct str id, uint64_t seq)
 {
 	const char *reason = NULL, *status = compare(k, id, seq, &reason);
 	auto_buf struct buf b = {0};
@@ -150,10 +150,10 @@ static void answer_check(const struct request *r, const struct retained *k, stru
 		json_member_cstr(&w, "reason", reason);
 	json_member_now(&w);
 	json_object_end(&w);
-	request_json(r, buf_str(&b));
+	agent_request_json(r, buf_str(&b));
 }
 
-void api_watch_check(struct request *r)
+void api_watch_check(struct agent_request *r)
 {
 	auto_free char *key = NULL;
 	struct watch_target t = {0};

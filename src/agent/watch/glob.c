@@ -1,10 +1,10 @@
 #include "agent/watch/glob.h"
 
-#include "base/limits.h"
+#include "agent/limits.h"
 
 /*
- * The pattern is read once, from left to right. reach[j] says that what has been read of it matches some names of the
- * text that end at byte j; each part of the pattern turns that row into the next, in place.
+ * The pattern is read once, from left to right. reach[j] says that the part read so far matches some names of the text
+ * that end at byte j; each further part of the pattern turns that row into the next, in place.
  */
 
 static void read_literal(bool *reach, struct str text, char c)
@@ -20,7 +20,7 @@ static void read_star(bool *reach, struct str text)
 		reach[j] |= reach[j - 1] && text.p[j - 1] != '/';
 }
 
-/* With a '/' behind it it takes whole names only, or nothing. */
+/* "**" with a '/' behind it matches whole names only, or nothing. */
 static void read_deep(bool *reach, struct str text, bool whole_names)
 {
 	bool before = reach[0];

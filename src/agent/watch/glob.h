@@ -2,8 +2,8 @@
  * glob.h - the patterns of watch's include and exclude: '*' (within a name), '**' (across names), '?' (one character).
  *
  * Anything else stands for itself: no brackets, no braces, as upstream. A pattern matches a path when it matches one or
- * more whole names in a row of it, wherever they stand: "node_modules" and "src/gen" match whatever lies below such a
- * directory, "src/?.ts" also "lib/src/a.ts". Matching takes time linear in pattern × path, whatever the pattern.
+ * more consecutive whole names of it, anywhere: "node_modules" and "src/gen" match every path below such a directory,
+ * "src/?.ts" also matches "lib/src/a.ts". Matching takes time linear in pattern × path for every pattern.
  */
 #pragma once
 

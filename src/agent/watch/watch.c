@@ -5,10 +5,10 @@
 #include <sys/ioctl.h>
 
 #include "agent/file/replace.h"
+#include "agent/limits.h"
 #include "agent/watch/glob.h"
 #include "agent/watch/watch_tree.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/map.h"
 
 enum { FLUSH_READS = 16 };
@@ -31,23 +31,23 @@ struct watcher {
 	void *arg;
 	struct pending *v; /* events that wait for the flush */
 	size_t n, cap;
-	struct map seen;  /* kind and path of those */
-	const char *lost; /* why, when something was */
+	struct map seen;  /* kind and path of the waiting events */
+	const char *lost; /* why events were lost; NULL: none were */
 	bool held;	  /* the owner can take no more */
 	bool gone, told_gone;
 
-	char *moving; /* a directory whose old name has been seen, and not its new one yet, … */
-	int moving_in;
+	char *moving;  /* name of a directory that has left its place and has not come to its new one yet; or NULL */
+	int moving_in; /* watch of the directory that it left */
 	uint32_t cookie;
-	char own_write; /* 'n' or 'm' of the store's temporary file whose rename is half seen … */
+	char own_write; /* 'n' or 'm' of the agent's temporary file that is being renamed into place; or 0 */
 	uint32_t own_cookie;
 };
 
-static int running;
+static int watchers;
 
 int watchers_running(void)
 {
-	return running;
+	return watchers;
 }
 
 const char *watch_kind_name(enum watch_kind kind)
@@ -71,7 +71,7 @@ static bool any_match(const struct watcher *w, const struct str *patterns, size_
 	return false;
 }
 
-/* Directories are not asked for `include`: what lies below them may match. */
+/* Directories that do not match `include` are still entered: files below them may match. */
 static bool skips(void *arg, const char *rel)
 {
 	const struct watcher *w = arg;
@@ -92,7 +92,7 @@ static char *key_of(enum watch_kind kind, const char *rel)
 	return xasprintf("%d %s", (int)kind, rel);
 }
 
-/* The first n are done with. */
+/* Removes the first n waiting events. */
 static void drop_first(struct watcher *w, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -107,7 +107,7 @@ static void drop_first(struct watcher *w, size_t n)
 		map_free(&w->seen);
 }
 
-/* A directory that was moved and did not turn up again has left the tree. */
+/* A directory that moved away and did not come to another place in time has left the tree. */
 static void forget_moving(struct watcher *w)
 {
 	if (w->moving)
@@ -185,7 +185,7 @@ static void found(void *arg, const char *rel, bool directory)
 {
 	char kind;
 	const char *slash = strrchr(rel, '/');
-	if (!store_is_temp(slash ? slash + 1 : rel, &kind))
+	if (!file_replace_is_temp(slash ? slash + 1 : rel, &kind))
 		queue(arg, WATCH_CREATE, rel, directory);
 }
 
@@ -201,11 +201,11 @@ static enum watch_kind kind_of(uint32_t mask)
 				      : WATCH_ATTRIB;
 }
 
-/* The store's temporary files: silent, but the rename that puts one in place is a create or a modify. */
+/* Hides the agent's own temporary files (file/replace.h). The rename that puts one in place is a create or a modify. */
 static bool own_temporary(struct watcher *w, const struct inotify_event *ev)
 {
 	char kind;
-	if (!store_is_temp(ev->name, &kind))
+	if (!file_replace_is_temp(ev->name, &kind))
 		return false;
 	if (ev->mask & IN_MOVED_FROM) {
 		w->own_write = kind;
@@ -214,7 +214,7 @@ static bool own_temporary(struct watcher *w, const struct inotify_event *ev)
 	return true;
 }
 
-/* `r` is what came of looking for directories. */
+/* Notes a loss when the search for directories failed with `r`. */
 static void look_lost(struct watcher *w, int r)
 {
 	if (r == -ENOSPC)
@@ -223,7 +223,7 @@ static void look_lost(struct watcher *w, int r)
 		lose(w, "Events will be lost: a directory is too deep, or cannot be read");
 }
 
-/* The kernel's watches have moved along; only a directory from outside is new here. */
+/* A directory that moved inside the tree has kept its watches; one from outside is new. */
 static void directory_came(struct watcher *w, const struct inotify_event *ev)
 {
 	bool moved = w->moving && ev->mask & IN_MOVED_TO && ev->cookie == w->cookie;
@@ -283,7 +283,7 @@ static void on_inotify(struct watcher *w, const struct inotify_event *ev)
 		on_named(w, dir, ev);
 }
 
-/* One read; false when there was nothing. */
+/* Reads once; false when no event was waiting. */
 static bool take_events(struct watcher *w)
 {
 	_Alignas(struct inotify_event) char raw[16384];
@@ -304,7 +304,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 
 void watcher_flush(struct watcher *w)
 {
-	/* Bounded: whoever changes files faster than this reads them is still changing them. */
+	/* Bounded: a program that changes files faster than this loop reads would keep it here for ever. */
 	for (int i = 0; i < FLUSH_READS && take_events(w); i++)
 		;
 	if (w->flush.pos) {
@@ -315,12 +315,12 @@ void watcher_flush(struct watcher *w)
 
 /* ---- life ---- */
 
-static int start(struct watcher *w, struct err *e)
+static int watcher_start(struct watcher *w, struct err *e)
 {
 	int r = loop_add(w->loop, &w->io, w->tree.fd, EPOLLIN, on_ready);
 	if (r < 0)
 		return err_os(e, ERRC_WATCH_START_ERROR, -r, "start inotify");
-	/* That the root cannot be watched is another thing than that something below it cannot. */
+	/* A root that cannot be watched is an error; a directory below it that cannot is a loss. */
 	r = watch_tree_start(&w->tree);
 	int below = r == 0 && w->o.recursive ? watch_tree_recurse(&w->tree) : 0;
 	if (r == -ENOSPC || below == -ENOSPC)
@@ -329,14 +329,14 @@ static int start(struct watcher *w, struct err *e)
 	if (r < 0)
 		return err_os(e, errc_from_file_errno(-r), -r, "watch '%.150s'", w->shown);
 	look_lost(w, below);
-	w->tree.found = found; /* what was there at the start is no change */
+	w->tree.found = found; /* only now: files that exist at the start are not changes */
 	return 0;
 }
 
-struct watcher *watcher_new(struct loop *l, const char *root, const char *shown, const struct watch_options *o,
-	const struct watch_ops *ops, void *arg, struct err *e)
+struct watcher *watcher_new(
+	struct loop *l, const struct watch_options *o, const struct watch_ops *ops, void *arg, struct err *e)
 {
-	if (running >= WATCHERS_MAX) {
+	if (watchers >= WATCHERS_MAX) {
 		err_set(e, ERRC_WATCH_START_ERROR, "at most %d watches can run at once", WATCHERS_MAX);
 		return NULL;
 	}
@@ -346,15 +346,16 @@ struct watcher *watcher_new(struct loop *l, const char *root, const char *shown,
 		return NULL;
 	}
 	struct watcher *w = xcalloc(1, sizeof *w);
-	*w = (struct watcher){.loop = l, .shown = xstrdup(shown), .o = *o, .ops = ops, .arg = arg};
+	*w = (struct watcher){.loop = l, .shown = xstrdup(o->shown), .o = *o, .ops = ops, .arg = arg};
+	w->o.root = w->o.shown = w->o.only = NULL;
 	w->only = o->only ? xstrdup(o->only) : NULL;
-	watch_tree_init(&w->tree, fd, root);
+	watch_tree_init(&w->tree, fd, o->root);
 	w->tree.skip = skips;
 	for (size_t i = 0; i < o->exclude_n; i++)
 		w->tree.skip_by_path |= str_index(o->exclude[i], '/') >= 0;
 	w->tree.arg = w;
-	running++;
-	if (start(w, e) == 0)
+	watchers++;
+	if (watcher_start(w, e) == 0)
 		return w;
 	watcher_free(w);
 	return NULL;
@@ -371,5 +372,5 @@ void watcher_free(struct watcher *w)
 	free(w->shown);
 	free(w->only);
 	free(w);
-	running--;
+	watchers--;
 }

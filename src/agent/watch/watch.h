@@ -2,23 +2,24 @@
  * watch.h - changes below a directory, from inotify: recursive, filtered, coalesced.
  *
  * A watcher has one inotify instance and one watch per directory below its root that no pattern excludes. Directories
- * that come later are picked up, and what was made in them before the watch was there is reported too; one that moves
- * inside the tree keeps its watches under its new name. The same change of the same path is reported once per
- * WATCH_COALESCE ms. Files that the agent's own writes put in place (file/replace.h) appear as created or modified, not
- * as renames of temporary files.
+ * that are made later get a watch too, and files made in them before that watch began are reported as well. A directory
+ * that moves inside the tree keeps its watches under its new name. The same change of the same path is reported once
+ * per WATCH_COALESCE ms. Files that the agent's own writes put in place (file/replace.h) appear as created or modified,
+ * not as renames of temporary files.
  *
- * Events wait for an owner that can take no more. When the kernel's queue or ours (WATCH_PENDING_MAX) overflows, or a
- * directory can get no watch, on_lost says so; the tree is then looked through again for directories without a
- * watch. Nothing is lost silently.
+ * Events wait while the owner can take no more. When the kernel's queue or this one (WATCH_PENDING_MAX) overflows, or
+ * when a directory cannot be watched, on_lost says so. After an overflow the tree is searched again for directories
+ * without a watch. No event is lost silently.
  *
- * Ownership: the caller's, until watcher_free; callbacks come from the loop, or from inside watcher_flush. When the
- * root itself goes away, on_gone is the last callback.
+ * Ownership: the caller owns a watcher until watcher_free. Callbacks come from the loop or from inside watcher_flush.
+ * When the root itself goes away, on_gone is the last callback.
  */
 #pragma once
 
-#include "base/err.h"
+#include "agent/limits.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "proto/errc.h"
 
 struct watcher;
 
@@ -42,30 +43,31 @@ struct watch_event {
 };
 
 struct watch_ops {
-	/* False: it was taken, and no more can be until watcher_resume. */
+	/* Returns false when the owner can take no more events until watcher_resume; this event counts as taken. */
 	bool (*on_event)(void *arg, const struct watch_event *ev);
 	void (*on_lost)(void *arg, const char *why);
-	void (*on_gone)(void *arg); /* the root was deleted or unmounted, or moved: it or what it lies in */
+	void (*on_gone)(void *arg); /* the root was deleted, unmounted, or moved (itself or a directory above it) */
 };
 
-/* Either list may be empty; with `include` a path counts only when a pattern matches. Lists are borrowed for the
- * watcher's life. */
+/* Either list may be empty; with `include` a path counts only when a pattern matches. The lists are borrowed for the
+ * watcher's life; the texts are copied. */
 struct watch_options {
+	const char *root;  /* the directory, absolute and free of links */
+	const char *shown; /* name of the root in events */
+	const char *only;  /* NULL, or the only name in the root that counts: how a single file is watched */
 	bool recursive;
-	unsigned kinds; /* 1 << enum watch_kind, for each that is wanted */
+	unsigned kinds; /* 1 << enum watch_kind, for each wanted kind */
 	const struct str *include, *exclude;
 	size_t include_n, exclude_n;
-	const char *only; /* NULL, or the one name in the root that counts: how a single file is watched */
 };
 
-/* `root` is the directory, absolute and free of links; `shown` is what events call it. At most WATCHERS_MAX at once
- * (WATCH_START_ERROR). */
-struct watcher *watcher_new(struct loop *l, const char *root, const char *shown, const struct watch_options *o,
-	const struct watch_ops *ops, void *arg, struct err *e);
+/* NULL with *e on failure. At most WATCHERS_MAX watchers exist at once (WATCH_START_ERROR). */
+struct watcher *watcher_new(
+	struct loop *l, const struct watch_options *o, const struct watch_ops *ops, void *arg, struct err *e);
 void watcher_free(struct watcher *w);
-/* How many there are. */
+/* The number of watchers that exist. */
 int watchers_running(void);
 /* The owner can take events again. */
 void watcher_resume(struct watcher *w);
-/* Reports what has happened until now, at once. */
+/* Reports every change that has happened until now, at once. */
 void watcher_flush(struct watcher *w);

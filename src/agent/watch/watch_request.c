@@ -5,8 +5,8 @@
 
 #include "agent/agent.h"
 #include "agent/file/path.h"
+#include "agent/limits.h"
 #include "base/clock.h"
-#include "base/limits.h"
 
 static const struct str default_exclude[] = {STR(".git"), STR("node_modules"), STR(".DS_Store")};
 
@@ -39,16 +39,15 @@ static int read_patterns(const struct json *body, const char *key, struct str **
 	if (json_is_null(j))
 		return 0;
 	if (j->type != JSON_T_ARRAY || j->count > WATCH_PATTERNS_MAX)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be a list of at most %d patterns", key,
-			WATCH_PATTERNS_MAX);
+		return err_field(e, key, "field '%s' must be a list of at most %d patterns", key, WATCH_PATTERNS_MAX);
 	*ret = xcalloc(j->count ? j->count : 1, sizeof **ret);
 	json_each(p, j)
 	{
 		if (p->type != JSON_T_STRING || !p->text.n || p->text.n > WATCH_PATTERN_LEN_MAX)
-			return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must hold patterns of 1 to %d bytes", key,
-				WATCH_PATTERN_LEN_MAX);
+			return err_field(
+				e, key, "field '%s' must hold patterns of 1 to %d bytes", key, WATCH_PATTERN_LEN_MAX);
 		if (memchr(p->text.p, '[', p->text.n) || memchr(p->text.p, '{', p->text.n))
-			return err_set(e, ERRC_VALIDATION_FAILED, "field '%s': patterns know only * ** and ?", key);
+			return err_field(e, key, "field '%s': patterns know only * ** and ?", key);
 		(*ret)[(*ret_n)++] = str_n(str_dup(p->text), p->text.n);
 	}
 	return 0;
@@ -61,7 +60,7 @@ static int read_kinds(const struct json *body, unsigned *ret, struct err *e)
 	if (json_is_null(j) || (j->type == JSON_T_ARRAY && !j->count))
 		return 0;
 	if (j->type != JSON_T_ARRAY)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'events' must be a list of event types");
+		return err_field(e, "events", "field 'events' must be a list of event types");
 	*ret = 0;
 	json_each(name, j)
 	{
@@ -69,7 +68,7 @@ static int read_kinds(const struct json *body, unsigned *ret, struct err *e)
 		while (kind < WATCH_KINDS && !str_eq_c(name->text, watch_kind_name((enum watch_kind)kind)))
 			kind++;
 		if (name->type != JSON_T_STRING || kind == WATCH_KINDS)
-			return err_set(e, ERRC_VALIDATION_FAILED,
+			return err_field(e, "events",
 				"field 'events' knows create, modify, delete, move_from, move_to and attrib");
 		*ret |= 1u << kind;
 	}
@@ -93,7 +92,7 @@ int watch_filter_read(const struct json *body, struct watch_filter *f, struct er
 		read_patterns(body, "exclude", &f->exclude, &f->exclude_n, e) < 0)
 		return -1;
 	if (f->include_n && f->exclude_n)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'include' cannot be used together with 'exclude'");
+		return err_field(e, "include", "field 'include' cannot be used together with 'exclude'");
 	if (!f->include_n && json_is_null(json_get(body, "exclude")))
 		exclude_by_default(f);
 	return 0;
@@ -102,6 +101,8 @@ int watch_filter_read(const struct json *body, struct watch_filter *f, struct er
 struct watch_options watch_options_of(const struct watch_filter *f, const struct watch_target *t)
 {
 	return (struct watch_options){
+		.root = t->root,
+		.shown = t->shown,
 		.recursive = f->recursive && !t->only,
 		.kinds = f->kinds,
 		.include = f->include,
@@ -117,10 +118,10 @@ static bool lies_in(const char *path, struct str dir)
 	return str_starts(str_of(path), dir) && (dir.n == 1 || !path[dir.n] || path[dir.n] == '/');
 }
 
-int watch_target_read(const struct request *r, struct watch_target *ret, struct err *e)
+int watch_target_read(const struct agent_request *r, struct watch_target *ret, struct err *e)
 {
 	auto_free char *path = NULL;
-	if (request_path(r, "path", &path, e) < 0)
+	if (agent_request_path(r, "path", &path, e) < 0)
 		return -1;
 	auto_free char *workspace = realpath(agent.workdir, NULL);
 	auto_free char *real = realpath(path, NULL);
@@ -137,11 +138,11 @@ int watch_target_read(const struct request *r, struct watch_target *ret, struct 
 	ret->root = take_ptr(&real);
 	if (S_ISDIR(st.st_mode))
 		return 0;
-	/* Watching the file itself would end with the first editor, or write of ours, that replaces it. */
+	/* A watch on the file itself would end when an editor or a write of the agent replaces the file. */
 	char *dir = path_dirname(ret->root), *shown_dir = path_dirname(ret->shown);
 	ret->only = str_dup(path_basename(str_of(ret->root)));
 	if (!str_eq_c(path_basename(str_of(ret->shown)), ret->only)) {
-		/* A link of another name: events tell of the file itself. */
+		/* A link with another name: events report the file itself. */
 		free(shown_dir);
 		shown_dir = xstrdup(dir);
 	}
@@ -152,16 +153,16 @@ int watch_target_read(const struct request *r, struct watch_target *ret, struct 
 	return 0;
 }
 
-void watch_fail(const struct request *r, const struct err *e)
+void watch_fail(const struct agent_request *r, const struct err *e)
 {
 	if (e->code == ERRC_VALIDATION_FAILED)
-		request_refuse(r, e);
+		agent_request_refuse(r, e);
 	else
-		request_fail_file(r, e, request_given(r, "path"), NULL);
+		agent_request_fail_file(r, e, agent_request_given(r, "path"), NULL);
 }
 
 static uint64_t watch_number;
-static int64_t first_ms; /* when this process made its first */
+static int64_t first_ms; /* time of this process' first id */
 
 void watch_id_make(char ret[WATCH_ID_LEN])
 {

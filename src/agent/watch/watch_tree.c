@@ -6,20 +6,20 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "base/limits.h"
+#include "agent/limits.h"
 
 enum {
 	MASK = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
 	       IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK,
 	MASK_ABOVE = IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW,
 };
-enum { NOWHERE = -1, ABOVE = -2 }; /* in place of the directory that one lies in: the root, and what is above it */
+enum { NOWHERE = -1, ABOVE = -2 }; /* values of dir.in: of the root, and of the directories above it */
 
 struct dir {
 	int wd;
-	int in; /* watch of the directory that it lies in */
+	int in; /* watch of its parent directory */
 	char *name;
-	unsigned generation; /* of the last look that saw it */
+	unsigned generation; /* of the last search that found it */
 };
 
 static struct str key_of(int wd, char ret[16])
@@ -40,7 +40,7 @@ static void dir_free(struct dir *d)
 	free(d);
 }
 
-/* True when it is new. */
+/* Notes that the directory with watch `wd` is `name` in `in`. True when the watch is new. */
 static bool put(struct watch_tree *t, int wd, int in, const char *name)
 {
 	char key[16];
@@ -96,7 +96,7 @@ char *watch_tree_path(const struct watch_tree *t, int wd)
 	if (d && d->in == ABOVE)
 		return xstrdup(WATCH_TREE_ABOVE);
 	char *path = d ? xstrdup(d->name) : NULL;
-	/* Bounded: while names are not all known yet, a directory may seem to lie in itself. */
+	/* Bounded: while some names are not known yet, a directory may seem to be inside itself. */
 	for (int i = 0; d && d->in != NOWHERE; i++) {
 		d = i < LIST_DEPTH_MAX ? find(t, d->in) : NULL;
 		char *longer = d ? join(d->name, path) : NULL;
@@ -106,7 +106,7 @@ char *watch_tree_path(const struct watch_tree *t, int wd)
 	return path;
 }
 
-/* Whether `wd` is `top` or lies below it. */
+/* True when `wd` is `top` or below it. */
 static bool lies_in(const struct watch_tree *t, int wd, int top)
 {
 	const struct dir *d = find(t, wd);
@@ -123,7 +123,7 @@ static int watch(struct watch_tree *t, const char *path)
 	return wd < 0 ? -errno : wd;
 }
 
-/* What vanished before it could be watched is no loss. */
+/* A directory that vanished before it could be watched is not a loss. */
 static bool is_loss(int r)
 {
 	return r < 0 && r != -ENOENT && r != -ENOTDIR;
@@ -139,7 +139,7 @@ static bool is_dir(int dirfd, const struct dirent *de)
 
 static int add(struct watch_tree *t, struct watch_place at, const char *rel, int depth);
 
-/* `fresh`: nothing of what is in it was told. */
+/* `fresh`: none of its entries has been reported. */
 static int add_children(struct watch_tree *t, int wd, const char *path, const char *rel, bool fresh, int depth)
 {
 	DIR *d = opendir(path);
@@ -165,7 +165,7 @@ static int add_children(struct watch_tree *t, int wd, const char *path, const ch
 
 static void drop(struct watch_tree *t, int wd);
 
-/* As `rel`, and all below it. */
+/* Watches the directory `rel` and all directories below it. */
 static int add(struct watch_tree *t, struct watch_place at, const char *rel, int depth)
 {
 	bool skipped = t->skip && t->skip(t->arg, rel);
@@ -235,7 +235,7 @@ static bool is_stale(const struct watch_tree *t, const struct dir *d, int ignore
 	return d->generation != t->generation && d->in != ABOVE;
 }
 
-/* With all below it. */
+/* Ends the watch and all watches below it. */
 static void drop(struct watch_tree *t, int wd)
 {
 	if (find(t, wd))
@@ -254,7 +254,8 @@ int watch_tree_recurse(struct watch_tree *t)
 	return r;
 }
 
-/* A watch that is said to be of this name, and is not: the kernel finds another directory there, or none. 0: none. */
+/* A watch that is noted under this name although the kernel finds another directory there, or none. 0: no such watch.
+ */
 static int not_here(struct watch_tree *t, struct watch_place at)
 {
 	size_t it = 0;
@@ -268,7 +269,7 @@ static int not_here(struct watch_tree *t, struct watch_place at)
 		int wd = path ? watch(t, path) : -ENOENT;
 		if (wd != d->wd) {
 			if (wd >= 0 && !find(t, wd))
-				inotify_rm_watch(t->fd, wd); /* an event that tells of it will come */
+				inotify_rm_watch(t->fd, wd); /* an event about this directory will come */
 			return d->wd;
 		}
 	}
@@ -289,7 +290,7 @@ void watch_tree_settled(struct watch_tree *t)
 	t->missed = false;
 }
 
-/* Whether the directory with this watch is where it is said to be. */
+/* True when the directory with this watch is where it is noted to be. */
 static bool is_here(struct watch_tree *t, int wd, const char *rel)
 {
 	auto_free char *path = absolute(t, rel);
@@ -303,20 +304,20 @@ int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct wa
 {
 	auto_free char *dir = watch_tree_path(t, at.dir), *rel = dir ? join(dir, at.name) : NULL;
 	if (!rel)
-		return 0; /* what it lies in has left meanwhile */
+		return 0; /* its parent has left meanwhile */
 	if (t->skip && t->skip(t->arg, rel)) {
 		if (from)
 			watch_tree_left(t, *from);
 		return 0;
 	}
-	/* A directory above has another name by now: it is looked through when the event comes that says which. */
+	/* A directory above may have another name by now. It is searched when the event with its new name comes. */
 	bool findable = is_here(t, at.dir, dir);
 	t->missed |= !findable;
 	t->deep = t->missed || (from && t->skip_by_path);
 	int r = findable ? add(t, at, rel, 0) : -ENOENT;
 	t->deep = false;
 	if (from && (r == -ENOENT || r == -ENOTDIR)) {
-		/* It has moved on: from where it is said to have gone, the next event takes it further. */
+		/* It has moved on. Note the place that this event names; the next event moves it further. */
 		int wd = not_here(t, *from);
 		if (wd)
 			put(t, wd, at.dir, at.name);

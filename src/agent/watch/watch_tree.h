@@ -1,14 +1,14 @@
 /*
  * watch_tree.h - which directories below a root have an inotify watch, and which path each watch stands for.
  *
- * Paths are relative to the root: "" is the root itself, "a/b" lies below. The kernel's watches follow the directory
- * itself, whatever its name becomes. What is kept here for each is the watch of the directory that it lies in, and its
- * name there: whatever moves takes everything below it along.
+ * Paths are relative to the root: "" is the root itself, "a/b" is below it. A kernel watch follows its directory
+ * through renames. This module keeps, for each watch, the watch of the parent directory and the name there, so a
+ * directory that moves takes everything below it along.
  *
- * Events are read later than they happen. The name in one may be another directory's by now, or nobody's; so which
- * directory has a name is never concluded from events but asked of the kernel, which answers a second watch of the same
- * directory with the first one's number. Every change of names is followed by an event that asks again: what is wrong
- * for a moment does not stay so. Symbolic links are never followed. Part of watch.c. Thread: the loop's.
+ * Events are read later than they happen. By then the name in an event may belong to another directory, or to none. So
+ * this module never concludes from events which directory has a name. It asks the kernel, which answers a second watch
+ * of the same directory with the number of the first. Every rename is followed by an event that makes it ask again, so
+ * a wrong name is corrected soon. Symbolic links are never followed. Part of watch.c. Thread: the loop's.
  */
 #pragma once
 
@@ -19,17 +19,17 @@ struct watch_tree {
 	char *root; /* absolute */
 	struct map dirs;
 	unsigned generation;
-	bool missed; /* something was made where its directory could not be found by then … */
-	bool deep;   /* … so directories that are known are looked through too; one that is skipped now has to go */
-	/* Directories that are not wanted, and what is found in new ones (NULL: nobody is told). Neither may change the
-	 * tree. */
+	bool missed; /* an event named a directory that could not be found by then … */
+	bool deep;   /* … so the search also enters known directories, and drops those that are now skipped */
+	/* `skip` says which directories are not watched; `found` is told the entries of new directories (NULL: nobody
+	 * is told). Neither may change the tree. */
 	bool (*skip)(void *arg, const char *rel);
-	bool skip_by_path; /* whether one is depends on more than names: on what it lies in */
+	bool skip_by_path; /* `skip` depends on parent directories too, not only on the name */
 	void (*found)(void *arg, const char *rel, bool directory);
 	void *arg;
 };
 
-/* A name in a directory, by the watch of that. */
+/* A name in the directory that has the watch `dir`. */
 struct watch_place {
 	int dir;
 	const char *name;
@@ -39,23 +39,24 @@ struct watch_place {
 void watch_tree_init(struct watch_tree *t, int fd, const char *root);
 void watch_tree_free(struct watch_tree *t);
 
-/* Watches the root itself, and what it lies in: when that moves away, the root has another name. 0 or -errno. */
+/* Watches the root and the directories above it: when one of those moves, the root has another name. 0 or -errno. */
 int watch_tree_start(struct watch_tree *t);
-/* Looks through everything for directories without a watch: at the start, and after events were lost. 0, or -errno of
- * one that cannot be watched, ENOSPC first: the kernel allows no more. What vanishes meanwhile is no mistake. */
+/* Searches the whole tree for directories without a watch: at the start, and after events were lost. 0, or -errno of a
+ * directory that cannot be watched; ENOSPC (the kernel allows no more watches) wins over others. Directories that
+ * vanish meanwhile are not errors. */
 int watch_tree_recurse(struct watch_tree *t);
 
 /* On the heap; NULL when the watch is not (or no longer) known. */
 char *watch_tree_path(const struct watch_tree *t, int wd);
-/* What the path of a watch above the root is said to be. */
+/* The path that a watch above the root has. */
 #define WATCH_TREE_ABOVE "/"
 
-/* A directory has come to have this name, made or moved; `from` is where it was, or NULL when that is not known. If it
- * had no watch, `found` is told of everything in it. As watch_tree_recurse. */
+/* A directory was made at or moved to `at`; `from` is its old place, or NULL when that is not known. If it had no
+ * watch, `found` is told everything in it. Returns as watch_tree_recurse. */
 int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct watch_place *from);
-/* A directory was moved from here, and not to any place in the tree. */
+/* A directory was moved out of the tree. */
 void watch_tree_left(struct watch_tree *t, struct watch_place from);
-/* All events that there were have been told: nothing is missed any more. */
+/* All events have been read: no directory is missed any more. */
 void watch_tree_settled(struct watch_tree *t);
-/* The watch has ended by itself. */
+/* The kernel has ended the watch. */
 void watch_tree_forget(struct watch_tree *t, int wd);

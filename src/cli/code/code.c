@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "cli/verb/exec.h"
 #include "cli/verbs.h"
 
@@ -80,10 +81,11 @@ static int create_context(struct code *c, const char *cwd, const struct arg_list
 		json_member_cstr(&w, "cwd", cwd);
 	api_write_env(&w, "env_vars", env->items, env->n);
 	json_object_end(&w);
+	struct api_request rq = {c->id, "POST", "/api/contexts", buf_str(&body)};
 	int r = -1;
 	for (int i = 0; i < NOT_READY_TRIES; i++) {
 		buf_clear(&answer);
-		r = api_call(&c->cl, c->id, "POST", "/api/contexts", buf_str(&body), &answer, e);
+		r = api_call(&c->cl, &rq, &answer, e);
 		if (r == 0 || e->code != ERRC_INTERPRETER_NOT_READY || c->cl.interrupted)
 			break;
 		loop_turn(c->cl.loop, 1000);
@@ -101,10 +103,10 @@ static void delete_context(struct code *c)
 	struct err ignored;
 	buf_add_c(&rest, "/api/contexts/");
 	client_percent_encode(&rest, c->context);
-	api_call(&c->cl, c->id, "DELETE", buf_cstr(&rest), STR(""), &answer, &ignored);
+	api_call(&c->cl, &(struct api_request){c->id, "DELETE", buf_cstr(&rest), STR("")}, &answer, &ignored);
 }
 
-/* What runs is interrupted by letting go of it. */
+/* Cancelling the request interrupts the code that runs. */
 static void on_signal(struct client *cl, int signo)
 {
 	(void)signo;
@@ -134,39 +136,46 @@ static int run_one(struct code *c, struct str text)
 	return cli_fail(c->cl.cli, &e);
 }
 
-static int run_all(struct code *c, const struct arg_list *texts, char **files, int files_n)
+/* The words of the command line. */
+struct code_words {
+	const char *context, *cwd;
+	struct arg_list env, texts;
+	char **files;
+	int files_n;
+};
+
+static int run_all(struct code *c, const struct code_words *w)
 {
 	int code = 0;
 	struct err e;
-	for (size_t i = 0; !code && i < texts->n; i++)
-		code = run_one(c, str_of(texts->items[i]));
-	for (int i = 0; !code && i < files_n; i++) {
+	for (size_t i = 0; !code && i < w->texts.n; i++)
+		code = run_one(c, str_of(w->texts.items[i]));
+	for (int i = 0; !code && i < w->files_n; i++) {
 		auto_buf struct buf text = {.max = SOURCE_MAX};
-		code = read_source(files[i], &text, &e) < 0 ? cli_fail(c->cl.cli, &e) : run_one(c, buf_str(&text));
+		code = read_source(w->files[i], &text, &e) < 0 ? cli_fail(c->cl.cli, &e) : run_one(c, buf_str(&text));
 	}
 	return code;
 }
 
-static int run(struct code *c, const char *context, const char *cwd, const struct arg_list *env,
-	const struct arg_list *texts, char **files, int files_n)
+static int run(struct code *c, struct code_words *w)
 {
 	static char *from_stdin[] = {"-"};
 	struct err e;
-	bool repl = !texts->n && !files_n && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-	if (!texts->n && !files_n && !repl) {
-		files = from_stdin;
-		files_n = 1;
+	bool repl = !w->texts.n && !w->files_n && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	if (!w->texts.n && !w->files_n && !repl) {
+		w->files = from_stdin;
+		w->files_n = 1;
 	}
 	if (client_open(c->cl.cli, &c->cl, &e) < 0 || client_catch_signals(&c->cl, &e) < 0)
 		return cli_fail(c->cl.cli, &e);
 	c->cl.on_signal = on_signal;
 	c->cl.signal_arg = c;
-	if (context)
-		c->context = xstrdup(context);
-	else if (create_context(c, cwd, env, &e) < 0)
+	if (w->context)
+		c->context = xstrdup(w->context);
+	else if (create_context(c, w->cwd, &w->env, &e) < 0)
 		return cli_fail(c->cl.cli, &e);
-	int code = repl ? code_repl(c) : run_all(c, texts, files, files_n);
-	if (!context)
+	int code = repl ? code_repl(c) : run_all(c, w);
+	if (!w->context)
 		delete_context(c);
 	client_close(&c->cl);
 	return code;
@@ -175,31 +184,34 @@ static int run(struct code *c, const char *context, const char *cwd, const struc
 int verb_code(struct cli *c, int argc, char **argv)
 {
 	struct code s = {.cl.cli = c};
-	struct arg_list texts = {0}, env = {0};
-	const char *language = NULL, *context = NULL, *cwd = NULL;
+	struct code_words w = {0};
+	const char *language = NULL;
 	const struct arg table[] = {
 		{"language", "LANG", "python, js or ts (default: by the file's ending, else python)", ARG_TEXT,
 			&language, 'l'},
-		{"code", "CODE", "run this; may be given again", ARG_LIST, &texts, 'c'},
-		{"timeout", "TIME", "interrupt each piece after so long", ARG_SECONDS, &s.timeout_ms, 't'},
-		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &env, 'e'},
-		{"context", "NAME", "in a context that is there, which stays", ARG_TEXT, &context},
-		{"dir", "DIR", "where pictures and HTML are written (default: here)", ARG_TEXT, &s.dir},
-		{"no-files", NULL, "do not write them", ARG_FLAG, &s.no_files},
+		{"code", "CODE", "run this code; may be repeated", ARG_LIST, &w.texts, 'c'},
+		{"timeout", "TIME", "interrupt each piece of code after this time", ARG_SECONDS, &s.timeout_ms, 't'},
+		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &w.cwd},
+		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &w.env, 'e'},
+		{"context", "NAME", "use this existing context and keep it", ARG_TEXT, &w.context},
+		{"dir", "DIR", "save pictures and HTML here (default: pictures only, in the current one)", ARG_TEXT,
+			&s.dir},
+		{"no-files", NULL, "do not save pictures and HTML", ARG_FLAG, &s.no_files},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, argc + 1, &s.id, &code) ||
-		!exec_check_env(c, &env, &code))
+		!exec_check_env(c, &w.env, &code))
 		return code;
 	if (a.n > 1)
 		language_of_file(a.words[1], &s.language);
 	if (language && !read_language(language, &s.language))
 		return cli_usage(c, "--language cannot be '%s'; write python, js or ts", language);
-	for (size_t i = 0; i < texts.n; i++)
-		if (!str_is_utf8(str_of(texts.items[i])))
+	for (size_t i = 0; i < w.texts.n; i++)
+		if (!str_is_utf8(str_of(w.texts.items[i])))
 			return cli_usage(c, "--code is not UTF-8");
-	return run(&s, context, cwd, &env, &texts, a.words + 1, a.n - 1);
+	w.files = a.words + 1;
+	w.files_n = a.n - 1;
+	return run(&s, &w);
 }

@@ -1,13 +1,13 @@
 /*
  * code.h - `atoll code`: Python, JavaScript and TypeScript in a code context of a box.
  *
- *	code.c       the verb: which code, which language, the context's life
- *	code_run.c   one run: what it prints and returns, files for what a terminal cannot show
- *	code_repl.c  line after line at a terminal
- *	edit.h       a line that is typed
+ *	code.c       the verb: code, language, life of the context
+ *	code_run.c   one run: its output and results, files for results that a terminal cannot show
+ *	code_repl.c  code typed line by line at a terminal
+ *	edit.h       the editor of one line
  *
- * A call has a context of its own, which keeps variables from one piece of code to the next and ends with it, unless
- * one is named. Ctrl-C interrupts what runs; the context and its variables stay.
+ * A call makes its own context, which keeps variables from one piece of code to the next and ends with the call, unless
+ * --context names one. Ctrl-C interrupts the code that runs; the context and its variables stay.
  */
 #pragma once
 
@@ -22,17 +22,17 @@ struct code {
 	char *context;
 	enum code_language language;
 	uint64_t timeout_ms;
-	const char *dir; /* where files go; NULL: here */
+	const char *dir; /* directory for files; NULL: the current one */
 	bool no_files;
-	struct api_follow *running; /* what Ctrl-C interrupts */
+	struct api_follow *running; /* the run that Ctrl-C interrupts */
 	bool cancelled;
 };
 
 enum code_end {
 	CODE_DONE,
-	CODE_RAISED,	  /* the code's own error: told */
+	CODE_RAISED,	  /* the code's own error: printed */
 	CODE_INTERRUPTED, /* by Ctrl-C */
-	CODE_LOST,	  /* the interpreter ended: told */
+	CODE_LOST,	  /* the interpreter ended: printed */
 	CODE_FAILED,	  /* *e says why */
 };
 
@@ -40,5 +40,5 @@ enum code_end code_run(struct code *c, struct str text, struct err *e);
 
 /* Until Ctrl-D. Returns the exit code of the program. */
 int code_repl(struct code *c);
-/* Whether the text so far is a whole piece of code; otherwise another line is asked for. */
+/* True when the text is a whole piece of code; else the REPL asks for another line. */
 bool code_is_whole(enum code_language l, struct str text);

@@ -10,10 +10,10 @@ struct scan {
 	enum code_language l;
 	struct str s;
 	size_t i;
-	int depth;	    /* of brackets */
-	char quote;	    /* inside a string that began with it, else 0 */
+	int depth;	    /* open brackets */
+	char quote;	    /* the quote that began the current string, else 0 */
 	bool triple, block; /* block: a line ended in ':', so indented lines follow, and an empty one ends it */
-	bool comment;	    /* inside of one that may span lines */
+	bool comment;	    /* inside a comment that may span lines */
 	bool blank_line, continued;
 	char last; /* the last character of this line that counts */
 };
@@ -35,7 +35,7 @@ static void in_string(struct scan *c)
 	} else if (ch == c->quote && !c->triple) {
 		c->quote = 0;
 	} else if (ch == '\n' && !c->triple && c->quote != '`') {
-		c->quote = 0; /* an error, which the interpreter shall tell */
+		c->quote = 0; /* an error: the interpreter reports it */
 	}
 }
 
@@ -98,7 +98,7 @@ bool code_is_whole(enum code_language l, struct str text)
 		return false;
 	if (l != CODE_PYTHON)
 		return true;
-	/* An empty line ends a block; a decorator is never all. */
+	/* An empty line ends a block; a decorator alone is never whole. */
 	bool empty_line = c.blank_line && text.n && text.p[text.n - 1] == '\n';
 	bool decorator = text.n && text.p[0] == '@' && str_index(text, '\n') < 0;
 	return !decorator && c.last != ':' && (!c.block || empty_line);
@@ -106,7 +106,7 @@ bool code_is_whole(enum code_language l, struct str text)
 
 /* ---- line after line ---- */
 
-/* A whole piece of code into *ret. */
+/* Reads a whole piece of code into *ret. */
 static enum edit_end read_piece(struct code *c, struct edit *ed, struct buf *ret, struct err *e)
 {
 	buf_clear(ret);
@@ -123,7 +123,7 @@ static enum edit_end read_piece(struct code *c, struct edit *ed, struct buf *ret
 		if (buf_size(ret))
 			buf_add_byte(ret, '\n');
 		buf_add_str(ret, buf_str(&ed->line));
-		/* Two empty lines end whatever was begun: what is wrong with it, the interpreter knows. */
+		/* Two empty lines end the input, also if it is not whole: the interpreter reports the error. */
 		if (code_is_whole(c->language, buf_str(ret)) || (empty && str_ends(buf_str(ret), STR("\n\n"))))
 			return EDIT_LINE;
 	}
@@ -143,12 +143,19 @@ static int run_piece(struct code *c, struct str text, struct err *e)
 		fprintf(stderr, "interrupted\n");
 		return 0;
 	case CODE_LOST:
-		fprintf(stderr, "atoll code: the interpreter has ended, and its variables with it\n");
+		fprintf(stderr, "atoll code: the interpreter has ended; its variables are lost\n");
 		return c->cl.cli->verb->exit_failed + 1;
 	case CODE_FAILED:
 		break;
 	}
 	return cli_fail(c->cl.cli, e) + 1;
+}
+
+static bool asks_to_leave(enum code_language l, struct str text)
+{
+	bool word = str_eq_c(text, "exit") || str_eq_c(text, "quit");
+	return str_eq_c(text, "exit()") || str_eq_c(text, "quit()") ||
+	       (l == CODE_PYTHON ? word : str_eq_c(text, ".exit"));
 }
 
 int code_repl(struct code *c)
@@ -158,11 +165,11 @@ int code_repl(struct code *c)
 	auto_buf struct buf piece = {0};
 	struct err e;
 	int code = 0;
-	printf("%s in box %s; Ctrl-C interrupts, Ctrl-D ends\n", names[c->language], c->id);
+	printf("%s in box %s; Ctrl-C interrupts, exit() or Ctrl-D ends\n", names[c->language], c->id);
 	fflush(stdout);
 	while (!code) {
 		enum edit_end end = read_piece(c, &ed, &piece, &e);
-		if (end == EDIT_EOF)
+		if (end == EDIT_EOF || (end == EDIT_LINE && asks_to_leave(c->language, str_trim(buf_str(&piece)))))
 			break;
 		if (end == EDIT_SIGNAL)
 			code = 128 + c->cl.interrupted + 1;

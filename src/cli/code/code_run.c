@@ -21,9 +21,9 @@ static int print_line(int fd, struct str text, struct err *e)
 	return text.n && text.p[text.n - 1] == '\n' ? 0 : cli_write(fd, STR("\n"), e);
 }
 
-/* ---- what a terminal cannot show ---- */
+/* ---- results that a terminal cannot show ---- */
 
-/* The next name that is free: nothing that is there is ever overwritten. */
+/* Makes a file with the next free name. Never overwrites a file. */
 static int new_file(struct code *c, const char *ending, char ret[PATH_MAX], struct err *e)
 {
 	for (int i = 1; i < FILES_MAX; i++) {
@@ -64,7 +64,9 @@ static int write_files(struct code *c, const struct json *ev, struct err *e)
 	} kinds[] = {{"png", "png", true}, {"jpeg", "jpg", true}, {"svg", "svg", false}, {"html", "html", false}};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		struct str content = api_text(ev, kinds[i].member);
-		if (!content.n)
+		bool html = strcmp(kinds[i].member, "html") == 0;
+		/* Tables have an HTML form beside their text: files of it appear only where --dir asks for files. */
+		if (!content.n || (html && !c->dir))
 			continue;
 		if ((kinds[i].base64 ? write_base64 : write_file)(c, kinds[i].ending, content, e) < 0)
 			return -1;
@@ -126,7 +128,7 @@ static int on_event(void *arg, const struct json *ev, struct str text, struct er
 	} else if (str_eq_c(type, "error")) {
 		failed = take_error(r, ev, e);
 	}
-	/* An interpreter that has ended says nothing more. */
+	/* After this event the interpreter has ended. */
 	return failed < 0 ? -1 : str_eq_c(type, "execution_complete") || r->lost;
 }
 
@@ -144,7 +146,7 @@ enum code_end code_run(struct code *c, struct str text, struct err *e)
 	struct api_follow f = {
 		.id = c->id, .method = "POST", .rest = "/api/execute/code", .on_event = on_event, .arg = &r};
 	f.body = buf_str(&body);
-	c->cl.head_ms = 0; /* it may wait for another run of its context */
+	c->cl.head_ms = 0; /* the run may wait for another run of its context */
 	c->running = &f;
 	c->cancelled = false;
 	int failed = api_follow(&c->cl, &f, e);

@@ -64,7 +64,7 @@ static void replace(struct edit *ed, size_t from, size_t to, struct str with)
 	buf_add(&made, s.p, from);
 	buf_add_str(&made, with);
 	buf_add(&made, s.p + to, s.n - to);
-	if (made.failed) { /* too long: it stays as it is */
+	if (made.failed) { /* too long: the line does not change */
 		buf_free(&made);
 		return;
 	}
@@ -122,7 +122,7 @@ static void draw(struct edit *ed)
 
 /* ---- keys ---- */
 
-/* "\033[A" and its like, from the start of s; how many bytes it is, 0 when the rest has not come. */
+/* Takes an escape sequence such as "\033[A" at the start of s. Returns its length, 0 when its rest has not come. */
 static size_t take_escape(struct edit *ed, struct str s)
 {
 	size_t n = 2;

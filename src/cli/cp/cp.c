@@ -1,5 +1,5 @@
 /*
- * cp.c - `atoll cp`: which side is a box, and how far it is.
+ * cp.c - `atoll cp`: finds the side that is a box, and shows progress.
  */
 #include "cli/cp/cp.h"
 
@@ -53,7 +53,7 @@ void cp_progress_end(struct cp_progress *p)
 	p->shown = false;
 }
 
-/* ---- what both ways share ---- */
+/* ---- shared by both directions ---- */
 
 struct str cp_base_name(const char *path)
 {
@@ -81,7 +81,7 @@ int cp_command_failed(const struct stream_result *r, struct buf *said, const cha
 	struct str text = buf_str(said);
 	while (text.n && text.p[text.n - 1] == '\n')
 		text.n--;
-	/* The last line is the reason; those before are what led to it. */
+	/* The last line has the reason. */
 	for (size_t i = text.n; i-- > 0;)
 		if (text.p[i] == '\n') {
 			text = str_skip(text, i + 1);
@@ -89,16 +89,16 @@ int cp_command_failed(const struct stream_result *r, struct buf *said, const cha
 		}
 	if (strcmp(r->outcome, "exited") != 0)
 		return err_set(
-			e, ERRC_COMMAND_EXECUTION_ERROR, "%s: the copying in the box ended: %s", what, r->outcome);
+			e, ERRC_COMMAND_EXECUTION_ERROR, "%s: the copy program in the box ended: %s", what, r->outcome);
 	if (!text.n)
-		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR, "%s: the copying in the box ended with code %d", what,
-			r->exit_code);
+		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
+			"%s: the copy program in the box ended with exit code %d", what, r->exit_code);
 	return err_set(e, ERRC_FILESYSTEM_ERROR, "%.*s", STR_ARG(text));
 }
 
 /* ---- the verb ---- */
 
-/* "ID:path": the part before the colon has no '/', so that "./a:b" stays a file here. */
+/* "ID:path": the part before the colon has no '/', so that "./a:b" is a file on this machine. */
 static struct cp_side read_side(const char *word)
 {
 	const char *colon = strchr(word, ':');
@@ -140,7 +140,13 @@ static void print_json(const struct cp *cp, char **words)
 int verb_cp(struct cli *c, int argc, char **argv)
 {
 	bool quiet = false;
-	const struct arg table[] = {{"quiet", NULL, "no progress bar", ARG_FLAG, &quiet, 'q'}, ARG_TABLE_END};
+	bool recursive = false;
+	const struct arg table[] = {
+		{"quiet", NULL, "no progress bar", ARG_FLAG, &quiet, 'q'},
+		{"recursive", NULL, "accepted as in cp(1); directories are always copied whole", ARG_FLAG, &recursive,
+			'r'},
+		ARG_TABLE_END,
+	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	auto_client struct client cl = {0};
 	struct err e;
@@ -148,7 +154,9 @@ int verb_cp(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n != 2 || !*a.words[0] || !*a.words[1])
-		return cli_usage(c, a.n > 2 ? "'%s' is too much: one source, one destination" : "from where to where?",
+		return cli_usage(c,
+			a.n > 2 ? "'%s' is one word too many: name one source and one destination"
+				: "name a source and a destination",
 			a.n > 2 ? a.words[2] : "");
 	struct cp cp = {.cl = &cl, .from = read_side(a.words[0]), .to = read_side(a.words[1])};
 	if (!cp.from.id == !cp.to.id)

@@ -1,19 +1,19 @@
 /*
  * cp.h - `atoll cp`: files and trees between this machine and a box, as a tar stream through one command in the box.
  *
- *	cp.c         the verb: which side is where, progress
- *	cp_up.c      into a box: what is to become of it there
- *	cp_pack.c    a local tree as a tar stream
- *	cp_down.c    out of a box: a place for it here, and putting it there
- *	cp_unpack.c  a tar stream as a local tree
+ *	cp.c         the verb: source and destination, progress
+ *	cp_up.c      into a box: the script that unpacks there
+ *	cp_pack.c    a local tree to a tar stream
+ *	cp_down.c    out of a box: finds the destination here, moves the tree there
+ *	cp_unpack.c  a tar stream to a local tree
  *
- * Both ways what comes is gathered in a hidden directory beside its destination and moved there when it is whole: until
- * then nothing is changed, and a transfer that breaks leaves nothing behind. A directory that is already there is
- * merged into, file by file, each of them replaced in one step.
+ * In both directions the tree is gathered in a hidden directory beside its destination and moved there when it is
+ * whole. Until then the destination does not change, and a transfer that breaks leaves nothing behind. An existing
+ * directory is merged with the new one, file by file; each file is replaced in one step.
  *
- * What comes out of a box is hostile. Names are followed component by component from the gathering directory and never
- * through a symbolic link; '..' and absolute names end the transfer; set-id bits are dropped, the umask is honoured;
- * only files, directories and symbolic links are made. A symbolic link may point anywhere: nothing here follows it.
+ * A stream from a box is hostile. Names are followed component by component from the gathering directory and never
+ * through a symbolic link. '..' and absolute names end the transfer. Set-id bits are dropped, and the umask applies.
+ * Only files, directories and symbolic links are made. A symbolic link may point anywhere: cp does not follow it.
  */
 #pragma once
 
@@ -23,7 +23,7 @@
 
 struct cp_progress {
 	bool shown;
-	uint64_t done, total; /* total 0: not known */
+	uint64_t done, total; /* total 0: unknown */
 	uint64_t began, drawn;
 	uint64_t files;
 };
@@ -38,7 +38,7 @@ struct cp {
 	struct client *cl;
 	struct cp_side from, to;
 	struct cp_progress progress;
-	bool told; /* what went wrong has been said already */
+	bool told; /* the error has been printed already */
 };
 
 void cp_progress_add(struct cp_progress *p, uint64_t bytes);
@@ -47,11 +47,11 @@ void cp_progress_end(struct cp_progress *p);
 int cp_up(struct cp *cp, struct err *e);
 int cp_down(struct cp *cp, struct err *e);
 
-/* What a command in the box complained about, as an error. */
+/* Makes an error from the stderr of a command in the box. */
 int cp_command_failed(const struct stream_result *r, struct buf *said, const char *what, struct err *e);
-/* The last component of a path, "" for those that name a directory's content: ".", "dir/.", "/". */
+/* The last component of a path, "" for paths that name the content of a directory: ".", "dir/.", "/". */
 struct str cp_base_name(const char *path);
-/* ".atoll-tmp-n" and sixteen hexadecimal digits, which watches in a box pass over. */
+/* ".atoll-tmp-n" and sixteen hexadecimal digits; watches in a box ignore such names. */
 enum { CP_TEMP_NAME = 32 };
 int cp_temp_name(char ret[CP_TEMP_NAME], struct err *e);
 
@@ -59,15 +59,15 @@ int cp_temp_name(char ret[CP_TEMP_NAME], struct err *e);
 
 /* Writes the tree at `path` to fd as tar entries "x", "x/…", then an empty file "end". Blocks. */
 int cp_pack(const char *path, int fd, struct err *e);
-/* How many bytes that will be, about. */
+/* The approximate number of bytes that cp_pack writes. */
 uint64_t cp_pack_size(const char *path);
 
 /* ---- cp_unpack.c ---- */
 
 struct cp_unpack;
-/* Makes what comes below `root` (borrowed), its top as "x". */
+/* Unpacks a stream below `root` (borrowed); its top entry becomes "x". */
 struct cp_unpack *cp_unpack_new(int root, struct cp_progress *progress);
 int cp_unpack_feed(struct cp_unpack *u, struct str bytes, struct err *e);
-/* The stream has ended: -1 when that was too early. *ret_skipped counts what was no file, directory or link. */
+/* Called at the end of the stream: -1 when it ended too early. *ret_skipped counts devices, pipes and sockets. */
 int cp_unpack_end(struct cp_unpack *u, uint64_t *ret_skipped, struct err *e);
 void cp_unpack_free(struct cp_unpack *u);

@@ -8,7 +8,7 @@
 
 enum { SAID_MAX = 16 * 1024 };
 
-/* $1: what to send. A link that is named is followed, those below are sent as they are. */
+/* $1: the path to send. If it is a link, it is followed; links below it are sent as links. */
 static const char script[] =
 	"p=$(readlink -fn -- \"$1\" && echo /) || exit 3\n"
 	"p=${p%?}\n"
@@ -16,7 +16,7 @@ static const char script[] =
 	"elif [ -e \"$p\" ]; then cd -- \"${p%/*}/\" && exec tar -cf - --format=gnu -- \"./${p##*/}\"\n"
 	"else exit 3; fi\n";
 
-/* Where it goes: `name` in the directory `dir`; gathered in `gather` beside it. */
+/* The destination: `name` in the directory `dir`. The tree is gathered in `gather` beside it. */
 struct place {
 	int dir, gather;
 	char *name;
@@ -31,7 +31,7 @@ static int open_dir(const char *path, struct err *e)
 	return fd < 0 ? err_os(e, errc_from_file_errno(errno), errno, "'%s'", path) : fd;
 }
 
-/* As cp has it: into a directory that is there, under the name it has; else as what is named. */
+/* As cp(1): into an existing directory under the source's name; else to the named path. */
 static int find_place(const char *path, struct str source, struct place *p, struct err *e)
 {
 	struct stat st;
@@ -44,7 +44,7 @@ static int find_place(const char *path, struct str source, struct place *p, stru
 		p->name = str_dup(source);
 		return (p->dir = open_dir(path, e)) < 0 ? -1 : 0;
 	}
-	/* The content of a directory goes into the one that is named, also through a link: by its real name. */
+	/* The content of a directory goes into the named directory. If that is a link, its real path is used. */
 	char real[PATH_MAX];
 	if (there && !realpath(path, real))
 		return err_os(e, errc_from_file_errno(errno), errno, "'%s'", path);
@@ -70,7 +70,7 @@ static int open_gather(struct place *p, struct err *e)
 	return p->gather < 0 ? err_os(e, errc_from_file_errno(errno), errno, "a directory to gather in") : 0;
 }
 
-/* Best effort: nothing that is here was made by anybody else. */
+/* Best effort. All files here were made by this process. */
 static void remove_tree(int dir, const char *name)
 {
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
@@ -102,7 +102,7 @@ static bool is_dir(int dir, const char *name)
 	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Moves `name` of `from` to `as` in `to`: a directory into one that is there, all else in its place. */
+/* Moves `name` of `from` to `as` in `to`. A directory is merged into an existing one; other entries are replaced. */
 static int put(int from, const char *name, int to, const char *as, struct err *e)
 {
 	if (!is_dir(from, name) || !is_dir(to, as))
@@ -131,14 +131,14 @@ static int on_out(void *arg, struct str bytes, struct err *e)
 	return cp_unpack_feed(arg, bytes, e);
 }
 
-/* tar's exit code 1: a file changed while it was read. It is copied, and told. */
+/* tar's exit code 1: a file changed while it was read. The copy is kept, and a note is printed. */
 static int judge(struct cp *cp, const struct stream_result *r, struct buf *said, struct err *e)
 {
 	if (r->exit_code == 0)
 		return 0;
 	if (r->exit_code == 1 && !*r->signal) {
 		cp_progress_end(&cp->progress);
-		fprintf(stderr, "atoll cp: some files changed while they were read\n");
+		fprintf(stderr, "atoll cp: some files changed during the copy\n");
 		return 0;
 	}
 	if (r->exit_code == 3)

@@ -12,7 +12,7 @@ enum { PACK_CHUNK = 128 * 1024, PACK_DEPTH_MAX = 256 };
 
 struct pack {
 	int fd;
-	struct buf name; /* of the entry: "x/a/b" */
+	struct buf name; /* name of the entry: "x/a/b" */
 	int depth;
 };
 
@@ -54,7 +54,7 @@ static void fill(struct tar_header *h, char type, uint64_t size, const struct st
 	h->checksum[7] = ' ';
 }
 
-/* A name or link target that the header has no room for, in an entry of its own before it. */
+/* Writes a name or link target that is too long for the header as an entry before it. */
 static int put_long(struct pack *p, char type, struct str text, struct err *e)
 {
 	struct tar_header h = {.name = "././@LongLink"};
@@ -91,7 +91,7 @@ static int pack_file(struct pack *p, int fd, const struct stat *st, const char *
 		if (n < 0)
 			return err_os(e, errc_from_file_errno(errno), errno, "reading '%s'", shown);
 		if (n == 0)
-			return err_set(e, ERRC_FILESYSTEM_ERROR, "'%s' became shorter while it was sent", shown);
+			return err_set(e, ERRC_FILESYSTEM_ERROR, "'%s' shrank while it was sent", shown);
 		if (put(p, chunk, (size_t)n, e) < 0)
 			return -1;
 		left -= (uint64_t)n;
@@ -146,7 +146,7 @@ static int pack_dir(struct pack *p, int fd, const struct stat *st, struct err *e
 	return r;
 }
 
-/* Sockets, pipes and devices stay where they are. O_NONBLOCK: what was a file may have become a pipe. */
+/* Sockets, pipes and devices are not sent. O_NONBLOCK: a file may have become a pipe meanwhile. */
 static int pack_entry(struct pack *p, int dir, const char *name, bool top, struct err *e)
 {
 	struct stat st;

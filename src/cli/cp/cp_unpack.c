@@ -13,11 +13,11 @@ struct cp_unpack {
 	struct cp_progress *progress;
 	mode_t umask;
 	char block[TAR_BLOCK];
-	size_t have;		/* bytes of a header that have come */
-	uint64_t left, padding; /* of the entry's content */
+	size_t have;		/* bytes of the header so far */
+	uint64_t left, padding; /* bytes left of the entry's content */
 	struct buf name, link;	/* from 'L' and 'K', for the next entry */
-	struct buf *gather;	/* where the content goes, or … */
-	int file;		/* … into this, or nowhere (-1) */
+	struct buf *gather;	/* buffer for the content, or … */
+	int file;		/* … descriptor for the content; -1: the content is dropped */
 	struct timespec times[2];
 	mode_t mode;
 	bool begun, single, ended; /* single: the top is a file */
@@ -95,7 +95,7 @@ static bool is_zero(const char *block)
 
 /* ---- places ---- */
 
-/* Steps into `name` below *dir, which it takes the place of; made when it is not there. */
+/* Opens `name` below *dir and replaces *dir by it; makes it if it does not exist. */
 static int step_into(int *dir, const char *name, struct str whole, struct err *e)
 {
 	int fd = openat(*dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -107,11 +107,11 @@ static int step_into(int *dir, const char *name, struct str whole, struct err *e
 		return 0;
 	}
 	if (errno == ELOOP || errno == ENOTDIR)
-		return hostile(e, whole, "leads through something that is no directory");
+		return hostile(e, whole, "has a parent that is not a directory");
 	return err_os(e, errc_from_file_errno(errno), errno, "making '%.*s'", STR_ARG(whole));
 }
 
-/* The directory that `path` lies in, open and the caller's, and its last component: "x" for the top. */
+/* Opens the parent directory of `path`, for the caller to close, and returns its last component: "x" for the top. */
 static int find_place(struct cp_unpack *u, struct str path, int *ret_dir, char last[256], struct err *e)
 {
 	struct str rest = u->single ? STR_NULL : path;
@@ -142,19 +142,19 @@ static int find_place(struct cp_unpack *u, struct str path, int *ret_dir, char l
 
 static int make_dir(struct cp_unpack *u, int dir, const char *name, struct err *e)
 {
-	/* Always ours to fill, and never more open than the umask has it. */
+	/* Always writable for this process, and never more open than the umask allows. */
 	mode_t mode = (u->mode & 0777 & ~u->umask) | 0700;
 	if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
 		return err_os(e, errc_from_file_errno(errno), errno, "making the directory '%s'", name);
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return hostile(e, str_of(name), "is there twice, and not as a directory");
+		return hostile(e, str_of(name), "appears twice, once not as a directory");
 	fchmod(fd, mode);
 	close(fd);
 	return 0;
 }
 
-/* The same name twice in a stream: the later one counts, as tar has it. */
+/* If a name comes twice in a stream, the later entry counts, as in tar. */
 static int make_file(struct cp_unpack *u, int dir, const char *name, struct err *e)
 {
 	unlinkat(dir, name, 0);
@@ -209,7 +209,7 @@ static int begin_entry(struct cp_unpack *u, struct err *e)
 	if (!read_number(h->checksum, sizeof h->checksum, &sum) || sum != tar_checksum(h) ||
 		!read_number(h->size, sizeof h->size, &size) || !read_number(h->mode, sizeof h->mode, &mode) ||
 		!read_number(h->mtime, sizeof h->mtime, &mtime))
-		return err_set(e, ERRC_INVALID_REQUEST, "what the box sent is no tar stream: nothing was copied");
+		return err_set(e, ERRC_INVALID_REQUEST, "the box did not send a tar stream: nothing was copied");
 	char type = h->type == 0 || h->type == '7' ? '0' : h->type;
 	bool content = type == '0' || type == 'L' || type == 'K';
 	u->left = content || !strchr("25", type) ? size : 0;
@@ -217,7 +217,8 @@ static int begin_entry(struct cp_unpack *u, struct err *e)
 	u->gather = type == 'L' ? &u->name : type == 'K' ? &u->link : NULL;
 	if (u->gather) {
 		buf_clear(u->gather);
-		return size < TAR_LONG_MAX ? 0 : err_set(e, ERRC_INVALID_REQUEST, "the box sent a name without end");
+		return size < TAR_LONG_MAX ? 0
+					   : err_set(e, ERRC_INVALID_REQUEST, "the box sent a name that is too long");
 	}
 	u->mode = (mode_t)mode;
 	u->times[0] = (struct timespec){.tv_nsec = UTIME_OMIT};

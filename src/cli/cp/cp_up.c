@@ -8,9 +8,9 @@
 enum { SAID_MAX = 16 * 1024, PACK_TOLD = 3 };
 
 /*
- * $1 destination, $2 the name that what comes has when the destination is a directory ("": it is that directory's
- * content), $3 a name to gather under. "end" is the last entry of the stream: without it the connection broke, and what
- * has come is not whole, even where tar had nothing to complain about.
+ * $1 destination; $2 the name inside the destination when that is a directory ("": the stream is the content of that
+ * directory); $3 a name to gather under. "end" is the last entry of the stream: without it the connection broke and the
+ * tree is not whole, even if tar reports no error.
  */
 static const char script[] = "set -e\n"
 			     "d=$1\n"
@@ -34,7 +34,7 @@ static void on_in(void *arg, size_t n)
 	cp_progress_add(arg, n);
 }
 
-/* The tree is read by a child, which blocks as it likes; what it has to say about it, it says itself. */
+/* A child process reads the tree, because reading may block. The child prints its own errors. */
 static pid_t start_packing(struct cp *cp, int *ret_fd, struct err *e)
 {
 	int ends[2];

@@ -1,5 +1,5 @@
 /*
- * doctor.c - `atoll doctor`: which isolation layers this host offers, which are missing, why, and what to do.
+ * doctor.c - `atoll doctor`: reports which isolation layers this host has and lacks, why, and what to do.
  */
 #include "cli/doctor/doctor.h"
 
@@ -120,6 +120,6 @@ int verb_doctor(struct cli *c, int argc, char **argv)
 	else
 		printf("%d ok, %d notes, %d unknown, %d missing%s\n", d.count[DOCTOR_OK], d.count[DOCTOR_NOTE],
 			d.count[DOCTOR_UNKNOWN], d.count[DOCTOR_MISSING],
-			ready && d.count[DOCTOR_UNKNOWN] ? " (as root this tells more)" : "");
+			ready && d.count[DOCTOR_UNKNOWN] ? " (run it as root for more checks)" : "");
 	return ready ? 0 : c->verb->exit_failed;
 }

@@ -1,8 +1,8 @@
 /*
- * doctor.h - the checks behind `atoll doctor`: one row per thing that the host has or lacks.
+ * doctor.h - the checks of `atoll doctor`: one row for each thing that the host has or lacks.
  *
- * A check only looks, or tries in a child process that is thrown away; it changes nothing on the host. It works without
- * a daemon, and says so where it would need root to know more.
+ * A check reads, or tries something in a child process; it changes nothing on the host. It works without a daemon. A
+ * check that needs root to be certain reports DOCTOR_UNKNOWN to other users.
  */
 #pragma once
 
@@ -10,15 +10,15 @@
 
 enum doctor_state {
 	DOCTOR_OK,
-	DOCTOR_NOTE,	/* works without it, but something is slower or not offered */
-	DOCTOR_UNKNOWN, /* cannot be told by this user */
-	DOCTOR_MISSING, /* boxes cannot be made, or not safely */
+	DOCTOR_NOTE,	/* Atoll works without it, but slower or with fewer features */
+	DOCTOR_UNKNOWN, /* this user cannot find out */
+	DOCTOR_MISSING, /* boxes cannot be made, or are not safe */
 };
 
 struct doctor_row {
 	enum doctor_state state;
-	char detail[200]; /* what was found */
-	char advice[240]; /* what to do; "" when there is nothing */
+	char detail[200]; /* the finding */
+	char advice[240]; /* advice; "" when there is none */
 };
 
 struct doctor_check {
@@ -31,16 +31,15 @@ extern const struct doctor_check doctor_kernel_checks[];
 extern const size_t doctor_kernel_checks_count;
 extern const struct doctor_check doctor_host_checks[];
 extern const size_t doctor_host_checks_count;
-
 extern const struct doctor_check doctor_network_checks[];
 extern const size_t doctor_network_checks_count;
 
-/* Fill a row. An advice of NULL is none. */
+/* Fill a row. NULL: no advice. */
 void doctor_set(struct doctor_row *r, enum doctor_state state, const char *advice, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 
-/* Runs `probe` in a child and returns its result (0 or a positive errno), so that what it unshares or mounts is gone
- * afterwards. */
+/* Runs `probe` in a child and returns its result (0 or a positive errno). Its namespaces and mounts end with the child.
+ */
 int doctor_try(int (*probe)(void *arg), void *arg);
 
 /* A whole small file as text without the newline at its end; false when it cannot be read. */

@@ -1,5 +1,5 @@
 /*
- * doctor_host.c - what this host is set up for: cgroups, limits, devices, our own programs, image and daemon.
+ * doctor_host.c - checks the host: cgroups, limits, devices, Atoll's programs, image and daemon.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 
 struct cgroup_view {
 	bool v2;		/* a cgroup2 hierarchy is mounted */
-	bool memory, pids, cpu; /* where a limit can be set, v1 or v2 */
-	bool v1;		/* one of these three is on a v1 hierarchy */
+	bool memory, pids, cpu; /* controllers with which limits can be set, v1 or v2 */
+	bool v1;		/* one of the three controllers is on a v1 hierarchy */
 	bool dynmods;
 	char path[128]; /* of one hierarchy that boxes would use */
 };
@@ -114,7 +114,7 @@ static void check_dynmods(struct cli *c, struct doctor_row *r)
 		doctor_set(r, DOCTOR_OK, NULL, "favordynmods is on");
 	else
 		doctor_set(r, DOCTOR_NOTE, "'atoll up' mounts a hierarchy with favordynmods while it runs.",
-			"favordynmods is off: after idle times a start costs 15 ms more");
+			"favordynmods is off: a start after an idle time takes 15 ms longer");
 }
 
 /* ---- sizes and devices ---- */
@@ -150,7 +150,7 @@ static void check_limits(struct cli *c, struct doctor_row *r)
 	getrlimit(RLIMIT_NOFILE, &files);
 	doctor_set(r, files.rlim_max < 4096 ? DOCTOR_NOTE : DOCTOR_OK,
 		files.rlim_max < 4096 ? "Raise the hard limit of open files (ulimit -Hn)." : NULL,
-		"%s pids, %llu open files a process", pid_max, (unsigned long long)files.rlim_max);
+		"%s pids, %llu open files per process", pid_max, (unsigned long long)files.rlim_max);
 }
 
 static void check_swap(struct cli *c, struct doctor_row *r)
@@ -161,7 +161,7 @@ static void check_swap(struct cli *c, struct doctor_row *r)
 	const char *second = strchr(text, '\n');
 	bool on = second && second[1];
 	doctor_set(r, on ? DOCTOR_OK : DOCTOR_NOTE,
-		on ? NULL : "Add swap to let sleeping boxes give back their memory.",
+		on ? NULL : "Add swap so that sleeping boxes can free their memory.",
 		on ? "on" : "none: sleeping boxes keep their memory");
 }
 
@@ -176,18 +176,18 @@ static void check_device(struct doctor_row *r, const char *path, const char *wit
 static void check_fuse(struct cli *c, struct doctor_row *r)
 {
 	(void)c;
-	check_device(r, "/dev/fuse", "buckets can be mounted into boxes", "no bucket mounts");
+	check_device(r, "/dev/fuse", "boxes can mount buckets", "no bucket mounts");
 }
 
 static void check_kvm(struct cli *c, struct doctor_row *r)
 {
 	(void)c;
-	check_device(r, "/dev/kvm", "there; boxes do not use it", "boxes do not need it");
+	check_device(r, "/dev/kvm", "present; boxes do not use it", "boxes do not need it");
 }
 
-/* ---- ourselves ---- */
+/* ---- Atoll itself ---- */
 
-/* An ELF file that asks for no loader runs in any box. */
+/* An ELF file without an interpreter runs in any box. */
 static bool is_static_elf(const char *path)
 {
 	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -211,7 +211,7 @@ static void check_programs(struct cli *c, struct doctor_row *r)
 	snprintf(path, sizeof path, "%s/atoll-agent", cli_bin_dir());
 	if (missing)
 		doctor_set(r, DOCTOR_MISSING, "Build them with 'make', or install them all together.",
-			"there is no %s beside this program", missing);
+			"%s is missing beside this program", missing);
 	else if (!is_static_elf(path))
 		doctor_set(r, DOCTOR_MISSING, "Build it with musl, as 'make' does.", "atoll-agent is not static");
 	else
@@ -224,7 +224,8 @@ static void check_image(struct cli *c, struct doctor_row *r)
 	if (up_image_there())
 		doctor_set(r, DOCTOR_OK, NULL, "%.150s", cli_images_dir());
 	else if (access(cli_images_dir(), R_OK | X_OK) < 0 && errno == EACCES)
-		doctor_set(r, DOCTOR_UNKNOWN, "Run it as root.", "%.150s is closed for this user", cli_images_dir());
+		doctor_set(
+			r, DOCTOR_UNKNOWN, "Run 'atoll doctor' as root.", "you may not read %.150s", cli_images_dir());
 	else
 		doctor_set(r, DOCTOR_MISSING, "Make the default image once with 'make image'.", "none in %.150s",
 			cli_images_dir());
@@ -243,8 +244,8 @@ static void check_daemon(struct cli *c, struct doctor_row *r)
 	c->hint[0] = 0;
 	bool warden = strstr(buf_cstr(&body), "\"warden\":true") != NULL;
 	if (status == 200)
-		doctor_set(r, warden ? DOCTOR_OK : DOCTOR_NOTE, warden ? NULL : "Look into its log.", "%s %s",
-			warden ? "answers at" : "has no warden and cannot make boxes:", cl.where);
+		doctor_set(r, warden ? DOCTOR_OK : DOCTOR_NOTE, warden ? NULL : "Read the daemon's log.", "%s %s",
+			warden ? "answers at" : "no warden, cannot make boxes:", cl.where);
 	else if (status > 0)
 		doctor_set(r, DOCTOR_NOTE, NULL, "%s answers %d: %.100s", cl.where, status, buf_cstr(&body));
 	else

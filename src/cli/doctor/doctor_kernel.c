@@ -1,5 +1,5 @@
 /*
- * doctor_kernel.c - what the kernel offers: namespaces, system calls, mounts, seccomp, landlock.
+ * doctor_kernel.c - checks the kernel: namespaces, system calls, mounts, seccomp, landlock.
  */
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -27,8 +27,8 @@ static void check_kernel(struct cli *c, struct doctor_row *r)
 	sscanf(u.release, "%d.%d", &major, &minor);
 	bool new_enough = major > 5 || (major == 5 && minor >= 19);
 	doctor_set(r, new_enough ? DOCTOR_OK : DOCTOR_MISSING,
-		new_enough ? NULL : "Boxes stand on overlays with idmapped layers: run Linux 5.19 or newer.",
-		"Linux %s %s", u.release, u.machine);
+		new_enough ? NULL : "Boxes need overlays with idmapped layers: run Linux 5.19 or newer.", "Linux %s %s",
+		u.release, u.machine);
 }
 
 /* Without root every other namespace needs a user namespace first. */
@@ -91,7 +91,7 @@ static void check_syscalls(struct cli *c, struct doctor_row *r)
 	};
 	char missing[128] = "";
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
-		/* Arguments that no kernel accepts: only ENOSYS says that the call is not there. */
+		/* Arguments that no kernel accepts: only ENOSYS means that the call is missing. */
 		if (syscall(calls[i].number, -1L, -1L, -1L, -1L, -1L) < 0 && errno == ENOSYS) {
 			size_t n = strlen(missing);
 			snprintf(missing + n, sizeof missing - n, " %s", calls[i].name);
@@ -104,7 +104,7 @@ static void check_syscalls(struct cli *c, struct doctor_row *r)
 		doctor_set(r, DOCTOR_OK, NULL, "clone3, pidfd, close_range, openat2, new mount calls");
 }
 
-/* A child that does nothing in a user namespace of its own, as the source of an id map. Returns the namespace's fd. */
+/* Starts a child in its own user namespace, the source of an id map. Returns the namespace's fd. */
 static int userns_with_map(void)
 {
 	int gate[2];
@@ -122,7 +122,7 @@ static int userns_with_map(void)
 	char ready = 0, path[64];
 	int fd = read(gate[0], &ready, 1) == 1 && ready ? 0 : -EPERM;
 	static const char *const maps[] = {"uid_map", "gid_map"};
-	/* Root of the host must be in the map too, or the overlay turns read-only. */
+	/* Root of the host must be in the map too, or the overlay becomes read-only. */
 	static const char map[] = "0 100000 65536\n65536 0 1\n";
 	for (size_t i = 0; fd == 0 && i < ARRAY_LEN(maps); i++) {
 		snprintf(path, sizeof path, "/proc/%d/%s", pid, maps[i]);
@@ -148,7 +148,7 @@ static int idmap_layer(const char *from, const char *at, int userns)
 	return syscall(SYS_move_mount, tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? errno : 0;
 }
 
-/* The trial's directories lie on the disk: a tmpfs can be idmapped only from Linux 6.3 on, an ext4 always. */
+/* The trial's directories are on the disk: a tmpfs can be idmapped only from Linux 6.3 on, an ext4 always. */
 static const char *const trial_dirs[] = {
 	"", "/lower", "/layer", "/layer/upper", "/layer/work", "/layer/work/work", "/layer/work/index"};
 
@@ -179,7 +179,7 @@ static void remove_trial(const char *base)
 	}
 }
 
-/* An overlay on idmapped layers, as boxes have it, seen by nobody else. Ends with a write through it. */
+/* Mounts an overlay on idmapped layers, as boxes have it, in a private mount namespace, and writes through it. */
 static int probe_overlay(void *arg)
 {
 	auto_free char *lower = xasprintf("%s/lower", (const char *)arg),
@@ -207,8 +207,8 @@ static void check_overlay(struct cli *c, struct doctor_row *r)
 		char list[8192];
 		bool there = doctor_read("/proc/filesystems", list, sizeof list) && strstr(list, "\toverlay");
 		doctor_set(r, there ? DOCTOR_OK : DOCTOR_UNKNOWN, NULL,
-			there ? "overlay is there (whether idmapped layers work only root can try)"
-			      : "overlay is not loaded; only root can try");
+			there ? "overlay is loaded (only root can test idmapped layers)"
+			      : "overlay is not loaded; only root can test it");
 		return;
 	}
 	auto_free char *trial = make_trial();
@@ -216,7 +216,7 @@ static void check_overlay(struct cli *c, struct doctor_row *r)
 	if (trial)
 		remove_trial(trial);
 	if (err == 0)
-		doctor_set(r, DOCTOR_OK, NULL, "mounted and written through in a trial");
+		doctor_set(r, DOCTOR_OK, NULL, "a trial mount works");
 	else
 		doctor_set(r, DOCTOR_MISSING,
 			"modprobe overlay; Linux 5.19 or newer with CONFIG_OVERLAY_FS, and the right to mount.",

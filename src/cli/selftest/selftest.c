@@ -1,5 +1,5 @@
 /*
- * selftest.c - `atoll selftest`: is this installation in order, end to end?
+ * selftest.c - `atoll selftest`: tests this installation from end to end.
  */
 #include "cli/selftest/selftest.h"
 
@@ -19,7 +19,7 @@ int selftest_open(struct selftest_run *run, struct selftest *t, struct err *e)
 	auto_buf struct buf body = {0};
 	*t = (struct selftest){.run = run};
 	snprintf(t->box, sizeof t->box, "selftest-%d-%u", getpid(), run->boxes++);
-	return box_put(&run->cl, t->box, &limits, &body, e);
+	return box_put(&run->cl, t->box, &limits, &body, e) < 0 ? -1 : 0;
 }
 
 void selftest_close(struct selftest *t)
@@ -68,7 +68,7 @@ static int run_suite(struct selftest_run *run, struct err *e)
 	if (selftest_basics(run, e) < 0)
 		return -1;
 	if (run->cl.interrupted)
-		return err_set(e, ERRC_UNKNOWN_ERROR, "interrupted; the boxes are removed");
+		return err_set(e, ERRC_UNKNOWN_ERROR, "interrupted; removing the boxes");
 	json_array_end(&run->w);
 	json_member_i64(&run->w, "passed", run->count[SELFTEST_PASS]);
 	json_member_i64(&run->w, "failed", run->count[SELFTEST_FAIL]);
@@ -91,7 +91,7 @@ int verb_selftest(struct cli *c, int argc, char **argv)
 	if (escape)
 		return selftest_escape_run(c, a.words);
 	if (a.n)
-		return cli_usage(c, "'%s' is too much: only --escape takes the names of checks", a.words[0]);
+		return cli_usage(c, "'%s' is one word too many: only --escape takes names of checks", a.words[0]);
 	auto_buf struct buf out = {0};
 	struct selftest_run run = {.w = json_writer(&out)};
 	struct err e;

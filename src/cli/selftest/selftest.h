@@ -2,13 +2,14 @@
  * selftest.h - the checks of `atoll selftest`: real commands in throw-away boxes, through the whole chain.
  *
  *	selftest.c         the verb, boxes, one script in a box, the report
- *	selftest_basics.c  a table: a script for /bin/sh, what it reads, what must come back
- *	selftest_escape.h  the escape suite, which brings its own boxes and its own report
+ *	selftest_basics.c  a table: a script for /bin/sh, its input, its expected result
+ *	selftest_escape.h  the escape suite, which has its own boxes and its own report
  *
- * A box of the basics has limits of its own (SELFTEST_*), so that they can be read back and hit quickly.
+ * A box of the basics has small limits (SELFTEST_*), so that they can be read back and reached quickly.
  */
 #pragma once
 
+#include "base/limits.h"
 #include "cli/client.h"
 
 enum selftest_verdict { SELFTEST_PASS, SELFTEST_FAIL, SELFTEST_SKIP };
@@ -21,7 +22,7 @@ struct selftest_run {
 	unsigned boxes;
 };
 
-/* One box, and room for why a check in it failed. */
+/* One box, and the reason of a failed check. */
 struct selftest {
 	struct selftest_run *run;
 	char box[32];
@@ -36,18 +37,18 @@ struct selftest_check {
 	const char *want_outcome;			    /* NULL: exited */
 	enum selftest_verdict (*check)(struct selftest *t); /* instead of a script */
 	int want_code;
-	bool fresh; /* in a box of its own, which it may break */
+	bool fresh; /* needs its own box, which it may break */
 };
 
-/* Makes a box; -1 with *e. selftest_close destroys it, if it is still there. */
+/* Makes a box; -1 with *e. selftest_close destroys it, if it still exists. */
 int selftest_open(struct selftest_run *run, struct selftest *t, struct err *e);
 void selftest_close(struct selftest *t);
 
-/* Runs a program in the box. False: it could not be run, and t->why says so. `in` may be -1. */
+/* Runs a program in the box. False: it could not run, and t->why says why. `in` may be -1. */
 struct stream_result;
 bool selftest_exec(struct selftest *t, char **argv, int in, struct stream_result *r, struct buf *out, struct buf *err);
 
 void selftest_report(struct selftest_run *run, const char *name, enum selftest_verdict v, const char *why);
 
-/* -1: it could not be run at all. */
+/* -1: the suite could not run at all. */
 int selftest_basics(struct selftest_run *run, struct err *e);

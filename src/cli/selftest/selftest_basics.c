@@ -1,5 +1,5 @@
 /*
- * selftest_basics.c - does a box work, and does it have the walls that it should have?
+ * selftest_basics.c - tests that a box works and that its walls hold.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static enum selftest_verdict destroy_is_complete(struct selftest *t)
 		return SELFTEST_FAIL;
 	}
 	int status = client_ask(&t->run->cl, "GET", buf_cstr(&path), STR(""), &body, &e);
-	snprintf(t->why, sizeof t->why, "asked for afterwards, it answers %d", status);
+	snprintf(t->why, sizeof t->why, "after DELETE, GET of the box answers %d", status);
 	return status == 404 ? SELFTEST_PASS : SELFTEST_FAIL;
 }
 
@@ -56,14 +56,14 @@ static enum selftest_verdict destroy_is_complete(struct selftest *t)
 static const struct selftest_check checks[] = {
 	{"a command runs and its output comes back", .script = "echo hi", .want = "hi"},
 	{"the exit code is passed on", .script = "exit 7", .want_code = 7},
-	{"a signal is told from an exit", .script = "kill -9 $$", .want_code = 137, .want_outcome = "killed"},
+	{"a signal is reported as a signal", .script = "kill -9 $$", .want_code = 137, .want_outcome = "killed"},
 	{"stdin reaches the command to its end", .script = "tr a-z A-Z; echo .", .input = "line\nend",
 		.want = "LINE\nEND."},
 	{"stdout and stderr stay apart", .script = "echo out; echo err >&2", .want = "out"},
 	{"a file is written", .script = "echo kept >/workspace/f && cat /workspace/f", .want = "kept"},
-	{"… and is there for the next command", .script = "cat /workspace/f", .want = "kept"},
-	{"limits are read back as they were asked for", .check = limits_read_back},
-	{"too much memory is an out-of-memory kill", .script = "exec tail /dev/zero", .want_code = 137,
+	{"the next command reads that file", .script = "cat /workspace/f", .want = "kept"},
+	{"the box has the requested limits", .check = limits_read_back},
+	{"a command that uses too much memory is killed", .script = "exec tail /dev/zero", .want_code = 137,
 		.want_outcome = "oom"},
 	{"too many processes are refused",
 		.script = "exec 2>/dev/null; i=0; while [ $i -lt 100 ]; do sleep 600 & i=$((i+1)); done; echo all",
@@ -75,7 +75,7 @@ static const struct selftest_check checks[] = {
 		.script = "while read k v; do case $k in NoNewPrivs:|Seccomp:) echo $k $v;; esac; done "
 			  "</proc/self/status",
 		.want = "NoNewPrivs: 1\nSeccomp: 2"},
-	{"the network is loopback alone",
+	{"the network has only loopback",
 		.script = "while read name rest; do case $name in *:) echo $name;; esac; done </proc/net/dev",
 		.want = "lo:"},
 	{"destroying the box leaves nothing", .check = destroy_is_complete},

@@ -1,8 +1,8 @@
 /*
- * selftest_escape.c - `atoll selftest --escape`: which box runs which check, and whether it passed.
+ * selftest_escape.c - `atoll selftest --escape`: assigns checks to boxes and judges their results.
  *
- * Most checks share one box. Those that may ruin it get one of their own; after them that box must still answer, and
- * while they run another process of ours asks a neighbour, again and again, to use one of everything.
+ * Most checks share one box. A check that may ruin its box gets its own; afterwards that box must still answer. While
+ * such a check runs, another process keeps asking a neighbour box to use one resource of each kind.
  */
 #include "cli/selftest/selftest_escape.h"
 
@@ -44,7 +44,7 @@ static void add_arg(struct escape_args *a, const char *key, const char *text, lo
 	a->list[++a->n] = NULL;
 }
 
-/* Where the daemon listens: it may have been reached over its unix socket. */
+/* The daemon's TCP address, also when this program uses its unix socket. */
 static long api_port(void)
 {
 	char path[4096];
@@ -93,7 +93,7 @@ static bool pong(struct escape_box *b, char *why, size_t n)
 	return false;
 }
 
-/* The attack runs in a process of its own, with its own connection, and sends the verdict through a pipe. */
+/* The attack runs in its own process with its own connection, and sends the verdict through a pipe. */
 _Noreturn static void attack(
 	struct escape_run *r, const struct escape_box *box, const char *name, struct escape_args *a, int to)
 {
@@ -139,7 +139,8 @@ static void check_beside_neighbour(
 		set_error(v, "the box does not answer afterwards", why);
 }
 
-/* Links where the next start mounts: the box must come up with everything in place, or not at all. */
+/* The layer has links at the mount points of the next start: the box must start with all mounts right, or not at all.
+ */
 static void check_restart(struct escape_run *r, struct escape_box *box, const char *name, struct escape_verdict *v)
 {
 	struct escape_args prepare = {0}, verify = {0};
@@ -154,7 +155,7 @@ static void check_restart(struct escape_run *r, struct escape_box *box, const ch
 		return set_error(v, "stop", e.msg);
 	if (escape_box_load(box, &e) < 0) {
 		snprintf(v->result, sizeof v->result, e.code == ERRC_BOX_CREATE_FAILED ? "refused" : "error");
-		snprintf(v->how, sizeof v->how, "the box is not started: %s", e.msg);
+		snprintf(v->how, sizeof v->how, "the box does not start: %s", e.msg);
 		return;
 	}
 	if (escape_box_check(box, name, verify.list, v, &e) < 0)
@@ -202,7 +203,7 @@ static void check(struct escape_run *r, const struct escape_check *k, struct esc
 	}
 }
 
-/* ---- telling ---- */
+/* ---- report ---- */
 
 static void report(struct escape_run *r, const struct escape_check *k, const struct escape_verdict *v)
 {

@@ -1,9 +1,9 @@
 /*
  * selftest_escape.h - `atoll selftest --escape`: runs the escape suite (src/escape) in throw-away boxes.
  *
- * The program atoll-escape lies beside this one; it is sent into a box through the standard input of a command and
- * tells itself which checks it has and what each needs. This side makes the boxes, plays the host that is attacked
- * (selftest_escape_host.c), keeps a neighbour that must go on answering, and judges.
+ * The program atoll-escape is in the same directory as this one. It is sent into a box through the standard input of a
+ * command, and lists its checks and their needs. This side makes the boxes, plays the attacked host
+ * (selftest_escape_host.c), keeps a neighbour box that must go on answering, and judges.
  *
  * A check passes when the program says "refused", nothing of the host was reached, and the neighbour never failed.
  */
@@ -11,7 +11,7 @@
 
 #include "cli/client.h"
 
-/* `names` limits it to some checks; NULL-terminated, may be empty. Returns the exit code of the program. */
+/* `names` selects checks; NULL-terminated, empty: all. Returns the exit code of the program. */
 int selftest_escape_run(struct cli *c, char **names);
 
 /* ---- the host that is attacked: one listener on loopback, one abstract socket, one process, one directory ---- */
@@ -21,14 +21,14 @@ struct escape_host {
 	int port;
 	char abstract_name[40];
 	pid_t victim;
-	char canary[40];   /* an empty directory: links in a hostile layer lead there */
-	char hostname[65]; /* as it was at the start */
-	char address[48];  /* one that the host has besides loopback, or "" */
+	char canary[40];   /* an empty directory, the target of links in a hostile layer */
+	char hostname[65]; /* its value at the start */
+	char address[48];  /* an address of the host besides loopback, or "" */
 };
 
 int escape_host_open(struct escape_host *h, struct err *e);
 void escape_host_close(struct escape_host *h);
-/* What was done to it since the last time, as a sentence; NULL when nothing was. */
+/* The damage since the last call, as a sentence; NULL when there is none. */
 const char *escape_host_harm(struct escape_host *h);
 
 /* ---- boxes ---- */
@@ -56,15 +56,15 @@ struct escape_box {
 /* Makes the box and puts the program into it. */
 int escape_box_make(struct escape_box *b, struct err *e);
 void escape_box_drop(struct escape_box *b);
-/* Puts the program into a box that is there, starting it when it has stopped. */
+/* Puts the program into an existing box; starts the box if it has stopped. */
 int escape_box_load(struct escape_box *b, struct err *e);
-/* Runs `atoll-escape words…`; *ret_out gets its standard output. Fails when it did not end by itself. */
+/* Runs `atoll-escape words…`; *ret_out gets its standard output. Fails when the program did not end by itself. */
 int escape_box_run(struct escape_box *b, char **words, struct buf *ret_out, struct err *e);
 /* One check, with its KEY=VALUE arguments. */
 int escape_box_check(struct escape_box *b, const char *name, char **args, struct escape_verdict *ret, struct err *e);
 /* Reads the list of checks out of the box; returns how many, or -1. */
 int escape_box_list(struct escape_box *b, struct escape_check *ret, struct err *e);
-/* Asks the agent to end the box and waits until it has. */
+/* Asks the agent to end the box and waits for its end. */
 int escape_box_stop(struct escape_box *b, struct err *e);
-/* Starts the victim of the neighbour checks and finds its process as the host counts; 0 when that is not seen. */
+/* Starts the victim of the neighbour checks. Returns its process id on the host; 0 when the host does not show it. */
 int escape_box_victim(struct escape_box *b, pid_t *ret_pid, struct err *e);

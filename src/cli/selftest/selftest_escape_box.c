@@ -1,5 +1,5 @@
 /*
- * selftest_escape_box.c - the escape suite's program inside boxes: getting it there, running it, reading what it says.
+ * selftest_escape_box.c - copies the escape suite's program into boxes, runs it and reads its answers.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "cli/verb/box.h"
 #include "cli/verb/stream.h"
 
-/* On the box's own layer: it must be executable and outlive /tmp. */
+/* On the box's own layer: the file must be executable and stay after a restart, which empties /tmp. */
 #define PROGRAM "/var/tmp/atoll-escape"
 enum { RUN_TIMEOUT_MS = 90000, OUTPUT_MAX = 256 * 1024, WORDS_MAX = 24 };
 
@@ -25,7 +25,7 @@ static int exec_in(struct escape_box *b, char **argv, int in, struct buf *out, s
 		return -1;
 	if (strcmp(r->outcome, "exited") != 0)
 		return err_set(
-			e, ERRC_UNKNOWN_ERROR, "'%s' was not run to its end: %s %s", argv[0], r->outcome, r->signal);
+			e, ERRC_UNKNOWN_ERROR, "'%s' did not end by itself: %s %s", argv[0], r->outcome, r->signal);
 	return 0;
 }
 
@@ -38,7 +38,7 @@ int escape_box_load(struct escape_box *b, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "read atoll-escape again");
 	if (exec_in(b, argv, b->program, &out, &r, e) < 0)
 		return -1;
-	return r.exit_code ? err_set(e, ERRC_UNKNOWN_ERROR, "atoll-escape could not be put into the box") : 0;
+	return r.exit_code ? err_set(e, ERRC_UNKNOWN_ERROR, "atoll-escape could not be copied into the box") : 0;
 }
 
 int escape_box_make(struct escape_box *b, struct err *e)
@@ -152,7 +152,7 @@ int escape_box_stop(struct escape_box *b, struct err *e)
 	struct stream_result r;
 	struct err ignored;
 	char *argv[] = {"/bin/sh", "-c", "kill -TERM 1; sleep 5", NULL};
-	/* The command ends with the box: how its end is told does not matter here. */
+	/* The command ends with the box; its own result does not matter. */
 	exec_in(b, argv, -1, &out, &r, &ignored);
 	for (int i = 0; i < TRIES; i++, pause_ms(TRY_MS))
 		if (!is_running(b))
@@ -160,7 +160,7 @@ int escape_box_stop(struct escape_box *b, struct err *e)
 	return err_set(e, ERRC_UNKNOWN_ERROR, "the box did not stop");
 }
 
-/* By its command line: the box's own process numbers mean nothing outside. */
+/* Finds the process by its command line: the box's own process ids mean nothing outside. */
 static pid_t find_victim(void)
 {
 	static const char want[] = PROGRAM "\0neighbour";
@@ -183,7 +183,7 @@ int escape_box_victim(struct escape_box *b, pid_t *ret_pid, struct err *e)
 {
 	auto_buf struct buf out = {.max = OUTPUT_MAX};
 	struct stream_result r;
-	/* Left running: its own session, none of our pipes. */
+	/* The victim keeps running: it has its own session and none of the command's pipes. */
 	char *argv[] = {"/bin/sh", "-c",
 		"cd /var/tmp && mkfifo ready && { setsid " PROGRAM
 		" neighbour >ready 2>&1 </dev/null & } && read line <ready && "

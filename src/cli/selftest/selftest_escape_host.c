@@ -1,5 +1,5 @@
 /*
- * selftest_escape_host.c - the host's side of the escape suite: what a box must not reach.
+ * selftest_escape_host.c - the host's side of the escape suite: targets that a box must not reach.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -41,7 +41,7 @@ static int listen_abstract(struct escape_host *h, struct err *e)
 	return 0;
 }
 
-/* Dies of the first signal, and with us. */
+/* The process ends with the first signal, and with this program. */
 static int start_victim(struct escape_host *h, struct err *e)
 {
 	h->victim = fork();
@@ -93,7 +93,7 @@ void escape_host_close(struct escape_host *h)
 		rmdir(h->canary);
 }
 
-/* A connection that waits to be accepted: somebody came. Takes all of them. */
+/* True when a connection waits to be accepted. Accepts all of them. */
 static bool somebody_came(int fd)
 {
 	int n = 0, c;

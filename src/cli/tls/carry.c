@@ -20,7 +20,7 @@ enum { CHUNK = 16 * 1024, REQUEST_MAX = 64 * 1024, SETUP_SECONDS = 15 };
 
 /* ---- set-up ---- */
 
-/* Bounds connect and the handshake, which block. */
+/* Time limits for connect and the handshake, which block. */
 static void limit_waits(int fd, int seconds)
 {
 	struct timeval t = {.tv_sec = seconds};
@@ -33,7 +33,8 @@ static int connect_to(const struct carry_to *to, struct err *e)
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
 	int r = getaddrinfo(to->host, to->port, &hints, &found), fd = -1;
 	if (r != 0)
-		return err_set(e, ERRC_CONTAINER_UNAVAILABLE, "host '%s' is not known: %s", to->host, gai_strerror(r));
+		return err_set(
+			e, ERRC_CONTAINER_UNAVAILABLE, "cannot resolve host '%s': %s", to->host, gai_strerror(r));
 	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
 		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
@@ -60,7 +61,7 @@ static int tls_err(SSL *ssl, const struct carry_to *to, struct err *e)
 			to->port, X509_verify_cert_error_string(verdict));
 	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 	return err_set(e, ERRC_BAD_GATEWAY, "no TLS with %s:%s: %s", to->host, to->port,
-		reason ? reason : "it does not answer, or ends the connection");
+		reason ? reason : "the daemon does not answer or closes the connection");
 }
 
 static SSL_CTX *make_context(void)
@@ -75,7 +76,7 @@ static SSL_CTX *make_context(void)
 	return ctx;
 }
 
-/* The name that the certificate must have; an address is one too, but is not sent. */
+/* Sets the name that the certificate must have. An address is checked too, but not sent as SNI. */
 static bool expect_host(SSL *ssl, const char *host)
 {
 	unsigned char address[16];
@@ -98,16 +99,16 @@ static SSL *shake_hands(int fd, const struct carry_to *to, struct err *e)
 	return ssl;
 }
 
-/* ---- what the command line is told ---- */
+/* ---- error answers to the command line ---- */
 
 static const char *advice(enum errc code)
 {
-	return code == ERRC_PERMISSION_DENIED ? "Set SSL_CERT_FILE to the PEM file of its authority, and use the name "
-						"that the certificate is for."
-					      : "Check ATOLL_URL, and whether the daemon there has ATOLL_TLS_CERT.";
+	return code == ERRC_PERMISSION_DENIED ? "Set SSL_CERT_FILE to the PEM file of its authority, and use the host "
+						"name in the certificate."
+					      : "Check ATOLL_URL, and check that the daemon there has ATOLL_TLS_CERT.";
 }
 
-/* The request is taken first, as far as its head: an answer before it would be none. */
+/* Reads the head of the request first: an answer before the request would be ignored. */
 static void refuse(int local, const struct err *e)
 {
 	auto_buf struct buf body = {0}, out = {0}, asked = {.max = REQUEST_MAX};
@@ -140,14 +141,14 @@ static void refuse(int local, const struct err *e)
 struct way {
 	char bytes[CHUNK];
 	size_t at, n;
-	bool ended; /* its source has */
+	bool ended; /* its source has ended */
 };
 
 struct pair {
 	int local, fd;
 	SSL *ssl;
 	struct way up, down; /* to the daemon, to the command line */
-	bool wants_write;    /* TLS does, whatever was asked of it */
+	bool wants_write;    /* TLS must write before it can go on, also in a read */
 	bool over;
 };
 
@@ -158,7 +159,7 @@ static void took(struct way *w, size_t n)
 		w->at = w->n = 0;
 }
 
-/* -1: nothing now. Otherwise as read and write; the end and every error end the pair's TLS. */
+/* -1: nothing now; else the result of read or write. The end and every error end the pair's TLS. */
 static int sort_out(struct pair *p, int r)
 {
 	if (r > 0)
@@ -181,7 +182,7 @@ static bool from_local(struct pair *p)
 		p->up.n = (size_t)n;
 	else
 		p->up.ended = true;
-	/* It will say no more, and may still be answered. */
+	/* This side sends no more, but may still receive. */
 	if (p->up.ended)
 		SSL_shutdown(p->ssl);
 	return n >= 0;
@@ -229,7 +230,7 @@ static void wait_for_more(const struct pair *p)
 	struct pollfd fds[] = {{.fd = p->local}, {.fd = p->fd}};
 	fds[0].events = (short)((p->up.n || p->up.ended ? 0 : POLLIN) | (p->down.n ? POLLOUT : 0));
 	fds[1].events = (short)((p->down.n ? 0 : POLLIN) | (p->wants_write ? POLLOUT : 0));
-	/* One that is only waited with until the other moves would wake us again and again with its end. */
+	/* A descriptor that has no event to wait for is left out: its hang-up would wake poll again and again. */
 	fds[0].fd = fds[0].events ? p->local : -1;
 	fds[1].fd = fds[1].events ? p->fd : -1;
 	poll(fds, 2, -1);

@@ -1,11 +1,11 @@
 /*
- * main.c - atoll-tls: carries the command line's connections to a daemon behind TLS. Not for people: `atoll` starts it
- * when ATOLL_URL is https, and it ends with it.
+ * main.c - atoll-tls: carries the command line's connections to a daemon behind TLS. `atoll` starts it when ATOLL_URL
+ * is https, and it ends with `atoll`. Users do not start it.
  *
  *	atoll-tls HOST PORT	descriptor 0: a pipe that ends when the command line does; 3: a listening AF_UNIX socket
  *
- * The socket's address is one that the kernel chose, which any process of this machine may try: who is not the same
- * user is turned away, so that nobody else borrows the way.
+ * The kernel chose the socket's address, and any process of this machine may connect to it. Connections of other users
+ * are refused.
  */
 #include <poll.h>
 #include <signal.h>

@@ -1,11 +1,10 @@
 /*
- * up.c - `atoll up`: prepares the host, starts gate, warden and daemon, says when they serve, keeps them running, stops
- * them.
+ * up.c - `atoll up`: prepares the host, starts warden and daemon, reports readiness, restarts them, stops them.
  *
- * Order at the start: settings, locks, files, sockets, gate, warden, daemon; then GET /v1/health through our own
- * listening socket. That request waits in the socket's queue until the daemon takes it: its answer is the readiness.
- * Order at the end: the daemon first (it finishes what it serves), then the gate, then the warden. Boxes are no
- * children of ours and live on.
+ * Order at the start: settings, locks, files, sockets, warden, daemon; then GET /v1/health through the listening
+ * socket. That request waits in the socket's queue until the daemon accepts it; its answer means that the daemon is
+ * ready. Order at the end: the daemon first (it finishes its requests), then the warden. Boxes are not children of
+ * `atoll up` and live on.
  */
 #include "cli/up/up.h"
 
@@ -22,7 +21,7 @@
 #include "cli/verbs.h"
 
 enum { READY_LIMIT_MS = 30000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000 };
-/* One Ctrl-C may come more than once: from the terminal, and passed on by a wrapper such as sudo or timeout. */
+/* One Ctrl-C may arrive twice: from the terminal, and from a wrapper such as sudo or timeout. */
 enum { SAME_SIGNAL_MS = 100 };
 
 struct up {
@@ -36,8 +35,8 @@ struct up {
 	uint64_t began, stop_began;
 	bool ready, stopping;
 	int code;
-	char last[160];	    /* why it is not ready yet */
-	struct err failure; /* why it gives up */
+	char last[160];	    /* why the daemon is not ready yet */
+	struct err failure; /* why `atoll up` gives up */
 };
 
 static void finish(struct up *u, int code)
@@ -70,7 +69,7 @@ static void kill_all(struct up *u)
 static void on_stop_limit(struct loop_timer *t)
 {
 	struct up *u = container_of(t, struct up, limit);
-	log_event(LOG_WARN, "programs did not stop in time and are killed", "ms=%d", STOP_LIMIT_MS);
+	log_event(LOG_WARN, "killing programs that did not stop in time", "ms=%d", STOP_LIMIT_MS);
 	kill_all(u);
 }
 
@@ -92,18 +91,17 @@ static void on_signal(void *arg, int signo)
 	if (u->stopping && clock_ms() - u->stop_began < SAME_SIGNAL_MS)
 		return;
 	if (u->stopping) {
-		log_event(LOG_WARN, "stopping at once; boxes stay alive", "signal=%d", signo);
+		log_event(LOG_WARN, "stopping now; boxes stay alive", "signal=%d", signo);
 		kill_all(u);
 		return;
 	}
-	log_event(
-		LOG_INFO, "stopping; boxes stay alive and are found again by the next 'atoll up'", "signal=%d", signo);
+	log_event(LOG_INFO, "stopping; boxes stay alive, and the next 'atoll up' finds them again", "signal=%d", signo);
 	stop(u, 0);
 }
 
 /* ---- ready ---- */
 
-/* What the daemon makes of the same environment. */
+/* Reads the environment as the daemon does. */
 static const char *scheme(void)
 {
 	const char *cert = getenv("ATOLL_TLS_CERT");
@@ -145,7 +143,7 @@ static void print_ready_json(struct up *u)
 	cli_print(&b);
 }
 
-/* A service manager that waits for us (systemd's Type=notify) is told too. */
+/* Tells a service manager that waits for readiness (systemd's Type=notify). */
 static void notify_manager(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -159,7 +157,7 @@ static void notify_manager(void)
 	static const char text[] = "READY=1";
 	socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
 	if (sendto(fd, text, sizeof text - 1, MSG_NOSIGNAL, (struct sockaddr *)&sa, n) < 0)
-		log_event(LOG_WARN, "the service manager was not told", "err=%s", LOG_Q(strerror(errno)));
+		log_event(LOG_WARN, "cannot notify the service manager", "err=%s", LOG_Q(strerror(errno)));
 }
 
 static void ask_ready(struct up *u);
@@ -226,10 +224,10 @@ static void on_change(struct up *u, struct up_child *ch)
 	if (u->stopping) {
 		stop_next(u);
 	} else if (!u->ready && ch->pid == 0 && WIFEXITED(ch->status)) {
-		/* It gave up by itself at the first start: it has said why, and would say it again. */
+		/* The program gave up at its first start and has printed the reason; a restart would fail again. */
 		char how[80];
 		up_child_describe(ch->status, how, sizeof how);
-		cli_hint(u->c, "What it said stands above.");
+		cli_hint(u->c, "Its messages above say why.");
 		err_set(&u->failure, ERRC_INTERNAL_ERROR, "%s could not start: %s", ch->name, how);
 		stop(u, u->c->verb->exit_failed);
 	}
@@ -286,8 +284,8 @@ static int check_host(struct cli *c, struct err *e)
 	}
 	const char *missing = up_missing_program(cli_bin_dir());
 	if (missing) {
-		cli_hint(c, "Build all four programs with 'make'; they belong into one directory.");
-		return err_set(e, ERRC_NOT_FOUND, "there is no %s in %s", missing, cli_bin_dir());
+		cli_hint(c, "Build all programs with 'make', and keep them in one directory.");
+		return err_set(e, ERRC_NOT_FOUND, "%s is missing in %s", missing, cli_bin_dir());
 	}
 	if (!up_image_there()) {
 		cli_hint(c, "Make the default image once with 'make image', or point ATOLL_IMAGES to one.");

@@ -1,5 +1,5 @@
 /*
- * up.h - `atoll up`: what it prepares, what it listens on, how it keeps three programs running.
+ * up.h - `atoll up`: prepares the host, listens, and keeps warden and daemon running.
  *
  * docs/design/005-start.md is the contract with atolld and atoll-warden: owners, environment, handed-down sockets.
  *
@@ -16,9 +16,9 @@
 #include "cli/cli.h"
 #include "http/client/client.h"
 
-/* Whom the daemon runs as when ATOLL_USER names nobody: made when missing. */
+/* The daemon's user when ATOLL_USER is not set; made when missing. */
 #define UP_USER "atoll"
-/* Whom the gate runs as; made when missing. */
+/* The user of the gate; made when missing. */
 #define UP_GATE_USER "atoll-gate"
 
 #define UP_INOTIFY_INSTANCES	    "/proc/sys/fs/inotify/max_user_instances"
@@ -26,7 +26,7 @@
 #define UP_INOTIFY_INSTANCES_WANTED 65536u
 #define UP_INOTIFY_WATCHES_WANTED   1048576u
 
-/* The first of our programs that is not in `dir`, or NULL. */
+/* The first of Atoll's programs that is missing in `dir`, or NULL. */
 const char *up_missing_program(const char *dir);
 /* True when the images directory holds at least one whole image. */
 bool up_image_there(void);
@@ -40,16 +40,16 @@ struct up_place {
 	gid_t gid;
 	uid_t gate_uid;
 	gid_t gate_gid;
-	int run_lock, data_lock; /* held open while we run */
+	int run_lock, data_lock; /* held open until the end */
 };
 
-/* Absolute paths and the user (UP_USER is made when missing), written into our environment for the programs. */
+/* Finds absolute paths and the user (makes UP_USER when missing) and puts them into the environment of the programs. */
 int up_prepare_settings(struct cli *c, struct up_place *p, struct err *e);
 /* Directories, locks, token. Waits for programs that a killed predecessor left behind. */
 int up_prepare_files(struct cli *c, struct up_place *p, struct err *e);
-/* Raises kernel settings that are too low for many boxes; says what it did. Never fails. */
+/* Raises kernel settings that are too low for many boxes, and logs each change. Never fails. */
 void up_raise_limits(void);
-/* Writes who runs into the lock file: read by a successor when we were killed. */
+/* Writes the process ids into the lock file, for the next `atoll up` after this one was killed. */
 void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t gate);
 
 /* ---- up_listen.c ---- */
@@ -57,11 +57,11 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t ga
 struct up_sockets {
 	int tcp, local;
 	int gate_warden, gate_daemon; /* the gate's */
-	char address[64];	      /* the real one: 127.0.0.1:8700 */
+	char address[64];	      /* the actual address: 127.0.0.1:8700 */
 };
 
 int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, struct err *e);
-/* Removes what up_listen left in the run directory. */
+/* Removes the files of up_listen from the run directory. */
 void up_unlisten(const struct up_place *p);
 
 /* ---- up_child.c ---- */
@@ -71,24 +71,24 @@ enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
 struct up_child {
 	const char *name;
 	const struct up_place *place;
-	int down[2];		/* become descriptors 3 and 4; 0: none */
-	const char *down_names; /* in LISTEN_FDNAMES */
+	int down[2];		/* become descriptors 3 and 4 of the program */
+	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
 	uid_t uid;		/* 0: stays root */
 	gid_t gid;
 	bool stopping;
 	pid_t pid; /* 0: does not run */
 	int pidfd;
-	int status; /* of the last that ended, as of waitpid */
+	int status; /* wait status of the last process that ended */
 	uint64_t started, delay;
 	struct loop *loop;
 	struct loop_io io;
 	struct loop_timer timer;
-	void (*on_change)(struct up_child *ch); /* it started, or ended */
+	void (*on_change)(struct up_child *ch); /* the program started or ended */
 };
 
-/* Starts the program; from now on it is started again whenever it ends, until up_child_stop. */
+/* Starts the program, and restarts it whenever it ends, until up_child_stop. */
 int up_child_start(struct up_child *ch, struct loop *l, struct err *e);
-/* Sends the signal and does not start it again. */
+/* Sends the signal, and does not restart the program. */
 void up_child_stop(struct up_child *ch, int signo);
 /* "exit code 1", "killed by SIGKILL" */
 void up_child_describe(int status, char *ret, size_t n);

@@ -15,7 +15,7 @@
 
 static void hand_down(const struct up_child *ch)
 {
-	/* Above the targets first: either may sit on the other's number. */
+	/* Move both above the targets first: either may have the other's number. */
 	int first = fcntl(ch->down[0], F_DUPFD_CLOEXEC, 10), second = fcntl(ch->down[1], F_DUPFD_CLOEXEC, 10);
 	if (dup2(first, 3) != 3 || dup2(second, 4) != 4)
 		_exit(1);
@@ -38,7 +38,8 @@ static _Noreturn void become_program(const struct up_child *ch, pid_t parent)
 	sigset_t none;
 	sigemptyset(&none);
 	signal(SIGPIPE, SIG_DFL);
-	/* Out of the terminal's foreground group: Ctrl-C reaches the supervisor alone, which stops them in order. */
+	/* Leave the terminal's foreground group: Ctrl-C reaches only the supervisor, which stops the programs in order.
+	 */
 	setpgid(0, 0);
 	int null = open("/dev/null", O_RDONLY);
 	if (null >= 0)
@@ -51,7 +52,7 @@ static _Noreturn void become_program(const struct up_child *ch, pid_t parent)
 		hand_down(ch);
 	if (ch->uid)
 		drop_to_user(ch->uid, ch->gid);
-	/* After the change of user, which clears it. A parent that died before this line is seen by the next. */
+	/* After the change of user, which clears this setting. The next line finds a parent that died before it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -97,14 +98,14 @@ static void on_restart(struct loop_timer *t)
 	if (ch->stopping)
 		return;
 	if (spawn(ch, &e) < 0) {
-		log_event(LOG_ERROR, "cannot be started again", "program=%s err=%s", ch->name, LOG_Q(e.msg));
+		log_event(LOG_ERROR, "cannot restart program", "program=%s err=%s", ch->name, LOG_Q(e.msg));
 		loop_timer_set(ch->loop, &ch->timer, UP_BACKOFF_MAX, on_restart);
 		return;
 	}
 	ch->on_change(ch);
 }
 
-/* At once the first time, then with growing pauses; a while of quiet forgets the past. */
+/* The first restart is immediate, the next ones wait longer and longer; a long run resets the wait. */
 static uint64_t next_delay(struct up_child *ch)
 {
 	if (clock_ms() - ch->started >= UP_QUIET)
@@ -128,7 +129,7 @@ static void on_ended(struct loop_io *io, uint32_t events)
 		char how[80];
 		uint64_t delay = next_delay(ch);
 		up_child_describe(ch->status, how, sizeof how);
-		log_event(LOG_WARN, "program ended, starting it again", "program=%s how=%s after_ms=%llu", ch->name,
+		log_event(LOG_WARN, "program ended, restarting it", "program=%s how=%s after_ms=%llu", ch->name,
 			LOG_Q(how), (unsigned long long)delay);
 		loop_timer_set(ch->loop, &ch->timer, delay, on_restart);
 	}

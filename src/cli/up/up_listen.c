@@ -40,16 +40,17 @@ static int listen_tcp(struct cli *c, const char *wanted, struct up_sockets *s, s
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "socket for %s", wanted);
 	if (bind(fd, &ep.sa, ep.len) < 0 || listen(fd, LISTEN_BACKLOG) < 0) {
 		cli_hint(c, "%s set ATOLL_LISTEN to another address.",
-			errno == EADDRINUSE	 ? "Stop what uses it ('ss -ltnp' shows it), or"
-			: errno == EADDRNOTAVAIL ? "This machine has no such address ('ip addr' shows those it has):"
-						 : "If it cannot be used:");
+			errno == EADDRINUSE ? "Stop the program that uses it ('ss -ltnp' shows it), or"
+			: errno == EADDRNOTAVAIL
+				? "This machine does not have the address ('ip addr' lists its addresses):"
+				: "If it cannot be used:");
 		return errno == EADDRINUSE ? err_set(e, ERRC_PORT_IN_USE, "port %s is taken", wanted)
 					   : err_os(e, ERRC_INTERNAL_ERROR, errno, "listening on %s", wanted);
 	}
 	name_address(fd, s->address, sizeof s->address);
 	if (!is_loopback(&ep))
-		log_event(LOG_WARN, "not only this machine can connect: the token is all that guards the boxes",
-			"address=%s", s->address);
+		log_event(LOG_WARN, "other machines can connect: only the token protects the boxes", "address=%s",
+			s->address);
 	s->tcp = take_fd(&fd);
 	return 0;
 }
@@ -61,7 +62,7 @@ static int listen_local(const struct up_place *p, struct up_sockets *s, struct e
 	s->local = fd_unix_listen(path, SOCK_STREAM, 0660, LISTEN_BACKLOG);
 	if (s->local < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -s->local, "listening on %s", path);
-	/* Who may connect needs no token: root, the daemon's user and its group. */
+	/* Users who may connect need no token: root, the daemon's user and its group. */
 	if (lchown(path, 0, p->gid) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path);
 	return 0;

@@ -67,18 +67,18 @@ static int run_useradd(const char *user)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
-/* The user of this name, made when `make` says so and it is missing. */
+/* The user of this name. `make`: made when missing. */
 static int find_user(struct cli *c, const char *name, bool make, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
 {
 	struct passwd *pw = getpwnam(name);
-	/* One that somebody has named is not made: it may be a slip of the pen. */
+	/* A user that ATOLL_USER names is not made: the name may be misspelt. */
 	if (!pw && !make) {
 		cli_hint(c, "Make it: useradd --system --user-group --no-create-home %s; or unset ATOLL_USER.", name);
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_USER: there is no user '%s'", name);
 	}
 	if (!pw) {
 		int r = run_useradd(name);
-		/* Another one may have made it meanwhile: what counts is whether it is there. */
+		/* Another process may have made the user meanwhile: only its existence counts. */
 		pw = getpwnam(name);
 		if (pw && r == 0)
 			log_event(LOG_INFO, "system user made", "user=%s uid=%d", name, (int)pw->pw_uid);
@@ -159,7 +159,7 @@ static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct 
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "making %s", path);
 	auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st = {0};
-	/* Whoever made it may have put a token or a socket of his into it. */
+	/* Another owner may have put a token or a socket into the directory. */
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid != 0 && st.st_uid != uid)
 		return err_set(e, ERRC_PERMISSION_DENIED,
 			"%s belongs to another user (uid %u): choose another directory", path, (unsigned)st.st_uid);
@@ -168,9 +168,8 @@ static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct 
 	return 0;
 }
 
-/* Files of an image are in every box, and some of its directories are writable for everybody, as in any system: users
- * of the host must not get there. The programs do not mind: the warden opens images as root, and boxes and zygotes are
- * given what they need by descriptor. */
+/* Files of an image are in every box, and everybody may write to some of its directories, as in any system. So users of
+ * the host must not enter it. The warden opens images as root, and boxes and zygotes get descriptors. */
 static int close_images(const struct up_place *p, struct err *e)
 {
 	auto_fd int fd = open(p->images, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -178,7 +177,7 @@ static int close_images(const struct up_place *p, struct err *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_os(e, ERRC_NOT_FOUND, errno, "image directory %s", p->images);
 	if (st.st_uid != 0)
-		log_event(LOG_WARN, "the image directory belongs to a user, who decides what is in every box",
+		log_event(LOG_WARN, "the image directory belongs to a user, who can change the files of every box",
 			"path=%s uid=%u", LOG_Q(p->images), (unsigned)st.st_uid);
 	if (!(st.st_mode & 077))
 		return 0;
@@ -187,9 +186,8 @@ static int close_images(const struct up_place *p, struct err *e)
 			LOG_Q(p->images), LOG_Q(strerror(errno)));
 	else
 		log_event(LOG_WARN,
-			"users of this machine could enter the image directory until now; build the image anew if one "
-			"of "
-			"them may have changed it",
+			"users of this machine could enter the image directory until now; rebuild the image if a "
+			"user may have changed it",
 			"path=%s mode=%04o", LOG_Q(p->images), (unsigned)st.st_mode & 07777u);
 	return 0;
 }
@@ -221,7 +219,7 @@ static int take_lock(struct cli *c, const char *dir, int *ret, struct err *e)
 	return 0;
 }
 
-/* By its name, not its file: a process that is ending has no file any more, but still has its sockets. */
+/* Compares the name, not the executable: a process that is ending has no executable, but still has its sockets. */
 static bool runs_program(pid_t pid, const char *program)
 {
 	char path[64];
@@ -232,8 +230,8 @@ static bool runs_program(pid_t pid, const char *program)
 	       str_eq_c(str_split(buf_str(&comm), '\n', &rest), program);
 }
 
-/* A predecessor that was killed took its programs with it; that takes the kernel a moment. We hold the lock of their
- * directory, so whatever of them is left is nobody's. */
+/* When `atoll up` is killed, the kernel also kills its programs, after a moment. This process holds the lock of their
+ * directory, so no other `atoll up` owns the rest of them. */
 static int await_end(pid_t pid, const char *program, struct err *e)
 {
 	auto_fd int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
@@ -265,15 +263,15 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t ga
 	char text[96], line[128];
 	int locks[] = {p->run_lock, p->data_lock};
 	snprintf(text, sizeof text, "up %d warden %d atolld %d gate %d", getpid(), warden, daemon, gate);
-	/* Always of one length, in one write: a reader never finds half of it. */
+	/* Always the same length, in one write, so that a reader never finds half of it. */
 	int n = snprintf(line, sizeof line, "%-95s\n", text);
 	for (size_t i = 0; i < ARRAY_LEN(locks); i++)
 		if (pwrite(locks[i], line, (size_t)n, 0) < 0)
-			log_event(LOG_WARN, "lock file not written", "err=%s", LOG_Q(strerror(errno)));
+			log_event(LOG_WARN, "cannot write the lock file", "err=%s", LOG_Q(strerror(errno)));
 }
 
-/* A daemon that something else started (systemd, a hand) holds no lock of ours, but its socket answers. A warden alone
- * is found by the new one, which then says so: boxes that are being made may hold the old one's socket for a moment. */
+/* A daemon that systemd or a user started holds no lock, but its socket answers. The new warden itself finds an old
+ * warden and reports it: boxes that are being made may hold the old warden's socket for a moment. */
 static int refuse_running(struct cli *c, const struct up_place *p, struct err *e)
 {
 	char path[PATH_MAX + 16];
@@ -312,14 +310,14 @@ static int prepare_token(struct cli *c, const struct up_place *p, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "%s", path);
 	if (!S_ISREG(st.st_mode) || st.st_size < TOKEN_MIN) {
 		cli_hint(c, "Write at least %d characters into it, or delete it to get a new one.", TOKEN_MIN);
-		return err_set(e, ERRC_INVALID_REQUEST, "the token in %s is too short to be one", path);
+		return err_set(e, ERRC_INVALID_REQUEST, "the token in %s is too short", path);
 	}
 	if (fchown(fd, p->uid, p->gid) < 0 || fchmod(fd, 0600) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path);
 	return 0;
 }
 
-/* What to do about most of what can go wrong below; who knows better says so. */
+/* The default advice for errors below; a more exact advice replaces it. */
 #define CANNOT_USE "Set %s to a directory that root can write, on a disk with room."
 
 int up_prepare_files(struct cli *c, struct up_place *p, struct err *e)
@@ -362,10 +360,10 @@ static void raise_setting(const char *path, uint64_t wanted)
 	snprintf(text, sizeof text, "%llu", (unsigned long long)wanted);
 	int r = fd_write_file(AT_FDCWD, path, str_of(text));
 	if (r < 0)
-		log_event(LOG_WARN, "setting is low and cannot be raised", "setting=%s value=%llu wanted=%s err=%s",
-			name, (unsigned long long)now, text, LOG_Q(strerror(-r)));
+		log_event(LOG_WARN, "cannot raise a low kernel setting", "setting=%s value=%llu wanted=%s err=%s", name,
+			(unsigned long long)now, text, LOG_Q(strerror(-r)));
 	else
-		log_event(LOG_INFO, "setting raised for many boxes", "setting=%s from=%llu to=%s", name,
+		log_event(LOG_INFO, "raised a kernel setting for many boxes", "setting=%s from=%llu to=%s", name,
 			(unsigned long long)now, text);
 }
 

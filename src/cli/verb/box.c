@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "proto/limits.h"
 
 static void write_spec(struct buf *b, const struct box_options *o)
 {
@@ -31,7 +32,7 @@ int box_put(struct client *cl, const char *id, const struct box_options *o, stru
 	auto_buf struct buf path = {0}, spec = {0};
 	client_box_path(&path, id, "");
 	write_spec(&spec, o);
-	return client_call(cl, "PUT", buf_cstr(&path), buf_str(&spec), ret_body, e) < 0 ? -1 : 0;
+	return client_call(cl, "PUT", buf_cstr(&path), buf_str(&spec), ret_body, e);
 }
 
 int box_delete(struct client *cl, const char *id, struct err *e)

@@ -1,5 +1,5 @@
 /*
- * box.h - what `create`, `run`, `list` and `inspect` share: limits as options, a box as JSON and as text.
+ * box.h - shared by `create`, `run`, `list` and `inspect`: limits as options, a box as JSON and as text.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct box_options {
 		"pids", "N", "limit of processes and threads", ARG_COUNT, &(o)->pids                                   \
 	}
 
-/* PUT: makes the box, or checks that it is there. *ret_body is the answer. */
+/* PUT: makes the box, or changes an existing one. Returns the status (201: made) or -1; *ret_body is the answer. */
 int box_put(struct client *cl, const char *id, const struct box_options *o, struct buf *ret_body, struct err *e);
 int box_delete(struct client *cl, const char *id, struct err *e);
 
@@ -30,5 +30,5 @@ int box_each(struct client *cl, box_on_each each, void *arg, struct err *e);
 
 /* "512 MiB" */
 const char *box_size_text(uint64_t bytes, char ret[24]);
-/* "3 min", from an ISO timestamp until now; "" when it is none. */
+/* "3 min", from an ISO timestamp until now; "" when `iso` is not one. */
 const char *box_age_text(struct str iso, char ret[24]);

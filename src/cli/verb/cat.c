@@ -1,8 +1,8 @@
 /*
  * cat.c - `atoll cat` and `atoll write`: one file of a box to stdout, or from stdin, byte for byte and of any size.
  *
- * What is written comes whole or not at all. A request's body may not pause for long, and stdin may: what is no regular
- * file is gathered in an unnamed temporary file first.
+ * A file is written whole or not at all. stdin may pause for long, but the body of a request may not. So stdin is first
+ * gathered in an unnamed temporary file, unless it is a regular file.
  */
 #include "cli/verb/cat.h"
 
@@ -27,7 +27,7 @@ int cat_file(struct client *cl, const char *id, const char *path, struct err *e)
 	auto_buf struct buf rest = {0};
 	buf_add_c(&rest, "/api/file");
 	api_query(&rest, "path", path);
-	return api_fetch(cl, id, "GET", buf_cstr(&rest), STR(""), to_stdout, NULL, e);
+	return api_fetch(cl, &(struct api_request){id, "GET", buf_cstr(&rest), STR("")}, to_stdout, NULL, e);
 }
 
 static int temporary(struct err *e)
@@ -45,7 +45,7 @@ static int temporary(struct err *e)
 	return fd;
 }
 
-/* All of `in` in a file of its own, at its beginning. */
+/* Copies all of `in` into an unnamed file and returns to its start. */
 static int gather(int in, struct err *e)
 {
 	auto_fd int fd = temporary(e);
@@ -77,16 +77,16 @@ int cat_write(struct client *cl, const char *id, const char *path, int in, struc
 		return -1;
 	buf_add_c(&rest, "/api/file");
 	api_query(&rest, "path", path);
-	return api_send(cl, id, buf_cstr(&rest), regular ? in : own, NULL, NULL, ret, e);
+	return api_send(cl, id, buf_cstr(&rest), regular ? in : own, ret, e);
 }
 
 int verb_cat(struct cli *c, int argc, char **argv)
 {
 	struct args a;
-	const char *id;
 	int code;
-	if (!args_parse_box(c, argc, argv, argc + 1, &a, &id, &code))
+	if (!args_parse_box(c, argc, argv, argc + 1, &a, &code))
 		return code;
+	const char *id = a.words[0];
 	if (a.n < 2)
 		return cli_usage(c, "which file of '%s'?", id);
 	auto_client struct client cl = {0};
@@ -105,12 +105,12 @@ int verb_cat(struct cli *c, int argc, char **argv)
 int verb_write(struct cli *c, int argc, char **argv)
 {
 	struct args a;
-	const char *id;
 	int code;
-	if (!args_parse_box(c, argc, argv, 2, &a, &id, &code))
+	if (!args_parse_box(c, argc, argv, 2, &a, &code))
 		return code;
+	const char *id = a.words[0];
 	if (a.n < 2 || !*a.words[1])
-		return cli_usage(c, "which file of '%s' shall get what stdin has?", id);
+		return cli_usage(c, "which file of '%s'? Name the file to write stdin to", id);
 	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf answer = {0};

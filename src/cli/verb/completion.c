@@ -1,8 +1,8 @@
 /*
- * completion.c - `atoll completion`: what bash, zsh and fish need to complete a command line.
+ * completion.c - `atoll completion`: completions for bash, zsh and fish.
  *
- * Names of boxes are asked from the daemon while one types. They are of whoever made them: a name may hold what a shell
- * would act on, so it is only ever inserted quoted.
+ * The completions ask the daemon for names of boxes while the user types. A name may have characters that a shell acts
+ * on, so names are always inserted quoted.
  */
 #include <stdio.h>
 #include <string.h>
@@ -294,12 +294,12 @@ int verb_completion(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n != 1)
-		return cli_usage(c, "for which shell? bash, zsh or fish");
+		return cli_usage(c, "which shell? Write bash, zsh or fish");
 	for (size_t i = 0; i < ARRAY_LEN(shells); i++)
 		if (strcmp(shells[i].name, a.words[0]) == 0)
 			shells[i].put(&out);
 	if (!buf_size(&out))
-		return cli_usage(c, "'%s' is none of bash, zsh and fish", a.words[0]);
+		return cli_usage(c, "unknown shell '%s': write bash, zsh or fish", a.words[0]);
 	cli_print(&out);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * exec.c - `atoll exec`: one command in a box, as if it ran here.
+ * exec.c - `atoll exec`: runs one command in a box with the streams of this program.
  */
 #include "cli/verb/exec.h"
 
@@ -36,11 +36,16 @@ bool exec_check_command(struct cli *c, char **command, int *ret_code)
 	return true;
 }
 
-/* A program that cannot be run or found is the command's failure, not ours. */
-static int exec_failed(struct cli *c, const struct stream_result *r, const struct err *e)
+/* 126 and 127: the program cannot be run or found. That is the command's failure, not Atoll's. */
+static int exec_failed(
+	struct cli *c, const struct stream_request *rq, const struct stream_result *r, const struct err *e)
 {
+	bool command = r->exit_code == 126 || r->exit_code == 127;
+	/* One word with blanks or shell characters is no program's name: the user expects a shell. */
+	if (command && !rq->argv[1] && strpbrk(rq->argv[0], " \t\n|&;<>()$`*?~\"'"))
+		cli_hint(c, "No shell reads the command; to use one, write: -- sh -c '…'");
 	int code = cli_fail(c, e);
-	return r->exit_code == 126 || r->exit_code == 127 ? r->exit_code : code;
+	return command ? r->exit_code : code;
 }
 
 static int exec_gathered(struct client *cl, const struct stream_request *rq)
@@ -50,7 +55,7 @@ static int exec_gathered(struct client *cl, const struct stream_request *rq)
 	struct stream_result r;
 	struct err e;
 	if (stream_run(cl, rq, &io, &r, &e) < 0)
-		return exec_failed(cl->cli, &r, &e);
+		return exec_failed(cl->cli, rq, &r, &e);
 	stream_write_json(&json, rq->id, &r, &out, &err);
 	cli_print(&json);
 	return r.exit_code;
@@ -64,7 +69,7 @@ int exec_command(struct client *cl, const struct stream_request *rq)
 	struct stream_result r;
 	struct err e;
 	if (stream_run(cl, rq, &io, &r, &e) < 0)
-		return exec_failed(cl->cli, &r, &e);
+		return exec_failed(cl->cli, rq, &r, &e);
 	stream_explain(cl->cli, rq, &r);
 	return r.exit_code;
 }
@@ -76,13 +81,13 @@ int verb_exec(struct cli *c, int argc, char **argv)
 	bool detach = false;
 	const struct arg table[] = {
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env, 'e'},
-		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
-		{"session", "NAME", "in the shell of a session, which keeps directory and variables", ARG_TEXT,
+		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &rq.env, 'e'},
+		{"timeout", "TIME", "stop the command after this time: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
+		{"session", "NAME", "run in the shell of this session, which keeps directory and variables", ARG_TEXT,
 			&session, 's'},
-		{"detach", NULL, "in the background; its name is printed, for ps, logs and kill", ARG_FLAG, &detach,
+		{"detach", NULL, "run in the background; print the name, for ps, logs and kill", ARG_FLAG, &detach,
 			'd'},
-		{"name", "NAME", "with --detach: the name it shall have", ARG_TEXT, &name},
+		{"name", "NAME", "with --detach: name of the process", ARG_TEXT, &name},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = 1};
@@ -90,13 +95,13 @@ int verb_exec(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !exec_check_env(c, &rq.env, &code))
 		return code;
 	if (a.n < 1 || !*a.words[0])
-		return cli_usage(c, "which box? Any name will do: it is made when it is not there");
+		return cli_usage(c, "which box? Any name works: exec makes the box if it does not exist");
 	if (!*a.command)
-		return cli_usage(c, "which command shall run in '%s'?", a.words[0]);
+		return cli_usage(c, "which command? Write the command to run in '%s'", a.words[0]);
 	if (!exec_check_command(c, a.command, &code))
 		return code;
 	if (name && !detach)
-		return cli_usage(c, "--name goes with --detach");
+		return cli_usage(c, "--name works only with --detach");
 	rq.id = a.words[0];
 	rq.argv = a.command;
 	auto_client struct client cl = {0};

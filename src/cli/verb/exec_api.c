@@ -1,8 +1,8 @@
 /*
- * exec_api.c - the two ways of `atoll exec` that go through the API's routes: in a session, and in the background.
+ * exec_api.c - `atoll exec` in a session and in the background, through the API's routes.
  *
- * A session's shell takes text. One word is taken for a whole shell command (exec -s S box 'cd /tmp && ls'); several
- * are quoted, so that each arrives as it was given.
+ * A session's shell takes text. One word is a whole shell command (exec -s S box 'cd /tmp && ls'); several words are
+ * quoted, so that each arrives unchanged.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ void exec_quote(struct buf *to, char **argv)
 	}
 }
 
-/* {"command":…,"sessionId":… and an open end. */
+/* Writes {"command":…,"sessionId":… and leaves the object open. */
 static struct json_writer begin_request(struct buf *to, const struct stream_request *rq, const char *session)
 {
 	auto_buf struct buf command = {0};
@@ -97,7 +97,7 @@ static int print_result(struct client *cl, const struct json *answer, struct err
 	return (int)code;
 }
 
-/* What it had printed before it failed (time limit, `exit`) is in the context of the error. */
+/* The output before a failure (time limit, `exit`) is in the context of the error. */
 static int print_failure(struct client *cl, int status, struct buf *body, const char *session)
 {
 	struct err e;
@@ -115,7 +115,8 @@ static int print_failure(struct client *cl, int status, struct buf *body, const 
 	if (e.code == ERRC_SESSION_TERMINATED && ran) {
 		json_read_u64(context, "exitCode", 0, 255, &code, NULL);
 		if (!cl->cli->json)
-			fprintf(stderr, "atoll exec: the command ended session '%s'; the next one begins afresh\n",
+			fprintf(stderr,
+				"atoll exec: the command ended session '%s'; the next command starts a new one\n",
 				session);
 		return (int)code;
 	}
@@ -132,7 +133,7 @@ int exec_in_session(struct client *cl, const struct stream_request *rq, const ch
 		json_member_cstr(&w, "encoding", "base64");
 	json_object_end(&w);
 	client_box_path(&path, rq->id, "/api/execute");
-	cl->head_ms = 0; /* it comes when the command has ended */
+	cl->head_ms = 0; /* the answer comes when the command has ended */
 	cl->body_max = SESSION_OUTPUT_MAX;
 	int status = client_ask(cl, "POST", buf_cstr(&path), buf_str(&request), &body, &e);
 	if (status < 0)

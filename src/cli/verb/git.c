@@ -1,5 +1,5 @@
 /*
- * git.c - `atoll git ID clone`: a repository into a box. What fails leaves nothing behind.
+ * git.c - `atoll git ID clone`: clones a repository into a box. A clone that fails leaves nothing behind.
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "cli/args.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
+#include "proto/limits.h"
 
 static void write_request(struct buf *to, const struct args *a, const char *branch, uint64_t depth, uint64_t timeout_ms)
 {
@@ -41,7 +42,7 @@ int verb_git(struct cli *c, int argc, char **argv)
 	const struct arg table[] = {
 		{"branch", "NAME", "branch or tag to check out", ARG_TEXT, &branch, 'b'},
 		{"depth", "N", "only the last N commits", ARG_COUNT, &depth},
-		{"timeout", "TIME", "give up after so long (default 10m)", ARG_SECONDS, &timeout_ms},
+		{"timeout", "TIME", "give up after this time (default 10m)", ARG_SECONDS, &timeout_ms},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -49,9 +50,10 @@ int verb_git(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 4, &id, &code))
 		return code;
 	if (a.n < 2 || strcmp(a.words[1], "clone") != 0)
-		return cli_usage(c, "only 'clone' is done here; for the rest: %s exec %s -- git …", c->self, id);
+		return cli_usage(
+			c, "only 'clone' is supported; for other commands use: %s exec %s -- git …", c->self, id);
 	if (a.n < 3)
-		return cli_usage(c, "clone what? Write the URL of a repository");
+		return cli_usage(c, "clone which repository? Write its URL");
 	if (!timeout_ms || timeout_ms > GIT_TIMEOUT_MAX)
 		return cli_usage(c, "--timeout must be more than 0 and at most 24h");
 	auto_buf struct buf body = {0};

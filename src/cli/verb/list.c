@@ -1,5 +1,5 @@
 /*
- * list.c - `atoll list` and `atoll inspect`: the boxes of a daemon, and one of them in full.
+ * list.c - `atoll list` and `atoll inspect`: all boxes of a daemon, and the details of one box.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static int list_text(struct client *cl, bool quiet, struct err *e)
 	struct table t = {.columns = quiet ? 1 : ARRAY_LEN(list_heads), .heads = quiet ? NULL : list_heads};
 	int r = box_each(cl, add_row, &t, e);
 	if (r == 0)
-		table_print(&t, NULL);
+		table_print(&t, quiet ? NULL : "no boxes");
 	table_free(&t);
 	return r;
 }
@@ -77,7 +77,7 @@ int verb_list(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n)
-		return cli_usage(c, "'%s' is too much: 'inspect' shows one box", a.words[0]);
+		return cli_usage(c, "'%s' is one word too many: inspect shows one box", a.words[0]);
 	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0 || (c->json ? list_json(&cl, &e) : list_text(&cl, quiet, &e)) < 0)
@@ -120,13 +120,12 @@ static int print_inspect(struct buf *body, struct err *e)
 int verb_inspect(struct cli *c, int argc, char **argv)
 {
 	struct args a;
-	const char *id;
 	int code;
-	if (!args_parse_box(c, argc, argv, 1, &a, &id, &code))
+	if (!args_parse_box(c, argc, argv, 1, &a, &code))
 		return code;
 	struct err e;
 	auto_buf struct buf path = {0}, body = {0};
-	client_box_path(&path, id, "");
+	client_box_path(&path, a.words[0], "");
 	if (client_once(c, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
 		return cli_fail(c, &e);
 	if (c->json)

@@ -1,8 +1,8 @@
 /*
- * logs.c - `atoll logs`: what a background process printed, its stdout to stdout and its stderr to stderr.
+ * logs.c - `atoll logs`: prints the output of a background process, its stdout to stdout and its stderr to stderr.
  *
- * The stream names every event. When the connection breaks while following (a daemon that is started anew, a network
- * that is away), it is taken up again behind the last event that came: no byte is lost or printed twice.
+ * Every event of the stream has an id. When the connection breaks while following (the daemon restarts, the network
+ * fails), logs reconnects and continues after the last event: no byte is lost or printed twice.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct logs {
 	struct api_follow follow;
 	bool ended, spoke;
 	uint64_t exit_code;
-	uint64_t last_good; /* when the stream last spoke */
+	uint64_t last_good; /* time of the last event */
 };
 
 static int write_output(const struct json *ev, int fd, struct err *e)
@@ -35,7 +35,7 @@ static int write_output(const struct json *ev, int fd, struct err *e)
 	return cli_write(fd, buf_str(&raw), e);
 }
 
-/* Output that the box no longer has is told, but not where the output goes. */
+/* Output that the box no longer has is reported on stderr, not among the output. */
 static void tell_dropped(const struct json *ev)
 {
 	uint64_t n = 0;
@@ -80,8 +80,7 @@ static int follow(struct client *cl, struct logs *l, bool again, struct err *e)
 		uint64_t before = l->last_good;
 		if (api_follow(cl, &l->follow, e) == 0)
 			return 0;
-		/* Before the first event it is not a stream that broke but a daemon that is not there. 5xx: it is
-		 * being started. */
+		/* Without a first event no stream broke: there is no daemon. 5xx: the daemon is starting. */
 		bool passing = l->follow.broken || l->follow.status >= 502;
 		if (!again || !passing || !l->spoke || clock_ms() - l->last_good > LOGS_GIVE_UP)
 			return -1;
@@ -105,7 +104,7 @@ int verb_logs(struct cli *c, int argc, char **argv)
 	bool f = false;
 	const char *id;
 	const struct arg table[] = {
-		{"follow", NULL, "go on until the process ends", ARG_FLAG, &f, 'f'},
+		{"follow", NULL, "continue until the process ends", ARG_FLAG, &f, 'f'},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -113,7 +112,7 @@ int verb_logs(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 2, &id, &code))
 		return code;
 	if (a.n < 2 || !*a.words[1])
-		return cli_usage(c, "which process? '%s ps %s' names them", c->self, id);
+		return cli_usage(c, "which process? '%s ps %s' lists them", c->self, id);
 	auto_buf struct buf path = {0};
 	buf_add_c(&path, "/api/process/");
 	client_percent_encode(&path, a.words[1]);

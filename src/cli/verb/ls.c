@@ -1,5 +1,5 @@
 /*
- * ls.c - `atoll ls`: a directory of a box, as ls(1) shows one.
+ * ls.c - `atoll ls`: lists a directory of a box, as ls(1) does.
  */
 #include "cli/verb/ls.h"
 
@@ -17,7 +17,7 @@ struct ls {
 	struct buf out;
 };
 
-/* A directory's own entries before those of the directories in it: "b" before "a/x", as ls -R has it. */
+/* A directory's own entries come before those of its subdirectories: "b" before "a/x", as in ls -R. */
 static size_t dir_len(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -46,7 +46,7 @@ static enum cli_style style_of(const struct ls_entry *n)
 					      : STYLE_PLAIN;
 }
 
-/* A program gets the name as it is; a person what cannot harm the terminal. */
+/* Prints the raw name to a program, and a name that cannot harm the terminal to a person. */
 static void put_name(struct ls *l, const struct ls_entry *n)
 {
 	enum cli_style style = style_of(n);
@@ -143,7 +143,7 @@ static void put_all(struct ls *l, const char *path, struct ls_list *list)
 	}
 }
 
-/* What is no directory is looked up in the one that it lies in. */
+/* A path that is not a directory is looked up in its parent directory. */
 static int list_file(struct ls *l, const char *path, struct err *e)
 {
 	auto_free char *copy = xstrdup(path);
@@ -152,7 +152,7 @@ static int list_file(struct ls *l, const char *path, struct err *e)
 	struct ls_list list = {0};
 	if (slash)
 		*slash = 0;
-	int r = ls_read(&l->cl, l->id, dir, false, true, &list, e);
+	int r = ls_read(&l->cl, l->id, &(struct ls_query){.path = dir, .hidden = true}, &list, e);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
 		if (strcmp(list.v[i].path, name) == 0)
 			put_group(l, &list.v[i], 1);
@@ -160,7 +160,7 @@ static int list_file(struct ls *l, const char *path, struct err *e)
 	return r;
 }
 
-/* Passed on as it comes, once it is known to be JSON: what else a box sends does not reach a terminal. */
+/* Passes the answer on while it arrives. It is checked to be JSON: other bytes from a box must not reach a terminal. */
 static int print_piece(void *arg, struct str piece, struct err *e)
 {
 	return json_feed(arg, piece, e) < 0 ? -1 : cli_write(STDOUT_FILENO, piece, e);
@@ -171,9 +171,9 @@ static int list_json(struct ls *l, const char *path, struct err *e)
 	auto_buf struct buf body = {0};
 	struct json_parser parser;
 	json_parser_init(&parser, NULL, NULL);
-	ls_request(&body, path, l->recursive, l->hidden);
-	if (api_fetch(&l->cl, l->id, "POST", "/api/list-files", buf_str(&body), print_piece, &parser, e) < 0 ||
-		json_finish(&parser, e) < 0)
+	ls_request(&body, &(struct ls_query){path, l->recursive, l->hidden});
+	struct api_request rq = {l->id, "POST", "/api/list-files", buf_str(&body)};
+	if (api_fetch(&l->cl, &rq, print_piece, &parser, e) < 0 || json_finish(&parser, e) < 0)
 		return err_wrap(e, "the listing of '%s'", path);
 	return cli_write(STDOUT_FILENO, STR("\n"), e);
 }
@@ -183,7 +183,7 @@ static int list(struct ls *l, const char *path, struct err *e)
 	struct ls_list all = {0};
 	if (l->cl.cli->json)
 		return list_json(l, path, e);
-	int r = ls_read(&l->cl, l->id, path, l->recursive, l->hidden, &all, e);
+	int r = ls_read(&l->cl, l->id, &(struct ls_query){path, l->recursive, l->hidden}, &all, e);
 	if (r == 0)
 		put_all(l, path, &all);
 	else if (e->code == ERRC_NOT_DIRECTORY)
@@ -196,9 +196,9 @@ int verb_ls(struct cli *c, int argc, char **argv)
 {
 	struct ls l = {.terminal = isatty(STDOUT_FILENO), .out = {.max = SIZE_MAX / 2}};
 	const struct arg table[] = {
-		{"long", NULL, "mode, size in bytes and time (UTC) of each", ARG_FLAG, &l.longer, 'l'},
-		{"all", NULL, "also names that begin with a dot", ARG_FLAG, &l.hidden, 'a'},
-		{"recursive", NULL, "the directories in it too", ARG_FLAG, &l.recursive, 'R'},
+		{"long", NULL, "show mode, size in bytes and time (UTC)", ARG_FLAG, &l.longer, 'l'},
+		{"all", NULL, "include names that begin with a dot", ARG_FLAG, &l.hidden, 'a'},
+		{"recursive", NULL, "list subdirectories too", ARG_FLAG, &l.recursive, 'R'},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -208,7 +208,7 @@ int verb_ls(struct cli *c, int argc, char **argv)
 	const char *path = a.n > 1 ? a.words[1] : "/workspace";
 	struct err e;
 	if (!*path)
-		return cli_usage(c, "an empty path is none");
+		return cli_usage(c, "the path is empty");
 	if (api_open_box(c, &l.cl, l.id, &e) < 0 || list(&l, path, &e) < 0)
 		return cli_fail(c, &e);
 	client_close(&l.cl);

@@ -1,7 +1,7 @@
 /*
- * ls.h - the entries of a directory in a box, read while they come.
+ * ls.h - reads the entries of a directory in a box while they arrive.
  *
- * An answer may name a million files: it is tokenized piece by piece, and only what a listing shows is kept.
+ * An answer may name a million files. It is parsed piece by piece, and only the members that a listing shows are kept.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 enum { LS_ENTRIES_MAX = 2000000 };
 
 struct ls_entry {
-	char *path; /* relative to what was listed; any bytes but '\n' may be in it, and that too */
+	char *path; /* relative to the listed directory; it may have any bytes, also '\n' */
 	char type;  /* f d l o */
 	char mode[10];
 	char modified[20]; /* "2026-11-15T07:57:41" */
@@ -22,9 +22,13 @@ struct ls_list {
 	size_t n;
 };
 
-/* Reads the directory `path` of the box. NOT_DIRECTORY when it is none. */
-int ls_read(struct client *cl, const char *id, const char *path, bool recursive, bool hidden, struct ls_list *ret,
-	struct err *e);
+struct ls_query {
+	const char *path;
+	bool recursive, hidden;
+};
+
+/* Reads a directory of the box. NOT_DIRECTORY when the path is not a directory. */
+int ls_read(struct client *cl, const char *id, const struct ls_query *q, struct ls_list *ret, struct err *e);
 void ls_free(struct ls_list *l);
-/* The request that ls_read sends. */
-void ls_request(struct buf *to, const char *path, bool recursive, bool hidden);
+/* Appends the body of the request that ls_read sends. */
+void ls_request(struct buf *to, const struct ls_query *q);

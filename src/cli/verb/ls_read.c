@@ -14,7 +14,7 @@ struct reader {
 	struct ls_entry entry;
 	struct buf key, value;
 	int depth;
-	bool in_files; /* the array at depth 2 is the one */
+	bool in_files; /* the array at depth 2 is "files" */
 };
 
 static int begin_level(struct reader *r)
@@ -26,7 +26,7 @@ static int begin_level(struct reader *r)
 	return 0;
 }
 
-/* Also these words are the box's. */
+/* These texts come from the box, too. */
 static void clean(struct ls_entry *n)
 {
 	cli_clean(n->mode);
@@ -41,7 +41,7 @@ static int keep_entry(struct reader *r, struct err *e)
 		return err_set(
 			e, ERRC_PAYLOAD_TOO_LARGE, "more than %d entries; list a part, or use --json", LS_ENTRIES_MAX);
 	if (!r->entry.path)
-		return err_set(e, ERRC_UNKNOWN_ERROR, "the box named a file without a name");
+		return err_set(e, ERRC_UNKNOWN_ERROR, "the box sent a file without a name");
 	clean(&r->entry);
 	if ((l->n & (l->n - 1)) == 0)
 		l->v = xrealloc(l->v, (l->n ? l->n * 2 : 1) * sizeof *l->v);
@@ -84,9 +84,11 @@ static bool on_token(void *arg, enum json_token token, struct str text, struct e
 	case JSON_ARRAY_END:
 		return end_level(r, e) == 0;
 	case JSON_KEY_CHUNK:
-		return buf_add_str(&r->key, text) || err_set(e, ERRC_PAYLOAD_TOO_LARGE, "a key without end") == 0;
+		return buf_add_str(&r->key, text) ||
+		       err_set(e, ERRC_PAYLOAD_TOO_LARGE, "the box sent a key that is too long") == 0;
 	case JSON_STRING_CHUNK:
-		return buf_add_str(&r->value, text) || err_set(e, ERRC_PAYLOAD_TOO_LARGE, "a name without end") == 0;
+		return buf_add_str(&r->value, text) ||
+		       err_set(e, ERRC_PAYLOAD_TOO_LARGE, "the box sent a name that is too long") == 0;
 	case JSON_NUMBER:
 		buf_add_str(&r->value, text);
 		break;
@@ -112,29 +114,28 @@ static int on_piece(void *arg, struct str piece, struct err *e)
 	return json_feed(&r->parser, piece, e);
 }
 
-void ls_request(struct buf *to, const char *path, bool recursive, bool hidden)
+void ls_request(struct buf *to, const struct ls_query *q)
 {
 	struct json_writer w = json_writer(to);
 	json_object_begin(&w);
-	json_member_cstr(&w, "path", path);
+	json_member_cstr(&w, "path", q->path);
 	json_key(&w, "options");
 	json_object_begin(&w);
-	json_member_bool(&w, "recursive", recursive);
-	json_member_bool(&w, "includeHidden", hidden);
+	json_member_bool(&w, "recursive", q->recursive);
+	json_member_bool(&w, "includeHidden", q->hidden);
 	json_object_end(&w);
 	json_object_end(&w);
 }
 
-int ls_read(struct client *cl, const char *id, const char *path, bool recursive, bool hidden, struct ls_list *ret,
-	struct err *e)
+int ls_read(struct client *cl, const char *id, const struct ls_query *q, struct ls_list *ret, struct err *e)
 {
 	auto_buf struct buf body = {0};
 	struct reader r = {.list = ret, .key = {.max = FIELD_MAX}, .value = {.max = FIELD_MAX}};
 	json_parser_init(&r.parser, on_token, &r);
-	ls_request(&body, path, recursive, hidden);
-	int n = api_fetch(cl, id, "POST", "/api/list-files", buf_str(&body), on_piece, &r, e);
+	ls_request(&body, q);
+	int n = api_fetch(cl, &(struct api_request){id, "POST", "/api/list-files", buf_str(&body)}, on_piece, &r, e);
 	if (n == 0 && json_finish(&r.parser, e) < 0)
-		n = err_wrap(e, "the listing of '%s' is not complete", path);
+		n = err_wrap(e, "the listing of '%s' is not complete", q->path);
 	free(r.entry.path);
 	buf_free(&r.key);
 	buf_free(&r.value);

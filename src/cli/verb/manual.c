@@ -5,7 +5,7 @@
 
 #include "cli/describe.h"
 
-/* Text with what scdoc would take for markup behind a backslash. */
+/* Appends text with a backslash before scdoc's markup characters. */
 static void put_text(struct buf *to, const char *text, size_t n)
 {
 	bool start = true;
@@ -42,7 +42,7 @@ static void put_verb(void *arg, const struct verb *v, const struct arg *table)
 	struct buf *to = arg;
 	if (v->section)
 		buf_printf(to, "# %s\n\n", v->section);
-	/* A heading has no markup, and no escapes. */
+	/* A heading has neither markup nor escapes. */
 	buf_printf(to, "## atoll %s %s\n\n", v->name, v->usage);
 	put_all(to, v->summary);
 	buf_add_c(to, ".\n\n");
@@ -61,40 +61,35 @@ void describe_manual(struct buf *to)
 	buf_add_c(to, "atoll"
 		      "(1)\n\n"
 		      "# NAME\n\n"
-		      "atoll - isolated Linux sandboxes on your own machine\n\n"
+		      "atoll - isolated Linux boxes on your own machine\n\n"
 		      "# SYNOPSIS\n\n"
 		      "*atoll* _VERB_ [options]\n\n"
 		      "*atoll help* [_VERB_]\n\n"
 		      "# DESCRIPTION\n\n"
-		      "*atoll* makes and uses named, isolated Linux boxes. They are kept by a daemon, which *atoll up* "
-		      "runs; every "
-		      "other verb talks to it over HTTP, on the same machine through a unix socket. A box is made by "
-		      "the first "
-		      "command that names it, and stays until it is removed.\n\n"
-		      "Every verb takes *--json* for output that programs read and *--help*. Results go to stdout, "
-		      "everything else "
-		      "to stderr. Names that come from a box are shown with control characters as escapes; what "
-		      "programs print is "
-		      "passed on as it is. Colours are used on a terminal only.\n\n");
+		      "*atoll* makes and uses named, isolated Linux boxes. *atoll up* runs the daemon that keeps them; "
+		      "every other verb talks to the daemon over HTTP, on the same machine through a unix socket. The "
+		      "first command that names a box makes it; the box stays until it is removed.\n\n"
+		      "Every verb takes *--json*, for output that programs read, and *--help*. Results go to stdout, "
+		      "everything else goes to stderr. Names that come from a box are shown with control characters as "
+		      "escapes; the output of programs is passed on unchanged. Colours are used only on a "
+		      "terminal.\n\n");
 	describe_each(put_verb, to);
 	buf_add_c(to,
 		"# EXIT STATUS\n\n"
 		"*0*\n\tdone\n\n"
-		"*1*\n\tit failed; stderr says why, and what to do\n\n"
-		"*2*\n\tit was called wrongly\n\n"
+		"*1*\n\tfailed; stderr says why and what to do\n\n"
+		"*2*\n\tcalled wrongly\n\n"
 		"*128+n*\n\tended by signal n, as 130 by Ctrl-C\n\n"
-		"*exec*, *run* and *shell* pass on the exit code of their command. Theirs are *124* when a time limit "
-		"ended "
-		"it, *125* when Atoll itself failed or was called wrongly, *126* and *127* when the program could not "
-		"be run "
-		"or found.\n\n"
+		"*exec*, *run* and *shell* pass on the exit code of their command. Their own codes are *124* when a "
+		"time limit ended the command, *125* when Atoll itself failed or was called wrongly, *126* when the "
+		"program could not be run and *127* when it was not found.\n\n"
 		"# ENVIRONMENT\n\n"
 		"*ATOLL\\_URL*\n\tthe daemon: https://host, http://host:port or unix:/path; for https "
-		"SSL\\_CERT\\_FILE may name the authority\n\n"
+		"SSL\\_CERT\\_FILE may name the certificates of the authority\n\n"
 		"*ATOLL\\_TOKEN*\n\tits token, over TCP; without it the file token in the data directory is read\n\n"
 		"*ATOLL\\_RUN*, *ATOLL\\_DATA*, *ATOLL\\_IMAGES*\n\tdirectories: /run/atoll, /var/lib/atoll, "
 		"/var/lib/atoll/images\n\n"
-		"*ATOLL\\_LISTEN*, *ATOLL\\_USER*\n\tof *atoll up*: where it listens (127.0.0.1:8700), as whom it runs "
+		"*ATOLL\\_LISTEN*, *ATOLL\\_USER*\n\tof *atoll up*: its address (127.0.0.1:8700) and the daemon's user "
 		"(atoll)\n\n"
 		"*NO\\_COLOR*\n\twhen set, no colours\n\n"
 		"# FILES\n\n"

@@ -1,5 +1,5 @@
 /*
- * ports.c - `atoll expose`, `unexpose`, `ports`, `open` and `requests`: servers in a box, seen from outside.
+ * ports.c - `atoll expose`, `unexpose`, `ports`, `open` and `requests`: URLs for servers in a box.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
 
-/* ID, and PORT when there is to be one; another word is one too many. False: *ret_code is the answer. */
+/* Checks the words: ID, and PORT if the verb takes one. False: *ret_code is set. */
 static bool check_words(struct cli *c, const struct args *a, bool port, int *ret_code)
 {
 	uint64_t n;
@@ -18,7 +18,7 @@ static bool check_words(struct cli *c, const struct args *a, bool port, int *ret
 	else if (port && a->n < 2)
 		*ret_code = cli_usage(c, "which port?");
 	else if (a->n > 1 + port)
-		*ret_code = cli_usage(c, "'%s' is too much", a->words[1 + port]);
+		*ret_code = cli_usage(c, "'%s' is one word too many", a->words[1 + port]);
 	else if (port && (!str_to_u64(str_of(a->words[1]), 65535, &n) || n == 0))
 		*ret_code = cli_usage(c, "a port is a number from 1 to 65535, not '%s'", a->words[1]);
 	else
@@ -65,6 +65,16 @@ static int print_member(struct buf *body, const char *key, struct err *e)
 	return 0;
 }
 
+/* The daemon's hints for these codes fit HTTP requests, not the verbs here. */
+static int port_fail(struct cli *c, const struct args *a, const struct err *e)
+{
+	if (e->code == ERRC_PORT_NOT_EXPOSED)
+		cli_hint(c, "'%s ports %s' lists the exposed ports.", c->self, a->words[0]);
+	if (e->code == ERRC_INVALID_SANDBOX_ID_CHARACTERS)
+		cli_hint(c, "Use a box whose id has only lowercase letters, digits, '-' and '_'.");
+	return cli_fail(c, e);
+}
+
 /* The whole answer with --json, else the URL in it. */
 static int print_url(struct cli *c, struct buf *answer, struct err *e)
 {
@@ -77,7 +87,7 @@ static int print_url(struct cli *c, struct buf *answer, struct err *e)
 int verb_expose(struct cli *c, int argc, char **argv)
 {
 	const char *name = NULL, *token = NULL;
-	const struct arg table[] = {{"name", "NAME", "what the port is for", ARG_TEXT, &name},
+	const struct arg table[] = {{"name", "NAME", "name of the port in lists", ARG_TEXT, &name},
 		{"token", "TOKEN", "the URL's secret: 1 to 16 of a-z, 0-9 and _ (default: random)", ARG_TEXT, &token},
 		ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -89,7 +99,7 @@ int verb_expose(struct cli *c, int argc, char **argv)
 	port_path(&path, &a, "");
 	wish(&body, name, token);
 	if (client_once(c, "POST", buf_cstr(&path), buf_str(&body), &answer, &e) < 0 || print_url(c, &answer, &e) < 0)
-		return cli_fail(c, &e);
+		return port_fail(c, &a, &e);
 	return 0;
 }
 
@@ -103,14 +113,14 @@ int verb_unexpose(struct cli *c, int argc, char **argv)
 	auto_buf struct buf path = {0}, answer = {0};
 	port_path(&path, &a, "");
 	if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &answer, &e) < 0)
-		return cli_fail(c, &e);
+		return port_fail(c, &a, &e);
 	printf(c->json ? "{\"unexposed\":%s}\n" : "%s\n", a.words[1]);
 	return 0;
 }
 
 /* ---- lists ---- */
 
-/* A member as text that may be shown: the name of a port and the paths of requests are anybody's. */
+/* A member as safe text: anybody may choose the name of a port and the paths of requests. */
 static char *shown(const struct json *j, const char *key)
 {
 	struct str s = STR("-");
@@ -142,10 +152,11 @@ static void print_request(const struct json *j)
 }
 
 struct listing {
-	bool port;	  /* of one port, not of the box */
-	const char *rest; /* of the path */
-	const char *key;  /* of the list in the answer */
+	bool port;	  /* the list is of one port, not of the box */
+	const char *rest; /* end of the path */
+	const char *key;  /* member of the answer that is the list */
 	const char *header;
+	const char *empty; /* printed to stderr when the list is empty */
 	void (*each)(const struct json *);
 };
 
@@ -157,6 +168,8 @@ static int print_list(struct buf *body, const struct listing *l, struct err *e)
 	const struct json *list = json_get(json_root(d), l->key);
 	if (list && list->first)
 		printf("%s%s%s\n", cli_style(1, STYLE_BOLD), l->header, cli_style(1, STYLE_PLAIN));
+	else
+		fprintf(stderr, "%s\n", l->empty);
 	json_each(it, list) l->each(it);
 	return 0;
 }
@@ -182,21 +195,22 @@ static int show_list(struct cli *c, int argc, char **argv, const struct listing 
 int verb_ports(struct cli *c, int argc, char **argv)
 {
 	static const struct listing ports = {
-		false, "", "ports", "PORT   STATUS    NAME                 URL", print_port};
+		false, "", "ports", "PORT   STATUS    NAME                 URL", "no exposed ports", print_port};
 	return show_list(c, argc, argv, &ports);
 }
 
 int verb_requests(struct cli *c, int argc, char **argv)
 {
 	static const struct listing requests = {true, "/requests", "requests",
-		"TIME                     METHOD  STATUS         MS         IN        OUT  PATH", print_request};
+		"TIME                     METHOD  STATUS         MS         IN        OUT  PATH", "no requests yet",
+		print_request};
 	return show_list(c, argc, argv, &requests);
 }
 
 /* ---- open ---- */
 
-/* The desktop's opener for URLs, where there is one. It gets no terminal of ours, since browsers talk a lot, and nobody
- * waits for it: some become the browser. */
+/* Starts the desktop's opener for URLs, if there is one. It gets no terminal, because browsers print a lot, and is not
+ * waited for, because some openers become the browser. */
 static void open_url(const char *url)
 {
 	if (fork() != 0)
@@ -209,7 +223,7 @@ static void open_url(const char *url)
 	_exit(127);
 }
 
-/* The port's own token stays when it has one, and its name too: exposing is not asked for again then. */
+/* An exposed port keeps its token and its name: it is not exposed again. */
 static int expose_if_needed(struct client *cl, const struct args *a, struct buf *ret_answer, struct err *e)
 {
 	auto_buf struct buf path = {0};
@@ -231,12 +245,12 @@ int verb_open(struct cli *c, int argc, char **argv)
 	auto_client struct client cl = {0};
 	auto_buf struct buf answer = {0};
 	if (client_open(c, &cl, &e) < 0 || expose_if_needed(&cl, &a, &answer, &e) < 0)
-		return cli_fail(c, &e);
+		return port_fail(c, &a, &e);
 	auto_json struct json_doc *d = json_parse(buf_str(&answer), &e);
 	const char *url = NULL;
 	if (!d || json_read_cstr(json_root(d), "url", &url, &e) < 0)
 		return cli_fail(c, &e);
-	/* Only what is certainly a URL is given to another program. */
+	/* Only a certain URL is passed to another program. */
 	if (url && (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0))
 		open_url(url);
 	return print_url(c, &answer, &e) < 0 ? cli_fail(c, &e) : 0;

@@ -32,7 +32,7 @@ int verb_ps(struct cli *c, int argc, char **argv)
 	static const char *const heads[] = {"PROCESS", ">PID", "STATUS", ">EXIT", ">AGE", "COMMAND"};
 	bool running = false, quiet = false;
 	const struct arg table[] = {
-		{"running", NULL, "only those that still run", ARG_FLAG, &running, 'r'},
+		{"running", NULL, "list only running processes", ARG_FLAG, &running, 'r'},
 		{"quiet", NULL, "only the names", ARG_FLAG, &quiet, 'q'},
 		ARG_TABLE_END,
 	};
@@ -61,7 +61,7 @@ int verb_ps(struct cli *c, int argc, char **argv)
 		else
 			add_row(&t, p);
 	}
-	table_print(&t, NULL);
+	table_print(&t, quiet ? NULL : "no background processes");
 	table_free(&t);
 	return 0;
 }
@@ -87,7 +87,7 @@ static int kill_one(struct client *cl, const char *id, const char *process, int 
 	client_percent_encode(&path, process);
 	if (signo)
 		buf_printf(&path, "?signal=%d", signo);
-	if (api_call(cl, id, "DELETE", buf_cstr(&path), STR(""), &body, e) == 0)
+	if (api_call(cl, &(struct api_request){id, "DELETE", buf_cstr(&path), STR("")}, &body, e) == 0)
 		return 0;
 	if (e->code == ERRC_COMMAND_NOT_FOUND)
 		err_set(e, e->code, "process '%s' has already ended", process);
@@ -139,9 +139,9 @@ int verb_kill(struct cli *c, int argc, char **argv)
 	bool all = false;
 	const char *signal = NULL, *id;
 	const struct arg table[] = {
-		{"signal", "SIG", "send this instead: INT, SIGHUP, 9 (default TERM, after 5 s KILL)", ARG_TEXT, &signal,
+		{"signal", "SIG", "send this signal: INT, SIGHUP, 9 (default TERM, after 5 s KILL)", ARG_TEXT, &signal,
 			's'},
-		{"all", NULL, "every background process of the box", ARG_FLAG, &all, 'a'},
+		{"all", NULL, "end every background process of the box", ARG_FLAG, &all, 'a'},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -150,12 +150,12 @@ int verb_kill(struct cli *c, int argc, char **argv)
 		return code;
 	int signo = signal ? read_signal(signal) : 0;
 	if (signal && signo <= 0)
-		return cli_usage(c, "'%s' is no signal; write for example INT, HUP or 9", signal);
+		return cli_usage(c, "'%s' is not a signal; write for example INT, HUP or 9", signal);
 	if (all == (a.n > 1))
 		return cli_usage(
-			c, all ? "--all or names, not both" : "which process? '%s ps %s' names them", c->self, id);
+			c, all ? "use --all or names, not both" : "which process? '%s ps %s' lists them", c->self, id);
 	if (all && signal)
-		return cli_usage(c, "--all ends them; a signal goes to named processes only");
+		return cli_usage(c, "--all takes no signal; name the processes to send a signal to");
 	auto_client struct client cl = {0};
 	struct err e;
 	if (api_open_box(c, &cl, id, &e) < 0)

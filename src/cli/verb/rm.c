@@ -1,5 +1,5 @@
 /*
- * rm.c - `atoll rm`: destroys boxes, with all that runs in them and their files.
+ * rm.c - `atoll rm`: destroys boxes with their processes and files.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,16 +42,16 @@ static int remove_each(void *arg, const struct json *box, struct err *e)
 int verb_rm(struct cli *c, int argc, char **argv)
 {
 	bool all = false;
-	const struct arg table[] = {{"all", NULL, "every box of this daemon", ARG_FLAG, &all}, ARG_TABLE_END};
+	const struct arg table[] = {{"all", NULL, "destroy every box of this daemon", ARG_FLAG, &all}, ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (all == (a.n > 0))
-		return cli_usage(c, all ? "--all or names, not both" : "which box? Name it, or say --all");
+		return cli_usage(c, all ? "use --all or names, not both" : "which box? Write its name, or --all");
 	for (int i = 0; i < a.n; i++)
 		if (!*a.words[i])
-			return cli_usage(c, "an empty name is no box");
+			return cli_usage(c, "the name of a box is empty");
 	auto_buf struct buf out = {0};
 	struct removal r = {.w = json_writer(&out)};
 	struct err e;

@@ -1,8 +1,8 @@
 /*
- * run.c - `atoll run`: one command in a box that is made for it and thrown away after it.
+ * run.c - `atoll run`: makes a box, runs one command in it and destroys the box.
  *
- * Signals come through the client's loop from the start, so that there is no moment where Ctrl-C could leave the box
- * behind: whatever happens between PUT and DELETE comes back here.
+ * Signals come through the client's loop from the start, so Ctrl-C cannot leave the box behind at any moment: every
+ * event between PUT and DELETE returns to this file.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static int run_in_new_box(struct client *cl, const struct box_options *o, struct
 	struct err e;
 	if (box_put(cl, rq->id, o, &body, &e) < 0) {
 		int code = cli_fail(cl->cli, &e);
-		/* Refused by the daemon: there is no box. When the answer was lost, nobody knows. */
+		/* If the daemon refused, there is no box. If the answer was lost, there may be one. */
 		bool unknown = e.code == ERRC_BAD_GATEWAY || e.code == ERRC_GATEWAY_TIMEOUT;
 		return unknown ? remove_box(cl, rq->id, code) : code;
 	}
@@ -56,9 +56,9 @@ int verb_run(struct cli *c, int argc, char **argv)
 	const struct arg table[] = {
 		BOX_OPTION_ROWS(&o),
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
-		{"env", "K=V", "set a variable; may be given again", ARG_LIST, &rq.env, 'e'},
-		{"timeout", "TIME", "stop the command after so long: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
-		{"keep", NULL, "do not remove the box; its id is printed", ARG_FLAG, &keep},
+		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &rq.env, 'e'},
+		{"timeout", "TIME", "stop the command after this time: 30, 0.5, 2m", ARG_SECONDS, &rq.timeout_ms, 't'},
+		{"keep", NULL, "keep the box and print its id", ARG_FLAG, &keep},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = 0};
@@ -66,7 +66,7 @@ int verb_run(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !exec_check_env(c, &rq.env, &code))
 		return code;
 	if (!*a.command)
-		return cli_usage(c, "which command shall run?");
+		return cli_usage(c, "which command? Write the command to run");
 	if (!exec_check_command(c, a.command, &code))
 		return code;
 	char id[32];

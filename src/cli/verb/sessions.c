@@ -27,7 +27,7 @@ static int list(struct sessions *s, struct err *e)
 		return d ? 0 : -1;
 	struct table t = {.columns = 1};
 	json_each(name, json_get(json_root(d), "data")) table_add(&t, name->text);
-	table_print(&t, NULL);
+	table_print(&t, "no sessions");
 	table_free(&t);
 	return 0;
 }
@@ -87,9 +87,9 @@ int verb_sessions(struct cli *c, int argc, char **argv)
 {
 	struct sessions s = {0};
 	const struct arg table[] = {
-		{"cwd", "DIR", "create: where it begins (default /workspace)", ARG_TEXT, &s.cwd},
-		{"env", "K=V", "create: set a variable; may be given again", ARG_LIST, &s.env, 'e'},
-		{"timeout", "TIME", "create: for each of its commands", ARG_SECONDS, &s.timeout_ms},
+		{"cwd", "DIR", "create: its first directory (default /workspace)", ARG_TEXT, &s.cwd},
+		{"env", "K=V", "create: set a variable; may be repeated", ARG_LIST, &s.env, 'e'},
+		{"timeout", "TIME", "create: time limit for each command", ARG_SECONDS, &s.timeout_ms},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -101,9 +101,9 @@ int verb_sessions(struct cli *c, int argc, char **argv)
 	bool lists = strcmp(what, "list") == 0, creates = strcmp(what, "create") == 0,
 	     removes = strcmp(what, "rm") == 0;
 	if (!lists && !creates && !removes)
-		return cli_usage(c, "'%s' is none of list, create and rm", what);
+		return cli_usage(c, "unknown word '%s': write list, create or rm", what);
 	if ((lists && a.n > 2) || (creates && a.n > 3))
-		return cli_usage(c, "'%s' is too much", a.words[lists ? 2 : 3]);
+		return cli_usage(c, "'%s' is one word too many", a.words[lists ? 2 : 3]);
 	if (removes && a.n < 3)
 		return cli_usage(c, "which session? '%s sessions %s' lists them", c->self, s.id);
 	struct err e;

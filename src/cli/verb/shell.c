@@ -1,11 +1,11 @@
 /*
- * shell.c - `atoll shell`: a terminal in a box (WebSocket /ws/pty), as if one sat there.
+ * shell.c - `atoll shell`: a terminal in a box (WebSocket /ws/pty).
  *
- * The terminal lives in the box, one for each session name, and outlives this program: to detach leaves it running, to
- * come back shows what it has printed (the last 256 KiB) and goes on. Two who use the same name see the same terminal.
+ * The terminal lives in the box, one for each session name, and outlives this program. Detaching leaves it running;
+ * attaching again shows the last 256 KiB of its output and goes on. Two users of the same name share one terminal.
  *
- * Keys go to the box byte by byte; only '~' at the beginning of a line is looked at here, as ssh does it. Both
- * directions are bounded as in stream.c.
+ * Keys go to the box byte by byte; only '~' at the beginning of a line is handled here, as in ssh. Both directions are
+ * bounded as in stream.c.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,10 +21,15 @@
 
 enum {
 	SHELL_READ = 16 * 1024,
-	SHELL_HIGH = 256 * 1024, /* output that the terminal here has not taken: stop reading the socket … */
-	SHELL_LOW = 64 * 1024,	 /* … and go on */
+	SHELL_HIGH = 256 * 1024, /* bytes that wait for the terminal here: above this, stop reading the socket … */
+	SHELL_LOW = 64 * 1024,	 /* … below this, go on */
 	SHELL_PING = 30000,
 };
+
+/* The connection, in the order of its life. */
+enum shell_phase { SHELL_CONNECTING, SHELL_OPEN, SHELL_READY, SHELL_CLOSED };
+/* Why the connection ends; the first reason counts, but a failure counts more. */
+enum shell_end { SHELL_RUNS, SHELL_EXITED, SHELL_DETACHED, SHELL_FAILED };
 
 struct shell {
 	struct client *cl;
@@ -34,8 +39,11 @@ struct shell {
 	struct stream_out out;
 	struct loop_io in;
 	enum { LINE_START, LINE_TILDE, LINE_INSIDE } line; /* where the typed text stands */
-	bool open, ready, closed, failed, paused, seen_before;
-	bool ended, detached;
+	enum shell_phase phase;
+	enum shell_end end;
+	bool refused;	  /* closed before it was open */
+	bool seen_before; /* the terminal had output before this program attached */
+	bool paused;
 	int exit_code;
 };
 
@@ -44,7 +52,7 @@ struct shell {
 static void on_progress(struct stream_out *o)
 {
 	struct shell *s = container_of(o, struct shell, out);
-	if (s->closed)
+	if (s->phase == SHELL_CLOSED)
 		return;
 	if (!s->paused && stream_out_size(o) > SHELL_HIGH)
 		ws_pause(s->ws);
@@ -55,19 +63,19 @@ static void on_progress(struct stream_out *o)
 	s->paused = !s->paused;
 }
 
-static void leave(struct shell *s)
+static void shell_leave(struct shell *s, enum shell_end why)
 {
+	if (s->end == SHELL_RUNS)
+		s->end = why;
 	loop_del(&s->in);
-	if (!s->closed)
+	if (s->phase != SHELL_CLOSED)
 		ws_close(s->ws, WS_CLOSE_NORMAL, STR("detached"));
 }
 
 static void on_broken(struct stream_out *o, int os)
 {
 	(void)os;
-	struct shell *s = container_of(o, struct shell, out);
-	s->detached = true;
-	leave(s);
+	shell_leave(container_of(o, struct shell, out), SHELL_DETACHED);
 }
 
 static void send_size(struct shell *s, int fewer_rows)
@@ -79,10 +87,10 @@ static void send_size(struct shell *s, int fewer_rows)
 	ws_send(s->ws, buf_str(&b), true);
 }
 
-/* Programs that own the whole screen draw it anew when its size changes, so after coming back it does, twice. */
+/* Full-screen programs redraw when the size changes, so after attaching again the size is changed and changed back. */
 static void on_ready(struct shell *s)
 {
-	s->ready = true;
+	s->phase = SHELL_READY;
 	if (s->seen_before)
 		send_size(s, 1);
 	send_size(s, 0);
@@ -98,8 +106,7 @@ static void take_exit(struct shell *s, const struct json *j)
 	snprintf(text, sizeof text, "%.*s", STR_ARG(name));
 	int signo = name.n ? signals_number(text) : 0;
 	s->exit_code = signo ? 128 + signo : (int)code;
-	s->ended = true;
-	leave(s);
+	shell_leave(s, SHELL_EXITED);
 }
 
 static void take_control(struct shell *s, struct str text)
@@ -113,8 +120,8 @@ static void take_control(struct shell *s, struct str text)
 		on_ready(s);
 	} else if (str_eq_c(type, "exit")) {
 		take_exit(s, j);
-	} else if (str_eq_c(type, "error") && !s->ready) {
-		s->failed = true;
+	} else if (str_eq_c(type, "error") && s->phase < SHELL_READY) {
+		s->end = SHELL_FAILED;
 		err_set(s->e, ERRC_COMMAND_EXECUTION_ERROR, "%.*s", STR_ARG(message));
 	}
 }
@@ -124,14 +131,14 @@ static void on_message(struct ws *ws, struct str m, bool text)
 	struct shell *s = ws_arg(ws);
 	if (text)
 		return take_control(s, m);
-	s->seen_before = s->seen_before || !s->ready;
+	s->seen_before = s->seen_before || s->phase < SHELL_READY;
 	tty_watch(m);
 	stream_out_add(&s->out, m);
 }
 
 /* ---- what is typed ---- */
 
-/* Appends what goes to the box. True: "~." was typed. */
+/* Appends the keys for the box. True: "~." was typed. */
 static bool take_keys(struct shell *s, struct str keys, struct buf *to)
 {
 	for (size_t i = 0; i < keys.n; i++) {
@@ -142,7 +149,7 @@ static bool take_keys(struct shell *s, struct str keys, struct buf *to)
 		}
 		if (s->line == LINE_TILDE && k == '.')
 			return true;
-		/* "~~" is one '~'; before anything else it was meant. */
+		/* "~~" is one '~'; a '~' before another key is an ordinary key. */
 		if (s->line == LINE_TILDE && k != '~')
 			buf_add_byte(to, '~');
 		s->line = k == '\r' || k == '\n' ? LINE_START : LINE_INSIDE;
@@ -160,15 +167,13 @@ static void on_typed(struct loop_io *io, uint32_t events)
 	ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	/* No more: the terminal here is gone. The one in the box is not. */
+	/* At the end of stdin the terminal here is gone; the terminal in the box goes on. */
 	bool detach = n <= 0 || take_keys(s, str_n(keys, (size_t)n), &b);
 	bool room = !buf_size(&b) || ws_send(s->ws, buf_str(&b), false);
-	if (detach) {
-		s->detached = true;
-		leave(s);
-	} else if (!room) {
+	if (detach)
+		shell_leave(s, SHELL_DETACHED);
+	else if (!room)
 		loop_set_events(&s->in, 0);
-	}
 }
 
 static void on_writable(struct ws *ws)
@@ -178,14 +183,14 @@ static void on_writable(struct ws *ws)
 		loop_set_events(&s->in, EPOLLIN);
 }
 
-/* ---- coming and going ---- */
+/* ---- connecting and leaving ---- */
 
 static void on_open(struct ws *ws)
 {
 	struct shell *s = ws_arg(ws);
-	s->open = true;
+	s->phase = SHELL_OPEN;
 	if (tty_raw(STDIN_FILENO, STDOUT_FILENO, TTY_PLAIN, s->e) < 0) {
-		s->failed = true;
+		s->end = SHELL_FAILED;
 		ws_abort(ws);
 	} else {
 		loop_add(s->cl->loop, &s->in, STDIN_FILENO, EPOLLIN, on_typed);
@@ -195,17 +200,18 @@ static void on_open(struct ws *ws)
 static void on_close(struct ws *ws, int code, struct str reason)
 {
 	struct shell *s = ws_arg(ws);
-	s->closed = true;
+	s->refused = s->phase < SHELL_OPEN;
+	s->phase = SHELL_CLOSED;
 	loop_del(&s->in);
-	if (s->ended || s->detached || s->failed)
+	if (s->end != SHELL_RUNS)
 		return;
-	s->failed = true;
-	if (!s->open) {
+	s->end = SHELL_FAILED;
+	if (s->refused) {
 		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
 		return;
 	}
 	err_set(s->e, ERRC_CONTAINER_LOST, "the connection broke (%d %.*s)", code, STR_ARG(reason));
-	cli_hint(s->cl->cli, "If the box still runs, so does its shell: '%s shell %s' attaches again.",
+	cli_hint(s->cl->cli, "If the box still runs, its shell runs too: '%s shell %s' attaches again.",
 		s->cl->cli->self, s->id);
 }
 
@@ -213,21 +219,20 @@ static void on_signal(struct client *cl, int signo)
 {
 	struct shell *s = cl->signal_arg;
 	if (signo == SIGWINCH) {
-		if (s->ready && !s->closed)
+		if (s->phase == SHELL_READY)
 			send_size(s, 0);
 	} else if (signo == SIGTSTP) {
 		tty_suspend();
 		raise(SIGSTOP);
 		tty_resume();
-		if (s->ready && !s->closed)
+		if (s->phase == SHELL_READY)
 			on_ready(s);
 	} else {
-		s->detached = true;
 		s->exit_code = 128 + signo;
-		if (s->open)
-			leave(s);
-		else
-			ws_abort(s->ws);
+		if (s->phase != SHELL_CONNECTING)
+			return shell_leave(s, SHELL_DETACHED);
+		s->end = SHELL_DETACHED;
+		ws_abort(s->ws);
 	}
 }
 
@@ -250,31 +255,31 @@ static void connect_box(struct shell *s)
 	s->ws = ws_connect(s->cl->http, &s->cl->endpoint, &o, &wo, &ops, s);
 }
 
-/* To its end, or until it is left. The terminal here is as before when this returns. */
-static void run(struct shell *s)
+/* Runs until the shell ends or the user detaches. Restores the terminal here. */
+static void shell_run(struct shell *s)
 {
 	s->out = (struct stream_out){.on_progress = on_progress, .on_broken = on_broken};
 	stream_out_open(&s->out, s->cl->loop, STDOUT_FILENO);
 	s->cl->on_signal = on_signal;
 	s->cl->signal_arg = s;
 	connect_box(s);
-	while (!s->closed || (stream_out_size(&s->out) && s->ended))
+	while (s->phase != SHELL_CLOSED || (stream_out_size(&s->out) && s->end == SHELL_EXITED))
 		loop_turn(s->cl->loop, -1);
 	s->cl->on_signal = NULL;
 	stream_out_close(&s->out);
 	tty_restore();
 }
 
-static int result(struct cli *c, struct shell *s)
+static int shell_result(struct cli *c, struct shell *s)
 {
-	if (s->failed) {
-		if (!s->open)
+	if (s->end == SHELL_FAILED) {
+		if (s->refused)
 			client_explain_refusal(s->cl, s->id, s->e);
 		else
 			fprintf(stderr, "\n");
 		return cli_fail(c, s->e);
 	}
-	if (s->detached)
+	if (s->end == SHELL_DETACHED)
 		fprintf(stderr, "\n[detached; '%s shell %s%s%s' attaches again]\n", c->self, s->id,
 			strcmp(s->session, "default") == 0 ? "" : " --session ",
 			strcmp(s->session, "default") == 0 ? "" : s->session);
@@ -286,10 +291,10 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	struct err e;
 	struct shell s = {.session = "default", .e = &e};
 	const struct arg table[] = {
-		{"shell", "PROGRAM", "what to run: a path, or a name in the box's PATH (default bash)", ARG_TEXT,
+		{"shell", "PROGRAM", "program to run: a path, or a name in the box's PATH (default bash)", ARG_TEXT,
 			&s.program},
-		{"session", "NAME", "which terminal; it begins in the directory of that session", ARG_TEXT, &s.session,
-			's'},
+		{"session", "NAME", "name of the terminal; it starts in the directory of that session", ARG_TEXT,
+			&s.session, 's'},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -300,8 +305,8 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	if (!*s.session)
 		return cli_usage(c, "--session needs a name");
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-		cli_hint(c, "For scripts there is '%s exec %s -- COMMAND'.", c->self, s.id);
-		err_set(&e, ERRC_INVALID_REQUEST, "a shell needs a terminal: stdin and stdout must be one");
+		cli_hint(c, "In scripts use '%s exec %s -- COMMAND'.", c->self, s.id);
+		err_set(&e, ERRC_INVALID_REQUEST, "a shell needs a terminal as stdin and stdout");
 		return cli_fail(c, &e);
 	}
 	if (client_open(c, &cl, &e) < 0 || client_catch_terminal(&cl, &e) < 0)
@@ -309,7 +314,6 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	fprintf(stderr, "%s[box %s: 'exit' ends the shell, Enter ~ . detaches]%s\n", cli_style(2, STYLE_DIM), s.id,
 		cli_style(2, STYLE_PLAIN));
 	s.cl = &cl;
-	run(&s);
-	code = result(c, &s);
-	return code;
+	shell_run(&s);
+	return shell_result(c, &s);
 }

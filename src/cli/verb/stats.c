@@ -1,8 +1,8 @@
 /*
- * stats.c - `atoll stats`: CPU and memory of boxes; live on a terminal, one look otherwise.
+ * stats.c - `atoll stats`: CPU and memory of boxes; live on a terminal, else measured once.
  *
- * CPU use is the difference of two looks at a box's CPU time. What is drawn takes one write, so that nothing flickers;
- * the terminal is put back on every way out (tty.h).
+ * CPU use is the difference of two readings of a box's CPU time. Each screen is drawn with one write, so that nothing
+ * flickers; the terminal is restored on every way out (tty.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "cli/tty.h"
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
+#include "proto/limits.h"
 
 enum { STATS_FIRST_MS = 500, STATS_BOXES_MAX = 10000 };
 
@@ -24,13 +25,13 @@ struct sample {
 	bool live; /* has numbers */
 	uint64_t memory, memory_max, peak, pids, pids_max, oom;
 	double cpu_seconds, cpu_limit;
-	double percent; /* of one CPU, since the look before */
+	double percent; /* share of one CPU since the last reading */
 	uint64_t when_us;
 };
 
 struct stats {
 	struct client cl;
-	char **ids; /* asked for; none: all */
+	char **ids; /* requested boxes; none: all */
 	int ids_n;
 	struct sample *v;
 	size_t n;
@@ -59,7 +60,7 @@ static void read_sample(const struct json *j, struct sample *s)
 	s->when_us = clock_us();
 }
 
-/* A box that is gone meanwhile is left out; one that was asked for by name is an error the first time. */
+/* A box that is gone meanwhile is left out. A missing box that was named is an error in the first reading. */
 static int look_at(struct stats *s, const char *id, const struct sample *old, size_t old_n, struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0};
@@ -92,7 +93,7 @@ static int keep_name(void *arg, const struct json *box, struct err *e)
 	struct names *names = arg;
 	struct str id = api_text(box, "id");
 	if (names->n == STATS_BOXES_MAX)
-		return err_set(e, ERRC_LIMIT_REACHED, "more than %d boxes: name those that you mean", STATS_BOXES_MAX);
+		return err_set(e, ERRC_LIMIT_REACHED, "more than %d boxes: write the names of some", STATS_BOXES_MAX);
 	if ((names->n & (names->n - 1)) == 0)
 		names->v = xrealloc(names->v, (names->n ? names->n * 2 : 1) * sizeof *names->v);
 	snprintf(names->v[names->n++], BOX_ID_MAX + 1, "%.*s", STR_ARG(id));
@@ -237,7 +238,7 @@ static void draw(struct stats *s)
 	buf_printf(&body, "%zu boxes, %zu live, CPU %.1f %%, memory %s   q: quit\n", s->n, running, percent,
 		box_size_text(memory, text));
 	put_table(s, &body, rows);
-	/* Home, each line cleared behind its end, the rest of the screen below. */
+	/* Moves the cursor home, clears each line after its end, and clears the rest of the screen. */
 	buf_add_c(&out, "\033[H");
 	for (struct str rest = buf_str(&body); rest.n;) {
 		struct str line = str_split(rest, '\n', &rest);
@@ -275,8 +276,8 @@ int verb_stats(struct cli *c, int argc, char **argv)
 	struct stats s = {.every_ms = 2000};
 	bool one = false;
 	const struct arg table[] = {
-		{"once", NULL, "one look, also on a terminal", ARG_FLAG, &one, '1'},
-		{"every", "TIME", "how often to look (default 2)", ARG_SECONDS, &s.every_ms},
+		{"once", NULL, "measure once, also on a terminal", ARG_FLAG, &one, '1'},
+		{"every", "TIME", "seconds between measurements (default 2)", ARG_SECONDS, &s.every_ms},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -287,7 +288,7 @@ int verb_stats(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "--every must be from 0.1 to 1h");
 	for (int i = 0; i < a.n; i++)
 		if (!*a.words[i])
-			return cli_usage(c, "an empty name is no box");
+			return cli_usage(c, "the name of a box is empty");
 	s.ids = a.words;
 	s.ids_n = a.n;
 	struct err e;

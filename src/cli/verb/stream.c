@@ -15,11 +15,16 @@ enum {
 	STREAM_STDOUT = 1, /* first byte of a binary frame from the box */
 	STREAM_STDERR = 2,
 	STREAM_READ = 32 * 1024,
-	STREAM_HIGH = 256 * 1024, /* bytes waiting for stdout and stderr: stop reading the socket … */
-	STREAM_LOW = 64 * 1024,	  /* … and go on */
+	STREAM_HIGH = 256 * 1024, /* bytes that wait for stdout and stderr: above this, stop reading the socket … */
+	STREAM_LOW = 64 * 1024,	  /* … below this, go on */
 	STREAM_PING = 30000,
-	STREAM_SIGNALS_MAX = 3, /* a person who asks so often wants out */
+	STREAM_SIGNALS_MAX = 3, /* after so many signals this program ends at once */
 };
+
+/* The connection, in the order of its life. */
+enum stream_phase { STREAM_CONNECTING, STREAM_OPEN, STREAM_STARTED, STREAM_CLOSED };
+/* How the command's end became known. A failure replaces an end; an end never replaces a failure. */
+enum stream_end { STREAM_RUNS, STREAM_ENDED, STREAM_FAILED };
 
 struct stream {
 	struct client *cl;
@@ -31,18 +36,27 @@ struct stream {
 	const struct stream_io *io;
 	struct loop_io in_io;
 	bool in_file; /* a regular file: always ready, epoll refuses it */
-	bool open, started, ended, closed, failed, paused, in_done;
+	enum stream_phase phase;
+	enum stream_end end;
+	bool refused; /* closed before it was open */
+	bool paused, in_done;
 	int signals;
 };
 
 static int stream_fail(struct stream *s, enum errc code, const char *msg)
 {
-	if (!s->failed)
+	if (s->end != STREAM_FAILED)
 		err_set(s->e, code, "%s", msg);
-	s->failed = true;
-	if (!s->closed)
+	s->end = STREAM_FAILED;
+	if (s->phase != STREAM_CLOSED)
 		ws_abort(s->ws);
 	return -1;
+}
+
+static void stream_ended(struct stream *s)
+{
+	if (s->end == STREAM_RUNS)
+		s->end = STREAM_ENDED;
 }
 
 /* ---- output ---- */
@@ -50,7 +64,7 @@ static int stream_fail(struct stream *s, enum errc code, const char *msg)
 static void update_pause(struct stream *s)
 {
 	size_t waiting = stream_out_size(&s->out) + stream_out_size(&s->err);
-	if (s->closed)
+	if (s->phase == STREAM_CLOSED)
 		return;
 	if (!s->paused && waiting > STREAM_HIGH)
 		ws_pause(s->ws);
@@ -61,18 +75,18 @@ static void update_pause(struct stream *s)
 	s->paused = !s->paused;
 }
 
-/* Nobody reads it: what a shell does to the command then is SIGPIPE. A full disk is an error of ours. */
+/* EPIPE: nobody reads the output; end as a command that SIGPIPE killed. Other errors, as a full disk, are failures. */
 static void output_broken(struct stream *s, int os, bool is_stdout)
 {
 	char msg[128];
 	if (os != EPIPE) {
 		snprintf(msg, sizeof msg, "writing the command's output: %s", strerror(os));
 		stream_fail(s, ERRC_FILESYSTEM_ERROR, msg);
-	} else if (is_stdout && !s->ended) {
+	} else if (is_stdout && s->end == STREAM_RUNS) {
 		s->result->exit_code = 128 + SIGPIPE;
 		snprintf(s->result->outcome, sizeof s->result->outcome, "killed");
-		s->ended = true;
-		if (!s->closed)
+		stream_ended(s);
+		if (s->phase != STREAM_CLOSED)
 			ws_close(s->ws, WS_CLOSE_GOING_AWAY, STR("stdout is closed"));
 	}
 }
@@ -101,8 +115,8 @@ static void take_output(struct stream *s, bool is_stderr, struct str bytes)
 {
 	struct buf *sink = is_stderr ? s->io->err : s->io->out;
 	if (!is_stderr && s->io->on_out) {
-		if (!s->failed && s->io->on_out(s->io->arg, bytes, s->e) < 0) {
-			s->failed = true;
+		if (s->end != STREAM_FAILED && s->io->on_out(s->io->arg, bytes, s->e) < 0) {
+			s->end = STREAM_FAILED;
 			ws_abort(s->ws);
 		}
 		return;
@@ -110,7 +124,7 @@ static void take_output(struct stream *s, bool is_stderr, struct str bytes)
 	if (!sink)
 		stream_out_add(is_stderr ? &s->err : &s->out, bytes);
 	else if (!buf_add_str(sink, bytes))
-		stream_fail(s, ERRC_PAYLOAD_TOO_LARGE, "the command wrote more than can be kept");
+		stream_fail(s, ERRC_PAYLOAD_TOO_LARGE, "the command's output is too large to keep");
 }
 
 /* ---- input ---- */
@@ -148,7 +162,7 @@ static void on_in_ready(struct loop_io *io, uint32_t events)
 
 static void in_go_on(struct stream *s)
 {
-	if (s->in_done || s->ended || s->closed)
+	if (s->in_done || s->end == STREAM_ENDED || s->phase == STREAM_CLOSED)
 		return;
 	if (s->in_io.loop)
 		loop_set_events(&s->in_io, EPOLLIN);
@@ -191,7 +205,7 @@ static void take_exit(struct stream *s, const struct json *j)
 	struct stream_result *r = s->result;
 	struct str signal = STR_NULL, outcome = STR("exited");
 	uint64_t code = 256;
-	if (s->ended)
+	if (s->end == STREAM_ENDED)
 		return;
 	json_read_u64(j, "exitCode", 0, 255, &code, NULL);
 	json_read_str(j, "signal", &signal, NULL);
@@ -199,9 +213,9 @@ static void take_exit(struct stream *s, const struct json *j)
 	snprintf(r->signal, sizeof r->signal, "%.*s", STR_ARG(signal));
 	snprintf(r->outcome, sizeof r->outcome, "%.*s", STR_ARG(outcome));
 	int signo = signals_number(r->signal);
-	/* As shells have it: 128+n after a signal; timeout(1) has 124. An outcome without a code is never a success. */
+	/* 128+n after a signal, as in shells; 124 as timeout(1). An outcome without a code is never a success. */
 	r->exit_code = code < 256 ? (int)code : signo ? 128 + signo : strcmp(r->outcome, "timeout") == 0 ? 124 : 125;
-	s->ended = true;
+	stream_ended(s);
 	s->in_done = true;
 	loop_del(&s->in_io);
 	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
@@ -213,7 +227,7 @@ static void take_error(struct stream *s, const struct json *j, struct str text)
 	json_read_u64(j, "exitCode", 0, 255, &code, NULL);
 	s->result->exit_code = (int)code;
 	client_api_error(s->cl, 500, text, s->e);
-	s->failed = true;
+	s->end = STREAM_FAILED;
 	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
 }
 
@@ -224,7 +238,7 @@ static void take_text(struct stream *s, struct str text)
 	struct str type = STR_NULL;
 	json_read_str(j, "type", &type, NULL);
 	if (str_eq_c(type, "started"))
-		s->started = true;
+		s->phase = STREAM_STARTED;
 	else if (str_eq_c(type, "exit"))
 		take_exit(s, j);
 	else if (str_eq_c(type, "error"))
@@ -235,7 +249,7 @@ static void take_text(struct stream *s, struct str text)
 static void on_open(struct ws *ws)
 {
 	struct stream *s = ws_arg(ws);
-	s->open = true;
+	s->phase = STREAM_OPEN;
 	send_request(s);
 	in_start(s);
 }
@@ -259,17 +273,18 @@ static void on_writable(struct ws *ws)
 static void on_close(struct ws *ws, int code, struct str reason)
 {
 	struct stream *s = ws_arg(ws);
-	s->closed = true;
+	s->refused = s->phase < STREAM_OPEN;
+	s->phase = STREAM_CLOSED;
 	s->in_done = true;
 	loop_del(&s->in_io);
-	if (s->ended || s->failed)
+	if (s->end != STREAM_RUNS)
 		return;
-	s->failed = true;
-	if (!s->open)
+	s->end = STREAM_FAILED;
+	if (s->refused)
 		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
 	else
 		err_set(s->e, ERRC_CONTAINER_LOST,
-			"the connection broke (%d %.*s): what became of the command is not known", code,
+			"the connection broke (%d %.*s): the outcome of the command is not known", code,
 			STR_ARG(reason));
 }
 
@@ -277,9 +292,9 @@ static void on_signal(struct client *cl, int signo)
 {
 	struct stream *s = cl->signal_arg;
 	auto_buf struct buf b = {0};
-	if (!s->started || ++s->signals >= STREAM_SIGNALS_MAX) {
+	if (s->phase < STREAM_STARTED || ++s->signals >= STREAM_SIGNALS_MAX) {
 		s->result->exit_code = 128 + signo;
-		s->ended = true;
+		stream_ended(s);
 		ws_abort(s->ws);
 		return;
 	}
@@ -287,12 +302,12 @@ static void on_signal(struct client *cl, int signo)
 	ws_send(s->ws, buf_str(&b), true);
 }
 
-/* ---- the whole ---- */
+/* ---- running ---- */
 
 static bool busy(const struct stream *s)
 {
 	bool waiting = stream_out_size(&s->out) || stream_out_size(&s->err);
-	return !s->closed || (waiting && !s->failed);
+	return s->phase != STREAM_CLOSED || (waiting && s->end != STREAM_FAILED);
 }
 
 static void connect_box(struct stream *s)
@@ -326,7 +341,7 @@ int stream_run(struct client *cl, const struct stream_request *rq, const struct 
 	ret->milliseconds = clock_ms() - began;
 	stream_out_close(&s.out);
 	stream_out_close(&s.err);
-	if (s.failed && !s.open)
+	if (s.end == STREAM_FAILED && s.refused)
 		client_explain_refusal(cl, rq->id, e);
-	return s.failed ? -1 : 0;
+	return s.end == STREAM_FAILED ? -1 : 0;
 }

@@ -1,5 +1,5 @@
 /*
- * stream.h - one command in a box with its three streams, byte by byte, over the WebSocket /ws/exec.
+ * stream.h - runs one command in a box with its three streams, byte by byte, over the WebSocket /ws/exec.
  *
  * Both directions are bounded: stdin is read only while the socket takes more, and the socket is read only while
  * stdout and stderr take more (stream_out.h), so a slow reader here slows the command there.
@@ -19,8 +19,9 @@ struct stream_request {
 	uint64_t timeout_ms; /* 0: none */
 };
 
-/* Where the streams go. A buffer takes the place of the descriptor; past its maximum the command is given up. So does
- * on_out, which may block; -1 with *e gives the command up. on_in is told what was sent. */
+/* The ends of the streams. A buffer replaces the descriptor; if the output exceeds its maximum, the command is aborted.
+ * on_out replaces stdout too; it may block, and -1 with *e aborts the command. on_in is told how many bytes were sent.
+ */
 struct stream_io {
 	int in; /* -1: no input */
 	struct buf *out, *err;
@@ -30,19 +31,18 @@ struct stream_io {
 };
 
 struct stream_result {
-	int exit_code;	  /* what this program should exit with: the command's own, 128+n after a signal … */
+	int exit_code;	  /* exit code for this program: the command's own, 128+n after a signal … */
 	char signal[16];  /* "SIGKILL", or "" */
 	char outcome[16]; /* exited, killed, timeout, oom, lost */
 	uint64_t milliseconds;
 };
 
-/* Runs it to its end. -1: the command did not start (exit_code is then 126 or 127 when its program could not be run or
- * found), or what became of it is not known. Signals that arrive here
- * (client_catch_signals) are sent on to the command. */
+/* Runs the command to its end. -1: the command did not start, or its outcome is not known; exit_code is 126 or 127 when
+ * the program could not be run or found. Signals that arrive here (client_catch_signals) are sent to the command. */
 int stream_run(struct client *cl, const struct stream_request *rq, const struct stream_io *io,
 	struct stream_result *ret, struct err *e);
 
-/* Says on stderr what an exit code alone does not: out of memory, out of time. Nothing after a plain exit. */
+/* Reports on stderr an end that the exit code does not show: out of memory, out of time. Silent after a plain exit. */
 void stream_explain(struct cli *c, const struct stream_request *rq, const struct stream_result *r);
 
 /* The result with its gathered streams as JSON; base64 when one is not UTF-8. */

@@ -1,12 +1,12 @@
 /*
- * stream_out.h - bytes on their way to stdout or stderr of this program, without ever blocking the loop.
+ * stream_out.h - writes bytes to stdout or stderr of this program without blocking the loop.
  *
- * The descriptor is shared with whoever started us, so it is not made non-blocking. A pipe is opened anew for that
- * (/proc/self/fd); files and devices take everything; to the rest (terminals, sockets) at most PIPE_BUF bytes are
- * written after poll said "ready".
+ * Other programs share the descriptor, so it must not become non-blocking. A pipe is opened again for that
+ * (/proc/self/fd). Files and devices take everything. Terminals and sockets get at most PIPE_BUF bytes after poll says
+ * "ready".
  *
- * The owner adds bytes, looks at stream_out_size to slow down its source, and is told when there is room again and when
- * the descriptor has failed; after that everything is dropped. Thread: the loop's.
+ * The owner adds bytes and reads stream_out_size to slow down its source. Callbacks say when there is room again and
+ * when the descriptor has failed; after a failure all bytes are dropped. Thread: the loop's.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 struct stream_out {
 	int fd;
-	int own_fd;   /* the pipe opened anew, or -1 */
+	int own_fd;   /* the pipe opened again, or -1 */
 	size_t chunk; /* most bytes in one write */
 	struct loop *loop;
 	struct buf pending;

@@ -1,5 +1,5 @@
 /*
- * stream_result.c - what a finished command looks like to people and to programs.
+ * stream_result.c - prints the result of a command, for people and as JSON.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 void stream_explain(struct cli *c, const struct stream_request *rq, const struct stream_result *r)
 {
 	if (strcmp(r->outcome, "timeout") == 0)
-		fprintf(stderr, "atoll %s: stopped: it ran longer than %.3g s\n", c->verb->name,
+		fprintf(stderr, "atoll %s: stopped: the command ran longer than %.3g s\n", c->verb->name,
 			(double)rq->timeout_ms / 1000);
 	else if (strcmp(r->outcome, "oom") == 0)
 		fprintf(stderr, "atoll %s: killed: the box ran out of memory\n", c->verb->name);

@@ -1,5 +1,5 @@
 /*
- * watch.c - `atoll watch`: what changes in a directory of a box, a line for each change, until Ctrl-C.
+ * watch.c - `atoll watch`: prints a line for each change in a directory of a box, until Ctrl-C.
  */
 #include <stdio.h>
 #include <string.h>
@@ -76,10 +76,10 @@ int verb_watch(struct cli *c, int argc, char **argv)
 	bool flat = false;
 	const char *id;
 	const struct arg table[] = {
-		{"include", "PATTERN", "only names like this; may be given again", ARG_LIST, &include},
-		{"exclude", "PATTERN", "not names like this (default .git, node_modules, .DS_Store)", ARG_LIST,
+		{"include", "PATTERN", "report only names that match; may be repeated", ARG_LIST, &include},
+		{"exclude", "PATTERN", "ignore names that match (default .git, node_modules, .DS_Store)", ARG_LIST,
 			&exclude},
-		{"flat", NULL, "not the directories in it", ARG_FLAG, &flat},
+		{"flat", NULL, "ignore subdirectories", ARG_FLAG, &flat},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
@@ -87,7 +87,7 @@ int verb_watch(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, 2, &id, &code))
 		return code;
 	if (include.n && exclude.n)
-		return cli_usage(c, "--include or --exclude, not both");
+		return cli_usage(c, "use --include or --exclude, not both");
 	struct watch w = {.c = c, .path = a.n > 1 ? a.words[1] : "/workspace"};
 	auto_buf struct buf body = {0};
 	struct json_writer jw = json_writer(&body);
@@ -103,10 +103,10 @@ int verb_watch(struct cli *c, int argc, char **argv)
 	struct err e;
 	if (api_open_box(c, &cl, id, &e) < 0)
 		return cli_fail(c, &e);
-	/* It only ends by Ctrl-C, or by what went wrong. */
+	/* The stream ends only by Ctrl-C or by an error. */
 	if (api_follow(&cl, &f, &e) < 0 && f.broken && w.began) {
 		err_wrap(&e, "changes may have been missed");
-		cli_hint(c, "Look at the directory again, then watch it again.");
+		cli_hint(c, "Read the directory again, then watch it again.");
 	} else if (e.code == ERRC_PERMISSION_DENIED) {
 		cli_hint(c, "Watch /workspace, or a directory in it.");
 	}

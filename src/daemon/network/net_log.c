@@ -1,7 +1,7 @@
 #include "daemon/network/net_log.h"
 
 #include "base/clock.h"
-#include "base/limits.h"
+#include "daemon/limits.h"
 #include "http/sse.h"
 
 enum { KEEP_ALIVE_MS = 15000 };

@@ -43,7 +43,7 @@ int network_change(const char *own, const struct json *object, char **ret, struc
 	struct json_writer w = json_writer(&out);
 	struct policy *p = NULL;
 	if (check_known(object, e) < 0)
-		return -1;
+		return err_about(e, "network");
 	json_object_begin(&w);
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		const struct json *j = member(old ? json_root(old) : NULL, object, members[i]);
@@ -53,7 +53,7 @@ int network_change(const char *own, const struct json *object, char **ret, struc
 	json_object_end(&w);
 	auto_json struct json_doc *all = json_parse(buf_str(&out), e);
 	if (!all || policy_read(json_root(all), &p, e) < 0)
-		return -1;
+		return err_about(e, "network");
 	policy_unref(p);
 	*ret = str_dup(buf_str(&out));
 	return 0;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "daemon/config.h"
+#include "daemon/limits.h"
 #include "daemon/listen.h"
 #include "http/server/server.h"
 

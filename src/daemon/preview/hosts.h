@@ -12,9 +12,9 @@
 
 #include <netinet/in.h>
 
-#include "base/err.h"
-#include "base/limits.h"
 #include "base/str.h"
+#include "daemon/limits.h"
+#include "proto/errc.h"
 
 struct http_exchange;
 struct config;

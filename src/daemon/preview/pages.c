@@ -97,22 +97,38 @@ static void write_html(struct buf *out, const struct page *p)
 	buf_add_c(out, "</body></html>\n");
 }
 
-/* `error` and `code` are upstream's for previews; the rest is the envelope of our API, without what would differ from
- * one answer to the next. */
+/* Previews have codes of their own. */
+static bool put_member(struct json_writer *w, const char *member, const void *arg)
+{
+	const struct page *p = arg;
+	if (strcmp(member, "error") == 0)
+		json_member_str(w, member, p->said);
+	else if (strcmp(member, "code") == 0)
+		json_member_cstr(w, member, p->code);
+	else
+		return false;
+	return true;
+}
+
+/* `error` and `code` are upstream's for previews. The rest is the envelope of our API without the members that would
+ * differ from one answer to the next. */
 static void write_json(struct buf *out, const struct page *p)
 {
-	struct json_writer w = json_writer(out);
-	json_object_begin(&w);
-	json_member_str(&w, "error", p->said);
-	json_member_cstr(&w, "code", p->code);
-	json_member_str(&w, "message", p->said);
-	json_key(&w, "context");
+	static const char *const members[] = {"error", "code", "message", "context", "httpStatus", NULL};
+	auto_buf struct buf context = {0};
+	struct json_writer w = json_writer(&context);
+	struct err e;
 	json_object_begin(&w);
 	if (p->port)
 		json_member_u64(&w, "port", p->port);
 	json_object_end(&w);
-	json_member_u64(&w, "httpStatus", (uint64_t)p->status);
-	json_object_end(&w);
+	err_set(&e, ERRC_UNKNOWN_ERROR, "%.*s", STR_ARG(p->said));
+	error_json(out, &(struct error_json){.err = &e,
+				.context = buf_str(&context),
+				.status = p->status,
+				.members = members,
+				.put = put_member,
+				.arg = p});
 }
 
 static bool wants_html(const struct http_request *q)
@@ -134,7 +150,7 @@ bool page_is_poll(const struct http_request *q)
 	return q->method == HTTP_M_HEAD && http_header_find(&q->headers, STR("x-atoll-poll"));
 }
 
-static void answer(struct request *r, const struct page *p)
+static void answer(struct daemon_request *r, const struct page *p)
 {
 	auto_buf struct buf out = {0};
 	bool html = wants_html(http_request(r->x));
@@ -151,10 +167,10 @@ static void answer(struct request *r, const struct page *p)
 	else
 		write_json(&out, p);
 	http_respond(r->x, p->status, html ? "text/html; charset=utf-8" : "application/json", buf_str(&out));
-	request_answered(r, p->status);
+	daemon_request_answered(r, p->status);
 }
 
-void page_not_found(struct request *r)
+void page_not_found(struct daemon_request *r)
 {
 	answer(r, &(struct page){
 			  .status = 404,
@@ -167,7 +183,7 @@ void page_not_found(struct request *r)
 		  });
 }
 
-void page_stale(struct request *r, uint16_t port)
+void page_stale(struct daemon_request *r, uint16_t port)
 {
 	answer(r, &(struct page){
 			  .status = 410,
@@ -182,7 +198,7 @@ void page_stale(struct request *r, uint16_t port)
 		  });
 }
 
-void page_silent(struct request *r, uint16_t port)
+void page_silent(struct daemon_request *r, uint16_t port)
 {
 	auto_buf struct buf text = {0}, said = {0};
 	char title[80];
@@ -206,7 +222,7 @@ void page_silent(struct request *r, uint16_t port)
 		  });
 }
 
-void page_failed(struct request *r, uint16_t port, const struct err *e)
+void page_failed(struct daemon_request *r, uint16_t port, const struct err *e)
 {
 	auto_buf struct buf text = {0};
 	char title[80];

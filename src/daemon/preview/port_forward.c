@@ -8,11 +8,12 @@
 #include "daemon/preview/port_forward.h"
 
 #include "base/clock.h"
+#include "daemon/limits.h"
 #include "daemon/preview/port_headers.h"
 #include "daemon/sandbox/dial.h"
 
 struct port_forward {
-	struct request *r;
+	struct daemon_request *r;
 	struct port_forward_opts o;
 	uint16_t port;
 	bool six;		  /* ::1 is tried … */
@@ -28,16 +29,16 @@ struct port_forward {
 	char texts[];
 };
 
-static void send_on(struct request *r);
-static void wait_for_box(struct request *r);
+static void send_on(struct daemon_request *r);
+static void wait_for_box(struct daemon_request *r);
 
-static void enter(struct request *r, struct sandbox *s)
+static void enter(struct daemon_request *r, struct sandbox *s)
 {
 	r->sandbox = s;
 	sandbox_enter(s);
 }
 
-static void leave(struct request *r)
+static void leave(struct daemon_request *r)
 {
 	if (r->sandbox)
 		sandbox_leave(r->sandbox);
@@ -46,16 +47,17 @@ static void leave(struct request *r)
 
 /* ---- ends ---- */
 
-static void give_up(struct request *r, void (*tell)(struct request *r, const struct err *e), const struct err *e)
+static void give_up(
+	struct daemon_request *r, void (*tell)(struct daemon_request *r, const struct err *e), const struct err *e)
 {
 	leave(r);
 	if (tell)
 		return tell(r, e);
 	http_respond_header(r->x, STR("X-Atoll-Error"), str_of(errc_info(e->code)->code));
-	request_error(r, e);
+	daemon_request_error(r, e);
 }
 
-static void silent(struct request *r)
+static void silent(struct daemon_request *r)
 {
 	struct err e;
 	err_set(&e, ERRC_SERVICE_NOT_RESPONDING, "nothing listens on port %u of sandbox '%s'", r->forward->port,
@@ -63,7 +65,7 @@ static void silent(struct request *r)
 	give_up(r, r->forward->o.on_silent, &e);
 }
 
-static void failed(struct request *r, const struct http_failure *f)
+static void failed(struct daemon_request *r, const struct http_failure *f)
 {
 	const struct sandbox *s = r->sandbox;
 	bool ended = s->state != SB_RUNNING || s->op == OP_DESTROY;
@@ -78,7 +80,7 @@ static void failed(struct request *r, const struct http_failure *f)
 
 static void on_done(void *arg, int status, bool complete)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	struct port_forward *f = r->forward;
 	r->x = NULL;
 	f->proxy = NULL;
@@ -86,9 +88,9 @@ static void on_done(void *arg, int status, bool complete)
 	f->result.answered = status != 0;
 	if (!complete)
 		r->daemon->metrics.aborted++;
-	request_answered(r, status);
+	daemon_request_answered(r, status);
 	leave(r);
-	request_release(r);
+	daemon_request_release(r);
 }
 
 /* ---- attempts ---- */
@@ -97,7 +99,7 @@ static void on_done(void *arg, int status, bool complete)
 static void on_socket(struct dial_waiter *w, const struct err *e)
 {
 	struct port_forward *f = container_of(w, struct port_forward, waiter);
-	struct request *r = f->r;
+	struct daemon_request *r = f->r;
 	if (!e)
 		return send_on(r);
 	/* The host may have no IPv6 at all: what counts is that 127.0.0.1 was refused. */
@@ -110,7 +112,7 @@ static void on_socket(struct dial_waiter *w, const struct err *e)
 	wait_for_box(r);
 }
 
-static void wait_for_socket(struct request *r)
+static void wait_for_socket(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	struct err e;
@@ -121,12 +123,12 @@ static void wait_for_socket(struct request *r)
 
 static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *h)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	struct port_forward *f = r->forward;
 	bool connecting = h->fail == HTTP_FAIL_CONNECT && h->untouched;
 	f->proxy = NULL;
 	r->x = x;
-	request_retake(r);
+	daemon_request_retake(r);
 	if (!connecting)
 		return failed(r, h);
 	http_pause(x);
@@ -143,13 +145,13 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 
 static bool filter_request(void *arg, struct str name, struct str *value)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	return port_headers_request(r->forward->headers, name, value);
 }
 
 static bool filter_response(void *arg, struct str name, struct str *value)
 {
-	struct port_forward *f = ((struct request *)arg)->forward;
+	struct port_forward *f = ((struct daemon_request *)arg)->forward;
 	/* It has answered: here is where to go next time. */
 	if (f->both && !f->remembered) {
 		f->remembered = true;
@@ -158,7 +160,7 @@ static bool filter_response(void *arg, struct str name, struct str *value)
 	return port_headers_response(name, value, &f->cookie);
 }
 
-static void send_on(struct request *r)
+static void send_on(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	const struct http_request *q = http_request(r->x);
@@ -190,7 +192,7 @@ static void send_on(struct request *r)
 
 /* ---- the sandbox ---- */
 
-static void go(struct request *r, struct sandbox *s)
+static void go(struct daemon_request *r, struct sandbox *s)
 {
 	struct err e;
 	if (s->exchanges >= BOX_EXCHANGES_MAX) {
@@ -203,9 +205,9 @@ static void go(struct request *r, struct sandbox *s)
 	send_on(r);
 }
 
-static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
+static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
 {
-	struct request *r = container_of(w, struct request, waiter);
+	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	struct port_forward *f = r->forward;
 	if (!e)
 		return go(r, s);
@@ -213,12 +215,12 @@ static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
 	give_up(r, gone ? f->o.on_gone : f->o.on_failed, e);
 }
 
-static void wait_for_box(struct request *r)
+static void wait_for_box(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	struct err e;
-	r->waiter = (struct waiter){.goal = WAIT_RUNNING, .wake_only = !f->o.create, .on_done = on_there};
+	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .wake_only = !f->o.create, .on_done = on_there};
 	if (!s && !f->o.create) {
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
 		return give_up(r, f->o.on_gone, &e);
@@ -238,7 +240,7 @@ static struct str keep(struct port_forward *f, size_t *at, struct str s)
 	return str_n(f->texts + *at - s.n, s.n);
 }
 
-void port_forward(struct request *r, uint16_t port, const struct port_forward_opts *o)
+void port_forward(struct daemon_request *r, uint16_t port, const struct port_forward_opts *o)
 {
 	size_t at = 0;
 	struct port_forward *f = xcalloc(1, sizeof *f + o->target.n + o->host.n);
@@ -255,12 +257,12 @@ void port_forward(struct request *r, uint16_t port, const struct port_forward_op
 	wait_for_box(r);
 }
 
-void *port_forward_arg(const struct request *r)
+void *port_forward_arg(const struct daemon_request *r)
 {
 	return r->forward->o.arg;
 }
 
-void port_forward_abort(struct request *r)
+void port_forward_abort(struct daemon_request *r)
 {
 	if (r->forward->proxy)
 		http_proxy_abort(r->forward->proxy);
@@ -268,7 +270,7 @@ void port_forward_abort(struct request *r)
 		http_abort(r->x);
 }
 
-void port_forward_cancel(struct request *r)
+void port_forward_cancel(struct daemon_request *r)
 {
 	if (!r->forward)
 		return;
@@ -276,7 +278,7 @@ void port_forward_cancel(struct request *r)
 	leave(r);
 }
 
-void port_forward_free(struct request *r)
+void port_forward_free(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	if (!f)

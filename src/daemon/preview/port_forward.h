@@ -38,20 +38,20 @@ struct port_forward_opts {
 	bool create;	   /* makes a sandbox that does not exist, starts a stopped one; else on_gone's */
 	/* Each must answer r (request_error, or http_respond* on r->x and request_answered) before it returns. NULL:
 	 * the API's error envelope. */
-	void (*on_gone)(struct request *r, const struct err *e);   /* no such sandbox, or destroyed meanwhile */
-	void (*on_silent)(struct request *r, const struct err *e); /* nothing listens on the port */
-	void (*on_failed)(struct request *r, const struct err *e); /* no acceptable answer: 502, 503, 504 */
+	void (*on_gone)(struct daemon_request *r, const struct err *e);	  /* no such sandbox, or destroyed meanwhile */
+	void (*on_silent)(struct daemon_request *r, const struct err *e); /* nothing listens on the port */
+	void (*on_failed)(struct daemon_request *r, const struct err *e); /* no acceptable answer: 502, 503, 504 */
 	/* Exactly once, last, whatever happened: for counters. The request is about to be freed, r->x is NULL. */
-	void (*on_done)(struct request *r, const struct port_forward_result *result);
+	void (*on_done)(struct daemon_request *r, const struct port_forward_result *result);
 	void *arg; /* for the callbacks: port_forward_arg(r) */
 };
 
 /* Call it from a handler, with the request's body untouched. Texts in the options are copied. */
-void port_forward(struct request *r, uint16_t port, const struct port_forward_opts *o);
-void *port_forward_arg(const struct request *r);
+void port_forward(struct daemon_request *r, uint16_t port, const struct port_forward_opts *o);
+void *port_forward_arg(const struct daemon_request *r);
 /* Cuts off a client that may not be there any more, in the middle of whatever it gets; on_done follows. */
-void port_forward_abort(struct request *r);
+void port_forward_abort(struct daemon_request *r);
 
 /* For request.c: the exchange has closed while it waited; the request is freed. */
-void port_forward_cancel(struct request *r);
-void port_forward_free(struct request *r);
+void port_forward_cancel(struct daemon_request *r);
+void port_forward_free(struct daemon_request *r);

@@ -1,4 +1,5 @@
 #include "daemon/preview/port_headers.h"
+#include "http/limits.h"
 
 /* ---- cookies ---- */
 

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "daemon/limits.h"
 #include "daemon/preview/ports.h"
 #include "daemon/sandbox/sandbox.h"
+#include "proto/limits.h"
 
 enum { LOG_FIRST = 8 };
 

@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/sandbox/sandbox.h"
+#include "store/limits.h"
 
 int port_check_number(uint16_t number, struct err *e)
 {

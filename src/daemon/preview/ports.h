@@ -14,7 +14,9 @@
 
 #include "base/json.h"
 #include "base/list.h"
+#include "daemon/limits.h"
 #include "daemon/metrics.h"
+#include "store/limits.h"
 #include "store/store.h"
 
 struct daemon;

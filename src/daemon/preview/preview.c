@@ -4,14 +4,16 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "daemon/limits.h"
 #include "daemon/preview/pages.h"
 #include "daemon/preview/port_forward.h"
 #include "proto/id.h"
+#include "store/limits.h"
 
 /* What is remembered of a request while it is on its way: the forwarding's arg. */
 struct preview {
 	struct list node; /* in port->previews */
-	struct request *request;
+	struct daemon_request *request;
 	struct sandbox *sandbox;	/* referenced, and counted in its `previews` */
 	struct port *port;		/* referenced */
 	char token[PORT_TOKEN_MAX + 1]; /* that it came with */
@@ -53,7 +55,7 @@ static bool is_going(const struct sandbox *s)
 		return true;
 	list_each(it, &s->waiters)
 	{
-		if (list_entry(it, struct waiter, node)->goal == WAIT_GONE)
+		if (list_entry(it, struct sandbox_waiter, node)->goal == WAIT_GONE)
 			return true;
 	}
 	return false;
@@ -70,7 +72,7 @@ static struct port *find(struct daemon *d, const struct preview_name *name, stru
 	return p && right ? p : NULL;
 }
 
-static void remember(struct request *r, struct preview *v, struct sandbox *s, struct port *p)
+static void remember(struct daemon_request *r, struct preview *v, struct sandbox *s, struct port *p)
 {
 	const struct http_request *q = http_request(r->x);
 	sandbox_ref(s);
@@ -90,7 +92,7 @@ static void remember(struct request *r, struct preview *v, struct sandbox *s, st
 
 /* ---- the box's answers ---- */
 
-static void on_gone(struct request *r, const struct err *e)
+static void on_gone(struct daemon_request *r, const struct err *e)
 {
 	struct preview *v = port_forward_arg(r);
 	if (e->code == ERRC_INVALID_STATE)
@@ -99,7 +101,7 @@ static void on_gone(struct request *r, const struct err *e)
 		page_not_found(r);
 }
 
-static void on_silent(struct request *r, const struct err *e)
+static void on_silent(struct daemon_request *r, const struct err *e)
 {
 	(void)e;
 	struct preview *v = port_forward_arg(r);
@@ -107,21 +109,21 @@ static void on_silent(struct request *r, const struct err *e)
 	page_silent(r, v->port->number);
 }
 
-static void on_failed(struct request *r, const struct err *e)
+static void on_failed(struct daemon_request *r, const struct err *e)
 {
 	struct preview *v = port_forward_arg(r);
 	page_failed(r, v->port->number, e);
 }
 
 /* A page that looks whether somebody listens does not keep its box awake. */
-static void forget_poll(struct request *r, const struct preview *v)
+static void forget_poll(struct daemon_request *r, const struct preview *v)
 {
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && v->poll && v->silent && !s->exchanges)
 		s->last_used = v->last_used;
 }
 
-static void on_done(struct request *r, const struct port_forward_result *result)
+static void on_done(struct daemon_request *r, const struct port_forward_result *result)
 {
 	struct preview *v = port_forward_arg(r);
 	v->entry.status = result->status;
@@ -150,7 +152,7 @@ void preview_cut(struct port *p)
 
 /* Previews have places of their own, of which no sandbox has more than its share: neither the API nor other previews
  * suffer when somebody fills those of one. */
-static bool admit(struct request *r, const struct sandbox *s, uint16_t port)
+static bool admit(struct daemon_request *r, const struct sandbox *s, uint16_t port)
 {
 	size_t all = http_server_guests_max(r->daemon->server);
 	size_t share = all > PREVIEW_BOX_SHARE ? all / PREVIEW_BOX_SHARE : 1;
@@ -168,7 +170,7 @@ static bool admit(struct request *r, const struct sandbox *s, uint16_t port)
 	return false;
 }
 
-void handle_preview(struct request *r, const struct host_origin *origin, struct str label)
+void handle_preview(struct daemon_request *r, const struct host_origin *origin, struct str label)
 {
 	const struct http_request *q = http_request(r->x);
 	struct preview_name name;

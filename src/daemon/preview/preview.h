@@ -10,6 +10,7 @@
 #include "daemon/preview/hosts.h"
 #include "daemon/preview/ports.h"
 #include "daemon/route/request.h"
+#include "proto/limits.h"
 
 struct preview_name {
 	uint16_t port;
@@ -25,4 +26,4 @@ bool preview_parse(struct str label, struct preview_name *ret);
  * it has got another token. Downloads, event streams and WebSockets too: their clients are cut off. */
 void preview_cut(struct port *p);
 
-void handle_preview(struct request *r, const struct host_origin *origin, struct str label);
+void handle_preview(struct daemon_request *r, const struct host_origin *origin, struct str label);

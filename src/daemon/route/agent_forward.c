@@ -18,7 +18,7 @@ static bool keep_header(void *arg, struct str name, struct str *value)
 	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host"));
 }
 
-static void leave(struct request *r)
+static void leave(struct daemon_request *r)
 {
 	sandbox_leave(r->sandbox);
 	r->sandbox = NULL;
@@ -26,13 +26,13 @@ static void leave(struct request *r)
 
 static void on_done(void *arg, int status, bool complete)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	r->x = NULL;
 	if (!complete)
 		r->daemon->metrics.aborted++;
-	request_answered(r, status);
+	daemon_request_answered(r, status);
 	leave(r);
-	request_release(r);
+	daemon_request_release(r);
 }
 
 static void explain(const struct sandbox *s, const struct http_failure *f, struct err *e)
@@ -58,30 +58,30 @@ static void explain(const struct sandbox *s, const struct http_failure *f, struc
 	}
 }
 
-static void go(struct request *r, struct sandbox *s);
+static void go(struct daemon_request *r, struct sandbox *s);
 
-static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
+static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
 {
-	struct request *r = container_of(w, struct request, waiter);
+	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
-		request_error(r, e);
+		daemon_request_error(r, e);
 	else
 		go(r, s);
 }
 
-static void wait_for_box(struct request *r)
+static void wait_for_box(struct daemon_request *r)
 {
 	struct err e;
-	r->waiter = (struct waiter){.goal = WAIT_RUNNING, .on_done = on_there};
+	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .on_done = on_there};
 	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
-		request_error(r, &e);
+		daemon_request_error(r, &e);
 }
 
 /* A box whose agent does not listen has ended, though the warden may not have said so yet. Nothing of the request was
  * sent, so it waits with the others for the box to be started again; once. */
-static bool try_again(struct request *r, const struct http_failure *f)
+static bool try_again(struct daemon_request *r, const struct http_failure *f)
 {
-	if (f->fail != HTTP_FAIL_CONNECT || !f->untouched || r->tried || !warden_is_up(r->daemon->warden))
+	if (f->fail != HTTP_FAIL_CONNECT || !f->untouched || r->tried || !warden_client_is_up(r->daemon->warden))
 		return false;
 	r->tried = true;
 	return true;
@@ -89,20 +89,20 @@ static bool try_again(struct request *r, const struct http_failure *f)
 
 static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *f)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	struct err e;
 	r->x = x;
-	request_retake(r);
+	daemon_request_retake(r);
 	explain(r->sandbox, f, &e);
 	sandbox_suspect(r->sandbox, f->fail == HTTP_FAIL_CONNECT);
 	leave(r);
 	if (try_again(r, f))
 		wait_for_box(r);
 	else
-		request_error(r, &e);
+		daemon_request_error(r, &e);
 }
 
-bool request_is_socket(const struct request *r)
+bool daemon_request_is_socket(const struct daemon_request *r)
 {
 	bool route = r->match.route == ROUTE_AGENT_WS || r->match.route == ROUTE_PROXY ||
 		     (r->match.route == ROUTE_AGENT && str_eq_c(r->match.rest, "/api/ws"));
@@ -125,12 +125,12 @@ static void put_query(struct buf *target, struct str query, bool without_token)
 	}
 }
 
-static void go(struct request *r, struct sandbox *s)
+static void go(struct daemon_request *r, struct sandbox *s)
 {
 	auto_buf struct buf target = {0};
 	struct http_header id = {STR("X-Sandbox-Id"), str_of(s->id)};
 	buf_add_str(&target, r->match.rest);
-	put_query(&target, http_request(r->x)->query, request_is_socket(r));
+	put_query(&target, http_request(r->x)->query, daemon_request_is_socket(r));
 	r->sandbox = s;
 	sandbox_enter(s);
 	struct http_proxy_options o = {
@@ -145,7 +145,7 @@ static void go(struct request *r, struct sandbox *s)
 	http_proxy(r->x, r->daemon->client, &s->agent, &o);
 }
 
-void handle_agent(struct request *r)
+void handle_agent(struct daemon_request *r)
 {
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))

@@ -3,6 +3,7 @@
 #include "daemon/route/openapi.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
+#include "proto/limits.h"
 
 static void health_of_boxes(struct json_writer *w, struct daemon *d)
 {
@@ -25,13 +26,13 @@ static void health_of_boxes(struct json_writer *w, struct daemon *d)
 	json_object_end(w);
 }
 
-void handle_health(struct request *r)
+void handle_health(struct daemon_request *r)
 {
 	struct daemon *d = r->daemon;
 	auto_buf struct buf out = {0};
 	char iso[CLOCK_ISO_LEN];
 	struct json_writer w = json_writer(&out);
-	bool up = warden_is_up(d->warden);
+	bool up = warden_client_is_up(d->warden);
 	json_object_begin(&w);
 	json_member_cstr(&w, "status", d->stopping ? "stopping" : up ? "ok" : "degraded");
 	json_member_cstr(&w, "version", ATOLL_VERSION);
@@ -41,20 +42,20 @@ void handle_health(struct request *r)
 		health_of_boxes(&w, d);
 	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
 	json_object_end(&w);
-	request_json(r, 200, buf_str(&out));
+	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void handle_metrics(struct request *r)
+void handle_metrics(struct daemon_request *r)
 {
 	auto_buf struct buf out = {0};
 	metrics_write(r->daemon, &out);
 	http_respond(r->x, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(&out));
-	request_answered(r, 200);
+	daemon_request_answered(r, 200);
 }
 
-void handle_openapi(struct request *r)
+void handle_openapi(struct daemon_request *r)
 {
-	request_json(r, 200, str_n(openapi_json, openapi_json_len));
+	daemon_request_json(r, 200, str_n(openapi_json, openapi_json_len));
 }
 
 static const char page[] =
@@ -66,10 +67,10 @@ static const char page[] =
 	"Everything else needs the token: <code>Authorization: Bearer &lt;token&gt;</code>; "
 	"<code>/openapi.json</code> describes all routes.</p>\n</html>\n";
 
-void handle_root(struct request *r)
+void handle_root(struct daemon_request *r)
 {
 	http_respond_header(r->x, STR("Content-Security-Policy"), STR("default-src 'none'; style-src 'unsafe-inline'"));
 	http_respond_header(r->x, STR("X-Content-Type-Options"), STR("nosniff"));
 	http_respond(r->x, 200, "text/html; charset=utf-8", str_n(page, sizeof page - 1));
-	request_answered(r, 200);
+	daemon_request_answered(r, 200);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "proto/id.h"
+#include "proto/limits.h"
 
 static const struct {
 	const char *label, *allow;

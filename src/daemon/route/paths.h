@@ -6,10 +6,10 @@
  */
 #pragma once
 
-#include "base/err.h"
-#include "base/limits.h"
 #include "base/str.h"
 #include "http/http.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 
 /* X(name, metric label, methods for Allow or NULL when the agent decides) */
 #define API_ROUTES(X)                                                                                                  \

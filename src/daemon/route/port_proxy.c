@@ -26,17 +26,17 @@ static void put_query(struct buf *target, const struct token *token, struct str 
 	}
 }
 
-void handle_proxy(struct request *r)
+void handle_proxy(struct daemon_request *r)
 {
 	if (r->match.port == AGENT_PORT && str_starts(r->match.rest, STR("/internal/"))) {
 		struct err e;
 		err_set(&e, ERRC_NOT_FOUND, "that is between the daemon and the agent");
-		return request_error(r, &e);
+		return daemon_request_error(r, &e);
 	}
 	if (r->match.port == AGENT_PORT)
 		return handle_agent(r);
 	const struct http_request *q = http_request(r->x);
-	bool relay = request_is_relayed(r);
+	bool relay = daemon_request_is_relayed(r);
 	auto_buf struct buf target = {0};
 	buf_add_str(&target, r->match.rest);
 	put_query(&target, &r->daemon->token, q->query);

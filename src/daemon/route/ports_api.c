@@ -10,57 +10,58 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/preview/preview.h"
 #include "daemon/route/request.h"
+#include "store/limits.h"
 
 /* A change on its way through the store. */
 struct port_change {
-	struct request *request; /* held */
-	struct port *port;	 /* referenced */
+	struct daemon_request *request; /* held */
+	struct port *port;		/* referenced */
 	uint32_t serial;
 	bool made;
 	char token_before[PORT_TOKEN_MAX + 1], name_before[PORT_NAME_MAX + 1];
 };
 
-static void fail(struct request *r, const struct err *e, const char *field)
+static void fail(struct daemon_request *r, const struct err *e)
 {
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
-	if (*field)
-		return request_error_field(r, e, field);
+	if (*e->field)
+		return daemon_request_error(r, e);
 	json_object_begin(&w);
 	json_member_u64(&w, "port", r->match.port);
 	if (e->code == ERRC_INVALID_PORT)
 		json_member_cstr(&w, "reason", e->msg);
 	json_object_end(&w);
-	http_respond_error_with(r->x, e, NULL, buf_str(&context));
-	request_answered(r, errc_info(e->code)->status);
+	daemon_request_error_with(r, e, buf_str(&context));
 }
 
-static void not_exposed(struct request *r)
+static void not_exposed(struct daemon_request *r)
 {
 	struct err e;
 	err_set(&e, ERRC_PORT_NOT_EXPOSED, "Port %u of sandbox '%s' is not exposed.", (unsigned)r->match.port,
 		r->match.id);
-	fail(r, &e, "");
+	fail(r, &e);
 }
 
-static void answer_port(struct request *r, int status, const struct sandbox *s, const struct port *p)
+static void answer_port(struct daemon_request *r, int status, const struct sandbox *s, const struct port *p)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	port_view(&w, s, p);
-	request_json(r, status, buf_str(&out));
+	daemon_request_json(r, status, buf_str(&out));
 }
 
 /* The sandbox, or NULL: then the request has been answered. */
-static struct sandbox *find_sandbox(struct request *r)
+static struct sandbox *find_sandbox(struct daemon_request *r)
 {
 	struct err e;
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (!s) {
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
-		request_error(r, &e);
+		daemon_request_error(r, &e);
 	}
 	return s;
 }
@@ -68,13 +69,13 @@ static struct sandbox *find_sandbox(struct request *r)
 /* ---- expose ---- */
 
 /* Until change_end, which the store's answer brings: a newer change of the port makes this one void. */
-static void change_begin(struct port_change *c, struct request *r, struct sandbox *s, struct port *p)
+static void change_begin(struct port_change *c, struct daemon_request *r, struct sandbox *s, struct port *p)
 {
 	c->request = r;
 	c->port = p;
 	c->serial = ++p->serial;
 	port_ref(p);
-	request_hold(r);
+	daemon_request_hold(r);
 	sandbox_ref(s);
 	r->sandbox = s;
 }
@@ -82,7 +83,7 @@ static void change_begin(struct port_change *c, struct request *r, struct sandbo
 static void change_end(struct port_change *c)
 {
 	port_unref(c->port);
-	request_release(c->request);
+	daemon_request_release(c->request);
 	free(c);
 }
 
@@ -100,7 +101,7 @@ static void take_back(struct sandbox *s, struct port_change *c)
 static void on_exposed(void *arg, const struct err *e)
 {
 	struct port_change *c = arg;
-	struct request *r = c->request;
+	struct daemon_request *r = c->request;
 	struct err gone;
 	if (e)
 		take_back(r->sandbox, c);
@@ -112,13 +113,13 @@ static void on_exposed(void *arg, const struct err *e)
 		e = &gone;
 	}
 	if (r->x && e)
-		fail(r, e, "");
+		fail(r, e);
 	else if (r->x)
 		answer_port(r, c->made ? 201 : 200, r->sandbox, c->port);
 	change_end(c);
 }
 
-static int choose_token(struct sandbox *s, struct request *r, const struct port *p, char *ret, struct err *e)
+static int choose_token(struct sandbox *s, struct daemon_request *r, const struct port *p, char *ret, struct err *e)
 {
 	struct str wish = str_of(r->wish->token);
 	if (!wish.n && p)
@@ -135,7 +136,7 @@ static int choose_token(struct sandbox *s, struct request *r, const struct port 
 	return 0;
 }
 
-static void write_port(struct sandbox *s, struct request *r, struct port *p, struct port_change *c)
+static void write_port(struct sandbox *s, struct daemon_request *r, struct port *p, struct port_change *c)
 {
 	struct store_port row = {.port = p->number, .box_ms = s->created_ms, .created_ms = p->created_ms};
 	memcpy(row.id, s->id, sizeof row.id);
@@ -145,14 +146,14 @@ static void write_port(struct sandbox *s, struct request *r, struct port *p, str
 	store_port_put(r->daemon->store, &row, on_exposed, c);
 }
 
-static void expose(struct request *r, struct sandbox *s)
+static void expose(struct daemon_request *r, struct sandbox *s)
 {
 	struct err e;
 	char token[PORT_TOKEN_MAX + 1];
 	struct port *p = port_find(s, r->match.port);
 	INVARIANT(r->wish);
 	if (choose_token(s, r, p, token, &e) < 0)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, r->wish->name) == 0)
 		return answer_port(r, 200, s, p);
 	struct port_change *c = xcalloc(1, sizeof *c);
@@ -161,7 +162,7 @@ static void expose(struct request *r, struct sandbox *s)
 		p = port_add(s, r->match.port, token, r->wish->name, &e);
 	if (!p) {
 		free(c);
-		return fail(r, &e, "");
+		return fail(r, &e);
 	}
 	memcpy(c->token_before, p->token, sizeof c->token_before);
 	memcpy(c->name_before, p->name, sizeof c->name_before);
@@ -170,32 +171,29 @@ static void expose(struct request *r, struct sandbox *s)
 	write_port(s, r, p, c);
 }
 
-static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
+static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
 {
-	struct request *r = container_of(w, struct request, waiter);
+	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
-		fail(r, e, "");
+		fail(r, e);
 	else
 		expose(r, s);
 }
 
 /* Upstream's options; members that it knows and we do not need, like hostname, are let pass. */
-static int read_wish(struct str body, struct port_wish *ret, const char **field, struct err *e)
+static int read_wish(struct str body, struct port_wish *ret, struct err *e)
 {
 	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), e);
 	const struct json *o = doc ? json_root(doc) : NULL;
 	struct str token = STR_NULL, name = STR_NULL;
-	*field = "";
 	if (!doc)
 		return -1;
 	if (o->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_INVALID_JSON, "the body must be a JSON object");
-	*field = "token";
 	if (json_read_str(o, "token", &token, e) < 0 || (token.p && port_check_token(token, e) < 0))
-		return -1;
-	*field = "name";
+		return err_about(e, "token");
 	if (json_read_str(o, "name", &name, e) < 0 || port_check_name(name, e) < 0)
-		return -1;
+		return err_about(e, "name");
 	snprintf(ret->token, sizeof ret->token, "%.*s", STR_ARG(token));
 	snprintf(ret->name, sizeof ret->name, "%.*s", STR_ARG(name));
 	return 0;
@@ -203,21 +201,20 @@ static int read_wish(struct str body, struct port_wish *ret, const char **field,
 
 static void on_expose_body(struct http_exchange *x, struct str body)
 {
-	struct request *r = http_exchange_arg(x);
+	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	const char *field;
 	r->wish = xcalloc(1, sizeof *r->wish);
-	if (read_wish(body, r->wish, &field, &e) < 0)
-		return fail(r, &e, field);
+	if (read_wish(body, r->wish, &e) < 0)
+		return fail(r, &e);
 	size_t token_n = *r->wish->token ? strlen(r->wish->token) : PORT_TOKEN_MAX;
 	if (port_check_id(r->match.id, r->match.port, token_n, &e) < 0)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
 		return expose(r, s);
-	r->waiter = (struct waiter){.goal = WAIT_RUNNING, .on_done = on_there};
+	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .on_done = on_there};
 	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
-		fail(r, &e, "");
+		fail(r, &e);
 }
 
 /* ---- unexpose ---- */
@@ -225,21 +222,21 @@ static void on_expose_body(struct http_exchange *x, struct str body)
 static void on_unexposed(void *arg, const struct err *e)
 {
 	struct port_change *c = arg;
-	struct request *r = c->request;
+	struct daemon_request *r = c->request;
 	if (!e && !c->port->gone && c->port->serial == c->serial) {
 		port_remove(r->sandbox, c->port);
 		preview_cut(c->port);
 	}
 	if (r->x && e)
-		fail(r, e, "");
+		fail(r, e);
 	else if (r->x) {
 		http_respond(r->x, 204, NULL, STR(""));
-		request_answered(r, 204);
+		daemon_request_answered(r, 204);
 	}
 	change_end(c);
 }
 
-static void unexpose(struct request *r, struct sandbox *s, struct port *p)
+static void unexpose(struct daemon_request *r, struct sandbox *s, struct port *p)
 {
 	struct port_change *c = xcalloc(1, sizeof *c);
 	change_begin(c, r, s, p);
@@ -248,7 +245,7 @@ static void unexpose(struct request *r, struct sandbox *s, struct port *p)
 
 /* ---- the routes ---- */
 
-void handle_ports(struct request *r)
+void handle_ports(struct daemon_request *r)
 {
 	struct sandbox *s = find_sandbox(r);
 	if (!s)
@@ -262,16 +259,17 @@ void handle_ports(struct request *r)
 	json_array_end(&w);
 	json_member_u64(&w, "count", s->ports_n);
 	json_object_end(&w);
-	request_json(r, 200, buf_str(&out));
+	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void handle_port(struct request *r)
+void handle_port(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_expose_body, .on_close = request_closed};
+	static const struct http_exchange_ops ops = {
+		.on_whole_body = on_expose_body, .on_close = daemon_request_closed};
 	enum http_method method = http_request(r->x)->method;
 	struct err e;
 	if (port_check_number(r->match.port, &e) < 0)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	if (method == HTTP_M_POST) {
 		http_exchange_set(r->x, &ops, r);
 		return http_collect(r->x, API_BODY_MAX);
@@ -290,33 +288,34 @@ void handle_port(struct request *r)
 
 static void on_validate_body(struct http_exchange *x, struct str body)
 {
-	struct request *r = http_exchange_arg(x);
+	struct daemon_request *r = http_exchange_arg(x);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	struct err e;
 	struct str token = STR_NULL;
 	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), &e);
 	if (!doc)
-		return fail(r, &e, "");
+		return fail(r, &e);
 	if (json_read_str(json_root(doc), "token", &token, &e) < 0)
-		return fail(r, &e, "token");
+		return fail(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	struct port *p = s ? port_find(s, r->match.port) : NULL;
 	json_object_begin(&w);
 	json_member_bool(&w, "valid", p && str_eq_secret(token, str_of(p->token)));
 	json_object_end(&w);
-	request_json(r, 200, buf_str(&out));
+	daemon_request_json(r, 200, buf_str(&out));
 }
 
 /* Upstream's validatePortToken: a question that has no errors, only yes and no. */
-void handle_port_validate(struct request *r)
+void handle_port_validate(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_validate_body, .on_close = request_closed};
+	static const struct http_exchange_ops ops = {
+		.on_whole_body = on_validate_body, .on_close = daemon_request_closed};
 	http_exchange_set(r->x, &ops, r);
 	http_collect(r->x, API_BODY_MAX);
 }
 
-void handle_port_requests(struct request *r)
+void handle_port_requests(struct daemon_request *r)
 {
 	struct sandbox *s = find_sandbox(r);
 	if (!s)
@@ -331,5 +330,5 @@ void handle_port_requests(struct request *r)
 	json_key(&w, "requests");
 	port_log_view(&w, p);
 	json_object_end(&w);
-	request_json(r, 200, buf_str(&out));
+	daemon_request_json(r, 200, buf_str(&out));
 }

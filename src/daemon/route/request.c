@@ -10,7 +10,7 @@
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
 
-static void request_free(struct request *r)
+static void daemon_request_free(struct daemon_request *r)
 {
 	sandbox_wait_cancel(&r->waiter);
 	port_forward_free(r);
@@ -27,19 +27,19 @@ static void request_free(struct request *r)
 	free(r);
 }
 
-void request_hold(struct request *r)
+void daemon_request_hold(struct daemon_request *r)
 {
 	r->held++;
 }
 
-void request_release(struct request *r)
+void daemon_request_release(struct daemon_request *r)
 {
 	INVARIANT(r->held > 0);
 	if (--r->held == 0)
-		request_free(r);
+		daemon_request_free(r);
 }
 
-void request_answered(struct request *r, int status)
+void daemon_request_answered(struct daemon_request *r, int status)
 {
 	uint64_t us = clock_us() - r->start_us;
 	r->status = status;
@@ -58,53 +58,44 @@ void request_answered(struct request *r, int status)
 			(unsigned long long)us);
 }
 
-void request_json(struct request *r, int status, struct str body)
+void daemon_request_json(struct daemon_request *r, int status, struct str body)
 {
 	http_respond(r->x, status, "application/json", body);
-	request_answered(r, status);
+	daemon_request_answered(r, status);
 }
 
-void request_error_field(struct request *r, const struct err *e, const char *field)
+void daemon_request_error_with(struct daemon_request *r, const struct err *e, struct str context)
+{
+	struct error_json j = {.err = e, .context = context};
+	http_respond_error_json(r->x, &j);
+	daemon_request_answered(r, error_json_status(&j));
+}
+
+void daemon_request_error(struct daemon_request *r, const struct err *e)
 {
 	auto_buf struct buf context = {0};
-	if (*field) {
-		struct json_writer w = json_writer(&context);
-		json_object_begin(&w);
-		json_key(&w, "validationErrors");
-		json_array_begin(&w);
-		json_object_begin(&w);
-		json_member_cstr(&w, "field", field);
-		json_member_cstr(&w, "message", e->msg);
-		json_object_end(&w);
-		json_array_end(&w);
-		json_object_end(&w);
-	}
-	http_respond_error_with(r->x, e, NULL, buf_str(&context));
-	request_answered(r, errc_info(e->code)->status);
-}
-
-void request_error(struct request *r, const struct err *e)
-{
-	request_error_field(r, e, "");
+	if (*e->field)
+		error_json_field(&context, e, NULL);
+	daemon_request_error_with(r, e, buf_str(&context));
 }
 
 /* The exchange is over. What is still asked on its behalf finds r->x NULL. */
-void request_closed(struct http_exchange *x, bool complete)
+void daemon_request_closed(struct http_exchange *x, bool complete)
 {
-	struct request *r = http_exchange_arg(x);
+	struct daemon_request *r = http_exchange_arg(x);
 	r->x = NULL;
 	sandbox_wait_cancel(&r->waiter);
 	port_forward_cancel(r);
 	if (!complete)
 		r->daemon->metrics.aborted++;
 	if (!r->status)
-		request_answered(r, 0);
-	request_release(r);
+		daemon_request_answered(r, 0);
+	daemon_request_release(r);
 }
 
-static const struct http_exchange_ops plain_ops = {.on_close = request_closed};
+static const struct http_exchange_ops plain_ops = {.on_close = daemon_request_closed};
 
-void request_retake(struct request *r)
+void daemon_request_retake(struct daemon_request *r)
 {
 	http_exchange_set(r->x, &plain_ops, r);
 }
@@ -116,42 +107,42 @@ static bool is_public(enum api_route route)
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
  * stand in the query. forward.c takes it out again; queries are never logged. */
-static bool has_query_token(const struct request *r)
+static bool has_query_token(const struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
 	auto_buf struct buf given = {0};
 	struct err e;
-	if (!request_is_socket(r) || http_query_get(q->query, STR("token"), &given, &e) != 1)
+	if (!daemon_request_is_socket(r) || http_query_get(q->query, STR("token"), &given, &e) != 1)
 		return false;
 	return token_equals(&r->daemon->token, buf_str(&given));
 }
 
-bool request_is_relayed(const struct request *r)
+bool daemon_request_is_relayed(const struct daemon_request *r)
 {
 	struct str given = http_header_value(&http_request(r->x)->headers, STR("x-atoll-token"));
 	return r->match.route == ROUTE_PROXY && given.p && token_equals(&r->daemon->token, given);
 }
 
-static void refuse_unauthorized(struct request *r)
+static void refuse_unauthorized(struct daemon_request *r)
 {
 	struct err e;
 	bool given = http_header_value(&http_request(r->x)->headers, STR("authorization")).p != NULL;
 	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
-	request_error(r, &e);
+	daemon_request_error(r, &e);
 }
 
-static void refuse_host(struct request *r, struct str host)
+static void refuse_host(struct daemon_request *r, struct str host)
 {
 	struct err e;
 	err_set(&e, ERRC_MISDIRECTED_REQUEST, "this daemon does not answer for the name '%.*s'",
 		(int)(host.n < 120 ? host.n : 120), host.p);
 	r->daemon->metrics.foreign_hosts++;
-	request_error(r, &e);
+	daemon_request_error(r, &e);
 }
 
-static void dispatch(struct request *r)
+static void dispatch(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
 	switch (r->match.route) {
@@ -194,7 +185,7 @@ static void dispatch(struct request *r)
 	base_bug(__FILE__, __LINE__, "a route without a handler");
 }
 
-static void route(struct request *r)
+static void route(struct daemon_request *r)
 {
 	struct err e;
 	const struct http_request *q = http_request(r->x);
@@ -210,24 +201,24 @@ static void route(struct request *r)
 	int found = api_route_match(q->path, &r->match, &e);
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
 		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
-		     has_query_token(r) || request_is_relayed(r);
+		     has_query_token(r) || daemon_request_is_relayed(r);
 	if (r->trusted)
 		http_exchange_vouch(r->x, HTTP_KNOWN);
 	/* Who has no token does not learn which routes and ids exist. */
 	if (!r->trusted && !is_public(r->match.route))
 		return refuse_unauthorized(r);
 	if (found < 0)
-		return request_error(r, &e);
+		return daemon_request_error(r, &e);
 	if (!api_route_allows(r->match.route, q->method_text)) {
 		http_respond_not_allowed(r->x, api_route_allow(r->match.route));
-		return request_answered(r, 405);
+		return daemon_request_answered(r, 405);
 	}
 	dispatch(r);
 }
 
-void request_begin(struct http_exchange *x, void *arg)
+void daemon_request_begin(struct http_exchange *x, void *arg)
 {
-	struct request *r = xcalloc(1, sizeof *r);
+	struct daemon_request *r = xcalloc(1, sizeof *r);
 	r->daemon = arg;
 	r->x = x;
 	r->start_us = clock_us();

@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "daemon/limits.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
+#include "proto/limits.h"
 
 struct query {
 	char after[BOX_ID_MAX + 1];
@@ -37,7 +39,7 @@ static int read_query(struct str text, struct query *q, struct err *e)
 	return 0;
 }
 
-static void take_page(struct request *r, const struct query *q)
+static void take_page(struct daemon_request *r, const struct query *q)
 {
 	size_t all, kept = 0, i = 0;
 	r->list.v = sandbox_sorted(r->daemon, q->after, &all);
@@ -54,7 +56,7 @@ static void take_page(struct request *r, const struct query *q)
 	r->list.v = xrealloc(r->list.v, (kept ? kept : 1) * sizeof(struct sandbox *));
 }
 
-static void write_end(struct request *r, const char *last)
+static void write_end(struct daemon_request *r, const char *last)
 {
 	auto_buf struct buf out = {0};
 	buf_add_c(&out, "],\"next\":");
@@ -65,10 +67,10 @@ static void write_end(struct request *r, const char *last)
 	buf_printf(&out, ",\"total\":%zu}", r->daemon->boxes.count);
 	http_respond_write(r->x, buf_str(&out));
 	http_respond_end(r->x);
-	request_answered(r, 200);
+	daemon_request_answered(r, 200);
 }
 
-static bool write_one(struct request *r, const struct sandbox *s)
+static bool write_one(struct daemon_request *r, const struct sandbox *s)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -79,7 +81,7 @@ static bool write_one(struct request *r, const struct sandbox *s)
 	return http_respond_write(r->x, buf_str(&out));
 }
 
-static void write_more(struct request *r)
+static void write_more(struct daemon_request *r)
 {
 	char last[BOX_ID_MAX + 1] = "";
 	bool room = true;
@@ -96,18 +98,20 @@ static void write_more(struct request *r)
 
 static void on_writable(struct http_exchange *x)
 {
-	struct request *r = http_exchange_arg(x);
+	struct daemon_request *r = http_exchange_arg(x);
 	if (!r->status)
 		write_more(r);
 }
 
-void handle_list(struct request *r)
+void handle_list(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = request_closed};
+	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = daemon_request_closed};
 	struct query q;
 	struct err e;
-	if (read_query(http_request(r->x)->query, &q, &e) < 0)
-		return request_error_field(r, &e, "query");
+	if (read_query(http_request(r->x)->query, &q, &e) < 0) {
+		err_about(&e, "query");
+		return daemon_request_error(r, &e);
+	}
 	take_page(r, &q);
 	http_exchange_set(r->x, &ops, r);
 	http_respond_header(r->x, STR("Content-Type"), STR("application/json"));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/route/request.h"
@@ -21,7 +22,7 @@ static bool alive(const struct sandbox *s)
 	return s->state == SB_RUNNING || s->state == SB_ASLEEP;
 }
 
-static void write_spec(struct request *r, const struct api_spec *spec, store_on_done on_done)
+static void write_spec(struct daemon_request *r, const struct api_spec *spec, store_on_done on_done)
 {
 	struct store_row row;
 	sandbox_row(r->sandbox, &row);
@@ -34,15 +35,15 @@ static void write_spec(struct request *r, const struct api_spec *spec, store_on_
 	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
 }
 
-static void answer(struct request *r)
+static void answer(struct daemon_request *r)
 {
 	if (r->match.route == ROUTE_NETWORK)
-		request_network_view(r, r->sandbox);
+		daemon_request_network(r, r->sandbox);
 	else
-		request_view(r, 200, NULL);
+		daemon_request_view(r, 200, NULL);
 }
 
-static void change_end(struct request *r, const struct err *e)
+static void change_end(struct daemon_request *r, const struct err *e)
 {
 	struct sandbox *s = r->sandbox;
 	struct err gone;
@@ -60,35 +61,35 @@ static void change_end(struct request *r, const struct err *e)
 			gate_client_policy(r->daemon->gate, s);
 	}
 	if (r->x && e)
-		request_error(r, e);
+		daemon_request_error(r, e);
 	else if (r->x)
 		answer(r);
-	request_release(r);
+	daemon_request_release(r);
 }
 
-/* A box without a network is told so by its log; the policy counts when it starts again. */
+/* A box without a network has it when it starts again. */
 static void on_network_set(void *arg, const struct warden_answer *a)
 {
 	(void)a;
 	change_end(arg, NULL);
 }
 
-/* What the kernel lets through to the gate. */
-static void set_network(struct request *r)
+/* Sets which connections the kernel lets through to the gate. */
+static void set_network(struct daemon_request *r)
 {
 	struct sandbox *s = r->sandbox;
 	const struct network_defaults *d = &r->daemon->config.network;
 	struct warden_request q = {.op = WARDEN_NETWORK, .steer = network_steer(d, r->after.network)};
 	bool same = strcmp(r->before.network, r->after.network) == 0;
-	if (same || !alive(s) || !warden_is_up(r->daemon->warden))
+	if (same || !alive(s) || !warden_client_is_up(r->daemon->warden))
 		return change_end(r, NULL);
 	memcpy(q.id, s->id, sizeof q.id);
-	warden_call(r->daemon->warden, &q, on_network_set, r);
+	warden_client_call(r->daemon->warden, &q, on_network_set, r);
 }
 
 static void on_limits_set(void *arg, const struct warden_answer *a)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	struct sandbox *s = r->sandbox;
 	/* A box that ended meanwhile gets its new limits when it starts again. */
 	bool done = !a->err || !alive(s);
@@ -100,20 +101,20 @@ static void on_limits_set(void *arg, const struct warden_answer *a)
 		change_end(r, a->err);
 }
 
-static void set_limits(struct request *r)
+static void set_limits(struct daemon_request *r)
 {
 	struct sandbox *s = r->sandbox;
 	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
-	if (!limits || !alive(s) || !warden_is_up(r->daemon->warden))
+	if (!limits || !alive(s) || !warden_client_is_up(r->daemon->warden))
 		return set_network(r);
 	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
 	memcpy(q.id, s->id, sizeof q.id);
-	warden_call(r->daemon->warden, &q, on_limits_set, r);
+	warden_client_call(r->daemon->warden, &q, on_limits_set, r);
 }
 
 static void on_env_sent(void *arg, const struct http_reply *reply, const struct http_failure *f)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	struct sandbox *s = r->sandbox;
 	struct err e;
 	/* A box that ended meanwhile gets its variables when it starts again. */
@@ -128,7 +129,7 @@ static void on_env_sent(void *arg, const struct http_reply *reply, const struct 
 
 static void on_row(void *arg, const struct err *e)
 {
-	struct request *r = arg;
+	struct daemon_request *r = arg;
 	struct sandbox *s = r->sandbox;
 	if (e)
 		change_end(r, e);
@@ -138,7 +139,7 @@ static void on_row(void *arg, const struct err *e)
 		set_limits(r);
 }
 
-static int may_change(struct request *r, struct sandbox *s, struct err *e)
+static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e)
 {
 	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
 	if (strcmp(r->before.image, r->after.image) != 0)
@@ -150,13 +151,13 @@ static int may_change(struct request *r, struct sandbox *s, struct err *e)
 			s->id, BOX_ENV_MAX);
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
-	if (limits && alive(s) && !warden_is_up(r->daemon->warden))
+	if (limits && alive(s) && !warden_client_is_up(r->daemon->warden))
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
 			"the limits of sandbox '%s' cannot be changed now: the warden is not running", s->id);
 	return 0;
 }
 
-void request_change(struct request *r, struct sandbox *s)
+void daemon_request_change(struct daemon_request *r, struct sandbox *s)
 {
 	struct err e;
 	sandbox_ref(s);
@@ -168,33 +169,33 @@ void request_change(struct request *r, struct sandbox *s)
 	if (same_spec(&r->before, &r->after) && !r->change.env_changes)
 		return answer(r);
 	if (may_change(r, s, &e) < 0)
-		return request_error(r, &e);
+		return daemon_request_error(r, &e);
 	s->changing = true;
-	request_hold(r);
+	daemon_request_hold(r);
 	write_spec(r, &r->after, on_row);
 }
 
-static void on_there(struct waiter *w, struct sandbox *s, const struct err *e)
+static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
 {
-	struct request *r = container_of(w, struct request, waiter);
+	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
-		return request_error(r, e);
+		return daemon_request_error(r, e);
 	if (!w->made)
-		return request_change(r, s);
+		return daemon_request_change(r, s);
 	sandbox_ref(s);
 	r->sandbox = s;
-	request_view(r, 201, NULL);
+	daemon_request_view(r, 201, NULL);
 }
 
-static void make(struct request *r)
+static void make(struct daemon_request *r)
 {
 	struct err e;
-	r->waiter = (struct waiter){.goal = WAIT_RUNNING, .change = &r->change, .on_done = on_there};
+	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .change = &r->change, .on_done = on_there};
 	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
-		request_error(r, &e);
+		daemon_request_error(r, &e);
 }
 
-static int check_limits(struct request *r, struct err *e)
+static int check_limits(struct daemon_request *r, struct err *e)
 {
 	const struct warden_host *host = warden_host(r->daemon->warden);
 	struct box_limits l = {0};
@@ -209,24 +210,21 @@ static int check_limits(struct request *r, struct err *e)
 
 static void on_body(struct http_exchange *x, struct str body)
 {
-	struct request *r = http_exchange_arg(x);
+	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	char field[API_FIELD_MAX];
-	if (api_change_parse(body, &r->change, field, &e) < 0)
-		return request_error_field(r, &e, field);
-	if (check_limits(r, &e) < 0)
-		return request_error_field(r, &e, "limits");
+	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
+		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
-		request_change(r, s);
+		daemon_request_change(r, s);
 	else
 		make(r);
 }
 
-void handle_put(struct request *r)
+void handle_put(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = request_closed};
+	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
 	http_exchange_set(r->x, &ops, r);
 	http_collect(r->x, API_BODY_MAX);
 }

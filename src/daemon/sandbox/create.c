@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/sandbox/sandbox.h"
@@ -81,13 +82,13 @@ static void on_undone(void *arg, const struct warden_answer *a)
 /* The box is there, its row is not. */
 static void undo_box(struct sandbox *s)
 {
-	if (!warden_is_up(s->daemon->warden))
+	if (!warden_client_is_up(s->daemon->warden))
 		return create_failed(s);
 	s->box = PART_FAILED; /* its death is no news from here on */
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = s->has_files ? WARDEN_KEEP_FILES : 0};
 	memcpy(r.id, s->id, sizeof r.id);
 	sandbox_ref(s);
-	warden_call(s->daemon->warden, &r, on_undone, s);
+	warden_client_call(s->daemon->warden, &r, on_undone, s);
 }
 
 static void create_step(struct sandbox *s)
@@ -212,7 +213,7 @@ void sandbox_create(struct sandbox *s)
 	memcpy(r.image, s->spec.image, sizeof r.image);
 	s->box = PART_ASKED;
 	sandbox_ref(s);
-	warden_call(s->daemon->warden, &r, on_made, s);
+	warden_client_call(s->daemon->warden, &r, on_made, s);
 	write_row(s);
 }
 
@@ -234,7 +235,7 @@ static void on_looked(void *arg, const struct warden_answer *a)
 static void look_again(struct loop_timer *t)
 {
 	struct sandbox *s = container_of(t, struct sandbox, retry);
-	if (!warden_is_up(s->daemon->warden)) {
+	if (!warden_client_is_up(s->daemon->warden)) {
 		s->op = OP_NONE;
 		s->box = PART_NONE;
 		return;
@@ -242,7 +243,7 @@ static void look_again(struct loop_timer *t)
 	struct warden_request r = {.op = WARDEN_INSPECT};
 	memcpy(r.id, s->id, sizeof r.id);
 	sandbox_ref(s);
-	warden_call(s->daemon->warden, &r, on_looked, s);
+	warden_client_call(s->daemon->warden, &r, on_looked, s);
 }
 
 static void drop_unmade(struct sandbox *s, bool remains)
@@ -252,7 +253,7 @@ static void drop_unmade(struct sandbox *s, bool remains)
 	if (remains && !s->has_files) {
 		struct warden_request r = {.op = WARDEN_DESTROY};
 		memcpy(r.id, s->id, sizeof r.id);
-		warden_call(s->daemon->warden, &r, NULL, NULL);
+		warden_client_call(s->daemon->warden, &r, NULL, NULL);
 	}
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");

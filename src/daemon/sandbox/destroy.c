@@ -62,7 +62,7 @@ void sandbox_destroy(struct sandbox *s)
 	struct warden_request r = {.op = WARDEN_DESTROY};
 	memcpy(r.id, s->id, sizeof r.id);
 	sandbox_ref(s);
-	warden_call(s->daemon->warden, &r, on_gone, s);
+	warden_client_call(s->daemon->warden, &r, on_gone, s);
 }
 
 static void on_swept(void *arg, const struct warden_answer *a)
@@ -85,5 +85,5 @@ void sandbox_sweep(struct sandbox *s)
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = WARDEN_KEEP_FILES};
 	memcpy(r.id, s->id, sizeof r.id);
 	sandbox_ref(s);
-	warden_call(s->daemon->warden, &r, on_swept, s);
+	warden_client_call(s->daemon->warden, &r, on_swept, s);
 }

@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "daemon/limits.h"
+#include "proto/limits.h"
 
 enum { AGAIN_MS = 50 };
 
@@ -156,7 +158,7 @@ static void fill(struct stock *k)
 		return;
 	if (!t->pos)
 		loop_timer_set(s->daemon->loop, t, list_empty(&k->waiters) ? DIAL_IDLE : AGAIN_MS, on_timer);
-	if (s->state != SB_RUNNING || !warden_is_up(s->daemon->warden))
+	if (s->state != SB_RUNNING || !warden_client_is_up(s->daemon->warden))
 		return;
 	size_t want = k->n < k->target ? k->target - k->n : 0;
 	/* Where many boxes are used at once each gets what it needs now, and no stock. */
@@ -169,7 +171,7 @@ static void fill(struct stock *k)
 	memcpy(r.id, s->id, sizeof r.id);
 	k->asked = true;
 	sandbox_ref(s);
-	warden_call(s->daemon->warden, &r, on_sockets, k);
+	warden_client_call(s->daemon->warden, &r, on_sockets, k);
 }
 
 /* The warden is away, or nobody has used the stock for a while. */

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "daemon/limits.h"
 #include "daemon/sandbox/sandbox.h"
 
 struct dial;

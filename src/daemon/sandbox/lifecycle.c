@@ -1,12 +1,14 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/sandbox/sandbox.h"
+#include "proto/limits.h"
 
 /* How long a box whose agent is gone may take to be dead: processes of a full box need a while to be killed. */
 enum { CHECK_MS = 10, CHECKS_MAX = 200 };
 
-static void take_off(struct waiter *w)
+static void take_off(struct sandbox_waiter *w)
 {
 	struct sandbox *s = w->sandbox;
 	list_del(&w->node);
@@ -15,7 +17,7 @@ static void take_off(struct waiter *w)
 	w->sandbox = NULL;
 }
 
-static void release(struct waiter *w, const struct err *e)
+static void release(struct sandbox_waiter *w, const struct err *e)
 {
 	struct sandbox *s = w->sandbox;
 	take_off(w);
@@ -27,7 +29,7 @@ void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct e
 {
 	sandbox_ref(s);
 	while (!list_empty(&s->waiters)) {
-		struct waiter *w = list_entry(s->waiters.next, struct waiter, node);
+		struct sandbox_waiter *w = list_entry(s->waiters.next, struct sandbox_waiter, node);
 		if (w->goal != goal)
 			break;
 		release(w, e);
@@ -75,14 +77,15 @@ static void ask_simple(struct sandbox *s, enum sandbox_op op, enum warden_op wha
 	memcpy(r.id, s->id, sizeof r.id);
 	s->op = op;
 	sandbox_ref(s);
-	warden_call(s->daemon->warden, &r, on_answer, s);
+	warden_client_call(s->daemon->warden, &r, on_answer, s);
 }
 
 static void on_idle(struct loop_timer *t)
 {
 	struct sandbox *s = container_of(t, struct sandbox, idle);
 	uint64_t now = loop_now(s->daemon->loop), due = s->last_used + s->spec.sleep_after_ms;
-	bool may = sandbox_is_ready(s) && !s->exchanges && list_empty(&s->waiters) && warden_is_up(s->daemon->warden);
+	bool may = sandbox_is_ready(s) && !s->exchanges && list_empty(&s->waiters) &&
+		   warden_client_is_up(s->daemon->warden);
 	if (may && now >= due && s->spec.sleep_after_ms && !s->spec.keep_alive)
 		ask_simple(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
 	else
@@ -124,7 +127,7 @@ static void succeed(struct sandbox *old)
 	if (!s)
 		return sandbox_fail_waiters(old, WAIT_RUNNING, &e);
 	while (!list_empty(&old->waiters)) {
-		struct waiter *w = list_entry(old->waiters.next, struct waiter, node);
+		struct sandbox_waiter *w = list_entry(old->waiters.next, struct sandbox_waiter, node);
 		list_del(&w->node);
 		list_push(&s->waiters, &w->node);
 		w->sandbox = s;
@@ -136,12 +139,12 @@ static void succeed(struct sandbox *old)
 	sandbox_advance(s);
 }
 
-static bool satisfied(const struct sandbox *s, const struct waiter *w)
+static bool satisfied(const struct sandbox *s, const struct sandbox_waiter *w)
 {
 	return w->goal == WAIT_GONE ? s->state == SB_DESTROYED : sandbox_is_ready(s);
 }
 
-static void start_for(struct sandbox *s, struct waiter *w)
+static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 {
 	if (w->goal == WAIT_GONE)
 		return sandbox_destroy(s);
@@ -154,7 +157,7 @@ static void start_for(struct sandbox *s, struct waiter *w)
 }
 
 /* What a waiter that only wakes is told about a sandbox that does not run and will not by itself. */
-static bool refuse_start(struct sandbox *s, struct waiter *w)
+static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 {
 	struct err e;
 	if (!w->wake_only || s->unseen || s->state == SB_ASLEEP || s->state == SB_RUNNING)
@@ -176,9 +179,9 @@ static void discard_if_unwanted(struct sandbox *s)
 /* Destroying takes the remains along; anything else begins with sweeping them. */
 static bool must_sweep(const struct sandbox *s)
 {
-	if (!s->remains || s->op != OP_NONE || s->state != SB_STOPPED || !warden_is_up(s->daemon->warden))
+	if (!s->remains || s->op != OP_NONE || s->state != SB_STOPPED || !warden_client_is_up(s->daemon->warden))
 		return false;
-	return list_empty(&s->waiters) || list_entry(s->waiters.next, struct waiter, node)->goal != WAIT_GONE;
+	return list_empty(&s->waiters) || list_entry(s->waiters.next, struct sandbox_waiter, node)->goal != WAIT_GONE;
 }
 
 void sandbox_advance(struct sandbox *s)
@@ -187,7 +190,7 @@ void sandbox_advance(struct sandbox *s)
 	if (must_sweep(s))
 		sandbox_sweep(s);
 	while (s->op == OP_NONE && !list_empty(&s->waiters)) {
-		struct waiter *w = list_entry(s->waiters.next, struct waiter, node);
+		struct sandbox_waiter *w = list_entry(s->waiters.next, struct sandbox_waiter, node);
 		if (satisfied(s, w)) {
 			release(w, NULL);
 		} else if (refuse_start(s, w)) {
@@ -195,7 +198,7 @@ void sandbox_advance(struct sandbox *s)
 		} else if (s->state == SB_DESTROYED) {
 			succeed(s);
 		} else {
-			if (!warden_is_up(s->daemon->warden))
+			if (!warden_client_is_up(s->daemon->warden))
 				break; /* goes on in recover.c, when the warden is back */
 			start_for(s, w);
 		}
@@ -206,10 +209,10 @@ void sandbox_advance(struct sandbox *s)
 
 static void on_deadline(struct loop_timer *t)
 {
-	struct waiter *w = container_of(t, struct waiter, deadline);
+	struct sandbox_waiter *w = container_of(t, struct sandbox_waiter, deadline);
 	struct sandbox *s = w->sandbox;
 	struct err e;
-	if (!warden_is_up(s->daemon->warden))
+	if (!warden_client_is_up(s->daemon->warden))
 		err_set(&e, ERRC_CONTAINER_UNAVAILABLE,
 			"sandbox '%s' cannot be changed now: the warden is not running ('atoll up' starts it again)",
 			s->id);
@@ -222,7 +225,7 @@ static void on_deadline(struct loop_timer *t)
 	sandbox_unref(s);
 }
 
-int sandbox_wait(struct sandbox *s, struct waiter *w, struct err *e)
+int sandbox_wait(struct sandbox *s, struct sandbox_waiter *w, struct err *e)
 {
 	struct daemon *d = s->daemon;
 	if (s->waiters_n >= BOX_WAITERS_MAX)
@@ -233,13 +236,14 @@ int sandbox_wait(struct sandbox *s, struct waiter *w, struct err *e)
 	s->waiters_n++;
 	sandbox_ref(s);
 	list_push(&s->waiters, &w->node);
-	loop_timer_set(d->loop, &w->deadline, warden_is_up(d->warden) ? BOX_CREATE_TIMEOUT : WARDEN_WAIT, on_deadline);
+	loop_timer_set(
+		d->loop, &w->deadline, warden_client_is_up(d->warden) ? BOX_CREATE_TIMEOUT : WARDEN_WAIT, on_deadline);
 	if (s->op == OP_NONE && s->waiters_n == 1)
 		sandbox_advance(s);
 	return 0;
 }
 
-int sandbox_wait_id(struct daemon *d, const char *id, struct waiter *w, struct err *e)
+int sandbox_wait_id(struct daemon *d, const char *id, struct sandbox_waiter *w, struct err *e)
 {
 	struct sandbox *s = sandbox_find(d, id);
 	if (!s)
@@ -247,7 +251,7 @@ int sandbox_wait_id(struct daemon *d, const char *id, struct waiter *w, struct e
 	return s ? sandbox_wait(s, w, e) : -1;
 }
 
-void sandbox_wait_cancel(struct waiter *w)
+void sandbox_wait_cancel(struct sandbox_waiter *w)
 {
 	struct sandbox *s = w->sandbox;
 	if (!s)
@@ -294,7 +298,7 @@ static void on_checked(void *arg, const struct warden_answer *a)
 
 static void check(struct sandbox *s)
 {
-	if (warden_is_up(s->daemon->warden))
+	if (warden_client_is_up(s->daemon->warden))
 		ask_simple(s, OP_CHECK, WARDEN_INSPECT, on_checked);
 	else
 		check_end(s, false, false);
@@ -302,7 +306,7 @@ static void check(struct sandbox *s)
 
 void sandbox_suspect(struct sandbox *s, bool refused)
 {
-	if (!sandbox_is_ready(s) || !warden_is_up(s->daemon->warden))
+	if (!sandbox_is_ready(s) || !warden_client_is_up(s->daemon->warden))
 		return;
 	s->checks_left = refused ? CHECKS_MAX : 0;
 	check(s);

@@ -15,8 +15,10 @@
 
 #include "base/list.h"
 #include "daemon/daemon.h"
+#include "daemon/limits.h"
 #include "daemon/network/net_log.h"
 #include "daemon/sandbox/spec.h"
+#include "proto/limits.h"
 
 enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK, OP_SWEEP };
 
@@ -44,7 +46,7 @@ struct sandbox {
 	struct http_endpoint agent;
 	struct dial *dial; /* into its network (dial.h); NULL before the first use */
 
-	struct list waiters; /* struct waiter */
+	struct list waiters; /* struct sandbox_waiter */
 	size_t waiters_n;
 	unsigned exchanges; /* requests inside the box now */
 	unsigned previews;  /* requests that came by a preview, waiting or inside */
@@ -67,7 +69,7 @@ struct sandbox {
 enum wait_goal { WAIT_RUNNING, WAIT_GONE };
 
 /* Embedded in a request's own object. */
-struct waiter {
+struct sandbox_waiter {
 	struct list node;
 	struct sandbox *sandbox; /* while it waits */
 	enum wait_goal goal;
@@ -76,7 +78,7 @@ struct waiter {
 	bool made;			 /* answer: this waiter's turn made the sandbox */
 	struct loop_timer deadline;
 	/* e is NULL on success. WAIT_RUNNING: s runs. The waiter no longer waits. */
-	void (*on_done)(struct waiter *w, struct sandbox *s, const struct err *e);
+	void (*on_done)(struct sandbox_waiter *w, struct sandbox *s, const struct err *e);
 };
 
 /* ---- table.c ---- */
@@ -103,11 +105,11 @@ static inline bool sandbox_is_ready(const struct sandbox *s)
 }
 
 /* Queues the waiter and starts what it needs. -1: too many wait (CONTAINER_UNAVAILABLE); on_done will not come. */
-int sandbox_wait(struct sandbox *s, struct waiter *w, struct err *e);
+int sandbox_wait(struct sandbox *s, struct sandbox_waiter *w, struct err *e);
 /* The same by id: makes the entry when there is none (WAIT_RUNNING only). */
-int sandbox_wait_id(struct daemon *d, const char *id, struct waiter *w, struct err *e);
+int sandbox_wait_id(struct daemon *d, const char *id, struct sandbox_waiter *w, struct err *e);
 /* The request is gone. Safe when it does not wait. */
-void sandbox_wait_cancel(struct waiter *w);
+void sandbox_wait_cancel(struct sandbox_waiter *w);
 
 /* A request enters or leaves the box: keeps it from sleeping. */
 void sandbox_enter(struct sandbox *s);

@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "daemon/limits.h"
 #include "daemon/network/network.h"
 #include "proto/id.h"
+#include "proto/limits.h"
 
 void api_spec_default(struct api_spec *ret)
 {
@@ -42,14 +44,7 @@ void api_change_free(struct api_change *c)
 	*c = (struct api_change){0};
 }
 
-static int blame(char field[API_FIELD_MAX], const char *prefix, const char *name)
-{
-	snprintf(field, API_FIELD_MAX, "%s%s", prefix, name);
-	return -1;
-}
-
-static int check_known(const struct json *object, const char *prefix, const char *const *known,
-	char field[API_FIELD_MAX], struct err *e)
+static int check_known(const struct json *object, const char *prefix, const char *const *known, struct err *e)
 {
 	json_each(it, object)
 	{
@@ -59,58 +54,57 @@ static int check_known(const struct json *object, const char *prefix, const char
 		if (ok)
 			continue;
 		auto_free char *name = str_dup(str_n(it->key.p, it->key.n < 40 ? it->key.n : 40));
-		blame(field, prefix, name);
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s%s' is not known", prefix, name);
+		char field[ERR_FIELD_MAX + 1];
+		snprintf(field, sizeof field, "%s%s", prefix, name);
+		return err_field(e, field, "field '%s' is not known", field);
 	}
 	return 0;
 }
 
-static int read_limits(const struct json *limits, struct api_change *c, char field[API_FIELD_MAX], struct err *e)
+static int read_limits(const struct json *limits, struct api_change *c, struct err *e)
 {
 	static const char *const known[] = {"memory", "cpu", "pids", NULL};
 	if (json_is_null(limits))
 		return 0;
-	if (limits->type != JSON_T_OBJECT) {
-		blame(field, "", "limits");
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'limits' must be an object");
-	}
-	if (check_known(limits, "limits.", known, field, e) < 0)
+	if (limits->type != JSON_T_OBJECT)
+		return err_field(e, "limits", "field 'limits' must be an object");
+	if (check_known(limits, "limits.", known, e) < 0)
 		return -1;
 	uint64_t pids = 0;
 	double cpu = 0;
 	if (json_read_u64(limits, "memory", 0, INT64_MAX, &c->spec.limits.mem_bytes, e) < 0)
-		return blame(field, "limits.", "memory");
+		return err_about(e, "limits.memory");
 	if (json_read_double(limits, "cpu", &cpu, e) < 0)
-		return blame(field, "limits.", "cpu");
+		return err_about(e, "limits.cpu");
 	if (json_read_u64(limits, "pids", 0, UINT32_MAX, &pids, e) < 0)
-		return blame(field, "limits.", "pids");
+		return err_about(e, "limits.pids");
 	c->has_memory = !json_is_null(json_get(limits, "memory"));
 	c->has_cpu = !json_is_null(json_get(limits, "cpu"));
 	c->has_pids = !json_is_null(json_get(limits, "pids"));
 	if (c->has_cpu && !(cpu >= 0 && cpu <= 1e6)) {
-		blame(field, "limits.", "cpu");
-		return err_set(e, ERRC_INVALID_LIMITS, "limits.cpu must be a number of CPUs from %.2f on",
+		err_set(e, ERRC_INVALID_LIMITS, "limits.cpu must be a number of CPUs from %.2f on",
 			BOX_CPU_MIN / 1000.0);
+		return err_about(e, "limits.cpu");
 	}
 	c->spec.limits.cpu_milli = (uint32_t)lround(cpu * 1000);
 	c->spec.limits.pids = (uint32_t)pids;
 	return 0;
 }
 
-static int check_minima(const struct api_change *c, char field[API_FIELD_MAX], struct err *e)
+static int check_minima(const struct api_change *c, struct err *e)
 {
 	const struct box_limits *l = &c->spec.limits;
 	if (c->has_memory && l->mem_bytes < BOX_MEM_MIN) {
-		blame(field, "limits.", "memory");
-		return err_set(e, ERRC_INVALID_LIMITS, "limits.memory must be at least %llu bytes", BOX_MEM_MIN);
+		err_set(e, ERRC_INVALID_LIMITS, "limits.memory must be at least %llu bytes", BOX_MEM_MIN);
+		return err_about(e, "limits.memory");
 	}
 	if (c->has_cpu && l->cpu_milli < BOX_CPU_MIN) {
-		blame(field, "limits.", "cpu");
-		return err_set(e, ERRC_INVALID_LIMITS, "limits.cpu must be at least %.2f", BOX_CPU_MIN / 1000.0);
+		err_set(e, ERRC_INVALID_LIMITS, "limits.cpu must be at least %.2f", BOX_CPU_MIN / 1000.0);
+		return err_about(e, "limits.cpu");
 	}
 	if (c->has_pids && (l->pids < BOX_PIDS_MIN || l->pids > BOX_PIDS_MAX)) {
-		blame(field, "limits.", "pids");
-		return err_set(e, ERRC_INVALID_LIMITS, "limits.pids must be %u to %u", BOX_PIDS_MIN, BOX_PIDS_MAX);
+		err_set(e, ERRC_INVALID_LIMITS, "limits.pids must be %u to %u", BOX_PIDS_MIN, BOX_PIDS_MAX);
+		return err_about(e, "limits.pids");
 	}
 	return 0;
 }
@@ -135,35 +129,49 @@ static bool label_name_ok(struct str s)
 	return true;
 }
 
-/* An object of texts, written anew into *ret (owned by the caller). With `nulls` a value may be null too. */
-static int read_texts(const struct json *root, const char *key, bool (*name_ok)(struct str), const char *rule,
-	size_t max, bool nulls, char **ret, struct err *e)
+/* A field that is an object of texts. */
+struct texts_field {
+	const char *key;
+	bool (*name_ok)(struct str);
+	const char *rule; /* what name_ok accepts, in words */
+	size_t max;	  /* bytes of the JSON text */
+	bool nulls;	  /* a value may be null */
+};
+
+static const char env_rule[] = "a variable name ([A-Za-z_][A-Za-z0-9_]*)";
+static const struct texts_field env_field = {"env", env_name_ok, env_rule, BOX_ENV_MAX, false};
+static const struct texts_field env_changes_field = {"envChanges", env_name_ok, env_rule, BOX_ENV_MAX, true};
+static const struct texts_field labels_field = {
+	"labels", label_name_ok, "1 to 63 letters, digits, '.', '_', '-', '/'", BOX_LABELS_MAX, false};
+
+/* Writes the object anew into *ret, which the caller owns. A missing field leaves *ret alone. */
+static int read_texts(const struct json *root, const struct texts_field *f, char **ret, struct err *e)
 {
-	const struct json *object = json_get(root, key);
+	const struct json *object = json_get(root, f->key);
 	if (json_is_null(object))
 		return 0;
 	if (object->type != JSON_T_OBJECT)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be an object of texts", key);
-	auto_buf struct buf out = {.max = max};
+		return err_field(e, f->key, "field '%s' must be an object of texts", f->key);
+	auto_buf struct buf out = {.max = f->max};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
 	json_each(it, object)
 	{
-		if (!name_ok(it->key))
-			return err_set(e, ERRC_VALIDATION_FAILED, "a name in field '%s' is not %s", key, rule);
+		if (!f->name_ok(it->key))
+			return err_field(e, f->key, "a name in field '%s' is not %s", f->key, f->rule);
 		auto_free char *name = str_dup(it->key);
-		if (nulls && it->type == JSON_T_NULL) {
+		if (f->nulls && it->type == JSON_T_NULL) {
 			json_member_cstr(&w, name, NULL);
 			continue;
 		}
 		if (it->type != JSON_T_STRING || memchr(it->text.p, 0, it->text.n))
-			return err_set(e, ERRC_VALIDATION_FAILED, "'%.*s' in field '%s' must be a text without NUL",
-				(int)(it->key.n < 64 ? it->key.n : 64), it->key.p, key);
+			return err_field(e, f->key, "'%.*s' in field '%s' must be a text without NUL",
+				(int)(it->key.n < 64 ? it->key.n : 64), it->key.p, f->key);
 		json_member_str(&w, name, it->text);
 	}
 	json_object_end(&w);
 	if (out.failed)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' is larger than %zu bytes", key, max);
+		return err_field(e, f->key, "field '%s' is larger than %zu bytes", f->key, f->max);
 	*ret = str_dup(buf_str(&out));
 	return 0;
 }
@@ -192,7 +200,7 @@ static int read_sleep(const struct json *root, struct api_change *c, struct err 
 	if (json_is_null(j))
 		return 0;
 	if (!read_duration(j, &c->spec.sleep_after_ms))
-		return err_set(e, ERRC_VALIDATION_FAILED,
+		return err_field(e, "sleepAfter",
 			"field 'sleepAfter' must be a text like \"30s\", \"10m\" or \"1h\", or a number of seconds, at "
 			"most "
 			"%llu h; 0 is never",
@@ -209,7 +217,7 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 	if (!image.p)
 		return 0;
 	if (!box_image_name_ok(image))
-		return err_set(e, ERRC_VALIDATION_FAILED,
+		return err_field(e, "image",
 			"field 'image' must be a name of at most %d characters from a-z, 0-9, '.', '_' and '-'",
 			BOX_IMAGE_NAME_MAX);
 	snprintf(c->spec.image, sizeof c->spec.image, "%.*s", STR_ARG(image));
@@ -217,41 +225,32 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 	return 0;
 }
 
-static int change_read(const struct json *root, struct api_change *c, char field[API_FIELD_MAX], struct err *e)
+static int change_read(const struct json *root, struct api_change *c, struct err *e)
 {
 	static const char *const known[] = {
 		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", "network", NULL};
-	static const char env_rule[] = "a variable name ([A-Za-z_][A-Za-z0-9_]*)";
 	if (root->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
-	if (check_known(root, "", known, field, e) < 0 || read_limits(json_get(root, "limits"), c, field, e) < 0 ||
-		check_minima(c, field, e) < 0)
+	if (check_known(root, "", known, e) < 0 || read_limits(json_get(root, "limits"), c, e) < 0 ||
+		check_minima(c, e) < 0 || read_image(root, c, e) < 0)
 		return -1;
-	if (read_image(root, c, e) < 0)
-		return blame(field, "", "image");
-	if (read_texts(root, "env", env_name_ok, env_rule, BOX_ENV_MAX, false, &c->spec.env, e) < 0)
-		return blame(field, "", "env");
-	if (read_texts(root, "envChanges", env_name_ok, env_rule, BOX_ENV_MAX, true, &c->env_changes, e) < 0)
-		return blame(field, "", "envChanges");
-	if (read_texts(root, "labels", label_name_ok, "1 to 63 letters, digits, '.', '_', '-', '/'", BOX_LABELS_MAX,
-		    false, &c->spec.labels, e) < 0)
-		return blame(field, "", "labels");
+	if (read_texts(root, &env_field, &c->spec.env, e) < 0 ||
+		read_texts(root, &env_changes_field, &c->env_changes, e) < 0 ||
+		read_texts(root, &labels_field, &c->spec.labels, e) < 0)
+		return -1;
 	const struct json *network = json_get(root, "network");
 	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
-		return blame(field, "", "network");
-	if (read_sleep(root, c, e) < 0)
-		return blame(field, "", "sleepAfter");
+		return -1;
 	c->has_keep_alive = !json_is_null(json_get(root, "keepAlive"));
-	return json_read_bool(root, "keepAlive", &c->spec.keep_alive, e) < 0 ? blame(field, "", "keepAlive") : 0;
+	return read_sleep(root, c, e) < 0 ? -1 : json_read_bool(root, "keepAlive", &c->spec.keep_alive, e);
 }
 
-int api_change_parse(struct str body, struct api_change *ret, char field[API_FIELD_MAX], struct err *e)
+int api_change_parse(struct str body, struct api_change *ret, struct err *e)
 {
 	auto_change struct api_change c = {0};
-	field[0] = 0;
 	if (body.n) {
 		auto_json struct json_doc *doc = json_parse(body, e);
-		if (!doc || change_read(json_root(doc), &c, field, e) < 0)
+		if (!doc || change_read(json_root(doc), &c, e) < 0)
 			return -1;
 	}
 	*ret = c;
@@ -314,7 +313,7 @@ void api_change_apply(const struct api_change *c, struct api_spec *s)
 	replace_text(&s->network, c->spec.network);
 }
 
-int api_limits_check(const struct box_limits *l, const struct warden_host *host, struct err *e)
+static int check_host_limits(const struct box_limits *l, const struct warden_host *host, struct err *e)
 {
 	if (l->mem_bytes > host->mem_total)
 		return err_set(e, ERRC_INVALID_LIMITS, "limits.memory is %llu bytes, the host has %llu",
@@ -326,4 +325,9 @@ int api_limits_check(const struct box_limits *l, const struct warden_host *host,
 		return err_set(
 			e, ERRC_INVALID_LIMITS, "limits.pids is %u, the host allows %u", l->pids, host->pids_max);
 	return 0;
+}
+
+int api_limits_check(const struct box_limits *l, const struct warden_host *host, struct err *e)
+{
+	return check_host_limits(l, host, e) < 0 ? err_about(e, "limits") : 0;
 }

@@ -9,7 +9,8 @@
 #pragma once
 
 #include "base/buf.h"
-#include "base/err.h"
+#include "proto/errc.h"
+#include "proto/limits.h"
 #include "proto/warden.h"
 
 struct api_spec {
@@ -36,13 +37,11 @@ struct api_change {
 void api_change_free(struct api_change *c);
 #define auto_change __attribute__((cleanup(api_change_free)))
 
-/* -1: INVALID_JSON, VALIDATION_FAILED or INVALID_LIMITS; `field` then names the culprit, or is "". An empty body asks
- * for nothing. */
-enum { API_FIELD_MAX = 64 };
-int api_change_parse(struct str body, struct api_change *ret, char field[API_FIELD_MAX], struct err *e);
+/* -1: INVALID_JSON, or VALIDATION_FAILED or INVALID_LIMITS with the field. An empty body asks for nothing. */
+int api_change_parse(struct str body, struct api_change *ret, struct err *e);
 
 /* Sets the fields of *s that `c` has. */
 void api_change_apply(const struct api_change *c, struct api_spec *s);
 
-/* INVALID_LIMITS when the limits are past what the host has. */
+/* INVALID_LIMITS about "limits" when the limits are past what the host has. */
 int api_limits_check(const struct box_limits *l, const struct warden_host *host, struct err *e);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/preview/ports.h"
 #include "daemon/sandbox/dial.h"

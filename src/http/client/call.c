@@ -1,5 +1,6 @@
 #include "http/client/call.h"
 
+#include "http/limits.h"
 #include <stdio.h>
 #include <sys/socket.h>
 

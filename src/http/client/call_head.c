@@ -1,4 +1,5 @@
 #include "http/client/call.h"
+#include "http/limits.h"
 
 static bool target_ok(struct str t)
 {

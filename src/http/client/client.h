@@ -25,6 +25,7 @@
 
 #include "base/loop.h"
 #include "http/http.h"
+#include "http/limits.h"
 
 struct http_client;
 struct http_call;

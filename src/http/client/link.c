@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "http/client/call.h"
+#include "http/limits.h"
 
 int failure_set(struct http_failure *f, enum http_fail fail, const char *what)
 {

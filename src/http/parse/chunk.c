@@ -1,4 +1,5 @@
 #include "http/parse/chunk.h"
+#include "http/limits.h"
 
 enum state {
 	K_SIZE,

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "http/http.h"
+#include "http/limits.h"
 
 struct chunk {
 	uint8_t state;

@@ -1,3 +1,4 @@
+#include "http/limits.h"
 #include "http/parse/head.h"
 
 enum state {

@@ -1,5 +1,6 @@
 #include "http/server/conn.h"
 
+#include "http/limits.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -154,7 +155,7 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 	c->s->stats.refused++;
 	const struct errc_info *info = errc_info(e->code);
 	auto_buf struct buf body = {0};
-	http_error_json(&body, e, NULL, STR_NULL);
+	error_json(&body, &(struct error_json){.err = e});
 	conn_put_status(c, info->status, STR_NULL);
 	if (info->status == 405)
 		buf_add_c(&c->w.out, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n");

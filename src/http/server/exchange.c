@@ -1,8 +1,7 @@
 /* What handlers call: state of the exchange and its response. */
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "http/limits.h"
 #include "http/server/conn.h"
 
 void exchange_open(struct http_exchange *x)
@@ -289,35 +288,16 @@ void http_respond(struct http_exchange *x, int status, const char *content_type,
 	http_respond_end(x);
 }
 
-void http_error_json(struct buf *out, const struct err *e, const char *operation, struct str context)
-{
-	const struct errc_info *info = errc_info(e->code);
-	char iso[CLOCK_ISO_LEN];
-	struct json_writer w = json_writer(out);
-	json_object_begin(&w);
-	json_member_cstr(&w, "code", info->code);
-	json_member_cstr(&w, "message", e->msg);
-	json_key(&w, "context");
-	json_raw(&w, context.n ? context : STR("{}"));
-	if (operation)
-		json_member_cstr(&w, "operation", operation);
-	json_member_u64(&w, "httpStatus", (uint64_t)info->status);
-	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
-	if (info->suggestion[0])
-		json_member_cstr(&w, "suggestion", info->suggestion);
-	json_object_end(&w);
-}
-
-void http_respond_error_with(struct http_exchange *x, const struct err *e, const char *operation, struct str context)
+void http_respond_error_json(struct http_exchange *x, const struct error_json *j)
 {
 	auto_buf struct buf body = {0};
-	http_error_json(&body, e, operation, context);
-	http_respond(x, errc_info(e->code)->status, "application/json", buf_str(&body));
+	error_json(&body, j);
+	http_respond(x, error_json_status(j), "application/json", buf_str(&body));
 }
 
 void http_respond_error(struct http_exchange *x, const struct err *e)
 {
-	http_respond_error_with(x, e, NULL, STR_NULL);
+	http_respond_error_json(x, &(struct error_json){.err = e});
 }
 
 void http_respond_not_allowed(struct http_exchange *x, const char *allow)

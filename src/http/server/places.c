@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "http/limits.h"
 #include "http/server/conn.h"
 
 static size_t share(size_t of, size_t parts)

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "http/client/client.h"
+#include "http/limits.h"
 #include "http/server/conn.h"
 
 enum { ACCEPT_BATCH = 64, REST_MS = 100, BACKLOG = 4096 };

@@ -36,6 +36,8 @@
 #include "base/loop.h"
 #include "http/http.h"
 #include "http/layer.h"
+#include "http/limits.h"
+#include "proto/error_json.h"
 
 struct sockaddr;
 struct http_server;
@@ -173,14 +175,11 @@ void http_respond_end_with(struct http_exchange *x, struct str trailers);
 
 /* All at once. content_type may be NULL. */
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body);
-/* The API's error envelope {code,message,context,httpStatus,timestamp,suggestion?,operation?}. */
+/* The API's error envelope (proto/error_json.h). */
 void http_respond_error(struct http_exchange *x, const struct err *e);
-/* With more detail: `operation` like "file.read" or NULL, `context` a complete JSON object or empty. */
-void http_respond_error_with(struct http_exchange *x, const struct err *e, const char *operation, struct str context);
+void http_respond_error_json(struct http_exchange *x, const struct error_json *j);
 /* 405 with "Allow: GET, PUT". */
 void http_respond_not_allowed(struct http_exchange *x, const char *allow);
-/* The envelope alone, for streams that carry errors inside. */
-void http_error_json(struct buf *out, const struct err *e, const char *operation, struct str context);
 
 /* An interim answer (102, 103; 100 is sent by the server itself when the body is wanted). Headers that cannot be sent
  * are left out. No effect once begun, to HTTP/1.0, or while the client does not read. */

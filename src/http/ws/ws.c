@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include "http/limits.h"
 #include "http/ws/ws_impl.h"
 
 enum { REASON_MAX = 123, MASK_BLOCK = 16384 };

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "http/client/call.h"
+#include "http/limits.h"
 #include "http/server/conn.h"
 #include "http/ws/sha1.h"
 #include "http/ws/ws_impl.h"

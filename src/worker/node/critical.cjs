@@ -1,5 +1,5 @@
 // Parts of the worker that a termination must not cut in two: a frame half written, a run half ended. The second thread
-// (interrupt.cjs) has V8 terminate whatever this thread executes, and between its decision and the deed time passes. So both sides announce
+// (interrupt.cjs) has V8 terminate the code that this thread executes, and between its decision and the deed time passes. So both sides announce
 // themselves first and look for the other afterwards: this thread in shared[1], the second one in shared[4].
 'use strict';
 

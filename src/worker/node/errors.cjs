@@ -29,7 +29,7 @@ function lineOf(stack, cell) {
 	return found ? Number(found[1]) : undefined;
 }
 
-/** The end of the source for what was missing there: behind it is a line of ours. */
+/** The end of the source, for an error of something missing there: behind it is a line of ours. */
 function inside(source, place) {
 	const lines = source.split('\n');
 	return place.line <= lines.length ? place : { line: lines.length, column: lines.at(-1).length + 1 };
@@ -44,11 +44,11 @@ function excerpt(cell, source, place) {
 	return [`${cell}:${place.line}`, shown, `${pad}^`, ''];
 }
 
-/** The stack for a syntax error is the worker's alone: only what it says counts. */
+/** The stack of a syntax error is the worker's alone: only its message counts. */
 const firstLine = (text) => text.split('\n    at ')[0];
 
 /**
- * @param {unknown} error  whatever was thrown
+ * @param {unknown} error  the thrown value
  * @param {{cell: string, source: string, place?: {line: number, column: number}}} at  `place`: of a syntax error
  * @returns {string} the payload of an X frame
  */

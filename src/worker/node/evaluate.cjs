@@ -31,7 +31,7 @@ function early({ exception, lineNumber, columnNumber }) {
 	return { error, place: { line: lineNumber + 1, column: columnNumber + 1 }, name: DECLARED.exec(error.message)?.[1] };
 }
 
-/** Takes Object.prototype.toJSON away, which would put its words into the inspector's mouth, and returns what puts it back. */
+/** Takes Object.prototype.toJSON away, which would change the inspector's messages; returns a function that restores it. */
 function withoutToJSON() {
 	const odd = getOwnPropertyDescriptor(objects, 'toJSON');
 	if (odd === undefined || !delete objects.toJSON) return () => {};

@@ -1,4 +1,4 @@
-// What user code finds beside Node's own globals: require and import() as of a file in the context's directory, and display().
+// Globals of user code beside Node's own: require and import() as of a file in the context's directory, and display().
 'use strict';
 
 const fs = require('node:fs');

@@ -1,6 +1,6 @@
 // The agent wants a run to end: it writes the number of the run to descriptor 5 and sends SIGINT. A second thread reads the number and
 // raises SIGINT once more. While the event loop turns (the run awaits something) this thread hears it and ends the run with that
-// number, no other. A loop that never ends hears nothing: then the second thread has V8 terminate what is executed.
+// number, no other. A loop that never ends hears nothing: then the second thread has V8 terminate the running code.
 //
 // shared: [0] number of the run under way, 0 when idle, -1 when the process is about to exit and the thread must end first ·
 // [1] the first thread is in a critical part · [2] count of signals heard · [3] the run that is to end · [4] V8 is told to terminate, and
@@ -29,7 +29,7 @@ function watch() {
 		return Atomics.wait(shared, 2, heard, ANSWER_MS) !== 'timed-out';
 	}
 
-	/** Until the run is over: a termination may have struck just what would have ended it. */
+	/** Until the run is over: a termination may have struck the code that would have ended it. */
 	function attempt(run) {
 		if (Atomics.load(shared, 0) !== run) next();
 		else if (isHeard()) setTimeout(attempt, AGAIN_MS, run);
@@ -65,7 +65,7 @@ function watch() {
 		} catch (error) {
 			if (error.code === 'EAGAIN' || error.code === 'EINTR') return setTimeout(next, 5);
 		}
-		// The agent has closed it: the context was deleted, whatever runs.
+		// The agent has closed it: the context was deleted, also when code runs.
 		if (count === 0) return process.kill(process.pid, 'SIGKILL');
 		if (Atomics.load(shared, 0) === -1) return undefined;
 		const run = Number(bytes.toString('latin1', 0, count).trim().split('\n').pop());

@@ -1,4 +1,4 @@
-// What user code prints. process.stdout and process.stderr are streams that write at once to descriptors 1 and 2, and console
+// Output of user code. process.stdout and process.stderr are streams that write at once to descriptors 1 and 2, and console
 // stands on them, so order is the order of the program; a reader that is slow blocks the program, as a pipe does.
 //
 // Each print belongs to a run: the one whose code, or whose timers and callbacks, it comes from (AsyncLocalStorage). What
@@ -18,7 +18,7 @@ const runIn = inRun.run.bind(inRun);
 const currentOf = inRun.getStore.bind(inRun);
 const { from, isBuffer } = Buffer;
 
-/** @param {() => void} barrier  waits until the agent has passed on what was written */
+/** @param {() => void} barrier  waits until the agent has passed on the written output */
 function open(barrier) {
 	let active = null; // the run under way
 	let last = 0; // descriptor of the text that was printed last and may not have been read yet
@@ -87,7 +87,7 @@ function open(barrier) {
 		end() {
 			active = null;
 		},
-		/** After a frame in the middle of a run, what is printed next must not overtake it. */
+		/** After a frame in the middle of a run, later output must not overtake it. */
 		fence() {
 			barrier();
 			last = 0;

@@ -1,4 +1,4 @@
-// What a run has started and not waited for. As a script would, a run goes on until its callbacks have been called: timers, files,
+// Work that a run has started and not waited for. As a script would, a run goes on until its callbacks have been called: timers, files,
 // names, child processes; but no longer than a second, and not for servers and sockets, which are meant to stay.
 'use strict';
 
@@ -46,7 +46,7 @@ function count() {
 	return counts;
 }
 
-/** Begins a run: what is pending now is not its own. */
+/** Begins a run: work that is pending now belongs to others. */
 function begin() {
 	started = new Set();
 	return count();

@@ -1,4 +1,4 @@
-// What V8's REPL mode does not know itself: module syntax in a cell, and a name that changes its kind from one run to the
+// Syntax that V8's REPL mode does not know: module syntax in a cell, and a name that changes its kind from one run to the
 // next (`function f` and then `const f`). Rewriting keeps every line where it is, so that errors point to the user's own lines.
 'use strict';
 
@@ -9,7 +9,7 @@ const IMPORT = '__import__';
 
 const lines = (text) => '\n'.repeat(text.split('\n').length - 1);
 
-/** Puts edits `{start, end, text}` into `code`, keeping its line breaks and, where what is new is shorter, its columns. */
+/** Puts edits `{start, end, text}` into `code`, keeping its line breaks and, where the new text is shorter, its columns. */
 function apply(code, edits) {
 	let out = '';
 	let at = 0;
@@ -80,7 +80,7 @@ function importDeclaration(tokens, i) {
 	return { edit: { start: tokens[i].start, end: tokens[end].end, text }, next: end };
 }
 
-/** An `export` at tokens[i]: only its words go away, what it exports stays as a plain declaration. */
+/** An `export` at tokens[i]: only its words go away; the exported declaration stays as a plain one. */
 function exportDeclaration(tokens, i) {
 	const { start } = tokens[i];
 	const next = tokens[i + 1]?.text;
@@ -100,7 +100,7 @@ function exportDeclaration(tokens, i) {
 const isMethod = (tokens, i) => tokens[i].depth > 0 && tokens[i + 1].text === '(' && tokens[closing(tokens, i + 1) + 1]?.text === '{';
 
 /**
- * Module syntax → what a script can do: `import` declarations become `let … = await`, `import(…)` a call. And `const` at the top
+ * Module syntax → script syntax: `import` declarations become `let … = await`, `import(…)` a call. And `const` at the top
  * level becomes `let`: V8 never lets a `const` become anything else in a later run.
  */
 function prepare(code) {
@@ -125,7 +125,7 @@ function prepare(code) {
 	return apply(code, edits);
 }
 
-/** The edit that lets the declaration at tokens[i] stand beside what `name` is already; null when it does not declare it. */
+/** The edit that lets the declaration at tokens[i] stand beside the earlier declaration of `name`; null when it does not declare it. */
 function redeclaration(tokens, i, name, isProperty) {
 	const { text, start, end } = tokens[i];
 	const declares = (at) => tokens[at]?.text === name;

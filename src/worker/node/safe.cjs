@@ -1,5 +1,5 @@
-// What the worker needs of JavaScript and Node, taken before any code of the user runs. User code shares this process and
-// may replace whatever it likes (Array.prototype.push, JSON, fs.writeSync, process.stdout); the worker must go on
+// The functions of JavaScript and Node that the worker needs, taken before any code of the user runs. User code shares this process and
+// may replace any function (Array.prototype.push, JSON, fs.writeSync, process.stdout); the worker must go on
 // telling the truth to the agent. So everything on the way of a frame is called through these.
 'use strict';
 
@@ -43,7 +43,7 @@ function escaped(text, from) {
 	return latin1Slice(scratch, 0, at);
 }
 
-/** JSON text in ASCII: what the agent passes on may be cut anywhere. `text` is JSON already. */
+/** JSON text in ASCII: the agent may cut it anywhere. `text` is JSON already. */
 function ascii(text) {
 	if (byteLength(text) === text.length) return text;
 	let out = '';

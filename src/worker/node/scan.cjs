@@ -1,5 +1,5 @@
 // Tokens of JavaScript, as far as rewriting a cell needs them: where words, strings, brackets and the rest begin and end and
-// how deep in brackets they are. It accepts everything; what is wrong with the code is for V8 to say.
+// how deep in brackets they are. It accepts everything; V8 reports errors in the code.
 'use strict';
 
 // After these a slash begins a regular expression; after any other word or a closing bracket it divides.
@@ -78,7 +78,7 @@ function scan(code) {
 	return tokens;
 }
 
-/** Index of the bracket that closes the one at `index`. */
+/** Index of the bracket that closes the bracket at `index`. */
 function closing(tokens, index) {
 	for (let i = index + 1; i < tokens.length; i++) {
 		if (tokens[i].depth === tokens[index].depth && /^[)\]}]$/.test(tokens[i].text)) return i;

@@ -1,4 +1,4 @@
-// A value as the formats of a result: always `text`, and what else it can be. The convention is in docs/interpreter-js.md.
+// A value as the formats of a result: always `text`, and further formats where it has them. The convention is in docs/interpreter-js.md.
 'use strict';
 
 const util = require('node:util');
@@ -10,7 +10,7 @@ const EVENT_MAX = 60 << 20;
 const TEXT_MAX = 32 << 20;
 const JSON_MAX = 24 << 20;
 
-// Formats of a result by MIME type. What is not here goes into `data`, under its type.
+// Formats of a result by MIME type. Other types go into `data`, under their names.
 const MIME = {
 	__proto__: null,
 	'text/plain': 'text', 'text/html': 'html', 'image/png': 'png', 'image/jpeg': 'jpeg', 'image/svg+xml': 'svg', 'text/latex': 'latex',
@@ -45,7 +45,7 @@ function quoted(text) {
 	return json.length <= TEXT_MAX + 100 ? json : safe.quote(shorten(text, Math.floor(TEXT_MAX / 6)));
 }
 
-/** What JSON has no word for; NaN and Infinity become null by themselves. */
+/** Values that JSON does not have; NaN and Infinity become null by themselves. */
 function replacer(key, value) {
 	if (typeof value === 'bigint') return value.toString();
 	if (value instanceof Map) {
@@ -115,7 +115,7 @@ function image(value) {
 	return value[0] === 0xff && value[1] === 0xd8 && value[2] === 0xff ? 'jpeg' : null;
 }
 
-/** What an object says of itself: its own display methods, an element's markup. */
+/** The formats that an object itself offers: its own display methods, an element's markup. */
 function own(value) {
 	for (const name of BUNDLE) {
 		if (typeof value[name] === 'function') return bundle(value[name]());

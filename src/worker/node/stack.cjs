@@ -18,7 +18,7 @@ function mapped(place) {
 /** Does the text have frames that are not the user's business? */
 const isDirty = (text) => text.includes('(atoll:worker') || text.includes('at atoll:worker') || text.includes('cell-');
 
-/** What is below a cell in a stack (the inspector, this worker, the event loop) is left out, to the end of that stack. */
+/** Leaves out the frames below a cell (the inspector, this worker, the event loop), to the end of that stack. */
 function clean(text) {
 	if (!isDirty(text)) return text;
 	const out = [];

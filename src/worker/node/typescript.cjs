@@ -1,5 +1,5 @@
 // TypeScript → JavaScript with Node's own compiler (module.stripTypeScriptTypes). Types are blanked out where they stand, so lines and
-// columns stay; only what has a meaning at run time (enums, namespaces, parameter properties) needs the second mode, which
+// columns stay; only syntax with a meaning at run time (enums, namespaces, parameter properties) needs the second mode, which
 // moves lines and gives a source map. Numbers: docs/design/009-js-worker.md.
 'use strict';
 

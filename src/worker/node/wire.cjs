@@ -139,7 +139,7 @@ function open(onFrame, critical) {
 
 const kill = process.kill.bind(process);
 
-/** The agent has closed its end: the context was deleted, and the agent kills what is left. */
+/** The agent has closed its end: the context was deleted, and the agent kills the remaining processes. */
 function gone() {
 	kill(process.pid, 'SIGKILL');
 }

@@ -41,7 +41,7 @@ const Immediate = anImmediate.constructor;
 
 let typescript = null; // the compiler, in a TypeScript context
 let runs = 0; // how many there were
-let run = null; // the one under way
+let run = null; // the run under way
 
 function onFrame(type, payload) {
 	if (type === 'I') start(payload);
@@ -87,7 +87,7 @@ function replaceEnvironment(env) {
 	Object.assign(process.env, env);
 }
 
-/** Sets (null: removes) variables and returns what undoes it. */
+/** Sets (null: removes) variables and returns the undo. */
 function setEnvironment(env) {
 	const before = {};
 	for (const name of Object.keys(env ?? {})) {
@@ -158,7 +158,7 @@ async function follow(mine, promise) {
 	settle(mine, { value });
 }
 
-/** Values that nobody wants to see: of a statement without one, of `"use strict"`, of setTimeout(…). */
+/** Values that are not shown: of a statement without one, of `"use strict"`, of setTimeout(…). */
 function isNothing(value, source) {
 	if (value === undefined || value instanceof Timeout || value instanceof Immediate) return true;
 	return value === 'use strict' && /^\s*(['"])use strict\1/.test(source);
@@ -185,7 +185,7 @@ function fail(mine, what) {
 	if (mine.over) return;
 	const { cell, source } = mine;
 	let event = INTERRUPTED;
-	// What it was doing may have failed because of the signal, which a child process gets too.
+	// Its work may have failed because of the signal, which a child process gets too.
 	if (what !== null && !signals.isNamed(mine.id)) {
 		try {
 			event = errors.report(what.error, { cell, source, place: what.place });
@@ -217,7 +217,7 @@ function onInterrupt() {
 	if (run && signals.isMeant(run.id)) fail(run, null);
 }
 
-/** An error that nobody caught, in a callback or a promise: ends the run that it belongs to. The context lives on. */
+/** An uncaught error, in a callback or a promise: ends the run that it belongs to. The context lives on. */
 function onUncaught(error) {
 	if (run && !out.foreign()) fail(run, { error });
 	else out.keepLate(`Uncaught ${show.inspected(error)}\n`);
@@ -229,7 +229,7 @@ process.reallyExit = (code) => {
 	reallyExit.call(process, code);
 };
 
-/** A process that nobody has used for a while was started ahead: it does what would make its first run slow. */
+/** A process without a run for a while was started ahead: it does the slow parts of a first run now. */
 function rehearse() {
 	signals.arm();
 	if (runs > 0) return;

@@ -1,4 +1,4 @@
-"""What is plotted on one matplotlib axes: series of points, bars, wedges, boxes and cells, read from the artists.
+"""The plots on one matplotlib axes: series of points, bars, wedges, boxes and cells, read from the artists.
 
 Histograms and box plots are told by a note that `hooks` has their makers leave on the axes: the bars and lines that they
 consist of could be anything.
@@ -81,12 +81,12 @@ def on_axis(axis, value):
 
 
 def tick_names(axis) -> dict:
-    """Positions of ticks and what is written there."""
+    """Positions of ticks and their labels."""
     return {round(float(at), 9): text.get_text() for at, text in zip(axis.get_majorticklocs(), axis.get_majorticklabels())}
 
 
 def name_at(axis, names: dict, position: float) -> str:
-    """What an axis says about a position: the tick there, or, if the labels were given by hand, the one that is nearest."""
+    """The label of a position: of the tick there, or, if the labels were given by hand, of the nearest tick."""
     at = on_axis(axis, position)
     if isinstance(at, str):
         return at

@@ -21,7 +21,7 @@ NOTHING = object()
 
 
 class Compiler:
-    """Keeps what one cell leaves for the next: `from __future__` and sources for tracebacks."""
+    """Keeps the state that one cell leaves for the next: `from __future__` and sources for tracebacks."""
 
     def __init__(self) -> None:
         self.flags = 0
@@ -117,6 +117,6 @@ def _evaluate(code, space: dict, loop: Loop):
 
 
 def guard_limits() -> None:
-    """A recursion limit that is too low for our own code goes back to what Python starts with."""
+    """A recursion limit that is too low for our own code goes back to Python's default."""
     if sys.getrecursionlimit() < 500:
         sys.setrecursionlimit(1000)

@@ -3,8 +3,8 @@
     {type, title, library, data, elements, layout, x_label, y_label, x_unit, y_unit, x_ticks, x_tick_labels, x_scale, y_…}
 
 `type`, `title`, `data`, `layout` and `library` are upstream's names; `elements` (the same list as `data`) and the names of axes are those
-that E2B's users know. Several axes, or several kinds of plot on one, are a `superchart` whose elements are charts. What cannot be
-told from the figure for certain gives no chart.
+that E2B's users know. Several axes, or several kinds of plot on one, are a `superchart` whose elements are charts. A figure that
+cannot be read for certain gives no chart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def from_figure(figure) -> dict | None:
 
 
 def _shared(found: list[dict], name: str) -> str:
-    """What all charts have in common: layers of one plot."""
+    """The common part of all charts: layers of one plot."""
     values = {chart[name] for chart in found}
     return values.pop() if len(values) == 1 else ""
 

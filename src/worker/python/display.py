@@ -1,6 +1,6 @@
 """Rich results: which forms a value has, and their way to the client.
 
-A value's own word goes first (`_repr_mimebundle_`, `_repr_html_` …), then what we know about pandas, matplotlib and plain
+A value's own forms go first (`_repr_mimebundle_`, `_repr_html_` …), then the forms that we know for pandas, matplotlib and plain
 containers. A form that fails is reported on stderr and left out; if even repr() fails the run fails with that error.
 """
 
@@ -52,7 +52,7 @@ def display(*values, include=None, exclude=None, metadata=None, raw=False, displ
 
 
 class Handle:
-    """What display(…, display_id=True) returns. An update is one more result."""
+    """The return value of display(…, display_id=True). An update is one more result."""
 
     def display(self, value, **options) -> None:
         display(value, **options)
@@ -123,7 +123,7 @@ def forms_of(value, include=None, exclude=None) -> dict:
 
 
 def _own_forms(value, forms: dict, metadata: dict, include, exclude) -> None:
-    """What the value says about itself."""
+    """The forms that the value itself offers."""
     method = _method(value, "_repr_mimebundle_")
     bundle = _attempt(method, include=include, exclude=exclude) if method else None
     if bundle is not None:
@@ -141,7 +141,7 @@ def _own_forms(value, forms: dict, metadata: dict, include, exclude) -> None:
 
 
 def _known_forms(value, forms: dict) -> None:
-    """What we know about types that say little themselves."""
+    """Forms for types that offer few themselves."""
     if isinstance(value, (dict, list)) and "json" not in forms:
         try:
             forms["json"] = Simplifier().simple(value)
@@ -236,7 +236,7 @@ def _method(value, name: str):
 
 
 def _attempt(function, *args, **options):
-    """The function's answer, or None after saying on stderr what went wrong."""
+    """The function's answer, or None after a report on stderr."""
     try:
         return function(*args, **options)
     except NotImplementedError:

@@ -10,10 +10,10 @@ from . import limits
 from .plain import whole_characters
 
 OWN = "<atoll_worker"
-"""What file names of this package begin with."""
+"""The beginning of this package's file names."""
 
 CELL = "<cell "
-"""What file names of cells begin with."""
+"""The beginning of cells' file names."""
 
 
 _COMPACT = {"compact": True} if sys.version_info >= (3, 10) else {}
@@ -24,14 +24,14 @@ class UsageError(Exception):
 
 
 class StdinNotImplementedError(NotImplementedError):
-    """input() in a run, which has nobody to ask."""
+    """input() in a run, where no user can answer."""
 
 
 UsageError.__module__ = StdinNotImplementedError.__module__ = "builtins"
 
 
 def message_of(error: BaseException) -> str:
-    """str(error), whatever that does."""
+    """str(error), also when that raises."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001
@@ -86,7 +86,7 @@ def _clean(shown: traceback.TracebackException, seen: set) -> None:
         return
     seen.add(id(shown))
     frames = list(shown.stack)
-    # What is outside of the first cell is how the cell was run: ours, or the event loop's.
+    # Frames outside of the first cell are ours, or the event loop's.
     first = next((i for i, f in enumerate(frames) if f.filename.startswith(CELL)), 0)
     kept = [f for f in frames[first:] if not f.filename.startswith(OWN)]
     shown.stack[:] = kept

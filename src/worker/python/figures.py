@@ -10,7 +10,7 @@ import weakref
 from . import charts
 
 publish = None
-"""Set by the shell: what takes the forms of a figure."""
+"""Set by the shell: the function that takes the forms of a figure."""
 
 FORMAT = {"kind": "png", "scale": 1.0}
 """%config InlineBackend.figure_format"""
@@ -45,7 +45,7 @@ def show(*_args, close=True, block=None, **_options) -> None:
 
 
 def flush(all_of_them: bool = False, close: bool = True) -> None:
-    """Publishes what is open and closes it. Figures that were a result of this cell already, and have not changed since, are not
+    """Publishes open figures and closes them. Figures that were a result of this cell already, and have not changed since, are not
     shown again."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     if helpers is None or not helpers.Gcf.figs:

@@ -1,4 +1,4 @@
-"""In, Out, `_`, `__`, `___`, `_i`, `_ii`, `_iii`, `_1`, `_i1`: what a notebook remembers of earlier cells."""
+"""In, Out, `_`, `__`, `___`, `_i`, `_ii`, `_iii`, `_1`, `_i1`: the memory of earlier cells, as in a notebook."""
 
 from __future__ import annotations
 

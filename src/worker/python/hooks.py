@@ -1,4 +1,4 @@
-"""What is done to libraries when they are imported, whenever that is: matplotlib draws without a screen and shows into results, and
+"""Patches libraries when they are imported: matplotlib draws without a screen and shows into results, and
 IPython's display functions are ours.
 
 A finder in front of the others sees the import, lets them find the module and patches it after it has run. Nothing is

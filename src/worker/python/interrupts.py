@@ -1,7 +1,7 @@
 """SIGINT: raises KeyboardInterrupt in user code, and nowhere else.
 
 The handler runs in the main thread between two instructions. It raises only while `armed`, that is from the first
-instruction of a cell to its last. One that comes earlier, while the request is still being read, waits for that first instruction.
+instruction of a cell to its last. An interrupt that comes earlier, while the request is still being read, waits for that first instruction.
 Code of ours that must not be torn (a frame on the socket) stands between `enter` and `leave`; an interrupt that comes meanwhile is
 kept in `pending` and comes again after it. Other signals that user code has handlers for are blocked there, and between runs.
 """
@@ -23,7 +23,7 @@ _OTHERS = (
     _signal.SIGQUIT, _signal.SIGWINCH,
 )  # fmt: skip
 
-# What cancels the running task of the event loop, while one waits for something; else None.
+# Cancels the running task of the event loop while it waits; else None.
 cancel_task = None
 
 
@@ -69,7 +69,7 @@ def hold_others() -> None:
 
 
 def free_others() -> None:
-    """User code goes on, if it does: what waited comes now."""
+    """User code goes on: an interrupt that waited comes now."""
     if armed and held:
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
 

@@ -16,7 +16,7 @@ def knows(value) -> bool:
 
 
 def forms(value, result: dict) -> bool:
-    """Adds what is known about the value. True: that is all; False: the value may have more to say."""
+    """Adds the known forms of the value. True: these are all; False: the value may have more."""
     if knows(value):
         figure = json.loads(value.to_json())
         result["text"] = f"<plotly figure with {len(figure.get('data', ()))} traces>"

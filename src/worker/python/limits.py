@@ -1,10 +1,10 @@
-"""Every bound of the Python worker, in one place. What a frame may hold is the agent's word (docs/design/008-interpreter.md)."""
+"""Every bound of the Python worker, in one place. The agent sets the size of a frame (docs/design/008-interpreter.md)."""
 
 FRAME_MAX = 60 << 20
 """Bytes of one result as JSON. The agent takes 64 MiB; fields beyond this are left out and named in `metadata.omitted`."""
 
 TEXT_MAX = 32 << 20
-"""Characters of one text field (repr, HTML …). What is longer is cut, and says so at its end."""
+"""Characters of one text field (repr, HTML …). A longer text is cut, and says so at its end."""
 
 ERROR_TEXT_MAX = 16 << 10
 """Characters of an error's message. One character is at most 12 bytes of JSON; the whole error must stay below 1 MiB."""

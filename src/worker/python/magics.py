@@ -1,4 +1,4 @@
-"""Magics: the part of IPython's that makes sense without IPython. LINE and CELL say what there is."""
+"""Magics: the part of IPython's that makes sense without IPython. LINE and CELL list them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SList(list):
 
 
 def expand(shell, text: str) -> str:
-    """{expression} and $name as their values; what is no Python stays for the shell."""
+    """{expression} and $name as their values; text that is no Python stays for the shell."""
     if "{" not in text and "$" not in text:
         return text
 

@@ -92,7 +92,7 @@ def _timeit(shell, line: str, body: str = ""):
 # ---- capture
 
 class Captured:
-    """What %%capture NAME leaves: .stdout, .stderr, .outputs, and show()."""
+    """The result of %%capture NAME: .stdout, .stderr, .outputs, and show()."""
 
     def __init__(self, stdout: str, stderr: str, outputs: list) -> None:
         self.stdout, self.stderr, self.outputs = stdout, stderr, outputs

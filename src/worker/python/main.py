@@ -25,11 +25,11 @@ PRELOAD = (
     "numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "PIL.PngImagePlugin",
     "requests",
 )  # fmt: skip
-"""What children of a zygote find imported. What an image does not have is left out."""
+"""Modules that children of a zygote find imported. Modules that an image does not have are left out."""
 
 
 def preload() -> list[str]:
-    """Imports what contexts are likely to use; the names that could be imported. In a zygote, before it forks."""
+    """Imports modules that contexts are likely to use; returns the names that could be imported. In a zygote, before it forks."""
     hooks.install()
     done = []
     for name in PRELOAD:
@@ -51,7 +51,7 @@ def reseed() -> None:
     os.urandom, secrets and uuid4 ask the kernel each time. OpenSSL's generator is seeded when it is first used, and nothing in a zygote uses it:
     so it is the child that seeds it. (Asking it to reseed here would build it up in every child: 3.4 MB.) Hash seeds stay those of the zygote.
 
-    `tests/security/test_context_secrets.py` looks through all that modules hold for what this forgets."""
+    `tests/security/test_context_secrets.py` looks through all that modules hold for secrets that this forgets."""
     random.seed()
     found = sys.modules.get
     if numpy := found("numpy.random"):
@@ -130,7 +130,7 @@ def _enter(channel, init: dict) -> shell.Shell:
 
 
 def _replace_environment(new: dict) -> None:
-    """Changes only what differs: each call leaves pages of the child's own behind."""
+    """Changes only the values that differ: each call leaves pages of the child's own behind."""
     for name in [name for name in os.environ if name not in new]:
         del os.environ[name]
     for name, value in new.items():

@@ -26,7 +26,7 @@ def whole_characters(text: str) -> str:
 
 
 def encode_text(text: str, room: int = limits.FRAME_MAX) -> str:
-    """A string as JSON of at most `room` bytes: what is too long is cut, and says so."""
+    """A string as JSON of at most `room` bytes: a longer string is cut, and says so."""
     for most in (limits.TEXT_MAX, max(room // 12 - 64, 0)):
         shown = text if len(text) <= most else f"{text[:most]}\n… [{len(text) - most} more characters]"
         encoded = json.dumps(whole_characters(shown))
@@ -41,7 +41,7 @@ def encode(value) -> str:
 
 
 class Simplifier:
-    """Copies a value into what JSON has: NaN and ±Infinity become None, tuples lists, dates ISO text, numpy's scalars Python's.
+    """Copies a value into JSON's types: NaN and ±Infinity become None, tuples lists, dates ISO text, numpy's scalars Python's.
 
     `lenient`: things that JSON does not have become their text, instead of NotPlain. For tables."""
 
@@ -60,7 +60,7 @@ class Simplifier:
         if value is None or kind is bool:
             return value
         if kind is int:
-            # Python refuses to print an int of more than 4300 digits; nobody could read it as a number either.
+            # Python refuses to print an int of more than 4300 digits; no reader could take it as a number either.
             return value if value.bit_length() <= 1024 else self._other(value)
         if kind is float:
             return value if math.isfinite(value) else None
@@ -108,7 +108,7 @@ class Simplifier:
 
 
 def _base(value):
-    """The value of a subclass of a simple type (an enum, say) without what the subclass says about it."""
+    """The value of a subclass of a simple type (an enum, say) without the methods of the subclass."""
     if isinstance(value, int):
         return int.__int__(value)
     if isinstance(value, float):

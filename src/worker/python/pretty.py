@@ -16,7 +16,7 @@ _EMPTY = {set: "set()", frozenset: "frozenset()", collections.deque: "deque([])"
 
 
 def pretty(value) -> str:
-    """The text of any value. Raises what the value's own __repr__ raises."""
+    """The text of any value. An exception of the value's own __repr__ passes through."""
     kind = type(value)
     if kind in (int, float, str, bool, type(None), bytes):
         return repr(value)

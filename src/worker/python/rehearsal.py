@@ -1,8 +1,8 @@
-"""What a zygote does once so that its children need not: it runs the code that every context runs.
+"""A zygote runs the code of every context once, so that its children need not warm it up.
 
-CPython rewrites the instructions of functions that are called often, and fills caches on first use. Done before the fork, these pages are shared;
-done after it, each child has copies of its own. Small things only: what a rehearsal frees leaves holes in shared pages, which children then fill. (Drawing a
-figure here was tried: 1.8 MB more in each child.)
+CPython rewrites the instructions of functions that are called often, and fills caches on first use. Done before the fork,
+these pages are shared; done after it, each child has copies of its own. Small things only: memory that a rehearsal frees
+leaves holes in shared pages, which children then fill. (Drawing a figure here was tried: 1.8 MB more in each child.)
 """
 
 from __future__ import annotations

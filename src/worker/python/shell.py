@@ -1,4 +1,4 @@
-"""One context: its namespace, its history, and what a run does. User code knows it as get_ipython()."""
+"""One context: its namespace, its history, and its runs. User code knows it as get_ipython()."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Shell:
         self.count = 0
         self.compiler = cell.Compiler()
         self.loop = cell.Loop()
-        # A module of its own as __main__, under which pickle, dataclasses and typing find what cells define.
+        # A module of its own as __main__, under which pickle, dataclasses and typing find the definitions of cells.
         self.module = types.ModuleType("__main__")
         self.module.__builtins__ = builtins
         sys.modules["__main__"] = self.module
@@ -44,7 +44,7 @@ class Shell:
         if self.channel.forked:
             self._end_of_fork(failure)
         cell.guard_limits()
-        # All of this may call code of the user: what an exception says about itself, what a replaced stream does.
+        # All of this may call code of the user: an exception's __str__, a replaced stream.
         self._guarded(figures.close_all)
         self._guarded(streams.flush)
         if failure is not None:
@@ -60,7 +60,7 @@ class Shell:
         self.channel.done(f'{{"execution_count":{self.count}}}')
 
     def _guarded(self, function, *args) -> BaseException | None:
-        """Runs what an interrupt may end; what was raised, if anything."""
+        """Runs code that an interrupt may end; returns the exception, or None."""
         try:
             try:
                 interrupts.arm()
@@ -112,11 +112,11 @@ class Shell:
         os._exit(status)
 
     def _input(self, prompt="", /):
-        """Nobody can answer here."""
+        """No user can answer here."""
         raise errors.StdinNotImplementedError("input() was called, but code runs without a terminal: nobody can answer. "
                                               "Pass values in the code or in files instead.")
 
-    # ---- what get_ipython() offers
+    # ---- the interface of get_ipython()
 
     def system(self, command: str) -> None:
         """!command"""
@@ -167,7 +167,7 @@ class Shell:
 
 
 def _apply_environment(changes: dict):
-    """Sets variables for one run; what undoes that."""
+    """Sets variables for one run; returns the undo."""
     before = {name: os.environ.get(name) for name in changes}
     _set_environment(changes)
     return lambda: _set_environment(before)
@@ -182,5 +182,5 @@ def _set_environment(values: dict) -> None:
 
 
 def _keep_for_debugging(error: BaseException) -> None:
-    """What pdb.pm() and traceback.print_last() look for."""
+    """The names that pdb.pm() and traceback.print_last() look for."""
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__

@@ -1,7 +1,7 @@
 """sys.stdout, sys.stderr and print.
 
-Descriptors 1 and 2 are pipes to the agent, and everything goes through them at once, so what Python, C code and child processes
-print into one stream is in order by itself. Between the two streams, a writer first looks whether something still lies in
+Descriptors 1 and 2 are pipes to the agent, and everything goes through them at once, so output of Python, C code and child processes
+to one stream is in order by itself. Between the two streams, a writer first looks whether something still lies in
 the other pipe, and if so waits until the agent has taken it.
 """
 
@@ -69,7 +69,7 @@ def atomic_print(*values, sep=None, end=None, file=None, flush=False) -> None:
     flush
       whether to forcibly flush the stream.
     """
-    # The built-in one writes each piece by itself, and each would become an event of its own. Whatever is unusual goes to it.
+    # The built-in one writes each piece by itself, and each would become an event of its own. Unusual calls go to it.
     stream = getattr(sys, "stdout", None) if file is None else file
     if type(stream) is not Stream or not (sep is None or type(sep) is str) or not (end is None or type(end) is str):
         return _original_print(*values, sep=sep, end=end, file=file, flush=flush)
@@ -130,7 +130,7 @@ def flush() -> None:
 
 
 def restore() -> None:
-    """After a run: what user code closed or pointed elsewhere is as it was. A sys.stdout that it replaced stays replaced."""
+    """After a run: restores streams that user code closed or pointed elsewhere. A sys.stdout that it replaced stays replaced."""
     for fd, kept in ((1, _out), (2, _err)):
         if not _same(fd, kept):
             os.dup2(kept, fd)

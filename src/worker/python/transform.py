@@ -1,7 +1,7 @@
 """Notebook syntax into Python: `%magic`, `%%cell magic`, `!command`, `x = !command`, `object?`.
 
 Only lines that begin a statement are looked at: a small scanner knows strings, brackets and continued lines. Every line
-stays on its line, so errors point to what the user wrote.
+stays on its line, so errors point to the user's text.
 """
 
 from __future__ import annotations

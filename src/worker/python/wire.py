@@ -18,7 +18,7 @@ from . import interrupts
 _read, _write, _exit = os.read, os.write, os._exit
 
 HIGH = 1030
-"""Where private descriptors begin: above what code that closes "all" descriptors usually means."""
+"""Where private descriptors begin: above the numbers that code closes when it closes "all" descriptors."""
 
 _RUN = ord("R")
 
@@ -72,7 +72,7 @@ class Channel:
             interrupts.leave()
 
     def begin(self) -> None:
-        """A run begins: with what threads have shown since the last one."""
+        """A run begins, with the results that threads have shown since the last run."""
         interrupts.enter()
         try:
             self.running = True

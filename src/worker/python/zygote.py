@@ -1,4 +1,4 @@
-"""The zygote: imports what contexts use, then waits in C (src/worker/join.c) and comes back only in children, inside a box.
+"""The zygote: imports the modules that contexts use, then waits in C (src/worker/join.c) and comes back only in children, inside a box.
 
 It never runs user code. A child whose box has other packages than the image (pip install, a changed interpreter) ends
 before it has said a word: the agent then starts the context plainly.
@@ -26,7 +26,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 
 class Image:
-    """What the image looks like where it decides what an import means; compared with the box's view of the same paths."""
+    """The state of the paths that decide an import, in the image; compared with the box's view of the same paths."""
 
     def __init__(self) -> None:
         self.executable = os.path.realpath(sys.executable)
@@ -52,7 +52,7 @@ class Image:
         return found
 
     def fits(self) -> bool:
-        """Whether an import in this box would find what the zygote has found."""
+        """Whether an import in this box would find the files that the zygote has found."""
         if _stamp(self.executable) != self.program:
             return False
         changed = [d for d in self.watched if _stamp(d) != self.stamps[d]]
@@ -83,7 +83,7 @@ class Map(ctypes.Structure):
 
 
 class Process(ctypes.Structure):
-    """struct process of src/worker/join.c: where this process keeps what a fork must renew."""
+    """struct process of src/worker/join.c: addresses of the data that a fork must renew."""
 
     _fields_ = [("tid", ctypes.c_void_p), ("rseq", ctypes.c_void_p), ("rseq_size", ctypes.c_long), ("random", ctypes.c_void_p),
                 ("exe", ctypes.c_char_p), ("map", Map)]  # fmt: skip
@@ -146,7 +146,7 @@ MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
 
 
 def _huge_pages() -> None:
-    """Puts the objects into huge pages, where the kernel lets us: a fork copies one entry instead of 512, and what a child writes to is
+    """Puts the objects into huge pages, where the kernel lets us: a fork copies one entry instead of 512, and memory that a child writes to is
     still copied in small pages. Which regions: those that objects lie in, and the C library's heap."""
     libc = ctypes.CDLL(None)
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

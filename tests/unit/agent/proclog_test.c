@@ -2,9 +2,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "agent/limits.h"
 #include "agent/proc/output.h"
 #include "agent/process/proclog.h"
-#include "base/limits.h"
 #include "test.h"
 
 static void add(struct proclog *l, const char *text)

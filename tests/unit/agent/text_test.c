@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 
 #include "agent/command/plain.h"
+#include "agent/limits.h"
 #include "agent/proc/env.h"
 #include "agent/proc/spool.h"
 #include "agent/shell/shell_text.h"
 #include "base/fd.h"
-#include "base/limits.h"
 #include "test.h"
 
 static struct env *path_env(void)

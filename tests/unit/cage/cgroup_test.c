@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "cage/limits.h"
 #include "test.h"
 
 static struct cgroups c;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/limits.h"
 #include "test.h"
 
 static char top[64];

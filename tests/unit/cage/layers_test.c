@@ -16,6 +16,7 @@
 #include "cage/dev.h"
 #include "cage/fs.h"
 #include "cage/init.h"
+#include "proto/limits.h"
 #include "test.h"
 
 enum { ROOT = 0x70000000 };
@@ -89,7 +90,7 @@ TEST(owners_on_disk_start_at_zero)
 	CHECK_INT(e.os, EEXIST);
 	prctl(PR_SET_SECUREBITS, 4 /* NO_SETUID_FIXUP */);
 	int ns = userns();
-	int mount = layer_mount(images, &image, boxes, "a", ns, ROOT, spent, &e);
+	int mount = layer_mount(&(struct layer_mount_args){images, &image, boxes, "a", ns, ROOT}, spent, &e);
 	if (mount < 0)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
 	CHECK(fstatat(mount, "etc/passwd", &st, 0) == 0);
@@ -108,7 +109,7 @@ TEST(owners_on_disk_start_at_zero)
 	/* Again, on the same files: what a `volatile` overlay leaves behind must not hinder. */
 	int trash = openat(top, "trash", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(layer_reuse(boxes, "a", trash, &e) == 0);
-	mount = layer_mount(images, &image, boxes, "a", ns, ROOT, spent, &e);
+	mount = layer_mount(&(struct layer_mount_args){images, &image, boxes, "a", ns, ROOT}, spent, &e);
 	CHECK(mount >= 0);
 	CHECK(fstatat(mount, "etc/new", &st, 0) == 0);
 	CHECK(fstatat(mount, "etc/passwd", &st, 0) < 0);
@@ -129,7 +130,7 @@ TEST(a_full_disk_is_an_error_not_a_read_only_box)
 		snprintf(name, sizeof name, "box-%d", i);
 		if (layer_make(boxes, name, &e) < 0)
 			break;
-		int mount = layer_mount(images, &image, boxes, name, ns, ROOT, spent, &e);
+		int mount = layer_mount(&(struct layer_mount_args){images, &image, boxes, name, ns, ROOT}, spent, &e);
 		if (mount < 0)
 			break;
 		close(mount);

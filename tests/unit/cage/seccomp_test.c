@@ -137,7 +137,7 @@ TEST(arguments_decide_where_they_matter)
 	CHECK_INT(ask(SYS_personality, READ_IMPLIES_EXEC, 0, 0), PERM);
 }
 
-TEST(the_broker_is_asked_for_netlink_sockets_and_sizes_of_buffers_alone)
+TEST(the_broker_is_asked_for_netlink_sockets_sizes_of_buffers_and_listening_alone)
 {
 	const uint64_t high = 1ull << 32;
 	memcpy(program, netlink_filter, sizeof netlink_filter);
@@ -154,8 +154,9 @@ TEST(the_broker_is_asked_for_netlink_sockets_and_sizes_of_buffers_alone)
 			size ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
 		CHECK_INT(ask(SYS_setsockopt, 3, 6 /* TCP */, option), SECCOMP_RET_ALLOW);
 	}
+	CHECK_INT(ask(SYS_listen, 3, 128, 0), SECCOMP_RET_USER_NOTIF);
 	for (int nr = 0; nr < SECCOMP_NUMBERS; nr++)
-		if (nr != SYS_socket && nr != SYS_setsockopt)
+		if (nr != SYS_socket && nr != SYS_setsockopt && nr != SYS_listen)
 			CHECK_INT(ask(nr, AF_NETLINK, SOL_SOCKET, SO_RCVBUF), SECCOMP_RET_ALLOW);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "proto/limits.h"
 #include "test.h"
 
 static struct api_match match(const char *path, enum errc want)

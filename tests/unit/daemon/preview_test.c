@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "daemon/config.h"
+#include "daemon/limits.h"
 #include "daemon/preview/ports.h"
 #include "daemon/preview/preview.h"
+#include "store/limits.h"
 #include "test.h"
 
 static struct preview_name parsed(const char *label)

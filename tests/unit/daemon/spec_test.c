@@ -1,13 +1,14 @@
+#include "daemon/limits.h"
 #include "daemon/sandbox/spec.h"
+#include "proto/limits.h"
 #include "test.h"
 
-static char field[API_FIELD_MAX];
 static struct err why;
 
 static enum errc parse(const char *body, struct api_change *ret)
 {
 	why = (struct err){0};
-	return api_change_parse(str_of(body), ret, field, &why) < 0 ? why.code : ERRC_OK;
+	return api_change_parse(str_of(body), ret, &why) < 0 ? why.code : ERRC_OK;
 }
 
 static enum errc refused(const char *body)
@@ -58,9 +59,9 @@ TEST(null_is_as_not_given)
 TEST(unknown_fields_are_named)
 {
 	CHECK_INT(refused("{\"foo\":1}"), ERRC_VALIDATION_FAILED);
-	CHECK_CSTR(field, "foo");
+	CHECK_CSTR(why.field, "foo");
 	CHECK_INT(refused("{\"limits\":{\"disk\":1}}"), ERRC_VALIDATION_FAILED);
-	CHECK_CSTR(field, "limits.disk");
+	CHECK_CSTR(why.field, "limits.disk");
 	CHECK_CSTR(why.msg, "field 'limits.disk' is not known");
 }
 
@@ -94,7 +95,7 @@ TEST(wrong_types_are_named)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		CHECK_INT(refused(bad[i][0]), ERRC_VALIDATION_FAILED);
-		CHECK_CSTR(field, bad[i][1]);
+		CHECK_CSTR(why.field, bad[i][1]);
 	}
 	CHECK_INT(refused("[]"), ERRC_VALIDATION_FAILED);
 	CHECK_INT(refused("1"), ERRC_VALIDATION_FAILED);
@@ -155,7 +156,7 @@ TEST(changed_variables_are_merged)
 	CHECK_CSTR(s.env, "{\"C\":\"3\",\"A\":\"x\\\"y\",\"D\":\"4\"}");
 	CHECK_INT(refused("{\"envChanges\":{\"1\":null}}"), ERRC_VALIDATION_FAILED);
 	CHECK_INT(refused("{\"envChanges\":{\"A\":2}}"), ERRC_VALIDATION_FAILED);
-	CHECK_CSTR(field, "envChanges");
+	CHECK_CSTR(why.field, "envChanges");
 	CHECK_INT(refused("{\"env\":{\"A\":null}}"), ERRC_VALIDATION_FAILED);
 	api_spec_free(&s);
 }
@@ -167,7 +168,7 @@ TEST(env_is_bounded)
 	auto_change struct api_change c;
 	CHECK_INT(parse(fits, &c), ERRC_OK);
 	CHECK_INT(refused(over), ERRC_VALIDATION_FAILED);
-	CHECK_CSTR(field, "env");
+	CHECK_CSTR(why.field, "env");
 }
 
 TEST(labels_and_sleep_have_limits)

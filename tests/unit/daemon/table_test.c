@@ -1,3 +1,4 @@
+#include "daemon/limits.h"
 #include "daemon/sandbox/sandbox.h"
 #include "test.h"
 

@@ -9,12 +9,13 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "proto/limits.h"
 #include "test.h"
 
 static struct {
 	char dir[64], path[96];
 	struct loop *loop;
-	struct warden *warden;
+	struct warden_client *warden;
 	int listen_fd, fd;
 	int ups, downs, died;
 	size_t boxes;
@@ -65,7 +66,7 @@ static void begin(void)
 	t.fd = -1;
 	t.loop = loop_new();
 	listen_again();
-	t.warden = warden_new(t.loop, t.path, &ops, NULL);
+	t.warden = warden_client_new(t.loop, t.path, &ops, NULL);
 }
 
 static bool readable(int fd)
@@ -147,19 +148,19 @@ static void ask(const char *id, struct got *g)
 {
 	struct warden_request r = {.op = WARDEN_INSPECT};
 	snprintf(r.id, sizeof r.id, "%s", id);
-	warden_call(t.warden, &r, on_answer, g);
+	warden_client_call(t.warden, &r, on_answer, g);
 	CHECK_INT(g->n, 0);
 }
 
 TEST(it_is_up_when_host_and_boxes_are_known)
 {
 	begin();
-	CHECK(!warden_is_up(t.warden) && !warden_host(t.warden));
+	CHECK(!warden_client_is_up(t.warden) && !warden_host(t.warden));
 	peer_greet();
-	CHECK(warden_is_up(t.warden));
+	CHECK(warden_client_is_up(t.warden));
 	CHECK_INT(warden_host(t.warden)->mem_total, 12345);
 	CHECK_INT(t.boxes, 2);
-	warden_free(t.warden);
+	warden_client_free(t.warden);
 }
 
 TEST(answers_may_come_in_any_order)
@@ -217,7 +218,7 @@ TEST(what_was_asked_of_a_warden_that_dies_is_lost_and_the_next_one_is_found)
 	while (!t.downs)
 		loop_turn(t.loop, -1);
 	CHECK_INT(a.lost + b.lost, 2);
-	CHECK(!warden_is_up(t.warden));
+	CHECK(!warden_client_is_up(t.warden));
 	peer_greet();
 	CHECK_INT(t.ups, 2);
 	CHECK_INT(warden_stats(t.warden).connects, 2);

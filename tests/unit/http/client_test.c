@@ -1,4 +1,5 @@
 #include "http/client/call.h"
+#include "http/limits.h"
 #include "http_ask.h"
 
 TEST(client_reuses_one_connection)

@@ -1,6 +1,7 @@
 /* What the server must refuse, byte for byte, over real connections. None of it may reach the handler. */
 #include <stdlib.h>
 
+#include "http/limits.h"
 #include "http_rig.h"
 #include "test.h"
 

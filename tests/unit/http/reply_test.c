@@ -1,4 +1,5 @@
 /* What the client makes of responses, good, hostile and cut. */
+#include "http/limits.h"
 #include "http_ask.h"
 
 /* Asks GET /, plays the answer (then an end of the connection, if `end`) and waits for the call to end. */

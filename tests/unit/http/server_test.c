@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "http/limits.h"
 #include "http_rig.h"
 #include "test.h"
 
@@ -403,7 +404,8 @@ TEST(server_error_envelope_and_allow)
 	peer_say(&p, GET("/hold"));
 	RIG_UNTIL(&r, r.last);
 	err_set(&e, ERRC_FILE_NOT_FOUND, "no \"x\"");
-	http_respond_error_with(r.last, &e, "file.read", STR("{\"path\":\"/x\"}"));
+	http_respond_error_json(
+		r.last, &(struct error_json){.err = &e, .operation = "file.read", .context = STR("{\"path\":\"/x\"}")});
 	peer_until(&p, "suggestion");
 	CHECK_INT(peer_status(&p), 404);
 	CHECK(peer_has(&p, "Content-Type: application/json\r\n"));

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "http/limits.h"
 #include "http/ws/sha1.h"
 #include "http/ws/ws_impl.h"
 #include "http_rig.h"

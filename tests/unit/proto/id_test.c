@@ -1,4 +1,5 @@
 #include "proto/id.h"
+#include "proto/limits.h"
 #include "test.h"
 
 static enum errc check(const char *id)

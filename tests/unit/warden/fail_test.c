@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cage/cgroup.h"
+#include "warden/limits.h"
 #include "warden_rig.h"
 
 static struct warden_reply create(struct rig *r, const char *id)

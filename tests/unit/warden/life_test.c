@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/limits.h"
 #include "warden_rig.h"
 
 TEST(a_box_answers_and_leaves_nothing)

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/limits.h"
 #include "warden_rig.h"
 
 TEST(boxes_live_on_without_a_warden_and_are_found_again)

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/limits.h"
 #include "warden_rig.h"
 
 static struct warden_request request(const char *id, uint32_t family, uint32_t count)

@@ -7,7 +7,7 @@ import { transportTo } from '../transport/index.js';
 import type { Transport } from '../transport/types.js';
 import type { AtollOptions } from '../types/sandbox.js';
 
-/** What a call may say about itself. */
+/** Options of a call. */
 export interface CallOptions {
   signal?: AbortSignal;
   headers?: Record<string, string>;
@@ -27,13 +27,13 @@ function unknown(error: unknown): undefined {
   if ((error as { code?: string }).code !== 'SANDBOX_NOT_FOUND') throw error;
 }
 
-/** One sandbox of one Atoll: its routes, errors as classes, and what must be told to it before anything else. */
+/** One sandbox of one Atoll: its routes, errors as classes, and the settings that must reach it before any other call. */
 export class Box {
   readonly id: string;
   readonly base: string;
   readonly retryMs: number;
   readyMs = defaultReadyMs;
-  /** Counts how often `destroy` was called: what was begun before belongs to a sandbox that is gone. */
+  /** Counts calls of `destroy`: earlier calls belong to a sandbox that is destroyed. */
   lives = 0;
   /** Whether any call was answered. */
   touched = false;
@@ -72,7 +72,7 @@ export class Box {
     await Promise.all(this.#background);
   }
 
-  /** What all later calls wait for. If it fails, the next call says so, once. */
+  /** All later calls wait for this promise. If it fails, the next call throws the error, once. */
   first(work: () => Promise<unknown>): void {
     const before = (this.#before ?? Promise.resolve()).then(work);
     this.#before = before;

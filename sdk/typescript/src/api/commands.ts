@@ -92,7 +92,7 @@ export class Commands {
     throw failure('Stream ended without completion event', command, output());
   }
 
-  /** A stream that goes on after a broken connection: the sandbox keeps it under a name for a while. */
+  /** A stream that resumes after a broken connection: the sandbox keeps it under a name for a while. */
   async stream(command: string, sessionId: string, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const { signal } = options;
     const streamId = crypto.randomUUID();

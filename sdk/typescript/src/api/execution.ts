@@ -23,7 +23,7 @@ export function resultOf(event: object): Result {
   return result as unknown as Result;
 }
 
-/** What a run of code has produced. */
+/** The output of a run of code. */
 export class Execution {
   readonly code: string;
   readonly context: CodeContext;

@@ -27,7 +27,7 @@ function contextOf(fields: { id: string; language: string; cwd?: string }, times
 const timeOf = (timestamp?: number | string) =>
   typeof timestamp === 'number' ? timestamp : Date.parse(timestamp ?? '') || Date.now();
 
-/** The code interpreter of one sandbox: contexts that keep their state, and one context per language for who names none. */
+/** The code interpreter of one sandbox: contexts that keep their state, and one default context per language. */
 export class CodeInterpreter {
   readonly #box: Box;
   readonly #sandboxEnv: () => Record<string, string>;
@@ -64,7 +64,7 @@ export class CodeInterpreter {
     await this.#box.json('DELETE', `/api/contexts/${encodeURIComponent(contextId)}`);
   }
 
-  /** Runs code to its end, with callbacks for what comes meanwhile. */
+  /** Runs code to its end and calls the callbacks meanwhile. */
   async runCode(code: string, options: t.RunCodeOptions = {}): Promise<Execution> {
     const [stream, context] = await this.#open(code, options);
     const execution = new Execution(code, context);

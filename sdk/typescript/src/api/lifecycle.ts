@@ -15,7 +15,7 @@ const bounds: Record<keyof Timeouts, [number, number]> = {
   waitIntervalMS: [100, 5_000],
 };
 
-/** What is there of a configuration that the daemon keeps. */
+/** The part of a configuration that the daemon keeps. */
 function specOf({ sleepAfter, keepAlive, labels }: SandboxConfiguration): Spec | undefined {
   const spec = {
     ...(sleepAfter !== undefined && { sleepAfter }),
@@ -48,7 +48,7 @@ export class Lifecycle {
     this.#box.readyMs = timeouts.instanceGetTimeoutMS ?? this.#box.readyMs;
   }
 
-  /** Makes the sandbox, or changes one that is there. */
+  /** Creates the sandbox, or changes an existing one. */
   async configure(configuration: SandboxConfiguration): Promise<void> {
     if (configuration.containerTimeouts) this.#applyTimeouts(configuration.containerTimeouts);
     const spec = specOf(configuration);
@@ -90,7 +90,7 @@ export class Lifecycle {
       if (code !== 'CONTAINER_LOST' && code !== 'RPC_TRANSPORT_ERROR') throw error;
     }
   }
-  /** Ends the sandbox with its processes and files. One that is not there is fine. */
+  /** Destroys the sandbox with its processes and files. Succeeds if the sandbox does not exist. */
   async destroy(): Promise<void> {
     this.#box.lives++;
     await this.#box.quiet();

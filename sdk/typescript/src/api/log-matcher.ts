@@ -1,12 +1,12 @@
 import type { WaitForLogResult } from '../types/processes.js';
 
-/** How much of what was printed before is looked at together with what comes new, for matches over several lines. */
+/** The number of earlier characters that are searched again with each new piece, for matches over several lines. */
 const windowChars = 64 * 1024;
 
-/** Looks for a pattern in text that comes in pieces, at a cost that does not grow with what came before. */
+/** Searches a pattern in text that arrives in pieces. The cost does not grow with the text so far. */
 export class LogMatcher {
   readonly #pattern: string | RegExp;
-  /** The end of what came: at least the line that is not complete. */
+  /** The end of the text so far: at least the incomplete line. */
   #text = '';
 
   constructor(pattern: string | RegExp) {
@@ -15,7 +15,7 @@ export class LogMatcher {
       typeof pattern === 'string' ? pattern : new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''));
   }
 
-  /** What matches with this piece, and whether the line of the match is whole. */
+  /** The match that this piece completes, and whether the line of the match is complete. */
   push(piece: string): { result: WaitForLogResult; whole: boolean } | undefined {
     this.#text += piece;
     const found = this.#find(this.#text);

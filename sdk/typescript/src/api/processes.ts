@@ -92,7 +92,7 @@ export class Processes {
     return { stdout, stderr, processId };
   }
 
-  /** Everything it has printed, then what it prints, then its end. Broken connections are taken up again. */
+  /** Streams the output from the start of the process to its end. Resumes after broken connections. */
   logStream(id: string, signal?: AbortSignal): ReadableStream<Uint8Array> {
     const life = this.#box.lives;
     return resumable({

@@ -11,7 +11,7 @@ interface About {
 }
 type Followed = (signal: AbortSignal) => ReadableStream<Uint8Array>;
 
-/** How long the rest of a line is waited for when what was looked for stands in its beginning. */
+/** How long to wait for the rest of a line whose beginning matches. */
 const restOfLineMs = 100;
 
 function timedOut(about: About, condition: string, timeout: number): ProcessReadyTimeoutError {

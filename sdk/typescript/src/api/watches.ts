@@ -14,7 +14,7 @@ export class Watches {
     this.#box = box;
   }
 
-  /** Answers once the watch is in place: what happens after that is seen. */
+  /** Resolves when the watch is active; the stream has every later change. */
   async watch(path: string, sessionId: string, options: WatchOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const { recursive, include, exclude } = options;
     const stream = await this.#box.stream('POST', '/api/watch', { path, recursive, include, exclude, sessionId });

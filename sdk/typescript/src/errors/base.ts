@@ -6,11 +6,11 @@ export interface ErrorResponse<TContext = Record<string, unknown>> {
   /** A sentence for people. */
   message: string;
   operation?: OperationType;
-  /** What it is about: path, command, port … */
+  /** The subject of the error: path, command, port … */
   context: TContext;
   httpStatus: number;
   timestamp: string;
-  /** What to do next. */
+  /** The next step. */
   suggestion?: string;
   documentation?: string;
 }
@@ -66,7 +66,7 @@ export type ErrorClass<TContext, TKey extends keyof TContext> = Omit<typeof Sand
     ...args: ConstructorParameters<typeof SandboxError<TContext>>
   ) => SandboxError<TContext> & { readonly [K in keyof Record<TKey, never>]: TContext[K] });
 
-/** What such a class extends: `errorWith<{ port: number }>()('port')`. Two calls, since types are given or inferred. */
+/** The base of such a class: `errorWith<{ port: number }>()('port')`. Two calls, since types are given or inferred. */
 export function errorWith<TContext>() {
   return <TKey extends keyof TContext & string>(...keys: TKey[]): ErrorClass<TContext, TKey> => {
     class ContextError extends SandboxError<TContext> {}

@@ -114,6 +114,6 @@ const operations = {
   CODE_CONTEXT_CREATE: 'code.context.create',
   CODE_CONTEXT_DELETE: 'code.context.delete',
 } as const;
-/** What was being done. */
+/** The operation that failed. */
 export const Operation: typeof operations = operations;
 export type OperationType = (typeof operations)[keyof typeof operations];

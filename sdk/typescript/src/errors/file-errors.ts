@@ -65,7 +65,7 @@ export interface CommandContext {
   stdout?: string;
   stderr?: string;
 }
-/** A command could not be run to its end. `stdout` and `stderr` hold what it had printed. */
+/** A command could not be run to its end. `stdout` and `stderr` hold its output so far. */
 export class CommandError extends errorWith<CommandContext>()('command', 'exitCode', 'stdout', 'stderr') {
   override name = 'CommandError';
 }

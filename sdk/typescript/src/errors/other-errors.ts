@@ -84,7 +84,7 @@ export class BackupExpiredError extends errorWith<BackupExpiredContext>()('backu
 export interface InvalidBackupConfigContext {
   reason: string;
 }
-/** What the backup is to hold cannot be. */
+/** The content for the backup is invalid. */
 export class InvalidBackupConfigError extends errorWith<InvalidBackupConfigContext>()('reason') {
   override name = 'InvalidBackupConfigError';
 }

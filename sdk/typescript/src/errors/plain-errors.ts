@@ -1,4 +1,4 @@
-/* Errors that upstream derives from Error alone, and the one for what is still to come. */
+/* Errors that upstream derives from Error alone, and the error of methods that are not implemented yet. */
 import { errorResponse, SandboxError } from './base.js';
 import { AtollErrorCode, ErrorCode } from './codes.js';
 

@@ -26,7 +26,7 @@ export interface ProcessReadyTimeoutContext {
   condition: string;
   timeout: number;
 }
-/** What was waited for did not come in time. */
+/** The awaited event did not happen in time. */
 export class ProcessReadyTimeoutError extends errorWith<ProcessReadyTimeoutContext>()(
   'processId',
   'command',
@@ -42,7 +42,7 @@ export interface ProcessExitedBeforeReadyContext {
   condition: string;
   exitCode: number;
 }
-/** The process ended before what was waited for came. */
+/** The process ended before the awaited event. */
 export class ProcessExitedBeforeReadyError extends errorWith<ProcessExitedBeforeReadyContext>()(
   'processId',
   'command',
@@ -56,7 +56,7 @@ export interface SessionAlreadyExistsContext {
   sessionId: string;
   containerPlacementId?: string | null;
 }
-/** A session of this id is there. */
+/** A session with this id exists. */
 export class SessionAlreadyExistsError extends errorWith<SessionAlreadyExistsContext>()(
   'sessionId',
   'containerPlacementId',

@@ -156,7 +156,7 @@ export class Editor {
     }
   }
 
-  /** The path below the root, whatever dots are in it; one that leads out of it is refused. */
+  /** The path below the root, with dots resolved; a path that leads out of the root is refused. */
   #resolve(given: string): string {
     const below = given === this.#root || given.startsWith(`${this.#root}/`) ? given.slice(this.#root.length) : given;
     const names: string[] = [];

@@ -45,7 +45,7 @@ export class FrameReader {
     return frames;
   }
 
-  /** What came after the last empty line, if it is an event: some servers end so. */
+  /** The text after the last empty line, if it is an event: some servers omit the final empty line. */
   end(): Frame[] {
     const text = this.#pending + this.#decoder.decode();
     this.#pending = '';
@@ -53,7 +53,7 @@ export class FrameReader {
   }
 }
 
-/** The event of a frame; nothing for comments, `[DONE]` and what is not JSON. */
+/** The event of a frame; undefined for comments, `[DONE]` and text that is not JSON. */
 export function eventOf<T>(frame: Frame): T | undefined {
   if (!frame.data || frame.data === '[DONE]') return undefined;
   try {

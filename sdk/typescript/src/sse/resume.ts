@@ -51,13 +51,13 @@ async function* follow(f: Follow, signal: AbortSignal): AsyncGenerator<{ frame: 
   }
 }
 
-/** Whether trying again can help: the connection broke, or nobody was there. */
+/** Whether a retry can help: the connection broke, or no daemon answered. */
 function isBreak(error: unknown): boolean {
   const { code, httpStatus } = error as { code?: string; httpStatus?: number };
   return httpStatus === undefined || code === 'RPC_TRANSPORT_ERROR' || code === 'CONTAINER_UNAVAILABLE';
 }
 
-/** A stream that goes on by itself after a broken connection, without losing or repeating a byte. */
+/** A stream that resumes after a broken connection, without losing or repeating a byte. */
 export function resumable(f: Follow): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const stop = new AbortController();
@@ -83,7 +83,7 @@ export function resumable(f: Follow): ReadableStream<Uint8Array> {
         try {
           const { value } = await frames.next();
           controller.enqueue(encoder.encode(`${value!.frame.text}\n\n`));
-          // Closed together with the last event: who has read that one has left nothing behind.
+          // The stream closes together with its last event, so the reader has seen every event.
           if (!value!.last) return;
           done();
           controller.close();

@@ -77,7 +77,7 @@ export function asyncIterableToSSEStream<T>(
   });
 }
 
-/** The same bytes; errors are what `translate` makes of them, and the signal closes the stream. */
+/** The same bytes. `translate` converts errors, and the signal closes the stream. */
 export function guarded(
   stream: ReadableStream<Uint8Array>,
   translate: (error: unknown) => unknown,

@@ -4,7 +4,7 @@ import { ContainerUnavailableError, RPCTransportError } from '../errors/other-er
 import { AbortError } from '../errors/plain-errors.js';
 import { ConnectionLostError, NotSentError, type Transport, type TransportRequest } from './types.js';
 
-/** A request, and what is known about sending it again. */
+/** A request, and whether it may be sent again. */
 export interface Exchange extends TransportRequest {
   /** It only reads, or doing it twice is doing it once: a broken connection is no reason to give up. */
   repeatable?: boolean;

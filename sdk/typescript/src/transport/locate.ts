@@ -44,7 +44,7 @@ async function contentOf(path: string): Promise<string | undefined> {
   }
 }
 
-/** The Atoll of this machine: its socket; else, for who may not use that, the address that lies beside it. */
+/** The Atoll of this machine: its socket; for users who may not open the socket, the address in the file beside it. */
 async function onThisMachine(token: string | undefined): Promise<Place> {
   const socketPath = `${runDirectory()}/atoll.sock`;
   const state = await usable(socketPath);

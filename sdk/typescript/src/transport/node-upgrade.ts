@@ -23,7 +23,7 @@ async function connect(place: Place): Promise<NetSocket> {
   });
 }
 
-/** What a server that speaks WebSocket makes of a client's key. */
+/** The accept value of a WebSocket server for a client's key. */
 async function acceptOf(key: string): Promise<string> {
   const text = new TextEncoder().encode(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`);
   return btoa(String.fromCharCode(...new Uint8Array(await crypto.subtle.digest('SHA-1', text))));
@@ -39,7 +39,7 @@ function requestHead(place: Place, request: TransportRequest, key: string): stri
   return `GET ${base}${request.path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** Reads up to the end of the headers; what follows them is handed back. */
+/** Reads up to the end of the headers and returns the bytes behind them. */
 function readHead(socket: NetSocket): Promise<{ head: string; rest: Uint8Array }> {
   return new Promise((resolve, reject) => {
     let text = '';
@@ -66,7 +66,7 @@ function readHead(socket: NetSocket): Promise<{ head: string; rest: Uint8Array }
   });
 }
 
-/** What was answered instead of 101, body and all: the connection is closed behind it. */
+/** The response in place of 101, with its body; the connection closes after it. */
 async function refusal(socket: NetSocket, status: number, headers: Headers, rest: Uint8Array): Promise<Response> {
   const chunks = [rest];
   const length = Number(headers.get('content-length') ?? Number.POSITIVE_INFINITY);

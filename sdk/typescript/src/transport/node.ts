@@ -7,7 +7,7 @@ import { ConnectionLostError, NotSentError, type Transport, type TransportReques
 /* Node's own `fetch` speaks to no unix socket and gives up after five minutes without a byte: a command may be silent for
  * longer. So in Node requests go through node:http, without any limit on time. */
 
-/** Atoll closes idle connections after 75 s: let go long before, so that no request is written into a closing one. */
+/** Atoll closes idle connections after 75 s: close them long before, so that no request is written into a closing connection. */
 const idleMs = 10_000;
 const bufferBytes = 64 * 1024;
 
@@ -20,7 +20,7 @@ function headersOf(message: IncomingMessage): Headers {
   return headers;
 }
 
-/** The body as a stream that reads from the network only what its consumer takes. */
+/** The body as a stream that reads from the network at the pace of its consumer. */
 function bodyOf(message: IncomingMessage): ReadableStream<Uint8Array> {
   let over = false;
   return new ReadableStream<Uint8Array>(

@@ -1,4 +1,4 @@
-/** What this code runs in, as far as it matters for reaching Atoll. `web`: nothing but `fetch` (Workers, browsers). */
+/** The JavaScript runtime, as far as it matters for reaching Atoll. `web`: nothing but `fetch` (Workers, browsers). */
 export type Runtime = 'node' | 'bun' | 'deno' | 'web';
 
 const globals = globalThis as any;
@@ -11,7 +11,7 @@ export function runtime(): Runtime {
   return globals.process?.versions?.node ? 'node' : 'web';
 }
 
-/** A variable of the environment, where there is one that may be read. */
+/** A variable of the environment, if the runtime has one and allows reading it. */
 export function environment(name: string): string | undefined {
   try {
     return globals.process?.env?.[name] || globals.Deno?.env?.get(name) || undefined;
@@ -20,7 +20,7 @@ export function environment(name: string): string | undefined {
   }
 }
 
-/** A module of Node. No `import()` is written out: bundlers for Workers would look for what it names, or refuse it. */
+/** A module of Node. No `import()` is written out: bundlers for Workers would look for the module, or refuse it. */
 export async function nodeModule<T>(name: string): Promise<T> {
   const specifier = `node:${name}`;
   const builtin = globals.process?.getBuiltinModule?.(specifier);

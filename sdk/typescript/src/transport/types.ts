@@ -20,7 +20,7 @@ export interface Socket {
   resume?(): void;
 }
 
-/** A way to one Atoll. It sends each request once; `exchange` decides what is sent again. */
+/** A way to one Atoll. It sends each request once; `exchange` decides about retries. */
 export interface Transport {
   /** For messages: `127.0.0.1:8700`, `unix:/run/atoll/atoll.sock`. */
   readonly where: string;

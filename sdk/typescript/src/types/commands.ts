@@ -71,7 +71,7 @@ export interface PtyOptions {
   shell?: string;
 }
 
-/** What `gitCheckout` answers. */
+/** The result of `gitCheckout`. */
 export interface GitCheckoutResult {
   success: boolean;
   repoUrl: string;

@@ -25,7 +25,7 @@ export interface ReadFileResult {
   mimeType?: string;
   size?: number;
 }
-/** What `readFile` with `encoding: 'none'` answers: the bytes themselves, of any size. */
+/** The result of `readFile` with `encoding: 'none'`: the bytes themselves, of any size. */
 export interface ReadFileStreamResult {
   success: true;
   path: string;

@@ -68,7 +68,7 @@ export interface ExecutionError {
   traceback: string[];
   lineNumber?: number;
 }
-/** What `runCode` answers. Code that fails is a result with `error`, not an exception. */
+/** The result of `runCode`. Code that fails is a result with `error`, not an exception. */
 export interface ExecutionResult {
   code: string;
   logs: { stdout: string[]; stderr: string[] };

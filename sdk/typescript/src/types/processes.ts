@@ -16,14 +16,14 @@ export interface ProcessOptions extends BaseExecOptions {
 /** Where a background process is in its life. */
 export type ProcessStatus = 'starting' | 'running' | 'completed' | 'failed' | 'killed' | 'error';
 
-/** What `waitForLog` found. */
+/** The result of `waitForLog`. */
 export interface WaitForLogResult {
   line: string;
   /** For a regular expression: its match. */
   match?: RegExpMatchArray;
 }
 
-/** What `waitForExit` answers. */
+/** The result of `waitForExit`. */
 export interface WaitForExitResult {
   exitCode: number;
 }
@@ -42,7 +42,7 @@ export interface WaitForPortOptions {
   interval?: number;
 }
 
-/** A background process: what was known when the object was made, and what can be done with it. */
+/** A background process: its state when the object was created, and its methods. */
 export interface Process {
   readonly id: string;
   readonly pid?: number;

@@ -54,7 +54,7 @@ export interface SandboxOptions {
   labels?: Record<string, string>;
 }
 
-/** What `configure` takes: any of the options that a sandbox keeps. */
+/** The argument of `configure`: any of the options that a sandbox keeps. */
 export interface SandboxConfiguration {
   sandboxName?: { name: string; normalizeId?: boolean };
   sleepAfter?: string | number;

@@ -6,7 +6,7 @@
  * started again by somebody else); requests to the object wait until the daemon has confirmed it.
  *
  * How the end of a box is noticed: one idle WebSocket to its agent is held for as long as it runs. When that breaks, the
- * daemon is asked: the same life goes on (the daemon was restarted), or the box has ended and `monitor()` settles.
+ * daemon is asked: the box runs on (the daemon was restarted), or the box has ended and `monitor()` settles.
  */
 
 import type { Daemon } from './daemon.js';
@@ -46,7 +46,7 @@ class Run {
     this.ended = new Promise((resolve, reject) => {
       settle = (error) => (error === undefined ? resolve() : reject(error));
     });
-    this.ended.catch(() => {}); // nobody may be watching
+    this.ended.catch(() => {}); // the promise may have no observer
     this.end = settle;
   }
 }
@@ -116,7 +116,7 @@ export class AtollContainer implements DurableObjectContainer {
     run.ready
       .then(() => this.#send(run, signal === 9 ? 15 : signal))
       .catch((error) => {
-        // The box may have ended before it could answer: then this is what was wanted.
+        // The box may have ended before it could answer, which is the aim of this call.
         if (!run.over) console.warn(`atoll-sandbox: signal ${signal} to ${this.#box().id}: ${error}`);
       });
   }
@@ -136,7 +136,7 @@ export class AtollContainer implements DurableObjectContainer {
   /** The Durable Object's own alarm decides when the box stops: nothing to do. */
   async setInactivityTimeout(): Promise<void> {}
 
-  // A box has no way out but what its daemon gives it, so there is nothing to intercept.
+  // A box has loopback as its only network, so no request leaves it that could be intercepted.
   async interceptOutboundHttp(): Promise<void> {}
   async interceptOutboundHttps(): Promise<void> {}
   async interceptAllOutboundHttp(): Promise<void> {}
@@ -165,7 +165,7 @@ export class AtollContainer implements DurableObjectContainer {
     this.#hold(run);
   }
 
-  /** What was set by an earlier start and is not any more has to go. */
+  /** Unsets the variables of an earlier start that this start does not have. */
   #settings(options: StartOptions): Pick<StartOptions, 'env' | 'labels'> {
     const settings: Pick<StartOptions, 'env' | 'labels'> = {};
     for (const name of ['env', 'labels'] as const) {
@@ -209,7 +209,7 @@ export class AtollContainer implements DurableObjectContainer {
     if (lives) this.#hold(run);
   }
 
-  /** Whether the run goes on; when it does not, its end is told. */
+  /** Whether the run continues; otherwise reports its end. */
   async #lives(run: Run): Promise<boolean> {
     const sandbox = await this.#box().inspect();
     if (sandbox && sandbox.state !== 'stopped') {

@@ -72,7 +72,7 @@ export class Daemon {
     return headers;
   }
 
-  /** Makes the box, or brings one that is there up to date. It runs with the next request to it at the latest. */
+  /** Creates the box, or updates an existing one. The next request to it starts it at the latest. */
   async create(settings: Pick<StartOptions, 'env' | 'labels'>): Promise<void> {
     const response = await this.ask('PUT', '', settings);
     if (!response.ok) throw await refusal(response);
@@ -89,7 +89,7 @@ export class Daemon {
   }
 
   /**
-   * Destroys the box with its processes and files; one that is not there is fine. Its errors have none of the texts above,
+   * Destroys the box with its processes and files; succeeds if it does not exist. Its errors have none of the texts above,
    * nor a cause that has: `Sandbox.destroy()` takes those for "there is nothing to destroy".
    */
   async destroy(): Promise<void> {
@@ -115,7 +115,7 @@ export class Daemon {
   }
 }
 
-/** What the daemon said. */
+/** The daemon's message. */
 async function told(response: Response): Promise<{ code: string; text: string }> {
   const text = await response.text();
   try {

@@ -25,7 +25,7 @@ export interface OnAtollOptions {
   /** The daemon's token. Default: the binding `ATOLL_TOKEN`. */
   token?: string;
   /**
-   * The id of the box behind a Durable Object. `name` is what `getSandbox(ns, name)` was given, if it is known, and
+   * The id of the box behind a Durable Object. `name` is the argument of `getSandbox(ns, name)`, if it is known, and
    * `objectId` the 64 hexadecimal digits of the object's id. Default: {@link boxId}.
    */
   id?: (name: string | undefined, objectId: string) => string;
@@ -41,7 +41,7 @@ const RESERVED = new Set(['www', 'api', 'admin', 'root', 'system', 'cloudflare',
 
 /**
  * The box of a Durable Object: its name, so that `getSandbox(env.Sandbox, 'user-1')` and `atoll exec user-1` mean the same
- * box. An object without a name, or with one that Atoll does not accept (blanks, `/`, letters beyond ASCII), gets `do-`
+ * box. An object without a name, or with a name that Atoll does not accept (blanks, `/`, letters beyond ASCII), gets `do-`
  * and the first 60 digits of its id.
  */
 export function boxId(name: string | undefined, objectId: string): string {
@@ -83,7 +83,7 @@ function addressOf(env: unknown, options: OnAtollOptions): Address {
 
 const text = (value: unknown): string | undefined => (typeof value === 'string' && value ? value : undefined);
 
-/** `ctx.id` knows its name in new versions of workerd; `Sandbox` stores the one that `getSandbox` gave it. */
+/** `ctx.id` knows its name in new versions of workerd; `Sandbox` stores the name that `getSandbox` gave it. */
 function nameOf(ctx: ObjectState): string | undefined {
   return ctx.id.name ?? text(ctx.storage.kv.get('sandboxName'));
 }

@@ -3,7 +3,7 @@
 import type { Daemon } from './daemon.js';
 import type { TcpPort } from './runtime.js';
 
-/** What the daemon answers with when nothing listens on the port. */
+/** The daemon's error code if no server listens on the port. */
 const NOT_LISTENING = 'SERVICE_NOT_RESPONDING';
 
 // The `Container` class and the SDK compare this text.
@@ -44,7 +44,7 @@ function translate(daemon: Daemon, port: number, request: Request): Request {
   });
 }
 
-/** An app may answer with any status: the daemon marks what is its own. */
+/** An app may answer with any status: the daemon marks its own errors. */
 async function nothingListens(response: Response): Promise<boolean> {
   if (response.headers.get('X-Atoll-Error') !== NOT_LISTENING) return false;
   await response.body?.cancel();

@@ -1,5 +1,5 @@
 /**
- * What this module uses of a Worker's surroundings, and what `@cloudflare/containers` uses of `ctx.container`: written
+ * The parts of a Worker's runtime that this module uses, and of `ctx.container` that `@cloudflare/containers` uses: written
  * down here so that nothing has to be installed to compile or to use it.
  */
 
@@ -17,7 +17,7 @@ export interface ObjectState {
   blockConcurrencyWhile<T>(run: () => Promise<T>): Promise<T>;
 }
 
-/** What `container.start()` is called with. */
+/** The argument of `container.start()`. */
 export interface StartOptions {
   entrypoint?: string[];
   enableInternet?: boolean;
@@ -35,7 +35,7 @@ export interface WorkerSocket {
   addEventListener(type: 'close' | 'error', listener: () => void): void;
 }
 
-/** What `container.getTcpPort()` returns. */
+/** The result of `container.getTcpPort()`. */
 export interface TcpPort {
   fetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response>;
   connect(address: string, options?: unknown): never;

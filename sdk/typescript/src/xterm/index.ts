@@ -29,7 +29,7 @@ const attemptsMax = 10;
 const firstDelayMs = 1000;
 const doublingsMax = 5;
 
-/** What a terminal says in text; bytes are its output. */
+/** The text messages of a terminal; binary messages are its output. */
 interface Control {
   type: 'ready' | 'exit' | 'error';
   code?: number;
@@ -84,7 +84,7 @@ export class SandboxAddon implements ITerminalAddon {
     this.#terminal = undefined;
   }
 
-  /** Shows a terminal; one that is shown already stays. */
+  /** Shows a terminal; does nothing if it is shown already. */
   connect(target: ConnectionTarget): void {
     if (!this.#terminal) return;
     const same = target.sandboxId === this.sandboxId && target.sessionId === this.sessionId;
@@ -118,7 +118,7 @@ export class SandboxAddon implements ITerminalAddon {
     const socket = new WebSocket(this.#options.getWebSocketUrl({ ...this.#target, origin: originOfPage() }));
     socket.binaryType = 'arraybuffer';
     this.#socket = socket;
-    // Events of a socket that was let go are nobody's.
+    // Ignore events of a socket that was replaced.
     const on = (type: string, listener: (event: any) => void) =>
       socket.addEventListener(type, (event) => this.#socket === socket && listener(event));
     on('open', () => this.#attach(this.#terminal!));

@@ -10,10 +10,10 @@ const ofDurableObjects = new Set([
   'renewActivityTimeout, schedule',
   'a class of your own',
   'an evicted object finds its box again',
-  'a wrong token is told at once',
+  'a wrong token is reported at once',
   'start: envVars, entrypoint, labels',
-  'a destroy that did not happen is told',
-  'settings of a box that was there before stay',
+  'a failed destroy is reported',
+  'an existing box keeps its settings',
 ]);
 export const names = [...rows.keys()].filter((name) => !ofDurableObjects.has(name));
 

@@ -31,10 +31,10 @@ export const later = {
   restoreBackup: 'backups are to come',
   tunnels: 'needs the rpc transport and a way to the internet',
   "transport: 'rpc'": 'http and websocket are served',
-  setOutboundHandler: 'boxes have no network but their own loopback',
-  setOutboundByHost: 'boxes have no network but their own loopback',
-  setAllowedHosts: 'accepted; boxes have no network but their own loopback',
-  setDeniedHosts: 'accepted; boxes have no network but their own loopback',
+  setOutboundHandler: 'a box has loopback as its only network',
+  setOutboundByHost: 'a box has loopback as its only network',
+  setAllowedHosts: 'accepted; a box has loopback as its only network',
+  setDeniedHosts: 'accepted; a box has loopback as its only network',
 };
 
 /** name → {area, run} */

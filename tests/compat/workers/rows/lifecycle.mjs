@@ -92,7 +92,7 @@ export default {
     }
   },
 
-  async 'settings of a box that was there before stay'(t) {
+  async 'an existing box keeps its settings'(t) {
     const { id, sandbox } = t.box();
     await t.put(id, { env: { MADE: 'before' }, labels: { by: 'hand' }, limits: { pids: 99 } });
     assert.equal((await sandbox.exec('echo $MADE')).stdout, 'before\n');
@@ -150,7 +150,7 @@ export default {
     assert.equal((await last.exec('echo "[$KEPT]" $PWD $FROM_CLASS')).stdout, '[] /workspace yes\n');
   },
 
-  async 'the end of a box is noticed'(t) {
+  async 'the end of a box is reported'(t) {
     const { id, sandbox } = t.box();
     await sandbox.exec('cd /tmp');
     await t.destroyBehindItsBack(id);
@@ -158,14 +158,14 @@ export default {
     assert.equal((await sandbox.exec('pwd')).stdout, '/workspace\n');
   },
 
-  async 'a destroy that did not happen is told'(t) {
+  async 'a failed destroy is reported'(t) {
     const refused = t.box({}, t.env.Refused);
     await rejects(refused.sandbox.destroy(), /is still there: Atoll answered 401 UNAUTHORIZED/);
     const nowhere = t.box({}, t.env.Nowhere);
     await rejects(nowhere.sandbox.destroy(), /may still be there: Atoll cannot be reached at http:\/\/127\.0\.0\.1:1/);
   },
 
-  async 'a wrong token is told at once'(t) {
+  async 'a wrong token is reported at once'(t) {
     const { sandbox } = t.box({}, t.env.Refused);
     await rejects(sandbox.exec('true'), /permanent error/);
   },

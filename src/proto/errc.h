@@ -1,14 +1,22 @@
 /*
- * errc.h - every way an operation can fail, once: name, HTTP status, the code clients see, and what to do about it.
+ * errc.h - every way an operation can fail: the code that clients see, its HTTP status, and what to do about it.
  *
- * The API codes and statuses are upstream's (docs/api); a few of ours (UNAUTHORIZED, METHOD_NOT_ALLOWED, …) fill the
- * gaps that a daemon has and an in-container server has not. 503 means "not ready yet, ask again" to upstream's client
- * and is retried for two minutes: only *_NOT_READY and CONTAINER_UNAVAILABLE may have it.
+ * `code` of a struct err is one of these numbers.
+ *
+ * The API codes and statuses are upstream's (docs/api). A daemon needs some more than a server in a container
+ * (UNAUTHORIZED, METHOD_NOT_ALLOWED, …); those are ours. Upstream's client takes 503 for "not ready yet" and repeats
+ * the request for two minutes: only *_NOT_READY and CONTAINER_UNAVAILABLE may have it.
  */
 #pragma once
 
-/* X(name, HTTP status, suggestion or "") ; the API code is the name itself. */
+#include <assert.h>
+
+#include "base/err.h"
+
+/* X(name, HTTP status, suggestion or ""); the API code is the name itself. The JSON reader's two codes come first. */
 #define ERRC_TABLE(X)                                                                                                  \
+	X(INVALID_JSON, 400, "Send one JSON object, UTF-8 encoded.")                                                   \
+	X(VALIDATION_FAILED, 400, "Correct the named field and send the request again.")                               \
 	X(UNKNOWN_ERROR, 500, "")                                                                                      \
 	X(INTERNAL_ERROR, 500, "Look into the daemon's log for the same time.")                                        \
 	X(NOT_FOUND, 404, "Check the path; GET /openapi.json lists every route.")                                      \
@@ -16,7 +24,6 @@
 	X(UNAUTHORIZED, 401, "Send 'Authorization: Bearer <token>'; the token lies in the daemon's data directory.")   \
 	X(FORBIDDEN, 403, "")                                                                                          \
 	X(INVALID_REQUEST, 400, "")                                                                                    \
-	X(INVALID_JSON, 400, "Send one JSON object, UTF-8 encoded.")                                                   \
 	X(REQUEST_TIMEOUT, 408, "Send the whole request without long pauses.")                                         \
 	X(PAYLOAD_TOO_LARGE, 413, "Send less at once, or use the streaming route.")                                    \
 	X(HEADERS_TOO_LARGE, 431, "Send fewer or shorter headers.")                                                    \
@@ -28,7 +35,6 @@
 	X(BAD_GATEWAY, 502, "The server behind gave no acceptable answer.")                                            \
 	X(GATEWAY_TIMEOUT, 504, "The server behind took too long.")                                                    \
 	X(HTTP_VERSION_NOT_SUPPORTED, 505, "Use HTTP/1.1.")                                                            \
-	X(VALIDATION_FAILED, 400, "Correct the named field and send the request again.")                               \
 	X(INVALID_SANDBOX_ID_LENGTH, 400, "Use 1 to 63 characters.")                                                   \
 	X(INVALID_SANDBOX_ID_HYPHENS, 400, "Do not begin or end the id with a hyphen.")                                \
 	X(INVALID_SANDBOX_ID_CHARACTERS, 400, "Use letters, digits, '-', '_' and '.' only.")                           \
@@ -93,6 +99,10 @@ enum errc {
 		ERRC_MAX
 };
 
+/* src/base reports mistakes in JSON with codes of its own; they are the same numbers. */
+static_assert((int)ERRC_INVALID_JSON == ERR_BAD_JSON, "base/err.h and the table disagree");
+static_assert((int)ERRC_VALIDATION_FAILED == ERR_BAD_FIELD, "base/err.h and the table disagree");
+
 struct errc_info {
 	const char *code;	/* what clients see */
 	int status;		/* HTTP status */
@@ -100,4 +110,7 @@ struct errc_info {
 };
 
 /* Any value is accepted; an unknown one reads as UNKNOWN_ERROR. */
-const struct errc_info *errc_info(enum errc code);
+const struct errc_info *errc_info(int code);
+
+/* The code that a file operation's errno stands for (ENOENT: FILE_NOT_FOUND …). */
+enum errc errc_from_file_errno(int os);

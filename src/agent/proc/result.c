@@ -1,14 +1,16 @@
+#include "agent/proc/result.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "agent/proc/cmd.h"
 #include "agent/proc/oom.h"
 
 const char *outcome_name(enum outcome o)
 {
 	switch (o) {
 	case OUTCOME_EXITED:
+	case OUTCOME_NO_DIRECTORY:
 		return "exited";
 	case OUTCOME_KILLED:
 		return "killed";
@@ -17,6 +19,7 @@ const char *outcome_name(enum outcome o)
 	case OUTCOME_OOM:
 		return "oom";
 	case OUTCOME_LOST:
+	case OUTCOME_NOT_STARTED:
 	default:
 		return "lost";
 	}
@@ -32,10 +35,20 @@ struct cmd_result cmd_result_of(int wstatus, uint64_t oom_before)
 	} else {
 		r.exit_code = WEXITSTATUS(wstatus);
 	}
-	/* A shell reports the death of its last program as 137 and exits itself. */
-	if (r.exit_code == 128 + SIGKILL && oom_kills() > oom_before)
-		r.outcome = OUTCOME_OOM;
+	cmd_result_check_oom(&r, oom_before);
 	return r;
+}
+
+/* The exit code counts, not the signal: a shell reports the death of its last program as 137 and exits itself. */
+void cmd_result_check_oom(struct cmd_result *r, uint64_t oom_before)
+{
+	if (r->exit_code == 128 + SIGKILL && oom_kills() > oom_before)
+		r->outcome = OUTCOME_OOM;
+}
+
+struct cmd_result cmd_result_not_started(const struct err *e)
+{
+	return (struct cmd_result){.outcome = OUTCOME_NOT_STARTED, .error = *e};
 }
 
 static const char *const names[] = {[SIGHUP] = "SIGHUP",

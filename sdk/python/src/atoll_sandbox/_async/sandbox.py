@@ -1,0 +1,161 @@
+"""Sandboxes: how they are found, configured, started and ended."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Mapping
+
+from .. import _checks as checks
+from .. import _wire as wire
+from .._place import locate
+from ..errors import SandboxError
+from ..models import Limits, SandboxInfo, sandbox_info
+from .box import Box
+from .ports import AsyncPorts
+from .session import AsyncSessions
+from .transport import Transport
+
+
+def _spec(
+    image: str | None = None,
+    limits: Limits | Mapping[str, Any] | None = None,
+    env: Mapping[str, str | None] | None = None,
+    labels: Mapping[str, str] | None = None,
+    sleep_after: str | int | None = None,
+    keep_alive: bool | None = None,
+) -> dict[str, Any]:
+    """The options that the daemon keeps, as PUT takes them."""
+    if limits is not None and not isinstance(limits, Limits):
+        limits = Limits(**limits)
+    spec = {
+        "image": image,
+        "limits": limits and {name: value for name, value in vars(limits).items() if value is not None},
+        "envChanges": checks.variables(env) or None,
+        "labels": None if labels is None else dict(labels),
+        "sleepAfter": sleep_after,
+        "keepAlive": keep_alive,
+    }
+    return {name: value for name, value in spec.items() if value is not None}
+
+
+class AsyncSandbox(AsyncSessions, AsyncPorts):
+    """A named, isolated Linux box of an Atoll.
+
+        async with AsyncSandbox("user-123") as sandbox:
+            result = await sandbox.exec("echo hello")
+            print(result.stdout)
+
+    Nothing happens before the first call, which makes the sandbox unless it exists (with `create=False`, a sandbox that does
+    not exist is an error). Leaving `async with` closes connections; with `destroy_on_exit=True` it destroys the sandbox.
+
+    `url` and `token` say which Atoll: `http://host:8700`, `https://…`, or `unix:/run/atoll/atoll.sock`, which needs no token.
+    Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
+
+    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds) and `keep_alive` are told to the daemon before the
+    first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
+
+    With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
+    which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        create: bool = True,
+        destroy_on_exit: bool = False,
+        image: str | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        env: Mapping[str, str | None] | None = None,
+        labels: Mapping[str, str] | None = None,
+        sleep_after: str | int | None = None,
+        keep_alive: bool | None = None,
+        default_session: bool = True,
+        normalize_id: bool = False,
+        ready_timeout: float = wire.READY_SECONDS,
+    ) -> None:
+        checks.milliseconds(ready_timeout, "ready_timeout")
+        checked = checks.sandbox_id(id)
+        named = checked.lower() if normalize_id else checked
+        spec = _spec(image, limits, env, labels, sleep_after, keep_alive)
+        self._box = Box(Transport(locate(url, token), ready_timeout), named, spec, create)
+        self._session = f"sandbox-{named}" if default_session else wire.NO_SESSION
+        self._destroy_on_exit = destroy_on_exit
+
+    @property
+    def id(self) -> str:
+        return self._box.id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r} at {self._box.transport.place.where}>"
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            if self._destroy_on_exit:
+                # An exception of the caller's own is worth more than that Atoll is gone.
+                with contextlib.suppress(*((SandboxError,) if error[0] else ())):
+                    await self.destroy()
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes all connections. The sandbox lives on."""
+        await self._box.transport.aclose()
+
+    async def start(self) -> None:
+        """Makes and starts the sandbox now instead of with the first call."""
+        await self._box.json(wire.request("GET", "/api/ping"))
+
+    async def stop(self) -> None:
+        """Ends all processes, sessions and contexts; files stay. The next call starts the sandbox again."""
+        info = await self.info()
+        if info is None or info.state != "running":
+            return
+        body = {"command": "kill -TERM 1", "sessionId": wire.NO_SESSION}
+        try:
+            await self._box.json(wire.request("POST", "/api/execute", body))
+        except SandboxError as error:
+            # It may be gone before it answers.
+            if error.code not in ("CONTAINER_LOST", "RPC_TRANSPORT_ERROR"):
+                raise
+
+    async def destroy(self) -> None:
+        """Ends the sandbox with its processes and files. A sandbox that does not exist is no error."""
+        self._box.lives += 1
+        self._box.ready = False
+        try:
+            await self._box.json(wire.request("DELETE", "", repeatable=True), now=True)
+        except SandboxError as error:
+            if error.code != "SANDBOX_NOT_FOUND":
+                raise
+
+    async def info(self) -> SandboxInfo | None:
+        """The sandbox as the daemon sees it, with its limits and usage; None when there is none. Makes nothing."""
+        wire_info = await self._box.info()
+        return None if wire_info is None else sandbox_info(wire_info)
+
+    async def configure(
+        self,
+        *,
+        limits: Limits | Mapping[str, Any] | None = None,
+        env: Mapping[str, str | None] | None = None,
+        labels: Mapping[str, str] | None = None,
+        sleep_after: str | int | None = None,
+        keep_alive: bool | None = None,
+    ) -> SandboxInfo:
+        """Makes the sandbox, or changes an existing one at once: everything that is started from then on has `env`."""
+        spec = _spec(None, limits, env, labels, sleep_after, keep_alive)
+        return sandbox_info(await self._box.json(wire.request("PUT", "", spec, repeatable=True)))
+
+    async def set_env_vars(self, env: Mapping[str, str | None]) -> None:
+        """Sets variables for all that this object does from now on, in the default session, in new sessions and contexts;
+        None unsets one."""
+        checked = checks.variables(env)
+        if self._session != wire.NO_SESSION:
+            await self._export(self._session, checked)
+        self._box.env.update(checked)

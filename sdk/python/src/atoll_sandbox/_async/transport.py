@@ -1,0 +1,144 @@
+"""The way to one Atoll: connections, second tries, errors in the words of the API."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Mapping, Sequence
+
+import httpx
+
+from .. import _wire as wire
+from .._io import aio as io
+from .._place import Place
+from .._version import OLDEST_DAEMON, __version__, fits
+from .._websocket import Connection
+from ..errors import RPCTransportError, SandboxError, error_of_answer
+from .websocket import AsyncWebSocket
+
+
+class Transport:
+    """Sends requests. A request that has not left, or that may be repeated, is tried again for `retry_seconds`; a sandbox that
+    is not ready is waited for, for `ready_seconds`."""
+
+    def __init__(self, place: Place, ready_seconds: float) -> None:
+        self.place = place
+        self._ready_seconds = ready_seconds
+        self._client: httpx.AsyncClient | None = None
+        self._closed = False
+        self._greeted = False
+
+    async def aclose(self) -> None:
+        self._closed = True
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The headers of every request. With X-Atoll-Token, Authorization belongs to the server in the sandbox."""
+        found = {"user-agent": f"atoll-sandbox-python/{__version__}"}
+        if self.place.token and "x-atoll-token" not in given:
+            found["authorization"] = f"Bearer {self.place.token}"
+        return {**found, **given}
+
+    async def exchange(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
+        """The answer, with its body still to be read. Answers other than 2xx raise."""
+        await self._greet()
+        return await self._exchange(request, content)
+
+    async def _exchange(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
+        began, attempt = io.now(), 0
+        while True:
+            try:
+                response = await self.send(request, content)
+            except httpx.TransportError as error:
+                late = io.now() - began >= wire.RETRY_SECONDS
+                if late or not self._again(error, request, content is not None):
+                    raise wire.failure(error, self.place, request.read_seconds) from error
+                await io.sleep(wire.delay(attempt))
+            else:
+                if response.is_success:
+                    return response
+                failed = await self._failure(response)
+                # 503 means "not ready yet", and only that: nothing was done.
+                late = io.now() - began >= self._ready_seconds
+                if response.status_code != 503 or content is not None or late:
+                    raise failed
+                await io.sleep(wire.retry_after(response.headers, attempt))
+            attempt += 1
+
+    @staticmethod
+    def _again(error: httpx.TransportError, request: wire.Request, streamed: bool) -> bool:
+        if wire.not_sent(error):
+            return not wire.no_server(error)
+        # Content that is a stream cannot be sent from its beginning a second time.
+        return request.repeatable and not streamed and not isinstance(error, httpx.TimeoutException)
+
+    async def send(self, request: wire.Request, content: io.Pieces | None = None) -> httpx.Response:
+        """One try; whatever is answered comes back."""
+        if self._closed:
+            raise RuntimeError("this sandbox object is closed: make a new one")
+        if self._client is None:
+            self._client = io.client(self.place)
+        limits = httpx.Timeout(wire.ANSWER_SECONDS, connect=wire.CONNECT_SECONDS, read=request.read_seconds, pool=None)
+        built = self._client.build_request(
+            request.method,
+            self.place.url + request.path,
+            content=request.body if content is None else io.pieces(content),
+            headers=self._headers(request.headers),
+            timeout=limits,
+            extensions={"trace": io.trace},
+        )
+        return await self._client.send(built, stream=True)
+
+    async def read(self, response: httpx.Response, read_seconds: float | None = None) -> bytes:
+        """The whole body of an answer."""
+        try:
+            return await response.aread()
+        except httpx.TransportError as error:
+            raise wire.failure(error, self.place, read_seconds) from error
+        finally:
+            await response.aclose()
+
+    async def _failure(self, response: httpx.Response) -> SandboxError:
+        body = b""
+        with contextlib.suppress(SandboxError):
+            body = await self.read(response, wire.ANSWER_SECONDS)
+        return error_of_answer(response.status_code, response.reason_phrase, body)
+
+    async def _greet(self) -> None:
+        """Before the first request: whether an Atoll listens there that this package can talk to."""
+        if self._greeted:
+            return
+        request = wire.request("GET", "/v1/health", read_seconds=wire.CONNECT_SECONDS)
+        try:
+            body = await self.read(await self._exchange(request), request.read_seconds)
+        except RPCTransportError as error:
+            raise wire.silent(error, self.place) from error
+        version = wire.json_of(body).get("version")
+        if not isinstance(version, str):
+            message = f"The server at {self.place.where} is not Atoll"
+            raise SandboxError(message, code="VERSION_MISMATCH", suggestion="Check url=… and ATOLL_URL.")
+        if not fits(version):
+            wanted = ".".join(map(str, OLDEST_DAEMON))
+            raise SandboxError(
+                f"Atoll at {self.place.where} has version {version}, which atoll-sandbox {__version__} cannot talk to",
+                code="VERSION_MISMATCH", context={"daemon": version, "client": __version__},
+                suggestion=f"Install the atoll-sandbox of that daemon, or a daemon from {wanted} on, of the same major version.",
+            )
+        self._greeted = True
+
+    async def websocket(self, path: str, headers: Mapping[str, str] | None, subprotocols: Sequence[str]) -> AsyncWebSocket:
+        """A WebSocket. Refusals raise what the answer says."""
+        await self._greet()
+        connection = Connection(self.place.url + path, self._headers(headers or {}), subprotocols)
+        try:
+            socket = await io.connect(self.place, connection.host, connection.port, wire.CONNECT_SECONDS)
+        except OSError as error:
+            raise wire.failure(httpx.ConnectError(str(error)), self.place) from error
+        opened = AsyncWebSocket(connection, socket, self.place)
+        try:
+            await opened.handshake(wire.READY_SECONDS)
+        except BaseException:
+            await opened.aclose()
+            raise
+        return opened

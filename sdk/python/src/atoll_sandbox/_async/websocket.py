@@ -1,0 +1,101 @@
+"""A WebSocket: the protocol of `_websocket` on a socket."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import AsyncIterator
+
+import httpx
+
+from .. import _wire as wire
+from .._io import aio as io
+from .._place import Place
+from .._websocket import Connection, Message
+
+
+class AsyncWebSocket:
+    """Messages both ways. Nothing is read from the socket before it is asked for, so a slow reader slows the sender."""
+
+    def __init__(self, connection: Connection, socket: io.Socket, place: Place) -> None:
+        self._connection, self._socket, self._place = connection, socket, place
+        self._closed = False
+
+    async def handshake(self, seconds: float) -> None:
+        until = io.deadline(seconds)
+        try:
+            while not self._connection.open:
+                if self._connection.refusal:
+                    raise self._connection.refusal
+                if self._connection.over:
+                    raise wire.failure(httpx.RemoteProtocolError("the handshake was cut"), self._place)
+                await self._step(until)
+        except io.DeadlinePassed:
+            raise wire.failure(httpx.ReadTimeout(""), self._place, seconds) from None
+
+    async def _step(self, until: float | None) -> None:
+        try:
+            await self._flush()
+            self._connection.receive(await self._socket.receive(until))
+            await self._flush()
+        except OSError as error:
+            self._connection.over = True
+            if not self._closed:
+                raise wire.failure(httpx.ReadError(str(error)), self._place) from error
+
+    async def _flush(self) -> None:
+        data = self._connection.output()
+        if data:
+            await self._socket.send(data)
+
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message: text or bytes; None when the connection has ended. Raises TimeoutError."""
+        until = io.deadline(timeout)
+        try:
+            while not self._connection.messages and not self._connection.over:
+                await self._step(until)
+        except io.DeadlinePassed:
+            raise TimeoutError(f"no message came within {timeout:g} s") from None
+        return self._connection.messages.pop(0) if self._connection.messages else None
+
+    async def send(self, message: Message) -> None:
+        if not isinstance(message, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"a message is a str or bytes, not {type(message).__name__}")
+        if self._connection.over or self._closed:
+            raise wire.failure(httpx.WriteError("the WebSocket is closed"), self._place)
+        self._connection.send(message)
+        try:
+            await self._flush()
+        except OSError as error:
+            raise wire.failure(httpx.WriteError(str(error)), self._place) from error
+
+    @property
+    def subprotocol(self) -> str | None:
+        """The one of the subprotocols that the server has chosen."""
+        return self._connection.subprotocol
+
+    @property
+    def close_code(self) -> int | None:
+        """How the other side closed the connection; None while it is open."""
+        return self._connection.close_code
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._connection.close()
+            await self._flush()
+        await self._socket.close()
+
+    async def __aenter__(self) -> AsyncWebSocket:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while True:
+            message = await self.receive()
+            if message is None:
+                return
+            yield message

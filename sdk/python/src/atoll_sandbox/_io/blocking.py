@@ -1,0 +1,121 @@
+"""Input and output that block the thread. Names and meanings are those of `aio`."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import IO, Any, Callable, Iterable, Iterator, Union
+
+import httpx
+
+from .._place import Place
+from .common import PIECE_BYTES, SEND_SECONDS, DeadlinePassed, deadline, left, piece_of, tls, traced, transport_options, tune
+
+__all__ = ["Body", "DeadlinePassed", "Pieces", "Socket", "background", "call", "client", "connect", "deadline", "left", "now",
+           "pieces", "sleep", "trace"]
+
+Pieces = Union[Iterable[bytes], IO[bytes]]
+
+now = time.monotonic
+trace = traced
+
+
+def client(place: Place) -> httpx.Client:
+    return httpx.Client(transport=httpx.HTTPTransport(**transport_options(place)))
+
+
+def sleep(seconds: float, until: float | None = None) -> None:
+    remaining = left(until)
+    time.sleep(seconds if remaining is None else min(seconds, remaining))
+    left(until)
+
+
+def call(callback: Callable[..., Any] | None, *arguments: object) -> None:
+    if callback:
+        callback(*arguments)
+
+
+def background(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="atoll-sandbox", daemon=True).start()
+
+
+def pieces(content: Pieces) -> Iterator[bytes]:
+    if hasattr(content, "read"):
+        while True:
+            piece = content.read(PIECE_BYTES)
+            if not piece:
+                return
+            yield piece_of(piece)
+    else:
+        for piece in content:
+            yield piece_of(piece)
+
+
+class Body:
+    """The body of an answer. httpx fixes its time limits with the request, so a deadline that comes later is kept by a
+    timer which shuts the socket down: the read that waits then ends."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._pieces = response.iter_raw()
+
+    def next(self, until: float | None = None) -> bytes | None:
+        remaining = left(until)
+        if remaining is None:
+            return next(self._pieces, None)
+        timer = threading.Timer(remaining, self._cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            piece = next(self._pieces, None)
+        except httpx.TransportError:
+            left(until)
+            raise
+        finally:
+            timer.cancel()
+        if piece is None:
+            left(until)
+        return piece
+
+    def _cut(self) -> None:
+        connection = self.response.extensions["network_stream"].get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.response.close()
+
+
+class Socket:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        tune(connection)
+
+    def receive(self, until: float | None = None) -> bytes:
+        self._connection.settimeout(left(until))
+        try:
+            return self._connection.recv(PIECE_BYTES)
+        except socket.timeout:
+            raise DeadlinePassed from None
+
+    def send(self, data: bytes) -> None:
+        self._connection.settimeout(SEND_SECONDS)
+        self._connection.sendall(data)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def connect(place: Place, host: str, port: int, seconds: float) -> Socket:
+    connection = socket.socket(socket.AF_UNIX) if place.socket_path else socket.create_connection((host, port), seconds)
+    try:
+        if place.socket_path:
+            connection.settimeout(seconds)
+            connection.connect(place.socket_path)
+        secure = tls(place)
+        return Socket(secure.wrap_socket(connection, server_hostname=host) if secure else connection)
+    except BaseException:
+        connection.close()
+        raise

@@ -1,0 +1,1 @@
+"""Made by tools/unasync.py from ../_async: change those files."""

@@ -1,0 +1,201 @@
+# Made by tools/unasync.py from ../_async/commands.py: change that file.
+"""Commands, environment, git: what runs in a session's shell."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import uuid
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Union
+
+from .. import _checks as checks
+from .. import _wire as wire
+from .._io import blocking as io
+from ..errors import CommandError
+from ..models import ExecEvent, ExecResult, GitCheckoutResult, exec_result, made
+from .box import Box
+from .streams import EventStream, Follow, ResumedLink
+
+if TYPE_CHECKING:
+    from .session import Session
+
+#: A session, its id, or None: where a call runs unless told otherwise.
+SessionLike = Union["Session", str, None]
+
+#: A callback for text.
+OnText = Callable[[str], None]
+
+#: Seconds that a clone may take unless told otherwise.
+CLONE_SECONDS = 600.0
+
+
+class Scope:
+    """A sandbox, or a session of one: where calls run that name no session."""
+
+    _box: Box
+    _session: str
+
+    def _in(self, session: SessionLike) -> str:
+        return self._session if session is None else checks.session_name(session)
+
+
+def _public(session: str) -> str | None:
+    return None if session == wire.NO_SESSION else session
+
+
+class Commands(Scope):
+    def _run(
+        self,
+        command: str,
+        session: SessionLike,
+        timeout: float | None,
+        env: Mapping[str, str | None] | None,
+        cwd: checks.StrPath | None,
+        stdin: str | bytes | None = None,
+    ) -> dict[str, Any]:
+        """The fields that commands, streams and processes share."""
+        name = self._in(session)
+        outside = self._box.env if name == wire.NO_SESSION else {}
+        given = stdin if stdin is None or isinstance(stdin, str) else base64.b64encode(stdin).decode()
+        return {
+            "command": checks.command_text(command),
+            "sessionId": name,
+            "timeoutMs": checks.milliseconds(timeout),
+            "env": checks.present(outside, checks.variables(env)),
+            "cwd": None if cwd is None else checks.path_text(cwd, "cwd"),
+            "stdin": given,
+            "stdinEncoding": "base64" if isinstance(stdin, bytes) else None,
+        }
+
+    def exec(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        env: Mapping[str, str | None] | None = None,
+        cwd: checks.StrPath | None = None,
+        stdin: str | bytes | None = None,
+        session: SessionLike = None,
+        check: bool = False,
+        binary: bool = False,
+        on_stdout: OnText | None = None,
+        on_stderr: OnText | None = None,
+    ) -> ExecResult:
+        """Runs a command for bash and waits for its end.
+
+        A command that fails is a result; one that cannot be run to its end, or takes longer than `timeout` seconds, raises
+        CommandError, and so does an exit code other than 0 with `check=True`. `binary=True` fills `stdout_bytes` and
+        `stderr_bytes`. With `on_stdout` or `on_stderr`, output is handed on while the command runs, which then leaves no state
+        (directory, variables) in the session.
+        """
+        if on_stdout or on_stderr:
+            if binary:
+                raise ValueError("binary output cannot be handed on as text: leave out on_stdout and on_stderr")
+            result = self._streamed(
+                self.exec_stream(command, timeout=timeout, env=env, cwd=cwd, stdin=stdin, session=session),
+                command, self._in(session), on_stdout, on_stderr,
+            )
+        else:
+            body = self._run(command, session, timeout, env, cwd, stdin)
+            body["encoding"] = "base64" if binary else None
+            limit = None if timeout is None else timeout + wire.GRACE_SECONDS
+            answer = self._box.json(wire.request("POST", "/api/execute", body, read_seconds=limit))
+            result = exec_result(answer, _public(body["sessionId"]))
+        return result.check() if check else result
+
+    def _streamed(
+        self,
+        stream: EventStream[ExecEvent],
+        command: str,
+        session: str,
+        on_stdout: OnText | None,
+        on_stderr: OnText | None,
+    ) -> ExecResult:
+        began = io.now()
+        printed: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        callbacks = {"stdout": on_stdout, "stderr": on_stderr}
+        with stream as events:
+            for event in events:
+                if event.type in printed and event.data:
+                    printed[event.type].append(event.data)
+                    io.call(callbacks[event.type], event.data)
+                elif event.type == "complete":
+                    return made(
+                        ExecResult, vars(event), command=command, session_id=_public(session), duration=io.now() - began,
+                        stdout="".join(printed["stdout"]), stderr="".join(printed["stderr"]), timestamp=event.timestamp,
+                    )
+                elif event.type == "error":
+                    context = {"command": command, **{name: "".join(text) for name, text in printed.items()}}
+                    raise CommandError(event.error or "The command failed", http_status=500, context=context)
+        raise CommandError("The stream ended without a result", http_status=500, context={"command": command})
+
+    def exec_stream(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        env: Mapping[str, str | None] | None = None,
+        cwd: checks.StrPath | None = None,
+        stdin: str | bytes | None = None,
+        session: SessionLike = None,
+    ) -> EventStream[ExecEvent]:
+        """Runs a command and yields what it prints while it runs, as events with `type` and `data`.
+
+            for event in sandbox.exec_stream("make"):
+                if event.type == "stdout":
+                    print(event.data, end="")
+
+        The command starts with the first event that is asked for and is read no faster than that: it waits. Leaving the loop
+        ends it. A broken connection does not: the stream goes on where it broke.
+        """
+        body = self._run(command, session, timeout, env, cwd, stdin)
+        stream_id = uuid.uuid4().hex
+        path = f"/api/execute/stream/{stream_id}"
+        follow = Follow(
+            "command.stream",
+            wire.stream_request("POST", "/api/execute/stream", {**body, "streamId": stream_id}),
+            wire.stream_request("GET", path),
+            ("complete", "error"),
+            leave=wire.request("DELETE", path),
+        )
+        return EventStream(ResumedLink(self._box, follow), lambda event: made(ExecEvent, event))
+
+    def _export(self, session: str, env: Mapping[str, str | None]) -> None:
+        """Sets and unsets variables in a running shell."""
+        if not env:
+            return
+        words = [f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}" for name, value in env.items()]
+        body = {"command": " && ".join(words), "sessionId": session, "origin": "internal"}
+        answer = self._box.json(wire.request("POST", "/api/execute", body))
+        if answer.get("exitCode") != 0:
+            raise CommandError(f"Failed to set {', '.join(env)}: {answer.get('stderr')}", http_status=500)
+
+    def set_env_vars(self, env: Mapping[str, str | None]) -> None:
+        """Sets variables of the session's shell; None unsets one."""
+        self._export(self._session, checks.variables(env))
+
+    def git_checkout(
+        self,
+        url: str,
+        target_dir: checks.StrPath | None = None,
+        *,
+        branch: str | None = None,
+        depth: int | None = None,
+        timeout: float = CLONE_SECONDS,
+        session: SessionLike = None,
+    ) -> GitCheckoutResult:
+        """Clones a repository, by default into `/workspace` and its name."""
+        if not isinstance(url, str) or not url:
+            raise TypeError("the URL of a repository is a str that is not empty")
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
+            raise checks.invalid("depth", "the number of commits is an int of 1 or more")
+        body = {
+            "repoUrl": url,
+            "branch": branch,
+            "targetDir": None if target_dir is None else checks.path_text(target_dir, "target_dir"),
+            "depth": depth,
+            "timeoutMs": checks.milliseconds(timeout),
+            "sessionId": self._in(session),
+        }
+        limit = timeout + wire.GRACE_SECONDS
+        return made(GitCheckoutResult, self._box.json(wire.request("POST", "/api/git/checkout", body, read_seconds=limit)))

@@ -1,0 +1,108 @@
+"""Which Atoll, which sandbox, and its life."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from atoll_sandbox import Limits, Sandbox, ValidationFailedError
+from atoll_sandbox._place import locate
+
+from .conftest import Daemon, until
+
+FIND = """
+from atoll_sandbox import Sandbox
+with Sandbox("p-env", destroy_on_exit=True) as sandbox:
+    print(sandbox.exec("echo found").stdout, end="")
+"""
+
+
+def test_the_socket_needs_no_token(make: Callable[..., Any], box_id: str, daemon: Daemon) -> None:
+    for url in (f"unix:{daemon.socket}", f"unix://{daemon.socket}"):
+        assert make(box_id, url=url).exec("echo over a socket").stdout == "over a socket\n"
+
+
+def test_the_environment_says_which_atoll(daemon: Daemon) -> None:
+    def run(**env: str) -> str:
+        given = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""), **env}
+        done = subprocess.run([sys.executable, "-c", FIND], env=given, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run(ATOLL_URL=daemon.url, ATOLL_TOKEN=daemon.token) == "found\n"
+    assert run(ATOLL_URL=f"unix:{daemon.socket}") == "found\n"
+    assert run(ATOLL_RUN=str(Path(daemon.socket).parent)) == "found\n"
+
+
+def test_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ATOLL_URL", "ATOLL_TOKEN", "ATOLL_RUN"):
+        monkeypatch.delenv(name, raising=False)
+    assert (locate("http://a:1/", None).url, locate("https://a/base", "t").token) == ("http://a:1", "t")
+    monkeypatch.setenv("ATOLL_TOKEN", "env")
+    assert (locate("http://a:1", "mine").token, locate("http://a:1", None).token) == ("mine", "env")
+    monkeypatch.setenv("ATOLL_RUN", str(tmp_path))
+    assert locate(None, None).socket_path == f"{tmp_path}/atoll.sock"
+    for wrong in ("ftp://a", "127.0.0.1:8700", "unix:", "http://", "http://a:99999"):
+        with pytest.raises(ValueError, match="not the URL of an Atoll"):
+            locate(wrong, None)
+    with pytest.raises(ValueError, match="token"):
+        locate("http://a", "with\nnewline")
+
+
+def test_leaving_closes_and_may_destroy(box_id: str) -> None:
+    with Sandbox(box_id) as sandbox:
+        sandbox.exec("true")
+    with pytest.raises(RuntimeError, match="closed"):
+        sandbox.exec("true")
+    with Sandbox(box_id, create=False, destroy_on_exit=True) as again:
+        assert again.exec("true").success
+        assert again.info()
+    with pytest.raises(ZeroDivisionError):
+        with Sandbox(box_id, destroy_on_exit=True) as failing:
+            failing.exec("true")
+            raise ZeroDivisionError
+    with Sandbox(box_id) as gone:
+        assert gone.info() is None
+
+
+def test_what_a_sandbox_is_made_with(make: Callable[..., Any], box_id: str) -> None:
+    sandbox = make(
+        box_id, limits=Limits(memory=128 << 20, pids=64), env={"MODE": "debug"}, labels={"team": "a"}, sleep_after="10m",
+        keep_alive=True,
+    )
+    assert sandbox.exec("echo $MODE").stdout == "debug\n"
+    info = sandbox.info()
+    assert (info.id, info.state, info.image, info.labels) == (box_id, "running", "default", {"team": "a"})
+    assert (info.limits.memory, info.limits.pids, info.env_names) == (128 << 20, 64, ["MODE"])
+    assert (info.sleep_after, info.keep_alive) == (600, True)
+    assert info.usage.pids >= 1
+    assert sandbox.configure(limits={"pids": 32}, keep_alive=False).limits.pids == 32
+    assert sandbox.info().keep_alive is False
+    sandbox.configure(env={"MODE": None, "NEW": "1"})
+    assert sandbox.exec('echo "[$MODE]$NEW"', session="fresh").stdout == "[]1\n"
+
+
+def test_life(sandbox: Any) -> None:
+    assert sandbox.info() is None
+    sandbox.destroy()
+    sandbox.start()
+    sandbox.write_file("kept", "file")
+    sandbox.exec("cd /tmp")
+    sandbox.stop()
+    until(lambda: sandbox.info().state == "stopped", "the sandbox to stop")
+    sandbox.stop()
+    assert (sandbox.exec("pwd").stdout, sandbox.read_file("/workspace/kept")) == ("/workspace\n", "file")
+    sandbox.destroy()
+    assert sandbox.info() is None
+    assert not sandbox.exists("/workspace/kept")
+
+
+def test_options_that_the_daemon_refuses_are_told_by_the_first_call(make: Callable[..., Any], box_id: str) -> None:
+    with pytest.raises(ValidationFailedError) as caught:
+        make(box_id, sleep_after="soon").exec("true")
+    assert caught.value.validation_errors and caught.value.validation_errors[0]["field"] == "sleepAfter"

@@ -1,0 +1,17 @@
+/*
+ * listeners.h - how many TCP sockets of a box listen.
+ *
+ * No cgroup counts a connection that nobody has accepted: the kernel makes its socket while a packet arrives, in
+ * nobody's name. The network namespace bounds the queue of one listening socket (BOX_SOMAXCONN), this module the number
+ * of such sockets, so the product is small. The broker (netlink.h) asks before it lets a listen(2) go on.
+ *
+ * The count comes from the kernel's table in /proc/net. It is taken again only when as many calls were allowed as may
+ * listen. Calls that are under way at that moment are missed, so a box can have a few more than BOX_LISTENERS, at most
+ * one for each of its threads. Thread: the broker's.
+ */
+#pragma once
+
+#include "base/base.h"
+
+/* Whether one more socket may listen. Counts it. */
+bool listeners_take(void);

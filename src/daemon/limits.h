@@ -1,0 +1,55 @@
+/*
+ * limits.h - the limits of atolld: quantities that a client, a box or the network can drive, by name.
+ *
+ * Sizes are bytes, times are milliseconds. tools/check-limits finds limits that nothing uses. A limit that a request
+ * can exceed is tested at the limit and one past it.
+ */
+#pragma once
+
+#include "base/limits.h"
+
+/* HTTP: the places of a server (http/server/places.h); shares are of the connections that it may have */
+#define PREVIEW_BOX_SHARE 4 /* … of which one sandbox may have one in so many */
+
+/* Exposed ports and previews */
+#define PORT_MIN	    1024
+#define PORT_RESERVED	    3000 /* the agent's own, as in an upstream container */
+#define PORTS_MAX	    64	 /* exposed in one sandbox */
+#define PORT_LOG_MAX	    100	 /* requests remembered for each */
+#define PORT_LOG_PATH_MAX   160	 /* of a path that is remembered */
+#define PORT_METRICS_MAX    256	 /* ports with series of their own in /metrics; the others share one */
+#define PREVIEW_RETRY_AFTER "5"	 /* seconds, when all places of previews are taken */
+#define PREVIEW_LABEL_MAX   63	 /* "8080-id-token": one label of a host name */
+#define HOSTS_MAX	    32	 /* names in ATOLL_HOSTS */
+#define TRUSTED_PROXIES_MAX 32
+#define APP_TIMEOUT_MAX	    86400 /* s: of ATOLL_APP_TIMEOUT, until a server in a box begins its answer */
+#define TLS_LOOK	    5000  /* how often the certificate is looked at */
+
+/* Daemon */
+#define BOX_TABLE_MAX	     100000 /* sandboxes known, living or stopped */
+#define BOX_WAITERS_MAX	     4096   /* requests that wait for one box to be made, woken or destroyed */
+#define BOX_EXCHANGES_MAX    4096   /* requests and tunnels to servers inside one box: others need connections too */
+#define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
+#define BOX_LABELS_MAX	     (8u * KIB)
+#define BOX_SLEEP_MIN	     1000
+#define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
+#define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */
+#define API_LIST_MAX	     1000	  /* sandboxes in one answer */
+#define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
+#define RECOVER_WAIT	     500	  /* a start waits so long for the warden before it serves */
+#define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
+#define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
+#define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */
+#define AGENT_ENV_REPLY_MAX  (4u * KIB)
+#define DIAL_STOCK	     16	   /* sockets of a box's network that wait to be connected, of each family */
+#define DIAL_STOCK_MAX	     128   /* … after a rush */
+#define DIAL_STOCKED_MAX     4096  /* of all boxes together; past this they are made when they are needed */
+#define DIAL_IDLE	     30000 /* a stock that nobody used so long is closed */
+#define DIAL_SIX	     16	   /* ports of a box that are known to answer on ::1 only */
+#define DIAL_POOL_IDLE_MAX   64	   /* kept-alive connections to one port of a box … */
+#define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
+
+/* The log of a sandbox's connections */
+#define NET_LOG_MAX	   256 /* records kept for a sandbox */
+#define NET_LOG_RECORD_MAX 1024
+#define NET_FOLLOWERS_MAX  16 /* clients that follow the log of one sandbox */

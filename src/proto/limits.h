@@ -1,0 +1,59 @@
+/*
+ * limits.h - the limits of what several programs must agree on: quantities that a client, a box or the network can
+ * drive, by name.
+ *
+ * Sizes are bytes, times are milliseconds. tools/check-limits finds limits that nothing uses. A limit that a request
+ * can exceed is tested at the limit and one past it.
+ */
+#pragma once
+
+#include "base/limits.h"
+
+/* Sandboxes */
+#define BOX_ID_MAX	   63
+#define BOX_MEM_DEFAULT	   (512ull * MIB)
+#define BOX_MEM_MIN	   (16ull * MIB)
+#define BOX_CPU_DEFAULT	   1000u /* thousandths of a CPU */
+#define BOX_CPU_MIN	   10u
+#define BOX_PIDS_DEFAULT   256u
+#define BOX_PIDS_MIN	   8u
+#define BOX_PIDS_MAX	   32768u
+#define BOX_PTYS_MAX	   64
+#define BOX_UID_RANGE	   65536u
+#define BOX_IMAGE_NAME_MAX 63
+#define BOX_CREATE_TIMEOUT 20000
+
+/* The inside of a sandbox */
+#define BOX_SHM_BYTES	      (256ull * MIB) /* /dev/shm; charged to the box's memory like all it touches */
+#define BOX_SHM_INODES	      65536u
+#define BOX_NOFILE	      16384u /* open files of one process */
+#define BOX_INOTIFY_INSTANCES 128
+#define BOX_INOTIFY_WATCHES   131072
+#define BOX_AGENT_BACKLOG     1024
+#define BOX_OOM_SCORE	      "200"	   /* oom_score_adj of all but the agent: the kernel picks a command first */
+#define BOX_NETLINK_SOCKETS   64	   /* open at once, of all processes */
+#define NETLINK_BUFFER	      32768	   /* SO_RCVBUF and SO_SNDBUF of one, at most; the kernel doubles it */
+#define NETLINK_PATIENCE      200	   /* a socket past the limit waits so long for another's end … */
+#define NETLINK_PAUSE	      5		   /* … and looks this often */
+#define BOX_LISTENERS	      128	   /* TCP sockets that listen; a few more when many threads ask at once */
+#define BOX_SOMAXCONN	      256	   /* connections that wait for one accept() */
+#define BOX_OPTMEM	      20480	   /* options of one socket */
+#define BOX_TIME_WAIT	      16384	   /* connections in TIME_WAIT */
+#define BOX_SOCKETS_SHARE     8		   /* buffers of TCP and UDP, on cgroup v1: an eighth of the memory limit … */
+#define BOX_SOCKETS_MIN	      (4ull * MIB) /* … at least this … */
+#define BOX_SOCKETS_MAX	      (64ull * MIB) /* … and at most this */
+
+/* The warden */
+/* Network policies */
+#define NET_RULES_MAX 256    /* in `allow`, and in `deny`, with the daemon's defaults */
+#define NET_RULE_MAX  320    /* characters of one rule */
+#define NET_NAME_MAX  253    /* of a host name */
+#define NET_CONNS     1024u  /* of one box, when its policy has no limit … */
+#define NET_CONNS_MAX 16384u /* … and at most */
+#define NET_RATE_MIN  1024u  /* bytes a second */
+
+#define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */
+
+/* Files, watches and terminals in a box */
+#define GIT_TIMEOUT	600000
+#define GIT_TIMEOUT_MAX (24u * 3600 * 1000)

@@ -1,0 +1,34 @@
+/*
+ * limits.h - the limits of atoll-warden: quantities that a client, a box or the network can drive, by name.
+ *
+ * Sizes are bytes, times are milliseconds. tools/check-limits finds limits that nothing uses. A limit that a request
+ * can exceed is tested at the limit and one past it.
+ */
+#pragma once
+
+#include "base/limits.h"
+
+/* The warden */
+#define WARDEN_BOXES_MAX   4096u
+#define WARDEN_POOL	   16u	 /* slots prepared ahead */
+#define WARDEN_QUEUE_MAX   1024u /* replies that wait for a daemon that does not read; past this it is cut off */
+#define WARDEN_BURST	   32	 /* requests taken in one turn of the loop */
+#define WARDEN_CLOSING_MAX 256u	 /* mounts that wait to be taken down; past this no slots are made */
+#define WARDEN_RETRY	   20	 /* pause before a cgroup that is still busy is removed again */
+
+/* Zygotes */
+#define ZYGOTES_MAX	 4u		 /* one per image; images past that start contexts plainly */
+#define ZYGOTE_MEM	 (1024ull * MIB) /* of one, with the page tables of its children */
+#define ZYGOTE_PIDS	 64u
+#define ZYGOTE_TMP	 "64m"
+#define ZYGOTE_DELAY	 300	/* after a start of the warden, so that boxes come first */
+#define ZYGOTE_START_MAX 180000 /* a zygote that is not ready after that is killed */
+#define ZYGOTE_RETRY_MIN 1000	/* pause before a zygote that ended is started again, doubled each time … */
+#define ZYGOTE_RETRY_MAX 60000	/* … up to this */
+#define ZYGOTE_IDLE	 60000	/* a zygote without asks for so long makes way for another image's */
+#define ZYGOTE_BURST	 64u	/* contexts that one box may ask for at once … */
+#define ZYGOTE_RATE	 20u	/* … and per second in the long run */
+#define ZYGOTE_REFUSALS	 512u	/* a box that is told "no" so often, less ZYGOTE_RATE a second, is not heard any more */
+#define ZYGOTE_ASKS_MAX	 256u	/* that wait in front of one zygote; past that contexts start plainly */
+#define ZYGOTE_STUCK	 1000	/* a zygote that answers nothing for so long is given no more to do, and … */
+#define ZYGOTE_GIVEN_UP	 4000	/* … is replaced after this much more */

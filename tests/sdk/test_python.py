@@ -1,0 +1,233 @@
+"""sdk/python: its types and style, its wheel and sdist in a clean virtual environment, its own tests there, and the
+examples of its README and of docs/python.md.
+
+The package's dependencies are Debian's (tools/deps test): the virtual environment sees the system's packages.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import atoll as lib
+import package as typescript
+import pytest
+from fixtures import what_is_missing
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "sdk/python"
+NEEDED = ["httpx", "websockets", "build", "setuptools", "wheel", "venv", "mypy", "flake8"]
+MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]
+FILES = sorted(path.name for path in (PACKAGE / "tests").glob("test_*.py"))
+
+sys.path.insert(0, str(ROOT / "tests/docs"))
+import examples  # noqa: E402
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"tools/deps test installs what is missing: {', '.join(MISSING)}")
+
+
+def run(*command, cwd=PACKAGE, env=None, stdin="", timeout=300):
+    r = subprocess.run([str(word) for word in command], cwd=cwd, input=stdin, capture_output=True, text=True, check=False, env=env,
+                       timeout=timeout)
+    assert r.returncode == 0, f"{' '.join(map(str, command))} ended with {r.returncode}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
+    return r.stdout
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """The sdist, and the wheel that is built from it. Built in a copy: nothing is left in the checkout."""
+    base = tmp_path_factory.mktemp("python")
+    shutil.copytree(PACKAGE, base / "source", ignore=shutil.ignore_patterns("__pycache__", ".mypy_cache", "dist"))
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", base / "dist", cwd=base / "source")
+    return base / "dist"
+
+
+def installed(archive, where):
+    """The interpreter of a clean virtual environment that has the package."""
+    run(sys.executable, "-m", "venv", "--system-site-packages", where)
+    run(where / "bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", archive)
+    return where / "bin/python"
+
+
+@pytest.fixture(scope="module")
+def python(dist, tmp_path_factory):
+    return installed(next(dist.glob("*.whl")), tmp_path_factory.mktemp("venv") / "v")
+
+
+@pytest.fixture(scope="module")
+def results(daemon, dist, python, request, tmp_path_factory):
+    """Runs the files of tests that were asked for, once; for each file, what failed in it."""
+    mine = [item for item in request.session.items if item.module is request.module and item.originalname == "test_file"]
+    wanted = [item.callspec.params["file"] for item in mine]
+    report = tmp_path_factory.mktemp("pytest") / "report.xml"
+    r = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *(f"tests/{f}" for f in wanted)],
+                       cwd=dist.parent / "source", capture_output=True, text=True, check=False, timeout=600,
+                       env=typescript.reaching(daemon, PYTHONDONTWRITEBYTECODE="1"))
+    assert report.exists(), r.stdout + r.stderr
+    ran = {file: [] for file in wanted}
+    for case in ElementTree.parse(report).iter("testcase"):
+        failed = [child.text or child.get("message") for child in case if child.tag in ("failure", "error")]
+        ran[case.get("classname").rsplit(".", 1)[1] + ".py"].append((case.get("name"), failed))
+    return ran
+
+
+def test_types():
+    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null")
+
+
+def test_style():
+    run(sys.executable, "-m", "flake8")
+
+
+def test_wheel_and_sdist_hold_what_they_should(dist):
+    wheel = zipfile.ZipFile(next(dist.glob("*.whl"))).namelist()
+    sources = {str(path.relative_to(PACKAGE / "src")) for path in (PACKAGE / "src").rglob("*.py")}
+    assert {name for name in wheel if name.endswith(".py")} == sources
+    assert "atoll_sandbox/py.typed" in wheel
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"README.md", "pyproject.toml", "tests/conftest.py", "tools/unasync.py"} <= names
+
+
+def test_the_installed_package_is_the_wheel(python, tmp_path):
+    shown = run(python, "-c", "import atoll_sandbox as a; print(a.__file__, a.__version__)", cwd=tmp_path)
+    assert str(python.parents[1]) in shown and shown.split()[1] == "0.1.0"
+
+
+TYPED = """
+from atoll_sandbox import AsyncSandbox, Sandbox
+sandbox, other = Sandbox("x"), AsyncSandbox("x")
+stdout: str = sandbox.exec("true").stdout
+data: bytes = sandbox.read_file("f", encoding=None)
+text: str = sandbox.read_file("f")
+code: int = sandbox.start_process("x", session=sandbox.get_session("s")).wait_for_exit(1.5)
+for event in sandbox.exec_stream("x"):
+    kind: str = event.type
+sandbox.exec("true", timeout="5")  # refused
+sandbox.exec(["true"])  # refused
+sandbox.exec("true", tiemout=5)  # refused
+sandbox.exec("true", session=7)  # refused
+sandbox.create_code_context("cobol")  # refused
+sandbox.write_file("f", {"a": 1})  # refused
+sandbox.expose_port("8080")  # refused
+sandbox.start_process("x").wait_for_port(1, mode="udp")  # refused
+sandbox.configure(memory=1)  # refused
+other.exec("true").stdout  # refused
+"""
+
+
+def test_types_refuse_what_the_server_would(python, tmp_path):
+    (tmp_path / "typed.py").write_text(TYPED)
+    r = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", "--python-executable", python, "typed.py"],
+                       cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    refused = {int(line.split(":")[1]) for line in r.stdout.splitlines() if ": error:" in line}
+    assert refused == {n for n, line in enumerate(TYPED.splitlines(), 1) if line.endswith("# refused")}, r.stdout + r.stderr
+
+
+def test_the_sdist_installs_and_works(daemon, dist, box, tmp_path):
+    program = "import sys; from atoll_sandbox import Sandbox; print(Sandbox(sys.argv[1]).exec('echo from the sdist').stdout)"
+    found = installed(next(dist.glob("*.tar.gz")), tmp_path / "v")
+    assert run(found, "-c", program, box, cwd=tmp_path, env=typescript.reaching(daemon)).strip() == "from the sdist"
+
+
+def test_there_are_files():
+    assert len(FILES) > 8
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_file(results, file):
+    assert results[file], "no test ran"
+    failed = [f"{name}\n{chr(10).join(failures)}" for name, failures in results[file] if failures]
+    assert not failed, "\n\n".join(failed)
+
+
+@pytest.mark.parametrize("page", ["sdk/python/README.md", "docs/python.md"])
+def test_examples_print_what_they_say(daemon, python, page, tmp_path):
+    """Each `python` block is a program, and the `text` block behind it is what it prints."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, re.M | re.S)
+    assert found and len(found) == text.count("```python"), "a block without its output"
+    for program, output in found:
+        printed = run(python, "-", cwd=tmp_path, env=typescript.reaching(daemon), stdin=program)
+        assert examples.matches(output, printed), f"{program}\nprinted\n{printed}\ninstead of\n{output}"
+    assert daemon.boxes() == [], "a page cleans up after itself"
+
+
+SECURED = """
+import re
+from atoll_sandbox import ContainerUnavailableError, ProcessReadyTimeoutError, Sandbox
+with Sandbox("tls", destroy_on_exit=True) as sandbox:
+    try:
+        print(sandbox.exec("echo over TLS").stdout, end="")
+    except ContainerUnavailableError as error:
+        print(error)
+        raise SystemExit
+    process = sandbox.start_process("seq 1 5000; sleep 600")
+    print(process.wait_for_log(re.compile("^4999$")).line)
+    try:
+        process.wait_for_log("never", timeout=0.3)
+    except ProcessReadyTimeoutError as error:
+        print(error.timeout)
+    with sandbox.terminal() as terminal:
+        terminal.write("exit 3\\r")
+        print(terminal.wait(timeout=60))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="tools/deps test installs openssl")
+def test_tls(python, tmp_path):
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        os.chmod(base, 0o755)  # the daemon's user reads there
+        run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem",
+            "-out", "cert.pem", "-subj", "/CN=test", "-days", "2", "-addext", "subjectAltName=IP:127.0.0.1", cwd=base)
+        os.chmod(f"{base}/key.pem", 0o644)
+        with lib.Instance({"ATOLL_ZYGOTE": "off", "ATOLL_TLS_CERT": f"{base}/cert.pem", "ATOLL_TLS_KEY": f"{base}/key.pem"}) as instance:
+            env = typescript.reaching(instance, ATOLL_URL=f"https://{instance.address}")
+            assert run(python, "-", cwd=tmp_path, env={**env, "SSL_CERT_FILE": f"{base}/cert.pem"}, stdin=SECURED) == "over TLS\n4999\n0.3\n3\n"
+            assert "Set SSL_CERT_FILE" in run(python, "-", cwd=tmp_path, env=env, stdin=SECURED.replace(", destroy_on_exit=True", ""))
+
+
+FOLLOW = {
+    "blocking": """
+import sys
+from atoll_sandbox import Sandbox
+with Sandbox(sys.argv[1]) as sandbox:
+    process = sandbox.start_process("echo begin; until [ -e /tmp/go ]; do sleep 0.05; done; seq 1 5000; (exit 9)")
+    for event in process.stream_logs():
+        print(event.data if event.type == "stdout" else "", end="", flush=True)
+    print("exit", event.exit_code)
+""",
+    "asyncio": """
+import asyncio, sys
+from atoll_sandbox import AsyncSandbox
+async def main():
+    async with AsyncSandbox(sys.argv[1]) as sandbox:
+        process = await sandbox.start_process("echo begin; until [ -e /tmp/go ]; do sleep 0.05; done; seq 1 5000; (exit 9)")
+        async for event in process.stream_logs():
+            print(event.data if event.type == "stdout" else "", end="", flush=True)
+        print("exit", event.exit_code)
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("kind", FOLLOW)
+def test_logs_go_on_over_a_killed_daemon(own_daemon, own_box, python, kind, tmp_path):
+    with open(tmp_path / "err", "w+", encoding="utf-8") as err, subprocess.Popen(
+            [python, "-c", FOLLOW[kind], own_box], stdout=subprocess.PIPE, stderr=err, env=typescript.reaching(own_daemon), text=True) as p:
+        assert p.stdout.readline() == "begin\n", (tmp_path / "err").read_text()
+        own_daemon.kill_daemon()
+        own_daemon.await_warden()
+        own_daemon.execute_alone(own_box, "touch /tmp/go")
+        rest = p.stdout.read()
+        assert p.wait(60) == 0, (tmp_path / "err").read_text()
+    assert rest == "".join(f"{i}\n" for i in range(1, 5001)) + "exit 9\n"
