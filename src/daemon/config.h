@@ -1,5 +1,5 @@
 /*
- * config.h - what the environment says: read once at start, absolute and checked, never changed after.
+ * config.h - the settings from the environment. They are read once at start, made absolute, checked, and never change.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * daemon.h - the one object that holds the daemon's parts together. Made in main.c, handed to everything.
+ * daemon.h - the object that holds the parts of the daemon. main.c makes it; every function that needs a part gets it.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /*
- * atolld: the unprivileged half of Atoll. It parses everything that comes from outside: routes requests to boxes, makes
- * and destroys them through the warden, keeps the state.
+ * atolld: the unprivileged half of Atoll. It parses all input from outside, routes requests to boxes, makes and
+ * destroys boxes through the warden, and keeps the state of sandboxes.
  *
- * Start: read the environment, bind what root must bind, become the user, then everything else. End: SIGTERM or SIGINT
- * stops accepting and lets running exchanges end for DAEMON_GRACE; a second one ends at once. SIGHUP reads the
- * certificate again. Boxes live on either way.
+ * Start: read the environment, bind the sockets that need root, become the user, then do the rest. End: the first
+ * SIGTERM or SIGINT stops accepting and gives running exchanges DAEMON_GRACE to end; the second signal ends the daemon
+ * at once. SIGHUP reads the certificate again. Boxes keep running in every case.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -109,8 +109,8 @@ static int open_parts(struct daemon *d, struct err *e)
 	return 0;
 }
 
-/* Clients wait in the backlog until the warden has said which boxes live: what they are told first is true. A warden
- * that is away holds nobody up for longer than RECOVER_WAIT. */
+/* Clients wait in the backlog until the warden has listed the living boxes, so the first answers are true. If the
+ * warden is away, the daemon starts to serve after RECOVER_WAIT. */
 static struct listeners listeners;
 
 static void start_serving(struct daemon *d)
@@ -171,7 +171,7 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 
 static int serve(void)
 {
-	static struct daemon d; /* lives as long as the process: the end frees nothing but what must reach the disk */
+	static struct daemon d; /* lives as long as the process; only the store is closed at the end */
 	struct err e = {0};
 	d.started_ms = clock_ms();
 	umask(077);

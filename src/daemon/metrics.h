@@ -1,8 +1,8 @@
 /*
  * metrics.h - counters of the daemon and their Prometheus text (GET /metrics).
  *
- * Plain numbers, added to on the loop thread. Statuses come from agents too, which are hostile: the table has one
- * counter for each number from 100 to 599, so no answer can make new series without bound.
+ * Counters are plain numbers that the loop thread increments. Agents are hostile and choose statuses: the table has one
+ * counter for each number from 100 to 599, so no answer can add series without bound.
  */
 #pragma once
 
@@ -45,6 +45,6 @@ void metrics_created(struct metrics *m, uint64_t us);
 struct daemon;
 void metrics_write(struct daemon *d, struct buf *out);
 
-/* For those who write series of their own. `labels` is "" or `route="…"`. */
+/* For modules that write series of their own. `labels` is "" or `route="…"`. */
 void metrics_head(struct buf *out, const char *name, const char *type, const char *help);
 void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h);

@@ -1,9 +1,10 @@
 /*
- * privs.h - becoming an ordinary user for good.
+ * privileges.h - becoming an ordinary user for good.
  *
- * Started as root: groups, gid, uid of `user`, all capability sets empty, no_new_privs; then it is checked that root
- * cannot be had back. Started as an ordinary user: capabilities that came along are dropped all the same. Call it
- * before anything from outside is read, and before threads exist: the calls are per thread.
+ * If started as root, the process takes the groups, gid and uid of `user`, empties all capability sets and sets
+ * no_new_privs; then it checks that it cannot become root again. If started as an ordinary user, it drops inherited
+ * capabilities. Call it before any input from outside is read, and before threads exist: the system calls act on one
+ * thread.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 
 #include "proto/errc.h"
 
-/* The user's ids, for what root must hand over before. NOT_FOUND with a sentence when there is no such user. */
+/* The user's ids, for files that root must hand over first. NOT_FOUND with a sentence when there is no such user. */
 int privs_lookup(const char *user, uid_t *ret_uid, gid_t *ret_gid, struct err *e);
 
 /* uid and gid are used only when the process is root. */

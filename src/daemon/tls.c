@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 
-/* What a file was like when it was read: tells whether it has changed since. */
+/* The identity of a file at the time it was read: shows whether the file has changed since. */
 struct tls_file {
 	dev_t dev;
 	ino_t ino;
@@ -20,7 +20,7 @@ struct tls {
 	const char *cert, *key;
 	SSL_CTX *ctx;
 	struct tls_file seen[2];
-	struct err failure; /* why what is there now was not taken; zero: it was */
+	struct err failure; /* why the files on disk were refused; zero: they were accepted */
 	struct loop *loop;
 	struct loop_timer look;
 };
@@ -38,7 +38,7 @@ static struct tls_layer *layer_of(const struct http_layer *l)
 	return container_of(l, struct tls_layer, base);
 }
 
-/* What SSL_read or SSL_write has returned, as recv and send would. */
+/* The result of SSL_read or SSL_write in the form of recv and send. */
 static ssize_t outcome(struct tls_layer *t, int r, enum layer_wants *wants)
 {
 	int why = SSL_get_error(t->ssl, r), os = errno;
@@ -220,7 +220,7 @@ void tls_reload(struct tls *t)
 	log_event(LOG_INFO, "certificate loaded", "file=%s", LOG_Q(t->cert));
 }
 
-/* The two are rarely replaced in one moment, nor made readable: what could not be taken is tried again. */
+/* The two files are rarely replaced, or made readable, in one moment: a refused pair is tried again. */
 static void on_look(struct loop_timer *timer)
 {
 	struct tls *t = container_of(timer, struct tls, look);

@@ -1,9 +1,9 @@
 /*
- * tls.h - TLS for the TCP listeners, from a certificate and a key that somebody else keeps fresh.
+ * tls.h - TLS for the TCP listeners, with a certificate and a key that another program renews.
  *
- * The two files are read at the start, on SIGHUP, and whenever one of them has changed (they are looked at every
- * TLS_LOOK ms). New connections get the new certificate; those that are there go on with the one they began with. A
- * pair that cannot be used is logged and the old one stays.
+ * The two files are read at the start, on SIGHUP, and after one of them has changed (checked every TLS_LOOK ms). New
+ * connections get the new certificate; open connections keep the certificate that they began with. If a pair cannot be
+ * used, the daemon logs the reason and keeps the old pair.
  *
  * TLS 1.2 with forward secrecy and authenticated encryption, or 1.3; no renegotiation, no compression; HTTP/1.1 by
  * ALPN. Thread: the loop's.

@@ -1,8 +1,8 @@
 /*
  * token.h - the secret that a TCP client must show: "Authorization: Bearer <token>".
  *
- * It lies in one file, mode 0600, one line. A file that others may read, or that is too short to be a secret, is
- * refused. Comparing takes the same time whatever is sent.
+ * The token is the only line of a file with mode 0600. A file that other users may read, or that is too short to be a
+ * secret, is refused. A comparison takes the same time for every input.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct token {
 	size_t n;
 };
 
-/* Reads the file; makes it (32 random bytes in hex) when it is not there and the directory is writable. */
+/* Reads the file. If there is none, makes it with 32 random bytes in hex. */
 int token_load(const char *path, struct token *ret, struct err *e);
 
 /* The token alone, without its scheme. */

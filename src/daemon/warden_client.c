@@ -1,8 +1,8 @@
 /*
- * Theory of operation. `io` is the SEQPACKET socket while there is one; `timer` runs the pauses while there is none. A
- * call is in `unsent` until the kernel has taken its record, then in `waiting` until its reply has come; both keep
- * their order, and replies mostly come in that order, so a reply's call is found near the head. The handshake's two
- * questions are calls like any other.
+ * Theory of operation. While connected, `io` watches the SEQPACKET socket; otherwise `timer` runs the pause before the
+ * next attempt. A call is in `unsent` until the kernel has taken its record, then in `waiting` until its reply arrives.
+ * Both lists keep their order. Replies mostly arrive in that order, so the call of a reply is near the head. The two
+ * questions of the handshake are ordinary calls.
  */
 #include "daemon/warden_client.h"
 
@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "daemon/limits.h"
@@ -38,7 +39,7 @@ struct warden_client {
 	struct loop_io io;
 	int fd;
 	enum phase phase;
-	bool complained; /* one line a loss, not one an attempt */
+	bool complained; /* log one line for each loss, not for each attempt */
 	struct loop_timer timer;
 	uint32_t retry_ms;
 	uint64_t seq;
@@ -53,19 +54,19 @@ struct warden_client {
 
 static void connect_now(struct warden_client *w);
 
-static void lose(struct warden_client *w, const char *why);
+static void connection_lost(struct warden_client *w, const char *why);
 
-/* The one timer: a pause while there is no connection, the handshake's time limit while there is one. */
+/* While disconnected: the pause is over. While connected: the handshake took too long. */
 static void on_timer(struct loop_timer *t)
 {
 	struct warden_client *w = container_of(t, struct warden_client, timer);
 	if (w->phase == PHASE_AWAY)
 		connect_now(w);
 	else
-		lose(w, "it does not answer");
+		connection_lost(w, "it does not answer");
 }
 
-static void answer(struct call *c, const struct warden_answer *a)
+static void answer_call(struct call *c, const struct warden_answer *a)
 {
 	list_del(&c->node);
 	if (c->on_answer)
@@ -79,11 +80,11 @@ static void fail_all(struct list *calls, const struct err *why)
 	{
 		struct call *c = list_entry(it, struct call, node);
 		c->warden->stats.lost++;
-		answer(c, &(struct warden_answer){.err = why, .lost = true});
+		answer_call(c, &(struct warden_answer){.err = why, .lost = true});
 	}
 }
 
-static void lose(struct warden_client *w, const char *why)
+static void connection_lost(struct warden_client *w, const char *why)
 {
 	bool was_up = w->phase == PHASE_UP;
 	loop_del(&w->io);
@@ -114,7 +115,7 @@ static bool send_one(struct warden_client *w, struct call *c)
 }
 
 /* 0, or -errno when the connection is broken. */
-static int flush(struct warden_client *w)
+static int flush_unsent(struct warden_client *w)
 {
 	while (!list_empty(&w->unsent))
 		if (!send_one(w, list_entry(w->unsent.next, struct call, node))) {
@@ -129,7 +130,7 @@ static int flush(struct warden_client *w)
 	return 0;
 }
 
-static void ask(struct warden_client *w, const struct warden_request *r, warden_on_answer on_answer, void *arg)
+static void send_request(struct warden_client *w, const struct warden_request *r, warden_on_answer on_answer, void *arg)
 {
 	struct call *c = xcalloc(1, sizeof *c);
 	c->warden = w;
@@ -142,14 +143,14 @@ static void ask(struct warden_client *w, const struct warden_request *r, warden_
 	w->stats.calls++;
 	list_push(&w->unsent, &c->node);
 	/* A broken connection is noticed by the loop, never from inside the caller. */
-	if (flush(w) < 0)
+	if (flush_unsent(w) < 0)
 		loop_set_events(&w->io, EPOLLIN | EPOLLOUT);
 }
 
 void warden_client_call(struct warden_client *w, const struct warden_request *r, warden_on_answer on_answer, void *arg)
 {
 	INVARIANT(w->phase == PHASE_UP);
-	ask(w, r, on_answer, arg);
+	send_request(w, r, on_answer, arg);
 }
 
 static void remember(struct warden_client *w, const struct box_info *info)
@@ -190,7 +191,7 @@ struct packet {
 	size_t fds_n;
 };
 
-static void finish(struct warden_client *w, struct call *c, struct packet *p)
+static void finish_call(struct warden_client *w, struct call *c, struct packet *p)
 {
 	const struct warden_reply *r = &p->reply;
 	bool failed = r->err.code != ERRC_OK;
@@ -202,7 +203,7 @@ static void finish(struct warden_client *w, struct call *c, struct packet *p)
 		.err = failed ? &r->err : NULL,
 		.fds = p->fds,
 		.fds_n = p->fds_n};
-	answer(c, &a);
+	answer_call(c, &a);
 }
 
 static int handshake(struct warden_client *w, struct call *c, const struct warden_reply *r)
@@ -213,8 +214,8 @@ static int handshake(struct warden_client *w, struct call *c, const struct warde
 		w->host = r->host;
 		w->have_host = true;
 		w->phase = PHASE_LIST;
-		answer(c, NULL);
-		ask(w, &(struct warden_request){.op = WARDEN_LIST}, NULL, NULL);
+		answer_call(c, NULL);
+		send_request(w, &(struct warden_request){.op = WARDEN_LIST}, NULL, NULL);
 		return 0;
 	}
 	if (w->phase != PHASE_LIST || r->op != WARDEN_LIST)
@@ -222,14 +223,14 @@ static int handshake(struct warden_client *w, struct call *c, const struct warde
 	if (r->has_info)
 		remember(w, &r->info);
 	if (!r->more) {
-		answer(c, NULL);
+		answer_call(c, NULL);
 		become_up(w);
 	}
 	return 0;
 }
 
-/* False: this is not what a warden sends, or it refused the handshake. */
-static bool take(struct warden_client *w, struct packet *p)
+/* False: the record is malformed, or the warden refused the handshake. */
+static bool take_reply(struct warden_client *w, struct packet *p)
 {
 	struct warden_reply *r = &p->reply;
 	if (r->magic != WARDEN_MAGIC)
@@ -240,7 +241,7 @@ static bool take(struct warden_client *w, struct packet *p)
 		r->info.image[sizeof r->info.image - 1] = 0;
 	}
 	if (r->op == WARDEN_BOX_DIED) {
-		/* Before the list has come it tells nothing new. */
+		/* Before the list has arrived, the event tells nothing new. */
 		if (w->phase == PHASE_UP && r->has_info)
 			w->ops->on_died(w->arg, &r->info);
 		return true;
@@ -250,31 +251,11 @@ static bool take(struct warden_client *w, struct packet *p)
 		return true;
 	if (w->phase != PHASE_UP)
 		return handshake(w, c, r) == 0;
-	finish(w, c, p);
+	finish_call(w, c, p);
 	return true;
 }
 
-/* The length of the record, longer than a record if it was cut. */
-static ssize_t receive(int fd, struct packet *p)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof p->fds)];
-	} control;
-	struct iovec v = {&p->reply, sizeof p->reply};
-	struct msghdr m = {
-		.msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-	p->fds_n = 0;
-	ssize_t n = recvmsg(fd, &m, MSG_TRUNC | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	for (struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL; c; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		p->fds_n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(p->fds, CMSG_DATA(c), p->fds_n * sizeof(int));
-	}
-	return n;
-}
-
+/* Descriptors that no callback took. */
 static void close_rest(struct packet *p)
 {
 	for (size_t i = 0; i < p->fds_n; i++)
@@ -286,23 +267,24 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	struct warden_client *w = container_of(io, struct warden_client, io);
 	for (int i = 0; i < READ_BATCH && w->phase != PHASE_AWAY; i++) {
 		struct packet p;
-		ssize_t n = receive(w->fd, &p);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
+		struct fd_record record = {
+			.data = &p.reply, .size = sizeof p.reply, .fds = p.fds, .fds_max = ARRAY_LEN(p.fds)};
+		ssize_t n = fd_recv(w->fd, &record, MSG_DONTWAIT);
+		if (n == -EAGAIN)
 			break;
-		bool taken = n == (ssize_t)sizeof p.reply && take(w, &p);
+		p.fds_n = record.fds_n;
+		bool taken = n == (ssize_t)sizeof p.reply && take_reply(w, &p);
 		close_rest(&p);
 		if (taken)
 			continue;
-		return lose(w, n == 0  ? "it closed the connection"
-			       : n < 0 ? strerror(errno)
-				       : "it does not speak this version's records");
+		return connection_lost(w, n == 0  ? "it closed the connection"
+					  : n < 0 ? strerror((int)-n)
+						  : "it does not speak this version's records");
 	}
 	if (w->phase != PHASE_AWAY && (events & EPOLLOUT)) {
-		int r = flush(w);
+		int r = flush_unsent(w);
 		if (r < 0)
-			lose(w, strerror(-r));
+			connection_lost(w, strerror(-r));
 	}
 }
 
@@ -310,15 +292,15 @@ static void connect_now(struct warden_client *w)
 {
 	int fd = fd_unix_connect(w->path, SOCK_SEQPACKET);
 	if (fd < 0)
-		return lose(w, strerror(-fd));
+		return connection_lost(w, strerror(-fd));
 	w->fd = fd;
 	int r = loop_add(w->loop, &w->io, fd, EPOLLIN, on_ready);
 	if (r < 0)
-		return lose(w, strerror(-r));
+		return connection_lost(w, strerror(-r));
 	w->stats.connects++;
 	w->phase = PHASE_HELLO;
 	loop_timer_set(w->loop, &w->timer, WARDEN_REPLY_TIMEOUT, on_timer);
-	ask(w, &(struct warden_request){.op = WARDEN_HELLO}, NULL, NULL);
+	send_request(w, &(struct warden_request){.op = WARDEN_HELLO}, NULL, NULL);
 }
 
 struct warden_client *warden_client_new(

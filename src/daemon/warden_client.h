@@ -1,10 +1,10 @@
 /*
- * warden.h - the daemon's end of the connection to atoll-warden (records: proto/warden.h).
+ * warden_client.h - the daemon's end of the connection to atoll-warden (records: proto/warden.h).
  *
- * The connection comes and goes: the warden may be killed and started again at any time. Each time it is there,
- * HELLO and LIST are asked first, and on_up gets what the host has and every box that lives; only then is the warden
- * `up` and takes calls. When it is lost, every call that waits gets its answer (`lost`), then on_down comes; the next
- * attempt follows by itself with growing pauses.
+ * The connection may break at any time: the warden may be killed and started again. After each connect the client sends
+ * HELLO and LIST, and on_up gets the list of boxes. Only then is the warden `up` and takes calls. When the connection
+ * breaks, every waiting call gets an answer with `lost` set, then on_down is called. The client reconnects by itself,
+ * with growing pauses.
  *
  * Callbacks never come from inside a function of this header. Thread: the loop's.
  */
@@ -15,12 +15,12 @@
 
 struct warden_client;
 
-/* What became of a call. */
+/* The outcome of a call. */
 struct warden_answer {
 	const struct box_info *info; /* NULL when the reply had none */
 	const struct err *err;	     /* NULL on success */
-	bool lost;		     /* the connection broke: whether it was done is not known */
-	int *fds;		     /* WARDEN_SOCKETS: take those you want by setting them to -1; the rest is closed */
+	bool lost;		     /* the connection broke: the outcome is unknown */
+	int *fds;		     /* WARDEN_SOCKETS: set those that you keep to -1; the client closes the others */
 	size_t fds_n;
 };
 
@@ -34,20 +34,20 @@ struct warden_ops {
 
 struct warden_client *warden_client_new(
 	struct loop *l, const char *socket_path, const struct warden_ops *ops, void *arg);
-/* Calls that wait are forgotten without an answer. */
+/* Waiting calls get no answer. */
 void warden_client_free(struct warden_client *w);
 
 bool warden_client_is_up(const struct warden_client *w);
-/* What the host has, as last told; NULL before the first HELLO. */
+/* The resources of the host, from the last HELLO; NULL before the first. */
 const struct warden_host *warden_host(const struct warden_client *w);
 
-/* The request's magic and seq are set here. Only when up. `arg` must live until the answer. There is no time limit:
- * those who wait have their own. (Only the handshake has one: a warden that accepts but does not answer is left.) */
+/* The request's magic and seq are set here. Only when up. `arg` must live until the answer. Calls have no
+ * time limit: callers have their own. Only the handshake has one: a warden that does not answer it is disconnected. */
 void warden_client_call(struct warden_client *w, const struct warden_request *r, warden_on_answer on_answer, void *arg);
 
 struct warden_stats {
 	uint64_t calls, lost, connects;
-	uint64_t round_trip_us; /* sum over the answered calls but creates, which take as long as a box takes */
+	uint64_t round_trip_us; /* sum over the answered calls, without creates: their time is the box's */
 	uint64_t round_trips;
 };
 struct warden_stats warden_stats(const struct warden_client *w);

@@ -241,3 +241,11 @@ bool http_path_next(struct str *path, struct str *ret_segment)
 	*path = str_skip(p, n);
 	return true;
 }
+
+void http_put_header(struct buf *b, struct str name, struct str value)
+{
+	buf_add_str(b, name);
+	buf_add(b, ": ", 2);
+	buf_add_str(b, value);
+	buf_add(b, "\r\n", 2);
+}

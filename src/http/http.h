@@ -1,5 +1,5 @@
 /*
- * http.h - what both ends of HTTP/1.1 share: methods, header lists, request targets, status texts.
+ * http.h - the parts that both ends of HTTP/1.1 share: methods, header lists, request targets, status texts.
  *
  * Spans are borrowed: those of a request live until its exchange's on_close, those of a response until its call's
  * on_close. Header names compare without case. Nothing here allocates but http_percent_decode.
@@ -33,7 +33,7 @@ enum http_method {
 };
 
 enum http_method http_method_of(struct str text); /* case matters: "get" is HTTP_M_OTHER */
-bool http_method_idempotent(struct str text);	  /* may be sent again when nobody knows whether it arrived */
+bool http_method_idempotent(struct str text);	  /* may be sent again if it is unknown whether it arrived */
 
 struct http_header {
 	struct str name, value;
@@ -82,6 +82,9 @@ struct http_response {
 	bool keep_alive;
 	bool upgrade; /* 101 */
 };
+
+/* Appends "name: value\r\n". Both have been checked. */
+void http_put_header(struct buf *b, struct str name, struct str value);
 
 /* "Not Found"; "Unknown" for numbers without a registered text. Never NULL. */
 const char *http_status_text(int status);

@@ -1,9 +1,9 @@
 /*
- * layer.h - what stands between a connection and its socket: nothing, or TLS. The bytes of src/http pass through it;
- * who makes it is the program's business (src/daemon/tls.c), so that programs without it need no library for it.
+ * layer.h - an optional layer between a connection and its socket, for TLS. All bytes of the connection pass through
+ * it. The program makes the layer (src/daemon/tls.c), so that programs without TLS need no library for it.
  *
- * A layer belongs to one connection, made when that is accepted and freed with it. Its functions never block. The first
- * reads do the handshake. Thread: the loop's.
+ * A layer belongs to one connection: it is made when the connection is accepted and freed with it. Its functions never
+ * block. The first reads do the handshake. Thread: the loop's.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "base/base.h"
 
-/* Why a read or a write has to wait, when that is not what it does to the socket itself. */
+/* The opposite direction that a read or a write has to wait for. */
 enum layer_wants { LAYER_WANTS_NOTHING, LAYER_WANTS_READ, LAYER_WANTS_WRITE };
 
 struct http_layer;

@@ -31,8 +31,8 @@ static bool passes(struct http_proxy *p, http_proxy_filter filter, const struct 
 	return !is_hop_by_hop(h, name) && (!filter || filter(p->o.arg, name, value));
 }
 
-/* Fields that say where a message goes, how long it is, who sent it or what to do with it: behind the body they come
- * too late for everybody who looked at the head (RFC 9110, 6.5.1). */
+/* Fields for routing, framing, authentication or processing are not allowed behind the body: code that looked at the
+ * head has already acted (RFC 9110, 6.5.1). */
 static bool may_trail(struct str name)
 {
 	static const struct str not [] = {STR("Host"), STR("Authorization"), STR("Cookie"), STR("Set-Cookie"),
@@ -46,7 +46,7 @@ static bool may_trail(struct str name)
 	return name.n < forwarded.n || !str_eq_nocase(str_n(name.p, forwarded.n), forwarded);
 }
 
-/* Those that pass, as lines. */
+/* Appends the trailers that pass, as lines. */
 static void pass_trailers(struct http_proxy *p, const struct http_headers *h, struct str lines, struct buf *out)
 {
 	while (lines.n) {
@@ -54,14 +54,11 @@ static void pass_trailers(struct http_proxy *p, const struct http_headers *h, st
 		value = str_trim(str_n(value.p, value.n - 1));
 		if (!may_trail(name) || !passes(p, NULL, h, name, &value) || !http_value_ok(value))
 			continue;
-		buf_add_str(out, name);
-		buf_add_c(out, ": ");
-		buf_add_str(out, value);
-		buf_add_c(out, "\r\n");
+		http_put_header(out, name, value);
 	}
 }
 
-/* HTTP/2 over an upgraded connection would carry requests that nobody here has looked at. */
+/* HTTP/2 over an upgraded connection would carry requests that are not checked here. */
 static bool wants_upgrade(const struct http_request *r)
 {
 	return r->upgrade && !http_header_has_token(&r->headers, STR("Upgrade"), STR("h2c"));
@@ -173,7 +170,7 @@ static void c_info(struct http_call *c, const struct http_response *r)
 	struct http_headers passed = {v, 0};
 	for (size_t i = 0; i < r->headers.n && passed.n < HTTP_HEADERS_MAX; i++) {
 		struct http_header h = r->headers.v[i];
-		/* Cookies belong to the answer itself. What the filter writes lives for one header only. */
+		/* Cookies belong to the final answer. Bytes that the filter writes live for one header only. */
 		if (!str_eq_nocase(h.name, STR("Set-Cookie")) &&
 			passes(p, p->o.filter_response, &r->headers, h.name, &h.value))
 			v[passed.n++] = (struct http_header){h.name, r->headers.v[i].value};
@@ -181,7 +178,7 @@ static void c_info(struct http_call *c, const struct http_response *r)
 	http_respond_info(p->x, r->status, &passed);
 }
 
-/* What GET would have announced is part of the answer to HEAD, and of a 304. */
+/* The answer to HEAD, and a 304, announce the length that GET would have. */
 static int64_t announced_length(const struct http_response *r)
 {
 	uint64_t n;
@@ -299,7 +296,7 @@ struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, c
 	if (!r->expect_continue)
 		http_resume(x);
 	p->call = http_call_start(cl, ep, &call, &c_ops, p);
-	/* Where it has yet to connect, or to say 100, the body is left alone, so that it can still go elsewhere. */
+	/* Until the call is connected, or has got its 100, the body is not read: it can still go elsewhere. */
 	p->untouched = !call_connected(p->call) || r->expect_continue;
 	if (p->untouched)
 		http_pause(x);

@@ -7,7 +7,7 @@
  * Expect: 100-continue goes end to end. HEAD and 1xx are right. An upgrade that the other side accepts with 101 becomes
  * a raw tunnel with half-close and backpressure in both directions; one that it declines is an ordinary response.
  *
- * Memory: at most HTTP_OUT_HIGH and one read of HTTP_READ_CHUNK wait in each direction, whoever stalls.
+ * Memory: at most HTTP_OUT_HIGH and one read of HTTP_READ_CHUNK wait in each direction, whichever side stalls.
  *
  * Client gone → the call is cancelled. Upstream breaks before its head → on_fail answers (default: the failure's own
  * error envelope); breaks inside the body → the client's connection is aborted, never ended cleanly. on_done comes

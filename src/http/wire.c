@@ -165,7 +165,7 @@ static ssize_t read_layered(struct wire *w, char **ret_p)
 	enum layer_wants wants = LAYER_WANTS_NOTHING;
 	ssize_t n = w->layer->ops->read(w->layer, scratch, sizeof scratch, &wants);
 	w->in_waits = n == -EAGAIN && wants == LAYER_WANTS_WRITE;
-	/* What could not be written may have waited for what was read. */
+	/* A blocked write of the layer may have waited for these bytes. */
 	w->blocked &= n == -EAGAIN;
 	*ret_p = scratch;
 	return n;

@@ -1,10 +1,10 @@
 /*
- * hosts.h - for which names the daemon answers, and whom it believes about them.
+ * hosts.h - the host names that the daemon answers for, and the proxies that it trusts about them.
  *
- * A browser can be made to send requests to this daemon under any name (DNS rebinding). What tells such a request apart
- * is its Host: the control plane answers over TCP for localhost, for addresses (which no page of another name can have
- * as its origin), for the preview domain itself and for the names of ATOLL_HOSTS, and refuses all others. The unix
- * socket is out of a browser's reach and takes any.
+ * A hostile page can make a browser send requests to this daemon under any name (DNS rebinding). The Host header gives
+ * such a request away. Over TCP the control plane answers for localhost, for addresses (no page of another name has an
+ * address as its origin), for the preview domain itself and for the names of ATOLL_HOSTS; it refuses all other names.
+ * Browsers cannot reach the unix socket, which accepts any name.
  *
  * X-Forwarded-Host and X-Forwarded-Proto count only when the connection comes from an address of ATOLL_TRUSTED_PROXIES.
  */

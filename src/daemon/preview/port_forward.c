@@ -1,9 +1,9 @@
 /*
- * Theory of operation. A request that may be sent at once goes straight to http_proxy, over a kept-alive connection or
- * a socket from the stock (dial.h). There are two things it may have to wait for, with its body left in the kernel's
- * buffers: the sandbox (r->waiter), and a socket (dial_waiter). Whatever fails before the app has seen a byte comes
- * back through on_fail with the exchange untouched, and is tried again: with a new socket, with the other loopback
- * address, or, once, after the sandbox has been started again.
+ * Theory of operation. If the sandbox is ready, a request goes straight to http_proxy, over a kept-alive connection or
+ * a socket from the stock (dial.h). Otherwise it waits for the sandbox (r->waiter) or for a socket (dial_waiter); its
+ * body then stays in the kernel's buffers. An attempt that fails before the app has seen a byte comes back through
+ * on_proxy_fail with the exchange untouched, and is tried again: with a new socket, with the other loopback address,
+ * or, once, after the sandbox has been started again.
  */
 #include "daemon/preview/port_forward.h"
 
@@ -29,16 +29,16 @@ struct port_forward {
 	char texts[];
 };
 
-static void send_on(struct daemon_request *r);
+static void forward_send(struct daemon_request *r);
 static void wait_for_box(struct daemon_request *r);
 
-static void enter(struct daemon_request *r, struct sandbox *s)
+static void forward_enter(struct daemon_request *r, struct sandbox *s)
 {
 	r->sandbox = s;
 	sandbox_enter(s);
 }
 
-static void leave(struct daemon_request *r)
+static void forward_leave(struct daemon_request *r)
 {
 	if (r->sandbox)
 		sandbox_leave(r->sandbox);
@@ -47,25 +47,25 @@ static void leave(struct daemon_request *r)
 
 /* ---- ends ---- */
 
-static void give_up(
+static void forward_give_up(
 	struct daemon_request *r, void (*tell)(struct daemon_request *r, const struct err *e), const struct err *e)
 {
-	leave(r);
+	forward_leave(r);
 	if (tell)
 		return tell(r, e);
 	http_respond_header(r->x, STR("X-Atoll-Error"), str_of(errc_info(e->code)->code));
 	daemon_request_error(r, e);
 }
 
-static void silent(struct daemon_request *r)
+static void forward_silent(struct daemon_request *r)
 {
 	struct err e;
 	err_set(&e, ERRC_SERVICE_NOT_RESPONDING, "nothing listens on port %u of sandbox '%s'", r->forward->port,
 		r->sandbox->id);
-	give_up(r, r->forward->o.on_silent, &e);
+	forward_give_up(r, r->forward->o.on_silent, &e);
 }
 
-static void failed(struct daemon_request *r, const struct http_failure *f)
+static void forward_failed(struct daemon_request *r, const struct http_failure *f)
 {
 	const struct sandbox *s = r->sandbox;
 	bool ended = s->state != SB_RUNNING || s->op == OP_DESTROY;
@@ -75,10 +75,10 @@ static void failed(struct daemon_request *r, const struct http_failure *f)
 	else
 		err_set(&e, f->fail == HTTP_FAIL_TIMEOUT ? ERRC_GATEWAY_TIMEOUT : ERRC_BAD_GATEWAY,
 			"port %u of sandbox '%s' gave no acceptable answer: %s", r->forward->port, s->id, f->err.msg);
-	give_up(r, r->forward->o.on_failed, &e);
+	forward_give_up(r, r->forward->o.on_failed, &e);
 }
 
-static void on_done(void *arg, int status, bool complete)
+static void on_proxy_done(void *arg, int status, bool complete)
 {
 	struct daemon_request *r = arg;
 	struct port_forward *f = r->forward;
@@ -89,26 +89,26 @@ static void on_done(void *arg, int status, bool complete)
 	if (!complete)
 		r->daemon->metrics.aborted++;
 	daemon_request_answered(r, status);
-	leave(r);
+	forward_leave(r);
 	daemon_request_release(r);
 }
 
 /* ---- attempts ---- */
 
-/* What an attempt may need again: r->x is ours, and nothing of its body was read. */
+/* A socket is there, or will not come. r->x is ours, and nothing of its body was read. */
 static void on_socket(struct dial_waiter *w, const struct err *e)
 {
 	struct port_forward *f = container_of(w, struct port_forward, waiter);
 	struct daemon_request *r = f->r;
 	if (!e)
-		return send_on(r);
-	/* The host may have no IPv6 at all: what counts is that 127.0.0.1 was refused. */
+		return forward_send(r);
+	/* The host may have no IPv6 at all: 127.0.0.1 was refused, and that decides. */
 	if (f->both)
-		return silent(r);
+		return forward_silent(r);
 	if (r->sandbox->state == SB_RUNNING || f->restarted)
-		return give_up(r, f->o.on_failed, e);
+		return forward_give_up(r, f->o.on_failed, e);
 	f->restarted = true;
-	leave(r);
+	forward_leave(r);
 	wait_for_box(r);
 }
 
@@ -118,10 +118,10 @@ static void wait_for_socket(struct daemon_request *r)
 	struct err e;
 	f->waiter = (struct dial_waiter){.on_done = on_socket};
 	if (dial_wait(r->sandbox, f->six, &f->waiter, &e) < 0)
-		give_up(r, f->o.on_failed, &e);
+		forward_give_up(r, f->o.on_failed, &e);
 }
 
-static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *h)
+static void on_proxy_fail(void *arg, struct http_exchange *x, const struct http_failure *h)
 {
 	struct daemon_request *r = arg;
 	struct port_forward *f = r->forward;
@@ -130,17 +130,17 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	r->x = x;
 	daemon_request_retake(r);
 	if (!connecting)
-		return failed(r, h);
+		return forward_failed(r, h);
 	http_pause(x);
 	if (h->err.os == EAGAIN)
 		return wait_for_socket(r);
 	if (h->err.os != ECONNREFUSED && !f->both)
-		return failed(r, h);
+		return forward_failed(r, h);
 	if (f->both)
-		return silent(r);
+		return forward_silent(r);
 	f->both = true;
 	f->six = !f->six;
-	send_on(r);
+	forward_send(r);
 }
 
 static bool filter_request(void *arg, struct str name, struct str *value)
@@ -160,7 +160,7 @@ static bool filter_response(void *arg, struct str name, struct str *value)
 	return port_headers_response(name, value, &f->cookie);
 }
 
-static void send_on(struct daemon_request *r)
+static void forward_send(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	const struct http_request *q = http_request(r->x);
@@ -179,9 +179,9 @@ static void send_on(struct daemon_request *r)
 		.add_n = h.add_n,
 		.filter_request = filter_request,
 		.filter_response = filter_response,
-		.on_fail = on_fail,
+		.on_fail = on_proxy_fail,
 		.head_ms = r->daemon->config.app_timeout_ms,
-		.on_done = on_done,
+		.on_done = on_proxy_done,
 		.arg = r,
 		.counts = &f->counts,
 	};
@@ -192,17 +192,17 @@ static void send_on(struct daemon_request *r)
 
 /* ---- the sandbox ---- */
 
-static void go(struct daemon_request *r, struct sandbox *s)
+static void forward_start(struct daemon_request *r, struct sandbox *s)
 {
 	struct err e;
 	if (s->exchanges >= BOX_EXCHANGES_MAX) {
 		err_set(&e, ERRC_LIMIT_REACHED, "%d requests are inside sandbox '%s' already", BOX_EXCHANGES_MAX,
 			s->id);
-		return give_up(r, r->forward->o.on_failed, &e);
+		return forward_give_up(r, r->forward->o.on_failed, &e);
 	}
-	enter(r, s);
+	forward_enter(r, s);
 	r->forward->six = dial_is_six(s, r->forward->port);
-	send_on(r);
+	forward_send(r);
 }
 
 static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
@@ -210,9 +210,9 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	struct port_forward *f = r->forward;
 	if (!e)
-		return go(r, s);
+		return forward_start(r, s);
 	bool gone = e->code == ERRC_SANDBOX_NOT_FOUND || (e->code == ERRC_INVALID_STATE && !f->o.create);
-	give_up(r, gone ? f->o.on_gone : f->o.on_failed, e);
+	forward_give_up(r, gone ? f->o.on_gone : f->o.on_failed, e);
 }
 
 static void wait_for_box(struct daemon_request *r)
@@ -223,10 +223,10 @@ static void wait_for_box(struct daemon_request *r)
 	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .wake_only = !f->o.create, .on_done = on_there};
 	if (!s && !f->o.create) {
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
-		return give_up(r, f->o.on_gone, &e);
+		return forward_give_up(r, f->o.on_gone, &e);
 	}
 	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
-		give_up(r, f->o.on_failed, &e);
+		forward_give_up(r, f->o.on_failed, &e);
 }
 
 /* ---- what callers use ---- */
@@ -252,7 +252,7 @@ void port_forward(struct daemon_request *r, uint16_t port, const struct port_for
 	r->forward = f;
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
-		return go(r, s);
+		return forward_start(r, s);
 	http_pause(r->x);
 	wait_for_box(r);
 }
@@ -266,7 +266,7 @@ void port_forward_abort(struct daemon_request *r)
 {
 	if (r->forward->proxy)
 		http_proxy_abort(r->forward->proxy);
-	else if (r->x && !r->status) /* what we have answered ourselves is on its way */
+	else if (r->x && !r->status) /* our own answer is already on its way */
 		http_abort(r->x);
 }
 
@@ -275,10 +275,10 @@ void port_forward_cancel(struct daemon_request *r)
 	if (!r->forward)
 		return;
 	dial_wait_cancel(&r->forward->waiter);
-	leave(r);
+	forward_leave(r);
 }
 
-void port_forward_free(struct daemon_request *r)
+void port_forward_finish(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	if (!f)
@@ -289,7 +289,12 @@ void port_forward_free(struct daemon_request *r)
 	f->result.bytes_out = f->counts.out;
 	if (f->o.on_done)
 		f->o.on_done(r, &f->result);
+}
+
+void port_forward_free(struct port_forward *f)
+{
+	if (!f)
+		return;
 	buf_free(&f->cookie);
 	free(f);
-	r->forward = NULL;
 }

@@ -1,22 +1,23 @@
 /*
  * port_forward.h - sends a request on to a server inside a sandbox: HTTP as it is, streams, WebSockets and any upgrade.
  *
- * What the app gets is the client's request with these changes only:
- *   - the target and Host that the caller says;
- *   - Authorization goes if it holds the daemon's token, and so do cookies of the console (atoll_*, also behind __Host-
- *     and __Secure-) and X-Atoll-*; everybody else's pass;
- *   - X-Forwarded-For, -Proto, -Host and Forwarded say who asked and how; what the client said in their place, and
- *     X-Forwarded-*, X-Real-IP of any kind, goes unless the peer is a trusted proxy (then For is continued, the rest
- *     kept);
+ * The app gets the client's request with these changes only:
+ *   - target and Host are those that the caller gives;
+ *   - Authorization is removed if it holds the daemon's token; cookies of the console (atoll_*, also behind __Host- and
+ *     __Secure-) and X-Atoll-* are removed; all other credentials pass;
+ *   - X-Forwarded-For, -Proto, -Host and Forwarded name the client and its scheme. The client's own values, and all
+ *     other X-Forwarded-* and X-Real-IP, are removed unless the peer is a trusted proxy. Then X-Forwarded-For is
+ *     continued and the other headers pass;
  *   - hop-by-hop headers as in http/proxy.h.
- * The client gets the app's response as it is, but for cookies named like the console's, which are not set, the Domain
- * of all others, which is taken out so that a cookie stays with its preview, and X-Atoll-*: by X-Atoll-Error a client
- * of the API tells our errors from an app's.
+ * The client gets the app's response with these changes only:
+ *   - cookies with a name of the console are removed;
+ *   - Domain is removed from all other cookies, so that a cookie stays with its preview;
+ *   - X-Atoll-* is removed: by X-Atoll-Error a client of the API tells the daemon's errors from an app's.
  *
- * The sandbox (r->match.id) is woken when it sleeps. 127.0.0.1 is tried first, ::1 when that is
- * refused; which one answered is remembered. The request counts as activity of the sandbox while it lasts.
+ * A sleeping sandbox (r->match.id) is woken. 127.0.0.1 is tried first, then ::1 if the first refuses; the address that
+ * answered is remembered. The request counts as activity of the sandbox while it lasts.
  *
- * The request is answered, counted and logged here, but for what the callbacks answer. Thread: the loop's.
+ * This module answers, counts and logs the request, except where a callback answers. Thread: the loop's.
  */
 #pragma once
 
@@ -41,7 +42,7 @@ struct port_forward_opts {
 	void (*on_gone)(struct daemon_request *r, const struct err *e);	  /* no such sandbox, or destroyed meanwhile */
 	void (*on_silent)(struct daemon_request *r, const struct err *e); /* nothing listens on the port */
 	void (*on_failed)(struct daemon_request *r, const struct err *e); /* no acceptable answer: 502, 503, 504 */
-	/* Exactly once, last, whatever happened: for counters. The request is about to be freed, r->x is NULL. */
+	/* Exactly once, as the last callback, whatever happened: for counters. r->x is NULL by then. */
 	void (*on_done)(struct daemon_request *r, const struct port_forward_result *result);
 	void *arg; /* for the callbacks: port_forward_arg(r) */
 };
@@ -49,9 +50,13 @@ struct port_forward_opts {
 /* Call it from a handler, with the request's body untouched. Texts in the options are copied. */
 void port_forward(struct daemon_request *r, uint16_t port, const struct port_forward_opts *o);
 void *port_forward_arg(const struct daemon_request *r);
-/* Cuts off a client that may not be there any more, in the middle of whatever it gets; on_done follows. */
+/* Cuts off a client that has lost access, also in the middle of a response; on_done follows. */
 void port_forward_abort(struct daemon_request *r);
 
-/* For request.c: the exchange has closed while it waited; the request is freed. */
+/* For request.c. All three are safe when the request was not forwarded. */
+struct port_forward;
+/* The exchange has closed while the request waited for its sandbox or for a socket. */
 void port_forward_cancel(struct daemon_request *r);
-void port_forward_free(struct daemon_request *r);
+/* The request has ended and nothing is under way for it: fills in the result and calls on_done. */
+void port_forward_finish(struct daemon_request *r);
+void port_forward_free(struct port_forward *f);

@@ -1,6 +1,6 @@
 /*
- * port_headers.h - what the headers of a request become on their way to an app in a box, and back. Internal to
- * port_forward.c; the rules stand in port_forward.h.
+ * port_headers.h - rewrites the headers of a request on its way to an app in a box, and those of the response. Internal
+ * to port_forward.c, whose header states the rules.
  */
 #pragma once
 

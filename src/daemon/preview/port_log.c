@@ -1,4 +1,4 @@
-/* What came through a port: a ring of the last requests, counters, and their Prometheus text. */
+/* The requests to a port: a ring of the last ones, counters, and their Prometheus text. */
 #include <stdio.h>
 #include <string.h>
 

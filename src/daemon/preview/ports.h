@@ -1,12 +1,12 @@
 /*
- * ports.h - the exposed ports of a sandbox: which, under which token, and what came through them.
+ * ports.h - the exposed ports of a sandbox: their numbers, tokens, names, counters and last requests.
  *
- * A port is owned by its sandbox (struct sandbox.ports, sorted by number) and referenced by the requests that are on
- * their way through it: one that was unexposed meanwhile is freed by the last of them. What must survive a restart (all
- * but the counters) is the store's; ports_api.c keeps the two in step. Ports end with their sandbox.
+ * A sandbox owns its ports (struct sandbox.ports, sorted by number). Each request on its way through a port holds a
+ * reference; the last of them frees a port that was unexposed meanwhile. The store keeps all but the counters and the
+ * requests; ports_api.c keeps table and store in step. Ports end with their sandbox.
  *
- * The counters are bounded: the first PORT_METRICS_MAX ports that are used have series of their own in /metrics for as
- * long as they are exposed, all others share one.
+ * The counters are bounded: the first PORT_METRICS_MAX ports that are used have series of their own in /metrics while
+ * they are exposed. All other ports share one series.
  *
  * Thread: the loop's.
  */
@@ -50,7 +50,7 @@ struct port {
 	size_t log_cap, log_n, log_next;
 };
 
-/* What a port may be called and by which token reached: INVALID_PORT or VALIDATION_FAILED. `name` may be empty. */
+/* Check the parts of a port: INVALID_PORT or VALIDATION_FAILED. `name` may be empty. */
 int port_check_number(uint16_t number, struct err *e);
 int port_check_token(struct str token, struct err *e);
 int port_check_name(struct str name, struct err *e);
@@ -81,7 +81,7 @@ void port_view(struct json_writer *w, const struct sandbox *s, const struct port
 
 /* Counts a request that has ended, and remembers it unless the port is gone. */
 void port_record(struct daemon *d, struct port *p, const struct port_entry *entry);
-/* The remembered ones, newest first, as an array. */
+/* The remembered requests, newest first, as an array. */
 void port_log_view(struct json_writer *w, const struct port *p);
 /* Per-port series of /metrics. */
 void port_metrics_write(struct daemon *d, struct buf *out);

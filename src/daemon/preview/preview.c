@@ -10,7 +10,7 @@
 #include "proto/id.h"
 #include "store/limits.h"
 
-/* What is remembered of a request while it is on its way: the forwarding's arg. */
+/* One request to a preview, while it is on its way: the arg of port_forward. */
 struct preview {
 	struct list node; /* in port->previews */
 	struct daemon_request *request;
@@ -48,7 +48,7 @@ bool preview_parse(struct str label, struct preview_name *ret)
 	return true;
 }
 
-/* Somebody has asked for its end before us. */
+/* It is being destroyed, or a request to destroy it waits. */
 static bool is_going(const struct sandbox *s)
 {
 	if (s->op == OP_DESTROY)
@@ -62,7 +62,7 @@ static bool is_going(const struct sandbox *s)
 }
 
 /* The port that the name opens, or NULL. A token is compared in any case, so that no case takes less. */
-static struct port *find(struct daemon *d, const struct preview_name *name, struct sandbox **ret_s)
+static struct port *preview_find(struct daemon *d, const struct preview_name *name, struct sandbox **ret_s)
 {
 	static const char none[] = "----------------";
 	struct sandbox *s = sandbox_find(d, name->id);
@@ -72,7 +72,7 @@ static struct port *find(struct daemon *d, const struct preview_name *name, stru
 	return p && right ? p : NULL;
 }
 
-static void remember(struct daemon_request *r, struct preview *v, struct sandbox *s, struct port *p)
+static void preview_remember(struct daemon_request *r, struct preview *v, struct sandbox *s, struct port *p)
 {
 	const struct http_request *q = http_request(r->x);
 	sandbox_ref(s);
@@ -92,7 +92,7 @@ static void remember(struct daemon_request *r, struct preview *v, struct sandbox
 
 /* ---- the box's answers ---- */
 
-static void on_gone(struct daemon_request *r, const struct err *e)
+static void on_preview_gone(struct daemon_request *r, const struct err *e)
 {
 	struct preview *v = port_forward_arg(r);
 	if (e->code == ERRC_INVALID_STATE)
@@ -101,7 +101,7 @@ static void on_gone(struct daemon_request *r, const struct err *e)
 		page_not_found(r);
 }
 
-static void on_silent(struct daemon_request *r, const struct err *e)
+static void on_preview_silent(struct daemon_request *r, const struct err *e)
 {
 	(void)e;
 	struct preview *v = port_forward_arg(r);
@@ -109,13 +109,13 @@ static void on_silent(struct daemon_request *r, const struct err *e)
 	page_silent(r, v->port->number);
 }
 
-static void on_failed(struct daemon_request *r, const struct err *e)
+static void on_preview_failed(struct daemon_request *r, const struct err *e)
 {
 	struct preview *v = port_forward_arg(r);
 	page_failed(r, v->port->number, e);
 }
 
-/* A page that looks whether somebody listens does not keep its box awake. */
+/* The waiting page polls. A poll that finds nothing does not keep the sandbox awake. */
 static void forget_poll(struct daemon_request *r, const struct preview *v)
 {
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
@@ -123,7 +123,7 @@ static void forget_poll(struct daemon_request *r, const struct preview *v)
 		s->last_used = v->last_used;
 }
 
-static void on_done(struct daemon_request *r, const struct port_forward_result *result)
+static void on_preview_done(struct daemon_request *r, const struct port_forward_result *result)
 {
 	struct preview *v = port_forward_arg(r);
 	v->entry.status = result->status;
@@ -150,9 +150,9 @@ void preview_cut(struct port *p)
 	}
 }
 
-/* Previews have places of their own, of which no sandbox has more than its share: neither the API nor other previews
- * suffer when somebody fills those of one. */
-static bool admit(struct daemon_request *r, const struct sandbox *s, uint16_t port)
+/* Previews have places of their own, and each sandbox has a share of them. So a flood of one sandbox's previews harms
+ * neither the API nor the previews of others. */
+static bool preview_admit(struct daemon_request *r, const struct sandbox *s, uint16_t port)
 {
 	size_t all = http_server_guests_max(r->daemon->server);
 	size_t share = all > PREVIEW_BOX_SHARE ? all / PREVIEW_BOX_SHARE : 1;
@@ -175,27 +175,27 @@ void handle_preview(struct daemon_request *r, const struct host_origin *origin, 
 	const struct http_request *q = http_request(r->x);
 	struct preview_name name;
 	struct sandbox *s;
-	struct port *p = preview_parse(label, &name) ? find(r->daemon, &name, &s) : NULL;
+	struct port *p = preview_parse(label, &name) ? preview_find(r->daemon, &name, &s) : NULL;
 	if (!p || q->path.p[0] != '/')
 		return page_not_found(r);
 	bool ready = sandbox_is_ready(s) && list_empty(&s->waiters);
 	if (page_is_poll(q) && !ready && s->state != SB_STOPPED)
 		return page_silent(r, p->number);
-	if (!admit(r, s, p->number))
+	if (!preview_admit(r, s, p->number))
 		return;
 	struct preview *v = xcalloc(1, sizeof *v);
 	v->poll = page_is_poll(q);
 	v->last_used = s->last_used;
-	remember(r, v, s, p);
+	preview_remember(r, v, s, p);
 	memcpy(r->match.id, s->id, sizeof r->match.id);
 	port_forward(r, p->number,
 		&(struct port_forward_opts){
 			.proto = origin->https ? "https" : "http",
 			.trusted_peer = origin->trusted_peer,
-			.on_gone = on_gone,
-			.on_silent = on_silent,
-			.on_failed = on_failed,
-			.on_done = on_done,
+			.on_gone = on_preview_gone,
+			.on_silent = on_preview_silent,
+			.on_failed = on_preview_failed,
+			.on_done = on_preview_done,
 			.arg = v,
 		});
 }

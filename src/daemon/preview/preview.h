@@ -1,9 +1,9 @@
 /*
  * preview.h - requests to "{port}-{id}-{token}.{previewDomain}": from a browser to a server in a box.
  *
- * Who has the URL may use it; nothing else is asked for. Whatever is wrong with it (its form, the sandbox, the port,
- * the token, a sandbox that is being destroyed) gets one and the same answer. A sandbox that sleeps is woken; one that
- * was stopped or destroyed is neither started nor made. Thread: the loop's.
+ * The URL is the only credential. All errors (a malformed name, an unknown sandbox, port or token, a sandbox that is
+ * being destroyed) get the same answer. A sleeping sandbox is woken; a stopped sandbox is not started, and no sandbox
+ * is made. Thread: the loop's.
  */
 #pragma once
 
@@ -22,8 +22,8 @@ struct preview_name {
  */
 bool preview_parse(struct str label, struct preview_name *ret);
 
-/* Ends, at once, the requests under way that the port lets in no more: all when it is gone, those of the old URL when
- * it has got another token. Downloads, event streams and WebSockets too: their clients are cut off. */
+/* Ends the requests that have lost access, at once: all of them if the port is gone, those of the old URL if the token
+ * has changed. Clients of downloads, event streams and WebSockets are cut off too. */
 void preview_cut(struct port *p);
 
 void handle_preview(struct daemon_request *r, const struct host_origin *origin, struct str label);

@@ -1,9 +1,9 @@
 /*
  * /v1/sandboxes/{id}/api/… and /ws/…: to the box's agent, as /api/… and /ws/….
  *
- * The warm path is one look into the table and one pooled connection; nothing is written and nobody else is asked. A
- * request that has to wait for its box is paused meanwhile: its body stays in the kernel's buffers. Credentials of the
- * daemon never reach the box.
+ * The warm path is one look into the table and one pooled connection; it writes nothing and does not ask the warden. A
+ * request that waits for its box is paused: its body stays in the kernel's buffers. Credentials of the daemon never
+ * reach the box.
  */
 #include <stdio.h>
 
@@ -18,24 +18,24 @@ static bool keep_header(void *arg, struct str name, struct str *value)
 	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host"));
 }
 
-static void leave(struct daemon_request *r)
+static void agent_leave(struct daemon_request *r)
 {
 	sandbox_leave(r->sandbox);
 	r->sandbox = NULL;
 }
 
-static void on_done(void *arg, int status, bool complete)
+static void on_proxy_done(void *arg, int status, bool complete)
 {
 	struct daemon_request *r = arg;
 	r->x = NULL;
 	if (!complete)
 		r->daemon->metrics.aborted++;
 	daemon_request_answered(r, status);
-	leave(r);
+	agent_leave(r);
 	daemon_request_release(r);
 }
 
-static void explain(const struct sandbox *s, const struct http_failure *f, struct err *e)
+static void explain_failure(const struct sandbox *s, const struct http_failure *f, struct err *e)
 {
 	bool ended = s->state != SB_RUNNING || s->op == OP_DESTROY;
 	switch (f->fail) {
@@ -58,7 +58,7 @@ static void explain(const struct sandbox *s, const struct http_failure *f, struc
 	}
 }
 
-static void go(struct daemon_request *r, struct sandbox *s);
+static void agent_send(struct daemon_request *r, struct sandbox *s);
 
 static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
 {
@@ -66,7 +66,7 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	if (e)
 		daemon_request_error(r, e);
 	else
-		go(r, s);
+		agent_send(r, s);
 }
 
 static void wait_for_box(struct daemon_request *r)
@@ -87,15 +87,15 @@ static bool try_again(struct daemon_request *r, const struct http_failure *f)
 	return true;
 }
 
-static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *f)
+static void on_proxy_fail(void *arg, struct http_exchange *x, const struct http_failure *f)
 {
 	struct daemon_request *r = arg;
 	struct err e;
 	r->x = x;
 	daemon_request_retake(r);
-	explain(r->sandbox, f, &e);
+	explain_failure(r->sandbox, f, &e);
 	sandbox_suspect(r->sandbox, f->fail == HTTP_FAIL_CONNECT);
-	leave(r);
+	agent_leave(r);
 	if (try_again(r, f))
 		wait_for_box(r);
 	else
@@ -109,28 +109,21 @@ bool daemon_request_is_socket(const struct daemon_request *r)
 	return route && http_request(r->x)->upgrade;
 }
 
-/* Without the daemon's token, however its name is written. */
-static void put_query(struct buf *target, struct str query, bool without_token)
+/* Any `token`, also one that cannot be decoded: on a WebSocket it is meant for the daemon. */
+static bool is_token(const void *arg, struct str parameter)
 {
-	char before = '?';
-	while (query.n) {
-		auto_buf struct buf value = {0};
-		struct err e;
-		struct str one = str_split(query, '&', &query);
-		if (without_token && http_query_get(one, STR("token"), &value, &e) != 0)
-			continue;
-		buf_add_byte(target, before);
-		buf_add_str(target, one);
-		before = '&';
-	}
+	auto_buf struct buf value = {0};
+	struct err e;
+	(void)arg;
+	return http_query_get(parameter, STR("token"), &value, &e) != 0;
 }
 
-static void go(struct daemon_request *r, struct sandbox *s)
+static void agent_send(struct daemon_request *r, struct sandbox *s)
 {
 	auto_buf struct buf target = {0};
 	struct http_header id = {STR("X-Sandbox-Id"), str_of(s->id)};
 	buf_add_str(&target, r->match.rest);
-	put_query(&target, http_request(r->x)->query, daemon_request_is_socket(r));
+	api_query_put(&target, http_request(r->x)->query, daemon_request_is_socket(r) ? is_token : NULL, NULL);
 	r->sandbox = s;
 	sandbox_enter(s);
 	struct http_proxy_options o = {
@@ -138,8 +131,8 @@ static void go(struct daemon_request *r, struct sandbox *s)
 		.add = &id,
 		.add_n = 1,
 		.filter_request = keep_header,
-		.on_fail = on_fail,
-		.on_done = on_done,
+		.on_fail = on_proxy_fail,
+		.on_done = on_proxy_done,
 		.arg = r,
 	};
 	http_proxy(r->x, r->daemon->client, &s->agent, &o);
@@ -149,7 +142,7 @@ void handle_agent(struct daemon_request *r)
 {
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
-		return go(r, s);
+		return agent_send(r, s);
 	http_pause(r->x);
 	wait_for_box(r);
 }

@@ -1,4 +1,4 @@
-/* What the daemon tells about itself: health, metrics, the contract, a page for people. */
+/* The daemon about itself: health, metrics, the OpenAPI document, a page for people. */
 #include "base/clock.h"
 #include "daemon/route/openapi.h"
 #include "daemon/route/request.h"

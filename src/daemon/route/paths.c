@@ -150,3 +150,16 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		}
 	return not_found(path, e);
 }
+
+void api_query_put(struct buf *target, struct str query, api_query_drops drops, const void *arg)
+{
+	char before = '?';
+	while (query.n) {
+		struct str parameter = str_split(query, '&', &query);
+		if (drops && drops(arg, parameter))
+			continue;
+		buf_add_byte(target, before);
+		buf_add_str(target, parameter);
+		before = '&';
+	}
+}

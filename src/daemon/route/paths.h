@@ -1,11 +1,12 @@
 /*
- * route.h - the paths of the public API, in one table: which route, which sandbox, which methods.
+ * paths.h - the paths of the public API, in one table: which route, which sandbox, which methods.
  *
  * Paths are compared as they were sent, but for the sandbox id, which is percent-decoded strictly and then checked.
  * Nothing is normalised ("//", "/./", "/../"): a path that is not in the table is not found. Pure functions.
  */
 #pragma once
 
+#include "base/buf.h"
 #include "base/str.h"
 #include "http/http.h"
 #include "proto/errc.h"
@@ -51,3 +52,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e);
 const char *api_route_label(enum api_route route);
 const char *api_route_allow(enum api_route route);
 bool api_route_allows(enum api_route route, struct str method);
+
+/* Appends "?a=1&b=2" to a target, without the parameters ("a=1", still encoded) for which `drops` is true. `drops` may
+ * be NULL. */
+typedef bool (*api_query_drops)(const void *arg, struct str parameter);
+void api_query_put(struct buf *target, struct str query, api_query_drops drops, const void *arg);

@@ -1,6 +1,6 @@
 /*
- * /v1/sandboxes/{id}/proxy/{port}/…: any port of a sandbox, for clients of the API: what upstream's containerFetch and
- * wsConnect reach. Like every other route of a sandbox it makes a sandbox that does not exist. Port 3000 is the agent's
+ * /v1/sandboxes/{id}/proxy/{port}/…: any port of a sandbox, for clients of the API. It serves upstream's containerFetch
+ * and wsConnect. Like the other routes of a sandbox it makes a sandbox that does not exist. Port 3000 is the agent's
  * own API, as in an upstream container; nothing in the box needs to listen there.
  *
  * A client that passes on requests of others (a Worker) gives its token as X-Atoll-Token: Authorization is then the
@@ -10,20 +10,12 @@
 
 enum { AGENT_PORT = 3000 };
 
-/* The query, without the daemon's token (request.c takes it from there for WebSockets); an app's own `token` stays. */
-static void put_query(struct buf *target, const struct token *token, struct str query)
+/* The daemon's own token, which request.c accepts in the query of a WebSocket. An app's own `token` stays. */
+static bool is_daemon_token(const void *arg, struct str parameter)
 {
-	char before = '?';
-	while (query.n) {
-		auto_buf struct buf value = {0};
-		struct err e;
-		struct str one = str_split(query, '&', &query);
-		if (http_query_get(one, STR("token"), &value, &e) == 1 && token_equals(token, buf_str(&value)))
-			continue;
-		buf_add_byte(target, before);
-		buf_add_str(target, one);
-		before = '&';
-	}
+	auto_buf struct buf value = {0};
+	struct err e;
+	return http_query_get(parameter, STR("token"), &value, &e) == 1 && token_equals(arg, buf_str(&value));
 }
 
 void handle_proxy(struct daemon_request *r)
@@ -39,7 +31,7 @@ void handle_proxy(struct daemon_request *r)
 	bool relay = daemon_request_is_relayed(r);
 	auto_buf struct buf target = {0};
 	buf_add_str(&target, r->match.rest);
-	put_query(&target, &r->daemon->token, q->query);
+	api_query_put(&target, q->query, is_daemon_token, &r->daemon->token);
 	port_forward(r, r->match.port,
 		&(struct port_forward_opts){.target = buf_str(&target),
 			.host = relay ? http_header_value(&q->headers, STR("x-atoll-host")) : STR_NULL,

@@ -2,9 +2,9 @@
  * /v1/sandboxes/{id}/ports…: expose, list, show, unexpose, check a token, look at the last requests.
  *
  * Exposing changes the table at once and answers when the store has it; a change that could not be written is taken
- * back, unless another one has come meanwhile (port.serial). Unexposing goes the other way round: the store first, so
- * that what is gone for the client cannot come back with a restart. The store writes in order, so the last of several
- * changes wins in both places.
+ * back, unless a newer change has replaced it (port.serial). Unexposing writes to the store first, so that a port that
+ * is gone for the client does not come back with a restart. The store writes in order, so the last of several changes
+ * wins in both places.
  */
 #include <stdio.h>
 
@@ -24,7 +24,7 @@ struct port_change {
 	char token_before[PORT_TOKEN_MAX + 1], name_before[PORT_NAME_MAX + 1];
 };
 
-static void fail(struct daemon_request *r, const struct err *e)
+static void ports_error(struct daemon_request *r, const struct err *e)
 {
 	auto_buf struct buf context = {0};
 	struct json_writer w = json_writer(&context);
@@ -43,7 +43,7 @@ static void not_exposed(struct daemon_request *r)
 	struct err e;
 	err_set(&e, ERRC_PORT_NOT_EXPOSED, "Port %u of sandbox '%s' is not exposed.", (unsigned)r->match.port,
 		r->match.id);
-	fail(r, &e);
+	ports_error(r, &e);
 }
 
 static void answer_port(struct daemon_request *r, int status, const struct sandbox *s, const struct port *p)
@@ -52,18 +52,6 @@ static void answer_port(struct daemon_request *r, int status, const struct sandb
 	struct json_writer w = json_writer(&out);
 	port_view(&w, s, p);
 	daemon_request_json(r, status, buf_str(&out));
-}
-
-/* The sandbox, or NULL: then the request has been answered. */
-static struct sandbox *find_sandbox(struct daemon_request *r)
-{
-	struct err e;
-	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	if (!s) {
-		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
-		daemon_request_error(r, &e);
-	}
-	return s;
 }
 
 /* ---- expose ---- */
@@ -108,12 +96,12 @@ static void on_exposed(void *arg, const struct err *e)
 	else
 		preview_cut(c->port);
 	if (!e && c->port->gone) {
-		err_set(&gone, r->sandbox->in_table ? ERRC_PORT_NOT_EXPOSED : ERRC_SANDBOX_NOT_FOUND,
+		err_set(&gone, sandbox_exists(r->sandbox) ? ERRC_PORT_NOT_EXPOSED : ERRC_SANDBOX_NOT_FOUND,
 			"sandbox '%s', or its port %u, went away meanwhile", r->match.id, (unsigned)r->match.port);
 		e = &gone;
 	}
 	if (r->x && e)
-		fail(r, e);
+		ports_error(r, e);
 	else if (r->x)
 		answer_port(r, c->made ? 201 : 200, r->sandbox, c->port);
 	change_end(c);
@@ -153,7 +141,7 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 	struct port *p = port_find(s, r->match.port);
 	INVARIANT(r->wish);
 	if (choose_token(s, r, p, token, &e) < 0)
-		return fail(r, &e);
+		return ports_error(r, &e);
 	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, r->wish->name) == 0)
 		return answer_port(r, 200, s, p);
 	struct port_change *c = xcalloc(1, sizeof *c);
@@ -162,7 +150,7 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 		p = port_add(s, r->match.port, token, r->wish->name, &e);
 	if (!p) {
 		free(c);
-		return fail(r, &e);
+		return ports_error(r, &e);
 	}
 	memcpy(c->token_before, p->token, sizeof c->token_before);
 	memcpy(c->name_before, p->name, sizeof c->name_before);
@@ -175,7 +163,7 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 {
 	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
-		fail(r, e);
+		ports_error(r, e);
 	else
 		expose(r, s);
 }
@@ -205,16 +193,16 @@ static void on_expose_body(struct http_exchange *x, struct str body)
 	struct err e;
 	r->wish = xcalloc(1, sizeof *r->wish);
 	if (read_wish(body, r->wish, &e) < 0)
-		return fail(r, &e);
+		return ports_error(r, &e);
 	size_t token_n = *r->wish->token ? strlen(r->wish->token) : PORT_TOKEN_MAX;
 	if (port_check_id(r->match.id, r->match.port, token_n, &e) < 0)
-		return fail(r, &e);
+		return ports_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
 		return expose(r, s);
 	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .on_done = on_there};
 	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
-		fail(r, &e);
+		ports_error(r, &e);
 }
 
 /* ---- unexpose ---- */
@@ -228,7 +216,7 @@ static void on_unexposed(void *arg, const struct err *e)
 		preview_cut(c->port);
 	}
 	if (r->x && e)
-		fail(r, e);
+		ports_error(r, e);
 	else if (r->x) {
 		http_respond(r->x, 204, NULL, STR(""));
 		daemon_request_answered(r, 204);
@@ -247,7 +235,7 @@ static void unexpose(struct daemon_request *r, struct sandbox *s, struct port *p
 
 void handle_ports(struct daemon_request *r)
 {
-	struct sandbox *s = find_sandbox(r);
+	struct sandbox *s = daemon_request_find(r);
 	if (!s)
 		return;
 	auto_buf struct buf out = {0};
@@ -269,12 +257,12 @@ void handle_port(struct daemon_request *r)
 	enum http_method method = http_request(r->x)->method;
 	struct err e;
 	if (port_check_number(r->match.port, &e) < 0)
-		return fail(r, &e);
+		return ports_error(r, &e);
 	if (method == HTTP_M_POST) {
 		http_exchange_set(r->x, &ops, r);
 		return http_collect(r->x, API_BODY_MAX);
 	}
-	struct sandbox *s = find_sandbox(r);
+	struct sandbox *s = daemon_request_find(r);
 	if (!s)
 		return;
 	struct port *p = port_find(s, r->match.port);
@@ -295,9 +283,9 @@ static void on_validate_body(struct http_exchange *x, struct str body)
 	struct str token = STR_NULL;
 	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), &e);
 	if (!doc)
-		return fail(r, &e);
+		return ports_error(r, &e);
 	if (json_read_str(json_root(doc), "token", &token, &e) < 0)
-		return fail(r, &e);
+		return ports_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	struct port *p = s ? port_find(s, r->match.port) : NULL;
 	json_object_begin(&w);
@@ -317,7 +305,7 @@ void handle_port_validate(struct daemon_request *r)
 
 void handle_port_requests(struct daemon_request *r)
 {
-	struct sandbox *s = find_sandbox(r);
+	struct sandbox *s = daemon_request_find(r);
 	if (!s)
 		return;
 	struct port *p = port_find(s, r->match.port);

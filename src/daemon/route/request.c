@@ -12,8 +12,7 @@
 
 static void daemon_request_free(struct daemon_request *r)
 {
-	sandbox_wait_cancel(&r->waiter);
-	port_forward_free(r);
+	port_forward_free(r->forward);
 	loop_timer_stop(&r->timer);
 	if (r->sandbox)
 		sandbox_unref(r->sandbox);
@@ -35,8 +34,11 @@ void daemon_request_hold(struct daemon_request *r)
 void daemon_request_release(struct daemon_request *r)
 {
 	INVARIANT(r->held > 0);
-	if (--r->held == 0)
-		daemon_request_free(r);
+	if (--r->held > 0)
+		return;
+	sandbox_wait_cancel(&r->waiter);
+	port_forward_finish(r);
+	daemon_request_free(r);
 }
 
 void daemon_request_answered(struct daemon_request *r, int status)
@@ -79,7 +81,7 @@ void daemon_request_error(struct daemon_request *r, const struct err *e)
 	daemon_request_error_with(r, e, buf_str(&context));
 }
 
-/* The exchange is over. What is still asked on its behalf finds r->x NULL. */
+/* The exchange is over. Answers that arrive later find r->x NULL. */
 void daemon_request_closed(struct http_exchange *x, bool complete)
 {
 	struct daemon_request *r = http_exchange_arg(x);
@@ -98,6 +100,17 @@ static const struct http_exchange_ops plain_ops = {.on_close = daemon_request_cl
 void daemon_request_retake(struct daemon_request *r)
 {
 	http_exchange_set(r->x, &plain_ops, r);
+}
+
+struct sandbox *daemon_request_find(struct daemon_request *r)
+{
+	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	struct err e;
+	if (s)
+		return s;
+	err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
+	daemon_request_error(r, &e);
+	return NULL;
 }
 
 static bool is_public(enum api_route route)
@@ -204,7 +217,7 @@ static void route(struct daemon_request *r)
 		     has_query_token(r) || daemon_request_is_relayed(r);
 	if (r->trusted)
 		http_exchange_vouch(r->x, HTTP_KNOWN);
-	/* Who has no token does not learn which routes and ids exist. */
+	/* A client without the token does not learn which routes and ids exist. */
 	if (!r->trusted && !is_public(r->match.route))
 		return refuse_unauthorized(r);
 	if (found < 0)

@@ -1,8 +1,9 @@
 /*
  * request.h - one request in the daemon: the exchange, its route, when it began.
  *
- * It is made when the head has arrived and has no owner: it is freed when its exchange has closed and nothing holds it
- * any more (`held`). Handlers answer through daemon_request_*, so that every request is counted and logged once.
+ * It is made when the head is complete, and owns itself: it is freed when its exchange has closed and none of its
+ * questions is under way (`held`). Handlers answer through daemon_request_*, so every request is counted and logged
+ * once.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 #include "daemon/sandbox/sandbox.h"
 #include "store/limits.h"
 
-/* What a client asks of a port to be exposed. */
+/* The token and name that a client wants for an exposed port. */
 struct port_wish {
 	char token[PORT_TOKEN_MAX + 1]; /* "": any */
 	char name[PORT_NAME_MAX + 1];	/* "": none */
@@ -43,7 +44,7 @@ struct daemon_request {
 /* Keeps the object while a question is under way, or a waiter queued. */
 void daemon_request_hold(struct daemon_request *r);
 void daemon_request_release(struct daemon_request *r);
-/* Counts, logs. Called by the functions below, and by forward.c for answers that came from an agent. */
+/* Counts, logs. Called by the functions below, and by agent_forward.c for the answers of agents. */
 void daemon_request_answered(struct daemon_request *r, int status);
 
 void daemon_request_json(struct daemon_request *r, int status, struct str body);
@@ -52,8 +53,10 @@ void daemon_request_error(struct daemon_request *r, const struct err *e);
 /* With a context of the caller's: a complete JSON object or empty. */
 void daemon_request_error_with(struct daemon_request *r, const struct err *e, struct str context);
 
-/* The sandbox of r->sandbox. */
-void daemon_request_view(struct daemon_request *r, int status, const struct box_info *info); /* get.c */
+/* The sandbox that the path names. NULL: there is none, and the request has been answered. */
+struct sandbox *daemon_request_find(struct daemon_request *r);
+/* Answers with r->sandbox as JSON; `info` is its live usage, or NULL. */
+void daemon_request_view(struct daemon_request *r, int status, const struct box_info *info); /* sandbox_get.c */
 
 /* on_close of every set of ops that a handler puts on the exchange (with the request as its arg). */
 void daemon_request_closed(struct http_exchange *x, bool complete);
@@ -61,9 +64,9 @@ void daemon_request_closed(struct http_exchange *x, bool complete);
 void daemon_request_retake(struct daemon_request *r);
 
 /* A WebSocket that a box will answer. */
-bool daemon_request_is_socket(const struct daemon_request *r); /* forward.c */
-bool daemon_request_is_relayed(
-	const struct daemon_request *r); /* on /proxy/, with the token where it leaves Authorization to the app */
+bool daemon_request_is_socket(const struct daemon_request *r); /* agent_forward.c */
+/* A request on /proxy/ whose token is in X-Atoll-Token: Authorization then belongs to the app. */
+bool daemon_request_is_relayed(const struct daemon_request *r);
 
 /* ---- the handlers, one file each ---- */
 
@@ -71,11 +74,11 @@ void handle_health(struct daemon_request *r);  /* info.c */
 void handle_root(struct daemon_request *r);    /* info.c */
 void handle_openapi(struct daemon_request *r); /* info.c */
 void handle_metrics(struct daemon_request *r); /* info.c */
-void handle_list(struct daemon_request *r);    /* list.c */
-void handle_get(struct daemon_request *r);     /* get.c */
-void handle_put(struct daemon_request *r);     /* put.c */
-void handle_delete(struct daemon_request *r);  /* get.c */
-void handle_agent(struct daemon_request *r);   /* forward.c */
+void handle_list(struct daemon_request *r);    /* sandbox_list.c */
+void handle_get(struct daemon_request *r);     /* sandbox_get.c */
+void handle_put(struct daemon_request *r);     /* sandbox_put.c */
+void handle_delete(struct daemon_request *r);  /* sandbox_delete.c */
+void handle_agent(struct daemon_request *r);   /* agent_forward.c */
 void handle_network(struct daemon_request *r); /* network_api.c */
 void handle_network_log(struct daemon_request *r);
 void daemon_request_network(struct daemon_request *r, const struct sandbox *s);
@@ -85,7 +88,7 @@ void handle_ports(struct daemon_request *r);				 /* ports_api.c */
 void handle_port(struct daemon_request *r);
 void handle_port_validate(struct daemon_request *r);
 void handle_port_requests(struct daemon_request *r);
-void handle_proxy(struct daemon_request *r); /* proxy.c */
+void handle_proxy(struct daemon_request *r); /* port_proxy.c */
 
 /* The server's on_request; arg: the daemon. */
 void daemon_request_begin(struct http_exchange *x, void *arg);

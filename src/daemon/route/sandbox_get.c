@@ -1,16 +1,9 @@
-/* GET and DELETE of one sandbox. */
+/* GET /v1/sandboxes/{id}: a sandbox with its live usage, if the warden tells it in time. */
 #include "base/json.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
 
 enum { INSPECT_WAIT_MS = 2000 };
-
-static void unknown(struct daemon_request *r)
-{
-	struct err e;
-	err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
-	daemon_request_error(r, &e);
-}
 
 void daemon_request_view(struct daemon_request *r, int status, const struct box_info *info)
 {
@@ -20,8 +13,9 @@ void daemon_request_view(struct daemon_request *r, int status, const struct box_
 	daemon_request_json(r, status, buf_str(&out));
 }
 
-static void on_inspected(void *arg, const struct warden_answer *a)
+static void on_inspected(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
+	(void)s;
 	struct daemon_request *r = arg;
 	loop_timer_stop(&r->timer);
 	if (r->x && !r->status)
@@ -29,7 +23,7 @@ static void on_inspected(void *arg, const struct warden_answer *a)
 	daemon_request_release(r);
 }
 
-/* A warden that does not answer costs the usage, not the rest. */
+/* The warden is late: answer without the usage. */
 static void on_inspect_late(struct loop_timer *t)
 {
 	struct daemon_request *r = container_of(t, struct daemon_request, timer);
@@ -40,38 +34,15 @@ static void on_inspect_late(struct loop_timer *t)
 void handle_get(struct daemon_request *r)
 {
 	struct daemon *d = r->daemon;
-	struct sandbox *s = sandbox_find(d, r->match.id);
+	struct sandbox *s = daemon_request_find(r);
 	if (!s)
-		return unknown(r);
+		return;
 	sandbox_ref(s);
 	r->sandbox = s;
 	bool alive = s->state == SB_RUNNING || s->state == SB_ASLEEP;
 	if (!alive || !warden_client_is_up(d->warden))
 		return daemon_request_view(r, 200, NULL);
-	struct warden_request q = {.op = WARDEN_INSPECT};
-	memcpy(q.id, s->id, sizeof q.id);
 	daemon_request_hold(r);
 	loop_timer_set(d->loop, &r->timer, INSPECT_WAIT_MS, on_inspect_late);
-	warden_client_call(d->warden, &q, on_inspected, r);
-}
-
-static void on_gone(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
-{
-	(void)s;
-	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
-	if (e)
-		return daemon_request_error(r, e);
-	http_respond(r->x, 204, NULL, STR(""));
-	daemon_request_answered(r, 204);
-}
-
-void handle_delete(struct daemon_request *r)
-{
-	struct err e;
-	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	if (!s)
-		return unknown(r);
-	r->waiter = (struct sandbox_waiter){.goal = WAIT_GONE, .on_done = on_gone};
-	if (sandbox_wait(s, &r->waiter, &e) < 0)
-		daemon_request_error(r, &e);
+	sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_inspected, r);
 }

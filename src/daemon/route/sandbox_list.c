@@ -87,7 +87,7 @@ static void write_more(struct daemon_request *r)
 	bool room = true;
 	while (room && r->list.at < r->list.n) {
 		struct sandbox *s = r->list.v[r->list.at++];
-		if (s->in_table)
+		if (sandbox_exists(s))
 			room = write_one(r, s);
 		snprintf(last, sizeof last, "%s", s->id);
 		sandbox_unref(s);

@@ -1,6 +1,6 @@
 /*
- * PUT /v1/sandboxes/{id}: makes a sandbox, or changes one that is there. A change is written to the store first and
- * then made; if it cannot be made, the row goes back. Only one change of a sandbox is under way at a time.
+ * PUT /v1/sandboxes/{id}: makes a sandbox, or changes one that is there. A change is written to the store first
+ * and then made; if it cannot be made, the row goes back. Only one change of a sandbox is under way at a time.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 && strcmp(a->network, b->network) == 0;
 }
 
-static bool alive(const struct sandbox *s)
+static bool has_box(const struct sandbox *s)
 {
 	return s->state == SB_RUNNING || s->state == SB_ASLEEP;
 }
@@ -48,7 +48,7 @@ static void change_end(struct daemon_request *r, const struct err *e)
 	struct sandbox *s = r->sandbox;
 	struct err gone;
 	s->changing = false;
-	if (!e && !s->in_table) {
+	if (!e && !sandbox_exists(s)) {
 		err_set(&gone, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' was destroyed meanwhile", s->id);
 		e = &gone;
 	}
@@ -68,8 +68,9 @@ static void change_end(struct daemon_request *r, const struct err *e)
 }
 
 /* A box without a network has it when it starts again. */
-static void on_network_set(void *arg, const struct warden_answer *a)
+static void on_network_set(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
+	(void)s;
 	(void)a;
 	change_end(arg, NULL);
 }
@@ -81,19 +82,17 @@ static void set_network(struct daemon_request *r)
 	const struct network_defaults *d = &r->daemon->config.network;
 	struct warden_request q = {.op = WARDEN_NETWORK, .steer = network_steer(d, r->after.network)};
 	bool same = strcmp(r->before.network, r->after.network) == 0;
-	if (same || !alive(s) || !warden_client_is_up(r->daemon->warden))
+	if (same || !has_box(s) || !warden_client_is_up(r->daemon->warden))
 		return change_end(r, NULL);
-	memcpy(q.id, s->id, sizeof q.id);
-	warden_client_call(r->daemon->warden, &q, on_network_set, r);
+	sandbox_ask(s, &q, on_network_set, r);
 }
 
-static void on_limits_set(void *arg, const struct warden_answer *a)
+static void on_limits_set(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
 	struct daemon_request *r = arg;
-	struct sandbox *s = r->sandbox;
 	/* A box that ended meanwhile gets its new limits when it starts again. */
-	bool done = !a->err || !alive(s);
-	if (!done && s->in_table)
+	bool done = !a->err || !has_box(s);
+	if (!done && sandbox_exists(s))
 		write_spec(r, &r->before, NULL);
 	if (done)
 		set_network(r);
@@ -105,11 +104,10 @@ static void set_limits(struct daemon_request *r)
 {
 	struct sandbox *s = r->sandbox;
 	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
-	if (!limits || !alive(s) || !warden_client_is_up(r->daemon->warden))
+	if (!limits || !has_box(s) || !warden_client_is_up(r->daemon->warden))
 		return set_network(r);
 	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
-	memcpy(q.id, s->id, sizeof q.id);
-	warden_client_call(r->daemon->warden, &q, on_limits_set, r);
+	sandbox_ask(s, &q, on_limits_set, r);
 }
 
 static void on_env_sent(void *arg, const struct http_reply *reply, const struct http_failure *f)
@@ -120,7 +118,7 @@ static void on_env_sent(void *arg, const struct http_reply *reply, const struct 
 	/* A box that ended meanwhile gets its variables when it starts again. */
 	if ((reply && reply->status == 200) || s->state != SB_RUNNING)
 		return set_limits(r);
-	if (s->in_table)
+	if (sandbox_exists(s))
 		write_spec(r, &r->before, NULL);
 	err_set(&e, ERRC_BAD_GATEWAY, "sandbox '%s' did not take its variables: %s", s->id,
 		f ? f->err.msg : "its agent refused them");
@@ -151,7 +149,7 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 			s->id, BOX_ENV_MAX);
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
-	if (limits && alive(s) && !warden_client_is_up(r->daemon->warden))
+	if (limits && has_box(s) && !warden_client_is_up(r->daemon->warden))
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
 			"the limits of sandbox '%s' cannot be changed now: the warden is not running", s->id);
 	return 0;
@@ -187,7 +185,7 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	daemon_request_view(r, 201, NULL);
 }
 
-static void make(struct daemon_request *r)
+static void make_sandbox(struct daemon_request *r)
 {
 	struct err e;
 	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .change = &r->change, .on_done = on_there};
@@ -219,7 +217,7 @@ static void on_body(struct http_exchange *x, struct str body)
 	if (settled)
 		daemon_request_change(r, s);
 	else
-		make(r);
+		make_sandbox(r);
 }
 
 void handle_put(struct daemon_request *r)

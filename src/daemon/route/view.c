@@ -24,7 +24,7 @@ static void usage(struct json_writer *w, const struct box_info *i)
 	json_object_end(w);
 }
 
-/* Values may be secrets: who may see them has set them. */
+/* Values may be secrets, but a client that may read them may also set them. */
 static void env_names(struct json_writer *w, const char *env)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(env), NULL);

@@ -1,7 +1,7 @@
 /*
- * Making a box has parts that run at the same time: the row in the store and the box at the warden, and then, if there
- * are any, the variables given to its agent. Only when all are done is the sandbox running; when one fails the others
- * are undone. A sandbox that ran before has its row already: it stays `stopped` there until the box runs.
+ * A create has parts that run at the same time: the row in the store, and the box at the warden. A box with variables
+ * has a third part: they are sent to its agent. The sandbox runs when all parts are done; if one fails, the others are
+ * undone. A sandbox that ran before has a row already, which says `stopped` until the box runs.
  */
 #include <stdio.h>
 
@@ -22,7 +22,6 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 	struct err e;
 	s->slot = info->slot;
 	s->spec.limits = info->limits;
-	s->unseen = false;
 	snprintf(path, sizeof path, WARDEN_AGENT_SOCKET_FMT, s->daemon->config.run, info->slot);
 	/* config.run is short enough for every slot's path. */
 	INVARIANT(http_endpoint_unix(&s->agent, str_of(path), &e) == 0);
@@ -30,8 +29,8 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 
 static void create_end(struct sandbox *s)
 {
-	s->op = OP_NONE;
 	s->row = s->box = s->env = PART_NONE;
+	sandbox_op_end(s);
 	s->create_err = (struct err){0};
 	loop_timer_stop(&s->retry);
 }
@@ -41,11 +40,10 @@ static void create_ok(struct sandbox *s)
 	struct daemon *d = s->daemon;
 	uint64_t us = clock_us() - s->create_us;
 	create_end(s);
-	s->has_files = true;
 	metrics_created(&d->metrics, us);
 	log_event(LOG_DEBUG, "created", "id=%s slot=%u us=%llu", LOG_Q(s->id), s->slot, (unsigned long long)us);
 	sandbox_move(s, SB_RUNNING, NULL);
-	store_set_state(d->store, s->id, state_name(s->state), "", NULL, NULL);
+	sandbox_write_state(s);
 	sandbox_advance(s);
 }
 
@@ -59,7 +57,7 @@ static void create_failed(struct sandbox *s)
 	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, e.msg);
-		store_set_state(d->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+		sandbox_write_state(s);
 	} else {
 		/* If this cannot be written the row stays `creating`, and is dropped at the next start. */
 		if (row_there)
@@ -70,13 +68,12 @@ static void create_failed(struct sandbox *s)
 	sandbox_advance(s);
 }
 
-static void on_undone(void *arg, const struct warden_answer *a)
+static void on_undone(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	if (a->err)
 		log_limited(LOG_WARN, "box left behind", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 	create_failed(s);
-	sandbox_unref(s);
 }
 
 /* The box is there, its row is not. */
@@ -84,11 +81,9 @@ static void undo_box(struct sandbox *s)
 {
 	if (!warden_client_is_up(s->daemon->warden))
 		return create_failed(s);
-	s->box = PART_FAILED; /* its death is no news from here on */
+	s->box = PART_FAILED; /* ignore its death from here on */
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = s->has_files ? WARDEN_KEEP_FILES : 0};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_undone, s);
+	sandbox_ask(s, &r, on_undone, NULL);
 }
 
 static void create_step(struct sandbox *s)
@@ -114,7 +109,7 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 	sandbox_unref(s);
 }
 
-/* The agent is a hostile one, even if it has just been started: a bounded answer in bounded time. */
+/* The agent may be hostile, even if it has just been started: bound its answer in size and time. */
 void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg)
 {
 	auto_buf struct buf body = {0};
@@ -165,14 +160,14 @@ static void fail_box(struct sandbox *s, const struct err *e)
 	create_step(s);
 }
 
-static void on_made(void *arg, const struct warden_answer *a)
+static void on_made(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_CREATE);
 	if (a->lost) {
-		/* The warden's list will say what became of it. */
-		s->op = OP_NONE;
+		/* The warden's next list will show whether the box was made. */
 		s->box = PART_NONE;
+		sandbox_op_end(s);
 	} else if (a->err || !a->info) {
 		struct err none;
 		err_set(&none, ERRC_BOX_CREATE_FAILED, "the warden's answer has no box");
@@ -180,7 +175,6 @@ static void on_made(void *arg, const struct warden_answer *a)
 	} else {
 		box_made(s, a->info);
 	}
-	sandbox_unref(s);
 }
 
 static void write_row(struct sandbox *s)
@@ -198,8 +192,7 @@ void sandbox_create(struct sandbox *s)
 {
 	if (s->state == SB_STOPPED)
 		sandbox_move(s, SB_CREATING, NULL);
-	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
-	s->op = OP_CREATE;
+	sandbox_op_begin(s, OP_CREATE);
 	s->create_us = clock_us();
 	s->create_err = (struct err){0};
 	if (s->has_files)
@@ -209,11 +202,9 @@ void sandbox_create(struct sandbox *s)
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
 		.steer = network_steer(&s->daemon->config.network, s->spec.network)};
-	memcpy(r.id, s->id, sizeof r.id);
 	memcpy(r.image, s->spec.image, sizeof r.image);
 	s->box = PART_ASKED;
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_made, s);
+	sandbox_ask(s, &r, on_made, NULL);
 	write_row(s);
 }
 
@@ -221,40 +212,33 @@ void sandbox_create(struct sandbox *s)
 
 static void look_again(struct loop_timer *t);
 
-static void on_looked(void *arg, const struct warden_answer *a)
+static void on_looked(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_CREATE && s->box == PART_ASKED);
-	s->op = OP_NONE;
 	s->box = PART_NONE;
+	sandbox_op_end(s);
 	if (!a->lost)
 		sandbox_create_resume(s, a->err ? NULL : a->info);
-	sandbox_unref(s);
 }
 
 static void look_again(struct loop_timer *t)
 {
 	struct sandbox *s = container_of(t, struct sandbox, retry);
 	if (!warden_client_is_up(s->daemon->warden)) {
-		s->op = OP_NONE;
 		s->box = PART_NONE;
+		sandbox_op_end(s);
 		return;
 	}
-	struct warden_request r = {.op = WARDEN_INSPECT};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_looked, s);
+	sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_looked, NULL);
 }
 
 static void drop_unmade(struct sandbox *s, bool remains)
 {
 	sandbox_ref(s);
 	s->row = PART_NONE;
-	if (remains && !s->has_files) {
-		struct warden_request r = {.op = WARDEN_DESTROY};
-		memcpy(r.id, s->id, sizeof r.id);
-		warden_client_call(s->daemon->warden, &r, NULL, NULL);
-	}
+	if (remains && !s->has_files)
+		sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");
 	} else {
@@ -269,11 +253,11 @@ void sandbox_create_resume(struct sandbox *s, const struct box_info *info)
 	INVARIANT(s->state == SB_CREATING && s->op == OP_NONE);
 	s->create_err = (struct err){0};
 	if (info && info->state == BOX_CREATING) {
-		s->op = OP_CREATE;
+		sandbox_op_begin(s, OP_CREATE);
 		s->box = PART_ASKED;
 		loop_timer_set(s->daemon->loop, &s->retry, LOOK_AGAIN_MS, look_again);
 	} else if (info && info->state != BOX_DEAD) {
-		s->op = OP_CREATE;
+		sandbox_op_begin(s, OP_CREATE);
 		write_row(s);
 		box_made(s, info);
 	} else if (list_empty(&s->waiters)) {

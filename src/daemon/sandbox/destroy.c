@@ -1,7 +1,7 @@
 /*
- * Destroying asks the warden first, since that is what frees a full disk, and takes the row away after. A row that
- * cannot be deleted then does not bring the box back: it is tried again every second, unless a new sandbox of the same
- * name has replaced it meanwhile.
+ * A destroy asks the warden first, because that frees a full disk, and deletes the row afterwards. If the row cannot be
+ * deleted, the sandbox is destroyed all the same. The delete is tried again every second, until it works or a new
+ * sandbox of the same name has replaced the row.
  */
 #include "base/log.h"
 #include "daemon/sandbox/sandbox.h"
@@ -30,7 +30,7 @@ static void on_row_gone(void *arg, const struct err *e)
 	if (!e && s->op != OP_DESTROY)
 		log_limited(LOG_INFO, "row deleted at last", "id=%s", LOG_Q(s->id));
 	if (s->op == OP_DESTROY) {
-		s->op = OP_NONE;
+		sandbox_op_end(s);
 		sandbox_move(s, SB_DESTROYED, NULL);
 		s->daemon->metrics.destroys++;
 		sandbox_advance(s);
@@ -38,52 +38,45 @@ static void on_row_gone(void *arg, const struct err *e)
 	sandbox_unref(s);
 }
 
-static void on_gone(void *arg, const struct warden_answer *a)
+static void on_gone(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	if (!a->err || (!a->lost && a->err->code == ERRC_SANDBOX_NOT_FOUND)) {
+		sandbox_ref(s);
 		store_delete(s->daemon->store, s->id, on_row_gone, s);
 		return;
 	}
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (!a->lost) {
 		log_limited(LOG_WARN, "destroy failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 		sandbox_fail_waiters(s, WAIT_GONE, a->err);
 		sandbox_advance(s);
 	}
-	sandbox_unref(s);
 }
 
 void sandbox_destroy(struct sandbox *s)
 {
-	INVARIANT(s->op == OP_NONE);
-	s->op = OP_DESTROY;
+	sandbox_op_begin(s, OP_DESTROY);
 	loop_timer_stop(&s->idle);
-	struct warden_request r = {.op = WARDEN_DESTROY};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_gone, s);
+	sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, on_gone, NULL);
 }
 
-static void on_swept(void *arg, const struct warden_answer *a)
+static void on_swept(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_SWEEP);
-	s->op = OP_NONE;
-	/* After another failure the next create says what is wrong. */
-	s->remains = a->lost;
+	sandbox_op_end(s);
+	/* After any other failure the next create reports the reason. */
+	if (!a->lost)
+		sandbox_set_view(s, VIEW_CLEAR);
 	if (a->err && !a->lost)
 		log_limited(LOG_WARN, "remains not swept", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 	sandbox_advance(s);
-	sandbox_unref(s);
 }
 
 void sandbox_sweep(struct sandbox *s)
 {
-	INVARIANT(s->op == OP_NONE);
-	s->op = OP_SWEEP;
+	sandbox_op_begin(s, OP_SWEEP);
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = WARDEN_KEEP_FILES};
-	memcpy(r.id, s->id, sizeof r.id);
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_swept, s);
+	sandbox_ask(s, &r, on_swept, NULL);
 }

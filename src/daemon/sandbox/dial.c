@@ -32,15 +32,15 @@ struct dial {
 
 static size_t stocked;
 
-static void fill(struct stock *k);
-static void on_timer(struct loop_timer *t);
+static void stock_fill(struct stock *k);
+static void on_dial_timer(struct loop_timer *t);
 
 static struct loop *loop_of(const struct dial *d)
 {
 	return d->sandbox->daemon->loop;
 }
 
-static int take(struct http_dialer *h, int family)
+static int dial_take(struct http_dialer *h, int family)
 {
 	struct dial *d = container_of(h, struct dial, dialer);
 	struct stock *k = &d->stock[family == AF_INET6];
@@ -53,7 +53,7 @@ static int take(struct http_dialer *h, int family)
 		k->target *= 2;
 	}
 	if (k->n <= k->target / 2)
-		fill(k);
+		stock_fill(k);
 	return fd;
 }
 
@@ -62,7 +62,7 @@ static struct dial *dial_of(struct sandbox *s)
 	if (s->dial)
 		return s->dial;
 	struct dial *d = xcalloc(1, sizeof *d);
-	d->dialer = (struct http_dialer){.take = take, .idle_max = DIAL_POOL_IDLE_MAX, .idle_ms = DIAL_POOL_IDLE};
+	d->dialer = (struct http_dialer){.take = dial_take, .idle_max = DIAL_POOL_IDLE_MAX, .idle_ms = DIAL_POOL_IDLE};
 	d->sandbox = s;
 	for (size_t i = 0; i < ARRAY_LEN(d->stock); i++) {
 		d->stock[i] = (struct stock){.dial = d, .family = i ? AF_INET6 : AF_INET, .target = DIAL_STOCK};
@@ -71,7 +71,7 @@ static struct dial *dial_of(struct sandbox *s)
 	return s->dial = d;
 }
 
-static void shrink(struct stock *k, size_t to)
+static void stock_shrink(struct stock *k, size_t to)
 {
 	while (k->n > to) {
 		fd_close(&k->fds[--k->n]);
@@ -88,7 +88,7 @@ void dial_wait_cancel(struct dial_waiter *w)
 	w->stock = NULL;
 }
 
-static void release(struct stock *k, const struct err *e)
+static void dial_release(struct stock *k, const struct err *e)
 {
 	struct dial_waiter *w = list_entry(k->waiters.next, struct dial_waiter, node);
 	dial_wait_cancel(w);
@@ -96,16 +96,16 @@ static void release(struct stock *k, const struct err *e)
 }
 
 /* Each of them takes one: as many as there are sockets, in one go. */
-static void hand_out(struct stock *k)
+static void stock_hand_out(struct stock *k)
 {
 	for (size_t n = k->n; n && k->n && !list_empty(&k->waiters); n--)
-		release(k, NULL);
+		dial_release(k, NULL);
 }
 
-static void fail_waiters(struct stock *k, const struct err *e)
+static void stock_fail_waiters(struct stock *k, const struct err *e)
 {
 	while (!list_empty(&k->waiters))
-		release(k, e);
+		dial_release(k, e);
 }
 
 /* ---- from the warden ---- */
@@ -119,23 +119,21 @@ static void put_in_stock(struct stock *k, const struct warden_answer *a)
 	}
 }
 
-static void on_sockets(void *arg, const struct warden_answer *a)
+static void on_sockets(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
 	struct stock *k = arg;
-	struct sandbox *s = k->dial->sandbox;
 	k->asked = false;
-	/* Those of a box that has ended meanwhile lead nowhere; and without descriptors left there may be none. */
+	/* Sockets of a box that has ended are useless. Without free descriptors the kernel drops them. */
 	bool ours = !a->err && a->info && a->info->slot == s->slot && s->state == SB_RUNNING && a->fds_n;
 	if (ours)
 		put_in_stock(k, a);
 	else if (a->err && !a->lost && a->err->code != ERRC_RESOURCE_BUSY)
-		fail_waiters(k, a->err);
-	hand_out(k);
+		stock_fail_waiters(k, a->err);
+	stock_hand_out(k);
 	if (ours && (k->n <= k->target / 2 || !list_empty(&k->waiters)))
-		fill(k);
+		stock_fill(k);
 	else if (!list_empty(&k->waiters))
-		loop_timer_set(s->daemon->loop, &k->dial->timer, AGAIN_MS, on_timer);
-	sandbox_unref(s);
+		loop_timer_set(s->daemon->loop, &k->dial->timer, AGAIN_MS, on_dial_timer);
 }
 
 /* Connections need descriptors more than the stock does. */
@@ -150,32 +148,30 @@ static size_t stocked_max(void)
 }
 
 /* As many as are missing, one question at a time. */
-static void fill(struct stock *k)
+static void stock_fill(struct stock *k)
 {
 	struct sandbox *s = k->dial->sandbox;
 	struct loop_timer *t = &k->dial->timer;
 	if (k->asked)
 		return;
 	if (!t->pos)
-		loop_timer_set(s->daemon->loop, t, list_empty(&k->waiters) ? DIAL_IDLE : AGAIN_MS, on_timer);
+		loop_timer_set(s->daemon->loop, t, list_empty(&k->waiters) ? DIAL_IDLE : AGAIN_MS, on_dial_timer);
 	if (s->state != SB_RUNNING || !warden_client_is_up(s->daemon->warden))
 		return;
 	size_t want = k->n < k->target ? k->target - k->n : 0;
-	/* Where many boxes are used at once each gets what it needs now, and no stock. */
+	/* While many boxes are in use, each gets only the sockets that it needs now. */
 	if (stocked >= stocked_max())
 		want = k->waiters_n < want ? k->waiters_n : want;
 	want = want < WARDEN_SOCKETS_MAX ? want : WARDEN_SOCKETS_MAX;
 	if (!want)
 		return;
 	struct warden_request r = {.op = WARDEN_SOCKETS, .family = (uint32_t)k->family, .count = (uint32_t)want};
-	memcpy(r.id, s->id, sizeof r.id);
 	k->asked = true;
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_sockets, k);
+	sandbox_ask(s, &r, on_sockets, k);
 }
 
-/* The warden is away, or nobody has used the stock for a while. */
-static void on_timer(struct loop_timer *t)
+/* Waiters need another look, or the stock has not been used for a while. */
+static void on_dial_timer(struct loop_timer *t)
 {
 	struct dial *d = container_of(t, struct dial, timer);
 	uint64_t now = loop_now(loop_of(d));
@@ -188,24 +184,24 @@ static void on_timer(struct loop_timer *t)
 	for (size_t i = 0; i < ARRAY_LEN(d->stock); i++) {
 		struct stock *k = &d->stock[i];
 		while (!list_empty(&k->waiters) && list_entry(k->waiters.next, struct dial_waiter, node)->until <= now)
-			release(k, &e);
-		hand_out(k);
+			dial_release(k, &e);
+		stock_hand_out(k);
 		if (now >= d->used + DIAL_IDLE) {
-			shrink(k, 0);
+			stock_shrink(k, 0);
 			k->target = DIAL_STOCK;
 		}
 		waiting |= !list_empty(&k->waiters);
 		if (!list_empty(&k->waiters))
-			fill(k);
+			stock_fill(k);
 	}
 	if (waiting)
-		loop_timer_set(loop_of(d), t, AGAIN_MS, on_timer);
+		loop_timer_set(loop_of(d), t, AGAIN_MS, on_dial_timer);
 	else if (now < d->used + DIAL_IDLE)
-		loop_timer_set(loop_of(d), t, d->used + DIAL_IDLE - now, on_timer);
+		loop_timer_set(loop_of(d), t, d->used + DIAL_IDLE - now, on_dial_timer);
 	sandbox_unref(d->sandbox);
 }
 
-/* ---- for those who connect ---- */
+/* ---- for callers ---- */
 
 struct http_endpoint dial_endpoint(struct sandbox *s, uint16_t port, bool six)
 {
@@ -257,8 +253,8 @@ int dial_wait(struct sandbox *s, bool six, struct dial_waiter *w, struct err *e)
 	list_push(&k->waiters, &w->node);
 	k->waiters_n++;
 	/* The stock may have been filled since it was found empty. */
-	loop_timer_set(s->daemon->loop, &d->timer, k->n ? 0 : AGAIN_MS, on_timer);
-	fill(k);
+	loop_timer_set(s->daemon->loop, &d->timer, k->n ? 0 : AGAIN_MS, on_dial_timer);
+	stock_fill(k);
 	return 0;
 }
 
@@ -268,10 +264,10 @@ void dial_drop(struct sandbox *s)
 		return;
 	http_client_forget_dialer(s->daemon->client, &s->dial->dialer);
 	for (size_t i = 0; i < ARRAY_LEN(s->dial->stock); i++) {
-		shrink(&s->dial->stock[i], 0);
+		stock_shrink(&s->dial->stock[i], 0);
 		list_each(it, &s->dial->stock[i].waiters) list_entry(it, struct dial_waiter, node)->until = 0;
 	}
-	loop_timer_set(s->daemon->loop, &s->dial->timer, 0, on_timer);
+	loop_timer_set(s->daemon->loop, &s->dial->timer, 0, on_dial_timer);
 }
 
 void dial_free(struct sandbox *s)
@@ -280,7 +276,7 @@ void dial_free(struct sandbox *s)
 		return;
 	loop_timer_stop(&s->dial->timer);
 	for (size_t i = 0; i < ARRAY_LEN(s->dial->stock); i++)
-		shrink(&s->dial->stock[i], 0);
+		stock_shrink(&s->dial->stock[i], 0);
 	free(s->dial);
 	s->dial = NULL;
 }

@@ -1,12 +1,12 @@
 /*
- * dial.h - the daemon's way into a box's network: sockets that the warden made there, in stock, ready to be connected.
+ * dial.h - connections into a box's network, over a stock of sockets that the warden made there.
  *
- * A socket belongs to the network namespace that it was made in. The warden makes some in the box's (WARDEN_SOCKETS)
- * and hands them over unconnected; the HTTP client takes one for each new connection (http_dialer) and connects it to
- * the box's own loopback. The stock is filled again in the background, so a connection waits for the warden only when
- * it is the first or there is a rush. It is dropped when it has not been used for DIAL_IDLE, and when the box ends.
+ * A socket belongs to the network namespace in which it was made. The warden makes sockets in the box's namespace
+ * (WARDEN_SOCKETS) and hands them over unconnected. The HTTP client takes one for each new connection (http_dialer) and
+ * connects it to the box's loopback. The stock is refilled in the background: only the first connection, or a rush of
+ * them, waits for the warden. The stock is dropped after DIAL_IDLE without use, and when the box ends.
  *
- * Belongs to a sandbox (sandbox.dial, made by the first use) and lives as long. Thread: the loop's.
+ * The sandbox owns it (sandbox.dial, made at the first use). Thread: the loop's.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 struct dial;
 struct stock;
 
-/* Embedded in the object of whoever waits for a socket. */
+/* Embedded in an object that waits for a socket. */
 struct dial_waiter {
 	struct list node;
 	struct stock *stock; /* while it waits */
@@ -31,14 +31,14 @@ struct http_endpoint dial_endpoint(struct sandbox *s, uint16_t port, bool six);
 bool dial_is_six(const struct sandbox *s, uint16_t port);
 void dial_remember(struct sandbox *s, uint16_t port, bool six);
 
-/* There was no socket in stock. on_done comes later, never from inside; after WARDEN_WAIT with an error. -1: too many
- * wait already. */
+/* Waits for a socket after the stock was found empty. on_done is called later, never from inside; with an error after
+ * WARDEN_WAIT. -1: too many wait already. */
 int dial_wait(struct sandbox *s, bool six, struct dial_waiter *w, struct err *e);
 /* Safe when it does not wait. */
 void dial_wait_cancel(struct dial_waiter *w);
 
-/* The box ends or sleeps: closes stock and idle connections; those who wait are told, later. Safe when there is none.
- */
+/* The box ends or sleeps: closes stock and idle connections. Waiters get an error later, from the loop. Safe when there
+ * is no dial. */
 void dial_drop(struct sandbox *s);
 void dial_free(struct sandbox *s);
 

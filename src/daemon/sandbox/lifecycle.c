@@ -8,7 +8,7 @@
 /* How long a box whose agent is gone may take to be dead: processes of a full box need a while to be killed. */
 enum { CHECK_MS = 10, CHECKS_MAX = 200 };
 
-static void take_off(struct sandbox_waiter *w)
+static void waiter_take_off(struct sandbox_waiter *w)
 {
 	struct sandbox *s = w->sandbox;
 	list_del(&w->node);
@@ -17,10 +17,10 @@ static void take_off(struct sandbox_waiter *w)
 	w->sandbox = NULL;
 }
 
-static void release(struct sandbox_waiter *w, const struct err *e)
+static void waiter_release(struct sandbox_waiter *w, const struct err *e)
 {
 	struct sandbox *s = w->sandbox;
-	take_off(w);
+	waiter_take_off(w);
 	w->on_done(w, s, e);
 	sandbox_unref(s);
 }
@@ -32,52 +32,47 @@ void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct e
 		struct sandbox_waiter *w = list_entry(s->waiters.next, struct sandbox_waiter, node);
 		if (w->goal != goal)
 			break;
-		release(w, e);
+		waiter_release(w, e);
 	}
 	sandbox_unref(s);
 }
 
 /* ---- asleep and awake ---- */
 
-static void on_woken(void *arg, const struct warden_answer *a)
+static void on_woken(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_WAKE);
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (!a->err && s->state == SB_ASLEEP) {
 		sandbox_move(s, SB_RUNNING, NULL);
-		store_set_state(s->daemon->store, s->id, state_name(s->state), "", NULL, NULL);
+		sandbox_write_state(s);
 	} else if (!a->lost && s->state == SB_ASLEEP) {
 		sandbox_fail_waiters(s, WAIT_RUNNING, a->err);
 	}
 	sandbox_advance(s);
-	sandbox_unref(s);
 }
 
-static void on_slept(void *arg, const struct warden_answer *a)
+static void on_slept(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_SLEEP);
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (!a->err && s->state == SB_RUNNING) {
 		sandbox_move(s, SB_ASLEEP, NULL);
-		store_set_state(s->daemon->store, s->id, state_name(s->state), "", NULL, NULL);
+		sandbox_write_state(s);
 	} else if (a->err && !a->lost) {
 		log_limited(LOG_WARN, "cannot sleep", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
 		s->last_used = loop_now(s->daemon->loop);
 		sandbox_set_idle(s);
 	}
 	sandbox_advance(s);
-	sandbox_unref(s);
 }
 
-static void ask_simple(struct sandbox *s, enum sandbox_op op, enum warden_op what, warden_on_answer on_answer)
+static void begin_asking(struct sandbox *s, enum sandbox_op op, enum warden_op what, sandbox_on_answer on_answer)
 {
-	struct warden_request r = {.op = what};
-	memcpy(r.id, s->id, sizeof r.id);
-	s->op = op;
-	sandbox_ref(s);
-	warden_client_call(s->daemon->warden, &r, on_answer, s);
+	sandbox_op_begin(s, op);
+	sandbox_ask(s, &(struct warden_request){.op = what}, on_answer, NULL);
 }
 
 static void on_idle(struct loop_timer *t)
@@ -87,7 +82,7 @@ static void on_idle(struct loop_timer *t)
 	bool may = sandbox_is_ready(s) && !s->exchanges && list_empty(&s->waiters) &&
 		   warden_client_is_up(s->daemon->warden);
 	if (may && now >= due && s->spec.sleep_after_ms && !s->spec.keep_alive)
-		ask_simple(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
+		begin_asking(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
 	else
 		sandbox_set_idle(s);
 }
@@ -99,7 +94,7 @@ void sandbox_set_idle(struct sandbox *s)
 		return;
 	}
 	uint64_t now = loop_now(s->daemon->loop), due = s->last_used + s->spec.sleep_after_ms;
-	/* A request is inside, or nobody can freeze now: look again later. */
+	/* A request is inside, or the warden is away: look again later. */
 	uint64_t delay = due > now ? due - now : BOX_SLEEP_MIN;
 	loop_timer_set(s->daemon->loop, &s->idle, delay, on_idle);
 }
@@ -120,7 +115,7 @@ void sandbox_leave(struct sandbox *s)
 /* ---- the queue ---- */
 
 /* The waiters behind a destroyed sandbox want a new one of the same name. */
-static void succeed(struct sandbox *old)
+static void hand_waiters_on(struct sandbox *old)
 {
 	struct err e;
 	struct sandbox *s = sandbox_add(old->daemon, old->id, SB_CREATING, &e);
@@ -139,7 +134,7 @@ static void succeed(struct sandbox *old)
 	sandbox_advance(s);
 }
 
-static bool satisfied(const struct sandbox *s, const struct sandbox_waiter *w)
+static bool waiter_satisfied(const struct sandbox *s, const struct sandbox_waiter *w)
 {
 	return w->goal == WAIT_GONE ? s->state == SB_DESTROYED : sandbox_is_ready(s);
 }
@@ -149,22 +144,22 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 	if (w->goal == WAIT_GONE)
 		return sandbox_destroy(s);
 	if (s->state == SB_ASLEEP)
-		return ask_simple(s, OP_WAKE, WARDEN_THAW, on_woken);
+		return begin_asking(s, OP_WAKE, WARDEN_THAW, on_woken);
 	w->made = !s->has_files;
 	if (w->change && !s->has_files)
 		api_change_apply(w->change, &s->spec);
 	sandbox_create(s);
 }
 
-/* What a waiter that only wakes is told about a sandbox that does not run and will not by itself. */
+/* Refuses a waiter that may only wake, if the sandbox is neither asleep nor running. */
 static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 {
 	struct err e;
-	if (!w->wake_only || s->unseen || s->state == SB_ASLEEP || s->state == SB_RUNNING)
+	if (!w->wake_only || s->view == VIEW_UNSEEN || s->state == SB_ASLEEP || s->state == SB_RUNNING)
 		return false;
 	err_set(&e, s->state == SB_STOPPED ? ERRC_INVALID_STATE : ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' does not run",
 		s->id);
-	release(w, &e);
+	waiter_release(w, &e);
 	return true;
 }
 
@@ -179,7 +174,7 @@ static void discard_if_unwanted(struct sandbox *s)
 /* Destroying takes the remains along; anything else begins with sweeping them. */
 static bool must_sweep(const struct sandbox *s)
 {
-	if (!s->remains || s->op != OP_NONE || s->state != SB_STOPPED || !warden_client_is_up(s->daemon->warden))
+	if (s->view != VIEW_REMAINS || s->op != OP_NONE || !warden_client_is_up(s->daemon->warden))
 		return false;
 	return list_empty(&s->waiters) || list_entry(s->waiters.next, struct sandbox_waiter, node)->goal != WAIT_GONE;
 }
@@ -191,12 +186,12 @@ void sandbox_advance(struct sandbox *s)
 		sandbox_sweep(s);
 	while (s->op == OP_NONE && !list_empty(&s->waiters)) {
 		struct sandbox_waiter *w = list_entry(s->waiters.next, struct sandbox_waiter, node);
-		if (satisfied(s, w)) {
-			release(w, NULL);
+		if (waiter_satisfied(s, w)) {
+			waiter_release(w, NULL);
 		} else if (refuse_start(s, w)) {
 			continue;
 		} else if (s->state == SB_DESTROYED) {
-			succeed(s);
+			hand_waiters_on(s);
 		} else {
 			if (!warden_client_is_up(s->daemon->warden))
 				break; /* goes on in recover.c, when the warden is back */
@@ -220,7 +215,7 @@ static void on_deadline(struct loop_timer *t)
 		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' was not ready after %d s", s->id,
 			BOX_CREATE_TIMEOUT / 1000);
 	sandbox_ref(s);
-	release(w, &e);
+	waiter_release(w, &e);
 	discard_if_unwanted(s);
 	sandbox_unref(s);
 }
@@ -256,50 +251,50 @@ void sandbox_wait_cancel(struct sandbox_waiter *w)
 	struct sandbox *s = w->sandbox;
 	if (!s)
 		return;
-	take_off(w);
+	waiter_take_off(w);
 	discard_if_unwanted(s);
 	sandbox_unref(s);
 }
 
-/* ---- doubts ---- */
+/* ---- checking a suspect box ---- */
 
-static void check(struct sandbox *s);
+static void check_box(struct sandbox *s);
 
 static void on_check_due(struct loop_timer *t)
 {
 	struct sandbox *s = container_of(t, struct sandbox, retry);
-	check(s);
+	check_box(s);
 	sandbox_unref(s);
 }
 
 static void check_end(struct sandbox *s, bool gone, bool remains)
 {
-	s->op = OP_NONE;
+	sandbox_op_end(s);
 	if (gone && s->state == SB_RUNNING) {
-		s->remains = remains;
 		sandbox_move(s, SB_STOPPED, "its agent could not be reached and the box was gone");
-		store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+		sandbox_set_view(s, remains ? VIEW_REMAINS : VIEW_CLEAR);
+		sandbox_write_state(s);
 	}
 	sandbox_advance(s);
 }
 
-static void on_checked(void *arg, const struct warden_answer *a)
+static void on_checked(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
-	struct sandbox *s = arg;
+	(void)arg;
 	INVARIANT(s->op == OP_CHECK);
 	bool gone = a->err ? a->err->code == ERRC_SANDBOX_NOT_FOUND : a->info && a->info->state == BOX_DEAD;
 	if (!a->err && !gone && s->state == SB_RUNNING && s->checks_left-- > 0) {
+		sandbox_ref(s); /* for the timer */
 		loop_timer_set(s->daemon->loop, &s->retry, CHECK_MS, on_check_due);
 		return;
 	}
 	check_end(s, gone, gone && !a->err);
-	sandbox_unref(s);
 }
 
-static void check(struct sandbox *s)
+static void check_box(struct sandbox *s)
 {
 	if (warden_client_is_up(s->daemon->warden))
-		ask_simple(s, OP_CHECK, WARDEN_INSPECT, on_checked);
+		sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_checked, NULL);
 	else
 		check_end(s, false, false);
 }
@@ -309,5 +304,6 @@ void sandbox_suspect(struct sandbox *s, bool refused)
 	if (!sandbox_is_ready(s) || !warden_client_is_up(s->daemon->warden))
 		return;
 	s->checks_left = refused ? CHECKS_MAX : 0;
-	check(s);
+	sandbox_op_begin(s, OP_CHECK);
+	check_box(s);
 }

@@ -1,6 +1,6 @@
 /*
- * Finding the boxes again: the table of docs/design/004-daemon.md, applied each time the warden comes up. The store's
- * rows are read before; what they say of living boxes counts only when the warden's list confirms it.
+ * Finding the boxes again: applies the table of docs/design/004-daemon.md each time the warden comes up. The rows of
+ * the store are read before. A row that says "running" counts only if the warden's list confirms it.
  */
 #include <stdio.h>
 
@@ -23,9 +23,8 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	s->spec.sleep_after_ms = row->sleep_after_ms;
 	s->spec.keep_alive = row->keep_alive;
 	s->created_ms = row->created_ms;
-	s->has_files = state != SB_CREATING;
 	s->row = state == SB_CREATING ? PART_DONE : PART_NONE;
-	s->unseen = true;
+	s->view = VIEW_UNSEEN;
 	memcpy(s->spec.image, row->image, sizeof s->spec.image);
 	memcpy(s->reason, row->reason, sizeof s->reason);
 	free(s->spec.env);
@@ -42,13 +41,8 @@ int recover_load(struct daemon *d, struct err *e)
 	return store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 ? -1 : 0;
 }
 
-static void write_state(struct sandbox *s)
-{
-	store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
-}
-
 /* How a dead box ended, as a sentence for people. */
-static void ending(const struct box_info *info, char *ret, size_t cap)
+static void describe_end(const struct box_info *info, char *ret, size_t cap)
 {
 	const char *oom = info->oom_kills ? "; it had run out of memory" : "";
 	if (!info->exit_known)
@@ -59,14 +53,14 @@ static void ending(const struct box_info *info, char *ret, size_t cap)
 		snprintf(ret, cap, "the box's init exited with code %d%s", info->exit_code, oom);
 }
 
-static void stopped(struct sandbox *s, const struct box_info *info, const char *otherwise)
+static void set_stopped(struct sandbox *s, const struct box_info *info, const char *otherwise)
 {
 	char reason[STORE_REASON_MAX + 1];
 	if (info)
-		ending(info, reason, sizeof reason);
-	s->remains = info != NULL;
+		describe_end(info, reason, sizeof reason);
 	sandbox_move(s, SB_STOPPED, info ? reason : otherwise);
-	write_state(s);
+	sandbox_set_view(s, info ? VIEW_REMAINS : VIEW_CLEAR);
+	sandbox_write_state(s);
 }
 
 static void on_died(void *arg, const struct box_info *info)
@@ -75,11 +69,11 @@ static void on_died(void *arg, const struct box_info *info)
 	if (!s || s->op == OP_DESTROY)
 		return;
 	char reason[STORE_REASON_MAX + 1];
-	ending(info, reason, sizeof reason);
+	describe_end(info, reason, sizeof reason);
 	sandbox_ref(s);
 	if (s->state == SB_RUNNING || s->state == SB_ASLEEP) {
 		s->daemon->metrics.deaths++;
-		stopped(s, info, NULL);
+		set_stopped(s, info, NULL);
 		sandbox_advance(s);
 	} else {
 		sandbox_create_died(s, reason);
@@ -87,7 +81,7 @@ static void on_died(void *arg, const struct box_info *info)
 	sandbox_unref(s);
 }
 
-/* Waited for, though nobody asked: a box that lives shall not be without a row for longer than it takes. */
+/* The row of an adopted box is written, or not. */
 static void on_adopted(void *arg, const struct err *e)
 {
 	struct sandbox *s = arg;
@@ -96,7 +90,7 @@ static void on_adopted(void *arg, const struct err *e)
 	sandbox_unref(s);
 }
 
-static void adopt(struct daemon *d, const struct box_info *info)
+static void adopt_box(struct daemon *d, const struct box_info *info)
 {
 	struct err e;
 	if (info->state == BOX_CREATING || box_id_check(str_of(info->id), NULL) < 0)
@@ -110,13 +104,12 @@ static void adopt(struct daemon *d, const struct box_info *info)
 		return;
 	}
 	sandbox_take_info(s, info);
-	s->has_files = true;
 	s->created_ms = info->created_ms;
 	if (box_image_name_ok(str_of(info->image)))
 		memcpy(s->spec.image, info->image, sizeof s->spec.image);
 	if (state == SB_STOPPED)
-		ending(info, s->reason, sizeof s->reason);
-	s->remains = state == SB_STOPPED;
+		describe_end(info, s->reason, sizeof s->reason);
+	sandbox_set_view(s, state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
 	log_event(LOG_INFO, "box adopted", "id=%s state=%s", LOG_Q(s->id), state_name(state));
 	struct store_row row;
 	sandbox_row(s, &row);
@@ -125,8 +118,8 @@ static void adopt(struct daemon *d, const struct box_info *info)
 	sandbox_advance(s);
 }
 
-/* A row whose box lives: running and asleep follow the warden's word. */
-static void confirm(struct sandbox *s, const struct box_info *info)
+/* The row's box lives: the warden decides between running and asleep. */
+static void confirm_box(struct sandbox *s, const struct box_info *info)
 {
 	enum sandbox_state now = info->state == BOX_FROZEN ? SB_ASLEEP : SB_RUNNING;
 	if (s->state == SB_STOPPED)
@@ -137,26 +130,25 @@ static void confirm(struct sandbox *s, const struct box_info *info)
 	if (s->state == SB_CREATING && now == SB_ASLEEP)
 		sandbox_move(s, SB_RUNNING, NULL);
 	sandbox_move(s, now, NULL);
-	write_state(s);
+	sandbox_write_state(s);
 }
 
 static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
-	s->unseen = false;
-	s->remains = info && !alive;
-	/* That it runs is written a little later than it is told: a box that has died was made, and may hold files. */
+	sandbox_set_view(s, info && !alive && s->state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
+	/* The row says `running` only after the client was told. A dead box was made and may hold files: keep it. */
 	if (s->state == SB_CREATING && info && !alive) {
 		s->has_files = true;
-		stopped(s, info, NULL);
+		set_stopped(s, info, NULL);
 		return sandbox_advance(s);
 	}
 	if (s->state == SB_CREATING)
 		return sandbox_create_resume(s, info);
 	if (alive && info->state != BOX_CREATING)
-		confirm(s, info);
+		confirm_box(s, info);
 	else if (!alive && s->state != SB_STOPPED)
-		stopped(s, info, "the box ended while nobody watched");
+		set_stopped(s, info, "the box ended while nobody watched");
 	sandbox_advance(s);
 }
 
@@ -172,7 +164,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 		sandbox_ref(all[i]);
 	for (size_t i = 0; i < known; i++) {
 		const struct box_info *info = map_del(&listed, str_of(all[i]->id));
-		if (all[i]->in_table && all[i]->op == OP_NONE)
+		if (sandbox_exists(all[i]) && all[i]->op == OP_NONE)
 			reconcile(all[i], info);
 		sandbox_unref(all[i]);
 	}
@@ -181,7 +173,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 	struct str id;
 	void *info;
 	while (map_next(&listed, &it, &id, &info))
-		adopt(d, info);
+		adopt_box(d, info);
 	map_free(&listed);
 	if (d->on_recovered)
 		d->on_recovered(d);

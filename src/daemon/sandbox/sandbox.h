@@ -1,15 +1,15 @@
 /*
- * sandbox.h - a sandbox as the daemon knows it: what was asked for, its state, who waits for it.
+ * sandbox.h - a sandbox as the daemon knows it: its settings, its state, and the requests that wait for it.
  *
  * The table (daemon.boxes) holds every sandbox that is not destroyed. A sandbox is freed when it has left the table and
- * its last reference is dropped; exchanges, waiters and questions under way hold one each.
+ * its last reference is dropped. Exchanges, waiters and questions to the warden hold one reference each.
  *
- * One operation at a time (`op`) is under way for a sandbox. Requests that need it in another state than it is in queue
- * up as waiters, in order: whoever is at the head decides what happens next (create, wake, destroy), and all waiters in
- * a row that want the same are answered by the same operation. So a thousand first requests make one box, a DELETE in
- * their middle takes effect in the middle, and those behind it get a new box.
+ * At most one operation (`op`) is under way for a sandbox. Requests that need the sandbox in another state queue up as
+ * waiters, in order. The waiter at the head decides the next operation (create, wake, destroy); it answers all waiters
+ * behind the head that want the same. So a thousand first requests make one box, a DELETE in their middle takes effect
+ * in the middle, and the requests behind the DELETE get a new box.
  *
- * Nothing calls back from inside the function that queued it. Thread: the loop's.
+ * No callback is called from inside the function that queued it. Thread: the loop's.
  */
 #pragma once
 
@@ -20,7 +20,12 @@
 #include "daemon/sandbox/spec.h"
 #include "proto/limits.h"
 
-enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK, OP_SWEEP };
+/* What the warden has told about the box of a sandbox. */
+enum warden_view {
+	VIEW_CLEAR,   /* the box lives, is being made, or left nothing */
+	VIEW_UNSEEN,  /* nothing yet: the sandbox was read from the store */
+	VIEW_REMAINS, /* the warden keeps a dead box, which must be swept before the next start (SB_STOPPED only) */
+};
 
 /* How far a part of a create is. */
 enum create_part { PART_NONE, PART_ASKED, PART_DONE, PART_FAILED };
@@ -30,11 +35,9 @@ struct sandbox {
 	char id[BOX_ID_MAX + 1];
 	enum sandbox_state state;
 	enum sandbox_op op;
-	bool in_table;
+	enum warden_view view;
 	bool has_files; /* it has run before: a failed start leaves it stopped, not gone */
-	bool remains;	/* the warden keeps a dead box of it: to be swept before it can start again */
 	bool changing;	/* a PUT is on its way through store and warden */
-	bool unseen;	/* read from the store, and the warden has not said yet whether it lives */
 	unsigned refs;
 
 	struct api_spec spec;
@@ -73,7 +76,7 @@ struct sandbox_waiter {
 	struct list node;
 	struct sandbox *sandbox; /* while it waits */
 	enum wait_goal goal;
-	const struct api_change *change; /* WAIT_RUNNING: what a new sandbox shall be like; NULL: the defaults */
+	const struct api_change *change; /* WAIT_RUNNING: settings of a new sandbox; NULL: the defaults */
 	bool wake_only;			 /* WAIT_RUNNING: neither makes nor starts it; fails instead */
 	bool made;			 /* answer: this waiter's turn made the sandbox */
 	struct loop_timer deadline;
@@ -92,6 +95,18 @@ void sandbox_unref(struct sandbox *s);
 /* Checked against the table of state.c. Keeps the counts, the reason ("" when NULL), and the idle timer right. Moving
  * to SB_DESTROYED takes it out of the table. Writes nothing to the store. */
 void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason);
+/* An operation begins, checked against the table of state.c, or ends. */
+void sandbox_op_begin(struct sandbox *s, enum sandbox_op op);
+void sandbox_op_end(struct sandbox *s);
+/* What the warden has just told. VIEW_REMAINS: the sandbox is stopped. */
+void sandbox_set_view(struct sandbox *s, enum warden_view view);
+/* Writes the state and its reason to the store, without waiting. */
+void sandbox_write_state(const struct sandbox *s);
+/* False once it is destroyed: it has left the table. */
+static inline bool sandbox_exists(const struct sandbox *s)
+{
+	return s->state != SB_DESTROYED;
+}
 /* Sorted by id, after `after` ("": from the start); the array is the caller's to free. */
 struct sandbox **sandbox_sorted(struct daemon *d, const char *after, size_t *ret_n);
 void sandbox_row(const struct sandbox *s, struct store_row *ret);
@@ -101,7 +116,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret);
 /* Runs and nothing is under way: a request may be sent to its agent at once. */
 static inline bool sandbox_is_ready(const struct sandbox *s)
 {
-	return s->state == SB_RUNNING && s->op == OP_NONE && !s->unseen;
+	return s->state == SB_RUNNING && s->op == OP_NONE && s->view != VIEW_UNSEEN;
 }
 
 /* Queues the waiter and starts what it needs. -1: too many wait (CONTAINER_UNAVAILABLE); on_done will not come. */
@@ -117,20 +132,28 @@ void sandbox_leave(struct sandbox *s);
 /* Its agent broke a connection although it should run: ask the warden before anything else is sent there. `refused`: it
  * does not even listen, so it is dead or dying: the warden is asked until it knows. */
 void sandbox_suspect(struct sandbox *s, bool refused);
-/* Goes on with what is waited for, when nothing is under way. */
+/* If no operation is under way, begins the next one that the waiters need. */
 void sandbox_advance(struct sandbox *s);
 /* The spec's sleepAfter or keepAlive may have changed. */
 void sandbox_set_idle(struct sandbox *s);
+
+/* ---- ask.c ---- */
+
+/* `arg` is the caller's. The sandbox is referenced until the callback has returned. */
+typedef void (*sandbox_on_answer)(struct sandbox *s, const struct warden_answer *a, void *arg);
+/* Sends the warden a request about this sandbox; the id is filled in here. Only while the warden is up. `on_answer` may
+ * be NULL. */
+void sandbox_ask(struct sandbox *s, const struct warden_request *r, sandbox_on_answer on_answer, void *arg);
 
 /* ---- create.c, destroy.c: the operations, started by lifecycle.c ---- */
 
 void sandbox_create(struct sandbox *s);
 /* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. */
 void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg);
-/* What the warden's list says about a create whose answer was lost. NULL: there is no such box. */
+/* Continues a create whose answer was lost. `info` is from the warden's list; NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);
-/* Tells the warden to let go of a dead box, but for its files. */
+/* Makes the warden drop a dead box but keep its files. */
 void sandbox_sweep(struct sandbox *s);
 /* A box that was just made has died before it could be used. */
 void sandbox_create_died(struct sandbox *s, const char *reason);

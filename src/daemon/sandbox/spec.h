@@ -1,10 +1,10 @@
 /*
- * spec.h - what PUT /v1/sandboxes/{id} may ask for: read from JSON, checked, merged.
+ * spec.h - the settings of a sandbox that PUT /v1/sandboxes/{id} may change: read from JSON, checked, merged.
  *
- * A field that is not given stays as it is (or takes its default in a new sandbox); a field that is not known is
- * refused by name. env and labels are kept as the JSON text of one object whose values are all strings, written anew
- * here, so that what is stored and shown is well-formed whatever was sent. env takes the place of all variables,
- * envChanges of those that it names (null unsets).
+ * A missing field keeps its value (in a new sandbox: its default); an unknown field is refused by name. env and labels
+ * are kept as the JSON text of one object whose values are all strings. The text is written anew here, so stored and
+ * shown text is well-formed for every input. env replaces all variables; envChanges replaces those that it names, and
+ * null unsets one.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ void api_spec_default(struct api_spec *ret);
 void api_spec_copy(struct api_spec *to, const struct api_spec *from); /* `to` is not freed before */
 void api_spec_free(struct api_spec *s);
 
-/* What a request asked for: a spec and which of its fields are set. Zeroed: asks for nothing. */
+/* The change that a request asks for: a spec, and which of its fields are set. Zeroed: no change. */
 struct api_change {
 	struct api_spec spec;
 	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after,

@@ -16,6 +16,15 @@ static const bool allowed[SB_STATES][SB_STATES] = {
 	[SB_DESTROYED] = {0},
 };
 
+static const bool op_allowed[SANDBOX_OPS][SB_STATES] = {
+	[OP_CREATE] = {[SB_CREATING] = true},
+	[OP_DESTROY] = {[SB_CREATING] = true, [SB_RUNNING] = true, [SB_ASLEEP] = true, [SB_STOPPED] = true},
+	[OP_WAKE] = {[SB_ASLEEP] = true},
+	[OP_SLEEP] = {[SB_RUNNING] = true},
+	[OP_CHECK] = {[SB_RUNNING] = true},
+	[OP_SWEEP] = {[SB_STOPPED] = true},
+};
+
 const char *state_name(enum sandbox_state s)
 {
 	return names[s];
@@ -34,4 +43,9 @@ bool state_from_name(struct str name, enum sandbox_state *ret)
 bool state_move_allowed(enum sandbox_state from, enum sandbox_state to)
 {
 	return allowed[from][to];
+}
+
+bool state_op_allowed(enum sandbox_state s, enum sandbox_op op)
+{
+	return op_allowed[op][s];
 }

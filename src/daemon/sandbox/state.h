@@ -1,5 +1,5 @@
 /*
- * state.h - the states of a sandbox and the moves between them, in one table.
+ * state.h - the states of a sandbox, the moves between them, and the operations that a state allows: two tables.
  *
  *	creating → running ⇄ asleep        processes there, or frozen
  *	creating, running, asleep → stopped   processes gone, files kept
@@ -17,3 +17,8 @@ const char *state_name(enum sandbox_state s);
 /* False when the text names none. */
 bool state_from_name(struct str name, enum sandbox_state *ret);
 bool state_move_allowed(enum sandbox_state from, enum sandbox_state to);
+
+/* At most one operation is under way for a sandbox. */
+enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_CHECK, OP_SWEEP, SANDBOX_OPS };
+/* Whether the operation may begin in this state. */
+bool state_op_allowed(enum sandbox_state s, enum sandbox_op op);

@@ -23,7 +23,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->daemon = d;
 	snprintf(s->id, sizeof s->id, "%s", id);
 	s->state = state;
-	s->in_table = true;
+	s->has_files = state != SB_CREATING;
 	s->created_ms = clock_wall_ms();
 	s->last_used = loop_now(d->loop);
 	list_init(&s->waiters);
@@ -54,7 +54,7 @@ void sandbox_ref(struct sandbox *s)
 void sandbox_unref(struct sandbox *s)
 {
 	INVARIANT(s->refs > 0);
-	if (--s->refs == 0 && !s->in_table)
+	if (--s->refs == 0 && !sandbox_exists(s))
 		sandbox_free(s);
 }
 
@@ -75,11 +75,45 @@ static void log_move(const struct sandbox *s, enum sandbox_state to, const char 
 			LOG_INFO, "sandbox", "id=%s from=%s to=%s%s%s", LOG_Q(s->id), from, state_name(to), key, value);
 }
 
+/* The invariants of state, operation and view; called on every move of one of them. */
+static void sandbox_check(const struct sandbox *s)
+{
+	bool was_made = s->state == SB_RUNNING || s->state == SB_ASLEEP || s->state == SB_STOPPED;
+	INVARIANT(!was_made || s->has_files);
+	INVARIANT(s->view != VIEW_REMAINS || s->state == SB_STOPPED);
+	INVARIANT(s->op != OP_CREATE || s->state == SB_CREATING);
+	INVARIANT(s->op == OP_CREATE || (s->box == PART_NONE && s->env == PART_NONE));
+}
+
+void sandbox_op_begin(struct sandbox *s, enum sandbox_op op)
+{
+	INVARIANT(s->op == OP_NONE && state_op_allowed(s->state, op));
+	s->op = op;
+	sandbox_check(s);
+}
+
+void sandbox_op_end(struct sandbox *s)
+{
+	INVARIANT(s->op != OP_NONE);
+	s->op = OP_NONE;
+	sandbox_check(s);
+}
+
+void sandbox_set_view(struct sandbox *s, enum warden_view view)
+{
+	s->view = view;
+	sandbox_check(s);
+}
+
+void sandbox_write_state(const struct sandbox *s)
+{
+	store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+}
+
 void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 {
 	struct daemon *d = s->daemon;
 	INVARIANT(state_move_allowed(s->state, to));
-	INVARIANT(s->in_table);
 	d->by_state[s->state]--;
 	if (s->state == SB_RUNNING) {
 		http_client_forget(d->client, &s->agent);
@@ -87,14 +121,17 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	}
 	log_move(s, to, reason);
 	s->state = to;
+	s->has_files |= to == SB_RUNNING;
+	if (to == SB_DESTROYED)
+		s->view = VIEW_CLEAR;
+	sandbox_check(s);
 	if (to == SB_STOPPED || to == SB_DESTROYED)
 		gate_client_forget(d->gate, s->id);
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
-		s->in_table = false;
 		ports_clear(s);
-		/* Freed by whoever drops the last reference: callers hold one. */
+		/* Callers hold a reference; dropping the last one frees the sandbox. */
 		INVARIANT(s->refs > 0);
 		return;
 	}

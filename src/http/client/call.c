@@ -25,7 +25,7 @@ bool call_connected(const struct http_call *c)
 
 bool call_wants_input(const struct http_call *c)
 {
-	return c->fail.fail == HTTP_FAIL_NONE && !c->paused && !c->reply_ended;
+	return c->fail.fail == HTTP_FAIL_NONE && !c->paused && c->answer < ANSWER_ENDED;
 }
 
 /* ---- time ---- */
@@ -39,7 +39,7 @@ static void on_due(struct loop_timer *t)
 			call_fail(c, HTTP_FAIL_CONNECT, "connecting took too long");
 		else
 			call_fail(c, HTTP_FAIL_TIMEOUT,
-				c->have_head ? "the response stalled" : "no response came in time");
+				call_has_head(c) ? "the response stalled" : "no response came in time");
 	}
 	call_step(c);
 }
@@ -49,7 +49,7 @@ void call_due_in(struct http_call *c, uint32_t ms)
 	c->due = ms ? loop_now(c->cl->loop) + ms : 0;
 }
 
-static void arm(struct http_call *c)
+static void call_arm(struct http_call *c)
 {
 	uint64_t now = loop_now(c->cl->loop);
 	uint64_t due = c->due;
@@ -62,7 +62,7 @@ static void arm(struct http_call *c)
 
 /* ---- connection ---- */
 
-static void connected(struct http_call *c)
+static void call_set_connected(struct http_call *c)
 {
 	c->link->connecting = c->link->w.held = false;
 	call_due_in(c, c->head_ms);
@@ -71,10 +71,10 @@ static void connected(struct http_call *c)
 static void try_connect(struct http_call *c)
 {
 	if (link_connect(c->link, &c->fail) && c->fail.fail == HTTP_FAIL_NONE)
-		connected(c);
+		call_set_connected(c);
 }
 
-static void attach(struct http_call *c, struct link *k)
+static void call_attach(struct http_call *c, struct link *k)
 {
 	c->link = k;
 	if (!k)
@@ -86,19 +86,20 @@ static void attach(struct http_call *c, struct link *k)
 		try_connect(c);
 }
 
-/* Even when nobody knows whether it arrived. */
+/* Also if it is unknown whether the request arrived. */
 static bool may_repeat(const struct http_call *c)
 {
 	return c->body_length == 0 && http_method_idempotent(c->method);
 }
 
-/* A reused connection was dead: once more on a fresh one, if that cannot do anything twice. */
-static bool repeat(struct http_call *c)
+/* A reused connection was dead: send the request again on a fresh one, if that cannot take effect twice. */
+static bool call_repeat(struct http_call *c)
 {
 	struct link *old = c->link;
 	uint64_t sent = bytes_sent(c);
 	bool safe = sent == 0 || may_repeat(c);
-	if (c->fail.fail != HTTP_FAIL_CLOSED || !old || !old->reused || c->any_input || c->repeated || !safe)
+	if (c->fail.fail != HTTP_FAIL_CLOSED || !old || !old->reused || c->answer != ANSWER_NONE || c->repeated ||
+		!safe)
 		return false;
 	c->repeated = true;
 	c->eof = false;
@@ -109,7 +110,7 @@ static bool repeat(struct http_call *c)
 		old->w.out = (struct buf){0};
 	}
 	link_release(old, false);
-	attach(c, link_get(c->cl, &c->ep, true, &c->fail));
+	call_attach(c, link_get(c->cl, &c->ep, true, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, sent ? buf_str(&c->head) : buf_str(&out));
 	buf_free(&out);
@@ -122,21 +123,21 @@ static void finish_connect(struct http_call *c)
 	socklen_t len = sizeof os;
 	getsockopt(c->link->w.fd, SOL_SOCKET, SO_ERROR, &os, &len);
 	if (os == 0)
-		return connected(c);
+		return call_set_connected(c);
 	call_fail(c, HTTP_FAIL_CONNECT, "connect");
 	err_os(&c->fail.err, c->fail.err.code, os, "connect");
 }
 
 /* ---- input ---- */
 
-static void feed_leftover(struct http_call *c)
+static void call_feed_leftover(struct http_call *c)
 {
 	size_t used = call_feed(c, buf_str(&c->in));
 	buf_consume(&c->in, used);
 	wire_relax(&c->in);
 }
 
-static void read_input(struct http_call *c)
+static void call_read(struct http_call *c)
 {
 	char *p;
 	ssize_t n = wire_read(&c->link->w, &p);
@@ -151,7 +152,7 @@ static void read_input(struct http_call *c)
 	}
 	if (buf_size(&c->in)) {
 		buf_add(&c->in, p, (size_t)n);
-		return feed_leftover(c);
+		return call_feed_leftover(c);
 	}
 	size_t used = call_feed(c, str_n(p, (size_t)n));
 	buf_add(&c->in, p + used, (size_t)n - used);
@@ -173,7 +174,7 @@ void call_on_ready(struct link *k, uint32_t events)
 	if (events & EPOLLOUT)
 		wire_writable(&k->w);
 	if (wants_read(c) && events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		read_input(c);
+		call_read(c);
 	else if (events & (EPOLLHUP | EPOLLERR))
 		wire_unwatch(&k->w);
 	else
@@ -181,7 +182,7 @@ void call_on_ready(struct link *k, uint32_t events)
 	call_step(c);
 }
 
-static void watch(struct http_call *c)
+static void call_watch(struct http_call *c)
 {
 	struct link *k = c->link;
 	if (k->connecting)
@@ -215,7 +216,7 @@ void call_close(struct http_call *c)
 	bool failed = c->fail.fail != HTTP_FAIL_NONE;
 	c->fail.maybe_processed = bytes_sent(c) > 0;
 	if (c->link) {
-		bool whole = c->ended && !wire_pending(&c->link->w) && !buf_size(&c->in) && !c->eof;
+		bool whole = call_request_ended(c) && !wire_pending(&c->link->w) && !buf_size(&c->in) && !c->eof;
 		bool reusable = !failed && whole && c->response.keep_alive && c->reply != REPLY_RAW;
 		link_release(c->link, reusable);
 		c->link = NULL;
@@ -231,12 +232,12 @@ void call_close(struct http_call *c)
 
 static bool is_done(const struct http_call *c)
 {
-	if (!c->reply_ended || c->end_due)
+	if (c->answer != ANSWER_TOLD)
 		return false;
-	return c->reply != REPLY_RAW || (c->ended && !wire_pending(&c->link->w));
+	return c->reply != REPLY_RAW || (call_request_ended(c) && !wire_pending(&c->link->w));
 }
 
-/* One thing that has to be done; false when there is none. */
+/* Does one thing that is due; false when nothing is due. */
 static bool step_once(struct http_call *c)
 {
 	struct link *k = c->link;
@@ -251,17 +252,17 @@ static bool step_once(struct http_call *c)
 		if (c->ops->on_sent)
 			c->ops->on_sent(c);
 	} else if (wire_take_room(w)) {
-		if (!c->ended && c->ops->on_writable)
+		if (!call_request_ended(c) && c->ops->on_writable)
 			c->ops->on_writable(c);
-	} else if (c->reply == REPLY_RAW && c->ended && !c->shut && !wire_pending(w)) {
+	} else if (c->reply == REPLY_RAW && c->request == REQUEST_ENDED && !wire_pending(w)) {
 		shutdown(w->fd, SHUT_WR);
-		c->shut = true;
-	} else if (c->end_due && !c->paused) {
+		call_request(c, REQUEST_SHUT);
+	} else if (c->answer == ANSWER_ENDED && !c->paused) {
 		call_reply_end(c);
 	} else {
 		size_t before = buf_size(&c->in);
 		if (before && call_wants_input(c) && (c->reply != REPLY_HEAD || c->scan.at == 0))
-			feed_leftover(c);
+			call_feed_leftover(c);
 		return buf_size(&c->in) != before;
 	}
 	return true;
@@ -274,7 +275,7 @@ static void sort_out_broken(struct http_call *c)
 	if (overflow || (c->reply == REPLY_RAW && !call_wants_input(c)))
 		call_fail(c, HTTP_FAIL_CLOSED, "the connection broke");
 	else if (wants_read(c))
-		read_input(c);
+		call_read(c);
 }
 
 /* The time for the head runs while the request stands still: a long body may take long. */
@@ -298,13 +299,13 @@ void call_step(struct http_call *c)
 			sort_out_broken(c);
 		break;
 	}
-	if (c->fail.fail != HTTP_FAIL_NONE && repeat(c))
+	if (c->fail.fail != HTTP_FAIL_NONE && call_repeat(c))
 		return call_step(c);
 	if (c->fail.fail != HTTP_FAIL_NONE || is_done(c))
 		return call_close(c);
 	begin_anew(c);
-	watch(c);
-	arm(c);
+	call_watch(c);
+	call_arm(c);
 	if (c->fail.fail != HTTP_FAIL_NONE)
 		call_close(c);
 }
@@ -314,13 +315,13 @@ static void run_step(struct loop_task *t)
 	call_step(container_of(t, struct http_call, task));
 }
 
-static void kick(struct http_call *c)
+static void call_kick(struct http_call *c)
 {
 	if (c->reply != REPLY_DONE)
 		loop_defer(c->cl->loop, &c->task, run_step);
 }
 
-/* ---- what callers use ---- */
+/* ---- for callers ---- */
 
 static struct http_call *call_new(
 	struct http_client *cl, const struct http_call_options *o, const struct http_call_ops *ops, void *arg)
@@ -330,9 +331,8 @@ static struct http_call *call_new(
 	c->ops = ops;
 	c->arg = arg;
 	c->body_length = c->body_left = o->content_length;
-	c->ended = o->content_length == 0 && !o->upgrade;
+	c->request = o->content_length == 0 && !o->upgrade ? REQUEST_ENDED : REQUEST_OPEN;
 	c->upgrade = o->upgrade;
-	c->fresh = o->fresh || o->upgrade;
 	c->connect_ms = o->connect_ms ? o->connect_ms : HTTP_CONNECT_TIMEOUT;
 	c->head_ms = o->head_ms;
 	c->stall_ms = o->stall_ms;
@@ -342,7 +342,7 @@ static struct http_call *call_new(
 	struct err e;
 	if (call_render(c, o, &e) < 0)
 		call_fail(c, HTTP_FAIL_PROTOCOL, e.msg);
-	kick(c);
+	call_kick(c);
 	return c;
 }
 
@@ -352,7 +352,7 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 	struct http_call *c = call_new(cl, o, ops, arg);
 	c->ep = *ep;
 	if (c->fail.fail == HTTP_FAIL_NONE)
-		attach(c, link_get(cl, ep, c->fresh, &c->fail));
+		call_attach(c, link_get(cl, ep, o->fresh || o->upgrade, &c->fail));
 	if (c->link)
 		wire_put(&c->link->w, buf_str(&c->head));
 	return c;
@@ -362,7 +362,7 @@ struct http_call *http_call_start_fd(
 	struct http_client *cl, int fd, const struct http_call_options *o, const struct http_call_ops *ops, void *arg)
 {
 	struct http_call *c = call_new(cl, o, ops, arg);
-	attach(c, link_adopt(cl, fd));
+	call_attach(c, link_adopt(cl, fd));
 	wire_put(&c->link->w, buf_str(&c->head));
 	return c;
 }
@@ -374,12 +374,12 @@ void *http_call_arg(const struct http_call *c)
 
 const struct http_response *http_call_response(const struct http_call *c)
 {
-	return c->have_head ? &c->response : NULL;
+	return call_has_head(c) ? &c->response : NULL;
 }
 
 bool http_call_write(struct http_call *c, struct str bytes)
 {
-	if (!bytes.n || c->ended || !c->link || c->reply == REPLY_DONE)
+	if (!bytes.n || call_request_ended(c) || !c->link || c->reply == REPLY_DONE)
 		return true;
 	struct wire *w = &c->link->w;
 	if (c->reply == REPLY_RAW)
@@ -408,7 +408,7 @@ void http_call_end(struct http_call *c)
 
 void http_call_end_with(struct http_call *c, struct str trailers)
 {
-	if (c->ended || c->reply == REPLY_DONE)
+	if (call_request_ended(c) || c->reply == REPLY_DONE)
 		return;
 	if (c->reply != REPLY_RAW && c->body_length > 0 && c->body_left > 0)
 		call_fail(c, HTTP_FAIL_CANCELLED, "the request's body ended early");
@@ -416,8 +416,8 @@ void http_call_end_with(struct http_call *c, struct str trailers)
 		wire_write(&c->link->w,
 			(struct iovec[]){{(void *)"0\r\n", 3}, {(void *)trailers.p, trailers.n}, {(void *)"\r\n", 2}},
 			3);
-	c->ended = true;
-	kick(c);
+	call_request(c, REQUEST_ENDED);
+	call_kick(c);
 }
 
 size_t http_call_pending(const struct http_call *c)
@@ -428,7 +428,7 @@ size_t http_call_pending(const struct http_call *c)
 void http_call_pause(struct http_call *c)
 {
 	c->paused = true;
-	if (c->have_head)
+	if (call_has_head(c))
 		call_due_in(c, 0);
 }
 
@@ -437,15 +437,15 @@ void http_call_resume(struct http_call *c)
 	if (!c->paused)
 		return;
 	c->paused = false;
-	if (c->have_head && c->reply != REPLY_RAW)
+	if (call_has_head(c) && c->reply != REPLY_RAW)
 		call_due_in(c, c->stall_ms);
-	kick(c);
+	call_kick(c);
 }
 
 void http_call_cancel(struct http_call *c)
 {
 	call_fail(c, HTTP_FAIL_CANCELLED, "given up");
-	kick(c);
+	call_kick(c);
 }
 
 bool http_call_is_raw(const struct http_call *c)

@@ -1,11 +1,11 @@
 /*
  * call.h - a client call, the connection it uses, and the pool behind. Internal to src/http.
  *
- * A link is a connection to an endpoint. It belongs to one call, or to the pool of idle ones, never to both. A call
- * has a link from its start to its end, and gets another one at most once (see client.h, on repeating).
+ * A link is a connection to an endpoint. It belongs to one call, or to the pool of idle links, never to both. A call
+ * has a link from its start to its end, and gets another link at most once (client.h explains repeating).
  *
- * As on the server's side, functions that callers use only change state and kick; call_step runs to a standstill after
- * each event and calls back.
+ * As on the server's side, the functions for callers only change state and kick. call_step runs after each event until
+ * there is nothing left to do, and calls back.
  */
 #pragma once
 
@@ -40,13 +40,30 @@ struct link {
 	struct http_endpoint ep;
 	bool connecting;
 	bool reused;
-	bool input_waits; /* epoll reported input that nobody wants now */
+	bool input_waits; /* epoll reported input that is not wanted now */
 	struct loop_timer timer;
 	uint64_t idle_due;
 	struct loop_task free_task;
 };
 
+/* How the bytes that come next are to be read. */
 enum reply_state { REPLY_HEAD, REPLY_LENGTH, REPLY_CHUNKED, REPLY_UNTIL_CLOSE, REPLY_RAW, REPLY_DONE };
+
+/* How much of the response is there. Only grows. */
+enum answer_state {
+	ANSWER_NONE,   /* not a byte */
+	ANSWER_BEGUN,  /* some byte: the request is not sent again */
+	ANSWER_HEADED, /* the head of the final response */
+	ANSWER_ENDED,  /* the last byte, but the caller does not know yet */
+	ANSWER_TOLD,   /* the caller knows */
+};
+
+/* How much of the request the caller has given. */
+enum request_state {
+	REQUEST_OPEN,
+	REQUEST_ENDED, /* all of it */
+	REQUEST_SHUT,  /* raw: our side is shut down */
+};
 
 struct http_call {
 	struct http_client *cl;
@@ -61,11 +78,14 @@ struct http_call {
 	struct buf head; /* the request's, kept until nothing can make us repeat it */
 	struct str method;
 	int64_t body_length, body_left;
-	bool upgrade, to_head, fresh, repeated;
-	bool sent_told, ended, shut;
-	uint64_t sent_before; /* link->w.sent when this call took it */
-	uint64_t sent_seen;   /* of the link's bytes, when the time for the head last began */
+	enum request_state request;
+	bool upgrade, to_head; /* what was asked for; neither changes */
+	bool repeated;	       /* it was sent again on a fresh connection */
+	bool sent_told;	       /* on_sent was called */
+	uint64_t sent_before;  /* link->w.sent when this call took it */
+	uint64_t sent_seen;    /* of the link's bytes, when the time for the head last began */
 
+	enum answer_state answer;
 	enum reply_state reply;
 	struct head_scan scan;
 	struct head_mem mem;
@@ -75,9 +95,8 @@ struct http_call {
 	struct http_response response;
 	struct buf in;
 	int infos;
-	bool have_head, paused, any_input, eof;
-	bool reply_ended; /* its last byte has been seen … */
-	bool end_due;	  /* … but the caller does not know yet */
+	bool paused;
+	bool eof; /* read to the end */
 
 	uint32_t connect_ms, head_ms, stall_ms;
 	struct loop_timer timer;
@@ -110,6 +129,20 @@ int call_fail(struct http_call *c, enum http_fail fail, const char *what);
 bool call_connected(const struct http_call *c);
 /* Ends the call now: tells the caller and lets go of everything. */
 void call_close(struct http_call *c);
+
+/* call_state.c: the moves of a call, each checked and followed by a check of the invariants. */
+void call_answer(struct http_call *c, enum answer_state to);
+void call_request(struct http_call *c, enum request_state to);
+
+static inline bool call_has_head(const struct http_call *c)
+{
+	return c->answer >= ANSWER_HEADED;
+}
+
+static inline bool call_request_ended(const struct http_call *c)
+{
+	return c->request >= REQUEST_ENDED;
+}
 
 /* call_feed.c: consumes from `in`; returns how many bytes were used. */
 size_t call_feed(struct http_call *c, struct str in);

@@ -1,4 +1,4 @@
-/* What arriving bytes do to a call. */
+/* The effect of arriving bytes on a call. */
 #include "http/client/call.h"
 
 enum { INFOS_MAX = 32 };
@@ -13,7 +13,6 @@ static bool refuse(struct http_call *c, const struct err *e)
 static void begin_body(struct http_call *c)
 {
 	struct http_response *r = &c->response;
-	c->have_head = true;
 	c->reply_left = r->content_length;
 	if (r->upgrade)
 		c->reply = REPLY_RAW;
@@ -23,9 +22,10 @@ static void begin_body(struct http_call *c)
 		c->reply = REPLY_UNTIL_CLOSE;
 	else
 		c->reply = REPLY_LENGTH;
+	call_answer(c, ANSWER_HEADED);
 	call_due_in(c, c->reply == REPLY_RAW ? 0 : c->stall_ms);
 	if (c->reply == REPLY_LENGTH && c->reply_left == 0)
-		c->reply_ended = c->end_due = true;
+		call_answer(c, ANSWER_ENDED);
 	/* It will not be sent again. A tunnel may live for days. */
 	if (c->reply == REPLY_RAW) {
 		buf_free(&c->head);
@@ -84,7 +84,8 @@ static bool feed_body(struct http_call *c, struct str *in)
 		end = c->reply == REPLY_LENGTH && c->reply_left == 0;
 	}
 	call_due_in(c, c->reply == REPLY_RAW ? 0 : c->stall_ms);
-	c->reply_ended = c->end_due = end;
+	if (end)
+		call_answer(c, ANSWER_ENDED);
 	if (data.n && c->ops->on_body)
 		c->ops->on_body(c, data);
 	return !end;
@@ -93,8 +94,8 @@ static bool feed_body(struct http_call *c, struct str *in)
 size_t call_feed(struct http_call *c, struct str in)
 {
 	size_t before = in.n;
-	if (!c->any_input && in.n) {
-		c->any_input = true;
+	if (c->answer == ANSWER_NONE && in.n) {
+		call_answer(c, ANSWER_BEGUN);
 		link_answers(c->link);
 	}
 	bool more = true;
@@ -107,17 +108,17 @@ void call_eof(struct http_call *c)
 {
 	c->eof = true;
 	if (c->reply == REPLY_RAW || c->reply == REPLY_UNTIL_CLOSE)
-		c->reply_ended = c->end_due = true;
-	else if (!c->reply_ended)
+		call_answer(c, ANSWER_ENDED);
+	else if (c->answer < ANSWER_ENDED)
 		call_fail(c, HTTP_FAIL_CLOSED,
-			c->have_head   ? "the connection ended inside the response"
-			: c->any_input ? "the connection ended inside the response's head"
-				       : "the connection ended before a response came");
+			call_has_head(c)	   ? "the connection ended inside the response"
+			: c->answer != ANSWER_NONE ? "the connection ended inside the response's head"
+						   : "the connection ended before a response came");
 }
 
 void call_reply_end(struct http_call *c)
 {
-	c->end_due = false;
+	call_answer(c, ANSWER_TOLD);
 	if (c->ops->on_body_end)
 		c->ops->on_body_end(c);
 }

@@ -19,21 +19,13 @@ static bool is_own(struct str name)
 	return false;
 }
 
-static void line(struct buf *b, struct str name, struct str value)
-{
-	buf_add_str(b, name);
-	buf_add_c(b, ": ");
-	buf_add_str(b, value);
-	buf_add_c(b, "\r\n");
-}
-
 static int render_headers(struct buf *b, const struct http_call_options *o, struct err *e)
 {
 	for (size_t i = 0; i < o->headers_n; i++) {
 		struct str name = o->headers[i].name, value = o->headers[i].value;
 		if (!http_name_ok(name) || !http_value_ok(value) || is_own(name))
 			return err_set(e, ERRC_INVALID_REQUEST, "the header '%.*s' cannot be sent", STR_ARG(name));
-		line(b, name, value);
+		http_put_header(b, name, value);
 	}
 	return 0;
 }
@@ -44,7 +36,7 @@ int call_render(struct http_call *c, const struct http_call_options *o, struct e
 	struct str method = o->method.n ? o->method : STR("GET");
 	struct str target = o->target.n ? o->target : STR("/");
 	struct str host = o->host.p ? o->host : STR("localhost");
-	/* What came in through one head goes out through another: the same size must do, plus what is added. */
+	/* A proxied head goes out with added headers: allow twice the size of an incoming head. */
 	b->max = 2 * HTTP_HEAD_MAX;
 	if (!http_name_ok(method) || !target_ok(target) || !http_value_ok(host))
 		return err_set(e, ERRC_INVALID_REQUEST, "the request line cannot be sent");
@@ -52,18 +44,18 @@ int call_render(struct http_call *c, const struct http_call_options *o, struct e
 	buf_add_byte(b, ' ');
 	buf_add_str(b, target);
 	buf_add_c(b, " HTTP/1.1\r\n");
-	line(b, STR("Host"), host);
+	http_put_header(b, STR("Host"), host);
 	if (render_headers(b, o, e) < 0)
 		return -1;
 	bool wants_length = !str_eq(method, STR("GET")) && !str_eq(method, STR("HEAD")) && !o->upgrade;
 	if (o->content_length < 0)
-		line(b, STR("Transfer-Encoding"), STR("chunked"));
+		http_put_header(b, STR("Transfer-Encoding"), STR("chunked"));
 	else if (o->content_length > 0 || wants_length)
 		buf_printf(b, "Content-Length: %lld\r\n", (long long)o->content_length);
 	if (o->te_trailers && !o->upgrade)
 		buf_add_c(b, "TE: trailers\r\nConnection: TE\r\n");
 	if (o->upgrade)
-		line(b, STR("Connection"), STR("upgrade"));
+		http_put_header(b, STR("Connection"), STR("upgrade"));
 	buf_add_c(b, "\r\n");
 	if (b->failed)
 		return err_set(e, ERRC_HEADERS_TOO_LARGE, "the request's head is too long");

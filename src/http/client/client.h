@@ -6,7 +6,7 @@
  *
  *	on_sent? → on_info* → on_head → on_body* → on_body_end → on_close(c, NULL)
  *
- * or on_close with what went wrong at any point. Responses are hostile: heads and chunk framing are checked as
+ * or, at any point, on_close with the failure. Responses are hostile: heads and chunk framing are checked as
  * strictly as requests (docs/design/001-http.md), and end the call with HTTP_FAIL_PROTOCOL. A body that ends early is
  * HTTP_FAIL_CLOSED, never on_body_end.
  *
@@ -31,10 +31,10 @@ struct http_client;
 struct http_call;
 
 /*
- * Where the sockets of a connection come from, when not from the caller's own network: take() hands out a fresh stream
- * socket of that family, unconnected, non-blocking and with TCP_NODELAY, or -errno (-EAGAIN: none now; the call then
- * fails as HTTP_FAIL_CONNECT with that errno, untouched). Endpoints through different dialers are different endpoints.
- * It must outlive its calls and be forgotten (http_client_forget_dialer) before it goes.
+ * A source of sockets in another network than the caller's. take() returns a fresh stream socket of that family,
+ * unconnected, non-blocking and with TCP_NODELAY, or -errno (-EAGAIN: none now; the call then fails as
+ * HTTP_FAIL_CONNECT with that errno, untouched). Endpoints through different dialers are different endpoints. A dialer
+ * must outlive its calls; call http_client_forget_dialer before it is freed.
  */
 struct http_dialer {
 	int (*take)(struct http_dialer *d, int family);
@@ -60,10 +60,10 @@ int http_endpoint_tcp(struct http_endpoint *ret, struct str address, struct err 
 /* Why a call ended. */
 enum http_fail {
 	HTTP_FAIL_NONE,
-	HTTP_FAIL_CONNECT,  /* nobody listens, or connect timed out: nothing was sent */
+	HTTP_FAIL_CONNECT,  /* connect was refused or timed out: nothing was sent */
 	HTTP_FAIL_CLOSED,   /* the connection broke, before or in the response */
 	HTTP_FAIL_TIMEOUT,  /* no head, or no byte of the body, in time */
-	HTTP_FAIL_PROTOCOL, /* what came is not an acceptable response */
+	HTTP_FAIL_PROTOCOL, /* the response is not acceptable */
 	HTTP_FAIL_CANCELLED,
 };
 
@@ -132,7 +132,7 @@ size_t http_call_pending(const struct http_call *c);
 void http_call_pause(struct http_call *c);
 void http_call_resume(struct http_call *c);
 
-/* Gives up: the connection is closed, on_close(HTTP_FAIL_CANCELLED) follows from the loop. No other callback does. */
+/* Closes the connection. on_close(HTTP_FAIL_CANCELLED) follows from the loop, and no other callback. */
 void http_call_cancel(struct http_call *c);
 
 /* After a 101 the call is a raw two-way stream: on_body gets raw bytes, on_body_end says that the peer has shut down

@@ -72,7 +72,7 @@ static void link_close(struct link *k)
 {
 	leave_pool(k);
 	loop_timer_stop(&k->timer);
-	/* Saying goodbye to a server takes a while in the kernel: the answer goes out to the client first. */
+	/* Closing a connection takes a while in the kernel: let the answer go out to the client first. */
 	list_del(&k->w.task.node);
 	wire_unwatch(&k->w);
 	loop_defer(k->cl->loop, &k->free_task, free_link);
@@ -81,7 +81,7 @@ static void link_close(struct link *k)
 static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct link *k = container_of(io, struct link, w.io);
-	/* Whatever an idle connection has to say, it is not an answer: it has ended, or it lies. */
+	/* Input on an idle connection is not an answer: the peer closed, or misbehaves. */
 	if (!k->call)
 		return link_close(k);
 	call_on_ready(k, events);
@@ -117,8 +117,8 @@ void link_waits(struct link *k, struct http_call *c)
 		list_push(&k->pool->waiting, &k->node);
 }
 
-/* A server that serves one connection at a time does not get to the next one while it waits for us on this one. So
- * where a call has had no answer for long, idle connections are closed: one of them may be what it waits for. */
+/* A server that serves one connection at a time may be waiting on an idle connection of ours. So if a call has had no
+ * answer for long, idle connections to its endpoint are closed. */
 static bool is_starved(const struct pool *p)
 {
 	if (!p->ep.dialer || list_empty(&p->waiting))
@@ -127,7 +127,7 @@ static bool is_starved(const struct pool *p)
 	return loop_now(k->cl->loop) - k->since >= HTTP_STARVED;
 }
 
-/* Nothing to read: not the end, and no bytes, which would be taken for the answer to the next question. */
+/* Nothing can be read, neither the end nor bytes: they would be taken for the answer to the next request. */
 static bool still_quiet(struct link *k)
 {
 	char byte;

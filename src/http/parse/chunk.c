@@ -55,7 +55,7 @@ static bool step_size(struct chunk *c, unsigned char b)
 	return b == '\n';
 }
 
-/* Tokens only: nobody sends quoted values, and what nobody sends is best not understood. */
+/* Tokens only: clients do not send quoted values, and a parser is safer without them. */
 static bool step_ext(struct chunk *c, unsigned char b)
 {
 	if (++c->ext > HTTP_CHUNK_EXT_MAX + 1 || ++c->ext_all > HTTP_HEAD_MAX)
@@ -76,7 +76,7 @@ static void note_name(struct chunk *c, unsigned char b)
 		c->name[c->word++] = (char)b;
 }
 
-/* A length that comes behind the body can only be meant to confuse somebody. */
+/* A length behind the body can only be an attempt to confuse a parser. */
 static bool is_framing(struct str name)
 {
 	return str_eq_nocase(name, STR("Content-Length")) || str_eq_nocase(name, STR("Transfer-Encoding"));

@@ -2,7 +2,7 @@
 
 #include "http/parse/head.h"
 
-/* What llhttp tells while it walks over one head. */
+/* The parts of one head, as llhttp reports them. */
 struct split {
 	llhttp_t parser;
 	struct http_header *v;
@@ -93,7 +93,7 @@ static int split_head(struct split *s, struct head_mem *m, const struct head_sca
 	return 0;
 }
 
-/* What the headers say about framing, together. */
+/* The framing that all headers together announce. */
 struct framing {
 	int64_t length; /* -1: no Content-Length */
 	bool chunked, te, close, keep_alive, upgrade;

@@ -102,7 +102,7 @@ void conn_gone(struct http_conn *c)
 		return;
 	bool open = c->state == CONN_OPEN;
 	/* Where only the end of the connection ends the body, a plain close would look complete. */
-	bool reset = open && c->x.begun && c->x.out == OUT_UNTIL_CLOSE;
+	bool reset = open && c->x.out == OUT_UNTIL_CLOSE;
 	c->state = CONN_DEAD;
 	loop_timer_stop(&c->timer);
 	c->s->stats.bytes_out += c->w.sent;
@@ -145,12 +145,13 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 	bool open = c->state == CONN_OPEN;
 	if (c->state == CONN_DEAD)
 		return;
-	/* Answered already: that goes out, and what is wrong with the rest of the request only ends the connection. */
-	if (open && c->x.ended && c->x.body != BODY_RAW) {
-		c->x.close_after = c->x.paused = true;
+	/* The response is complete and goes out. The broken rest of the request only ends the connection. */
+	if (open && exchange_ended(&c->x) && c->x.body != BODY_RAW) {
+		exchange_end_at_least(&c->x, END_CLOSE);
+		c->x.paused = true;
 		return;
 	}
-	if (open && c->x.begun)
+	if (open && exchange_begun(&c->x))
 		return conn_gone(c);
 	c->s->stats.refused++;
 	const struct errc_info *info = errc_info(e->code);
@@ -175,10 +176,10 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 static void finish(struct http_conn *c)
 {
 	struct http_exchange *x = &c->x;
-	bool body_left = !x->body_ended;
+	bool body_left = !exchange_body_ended(x);
 	bool costly =
 		x->continue_due || conn_is_strange(c) || (x->body == BODY_LENGTH && x->body_left > HTTP_DRAIN_MAX);
-	bool close_after = x->close_after || x->body == BODY_RAW || c->eof || (body_left && costly);
+	bool close_after = x->end != END_KEEP || x->body == BODY_RAW || c->eof || (body_left && costly);
 	/* `body` and `chunk` stay for the drain; the handler sees the end now. */
 	c->state = close_after ? CONN_CLOSING : body_left ? CONN_DRAIN : CONN_HEAD;
 	c->drain_left = HTTP_DRAIN_MAX;
@@ -211,10 +212,8 @@ static void read_eof(struct http_conn *c)
 		err_set(&e, ERRC_INVALID_REQUEST, "the connection ended inside the head");
 		return conn_refuse(c, &e);
 	case CONN_OPEN:
-		if (x->body == BODY_RAW) {
-			x->body_ended = true;
+		if (x->body == BODY_RAW)
 			return conn_body_end(c);
-		}
 		err_set(&e, ERRC_INVALID_REQUEST, "the connection ended inside the body");
 		return conn_refuse(c, &e);
 	case CONN_DRAIN:
@@ -296,8 +295,8 @@ static void on_ready(struct loop_io *io, uint32_t events)
 }
 
 /*
- * Epoll is told as little as possible: input stays watched while an exchange runs, until some really comes. A tunnel
- * whose both directions are shut reports EPOLLHUP for ever; while its last bytes may not be read it is not watched.
+ * Epoll is changed as rarely as possible: input stays watched while an exchange runs, until some arrives. A tunnel with
+ * both directions shut reports EPOLLHUP for ever; it is not watched while its last bytes may not be read.
  */
 static void watch(struct http_conn *c)
 {
@@ -313,31 +312,31 @@ static void watch(struct http_conn *c)
 		conn_gone(c);
 }
 
-/* One thing that an open exchange has to have done; false when there is none. */
+/* Does one thing that is due in an open exchange; false when nothing is due. */
 static bool step_open(struct http_conn *c)
 {
 	struct http_exchange *x = &c->x;
-	if (x->aborted) {
+	if (x->end == END_ABORT) {
 		conn_gone(c);
-	} else if (x->too_large) {
+	} else if (x->collect == COLLECT_TOO_LARGE) {
 		struct err e;
 		err_set(&e, ERRC_PAYLOAD_TOO_LARGE, "the body is longer than %zu bytes", x->collect_max);
 		conn_refuse(c, &e);
 	} else if (wire_take_room(&c->w)) {
-		if (!x->ended && x->ops && x->ops->on_writable)
+		if (!exchange_ended(x) && x->ops && x->ops->on_writable)
 			x->ops->on_writable(x);
-	} else if (x->end_due && !x->paused) {
+	} else if (x->input == INPUT_ENDED && !x->paused) {
 		conn_body_end(c);
-	} else if (x->whole_due) {
-		x->whole_due = false;
+	} else if (x->collect == COLLECT_DUE) {
+		exchange_collect(x, COLLECT_TOLD);
 		if (x->ops && x->ops->on_whole_body)
 			x->ops->on_whole_body(x, buf_str(&x->collected));
-	} else if (x->body == BODY_RAW && x->ended && !x->shut && !wire_pending(&c->w)) {
+	} else if (x->body == BODY_RAW && x->respond == RESPOND_ENDED && !wire_pending(&c->w)) {
 		wire_shutdown(&c->w);
-		x->shut = true;
-	} else if (x->ended && !wire_pending(&c->w) && (x->body != BODY_RAW || x->body_ended)) {
+		exchange_respond(x, RESPOND_SHUT);
+	} else if (exchange_ended(x) && !wire_pending(&c->w) && (x->body != BODY_RAW || exchange_body_ended(x))) {
 		finish(c);
-	} else if (x->continue_due && conn_wants_body(c) && !x->begun && !buf_size(&c->in)) {
+	} else if (x->continue_due && conn_wants_body(c) && !exchange_begun(x) && !buf_size(&c->in)) {
 		x->continue_due = false;
 		conn_put_status(c, 100, STR_NULL);
 		wire_put(&c->w, STR("\r\n"));
@@ -362,7 +361,7 @@ static bool step_once(struct http_conn *c)
 	}
 	size_t before = buf_size(&c->in);
 	enum conn_state was = c->state;
-	/* A head that is not complete has been looked at already: only new bytes help, and they come by reading. */
+	/* An incomplete head has been scanned already: only new bytes from the socket help. */
 	if (before && (c->state != CONN_HEAD || c->scan.at == 0))
 		feed_leftover(c);
 	return c->state != was || buf_size(&c->in) != before;

@@ -1,15 +1,15 @@
 /*
  * conn.h - a server connection and the exchange inside it. Internal to src/http.
  *
- * Theory of operation. Bytes come in by conn_read (epoll said so) or wait in `in` (what a pause or a running exchange
- * left over). conn_feed consumes them according to the state. Everything else happens in conn_step, which runs to a
- * standstill after each event, after each timer, and at the end of a turn in which anything was written from outside:
- * it flushes, calls on_writable, finishes exchanges, feeds leftovers, and last sets epoll events and the timer.
- * The functions that handlers call only change state and kick the wire, so no handler is ever called from inside one.
+ * Theory of operation. Bytes come from the socket when epoll reports them, or from `in`, which keeps the bytes that a
+ * pause or a running exchange could not use. conn_feed consumes them according to the state. The rest happens in
+ * conn_step. It runs after each event, after each timer, and at the end of a turn in which a handler wrote, until there
+ * is nothing left to do: it flushes, calls on_writable, finishes exchanges, feeds `in`, and last sets epoll events and
+ * the timer. The functions that handlers call only change state and kick the wire: they never call a handler.
  *
  *	HEAD → OPEN → (HEAD | DRAIN → HEAD | CLOSING → LINGER) → DEAD
  *
- * A connection is freed by a deferred task, so that whoever still walks over it in this turn may finish.
+ * A deferred task frees the connection, so that code that still uses it in this turn may finish.
  */
 #pragma once
 
@@ -26,14 +26,44 @@
 enum conn_state {
 	CONN_HEAD,    /* waits for a head, or for the rest of one */
 	CONN_OPEN,    /* the exchange lives */
-	CONN_DRAIN,   /* it is over; the rest of its body is thrown away to keep the connection */
+	CONN_DRAIN,   /* the exchange is over; the rest of its body is read and dropped to keep the connection */
 	CONN_CLOSING, /* output goes out, then our side is shut down */
-	CONN_LINGER,  /* … and what comes in is thrown away until the client has had time to read */
+	CONN_LINGER,  /* our side is shut down; input is dropped until the client has had time to read */
 	CONN_DEAD,
 };
 
 enum body_mode { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_RAW };
 enum out_mode { OUT_NONE, OUT_LENGTH, OUT_CHUNKED, OUT_UNTIL_CLOSE, OUT_RAW };
+
+/* How far the request's body is. */
+enum input_state {
+	INPUT_OPEN,  /* bytes are still to come */
+	INPUT_ENDED, /* the last byte has been seen, but the handler does not know yet */
+	INPUT_TOLD,  /* the handler knows; also when there is no body */
+	INPUT_STATES,
+};
+
+/* http_collect: gathering the whole body for the handler. */
+enum collect_state {
+	COLLECT_OFF,
+	COLLECT_ON,
+	COLLECT_DUE, /* on_whole_body is to be called */
+	COLLECT_TOLD,
+	COLLECT_TOO_LARGE, /* to be refused with 413 */
+	COLLECT_STATES,
+};
+
+/* How far the response is. */
+enum respond_state {
+	RESPOND_NOT,
+	RESPOND_BEGUN,
+	RESPOND_ENDED,
+	RESPOND_SHUT, /* raw: our side is shut down */
+	RESPOND_STATES,
+};
+
+/* What becomes of the connection after this exchange. Only grows. */
+enum exchange_end { END_KEEP, END_CLOSE, END_ABORT };
 
 struct http_exchange {
 	struct http_request req;
@@ -47,23 +77,19 @@ struct http_exchange {
 	int64_t body_left;
 	struct buf collected;
 	size_t collect_max;
-	bool body_ended; /* its last byte has been seen … */
-	bool end_due;	 /* … but the handler does not know yet */
+	enum input_state input;
+	enum collect_state collect;
 	bool paused;
-	bool collecting;
-	bool whole_due;	   /* on_whole_body is to be called */
-	bool too_large;	   /* to be refused with 413 */
 	bool continue_due; /* the client waits for 100 Continue */
 
 	enum out_mode out;
 	int64_t out_left;
 	struct buf headers; /* rendered lines added by the handler */
-	int status;
+	enum respond_state respond;
+	enum exchange_end end;
+	int status;	   /* 0 until the response begins */
 	struct str reason; /* NULL: the usual one */
 	bool has_date;
-	bool begun, ended, aborted;
-	bool shut; /* raw: our side is shut down */
-	bool close_after;
 	bool vouched; /* http_exchange_vouch was called */
 };
 
@@ -85,7 +111,7 @@ struct http_conn {
 	bool greeting;	  /* the layer's handshake is not done */
 	bool eof;	  /* read to the end */
 	bool half;	  /* the client has shut down its side (unread bytes may still be there) */
-	bool input_waits; /* epoll reported input that nobody wants now */
+	bool input_waits; /* epoll reported input that is not wanted now */
 	uint32_t drain_left;
 	struct loop_timer timer;
 	uint64_t in_due, out_due, probe_due; /* 0: not running */
@@ -146,7 +172,7 @@ void conn_due_in(struct http_conn *c, uint32_t ms); /* 0: stop */
 /* server.c: a connection has ended or become idle; listeners that rest may go on. */
 void server_room_made(struct http_server *s);
 
-/* Nobody vouches for the request that runs: what it sends is not worth waiting for. */
+/* No handler has vouched for the running request: do not wait for the rest of its body. */
 static inline bool conn_is_strange(const struct http_conn *c)
 {
 	return c->rank != HTTP_LOCAL && !c->x.vouched;
@@ -159,6 +185,29 @@ static inline struct http_conn *conn_of(const struct http_exchange *x)
 
 /* "HTTP/1.1 200 OK\r\n" into the output, less what has been sent ahead. `reason` may be NULL. */
 void conn_put_status(struct http_conn *c, int status, struct str reason);
+
+/* exchange_state.c: the moves of an exchange, each checked against a table and followed by a check of the invariants.
+ */
+void exchange_input(struct http_exchange *x, enum input_state to);
+void exchange_collect(struct http_exchange *x, enum collect_state to);
+void exchange_respond(struct http_exchange *x, enum respond_state to);
+/* Keeps what is worse already. */
+void exchange_end_at_least(struct http_exchange *x, enum exchange_end end);
+
+static inline bool exchange_body_ended(const struct http_exchange *x)
+{
+	return x->input != INPUT_OPEN;
+}
+
+static inline bool exchange_begun(const struct http_exchange *x)
+{
+	return x->respond >= RESPOND_BEGUN;
+}
+
+static inline bool exchange_ended(const struct http_exchange *x)
+{
+	return x->respond >= RESPOND_ENDED;
+}
 
 /* exchange.c: makes x ready for the request in x->req, and frees what it held. */
 void exchange_open(struct http_exchange *x);

@@ -1,9 +1,10 @@
-/* What arriving bytes do to a connection, state by state. */
+/* The effect of arriving bytes on a connection, state by state. */
 #include "http/server/conn.h"
 
 bool conn_wants_body(const struct http_conn *c)
 {
-	return c->state == CONN_OPEN && !c->x.body_ended && !c->x.paused && !c->x.aborted && !c->x.too_large;
+	return c->state == CONN_OPEN && !exchange_body_ended(&c->x) && !c->x.paused && c->x.end != END_ABORT &&
+	       c->x.collect != COLLECT_TOO_LARGE;
 }
 
 /* False: nothing more can be used now. */
@@ -26,7 +27,7 @@ static bool feed_head(struct http_conn *c, struct str *in)
 	c->s->stats.requests++;
 	c->state = CONN_OPEN;
 	exchange_open(&c->x);
-	conn_due_in(c, c->x.body_ended ? 0 : c->s->config.body_stall);
+	conn_due_in(c, exchange_body_ended(&c->x) ? 0 : c->s->config.body_stall);
 	c->s->on_request(&c->x, c->s->arg);
 	if (c->state != CONN_DEAD && !c->x.vouched)
 		place_set_rank(c, HTTP_STRANGER);
@@ -36,7 +37,7 @@ static bool feed_head(struct http_conn *c, struct str *in)
 static void collect(struct http_exchange *x, struct str data)
 {
 	if (buf_size(&x->collected) + data.n > x->collect_max)
-		x->too_large = true;
+		exchange_collect(x, COLLECT_TOO_LARGE);
 	else
 		buf_add_str(&x->collected, data);
 }
@@ -46,9 +47,9 @@ static void deliver(struct http_conn *c, struct str data)
 	struct http_exchange *x = &c->x;
 	conn_due_in(c, x->body == BODY_RAW ? 0 : c->s->config.body_stall);
 	x->continue_due = false;
-	if (x->ended && x->body != BODY_RAW)
+	if (exchange_ended(x) && x->body != BODY_RAW)
 		return;
-	if (x->collecting)
+	if (x->collect == COLLECT_ON)
 		collect(x, data);
 	else if (x->ops && x->ops->on_body)
 		x->ops->on_body(x, data);
@@ -57,10 +58,10 @@ static void deliver(struct http_conn *c, struct str data)
 void conn_body_end(struct http_conn *c)
 {
 	struct http_exchange *x = &c->x;
-	x->end_due = false;
-	if (x->collecting)
-		x->whole_due = true;
-	else if (x->ops && x->ops->on_body_end)
+	exchange_input(x, INPUT_TOLD);
+	if (x->collect == COLLECT_ON)
+		exchange_collect(x, COLLECT_DUE);
+	else if (x->collect == COLLECT_OFF && x->ops && x->ops->on_body_end)
 		x->ops->on_body_end(x);
 }
 
@@ -100,7 +101,7 @@ static bool feed_body(struct http_conn *c, struct str *in)
 	if (data.n)
 		deliver(c, data);
 	if (end) {
-		x->body_ended = x->end_due = true;
+		exchange_input(x, INPUT_ENDED);
 		place_body_ended(c);
 		conn_due_in(c, 0);
 		/* A pause inside on_body also holds back the end: it is told after the resume. */
@@ -110,7 +111,7 @@ static bool feed_body(struct http_conn *c, struct str *in)
 	return true;
 }
 
-/* Nobody wants this body any more, but its end must be found to know where the next request begins. */
+/* The body is not wanted any more, but the next request begins behind its end. */
 static bool feed_drain(struct http_conn *c, struct str *in)
 {
 	struct str data;

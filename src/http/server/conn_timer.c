@@ -1,6 +1,6 @@
 /*
- * Time limits of a connection. One timer each, set lazily: a limit that moves into the future, as it does with every
- * request, only changes a number; the timer finds out when it fires too early.
+ * Time limits of a connection. Each connection has one timer, set lazily: a limit that moves into the future, as
+ * happens with every request, only changes a number. A timer that fires too early is set again.
  */
 #include "http/server/conn.h"
 
@@ -45,15 +45,15 @@ static bool can_probe(const struct http_conn *c)
 {
 	if (c->state != CONN_OPEN || !c->half || !c->tcp)
 		return false;
-	if (!c->x.begun)
+	if (!exchange_begun(&c->x))
 		return c->prefix < sizeof HTTP_PREFIX - 1;
-	return c->x.out == OUT_CHUNKED && !c->x.ended && c->zeros < ZEROS_MAX;
+	return c->x.out == OUT_CHUNKED && !exchange_ended(&c->x) && c->zeros < ZEROS_MAX;
 }
 
 /* See server.h: makes a vanished TCP client show itself. */
 static void probe(struct http_conn *c)
 {
-	if (!wire_pending(&c->w) && !c->x.begun)
+	if (!wire_pending(&c->w) && !exchange_begun(&c->x))
 		wire_put(&c->w, str_n(&HTTP_PREFIX[c->prefix++], 1));
 	else if (!wire_pending(&c->w) && c->zeros++ < ZEROS_MAX)
 		wire_put(&c->w, STR("0"));

@@ -1,4 +1,4 @@
-/* What handlers call: state of the exchange and its response. */
+/* The functions that handlers call: the exchange and its response. */
 #include <stdio.h>
 
 #include "http/limits.h"
@@ -10,9 +10,9 @@ void exchange_open(struct http_exchange *x)
 	struct head_mem mem = x->mem;
 	*x = (struct http_exchange){.req = req, .mem = mem, .body_left = req.content_length};
 	x->body = req.content_length < 0 ? BODY_CHUNKED : req.content_length ? BODY_LENGTH : BODY_NONE;
-	x->body_ended = x->body == BODY_NONE;
+	x->input = x->body == BODY_NONE ? INPUT_TOLD : INPUT_OPEN;
 	x->continue_due = req.expect_continue;
-	x->close_after = !req.keep_alive || conn_of(x)->s->draining;
+	x->end = !req.keep_alive || conn_of(x)->s->draining ? END_CLOSE : END_KEEP;
 	x->headers.max = 2 * HTTP_HEAD_MAX;
 	x->chunk.trailers = &x->trailers;
 }
@@ -66,11 +66,10 @@ bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank)
 
 void http_collect(struct http_exchange *x, size_t max)
 {
-	x->collecting = true;
+	bool too_large = x->body == BODY_LENGTH && (uint64_t)x->req.content_length > max;
 	x->collect_max = max;
 	x->collected.max = max ? max : 1;
-	x->whole_due = x->body_ended;
-	x->too_large = x->body == BODY_LENGTH && (uint64_t)x->req.content_length > max;
+	exchange_collect(x, too_large ? COLLECT_TOO_LARGE : exchange_body_ended(x) ? COLLECT_DUE : COLLECT_ON);
 	wire_kick(&conn_of(x)->w);
 }
 
@@ -86,14 +85,14 @@ void http_resume(struct http_exchange *x)
 	if (!x->paused)
 		return;
 	x->paused = false;
-	if (!x->body_ended && x->body != BODY_RAW)
+	if (!exchange_body_ended(x) && x->body != BODY_RAW)
 		conn_due_in(c, c->s->config.body_stall);
 	wire_kick(&c->w);
 }
 
 bool http_body_ended(const struct http_exchange *x)
 {
-	return x->body_ended && !x->end_due;
+	return x->input == INPUT_TOLD;
 }
 
 /* ---- response ---- */
@@ -104,22 +103,14 @@ static bool is_own_header(struct str name)
 	       str_eq_nocase(name, STR("Connection"));
 }
 
-static void add_line(struct buf *b, struct str name, struct str value)
-{
-	buf_add_str(b, name);
-	buf_add(b, ": ", 2);
-	buf_add_str(b, value);
-	buf_add(b, "\r\n", 2);
-}
-
 bool http_respond_header(struct http_exchange *x, struct str name, struct str value)
 {
-	if (!http_name_ok(name) || !http_value_ok(value) || is_own_header(name) || x->begun)
+	if (!http_name_ok(name) || !http_value_ok(value) || is_own_header(name) || exchange_begun(x))
 		return false;
 	if (x->headers.len + name.n + value.n + 4 > x->headers.max)
 		return false;
 	x->has_date |= str_eq_nocase(name, STR("Date"));
-	add_line(&x->headers, name, value);
+	http_put_header(&x->headers, name, value);
 	return true;
 }
 
@@ -166,7 +157,7 @@ static void put_framing(struct http_exchange *x, struct buf *b, int64_t length)
 		buf_add_c(b, "Transfer-Encoding: chunked\r\n");
 	} else {
 		x->out = OUT_UNTIL_CLOSE;
-		x->close_after = true;
+		exchange_end_at_least(x, END_CLOSE);
 	}
 	if (x->req.method == HTTP_M_HEAD || x->status == 304)
 		x->out = OUT_NONE;
@@ -175,17 +166,17 @@ static void put_framing(struct http_exchange *x, struct buf *b, int64_t length)
 
 void http_respond_begin(struct http_exchange *x, int status, int64_t content_length)
 {
-	INVARIANT(!x->begun && status >= 200 && status <= 999);
+	INVARIANT(status >= 200 && status <= 999);
 	struct wire *w = &conn_of(x)->w;
 	struct buf *b = &w->out;
-	x->begun = true;
 	x->status = status;
+	exchange_respond(x, RESPOND_BEGUN);
 	conn_put_status(conn_of(x), status, x->reason);
 	if (!x->has_date)
-		add_line(b, STR("Date"), http_date());
+		http_put_header(b, STR("Date"), http_date());
 	buf_add_str(b, buf_str(&x->headers));
 	put_framing(x, b, content_length);
-	if (x->close_after)
+	if (x->end != END_KEEP)
 		buf_add_c(b, "Connection: close\r\n");
 	else if (x->req.minor == 0)
 		buf_add_c(b, "Connection: keep-alive\r\n");
@@ -210,7 +201,7 @@ static bool write_chunk(struct http_conn *c, struct str bytes)
 bool http_respond_write_framed(struct http_exchange *x, struct str before, struct str bytes, struct str after)
 {
 	char size[20];
-	if (x->out != OUT_CHUNKED || x->ended) {
+	if (x->out != OUT_CHUNKED || exchange_ended(x)) {
 		http_respond_write(x, before);
 		http_respond_write(x, bytes);
 		return http_respond_write(x, after);
@@ -223,9 +214,9 @@ bool http_respond_write_framed(struct http_exchange *x, struct str before, struc
 
 bool http_respond_write(struct http_exchange *x, struct str bytes)
 {
-	INVARIANT(x->begun);
+	INVARIANT(exchange_begun(x));
 	struct wire *w = &conn_of(x)->w;
-	if (!bytes.n || x->ended || x->out == OUT_NONE)
+	if (!bytes.n || exchange_ended(x) || x->out == OUT_NONE)
 		return !w->full;
 	switch (x->out) {
 	case OUT_LENGTH:
@@ -246,11 +237,10 @@ bool http_respond_write(struct http_exchange *x, struct str bytes)
 
 void http_respond_end_with(struct http_exchange *x, struct str trailers)
 {
-	INVARIANT(x->begun);
 	struct wire *w = &conn_of(x)->w;
-	if (x->ended)
+	if (exchange_ended(x))
 		return;
-	x->ended = true;
+	exchange_respond(x, RESPOND_ENDED);
 	if (x->out == OUT_LENGTH && x->out_left > 0)
 		return http_abort(x);
 	if (x->out == OUT_CHUNKED) {
@@ -278,9 +268,9 @@ static bool went_nowhere(const struct http_exchange *x, int status)
 
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body)
 {
-	/* The client may still be sending what nobody will read: say that this is the end. */
-	if (!x->body_ended && (x->continue_due || x->body_left > HTTP_DRAIN_MAX || went_nowhere(x, status)))
-		x->close_after = true;
+	/* The client may still be sending a body that is not read: announce the close. */
+	if (!exchange_body_ended(x) && (x->continue_due || x->body_left > HTTP_DRAIN_MAX || went_nowhere(x, status)))
+		exchange_end_at_least(x, END_CLOSE);
 	if (content_type)
 		http_respond_header(x, STR("Content-Type"), str_of(content_type));
 	http_respond_begin(x, status, (int64_t)body.n);
@@ -312,21 +302,21 @@ void http_respond_info(struct http_exchange *x, int status, const struct http_he
 {
 	INVARIANT(status >= 100 && status < 200 && status != 101);
 	struct wire *w = &conn_of(x)->w;
-	if (x->begun || x->req.minor == 0 || wire_pending(w) > HTTP_OUT_LOW)
+	if (exchange_begun(x) || x->req.minor == 0 || wire_pending(w) > HTTP_OUT_LOW)
 		return;
 	x->continue_due &= status != 100;
 	conn_put_status(conn_of(x), status, STR_NULL);
 	for (size_t i = 0; headers && i < headers->n; i++) {
 		const struct http_header *h = &headers->v[i];
 		if (http_name_ok(h->name) && http_value_ok(h->value) && !is_own_header(h->name))
-			add_line(&w->out, h->name, h->value);
+			http_put_header(&w->out, h->name, h->value);
 	}
 	wire_put(w, STR("\r\n"));
 }
 
 void http_abort(struct http_exchange *x)
 {
-	x->aborted = true;
+	exchange_end_at_least(x, END_ABORT);
 	wire_kick(&conn_of(x)->w);
 }
 
@@ -337,18 +327,18 @@ size_t http_respond_pending(const struct http_exchange *x)
 
 bool http_respond_begun(const struct http_exchange *x)
 {
-	return x->begun;
+	return exchange_begun(x);
 }
 
 void http_upgrade(struct http_exchange *x)
 {
-	INVARIANT(!x->begun && x->req.upgrade);
+	INVARIANT(!exchange_begun(x) && x->req.upgrade);
 	struct wire *w = &conn_of(x)->w;
-	x->begun = true;
 	x->status = 101;
 	x->out = OUT_RAW;
 	x->body = BODY_RAW;
-	x->body_ended = false;
+	exchange_respond(x, RESPOND_BEGUN);
+	exchange_input(x, INPUT_OPEN);
 	conn_put_status(conn_of(x), 101, STR_NULL);
 	buf_add_str(&w->out, buf_str(&x->headers));
 	buf_free(&x->headers);

@@ -35,7 +35,7 @@ static size_t public_count(const struct http_server *s)
 
 /* ---- addresses ---- */
 
-/* Whoever has one IPv6 address mostly has all of its /64. */
+/* A client with one IPv6 address usually has its whole /64. */
 static bool address_key(const struct sockaddr *sa, unsigned char ret[16])
 {
 	memset(ret, 0, 16);
@@ -108,11 +108,11 @@ static void shed(struct http_conn *c, enum http_shed why)
 	conn_gone(c);
 }
 
-/* A guest that still sends its request may have to go for one that has sent it. */
+/* A guest that still sends its request may be closed for one that has sent it. */
 static void note_sender(struct http_conn *c)
 {
 	list_del(&c->place);
-	if (c->rank == HTTP_GUEST && !c->x.body_ended)
+	if (c->rank == HTTP_GUEST && !exchange_body_ended(&c->x))
 		list_push(&c->s->senders, &c->place);
 }
 

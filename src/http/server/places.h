@@ -2,9 +2,9 @@
  * places.h - which connections a server keeps when it has too many. Internal to src/http.
  *
  * Every connection has a rank (server.h) and counts against the places of that rank. A connection on a public listener
- * begins as a stranger; the handler vouches for it request by request. All decisions are O(1): each rank has its idle
- * connections in the order of their last use, strangers stand in the order of their last completed request, once in all
- * and once for their address. So the first of a list is the slowest, and goes first:
+ * begins as a stranger; the handler vouches for it with each request. All decisions are O(1): each rank lists its idle
+ * connections in the order of their last use. Strangers are listed in the order of their last completed request, once
+ * for the server and once for their address. So the first of a list is the slowest, and is closed first:
  *
  *	too many strangers	the first lingering one, else the first stranger
  *	too many of one address	the first stranger of that address
@@ -12,8 +12,8 @@
  *	too many guests		the first idle guest, else the first that still sends its request, else none
  *	no place at all		a lingering one, strangers down to a remainder, then idle guests, known and local ones
  *
- * Rank and lists change here only. Invariant: a stranger is in `strangers` or in `lingering`, a guest that still
- * sends its request is in `senders`, nobody else is in any of them.
+ * Rank and lists change here only. Invariant: a stranger is in `strangers` or in `lingering`; a guest that still
+ * sends its request is in `senders`; no other connection is in any of them.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ void place_body_ended(struct http_conn *c);
 /* It has been answered for the last time and only waits until the client has read. */
 void place_linger(struct http_conn *c);
 
-/* Whether a newcomer finds a place, after somebody had to go if need be. */
+/* Whether all places for a new connection are taken. */
 bool place_is_full(const struct http_server *s, bool is_public);
-/* Who goes for a newcomer; NULL when nobody may. */
+/* The connection to close for a new one; NULL when none may be closed. */
 struct http_conn *place_victim(struct http_server *s, bool is_public);

@@ -237,7 +237,7 @@ void http_server_drain(struct http_server *s, uint32_t grace_ms, void (*on_drain
 		while (!list_empty(&s->idle[i]))
 			conn_gone(list_entry(s->idle[i].next, struct http_conn, idle));
 	/* Those that have not begun to answer will say "Connection: close". */
-	list_each(it, &s->conns) list_entry(it, struct http_conn, node)->x.close_after = true;
+	list_each(it, &s->conns) exchange_end_at_least(&list_entry(it, struct http_conn, node)->x, END_CLOSE);
 	loop_timer_set(s->loop, &s->grace, grace_ms, on_grace_over);
 	check_drained(s);
 }

@@ -116,7 +116,7 @@ static void arm_ping(struct ws *ws, uint64_t delay)
 		loop_timer_set(ws->loop, &ws->timer, delay, on_due);
 }
 
-/* Nobody is given up before a ping had its time: the clock alone says nothing about who was not asked. */
+/* A peer is given up only after a ping: silence alone does not show that it is gone. */
 static void on_due(struct loop_timer *t)
 {
 	struct ws *ws = container_of(t, struct ws, timer);
@@ -173,7 +173,7 @@ void ws_close(struct ws *ws, int code, struct str reason)
 	INVARIANT(ws_code_ok(code));
 	note_end(ws, code, reason);
 	send_close(ws, code, reason);
-	/* The peer's close frame must be read, also by one who has paused. */
+	/* The peer's close frame must be read, also during a pause. */
 	ws_resume(ws);
 }
 

@@ -81,7 +81,7 @@ static uint64_t head_length(const struct ws_reader *r)
 	return v;
 }
 
-/* What can be said after two bytes is said then: nobody waits for the rest of a frame that will be refused. */
+/* Checks that need two bytes only: a frame that will be refused is not read to its end. */
 static const char *check_start(const struct ws_reader *r)
 {
 	bool masked = r->head[1] & 0x80;

@@ -1,4 +1,4 @@
-/* How a WebSocket begins, on either end, and how it hangs on its carrier. */
+/* The handshake of a WebSocket on either end, and its connection to the exchange or call below. */
 #include <stdio.h>
 #include <sys/random.h>
 

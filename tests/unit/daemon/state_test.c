@@ -32,6 +32,22 @@ TEST(nothing_else_is_allowed)
 	CHECK(!may(SB_CREATING, SB_ASLEEP));
 }
 
+TEST(an_operation_begins_only_in_its_states)
+{
+	int n = 0;
+	for (int s = 0; s < SB_STATES; s++)
+		for (int op = 0; op < SANDBOX_OPS; op++)
+			n += state_op_allowed((enum sandbox_state)s, (enum sandbox_op)op);
+	CHECK_INT(n, 9);
+	for (int s = 0; s < SB_DESTROYED; s++)
+		CHECK(state_op_allowed((enum sandbox_state)s, OP_DESTROY));
+	CHECK(state_op_allowed(SB_CREATING, OP_CREATE));
+	CHECK(state_op_allowed(SB_ASLEEP, OP_WAKE));
+	CHECK(state_op_allowed(SB_RUNNING, OP_SLEEP));
+	CHECK(state_op_allowed(SB_RUNNING, OP_CHECK));
+	CHECK(state_op_allowed(SB_STOPPED, OP_SWEEP));
+}
+
 TEST(names_go_both_ways)
 {
 	for (int i = 0; i < SB_STATES; i++) {
