@@ -163,6 +163,13 @@ static void wait_for(const struct question *found)
 	resolver_ask(b->gate->resolver, q->q.name, q->q.type, &q->wait, on_answer);
 }
 
+/* Past the rate: a datagram is lost, as networks do; a stream must have its answer. */
+static void too_many(const struct question *q)
+{
+	if (q->stream)
+		reply_code(q, DNS_SERVFAIL);
+}
+
 /* The question is read; `code` is what dns_read_question said. */
 static void handle(struct question *q, int code)
 {
@@ -177,21 +184,21 @@ static void handle(struct question *q, int code)
 		return reply_code(q, DNS_NOTIMP);
 	const char *why = refusal(q, p);
 	if (why)
-		return refuse(q, why);
+		return take_token(q->box) ? refuse(q, why) : too_many(q);
 	if (q->q.type == DNS_AAAA && !gate_host(g)->v6)
 		return reply_code(q, DNS_OK);
 	const struct dns_answer *a = resolver_get(g->resolver, q->q.name, q->q.type, &age);
 	if (a)
 		tell(q, a, age);
-	else
+	else if (take_token(q->box))
 		wait_for(q);
+	else
+		too_many(q);
 }
 
 void dnsd_datagram(struct gate_box *b, struct str in, const struct ip *from, uint16_t from_port, const struct ip *to)
 {
 	struct question q = {.box = b, .from = *from, .to = *to, .from_port = from_port};
-	if (!take_token(b))
-		return;
 	int code = dns_read_question(in, &q.q);
 	if (code >= 0)
 		handle(&q, code);
@@ -275,7 +282,7 @@ static bool take_messages(struct dns_stream *s)
 		size_t n = in.n < 2 ? 0 : (size_t)(uint8_t)in.p[0] << 8 | (uint8_t)in.p[1];
 		if (in.n < 2 || (n <= GATE_DNS_QUERY_MAX && in.n < n + 2))
 			return true;
-		if (n > GATE_DNS_QUERY_MAX || !take_token(s->box))
+		if (n > GATE_DNS_QUERY_MAX)
 			return false;
 		struct question q = {.box = s->box, .stream = s};
 		int code = dns_read_question(str_n(in.p + 2, n), &q.q);

@@ -46,7 +46,7 @@
 #define GATE_DNS_MAX	     (16u * KIB) /* of an answer over TCP */
 #define GATE_DNS_QUERY_MAX   512
 #define GATE_DNS_RECORDS_MAX 128  /* in one answer */
-#define GATE_DNS_RATE	     500  /* queries a second of one box in the long run … */
+#define GATE_DNS_RATE	     500  /* questions a second of one box that leave the host or are refused … */
 #define GATE_DNS_BURST	     1000 /* … and at once */
 #define GATE_DNS_PENDING     256  /* questions of one box that wait for the host's servers */
 #define GATE_DNS_TIMEOUT     5000
