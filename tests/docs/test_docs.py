@@ -17,8 +17,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tests/sdk"))
 import package  # noqa: E402
 
-PAGES = ["index", "concepts", "moving", "commands", "files", "terminals", "previews", "command-line", "configuration", "security",
-         "operations", "troubleshooting", "api", "errors"]
+PAGES = ["index", "concepts", "moving", "spellings", "commands", "files", "terminals", "previews", "command-line", "configuration",
+         "security", "operations", "troubleshooting", "api", "errors"]
 
 
 @pytest.mark.skipif(not shutil.which("mkdocs"), reason="mkdocs is missing")

@@ -13,6 +13,10 @@ def test_declarations_do_where_upstreams_are_asked_for():
     package.compiled("tests/types/tsconfig.json")
 
 
+def test_declarations_need_no_types_of_node():
+    package.compiled("tests/types/plain/tsconfig.json")
+
+
 def test_sources_tests_and_examples_compile():
     package.compiled("tsconfig.json")
 

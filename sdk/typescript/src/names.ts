@@ -1,4 +1,5 @@
 import { SandboxSecurityError } from './errors/plain-errors.js';
+import type { SessionRef } from './types/commands.js';
 
 const reserved = new Set(['www', 'api', 'admin', 'root', 'system', 'cloudflare', 'workers']);
 
@@ -39,8 +40,18 @@ export function checkedToken(token: string): string {
   );
 }
 
-/** A session id that was given, not left out. */
-export function checkedSession(sessionId: string): string {
-  if (sessionId.trim()) return sessionId;
+/** The id of something that is named by its id or by an object that has one. */
+export function idOf(what: string, ref: string | { readonly id: string }): string {
+  const id = typeof ref === 'object' && ref !== null ? ref.id : ref;
+  if (typeof id === 'string') return id;
+  throw new TypeError(
+    `a ${what} is named by its id or by the ${what} itself, not by ${JSON.stringify(ref) ?? typeof ref}`,
+  );
+}
+
+/** The id of a session that was given, not left out. */
+export function checkedSession(session: SessionRef): string {
+  const id = idOf('session', session);
+  if (id.trim()) return id;
   throw new Error('sessionId must not be empty or whitespace');
 }

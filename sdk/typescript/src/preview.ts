@@ -4,6 +4,7 @@ import { ContainerUnavailableError } from './errors/other-errors.js';
 import { SandboxSecurityError } from './errors/plain-errors.js';
 import { ServiceNotRespondingError } from './errors/port-errors.js';
 import { forward, isUpgrade } from './forward.js';
+import { atollOf } from './get-sandbox.js';
 import { checkedId, isPort } from './names.js';
 import type { AtollOptions } from './types/sandbox.js';
 
@@ -26,6 +27,12 @@ export function previewRoute(url: URL): PreviewRoute | null {
   }
 }
 
+/** The Atoll itself, or an environment of bindings, whose `Sandbox` may be one. */
+function named(atoll: AtollOptions | { Sandbox?: unknown } | null | undefined): AtollOptions {
+  if (atoll && ('url' in atoll || 'token' in atoll)) return atollOf(atoll);
+  return atollOf((atoll as { Sandbox?: unknown } | null | undefined)?.Sandbox);
+}
+
 const refusal = (status: number, code: string, error: string) => Response.json({ error, code }, { status });
 
 /**
@@ -34,13 +41,14 @@ const refusal = (status: number, code: string, error: string) => Response.json({
  *
  *     const preview = await proxyToSandbox(request, { url, token });
  *     if (preview) return preview;
+ *
+ * An environment of bindings does as well: `proxyToSandbox(request, env)` with `env.Sandbox` as `getSandbox` takes it.
  */
 export async function proxyToSandbox(request: Request, atoll?: AtollOptions | object | null): Promise<Response | null> {
   const url = new URL(request.url);
   const route = previewRoute(url);
   if (!route) return null;
-  const named = atoll && ('url' in atoll || 'token' in atoll) ? (atoll as AtollOptions) : {};
-  const box = new Box(named, route.sandboxId.toLowerCase());
+  const box = new Box(named(atoll), route.sandboxId.toLowerCase());
   const ports = new Ports(box);
   try {
     if (!(await ports.validateToken(route.port, route.token)))

@@ -1,6 +1,7 @@
 import type { Box } from './api/box.js';
 import { Commands, checkedNames, noSession } from './api/commands.js';
 import { Files } from './api/files.js';
+import { Git } from './api/git.js';
 import { CodeInterpreter } from './api/interpreter.js';
 import { Lifecycle } from './api/lifecycle.js';
 import { Ports } from './api/ports.js';
@@ -8,7 +9,7 @@ import { Processes } from './api/processes.js';
 import { Watches } from './api/watches.js';
 import { NotImplementedError } from './errors/plain-errors.js';
 import { controlPort, errorHeader, forward, portHeader } from './forward.js';
-import { checkedPort, checkedSession } from './names.js';
+import { checkedPort, checkedSession, idOf } from './names.js';
 import { type Core, Session } from './session.js';
 import { connectTerminal, type Terminal } from './terminal.js';
 import type * as c from './types/commands.js';
@@ -18,9 +19,13 @@ import type * as p from './types/processes.js';
 import type * as t from './types/sandbox.js';
 import type * as s from './types/storage.js';
 
+/** Where a call runs. `session` and `sessionId` are the same. */
 interface InSession {
   sessionId?: string;
+  session?: c.SessionRef;
 }
+
+const sessionOf = (options: InSession | undefined) => options?.session ?? options?.sessionId;
 
 /** A named, isolated Linux box. It is made by the first call that needs it; get one with `getSandbox`. */
 export class Sandbox extends Lifecycle implements t.ISandbox {
@@ -36,31 +41,51 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     const commands = new Commands(box, env);
     const processes = new Processes(box, commands);
     const interpreter = new CodeInterpreter(box, env);
-    this.#core = { box, commands, processes, files: new Files(box), watches: new Watches(box), interpreter };
+    this.#core = {
+      box,
+      commands,
+      processes,
+      files: new Files(box),
+      git: new Git(box),
+      watches: new Watches(box),
+      interpreter,
+    };
     this.#ports = new Ports(box);
     this.#defaultSession = options.enableDefaultSession === false ? noSession : `sandbox-${box.id}`;
   }
 
   /** Where a call runs that names a session, or none. */
-  #in(sessionId?: string): Session {
-    return new Session(this.#core, sessionId === undefined ? this.#defaultSession : checkedSession(sessionId));
+  #in(session?: c.SessionRef): Session {
+    return new Session(this.#core, session === undefined ? this.#defaultSession : checkedSession(session));
   }
 
   /** Runs a command in the default session. A command that fails is a result; a command that cannot run throws. */
-  exec(command: string, options?: c.ExecOptions): Promise<c.ExecResult> {
-    return this.#in().exec(command, options);
+  async exec(command: string, options?: c.ExecOptions): Promise<c.ExecResult> {
+    return this.#in(sessionOf(options)).exec(command, options);
   }
   /** Runs a command and streams its output; read it with `parseSSEStream`. Cancelling the stream ends the command. */
-  execStream(command: string, options?: c.StreamOptions): Promise<ReadableStream<Uint8Array>> {
-    return this.#in(options?.sessionId).execStream(command, options);
+  async execStream(command: string, options?: c.StreamOptions): Promise<ReadableStream<Uint8Array>> {
+    return this.#in(sessionOf(options)).execStream(command, options);
   }
 
   /** Starts a background process, which runs until it ends or is killed. */
-  startProcess(command: string, options?: p.ProcessOptions, sessionId = options?.sessionId): Promise<p.Process> {
-    return this.#in(sessionId).startProcess(command, options);
+  async startProcess(
+    command: string,
+    options?: p.ProcessOptions,
+    session: c.SessionRef | undefined = sessionOf(options),
+  ): Promise<p.Process> {
+    return this.#in(session).startProcess(command, options);
+  }
+  /** The same as `startProcess`. */
+  spawn(command: string, options?: p.ProcessOptions): Promise<p.Process> {
+    return this.startProcess(command, options);
+  }
+  /** Whether a process is there and not over. */
+  isProcessRunning(id: string): Promise<boolean> {
+    return this.#in().isProcessRunning(id);
   }
   /** All background processes; with an id, those of that session. */
-  listProcesses(sessionId?: string): Promise<p.Process[]> {
+  async listProcesses(sessionId?: string): Promise<p.Process[]> {
     return this.#in().listProcesses(sessionId);
   }
   getProcess(id: string, _sessionId?: string): Promise<p.Process | null> {
@@ -84,53 +109,62 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   }
 
   /** Writes a file and the directories above it. A stream is written as bytes, of any size. */
-  writeFile(
+  async writeFile(
     path: string,
     content: string | ReadableStream<Uint8Array>,
     options?: { encoding?: string } & InSession,
   ): Promise<f.WriteFileResult> {
-    return this.#in(options?.sessionId).writeFile(path, content, options);
+    return this.#in(sessionOf(options)).writeFile(path, content, options);
   }
   readFile(path: string, options: { encoding: 'none' } & InSession): Promise<f.ReadFileStreamResult>;
-  readFile(
-    path: string,
-    options?: { encoding?: Exclude<f.FileEncoding, 'none'> } & InSession,
-  ): Promise<f.ReadFileResult>;
-  readFile(path: string, options: any = {}): Promise<any> {
-    return this.#in(options.sessionId).readFile(path, options);
+  readFile(path: string, options?: { encoding?: Exclude<f.FileEncoding, 'none'> } & InSession): Promise<f.ReadFileText>;
+  async readFile(path: string, options: any = {}): Promise<any> {
+    return this.#in(sessionOf(options)).readFile(path, options);
   }
   /** A file as events; `streamFile` and `collectFile` decode them. */
-  readFileStream(path: string, options?: InSession): Promise<ReadableStream<Uint8Array>> {
-    return this.#in(options?.sessionId).readFileStream(path);
+  async readFileStream(path: string, options?: InSession): Promise<ReadableStream<Uint8Array>> {
+    return this.#in(sessionOf(options)).readFileStream(path);
   }
-  mkdir(path: string, options?: { recursive?: boolean } & InSession): Promise<f.MkdirResult> {
-    return this.#in(options?.sessionId).mkdir(path, options);
+  async mkdir(path: string, options?: { recursive?: boolean } & InSession): Promise<f.MkdirResult> {
+    return this.#in(sessionOf(options)).mkdir(path, options);
   }
-  deleteFile(path: string, sessionId?: string): Promise<f.DeleteFileResult> {
+  async deleteFile(path: string, sessionId?: string): Promise<f.DeleteFileResult> {
     return this.#in(sessionId).deleteFile(path);
   }
-  renameFile(oldPath: string, newPath: string, sessionId?: string): Promise<f.RenameFileResult> {
+  /** The names in a directory, hidden ones too. */
+  async readdir(path: string, options?: InSession): Promise<string[]> {
+    return this.#in(sessionOf(options)).readdir(path);
+  }
+  /** Removes a file; with `recursive` also a directory. */
+  async rm(path: string, options?: f.RmOptions & InSession): Promise<void> {
+    return this.#in(sessionOf(options)).rm(path, options);
+  }
+  async stat(path: string, options?: InSession): Promise<f.FileStat> {
+    return this.#in(sessionOf(options)).stat(path);
+  }
+  async renameFile(oldPath: string, newPath: string, sessionId?: string): Promise<f.RenameFileResult> {
     return this.#in(sessionId).renameFile(oldPath, newPath);
   }
-  moveFile(sourcePath: string, destinationPath: string, sessionId?: string): Promise<f.MoveFileResult> {
+  async moveFile(sourcePath: string, destinationPath: string, sessionId?: string): Promise<f.MoveFileResult> {
     return this.#in(sessionId).moveFile(sourcePath, destinationPath);
   }
-  listFiles(path: string, options?: f.ListFilesOptions): Promise<f.ListFilesResult> {
-    return this.#in(options?.sessionId).listFiles(path, options);
+  async listFiles(path: string, options?: f.ListFilesOptions & InSession): Promise<f.ListFilesResult> {
+    return this.#in(sessionOf(options)).listFiles(path, options);
   }
-  exists(path: string, sessionId?: string): Promise<f.FileExistsResult> {
+  async exists(path: string, sessionId?: string): Promise<f.FileExistsResult> {
     return this.#in(sessionId).exists(path);
   }
   /** Watches a directory below /workspace. Answers once the watch is in place. */
-  watch(path: string, options?: f.WatchOptions): Promise<ReadableStream<Uint8Array>> {
-    return this.#in(options?.sessionId).watch(path, options);
+  async watch(path: string, options?: f.WatchOptions): Promise<ReadableStream<Uint8Array>> {
+    return this.#in(sessionOf(options)).watch(path, options);
   }
   /** Whether anything changed since an earlier answer. */
-  checkChanges(path: string, options?: f.CheckChangesOptions): Promise<f.CheckChangesResult> {
-    return this.#in(options?.sessionId).checkChanges(path, options);
+  async checkChanges(path: string, options?: f.CheckChangesOptions): Promise<f.CheckChangesResult> {
+    return this.#in(sessionOf(options)).checkChanges(path, options);
   }
-  gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions): Promise<c.GitCheckoutResult> {
-    return this.#in(options?.sessionId).gitCheckout(repoUrl, options);
+  /** Clones a repository, into `targetDir` or a directory that is given instead of options. */
+  async gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions | string): Promise<c.GitCheckoutResult> {
+    return this.#in(typeof options === 'string' ? undefined : sessionOf(options)).gitCheckout(repoUrl, options);
   }
 
   /** Sets variables (or, with undefined, unsets them) for all that this object does from now on. */
@@ -151,10 +185,11 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     return this.#in(id);
   }
   /** A session by its id. Sends no request: its first command creates the session if it does not exist. */
-  async getSession(sessionId: string): Promise<t.ExecutionSession> {
-    return this.#in(sessionId);
+  async getSession(session: c.SessionRef): Promise<t.ExecutionSession> {
+    return this.#in(session);
   }
-  async deleteSession(sessionId: string): Promise<t.SessionDeleteResult> {
+  async deleteSession(session: c.SessionRef): Promise<t.SessionDeleteResult> {
+    const sessionId = idOf('session', session);
     if (sessionId === this.#defaultSession)
       throw new Error(`Cannot delete default session '${sessionId}'. Use sandbox.destroy() to terminate the sandbox.`);
     return this.#core.box.json('POST', '/api/session/delete', { sessionId });
@@ -164,17 +199,17 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     return this.#in().createCodeContext(options);
   }
   /** Runs code in a context that keeps its state. Code that fails is a result with `error`. */
-  runCode(code: string, options?: i.RunCodeOptions): Promise<i.ExecutionResult> {
+  runCode(code: string, options?: i.RunCodeInput): Promise<i.CodeResult> {
     return this.#in().runCode(code, options);
   }
-  runCodeStream(code: string, options?: i.RunCodeOptions): Promise<ReadableStream<Uint8Array>> {
+  runCodeStream(code: string, options?: i.RunCodeInput): Promise<ReadableStream<Uint8Array>> {
     return this.#in().runCodeStream(code, options);
   }
   listCodeContexts(): Promise<i.CodeContext[]> {
     return this.#in().listCodeContexts();
   }
-  deleteCodeContext(contextId: string): Promise<void> {
-    return this.#in().deleteCodeContext(contextId);
+  deleteCodeContext(context: i.ContextRef): Promise<void> {
+    return this.#in().deleteCodeContext(context);
   }
 
   /** Makes a port reachable under a URL of its own, below `hostname`, or below the daemon's preview domain without one. */
@@ -226,8 +261,12 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
     return new Session(this.#core, `sandbox-${this.#core.box.id}`).terminal(request, options);
   }
   /** A terminal for this program itself. */
-  connectTerminal(options?: c.PtyOptions & InSession & { signal?: AbortSignal }): Promise<Terminal> {
-    return connectTerminal(this.#core.box, options?.sessionId ?? `sandbox-${this.#core.box.id}`, options);
+  async connectTerminal(options?: c.PtyOptions & InSession & { signal?: AbortSignal }): Promise<Terminal> {
+    return connectTerminal(
+      this.#core.box,
+      idOf('session', sessionOf(options) ?? `sandbox-${this.#core.box.id}`),
+      options,
+    );
   }
 
   mountBucket(bucket: string, mountPath: string, options: s.MountBucketOptions): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Box } from './api/box.js';
 import type { Commands } from './api/commands.js';
 import type { Files } from './api/files.js';
+import type { Git } from './api/git.js';
 import type { CodeInterpreter } from './api/interpreter.js';
 import type { Processes } from './api/processes.js';
 import type { Watches } from './api/watches.js';
@@ -19,6 +20,7 @@ export interface Core {
   commands: Commands;
   processes: Processes;
   files: Files;
+  git: Git;
   watches: Watches;
   interpreter: CodeInterpreter;
 }
@@ -33,6 +35,14 @@ export class Session implements ExecutionSession {
     this.id = id;
   }
 
+  /** A session in JSON is its id, which does wherever a session is asked for. */
+  toJSON(): string {
+    return this.id;
+  }
+  toString(): string {
+    return this.id;
+  }
+
   exec(command: string, options?: c.ExecOptions): Promise<c.ExecResult> {
     return this.#core.commands.exec(command, this.id, options);
   }
@@ -45,6 +55,15 @@ export class Session implements ExecutionSession {
 
   startProcess(command: string, options?: p.ProcessOptions): Promise<p.Process> {
     return this.#core.processes.start(command, this.id, options);
+  }
+  /** The same as `startProcess`. */
+  spawn(command: string, options?: p.ProcessOptions): Promise<p.Process> {
+    return this.startProcess(command, options);
+  }
+  /** Whether a process is there and not over. */
+  async isProcessRunning(id: string): Promise<boolean> {
+    const status = (await this.#core.processes.get(id))?.status;
+    return status === 'running' || status === 'starting';
   }
   /** Those of the whole sandbox; with an id, those of that session. */
   listProcesses(sessionId?: string): Promise<p.Process[]> {
@@ -78,8 +97,8 @@ export class Session implements ExecutionSession {
     return this.#core.files.write(path, content, this.id, options?.encoding);
   }
   readFile(path: string, options: { encoding: 'none' }): Promise<f.ReadFileStreamResult>;
-  readFile(path: string, options?: { encoding?: Exclude<f.FileEncoding, 'none'> }): Promise<f.ReadFileResult>;
-  readFile(path: string, options?: { encoding?: f.FileEncoding }): Promise<f.ReadFileResult | f.ReadFileStreamResult> {
+  readFile(path: string, options?: { encoding?: Exclude<f.FileEncoding, 'none'> }): Promise<f.ReadFileText>;
+  readFile(path: string, options?: { encoding?: f.FileEncoding }): Promise<f.ReadFileText | f.ReadFileStreamResult> {
     if (options?.encoding === 'none') return this.#core.files.readRaw(path, this.id);
     return this.#core.files.read(path, this.id, options?.encoding);
   }
@@ -91,6 +110,17 @@ export class Session implements ExecutionSession {
   }
   deleteFile(path: string): Promise<f.DeleteFileResult> {
     return this.#core.files.remove(path, this.id);
+  }
+  /** The names in a directory, hidden ones too. */
+  async readdir(path: string): Promise<string[]> {
+    const { files } = await this.#core.files.list(path, this.id, { includeHidden: true });
+    return files.map((file) => file.name).sort();
+  }
+  rm(path: string, options?: f.RmOptions): Promise<void> {
+    return this.#core.files.removeTree(path, this.id, options);
+  }
+  stat(path: string): Promise<f.FileStat> {
+    return this.#core.files.stat(path, this.id);
   }
   renameFile(oldPath: string, newPath: string): Promise<f.RenameFileResult> {
     return this.#core.files.rename(oldPath, newPath, this.id);
@@ -111,26 +141,24 @@ export class Session implements ExecutionSession {
     return this.#core.watches.check(path, this.id, options);
   }
 
-  gitCheckout(repoUrl: string, options: c.GitCheckoutOptions = {}): Promise<c.GitCheckoutResult> {
-    const { branch, targetDir, depth, cloneTimeoutMs } = options;
-    const body = { repoUrl, branch, targetDir, depth, timeoutMs: cloneTimeoutMs, sessionId: this.id };
-    return this.#core.box.json('POST', '/api/git/checkout', body);
+  gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions | string): Promise<c.GitCheckoutResult> {
+    return this.#core.git.checkout(repoUrl, this.id, typeof options === 'string' ? { targetDir: options } : options);
   }
 
   createCodeContext(options?: i.CreateContextOptions): Promise<i.CodeContext> {
     return this.#core.interpreter.createCodeContext(options);
   }
-  async runCode(code: string, options?: i.RunCodeOptions): Promise<i.ExecutionResult> {
-    return (await this.#core.interpreter.runCode(code, options)).toJSON();
+  async runCode(code: string, options?: i.RunCodeInput): Promise<i.CodeResult> {
+    return (await this.#core.interpreter.runCode(code, options)).result();
   }
-  runCodeStream(code: string, options?: i.RunCodeOptions): Promise<ReadableStream<Uint8Array>> {
+  runCodeStream(code: string, options?: i.RunCodeInput): Promise<ReadableStream<Uint8Array>> {
     return this.#core.interpreter.runCodeStream(code, options);
   }
   listCodeContexts(): Promise<i.CodeContext[]> {
     return this.#core.interpreter.listCodeContexts();
   }
-  deleteCodeContext(contextId: string): Promise<void> {
-    return this.#core.interpreter.deleteCodeContext(contextId);
+  deleteCodeContext(context: i.ContextRef): Promise<void> {
+    return this.#core.interpreter.deleteCodeContext(context);
   }
 
   /** A WebSocket to a terminal of this session, for a request that asks for one. */

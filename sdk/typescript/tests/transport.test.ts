@@ -124,3 +124,58 @@ test('a hundred calls at once', async () => {
   const all = await Promise.all(Array.from({ length: 100 }, (_, i) => sandbox.exec(`echo ${i}`)));
   expect(all.map((result) => result.stdout)).toEqual(Array.from({ length: 100 }, (_, i) => `${i}\n`));
 });
+
+test('nothing listens: told at once, unless retryMs asks for patience', async () => {
+  const gone = await network(() => ({}));
+  const { port } = gone;
+  await gone.close();
+  const began = Date.now();
+  for (const place of [`http://127.0.0.1:${port}`, `http://localhost:${port}`, 'unix:/nonexistent/atoll.sock']) {
+    const error = await failure(getSandbox({ url: place, token }, 'nobody').exec('true'));
+    expect(error).toBeInstanceOf(ContainerUnavailableError);
+    expect(error.message).toMatch(/cannot be reached/);
+  }
+  // Three tries with the default patience would take 15 s.
+  expect(Date.now() - began).toBeLessThan(4_000);
+});
+
+test('an Atoll that has answered may come back', async () => {
+  const first = await network(() => ({}));
+  const { port } = first;
+  const sandbox = box({}, { url: first.url, token });
+  await sandbox.exec('true');
+  await first.close();
+  const running = sandbox.listProcesses();
+  // As above: no event tells that a try has failed.
+  await new Promise((done) => setTimeout(done, 100));
+  await network(() => ({}), port);
+  expect(await running).toEqual([]);
+});
+
+test("an error of the caller's own stream is that error", async () => {
+  const sandbox = box();
+  const mine = new Error('the disk of the caller broke');
+  let pulls = 0;
+  const broken = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (pulls++ === 0) controller.enqueue(new Uint8Array(100_000));
+      else controller.error(mine);
+    },
+  });
+  expect(await failure(sandbox.writeFile('/workspace/f', broken))).toBe(mine);
+  const early = new ReadableStream<Uint8Array>({ start: (controller) => controller.error(mine) });
+  expect(await failure(sandbox.writeFile('/workspace/f', early))).toBe(mine);
+  const objects = new ReadableStream<any>({ start: (controller) => controller.enqueue({ a: 1 }) });
+  expect((await failure(sandbox.writeFile('/workspace/f', objects))).message).toMatch(/bytes or text, not object/);
+  expect((await sandbox.exists('/workspace/f')).exists).toBe(false);
+  await sandbox.writeFile('/workspace/f', new Blob(['bytes']).stream());
+  expect((await sandbox.readFile('/workspace/f')).content).toBe('bytes');
+});
+
+test('content that cannot be written throws, and no request is left behind', async () => {
+  const script = `const { getSandbox } = await import('atoll-sandbox'); const s = getSandbox(undefined, 'v-leak');
+    for (const bad of [{ a: 1 }, 5, null, undefined])
+      await s.writeFile('/f', bad).then(() => console.log('written'), (e) => console.log(e.name));`;
+  const run = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 30_000 });
+  expect((await run).stdout).toBe('TypeError\n'.repeat(4));
+});

@@ -6,5 +6,15 @@ const contract = new URL('../../../api/openapi.yaml', import.meta.url);
 const target = new URL('../src/generated/openapi.ts', import.meta.url);
 const head = '/* Made from api/openapi.yaml by tools/generate.mjs: do not edit. */\n\n';
 
+/** The fields that `PUT /v1/sandboxes/{id}` takes, which `getSandbox` passes on. */
+function specFields(types) {
+  const body = /^ {8}SandboxSpec: \{\n(.*?)^ {8}\};$/ms.exec(types)?.[1] ?? '';
+  const names = [...body.matchAll(/^ {12}(\w+)\??:/gm)].map((match) => match[1]);
+  if (!names.includes('limits'))
+    throw new Error('SandboxSpec and its fields were not found in what openapi-typescript made');
+  return `\nexport const sandboxSpecFields: readonly string[] = ${JSON.stringify(names)};\n`;
+}
+
+const types = astToString(await openapiTS(contract, { alphabetize: true }));
 await mkdir(new URL('.', target), { recursive: true });
-await writeFile(target, head + astToString(await openapiTS(contract, { alphabetize: true })));
+await writeFile(target, head + types + specFields(types));

@@ -286,6 +286,7 @@ static void run_in_shell(struct task *t, const char *dir)
 {
 	struct session *s = t->s;
 	struct err e;
+	INVARIANT(s); /* a task without a session is executed directly */
 	struct shell_cmd c = {.command = t->spec.command,
 		.env = &t->spec.env,
 		.cwd = t->spec.cwd ? dir : NULL,

@@ -32,6 +32,7 @@ export class Box {
   readonly id: string;
   readonly base: string;
   readonly retryMs: number;
+  readonly #insist: boolean;
   readyMs = defaultReadyMs;
   /** Counts calls of `destroy`: earlier calls belong to a sandbox that is destroyed. */
   lives = 0;
@@ -45,6 +46,7 @@ export class Box {
     this.id = id;
     this.base = `/v1/sandboxes/${encodeURIComponent(id)}`;
     this.retryMs = atoll.retryMs ?? defaultRetryMs;
+    this.#insist = atoll.retryMs !== undefined;
     this.#atoll = atoll;
   }
 
@@ -94,7 +96,8 @@ export class Box {
     if (typeof body === 'string') headers['content-type'] ??= 'application/json';
     const repeatable = options.repeatable ?? (method === 'GET' || method === 'HEAD');
     const { retryMs, readyMs } = this;
-    return { method, path: this.base + path, body, headers, signal: options.signal, repeatable, retryMs, readyMs };
+    const again = { repeatable, retryMs, readyMs, insist: this.#insist };
+    return { method, path: this.base + path, body, headers, signal: options.signal, ...again };
   }
 
   /** Any call below `/v1/sandboxes/{id}`; answers that are not 2xx throw. `now` does not wait for `first`. */

@@ -46,7 +46,8 @@ export class Commands {
 
   async exec(command: string, sessionId: string, options: ExecOptions = {}): Promise<ExecResult> {
     try {
-      const run = options.stream && options.onOutput ? this.#streamed : this.#buffered;
+      const callback = options.onOutput ?? options.onStdout ?? options.onStderr;
+      const run = options.stream && callback ? this.#streamed : this.#buffered;
       const result = await run.call(this, command, sessionId, options);
       options.onComplete?.(result);
       return result;
@@ -72,7 +73,9 @@ export class Commands {
     for await (const event of parseSSEStream<ExecEvent>(stream, options.signal)) {
       if (event.type === 'stdout' || event.type === 'stderr') {
         printed[event.type].push(event.data ?? '');
-        if (event.data) options.onOutput?.(event.type, event.data);
+        if (!event.data) continue;
+        options.onOutput?.(event.type, event.data);
+        (event.type === 'stdout' ? options.onStdout : options.onStderr)?.(event.data);
       } else if (event.type === 'complete') {
         const exitCode = event.exitCode ?? 0;
         const duration = Date.now() - began;

@@ -1,4 +1,5 @@
-import type { CodeContext, ExecutionError, ExecutionResult, Result } from '../types/interpreter.js';
+import { withText } from '../text.js';
+import type { CodeContext, CodeResult, ExecutionError, ExecutionResult, Result } from '../types/interpreter.js';
 
 const forms = [
   'text',
@@ -23,18 +24,48 @@ export function resultOf(event: object): Result {
   return result as unknown as Result;
 }
 
+/** An error that prints as interpreters print it. */
+export function errorOf(name: string, message: string, traceback: string[], lineNumber?: number): ExecutionError {
+  const error = { name, message, traceback, ...(lineNumber !== undefined && { lineNumber }) };
+  return withText(error, () => (message ? `${name}: ${message}` : name));
+}
+
 /** The output of a run of code. */
 export class Execution {
   readonly code: string;
-  readonly context: CodeContext;
+  /** No more than the id, if the caller gave no more. */
+  readonly context: Pick<CodeContext, 'id'> & Partial<CodeContext>;
   results: Result[] = [];
   logs: { stdout: string[]; stderr: string[] } = { stdout: [], stderr: [] };
   error?: ExecutionError;
   executionCount?: number;
+  /** Whether the interpreter has told the end of the run. */
+  ended = false;
+  /** What was printed, on either stream, in the order in which it came. */
+  readonly #printed: string[] = [];
 
-  constructor(code: string, context: CodeContext) {
+  constructor(code: string, context: Execution['context']) {
     this.code = code;
     this.context = context;
+  }
+
+  print(stream: 'stdout' | 'stderr', text: string): void {
+    this.logs[stream].push(text);
+    this.#printed.push(text);
+  }
+
+  get success(): boolean {
+    return this.ended && this.error === undefined;
+  }
+  get output(): string {
+    return this.#printed.length ? this.#printed.join('') : (this.results.at(-1)?.text ?? '');
+  }
+
+  /** What `runCode` answers. An absent error is undefined there, as in 0.12, and null in its JSON, as the guides show it. */
+  result(): CodeResult {
+    const result = { ...this.toJSON(), success: this.success, output: this.output };
+    const toJSON = () => ({ ...result, error: result.error ?? null });
+    return Object.defineProperty(result, 'toJSON', { value: toJSON, enumerable: false });
   }
 
   toJSON(): ExecutionResult {

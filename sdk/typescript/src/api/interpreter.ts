@@ -1,10 +1,12 @@
 import { ContextNotFoundError } from '../errors/other-errors.js';
 import { SandboxSecurityError } from '../errors/plain-errors.js';
+import { idOf } from '../names.js';
 import { parseSSEStream } from '../sse/streams.js';
+import { withText } from '../text.js';
 import type * as t from '../types/interpreter.js';
 import type { Box } from './box.js';
 import { present } from './commands.js';
-import { Execution, resultOf } from './execution.js';
+import { Execution, errorOf, resultOf } from './execution.js';
 
 const languages = new Set(['python', 'python3', 'javascript', 'js', 'node', 'typescript', 'ts']);
 
@@ -22,6 +24,12 @@ interface CodeEvent {
 function contextOf(fields: { id: string; language: string; cwd?: string }, timestamp: string): t.CodeContext {
   const time = new Date(timestamp);
   return { id: fields.id, language: fields.language, cwd: fields.cwd ?? '/workspace', createdAt: time, lastUsed: time };
+}
+
+/** A context by its id, or by an object that has one. */
+function contextNamed(context: t.ContextRef): Execution['context'] {
+  const id = idOf('code context', context);
+  return typeof context === 'string' ? { id } : { ...(context as t.CodeContext), id };
 }
 
 const timeOf = (timestamp?: number | string) =>
@@ -60,12 +68,12 @@ export class CodeInterpreter {
     return answer.contexts.map((context: any) => contextOf(context, context.createdAt ?? answer.timestamp));
   }
 
-  async deleteCodeContext(contextId: string): Promise<void> {
-    await this.#box.json('DELETE', `/api/contexts/${encodeURIComponent(contextId)}`);
+  async deleteCodeContext(context: t.ContextRef): Promise<void> {
+    await this.#box.json('DELETE', `/api/contexts/${encodeURIComponent(idOf('code context', context))}`);
   }
 
   /** Runs code to its end and calls the callbacks meanwhile. */
-  async runCode(code: string, options: t.RunCodeOptions = {}): Promise<Execution> {
+  async runCode(code: string, options: t.RunCodeInput = {}): Promise<Execution> {
     const [stream, context] = await this.#open(code, options);
     const execution = new Execution(code, context);
     for await (const event of parseSSEStream<CodeEvent>(stream, options.signal))
@@ -73,14 +81,15 @@ export class CodeInterpreter {
     return execution;
   }
 
-  async runCodeStream(code: string, options: t.RunCodeOptions = {}): Promise<ReadableStream<Uint8Array>> {
+  async runCodeStream(code: string, options: t.RunCodeInput = {}): Promise<ReadableStream<Uint8Array>> {
     return (await this.#open(code, options))[0];
   }
 
-  async #open(code: string, options: t.RunCodeOptions): Promise<[ReadableStream<Uint8Array>, t.CodeContext]> {
+  async #open(code: string, options: t.RunCodeInput): Promise<[ReadableStream<Uint8Array>, Execution['context']]> {
     const { timeout, signal, envVars } = options;
+    const named = options.context === undefined || options.context === null ? undefined : contextNamed(options.context);
     for (let tries = 0; ; tries++) {
-      const context = options.context ?? (await this.#defaultContext(options.language ?? 'python'));
+      const context = named ?? (await this.#defaultContext(options.language ?? 'python'));
       const body = {
         context_id: context.id,
         code,
@@ -92,7 +101,7 @@ export class CodeInterpreter {
         return [await this.#box.stream('POST', '/api/execute/code', body, { signal }), context];
       } catch (error) {
         // The sandbox, or the context in it, is another one by now: nothing has run.
-        const gone = error instanceof ContextNotFoundError && !options.context && tries === 0;
+        const gone = error instanceof ContextNotFoundError && !named && tries === 0;
         if (!gone) throw error;
         this.#defaults.clear();
       }
@@ -108,10 +117,12 @@ export class CodeInterpreter {
     return made;
   }
 
-  async #take(event: CodeEvent, execution: Execution, options: t.RunCodeOptions): Promise<void> {
+  async #take(event: CodeEvent, execution: Execution, options: t.RunCodeInput): Promise<void> {
     if (event.type === 'stdout' || event.type === 'stderr') {
-      const output = { text: event.text ?? '', timestamp: timeOf(event.timestamp) };
-      execution.logs[event.type].push(output.text);
+      const text = event.text ?? '';
+      const output = withText({ text, timestamp: timeOf(event.timestamp) }, () => text);
+      execution.print(event.type, text);
+      if (text) await options.onOutput?.(text);
       await (event.type === 'stdout' ? options.onStdout : options.onStderr)?.(output);
     } else if (event.type === 'result') {
       const result = resultOf(event as object);
@@ -119,8 +130,11 @@ export class CodeInterpreter {
       await options.onResult?.(result);
     } else if (event.type === 'error') {
       const { ename = 'Error', evalue = 'Unknown error', traceback = [], lineNumber } = event;
-      execution.error = { name: ename, message: evalue, traceback, ...(lineNumber !== undefined && { lineNumber }) };
+      execution.error = errorOf(ename, evalue, traceback, lineNumber);
       await options.onError?.(execution.error);
-    } else if (event.type === 'execution_complete') execution.executionCount = event.execution_count;
+    } else if (event.type === 'execution_complete') {
+      execution.executionCount = event.execution_count;
+      execution.ended = true;
+    }
   }
 }

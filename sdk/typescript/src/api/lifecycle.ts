@@ -1,6 +1,6 @@
 import { SandboxError } from '../errors/base.js';
 import { NotImplementedError } from '../errors/plain-errors.js';
-import type { components } from '../generated/openapi.js';
+import { type components, sandboxSpecFields } from '../generated/openapi.js';
 import type { SandboxConfiguration, SandboxOptions, SandboxTransport } from '../types/sandbox.js';
 import type { Box } from './box.js';
 
@@ -15,14 +15,24 @@ const bounds: Record<keyof Timeouts, [number, number]> = {
   waitIntervalMS: [100, 5_000],
 };
 
+/** Settings that the daemon keeps. `envChanges` belongs to one change, not to a sandbox. */
+const settings = new Set(sandboxSpecFields.filter((name) => name !== 'envChanges'));
+const optionsBeside = new Set(['enableDefaultSession', 'normalizeId', 'containerTimeouts', 'transport']);
+const configurationBeside = new Set(['sandboxName', 'containerTimeouts', 'transport']);
+
 /** The part of a configuration that the daemon keeps. */
-function specOf({ sleepAfter, keepAlive, labels }: SandboxConfiguration): Spec | undefined {
-  const spec = {
-    ...(sleepAfter !== undefined && { sleepAfter }),
-    ...(keepAlive !== undefined && { keepAlive }),
-    ...(labels && { labels }),
-  };
-  return Object.keys(spec).length ? (spec as Spec) : undefined;
+function specOf(configuration: SandboxConfiguration): Spec | undefined {
+  const kept = Object.entries(configuration).filter(([name, value]) => settings.has(name) && value != null);
+  return kept.length ? (Object.fromEntries(kept) as unknown as Spec) : undefined;
+}
+
+/** A misspelt option would be a limit that is not there. */
+function checkOptions(call: string, given: object, others: Set<string>): void {
+  for (const name of Object.keys(given)) {
+    if (settings.has(name) || others.has(name)) continue;
+    const known = [...settings, ...others].sort().join(', ');
+    throw new TypeError(`${call} has no option '${name}'. There are: ${known}.`);
+  }
 }
 
 /** The life of a sandbox: how it is configured, started, looked at and ended. */
@@ -34,6 +44,7 @@ export class Lifecycle {
   constructor(box: Box, options: SandboxOptions) {
     this.#box = box;
     this.id = box.id;
+    checkOptions('getSandbox', options, optionsBeside);
     if (options.containerTimeouts) this.#applyTimeouts(options.containerTimeouts);
     const spec = specOf(options);
     if (spec) box.first(() => box.json('PUT', '', spec, { repeatable: true, now: true }));
@@ -50,6 +61,7 @@ export class Lifecycle {
 
   /** Creates the sandbox, or changes an existing one. */
   async configure(configuration: SandboxConfiguration): Promise<void> {
+    checkOptions('configure', configuration, configurationBeside);
     if (configuration.containerTimeouts) this.#applyTimeouts(configuration.containerTimeouts);
     const spec = specOf(configuration);
     if (spec) await this.#box.json('PUT', '', spec, { repeatable: true });

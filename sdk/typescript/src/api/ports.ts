@@ -3,6 +3,7 @@ import { SandboxSecurityError } from '../errors/plain-errors.js';
 import { CustomDomainRequiredError, PortAlreadyExposedError, PortNotExposedError } from '../errors/port-errors.js';
 import type { components } from '../generated/openapi.js';
 import { checkedPort, checkedToken } from '../names.js';
+import { withText } from '../text.js';
 import type { ExposedPort } from '../types/sandbox.js';
 import type { Box } from './box.js';
 
@@ -41,7 +42,8 @@ export class Ports {
     const token = options.token === undefined ? undefined : checkedToken(options.token);
     try {
       const exposed = await this.#box.json<Port>('POST', `/ports/${port}`, { name, token }, { repeatable: true });
-      return { url: urlOf(exposed, this.#box.id, hostname), port, name };
+      const url = urlOf(exposed, this.#box.id, hostname);
+      return withText({ url, port, name }, () => url);
     } catch (error) {
       // Upstream's class for a token that serves another port.
       if (error instanceof PortAlreadyExposedError) throw new SandboxSecurityError(error.message, error.code);

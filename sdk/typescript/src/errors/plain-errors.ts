@@ -26,7 +26,10 @@ export class BucketMountError extends CodedError<ErrorCode> {
     super(message, code);
   }
 }
-const mountError = (code: ErrorCode) =>
+// Declared by hand: the type that is inferred names Node's own types.
+const mountError = (
+  code: ErrorCode,
+): Omit<typeof BucketMountError, 'prototype'> & (new (message: string) => BucketMountError) =>
   class extends BucketMountError {
     constructor(message: string) {
       super(message, code);

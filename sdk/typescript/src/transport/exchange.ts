@@ -10,6 +10,8 @@ export interface Exchange extends TransportRequest {
   repeatable?: boolean;
   /** Milliseconds for which a daemon that cannot be reached is tried. */
   retryMs: number;
+  /** Try also where nothing listens and nothing has answered before. */
+  insist?: boolean;
   /** Milliseconds for which a sandbox that is not ready (503) is waited for. */
   readyMs: number;
 }
@@ -60,29 +62,73 @@ export function translateBody(error: unknown, where: string, signal?: AbortSigna
   return translate(new ConnectionLostError(text, { cause: error }), where);
 }
 
-function mayRepeat(error: unknown, request: Exchange): boolean {
+/** Places that have answered: a daemon that restarts comes back there. */
+const answered = new Set<string>();
+
+function mayRepeat(error: unknown, request: Exchange, where: string): boolean {
+  if (error instanceof NotSentError && error.nothingListens && !request.insist && !answered.has(where)) return false;
   // A body that is a stream cannot be sent from its beginning a second time.
   if (request.body instanceof ReadableStream) return error instanceof NotSentError && !request.body.locked;
   return error instanceof NotSentError || (error instanceof ConnectionLostError && request.repeatable === true);
 }
 
+/** A caller's stream on its way to Atoll. Its own error is kept, so that it is not taken for one of the connection. */
+class Source {
+  readonly stream: ReadableStream<Uint8Array>;
+  failure: { error: unknown } | undefined;
+
+  constructor(body: ReadableStream<Uint8Array>) {
+    let reader: ReadableStreamDefaultReader<unknown> | undefined;
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      try {
+        reader ??= body.getReader();
+        const { done, value } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue(bytesOf(value));
+      } catch (error) {
+        this.failure = { error };
+        void reader?.cancel(error).catch(() => {});
+        controller.error(error);
+      }
+    };
+    const cancel = (reason: unknown) => (reader ?? body).cancel(reason);
+    this.stream = new ReadableStream<Uint8Array>({ pull, cancel }, { highWaterMark: 0 });
+  }
+}
+
+function bytesOf(chunk: unknown): Uint8Array {
+  if (chunk instanceof Uint8Array) return chunk;
+  if (typeof chunk === 'string') return new TextEncoder().encode(chunk);
+  if (chunk instanceof ArrayBuffer) return new Uint8Array(chunk);
+  if (ArrayBuffer.isView(chunk)) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  throw new TypeError(`a stream to write must yield bytes or text, not ${chunk === null ? 'null' : typeof chunk}`);
+}
+
 /** Sends a request, again where that cannot do anything twice. Answers other than 2xx and 101 become errors. */
 export async function exchange(
   transport: Transport,
-  request: Exchange,
+  wanted: Exchange,
   send: (request: TransportRequest) => Promise<Response> = (r) => transport.send(r),
 ): Promise<Response> {
+  const source = wanted.body instanceof ReadableStream ? new Source(wanted.body) : undefined;
+  const request = source ? { ...wanted, body: source.stream } : wanted;
   const began = Date.now();
   for (let n = 0; ; n++) {
     let response: Response;
     try {
       response = await send(request);
     } catch (error) {
-      if (request.signal?.aborted || !mayRepeat(error, request) || Date.now() - began >= request.retryMs)
+      if (source?.failure && !request.signal?.aborted) throw source.failure.error;
+      if (
+        request.signal?.aborted ||
+        !mayRepeat(error, request, transport.where) ||
+        Date.now() - began >= request.retryMs
+      )
         throw translate(error, transport.where, request.signal);
       await pause(delayOf(n), request.signal);
       continue;
     }
+    answered.add(transport.where);
     if (response.ok || response.status === 101) return response;
     // 503 means "not ready yet", and only that: nothing was done.
     const again = response.status === 503 && !(request.body instanceof ReadableStream);

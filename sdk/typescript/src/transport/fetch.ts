@@ -6,6 +6,8 @@ import { ConnectionLostError, NotSentError, type Transport, type TransportReques
 /** Words with which runtimes say that a connection could not even be made. */
 const refused =
   /ECONNREFUSED|ConnectionRefused|Connection refused|Unable to connect|ENOENT|FailedToOpenSocket|No such file|dns error/i;
+/** Of these, the ones of a name server that may answer another time. */
+const temporary = /dns error|EAI_AGAIN/i;
 
 function explain(error: unknown): string {
   const { message, code, cause } = error as { message?: string; code?: string; cause?: unknown };
@@ -47,7 +49,8 @@ export class FetchTransport implements Transport {
     } catch (cause) {
       if (request.signal?.aborted) throw request.signal.reason;
       const text = explain(cause);
-      throw refused.test(text) ? new NotSentError(text, { cause }) : new ConnectionLostError(text, { cause });
+      if (!refused.test(text)) throw new ConnectionLostError(text, { cause });
+      throw new NotSentError(text, { cause, nothingListens: !temporary.test(text) });
     }
   }
 

@@ -31,7 +31,7 @@ async function usable(path: string): Promise<'yes' | 'forbidden' | 'no'> {
     await fs.access(path, 6); // R_OK | W_OK
     return 'yes';
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EACCES' ? 'forbidden' : 'no';
+    return (error as { code?: string }).code === 'EACCES' ? 'forbidden' : 'no';
   }
 }
 

@@ -7,6 +7,13 @@ import { ConnectionLostError, NotSentError, type TransportRequest } from './type
 /** How long an answer to an upgrade may be before its headers end. */
 const headMax = 64 * 1024;
 
+const nobody = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTFOUND']);
+
+/** The error of a connection that could not be made. */
+export function notSent(cause: Error & { code?: string }): NotSentError {
+  return new NotSentError(cause.message || String(cause.code), { cause, nothingListens: nobody.has(cause.code ?? '') });
+}
+
 async function connect(place: Place): Promise<NetSocket> {
   const port = Number(place.url.port || (place.url.protocol === 'https:' ? 443 : 80));
   const host = place.url.hostname.replace(/^\[|\]$/g, '');
@@ -19,7 +26,7 @@ async function connect(place: Place): Promise<NetSocket> {
   const ready = place.url.protocol === 'https:' ? 'secureConnect' : 'connect';
   return new Promise((resolve, reject) => {
     socket.once(ready, () => resolve(socket));
-    socket.once('error', (cause) => reject(new NotSentError(cause.message, { cause })));
+    socket.once('error', (cause) => reject(notSent(cause)));
   });
 }
 

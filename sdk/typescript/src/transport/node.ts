@@ -1,8 +1,8 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import type { Place } from './locate.js';
-import { upgradeOverSocket } from './node-upgrade.js';
+import { notSent, upgradeOverSocket } from './node-upgrade.js';
 import { nodeModule } from './runtime.js';
-import { ConnectionLostError, NotSentError, type Transport, type TransportRequest } from './types.js';
+import { ConnectionLostError, type Transport, type TransportRequest } from './types.js';
 
 /* Node's own `fetch` speaks to no unix socket and gives up after five minutes without a byte: a command may be silent for
  * longer. So in Node requests go through node:http, without any limit on time. */
@@ -147,12 +147,17 @@ export class NodeTransport implements Transport {
       });
       sending.on('error', (cause: Error) => {
         if (init.signal?.aborted) return reject(init.signal.reason);
-        const text = cause.message || String((cause as NodeJS.ErrnoException).code);
-        reject(connected ? new ConnectionLostError(text, { cause }) : new NotSentError(text, { cause }));
+        reject(connected ? new ConnectionLostError(cause.message, { cause }) : notSent(cause));
       });
       sending.on('response', (message) => resolve(responseOf(message, init.method)));
-      if (init.body instanceof ReadableStream) void pour(init.body, sending);
-      else sending.end(init.body);
+      if (init.body instanceof ReadableStream) return void pour(init.body, sending);
+      try {
+        sending.end(init.body);
+      } catch (error) {
+        // An open request would keep the program alive until the daemon closes the connection.
+        sending.destroy();
+        reject(error);
+      }
     });
   }
 

@@ -34,6 +34,13 @@ export interface Transport {
 /** The request did not reach Atoll: sending it again cannot do anything twice. */
 export class NotSentError extends Error {
   override name = 'NotSentError';
+  /** Nothing listens at the address: a port that refuses, a socket or a host name that does not exist. */
+  readonly nothingListens: boolean;
+
+  constructor(message: string, options?: { cause?: unknown; nothingListens?: boolean }) {
+    super(message, options);
+    this.nothingListens = options?.nothingListens ?? false;
+  }
 }
 
 /** The connection broke while Atoll may have worked on the request. */

@@ -1,3 +1,6 @@
+/** A session where a call asks for one: the object, its id, or what the object became in JSON. */
+export type SessionRef = string | { readonly id: string };
+
 /** Options that commands, streams and background processes share. */
 export interface BaseExecOptions {
   /** Milliseconds after which the command is ended with all it started. Default: no limit. */
@@ -8,13 +11,19 @@ export interface BaseExecOptions {
   cwd?: string;
   /** `utf-8` (default), or `base64` for output that is not text. */
   encoding?: string;
+  /** Where to run. Default: the default session of the sandbox. */
+  session?: SessionRef;
 }
 
 /** Options of `exec`. */
 export interface ExecOptions extends BaseExecOptions {
-  /** With `onOutput`: hand output on while the command runs. The command then leaves no state in the session. */
+  /** The same as `session`. */
+  sessionId?: string;
+  /** With `onOutput`, `onStdout` or `onStderr`: hand output on while the command runs. The command then leaves no state in the session. */
   stream?: boolean;
   onOutput?: (stream: 'stdout' | 'stderr', data: string) => void;
+  onStdout?: (text: string) => void;
+  onStderr?: (text: string) => void;
   onComplete?: (result: ExecResult) => void;
   onError?: (error: Error) => void;
   /** Stops waiting for a buffered command, which runs on; ends a streamed one. */
@@ -83,11 +92,14 @@ export interface GitCheckoutResult {
 
 /** Options of `gitCheckout`. */
 export interface GitCheckoutOptions {
+  /** A branch, a tag or a commit. Not together with `branch`. A commit is looked for in the whole history. */
+  ref?: string;
   /** Default: the repository's own. */
   branch?: string;
   /** Default: `/workspace/` and the repository's name. */
   targetDir?: string;
   sessionId?: string;
+  session?: SessionRef;
   /** How many commits of history to fetch. */
   depth?: number;
   /** Default: ten minutes. */

@@ -34,6 +34,30 @@ export interface ReadFileStreamResult {
   mimeType: string;
   timestamp: string;
 }
+/**
+ * What `readFile` answers. The result does as its content in `String(file)`, in templates and in `new Response(file)`,
+ * which takes any object for its text; the members of a view of bytes are there so that its types allow the object.
+ */
+export interface ReadFileText extends ReadFileResult {
+  toString(): string;
+  readonly buffer: ArrayBuffer;
+  readonly byteLength: number;
+  readonly byteOffset: number;
+}
+/** What `stat` answers. Symbolic links are followed. */
+export interface FileStat {
+  path: string;
+  type: 'file' | 'directory' | 'other';
+  size: number;
+  /** ISO 8601. */
+  modifiedAt: string;
+  /** The same as `modifiedAt`. */
+  mtime: Date;
+  /** The permission bits: 0o755. */
+  mode: number;
+  isFile(): boolean;
+  isDirectory(): boolean;
+}
 export interface DeleteFileResult {
   success: boolean;
   path: string;
@@ -66,6 +90,13 @@ export interface FileInfo {
   mode: string;
   /** Of the owner. */
   permissions: { readable: boolean; writable: boolean; executable: boolean };
+}
+/** Options of `rm`. */
+export interface RmOptions {
+  /** Also directories, with all that they hold. Default false. */
+  recursive?: boolean;
+  /** A path that does not exist is no error. Default false. */
+  force?: boolean;
 }
 export interface ListFilesOptions {
   /** Default false. */

@@ -30,6 +30,17 @@ export interface RunCodeOptions {
   onResult?: (result: Result) => void | Promise<void>;
   onError?: (error: ExecutionError) => void | Promise<void>;
 }
+/** A context where a call asks for one: the object, its id, or what the object became in JSON. */
+export type ContextRef = string | { readonly id: string };
+
+/** Options of `runCode`: those of 0.12, and the spellings of the guides. */
+export interface RunCodeInput extends Omit<RunCodeOptions, 'context'> {
+  context?: ContextRef;
+  /** Accepted for compatibility: the callbacks are called while the code runs. */
+  stream?: boolean;
+  /** Text that the code prints, on either stream, as it comes. */
+  onOutput?: (text: string) => void | Promise<void>;
+}
 export interface OutputMessage {
   text: string;
   /** Milliseconds since 1970. */
@@ -67,6 +78,8 @@ export interface ExecutionError {
   message: string;
   traceback: string[];
   lineNumber?: number;
+  /** `NameError: name 'x' is not defined` */
+  toString(): string;
 }
 /** The result of `runCode`. Code that fails is a result with `error`, not an exception. */
 export interface ExecutionResult {
@@ -75,6 +88,13 @@ export interface ExecutionResult {
   error?: ExecutionError;
   executionCount?: number;
   results: Omit<Result, 'formats'>[];
+}
+/** What `runCode` answers: a result of 0.12, and what the guides read from it. */
+export interface CodeResult extends ExecutionResult {
+  /** Whether the code ran to its end without an error. */
+  success: boolean;
+  /** All text that was printed, in its order; the text of the last value if none was. */
+  output: string;
 }
 export interface ExecutionCallbacks {
   onStdout?: (output: OutputMessage) => void | Promise<void>;

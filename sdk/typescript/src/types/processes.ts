@@ -2,6 +2,7 @@ import type { BaseExecOptions } from './commands.js';
 
 /** Options of `startProcess`. */
 export interface ProcessOptions extends BaseExecOptions {
+  /** The same as `session`. */
   sessionId?: string;
   /** Default: a new `proc_…` id. */
   processId?: string;

@@ -1,9 +1,11 @@
+import type { components } from '../generated/openapi.js';
 import type {
   ExecOptions,
   ExecResult,
   GitCheckoutOptions,
   GitCheckoutResult,
   PtyOptions,
+  SessionRef,
   StreamOptions,
 } from './commands.js';
 import type {
@@ -12,17 +14,19 @@ import type {
   DeleteFileResult,
   FileEncoding,
   FileExistsResult,
+  FileStat,
   ListFilesOptions,
   ListFilesResult,
   MkdirResult,
   MoveFileResult,
-  ReadFileResult,
   ReadFileStreamResult,
+  ReadFileText,
   RenameFileResult,
+  RmOptions,
   WatchOptions,
   WriteFileResult,
 } from './files.js';
-import type { CodeContext, CreateContextOptions, ExecutionResult, RunCodeOptions } from './interpreter.js';
+import type { CodeContext, CodeResult, ContextRef, CreateContextOptions, RunCodeInput } from './interpreter.js';
 import type { Process, ProcessOptions } from './processes.js';
 import type { BackupOptions, DirectoryBackup, MountBucketOptions, RestoreBackupResult } from './storage.js';
 
@@ -31,15 +35,32 @@ export interface AtollOptions {
   /** `http://host:8700`, or `unix:/run/atoll/atoll.sock`. */
   url?: string;
   token?: string;
-  /** Milliseconds for which a request that has not reached Atoll is tried again. Default 5000; 0 is never. */
+  /**
+   * Milliseconds for which a request that has not reached Atoll is tried again; 0 is never. Default: 5000 for an Atoll
+   * that has answered before, and none where nothing listens.
+   */
   retryMs?: number;
 }
 
 /** Accepted for compatibility: Atoll is always spoken to over HTTP. */
 export type SandboxTransport = 'http' | 'websocket' | 'rpc';
 
-/** Options of `getSandbox`. */
-export interface SandboxOptions {
+type Spec = components['schemas']['SandboxSpec'];
+/** Fields of the contract that are declared by hand below, or are no options. */
+type Declared = 'sleepAfter' | 'keepAlive' | 'labels' | 'limits' | 'image' | 'env' | 'envChanges';
+
+/** What the daemon keeps of a sandbox beside upstream's options: `PUT /v1/sandboxes/{id}` takes it. */
+export interface SandboxSettings extends Partial<Omit<Spec, Declared>> {
+  /** `memory` in bytes, `cpu` in CPUs (0.5 is half of one), `pids` counts processes and threads. */
+  limits?: { memory?: number; cpu?: number; pids?: number };
+  /** Name of an image. Default `default`. */
+  image?: string;
+  /** Variables of every process in the sandbox. */
+  env?: Record<string, string>;
+}
+
+/** Options of `getSandbox`. Any other one throws. */
+export interface SandboxOptions extends SandboxSettings {
   /** `30s`, `10m`, `1h`, or seconds without a request after which the sandbox may sleep. */
   sleepAfter?: string | number;
   /** Do not sleep, whatever `sleepAfter` says. */
@@ -55,7 +76,7 @@ export interface SandboxOptions {
 }
 
 /** The argument of `configure`: any of the options that a sandbox keeps. */
-export interface SandboxConfiguration {
+export interface SandboxConfiguration extends SandboxSettings {
   sandboxName?: { name: string; normalizeId?: boolean };
   sleepAfter?: string | number;
   keepAlive?: boolean;
@@ -93,9 +114,13 @@ export interface ExposedPort {
 /** A shell that stays: directory, variables, functions and jobs last from one command to the next. */
 export interface ExecutionSession {
   readonly id: string;
+  /** A session in JSON is its id, which does wherever a session is asked for. */
+  toJSON(): string;
   exec(command: string, options?: ExecOptions): Promise<ExecResult>;
   execStream(command: string, options?: StreamOptions): Promise<ReadableStream<Uint8Array>>;
   startProcess(command: string, options?: ProcessOptions): Promise<Process>;
+  spawn(command: string, options?: ProcessOptions): Promise<Process>;
+  isProcessRunning(id: string): Promise<boolean>;
   listProcesses(sessionId?: string): Promise<Process[]>;
   getProcess(id: string, sessionId?: string): Promise<Process | null>;
   killProcess(id: string, signal?: string): Promise<void>;
@@ -109,23 +134,29 @@ export interface ExecutionSession {
     options?: { encoding?: string },
   ): Promise<WriteFileResult>;
   readFile(path: string, options: { encoding: 'none' }): Promise<ReadFileStreamResult>;
-  readFile(path: string, options?: { encoding?: Exclude<FileEncoding, 'none'> }): Promise<ReadFileResult>;
+  readFile(path: string, options?: { encoding?: Exclude<FileEncoding, 'none'> }): Promise<ReadFileText>;
   readFileStream(path: string): Promise<ReadableStream<Uint8Array>>;
   watch(path: string, options?: Omit<WatchOptions, 'sessionId'>): Promise<ReadableStream<Uint8Array>>;
   checkChanges(path: string, options?: Omit<CheckChangesOptions, 'sessionId'>): Promise<CheckChangesResult>;
   mkdir(path: string, options?: { recursive?: boolean }): Promise<MkdirResult>;
   deleteFile(path: string): Promise<DeleteFileResult>;
+  readdir(path: string): Promise<string[]>;
+  rm(path: string, options?: RmOptions): Promise<void>;
+  stat(path: string): Promise<FileStat>;
   renameFile(oldPath: string, newPath: string): Promise<RenameFileResult>;
   moveFile(sourcePath: string, destinationPath: string): Promise<MoveFileResult>;
   listFiles(path: string, options?: ListFilesOptions): Promise<ListFilesResult>;
   exists(path: string): Promise<FileExistsResult>;
-  gitCheckout(repoUrl: string, options?: Omit<GitCheckoutOptions, 'sessionId'>): Promise<GitCheckoutResult>;
+  gitCheckout(
+    repoUrl: string,
+    options?: Omit<GitCheckoutOptions, 'sessionId' | 'session'> | string,
+  ): Promise<GitCheckoutResult>;
   setEnvVars(envVars: Record<string, string | undefined>): Promise<void>;
   createCodeContext(options?: CreateContextOptions): Promise<CodeContext>;
-  runCode(code: string, options?: RunCodeOptions): Promise<ExecutionResult>;
-  runCodeStream(code: string, options?: RunCodeOptions): Promise<ReadableStream<Uint8Array>>;
+  runCode(code: string, options?: RunCodeInput): Promise<CodeResult>;
+  runCodeStream(code: string, options?: RunCodeInput): Promise<ReadableStream<Uint8Array>>;
   listCodeContexts(): Promise<CodeContext[]>;
-  deleteCodeContext(contextId: string): Promise<void>;
+  deleteCodeContext(context: ContextRef): Promise<void>;
   mountBucket(bucket: string, mountPath: string, options: MountBucketOptions): Promise<void>;
   unmountBucket(mountPath: string): Promise<void>;
   createBackup(options: BackupOptions): Promise<DirectoryBackup>;
@@ -135,13 +166,13 @@ export interface ExecutionSession {
 
 /** Everything that upstream documents for a sandbox. `Sandbox` has more. */
 export interface ISandbox
-  extends Omit<ExecutionSession, 'id' | 'terminal' | 'watch' | 'checkChanges' | 'exists' | 'gitCheckout'> {
+  extends Omit<ExecutionSession, 'id' | 'toJSON' | 'terminal' | 'watch' | 'checkChanges' | 'exists' | 'gitCheckout'> {
   watch(path: string, options?: WatchOptions): Promise<ReadableStream<Uint8Array>>;
   checkChanges(path: string, options?: CheckChangesOptions): Promise<CheckChangesResult>;
   exists(path: string, sessionId?: string): Promise<FileExistsResult>;
-  gitCheckout(repoUrl: string, options?: GitCheckoutOptions): Promise<GitCheckoutResult>;
+  gitCheckout(repoUrl: string, options?: GitCheckoutOptions | string): Promise<GitCheckoutResult>;
   createSession(options?: SessionOptions): Promise<ExecutionSession>;
-  deleteSession(sessionId: string): Promise<SessionDeleteResult>;
+  deleteSession(session: SessionRef): Promise<SessionDeleteResult>;
   getContainerPlacementId(): Promise<string | null | undefined>;
   wsConnect(request: Request, port: number): Promise<Response>;
 }

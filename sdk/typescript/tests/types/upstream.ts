@@ -39,6 +39,9 @@ export type Session = Does<Ours.ExecutionSession, Theirs.ExecutionSession>;
 export type SessionMade = Does<Awaited<ReturnType<Ours.Sandbox['createSession']>>, Theirs.ExecutionSession>;
 export type Process = Same<Ours.Process, Theirs.Process>;
 
+/** A file that was read is allowed as a body. */
+export const body = (file: Ours.ReadFileText): Response => new Response(file);
+
 // ---- options and results, both ways
 
 export type Shapes = [
