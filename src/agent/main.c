@@ -14,6 +14,7 @@
 #include "agent/code/zygote_client.h"
 #include "agent/proc/netlink.h"
 #include "agent/proc/oom.h"
+#include "agent/proc/resolv.h"
 #include "agent/proc/spawn.h"
 #include "base/log.h"
 
@@ -71,6 +72,7 @@ static int run_init(void)
 		return fail(&e);
 	}
 	agent.boxed = true;
+	resolv_init();
 	return agent_start(listen_fd, &e) < 0 || netlink_init(&e) < 0 ? fail(&e) : agent_run();
 }
 

@@ -170,7 +170,10 @@ static int reserve_sockets(const struct cgroups *c, struct err *e)
 	while (r >= 0 && rest.n)
 		if (!str_to_u64(str_trim(str_split(rest, '\t', &rest)), UINT32_MAX, &pages))
 			r = -EINVAL;
-	if (r < 0 || !pages)
+	/* Only the first network namespace of a machine shows it. Elsewhere: what the kernel makes of the memory. */
+	if (r == -ENOENT)
+		pages = (uint64_t)sysconf(_SC_PHYS_PAGES) / 32 * 3;
+	else if (r < 0 || !pages)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, r < 0 ? -r : EINVAL, "read /proc/sys/net/ipv4/tcp_mem");
 	uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 100 * WARDEN_SOCKETS_PERCENT;
 	snprintf(share, sizeof share, "%llu", (unsigned long long)bytes);

@@ -77,9 +77,9 @@ static const short denied[] = {
 /* clang-format on */
 
 /* Calls that only the warden and its half-made boxes need. */
-static const short making[] = {SYS_umount2, SYS_pivot_root, SYS_clone3, SYS_setns, SYS_sethostname, 428 /* open_tree */,
-	429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */, 442 /* mount_setattr */,
-	SYS_setns /* for zygotes, which inherit this */};
+static const short making[] = {SYS_bpf, SYS_umount2, SYS_pivot_root, SYS_clone3, SYS_setns, SYS_sethostname,
+	428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */,
+	442 /* mount_setattr */, SYS_setns /* for zygotes, which inherit this */};
 
 static const struct {
 	short number;

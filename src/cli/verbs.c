@@ -128,6 +128,13 @@ const struct verb cli_verbs[] = {
 	{"unexpose", "Remove the URL of a port", "ID PORT", "", verb_unexpose, OWN_CODES, .words = WORDS_BOX,
 		.examples = "atoll unexpose dev 8080"},
 
+	{"net", "Show or change what a box may reach", "ID [allow|deny|remove RULE...] [mode MODE] [log [-f]]",
+		"A rule is a host name (HTTP and TLS), a name with a port (any protocol), '*.name', an address range,\n"
+		"or udp://name:port. Deny beats allow. Modes: open (everything public), list (only allowed\n"
+		"destinations), off. A change applies at once, to open connections as well.",
+		verb_net, OWN_CODES, .section = "Network", .words = WORDS_BOX,
+		.examples = "atoll net dev mode list\natoll net dev allow pypi.org\natoll net dev log -f"},
+
 	{"create", "Make a box with its own limits", "ID [options]", "", verb_create, OWN_CODES, .section = "Boxes",
 		.examples = "atoll create dev --memory 2g --cpus 2"},
 	{"list", "List the boxes", "[-q]", "", verb_list, OWN_CODES, .examples = "atoll list\natoll list -q"},

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "daemon/limits.h"
 
@@ -118,6 +119,41 @@ static int read_app_timeout(struct config *c, struct err *e)
 	return 0;
 }
 
+/* Rules, divided by commas, as a JSON list. */
+static int read_rules(const char *name, const char **ret, struct err *e)
+{
+	struct str rest = str_of(env_or(name, ""));
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	size_t n = 0;
+	json_array_begin(&w);
+	while (rest.n) {
+		struct rule rule;
+		struct str one = str_trim(str_split(rest, ',', &rest));
+		if (!one.n)
+			continue;
+		if (rule_parse(one, &rule, e) < 0)
+			return err_wrap(e, "%s", name);
+		if (++n > NET_RULES_MAX / 2)
+			return err_set(e, ERRC_INVALID_REQUEST, "%s has more than %d rules", name, NET_RULES_MAX / 2);
+		json_str(&w, one);
+	}
+	json_array_end(&w);
+	*ret = str_dup(buf_str(&out));
+	return 0;
+}
+
+static int read_network(struct config *c, struct err *e)
+{
+	const char *mode = env_or("ATOLL_NETWORK", "open");
+	if (!policy_mode_parse(str_of(mode), &c->network.mode))
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_NETWORK must be open, list or off; it is '%s'", mode);
+	return read_rules("ATOLL_NETWORK_ALLOW", &c->network.allow, e) < 0 ||
+			       read_rules("ATOLL_NETWORK_DENY", &c->network.deny, e) < 0
+		       ? -1
+		       : 0;
+}
+
 int config_read(struct config *ret, struct err *e)
 {
 	struct config c = {
@@ -126,7 +162,7 @@ int config_read(struct config *ret, struct err *e)
 	};
 	if (read_dir("ATOLL_DATA", "/var/lib/atoll", c.data, sizeof c.data, e) < 0 ||
 		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
-		read_tls(&c, e) < 0 || read_app_timeout(&c, e) < 0 ||
+		read_tls(&c, e) < 0 || read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 ||
 		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;

@@ -7,8 +7,16 @@
 
 #include "daemon/preview/hosts.h"
 #include "proto/errc.h"
+#include "proto/policy.h"
+
+/* Of sandboxes whose own network has no such member. */
+struct network_defaults {
+	enum policy_mode mode;	  /* ATOLL_NETWORK, open */
+	const char *allow, *deny; /* ATOLL_NETWORK_ALLOW, ATOLL_NETWORK_DENY: lists of rules, as JSON */
+};
 
 struct config {
+	struct network_defaults network;
 	const char *listen;    /* "127.0.0.1:8700"; ATOLL_LISTEN */
 	char data[256];	       /* ATOLL_DATA, /var/lib/atoll */
 	char state_dir[280];   /* data/daemon */

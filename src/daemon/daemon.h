@@ -23,6 +23,7 @@ struct daemon {
 	struct http_client *client; /* to the agents */
 	struct store *store;
 	struct warden_client *warden;
+	struct gate_client *gate;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

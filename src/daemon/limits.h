@@ -48,3 +48,8 @@
 #define DIAL_SIX	     16	   /* ports of a box that are known to answer on ::1 only */
 #define DIAL_POOL_IDLE_MAX   64	   /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
+
+/* The log of a sandbox's connections */
+#define NET_LOG_MAX	   256 /* records kept for a sandbox */
+#define NET_LOG_RECORD_MAX 1024
+#define NET_FOLLOWERS_MAX  16 /* clients that follow the log of one sandbox */

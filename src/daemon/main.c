@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 #include "daemon/listen.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
 #include "daemon/tls.h"
@@ -40,6 +41,9 @@ static const char help[] =
 	"  ATOLL_HOSTS           names besides localhost under which the API may be asked, divided by commas\n"
 	"  ATOLL_TRUSTED_PROXIES addresses and networks whose X-Forwarded-* are believed\n"
 	"  ATOLL_APP_TIMEOUT     seconds that a server in a box may take to begin an answer, default 0: no limit\n"
+	"  ATOLL_NETWORK         open, list or off: the network of sandboxes that set no mode, default open\n"
+	"  ATOLL_NETWORK_ALLOW   rules for all sandboxes, divided by commas\n"
+	"  ATOLL_NETWORK_DENY    the same; these beat every allow rule\n"
 	"  ATOLL_TLS_CERT        PEM file with the certificate and its chain: TCP clients must use TLS then\n"
 	"  ATOLL_TLS_KEY         PEM file with its key; both are read again when they change, and on SIGHUP\n"
 	"  ATOLL_USER            whom to become when started as root, default atoll\n"
@@ -92,6 +96,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->client = http_client_new(d->loop);
+	d->gate = gate_client_new(d);
 	d->warden = warden_client_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);
 	d->server = http_server_new(d->loop, daemon_request_begin, d);
 	http_server_config(d->server)->conns_max = connections_that_fit();

@@ -108,6 +108,13 @@ static void write_boxes(struct buf *out, struct daemon *d)
 	plain(out, "atoll_create_failures_total", "counter", "Boxes that could not be made.", m->create_failures);
 	plain(out, "atoll_destroys_total", "counter", "Sandboxes destroyed.", m->destroys);
 	plain(out, "atoll_deaths_total", "counter", "Boxes that ended by themselves.", m->deaths);
+	plain(out, "atoll_network_connections_total", "counter",
+		"Connections of sandboxes that were allowed and have ended.", m->network.connections);
+	plain(out, "atoll_network_denied_total", "counter", "Connections and names of sandboxes that were refused.",
+		m->network.denied);
+	plain(out, "atoll_network_sent_bytes_total", "counter", "Bytes that sandboxes have sent.", m->network.sent);
+	plain(out, "atoll_network_received_bytes_total", "counter", "Bytes that sandboxes have received.",
+		m->network.received);
 }
 
 static void write_warden(struct buf *out, struct daemon *d)

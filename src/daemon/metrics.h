@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "daemon/network/net_log.h"
 #include "daemon/route/paths.h"
 
 enum { METRIC_BUCKETS = 16, METRIC_STATUS_FIRST = 100, METRIC_STATUSES = 500 };
@@ -33,6 +34,7 @@ struct metrics {
 	uint64_t previews_busy; /* requests to previews that found no place */
 	size_t ports_counted;	/* ports that have series of their own */
 	struct port_stats ports_other;
+	struct net_totals network;
 };
 
 void histogram_add(struct histogram *h, uint64_t us);

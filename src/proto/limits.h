@@ -44,6 +44,14 @@
 #define BOX_SOCKETS_MAX	      (64ull * MIB) /* … and at most this */
 
 /* The warden */
+/* Network policies */
+#define NET_RULES_MAX 256    /* in `allow`, and in `deny`, with the daemon's defaults */
+#define NET_RULE_MAX  320    /* characters of one rule */
+#define NET_NAME_MAX  253    /* of a host name */
+#define NET_CONNS     1024u  /* of one box, when its policy has no limit … */
+#define NET_CONNS_MAX 16384u /* … and at most */
+#define NET_RATE_MIN  1024u  /* bytes a second */
+
 #define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */
 
 /* Files, watches and terminals in a box */

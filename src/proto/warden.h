@@ -21,7 +21,7 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-#define WARDEN_MAGIC 0x41545733u /* "ATW3" */
+#define WARDEN_MAGIC 0x41545734u /* "ATW4" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
@@ -38,11 +38,19 @@ enum warden_op {
 	WARDEN_SOCKETS, /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking
 			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
+	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
 enum warden_flag {
 	WARDEN_KEEP_FILES = 1, /* DESTROY: the box's own layer stays for a later CREATE with the same id */
+};
+
+/* What the kernel lets through to the gate, which decides; without them it refuses at once. */
+enum warden_steer {
+	WARDEN_STEER_PRIVATE = 1,   /* addresses that are never reachable without an address rule */
+	WARDEN_STEER_DATAGRAMS = 2, /* UDP to other ports than 53 */
+	WARDEN_STEER_ALL = 3,
 };
 
 /* What the kernel can tell of a living (or just ended) box. */
@@ -84,6 +92,7 @@ struct warden_host {
 	uint32_t slots_ready;	 /* prepared slots in the pool */
 	uint32_t boxes;
 	uint32_t kernel_overlay_idmap; /* 1: overlay on idmapped layers works */
+	uint32_t network;	       /* 1: connections of boxes can be steered to the gate */
 };
 
 struct warden_request {
@@ -97,6 +106,8 @@ struct warden_request {
 	uint32_t flags;
 	uint32_t family; /* SOCKETS: AF_INET or AF_INET6 */
 	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
+	uint32_t steer;	 /* CREATE, NETWORK: enum warden_steer */
+	uint32_t padding;
 };
 
 struct warden_reply {

@@ -18,11 +18,12 @@ static const char *const migrations[] = {
 	"CREATE TABLE ports("
 	" id TEXT NOT NULL, port INTEGER NOT NULL, box_ms INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
 	" token TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY(id, port)) WITHOUT ROWID;",
+	"ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '{}';",
 };
 enum { SCHEMA = ARRAY_LEN(migrations) };
 
 static const char *const sql[DB_STATEMENTS] = {
-	[DB_PUT] = "INSERT OR REPLACE INTO sandboxes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+	[DB_PUT] = "INSERT OR REPLACE INTO sandboxes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
 	[DB_SET_STATE] = "UPDATE sandboxes SET state=?2, reason=?3 WHERE id=?1",
 	[DB_DELETE] = "DELETE FROM sandboxes WHERE id=?1",
 	[DB_PORTS_DELETE] = "DELETE FROM ports WHERE id=?1",
@@ -175,10 +176,11 @@ static bool row_read(sqlite3_stmt *st, struct store_row *r)
 		.keep_alive = sqlite3_column_int(st, 9) != 0,
 		.env = (const char *)sqlite3_column_text(st, 10),
 		.labels = (const char *)sqlite3_column_text(st, 11),
+		.network = (const char *)sqlite3_column_text(st, 12),
 	};
 	return copy_text(st, 0, r->id, sizeof r->id) && copy_text(st, 1, r->image, sizeof r->image) &&
 	       copy_text(st, 6, r->state, sizeof r->state) && copy_text(st, 7, r->reason, sizeof r->reason) && r->env &&
-	       r->labels && box_id_check(str_of(r->id), NULL) == 0;
+	       r->labels && r->network && box_id_check(str_of(r->id), NULL) == 0;
 }
 
 static int bad_row(struct db *db, struct err *e)
@@ -294,6 +296,7 @@ int db_put(struct db *db, const struct store_row *row, struct err *e)
 	sqlite3_bind_int(st, 10, row->keep_alive);
 	bind_text(st, 11, row->env);
 	bind_text(st, 12, row->labels);
+	bind_text(st, 13, row->network);
 	return db_run(db, DB_PUT, e);
 }
 

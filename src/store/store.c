@@ -88,6 +88,7 @@ static void change_free(struct change *c)
 {
 	free((char *)c->row.env);
 	free((char *)c->row.labels);
+	free((char *)c->row.network);
 	free(c);
 }
 
@@ -306,6 +307,7 @@ void store_put(struct store *s, const struct store_row *row, store_on_done on_do
 	struct change *c = change_new(CHANGE_PUT, row->id);
 	c->row = *row;
 	c->row.env = xstrdup(row->env);
+	c->row.network = xstrdup(row->network);
 	c->row.labels = xstrdup(row->labels);
 	submit(s, c, on_done, arg);
 }

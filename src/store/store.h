@@ -31,6 +31,7 @@ struct store_row {
 	/* JSON objects of texts, borrowed: the store copies them (store_put) or they live during the callback
 	 * (store_load). */
 	const char *env, *labels;
+	const char *network; /* the same, of any values */
 };
 
 struct store_port {

@@ -212,6 +212,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->image = image;
 	b->waiter = who;
 	b->info.limits = limits;
+	b->steer = rq->steer;
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
 	/* The next creates probably want the same image. */
@@ -320,6 +321,7 @@ void box_start(struct box *b, struct warden_slot *c)
 	b->info.pid = c->slot.pid;
 	b->info.uid_base = ids_base(c->slot.number);
 	stage_move(b, STAGE_STARTING);
+	network_name(c, b->steer);
 	struct err e;
 	if (launch(b, &e) < 0) {
 		box_fail(b, &e);

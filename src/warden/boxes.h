@@ -50,6 +50,7 @@ struct box {
 	struct warden_asker waiter; /* of a create, freeze or destroy */
 	struct err failure;	    /* why a create ends */
 	enum box_layer layer;
+	uint32_t steer; /* flags of cage/steer.h */
 	uint64_t freeze_until;
 	struct loop_timer timer;
 	struct loop_task free_task;

@@ -155,3 +155,14 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 		err_os(&e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");
 	server_reply(w, &who, n < 0 ? &e : NULL, n < 0 ? NULL : b);
 }
+
+void control_network(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	struct err e;
+	struct box *b = control_living(w, rq, &who);
+	if (!b)
+		return;
+	bool ok = network_flags(b->place, rq->steer, &e) == 0;
+	b->steer = ok ? rq->steer : b->steer;
+	server_reply(w, &who, ok ? NULL : &e, ok ? b : NULL);
+}

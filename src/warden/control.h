@@ -1,5 +1,5 @@
 /*
- * control.h - requests to a box that lives: signal, freeze, thaw, inspect, new limits, sockets.
+ * control.h - requests to a box that lives: signal, freeze, thaw, inspect, new limits, network, sockets.
  */
 #pragma once
 
@@ -12,6 +12,7 @@ void control_signal(struct warden *w, const struct warden_request *rq, struct wa
 void control_freeze(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void control_thaw(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void control_inspect(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void control_network(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void control_limits(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 
 /* Fills defaults into fields that are 0 and checks all against the host. */

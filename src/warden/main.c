@@ -276,6 +276,7 @@ static int warden_start(struct warden *w, struct err *e)
 	w->user = w->host.user = c.user;
 	w->host.group = c.group;
 	learn_host(w);
+	network_prepare_host(w, c.run);
 	const struct isolate_paths paths = {c.run, c.data, c.images, IDS_DIR};
 	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0 || isolate_privileges(e) < 0)
 		return -1;
@@ -284,6 +285,8 @@ static int warden_start(struct warden *w, struct err *e)
 		log_event(LOG_WARN, "no default image", "error=%s", LOG_Q(e->msg));
 	if (watch_signals(w, e) < 0)
 		return -1;
+	network_start(w);
+	w->offer.network = w->network.bpf >= 0;
 	recover(w);
 	const char *zygote = from_env("ATOLL_ZYGOTE", "");
 	w->zygotes_off = strcmp(zygote, "off") == 0;
@@ -326,6 +329,7 @@ int main(int argc, char **argv)
 	if (w.boxes.count == 0) {
 		cgroup_retire(&w.cgroups);
 		ids_release(&w.ids);
+		network_retire(&w);
 	}
 	return 0;
 }

@@ -77,6 +77,7 @@ static void adopt(struct recovery *v, const struct record *r, int pidfd)
 	bool frozen = cgroup_is_frozen(&v->w->cgroups, r->info.slot);
 	struct box *b = box_restore(restore_slot(v->w, r, pidfd), &r->info, frozen ? STAGE_FROZEN : STAGE_RUNNING);
 	struct err e;
+	network_adopt(b->place);
 	if (warden_slot_watch(b->place, &e) < 0)
 		log_event(LOG_ERROR, "cannot watch a box", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	v->adopted++;

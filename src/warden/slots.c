@@ -47,6 +47,7 @@ struct warden_slot *warden_slot_new(struct warden *w, enum slot_stage stage)
 	struct warden_slot *c = xcalloc(1, sizeof *c);
 	c->w = w;
 	c->slot = SLOT_EMPTY;
+	c->network.sockets = STEER_NO_SOCKETS;
 	c->stage = stage;
 	count(w, stage, 1);
 	list_push(&w->slots, &c->node);
@@ -105,6 +106,7 @@ void warden_slot_sweep(struct warden_slot *c)
 	warden_slot_drop_control(c);
 	loop_del(&c->exit_io);
 	loop_del(&c->ask_io);
+	network_forget(c);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);
 	reaper_close(w, take_fd(&c->slot.mntns), 0);
@@ -154,6 +156,7 @@ static void on_ready(struct warden_slot *c)
 	struct warden *w = c->w;
 	loop_timer_stop(&c->timer);
 	c->slot.mntns = slot_open_ns(c->slot.pid, "mnt");
+	network_steer(c);
 	warden_slot_move(c, SLOT_READY);
 	if (!list_empty(&w->waiting)) {
 		struct box *b = list_entry(w->waiting.next, struct box, node);
@@ -348,6 +351,7 @@ void pool_drain(struct warden *w)
 		waitid(P_PIDFD, (id_t)c->slot.pidfd, &(siginfo_t){0}, WEXITED);
 		loop_del(&c->control_io);
 		loop_del(&c->exit_io);
+		network_forget(c);
 		slot_close(&c->slot);
 		slot_forget(&w->host, c->slot.number);
 		record_remove(w->records_dir, c->slot.number);

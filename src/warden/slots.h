@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "cage/slot.h"
+#include "warden/network.h"
 
 struct warden;
 struct box;
@@ -29,6 +30,7 @@ struct warden_slot {
 	enum slot_stage stage;
 	struct box *box; /* of TAKEN and ENDED; NULL in the pool */
 	struct loop_io exit_io, control_io, ask_io;
+	struct slot_network network;
 	uint64_t asked_ms, tokens;     /* of contexts */
 	uint64_t refused_ms, refusals; /* thousandths */
 	struct loop_timer timer;

@@ -16,6 +16,7 @@
 #include "proto/warden.h"
 #include "warden/boxes.h"
 #include "warden/limits.h"
+#include "warden/network.h"
 #include "warden/reaper.h"
 #include "warden/server.h"
 #include "warden/slots.h"
@@ -62,6 +63,9 @@ struct warden {
 	struct helper reaper, closer;
 	struct list closings; /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
+
+	/* network.h */
+	struct network network;
 
 	/* zygotes.h */
 	struct zygote zygotes[ZYGOTES_MAX];

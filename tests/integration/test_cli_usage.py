@@ -12,7 +12,7 @@ import atoll as lib
 import pytest
 
 ATOLL = lib.BIN / "atoll"
-VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "code", "ps", "logs", "kill", "sessions", "env", "ls", "cat", "write", "cp", "watch",
+VERBS = ["up", "doctor", "selftest", "exec", "run", "shell", "code", "ps", "logs", "kill", "sessions", "env", "ls", "cat", "write", "cp", "watch", "net",
          "git", "create", "list", "inspect", "stats", "rm", "completion", "version"]
 
 pytestmark = pytest.mark.skipif(not os.access(ATOLL, os.X_OK), reason=f"{ATOLL} is not built")

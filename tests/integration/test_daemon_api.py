@@ -74,6 +74,7 @@ def test_the_contract_describes_what_there_is(daemon):
     assert doc["openapi"].startswith("3.") and doc["info"]["version"] == daemon.request("GET", "/v1/health").json()["version"]
     outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws)(/|$)", path)}
     assert outside == {"/", "/v1/health", "/metrics", "/openapi.json", "/v1/sandboxes", "/v1/sandboxes/{id}",
+                       "/v1/sandboxes/{id}/network", "/v1/sandboxes/{id}/network/log",
                        "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
                        "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/ports/{port}/requests",
                        "/v1/sandboxes/{id}/proxy/{port}/{path}"}

@@ -119,7 +119,9 @@ def box_path(box, rest=""):
 
 
 class Instance:
-    def __init__(self, extra_env=None):
+    def __init__(self, extra_env=None, prefix=()):
+        """`prefix`: a command that executes `atoll up`, in other namespaces for instance."""
+        self.prefix = [str(word) for word in prefix]
         self.base = Path(tempfile.mkdtemp(prefix="at-", dir="/tmp"))
         self.base.chmod(0o755)  # the daemon's user walks through it
         self.run, self.data = self.base / "r", self.base / "d"
@@ -139,7 +141,7 @@ class Instance:
         if self.address:  # the address stays the same over a restart of everything
             self.env["ATOLL_LISTEN"] = self.address
         with open(self.log_path, "ab") as log:
-            self.up = subprocess.Popen([BIN / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
+            self.up = subprocess.Popen([*self.prefix, BIN / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=log, start_new_session=True,
                                        preexec_fn=_die_with_parent)
         if not select.select([self.up.stdout], [], [], DEADLINE)[0]:

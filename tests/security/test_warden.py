@@ -17,13 +17,13 @@ from test_layer import snapshot
 PROTO = (lib.ROOT / "src/proto/warden.h").read_text()
 MAGIC = int(re.search(r"#define WARDEN_MAGIC (0x[0-9a-f]+)", PROTO)[1], 16)
 HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, INSPECT, LIST, SET_LIMITS = range(1, 10)
-REQUEST = struct.Struct("=IIQ64s64sQIIiIII")
+REQUEST = struct.Struct("=IIQ64s64sQIIiIIIII")
 CODE_AT = 24  # struct err in the reply: its code
 MIB = 1 << 20
 
 
 def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=256, signal=0, flags=0, magic=MAGIC, seq=7):
-    return REQUEST.pack(magic, op, seq, id, image, mem, cpu, pids, signal, flags, 0, 0)
+    return REQUEST.pack(magic, op, seq, id, image, mem, cpu, pids, signal, flags, 0, 0, 0, 0)
 
 
 def connect(daemon):

@@ -31,6 +31,8 @@ extern const struct doctor_check doctor_kernel_checks[];
 extern const size_t doctor_kernel_checks_count;
 extern const struct doctor_check doctor_host_checks[];
 extern const size_t doctor_host_checks_count;
+extern const struct doctor_check doctor_network_checks[];
+extern const size_t doctor_network_checks_count;
 
 /* Fill a row. NULL: no advice. */
 void doctor_set(struct doctor_row *r, enum doctor_state state, const char *advice, const char *fmt, ...)

@@ -30,7 +30,7 @@ struct up {
 	struct http_client *http;
 	struct up_place place;
 	struct up_sockets sockets;
-	struct up_child warden, daemon;
+	struct up_child warden, daemon, gate;
 	struct loop_timer ready_retry, limit;
 	uint64_t began, stop_began;
 	bool ready, stopping;
@@ -51,25 +51,33 @@ static void stop_next(struct up *u)
 {
 	if (u->daemon.pid)
 		up_child_stop(&u->daemon, SIGTERM);
+	else if (u->gate.pid)
+		up_child_stop(&u->gate, SIGTERM);
 	else if (u->warden.pid)
 		up_child_stop(&u->warden, SIGTERM);
 	else
 		finish(u, 0);
 }
 
+static void kill_all(struct up *u)
+{
+	up_child_stop(&u->daemon, SIGKILL);
+	up_child_stop(&u->gate, SIGKILL);
+	up_child_stop(&u->warden, SIGKILL);
+}
+
 static void on_stop_limit(struct loop_timer *t)
 {
 	struct up *u = container_of(t, struct up, limit);
 	log_event(LOG_WARN, "killing programs that did not stop in time", "ms=%d", STOP_LIMIT_MS);
-	up_child_stop(&u->daemon, SIGKILL);
-	up_child_stop(&u->warden, SIGKILL);
+	kill_all(u);
 }
 
 static void stop(struct up *u, int code)
 {
 	if (u->stopping)
 		return;
-	u->stopping = u->daemon.stopping = u->warden.stopping = true;
+	u->stopping = u->daemon.stopping = u->warden.stopping = u->gate.stopping = true;
 	u->code = code;
 	u->stop_began = clock_ms();
 	loop_timer_stop(&u->ready_retry);
@@ -84,8 +92,7 @@ static void on_signal(void *arg, int signo)
 		return;
 	if (u->stopping) {
 		log_event(LOG_WARN, "stopping now; boxes stay alive", "signal=%d", signo);
-		up_child_stop(&u->daemon, SIGKILL);
-		up_child_stop(&u->warden, SIGKILL);
+		kill_all(u);
 		return;
 	}
 	log_event(LOG_INFO, "stopping; boxes stay alive, and the next 'atoll up' finds them again", "signal=%d", signo);
@@ -130,6 +137,7 @@ static void print_ready_json(struct up *u)
 	json_member_i64(&w, "pid", getpid());
 	json_member_i64(&w, "daemonPid", u->daemon.pid);
 	json_member_i64(&w, "wardenPid", u->warden.pid);
+	json_member_i64(&w, "gatePid", u->gate.pid);
 	json_member_u64(&w, "milliseconds", clock_ms() - u->began);
 	json_object_end(&w);
 	cli_print(&b);
@@ -212,7 +220,7 @@ static void on_ready_limit(struct loop_timer *t)
 
 static void on_change(struct up *u, struct up_child *ch)
 {
-	up_note_pids(&u->place, u->warden.pid, u->daemon.pid);
+	up_note_pids(&u->place, u->warden.pid, u->daemon.pid, u->gate.pid);
 	if (u->stopping) {
 		stop_next(u);
 	} else if (!u->ready && ch->pid == 0 && WIFEXITED(ch->status)) {
@@ -235,17 +243,32 @@ static void on_daemon_change(struct up_child *ch)
 	on_change(container_of(ch, struct up, daemon), ch);
 }
 
+static void on_gate_change(struct up_child *ch)
+{
+	on_change(container_of(ch, struct up, gate), ch);
+}
+
 static int start_children(struct up *u, struct err *e)
 {
 	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
 	u->daemon = (struct up_child){.name = "atolld",
 		.place = &u->place,
-		.sockets = &u->sockets,
-		.unprivileged = true,
+		.down = {u->sockets.tcp, u->sockets.local},
+		.down_names = "http:unix",
+		.uid = u->place.uid,
+		.gid = u->place.gid,
 		.on_change = on_daemon_change};
-	if (up_child_start(&u->warden, u->loop, e) < 0 || up_child_start(&u->daemon, u->loop, e) < 0)
+	u->gate = (struct up_child){.name = "atoll-gate",
+		.place = &u->place,
+		.down = {u->sockets.gate_warden, u->sockets.gate_daemon},
+		.down_names = "warden:daemon",
+		.uid = u->place.gate_uid,
+		.gid = u->place.gate_gid,
+		.on_change = on_gate_change};
+	if (up_child_start(&u->gate, u->loop, e) < 0 || up_child_start(&u->warden, u->loop, e) < 0 ||
+		up_child_start(&u->daemon, u->loop, e) < 0)
 		return -1;
-	up_note_pids(&u->place, u->warden.pid, u->daemon.pid);
+	up_note_pids(&u->place, u->warden.pid, u->daemon.pid, u->gate.pid);
 	return 0;
 }
 
@@ -307,7 +330,7 @@ int verb_up(struct cli *c, int argc, char **argv)
 	if (start(&u, &e) < 0)
 		return cli_fail(c, &e);
 	loop_run(u.loop);
-	up_note_pids(&u.place, 0, 0);
+	up_note_pids(&u.place, 0, 0, 0);
 	up_unlisten(&u.place);
 	http_client_free(u.http);
 	loop_free(u.loop);

@@ -18,6 +18,8 @@
 
 /* The daemon's user when ATOLL_USER is not set; made when missing. */
 #define UP_USER "atoll"
+/* The user of the gate; made when missing. */
+#define UP_GATE_USER "atoll-gate"
 
 #define UP_INOTIFY_INSTANCES	    "/proc/sys/fs/inotify/max_user_instances"
 #define UP_INOTIFY_WATCHES	    "/proc/sys/fs/inotify/max_user_watches"
@@ -36,6 +38,8 @@ struct up_place {
 	char user[64];
 	uid_t uid;
 	gid_t gid;
+	uid_t gate_uid;
+	gid_t gate_gid;
 	int run_lock, data_lock; /* held open until the end */
 };
 
@@ -46,13 +50,14 @@ int up_prepare_files(struct cli *c, struct up_place *p, struct err *e);
 /* Raises kernel settings that are too low for many boxes, and logs each change. Never fails. */
 void up_raise_limits(void);
 /* Writes the process ids into the lock file, for the next `atoll up` after this one was killed. */
-void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon);
+void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t gate);
 
 /* ---- up_listen.c ---- */
 
 struct up_sockets {
 	int tcp, local;
-	char address[64]; /* the actual address: 127.0.0.1:8700 */
+	int gate_warden, gate_daemon; /* the gate's */
+	char address[64];	      /* the actual address: 127.0.0.1:8700 */
 };
 
 int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, struct err *e);
@@ -66,8 +71,10 @@ enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
 struct up_child {
 	const char *name;
 	const struct up_place *place;
-	const struct up_sockets *sockets; /* passed to the program when not NULL */
-	bool unprivileged;		  /* runs as the place's user */
+	int down[2];		/* become descriptors 3 and 4 of the program */
+	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
+	uid_t uid;		/* 0: stays root */
+	gid_t gid;
 	bool stopping;
 	pid_t pid; /* 0: does not run */
 	int pidfd;

@@ -13,22 +13,22 @@
 
 /* ---- in the child, between fork and exec ---- */
 
-static void hand_down(const struct up_sockets *s)
+static void hand_down(const struct up_child *ch)
 {
 	/* Move both above the targets first: either may have the other's number. */
-	int tcp = fcntl(s->tcp, F_DUPFD_CLOEXEC, 10), local = fcntl(s->local, F_DUPFD_CLOEXEC, 10);
-	if (dup2(tcp, 3) != 3 || dup2(local, 4) != 4)
+	int first = fcntl(ch->down[0], F_DUPFD_CLOEXEC, 10), second = fcntl(ch->down[1], F_DUPFD_CLOEXEC, 10);
+	if (dup2(first, 3) != 3 || dup2(second, 4) != 4)
 		_exit(1);
 	char pid[16];
 	snprintf(pid, sizeof pid, "%d", getpid());
 	setenv("LISTEN_PID", pid, 1);
 	setenv("LISTEN_FDS", "2", 1);
-	setenv("LISTEN_FDNAMES", "http:unix", 1);
+	setenv("LISTEN_FDNAMES", ch->down_names, 1);
 }
 
-static void drop_to_user(const struct up_place *p)
+static void drop_to_user(uid_t uid, gid_t gid)
 {
-	if (setgroups(1, &p->gid) < 0 || setresgid(p->gid, p->gid, p->gid) < 0 || setresuid(p->uid, p->uid, p->uid) < 0)
+	if (setgroups(1, &gid) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
 		_exit(1);
 }
 
@@ -48,15 +48,15 @@ static _Noreturn void become_program(const struct up_child *ch, pid_t parent)
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("NOTIFY_SOCKET");
-	if (ch->sockets)
-		hand_down(ch->sockets);
-	if (ch->unprivileged)
-		drop_to_user(ch->place);
+	if (ch->down_names)
+		hand_down(ch);
+	if (ch->uid)
+		drop_to_user(ch->uid, ch->gid);
 	/* After the change of user, which clears this setting. The next line finds a parent that died before it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	if (ch->unprivileged)
+	if (ch->uid)
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	snprintf(path, sizeof path, "%s/%s", cli_bin_dir(), ch->name);

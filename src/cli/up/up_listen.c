@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "cli/up/up.h"
 
-enum { LISTEN_BACKLOG = 4096 };
+enum { LISTEN_BACKLOG = 4096, GATE_BACKLOG = 16 };
 
 static bool is_loopback(const struct http_endpoint *ep)
 {
@@ -68,11 +68,28 @@ static int listen_local(const struct up_place *p, struct up_sockets *s, struct e
 	return 0;
 }
 
+/* Where the warden and the daemon reach the gate. Its own, so that they stay while it is started again. */
+static int listen_gate(const struct up_place *p, struct up_sockets *s, struct err *e)
+{
+	char warden[PATH_MAX + 16], daemon[PATH_MAX + 16];
+	snprintf(warden, sizeof warden, "%s/gate-w.sock", p->run);
+	snprintf(daemon, sizeof daemon, "%s/gate.sock", p->run);
+	s->gate_warden = fd_unix_listen(warden, SOCK_SEQPACKET, 0600, GATE_BACKLOG);
+	s->gate_daemon = fd_unix_listen(daemon, SOCK_STREAM, 0600, GATE_BACKLOG);
+	if (s->gate_warden < 0 || s->gate_daemon < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -(s->gate_warden < 0 ? s->gate_warden : s->gate_daemon),
+			"listening on %s", s->gate_warden < 0 ? warden : daemon);
+	if (lchown(daemon, p->uid, p->gid) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", daemon);
+	return 0;
+}
+
 int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, struct err *e)
 {
 	const char *wanted = getenv("ATOLL_LISTEN");
 	char path[PATH_MAX + 16], line[80];
-	if (listen_tcp(c, wanted && *wanted ? wanted : "127.0.0.1:8700", ret, e) < 0 || listen_local(p, ret, e) < 0)
+	if (listen_tcp(c, wanted && *wanted ? wanted : "127.0.0.1:8700", ret, e) < 0 || listen_local(p, ret, e) < 0 ||
+		listen_gate(p, ret, e) < 0)
 		return -1;
 	setenv("ATOLL_LISTEN", ret->address, 1);
 	snprintf(path, sizeof path, "%s/listen", p->run);
@@ -83,7 +100,7 @@ int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, s
 
 void up_unlisten(const struct up_place *p)
 {
-	static const char *const names[] = {"atoll.sock", "listen"};
+	static const char *const names[] = {"atoll.sock", "gate.sock", "gate-w.sock", "listen"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[PATH_MAX + 16];
 		snprintf(path, sizeof path, "%s/%s", p->run, names[i]);

@@ -22,7 +22,7 @@ enum { TOKEN_BYTES = 32, TOKEN_MIN = 16, LEFTOVER_WAIT_MS = 5000 };
 
 const char *up_missing_program(const char *dir)
 {
-	static const char *const names[] = {"atolld", "atoll-warden", "atoll-agent"};
+	static const char *const names[] = {"atolld", "atoll-warden", "atoll-agent", "atoll-gate"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[PATH_MAX + 32];
 		snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -67,33 +67,40 @@ static int run_useradd(const char *user)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
-static int find_user(struct cli *c, struct up_place *p, struct err *e)
+/* The user of this name. `make`: made when missing. */
+static int find_user(struct cli *c, const char *name, bool make, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
 {
-	struct passwd *pw = getpwnam(p->user);
+	struct passwd *pw = getpwnam(name);
 	/* A user that ATOLL_USER names is not made: the name may be misspelt. */
-	if (!pw && strcmp(p->user, UP_USER) != 0) {
-		cli_hint(
-			c, "Make it: useradd --system --user-group --no-create-home %s; or unset ATOLL_USER.", p->user);
-		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_USER: there is no user '%s'", p->user);
+	if (!pw && !make) {
+		cli_hint(c, "Make it: useradd --system --user-group --no-create-home %s; or unset ATOLL_USER.", name);
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_USER: there is no user '%s'", name);
 	}
 	if (!pw) {
-		int r = run_useradd(p->user);
+		int r = run_useradd(name);
 		/* Another process may have made the user meanwhile: only its existence counts. */
-		pw = getpwnam(p->user);
+		pw = getpwnam(name);
 		if (pw && r == 0)
-			log_event(LOG_INFO, "system user made", "user=%s uid=%d", p->user, (int)pw->pw_uid);
+			log_event(LOG_INFO, "system user made", "user=%s uid=%d", name, (int)pw->pw_uid);
 		if (!pw) {
-			cli_hint(c, "Make it by hand: useradd --system --user-group --no-create-home %s", p->user);
-			return r > 0 ? err_os(e, ERRC_INTERNAL_ERROR, r, "making the user '%s' with useradd", p->user)
-				     : err_set(e, ERRC_INTERNAL_ERROR, "useradd could not make the user '%s'", p->user);
+			cli_hint(c, "Make it by hand: useradd --system --user-group --no-create-home %s", name);
+			return r > 0 ? err_os(e, ERRC_INTERNAL_ERROR, r, "making the user '%s' with useradd", name)
+				     : err_set(e, ERRC_INTERNAL_ERROR, "useradd could not make the user '%s'", name);
 		}
 	}
-	p->uid = pw->pw_uid;
-	p->gid = pw->pw_gid;
-	if (p->uid != 0 && p->gid != 0)
+	*ret_uid = pw->pw_uid;
+	*ret_gid = pw->pw_gid;
+	if (pw->pw_uid != 0 && pw->pw_gid != 0)
 		return 0;
 	cli_hint(c, "Choose an ordinary user, or unset ATOLL_USER.");
-	return err_set(e, ERRC_INVALID_REQUEST, "the daemon must not run as '%s': that is root", p->user);
+	return err_set(e, ERRC_INVALID_REQUEST, "the daemon must not run as '%s': that is root", name);
+}
+
+static int find_users(struct cli *c, struct up_place *p, struct err *e)
+{
+	if (find_user(c, p->user, strcmp(p->user, UP_USER) == 0, &p->uid, &p->gid, e) < 0)
+		return -1;
+	return find_user(c, UP_GATE_USER, true, &p->gate_uid, &p->gate_gid, e);
 }
 
 static int make_absolute(const char *path, char ret[PATH_MAX], struct err *e)
@@ -122,7 +129,7 @@ int up_prepare_settings(struct cli *c, struct up_place *p, struct err *e)
 	}
 	if (snprintf(p->user, sizeof p->user, "%s", user && *user ? user : UP_USER) >= (int)sizeof p->user)
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_USER is too long");
-	if (find_user(c, p, e) < 0)
+	if (find_users(c, p, e) < 0)
 		return -1;
 	setenv("ATOLL_RUN", p->run, 1);
 	setenv("ATOLL_DATA", p->data, 1);
@@ -240,21 +247,24 @@ static int await_end(pid_t pid, const char *program, struct err *e)
 static int await_leftovers(const struct up_place *p, struct err *e)
 {
 	char text[128];
-	int warden = 0, daemon = 0;
+	int warden = 0, daemon = 0, gate = 0;
 	ssize_t n = pread(p->run_lock, text, sizeof text - 1, 0);
 	text[n > 0 ? n : 0] = 0;
-	if (sscanf(text, "up %*d warden %d atolld %d", &warden, &daemon) < 1)
+	if (sscanf(text, "up %*d warden %d atolld %d gate %d", &warden, &daemon, &gate) < 1)
 		return 0;
-	return await_end(daemon, "atolld", e) < 0 || await_end(warden, "atoll-warden", e) < 0 ? -1 : 0;
+	return await_end(daemon, "atolld", e) < 0 || await_end(gate, "atoll-gate", e) < 0 ||
+			       await_end(warden, "atoll-warden", e) < 0
+		       ? -1
+		       : 0;
 }
 
-void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon)
+void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t gate)
 {
-	char text[64], line[96];
+	char text[96], line[128];
 	int locks[] = {p->run_lock, p->data_lock};
-	snprintf(text, sizeof text, "up %d warden %d atolld %d", getpid(), warden, daemon);
+	snprintf(text, sizeof text, "up %d warden %d atolld %d gate %d", getpid(), warden, daemon, gate);
 	/* Always the same length, in one write, so that a reader never finds half of it. */
-	int n = snprintf(line, sizeof line, "%-63s\n", text);
+	int n = snprintf(line, sizeof line, "%-95s\n", text);
 	for (size_t i = 0; i < ARRAY_LEN(locks); i++)
 		if (pwrite(locks[i], line, (size_t)n, 0) < 0)
 			log_event(LOG_WARN, "cannot write the lock file", "err=%s", LOG_Q(strerror(errno)));

@@ -22,6 +22,8 @@
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
+	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
+	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
 	X(PORTS, "/v1/sandboxes/{id}/ports", "GET, HEAD")                                                              \
 	X(PORT, "/v1/sandboxes/{id}/ports/{port}", "GET, HEAD, POST, DELETE")                                          \
 	X(PORT_VALIDATE, "/v1/sandboxes/{id}/ports/{port}/validate", "POST")                                           \

@@ -79,7 +79,12 @@ void handle_get(struct daemon_request *r);     /* sandbox_get.c */
 void handle_put(struct daemon_request *r);     /* sandbox_put.c */
 void handle_delete(struct daemon_request *r);  /* sandbox_delete.c */
 void handle_agent(struct daemon_request *r);   /* agent_forward.c */
-void handle_ports(struct daemon_request *r);   /* ports_api.c */
+void handle_network(struct daemon_request *r); /* network_api.c */
+void handle_network_log(struct daemon_request *r);
+void daemon_request_network(struct daemon_request *r, const struct sandbox *s);
+/* Writes, makes and answers the change r->change of an existing sandbox. */
+void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sandbox_put.c */
+void handle_ports(struct daemon_request *r);				 /* ports_api.c */
 void handle_port(struct daemon_request *r);
 void handle_port_validate(struct daemon_request *r);
 void handle_port_requests(struct daemon_request *r);

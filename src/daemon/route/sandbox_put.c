@@ -6,13 +6,15 @@
 
 #include "base/log.h"
 #include "daemon/limits.h"
+#include "daemon/network/gate_client.h"
+#include "daemon/network/network.h"
 #include "daemon/route/request.h"
 
 static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 {
 	return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0 && strcmp(a->image, b->image) == 0 &&
 	       a->sleep_after_ms == b->sleep_after_ms && a->keep_alive == b->keep_alive &&
-	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0;
+	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 && strcmp(a->network, b->network) == 0;
 }
 
 static bool has_box(const struct sandbox *s)
@@ -29,7 +31,16 @@ static void write_spec(struct daemon_request *r, const struct api_spec *spec, st
 	row.keep_alive = spec->keep_alive;
 	row.env = spec->env;
 	row.labels = spec->labels;
+	row.network = spec->network;
 	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
+}
+
+static void answer(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_NETWORK)
+		daemon_request_network(r, r->sandbox);
+	else
+		daemon_request_view(r, 200, NULL);
 }
 
 static void change_end(struct daemon_request *r, const struct err *e)
@@ -46,12 +57,34 @@ static void change_end(struct daemon_request *r, const struct err *e)
 		s->spec = r->after;
 		r->after = (struct api_spec){0};
 		sandbox_set_idle(s);
+		if (s->state != SB_STOPPED)
+			gate_client_policy(r->daemon->gate, s);
 	}
 	if (r->x && e)
 		daemon_request_error(r, e);
 	else if (r->x)
-		daemon_request_view(r, 200, NULL);
+		answer(r);
 	daemon_request_release(r);
+}
+
+/* A box without a network has it when it starts again. */
+static void on_network_set(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	(void)s;
+	(void)a;
+	change_end(arg, NULL);
+}
+
+/* Sets which connections the kernel lets through to the gate. */
+static void set_network(struct daemon_request *r)
+{
+	struct sandbox *s = r->sandbox;
+	const struct network_defaults *d = &r->daemon->config.network;
+	struct warden_request q = {.op = WARDEN_NETWORK, .steer = network_steer(d, r->after.network)};
+	bool same = strcmp(r->before.network, r->after.network) == 0;
+	if (same || !has_box(s) || !warden_client_is_up(r->daemon->warden))
+		return change_end(r, NULL);
+	sandbox_ask(s, &q, on_network_set, r);
 }
 
 static void on_limits_set(struct sandbox *s, const struct warden_answer *a, void *arg)
@@ -61,7 +94,10 @@ static void on_limits_set(struct sandbox *s, const struct warden_answer *a, void
 	bool done = !a->err || !has_box(s);
 	if (!done && sandbox_exists(s))
 		write_spec(r, &r->before, NULL);
-	change_end(r, done ? NULL : a->err);
+	if (done)
+		set_network(r);
+	else
+		change_end(r, a->err);
 }
 
 static void set_limits(struct daemon_request *r)
@@ -69,7 +105,7 @@ static void set_limits(struct daemon_request *r)
 	struct sandbox *s = r->sandbox;
 	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
 	if (!limits || !has_box(s) || !warden_client_is_up(r->daemon->warden))
-		return change_end(r, NULL);
+		return set_network(r);
 	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = r->after.limits};
 	sandbox_ask(s, &q, on_limits_set, r);
 }
@@ -119,7 +155,7 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 	return 0;
 }
 
-static void change_sandbox(struct daemon_request *r, struct sandbox *s)
+void daemon_request_change(struct daemon_request *r, struct sandbox *s)
 {
 	struct err e;
 	sandbox_ref(s);
@@ -129,7 +165,7 @@ static void change_sandbox(struct daemon_request *r, struct sandbox *s)
 	api_change_apply(&r->change, &r->after);
 	/* Changed variables go to the box even when the row has them: it may not. */
 	if (same_spec(&r->before, &r->after) && !r->change.env_changes)
-		return daemon_request_view(r, 200, NULL);
+		return answer(r);
 	if (may_change(r, s, &e) < 0)
 		return daemon_request_error(r, &e);
 	s->changing = true;
@@ -143,7 +179,7 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	if (e)
 		return daemon_request_error(r, e);
 	if (!w->made)
-		return change_sandbox(r, s);
+		return daemon_request_change(r, s);
 	sandbox_ref(s);
 	r->sandbox = s;
 	daemon_request_view(r, 201, NULL);
@@ -179,7 +215,7 @@ static void on_body(struct http_exchange *x, struct str body)
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
-		change_sandbox(r, s);
+		daemon_request_change(r, s);
 	else
 		make_sandbox(r);
 }

@@ -34,6 +34,22 @@ static void env_names(struct json_writer *w, const char *env)
 	json_array_end(w);
 }
 
+static void network(struct json_writer *w, const struct sandbox *s)
+{
+	struct net_totals t = net_log_totals(s->net_log);
+	auto_json struct json_doc *doc = json_parse(str_of(s->spec.network), NULL);
+	struct str mode = str_of(policy_mode_name(s->daemon->config.network.mode));
+	json_read_str(doc ? json_root(doc) : NULL, "mode", &mode, NULL);
+	json_key(w, "network");
+	json_object_begin(w);
+	json_member_str(w, "mode", mode);
+	json_member_u64(w, "connections", t.connections);
+	json_member_u64(w, "denied", t.denied);
+	json_member_u64(w, "bytesSent", t.sent);
+	json_member_u64(w, "bytesReceived", t.received);
+	json_object_end(w);
+}
+
 void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct box_info *info)
 {
 	char iso[CLOCK_ISO_LEN];
@@ -56,6 +72,7 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 	else
 		json_null(w);
 	json_member_bool(w, "keepAlive", s->spec.keep_alive);
+	network(w, s);
 	json_object_end(w);
 }
 

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/limits.h"
+#include "daemon/network/gate_client.h"
+#include "daemon/network/network.h"
 #include "daemon/sandbox/sandbox.h"
 
 enum { LOOK_AGAIN_MS = 20 };
@@ -195,7 +197,11 @@ void sandbox_create(struct sandbox *s)
 	s->create_err = (struct err){0};
 	if (s->has_files)
 		s->row = PART_DONE;
-	struct warden_request r = {.op = WARDEN_CREATE, .limits = s->spec.limits};
+	/* The gate knows the policy before anything in the box can connect. */
+	gate_client_policy(s->daemon->gate, s);
+	struct warden_request r = {.op = WARDEN_CREATE,
+		.limits = s->spec.limits,
+		.steer = network_steer(&s->daemon->config.network, s->spec.network)};
 	memcpy(r.image, s->spec.image, sizeof r.image);
 	s->box = PART_ASKED;
 	sandbox_ask(s, &r, on_made, NULL);

@@ -29,6 +29,8 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	memcpy(s->reason, row->reason, sizeof s->reason);
 	free(s->spec.env);
 	free(s->spec.labels);
+	free(s->spec.network);
+	s->spec.network = xstrdup(row->network);
 	s->spec.env = xstrdup(row->env);
 	s->spec.labels = xstrdup(row->labels);
 	return 0;

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "daemon/daemon.h"
 #include "daemon/limits.h"
+#include "daemon/network/net_log.h"
 #include "daemon/sandbox/spec.h"
 #include "proto/limits.h"
 
@@ -56,6 +57,8 @@ struct sandbox {
 	struct loop_timer idle;
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
+
+	struct net_log *net_log; /* NULL before the first record */
 
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;

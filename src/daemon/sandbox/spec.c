@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/network/network.h"
 #include "proto/id.h"
 #include "proto/limits.h"
 
@@ -16,6 +17,7 @@ void api_spec_default(struct api_spec *ret)
 		.image = "default",
 		.env = xstrdup("{}"),
 		.labels = xstrdup("{}"),
+		.network = xstrdup("{}"),
 	};
 }
 
@@ -24,12 +26,14 @@ void api_spec_copy(struct api_spec *to, const struct api_spec *from)
 	*to = *from;
 	to->env = from->env ? xstrdup(from->env) : NULL;
 	to->labels = from->labels ? xstrdup(from->labels) : NULL;
+	to->network = from->network ? xstrdup(from->network) : NULL;
 }
 
 void api_spec_free(struct api_spec *s)
 {
 	free(s->env);
 	free(s->labels);
+	free(s->network);
 	*s = (struct api_spec){0};
 }
 
@@ -224,7 +228,7 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 static int change_read(const struct json *root, struct api_change *c, struct err *e)
 {
 	static const char *const known[] = {
-		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", NULL};
+		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", "network", NULL};
 	if (root->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
 	if (check_known(root, "", known, e) < 0 || read_limits(json_get(root, "limits"), c, e) < 0 ||
@@ -233,6 +237,9 @@ static int change_read(const struct json *root, struct api_change *c, struct err
 	if (read_texts(root, &env_field, &c->spec.env, e) < 0 ||
 		read_texts(root, &env_changes_field, &c->env_changes, e) < 0 ||
 		read_texts(root, &labels_field, &c->spec.labels, e) < 0)
+		return -1;
+	const struct json *network = json_get(root, "network");
+	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
 		return -1;
 	c->has_keep_alive = !json_is_null(json_get(root, "keepAlive"));
 	return read_sleep(root, c, e) < 0 ? -1 : json_read_bool(root, "keepAlive", &c->spec.keep_alive, e);
@@ -303,6 +310,7 @@ void api_change_apply(const struct api_change *c, struct api_spec *s)
 		s->env = merged;
 	}
 	replace_text(&s->labels, c->spec.labels);
+	replace_text(&s->network, c->spec.network);
 }
 
 static int check_host_limits(const struct box_limits *l, const struct warden_host *host, struct err *e)

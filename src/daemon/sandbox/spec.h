@@ -19,6 +19,7 @@ struct api_spec {
 	uint64_t sleep_after_ms; /* 0: never */
 	bool keep_alive;
 	char *env, *labels; /* owned */
+	char *network;	    /* owned; what was asked for: network.h */
 };
 
 void api_spec_default(struct api_spec *ret);
@@ -28,8 +29,9 @@ void api_spec_free(struct api_spec *s);
 /* The change that a request asks for: a spec, and which of its fields are set. Zeroed: no change. */
 struct api_change {
 	struct api_spec spec;
-	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after, has_keep_alive; /* env, labels: not NULL */
-	char *env_changes; /* owned; an object of texts and nulls, or NULL */
+	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after,
+		has_keep_alive; /* env, labels, network: not NULL */
+	char *env_changes;	/* owned; an object of texts and nulls, or NULL */
 };
 
 void api_change_free(struct api_change *c);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/limits.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/preview/ports.h"
 #include "daemon/sandbox/dial.h"
 
@@ -40,6 +41,7 @@ static void sandbox_free(struct sandbox *s)
 	loop_timer_stop(&s->idle);
 	loop_timer_stop(&s->retry);
 	dial_free(s);
+	net_log_free(s->net_log);
 	api_spec_free(&s->spec);
 	free(s);
 }
@@ -123,6 +125,8 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	if (to == SB_DESTROYED)
 		s->view = VIEW_CLEAR;
 	sandbox_check(s);
+	if (to == SB_STOPPED || to == SB_DESTROYED)
+		gate_client_forget(d->gate, s->id);
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
@@ -168,6 +172,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret)
 		.keep_alive = s->spec.keep_alive,
 		.env = s->spec.env,
 		.labels = s->spec.labels,
+		.network = s->spec.network,
 	};
 	memcpy(ret->id, s->id, sizeof ret->id);
 	memcpy(ret->image, s->spec.image, sizeof ret->image);

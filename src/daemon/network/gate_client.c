@@ -1,0 +1,186 @@
+#include "daemon/network/gate_client.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/network/net_log.h"
+#include "daemon/network/network.h"
+#include "daemon/sandbox/sandbox.h"
+
+enum { RETRY_MS = 100, OUT_MAX = 8 * 1024 * 1024, IN_MAX = 256 * 1024, READ = 65536 };
+
+struct gate_client {
+	struct daemon *daemon;
+	char path[108];
+	struct loop_io io;
+	struct loop_timer retry;
+	struct loop_task flush;
+	struct buf in, out;
+	bool complained;
+};
+
+static void on_retry(struct loop_timer *t);
+
+static void lose(struct gate_client *g, const char *why)
+{
+	int fd = g->io.fd;
+	if (g->io.loop) {
+		loop_del(&g->io);
+		close(fd);
+	}
+	buf_free(&g->in);
+	buf_free(&g->out);
+	g->in.max = IN_MAX;
+	g->out.max = OUT_MAX;
+	if (!g->complained)
+		log_event(LOG_WARN, "gate away: new connections of sandboxes wait", "socket=%s why=%s", g->path,
+			LOG_Q(why));
+	g->complained = true;
+	loop_timer_set(g->daemon->loop, &g->retry, RETRY_MS, on_retry);
+}
+
+static void flush(struct loop_task *t)
+{
+	struct gate_client *g = container_of(t, struct gate_client, flush);
+	while (g->io.loop && buf_size(&g->out)) {
+		struct str s = buf_str(&g->out);
+		ssize_t n = send(g->io.fd, s.p, s.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0)
+			return lose(g, strerror(errno));
+		buf_consume(&g->out, (size_t)n);
+	}
+	if (g->io.loop)
+		loop_set_events(&g->io, EPOLLIN | (buf_size(&g->out) ? EPOLLOUT : 0));
+}
+
+static void say(struct gate_client *g, struct buf *line)
+{
+	buf_add_byte(line, '\n');
+	buf_add_str(&g->out, buf_str(line));
+	if (g->out.failed)
+		return lose(g, "it does not read");
+	flush(&g->flush);
+}
+
+static bool has_box(const struct sandbox *s)
+{
+	return s->state == SB_CREATING || s->state == SB_RUNNING || s->state == SB_ASLEEP;
+}
+
+bool gate_client_is_up(const struct gate_client *g)
+{
+	return g && g->io.loop;
+}
+
+void gate_client_policy(struct gate_client *g, const struct sandbox *s)
+{
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	if (!gate_client_is_up(g))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "policy");
+	json_member_cstr(&w, "id", s->id);
+	network_write(&w, &g->daemon->config.network, s->spec.network);
+	json_object_end(&w);
+	say(g, &line);
+}
+
+void gate_client_forget(struct gate_client *g, const char *id)
+{
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	if (!gate_client_is_up(g))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "forget");
+	json_member_cstr(&w, "id", id);
+	json_object_end(&w);
+	say(g, &line);
+}
+
+static void say_all(struct gate_client *g)
+{
+	size_t it = 0;
+	void *v;
+	auto_buf struct buf line = {0};
+	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v))
+		if (has_box(v))
+			gate_client_policy(g, v);
+	buf_add_c(&line, "{\"op\":\"synced\"}");
+	if (g->io.loop)
+		say(g, &line);
+}
+
+static void on_line(struct gate_client *g, struct str line)
+{
+	struct err e;
+	const char *op = "", *id = "";
+	auto_json struct json_doc *d = json_parse(line, &e);
+	const struct json *o = d ? json_root(d) : NULL;
+	if (!o || json_read_cstr(o, "op", &op, &e) < 0 || json_read_cstr(o, "id", &id, &e) < 0) {
+		log_limited(LOG_ERROR, "a line of the gate was not understood", "error=%s", LOG_Q(e.msg));
+		return;
+	}
+	if (strcmp(op, "hello") == 0)
+		return say_all(g);
+	if (strcmp(op, "log") != 0)
+		return;
+	struct sandbox *s = sandbox_find(g->daemon, id);
+	if (s)
+		net_log_add(&s->net_log, o);
+	net_totals_add(&g->daemon->metrics.network, o);
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct gate_client *g = container_of(io, struct gate_client, io);
+	if (events & EPOLLOUT)
+		flush(&g->flush);
+	while (g->io.loop) {
+		char *p = buf_room(&g->in, READ);
+		ssize_t n = p ? recv(io->fd, p, READ, MSG_DONTWAIT) : -1;
+		if (!p)
+			return lose(g, "a line without end");
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0)
+			return lose(g, n < 0 ? strerror(errno) : "closed");
+		buf_commit(&g->in, (size_t)n);
+		ssize_t end;
+		while (g->io.loop && (end = str_index(buf_str(&g->in), '\n')) >= 0) {
+			on_line(g, str_n(buf_str(&g->in).p, (size_t)end));
+			if (g->io.loop)
+				buf_consume(&g->in, (size_t)end + 1);
+		}
+	}
+}
+
+static void on_retry(struct loop_timer *t)
+{
+	struct gate_client *g = container_of(t, struct gate_client, retry);
+	int fd = fd_unix_connect(g->path, SOCK_STREAM);
+	if (fd >= 0 && loop_add(g->daemon->loop, &g->io, fd, EPOLLIN, on_ready) == 0) {
+		log_event(LOG_INFO, "gate up", "socket=%s", g->path);
+		g->complained = false;
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	lose(g, "nobody listens");
+}
+
+struct gate_client *gate_client_new(struct daemon *d)
+{
+	struct gate_client *g = xcalloc(1, sizeof *g);
+	g->daemon = d;
+	g->in.max = IN_MAX;
+	g->out.max = OUT_MAX;
+	snprintf(g->path, sizeof g->path, "%s/gate.sock", d->config.run);
+	loop_timer_set(d->loop, &g->retry, 0, on_retry);
+	return g;
+}

@@ -1,0 +1,184 @@
+#include "daemon/network/net_log.h"
+
+#include "base/clock.h"
+#include "daemon/limits.h"
+#include "http/sse.h"
+
+enum { KEEP_ALIVE_MS = 15000 };
+
+struct net_log {
+	char *records[NET_LOG_MAX]; /* a ring */
+	size_t head, n;
+	uint64_t lost; /* that made room */
+	struct net_totals totals;
+	struct list followers;
+	size_t followers_n;
+};
+
+struct follower {
+	struct list node;
+	struct net_log *log; /* NULL: the sandbox is gone */
+	struct loop *loop;
+	struct http_exchange *x;
+	struct loop_timer timer;
+	bool full;
+	void (*on_close)(void *arg, bool complete);
+	void *arg;
+};
+
+static struct net_log *get(struct net_log **log)
+{
+	if (!*log) {
+		*log = xcalloc(1, sizeof **log);
+		list_init(&(*log)->followers);
+	}
+	return *log;
+}
+
+static void copy(struct json_writer *w, const struct json *record, const char *name)
+{
+	const struct json *j = json_get(record, name);
+	auto_buf struct buf text = {0};
+	if (json_is_null(j))
+		return json_member_cstr(w, name, NULL);
+	json_put_tree(&text, j);
+	json_key(w, name);
+	json_raw(w, buf_str(&text));
+}
+
+/* The gate's record as clients see it: its time as text, its members and no others. */
+static char *render(const struct json *record)
+{
+	static const char *const names[] = {
+		"name", "address", "port", "protocol", "decision", "rule", "sent", "received", "ms", "end"};
+	auto_buf struct buf out = {.max = NET_LOG_RECORD_MAX};
+	struct json_writer w = json_writer(&out);
+	char iso[CLOCK_ISO_LEN];
+	uint64_t time = 0;
+	json_read_u64(record, "time", 0, INT64_MAX, &time, NULL);
+	json_object_begin(&w);
+	json_member_cstr(&w, "time", clock_iso((int64_t)time, iso));
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		copy(&w, record, names[i]);
+	json_object_end(&w);
+	return out.failed ? NULL : str_dup(buf_str(&out));
+}
+
+void net_totals_add(struct net_totals *t, const struct json *record)
+{
+	struct str decision = STR_NULL;
+	uint64_t sent = 0, received = 0;
+	json_read_str(record, "decision", &decision, NULL);
+	json_read_u64(record, "sent", 0, UINT64_MAX / 2, &sent, NULL);
+	json_read_u64(record, "received", 0, UINT64_MAX / 2, &received, NULL);
+	bool denied = str_eq_c(decision, "deny");
+	t->denied += denied;
+	t->connections += !denied;
+	t->sent += sent;
+	t->received += received;
+}
+
+static void push(struct net_log *l, char *text)
+{
+	size_t at = (l->head + l->n) % NET_LOG_MAX;
+	if (l->n == NET_LOG_MAX) {
+		free(l->records[l->head]);
+		l->head = (l->head + 1) % NET_LOG_MAX;
+		l->lost++;
+	} else {
+		l->n++;
+	}
+	l->records[at] = text;
+}
+
+void net_log_add(struct net_log **log, const struct json *record)
+{
+	struct net_log *l = get(log);
+	char *text = render(record);
+	net_totals_add(&l->totals, record);
+	if (!text)
+		return;
+	push(l, text);
+	list_each(it, &l->followers)
+	{
+		struct follower *f = list_entry(it, struct follower, node);
+		if (!f->full)
+			f->full = !sse_send(f->x, NULL, STR_NULL, str_of(text));
+	}
+}
+
+struct net_totals net_log_totals(const struct net_log *log)
+{
+	return log ? log->totals : (struct net_totals){0};
+}
+
+void net_log_write(const struct net_log *log, struct json_writer *w)
+{
+	json_key(w, "log");
+	json_array_begin(w);
+	for (size_t i = 0; log && i < log->n; i++)
+		json_raw(w, str_of(log->records[(log->head + i) % NET_LOG_MAX]));
+	json_array_end(w);
+	json_member_u64(w, "lost", log ? log->lost : 0);
+}
+
+/* ---- followers ---- */
+
+static void on_writable(struct http_exchange *x)
+{
+	((struct follower *)http_exchange_arg(x))->full = false;
+}
+
+static void on_follower_close(struct http_exchange *x, bool complete)
+{
+	struct follower *f = http_exchange_arg(x);
+	if (f->log)
+		f->log->followers_n--;
+	list_del(&f->node);
+	loop_timer_stop(&f->timer);
+	f->on_close(f->arg, complete);
+	free(f);
+}
+
+static void on_keep_alive(struct loop_timer *t)
+{
+	struct follower *f = container_of(t, struct follower, timer);
+	if (!f->full)
+		f->full = !sse_comment(f->x);
+	loop_timer_set(f->loop, t, KEEP_ALIVE_MS, on_keep_alive);
+}
+
+int net_log_follow(struct net_log **log, struct loop *l, struct http_exchange *x,
+	void (*on_close)(void *arg, bool complete), void *arg, struct err *e)
+{
+	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = on_follower_close};
+	struct net_log *n = get(log);
+	if (n->followers_n >= NET_FOLLOWERS_MAX)
+		return err_set(e, ERRC_LIMIT_REACHED, "%d clients follow this log already", NET_FOLLOWERS_MAX);
+	struct follower *f = xcalloc(1, sizeof *f);
+	*f = (struct follower){.log = n, .loop = l, .x = x, .on_close = on_close, .arg = arg};
+	n->followers_n++;
+	list_push(&n->followers, &f->node);
+	http_exchange_set(x, &ops, f);
+	sse_begin(x);
+	for (size_t i = 0; i < n->n; i++)
+		f->full = !sse_send(x, NULL, STR_NULL, str_of(n->records[(n->head + i) % NET_LOG_MAX]));
+	loop_timer_set(l, &f->timer, KEEP_ALIVE_MS, on_keep_alive);
+	return 0;
+}
+
+void net_log_free(struct net_log *log)
+{
+	if (!log)
+		return;
+	list_each(it, &log->followers)
+	{
+		struct follower *f = list_entry(it, struct follower, node);
+		list_del(&f->node);
+		f->log = NULL;
+		http_respond_end(f->x);
+	}
+	for (size_t i = 0; i < log->n; i++)
+		free(log->records[(log->head + i) % NET_LOG_MAX]);
+	free(log);
+}

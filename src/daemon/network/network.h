@@ -1,0 +1,21 @@
+/*
+ * network.h - the `network` of a sandbox: read from JSON, checked, merged with the daemon's defaults.
+ *
+ * A sandbox keeps the text of what was asked for, with the members that were given and no others; "{}" asks for
+ * nothing. Rules of ATOLL_NETWORK_ALLOW and ATOLL_NETWORK_DENY stand before the sandbox's own, its mode is
+ * ATOLL_NETWORK's where it has none. Pure functions; proto/policy.h knows what rules mean.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "daemon/config.h"
+#include "proto/policy.h"
+
+/* The object with its known members, written anew; VALIDATION_FAILED names what is wrong. `own` is what the sandbox
+ * has: members that are not given stay as they are, null takes one away. "{}" for a new one. The caller frees. */
+int network_change(const char *own, const struct json *object, char **ret, struct err *e);
+
+/* Members of the whole policy: mode, allow, deny, rateBps, maxConnections. */
+void network_write(struct json_writer *w, const struct network_defaults *d, const char *own);
+/* enum warden_steer that the whole policy needs. */
+uint32_t network_steer(const struct network_defaults *d, const char *own);

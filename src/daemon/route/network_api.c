@@ -1,0 +1,86 @@
+/* GET and PATCH of /v1/sandboxes/{id}/network, and its log. */
+#include "base/json.h"
+#include "daemon/network/net_log.h"
+#include "daemon/network/network.h"
+#include "daemon/route/request.h"
+
+static struct sandbox *known(struct daemon_request *r)
+{
+	struct err e;
+	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	if (!s) {
+		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
+		daemon_request_error(r, &e);
+	}
+	return s;
+}
+
+void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	struct net_totals t = net_log_totals(s->net_log);
+	json_object_begin(&w);
+	network_write(&w, &r->daemon->config.network, s->spec.network);
+	json_key(&w, "own");
+	json_raw(&w, str_of(s->spec.network));
+	json_member_u64(&w, "connections", t.connections);
+	json_member_u64(&w, "denied", t.denied);
+	json_member_u64(&w, "bytesSent", t.sent);
+	json_member_u64(&w, "bytesReceived", t.received);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+static void on_body(struct http_exchange *x, struct str body)
+{
+	struct daemon_request *r = http_exchange_arg(x);
+	struct err e;
+	struct sandbox *s = known(r);
+	if (!s)
+		return;
+	auto_json struct json_doc *doc = json_parse(body, &e);
+	if (!doc || network_change(s->spec.network, json_root(doc), &r->change.spec.network, &e) < 0)
+		return daemon_request_error(r, &e);
+	daemon_request_change(r, s);
+}
+
+void handle_network(struct daemon_request *r)
+{
+	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
+	struct sandbox *s = known(r);
+	if (!s)
+		return;
+	if (http_request(r->x)->method != HTTP_M_PATCH)
+		return daemon_request_network(r, s);
+	http_exchange_set(r->x, &ops, r);
+	http_collect(r->x, API_BODY_MAX);
+}
+
+static void on_follow_close(void *arg, bool complete)
+{
+	struct daemon_request *r = arg;
+	(void)complete;
+	r->x = NULL;
+	daemon_request_release(r);
+}
+
+void handle_network_log(struct daemon_request *r)
+{
+	struct err e;
+	auto_buf struct buf follow = {0}, out = {0};
+	struct sandbox *s = known(r);
+	if (!s)
+		return;
+	if (http_query_get(http_request(r->x)->query, STR("follow"), &follow, &e) == 1 &&
+		str_eq_c(buf_str(&follow), "1")) {
+		if (net_log_follow(&s->net_log, r->daemon->loop, r->x, on_follow_close, r, &e) < 0)
+			return daemon_request_error(r, &e);
+		return daemon_request_answered(r, 200);
+	}
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	net_log_write(s->net_log, &w);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}

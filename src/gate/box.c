@@ -1,0 +1,207 @@
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "gate/gate.h"
+
+static struct str slot_key(const uint32_t *slot)
+{
+	return str_n(slot, sizeof *slot);
+}
+
+struct gate_box *box_find(struct gate *g, uint32_t slot)
+{
+	return map_get(&g->boxes, slot_key(&slot));
+}
+
+const char *box_id(const struct gate_box *b)
+{
+	return b->sandbox ? b->sandbox->id : "";
+}
+
+const struct policy *box_policy(const struct gate_box *b)
+{
+	return b->sandbox ? b->sandbox->policy : NULL;
+}
+
+/* ---- accepting ---- */
+
+static uint32_t conns_max(const struct gate_box *b)
+{
+	const struct policy *p = box_policy(b);
+	return p ? p->conns : NET_CONNS;
+}
+
+static bool has_room(const struct gate_box *b)
+{
+	return b->conns_n < conns_max(b) && b->gate->conns < b->gate->conns_max;
+}
+
+/* Not accepting is all that is done: others of this box wait in the kernel's queue, and no other box notices. */
+static void note_full(struct gate_box *b)
+{
+	if (b->full || has_room(b))
+		return;
+	b->full = true;
+	loop_set_events(&b->tcp, 0);
+	log_event(LOG_WARN, "a box has as many connections as it may", "id=%s connections=%zu", LOG_Q(box_id(b)),
+		b->conns_n);
+}
+
+void box_room_made(struct gate_box *b)
+{
+	if (!b->full || b->gone || !has_room(b))
+		return;
+	b->full = false;
+	loop_set_events(&b->tcp, EPOLLIN);
+}
+
+void box_kick_all(struct gate *g)
+{
+	size_t it = 0;
+	void *v;
+	while (map_next(&g->boxes, &it, &(struct str){0}, &v))
+		box_room_made(v);
+}
+
+static void on_tcp(struct loop_io *io, uint32_t events)
+{
+	struct gate_box *b = container_of(io, struct gate_box, tcp);
+	(void)events;
+	control_take(b->gate);
+	for (int i = 0; i < GATE_ACCEPT_BURST && has_room(b); i++) {
+		int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
+		passage_new(b, fd);
+	}
+	note_full(b);
+}
+
+/* ---- life ---- */
+
+struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, const int fds[4])
+{
+	if (g->boxes.count >= GATE_BOXES_MAX)
+		return NULL;
+	struct gate_box *b = xcalloc(1, sizeof *b);
+	*b = (struct gate_box){.gate = g,
+		.slot = slot,
+		.generation = generation,
+		.tcp_fd = fds[0],
+		.udp_fd = fds[1],
+		.raw4 = fds[2],
+		.raw6 = fds[3]};
+	list_init(&b->conns);
+	list_init(&b->questions);
+	list_init(&b->streams);
+	list_init(&b->flows);
+	names_init(&b->names);
+	relay_bucket_init(&b->bucket, g->loop);
+	b->dns.tokens = GATE_DNS_BURST;
+	b->dns.filled = loop_now(g->loop);
+	if (loop_add(g->loop, &b->tcp, b->tcp_fd, EPOLLIN, on_tcp) < 0 ||
+		loop_add(g->loop, &b->udp, b->udp_fd, EPOLLIN, udp_on_ready) < 0) {
+		loop_del(&b->tcp);
+		free(b);
+		return NULL;
+	}
+	map_put(&g->boxes, slot_key(&slot), b);
+	return b;
+}
+
+static void free_box(struct loop_task *t)
+{
+	struct gate_box *b = container_of(t, struct gate_box, free_task);
+	relay_bucket_free(&b->bucket);
+	names_free(&b->names);
+	free(b);
+}
+
+void box_drop(struct gate_box *b)
+{
+	struct gate *g = b->gate;
+	b->gone = true;
+	loop_del(&b->tcp);
+	loop_del(&b->udp);
+	list_each(it, &b->conns) passage_cut(list_entry(it, struct passage, node), "the sandbox ended");
+	dnsd_drop(b);
+	udp_drop_flows(b, false);
+	fd_close(&b->tcp_fd);
+	fd_close(&b->udp_fd);
+	fd_close(&b->raw4);
+	fd_close(&b->raw6);
+	map_del(&g->boxes, slot_key(&b->slot));
+	if (b->sandbox && b->sandbox->box == b)
+		b->sandbox->box = NULL;
+	b->sandbox = NULL;
+	loop_defer(g->loop, &b->free_task, free_box);
+}
+
+void box_policy_changed(struct gate_box *b)
+{
+	const struct policy *p = box_policy(b);
+	if (b->gone || !p)
+		return;
+	relay_bucket_set(&b->bucket, p->rate);
+	udp_drop_flows(b, true);
+	list_each(it, &b->conns) passage_policy(list_entry(it, struct passage, node));
+	if (has_room(b))
+		box_room_made(b);
+	else
+		note_full(b);
+}
+
+void box_name(struct gate_box *b, const char *id)
+{
+	struct gate_sandbox *s = sandbox_find(b->gate, id, true);
+	if (!s || b->sandbox == s)
+		return;
+	/* A sandbox that was started again has another box; the old one's end is still to be told. */
+	if (s->box)
+		s->box->sandbox = NULL;
+	b->sandbox = s;
+	s->box = b;
+	box_policy_changed(b);
+}
+
+/* ---- sandboxes ---- */
+
+struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make)
+{
+	struct gate_sandbox *s = map_get(&g->sandboxes, str_of(id));
+	if (s || !make || g->sandboxes.count >= GATE_POLICIES_MAX)
+		return s;
+	s = xcalloc(1, sizeof *s);
+	snprintf(s->id, sizeof s->id, "%s", id);
+	map_put(&g->sandboxes, str_of(id), s);
+	return s;
+}
+
+void sandbox_set_policy(struct gate *g, const char *id, struct policy *p)
+{
+	struct gate_sandbox *s = sandbox_find(g, id, true);
+	if (!s) {
+		policy_unref(p);
+		log_event(LOG_ERROR, "too many policies", "id=%s", LOG_Q(id));
+		return;
+	}
+	policy_unref(s->policy);
+	s->policy = p;
+	s->seen = true;
+	if (s->box)
+		box_policy_changed(s->box);
+}
+
+void sandbox_forget(struct gate *g, const char *id)
+{
+	struct gate_sandbox *s = map_del(&g->sandboxes, str_of(id));
+	if (!s)
+		return;
+	if (s->box) {
+		list_each(it, &s->box->conns) passage_cut(list_entry(it, struct passage, node), "the sandbox is gone");
+		s->box->sandbox = NULL;
+	}
+	policy_unref(s->policy);
+	free(s);
+}

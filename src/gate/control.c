@@ -1,0 +1,189 @@
+/*
+ * The socket to atolld: JSON objects, one a line. atolld connects; a new connection takes over from the old one (it was
+ * restarted) and is told so by "hello", which asks for everything. Policies stay while atolld is away.
+ */
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "gate/gate.h"
+
+static void hang_up(struct gate *g)
+{
+	int fd = g->control.io.fd;
+	if (!g->control.io.loop)
+		return;
+	loop_del(&g->control.io);
+	close(fd);
+	buf_free(&g->control.in);
+	/* What was cut in the middle of a line would spoil the next connection. */
+	struct str s = buf_str(&g->control.out);
+	ssize_t cut = str_index(s, '\n');
+	if (s.n && s.p[0] != '{')
+		buf_consume(&g->control.out, cut < 0 ? s.n : (size_t)cut + 1);
+}
+
+static void flush(struct gate *g)
+{
+	struct buf *b = &g->control.out;
+	while (buf_size(b) && g->control.io.loop) {
+		struct str s = buf_str(b);
+		ssize_t n = send(g->control.io.fd, s.p, s.n, MSG_NOSIGNAL);
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0)
+			return hang_up(g);
+		buf_consume(b, (size_t)n);
+	}
+	if (g->control.io.loop)
+		loop_set_events(&g->control.io, EPOLLIN | (buf_size(b) ? EPOLLOUT : 0));
+}
+
+static void on_flush(struct loop_task *t)
+{
+	flush(container_of(t, struct gate, control.flush));
+}
+
+static bool put(struct gate *g, struct str line)
+{
+	if (buf_size(&g->control.out) + line.n > GATE_LOG_PENDING)
+		return false;
+	return buf_add_str(&g->control.out, line);
+}
+
+void control_send(struct gate *g, struct str line)
+{
+	char text[64];
+	if (g->control.lost) {
+		int n = snprintf(
+			text, sizeof text, "{\"op\":\"lost\",\"records\":%llu}\n", (unsigned long long)g->control.lost);
+		if (put(g, str_n(text, (size_t)n)))
+			g->control.lost = 0;
+	}
+	if (g->control.lost || !put(g, line))
+		g->control.lost++;
+	loop_defer(g->loop, &g->control.flush, on_flush);
+}
+
+/* ---- lines ---- */
+
+static int on_policy(struct gate *g, const struct json *o, const char *id, struct err *e)
+{
+	struct policy *p = NULL;
+	if (policy_read(o, &p, e) < 0)
+		return -1;
+	sandbox_set_policy(g, id, p);
+	return 0;
+}
+
+static void on_synced(struct gate *g)
+{
+	size_t it = 0, n = 0;
+	void *v;
+	const char **gone = xcalloc(g->sandboxes.count + 1, sizeof *gone);
+	while (map_next(&g->sandboxes, &it, &(struct str){0}, &v))
+		if (!((struct gate_sandbox *)v)->seen)
+			gone[n++] = ((struct gate_sandbox *)v)->id;
+	for (size_t i = 0; i < n; i++)
+		sandbox_forget(g, gone[i]);
+	free(gone);
+}
+
+static int on_line(struct gate *g, struct str line, struct err *e)
+{
+	auto_json struct json_doc *d = json_parse(line, e);
+	const struct json *o = d ? json_root(d) : NULL;
+	const char *op = "", *id = "";
+	if (!d || json_read_cstr(o, "op", &op, e) < 0 || json_read_cstr(o, "id", &id, e) < 0)
+		return -1;
+	if (strcmp(op, "synced") == 0)
+		return on_synced(g), 0;
+	if (!*id || strlen(id) > BOX_ID_MAX)
+		return err_set(e, ERRC_VALIDATION_FAILED, "field 'id' must be a sandbox id");
+	if (strcmp(op, "policy") == 0)
+		return on_policy(g, o, id, e);
+	if (strcmp(op, "forget") == 0)
+		return sandbox_forget(g, id), 0;
+	return err_set(e, ERRC_VALIDATION_FAILED, "unknown op '%.40s'", op);
+}
+
+static void take_lines(struct gate *g)
+{
+	struct err e;
+	for (;;) {
+		struct str all = buf_str(&g->control.in);
+		ssize_t end = str_index(all, '\n');
+		if (end < 0)
+			break;
+		if (on_line(g, str_n(all.p, (size_t)end), &e) < 0)
+			log_event(LOG_ERROR, "a line of the daemon was not understood", "error=%s", LOG_Q(e.msg));
+		buf_consume(&g->control.in, (size_t)end + 1);
+	}
+}
+
+void control_take(struct gate *g)
+{
+	while (g->control.io.loop) {
+		char *p = buf_room(&g->control.in, 65536);
+		ssize_t n = p ? recv(g->control.io.fd, p, 65536, 0) : 0;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			log_event(LOG_INFO, "the daemon has hung up; policies stay", "too_long=%d", !p);
+			return hang_up(g);
+		}
+		buf_commit(&g->control.in, (size_t)n);
+		take_lines(g);
+	}
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct gate *g = container_of(io, struct gate, control.io);
+	if (events & EPOLLOUT)
+		flush(g);
+	control_take(g);
+}
+
+static bool is_peer(int fd, uid_t uid)
+{
+	struct ucred who;
+	socklen_t n = sizeof who;
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && (who.uid == uid || who.uid == 0);
+}
+
+static void on_accept(struct loop_io *io, uint32_t events)
+{
+	struct gate *g = container_of(io, struct gate, control.listen);
+	(void)events;
+	int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0)
+		return;
+	if (!is_peer(fd, g->control.uid)) {
+		log_event(LOG_WARN, "a stranger connected to the control socket", "fd=%d", fd);
+		close(fd);
+		return;
+	}
+	hang_up(g);
+	g->control.in.max = GATE_LINE_MAX + 65536;
+	if (loop_add(g->loop, &g->control.io, fd, EPOLLIN, on_ready) < 0) {
+		close(fd);
+		return;
+	}
+	size_t it = 0;
+	void *v;
+	while (map_next(&g->sandboxes, &it, &(struct str){0}, &v))
+		((struct gate_sandbox *)v)->seen = false;
+	char hello[64];
+	int n = snprintf(hello, sizeof hello, "{\"op\":\"hello\",\"pid\":%d}\n", (int)getpid());
+	control_send(g, str_n(hello, (size_t)n));
+}
+
+int control_listen(struct gate *g, int fd, uid_t uid, struct err *e)
+{
+	g->control.uid = uid;
+	g->control.out.max = GATE_LOG_PENDING + 4096;
+	int r = loop_add(g->loop, &g->control.listen, fd, EPOLLIN, on_accept);
+	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "listen for the daemon") : 0;
+}

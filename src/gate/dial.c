@@ -1,0 +1,171 @@
+#include "gate/dial.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+struct attempt {
+	struct loop_io io;
+	struct dial *d;
+	int fd;
+};
+
+struct dial {
+	struct loop *loop;
+	struct ip ips[GATE_DIAL_MAX];
+	struct attempt tries[GATE_DIAL_MAX];
+	size_t n, next, open;
+	uint16_t port;
+	int last; /* -errno */
+	dial_on_done on_done;
+	void *arg;
+	struct loop_timer stagger, limit;
+	struct loop_task done_task;
+	int fd; /* of the winner */
+	size_t winner;
+};
+
+static void close_attempt(struct attempt *t)
+{
+	loop_del(&t->io);
+	fd_close(&t->fd);
+}
+
+void dial_cancel(struct dial *d)
+{
+	for (size_t i = 0; i < d->next; i++)
+		close_attempt(&d->tries[i]);
+	loop_timer_stop(&d->stagger);
+	loop_timer_stop(&d->limit);
+	list_del(&d->done_task.node);
+	fd_close(&d->fd);
+	free(d);
+}
+
+static void tell(struct loop_task *task)
+{
+	struct dial *d = container_of(task, struct dial, done_task);
+	dial_on_done on_done = d->on_done;
+	void *arg = d->arg;
+	int fd = d->fd >= 0 ? take_fd(&d->fd) : d->last;
+	struct ip ip = d->ips[d->winner];
+	dial_cancel(d);
+	on_done(arg, fd, &ip);
+}
+
+static void finish(struct dial *d)
+{
+	for (size_t i = 0; i < d->next; i++)
+		close_attempt(&d->tries[i]);
+	loop_timer_stop(&d->stagger);
+	loop_timer_stop(&d->limit);
+	loop_defer(d->loop, &d->done_task, tell);
+}
+
+static void try_next(struct dial *d);
+
+static void failed(struct attempt *t, int os)
+{
+	struct dial *d = t->d;
+	d->last = -os;
+	d->open--;
+	close_attempt(t);
+	if (d->next < d->n)
+		try_next(d);
+	else if (!d->open)
+		finish(d);
+}
+
+static void won(struct attempt *t)
+{
+	struct dial *d = t->d;
+	d->winner = (size_t)(t - d->tries);
+	loop_del(&t->io);
+	d->fd = take_fd(&t->fd);
+	finish(d);
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct attempt *t = container_of(io, struct attempt, io);
+	int os = 0;
+	socklen_t n = sizeof os;
+	if (events & (EPOLLERR | EPOLLHUP) && getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &os, &n) < 0)
+		os = errno;
+	if (os)
+		failed(t, os);
+	else
+		won(t);
+}
+
+static void on_stagger(struct loop_timer *t)
+{
+	try_next(container_of(t, struct dial, stagger));
+}
+
+static void on_limit(struct loop_timer *t)
+{
+	struct dial *d = container_of(t, struct dial, limit);
+	d->last = -ETIMEDOUT;
+	finish(d);
+}
+
+static int begin(struct attempt *t, const struct ip *ip, uint16_t port)
+{
+	const int on = 1;
+	union ip_sockaddr sa;
+	socklen_t n = ip_to_sockaddr(ip, port, &sa);
+	t->fd = socket(sa.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (t->fd < 0)
+		return -errno;
+	setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	setsockopt(t->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	if (connect(t->fd, &sa.sa, n) < 0 && errno != EINPROGRESS)
+		return -errno;
+	return loop_add(t->d->loop, &t->io, t->fd, EPOLLOUT, on_ready);
+}
+
+static void try_next(struct dial *d)
+{
+	struct attempt *t = &d->tries[d->next++];
+	t->d = d;
+	d->open++;
+	if (d->next < d->n)
+		loop_timer_set(d->loop, &d->stagger, GATE_DIAL_STAGGER, on_stagger);
+	else
+		loop_timer_stop(&d->stagger);
+	int r = begin(t, &d->ips[d->next - 1], d->port);
+	if (r < 0)
+		failed(t, -r);
+}
+
+struct dial *dial_start(struct loop *l, const struct ip *ips, size_t n, uint16_t port, dial_on_done on_done, void *arg)
+{
+	INVARIANT(n > 0);
+	struct dial *d = xcalloc(1, sizeof *d);
+	d->loop = l;
+	d->n = n < GATE_DIAL_MAX ? n : GATE_DIAL_MAX;
+	memcpy(d->ips, ips, d->n * sizeof *ips);
+	for (size_t i = 0; i < GATE_DIAL_MAX; i++)
+		d->tries[i].fd = -1;
+	d->fd = -1;
+	d->port = port;
+	d->on_done = on_done;
+	d->arg = arg;
+	loop_timer_set(l, &d->limit, GATE_DIAL_TIMEOUT, on_limit);
+	try_next(d);
+	return d;
+}
+
+void dial_order(struct ip *ips, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		size_t k = i;
+		while (k < n && ip_is4(&ips[k]) == ip_is4(&ips[i - 1]))
+			k++;
+		if (k == n)
+			return;
+		struct ip moved = ips[k];
+		memmove(&ips[i + 1], &ips[i], (k - i) * sizeof *ips);
+		ips[i] = moved;
+	}
+}

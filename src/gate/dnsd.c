@@ -1,0 +1,336 @@
+/*
+ * The resolver of every box, at every address, over UDP and TCP. A name that the policy does not let be reached is
+ * refused before anything leaves the host; addresses that the box may not reach are left out of answers.
+ */
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "gate/gate.h"
+
+/* A TCP connection to port 53. */
+struct dns_stream {
+	struct gate_box *box;
+	struct list node; /* of box->streams */
+	struct loop_io io;
+	struct loop_timer timer;
+	struct loop_task free_task;
+	struct buf in, out;
+	int fd;
+	size_t pending; /* questions that wait */
+	bool dead, ended;
+};
+
+/* A question that waits for the resolver. */
+struct question {
+	struct list node;
+	struct resolve_wait wait;
+	struct gate_box *box;
+	struct dns_question q;
+	struct dns_stream *stream; /* NULL: a datagram, to be answered to … from … */
+	struct ip from, to;
+	uint16_t from_port;
+};
+
+static void stream_write(struct dns_stream *s, const uint8_t *p, size_t n);
+static void stream_settle(struct dns_stream *s);
+
+/* ---- answers ---- */
+
+static void reply(const struct question *q, const struct dns_answer *a, uint32_t age, int ede, const char *text)
+{
+	static uint8_t out[GATE_DNS_MAX];
+	size_t n = dns_write(&q->q, a, age, ede, text, out, q->stream ? sizeof out : q->q.room);
+	if (q->stream)
+		stream_write(q->stream, out, n);
+	else
+		udp_send(q->box, &q->to, 53, &q->from, q->from_port, str_n(out, n));
+}
+
+static void reply_code(const struct question *q, enum dns_rcode code)
+{
+	reply(q, &(struct dns_answer){.rcode = code}, 0, 0, NULL);
+}
+
+static void refuse(const struct question *q, const char *why)
+{
+	record_send(q->box->gate, &(struct gate_log){.id = box_id(q->box),
+					  .time = clock_wall_ms(),
+					  .name = q->q.name,
+					  .protocol = "dns",
+					  .decision = "deny",
+					  .why = why,
+					  .end = "refused",
+					  .port = 53});
+	reply(q, &(struct dns_answer){.rcode = DNS_NXDOMAIN}, 0, DNS_EDE_BLOCKED, why);
+}
+
+/* Without the addresses that the box may not reach. The rest is told, and remembered as told. */
+static void tell(const struct question *q, const struct dns_answer *a, uint32_t age)
+{
+	struct gate *g = q->box->gate;
+	const struct policy *p = box_policy(q->box);
+	const struct ip_host *host = gate_host(g);
+	struct dns_record shown[GATE_DNS_RECORDS_MAX];
+	struct dns_answer out = {.rcode = a->rcode, .v = shown};
+	bool hidden = false;
+	for (size_t i = 0; i < a->n; i++) {
+		struct ip ip;
+		bool is_ip = dns_record_ip(&a->v[i], &ip);
+		if (is_ip && (!p || !policy_may_show(p, host, &ip))) {
+			hidden = true;
+			continue;
+		}
+		if (is_ip)
+			names_add(&q->box->names, &ip, q->q.name, (uint64_t)a->v[i].ttl * 1000, loop_now(g->loop));
+		shown[out.n++] = a->v[i];
+	}
+	reply(q, &out, age, hidden && !out.n ? DNS_EDE_BLOCKED : 0, "the name's addresses are never reachable");
+}
+
+/* ---- questions ---- */
+
+static bool is_known_type(uint16_t type)
+{
+	return type == DNS_A || type == DNS_AAAA || type == DNS_CNAME || type == DNS_HTTPS || type == DNS_SVCB ||
+	       type == DNS_MX || type == DNS_TXT || type == DNS_SRV || type == DNS_PTR;
+}
+
+static bool take_token(struct gate_box *b)
+{
+	uint64_t now = loop_now(b->gate->loop), more = (now - b->dns.filled) * GATE_DNS_RATE / 1000;
+	if (more) {
+		b->dns.filled = now;
+		b->dns.tokens = b->dns.tokens + more > GATE_DNS_BURST ? GATE_DNS_BURST : b->dns.tokens + (uint32_t)more;
+	}
+	if (!b->dns.tokens)
+		return false;
+	b->dns.tokens--;
+	return true;
+}
+
+static void free_question(struct question *q)
+{
+	resolver_cancel(&q->wait);
+	list_del(&q->node);
+	q->box->dns.pending--;
+	if (q->stream) {
+		q->stream->pending--;
+		stream_settle(q->stream);
+	}
+	free(q);
+}
+
+static void on_answer(struct resolve_wait *w, const struct dns_answer *a, uint32_t age)
+{
+	struct question *q = container_of(w, struct question, wait);
+	tell(q, a, age);
+	free_question(q);
+}
+
+/* A reverse name is as reachable as its address; in list mode it must be an address that the box was told of. */
+static const char *refuse_reverse(const struct question *q, const struct policy *p)
+{
+	struct ip ip;
+	if (!dns_reverse_ip(q->q.name, &ip))
+		return p->mode == POLICY_LIST ? "mode list: not a reverse name" : NULL;
+	struct verdict v = policy_address_ok(p, gate_host(q->box->gate), false, &ip, 0);
+	if (v.answer != POLICY_ALLOW)
+		return v.why;
+	bool told = names_get(&q->box->names, &ip, 0, loop_now(q->box->gate->loop)) != NULL;
+	return p->mode == POLICY_LIST && !told ? "mode list: no name is known for this address" : NULL;
+}
+
+static const char *refusal(const struct question *q, const struct policy *p)
+{
+	if (q->q.type == DNS_PTR && p->mode != POLICY_OFF)
+		return refuse_reverse(q, p);
+	struct verdict v = policy_may_resolve(p, q->q.name);
+	return v.answer == POLICY_ALLOW ? NULL : v.why;
+}
+
+static void wait_for(const struct question *found)
+{
+	struct gate_box *b = found->box;
+	if (b->dns.pending >= GATE_DNS_PENDING)
+		return reply_code(found, DNS_SERVFAIL);
+	struct question *q = xmalloc(sizeof *q);
+	*q = *found;
+	b->dns.pending++;
+	if (q->stream)
+		q->stream->pending++;
+	list_push(&b->questions, &q->node);
+	resolver_ask(b->gate->resolver, q->q.name, q->q.type, &q->wait, on_answer);
+}
+
+/* Past the rate: a datagram is lost, as networks do; a stream must have its answer. */
+static void too_many(const struct question *q)
+{
+	if (q->stream)
+		reply_code(q, DNS_SERVFAIL);
+}
+
+/* The question is read; `code` is what dns_read_question said. */
+static void handle(struct question *q, int code)
+{
+	const struct policy *p = box_policy(q->box);
+	struct gate *g = q->box->gate;
+	uint32_t age;
+	if (code != DNS_OK)
+		return reply_code(q, (enum dns_rcode)code);
+	if (!p) /* not known yet: clients ask again */
+		return q->stream ? reply_code(q, DNS_SERVFAIL) : (void)0;
+	if (!is_known_type(q->q.type) || !*q->q.name)
+		return reply_code(q, DNS_NOTIMP);
+	const char *why = refusal(q, p);
+	if (why)
+		return take_token(q->box) ? refuse(q, why) : too_many(q);
+	if (q->q.type == DNS_AAAA && !gate_host(g)->v6)
+		return reply_code(q, DNS_OK);
+	const struct dns_answer *a = resolver_get(g->resolver, q->q.name, q->q.type, &age);
+	if (a)
+		tell(q, a, age);
+	else if (take_token(q->box))
+		wait_for(q);
+	else
+		too_many(q);
+}
+
+void dnsd_datagram(struct gate_box *b, struct str in, const struct ip *from, uint16_t from_port, const struct ip *to)
+{
+	struct question q = {.box = b, .from = *from, .to = *to, .from_port = from_port};
+	int code = dns_read_question(in, &q.q);
+	if (code >= 0)
+		handle(&q, code);
+}
+
+/* ---- over TCP ---- */
+
+static void free_stream(struct loop_task *t)
+{
+	struct dns_stream *s = container_of(t, struct dns_stream, free_task);
+	free(s);
+}
+
+static void stream_drop(struct dns_stream *s)
+{
+	struct gate_box *b = s->box;
+	if (s->dead)
+		return;
+	s->dead = true;
+	list_each(it, &b->questions)
+	{
+		struct question *q = list_entry(it, struct question, node);
+		if (q->stream == s)
+			free_question(q);
+	}
+	loop_timer_stop(&s->timer);
+	loop_del(&s->io);
+	fd_close(&s->fd);
+	buf_free(&s->in);
+	buf_free(&s->out);
+	list_del(&s->node);
+	b->conns_n--;
+	b->gate->conns--;
+	box_room_made(b);
+	loop_defer(b->gate->loop, &s->free_task, free_stream);
+}
+
+static void on_idle(struct loop_timer *t)
+{
+	stream_drop(container_of(t, struct dns_stream, timer));
+}
+
+static void stream_flush(struct dns_stream *s)
+{
+	while (buf_size(&s->out)) {
+		struct str out = buf_str(&s->out);
+		ssize_t n = send(s->fd, out.p, out.n, MSG_NOSIGNAL);
+		if (n < 0)
+			break;
+		buf_consume(&s->out, (size_t)n);
+	}
+}
+
+/* Waits for what can come next, or ends. */
+static void stream_settle(struct dns_stream *s)
+{
+	if (s->dead)
+		return;
+	stream_flush(s);
+	if (s->ended && !s->pending && !buf_size(&s->out))
+		return stream_drop(s);
+	bool room = buf_size(&s->out) < GATE_DNS_TCP_OUT && s->pending < GATE_DNS_PENDING;
+	loop_set_events(&s->io, (room && !s->ended ? EPOLLIN : 0) | (buf_size(&s->out) ? EPOLLOUT : 0));
+	loop_timer_set(s->box->gate->loop, &s->timer, GATE_DNS_TCP_IDLE, on_idle);
+}
+
+static void stream_write(struct dns_stream *s, const uint8_t *p, size_t n)
+{
+	uint8_t head[2] = {(uint8_t)(n >> 8), (uint8_t)n};
+	if (s->dead)
+		return;
+	buf_add(&s->out, head, 2);
+	buf_add(&s->out, p, n);
+}
+
+/* False: the client speaks nonsense. */
+static bool take_messages(struct dns_stream *s)
+{
+	for (;;) {
+		struct str in = buf_str(&s->in);
+		size_t n = in.n < 2 ? 0 : (size_t)(uint8_t)in.p[0] << 8 | (uint8_t)in.p[1];
+		if (in.n < 2 || (n <= GATE_DNS_QUERY_MAX && in.n < n + 2))
+			return true;
+		if (n > GATE_DNS_QUERY_MAX)
+			return false;
+		struct question q = {.box = s->box, .stream = s};
+		int code = dns_read_question(str_n(in.p + 2, n), &q.q);
+		if (code < 0)
+			return false;
+		handle(&q, code);
+		buf_consume(&s->in, n + 2);
+	}
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct dns_stream *s = container_of(io, struct dns_stream, io);
+	char data[2048];
+	if (events & EPOLLERR)
+		return stream_drop(s);
+	if (events & (EPOLLIN | EPOLLHUP) && !s->ended) {
+		ssize_t n = recv(io->fd, data, sizeof data, 0);
+		if (n < 0 && errno != EAGAIN)
+			return stream_drop(s);
+		s->ended = n == 0;
+		if (n > 0 && (!buf_add(&s->in, data, (size_t)n) || !take_messages(s)))
+			return stream_drop(s);
+	}
+	stream_settle(s);
+}
+
+void dnsd_stream(struct gate_box *b, int fd)
+{
+	struct dns_stream *s = xcalloc(1, sizeof *s);
+	s->box = b;
+	s->fd = fd;
+	s->in.max = 8192;
+	s->out.max = GATE_DNS_TCP_OUT + 2 * GATE_DNS_MAX;
+	if (loop_add(b->gate->loop, &s->io, fd, EPOLLIN, on_ready) < 0) {
+		close(fd);
+		free(s);
+		return;
+	}
+	b->conns_n++;
+	b->gate->conns++;
+	list_push(&b->streams, &s->node);
+	loop_timer_set(b->gate->loop, &s->timer, GATE_DNS_TCP_IDLE, on_idle);
+}
+
+void dnsd_drop(struct gate_box *b)
+{
+	list_each(it, &b->streams) stream_drop(list_entry(it, struct dns_stream, node));
+	while (!list_empty(&b->questions))
+		free_question(list_entry(b->questions.next, struct question, node));
+}

@@ -1,0 +1,218 @@
+/*
+ * gate.h - the program as a whole: boxes, their connections, who tells it what.
+ *
+ * docs/design/011-network.md has the story. The files, from outside to inside:
+ *
+ *	main.c      start, signals                       control.c  atolld: policies in, log out
+ *	intake.c    the warden: boxes and their sockets  box.c      a box: listeners, policy, what it owns
+ *	passage.c      one TCP connection: decide, dial     peek.c     what its first bytes say
+ *	web.c       HTTP that is decided by Host         dnsd.c     questions over UDP and TCP
+ *	udp.c       datagrams into a box; udp:// flows   record.c   log records
+ *
+ * One thread, one loop; everything belongs to struct gate, boxes own their connections. Objects are freed by deferred
+ * tasks or from their own timers, never inside of a callback that still walks over them.
+ */
+#pragma once
+
+#include "base/map.h"
+#include "gate/dial.h"
+#include "gate/hello.h"
+#include "gate/names.h"
+#include "gate/reach.h"
+#include "gate/relay.h"
+#include "gate/resolve.h"
+#include "http/client/client.h"
+#include "http/server/server.h"
+#include "proto/policy.h"
+
+struct gate_box;
+struct passage;
+
+/* A policy that atolld has sent, whether its box is there or not. */
+struct gate_sandbox {
+	char id[BOX_ID_MAX + 1];
+	struct policy *policy;
+	struct gate_box *box; /* the one that has this name now, or NULL */
+	bool seen;	      /* since atolld connected */
+};
+
+struct gate {
+	struct loop *loop;
+	struct ip_host host;
+	struct resolver *resolver;
+	struct http_server *http;
+	struct http_client *http_client;
+	struct map boxes;     /* slot → struct gate_box */
+	struct map sandboxes; /* id → struct gate_sandbox */
+	struct map webs;      /* descriptor of the inner end → struct web */
+	size_t conns, conns_max;
+
+	struct {
+		struct loop_io listen, io;
+		struct buf in, out;
+		struct loop_task flush; /* of the records of one turn */
+		uint64_t lost;
+		uid_t uid;
+	} control;
+	struct {
+		struct loop_io listen, io;
+		uint64_t seq; /* counts connections of the warden */
+	} intake;
+	struct loop_timer look; /* at the host's addresses */
+};
+
+/* ---- main.c ---- */
+/* Addresses of the host that are at most IP_HOST_LOOK old. */
+const struct ip_host *gate_host(struct gate *g);
+
+/* ---- box.c ---- */
+
+struct gate_box {
+	struct gate *gate;
+	uint32_t slot;
+	uint64_t generation;
+	uint64_t seen;		      /* intake.seq of the last record about it */
+	struct gate_sandbox *sandbox; /* NULL: not named yet */
+	struct loop_io tcp, udp;
+	int tcp_fd, udp_fd, raw4, raw6;
+	bool full;	   /* has as many connections as it may: not accepted from */
+	struct list conns; /* struct passage */
+	size_t conns_n;
+	struct names names;
+	struct relay_bucket bucket;
+	struct {
+		uint32_t tokens;
+		uint64_t filled;
+		size_t pending;
+	} dns;
+	struct list questions; /* struct question: wait for the resolver */
+	struct list streams;   /* struct dns_stream */
+	struct list flows;     /* struct flow, least recently used first */
+	size_t flows_n;
+	struct loop_task free_task;
+	bool gone;
+};
+
+/* Takes the descriptors. NULL: no room. */
+struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, const int fds[4]);
+struct gate_box *box_find(struct gate *g, uint32_t slot);
+/* Closes what it has; freed at the end of the turn. */
+void box_drop(struct gate_box *b);
+void box_name(struct gate_box *b, const char *id);
+/* NULL while its name or policy is not known. */
+const struct policy *box_policy(const struct gate_box *b);
+const char *box_id(const struct gate_box *b);
+/* A new policy: counts at once, for open connections as well. */
+void box_policy_changed(struct gate_box *b);
+/* A connection has ended: go on accepting. */
+void box_room_made(struct gate_box *b);
+void box_kick_all(struct gate *g);
+
+struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make);
+void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
+void sandbox_forget(struct gate *g, const char *id);
+
+/* ---- passage.c ---- */
+
+/* The states of a connection, and what may follow. */
+enum passage_state {
+	PASSAGE_WAITING,  /* for the policy → PEEKING, DIALLING */
+	PASSAGE_PEEKING,  /* for the client's first bytes → DIALLING, REFUSING, MOVING */
+	PASSAGE_DIALLING, /* resolving and connecting → MOVING, REFUSING */
+	PASSAGE_MOVING,	  /* relay → DEAD */
+	PASSAGE_REFUSING, /* why has been said; lingers → DEAD */
+	PASSAGE_DEAD,
+};
+
+struct passage {
+	struct list node;
+	struct gate *gate;
+	struct gate_box *box;
+	enum passage_state state;
+	struct loop_io io;	  /* of the client, before the relay has it */
+	struct loop_io server_io; /* of a server that was dialled ahead, while we look at the client */
+	int client, server;
+	struct ip wanted, reached;
+	uint16_t port;
+	enum policy_speech speech;
+	bool by_name; /* a name decides: only its own addresses are dialled */
+	bool refuse;  /* decided: we only look how to say it */
+	char name[NET_NAME_MAX + 1];
+	char why[GATE_WHY_MAX];
+	struct reach *reach;
+	struct relay relay;
+	struct web *web;
+	int unreachable; /* errno: the destination does not answer */
+	struct loop_timer timer;
+	struct loop_task free_task;
+	uint64_t started;
+	int64_t wall;
+};
+
+void passage_new(struct gate_box *b, int fd);
+/* The policy is there, or has changed. */
+void passage_policy(struct passage *c);
+/* Cut by us: resets both sides. `end` goes into the log. */
+void passage_cut(struct passage *c, const char *end);
+/* For peek.c: what the first bytes say. */
+void passage_spoke(struct passage *c, enum policy_speech how, const char *name);
+/* No first bytes will come: the client ended, or took too long. */
+void passage_silent(struct passage *c, const char *end);
+
+/* ---- peek.c ---- */
+/* Waits for the client's first bytes, `ms` at most, and tells passage_spoke or passage_silent. */
+void peek_start(struct passage *c, uint64_t ms);
+void peek_stop(struct passage *c);
+/* Looks at what is there now, without waiting: SPEECH_OTHER when nothing is. */
+enum policy_speech peek_now(struct passage *c);
+
+/* ---- web.c ---- */
+int web_init(struct gate *g, struct err *e);
+/* Takes over the connection: its bytes go through the strict proxy. 0 or -errno. */
+int web_start(struct passage *c);
+void web_free(struct web *w);
+/* ---- passage_end.c: how a connection ends that was not allowed, or leads nowhere ---- */
+/* Says why in the client's own protocol, and ends. */
+void passage_refuse(struct passage *c);
+/* The destination does not answer; `os` is the errno. */
+void passage_unreachable(struct passage *c, int os);
+/* Writes the record and frees. `decision`: "allow" or "deny". */
+void passage_end(struct passage *c, const char *decision, const char *end);
+
+/* The policy has changed: requests under way that are now denied are cut. False: the connection must go. */
+bool web_policy(struct web *w);
+
+/* ---- dnsd.c ---- */
+void dnsd_datagram(struct gate_box *b, struct str in, const struct ip *from, uint16_t from_port, const struct ip *to);
+/* A TCP connection to port 53. Takes the descriptor. */
+void dnsd_stream(struct gate_box *b, int fd);
+void dnsd_drop(struct gate_box *b);
+
+/* ---- udp.c ---- */
+void udp_on_ready(struct loop_io *io, uint32_t events);
+/* A datagram from anywhere to a program in the box. */
+void udp_send(struct gate_box *b, const struct ip *from, uint16_t from_port, const struct ip *to, uint16_t to_port,
+	struct str data);
+void udp_drop_flows(struct gate_box *b, bool denied_only);
+
+/* ---- control.c ---- */
+int control_listen(struct gate *g, int fd, uid_t uid, struct err *e);
+/* Takes what the daemon has said by now: before connections are decided, so that a policy counts for all that come
+ * after it was sent. */
+void control_take(struct gate *g);
+/* One line to atolld, with its line feed; dropped and counted when too much waits. */
+void control_send(struct gate *g, struct str line);
+
+/* ---- intake.c ---- */
+int intake_listen(struct gate *g, int fd, struct err *e);
+
+/* ---- record.c ---- */
+struct gate_log {
+	const char *id; /* of the sandbox */
+	int64_t time;	/* wall clock, ms */
+	const char *name, *protocol, *decision, *why, *end;
+	const struct ip *ip; /* or NULL */
+	uint16_t port;
+	uint64_t sent, received, ms;
+};
+void record_send(struct gate *g, const struct gate_log *l);

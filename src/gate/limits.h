@@ -1,0 +1,67 @@
+/*
+ * limits.h - every quantity that a box, a server or a daemon can drive in the gate, by name.
+ *
+ * Sizes are bytes, times are milliseconds.
+ */
+#pragma once
+
+#include "proto/limits.h"
+
+/* What atolld and the warden tell */
+#define GATE_POLICIES_MAX 16384
+#define GATE_POLICY_WAIT  5000	       /* a connection of a box whose policy has not come yet */
+#define GATE_LINE_MAX	  (512u * KIB) /* from the daemon */
+#define GATE_LOG_PENDING  (512u * KIB) /* log records that wait for a daemon that does not read */
+#define GATE_WHY_MAX	  160	       /* characters of the rule or reason in a log record */
+
+/* Boxes and their connections */
+#define GATE_BOXES_MAX	      8192u	  /* with prepared slots */
+#define GATE_CONNS_MAX	      32768u	  /* of all boxes; fewer where the process may open fewer files */
+#define GATE_ACCEPT_BURST     32	  /* accepted from one box in a turn */
+#define GATE_FIRST_BYTES      10000	  /* until a client has said enough to be decided */
+#define GATE_IDLE	      7200000	  /* no byte in either direction */
+#define GATE_HALF_IDLE	      600000	  /* the same when one side has ended */
+#define GATE_REFUSAL_WAIT     500	  /* for the first bytes of a client that is refused: they tell how to say it */
+#define GATE_UNREACHABLE_WAIT 100	  /* the same when the destination does not answer */
+#define GATE_REFUSAL_LINGER   1000	  /* for the client to read why */
+#define GATE_SMALL	      (16u * KIB) /* a read shorter than that is copied, a longer one makes the way a pipe */
+#define GATE_PIPE_SIZE	      (256u * KIB)
+#define GATE_PIPES_IDLE	      64	 /* empty pipes that are kept */
+#define GATE_TURN_MAX	      (1u * MIB) /* moved for one connection before others have their turn */
+#define GATE_RATE_SLICE	      50	 /* how often a limited box gets its share */
+
+/* What clients say first */
+#define GATE_HELLO_MAX (16u * KIB + 512u) /* a TLS hello over all its records */
+#define GATE_PEEK_MAX  (20u * KIB)
+
+#define GATE_WEB_IDLE 30000 /* a kept connection to a server, for the next request of the same client */
+
+/* Dialling */
+#define GATE_DIAL_MAX	  16	/* addresses of a name that are tried */
+#define GATE_DIAL_STAGGER 250	/* before the next one is tried beside it */
+#define GATE_DIAL_TIMEOUT 10000 /* for all of them together */
+
+/* DNS */
+#define GATE_DNS_UDP_MAX     1232	 /* of an answer over UDP */
+#define GATE_DNS_MAX	     (16u * KIB) /* of an answer over TCP */
+#define GATE_DNS_QUERY_MAX   512
+#define GATE_DNS_RECORDS_MAX 128  /* in one answer */
+#define GATE_DNS_RATE	     500  /* questions a second of one box that leave the host or are refused … */
+#define GATE_DNS_BURST	     1000 /* … and at once */
+#define GATE_DNS_PENDING     256  /* questions of one box that wait for the host's servers */
+#define GATE_DNS_TIMEOUT     5000
+#define GATE_DNS_CACHE_MAX   8192 /* names, over all boxes */
+#define GATE_DNS_TTL_MIN     1000
+#define GATE_DNS_TTL_MAX     3600000
+#define GATE_DNS_NEGATIVE    5000
+#define GATE_DNS_TCP_IDLE    10000
+#define GATE_DNS_TCP_OUT     (64u * KIB)
+#define GATE_NAMES_MAX	     4096 /* addresses whose names are remembered for one box */
+#define GATE_NAMES_PER_IP    8
+#define GATE_NAMES_KEEP	     3600000 /* past the record's own time */
+
+/* Datagrams by udp:// rules */
+#define GATE_FLOWS_MAX	    256 /* of one box */
+#define GATE_FLOW_IDLE	    60000
+#define GATE_DATAGRAM_MAX   (64u * KIB)
+#define GATE_DATAGRAM_BURST 64

@@ -1,0 +1,102 @@
+/*
+ * atoll-gate: every connection of every box ends here, is decided, and goes on from here.
+ *
+ * Started by `atoll up` as a user of its own, with two listening sockets: descriptor 3 for the warden (SEQPACKET), 4
+ * for atolld (a stream). It keeps nothing on disk; both tell it everything when they connect.
+ */
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "gate/confine.h"
+#include "gate/gate.h"
+
+enum { FD_WARDEN = 3, FD_DAEMON = 4, FDS_RESERVE = 256 };
+
+static const char help[] =
+	"usage: atoll-gate [--help]\n"
+	"\n"
+	"Connects the sandboxes of one atolld to the network. Started by 'atoll up', with the listening\n"
+	"sockets for the warden and the daemon as descriptors 3 and 4.\n"
+	"\n"
+	"environment:\n"
+	"  ATOLL_USER    the daemon's user, who may connect; default atoll\n"
+	"  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
+
+const struct ip_host *gate_host(struct gate *g)
+{
+	ip_host_look(&g->host, loop_now(g->loop));
+	return &g->host;
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct gate *g = arg;
+	log_event(LOG_INFO, "stopping", "signal=%d connections=%zu", signo, g->conns);
+	loop_stop(g->loop);
+}
+
+static uid_t daemon_user(void)
+{
+	const char *name = getenv("ATOLL_USER");
+	uint64_t number;
+	const struct passwd *p = getpwnam(name && *name ? name : "atoll");
+	if (p)
+		return p->pw_uid;
+	return name && str_to_u64(str_of(name), INT32_MAX, &number) ? (uid_t)number : (uid_t)-1;
+}
+
+/* A connection takes two descriptors; boxes take up to four. */
+static size_t room_for_connections(void)
+{
+	struct rlimit n = {0, 0};
+	if (getrlimit(RLIMIT_NOFILE, &n) == 0) {
+		n.rlim_cur = n.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &n);
+	}
+	size_t all = n.rlim_cur > 4 * FDS_RESERVE ? (size_t)n.rlim_cur - FDS_RESERVE : FDS_RESERVE;
+	return all / 3 < GATE_CONNS_MAX ? all / 3 : GATE_CONNS_MAX;
+}
+
+static int start(struct gate *g, struct err *e)
+{
+	uid_t user = daemon_user();
+	int r = loop_service_signals(g->loop, on_signal, g);
+	if (r < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch signals");
+	g->conns_max = room_for_connections();
+	g->resolver = resolver_new(g->loop, e);
+	if (!g->resolver || web_init(g, e) < 0)
+		return -1;
+	if (intake_listen(g, FD_WARDEN, e) < 0 || control_listen(g, FD_DAEMON, user, e) < 0)
+		return -1;
+	if (confine(e) < 0)
+		return -1;
+	log_event(
+		LOG_INFO, "ready", "uid=%d connections_max=%zu ipv6=%d", (int)getuid(), g->conns_max, gate_host(g)->v6);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1) {
+		bool asked = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+		fputs(help, asked ? stdout : stderr);
+		return asked ? 0 : 2;
+	}
+	log_init("atoll-gate");
+	static struct gate g;
+	struct err e = {0};
+	g.loop = loop_new();
+	if (!g.loop || start(&g, &e) < 0) {
+		fprintf(stderr, "atoll-gate: %s\n", g.loop ? e.msg : "no event loop");
+		return 1;
+	}
+	loop_run(g.loop);
+	return 0;
+}

@@ -1,0 +1,301 @@
+/*
+ * One TCP connection of a box, from accept to the relay. docs/design/011-network.md has the order of the decisions.
+ */
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "gate/gate.h"
+
+static void set_why(struct passage *c, const char *why)
+{
+	snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+static void deny(struct passage *c, const char *why)
+{
+	set_why(c, why);
+	passage_refuse(c);
+}
+
+/* ---- moving ---- */
+
+static void on_relay_end(struct relay *r, enum relay_end how)
+{
+	static const char *const text[] = {[RELAY_CLOSED] = "closed",
+		[RELAY_CLIENT_RESET] = "the client reset",
+		[RELAY_SERVER_RESET] = "the server reset",
+		[RELAY_IDLE] = "idle too long"};
+	struct passage *c = container_of(r, struct passage, relay);
+	if (how != RELAY_CLOSED) {
+		relay_reset(&c->client);
+		relay_reset(&c->server);
+	}
+	passage_end(c, "allow", text[how]);
+}
+
+static void start_relay(struct passage *c)
+{
+	peek_stop(c);
+	loop_timer_stop(&c->timer);
+	loop_del(&c->server_io);
+	c->state = PASSAGE_MOVING;
+	int r = relay_start(&c->relay, c->gate->loop, c->client, c->server, &c->box->bucket, on_relay_end);
+	if (r < 0)
+		passage_cut(c, "cannot be watched");
+}
+
+/* ---- dialling ---- */
+
+static void drop_server(struct passage *c)
+{
+	loop_del(&c->server_io);
+	fd_close(&c->server);
+	reach_cancel(c->reach);
+	c->reach = NULL;
+}
+
+static void decide_other(struct passage *c);
+
+/* The server speaks first: what follows is neither TLS nor HTTP. */
+static void on_server_first(struct loop_io *io, uint32_t events)
+{
+	struct passage *c = container_of(io, struct passage, server_io);
+	(void)events;
+	loop_del(io);
+	peek_stop(c);
+	c->speech = SPEECH_OTHER;
+	decide_other(c);
+}
+
+static void on_reached(void *arg, int fd, const struct ip *ip)
+{
+	struct passage *c = arg;
+	c->reach = NULL;
+	if (fd < 0)
+		return passage_unreachable(c, -fd);
+	c->server = fd;
+	c->reached = *ip;
+	if (c->state != PASSAGE_PEEKING)
+		return start_relay(c);
+	if (loop_add(c->gate->loop, &c->server_io, fd, EPOLLIN, on_server_first) < 0)
+		passage_cut(c, "cannot be watched");
+}
+
+static struct reach_to destination(const struct passage *c)
+{
+	return (struct reach_to){.name = c->name, .wanted = c->wanted, .port = c->port};
+}
+
+static void dial_wanted(struct passage *c)
+{
+	const char *told = names_get(&c->box->names, &c->wanted, 0, loop_now(c->gate->loop));
+	if (!*c->name && told)
+		snprintf(c->name, sizeof c->name, "%s", told);
+	struct reach_to to = destination(c);
+	c->reach = reach_start(c->box, &to, on_reached, c);
+}
+
+/* The name is decided: only its own addresses count. What was dialled ahead may be one of them. */
+static void dial_name(struct passage *c)
+{
+	struct reach_to to = destination(c);
+	c->state = PASSAGE_DIALLING;
+	bool own = (c->server >= 0 || c->reach) && reach_is_own(c->box, &to);
+	if (own && c->server >= 0)
+		return start_relay(c);
+	if (own)
+		return;
+	drop_server(c);
+	to.own_only = true;
+	c->reach = reach_start(c->box, &to, on_reached, c);
+}
+
+/* ---- deciding ---- */
+
+/* Allowed: use what was dialled ahead, or what is being dialled. */
+static void go_ahead(struct passage *c)
+{
+	c->state = PASSAGE_DIALLING;
+	if (c->server >= 0)
+		start_relay(c);
+	else if (!c->reach)
+		dial_wanted(c);
+}
+
+/* By the names that this box was told for the address: in list mode one of them must be allowed, otherwise none of them
+ * may be denied. */
+static struct verdict by_told_names(struct passage *c, enum policy_speech how)
+{
+	struct verdict last = {.answer = c->by_name ? POLICY_DENY : POLICY_ALLOW,
+		.why = c->by_name ? "mode list: no name is known for this address" : c->why};
+	const char *name;
+	for (size_t i = 0; (name = names_get(&c->box->names, &c->wanted, i, loop_now(c->gate->loop))); i++) {
+		struct verdict v = policy_by_name(box_policy(c->box), name, c->port, how);
+		last = v;
+		snprintf(c->name, sizeof c->name, "%s", name);
+		if (c->by_name == (v.answer == POLICY_ALLOW))
+			return v;
+	}
+	return last;
+}
+
+static void decide_other(struct passage *c)
+{
+	struct verdict v = by_told_names(c, SPEECH_OTHER);
+	if (v.answer != POLICY_ALLOW)
+		return deny(c, v.why);
+	set_why(c, v.why);
+	go_ahead(c);
+}
+
+static void decide_tls(struct passage *c, const char *name)
+{
+	if (!*name && c->by_name)
+		return deny(c, "mode list: the TLS hello names no server (SNI)");
+	if (!*name)
+		return decide_other(c);
+	snprintf(c->name, sizeof c->name, "%s", name);
+	struct verdict v = policy_by_name(box_policy(c->box), name, c->port, SPEECH_TLS);
+	if (v.answer != POLICY_ALLOW)
+		return deny(c, v.why);
+	if (!c->by_name)
+		return go_ahead(c);
+	set_why(c, v.why);
+	dial_name(c);
+}
+
+void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
+{
+	peek_stop(c);
+	loop_del(&c->server_io);
+	c->speech = how;
+	if (c->refuse)
+		return passage_refuse(c);
+	if (how == SPEECH_TLS)
+		return decide_tls(c, name);
+	if (how != SPEECH_HTTP)
+		return decide_other(c);
+	drop_server(c);
+	c->state = PASSAGE_MOVING;
+	if (web_start(c) < 0)
+		passage_cut(c, "cannot be watched");
+}
+
+void passage_silent(struct passage *c, const char *end)
+{
+	peek_stop(c);
+	if (c->refuse)
+		return passage_refuse(c);
+	relay_reset(&c->client);
+	passage_end(c, "deny", end);
+}
+
+/* A name that the box was told for this address and a rule with that very port: any protocol may follow. */
+static bool may_dial_ahead(struct passage *c)
+{
+	return by_told_names(c, SPEECH_OTHER).answer == POLICY_ALLOW;
+}
+
+static void decide(struct passage *c)
+{
+	const struct policy *p = box_policy(c->box);
+	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
+	set_why(c, v.why);
+	c->by_name = v.answer == POLICY_NEEDS_NAME;
+	if (v.answer == POLICY_DENY) {
+		c->refuse = true;
+		return peek_start(c, GATE_REFUSAL_WAIT);
+	}
+	if (v.answer == POLICY_ALLOW && !v.look) {
+		c->state = PASSAGE_DIALLING;
+		return dial_wanted(c);
+	}
+	if (v.look || may_dial_ahead(c)) {
+		c->state = PASSAGE_PEEKING;
+		dial_wanted(c);
+	}
+	/* A server may take its time to speak first: then there is no limit on the client's silence but the idle one.
+	 */
+	peek_start(c, c->reach ? GATE_IDLE : GATE_FIRST_BYTES);
+}
+
+/* ---- a changed policy ---- */
+
+static bool still_allowed(struct passage *c)
+{
+	const struct policy *p = box_policy(c->box);
+	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
+	if (c->web)
+		return v.answer != POLICY_DENY && web_policy(c->web);
+	if (v.answer != POLICY_NEEDS_NAME && !v.look)
+		return v.answer == POLICY_ALLOW;
+	c->by_name = v.answer == POLICY_NEEDS_NAME;
+	/* What was not looked at before may be TLS. */
+	enum policy_speech how = c->speech == SPEECH_OTHER ? SPEECH_TLS : c->speech;
+	if (*c->name)
+		return policy_by_name(p, c->name, c->port, how).answer == POLICY_ALLOW;
+	return by_told_names(c, how).answer == POLICY_ALLOW;
+}
+
+void passage_policy(struct passage *c)
+{
+	if (c->state == PASSAGE_WAITING) {
+		loop_timer_stop(&c->timer);
+		decide(c);
+	} else if (c->state != PASSAGE_REFUSING && c->state != PASSAGE_DEAD && !c->refuse && !still_allowed(c)) {
+		set_why(c, "the policy was changed");
+		passage_cut(c, "cut by a changed policy");
+	}
+}
+
+static void on_no_policy(struct loop_timer *t)
+{
+	passage_cut(container_of(t, struct passage, timer), "no policy came");
+}
+
+/* ---- life ---- */
+
+/* Somebody in the box found the port that our listener is bound to. */
+static bool is_inside(const struct ip *ip)
+{
+	static const struct ip own6 = {{0xfd, 0x61, 0x74, 0x6f, 0x6c, 0x6c, [15] = 2}};
+	struct ip own4 = ip_v4(0xc0000002);
+	return ip_kind(ip) == IP_LOOPBACK || ip_eq(ip, &own4) || ip_eq(ip, &own6);
+}
+
+void passage_new(struct gate_box *b, int fd)
+{
+	union ip_sockaddr sa;
+	socklen_t n = sizeof sa;
+	struct ip wanted;
+	uint16_t port;
+	if (getsockname(fd, &sa.sa, &n) < 0 || !ip_from_sockaddr(&sa, &wanted, &port) || is_inside(&wanted))
+		return relay_reset(&fd);
+	if (port == 53)
+		return dnsd_stream(b, fd);
+	struct passage *c = xcalloc(1, sizeof *c);
+	c->gate = b->gate;
+	c->box = b;
+	c->client = fd;
+	c->server = -1;
+	c->wanted = c->reached = wanted;
+	c->port = port;
+	c->started = loop_now(b->gate->loop);
+	c->wall = clock_wall_ms();
+	list_push(&b->conns, &c->node);
+	b->conns_n++;
+	b->gate->conns++;
+	if (box_policy(b))
+		return decide(c);
+	c->state = PASSAGE_WAITING;
+	loop_timer_set(b->gate->loop, &c->timer, GATE_POLICY_WAIT, on_no_policy);
+}
+
+void passage_cut(struct passage *c, const char *end)
+{
+	if (c->state == PASSAGE_DEAD)
+		return;
+	relay_reset(&c->client);
+	passage_end(c, "deny", end);
+}

@@ -1,0 +1,161 @@
+#include "gate/reach.h"
+
+#include <stdio.h>
+
+#include "gate/gate.h"
+
+struct reach {
+	struct gate_box *box;
+	struct reach_to to;
+	char name[NET_NAME_MAX + 1];
+	struct resolve_wait wait[2]; /* A, AAAA */
+	struct dial *dial;
+	struct loop_task task;
+	reach_on_done on_done;
+	void *arg;
+	int failed;  /* -errno, to be told */
+	bool second; /* the address that was asked for does not answer; now those that the name has as well */
+};
+
+static const uint16_t types[] = {DNS_A, DNS_AAAA};
+
+static bool holds(const struct ip *ips, size_t n, const struct ip *ip)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ip_eq(&ips[i], ip))
+			return true;
+	return false;
+}
+
+/* Adds the addresses of a name that may be reached, as far as the resolver knows them. */
+static size_t gather(struct gate_box *b, const struct reach_to *to, struct ip *ips, size_t n)
+{
+	const struct ip_host *host = gate_host(b->gate);
+	const struct policy *p = box_policy(b);
+	for (size_t t = ARRAY_LEN(types); p && t-- > 0;) {
+		uint32_t age;
+		const struct dns_answer *a = resolver_get(b->gate->resolver, to->name, types[t], &age);
+		for (size_t i = 0; a && i < a->n && n < GATE_DIAL_MAX; i++) {
+			struct ip ip;
+			if (dns_record_ip(&a->v[i], &ip) && (ip_is4(&ip) || host->v6) && !holds(ips, n, &ip) &&
+				policy_address_ok(p, host, false, &ip, to->port).answer == POLICY_ALLOW)
+				ips[n++] = ip;
+		}
+	}
+	return n;
+}
+
+bool reach_is_own(struct gate_box *b, const struct reach_to *to)
+{
+	struct ip ips[GATE_DIAL_MAX];
+	return holds(ips, gather(b, to, ips, 0), &to->wanted);
+}
+
+void reach_cancel(struct reach *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(r->wait); i++)
+		resolver_cancel(&r->wait[i]);
+	if (r->dial)
+		dial_cancel(r->dial);
+	list_del(&r->task.node);
+	free(r);
+}
+
+static void done(struct reach *r, int fd, const struct ip *ip)
+{
+	reach_on_done on_done = r->on_done;
+	void *arg = r->arg;
+	struct ip reached = *ip;
+	reach_cancel(r);
+	on_done(arg, fd, &reached);
+}
+
+static void ask(struct reach *r);
+
+static void on_dialled(void *arg, int fd, const struct ip *ip)
+{
+	struct reach *r = arg;
+	r->dial = NULL;
+	if (fd >= 0 || r->second || r->to.own_only || !*r->name)
+		return done(r, fd, ip);
+	r->second = true;
+	r->failed = fd;
+	ask(r);
+}
+
+static void tell_failed(struct loop_task *t)
+{
+	struct reach *r = container_of(t, struct reach, task);
+	done(r, r->failed, &r->to.wanted);
+}
+
+static void dial(struct reach *r)
+{
+	struct ip ips[GATE_DIAL_MAX];
+	size_t n = 0;
+	if (!r->to.own_only || reach_is_own(r->box, &r->to))
+		ips[n++] = r->to.wanted;
+	if (*r->name)
+		n = gather(r->box, &r->to, ips, n);
+	/* The first has been tried. */
+	if (r->second && n) {
+		n--;
+		memmove(ips, ips + 1, n * sizeof *ips);
+	}
+	if (n == 0) {
+		r->failed = r->failed ? r->failed : -EHOSTUNREACH;
+		return loop_defer(r->box->gate->loop, &r->task, tell_failed);
+	}
+	dial_order(ips, n);
+	r->dial = dial_start(r->box->gate->loop, ips, n, r->to.port, on_dialled, r);
+}
+
+static void on_resolved(struct reach *r)
+{
+	if (!r->wait[0].waiting && !r->wait[1].waiting)
+		dial(r);
+}
+
+static void on_four(struct resolve_wait *w, const struct dns_answer *a, uint32_t age)
+{
+	(void)a;
+	(void)age;
+	on_resolved(container_of(w, struct reach, wait[0]));
+}
+
+static void on_six(struct resolve_wait *w, const struct dns_answer *a, uint32_t age)
+{
+	(void)a;
+	(void)age;
+	on_resolved(container_of(w, struct reach, wait[1]));
+}
+
+/* Both families of the name, as far as they are not known. */
+static void ask(struct reach *r)
+{
+	struct resolver *s = r->box->gate->resolver;
+	uint32_t age;
+	if (!resolver_get(s, r->name, DNS_A, &age))
+		resolver_ask(s, r->name, DNS_A, &r->wait[0], on_four);
+	if (gate_host(r->box->gate)->v6 && !resolver_get(s, r->name, DNS_AAAA, &age))
+		resolver_ask(s, r->name, DNS_AAAA, &r->wait[1], on_six);
+	on_resolved(r);
+}
+
+struct reach *reach_start(struct gate_box *b, const struct reach_to *to, reach_on_done on_done, void *arg)
+{
+	struct reach *r = xcalloc(1, sizeof *r);
+	r->box = b;
+	r->to = *to;
+	snprintf(r->name, sizeof r->name, "%s", to->name);
+	r->to.name = r->name;
+	r->on_done = on_done;
+	r->arg = arg;
+	if (to->own_only)
+		ask(r);
+	else
+		dial(r);
+	return r;
+}

@@ -1,0 +1,294 @@
+/*
+ * HTTP that is decided by Host, request by request. The client's connection is relayed to one end of a socket pair,
+ * whose other end belongs to src/http's server: strict heads and framing, so that the gate and the server behind cannot
+ * disagree on where a request ends. Each request is decided on its own and proxied over a connection that was dialled
+ * for its name; a kept connection is used again for the same name only.
+ */
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "gate/gate.h"
+#include "http/proxy.h"
+
+struct web {
+	struct http_dialer dialer; /* first: what take() gets */
+	struct gate *gate;
+	struct passage *conn; /* NULL: gone; freed when the proxy has ended */
+	int inner;	      /* descriptor of the server's end: only a name, it is not ours */
+	int ready;	      /* connected, to be taken by the next call */
+	bool has_leg;
+	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */
+	struct http_endpoint ep;
+	struct reach *reach;
+	struct http_exchange *x; /* waits for the dial */
+	struct http_proxy *proxy;
+	bool tried; /* a connection was dialled for this request */
+};
+
+static struct str key_of(const int *fd)
+{
+	return str_n(fd, sizeof *fd);
+}
+
+/* ---- answers of our own ---- */
+
+static void answer(struct http_exchange *x, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void answer(struct http_exchange *x, int status, const char *fmt, ...)
+{
+	auto_buf struct buf b = {0};
+	va_list ap;
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	http_respond(x, status, "text/plain; charset=utf-8", buf_str(&b));
+}
+
+static void deny(struct web *w, struct http_exchange *x, const char *host, const char *why)
+{
+	struct passage *c = w->conn;
+	record_send(c->gate, &(struct gate_log){.id = box_id(c->box),
+				     .time = clock_wall_ms(),
+				     .name = host,
+				     .protocol = "http",
+				     .decision = "deny",
+				     .why = why,
+				     .end = "refused",
+				     .ip = &c->wanted,
+				     .port = c->port});
+	snprintf(c->why, sizeof c->why, "%s", why);
+	answer(x, 403, "403 denied: this sandbox may not reach %s port %u (%s)\n", *host ? host : "this address",
+		c->port, why);
+}
+
+/* ---- one request ---- */
+
+static void forward(struct web *w, struct http_exchange *x);
+
+static void on_reached(void *arg, int fd, const struct ip *ip)
+{
+	struct web *w = arg;
+	struct http_exchange *x = w->x;
+	w->reach = NULL;
+	w->x = NULL;
+	if (fd < 0) {
+		bool late = fd == -ETIMEDOUT;
+		return answer(x, late ? 504 : 502, "%d %s port %u cannot be reached: %s\n", late ? 504 : 502, w->leg,
+			w->conn->port, strerror(-fd));
+	}
+	fd_close(&w->ready);
+	w->ready = fd;
+	w->conn->reached = *ip;
+	union ip_sockaddr sa;
+	w->ep.len = ip_to_sockaddr(ip, w->conn->port, &sa);
+	memcpy(&w->ep.sa, &sa, w->ep.len);
+	w->has_leg = true;
+	forward(w, x);
+}
+
+/* The client went while we were dialling. */
+static void on_waiting_close(struct http_exchange *x, bool complete)
+{
+	struct web *w = http_exchange_arg(x);
+	(void)complete;
+	if (!w || w->x != x)
+		return;
+	reach_cancel(w->reach);
+	w->reach = NULL;
+	w->x = NULL;
+}
+
+static const struct http_exchange_ops nothing_ops;
+static const struct http_exchange_ops waiting_ops = {.on_close = on_waiting_close};
+
+static void dial(struct web *w, struct http_exchange *x)
+{
+	struct passage *c = w->conn;
+	struct reach_to to = {.name = w->leg, .wanted = c->wanted, .port = c->port, .own_only = c->by_name};
+	w->tried = true;
+	w->x = x;
+	http_exchange_set(x, &waiting_ops, w);
+	http_pause(x);
+	w->reach = reach_start(c->box, &to, on_reached, w);
+}
+
+static void release(struct web *w)
+{
+	http_client_forget_dialer(w->gate->http_client, &w->dialer);
+	fd_close(&w->ready);
+	free(w);
+}
+
+static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *f)
+{
+	struct web *w = arg;
+	w->proxy = NULL;
+	if (!w->conn) {
+		http_abort(x);
+		return release(w);
+	}
+	if (f->untouched && f->fail == HTTP_FAIL_CONNECT && !w->tried)
+		return dial(w, x);
+	answer(x, f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, "%d %s port %u: %s\n",
+		f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, w->leg, w->conn->port, f->err.msg);
+}
+
+static void on_done(void *arg, int status, bool complete)
+{
+	struct web *w = arg;
+	(void)status;
+	(void)complete;
+	w->proxy = NULL;
+	if (!w->conn)
+		release(w);
+}
+
+static void forward(struct web *w, struct http_exchange *x)
+{
+	const struct http_proxy_options o = {.on_fail = on_fail, .on_done = on_done, .arg = w};
+	w->proxy = http_proxy(x, w->gate->http_client, &w->ep, &o);
+}
+
+/* Hands out what was dialled; the pool asks only when it has none. */
+static int take(struct http_dialer *d, int family)
+{
+	struct web *w = container_of(d, struct web, dialer);
+	(void)family;
+	return w->ready >= 0 ? take_fd(&w->ready) : -EAGAIN;
+}
+
+static void use_leg(struct web *w, const char *name)
+{
+	if (w->has_leg && strcmp(w->leg, name) == 0)
+		return;
+	http_client_forget_dialer(w->gate->http_client, &w->dialer);
+	fd_close(&w->ready);
+	w->has_leg = false;
+	snprintf(w->leg, sizeof w->leg, "%s", name);
+}
+
+/* "name:port" of a Host header: the name in lower case, "" when it is none. False: it names another port. */
+static bool split_host(struct str host, uint16_t port, char name[NET_NAME_MAX + 1])
+{
+	struct str rest, text = host.p && host.n && host.p[0] == '[' ? host : str_split(host, ':', &rest);
+	uint64_t given = port;
+	*name = 0;
+	if (!host.p)
+		return true;
+	if (!rule_name(text, name))
+		*name = 0;
+	if (text.n < host.n && !(rest.n && str_to_u64(rest, 65535, &given)))
+		return false;
+	return given == port;
+}
+
+static struct verdict decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1])
+{
+	struct passage *c = w->conn;
+	const struct policy *p = box_policy(c->box);
+	bool same_port = split_host(rq->host, c->port, name);
+	if (!p)
+		return (struct verdict){.answer = POLICY_DENY, .why = "the sandbox is gone"};
+	if (rq->method == HTTP_M_CONNECT)
+		return (struct verdict){
+			.answer = POLICY_DENY, .why = "CONNECT is not passed on where names are decided"};
+	if (*name && (same_port || !c->by_name))
+		return policy_by_name(p, name, c->port, SPEECH_HTTP);
+	if (c->by_name)
+		return (struct verdict){.answer = POLICY_DENY,
+			.why = *name ? "mode list: Host names another port"
+				     : "mode list: the request has no Host name"};
+	return (struct verdict){.answer = POLICY_ALLOW, .why = "mode open"};
+}
+
+static void on_request(struct http_exchange *x, void *arg)
+{
+	struct gate *g = arg;
+	int fd = http_exchange_fd(x);
+	struct web *w = map_get(&g->webs, key_of(&fd));
+	char name[NET_NAME_MAX + 1];
+	if (!w)
+		return http_abort(x);
+	struct verdict v = decide(w, http_request(x), name);
+	if (*name)
+		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
+	if (v.answer != POLICY_ALLOW)
+		return deny(w, x, name, v.why);
+	snprintf(w->conn->why, sizeof w->conn->why, "%s", v.why);
+	use_leg(w, name);
+	w->tried = false;
+	if (w->has_leg)
+		forward(w, x);
+	else
+		dial(w, x);
+}
+
+/* ---- life ---- */
+
+static void on_relay_end(struct relay *r, enum relay_end how)
+{
+	static const char *const text[] = {[RELAY_CLOSED] = "closed",
+		[RELAY_CLIENT_RESET] = "the client reset",
+		[RELAY_SERVER_RESET] = "broken off",
+		[RELAY_IDLE] = "idle too long"};
+	struct passage *c = container_of(r, struct passage, relay);
+	if (how != RELAY_CLOSED)
+		relay_reset(&c->client);
+	passage_end(c, "allow", text[how]);
+}
+
+int web_start(struct passage *c)
+{
+	struct gate *g = c->gate;
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	c->server = pair[0];
+	struct web *w = xcalloc(1, sizeof *w);
+	w->dialer = (struct http_dialer){.take = take, .idle_max = 1, .idle_ms = GATE_WEB_IDLE};
+	w->gate = g;
+	w->conn = c;
+	w->inner = pair[1];
+	w->ready = -1;
+	w->ep.dialer = &w->dialer;
+	c->web = w;
+	map_put(&g->webs, key_of(&w->inner), w);
+	if (http_server_adopt(g->http, pair[1], 0, NULL) < 0)
+		return -ENOMEM;
+	return relay_start(&c->relay, g->loop, c->client, c->server, &c->box->bucket, on_relay_end);
+}
+
+void web_free(struct web *w)
+{
+	struct gate *g = w->gate;
+	/* The number may belong to another connection by now. */
+	if (map_get(&g->webs, key_of(&w->inner)) == w)
+		map_del(&g->webs, key_of(&w->inner));
+	if (w->x)
+		http_exchange_set(w->x, &nothing_ops, NULL);
+	reach_cancel(w->reach);
+	w->conn->web = NULL;
+	w->conn = NULL;
+	if (w->proxy)
+		http_proxy_abort(w->proxy);
+	else
+		release(w);
+}
+
+bool web_policy(struct web *w)
+{
+	struct passage *c = w->conn;
+	if (!*w->leg)
+		return !c->by_name;
+	return policy_by_name(box_policy(c->box), w->leg, c->port, SPEECH_HTTP).answer == POLICY_ALLOW;
+}
+
+int web_init(struct gate *g, struct err *e)
+{
+	g->http = http_server_new(g->loop, on_request, g);
+	g->http_client = http_client_new(g->loop);
+	if (!g->http || !g->http_client)
+		return err_set(e, ERRC_INTERNAL_ERROR, "no HTTP server");
+	http_server_config(g->http)->conns_max = GATE_CONNS_MAX;
+	return 0;
+}

@@ -1,0 +1,36 @@
+/*
+ * gate.h - the records from the warden to the gate: AF_UNIX SEQPACKET, one fixed-size record a packet.
+ *
+ * The warden connects to $ATOLL_RUN/gate-w.sock; the gate asks the kernel that it is root. Both are built from one tree
+ * and run on one machine, so the struct is sent as it lies in memory; GATE_MAGIC changes with the layout.
+ *
+ * GATE_BOX carries descriptors in the order of struct steer_sockets: the TCP listener, the UDP socket, the raw IPv4
+ * socket and, where there is IPv6, the raw IPv6 one. When a connection is new the warden asks about every slot that it
+ * has (GATE_HAVE), because either side may have been restarted, and ends with GATE_SYNC.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "proto/limits.h"
+
+#define GATE_MAGIC 0x41544731u /* "ATG1" */
+
+enum gate_op {
+	GATE_BOX = 1, /* slot, generation, descriptors; an id when it has one */
+	GATE_NAME,    /* slot, generation, id */
+	GATE_GONE,    /* slot, generation */
+	GATE_HAVE,    /* slot, generation, id: does the gate have its sockets? GATE_NEED comes back when not */
+	GATE_NEED,    /* from the gate: slot, generation */
+	GATE_SYNC,    /* slots that were not told of since the connection began are gone */
+};
+
+struct gate_record {
+	uint32_t magic;
+	uint32_t op;
+	uint32_t slot;
+	uint32_t padding;
+	uint64_t generation;
+	char id[BOX_ID_MAX + 1]; /* "": a prepared slot without a name */
+};
+
+enum { GATE_FDS_MAX = 4 };

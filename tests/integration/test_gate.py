@@ -1,0 +1,327 @@
+"""The gate alone: what boxes reach through it, and what not. Servers are real (nginx, dnsmasq); the test plays warden and daemon."""
+
+import os
+import shutil
+
+import gatelib
+import pytest
+from gatelib import GATE, OTHER, WEB, WEB2
+
+
+@pytest.fixture(scope="module")
+def world():
+    if os.geteuid() != 0:
+        pytest.skip("root is needed to make network namespaces")
+    for program in ("nginx", "dnsmasq", "dig", "curl", "ip"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    world = gatelib.World()
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def gate(world):
+    gate = gatelib.Gate(world)
+    yield gate
+    gate.close()
+
+
+def test_open_reaches_servers_by_name_and_address(gate):
+    box = gate.box(policy={})
+    assert box.curl("http://web.example/x") == (200, f"http {WEB} web.example\n")
+    assert box.curl("https://web.example/x") == (200, f"https {WEB} web.example\n")
+    assert box.curl(f"http://{WEB2}:8080/") == (200, f"http {WEB2} {WEB2}\n")
+    record = gate.record(port=443)
+    assert record["name"] == "web.example" and record["decision"] == "allow" and record["rule"] == "mode open"
+    assert record["received"] > 500 and record["sent"] > 300 and record["end"] == "closed"
+
+
+def test_resolver_answers_at_every_address_with_every_type(gate):
+    box = gate.box(policy={})
+    assert box.dig("web.example", "+short").strip() == WEB
+    out = box.dig("web.example", "@8.8.8.8")
+    assert "SERVER: 8.8.8.8#53" in out and WEB in out
+    assert WEB in box.dig("web.example", "+tcp", "@10.9.9.9", "+short")
+    assert "hello there" in box.dig("text.example", "TXT", "+short")
+    assert "10 mail.web.example." in box.dig("web.example", "MX", "+short")
+    assert "0 0 80 web.example." in box.dig("_x._tcp.web.example", "SRV", "+short")
+    assert "web.example." in box.dig("10.100.51.198.in-addr.arpa", "PTR", "+short")
+    assert f"web.example.\n{WEB}" in box.dig("alias.example", "+short")
+    assert "NXDOMAIN" in box.dig("missing.example")
+    assert WEB in box.dig("from-hosts.example", "+short")
+    assert "NOTIMP" in box.dig("web.example", "ANY", "+notcp")
+
+
+def test_list_decides_tls_by_sni_and_http_by_host(gate):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example", "*.web.example:443"]})
+    assert box.curl("https://web.example/")[0] == 200
+    assert box.curl("https://www.web.example/")[0] == 200
+    assert box.curl("http://web.example/")[0] == 200
+    status, body = box.curl("http://two.example/", "--resolve", f"two.example:80:{WEB}")
+    assert status == 403 and body.startswith("403 denied: this sandbox may not reach two.example port 80")
+    status, body = box.curl("https://two.example/", "--resolve", f"two.example:443:{WEB}")
+    assert status == -35 and "alert access denied" in body, body
+    assert gate.record(name="two.example", protocol="tls")["decision"] == "deny"
+    # The wrong port, and no name at all.
+    assert box.curl("http://web.example:8080/")[0] == 403
+    assert box.curl(f"http://{WEB}/")[0] == 403
+    assert box.curl(f"https://{WEB}/", "-k")[0] == -35
+
+
+def test_list_dials_what_it_resolved_itself(gate):
+    """The box may claim any address for an allowed name: the name's own is used."""
+    box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
+    for address in (WEB2, "203.0.113.77"):
+        assert box.curl("https://web.example/", "--resolve", f"web.example:443:{address}") == (200, f"https {WEB} web.example\n")
+        assert box.curl("http://web.example/", "--resolve", f"web.example:80:{address}") == (200, f"http {WEB} web.example\n")
+
+
+def test_names_outside_the_list_never_leave_the_host(gate, world):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example"], "deny": ["bad.web.example"]})
+    for name, kind in (("secret-data.evil.example", "A"), ("secret-text.evil.example", "TXT"),
+                       ("secret-tcp.evil.example", "A"), ("secret-sub.web.example", "A")):
+        out = box.dig(name, kind, *(("+tcp",) if "tcp" in name else ()))
+        assert "NXDOMAIN" in out and "EDE: 15 (Blocked)" in out, out
+    assert "NXDOMAIN" in box.dig("7.113.0.203.in-addr.arpa", "PTR")
+    assert "secret" not in world.dns_log.read_text() and "203.in-addr" not in world.dns_log.read_text()
+    assert gate.record(name="secret-text.evil.example")["rule"] == "mode list: no rule in allow matches"
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "169.254.169.254", "192.168.1.1", "100.64.0.1", GATE, "127.0.0.2", "172.16.5.5"])
+def test_never_reachable_addresses(gate, address):
+    box = gate.box("private", policy={})
+    status, body = box.curl(f"http://{address}:8700/")
+    assert status == (-7 if address.startswith("127.") else 403), body
+    if status == 403:
+        assert "never reachable" in body
+
+
+def test_odd_spellings_arrive_as_addresses(gate):
+    box = gate.box("private", policy={})
+    for host in ("0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518"):
+        assert box.curl(f"http://{host}/")[0] == 403
+    assert box.curl("http://127.1/")[0] == -7
+
+
+def test_names_that_lead_inside_have_no_addresses(gate):
+    box = gate.box("private", policy={"mode": "list", "allow": ["*"]})
+    for name in ("inside.example", "meta.example", "gate.example"):
+        out = box.dig(name)
+        assert "ANSWER: 0" in out and "NOERROR" in out
+        assert box.curl(f"http://{name}/", "--resolve", f"{name}:80:{WEB}")[0] == 502
+
+
+def test_an_address_rule_opens_a_private_range(gate, world):
+    world.servers.ip("addr", "add", "10.77.0.1/32", "dev", "lo")
+    box = gate.box("private", policy={"mode": "list", "allow": ["10.77.0.0/16:8080"]})
+    assert box.curl("http://10.77.0.1:8080/") == (200, "http 10.77.0.1 10.77.0.1\n")
+    assert box.curl("http://10.77.0.1:80/")[0] == 403
+    assert box.curl("http://10.78.0.1:8080/")[0] == 403
+
+
+def test_servers_that_speak_first(gate, world):
+    world.serve("s.sendall(b'220 hello\\r\\n'); s.sendall(b'you said '+s.recv(99)); s.close()", 2525)
+    code = ("import socket; s=socket.create_connection(('other.example',2525)); b=s.recv(9); s.sendall(b'EHLO me'); "
+            "print(b.decode().strip(), s.makefile().read())")
+    open_box = gate.box(policy={})
+    assert open_box.python(code).split() == "220 hello you said EHLO me".split()
+    # With a name rule for that port, and with deny rules that have to be looked at.
+    assert gate.box(policy={"mode": "list", "allow": ["other.example:2525"]}).python(code).split() == "220 hello you said EHLO me".split()
+    assert gate.box(policy={"deny": ["bad.example"]}).python(code).split() == "220 hello you said EHLO me".split()
+    # A bare name means HTTP and TLS on their ports.
+    box = gate.box(policy={"mode": "list", "allow": ["other.example"]})
+    out = box.run("/usr/bin/python3", "-c", code)
+    assert "ConnectionResetError" in out.stderr, out.stderr
+
+
+def test_half_close_and_big_answers(gate, world):
+    world.serve("n=0\nwhile True:\n  b=s.recv(65536)\n  if not b: break\n  n+=len(b)\ns.sendall(str(n).encode()+b'y'*5000000); s.close()", 7001)
+    box = gate.box(policy={})
+    code = """
+import socket
+s=socket.create_connection(('other.example',7001))
+for i in range(300): s.sendall(b'x'*20001)
+s.shutdown(socket.SHUT_WR)
+b=b''
+while True:
+  p=s.recv(65536)
+  if not p: break
+  b+=p
+print(b[:7].decode(), len(b))
+"""
+    assert box.python(code).split() == ["6000300", "5000007"]
+    record = gate.record(port=7001)
+    assert (record["sent"], record["received"]) == (6000300, 5000007)
+
+
+def test_resets_pass_through(gate, world):
+    world.serve("import struct\ns.recv(1)\ns.setsockopt(socket.SOL_SOCKET,socket.SO_LINGER,struct.pack('ii',1,0)); s.close()", 7002)
+    box = gate.box(policy={})
+    out = box.run("/usr/bin/python3", "-c", "import socket; s=socket.create_connection(('other.example',7002)); s.sendall(b'x'); s.recv(1)")
+    assert "ConnectionResetError" in out.stderr
+    assert gate.record(port=7002)["end"] == "the server reset"
+
+
+def test_what_cannot_be_reached(gate):
+    box = gate.box(policy={})
+    status, body = box.curl("http://other.example:81/")
+    assert status == 502 and "cannot be reached: Connection refused" in body
+    assert box.curl("https://other.example:444/")[0] in (-35, -56)
+    listed = gate.box(policy={"mode": "list", "allow": ["other.example:81"]})
+    assert listed.curl("http://other.example:81/")[0] == 502
+
+
+def test_ipv6_and_families_in_turns(gate):
+    box = gate.box("v6", policy={})
+    assert "2001:db8:1::10" in box.dig("six.example", "AAAA", "+short")
+    # Its IPv4 address is dead; the client asks for that one.
+    assert box.curl("https://six.example/", "--resolve", "six.example:443:198.51.100.99")[0] in (-28, -35, -56)
+    assert box.curl("https://six.example/", "-4")[0] == 200
+    assert box.curl("http://[2001:db8:1::10]/")[0] == 200
+
+
+def test_requests_on_a_kept_connection_are_decided_each(gate):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example", "two.example"]})
+    code = """
+import socket
+s=socket.create_connection(('web.example',80))
+f=s.makefile('rb')
+def ask(host, more=b''):
+  s.sendall(b'GET / HTTP/1.1\\r\\nHost: '+host+b'\\r\\n'+more+b'\\r\\n')
+  status=f.readline().split()[1].decode(); n=0
+  while True:
+    h=f.readline()
+    if h==b'\\r\\n': break
+    if h.lower().startswith(b'content-length:'): n=int(h.split()[1])
+  return status, f.read(n).decode()
+print(ask(b'web.example'))
+print(ask(b'two.example'))
+print(ask(b'evil.example'))
+print(ask(b'web.example'))
+"""
+    lines = box.python(code).splitlines()
+    assert lines[0] == str(("200", f"http {WEB} web.example\n")) and lines[1] == str(("200", f"http {WEB2} two.example\n"))
+    assert lines[2].startswith("('403', '403 denied:") and lines[3] == lines[0]
+    assert gate.record(name="evil.example", decision="deny")
+
+
+@pytest.mark.parametrize("smuggled", [
+    b"POST / HTTP/1.1\r\nHost: web.example\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: web.example\r\nHost: evil.example\r\n\r\n",
+    b"GET http://evil.example/ HTTP/1.1\r\nHost: web.example\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost : evil.example\r\nHost: web.example\r\n\r\n",
+    b"GET / HTTP/1.1\nHost: web.example\n\n",
+    b"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n",
+    b"CONNECT 198.51.100.20:443 HTTP/1.1\r\nHost: 198.51.100.20:443\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: web.example:8080\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+])
+def test_smuggled_requests_are_refused(gate, world, smuggled):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
+    before = (world.tmp / "nginx.log").read_text()
+    code = (f"import socket; s=socket.create_connection(('web.example',80)); s.sendall({smuggled!r}); s.settimeout(5); "
+            "print(s.makefile('rb').readline().decode())")
+    answer = box.python(code)
+    assert answer.split()[1][0] in "45", answer
+    assert (world.tmp / "nginx.log").read_text() == before
+
+
+def test_uploads_and_downloads_through_both_ways(gate, world):
+    for policy in ({}, {"mode": "list", "allow": ["web.example"]}):
+        box = gate.box(policy=policy)
+        for scheme in ("http", "https"):
+            out = box.run("sh", "-c", f"curl -sS --cacert {world.tmp}/cert.pem {scheme}://web.example/big | sha256sum", timeout=60).stdout
+            want = gatelib.run("sha256sum", str(world.tmp / "site/big")).stdout
+            assert out.split()[0] == want.split()[0]
+
+
+def test_a_changed_policy_counts_at_once(gate, world):
+    world.serve("while True:\n  b=s.recv(100)\n  if not b: break\n  s.sendall(b)", 7003)
+    box = gate.box(policy={})
+    code = """
+import socket,sys
+s=socket.create_connection(('other.example',7003)); s.sendall(b'x'); assert s.recv(1)==b'x'
+print('connected', flush=True); sys.stdin.readline()
+try: print(repr(s.recv(1)))
+except ConnectionResetError: print('reset')
+"""
+    process = box.start("/usr/bin/python3", "-c", code, stdin=-1, stdout=-1)
+    assert process.stdout.readline() == "connected\n"
+    gate.policy(box, mode="list", allow=["web.example"])
+    assert gate.record(port=7003)["end"] == "cut by a changed policy"
+    assert process.communicate("\n")[0] == "reset\n"
+    assert box.curl("https://web.example/")[0] == 200
+    gate.policy(box, mode="off")
+    assert box.curl("https://web.example/")[0] != 200
+
+
+def test_connections_wait_for_a_policy(gate):
+    box = gate.box()
+    process = box.start("curl", "-sS", "http://198.51.100.10/", stdout=-1)
+    gate.policy(box)
+    assert process.communicate(timeout=20)[0].startswith("http")
+
+
+def test_a_killed_gate_comes_back(gate, world):
+    world.serve("s.recv(1)", 7004)
+    box = gate.box(policy={})
+    assert box.curl("http://web.example/")[0] == 200
+    gate.kill()
+    process = box.start("curl", "-sS", "http://198.51.100.10/", stdout=-1)
+    gate.start()
+    assert box.warden.stdout.readline() == "again\n"
+    gate.policy(box)
+    assert process.communicate(timeout=20)[0].startswith("http")
+    assert box.curl("http://web.example/")[0] == 200
+
+
+def test_datagrams_need_a_rule(gate, world):
+    code = ("import socket\nu=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.bind(('%s',123)); print('up',flush=True)\n"
+            "while True:\n  d,a=u.recvfrom(9999); u.sendto(b'got '+d,a)" % OTHER)
+    server = world.start(world.servers, "/usr/bin/python3", "-c", code, stdout=-1, text=True)
+    assert server.stdout.readline() == "up\n"
+    ask = ("import socket; a=socket.gethostbyname('other.example'); u=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); "
+           "u.settimeout(%s); u.sendto(b'time',(a,123)); print(u.recvfrom(99))")
+    box = gate.box("datagrams", policy={"allow": ["udp://other.example:123"]})
+    assert box.python(ask % 10).strip() == str((b"got time", (OTHER, 123)))
+    box = gate.box("datagrams", policy={"mode": "open"})
+    assert "timed out" in box.run("/usr/bin/python3", "-c", ask % 1).stderr
+
+
+def test_a_rate_is_kept(gate):
+    box = gate.box(policy={"rateBps": 4 << 20})
+    out = box.run("curl", "-sS", "-o", "/dev/null", "-w", "%{speed_download}", "http://web.example/big").stdout
+    assert float(out) < 8 << 20
+
+
+def test_a_box_is_held_to_its_connections(gate, world):
+    world.serve("s.recv(1)", 7005)
+    box = gate.box(policy={"maxConnections": 5})
+    other = gate.box(policy={})
+    code = """
+import socket,time
+a=[socket.create_connection(('198.51.100.30',7005)) for i in range(50)]
+print('connected', flush=True); input()
+"""
+    process = box.start("/usr/bin/python3", "-c", code, stdin=-1, stdout=-1)
+    assert process.stdout.readline() == "connected\n"
+    assert other.curl("http://web.example/")[0] == 200
+    assert gatelib.run("nsenter", f"--net={world.servers.path}", "ss", "-tnH", "state", "established", "sport", "=", ":7005").stdout.count("\n") == 5
+    process.communicate("\n")
+    assert box.curl("http://web.example/")[0] == 200
+
+
+def test_questions_have_a_rate(gate):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
+    code = """
+import socket,struct
+u=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.connect(('192.0.0.1',53)); u.settimeout(1)
+n=0
+for i in range(10000):
+  u.send(struct.pack('>6H',i,256,1,0,0,0)+b'\\x05n%04d\\x04evil\\x07example\\0\\0\\1\\0\\1'%(i%10000))
+try:
+  while True: u.recv(999); n+=1
+except TimeoutError: print(n)
+"""
+    assert int(box.python(code)) < 4000
