@@ -295,7 +295,8 @@ int client_ask(
 		room[o.headers_n++] = (struct http_header){STR("Content-Type"), STR("application/json")};
 	o.content_length = (int64_t)body.n;
 	struct client_wait w = {.cl = cl, .body = ret_body, .e = e};
-	http_call_whole(cl->http, &cl->endpoint, &o, body, cl->body_max, on_reply, &w);
+	struct http_question q = {.options = o, .body = body, .max = cl->body_max, .on_reply = on_reply, .arg = &w};
+	http_call_whole(cl->http, &cl->endpoint, &q);
 	while (!w.done)
 		loop_turn(cl->loop, -1);
 	return w.status;

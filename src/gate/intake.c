@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "gate/gate.h"
 
@@ -97,38 +98,21 @@ static bool on_record(struct gate *g, const struct gate_record *r, const int fds
 	return r->op >= GATE_BOX && r->op <= GATE_SYNC;
 }
 
-static void take_fds(struct msghdr *m, int fds[GATE_FDS_MAX])
-{
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(h), (n < GATE_FDS_MAX ? n : GATE_FDS_MAX) * sizeof(int));
-	}
-}
-
 static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct gate *g = container_of(io, struct gate, intake.io);
 	(void)events;
 	while (g->intake.io.loop) {
-		union {
-			struct cmsghdr head;
-			char room[CMSG_SPACE(GATE_FDS_MAX * sizeof(int))];
-		} rights = {0};
 		struct gate_record r;
 		int fds[GATE_FDS_MAX] = {-1, -1, -1, -1};
-		struct iovec iov = {&r, sizeof r};
-		struct msghdr m = {
-			.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &rights, .msg_controllen = sizeof rights};
-		ssize_t n = recvmsg(io->fd, &m, MSG_CMSG_CLOEXEC);
-		if (n < 0 && errno == EAGAIN)
+		struct fd_record in = {.data = &r, .size = sizeof r, .fds = fds, .fds_max = GATE_FDS_MAX};
+		ssize_t n = fd_recv(io->fd, &in, MSG_DONTWAIT);
+		if (n == -EAGAIN)
 			return;
-		take_fds(&m, fds);
 		if (n == (ssize_t)sizeof r && on_record(g, &r, fds))
 			continue;
 		if (n != (ssize_t)sizeof r)
-			close_fds(fds);
+			fd_record_close(&in);
 		log_event(n == 0 ? LOG_INFO : LOG_ERROR, "the warden has hung up; boxes keep their sockets",
 			"bytes=%zd", n);
 		hang_up(g);

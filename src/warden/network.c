@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
 #include "cage/fs.h"
 #include "cage/sys.h"
@@ -104,24 +105,10 @@ static void hang_up(struct warden *w)
 /* 0, -EAGAIN, or another -errno after which the connection is gone. */
 static int send_record(struct warden *w, const struct gate_record *r, const int *fds, size_t n)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(GATE_FDS_MAX * sizeof(int))];
-	} rights = {0};
-	struct iovec v = {(void *)r, sizeof *r};
-	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
-	if (n) {
-		m.msg_control = &rights;
-		m.msg_controllen = (unsigned)CMSG_SPACE(n * sizeof(int));
-		struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = (unsigned)CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(h), fds, n * sizeof(int));
-	}
-	if (sendmsg(w->network.io.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+	ssize_t sent = fd_send(w->network.io.fd, r, sizeof *r, fds, n, MSG_DONTWAIT);
+	if (sent >= 0)
 		return 0;
-	if (errno == EAGAIN)
+	if (sent == -EAGAIN)
 		return -EAGAIN;
 	hang_up(w);
 	return -EPIPE;

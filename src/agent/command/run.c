@@ -159,18 +159,19 @@ int run_start(const struct run_spec *s, const struct run_place *at, struct cmd *
 	return start_shell(s, at, ret, ret_step, e);
 }
 
-int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
-	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e)
+int run_start_argv(const char *const *argv, const struct run_spec *s, const struct run_place *at, struct cmd **ret,
+	enum spawn_step *ret_step, struct err *e)
 {
-	const char *path = env_get(env, "PATH");
+	const char *path = env_get(at->env, "PATH");
 	auto_free char *found = strchr(argv[0], '/') ? xstrdup(argv[0]) : path ? plain_find(argv[0], path) : NULL;
 	*ret_step = SPAWN_EXEC;
 	if (!found)
 		return err_os(e, ERRC_COMMAND_NOT_FOUND, ENOENT, "run %s", argv[0]);
 	auto_env struct env full = {0};
-	env_apply(&full, env);
-	env_put(&full, STR("PWD"), str_of(cwd));
-	struct run_place place = {.env = &full, .cwd = cwd, .ops = ops, .arg = arg};
+	env_apply(&full, at->env);
+	env_put(&full, STR("PWD"), str_of(at->cwd));
+	struct run_place place = *at;
+	place.env = &full;
 	struct run_program program = {.path = found, .argv = argv, .spec = s, .at = &place};
 	return start_program(&program, ret, ret_step, e);
 }

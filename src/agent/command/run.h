@@ -49,5 +49,5 @@ int run_start(const struct run_spec *s, const struct run_place *at, struct cmd *
 int run_start_plain(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
 	struct err *e);
 /* Starts the program argv[0], which the environment's PATH finds. */
-int run_start_argv(const char *const *argv, const struct run_spec *s, const struct env *env, const char *cwd,
-	const struct cmd_ops *ops, void *arg, struct cmd **ret, enum spawn_step *ret_step, struct err *e);
+int run_start_argv(const char *const *argv, const struct run_spec *s, const struct run_place *at, struct cmd **ret,
+	enum spawn_step *ret_step, struct err *e);

@@ -138,8 +138,7 @@ static int start_command(struct ws_exec *w, const struct json *first, int *ret_e
 	env_apply(&env, &agent.env);
 	env_apply(&env, &s.env);
 	struct run_place at = {.env = &env, .cwd = s.cwd ? s.cwd : agent.workdir, .ops = &command_ops, .arg = w};
-	int r = list ? run_start_argv(argv, &s, at.env, at.cwd, at.ops, at.arg, &w->cmd, &step, e)
-		     : run_start(&s, &at, &w->cmd, &step, e);
+	int r = list ? run_start_argv(argv, &s, &at, &w->cmd, &step, e) : run_start(&s, &at, &w->cmd, &step, e);
 	if (r < 0)
 		*ret_exit = step != SPAWN_EXEC ? 126 : e->os == ENOENT ? 127 : 126;
 	return r;

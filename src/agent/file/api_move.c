@@ -125,7 +125,8 @@ static void copy_across(
 	env_apply(&env, &agent.env);
 	env_put(&env, STR("LC_ALL"), STR("C")); /* the code reads English messages */
 	http_exchange_set(r->x, &exchange_ops, m);
-	if (run_start_argv(argv, &spec, &env, "/", &ops, m, &c, &step, &e) == 0)
+	struct run_place at = {.env = &env, .cwd = "/", .ops = &ops, .arg = m};
+	if (run_start_argv(argv, &spec, &at, &c, &step, &e) == 0)
 		return;
 	http_exchange_set(r->x, &no_ops, NULL);
 	agent_request_fail_file(r, &e, m->from, NULL);

@@ -169,8 +169,9 @@ static void fail_and_remove(struct checkout *c, enum errc code, char *message)
 	struct err e;
 	c->code = code;
 	c->message = message;
-	if (c->target == TARGET_TAKEN || run_start_argv(c->target == TARGET_NEW ? remove : empty, &spec, &agent.env,
-						 "/", &ops, c, &cmd, &step, &e) < 0)
+	struct run_place at = {.env = &agent.env, .cwd = "/", .ops = &ops, .arg = c};
+	if (c->target == TARGET_TAKEN ||
+		run_start_argv(c->target == TARGET_NEW ? remove : empty, &spec, &at, &cmd, &step, &e) < 0)
 		answer_failed(c);
 }
 
@@ -258,7 +259,8 @@ static int checkout_start(struct checkout *c, struct err *e)
 	struct run_spec spec = {.timeout_ms = c->timeout_ms};
 	struct cmd *cmd;
 	enum spawn_step step;
-	return run_start_argv(argv, &spec, &c->env, "/", &ops, c, &cmd, &step, e);
+	struct run_place at = {.env = &c->env, .cwd = "/", .ops = &ops, .arg = c};
+	return run_start_argv(argv, &spec, &at, &cmd, &step, e);
 }
 
 static enum target look_at(const char *dir)

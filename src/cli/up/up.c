@@ -20,7 +20,7 @@
 #include "cli/args.h"
 #include "cli/verbs.h"
 
-enum { READY_LIMIT_MS = 30000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000 };
+enum { READY_LIMIT_MS = 30000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000, HEALTH_MAX = 65536 };
 /* One Ctrl-C may arrive twice: from the terminal, and from a wrapper such as sudo or timeout. */
 enum { SAME_SIGNAL_MS = 100 };
 
@@ -201,11 +201,15 @@ static void on_health(void *arg, const struct http_reply *r, const struct http_f
 static void ask_ready(struct up *u)
 {
 	struct http_endpoint ep;
-	struct http_call_options o = {.target = STR("/v1/health"), .fresh = true};
+	struct http_question q = {.options = {.target = STR("/v1/health"), .fresh = true},
+		.body = STR(""),
+		.max = HEALTH_MAX,
+		.on_reply = on_health,
+		.arg = u};
 	char path[PATH_MAX + 16];
 	snprintf(path, sizeof path, "%s/atoll.sock", u->place.run);
 	INVARIANT(http_endpoint_unix(&ep, str_of(path), NULL) == 0);
-	http_call_whole(u->http, &ep, &o, STR(""), 65536, on_health, u);
+	http_call_whole(u->http, &ep, &q);
 }
 
 static void on_ready_limit(struct loop_timer *t)

@@ -123,7 +123,9 @@ void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply
 		.head_ms = AGENT_ENV_TIMEOUT,
 		.stall_ms = AGENT_ENV_TIMEOUT,
 	};
-	http_call_whole(s->daemon->client, &s->agent, &o, buf_str(&body), AGENT_ENV_REPLY_MAX, on_reply, arg);
+	struct http_question q = {
+		.options = o, .body = buf_str(&body), .max = AGENT_ENV_REPLY_MAX, .on_reply = on_reply, .arg = arg};
+	http_call_whole(s->daemon->client, &s->agent, &q);
 }
 
 static void send_env(struct sandbox *s)

@@ -63,15 +63,14 @@ static void on_close(struct http_call *c, const struct http_failure *failure)
 
 static const struct http_call_ops whole_ops = {.on_head = on_head, .on_body = on_body, .on_close = on_close};
 
-struct http_call *http_call_whole(struct http_client *cl, const struct http_endpoint *ep,
-	const struct http_call_options *o, struct str body, size_t max, http_on_reply on_reply, void *arg)
+struct http_call *http_call_whole(struct http_client *cl, const struct http_endpoint *ep, const struct http_question *q)
 {
-	struct http_call_options own = *o;
-	own.content_length = (int64_t)body.n;
+	struct http_call_options own = q->options;
+	own.content_length = (int64_t)q->body.n;
 	struct whole *w = xcalloc(1, sizeof *w);
-	*w = (struct whole){.on_reply = on_reply, .arg = arg, .body.max = max ? max : 1};
+	*w = (struct whole){.on_reply = q->on_reply, .arg = q->arg, .body.max = q->max ? q->max : 1};
 	struct http_call *c = http_call_start(cl, ep, &own, &whole_ops, w);
-	http_call_write(c, body);
+	http_call_write(c, q->body);
 	http_call_end(c);
 	return c;
 }

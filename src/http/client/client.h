@@ -148,7 +148,13 @@ struct http_reply {
 };
 /* r is NULL on failure. */
 typedef void (*http_on_reply)(void *arg, const struct http_reply *r, const struct http_failure *failure);
-/* Sends `body` (may be empty), gathers the answer up to `max` bytes (more is HTTP_FAIL_PROTOCOL), calls back once from
- * the loop unless cancelled with http_call_cancel. */
-struct http_call *http_call_whole(struct http_client *cl, const struct http_endpoint *ep,
-	const struct http_call_options *o, struct str body, size_t max, http_on_reply on_reply, void *arg);
+struct http_question {
+	struct http_call_options options;
+	struct str body; /* may be empty */
+	size_t max;	 /* bytes of the answer; more is HTTP_FAIL_PROTOCOL */
+	http_on_reply on_reply;
+	void *arg;
+};
+/* Sends the question, gathers the answer, and calls back once from the loop unless cancelled with http_call_cancel. */
+struct http_call *http_call_whole(
+	struct http_client *cl, const struct http_endpoint *ep, const struct http_question *q);

@@ -359,14 +359,14 @@ TEST(client_whole_calls)
 	struct http_endpoint ep = port(r.port);
 	struct whole_result w = {0};
 	struct http_call_options o = {.method = STR("POST"), .target = STR("/echo")};
-	http_call_whole(cl, &ep, &o, STR("hello"), 5, on_reply, &w);
+	http_call_whole(cl, &ep, &(struct http_question){o, STR("hello"), 5, on_reply, &w});
 	RIG_UNTIL(&r, w.calls == 1);
 	CHECK_INT(w.status, 200);
 	CHECK_INT(w.n, 5);
-	http_call_whole(cl, &ep, &o, STR("hello!"), 5, on_reply, &w);
+	http_call_whole(cl, &ep, &(struct http_question){o, STR("hello!"), 5, on_reply, &w});
 	RIG_UNTIL(&r, w.calls == 2);
 	CHECK_INT(w.fail, HTTP_FAIL_PROTOCOL);
-	struct http_call *c = http_call_whole(cl, &ep, &o, STR(""), 5, on_reply, &w);
+	struct http_call *c = http_call_whole(cl, &ep, &(struct http_question){o, STR(""), 5, on_reply, &w});
 	http_call_cancel(c);
 	for (int i = 0; i < 10; i++)
 		loop_turn(r.l, 1);
