@@ -87,7 +87,7 @@ static void jump_range(struct assembly *a, uint32_t range, int bits, enum label 
 
 static void map_fd(struct assembly *a, int dst, int fd)
 {
-	put(a, BPF_LD | BPF_DW | BPF_IMM, dst, BPF_PSEUDO_MAP_FD, 0, fd);
+	put(a, BPF_LD | BPF_DW, dst, BPF_PSEUDO_MAP_FD, 0, fd); /* BPF_IMM is 0 */
 	put(a, 0, 0, 0, 0, 0);
 }
 
@@ -101,7 +101,7 @@ static void look_up(struct assembly *a, int map)
 {
 	map_fd(a, BPF_REG_1, map);
 	move(a, BPF_REG_2, BPF_REG_10);
-	put(a, BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, -4);
+	put(a, BPF_ALU64 | BPF_ADD, BPF_REG_2, 0, 0, -4); /* BPF_K is 0 */
 	call(a, BPF_FUNC_map_lookup_elem);
 }
 

@@ -333,7 +333,8 @@ static void put(struct out *o, const void *p, size_t n)
 		o->full = true;
 		return;
 	}
-	memcpy(o->p + o->n, p, n);
+	if (n)
+		memcpy(o->p + o->n, p, n);
 	o->n += n;
 }
 

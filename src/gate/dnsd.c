@@ -332,5 +332,5 @@ void dnsd_drop(struct gate_box *b)
 {
 	list_each(it, &b->streams) stream_drop(list_entry(it, struct dns_stream, node));
 	while (!list_empty(&b->questions))
-		free_question(list_entry(b->questions.next, struct question, node));
+		free_question(list_entry(list_pop(&b->questions), struct question, node));
 }

@@ -321,7 +321,7 @@ void resolver_free(struct resolver *r)
 		ares_destroy(r->channel);
 	loop_timer_stop(&r->timer);
 	while (!list_empty(&r->order))
-		drop(list_entry(r->order.next, struct resolve_entry, node));
+		drop(list_entry(list_pop(&r->order), struct resolve_entry, node));
 	list_del(&r->tell.node);
 	list_del(&r->reopen.node);
 	map_free(&r->entries);
