@@ -98,7 +98,7 @@ static int serve(const char *text, int port)
 static const char *wanted(int listener)
 {
 	static char text[80];
-	struct sockaddr_in6 sa;
+	struct sockaddr_in6 sa = {0};
 	socklen_t n = sizeof sa;
 	char addr[INET6_ADDRSTRLEN];
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -245,7 +245,7 @@ TEST(the_source_is_the_own_address_even_from_many_ports)
 		/* Ephemeral ports as destinations: without a source address of its own a socket may reach itself. */
 		int fd = dial(SOCK_STREAM, i % 2 ? "2001:db8::1" : "93.184.216.34", 32768 + i * 97);
 		CHECK(fd >= 0);
-		struct sockaddr_storage from;
+		struct sockaddr_storage from = {0};
 		socklen_t n = sizeof from;
 		CHECK(getsockname(fd, (struct sockaddr *)&from, &n) == 0);
 		char text[INET6_ADDRSTRLEN];
