@@ -134,10 +134,10 @@ TEST(rules_that_cannot_be_read_are_named)
 	memset(label, 'a', 64);
 	CHECK(rule_parse(str_of(label), &(struct rule){0}, NULL) < 0);
 	for (int i = 0; i < 126; i++)
-		strcat(name, "a.");
-	strcat(name, "b");
+		memcpy(name + 2 * i, "a.", 2);
+	name[252] = 'b';
 	rule(name); /* 253 */
-	strcat(name, "c");
+	name[253] = 'c';
 	CHECK(rule_parse(str_of(name), &(struct rule){0}, NULL) < 0);
 }
 
