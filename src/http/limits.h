@@ -38,9 +38,9 @@
 
 /* HTTP: the places of a server (http/server/places.h); shares are of the connections that it may have */
 #define HTTP_CONNS_MAX		  8192
-#define HTTP_LOCAL_SHARE	  16  /* one in so many is kept for the unix socket */
-#define HTTP_STRANGERS_SHARE	  4   /* one in so many for clients that have not authenticated … */
-#define HTTP_STRANGERS_KEPT_SHARE 4   /* … of which one in so many stays while idle connections can go instead */
-#define HTTP_GUESTS_SHARE	  2   /* one in so many for previews … */
-#define HTTP_ADDRESS_MAX	  256 /* clients of one address that have not authenticated */
+#define HTTP_LOCAL_SHARE	  16 /* one in so many is kept for the unix socket */
+#define HTTP_STRANGERS_SHARE	  4  /* one in so many for clients that have not authenticated … */
+#define HTTP_STRANGERS_KEPT_SHARE 4  /* … of which one in so many stays while idle connections can go instead */
+#define HTTP_GUESTS_SHARE	  2  /* one in so many for previews … */
+#define HTTP_ADDRESS_MAX	  1024 /* of one address that have not authenticated: a client may open hundreds at once */
 #define HTTP_LINGERING_MAX	  512 /* of those, how many may read a refusal at once */

@@ -123,4 +123,4 @@ def test_doctor_says_that_it_cannot_look(images):
     images.chmod(0o700)
     r = subprocess.run([lib.BIN / "atoll", "doctor"], env={**os.environ, "ATOLL_IMAGES": str(images)}, capture_output=True, text=True,
                        user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", check=False, timeout=lib.DEADLINE)
-    assert f"{images} is closed for this user" in r.stdout
+    assert f"you may not read {images}" in r.stdout
