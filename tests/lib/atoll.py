@@ -84,6 +84,15 @@ def alive(pid):
         return False
 
 
+def open_files(pid):
+    """What the process has open, by name. A descriptor that is closed meanwhile is left out."""
+    found = []
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(fd))
+    return found
+
+
 def _die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
