@@ -23,12 +23,16 @@ def agent_socket(daemon, box):
     for fd in (lib.Path("/proc") / str(init) / "fd").iterdir():
         with contextlib.suppress(OSError):
             inodes.add(os.readlink(fd).removeprefix("socket:[").rstrip("]"))
-    # The warden has a network namespace of its own, and made the socket there.
-    for line in lib.Path(f"/proc/{daemon.warden_pid}/net/unix").read_text().splitlines()[1:]:
-        fields = line.split()
-        if len(fields) == 8 and fields[6] in inodes and fields[3] == "00010000":  # listens
-            return daemon.run / "s" / lib.Path(fields[7]).name
-    raise AssertionError(f"no socket of {box}")
+
+    def listening():
+        # The warden made the socket in its own network namespace, and now and then is in a box's for a moment.
+        for line in lib.Path(f"/proc/{daemon.warden_pid}/net/unix").read_text().splitlines()[1:]:
+            fields = line.split()
+            if len(fields) == 8 and fields[6] in inodes and fields[3] == "00010000":  # listens
+                return daemon.run / "s" / lib.Path(fields[7]).name
+        return None
+
+    return lib.wait_for(listening, f"the socket of {box} is found")
 
 
 @contextlib.contextmanager
