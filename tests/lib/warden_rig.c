@@ -67,6 +67,11 @@ static void clean(void)
 		cgroup_retire(&c);
 		cgroup_close(&c);
 	}
+	if (*clean_dir) { /* a warden that was killed leaves its bpffs */
+		char bpf[sizeof clean_dir + 16];
+		snprintf(bpf, sizeof bpf, "%s/run/bpf", clean_dir);
+		sys_umount(bpf, MNT_DETACH);
+	}
 	/* The warden's reaper may still be at work there. */
 	for (int i = 0; *clean_dir && i < 200 && access(clean_dir, F_OK) == 0; i++) {
 		nftw(clean_dir, remove_one, 32, FTW_DEPTH | FTW_PHYS);
