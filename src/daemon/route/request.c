@@ -167,6 +167,8 @@ static void dispatch(struct daemon_request *r)
 		return handle_metrics(r);
 	case ROUTE_OPENAPI:
 		return handle_openapi(r);
+	case ROUTE_MCP:
+		return handle_mcp(r);
 	case ROUTE_LIST:
 		return handle_list(r);
 	case ROUTE_SANDBOX:

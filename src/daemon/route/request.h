@@ -74,6 +74,7 @@ void handle_health(struct daemon_request *r);  /* info.c */
 void handle_root(struct daemon_request *r);    /* info.c */
 void handle_openapi(struct daemon_request *r); /* info.c */
 void handle_metrics(struct daemon_request *r); /* info.c */
+void handle_mcp(struct daemon_request *r);     /* mcp/route.c */
 void handle_list(struct daemon_request *r);    /* sandbox_list.c */
 void handle_get(struct daemon_request *r);     /* sandbox_get.c */
 void handle_put(struct daemon_request *r);     /* sandbox_put.c */
