@@ -61,7 +61,7 @@ static void answer(struct pager *p, struct page_out *job, const struct err *e)
 	free(job);
 }
 
-static void on_exit(struct loop_io *io, uint32_t events)
+static void on_pager_exit(struct loop_io *io, uint32_t events)
 {
 	(void)events;
 	struct pager *p = container_of(io, struct pager, io);
@@ -85,7 +85,7 @@ static int start(struct pager *p, int fd, const char *text, struct err *e)
 		push_out(fd, text);
 	if (pid < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "start the pager");
-	int r = loop_add(p->w->loop, &p->io, p->pidfd, EPOLLIN, on_exit);
+	int r = loop_add(p->w->loop, &p->io, p->pidfd, EPOLLIN, on_pager_exit);
 	if (r < 0)
 		fd_close(&p->pidfd);
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the pager") : 0;

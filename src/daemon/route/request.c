@@ -177,6 +177,10 @@ static void dispatch(struct daemon_request *r)
 		return handle_network(r);
 	case ROUTE_NETWORK_LOG:
 		return handle_network_log(r);
+	case ROUTE_SLEEP:
+	case ROUTE_WAKE:
+	case ROUTE_STOP:
+		return handle_lifecycle(r);
 	case ROUTE_PORTS:
 		return handle_ports(r);
 	case ROUTE_PORT:
