@@ -164,6 +164,12 @@ const struct verb cli_verbs[] = {
 	{"rm", "Destroy boxes with their files", "ID... | --all", "", verb_rm, OWN_CODES, .words = WORDS_BOXES,
 		.examples = "atoll rm dev\natoll rm --all"},
 
+	{"mcp", "Serve boxes as tools to a language model (MCP)", "[--sandbox ID]",
+		"Speaks the Model Context Protocol over stdin and stdout. Each client has a box of its own, which is\n"
+		"destroyed when the client leaves.",
+		verb_mcp, OWN_CODES, .section = "Agents",
+		.examples = "claude mcp add atoll -- atoll mcp\natoll mcp --sandbox dev"},
+
 	{"completion", "Print the completion of bash, zsh or fish", "bash | zsh | fish",
 		"'make install' installs the completions. By hand: source the output in bash and zsh; for fish, write\n"
 		"it to ~/.config/fish/completions/atoll.fish. Names of boxes and processes are completed too.",

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 #include "daemon/listen.h"
+#include "daemon/mcp/mcp.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
@@ -95,7 +96,8 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->loop = loop_new();
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
-	if (recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
+	d->mcp = mcp_new(d);
+	if (recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->client = http_client_new(d->loop);
 	d->gate = gate_client_new(d);

@@ -22,6 +22,7 @@ static const struct {
 	{"/metrics", ROUTE_METRICS},
 	{"/openapi.json", ROUTE_OPENAPI},
 	{"/v1/sandboxes", ROUTE_LIST},
+	{"/mcp", ROUTE_MCP},
 };
 
 const char *api_route_label(enum api_route route)

@@ -20,6 +20,7 @@
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \

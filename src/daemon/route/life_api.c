@@ -16,7 +16,7 @@ static void on_reached(struct sandbox_waiter *w, struct sandbox *s, const struct
 	daemon_request_view(r, 200, NULL);
 }
 
-void handle_lifecycle(struct daemon_request *r)
+void handle_life(struct daemon_request *r)
 {
 	struct err e;
 	struct sandbox *s = daemon_request_find(r);
