@@ -233,7 +233,7 @@ def test_an_answer_on_an_open_connection_wakes_a_box(net, world):
         return net.request("GET", "/v1/sandboxes/n-wake/api/process/p/logs").json()["stdout"].split()
 
     lib.wait_for(lambda: log() == ["begun"], "it is connected")
-    assert net.request("POST", "/v1/sandboxes/n-wake/sleep").json()["state"] == "asleep"
+    lib.wait_for(lambda: net.request("POST", "/v1/sandboxes/n-wake/sleep").status == 200, "it is frozen")
     go.touch()
     lib.wait_for(lambda: state(net, "n-wake") == "running", "the answer wakes it")
     lib.wait_for(lambda: log() == ["begun", "answer"], "and is read")
