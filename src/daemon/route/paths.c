@@ -134,6 +134,12 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_NETWORK_LOG;
 	else if (str_eq_c(rest, "/usage"))
 		ret->route = ROUTE_USAGE;
+	else if (str_eq_c(rest, "/sleep"))
+		ret->route = ROUTE_SLEEP;
+	else if (str_eq_c(rest, "/wake"))
+		ret->route = ROUTE_WAKE;
+	else if (str_eq_c(rest, "/stop"))
+		ret->route = ROUTE_STOP;
 	else if (str_eq_c(rest, "/ports"))
 		ret->route = ROUTE_PORTS;
 	else if (is_or_below(rest, STR("/proxy")) && match_proxy(str_skip(rest, 6), ret, e) < 0)

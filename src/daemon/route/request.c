@@ -193,6 +193,10 @@ static void dispatch(struct daemon_request *r)
 		return handle_network(r);
 	case ROUTE_NETWORK_LOG:
 		return handle_network_log(r);
+	case ROUTE_SLEEP:
+	case ROUTE_WAKE:
+	case ROUTE_STOP:
+		return handle_life(r);
 	case ROUTE_PORTS:
 		return handle_ports(r);
 	case ROUTE_PORT:
