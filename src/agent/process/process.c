@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "agent/limits.h"
 #include "agent/proc/children.h"
+#include "agent/process/service.h"
 #include "base/clock.h"
 
 static struct list all = {&all, &all};
@@ -121,6 +122,43 @@ struct process *process_add(struct str id, struct str command, struct str sessio
 	list_init(&p->waiters);
 	list_push(&all, &p->node);
 	return p;
+}
+
+struct process *process_add_again(struct str id, struct str command, struct str session, struct err *e)
+{
+	struct process *old = process_find(id);
+	struct proclog kept;
+	/* Followers read on in the log of the process that they know. */
+	bool keep = old && process_is_idle(old) && list_empty(&old->followers);
+	if (keep) {
+		kept = old->log;
+		proclog_init(&old->log);
+	}
+	struct process *p = process_add(id, command, session, e);
+	if (keep)
+		(p ? p : old)->log = kept;
+	return p;
+}
+
+bool process_id_ok(struct str id)
+{
+	/* Clients put an id into a path as it is. */
+	static const char *const taken[] = {".", "..", "list", "start", "kill-all", "cleanup"};
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+		if (str_eq_c(id, taken[i]))
+			return false;
+	return id.n <= PROCESS_ID_MAX && (!id.n || (!memchr(id.p, '/', id.n) && !memchr(id.p, 0, id.n)));
+}
+
+size_t process_keeping_awake(void)
+{
+	size_t n = 0;
+	list_each(it, &all)
+	{
+		const struct process *p = list_entry(it, struct process, node);
+		n += p->keep_alive && !process_is_over(p);
+	}
+	return n;
 }
 
 void process_started(struct process *p, struct cmd *cmd)
@@ -282,7 +320,11 @@ static void process_on_end(struct cmd *c, const struct cmd_result *r)
 		own = cmd_result_of(p->heir_status, UINT64_MAX);
 		own.duration = r->duration;
 	}
-	process_end(p, &own, status_of(p, &own));
+	enum process_status status = status_of(p, &own);
+	bool asked = p->kill_asked && status == PROCESS_KILLED;
+	process_end(p, &own, status);
+	if (p->service && !asked)
+		service_ended(p);
 }
 
 /* The process itself has ended; what it started may still run. */
