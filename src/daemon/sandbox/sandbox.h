@@ -42,7 +42,7 @@ struct sandbox {
 
 	struct api_spec spec;
 	int64_t created_ms;		   /* wall clock */
-	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "" */
+	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "CODE: why" it failed, or "" */
 
 	/* Of the box while it lives. */
 	uint32_t slot;
@@ -74,6 +74,7 @@ struct sandbox {
 
 	/* Of the create under way. */
 	enum create_part row, box, env;
+	bool wished; /* a PUT asked for it: a failure stays (SB_FAILED) */
 	struct err create_err;
 	uint64_t create_us;
 };
@@ -185,6 +186,10 @@ void sandbox_destroy(struct sandbox *s);
 void sandbox_sweep(struct sandbox *s);
 /* A box that was just made has died before it could be used. */
 void sandbox_create_died(struct sandbox *s, const char *reason);
+/* A sandbox that a PUT asked for, and that never ran, could not be made. */
+void sandbox_set_failed(struct sandbox *s, const struct err *e);
+/* The error with which a sandbox failed. */
+void sandbox_failure(const struct sandbox *s, struct err *ret);
 /* Fails the waiters at the head that want `goal`. */
 void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct err *e);
 /* The warden's answer about a living box: slot, agent's address, limits. */

@@ -24,7 +24,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->daemon = d;
 	snprintf(s->id, sizeof s->id, "%s", id);
 	s->state = state;
-	s->has_files = state != SB_CREATING;
+	s->has_files = state != SB_CREATING && state != SB_FAILED;
 	s->created_ms = clock_wall_ms();
 	s->last_used = loop_now(d->loop);
 	list_init(&s->waiters);
