@@ -81,7 +81,9 @@ static const char *type_of(const struct sandbox *s, enum sandbox_state to)
 	case SB_STOPPED:
 		return "stopped";
 	case SB_DESTROYED:
-		return s->has_files ? "destroyed" : "failed";
+		return "destroyed";
+	case SB_FAILED:
+		return "failed";
 	case SB_CREATING:
 	case SB_STATES:
 		break;
