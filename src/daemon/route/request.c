@@ -117,7 +117,7 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 
 static bool is_public(enum api_route route)
 {
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_CONSOLE_SESSION;
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_ASSET || route == ROUTE_CONSOLE_SESSION;
 }
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
@@ -163,6 +163,8 @@ static void dispatch(struct daemon_request *r)
 	switch (r->match.route) {
 	case ROUTE_ROOT:
 		return handle_root(r);
+	case ROUTE_ASSET:
+		return handle_asset(r);
 	case ROUTE_HEALTH:
 		return handle_health(r);
 	case ROUTE_METRICS:
