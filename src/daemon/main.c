@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 #include "daemon/listen.h"
+#include "daemon/network/approvals.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
@@ -93,7 +94,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->loop = loop_new();
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
-	if (recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
+	if (recover_load(d, e) < 0 || approvals_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->client = http_client_new(d->loop);
 	d->gate = gate_client_new(d);

@@ -104,7 +104,8 @@ def test_bad_policies_are_refused_by_name(net, network):
     for method, path, body in (("PUT", "/v1/sandboxes/n-bad", {"network": network}), ("PATCH", "/v1/sandboxes/n-bad/network", network)):
         reply = net.request(method, path, body)
         assert reply.status == 400 and reply.json()["code"] == "VALIDATION_FAILED", reply
-        assert reply.json()["context"]["validationErrors"][0]["field"] == "network"
+        field = reply.json()["context"]["validationErrors"][0]["field"]
+        assert field == ("network." if method == "PUT" else "") + next(iter(network)), reply
     assert net.request("PATCH", "/v1/sandboxes/nobody/network", {}).status == 404
     assert net.request("DELETE", "/v1/sandboxes/n-bad/network").status == 405
 
