@@ -26,6 +26,7 @@ struct daemon {
 	struct gate_client *gate;
 	struct approvals *approvals;
 	struct network_defaults network; /* the configuration's, with the rules of approvals */
+	struct mcp *mcp;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

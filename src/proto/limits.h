@@ -55,6 +55,7 @@
 #define NET_ASK	      30000u   /* ms that a connection waits for an approval, when its policy does not say … */
 #define NET_ASK_MAX   3600000u /* … and at most */
 
+#define WARDEN_FREEZE_MAX  200 /* a box that is not frozen after that runs on */
 #define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */
 
 /* Files, watches and terminals in a box */

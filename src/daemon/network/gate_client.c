@@ -146,17 +146,27 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 	say(g, &line);
 }
 
-void gate_client_forget(struct gate_client *g, const char *id)
+static void say_op(struct gate_client *g, const char *op, const char *id)
 {
 	auto_buf struct buf line = {0};
 	struct json_writer w = json_writer(&line);
 	if (!gate_client_is_up(g))
 		return;
 	json_object_begin(&w);
-	json_member_cstr(&w, "op", "forget");
+	json_member_cstr(&w, "op", op);
 	json_member_cstr(&w, "id", id);
 	json_object_end(&w);
 	say(g, &line);
+}
+
+void gate_client_forget(struct gate_client *g, const char *id)
+{
+	say_op(g, "forget", id);
+}
+
+void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asleep)
+{
+	say_op(g, asleep ? "asleep" : "awake", s->id);
 }
 
 void gate_client_all(struct gate_client *g)
@@ -166,9 +176,13 @@ void gate_client_all(struct gate_client *g)
 	auto_buf struct buf line = {0};
 	if (!gate_client_is_up(g))
 		return;
-	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v))
-		if (has_box(v))
-			gate_client_policy(g, v, NULL);
+	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v)) {
+		const struct sandbox *s = v;
+		if (has_box(s))
+			gate_client_policy(g, s, NULL);
+		if (s->state == SB_ASLEEP || s->op == OP_SLEEP)
+			gate_client_asleep(g, s, true);
+	}
 	buf_add_c(&line, "{\"op\":\"synced\"}");
 	if (g->io.loop)
 		say(g, &line);
@@ -195,9 +209,11 @@ static void on_line(struct gate_client *g, struct str line)
 		json_read_u64(o, "seq", 0, UINT64_MAX, &seq, NULL);
 		return settle(g, seq);
 	}
+	struct sandbox *s = sandbox_find(g->daemon, id);
+	if (s && strcmp(op, "activity") == 0)
+		sandbox_touch(s);
 	if (strcmp(op, "log") != 0)
 		return;
-	struct sandbox *s = sandbox_find(g->daemon, id);
 	if (s)
 		net_log_add(&s->net_log, o);
 	net_totals_add(&g->daemon->metrics.network, o);

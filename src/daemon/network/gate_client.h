@@ -29,6 +29,8 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 void gate_client_all(struct gate_client *g);
 /* An approval. */
 void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack);
+/* Its box is about to be frozen, or runs again: bytes for a frozen one are reported at once. */
+void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asleep);
 /* It has no box any more. */
 void gate_client_forget(struct gate_client *g, const char *id);
 bool gate_client_is_up(const struct gate_client *g);
