@@ -20,7 +20,7 @@ SHELL := /bin/bash
 B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
-PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape
+PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount
 PROGRAMS_HOST := atolld atoll-gate atoll-tls
 
 help:

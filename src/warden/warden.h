@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "proto/warden.h"
 #include "warden/boxes.h"
+#include "warden/fuse.h"
 #include "warden/limits.h"
 #include "warden/network.h"
 #include "warden/reaper.h"
@@ -66,6 +67,9 @@ struct warden {
 
 	/* network.h */
 	struct network network;
+
+	/* fuse.h */
+	struct fuse_host fuse;
 
 	/* zygotes.h */
 	struct zygote zygotes[ZYGOTES_MAX];
