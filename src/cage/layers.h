@@ -16,7 +16,8 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-/* Three empty directories in the warden's root, lower, tools and layer, for kernels that mount overlays by path only. */
+/* Three empty directories in the warden's root, lower, tools and layer, for kernels that mount overlays by path only.
+ */
 #define LAYERS_STAND "/stand"
 
 struct image {

@@ -79,8 +79,8 @@ int slot_open_ask(const struct slot_host *h, uint32_t number)
 	return openat(h->sockets, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The agent asks by a pipe and is answered by a socket: a box can send no descriptor to the warden. The pipe outlives the
- * warden. */
+/* The agent asks by a pipe and is answered by a socket: a box can send no descriptor to the warden. The pipe outlives
+ * the warden. */
 static int make_channel(const struct slot_host *h, struct slot *s, struct birth *b, struct err *e)
 {
 	int reply[2];

@@ -48,9 +48,8 @@ static int fill(int dir, struct str program)
 	mode_t mask = umask(022);
 	bool ok = mkdirat(dir, HALF_MADE, 0755) == 0 && mkdirat(dir, HALF_MADE "/usr", 0755) == 0 &&
 		  mkdirat(dir, HALF_MADE "/usr/bin", 0755) == 0;
-	auto_fd int fd = !ok ? -1
-			     : openat(dir, HALF_MADE "/usr/bin/fusermount3",
-				       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	auto_fd int fd =
+		!ok ? -1 : openat(dir, HALF_MADE "/usr/bin/fusermount3", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
 	umask(mask);
 	if (fd < 0)
 		return -1;

@@ -2,8 +2,8 @@
  * fusermount3, fusermount - mounts and unmounts FUSE file systems of this box, for libfuse and by hand.
  *
  * Theory of operation. libfuse opens /dev/fuse, is refused the mount, and runs this program with a socket in
- * _FUSE_COMMFD. We send what it wants to the agent of the box, wait for the descriptor of a mounted /dev/fuse, and pass it
- * to libfuse over that socket. With auto_unmount a copy of us stays, waits for the end of the socket and unmounts.
+ * _FUSE_COMMFD. We send what it wants to the agent of the box, wait for the descriptor of a mounted /dev/fuse, and pass
+ * it to libfuse over that socket. With auto_unmount a copy of us stays, waits for the end of the socket and unmounts.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /*
  * netlink.h - which calls of a box its broker answers (agent/proc/netlink.h): socket(AF_NETLINK, …), and setsockopt of
- * SO_RCVBUF and SO_SNDBUF, listen, and umount2 of a FUSE mount. It is the last filter of a box: it refuses to load any other, because filters
- * are compiled into memory that the whole host shares and no cgroup counts (net.core.bpf_jit_limit).
+ * SO_RCVBUF and SO_SNDBUF, listen, and umount2 of a FUSE mount. It is the last filter of a box: it refuses to load any
+ * other, because filters are compiled into memory that the whole host shares and no cgroup counts
+ * (net.core.bpf_jit_limit).
  *
  * Loaded beside the box's own filter, whose refusals (other ABIs, other protocols) win over a notification. Also
  * included by code without a C library (src/worker/join.c), hence the numbers.

@@ -1,8 +1,8 @@
 #include "warden/fuse.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
-#include <dirent.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -48,8 +48,8 @@ void fuse_prepare(struct warden *w)
 		log_event(LOG_WARN, "no FUSE mounts in boxes", "reason=%s", LOG_Q(e.msg));
 		return;
 	}
-	w->fuse.control =
-		fs_make("fusectl", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, "mount fusectl", &e);
+	w->fuse.control = fs_make(
+		"fusectl", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, "mount fusectl", &e);
 	if (w->fuse.control < 0)
 		log_event(LOG_WARN, "FUSE connections cannot be aborted", "reason=%s", LOG_Q(e.msg));
 }
@@ -106,8 +106,8 @@ static int spawn(struct warden_slot *c, struct err *e)
 	const char *refusal = w->fuse.node < 0	     ? "the host has no /dev/fuse for sandboxes"
 			      : c->box->info.no_fuse ? "FUSE is turned off for this sandbox"
 						     : NULL;
-	const struct fuse_join j = {w->fuse.node < 0 ? w->fuse.proc : w->fuse.node, w->fuse.proc, c->slot.pidfd, its_end,
-		c->slot.pid, getpid(), refusal};
+	const struct fuse_join j = {w->fuse.node < 0 ? w->fuse.proc : w->fuse.node, w->fuse.proc, c->slot.pidfd,
+		its_end, c->slot.pid, getpid(), refusal};
 	pid_t pid = sys_clone3(&a);
 	if (pid == 0)
 		fuse_join(&j);
@@ -188,9 +188,9 @@ void fuse_abort(struct warden *w, uint32_t slot)
 		return;
 	}
 	for (struct dirent *it; (it = readdir(d));) {
-		auto_fd int dir = it->d_name[0] == '.' ? -1
-						       : openat(list, it->d_name,
-								 O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		auto_fd int dir = it->d_name[0] == '.'
+					  ? -1
+					  : openat(list, it->d_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (dir >= 0)
 			abort_one(dir, base);
 	}

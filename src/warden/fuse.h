@@ -1,15 +1,16 @@
 /*
  * fuse.h - FUSE mounts of boxes. A box has no capability to mount; the warden makes mounts in it (proto/fuse.h,
- * docs/design/018-fuse.md).
+ * docs/design/020-fuse.md).
  *
  * The agent rings (FUSE_RING in the pipe of asks). The warden starts a **joiner**: a child in the box's cgroups that
- * joins the box's user, mount and network namespaces, opens /dev/fuse there, and takes the agent's asks. It is the joiner
- * that meets what the box says: paths, options, file systems that hang. The warden's loop reads nothing of it, and kills a
- * joiner after FUSE_JOINER_MAX. One joiner a box at a time, so mounts of a box are made one after the other and can be
- * counted.
+ * joins the box's user, mount and network namespaces, opens /dev/fuse there, and takes the agent's asks. It is the
+ * joiner that meets what the box says: paths, options, file systems that hang. The warden's loop reads nothing of it,
+ * and kills a joiner after FUSE_JOINER_MAX. One joiner a box at a time, so mounts of a box are made one after the other
+ * and can be counted.
  *
- * The end of a box aborts its connections: a FUSE server that waits for itself cannot be killed otherwise. fusectl shows
- * every connection as a directory that belongs to the user of the mount, and that is one of the box's own range of users.
+ * The end of a box aborts its connections: a FUSE server that waits for itself cannot be killed otherwise. fusectl
+ * shows every connection as a directory that belongs to the user of the mount, and that is one of the box's own range
+ * of users.
  */
 #pragma once
 
@@ -32,9 +33,9 @@ struct slot_fuse {
 
 /* What the warden has of it. */
 struct fuse_host {
-	int node;     /* O_PATH: a /dev/fuse that no box can replace; -1: the host has no FUSE */
-	int proc;     /* the warden's own /proc */
-	int control;  /* fusectl; -1: connections cannot be aborted */
+	int node;    /* O_PATH: a /dev/fuse that no box can replace; -1: the host has no FUSE */
+	int proc;    /* the warden's own /proc */
+	int control; /* fusectl; -1: connections cannot be aborted */
 };
 
 /* Called with the host's mounts and privileges still there. A host without FUSE is logged once. */

@@ -1,22 +1,22 @@
 /*
- * The joiner: a child of the warden that makes and removes FUSE mounts in one box. It has joined the box's user, mount and
- * network namespaces, is in its cgroups, and has the box's root as user: what it can reach is the box's. It is not in the
- * box's pid namespace, so no program of the box can see, signal or trace it.
+ * The joiner: a child of the warden that makes and removes FUSE mounts in one box. It has joined the box's user, mount
+ * and network namespaces, is in its cgroups, and has the box's root as user: what it can reach is the box's. It is not
+ * in the box's pid namespace, so no program of the box can see, signal or trace it.
  *
  * Paths are resolved with the caller's user id, so a caller mounts only where it could go. Then a mount is put on, or
  * taken from, what was looked at and nothing else:
  *  - a mount goes onto the descriptor that was checked;
- *  - an unmount needs a name (a descriptor would keep the mount busy). The directory is held by descriptor, and a name in
- *    it that is a mount point can be neither renamed nor removed; programs of the box cannot mount, and no other joiner
+ *  - an unmount needs a name (a descriptor would keep the mount busy). The directory is held by descriptor, and a name
+ * in it that is a mount point can be neither renamed nor removed; programs of the box cannot mount, and no other joiner
  *    of the box runs. So the name still means the mount that was checked.
  */
 #include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
-#include <grp.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

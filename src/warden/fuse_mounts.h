@@ -7,12 +7,12 @@
 #include "base/str.h"
 
 struct fuse_mounts {
-	unsigned fuse;	 /* FUSE mounts */
-	bool found;	 /* the mount with the asked id is there */
-	bool is_fuse;	 /* … and is FUSE … */
-	bool has_user;	 /* … with a user_id … */
-	uint32_t user;	 /* … of this value */
-	bool closed;	 /* … or a place for the kernel's own files, where nothing may be mounted */
+	unsigned fuse; /* FUSE mounts */
+	bool found;    /* the mount with the asked id is there */
+	bool is_fuse;  /* … and is FUSE … */
+	bool has_user; /* … with a user_id … */
+	uint32_t user; /* … of this value */
+	bool closed;   /* … or a place for the kernel's own files, where nothing may be mounted */
 };
 
 void fuse_mounts_read(struct str mountinfo, uint64_t id, struct fuse_mounts *ret);

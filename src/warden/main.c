@@ -149,7 +149,8 @@ static int make_dirs(const struct config *c, struct err *e)
 	if (make_dir(c->run, NULL, 0711, e) < 0 || make_sockets_dir(c, e) < 0 ||
 		make_dir(c->run, "boxes", 0700, e) < 0 || make_dir(c->data, NULL, 0711, e) < 0 ||
 		make_dir(c->data, "boxes", 0700, e) < 0 || make_dir(c->data, "slots", 0700, e) < 0 ||
-		make_dir(c->data, "trash", 0700, e) < 0 || make_dir(c->data, "tools", 0700, e) < 0 || make_dir(IDS_DIR, NULL, 0700, e) < 0)
+		make_dir(c->data, "trash", 0700, e) < 0 || make_dir(c->data, "tools", 0700, e) < 0 ||
+		make_dir(IDS_DIR, NULL, 0700, e) < 0)
 		return -1;
 	struct stat st;
 	if (stat(c->images, &st) < 0 || !S_ISDIR(st.st_mode))

@@ -1,6 +1,6 @@
 /*
- * What comes from a box on the way of a FUSE mount: records, options, and names in the kernel's list of mounts. The first
- * byte says which.
+ * What comes from a box on the way of a FUSE mount: records, options, and names in the kernel's list of mounts. The
+ * first byte says which.
  */
 #include <string.h>
 

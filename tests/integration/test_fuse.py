@@ -189,3 +189,21 @@ def test_a_mount_that_hangs_harms_no_other_mount(api):
     api.sh("fusermount3 -uz /tmp/h; pkill -9 -f 'fs.py hang'")
     inside.join(30)
     assert not inside.is_alive()
+
+
+def test_a_box_with_mounts_sleeps_and_wakes(daemon, box, api):
+    archive(api)
+    api.sh("squashfuse /tmp/a.sqsh /tmp/m")
+    assert daemon.request("POST", f"/v1/sandboxes/{box}/sleep").status == 200
+    assert api.sh("cat /tmp/m/file") == "content\n"
+
+
+def test_a_sleep_that_a_mount_prevents_is_undone_and_reported(daemon, box, api):
+    """The client waits for its server, without a signal that could end the wait: a frozen server never answers it."""
+    fusebox.put(api)
+    fusebox.start(api, "hang", "/tmp/h")
+    api.ok("/api/process/start", command="exec ls /tmp/h")
+    wait_for(lambda: api.run("cat /proc/$(pgrep -x ls)/wchan")["stdout"] == "request_wait_answer", "ls waits in the mount")
+    reply = daemon.request("POST", f"/v1/sandboxes/{box}/sleep")
+    assert reply.status == 409 and reply.json()["code"] == "INVALID_STATE" and "200 ms" in reply.text, reply
+    assert api.sh("echo awake") == "awake\n"

@@ -16,7 +16,7 @@ from test_layer import snapshot
 
 PROTO = (lib.ROOT / "src/proto/warden.h").read_text()
 MAGIC = int(re.search(r"#define WARDEN_MAGIC (0x[0-9a-f]+)", PROTO)[1], 16)
-HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, INSPECT, LIST, SET_LIMITS = range(1, 10)
+HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, PAGE_OUT, INSPECT, LIST, SET_LIMITS = range(1, 11)
 REQUEST = struct.Struct("=IIQ64s64sQIIiIIIII")
 CODE_AT = 24  # struct err in the reply: its code
 MIB = 1 << 20

@@ -95,7 +95,8 @@ static void on_asker(struct loop_io *io, uint32_t events)
 	struct asker *a = container_of(io, struct asker, io);
 	struct fuse_ask ask;
 	(void)events;
-	/* With descriptors, or of another size: refused. Bytes after the ask: the program has left, or breaks the rules. */
+	/* With descriptors, or of another size: refused. Bytes after the ask: the program has left, or breaks the
+	 * rules. */
 	struct fd_record r = {.data = &ask, .size = sizeof ask};
 	ssize_t n = fd_recv(io->fd, &r, MSG_DONTWAIT);
 	if (n == -EAGAIN)

@@ -200,14 +200,17 @@ static bool read_path(const struct seccomp_notif *ask, char *ret, size_t size)
 		return (size_t)snprintf(ret, size, "%s", text) < size;
 	snprintf(link, sizeof link, "/proc/%u/cwd", ask->pid);
 	ssize_t cwd = readlink(link, ret, size - 1);
-	return cwd > 0 && ret[0] == '/' && (size_t)snprintf(ret + cwd, size - (size_t)cwd, "/%s", text) < size - (size_t)cwd;
+	return cwd > 0 && ret[0] == '/' &&
+	       (size_t)snprintf(ret + cwd, size - (size_t)cwd, "/%s", text) < size - (size_t)cwd;
 }
 
 /* umount2: a FUSE program that ends as root calls it, and so does umount(8). */
 static void unmount(int listener, const struct seccomp_notif *ask)
 {
-	struct fuse_notice n = {.listener = listener, .id = ask->id, .lazy = (ask->data.args[1] & 2 /* MNT_DETACH */) != 0};
-	if (!fuse_mounted() || !caller_is_root(ask->pid) || !read_path(ask, n.path, sizeof n.path) || !fuse_broker_pass(&n))
+	struct fuse_notice n = {
+		.listener = listener, .id = ask->id, .lazy = (ask->data.args[1] & 2 /* MNT_DETACH */) != 0};
+	if (!fuse_mounted() || !caller_is_root(ask->pid) || !read_path(ask, n.path, sizeof n.path) ||
+		!fuse_broker_pass(&n))
 		answer(listener, ask, 0, EPERM);
 }
 

@@ -10,8 +10,8 @@
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
-#include "daemon/sandbox/settings.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/settings.h"
 
 enum { LOOK_AGAIN_MS = 20 };
 

@@ -22,7 +22,8 @@ TEST(what_libfuse_and_its_programs_write_is_understood)
 	CHECK_INT(ask.flags, 0);
 	CHECK_CSTR(ask.subtype, "squashfuse");
 	CHECK(take("ro,fsname=s3fs,allow_other,default_permissions,max_read=131072,auto_unmount,noatime,noexec"));
-	CHECK_INT(ask.flags, FUSE_READ_ONLY | FUSE_ALLOW_OTHER | FUSE_DEFAULT_PERMISSIONS | FUSE_NO_ATIME | FUSE_NO_EXEC);
+	CHECK_INT(
+		ask.flags, FUSE_READ_ONLY | FUSE_ALLOW_OTHER | FUSE_DEFAULT_PERMISSIONS | FUSE_NO_ATIME | FUSE_NO_EXEC);
 	CHECK_INT(ask.max_read, 131072);
 	CHECK_CSTR(ask.source, "s3fs");
 	CHECK(stays);

@@ -5,17 +5,17 @@
 #include "test.h"
 #include "warden/fuse_mounts.h"
 
-static const char list[] =
-	"787 1 0:64 / / rw,nosuid,nodev,relatime - overlay overlay rw,lowerdir=x\n"
-	"788 787 0:65 / /proc ro,nosuid - proc proc rw\n"
-	"789 788 0:66 /null /proc/kcore ro,nosuid - tmpfs tmpfs rw\n"
-	"790 787 0:66 / /dev ro,nosuid - tmpfs tmpfs rw\n"
-	"791 790 0:66 /shm /dev/shm rw - tmpfs tmpfs rw\n"
-	"1216 787 0:264 / /tmp/a\\040b rw,nosuid,nodev,relatime shared:1 master:2 - fuse.sshfs me@\\054:- rw,user_id=1000,group_id=0\n"
-	"1217 787 0:265 / /developer rw - fuse x rw,user_id=0\n"
-	"1218 787 0:266 / /f rw - fusectl x rw\n"
-	"nonsense\n"
-	"1219 787 0:267 / /cut - fuse";
+static const char list[] = "787 1 0:64 / / rw,nosuid,nodev,relatime - overlay overlay rw,lowerdir=x\n"
+			   "788 787 0:65 / /proc ro,nosuid - proc proc rw\n"
+			   "789 788 0:66 /null /proc/kcore ro,nosuid - tmpfs tmpfs rw\n"
+			   "790 787 0:66 / /dev ro,nosuid - tmpfs tmpfs rw\n"
+			   "791 790 0:66 /shm /dev/shm rw - tmpfs tmpfs rw\n"
+			   "1216 787 0:264 / /tmp/a\\040b rw,nosuid,nodev,relatime shared:1 master:2 - fuse.sshfs "
+			   "me@\\054:- rw,user_id=1000,group_id=0\n"
+			   "1217 787 0:265 / /developer rw - fuse x rw,user_id=0\n"
+			   "1218 787 0:266 / /f rw - fusectl x rw\n"
+			   "nonsense\n"
+			   "1219 787 0:267 / /cut - fuse";
 
 static struct fuse_mounts look(uint64_t id)
 {
