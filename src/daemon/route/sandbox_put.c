@@ -248,7 +248,8 @@ static void on_body(struct http_exchange *x, struct str body)
 	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
+	bool settled =
+		s && s->state != SB_CREATING && s->state != SB_FAILED && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
 		daemon_request_change(r, s);
 	else

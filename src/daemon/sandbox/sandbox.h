@@ -42,7 +42,7 @@ struct sandbox {
 
 	struct api_spec spec;
 	int64_t created_ms;		   /* wall clock */
-	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "" */
+	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "CODE: why" it failed, or "" */
 
 	/* Of the box while it lives. */
 	uint32_t slot;
@@ -66,13 +66,15 @@ struct sandbox {
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
 
-	struct net_log *net_log; /* NULL before the first record */
+	struct net_log *net_log;  /* NULL before the first record */
+	struct usage_ring *usage; /* NULL before the first sample */
 
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;
 
 	/* Of the create under way. */
 	enum create_part row, box, env;
+	bool wished; /* a PUT asked for it: a failure stays (SB_FAILED) */
 	struct err create_err;
 	uint64_t create_us;
 };
@@ -184,6 +186,10 @@ void sandbox_destroy(struct sandbox *s);
 void sandbox_sweep(struct sandbox *s);
 /* A box that was just made has died before it could be used. */
 void sandbox_create_died(struct sandbox *s, const char *reason);
+/* A sandbox that a PUT asked for, and that never ran, could not be made. */
+void sandbox_set_failed(struct sandbox *s, const struct err *e);
+/* The error with which a sandbox failed. */
+void sandbox_failure(const struct sandbox *s, struct err *ret);
 /* Fails the waiters at the head that want `goal`. */
 void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct err *e);
 /* The warden's answer about a living box: slot, agent's address, limits. */
