@@ -101,14 +101,10 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
 	d->mcp = mcp_new(d);
-<<<<<<< HEAD
-	if (recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
-=======
 	d->login = login_new(d);
 	d->tickets = tickets_new(d->loop);
-	if (recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 || login_load(d->login, e) < 0 ||
->>>>>>> main
-		store_start(d->store, d->loop, e) < 0)
+	if (recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
+		login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->events = events_new(d);
 	usage_start(d);
