@@ -11,23 +11,6 @@
 
 enum { BUSY_RETRY = 5, BUSY_MAX = 1000 };
 
-void handle_approvals(struct daemon_request *r)
-{
-	struct err e;
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
-	if (daemon_request_follows(r)) {
-		struct follow how = daemon_request_follow(r);
-		if (approvals_follow(r->daemon, &how, &e) < 0)
-			return daemon_request_error(r, &e);
-		return daemon_request_answered(r, 200);
-	}
-	json_object_begin(&w);
-	approvals_write(r->daemon, &w);
-	json_object_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
-}
-
 /* ---- the answer ---- */
 
 static int read_word(const struct json *o, const char *key, const char *const *words, int *ret, struct err *e)
@@ -202,11 +185,30 @@ static void forget(struct daemon_request *r)
 	daemon_request_release(r);
 }
 
-void handle_approval(struct daemon_request *r)
+static void handle_one(struct daemon_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
 	if (http_request(r->x)->method == HTTP_M_DELETE)
 		return forget(r);
 	http_exchange_set(r->x, &ops, r);
 	http_collect(r->x, API_BODY_MAX);
+}
+
+void handle_approvals(struct daemon_request *r)
+{
+	struct err e;
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	if (r->match.route == ROUTE_APPROVAL)
+		return handle_one(r);
+	if (daemon_request_follows(r)) {
+		struct follow how = daemon_request_follow(r);
+		if (approvals_follow(r->daemon, &how, &e) < 0)
+			return daemon_request_error(r, &e);
+		return daemon_request_answered(r, 200);
+	}
+	json_object_begin(&w);
+	approvals_write(r->daemon, &w);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
 }

@@ -195,9 +195,8 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_NETWORK_LOG:
 		return handle_network_log(r);
 	case ROUTE_APPROVALS:
-		return handle_approvals(r);
 	case ROUTE_APPROVAL:
-		return handle_approval(r);
+		return handle_approvals(r);
 	case ROUTE_SLEEP:
 	case ROUTE_WAKE:
 	case ROUTE_STOP:

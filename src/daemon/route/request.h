@@ -99,7 +99,6 @@ void daemon_request_network(struct daemon_request *r, const struct sandbox *s);
 bool daemon_request_follows(struct daemon_request *r);
 struct follow daemon_request_follow(struct daemon_request *r);
 void handle_approvals(struct daemon_request *r); /* approvals_api.c */
-void handle_approval(struct daemon_request *r);
 /* The rule of the sandbox that the answer asks for is kept, or could not be. */
 void daemon_request_approved(struct daemon_request *r);
 void daemon_request_not_approved(struct daemon_request *r);
