@@ -9,7 +9,8 @@
 
 static void set_why(struct passage *c, const char *why)
 {
-	snprintf(c->why, sizeof c->why, "%s", why);
+	if (why != c->why)
+		snprintf(c->why, sizeof c->why, "%s", why);
 }
 
 static void deny(struct passage *c, const char *why)
@@ -149,6 +150,28 @@ static void decide_other(struct passage *c)
 	go_ahead(c);
 }
 
+/* TLS to hosts of secrets ends here; all else passes untouched. */
+static bool is_intercepted(const struct passage *c, const char *name)
+{
+	const struct gate_sandbox *s = c->box->sandbox;
+	return s && *name && secrets_want(s->secrets, name, c->port);
+}
+
+static void start_web(struct passage *c)
+{
+	drop_server(c);
+	c->state = PASSAGE_MOVING;
+	if (web_start(c) < 0)
+		passage_cut(c, "cannot be watched");
+}
+
+static void intercept(struct passage *c, const char *why)
+{
+	c->tls = true;
+	set_why(c, why);
+	start_web(c);
+}
+
 static void decide_tls(struct passage *c, const char *name)
 {
 	if (!*name && c->by_name)
@@ -156,9 +179,12 @@ static void decide_tls(struct passage *c, const char *name)
 	if (!*name)
 		return decide_other(c);
 	snprintf(c->name, sizeof c->name, "%s", name);
-	struct verdict v = policy_by_name(box_policy(c->box), name, c->port, SPEECH_TLS);
+	struct verdict v = c->settled ? (struct verdict){.answer = POLICY_ALLOW, .why = c->why}
+				      : policy_by_name(box_policy(c->box), name, c->port, SPEECH_TLS);
 	if (v.answer != POLICY_ALLOW)
 		return deny(c, v.why);
+	if (is_intercepted(c, name))
+		return intercept(c, v.why);
 	if (!c->by_name)
 		return go_ahead(c);
 	set_why(c, v.why);
@@ -176,10 +202,7 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 		return decide_tls(c, name);
 	if (how != SPEECH_HTTP)
 		return decide_other(c);
-	drop_server(c);
-	c->state = PASSAGE_MOVING;
-	if (web_start(c) < 0)
-		passage_cut(c, "cannot be watched");
+	start_web(c);
 }
 
 void passage_silent(struct passage *c, const char *end)
@@ -197,6 +220,22 @@ static bool may_dial_ahead(struct passage *c)
 	return by_told_names(c, SPEECH_OTHER).answer == POLICY_ALLOW;
 }
 
+/* Placeholders and interceptions are in the first bytes. */
+static bool must_look(const struct passage *c)
+{
+	return c->box->sandbox->secrets != NULL;
+}
+
+/* The box was told this address for a host of a secret: what follows most likely ends here, and needs no server. */
+static bool may_be_intercepted(const struct passage *c)
+{
+	const char *name;
+	for (size_t i = 0; (name = names_get(&c->box->names, &c->wanted, i, loop_now(c->gate->loop))); i++)
+		if (is_intercepted(c, name))
+			return true;
+	return false;
+}
+
 static void decide(struct passage *c)
 {
 	const struct policy *p = box_policy(c->box);
@@ -207,11 +246,12 @@ static void decide(struct passage *c)
 		c->refuse = true;
 		return peek_start(c, GATE_REFUSAL_WAIT);
 	}
-	if (v.answer == POLICY_ALLOW && !v.look) {
+	c->settled = v.answer == POLICY_ALLOW && !v.look;
+	if (c->settled && !must_look(c)) {
 		c->state = PASSAGE_DIALLING;
 		return dial_wanted(c);
 	}
-	if (v.look || may_dial_ahead(c)) {
+	if (v.look || (c->settled && !may_be_intercepted(c)) || may_dial_ahead(c)) {
 		c->state = PASSAGE_PEEKING;
 		dial_wanted(c);
 	}
@@ -226,10 +266,11 @@ static bool still_allowed(struct passage *c)
 {
 	const struct policy *p = box_policy(c->box);
 	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
-	if (c->web)
-		return v.answer != POLICY_DENY && web_policy(c->web);
+	c->settled = v.answer == POLICY_ALLOW && !v.look;
 	if (v.answer != POLICY_NEEDS_NAME && !v.look)
 		return v.answer == POLICY_ALLOW;
+	if (c->web)
+		return web_policy(c->web);
 	c->by_name = v.answer == POLICY_NEEDS_NAME;
 	/* What was not looked at before may be TLS. */
 	enum policy_speech how = c->speech == SPEECH_OTHER ? SPEECH_TLS : c->speech;

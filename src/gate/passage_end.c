@@ -23,7 +23,7 @@ void passage_end(struct passage *c, const char *decision, const char *end)
 	record_send(g, &(struct gate_log){.id = box_id(b),
 			       .time = c->wall,
 			       .name = c->name,
-			       .protocol = protocols[c->speech],
+			       .protocol = c->tls ? "https" : protocols[c->speech],
 			       .decision = decision,
 			       .why = c->why,
 			       .end = end,

@@ -219,6 +219,10 @@ class Gate:
             self.listeners.append(listener)
         self.records, self.lines, self.changed = [], [], threading.Condition()
         self.log_path = world.tmp / f"gate{self.number}.log"
+        self.data = world.tmp / f"data{self.number}"
+        (self.data / "gate").mkdir(parents=True)
+        world.tmp.chmod(0o711)
+        os.chown(self.data / "gate", 65534, 65534)
         self.boxes = []
         self.process = None
         self.warden = Warden(self)
@@ -234,7 +238,8 @@ class Gate:
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", BUILD / "atoll-gate",
             binds=((self.world.resolv, "/etc/resolv.conf"), (self.world.hosts, "/etc/hosts")))
         self.process = subprocess.Popen(argv, close_fds=False, preexec_fn=before,
-                                        stderr=self.log_path.open("a"), env={**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug"})
+                                        stderr=self.log_path.open("a"), env={**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug", "ATOLL_DATA": str(self.data),
+                                             "SSL_CERT_FILE": str(self.world.tmp / "cert.pem")})
         self.connect()
         self.warden.connect()
 
@@ -248,6 +253,7 @@ class Gate:
             self.records.append(hello)
             hello = json.loads(self.reader.readline())
         self.pid = hello["pid"]
+        self.ca = self.world.file(f"ca{self.number}.pem", hello["ca"])
         self.daemon.settimeout(None)
         threading.Thread(target=self.read, args=(self.reader,), daemon=True).start()
 
