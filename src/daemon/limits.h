@@ -31,6 +31,7 @@
 #define BOX_EXCHANGES_MAX    4096   /* requests and tunnels to servers inside one box: others need connections too */
 #define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
 #define BOX_LABELS_MAX	     (8u * KIB)
+#define BOX_SETTINGS_MAX     65536
 #define BOX_SLEEP_MIN	     1000
 #define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
 #define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */

@@ -14,7 +14,8 @@ static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 {
 	return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0 && strcmp(a->image, b->image) == 0 &&
 	       a->sleep_after_ms == b->sleep_after_ms && a->keep_alive == b->keep_alive &&
-	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 && strcmp(a->network, b->network) == 0;
+	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 &&
+	       strcmp(a->network, b->network) == 0 && strcmp(a->settings, b->settings) == 0;
 }
 
 static bool has_box(const struct sandbox *s)
@@ -32,6 +33,7 @@ static void write_spec(struct daemon_request *r, const struct api_spec *spec, st
 	row.env = spec->env;
 	row.labels = spec->labels;
 	row.network = spec->network;
+	row.settings = spec->settings;
 	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
 }
 

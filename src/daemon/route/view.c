@@ -1,6 +1,7 @@
 #include "daemon/route/view.h"
 
 #include "base/clock.h"
+#include "daemon/sandbox/settings.h"
 
 static void limits(struct json_writer *w, const struct box_limits *l)
 {
@@ -73,6 +74,7 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 		json_null(w);
 	json_member_bool(w, "keepAlive", s->spec.keep_alive);
 	network(w, s);
+	settings_write(w, s->spec.settings);
 	json_object_end(w);
 }
 

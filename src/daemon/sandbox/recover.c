@@ -30,7 +30,9 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	free(s->spec.env);
 	free(s->spec.labels);
 	free(s->spec.network);
+	free(s->spec.settings);
 	s->spec.network = xstrdup(row->network);
+	s->spec.settings = xstrdup(row->settings);
 	s->spec.env = xstrdup(row->env);
 	s->spec.labels = xstrdup(row->labels);
 	return 0;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "daemon/limits.h"
 #include "daemon/network/network.h"
+#include "daemon/sandbox/settings.h"
 #include "proto/id.h"
 #include "proto/limits.h"
 
@@ -18,6 +19,7 @@ void api_spec_default(struct api_spec *ret)
 		.env = xstrdup("{}"),
 		.labels = xstrdup("{}"),
 		.network = xstrdup("{}"),
+		.settings = xstrdup("{}"),
 	};
 }
 
@@ -27,6 +29,7 @@ void api_spec_copy(struct api_spec *to, const struct api_spec *from)
 	to->env = from->env ? xstrdup(from->env) : NULL;
 	to->labels = from->labels ? xstrdup(from->labels) : NULL;
 	to->network = from->network ? xstrdup(from->network) : NULL;
+	to->settings = from->settings ? xstrdup(from->settings) : NULL;
 }
 
 void api_spec_free(struct api_spec *s)
@@ -34,6 +37,7 @@ void api_spec_free(struct api_spec *s)
 	free(s->env);
 	free(s->labels);
 	free(s->network);
+	free(s->settings);
 	*s = (struct api_spec){0};
 }
 
@@ -41,6 +45,7 @@ void api_change_free(struct api_change *c)
 {
 	api_spec_free(&c->spec);
 	free(c->env_changes);
+	free(c->settings_changes);
 	*c = (struct api_change){0};
 }
 
@@ -48,7 +53,7 @@ static int check_known(const struct json *object, const char *prefix, const char
 {
 	json_each(it, object)
 	{
-		bool ok = false;
+		bool ok = !*prefix && settings_knows(it->key);
 		for (size_t i = 0; known[i]; i++)
 			ok = ok || str_eq_c(it->key, known[i]);
 		if (ok)
@@ -241,6 +246,8 @@ static int change_read(const struct json *root, struct api_change *c, struct err
 	const struct json *network = json_get(root, "network");
 	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
 		return -1;
+	if (settings_changes(root, &c->settings_changes, e) < 0)
+		return -1;
 	c->has_keep_alive = !json_is_null(json_get(root, "keepAlive"));
 	return read_sleep(root, c, e) < 0 ? -1 : json_read_bool(root, "keepAlive", &c->spec.keep_alive, e);
 }
@@ -311,6 +318,11 @@ void api_change_apply(const struct api_change *c, struct api_spec *s)
 	}
 	replace_text(&s->labels, c->spec.labels);
 	replace_text(&s->network, c->spec.network);
+	if (c->settings_changes) {
+		char *merged = settings_merge(s->settings, c->settings_changes);
+		free(s->settings);
+		s->settings = merged;
+	}
 }
 
 static int check_host_limits(const struct box_limits *l, const struct warden_host *host, struct err *e)

@@ -20,6 +20,7 @@ struct api_spec {
 	bool keep_alive;
 	char *env, *labels; /* owned */
 	char *network;	    /* owned; what was asked for: network.h */
+	char *settings;	    /* owned; settings.h */
 };
 
 void api_spec_default(struct api_spec *ret);
@@ -32,6 +33,7 @@ struct api_change {
 	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after,
 		has_keep_alive; /* env, labels, network: not NULL */
 	char *env_changes;	/* owned; an object of texts and nulls, or NULL */
+	char *settings_changes; /* owned; the same, of any values */
 };
 
 void api_change_free(struct api_change *c);

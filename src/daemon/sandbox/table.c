@@ -173,6 +173,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret)
 		.env = s->spec.env,
 		.labels = s->spec.labels,
 		.network = s->spec.network,
+		.settings = s->spec.settings,
 	};
 	memcpy(ret->id, s->id, sizeof ret->id);
 	memcpy(ret->image, s->spec.image, sizeof ret->image);
