@@ -21,6 +21,7 @@
 #include "daemon/limits.h"
 #include "daemon/listen.h"
 #include "daemon/network/gate_client.h"
+#include "daemon/network/secrets.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
 #include "daemon/tls.h"
@@ -93,7 +94,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->loop = loop_new();
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
-	if (recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
+	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->client = http_client_new(d->loop);
 	d->gate = gate_client_new(d);
@@ -166,7 +167,10 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 	gid_t gid = getegid();
 	if (uid == 0 && privs_lookup(c->user, &uid, &gid, e) < 0)
 		return -1;
-	return listen_open(c, gid, l, e) < 0 || privs_drop(uid, gid, e) < 0 ? -1 : 0;
+	if (listen_open(c, gid, l, e) < 0)
+		return -1;
+	metrics_open();
+	return privs_drop(uid, gid, e);
 }
 
 static int serve(void)

@@ -63,6 +63,7 @@
 #define SECRET_RANDOM	    32
 #define SECRET_PLACEHOLDER  (sizeof SECRET_PREFIX - 1 + SECRET_RANDOM)
 
+#define WARDEN_PEM_MAX	   1535 /* of one certificate as PEM */
 #define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */
 
 /* Files, watches and terminals in a box */

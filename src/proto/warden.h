@@ -21,7 +21,7 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-#define WARDEN_MAGIC 0x41545734u /* "ATW4" */
+#define WARDEN_MAGIC 0x41545735u /* "ATW5" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
@@ -39,6 +39,7 @@ enum warden_op {
 			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
+	WARDEN_TRUST,	/* id, pem: programs in the box trust this authority (cage/trust.h) */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
@@ -108,6 +109,7 @@ struct warden_request {
 	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
 	uint32_t steer;	 /* CREATE, NETWORK: enum warden_steer */
 	uint32_t padding;
+	char pem[WARDEN_PEM_MAX + 1]; /* TRUST: a certificate */
 };
 
 struct warden_reply {

@@ -315,23 +315,6 @@ def test_the_authority_is_kept_and_closed_to_others(gate):
     assert gate.ca.read_text() == before and "PRIVATE" not in before
 
 
-def memory_of(pid):
-    """All readable memory of a process."""
-    pieces = []
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
-        for line in maps:
-            span, mode = line.split()[:2]
-            start, end = (int(n, 16) for n in span.split("-"))
-            if mode[0] != "r" or "[v" in line:
-                continue
-            try:
-                mem.seek(start)
-                pieces.append(mem.read(end - start))
-            except (OSError, ValueError, OverflowError):
-                pass
-    return b"".join(pieces)
-
-
 def test_values_are_wiped_and_cannot_be_dumped(gate):
     value = "wipe-me-" + os.urandom(12).hex()
     # nginx does not send back what it was sent.
@@ -339,12 +322,12 @@ def test_values_are_wiped_and_cannot_be_dumped(gate):
     for _ in range(3):
         assert box.curl(f"https://web.example/?k={PLACE}", "--cacert", str(gate.ca), "-H", f"X-Key: {PLACE}", "-u", f"u:{PLACE}")[0] == 200
     assert value in (gate.world.tmp / "nginx.log").read_text()
-    assert value.encode() in memory_of(gate.pid)
+    assert value.encode() in gatelib.memory_of(gate.pid)
     limits = pathlib.Path(f"/proc/{gate.pid}/limits").read_text()
     assert [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core file size")] == [["0", "0"]]
     assert os.stat(f"/proc/{gate.pid}/environ").st_uid == 0, "another process of the gate's user could read its memory"
     gate.say(op="secrets", id=box.id, secrets=[])
     assert box.curl("https://web.example/")[0] == 200
-    left = memory_of(gate.pid)
+    left = gatelib.memory_of(gate.pid)
     assert value.encode() not in left, "the value is still in memory"
     assert base64.b64encode(f"u:{value}".encode()) not in left

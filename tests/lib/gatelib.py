@@ -27,6 +27,23 @@ def run(*argv, **kw):
     return subprocess.run(argv, check=True, capture_output=True, text=True, **kw)
 
 
+def memory_of(pid):
+    """All readable memory of a process."""
+    pieces = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in maps:
+            span, mode = line.split()[:2]
+            start, end = (int(n, 16) for n in span.split("-"))
+            if mode[0] != "r" or "[v" in line:
+                continue
+            try:
+                mem.seek(start)
+                pieces.append(mem.read(end - start))
+            except (OSError, ValueError, OverflowError):
+                pass
+    return b"".join(pieces)
+
+
 def helper(name):
     for variant in ("static", "host", "asan/host"):
         path = BUILD / variant / "tests/helpers" / name

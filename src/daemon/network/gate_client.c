@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/sandbox.h"
 
 enum { RETRY_MS = 100, OUT_MAX = 8 * 1024 * 1024, IN_MAX = 256 * 1024, READ = 65536 };
@@ -18,6 +19,7 @@ struct gate_client {
 	struct loop_timer retry;
 	struct loop_task flush;
 	struct buf in, out;
+	char ca[WARDEN_PEM_MAX + 1];
 	bool complained;
 };
 
@@ -34,6 +36,7 @@ static void lose(struct gate_client *g, const char *why)
 	buf_free(&g->out);
 	g->in.max = IN_MAX;
 	g->out.max = OUT_MAX;
+	g->out.wipe = true; /* secrets pass through it */
 	if (!g->complained)
 		log_event(LOG_WARN, "gate away: new connections of sandboxes wait", "socket=%s why=%s", g->path,
 			LOG_Q(why));
@@ -90,6 +93,25 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s)
 	say(g, &line);
 }
 
+void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
+{
+	auto_buf struct buf line = {.wipe = true};
+	struct json_writer w = json_writer(&line);
+	if (!gate_client_is_up(g) || !has_box(s))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "secrets");
+	json_member_cstr(&w, "id", s->id);
+	secrets_write(s, &w);
+	json_object_end(&w);
+	say(g, &line);
+}
+
+const char *gate_client_ca(const struct gate_client *g)
+{
+	return g && *g->ca ? g->ca : NULL;
+}
+
 void gate_client_forget(struct gate_client *g, const char *id)
 {
 	auto_buf struct buf line = {0};
@@ -109,11 +131,22 @@ static void say_all(struct gate_client *g)
 	void *v;
 	auto_buf struct buf line = {0};
 	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v))
-		if (has_box(v))
+		if (has_box(v)) {
 			gate_client_policy(g, v);
+			gate_client_secrets(g, v);
+		}
 	buf_add_c(&line, "{\"op\":\"synced\"}");
 	if (g->io.loop)
 		say(g, &line);
+}
+
+static void on_used(struct gate_client *g, const struct json *o)
+{
+	const char *name = "";
+	uint64_t time = 0;
+	json_read_cstr(o, "secret", &name, NULL);
+	json_read_u64(o, "time", 0, INT64_MAX, &time, NULL);
+	secrets_used(g->daemon, name, (int64_t)time);
 }
 
 static void on_line(struct gate_client *g, struct str line)
@@ -126,8 +159,15 @@ static void on_line(struct gate_client *g, struct str line)
 		log_limited(LOG_ERROR, "a line of the gate was not understood", "error=%s", LOG_Q(e.msg));
 		return;
 	}
-	if (strcmp(op, "hello") == 0)
+	if (strcmp(op, "hello") == 0) {
+		const char *ca = "";
+		json_read_cstr(o, "ca", &ca, NULL);
+		if (strlen(ca) < sizeof g->ca)
+			snprintf(g->ca, sizeof g->ca, "%s", ca);
 		return say_all(g);
+	}
+	if (strcmp(op, "used") == 0)
+		return on_used(g, o);
 	if (strcmp(op, "log") != 0)
 		return;
 	struct sandbox *s = sandbox_find(g->daemon, id);
@@ -180,6 +220,7 @@ struct gate_client *gate_client_new(struct daemon *d)
 	g->daemon = d;
 	g->in.max = IN_MAX;
 	g->out.max = OUT_MAX;
+	g->out.wipe = true; /* secrets pass through it */
 	snprintf(g->path, sizeof g->path, "%s/gate.sock", d->config.run);
 	loop_timer_set(d->loop, &g->retry, 0, on_retry);
 	return g;

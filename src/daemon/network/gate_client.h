@@ -16,6 +16,10 @@ struct gate_client;
 struct gate_client *gate_client_new(struct daemon *d);
 /* Its policy, as it is now. Before its box is made, and after each change. */
 void gate_client_policy(struct gate_client *g, const struct sandbox *s);
+/* Its secrets, as they are now: with the policy, and after each change. */
+void gate_client_secrets(struct gate_client *g, const struct sandbox *s);
+/* The authority that boxes with secrets trust, as PEM; NULL while the gate has not told. */
+const char *gate_client_ca(const struct gate_client *g);
 /* It has no box any more. */
 void gate_client_forget(struct gate_client *g, const char *id);
 bool gate_client_is_up(const struct gate_client *g);

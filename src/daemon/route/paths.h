@@ -20,6 +20,8 @@
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(SECRETS, "/v1/secrets", "GET, HEAD")                                                                         \
+	X(SECRET, "/v1/secrets/{name}", "GET, HEAD, PUT, DELETE")                                                      \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
@@ -42,6 +44,7 @@ enum api_route {
 struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
+	char secret[SECRET_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
 	uint16_t port;	 /* routes of a port: 1 to 65535 */
 };

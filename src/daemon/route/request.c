@@ -173,6 +173,10 @@ static void dispatch(struct daemon_request *r)
 		return method == HTTP_M_PUT	 ? handle_put(r)
 		       : method == HTTP_M_DELETE ? handle_delete(r)
 						 : handle_get(r);
+	case ROUTE_SECRETS:
+		return handle_secrets(r);
+	case ROUTE_SECRET:
+		return handle_secret(r);
 	case ROUTE_NETWORK:
 		return handle_network(r);
 	case ROUTE_NETWORK_LOG:

@@ -150,6 +150,8 @@ void sandbox_ask(struct sandbox *s, const struct warden_request *r, sandbox_on_a
 void sandbox_create(struct sandbox *s);
 /* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. */
 void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg);
+/* Makes the programs of a living box trust the gate's authority. -1: warden or gate are away. */
+int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, struct err *e);
 /* Continues a create whose answer was lost. `info` is from the warden's list; NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);

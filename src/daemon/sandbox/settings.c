@@ -1,6 +1,7 @@
 #include "daemon/sandbox/settings.h"
 
 #include "daemon/limits.h"
+#include "daemon/network/secrets.h"
 
 struct setting {
 	const char *name;
@@ -9,6 +10,7 @@ struct setting {
 };
 
 static const struct setting table[] = {
+	{"secrets", secrets_check_setting},
 	{NULL, NULL},
 };
 
