@@ -5,8 +5,8 @@
  *	hex-size;chunk-signature=…\r\n bytes \r\n … 0;chunk-signature=…\r\n [trailers] \r\n
  *
  * The signatures are those of keys that mean nothing, so they are dropped with the framing; what is left is the object.
- * Strict: sizes are hexadecimal and bounded, lines are at most AWS_LINE_MAX, nothing may follow the end. The input comes
- * in pieces of any length; bytes of the object are appended to `out` as they come.
+ * Strict: sizes are hexadecimal and bounded, lines are at most AWS_LINE_MAX, nothing may follow the end. The input
+ *comes in pieces of any length; bytes of the object are appended to `out` as they come.
  */
 #pragma once
 

@@ -87,7 +87,8 @@ static int compare(const void *a, const void *b)
 	return r ? r : x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* Sorted by name, then by value: '=' would sort behind some characters of names, so it is written as a low byte first. */
+/* Sorted by name, then by value: '=' would sort behind some characters of names, so it is written as a low byte first.
+ */
 static bool put_query(struct buf *b, struct str query)
 {
 	auto_buf struct buf text = {0};
@@ -143,7 +144,8 @@ static bool put_headers(struct buf *b, const struct aws_request *r, struct buf *
 	memcpy(v, r->headers, r->headers_n * sizeof *v);
 	qsort(v, r->headers_n, sizeof *v, compare_headers);
 	for (size_t i = 0; i < r->headers_n; i++) {
-		bool again = i && str_eq(v[i].name, v[i - 1].name), more = i + 1 < r->headers_n && str_eq(v[i].name, v[i + 1].name);
+		bool again = i && str_eq(v[i].name, v[i - 1].name),
+		     more = i + 1 < r->headers_n && str_eq(v[i].name, v[i + 1].name);
 		if (!again) {
 			buf_add_str(b, v[i].name);
 			buf_add_byte(b, ':');

@@ -27,8 +27,9 @@ static int populate(int dev)
 		if (symlinkat(links[i].target, dev, links[i].name) < 0)
 			return -errno;
 	/* The last one is where certificates are mounted: trust.h. */
-	return mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 01777) < 0 || mkdirat(dev, "atoll", 0755) < 0 ? -errno
-														  : 0;
+	return mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 01777) < 0 || mkdirat(dev, "atoll", 0755) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int populate_as(int dev, uint32_t root)

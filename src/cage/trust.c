@@ -9,13 +9,14 @@
 #include "cage/limits.h"
 
 /* Debian, Alpine, Arch; Fedora; SUSE. Other names of them are links to these. */
-static const char *const bundles[] = {"etc/ssl/certs/ca-certificates.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-	"etc/pki/tls/certs/ca-bundle.crt", "var/lib/ca-certificates/ca-bundle.pem", "etc/ssl/cert.pem"};
+static const char *const bundles[] = {"etc/ssl/certs/ca-certificates.crt",
+	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "etc/pki/tls/certs/ca-bundle.crt",
+	"var/lib/ca-certificates/ca-bundle.pem", "etc/ssl/cert.pem"};
 
 enum { BUNDLES = ARRAY_LEN(bundles) };
 
-/* Detached mounts of the tmpfs and of its file. They are made in our own namespace: in a box's, whose user namespace may
- * have no mount namespaces, the kernel makes none. */
+/* Detached mounts of the tmpfs and of its file. They are made in our own namespace: in a box's, whose user namespace
+ * may have no mount namespaces, the kernel makes none. */
 struct copies {
 	int dir, files[BUNDLES];
 };
@@ -55,7 +56,8 @@ static int cover(int root, const char *path, int bundle, struct err *e)
 	struct stat st;
 	if (at < 0 || fstat(at, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
-	return sys_move_mount(bundle, at) < 0 ? err_os(e, ERRC_INTERNAL_ERROR, errno, "mount the bundle over /%s", path) : 0;
+	return sys_move_mount(bundle, at) < 0 ? err_os(e, ERRC_INTERNAL_ERROR, errno, "mount the bundle over /%s", path)
+					      : 0;
 }
 
 static int place(int root, const struct copies *c, struct err *e)

@@ -214,7 +214,8 @@ static int load_or_make(struct ca *ca, const char *dir, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "read the authority's key from %s", path);
 	bool ok = parse(ca, buf_str(&text));
 	OPENSSL_cleanse(text.p, text.cap);
-	return ok ? 0 : err_set(e, ERRC_INTERNAL_ERROR, "%s has no key and certificate: delete it to get new ones", path);
+	return ok ? 0
+		  : err_set(e, ERRC_INTERNAL_ERROR, "%s has no key and certificate: delete it to get new ones", path);
 }
 
 static int choose_protocol(

@@ -36,8 +36,8 @@ struct gate_sandbox {
 	char id[BOX_ID_MAX + 1];
 	struct policy *policy;
 	struct secrets *secrets; /* or NULL */
-	struct gate_box *box; /* the one that has this name now, or NULL */
-	bool seen;	      /* since atolld connected */
+	struct gate_box *box;	 /* the one that has this name now, or NULL */
+	bool seen;		 /* since atolld connected */
 };
 
 struct gate {

@@ -66,7 +66,8 @@ static size_t room_for_connections(void)
 	return all / 3 < GATE_CONNS_MAX ? all / 3 : GATE_CONNS_MAX;
 }
 
-/* Below ATOLL_DATA 'atoll up' makes a directory that only this user can enter. Without it the key is as old as we are. */
+/* Below ATOLL_DATA 'atoll up' makes a directory that only this user can enter. Without it the key is as old as we are.
+ */
 static int open_authority(struct gate *g, struct err *e)
 {
 	const char *data = getenv("ATOLL_DATA");
@@ -74,7 +75,8 @@ static int open_authority(struct gate *g, struct err *e)
 	int n = snprintf(dir, sizeof dir, "%s/gate", data ? data : "");
 	bool there = data && *data && n < (int)sizeof dir && access(dir, W_OK | X_OK) == 0;
 	if (!there)
-		log_event(LOG_WARN, "the authority of HTTPS interceptions is not kept: no directory", "dir=%s", LOG_Q(dir));
+		log_event(LOG_WARN, "the authority of HTTPS interceptions is not kept: no directory", "dir=%s",
+			LOG_Q(dir));
 	return ca_open(there ? dir : NULL, &g->ca, e) < 0 || tls_trust_open(g->loop, &g->trust, e) < 0 ? -1 : 0;
 }
 

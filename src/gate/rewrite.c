@@ -105,8 +105,10 @@ static bool is_one_of(struct str name, const char *const *list)
 /* What the signature replaces, and what goes with the framing of a body that is unwrapped. */
 static bool is_dropped(const struct rewrite *r, struct str name)
 {
-	static const char *const signing[] = {"Authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token", NULL};
-	static const char *const framing[] = {"x-amz-decoded-content-length", "x-amz-trailer", "x-amz-sdk-checksum-algorithm", NULL};
+	static const char *const signing[] = {
+		"Authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token", NULL};
+	static const char *const framing[] = {
+		"x-amz-decoded-content-length", "x-amz-trailer", "x-amz-sdk-checksum-algorithm", NULL};
 	for (size_t i = 0; i < r->add_n; i++)
 		if (str_eq_nocase(name, r->add[i].name))
 			return true;

@@ -6,8 +6,8 @@
  * target, percent-encoded. Anywhere else a placeholder is misplaced, and the request is refused. Bodies are not looked
  * at.
  *
- * Values live here and in the head that is being sent, and are wiped from both (buf.h's `wipe`). They are in no error and no log record.
- * Pure but for the time of the last note. Thread: the loop's.
+ * Values live here and in the head that is being sent, and are wiped from both (buf.h's `wipe`). They are in no error
+ * and no log record. Pure but for the time of the last note. Thread: the loop's.
  */
 #pragma once
 
@@ -37,7 +37,8 @@ struct secrets {
 	size_t n;
 };
 
-/* Reads {"secrets": [{"name", "placeholder", "value", "hosts", "header", "aws"}]}. VALIDATION_FAILED. NULL when empty. */
+/* Reads {"secrets": [{"name", "placeholder", "value", "hosts", "header", "aws"}]}. VALIDATION_FAILED. NULL when empty.
+ */
 int secrets_read(const struct json *object, struct secrets **ret, struct err *e);
 void secrets_free(struct secrets *s); /* NULL is fine */
 

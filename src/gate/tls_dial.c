@@ -137,7 +137,8 @@ static void on_ready(struct loop_io *io, uint32_t events)
 
 static void on_late(struct loop_timer *t)
 {
-	done(container_of(t, struct tls_dial, timer), NULL, "the server did not finish the TLS handshake in time", true);
+	done(container_of(t, struct tls_dial, timer), NULL, "the server did not finish the TLS handshake in time",
+		true);
 }
 
 /* The name that the certificate must have. An address is checked too, but not sent as SNI. */

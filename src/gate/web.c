@@ -60,8 +60,8 @@ void web_unreachable(struct web *w, const char *why, bool late)
 {
 	struct http_exchange *x = w->x;
 	w->x = NULL;
-	web_answer(x, late ? 504 : 502, "%d %s port %u cannot be reached: %s\n", late ? 504 : 502, w->leg, w->conn->port,
-		why);
+	web_answer(x, late ? 504 : 502, "%d %s port %u cannot be reached: %s\n", late ? 504 : 502, w->leg,
+		w->conn->port, why);
 }
 
 void web_reached(struct web *w, int fd)
@@ -203,7 +203,8 @@ static struct verdict decide(struct web *w, const struct http_request *rq, char 
 	if (!p)
 		return (struct verdict){.answer = POLICY_DENY, .why = "the sandbox is gone"};
 	if (c->tls && (strcmp(name, c->name) != 0 || !same_port))
-		return (struct verdict){.answer = POLICY_DENY, .why = "Host is not the name of the TLS connection (SNI)"};
+		return (struct verdict){
+			.answer = POLICY_DENY, .why = "Host is not the name of the TLS connection (SNI)"};
 	if (c->settled)
 		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
 	if (c->tls)

@@ -29,10 +29,10 @@ struct web {
 	struct http_proxy *proxy;
 	bool tried; /* a connection was dialled for this request */
 
-	bool tls;		/* intercepted: TLS to the client and to the server */
-	SSL *ready_ssl;		/* of `ready` */
-	struct tls_dial *shake; /* the handshake with the server */
-	struct str body;	/* collected, because it has to be hashed */
+	bool tls;		     /* intercepted: TLS to the client and to the server */
+	SSL *ready_ssl;		     /* of `ready` */
+	struct tls_dial *shake;	     /* the handshake with the server */
+	struct str body;	     /* collected, because it has to be hashed */
 	struct aws_chunked *chunked; /* a body whose framing is taken off */
 	uint64_t decoded;	     /* … and how long it is then */
 	struct rewrite *rewrite;     /* while http_proxy() runs */

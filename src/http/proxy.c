@@ -311,7 +311,7 @@ struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, c
 		.host = o->host.p ? o->host : r->host,
 		.headers = headers,
 		.headers_n = request_headers(p, r, headers),
-		.content_length = o->body.p	 ? (int64_t)o->body.n
+		.content_length = o->body.p	   ? (int64_t)o->body.n
 				  : o->filter_body ? o->body_length
 						   : r->content_length,
 		.wipe = o->wipe,

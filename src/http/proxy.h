@@ -25,8 +25,8 @@ struct http_proxy;
  * proxy call returns. */
 typedef bool (*http_proxy_filter)(void *arg, struct str name, struct str *value);
 
-/* For each piece of the request's body: appends what goes on in its place. A piece with p == NULL says that the body has
- * ended. Return false to cut the exchange off. */
+/* For each piece of the request's body: appends what goes on in its place. A piece with p == NULL says that the body
+ * has ended. Return false to cut the exchange off. */
 typedef bool (*http_proxy_body)(void *arg, struct str piece, struct buf *out);
 
 /* Bytes of the bodies, as they flow; of a tunnel, all of them. */

@@ -53,18 +53,18 @@
 #define NET_RATE_MIN  1024u  /* bytes a second */
 
 /* Secrets */
-#define SECRETS_MAX	    1024 /* of a daemon … */
-#define SECRETS_BOX_MAX	    32	 /* … and of one sandbox */
-#define SECRET_NAME_MAX	    64
-#define SECRET_VALUE_MAX    4096 /* it stands in the head of a request */
-#define SECRET_HOSTS_MAX    16
-#define SECRET_HEADER_MAX   256 /* of the template of a header */
-#define SECRET_PREFIX	    "atoll_" /* of a placeholder; then SECRET_RANDOM characters 0-9 and a-f */
-#define SECRET_RANDOM	    32
-#define SECRET_PLACEHOLDER  (sizeof SECRET_PREFIX - 1 + SECRET_RANDOM)
+#define SECRETS_MAX	   1024 /* of a daemon … */
+#define SECRETS_BOX_MAX	   32	/* … and of one sandbox */
+#define SECRET_NAME_MAX	   64
+#define SECRET_VALUE_MAX   4096 /* it stands in the head of a request */
+#define SECRET_HOSTS_MAX   16
+#define SECRET_HEADER_MAX  256	    /* of the template of a header */
+#define SECRET_PREFIX	   "atoll_" /* of a placeholder; then SECRET_RANDOM characters 0-9 and a-f */
+#define SECRET_RANDOM	   32
+#define SECRET_PLACEHOLDER (sizeof SECRET_PREFIX - 1 + SECRET_RANDOM)
 
 #define WARDEN_PEM_MAX	   1535 /* of one certificate as PEM */
-#define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */
+#define WARDEN_SOCKETS_MAX 32u	/* sockets of a box handed out at once */
 
 /* Files, watches and terminals in a box */
 #define GIT_TIMEOUT	600000

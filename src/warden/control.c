@@ -4,8 +4,8 @@
 #include <signal.h>
 
 #include "base/clock.h"
-#include "proto/limits.h"
 #include "cage/trust.h"
+#include "proto/limits.h"
 #include "warden/control.h"
 #include "warden/warden.h"
 

@@ -4,15 +4,18 @@ daemon; the servers are real ones."""
 import base64
 import gzip
 import hashlib
+import hmac
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+import urllib.parse
 
 import gatelib
 import pytest
-from gatelib import BUILD, OTHER, WEB, WEB2
+from gatelib import OTHER, WEB2
 
 VALUE = "sk-live_Zx81+/=tail"
 PLACE = "atoll_" + "0123456789abcdef" * 2
@@ -331,3 +334,87 @@ def test_values_are_wiped_and_cannot_be_dumped(gate):
     left = gatelib.memory_of(gate.pid)
     assert value.encode() not in left, "the value is still in memory"
     assert base64.b64encode(f"u:{value}".encode()) not in left
+
+
+# ---- AWS ----
+
+AWS = {"accessKeyId": "AKIDEXAMPLE", "region": "eu-central-1", "service": "s3"}
+
+
+def hmac_of(key, text):
+    return hmac.new(key, text.encode(), "sha256").digest()
+
+
+def signature_holds(got, secret_key=VALUE, service="s3"):
+    """Computes the signature of what the server has got, as AWS describes it."""
+    headers, auth = got["headers"], got["headers"]["authorization"]
+    found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/(\d{8})/eu-central-1/(\w+)/aws4_request, SignedHeaders=([\w;-]+), Signature=(\w{64})", auth)
+    assert found, auth
+    day, named, names, signature = found.groups()
+    assert named == service and "host" in names and "x-amz-date" in names
+    path, _, query = got["target"].partition("?")
+    path = urllib.parse.quote(urllib.parse.unquote(path), safe="/~")
+    pairs = sorted((urllib.parse.quote(k, safe="~"), urllib.parse.quote(v, safe="~")) for k, v in urllib.parse.parse_qsl(query, keep_blank_values=True))
+    payload = headers.get("x-amz-content-sha256") or got["sha256"]
+    canonical = "\n".join([got["method"], path, "&".join(f"{k}={v}" for k, v in pairs), *(f"{n}:{headers[n]}" for n in names.split(";")), "", names, payload])
+    text = "\n".join(["AWS4-HMAC-SHA256", headers["x-amz-date"], f"{day}/eu-central-1/{service}/aws4_request", hashlib.sha256(canonical.encode()).hexdigest()])
+    key = ("AWS4" + secret_key).encode()
+    for part in (day, "eu-central-1", service, "aws4_request"):
+        key = hmac_of(key, part)
+    return hmac_of(key, text).hex() == signature
+
+
+def test_unsigned_requests_are_signed(gate):
+    box = new_box(gate, secret(aws=AWS))
+    got = ask(box, "/bucket/key%20one?list-type=2&prefix=a/b", "-H", "x-amz-acl: private")
+    assert signature_holds(got) and "x-amz-acl" in got["headers"]["authorization"]
+    got = ask(box, "/bucket/key", "-X", "PUT", "--data-binary", "hello")
+    assert signature_holds(got) and got["headers"]["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD" and got["bytes"] == 5
+
+
+def test_requests_signed_with_placeholders_are_signed_anew(gate):
+    box = new_box(gate, secret(aws={**AWS, "sessionToken": "the-session"}))
+    digest = hashlib.sha256(b"hello").hexdigest()
+    got = ask(box, "/b/k", "-X", "PUT", "--data-binary", "hello", "-H", f"x-amz-content-sha256: {digest}", "-H", "x-amz-date: 20200101T000000Z",
+              "-H", f"Authorization: AWS4-HMAC-SHA256 Credential={PLACE}/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature={'0' * 64}")
+    assert signature_holds(got) and got["headers"]["x-amz-content-sha256"] == digest and got["headers"]["x-amz-security-token"] == "the-session"
+    # A presigned URL of a placeholder.
+    got = ask(box, f"/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={PLACE}%2F20200101&X-Amz-Signature=00&versionId=3")
+    assert signature_holds(got) and got["target"] == "/b/k?versionId=3"
+    # Another signature is the box's own affair.
+    own = "AWS4-HMAC-SHA256 Credential=MINE/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
+    assert ask(box, "/b/k", "-H", f"Authorization: {own}")["headers"]["authorization"] == own
+
+
+@pytest.mark.parametrize("trailer", [False, True])
+def test_signed_uploads_in_chunks_stream(gate, world, trailer):
+    box = new_box(gate, secret(aws=AWS))
+    data = os.urandom(3 << 20)
+    pieces = [data[i:i + 65536] for i in range(0, len(data), 65536)] + [b""]
+    body = b"".join(b"%x;chunk-signature=%s\r\n%s%s" % (len(p), b"0" * 64, p, b"\r\n" if p else b"") for p in pieces)
+    body += b"x-amz-checksum-crc32:AAAAAA==\r\nx-amz-trailer-signature:00\r\n\r\n" if trailer else b"\r\n"
+    path = world.tmp / "signed"
+    path.write_bytes(body)
+    kind = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" + ("-TRAILER" if trailer else "")
+    headers = ["-H", f"x-amz-content-sha256: {kind}", "-H", "Content-Encoding: aws-chunked",
+               "-H", f"Authorization: AWS4-HMAC-SHA256 Credential={PLACE}/20200101/eu-central-1/s3/aws4_request, SignedHeaders=host, Signature={'0' * 64}"]
+    if trailer:
+        headers += ["-H", "x-amz-trailer: x-amz-checksum-crc32"]
+    got = ask(box, "/b/k", "-T", str(path), *headers, "-H", f"x-amz-decoded-content-length: {len(data)}")
+    assert signature_holds(got) and got["bytes"] == len(data) and got["sha256"] == hashlib.sha256(data).hexdigest()
+    assert "content-encoding" not in got["headers"] and "x-amz-trailer" not in got["headers"]
+    assert got["headers"]["content-length"] == str(len(data))
+    # Lengths that do not agree cut the request off; a missing one is refused.
+    assert box.curl(URL + "/b/k", "--cacert", str(gate.ca), "-T", str(path), *headers, "-H", f"x-amz-decoded-content-length: {len(data) - 1}")[0] < 0
+    assert box.curl(URL + "/b/k", "--cacert", str(gate.ca), "-T", str(path), *headers)[0] == 411
+
+
+def test_other_services_need_the_hash_of_the_body(gate, world):
+    box = new_box(gate, secret(aws={**AWS, "service": "dynamodb"}))
+    got = ask(box, "/", "--data-binary", '{"TableName": "t"}', "-H", "X-Amz-Target: DynamoDB_20120810.ListTables")
+    assert signature_holds(got, service="dynamodb")
+    got = ask(box, "/", "--data-binary", "x", "-H", "Expect: 100-continue")
+    assert signature_holds(got, service="dynamodb")
+    path = world.tmp / "long"
+    path.write_bytes(b"x" * ((8 << 20) + 1))
+    assert box.curl(URL + "/", "--cacert", str(gate.ca), "-T", str(path))[0] == 413

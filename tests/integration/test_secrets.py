@@ -98,7 +98,7 @@ def test_boxes_without_secrets_trust_nothing_new(net):
     without = out.split()
     assert without[0] == "0" and without[2] == "0", out
     put(net, "s-none", secrets=["openai"])
-    code, out = sh(net, "s-none", f"curl -sS https://{HOST}/ -H \"K: $OPENAI_API_KEY\"; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt", "second")
+    code, out = sh(net, "s-none", f"curl -sS https://{HOST}/ -H \"K: $OPENAI_API_KEY\"; echo; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt", "second")
     assert VALUE in out and int(out.split()[-1]) == int(without[1]) + 1, out
     # Nothing of it is in the layer: the file there is the image's own.
     code, out = sh(net, "s-none", "stat -c %D /etc/ssl/certs/ca-certificates.crt /etc/hostname; touch /etc/ssl/certs/ca-certificates.crt")

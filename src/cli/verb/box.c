@@ -13,6 +13,13 @@ static void write_spec(struct buf *b, const struct box_options *o)
 	json_object_begin(&w);
 	if (o->image)
 		json_member_cstr(&w, "image", o->image);
+	if (o->secrets.n) {
+		json_key(&w, "secrets");
+		json_array_begin(&w);
+		for (size_t k = 0; k < o->secrets.n; k++)
+			json_cstr(&w, o->secrets.items[k]);
+		json_array_end(&w);
+	}
 	if (o->memory || o->cpu_milli || o->pids) {
 		json_key(&w, "limits");
 		json_object_begin(&w);

@@ -10,12 +10,14 @@
 struct box_options {
 	uint64_t memory, cpu_milli, pids;
 	const char *image;
+	struct arg_list secrets;
 };
 
 #define BOX_OPTION_ROWS(o)                                                                                             \
 	{"image", "NAME", "image to start from (default: default)", ARG_TEXT, &(o)->image},                            \
 		{"memory", "SIZE", "memory limit, as in 512m or 2g", ARG_BYTES, &(o)->memory},                         \
 		{"cpus", "N", "CPU limit, as in 1 or 0.5", ARG_CPUS, &(o)->cpu_milli},                                 \
+		{"secret", "NAME", "secret that it is given; may be repeated", ARG_LIST, &(o)->secrets},               \
 	{                                                                                                              \
 		"pids", "N", "limit of processes and threads", ARG_COUNT, &(o)->pids                                   \
 	}

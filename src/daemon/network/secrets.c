@@ -48,7 +48,8 @@ static int check_host(const struct json *j, struct err *e)
 {
 	struct rule r;
 	if (j->type != JSON_T_STRING || rule_parse(j->text, &r, e) < 0)
-		return err_field(e, "hosts", "field 'hosts' must be a list of names like \"api.example.com\" or \"*.example.com:8443\"");
+		return err_field(e, "hosts",
+			"field 'hosts' must be a list of names like \"api.example.com\" or \"*.example.com:8443\"");
 	if (r.kind != RULE_NAME || r.udp || !*r.name)
 		return err_field(e, "hosts", "'%.*s' in field 'hosts' must be a host name, or '*.' and one",
 			(int)(j->text.n < 80 ? j->text.n : 80), j->text.p);
@@ -69,8 +70,8 @@ static int check_hosts(const struct json *hosts, struct err *e)
 
 static int check_header(const struct json *body, struct err *e)
 {
-	static const struct str own[] = {STR("Host"), STR("Content-Length"), STR("Transfer-Encoding"), STR("Connection"),
-		STR("Upgrade"), STR("Expect"), STR("TE")};
+	static const struct str own[] = {STR("Host"), STR("Content-Length"), STR("Transfer-Encoding"),
+		STR("Connection"), STR("Upgrade"), STR("Expect"), STR("TE")};
 	struct str text = STR_NULL, value;
 	if (json_read_str(body, "header", &text, e) < 0)
 		return err_about(e, "header");
@@ -83,7 +84,8 @@ static int check_header(const struct json *body, struct err *e)
 		ok = ok && !str_eq_nocase(name, own[i]);
 	return ok ? 0
 		  : err_field(e, "header",
-			    "field 'header' must be a header line with {} in the value's place, like \"Authorization: Bearer "
+			    "field 'header' must be a header line with {} in the value's place, like \"Authorization: "
+			    "Bearer "
 			    "{}\"");
 }
 
@@ -94,14 +96,16 @@ static int check_aws(const struct json *body, struct err *e)
 	if (json_is_null(aws))
 		return 0;
 	if (aws->type != JSON_T_OBJECT || !json_get(aws, "accessKeyId"))
-		return err_field(e, "aws", "field 'aws' must be an object with accessKeyId, and region and service if you like");
+		return err_field(
+			e, "aws", "field 'aws' must be an object with accessKeyId, and region and service if you like");
 	json_each(it, aws)
 	{
 		bool known = false;
 		for (size_t i = 0; i < ARRAY_LEN(names); i++)
 			known = known || str_eq_c(it->key, names[i]);
 		if (!known || it->type != JSON_T_STRING || it->text.n > SECRET_VALUE_MAX || !http_value_ok(it->text))
-			return err_field(e, "aws", "field 'aws' has accessKeyId, region, service and sessionToken: plain texts");
+			return err_field(
+				e, "aws", "field 'aws' has accessKeyId, region, service and sessionToken: plain texts");
 	}
 	return 0;
 }
@@ -137,9 +141,11 @@ static int check_known_fields(const struct json *body, struct err *e)
 static int check_value(const struct json *body, struct err *e)
 {
 	struct str value = STR_NULL;
-	if (json_read_str(body, "value", &value, e) < 0 || !value.n || value.n > SECRET_VALUE_MAX || !http_value_ok(value))
+	if (json_read_str(body, "value", &value, e) < 0 || !value.n || value.n > SECRET_VALUE_MAX ||
+		!http_value_ok(value))
 		return err_field(e, "value",
-			"field 'value' must be a text of 1 to %d characters that can stand in a header: no line ends, no "
+			"field 'value' must be a text of 1 to %d characters that can stand in a header: no line ends, "
+			"no "
 			"blanks at its ends",
 			SECRET_VALUE_MAX);
 	return 0;
@@ -148,8 +154,8 @@ static int check_value(const struct json *body, struct err *e)
 static int check_body(const struct json *body, struct err *e)
 {
 	struct str env = STR_NULL;
-	if (check_known_fields(body, e) < 0 || check_value(body, e) < 0 || check_hosts(json_get(body, "hosts"), e) < 0 ||
-		check_header(body, e) < 0 || check_aws(body, e) < 0)
+	if (check_known_fields(body, e) < 0 || check_value(body, e) < 0 ||
+		check_hosts(json_get(body, "hosts"), e) < 0 || check_header(body, e) < 0 || check_aws(body, e) < 0)
 		return -1;
 	if (json_read_str(body, "env", &env, e) < 0 || (env.p && !env_ok(env)))
 		return err_field(e, "env", "field 'env' must be a variable name ([A-Za-z_][A-Za-z0-9_]*)");
@@ -302,18 +308,15 @@ static void show(const struct known_secret *k, struct json_writer *w)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(k->about), NULL);
 	const struct json *o = doc ? json_root(doc) : NULL;
+	char iso[CLOCK_ISO_LEN];
 	json_object_begin(w);
 	json_member_cstr(w, "name", k->name);
 	copy_member(w, o, "hosts");
 	copy_member(w, o, "env");
 	copy_member(w, o, "header");
 	copy_member(w, o, "aws");
-	json_member_i64(w, "createdAt", k->created_ms);
-	json_key(w, "lastUsedAt");
-	if (k->used_ms)
-		json_i64(w, k->used_ms);
-	else
-		json_null(w);
+	json_member_cstr(w, "createdAt", clock_iso(k->created_ms, iso));
+	json_member_cstr(w, "lastUsedAt", k->used_ms ? clock_iso(k->used_ms, iso) : NULL);
 	json_object_end(w);
 }
 

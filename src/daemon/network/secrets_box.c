@@ -72,8 +72,7 @@ bool secrets_need_trust(const struct sandbox *s, const char *env, const char *se
 static void placeholder(const struct sandbox *s, struct str name, char ret[SECRET_PLACEHOLDER + 1])
 {
 	char text[BOX_ID_MAX + SECRET_NAME_MAX + 64], random[33];
-	int n = snprintf(
-		text, sizeof text, "%s/%lld/%.*s", s->id, (long long)s->created_ms, STR_ARG(name));
+	int n = snprintf(text, sizeof text, "%s/%lld/%.*s", s->id, (long long)s->created_ms, STR_ARG(name));
 	vault_derive(s->daemon->secrets->vault, str_n(text, (size_t)n), random);
 	snprintf(ret, SECRET_PLACEHOLDER + 1, SECRET_PREFIX "%s", random);
 }
@@ -85,9 +84,10 @@ static void set(struct map *m, const char *name, const char *value)
 
 static void set_trust(struct map *m)
 {
-	static const char *const names[] = {"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-		"GIT_SSL_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT", "NPM_CONFIG_CAFILE",
-		"NIX_SSL_CERT_FILE", "PERL_LWP_SSL_CA_FILE", "HTTPLIB2_CA_CERTS", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"};
+	static const char *const names[] = {"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+		"CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT",
+		"NPM_CONFIG_CAFILE", "NIX_SSL_CERT_FILE", "PERL_LWP_SSL_CA_FILE", "HTTPLIB2_CA_CERTS",
+		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		set(m, names[i], BUNDLE);
 }

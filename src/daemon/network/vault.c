@@ -21,7 +21,8 @@ static int read_key(const char *path, struct vault *v, struct err *e)
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "read the key of secrets from %s", path);
 	if (buf_size(&b) != VAULT_KEY)
-		return err_set(e, ERRC_INTERNAL_ERROR, "%s is not a key of %d bytes: put the right one back", path, VAULT_KEY);
+		return err_set(
+			e, ERRC_INTERNAL_ERROR, "%s is not a key of %d bytes: put the right one back", path, VAULT_KEY);
 	memcpy(v->key, buf_str(&b).p, VAULT_KEY);
 	return 1;
 }
@@ -33,7 +34,8 @@ int vault_open(const char *dir, struct vault **ret, struct err *e)
 	snprintf(path, sizeof path, "%s/secrets.key", dir);
 	int r = read_key(path, v, e);
 	if (r == 0) {
-		r = RAND_bytes(v->key, VAULT_KEY) == 1 ? fd_replace_file(AT_FDCWD, path, str_n(v->key, VAULT_KEY), 0600) : -EIO;
+		r = RAND_bytes(v->key, VAULT_KEY) == 1 ? fd_replace_file(AT_FDCWD, path, str_n(v->key, VAULT_KEY), 0600)
+						       : -EIO;
 		if (r < 0)
 			err_os(e, ERRC_INTERNAL_ERROR, -r, "write the key of secrets to %s", path);
 	}
@@ -83,7 +85,8 @@ int vault_unseal(const struct vault *v, const char *name, struct str sealed, str
 	unsigned char *p = (unsigned char *)raw.p + raw.off;
 	char *out = ok ? buf_room(ret, n + 1) : NULL;
 	if (!out || !crypt_text(v, name, false, p, str_n(p + NONCE, n), (unsigned char *)out, p + NONCE + n))
-		return err_set(e, ERRC_INTERNAL_ERROR, "the secret '%s' cannot be decrypted with this daemon's key", name);
+		return err_set(
+			e, ERRC_INTERNAL_ERROR, "the secret '%s' cannot be decrypted with this daemon's key", name);
 	buf_commit(ret, n);
 	return 0;
 }

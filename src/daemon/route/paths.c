@@ -144,7 +144,8 @@ static int match_secret(struct str name, struct api_match *ret, struct err *e)
 	ret->route = ROUTE_SECRET;
 	if (!secrets_name_ok(name)) {
 		err_set(e, ERRC_VALIDATION_FAILED,
-			"the name of a secret is 1 to %d letters, digits, '.', '_' and '-', and begins with a letter or digit",
+			"the name of a secret is 1 to %d letters, digits, '.', '_' and '-', and begins with a letter "
+			"or digit",
 			SECRET_NAME_MAX);
 		return err_about(e, "name");
 	}

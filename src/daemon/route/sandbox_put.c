@@ -134,8 +134,8 @@ static void on_env_sent(void *arg, const struct http_reply *reply, const struct 
 static void send_env(struct daemon_request *r)
 {
 	struct sandbox *s = r->sandbox;
-	auto_free char *changes = secrets_env_changes(
-		s, r->after.env, r->before.settings, r->after.settings, r->change.env_changes);
+	auto_free char *changes =
+		secrets_env_changes(s, r->after.env, r->before.settings, r->after.settings, r->change.env_changes);
 	if (changes && s->state == SB_RUNNING)
 		sandbox_send_env(s, changes, on_env_sent, r);
 	else
@@ -182,7 +182,8 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 	if (strlen(r->after.env) > BOX_ENV_MAX)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the variables of sandbox '%s' would be larger than %u bytes",
 			s->id, BOX_ENV_MAX);
-	if (strcmp(r->before.settings, r->after.settings) != 0 && secrets_check_known(r->daemon, r->after.settings, e) < 0)
+	if (strcmp(r->before.settings, r->after.settings) != 0 &&
+		secrets_check_known(r->daemon, r->after.settings, e) < 0)
 		return -1;
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);

@@ -145,7 +145,8 @@ int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, str
 	const char *ca = gate_client_ca(s->daemon->gate);
 	if (!ca || !warden_client_is_up(s->daemon->warden))
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
-			"sandbox '%s' cannot be given secrets now: the %s is not running", s->id, ca ? "warden" : "gate");
+			"sandbox '%s' cannot be given secrets now: the %s is not running", s->id,
+			ca ? "warden" : "gate");
 	snprintf(r.pem, sizeof r.pem, "%s", ca);
 	sandbox_ask(s, &r, on_answer, arg);
 	return 0;
