@@ -25,6 +25,7 @@ struct daemon {
 	struct warden_client *warden;
 	struct gate_client *gate;
 	struct secrets *secrets;
+	struct mcp *mcp;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

@@ -64,6 +64,7 @@
 #define SECRET_PLACEHOLDER (sizeof SECRET_PREFIX - 1 + SECRET_RANDOM)
 
 #define WARDEN_PEM_MAX	   1535 /* of one certificate as PEM */
+#define WARDEN_FREEZE_MAX  200	/* a box that is not frozen after that runs on */
 #define WARDEN_SOCKETS_MAX 32u	/* sockets of a box handed out at once */
 
 /* Files, watches and terminals in a box */

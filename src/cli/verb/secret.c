@@ -183,7 +183,7 @@ int verb_secret(struct cli *c, int argc, char **argv)
 {
 	struct secret_options o = {0};
 	const struct arg table[] = {
-		{"host", "NAME", "where the value may go, over TLS; may be repeated", ARG_LIST, &o.hosts, 'h'},
+		{"host", "NAME", "where the value may go, over TLS; may be repeated", ARG_LIST, &o.hosts},
 		{"env", "VAR", "variable of a box that holds the placeholder", ARG_TEXT, &o.env, 'e'},
 		{"header", "LINE", "header to set, as in 'Authorization: Bearer {}'", ARG_TEXT, &o.header},
 		{"aws", "KEYID", "the value is the secret of this AWS access key: sign requests", ARG_TEXT, &o.aws},

@@ -20,6 +20,8 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s);
 void gate_client_secrets(struct gate_client *g, const struct sandbox *s);
 /* The authority that boxes with secrets trust, as PEM; NULL while the gate has not told. */
 const char *gate_client_ca(const struct gate_client *g);
+/* Its box is about to be frozen, or runs again: bytes for a frozen one are reported at once. */
+void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asleep);
 /* It has no box any more. */
 void gate_client_forget(struct gate_client *g, const char *id);
 bool gate_client_is_up(const struct gate_client *g);

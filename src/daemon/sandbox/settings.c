@@ -2,6 +2,7 @@
 
 #include "daemon/limits.h"
 #include "daemon/network/secrets.h"
+#include "daemon/sandbox/instance.h"
 
 struct setting {
 	const char *name;
@@ -11,6 +12,7 @@ struct setting {
 
 static const struct setting table[] = {
 	{"secrets", secrets_check_setting},
+	{"instance", instance_check},
 	{NULL, NULL},
 };
 
