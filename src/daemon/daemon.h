@@ -26,6 +26,9 @@ struct daemon {
 	struct gate_client *gate;
 	struct secrets *secrets;
 	struct mcp *mcp;
+	struct events *events;
+	struct tickets *tickets;
+	struct login *login;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];
