@@ -103,8 +103,8 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->mcp = mcp_new(d);
 	d->login = login_new(d);
 	d->tickets = tickets_new(d->loop);
-	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 || login_load(d->login, e) < 0 ||
-		store_start(d->store, d->loop, e) < 0)
+	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
+		login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->events = events_new(d);
 	usage_start(d);

@@ -190,9 +190,8 @@ static void dispatch(struct daemon_request *r)
 		       : method == HTTP_M_DELETE ? handle_delete(r)
 						 : handle_get(r);
 	case ROUTE_SECRETS:
-		return handle_secrets(r);
 	case ROUTE_SECRET:
-		return handle_secret(r);
+		return handle_secrets(r);
 	case ROUTE_NETWORK:
 		return handle_network(r);
 	case ROUTE_NETWORK_LOG:

@@ -31,7 +31,7 @@ static void on_body(struct http_exchange *x, struct str body)
 	answer(r, made ? 201 : 200);
 }
 
-void handle_secrets(struct daemon_request *r)
+static void list(struct daemon_request *r)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -41,10 +41,12 @@ void handle_secrets(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void handle_secret(struct daemon_request *r)
+void handle_secrets(struct daemon_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
 	enum http_method method = http_request(r->x)->method;
+	if (r->match.route == ROUTE_SECRETS)
+		return list(r);
 	if (method == HTTP_M_PUT) {
 		http_exchange_set(r->x, &ops, r);
 		return http_collect_secret(r->x, API_BODY_MAX);
