@@ -98,6 +98,7 @@ static void on_waiting_close(struct http_exchange *x, bool complete)
 	if (!w || w->x != x)
 		return;
 	reach_cancel(w->reach);
+	ask_cancel(&w->asking);
 	w->reach = NULL;
 	intercept_forget(w);
 	w->x = NULL;
@@ -109,7 +110,10 @@ static const struct http_exchange_ops waiting_ops = {.on_close = on_waiting_clos
 static void dial(struct web *w, struct http_exchange *x)
 {
 	struct passage *c = w->conn;
-	struct reach_to to = {.name = w->leg, .wanted = c->wanted, .port = c->port, .own_only = c->by_name};
+	struct reach_to to = {.name = w->leg,
+		.wanted = c->wanted,
+		.port = c->port,
+		.own_only = c->by_name && (*w->leg || c->synthetic)};
 	w->tried = true;
 	w->x = x;
 	http_exchange_set(x, &waiting_ops, w);
@@ -195,12 +199,23 @@ static bool split_host(struct str host, uint16_t port, char name[NET_NAME_MAX + 
 	return given == port;
 }
 
+/* A Host that is no name: in list mode only somebody can allow the address. */
+static struct verdict decide_address(struct passage *c)
+{
+	char text[IP_TEXT];
+	if (!c->by_name)
+		return (struct verdict){.answer = POLICY_ALLOW, .why = "mode open"};
+	if (passage_is_approved(c, ip_format(&c->wanted, text)))
+		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
+	return (struct verdict){.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
+		.why = "mode list: the request has no Host name"};
+}
+
 static struct verdict decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1])
 {
 	struct passage *c = w->conn;
-	const struct policy *p = box_policy(c->box);
 	bool same_port = split_host(rq->host, c->port, name);
-	if (!p)
+	if (!box_policy(c->box))
 		return (struct verdict){.answer = POLICY_DENY, .why = "the sandbox is gone"};
 	if (c->tls && (strcmp(name, c->name) != 0 || !same_port))
 		return (struct verdict){
@@ -208,17 +223,15 @@ static struct verdict decide(struct web *w, const struct http_request *rq, char 
 	if (c->settled)
 		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
 	if (c->tls)
-		return policy_by_name(p, name, c->port, SPEECH_TLS);
+		return passage_name_ok(c, name, SPEECH_TLS);
 	if (rq->method == HTTP_M_CONNECT)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "CONNECT is not passed on where names are decided"};
 	if (*name && (same_port || !c->by_name))
-		return policy_by_name(p, name, c->port, SPEECH_HTTP);
-	if (c->by_name)
-		return (struct verdict){.answer = POLICY_DENY,
-			.why = *name ? "mode list: Host names another port"
-				     : "mode list: the request has no Host name"};
-	return (struct verdict){.answer = POLICY_ALLOW, .why = "mode open"};
+		return passage_name_ok(c, name, SPEECH_HTTP);
+	if (*name)
+		return (struct verdict){.answer = POLICY_DENY, .why = "mode list: Host names another port"};
+	return decide_address(c);
 }
 
 static void deny_secret(struct web *w, struct http_exchange *x, const char *host, const struct secret *s)
@@ -266,6 +279,66 @@ static void prepare(struct web *w, struct http_exchange *x)
 	}
 }
 
+/* Allowed. */
+static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
+{
+	if (why != w->conn->why)
+		snprintf(w->conn->why, sizeof w->conn->why, "%s", why);
+	use_leg(w, name);
+	w->tried = false;
+	w->body = STR_NULL;
+	prepare(w, x);
+}
+
+/* ---- a request that waits for an approval ---- */
+
+static void on_asked(struct ask_wait *a, enum ask_answer answer)
+{
+	struct web *w = container_of(a, struct web, asking);
+	struct http_exchange *x = w->x;
+	struct passage *c = w->conn;
+	char text[IP_TEXT], why[GATE_WHY_MAX];
+	const struct policy *p = box_policy(c->box);
+	w->x = NULL;
+	if (answer == ASK_ALLOW && p) {
+		passage_approve(c, passage_host(c, text));
+		return proceed(w, x, c->name, "approved once");
+	}
+	snprintf(why, sizeof why, "ask: nobody approved it within %llu s",
+		(unsigned long long)(p ? p->ask_ms / 1000 : 0));
+	deny(w, x, c->name, answer == ASK_DENY ? "ask: somebody denied it" : why);
+}
+
+static void hold(struct web *w, struct http_exchange *x)
+{
+	struct passage *c = w->conn;
+	char text[IP_TEXT];
+	struct ask_what what = {
+		.host = passage_host(c, text), .protocol = "http", .wanted = &c->wanted, .port = c->port};
+	w->asking.on_answer = on_asked;
+	if (!ask_start(c->box, &what, &w->asking))
+		return deny(w, x, c->name, "ask: too many connections of this sandbox wait for an approval");
+	w->x = x;
+	http_exchange_set(x, &waiting_ops, w);
+	http_pause(x);
+}
+
+/* The policy has changed while a request waits: it may be decided now. */
+static void settle_held(struct web *w)
+{
+	struct passage *c = w->conn;
+	struct http_exchange *x = w->x;
+	struct verdict v = *c->name ? passage_name_ok(c, c->name, SPEECH_HTTP) : decide_address(c);
+	if (v.answer == POLICY_ASK)
+		return;
+	ask_cancel(&w->asking);
+	w->x = NULL;
+	if (v.answer == POLICY_ALLOW)
+		proceed(w, x, c->name, v.why);
+	else
+		deny(w, x, c->name, v.why);
+}
+
 static void on_request(struct http_exchange *x, void *arg)
 {
 	struct gate *g = arg;
@@ -276,20 +349,17 @@ static void on_request(struct http_exchange *x, void *arg)
 		return http_abort(x);
 	const struct http_request *rq = http_request(x);
 	struct verdict v = decide(w, rq, name);
-	if (*name && !w->tls)
+	if ((*name || v.answer == POLICY_ASK) && !w->tls)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
-	if (v.answer != POLICY_ALLOW)
+	if (v.answer == POLICY_DENY)
 		return deny(w, x, name, v.why);
 	const struct secret *s =
 		secrets_misplaced(web_secrets(w), rq, &(struct secret_way){w->tls ? name : NULL, w->conn->port});
 	if (s)
 		return deny_secret(w, x, name, s);
-	if (v.why != w->conn->why)
-		snprintf(w->conn->why, sizeof w->conn->why, "%s", v.why);
-	use_leg(w, name);
-	w->tried = false;
-	w->body = STR_NULL;
-	prepare(w, x);
+	if (v.answer == POLICY_ASK)
+		return hold(w, x);
+	proceed(w, x, name, v.why);
 }
 
 /* ---- life ---- */
@@ -340,6 +410,7 @@ void web_free(struct web *w)
 		http_exchange_set(w->x, &nothing_ops, NULL);
 	reach_cancel(w->reach);
 	intercept_forget(w);
+	ask_cancel(&w->asking);
 	w->conn->web = NULL;
 	w->conn = NULL;
 	if (w->proxy)
@@ -348,13 +419,23 @@ void web_free(struct web *w)
 		release(w);
 }
 
+bool web_is_held(const struct web *w)
+{
+	return w->asking.ask != NULL;
+}
+
 bool web_policy(struct web *w)
 {
 	struct passage *c = w->conn;
+	if (web_is_held(w)) {
+		settle_held(w);
+		return true;
+	}
+	if (!w->has_leg && !w->x)
+		return true; /* no request yet, or it was refused: the next one is decided by itself */
 	if (!*w->leg)
-		return !c->by_name;
-	enum policy_speech how = w->tls ? SPEECH_TLS : SPEECH_HTTP;
-	return policy_by_name(box_policy(c->box), w->leg, c->port, how).answer == POLICY_ALLOW;
+		return decide_address(c).answer == POLICY_ALLOW;
+	return passage_name_ok(c, w->leg, w->tls ? SPEECH_TLS : SPEECH_HTTP).answer == POLICY_ALLOW;
 }
 
 int web_init(struct gate *g, struct err *e)

@@ -25,7 +25,8 @@ struct web {
 	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */
 	struct http_endpoint ep;
 	struct reach *reach;
-	struct http_exchange *x; /* waits for the dial */
+	struct http_exchange *x; /* waits for the dial, or for an approval */
+	struct ask_wait asking;
 	struct http_proxy *proxy;
 	bool tried; /* a connection was dialled for this request */
 

@@ -24,6 +24,7 @@ static const struct {
 	{"/openapi.json", ROUTE_OPENAPI},
 	{"/v1/sandboxes", ROUTE_LIST},
 	{"/v1/secrets", ROUTE_SECRETS},
+	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/mcp", ROUTE_MCP},
 	{"/v1/events", ROUTE_EVENTS},
 	{"/v1/tickets", ROUTE_TICKETS},
@@ -167,6 +168,16 @@ static int match_secret(struct str name, struct api_match *ret, struct err *e)
 	return 0;
 }
 
+/* Ids are the gate's: letters and digits. */
+static int match_approval(struct str path, struct str id, struct api_match *ret, struct err *e)
+{
+	if (!id.n || id.n > BOX_ID_MAX || memchr(id.p, '/', id.n) || memchr(id.p, '%', id.n))
+		return not_found(path, e);
+	ret->route = ROUTE_APPROVAL;
+	snprintf(ret->id, sizeof ret->id, "%.*s", STR_ARG(id));
+	return 0;
+}
+
 int api_route_match(struct str path, struct api_match *ret, struct err *e)
 {
 	static const struct str prefix = {"/v1/sandboxes/", 14};
@@ -175,6 +186,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
 	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_secret(str_skip(path, 12), ret, e);
+	if (str_starts(path, STR("/v1/approvals/")))
+		return match_approval(path, str_skip(path, 14), ret, e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (str_eq_c(path, fixed[i].path)) {
 			ret->route = fixed[i].route;
