@@ -164,6 +164,10 @@ static void dispatch_network(struct daemon_request *r)
 		handle_network(r);
 	else if (r->match.route == ROUTE_NETWORK_LOG)
 		handle_network_log(r);
+	else if (r->match.route == ROUTE_APPROVALS)
+		handle_approvals(r);
+	else if (r->match.route == ROUTE_APPROVAL)
+		handle_approvals(r);
 	else
 		handle_secrets(r);
 }
@@ -204,10 +208,9 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_SECRET:
 	case ROUTE_NETWORK:
 	case ROUTE_NETWORK_LOG:
-		return dispatch_network(r);
 	case ROUTE_APPROVALS:
 	case ROUTE_APPROVAL:
-		return handle_approvals(r);
+		return dispatch_network(r);
 	case ROUTE_SLEEP:
 	case ROUTE_WAKE:
 	case ROUTE_STOP:
