@@ -107,13 +107,13 @@ struct verdict connect_decide(struct passage *c)
 	if (!head.n)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "the head of the CONNECT request is not complete"};
-	if (!read_target(head, name, &port))
-		return (struct verdict){
-			.answer = POLICY_DENY, .why = "CONNECT needs a name and a port, the same as in Host"};
 	if (c->box->sandbox->secrets && secrets_find(c->box->sandbox->secrets, head))
 		return (struct verdict){.answer = POLICY_DENY, .why = "a secret's placeholder may not go to a proxy"};
 	if (c->settled)
 		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
+	if (!read_target(head, name, &port))
+		return (struct verdict){
+			.answer = POLICY_DENY, .why = "CONNECT needs a name and a port, the same as in Host"};
 	struct verdict v = policy_by_name(box_policy(c->box), name, port, SPEECH_TLS);
 	if (v.answer == POLICY_ASK)
 		v = (struct verdict){.answer = POLICY_DENY, .why = "CONNECT to a name that no rule allows"};
