@@ -6,7 +6,8 @@
 #include "proto/limits.h"
 
 /* What this daemon can do beyond commands, files, code and ports: pages hide what is not in the list. */
-static const char *const features[] = {"events", "lifecycle", "mcp", "network", "tickets", "usage"};
+static const char *const features[] = {
+	"approvals", "events", "instances", "lifecycle", "mcp", "network", "secrets", "tickets", "usage"};
 
 static void write_features(struct json_writer *w)
 {
