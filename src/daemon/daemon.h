@@ -24,6 +24,7 @@ struct daemon {
 	struct store *store;
 	struct warden_client *warden;
 	struct gate_client *gate;
+	int images_meta; /* directory: proto/image.h; -1: not known yet */
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

@@ -39,6 +39,7 @@ enum warden_op {
 			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
+	WARDEN_IMAGES,	/* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 

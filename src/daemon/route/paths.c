@@ -143,6 +143,10 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	*ret = (struct api_match){.route = ROUTE_NONE};
 	if (str_starts(path, prefix))
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	if (is_or_below(path, STR("/v1/images"))) {
+		ret->route = ROUTE_IMAGES;
+		return 0;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (str_eq_c(path, fixed[i].path)) {
 			ret->route = fixed[i].route;

@@ -22,6 +22,7 @@
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
+	X(IMAGES, "/v1/images", NULL)                                                                                  \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
 	X(PORTS, "/v1/sandboxes/{id}/ports", "GET, HEAD")                                                              \

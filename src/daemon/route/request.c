@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "daemon/listen.h"
 #include "daemon/preview/port_forward.h"
+#include "daemon/route/images_api.h"
 #include "daemon/preview/preview.h"
 
 static void daemon_request_free(struct daemon_request *r)
@@ -169,6 +170,8 @@ static void dispatch(struct daemon_request *r)
 		return handle_openapi(r);
 	case ROUTE_LIST:
 		return handle_list(r);
+	case ROUTE_IMAGES:
+		return handle_images(r);
 	case ROUTE_SANDBOX:
 		return method == HTTP_M_PUT	 ? handle_put(r)
 		       : method == HTTP_M_DELETE ? handle_delete(r)

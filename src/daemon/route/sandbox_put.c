@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/route/images_api.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
@@ -212,7 +213,8 @@ static void on_body(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
+	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
+		images_resolve(r->daemon, &r->change, &e) < 0)
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;

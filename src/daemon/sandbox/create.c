@@ -10,7 +10,9 @@
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
+#include "daemon/route/images_api.h"
 #include "daemon/sandbox/sandbox.h"
+#include "proto/image.h"
 
 enum { LOOK_AGAIN_MS = 20 };
 
@@ -113,7 +115,8 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg)
 {
 	auto_buf struct buf body = {0};
-	buf_printf(&body, "{\"env\":%s}", env);
+	if (s->env == PART_NONE || s->op != OP_CREATE || !images_settings(s->daemon, s->spec.image, env, &body))
+		buf_printf(&body, "{\"env\":%s}", env);
 	struct http_header type = {STR("Content-Type"), STR("application/json")};
 	struct http_call_options o = {
 		.method = STR("PUT"),
@@ -130,7 +133,7 @@ void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply
 
 static void send_env(struct sandbox *s)
 {
-	if (strcmp(s->spec.env, "{}") == 0)
+	if (strcmp(s->spec.env, "{}") == 0 && !image_key_made_here(str_of(s->spec.image)))
 		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);
@@ -173,7 +176,10 @@ static void on_made(struct sandbox *s, const struct warden_answer *a, void *arg)
 	} else if (a->err || !a->info) {
 		struct err none;
 		err_set(&none, ERRC_BOX_CREATE_FAILED, "the warden's answer has no box");
-		fail_box(s, a->err ? a->err : &none);
+		if (a->err)
+			none = *a->err;
+		images_explain(s->daemon, s->spec.image, &none);
+		fail_box(s, &none);
 	} else {
 		box_made(s, a->info);
 	}

@@ -32,6 +32,7 @@ struct api_change {
 	struct api_spec spec;
 	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after,
 		has_keep_alive; /* env, labels, network: not NULL */
+	char image_ref[IMAGE_REF_MAX + 1]; /* as the client wrote it; images_resolve sets spec.image from it */
 	char *env_changes;	/* owned; an object of texts and nulls, or NULL */
 	char *settings_changes; /* owned; the same, of any values */
 };
