@@ -25,6 +25,7 @@ struct daemon {
 	struct warden_client *warden;
 	struct gate_client *gate;
 	int images_meta; /* directory: proto/image.h; -1: not known yet */
+	struct mcp *mcp;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

@@ -12,6 +12,7 @@
 #include <assert.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 /* X(name, HTTP status, suggestion or ""); the API code is the name itself. The JSON reader's two codes come first. */
 #define ERRC_TABLE(X)                                                                                                  \
@@ -114,3 +115,5 @@ const struct errc_info *errc_info(int code);
 
 /* The code that a file operation's errno stands for (ENOENT: FILE_NOT_FOUND …). */
 enum errc errc_from_file_errno(int os);
+/* ERRC_INTERNAL_ERROR for a text that is no code. */
+enum errc errc_from_name(struct str name);

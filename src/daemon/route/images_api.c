@@ -148,6 +148,5 @@ bool images_settings(struct daemon *d, const char *key, const char *env, struct 
 		json_member_cstr(&w, "workdir", workdir);
 	if (json_read_cstr(config, "User", &user, NULL) == 0 && user && *user)
 		json_member_cstr(&w, "user", user);
-	json_object_end(&w);
 	return true;
 }

@@ -135,7 +135,7 @@ static void on_row(void *arg, const struct err *e)
 	if (e)
 		change_end(r, e);
 	else if (r->change.env_changes && s->state == SB_RUNNING)
-		sandbox_send_env(s, r->change.env_changes, on_env_sent, r);
+		sandbox_send_env(s, r->change.env_changes, false, on_env_sent, r);
 	else
 		set_limits(r);
 }
@@ -206,7 +206,9 @@ static int check_limits(struct daemon_request *r, struct err *e)
 		l.cpu_milli = r->change.spec.limits.cpu_milli;
 	if (r->change.has_pids)
 		l.pids = r->change.spec.limits.pids;
-	return host ? api_limits_check(&l, host, e) : 0;
+	if (!host || api_limits_check(&l, host, e) == 0)
+		return 0;
+	return r->change.instance ? err_wrap(e, "instance '%s' is too large", r->change.instance) : -1;
 }
 
 static void on_body(struct http_exchange *x, struct str body)
@@ -217,7 +219,8 @@ static void on_body(struct http_exchange *x, struct str body)
 		images_resolve(r->daemon, &r->change, &e) < 0)
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
+	bool settled =
+		s && s->state != SB_CREATING && s->state != SB_FAILED && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
 		daemon_request_change(r, s);
 	else

@@ -1,6 +1,7 @@
 #include "daemon/sandbox/settings.h"
 
 #include "daemon/limits.h"
+#include "daemon/sandbox/instance.h"
 
 struct setting {
 	const char *name;
@@ -9,6 +10,7 @@ struct setting {
 };
 
 static const struct setting table[] = {
+	{"instance", instance_check},
 	{NULL, NULL},
 };
 
