@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "cage/fs.h"
 #include "base/fd.h"
+#include "cage/fs.h"
 #include "cage/trash.h"
 #include "proto/id.h"
 #include "proto/image.h"
@@ -269,8 +269,7 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 {
 	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
 	snprintf(rootfs, sizeof rootfs, "%s/rootfs", a->image->key);
-	auto_fd int lower =
-		mapped(a->images, a->image->layered ? "" : rootfs, MOUNT_ATTR_RDONLY, a->userns, e);
+	auto_fd int lower = mapped(a->images, a->image->layered ? "" : rootfs, MOUNT_ATTR_RDONLY, a->userns, e);
 	if (lower < 0)
 		return err_wrap(e, "image '%s'", a->image->key);
 	auto_layers struct layers l = {.lower = lower, .layer = -1};

@@ -27,8 +27,8 @@ struct image {
 
 bool image_same(const struct image *a, const struct image *b);
 
-/* `name` is a directory in `images` that holds rootfs/ and image.json, or a link to one beside it; or the key of an image
- * made here, whose layers meta/<key>.layers lists. */
+/* `name` is a directory in `images` that holds rootfs/ and image.json, or a link to one beside it; or the key of an
+ * image made here, whose layers meta/<key>.layers lists. */
 int image_find(int images, const char *name, struct image *ret, struct err *e);
 
 /* Makes `name` in `dir` with an empty upper/ and work/. Leaves nothing behind when it fails. */

@@ -1,7 +1,7 @@
 /*
  * A build: the context goes into a box of its own, then each instruction in its order. RUN is a command in a box on the
- * layers so far, COPY is atoll-mover in such a box; the box's own layer becomes the next layer. A step whose inputs were
- * seen before is taken from the cache: a name in meta/cache made of all its inputs.
+ * layers so far, COPY is atoll-mover in such a box; the box's own layer becomes the next layer. A step whose inputs
+ * were seen before is taken from the cache: a name in meta/cache made of all its inputs.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * build_impl.h - what the parts of the builder share: build.c (order of the steps), build_steps.c (instructions that change
- * the configuration), build_layers.c (instructions that make a layer).
+ * build_impl.h - what the parts of the builder share: build.c (order of the steps), build_steps.c (instructions that
+ * change the configuration), build_layers.c (instructions that make a layer).
  */
 #pragma once
 

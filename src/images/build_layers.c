@@ -118,7 +118,8 @@ static int check_mounts(const struct df_step *s, struct err *e)
 		const char *f = s->flags.v[i];
 		if (strncmp(f, "--mount=", 8) == 0 && !strstr(f, "type=cache") && !strstr(f, "type=tmpfs"))
 			return dockerfile_error(s, e, "RUN %.80s is not supported; cache and tmpfs mounts are", f);
-		if (strncmp(f, "--mount=", 8) != 0 && strncmp(f, "--network=", 10) != 0 && strncmp(f, "--security=", 11) != 0)
+		if (strncmp(f, "--mount=", 8) != 0 && strncmp(f, "--network=", 10) != 0 &&
+			strncmp(f, "--security=", 11) != 0)
 			return dockerfile_error(s, e, "RUN does not know the flag '%.60s'", f);
 	}
 	return 0;
@@ -171,12 +172,12 @@ int step_run(struct build *b, const struct df_step *s, struct err *e)
 
 struct copy {
 	const struct df_step *step;
-	struct words words;	   /* sources, then the destination */
-	struct buf dest;	   /* absolute; keeps its last slash */
-	char owner[128], mode[16]; /* "" for none */
+	struct words words;	    /* sources, then the destination */
+	struct buf dest;	    /* absolute; keeps its last slash */
+	char owner[128], mode[16];  /* "" for none */
 	char digest[IMAGE_HEX + 1]; /* of the files */
-	int fd;			   /* their archive */
-	uint64_t offset, size;	   /* of the archive in fd */
+	int fd;			    /* their archive */
+	uint64_t offset, size;	    /* of the archive in fd */
 	bool one_file;
 };
 
@@ -270,7 +271,8 @@ static int pack_from(struct build *b, struct work *w, struct copy *c, const char
 
 static bool is_archive(const char *name)
 {
-	static const char *const ends[] = {".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar.zst"};
+	static const char *const ends[] = {
+		".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar.zst"};
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
 		if (str_ends(str_of(name), str_of(ends[i])))
 			return true;
@@ -341,13 +343,15 @@ int step_copy(struct build *b, const struct df_step *s, struct err *e)
 		for (size_t k = 0; k < ARRAY_LEN(known); k++)
 			ok = ok || strncmp(s->flags.v[i], known[k], strlen(known[k])) == 0;
 		if (!ok)
-			return dockerfile_error(s, e, "%s does not know the flag '%.60s'", dockerfile_name(s->kind), s->flags.v[i]);
+			return dockerfile_error(
+				s, e, "%s does not know the flag '%.60s'", dockerfile_name(s->kind), s->flags.v[i]);
 	}
 	auto_fd int fd = temp_file(e);
 	c.fd = fd;
 	int r = fd < 0 || read_copy(b, &c, e) < 0 || gather(b, &c, e) < 0 || look_at(&c, e) < 0 ? -1 : 0;
 	if (r == 0) {
-		const char *all[] = {"COPY", buf_cstr(&c.dest), c.owner, c.mode, c.one_file ? "file" : "tree", c.digest};
+		const char *all[] = {
+			"COPY", buf_cstr(&c.dest), c.owner, c.mode, c.one_file ? "file" : "tree", c.digest};
 		for (size_t i = 0; i < ARRAY_LEN(all); i++)
 			words_add(&inputs, str_of(all[i]));
 		step_key(b, &inputs, step);

@@ -177,7 +177,8 @@ static int set_text(struct build *b, const struct df_step *s, char **to, struct 
 	auto_buf struct buf text = {0};
 	struct words w = {0};
 	struct err why;
-	if (build_text(b, s, &text, e) < 0 || dockerfile_words(buf_str(&text), b->file.escape, &w, &why) < 0 || w.n != 1)
+	if (build_text(b, s, &text, e) < 0 || dockerfile_words(buf_str(&text), b->file.escape, &w, &why) < 0 ||
+		w.n != 1)
 		return dockerfile_error(s, e, "%s needs one word", dockerfile_name(s->kind));
 	config_set(to, str_of(w.v[0]));
 	words_free(&w);

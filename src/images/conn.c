@@ -1,6 +1,6 @@
 /*
- * One request on a connection that atolld has opened. atolld has checked the head strictly and written it anew, so that a
- * simple reader is enough; it still refuses what it does not understand.
+ * One request on a connection that atolld has opened. atolld has checked the head strictly and written it anew, so that
+ * a simple reader is enough; it still refuses what it does not understand.
  */
 #include <ctype.h>
 #include <poll.h>

@@ -186,7 +186,8 @@ static int find_kind(const struct df_step *at, struct str word, enum df_kind *re
 			return 0;
 		}
 	if (str_eq_nocase(word, STR("ONBUILD")))
-		return dockerfile_error(at, e, "ONBUILD is not supported; write the instruction into the Dockerfile that needs it");
+		return dockerfile_error(
+			at, e, "ONBUILD is not supported; write the instruction into the Dockerfile that needs it");
 	for (int i = 0; i < DF_KINDS; i++) {
 		size_t n = strlen(names[i]), same = 0;
 		for (size_t k = 0; k < n; k++) {

@@ -1,8 +1,8 @@
 /*
  * dockerfile.h - reads a Dockerfile: instructions with their flags, words and here-documents, each with its place.
  *
- * Pure functions over text; the text is a client's. Errors name line and column ("Dockerfile:3:1: …"). Variables are not
- * replaced here: their values are known when an instruction runs (dockerfile_expand).
+ * Pure functions over text; the text is a client's. Errors name line and column ("Dockerfile:3:1: …"). Variables are
+ * not replaced here: their values are known when an instruction runs (dockerfile_expand).
  */
 #pragma once
 

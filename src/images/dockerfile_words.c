@@ -23,7 +23,8 @@ static bool name_char(char c)
 
 static int bad(struct err *e)
 {
-	return err_set(e, ERRC_VALIDATION_FAILED, "a variable is written wrongly; use $NAME, ${NAME}, ${NAME:-value} or ${NAME:+value}");
+	return err_set(e, ERRC_VALIDATION_FAILED,
+		"a variable is written wrongly; use $NAME, ${NAME}, ${NAME:-value} or ${NAME:+value}");
 }
 
 /* The '}' that belongs to a "${" whose inside begins at `s`; -1: none. */
@@ -111,8 +112,9 @@ static int expand(struct expansion *x, struct str text, struct err *e)
 		}
 	}
 	x->depth--;
-	return x->out->failed ? err_set(e, ERRC_VALIDATION_FAILED, "a value is longer than %d bytes", DOCKERFILE_VALUE_MAX)
-			      : 0;
+	return x->out->failed
+		       ? err_set(e, ERRC_VALIDATION_FAILED, "a value is longer than %d bytes", DOCKERFILE_VALUE_MAX)
+		       : 0;
 }
 
 int dockerfile_expand(struct str text, char escape, df_lookup lookup, void *arg, struct buf *ret, struct err *e)

@@ -95,8 +95,8 @@ static int put_file(int out, int from, uint64_t size, const char *digest, struct
 
 static void put_descriptor(struct buf *to, const char *type, const char *digest, uint64_t size)
 {
-	buf_printf(to, "{\"mediaType\":\"application/vnd.oci.image.%s\",\"digest\":\"sha256:%s\",\"size\":%llu", type, digest,
-		(unsigned long long)size);
+	buf_printf(to, "{\"mediaType\":\"application/vnd.oci.image.%s\",\"digest\":\"sha256:%s\",\"size\":%llu", type,
+		digest, (unsigned long long)size);
 }
 
 /* The configuration with the one layer that the archive has; a diff_id has its algorithm in front. */
@@ -112,15 +112,16 @@ static void write_config(const struct image_config *own, const char *layer, stru
 	config_write(&c, ret);
 }
 
-static int put_descriptions(int out, const struct image_config *own, const char *layer, uint64_t size,
-	const char *name, struct err *e)
+static int put_descriptions(
+	int out, const struct image_config *own, const char *layer, uint64_t size, const char *name, struct err *e)
 {
 	auto_buf struct buf config = {0}, manifest = {0}, index = {0};
 	char config_digest[IMAGE_HEX + 1], manifest_digest[IMAGE_HEX + 1];
 	write_config(own, layer, &config);
 	if (put_blob(out, buf_str(&config), config_digest, e) < 0)
 		return -1;
-	buf_printf(&manifest, "{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\",\"config\":");
+	buf_printf(&manifest,
+		"{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\",\"config\":");
 	put_descriptor(&manifest, "config.v1+json", config_digest, buf_size(&config));
 	buf_printf(&manifest, "},\"layers\":[");
 	put_descriptor(&manifest, "layer.v1.tar", layer, size);

@@ -3,8 +3,9 @@
  *
  * It runs as the daemon's user, without privileges. atolld passes /v1/images… on to its socket, one connection a
  * request; each request is a process of its own that works from top to bottom and ends. Whatever touches files of an
- * image happens in a box (work.h); whatever the image directory gets, the warden puts there (warden.c). When a request's process
- * ends early, also by kill -9 or because the client has gone, its parent destroys its box: nothing else can be left.
+ * image happens in a box (work.h); whatever the image directory gets, the warden puts there (warden.c). When a
+ *request's process ends early, also by kill -9 or because the client has gone, its parent destroys its box: nothing
+ *else can be left.
  *
  *	main.c     the socket, processes, their remains
  *	conn.c     one request: head, body, answer, events
@@ -121,7 +122,8 @@ struct mover_call {
 	const char *const *argv;
 	int in, out;
 	struct buf *text;
-	int (*on_out)(void *arg, struct str bytes, struct err *e); /* for `run`: gets all output, the exit code is told */
+	int (*on_out)(
+		void *arg, struct str bytes, struct err *e); /* for `run`: gets all output, the exit code is told */
 	void *arg;
 	int exit_code;
 };

@@ -1,6 +1,7 @@
 /*
  * An archive becomes an image. What kind it is says its content: `oci-layout` and index.json (OCI), manifest.json
- * (`docker save`), anything else is a root file system. Digest and size of every blob are checked before the blob is used.
+ * (`docker save`), anything else is a root file system. Digest and size of every blob are checked before the blob is
+ * used.
  */
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,8 @@ int range_fd(const struct layer_source *from, pid_t *ret_pid, struct err *e)
 		uint64_t at = from->offset, left = from->size;
 		close(ends[0]);
 		while (left) {
-			ssize_t n = pread(from->fd, piece, left < sizeof piece ? (size_t)left : sizeof piece, (off_t)at);
+			ssize_t n =
+				pread(from->fd, piece, left < sizeof piece ? (size_t)left : sizeof piece, (off_t)at);
 			if (n <= 0 || write(ends[1], piece, (size_t)n) != n)
 				_exit(1);
 			at += (uint64_t)n;
@@ -183,8 +185,8 @@ static void say_layer(struct import *im, size_t n, size_t of)
 	conn_event(im->conn, &text);
 }
 
-static int read_config_blob(struct archive_in *a, const struct member *m, struct image_config *c, struct words *diffs,
-	struct err *e)
+static int read_config_blob(
+	struct archive_in *a, const struct member *m, struct image_config *c, struct words *diffs, struct err *e)
 {
 	auto_buf struct buf text = {0};
 	if (read_member(a, m, &text, e) < 0 || config_read(c, buf_str(&text), e) < 0)

@@ -82,7 +82,8 @@ static void sweep(void)
 	struct err e;
 	alarm(120);
 	for (int i = 0; i < 100 && (work_open(&w, NULL, &e) < 0 ||
-			client_call(&w.cl, "GET", "/v1/sandboxes", STR(""), &text, &e) < 0); i++) {
+					   client_call(&w.cl, "GET", "/v1/sandboxes", STR(""), &text, &e) < 0);
+		i++) {
 		client_close(&w.cl);
 		usleep(200000);
 	}

@@ -22,8 +22,8 @@ static int scratch_dir(char ret[300], struct err *e)
 
 static bool is_local(const char *ref)
 {
-	return strncmp(ref, "localhost:", 10) == 0 || strncmp(ref, "localhost/", 10) == 0 || strncmp(ref, "127.", 4) == 0 ||
-	       strncmp(ref, "[::1]", 5) == 0;
+	return strncmp(ref, "localhost:", 10) == 0 || strncmp(ref, "localhost/", 10) == 0 ||
+	       strncmp(ref, "127.", 4) == 0 || strncmp(ref, "[::1]", 5) == 0;
 }
 
 _Noreturn static void become_skopeo(char **argv, const char *dir, int out)
@@ -118,7 +118,8 @@ struct transfer {
 static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 {
 	char remote[IMAGE_REF_MAX + 16], local[340], auth[320];
-	char *argv[ARGS_MAX] = {"skopeo", "--insecure-policy", "--override-os", "linux", "--override-arch", "amd64", "copy"};
+	char *argv[ARGS_MAX] = {
+		"skopeo", "--insecure-policy", "--override-os", "linux", "--override-arch", "amd64", "copy"};
 	size_t n = 7;
 	snprintf(remote, sizeof remote, "docker://%s", t->ref);
 	snprintf(local, sizeof local, "oci-archive:%s", t->archive);
@@ -179,7 +180,8 @@ int registry_pull(struct conn *c, struct store *s, const char *ref, const char *
 	return import_archive(&im, key, e);
 }
 
-static int push(struct conn *c, struct store *s, struct str name, const char *ref, const char *credentials, struct err *e)
+static int push(
+	struct conn *c, struct store *s, struct str name, const char *ref, const char *credentials, struct err *e)
 {
 	auto_work struct work w = {0};
 	char dir[300], archive[320], key[BOX_IMAGE_NAME_MAX + 1];
@@ -188,10 +190,12 @@ static int push(struct conn *c, struct store *s, struct str name, const char *re
 		scratch_dir(dir, e) < 0)
 		return -1;
 	snprintf(archive, sizeof archive, "%s/image.tar", dir);
-	const struct transfer t = {.ref = ref, .dir = dir, .archive = archive, .push = true, .has_auth = credentials != NULL};
+	const struct transfer t = {
+		.ref = ref, .dir = dir, .archive = archive, .push = true, .has_auth = credentials != NULL};
 	auto_fd int fd = open(archive, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int r = fd < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make the archive")
-		       : work_open(&w, c, e) < 0 || export_oci(s, &w, key, "latest", fd, e) < 0 ? -1 : 0;
+		: work_open(&w, c, e) < 0 || export_oci(s, &w, key, "latest", fd, e) < 0 ? -1
+											 : 0;
 	r = r < 0 || !credentials ? r : write_auth(dir, credentials, e);
 	r = r < 0 ? r : transfer(c, &t, e);
 	remove_scratch(dir);

@@ -19,7 +19,8 @@ int temp_file(struct err *e)
 	char path[4200];
 	snprintf(path, sizeof path, "%s/daemon", cli_data_dir());
 	int fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	return fd < 0 ? err_os(e, errno == ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, errno, "make a file in %s", path)
+	return fd < 0 ? err_os(e, errno == ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, errno, "make a file in %s",
+				path)
 		      : fd;
 }
 
@@ -38,8 +39,8 @@ int find_image(const struct store *s, struct str text, struct image_ref *ref, ch
 		return 0;
 	}
 	image_near(s->meta, ref->name, &near);
-	return err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%.*s'.%s", (int)(text.n < 100 ? text.n : 100), text.p,
-		buf_cstr(&near));
+	return err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%.*s'.%s", (int)(text.n < 100 ? text.n : 100),
+		text.p, buf_cstr(&near));
 }
 
 /* ---- list, inspect ---- */
@@ -276,8 +277,7 @@ static int do_export(struct conn *c, struct store *s, struct str ref, const char
 		return -1;
 	if (strcmp(format, "rootfs") != 0 && strcmp(format, "oci") != 0)
 		return err_field(e, "export", "parameter 'export' must be rootfs or oci");
-	int r = strcmp(format, "oci") == 0 ? export_oci(s, &w, key, parsed.name, fd, e)
-					   : export_rootfs(&w, key, fd, e);
+	int r = strcmp(format, "oci") == 0 ? export_oci(s, &w, key, parsed.name, fd, e) : export_rootfs(&w, key, fd, e);
 	if (r < 0)
 		return -1;
 	work_drop(&w);

@@ -109,7 +109,8 @@ static int explain(struct buf *said, struct err *e)
 	if (str_starts(line, STR("atoll-mover: ")))
 		line = str_skip(line, 13);
 	bool full = strstr(buf_cstr(said), "No space left") || strstr(buf_cstr(said), "Disk quota");
-	return err_set(e, full ? ERRC_NO_SPACE : ERRC_VALIDATION_FAILED, "%.*s", (int)(line.n < 200 ? line.n : 200), line.p);
+	return err_set(
+		e, full ? ERRC_NO_SPACE : ERRC_VALIDATION_FAILED, "%.*s", (int)(line.n < 200 ? line.n : 200), line.p);
 }
 
 int work_mover(struct work *w, struct mover_call *m, struct err *e)

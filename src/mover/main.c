@@ -23,10 +23,9 @@ _Noreturn void mover_die(const char *fmt, ...)
 /* Nothing here executes, binds or connects. Kernels without Landlock leave it to the box. */
 static void restrict_self(void)
 {
-	const struct landlock_ruleset_attr rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_EXECUTE |
-									 LANDLOCK_ACCESS_FS_MAKE_CHAR |
-									 LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-									 LANDLOCK_ACCESS_FS_MAKE_SOCK};
+	const struct landlock_ruleset_attr rules = {
+		.handled_access_fs = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
+				     LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SOCK};
 	int fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
 	if (fd < 0)
 		return;

@@ -1,19 +1,19 @@
 /*
  * mover.h - atoll-mover: moves files into and out of images. It runs inside a box, as its PID 1's child.
  *
- * The image service (src/images) copies this program into a box that has no network and no files but those of the image it
- * works on, and runs it there. What it reads is hostile: archives from registries, from users and from builds. So it has
- * what every command in a box has: root of a user namespace of its own, the box's seccomp filter and memory limit, ids that
- * are mapped on the way to the disk; and it restricts itself with Landlock to the tree it writes. The overlay of the box
- * makes whiteouts: removing a file of a lower layer is an ordinary unlink here.
+ * The image service (src/images) copies this program into a box that has no network and no files but those of the image
+ *it works on, and runs it there. What it reads is hostile: archives from registries, from users and from builds. So it
+ *has what every command in a box has: root of a user namespace of its own, the box's seccomp filter and memory limit,
+ *ids that are mapped on the way to the disk; and it restricts itself with Landlock to the tree it writes. The overlay
+ *of the box makes whiteouts: removing a file of a lower layer is an ordinary unlink here.
  *
  *	atoll-mover unpack [options] <archive >report		an archive into the tree
  *	atoll-mover pack ROOT [--copy] PATH... >archive		files of the tree as an archive
  *	atoll-mover run USER CWD [NAME=value]... -- COMMAND...	as a user of the image
  *	atoll-mover mkdir PATH USER				a directory with its parents
  *
- * The program deletes its own file first, so that it does not become part of the layer. Errors are one line on stderr, exit
- * code 1. Static with glibc: libarchive is not built for musl in Debian.
+ * The program deletes its own file first, so that it does not become part of the layer. Errors are one line on stderr,
+ *exit code 1. Static with glibc: libarchive is not built for musl in Debian.
  */
 #pragma once
 
@@ -48,13 +48,13 @@ void source_finish(struct source *s, char *hex, uint64_t *ret_bytes);
 
 struct tree {
 	int root;
-	bool layer;	  /* ".wh." names are whiteouts */
+	bool layer; /* ".wh." names are whiteouts */
 	bool keep_setuid;
 	bool has_owner, has_mode; /* all entries get these */
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;
-	struct map made; /* paths of this archive */
+	struct map made;  /* paths of this archive */
 	struct buf times; /* of directories, set at the end */
 	uint64_t entries, stripped;
 };

@@ -119,7 +119,8 @@ static void put_tree(struct packer *p, const char *path, const char *name, int d
 		put_dir(p, path, name, depth);
 }
 
-/* A source of COPY: a directory stands for what is in it, anything else for itself. Links are followed inside the box. */
+/* A source of COPY: a directory stands for what is in it, anything else for itself. Links are followed inside the box.
+ */
 static void put_source(struct packer *p, const char *root, const char *pattern)
 {
 	glob_t found = {0};

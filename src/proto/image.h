@@ -14,8 +14,8 @@
  *
  * A line of KEY.layers is 64 hexadecimal digits (layers/HEX), or the key of an image with a rootfs.
  *
- * Records of the image service go to the warden over $ATOLL_RUN/images.sock, AF_UNIX SEQPACKET, one request and its reply
- * at a time. The warden checks every field again; it parses no JSON: a configuration is bytes to it.
+ * Records of the image service go to the warden over $ATOLL_RUN/images.sock, AF_UNIX SEQPACKET, one request and its
+ *reply at a time. The warden checks every field again; it parses no JSON: a configuration is bytes to it.
  */
 #pragma once
 
@@ -25,10 +25,10 @@
 
 #define IMAGE_MAGIC 0x41544931u /* "ATI1" */
 /* The image with nothing in it. */
-#define IMAGE_SCRATCH	    "scratch"
-#define IMAGE_EMPTY_LAYER   "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-#define IMAGE_SOCKET	    "images.sock"	  /* the warden's, in ATOLL_RUN */
-#define IMAGE_SERVICE	    "images.sock"	  /* the image service's, in ATOLL_DATA/daemon */
+#define IMAGE_SCRATCH	  "scratch"
+#define IMAGE_EMPTY_LAYER "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define IMAGE_SOCKET	  "images.sock" /* the warden's, in ATOLL_RUN */
+#define IMAGE_SERVICE	  "images.sock" /* the image service's, in ATOLL_DATA/daemon */
 enum { IMAGE_HEX = 64 };
 
 enum image_op {
@@ -53,8 +53,8 @@ struct image_request {
 
 struct image_reply {
 	uint32_t magic, op;
-	struct err err; /* code ERRC_OK on success */
-	uint32_t images, layers; /* COLLECT: how many were removed */
+	struct err err;			  /* code ERRC_OK on success */
+	uint32_t images, layers;	  /* COLLECT: how many were removed */
 	char own[BOX_IMAGE_NAME_MAX + 1]; /* META: the key of 'default', or "" */
 };
 
@@ -70,7 +70,7 @@ bool image_layer_next(struct str *rest, struct str *ret, bool *ret_ok);
  * "name@sha256:…". The canonical form has a tag and no "docker.io/library/".
  */
 struct image_ref {
-	char name[IMAGE_REF_MAX + 1]; /* canonical, with its tag; "" for a digest alone */
+	char name[IMAGE_REF_MAX + 1];	  /* canonical, with its tag; "" for a digest alone */
 	char key[BOX_IMAGE_NAME_MAX + 1]; /* of the digest, maybe only its beginning; "" without */
 };
 /* -1: VALIDATION_FAILED with the rule that is broken. */

@@ -121,8 +121,7 @@ static void start_child(struct image_conn *c)
 		return refuse(c, &e);
 	}
 	c->pipe = ends[0];
-	struct clone_args a = {
-		.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&c->pidfd, .exit_signal = SIGCHLD};
+	struct clone_args a = {.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&c->pidfd, .exit_signal = SIGCHLD};
 	pid_t pid = sys_clone3(&a);
 	if (pid == 0)
 		child_life(c, ends[1]);

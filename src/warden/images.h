@@ -19,7 +19,7 @@ struct warden;
 struct box;
 
 struct images {
-	bool usable; /* false: the directory cannot be written; boxes of Atoll's own images work */
+	bool usable;	      /* false: the directory cannot be written; boxes of Atoll's own images work */
 	int dir, meta, users; /* the directory, meta/, users/<instance>/ */
 	int listen_fd;
 	struct loop_io listen_io;

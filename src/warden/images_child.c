@@ -124,7 +124,8 @@ static int read_given(int fd, size_t max, struct buf *ret, struct err *e)
 		if (n < 0)
 			return fail(e, errno, "read the image's description");
 		if (buf_size(ret) + (size_t)n > max || !buf_add(ret, piece, (size_t)n))
-			return err_set(e, ERRC_PAYLOAD_TOO_LARGE, "the image's description is larger than %zu bytes", max);
+			return err_set(
+				e, ERRC_PAYLOAD_TOO_LARGE, "the image's description is larger than %zu bytes", max);
 	}
 	return 0;
 }
@@ -141,9 +142,9 @@ static int check_layers(const struct images_work *w, struct str text, struct err
 		if (!ok || fstatat(w->images->dir, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 			return err_set(e, ERRC_INVALID_REQUEST, "layer %zu of the image is not there", n + 1);
 	}
-	return n >= 1 && n <= IMAGE_LAYERS_MAX ? 0
-					       : err_set(e, ERRC_INVALID_REQUEST, "an image has 1 to %d layers, not %zu",
-							 IMAGE_LAYERS_MAX, n);
+	return n >= 1 && n <= IMAGE_LAYERS_MAX
+		       ? 0
+		       : err_set(e, ERRC_INVALID_REQUEST, "an image has 1 to %d layers, not %zu", IMAGE_LAYERS_MAX, n);
 }
 
 static int put(const struct images_work *w, struct err *e)

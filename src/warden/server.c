@@ -178,7 +178,8 @@ static void reply_images(struct warden *w, struct warden_asker *who)
 {
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
 	struct err e;
-	if (w->images.usable && !w->queue.count && fd_send(w->conn_io.fd, &r, sizeof r, &w->images.meta, 1, MSG_DONTWAIT) > 0)
+	if (w->images.usable && !w->queue.count &&
+		fd_send(w->conn_io.fd, &r, sizeof r, &w->images.meta, 1, MSG_DONTWAIT) > 0)
 		return;
 	err_set(&e, ERRC_RESOURCE_BUSY, "the image directory cannot be handed out");
 	server_reply(w, who, &e, NULL);

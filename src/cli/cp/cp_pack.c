@@ -163,7 +163,8 @@ static int pack_entry(struct pack *p, int dir, const char *name, bool top, struc
 		return top ? err_set(e, ERRC_INVALID_REQUEST, "'%s' is neither a file nor a directory", name) : 0;
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (top ? 0 : O_NOFOLLOW));
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_os(e, errc_from_file_errno(errno), errno, "'%s'", top || p->skips ? name : buf_cstr(&p->name) + 2);
+		return err_os(
+			e, errc_from_file_errno(errno), errno, "'%s'", top || p->skips ? name : buf_cstr(&p->name) + 2);
 	if (S_ISDIR(st.st_mode))
 		return pack_dir(p, fd, &st, e);
 	int r = S_ISREG(st.st_mode) ? pack_file(p, fd, &st, name, e) : 0;

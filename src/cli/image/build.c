@@ -42,12 +42,14 @@ static int on_event(void *arg, const struct json *event, struct err *e)
 	}
 	if (str_eq_c(type, "step")) {
 		end_step(v);
-		if (json_read_u64(event, "n", 0, UINT32_MAX, &n, e) < 0 || json_read_u64(event, "of", 0, UINT32_MAX, &of, e) < 0)
+		if (json_read_u64(event, "n", 0, UINT32_MAX, &n, e) < 0 ||
+			json_read_u64(event, "of", 0, UINT32_MAX, &of, e) < 0)
 			return -1;
 		v->step_began = clock_ms();
 		snprintf(v->step, sizeof v->step, "%u/%u", (unsigned)n, (unsigned)of);
 		if (!v->quiet)
-			printf("%s[%s]%s %.*s\n", cli_style(1, STYLE_BOLD), v->step, cli_style(1, STYLE_PLAIN), STR_ARG(text));
+			printf("%s[%s]%s %.*s\n", cli_style(1, STYLE_BOLD), v->step, cli_style(1, STYLE_PLAIN),
+				STR_ARG(text));
 	} else if (str_eq_c(type, "cached") && !v->quiet) {
 		printf("   cached\n");
 		*v->step = 0;
@@ -175,9 +177,11 @@ int verb_build(struct cli *c, int argc, char **argv)
 	const char *file = NULL, *stage = NULL;
 	struct view v = {.c = c, .began = clock_ms()};
 	bool no_cache = false;
-	const struct arg table[] = {{"tag", "NAME", "name of the image, with a tag after ':'; may be repeated", ARG_LIST, &tags, 't'},
+	const struct arg table[] = {
+		{"tag", "NAME", "name of the image, with a tag after ':'; may be repeated", ARG_LIST, &tags, 't'},
 		{"file", "FILE", "the Dockerfile, default Dockerfile in the directory", ARG_TEXT, &file, 'f'},
-		{"build-arg", "NAME=VALUE", "value of an ARG; NAME alone takes it from the environment", ARG_LIST, &arguments},
+		{"build-arg", "NAME=VALUE", "value of an ARG; NAME alone takes it from the environment", ARG_LIST,
+			&arguments},
 		{"target", "STAGE", "build this stage", ARG_TEXT, &stage},
 		{"no-cache", NULL, "run every step again", ARG_FLAG, &no_cache},
 		{"quiet", NULL, "print the image's id alone", ARG_FLAG, &v.quiet, 'q'}, ARG_TABLE_END};

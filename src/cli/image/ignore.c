@@ -44,7 +44,7 @@ void ignore_free(struct ignore *i)
 static const char *match_set(const char *p, char c, bool *ret)
 {
 	bool not = *p == '^', found = false;
-	for (p += not; *p && *p != ']'; p++) {
+	for (p += not ; *p && *p != ']'; p++) {
 		char low = *p, high = low;
 		if (p[1] == '-' && p[2] && p[2] != ']') {
 			high = p[2];
@@ -52,11 +52,12 @@ static const char *match_set(const char *p, char c, bool *ret)
 		}
 		found = found || (c >= low && c <= high);
 	}
-	*ret = found != not;
+	*ret = found != not ;
 	return *p ? p + 1 : p;
 }
 
-/* The whole of `s`, or up to a '/': what is below a match is ignored with it. Steps are bounded: a pattern has few stars. */
+/* The whole of `s`, or up to a '/': what is below a match is ignored with it. Steps are bounded: a pattern has few
+ * stars. */
 static bool match(const char *p, const char *s, int *steps)
 {
 	for (; ++*steps < 100000; p++, s++) {

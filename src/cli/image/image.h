@@ -11,8 +11,8 @@
 
 #include "cli/client.h"
 
-/* POST to the daemon. The body is the rest of `fd` (a pipe or a file), or `json` when fd is -1. Events go to on_event, which
- * returns -1 with *e to stop. An event of type "error" ends the call with its sentence. */
+/* POST to the daemon. The body is the rest of `fd` (a pipe or a file), or `json` when fd is -1. Events go to on_event,
+ * which returns -1 with *e to stop. An event of type "error" ends the call with its sentence. */
 struct image_transfer {
 	const char *target;
 	int fd;

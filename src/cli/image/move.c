@@ -24,7 +24,8 @@ static int on_event(void *arg, const struct json *event, struct err *e)
 		json_put_tree(&line, event);
 		cli_print(&line);
 	} else if (str_eq_c(type, "layer")) {
-		if (json_read_u64(event, "n", 0, UINT32_MAX, &n, e) < 0 || json_read_u64(event, "of", 0, UINT32_MAX, &of, e) < 0)
+		if (json_read_u64(event, "n", 0, UINT32_MAX, &n, e) < 0 ||
+			json_read_u64(event, "of", 0, UINT32_MAX, &of, e) < 0)
 			return -1;
 		fprintf(stderr, "layer %u of %u\n", (unsigned)n, (unsigned)of);
 	} else if (str_eq_c(type, "output")) {
@@ -158,7 +159,8 @@ int verb_pull(struct cli *c, int argc, char **argv)
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
-	return a.n != 1 ? cli_usage(c, "which image? Write registry/name:tag") : registry(c, "/v1/images/pull", NULL, a.words[0]);
+	return a.n != 1 ? cli_usage(c, "which image? Write registry/name:tag")
+			: registry(c, "/v1/images/pull", NULL, a.words[0]);
 }
 
 int verb_push(struct cli *c, int argc, char **argv)

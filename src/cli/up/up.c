@@ -282,8 +282,8 @@ static int start_children(struct up *u, struct err *e)
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_images_change};
-	if (up_child_start(&u->images, u->loop, e) < 0 || up_child_start(&u->gate, u->loop, e) < 0 || up_child_start(&u->warden, u->loop, e) < 0 ||
-		up_child_start(&u->daemon, u->loop, e) < 0)
+	if (up_child_start(&u->images, u->loop, e) < 0 || up_child_start(&u->gate, u->loop, e) < 0 ||
+		up_child_start(&u->warden, u->loop, e) < 0 || up_child_start(&u->daemon, u->loop, e) < 0)
 		return -1;
 	up_note_pids(&u->place, u->warden.pid, u->daemon.pid, u->gate.pid);
 	return 0;

@@ -1,11 +1,11 @@
 /*
- * /v1/images…: to the image service, unchanged. And the image of a sandbox: a reference becomes the key of an image here,
- * so that a sandbox keeps its image when the name moves on.
+ * /v1/images…: to the image service, unchanged. And the image of a sandbox: a reference becomes the key of an image
+ * here, so that a sandbox keeps its image when the name moves on.
  */
 #include <stdio.h>
 
-#include "base/json.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "daemon/route/images_api.h"
 #include "daemon/sandbox/settings.h"
 #include "http/proxy.h"
@@ -45,8 +45,7 @@ void handle_images(struct daemon_request *r)
 	struct http_endpoint ep;
 	struct err e;
 	char path[400];
-	struct http_proxy_options o = {
-		.filter_request = keep_header, .on_fail = on_fail, .on_done = on_done, .arg = r};
+	struct http_proxy_options o = {.filter_request = keep_header, .on_fail = on_fail, .on_done = on_done, .arg = r};
 	snprintf(path, sizeof path, "%s/" IMAGE_SERVICE, r->daemon->config.state_dir);
 	if (http_endpoint_unix(&ep, str_of(path), &e) < 0)
 		return daemon_request_error(r, &e);

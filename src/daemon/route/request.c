@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "daemon/listen.h"
 #include "daemon/preview/port_forward.h"
-#include "daemon/route/images_api.h"
 #include "daemon/preview/preview.h"
+#include "daemon/route/images_api.h"
 
 static void daemon_request_free(struct daemon_request *r)
 {

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "daemon/route/images_api.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
+#include "daemon/route/images_api.h"
 #include "daemon/route/request.h"
 
 static bool same_spec(const struct api_spec *a, const struct api_spec *b)
