@@ -78,7 +78,7 @@ static void sweep(void)
 	if (fork() != 0)
 		return;
 	auto_work struct work w = {0};
-	auto_buf struct buf text = {.max = 64u * 1024 * 1024};
+	auto_buf struct buf text = {.max = SERVICE_PAGE_MAX};
 	struct err e;
 	alarm(120);
 	for (int i = 0; i < 100 && (work_open(&w, NULL, &e) < 0 ||

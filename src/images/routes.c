@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/map.h"
 #include "cli/api.h"
 #include "images/build.h"
 #include "images/images.h"
@@ -117,28 +118,40 @@ static int do_inspect(struct conn *c, struct store *s, struct str ref, struct er
 
 /* ---- remove, prune ---- */
 
-static bool box_uses(const struct json *boxes, const char *key)
+/* The images of all sandboxes of this daemon, page by page. */
+static int used_images(struct work *w, struct map *ret, struct err *e)
 {
-	json_each(it, boxes)
-	{
-		const struct json *id = json_get(it, "imageId");
-		if (id && str_eq_c(id->text, key))
-			return true;
+	auto_buf struct buf path = {0};
+	buf_add_c(&path, "/v1/sandboxes");
+	for (;;) {
+		auto_buf struct buf text = {.max = SERVICE_PAGE_MAX};
+		if (client_call(&w->cl, "GET", buf_cstr(&path), STR(""), &text, e) < 0)
+			return -1;
+		auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
+		const char *next = NULL;
+		if (!doc || json_read_cstr(json_root(doc), "next", &next, e) < 0)
+			return -1;
+		json_each(it, json_get(json_root(doc), "sandboxes"))
+		{
+			const struct json *id = json_get(it, "imageId");
+			if (id && id->type == JSON_T_STRING)
+				map_put(ret, id->text, ret);
+		}
+		if (!next)
+			return 0;
+		buf_clear(&path);
+		buf_add_c(&path, "/v1/sandboxes?after=");
+		client_percent_encode(&path, next);
 	}
-	return false;
 }
 
 /* Tells the warden which images no sandbox of this daemon uses any more, running or stopped; then it collects. */
 static int collect(struct store *s, bool cache, struct image_reply *ret, struct err *e)
 {
 	auto_work struct work w = {0};
-	auto_buf struct buf text = {.max = 64u * 1024 * 1024};
-	if (work_open(&w, NULL, e) < 0 || client_call(&w.cl, "GET", "/v1/sandboxes", STR(""), &text, e) < 0)
+	struct map used = {0};
+	if (work_open(&w, NULL, e) < 0 || used_images(&w, &used, e) < 0)
 		return -1;
-	auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
-	if (!doc)
-		return -1;
-	const struct json *boxes = json_get(json_root(doc), "sandboxes");
 	int fd = openat(s->meta, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	for (struct dirent *entry; d && (entry = readdir(d));) {
@@ -147,11 +160,12 @@ static int collect(struct store *s, bool cache, struct image_reply *ret, struct 
 			continue;
 		auto_free char *key = str_dup(str_n(file.p, file.n - 7));
 		struct err ignored;
-		if (strcmp(key, IMAGE_SCRATCH) != 0 && !box_uses(boxes, key))
+		if (strcmp(key, IMAGE_SCRATCH) != 0 && !map_get(&used, str_of(key)))
 			store_unuse(s, key, &ignored);
 	}
 	if (d)
 		closedir(d);
+	map_free(&used);
 	return store_collect(s, cache, ret, e);
 }
 

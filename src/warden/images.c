@@ -204,6 +204,8 @@ static void take(struct image_conn *c)
 
 void images_box_died(struct warden *w, const char *id)
 {
+	if (!w->images.usable)
+		return;
 	list_each(it, &w->images.conns)
 	{
 		struct image_conn *c = list_entry(it, struct image_conn, node);
