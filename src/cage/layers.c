@@ -132,11 +132,12 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 	return err_os(e, ERRC_BOX_CREATE_FAILED, os, "mount overlay");
 }
 
-/* The two mounts that an overlay is made of; upper and work are directories of the second. `lowers` are directories of
- * the first, the highest first: one mount serves any number of layers, because making a mapped mount costs 20 times as
- * much as opening a directory in it. */
+/* The mounts that an overlay is made of; upper and work are directories of the layer. `lowers` are directories of `lower`,
+ * the highest first: one mount serves any number of layers, because making a mapped mount costs 20 times as much as opening
+ * a directory in it. */
 struct layers {
 	int lower, layer;
+	int tools; /* between them; -1: none */
 	int lowers[IMAGE_LAYERS_MAX];
 	size_t lowers_n;
 };
@@ -196,6 +197,8 @@ static int name_by_fd(int fs, const struct layers *l)
 	auto_fd int work = openat(l->layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (upper < 0 || work < 0)
 		return -1;
+	if (l->tools >= 0 && !set_fd(fs, "lowerdir+", l->tools))
+		return -1;
 	for (size_t i = 0; i < l->lowers_n; i++)
 		if (!set_fd(fs, "lowerdir+", l->lowers[i]))
 			return -1;
@@ -221,8 +224,10 @@ static int create_by_path(int fs, const struct layers *l, uint32_t root)
 	}
 	if (stand(l->lower, LAYERS_STAND "/lower") < 0)
 		return -1;
+	bool tools = l->tools >= 0 && stand(l->tools, LAYERS_STAND "/tools") == 0;
 	if (stand(l->layer, LAYERS_STAND "/layer") == 0) {
-		bool named = set_string(fs, "lowerdir", LAYERS_STAND "/lower") &&
+		bool named = set_string(fs, "lowerdir",
+				     tools ? LAYERS_STAND "/tools:" LAYERS_STAND "/lower" : LAYERS_STAND "/lower") &&
 			     set_string(fs, "upperdir", LAYERS_STAND "/layer/upper") &&
 			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") &&
 			     sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
@@ -230,6 +235,8 @@ static int create_by_path(int fs, const struct layers *l, uint32_t root)
 	}
 	int os = errno;
 	sys_umount(LAYERS_STAND "/layer", MNT_DETACH);
+	if (tools)
+		sys_umount(LAYERS_STAND "/tools", MNT_DETACH);
 	sys_umount(LAYERS_STAND "/lower", MNT_DETACH);
 	errno = os;
 	return r;
@@ -265,6 +272,21 @@ static int overlay(const struct layers *l, uint32_t root, struct err *e)
 	return mount < 0 ? fs_fail(fs, errno, "mount overlay", e) : mount;
 }
 
+/* An image whose usr/bin is a link has programs elsewhere: the tools would hide it. */
+static bool takes_tools(int lower)
+{
+	auto_fd int bin = sys_openat2(lower, "usr/bin", O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH);
+	return bin >= 0 || errno == ENOENT;
+}
+
+static bool all_take_tools(const struct layers *l)
+{
+	bool all = l->lowers_n || takes_tools(l->lower);
+	for (size_t i = 0; all && i < l->lowers_n; i++)
+		all = takes_tools(l->lowers[i]);
+	return all;
+}
+
 int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], struct err *e)
 {
 	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
@@ -272,13 +294,17 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 	auto_fd int lower = mapped(a->images, a->image->layered ? "" : rootfs, MOUNT_ATTR_RDONLY, a->userns, e);
 	if (lower < 0)
 		return err_wrap(e, "image '%s'", a->image->key);
-	auto_layers struct layers l = {.lower = lower, .layer = -1};
+	auto_layers struct layers l = {.lower = lower, .layer = -1, .tools = -1};
 	if (a->image->layered && open_lowers(&l, a->image, e) < 0)
 		return -1;
 	auto_fd int layer = mapped(a->dir, a->name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, a->userns, e);
 	if (layer < 0)
 		return err_wrap(e, "the sandbox's layer");
+	auto_fd int tools = -1;
+	if (a->tools > 0 && all_take_tools(&l) && (tools = mapped(a->tools, "", MOUNT_ATTR_RDONLY, a->userns, e)) < 0)
+		return err_wrap(e, "the tools of sandboxes");
 	l.layer = layer;
+	l.tools = tools;
 	auto_fd int mount = overlay(&l, a->root, e);
 	if (mount < 0)
 		return -1;
@@ -289,5 +315,6 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 		return -1;
 	ret_spent[0] = take_fd(&lower);
 	ret_spent[1] = take_fd(&layer);
+	ret_spent[2] = take_fd(&tools);
 	return take_fd(&mount);
 }

@@ -14,3 +14,5 @@
 #define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
 
 #define TREE_DEPTH_MAX 512 /* directories in each other that are copied with a layer */
+/* Certificates that a box trusts */
+#define TRUST_BUNDLE_MAX (2 * 1024 * 1024) /* of the image */

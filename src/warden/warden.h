@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "proto/warden.h"
 #include "warden/boxes.h"
+#include "warden/fuse.h"
 #include "warden/images.h"
 #include "warden/limits.h"
 #include "warden/network.h"
@@ -34,6 +35,7 @@ struct warden {
 	struct warden_host offer;
 	int boxes_dir, records_dir; /* layers by id; records by slot */
 	int own_net;		    /* the warden's own network namespace */
+	int own_mounts;		    /* … and its mount namespace */
 	uid_t user;
 
 	/* server.h */
@@ -71,6 +73,9 @@ struct warden {
 
 	/* network.h */
 	struct network network;
+
+	/* fuse.h */
+	struct fuse_host fuse;
 
 	/* pager.h */
 	struct pager pager;

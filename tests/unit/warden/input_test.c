@@ -74,7 +74,7 @@ TEST(every_field_is_checked)
 	for (size_t i = 0; i < ARRAY_LEN(no_ops); i++)
 		CHECK_INT(rig_call(&r, rig_request(no_ops[i], "a")).err.code, ERRC_INVALID_REQUEST);
 	static const uint32_t ops[] = {WARDEN_CREATE, WARDEN_DESTROY, WARDEN_SIGNAL, WARDEN_FREEZE, WARDEN_THAW,
-		WARDEN_INSPECT, WARDEN_SET_LIMITS, WARDEN_SOCKETS, WARDEN_NETWORK};
+		WARDEN_INSPECT, WARDEN_SET_LIMITS, WARDEN_SOCKETS, WARDEN_NETWORK, WARDEN_FUSE, WARDEN_TRUST};
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "")).err.code, ERRC_INVALID_SANDBOX_ID_LENGTH);
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "a/b")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
