@@ -132,9 +132,9 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 	return err_os(e, ERRC_BOX_CREATE_FAILED, os, "mount overlay");
 }
 
-/* The mounts that an overlay is made of; upper and work are directories of the layer. `lowers` are directories of `lower`,
- * the highest first: one mount serves any number of layers, because making a mapped mount costs 20 times as much as opening
- * a directory in it. */
+/* The mounts that an overlay is made of; upper and work are directories of the layer. `lowers` are directories of
+ * `lower`, the highest first: one mount serves any number of layers, because making a mapped mount costs 20 times as
+ * much as opening a directory in it. */
 struct layers {
 	int lower, layer;
 	int tools; /* between them; -1: none */

@@ -1,5 +1,6 @@
 /*
- * Dockerfiles: whatever is accepted has a place for each step and terminated texts; variables and words of every step end.
+ * Dockerfiles: whatever is accepted has a place for each step and terminated texts; variables and words of every step
+ * end.
  */
 #include "fuzz.h"
 #include "images/dockerfile.h"

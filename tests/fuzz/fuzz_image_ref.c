@@ -1,6 +1,6 @@
 /*
- * References and configurations of images: a reference that is accepted is read back as itself, and is a file name that is
- * no path; a configuration that is accepted is written as one that is accepted.
+ * References and configurations of images: a reference that is accepted is read back as itself, and is a file name that
+ * is no path; a configuration that is accepted is written as one that is accepted.
  */
 #include "fuzz.h"
 #include "images/images.h"

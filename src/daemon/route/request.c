@@ -173,9 +173,19 @@ static void dispatch_network(struct daemon_request *r)
 		handle_secrets(r);
 }
 
-static void dispatch(struct daemon_request *r)
+static void dispatch_sandbox(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
+	if (method == HTTP_M_PUT)
+		handle_put(r);
+	else if (method == HTTP_M_DELETE)
+		handle_delete(r);
+	else
+		handle_get(r);
+}
+
+static void dispatch(struct daemon_request *r)
+{
 	switch (r->match.route) {
 	case ROUTE_ROOT:
 		return handle_root(r);
@@ -204,9 +214,7 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_IMAGES:
 		return handle_images(r);
 	case ROUTE_SANDBOX:
-		return method == HTTP_M_PUT	 ? handle_put(r)
-		       : method == HTTP_M_DELETE ? handle_delete(r)
-						 : handle_get(r);
+		return dispatch_sandbox(r);
 	case ROUTE_SECRETS:
 	case ROUTE_SECRET:
 	case ROUTE_NETWORK:

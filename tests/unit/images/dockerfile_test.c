@@ -28,7 +28,8 @@ TEST(lines_are_joined_and_comments_left_out)
 {
 	struct dockerfile d;
 	struct err e;
-	struct str text = STR("# syntax=docker/dockerfile:1\nARG V=1\nFROM a:$V AS one\nRUN a && \\\n  # no\n\n  b\nCMD [\"x\", \"y z\"]\n");
+	struct str text = STR("# syntax=docker/dockerfile:1\nARG V=1\nFROM a:$V AS one\nRUN a && \\\n  # no\n\n  "
+			      "b\nCMD [\"x\", \"y z\"]\n");
 	CHECK_INT(dockerfile_parse(text, &d, &e), 0);
 	CHECK_INT(d.n, 4);
 	CHECK(strcmp(d.v[2].text, "a &&   b") == 0);

@@ -20,8 +20,8 @@ TEST(references_have_one_form)
 
 TEST(references_that_are_none)
 {
-	static const char *const bad[] = {"", "A", "a b", "../a", "/a", "a/", "a//b", "a:", "a:-x", "a:b:c/", "a@sha256:12",
-		"sha256:xyz", "a@md5:0123456789abcdef", "-a", "a\n"};
+	static const char *const bad[] = {"", "A", "a b", "../a", "/a", "a/", "a//b", "a:", "a:-x", "a:b:c/",
+		"a@sha256:12", "sha256:xyz", "a@md5:0123456789abcdef", "-a", "a\n"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		CHECK_CSTR(canonical(bad[i]), "refused");
 	char longest[IMAGE_REF_MAX + 10];
