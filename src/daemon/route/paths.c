@@ -188,6 +188,10 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		ret->route = ROUTE_ASSET;
 		return 0;
 	}
+	if (is_or_below(path, STR("/v1/images"))) {
+		ret->route = ROUTE_IMAGES;
+		return 0;
+	}
 	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_secret(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/approvals/")))
