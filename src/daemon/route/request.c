@@ -11,6 +11,7 @@
 #include "daemon/listen.h"
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
+#include "daemon/route/images_api.h"
 
 static void daemon_request_free(struct daemon_request *r)
 {
@@ -22,6 +23,7 @@ static void daemon_request_free(struct daemon_request *r)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
 	free(r->wish);
+	free(r->approval);
 	api_change_free(&r->change);
 	api_spec_free(&r->before);
 	api_spec_free(&r->after);
@@ -157,9 +159,33 @@ static void refuse_host(struct daemon_request *r, struct str host)
 	daemon_request_error(r, &e);
 }
 
-static void dispatch(struct daemon_request *r)
+static void dispatch_network(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_NETWORK)
+		handle_network(r);
+	else if (r->match.route == ROUTE_NETWORK_LOG)
+		handle_network_log(r);
+	else if (r->match.route == ROUTE_APPROVALS)
+		handle_approvals(r);
+	else if (r->match.route == ROUTE_APPROVAL)
+		handle_approvals(r);
+	else
+		handle_secrets(r);
+}
+
+static void dispatch_sandbox(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
+	if (method == HTTP_M_PUT)
+		handle_put(r);
+	else if (method == HTTP_M_DELETE)
+		handle_delete(r);
+	else
+		handle_get(r);
+}
+
+static void dispatch(struct daemon_request *r)
+{
 	switch (r->match.route) {
 	case ROUTE_ROOT:
 		return handle_root(r);
@@ -185,14 +211,17 @@ static void dispatch(struct daemon_request *r)
 		return handle_mcp(r);
 	case ROUTE_LIST:
 		return handle_list(r);
+	case ROUTE_IMAGES:
+		return handle_images(r);
 	case ROUTE_SANDBOX:
-		return method == HTTP_M_PUT	 ? handle_put(r)
-		       : method == HTTP_M_DELETE ? handle_delete(r)
-						 : handle_get(r);
+		return dispatch_sandbox(r);
+	case ROUTE_SECRETS:
+	case ROUTE_SECRET:
 	case ROUTE_NETWORK:
-		return handle_network(r);
 	case ROUTE_NETWORK_LOG:
-		return handle_network_log(r);
+	case ROUTE_APPROVALS:
+	case ROUTE_APPROVAL:
+		return dispatch_network(r);
 	case ROUTE_SLEEP:
 	case ROUTE_WAKE:
 	case ROUTE_STOP:

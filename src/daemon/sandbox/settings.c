@@ -1,6 +1,7 @@
 #include "daemon/sandbox/settings.h"
 
 #include "daemon/limits.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
 
 struct setting {
@@ -18,6 +19,7 @@ static int check_bool(const struct json *value, struct err *e)
 }
 
 static const struct setting table[] = {
+	{"secrets", secrets_check_setting},
 	{"fuse", check_bool}, /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{NULL, NULL},
@@ -106,5 +108,5 @@ bool settings_bool(const char *settings, const char *name, bool otherwise)
 void settings_write(struct json_writer *w, const char *settings)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(settings), NULL);
-	json_each(it, doc ? json_root(doc) : NULL) member(w, it);
+	json_each(it, doc ? json_root(doc) : NULL) if (it->key.n && it->key.p[0] != '.') member(w, it);
 }
