@@ -55,6 +55,9 @@ void api_pty(struct agent_request *r);
 void pty_end(struct str session);
 void api_ws(struct agent_request *r);
 
+/* rpc/api_rpc.c */
+void api_rpc(struct agent_request *r);
+
 /* api_process.c, api_process_stream.c, api_port_watch.c */
 void api_process_start(struct agent_request *r);
 void api_process_list(struct agent_request *r);

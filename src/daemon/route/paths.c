@@ -120,7 +120,7 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_SANDBOX;
 	else if (is_or_below(rest, STR("/api")))
 		ret->route = ROUTE_AGENT;
-	else if (is_or_below(rest, STR("/ws")))
+	else if (is_or_below(rest, STR("/ws")) || str_eq_c(rest, "/rpc"))
 		ret->route = ROUTE_AGENT_WS;
 	else if (str_eq_c(rest, "/network"))
 		ret->route = ROUTE_NETWORK;

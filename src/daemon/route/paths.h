@@ -42,8 +42,9 @@ enum api_route {
 struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
-	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
-	uint16_t port;	 /* routes of a port: 1 to 65535 */
+	struct str
+		rest; /* agent routes: from "/api", "/ws" or "/rpc" on; proxy: behind the port. Still percent-encoded */
+	uint16_t port; /* routes of a port: 1 to 65535 */
 };
 
 /* 0 with *ret filled, or -1: NOT_FOUND, or what is wrong with the sandbox id. ret->route is set in any case. */

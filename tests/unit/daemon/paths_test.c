@@ -39,6 +39,10 @@ TEST(sandbox_paths_carry_their_id)
 	m = match("/v1/sandboxes/a/ws/pty", ERRC_OK);
 	CHECK_INT(m.route, ROUTE_AGENT_WS);
 	CHECK_STR(m.rest, "/ws/pty");
+	m = match("/v1/sandboxes/a/rpc", ERRC_OK);
+	CHECK_INT(m.route, ROUTE_AGENT_WS);
+	CHECK_STR(m.rest, "/rpc");
+	match("/v1/sandboxes/a/rpc/x", ERRC_NOT_FOUND);
 	CHECK_STR(match("/v1/sandboxes/a/api", ERRC_OK).rest, "/api");
 	CHECK_STR(match("/v1/sandboxes/a/api/%2e%2e/x", ERRC_OK).rest, "/api/%2e%2e/x");
 }
