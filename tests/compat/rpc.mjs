@@ -121,15 +121,15 @@ export async function rpc_many_calls_at_once(box) {
   assert.deepEqual(all.map((r) => r.stdout), Array.from({ length: 100 }, (_, i) => `${i}\n`));
   // Calls that wait in the queues of six sessions, behind a command that waits for us.
   const { api, socket } = await bare(box);
-  await api.commands.execute('mkfifo gate', S, {});
+  await api.commands.execute('mkfifo gate0 gate1 gate2 gate3 gate4 gate5', S, {});
   const held = [];
   for (let i = 0; i < 6; i++) {
-    held.push(api.commands.execute('read < gate', `q${i}`, {}));
+    held.push(api.commands.execute(`read < gate${i}`, `q${i}`, {}));
     for (let k = 0; k < 199; k++) held.push(api.commands.execute('true', `q${i}`, {}));
   }
   const refused = await Promise.race(held.map((p) => p.then(() => new Promise(() => {}), (e) => e)));
   assert.match(refused.message, /more than 1024 calls/);
-  assert.equal((await box.commands.execute('for i in 1 2 3 4 5 6; do echo > gate; done; echo on', S)).stdout, 'on\n');
+  assert.equal((await box.commands.execute('for i in 0 1 2 3 4 5; do echo > gate$i; done; echo on', S)).stdout, 'on\n');
   const ended = await Promise.allSettled(held.map((p) => p.then()));
   assert.equal(ended.filter((r) => r.status === 'rejected').length, 1200 - 1024);
   assert.equal((await api.commands.execute('echo on', S, {})).stdout, 'on\n');
