@@ -54,6 +54,7 @@
 #define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */
 #define MUX_ID_MAX	      128	 /* of a request on /ws */
 #define MUX_CALLS_MAX	      1024	 /* requests at once on one /ws */
+#define MUX_STOP_WAIT	      250	 /* for the peer's close frame of /ws or /rpc, while the agent stops */
 
 /* The rpc transport; src/capnweb/limits.h has the limits of its protocol */
 #define RPC_OPEN_MAX	  2048	       /* calls and streams of one socket; one more is rejected */
@@ -67,6 +68,7 @@
 #define SHELL_LOOKS_MAX	   30	      /* … and how often in vain; a look at one that sleeps counts for half of them */
 #define SHELL_ABORT_MAX	   2000 /* a command past its time limit that cannot be interrupted: its shell is killed */
 #define SHELL_ABORT_AGAIN  30
+#define SHELL_LATE_MAX	   (64u * KIB) /* stderr that is held back while a command is interrupted */
 #define SHELL_SYNC_AGAIN   50
 #define HANDOFF_MEMORY_MAX MIB /* input of a command that is put down in memory; more goes to the disk */
 #define SESSIONS_MAX	   4096
@@ -95,6 +97,11 @@
 /* Background processes of a box */
 #define PROCESSES_MAX	   256 /* ended ones that are remembered */
 #define PROCESS_ID_MAX	   128
+#define SERVICES_MAX	   64
+#define SERVICES_FILE_MAX  (256u * KIB)
+#define SERVICE_RETRY_MIN  1000	       /* a service that ended is started again after that; the pause doubles … */
+#define SERVICE_RETRY_MAX  60000       /* … up to this … */
+#define SERVICE_STEADY	   60000       /* … and begins anew after a run of this */
 #define PROCESS_LOG_MAX	   (16u * MIB) /* output of one process; when it is full the oldest half goes */
 #define PROCLOG_MEM	   (4u * KIB)  /* of a log in memory, twice for each process; more goes to a file */
 #define PROCLOG_PIECE	   8192	       /* output in one record, and so in one event */

@@ -31,6 +31,10 @@
 #define BOX_EXCHANGES_MAX    4096   /* requests and tunnels to servers inside one box: others need connections too */
 #define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
 #define BOX_LABELS_MAX	     (8u * KIB)
+#define BOX_SETTINGS_MAX     65536
+#define SLEEP_DEFAULT	     ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
+#define IDLE_CPU_PERCENT     1			   /* of a core; a box that uses more works */
+#define BOX_STOP_GRACE	     7000 /* a stop: what the box gets to end by itself; its agent waits for 5 s */
 #define BOX_SLEEP_MIN	     1000
 #define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
 #define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */
@@ -40,6 +44,7 @@
 #define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
 #define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */
+#define AGENT_LOOK_TIMEOUT   1000
 #define AGENT_ENV_REPLY_MAX  (4u * KIB)
 #define DIAL_STOCK	     16	   /* sockets of a box's network that wait to be connected, of each family */
 #define DIAL_STOCK_MAX	     128   /* … after a rush */

@@ -12,6 +12,7 @@
 #include <assert.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 /* X(name, HTTP status, suggestion or ""); the API code is the name itself. The JSON reader's two codes come first. */
 #define ERRC_TABLE(X)                                                                                                  \
@@ -43,7 +44,7 @@
 	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
-	X(IMAGE_NOT_FOUND, 500, "Check the name of the image; 'make image' builds 'default'.")                         \
+	X(IMAGE_NOT_FOUND, 404, "Check the name of the image; 'make image' builds 'default'.")                         \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \
 	X(CONTAINER_UNAVAILABLE, 503, "The sandbox is not reachable yet; ask again.")                                  \
@@ -114,3 +115,5 @@ const struct errc_info *errc_info(int code);
 
 /* The code that a file operation's errno stands for (ENOENT: FILE_NOT_FOUND …). */
 enum errc errc_from_file_errno(int os);
+/* ERRC_INTERNAL_ERROR for a text that is no code. */
+enum errc errc_from_name(struct str name);

@@ -19,16 +19,22 @@ static const char *const migrations[] = {
 	" id TEXT NOT NULL, port INTEGER NOT NULL, box_ms INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
 	" token TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY(id, port)) WITHOUT ROWID;",
 	"ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '{}';",
+	"ALTER TABLE sandboxes ADD COLUMN settings TEXT NOT NULL DEFAULT '{}';"
+	"CREATE TABLE items("
+	" kind TEXT NOT NULL, key TEXT NOT NULL, sandbox TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+	" value TEXT NOT NULL, PRIMARY KEY(kind, key)) WITHOUT ROWID;",
 };
 enum { SCHEMA = ARRAY_LEN(migrations) };
 
 static const char *const sql[DB_STATEMENTS] = {
-	[DB_PUT] = "INSERT OR REPLACE INTO sandboxes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+	[DB_PUT] = "INSERT OR REPLACE INTO sandboxes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
 	[DB_SET_STATE] = "UPDATE sandboxes SET state=?2, reason=?3 WHERE id=?1",
 	[DB_DELETE] = "DELETE FROM sandboxes WHERE id=?1",
 	[DB_PORTS_DELETE] = "DELETE FROM ports WHERE id=?1",
 	[DB_PORT_PUT] = "INSERT OR REPLACE INTO ports VALUES(?1,?2,?3,?4,?5,?6)",
 	[DB_PORT_DELETE] = "DELETE FROM ports WHERE id=?1 AND port=?2",
+	[DB_ITEM_PUT] = "INSERT OR REPLACE INTO items VALUES(?1,?2,?3,?4,?5)",
+	[DB_ITEM_DELETE] = "DELETE FROM items WHERE kind=?1 AND key=?2",
 	[DB_BEGIN] = "BEGIN IMMEDIATE",
 	[DB_COMMIT] = "COMMIT",
 	[DB_ROLLBACK] = "ROLLBACK",
@@ -156,6 +162,11 @@ void db_close(struct db *db)
 	*db = (struct db){0};
 }
 
+static void bind_text(sqlite3_stmt *st, int column, const char *text)
+{
+	sqlite3_bind_text(st, column, text, -1, SQLITE_STATIC);
+}
+
 static bool copy_text(sqlite3_stmt *st, int column, char *ret, size_t cap)
 {
 	const char *text = (const char *)sqlite3_column_text(st, column);
@@ -177,10 +188,11 @@ static bool row_read(sqlite3_stmt *st, struct store_row *r)
 		.env = (const char *)sqlite3_column_text(st, 10),
 		.labels = (const char *)sqlite3_column_text(st, 11),
 		.network = (const char *)sqlite3_column_text(st, 12),
+		.settings = (const char *)sqlite3_column_text(st, 13),
 	};
 	return copy_text(st, 0, r->id, sizeof r->id) && copy_text(st, 1, r->image, sizeof r->image) &&
 	       copy_text(st, 6, r->state, sizeof r->state) && copy_text(st, 7, r->reason, sizeof r->reason) && r->env &&
-	       r->labels && r->network && box_id_check(str_of(r->id), NULL) == 0;
+	       r->labels && r->network && r->settings && box_id_check(str_of(r->id), NULL) == 0;
 }
 
 static int bad_row(struct db *db, struct err *e)
@@ -204,19 +216,22 @@ static int drop_dots(struct db *db, struct err *e)
 struct row_taker {
 	store_on_row on_row;
 	store_on_port on_port;
+	store_on_item on_item;
 	void *arg;
+	int (*take)(struct db *db, sqlite3_stmt *st, const struct row_taker *to, struct err *e);
 };
 
-static int each_row(struct db *db, const char *query,
-	int (*take)(struct db *db, sqlite3_stmt *st, const struct row_taker *to, struct err *e),
-	const struct row_taker *to, struct err *e)
+/* `only` is the text of the query's parameter, or NULL. */
+static int each_row(struct db *db, const char *query, const char *only, const struct row_taker *to, struct err *e)
 {
 	sqlite3_stmt *st = NULL;
 	if (sqlite3_prepare_v2(db->handle, query, -1, &st, NULL) != SQLITE_OK)
 		return db_err(db, e, "read the state");
+	if (only)
+		bind_text(st, 1, only);
 	int result = 0, r = SQLITE_DONE;
 	while (result == 0 && (r = sqlite3_step(st)) == SQLITE_ROW)
-		result = take(db, st, to, e);
+		result = to->take(db, st, to, e);
 	if (result == 0 && r != SQLITE_DONE)
 		result = db_err(db, e, "read the state");
 	sqlite3_finalize(st);
@@ -231,10 +246,10 @@ static int take_row(struct db *db, sqlite3_stmt *st, const struct row_taker *to,
 
 int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e)
 {
-	const struct row_taker to = {.on_row = on_row, .arg = arg};
+	const struct row_taker to = {.on_row = on_row, .arg = arg, .take = take_row};
 	if (drop_dots(db, e) < 0)
 		return -1;
-	return each_row(db, "SELECT * FROM sandboxes ORDER BY id", take_row, &to, e);
+	return each_row(db, "SELECT * FROM sandboxes ORDER BY id", NULL, &to, e);
 }
 
 static bool port_read(sqlite3_stmt *st, struct store_port *p)
@@ -257,13 +272,32 @@ static int take_port(struct db *db, sqlite3_stmt *st, const struct row_taker *to
 /* First deletes ports of a sandbox whose row was replaced before its ports could be deleted. */
 int db_load_ports(struct db *db, store_on_port on_port, void *arg, struct err *e)
 {
-	const struct row_taker to = {.on_port = on_port, .arg = arg};
+	const struct row_taker to = {.on_port = on_port, .arg = arg, .take = take_port};
 	if (db_exec(db,
 		    "DELETE FROM ports WHERE NOT EXISTS"
 		    " (SELECT 1 FROM sandboxes s WHERE s.id=ports.id AND s.created_ms=ports.box_ms)",
 		    "read the state", e) < 0)
 		return -1;
-	return each_row(db, "SELECT * FROM ports ORDER BY id, port", take_port, &to, e);
+	return each_row(db, "SELECT * FROM ports ORDER BY id, port", NULL, &to, e);
+}
+
+static int take_item(struct db *db, sqlite3_stmt *st, const struct row_taker *to, struct err *e)
+{
+	struct store_item item = {
+		.kind = (const char *)sqlite3_column_text(st, 0),
+		.key = (const char *)sqlite3_column_text(st, 1),
+		.sandbox = (const char *)sqlite3_column_text(st, 2),
+		.created_ms = sqlite3_column_int64(st, 3),
+		.value = (const char *)sqlite3_column_text(st, 4),
+	};
+	bool whole = item.kind && item.key && item.sandbox && item.value;
+	return whole ? to->on_item(to->arg, &item, e) : bad_row(db, e);
+}
+
+int db_load_items(struct db *db, const char *kind, store_on_item on_item, void *arg, struct err *e)
+{
+	const struct row_taker to = {.on_item = on_item, .arg = arg, .take = take_item};
+	return each_row(db, "SELECT * FROM items WHERE kind=?1 ORDER BY key", kind, &to, e);
 }
 
 int db_run(struct db *db, enum db_statement which, struct err *e)
@@ -274,11 +308,6 @@ int db_run(struct db *db, enum db_statement which, struct err *e)
 		result = db_err(db, e, "write the state");
 	sqlite3_reset(st);
 	return result;
-}
-
-static void bind_text(sqlite3_stmt *st, int column, const char *text)
-{
-	sqlite3_bind_text(st, column, text, -1, SQLITE_STATIC);
 }
 
 int db_put(struct db *db, const struct store_row *row, struct err *e)
@@ -297,6 +326,7 @@ int db_put(struct db *db, const struct store_row *row, struct err *e)
 	bind_text(st, 11, row->env);
 	bind_text(st, 12, row->labels);
 	bind_text(st, 13, row->network);
+	bind_text(st, 14, row->settings);
 	return db_run(db, DB_PUT, e);
 }
 
@@ -337,4 +367,23 @@ int db_port_delete(struct db *db, const char *id, uint16_t port, struct err *e)
 	bind_text(st, 1, id);
 	sqlite3_bind_int(st, 2, port);
 	return db_run(db, DB_PORT_DELETE, e);
+}
+
+int db_item_put(struct db *db, const struct store_item *item, struct err *e)
+{
+	sqlite3_stmt *st = db->stmt[DB_ITEM_PUT];
+	bind_text(st, 1, item->kind);
+	bind_text(st, 2, item->key);
+	bind_text(st, 3, item->sandbox);
+	sqlite3_bind_int64(st, 4, item->created_ms);
+	bind_text(st, 5, item->value);
+	return db_run(db, DB_ITEM_PUT, e);
+}
+
+int db_item_delete(struct db *db, const char *kind, const char *key, struct err *e)
+{
+	sqlite3_stmt *st = db->stmt[DB_ITEM_DELETE];
+	bind_text(st, 1, kind);
+	bind_text(st, 2, key);
+	return db_run(db, DB_ITEM_DELETE, e);
 }

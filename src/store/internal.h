@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "store/item.h"
 #include "store/store.h"
 
 enum db_statement {
@@ -14,6 +15,8 @@ enum db_statement {
 	DB_PORTS_DELETE,
 	DB_PORT_PUT,
 	DB_PORT_DELETE,
+	DB_ITEM_PUT,
+	DB_ITEM_DELETE,
 	DB_BEGIN,
 	DB_COMMIT,
 	DB_ROLLBACK,
@@ -36,5 +39,8 @@ int db_set_state(struct db *db, const char *id, const char *state, const char *r
 int db_load_ports(struct db *db, store_on_port on_port, void *arg, struct err *e);
 int db_port_put(struct db *db, const struct store_port *p, struct err *e);
 int db_port_delete(struct db *db, const char *id, uint16_t port, struct err *e);
+int db_load_items(struct db *db, const char *kind, store_on_item on_item, void *arg, struct err *e);
+int db_item_put(struct db *db, const struct store_item *item, struct err *e);
+int db_item_delete(struct db *db, const char *kind, const char *key, struct err *e);
 /* With its ports. */
 int db_delete(struct db *db, const char *id, struct err *e);

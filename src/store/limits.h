@@ -13,6 +13,10 @@
 #define PORT_TOKEN_MAX 16
 #define PORT_NAME_MAX  100 /* bytes */
 
+/* Items */
+#define ITEM_NAME_MAX  255     /* bytes of a kind, a key or a sandbox's id */
+#define ITEM_VALUE_MAX 1048576 /* bytes */
+
 /* Daemon */
 #define STORE_QUEUE_MAX 65536 /* changes that wait for the disk */
 #define STORE_SOON_MS	100   /* a change without a callback */

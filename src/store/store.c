@@ -11,19 +11,29 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include "base/log.h"
 #include "store/internal.h"
 #include "store/limits.h"
 
-enum change_kind { CHANGE_PUT, CHANGE_SET_STATE, CHANGE_DELETE, CHANGE_PORT_PUT, CHANGE_PORT_DELETE };
+enum change_kind {
+	CHANGE_PUT,
+	CHANGE_SET_STATE,
+	CHANGE_DELETE,
+	CHANGE_PORT_PUT,
+	CHANGE_PORT_DELETE,
+	CHANGE_ITEM_PUT,
+	CHANGE_ITEM_DELETE
+};
 
 struct change {
 	struct list node;
 	enum change_kind kind;
-	struct store_row row; /* its env and labels are owned here */
+	struct store_row row; /* its texts are owned here */
 	struct store_port port;
+	struct store_item item; /* its texts are owned here */
 	store_on_done on_done;
 	void *arg;
 	struct err err;
@@ -74,6 +84,12 @@ int store_load_ports(struct store *s, store_on_port on_port, void *arg, struct e
 	return db_load_ports(&s->db, on_port, arg, e);
 }
 
+int store_load_items(struct store *s, const char *kind, store_on_item on_item, void *arg, struct err *e)
+{
+	INVARIANT(!s->started);
+	return db_load_items(&s->db, kind, on_item, arg, e);
+}
+
 static void list_take(struct list *from, struct list *to)
 {
 	list_init(to);
@@ -89,6 +105,13 @@ static void change_free(struct change *c)
 	free((char *)c->row.env);
 	free((char *)c->row.labels);
 	free((char *)c->row.network);
+	free((char *)c->row.settings);
+	free((char *)c->item.kind);
+	free((char *)c->item.key);
+	free((char *)c->item.sandbox);
+	if (c->item.value) /* it may have been a secret */
+		explicit_bzero((char *)c->item.value, strlen(c->item.value));
+	free((char *)c->item.value);
 	free(c);
 }
 
@@ -105,6 +128,10 @@ static int change_run(struct store *s, struct change *c)
 		return db_port_put(&s->db, &c->port, &c->err);
 	case CHANGE_PORT_DELETE:
 		return db_port_delete(&s->db, c->row.id, c->port.port, &c->err);
+	case CHANGE_ITEM_PUT:
+		return db_item_put(&s->db, &c->item, &c->err);
+	case CHANGE_ITEM_DELETE:
+		return db_item_delete(&s->db, c->item.kind, c->item.key, &c->err);
 	}
 	return -1;
 }
@@ -308,6 +335,7 @@ void store_put(struct store *s, const struct store_row *row, store_on_done on_do
 	c->row = *row;
 	c->row.env = xstrdup(row->env);
 	c->row.network = xstrdup(row->network);
+	c->row.settings = xstrdup(row->settings);
 	c->row.labels = xstrdup(row->labels);
 	submit(s, c, on_done, arg);
 }
@@ -338,4 +366,30 @@ void store_port_delete(struct store *s, const char *id, uint16_t port, store_on_
 	struct change *c = change_new(CHANGE_PORT_DELETE, id);
 	c->port.port = port;
 	submit(s, c, on_done, arg);
+}
+
+static struct change *item_change(enum change_kind kind, const struct store_item *item)
+{
+	struct change *c = change_new(kind, item->sandbox);
+	INVARIANT(strlen(item->kind) <= ITEM_NAME_MAX && strlen(item->key) <= ITEM_NAME_MAX);
+	INVARIANT(strlen(item->sandbox) <= ITEM_NAME_MAX && strlen(item->value) <= ITEM_VALUE_MAX);
+	c->item = (struct store_item){
+		.kind = xstrdup(item->kind),
+		.key = xstrdup(item->key),
+		.sandbox = xstrdup(item->sandbox),
+		.created_ms = item->created_ms,
+		.value = xstrdup(item->value),
+	};
+	return c;
+}
+
+void store_item_put(struct store *s, const struct store_item *item, store_on_done on_done, void *arg)
+{
+	submit(s, item_change(CHANGE_ITEM_PUT, item), on_done, arg);
+}
+
+void store_item_delete(struct store *s, const char *kind, const char *key, store_on_done on_done, void *arg)
+{
+	const struct store_item item = {.kind = kind, .key = key, .sandbox = "", .value = ""};
+	submit(s, item_change(CHANGE_ITEM_DELETE, &item), on_done, arg);
 }

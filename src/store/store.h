@@ -1,5 +1,6 @@
 /*
- * store.h - the daemon's state that survives a restart: one row a sandbox and one an exposed port, in SQLite.
+ * store.h - the daemon's state that survives a restart: one row a sandbox, one an exposed port, and
+ * items of other kinds (item.h), in SQLite.
  *
  * Two threads: the caller's loop thread, and the store's own, which alone touches SQLite once store_start() has run.
  * Changes are queued with a copy of their data, written in the order they were queued (all that has gathered is one
@@ -31,7 +32,7 @@ struct store_row {
 	/* JSON objects of texts, borrowed: the store copies them (store_put) or they live during the callback
 	 * (store_load). */
 	const char *env, *labels;
-	const char *network; /* the same, of any values */
+	const char *network, *settings; /* the same, of any values */
 };
 
 struct store_port {

@@ -312,6 +312,7 @@ int main(int argc, char **argv)
 	static struct warden w;
 	w.listen_fd = -1;
 	reaper_init(&w);
+	pager_init(&w);
 	list_init(&w.slots);
 	list_init(&w.waiting);
 	list_init(&w.all);

@@ -61,7 +61,7 @@ def test_health_needs_no_token_and_tells_more_with_it(daemon):
     full = daemon.request("GET", "/v1/health", unix=False).json()
     assert full["host"]["memory"] > 0 and full["host"]["cpu"] > 0 and full["host"]["pids"] > 0
     assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256}
-    assert full["sandboxes"] == {"creating": 0, "running": 0, "asleep": 0, "stopped": 0}
+    assert full["sandboxes"] == {"creating": 0, "running": 0, "asleep": 0, "stopped": 0, "failed": 0}
 
 
 def test_the_page_says_what_this_is(daemon):
@@ -75,6 +75,7 @@ def test_the_contract_describes_what_there_is(daemon):
     outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws)(/|$)", path)}
     assert outside == {"/", "/v1/health", "/metrics", "/openapi.json", "/v1/sandboxes", "/v1/sandboxes/{id}",
                        "/v1/sandboxes/{id}/network", "/v1/sandboxes/{id}/network/log",
+                       "/v1/sandboxes/{id}/sleep", "/v1/sandboxes/{id}/wake", "/v1/sandboxes/{id}/stop",
                        "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
                        "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/ports/{port}/requests",
                        "/v1/sandboxes/{id}/proxy/{port}/{path}"}
@@ -251,8 +252,25 @@ def test_the_image_of_a_sandbox_stays(daemon, box):
 
 
 def test_an_image_that_is_not_there(daemon, box):
-    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 500)
+    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
+    about = daemon.inspect(box)
+    assert (about["state"], about["image"]) == ("failed", "no-such-image") and about["reason"].startswith("IMAGE_NOT_FOUND: "), about
+    for method, route, body in (("POST", "/api/execute", {"command": "true"}), ("GET", "/api/ping", None), ("GET", "/proxy/80/", None)):
+        e = check_error(daemon.request(method, box_path(box, route), body), "IMAGE_NOT_FOUND", 404)
+        assert "no-such-image" in e["message"]
+    assert daemon.inspect(box)["state"] == "failed"
+    assert daemon.request("PUT", box_path(box), {"image": "default", "limits": {"pids": 64}}).status == 201
+    assert daemon.execute(box, "echo hi")["stdout"] == "hi\n"
+    assert daemon.inspect(box)["limits"]["pids"] == 64
+
+
+def test_a_failed_sandbox_can_be_deleted(daemon, box):
+    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
+    check_error(daemon.request("PUT", box_path(box), {}), "IMAGE_NOT_FOUND", 404)
+    assert box in [s["id"] for s in daemon.request("GET", "/v1/sandboxes").json()["sandboxes"]]
+    assert daemon.request("DELETE", box_path(box)).status == 204
     assert daemon.inspect(box) is None
+    assert daemon.execute(box, "echo hi")["stdout"] == "hi\n"
 
 
 def test_delete(daemon, box):
@@ -332,3 +350,25 @@ def test_a_list_that_nobody_reads_costs_little(daemon):
     finally:
         for name in names:
             daemon.destroy(name)
+
+
+def test_instance_types_are_limits_by_name(daemon, box):
+    shown = daemon.request("PUT", box_path(box), {"instance": "lite"}).json()
+    assert (shown["instance"], shown["limits"]["memory"], shown["limits"]["cpu"]) == ("lite", 256 << 20, 0.063)
+    shown = daemon.request("PUT", box_path(box), {"instance": "basic", "limits": {"memory": 300 << 20}}).json()
+    assert (shown["instance"], shown["limits"]["memory"], shown["limits"]["cpu"]) == ("basic", 300 << 20, 0.25)
+    quota = daemon.execute(box, "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max 2>/dev/null; nproc")
+    assert quota["exitCode"] == 0
+    for bad in ("huge", 3, ["lite"]):
+        check_error(daemon.request("PUT", box_path(box), {"instance": bad}), "VALIDATION_FAILED", 400)
+    assert daemon.inspect(box)["instance"] == "basic"
+
+
+def test_an_instance_that_the_host_is_too_small_for_is_refused(daemon, box):
+    host = daemon.request("GET", "/v1/health").json()["host"]
+    if host["cpu"] >= 4 and host["memory"] >= 12 << 30:
+        pytest.skip("this host has room for the largest type")
+    r = daemon.request("PUT", box_path(box), {"instance": "standard-4"})
+    check_error(r, "INVALID_LIMITS", 400)
+    assert "instance 'standard-4'" in r.json()["message"] and "the host has" in r.json()["message"]
+    assert daemon.inspect(box) is None

@@ -7,6 +7,19 @@
 
 enum { RPC_CLOSE = 3000 }; /* the code with which the protocol's other implementation closes */
 
+static struct list sessions = {&sessions, &sessions};
+
+void rpc_close_if_idle(struct rpc *r)
+{
+	if (agent.stopping && r->ws && !r->n)
+		ws_close_within(r->ws, WS_CLOSE_GOING_AWAY, STR("the sandbox stops"), MUX_STOP_WAIT);
+}
+
+void rpc_stop(void)
+{
+	list_each(it, &sessions) rpc_close_if_idle(list_entry(it, struct rpc, node));
+}
+
 void rpc_free_if_done(struct rpc *r)
 {
 	if (!r->ws && !r->session && !r->n)
@@ -94,6 +107,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 	(void)reason;
 	struct rpc *r = ws_arg(ws);
 	r->ws = NULL;
+	list_del(&r->node);
 	loop_defer(agent.loop, &r->end_task, end_session);
 }
 
@@ -109,4 +123,6 @@ void api_rpc(struct agent_request *q)
 		return http_respond_error(q->x, &e);
 	}
 	r->session = capnweb_new(&session_ops, r);
+	list_push(&sessions, &r->node);
+	rpc_close_if_idle(r);
 }

@@ -22,6 +22,7 @@
 #include "http/ws/ws.h"
 
 struct rpc {
+	struct list node;	 /* of all sessions, while the socket is there */
 	struct ws *ws;		 /* NULL: closed */
 	struct capnweb *session; /* NULL: over */
 	struct list calls;
@@ -83,6 +84,8 @@ int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, str
 /* Reads frames or not, as the socket and the bodies allow. */
 void rpc_flow(struct rpc *r);
 void rpc_free_if_done(struct rpc *r);
+/* The agent stops: sockets without a call are closed. */
+void rpc_close_if_idle(struct rpc *r);
 
 /* rpc_call.c */
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name);

@@ -129,6 +129,7 @@ void rpc_call_done(struct rpc_call *c)
 	buf_free(&c->answer);
 	free(c->path);
 	free(c);
+	rpc_close_if_idle(r);
 	rpc_free_if_done(r);
 }
 

@@ -14,7 +14,8 @@ static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 {
 	return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0 && strcmp(a->image, b->image) == 0 &&
 	       a->sleep_after_ms == b->sleep_after_ms && a->keep_alive == b->keep_alive &&
-	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 && strcmp(a->network, b->network) == 0;
+	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 &&
+	       strcmp(a->network, b->network) == 0 && strcmp(a->settings, b->settings) == 0;
 }
 
 static bool has_box(const struct sandbox *s)
@@ -32,6 +33,7 @@ static void write_spec(struct daemon_request *r, const struct api_spec *spec, st
 	row.env = spec->env;
 	row.labels = spec->labels;
 	row.network = spec->network;
+	row.settings = spec->settings;
 	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
 }
 
@@ -132,7 +134,7 @@ static void on_row(void *arg, const struct err *e)
 	if (e)
 		change_end(r, e);
 	else if (r->change.env_changes && s->state == SB_RUNNING)
-		sandbox_send_env(s, r->change.env_changes, on_env_sent, r);
+		sandbox_send_env(s, r->change.env_changes, false, on_env_sent, r);
 	else
 		set_limits(r);
 }
@@ -203,7 +205,9 @@ static int check_limits(struct daemon_request *r, struct err *e)
 		l.cpu_milli = r->change.spec.limits.cpu_milli;
 	if (r->change.has_pids)
 		l.pids = r->change.spec.limits.pids;
-	return host ? api_limits_check(&l, host, e) : 0;
+	if (!host || api_limits_check(&l, host, e) == 0)
+		return 0;
+	return r->change.instance ? err_wrap(e, "instance '%s' is too large", r->change.instance) : -1;
 }
 
 static void on_body(struct http_exchange *x, struct str body)
@@ -213,7 +217,8 @@ static void on_body(struct http_exchange *x, struct str body)
 	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
+	bool settled =
+		s && s->state != SB_CREATING && s->state != SB_FAILED && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
 		daemon_request_change(r, s);
 	else

@@ -47,14 +47,58 @@ static void create_ok(struct sandbox *s)
 	sandbox_advance(s);
 }
 
+/* The code is kept in front of the sentence, for requests after a restart. */
+static void write_failed(struct sandbox *s, const struct err *e, store_on_done on_done)
+{
+	struct store_row row;
+	sandbox_row(s, &row);
+	snprintf(row.state, sizeof row.state, "%s", state_name(SB_FAILED));
+	snprintf(row.reason, sizeof row.reason, "%.40s: %.190s", errc_info((int)e->code)->code, e->msg);
+	store_put(s->daemon->store, &row, on_done, on_done ? s : NULL);
+	snprintf(s->reason, sizeof s->reason, "%s", row.reason);
+}
+
+void sandbox_set_failed(struct sandbox *s, const struct err *e)
+{
+	write_failed(s, e, NULL);
+	auto_free char *reason = xstrdup(s->reason);
+	sandbox_move(s, SB_FAILED, reason);
+}
+
+void sandbox_failure(const struct sandbox *s, struct err *ret)
+{
+	struct str why, code = str_split(str_of(s->reason), ':', &why);
+	err_set(ret, errc_from_name(code), "%.*s", STR_ARG(str_trim(why)));
+}
+
+/* The requests are told only now: a daemon that is killed after that still knows that the sandbox failed. */
+static void on_failed_row(void *arg, const struct err *not_written)
+{
+	struct sandbox *s = arg;
+	struct err e = s->create_err;
+	auto_free char *reason = xstrdup(s->reason);
+	if (not_written)
+		log_limited(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(not_written->msg));
+	create_end(s);
+	sandbox_move(s, SB_FAILED, reason);
+	sandbox_fail_waiters(s, WAIT_RUNNING, &e);
+	sandbox_advance(s);
+	sandbox_unref(s);
+}
+
 static void create_failed(struct sandbox *s)
 {
 	struct daemon *d = s->daemon;
 	struct err e = s->create_err;
 	bool row_there = s->row == PART_DONE;
-	create_end(s);
-	d->metrics.create_failures++;
 	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
+	d->metrics.create_failures++;
+	if (!s->has_files && s->wished) {
+		sandbox_ref(s);
+		s->row = PART_ASKED;
+		return write_failed(s, &e, on_failed_row);
+	}
+	create_end(s);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, e.msg);
 		sandbox_write_state(s);
@@ -110,10 +154,10 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 }
 
 /* The agent may be hostile, even if it has just been started: bound its answer in size and time. */
-void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg)
+void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg)
 {
 	auto_buf struct buf body = {0};
-	buf_printf(&body, "{\"env\":%s}", env);
+	buf_printf(&body, "{\"env\":%s,\"services\":%s}", env, start ? "true" : "false");
 	struct http_header type = {STR("Content-Type"), STR("application/json")};
 	struct http_call_options o = {
 		.method = STR("PUT"),
@@ -130,11 +174,12 @@ void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply
 
 static void send_env(struct sandbox *s)
 {
-	if (strcmp(s->spec.env, "{}") == 0)
+	/* A layer that was there before may hold services. */
+	if (strcmp(s->spec.env, "{}") == 0 && !s->has_files)
 		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);
-	sandbox_send_env(s, s->spec.env, on_env, s);
+	sandbox_send_env(s, s->spec.env, true, on_env, s);
 }
 
 static void box_made(struct sandbox *s, const struct box_info *info)
@@ -192,7 +237,7 @@ static void write_row(struct sandbox *s)
 
 void sandbox_create(struct sandbox *s)
 {
-	if (s->state == SB_STOPPED)
+	if (s->state == SB_STOPPED || s->state == SB_FAILED)
 		sandbox_move(s, SB_CREATING, NULL);
 	sandbox_op_begin(s, OP_CREATE);
 	s->create_us = clock_us();

@@ -30,7 +30,9 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	free(s->spec.env);
 	free(s->spec.labels);
 	free(s->spec.network);
+	free(s->spec.settings);
 	s->spec.network = xstrdup(row->network);
+	s->spec.settings = xstrdup(row->settings);
 	s->spec.env = xstrdup(row->env);
 	s->spec.labels = xstrdup(row->labels);
 	return 0;
@@ -68,6 +70,11 @@ static void on_died(void *arg, const struct box_info *info)
 	struct sandbox *s = sandbox_find(arg, info->id);
 	if (!s || s->op == OP_DESTROY)
 		return;
+	if (s->op == OP_STOP) {
+		sandbox_ref(s);
+		sandbox_stop_died(s);
+		return sandbox_unref(s);
+	}
 	char reason[STORE_REASON_MAX + 1];
 	describe_end(info, reason, sizeof reason);
 	sandbox_ref(s);
@@ -136,6 +143,12 @@ static void confirm_box(struct sandbox *s, const struct box_info *info)
 static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
+	if (s->state == SB_FAILED) {
+		sandbox_set_view(s, VIEW_CLEAR);
+		if (info) /* the warden made it after all, when no request wanted it any more */
+			sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
+		return sandbox_advance(s);
+	}
 	sandbox_set_view(s, info && !alive && s->state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
 	/* The row says `running` only after the client was told. A dead box was made and may hold files: keep it. */
 	if (s->state == SB_CREATING && info && !alive) {

@@ -23,7 +23,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->daemon = d;
 	snprintf(s->id, sizeof s->id, "%s", id);
 	s->state = state;
-	s->has_files = state != SB_CREATING;
+	s->has_files = state != SB_CREATING && state != SB_FAILED;
 	s->created_ms = clock_wall_ms();
 	s->last_used = loop_now(d->loop);
 	list_init(&s->waiters);
@@ -136,10 +136,9 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 		return;
 	}
 	d->by_state[to]++;
-	if (to == SB_RUNNING) {
+	if (to == SB_RUNNING)
 		s->last_used = loop_now(d->loop);
-		sandbox_set_idle(s);
-	}
+	sandbox_set_idle(s);
 }
 
 static int by_id(const void *a, const void *b)
@@ -173,6 +172,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret)
 		.env = s->spec.env,
 		.labels = s->spec.labels,
 		.network = s->spec.network,
+		.settings = s->spec.settings,
 	};
 	memcpy(ret->id, s->id, sizeof ret->id);
 	memcpy(ret->image, s->spec.image, sizeof ret->image);

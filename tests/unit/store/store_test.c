@@ -1,4 +1,4 @@
-#include "store/store.h"
+#include "store/item.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -85,7 +85,8 @@ static struct store_row row(const char *id)
 		.keep_alive = true,
 		.env = "{\"A\":\"b\"}",
 		.labels = "{}",
-		.network = "{}"};
+		.network = "{}",
+		.settings = "{}"};
 	snprintf(r.id, sizeof r.id, "%s", id);
 	return r;
 }
@@ -218,6 +219,55 @@ TEST(ports_of_an_earlier_sandbox_of_the_name_are_dropped)
 	CHECK_INT(reread_ports(p).n, 0);
 }
 
+struct item_rows {
+	int n;
+	char text[256];
+};
+
+static int gather_item(void *arg, const struct store_item *i, struct err *e)
+{
+	(void)e;
+	struct item_rows *rows = arg;
+	rows->n++;
+	snprintf(rows->text, sizeof rows->text, "%s %s %s %lld %s", i->kind, i->key, i->sandbox,
+		(long long)i->created_ms, i->value);
+	return 0;
+}
+
+static struct item_rows reread_items(struct place *p, const char *kind)
+{
+	struct item_rows rows = {0};
+	struct err e = {0};
+	stop(p);
+	if (store_open(p->dir, &p->store, &e) < 0 || store_load_items(p->store, kind, gather_item, &rows, &e) < 0)
+		test_fail(__FILE__, __LINE__, "%s", e.msg);
+	stop(p);
+	return rows;
+}
+
+TEST(items_are_kept_by_kind_and_key)
+{
+	struct place *p = place_make();
+	start(p);
+	struct answers a = {0};
+	struct store_item items[] = {{"snapshot", "s1", "box", 5, "{\"size\":1}"}, {"snapshot", "s1", "box", 6, "{}"},
+		{"snapshot", "s2", "box", 7, "{}"}, {"secret", "s2", "", 8, "{}"}};
+	for (size_t i = 0; i < ARRAY_LEN(items); i++)
+		store_item_put(p->store, &items[i], count, &a);
+	store_item_delete(p->store, "snapshot", "s2", count, &a);
+	store_item_delete(p->store, "volume", "s1", count, &a);
+	store_delete(p->store, "box", count, &a);
+	wait_for(p, &a, 7);
+	CHECK_INT(a.failed, 0);
+	struct item_rows rows = reread_items(p, "snapshot");
+	CHECK_INT(rows.n, 1);
+	CHECK_CSTR(rows.text, "snapshot s1 box 6 {}");
+	rows = reread_items(p, "secret");
+	CHECK_INT(rows.n, 1);
+	CHECK_CSTR(rows.text, "secret s2  8 {}");
+	CHECK_INT(reread_items(p, "volume").n, 0);
+}
+
 TEST(ids_differ_by_case)
 {
 	struct place *p = place_make();
@@ -313,7 +363,7 @@ TEST(a_row_with_an_impossible_id_is_refused)
 	struct place *p = place_make();
 	start(p);
 	stop(p);
-	sql(p, "INSERT INTO sandboxes VALUES('../x','default',1,1,1,1,'running','',0,0,'{}','{}','{}')");
+	sql(p, "INSERT INTO sandboxes VALUES('../x','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}')");
 	check_refused(p, "a row that no atolld wrote");
 }
 
@@ -324,8 +374,9 @@ TEST(rows_of_dots_alone_are_forgotten)
 	struct err e = {0};
 	start(p);
 	stop(p);
-	sql(p, "INSERT INTO sandboxes VALUES('.','default',1,1,1,1,'running','',0,0,'{}','{}','{}'),"
-	       "('..','default',1,1,1,1,'stopped','',0,0,'{}','{}','{}'),('.a','default',1,1,1,1,'stopped','',0,0,'{}',"
+	sql(p, "INSERT INTO sandboxes VALUES('.','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}'),"
+	       "('..','default',1,1,1,1,'stopped','',0,0,'{}','{}','{}','{}'),('.a','default',1,1,1,1,'stopped','',0,0,"
+	       "'{}','{}',"
 	       "'{}','{}'"
 	       ")");
 	CHECK_INT(store_open(p->dir, &p->store, &e), 0);
