@@ -60,6 +60,8 @@
 #define RPC_OPEN_MAX	  2048	       /* calls and streams of one socket; one more is rejected */
 #define RPC_ANSWERS_MAX	  (128u * MIB) /* answers that are being gathered, on one socket */
 #define RPC_BODIES_HIGH	  (64u * MIB)  /* arguments that routes have not taken: no frame is read above it */
+#define RPC_WANT_MAX	  2048	       /* one wish for a tunnel */
+#define RPC_WANT_WAIT	  10000	       /* … until atolld answers it */
 #define RPC_CALLBACKS_MAX 16	       /* callbacks of one run of code that the client has not answered */
 
 /* Agent: sessions */

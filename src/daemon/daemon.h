@@ -27,6 +27,7 @@ struct daemon {
 	struct mcp *mcp;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
+	struct map tunnels; /* label of the host → struct tunnel */
 	size_t by_state[SB_STATES];
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */

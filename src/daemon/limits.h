@@ -15,6 +15,10 @@
 #define PORT_MIN	    1024
 #define PORT_RESERVED	    3000 /* the agent's own, as in an upstream container */
 #define PORTS_MAX	    64	 /* exposed in one sandbox */
+#define TUNNELS_MAX	    64	 /* of one sandbox */
+#define TUNNEL_LABEL_MAX    63	 /* of a host name */
+#define TUNNEL_ID_MAX	    64
+#define TUNNEL_WANT_MAX	    4096 /* one wish of an agent */
 #define PORT_LOG_MAX	    100	 /* requests remembered for each */
 #define PORT_LOG_PATH_MAX   160	 /* of a path that is remembered */
 #define PORT_METRICS_MAX    256	 /* ports with series of their own in /metrics; the others share one */

@@ -146,3 +146,51 @@ export async function rpc_a_client_that_leaves_ends_its_streams(box) {
   for (;;) if ((await box.commands.execute('pgrep -fc "sleep 424[2]"', S)).stdout === '0\n') break;
   assert.ok(events);
 }
+
+export async function rpc_tunnels(box) {
+  const ended = [];
+  let told;
+  class Main extends RpcTarget {
+    onTunnelExit(...args) {
+      ended.push(args);
+      told?.();
+    }
+  }
+  const { api, socket } = await bare(box, new Main());
+  await api.processes.startProcess('python3 -m http.server 8088', S, { processId: 'web' });
+  const { run, started } = await api.tunnels.ensureTunnelRun({ tunnelId: 'quick-1', runId: 'r1', mode: 'quick', port: 8088 });
+  assert.equal(started, true);
+  assert.deepEqual([run.tunnelId, run.runId, run.mode, run.port], ['quick-1', 'r1', 'quick', 8088]);
+  assert.equal(run.url, `http://${run.hostname}`);
+  const again = await api.tunnels.ensureTunnelRun({ tunnelId: 'quick-1', runId: 'r1', mode: 'quick', port: 8088 });
+  assert.deepEqual([again.started, again.run.url], [false, run.url]);
+  for (;;) if ((await viaHost(run.hostname)).includes('Directory listing')) break;
+  await rejects(api.tunnels.ensureTunnelRun({ tunnelId: 'quick-2', runId: 'r2', mode: 'quick', port: 8088 }), 'TUNNEL_RUN_CONFLICT');
+  const info = await api.tunnels.runQuickTunnel('quick-3', 8089);
+  assert.deepEqual((await api.tunnels.listTunnels()).map((t) => [t.id, t.port]).sort(), [['quick-1', 8088], ['quick-3', 8089]]);
+  assert.ok(info.url.endsWith(info.hostname));
+  assert.deepEqual(await api.tunnels.destroyTunnel('quick-3'), { success: true, id: 'quick-3' });
+  await rejects(api.tunnels.destroyTunnel('quick-3'), 'TUNNEL_NOT_FOUND');
+  assert.deepEqual(await api.tunnels.stopTunnelRun({ tunnelId: 'quick-1', runId: 'other' }), { stopped: false });
+  // Ended from outside: the client is told.
+  const bell = new Promise((resolve) => (told = () => ended.length > 1 && resolve()));
+  assert.equal((await box.raw('DELETE', '/tunnels/8088')).status, 204);
+  await bell;
+  assert.deepEqual(ended.map((e) => e.slice(0, 2)), [['quick-3', 8089], ['quick-1', 8088]]);
+  assert.equal(ended[1][3], 'r1');
+  await assert.rejects(Promise.resolve(api.tunnels.runNamedTunnel('id', 'token', 8088)), /cloudflared/);
+  socket.close();
+}
+
+/** A page of a host that this machine's resolver may not know. */
+async function viaHost(hostname) {
+  const { request } = await import('node:http');
+  const { hostname: address, port } = new URL(process.env.ATOLL_URL);
+  return new Promise((resolve, reject) => {
+    const r = request({ host: address, port, path: '/', headers: { Host: hostname } }, (response) => {
+      let text = '';
+      response.on('data', (data) => (text += data)).on('end', () => resolve(text));
+    });
+    r.on('error', reject).end();
+  });
+}

@@ -216,6 +216,7 @@ static int start_call(struct mux *m, const struct json *root, struct str id, str
 		return -1;
 	}
 	sse_reader_init(&c->events, on_event, c);
+	c->events.max = BUF_MAX_DEFAULT; /* what HTTP clients get in one event */
 	list_push(&m->calls, &c->node);
 	m->n++;
 	http_call_write(c->call, buf_str(&text));

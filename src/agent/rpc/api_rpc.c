@@ -17,7 +17,35 @@ void rpc_close_if_idle(struct rpc *r)
 
 void rpc_stop(void)
 {
+	rpc_tunnels_end();
 	list_each(it, &sessions) rpc_close_if_idle(list_entry(it, struct rpc, node));
+}
+
+static void on_exit_told(void *arg, bool ok, const struct json *value)
+{
+	(void)arg;
+	(void)ok;
+	(void)value; /* a client without a handler refuses */
+}
+
+void rpc_tell_exit(const struct json *end)
+{
+	const struct json *run = json_get(end, "runId");
+	auto_buf struct buf args = {0};
+	json_put_tree(&args, json_get(end, "id"));
+	buf_add_byte(&args, ',');
+	json_put_tree(&args, json_get(end, "port"));
+	buf_add_c(&args, ",0");
+	if (run) {
+		buf_add_byte(&args, ',');
+		json_put_tree(&args, run);
+	}
+	list_each(it, &sessions)
+	{
+		struct rpc *r = list_entry(it, struct rpc, node);
+		if (r->session)
+			capnweb_call_peer(r->session, 0, "onTunnelExit", buf_str(&args), on_exit_told, r);
+	}
 }
 
 void rpc_free_if_done(struct rpc *r)
@@ -42,6 +70,7 @@ static void end_session(struct loop_task *task)
 	struct rpc *r = container_of(task, struct rpc, end_task);
 	struct capnweb *session = take_ptr(&r->session);
 	if (session) {
+		rpc_tunnels_leave(r);
 		list_each(it, &r->calls) rpc_call_leave(list_entry(it, struct rpc_call, node));
 		r->n++; /* its callbacks may end the last call */
 		capnweb_free(session);
@@ -108,6 +137,8 @@ static void on_close(struct ws *ws, int code, struct str reason)
 	struct rpc *r = ws_arg(ws);
 	r->ws = NULL;
 	list_del(&r->node);
+	if (list_empty(&sessions))
+		rpc_tunnels_end();
 	loop_defer(agent.loop, &r->end_task, end_session);
 }
 

@@ -7,6 +7,7 @@
  *	rpc_call.c	a call: the request to the agent's own server, plain answers, errors
  *	rpc_stream.c	answers that are streams, and streams among the arguments
  *	rpc_code.c	runCodeStream, which calls the client back
+ *	rpc_tunnels.c	the tunnels domain, which atolld serves
  *	rpc_shape.c	answers that differ from those over HTTP
  *
  * A call is one HTTP call to the agent's own server (request/local.h). It belongs to its session's list and is freed in
@@ -84,6 +85,8 @@ int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, str
 /* Reads frames or not, as the socket and the bodies allow. */
 void rpc_flow(struct rpc *r);
 void rpc_free_if_done(struct rpc *r);
+/* A tunnel has ended: {id, port, runId?}. Every client is told. */
+void rpc_tell_exit(const struct json *end);
 /* The agent stops: sockets without a call are closed. */
 void rpc_close_if_idle(struct rpc *r);
 
@@ -91,6 +94,8 @@ void rpc_close_if_idle(struct rpc *r);
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name);
 /* Answers, unless that was done, and frees. */
 void rpc_call_done(struct rpc_call *c);
+/* `details` is an expression or empty. */
+void rpc_reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details);
 void rpc_reject(struct capnweb_call *call, const struct err *e);
 /* The session is over: the call has nobody to answer. */
 void rpc_call_leave(struct rpc_call *c);
@@ -109,6 +114,13 @@ void rpc_code_start(struct rpc_call *c);
 void rpc_code_body(struct rpc_call *c, struct str chunk);
 /* True: the callbacks have all been answered. False: rpc_call_done will be called when they are. */
 bool rpc_code_close(struct rpc_call *c);
+
+/* rpc_tunnels.c */
+/* False: no such method. */
+bool rpc_tunnel_start(struct rpc *r, struct capnweb_call *call, const char *name);
+void rpc_tunnels_leave(struct rpc *r);
+/* Ends the stream of atolld: no client is left, or the agent stops. */
+void rpc_tunnels_end(void);
 
 /* rpc_shape.c */
 void shape_ping(struct buf *out, const struct json *answer);

@@ -9,7 +9,7 @@
 /* ---- errors ---- */
 
 /* An error has the properties `code` and `details`, from which the client makes its classes. */
-static void reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details)
+void rpc_reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -23,7 +23,7 @@ static void reject_with(struct capnweb_call *call, struct str message, struct st
 
 void rpc_reject(struct capnweb_call *call, const struct err *e)
 {
-	reject_with(call, str_of(e->msg), str_of(errc_info(e->code)->code), STR_NULL);
+	rpc_reject_with(call, str_of(e->msg), str_of(errc_info(e->code)->code), STR_NULL);
 }
 
 /* The error of a route: {code, message, context}, or that of /api/execute/code: {code, error, details}. */
@@ -42,7 +42,7 @@ static void reject_answer(struct rpc_call *c)
 			json_put_tree(&plain, context);
 	}
 	capnweb_put_json(&details, buf_str(&plain));
-	reject_with(take_ptr(&c->call), message, code, buf_str(&details));
+	rpc_reject_with(take_ptr(&c->call), message, code, buf_str(&details));
 	json_free(doc);
 }
 
@@ -184,6 +184,8 @@ void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name)
 {
 	const struct rpc_method *m = rpc_method_find(name, call);
 	struct err e;
+	if (!m && strncmp(name, "tunnels.", 8) == 0 && rpc_tunnel_start(r, call, name))
+		return;
 	if (!m) {
 		auto_buf struct buf text = {0};
 		buf_printf(&text, "'%s' is not a function.", name);

@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "daemon/preview/tunnels.h"
 #include "daemon/route/request.h"
 #include "http/proxy.h"
 
@@ -141,6 +142,9 @@ static void agent_send(struct daemon_request *r, struct sandbox *s)
 		.on_bytes = on_bytes,
 		.arg = r,
 	};
+	/* Clients of the rpc transport may want tunnels. */
+	if (str_eq_c(r->match.rest, "/rpc") && http_request(r->x)->upgrade)
+		tunnels_attend(s);
 	http_proxy(r->x, r->daemon->client, &s->agent, &o);
 }
 

@@ -112,6 +112,12 @@ static int match_proxy(struct str rest, struct api_match *ret, struct err *e)
 	return parse_port(text, ret, e);
 }
 
+static int match_tunnel(struct str text, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_TUNNEL;
+	return parse_port(text, ret, e);
+}
+
 static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
 {
 	ssize_t slash = str_index(tail, '/');
@@ -135,6 +141,10 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_STOP;
 	else if (str_eq_c(rest, "/ports"))
 		ret->route = ROUTE_PORTS;
+	else if (str_eq_c(rest, "/tunnels"))
+		ret->route = ROUTE_TUNNELS;
+	else if (str_starts(rest, STR("/tunnels/")) && match_tunnel(str_skip(rest, 9), ret, e) < 0)
+		return -1;
 	else if (is_or_below(rest, STR("/proxy")) && match_proxy(str_skip(rest, 6), ret, e) < 0)
 		return -1;
 	else if (str_starts(rest, STR("/ports/")) && match_port(path, str_skip(rest, 6), ret, e) < 0)

@@ -32,6 +32,8 @@
 	X(PORT, "/v1/sandboxes/{id}/ports/{port}", "GET, HEAD, POST, DELETE")                                          \
 	X(PORT_VALIDATE, "/v1/sandboxes/{id}/ports/{port}/validate", "POST")                                           \
 	X(PORT_REQUESTS, "/v1/sandboxes/{id}/ports/{port}/requests", "GET, HEAD")                                      \
+	X(TUNNELS, "/v1/sandboxes/{id}/tunnels", "GET, HEAD, POST")                                                    \
+	X(TUNNEL, "/v1/sandboxes/{id}/tunnels/{port}", "GET, HEAD, DELETE")                                            \
 	X(AGENT, "/v1/sandboxes/{id}/api", NULL)                                                                       \
 	X(AGENT_WS, "/v1/sandboxes/{id}/ws", NULL)                                                                     \
 	X(PROXY, "/v1/sandboxes/{id}/proxy/{port}", NULL)

@@ -20,6 +20,7 @@ static void daemon_request_free(struct daemon_request *r)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
 	free(r->wish);
+	free(r->tunnel);
 	api_change_free(&r->change);
 	api_spec_free(&r->before);
 	api_spec_free(&r->after);
@@ -185,6 +186,10 @@ static void dispatch(struct daemon_request *r)
 		return handle_life(r);
 	case ROUTE_PORTS:
 		return handle_ports(r);
+	case ROUTE_TUNNELS:
+		return handle_tunnels(r);
+	case ROUTE_TUNNEL:
+		return handle_tunnel(r);
 	case ROUTE_PORT:
 		return handle_port(r);
 	case ROUTE_PORT_VALIDATE:

@@ -17,6 +17,8 @@ struct port_wish {
 	char name[PORT_NAME_MAX + 1];	/* "": none */
 };
 
+struct tunnel_wish;
+
 struct daemon_request {
 	struct daemon *daemon;
 	struct http_exchange *x; /* NULL once it has closed */
@@ -34,6 +36,7 @@ struct daemon_request {
 	struct api_change change;
 	struct api_spec before, after; /* PUT on an existing sandbox */
 	struct port_wish *wish;	       /* POST …/ports/{port} */
+	struct tunnel_wish *tunnel;    /* POST …/tunnels */
 	struct {
 		struct sandbox **v; /* referenced */
 		size_t n, at;
@@ -90,6 +93,8 @@ void handle_ports(struct daemon_request *r);				 /* ports_api.c */
 void handle_port(struct daemon_request *r);
 void handle_port_validate(struct daemon_request *r);
 void handle_port_requests(struct daemon_request *r);
+void handle_tunnels(struct daemon_request *r); /* tunnels_api.c */
+void handle_tunnel(struct daemon_request *r);
 void handle_proxy(struct daemon_request *r); /* port_proxy.c */
 
 /* The server's on_request; arg: the daemon. */

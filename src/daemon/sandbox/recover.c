@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "daemon/preview/ports.h"
+#include "daemon/preview/tunnels.h"
 #include "daemon/sandbox/sandbox.h"
 #include "proto/id.h"
 
@@ -40,7 +41,7 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 
 int recover_load(struct daemon *d, struct err *e)
 {
-	return store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 ? -1 : 0;
+	return store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 || tunnels_load(d, e) < 0 ? -1 : 0;
 }
 
 /* How a dead box ended, as a sentence for people. */

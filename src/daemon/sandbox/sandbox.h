@@ -70,6 +70,9 @@ struct sandbox {
 
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;
+	struct list tunnel_hosts; /* struct tunnel: tunnels.h */
+	size_t tunnel_hosts_n;
+	struct tunnel_watch *tunnel_watch; /* the wishes of its agent; NULL: no client of the rpc transport came */
 
 	/* Of the create under way. */
 	enum create_part row, box, env;

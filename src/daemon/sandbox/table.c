@@ -6,6 +6,7 @@
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/preview/ports.h"
+#include "daemon/preview/tunnels.h"
 #include "daemon/sandbox/dial.h"
 
 struct sandbox *sandbox_find(struct daemon *d, const char *id)
@@ -28,6 +29,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->last_used = loop_now(d->loop);
 	list_init(&s->waiters);
 	list_init(&s->ports);
+	list_init(&s->tunnel_hosts);
 	api_spec_default(&s->spec);
 	struct sandbox *old = map_put(&d->boxes, str_of(s->id), s);
 	INVARIANT(!old);
@@ -125,8 +127,10 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	if (to == SB_DESTROYED)
 		s->view = VIEW_CLEAR;
 	sandbox_check(s);
-	if (to == SB_STOPPED || to == SB_DESTROYED)
+	if (to == SB_STOPPED || to == SB_DESTROYED) {
 		gate_client_forget(d->gate, s->id);
+		tunnels_clear(s);
+	}
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
