@@ -26,7 +26,7 @@ struct daemon {
 	struct gate_client *gate;
 	struct mcp *mcp;
 
-	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
+	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
 	struct map tunnels; /* label of the host → struct tunnel */
 	size_t by_state[SB_STATES];
 	struct metrics metrics;
