@@ -24,7 +24,12 @@ struct daemon {
 	struct store *store;
 	struct warden_client *warden;
 	struct gate_client *gate;
+	struct approvals *approvals;
+	struct network_defaults network; /* the configuration's, with the rules of approvals */
 	struct mcp *mcp;
+	struct events *events;
+	struct tickets *tickets;
+	struct login *login;
 
 	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
 	struct map tunnels; /* label of the host → struct tunnel */

@@ -13,10 +13,9 @@
 
 /* Exposed ports and previews */
 #define PORT_MIN	    1024
-#define PORT_RESERVED	    3000 /* the agent's own, as in an upstream container */
-#define PORTS_MAX	    64	 /* exposed in one sandbox */
-#define TUNNELS_MAX	    64	 /* of one sandbox */
-#define TUNNEL_LABEL_MAX    63	 /* of a host name */
+#define PORTS_MAX	    64 /* exposed in one sandbox */
+#define TUNNELS_MAX	    64 /* of one sandbox */
+#define TUNNEL_LABEL_MAX    63 /* of a host name */
 #define TUNNEL_ID_MAX	    64
 #define TUNNEL_WANT_MAX	    4096 /* one wish of an agent */
 #define PORT_LOG_MAX	    100	 /* requests remembered for each */
@@ -61,4 +60,7 @@
 /* The log of a sandbox's connections */
 #define NET_LOG_MAX	   256 /* records kept for a sandbox */
 #define NET_LOG_RECORD_MAX 1024
-#define NET_FOLLOWERS_MAX  16 /* clients that follow the log of one sandbox */
+#define NET_FOLLOWERS_MAX  16	/* clients that follow the log of one sandbox; that follow approvals */
+#define NET_METRICS_MAX	   1000 /* sandboxes whose networks have series of their own in /metrics */
+#define NET_APPROVALS_MAX  4096 /* questions that wait, of all sandboxes */
+#define NET_ALWAYS_MAX	   256	/* rules for all sandboxes that approvals left */

@@ -44,6 +44,7 @@
 	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
+	X(APPROVAL_NOT_FOUND, 404, "GET /v1/approvals lists what waits now.")                                          \
 	X(IMAGE_NOT_FOUND, 404, "Check the name of the image; 'make image' builds 'default'.")                         \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \
@@ -70,7 +71,7 @@
 	X(SESSION_ALREADY_EXISTS, 409, "Use the existing session or choose another id.")                               \
 	X(SESSION_DESTROYED, 410, "Create the session again.")                                                         \
 	X(SESSION_TERMINATED, 410, "The next command starts a fresh shell.")                                           \
-	X(INVALID_PORT, 400, "Use a port from 1024 to 65535 other than 3000.")                                         \
+	X(INVALID_PORT, 400, "Use a port from 1024 to 65535.")                                                         \
 	X(INVALID_PORT_NUMBER, 400, "Use a port from 1 to 65535.")                                                     \
 	X(PORT_ALREADY_EXPOSED, 409, "Unexpose it first, or use the URL it has.")                                      \
 	X(PORT_NOT_EXPOSED, 404, "Expose the port first.")                                                             \

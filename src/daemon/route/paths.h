@@ -21,10 +21,18 @@
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
 	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
+	X(EVENTS, "/v1/events", "GET, HEAD")                                                                           \
+	X(TICKETS, "/v1/tickets", "POST")                                                                              \
+	X(CONSOLE_LINKS, "/v1/console/links", "POST")                                                                  \
+	X(CONSOLE_SESSION, "/v1/console/session", "GET, HEAD, POST, DELETE")                                           \
+	X(CONSOLE_SESSIONS, "/v1/console/sessions", "DELETE")                                                          \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
+	X(APPROVALS, "/v1/approvals", "GET, HEAD")                                                                     \
+	X(APPROVAL, "/v1/approvals/{id}", "POST, DELETE")                                                              \
+	X(USAGE, "/v1/sandboxes/{id}/usage", "GET, HEAD")                                                              \
 	X(SLEEP, "/v1/sandboxes/{id}/sleep", "POST")                                                                   \
 	X(WAKE, "/v1/sandboxes/{id}/wake", "POST")                                                                     \
 	X(STOP, "/v1/sandboxes/{id}/stop", "POST")                                                                     \
@@ -47,10 +55,9 @@ enum api_route {
 
 struct api_match {
 	enum api_route route;
-	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
-	struct str
-		rest; /* agent routes: from "/api", "/ws" or "/rpc" on; proxy: behind the port. Still percent-encoded */
-	uint16_t port; /* routes of a port: 1 to 65535 */
+	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
+	struct str rest; /* agent routes: from "/api", "/ws" or "/rpc" on; proxy: behind the port. Still encoded */
+	uint16_t port;	 /* routes of a port: 1 to 65535 */
 };
 
 /* 0 with *ret filled, or -1: NOT_FOUND, or what is wrong with the sandbox id. ret->route is set in any case. */
