@@ -88,6 +88,7 @@ static bool on_send(void *arg, struct str frame)
 		return true;
 	r->full = true;
 	rpc_flow(r);
+	rpc_gather(r);
 	return false;
 }
 
@@ -126,6 +127,7 @@ static void on_writable(struct ws *ws)
 	struct rpc *r = ws_arg(ws);
 	r->full = false;
 	rpc_flow(r);
+	rpc_gather(r);
 	if (r->session)
 		capnweb_writable(r->session);
 }

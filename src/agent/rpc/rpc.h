@@ -63,6 +63,7 @@ struct rpc_call {
 	int status;
 	struct buf answer;
 	size_t gathered; /* counts in rpc->answers */
+	bool held;	 /* not read now: others come first, or the client does not read */
 	size_t body;	 /* bytes that count in rpc->bodies */
 	char *path;	 /* RPC_FILE: the path that was asked for */
 	struct capnweb_stream *stream;
@@ -97,6 +98,8 @@ void rpc_call_done(struct rpc_call *c);
 /* `details` is an expression or empty. */
 void rpc_reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details);
 void rpc_reject(struct capnweb_call *call, const struct err *e);
+/* Which answers are read now. After rpc->full or rpc->answers has changed. */
+void rpc_gather(struct rpc *r);
 /* The session is over: the call has nobody to answer. */
 void rpc_call_leave(struct rpc_call *c);
 

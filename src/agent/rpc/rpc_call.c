@@ -80,6 +80,8 @@ static void on_head(struct http_call *http, const struct http_response *r)
 	bool streams = c->method->kind == RPC_STREAM || c->method->kind == RPC_FILE;
 	if (r->status == 200 && streams && c->call)
 		rpc_stream_head(c, r);
+	else if (c->rpc->full || c->rpc->answers > RPC_ANSWERS_HIGH)
+		rpc_gather(c->rpc);
 }
 
 static void on_body(struct http_call *http, struct str chunk)
@@ -91,14 +93,35 @@ static void on_body(struct http_call *http, struct str chunk)
 		return rpc_code_body(c, chunk);
 	if (!c->call)
 		return;
+	bool below = c->rpc->answers <= RPC_ANSWERS_HIGH;
 	c->rpc->answers += chunk.n;
 	c->gathered += chunk.n;
-	if (c->rpc->answers <= RPC_ANSWERS_MAX && buf_add_str(&c->answer, chunk))
-		return;
-	struct err e;
-	err_set(&e, ERRC_FILE_TOO_LARGE, "the answers are too long for this transport; use a stream");
-	rpc_reject(take_ptr(&c->call), &e);
-	http_call_cancel(http);
+	if (!buf_add_str(&c->answer, chunk)) {
+		struct err e;
+		err_set(&e, ERRC_FILE_TOO_LARGE, "the answer is too long for this transport; use a stream");
+		rpc_reject(take_ptr(&c->call), &e);
+		http_call_cancel(http);
+	} else if (below && c->rpc->answers > RPC_ANSWERS_HIGH) {
+		rpc_gather(c->rpc);
+	}
+}
+
+void rpc_gather(struct rpc *r)
+{
+	bool first = true, above = r->answers > RPC_ANSWERS_HIGH;
+	list_each(it, &r->calls)
+	{
+		struct rpc_call *c = list_entry(it, struct rpc_call, node);
+		if (!c->http || !c->call || c->code)
+			continue;
+		bool hold = r->full || (above && !first);
+		first = false;
+		if (hold != c->held && hold)
+			http_call_pause(c->http);
+		else if (hold != c->held)
+			http_call_resume(c->http);
+		c->held = hold;
+	}
 }
 
 static void on_writable(struct http_call *http)
@@ -125,10 +148,13 @@ void rpc_call_done(struct rpc_call *c)
 		answer(c);
 	list_del(&c->node);
 	r->n--;
+	bool above = r->answers > RPC_ANSWERS_HIGH;
 	r->answers -= c->gathered;
 	buf_free(&c->answer);
 	free(c->path);
 	free(c);
+	if (above)
+		rpc_gather(r);
 	rpc_close_if_idle(r);
 	rpc_free_if_done(r);
 }

@@ -39,8 +39,6 @@ struct daemon_request {
 	struct api_spec before, after;	  /* PUT on an existing sandbox */
 	struct port_wish *wish;		  /* POST …/ports/{port} */
 	struct tunnel_wish *tunnel;	  /* POST …/tunnels */
-	struct api_spec before, after;	  /* PUT on an existing sandbox */
-	struct port_wish *wish;		  /* POST …/ports/{port} */
 	struct approval_answer *approval; /* POST /v1/approvals/{id} */
 	struct gate_ack ack;		  /* of the gate, for a policy or an answer */
 	unsigned tries;
