@@ -58,7 +58,6 @@ enum api_route {
 struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
-	struct str rest; /* agent routes: from "/api", "/ws" or "/rpc" on; proxy: behind the port. Still encoded */
 	char secret[SECRET_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
 	uint16_t port;	 /* routes of a port: 1 to 65535 */
