@@ -185,6 +185,23 @@ static void dispatch_sandbox(struct daemon_request *r)
 		handle_get(r);
 }
 
+static void dispatch_port(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_PORTS)
+		handle_ports(r);
+	else if (route == ROUTE_PORT)
+		handle_port(r);
+	else if (route == ROUTE_PORT_VALIDATE)
+		handle_port_validate(r);
+	else if (route == ROUTE_PORT_REQUESTS)
+		handle_port_requests(r);
+	else if (route == ROUTE_TUNNELS)
+		handle_tunnels(r);
+	else
+		handle_tunnel(r);
+}
+
 static void dispatch(struct daemon_request *r)
 {
 	switch (r->match.route) {
@@ -228,17 +245,12 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_STOP:
 		return handle_life(r);
 	case ROUTE_PORTS:
-		return handle_ports(r);
-	case ROUTE_TUNNELS:
-		return handle_tunnels(r);
-	case ROUTE_TUNNEL:
-		return handle_tunnel(r);
 	case ROUTE_PORT:
-		return handle_port(r);
 	case ROUTE_PORT_VALIDATE:
-		return handle_port_validate(r);
 	case ROUTE_PORT_REQUESTS:
-		return handle_port_requests(r);
+	case ROUTE_TUNNELS:
+	case ROUTE_TUNNEL:
+		return dispatch_port(r);
 	case ROUTE_AGENT:
 	case ROUTE_AGENT_WS:
 		return handle_agent(r);
