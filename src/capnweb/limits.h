@@ -16,5 +16,5 @@
 #define CAPNWEB_PATH_MAX   16		/* names in one path */
 #define CAPNWEB_METHOD_MAX 127		/* characters of a path, joined with dots */
 #define CAPNWEB_MAP_MAX	   4096		/* instructions that one `remap` evaluates, over all elements */
-#define CAPNWEB_WINDOW	   (1u * MIB)	/* of a stream to the peer that it has not acknowledged */
+#define CAPNWEB_WINDOW	   (4u * MIB)	/* of a stream to the peer that it has not acknowledged */
 #define CAPNWEB_ERROR_MAX  512		/* a reason in an `abort` frame */

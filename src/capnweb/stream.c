@@ -142,7 +142,8 @@ void stream_wake_all(struct capnweb *s)
 	list_each(it, &s->streams)
 	{
 		struct capnweb_stream *st = list_entry(it, struct capnweb_stream, node);
-		if (!st->waits || !st->ops || !st->pipe || s->full || s->ended || st->in_flight > CAPNWEB_WINDOW / 2)
+		if (!st->waits || !st->ops || !st->pipe || s->full || s->ended ||
+			st->in_flight > CAPNWEB_WINDOW / 4 * 3)
 			continue;
 		st->waits = false;
 		st->ops->on_ready(st->arg);
