@@ -23,7 +23,7 @@ async function bundle(entry) {
 
 /** Starts it; `classes` are the Durable Objects that the Worker exports. What workerd prints gathers in `log`. */
 export async function start(entry, classes) {
-  const { ATOLL_URL = '', ATOLL_TOKEN = '' } = process.env;
+  const { ATOLL_URL = '', ATOLL_TOKEN = '', SANDBOX_TRANSPORT } = process.env;
   const log = [];
   const miniflare = new Miniflare({
     modules: true,
@@ -31,7 +31,8 @@ export async function start(entry, classes) {
     compatibilityDate: '2026-04-20',
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: Object.fromEntries(classes.map((name) => [name, { className: name, useSQLite: true }])),
-    bindings: { ATOLL_URL, ATOLL_TOKEN },
+    // Upstream's own variable: http, websocket or rpc for every sandbox.
+    bindings: { ATOLL_URL, ATOLL_TOKEN, ...(SANDBOX_TRANSPORT && { SANDBOX_TRANSPORT }) },
     log: new Log(LogLevel.NONE),
     handleRuntimeStdio(stdout, stderr) {
       for (const stream of [stdout, stderr]) stream.on('data', (data) => log.push(data));
