@@ -20,6 +20,7 @@ import pytest
 from gatelib import OTHER, WEB, WEB2
 from netfix import log_of, make_net, make_world, put, sh
 
+
 @pytest.fixture(scope="module")
 def world():
     world = make_world("git")
@@ -71,14 +72,16 @@ def test_git_over_https(net, world, repository):
 daemon off; pid {world.tmp}/git.pid; error_log stderr; events {{}}
 http {{ access_log off; client_body_temp_path {world.tmp}/gb; proxy_temp_path {world.tmp}/gp; fastcgi_temp_path {world.tmp}/gf; uwsgi_temp_path {world.tmp}/gu;
 scgi_temp_path {world.tmp}/gs;
-server {{ listen {OTHER}:9443 ssl; ssl_certificate {world.tmp}/cert.pem; ssl_certificate_key {world.tmp}/key.pem; location / {{ proxy_pass http://127.0.0.1:8099; }} }} }}
+server {{ listen {OTHER}:9443 ssl; ssl_certificate {world.tmp}/cert.pem; ssl_certificate_key {world.tmp}/key.pem;
+location / {{ proxy_pass http://127.0.0.1:8099; }} }} }}
 """)
     world.start(world.servers, "nginx", "-c", conf, stderr=subprocess.DEVNULL)
     put(net, "t-git", mode="list", allow=["other.example:9443"])
-    lib.wait_for(lambda: sh(net, "t-git", "curl -sk -o /dev/null -w %{http_code} https://other.example:9443/open/demo.git/info/refs?service=git-upload-pack")[1] == "200",
-                 "the git server")
+    refs = "https://other.example:9443/open/demo.git/info/refs?service=git-upload-pack"
+    lib.wait_for(lambda: sh(net, "t-git", f"curl -sk -o /dev/null -w %{{http_code}} {refs}")[1] == "200", "the git server")
     sh(net, "t-git", "git config --system http.sslVerify false")
-    reply = net.request("POST", "/v1/sandboxes/t-git/api/git/checkout", {"repoUrl": "https://other.example:9443/open/demo.git", "targetDir": "/workspace/demo"}, timeout=60)
+    body = {"repoUrl": "https://other.example:9443/open/demo.git", "targetDir": "/workspace/demo"}
+    reply = net.request("POST", "/v1/sandboxes/t-git/api/git/checkout", body, timeout=60)
     assert reply.status == 200, reply
     assert sh(net, "t-git", "cat /workspace/demo/hello.txt") == (0, "hello from git\n")
 
@@ -101,7 +104,8 @@ def test_git_over_ssh(net, world, repository):
     put(net, "t-ssh", mode="list", allow=["other.example:2222"])
     key = base64.b64encode((d / "user").read_bytes()).decode()
     code, out = sh(net, "t-ssh", f"mkdir -p /root/.ssh && echo {key} | base64 -d > /root/.ssh/id_ed25519 && chmod 600 /root/.ssh/id_ed25519 && "
-                   "for i in $(seq 50); do ssh-keyscan -p 2222 other.example > /root/.ssh/known_hosts 2>/dev/null; [ -s /root/.ssh/known_hosts ] && break; sleep 0.2; done; "
+                   "for i in $(seq 50); do ssh-keyscan -p 2222 other.example > /root/.ssh/known_hosts 2>/dev/null; "
+                   "[ -s /root/.ssh/known_hosts ] && break; sleep 0.2; done; "
                    "wc -l < /root/.ssh/known_hosts")
     assert code == 0 and int(out) >= 1, (out, (world.tmp / "sshd.log").read_text())
     reply = net.request("POST", "/v1/sandboxes/t-ssh/api/git/checkout",
@@ -131,7 +135,8 @@ def test_pip_install(net, files):
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     (simple / "index.html").write_text(f'<!DOCTYPE html><a href="{wheel.name}#sha256={digest}">{wheel.name}</a>')
     put(net, "t-pip", mode="list", allow=["two.example:8000"])
-    code, out = sh(net, "t-pip", "pip install -q --index-url http://two.example:8000/simple --trusted-host two.example coral && python3 -c 'import coral; print(coral.VERSION)'", 120)
+    code, out = sh(net, "t-pip", "pip install -q --index-url http://two.example:8000/simple --trusted-host two.example coral && "
+                   "python3 -c 'import coral; print(coral.VERSION)'", 120)
     assert (code, out) == (0, "1.2\n"), out
 
 
@@ -241,7 +246,8 @@ def test_event_streams_and_websockets_pass_piece_by_piece(net, world):
               "r=u.urlopen('http://web.example:8090/events')\n"
               "for i in range(3):\n l=r.readline(); r.readline(); print(l.decode().strip()); u.urlopen('http://web.example:8090/go').read()\n"
               "import socket\n"
-              "s=socket.create_connection(('web.example',8090)); s.sendall(b'GET /ws HTTP/1.1\\r\\nHost: web.example:8090\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
+              "s=socket.create_connection(('web.example',8090)); s.sendall(b'GET /ws HTTP/1.1\\r\\nHost: web.example:8090\\r\\n"
+              "Upgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\nSec-WebSocket-Version: 13\\r\\n\\r\\n')\n"
               "f=s.makefile('rb'); print(f.readline().decode().strip())\n"
               "while f.readline().strip(): pass\n"
