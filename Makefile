@@ -21,7 +21,7 @@ B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
 PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount
-PROGRAMS_HOST := atolld atoll-gate atoll-tls
+PROGRAMS_HOST := atolld atoll-gate atoll-tls atoll-mover atoll-images
 
 help:
 	@sed -n 's/^#   //p' Makefile
