@@ -34,12 +34,11 @@ needs_rows = pytest.mark.skipif(not ROWS, reason="npm is missing")
 pytestmark = pytest.mark.limit(900)  # all rows run in one set-up
 
 
-@pytest.fixture(scope="module", params=["http", "websocket", "rpc"])
+@pytest.fixture(scope="module")
 def results(daemon, request):
-    """Runs the rows that were asked for over one transport, all of them in one workerd."""
-    names = [i.callspec.params["name"] for i in request.session.items
-             if i.module is request.module and hasattr(i, "callspec") and i.callspec.params["results"] == request.param]
-    env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "SANDBOX_TRANSPORT": request.param}
+    """Runs the rows that were asked for, all of them in one workerd."""
+    names = [i.callspec.params["name"] for i in request.session.items if i.module is request.module and hasattr(i, "callspec")]
+    env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token}
     r = subprocess.run([*DRIVER, *names], cwd=HERE, capture_output=True, text=True, check=False, env=env, timeout=400)
     rows = {row["name"]: row for row in map(json.loads, r.stdout.splitlines())}
     table = markdown(rows)
