@@ -31,6 +31,7 @@
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
+	X(HOOK, "/v1/sandboxes/{id}/hook", "GET")                                                                      \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
 	X(APPROVALS, "/v1/approvals", "GET, HEAD")                                                                     \
 	X(APPROVAL, "/v1/approvals/{id}", "POST, DELETE")                                                              \
