@@ -13,7 +13,9 @@ test('a handler answers the requests of a sandbox', async () => {
     return new Response(`${protocol} ${hostname} ${request.method} ${await request.text()}`, { status: 201 });
   });
   expect(await curl(sandbox, 'http://nowhere.example/')).toBe('http: nowhere.example GET |201');
-  expect(await curl(sandbox, 'http://nowhere.example/', '--data-binary hello')).toBe('http: nowhere.example POST hello|201');
+  expect(await curl(sandbox, 'http://nowhere.example/', '--data-binary hello')).toBe(
+    'http: nowhere.example POST hello|201',
+  );
   expect(await curl(sandbox, 'https://nowhere.example/')).toBe('https: nowhere.example GET |201');
   await sandbox.setOutboundByHost('one.example', () => new Response('one'));
   expect(await curl(sandbox, 'http://one.example/')).toBe('one|200');

@@ -20,12 +20,14 @@ static bool wants(const struct hooks *h, bool https, const char *name, const cha
 
 TEST(patterns)
 {
-	struct hooks *h = read_all("{\"http\":[\"A.example\",\"*.b.example\",\"c.example:8080\",\"10.0.0.1:80\",\"[2001:db8::1]:80\",\"api-*.d.example\"],"
+	struct hooks *h = read_all("{\"http\":[\"A.example\",\"*.b.example\",\"c.example:8080\",\"10.0.0.1:80\",\"["
+				   "2001:db8::1]:80\",\"api-*.d.example\"],"
 				   "\"https\":[\"a.example\"]}");
 	CHECK(wants(h, false, "a.example", "1.2.3.4", 80) && wants(h, false, "a.example", "1.2.3.4", 8080));
 	CHECK(wants(h, false, "x.y.b.example", "1.2.3.4", 80) && !wants(h, false, "b.example", "1.2.3.4", 80));
 	CHECK(wants(h, false, "c.example", "1.2.3.4", 8080) && !wants(h, false, "c.example", "1.2.3.4", 80));
-	CHECK(wants(h, false, "", "10.0.0.1", 80) && !wants(h, false, "", "10.0.0.1", 81) && !wants(h, false, "", "10.0.0.2", 80));
+	CHECK(wants(h, false, "", "10.0.0.1", 80) && !wants(h, false, "", "10.0.0.1", 81) &&
+		!wants(h, false, "", "10.0.0.2", 80));
 	CHECK(wants(h, false, "", "2001:db8::1", 80) && wants(h, false, "api-7.d.example", "1.2.3.4", 80));
 	CHECK(wants(h, true, "a.example", "1.2.3.4", 443) && !wants(h, true, "x.b.example", "1.2.3.4", 443));
 	CHECK(hooks_name(h, "a.example") && hooks_name(h, "c.example") && !hooks_name(h, "z.example") && !hooks_any(h));
@@ -35,16 +37,18 @@ TEST(patterns)
 TEST(all_and_none)
 {
 	struct hooks *h = read_all("{\"http\":[\"*\"]}");
-	CHECK(hooks_any(h) && wants(h, false, "", "1.2.3.4", 1) && !wants(h, true, "a", "1.2.3.4", 1) && !hooks_name(h, "a"));
+	CHECK(hooks_any(h) && wants(h, false, "", "1.2.3.4", 1) && !wants(h, true, "a", "1.2.3.4", 1) &&
+		!hooks_name(h, "a"));
 	hooks_free(h);
 	CHECK(!read_all("{\"http\":[],\"https\":[]}") && !read_all("{}"));
-	CHECK(!hooks_want(NULL, false, &(struct hook_dest){"a", NULL, 1}) && !hooks_name(NULL, "a") && !hooks_any(NULL));
+	CHECK(!hooks_want(NULL, false, &(struct hook_dest){"a", NULL, 1}) && !hooks_name(NULL, "a") &&
+		!hooks_any(NULL));
 }
 
 TEST(bad_lists)
 {
-	static const char *const bad[] = {"{\"http\":1}", "{\"http\":[1]}", "{\"http\":[\"\"]}", "{\"http\":[\"a:x\"]}", "{\"http\":[\"[a]\"]}",
-		"{\"http\":[\"a:99999\"]}"};
+	static const char *const bad[] = {"{\"http\":1}", "{\"http\":[1]}", "{\"http\":[\"\"]}", "{\"http\":[\"a:x\"]}",
+		"{\"http\":[\"[a]\"]}", "{\"http\":[\"a:99999\"]}"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err e;
 		struct hooks *h = NULL;
