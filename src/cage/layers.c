@@ -119,11 +119,17 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 /* The two mounts that an overlay is made of; upper and work are directories of the second. */
 struct layers {
 	int lower, layer;
+	bool is_volatile;
 };
 
 static bool set_string(int fs, const char *key, const char *value)
 {
 	return sys_fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) == 0;
+}
+
+static bool set_volatile(int fs, const struct layers *l)
+{
+	return !l->is_volatile || sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
 }
 
 static bool set_fd(int fs, const char *key, int fd)
@@ -158,8 +164,7 @@ static int create_by_path(int fs, const struct layers *l, uint32_t root)
 	if (stand(l->layer, LAYERS_STAND "/layer") == 0) {
 		bool named = set_string(fs, "lowerdir", LAYERS_STAND "/lower") &&
 			     set_string(fs, "upperdir", LAYERS_STAND "/layer/upper") &&
-			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") &&
-			     sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
+			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") && set_volatile(fs, l);
 		r = named ? create_as(fs, root) : -1;
 	}
 	int os = errno;
@@ -184,7 +189,7 @@ static int overlay(const struct layers *l, uint32_t root, struct err *e)
 		return -1;
 	int r = name_by_fd(fs, l);
 	if (r == 0) {
-		r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ? -1 : create_as(fs, root);
+		r = set_volatile(fs, l) ? create_as(fs, root) : -1;
 	} else if (errno == EINVAL || errno == EOPNOTSUPP) {
 		/* A refused option stays in some kernels' context: start with a fresh one. */
 		fd_close(&fs);
@@ -209,7 +214,7 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 	auto_fd int layer = mapped(a->dir, a->name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, a->userns, e);
 	if (layer < 0)
 		return err_wrap(e, "the sandbox's layer");
-	auto_fd int mount = overlay(&(struct layers){lower, layer}, a->root, e);
+	auto_fd int mount = overlay(&(struct layers){lower, layer, a->is_volatile}, a->root, e);
 	if (mount < 0)
 		return -1;
 	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

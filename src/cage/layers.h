@@ -6,9 +6,9 @@
  * own work (its "work" directory, copy-ups) as the user that made the mount. Root is not mapped into the layers, so the
  * mount is made with the box's root as file-system user; otherwise the overlay silently turns read-only.
  *
- * The layer is mounted `volatile`: without it every unmount of a box's root syncs the whole file system below it. The
- * price: fsync inside a box reaches the page cache only, so files of the last seconds may be lost when the *host* dies.
- * See docs/design/002-box.md.
+ * A layer in a pool is mounted so that fsync inside a box reaches the disk. The price: every unmount of a box's root
+ * syncs the whole file system below it, so helpers unmount. A `volatile` mount has neither: files of the last
+ * seconds may be lost when the *host* dies. See docs/design/017-storage.md.
  */
 #pragma once
 
@@ -41,6 +41,7 @@ struct layer_mount_args {
 	const char *name;
 	int userns;    /* the box's */
 	uint32_t root; /* the user that is the box's root */
+	bool is_volatile;
 };
 
 /* The overlay of dir/name over the image, detached. *ret_spent are the mounts that it was made from. The overlay does

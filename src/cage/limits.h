@@ -12,3 +12,13 @@
 #define WARDEN_PIDS_PERCENT    75u	   /* of the machine's process numbers, for all sandboxes together */
 #define WARDEN_SOCKETS_PERCENT 50u	   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
 #define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
+
+/* The pool */
+#define POOL_MOUNT_WAIT	   20000	    /* for the end of an earlier mount of the same file */
+#define POOL_MOUNT_PAUSE   10		    /* between attempts */
+#define POOL_AHEAD	   (1024ull * MIB)  /* free bytes below which the file grows … */
+#define POOL_STEP_MIN	   (1024ull * MIB)  /* … by a quarter of its size, at least this … */
+#define POOL_STEP_MAX	   (16384ull * MIB) /* … and at most this */
+#define POOL_ALIGN	   (1ull * MIB)	    /* of the file's size */
+#define POOL_RESERVE_SHARE 20u		    /* of the file system below stays free: a twentieth … */
+#define POOL_RESERVE_MAX   (2048ull * MIB)  /* … at most this */

@@ -22,6 +22,7 @@
 #include "warden/control.h"
 #include "warden/limits.h"
 #include "warden/record.h"
+#include "warden/storage.h"
 #include "warden/warden.h"
 
 #define TO(s) (1u << STAGE_##s)
@@ -168,7 +169,7 @@ void box_drop_layer(struct warden *w, const char *id)
 {
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(id), name);
-	trash_put(w->boxes_dir, name, w->host.trash);
+	storage_drop(w, name);
 	closing_forget(w, id);
 }
 
@@ -213,6 +214,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->waiter = who;
 	b->info.limits = limits;
 	b->steer = rq->steer;
+	b->is_volatile = rq->flags & WARDEN_VOLATILE;
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
 	/* The next creates probably want the same image. */
@@ -232,12 +234,20 @@ void box_place(struct box *b)
 	pool_kick(w);
 }
 
+/* Plain directories are on a file system of others: every unmount would sync it. */
+static bool box_is_volatile(const struct box *b)
+{
+	return b->is_volatile || b->w->pool.kind == POOL_PLAIN;
+}
+
 /* Takes the layer that was made ahead when the box has none yet: one rename. */
 static int adopt_layer(struct box *b, const char *name)
 {
 	struct warden *w = b->w;
 	char made[16];
-	if (b->place->slot.overlay < 0 || !image_same(&b->place->slot.image, &b->image))
+	const struct slot *s = &b->place->slot;
+	if (s->overlay < 0 || !image_same(&s->image, &b->image) || s->is_volatile != box_is_volatile(b) ||
+		storage_has(w, name))
 		return -1;
 	snprintf(made, sizeof made, "%u", b->place->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
@@ -251,16 +261,18 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 {
 	struct warden *w = b->w;
 	struct slot *s = &b->place->slot;
+	int dir = storage_find(w, name);
 	reaper_close(w, take_fd(&s->overlay), 0);
-	if (layer_make(w->boxes_dir, name, e) < 0 &&
-		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
+	if (dir < 0 ? pool_layer_make(&w->pool, w->boxes_dir, name, b->info.limits.disk_bytes, e) < 0
+		    : layer_reuse(dir, name, storage_trash(w, dir), e) < 0)
 		return -1;
 	const struct layer_mount_args a = {.images = w->host.images,
 		.image = &b->image,
-		.dir = w->boxes_dir,
+		.dir = dir < 0 ? w->boxes_dir : dir,
 		.name = name,
 		.userns = s->userns,
-		.root = ids_base(s->number)};
+		.root = ids_base(s->number),
+		.is_volatile = box_is_volatile(b) || (dir >= 0 && storage_is_plain(w, dir))};
 	return layer_mount(&a, s->spent, e);
 }
 
@@ -268,9 +280,8 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 static bool has_no_layer(const struct box *b)
 {
 	char name[BOX_FILENAME_MAX];
-	struct stat st;
 	box_id_filename(str_of(b->info.id), name);
-	return fstatat(b->w->boxes_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+	return !storage_has(b->w, name);
 }
 
 static int get_root(struct box *b, struct err *e)
@@ -298,7 +309,7 @@ static int launch(struct box *b, struct err *e)
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)
 		return -1;
 	auto_fd int root = get_root(b, e);
-	if (root < 0)
+	if (root < 0 || storage_limit(b->w, b->info.id, b->info.limits.disk_bytes, e) < 0)
 		return -1;
 	return init_send_go(b->place->slot.control, &go, root, e);
 }
@@ -436,10 +447,9 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 static void destroy_files(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
 	char name[BOX_FILENAME_MAX];
-	struct stat st;
 	struct err e;
 	box_id_filename(str_of(rq->id), name);
-	if (fstatat(w->boxes_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (!storage_has(w, name)) {
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", rq->id);
 		server_reply(w, who, &e, NULL);
 		return;

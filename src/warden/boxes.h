@@ -50,7 +50,8 @@ struct box {
 	struct warden_asker waiter; /* of a create, freeze or destroy */
 	struct err failure;	    /* why a create ends */
 	enum box_layer layer;
-	uint32_t steer; /* flags of cage/steer.h */
+	uint32_t steer;	  /* flags of cage/steer.h */
+	bool is_volatile; /* its fsync does not wait for the disk */
 	uint64_t freeze_until;
 	struct loop_timer timer;
 	struct loop_task free_task;

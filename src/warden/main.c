@@ -21,6 +21,7 @@
 #include "proto/limits.h"
 #include "warden/isolate.h"
 #include "warden/recover.h"
+#include "warden/storage.h"
 #include "warden/warden.h"
 
 #define IDS_DIR "/run/atoll-ids"
@@ -35,6 +36,8 @@ static const char help[] = "usage: atoll-warden [--help]\n"
 			   "  ATOLL_IMAGES  images, default $ATOLL_DATA/images\n"
 			   "  ATOLL_AGENT   the agent's program, default atoll-agent beside this one\n"
 			   "  ATOLL_USER    who may connect, default atoll\n"
+			   "  ATOLL_POOL    'plain': plain directories, without disk limits and snapshots\n"
+			   "  ATOLL_POOL_SIZE  at most so many bytes for the files of all sandboxes, like '100G'\n"
 			   "  ATOLL_ZYGOTE  'off': contexts are started plainly, nothing is preloaded\n"
 			   "  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
 
@@ -212,8 +215,7 @@ static int open_dir(const char *path, int *ret, struct err *e)
 static int open_dirs(struct warden *w, struct err *e)
 {
 	int ids;
-	if (open_dir("/data/boxes", &w->boxes_dir, e) < 0 || open_dir("/run/boxes", &w->records_dir, e) < 0 ||
-		open_dir("/data/slots", &w->host.layers, e) < 0 || open_dir("/data/trash", &w->host.trash, e) < 0 ||
+	if (storage_enter(w, e) < 0 || open_dir("/run/boxes", &w->records_dir, e) < 0 ||
 		open_dir("/run/s", &w->host.sockets, e) < 0 || open_dir("/images", &w->host.images, e) < 0 ||
 		open_dir("/ids", &ids, e) < 0)
 		return -1;
@@ -277,7 +279,12 @@ static int warden_start(struct warden *w, struct err *e)
 	w->host.group = c.group;
 	learn_host(w);
 	network_prepare_host(w, c.run);
-	const struct isolate_paths paths = {c.run, c.data, c.images, IDS_DIR};
+	if (storage_open(w, c.data, e) < 0)
+		return -1;
+	char pool[4096];
+	snprintf(pool, sizeof pool, "%s/pool", c.data);
+	const struct isolate_paths paths = {
+		c.run, c.data, c.images, IDS_DIR, w->pool.kind == POOL_DIRECTORY ? pool : NULL, w->pool.mount};
 	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0 || isolate_privileges(e) < 0)
 		return -1;
 	snprintf(w->pool_image_name, sizeof w->pool_image_name, "default");
@@ -287,6 +294,7 @@ static int warden_start(struct warden *w, struct err *e)
 		return -1;
 	network_start(w);
 	w->offer.network = w->network.bpf >= 0;
+	storage_recover(w);
 	recover(w);
 	const char *zygote = from_env("ATOLL_ZYGOTE", "");
 	w->zygotes_off = strcmp(zygote, "off") == 0;

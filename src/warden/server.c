@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 #include "warden/control.h"
 #include "warden/limits.h"
+#include "warden/storage.h"
 #include "warden/warden.h"
 
 static void hang_up(struct warden *w, const char *why)
@@ -89,6 +90,7 @@ void server_reply_host(struct warden *w, struct warden_asker *who)
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
 	w->offer.slots_ready = w->ready;
 	w->offer.boxes = (uint32_t)w->boxes.count;
+	storage_offer(w);
 	r.host = w->offer;
 	server_push(w, &r);
 }
@@ -146,11 +148,17 @@ static bool text_ok(const char *text, size_t size)
 	return true;
 }
 
+static uint32_t known_flags(uint32_t op)
+{
+	return op == WARDEN_DESTROY ? WARDEN_KEEP_FILES : op == WARDEN_CREATE ? WARDEN_VOLATILE : 0;
+}
+
 static int check_form(const struct warden_request *rq, struct err *e)
 {
-	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image))
+	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image) ||
+		!text_ok(rq->snapshot, sizeof rq->snapshot))
 		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
-	if (rq->flags & ~(uint32_t)(rq->op == WARDEN_DESTROY ? WARDEN_KEEP_FILES : 0))
+	if (rq->flags & ~known_flags(rq->op))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
 	if (rq->steer & ~(uint32_t)(rq->op == WARDEN_CREATE || rq->op == WARDEN_NETWORK ? WARDEN_STEER_ALL : 0))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
@@ -214,6 +222,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_NETWORK:
 		control_network(w, rq, who);
+		break;
+	case WARDEN_DISK:
+		storage_disk(w, rq, who);
 		break;
 	default:
 		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);

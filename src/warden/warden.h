@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "cage/cgroup.h"
 #include "cage/ids.h"
+#include "cage/pool.h"
 #include "cage/slot.h"
 #include "proto/limits.h"
 #include "proto/warden.h"
@@ -30,8 +31,10 @@ struct warden {
 	struct ids ids;
 	struct slot_host host;
 	struct warden_host offer;
-	int boxes_dir, records_dir; /* layers by id; records by slot */
-	int own_net;		    /* the warden's own network namespace */
+	struct pool pool;
+	int boxes_dir, records_dir;   /* layers by id; records by slot */
+	int plain_boxes, plain_trash; /* layers that are not in the pool; the same as boxes_dir without a pool */
+	int own_net;		      /* the warden's own network namespace */
 	uid_t user;
 
 	/* server.h */
@@ -60,7 +63,7 @@ struct warden {
 	uint64_t pool_pause_until;
 
 	/* reaper.h, closing.h */
-	struct helper reaper, closer;
+	struct helper reaper, closer, plain_reaper;
 	struct list closings; /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
 

@@ -203,7 +203,10 @@ static void start(struct rig *r)
 	w->host.layers = make_dir("layers");
 	w->host.trash = make_dir("trash");
 	w->host.sockets = make_dir("s");
-	w->boxes_dir = make_dir("boxes");
+	w->boxes_dir = w->plain_boxes = make_dir("boxes");
+	w->plain_trash = w->host.trash;
+	w->pool = POOL_CLOSED;
+	w->host.pool = &w->pool;
 	w->records_dir = make_dir("records");
 	w->own_net = -1;
 	w->user = getuid();

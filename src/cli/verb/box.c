@@ -13,7 +13,7 @@ static void write_spec(struct buf *b, const struct box_options *o)
 	json_object_begin(&w);
 	if (o->image)
 		json_member_cstr(&w, "image", o->image);
-	if (o->memory || o->cpu_milli || o->pids) {
+	if (o->memory || o->cpu_milli || o->pids || o->disk) {
 		json_key(&w, "limits");
 		json_object_begin(&w);
 		if (o->memory)
@@ -22,6 +22,8 @@ static void write_spec(struct buf *b, const struct box_options *o)
 			json_member_double(&w, "cpu", (double)o->cpu_milli / 1000);
 		if (o->pids)
 			json_member_u64(&w, "pids", o->pids);
+		if (o->disk)
+			json_member_u64(&w, "disk", o->disk);
 		json_object_end(&w);
 	}
 	json_object_end(&w);

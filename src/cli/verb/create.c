@@ -25,7 +25,7 @@ int verb_create(struct cli *c, int argc, char **argv)
 	int status = client_open(c, &cl, &e) < 0 ? -1 : box_put(&cl, a.words[0], &o, &body, &e);
 	if (status < 0)
 		return cli_fail(c, &e);
-	bool wants = o.image || o.memory || o.cpu_milli || o.pids;
+	bool wants = o.image || o.memory || o.cpu_milli || o.pids || o.disk;
 	if (status != STATUS_CREATED)
 		fprintf(stderr, "atoll create: box '%s' exists already%s\n", a.words[0],
 			wants ? "; it has the new settings now" : "");

@@ -23,6 +23,7 @@ static void health_of_boxes(struct json_writer *w, struct daemon *d)
 	json_member_u64(w, "memory", BOX_MEM_DEFAULT);
 	json_member_double(w, "cpu", BOX_CPU_DEFAULT / 1000.0);
 	json_member_u64(w, "pids", BOX_PIDS_DEFAULT);
+	json_member_u64(w, "disk", BOX_DISK_DEFAULT);
 	json_object_end(w);
 }
 

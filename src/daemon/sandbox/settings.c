@@ -8,7 +8,13 @@ struct setting {
 	int (*check)(const struct json *value, struct err *e);
 };
 
+static int check_durable(const struct json *value, struct err *e)
+{
+	return value->type == JSON_T_BOOL ? 0 : err_field(e, "durable", "field 'durable' must be true or false");
+}
+
 static const struct setting table[] = {
+	{"durable", check_durable}, /* false: fsync in the box does not wait for the disk */
 	{NULL, NULL},
 };
 

@@ -14,7 +14,7 @@
 void api_spec_default(struct api_spec *ret)
 {
 	*ret = (struct api_spec){
-		.limits = {BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT},
+		.limits = {BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT, BOX_DISK_DEFAULT},
 		.image = "default",
 		.env = xstrdup("{}"),
 		.labels = xstrdup("{}"),
@@ -68,7 +68,7 @@ static int check_known(const struct json *object, const char *prefix, const char
 
 static int read_limits(const struct json *limits, struct api_change *c, struct err *e)
 {
-	static const char *const known[] = {"memory", "cpu", "pids", NULL};
+	static const char *const known[] = {"memory", "cpu", "pids", "disk", NULL};
 	if (json_is_null(limits))
 		return 0;
 	if (limits->type != JSON_T_OBJECT)
@@ -83,6 +83,9 @@ static int read_limits(const struct json *limits, struct api_change *c, struct e
 		return err_about(e, "limits.cpu");
 	if (json_read_u64(limits, "pids", 0, UINT32_MAX, &pids, e) < 0)
 		return err_about(e, "limits.pids");
+	if (json_read_u64(limits, "disk", 0, INT64_MAX, &c->spec.limits.disk_bytes, e) < 0)
+		return err_about(e, "limits.disk");
+	c->has_disk = !json_is_null(json_get(limits, "disk"));
 	c->has_memory = !json_is_null(json_get(limits, "memory"));
 	c->has_cpu = !json_is_null(json_get(limits, "cpu"));
 	c->has_pids = !json_is_null(json_get(limits, "pids"));
@@ -110,6 +113,11 @@ static int check_minima(const struct api_change *c, struct err *e)
 	if (c->has_pids && (l->pids < BOX_PIDS_MIN || l->pids > BOX_PIDS_MAX)) {
 		err_set(e, ERRC_INVALID_LIMITS, "limits.pids must be %u to %u", BOX_PIDS_MIN, BOX_PIDS_MAX);
 		return err_about(e, "limits.pids");
+	}
+	if (c->has_disk && (l->disk_bytes < BOX_DISK_MIN || l->disk_bytes > BOX_DISK_MAX)) {
+		err_set(e, ERRC_INVALID_LIMITS, "limits.disk must be %llu to %llu bytes",
+			(unsigned long long)BOX_DISK_MIN, (unsigned long long)BOX_DISK_MAX);
+		return err_about(e, "limits.disk");
 	}
 	return 0;
 }
@@ -304,6 +312,8 @@ void api_change_apply(const struct api_change *c, struct api_spec *s)
 		s->limits.cpu_milli = c->spec.limits.cpu_milli;
 	if (c->has_pids)
 		s->limits.pids = c->spec.limits.pids;
+	if (c->has_disk)
+		s->limits.disk_bytes = c->spec.limits.disk_bytes;
 	if (c->has_image)
 		memcpy(s->image, c->spec.image, sizeof s->image);
 	if (c->has_sleep_after)

@@ -30,7 +30,7 @@ void api_spec_free(struct api_spec *s);
 /* The change that a request asks for: a spec, and which of its fields are set. Zeroed: no change. */
 struct api_change {
 	struct api_spec spec;
-	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after,
+	bool has_memory, has_cpu, has_pids, has_disk, has_image, has_sleep_after,
 		has_keep_alive; /* env, labels, network: not NULL */
 	char *env_changes;	/* owned; an object of texts and nulls, or NULL */
 	char *settings_changes; /* owned; the same, of any values */
