@@ -22,6 +22,7 @@
 #include "warden/control.h"
 #include "warden/limits.h"
 #include "warden/record.h"
+#include "warden/snapshot.h"
 #include "warden/storage.h"
 #include "warden/warden.h"
 
@@ -155,6 +156,7 @@ int box_write_record(const struct box *b, enum record_state state)
 		.start_time = b->place->slot.start_time,
 		.fresh = state == RECORD_CREATING && layer_is_new(b),
 		.keep_files = b->layer == LAYER_KEPT,
+		.held = b->held && b->stage == STAGE_RUNNING,
 		.info = b->info};
 	return record_write(b->w->records_dir, &r);
 }
@@ -193,6 +195,8 @@ static int check_create(
 	struct box *old = box_find(w, rq->id);
 	if (old && old->stage != STAGE_DEAD)
 		return err_set(e, ERRC_INVALID_STATE, "sandbox '%s' exists already", rq->id);
+	if (snapshot_busy(w, rq->id))
+		return err_set(e, ERRC_INVALID_STATE, "the files of sandbox '%s' are being made", rq->id);
 	if (w->boxes.count >= WARDEN_BOXES_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "there are %u sandboxes, more are not allowed", WARDEN_BOXES_MAX);
 	*l = rq->limits;

@@ -88,7 +88,8 @@ void control_thaw(struct warden *w, const struct warden_request *rq, struct ward
 	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;
-	if (b->stage == STAGE_FROZEN && cgroup_freeze(&w->cgroups, b->info.slot, false, &e) < 0) {
+	/* A box that is held for a snapshot goes on when that is made. */
+	if (b->stage == STAGE_FROZEN && !b->held && cgroup_freeze(&w->cgroups, b->info.slot, false, &e) < 0) {
 		server_reply(w, &who, &e, NULL);
 		return;
 	}

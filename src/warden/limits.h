@@ -16,6 +16,12 @@
 #define WARDEN_CLOSING_MAX 256u	 /* mounts that wait to be taken down; past this no slots are made */
 #define WARDEN_RETRY	   20	 /* pause before a cgroup that is still busy is removed again */
 
+/* The storer */
+#define STORER_JOBS	16u  /* at the same time */
+#define SNAPSHOT_FREEZE 2000 /* a box that is not frozen after that gets no snapshot */
+#define POOL_LOOK_BUSY	100  /* between two looks at the pool's free space while it changes … */
+#define POOL_LOOK_IDLE	2000 /* … and while it does not */
+
 /* Zygotes */
 #define ZYGOTES_MAX	 4u		 /* one per image; images past that start contexts plainly */
 #define ZYGOTE_MEM	 (1024ull * MIB) /* of one, with the page tables of its children */

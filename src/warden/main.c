@@ -294,6 +294,8 @@ static int warden_start(struct warden *w, struct err *e)
 		return -1;
 	network_start(w);
 	w->offer.network = w->network.bpf >= 0;
+	if (storer_lock(w, e) < 0)
+		return -1;
 	storage_recover(w);
 	recover(w);
 	const char *zygote = from_env("ATOLL_ZYGOTE", "");
@@ -301,7 +303,7 @@ static int warden_start(struct warden *w, struct err *e)
 	if (*zygote && !w->zygotes_off)
 		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
 	zygote_want(w, &w->pool_image);
-	if (reaper_start(w, e) < 0 || server_start(w, "/run/warden.sock", c.group, e) < 0)
+	if (reaper_start(w, e) < 0 || storer_start(w, e) < 0 || server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;
 	pool_kick(w);
 	log_event(LOG_INFO, "ready", "run=%s data=%s instance=%s user=%s boxes=%zu", LOG_Q(c.run), LOG_Q(c.data), name,
@@ -320,6 +322,8 @@ int main(int argc, char **argv)
 	static struct warden w;
 	w.listen_fd = -1;
 	reaper_init(&w);
+	storer_init(&w);
+	list_init(&w.storage_ops);
 	list_init(&w.slots);
 	list_init(&w.waiting);
 	list_init(&w.all);

@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 #include "warden/control.h"
 #include "warden/limits.h"
+#include "warden/snapshot.h"
 #include "warden/storage.h"
 #include "warden/warden.h"
 
@@ -162,7 +163,7 @@ static int check_form(const struct warden_request *rq, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
 	if (rq->steer & ~(uint32_t)(rq->op == WARDEN_CREATE || rq->op == WARDEN_NETWORK ? WARDEN_STEER_ALL : 0))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
-	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST)
+	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || (rq->op == WARDEN_SNAPSHOT_DROP && !*rq->id))
 		return 0;
 	return box_id_check(str_of(rq->id), e);
 }
@@ -225,6 +226,18 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_DISK:
 		storage_disk(w, rq, who);
+		break;
+	case WARDEN_SNAPSHOT:
+		snapshot_make(w, rq, who);
+		break;
+	case WARDEN_SNAPSHOT_DROP:
+		snapshot_drop(w, rq, who);
+		break;
+	case WARDEN_CLONE:
+		snapshot_clone(w, rq, who);
+		break;
+	case WARDEN_REPLACE:
+		snapshot_replace(w, rq, who);
 		break;
 	default:
 		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);

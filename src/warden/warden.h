@@ -21,6 +21,7 @@
 #include "warden/reaper.h"
 #include "warden/server.h"
 #include "warden/slots.h"
+#include "warden/storer.h"
 #include "warden/zygotes.h"
 
 enum { NUMBERS_MAX = 20 * IDS_BLOCK }; /* WARDEN_BOXES_MAX, the pool, and those being swept */
@@ -64,7 +65,9 @@ struct warden {
 
 	/* reaper.h, closing.h */
 	struct helper reaper, closer, plain_reaper;
-	struct list closings; /* layers that are still mounted, in the order of their tickets */
+	struct storer storer;
+	struct list storage_ops; /* snapshot.h */
+	struct list closings;	 /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
 
 	/* network.h */

@@ -194,6 +194,8 @@ static void start(struct rig *r)
 	int ends[2];
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
 	reaper_init(w);
+	storer_init(w);
+	list_init(&w->storage_ops);
 	w->closer.sock = ends[0];
 	r->closer = ends[1];
 	w->cgroups = (struct cgroups){.v2 = looks[LOOK_RUNNING], .v1 = {-1, -1, -1}, .private_mount = -1, .version = 2};
