@@ -71,6 +71,13 @@ int layer_reuse(int dir, const char *name, int trash, struct err *e)
 	if (fstatat(fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 		return err_set(e, ERRC_BOX_CREATE_FAILED, "the sandbox's layer has no upper directory");
 	int r = trash_put(fd, "work", trash);
+	if (r == -EXDEV) {
+		/* A subvolume of a pool. The overlay cleans its work directory itself, but refuses one with the mark of
+		 * a volatile mount. */
+		unlinkat(fd, "work/work/incompat/volatile", AT_REMOVEDIR);
+		unlinkat(fd, "work/work/incompat", AT_REMOVEDIR);
+		return 0;
+	}
 	if (r < 0 && r != -ENOENT)
 		return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "put away the old work directory");
 	if (mkdirat(fd, "work", 0700) < 0)

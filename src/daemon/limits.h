@@ -32,6 +32,8 @@
 #define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
 #define BOX_LABELS_MAX	     (8u * KIB)
 #define BOX_SETTINGS_MAX     65536
+#define SNAPSHOTS_MAX	     4096 /* of one sandbox */
+#define FORKS_MAX	     100  /* sandboxes made by one request */
 #define BOX_SLEEP_MIN	     1000
 #define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
 #define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */

@@ -453,7 +453,8 @@ static void destroy_files(struct warden *w, const struct warden_request *rq, str
 	char name[BOX_FILENAME_MAX];
 	struct err e;
 	box_id_filename(str_of(rq->id), name);
-	if (!storage_has(w, name)) {
+	bool cancelled = !(rq->flags & WARDEN_KEEP_FILES) && snapshot_cancel(w, rq->id);
+	if (!storage_has(w, name) && !cancelled) {
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", rq->id);
 		server_reply(w, who, &e, NULL);
 		return;

@@ -21,7 +21,7 @@ struct op {
 	struct warden_request rq;
 	struct warden_asker who;
 	void (*run)(struct op *o);
-	bool started;
+	bool started, cancelled;
 	bool froze; /* the box in `slot` */
 	uint32_t slot;
 	uint64_t freeze_until;
@@ -50,6 +50,18 @@ bool snapshot_busy(const struct warden *w, const char *id)
 {
 	const struct op *o = op_of(w, id);
 	return o && (o->rq.op == WARDEN_CLONE || o->rq.op == WARDEN_REPLACE);
+}
+
+bool snapshot_cancel(struct warden *w, const char *id)
+{
+	bool found = false;
+	list_each(it, &w->storage_ops)
+	{
+		struct op *o = list_entry(it, struct op, node);
+		if (o->rq.op == WARDEN_CLONE && strcmp(o->rq.id, id) == 0)
+			o->cancelled = found = true;
+	}
+	return found;
 }
 
 static void op_begin(struct op *o)
@@ -253,10 +265,15 @@ static void on_layer_made(void *arg, int os)
 		err_set(&e, ERRC_INVALID_STATE, "sandbox '%s' has files already", o->rq.id);
 	else if (os)
 		return op_fail(o, ERRC_BOX_CREATE_FAILED, os, "make files from the snapshot");
+	reaper_wake(o->w);
+	if (!os && o->cancelled) {
+		box_drop_layer(o->w, o->rq.id);
+		os = ECANCELED;
+		err_set(&e, ERRC_INVALID_STATE, "sandbox '%s' was destroyed meanwhile", o->rq.id);
+	}
 	if (!os) {
 		if (o->rq.op == WARDEN_REPLACE)
 			closing_forget(o->w, o->rq.id); /* the layer that is still mounted is in the trash */
-		reaper_wake(o->w);
 		snapshot_recount(o->w, o->rq.id);
 	}
 	op_end(o, os ? &e : NULL);

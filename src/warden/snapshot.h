@@ -17,6 +17,8 @@ void snapshot_drop(struct warden *w, const struct warden_request *rq, struct war
 void snapshot_clone(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void snapshot_replace(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void snapshot_diff(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+/* The sandbox is destroyed: a layer that is being made for it goes when it is there. False: none is being made. */
+bool snapshot_cancel(struct warden *w, const char *id);
 /* Whether the layer of this sandbox is being made or replaced. */
 bool snapshot_busy(const struct warden *w, const char *id);
 /* Has the debt of a layer counted again in the background (cage/pool.h). */

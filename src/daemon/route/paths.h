@@ -24,6 +24,12 @@
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
+	X(SNAPSHOTS, "/v1/sandboxes/{id}/snapshots", "GET, HEAD, POST")                                                \
+	X(SNAPSHOT, "/v1/sandboxes/{id}/snapshots/{snapshot}", "GET, HEAD, DELETE")                                    \
+	X(RESTORE, "/v1/sandboxes/{id}/restore", "POST")                                                               \
+	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
+	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \
+	X(DIFF, "/v1/sandboxes/{id}/diff", "GET, HEAD")                                                                \
 	X(PORTS, "/v1/sandboxes/{id}/ports", "GET, HEAD")                                                              \
 	X(PORT, "/v1/sandboxes/{id}/ports/{port}", "GET, HEAD, POST, DELETE")                                          \
 	X(PORT_VALIDATE, "/v1/sandboxes/{id}/ports/{port}/validate", "POST")                                           \
@@ -43,7 +49,8 @@ struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
-	uint16_t port;	 /* routes of a port: 1 to 65535 */
+	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT: its id, or part of no id */
+	uint16_t port;			      /* routes of a port: 1 to 65535 */
 };
 
 /* 0 with *ret filled, or -1: NOT_FOUND, or what is wrong with the sandbox id. ret->route is set in any case. */

@@ -177,6 +177,17 @@ static void dispatch(struct daemon_request *r)
 		return handle_network(r);
 	case ROUTE_NETWORK_LOG:
 		return handle_network_log(r);
+	case ROUTE_SNAPSHOTS:
+		return handle_snapshots(r);
+	case ROUTE_SNAPSHOT:
+		return handle_snapshot(r);
+	case ROUTE_RESTORE:
+	case ROUTE_REPLACE:
+		return handle_replace(r);
+	case ROUTE_FORK:
+		return handle_fork(r);
+	case ROUTE_DIFF:
+		return handle_diff(r);
 	case ROUTE_PORTS:
 		return handle_ports(r);
 	case ROUTE_PORT:

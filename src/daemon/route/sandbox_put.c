@@ -205,6 +205,8 @@ static int check_limits(struct daemon_request *r, struct err *e)
 		l.cpu_milli = r->change.spec.limits.cpu_milli;
 	if (r->change.has_pids)
 		l.pids = r->change.spec.limits.pids;
+	if (r->change.has_disk)
+		l.disk_bytes = r->change.spec.limits.disk_bytes;
 	return host ? api_limits_check(&l, host, e) : 0;
 }
 
@@ -214,6 +216,8 @@ static void on_body(struct http_exchange *x, struct str body)
 	struct err e;
 	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
 		return daemon_request_error(r, &e);
+	if (r->change.has_from)
+		return daemon_request_make_from(r);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)

@@ -241,7 +241,9 @@ static void drop_unmade(struct sandbox *s, bool remains)
 {
 	sandbox_ref(s);
 	s->row = PART_NONE;
-	if (remains && !s->has_files)
+	(void)remains;
+	/* Without a box there may be files: of a fork that was under way. */
+	if (!s->has_files)
 		sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");

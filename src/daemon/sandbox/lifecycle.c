@@ -136,6 +136,8 @@ static void hand_waiters_on(struct sandbox *old)
 
 static bool waiter_satisfied(const struct sandbox *s, const struct sandbox_waiter *w)
 {
+	if (w->goal == WAIT_SETTLED)
+		return s->op == OP_NONE && s->view != VIEW_UNSEEN && s->state != SB_CREATING && sandbox_exists(s);
 	return w->goal == WAIT_GONE ? s->state == SB_DESTROYED : sandbox_is_ready(s);
 }
 
@@ -155,6 +157,11 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 {
 	struct err e;
+	if (w->goal == WAIT_SETTLED && !sandbox_exists(s)) {
+		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' was destroyed meanwhile", s->id);
+		waiter_release(w, &e);
+		return true;
+	}
 	if (!w->wake_only || s->view == VIEW_UNSEEN || s->state == SB_ASLEEP || s->state == SB_RUNNING)
 		return false;
 	err_set(&e, s->state == SB_STOPPED ? ERRC_INVALID_STATE : ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' does not run",

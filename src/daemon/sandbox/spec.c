@@ -238,10 +238,36 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 	return 0;
 }
 
+static int read_from_text(const struct json *from, const char *key, char *ret, size_t cap, struct err *e)
+{
+	struct str text = STR_NULL;
+	if (json_read_str(from, key, &text, e) < 0)
+		return -1;
+	if (text.p && (!text.n || text.n >= cap || memchr(text.p, 0, text.n)))
+		return err_field(e, "from", "'%s' in field 'from' is not an id", key);
+	snprintf(ret, cap, "%.*s", STR_ARG(text));
+	return 0;
+}
+
+int api_from_read(const struct json *from, struct api_from *ret, struct err *e)
+{
+	static const char *const known[] = {"snapshot", "sandbox", NULL};
+	*ret = (struct api_from){0};
+	if (json_is_null(from) || from->type != JSON_T_OBJECT)
+		return err_field(e, "from", "field 'from' must be {\"snapshot\": id} or {\"sandbox\": id}");
+	if (check_known(from, "from.", known, e) < 0 ||
+		read_from_text(from, "snapshot", ret->snapshot, sizeof ret->snapshot, e) < 0 ||
+		read_from_text(from, "sandbox", ret->sandbox, sizeof ret->sandbox, e) < 0)
+		return -1;
+	if (!*ret->snapshot == !*ret->sandbox)
+		return err_field(e, "from", "field 'from' must name one of 'snapshot' and 'sandbox'");
+	return 0;
+}
+
 static int change_read(const struct json *root, struct api_change *c, struct err *e)
 {
 	static const char *const known[] = {
-		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", "network", NULL};
+		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", "network", "from", NULL};
 	if (root->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
 	if (check_known(root, "", known, e) < 0 || read_limits(json_get(root, "limits"), c, e) < 0 ||
@@ -250,6 +276,9 @@ static int change_read(const struct json *root, struct api_change *c, struct err
 	if (read_texts(root, &env_field, &c->spec.env, e) < 0 ||
 		read_texts(root, &env_changes_field, &c->env_changes, e) < 0 ||
 		read_texts(root, &labels_field, &c->spec.labels, e) < 0)
+		return -1;
+	c->has_from = !json_is_null(json_get(root, "from"));
+	if (c->has_from && api_from_read(json_get(root, "from"), &c->from, e) < 0)
 		return -1;
 	const struct json *network = json_get(root, "network");
 	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
