@@ -13,6 +13,12 @@
 #define WARDEN_SOCKETS_PERCENT 50u	   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
 #define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
 
+/* Comparisons */
+#define DIFF_ENTRIES_MAX 100000u
+#define DIFF_DEPTH_MAX	 100u /* directories below each other */
+#define DIFF_PATH_MAX	 4096
+#define DIFF_PIECE	 16384 /* written at once */
+
 /* The pool */
 #define POOL_MOUNT_WAIT	   20000	    /* for the end of an earlier mount of the same file */
 #define POOL_MOUNT_PAUSE   10		    /* between attempts */

@@ -34,6 +34,9 @@
 #define BOX_SETTINGS_MAX     65536
 #define SNAPSHOTS_MAX	     4096 /* of one sandbox */
 #define FORKS_MAX	     100  /* sandboxes made by one request */
+#define DIFF_READ	     65536
+#define DIFF_LIST_MAX	     (32u * MIB) /* names of a comparison */
+#define DIFF_TIMEOUT	     60000	 /* for a comparison */
 #define BOX_SLEEP_MIN	     1000
 #define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
 #define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */

@@ -239,6 +239,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 	case WARDEN_REPLACE:
 		snapshot_replace(w, rq, who);
 		break;
+	case WARDEN_DIFF:
+		snapshot_diff(w, rq, who);
+		break;
 	default:
 		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);
 		server_reply(w, &who, &e, NULL);

@@ -329,3 +329,38 @@ void snapshot_replace(struct warden *w, const struct warden_request *rq, struct 
 {
 	op_new(w, rq, who, run_replace);
 }
+
+/* ---- compare ---- */
+
+/* The list goes through a pipe of its own. An error of the job shows as a list without its end. */
+static void run_diff(struct op *o)
+{
+	struct warden *w = o->w;
+	struct image image;
+	struct err e;
+	int ends[2];
+	if (!has_layer(o))
+		return;
+	if (image_find(w->host.images, o->rq.image, &image, &e) < 0)
+		return op_end(o, &e);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return op_fail(o, ERRC_INTERNAL_ERROR, errno, "make a pipe");
+	auto_fd int ours = ends[0];
+	auto_fd int its = ends[1];
+	struct box shown = {.w = w};
+	struct storer_job j = job_of(o, STORER_DIFF);
+	memcpy(shown.info.id, o->rq.id, sizeof shown.info.id);
+	memcpy(j.image, image.key, sizeof j.image);
+	storer_ask(w, &j, its, NULL, NULL);
+	if (server_reply_fds(w, &o->who, &shown, &ours, 1) == -EAGAIN) {
+		err_set(&e, ERRC_RESOURCE_BUSY, "the warden's replies wait to be read");
+		return op_end(o, &e);
+	}
+	o->who = (struct warden_asker){0};
+	op_end(o, NULL);
+}
+
+void snapshot_diff(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	op_new(w, rq, who, run_diff);
+}

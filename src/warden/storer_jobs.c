@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "cage/diff.h"
 #include "cage/pool.h"
 #include "cage/sys.h"
 #include "cage/trash.h"
@@ -164,10 +165,21 @@ static int recount(struct storer_view *v, const struct storer_job *job)
 	return layer < 0 ? layer : pool_recount_slow(v->pool, layer);
 }
 
+static int compare(struct storer_view *v, const struct storer_job *job, int out)
+{
+	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
+	snprintf(rootfs, sizeof rootfs, "%s/rootfs", job->image);
+	auto_fd int layer = open_dir(v->pool->boxes, job->layer);
+	auto_fd int then = open_snapshot(v, job->snapshot);
+	auto_fd int image = openat(v->images, rootfs, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (layer < 0 || then < 0)
+		return layer < 0 ? layer : then;
+	return diff_write(layer, then, image, out);
+}
+
 int storer_run(struct storer_view *v, const struct storer_job *job, int fd)
 {
 	int r = -ENOSYS;
-	(void)fd;
 	switch ((enum storer_kind)job->kind) {
 	case STORER_FLUSH:
 		r = flush(v, job);
@@ -188,6 +200,8 @@ int storer_run(struct storer_view *v, const struct storer_job *job, int fd)
 		r = recount(v, job);
 		break;
 	case STORER_DIFF:
+		r = compare(v, job, fd);
+		break;
 	case STORER_CARRY:
 	case STORER_CANCEL:
 		break;
