@@ -12,6 +12,8 @@ void api_version(struct agent_request *r);
 void api_commands(struct agent_request *r);
 /* Sets the variables that every command starts from. Only atolld can call it: it forwards no request to /internal. */
 void api_env(struct agent_request *r);
+/* Work that no connection shows: commands that run, processes that keep the box awake. For atolld, as above. */
+void api_activity(struct agent_request *r);
 
 /* api_execute.c */
 void api_execute(struct agent_request *r);

@@ -89,6 +89,11 @@
 /* Background processes of a box */
 #define PROCESSES_MAX	   256 /* ended ones that are remembered */
 #define PROCESS_ID_MAX	   128
+#define SERVICES_MAX	   64
+#define SERVICES_FILE_MAX  (256u * KIB)
+#define SERVICE_RETRY_MIN  1000	       /* a service that ended is started again after that; the pause doubles … */
+#define SERVICE_RETRY_MAX  60000       /* … up to this … */
+#define SERVICE_STEADY	   60000       /* … and begins anew after a run of this */
 #define PROCESS_LOG_MAX	   (16u * MIB) /* output of one process; when it is full the oldest half goes */
 #define PROCLOG_MEM	   (4u * KIB)  /* of a log in memory, twice for each process; more goes to a file */
 #define PROCLOG_PIECE	   8192	       /* output in one record, and so in one event */

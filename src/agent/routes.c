@@ -5,6 +5,7 @@ const struct route routes[] = {
 	{"GET", "/api/ping", ROUTE_NO_BODY, api_ping, NULL},
 	{"GET", "/api/version", ROUTE_NO_BODY, api_version, NULL},
 	{"PUT", "/internal/env", ROUTE_JSON, api_env, NULL},
+	{"GET", "/internal/activity", ROUTE_NO_BODY, api_activity, NULL},
 	{"GET", "/api/commands", ROUTE_NO_BODY, api_commands, NULL},
 	{"POST", "/api/execute", ROUTE_JSON, api_execute, "command.execute"},
 	{"POST", "/api/execute/stream", ROUTE_JSON, api_execute_stream, "command.stream"},

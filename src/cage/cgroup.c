@@ -198,15 +198,47 @@ uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot)
 	return get_u64(home(c, CGROUP_PIDS), slot, "pids.current");
 }
 
+/* v1 tells the sum of memory and swap only. */
+static uint64_t swap_used(const struct cgroups *c, uint32_t slot, uint64_t mem_used)
+{
+	if (c->v1[CGROUP_MEMORY] < 0)
+		return get_u64(c->v2, slot, "memory.swap.current");
+	uint64_t both = c->memsw ? get_u64(c->v1[CGROUP_MEMORY], slot, "memory.memsw.usage_in_bytes") : 0;
+	return both > mem_used ? both - mem_used : 0;
+}
+
 void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info)
 {
 	int memory = home(c, CGROUP_MEMORY);
 	bool v1 = c->v1[CGROUP_MEMORY] >= 0;
 	info->mem_used = get_u64(memory, slot, v1 ? "memory.usage_in_bytes" : "memory.current");
+	info->mem_swapped = swap_used(c, slot, info->mem_used);
 	info->mem_peak = get_u64(memory, slot, v1 ? "memory.max_usage_in_bytes" : "memory.peak");
 	info->oom_kills = get_keyed(memory, slot, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
 	info->pids_used = get_u64(home(c, CGROUP_PIDS), slot, "pids.current");
 	info->cpu_usec = get_keyed(c->v2, slot, "cpu.stat", "usage_usec");
+}
+
+int cgroup_allow_swap(const struct cgroups *c, uint32_t slot, bool on, struct err *e)
+{
+	/* v1: a swappiness of 0 keeps anonymous memory where it is; children inherit it from our directory. */
+	int r = c->v1[CGROUP_MEMORY] >= 0
+			? cgroup_put(c->v1[CGROUP_MEMORY], slot, "memory.swappiness", on ? "100" : "0")
+			: cgroup_put(c->v2, slot, "memory.swap.max", on ? "max" : "0");
+	if (r == -ENOENT && !on)
+		return 0; /* a kernel without swap */
+	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "%s swap for the sandbox", on ? "allow" : "forbid") : 0;
+}
+
+int cgroup_open_reclaim(const struct cgroups *c, uint32_t slot, char ret_text[24], struct err *e)
+{
+	char path[CGROUP_PATH_MAX];
+	bool v1 = c->v1[CGROUP_MEMORY] >= 0;
+	uint64_t used = v1 ? 0 : get_u64(c->v2, slot, "memory.current");
+	slot_path(path, slot, v1 ? "memory.force_empty" : "memory.reclaim");
+	snprintf(ret_text, 24, "%llu", (unsigned long long)used);
+	int fd = openat(home(c, CGROUP_MEMORY), path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open %s", path) : fd;
 }
 
 int cgroup_freeze(const struct cgroups *c, uint32_t slot, bool on, struct err *e)

@@ -57,6 +57,12 @@ uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot);
 /* Live usage; a number that cannot be read stays 0. */
 void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info);
 
+/* Whether the box's memory may go to swap. Prepared boxes start without; only a frozen one may have it. */
+int cgroup_allow_swap(const struct cgroups *c, uint32_t slot, bool on, struct err *e);
+/* The file that pushes the box's memory out, for writing, and the text to write. The write lasts as long as the memory
+ * takes, so it belongs into a process of its own. */
+int cgroup_open_reclaim(const struct cgroups *c, uint32_t slot, char ret_text[24], struct err *e);
+
 int cgroup_freeze(const struct cgroups *c, uint32_t slot, bool on, struct err *e);
 bool cgroup_is_frozen(const struct cgroups *c, uint32_t slot);
 /* SIGKILL to everything in it, frozen or not. */

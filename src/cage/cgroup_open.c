@@ -138,6 +138,9 @@ static int open_v1(struct cgroups *c, const struct found *f, struct err *e)
 	}
 	c->memsw = c->v1[CGROUP_MEMORY] >= 0 &&
 		   faccessat(c->v1[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", F_OK, 0) == 0;
+	/* The groups of boxes inherit it: no swap while a box is awake (cgroup_allow_swap). */
+	if (c->v1[CGROUP_MEMORY] >= 0)
+		fd_write_file(c->v1[CGROUP_MEMORY], "memory.swappiness", STR("0"));
 	return 0;
 }
 

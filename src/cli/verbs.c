@@ -35,7 +35,7 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll exec dev -- python3 -c 'print(6 * 7)'\n"
 			    "cat data.csv | atoll exec dev -- wc -l\n"
 			    "atoll exec dev -s work 'cd /tmp && export A=1'; atoll exec dev -s work 'pwd; echo $A'\n"
-			    "atoll exec dev -d --name web -- python3 -m http.server 8080"},
+			    "atoll exec dev -d --name web --service -- python3 -m http.server 8080"},
 	{"run", "Run a command in a new box and throw the box away", "[options] [--] COMMAND [ARG...]",
 		"The exit codes are those of exec.", verb_run, COMMAND_CODES,
 		.examples = "atoll run -- hostname\natoll run --memory 128m --timeout 5 -- ./untrusted"},
@@ -135,17 +135,40 @@ const struct verb cli_verbs[] = {
 		verb_net, OWN_CODES, .section = "Network", .words = WORDS_BOX,
 		.examples = "atoll net dev mode list\natoll net dev allow pypi.org\natoll net dev log -f"},
 
-	{"create", "Make a box with its own limits", "ID [options]", "", verb_create, OWN_CODES, .section = "Boxes",
-		.examples = "atoll create dev --memory 2g --cpus 2"},
-	{"list", "List the boxes", "[-q]", "", verb_list, OWN_CODES, .examples = "atoll list\natoll list -q"},
+	{"create", "Make a box with its own limits and settings", "ID [options]", "", verb_create, OWN_CODES,
+		.section = "Boxes",
+		.examples = "atoll create dev --memory 2g --cpus 2\n"
+			    "atoll create job --instance basic -e MODE=test --label team=a --sleep-after 1h --network "
+			    "list"},
+	{"update", "Change the settings of a box", "ID [options]",
+		"Other settings stay. Variables reach programs that start later; everything else takes effect at once.",
+		verb_update, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll update dev --memory 4g\natoll update dev --label team=b --sleep-after 0"},
+	{"list", "List the boxes", "[-q] [-l K[=V]]", "", verb_list, OWN_CODES,
+		.examples = "atoll list\natoll list -q\natoll list --label team=a"},
 	{"inspect", "Show one box: state, limits, usage", "ID", "", verb_inspect, OWN_CODES, .words = WORDS_BOX,
 		.examples = "atoll inspect dev\natoll inspect dev --json | jq .usage"},
 	{"stats", "Show CPU and memory of boxes", "[ID...]",
 		"A terminal shows a live table, busiest box first, until q or Ctrl-C. With --once, --json or another\n"
 		"output it measures once, over half a second. CPU % is the share of one CPU.",
 		verb_stats, OWN_CODES, .words = WORDS_BOXES, .examples = "atoll stats\natoll stats dev --json"},
+	{"stop", "End the processes of boxes and keep their files", "ID...",
+		"Every process gets SIGTERM, and SIGKILL after 5 s. The next command starts the box again, with its\n"
+		"services.",
+		verb_stop, OWN_CODES, .words = WORDS_BOXES, .examples = "atoll stop dev"},
+	{"sleep", "Freeze boxes; nothing in them is lost", "ID...",
+		"The next command, or a byte of an open connection, wakes the box.", verb_sleep, OWN_CODES,
+		.words = WORDS_BOXES, .examples = "atoll sleep dev"},
+	{"wake", "Wake boxes, or start stopped ones", "ID...", "", verb_wake, OWN_CODES, .words = WORDS_BOXES,
+		.examples = "atoll wake dev"},
 	{"rm", "Destroy boxes with their files", "ID... | --all", "", verb_rm, OWN_CODES, .words = WORDS_BOXES,
 		.examples = "atoll rm dev\natoll rm --all"},
+
+	{"mcp", "Serve boxes as tools to a language model (MCP)", "[--sandbox ID]",
+		"Speaks the Model Context Protocol over stdin and stdout. Each client has a box of its own, which is\n"
+		"destroyed when the client leaves.",
+		verb_mcp, OWN_CODES, .section = "Agents",
+		.examples = "claude mcp add atoll -- atoll mcp\natoll mcp --sandbox dev"},
 
 	{"completion", "Print the completion of bash, zsh or fish", "bash | zsh | fish",
 		"'make install' installs the completions. By hand: source the output in bash and zsh; for fish, write\n"

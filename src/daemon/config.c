@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "daemon/limits.h"
+#include "daemon/sandbox/spec.h"
 
 static const char *env_or(const char *name, const char *otherwise)
 {
@@ -119,6 +120,16 @@ static int read_app_timeout(struct config *c, struct err *e)
 	return 0;
 }
 
+static int read_duration(const char *name, const char *otherwise, uint64_t *ret_ms, struct err *e)
+{
+	const char *given = env_or(name, otherwise);
+	if (!api_duration(str_of(given), ret_ms))
+		return err_set(e, ERRC_INVALID_REQUEST,
+			"%s must be a time such as 30s, 10m or 1h, a number of seconds, or 0 for never; it is '%s'",
+			name, given);
+	return 0;
+}
+
 /* Rules, divided by commas, as a JSON list. */
 static int read_rules(const char *name, const char **ret, struct err *e)
 {
@@ -162,7 +173,9 @@ int config_read(struct config *ret, struct err *e)
 	};
 	if (read_dir("ATOLL_DATA", "/var/lib/atoll", c.data, sizeof c.data, e) < 0 ||
 		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
-		read_tls(&c, e) < 0 || read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 ||
+		read_tls(&c, e) < 0 || read_duration("ATOLL_SLEEP_AFTER", "10m", &c.sleep_after_ms, e) < 0 ||
+		read_duration("ATOLL_PAGE_OUT_AFTER", "1m", &c.page_out_after_ms, e) < 0 ||
+		read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 ||
 		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;

@@ -24,6 +24,7 @@ struct daemon {
 	struct store *store;
 	struct warden_client *warden;
 	struct gate_client *gate;
+	struct mcp *mcp;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

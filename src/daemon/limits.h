@@ -35,8 +35,11 @@
 #define SNAPSHOTS_MAX	     4096 /* of one sandbox */
 #define FORKS_MAX	     100  /* sandboxes made by one request */
 #define DIFF_READ	     65536
-#define DIFF_LIST_MAX	     (32u * MIB) /* names of a comparison */
-#define DIFF_TIMEOUT	     60000	 /* for a comparison */
+#define DIFF_LIST_MAX	     (32u * MIB)	   /* names of a comparison */
+#define DIFF_TIMEOUT	     60000		   /* for a comparison */
+#define SLEEP_DEFAULT	     ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
+#define IDLE_CPU_PERCENT     1			   /* of a core; a box that uses more works */
+#define BOX_STOP_GRACE	     7000 /* a stop: what the box gets to end by itself; its agent waits for 5 s */
 #define BOX_SLEEP_MIN	     1000
 #define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
 #define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */
@@ -46,6 +49,7 @@
 #define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
 #define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
 #define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */
+#define AGENT_LOOK_TIMEOUT   1000
 #define AGENT_ENV_REPLY_MAX  (4u * KIB)
 #define DIAL_STOCK	     16	   /* sockets of a box's network that wait to be connected, of each family */
 #define DIAL_STOCK_MAX	     128   /* … after a rush */

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 #include "daemon/listen.h"
+#include "daemon/mcp/mcp.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
@@ -40,6 +41,8 @@ static const char help[] =
 	"  ATOLL_PREVIEW_DOMAIN  domain of preview URLs, default localhost with the port of ATOLL_LISTEN\n"
 	"  ATOLL_HOSTS           names besides localhost under which the API may be asked, divided by commas\n"
 	"  ATOLL_TRUSTED_PROXIES addresses and networks whose X-Forwarded-* are believed\n"
+	"  ATOLL_SLEEP_AFTER     how long a sandbox that sets no sleepAfter stays awake, default 10m; 0: always\n"
+	"  ATOLL_PAGE_OUT_AFTER  a sandbox that sleeps so long goes to swap, default 1m; 0: never\n"
 	"  ATOLL_APP_TIMEOUT     seconds that a server in a box may take to begin an answer, default 0: no limit\n"
 	"  ATOLL_NETWORK         open, list or off: the network of sandboxes that set no mode, default open\n"
 	"  ATOLL_NETWORK_ALLOW   rules for all sandboxes, divided by commas\n"
@@ -93,7 +96,8 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->loop = loop_new();
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
-	if (recover_load(d, e) < 0 || store_start(d->store, d->loop, e) < 0)
+	d->mcp = mcp_new(d);
+	if (recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->client = http_client_new(d->loop);
 	d->gate = gate_client_new(d);

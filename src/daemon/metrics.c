@@ -107,6 +107,8 @@ static void write_boxes(struct buf *out, struct daemon *d)
 	histogram_write(out, "atoll_create_seconds", "", &m->create);
 	plain(out, "atoll_create_failures_total", "counter", "Boxes that could not be made.", m->create_failures);
 	plain(out, "atoll_destroys_total", "counter", "Sandboxes destroyed.", m->destroys);
+	plain(out, "atoll_sleep_failures_total", "counter", "Boxes that could not be paused within 200 ms and run on.",
+		m->sleep_failures);
 	plain(out, "atoll_deaths_total", "counter", "Boxes that ended by themselves.", m->deaths);
 	plain(out, "atoll_network_connections_total", "counter",
 		"Connections of sandboxes that were allowed and have ended.", m->network.connections);

@@ -28,7 +28,7 @@ struct metrics {
 	uint64_t requests[ROUTE_COUNT][METRIC_STATUSES]; /* [..][0]: no answer was given */
 	struct histogram latency[ROUTE_COUNT];
 	struct histogram create;
-	uint64_t create_failures, destroys, deaths, unauthorized;
+	uint64_t create_failures, destroys, deaths, sleep_failures, unauthorized;
 	uint64_t aborted; /* exchanges whose client or agent went away before the end */
 	uint64_t foreign_hosts;
 	uint64_t previews_busy; /* requests to previews that found no place */

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "gate/gate.h"
 
@@ -78,6 +79,38 @@ static void on_tcp(struct loop_io *io, uint32_t events)
 	note_full(b);
 }
 
+/* ---- activity ---- */
+
+void box_active(struct gate_box *b)
+{
+	struct gate_sandbox *s = b->sandbox;
+	uint64_t now = loop_now(b->gate->loop);
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	if (!s || (!s->asleep && s->told && now - s->told < GATE_ACTIVITY))
+		return;
+	s->asleep = false;
+	s->told = now;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "activity");
+	json_member_cstr(&w, "id", s->id);
+	json_object_end(&w);
+	buf_add_byte(&line, '\n');
+	control_send(b->gate, buf_str(&line));
+}
+
+static void on_moved(struct relay_bucket *bucket)
+{
+	box_active(container_of(bucket, struct gate_box, bucket));
+}
+
+void sandbox_set_asleep(struct gate *g, const char *id, bool asleep)
+{
+	struct gate_sandbox *s = sandbox_find(g, id, false);
+	if (s)
+		s->asleep = asleep;
+}
+
 /* ---- life ---- */
 
 struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, const int fds[4])
@@ -98,6 +131,7 @@ struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, con
 	list_init(&b->flows);
 	names_init(&b->names);
 	relay_bucket_init(&b->bucket, g->loop);
+	b->bucket.on_moved = on_moved;
 	b->dns.tokens = GATE_DNS_BURST;
 	b->dns.filled = loop_now(g->loop);
 	if (loop_add(g->loop, &b->tcp, b->tcp_fd, EPOLLIN, on_tcp) < 0 ||

@@ -103,6 +103,10 @@ static int on_line(struct gate *g, struct str line, struct err *e)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field 'id' must be a sandbox id");
 	if (strcmp(op, "policy") == 0)
 		return on_policy(g, o, id, e);
+	if (strcmp(op, "asleep") == 0)
+		return sandbox_set_asleep(g, id, true), 0;
+	if (strcmp(op, "awake") == 0)
+		return sandbox_set_asleep(g, id, false), 0;
 	if (strcmp(op, "forget") == 0)
 		return sandbox_forget(g, id), 0;
 	return err_set(e, ERRC_VALIDATION_FAILED, "unknown op '%.40s'", op);

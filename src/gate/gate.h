@@ -34,6 +34,8 @@ struct gate_sandbox {
 	struct policy *policy;
 	struct gate_box *box; /* the one that has this name now, or NULL */
 	bool seen;	      /* since atolld connected */
+	bool asleep;	      /* its box is being frozen or is: the next byte is reported at once */
+	uint64_t told;	      /* loop time of the last report of activity */
 };
 
 struct gate {
@@ -104,6 +106,8 @@ const struct policy *box_policy(const struct gate_box *b);
 const char *box_id(const struct gate_box *b);
 /* A new policy: counts at once, for open connections as well. */
 void box_policy_changed(struct gate_box *b);
+/* Bytes have moved between the box and the world: atolld is told, at most once in GATE_ACTIVITY. */
+void box_active(struct gate_box *b);
 /* A connection has ended: go on accepting. */
 void box_room_made(struct gate_box *b);
 void box_kick_all(struct gate *g);
@@ -111,6 +115,7 @@ void box_kick_all(struct gate *g);
 struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make);
 void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
 void sandbox_forget(struct gate *g, const char *id);
+void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
 
 /* ---- passage.c ---- */
 

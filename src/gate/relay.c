@@ -120,6 +120,8 @@ static void spent(struct relay *r, struct relay_way *w, size_t n)
 	r->moved = loop_now(r->loop);
 	if (r->bucket && r->bucket->rate)
 		r->bucket->tokens -= (int64_t)n;
+	if (n && r->bucket && r->bucket->on_moved)
+		r->bucket->on_moved(r->bucket);
 }
 
 /* Passes on what waits. 0: all is gone, or the other side takes no more; -errno: it is broken. */

@@ -32,6 +32,7 @@ struct relay_bucket {
 	uint64_t filled; /* monotonic ms */
 	struct list waiting;
 	struct loop_timer timer;
+	void (*on_moved)(struct relay_bucket *b); /* bytes have moved; NULL: nobody wants to know */
 };
 void relay_bucket_init(struct relay_bucket *b, struct loop *l);
 /* Takes effect at once. */

@@ -94,6 +94,7 @@ void udp_send(struct gate_box *b, const struct ip *from, uint16_t from_port, con
 	size_t n = four ? make4(from, to, from_port, to_port, data) : make6(from, to, from_port, to_port, data);
 	/* The kernel takes the port of a raw socket's address for a protocol. */
 	socklen_t len = ip_to_sockaddr(to, 0, &sa);
+	box_active(b);
 	/* A full queue loses datagrams, as networks do. */
 	(void)!sendto(raw, room, n, MSG_DONTWAIT | MSG_NOSIGNAL, &sa.sa, len);
 }
@@ -233,6 +234,7 @@ static void pass_on(struct gate_box *b, struct str data, const struct ip *from, 
 	f->used = loop_now(b->gate->loop);
 	if (send(f->fd, data.p, data.n, MSG_NOSIGNAL) > 0)
 		f->sent += data.n;
+	box_active(b);
 }
 
 /* ---- out of the box ---- */

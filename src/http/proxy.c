@@ -100,6 +100,8 @@ static void x_body(struct http_exchange *x, struct str chunk)
 	struct http_proxy *p = http_exchange_arg(x);
 	if (p->o.counts)
 		p->o.counts->in += chunk.n;
+	if (p->o.on_bytes)
+		p->o.on_bytes(p->o.arg);
 	if (p->call && !http_call_write(p->call, chunk))
 		http_pause(x);
 }
@@ -215,6 +217,8 @@ static void c_body(struct http_call *c, struct str chunk)
 	struct http_proxy *p = http_call_arg(c);
 	if (p->o.counts && p->x)
 		p->o.counts->out += chunk.n;
+	if (p->o.on_bytes && p->x)
+		p->o.on_bytes(p->o.arg);
 	if (p->x && !http_respond_write(p->x, chunk))
 		http_call_pause(c);
 }

@@ -44,6 +44,8 @@ struct http_proxy_options {
 	/* The end; `complete` as in on_close. `status` of the response that went out, 0 when none did. Not called
 	 * after on_fail. */
 	void (*on_done)(void *arg, int status, bool complete);
+	/* Bytes of a body or a tunnel move; they are passed on whatever it does. NULL: nobody wants to know. */
+	void (*on_bytes)(void *arg);
 	void *arg;
 	struct http_proxy_counts *counts; /* or NULL; must live until on_done or on_fail */
 };

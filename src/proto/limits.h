@@ -56,6 +56,7 @@
 #define NET_CONNS_MAX 16384u /* … and at most */
 #define NET_RATE_MIN  1024u  /* bytes a second */
 
+#define WARDEN_FREEZE_MAX  200 /* a box that is not frozen after that runs on */
 #define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */
 
 /* Files, watches and terminals in a box */

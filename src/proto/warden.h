@@ -30,9 +30,11 @@ enum warden_op {
 	WARDEN_DESTROY, /* id; kills everything; replies when the box is gone from cgroups and state; files go in the
 			   back */
 	WARDEN_SIGNAL,	/* id, signal: to the box's init */
-	WARDEN_FREEZE,	/* id */
-	WARDEN_THAW,	/* id */
-	WARDEN_INSPECT, /* id; `info` with live usage */
+	WARDEN_FREEZE, /* id; INVALID_STATE when a process cannot be frozen within WARDEN_FREEZE_MAX: all run on then */
+	WARDEN_THAW,   /* id */
+	WARDEN_PAGE_OUT, /* id of a frozen box: its memory goes to swap; `info` with live usage. HOST_UNSUPPORTED when
+			    the host has no swap */
+	WARDEN_INSPECT,	 /* id; `info` with live usage */
 	WARDEN_LIST,
 	WARDEN_SET_LIMITS, /* id, limits: for a living box */
 	WARDEN_SOCKETS, /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking
@@ -91,6 +93,7 @@ struct box_info {
 	int32_t exit_signal; /* or 0 */
 
 	/* Live usage; zero where the host cannot tell. */
+	uint64_t mem_swapped;
 	uint64_t mem_used, mem_peak, cpu_usec, pids_used, oom_kills;
 	uint64_t disk_used;
 	uint32_t disk_known; /* 1: disk_used counts, and limits.disk_bytes is enforced */

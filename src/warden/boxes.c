@@ -130,6 +130,7 @@ struct box *box_restore(struct warden_slot *c, const struct box_info *info, enum
 	c->box = b;
 	b->stage = stage;
 	b->layer = LAYER_FOUND;
+	b->may_swap = stage == STAGE_FROZEN;
 	box_check(b);
 	return b;
 }

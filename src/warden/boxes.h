@@ -54,6 +54,7 @@ struct box {
 	uint32_t steer;	  /* flags of cage/steer.h */
 	bool is_volatile; /* its fsync does not wait for the disk */
 	uint64_t freeze_until;
+	bool may_swap; /* frozen, and its memory was pushed out, or may have been by the warden before us */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct closing *after; /* the mount of its layer that has to end first; NULL: none */

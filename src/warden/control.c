@@ -4,12 +4,13 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "proto/limits.h"
 #include "warden/control.h"
 #include "warden/storage.h"
 #include "warden/warden.h"
 
-enum { FREEZE_TIMEOUT = 5000, FREEZE_POLL = 1 };
+enum { FREEZE_POLL = 1 };
 
 struct box *control_living(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
@@ -56,8 +57,10 @@ static void poll_frozen(struct loop_timer *t)
 	} else {
 		cgroup_freeze(&w->cgroups, b->info.slot, false, NULL);
 		stage_move(b, STAGE_RUNNING);
-		err_set(&e, ERRC_INVALID_STATE, "sandbox '%s' did not freeze within %d s", b->info.id,
-			FREEZE_TIMEOUT / 1000);
+		err_set(&e, ERRC_INVALID_STATE,
+			"sandbox '%s' runs on: a process of it could not be paused within %d ms, because the kernel "
+			"was busy for it",
+			b->info.id, WARDEN_FREEZE_MAX);
 		server_reply(w, &b->waiter, &e, NULL);
 	}
 }
@@ -78,7 +81,7 @@ void control_freeze(struct warden *w, const struct warden_request *rq, struct wa
 	}
 	stage_move(b, STAGE_FREEZING);
 	b->waiter = who;
-	b->freeze_until = clock_ms() + FREEZE_TIMEOUT;
+	b->freeze_until = clock_ms() + WARDEN_FREEZE_MAX;
 	poll_frozen(&b->timer);
 }
 
@@ -88,6 +91,10 @@ void control_thaw(struct warden *w, const struct warden_request *rq, struct ward
 	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;
+	/* No swap while a box is awake. What is out there comes back page by page. */
+	if (b->may_swap && cgroup_allow_swap(&w->cgroups, b->info.slot, false, &e) < 0)
+		log_limited(LOG_WARN, "swap not forbidden", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
+	b->may_swap = false;
 	/* A box that is held for a snapshot goes on when that is made. */
 	if (b->stage == STAGE_FROZEN && !b->held && cgroup_freeze(&w->cgroups, b->info.slot, false, &e) < 0) {
 		server_reply(w, &who, &e, NULL);

@@ -9,12 +9,13 @@
 #include "base/limits.h"
 
 /* The warden */
-#define WARDEN_BOXES_MAX   4096u
-#define WARDEN_POOL	   16u	 /* slots prepared ahead */
-#define WARDEN_QUEUE_MAX   1024u /* replies that wait for a daemon that does not read; past this it is cut off */
-#define WARDEN_BURST	   32	 /* requests taken in one turn of the loop */
-#define WARDEN_CLOSING_MAX 256u	 /* mounts that wait to be taken down; past this no slots are made */
-#define WARDEN_RETRY	   20	 /* pause before a cgroup that is still busy is removed again */
+#define WARDEN_BOXES_MAX     4096u
+#define WARDEN_POOL	     16u   /* slots prepared ahead */
+#define WARDEN_QUEUE_MAX     1024u /* replies that wait for a daemon that does not read; past this it is cut off */
+#define WARDEN_BURST	     32	   /* requests taken in one turn of the loop */
+#define WARDEN_CLOSING_MAX   256u  /* mounts that wait to be taken down; past this no slots are made */
+#define WARDEN_PAGE_OUTS_MAX 4096u /* frozen boxes whose memory waits to go to swap */
+#define WARDEN_RETRY	     20	   /* pause before a cgroup that is still busy is removed again */
 
 /* The storer */
 #define STORER_JOBS	16u  /* at the same time */

@@ -324,6 +324,7 @@ int main(int argc, char **argv)
 	reaper_init(&w);
 	storer_init(&w);
 	list_init(&w.storage_ops);
+	pager_init(&w);
 	list_init(&w.slots);
 	list_init(&w.waiting);
 	list_init(&w.all);

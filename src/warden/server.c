@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 #include "warden/control.h"
 #include "warden/limits.h"
+#include "warden/pager.h"
 #include "warden/snapshot.h"
 #include "warden/storage.h"
 #include "warden/warden.h"
@@ -208,6 +209,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_THAW:
 		control_thaw(w, rq, who);
+		break;
+	case WARDEN_PAGE_OUT:
+		pager_page_out(w, rq, who);
 		break;
 	case WARDEN_INSPECT:
 		control_inspect(w, rq, who);

@@ -18,6 +18,7 @@
 #include "warden/boxes.h"
 #include "warden/limits.h"
 #include "warden/network.h"
+#include "warden/pager.h"
 #include "warden/reaper.h"
 #include "warden/server.h"
 #include "warden/slots.h"
@@ -72,6 +73,9 @@ struct warden {
 
 	/* network.h */
 	struct network network;
+
+	/* pager.h */
+	struct pager pager;
 
 	/* zygotes.h */
 	struct zygote zygotes[ZYGOTES_MAX];

@@ -196,6 +196,7 @@ static void start(struct rig *r)
 	reaper_init(w);
 	storer_init(w);
 	list_init(&w->storage_ops);
+	pager_init(w);
 	w->closer.sock = ends[0];
 	r->closer = ends[1];
 	w->cgroups = (struct cgroups){.v2 = looks[LOOK_RUNNING], .v1 = {-1, -1, -1}, .private_mount = -1, .version = 2};

@@ -186,3 +186,81 @@ def test_list_reads_every_page(daemon):
     finally:
         gone = daemon.cli("rm", *names).stdout.decode().split()
     assert gone == names
+
+
+# ---- settings and states
+
+def test_create_and_update_set_everything(daemon, box):
+    r = daemon.cli("create", box, "--instance", "lite", "-e", "MODE=a b", "--label", "team=a", "--label", "x/y=1", "--sleep-after", "1h",
+                   "--network", "list", "--keep-alive")
+    assert (r.returncode, r.stdout, r.stderr) == (0, box.encode() + b"\n", b"")
+    shown = json.loads(daemon.cli("inspect", box, "--json").stdout)
+    assert (shown["instance"], shown["labels"], shown["sleepAfter"], shown["keepAlive"], shown["network"]["mode"], shown["envNames"]) == \
+        ("lite", {"team": "a", "x/y": "1"}, 3600, True, "list", ["MODE"])
+    assert daemon.cli("exec", box, "--", "sh", "-c", "echo $MODE").stdout == b"a b\n"
+    r = daemon.cli("update", box, "--label", "team=b", "--memory", "300m", "--sleep-after", "90", "--no-keep-alive", "-e", "MORE=1", "--json")
+    shown = json.loads(r.stdout)
+    assert (shown["labels"], shown["sleepAfter"], shown["keepAlive"], shown["limits"]["memory"], shown["envNames"]) == \
+        ({"team": "b", "x/y": "1"}, 90, False, 300 * MIB, ["MODE", "MORE"])
+    assert daemon.cli("exec", box, "--", "sh", "-c", "echo $MODE $MORE").stdout == b"a b 1\n"
+
+
+@pytest.mark.parametrize("options, text", [
+    ([], "at least one option"), (["--label", "team"], "NAME=VALUE"), (["--env", "1=2"], "NAME=VALUE"),
+    (["--keep-alive", "--no-keep-alive"], "not both"), (["other", "--memory", "1g"], "one box at a time"),
+])
+def test_updates_that_cannot_be(daemon, box, options, text):
+    daemon.cli("create", box)
+    r = daemon.cli("update", box, *options)
+    assert r.returncode == 2 and text in r.stderr.decode()
+
+
+def test_update_makes_no_box(daemon):
+    r = daemon.cli("update", "nobody", "--memory", "1g")
+    assert r.returncode == 1 and "nobody" in r.stderr.decode() and "nobody" not in daemon.boxes()
+    r = daemon.cli("update", "nobody", "--sleep-after", "soon")
+    assert r.returncode == 1
+
+
+def test_list_by_label(daemon, box):
+    daemon.cli("create", box, "--label", f"own={box}", "--label", "empty=")
+    daemon.cli("create", box + "x", "--label", "own=other")
+    try:
+        assert daemon.cli("list", "-q", "--label", f"own={box}").stdout.decode().split() == [box]
+        assert set(daemon.cli("list", "-q", "-l", "own").stdout.decode().split()) == {box, box + "x"}
+        assert daemon.cli("list", "-q", "-l", "own", "-l", "empty=").stdout.decode().split() == [box]
+        assert [b["id"] for b in json.loads(daemon.cli("list", "--json", "-l", "own=other").stdout)["sandboxes"]] == [box + "x"]
+        r = daemon.cli("list", "--label", "own=nobody")
+        assert (r.returncode, r.stdout, r.stderr) == (0, b"", b"no boxes with these labels\n")
+    finally:
+        daemon.destroy(box + "x")
+
+
+def test_inspect_shows_sizes_for_people(daemon, box):
+    daemon.cli("create", box, "--memory", "1536m")
+    text = daemon.cli("inspect", box).stdout.decode()
+    assert re.search(r"^  memory +1\.5 GiB$", text, re.M) and re.search(r"^  memoryPeak +\d[\d.]* [KM]iB$", text, re.M)
+    assert re.search(r"^sleepAfter +10 min$", text, re.M)
+
+
+def test_stop_sleep_and_wake(daemon, box):
+    daemon.cli("exec", box, "--", "sh", "-c", "echo kept >/root/f")
+    for verb, state in (("sleep", "asleep"), ("wake", "running"), ("stop", "stopped"), ("wake", "running")):
+        # On a busy machine a freeze may take longer than it may.
+        r = wait_for(lambda v=verb: (done := daemon.cli(v, box)).returncode == 0 and done, f"{verb} works")
+        assert (r.stdout, r.stderr) == (box.encode() + b"\n", b"")
+        assert daemon.inspect(box)["state"] == state
+    assert daemon.cli("exec", box, "--", "cat", "/root/f").stdout == b"kept\n"
+    assert [b["state"] for b in json.loads(daemon.cli("stop", box, "--json").stdout)["sandboxes"]] == ["stopped"]
+    r = daemon.cli("stop", "nobody", box)
+    assert r.returncode == 1 and r.stdout == box.encode() + b"\n" and "nobody" in r.stderr.decode()
+    assert daemon.cli("stop").returncode == 2
+
+
+def test_a_service_from_the_command_line(daemon, box):
+    assert daemon.cli("exec", box, "-d", "--name", "s", "--service", "--keep-alive", "--", "sleep", "1000").stdout == b"s\n"
+    daemon.cli("stop", box)
+    assert daemon.cli("ps", "-q", box).stdout == b"s\n"
+    process = daemon.request("GET", box_path(box, "/api/process/s")).json()["process"]
+    assert (process["service"], process["keepAlive"]) == (True, True)
+    assert b"--detach" in daemon.cli("exec", box, "--service", "--", "true").stderr

@@ -75,6 +75,7 @@ def test_the_contract_describes_what_there_is(daemon):
     outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws)(/|$)", path)}
     assert outside == {"/", "/v1/health", "/metrics", "/openapi.json", "/v1/sandboxes", "/v1/sandboxes/{id}",
                        "/v1/sandboxes/{id}/network", "/v1/sandboxes/{id}/network/log",
+                       "/v1/sandboxes/{id}/sleep", "/v1/sandboxes/{id}/wake", "/v1/sandboxes/{id}/stop",
                        "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
                        "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/ports/{port}/requests",
                        "/v1/sandboxes/{id}/proxy/{port}/{path}"}
@@ -332,3 +333,25 @@ def test_a_list_that_nobody_reads_costs_little(daemon):
     finally:
         for name in names:
             daemon.destroy(name)
+
+
+def test_instance_types_are_limits_by_name(daemon, box):
+    shown = daemon.request("PUT", box_path(box), {"instance": "lite"}).json()
+    assert (shown["instance"], shown["limits"]["memory"], shown["limits"]["cpu"]) == ("lite", 256 << 20, 0.063)
+    shown = daemon.request("PUT", box_path(box), {"instance": "basic", "limits": {"memory": 300 << 20}}).json()
+    assert (shown["instance"], shown["limits"]["memory"], shown["limits"]["cpu"]) == ("basic", 300 << 20, 0.25)
+    quota = daemon.execute(box, "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max 2>/dev/null; nproc")
+    assert quota["exitCode"] == 0
+    for bad in ("huge", 3, ["lite"]):
+        check_error(daemon.request("PUT", box_path(box), {"instance": bad}), "VALIDATION_FAILED", 400)
+    assert daemon.inspect(box)["instance"] == "basic"
+
+
+def test_an_instance_that_the_host_is_too_small_for_is_refused(daemon, box):
+    host = daemon.request("GET", "/v1/health").json()["host"]
+    if host["cpu"] >= 4 and host["memory"] >= 12 << 30:
+        pytest.skip("this host has room for the largest type")
+    r = daemon.request("PUT", box_path(box), {"instance": "standard-4"})
+    check_error(r, "INVALID_LIMITS", 400)
+    assert "instance 'standard-4'" in r.json()["message"] and "the host has" in r.json()["message"]
+    assert daemon.inspect(box) is None

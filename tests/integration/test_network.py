@@ -211,3 +211,43 @@ def test_defaults_come_from_the_environment(world):
         assert instance.request("GET", "/v1/sandboxes/d/network").json()["deny"] == ["two.example"]
     finally:
         fixtures.finish(instance)
+
+
+# ---- sleep
+
+def state(net, box):
+    return net.request("GET", f"/v1/sandboxes/{box}").json()["state"]
+
+
+def test_an_answer_on_an_open_connection_wakes_a_box(net, world):
+    """The server answers when the test says so: the box sleeps by then."""
+    go = world.tmp / "go"
+    world.serve(f"import os,time\ns.recv(10); s.sendall(b'begun ')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+                "s.sendall(b'answer'); s.close()", 7001)
+    put(net, "n-wake", mode="open")
+    code = ("import socket; s=socket.create_connection((%r,7001)); s.sendall(b'hello'); "
+            "print(s.recv(6).decode(),flush=True); print(s.recv(6).decode(),flush=True)" % gatelib.OTHER)
+    net.request("POST", "/v1/sandboxes/n-wake/api/process/start", {"command": f"exec python3 -c \"{code}\"", "processId": "p"})
+
+    def log():
+        return net.request("GET", "/v1/sandboxes/n-wake/api/process/p/logs").json()["stdout"].split()
+
+    lib.wait_for(lambda: log() == ["begun"], "it is connected")
+    lib.wait_for(lambda: net.request("POST", "/v1/sandboxes/n-wake/sleep").status == 200, "it is frozen")
+    go.touch()
+    lib.wait_for(lambda: state(net, "n-wake") == "running", "the answer wakes it")
+    lib.wait_for(lambda: log() == ["begun", "answer"], "and is read")
+
+
+def test_bytes_of_an_outbound_connection_keep_a_box_awake(net, world):
+    world.serve("import time\ns.recv(10)\nwhile True: s.sendall(b'x'); time.sleep(0.1)", 7002)
+    net.request("PUT", "/v1/sandboxes/n-busy", {"sleepAfter": "2s"})
+    code = "import socket; s=socket.create_connection((%r,7002)); s.sendall(b'hello')\nwhile s.recv(1): pass" % gatelib.OTHER
+    net.request("POST", "/v1/sandboxes/n-busy/api/process/start", {"command": f"exec python3 -c \"{code}\"", "processId": "p"})
+    net.request("PUT", "/v1/sandboxes/n-idle", {"sleepAfter": "2s"})
+    lib.wait_for(lambda: state(net, "n-idle") == "asleep", "a box without one sleeps")
+    seen = []
+    lib.wait_for(lambda: seen.append(state(net, "n-busy")) or len(seen) > 200, "it was looked at for seconds")
+    assert set(seen) == {"running"}
+    net.request("DELETE", "/v1/sandboxes/n-busy/api/process/p")
+    lib.wait_for(lambda: state(net, "n-busy") == "asleep", "it sleeps when it may")

@@ -4,6 +4,7 @@
 #include "agent/api.h"
 #include "agent/limits.h"
 #include "agent/process/process.h"
+#include "agent/process/service.h"
 #include "agent/request/reply.h"
 #include "agent/shell/session.h"
 #include "base/clock.h"
@@ -34,6 +35,13 @@ static void put_process(struct json_writer *w, const struct process *p)
 	json_member_cstr(w, "status", process_status_name(p->status));
 	json_member_cstr(w, "startTime", clock_iso(p->start_ms, iso));
 	json_member_cstr(w, "sessionId", p->session);
+	long restarts = service_restarts(str_of(p->id));
+	if (restarts >= 0) {
+		json_member_bool(w, "service", true);
+		json_member_i64(w, "restarts", restarts);
+	}
+	if (p->keep_alive)
+		json_member_bool(w, "keepAlive", true);
 	if (process_is_over(p)) {
 		json_member_cstr(w, "endTime", clock_iso(p->end_ms, iso));
 		json_member_i64(w, "exitCode", process_exit_code(p));
@@ -49,7 +57,15 @@ struct starting {
 	const struct route *route;
 	struct process *p;
 	struct task *task;
+	bool is_service;
+	struct service_spec service;
 };
+
+static void starting_free(struct starting *s)
+{
+	service_spec_free(&s->service);
+	free(s);
+}
 
 static const struct http_exchange_ops no_ops;
 
@@ -86,9 +102,15 @@ static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *fail
 {
 	struct starting *s = arg;
 	struct agent_request r = {.x = s->x, .route = s->route};
+	struct err e;
 	if (cmd) {
 		process_started(s->p, cmd);
-		if (s->x) {
+		s->service.id = xstrdup(s->p->id);
+		if (s->is_service && service_keep(s->p, &s->service, &e) < 0) {
+			struct cmd_result f = {.outcome = OUTCOME_NOT_STARTED, .error = e};
+			answer_not_started(s, &f);
+			process_kill(s->p, SIGKILL);
+		} else if (s->x) {
 			http_exchange_set(s->x, &no_ops, NULL);
 			answer_started(&r, s->p);
 		}
@@ -100,7 +122,7 @@ static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *fail
 		answer_not_started(s, &f);
 		process_failed(s->p, &f.error);
 	}
-	free(s);
+	starting_free(s);
 }
 
 /* The process is killed before its turn in the session has come. */
@@ -112,17 +134,28 @@ static void give_up(struct process *p)
 	err_set(&f.error, ERRC_PROCESS_ERROR, "process '%.100s' was killed before it could start", p->id);
 	answer_not_started(s, &f);
 	p->give_up = NULL;
-	free(s);
+	starting_free(s);
 }
 
-/* Refuses ids that collide with routes: clients put an id into a path as it is. */
-static bool is_good_id(struct str id)
+/* The directory and the variables that the process begins with, as far as they are known without its shell. */
+static struct service_spec service_spec_of(const struct run_spec *spec, const struct session *session, bool keep_alive)
 {
-	static const char *const taken[] = {".", "..", "list", "start", "kill-all", "cleanup"};
-	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
-		if (str_eq_c(id, taken[i]))
-			return false;
-	return id.n <= PROCESS_ID_MAX && (!id.n || (!memchr(id.p, '/', id.n) && !memchr(id.p, 0, id.n)));
+	struct service_spec ret = {.command = str_dup(spec->command), .keep_alive = keep_alive};
+	auto_env struct env full = {0};
+	if (spec->cwd)
+		ret.cwd = session_path(session, spec->cwd);
+	else
+		ret.cwd = session ? session_cwd(session) : xstrdup(agent.workdir);
+	session_env(session, &full);
+	env_apply(&full, &spec->env);
+	for (size_t i = 0; i < full.n; i++) {
+		struct str value, name = str_split(str_of(full.v[i]), '=', &value);
+		auto_free char *key = str_dup(name);
+		const char *box = env_get(&agent.env, key);
+		if (!box || !str_eq_c(value, box))
+			env_put(&ret.env, name, value);
+	}
+	return ret;
 }
 
 void api_process_start(struct agent_request *r)
@@ -131,11 +164,14 @@ void api_process_start(struct agent_request *r)
 	auto_buf struct buf mem = {0};
 	auto_run struct run_spec spec = {0};
 	struct str id = STR_NULL, session_id;
+	bool service = false, keep_alive = false;
 	struct err e;
 	if (run_spec_read(r->body, 0, &spec, &e) < 0 || agent_request_session(r, &mem, &session_id, &e) < 0 ||
-		json_read_str(r->body, "processId", &id, &e) < 0)
+		json_read_str(r->body, "processId", &id, &e) < 0 ||
+		json_read_bool(r->body, "service", &service, &e) < 0 ||
+		json_read_bool(r->body, "keepAlive", &keep_alive, &e) < 0)
 		return agent_request_refuse(r, &e);
-	if (!is_good_id(id))
+	if (!process_id_ok(id))
 		return agent_request_invalid(r, "processId",
 			"field 'processId' must be at most 128 bytes, without '/' and NUL, and not the name of a "
 			"route");
@@ -143,12 +179,18 @@ void api_process_start(struct agent_request *r)
 	if (!session_is_disabled(session_id) && !(session = session_need(session_id, &e)))
 		return agent_request_fail(r, &e, STR_NULL);
 	struct starting *s = xcalloc(1, sizeof *s);
-	*s = (struct starting){.x = r->x, .route = r->route};
+	*s = (struct starting){.x = r->x, .route = r->route, .is_service = service};
 	s->p = process_add(id, spec.command, session_id, &e);
 	if (!s->p) {
 		free(s);
 		return agent_request_fail_about(r, &e, "processId", id);
 	}
+	/* A service that waited for its next start makes way. */
+	if (id.n)
+		service_forget(id);
+	s->p->keep_alive = keep_alive;
+	if (service)
+		s->service = service_spec_of(&spec, session, keep_alive);
 	s->p->give_up = give_up;
 	s->p->give_up_arg = s;
 	http_exchange_set(r->x, &ops, s);
@@ -246,6 +288,9 @@ void api_process_kill(struct agent_request *r)
 		return;
 	if (!sig)
 		return agent_request_invalid(r, "signal", "signal must be a name such as SIGINT, or a number");
+	bool was_service = (sig == SIGTERM || sig == SIGKILL) && service_forget(r->id);
+	if (process_is_over(p) && was_service)
+		return answer_killed(r, p->id);
 	if (process_is_over(p)) {
 		err_set(&e, ERRC_COMMAND_NOT_FOUND, "Command '%.80s' not found or already completed in session '%.80s'",
 			p->id, p->session);
@@ -317,6 +362,7 @@ void api_process_kill_all(struct agent_request *r)
 	static const struct http_exchange_ops ops = {.on_close = all_client_gone};
 	struct kill_all *a = xcalloc(1, sizeof *a);
 	*a = (struct kill_all){.x = r->x, .route = r->route};
+	service_forget_all();
 	http_exchange_set(r->x, &ops, a);
 	list_each(it, process_all())
 	{

@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/limits.h"
+#include "agent/process/service.h"
 #include "base/clock.h"
 
 static struct list all = {&all, &all};
@@ -121,6 +122,43 @@ struct process *process_add(struct str id, struct str command, struct str sessio
 	return p;
 }
 
+struct process *process_add_again(struct str id, struct str command, struct str session, struct err *e)
+{
+	struct process *old = process_find(id);
+	struct proclog kept;
+	/* Followers read on in the log of the process that they know. */
+	bool keep = old && process_is_idle(old) && list_empty(&old->followers);
+	if (keep) {
+		kept = old->log;
+		proclog_init(&old->log);
+	}
+	struct process *p = process_add(id, command, session, e);
+	if (keep)
+		(p ? p : old)->log = kept;
+	return p;
+}
+
+bool process_id_ok(struct str id)
+{
+	/* Clients put an id into a path as it is. */
+	static const char *const taken[] = {".", "..", "list", "start", "kill-all", "cleanup"};
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+		if (str_eq_c(id, taken[i]))
+			return false;
+	return id.n <= PROCESS_ID_MAX && (!id.n || (!memchr(id.p, '/', id.n) && !memchr(id.p, 0, id.n)));
+}
+
+size_t process_keeping_awake(void)
+{
+	size_t n = 0;
+	list_each(it, &all)
+	{
+		const struct process *p = list_entry(it, struct process, node);
+		n += p->keep_alive && !process_is_over(p);
+	}
+	return n;
+}
+
 void process_started(struct process *p, struct cmd *cmd)
 {
 	p->cmd = cmd;
@@ -234,7 +272,11 @@ static void process_end(struct process *p, const struct cmd_result *r, enum proc
 static void process_on_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct process *p = cmd_arg(c);
-	process_end(p, r, status_of(p, r));
+	enum process_status status = status_of(p, r);
+	bool asked = p->kill_asked && status == PROCESS_KILLED;
+	process_end(p, r, status);
+	if (p->service && !asked)
+		service_ended(p);
 }
 
 const struct cmd_ops process_cmd_ops = {.on_output = process_on_output, .on_end = process_on_end};

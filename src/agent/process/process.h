@@ -40,7 +40,9 @@ struct process {
 	uint64_t kill_began;
 	uint64_t kill_due; /* while it is being killed: when SIGKILL is due (monotonic ms) */
 	struct list followers, waiters;
-	bool forgotten; /* no longer in the table */
+	bool forgotten;	 /* no longer in the table */
+	bool service;	 /* started again when it ends (service.h) */
+	bool keep_alive; /* its box does not sleep while it runs */
 	struct loop_timer kill_timer;
 };
 
@@ -62,6 +64,12 @@ struct process_waiter {
 /* Adds a process under `id`; an empty id becomes "proc_<ms>_<6 characters>". PROCESS_ERROR when a living process has
  * that id; an ended process is replaced. */
 struct process *process_add(struct str id, struct str command, struct str session, struct err *e);
+/* The same for the next run of a service: the log of the run before goes on. */
+struct process *process_add_again(struct str id, struct str command, struct str session, struct err *e);
+/* At most PROCESS_ID_MAX bytes that can stand in a path, and not the name of a route. An empty one is fine. */
+bool process_id_ok(struct str id);
+/* Living processes that keep their box awake. */
+size_t process_keeping_awake(void);
 void process_started(struct process *p, struct cmd *cmd);
 /* The process could not be started. It is forgotten at once, unless it has followers or waiters: they see it end with
  * this error. */

@@ -1,6 +1,8 @@
 #include "agent/api.h"
 
 #include "agent/agent.h"
+#include "agent/process/service.h"
+#include "agent/shell/session.h"
 #include "base/str.h"
 
 /* What upstream's client compares its own version with, unless the image says otherwise. */
@@ -42,10 +44,24 @@ void api_env(struct agent_request *r)
 {
 	auto_env struct env change = {0};
 	struct err e;
-	if (env_read(r->body, "env", &change, &e) < 0)
+	bool services = false;
+	if (env_read(r->body, "env", &change, &e) < 0 || json_read_bool(r->body, "services", &services, &e) < 0)
 		return agent_request_fail(r, &e, STR_NULL);
 	env_apply(&agent.env, &change);
+	if (services)
+		services_start();
 	agent_request_json(r, STR("{\"success\":true}"));
+}
+
+void api_activity(struct agent_request *r)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_u64(&w, "commands", tasks_running());
+	json_member_u64(&w, "keepAlive", process_keeping_awake());
+	json_object_end(&w);
+	agent_request_json(r, buf_str(&b));
 }
 
 /* Upstream registers this route and answers so. */

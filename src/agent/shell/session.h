@@ -66,5 +66,8 @@ typedef void (*session_on_started)(void *arg, struct cmd *cmd, const struct cmd_
 struct task *session_start(struct session *s, struct run_spec *spec, const struct cmd_ops *ops, void *cmd_arg,
 	session_on_started on_started, void *arg);
 
+/* Commands that run or wait for their turn, also those whose client is gone. Started processes do not count. */
+size_t tasks_running(void);
+
 /* The owner wants no result any more. A waiting task is dropped; a running task goes on without callbacks. */
 void task_cancel(struct task *t);

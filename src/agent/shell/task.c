@@ -30,8 +30,16 @@ struct task {
 
 static void run_next(struct loop_task *t);
 
+static size_t running;
+
+size_t tasks_running(void)
+{
+	return running;
+}
+
 static void task_free(struct task *t)
 {
+	running -= t->ops != NULL;
 	run_spec_free(&t->spec);
 	free(t);
 }
@@ -410,6 +418,7 @@ struct task *session_run(struct session *s, struct run_spec *spec, const struct 
 {
 	struct task *t = xcalloc(1, sizeof *t);
 	*t = (struct task){.s = s, .spec = run_spec_take(spec), .ops = ops, .arg = arg};
+	running++;
 	return enqueue(s, t);
 }
 

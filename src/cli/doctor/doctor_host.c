@@ -161,8 +161,11 @@ static void check_swap(struct cli *c, struct doctor_row *r)
 	const char *second = strchr(text, '\n');
 	bool on = second && second[1];
 	doctor_set(r, on ? DOCTOR_OK : DOCTOR_NOTE,
-		on ? NULL : "Add swap so that sleeping boxes can free their memory.",
-		on ? "on" : "none: sleeping boxes keep their memory");
+		on ? NULL
+		   : "Add swap, so that sleeping boxes free their memory: fallocate -l 8G /swapfile && chmod 600 "
+		     "/swapfile && "
+		     "mkswap /swapfile && swapon /swapfile",
+		on ? "on: the memory of sleeping boxes goes there" : "none: sleeping boxes keep their memory");
 }
 
 static void check_device(struct doctor_row *r, const char *path, const char *with, const char *without)

@@ -5,14 +5,88 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "cli/api.h"
 #include "proto/limits.h"
 
-static void write_spec(struct buf *b, const struct box_options *o)
+/* "90" is seconds; the daemon takes a text only with a unit. */
+static void write_sleep_after(struct json_writer *w, const char *text)
+{
+	uint64_t seconds;
+	if (str_to_u64(str_of(text), UINT32_MAX, &seconds))
+		json_member_u64(w, "sleepAfter", seconds);
+	else
+		json_member_cstr(w, "sleepAfter", text);
+}
+
+static bool is_set(const struct box_options *o, struct str key)
+{
+	struct str value;
+	for (size_t i = 0; i < o->labels.n; i++)
+		if (str_eq(str_split(str_of(o->labels.items[i]), '=', &value), key))
+			return true;
+	return false;
+}
+
+/* The labels that the box has, with those of the options set. */
+static void write_labels(struct json_writer *w, const struct box_options *o, const struct json *own)
+{
+	json_key(w, "labels");
+	json_object_begin(w);
+	json_each(it, own)
+	{
+		auto_free char *key = str_dup(it->key);
+		if (!is_set(o, it->key))
+			json_member_str(w, key, it->text);
+	}
+	for (size_t i = 0; i < o->labels.n; i++) {
+		struct str value, name = str_split(str_of(o->labels.items[i]), '=', &value);
+		auto_free char *key = str_dup(name);
+		json_member_str(w, key, value);
+	}
+	json_object_end(w);
+}
+
+bool box_options_given(const struct box_options *o)
+{
+	return o->image || o->memory || o->cpu_milli || o->pids || o->disk || o->instance || o->sleep_after ||
+	       o->network || o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n;
+}
+
+/* PUT replaces all labels, so those that are there are asked for first. NULL: none, or no such box. */
+static struct json_doc *read_labels(struct client *cl, const char *id, const struct json **ret)
+{
+	auto_buf struct buf path = {0}, body = {0};
+	struct err e;
+	*ret = NULL;
+	client_box_path(&path, id, "");
+	if (client_call(cl, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
+		return NULL;
+	struct json_doc *d = json_parse(buf_str(&body), &e);
+	*ret = d ? json_get(json_root(d), "labels") : NULL;
+	return d;
+}
+
+static void write_spec(struct buf *b, const struct box_options *o, const struct json *labels)
 {
 	struct json_writer w = json_writer(b);
 	json_object_begin(&w);
 	if (o->image)
 		json_member_cstr(&w, "image", o->image);
+	if (o->instance)
+		json_member_cstr(&w, "instance", o->instance);
+	if (o->sleep_after)
+		write_sleep_after(&w, o->sleep_after);
+	if (o->keep_alive || o->no_keep_alive)
+		json_member_bool(&w, "keepAlive", o->keep_alive);
+	if (o->network) {
+		json_key(&w, "network");
+		json_object_begin(&w);
+		json_member_cstr(&w, "mode", o->network);
+		json_object_end(&w);
+	}
+	api_write_env(&w, "envChanges", o->env.items, o->env.n);
+	if (o->labels.n)
+		write_labels(&w, o, labels);
 	if (o->memory || o->cpu_milli || o->pids || o->disk) {
 		json_key(&w, "limits");
 		json_object_begin(&w);
@@ -32,8 +106,10 @@ static void write_spec(struct buf *b, const struct box_options *o)
 int box_put(struct client *cl, const char *id, const struct box_options *o, struct buf *ret_body, struct err *e)
 {
 	auto_buf struct buf path = {0}, spec = {0};
+	const struct json *labels = NULL;
+	auto_json struct json_doc *own = o->labels.n ? read_labels(cl, id, &labels) : NULL;
 	client_box_path(&path, id, "");
-	write_spec(&spec, o);
+	write_spec(&spec, o, labels);
 	return client_call(cl, "PUT", buf_cstr(&path), buf_str(&spec), ret_body, e);
 }
 

@@ -1,5 +1,5 @@
 /*
- * box.h - shared by `create`, `run`, `list` and `inspect`: limits as options, a box as JSON and as text.
+ * box.h - shared by `create`, `update`, `run`, `list` and `inspect`: limits as options, a box as JSON and as text.
  */
 #pragma once
 
@@ -10,16 +10,34 @@
 struct box_options {
 	uint64_t memory, cpu_milli, pids, disk;
 	const char *image;
+	/* Of create and update. */
+	const char *instance, *sleep_after, *network;
+	bool keep_alive, no_keep_alive;
+	struct arg_list env, labels; /* K=V */
 };
 
-#define BOX_OPTION_ROWS(o)                                                                                             \
-	{"image", "NAME", "image to start from (default: default)", ARG_TEXT, &(o)->image},                            \
-		{"memory", "SIZE", "memory limit, as in 512m or 2g", ARG_BYTES, &(o)->memory},                         \
+#define BOX_LIMIT_ROWS(o)                                                                                              \
+	{"memory", "SIZE", "memory limit, as in 512m or 2g", ARG_BYTES, &(o)->memory},                                 \
 		{"cpus", "N", "CPU limit, as in 1 or 0.5", ARG_CPUS, &(o)->cpu_milli},                                 \
 		{"disk", "SIZE", "limit of the files, as in 2g (default: 8g)", ARG_BYTES, &(o)->disk},                 \
 	{                                                                                                              \
 		"pids", "N", "limit of processes and threads", ARG_COUNT, &(o)->pids                                   \
 	}
+#define BOX_OPTION_ROWS(o)                                                                                             \
+	{"image", "NAME", "image to start from (default: default)", ARG_TEXT, &(o)->image}, BOX_LIMIT_ROWS(o)
+#define BOX_SETTING_ROWS(o)                                                                                            \
+	{"instance", "TYPE", "limits by name: lite, basic, standard-1 … standard-4", ARG_TEXT, &(o)->instance},        \
+		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &(o)->env, 'e'},                           \
+		{"label", "K=V", "set a label; may be repeated", ARG_LIST, &(o)->labels, 'l'},                         \
+		{"sleep-after", "TIME", "sleep after this time without activity: 30s, 10m, 1h; 0 is never", ARG_TEXT,  \
+			&(o)->sleep_after},                                                                            \
+		{"keep-alive", NULL, "never sleep", ARG_FLAG, &(o)->keep_alive},                                       \
+		{"no-keep-alive", NULL, "sleep again", ARG_FLAG, &(o)->no_keep_alive},                                 \
+	{                                                                                                              \
+		"network", "MODE", "open, list or off; net has more", ARG_TEXT, &(o)->network                          \
+	}
+/* Whether any option was given. */
+bool box_options_given(const struct box_options *o);
 
 /* PUT: makes the box, or changes an existing one. Returns the status (201: made) or -1; *ret_body is the answer. */
 int box_put(struct client *cl, const char *id, const struct box_options *o, struct buf *ret_body, struct err *e);

@@ -1,20 +1,52 @@
 /*
- * create.c - `atoll create`: makes a box with its own limits.
+ * create.c - `atoll create` and `atoll update`: makes a box with its own settings, or changes them.
  */
 #include <stdio.h>
+#include <string.h>
 
+#include "cli/api.h"
 #include "cli/verb/box.h"
+#include "cli/verb/exec.h"
 #include "cli/verbs.h"
 
 enum { STATUS_CREATED = 201 };
 
+static bool check_labels(struct cli *c, const struct arg_list *labels, int *ret_code)
+{
+	for (size_t i = 0; i < labels->n; i++)
+		if (!strchr(labels->items[i], '=') || labels->items[i][0] == '=') {
+			*ret_code = cli_usage(c, "'%s' is not NAME=VALUE", labels->items[i]);
+			return false;
+		}
+	return true;
+}
+
+static bool check_options(struct cli *c, const struct box_options *o, int *ret_code)
+{
+	if (!exec_check_env(c, &o->env, ret_code) || !check_labels(c, &o->labels, ret_code))
+		return false;
+	if (!o->keep_alive || !o->no_keep_alive)
+		return true;
+	*ret_code = cli_usage(c, "use --keep-alive or --no-keep-alive, not both");
+	return false;
+}
+
+static int answer(struct cli *c, const char *id, struct buf *body)
+{
+	if (c->json)
+		cli_print(body);
+	else
+		printf("%s\n", id);
+	return 0;
+}
+
 int verb_create(struct cli *c, int argc, char **argv)
 {
 	struct box_options o = {0};
-	const struct arg table[] = {BOX_OPTION_ROWS(&o), ARG_TABLE_END};
+	const struct arg table[] = {BOX_OPTION_ROWS(&o), BOX_SETTING_ROWS(&o), ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
-	if (!args_parse(c, table, argc, argv, &a, &code))
+	if (!args_parse(c, table, argc, argv, &a, &code) || !check_options(c, &o, &code))
 		return code;
 	if (a.n != 1 || !*a.words[0])
 		return cli_usage(
@@ -25,13 +57,28 @@ int verb_create(struct cli *c, int argc, char **argv)
 	int status = client_open(c, &cl, &e) < 0 ? -1 : box_put(&cl, a.words[0], &o, &body, &e);
 	if (status < 0)
 		return cli_fail(c, &e);
-	bool wants = o.image || o.memory || o.cpu_milli || o.pids || o.disk;
 	if (status != STATUS_CREATED)
 		fprintf(stderr, "atoll create: box '%s' exists already%s\n", a.words[0],
-			wants ? "; it has the new settings now" : "");
-	if (c->json)
-		cli_print(&body);
-	else
-		printf("%s\n", a.words[0]);
-	return 0;
+			box_options_given(&o) ? "; it has the new settings now" : "");
+	return answer(c, a.words[0], &body);
+}
+
+int verb_update(struct cli *c, int argc, char **argv)
+{
+	struct box_options o = {0};
+	const struct arg table[] = {BOX_LIMIT_ROWS(&o), BOX_SETTING_ROWS(&o), ARG_TABLE_END};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	int code;
+	if (!args_parse(c, table, argc, argv, &a, &code) || !check_options(c, &o, &code))
+		return code;
+	if (a.n != 1 || !*a.words[0])
+		return cli_usage(c, a.n > 1 ? "update changes one box at a time" : "which box? Write its name");
+	if (!box_options_given(&o))
+		return cli_usage(c, "what shall change? Write at least one option");
+	auto_client struct client cl = {0};
+	struct err e;
+	auto_buf struct buf body = {0};
+	if (api_open_box(c, &cl, a.words[0], &e) < 0 || box_put(&cl, a.words[0], &o, &body, &e) < 0)
+		return cli_fail(c, &e);
+	return answer(c, a.words[0], &body);
 }

@@ -77,8 +77,9 @@ int exec_command(struct client *cl, const struct stream_request *rq)
 int verb_exec(struct cli *c, int argc, char **argv)
 {
 	struct stream_request rq = {0};
-	const char *session = NULL, *name = NULL;
+	const char *session = NULL;
 	bool detach = false;
+	struct exec_background bg = {0};
 	const struct arg table[] = {
 		{"cwd", "DIR", "working directory in the box (default /workspace)", ARG_TEXT, &rq.cwd},
 		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &rq.env, 'e'},
@@ -87,7 +88,10 @@ int verb_exec(struct cli *c, int argc, char **argv)
 			&session, 's'},
 		{"detach", NULL, "run in the background; print the name, for ps, logs and kill", ARG_FLAG, &detach,
 			'd'},
-		{"name", "NAME", "with --detach: name of the process", ARG_TEXT, &name},
+		{"name", "NAME", "with --detach: name of the process", ARG_TEXT, &bg.name},
+		{"service", NULL, "with --detach: start it again when it ends and when the box starts", ARG_FLAG,
+			&bg.service},
+		{"keep-alive", NULL, "with --detach: the box stays awake while it runs", ARG_FLAG, &bg.keep_alive},
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = 1};
@@ -100,15 +104,19 @@ int verb_exec(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "which command? Write the command to run in '%s'", a.words[0]);
 	if (!exec_check_command(c, a.command, &code))
 		return code;
-	if (name && !detach)
-		return cli_usage(c, "--name works only with --detach");
+	if ((bg.name || bg.service || bg.keep_alive) && !detach)
+		return cli_usage(c, "%s works only with --detach",
+			bg.name	     ? "--name"
+			: bg.service ? "--service"
+				     : "--keep-alive");
+	bg.session = session;
 	rq.id = a.words[0];
 	rq.argv = a.command;
 	auto_client struct client cl = {0};
 	struct err e;
 	if (client_open(c, &cl, &e) < 0 || (!session && !detach && client_catch_signals(&cl, &e) < 0))
 		return cli_fail(c, &e);
-	code = detach	 ? exec_detached(&cl, &rq, session, name)
+	code = detach	 ? exec_detached(&cl, &rq, &bg)
 	       : session ? exec_in_session(&cl, &rq, session)
 			 : exec_command(&cl, &rq);
 	return code;

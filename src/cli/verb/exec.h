@@ -9,8 +9,13 @@
 int exec_command(struct client *cl, const struct stream_request *rq);
 /* The same in the shell of a session; the output comes when the command has ended. */
 int exec_in_session(struct client *cl, const struct stream_request *rq, const char *session);
-/* Starts the command as a background process (`session` may be NULL) and prints its name. */
-int exec_detached(struct client *cl, const struct stream_request *rq, const char *session, const char *name);
+/* A background process. */
+struct exec_background {
+	const char *session, *name; /* or NULL */
+	bool service, keep_alive;
+};
+/* Starts the command as a background process and prints its name. */
+int exec_detached(struct client *cl, const struct stream_request *rq, const struct exec_background *bg);
 /* The words as text for a shell: one word is unchanged, several words are quoted. */
 void exec_quote(struct buf *to, char **argv);
 /* True when all words are K=V with a valid name; else prints the error and sets *ret_code. */

@@ -58,13 +58,17 @@ static struct json_writer begin_request(struct buf *to, const struct stream_requ
 
 /* ---- in the background ---- */
 
-int exec_detached(struct client *cl, const struct stream_request *rq, const char *session, const char *name)
+int exec_detached(struct client *cl, const struct stream_request *rq, const struct exec_background *bg)
 {
 	auto_buf struct buf body = {0};
 	struct err e;
-	struct json_writer w = begin_request(&body, rq, session);
-	if (name)
-		json_member_cstr(&w, "processId", name);
+	struct json_writer w = begin_request(&body, rq, bg->session);
+	if (bg->name)
+		json_member_cstr(&w, "processId", bg->name);
+	if (bg->service)
+		json_member_bool(&w, "service", true);
+	if (bg->keep_alive)
+		json_member_bool(&w, "keepAlive", true);
 	json_object_end(&w);
 	auto_json struct json_doc *d = api_ask(cl, rq->id, "POST", "/api/process/start", buf_str(&body), &e);
 	if (!d)

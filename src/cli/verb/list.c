@@ -11,10 +11,40 @@
 
 static const char *const list_heads[] = {"ID", "STATE", "IMAGE", ">MEMORY", ">CPUS", ">PIDS", ">AGE"};
 
+/* What is listed: boxes that have all labels, "K=V" or "K". */
+struct listing {
+	const struct arg_list *labels;
+	struct table *table;
+	struct json_writer *w;
+	size_t n;
+};
+
+static bool has_label(const struct json *box, const char *want)
+{
+	struct str value, name = str_split(str_of(want), '=', &value);
+	json_each(it, json_get(box, "labels"))
+	{
+		if (str_eq(it->key, name))
+			return name.n == strlen(want) || str_eq(it->text, value);
+	}
+	return false;
+}
+
+static bool is_wanted(const struct listing *l, const struct json *box)
+{
+	for (size_t i = 0; i < l->labels->n; i++)
+		if (!has_label(box, l->labels->items[i]))
+			return false;
+	return true;
+}
+
 static int add_row(void *arg, const struct json *j, struct err *e)
 {
 	(void)e;
-	struct table *t = arg;
+	struct listing *l = arg;
+	struct table *t = l->table;
+	if (!is_wanted(l, j))
+		return 0;
 	char mem[24], age[24];
 	uint64_t bytes = 0, pids = 0;
 	double cpu = 0;
@@ -34,12 +64,13 @@ static int add_row(void *arg, const struct json *j, struct err *e)
 	return 0;
 }
 
-static int list_text(struct client *cl, bool quiet, struct err *e)
+static int list_text(struct client *cl, bool quiet, const struct arg_list *labels, struct err *e)
 {
 	struct table t = {.columns = quiet ? 1 : ARRAY_LEN(list_heads), .heads = quiet ? NULL : list_heads};
-	int r = box_each(cl, add_row, &t, e);
+	struct listing l = {.labels = labels, .table = &t};
+	int r = box_each(cl, add_row, &l, e);
 	if (r == 0)
-		table_print(&t, quiet ? NULL : "no boxes");
+		table_print(&t, quiet ? NULL : labels->n ? "no boxes with these labels" : "no boxes");
 	table_free(&t);
 	return r;
 }
@@ -47,20 +78,24 @@ static int list_text(struct client *cl, bool quiet, struct err *e)
 static int write_each(void *arg, const struct json *box, struct err *e)
 {
 	(void)e;
+	struct listing *l = arg;
 	auto_buf struct buf b = {0};
+	if (!is_wanted(l, box))
+		return 0;
 	json_put_tree(&b, box);
-	json_raw(arg, buf_str(&b));
+	json_raw(l->w, buf_str(&b));
 	return 0;
 }
 
-static int list_json(struct client *cl, struct err *e)
+static int list_json(struct client *cl, const struct arg_list *labels, struct err *e)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
 	json_key(&w, "sandboxes");
 	json_array_begin(&w);
-	if (box_each(cl, write_each, &w, e) < 0)
+	struct listing l = {.labels = labels, .w = &w};
+	if (box_each(cl, write_each, &l, e) < 0)
 		return -1;
 	json_array_end(&w);
 	json_object_end(&w);
@@ -71,7 +106,10 @@ static int list_json(struct client *cl, struct err *e)
 int verb_list(struct cli *c, int argc, char **argv)
 {
 	bool quiet = false;
-	const struct arg table[] = {{"quiet", NULL, "only the names", ARG_FLAG, &quiet, 'q'}, ARG_TABLE_END};
+	struct arg_list labels = {0};
+	const struct arg table[] = {{"quiet", NULL, "only the names", ARG_FLAG, &quiet, 'q'},
+		{"label", "K[=V]", "only boxes with this label; may be repeated", ARG_LIST, &labels, 'l'},
+		ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
@@ -80,9 +118,30 @@ int verb_list(struct cli *c, int argc, char **argv)
 		return cli_usage(c, "'%s' is one word too many: inspect shows one box", a.words[0]);
 	auto_client struct client cl = {0};
 	struct err e;
-	if (client_open(c, &cl, &e) < 0 || (c->json ? list_json(&cl, &e) : list_text(&cl, quiet, &e)) < 0)
+	if (client_open(c, &cl, &e) < 0 ||
+		(c->json ? list_json(&cl, &labels, &e) : list_text(&cl, quiet, &labels, &e)) < 0)
 		return cli_fail(c, &e);
 	return 0;
+}
+
+/* A number that counts bytes or seconds, for people. False: as it is. */
+static bool put_number(struct buf *to, const struct json *j)
+{
+	static const char *const sizes[] = {"memory", "memoryPeak", "swap", "disk", "bytesSent", "bytesReceived"};
+	uint64_t n;
+	char text[24];
+	if (j->type != JSON_T_NUMBER || !str_to_u64(j->text, UINT64_MAX, &n))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+		if (str_eq_c(j->key, sizes[i]))
+			return buf_add_c(to, box_size_text(n, text));
+	if (!str_eq_c(j->key, "sleepAfter"))
+		return false;
+	if (n && n % 3600 == 0)
+		return buf_printf(to, "%llu h", (unsigned long long)n / 3600), true;
+	return buf_printf(to, n && n % 60 == 0 ? "%llu min" : "%llu s",
+		       (unsigned long long)(n && n % 60 == 0 ? n / 60 : n)),
+	       true;
 }
 
 static void print_members(struct buf *to, const struct json *object, int depth)
@@ -99,7 +158,8 @@ static void print_members(struct buf *to, const struct json *object, int depth)
 		size_t n = buf_size(to) - before;
 		if (text.n)
 			buf_printf(to, "%*s", n < 20 ? 20 - (int)n : 1, "");
-		text_put_safe(to, text);
+		if (!put_number(to, j))
+			text_put_safe(to, text);
 		buf_add_byte(to, '\n');
 		if (inner)
 			print_members(to, j, depth + 1);

@@ -90,17 +90,27 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s)
 	say(g, &line);
 }
 
-void gate_client_forget(struct gate_client *g, const char *id)
+static void say_op(struct gate_client *g, const char *op, const char *id)
 {
 	auto_buf struct buf line = {0};
 	struct json_writer w = json_writer(&line);
 	if (!gate_client_is_up(g))
 		return;
 	json_object_begin(&w);
-	json_member_cstr(&w, "op", "forget");
+	json_member_cstr(&w, "op", op);
 	json_member_cstr(&w, "id", id);
 	json_object_end(&w);
 	say(g, &line);
+}
+
+void gate_client_forget(struct gate_client *g, const char *id)
+{
+	say_op(g, "forget", id);
+}
+
+void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asleep)
+{
+	say_op(g, asleep ? "asleep" : "awake", s->id);
 }
 
 static void say_all(struct gate_client *g)
@@ -108,9 +118,13 @@ static void say_all(struct gate_client *g)
 	size_t it = 0;
 	void *v;
 	auto_buf struct buf line = {0};
-	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v))
-		if (has_box(v))
-			gate_client_policy(g, v);
+	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v)) {
+		const struct sandbox *s = v;
+		if (has_box(s))
+			gate_client_policy(g, s);
+		if (s->state == SB_ASLEEP || s->op == OP_SLEEP)
+			gate_client_asleep(g, s, true);
+	}
 	buf_add_c(&line, "{\"op\":\"synced\"}");
 	if (g->io.loop)
 		say(g, &line);
@@ -128,9 +142,11 @@ static void on_line(struct gate_client *g, struct str line)
 	}
 	if (strcmp(op, "hello") == 0)
 		return say_all(g);
+	struct sandbox *s = sandbox_find(g->daemon, id);
+	if (s && strcmp(op, "activity") == 0)
+		sandbox_touch(s);
 	if (strcmp(op, "log") != 0)
 		return;
-	struct sandbox *s = sandbox_find(g->daemon, id);
 	if (s)
 		net_log_add(&s->net_log, o);
 	net_totals_add(&g->daemon->metrics.network, o);

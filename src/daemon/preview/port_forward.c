@@ -20,6 +20,7 @@ struct port_forward {
 	bool both;		  /* … after the other one was refused, or the other way round */
 	bool remembered;	  /* which one it was */
 	bool restarted;		  /* the sandbox ended before a socket was there */
+	bool tunnel;		  /* counted in the sandbox's tunnels */
 	struct http_proxy *proxy; /* while the exchange is its */
 	struct dial_waiter waiter;
 	struct http_proxy_counts counts;
@@ -36,12 +37,16 @@ static void forward_enter(struct daemon_request *r, struct sandbox *s)
 {
 	r->sandbox = s;
 	sandbox_enter(s);
+	r->forward->tunnel = http_request(r->x)->upgrade;
+	s->tunnels += r->forward->tunnel;
 }
 
 static void forward_leave(struct daemon_request *r)
 {
-	if (r->sandbox)
+	if (r->sandbox) {
+		r->sandbox->tunnels -= r->forward->tunnel;
 		sandbox_leave(r->sandbox);
+	}
 	r->sandbox = NULL;
 }
 
@@ -143,6 +148,11 @@ static void on_proxy_fail(void *arg, struct http_exchange *x, const struct http_
 	forward_send(r);
 }
 
+static void on_bytes(void *arg)
+{
+	sandbox_touch(((struct daemon_request *)arg)->sandbox);
+}
+
 static bool filter_request(void *arg, struct str name, struct str *value)
 {
 	struct daemon_request *r = arg;
@@ -182,6 +192,7 @@ static void forward_send(struct daemon_request *r)
 		.on_fail = on_proxy_fail,
 		.head_ms = r->daemon->config.app_timeout_ms,
 		.on_done = on_proxy_done,
+		.on_bytes = on_bytes,
 		.arg = r,
 		.counts = &f->counts,
 	};

@@ -35,6 +35,11 @@ static void on_proxy_done(void *arg, int status, bool complete)
 	daemon_request_release(r);
 }
 
+static void on_bytes(void *arg)
+{
+	sandbox_touch(((struct daemon_request *)arg)->sandbox);
+}
+
 static void explain_failure(const struct sandbox *s, const struct http_failure *f, struct err *e)
 {
 	bool ended = s->state != SB_RUNNING || s->op == OP_DESTROY;
@@ -133,6 +138,7 @@ static void agent_send(struct daemon_request *r, struct sandbox *s)
 		.filter_request = keep_header,
 		.on_fail = on_proxy_fail,
 		.on_done = on_proxy_done,
+		.on_bytes = on_bytes,
 		.arg = r,
 	};
 	http_proxy(r->x, r->daemon->client, &s->agent, &o);

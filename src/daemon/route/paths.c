@@ -22,6 +22,7 @@ static const struct {
 	{"/metrics", ROUTE_METRICS},
 	{"/openapi.json", ROUTE_OPENAPI},
 	{"/v1/sandboxes", ROUTE_LIST},
+	{"/mcp", ROUTE_MCP},
 };
 
 const char *api_route_label(enum api_route route)
@@ -147,6 +148,12 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_FORK;
 	else if (str_eq_c(rest, "/diff"))
 		ret->route = ROUTE_DIFF;
+	else if (str_eq_c(rest, "/sleep"))
+		ret->route = ROUTE_SLEEP;
+	else if (str_eq_c(rest, "/wake"))
+		ret->route = ROUTE_WAKE;
+	else if (str_eq_c(rest, "/stop"))
+		ret->route = ROUTE_STOP;
 	else if (str_eq_c(rest, "/ports"))
 		ret->route = ROUTE_PORTS;
 	else if (is_or_below(rest, STR("/proxy")) && match_proxy(str_skip(rest, 6), ret, e) < 0)

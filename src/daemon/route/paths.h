@@ -20,6 +20,7 @@
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
@@ -30,6 +31,9 @@
 	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
 	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \
 	X(DIFF, "/v1/sandboxes/{id}/diff", "GET, HEAD")                                                                \
+	X(SLEEP, "/v1/sandboxes/{id}/sleep", "POST")                                                                   \
+	X(WAKE, "/v1/sandboxes/{id}/wake", "POST")                                                                     \
+	X(STOP, "/v1/sandboxes/{id}/stop", "POST")                                                                     \
 	X(PORTS, "/v1/sandboxes/{id}/ports", "GET, HEAD")                                                              \
 	X(PORT, "/v1/sandboxes/{id}/ports/{port}", "GET, HEAD, POST, DELETE")                                          \
 	X(PORT_VALIDATE, "/v1/sandboxes/{id}/ports/{port}/validate", "POST")                                           \

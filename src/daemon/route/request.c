@@ -167,6 +167,8 @@ static void dispatch(struct daemon_request *r)
 		return handle_metrics(r);
 	case ROUTE_OPENAPI:
 		return handle_openapi(r);
+	case ROUTE_MCP:
+		return handle_mcp(r);
 	case ROUTE_LIST:
 		return handle_list(r);
 	case ROUTE_SANDBOX:
@@ -188,6 +190,10 @@ static void dispatch(struct daemon_request *r)
 		return handle_fork(r);
 	case ROUTE_DIFF:
 		return handle_diff(r);
+	case ROUTE_SLEEP:
+	case ROUTE_WAKE:
+	case ROUTE_STOP:
+		return handle_life(r);
 	case ROUTE_PORTS:
 		return handle_ports(r);
 	case ROUTE_PORT:

@@ -74,10 +74,12 @@ void handle_health(struct daemon_request *r);  /* info.c */
 void handle_root(struct daemon_request *r);    /* info.c */
 void handle_openapi(struct daemon_request *r); /* info.c */
 void handle_metrics(struct daemon_request *r); /* info.c */
+void handle_mcp(struct daemon_request *r);     /* mcp/route.c */
 void handle_list(struct daemon_request *r);    /* sandbox_list.c */
 void handle_get(struct daemon_request *r);     /* sandbox_get.c */
 void handle_put(struct daemon_request *r);     /* sandbox_put.c */
 void handle_delete(struct daemon_request *r);  /* sandbox_delete.c */
+void handle_life(struct daemon_request *r);    /* life_api.c */
 void handle_agent(struct daemon_request *r);   /* agent_forward.c */
 void handle_network(struct daemon_request *r); /* network_api.c */
 void handle_network_log(struct daemon_request *r);

@@ -134,7 +134,7 @@ static void on_row(void *arg, const struct err *e)
 	if (e)
 		change_end(r, e);
 	else if (r->change.env_changes && s->state == SB_RUNNING)
-		sandbox_send_env(s, r->change.env_changes, on_env_sent, r);
+		sandbox_send_env(s, r->change.env_changes, false, on_env_sent, r);
 	else
 		set_limits(r);
 }
@@ -207,7 +207,9 @@ static int check_limits(struct daemon_request *r, struct err *e)
 		l.pids = r->change.spec.limits.pids;
 	if (r->change.has_disk)
 		l.disk_bytes = r->change.spec.limits.disk_bytes;
-	return host ? api_limits_check(&l, host, e) : 0;
+	if (!host || api_limits_check(&l, host, e) == 0)
+		return 0;
+	return r->change.instance ? err_wrap(e, "instance '%s' is too large", r->change.instance) : -1;
 }
 
 static void on_body(struct http_exchange *x, struct str body)

@@ -1,6 +1,7 @@
 #include "daemon/route/view.h"
 
 #include "base/clock.h"
+#include "daemon/limits.h"
 #include "daemon/sandbox/settings.h"
 
 static void limits(struct json_writer *w, const struct box_limits *l)
@@ -20,6 +21,7 @@ static void usage(struct json_writer *w, const struct box_info *i)
 	json_object_begin(w);
 	json_member_u64(w, "memory", i->mem_used);
 	json_member_u64(w, "memoryPeak", i->mem_peak);
+	json_member_u64(w, "swap", i->mem_swapped);
 	json_member_double(w, "cpuSeconds", (double)i->cpu_usec / 1e6);
 	json_member_u64(w, "pids", i->pids_used);
 	json_member_u64(w, "oomKills", i->oom_kills);
@@ -87,10 +89,13 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 	json_raw(w, str_of(s->spec.labels));
 	env_names(w, s->spec.env);
 	json_key(w, "sleepAfter");
-	if (s->spec.sleep_after_ms)
-		json_u64(w, s->spec.sleep_after_ms / 1000);
+	uint64_t after =
+		s->spec.sleep_after_ms == SLEEP_DEFAULT ? s->daemon->config.sleep_after_ms : s->spec.sleep_after_ms;
+	if (after)
+		json_u64(w, after / 1000);
 	else
 		json_null(w);
+	json_member_bool(w, "sleepAfterChosen", s->spec.sleep_after_ms != SLEEP_DEFAULT);
 	json_member_bool(w, "keepAlive", s->spec.keep_alive);
 	network(w, s);
 	settings_write(w, s->spec.settings);

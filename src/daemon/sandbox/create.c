@@ -111,10 +111,10 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 }
 
 /* The agent may be hostile, even if it has just been started: bound its answer in size and time. */
-void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg)
+void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg)
 {
 	auto_buf struct buf body = {0};
-	buf_printf(&body, "{\"env\":%s}", env);
+	buf_printf(&body, "{\"env\":%s,\"services\":%s}", env, start ? "true" : "false");
 	struct http_header type = {STR("Content-Type"), STR("application/json")};
 	struct http_call_options o = {
 		.method = STR("PUT"),
@@ -131,11 +131,12 @@ void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply
 
 static void send_env(struct sandbox *s)
 {
-	if (strcmp(s->spec.env, "{}") == 0)
+	/* A layer that was there before may hold services. */
+	if (strcmp(s->spec.env, "{}") == 0 && !s->has_files)
 		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);
-	sandbox_send_env(s, s->spec.env, on_env, s);
+	sandbox_send_env(s, s->spec.env, true, on_env, s);
 }
 
 static void box_made(struct sandbox *s, const struct box_info *info)

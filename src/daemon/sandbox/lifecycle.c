@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "daemon/limits.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/sandbox/sandbox.h"
 #include "proto/limits.h"
 
@@ -45,6 +46,7 @@ static void on_woken(struct sandbox *s, const struct warden_answer *a, void *arg
 	INVARIANT(s->op == OP_WAKE);
 	sandbox_op_end(s);
 	if (!a->err && s->state == SB_ASLEEP) {
+		gate_client_asleep(s->daemon->gate, s, false);
 		sandbox_move(s, SB_RUNNING, NULL);
 		sandbox_write_state(s);
 	} else if (!a->lost && s->state == SB_ASLEEP) {
@@ -63,10 +65,15 @@ static void on_slept(struct sandbox *s, const struct warden_answer *a, void *arg
 		sandbox_write_state(s);
 	} else if (a->err && !a->lost) {
 		log_limited(LOG_WARN, "cannot sleep", "id=%s error=%s", LOG_Q(s->id), LOG_Q(a->err->msg));
+		s->daemon->metrics.sleep_failures++;
+		gate_client_asleep(s->daemon->gate, s, false);
 		s->last_used = loop_now(s->daemon->loop);
 		sandbox_set_idle(s);
+		sandbox_fail_waiters(s, WAIT_ASLEEP, a->err);
 	}
 	sandbox_advance(s);
+	if (s->nudged)
+		sandbox_wake(s);
 }
 
 static void begin_asking(struct sandbox *s, enum sandbox_op op, enum warden_op what, sandbox_on_answer on_answer)
@@ -75,41 +82,17 @@ static void begin_asking(struct sandbox *s, enum sandbox_op op, enum warden_op w
 	sandbox_ask(s, &(struct warden_request){.op = what}, on_answer, NULL);
 }
 
-static void on_idle(struct loop_timer *t)
+void sandbox_wake(struct sandbox *s)
 {
-	struct sandbox *s = container_of(t, struct sandbox, idle);
-	uint64_t now = loop_now(s->daemon->loop), due = s->last_used + s->spec.sleep_after_ms;
-	bool may = sandbox_is_ready(s) && !s->exchanges && list_empty(&s->waiters) &&
-		   warden_client_is_up(s->daemon->warden);
-	if (may && now >= due && s->spec.sleep_after_ms && !s->spec.keep_alive)
-		begin_asking(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
-	else
-		sandbox_set_idle(s);
+	if (s->state == SB_ASLEEP && s->op == OP_NONE && warden_client_is_up(s->daemon->warden))
+		begin_asking(s, OP_WAKE, WARDEN_THAW, on_woken);
 }
 
-void sandbox_set_idle(struct sandbox *s)
+void sandbox_sleep(struct sandbox *s)
 {
-	if (s->state != SB_RUNNING || !s->spec.sleep_after_ms || s->spec.keep_alive) {
-		loop_timer_stop(&s->idle);
-		return;
-	}
-	uint64_t now = loop_now(s->daemon->loop), due = s->last_used + s->spec.sleep_after_ms;
-	/* A request is inside, or the warden is away: look again later. */
-	uint64_t delay = due > now ? due - now : BOX_SLEEP_MIN;
-	loop_timer_set(s->daemon->loop, &s->idle, delay, on_idle);
-}
-
-void sandbox_enter(struct sandbox *s)
-{
-	s->exchanges++;
-	sandbox_ref(s);
-}
-
-void sandbox_leave(struct sandbox *s)
-{
-	s->exchanges--;
-	s->last_used = loop_now(s->daemon->loop);
-	sandbox_unref(s);
+	s->nudged = false;
+	gate_client_asleep(s->daemon->gate, s, true);
+	begin_asking(s, OP_SLEEP, WARDEN_FREEZE, on_slept);
 }
 
 /* ---- the queue ---- */
@@ -136,24 +119,38 @@ static void hand_waiters_on(struct sandbox *old)
 
 static bool waiter_satisfied(const struct sandbox *s, const struct sandbox_waiter *w)
 {
-	if (w->goal == WAIT_SETTLED)
+	switch (w->goal) {
+	case WAIT_GONE:
+		return s->state == SB_DESTROYED;
+	case WAIT_ASLEEP:
+		return s->state == SB_ASLEEP && s->view != VIEW_UNSEEN;
+	case WAIT_STOPPED:
+		return s->state == SB_STOPPED && s->view != VIEW_UNSEEN;
+	case WAIT_SETTLED:
 		return s->op == OP_NONE && s->view != VIEW_UNSEEN && s->state != SB_CREATING && sandbox_exists(s);
-	return w->goal == WAIT_GONE ? s->state == SB_DESTROYED : sandbox_is_ready(s);
+	case WAIT_RUNNING:
+		break;
+	}
+	return sandbox_is_ready(s);
 }
 
 static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 {
 	if (w->goal == WAIT_GONE)
 		return sandbox_destroy(s);
+	if (w->goal == WAIT_ASLEEP)
+		return sandbox_sleep(s);
+	if (w->goal == WAIT_STOPPED)
+		return sandbox_stop(s);
 	if (s->state == SB_ASLEEP)
-		return begin_asking(s, OP_WAKE, WARDEN_THAW, on_woken);
+		return sandbox_wake(s);
 	w->made = !s->has_files;
 	if (w->change && !s->has_files)
 		api_change_apply(w->change, &s->spec);
 	sandbox_create(s);
 }
 
-/* Refuses a waiter that may only wake, if the sandbox is neither asleep nor running. */
+/* Refuses a waiter that needs a living box and may not make one, if there is none. */
 static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 {
 	struct err e;
@@ -162,7 +159,8 @@ static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 		waiter_release(w, &e);
 		return true;
 	}
-	if (!w->wake_only || s->view == VIEW_UNSEEN || s->state == SB_ASLEEP || s->state == SB_RUNNING)
+	bool needs = w->wake_only || w->goal == WAIT_ASLEEP || w->goal == WAIT_STOPPED;
+	if (!needs || s->view == VIEW_UNSEEN || s->state == SB_ASLEEP || s->state == SB_RUNNING)
 		return false;
 	err_set(&e, s->state == SB_STOPPED ? ERRC_INVALID_STATE : ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' does not run",
 		s->id);

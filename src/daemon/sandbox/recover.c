@@ -71,6 +71,11 @@ static void on_died(void *arg, const struct box_info *info)
 	struct sandbox *s = sandbox_find(arg, info->id);
 	if (!s || s->op == OP_DESTROY || s->op == OP_REPLACE)
 		return;
+	if (s->op == OP_STOP) {
+		sandbox_ref(s);
+		sandbox_stop_died(s);
+		return sandbox_unref(s);
+	}
 	char reason[STORE_REASON_MAX + 1];
 	describe_end(info, reason, sizeof reason);
 	sandbox_ref(s);

@@ -51,10 +51,18 @@ struct sandbox {
 
 	struct list waiters; /* struct sandbox_waiter */
 	size_t waiters_n;
-	unsigned exchanges; /* requests inside the box now */
-	unsigned previews;  /* requests that came by a preview, waiting or inside */
-	uint64_t last_used; /* loop_now of the last exchange's end */
-	struct loop_timer idle;
+	unsigned exchanges;	/* requests inside the box now */
+	unsigned tunnels;	/* … of which are upgraded connections to apps: only their bytes keep it awake */
+	unsigned previews;	/* requests that came by a preview, waiting or inside */
+	uint64_t last_used;	/* loop_now of the last exchange's end */
+	struct loop_timer idle; /* running: the next look whether it may sleep; asleep: its memory goes to swap */
+	struct {
+		bool under_way;	   /* the warden or the agent is being asked */
+		uint64_t at;	   /* loop_now of the last look at its CPU time … */
+		uint64_t cpu_usec; /* … and what it was */
+	} look;
+	bool nudged;		 /* bytes for it came while it was being frozen */
+	bool stop_forced;	 /* OP_STOP: its processes had their time */
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
 
@@ -70,7 +78,7 @@ struct sandbox {
 };
 
 /* WAIT_SETTLED: it exists, and nothing is under way. */
-enum wait_goal { WAIT_RUNNING, WAIT_GONE, WAIT_SETTLED };
+enum wait_goal { WAIT_RUNNING, WAIT_GONE, WAIT_ASLEEP, WAIT_STOPPED, WAIT_SETTLED };
 
 /* Embedded in a request's own object. */
 struct sandbox_waiter {
@@ -127,16 +135,34 @@ int sandbox_wait_id(struct daemon *d, const char *id, struct sandbox_waiter *w, 
 /* The request is gone. Safe when it does not wait. */
 void sandbox_wait_cancel(struct sandbox_waiter *w);
 
-/* A request enters or leaves the box: keeps it from sleeping. */
-void sandbox_enter(struct sandbox *s);
-void sandbox_leave(struct sandbox *s);
 /* Its agent broke a connection although it should run: ask the warden before anything else is sent there. `refused`: it
  * does not even listen, so it is dead or dying: the warden is asked until it knows. */
 void sandbox_suspect(struct sandbox *s, bool refused);
 /* If no operation is under way, begins the next one that the waiters need. */
 void sandbox_advance(struct sandbox *s);
-/* The spec's sleepAfter or keepAlive may have changed. */
+/* Begins to thaw it, if it is asleep and nothing is under way. */
+void sandbox_wake(struct sandbox *s);
+/* Begins to freeze it. */
+void sandbox_sleep(struct sandbox *s);
+
+/* ---- idle.c: when a box falls asleep, and when its memory goes to swap ---- */
+
+/* A request enters or leaves the box: keeps it from sleeping. */
+void sandbox_enter(struct sandbox *s);
+void sandbox_leave(struct sandbox *s);
+/* Bytes for the box, or from it, move: they count as activity, and wake it. */
+void sandbox_touch(struct sandbox *s);
+/* Its state, sleepAfter or keepAlive may have changed. */
 void sandbox_set_idle(struct sandbox *s);
+/* How long it stays awake without activity; 0: always. */
+uint64_t sandbox_sleep_after(const struct sandbox *s);
+
+/* ---- stop.c ---- */
+
+/* Ends its processes and keeps its files: SIGTERM, and after BOX_STOP_GRACE SIGKILL. */
+void sandbox_stop(struct sandbox *s);
+/* Its box died while it was being stopped. */
+void sandbox_stop_died(struct sandbox *s);
 
 /* ---- ask.c ---- */
 
@@ -149,8 +175,9 @@ void sandbox_ask(struct sandbox *s, const struct warden_request *r, sandbox_on_a
 /* ---- create.c, destroy.c: the operations, started by lifecycle.c ---- */
 
 void sandbox_create(struct sandbox *s);
-/* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. */
-void sandbox_send_env(struct sandbox *s, const char *env, http_on_reply on_reply, void *arg);
+/* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. `start`: and to start
+ * the services that the box has in its files. */
+void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg);
 /* Continues a create whose answer was lost. `info` is from the warden's list; NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);

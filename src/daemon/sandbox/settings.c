@@ -1,6 +1,7 @@
 #include "daemon/sandbox/settings.h"
 
 #include "daemon/limits.h"
+#include "daemon/sandbox/instance.h"
 
 struct setting {
 	const char *name;
@@ -15,6 +16,7 @@ static int check_durable(const struct json *value, struct err *e)
 
 static const struct setting table[] = {
 	{"durable", check_durable}, /* false: fsync in the box does not wait for the disk */
+	{"instance", instance_check},
 	{NULL, NULL},
 };
 

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "daemon/limits.h"
 #include "daemon/network/network.h"
+#include "daemon/sandbox/instance.h"
 #include "daemon/sandbox/settings.h"
 #include "proto/id.h"
 #include "proto/limits.h"
@@ -16,6 +17,7 @@ void api_spec_default(struct api_spec *ret)
 	*ret = (struct api_spec){
 		.limits = {BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT, BOX_DISK_DEFAULT},
 		.image = "default",
+		.sleep_after_ms = SLEEP_DEFAULT,
 		.env = xstrdup("{}"),
 		.labels = xstrdup("{}"),
 		.network = xstrdup("{}"),
@@ -97,6 +99,24 @@ static int read_limits(const struct json *limits, struct api_change *c, struct e
 	c->spec.limits.cpu_milli = (uint32_t)lround(cpu * 1000);
 	c->spec.limits.pids = (uint32_t)pids;
 	return 0;
+}
+
+/* The limits of the instance type, where the request gives none itself. The setting's own check refuses other names. */
+static void read_instance(const struct json *root, struct api_change *c)
+{
+	const struct json *j = json_get(root, "instance");
+	const struct instance *i = j && j->type == JSON_T_STRING ? instance_find(j->text) : NULL;
+	if (!i)
+		return;
+	if (!c->has_memory)
+		c->spec.limits.mem_bytes = i->limits.mem_bytes;
+	if (!c->has_cpu)
+		c->spec.limits.cpu_milli = i->limits.cpu_milli;
+	c->has_memory = c->has_cpu = true;
+	if (!c->has_disk)
+		c->spec.limits.disk_bytes = i->disk_bytes;
+	c->has_disk = true;
+	c->instance = i->name;
 }
 
 static int check_minima(const struct api_change *c, struct err *e)
@@ -190,21 +210,30 @@ static int read_texts(const struct json *root, const struct texts_field *f, char
 }
 
 /* "30s", "3m", "1h", or a number of seconds; 0 is never. */
-static bool read_duration(const struct json *j, uint64_t *ret_ms)
+bool api_duration(struct str text, uint64_t *ret_ms)
 {
 	uint64_t n = 0, unit = 1;
-	struct str digits = j->text;
-	if (j->type == JSON_T_STRING && digits.n) {
-		char c = digits.p[digits.n - 1];
-		unit = c == 's' ? 1 : c == 'm' ? 60 : c == 'h' ? 3600 : 0;
-		digits.n--;
-	} else if (j->type != JSON_T_NUMBER) {
-		return false;
+	char last = text.n ? text.p[text.n - 1] : 0;
+	if (last == 's' || last == 'm' || last == 'h') {
+		unit = last == 's' ? 1 : last == 'm' ? 60 : 3600;
+		text.n--;
 	}
-	if (!unit || !str_to_u64(digits, BOX_SLEEP_MAX, &n) || n * unit * 1000 > BOX_SLEEP_MAX)
+	if (!str_to_u64(text, BOX_SLEEP_MAX, &n) || n * unit * 1000 > BOX_SLEEP_MAX)
 		return false;
 	*ret_ms = n * unit * 1000;
 	return true;
+}
+
+static bool read_duration(const struct json *j, uint64_t *ret_ms)
+{
+	if (j->type == JSON_T_STRING && str_eq_c(j->text, "default")) {
+		*ret_ms = SLEEP_DEFAULT;
+		return true;
+	}
+	/* A text without a unit is more likely a mistake than a number. */
+	if (j->type == JSON_T_STRING && (!j->text.n || isdigit((unsigned char)j->text.p[j->text.n - 1])))
+		return false;
+	return (j->type == JSON_T_STRING || j->type == JSON_T_NUMBER) && api_duration(j->text, ret_ms);
 }
 
 static int read_sleep(const struct json *root, struct api_change *c, struct err *e)
@@ -215,8 +244,7 @@ static int read_sleep(const struct json *root, struct api_change *c, struct err 
 	if (!read_duration(j, &c->spec.sleep_after_ms))
 		return err_field(e, "sleepAfter",
 			"field 'sleepAfter' must be a text like \"30s\", \"10m\" or \"1h\", or a number of seconds, at "
-			"most "
-			"%llu h; 0 is never",
+			"most %llu h; 0 is never, \"default\" the daemon's default",
 			BOX_SLEEP_MAX / 3600000);
 	c->has_sleep_after = true;
 	return 0;
@@ -283,6 +311,7 @@ static int change_read(const struct json *root, struct api_change *c, struct err
 	const struct json *network = json_get(root, "network");
 	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
 		return -1;
+	read_instance(root, c);
 	if (settings_changes(root, &c->settings_changes, e) < 0)
 		return -1;
 	c->has_keep_alive = !json_is_null(json_get(root, "keepAlive"));

@@ -17,12 +17,15 @@
 struct api_spec {
 	struct box_limits limits;
 	char image[BOX_IMAGE_NAME_MAX + 1];
-	uint64_t sleep_after_ms; /* 0: never */
+	uint64_t sleep_after_ms; /* 0: never; SLEEP_DEFAULT: nobody chose */
 	bool keep_alive;
 	char *env, *labels; /* owned */
 	char *network;	    /* owned; what was asked for: network.h */
 	char *settings;	    /* owned; settings.h */
 };
+
+/* "30s", "10m", "1h", or a number of seconds. False: something else, or more than BOX_SLEEP_MAX. */
+bool api_duration(struct str text, uint64_t *ret_ms);
 
 void api_spec_default(struct api_spec *ret);
 void api_spec_copy(struct api_spec *to, const struct api_spec *from); /* `to` is not freed before */
@@ -43,6 +46,7 @@ struct api_change {
 	bool has_from;
 	struct api_from from;
 	char *env_changes;	/* owned; an object of texts and nulls, or NULL */
+	const char *instance;	/* static; whose limits are in it, or NULL */
 	char *settings_changes; /* owned; the same, of any values */
 };
 

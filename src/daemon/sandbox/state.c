@@ -21,6 +21,7 @@ static const bool op_allowed[SANDBOX_OPS][SB_STATES] = {
 	[OP_DESTROY] = {[SB_CREATING] = true, [SB_RUNNING] = true, [SB_ASLEEP] = true, [SB_STOPPED] = true},
 	[OP_WAKE] = {[SB_ASLEEP] = true},
 	[OP_SLEEP] = {[SB_RUNNING] = true},
+	[OP_STOP] = {[SB_RUNNING] = true, [SB_ASLEEP] = true},
 	[OP_CHECK] = {[SB_RUNNING] = true},
 	[OP_SWEEP] = {[SB_STOPPED] = true},
 	[OP_FILL] = {[SB_CREATING] = true},

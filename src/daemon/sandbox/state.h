@@ -25,6 +25,7 @@ enum sandbox_op {
 	OP_DESTROY,
 	OP_WAKE,
 	OP_SLEEP,
+	OP_STOP,
 	OP_CHECK,
 	OP_SWEEP,
 	OP_FILL,

@@ -136,10 +136,9 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 		return;
 	}
 	d->by_state[to]++;
-	if (to == SB_RUNNING) {
+	if (to == SB_RUNNING)
 		s->last_used = loop_now(d->loop);
-		sandbox_set_idle(s);
-	}
+	sandbox_set_idle(s);
 }
 
 static int by_id(const void *a, const void *b)

@@ -92,7 +92,7 @@ static void read_spec(const struct json *root, struct api_spec *spec)
 	json_read_u64(limits, "disk", 0, UINT64_MAX, &spec->limits.disk_bytes, NULL);
 	spec->limits.cpu_milli = (uint32_t)cpu;
 	spec->limits.pids = (uint32_t)pids;
-	json_read_u64(root, "sleepAfterMs", 0, BOX_SLEEP_MAX, &spec->sleep_after_ms, NULL);
+	json_read_u64(root, "sleepAfterMs", 0, UINT64_MAX, &spec->sleep_after_ms, NULL);
 	json_read_bool(root, "keepAlive", &spec->keep_alive, NULL);
 	if (json_read_str(root, "image", &image, NULL) == 0 && box_image_name_ok(image))
 		snprintf(spec->image, sizeof spec->image, "%.*s", STR_ARG(image));

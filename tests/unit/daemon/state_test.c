@@ -38,12 +38,14 @@ TEST(an_operation_begins_only_in_its_states)
 	for (int s = 0; s < SB_STATES; s++)
 		for (int op = 0; op < SANDBOX_OPS; op++)
 			n += state_op_allowed((enum sandbox_state)s, (enum sandbox_op)op);
-	CHECK_INT(n, 9);
+	CHECK_INT(n, 11);
 	for (int s = 0; s < SB_DESTROYED; s++)
 		CHECK(state_op_allowed((enum sandbox_state)s, OP_DESTROY));
 	CHECK(state_op_allowed(SB_CREATING, OP_CREATE));
 	CHECK(state_op_allowed(SB_ASLEEP, OP_WAKE));
 	CHECK(state_op_allowed(SB_RUNNING, OP_SLEEP));
+	CHECK(state_op_allowed(SB_RUNNING, OP_STOP));
+	CHECK(state_op_allowed(SB_ASLEEP, OP_STOP));
 	CHECK(state_op_allowed(SB_RUNNING, OP_CHECK));
 	CHECK(state_op_allowed(SB_STOPPED, OP_SWEEP));
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "proto/limits.h"
@@ -206,6 +207,24 @@ TEST(a_frozen_box_stands_still_until_it_is_thawed)
 	CHECK_INT(rig_call(&r, rig_request(WARDEN_THAW, "a")).info.state, BOX_RUNNING);
 	CHECK_INT(rig_call(&r, rig_request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
 	rig_destroy(&r, "a", 0); /* frozen or not */
+	rig_stop_clean(&r);
+}
+
+TEST(only_a_frozen_box_is_paged_out_and_only_where_there_is_swap)
+{
+	struct rig r = {0};
+	struct sysinfo si = {0};
+	rig_start(&r);
+	rig_create(&r, "a");
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_PAGE_OUT, "a")).err.code, ERRC_INVALID_STATE);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_PAGE_OUT, "b")).err.code, ERRC_SANDBOX_NOT_FOUND);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_FREEZE, "a")).info.state, BOX_FROZEN);
+	CHECK_INT(sysinfo(&si), 0);
+	struct warden_reply out = rig_call(&r, rig_request(WARDEN_PAGE_OUT, "a"));
+	CHECK_INT(out.err.code, si.totalswap ? ERRC_OK : ERRC_HOST_UNSUPPORTED);
+	CHECK_INT(rig_inspect(&r, "a").state, BOX_FROZEN);
+	CHECK_INT(rig_call(&r, rig_request(WARDEN_THAW, "a")).info.state, BOX_RUNNING);
+	rig_destroy(&r, "a", 0);
 	rig_stop_clean(&r);
 }
 

@@ -1,0 +1,129 @@
+"""The Model Context Protocol: the official client (npm, pinned) against a real daemon, over HTTP and through `atoll mcp`;
+and what no good client sends."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import atoll as lib
+import npmdir
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ZYGOTE = True  # contexts start as they do for users
+
+
+def node(*args, **kwargs):
+    return subprocess.run(["node", "run.mjs", *args], cwd=HERE, capture_output=True, text=True, check=False, **kwargs)
+
+
+SCENARIOS = node("--list").stdout.split() if npmdir.installed(HERE) else []
+
+
+@pytest.mark.skipif(not SCENARIOS, reason="no npm, or the package could not be loaded")
+def test_there_are_scenarios():
+    assert len(SCENARIOS) > 9
+
+
+@pytest.mark.parametrize("kind", ["http", "stdio"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_client(daemon, name, kind):
+    env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "ATOLL_BIN": str(lib.BIN)}
+    r = node(name, kind, env=env, timeout=150)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+
+
+def post(daemon, message, session=None, **kw):
+    headers = {"Content-Type": "application/json", **({"Mcp-Session-Id": session} if session else {})}
+    return daemon.request("POST", "/mcp", message, headers=headers, **kw)
+
+
+def begin(daemon):
+    reply = post(daemon, HELLO)
+    assert reply.status == 200 and reply.json()["result"]["protocolVersion"] == "2025-06-18"
+    return {k.lower(): v for k, v in dict(reply.headers).items()}["mcp-session-id"]
+
+
+def end(daemon, session):
+    assert daemon.request("DELETE", "/mcp", headers={"Mcp-Session-Id": session}).status == 200
+
+
+def test_a_token_is_needed(daemon):
+    assert post(daemon, HELLO, unix=False, token=False).status == 401
+
+
+@pytest.mark.parametrize("message, code", [
+    ("{", -32700),
+    ("[]", -32600),
+    ('[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+    ('{"id":1,"method":"ping"}', -32600),
+    ('{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
+    ('{"jsonrpc":"2.0","id":1}', -32600),
+    ('{"jsonrpc":"2.0","id":1,"method":5}', -32600),
+])
+def test_what_is_no_message_is_refused(daemon, message, code):
+    session = begin(daemon)
+    reply = post(daemon, message, session)
+    assert reply.status == 400 and reply.json()["error"]["code"] == code, reply
+    end(daemon, session)
+
+
+@pytest.mark.parametrize("method, params, code", [
+    ("nonsense", {}, -32601),
+    ("tools/call", {}, -32602),
+    ("tools/call", {"name": "run_command", "arguments": []}, -32602),
+    ("resources/read", {"uri": 5}, -32602),
+    ("resources/read", {"uri": "atoll://%00/files/x"}, -32002),
+    ("resources/read", {"uri": "atoll:///files/x"}, -32002),
+    ("resources/read", {"uri": "atoll://" + "a" * 5000}, -32002),
+])
+def test_wrong_requests_get_an_error(daemon, method, params, code):
+    session = begin(daemon)
+    reply = post(daemon, {"jsonrpc": "2.0", "id": "x", "method": method, "params": params}, session).json()
+    assert reply["id"] == "x" and reply["error"]["code"] == code, reply
+    end(daemon, session)
+
+
+def test_sessions_are_needed_and_end(daemon):
+    assert post(daemon, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status == 400
+    assert post(daemon, HELLO, "nonsense").status == 404
+    session = begin(daemon)
+    assert post(daemon, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session).status == 202
+    assert post(daemon, {"jsonrpc": "2.0", "id": 1, "result": {}}, session).status == 202
+    end(daemon, session)
+    assert post(daemon, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, session).status == 404
+    assert daemon.request("DELETE", "/mcp").status == 400
+    assert daemon.request("GET", "/mcp").status == 405
+
+
+def test_a_session_outlives_the_daemon(daemon):
+    session = begin(daemon)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_command", "arguments": {"command": "echo 7 > /tmp/x; echo $HOSTNAME"}}}
+    box = post(daemon, call, session).json()["result"]["content"][0]["text"].strip()
+    lib.wait_for(lambda: box in daemon.boxes())
+    daemon.kill_daemon()
+    call["params"]["arguments"]["command"] = "cat /tmp/x"
+    reply = lib.wait_for(lambda: post(daemon, call, session).json().get("result"), "an answer of the new daemon")
+    assert reply["content"][0]["text"] == "7\n", reply
+    end(daemon, session)
+    lib.wait_for(lambda: box not in daemon.boxes(), "the end of its box")
+
+
+def test_a_pipe_gets_all_its_answers(daemon):
+    lines = [HELLO, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "run_command", "arguments": {"command": "echo piped"}}}]
+    text = "\n".join(json.dumps(m) for m in lines) + "\nnonsense"
+    env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token}
+    r = subprocess.run([lib.BIN / "atoll", "mcp"], input=text, env=env, capture_output=True, text=True, check=True, timeout=60)
+    answers = {m["id"]: m for m in map(json.loads, r.stdout.splitlines())}
+    assert answers[2]["result"]["content"][0]["text"] == "piped\n"
+    assert answers[None]["error"]["code"] == -32700
+
+
+def test_no_daemon_is_an_answer():
+    env = {**os.environ, "ATOLL_URL": "http://127.0.0.1:1", "ATOLL_TOKEN": "x"}
+    r = subprocess.run([lib.BIN / "atoll", "mcp"], input=json.dumps(HELLO), env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert "127.0.0.1:1" in json.loads(r.stdout)["error"]["message"]
