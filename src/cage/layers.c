@@ -74,6 +74,7 @@ int layer_reuse(int dir, const char *name, int trash, struct err *e)
 	if (r == -EXDEV) {
 		/* A subvolume of a pool. The overlay cleans its work directory itself, but refuses one with the mark of
 		 * a volatile mount. */
+		unlinkat(fd, "work/work/incompat/volatile/dirty", 0);
 		unlinkat(fd, "work/work/incompat/volatile", AT_REMOVEDIR);
 		unlinkat(fd, "work/work/incompat", AT_REMOVEDIR);
 		return 0;

@@ -45,6 +45,8 @@ static int mount_device(const char *path, struct err *e)
 		bool ok = sys_fsconfig(fs, FSCONFIG_SET_STRING, "source", path, 0) == 0 &&
 			  sys_fsconfig(fs, FSCONFIG_SET_FLAG, "nodiscard", NULL, 0) == 0 &&
 			  sys_fsconfig(fs, FSCONFIG_SET_FLAG, "user_subvol_rm_allowed", NULL, 0) == 0 &&
+			  /* The space of deleted layers comes back with the commits. */
+			  sys_fsconfig(fs, FSCONFIG_SET_STRING, "commit", "5", 0) == 0 &&
 			  sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0;
 		os = errno;
 		if (!ok && os != EBUSY && os != ENXIO)
@@ -224,6 +226,8 @@ int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, s
 	if (p->kind == POOL_PLAIN)
 		return layer_make(dir, name, e);
 	int r = make_in_group(p, dir, name, &n.group);
+	if (r == -ENOSPC)
+		btrfs_reclaim(p->root); /* what was deleted just now helps the next one */
 	if (r < 0)
 		return err_os(e, r == -ENOSPC ? ERRC_NO_SPACE : ERRC_BOX_CREATE_FAILED, -r,
 			r == -ENOSPC ? "the pool is full: make the sandbox's layer" : "make the sandbox's layer");

@@ -93,6 +93,7 @@ static int drop(struct storer_view *v, const struct storer_job *job)
 	int r = btrfs_subvolume_delete(dir, PART);
 	if (r < 0 && r != -ENOENT)
 		return r;
+	btrfs_reclaim(v->pool->root);
 	return unlinkat(v->pool->snapshots, job->snapshot, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 

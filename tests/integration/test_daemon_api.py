@@ -60,7 +60,7 @@ def test_health_needs_no_token_and_tells_more_with_it(daemon):
     assert (plain["status"], plain["warden"]) == ("ok", True)
     full = daemon.request("GET", "/v1/health", unix=False).json()
     assert full["host"]["memory"] > 0 and full["host"]["cpu"] > 0 and full["host"]["pids"] > 0
-    assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256}
+    assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256, "disk": 8192 * MIB}
     assert full["sandboxes"] == {"creating": 0, "running": 0, "asleep": 0, "stopped": 0}
 
 
@@ -74,6 +74,9 @@ def test_the_contract_describes_what_there_is(daemon):
     assert doc["openapi"].startswith("3.") and doc["info"]["version"] == daemon.request("GET", "/v1/health").json()["version"]
     outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws)(/|$)", path)}
     assert outside == {"/", "/v1/health", "/metrics", "/openapi.json", "/v1/sandboxes", "/v1/sandboxes/{id}",
+                       "/v1/sandboxes/{id}/snapshots", "/v1/sandboxes/{id}/snapshots/{snapshot}",
+                       "/v1/sandboxes/{id}/restore", "/v1/sandboxes/{id}/replace", "/v1/sandboxes/{id}/fork",
+                       "/v1/sandboxes/{id}/diff",
                        "/v1/sandboxes/{id}/network", "/v1/sandboxes/{id}/network/log",
                        "/v1/sandboxes/{id}/sleep", "/v1/sandboxes/{id}/wake", "/v1/sandboxes/{id}/stop",
                        "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
