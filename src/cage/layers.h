@@ -31,8 +31,8 @@ int image_find(int images, const char *name, struct image *ret, struct err *e);
 
 /* Makes `name` in `dir` with an empty upper/ and work/. Leaves nothing behind when it fails. */
 int layer_make(int dir, const char *name, struct err *e);
-/* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. In a subvolume, which cannot give
- * a directory away, work/ stays. */
+/* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. In a subvolume, which cannot
+ * give a directory away, work/ stays. */
 int layer_reuse(int dir, const char *name, int trash, struct err *e);
 
 struct layer_mount_args {

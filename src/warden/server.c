@@ -183,6 +183,23 @@ static void start_list(struct warden *w, struct warden_asker who)
 	list_go_on(w);
 }
 
+/* The requests about files. False: it is none. */
+static bool handle_files(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	static const struct {
+		uint32_t op;
+		void (*handle)(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+	} table[] = {{WARDEN_DISK, storage_disk}, {WARDEN_SNAPSHOT, snapshot_make},
+		{WARDEN_SNAPSHOT_DROP, snapshot_drop}, {WARDEN_CLONE, snapshot_clone},
+		{WARDEN_REPLACE, snapshot_replace}, {WARDEN_DIFF, snapshot_diff}};
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (table[i].op == rq->op) {
+			table[i].handle(w, rq, who);
+			return true;
+		}
+	return false;
+}
+
 static void server_handle(struct warden *w, const struct warden_request *rq)
 {
 	struct warden_asker who = {.waiting = true, .conn = w->conn, .seq = rq->seq, .op = rq->op};
@@ -228,25 +245,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 	case WARDEN_NETWORK:
 		control_network(w, rq, who);
 		break;
-	case WARDEN_DISK:
-		storage_disk(w, rq, who);
-		break;
-	case WARDEN_SNAPSHOT:
-		snapshot_make(w, rq, who);
-		break;
-	case WARDEN_SNAPSHOT_DROP:
-		snapshot_drop(w, rq, who);
-		break;
-	case WARDEN_CLONE:
-		snapshot_clone(w, rq, who);
-		break;
-	case WARDEN_REPLACE:
-		snapshot_replace(w, rq, who);
-		break;
-	case WARDEN_DIFF:
-		snapshot_diff(w, rq, who);
-		break;
 	default:
+		if (handle_files(w, rq, who))
+			break;
 		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);
 		server_reply(w, &who, &e, NULL);
 	}
