@@ -13,6 +13,13 @@
 #define WARDEN_SOCKETS_PERCENT 50u	   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
 #define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
 
+/* Layers that move into the pool */
+#define CARRY_DEPTH_MAX	 1000u
+#define CARRY_PATH_MAX	 (64u * KIB) /* CARRY_DEPTH_MAX short names, or fewer long ones */
+#define CARRY_LINKS_MAX	 1000000u    /* files with several names */
+#define CARRY_XATTRS_MAX 65536	     /* names of one file */
+#define CARRY_XATTR_MAX	 65536	     /* one value */
+
 /* Comparisons */
 #define DIFF_ENTRIES_MAX 100000u
 #define DIFF_DEPTH_MAX	 100u /* directories below each other */

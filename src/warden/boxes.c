@@ -18,6 +18,7 @@
 #include "proto/id.h"
 #include "proto/limits.h"
 #include "warden/boxes.h"
+#include "warden/carry.h"
 #include "warden/closing.h"
 #include "warden/control.h"
 #include "warden/limits.h"
@@ -209,6 +210,8 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	struct err e;
 	struct image image;
 	struct box_limits limits;
+	if (carry_defer(w, rq, who))
+		return;
 	if (check_create(w, rq, &limits, &image, &e) < 0) {
 		server_reply(w, &who, &e, NULL);
 		return;
@@ -460,8 +463,10 @@ static void destroy_files(struct warden *w, const struct warden_request *rq, str
 		server_reply(w, who, &e, NULL);
 		return;
 	}
-	if (!(rq->flags & WARDEN_KEEP_FILES))
+	if (!(rq->flags & WARDEN_KEEP_FILES)) {
+		carry_drop(w, rq->id);
 		box_drop_layer(w, rq->id);
+	}
 	server_reply(w, who, NULL, NULL);
 	reaper_wake(w);
 }

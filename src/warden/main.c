@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "cage/program.h"
 #include "proto/limits.h"
+#include "warden/carry.h"
 #include "warden/isolate.h"
 #include "warden/recover.h"
 #include "warden/storage.h"
@@ -306,6 +307,7 @@ static int warden_start(struct warden *w, struct err *e)
 	if (reaper_start(w, e) < 0 || storer_start(w, e) < 0 || server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;
 	pool_kick(w);
+	carry_start(w);
 	log_event(LOG_INFO, "ready", "run=%s data=%s instance=%s user=%s boxes=%zu", LOG_Q(c.run), LOG_Q(c.data), name,
 		LOG_Q(c.user_name), w->boxes.count);
 	return 0;

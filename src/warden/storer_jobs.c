@@ -5,10 +5,12 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "cage/carry.h"
 #include "cage/diff.h"
 #include "cage/pool.h"
 #include "cage/sys.h"
@@ -17,6 +19,7 @@
 
 #define PART "layer"
 
+enum { CARRY_NICE = 10 };
 enum { RENAME_SWAP = 2 /* RENAME_EXCHANGE */ };
 
 /* making/<ticket>, empty. */
@@ -166,6 +169,32 @@ static int recount(struct storer_view *v, const struct storer_job *job)
 	return layer < 0 ? layer : pool_recount_slow(v->pool, layer);
 }
 
+/* The plain layer goes when its copy is on the disk and has its name. */
+static int carry(struct storer_view *v, const struct storer_job *job)
+{
+	struct place at;
+	struct err e = {0};
+	auto_fd int plain = open_dir(v->plain_boxes, job->layer);
+	auto_fd int upper = plain < 0 ? -1 : open_dir(plain, "upper");
+	int r = upper < 0 ? -ENOENT : place_make(v, job->ticket, &at);
+	if (r < 0)
+		return r;
+	setpriority(PRIO_PROCESS, 0, CARRY_NICE);
+	if (pool_layer_make(v->pool, at.fd, PART, job->limit, &e) < 0)
+		r = e.os ? -e.os : -EIO;
+	auto_fd int to = r < 0 ? -1 : open_dir(at.fd, PART "/upper");
+	if (r == 0)
+		r = to < 0 ? to : carry_tree(upper, to);
+	if (r == 0 && syncfs(to) < 0)
+		r = -errno;
+	if (r == 0 && sys_rename_new(at.fd, PART, v->pool->boxes, job->layer) < 0)
+		r = -errno;
+	if (r == 0)
+		trash_put(v->plain_boxes, job->layer, v->plain_trash);
+	place_drop(&at);
+	return r;
+}
+
 static int compare(struct storer_view *v, const struct storer_job *job, int out)
 {
 	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
@@ -204,6 +233,8 @@ int storer_run(struct storer_view *v, const struct storer_job *job, int fd)
 		r = compare(v, job, fd);
 		break;
 	case STORER_CARRY:
+		r = carry(v, job);
+		break;
 	case STORER_CANCEL:
 		break;
 	}

@@ -27,6 +27,19 @@
 
 enum { NUMBERS_MAX = 20 * IDS_BLOCK }; /* WARDEN_BOXES_MAX, the pool, and those being swept */
 
+/* The move of a layer into the pool (carry.h). */
+struct carry_state {
+	uint64_t ticket; /* of the job; 0: none */
+	char id[BOX_ID_MAX + 1];
+	bool dropped; /* the sandbox was destroyed meanwhile */
+	uint64_t since;
+	unsigned moved;
+	struct map failed;	  /* ids that are not tried again */
+	struct warden_request rq; /* a create that waits */
+	struct warden_asker who;
+	struct loop_timer timer;
+};
+
 struct warden {
 	struct loop *loop;
 	struct cgroups cgroups;
@@ -68,7 +81,8 @@ struct warden {
 	struct helper reaper, closer, plain_reaper;
 	struct storer storer;
 	struct list storage_ops; /* snapshot.h */
-	struct list closings;	 /* layers that are still mounted, in the order of their tickets */
+	struct carry_state carry;
+	struct list closings; /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
 
 	/* network.h */

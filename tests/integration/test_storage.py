@@ -363,3 +363,65 @@ def test_the_pool_is_allocated_and_its_device_goes_with_it():
         assert again == devices
     wait_for(lambda: not [d for d in Path("/sys/block").glob("loop*/loop/backing_file") if os.path.exists(d) and str(image) in d.read_text()],
              "the loop device is gone")
+
+
+# ---- from plain directories
+
+FILES = """( set -e; mkdir -p /root/t/deep/er; cd /root/t; echo one > a; ln a b; ln -s a c; ln -s /nowhere d; mkfifo p; chmod 4755 a; chmod 1777 deep
+echo x > deep/er/f; chown 1000:1000 deep/er/f; touch -d 2001-02-03T04:05:06 deep/er/f; truncate -s 100M hole; printf end >> hole
+rm /etc/hostname; rm -rf /usr/share/doc; mkdir /usr/share/doc; echo mine > /usr/share/doc/x; echo >> /etc/passwd
+python3 -c "import os; os.setxattr('/root/t/b', 'user.note', b'hi'); open(b'/root/t/\\xff\\n', 'w').close()" )
+"""
+LOOK = """cd /root/t; find . -printf '%P %y %m %U %G %s %n %T@ %l\\n' | sort; sha256sum a deep/er/f hole; stat -c %i a b | uniq | wc -l
+ls /etc/hostname /usr/share/doc; tail -c 20 /etc/passwd; python3 -c "import os; print(os.getxattr('/root/t/b', 'user.note'))"
+"""
+
+
+def test_sandboxes_move_from_plain_directories_into_the_pool():
+    with Instance({"ATOLL_POOL": "plain", "ATOLL_ZYGOTE": "off"}) as one:
+        made = one.execute("stays", FILES)
+        assert made["exitCode"] == 0, made
+        before = one.execute("stays", LOOK)["stdout"]
+        put(one, "stays", limits={"disk": 300 * MIB})
+        one.execute("runs", "echo 1 > /root/f")
+        counter = start_counter(one, "runs")
+        post(one, "stays", "/stop")
+        assert one.interrupt() == 0
+        del one.env["ATOLL_POOL"]
+        one.start()
+        plain = one.data / "boxes"
+        # The stopped one moves at once, the running one does not notice.
+        wait_for(lambda: not (plain / "stays").exists(), "a stopped sandbox moves")
+        assert one.execute("stays", LOOK)["stdout"] == before
+        assert disk(one, "stays")["allowed"] == 300 * MIB and disk(one, "stays")["used"] > 0
+        post(one, "stays", "/snapshots")
+        still_counts(one, "runs", counter, 0)
+        refused = one.request("POST", box_path("runs", "/snapshots"))
+        assert refused.status == 409 and "not in the pool yet" in refused.json()["message"]
+        assert one.request("GET", "/v1/health").json()["host"]["pool"]["plainSandboxes"] == 1
+        post(one, "runs", "/stop")
+        wait_for(lambda: not (plain / "runs").exists(), "it moves when it stops")
+        assert read(one, "runs", "/root/f") == "1\n"
+        assert one.request("GET", "/v1/health").json()["host"]["pool"]["plainSandboxes"] == 0
+        assert one.logged("files moved into the pool") == 2
+
+
+def test_a_move_into_the_pool_can_be_interrupted():
+    with Instance({"ATOLL_POOL": "plain", "ATOLL_ZYGOTE": "off"}) as one:
+        make = "mkdir /root/m; cd /root/m; for i in $(seq 3000); do echo $i > $i; done; cat * | sha256sum"
+        for box in ("a", "b"):
+            sum_ = one.execute(box, make)["stdout"]
+            post(one, box, "/stop")
+        assert one.interrupt() == 0
+        del one.env["ATOLL_POOL"]
+        one.start()
+        # Requests come while the move is under way, and so do kills.
+        for turn in range(4):
+            if turn % 2:
+                one.kill_warden()
+                one.await_warden()
+            assert one.execute("a", "cd /root/m; cat * | sha256sum")["stdout"] == sum_
+            post(one, "a", "/stop")
+        wait_for(lambda: not list((one.data / "boxes").iterdir()), "both have moved")
+        for box in ("a", "b"):
+            assert one.execute(box, "cd /root/m; cat * | sha256sum")["stdout"] == sum_

@@ -263,6 +263,12 @@ class Instance:
     def warden_pid(self):
         return self._pids()["warden"]
 
+    @property
+    def layers(self):
+        """The directory of the boxes' files: in the pool, which the warden alone has mounted, or plain."""
+        pool = Path(f"/proc/{self.warden_pid}/root/pool/boxes")
+        return pool if pool.is_dir() else self.data / "boxes"
+
     def _kill_and_await(self, name):
         old = self._pids()[name]
         os.kill(old, signal.SIGKILL)

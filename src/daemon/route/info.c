@@ -5,6 +5,8 @@
 #include "daemon/route/view.h"
 #include "proto/limits.h"
 
+enum { HEALTH_WAIT_MS = 500 };
+
 static void health_of_boxes(struct json_writer *w, struct daemon *d)
 {
 	json_key(w, "sandboxes");
@@ -27,7 +29,7 @@ static void health_of_boxes(struct json_writer *w, struct daemon *d)
 	json_object_end(w);
 }
 
-void handle_health(struct daemon_request *r)
+static void answer_health(struct daemon_request *r)
 {
 	struct daemon *d = r->daemon;
 	auto_buf struct buf out = {0};
@@ -44,6 +46,35 @@ void handle_health(struct daemon_request *r)
 	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
 	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
+}
+
+/* The warden has told how full the pool is, or is gone. */
+static void on_hello(void *arg, const struct warden_answer *a)
+{
+	struct daemon_request *r = arg;
+	(void)a;
+	loop_timer_stop(&r->timer);
+	if (r->x && !r->status)
+		answer_health(r);
+	daemon_request_release(r);
+}
+
+/* It is late: answer with what it told before. */
+static void on_hello_late(struct loop_timer *t)
+{
+	struct daemon_request *r = container_of(t, struct daemon_request, timer);
+	if (r->x && !r->status)
+		answer_health(r);
+}
+
+void handle_health(struct daemon_request *r)
+{
+	struct daemon *d = r->daemon;
+	if (!r->trusted || !warden_client_is_up(d->warden))
+		return answer_health(r);
+	daemon_request_hold(r);
+	loop_timer_set(d->loop, &r->timer, HEALTH_WAIT_MS, on_hello_late);
+	warden_client_call(d->warden, &(struct warden_request){.op = WARDEN_HELLO}, on_hello, r);
 }
 
 void handle_metrics(struct daemon_request *r)
