@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "agent/api.h"
 #include "agent/command/plain.h"
 #include "agent/limits.h"
 #include "agent/proc/children.h"
@@ -74,6 +75,7 @@ static void agent_stop(int sig)
 	http_server_drain(agent.server, AGENT_STOP_GRACE, on_drained, NULL);
 	signal_all(SIGTERM);
 	signal_all(SIGCONT);
+	ws_stop();
 	sessions_delete_all(); /* an interactive shell takes no notice of SIGTERM */
 	loop_timer_set(agent.loop, &agent.stop_timer, AGENT_STOP_GRACE, on_stop_over);
 	reap();
@@ -138,6 +140,8 @@ static void read_surroundings(void)
 		env_put(&agent.env, STR("PATH"), STR("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
 	if (!env_get(&agent.env, "HOME"))
 		env_put(&agent.env, STR("HOME"), STR("/root"));
+	if (!env_get(&agent.env, "SANDBOX_VERSION"))
+		env_put(&agent.env, STR("SANDBOX_VERSION"), STR(AGENT_PROTOCOL_VERSION));
 	env_put(&agent.env, STR("LANG"), STR("C.UTF-8"));
 	env_put(&agent.env, STR("LC_ALL"), STR("C.UTF-8"));
 	const char *home = env_get(&agent.env, "HOME");

@@ -20,6 +20,10 @@
 #include "base/map.h"
 #include "http/server/server.h"
 
+/* SANDBOX_VERSION of every box, unless its image or its settings say otherwise: the version of @cloudflare/sandbox
+ * whose protocol the agent speaks. */
+#define AGENT_PROTOCOL_VERSION "0.12.10"
+
 struct agent {
 	struct loop *loop;
 	struct http_server *server;

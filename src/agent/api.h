@@ -56,6 +56,8 @@ void api_pty(struct agent_request *r);
 /* Hangs up the terminal of a session that is being deleted. */
 void pty_end(struct str session);
 void api_ws(struct agent_request *r);
+/* The agent stops: closes each socket (1001) as soon as no request of it is under way. */
+void ws_stop(void);
 
 /* api_process.c, api_process_stream.c, api_port_watch.c */
 void api_process_start(struct agent_request *r);
@@ -70,6 +72,8 @@ void api_port_watch(struct agent_request *r);
 struct process;
 /* The process that {id} names. NULL: there is none, and the request has been answered. */
 struct process *agent_request_process(struct agent_request *r);
+/* Ends the processes that were started in a session which is being deleted; answers the deletion when they are gone. */
+void process_end_session(const struct agent_request *r, struct str session);
 
 /* api_code.c, api_code_run.c */
 void api_context_create(struct agent_request *r);

@@ -11,6 +11,11 @@
 /* Zygotes */
 #define ZYGOTE_WAIT 5000 /* an agent that has no answer after that starts the context plainly */
 
+/* FUSE mounts */
+#define FUSE_ASKERS_MAX 64    /* programs that ask for mounts at once; more are hung up on */
+#define FUSE_WAIT	15000 /* a mount that is not answered after that has failed */
+#define FUSE_AGAIN	250   /* between two rings for a warden that is away */
+
 /* Agent: commands */
 #define AGENT_BODY_MAX	   (32u * MIB)	/* a JSON request; longer input goes through streaming routes */
 #define SPOOL_MEM	   (64u * KIB)	/* output of a command kept in memory, per stream; more goes to a file */
@@ -54,6 +59,7 @@
 #define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */
 #define MUX_ID_MAX	      128	 /* of a request on /ws */
 #define MUX_CALLS_MAX	      64	 /* requests at once on one /ws */
+#define MUX_STOP_WAIT	      250	 /* for the peer's close frame, while the agent stops */
 
 /* Agent: sessions */
 #define SHELL_REPORT_MAX   (4u * KIB) /* a line on the control channel that never ends */
@@ -61,6 +67,7 @@
 #define SHELL_LOOKS_MAX	   30	      /* … and how often in vain; a look at one that sleeps counts for half of them */
 #define SHELL_ABORT_MAX	   2000 /* a command past its time limit that cannot be interrupted: its shell is killed */
 #define SHELL_ABORT_AGAIN  30
+#define SHELL_LATE_MAX	   (64u * KIB) /* stderr that is held back while a command is interrupted */
 #define SHELL_SYNC_AGAIN   50
 #define HANDOFF_MEMORY_MAX MIB /* input of a command that is put down in memory; more goes to the disk */
 #define SESSIONS_MAX	   4096

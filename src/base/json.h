@@ -85,6 +85,8 @@ struct json_doc;
 struct json_doc *json_parse(struct str text, struct err *e);
 const struct json *json_root(const struct json_doc *d);
 void json_free(struct json_doc *d); /* NULL is fine */
+/* Overwrites all texts of a tree that holds secrets and is not read any more. */
+void json_wipe(struct json_doc *d);
 static inline void guard_json(struct json_doc **d)
 {
 	json_free(*d);

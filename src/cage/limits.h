@@ -35,3 +35,5 @@
 #define POOL_ALIGN	   (1ull * MIB)	    /* of the file's size */
 #define POOL_RESERVE_SHARE 20u		    /* of the file system below stays free: a twentieth … */
 #define POOL_RESERVE_MAX   (2048ull * MIB)  /* … at most this */
+/* Certificates that a box trusts */
+#define TRUST_BUNDLE_MAX (2 * 1024 * 1024) /* of the image */

@@ -134,6 +134,21 @@ const struct verb cli_verbs[] = {
 		"destinations), off. A change applies at once, to open connections as well.",
 		verb_net, OWN_CODES, .section = "Network", .words = WORDS_BOX,
 		.examples = "atoll net dev mode list\natoll net dev allow pypi.org\natoll net dev log -f"},
+	{"secret", "Keep values that boxes use and never see",
+		"[set NAME --host HOST... [options] | list | rm NAME...]",
+		"The value is read from standard input. A box that is given the secret (atoll create --secret) has a\n"
+		"placeholder in the variable; on its way to one of the hosts, over TLS, it becomes the value.",
+		verb_secret, OWN_CODES,
+		.examples = "pass show openai | atoll secret set openai --host api.openai.com --env OPENAI_API_KEY\n"
+			    "atoll create dev --secret openai\natoll secret list\natoll secret rm openai"},
+	{"approve", "Answer connections that wait for an approval", "[APPROVAL...] [options]",
+		"A box whose policy has \"ask\" holds connections that no rule decides. In a terminal each is shown "
+		"and\n"
+		"answered as it comes, until Ctrl-C; elsewhere, and with --list, they are listed. An answer counts\n"
+		"once, or becomes a rule of the sandbox or of all sandboxes (--remember).",
+		verb_approve, OWN_CODES,
+		.examples = "atoll approve\natoll approve --list\natoll approve --all --remember sandbox\n"
+			    "atoll approve 5f0c7a91d2e3b4c5d6e7f801 --deny"},
 
 	{"snapshot", "Keep the files of a box as they are now", "ID [NAME]",
 		"Prints the id of the snapshot. A running box is frozen for the moment of the copy; nothing in it "
@@ -184,6 +199,10 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll wake dev"},
 	{"rm", "Destroy boxes with their files", "ID... | --all", "", verb_rm, OWN_CODES, .words = WORDS_BOXES,
 		.examples = "atoll rm dev\natoll rm --all"},
+
+	{"console", "Open the web console", "[--print]",
+		"Prints a link that signs a browser in once, within five minutes, and opens it on a desktop.",
+		verb_console, OWN_CODES, .section = "Browser", .examples = "atoll console\natoll console --print"},
 
 	{"mcp", "Serve boxes as tools to a language model (MCP)", "[--sandbox ID]",
 		"Speaks the Model Context Protocol over stdin and stdout. Each client has a box of its own, which is\n"

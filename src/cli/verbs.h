@@ -8,6 +8,7 @@
 int verb_cat(struct cli *c, int argc, char **argv);
 int verb_code(struct cli *c, int argc, char **argv);
 int verb_completion(struct cli *c, int argc, char **argv);
+int verb_console(struct cli *c, int argc, char **argv);
 int verb_cp(struct cli *c, int argc, char **argv);
 int verb_snapshot(struct cli *c, int argc, char **argv);
 int verb_snapshots(struct cli *c, int argc, char **argv);
@@ -26,8 +27,10 @@ int verb_kill(struct cli *c, int argc, char **argv);
 int verb_list(struct cli *c, int argc, char **argv);
 int verb_logs(struct cli *c, int argc, char **argv);
 int verb_ls(struct cli *c, int argc, char **argv);
+int verb_secret(struct cli *c, int argc, char **argv);
 int verb_mcp(struct cli *c, int argc, char **argv);
 int verb_net(struct cli *c, int argc, char **argv);
+int verb_approve(struct cli *c, int argc, char **argv);
 int verb_open(struct cli *c, int argc, char **argv);
 int verb_ports(struct cli *c, int argc, char **argv);
 int verb_ps(struct cli *c, int argc, char **argv);

@@ -24,7 +24,13 @@ struct daemon {
 	struct store *store;
 	struct warden_client *warden;
 	struct gate_client *gate;
+	struct secrets *secrets;
+	struct approvals *approvals;
+	struct network_defaults network; /* the configuration's, with the rules of approvals */
 	struct mcp *mcp;
+	struct events *events;
+	struct tickets *tickets;
+	struct login *login;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

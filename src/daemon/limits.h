@@ -13,14 +13,13 @@
 
 /* Exposed ports and previews */
 #define PORT_MIN	    1024
-#define PORT_RESERVED	    3000 /* the agent's own, as in an upstream container */
-#define PORTS_MAX	    64	 /* exposed in one sandbox */
-#define PORT_LOG_MAX	    100	 /* requests remembered for each */
-#define PORT_LOG_PATH_MAX   160	 /* of a path that is remembered */
-#define PORT_METRICS_MAX    256	 /* ports with series of their own in /metrics; the others share one */
-#define PREVIEW_RETRY_AFTER "5"	 /* seconds, when all places of previews are taken */
-#define PREVIEW_LABEL_MAX   63	 /* "8080-id-token": one label of a host name */
-#define HOSTS_MAX	    32	 /* names in ATOLL_HOSTS */
+#define PORTS_MAX	    64	/* exposed in one sandbox */
+#define PORT_LOG_MAX	    100 /* requests remembered for each */
+#define PORT_LOG_PATH_MAX   160 /* of a path that is remembered */
+#define PORT_METRICS_MAX    256 /* ports with series of their own in /metrics; the others share one */
+#define PREVIEW_RETRY_AFTER "5" /* seconds, when all places of previews are taken */
+#define PREVIEW_LABEL_MAX   63	/* "8080-id-token": one label of a host name */
+#define HOSTS_MAX	    32	/* names in ATOLL_HOSTS */
 #define TRUSTED_PROXIES_MAX 32
 #define APP_TIMEOUT_MAX	    86400 /* s: of ATOLL_APP_TIMEOUT, until a server in a box begins its answer */
 #define TLS_LOOK	    5000  /* how often the certificate is looked at */
@@ -59,7 +58,12 @@
 #define DIAL_POOL_IDLE_MAX   64	   /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
+#define SECRET_USE_WRITTEN 60000 /* how often the last use of a secret is written down */
+
 /* The log of a sandbox's connections */
 #define NET_LOG_MAX	   256 /* records kept for a sandbox */
 #define NET_LOG_RECORD_MAX 1024
-#define NET_FOLLOWERS_MAX  16 /* clients that follow the log of one sandbox */
+#define NET_FOLLOWERS_MAX  16	/* clients that follow the log of one sandbox; that follow approvals */
+#define NET_METRICS_MAX	   1000 /* sandboxes whose networks have series of their own in /metrics */
+#define NET_APPROVALS_MAX  4096 /* questions that wait, of all sandboxes */
+#define NET_ALWAYS_MAX	   256	/* rules for all sandboxes that approvals left */

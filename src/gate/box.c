@@ -129,7 +129,9 @@ struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, con
 	list_init(&b->questions);
 	list_init(&b->streams);
 	list_init(&b->flows);
+	list_init(&b->asks);
 	names_init(&b->names);
+	synth_init(&b->synth);
 	relay_bucket_init(&b->bucket, g->loop);
 	b->bucket.on_moved = on_moved;
 	b->dns.tokens = GATE_DNS_BURST;
@@ -149,6 +151,7 @@ static void free_box(struct loop_task *t)
 	struct gate_box *b = container_of(t, struct gate_box, free_task);
 	relay_bucket_free(&b->bucket);
 	names_free(&b->names);
+	synth_free(&b->synth);
 	free(b);
 }
 
@@ -227,6 +230,17 @@ void sandbox_set_policy(struct gate *g, const char *id, struct policy *p)
 		box_policy_changed(s->box);
 }
 
+void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets)
+{
+	struct gate_sandbox *s = sandbox_find(g, id, true);
+	if (!s) {
+		secrets_free(secrets);
+		return;
+	}
+	secrets_free(s->secrets);
+	s->secrets = secrets;
+}
+
 void sandbox_forget(struct gate *g, const char *id)
 {
 	struct gate_sandbox *s = map_del(&g->sandboxes, str_of(id));
@@ -237,5 +251,6 @@ void sandbox_forget(struct gate *g, const char *id)
 		s->box->sandbox = NULL;
 	}
 	policy_unref(s->policy);
+	secrets_free(s->secrets);
 	free(s);
 }

@@ -6,8 +6,10 @@
  *	main.c      start, signals                       control.c  atolld: policies in, log out
  *	intake.c    the warden: boxes and their sockets  box.c      a box: listeners, policy, what it owns
  *	passage.c      one TCP connection: decide, dial     peek.c     what its first bytes say
- *	web.c       HTTP that is decided by Host         dnsd.c     questions over UDP and TCP
+ *	web.c       HTTP, request by request: web.h      dnsd.c     questions over UDP and TCP
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
+ *	ask.c       what waits for an approval           hold.c     a connection that does
+ *	synth.c     addresses that stand for names
  *
  * One thread, one loop; everything belongs to struct gate, boxes own their connections. Objects are freed by deferred
  * tasks or from their own timers, never inside of a callback that still walks over them.
@@ -15,12 +17,17 @@
 #pragma once
 
 #include "base/map.h"
+#include "gate/ask.h"
+#include "gate/ca.h"
 #include "gate/dial.h"
 #include "gate/hello.h"
 #include "gate/names.h"
 #include "gate/reach.h"
 #include "gate/relay.h"
 #include "gate/resolve.h"
+#include "gate/secret.h"
+#include "gate/synth.h"
+#include "gate/tls_dial.h"
 #include "http/client/client.h"
 #include "http/server/server.h"
 #include "proto/policy.h"
@@ -32,10 +39,11 @@ struct passage;
 struct gate_sandbox {
 	char id[BOX_ID_MAX + 1];
 	struct policy *policy;
-	struct gate_box *box; /* the one that has this name now, or NULL */
-	bool seen;	      /* since atolld connected */
-	bool asleep;	      /* its box is being frozen or is: the next byte is reported at once */
-	uint64_t told;	      /* loop time of the last report of activity */
+	struct secrets *secrets; /* or NULL */
+	struct gate_box *box;	 /* the one that has this name now, or NULL */
+	bool seen;		 /* since atolld connected */
+	bool asleep;		 /* its box is being frozen or is: the next byte is reported at once */
+	uint64_t told;		 /* loop time of the last report of activity */
 };
 
 struct gate {
@@ -44,10 +52,13 @@ struct gate {
 	struct resolver *resolver;
 	struct http_server *http;
 	struct http_client *http_client;
+	struct ca *ca;
+	struct tls_trust *trust;
 	struct map boxes;     /* slot → struct gate_box */
 	struct map sandboxes; /* id → struct gate_sandbox */
 	struct map webs;      /* descriptor of the inner end → struct web */
 	size_t conns, conns_max;
+	struct list asks; /* struct ask */
 
 	struct {
 		struct loop_io listen, io;
@@ -81,6 +92,9 @@ struct gate_box {
 	struct list conns; /* struct passage */
 	size_t conns_n;
 	struct names names;
+	struct synth synth;
+	struct list asks; /* struct ask */
+	size_t asks_n;
 	struct relay_bucket bucket;
 	struct {
 		uint32_t tokens;
@@ -114,6 +128,8 @@ void box_kick_all(struct gate *g);
 
 struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make);
 void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
+/* Takes them; NULL: none. */
+void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets);
 void sandbox_forget(struct gate *g, const char *id);
 void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
 
@@ -122,7 +138,8 @@ void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
 /* The states of a connection, and what may follow. */
 enum passage_state {
 	PASSAGE_WAITING,  /* for the policy → PEEKING, DIALLING */
-	PASSAGE_PEEKING,  /* for the client's first bytes → DIALLING, REFUSING, MOVING */
+	PASSAGE_PEEKING,  /* for the client's first bytes → DIALLING, REFUSING, MOVING, HELD */
+	PASSAGE_HELD,	  /* until somebody approves it → PEEKING, DIALLING, REFUSING */
 	PASSAGE_DIALLING, /* resolving and connecting → MOVING, REFUSING */
 	PASSAGE_MOVING,	  /* relay → DEAD */
 	PASSAGE_REFUSING, /* why has been said; lingers → DEAD */
@@ -140,8 +157,13 @@ struct passage {
 	struct ip wanted, reached;
 	uint16_t port;
 	enum policy_speech speech;
-	bool by_name; /* a name decides: only its own addresses are dialled */
-	bool refuse;  /* decided: we only look how to say it */
+	bool by_name;	/* a name decides: only its own addresses are dialled */
+	bool settled;	/* allowed by address alone: looked at only because the box has secrets */
+	bool tls;	/* intercepted: we are the server of the client's TLS */
+	bool refuse;	/* decided: we only look how to say it */
+	bool synthetic; /* `wanted` stands for a name of box->synth */
+	struct ask_wait asking;
+	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];
 	char why[GATE_WHY_MAX];
 	struct reach *reach;
@@ -161,8 +183,24 @@ void passage_policy(struct passage *c);
 void passage_cut(struct passage *c, const char *end);
 /* For peek.c: what the first bytes say. */
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name);
-/* No first bytes will come: the client ended, or took too long. */
-void passage_silent(struct passage *c, const char *end);
+/* No first bytes will come: the client ended, or took too long (`late`). */
+void passage_silent(struct passage *c, const char *end, bool late);
+/* Decides from the beginning: its policy has come, or it was approved. */
+void passage_decide(struct passage *c);
+void passage_deny(struct passage *c, const char *why);
+/* What the policy says about a name, and somebody who approved it for this connection. */
+struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_speech how);
+const char *passage_protocol(enum policy_speech how);
+
+/* ---- hold.c ---- */
+/* Waits for somebody to approve c->name, or the address when there is no name. */
+void passage_hold(struct passage *c);
+/* The policy has changed: it may be decided now. */
+void passage_held_policy(struct passage *c);
+/* What a host without a name is called in questions and rules. */
+const char *passage_host(const struct passage *c, char text[IP_TEXT]);
+bool passage_is_approved(const struct passage *c, const char *host);
+void passage_approve(struct passage *c, const char *host);
 
 /* ---- peek.c ---- */
 /* Waits for the client's first bytes, `ms` at most, and tells passage_spoke or passage_silent. */
@@ -186,6 +224,8 @@ void passage_end(struct passage *c, const char *decision, const char *end);
 
 /* The policy has changed: requests under way that are now denied are cut. False: the connection must go. */
 bool web_policy(struct web *w);
+/* A request waits for an approval. */
+bool web_is_held(const struct web *w);
 
 /* ---- dnsd.c ---- */
 void dnsd_datagram(struct gate_box *b, struct str in, const struct ip *from, uint16_t from_port, const struct ip *to);

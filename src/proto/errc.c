@@ -15,6 +15,14 @@ const struct errc_info *errc_info(int code)
 	return &infos[code];
 }
 
+enum errc errc_from_name(struct str name)
+{
+	for (int i = 1; i < ERRC_MAX; i++)
+		if (str_eq_c(name, infos[i].code))
+			return (enum errc)i;
+	return ERRC_INTERNAL_ERROR;
+}
+
 enum errc errc_from_file_errno(int os)
 {
 	switch (os) {

@@ -12,6 +12,7 @@
 #include <assert.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 /* X(name, HTTP status, suggestion or ""); the API code is the name itself. The JSON reader's two codes come first. */
 #define ERRC_TABLE(X)                                                                                                  \
@@ -44,7 +45,8 @@
 	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
-	X(IMAGE_NOT_FOUND, 500, "Check the name of the image; 'make image' builds 'default'.")                         \
+	X(APPROVAL_NOT_FOUND, 404, "GET /v1/approvals lists what waits now.")                                          \
+	X(IMAGE_NOT_FOUND, 404, "Check the name of the image; 'make image' builds 'default'.")                         \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \
 	X(CONTAINER_UNAVAILABLE, 503, "The sandbox is not reachable yet; ask again.")                                  \
@@ -70,7 +72,7 @@
 	X(SESSION_ALREADY_EXISTS, 409, "Use the existing session or choose another id.")                               \
 	X(SESSION_DESTROYED, 410, "Create the session again.")                                                         \
 	X(SESSION_TERMINATED, 410, "The next command starts a fresh shell.")                                           \
-	X(INVALID_PORT, 400, "Use a port from 1024 to 65535 other than 3000.")                                         \
+	X(INVALID_PORT, 400, "Use a port from 1024 to 65535.")                                                         \
 	X(INVALID_PORT_NUMBER, 400, "Use a port from 1 to 65535.")                                                     \
 	X(PORT_ALREADY_EXPOSED, 409, "Unexpose it first, or use the URL it has.")                                      \
 	X(PORT_NOT_EXPOSED, 404, "Expose the port first.")                                                             \
@@ -115,3 +117,5 @@ const struct errc_info *errc_info(int code);
 
 /* The code that a file operation's errno stands for (ENOENT: FILE_NOT_FOUND …). */
 enum errc errc_from_file_errno(int os);
+/* ERRC_INTERNAL_ERROR for a text that is no code. */
+enum errc errc_from_name(struct str name);

@@ -47,12 +47,15 @@ enum warden_op {
 	WARDEN_CLONE,	       /* id, snapshot, limits.disk: the files of a new sandbox, for a later CREATE */
 	WARDEN_REPLACE,	       /* id, snapshot: other files for a sandbox whose box does not live */
 	WARDEN_DIFF,	       /* id, snapshot, image: a pipe is passed with the reply: cage/diff.h */
+	WARDEN_FUSE,	       /* id, flags: whether the box may make FUSE mounts; those that are there stay */
+	WARDEN_TRUST,	       /* id, pem: programs in the box trust this authority (cage/trust.h) */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
 enum warden_flag {
+	WARDEN_NO_FUSE = 2,    /* CREATE, FUSE: the box makes no FUSE mounts */
 	WARDEN_KEEP_FILES = 1, /* DESTROY: the box's own layer stays for a later CREATE with the same id */
-	WARDEN_VOLATILE = 2,   /* CREATE: fsync in the box does not wait for the disk */
+	WARDEN_VOLATILE = 4,   /* CREATE: fsync in the box does not wait for the disk */
 };
 
 /* What the kernel lets through to the gate, which decides; without them it refuses at once. */
@@ -84,6 +87,7 @@ struct box_info {
 	int32_t pid;	   /* of the box's init, outside; 0 when dead */
 	uint32_t uid_base; /* root inside is this user outside */
 	struct box_limits limits;
+	uint32_t no_fuse;   /* 1: it makes no FUSE mounts */
 	int64_t created_ms; /* wall clock */
 
 	/* When dead: how the init ended. `exit_known` is 0 when another process reaped it (the warden was restarted).
@@ -133,6 +137,7 @@ struct warden_request {
 	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
 	uint32_t steer;	 /* CREATE, NETWORK: enum warden_steer */
 	uint32_t padding;
+	char pem[WARDEN_PEM_MAX + 1]; /* TRUST: a certificate */
 };
 
 struct warden_reply {

@@ -24,6 +24,13 @@
 #define CARRY_LOOK	2000 /* … and until the next look for layers whose boxes have stopped */
 #define POOL_LOOK_BUSY	100  /* between two looks at the pool's free space while it changes … */
 #define POOL_LOOK_IDLE	2000 /* … and while it does not */
+/* FUSE mounts */
+#define FUSE_JOINER_MAX	   10000 /* a joiner that is not done after that is killed */
+#define FUSE_BURST	   32u	 /* joiners of one box at once … */
+#define FUSE_RATE	   10u	 /* … and per second in the long run */
+#define FUSE_PAUSE	   200	 /* before a box that rings more often is heard again */
+#define FUSE_MOUNTINFO_MAX (1u * MIB)
+#define FUSE_CONF_MAX	   4096 /* of /etc/fuse.conf of a box that is read */
 
 /* Zygotes */
 #define ZYGOTES_MAX	 4u		 /* one per image; images past that start contexts plainly */

@@ -150,20 +150,31 @@ static bool text_ok(const char *text, size_t size)
 	return true;
 }
 
-static uint32_t known_flags(uint32_t op)
+static uint32_t flags_of(uint32_t op)
 {
-	return op == WARDEN_DESTROY ? WARDEN_KEEP_FILES : op == WARDEN_CREATE ? WARDEN_VOLATILE : 0;
+	switch (op) {
+	case WARDEN_DESTROY:
+		return WARDEN_KEEP_FILES;
+	case WARDEN_CREATE:
+		return WARDEN_NO_FUSE | WARDEN_VOLATILE;
+	case WARDEN_FUSE:
+		return WARDEN_NO_FUSE;
+	default:
+		return 0;
+	}
 }
 
 static int check_form(const struct warden_request *rq, struct err *e)
 {
 	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image) ||
-		!text_ok(rq->snapshot, sizeof rq->snapshot))
+		!text_ok(rq->pem, sizeof rq->pem) || !text_ok(rq->snapshot, sizeof rq->snapshot))
 		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
-	if (rq->flags & ~known_flags(rq->op))
+	if (rq->flags & ~flags_of(rq->op))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
 	if (rq->steer & ~(uint32_t)(rq->op == WARDEN_CREATE || rq->op == WARDEN_NETWORK ? WARDEN_STEER_ALL : 0))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
+	if (*rq->pem && rq->op != WARDEN_TRUST)
+		return err_set(e, ERRC_INVALID_REQUEST, "this operation takes no certificate");
 	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || (rq->op == WARDEN_SNAPSHOT_DROP && !*rq->id))
 		return 0;
 	return box_id_check(str_of(rq->id), e);
@@ -244,6 +255,12 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_NETWORK:
 		control_network(w, rq, who);
+		break;
+	case WARDEN_TRUST:
+		control_trust(w, rq, who);
+		break;
+	case WARDEN_FUSE:
+		fuse_allow(w, rq, who);
 		break;
 	default:
 		if (handle_files(w, rq, who))

@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 #include "proto/warden.h"
 #include "warden/boxes.h"
+#include "warden/fuse.h"
 #include "warden/limits.h"
 #include "warden/network.h"
 #include "warden/pager.h"
@@ -50,6 +51,7 @@ struct warden {
 	int boxes_dir, records_dir;   /* layers by id; records by slot */
 	int plain_boxes, plain_trash; /* layers that are not in the pool; the same as boxes_dir without a pool */
 	int own_net;		      /* the warden's own network namespace */
+	int own_mounts;		      /* … and its mount namespace */
 	uid_t user;
 
 	/* server.h */
@@ -87,6 +89,9 @@ struct warden {
 
 	/* network.h */
 	struct network network;
+
+	/* fuse.h */
+	struct fuse_host fuse;
 
 	/* pager.h */
 	struct pager pager;

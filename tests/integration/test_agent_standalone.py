@@ -38,6 +38,11 @@ def test_ping_and_version_have_upstreams_shape(agent):
     assert version["success"] is True and version["version"] == "0.12.10"
 
 
+def test_every_command_knows_the_version(agent):
+    assert agent.run("echo $SANDBOX_VERSION")["stdout"] == "0.12.10\n"
+    assert agent.run("echo $SANDBOX_VERSION", sessionId="__DISABLE_SESSION__")["stdout"] == "0.12.10\n"
+
+
 def test_version_is_what_the_image_says():
     a = Agent(env={"SANDBOX_VERSION": "9.9.9"})
     try:

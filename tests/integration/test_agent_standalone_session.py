@@ -291,8 +291,14 @@ def test_a_timed_out_command_ends_whole_and_the_session_goes_on_with_its_state(s
     e = r.json()
     assert r.status == 500 and e["code"] == "COMMAND_EXECUTION_ERROR" and "Command timeout after 150ms" in e["message"]
     assert e["context"]["stdout"] == "before\n" and e["context"]["outcome"] == "timeout"
+    assert e["context"]["stderr"] == ""
     assert 0.14 < took < 30
     assert s.out("echo $X; pwd; declare -F; echo $$; echo $-") == f"kept\n/usr\ndeclare -f f\n{pid}\nhiBs\n"
+
+
+def test_the_stderr_of_a_timed_out_command_is_its_own(s):
+    r = s.post("echo Killed >&2; printf half >&2; sleep 61", timeoutMs=150)
+    assert (r.status, r.json()["context"]["stderr"]) == (500, "Killed\nhalf")
 
 
 def test_a_timeout_spares_older_jobs_and_kills_what_the_command_left_behind(s):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from agentlib import AGENT, Agent, Session, joined, open_events
@@ -111,10 +112,10 @@ def test_a_stream_has_the_output_of_its_command_whatever_the_session_has_defined
 
 
 @pytest.mark.parametrize("command,code,outcome,words", [
-    ("exit 137", 137, "exited", "its shell exited with code 137"),
-    ("kill -9 $$", 137, "killed", "its shell was killed by SIGKILL"),
-    ("kill -SEGV $$", 139, "killed", "its shell was killed by SIGSEGV"),
-    ("ulimit -f 0; echo x >file", 153, "killed", "its shell was killed by SIGXFSZ"),
+    ("exit 137", 137, "exited", "its shell exited (exit code: 137)"),
+    ("kill -9 $$", 137, "killed", "its shell was killed by SIGKILL (exit code: 137)"),
+    ("kill -SEGV $$", 139, "killed", "its shell was killed by SIGSEGV (exit code: 139)"),
+    ("ulimit -f 0; echo x >file", 153, "killed", "its shell was killed by SIGXFSZ (exit code: 153)"),
 ])
 def test_an_exit_is_not_a_signal(s, command, code, outcome, words):
     s.run(f"cd {s.agent.dir}")
@@ -124,6 +125,49 @@ def test_an_exit_is_not_a_signal(s, command, code, outcome, words):
     assert (e["context"]["exitCode"], e["context"]["outcome"]) == (code, outcome)
     assert e["context"].get("signal") == (None if outcome == "exited" else signal.Signals(code - 128).name)
     assert s.out("echo -$X-") == "--\n"
+
+
+def create(agent, name, **members):
+    return agent.post("/api/session/create", {"id": name, **members})
+
+
+@pytest.mark.parametrize("end, code", [("exit 5", 5), ("kill -9 $$", 137)])
+def test_a_session_whose_shell_ended_is_gone_with_its_environment(agent, end, code):
+    name = f"gone-{code}"
+    assert create(agent, name, env={"MINE": "1"}, cwd="/usr", commandTimeoutMs=60000).status == 200
+    s = Session(agent, name)
+    assert s.out("echo $MINE; pwd") == "1\n/usr\n"
+    r = s.post(end)
+    assert (r.status, r.json()["code"]) == (410, "SESSION_TERMINATED") and f"exit code: {code}" in r.json()["message"], r.body
+    assert name not in agent.call("GET", "/api/session/list").json()["data"]
+    assert s.out("echo -$MINE-; pwd") == f"--\n{agent.dir}\n"
+    assert create(agent, name).status == 409
+    assert agent.post("/api/session/delete", {"sessionId": name}).status == 200
+
+
+def test_the_name_of_a_session_that_ended_is_free(agent):
+    assert create(agent, "again", env={"MINE": "1"}).status == 200
+    s = Session(agent, "again")
+    assert s.post("exit 1").status == 410
+    assert create(agent, "again", env={"MINE": "2"}, cwd="/etc").status == 200
+    assert s.out("echo $MINE; pwd") == "2\n/etc\n"
+
+
+def test_a_command_that_waits_behind_an_exit_runs_in_a_new_session(agent):
+    assert create(agent, "queue", env={"MINE": "1"}, cwd="/usr").status == 200
+    s = Session(agent, "queue")
+    s.run("cd /usr; :")
+    gate = os.path.join(agent.dir, "gate")
+    os.mkfifo(gate)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(s.post, f"read V <{gate}; exit 5")
+        with open(gate, "w", encoding="ascii") as f:  # opens when the command reads
+            second = pool.submit(s.post, "echo -$MINE-; pwd")
+            third = Session(agent, "other")
+            third.run(":")
+            f.write("go\n")
+        assert first.result().status == 410
+        assert second.result().json()["stdout"] == f"--\n{agent.dir}\n"
 
 
 @pytest.mark.parametrize("members", [{"timeoutMs": 60000}, {"env": {"B": None}}])
@@ -152,7 +196,7 @@ def test_a_shell_that_ended_between_two_commands_is_told_before_anything_runs_el
     r = ask(s)
     e = r.json()
     assert (r.status, e["code"]) == (410, "SESSION_TERMINATED"), e
-    assert "was killed by SIGKILL before this command, which was not run" in e["message"]
+    assert "was killed by SIGKILL (exit code: 137) before this command, which was not run" in e["message"]
     assert (e["context"]["sessionId"], e["context"]["exitCode"]) == (s.name, 137)
     assert s.out("echo -$X-; pwd; ls ran 2>&1 | grep -c 'No such'") == f"--\n{s.agent.dir}\n1\n"
 

@@ -5,7 +5,7 @@ import os
 import socket
 
 import pytest
-from agentlib import AGENT
+from agentlib import AGENT, Agent
 from atoll import alive, still, wait_for
 from wsclient import Closed, Refused, WebSocket
 
@@ -187,3 +187,46 @@ def test_plain_http_is_refused(agent):
 def test_refused_is_not_upgraded(agent):
     with socket.create_connection(("127.0.0.1", agent.port)) as s, pytest.raises(Refused):
         WebSocket(s, "/ws/nope")
+
+
+# ---- the end of the agent
+
+
+@pytest.fixture
+def mortal():
+    """An agent that the test ends."""
+    a = Agent()
+    yield a
+    a.close()
+
+
+def mux(agent):
+    sock = socket.create_connection(("127.0.0.1", agent.port), timeout=60)
+    ws = WebSocket(sock, "/ws")
+    ws.send({"type": "request", "id": "1", "method": "GET", "path": "/api/ping"})
+    assert json.loads(ws.receive())["status"] == 200
+    return ws
+
+
+def test_an_idle_socket_is_closed_with_a_code_when_the_agent_stops(mortal):
+    ws = mux(mortal)
+    mortal.process.terminate()
+    with pytest.raises(Closed) as closed:
+        ws.receive()
+    assert closed.value.code == 1001
+    assert mortal.process.wait(60) == 0
+
+
+def test_a_socket_gets_its_answers_before_it_is_closed(mortal):
+    ws = mux(mortal)
+    ws.send({"type": "request", "id": "2", "method": "POST", "path": "/api/execute/stream",
+             "body": {"command": "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.02; done", "sessionId": "__DISABLE_SESSION__"}})
+    said = []
+    while not any('"up' in m for m in said):
+        said.append(ws.receive())
+    mortal.process.terminate()
+    with pytest.raises(Closed) as closed:
+        while True:
+            said.append(ws.receive())
+    assert any('"bye' in m for m in said) and json.loads(said[-1])["type"] == "response", said
+    assert closed.value.code == 1001

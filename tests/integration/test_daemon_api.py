@@ -61,7 +61,7 @@ def test_health_needs_no_token_and_tells_more_with_it(daemon):
     full = daemon.request("GET", "/v1/health", unix=False).json()
     assert full["host"]["memory"] > 0 and full["host"]["cpu"] > 0 and full["host"]["pids"] > 0
     assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256, "disk": 8192 * MIB}
-    assert full["sandboxes"] == {"creating": 0, "running": 0, "asleep": 0, "stopped": 0}
+    assert full["sandboxes"] == {"creating": 0, "running": 0, "asleep": 0, "stopped": 0, "failed": 0}
 
 
 def test_the_page_says_what_this_is(daemon):
@@ -257,8 +257,25 @@ def test_the_image_of_a_sandbox_stays(daemon, box):
 
 
 def test_an_image_that_is_not_there(daemon, box):
-    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 500)
+    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
+    about = daemon.inspect(box)
+    assert (about["state"], about["image"]) == ("failed", "no-such-image") and about["reason"].startswith("IMAGE_NOT_FOUND: "), about
+    for method, route, body in (("POST", "/api/execute", {"command": "true"}), ("GET", "/api/ping", None), ("GET", "/proxy/80/", None)):
+        e = check_error(daemon.request(method, box_path(box, route), body), "IMAGE_NOT_FOUND", 404)
+        assert "no-such-image" in e["message"]
+    assert daemon.inspect(box)["state"] == "failed"
+    assert daemon.request("PUT", box_path(box), {"image": "default", "limits": {"pids": 64}}).status == 201
+    assert daemon.execute(box, "echo hi")["stdout"] == "hi\n"
+    assert daemon.inspect(box)["limits"]["pids"] == 64
+
+
+def test_a_failed_sandbox_can_be_deleted(daemon, box):
+    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
+    check_error(daemon.request("PUT", box_path(box), {}), "IMAGE_NOT_FOUND", 404)
+    assert box in [s["id"] for s in daemon.request("GET", "/v1/sandboxes").json()["sandboxes"]]
+    assert daemon.request("DELETE", box_path(box)).status == 204
     assert daemon.inspect(box) is None
+    assert daemon.execute(box, "echo hi")["stdout"] == "hi\n"
 
 
 def test_delete(daemon, box):

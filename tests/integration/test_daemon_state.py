@@ -15,6 +15,7 @@ import atoll
 import leaks
 import pytest
 from atoll import BIN, DEADLINE, box_path, wait_for
+from boxapi import check_error
 
 MIB = 1024 * 1024
 
@@ -113,12 +114,12 @@ def test_a_full_disk_fails_creates_and_leaves_nothing_half_made(small_disk):
     for i in range(100):
         r = small_disk.request("PUT", box_path(f"b{i}"), {"labels": labels})
         if r.status != 201:
-            failed = r
+            failed, last = r, f"b{i}"
             break
         made.append(f"b{i}")
     assert failed and failed.json()["code"] == "NO_SPACE", failed
     assert "no space left for" in failed.json()["message"]
-    assert sorted(small_disk.boxes()) == sorted(made)
+    assert small_disk.inspect(last)["state"] == "failed" and sorted(small_disk.boxes()) == sorted([*made, last])
     wait_for(lambda: len(agents(small_disk)) == len(made), "no box without a row lives")
     assert small_disk.execute("old", "echo served")["stdout"] == "served\n"
     # A change that cannot be kept is not made either.
@@ -278,3 +279,13 @@ def test_it_gives_root_up(place):
     assert field["NoNewPrivs"] == "1"
     st = (place.run / "atoll.sock").stat()
     assert (st.st_uid, st.st_gid, st.st_mode & 0o777) == (0, place.user.pw_gid, 0o660)
+
+
+def test_a_failed_sandbox_stays_failed_over_a_restart(own_daemon):
+    d = own_daemon
+    check_error(d.request("PUT", box_path("f"), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
+    d.kill_daemon()
+    assert d.inspect("f")["state"] == "failed"
+    check_error(d.request("POST", box_path("f", "/api/execute"), {"command": "true"}), "IMAGE_NOT_FOUND", 404)
+    assert d.request("PUT", box_path("f"), {"image": "default"}).status == 201
+    assert d.execute("f", "echo hi")["stdout"] == "hi\n"

@@ -119,8 +119,7 @@ def test_credentials_open_the_door_and_leave_no_trace(api):
 
 @pytest.mark.parametrize("url", [f"http://{USER}:wrong-s3cret@127.0.0.1:{PORT}/private/demo.git",
                                  f"http://wrong-s3cret@127.0.0.1:{PORT}/private/demo.git",
-                                 f"http://127.0.0.1:{PORT}/private/demo.git",
-                                 f"http://x:wrong-s3cret@127.0.0.1:{PORT}/forbidden/demo.git"], ids=["password", "token", "none", "forbidden"])
+                                 f"http://x:wrong-s3cret@127.0.0.1:{PORT}/forbidden/demo.git"], ids=["password", "token", "forbidden"])
 def test_the_wrong_credentials(api, url):
     error = fails(api, url, "wrong", "GIT_AUTH_FAILED", 401)
     assert "s3cret" not in json.dumps(error) and "d3Jvbmct" not in json.dumps(error)
@@ -129,9 +128,16 @@ def test_the_wrong_credentials(api, url):
     assert "s3cret" not in api.daemon.log()
 
 
+def test_no_credentials_where_some_are_needed(api):
+    """Upstream's code: no server has refused any credentials."""
+    error = fails(api, f"http://127.0.0.1:{PORT}/private/demo.git", "without", "GIT_CLONE_FAILED", 500)
+    assert "could not read Username" in error["context"]["stderr"] and error["context"]["exitCode"] == 128
+    assert api.ok("/api/exists", path=f"{W}/without")["exists"] is False
+
+
 def test_credentials_do_not_follow_a_redirect(api):
     api.sh("rm -f /tmp/stolen")
-    fails(api, f"http://{USER}:{PASSWORD}@127.0.0.1:{PORT}/steal/demo.git", "stolen", "GIT_AUTH_FAILED", 401)
+    fails(api, f"http://{USER}:{PASSWORD}@127.0.0.1:{PORT}/steal/demo.git", "stolen", "GIT_CLONE_FAILED", 500)
     assert set(api.sh("cat /tmp/stolen").split("\n")) <= {"None", ""}
 
 

@@ -135,3 +135,85 @@ def test_odd_ids_have_one(api, odd):
     wait_for(lambda: api.call(where + "/logs", method="GET").json()["stdout"] == "hi\n", "its output")
     assert get(api, odd)["id"] == odd
     assert api.call(where, method="DELETE").status == 200
+
+
+# ---- the end is the end of everything, with the code of the program
+
+STUBBORN = "trap '' TERM; touch /tmp/up; while :; do sleep 0.2; done"
+ORDERLY = "trap 'trap : TERM; echo going; sleep 0.3; echo gone; exit 7' TERM; touch /tmp/up; while :; do sleep 0.02; done"
+
+
+def script(api, text):
+    """A process of a session whose shell exists runs the script, and the script is at work."""
+    api.put("/workspace/t.sh", text.encode())
+    api.ok("/api/execute", command="cd /workspace", sessionId="s")
+    pid = start(api, "bash /workspace/t.sh", sessionId="s")
+    wait_for(lambda: api.run("test -e /tmp/up")["exitCode"] == 0, "the script is at work")
+    return pid
+
+
+def left(api):
+    return api.run("pgrep -f t.sh")["exitCode"] == 0
+
+
+def test_a_process_runs_until_nothing_of_it_is_left(api):
+    pid = script(api, STUBBORN)
+    t, answer = in_thread(lambda: kill(api, pid))
+    wait_for(lambda: get(api, pid)["status"] != "running", "it is killed")
+    assert not left(api)
+    t.join()
+    assert answer[0].status == 200
+    p = get(api, pid)
+    assert (p["status"], p["exitCode"], p["outcome"]) == ("killed", 137, "killed")
+
+
+def test_the_code_and_the_last_words_are_those_of_the_program(api):
+    pid = script(api, ORDERLY)
+    assert kill(api, pid).status == 200
+    p = get(api, pid)
+    assert (p["status"], p["exitCode"]) == ("killed", 7) and not left(api)
+    assert api.call(f"/api/process/{pid}/logs", method="GET").json()["stdout"] == "going\ngone\n"
+
+
+def test_the_end_of_the_stream_comes_with_the_end_of_the_program(api):
+    pid = script(api, ORDERLY)
+    with api.get_stream(f"/api/process/{pid}/stream") as s:
+        t, _ = in_thread(lambda: kill(api, pid))
+        events = s.until(lambda e: e["type"] == "exit")
+        t.join()
+    assert events[-1]["exitCode"] == 7
+    assert "".join(e["data"] for e in events if e["type"] == "stdout") == "going\ngone\n"
+
+
+def test_kill_all_waits_for_programs_under_a_shell(api):
+    pid = script(api, ORDERLY)
+    assert api.call("/api/process/kill-all", method="DELETE").json()["cleanedCount"] == 1
+    assert (get(api, pid)["status"], get(api, pid)["exitCode"], left(api)) == ("killed", 7, False)
+
+
+def test_one_that_starts_children_keeps_its_own_code(api):
+    """The process is the program itself: no child speaks for it."""
+    pid = start(api, "python3 -c 'import subprocess,time; open(\"/tmp/up\",\"w\"); subprocess.run([\"sh\",\"-c\",\"trap \\\"exit 9\\\" TERM; "
+                "while :; do sleep 0.02; done\"])'", sessionId=NO_SESSION)
+    wait_for(lambda: api.run("test -e /tmp/up")["exitCode"] == 0, "it is at work")
+    assert kill(api, pid).status == 200
+    assert (get(api, pid)["status"], get(api, pid)["exitCode"]) == ("killed", 143)
+
+
+# ---- with its session
+
+
+def test_a_deleted_session_takes_its_processes_along(api):
+    mine = script(api, ORDERLY)
+    other = start(api, "sleep 300", sessionId="other")
+    assert api.ok("/api/session/delete", sessionId="s")["sessionId"] == "s"
+    assert (get(api, mine)["status"], get(api, mine)["exitCode"], left(api)) == ("killed", 7, False)
+    assert get(api, other)["status"] == "running"
+    assert kill(api, other).status == 200
+
+
+def test_a_deleted_session_takes_those_along_that_wait_for_it(api, busy):
+    t, answer = waiting(api, busy, "late")
+    assert api.call("/api/session/delete", {"sessionId": busy}).status == 200
+    t.join()
+    assert answer[0].status == 410 and answer[0].json()["code"] == "SESSION_DESTROYED", answer[0]

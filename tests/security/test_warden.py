@@ -16,14 +16,15 @@ from test_layer import snapshot
 
 PROTO = (lib.ROOT / "src/proto/warden.h").read_text()
 MAGIC = int(re.search(r"#define WARDEN_MAGIC (0x[0-9a-f]+)", PROTO)[1], 16)
-HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, INSPECT, LIST, SET_LIMITS = range(1, 10)
-REQUEST = struct.Struct("=IIQ64s64s64sQIIQiIIIII")
+HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, PAGE_OUT, INSPECT, LIST, SET_LIMITS = range(1, 11)
+PEM = int(re.search(r"WARDEN_PEM_MAX\s+(\d+)", PROTO + (lib.ROOT / "src/proto/limits.h").read_text())[1]) + 1
+REQUEST = struct.Struct(f"=IIQ64s64s64sQIIQiIIIII{PEM}s")
 CODE_AT = 24  # struct err in the reply: its code
 MIB = 1 << 20
 
 
 def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=256, disk=0, signal=0, flags=0, magic=MAGIC, seq=7):
-    return REQUEST.pack(magic, op, seq, id, image, b"", mem, cpu, pids, disk, signal, flags, 0, 0, 0, 0)
+    return REQUEST.pack(magic, op, seq, id, image, b"", mem, cpu, pids, disk, signal, flags, 0, 0, 0, 0, b"")
 
 
 def connect(daemon):
@@ -95,7 +96,7 @@ def test_bad_records(watched):
     assert ask(watched, good) == 0
     assert ask(watched, record(op=INSPECT, id=b"before", magic=MAGIC ^ 1)) != 0
     assert ask(watched, record(op=INSPECT, id=b"before", flags=0x80000000)) != 0
-    for op in (0, 10, 99, 100, 2**32 - 1):
+    for op in (0, 99, 99, 100, 2**32 - 1):
         assert ask(watched, record(op=op, id=b"before")) != 0, op
     for data in (b"x", good[:-1], good + b"x", good * 2, b"\0" * len(good), b"\xff" * 4000):
         assert ask(watched, data) != 0, len(data)

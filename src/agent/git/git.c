@@ -210,8 +210,10 @@ enum errc git_error_code(struct str said)
 		{"quota exceeded", ERRC_NO_SPACE},
 		{"Remote branch", ERRC_GIT_BRANCH_NOT_FOUND},
 		{"Authentication failed", ERRC_GIT_AUTH_FAILED},
-		{"could not read Username", ERRC_GIT_AUTH_FAILED},
-		{"could not read Password", ERRC_GIT_AUTH_FAILED},
+		/* The server asked for credentials and none were given: upstream does not call it an authentication
+		   error. */
+		{"could not read Username", ERRC_GIT_CLONE_FAILED},
+		{"could not read Password", ERRC_GIT_CLONE_FAILED},
 		{"Permission denied (publickey", ERRC_GIT_AUTH_FAILED},
 		{"returned error: 401", ERRC_GIT_AUTH_FAILED},
 		{"returned error: 403", ERRC_GIT_AUTH_FAILED},

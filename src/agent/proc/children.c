@@ -7,6 +7,7 @@ enum { CHILD_BUCKETS = 64 };
 static struct list buckets[CHILD_BUCKETS];
 static struct children_stats stats;
 static void (*on_stranger)(void);
+static void (*on_stranger_end)(pid_t pid, int wstatus);
 
 static struct list *bucket(pid_t pid)
 {
@@ -58,12 +59,19 @@ void children_on_stranger(void (*fn)(void))
 	on_stranger = fn;
 }
 
+void children_on_stranger_end(void (*fn)(pid_t pid, int wstatus))
+{
+	on_stranger_end = fn;
+}
+
 static void ended(pid_t pid, int wstatus)
 {
 	struct child *c = child_find(pid);
 	stats.reaped++;
 	if (!c) {
 		stats.strangers++;
+		if (on_stranger_end)
+			on_stranger_end(pid, wstatus);
 		return;
 	}
 	child_forget(c);

@@ -33,6 +33,9 @@ bool children_reap(void);
  * messages, and may watch the process. */
 void children_on_stranger(void (*fn)(void));
 
+/* Calls fn when an unwatched process has been reaped. */
+void children_on_stranger_end(void (*fn)(pid_t pid, int wstatus));
+
 struct children_stats {
 	uint64_t reaped, strangers;
 };

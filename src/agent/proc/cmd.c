@@ -17,7 +17,7 @@ struct cmd {
 	struct child child;
 	pid_t pid;
 	struct output out;
-	bool exited, timed_out;
+	bool exited, timed_out, held;
 
 	struct loop_io in_io;
 	int in_fd;
@@ -101,7 +101,10 @@ static void cmd_on_exit(struct child *child, int wstatus)
 	c->result.duration = (clock_us() - c->started_us + 500) / 1000;
 	if (c->timed_out)
 		c->result.outcome = OUTCOME_TIMEOUT;
-	if (c->out.done)
+	if (c->held && c->ops) {
+		if (c->ops->on_held)
+			c->ops->on_held(c);
+	} else if (c->out.done)
 		cmd_on_done(&c->out); /* abandoned: output_drop was called before */
 	else
 		output_finish(&c->out);
@@ -182,6 +185,22 @@ void cmd_pause(struct cmd *c)
 void cmd_resume(struct cmd *c)
 {
 	output_resume(&c->out);
+}
+
+void cmd_hold(struct cmd *c)
+{
+	c->held = true;
+}
+
+bool cmd_has_ended(const struct cmd *c)
+{
+	return c->exited;
+}
+
+void cmd_release(struct cmd *c)
+{
+	INVARIANT(c->exited);
+	output_finish(&c->out);
 }
 
 void cmd_abandon(struct cmd *c)

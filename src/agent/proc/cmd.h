@@ -28,6 +28,7 @@ struct cmd;
 struct cmd_ops {
 	void (*on_output)(struct cmd *c, int stream, struct str bytes); /* borrowed for the call */
 	void (*on_input_low)(struct cmd *c);				/* may be NULL */
+	void (*on_held)(struct cmd *c);					/* it has ended while it is held; may be NULL */
 	void (*on_end)(struct cmd *c, const struct cmd_result *r);
 };
 
@@ -69,4 +70,10 @@ void cmd_signal(struct cmd *c, int sig);
 void cmd_kill(struct cmd *c);
 /* Sends SIGHUP to the process group, and SIGKILL to the tree after CMD_HANGUP_GRACE. */
 void cmd_hangup(struct cmd *c);
+/* From now on its end is told by on_held alone, and its children's output still counts, until cmd_release: on_end comes
+ * after that. For an owner that waits for the whole tree to end. */
+void cmd_hold(struct cmd *c);
+bool cmd_has_ended(const struct cmd *c);
+/* Only when it has ended. on_end comes from inside, or later if the output is paused. */
+void cmd_release(struct cmd *c);
 void cmd_abandon(struct cmd *c);

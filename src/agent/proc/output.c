@@ -111,6 +111,18 @@ void output_finish(struct output *o)
 	advance(o);
 }
 
+void output_read(struct output *o)
+{
+	for (int i = 0; i < 2; i++) {
+		int n = 0;
+		struct output_pipe *p = &o->pipe[i];
+		if (p->fd < 0 || ioctl(p->fd, FIONREAD, &n) < 0)
+			continue;
+		for (; n > 0 && !o->paused && p->fd >= 0 && pipe_read(p); n -= (int)sizeof scratch)
+			;
+	}
+}
+
 void output_pause(struct output *o)
 {
 	if (o->paused)

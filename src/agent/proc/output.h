@@ -40,6 +40,8 @@ void output_open(struct output *o, struct loop *l, int out_fd, int err_fd);
 void output_pause(struct output *o);
 void output_resume(struct output *o);
 void output_finish(struct output *o);
+/* Delivers the bytes that lie in the pipes now. */
+void output_read(struct output *o);
 /* Whether any process ever had one of the pipes open for writing. */
 bool output_touched(struct output *o);
 /* Drops the rest of the output: no callback follows, the pipes go to drain.h. */

@@ -308,9 +308,10 @@ void api_process_kill(struct agent_request *r)
 }
 
 struct kill_all {
-	struct http_exchange *x;
+	struct http_exchange *x; /* NULL: the client is gone */
 	const struct route *route;
 	size_t left, total;
+	char *session; /* the session that is deleted with its processes; NULL: all processes */
 };
 
 struct kill_one {
@@ -336,6 +337,18 @@ static void answer_count(const struct agent_request *r, size_t n)
 	agent_request_json(r, buf_str(&b));
 }
 
+static void answer_session_deleted(const struct agent_request *r, const char *session)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_member_cstr(&w, "sessionId", session);
+	json_member_now(&w);
+	json_object_end(&w);
+	agent_request_json(r, buf_str(&b));
+}
+
 static void one_less(struct kill_all *a)
 {
 	if (--a->left)
@@ -343,8 +356,12 @@ static void one_less(struct kill_all *a)
 	if (a->x) {
 		struct agent_request r = {.x = a->x, .route = a->route};
 		http_exchange_set(a->x, &no_ops, NULL);
-		answer_count(&r, a->total);
+		if (a->session)
+			answer_session_deleted(&r, a->session);
+		else
+			answer_count(&r, a->total);
 	}
+	free(a->session);
 	free(a);
 }
 
@@ -357,18 +374,22 @@ static void on_one_killed(struct process_waiter *waiter, struct process *p)
 	one_less(a);
 }
 
-void api_process_kill_all(struct agent_request *r)
+/* Answers when the processes are gone. Takes `session`. */
+static void kill_and_answer(const struct agent_request *r, char *session)
 {
 	static const struct http_exchange_ops ops = {.on_close = all_client_gone};
 	struct kill_all *a = xcalloc(1, sizeof *a);
-	*a = (struct kill_all){.x = r->x, .route = r->route};
-	service_forget_all();
+	*a = (struct kill_all){.x = r->x, .route = r->route, .session = session};
+	if (!session)
+		service_forget_all();
 	http_exchange_set(r->x, &ops, a);
 	list_each(it, process_all())
 	{
 		struct process *p = list_entry(it, struct process, node);
-		if (process_is_over(p))
+		if (process_is_over(p) || (session && strcmp(session, p->session) != 0))
 			continue;
+		if (session)
+			service_forget(str_of(p->id));
 		struct kill_one *one = xcalloc(1, sizeof *one);
 		*one = (struct kill_one){.waiter.on_end = on_one_killed, .all = a};
 		list_push(&p->waiters, &one->waiter.node);
@@ -376,8 +397,18 @@ void api_process_kill_all(struct agent_request *r)
 		a->total++;
 	}
 	a->left++; /* for this function itself: processes that wait for a session end inside the call */
-	process_kill_all();
+	process_kill_all(session);
 	one_less(a);
+}
+
+void api_process_kill_all(struct agent_request *r)
+{
+	kill_and_answer(r, NULL);
+}
+
+void process_end_session(const struct agent_request *r, struct str session)
+{
+	kill_and_answer(r, str_dup(session));
 }
 
 /* Not in upstream's API: forgets the ended processes with their logs. */

@@ -1,10 +1,12 @@
 #include "agent/process/process.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
 
 #include "agent/agent.h"
 #include "agent/limits.h"
+#include "agent/proc/children.h"
 #include "agent/process/service.h"
 #include "base/clock.h"
 
@@ -221,6 +223,8 @@ static const struct proclist *look_after(uint64_t since)
 	return &look;
 }
 
+static void kill_step(struct loop_timer *t);
+
 /* Looks and signals again until a look finds no new process. */
 static void signal_trees(struct process *const *v, size_t n, int sig)
 {
@@ -235,14 +239,56 @@ static void signal_trees(struct process *const *v, size_t n, int sig)
 	}
 }
 
+/* Whether the process is a shell of the agent's making that runs the command, and not the command's program: by the
+ * arguments with which the agent starts every bash. */
+static bool is_own_shell(pid_t pid)
+{
+	static const char own[] = "bash\0--norc\0--noprofile";
+	char path[32], text[sizeof own];
+	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text && memcmp(text, own, sizeof own) == 0;
+}
+
+/* The program that a shell waits for is its youngest child: the last part of a pipeline gives the status. */
+static void find_heir(struct process *p)
+{
+	for (size_t i = 0; i < p->tree.n; i++) {
+		const struct proc *c = &p->tree.v[i];
+		bool younger = c->start > p->heir.start || (c->start == p->heir.start && c->pid > p->heir.pid);
+		if (c->ppid == p->pid && (!p->heir.pid || younger))
+			p->heir = *c;
+	}
+}
+
+static void on_orphan_end(pid_t pid, int wstatus)
+{
+	list_each(it, &all)
+	{
+		struct process *p = list_entry(it, struct process, node);
+		if (!p->kill_due || p->heir.pid != pid || p->heir_ended)
+			continue;
+		p->heir_ended = true;
+		p->heir_status = wstatus;
+		loop_timer_set(agent.loop, &p->kill_timer, 0, kill_step);
+	}
+}
+
+/* It is a zombie that the agent is about to reap. */
+static bool heir_is_due(const struct process *p)
+{
+	struct proc now;
+	return p->heir.pid && !p->heir_ended && proc_read(p->heir.pid, &now) && now.start == p->heir.start;
+}
+
 static void kill_step(struct loop_timer *t)
 {
 	struct process *p = container_of(t, struct process, kill_timer);
-	if (process_is_over(p) && proctree_is_gone(look_after(p->kill_began), p->pid, &p->tree)) {
+	if (cmd_has_ended(p->cmd) && proctree_is_gone(look_after(p->kill_began), p->pid, &p->tree) && !heir_is_due(p)) {
 		p->kill_due = 0;
 		loop_timer_stop(&p->kill_timer);
 		proclist_free(&p->tree);
-		return tell_waiters(p);
+		return cmd_release(p->cmd);
 	}
 	if (!p->kill_again) {
 		p->kill_again = true;
@@ -263,23 +309,32 @@ static void process_end(struct process *p, const struct cmd_result *r, enum proc
 	p->end_ms = clock_wall_ms();
 	ended++;
 	tell_followers(p);
-	if (p->kill_due)
-		kill_step(&p->kill_timer);
-	else
-		tell_waiters(p);
+	tell_waiters(p);
 }
 
 static void process_on_end(struct cmd *c, const struct cmd_result *r)
 {
 	struct process *p = cmd_arg(c);
-	enum process_status status = status_of(p, r);
+	struct cmd_result own = *r;
+	if (r->signal && p->heir_ended) {
+		own = cmd_result_of(p->heir_status, UINT64_MAX);
+		own.duration = r->duration;
+	}
+	enum process_status status = status_of(p, &own);
 	bool asked = p->kill_asked && status == PROCESS_KILLED;
-	process_end(p, r, status);
+	process_end(p, &own, status);
 	if (p->service && !asked)
 		service_ended(p);
 }
 
-const struct cmd_ops process_cmd_ops = {.on_output = process_on_output, .on_end = process_on_end};
+/* The process itself has ended; what it started may still run. */
+static void process_on_held(struct cmd *c)
+{
+	kill_step(&((struct process *)cmd_arg(c))->kill_timer);
+}
+
+const struct cmd_ops process_cmd_ops = {
+	.on_output = process_on_output, .on_held = process_on_held, .on_end = process_on_end};
 
 void process_failed(struct process *p, const struct err *e)
 {
@@ -300,9 +355,19 @@ static void forgo(struct process *p, int sig)
 	process_end(p, &r, PROCESS_KILLED);
 }
 
-/* Watches the tree from now on, until no process of it is left. */
-static void await_end(struct process *p, int sig)
+/* Before the signal is sent. */
+static void prepare_kill(struct process *p, bool *ret_shell)
 {
+	children_on_stranger_end(on_orphan_end);
+	*ret_shell = !p->heir.pid && is_own_shell(p->pid);
+	cmd_hold(p->cmd);
+}
+
+/* Watches the tree from now on, until no process of it is left. */
+static void await_end(struct process *p, int sig, bool shell)
+{
+	if (shell)
+		find_heir(p);
 	p->kill_began = clock_ms();
 	uint64_t due = p->kill_began + (sig == SIGTERM ? PROCESS_KILL_GRACE : 0);
 	if (!p->kill_due || due < p->kill_due)
@@ -327,27 +392,34 @@ void process_kill(struct process *p, int sig)
 		proctree_kill(p->pid, sig);
 		return;
 	}
+	bool shell;
+	prepare_kill(p, &shell);
 	signal_trees(&p, 1, sig);
-	await_end(p, sig);
+	await_end(p, sig, shell);
 }
 
-void process_kill_all(void)
+void process_kill_all(const char *session)
 {
 	auto_free struct process **v = NULL;
+	auto_free bool *shell = NULL;
 	size_t n = 0;
 	list_each(it, &all)
 	{
 		struct process *p = list_entry(it, struct process, node);
+		if (session && strcmp(session, p->session) != 0)
+			continue;
 		if (!process_is_over(p) && p->give_up) {
 			forgo(p, SIGTERM);
 		} else if (!process_is_over(p)) {
 			v = xrealloc(v, (n + 1) * sizeof(struct process *));
+			shell = xrealloc(shell, n + 1);
+			prepare_kill(p, &shell[n]);
 			v[n++] = p;
 		}
 	}
 	signal_trees(v, n, SIGTERM);
 	for (size_t i = 0; i < n; i++) {
 		v[i]->kill_asked = SIGTERM;
-		await_end(v[i], SIGTERM);
+		await_end(v[i], SIGTERM, shell[i]);
 	}
 }

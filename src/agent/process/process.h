@@ -1,6 +1,10 @@
 /*
  * process.h - background processes. A process starts with a session's state and is independent afterwards: it outlives
- * the client that started it, its session, and atolld.
+ * the client that started it, and atolld. It ends with its session.
+ *
+ * A process that is being killed runs until nothing of its tree is left. Its exit code is that of its program. The
+ * process that was started may be a shell (a copy of the session's) that waits for the program and dies of the signal
+ * first; then the agent inherits and reaps the program, and the code comes from there (`heir`).
  *
  * The table holds all living processes and the last PROCESSES_MAX ended processes with their logs and exit codes.
  * Followers read the log from its beginning and then new output, each at its own pace. Thread: the loop's.
@@ -37,6 +41,9 @@ struct process {
 	int kill_asked;	      /* the last signal that a client asked for */
 	bool kill_again;      /* SIGTERM has been sent twice to young processes */
 	struct proclist tree; /* the processes that were signalled to end it */
+	struct proc heir;     /* while it is killed: the last child of its shell; pid 0: none */
+	bool heir_ended;
+	int heir_status; /* from waitpid */
 	uint64_t kill_began;
 	uint64_t kill_due; /* while it is being killed: when SIGKILL is due (monotonic ms) */
 	struct list followers, waiters;
@@ -91,5 +98,6 @@ bool process_is_idle(const struct process *p);
 /* Sends `sig` to the whole tree. SIGKILL follows SIGTERM after PROCESS_KILL_GRACE, also for children that outlive the
  * process. A process that still waits for its turn in its session is not started any more, whatever the signal. */
 void process_kill(struct process *p, int sig);
-/* Sends SIGTERM to all living processes, with as many looks at /proc as a single process needs. */
-void process_kill_all(void);
+/* Sends SIGTERM to all living processes of a session (NULL: of all), with as many looks at /proc as a single process
+ * needs. */
+void process_kill_all(const char *session);

@@ -5,9 +5,6 @@
 #include "agent/shell/session.h"
 #include "base/str.h"
 
-/* What upstream's client compares its own version with, unless the image says otherwise. */
-static const char protocol_version[] = "0.12.10";
-
 void api_root(struct agent_request *r)
 {
 	http_respond(r->x, 200, "text/plain; charset=utf-8", STR("Atoll agent " ATOLL_VERSION "\n"));
@@ -33,7 +30,7 @@ void api_version(struct agent_request *r)
 	struct json_writer w = json_writer(&b);
 	json_object_begin(&w);
 	json_member_bool(&w, "success", true);
-	json_member_cstr(&w, "version", version ? version : protocol_version);
+	json_member_cstr(&w, "version", version ? version : "unknown");
 	json_member_cstr(&w, "agent", ATOLL_VERSION);
 	json_member_now(&w);
 	json_object_end(&w);

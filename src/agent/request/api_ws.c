@@ -23,7 +23,8 @@
  */
 
 struct mux {
-	struct ws *ws; /* NULL: gone; freed with the last call */
+	struct list node; /* in `muxes` while the socket is there */
+	struct ws *ws;	  /* NULL: gone; freed with the last call */
 	struct list calls;
 	size_t n;
 };
@@ -40,6 +41,18 @@ struct mux_call {
 };
 
 static struct http_client *client;
+static struct list muxes = {&muxes, &muxes};
+
+static void mux_close_if_idle(struct mux *m)
+{
+	if (agent.stopping && m->ws && !m->n)
+		ws_close_within(m->ws, WS_CLOSE_GOING_AWAY, STR("the sandbox stops"), MUX_STOP_WAIT);
+}
+
+void ws_stop(void)
+{
+	list_each(it, &muxes) mux_close_if_idle(list_entry(it, struct mux, node));
+}
 
 static void mux_free_if_done(struct mux *m)
 {
@@ -155,6 +168,7 @@ static void on_call_close(struct http_call *call, const struct http_failure *fai
 	buf_free(&c->body);
 	free(c->id);
 	free(c);
+	mux_close_if_idle(m);
 	mux_free_if_done(m);
 }
 
@@ -271,6 +285,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 	(void)code;
 	(void)reason;
 	struct mux *m = ws_arg(ws);
+	list_del(&m->node);
 	m->ws = NULL;
 	list_each(it, &m->calls) http_call_cancel(list_entry(it, struct mux_call, node)->call);
 	mux_free_if_done(m);
@@ -285,8 +300,10 @@ void api_ws(struct agent_request *r)
 	list_init(&m->calls);
 	if (!client)
 		client = http_client_new(agent.loop);
-	if (ws_accept(r->x, &options, &ops, m, &m->ws, &e) == 0)
-		return;
+	if (ws_accept(r->x, &options, &ops, m, &m->ws, &e) == 0) {
+		list_push(&muxes, &m->node);
+		return mux_close_if_idle(m);
+	}
 	free(m);
 	http_respond_error(r->x, &e);
 }

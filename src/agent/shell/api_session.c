@@ -130,14 +130,7 @@ void api_session_delete(struct agent_request *r)
 		err_set(&e, ERRC_INTERNAL_ERROR, "Session '%.*s' not found", STR_ARG(id));
 		return agent_request_fail_about(r, &e, "sessionId", id);
 	}
-	auto_buf struct buf b = {0};
-	struct json_writer w = json_writer(&b);
-	json_object_begin(&w);
-	json_member_bool(&w, "success", true);
-	json_member_str(&w, "sessionId", id);
-	json_member_now(&w);
-	json_object_end(&w);
 	pty_end(id);
 	session_delete(s);
-	agent_request_json(r, buf_str(&b));
+	process_end_session(r, id);
 }

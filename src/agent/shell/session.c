@@ -81,6 +81,19 @@ void session_delete(struct session *s)
 	loop_defer(agent.loop, &s->free_task, free_session);
 }
 
+void session_start_over(struct session *s)
+{
+	if (s->deleted)
+		return;
+	if (list_empty(&s->queue) && !s->current)
+		return session_delete(s);
+	env_free(&s->env);
+	free(take_ptr(&s->cwd));
+	s->timeout_ms = 0;
+	s->had_process = false;
+	s->last_status = 0;
+}
+
 void sessions_delete_all(void)
 {
 	for (;;) {

@@ -6,7 +6,8 @@
  * (shell.h); until then plain commands are executed directly (plain.h). Commands wait for each other in the order in
  * which they came. When the shell ends (exit, set -e, kill), the result of the running command says so. If no command
  * runs, the next command fails with that news and is not run, because the directory and variables that it counts on are
- * gone. The command after that gets a fresh shell.
+ * gone. With that news the session is gone, also its own environment, directory and time limit: the next use of the
+ * name makes a new session.
  *
  * A task is one command in a session. It waits, then runs. Exactly one of on_end and on_started comes, once, unless the
  * task is cancelled before it began. Thread: the loop's.
@@ -32,7 +33,8 @@ struct session_spec {
 };
 /* SESSION_ALREADY_EXISTS when the name is in use. */
 struct session *session_create(struct session_spec *spec, struct err *e);
-/* Ends the shell and fails waiting commands with SESSION_DESTROYED. Background processes live on. */
+/* Ends the shell and fails waiting commands with SESSION_DESTROYED. Background processes live on: the caller ends them
+ * (process_kill_all). */
 void session_delete(struct session *s);
 void sessions_delete_all(void);
 /* Calls fn for each session, in no order. */

@@ -25,5 +25,7 @@ struct session {
 	struct loop_task next_task, free_task;
 };
 
+/* session.c: its shell has ended and a client was told. The session is gone; commands that wait run in a new one. */
+void session_start_over(struct session *s);
 /* task.c: the session is being deleted. */
 void session_fail_all(struct session *s);

@@ -80,6 +80,7 @@ static void free_shell(struct loop_task *t)
 	env_free(&s->fg.env);
 	free(s->fg.command);
 	free(s->fg.cwd);
+	buf_free(&s->fg.late);
 	proclist_free(&s->fg.spare);
 	buf_free(&s->report);
 	free(s);

@@ -42,6 +42,7 @@ struct shell_fg {
 	bool aborting; /* its time is up */
 	int status, last_status;
 	uint64_t abort_at;	  /* when the interruption began */
+	struct buf late;	  /* stderr since then, without bash's report about the killed job */
 	int last_line;		  /* length of the line that comes after the command */
 	struct proclist spare;	  /* processes that ran before and must survive a time limit */
 	struct cmd_result result; /* set by fg_finish */

@@ -79,10 +79,30 @@ static void watch(struct shell *s)
 
 /* ---- foreground: output ---- */
 
+/* bash reports the job that the agent has killed on the command's stderr, as it would in a terminal. The report is not
+ * the command's. */
+static void fg_late_bytes(struct shell *s)
+{
+	static const struct str report = STR("Killed\n");
+	struct str rest = buf_str(&s->fg.late);
+	while (rest.n) {
+		const char *hit = memmem(rest.p, rest.n, report.p, report.n);
+		size_t n = hit ? (size_t)(hit - rest.p) : rest.n;
+		if (n)
+			s->fg.ops->on_output(s->fg.arg, CMD_STDERR, str_n(rest.p, n));
+		rest = str_skip(rest, hit ? n + report.n : n);
+	}
+	buf_free(&s->fg.late);
+}
+
 static void fg_bytes(struct output *o, int stream, struct str bytes)
 {
 	struct shell *s = container_of(o, struct shell, fg.out);
-	s->fg.ops->on_output(s->fg.arg, stream, bytes);
+	if (!s->fg.aborting || stream != CMD_STDERR)
+		return s->fg.ops->on_output(s->fg.arg, stream, bytes);
+	buf_add_str(&s->fg.late, bytes);
+	if (buf_size(&s->fg.late) > SHELL_LATE_MAX)
+		fg_late_bytes(s);
 }
 
 static void out_free_again(void *arg)
@@ -117,6 +137,7 @@ static void fg_over(struct output *o)
 	proclist_free(&s->fg.spare);
 	free(take_ptr(&s->fg.command));
 	free(take_ptr(&s->fg.cwd));
+	fg_late_bytes(s);
 	s->fg.ops->on_end(s->fg.arg, &s->fg.result);
 }
 
@@ -175,6 +196,7 @@ static void abort_round(struct loop_timer *t)
 {
 	struct shell *s = container_of(t, struct shell, limit);
 	if (!s->fg.aborting) {
+		output_read(&s->fg.out); /* what came before the kill is the command's, whatever it looks like */
 		s->fg.aborting = true;
 		s->fg.abort_at = loop_now(s->loop);
 	}
@@ -248,6 +270,7 @@ static void fg_forget(struct shell *s)
 	handoff_free(&s->err);
 	env_free(&s->fg.env);
 	proclist_free(&s->fg.spare);
+	buf_free(&s->fg.late);
 	free(take_ptr(&s->fg.command));
 	free(take_ptr(&s->fg.cwd));
 }

@@ -85,15 +85,15 @@ static void task_fail(struct task *t, const struct err *e)
 /* Adds the error that says how the session's shell ended. A process that could not start has no other result. */
 static void describe_shell_end(const struct task *t, struct cmd_result *r)
 {
-	char how[80];
+	char how[96];
 	if (r->outcome == OUTCOME_OOM)
-		snprintf(how, sizeof how, "was killed: the sandbox ran out of memory");
+		snprintf(how, sizeof how, "was killed: the sandbox ran out of memory (exit code: %d)", r->exit_code);
 	else if (r->outcome == OUTCOME_LOST)
-		snprintf(how, sizeof how, "stopped answering; how the command ended is not known");
+		snprintf(how, sizeof how, "stopped answering; how the command ended is not known (exit code: unknown)");
 	else if (r->signal)
-		snprintf(how, sizeof how, "was killed by %s", signal_name(r->signal));
+		snprintf(how, sizeof how, "was killed by %s (exit code: %d)", signal_name(r->signal), r->exit_code);
 	else
-		snprintf(how, sizeof how, "exited with code %d", r->exit_code);
+		snprintf(how, sizeof how, "exited (exit code: %d)", r->exit_code);
 	if (!t->ops)
 		r->outcome = OUTCOME_NOT_STARTED;
 	err_set(&r->error, ERRC_SESSION_TERMINATED, "Session '%.100s' terminated: its shell %s%s", t->s->id, how,
@@ -105,9 +105,11 @@ static void fail_died(struct task *t)
 {
 	struct cmd_result r = t->s->death;
 	r.session_ended = r.skipped = true;
-	t->s->died = false;
+	struct session *s = t->s;
+	s->died = false;
 	describe_shell_end(t, &r);
 	task_finish(t, &r);
+	session_start_over(s);
 }
 
 static void fail_no_directory(struct task *t)
@@ -216,8 +218,10 @@ static void on_shell_gone(void *owner, const struct cmd_result *untold)
 		s->died = true;
 		s->death = *untold;
 		cmd_result_check_oom(&s->death, s->oom_seen);
+	} else {
+		session_start_over(s);
 	}
-	if (!s->current)
+	if (!s->current && !s->deleted)
 		loop_defer(agent.loop, &s->next_task, run_next);
 }
 

@@ -121,6 +121,29 @@ static bool tell(struct watcher *w, const struct pending *p)
 	return w->ops->on_event(w->arg, &(struct watch_event){p->kind, path, p->directory, p->wall_ms});
 }
 
+static void on_flush(struct loop_timer *t);
+
+static void flush_soon(struct watcher *w)
+{
+	if (!w->flush.pos)
+		loop_timer_set(w->loop, &w->flush, WATCH_COALESCE, on_flush);
+}
+
+static void lose(struct watcher *w, const char *why)
+{
+	w->lost = why;
+	flush_soon(w);
+}
+
+/* Notes a loss when the search for directories failed with `r`. */
+static void look_lost(struct watcher *w, int r)
+{
+	if (r == -ENOSPC)
+		lose(w, "Events will be lost: the host allows no more directories to be watched");
+	else if (r < 0)
+		lose(w, "Events will be lost: a directory is too deep, or cannot be read");
+}
+
 static void on_flush(struct loop_timer *t)
 {
 	struct watcher *w = container_of(t, struct watcher, flush);
@@ -128,7 +151,7 @@ static void on_flush(struct loop_timer *t)
 	int unread = 0;
 	forget_moving(w);
 	if (ioctl(w->tree.fd, FIONREAD, &unread) == 0 && !unread)
-		watch_tree_settled(&w->tree);
+		look_lost(w, watch_tree_settled(&w->tree));
 	while (told < w->n && !w->held)
 		w->held = !tell(w, &w->v[told++]);
 	drop_first(w, told);
@@ -149,18 +172,6 @@ void watcher_resume(struct watcher *w)
 	w->held = false;
 	if (waits)
 		on_flush(&w->flush);
-}
-
-static void flush_soon(struct watcher *w)
-{
-	if (!w->flush.pos)
-		loop_timer_set(w->loop, &w->flush, WATCH_COALESCE, on_flush);
-}
-
-static void lose(struct watcher *w, const char *why)
-{
-	w->lost = why;
-	flush_soon(w);
 }
 
 static void queue(struct watcher *w, enum watch_kind kind, const char *rel, bool directory)
@@ -212,15 +223,6 @@ static bool own_temporary(struct watcher *w, const struct inotify_event *ev)
 		w->own_cookie = ev->cookie;
 	}
 	return true;
-}
-
-/* Notes a loss when the search for directories failed with `r`. */
-static void look_lost(struct watcher *w, int r)
-{
-	if (r == -ENOSPC)
-		lose(w, "Events will be lost: the host allows no more directories to be watched");
-	else if (r < 0)
-		lose(w, "Events will be lost: a directory is too deep, or cannot be read");
 }
 
 /* A directory that moved inside the tree has kept its watches; one from outside is new. */

@@ -285,9 +285,9 @@ void watch_tree_left(struct watch_tree *t, struct watch_place from)
 
 /* ---- coming ---- */
 
-void watch_tree_settled(struct watch_tree *t)
+int watch_tree_settled(struct watch_tree *t)
 {
-	t->missed = false;
+	return t->missed ? watch_tree_recurse(t) : 0;
 }
 
 /* True when the directory with this watch is where it is noted to be. */

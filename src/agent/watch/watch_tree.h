@@ -56,7 +56,8 @@ char *watch_tree_path(const struct watch_tree *t, int wd);
 int watch_tree_came(struct watch_tree *t, struct watch_place at, const struct watch_place *from);
 /* A directory was moved out of the tree. */
 void watch_tree_left(struct watch_tree *t, struct watch_place from);
-/* All events have been read: no directory is missed any more. */
-void watch_tree_settled(struct watch_tree *t);
+/* No event waits: if a directory was missed, the whole tree is searched. Its event may still come: the kernel shows a
+ * new name before it reports it, and a program can be stopped in between. Returns as watch_tree_recurse. */
+int watch_tree_settled(struct watch_tree *t);
 /* The kernel has ended the watch. */
 void watch_tree_forget(struct watch_tree *t, int wd);

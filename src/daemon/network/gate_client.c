@@ -5,8 +5,10 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/network/approvals.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/sandbox.h"
 
 enum { RETRY_MS = 100, OUT_MAX = 8 * 1024 * 1024, IN_MAX = 256 * 1024, READ = 65536 };
@@ -18,10 +20,26 @@ struct gate_client {
 	struct loop_timer retry;
 	struct loop_task flush;
 	struct buf in, out;
+	char ca[WARDEN_PEM_MAX + 1];
 	bool complained;
+	uint64_t seq;
+	struct list acks; /* struct gate_ack, in the order of their lines */
 };
 
 static void on_retry(struct loop_timer *t);
+
+/* The gate works through its lines in order. */
+static void settle(struct gate_client *g, uint64_t seq)
+{
+	while (!list_empty(&g->acks)) {
+		struct gate_ack *a = list_entry(g->acks.next, struct gate_ack, node);
+		if (a->seq > seq)
+			return;
+		list_del(&a->node);
+		a->seq = 0;
+		a->on_done(a);
+	}
+}
 
 static void lose(struct gate_client *g, const char *why)
 {
@@ -30,10 +48,13 @@ static void lose(struct gate_client *g, const char *why)
 		loop_del(&g->io);
 		close(fd);
 	}
+	approvals_lost(g->daemon);
+	settle(g, UINT64_MAX);
 	buf_free(&g->in);
 	buf_free(&g->out);
 	g->in.max = IN_MAX;
 	g->out.max = OUT_MAX;
+	g->out.wipe = true; /* secrets pass through it */
 	if (!g->complained)
 		log_event(LOG_WARN, "gate away: new connections of sandboxes wait", "socket=%s why=%s", g->path,
 			LOG_Q(why));
@@ -66,6 +87,17 @@ static void say(struct gate_client *g, struct buf *line)
 	flush(&g->flush);
 }
 
+/* Numbers the line, when somebody waits for it. */
+static void expect(struct gate_client *g, struct json_writer *w, struct gate_ack *ack)
+{
+	if (!ack)
+		return;
+	ack->seq = ++g->seq;
+	list_init(&ack->node);
+	list_push(&g->acks, &ack->node);
+	json_member_u64(w, "seq", ack->seq);
+}
+
 static bool has_box(const struct sandbox *s)
 {
 	return s->state == SB_CREATING || s->state == SB_RUNNING || s->state == SB_ASLEEP;
@@ -76,18 +108,64 @@ bool gate_client_is_up(const struct gate_client *g)
 	return g && g->io.loop;
 }
 
-void gate_client_policy(struct gate_client *g, const struct sandbox *s)
+static bool is_away(struct gate_client *g, struct gate_ack *ack)
+{
+	if (gate_client_is_up(g))
+		return false;
+	if (ack)
+		ack->on_done(ack);
+	return true;
+}
+
+void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack)
 {
 	auto_buf struct buf line = {0};
 	struct json_writer w = json_writer(&line);
-	if (!gate_client_is_up(g))
+	if (is_away(g, ack))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "answer");
+	json_member_cstr(&w, "ask", ask);
+	json_member_cstr(&w, "decision", allow ? "allow" : "deny");
+	expect(g, &w, ack);
+	json_object_end(&w);
+	say(g, &line);
+}
+
+void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct gate_ack *ack)
+{
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	if (!has_box(s) && ack)
+		return ack->on_done(ack);
+	if (is_away(g, ack))
 		return;
 	json_object_begin(&w);
 	json_member_cstr(&w, "op", "policy");
 	json_member_cstr(&w, "id", s->id);
-	network_write(&w, &g->daemon->config.network, s->spec.network);
+	network_write(&w, &g->daemon->network, s->spec.network);
+	expect(g, &w, ack);
 	json_object_end(&w);
 	say(g, &line);
+}
+
+void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
+{
+	auto_buf struct buf line = {.wipe = true};
+	struct json_writer w = json_writer(&line);
+	if (!gate_client_is_up(g) || !has_box(s))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "secrets");
+	json_member_cstr(&w, "id", s->id);
+	secrets_write(s, &w);
+	json_object_end(&w);
+	say(g, &line);
+}
+
+const char *gate_client_ca(const struct gate_client *g)
+{
+	return g && *g->ca ? g->ca : NULL;
 }
 
 static void say_op(struct gate_client *g, const char *op, const char *id)
@@ -113,21 +191,34 @@ void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asl
 	say_op(g, asleep ? "asleep" : "awake", s->id);
 }
 
-static void say_all(struct gate_client *g)
+void gate_client_all(struct gate_client *g)
 {
 	size_t it = 0;
 	void *v;
 	auto_buf struct buf line = {0};
+	if (!gate_client_is_up(g))
+		return;
 	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v)) {
 		const struct sandbox *s = v;
 		if (has_box(s))
-			gate_client_policy(g, s);
+			gate_client_policy(g, s, NULL);
+		if (has_box(s))
+			gate_client_secrets(g, s);
 		if (s->state == SB_ASLEEP || s->op == OP_SLEEP)
 			gate_client_asleep(g, s, true);
 	}
 	buf_add_c(&line, "{\"op\":\"synced\"}");
 	if (g->io.loop)
 		say(g, &line);
+}
+
+static void on_used(struct gate_client *g, const struct json *o)
+{
+	const char *name = "";
+	uint64_t time = 0;
+	json_read_cstr(o, "secret", &name, NULL);
+	json_read_u64(o, "time", 0, INT64_MAX, &time, NULL);
+	secrets_used(g->daemon, name, (int64_t)time);
 }
 
 static void on_line(struct gate_client *g, struct str line)
@@ -140,8 +231,24 @@ static void on_line(struct gate_client *g, struct str line)
 		log_limited(LOG_ERROR, "a line of the gate was not understood", "error=%s", LOG_Q(e.msg));
 		return;
 	}
-	if (strcmp(op, "hello") == 0)
-		return say_all(g);
+	if (strcmp(op, "hello") == 0) {
+		const char *ca = "";
+		json_read_cstr(o, "ca", &ca, NULL);
+		if (strlen(ca) < sizeof g->ca)
+			snprintf(g->ca, sizeof g->ca, "%s", ca);
+		return gate_client_all(g);
+	}
+	if (strcmp(op, "used") == 0)
+		return on_used(g, o);
+	if (strcmp(op, "ask") == 0)
+		return approvals_asked(g->daemon, o);
+	if (strcmp(op, "unask") == 0)
+		return approvals_unasked(g->daemon, o);
+	if (strcmp(op, "done") == 0) {
+		uint64_t seq = 0;
+		json_read_u64(o, "seq", 0, UINT64_MAX, &seq, NULL);
+		return settle(g, seq);
+	}
 	struct sandbox *s = sandbox_find(g->daemon, id);
 	if (s && strcmp(op, "activity") == 0)
 		sandbox_touch(s);
@@ -194,8 +301,10 @@ struct gate_client *gate_client_new(struct daemon *d)
 {
 	struct gate_client *g = xcalloc(1, sizeof *g);
 	g->daemon = d;
+	list_init(&g->acks);
 	g->in.max = IN_MAX;
 	g->out.max = OUT_MAX;
+	g->out.wipe = true; /* secrets pass through it */
 	snprintf(g->path, sizeof g->path, "%s/gate.sock", d->config.run);
 	loop_timer_set(d->loop, &g->retry, 0, on_retry);
 	return g;

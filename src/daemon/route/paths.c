@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "daemon/network/secrets.h"
 #include "proto/id.h"
 #include "proto/limits.h"
 
@@ -22,7 +23,14 @@ static const struct {
 	{"/metrics", ROUTE_METRICS},
 	{"/openapi.json", ROUTE_OPENAPI},
 	{"/v1/sandboxes", ROUTE_LIST},
+	{"/v1/secrets", ROUTE_SECRETS},
+	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/mcp", ROUTE_MCP},
+	{"/v1/events", ROUTE_EVENTS},
+	{"/v1/tickets", ROUTE_TICKETS},
+	{"/v1/console/links", ROUTE_CONSOLE_LINKS},
+	{"/v1/console/session", ROUTE_CONSOLE_SESSION},
+	{"/v1/console/sessions", ROUTE_CONSOLE_SESSIONS},
 };
 
 const char *api_route_label(enum api_route route)
@@ -148,6 +156,8 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_FORK;
 	else if (str_eq_c(rest, "/diff"))
 		ret->route = ROUTE_DIFF;
+	else if (str_eq_c(rest, "/usage"))
+		ret->route = ROUTE_USAGE;
 	else if (str_eq_c(rest, "/sleep"))
 		ret->route = ROUTE_SLEEP;
 	else if (str_eq_c(rest, "/wake"))
@@ -165,12 +175,40 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 	return decode_id(id, ret->id, e);
 }
 
+static int match_secret(struct str name, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_SECRET;
+	if (!secrets_name_ok(name)) {
+		err_set(e, ERRC_VALIDATION_FAILED,
+			"the name of a secret is 1 to %d letters, digits, '.', '_' and '-', and begins with a letter "
+			"or digit",
+			SECRET_NAME_MAX);
+		return err_about(e, "name");
+	}
+	memcpy(ret->secret, name.p, name.n);
+	return 0;
+}
+
+/* Ids are the gate's: letters and digits. */
+static int match_approval(struct str path, struct str id, struct api_match *ret, struct err *e)
+{
+	if (!id.n || id.n > BOX_ID_MAX || memchr(id.p, '/', id.n) || memchr(id.p, '%', id.n))
+		return not_found(path, e);
+	ret->route = ROUTE_APPROVAL;
+	snprintf(ret->id, sizeof ret->id, "%.*s", STR_ARG(id));
+	return 0;
+}
+
 int api_route_match(struct str path, struct api_match *ret, struct err *e)
 {
 	static const struct str prefix = {"/v1/sandboxes/", 14};
 	*ret = (struct api_match){.route = ROUTE_NONE};
 	if (str_starts(path, prefix))
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
+		return match_secret(str_skip(path, 12), ret, e);
+	if (str_starts(path, STR("/v1/approvals/")))
+		return match_approval(path, str_skip(path, 14), ret, e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (str_eq_c(path, fixed[i].path)) {
 			ret->route = fixed[i].route;

@@ -20,7 +20,14 @@
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(SECRETS, "/v1/secrets", "GET, HEAD")                                                                         \
+	X(SECRET, "/v1/secrets/{name}", "GET, HEAD, PUT, DELETE")                                                      \
 	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
+	X(EVENTS, "/v1/events", "GET, HEAD")                                                                           \
+	X(TICKETS, "/v1/tickets", "POST")                                                                              \
+	X(CONSOLE_LINKS, "/v1/console/links", "POST")                                                                  \
+	X(CONSOLE_SESSION, "/v1/console/session", "GET, HEAD, POST, DELETE")                                           \
+	X(CONSOLE_SESSIONS, "/v1/console/sessions", "DELETE")                                                          \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
@@ -31,6 +38,9 @@
 	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
 	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \
 	X(DIFF, "/v1/sandboxes/{id}/diff", "GET, HEAD")                                                                \
+	X(APPROVALS, "/v1/approvals", "GET, HEAD")                                                                     \
+	X(APPROVAL, "/v1/approvals/{id}", "POST, DELETE")                                                              \
+	X(USAGE, "/v1/sandboxes/{id}/usage", "GET, HEAD")                                                              \
 	X(SLEEP, "/v1/sandboxes/{id}/sleep", "POST")                                                                   \
 	X(WAKE, "/v1/sandboxes/{id}/wake", "POST")                                                                     \
 	X(STOP, "/v1/sandboxes/{id}/stop", "POST")                                                                     \
@@ -51,7 +61,8 @@ enum api_route {
 
 struct api_match {
 	enum api_route route;
-	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
+	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
+	char secret[SECRET_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
 	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT: its id, or part of no id */
 	uint16_t port;			      /* routes of a port: 1 to 65535 */

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "daemon/console/login.h"
+#include "daemon/console/tickets.h"
 #include "daemon/listen.h"
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
@@ -20,6 +22,7 @@ static void daemon_request_free(struct daemon_request *r)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
 	free(r->wish);
+	free(r->approval);
 	api_change_free(&r->change);
 	api_spec_free(&r->before);
 	api_spec_free(&r->after);
@@ -115,7 +118,7 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 
 static bool is_public(enum api_route route)
 {
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT;
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_CONSOLE_SESSION;
 }
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
@@ -155,6 +158,20 @@ static void refuse_host(struct daemon_request *r, struct str host)
 	daemon_request_error(r, &e);
 }
 
+static void dispatch_network(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_NETWORK)
+		handle_network(r);
+	else if (r->match.route == ROUTE_NETWORK_LOG)
+		handle_network_log(r);
+	else if (r->match.route == ROUTE_APPROVALS)
+		handle_approvals(r);
+	else if (r->match.route == ROUTE_APPROVAL)
+		handle_approvals(r);
+	else
+		handle_secrets(r);
+}
+
 static void dispatch(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
@@ -167,6 +184,18 @@ static void dispatch(struct daemon_request *r)
 		return handle_metrics(r);
 	case ROUTE_OPENAPI:
 		return handle_openapi(r);
+	case ROUTE_EVENTS:
+		return handle_events(r);
+	case ROUTE_USAGE:
+		return handle_usage(r);
+	case ROUTE_TICKETS:
+		return handle_tickets(r);
+	case ROUTE_CONSOLE_LINKS:
+		return handle_console_links(r);
+	case ROUTE_CONSOLE_SESSION:
+		return handle_console_session(r);
+	case ROUTE_CONSOLE_SESSIONS:
+		return handle_console_sessions(r);
 	case ROUTE_MCP:
 		return handle_mcp(r);
 	case ROUTE_LIST:
@@ -175,10 +204,13 @@ static void dispatch(struct daemon_request *r)
 		return method == HTTP_M_PUT	 ? handle_put(r)
 		       : method == HTTP_M_DELETE ? handle_delete(r)
 						 : handle_get(r);
+	case ROUTE_SECRETS:
+	case ROUTE_SECRET:
 	case ROUTE_NETWORK:
-		return handle_network(r);
 	case ROUTE_NETWORK_LOG:
-		return handle_network_log(r);
+	case ROUTE_APPROVALS:
+	case ROUTE_APPROVAL:
+		return dispatch_network(r);
 	case ROUTE_SNAPSHOTS:
 		return handle_snapshots(r);
 	case ROUTE_SNAPSHOT:
@@ -231,7 +263,8 @@ static void route(struct daemon_request *r)
 	int found = api_route_match(q->path, &r->match, &e);
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
 		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
-		     has_query_token(r) || daemon_request_is_relayed(r);
+		     has_query_token(r) || daemon_request_is_relayed(r) || login_admits(r->daemon->login, r) ||
+		     tickets_admit(r->daemon->tickets, r);
 	if (r->trusted)
 		http_exchange_vouch(r->x, HTTP_KNOWN);
 	/* A client without the token does not learn which routes and ids exist. */

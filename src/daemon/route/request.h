@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "daemon/network/approvals.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/route/paths.h"
 #include "daemon/sandbox/sandbox.h"
 #include "store/limits.h"
@@ -32,8 +34,11 @@ struct daemon_request {
 	struct sandbox *sandbox;      /* referenced while set */
 	struct port_forward *forward; /* on its way to an app in a box (port_forward.h) */
 	struct api_change change;
-	struct api_spec before, after; /* PUT on an existing sandbox */
-	struct port_wish *wish;	       /* POST …/ports/{port} */
+	struct api_spec before, after;	  /* PUT on an existing sandbox */
+	struct port_wish *wish;		  /* POST …/ports/{port} */
+	struct approval_answer *approval; /* POST /v1/approvals/{id} */
+	struct gate_ack ack;		  /* of the gate, for a policy or an answer */
+	unsigned tries;
 	struct {
 		struct sandbox **v; /* referenced */
 		size_t n, at;
@@ -70,10 +75,16 @@ bool daemon_request_is_relayed(const struct daemon_request *r);
 
 /* ---- the handlers, one file each ---- */
 
-void handle_health(struct daemon_request *r);  /* info.c */
-void handle_root(struct daemon_request *r);    /* info.c */
-void handle_openapi(struct daemon_request *r); /* info.c */
-void handle_metrics(struct daemon_request *r); /* info.c */
+void handle_health(struct daemon_request *r);	       /* info.c */
+void handle_root(struct daemon_request *r);	       /* info.c */
+void handle_openapi(struct daemon_request *r);	       /* info.c */
+void handle_metrics(struct daemon_request *r);	       /* info.c */
+void handle_events(struct daemon_request *r);	       /* console/events.c */
+void handle_usage(struct daemon_request *r);	       /* console/usage.c */
+void handle_tickets(struct daemon_request *r);	       /* console/tickets.c */
+void handle_console_links(struct daemon_request *r);   /* console/login.c */
+void handle_console_session(struct daemon_request *r); /* console/login.c */
+void handle_console_sessions(struct daemon_request *r);
 void handle_mcp(struct daemon_request *r);     /* mcp/route.c */
 void handle_list(struct daemon_request *r);    /* sandbox_list.c */
 void handle_get(struct daemon_request *r);     /* sandbox_get.c */
@@ -81,9 +92,17 @@ void handle_put(struct daemon_request *r);     /* sandbox_put.c */
 void handle_delete(struct daemon_request *r);  /* sandbox_delete.c */
 void handle_life(struct daemon_request *r);    /* life_api.c */
 void handle_agent(struct daemon_request *r);   /* agent_forward.c */
+void handle_secrets(struct daemon_request *r); /* secrets_api.c */
 void handle_network(struct daemon_request *r); /* network_api.c */
 void handle_network_log(struct daemon_request *r);
 void daemon_request_network(struct daemon_request *r, const struct sandbox *s);
+/* ?follow=1, and what an event stream needs to know of the request. */
+bool daemon_request_follows(struct daemon_request *r);
+struct follow daemon_request_follow(struct daemon_request *r);
+void handle_approvals(struct daemon_request *r); /* approvals_api.c */
+/* The rule of the sandbox that the answer asks for is kept, or could not be. */
+void daemon_request_approved(struct daemon_request *r);
+void daemon_request_not_approved(struct daemon_request *r);
 /* Writes, makes and answers the change r->change of an existing sandbox. */
 void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sandbox_put.c */
 void handle_snapshots(struct daemon_request *r);			 /* snapshot_api.c */

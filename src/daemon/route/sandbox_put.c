@@ -8,7 +8,9 @@
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
+#include "daemon/network/secrets.h"
 #include "daemon/route/request.h"
+#include "daemon/sandbox/settings.h"
 
 static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 {
@@ -37,12 +39,25 @@ static void write_spec(struct daemon_request *r, const struct api_spec *spec, st
 	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
 }
 
+static void set_fuse(struct daemon_request *r);
+
 static void answer(struct daemon_request *r)
 {
-	if (r->match.route == ROUTE_NETWORK)
+	if (r->approval)
+		daemon_request_approved(r);
+	else if (r->match.route == ROUTE_NETWORK)
 		daemon_request_network(r, r->sandbox);
 	else
 		daemon_request_view(r, 200, NULL);
+}
+
+/* The gate has acted on the new policy: what the client does next meets it. */
+static void on_policy_told(struct gate_ack *a)
+{
+	struct daemon_request *r = container_of(a, struct daemon_request, ack);
+	if (r->x || r->approval)
+		answer(r);
+	daemon_request_release(r);
 }
 
 static void change_end(struct daemon_request *r, const struct err *e)
@@ -59,13 +74,15 @@ static void change_end(struct daemon_request *r, const struct err *e)
 		s->spec = r->after;
 		r->after = (struct api_spec){0};
 		sandbox_set_idle(s);
-		if (s->state != SB_STOPPED)
-			gate_client_policy(r->daemon->gate, s);
+		if (strcmp(r->before.settings, s->spec.settings) != 0)
+			gate_client_secrets(r->daemon->gate, s);
+		r->ack.on_done = on_policy_told;
+		return gate_client_policy(r->daemon->gate, s, &r->ack);
 	}
-	if (r->x && e)
+	if (r->approval)
+		daemon_request_not_approved(r);
+	if (r->x)
 		daemon_request_error(r, e);
-	else if (r->x)
-		answer(r);
 	daemon_request_release(r);
 }
 
@@ -74,18 +91,43 @@ static void on_network_set(struct sandbox *s, const struct warden_answer *a, voi
 {
 	(void)s;
 	(void)a;
-	change_end(arg, NULL);
+	set_fuse(arg);
+}
+
+static bool has_fuse(const struct api_spec *s)
+{
+	return settings_bool(s->settings, "fuse", true);
+}
+
+/* A box that ended meanwhile has it when it starts again. */
+static void on_fuse_set(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	struct daemon_request *r = arg;
+	bool done = !a->err || !has_box(s);
+	if (!done && sandbox_exists(s))
+		write_spec(r, &r->before, NULL);
+	change_end(r, done ? NULL : a->err);
+}
+
+/* Whether the box may make FUSE mounts from now on. */
+static void set_fuse(struct daemon_request *r)
+{
+	struct warden_request q = {.op = WARDEN_FUSE, .flags = has_fuse(&r->after) ? 0 : WARDEN_NO_FUSE};
+	bool same = has_fuse(&r->before) == has_fuse(&r->after);
+	if (same || !has_box(r->sandbox))
+		return change_end(r, NULL);
+	sandbox_ask(r->sandbox, &q, on_fuse_set, r);
 }
 
 /* Sets which connections the kernel lets through to the gate. */
 static void set_network(struct daemon_request *r)
 {
 	struct sandbox *s = r->sandbox;
-	const struct network_defaults *d = &r->daemon->config.network;
+	const struct network_defaults *d = &r->daemon->network;
 	struct warden_request q = {.op = WARDEN_NETWORK, .steer = network_steer(d, r->after.network)};
 	bool same = strcmp(r->before.network, r->after.network) == 0;
 	if (same || !has_box(s) || !warden_client_is_up(r->daemon->warden))
-		return change_end(r, NULL);
+		return set_fuse(r);
 	sandbox_ask(s, &q, on_network_set, r);
 }
 
@@ -127,16 +169,46 @@ static void on_env_sent(void *arg, const struct http_reply *reply, const struct 
 	change_end(r, &e);
 }
 
+/* The variables that change, with those of secrets. */
+static void send_env(struct daemon_request *r)
+{
+	struct sandbox *s = r->sandbox;
+	auto_free char *changes =
+		secrets_env_changes(s, r->after.env, r->before.settings, r->after.settings, r->change.env_changes);
+	if (changes && s->state == SB_RUNNING)
+		sandbox_send_env(s, changes, false, on_env_sent, r);
+	else
+		set_limits(r);
+}
+
+static void undo(struct daemon_request *r, const struct err *e)
+{
+	if (sandbox_exists(r->sandbox))
+		write_spec(r, &r->before, NULL);
+	change_end(r, e);
+}
+
+static void on_trusted(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	/* A box that ended meanwhile trusts it when it starts again. */
+	if (a->err && has_box(s))
+		undo(arg, a->err);
+	else
+		send_env(arg);
+}
+
 static void on_row(void *arg, const struct err *e)
 {
 	struct daemon_request *r = arg;
 	struct sandbox *s = r->sandbox;
+	struct err failed;
 	if (e)
-		change_end(r, e);
-	else if (r->change.env_changes && s->state == SB_RUNNING)
-		sandbox_send_env(s, r->change.env_changes, false, on_env_sent, r);
-	else
-		set_limits(r);
+		return change_end(r, e);
+	bool trusts = secrets_need_trust(s, r->after.env, r->after.settings);
+	if (!trusts || !has_box(s) || strcmp(r->before.settings, r->after.settings) == 0)
+		return send_env(r);
+	if (sandbox_trust(s, on_trusted, r, &failed) < 0)
+		undo(r, &failed);
 }
 
 static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e)
@@ -149,11 +221,17 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 	if (strlen(r->after.env) > BOX_ENV_MAX)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the variables of sandbox '%s' would be larger than %u bytes",
 			s->id, BOX_ENV_MAX);
+	if (strcmp(r->before.settings, r->after.settings) != 0 &&
+		secrets_check_known(r->daemon, r->after.settings, e) < 0)
+		return -1;
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
 	if (limits && has_box(s) && !warden_client_is_up(r->daemon->warden))
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
 			"the limits of sandbox '%s' cannot be changed now: the warden is not running", s->id);
+	if (has_fuse(&r->before) != has_fuse(&r->after) && has_box(s) && !warden_client_is_up(r->daemon->warden))
+		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
+			"fuse of sandbox '%s' cannot be changed now: the warden is not running", s->id);
 	return 0;
 }
 
@@ -168,8 +246,11 @@ void daemon_request_change(struct daemon_request *r, struct sandbox *s)
 	/* Changed variables go to the box even when the row has them: it may not. */
 	if (same_spec(&r->before, &r->after) && !r->change.env_changes)
 		return answer(r);
-	if (may_change(r, s, &e) < 0)
+	if (may_change(r, s, &e) < 0) {
+		if (r->approval)
+			daemon_request_not_approved(r);
 		return daemon_request_error(r, &e);
+	}
 	s->changing = true;
 	daemon_request_hold(r);
 	write_spec(r, &r->after, on_row);
@@ -216,12 +297,14 @@ static void on_body(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
+	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
+		(r->change.settings_changes && secrets_check_known(r->daemon, r->change.settings_changes, &e) < 0))
 		return daemon_request_error(r, &e);
 	if (r->change.has_from)
 		return daemon_request_make_from(r);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	bool settled = s && s->state != SB_CREATING && s->op != OP_CREATE && s->op != OP_DESTROY;
+	bool settled =
+		s && s->state != SB_CREATING && s->state != SB_FAILED && s->op != OP_CREATE && s->op != OP_DESTROY;
 	if (settled)
 		daemon_request_change(r, s);
 	else

@@ -10,6 +10,7 @@
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/settings.h"
 
@@ -48,14 +49,58 @@ static void create_ok(struct sandbox *s)
 	sandbox_advance(s);
 }
 
+/* The code is kept in front of the sentence, for requests after a restart. */
+static void write_failed(struct sandbox *s, const struct err *e, store_on_done on_done)
+{
+	struct store_row row;
+	sandbox_row(s, &row);
+	snprintf(row.state, sizeof row.state, "%s", state_name(SB_FAILED));
+	snprintf(row.reason, sizeof row.reason, "%.40s: %.190s", errc_info((int)e->code)->code, e->msg);
+	store_put(s->daemon->store, &row, on_done, on_done ? s : NULL);
+	snprintf(s->reason, sizeof s->reason, "%s", row.reason);
+}
+
+void sandbox_set_failed(struct sandbox *s, const struct err *e)
+{
+	write_failed(s, e, NULL);
+	auto_free char *reason = xstrdup(s->reason);
+	sandbox_move(s, SB_FAILED, reason);
+}
+
+void sandbox_failure(const struct sandbox *s, struct err *ret)
+{
+	struct str why, code = str_split(str_of(s->reason), ':', &why);
+	err_set(ret, errc_from_name(code), "%.*s", STR_ARG(str_trim(why)));
+}
+
+/* The requests are told only now: a daemon that is killed after that still knows that the sandbox failed. */
+static void on_failed_row(void *arg, const struct err *not_written)
+{
+	struct sandbox *s = arg;
+	struct err e = s->create_err;
+	auto_free char *reason = xstrdup(s->reason);
+	if (not_written)
+		log_limited(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(not_written->msg));
+	create_end(s);
+	sandbox_move(s, SB_FAILED, reason);
+	sandbox_fail_waiters(s, WAIT_RUNNING, &e);
+	sandbox_advance(s);
+	sandbox_unref(s);
+}
+
 static void create_failed(struct sandbox *s)
 {
 	struct daemon *d = s->daemon;
 	struct err e = s->create_err;
 	bool row_there = s->row == PART_DONE;
-	create_end(s);
-	d->metrics.create_failures++;
 	log_limited(LOG_WARN, "create failed", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e.msg));
+	d->metrics.create_failures++;
+	if (!s->has_files && s->wished) {
+		sandbox_ref(s);
+		s->row = PART_ASKED;
+		return write_failed(s, &e, on_failed_row);
+	}
+	create_end(s);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, e.msg);
 		sandbox_write_state(s);
@@ -131,19 +176,55 @@ void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_re
 
 static void send_env(struct sandbox *s)
 {
+	auto_free char *env = secrets_env(s, s->spec.env, s->spec.settings);
 	/* A layer that was there before may hold services. */
-	if (strcmp(s->spec.env, "{}") == 0 && !s->has_files)
+	if (strcmp(env, "{}") == 0 && !s->has_files)
 		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);
-	sandbox_send_env(s, s->spec.env, true, on_env, s);
+	sandbox_send_env(s, env, true, on_env, s);
+}
+
+int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, struct err *e)
+{
+	struct warden_request r = {.op = WARDEN_TRUST};
+	const char *ca = gate_client_ca(s->daemon->gate);
+	if (!ca || !warden_client_is_up(s->daemon->warden))
+		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
+			"sandbox '%s' cannot be given secrets now: the %s is not running", s->id,
+			ca ? "warden" : "gate");
+	snprintf(r.pem, sizeof r.pem, "%s", ca);
+	sandbox_ask(s, &r, on_answer, arg);
+	return 0;
+}
+
+/* Its programs trust the gate's authority before the first of them runs. */
+static void on_trusted(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	(void)arg;
+	s->env = PART_NONE;
+	if (s->op != OP_CREATE)
+		return;
+	if (a->err && !s->create_err.code)
+		s->create_err = *a->err;
+	if (s->box == PART_DONE && !s->create_err.code)
+		send_env(s);
+	create_step(s);
+}
+
+static void trust_and_send_env(struct sandbox *s)
+{
+	if (!secrets_need_trust(s, s->spec.env, s->spec.settings))
+		return send_env(s);
+	if (sandbox_trust(s, on_trusted, NULL, &s->create_err) == 0)
+		s->env = PART_ASKED;
 }
 
 static void box_made(struct sandbox *s, const struct box_info *info)
 {
 	sandbox_take_info(s, info);
 	s->box = PART_DONE;
-	send_env(s);
+	trust_and_send_env(s);
 	create_step(s);
 }
 
@@ -194,7 +275,7 @@ static void write_row(struct sandbox *s)
 
 void sandbox_create(struct sandbox *s)
 {
-	if (s->state == SB_STOPPED)
+	if (s->state == SB_STOPPED || s->state == SB_FAILED)
 		sandbox_move(s, SB_CREATING, NULL);
 	sandbox_op_begin(s, OP_CREATE);
 	s->create_us = clock_us();
@@ -202,11 +283,14 @@ void sandbox_create(struct sandbox *s)
 	if (s->has_files)
 		s->row = PART_DONE;
 	/* The gate knows the policy before anything in the box can connect. */
-	gate_client_policy(s->daemon->gate, s);
+	gate_client_policy(s->daemon->gate, s, NULL);
+	if (strcmp(s->spec.settings, "{}") != 0)
+		gate_client_secrets(s->daemon->gate, s);
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
-		.flags = settings_bool(s->spec.settings, "durable", true) ? 0 : WARDEN_VOLATILE,
-		.steer = network_steer(&s->daemon->config.network, s->spec.network)};
+		.flags = (settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE) |
+			 (settings_bool(s->spec.settings, "durable", true) ? 0 : WARDEN_VOLATILE),
+		.steer = network_steer(&s->daemon->network, s->spec.network)};
 	memcpy(r.image, s->spec.image, sizeof r.image);
 	s->box = PART_ASKED;
 	sandbox_ask(s, &r, on_made, NULL);

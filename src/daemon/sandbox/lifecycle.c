@@ -145,9 +145,22 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 	if (s->state == SB_ASLEEP)
 		return sandbox_wake(s);
 	w->made = !s->has_files;
-	if (w->change && !s->has_files)
+	if (w->change && !s->has_files) {
+		s->wished = true;
 		api_change_apply(w->change, &s->spec);
+	}
 	sandbox_create(s);
+}
+
+/* After a PUT that failed no box of other settings is made in its place. */
+static bool refuse_failed(struct sandbox *s, struct sandbox_waiter *w)
+{
+	struct err e;
+	if (s->state != SB_FAILED || w->goal != WAIT_RUNNING || w->change)
+		return false;
+	sandbox_failure(s, &e);
+	waiter_release(w, &e);
+	return true;
 }
 
 /* Refuses a waiter that needs a living box and may not make one, if there is none. */
@@ -193,7 +206,7 @@ void sandbox_advance(struct sandbox *s)
 		struct sandbox_waiter *w = list_entry(s->waiters.next, struct sandbox_waiter, node);
 		if (waiter_satisfied(s, w)) {
 			waiter_release(w, NULL);
-		} else if (refuse_start(s, w)) {
+		} else if (refuse_failed(s, w) || refuse_start(s, w)) {
 			continue;
 		} else if (s->state == SB_DESTROYED) {
 			hand_waiters_on(s);
@@ -220,7 +233,12 @@ static void on_deadline(struct loop_timer *t)
 		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' was not ready after %d s", s->id,
 			BOX_CREATE_TIMEOUT / 1000);
 	sandbox_ref(s);
+	bool wished = w->change && !s->has_files && s->state == SB_CREATING && s->op == OP_NONE;
+	if (wished)
+		api_change_apply(w->change, &s->spec);
 	waiter_release(w, &e);
+	if (wished && list_empty(&s->waiters))
+		sandbox_set_failed(s, &e);
 	discard_if_unwanted(s);
 	sandbox_unref(s);
 }

@@ -144,6 +144,12 @@ static void confirm_box(struct sandbox *s, const struct box_info *info)
 static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
+	if (s->state == SB_FAILED) {
+		sandbox_set_view(s, VIEW_CLEAR);
+		if (info) /* the warden made it after all, when no request wanted it any more */
+			sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
+		return sandbox_advance(s);
+	}
 	sandbox_set_view(s, info && !alive && s->state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
 	/* The row says `running` only after the client was told. A dead box was made and may hold files: keep it. */
 	if (s->state == SB_CREATING && info && !alive) {

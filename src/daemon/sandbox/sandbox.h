@@ -42,7 +42,7 @@ struct sandbox {
 
 	struct api_spec spec;
 	int64_t created_ms;		   /* wall clock */
-	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "" */
+	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "CODE: why" it failed, or "" */
 
 	/* Of the box while it lives. */
 	uint32_t slot;
@@ -66,13 +66,15 @@ struct sandbox {
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
 
-	struct net_log *net_log; /* NULL before the first record */
+	struct net_log *net_log;  /* NULL before the first record */
+	struct usage_ring *usage; /* NULL before the first sample */
 
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;
 
 	/* Of the create under way. */
 	enum create_part row, box, env;
+	bool wished; /* a PUT asked for it: a failure stays (SB_FAILED) */
 	struct err create_err;
 	uint64_t create_us;
 };
@@ -178,6 +180,8 @@ void sandbox_create(struct sandbox *s);
 /* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. `start`: and to start
  * the services that the box has in its files. */
 void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg);
+/* Makes the programs of a living box trust the gate's authority. -1: warden or gate are away. */
+int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, struct err *e);
 /* Continues a create whose answer was lost. `info` is from the warden's list; NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);
@@ -185,6 +189,10 @@ void sandbox_destroy(struct sandbox *s);
 void sandbox_sweep(struct sandbox *s);
 /* A box that was just made has died before it could be used. */
 void sandbox_create_died(struct sandbox *s, const char *reason);
+/* A sandbox that a PUT asked for, and that never ran, could not be made. */
+void sandbox_set_failed(struct sandbox *s, const struct err *e);
+/* The error with which a sandbox failed. */
+void sandbox_failure(const struct sandbox *s, struct err *ret);
 /* Fails the waiters at the head that want `goal`. */
 void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct err *e);
 /* The warden's answer about a living box: slot, agent's address, limits. */

@@ -1,6 +1,7 @@
 #include "daemon/sandbox/settings.h"
 
 #include "daemon/limits.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
 
 struct setting {
@@ -9,13 +10,18 @@ struct setting {
 	int (*check)(const struct json *value, struct err *e);
 };
 
-static int check_durable(const struct json *value, struct err *e)
+static int check_bool(const struct json *value, struct err *e)
 {
-	return value->type == JSON_T_BOOL ? 0 : err_field(e, "durable", "field 'durable' must be true or false");
+	if (value->type == JSON_T_BOOL)
+		return 0;
+	auto_free char *name = str_dup(value->key);
+	return err_field(e, name, "field '%s' must be true or false", name);
 }
 
 static const struct setting table[] = {
-	{"durable", check_durable}, /* false: fsync in the box does not wait for the disk */
+	{"secrets", secrets_check_setting},
+	{"durable", check_bool}, /* false: fsync in the box does not wait for the disk */
+	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{NULL, NULL},
 };

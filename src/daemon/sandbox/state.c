@@ -5,20 +5,26 @@ static const char *const names[SB_STATES] = {
 	[SB_RUNNING] = "running",
 	[SB_ASLEEP] = "asleep",
 	[SB_STOPPED] = "stopped",
+	[SB_FAILED] = "failed",
 	[SB_DESTROYED] = "destroyed",
 };
 
 static const bool allowed[SB_STATES][SB_STATES] = {
-	[SB_CREATING] = {[SB_RUNNING] = true, [SB_STOPPED] = true, [SB_DESTROYED] = true},
+	[SB_CREATING] = {[SB_RUNNING] = true, [SB_STOPPED] = true, [SB_FAILED] = true, [SB_DESTROYED] = true},
 	[SB_RUNNING] = {[SB_ASLEEP] = true, [SB_STOPPED] = true, [SB_DESTROYED] = true},
 	[SB_ASLEEP] = {[SB_RUNNING] = true, [SB_STOPPED] = true, [SB_DESTROYED] = true},
 	[SB_STOPPED] = {[SB_CREATING] = true, [SB_DESTROYED] = true},
+	[SB_FAILED] = {[SB_CREATING] = true, [SB_DESTROYED] = true},
 	[SB_DESTROYED] = {0},
 };
 
 static const bool op_allowed[SANDBOX_OPS][SB_STATES] = {
 	[OP_CREATE] = {[SB_CREATING] = true},
-	[OP_DESTROY] = {[SB_CREATING] = true, [SB_RUNNING] = true, [SB_ASLEEP] = true, [SB_STOPPED] = true},
+	[OP_DESTROY] = {[SB_CREATING] = true,
+		[SB_RUNNING] = true,
+		[SB_ASLEEP] = true,
+		[SB_STOPPED] = true,
+		[SB_FAILED] = true},
 	[OP_WAKE] = {[SB_ASLEEP] = true},
 	[OP_SLEEP] = {[SB_RUNNING] = true},
 	[OP_STOP] = {[SB_RUNNING] = true, [SB_ASLEEP] = true},

@@ -4,6 +4,7 @@
  *	creating → running ⇄ asleep        processes there, or frozen
  *	creating, running, asleep → stopped   processes gone, files kept
  *	stopped → creating                    the next request starts it again
+ *	creating → failed → creating          a PUT failed: requests get its error until another PUT, or a DELETE
  *	any → destroyed                       nothing left; the end
  */
 #pragma once
@@ -11,7 +12,7 @@
 #include "base/base.h"
 #include "base/str.h"
 
-enum sandbox_state { SB_CREATING, SB_RUNNING, SB_ASLEEP, SB_STOPPED, SB_DESTROYED, SB_STATES };
+enum sandbox_state { SB_CREATING, SB_RUNNING, SB_ASLEEP, SB_STOPPED, SB_FAILED, SB_DESTROYED, SB_STATES };
 
 const char *state_name(enum sandbox_state s);
 /* False when the text names none. */

@@ -73,6 +73,18 @@ void http_collect(struct http_exchange *x, size_t max)
 	wire_kick(&conn_of(x)->w);
 }
 
+void http_collect_secret(struct http_exchange *x, size_t max)
+{
+	x->collected.wipe = conn_of(x)->in.wipe = true;
+	http_collect(x, max);
+}
+
+void http_forget_body(struct http_exchange *x)
+{
+	buf_free(&x->collected);
+	wire_forget();
+}
+
 void http_pause(struct http_exchange *x)
 {
 	x->paused = true;

@@ -143,6 +143,11 @@ bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank);
  * never from inside this call). A longer one is answered 413 here; the handler then only sees on_close. */
 void http_collect(struct http_exchange *x, size_t max);
 
+/* The same for a body that holds secrets: memory that it lay in is overwritten. */
+void http_collect_secret(struct http_exchange *x, size_t max);
+/* It has been used: overwrites it now. */
+void http_forget_body(struct http_exchange *x);
+
 void http_pause(struct http_exchange *x);
 void http_resume(struct http_exchange *x);
 bool http_body_ended(const struct http_exchange *x); /* on_body_end has come, or there is no body */

@@ -147,7 +147,7 @@ static void note_end(struct ws *ws, int code, struct str reason)
 		memcpy(ws->reason, reason.p, ws->reason_len);
 }
 
-static void send_close(struct ws *ws, int code, struct str reason)
+static void send_close(struct ws *ws, int code, struct str reason, uint32_t ms)
 {
 	char payload[2 + REASON_MAX];
 	if (ws->close_sent)
@@ -163,18 +163,23 @@ static void send_close(struct ws *ws, int code, struct str reason)
 		memcpy(payload + 2, reason.p, reason.n);
 	send_frame(ws, WS_CLOSE, true, str_n(payload, code == WS_CLOSE_NONE ? 0 : 2 + reason.n));
 	ws->close_sent = true;
-	loop_timer_set(ws->loop, &ws->timer, WS_CLOSE_TIMEOUT, on_close_due);
+	loop_timer_set(ws->loop, &ws->timer, ms, on_close_due);
 }
 
-void ws_close(struct ws *ws, int code, struct str reason)
+void ws_close_within(struct ws *ws, int code, struct str reason, uint32_t ms)
 {
 	if (!ws->open)
 		return ws_abort(ws);
 	INVARIANT(ws_code_ok(code));
 	note_end(ws, code, reason);
-	send_close(ws, code, reason);
+	send_close(ws, code, reason, ms);
 	/* The peer's close frame must be read, also during a pause. */
 	ws_resume(ws);
+}
+
+void ws_close(struct ws *ws, int code, struct str reason)
+{
+	ws_close_within(ws, code, reason, WS_CLOSE_TIMEOUT);
 }
 
 void ws_abort(struct ws *ws)
@@ -222,7 +227,7 @@ static void react(struct ws *ws, const struct ws_event *ev)
 	case WS_EV_CLOSE:
 	case WS_EV_BAD:
 		note_end(ws, ev->code, ev->payload);
-		send_close(ws, ev->code, ev->type == WS_EV_BAD ? ev->payload : STR(""));
+		send_close(ws, ev->code, ev->type == WS_EV_BAD ? ev->payload : STR(""), WS_CLOSE_TIMEOUT);
 		ws->over = true;
 		carrier_end(ws);
 		break;

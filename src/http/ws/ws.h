@@ -72,5 +72,7 @@ void ws_resume(struct ws *ws);
 
 /* Sends a close frame and waits for the peer's, at most WS_CLOSE_TIMEOUT. `reason` is cut at 123 bytes. */
 void ws_close(struct ws *ws, int code, struct str reason);
+/* The same with a time limit of the caller's, in milliseconds. */
+void ws_close_within(struct ws *ws, int code, struct str reason, uint32_t ms);
 /* Drops the connection. on_close follows from the loop. */
 void ws_abort(struct ws *ws);

@@ -15,6 +15,8 @@ TEST(moves_are_those_of_the_picture)
 	CHECK(may(SB_RUNNING, SB_STOPPED));
 	CHECK(may(SB_ASLEEP, SB_STOPPED));
 	CHECK(may(SB_STOPPED, SB_CREATING));
+	CHECK(may(SB_CREATING, SB_FAILED));
+	CHECK(may(SB_FAILED, SB_CREATING));
 	for (int s = 0; s < SB_DESTROYED; s++)
 		CHECK(may((enum sandbox_state)s, SB_DESTROYED));
 }
@@ -25,10 +27,11 @@ TEST(nothing_else_is_allowed)
 	for (int from = 0; from < SB_STATES; from++)
 		for (int to = 0; to < SB_STATES; to++)
 			n += may((enum sandbox_state)from, (enum sandbox_state)to);
-	CHECK_INT(n, 11);
+	CHECK_INT(n, 14);
 	for (int to = 0; to < SB_STATES; to++)
 		CHECK(!may(SB_DESTROYED, (enum sandbox_state)to));
 	CHECK(!may(SB_STOPPED, SB_RUNNING));
+	CHECK(!may(SB_FAILED, SB_RUNNING));
 	CHECK(!may(SB_CREATING, SB_ASLEEP));
 }
 
@@ -38,7 +41,7 @@ TEST(an_operation_begins_only_in_its_states)
 	for (int s = 0; s < SB_STATES; s++)
 		for (int op = 0; op < SANDBOX_OPS; op++)
 			n += state_op_allowed((enum sandbox_state)s, (enum sandbox_op)op);
-	CHECK_INT(n, 15);
+	CHECK_INT(n, 16);
 	for (int s = 0; s < SB_DESTROYED; s++)
 		CHECK(state_op_allowed((enum sandbox_state)s, OP_DESTROY));
 	CHECK(state_op_allowed(SB_CREATING, OP_CREATE));

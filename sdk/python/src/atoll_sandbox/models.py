@@ -219,7 +219,7 @@ class SandboxInfo:
     """A sandbox as the daemon sees it."""
 
     id: str
-    state: Literal["creating", "running", "asleep", "stopped"]
+    state: Literal["creating", "running", "asleep", "stopped", "failed"]
     image: str
     limits: Limits
     created_at: datetime
