@@ -59,6 +59,11 @@ const struct json *json_root(const struct json_doc *d)
 	return d->root;
 }
 
+struct json *json_edit(struct json_doc *d)
+{
+	return d->root;
+}
+
 static struct json *new_node(struct json_doc *d)
 {
 	struct block *b = d->blocks;

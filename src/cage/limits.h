@@ -35,5 +35,6 @@
 #define POOL_ALIGN	   (1ull * MIB)	    /* of the file's size */
 #define POOL_RESERVE_SHARE 20u		    /* of the file system below stays free: a twentieth … */
 #define POOL_RESERVE_MAX   (2048ull * MIB)  /* … at most this */
+#define TREE_DEPTH_MAX	   512		    /* directories in each other that are copied with a layer */
 /* Certificates that a box trusts */
 #define TRUST_BUNDLE_MAX (2 * 1024 * 1024) /* of the image */

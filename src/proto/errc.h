@@ -46,7 +46,7 @@
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
 	X(APPROVAL_NOT_FOUND, 404, "GET /v1/approvals lists what waits now.")                                          \
-	X(IMAGE_NOT_FOUND, 404, "Check the name of the image; 'make image' builds 'default'.")                         \
+	X(IMAGE_NOT_FOUND, 404, "Check the name; 'atoll images' lists all, 'make image' builds 'default'.")            \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \
 	X(CONTAINER_UNAVAILABLE, 503, "The sandbox is not reachable yet; ask again.")                                  \
@@ -75,7 +75,7 @@
 	X(INVALID_PORT, 400, "Use a port from 1024 to 65535.")                                                         \
 	X(INVALID_PORT_NUMBER, 400, "Use a port from 1 to 65535.")                                                     \
 	X(PORT_ALREADY_EXPOSED, 409, "Unexpose it first, or use the URL it has.")                                      \
-	X(PORT_NOT_EXPOSED, 404, "Expose the port first.")                                                             \
+	X(PORT_NOT_EXPOSED, 404, "GET /v1/sandboxes/{id}/ports lists the exposed ports.")                              \
 	X(PORT_IN_USE, 409, "Choose another port.")                                                                    \
 	X(SERVICE_NOT_RESPONDING, 502, "Start the server in the sandbox, or wait until it listens.")                   \
 	X(PORT_OPERATION_ERROR, 500, "")                                                                               \

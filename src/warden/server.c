@@ -175,7 +175,8 @@ static int check_form(const struct warden_request *rq, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
 	if (*rq->pem && rq->op != WARDEN_TRUST)
 		return err_set(e, ERRC_INVALID_REQUEST, "this operation takes no certificate");
-	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || (rq->op == WARDEN_SNAPSHOT_DROP && !*rq->id))
+	bool without_id = rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES;
+	if (without_id || (rq->op == WARDEN_SNAPSHOT_DROP && !*rq->id))
 		return 0;
 	return box_id_check(str_of(rq->id), e);
 }
@@ -209,6 +210,17 @@ static bool handle_files(struct warden *w, const struct warden_request *rq, stru
 			return true;
 		}
 	return false;
+}
+
+static void reply_images(struct warden *w, struct warden_asker *who)
+{
+	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
+	struct err e;
+	if (w->images.usable && !w->queue.count &&
+		fd_send(w->conn_io.fd, &r, sizeof r, &w->images.meta, 1, MSG_DONTWAIT) > 0)
+		return;
+	err_set(&e, ERRC_RESOURCE_BUSY, "the image directory cannot be handed out");
+	server_reply(w, who, &e, NULL);
 }
 
 static void server_handle(struct warden *w, const struct warden_request *rq)
@@ -255,6 +267,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_NETWORK:
 		control_network(w, rq, who);
+		break;
+	case WARDEN_IMAGES:
+		reply_images(w, &who);
 		break;
 	case WARDEN_TRUST:
 		control_trust(w, rq, who);

@@ -205,6 +205,10 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	*ret = (struct api_match){.route = ROUTE_NONE};
 	if (str_starts(path, prefix))
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	if (is_or_below(path, STR("/v1/images"))) {
+		ret->route = ROUTE_IMAGES;
+		return 0;
+	}
 	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_secret(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/approvals/")))

@@ -45,9 +45,10 @@ struct api_change {
 		has_keep_alive; /* env, labels, network: not NULL */
 	bool has_from;
 	struct api_from from;
-	char *env_changes;	/* owned; an object of texts and nulls, or NULL */
-	const char *instance;	/* static; whose limits are in it, or NULL */
-	char *settings_changes; /* owned; the same, of any values */
+	char image_ref[IMAGE_REF_MAX + 1]; /* as the client wrote it; images_resolve sets spec.image from it */
+	char *env_changes;		   /* owned; an object of texts and nulls, or NULL */
+	const char *instance;		   /* static; whose limits are in it, or NULL */
+	char *settings_changes;		   /* owned; the same, of any values */
 };
 
 void api_change_free(struct api_change *c);

@@ -178,6 +178,11 @@ void http_respond_end(struct http_exchange *x);
  */
 void http_respond_end_with(struct http_exchange *x, struct str trailers);
 
+/* A member (`"name":value`) that http_respond adds to the end of an application/json answer which is an object. */
+void http_respond_extra(struct http_exchange *x, struct str member);
+/* The same for an answer that is written in pieces: `object` is its end. */
+void http_respond_put_extra(const struct http_exchange *x, struct buf *object);
+
 /* All at once. content_type may be NULL. */
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body);
 /* The API's error envelope (proto/error_json.h). */
