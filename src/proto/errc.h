@@ -87,6 +87,8 @@
 	X(GIT_CHECKOUT_FAILED, 500, "")                                                                                \
 	X(INVALID_GIT_URL, 400, "Use an https, http, git, ssh or file URL.")                                           \
 	X(GIT_OPERATION_FAILED, 500, "")                                                                               \
+	X(BACKUP_CREATE_FAILED, 500, "Look at `stderr` in the context.")                                               \
+	X(BACKUP_RESTORE_FAILED, 500, "Look at `stderr` in the context.")                                              \
 	X(INTERPRETER_NOT_READY, 503, "Ask again after the named delay.")                                              \
 	X(CONTEXT_NOT_FOUND, 404, "List the contexts, or create one.")                                                 \
 	X(CODE_EXECUTION_ERROR, 500, "")                                                                               \

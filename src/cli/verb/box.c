@@ -115,6 +115,7 @@ int box_put(struct client *cl, const char *id, const struct box_options *o, stru
 	auto_buf struct buf path = {0}, spec = {0};
 	const struct json *labels = NULL;
 	auto_json struct json_doc *own = o->labels.n ? read_labels(cl, id, &labels) : NULL;
+	(void)own; /* holds the labels */
 	client_box_path(&path, id, "");
 	write_spec(&spec, o, labels);
 	return client_call(cl, "PUT", buf_cstr(&path), buf_str(&spec), ret_body, e);
