@@ -153,13 +153,13 @@ static int start_shell(const struct run_spec *s, const struct run_place *at, str
 }
 
 /* Only what ash and dash have built in. The names begin so that a command does not meet them by chance. */
-static const char kept_text[] =
-	"__atoll_c=$1; __atoll_f=$2; __atoll_m=$3; shift 3\n"
-	"if [ -r \"$__atoll_f\" ]; then . \"$__atoll_f\"; fi\n"
-	"case $__atoll_m in *d*) if [ -r \"$__atoll_f.d\" ]; then IFS= read -r __atoll_d < \"$__atoll_f.d\" && cd \"$__atoll_d\"; fi ;; esac\n"
-	"trap '__atoll_r=$?; case $__atoll_m in *s*) export -p > \"$__atoll_f\" ;; esac; "
-	"case $__atoll_m in *S*) pwd > \"$__atoll_f.d\" ;; esac; exit $__atoll_r' EXIT\n"
-	"eval \"$__atoll_c\"\n";
+static const char kept_text[] = "__atoll_c=$1; __atoll_f=$2; __atoll_m=$3; shift 3\n"
+				"if [ -r \"$__atoll_f\" ]; then . \"$__atoll_f\"; fi\n"
+				"case $__atoll_m in *d*) if [ -r \"$__atoll_f.d\" ]; then IFS= read -r __atoll_d < "
+				"\"$__atoll_f.d\" && cd \"$__atoll_d\"; fi ;; esac\n"
+				"trap '__atoll_r=$?; case $__atoll_m in *s*) export -p > \"$__atoll_f\" ;; esac; "
+				"case $__atoll_m in *S*) pwd > \"$__atoll_f.d\" ;; esac; exit $__atoll_r' EXIT\n"
+				"eval \"$__atoll_c\"\n";
 
 bool run_has_sh(void)
 {

@@ -49,9 +49,9 @@ int run_start(const struct run_spec *s, const struct run_place *at, struct cmd *
 int run_start_plain(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
 	struct err *e);
 /*
- * Starts a command of a session in an image without bash: sh runs each command anew. The state that the session keeps lies
- * in two files, `state` (exported variables) and `state`.d (the directory). Letters of `mode`: d begins in the kept
- * directory, s keeps the variables, S keeps the directory.
+ * Starts a command of a session in an image without bash: sh runs each command anew. The state that the session keeps
+ * lies in two files, `state` (exported variables) and `state`.d (the directory). Letters of `mode`: d begins in the
+ * kept directory, s keeps the variables, S keeps the directory.
  */
 struct run_kept {
 	const char *state, *mode;

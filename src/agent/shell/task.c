@@ -250,8 +250,8 @@ static int need_shell(struct session *s, struct err *e)
 	if (s->shell)
 		return 0;
 	if (!agent.shell)
-		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
-			"the image has no shell: sessions run plain commands only");
+		return err_set(
+			e, ERRC_COMMAND_EXECUTION_ERROR, "the image has no shell: sessions run plain commands only");
 	auto_env struct env env = {0};
 	session_env(s, &env);
 	struct shell_spec spec = {.bash = agent.shell,
