@@ -173,6 +173,51 @@ static void dispatch_network(struct daemon_request *r)
 		handle_secrets(r);
 }
 
+static void dispatch_storage(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_SNAPSHOTS)
+		handle_snapshots(r);
+	else if (route == ROUTE_SNAPSHOT)
+		handle_snapshot(r);
+	else if (route == ROUTE_FORK)
+		handle_fork(r);
+	else if (route == ROUTE_DIFF)
+		handle_diff(r);
+	else
+		handle_replace(r);
+}
+
+static void dispatch_ports(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_PORTS)
+		handle_ports(r);
+	else if (route == ROUTE_PORT)
+		handle_port(r);
+	else if (route == ROUTE_PORT_VALIDATE)
+		handle_port_validate(r);
+	else
+		handle_port_requests(r);
+}
+
+static void dispatch_console(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_EVENTS)
+		handle_events(r);
+	else if (route == ROUTE_USAGE)
+		handle_usage(r);
+	else if (route == ROUTE_TICKETS)
+		handle_tickets(r);
+	else if (route == ROUTE_CONSOLE_LINKS)
+		handle_console_links(r);
+	else if (route == ROUTE_CONSOLE_SESSION)
+		handle_console_session(r);
+	else
+		handle_console_sessions(r);
+}
+
 static void dispatch_sandbox(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
@@ -196,17 +241,12 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_OPENAPI:
 		return handle_openapi(r);
 	case ROUTE_EVENTS:
-		return handle_events(r);
 	case ROUTE_USAGE:
-		return handle_usage(r);
 	case ROUTE_TICKETS:
-		return handle_tickets(r);
 	case ROUTE_CONSOLE_LINKS:
-		return handle_console_links(r);
 	case ROUTE_CONSOLE_SESSION:
-		return handle_console_session(r);
 	case ROUTE_CONSOLE_SESSIONS:
-		return handle_console_sessions(r);
+		return dispatch_console(r);
 	case ROUTE_MCP:
 		return handle_mcp(r);
 	case ROUTE_LIST:
@@ -222,18 +262,22 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_APPROVALS:
 	case ROUTE_APPROVAL:
 		return dispatch_network(r);
+	case ROUTE_SNAPSHOTS:
+	case ROUTE_SNAPSHOT:
+	case ROUTE_RESTORE:
+	case ROUTE_REPLACE:
+	case ROUTE_FORK:
+	case ROUTE_DIFF:
+		return dispatch_storage(r);
 	case ROUTE_SLEEP:
 	case ROUTE_WAKE:
 	case ROUTE_STOP:
 		return handle_life(r);
 	case ROUTE_PORTS:
-		return handle_ports(r);
 	case ROUTE_PORT:
-		return handle_port(r);
 	case ROUTE_PORT_VALIDATE:
-		return handle_port_validate(r);
 	case ROUTE_PORT_REQUESTS:
-		return handle_port_requests(r);
+		return dispatch_ports(r);
 	case ROUTE_AGENT:
 	case ROUTE_AGENT_WS:
 		return handle_agent(r);
