@@ -265,8 +265,8 @@ static int start_children(struct up *u, struct err *e)
 	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
 	u->daemon = (struct up_child){.name = "atolld",
 		.place = &u->place,
-		.down = {u->sockets.tcp, u->sockets.local},
-		.down_names = "http:unix",
+		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook},
+		.down_names = "http:unix:hook",
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_daemon_change};
@@ -319,7 +319,8 @@ static int start(struct up *u, struct err *e)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0)
+	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0 ||
+		up_prepare_pool(c, &u->place, e) < 0)
 		return -1;
 	if (up_listen(c, &u->place, &u->sockets, e) < 0)
 		return -1;
