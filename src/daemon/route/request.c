@@ -190,6 +190,19 @@ static void dispatch_storage(struct daemon_request *r)
 		handle_replace(r);
 }
 
+static void dispatch_info(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_ROOT)
+		handle_root(r);
+	else if (route == ROUTE_HEALTH)
+		handle_health(r);
+	else if (route == ROUTE_METRICS)
+		handle_metrics(r);
+	else
+		handle_openapi(r);
+}
+
 static void dispatch_ports(struct daemon_request *r)
 {
 	enum api_route route = r->match.route;
@@ -239,13 +252,10 @@ static void dispatch(struct daemon_request *r)
 {
 	switch (r->match.route) {
 	case ROUTE_ROOT:
-		return handle_root(r);
 	case ROUTE_HEALTH:
-		return handle_health(r);
 	case ROUTE_METRICS:
-		return handle_metrics(r);
 	case ROUTE_OPENAPI:
-		return handle_openapi(r);
+		return dispatch_info(r);
 	case ROUTE_EVENTS:
 	case ROUTE_USAGE:
 	case ROUTE_TICKETS:
