@@ -23,6 +23,11 @@ static const struct {
 	{"/openapi.json", ROUTE_OPENAPI},
 	{"/v1/sandboxes", ROUTE_LIST},
 	{"/mcp", ROUTE_MCP},
+	{"/health", ROUTE_BRIDGE_HEALTH},
+	{"/v1/sandbox", ROUTE_BRIDGE},
+	{"/v1/openapi.json", ROUTE_BRIDGE},
+	{"/v1/openapi.html", ROUTE_BRIDGE},
+	{"/v1/openapi", ROUTE_BRIDGE},
 };
 
 const char *api_route_label(enum api_route route)
@@ -150,6 +155,11 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	*ret = (struct api_match){.route = ROUTE_NONE};
 	if (str_starts(path, prefix))
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	/* The bridge reads the rest of its paths itself. */
+	if (str_starts(path, STR("/v1/sandbox/")) || str_starts(path, STR("/v1/pool/"))) {
+		ret->route = ROUTE_BRIDGE;
+		return 0;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (str_eq_c(path, fixed[i].path)) {
 			ret->route = fixed[i].route;

@@ -20,6 +20,8 @@
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(BRIDGE, "/v1/sandbox", NULL)                                                                                 \
+	X(BRIDGE_HEALTH, "/health", "GET, HEAD")                                                                       \
 	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \

@@ -115,7 +115,7 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 
 static bool is_public(enum api_route route)
 {
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT;
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_BRIDGE_HEALTH;
 }
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
@@ -125,7 +125,9 @@ static bool has_query_token(const struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	auto_buf struct buf given = {0};
 	struct err e;
-	if (!daemon_request_is_socket(r) || http_query_get(q->query, STR("token"), &given, &e) != 1)
+	bool bridge = r->match.route == ROUTE_BRIDGE &&
+		      (q->upgrade || str_starts(q->path, STR("/v1/openapi"))); /* a person reads it in a browser */
+	if ((!daemon_request_is_socket(r) && !bridge) || http_query_get(q->query, STR("token"), &given, &e) != 1)
 		return false;
 	return token_equals(&r->daemon->token, buf_str(&given));
 }
@@ -143,6 +145,8 @@ static void refuse_unauthorized(struct daemon_request *r)
 	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
+	if (r->match.route == ROUTE_BRIDGE)
+		return daemon_request_json(r, 401, STR("{\"error\":\"Unauthorized\",\"code\":\"unauthorized\"}"));
 	daemon_request_error(r, &e);
 }
 
@@ -167,6 +171,10 @@ static void dispatch(struct daemon_request *r)
 		return handle_metrics(r);
 	case ROUTE_OPENAPI:
 		return handle_openapi(r);
+	case ROUTE_BRIDGE:
+		return handle_bridge(r);
+	case ROUTE_BRIDGE_HEALTH:
+		return handle_bridge_health(r);
 	case ROUTE_MCP:
 		return handle_mcp(r);
 	case ROUTE_LIST:
