@@ -11,6 +11,11 @@
 /* Zygotes */
 #define ZYGOTE_WAIT 5000 /* an agent that has no answer after that starts the context plainly */
 
+/* FUSE mounts */
+#define FUSE_ASKERS_MAX 64    /* programs that ask for mounts at once; more are hung up on */
+#define FUSE_WAIT	15000 /* a mount that is not answered after that has failed */
+#define FUSE_AGAIN	250   /* between two rings for a warden that is away */
+
 /* Agent: commands */
 #define AGENT_BODY_MAX	   (32u * MIB)	/* a JSON request; longer input goes through streaming routes */
 #define SPOOL_MEM	   (64u * KIB)	/* output of a command kept in memory, per stream; more goes to a file */

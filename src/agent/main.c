@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "agent/code/zygote_client.h"
+#include "agent/fuse/broker.h"
 #include "agent/proc/netlink.h"
 #include "agent/proc/oom.h"
 #include "agent/proc/resolv.h"
@@ -65,7 +66,8 @@ static int run_init(void)
 		return fail(&e);
 	int listen_fd = move_high(0);
 	oom_init(move_high(1));
-	zygote_init(move_away(3), move_away(4));
+	int ask_fd = move_away(4);
+	zygote_init(move_away(3), ask_fd);
 	spawn_use_proc(5);
 	if (listen_fd < 0) {
 		err_set(&e, ERRC_INTERNAL_ERROR, "descriptor 0 is not a listening socket");
@@ -73,7 +75,10 @@ static int run_init(void)
 	}
 	agent.boxed = true;
 	resolv_init();
-	return agent_start(listen_fd, &e) < 0 || netlink_init(&e) < 0 ? fail(&e) : agent_run();
+	if (agent_start(listen_fd, &e) < 0)
+		return fail(&e);
+	fuse_broker_init(ask_fd);
+	return netlink_init(&e) < 0 ? fail(&e) : agent_run();
 }
 
 static unsigned bound_port(int fd)

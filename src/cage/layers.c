@@ -116,9 +116,10 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 	return err_os(e, ERRC_BOX_CREATE_FAILED, os, "mount overlay");
 }
 
-/* The two mounts that an overlay is made of; upper and work are directories of the second. */
+/* The mounts that an overlay is made of; upper and work are directories of the layer. */
 struct layers {
 	int lower, layer;
+	int tools; /* between them; -1: none */
 };
 
 static bool set_string(int fs, const char *key, const char *value)
@@ -138,6 +139,8 @@ static int name_by_fd(int fs, const struct layers *l)
 	auto_fd int work = openat(l->layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (upper < 0 || work < 0)
 		return -1;
+	if (l->tools >= 0 && !set_fd(fs, "lowerdir+", l->tools))
+		return -1;
 	return set_fd(fs, "lowerdir+", l->lower) && set_fd(fs, "upperdir", upper) && set_fd(fs, "workdir", work) ? 0
 														 : -1;
 }
@@ -155,8 +158,10 @@ static int create_by_path(int fs, const struct layers *l, uint32_t root)
 	int r = -1;
 	if (stand(l->lower, LAYERS_STAND "/lower") < 0)
 		return -1;
+	bool tools = l->tools >= 0 && stand(l->tools, LAYERS_STAND "/tools") == 0;
 	if (stand(l->layer, LAYERS_STAND "/layer") == 0) {
-		bool named = set_string(fs, "lowerdir", LAYERS_STAND "/lower") &&
+		bool named = set_string(fs, "lowerdir",
+				     tools ? LAYERS_STAND "/tools:" LAYERS_STAND "/lower" : LAYERS_STAND "/lower") &&
 			     set_string(fs, "upperdir", LAYERS_STAND "/layer/upper") &&
 			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") &&
 			     sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
@@ -164,6 +169,8 @@ static int create_by_path(int fs, const struct layers *l, uint32_t root)
 	}
 	int os = errno;
 	sys_umount(LAYERS_STAND "/layer", MNT_DETACH);
+	if (tools)
+		sys_umount(LAYERS_STAND "/tools", MNT_DETACH);
 	sys_umount(LAYERS_STAND "/lower", MNT_DETACH);
 	errno = os;
 	return r;
@@ -199,6 +206,13 @@ static int overlay(const struct layers *l, uint32_t root, struct err *e)
 	return mount < 0 ? fs_fail(fs, errno, "mount overlay", e) : mount;
 }
 
+/* An image whose usr/bin is a link has programs elsewhere: the tools would hide it. */
+static bool takes_tools(int lower)
+{
+	auto_fd int bin = sys_openat2(lower, "usr/bin", O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH);
+	return bin >= 0 || errno == ENOENT;
+}
+
 int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], struct err *e)
 {
 	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
@@ -209,7 +223,10 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 	auto_fd int layer = mapped(a->dir, a->name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, a->userns, e);
 	if (layer < 0)
 		return err_wrap(e, "the sandbox's layer");
-	auto_fd int mount = overlay(&(struct layers){lower, layer}, a->root, e);
+	auto_fd int tools = -1;
+	if (a->tools > 0 && takes_tools(lower) && (tools = mapped(a->tools, "", MOUNT_ATTR_RDONLY, a->userns, e)) < 0)
+		return err_wrap(e, "the tools of sandboxes");
+	auto_fd int mount = overlay(&(struct layers){lower, layer, tools}, a->root, e);
 	if (mount < 0)
 		return -1;
 	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -219,5 +236,6 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 		return -1;
 	ret_spent[0] = take_fd(&lower);
 	ret_spent[1] = take_fd(&layer);
+	ret_spent[2] = take_fd(&tools);
 	return take_fd(&mount);
 }

@@ -16,7 +16,8 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-/* Two empty directories in the warden's root, lower and layer, for kernels that mount overlays by path only. */
+/* Three empty directories in the warden's root, lower, tools and layer, for kernels that mount overlays by path only.
+ */
 #define LAYERS_STAND "/stand"
 
 struct image {
@@ -41,9 +42,10 @@ struct layer_mount_args {
 	const char *name;
 	int userns;    /* the box's */
 	uint32_t root; /* the user that is the box's root */
+	int tools;     /* a tree that lies on the image (tools.h); 0: none */
 };
 
 /* The overlay of dir/name over the image, detached. *ret_spent are the mounts that it was made from. The overlay does
  * not need them any more, but closing one waits for an RCU grace period: the caller has another process do that. */
-enum { LAYER_SPENT = 2 };
+enum { LAYER_SPENT = 3 };
 int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], struct err *e);

@@ -50,6 +50,8 @@ static const short allowed[] = {
 	452 /* fchmodat2 */, 453 /* map_shadow_stack */, 454 /* futex_wake */, 455 /* futex_wait */,
 	456 /* futex_requeue */, 462 /* mseal */, 463 /* setxattrat */, 464 /* getxattrat */, 465 /* listxattrat */,
 	466 /* removexattrat */,
+	/* Goes to the agent (proto/netlink.h), which unmounts FUSE; the kernel refuses it to a box. */
+	SYS_umount2,
 #ifdef __x86_64__
 	SYS_open, SYS_stat, SYS_lstat, SYS_poll, SYS_access, SYS_pipe, SYS_select, SYS_dup2, SYS_pause, SYS_alarm,
 	SYS_fork, SYS_vfork, SYS_getdents, SYS_rename, SYS_mkdir, SYS_rmdir, SYS_creat, SYS_link, SYS_unlink,
@@ -61,7 +63,7 @@ static const short allowed[] = {
 
 /* Dangerous, or for the whole machine: refused by name. */
 static const short denied[] = {
-	SYS_mount, SYS_umount2, SYS_pivot_root, 428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */,
+	SYS_mount, SYS_pivot_root, 428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */,
 	431 /* fsconfig */, 432 /* fsmount */, 433 /* fspick */, 442 /* mount_setattr */, 467 /* open_tree_attr */,
 	SYS_setns, SYS_bpf, 425 /* io_uring_setup */, 426 /* io_uring_enter */, 427 /* io_uring_register */,
 	SYS_userfaultfd, SYS_keyctl, SYS_add_key, SYS_request_key, SYS_perf_event_open, SYS_kexec_load,
@@ -77,7 +79,7 @@ static const short denied[] = {
 /* clang-format on */
 
 /* Calls that only the warden and its half-made boxes need. */
-static const short making[] = {SYS_bpf, SYS_umount2, SYS_pivot_root, SYS_clone3, SYS_setns, SYS_sethostname,
+static const short making[] = {SYS_bpf, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_clone3, SYS_setns, SYS_sethostname,
 	428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */,
 	442 /* mount_setattr */, SYS_setns /* for zygotes, which inherit this */};
 

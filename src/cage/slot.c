@@ -67,14 +67,32 @@ static int make_socket(const struct slot_host *h, uint32_t number, struct err *e
 	return take_fd(&fd);
 }
 
-/* The agent asks by a pipe and is answered by a socket: a box can send no descriptor to the warden. */
-static int make_channel(struct slot *s, struct birth *b, struct err *e)
+static void ask_name(char ret[SLOT_NAME + 8], uint32_t number)
 {
-	int ask[2], reply[2];
-	if (pipe2(ask, O_CLOEXEC | O_NONBLOCK) < 0)
+	snprintf(ret, SLOT_NAME + 8, "%u.ask", number);
+}
+
+int slot_open_ask(const struct slot_host *h, uint32_t number)
+{
+	char name[SLOT_NAME + 8];
+	ask_name(name, number);
+	return openat(h->sockets, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* The agent asks by a pipe and is answered by a socket: a box can send no descriptor to the warden. The pipe outlives
+ * the warden. */
+static int make_channel(const struct slot_host *h, struct slot *s, struct birth *b, struct err *e)
+{
+	int reply[2];
+	char name[SLOT_NAME + 8];
+	ask_name(name, s->number);
+	unlinkat(h->sockets, name, 0);
+	if (mknodat(h->sockets, name, S_IFIFO | 0600, 0) < 0)
 		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "make the agent's pipe");
-	s->ask = ask[0];
-	b->fds.ask = ask[1];
+	s->ask = slot_open_ask(h, s->number);
+	b->fds.ask = s->ask < 0 ? -1 : openat(h->sockets, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	if (b->fds.ask < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the agent's pipe");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, reply) < 0)
 		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "make the agent's socket pair");
 	s->reply = reply[0];
@@ -100,7 +118,7 @@ static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b
 	s->control = pair[0];
 	b->fds.control = pair[1];
 	b->fds.agent = h->agent;
-	return make_channel(s, b, e);
+	return make_channel(h, s, b, e);
 }
 
 /* The kernel charges the budgets of a user namespace (queued signals, message queues, inotify, processes) to the user
@@ -159,6 +177,7 @@ static void make_layer(const struct slot_host *h, struct slot *s, const struct i
 	if (layer_make(h->layers, name, NULL) < 0)
 		return;
 	const struct layer_mount_args a = {.images = h->images,
+		.tools = h->tools,
 		.image = image,
 		.dir = h->layers,
 		.name = name,
@@ -200,6 +219,8 @@ void slot_forget(const struct slot_host *h, uint32_t number)
 {
 	char name[SLOT_NAME + 8];
 	socket_name(name, number);
+	unlinkat(h->sockets, name, 0);
+	ask_name(name, number);
 	unlinkat(h->sockets, name, 0);
 	slot_drop_layer(h, number);
 }

@@ -28,6 +28,7 @@ struct slot_host {
 	const char *sockets_path;
 	uid_t user; /* may connect to an agent */
 	gid_t group;
+	int tools; /* directory (tools.h); 0: none */
 };
 
 struct slot {
@@ -52,13 +53,16 @@ struct slot {
 		.ask = -1,                                                                                             \
 		.reply = -1,                                                                                           \
 		.overlay = -1,                                                                                         \
-		.spent = {-1, -1}})
+		.spent = {-1, -1, -1}})
 
 /* Starts a half-made box; it tells on `control` when it is ready. `image` may be NULL: no layer is made ahead.
  * Leaves nothing behind when it fails. */
 int slot_make(const struct slot_host *h, uint32_t number, const struct image *image, struct slot *ret, struct err *e);
 
-/* Removes the agent's socket and the layer made ahead, if there are any. */
+/* The reading end of the pipe by which a box asks. It has a name, so that the next warden can open it again. */
+int slot_open_ask(const struct slot_host *h, uint32_t number);
+
+/* Removes the agent's socket, its pipe and the layer made ahead, if there are any. */
 void slot_forget(const struct slot_host *h, uint32_t number);
 void slot_drop_layer(const struct slot_host *h, uint32_t number);
 

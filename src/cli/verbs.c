@@ -164,6 +164,10 @@ const struct verb cli_verbs[] = {
 	{"rm", "Destroy boxes with their files", "ID... | --all", "", verb_rm, OWN_CODES, .words = WORDS_BOXES,
 		.examples = "atoll rm dev\natoll rm --all"},
 
+	{"console", "Open the web console", "[--print]",
+		"Prints a link that signs a browser in once, within five minutes, and opens it on a desktop.",
+		verb_console, OWN_CODES, .section = "Browser", .examples = "atoll console\natoll console --print"},
+
 	{"mcp", "Serve boxes as tools to a language model (MCP)", "[--sandbox ID]",
 		"Speaks the Model Context Protocol over stdin and stdout. Each client has a box of its own, which is\n"
 		"destroyed when the client leaves.",

@@ -8,6 +8,7 @@
 int verb_cat(struct cli *c, int argc, char **argv);
 int verb_code(struct cli *c, int argc, char **argv);
 int verb_completion(struct cli *c, int argc, char **argv);
+int verb_console(struct cli *c, int argc, char **argv);
 int verb_cp(struct cli *c, int argc, char **argv);
 int verb_create(struct cli *c, int argc, char **argv);
 int verb_doctor(struct cli *c, int argc, char **argv);

@@ -25,6 +25,9 @@ struct daemon {
 	struct warden_client *warden;
 	struct gate_client *gate;
 	struct mcp *mcp;
+	struct events *events;
+	struct tickets *tickets;
+	struct login *login;
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];

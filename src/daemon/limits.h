@@ -13,14 +13,13 @@
 
 /* Exposed ports and previews */
 #define PORT_MIN	    1024
-#define PORT_RESERVED	    3000 /* the agent's own, as in an upstream container */
-#define PORTS_MAX	    64	 /* exposed in one sandbox */
-#define PORT_LOG_MAX	    100	 /* requests remembered for each */
-#define PORT_LOG_PATH_MAX   160	 /* of a path that is remembered */
-#define PORT_METRICS_MAX    256	 /* ports with series of their own in /metrics; the others share one */
-#define PREVIEW_RETRY_AFTER "5"	 /* seconds, when all places of previews are taken */
-#define PREVIEW_LABEL_MAX   63	 /* "8080-id-token": one label of a host name */
-#define HOSTS_MAX	    32	 /* names in ATOLL_HOSTS */
+#define PORTS_MAX	    64	/* exposed in one sandbox */
+#define PORT_LOG_MAX	    100 /* requests remembered for each */
+#define PORT_LOG_PATH_MAX   160 /* of a path that is remembered */
+#define PORT_METRICS_MAX    256 /* ports with series of their own in /metrics; the others share one */
+#define PREVIEW_RETRY_AFTER "5" /* seconds, when all places of previews are taken */
+#define PREVIEW_LABEL_MAX   63	/* "8080-id-token": one label of a host name */
+#define HOSTS_MAX	    32	/* names in ATOLL_HOSTS */
 #define TRUSTED_PROXIES_MAX 32
 #define APP_TIMEOUT_MAX	    86400 /* s: of ATOLL_APP_TIMEOUT, until a server in a box begins its answer */
 #define TLS_LOOK	    5000  /* how often the certificate is looked at */

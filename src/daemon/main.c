@@ -18,6 +18,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/console/events.h"
+#include "daemon/console/login.h"
+#include "daemon/console/tickets.h"
 #include "daemon/limits.h"
 #include "daemon/listen.h"
 #include "daemon/mcp/mcp.h"
@@ -97,8 +100,13 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
 	d->mcp = mcp_new(d);
-	if (recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 || store_start(d->store, d->loop, e) < 0)
+	d->login = login_new(d);
+	d->tickets = tickets_new(d->loop);
+	if (recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 || login_load(d->login, e) < 0 ||
+		store_start(d->store, d->loop, e) < 0)
 		return -1;
+	d->events = events_new(d);
+	usage_start(d);
 	d->client = http_client_new(d->loop);
 	d->gate = gate_client_new(d);
 	d->warden = warden_client_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);

@@ -70,7 +70,7 @@
 	X(SESSION_ALREADY_EXISTS, 409, "Use the existing session or choose another id.")                               \
 	X(SESSION_DESTROYED, 410, "Create the session again.")                                                         \
 	X(SESSION_TERMINATED, 410, "The next command starts a fresh shell.")                                           \
-	X(INVALID_PORT, 400, "Use a port from 1024 to 65535 other than 3000.")                                         \
+	X(INVALID_PORT, 400, "Use a port from 1024 to 65535.")                                                         \
 	X(INVALID_PORT_NUMBER, 400, "Use a port from 1 to 65535.")                                                     \
 	X(PORT_ALREADY_EXPOSED, 409, "Unexpose it first, or use the URL it has.")                                      \
 	X(PORT_NOT_EXPOSED, 404, "Expose the port first.")                                                             \

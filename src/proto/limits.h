@@ -20,6 +20,7 @@
 #define BOX_PIDS_MAX	   32768u
 #define BOX_PTYS_MAX	   64
 #define BOX_UID_RANGE	   65536u
+#define BOX_FUSE_MOUNTS	   64u
 #define BOX_IMAGE_NAME_MAX 63
 #define BOX_CREATE_TIMEOUT 20000
 

@@ -41,10 +41,12 @@ enum warden_op {
 			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
+	WARDEN_FUSE,	/* id, flags: whether the box may make FUSE mounts; those that are there stay */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
 enum warden_flag {
+	WARDEN_NO_FUSE = 2,    /* CREATE, FUSE: the box makes no FUSE mounts */
 	WARDEN_KEEP_FILES = 1, /* DESTROY: the box's own layer stays for a later CREATE with the same id */
 };
 
@@ -72,6 +74,7 @@ struct box_info {
 	int32_t pid;	   /* of the box's init, outside; 0 when dead */
 	uint32_t uid_base; /* root inside is this user outside */
 	struct box_limits limits;
+	uint32_t no_fuse;   /* 1: it makes no FUSE mounts */
 	int64_t created_ms; /* wall clock */
 
 	/* When dead: how the init ended. `exit_known` is 0 when another process reaped it (the warden was restarted).

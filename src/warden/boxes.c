@@ -214,6 +214,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->waiter = who;
 	b->info.limits = limits;
 	b->steer = rq->steer;
+	b->info.no_fuse = !!(rq->flags & WARDEN_NO_FUSE);
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
 	/* The next creates probably want the same image. */
@@ -257,6 +258,7 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
 		return -1;
 	const struct layer_mount_args a = {.images = w->host.images,
+		.tools = w->host.tools,
 		.image = &b->image,
 		.dir = w->boxes_dir,
 		.name = name,
@@ -363,6 +365,7 @@ static void begin_end(struct box *b)
 	if (write_record(b, RECORD_ENDING, &e) < 0)
 		log_limited(LOG_ERROR, "record not written", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	warden_slot_kill(b->place);
+	fuse_end(b->place);
 }
 
 static void finish_end(struct box *b)
@@ -420,6 +423,7 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	loop_timer_stop(&b->timer);
 	cgroup_usage(&w->cgroups, b->info.slot, &b->info);
 	stage_move(b, STAGE_DEAD);
+	fuse_end(b->place);
 	closing_begin(w, b->info.id, take_fd(&b->place->slot.mntns));
 	b->info.pid = 0;
 	b->info.exit_known = known;

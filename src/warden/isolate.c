@@ -41,7 +41,8 @@ static int build_root(int root, const struct isolate_paths *p, struct err *e)
 	if (show(root, "run", p->run, e) < 0 || show(root, "data", p->data, e) < 0 ||
 		show(root, "images", p->images, e) < 0 || show(root, "ids", p->ids, e) < 0)
 		return -1;
-	static const char *const empty[] = {"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/layer"};
+	static const char *const empty[] = {
+		"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/tools", "stand/layer"};
 	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
 		if (mkdirat(root, empty[i], 0755) < 0)
 			return isolate_fail(e, "make the warden's root");

@@ -17,6 +17,14 @@
 #define WARDEN_PAGE_OUTS_MAX 4096u /* frozen boxes whose memory waits to go to swap */
 #define WARDEN_RETRY	     20	   /* pause before a cgroup that is still busy is removed again */
 
+/* FUSE mounts */
+#define FUSE_JOINER_MAX	   10000 /* a joiner that is not done after that is killed */
+#define FUSE_BURST	   32u	 /* joiners of one box at once … */
+#define FUSE_RATE	   10u	 /* … and per second in the long run */
+#define FUSE_PAUSE	   200	 /* before a box that rings more often is heard again */
+#define FUSE_MOUNTINFO_MAX (1u * MIB)
+#define FUSE_CONF_MAX	   4096 /* of /etc/fuse.conf of a box that is read */
+
 /* Zygotes */
 #define ZYGOTES_MAX	 4u		 /* one per image; images past that start contexts plainly */
 #define ZYGOTE_MEM	 (1024ull * MIB) /* of one, with the page tables of its children */

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cage/program.h"
+#include "cage/tools.h"
 #include "proto/limits.h"
 #include "warden/isolate.h"
 #include "warden/recover.h"
@@ -40,7 +41,7 @@ static const char help[] = "usage: atoll-warden [--help]\n"
 
 struct config {
 	const char *run, *data;
-	char images[4096], agent[4096];
+	char images[4096], agent[4096], fusermount[4096];
 	const char *user_name;
 	uid_t user;
 	gid_t group;
@@ -52,12 +53,12 @@ static const char *from_env(const char *name, const char *otherwise)
 	return v && *v ? v : otherwise;
 }
 
-static void beside_self(char *ret, size_t size)
+static void beside_self(const char *name, char *ret, size_t size)
 {
-	ssize_t n = readlink("/proc/self/exe", ret, size - sizeof "/atoll-agent");
+	ssize_t n = readlink("/proc/self/exe", ret, size - strlen(name) - 2);
 	ret[n > 0 ? n : 0] = 0;
 	char *slash = strrchr(ret, '/');
-	snprintf(slash ? slash : ret, sizeof "/atoll-agent", "/atoll-agent");
+	snprintf(slash ? slash : ret, strlen(name) + 2, "/%s", name);
 }
 
 static int find_user(struct config *c, struct err *e)
@@ -86,7 +87,8 @@ static int read_config(struct config *c, struct err *e)
 	if (agent)
 		snprintf(c->agent, sizeof c->agent, "%s", agent);
 	else
-		beside_self(c->agent, sizeof c->agent);
+		beside_self("atoll-agent", c->agent, sizeof c->agent);
+	beside_self("atoll-fusermount", c->fusermount, sizeof c->fusermount);
 	if (*c->run != '/' || *c->data != '/' || *c->images != '/')
 		return err_set(
 			e, ERRC_INVALID_REQUEST, "ATOLL_RUN, ATOLL_DATA and ATOLL_IMAGES must be absolute paths");
@@ -147,7 +149,8 @@ static int make_dirs(const struct config *c, struct err *e)
 	if (make_dir(c->run, NULL, 0711, e) < 0 || make_sockets_dir(c, e) < 0 ||
 		make_dir(c->run, "boxes", 0700, e) < 0 || make_dir(c->data, NULL, 0711, e) < 0 ||
 		make_dir(c->data, "boxes", 0700, e) < 0 || make_dir(c->data, "slots", 0700, e) < 0 ||
-		make_dir(c->data, "trash", 0700, e) < 0 || make_dir(IDS_DIR, NULL, 0700, e) < 0)
+		make_dir(c->data, "trash", 0700, e) < 0 || make_dir(c->data, "tools", 0700, e) < 0 ||
+		make_dir(IDS_DIR, NULL, 0700, e) < 0)
 		return -1;
 	struct stat st;
 	if (stat(c->images, &st) < 0 || !S_ISDIR(st.st_mode))
@@ -187,6 +190,28 @@ static void learn_host(struct warden *w)
 	log_event(LOG_INFO, "host", "cgroups=%u dynmods=%d private_hierarchy=%d cpus_milli=%u mem=%llu",
 		w->offer.cgroup_version, w->cgroups.dynmods, w->cgroups.private_mount >= 0, w->offer.cpus_milli,
 		(unsigned long long)w->offer.mem_total);
+}
+
+/* A warden without fusermount serves boxes without FUSE mounts. */
+static void make_tools(const struct config *c, char name[TOOLS_NAME])
+{
+	char path[4096];
+	struct err e;
+	snprintf(path, sizeof path, "%s/tools", c->data);
+	auto_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || tools_make(dir, c->fusermount, name, &e) < 0) {
+		log_event(LOG_WARN, "no FUSE mounts in boxes", "reason=%s", LOG_Q(dir < 0 ? strerror(errno) : e.msg));
+		*name = 0;
+	}
+}
+
+static void open_tools(struct warden *w, const char *name)
+{
+	char path[sizeof "/data/tools/" + TOOLS_NAME];
+	snprintf(path, sizeof path, "/data/tools/%s", name);
+	w->host.tools = *name ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : 0;
+	if (w->host.tools < 0)
+		w->host.tools = 0;
 }
 
 /* One name for everything that is machine-wide, from where the state lies. */
@@ -277,8 +302,14 @@ static int warden_start(struct warden *w, struct err *e)
 	w->host.group = c.group;
 	learn_host(w);
 	network_prepare_host(w, c.run);
+	char tools[TOOLS_NAME];
+	make_tools(&c, tools);
+	fuse_prepare(w);
 	const struct isolate_paths paths = {c.run, c.data, c.images, IDS_DIR};
-	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0 || isolate_privileges(e) < 0)
+	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0)
+		return -1;
+	open_tools(w, tools);
+	if (isolate_privileges(e) < 0)
 		return -1;
 	snprintf(w->pool_image_name, sizeof w->pool_image_name, "default");
 	if (image_find(w->host.images, w->pool_image_name, &w->pool_image, e) < 0)

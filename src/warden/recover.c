@@ -44,6 +44,7 @@ static int find_process(struct warden *w, const struct record *r)
 static void kill_slot(struct warden *w, uint32_t slot, int pidfd)
 {
 	cgroup_kill(&w->cgroups, slot);
+	fuse_abort(w, slot);
 	if (pidfd >= 0) {
 		sys_pidfd_signal(pidfd, SIGKILL);
 		poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, KILL_WAIT);
@@ -57,6 +58,7 @@ static struct warden_slot *restore_slot(struct warden *w, const struct record *r
 	c->slot.pid = r->info.pid;
 	c->slot.pidfd = pidfd;
 	c->slot.mntns = pidfd >= 0 ? slot_open_ns(r->info.pid, "mnt") : -1;
+	c->slot.ask = pidfd >= 0 ? slot_open_ask(&w->host, r->info.slot) : -1;
 	c->slot.start_time = r->start_time;
 	return c;
 }
@@ -78,6 +80,7 @@ static void adopt(struct recovery *v, const struct record *r, int pidfd)
 	struct box *b = box_restore(restore_slot(v->w, r, pidfd), &r->info, frozen ? STAGE_FROZEN : STAGE_RUNNING);
 	struct err e;
 	network_adopt(b->place);
+	zygote_listen(b->place); /* for FUSE mounts; its connection to a zygote is gone */
 	if (warden_slot_watch(b->place, &e) < 0)
 		log_event(LOG_ERROR, "cannot watch a box", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	v->adopted++;

@@ -147,11 +147,16 @@ static bool text_ok(const char *text, size_t size)
 	return true;
 }
 
+static uint32_t flags_of(uint32_t op)
+{
+	return op == WARDEN_DESTROY ? WARDEN_KEEP_FILES : op == WARDEN_CREATE || op == WARDEN_FUSE ? WARDEN_NO_FUSE : 0;
+}
+
 static int check_form(const struct warden_request *rq, struct err *e)
 {
 	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image))
 		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
-	if (rq->flags & ~(uint32_t)(rq->op == WARDEN_DESTROY ? WARDEN_KEEP_FILES : 0))
+	if (rq->flags & ~flags_of(rq->op))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
 	if (rq->steer & ~(uint32_t)(rq->op == WARDEN_CREATE || rq->op == WARDEN_NETWORK ? WARDEN_STEER_ALL : 0))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
@@ -218,6 +223,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_NETWORK:
 		control_network(w, rq, who);
+		break;
+	case WARDEN_FUSE:
+		fuse_allow(w, rq, who);
 		break;
 	default:
 		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);

@@ -48,6 +48,7 @@ struct warden_slot *warden_slot_new(struct warden *w, enum slot_stage stage)
 	c->w = w;
 	c->slot = SLOT_EMPTY;
 	c->network.sockets = STEER_NO_SOCKETS;
+	fuse_slot_init(c);
 	c->stage = stage;
 	count(w, stage, 1);
 	list_push(&w->slots, &c->node);
@@ -89,7 +90,7 @@ static void remove_cgroups(struct loop_timer *t)
 {
 	struct warden_slot *c = container_of(t, struct warden_slot, timer);
 	struct warden *w = c->w;
-	if (cgroup_remove(&w->cgroups, c->slot.number) < 0) {
+	if (c->fuse.joiner >= 0 || cgroup_remove(&w->cgroups, c->slot.number) < 0) {
 		cgroup_kill(&w->cgroups, c->slot.number);
 		loop_timer_set(w->loop, &c->timer, WARDEN_RETRY, remove_cgroups);
 		return;
@@ -106,6 +107,7 @@ void warden_slot_sweep(struct warden_slot *c)
 	warden_slot_drop_control(c);
 	loop_del(&c->exit_io);
 	loop_del(&c->ask_io);
+	fuse_end(c);
 	network_forget(c);
 	slot_forget(&w->host, c->slot.number);
 	record_remove(w->records_dir, c->slot.number);

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "cage/slot.h"
+#include "warden/fuse.h"
 #include "warden/network.h"
 
 struct warden;
@@ -31,6 +32,7 @@ struct warden_slot {
 	struct box *box; /* of TAKEN and ENDED; NULL in the pool */
 	struct loop_io exit_io, control_io, ask_io;
 	struct slot_network network;
+	struct slot_fuse fuse;
 	uint64_t asked_ms, tokens;     /* of contexts */
 	uint64_t refused_ms, refusals; /* thousandths */
 	struct loop_timer timer;

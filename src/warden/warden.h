@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "proto/warden.h"
 #include "warden/boxes.h"
+#include "warden/fuse.h"
 #include "warden/limits.h"
 #include "warden/network.h"
 #include "warden/pager.h"
@@ -67,6 +68,9 @@ struct warden {
 
 	/* network.h */
 	struct network network;
+
+	/* fuse.h */
+	struct fuse_host fuse;
 
 	/* pager.h */
 	struct pager pager;

@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/fd_pass.h"
 #include "base/log.h"
+#include "proto/fuse.h"
 #include "proto/zygote.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
@@ -407,6 +408,10 @@ static void on_ask(struct loop_io *io, uint32_t events)
 		return;
 	}
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof *serials; i++) {
+		if (serials[i] == FUSE_RING) {
+			fuse_ring(c);
+			continue;
+		}
 		int r = zygote_answer(c, serials[i]);
 		if (r == 0)
 			continue;

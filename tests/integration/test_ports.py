@@ -83,7 +83,7 @@ def test_many_at_once_agree(daemon, box):
     assert len({a["url"] for a in answers}) == 1 and exposed(daemon, box)[8080] == answers[0]
 
 
-@pytest.mark.parametrize("port,code", [("80", "INVALID_PORT"), ("1023", "INVALID_PORT"), ("3000", "INVALID_PORT"),
+@pytest.mark.parametrize("port,code", [("80", "INVALID_PORT"), ("1023", "INVALID_PORT"),
                                        ("0", "INVALID_PORT_NUMBER"), ("65536", "INVALID_PORT_NUMBER"),
                                        ("08080", "INVALID_PORT_NUMBER"), ("-1", "INVALID_PORT_NUMBER"),
                                        ("80a", "INVALID_PORT_NUMBER"), ("%38080", "INVALID_PORT_NUMBER"),
@@ -273,10 +273,25 @@ def test_the_command_line_explains(daemon, box):
                         (("ports",), "which box"), (("unexpose", box, "1", "2"), "'2' is one word too many")):
         r = daemon.cli(*args)
         assert r.returncode == 2 and words in r.stderr.decode(), r
-    for args, words in ((("expose", box, "3000"), "Invalid port number"), (("expose", box, "8080", "--token", "A"), "Custom token"),
+    for args, words in ((("expose", box, "80"), "Invalid port number"), (("expose", box, "8080", "--token", "A"), "Custom token"),
                         (("ports", box), "no sandbox"), (("unexpose", box, "8080"), "no sandbox")):
         r = daemon.cli(*args)
         assert r.returncode == 1 and words in r.stderr.decode(), r
     for verb in ("expose", "ports", "open", "requests", "unexpose"):
         r = daemon.cli(verb, "--help")
         assert r.returncode == 0 and b"ID" in r.stdout
+
+
+def test_port_3000_is_the_apps(daemon, box):
+    """The agent sits on a socket of its own: nothing in a box needs the port that upstream's container reserves."""
+    daemon.execute(box, "mkdir -p /srv/a; echo from-the-app >/srv/a/index.html")
+    daemon.request("POST", box_path(box, "/api/process/start"), {"command": "cd /srv/a && exec python3 -m http.server 3000"})
+    wait_for(lambda: daemon.execute(box, "curl -s 127.0.0.1:3000")["stdout"] == "from-the-app\n", "the app listens")
+    url = daemon.request("POST", box_path(box, "/ports/3000")).json()["url"]
+    assert "//3000-" in url
+    host = url.split("/")[2]
+    assert daemon.request("GET", "/", headers={"Host": host}, unix=False, token=False).text == "from-the-app\n"
+    assert daemon.request("GET", box_path(box, "/proxy/3000/api/ping")).json()["message"] == "pong"
+    assert daemon.request("GET", box_path(box, "/proxy/3000/"), headers={"X-Atoll-App": "1"}).text == "from-the-app\n"
+    assert daemon.request("GET", box_path(box, "/proxy/3000/internal/env"), headers={"X-Atoll-App": "1"}).status == 404
+    assert daemon.cli("expose", box, "3000").returncode == 0

@@ -441,7 +441,7 @@ struct rig_traces rig_traces(struct rig *r)
 	t.hierarchies = 1 + (c.v1[0] >= 0) + (c.v1[1] >= 0) + (c.v1[2] >= 0);
 	cgroup_close(&c);
 	t.records = count_in(r, "run/boxes");
-	t.sockets = count_in(r, "run/s");
+	t.sockets = count_in(r, "run/s") / 2; /* a socket and a pipe each */
 	t.layers = count_in(r, "data/slots");
 	t.boxes = count_in(r, "data/boxes");
 	t.trash = count_in(r, "data/trash");

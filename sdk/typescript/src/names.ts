@@ -20,15 +20,12 @@ export function checkedId(id: string): string {
   return id;
 }
 
-/** Whether a port can be exposed: 3000 is where a sandbox is itself spoken to. */
-export const isPort = (port: number) => Number.isInteger(port) && port >= 1024 && port <= 65535 && port !== 3000;
+/** Whether a port can be exposed. */
+export const isPort = (port: number) => Number.isInteger(port) && port >= 1024 && port <= 65535;
 
 export function checkedPort(port: number): number {
   if (isPort(port)) return port;
-  throw new SandboxSecurityError(
-    `Invalid port number: ${port}. Must be 1024-65535, excluding 3000 (sandbox control plane).`,
-    'INVALID_PORT_NUMBER',
-  );
+  throw new SandboxSecurityError(`Invalid port number: ${port}. Must be 1024-65535.`, 'INVALID_PORT_NUMBER');
 }
 
 /** A token of one's own for a preview URL. */

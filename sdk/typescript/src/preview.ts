@@ -3,7 +3,7 @@ import { Ports } from './api/ports.js';
 import { ContainerUnavailableError } from './errors/other-errors.js';
 import { SandboxSecurityError } from './errors/plain-errors.js';
 import { ServiceNotRespondingError } from './errors/port-errors.js';
-import { forward, isUpgrade } from './forward.js';
+import { forwardToApp, isUpgrade } from './forward.js';
 import { atollOf } from './get-sandbox.js';
 import { checkedId, isPort } from './names.js';
 import type { AtollOptions } from './types/sandbox.js';
@@ -61,7 +61,7 @@ export async function proxyToSandbox(request: Request, atoll?: AtollOptions | ob
       'x-forwarded-proto': url.protocol.slice(0, -1),
       'x-sandbox-name': route.sandboxId,
     };
-    return await forward(box, request, route.port, add);
+    return await forwardToApp(box, request, route.port, add);
   } catch (error) {
     if (isUpgrade(request) && error instanceof ServiceNotRespondingError)
       return refusal(502, error.code, error.message);

@@ -7,7 +7,7 @@ import { Lifecycle } from './api/lifecycle.js';
 import { Ports } from './api/ports.js';
 import { Processes } from './api/processes.js';
 import { Watches } from './api/watches.js';
-import { NotImplementedError } from './errors/plain-errors.js';
+import { NotImplementedError, SandboxSecurityError } from './errors/plain-errors.js';
 import { controlPort, errorHeader, forward, portHeader } from './forward.js';
 import { checkedPort, checkedSession, idOf } from './names.js';
 import { type Core, Session } from './session.js';
@@ -254,6 +254,12 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   }
   /** A WebSocket to a server in the sandbox, for a request that asks for one. */
   async wsConnect(request: Request, port: number): Promise<Response> {
+    // Upstream's Worker reserves it.
+    if (port === controlPort)
+      throw new SandboxSecurityError(
+        `Invalid port number: ${port}. Must be 1024-65535, excluding 3000 (sandbox control plane).`,
+        'INVALID_PORT_NUMBER',
+      );
     return forward(this.#core.box, request, checkedPort(port));
   }
   /** A WebSocket to the terminal of the default session, for a request that asks for one. */

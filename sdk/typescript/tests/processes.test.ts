@@ -87,3 +87,20 @@ test('callbacks of a process', async () => {
   expect(seen.at(-1)).toBe('exit 2');
   expect(seen.slice(1, -1).sort()).toEqual(['stderr err\n', 'stdout out\n']);
 });
+
+test('sleep, wake, stop, and a service that comes back', async () => {
+  const sandbox = box();
+  await sandbox.exec('echo kept > /workspace/f');
+  await sandbox.startProcess('exec sleep 600', { processId: 'web', service: true, keepAlive: true });
+  await sandbox.startProcess('exec sleep 600', { processId: 'plain' });
+  // On a busy machine a freeze may take longer than it may.
+  await until('the freeze', () => sandbox.sleep().then(() => true, () => false)); // biome-ignore format: one thought
+  expect((await sandbox.info())?.state).toBe('asleep');
+  await sandbox.wake();
+  expect((await sandbox.info())?.state).toBe('running');
+  expect((await sandbox.listProcesses()).map(({ id }) => id).sort()).toEqual(['plain', 'web']);
+  await sandbox.stop();
+  expect((await sandbox.info())?.state).toBe('stopped');
+  expect((await sandbox.listProcesses()).map(({ id }) => id)).toEqual(['web']);
+  expect((await sandbox.readFile('/workspace/f')).content).toBe('kept\n');
+});

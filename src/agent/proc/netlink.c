@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "agent/fuse/broker.h"
 #include "agent/proc/listeners.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -19,7 +20,7 @@
 #include "proto/netlink.h"
 
 /* INFO_*: a line of fdinfo has at most 118 characters. */
-enum { BROKER_STACK = 64 * 1024, INFO_LINE = 128, INFO_HEAD = 256, PIDFD_ANY_THREAD = O_EXCL };
+enum { BROKER_STACK = 64 * 1024, INFO_LINE = 128, INFO_HEAD = 256, PIDFD_ANY_THREAD = O_EXCL, MOUNTINFO_MAX = 1 << 20 };
 
 static int asked = -1;	   /* epoll: the listeners */
 static int kept = -1;	   /* epoll, never waited for: every socket that was handed out and is still open */
@@ -159,6 +160,60 @@ static int set_size(const struct seccomp_notif *ask)
 	return setsockopt(fd, SOL_SOCKET, option, &size, sizeof size) < 0 ? errno : 0;
 }
 
+/* Without a FUSE mount there is nothing that could be unmounted. */
+static bool fuse_mounted(void)
+{
+	auto_buf struct buf mounts = {0};
+	return fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &mounts) < 0 ||
+	       strstr(buf_cstr(&mounts), " - fuse");
+}
+
+/* The line "Uid:\treal\teffective\t…" of its status. */
+static bool caller_is_root(uint32_t tid)
+{
+	char path[32], status[1024];
+	unsigned real = 1, effective = 1;
+	snprintf(path, sizeof path, "/proc/%u/status", tid);
+	auto_fd int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = file < 0 ? -1 : read(file, status, sizeof status - 1);
+	if (n <= 0)
+		return false;
+	status[n] = 0;
+	const char *uid = strstr(status, "\nUid:\t");
+	return uid && sscanf(uid + 6, "%u %u", &real, &effective) == 2 && effective == 0;
+}
+
+/* The first argument, with the caller's directory before it when it is relative. */
+static bool read_path(const struct seccomp_notif *ask, char *ret, size_t size)
+{
+	char link[32], text[4096];
+	struct iovec to = {text, sizeof text - 1}, from = {(void *)(uintptr_t)ask->data.args[0], sizeof text - 1};
+	/* Up to the end of the page that it begins in, when the next one is not there. */
+	ssize_t n = process_vm_readv((pid_t)ask->pid, &to, 1, &from, 1, 0);
+	if (n <= 0) {
+		from.iov_len = 4096 - (ask->data.args[0] & 4095);
+		n = process_vm_readv((pid_t)ask->pid, &to, 1, &from, 1, 0);
+	}
+	if (n <= 0 || !memchr(text, 0, (size_t)n))
+		return false;
+	if (text[0] == '/')
+		return (size_t)snprintf(ret, size, "%s", text) < size;
+	snprintf(link, sizeof link, "/proc/%u/cwd", ask->pid);
+	ssize_t cwd = readlink(link, ret, size - 1);
+	return cwd > 0 && ret[0] == '/' &&
+	       (size_t)snprintf(ret + cwd, size - (size_t)cwd, "/%s", text) < size - (size_t)cwd;
+}
+
+/* umount2: a FUSE program that ends as root calls it, and so does umount(8). */
+static void unmount(int listener, const struct seccomp_notif *ask)
+{
+	struct fuse_notice n = {
+		.listener = listener, .id = ask->id, .lazy = (ask->data.args[1] & 2 /* MNT_DETACH */) != 0};
+	if (!fuse_mounted() || !caller_is_root(ask->pid) || !read_path(ask, n.path, sizeof n.path) ||
+		!fuse_broker_pass(&n))
+		answer(listener, ask, 0, EPERM);
+}
+
 static void serve_one(int listener)
 {
 	struct seccomp_notif ask = {0};
@@ -172,6 +227,8 @@ static void serve_one(int listener)
 		let_go_on(listener, &ask);
 	else if (ask.data.nr == SYS_listen)
 		answer(listener, &ask, 0, ENOBUFS);
+	else if (ask.data.nr == SYS_umount2)
+		unmount(listener, &ask);
 	else
 		answer(listener, &ask, 0, set_size(&ask));
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/verb/box.h"
+#include "cli/verb/browser.h"
 #include "cli/verbs.h"
 
 /* Checks the words: ID, and PORT if the verb takes one. False: *ret_code is set. */
@@ -209,20 +210,6 @@ int verb_requests(struct cli *c, int argc, char **argv)
 
 /* ---- open ---- */
 
-/* Starts the desktop's opener for URLs, if there is one. It gets no terminal, because browsers print a lot, and is not
- * waited for, because some openers become the browser. */
-static void open_url(const char *url)
-{
-	if (fork() != 0)
-		return;
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int fd = 0; fd < 3; fd++)
-		dup2(null, fd);
-	setsid();
-	execlp("xdg-open", "xdg-open", url, (char *)NULL);
-	_exit(127);
-}
-
 /* An exposed port keeps its token and its name: it is not exposed again. */
 static int expose_if_needed(struct client *cl, const struct args *a, struct buf *ret_answer, struct err *e)
 {
@@ -250,8 +237,7 @@ int verb_open(struct cli *c, int argc, char **argv)
 	const char *url = NULL;
 	if (!d || json_read_cstr(json_root(d), "url", &url, &e) < 0)
 		return cli_fail(c, &e);
-	/* Only a certain URL is passed to another program. */
-	if (url && (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0))
-		open_url(url);
+	if (url)
+		browser_open(url);
 	return print_url(c, &answer, &e) < 0 ? cli_fail(c, &e) : 0;
 }

@@ -63,8 +63,9 @@ struct mcp {
 };
 
 /* session.c */
-/* `box` is "" for a sandbox of its own. LIMIT_REACHED past MCP_SESSIONS_MAX. */
-struct mcp_session *mcp_session_new(struct mcp *m, const char *box, struct err *e);
+/* `box` is "" for a sandbox of its own. on_done comes when the session would outlive the daemon. LIMIT_REACHED past
+ * MCP_SESSIONS_MAX. */
+struct mcp_session *mcp_session_new(struct mcp *m, const char *box, store_on_done on_done, void *arg, struct err *e);
 struct mcp_session *mcp_session_find(struct mcp *m, struct str id);
 /* A request has come: it does not end for another MCP_SESSION_IDLE. */
 void mcp_session_touch(struct mcp_session *s);

@@ -93,6 +93,28 @@ static void write_server(struct json_writer *w, const char *revision)
 	json_member_cstr(w, "instructions", instructions);
 }
 
+/* The answer to initialize, while the session is being written. */
+struct greeting {
+	struct daemon_request *request; /* held */
+	char id[MCP_SESSION_ID_LEN + 1];
+	char *text; /* owned */
+};
+
+static void on_session(void *arg, const struct err *e)
+{
+	struct greeting *g = arg;
+	struct daemon_request *r = g->request;
+	if (r->x && e) {
+		daemon_request_error(r, e);
+	} else if (r->x) {
+		http_respond_header(r->x, STR("Mcp-Session-Id"), str_of(g->id));
+		daemon_request_json(r, 200, str_of(g->text));
+	}
+	daemon_request_release(r);
+	free(g->text);
+	free(g);
+}
+
 static void initialize(struct message *m)
 {
 	struct err e;
@@ -100,13 +122,20 @@ static void initialize(struct message *m)
 	int given = http_query_get(http_request(m->request->x)->query, STR("sandbox"), &box, &e);
 	if (given < 0 || (given && box_id_check(buf_str(&box), &e) < 0))
 		return refuse(m, 400, MCP_INVALID_PARAMS, e.msg);
-	struct mcp_session *s = mcp_session_new(m->mcp, buf_cstr(&box), &e);
-	if (!s)
+	struct greeting *g = xcalloc(1, sizeof *g);
+	struct mcp_session *s = mcp_session_new(m->mcp, buf_cstr(&box), on_session, g, &e);
+	if (!s) {
+		free(g);
 		return refuse(m, 429, MCP_INVALID_REQUEST, e.msg);
-	http_respond_header(m->request->x, STR("Mcp-Session-Id"), str_of(s->id));
+	}
 	struct json_writer w = result_begin(m, &out);
 	write_server(&w, choose_revision(m->params));
-	result_end(m, &w);
+	json_object_end(&w);
+	json_object_end(&w);
+	memcpy(g->id, s->id, sizeof g->id);
+	g->text = str_dup(buf_str(&out));
+	g->request = m->request;
+	daemon_request_hold(g->request);
 }
 
 /* ---- calls ---- */

@@ -47,7 +47,7 @@ static void random_text(char *ret, size_t n)
 	ret[n] = 0;
 }
 
-static void write_row(struct mcp_session *s)
+static void write_row(struct mcp_session *s, store_on_done on_done, void *arg)
 {
 	const struct store_item item = {
 		.kind = kind,
@@ -56,10 +56,10 @@ static void write_row(struct mcp_session *s)
 		.created_ms = (int64_t)clock_wall_ms(),
 		.value = s->own_box ? "{\"own\":true}" : "{}",
 	};
-	store_item_put(s->mcp->daemon->store, &item, NULL, NULL);
+	store_item_put(s->mcp->daemon->store, &item, on_done, arg);
 }
 
-struct mcp_session *mcp_session_new(struct mcp *m, const char *box, struct err *e)
+struct mcp_session *mcp_session_new(struct mcp *m, const char *box, store_on_done on_done, void *arg, struct err *e)
 {
 	char id[MCP_SESSION_ID_LEN + 1], name[BOX_ID_MAX + 1], tail[11];
 	if (m->sessions_n >= MCP_SESSIONS_MAX) {
@@ -71,7 +71,7 @@ struct mcp_session *mcp_session_new(struct mcp *m, const char *box, struct err *
 	snprintf(name, sizeof name, "mcp-%s", tail);
 	struct mcp_session *s = add(m, id, *box ? box : name);
 	s->own_box = !*box;
-	write_row(s);
+	write_row(s, on_done, arg);
 	mcp_session_touch(s);
 	return s;
 }

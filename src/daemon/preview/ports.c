@@ -12,10 +12,9 @@
 
 int port_check_number(uint16_t number, struct err *e)
 {
-	if (number >= PORT_MIN && number != PORT_RESERVED)
+	if (number >= PORT_MIN)
 		return 0;
-	return err_set(e, ERRC_INVALID_PORT, "Invalid port number: %u. Must be %d-65535, excluding %d (%s).",
-		(unsigned)number, PORT_MIN, PORT_RESERVED, "the sandbox's own API");
+	return err_set(e, ERRC_INVALID_PORT, "Invalid port number: %u. Must be %d-65535.", (unsigned)number, PORT_MIN);
 }
 
 static bool token_char(char c)

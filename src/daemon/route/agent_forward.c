@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "daemon/console/tickets.h"
 #include "daemon/route/request.h"
 #include "http/proxy.h"
 
@@ -15,7 +16,8 @@ static bool keep_header(void *arg, struct str name, struct str *value)
 	(void)arg;
 	(void)value;
 	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR("x-sandbox-id")) &&
-	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host"));
+	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host")) &&
+	       !str_eq_nocase(name, STR("x-atoll-console")) && !str_eq_nocase(name, STR("cookie"));
 }
 
 static void agent_leave(struct daemon_request *r)
@@ -114,13 +116,14 @@ bool daemon_request_is_socket(const struct daemon_request *r)
 	return route && http_request(r->x)->upgrade;
 }
 
-/* Any `token`, also one that cannot be decoded: on a WebSocket it is meant for the daemon. */
-static bool is_token(const void *arg, struct str parameter)
+/* Any ticket; and, on a WebSocket, any `token`, also one that cannot be decoded: they are meant for the daemon. */
+static bool is_secret(const void *arg, struct str parameter)
 {
 	auto_buf struct buf value = {0};
 	struct err e;
-	(void)arg;
-	return http_query_get(parameter, STR("token"), &value, &e) != 0;
+	if (tickets_is_parameter(parameter))
+		return true;
+	return daemon_request_is_socket(arg) && http_query_get(parameter, STR("token"), &value, &e) != 0;
 }
 
 static void agent_send(struct daemon_request *r, struct sandbox *s)
@@ -128,7 +131,7 @@ static void agent_send(struct daemon_request *r, struct sandbox *s)
 	auto_buf struct buf target = {0};
 	struct http_header id = {STR("X-Sandbox-Id"), str_of(s->id)};
 	buf_add_str(&target, r->match.rest);
-	api_query_put(&target, http_request(r->x)->query, daemon_request_is_socket(r) ? is_token : NULL, NULL);
+	api_query_put(&target, http_request(r->x)->query, is_secret, r);
 	r->sandbox = s;
 	sandbox_enter(s);
 	struct http_proxy_options o = {

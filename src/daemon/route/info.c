@@ -5,6 +5,18 @@
 #include "daemon/route/view.h"
 #include "proto/limits.h"
 
+/* What this daemon can do beyond commands, files, code and ports: pages hide what is not in the list. */
+static const char *const features[] = {"events", "mcp", "network", "tickets", "usage"};
+
+static void write_features(struct json_writer *w)
+{
+	json_key(w, "features");
+	json_array_begin(w);
+	for (size_t i = 0; i < ARRAY_LEN(features); i++)
+		json_cstr(w, features[i]);
+	json_array_end(w);
+}
+
 static void health_of_boxes(struct json_writer *w, struct daemon *d)
 {
 	json_key(w, "sandboxes");
@@ -38,8 +50,10 @@ void handle_health(struct daemon_request *r)
 	json_member_cstr(&w, "version", ATOLL_VERSION);
 	json_member_u64(&w, "uptimeSeconds", (clock_ms() - d->started_ms) / 1000);
 	json_member_bool(&w, "warden", up);
-	if (r->trusted)
+	if (r->trusted) {
 		health_of_boxes(&w, d);
+		write_features(&w);
+	}
 	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
 	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));

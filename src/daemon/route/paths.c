@@ -28,6 +28,11 @@ static const struct {
 	{"/v1/openapi.json", ROUTE_BRIDGE},
 	{"/v1/openapi.html", ROUTE_BRIDGE},
 	{"/v1/openapi", ROUTE_BRIDGE},
+	{"/v1/events", ROUTE_EVENTS},
+	{"/v1/tickets", ROUTE_TICKETS},
+	{"/v1/console/links", ROUTE_CONSOLE_LINKS},
+	{"/v1/console/session", ROUTE_CONSOLE_SESSION},
+	{"/v1/console/sessions", ROUTE_CONSOLE_SESSIONS},
 };
 
 const char *api_route_label(enum api_route route)
@@ -132,6 +137,8 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_NETWORK;
 	else if (str_eq_c(rest, "/network/log"))
 		ret->route = ROUTE_NETWORK_LOG;
+	else if (str_eq_c(rest, "/usage"))
+		ret->route = ROUTE_USAGE;
 	else if (str_eq_c(rest, "/sleep"))
 		ret->route = ROUTE_SLEEP;
 	else if (str_eq_c(rest, "/wake"))

@@ -23,10 +23,16 @@
 	X(BRIDGE, "/v1/sandbox", NULL)                                                                                 \
 	X(BRIDGE_HEALTH, "/health", "GET, HEAD")                                                                       \
 	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
+	X(EVENTS, "/v1/events", "GET, HEAD")                                                                           \
+	X(TICKETS, "/v1/tickets", "POST")                                                                              \
+	X(CONSOLE_LINKS, "/v1/console/links", "POST")                                                                  \
+	X(CONSOLE_SESSION, "/v1/console/session", "GET, HEAD, POST, DELETE")                                           \
+	X(CONSOLE_SESSIONS, "/v1/console/sessions", "DELETE")                                                          \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
+	X(USAGE, "/v1/sandboxes/{id}/usage", "GET, HEAD")                                                              \
 	X(SLEEP, "/v1/sandboxes/{id}/sleep", "POST")                                                                   \
 	X(WAKE, "/v1/sandboxes/{id}/wake", "POST")                                                                     \
 	X(STOP, "/v1/sandboxes/{id}/stop", "POST")                                                                     \

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "daemon/console/login.h"
+#include "daemon/console/tickets.h"
 #include "daemon/listen.h"
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
@@ -115,7 +117,8 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 
 static bool is_public(enum api_route route)
 {
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_BRIDGE_HEALTH;
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_BRIDGE_HEALTH ||
+	       route == ROUTE_CONSOLE_SESSION;
 }
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
@@ -175,6 +178,18 @@ static void dispatch(struct daemon_request *r)
 		return handle_bridge(r);
 	case ROUTE_BRIDGE_HEALTH:
 		return handle_bridge_health(r);
+	case ROUTE_EVENTS:
+		return handle_events(r);
+	case ROUTE_USAGE:
+		return handle_usage(r);
+	case ROUTE_TICKETS:
+		return handle_tickets(r);
+	case ROUTE_CONSOLE_LINKS:
+		return handle_console_links(r);
+	case ROUTE_CONSOLE_SESSION:
+		return handle_console_session(r);
+	case ROUTE_CONSOLE_SESSIONS:
+		return handle_console_sessions(r);
 	case ROUTE_MCP:
 		return handle_mcp(r);
 	case ROUTE_LIST:
@@ -228,7 +243,8 @@ static void route(struct daemon_request *r)
 	int found = api_route_match(q->path, &r->match, &e);
 	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
 		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
-		     has_query_token(r) || daemon_request_is_relayed(r);
+		     has_query_token(r) || daemon_request_is_relayed(r) || login_admits(r->daemon->login, r) ||
+		     tickets_admit(r->daemon->tickets, r);
 	if (r->trusted)
 		http_exchange_vouch(r->x, HTTP_KNOWN);
 	/* A client without the token does not learn which routes and ids exist. */

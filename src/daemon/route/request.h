@@ -71,10 +71,16 @@ bool daemon_request_is_relayed(const struct daemon_request *r);
 
 /* ---- the handlers, one file each ---- */
 
-void handle_health(struct daemon_request *r);  /* info.c */
-void handle_root(struct daemon_request *r);    /* info.c */
-void handle_openapi(struct daemon_request *r); /* info.c */
-void handle_metrics(struct daemon_request *r); /* info.c */
+void handle_health(struct daemon_request *r);	       /* info.c */
+void handle_root(struct daemon_request *r);	       /* info.c */
+void handle_openapi(struct daemon_request *r);	       /* info.c */
+void handle_metrics(struct daemon_request *r);	       /* info.c */
+void handle_events(struct daemon_request *r);	       /* console/events.c */
+void handle_usage(struct daemon_request *r);	       /* console/usage.c */
+void handle_tickets(struct daemon_request *r);	       /* console/tickets.c */
+void handle_console_links(struct daemon_request *r);   /* console/login.c */
+void handle_console_session(struct daemon_request *r); /* console/login.c */
+void handle_console_sessions(struct daemon_request *r);
 void handle_mcp(struct daemon_request *r);     /* mcp/route.c */
 void handle_bridge(struct daemon_request *r);  /* bridge/route.c */
 void handle_bridge_health(struct daemon_request *r);

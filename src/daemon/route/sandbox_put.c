@@ -9,6 +9,7 @@
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/route/request.h"
+#include "daemon/sandbox/settings.h"
 
 static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 {
@@ -36,6 +37,8 @@ static void write_spec(struct daemon_request *r, const struct api_spec *spec, st
 	row.settings = spec->settings;
 	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
 }
+
+static void set_fuse(struct daemon_request *r);
 
 static void answer(struct daemon_request *r)
 {
@@ -74,7 +77,32 @@ static void on_network_set(struct sandbox *s, const struct warden_answer *a, voi
 {
 	(void)s;
 	(void)a;
-	change_end(arg, NULL);
+	set_fuse(arg);
+}
+
+static bool has_fuse(const struct api_spec *s)
+{
+	return settings_bool(s->settings, "fuse", true);
+}
+
+/* A box that ended meanwhile has it when it starts again. */
+static void on_fuse_set(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	struct daemon_request *r = arg;
+	bool done = !a->err || !has_box(s);
+	if (!done && sandbox_exists(s))
+		write_spec(r, &r->before, NULL);
+	change_end(r, done ? NULL : a->err);
+}
+
+/* Whether the box may make FUSE mounts from now on. */
+static void set_fuse(struct daemon_request *r)
+{
+	struct warden_request q = {.op = WARDEN_FUSE, .flags = has_fuse(&r->after) ? 0 : WARDEN_NO_FUSE};
+	bool same = has_fuse(&r->before) == has_fuse(&r->after);
+	if (same || !has_box(r->sandbox))
+		return change_end(r, NULL);
+	sandbox_ask(r->sandbox, &q, on_fuse_set, r);
 }
 
 /* Sets which connections the kernel lets through to the gate. */
@@ -85,7 +113,7 @@ static void set_network(struct daemon_request *r)
 	struct warden_request q = {.op = WARDEN_NETWORK, .steer = network_steer(d, r->after.network)};
 	bool same = strcmp(r->before.network, r->after.network) == 0;
 	if (same || !has_box(s) || !warden_client_is_up(r->daemon->warden))
-		return change_end(r, NULL);
+		return set_fuse(r);
 	sandbox_ask(s, &q, on_network_set, r);
 }
 
@@ -154,6 +182,9 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 	if (limits && has_box(s) && !warden_client_is_up(r->daemon->warden))
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
 			"the limits of sandbox '%s' cannot be changed now: the warden is not running", s->id);
+	if (has_fuse(&r->before) != has_fuse(&r->after) && has_box(s) && !warden_client_is_up(r->daemon->warden))
+		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
+			"fuse of sandbox '%s' cannot be changed now: the warden is not running", s->id);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/settings.h"
 
 enum { LOOK_AGAIN_MS = 20 };
 
@@ -248,6 +249,7 @@ void sandbox_create(struct sandbox *s)
 	gate_client_policy(s->daemon->gate, s);
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
+		.flags = settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE,
 		.steer = network_steer(&s->daemon->config.network, s->spec.network)};
 	memcpy(r.image, s->spec.image, sizeof r.image);
 	s->box = PART_ASKED;

@@ -66,7 +66,8 @@ struct sandbox {
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
 
-	struct net_log *net_log; /* NULL before the first record */
+	struct net_log *net_log;  /* NULL before the first record */
+	struct usage_ring *usage; /* NULL before the first sample */
 
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;

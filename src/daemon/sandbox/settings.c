@@ -9,7 +9,16 @@ struct setting {
 	int (*check)(const struct json *value, struct err *e);
 };
 
+static int check_bool(const struct json *value, struct err *e)
+{
+	if (value->type == JSON_T_BOOL)
+		return 0;
+	auto_free char *name = str_dup(value->key);
+	return err_field(e, name, "field '%s' must be true or false", name);
+}
+
 static const struct setting table[] = {
+	{"fuse", check_bool}, /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{NULL, NULL},
 };

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/console/events.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/preview/ports.h"
@@ -42,6 +43,7 @@ static void sandbox_free(struct sandbox *s)
 	loop_timer_stop(&s->retry);
 	dial_free(s);
 	net_log_free(s->net_log);
+	usage_free(s->usage);
 	api_spec_free(&s->spec);
 	free(s);
 }
@@ -120,6 +122,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 		dial_drop(s);
 	}
 	log_move(s, to, reason);
+	events_move(s, to, reason);
 	s->state = to;
 	s->has_files |= to == SB_RUNNING;
 	if (to == SB_DESTROYED)

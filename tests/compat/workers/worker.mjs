@@ -40,6 +40,7 @@ function tools(env, name) {
     fetch(`${env.ATOLL_URL}/v1/sandboxes/${path}`, { method, headers, body: body && JSON.stringify(body) });
   return {
     env,
+    own: false,
     opened,
     /** A sandbox of the row's own. */
     box(options, namespace = env.Sandbox) {

@@ -33,6 +33,7 @@ TEST(labels_are_split_at_the_first_and_the_last_hyphen)
 	check_parsed("8080-my-long-box-tok_1", 8080, "my-long-box", "tok_1");
 	check_parsed("65535-a-b", 65535, "a", "b");
 	check_parsed("1024-8080-9090", 1024, "8080", "9090");
+	check_parsed("3000-box-tok", 3000, "box", "tok");
 	check_parsed("8080-a--b-c", 8080, "a--b", "c");
 	check_parsed("8080-BOX-TOK", 8080, "box", "tok");
 }
@@ -40,10 +41,10 @@ TEST(labels_are_split_at_the_first_and_the_last_hyphen)
 TEST(other_labels_are_none)
 {
 	static const char *const none[] = {"", "-", "8080", "8080-", "8080-box", "8080-box-", "8080--tok",
-		"8080-box--tok", "8080--box-tok", "-box-tok", "80-box-tok", "1023-box-tok", "3000-box-tok",
-		"08080-box-tok", "0080-box-tok", "99999-box-tok", "65536-box-tok", "+8080-box-tok", "8080.-box-tok",
-		"x-box-tok", "8080-www-tok", "8080-box-t.k", "8080-box-t%6b", "8080-box-\xc3\xa4",
-		"8080-box-abcdefghijklmnopq", "808o-box-tok"};
+		"8080-box--tok", "8080--box-tok", "-box-tok", "80-box-tok", "1023-box-tok", "08080-box-tok",
+		"0080-box-tok", "99999-box-tok", "65536-box-tok", "+8080-box-tok", "8080.-box-tok", "x-box-tok",
+		"8080-www-tok", "8080-box-t.k", "8080-box-t%6b", "8080-box-\xc3\xa4", "8080-box-abcdefghijklmnopq",
+		"808o-box-tok"};
 	struct preview_name n;
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		if (preview_parse(str_of(none[i]), &n))

@@ -90,12 +90,30 @@ export class Lifecycle {
   async startAndWaitForPorts(..._ports: unknown[]): Promise<void> {
     await this.start();
   }
-  /** Tells the sandbox's init to end: processes, sessions and contexts are gone, files stay. The next call starts it. */
+  /** Ends processes, sessions and contexts; files stay. The next call starts it again, with its services. */
   async stop(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL' | number = 'SIGTERM'): Promise<void> {
-    const ending = signal === 'SIGINT' || signal === 2 ? 'INT' : 'TERM';
+    if (signal === 'SIGINT' || signal === 2) return this.#interrupt();
+    await this.#move('/stop');
+  }
+  /** Freezes the sandbox: nothing is lost, and the next call wakes it. */
+  sleep(): Promise<void> {
+    return this.#move('/sleep');
+  }
+  /** Wakes the sandbox, or starts it if it is stopped. */
+  wake(): Promise<void> {
+    return this.#move('/wake');
+  }
+  async #move(route: string): Promise<void> {
+    try {
+      await this.#box.json('POST', route, undefined, { repeatable: true });
+    } catch (error) {
+      if (route !== '/stop' || (error as { code?: string }).code !== 'SANDBOX_NOT_FOUND') throw error;
+    }
+  }
+  async #interrupt(): Promise<void> {
     if ((await this.info())?.state !== 'running') return;
     try {
-      await this.#box.json('POST', '/api/execute', { command: `kill -${ending} 1`, sessionId: '__DISABLE_SESSION__' });
+      await this.#box.json('POST', '/api/execute', { command: 'kill -INT 1', sessionId: '__DISABLE_SESSION__' });
     } catch (error) {
       // It may be gone before it answers.
       const code = (error as { code?: string }).code;

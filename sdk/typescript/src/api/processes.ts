@@ -23,9 +23,15 @@ export class Processes {
   }
 
   async start(command: string, sessionId: string, options: ProcessOptions = {}): Promise<Process> {
-    const { processId, autoCleanup } = options;
+    const { processId, autoCleanup, service, keepAlive } = options;
     try {
-      const body = { ...this.#commands.request(command, sessionId, options), processId, autoCleanup };
+      const body = {
+        ...this.#commands.request(command, sessionId, options),
+        processId,
+        autoCleanup,
+        service,
+        keepAlive,
+      };
       const answer = await this.#box.json<wire.ProcessStartResult>('POST', '/api/process/start', body);
       const { pid, timestamp } = answer;
       const started = {

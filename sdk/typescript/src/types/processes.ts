@@ -8,6 +8,10 @@ export interface ProcessOptions extends BaseExecOptions {
   processId?: string;
   /** Accepted for compatibility. */
   autoCleanup?: boolean;
+  /** Started again when it ends, and whenever its sandbox starts. */
+  service?: boolean;
+  /** The sandbox does not fall asleep while it runs. */
+  keepAlive?: boolean;
   onExit?: (code: number | null) => void;
   onOutput?: (stream: 'stdout' | 'stderr', data: string) => void;
   onStart?: (process: Process) => void;

@@ -40,6 +40,7 @@ function tools(name) {
   const opened = [];
   return only('t', {
     env: only('env', { Sandbox: namespace, ATOLL_TOKEN: process.env.ATOLL_TOKEN }),
+    own: true,
     opened,
     box(options) {
       const slug = name.toLowerCase().replace(/[^a-z]+/g, '-').slice(0, 30); // biome-ignore format: one thought

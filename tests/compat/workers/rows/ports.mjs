@@ -13,6 +13,16 @@ async function exposed(t, options = {}) {
 
 const through = (t, url, init) => proxyToSandbox(new Request(url, { redirect: 'manual', ...init }), t.env);
 
+/** The app on port 3000 is reached by its preview; containerFetch reaches the sandbox's own API, as upstream's. */
+async function port3000(t, id, sandbox) {
+  await serve(sandbox, 3000);
+  const { url } = await sandbox.exposePort(3000, { hostname: HOST, token: 'app' });
+  assert.equal(url, `https://3000-${id}-app.${HOST}/`);
+  assert.equal((await (await through(t, `${url}some/path`)).json()).url, '/some/path');
+  const own = await sandbox.containerFetch('http://localhost/api/ping', 3000);
+  assert.equal((await own.json()).message, 'pong');
+}
+
 export default {
   async exposePort(t) {
     const { id, sandbox } = t.box();
@@ -20,7 +30,9 @@ export default {
     const r = await sandbox.exposePort(8080, { hostname: HOST, name: 'web', token: 'abc_1' });
     assert.deepEqual([r.url, r.port, r.name], [`https://8080-${id}-abc_1.${HOST}/`, 8080, 'web']);
     assert.match((await sandbox.exposePort(8081, { hostname: HOST })).url, /^https:\/\/8081-.*-[a-z0-9_]{16}\./);
-    await rejects(sandbox.exposePort(3000, { hostname: HOST }), /port/i);
+    // Upstream's class reserves it; here the agent has a socket of its own, and guides put apps there.
+    if (t.own) await port3000(t, id, sandbox);
+    else await rejects(sandbox.exposePort(3000, { hostname: HOST }), /port/i);
     await rejects(sandbox.exposePort(8082, { hostname: 'x.workers.dev' }), /CustomDomainRequiredError/);
   },
 

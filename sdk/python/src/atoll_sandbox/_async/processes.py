@@ -212,6 +212,8 @@ class AsyncProcesses(AsyncCommands):
         cwd: checks.StrPath | None = None,
         stdin: str | bytes | None = None,
         session: SessionLike = None,
+        service: bool = False,
+        keep_alive: bool = False,
         on_stdout: OnText | None = None,
         on_stderr: OnText | None = None,
         on_exit: OnExit | None = None,
@@ -219,10 +221,14 @@ class AsyncProcesses(AsyncCommands):
     ) -> AsyncProcess:
         """Starts a background process, which runs until it ends, is killed, or `timeout` seconds are over.
 
+        A `service` is started again when it ends and whenever its sandbox starts. With `keep_alive` the sandbox does not fall
+        asleep while the process runs.
+
         The callbacks are called from the background: for what the process prints, for its end, and when it cannot be followed
         any longer.
         """
-        body = {**self._run(command, session, timeout, env, cwd, stdin), "processId": process_id}
+        body = {**self._run(command, session, timeout, env, cwd, stdin), "processId": process_id,
+                "service": service or None, "keepAlive": keep_alive or None}
         answer = await self._box.json(wire.request("POST", "/api/process/start", body))
         record = {"id": answer["processId"], "startTime": answer["timestamp"], "status": "running",
                   "sessionId": body["sessionId"], "pid": answer.get("pid"), "command": command}

@@ -112,17 +112,23 @@ class AsyncSandbox(AsyncSessions, AsyncPorts):
         await self._box.json(wire.request("GET", "/api/ping"))
 
     async def stop(self) -> None:
-        """Ends all processes, sessions and contexts; files stay. The next call starts the sandbox again."""
-        info = await self.info()
-        if info is None or info.state != "running":
-            return
-        body = {"command": "kill -TERM 1", "sessionId": wire.NO_SESSION}
+        """Ends all processes, sessions and contexts; files stay. The next call starts the sandbox again, with its services."""
         try:
-            await self._box.json(wire.request("POST", "/api/execute", body))
+            await self._move("/stop")
         except SandboxError as error:
-            # It may be gone before it answers.
-            if error.code not in ("CONTAINER_LOST", "RPC_TRANSPORT_ERROR"):
+            if error.code != "SANDBOX_NOT_FOUND":
                 raise
+
+    async def sleep(self) -> None:
+        """Freezes the sandbox: nothing is lost, and the next call wakes it."""
+        await self._move("/sleep")
+
+    async def wake(self) -> None:
+        """Wakes the sandbox, or starts it if it is stopped."""
+        await self._move("/wake")
+
+    async def _move(self, route: str) -> None:
+        await self._box.json(wire.request("POST", route, repeatable=True))
 
     async def destroy(self) -> None:
         """Ends the sandbox with its processes and files. A sandbox that does not exist is no error."""
