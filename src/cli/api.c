@@ -272,7 +272,10 @@ int api_follow(struct client *cl, struct api_follow *f, struct err *e)
 		.on_head = on_follow_head, .on_body = on_follow_body, .on_close = on_follow_close};
 	struct http_header room[3];
 	auto_buf struct buf path = {0};
-	client_box_path(&path, f->id, f->rest);
+	if (f->id)
+		client_box_path(&path, f->id, f->rest);
+	else
+		buf_add_c(&path, f->rest);
 	struct http_call_options o = client_options(cl, f->method, buf_str(&path), room);
 	if (f->body.n)
 		room[o.headers_n++] = (struct http_header){STR("Content-Type"), STR("application/json")};

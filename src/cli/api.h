@@ -37,7 +37,7 @@ void api_write_env(struct json_writer *w, const char *key, const char *const *it
  * *e. The callback may block; the stream then waits.
  */
 struct api_follow {
-	const char *id, *method, *rest;
+	const char *id, *method, *rest; /* without an id, `rest` is the whole path */
 	struct str body;
 	int (*on_event)(void *arg, const struct json *event, struct str text, struct err *e);
 	void *arg;

@@ -134,6 +134,14 @@ const struct verb cli_verbs[] = {
 		"destinations), off. A change applies at once, to open connections as well.",
 		verb_net, OWN_CODES, .section = "Network", .words = WORDS_BOX,
 		.examples = "atoll net dev mode list\natoll net dev allow pypi.org\natoll net dev log -f"},
+	{"approve", "Answer connections that wait for an approval", "[APPROVAL...] [options]",
+		"A box whose policy has \"ask\" holds connections that no rule decides. In a terminal each is shown "
+		"and\n"
+		"answered as it comes, until Ctrl-C; elsewhere, and with --list, they are listed. An answer counts\n"
+		"once, or becomes a rule of the sandbox or of all sandboxes (--remember).",
+		verb_approve, OWN_CODES,
+		.examples = "atoll approve\natoll approve --list\natoll approve --all --remember sandbox\n"
+			    "atoll approve 5f0c7a91d2e3b4c5d6e7f801 --deny"},
 
 	{"create", "Make a box with its own limits and settings", "ID [options]", "", verb_create, OWN_CODES,
 		.section = "Boxes",

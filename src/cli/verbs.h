@@ -23,6 +23,7 @@ int verb_logs(struct cli *c, int argc, char **argv);
 int verb_ls(struct cli *c, int argc, char **argv);
 int verb_mcp(struct cli *c, int argc, char **argv);
 int verb_net(struct cli *c, int argc, char **argv);
+int verb_approve(struct cli *c, int argc, char **argv);
 int verb_open(struct cli *c, int argc, char **argv);
 int verb_ports(struct cli *c, int argc, char **argv);
 int verb_ps(struct cli *c, int argc, char **argv);

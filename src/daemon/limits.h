@@ -56,4 +56,7 @@
 /* The log of a sandbox's connections */
 #define NET_LOG_MAX	   256 /* records kept for a sandbox */
 #define NET_LOG_RECORD_MAX 1024
-#define NET_FOLLOWERS_MAX  16 /* clients that follow the log of one sandbox */
+#define NET_FOLLOWERS_MAX  16	/* clients that follow the log of one sandbox; that follow approvals */
+#define NET_METRICS_MAX	   1000 /* sandboxes whose networks have series of their own in /metrics */
+#define NET_APPROVALS_MAX  4096 /* questions that wait, of all sandboxes */
+#define NET_ALWAYS_MAX	   256	/* rules for all sandboxes that approvals left */

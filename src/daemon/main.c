@@ -24,6 +24,7 @@
 #include "daemon/limits.h"
 #include "daemon/listen.h"
 #include "daemon/mcp/mcp.h"
+#include "daemon/network/approvals.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
@@ -102,8 +103,8 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->mcp = mcp_new(d);
 	d->login = login_new(d);
 	d->tickets = tickets_new(d->loop);
-	if (recover_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 || login_load(d->login, e) < 0 ||
-		store_start(d->store, d->loop, e) < 0)
+	if (recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
+		login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->events = events_new(d);
 	usage_start(d);

@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "daemon/daemon.h"
+#include "daemon/limits.h"
 #include "daemon/preview/ports.h"
+#include "daemon/sandbox/sandbox.h"
 
 /* Upper bounds in µs: from an answer out of memory to a command that runs for long. */
 static const uint64_t bounds[METRIC_BUCKETS] = {100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000,
@@ -119,6 +121,39 @@ static void write_boxes(struct buf *out, struct daemon *d)
 		m->network.received);
 }
 
+static const struct {
+	const char *name, *help;
+	size_t at;
+} totals[] = {
+	{"atoll_sandbox_network_connections_total", "Connections of a sandbox that were allowed and have ended.",
+		offsetof(struct net_totals, connections)},
+	{"atoll_sandbox_network_denied_total", "Connections and names of a sandbox that were refused.",
+		offsetof(struct net_totals, denied)},
+	{"atoll_sandbox_network_sent_bytes_total", "Bytes that a sandbox has sent.", offsetof(struct net_totals, sent)},
+	{"atoll_sandbox_network_received_bytes_total", "Bytes that a sandbox has received.",
+		offsetof(struct net_totals, received)},
+};
+
+/* A series for each sandbox that has used the network, of the first NET_METRICS_MAX: a client makes sandboxes without
+ * end, and a page of metrics must have one. The totals over all have no label. */
+static void write_networks(struct buf *out, struct daemon *d)
+{
+	for (size_t i = 0; i < ARRAY_LEN(totals); i++) {
+		size_t it = 0, n = 0;
+		void *v;
+		metrics_head(out, totals[i].name, "counter", totals[i].help);
+		while (n < NET_METRICS_MAX && map_next(&d->boxes, &it, &(struct str){0}, &v)) {
+			const struct sandbox *s = v;
+			struct net_totals t = net_log_totals(s->net_log);
+			if (!s->net_log)
+				continue;
+			n++;
+			buf_printf(out, "%s{sandbox=\"%s\"} %llu\n", totals[i].name, s->id,
+				(unsigned long long)*(const uint64_t *)((const char *)&t + totals[i].at));
+		}
+	}
+}
+
 static void write_warden(struct buf *out, struct daemon *d)
 {
 	struct warden_stats w = warden_stats(d->warden);
@@ -201,6 +236,7 @@ void metrics_write(struct daemon *d, struct buf *out)
 {
 	write_requests(out, &d->metrics);
 	write_boxes(out, d);
+	write_networks(out, d);
 	port_metrics_write(d, out);
 	write_warden(out, d);
 	write_process(out, d);

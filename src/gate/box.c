@@ -129,7 +129,9 @@ struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, con
 	list_init(&b->questions);
 	list_init(&b->streams);
 	list_init(&b->flows);
+	list_init(&b->asks);
 	names_init(&b->names);
+	synth_init(&b->synth);
 	relay_bucket_init(&b->bucket, g->loop);
 	b->bucket.on_moved = on_moved;
 	b->dns.tokens = GATE_DNS_BURST;
@@ -149,6 +151,7 @@ static void free_box(struct loop_task *t)
 	struct gate_box *b = container_of(t, struct gate_box, free_task);
 	relay_bucket_free(&b->bucket);
 	names_free(&b->names);
+	synth_free(&b->synth);
 	free(b);
 }
 

@@ -68,12 +68,34 @@ void control_send(struct gate *g, struct str line)
 
 /* ---- lines ---- */
 
+/* Says that a line with a number has been acted on, so that atolld can answer its client. */
+static void acknowledge(struct gate *g, const struct json *o)
+{
+	uint64_t seq = 0;
+	char line[64];
+	if (json_read_u64(o, "seq", 1, UINT64_MAX, &seq, NULL) < 0 || !seq)
+		return;
+	int n = snprintf(line, sizeof line, "{\"op\":\"done\",\"seq\":%llu}\n", (unsigned long long)seq);
+	control_send(g, str_n(line, (size_t)n));
+}
+
 static int on_policy(struct gate *g, const struct json *o, const char *id, struct err *e)
 {
 	struct policy *p = NULL;
 	if (policy_read(o, &p, e) < 0)
 		return -1;
 	sandbox_set_policy(g, id, p);
+	acknowledge(g, o);
+	return 0;
+}
+
+static int on_answer(struct gate *g, const struct json *o, struct err *e)
+{
+	const char *ask = "", *decision = "";
+	if (json_read_cstr(o, "ask", &ask, e) < 0 || json_read_cstr(o, "decision", &decision, e) < 0)
+		return -1;
+	ask_answered(g, ask, strcmp(decision, "allow") == 0);
+	acknowledge(g, o);
 	return 0;
 }
 
@@ -99,6 +121,8 @@ static int on_line(struct gate *g, struct str line, struct err *e)
 		return -1;
 	if (strcmp(op, "synced") == 0)
 		return on_synced(g), 0;
+	if (strcmp(op, "answer") == 0)
+		return on_answer(g, o, e);
 	if (!*id || strlen(id) > BOX_ID_MAX)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field 'id' must be a sandbox id");
 	if (strcmp(op, "policy") == 0)
@@ -182,6 +206,7 @@ static void on_accept(struct loop_io *io, uint32_t events)
 	char hello[64];
 	int n = snprintf(hello, sizeof hello, "{\"op\":\"hello\",\"pid\":%d}\n", (int)getpid());
 	control_send(g, str_n(hello, (size_t)n));
+	ask_tell_all(g);
 }
 
 int control_listen(struct gate *g, int fd, uid_t uid, struct err *e)

@@ -146,7 +146,24 @@ static const char *refusal(const struct question *q, const struct policy *p)
 	if (q->q.type == DNS_PTR && p->mode != POLICY_OFF)
 		return refuse_reverse(q, p);
 	struct verdict v = policy_may_resolve(p, q->q.name);
-	return v.answer == POLICY_ALLOW ? NULL : v.why;
+	return v.answer == POLICY_DENY ? v.why : NULL;
+}
+
+/* Nothing about the name leaves the host: an address of ours stands for it. There are no other records. */
+static void tell_synthetic(const struct question *q)
+{
+	struct dns_answer out = {.rcode = DNS_OK};
+	struct ip ip = synth_address(&q->box->synth, q->q.name);
+	if (q->q.type == DNS_A)
+		dns_answer_add_ip(&out, q->q.name, &ip, GATE_SYNTH_TTL);
+	reply(q, &out, 0, 0, NULL);
+	dns_answer_free(&out);
+}
+
+/* Whether the name must not be asked of the host's servers: somebody has to approve it first. */
+static bool is_withheld(const struct question *q, const struct policy *p)
+{
+	return q->q.type != DNS_PTR && policy_may_resolve(p, q->q.name).answer == POLICY_ASK;
 }
 
 static void wait_for(const struct question *found)
@@ -185,6 +202,8 @@ static void handle(struct question *q, int code)
 	const char *why = refusal(q, p);
 	if (why)
 		return take_token(q->box) ? refuse(q, why) : too_many(q);
+	if (is_withheld(q, p))
+		return tell_synthetic(q);
 	if (q->q.type == DNS_AAAA && !gate_host(g)->v6)
 		return reply_code(q, DNS_OK);
 	const struct dns_answer *a = resolver_get(g->resolver, q->q.name, q->q.type, &age);

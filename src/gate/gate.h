@@ -8,6 +8,8 @@
  *	passage.c      one TCP connection: decide, dial     peek.c     what its first bytes say
  *	web.c       HTTP that is decided by Host         dnsd.c     questions over UDP and TCP
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
+ *	ask.c       what waits for an approval           hold.c     a connection that does
+ *	synth.c     addresses that stand for names
  *
  * One thread, one loop; everything belongs to struct gate, boxes own their connections. Objects are freed by deferred
  * tasks or from their own timers, never inside of a callback that still walks over them.
@@ -15,12 +17,14 @@
 #pragma once
 
 #include "base/map.h"
+#include "gate/ask.h"
 #include "gate/dial.h"
 #include "gate/hello.h"
 #include "gate/names.h"
 #include "gate/reach.h"
 #include "gate/relay.h"
 #include "gate/resolve.h"
+#include "gate/synth.h"
 #include "http/client/client.h"
 #include "http/server/server.h"
 #include "proto/policy.h"
@@ -48,6 +52,7 @@ struct gate {
 	struct map sandboxes; /* id → struct gate_sandbox */
 	struct map webs;      /* descriptor of the inner end → struct web */
 	size_t conns, conns_max;
+	struct list asks; /* struct ask */
 
 	struct {
 		struct loop_io listen, io;
@@ -81,6 +86,9 @@ struct gate_box {
 	struct list conns; /* struct passage */
 	size_t conns_n;
 	struct names names;
+	struct synth synth;
+	struct list asks; /* struct ask */
+	size_t asks_n;
 	struct relay_bucket bucket;
 	struct {
 		uint32_t tokens;
@@ -122,7 +130,8 @@ void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
 /* The states of a connection, and what may follow. */
 enum passage_state {
 	PASSAGE_WAITING,  /* for the policy → PEEKING, DIALLING */
-	PASSAGE_PEEKING,  /* for the client's first bytes → DIALLING, REFUSING, MOVING */
+	PASSAGE_PEEKING,  /* for the client's first bytes → DIALLING, REFUSING, MOVING, HELD */
+	PASSAGE_HELD,	  /* until somebody approves it → PEEKING, DIALLING, REFUSING */
 	PASSAGE_DIALLING, /* resolving and connecting → MOVING, REFUSING */
 	PASSAGE_MOVING,	  /* relay → DEAD */
 	PASSAGE_REFUSING, /* why has been said; lingers → DEAD */
@@ -140,8 +149,11 @@ struct passage {
 	struct ip wanted, reached;
 	uint16_t port;
 	enum policy_speech speech;
-	bool by_name; /* a name decides: only its own addresses are dialled */
-	bool refuse;  /* decided: we only look how to say it */
+	bool by_name;	/* a name decides: only its own addresses are dialled */
+	bool refuse;	/* decided: we only look how to say it */
+	bool synthetic; /* `wanted` stands for a name of box->synth */
+	struct ask_wait asking;
+	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];
 	char why[GATE_WHY_MAX];
 	struct reach *reach;
@@ -161,8 +173,24 @@ void passage_policy(struct passage *c);
 void passage_cut(struct passage *c, const char *end);
 /* For peek.c: what the first bytes say. */
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name);
-/* No first bytes will come: the client ended, or took too long. */
-void passage_silent(struct passage *c, const char *end);
+/* No first bytes will come: the client ended, or took too long (`late`). */
+void passage_silent(struct passage *c, const char *end, bool late);
+/* Decides from the beginning: its policy has come, or it was approved. */
+void passage_decide(struct passage *c);
+void passage_deny(struct passage *c, const char *why);
+/* What the policy says about a name, and somebody who approved it for this connection. */
+struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_speech how);
+const char *passage_protocol(enum policy_speech how);
+
+/* ---- hold.c ---- */
+/* Waits for somebody to approve c->name, or the address when there is no name. */
+void passage_hold(struct passage *c);
+/* The policy has changed: it may be decided now. */
+void passage_held_policy(struct passage *c);
+/* What a host without a name is called in questions and rules. */
+const char *passage_host(const struct passage *c, char text[IP_TEXT]);
+bool passage_is_approved(const struct passage *c, const char *host);
+void passage_approve(struct passage *c, const char *host);
 
 /* ---- peek.c ---- */
 /* Waits for the client's first bytes, `ms` at most, and tells passage_spoke or passage_silent. */
@@ -186,6 +214,8 @@ void passage_end(struct passage *c, const char *decision, const char *end);
 
 /* The policy has changed: requests under way that are now denied are cut. False: the connection must go. */
 bool web_policy(struct web *w);
+/* A request waits for an approval. */
+bool web_is_held(const struct web *w);
 
 /* ---- dnsd.c ---- */
 void dnsd_datagram(struct gate_box *b, struct str in, const struct ip *from, uint16_t from_port, const struct ip *to);

@@ -61,6 +61,12 @@
 #define GATE_NAMES_PER_IP    8
 #define GATE_NAMES_KEEP	     3600000 /* past the record's own time */
 
+/* Approvals */
+#define GATE_ASKS_MAX	64   /* questions of one box that wait for somebody */
+#define GATE_ASK_SILENT 1000 /* a client that says nothing may wait for the server to speak first: then ask */
+#define GATE_SYNTH_MAX	1024 /* names of one box that have a synthetic address */
+#define GATE_SYNTH_TTL	1    /* seconds */
+
 /* Datagrams by udp:// rules */
 #define GATE_FLOWS_MAX	    256 /* of one box */
 #define GATE_FLOW_IDLE	    60000

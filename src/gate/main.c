@@ -92,6 +92,7 @@ int main(int argc, char **argv)
 	log_init("atoll-gate");
 	static struct gate g;
 	struct err e = {0};
+	list_init(&g.asks);
 	g.loop = loop_new();
 	if (!g.loop || start(&g, &e) < 0) {
 		fprintf(stderr, "atoll-gate: %s\n", g.loop ? e.msg : "no event loop");

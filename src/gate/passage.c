@@ -12,7 +12,7 @@ static void set_why(struct passage *c, const char *why)
 	snprintf(c->why, sizeof c->why, "%s", why);
 }
 
-static void deny(struct passage *c, const char *why)
+void passage_deny(struct passage *c, const char *why)
 {
 	set_why(c, why);
 	passage_refuse(c);
@@ -84,12 +84,20 @@ static void on_reached(void *arg, int fd, const struct ip *ip)
 
 static struct reach_to destination(const struct passage *c)
 {
-	return (struct reach_to){.name = c->name, .wanted = c->wanted, .port = c->port};
+	return (struct reach_to){.name = c->name, .wanted = c->wanted, .port = c->port, .own_only = c->synthetic};
+}
+
+/* The i-th name that this box was told for the address; NULL at the end. */
+static const char *told_name(const struct passage *c, size_t i)
+{
+	if (c->synthetic)
+		return i ? NULL : synth_name(&c->box->synth, &c->wanted);
+	return names_get(&c->box->names, &c->wanted, i, loop_now(c->gate->loop));
 }
 
 static void dial_wanted(struct passage *c)
 {
-	const char *told = names_get(&c->box->names, &c->wanted, 0, loop_now(c->gate->loop));
+	const char *told = told_name(c, 0);
 	if (!*c->name && told)
 		snprintf(c->name, sizeof c->name, "%s", told);
 	struct reach_to to = destination(c);
@@ -123,15 +131,32 @@ static void go_ahead(struct passage *c)
 		dial_wanted(c);
 }
 
+struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_speech how)
+{
+	struct verdict v = policy_by_name(box_policy(c->box), name, c->port, how);
+	if (v.answer == POLICY_ASK && passage_is_approved(c, name))
+		v = (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
+	return v;
+}
+
+static struct verdict without_name(struct passage *c)
+{
+	if (!c->by_name)
+		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
+	return (struct verdict){.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
+		.why = "mode list: no name is known for this address"};
+}
+
 /* By the names that this box was told for the address: in list mode one of them must be allowed, otherwise none of them
- * may be denied. */
+ * may be denied. Where none is allowed, the first that somebody could approve counts. */
 static struct verdict by_told_names(struct passage *c, enum policy_speech how)
 {
-	struct verdict last = {.answer = c->by_name ? POLICY_DENY : POLICY_ALLOW,
-		.why = c->by_name ? "mode list: no name is known for this address" : c->why};
+	struct verdict last = without_name(c);
 	const char *name;
-	for (size_t i = 0; (name = names_get(&c->box->names, &c->wanted, i, loop_now(c->gate->loop))); i++) {
-		struct verdict v = policy_by_name(box_policy(c->box), name, c->port, how);
+	for (size_t i = 0; (name = told_name(c, i)); i++) {
+		struct verdict v = passage_name_ok(c, name, how);
+		if (i && v.answer == POLICY_DENY && last.answer == POLICY_ASK)
+			continue;
 		last = v;
 		snprintf(c->name, sizeof c->name, "%s", name);
 		if (c->by_name == (v.answer == POLICY_ALLOW))
@@ -143,22 +168,27 @@ static struct verdict by_told_names(struct passage *c, enum policy_speech how)
 static void decide_other(struct passage *c)
 {
 	struct verdict v = by_told_names(c, SPEECH_OTHER);
+	if (v.answer == POLICY_ASK)
+		return passage_hold(c);
 	if (v.answer != POLICY_ALLOW)
-		return deny(c, v.why);
+		return passage_deny(c, v.why);
 	set_why(c, v.why);
 	go_ahead(c);
 }
 
 static void decide_tls(struct passage *c, const char *name)
 {
-	if (!*name && c->by_name)
-		return deny(c, "mode list: the TLS hello names no server (SNI)");
+	const struct policy *p = box_policy(c->box);
+	if (!*name && c->by_name && (!p->ask || c->synthetic))
+		return passage_deny(c, "mode list: the TLS hello names no server (SNI)");
 	if (!*name)
-		return decide_other(c);
+		return c->by_name ? passage_hold(c) : decide_other(c);
 	snprintf(c->name, sizeof c->name, "%s", name);
-	struct verdict v = policy_by_name(box_policy(c->box), name, c->port, SPEECH_TLS);
+	struct verdict v = passage_name_ok(c, name, SPEECH_TLS);
+	if (v.answer == POLICY_ASK)
+		return passage_hold(c);
 	if (v.answer != POLICY_ALLOW)
-		return deny(c, v.why);
+		return passage_deny(c, v.why);
 	if (!c->by_name)
 		return go_ahead(c);
 	set_why(c, v.why);
@@ -182,11 +212,14 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 		passage_cut(c, "cannot be watched");
 }
 
-void passage_silent(struct passage *c, const char *end)
+void passage_silent(struct passage *c, const char *end, bool late)
 {
+	const struct policy *p = box_policy(c->box);
 	peek_stop(c);
 	if (c->refuse)
 		return passage_refuse(c);
+	if (late && p && p->ask && !c->reach)
+		return decide_other(c);
 	relay_reset(&c->client);
 	passage_end(c, "deny", end);
 }
@@ -197,10 +230,32 @@ static bool may_dial_ahead(struct passage *c)
 	return by_told_names(c, SPEECH_OTHER).answer == POLICY_ALLOW;
 }
 
-static void decide(struct passage *c)
+/* A synthetic address stands for its name, which decides. */
+static struct verdict by_address(struct passage *c)
 {
+	char text[IP_TEXT];
 	const struct policy *p = box_policy(c->box);
+	c->synthetic = synth_is(&c->wanted) && synth_name(&c->box->synth, &c->wanted);
+	if (c->synthetic && p->mode != POLICY_OFF)
+		return (struct verdict){.answer = POLICY_NEEDS_NAME, .why = ""};
 	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
+	if (v.answer == POLICY_NEEDS_NAME && passage_is_approved(c, ip_format(&c->wanted, text)))
+		v = (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
+	return v;
+}
+
+static uint64_t patience(const struct passage *c)
+{
+	/* A server may take its time to speak first: then there is no limit on the client's silence but the idle one.
+	 */
+	if (c->reach)
+		return GATE_IDLE;
+	return box_policy(c->box)->ask ? GATE_ASK_SILENT : GATE_FIRST_BYTES;
+}
+
+void passage_decide(struct passage *c)
+{
+	struct verdict v = by_address(c);
 	set_why(c, v.why);
 	c->by_name = v.answer == POLICY_NEEDS_NAME;
 	if (v.answer == POLICY_DENY) {
@@ -215,26 +270,25 @@ static void decide(struct passage *c)
 		c->state = PASSAGE_PEEKING;
 		dial_wanted(c);
 	}
-	/* A server may take its time to speak first: then there is no limit on the client's silence but the idle one.
-	 */
-	peek_start(c, c->reach ? GATE_IDLE : GATE_FIRST_BYTES);
+	peek_start(c, patience(c));
 }
 
 /* ---- a changed policy ---- */
 
 static bool still_allowed(struct passage *c)
 {
-	const struct policy *p = box_policy(c->box);
-	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
-	if (c->web)
-		return v.answer != POLICY_DENY && web_policy(c->web);
+	struct verdict v = by_address(c);
+	if (c->web && web_is_held(c->web))
+		return web_policy(c->web);
 	if (v.answer != POLICY_NEEDS_NAME && !v.look)
 		return v.answer == POLICY_ALLOW;
 	c->by_name = v.answer == POLICY_NEEDS_NAME;
+	if (c->web)
+		return web_policy(c->web);
 	/* What was not looked at before may be TLS. */
 	enum policy_speech how = c->speech == SPEECH_OTHER ? SPEECH_TLS : c->speech;
 	if (*c->name)
-		return policy_by_name(p, c->name, c->port, how).answer == POLICY_ALLOW;
+		return passage_name_ok(c, c->name, how).answer == POLICY_ALLOW;
 	return by_told_names(c, how).answer == POLICY_ALLOW;
 }
 
@@ -242,7 +296,12 @@ void passage_policy(struct passage *c)
 {
 	if (c->state == PASSAGE_WAITING) {
 		loop_timer_stop(&c->timer);
-		decide(c);
+		passage_decide(c);
+	} else if (c->state == PASSAGE_HELD) {
+		passage_held_policy(c);
+	} else if (c->state == PASSAGE_PEEKING && !c->refuse && !c->reach && c->server < 0) {
+		peek_stop(c);
+		passage_decide(c);
 	} else if (c->state != PASSAGE_REFUSING && c->state != PASSAGE_DEAD && !c->refuse && !still_allowed(c)) {
 		set_why(c, "the policy was changed");
 		passage_cut(c, "cut by a changed policy");
@@ -287,7 +346,7 @@ void passage_new(struct gate_box *b, int fd)
 	b->conns_n++;
 	b->gate->conns++;
 	if (box_policy(b))
-		return decide(c);
+		return passage_decide(c);
 	c->state = PASSAGE_WAITING;
 	loop_timer_set(b->gate->loop, &c->timer, GATE_POLICY_WAIT, on_no_policy);
 }

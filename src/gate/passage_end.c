@@ -12,6 +12,13 @@ static void free_passage(struct loop_task *t)
 	free(c);
 }
 
+const char *passage_protocol(enum policy_speech how)
+{
+	static const char *const names[] = {
+		[SPEECH_OTHER] = "tcp", [SPEECH_HTTP] = "http", [SPEECH_TLS] = "tls", [SPEECH_DATAGRAM] = "udp"};
+	return names[how];
+}
+
 void passage_end(struct passage *c, const char *decision, const char *end)
 {
 	struct gate *g = c->gate;
@@ -19,11 +26,10 @@ void passage_end(struct passage *c, const char *decision, const char *end)
 	if (c->state == PASSAGE_DEAD)
 		return;
 	c->state = PASSAGE_DEAD;
-	static const char *const protocols[] = {[SPEECH_OTHER] = "tcp", [SPEECH_HTTP] = "http", [SPEECH_TLS] = "tls"};
 	record_send(g, &(struct gate_log){.id = box_id(b),
 			       .time = c->wall,
 			       .name = c->name,
-			       .protocol = protocols[c->speech],
+			       .protocol = passage_protocol(c->speech),
 			       .decision = decision,
 			       .why = c->why,
 			       .end = end,
@@ -32,6 +38,9 @@ void passage_end(struct passage *c, const char *decision, const char *end)
 			       .sent = c->relay.up.bytes,
 			       .received = c->relay.down.bytes,
 			       .ms = loop_now(g->loop) - c->started});
+	ask_cancel(&c->asking);
+	free(c->approved);
+	c->approved = NULL;
 	relay_stop(&c->relay);
 	if (c->web)
 		web_free(c->web);

@@ -64,7 +64,7 @@ static void look(struct passage *c, bool ended)
 	if (n < 0 && errno == EAGAIN && !ended)
 		return;
 	if (n <= 0)
-		return passage_silent(c, n < 0 && errno != EAGAIN ? "the client reset" : "the client ended");
+		return passage_silent(c, n < 0 && errno != EAGAIN ? "the client reset" : "the client ended", false);
 	if (read_bytes(str_n(bytes, (size_t)n), &how, &h) || ended)
 		return passage_spoke(c, how, how == SPEECH_TLS ? h.name : "");
 	set_lowat(c->client, (int)n + 1);
@@ -78,7 +78,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 
 static void on_late(struct loop_timer *t)
 {
-	passage_silent(container_of(t, struct passage, timer), "the client said nothing");
+	passage_silent(container_of(t, struct passage, timer), "the client said nothing", true);
 }
 
 void peek_start(struct passage *c, uint64_t ms)
@@ -86,7 +86,7 @@ void peek_start(struct passage *c, uint64_t ms)
 	c->state = PASSAGE_PEEKING;
 	loop_timer_set(c->gate->loop, &c->timer, ms, on_late);
 	if (loop_add(c->gate->loop, &c->io, c->client, EPOLLIN | EPOLLRDHUP, on_ready) < 0)
-		return passage_silent(c, "cannot be watched");
+		return passage_silent(c, "cannot be watched", false);
 	look(c, false);
 }
 

@@ -21,7 +21,8 @@ struct web {
 	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */
 	struct http_endpoint ep;
 	struct reach *reach;
-	struct http_exchange *x; /* waits for the dial */
+	struct http_exchange *x; /* waits for the dial, or for an approval */
+	struct ask_wait asking;
 	struct http_proxy *proxy;
 	bool tried; /* a connection was dialled for this request */
 };
@@ -94,6 +95,7 @@ static void on_waiting_close(struct http_exchange *x, bool complete)
 	if (!w || w->x != x)
 		return;
 	reach_cancel(w->reach);
+	ask_cancel(&w->asking);
 	w->reach = NULL;
 	w->x = NULL;
 }
@@ -104,7 +106,10 @@ static const struct http_exchange_ops waiting_ops = {.on_close = on_waiting_clos
 static void dial(struct web *w, struct http_exchange *x)
 {
 	struct passage *c = w->conn;
-	struct reach_to to = {.name = w->leg, .wanted = c->wanted, .port = c->port, .own_only = c->by_name};
+	struct reach_to to = {.name = w->leg,
+		.wanted = c->wanted,
+		.port = c->port,
+		.own_only = c->by_name && (*w->leg || c->synthetic)};
 	w->tried = true;
 	w->x = x;
 	http_exchange_set(x, &waiting_ops, w);
@@ -182,23 +187,93 @@ static bool split_host(struct str host, uint16_t port, char name[NET_NAME_MAX + 
 	return given == port;
 }
 
+/* A Host that is no name: in list mode only somebody can allow the address. */
+static struct verdict decide_address(struct passage *c)
+{
+	char text[IP_TEXT];
+	if (!c->by_name)
+		return (struct verdict){.answer = POLICY_ALLOW, .why = "mode open"};
+	if (passage_is_approved(c, ip_format(&c->wanted, text)))
+		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
+	return (struct verdict){.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
+		.why = "mode list: the request has no Host name"};
+}
+
 static struct verdict decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1])
 {
 	struct passage *c = w->conn;
-	const struct policy *p = box_policy(c->box);
 	bool same_port = split_host(rq->host, c->port, name);
-	if (!p)
+	if (!box_policy(c->box))
 		return (struct verdict){.answer = POLICY_DENY, .why = "the sandbox is gone"};
 	if (rq->method == HTTP_M_CONNECT)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "CONNECT is not passed on where names are decided"};
 	if (*name && (same_port || !c->by_name))
-		return policy_by_name(p, name, c->port, SPEECH_HTTP);
-	if (c->by_name)
-		return (struct verdict){.answer = POLICY_DENY,
-			.why = *name ? "mode list: Host names another port"
-				     : "mode list: the request has no Host name"};
-	return (struct verdict){.answer = POLICY_ALLOW, .why = "mode open"};
+		return passage_name_ok(c, name, SPEECH_HTTP);
+	if (*name)
+		return (struct verdict){.answer = POLICY_DENY, .why = "mode list: Host names another port"};
+	return decide_address(c);
+}
+
+/* Allowed. */
+static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
+{
+	snprintf(w->conn->why, sizeof w->conn->why, "%s", why);
+	use_leg(w, name);
+	w->tried = false;
+	if (w->has_leg)
+		forward(w, x);
+	else
+		dial(w, x);
+}
+
+/* ---- a request that waits for an approval ---- */
+
+static void on_asked(struct ask_wait *a, enum ask_answer answer)
+{
+	struct web *w = container_of(a, struct web, asking);
+	struct http_exchange *x = w->x;
+	struct passage *c = w->conn;
+	char text[IP_TEXT], why[GATE_WHY_MAX];
+	const struct policy *p = box_policy(c->box);
+	w->x = NULL;
+	if (answer == ASK_ALLOW && p) {
+		passage_approve(c, passage_host(c, text));
+		return proceed(w, x, c->name, "approved once");
+	}
+	snprintf(why, sizeof why, "ask: nobody approved it within %llu s",
+		(unsigned long long)(p ? p->ask_ms / 1000 : 0));
+	deny(w, x, c->name, answer == ASK_DENY ? "ask: somebody denied it" : why);
+}
+
+static void hold(struct web *w, struct http_exchange *x)
+{
+	struct passage *c = w->conn;
+	char text[IP_TEXT];
+	struct ask_what what = {
+		.host = passage_host(c, text), .protocol = "http", .wanted = &c->wanted, .port = c->port};
+	w->asking.on_answer = on_asked;
+	if (!ask_start(c->box, &what, &w->asking))
+		return deny(w, x, c->name, "ask: too many connections of this sandbox wait for an approval");
+	w->x = x;
+	http_exchange_set(x, &waiting_ops, w);
+	http_pause(x);
+}
+
+/* The policy has changed while a request waits: it may be decided now. */
+static void settle_held(struct web *w)
+{
+	struct passage *c = w->conn;
+	struct http_exchange *x = w->x;
+	struct verdict v = *c->name ? passage_name_ok(c, c->name, SPEECH_HTTP) : decide_address(c);
+	if (v.answer == POLICY_ASK)
+		return;
+	ask_cancel(&w->asking);
+	w->x = NULL;
+	if (v.answer == POLICY_ALLOW)
+		proceed(w, x, c->name, v.why);
+	else
+		deny(w, x, c->name, v.why);
 }
 
 static void on_request(struct http_exchange *x, void *arg)
@@ -210,17 +285,13 @@ static void on_request(struct http_exchange *x, void *arg)
 	if (!w)
 		return http_abort(x);
 	struct verdict v = decide(w, http_request(x), name);
-	if (*name)
+	if (*name || v.answer == POLICY_ASK)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
+	if (v.answer == POLICY_ASK)
+		return hold(w, x);
 	if (v.answer != POLICY_ALLOW)
 		return deny(w, x, name, v.why);
-	snprintf(w->conn->why, sizeof w->conn->why, "%s", v.why);
-	use_leg(w, name);
-	w->tried = false;
-	if (w->has_leg)
-		forward(w, x);
-	else
-		dial(w, x);
+	proceed(w, x, name, v.why);
 }
 
 /* ---- life ---- */
@@ -267,6 +338,7 @@ void web_free(struct web *w)
 	if (w->x)
 		http_exchange_set(w->x, &nothing_ops, NULL);
 	reach_cancel(w->reach);
+	ask_cancel(&w->asking);
 	w->conn->web = NULL;
 	w->conn = NULL;
 	if (w->proxy)
@@ -275,12 +347,23 @@ void web_free(struct web *w)
 		release(w);
 }
 
+bool web_is_held(const struct web *w)
+{
+	return w->asking.ask != NULL;
+}
+
 bool web_policy(struct web *w)
 {
 	struct passage *c = w->conn;
+	if (web_is_held(w)) {
+		settle_held(w);
+		return true;
+	}
+	if (!w->has_leg && !w->x)
+		return true; /* no request yet, or it was refused: the next one is decided by itself */
 	if (!*w->leg)
-		return !c->by_name;
-	return policy_by_name(box_policy(c->box), w->leg, c->port, SPEECH_HTTP).answer == POLICY_ALLOW;
+		return decide_address(c).answer == POLICY_ALLOW;
+	return passage_name_ok(c, w->leg, SPEECH_HTTP).answer == POLICY_ALLOW;
 }
 
 int web_init(struct gate *g, struct err *e)

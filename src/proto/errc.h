@@ -44,6 +44,7 @@
 	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
+	X(APPROVAL_NOT_FOUND, 404, "GET /v1/approvals lists what waits now.")                                          \
 	X(IMAGE_NOT_FOUND, 404, "Check the name of the image; 'make image' builds 'default'.")                         \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \

@@ -46,12 +46,15 @@
 
 /* The warden */
 /* Network policies */
-#define NET_RULES_MAX 256    /* in `allow`, and in `deny`, with the daemon's defaults */
-#define NET_RULE_MAX  320    /* characters of one rule */
-#define NET_NAME_MAX  253    /* of a host name */
-#define NET_CONNS     1024u  /* of one box, when its policy has no limit … */
-#define NET_CONNS_MAX 16384u /* … and at most */
-#define NET_RATE_MIN  1024u  /* bytes a second */
+#define NET_RULES_MAX 256      /* in `allow`, and in `deny`, of one sandbox … */
+#define NET_RULES_ALL 768      /* … and with the daemon's defaults and the rules of approvals */
+#define NET_RULE_MAX  320      /* characters of one rule */
+#define NET_NAME_MAX  253      /* of a host name */
+#define NET_CONNS     1024u    /* of one box, when its policy has no limit … */
+#define NET_CONNS_MAX 16384u   /* … and at most */
+#define NET_RATE_MIN  1024u    /* bytes a second */
+#define NET_ASK	      30000u   /* ms that a connection waits for an approval, when its policy does not say … */
+#define NET_ASK_MAX   3600000u /* … and at most */
 
 #define WARDEN_FREEZE_MAX  200 /* a box that is not frozen after that runs on */
 #define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */

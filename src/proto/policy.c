@@ -3,6 +3,7 @@
 #define WHY_OFF	     "mode off"
 #define WHY_OPEN     "mode open"
 #define WHY_NOT_LIST "mode list: no rule in allow matches"
+#define WHY_ASK	     "ask: somebody has to approve it"
 #define WHY_UDP	     "UDP needs a udp:// rule"
 #define WHY_HOST     "never reachable: an address of the host"
 
@@ -28,18 +29,40 @@ static int read_rules(const struct json *object, const char *key, struct rule **
 	const struct json *list = json_get(object, key);
 	if (json_is_null(list))
 		return 0;
-	if (list->type != JSON_T_ARRAY || list->count > NET_RULES_MAX)
-		return err_set(
-			e, ERRC_VALIDATION_FAILED, "field '%s' must be a list of at most %d rules", key, NET_RULES_MAX);
+	if (list->type != JSON_T_ARRAY || list->count > NET_RULES_ALL)
+		return err_field(e, key, "field '%s' must be a list of at most %d rules", key, NET_RULES_MAX);
 	*ret = list->count ? xcalloc(list->count, sizeof **ret) : NULL;
 	json_each(it, list)
 	{
 		if (it->type != JSON_T_STRING)
-			return err_set(e, ERRC_VALIDATION_FAILED, "field '%s' must be a list of texts", key);
-		if (rule_parse(it->text, &(*ret)[(*ret_n)], e) < 0)
-			return err_wrap(e, "field '%s'", key);
+			return err_field(e, key, "field '%s' must be a list of texts", key);
+		if (rule_parse(it->text, &(*ret)[(*ret_n)], e) < 0) {
+			err_wrap(e, "field '%s'", key);
+			return err_about(e, key);
+		}
 		(*ret_n)++;
 	}
+	return 0;
+}
+
+/* Whole seconds, or a text like "30s", "5m" or "1h". */
+static int read_patience(const struct json *object, uint64_t *ret_ms, struct err *e)
+{
+	const struct json *j = json_get(object, "askTimeout");
+	uint64_t n = 0, unit = 1;
+	if (json_is_null(j))
+		return 0;
+	struct str digits = j->text;
+	if (j->type == JSON_T_STRING && digits.n) {
+		char c = digits.p[--digits.n];
+		unit = c == 's' ? 1 : c == 'm' ? 60 : c == 'h' ? 3600 : 0;
+	}
+	bool text = j->type == JSON_T_STRING || j->type == JSON_T_NUMBER;
+	if (!text || !unit || !str_to_u64(digits, NET_ASK_MAX, &n) || !n || n * unit * 1000 > NET_ASK_MAX)
+		return err_field(e, "askTimeout",
+			"field 'askTimeout' must be 1 to %u seconds, or a text like \"30s\" or \"5m\"",
+			NET_ASK_MAX / 1000);
+	*ret_ms = n * unit * 1000;
 	return 0;
 }
 
@@ -51,24 +74,40 @@ static bool any_names(const struct rule *v, size_t n)
 	return false;
 }
 
-static int read_all(const struct json *o, struct policy *p, struct err *e)
+static int read_mode(const struct json *o, enum policy_mode *ret, struct err *e)
 {
 	struct str mode = STR("open");
-	uint64_t conns = NET_CONNS, rate = 0;
+	if (json_read_str(o, "mode", &mode, e) < 0)
+		return err_about(e, "mode");
+	if (!policy_mode_parse(mode, ret))
+		return err_field(e, "mode", "field 'mode' must be 'open', 'list' or 'off'");
+	return 0;
+}
+
+static int read_numbers(const struct json *o, struct policy *p, struct err *e)
+{
+	uint64_t conns = NET_CONNS;
+	if (json_read_u64(o, "maxConnections", 1, NET_CONNS_MAX, &conns, e) < 0)
+		return err_about(e, "maxConnections");
+	if (json_read_u64(o, "rateBps", 0, UINT32_MAX, &p->rate, e) < 0)
+		return err_about(e, "rateBps");
+	if (p->rate && p->rate < NET_RATE_MIN)
+		return err_field(e, "rateBps", "field 'rateBps' must be 0 or at least %u", NET_RATE_MIN);
+	p->conns = (uint32_t)conns;
+	return 0;
+}
+
+static int read_all(const struct json *o, struct policy *p, struct err *e)
+{
 	if (!o || o->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "a network policy must be an object");
-	if (json_read_str(o, "mode", &mode, e) < 0 ||
-		json_read_u64(o, "maxConnections", 1, NET_CONNS_MAX, &conns, e) < 0 ||
-		json_read_u64(o, "rateBps", 0, UINT32_MAX, &rate, e) < 0 ||
+	p->ask_ms = NET_ASK;
+	if (read_mode(o, &p->mode, e) < 0 || read_numbers(o, p, e) < 0 ||
 		read_rules(o, "allow", &p->allow, &p->allow_n, e) < 0 ||
-		read_rules(o, "deny", &p->deny, &p->deny_n, e) < 0)
+		read_rules(o, "deny", &p->deny, &p->deny_n, e) < 0 || read_patience(o, &p->ask_ms, e) < 0)
 		return -1;
-	if (!policy_mode_parse(mode, &p->mode))
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'mode' must be 'open', 'list' or 'off'");
-	if (rate && rate < NET_RATE_MIN)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'rateBps' must be 0 or at least %u", NET_RATE_MIN);
-	p->rate = rate;
-	p->conns = (uint32_t)conns;
+	if (json_read_bool(o, "ask", &p->ask, e) < 0)
+		return err_about(e, "ask");
 	p->deny_names = any_names(p->deny, p->deny_n);
 	p->allow_names = any_names(p->allow, p->allow_n);
 	return 0;
@@ -166,7 +205,7 @@ struct verdict policy_by_address(
 	struct verdict v = by_range(p, host, udp, ip, port);
 	if (v.answer == POLICY_NEEDS_NAME && p->mode == POLICY_OPEN && !udp)
 		v = say(POLICY_ALLOW, WHY_OPEN);
-	if (v.answer == POLICY_NEEDS_NAME && !p->allow_names)
+	if (v.answer == POLICY_NEEDS_NAME && !p->allow_names && !(p->ask && !udp))
 		v = say(POLICY_DENY, udp ? WHY_UDP : WHY_NOT_LIST);
 	v.look = v.answer == POLICY_ALLOW && p->deny_names;
 	return v;
@@ -193,7 +232,9 @@ struct verdict policy_by_name(const struct policy *p, const char *name, uint16_t
 			return say(POLICY_ALLOW, p->allow[i].text);
 	if (p->mode == POLICY_OPEN && how != SPEECH_DATAGRAM)
 		return say(POLICY_ALLOW, WHY_OPEN);
-	return say(POLICY_DENY, how == SPEECH_DATAGRAM ? WHY_UDP : WHY_NOT_LIST);
+	if (how == SPEECH_DATAGRAM)
+		return say(POLICY_DENY, WHY_UDP);
+	return p->ask ? say(POLICY_ASK, WHY_ASK) : say(POLICY_DENY, WHY_NOT_LIST);
 }
 
 struct verdict policy_address_ok(
@@ -226,7 +267,7 @@ struct verdict policy_may_resolve(const struct policy *p, const char *name)
 	for (size_t i = 0; i < p->allow_n; i++)
 		if (rule_matches_name(&p->allow[i], name))
 			return say(POLICY_ALLOW, p->allow[i].text);
-	return say(POLICY_DENY, WHY_NOT_LIST);
+	return p->ask ? say(POLICY_ASK, WHY_ASK) : say(POLICY_DENY, WHY_NOT_LIST);
 }
 
 bool policy_has_datagrams(const struct policy *p)

@@ -7,7 +7,7 @@
  *dialled.
  *
  *	deny beats allow · a range that is never reachable needs an address rule in `allow` · open: everything public
- *	list: only `allow` · off: nothing
+ *	list: only `allow`; with `ask`, POLICY_ASK for the rest · off: nothing
  *
  * Each verdict names the rule, or the reason where no rule decided; the text lives as long as the policy. Immutable
  *after policy_read; shared by counting.
@@ -25,6 +25,8 @@ struct policy {
 	struct rule *allow, *deny;
 	size_t allow_n, deny_n;
 	bool deny_names, allow_names; /* there are such rules */
+	bool ask;		      /* what no rule decides in mode list is held until somebody does */
+	uint64_t ask_ms;	      /* so long at most */
 	uint64_t rate;		      /* bytes a second, 0: no limit */
 	uint32_t conns;
 };
@@ -32,7 +34,7 @@ struct policy {
 /* How a connection speaks. */
 enum policy_speech { SPEECH_OTHER, SPEECH_HTTP, SPEECH_TLS, SPEECH_DATAGRAM };
 
-enum policy_answer { POLICY_DENY, POLICY_ALLOW, POLICY_NEEDS_NAME };
+enum policy_answer { POLICY_DENY, POLICY_ALLOW, POLICY_NEEDS_NAME, POLICY_ASK };
 
 struct verdict {
 	enum policy_answer answer;
@@ -40,7 +42,7 @@ struct verdict {
 	const char *why;
 };
 
-/* Reads mode, allow, deny, rateBps, maxConnections. VALIDATION_FAILED. */
+/* Reads mode, allow, deny, ask, askTimeout, rateBps, maxConnections. VALIDATION_FAILED, about the member. */
 int policy_read(const struct json *object, struct policy **ret, struct err *e);
 struct policy *policy_ref(struct policy *p);
 void policy_unref(struct policy *p); /* NULL is fine */

@@ -71,7 +71,8 @@ def test_the_first_command_has_names_and_the_world(net):
     assert record["decision"] == "allow" and record["name"] == "web.example" and record["received"] > 500
     seen = net.request("GET", "/v1/sandboxes/n-first").json()["network"]
     assert seen["mode"] == "open" and seen["connections"] >= 2 and seen["bytesReceived"] > 500
-    assert "atoll_network_connections_total" in net.request("GET", "/metrics").text
+    metrics = net.request("GET", "/metrics").text
+    assert "atoll_network_connections_total" in metrics and 'atoll_sandbox_network_connections_total{sandbox="n-first"} 2' in metrics
 
 
 def test_a_list_is_kept_and_shown(net):
@@ -104,7 +105,8 @@ def test_bad_policies_are_refused_by_name(net, network):
     for method, path, body in (("PUT", "/v1/sandboxes/n-bad", {"network": network}), ("PATCH", "/v1/sandboxes/n-bad/network", network)):
         reply = net.request(method, path, body)
         assert reply.status == 400 and reply.json()["code"] == "VALIDATION_FAILED", reply
-        assert reply.json()["context"]["validationErrors"][0]["field"] == "network"
+        field = reply.json()["context"]["validationErrors"][0]["field"]
+        assert field == ("network." if method == "PUT" else "") + next(iter(network)), reply
     assert net.request("PATCH", "/v1/sandboxes/nobody/network", {}).status == 404
     assert net.request("DELETE", "/v1/sandboxes/n-bad/network").status == 405
 

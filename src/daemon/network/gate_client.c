@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/network/approvals.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
 #include "daemon/sandbox/sandbox.h"
@@ -19,9 +20,24 @@ struct gate_client {
 	struct loop_task flush;
 	struct buf in, out;
 	bool complained;
+	uint64_t seq;
+	struct list acks; /* struct gate_ack, in the order of their lines */
 };
 
 static void on_retry(struct loop_timer *t);
+
+/* The gate works through its lines in order. */
+static void settle(struct gate_client *g, uint64_t seq)
+{
+	while (!list_empty(&g->acks)) {
+		struct gate_ack *a = list_entry(g->acks.next, struct gate_ack, node);
+		if (a->seq > seq)
+			return;
+		list_del(&a->node);
+		a->seq = 0;
+		a->on_done(a);
+	}
+}
 
 static void lose(struct gate_client *g, const char *why)
 {
@@ -30,6 +46,8 @@ static void lose(struct gate_client *g, const char *why)
 		loop_del(&g->io);
 		close(fd);
 	}
+	approvals_lost(g->daemon);
+	settle(g, UINT64_MAX);
 	buf_free(&g->in);
 	buf_free(&g->out);
 	g->in.max = IN_MAX;
@@ -66,6 +84,17 @@ static void say(struct gate_client *g, struct buf *line)
 	flush(&g->flush);
 }
 
+/* Numbers the line, when somebody waits for it. */
+static void expect(struct gate_client *g, struct json_writer *w, struct gate_ack *ack)
+{
+	if (!ack)
+		return;
+	ack->seq = ++g->seq;
+	list_init(&ack->node);
+	list_push(&g->acks, &ack->node);
+	json_member_u64(w, "seq", ack->seq);
+}
+
 static bool has_box(const struct sandbox *s)
 {
 	return s->state == SB_CREATING || s->state == SB_RUNNING || s->state == SB_ASLEEP;
@@ -76,16 +105,43 @@ bool gate_client_is_up(const struct gate_client *g)
 	return g && g->io.loop;
 }
 
-void gate_client_policy(struct gate_client *g, const struct sandbox *s)
+static bool is_away(struct gate_client *g, struct gate_ack *ack)
+{
+	if (gate_client_is_up(g))
+		return false;
+	if (ack)
+		ack->on_done(ack);
+	return true;
+}
+
+void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack)
 {
 	auto_buf struct buf line = {0};
 	struct json_writer w = json_writer(&line);
-	if (!gate_client_is_up(g))
+	if (is_away(g, ack))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "answer");
+	json_member_cstr(&w, "ask", ask);
+	json_member_cstr(&w, "decision", allow ? "allow" : "deny");
+	expect(g, &w, ack);
+	json_object_end(&w);
+	say(g, &line);
+}
+
+void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct gate_ack *ack)
+{
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	if (!has_box(s) && ack)
+		return ack->on_done(ack);
+	if (is_away(g, ack))
 		return;
 	json_object_begin(&w);
 	json_member_cstr(&w, "op", "policy");
 	json_member_cstr(&w, "id", s->id);
-	network_write(&w, &g->daemon->config.network, s->spec.network);
+	network_write(&w, &g->daemon->network, s->spec.network);
+	expect(g, &w, ack);
 	json_object_end(&w);
 	say(g, &line);
 }
@@ -113,15 +169,17 @@ void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asl
 	say_op(g, asleep ? "asleep" : "awake", s->id);
 }
 
-static void say_all(struct gate_client *g)
+void gate_client_all(struct gate_client *g)
 {
 	size_t it = 0;
 	void *v;
 	auto_buf struct buf line = {0};
+	if (!gate_client_is_up(g))
+		return;
 	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v)) {
 		const struct sandbox *s = v;
 		if (has_box(s))
-			gate_client_policy(g, s);
+			gate_client_policy(g, s, NULL);
 		if (s->state == SB_ASLEEP || s->op == OP_SLEEP)
 			gate_client_asleep(g, s, true);
 	}
@@ -141,7 +199,16 @@ static void on_line(struct gate_client *g, struct str line)
 		return;
 	}
 	if (strcmp(op, "hello") == 0)
-		return say_all(g);
+		return gate_client_all(g);
+	if (strcmp(op, "ask") == 0)
+		return approvals_asked(g->daemon, o);
+	if (strcmp(op, "unask") == 0)
+		return approvals_unasked(g->daemon, o);
+	if (strcmp(op, "done") == 0) {
+		uint64_t seq = 0;
+		json_read_u64(o, "seq", 0, UINT64_MAX, &seq, NULL);
+		return settle(g, seq);
+	}
 	struct sandbox *s = sandbox_find(g->daemon, id);
 	if (s && strcmp(op, "activity") == 0)
 		sandbox_touch(s);
@@ -194,6 +261,7 @@ struct gate_client *gate_client_new(struct daemon *d)
 {
 	struct gate_client *g = xcalloc(1, sizeof *g);
 	g->daemon = d;
+	list_init(&g->acks);
 	g->in.max = IN_MAX;
 	g->out.max = OUT_MAX;
 	snprintf(g->path, sizeof g->path, "%s/gate.sock", d->config.run);

@@ -7,15 +7,28 @@
  */
 #pragma once
 
-#include "base/base.h"
+#include "base/list.h"
 
 struct daemon;
 struct sandbox;
 struct gate_client;
 
 struct gate_client *gate_client_new(struct daemon *d);
-/* Its policy, as it is now. Before its box is made, and after each change. */
-void gate_client_policy(struct gate_client *g, const struct sandbox *s);
+
+/* Embedded in the object of who waits until the gate has acted on a line. */
+struct gate_ack {
+	struct list node;
+	uint64_t seq; /* 0: waits for nothing */
+	/* Once, when the gate has acted on it, or is away: then it learns it before any connection of the box. */
+	void (*on_done)(struct gate_ack *a);
+};
+
+/* Its policy, as it is now. Before its box is made, and after each change. `ack` may be NULL. */
+void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct gate_ack *ack);
+/* All policies: the rules for all sandboxes have changed. */
+void gate_client_all(struct gate_client *g);
+/* An approval. */
+void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack);
 /* Its box is about to be frozen, or runs again: bytes for a frozen one are reported at once. */
 void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asleep);
 /* It has no box any more. */

@@ -2,35 +2,20 @@
 
 #include "base/clock.h"
 #include "daemon/limits.h"
-#include "http/sse.h"
-
-enum { KEEP_ALIVE_MS = 15000 };
 
 struct net_log {
 	char *records[NET_LOG_MAX]; /* a ring */
 	size_t head, n;
 	uint64_t lost; /* that made room */
 	struct net_totals totals;
-	struct list followers;
-	size_t followers_n;
-};
-
-struct follower {
-	struct list node;
-	struct net_log *log; /* NULL: the sandbox is gone */
-	struct loop *loop;
-	struct http_exchange *x;
-	struct loop_timer timer;
-	bool full;
-	void (*on_close)(void *arg, bool complete);
-	void *arg;
+	struct followers followers;
 };
 
 static struct net_log *get(struct net_log **log)
 {
 	if (!*log) {
 		*log = xcalloc(1, sizeof **log);
-		list_init(&(*log)->followers);
+		followers_init(&(*log)->followers, NET_FOLLOWERS_MAX);
 	}
 	return *log;
 }
@@ -99,12 +84,7 @@ void net_log_add(struct net_log **log, const struct json *record)
 	if (!text)
 		return;
 	push(l, text);
-	list_each(it, &l->followers)
-	{
-		struct follower *f = list_entry(it, struct follower, node);
-		if (!f->full)
-			f->full = !sse_send(f->x, NULL, STR_NULL, str_of(text));
-	}
+	followers_send(&l->followers, str_of(text));
 }
 
 struct net_totals net_log_totals(const struct net_log *log)
@@ -122,48 +102,14 @@ void net_log_write(const struct net_log *log, struct json_writer *w)
 	json_member_u64(w, "lost", log ? log->lost : 0);
 }
 
-/* ---- followers ---- */
-
-static void on_writable(struct http_exchange *x)
+int net_log_follow(struct net_log **log, const struct follow *how, struct err *e)
 {
-	((struct follower *)http_exchange_arg(x))->full = false;
-}
-
-static void on_follower_close(struct http_exchange *x, bool complete)
-{
-	struct follower *f = http_exchange_arg(x);
-	if (f->log)
-		f->log->followers_n--;
-	list_del(&f->node);
-	loop_timer_stop(&f->timer);
-	f->on_close(f->arg, complete);
-	free(f);
-}
-
-static void on_keep_alive(struct loop_timer *t)
-{
-	struct follower *f = container_of(t, struct follower, timer);
-	if (!f->full)
-		f->full = !sse_comment(f->x);
-	loop_timer_set(f->loop, t, KEEP_ALIVE_MS, on_keep_alive);
-}
-
-int net_log_follow(struct net_log **log, struct loop *l, struct http_exchange *x,
-	void (*on_close)(void *arg, bool complete), void *arg, struct err *e)
-{
-	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = on_follower_close};
 	struct net_log *n = get(log);
-	if (n->followers_n >= NET_FOLLOWERS_MAX)
-		return err_set(e, ERRC_LIMIT_REACHED, "%d clients follow this log already", NET_FOLLOWERS_MAX);
-	struct follower *f = xcalloc(1, sizeof *f);
-	*f = (struct follower){.log = n, .loop = l, .x = x, .on_close = on_close, .arg = arg};
-	n->followers_n++;
-	list_push(&n->followers, &f->node);
-	http_exchange_set(x, &ops, f);
-	sse_begin(x);
+	struct follower *f = followers_add(&n->followers, how, e);
+	if (!f)
+		return -1;
 	for (size_t i = 0; i < n->n; i++)
-		f->full = !sse_send(x, NULL, STR_NULL, str_of(n->records[(n->head + i) % NET_LOG_MAX]));
-	loop_timer_set(l, &f->timer, KEEP_ALIVE_MS, on_keep_alive);
+		follower_send(f, str_of(n->records[(n->head + i) % NET_LOG_MAX]));
 	return 0;
 }
 
@@ -171,13 +117,7 @@ void net_log_free(struct net_log *log)
 {
 	if (!log)
 		return;
-	list_each(it, &log->followers)
-	{
-		struct follower *f = list_entry(it, struct follower, node);
-		list_del(&f->node);
-		f->log = NULL;
-		http_respond_end(f->x);
-	}
+	followers_end(&log->followers);
 	for (size_t i = 0; i < log->n; i++)
 		free(log->records[(log->head + i) % NET_LOG_MAX]);
 	free(log);

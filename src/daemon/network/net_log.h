@@ -7,8 +7,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "base/list.h"
-#include "http/server/server.h"
+#include "daemon/network/follow.h"
 
 struct net_totals {
 	uint64_t connections, denied, sent, received;
@@ -26,5 +25,4 @@ struct net_totals net_log_totals(const struct net_log *log);
 /* "log": [ … ], "lost": n */
 void net_log_write(const struct net_log *log, struct json_writer *w);
 /* Answers the exchange with an event stream: what is there, then what comes. LIMIT_REACHED. */
-int net_log_follow(struct net_log **log, struct loop *l, struct http_exchange *x,
-	void (*on_close)(void *arg, bool complete), void *arg, struct err *e);
+int net_log_follow(struct net_log **log, const struct follow *how, struct err *e);

@@ -1,21 +1,32 @@
 #include "daemon/network/network.h"
 
+#include <stdio.h>
+
 #include "proto/warden.h"
 
-static const char *const members[] = {"mode", "allow", "deny", "rateBps", "maxConnections"};
+static const char *const members[] = {"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections"};
+
+static int unknown(struct str key, struct err *e)
+{
+	char name[40];
+	snprintf(name, sizeof name, "%.*s", STR_ARG(key));
+	return err_field(e, name,
+		"field '%s' is not known; a network has mode, allow, deny, ask, askTimeout, rateBps, "
+		"maxConnections",
+		name);
+}
 
 static int check_known(const struct json *object, struct err *e)
 {
 	if (!object || object->type != JSON_T_OBJECT)
-		return err_set(e, ERRC_VALIDATION_FAILED, "field 'network' must be an object");
+		return err_set(e, ERRC_VALIDATION_FAILED, "a network policy must be an object");
 	json_each(it, object)
 	{
 		bool known = false;
 		for (size_t i = 0; i < ARRAY_LEN(members); i++)
 			known = known || str_eq_c(it->key, members[i]);
 		if (!known)
-			return err_set(e, ERRC_VALIDATION_FAILED, "field 'network.%.*s' is not known",
-				(int)(it->key.n < 40 ? it->key.n : 40), it->key.p);
+			return unknown(it->key, e);
 	}
 	return 0;
 }
@@ -43,7 +54,7 @@ int network_change(const char *own, const struct json *object, char **ret, struc
 	struct json_writer w = json_writer(&out);
 	struct policy *p = NULL;
 	if (check_known(object, e) < 0)
-		return err_about(e, "network");
+		return -1;
 	json_object_begin(&w);
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		const struct json *j = member(old ? json_root(old) : NULL, object, members[i]);
@@ -53,28 +64,47 @@ int network_change(const char *own, const struct json *object, char **ret, struc
 	json_object_end(&w);
 	auto_json struct json_doc *all = json_parse(buf_str(&out), e);
 	if (!all || policy_read(json_root(all), &p, e) < 0)
-		return err_about(e, "network");
+		return -1;
+	const char *most = p->allow_n > NET_RULES_MAX ? "allow" : p->deny_n > NET_RULES_MAX ? "deny" : NULL;
 	policy_unref(p);
+	if (most)
+		return err_field(e, most, "field '%s' must be a list of at most %d rules", most, NET_RULES_MAX);
 	*ret = str_dup(buf_str(&out));
 	return 0;
 }
 
+int network_add_rule(const char *own, const char *key, const char *rule, char **ret, struct err *e)
+{
+	auto_json struct json_doc *old = json_parse(str_of(own), e);
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	bool there = false;
+	if (!old)
+		return -1;
+	json_object_begin(&w);
+	json_key(&w, key);
+	json_array_begin(&w);
+	json_each(it, json_get(json_root(old), key))
+	{
+		there = there || str_eq_c(it->text, rule);
+		json_str(&w, it->text);
+	}
+	if (!there)
+		json_cstr(&w, rule);
+	json_array_end(&w);
+	json_object_end(&w);
+	auto_json struct json_doc *change = json_parse(buf_str(&out), e);
+	return change ? network_change(own, json_root(change), ret, e) : -1;
+}
+
+/* The daemon's rules stand first. config.c and approvals.c keep them few, so that the sandbox's own all fit. */
 static void write_rules(struct json_writer *w, const char *name, const char *defaults, const struct json *own)
 {
 	auto_json struct json_doc *d = json_parse(str_of(defaults), NULL);
-	size_t n = 0;
 	json_key(w, name);
 	json_array_begin(w);
-	json_each(it, d ? json_root(d) : NULL)
-	{
-		if (n++ < NET_RULES_MAX)
-			json_str(w, it->text);
-	}
-	json_each(it, own)
-	{
-		if (n++ < NET_RULES_MAX)
-			json_str(w, it->text);
-	}
+	json_each(it, d ? json_root(d) : NULL) json_str(w, it->text);
+	json_each(it, own) json_str(w, it->text);
 	json_array_end(w);
 }
 
@@ -84,12 +114,20 @@ void network_write(struct json_writer *w, const struct network_defaults *d, cons
 	const struct json *o = doc ? json_root(doc) : NULL;
 	struct str mode = str_of(policy_mode_name(d->mode));
 	uint64_t conns = NET_CONNS, rate = 0;
+	const struct json *patience = json_get(o, "askTimeout");
+	bool ask = false;
 	json_read_str(o, "mode", &mode, NULL);
 	json_read_u64(o, "maxConnections", 1, NET_CONNS_MAX, &conns, NULL);
 	json_read_u64(o, "rateBps", 0, UINT32_MAX, &rate, NULL);
 	json_member_str(w, "mode", mode);
 	write_rules(w, "allow", d->allow, json_get(o, "allow"));
 	write_rules(w, "deny", d->deny, json_get(o, "deny"));
+	json_read_bool(o, "ask", &ask, NULL);
+	json_member_bool(w, "ask", ask);
+	if (json_is_null(patience))
+		json_member_u64(w, "askTimeout", NET_ASK / 1000);
+	else
+		write_tree(w, "askTimeout", patience);
 	json_member_u64(w, "rateBps", rate);
 	json_member_u64(w, "maxConnections", conns);
 }

@@ -15,7 +15,10 @@
  * has: members that are not given stay as they are, null takes one away. "{}" for a new one. The caller frees. */
 int network_change(const char *own, const struct json *object, char **ret, struct err *e);
 
-/* Members of the whole policy: mode, allow, deny, rateBps, maxConnections. */
+/* The same with one more rule in `key` ("allow" or "deny"), unless it is there. */
+int network_add_rule(const char *own, const char *key, const char *rule, char **ret, struct err *e);
+
+/* Members of the whole policy: mode, allow, deny, ask, askTimeout, rateBps, maxConnections. */
 void network_write(struct json_writer *w, const struct network_defaults *d, const char *own);
 /* enum warden_steer that the whole policy needs. */
 uint32_t network_steer(const struct network_defaults *d, const char *own);

@@ -21,7 +21,7 @@ void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
 	struct json_writer w = json_writer(&out);
 	struct net_totals t = net_log_totals(s->net_log);
 	json_object_begin(&w);
-	network_write(&w, &r->daemon->config.network, s->spec.network);
+	network_write(&w, &r->daemon->network, s->spec.network);
 	json_key(&w, "own");
 	json_raw(&w, str_of(s->spec.network));
 	json_member_u64(&w, "connections", t.connections);
@@ -65,16 +65,29 @@ static void on_follow_close(void *arg, bool complete)
 	daemon_request_release(r);
 }
 
+struct follow daemon_request_follow(struct daemon_request *r)
+{
+	return (struct follow){.loop = r->daemon->loop, .x = r->x, .on_close = on_follow_close, .arg = r};
+}
+
+bool daemon_request_follows(struct daemon_request *r)
+{
+	auto_buf struct buf follow = {0};
+	struct err e;
+	return http_query_get(http_request(r->x)->query, STR("follow"), &follow, &e) == 1 &&
+	       str_eq_c(buf_str(&follow), "1");
+}
+
 void handle_network_log(struct daemon_request *r)
 {
 	struct err e;
-	auto_buf struct buf follow = {0}, out = {0};
+	auto_buf struct buf out = {0};
 	struct sandbox *s = known(r);
 	if (!s)
 		return;
-	if (http_query_get(http_request(r->x)->query, STR("follow"), &follow, &e) == 1 &&
-		str_eq_c(buf_str(&follow), "1")) {
-		if (net_log_follow(&s->net_log, r->daemon->loop, r->x, on_follow_close, r, &e) < 0)
+	if (daemon_request_follows(r)) {
+		struct follow how = daemon_request_follow(r);
+		if (net_log_follow(&s->net_log, &how, &e) < 0)
 			return daemon_request_error(r, &e);
 		return daemon_request_answered(r, 200);
 	}

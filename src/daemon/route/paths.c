@@ -22,6 +22,7 @@ static const struct {
 	{"/metrics", ROUTE_METRICS},
 	{"/openapi.json", ROUTE_OPENAPI},
 	{"/v1/sandboxes", ROUTE_LIST},
+	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/mcp", ROUTE_MCP},
 	{"/health", ROUTE_BRIDGE_HEALTH},
 	{"/v1/sandbox", ROUTE_BRIDGE},
@@ -156,6 +157,16 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 	return decode_id(id, ret->id, e);
 }
 
+/* Ids are the gate's: letters and digits. */
+static int match_approval(struct str path, struct str id, struct api_match *ret, struct err *e)
+{
+	if (!id.n || id.n > BOX_ID_MAX || memchr(id.p, '/', id.n) || memchr(id.p, '%', id.n))
+		return not_found(path, e);
+	ret->route = ROUTE_APPROVAL;
+	snprintf(ret->id, sizeof ret->id, "%.*s", STR_ARG(id));
+	return 0;
+}
+
 int api_route_match(struct str path, struct api_match *ret, struct err *e)
 {
 	static const struct str prefix = {"/v1/sandboxes/", 14};
@@ -167,6 +178,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		ret->route = ROUTE_BRIDGE;
 		return 0;
 	}
+	if (str_starts(path, STR("/v1/approvals/")))
+		return match_approval(path, str_skip(path, 14), ret, e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (str_eq_c(path, fixed[i].path)) {
 			ret->route = fixed[i].route;

@@ -32,6 +32,8 @@
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
+	X(APPROVALS, "/v1/approvals", "GET, HEAD")                                                                     \
+	X(APPROVAL, "/v1/approvals/{id}", "POST, DELETE")                                                              \
 	X(USAGE, "/v1/sandboxes/{id}/usage", "GET, HEAD")                                                              \
 	X(SLEEP, "/v1/sandboxes/{id}/sleep", "POST")                                                                   \
 	X(WAKE, "/v1/sandboxes/{id}/wake", "POST")                                                                     \
@@ -53,7 +55,7 @@ enum api_route {
 
 struct api_match {
 	enum api_route route;
-	char id[BOX_ID_MAX + 1]; /* routes of a sandbox */
+	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
 	uint16_t port;	 /* routes of a port: 1 to 65535 */
 };

@@ -22,6 +22,7 @@ static void daemon_request_free(struct daemon_request *r)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
 	free(r->wish);
+	free(r->approval);
 	api_change_free(&r->change);
 	api_spec_free(&r->before);
 	api_spec_free(&r->after);
@@ -202,6 +203,9 @@ static void dispatch(struct daemon_request *r)
 		return handle_network(r);
 	case ROUTE_NETWORK_LOG:
 		return handle_network_log(r);
+	case ROUTE_APPROVALS:
+	case ROUTE_APPROVAL:
+		return handle_approvals(r);
 	case ROUTE_SLEEP:
 	case ROUTE_WAKE:
 	case ROUTE_STOP:

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "daemon/network/approvals.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/route/paths.h"
 #include "daemon/sandbox/sandbox.h"
 #include "store/limits.h"
@@ -33,8 +35,11 @@ struct daemon_request {
 	struct port_forward *forward; /* on its way to an app in a box (port_forward.h) */
 	struct bridge_call *bridge;   /* a request of the bridge (bridge/bridge.h) */
 	struct api_change change;
-	struct api_spec before, after; /* PUT on an existing sandbox */
-	struct port_wish *wish;	       /* POST …/ports/{port} */
+	struct api_spec before, after;	  /* PUT on an existing sandbox */
+	struct port_wish *wish;		  /* POST …/ports/{port} */
+	struct approval_answer *approval; /* POST /v1/approvals/{id} */
+	struct gate_ack ack;		  /* of the gate, for a policy or an answer */
+	unsigned tries;
 	struct {
 		struct sandbox **v; /* referenced */
 		size_t n, at;
@@ -93,6 +98,13 @@ void handle_agent(struct daemon_request *r);   /* agent_forward.c */
 void handle_network(struct daemon_request *r); /* network_api.c */
 void handle_network_log(struct daemon_request *r);
 void daemon_request_network(struct daemon_request *r, const struct sandbox *s);
+/* ?follow=1, and what an event stream needs to know of the request. */
+bool daemon_request_follows(struct daemon_request *r);
+struct follow daemon_request_follow(struct daemon_request *r);
+void handle_approvals(struct daemon_request *r); /* approvals_api.c */
+/* The rule of the sandbox that the answer asks for is kept, or could not be. */
+void daemon_request_approved(struct daemon_request *r);
+void daemon_request_not_approved(struct daemon_request *r);
 /* Writes, makes and answers the change r->change of an existing sandbox. */
 void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sandbox_put.c */
 void handle_ports(struct daemon_request *r);				 /* ports_api.c */

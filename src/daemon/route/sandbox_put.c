@@ -42,10 +42,21 @@ static void set_fuse(struct daemon_request *r);
 
 static void answer(struct daemon_request *r)
 {
-	if (r->match.route == ROUTE_NETWORK)
+	if (r->approval)
+		daemon_request_approved(r);
+	else if (r->match.route == ROUTE_NETWORK)
 		daemon_request_network(r, r->sandbox);
 	else
 		daemon_request_view(r, 200, NULL);
+}
+
+/* The gate has acted on the new policy: what the client does next meets it. */
+static void on_policy_told(struct gate_ack *a)
+{
+	struct daemon_request *r = container_of(a, struct daemon_request, ack);
+	if (r->x || r->approval)
+		answer(r);
+	daemon_request_release(r);
 }
 
 static void change_end(struct daemon_request *r, const struct err *e)
@@ -62,13 +73,13 @@ static void change_end(struct daemon_request *r, const struct err *e)
 		s->spec = r->after;
 		r->after = (struct api_spec){0};
 		sandbox_set_idle(s);
-		if (s->state != SB_STOPPED)
-			gate_client_policy(r->daemon->gate, s);
+		r->ack.on_done = on_policy_told;
+		return gate_client_policy(r->daemon->gate, s, &r->ack);
 	}
-	if (r->x && e)
+	if (r->approval)
+		daemon_request_not_approved(r);
+	if (r->x)
 		daemon_request_error(r, e);
-	else if (r->x)
-		answer(r);
 	daemon_request_release(r);
 }
 
@@ -109,7 +120,7 @@ static void set_fuse(struct daemon_request *r)
 static void set_network(struct daemon_request *r)
 {
 	struct sandbox *s = r->sandbox;
-	const struct network_defaults *d = &r->daemon->config.network;
+	const struct network_defaults *d = &r->daemon->network;
 	struct warden_request q = {.op = WARDEN_NETWORK, .steer = network_steer(d, r->after.network)};
 	bool same = strcmp(r->before.network, r->after.network) == 0;
 	if (same || !has_box(s) || !warden_client_is_up(r->daemon->warden))
@@ -199,8 +210,11 @@ void daemon_request_change(struct daemon_request *r, struct sandbox *s)
 	/* Changed variables go to the box even when the row has them: it may not. */
 	if (same_spec(&r->before, &r->after) && !r->change.env_changes)
 		return answer(r);
-	if (may_change(r, s, &e) < 0)
+	if (may_change(r, s, &e) < 0) {
+		if (r->approval)
+			daemon_request_not_approved(r);
 		return daemon_request_error(r, &e);
+	}
 	s->changing = true;
 	daemon_request_hold(r);
 	write_spec(r, &r->after, on_row);

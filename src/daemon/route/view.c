@@ -41,7 +41,7 @@ static void network(struct json_writer *w, const struct sandbox *s)
 {
 	struct net_totals t = net_log_totals(s->net_log);
 	auto_json struct json_doc *doc = json_parse(str_of(s->spec.network), NULL);
-	struct str mode = str_of(policy_mode_name(s->daemon->config.network.mode));
+	struct str mode = str_of(policy_mode_name(s->daemon->network.mode));
 	json_read_str(doc ? json_root(doc) : NULL, "mode", &mode, NULL);
 	json_key(w, "network");
 	json_object_begin(w);

@@ -246,11 +246,11 @@ void sandbox_create(struct sandbox *s)
 	if (s->has_files)
 		s->row = PART_DONE;
 	/* The gate knows the policy before anything in the box can connect. */
-	gate_client_policy(s->daemon->gate, s);
+	gate_client_policy(s->daemon->gate, s, NULL);
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
 		.flags = settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE,
-		.steer = network_steer(&s->daemon->config.network, s->spec.network)};
+		.steer = network_steer(&s->daemon->network, s->spec.network)};
 	memcpy(r.image, s->spec.image, sizeof r.image);
 	s->box = PART_ASKED;
 	sandbox_ask(s, &r, on_made, NULL);

@@ -255,6 +255,14 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 	return 0;
 }
 
+/* "allow" of a policy is "network.allow" of the body. */
+static int below_network(struct err *e)
+{
+	char field[ERR_FIELD_MAX + 1];
+	snprintf(field, sizeof field, "network%s%.*s", *e->field ? "." : "", ERR_FIELD_MAX - 8, e->field);
+	return err_about(e, field);
+}
+
 static int change_read(const struct json *root, struct api_change *c, struct err *e)
 {
 	static const char *const known[] = {
@@ -270,7 +278,7 @@ static int change_read(const struct json *root, struct api_change *c, struct err
 		return -1;
 	const struct json *network = json_get(root, "network");
 	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
-		return -1;
+		return below_network(e);
 	read_instance(root, c);
 	if (settings_changes(root, &c->settings_changes, e) < 0)
 		return -1;

@@ -232,6 +232,37 @@ TEST(deny_beats_allow)
 	policy_unref(p);
 }
 
+TEST(ask_leaves_to_somebody_what_no_rule_decides)
+{
+	struct ip_host host = {0};
+	struct ip web = addr("198.51.100.7"), inside = addr("10.0.0.1");
+	struct policy *p =
+		policy("{\"mode\":\"list\",\"ask\":true,\"allow\":[\"a.example\"],\"deny\":[\"b.example\"]}");
+	CHECK_INT(p->ask_ms, NET_ASK);
+	CHECK_INT(policy_by_address(p, &host, false, &web, 80).answer, POLICY_NEEDS_NAME);
+	CHECK_INT(policy_by_address(p, &host, false, &inside, 80).answer, POLICY_DENY);
+	CHECK_INT(policy_by_name(p, "a.example", 80, SPEECH_HTTP).answer, POLICY_ALLOW);
+	CHECK_INT(policy_by_name(p, "a.example", 22, SPEECH_OTHER).answer, POLICY_ASK);
+	CHECK_INT(policy_by_name(p, "b.example", 80, SPEECH_HTTP).answer, POLICY_DENY);
+	CHECK_INT(policy_by_name(p, "c.example", 80, SPEECH_TLS).answer, POLICY_ASK);
+	CHECK_INT(policy_by_name(p, "c.example", 53, SPEECH_DATAGRAM).answer, POLICY_DENY);
+	CHECK_INT(policy_may_resolve(p, "c.example").answer, POLICY_ASK);
+	CHECK_INT(policy_may_resolve(p, "b.example").answer, POLICY_DENY);
+	policy_unref(p);
+	/* Without a single rule as well; datagrams are never asked; the other modes leave nothing open. */
+	p = policy("{\"mode\":\"list\",\"ask\":true,\"askTimeout\":\"1h\"}");
+	CHECK_INT(p->ask_ms, NET_ASK_MAX);
+	CHECK_INT(policy_by_address(p, &host, false, &web, 80).answer, POLICY_NEEDS_NAME);
+	CHECK_INT(policy_by_address(p, &host, true, &web, 80).answer, POLICY_DENY);
+	policy_unref(p);
+	p = policy("{\"mode\":\"open\",\"ask\":true}");
+	CHECK_INT(policy_by_name(p, "c.example", 80, SPEECH_TLS).answer, POLICY_ALLOW);
+	policy_unref(p);
+	p = policy("{\"mode\":\"off\",\"ask\":true}");
+	CHECK_INT(policy_by_name(p, "c.example", 80, SPEECH_TLS).answer, POLICY_DENY);
+	policy_unref(p);
+}
+
 TEST(off_reaches_nothing)
 {
 	struct policy *p = policy("{\"mode\":\"off\",\"allow\":[\"0.0.0.0/0\"]}");
