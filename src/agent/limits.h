@@ -34,6 +34,7 @@
 #define WS_EXEC_PROBE	   1000	 /* while its command reads nothing: is the client still there? */
 #define AGENT_PATH_MAX	   4096
 #define SESSION_QUEUE_MAX  256 /* commands that wait for their turn in one session */
+#define FIELD_WARNINGS_MAX 16  /* members of a request that its answer tells of */
 #define SESSION_ID_MAX	   256
 
 /* Files, watches and terminals in a box */

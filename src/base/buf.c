@@ -4,11 +4,32 @@
 
 #include "base/limits.h"
 
+static void drop_memory(struct buf *b)
+{
+	if (b->wipe && b->p)
+		explicit_bzero(b->p, b->cap);
+	free(b->p);
+	b->p = NULL;
+}
+
+/* realloc may leave a copy behind. */
+static void grow(struct buf *b, size_t cap)
+{
+	if (!b->wipe || !b->p) {
+		b->p = xrealloc(b->p, cap);
+		return;
+	}
+	char *p = xmalloc(cap);
+	memcpy(p, b->p, b->len);
+	drop_memory(b);
+	b->p = p;
+}
+
 void buf_free(struct buf *b)
 {
 	int saved = errno;
-	free(b->p);
-	*b = (struct buf){.max = b->max};
+	drop_memory(b);
+	*b = (struct buf){.max = b->max, .wipe = b->wipe};
 	errno = saved;
 }
 
@@ -33,8 +54,9 @@ char *buf_room(struct buf *b, size_t n)
 		size_t cap = b->cap ? b->cap * 2 : 256;
 		while (cap < size + n)
 			cap *= 2;
-		b->cap = cap < 2 * max ? cap : 2 * max;
-		b->p = xrealloc(b->p, b->cap);
+		cap = cap < 2 * max ? cap : 2 * max;
+		grow(b, cap);
+		b->cap = cap;
 	}
 	if (b->off)
 		memmove(b->p, b->p + b->off, size);
@@ -107,9 +129,10 @@ void buf_consume(struct buf *b, size_t n)
 	if (b->off == b->len) {
 		b->off = b->len = 0;
 		if (b->cap > BUF_KEEP) {
-			free(b->p);
-			b->p = NULL;
+			drop_memory(b);
 			b->cap = 0;
+		} else if (b->wipe && b->p) {
+			explicit_bzero(b->p, b->cap);
 		}
 	}
 }
@@ -129,7 +152,7 @@ void buf_truncate(struct buf *b, size_t n)
 const char *buf_cstr(struct buf *b)
 {
 	if (b->cap == b->len) {
-		b->p = xrealloc(b->p, b->cap + 1);
+		grow(b, b->cap + 1);
 		b->cap++;
 	}
 	b->p[b->len] = 0;

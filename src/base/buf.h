@@ -19,6 +19,7 @@ struct buf {
 	size_t off, len, cap;
 	size_t max;
 	bool failed;
+	bool wipe; /* memory that is given back is overwritten first: for secrets */
 };
 
 static inline size_t buf_size(const struct buf *b)

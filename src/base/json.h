@@ -84,7 +84,11 @@ struct json_doc;
 /* Parses a whole text; nothing of it is referenced afterwards. At most JSON_NODES_MAX nodes. NULL on failure. */
 struct json_doc *json_parse(struct str text, struct err *e);
 const struct json *json_root(const struct json_doc *d);
+/* The same for the owner of the document, who may change keys; texts that they point to must outlive it. */
+struct json *json_edit(struct json_doc *d);
 void json_free(struct json_doc *d); /* NULL is fine */
+/* Overwrites all texts of a tree that holds secrets and is not read any more. */
+void json_wipe(struct json_doc *d);
 static inline void guard_json(struct json_doc **d)
 {
 	json_free(*d);

@@ -49,7 +49,17 @@ void json_free(struct json_doc *d)
 	free(d);
 }
 
+void json_wipe(struct json_doc *d)
+{
+	explicit_bzero(d->text, d->text_cap);
+}
+
 const struct json *json_root(const struct json_doc *d)
+{
+	return d->root;
+}
+
+struct json *json_edit(struct json_doc *d)
 {
 	return d->root;
 }

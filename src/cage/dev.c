@@ -28,7 +28,10 @@ static int populate(int dev)
 	for (size_t i = 0; i < ARRAY_LEN(links); i++)
 		if (symlinkat(links[i].target, dev, links[i].name) < 0)
 			return -errno;
-	return mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 01777) < 0 ? -errno : 0;
+	/* The last one is where certificates are mounted: trust.h. */
+	return mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 01777) < 0 || mkdirat(dev, "atoll", 0755) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int populate_as(int dev, uint32_t root)

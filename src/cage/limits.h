@@ -12,3 +12,6 @@
 #define WARDEN_PIDS_PERCENT    75u	   /* of the machine's process numbers, for all sandboxes together */
 #define WARDEN_SOCKETS_PERCENT 50u	   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
 #define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
+
+/* Certificates that a box trusts */
+#define TRUST_BUNDLE_MAX (2 * 1024 * 1024) /* of the image */

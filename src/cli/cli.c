@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,6 +68,30 @@ void cli_clean(char *text)
 	}
 }
 
+/* The daemon says "sandbox" where the command line says "box": people read one word for one thing. Names and paths stay
+ * as they are. Works in place; the text gets shorter. */
+static void say_box(char *text)
+{
+	static const char word[] = "sandbox";
+	const size_t n = sizeof word - 1;
+	char *to = text;
+	for (const char *p = text; *p;) {
+		bool begins = p == text || (!isalnum((unsigned char)p[-1]) && !strchr("'\"/_@.-", p[-1]));
+		const char *end = p + (strncmp(p, word, n) == 0 ? n : 0);
+		const char *tail = end > p && strncmp(end, "es", 2) == 0 ? "es" : "";
+		end += strlen(tail);
+		if (begins && end > p && !isalnum((unsigned char)*end) && !strchr("_/", *end ? *end : ' ')) {
+			memmove(to, "box", 3);
+			memmove(to + 3, tail, strlen(tail));
+			to += 3 + strlen(tail);
+			p = end;
+		} else {
+			*to++ = *p++;
+		}
+	}
+	*to = 0;
+}
+
 static void print_error(const struct cli *c, const char *code, const char *from, const char *advice)
 {
 	char msg[512], hint[sizeof c->hint];
@@ -79,6 +104,8 @@ static void print_error(const struct cli *c, const char *code, const char *from,
 		print_error_json(c, code, msg, hint);
 		return;
 	}
+	say_box(msg);
+	say_box(hint);
 	fprintf(stderr, "%satoll %s:%s %s\n", cli_style(2, STYLE_RED), c->verb->name, cli_style(2, STYLE_PLAIN), msg);
 	if (*hint)
 		fprintf(stderr, "  %s\n", hint);

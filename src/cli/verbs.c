@@ -134,6 +134,13 @@ const struct verb cli_verbs[] = {
 		"destinations), off. A change applies at once, to open connections as well.",
 		verb_net, OWN_CODES, .section = "Network", .words = WORDS_BOX,
 		.examples = "atoll net dev mode list\natoll net dev allow pypi.org\natoll net dev log -f"},
+	{"secret", "Keep values that boxes use and never see",
+		"[set NAME --host HOST... [options] | list | rm NAME...]",
+		"The value is read from standard input. A box that is given the secret (atoll create --secret) has a\n"
+		"placeholder in the variable; on its way to one of the hosts, over TLS, it becomes the value.",
+		verb_secret, OWN_CODES,
+		.examples = "pass show openai | atoll secret set openai --host api.openai.com --env OPENAI_API_KEY\n"
+			    "atoll create dev --secret openai\natoll secret list\natoll secret rm openai"},
 	{"approve", "Answer connections that wait for an approval", "[APPROVAL...] [options]",
 		"A box whose policy has \"ask\" holds connections that no rule decides. In a terminal each is shown "
 		"and\n"

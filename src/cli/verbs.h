@@ -21,6 +21,7 @@ int verb_kill(struct cli *c, int argc, char **argv);
 int verb_list(struct cli *c, int argc, char **argv);
 int verb_logs(struct cli *c, int argc, char **argv);
 int verb_ls(struct cli *c, int argc, char **argv);
+int verb_secret(struct cli *c, int argc, char **argv);
 int verb_mcp(struct cli *c, int argc, char **argv);
 int verb_net(struct cli *c, int argc, char **argv);
 int verb_approve(struct cli *c, int argc, char **argv);

@@ -53,6 +53,8 @@
 #define DIAL_POOL_IDLE_MAX   64	   /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
+#define SECRET_USE_WRITTEN 60000 /* how often the last use of a secret is written down */
+
 /* The log of a sandbox's connections */
 #define NET_LOG_MAX	   256 /* records kept for a sandbox */
 #define NET_LOG_RECORD_MAX 1024

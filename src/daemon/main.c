@@ -26,6 +26,7 @@
 #include "daemon/mcp/mcp.h"
 #include "daemon/network/approvals.h"
 #include "daemon/network/gate_client.h"
+#include "daemon/network/secrets.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
 #include "daemon/tls.h"
@@ -103,7 +104,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->mcp = mcp_new(d);
 	d->login = login_new(d);
 	d->tickets = tickets_new(d->loop);
-	if (recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
+	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
 		login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->events = events_new(d);
@@ -179,7 +180,10 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 	gid_t gid = getegid();
 	if (uid == 0 && privs_lookup(c->user, &uid, &gid, e) < 0)
 		return -1;
-	return listen_open(c, gid, l, e) < 0 || privs_drop(uid, gid, e) < 0 ? -1 : 0;
+	if (listen_open(c, gid, l, e) < 0)
+		return -1;
+	metrics_open();
+	return privs_drop(uid, gid, e);
 }
 
 static int serve(void)

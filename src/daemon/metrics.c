@@ -167,14 +167,21 @@ static void write_warden(struct buf *out, struct daemon *d)
 		(double)w.round_trip_us / 1e6, (unsigned long long)w.round_trips);
 }
 
+/* A process that must not be dumped cannot open this any more: it is opened before. */
+static DIR *fds;
+
+void metrics_open(void)
+{
+	fds = opendir("/proc/self/fd");
+}
+
 static size_t count_fds(void)
 {
-	DIR *dir = opendir("/proc/self/fd");
 	size_t n = 0;
-	while (dir && readdir(dir))
+	if (fds)
+		rewinddir(fds);
+	while (fds && readdir(fds))
 		n++;
-	if (dir)
-		closedir(dir);
 	return n > 3 ? n - 3 : 0; /* ".", ".." and the directory's own */
 }
 

@@ -37,6 +37,9 @@ struct metrics {
 	struct net_totals network;
 };
 
+/* At the start, before the process gives up being looked at. */
+void metrics_open(void);
+
 void histogram_add(struct histogram *h, uint64_t us);
 /* status 0: the client went away unanswered. */
 void metrics_request(struct metrics *m, enum api_route route, int status, uint64_t us);

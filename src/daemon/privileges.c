@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <pwd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 int privs_lookup(const char *user, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
@@ -45,5 +46,8 @@ int privs_drop(uid_t uid, gid_t gid, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "empty the capability sets");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "set no_new_privs");
+	/* Tokens and secrets pass through the memory of this process: no core dump, no debugger of the same user. */
+	if (setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "give up core dumps");
 	return 0;
 }

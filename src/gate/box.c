@@ -230,6 +230,17 @@ void sandbox_set_policy(struct gate *g, const char *id, struct policy *p)
 		box_policy_changed(s->box);
 }
 
+void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets)
+{
+	struct gate_sandbox *s = sandbox_find(g, id, true);
+	if (!s) {
+		secrets_free(secrets);
+		return;
+	}
+	secrets_free(s->secrets);
+	s->secrets = secrets;
+}
+
 void sandbox_forget(struct gate *g, const char *id)
 {
 	struct gate_sandbox *s = map_del(&g->sandboxes, str_of(id));
@@ -240,5 +251,6 @@ void sandbox_forget(struct gate *g, const char *id)
 		s->box->sandbox = NULL;
 	}
 	policy_unref(s->policy);
+	secrets_free(s->secrets);
 	free(s);
 }

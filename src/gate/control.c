@@ -99,6 +99,15 @@ static int on_answer(struct gate *g, const struct json *o, struct err *e)
 	return 0;
 }
 
+static int on_secrets(struct gate *g, const struct json *o, const char *id, struct err *e)
+{
+	struct secrets *s = NULL;
+	if (secrets_read(o, &s, e) < 0)
+		return -1;
+	sandbox_set_secrets(g, id, s);
+	return 0;
+}
+
 static void on_synced(struct gate *g)
 {
 	size_t it = 0, n = 0;
@@ -127,6 +136,11 @@ static int on_line(struct gate *g, struct str line, struct err *e)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field 'id' must be a sandbox id");
 	if (strcmp(op, "policy") == 0)
 		return on_policy(g, o, id, e);
+	if (strcmp(op, "secrets") == 0) {
+		int r = on_secrets(g, o, id, e);
+		json_wipe(d);
+		return r;
+	}
 	if (strcmp(op, "asleep") == 0)
 		return sandbox_set_asleep(g, id, true), 0;
 	if (strcmp(op, "awake") == 0)
@@ -181,6 +195,19 @@ static bool is_peer(int fd, uid_t uid)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && (who.uid == uid || who.uid == 0);
 }
 
+static void say_hello(struct gate *g)
+{
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "hello");
+	json_member_i64(&w, "pid", getpid());
+	json_member_cstr(&w, "ca", ca_pem(g->ca));
+	json_object_end(&w);
+	buf_add_byte(&line, '\n');
+	control_send(g, buf_str(&line));
+}
+
 static void on_accept(struct loop_io *io, uint32_t events)
 {
 	struct gate *g = container_of(io, struct gate, control.listen);
@@ -195,6 +222,7 @@ static void on_accept(struct loop_io *io, uint32_t events)
 	}
 	hang_up(g);
 	g->control.in.max = GATE_LINE_MAX + 65536;
+	g->control.in.wipe = true;
 	if (loop_add(g->loop, &g->control.io, fd, EPOLLIN, on_ready) < 0) {
 		close(fd);
 		return;
@@ -203,9 +231,7 @@ static void on_accept(struct loop_io *io, uint32_t events)
 	void *v;
 	while (map_next(&g->sandboxes, &it, &(struct str){0}, &v))
 		((struct gate_sandbox *)v)->seen = false;
-	char hello[64];
-	int n = snprintf(hello, sizeof hello, "{\"op\":\"hello\",\"pid\":%d}\n", (int)getpid());
-	control_send(g, str_n(hello, (size_t)n));
+	say_hello(g);
 	ask_tell_all(g);
 }
 

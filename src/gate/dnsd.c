@@ -65,6 +65,25 @@ static void refuse(const struct question *q, const char *why)
 	reply(q, &(struct dns_answer){.rcode = DNS_NXDOMAIN}, 0, DNS_EDE_BLOCKED, why);
 }
 
+static bool has_ech(const struct dns_record *r)
+{
+	return r->type == DNS_HTTPS || r->type == DNS_SVCB;
+}
+
+/* The cached record is shared with other boxes: a copy loses its `ech`. */
+static void strip(struct dns_record *r, struct buf *room)
+{
+	char *p = buf_room(room, r->data_n);
+	if (!p) {
+		r->data_n = 0;
+		return;
+	}
+	memcpy(p, r->data, r->data_n);
+	buf_commit(room, r->data_n);
+	r->data = (uint8_t *)p;
+	dns_strip_ech(r);
+}
+
 /* Without the addresses that the box may not reach. The rest is told, and remembered as told. */
 static void tell(const struct question *q, const struct dns_answer *a, uint32_t age)
 {
@@ -73,7 +92,11 @@ static void tell(const struct question *q, const struct dns_answer *a, uint32_t 
 	const struct ip_host *host = gate_host(g);
 	struct dns_record shown[GATE_DNS_RECORDS_MAX];
 	struct dns_answer out = {.rcode = a->rcode, .v = shown};
-	bool hidden = false;
+	auto_buf struct buf stripped = {.max = GATE_DNS_MAX};
+	bool hidden = false, strips = q->box->sandbox && q->box->sandbox->secrets;
+	/* Never moves while records point into it. */
+	if (strips)
+		buf_room(&stripped, GATE_DNS_MAX);
 	for (size_t i = 0; i < a->n; i++) {
 		struct ip ip;
 		bool is_ip = dns_record_ip(&a->v[i], &ip);
@@ -84,6 +107,9 @@ static void tell(const struct question *q, const struct dns_answer *a, uint32_t 
 		if (is_ip)
 			names_add(&q->box->names, &ip, q->q.name, (uint64_t)a->v[i].ttl * 1000, loop_now(g->loop));
 		shown[out.n++] = a->v[i];
+		/* An encrypted hello would hide the name that tells what is to be intercepted. */
+		if (strips && has_ech(&a->v[i]))
+			strip(&shown[out.n - 1], &stripped);
 	}
 	reply(q, &out, age, hidden && !out.n ? DNS_EDE_BLOCKED : 0, "the name's addresses are never reachable");
 }
@@ -141,8 +167,23 @@ static const char *refuse_reverse(const struct question *q, const struct policy 
 	return p->mode == POLICY_LIST && !told ? "mode list: no name is known for this address" : NULL;
 }
 
+/* A placeholder in a name would carry it out of here. Names are in lower case, and so are placeholders. */
+static const char *refuse_placeholder(const struct question *q)
+{
+	static char why[GATE_WHY_MAX];
+	const struct gate_sandbox *box = q->box->sandbox;
+	const struct secret *s = box ? secrets_find(box->secrets, str_of(q->q.name)) : NULL;
+	if (!s)
+		return NULL;
+	snprintf(why, sizeof why, "the placeholder of secret '%s' may go only to its hosts, over TLS", s->name);
+	return why;
+}
+
 static const char *refusal(const struct question *q, const struct policy *p)
 {
+	const char *leaks = refuse_placeholder(q);
+	if (leaks)
+		return leaks;
 	if (q->q.type == DNS_PTR && p->mode != POLICY_OFF)
 		return refuse_reverse(q, p);
 	struct verdict v = policy_may_resolve(p, q->q.name);

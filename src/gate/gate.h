@@ -6,7 +6,7 @@
  *	main.c      start, signals                       control.c  atolld: policies in, log out
  *	intake.c    the warden: boxes and their sockets  box.c      a box: listeners, policy, what it owns
  *	passage.c      one TCP connection: decide, dial     peek.c     what its first bytes say
- *	web.c       HTTP that is decided by Host         dnsd.c     questions over UDP and TCP
+ *	web.c       HTTP, request by request: web.h      dnsd.c     questions over UDP and TCP
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
  *	ask.c       what waits for an approval           hold.c     a connection that does
  *	synth.c     addresses that stand for names
@@ -18,13 +18,16 @@
 
 #include "base/map.h"
 #include "gate/ask.h"
+#include "gate/ca.h"
 #include "gate/dial.h"
 #include "gate/hello.h"
 #include "gate/names.h"
 #include "gate/reach.h"
 #include "gate/relay.h"
 #include "gate/resolve.h"
+#include "gate/secret.h"
 #include "gate/synth.h"
+#include "gate/tls_dial.h"
 #include "http/client/client.h"
 #include "http/server/server.h"
 #include "proto/policy.h"
@@ -36,10 +39,11 @@ struct passage;
 struct gate_sandbox {
 	char id[BOX_ID_MAX + 1];
 	struct policy *policy;
-	struct gate_box *box; /* the one that has this name now, or NULL */
-	bool seen;	      /* since atolld connected */
-	bool asleep;	      /* its box is being frozen or is: the next byte is reported at once */
-	uint64_t told;	      /* loop time of the last report of activity */
+	struct secrets *secrets; /* or NULL */
+	struct gate_box *box;	 /* the one that has this name now, or NULL */
+	bool seen;		 /* since atolld connected */
+	bool asleep;		 /* its box is being frozen or is: the next byte is reported at once */
+	uint64_t told;		 /* loop time of the last report of activity */
 };
 
 struct gate {
@@ -48,6 +52,8 @@ struct gate {
 	struct resolver *resolver;
 	struct http_server *http;
 	struct http_client *http_client;
+	struct ca *ca;
+	struct tls_trust *trust;
 	struct map boxes;     /* slot → struct gate_box */
 	struct map sandboxes; /* id → struct gate_sandbox */
 	struct map webs;      /* descriptor of the inner end → struct web */
@@ -122,6 +128,8 @@ void box_kick_all(struct gate *g);
 
 struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make);
 void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
+/* Takes them; NULL: none. */
+void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets);
 void sandbox_forget(struct gate *g, const char *id);
 void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
 
@@ -150,6 +158,8 @@ struct passage {
 	uint16_t port;
 	enum policy_speech speech;
 	bool by_name;	/* a name decides: only its own addresses are dialled */
+	bool settled;	/* allowed by address alone: looked at only because the box has secrets */
+	bool tls;	/* intercepted: we are the server of the client's TLS */
 	bool refuse;	/* decided: we only look how to say it */
 	bool synthetic; /* `wanted` stands for a name of box->synth */
 	struct ask_wait asking;

@@ -37,6 +37,14 @@
 
 #define GATE_WEB_IDLE 30000 /* a kept connection to a server, for the next request of the same client */
 
+/* Interception */
+#define GATE_LEAVES_MAX	  1024	     /* certificates that are kept … */
+#define GATE_LEAF_KEEP	  604800000  /* … for a week; they are valid for a month */
+#define GATE_TLS_TIMEOUT  10000	     /* for the handshake with a server */
+#define GATE_TRUST_LOOK	  5000	     /* how often the host's trust store is looked at */
+#define GATE_SECRET_NOTE  1000	     /* a use of a secret is told to the daemon this often */
+#define GATE_AWS_BODY_MAX (8u * MIB) /* of a request that must be hashed before it is signed */
+
 /* Dialling */
 #define GATE_DIAL_MAX	  16	/* addresses of a name that are tried */
 #define GATE_DIAL_STAGGER 250	/* before the next one is tried beside it */

@@ -5,6 +5,7 @@
  * for atolld (a stream). It keeps nothing on disk; both tell it everything when they connect.
  */
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +27,8 @@ static const char help[] =
 	"\n"
 	"environment:\n"
 	"  ATOLL_USER    the daemon's user, who may connect; default atoll\n"
+	"  ATOLL_DATA    its directory gate/ holds the authority's key for intercepted HTTPS\n"
+	"  SSL_CERT_FILE, SSL_CERT_DIR  whom to trust as an intercepted server, default the system's\n"
 	"  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
 
 const struct ip_host *gate_host(struct gate *g)
@@ -63,6 +66,20 @@ static size_t room_for_connections(void)
 	return all / 3 < GATE_CONNS_MAX ? all / 3 : GATE_CONNS_MAX;
 }
 
+/* Below ATOLL_DATA 'atoll up' makes a directory that only this user can enter. Without it the key is as old as we are.
+ */
+static int open_authority(struct gate *g, struct err *e)
+{
+	const char *data = getenv("ATOLL_DATA");
+	char dir[PATH_MAX];
+	int n = snprintf(dir, sizeof dir, "%s/gate", data ? data : "");
+	bool there = data && *data && n < (int)sizeof dir && access(dir, W_OK | X_OK) == 0;
+	if (!there)
+		log_event(LOG_WARN, "the authority of HTTPS interceptions is not kept: no directory", "dir=%s",
+			LOG_Q(dir));
+	return ca_open(there ? dir : NULL, &g->ca, e) < 0 || tls_trust_open(g->loop, &g->trust, e) < 0 ? -1 : 0;
+}
+
 static int start(struct gate *g, struct err *e)
 {
 	uid_t user = daemon_user();
@@ -71,7 +88,7 @@ static int start(struct gate *g, struct err *e)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch signals");
 	g->conns_max = room_for_connections();
 	g->resolver = resolver_new(g->loop, e);
-	if (!g->resolver || web_init(g, e) < 0)
+	if (!g->resolver || open_authority(g, e) < 0 || web_init(g, e) < 0)
 		return -1;
 	if (intake_listen(g, FD_WARDEN, e) < 0 || control_listen(g, FD_DAEMON, user, e) < 0)
 		return -1;

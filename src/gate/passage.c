@@ -9,7 +9,8 @@
 
 static void set_why(struct passage *c, const char *why)
 {
-	snprintf(c->why, sizeof c->why, "%s", why);
+	if (why != c->why)
+		snprintf(c->why, sizeof c->why, "%s", why);
 }
 
 void passage_deny(struct passage *c, const char *why)
@@ -176,6 +177,28 @@ static void decide_other(struct passage *c)
 	go_ahead(c);
 }
 
+/* TLS to hosts of secrets ends here; all else passes untouched. */
+static bool is_intercepted(const struct passage *c, const char *name)
+{
+	const struct gate_sandbox *s = c->box->sandbox;
+	return s && *name && secrets_want(s->secrets, name, c->port);
+}
+
+static void start_web(struct passage *c)
+{
+	drop_server(c);
+	c->state = PASSAGE_MOVING;
+	if (web_start(c) < 0)
+		passage_cut(c, "cannot be watched");
+}
+
+static void intercept(struct passage *c, const char *why)
+{
+	c->tls = true;
+	set_why(c, why);
+	start_web(c);
+}
+
 static void decide_tls(struct passage *c, const char *name)
 {
 	const struct policy *p = box_policy(c->box);
@@ -184,11 +207,14 @@ static void decide_tls(struct passage *c, const char *name)
 	if (!*name)
 		return c->by_name ? passage_hold(c) : decide_other(c);
 	snprintf(c->name, sizeof c->name, "%s", name);
-	struct verdict v = passage_name_ok(c, name, SPEECH_TLS);
+	struct verdict v = c->settled ? (struct verdict){.answer = POLICY_ALLOW, .why = c->why}
+				      : passage_name_ok(c, name, SPEECH_TLS);
 	if (v.answer == POLICY_ASK)
 		return passage_hold(c);
 	if (v.answer != POLICY_ALLOW)
 		return passage_deny(c, v.why);
+	if (is_intercepted(c, name))
+		return intercept(c, v.why);
 	if (!c->by_name)
 		return go_ahead(c);
 	set_why(c, v.why);
@@ -206,10 +232,7 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 		return decide_tls(c, name);
 	if (how != SPEECH_HTTP)
 		return decide_other(c);
-	drop_server(c);
-	c->state = PASSAGE_MOVING;
-	if (web_start(c) < 0)
-		passage_cut(c, "cannot be watched");
+	start_web(c);
 }
 
 void passage_silent(struct passage *c, const char *end, bool late)
@@ -228,6 +251,22 @@ void passage_silent(struct passage *c, const char *end, bool late)
 static bool may_dial_ahead(struct passage *c)
 {
 	return by_told_names(c, SPEECH_OTHER).answer == POLICY_ALLOW;
+}
+
+/* Placeholders and interceptions are in the first bytes. */
+static bool must_look(const struct passage *c)
+{
+	return c->box->sandbox->secrets != NULL;
+}
+
+/* The box was told this address for a host of a secret: what follows most likely ends here, and needs no server. */
+static bool may_be_intercepted(const struct passage *c)
+{
+	const char *name;
+	for (size_t i = 0; (name = names_get(&c->box->names, &c->wanted, i, loop_now(c->gate->loop))); i++)
+		if (is_intercepted(c, name))
+			return true;
+	return false;
 }
 
 /* A synthetic address stands for its name, which decides. */
@@ -262,11 +301,12 @@ void passage_decide(struct passage *c)
 		c->refuse = true;
 		return peek_start(c, GATE_REFUSAL_WAIT);
 	}
-	if (v.answer == POLICY_ALLOW && !v.look) {
+	c->settled = v.answer == POLICY_ALLOW && !v.look;
+	if (c->settled && !must_look(c)) {
 		c->state = PASSAGE_DIALLING;
 		return dial_wanted(c);
 	}
-	if (v.look || may_dial_ahead(c)) {
+	if (v.look || (c->settled && !may_be_intercepted(c)) || may_dial_ahead(c)) {
 		c->state = PASSAGE_PEEKING;
 		dial_wanted(c);
 	}
@@ -278,6 +318,7 @@ void passage_decide(struct passage *c)
 static bool still_allowed(struct passage *c)
 {
 	struct verdict v = by_address(c);
+	c->settled = v.answer == POLICY_ALLOW && !v.look;
 	if (c->web && web_is_held(c->web))
 		return web_policy(c->web);
 	if (v.answer != POLICY_NEEDS_NAME && !v.look)

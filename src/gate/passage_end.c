@@ -29,7 +29,7 @@ void passage_end(struct passage *c, const char *decision, const char *end)
 	record_send(g, &(struct gate_log){.id = box_id(b),
 			       .time = c->wall,
 			       .name = c->name,
-			       .protocol = passage_protocol(c->speech),
+			       .protocol = c->tls ? "https" : passage_protocol(c->speech),
 			       .decision = decision,
 			       .why = c->why,
 			       .end = end,

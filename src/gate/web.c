@@ -8,34 +8,24 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "gate/gate.h"
-#include "http/proxy.h"
+#include "gate/web.h"
 
-struct web {
-	struct http_dialer dialer; /* first: what take() gets */
-	struct gate *gate;
-	struct passage *conn; /* NULL: gone; freed when the proxy has ended */
-	int inner;	      /* descriptor of the server's end: only a name, it is not ours */
-	int ready;	      /* connected, to be taken by the next call */
-	bool has_leg;
-	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */
-	struct http_endpoint ep;
-	struct reach *reach;
-	struct http_exchange *x; /* waits for the dial, or for an approval */
-	struct ask_wait asking;
-	struct http_proxy *proxy;
-	bool tried; /* a connection was dialled for this request */
-};
+enum { TAG_PLAIN, TAG_TLS };
 
 static struct str key_of(const int *fd)
 {
 	return str_n(fd, sizeof *fd);
 }
 
+const struct secrets *web_secrets(const struct web *w)
+{
+	const struct gate_sandbox *s = w->conn ? w->conn->box->sandbox : NULL;
+	return s ? s->secrets : NULL;
+}
+
 /* ---- answers of our own ---- */
 
-static void answer(struct http_exchange *x, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void answer(struct http_exchange *x, int status, const char *fmt, ...)
+void web_answer(struct http_exchange *x, int status, const char *fmt, ...)
 {
 	auto_buf struct buf b = {0};
 	va_list ap;
@@ -58,7 +48,7 @@ static void deny(struct web *w, struct http_exchange *x, const char *host, const
 				     .ip = &c->wanted,
 				     .port = c->port});
 	snprintf(c->why, sizeof c->why, "%s", why);
-	answer(x, 403, "403 denied: this sandbox may not reach %s port %u (%s)\n", *host ? host : "this address",
+	web_answer(x, 403, "403 denied: this sandbox may not reach %s port %u (%s)\n", *host ? host : "this address",
 		c->port, why);
 }
 
@@ -66,25 +56,38 @@ static void deny(struct web *w, struct http_exchange *x, const char *host, const
 
 static void forward(struct web *w, struct http_exchange *x);
 
+void web_unreachable(struct web *w, const char *why, bool late)
+{
+	struct http_exchange *x = w->x;
+	w->x = NULL;
+	web_answer(x, late ? 504 : 502, "%d %s port %u cannot be reached: %s\n", late ? 504 : 502, w->leg,
+		w->conn->port, why);
+}
+
+void web_reached(struct web *w, int fd)
+{
+	struct http_exchange *x = w->x;
+	w->x = NULL;
+	fd_close(&w->ready);
+	w->ready = fd;
+	w->has_leg = true;
+	forward(w, x);
+}
+
 static void on_reached(void *arg, int fd, const struct ip *ip)
 {
 	struct web *w = arg;
-	struct http_exchange *x = w->x;
 	w->reach = NULL;
-	w->x = NULL;
-	if (fd < 0) {
-		bool late = fd == -ETIMEDOUT;
-		return answer(x, late ? 504 : 502, "%d %s port %u cannot be reached: %s\n", late ? 504 : 502, w->leg,
-			w->conn->port, strerror(-fd));
-	}
-	fd_close(&w->ready);
-	w->ready = fd;
+	if (fd < 0)
+		return web_unreachable(w, strerror(-fd), fd == -ETIMEDOUT);
 	w->conn->reached = *ip;
 	union ip_sockaddr sa;
 	w->ep.len = ip_to_sockaddr(ip, w->conn->port, &sa);
 	memcpy(&w->ep.sa, &sa, w->ep.len);
-	w->has_leg = true;
-	forward(w, x);
+	if (w->tls)
+		intercept_dial(w, fd);
+	else
+		web_reached(w, fd);
 }
 
 /* The client went while we were dialling. */
@@ -97,6 +100,7 @@ static void on_waiting_close(struct http_exchange *x, bool complete)
 	reach_cancel(w->reach);
 	ask_cancel(&w->asking);
 	w->reach = NULL;
+	intercept_forget(w);
 	w->x = NULL;
 }
 
@@ -120,7 +124,8 @@ static void dial(struct web *w, struct http_exchange *x)
 static void release(struct web *w)
 {
 	http_client_forget_dialer(w->gate->http_client, &w->dialer);
-	fd_close(&w->ready);
+	intercept_forget(w);
+	free(w->chunked);
 	free(w);
 }
 
@@ -134,7 +139,7 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	}
 	if (f->untouched && f->fail == HTTP_FAIL_CONNECT && !w->tried)
 		return dial(w, x);
-	answer(x, f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, "%d %s port %u: %s\n",
+	web_answer(x, f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, "%d %s port %u: %s\n",
 		f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, w->leg, w->conn->port, f->err.msg);
 }
 
@@ -150,8 +155,15 @@ static void on_done(void *arg, int status, bool complete)
 
 static void forward(struct web *w, struct http_exchange *x)
 {
-	const struct http_proxy_options o = {.on_fail = on_fail, .on_done = on_done, .arg = w};
-	w->proxy = http_proxy(x, w->gate->http_client, &w->ep, &o);
+	static struct rewrite rewrite; /* large, and good for one call */
+	struct http_proxy_options o = {.on_fail = on_fail, .on_done = on_done, .arg = w};
+	bool rewrites = w->tls && web_secrets(w), ok = !rewrites || rewrite_begin(w, http_request(x), &rewrite, &o);
+	if (ok)
+		w->proxy = http_proxy(x, w->gate->http_client, &w->ep, &o);
+	if (rewrites)
+		rewrite_end(&rewrite);
+	if (!ok)
+		web_answer(x, 502, "502 the request to %s cannot be signed\n", w->leg);
 }
 
 /* Hands out what was dialled; the pool asks only when it has none. */
@@ -167,7 +179,7 @@ static void use_leg(struct web *w, const char *name)
 	if (w->has_leg && strcmp(w->leg, name) == 0)
 		return;
 	http_client_forget_dialer(w->gate->http_client, &w->dialer);
-	fd_close(&w->ready);
+	intercept_forget(w);
 	w->has_leg = false;
 	snprintf(w->leg, sizeof w->leg, "%s", name);
 }
@@ -205,6 +217,13 @@ static struct verdict decide(struct web *w, const struct http_request *rq, char 
 	bool same_port = split_host(rq->host, c->port, name);
 	if (!box_policy(c->box))
 		return (struct verdict){.answer = POLICY_DENY, .why = "the sandbox is gone"};
+	if (c->tls && (strcmp(name, c->name) != 0 || !same_port))
+		return (struct verdict){
+			.answer = POLICY_DENY, .why = "Host is not the name of the TLS connection (SNI)"};
+	if (c->settled)
+		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
+	if (c->tls)
+		return passage_name_ok(c, name, SPEECH_TLS);
 	if (rq->method == HTTP_M_CONNECT)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "CONNECT is not passed on where names are decided"};
@@ -215,16 +234,60 @@ static struct verdict decide(struct web *w, const struct http_request *rq, char 
 	return decide_address(c);
 }
 
-/* Allowed. */
-static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
+static void deny_secret(struct web *w, struct http_exchange *x, const char *host, const struct secret *s)
 {
-	snprintf(w->conn->why, sizeof w->conn->why, "%s", why);
-	use_leg(w, name);
-	w->tried = false;
+	char why[GATE_WHY_MAX];
+	snprintf(why, sizeof why, "the placeholder of secret '%s' may go only to its hosts, over TLS", s->name);
+	deny(w, x, host, why);
+}
+
+static void go_on(struct web *w, struct http_exchange *x)
+{
 	if (w->has_leg)
 		forward(w, x);
 	else
 		dial(w, x);
+}
+
+static void on_collected(struct http_exchange *x, struct str body)
+{
+	struct web *w = http_exchange_arg(x);
+	w->body = body;
+	go_on(w, x);
+}
+
+static const struct http_exchange_ops collecting_ops = {.on_whole_body = on_collected, .on_close = on_waiting_close};
+
+/* What has to be known of a request's body before its head can go on. */
+static void prepare(struct web *w, struct http_exchange *x)
+{
+	switch (rewrite_need(w, http_request(x))) {
+	case REWRITE_TOO_LONG:
+		return web_answer(x, 413,
+			"413 this service needs the hash of the body before its head: at most %u bytes, with a "
+			"Content-Length\n",
+			GATE_AWS_BODY_MAX);
+	case REWRITE_NO_LENGTH:
+		return web_answer(x, 411, "411 a signed upload in chunks needs x-amz-decoded-content-length\n");
+	case REWRITE_COLLECT:
+		w->x = x;
+		http_exchange_set(x, &collecting_ops, w);
+		return http_collect(x, GATE_AWS_BODY_MAX);
+	case REWRITE_NONE:
+	case REWRITE_HEAD:
+		return go_on(w, x);
+	}
+}
+
+/* Allowed. */
+static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
+{
+	if (why != w->conn->why)
+		snprintf(w->conn->why, sizeof w->conn->why, "%s", why);
+	use_leg(w, name);
+	w->tried = false;
+	w->body = STR_NULL;
+	prepare(w, x);
 }
 
 /* ---- a request that waits for an approval ---- */
@@ -284,13 +347,18 @@ static void on_request(struct http_exchange *x, void *arg)
 	char name[NET_NAME_MAX + 1];
 	if (!w)
 		return http_abort(x);
-	struct verdict v = decide(w, http_request(x), name);
-	if (*name || v.answer == POLICY_ASK)
+	const struct http_request *rq = http_request(x);
+	struct verdict v = decide(w, rq, name);
+	if ((*name || v.answer == POLICY_ASK) && !w->tls)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
+	if (v.answer == POLICY_DENY)
+		return deny(w, x, name, v.why);
+	const struct secret *s =
+		secrets_misplaced(web_secrets(w), rq, &(struct secret_way){w->tls ? name : NULL, w->conn->port});
+	if (s)
+		return deny_secret(w, x, name, s);
 	if (v.answer == POLICY_ASK)
 		return hold(w, x);
-	if (v.answer != POLICY_ALLOW)
-		return deny(w, x, name, v.why);
 	proceed(w, x, name, v.why);
 }
 
@@ -317,6 +385,9 @@ int web_start(struct passage *c)
 	c->server = pair[0];
 	struct web *w = xcalloc(1, sizeof *w);
 	w->dialer = (struct http_dialer){.take = take, .idle_max = 1, .idle_ms = GATE_WEB_IDLE};
+	w->tls = c->tls;
+	if (w->tls)
+		w->dialer.layer = intercept_layer;
 	w->gate = g;
 	w->conn = c;
 	w->inner = pair[1];
@@ -324,7 +395,7 @@ int web_start(struct passage *c)
 	w->ep.dialer = &w->dialer;
 	c->web = w;
 	map_put(&g->webs, key_of(&w->inner), w);
-	if (http_server_adopt(g->http, pair[1], 0, NULL) < 0)
+	if (http_server_adopt(g->http, pair[1], c->tls ? TAG_TLS : TAG_PLAIN, NULL) < 0)
 		return -ENOMEM;
 	return relay_start(&c->relay, g->loop, c->client, c->server, &c->box->bucket, on_relay_end);
 }
@@ -338,6 +409,7 @@ void web_free(struct web *w)
 	if (w->x)
 		http_exchange_set(w->x, &nothing_ops, NULL);
 	reach_cancel(w->reach);
+	intercept_forget(w);
 	ask_cancel(&w->asking);
 	w->conn->web = NULL;
 	w->conn = NULL;
@@ -363,7 +435,7 @@ bool web_policy(struct web *w)
 		return true; /* no request yet, or it was refused: the next one is decided by itself */
 	if (!*w->leg)
 		return decide_address(c).answer == POLICY_ALLOW;
-	return passage_name_ok(c, w->leg, SPEECH_HTTP).answer == POLICY_ALLOW;
+	return passage_name_ok(c, w->leg, w->tls ? SPEECH_TLS : SPEECH_HTTP).answer == POLICY_ALLOW;
 }
 
 int web_init(struct gate *g, struct err *e)
@@ -373,5 +445,6 @@ int web_init(struct gate *g, struct err *e)
 	if (!g->http || !g->http_client)
 		return err_set(e, ERRC_INTERNAL_ERROR, "no HTTP server");
 	http_server_config(g->http)->conns_max = GATE_CONNS_MAX;
+	http_server_set_layer(g->http, TAG_TLS, intercept_accept, g);
 	return 0;
 }

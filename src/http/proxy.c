@@ -70,7 +70,7 @@ static size_t request_headers(struct http_proxy *p, const struct http_request *r
 	for (size_t i = 0; i < r->headers.n; i++) {
 		struct http_header h = r->headers.v[i];
 		bool own = str_eq_nocase(h.name, STR("Host")) ||
-			   (str_eq_nocase(h.name, STR("Expect")) && !r->expect_continue);
+			   (str_eq_nocase(h.name, STR("Expect")) && (!r->expect_continue || p->o.body.p));
 		if (!own && passes(p, p->o.filter_request, &r->headers, h.name, &h.value))
 			ret[n++] = h;
 	}
@@ -95,6 +95,24 @@ static void let_go(struct http_proxy *p)
 
 /* ---- the client's side ---- */
 
+static void write_up(struct http_proxy *p, struct str bytes)
+{
+	if (bytes.n && p->call && !http_call_write(p->call, bytes))
+		http_pause(p->x);
+}
+
+/* False: the exchange was cut off. */
+static bool write_filtered(struct http_proxy *p, struct str piece)
+{
+	auto_buf struct buf out = {.max = 2 * HTTP_READ_CHUNK};
+	if (!p->o.filter_body(p->o.arg, piece, &out)) {
+		http_abort(p->x);
+		return false;
+	}
+	write_up(p, buf_str(&out));
+	return true;
+}
+
 static void x_body(struct http_exchange *x, struct str chunk)
 {
 	struct http_proxy *p = http_exchange_arg(x);
@@ -102,15 +120,17 @@ static void x_body(struct http_exchange *x, struct str chunk)
 		p->o.counts->in += chunk.n;
 	if (p->o.on_bytes)
 		p->o.on_bytes(p->o.arg);
-	if (p->call && !http_call_write(p->call, chunk))
-		http_pause(x);
+	if (p->o.filter_body && p->call)
+		write_filtered(p, chunk);
+	else
+		write_up(p, chunk);
 }
 
 static void x_body_end(struct http_exchange *x)
 {
 	struct http_proxy *p = http_exchange_arg(x);
 	auto_buf struct buf trailers = {0};
-	if (!p->call)
+	if (!p->call || p->o.body.p || (p->o.filter_body && !write_filtered(p, STR_NULL)))
 		return;
 	pass_trailers(p, &http_request(x)->headers, http_request_trailers(x), &trailers);
 	http_call_end_with(p->call, buf_str(&trailers));
@@ -247,7 +267,7 @@ static void give_back(struct http_proxy *p, const struct http_failure *failure)
 	p->given_back = true;
 	http_exchange_set(x, NULL, NULL);
 	struct http_failure f = *failure;
-	f.untouched = p->untouched || http_request(x)->content_length == 0;
+	f.untouched = p->untouched || http_request(x)->content_length == 0 || p->o.body.p;
 	if (p->o.on_fail)
 		p->o.on_fail(p->o.arg, x, &f);
 	else
@@ -275,6 +295,13 @@ static const struct http_call_ops c_ops = {.on_sent = c_sent,
 	.on_writable = c_writable,
 	.on_close = c_close};
 
+static void send_whole(struct http_proxy *p)
+{
+	write_up(p, p->o.body);
+	if (p->o.body.n)
+		http_call_end(p->call);
+}
+
 struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
 	const struct http_proxy_options *o)
 {
@@ -288,7 +315,10 @@ struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, c
 		.host = o->host.p ? o->host : r->host,
 		.headers = headers,
 		.headers_n = request_headers(p, r, headers),
-		.content_length = r->content_length,
+		.content_length = o->body.p	   ? (int64_t)o->body.n
+				  : o->filter_body ? o->body_length
+						   : r->content_length,
+		.wipe = o->wipe,
 		.upgrade = wants_upgrade(r),
 		.te_trailers = http_header_has_token(&r->headers, STR("TE"), STR("trailers")),
 		.connect_ms = o->connect_ms,
@@ -300,6 +330,10 @@ struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, c
 	if (!r->expect_continue)
 		http_resume(x);
 	p->call = http_call_start(cl, ep, &call, &c_ops, p);
+	if (o->body.p)
+		send_whole(p);
+	if (o->body.p)
+		return p;
 	/* Until the call is connected, or has got its 100, the body is not read: it can still go elsewhere. */
 	p->untouched = !call_connected(p->call) || r->expect_continue;
 	if (p->untouched)

@@ -25,6 +25,10 @@ struct http_proxy;
  * proxy call returns. */
 typedef bool (*http_proxy_filter)(void *arg, struct str name, struct str *value);
 
+/* For each piece of the request's body: appends what goes on in its place. A piece with p == NULL says that the body
+ * has ended. Return false to cut the exchange off. */
+typedef bool (*http_proxy_body)(void *arg, struct str piece, struct buf *out);
+
 /* Bytes of the bodies, as they flow; of a tunnel, all of them. */
 struct http_proxy_counts {
 	uint64_t in, out; /* from the client, to the client */
@@ -37,6 +41,10 @@ struct http_proxy_options {
 	size_t add_n;
 	http_proxy_filter filter_request; /* NULL: pass all */
 	http_proxy_filter filter_response;
+	http_proxy_body filter_body; /* NULL: the body passes as it is */
+	int64_t body_length;	     /* with filter_body: what comes out of it */
+	struct str body;	     /* p != NULL: the whole body, which was collected; lives until the end */
+	bool wipe;		     /* the head holds secrets (client.h) */
 	uint32_t connect_ms, head_ms, stall_ms; /* as in client.h */
 	/* Upstream failed before its head: must answer the exchange. The proxy has let go of it already. When
 	 * failure->untouched it may also be proxied again, now or later. */

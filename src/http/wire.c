@@ -183,6 +183,11 @@ ssize_t wire_read(struct wire *w, char **ret_p)
 	return n < 0 ? -errno : n;
 }
 
+void wire_forget(void)
+{
+	explicit_bzero(scratch, sizeof scratch);
+}
+
 bool wire_is_tcp(int fd)
 {
 	int domain = 0;

@@ -90,4 +90,7 @@ static inline void wire_relax(struct buf *b)
 /* One recv into the shared scratch: its length, 0 at the end, -EAGAIN or another -errno. Valid until the next call. */
 ssize_t wire_read(struct wire *w, char **ret_p);
 
+/* Overwrites the scratch: it held secrets. Not while its bytes are being used. */
+void wire_forget(void);
+
 bool wire_is_tcp(int fd);

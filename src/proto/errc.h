@@ -74,7 +74,7 @@
 	X(INVALID_PORT, 400, "Use a port from 1024 to 65535.")                                                         \
 	X(INVALID_PORT_NUMBER, 400, "Use a port from 1 to 65535.")                                                     \
 	X(PORT_ALREADY_EXPOSED, 409, "Unexpose it first, or use the URL it has.")                                      \
-	X(PORT_NOT_EXPOSED, 404, "Expose the port first.")                                                             \
+	X(PORT_NOT_EXPOSED, 404, "GET /v1/sandboxes/{id}/ports lists the exposed ports.")                              \
 	X(PORT_IN_USE, 409, "Choose another port.")                                                                    \
 	X(SERVICE_NOT_RESPONDING, 502, "Start the server in the sandbox, or wait until it listens.")                   \
 	X(PORT_OPERATION_ERROR, 500, "")                                                                               \

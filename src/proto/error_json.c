@@ -30,8 +30,8 @@ static void put_member(struct json_writer *w, const struct error_json *j, const 
 		json_member_cstr(w, member, clock_iso(clock_wall_ms(), iso));
 	} else {
 		INVARIANT(strcmp(member, "suggestion") == 0);
-		if (info->suggestion[0])
-			json_member_cstr(w, member, info->suggestion);
+		if (j->suggestion || info->suggestion[0])
+			json_member_cstr(w, member, j->suggestion ? j->suggestion : info->suggestion);
 	}
 }
 

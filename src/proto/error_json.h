@@ -15,6 +15,7 @@
 struct error_json {
 	const struct err *err;
 	const char *operation;	    /* NULL: none */
+	const char *suggestion;	    /* NULL: the code's own */
 	struct str context;	    /* a complete JSON object; empty: {} */
 	int status;		    /* 0: the code's own */
 	const char *const *members; /* their names in order, NULL at the end; NULL: as above */

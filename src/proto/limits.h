@@ -56,8 +56,20 @@
 #define NET_ASK	      30000u   /* ms that a connection waits for an approval, when its policy does not say … */
 #define NET_ASK_MAX   3600000u /* … and at most */
 
-#define WARDEN_FREEZE_MAX  200 /* a box that is not frozen after that runs on */
-#define WARDEN_SOCKETS_MAX 32u /* sockets of a box handed out at once */
+/* Secrets */
+#define SECRETS_MAX	   1024 /* of a daemon … */
+#define SECRETS_BOX_MAX	   32	/* … and of one sandbox */
+#define SECRET_NAME_MAX	   64
+#define SECRET_VALUE_MAX   4096 /* it stands in the head of a request */
+#define SECRET_HOSTS_MAX   16
+#define SECRET_HEADER_MAX  256	    /* of the template of a header */
+#define SECRET_PREFIX	   "atoll_" /* of a placeholder; then SECRET_RANDOM characters 0-9 and a-f */
+#define SECRET_RANDOM	   32
+#define SECRET_PLACEHOLDER (sizeof SECRET_PREFIX - 1 + SECRET_RANDOM)
+
+#define WARDEN_PEM_MAX	   1535 /* of one certificate as PEM */
+#define WARDEN_FREEZE_MAX  200	/* a box that is not frozen after that runs on */
+#define WARDEN_SOCKETS_MAX 32u	/* sockets of a box handed out at once */
 
 /* Files, watches and terminals in a box */
 #define GIT_TIMEOUT	600000

@@ -42,6 +42,7 @@ enum warden_op {
 			   again */
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
 	WARDEN_FUSE,	/* id, flags: whether the box may make FUSE mounts; those that are there stay */
+	WARDEN_TRUST,	/* id, pem: programs in the box trust this authority (cage/trust.h) */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
@@ -114,6 +115,7 @@ struct warden_request {
 	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
 	uint32_t steer;	 /* CREATE, NETWORK: enum warden_steer */
 	uint32_t padding;
+	char pem[WARDEN_PEM_MAX + 1]; /* TRUST: a certificate */
 };
 
 struct warden_reply {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cage/trust.h"
 #include "proto/limits.h"
 #include "warden/control.h"
 #include "warden/warden.h"
@@ -172,4 +173,17 @@ void control_network(struct warden *w, const struct warden_request *rq, struct w
 	bool ok = network_flags(b->place, rq->steer, &e) == 0;
 	b->steer = ok ? rq->steer : b->steer;
 	server_reply(w, &who, ok ? NULL : &e, ok ? b : NULL);
+}
+
+void control_trust(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	struct err e = {0};
+	struct box *b = control_living(w, rq, &who);
+	if (!b)
+		return;
+	if (!*rq->pem)
+		err_set(&e, ERRC_INVALID_REQUEST, "a certificate is needed");
+	else
+		trust_mount(b->place->slot.pidfd, w->own_mounts, str_of(rq->pem), &e);
+	server_reply(w, &who, &e, e.code ? NULL : b);
 }

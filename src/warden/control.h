@@ -12,6 +12,7 @@ void control_signal(struct warden *w, const struct warden_request *rq, struct wa
 void control_freeze(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void control_thaw(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void control_inspect(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+void control_trust(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void control_network(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void control_limits(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 

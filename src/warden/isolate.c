@@ -42,7 +42,7 @@ static int build_root(int root, const struct isolate_paths *p, struct err *e)
 		show(root, "images", p->images, e) < 0 || show(root, "ids", p->ids, e) < 0)
 		return -1;
 	static const char *const empty[] = {
-		"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/tools", "stand/layer"};
+		"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/tools", "stand/layer", "trust"};
 	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
 		if (mkdirat(root, empty[i], 0755) < 0)
 			return isolate_fail(e, "make the warden's root");

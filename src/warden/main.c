@@ -245,6 +245,9 @@ static int open_dirs(struct warden *w, struct err *e)
 	w->own_net = slot_open_ns(getpid(), "net");
 	if (w->own_net < 0)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the warden's network namespace");
+	w->own_mounts = slot_open_ns(getpid(), "mnt");
+	if (w->own_mounts < 0)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the warden's mount namespace");
 	w->host.sockets_path = "/run/s";
 	w->host.cgroups = &w->cgroups;
 	ids_init(&w->ids, ids, w->cgroups.name, owner_lives, &w->cgroups);

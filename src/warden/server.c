@@ -154,12 +154,15 @@ static uint32_t flags_of(uint32_t op)
 
 static int check_form(const struct warden_request *rq, struct err *e)
 {
-	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image))
+	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image) ||
+		!text_ok(rq->pem, sizeof rq->pem))
 		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
 	if (rq->flags & ~flags_of(rq->op))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
 	if (rq->steer & ~(uint32_t)(rq->op == WARDEN_CREATE || rq->op == WARDEN_NETWORK ? WARDEN_STEER_ALL : 0))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
+	if (*rq->pem && rq->op != WARDEN_TRUST)
+		return err_set(e, ERRC_INVALID_REQUEST, "this operation takes no certificate");
 	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST)
 		return 0;
 	return box_id_check(str_of(rq->id), e);
@@ -223,6 +226,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_NETWORK:
 		control_network(w, rq, who);
+		break;
+	case WARDEN_TRUST:
+		control_trust(w, rq, who);
 		break;
 	case WARDEN_FUSE:
 		fuse_allow(w, rq, who);

@@ -34,6 +34,7 @@ struct warden {
 	struct warden_host offer;
 	int boxes_dir, records_dir; /* layers by id; records by slot */
 	int own_net;		    /* the warden's own network namespace */
+	int own_mounts;		    /* … and its mount namespace */
 	uid_t user;
 
 	/* server.h */

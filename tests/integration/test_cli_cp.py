@@ -163,7 +163,7 @@ def test_wrong_usage(daemon, args, text):
 
 
 def test_errors_name_what_is_missing(daemon, box, tmp_path, source):
-    fails(daemon, f"{box}:/etc/passwd", tmp_path, f"no sandbox '{box}'")
+    fails(daemon, f"{box}:/etc/passwd", tmp_path, f"no box '{box}'")
     assert box not in daemon.boxes()
     fails(daemon, tmp_path / "nope", f"{box}:/tmp", "No such file")
     daemon.cli("create", box)

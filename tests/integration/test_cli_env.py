@@ -44,7 +44,7 @@ def test_they_outlive_the_box_and_the_daemon(own_daemon, own_box):
 def test_what_cannot_be(daemon, box):
     for args in (["list"], ["unset", "A"]):
         r = daemon.cli("env", box, *args)
-        assert r.returncode == 1 and b"no sandbox" in r.stderr
+        assert r.returncode == 1 and b"no box" in r.stderr
     assert box not in daemon.boxes()
     daemon.cli("env", box, "set", "A=1")
     r = daemon.cli("env", box, "set", "BIG=" + "x" * 65000)

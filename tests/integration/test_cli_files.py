@@ -44,7 +44,7 @@ def test_ls_of_a_file_and_of_nothing(daemon, box):
 def test_looking_makes_no_box(daemon, box):
     for args in (["ls", box], ["cat", box, "/etc/passwd"], ["watch", box]):
         r = daemon.cli(*args)
-        assert r.returncode == 1 and f"no sandbox '{box}'".encode() in r.stderr and b"list'" in r.stderr
+        assert r.returncode == 1 and f"no box '{box}'".encode() in r.stderr and b"list'" in r.stderr
     assert box not in daemon.boxes()
 
 

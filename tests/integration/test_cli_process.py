@@ -83,7 +83,7 @@ def test_logs_as_json_are_the_events(daemon, box):
 
 def test_logs_of_nothing(daemon, box):
     r = daemon.cli("logs", box, "p")
-    assert r.returncode == 1 and b"no sandbox" in r.stderr and box not in daemon.boxes()
+    assert r.returncode == 1 and b"no box" in r.stderr and box not in daemon.boxes()
     daemon.cli("create", box)
     r = daemon.cli("logs", "-f", box, "p")
     assert r.returncode == 1 and b"'p' not found" in r.stderr and b"ps" in r.stderr

@@ -281,7 +281,7 @@ def test_stats_for_programs(daemon, box):
     lines = daemon.cli("stats").stdout.decode().splitlines()
     assert lines[0].split()[:2] == ["ID", "STATE"] and any(line.startswith(box + " ") for line in lines[1:])
     r = daemon.cli("stats", "no-such-box")
-    assert r.returncode == 1 and b"no sandbox 'no-such-box'" in r.stderr
+    assert r.returncode == 1 and b"no box 'no-such-box'" in r.stderr
 
 
 def test_stats_live_until_q(daemon, box):

@@ -12,7 +12,7 @@ import tarfile
 import threading
 
 import pytest
-from atoll import wait_for
+from atoll import box_path, wait_for
 from boxapi import check_error, memory_kb
 
 W = "/workspace"
@@ -531,3 +531,25 @@ def test_a_long_json_text_in_constant_memory(api):
         wanted = content.encode() if "encoding" not in body else base64.b64decode(content)
         assert api.sh(f"sha256sum < {W}/f").split()[0] == hashlib.sha256(wanted).hexdigest()
     assert memory_kb(agent) < 4096
+
+
+@pytest.mark.parametrize("asked, status, body, said", [
+    ("bytes=0-3", 206, b"0123", "bytes 0-3/10"), ("bytes=4-", 206, b"456789", "bytes 4-9/10"), ("bytes=-3", 206, b"789", "bytes 7-9/10"),
+    ("bytes=8-99", 206, b"89", "bytes 8-9/10"), ("bytes=10-", 416, b"", "bytes */10"), ("bytes=0-1,4-5", 200, b"0123456789", None),
+    ("lines=1-2", 200, b"0123456789", None), ("bytes=5-1", 200, b"0123456789", None),
+])
+def test_a_download_of_a_range(daemon, box, asked, status, body, said):
+    path = box_path(box, "/api/file?path=/tmp/digits")
+    assert daemon.request("PUT", path, b"0123456789").status == 200
+    r = daemon.request("GET", path, headers={"Range": asked})
+    assert (r.status, r.body, r.headers["Content-Range"]) == (status, body, said)
+    if status != 416:
+        assert r.headers["Accept-Ranges"] == "bytes" and int(r.headers["Content-Length"]) == len(body)
+    r = daemon.request("GET", path, headers={"Range": asked, "If-Range": '"x"'})
+    assert (r.status, r.body) == (200, b"0123456789")
+
+
+def test_ranges_of_a_long_file(daemon, box):
+    daemon.execute(box, "seq -w 0 999999 >/tmp/long")
+    r = daemon.request("GET", box_path(box, "/api/file?path=/tmp/long"), headers={"Range": "bytes=700000-1399999"})
+    assert (r.status, r.body) == (206, b"".join(b"%06d\n" % i for i in range(100000, 200000)))

@@ -274,7 +274,7 @@ def test_the_command_line_explains(daemon, box):
         r = daemon.cli(*args)
         assert r.returncode == 2 and words in r.stderr.decode(), r
     for args, words in ((("expose", box, "80"), "Invalid port number"), (("expose", box, "8080", "--token", "A"), "Custom token"),
-                        (("ports", box), "no sandbox"), (("unexpose", box, "8080"), "no sandbox")):
+                        (("ports", box), "no box"), (("unexpose", box, "8080"), "no box")):
         r = daemon.cli(*args)
         assert r.returncode == 1 and words in r.stderr.decode(), r
     for verb in ("expose", "ports", "open", "requests", "unexpose"):
@@ -295,3 +295,18 @@ def test_port_3000_is_the_apps(daemon, box):
     assert daemon.request("GET", box_path(box, "/proxy/3000/"), headers={"X-Atoll-App": "1"}).text == "from-the-app\n"
     assert daemon.request("GET", box_path(box, "/proxy/3000/internal/env"), headers={"X-Atoll-App": "1"}).status == 404
     assert daemon.cli("expose", box, "3000").returncode == 0
+
+
+def test_the_suggestions_fit(daemon, box):
+    daemon.execute(box, "true")
+    daemon.execute(box.upper(), "true")
+    long = "x" * 62
+    daemon.execute(long, "true")
+    try:
+        said = {name: daemon.request(method, box_path(name, "/ports/8080")).json()["suggestion"]
+                for name, method in ((box, "DELETE"), (box.upper(), "POST"), (long, "POST"))}
+    finally:
+        daemon.destroy(box.upper())
+        daemon.destroy(long)
+    assert said[box] == "GET /v1/sandboxes/{id}/ports lists the exposed ports."
+    assert "lowercase" in said[box.upper()] and "shorter" in said[long]

@@ -241,3 +241,30 @@ def test_stopped_and_started_twenty_times(own_daemon, own_box):
         assert own_daemon.interrupt() == 0
         own_daemon.start()
     still_counts(own_daemon, own_box, pid, since)
+
+
+def test_after_a_restart_of_the_host_everything_comes_back_with_the_first_request(own_daemon, own_box):
+    """All processes end at once, as with the host. Settings, ports, files and services are there again."""
+    own_daemon.request("PUT", box_path(own_box), {"env": {"A": "kept"}, "limits": {"pids": 99}, "labels": {"l": "1"}, "sleepAfter": "1h"})
+    own_daemon.execute(own_box, "echo file >/root/f")
+    url = own_daemon.request("POST", box_path(own_box, "/ports/8080")).json()["url"]
+    own_daemon.request("POST", box_path(own_box, "/api/process/start"),
+                       {"command": "echo $A; exec python3 -m http.server 8080", "processId": "web", "service": True})
+    own_daemon.execute(own_box + "x", "true")
+    wait_for(lambda: own_daemon.request("POST", box_path(own_box + "x", "/sleep")).status == 200, "it sleeps")
+    own_daemon.kill_up()
+    for pid, _ in leaks.processes(own_daemon.cgroup):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not leaks.processes(own_daemon.cgroup), "all is gone")
+    own_daemon.start()
+    own_daemon.await_warden()
+    assert {own_daemon.inspect(b)["state"] for b in (own_box, own_box + "x")} == {"stopped"}
+    assert own_daemon.execute(own_box, "cat /root/f; echo $A")["stdout"] == "file\nkept\n"
+    shown = own_daemon.inspect(own_box)
+    assert (shown["limits"]["pids"], shown["labels"], shown["sleepAfter"]) == (99, {"l": "1"}, 3600)
+    assert own_daemon.request("GET", box_path(own_box, "/ports")).json()["ports"][0]["url"] == url
+    host = url.split("/")[2]
+    wait_for(lambda: own_daemon.request("GET", "/", headers={"Host": host}, unix=False, token=False).status == 200, "the service answers")
+    logs = own_daemon.request("GET", box_path(own_box, "/api/process/web/logs")).json()
+    assert logs["stdout"].startswith("kept\n")

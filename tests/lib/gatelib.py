@@ -27,6 +27,23 @@ def run(*argv, **kw):
     return subprocess.run(argv, check=True, capture_output=True, text=True, **kw)
 
 
+def memory_of(pid):
+    """All readable memory of a process."""
+    pieces = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in maps:
+            span, mode = line.split()[:2]
+            start, end = (int(n, 16) for n in span.split("-"))
+            if mode[0] != "r" or "[v" in line:
+                continue
+            try:
+                mem.seek(start)
+                pieces.append(mem.read(end - start))
+            except (OSError, ValueError, OverflowError):
+                pass
+    return b"".join(pieces)
+
+
 def helper(name):
     for variant in ("static", "host", "asan/host"):
         path = BUILD / variant / "tests/helpers" / name
@@ -219,6 +236,10 @@ class Gate:
             self.listeners.append(listener)
         self.records, self.lines, self.changed = [], [], threading.Condition()
         self.log_path = world.tmp / f"gate{self.number}.log"
+        self.data = world.tmp / f"data{self.number}"
+        (self.data / "gate").mkdir(parents=True)
+        world.tmp.chmod(0o711)
+        os.chown(self.data / "gate", 65534, 65534)
         self.boxes = []
         self.process = None
         self.warden = Warden(self)
@@ -234,7 +255,8 @@ class Gate:
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", BUILD / "atoll-gate",
             binds=((self.world.resolv, "/etc/resolv.conf"), (self.world.hosts, "/etc/hosts")))
         self.process = subprocess.Popen(argv, close_fds=False, preexec_fn=before,
-                                        stderr=self.log_path.open("a"), env={**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug"})
+                                        stderr=self.log_path.open("a"), env={**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug", "ATOLL_DATA": str(self.data),
+                                             "SSL_CERT_FILE": str(self.world.tmp / "cert.pem")})
         self.connect()
         self.warden.connect()
 
@@ -248,6 +270,7 @@ class Gate:
             self.records.append(hello)
             hello = json.loads(self.reader.readline())
         self.pid = hello["pid"]
+        self.ca = self.world.file(f"ca{self.number}.pem", hello["ca"])
         self.daemon.settimeout(None)
         threading.Thread(target=self.read, args=(self.reader,), daemon=True).start()
 

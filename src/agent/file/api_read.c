@@ -3,6 +3,7 @@
 
 #include "agent/api.h"
 #include "agent/file/path.h"
+#include "agent/file/range.h"
 #include "agent/file/source.h"
 #include "agent/limits.h"
 #include "agent/request/pump.h"
@@ -22,6 +23,7 @@ struct reading {
 	struct pump pump;
 	struct source s;
 	uint64_t at;
+	uint64_t end; /* of GET /api/file */
 	bool base64;
 };
 
@@ -268,14 +270,42 @@ static enum pump_state next_raw(struct pump *p)
 {
 	struct reading *r = container_of(p, struct reading, pump);
 	char raw[HTTP_READ_CHUNK];
-	ssize_t n = source_read(&r->s, r->at, raw, sizeof raw);
+	uint64_t left = r->end - r->at;
+	ssize_t n = source_read(&r->s, r->at, raw, left < sizeof raw ? (size_t)left : sizeof raw);
 	/* A file that has shrunk cannot be sent as announced. */
-	if (n < 0 || (n == 0 && r->at < source_size(&r->s)))
+	if (n < 0 || (n == 0 && r->at < r->end))
 		return PUMP_BROKEN;
 	r->at += (uint64_t)n;
 	if (n)
 		pump_write(p, str_n(raw, (size_t)n));
-	return r->at == source_size(&r->s) ? PUMP_END : PUMP_MORE;
+	return r->at == r->end ? PUMP_END : PUMP_MORE;
+}
+
+/* A client that has an older version (If-Range) gets the whole file: there are no versions here. */
+static enum range_kind wanted_part(const struct agent_request *r, const struct source *s, struct range *ret)
+{
+	const struct http_headers *h = &http_request(r->x)->headers;
+	*ret = (struct range){0, source_size(s)};
+	if (http_header_value(h, STR("if-range")).p)
+		return RANGE_WHOLE;
+	return range_read(http_header_value(h, STR("range")), source_size(s), ret);
+}
+
+static void fail_range(const struct agent_request *r, struct source *s)
+{
+	char text[64];
+	snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)source_size(s));
+	source_free(s);
+	http_respond_header(r->x, STR("Content-Range"), str_of(text));
+	http_respond(r->x, 416, NULL, STR(""));
+}
+
+static void say_part(const struct agent_request *r, const struct range *part, uint64_t size)
+{
+	char text[96];
+	snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)part->from,
+		(unsigned long long)(part->from + part->n - 1), (unsigned long long)size);
+	http_respond_header(r->x, STR("Content-Range"), str_of(text));
 }
 
 void api_file_get(struct agent_request *r)
@@ -287,11 +317,21 @@ void api_file_get(struct agent_request *r)
 		return agent_request_refuse(r, &e);
 	if (source_open(&s, path, shown, &e) < 0)
 		return fail_open(r, &e, shown);
+	struct range part;
+	enum range_kind kind = wanted_part(r, &s, &part);
+	if (kind == RANGE_NONE)
+		return fail_range(r, &s);
 	http_respond_header(r->x, STR("Content-Type"), str_of(s.mime));
-	http_respond_begin(r->x, 200, (int64_t)source_size(&s));
+	http_respond_header(r->x, STR("Accept-Ranges"), STR("bytes"));
+	if (kind == RANGE_PART)
+		say_part(r, &part, source_size(&s));
+	http_respond_begin(r->x, kind == RANGE_PART ? 206 : 200, (int64_t)part.n);
 	if (http_request(r->x)->method == HTTP_M_HEAD) {
 		source_free(&s);
 		return http_respond_end(r->x);
 	}
-	pump_start(&reading_new(&s, false)->pump, r->x, next_raw, reading_free);
+	struct reading *reading = reading_new(&s, false);
+	reading->at = part.from;
+	reading->end = part.from + part.n;
+	pump_start(&reading->pump, r->x, next_raw, reading_free);
 }

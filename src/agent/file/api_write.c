@@ -2,6 +2,7 @@
 #include "agent/api.h"
 #include "agent/file/path.h"
 #include "agent/file/write_body.h"
+#include "agent/request/fields.h"
 
 /*
  * Writes a file: POST /api/write (JSON, here) and PUT /api/file?path= (raw bytes, api_file_put.c). Both use constant
@@ -71,6 +72,8 @@ static void on_body_end(struct http_exchange *x)
 {
 	struct write *w = http_exchange_arg(x);
 	struct err e = {0};
+	if (buf_size(&w->body.unknown))
+		fields_warn(x, buf_str(&w->body.unknown));
 	if (write_body_end(&w->body, &e) < 0)
 		write_fail(w, &e);
 	else

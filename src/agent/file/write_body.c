@@ -13,6 +13,7 @@ enum { KEY_MAX = 16, DIRECT_MIN = 16 * KIB };
 void write_body_free(struct write_body *w)
 {
 	buf_free(&w->key);
+	buf_free(&w->unknown);
 	buf_free(&w->path);
 	buf_free(&w->encoding);
 	buf_free(&w->session);
@@ -113,6 +114,8 @@ static bool end_key(struct write_body *w, struct err *e)
 	for (int i = 1; i < WRITE_FIELDS && !w->key_long; i++)
 		if (str_eq_c(buf_str(&w->key), field_names[i]))
 			w->field = (enum write_field)i;
+	if (w->field == WRITE_NONE && !w->key_long && !buf_size(&w->unknown))
+		buf_add_str(&w->unknown, buf_str(&w->key));
 	buf_clear(&w->key);
 	w->key_long = false;
 	if (w->field != WRITE_NONE && w->seen[w->field])

@@ -132,6 +132,7 @@ void reply_send(struct reply *p, struct http_exchange *x, int status)
 		total += p->part[i].spool.size;
 	if (total <= WHOLE_MAX)
 		return send_whole(p, x, status);
+	http_respond_put_extra(x, reply_text(p));
 	http_exchange_set(x, &stream_ops, p);
 	http_respond_header(x, STR("Content-Type"), STR("application/json"));
 	http_respond_begin(x, status, HTTP_CHUNKED);

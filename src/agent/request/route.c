@@ -2,6 +2,7 @@
 
 #include "agent/agent.h"
 #include "agent/limits.h"
+#include "agent/request/fields.h"
 #include "base/clock.h"
 
 static const struct http_exchange_ops ops_none;
@@ -78,6 +79,7 @@ static void on_whole_body(struct http_exchange *x, struct str text)
 		doc = json_parse(STR("{}"), &e);
 	if (!doc)
 		return agent_request_fail(&r, &e, STR_NULL);
+	fields_check(x, route, json_edit(doc));
 	call_handler(x, route, id, json_root(doc));
 	json_free(doc);
 }

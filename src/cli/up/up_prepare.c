@@ -333,6 +333,10 @@ int up_prepare_files(struct cli *c, struct up_place *p, struct err *e)
 	cli_hint(c, CANNOT_USE, "ATOLL_DATA");
 	if (make_dir(p->data, 0, 0, 0711, e) < 0 || take_lock(c, p->data, &p->data_lock, e) < 0)
 		return -1;
+	char gate_dir[PATH_MAX + 16];
+	snprintf(gate_dir, sizeof gate_dir, "%s/gate", p->data);
+	if (make_dir(gate_dir, p->gate_uid, p->gate_gid, 0700, e) < 0)
+		return -1;
 	if (make_dir(daemon_dir, p->uid, p->gid, 0700, e) < 0 || prepare_token(c, p, e) < 0)
 		return -1;
 	cli_hint(c, "%s", "Set ATOLL_IMAGES to the directory of the images.");

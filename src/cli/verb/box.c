@@ -49,7 +49,7 @@ static void write_labels(struct json_writer *w, const struct box_options *o, con
 bool box_options_given(const struct box_options *o)
 {
 	return o->image || o->memory || o->cpu_milli || o->pids || o->instance || o->sleep_after || o->network ||
-	       o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n;
+	       o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n || o->secrets.n;
 }
 
 /* PUT replaces all labels, so those that are there are asked for first. NULL: none, or no such box. */
@@ -72,6 +72,13 @@ static void write_spec(struct buf *b, const struct box_options *o, const struct 
 	json_object_begin(&w);
 	if (o->image)
 		json_member_cstr(&w, "image", o->image);
+	if (o->secrets.n) {
+		json_key(&w, "secrets");
+		json_array_begin(&w);
+		for (size_t k = 0; k < o->secrets.n; k++)
+			json_cstr(&w, o->secrets.items[k]);
+		json_array_end(&w);
+	}
 	if (o->instance)
 		json_member_cstr(&w, "instance", o->instance);
 	if (o->sleep_after)

@@ -10,6 +10,7 @@
 struct box_options {
 	uint64_t memory, cpu_milli, pids;
 	const char *image;
+	struct arg_list secrets;
 	/* Of create and update. */
 	const char *instance, *sleep_after, *network;
 	bool keep_alive, no_keep_alive;
@@ -30,6 +31,7 @@ struct box_options {
 		{"label", "K=V", "set a label; may be repeated", ARG_LIST, &(o)->labels, 'l'},                         \
 		{"sleep-after", "TIME", "sleep after this time without activity: 30s, 10m, 1h; 0 is never", ARG_TEXT,  \
 			&(o)->sleep_after},                                                                            \
+		{"secret", "NAME", "secret that it is given; may be repeated", ARG_LIST, &(o)->secrets},               \
 		{"keep-alive", NULL, "never sleep", ARG_FLAG, &(o)->keep_alive},                                       \
 		{"no-keep-alive", NULL, "sleep again", ARG_FLAG, &(o)->no_keep_alive},                                 \
 	{                                                                                                              \

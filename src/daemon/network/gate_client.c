@@ -8,6 +8,7 @@
 #include "daemon/network/approvals.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/sandbox.h"
 
 enum { RETRY_MS = 100, OUT_MAX = 8 * 1024 * 1024, IN_MAX = 256 * 1024, READ = 65536 };
@@ -19,6 +20,7 @@ struct gate_client {
 	struct loop_timer retry;
 	struct loop_task flush;
 	struct buf in, out;
+	char ca[WARDEN_PEM_MAX + 1];
 	bool complained;
 	uint64_t seq;
 	struct list acks; /* struct gate_ack, in the order of their lines */
@@ -52,6 +54,7 @@ static void lose(struct gate_client *g, const char *why)
 	buf_free(&g->out);
 	g->in.max = IN_MAX;
 	g->out.max = OUT_MAX;
+	g->out.wipe = true; /* secrets pass through it */
 	if (!g->complained)
 		log_event(LOG_WARN, "gate away: new connections of sandboxes wait", "socket=%s why=%s", g->path,
 			LOG_Q(why));
@@ -146,6 +149,25 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 	say(g, &line);
 }
 
+void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
+{
+	auto_buf struct buf line = {.wipe = true};
+	struct json_writer w = json_writer(&line);
+	if (!gate_client_is_up(g) || !has_box(s))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "secrets");
+	json_member_cstr(&w, "id", s->id);
+	secrets_write(s, &w);
+	json_object_end(&w);
+	say(g, &line);
+}
+
+const char *gate_client_ca(const struct gate_client *g)
+{
+	return g && *g->ca ? g->ca : NULL;
+}
+
 static void say_op(struct gate_client *g, const char *op, const char *id)
 {
 	auto_buf struct buf line = {0};
@@ -180,12 +202,23 @@ void gate_client_all(struct gate_client *g)
 		const struct sandbox *s = v;
 		if (has_box(s))
 			gate_client_policy(g, s, NULL);
+		if (has_box(s))
+			gate_client_secrets(g, s);
 		if (s->state == SB_ASLEEP || s->op == OP_SLEEP)
 			gate_client_asleep(g, s, true);
 	}
 	buf_add_c(&line, "{\"op\":\"synced\"}");
 	if (g->io.loop)
 		say(g, &line);
+}
+
+static void on_used(struct gate_client *g, const struct json *o)
+{
+	const char *name = "";
+	uint64_t time = 0;
+	json_read_cstr(o, "secret", &name, NULL);
+	json_read_u64(o, "time", 0, INT64_MAX, &time, NULL);
+	secrets_used(g->daemon, name, (int64_t)time);
 }
 
 static void on_line(struct gate_client *g, struct str line)
@@ -198,8 +231,15 @@ static void on_line(struct gate_client *g, struct str line)
 		log_limited(LOG_ERROR, "a line of the gate was not understood", "error=%s", LOG_Q(e.msg));
 		return;
 	}
-	if (strcmp(op, "hello") == 0)
+	if (strcmp(op, "hello") == 0) {
+		const char *ca = "";
+		json_read_cstr(o, "ca", &ca, NULL);
+		if (strlen(ca) < sizeof g->ca)
+			snprintf(g->ca, sizeof g->ca, "%s", ca);
 		return gate_client_all(g);
+	}
+	if (strcmp(op, "used") == 0)
+		return on_used(g, o);
 	if (strcmp(op, "ask") == 0)
 		return approvals_asked(g->daemon, o);
 	if (strcmp(op, "unask") == 0)
@@ -264,6 +304,7 @@ struct gate_client *gate_client_new(struct daemon *d)
 	list_init(&g->acks);
 	g->in.max = IN_MAX;
 	g->out.max = OUT_MAX;
+	g->out.wipe = true; /* secrets pass through it */
 	snprintf(g->path, sizeof g->path, "%s/gate.sock", d->config.run);
 	loop_timer_set(d->loop, &g->retry, 0, on_retry);
 	return g;

@@ -29,6 +29,10 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 void gate_client_all(struct gate_client *g);
 /* An approval. */
 void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack);
+/* Its secrets, as they are now: with the policy, and after each change. */
+void gate_client_secrets(struct gate_client *g, const struct sandbox *s);
+/* The authority that boxes with secrets trust, as PEM; NULL while the gate has not told. */
+const char *gate_client_ca(const struct gate_client *g);
 /* Its box is about to be frozen, or runs again: bytes for a frozen one are reported at once. */
 void gate_client_asleep(struct gate_client *g, const struct sandbox *s, bool asleep);
 /* It has no box any more. */

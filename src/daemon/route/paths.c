@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "daemon/network/secrets.h"
 #include "proto/id.h"
 #include "proto/limits.h"
 
@@ -22,6 +23,7 @@ static const struct {
 	{"/metrics", ROUTE_METRICS},
 	{"/openapi.json", ROUTE_OPENAPI},
 	{"/v1/sandboxes", ROUTE_LIST},
+	{"/v1/secrets", ROUTE_SECRETS},
 	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/mcp", ROUTE_MCP},
 	{"/health", ROUTE_BRIDGE_HEALTH},
@@ -157,6 +159,20 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 	return decode_id(id, ret->id, e);
 }
 
+static int match_secret(struct str name, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_SECRET;
+	if (!secrets_name_ok(name)) {
+		err_set(e, ERRC_VALIDATION_FAILED,
+			"the name of a secret is 1 to %d letters, digits, '.', '_' and '-', and begins with a letter "
+			"or digit",
+			SECRET_NAME_MAX);
+		return err_about(e, "name");
+	}
+	memcpy(ret->secret, name.p, name.n);
+	return 0;
+}
+
 /* Ids are the gate's: letters and digits. */
 static int match_approval(struct str path, struct str id, struct api_match *ret, struct err *e)
 {
@@ -178,6 +194,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		ret->route = ROUTE_BRIDGE;
 		return 0;
 	}
+	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
+		return match_secret(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/approvals/")))
 		return match_approval(path, str_skip(path, 14), ret, e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)

@@ -22,6 +22,8 @@
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
 	X(BRIDGE, "/v1/sandbox", NULL)                                                                                 \
 	X(BRIDGE_HEALTH, "/health", "GET, HEAD")                                                                       \
+	X(SECRETS, "/v1/secrets", "GET, HEAD")                                                                         \
+	X(SECRET, "/v1/secrets/{name}", "GET, HEAD, PUT, DELETE")                                                      \
 	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
 	X(EVENTS, "/v1/events", "GET, HEAD")                                                                           \
 	X(TICKETS, "/v1/tickets", "POST")                                                                              \
@@ -56,6 +58,7 @@ enum api_route {
 struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
+	char secret[SECRET_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
 	uint16_t port;	 /* routes of a port: 1 to 65535 */
 };

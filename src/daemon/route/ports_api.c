@@ -24,6 +24,19 @@ struct port_change {
 	char token_before[PORT_TOKEN_MAX + 1], name_before[PORT_NAME_MAX + 1];
 };
 
+/* Ids that are fine for a sandbox may be none for a host name. NULL: what the code says. */
+static const char *suggestion(enum errc code)
+{
+	if (code == ERRC_INVALID_SANDBOX_ID_CHARACTERS)
+		return "Use a sandbox whose id has lowercase letters, digits, '-' and '_' only, or reach the port "
+		       "under "
+		       "/v1/sandboxes/{id}/proxy/{port}/.";
+	if (code == ERRC_INVALID_SANDBOX_ID_LENGTH)
+		return "Use a sandbox with a shorter id, give a shorter token, or reach the port under "
+		       "/v1/sandboxes/{id}/proxy/{port}/.";
+	return NULL;
+}
+
 static void ports_error(struct daemon_request *r, const struct err *e)
 {
 	auto_buf struct buf context = {0};
@@ -35,7 +48,9 @@ static void ports_error(struct daemon_request *r, const struct err *e)
 	if (e->code == ERRC_INVALID_PORT)
 		json_member_cstr(&w, "reason", e->msg);
 	json_object_end(&w);
-	daemon_request_error_with(r, e, buf_str(&context));
+	struct error_json j = {.err = e, .context = buf_str(&context), .suggestion = suggestion(e->code)};
+	http_respond_error_json(r->x, &j);
+	daemon_request_answered(r, error_json_status(&j));
 }
 
 static void not_exposed(struct daemon_request *r)

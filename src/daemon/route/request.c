@@ -163,6 +163,20 @@ static void refuse_host(struct daemon_request *r, struct str host)
 	daemon_request_error(r, &e);
 }
 
+static void dispatch_network(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_NETWORK)
+		handle_network(r);
+	else if (r->match.route == ROUTE_NETWORK_LOG)
+		handle_network_log(r);
+	else if (r->match.route == ROUTE_APPROVALS)
+		handle_approvals(r);
+	else if (r->match.route == ROUTE_APPROVAL)
+		handle_approvals(r);
+	else
+		handle_secrets(r);
+}
+
 static void dispatch(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
@@ -199,13 +213,13 @@ static void dispatch(struct daemon_request *r)
 		return method == HTTP_M_PUT	 ? handle_put(r)
 		       : method == HTTP_M_DELETE ? handle_delete(r)
 						 : handle_get(r);
+	case ROUTE_SECRETS:
+	case ROUTE_SECRET:
 	case ROUTE_NETWORK:
-		return handle_network(r);
 	case ROUTE_NETWORK_LOG:
-		return handle_network_log(r);
 	case ROUTE_APPROVALS:
 	case ROUTE_APPROVAL:
-		return handle_approvals(r);
+		return dispatch_network(r);
 	case ROUTE_SLEEP:
 	case ROUTE_WAKE:
 	case ROUTE_STOP:

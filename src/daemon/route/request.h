@@ -95,6 +95,7 @@ void handle_put(struct daemon_request *r);     /* sandbox_put.c */
 void handle_delete(struct daemon_request *r);  /* sandbox_delete.c */
 void handle_life(struct daemon_request *r);    /* life_api.c */
 void handle_agent(struct daemon_request *r);   /* agent_forward.c */
+void handle_secrets(struct daemon_request *r); /* secrets_api.c */
 void handle_network(struct daemon_request *r); /* network_api.c */
 void handle_network_log(struct daemon_request *r);
 void daemon_request_network(struct daemon_request *r, const struct sandbox *s);

@@ -8,6 +8,7 @@
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
+#include "daemon/network/secrets.h"
 #include "daemon/route/request.h"
 #include "daemon/sandbox/settings.h"
 
@@ -73,6 +74,8 @@ static void change_end(struct daemon_request *r, const struct err *e)
 		s->spec = r->after;
 		r->after = (struct api_spec){0};
 		sandbox_set_idle(s);
+		if (strcmp(r->before.settings, s->spec.settings) != 0)
+			gate_client_secrets(r->daemon->gate, s);
 		r->ack.on_done = on_policy_told;
 		return gate_client_policy(r->daemon->gate, s, &r->ack);
 	}
@@ -166,16 +169,46 @@ static void on_env_sent(void *arg, const struct http_reply *reply, const struct 
 	change_end(r, &e);
 }
 
+/* The variables that change, with those of secrets. */
+static void send_env(struct daemon_request *r)
+{
+	struct sandbox *s = r->sandbox;
+	auto_free char *changes =
+		secrets_env_changes(s, r->after.env, r->before.settings, r->after.settings, r->change.env_changes);
+	if (changes && s->state == SB_RUNNING)
+		sandbox_send_env(s, changes, false, on_env_sent, r);
+	else
+		set_limits(r);
+}
+
+static void undo(struct daemon_request *r, const struct err *e)
+{
+	if (sandbox_exists(r->sandbox))
+		write_spec(r, &r->before, NULL);
+	change_end(r, e);
+}
+
+static void on_trusted(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	/* A box that ended meanwhile trusts it when it starts again. */
+	if (a->err && has_box(s))
+		undo(arg, a->err);
+	else
+		send_env(arg);
+}
+
 static void on_row(void *arg, const struct err *e)
 {
 	struct daemon_request *r = arg;
 	struct sandbox *s = r->sandbox;
+	struct err failed;
 	if (e)
-		change_end(r, e);
-	else if (r->change.env_changes && s->state == SB_RUNNING)
-		sandbox_send_env(s, r->change.env_changes, false, on_env_sent, r);
-	else
-		set_limits(r);
+		return change_end(r, e);
+	bool trusts = secrets_need_trust(s, r->after.env, r->after.settings);
+	if (!trusts || !has_box(s) || strcmp(r->before.settings, r->after.settings) == 0)
+		return send_env(r);
+	if (sandbox_trust(s, on_trusted, r, &failed) < 0)
+		undo(r, &failed);
 }
 
 static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e)
@@ -188,6 +221,9 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 	if (strlen(r->after.env) > BOX_ENV_MAX)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the variables of sandbox '%s' would be larger than %u bytes",
 			s->id, BOX_ENV_MAX);
+	if (strcmp(r->before.settings, r->after.settings) != 0 &&
+		secrets_check_known(r->daemon, r->after.settings, e) < 0)
+		return -1;
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
 	if (limits && has_box(s) && !warden_client_is_up(r->daemon->warden))
@@ -259,7 +295,8 @@ static void on_body(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0)
+	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
+		(r->change.settings_changes && secrets_check_known(r->daemon, r->change.settings_changes, &e) < 0))
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled =

@@ -10,6 +10,7 @@
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/settings.h"
 
@@ -175,19 +176,55 @@ void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_re
 
 static void send_env(struct sandbox *s)
 {
+	auto_free char *env = secrets_env(s, s->spec.env, s->spec.settings);
 	/* A layer that was there before may hold services. */
-	if (strcmp(s->spec.env, "{}") == 0 && !s->has_files)
+	if (strcmp(env, "{}") == 0 && !s->has_files)
 		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);
-	sandbox_send_env(s, s->spec.env, true, on_env, s);
+	sandbox_send_env(s, env, true, on_env, s);
+}
+
+int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, struct err *e)
+{
+	struct warden_request r = {.op = WARDEN_TRUST};
+	const char *ca = gate_client_ca(s->daemon->gate);
+	if (!ca || !warden_client_is_up(s->daemon->warden))
+		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
+			"sandbox '%s' cannot be given secrets now: the %s is not running", s->id,
+			ca ? "warden" : "gate");
+	snprintf(r.pem, sizeof r.pem, "%s", ca);
+	sandbox_ask(s, &r, on_answer, arg);
+	return 0;
+}
+
+/* Its programs trust the gate's authority before the first of them runs. */
+static void on_trusted(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	(void)arg;
+	s->env = PART_NONE;
+	if (s->op != OP_CREATE)
+		return;
+	if (a->err && !s->create_err.code)
+		s->create_err = *a->err;
+	if (s->box == PART_DONE && !s->create_err.code)
+		send_env(s);
+	create_step(s);
+}
+
+static void trust_and_send_env(struct sandbox *s)
+{
+	if (!secrets_need_trust(s, s->spec.env, s->spec.settings))
+		return send_env(s);
+	if (sandbox_trust(s, on_trusted, NULL, &s->create_err) == 0)
+		s->env = PART_ASKED;
 }
 
 static void box_made(struct sandbox *s, const struct box_info *info)
 {
 	sandbox_take_info(s, info);
 	s->box = PART_DONE;
-	send_env(s);
+	trust_and_send_env(s);
 	create_step(s);
 }
 
@@ -247,6 +284,8 @@ void sandbox_create(struct sandbox *s)
 		s->row = PART_DONE;
 	/* The gate knows the policy before anything in the box can connect. */
 	gate_client_policy(s->daemon->gate, s, NULL);
+	if (strcmp(s->spec.settings, "{}") != 0)
+		gate_client_secrets(s->daemon->gate, s);
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
 		.flags = settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE,

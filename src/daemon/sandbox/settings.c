@@ -1,6 +1,7 @@
 #include "daemon/sandbox/settings.h"
 
 #include "daemon/limits.h"
+#include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
 
 struct setting {
@@ -18,6 +19,7 @@ static int check_bool(const struct json *value, struct err *e)
 }
 
 static const struct setting table[] = {
+	{"secrets", secrets_check_setting},
 	{"fuse", check_bool}, /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{NULL, NULL},

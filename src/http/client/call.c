@@ -112,6 +112,8 @@ static bool call_repeat(struct http_call *c)
 	link_release(old, false);
 	call_attach(c, link_get(c->cl, &c->ep, true, &c->fail));
 	if (c->link)
+		c->link->w.out.wipe |= c->head.wipe;
+	if (c->link)
 		wire_put(&c->link->w, sent ? buf_str(&c->head) : buf_str(&out));
 	buf_free(&out);
 	return true;
@@ -353,6 +355,8 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 	c->ep = *ep;
 	if (c->fail.fail == HTTP_FAIL_NONE)
 		call_attach(c, link_get(cl, ep, o->fresh || o->upgrade, &c->fail));
+	if (c->link)
+		c->link->w.out.wipe |= c->head.wipe;
 	if (c->link)
 		wire_put(&c->link->w, buf_str(&c->head));
 	return c;

@@ -38,6 +38,7 @@ int call_render(struct http_call *c, const struct http_call_options *o, struct e
 	struct str host = o->host.p ? o->host : STR("localhost");
 	/* A proxied head goes out with added headers: allow twice the size of an incoming head. */
 	b->max = 2 * HTTP_HEAD_MAX;
+	b->wipe = o->wipe;
 	if (!http_name_ok(method) || !target_ok(target) || !http_value_ok(host))
 		return err_set(e, ERRC_INVALID_REQUEST, "the request line cannot be sent");
 	buf_add_str(b, method);

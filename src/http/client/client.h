@@ -25,6 +25,7 @@
 
 #include "base/loop.h"
 #include "http/http.h"
+#include "http/layer.h"
 #include "http/limits.h"
 
 struct http_client;
@@ -38,6 +39,8 @@ struct http_call;
  */
 struct http_dialer {
 	int (*take)(struct http_dialer *d, int family);
+	/* NULL, or makes the layer of a socket that take() gave: one whose handshake is done. NULL from it: none. */
+	struct http_layer *(*layer)(struct http_dialer *d, int fd);
 	size_t idle_max; /* kept-alive connections to one endpoint */
 	uint32_t idle_ms;
 };
@@ -95,6 +98,7 @@ struct http_call_options {
 	bool upgrade;		/* sends Connection: upgrade; the headers hold Upgrade */
 	bool te_trailers;	/* sends TE: trailers, and says that it is for the next hop */
 	bool fresh;		/* do not take a pooled connection */
+	bool wipe;		/* the head holds secrets: its memory is overwritten when it is given back */
 	uint32_t connect_ms;	/* 0: HTTP_CONNECT_TIMEOUT */
 	uint32_t head_ms;	/* last byte that was sent to response head complete; 0: no limit */
 	uint32_t stall_ms;	/* no byte of the response's body while we want it; 0: no limit */

@@ -204,6 +204,8 @@ struct link *link_get(struct http_client *cl, const struct http_endpoint *ep, bo
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	k = link_make(cl, fd);
 	k->ep = *ep;
+	if (ep->dialer && ep->dialer->layer)
+		k->w.layer = ep->dialer->layer(ep->dialer, fd);
 	join_pool(k);
 	k->connecting = k->w.held = true;
 	return k;

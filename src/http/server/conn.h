@@ -85,6 +85,7 @@ struct http_exchange {
 	enum out_mode out;
 	int64_t out_left;
 	struct buf headers; /* rendered lines added by the handler */
+	struct buf extra;   /* a member for the JSON object that http_respond sends */
 	enum respond_state respond;
 	enum exchange_end end;
 	int status;	   /* 0 until the response begins */

@@ -21,6 +21,7 @@ void exchange_free(struct http_exchange *x)
 {
 	buf_free(&x->collected);
 	buf_free(&x->headers);
+	buf_free(&x->extra);
 	buf_free(&x->trailers);
 	x->chunk.trailers = NULL; /* the rest of a body may still be read away */
 	x->ops = NULL;
@@ -71,6 +72,18 @@ void http_collect(struct http_exchange *x, size_t max)
 	x->collected.max = max ? max : 1;
 	exchange_collect(x, too_large ? COLLECT_TOO_LARGE : exchange_body_ended(x) ? COLLECT_DUE : COLLECT_ON);
 	wire_kick(&conn_of(x)->w);
+}
+
+void http_collect_secret(struct http_exchange *x, size_t max)
+{
+	x->collected.wipe = conn_of(x)->in.wipe = true;
+	http_collect(x, max);
+}
+
+void http_forget_body(struct http_exchange *x)
+{
+	buf_free(&x->collected);
+	wire_forget();
 }
 
 void http_pause(struct http_exchange *x)
@@ -266,8 +279,31 @@ static bool went_nowhere(const struct http_exchange *x, int status)
 	return conn_is_strange(conn_of(x)) || status == 401 || status == 404 || status == 405;
 }
 
+void http_respond_extra(struct http_exchange *x, struct str member)
+{
+	buf_free(&x->extra);
+	buf_add_str(&x->extra, member);
+}
+
+void http_respond_put_extra(const struct http_exchange *x, struct buf *object)
+{
+	if (!buf_size(&x->extra) || !str_ends(buf_str(object), STR("}")))
+		return;
+	buf_truncate(object, buf_size(object) - 1);
+	if (!str_ends(buf_str(object), STR("{")))
+		buf_add_byte(object, ',');
+	buf_add_str(object, buf_str(&x->extra));
+	buf_add_byte(object, '}');
+}
+
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body)
 {
+	auto_buf struct buf with = {0};
+	if (buf_size(&x->extra) && content_type && strcmp(content_type, "application/json") == 0) {
+		buf_add_str(&with, body);
+		http_respond_put_extra(x, &with);
+		body = buf_str(&with);
+	}
 	/* The client may still be sending a body that is not read: announce the close. */
 	if (!exchange_body_ended(x) && (x->continue_due || x->body_left > HTTP_DRAIN_MAX || went_nowhere(x, status)))
 		exchange_end_at_least(x, END_CLOSE);

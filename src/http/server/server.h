@@ -143,6 +143,11 @@ bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank);
  * never from inside this call). A longer one is answered 413 here; the handler then only sees on_close. */
 void http_collect(struct http_exchange *x, size_t max);
 
+/* The same for a body that holds secrets: memory that it lay in is overwritten. */
+void http_collect_secret(struct http_exchange *x, size_t max);
+/* It has been used: overwrites it now. */
+void http_forget_body(struct http_exchange *x);
+
 void http_pause(struct http_exchange *x);
 void http_resume(struct http_exchange *x);
 bool http_body_ended(const struct http_exchange *x); /* on_body_end has come, or there is no body */
@@ -172,6 +177,11 @@ void http_respond_end(struct http_exchange *x);
 /* With trailers: complete lines ("Name: value\r\n"), checked by the caller. Only a chunked body has a place for them.
  */
 void http_respond_end_with(struct http_exchange *x, struct str trailers);
+
+/* A member (`"name":value`) that http_respond adds to the end of an application/json answer which is an object. */
+void http_respond_extra(struct http_exchange *x, struct str member);
+/* The same for an answer that is written in pieces: `object` is its end. */
+void http_respond_put_extra(const struct http_exchange *x, struct buf *object);
 
 /* All at once. content_type may be NULL. */
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body);

@@ -70,11 +70,11 @@ TEST(every_field_is_checked)
 	rq = rig_request(WARDEN_INSPECT, "a");
 	rq.steer = WARDEN_STEER_PRIVATE; /* means nothing here */
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
-	static const uint32_t no_ops[] = {0, WARDEN_FUSE + 1, WARDEN_BOX_DIED, UINT32_MAX};
+	static const uint32_t no_ops[] = {0, WARDEN_TRUST + 1, WARDEN_BOX_DIED, UINT32_MAX};
 	for (size_t i = 0; i < ARRAY_LEN(no_ops); i++)
 		CHECK_INT(rig_call(&r, rig_request(no_ops[i], "a")).err.code, ERRC_INVALID_REQUEST);
 	static const uint32_t ops[] = {WARDEN_CREATE, WARDEN_DESTROY, WARDEN_SIGNAL, WARDEN_FREEZE, WARDEN_THAW,
-		WARDEN_INSPECT, WARDEN_SET_LIMITS, WARDEN_SOCKETS, WARDEN_NETWORK, WARDEN_FUSE};
+		WARDEN_INSPECT, WARDEN_SET_LIMITS, WARDEN_SOCKETS, WARDEN_NETWORK, WARDEN_FUSE, WARDEN_TRUST};
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "")).err.code, ERRC_INVALID_SANDBOX_ID_LENGTH);
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "a/b")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);

@@ -1,0 +1,132 @@
+#include "agent/request/fields.h"
+
+#include <string.h>
+
+#define RUN   "command sessionId timeoutMs env cwd encoding stdin stdinEncoding origin "
+#define WATCH "path recursive events include exclude sessionId "
+
+static const struct {
+	const char *pattern;
+	const char *known; /* names, divided by blanks */
+} table[] = {
+	{"/api/execute", RUN "background"},
+	{"/api/execute/stream", RUN "background streamId"},
+	{"/api/process/start", RUN "processId autoCleanup service keepAlive"},
+	{"/api/session/create", "id name env cwd commandTimeoutMs isolation sessionId labels"},
+	{"/api/session/delete", "sessionId"},
+	{"/api/port-watch", "port mode path statusMin statusMax interval processId sessionId"},
+	{"/api/exists", "path sessionId"},
+	{"/api/mkdir", "path recursive sessionId"},
+	{"/api/delete", "path sessionId"},
+	{"/api/rename", "oldPath newPath sessionId"},
+	{"/api/move", "sourcePath destinationPath sessionId"},
+	{"/api/read", "path encoding sessionId"},
+	{"/api/read/stream", "path sessionId"},
+	{"/api/list-files", "path options sessionId"},
+	{"/api/watch", WATCH},
+	{"/api/watch/check", WATCH "since"},
+	{"/api/git/checkout", "repoUrl branch targetDir depth timeoutMs sessionId"},
+	{"/api/contexts", "language cwd env_vars timeout sessionId"},
+	{"/api/execute/code", "code context_id language env_vars timeout_ms sessionId"},
+};
+
+/* The first name of a row that the route knows is the right one. */
+static const char *const spellings[][8] = {
+	{"command", "cmd", "commandLine", "command_line", "script"},
+	{"code", "source", "script", "program"},
+	{"timeoutMs", "timeout", "timeout_ms", "timeoutMillis", "timeoutMilliseconds"},
+	{"timeout_ms", "timeout", "timeoutMs", "timeoutMillis"},
+	{"commandTimeoutMs", "timeoutMs", "timeout", "commandTimeout"},
+	{"cwd", "workdir", "workDir", "workingDir", "workingDirectory", "working_directory", "dir", "directory"},
+	{"env", "envVars", "env_vars", "environment", "variables"},
+	{"env_vars", "envVars", "env", "environment", "variables"},
+	{"sessionId", "session", "session_id", "sessionID"},
+	{"processId", "process_id", "processID", "id", "name"},
+	{"streamId", "stream_id", "streamID"},
+	{"context_id", "contextId", "context", "contextID"},
+	{"stdin", "input"},
+	{"path", "file", "filePath", "file_path", "filename", "dir", "directory"},
+	{"oldPath", "old_path", "from", "source", "sourcePath", "old"},
+	{"newPath", "new_path", "to", "destination", "destinationPath", "new"},
+	{"sourcePath", "source_path", "from", "source", "oldPath"},
+	{"destinationPath", "destination_path", "to", "destination", "newPath", "dest"},
+	{"language", "lang"},
+	{"repoUrl", "url", "repo", "repository", "repo_url", "repoURL"},
+	{"targetDir", "target_dir", "dir", "directory", "target", "path"},
+	{"branch", "ref", "tag"},
+	{"keepAlive", "keep_alive", "keepalive"},
+	{"statusMin", "status_min"},
+	{"statusMax", "status_max"},
+};
+
+static bool holds(const char *names, struct str name)
+{
+	for (struct str rest = str_of(names); rest.n;)
+		if (str_eq(str_split(rest, ' ', &rest), name))
+			return true;
+	return false;
+}
+
+static const char *known_of(const struct route *route)
+{
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (strcmp(table[i].pattern, route->pattern) == 0)
+			return table[i].known;
+	return NULL;
+}
+
+/* The route's own name for a member, or NULL. */
+static const char *meant(const char *known, struct str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(spellings); i++) {
+		if (!holds(known, str_of(spellings[i][0])))
+			continue;
+		for (size_t k = 1; k < ARRAY_LEN(spellings[i]) && spellings[i][k]; k++)
+			if (str_eq_c(name, spellings[i][k]))
+				return spellings[i][0];
+	}
+	return NULL;
+}
+
+static void warn(struct json_writer *w, struct str name, const char *right, bool taken)
+{
+	auto_free char *shown = str_dup(str_n(name.p, name.n < 60 ? name.n : 60));
+	auto_free char *text = taken   ? xasprintf("field '%s' was taken as '%s': write '%s'", shown, right, right)
+			       : right ? xasprintf("field '%s' was ignored, because '%s' is there too", shown, right)
+				       : xasprintf("field '%s' is not known here and was ignored", shown);
+	json_cstr(w, text);
+}
+
+void fields_check(struct http_exchange *x, const struct route *route, struct json *body)
+{
+	const char *known = known_of(route);
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	size_t n = 0;
+	buf_add_c(&out, "\"warnings\":");
+	json_array_begin(&w);
+	for (struct json *it = known ? body->first : NULL; it; it = it->next) {
+		if (holds(known, it->key))
+			continue;
+		const char *right = meant(known, it->key);
+		bool taken = right && !json_get(body, right);
+		if (n++ < FIELD_WARNINGS_MAX)
+			warn(&w, it->key, right, taken);
+		if (taken)
+			it->key = str_of(right);
+	}
+	json_array_end(&w);
+	if (n)
+		http_respond_extra(x, buf_str(&out));
+}
+
+void fields_warn(struct http_exchange *x, struct str name)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	buf_add_c(&out, "\"warnings\":");
+	json_array_begin(&w);
+	warn(&w, name, NULL, false);
+	json_array_end(&w);
+	http_respond_extra(x, buf_str(&out));
+}

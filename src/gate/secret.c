@@ -1,0 +1,293 @@
+#include "gate/secret.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+
+#include "base/base64.h"
+
+/* ---- reading ---- */
+
+static int bad(struct err *e, const char *what)
+{
+	return err_set(e, ERRC_VALIDATION_FAILED, "a secret of the daemon: %s", what);
+}
+
+static bool placeholder_ok(struct str s)
+{
+	if (s.n != SECRET_PLACEHOLDER || !str_starts(s, STR(SECRET_PREFIX)))
+		return false;
+	for (size_t i = sizeof SECRET_PREFIX - 1; i < s.n; i++)
+		if (!((s.p[i] >= '0' && s.p[i] <= '9') || (s.p[i] >= 'a' && s.p[i] <= 'f')))
+			return false;
+	return true;
+}
+
+static int read_hosts(const struct json *o, struct secret *s, struct err *e)
+{
+	const struct json *hosts = json_get(o, "hosts");
+	if (!hosts || hosts->type != JSON_T_ARRAY || hosts->count > SECRET_HOSTS_MAX)
+		return bad(e, "hosts");
+	s->hosts = xcalloc(hosts->count + 1, sizeof *s->hosts);
+	json_each(it, hosts)
+	{
+		struct rule r;
+		if (rule_parse(it->text, &r, e) < 0)
+			return -1;
+		s->hosts[s->hosts_n++] = r;
+	}
+	return 0;
+}
+
+static int read_header(const struct json *o, struct secret *s, struct err *e)
+{
+	struct str text = STR_NULL, value;
+	if (json_read_str(o, "header", &text, e) < 0)
+		return -1;
+	if (!text.p)
+		return 0;
+	struct str name = str_split(text, ':', &value);
+	value = str_trim(value);
+	if (text.n > SECRET_HEADER_MAX || !http_name_ok(name) || !http_value_ok(value))
+		return bad(e, "header");
+	s->header = str_dup(name);
+	s->header_value = str_dup(value);
+	return 0;
+}
+
+static int read_aws(const struct json *o, struct secret *s, struct err *e)
+{
+	const struct json *aws = json_get(o, "aws");
+	const char *id = "", *region = "", *service = "", *token = "";
+	if (json_is_null(aws))
+		return 0;
+	if (json_read_cstr(aws, "accessKeyId", &id, e) < 0 || json_read_cstr(aws, "region", &region, e) < 0 ||
+		json_read_cstr(aws, "service", &service, e) < 0 || json_read_cstr(aws, "sessionToken", &token, e) < 0)
+		return -1;
+	s->is_aws = true;
+	s->aws = (struct secret_aws){xstrdup(id), xstrdup(region), xstrdup(service), xstrdup(token)};
+	return 0;
+}
+
+static int read_one(const struct json *o, struct secret *s, struct err *e)
+{
+	struct str name = STR_NULL, placeholder = STR_NULL, value = STR_NULL;
+	if (json_read_str(o, "name", &name, e) < 0 || json_read_str(o, "placeholder", &placeholder, e) < 0 ||
+		json_read_str(o, "value", &value, e) < 0)
+		return -1;
+	if (!name.n || name.n > SECRET_NAME_MAX || !placeholder_ok(placeholder) || !value.n ||
+		value.n > SECRET_VALUE_MAX || !http_value_ok(value))
+		return bad(e, "name, placeholder or value");
+	snprintf(s->name, sizeof s->name, "%.*s", STR_ARG(name));
+	snprintf(s->placeholder, sizeof s->placeholder, "%.*s", STR_ARG(placeholder));
+	s->value = str_dup(value);
+	s->value_n = value.n;
+	return read_hosts(o, s, e) < 0 || read_header(o, s, e) < 0 || read_aws(o, s, e) < 0 ? -1 : 0;
+}
+
+int secrets_read(const struct json *object, struct secrets **ret, struct err *e)
+{
+	const struct json *list = json_get(object, "secrets");
+	if (json_is_null(list) || (list->type == JSON_T_ARRAY && !list->count)) {
+		*ret = NULL;
+		return 0;
+	}
+	if (list->type != JSON_T_ARRAY || list->count > SECRETS_BOX_MAX)
+		return bad(e, "the list");
+	struct secrets *s = xcalloc(1, sizeof *s);
+	s->v = xcalloc(list->count, sizeof *s->v);
+	json_each(it, list)
+	{
+		if (read_one(it, &s->v[s->n++], e) < 0) {
+			secrets_free(s);
+			return -1;
+		}
+	}
+	*ret = s;
+	return 0;
+}
+
+static void free_aws(struct secret_aws *a)
+{
+	if (a->token)
+		OPENSSL_cleanse(a->token, strlen(a->token));
+	free(a->id);
+	free(a->region);
+	free(a->service);
+	free(a->token);
+}
+
+void secrets_free(struct secrets *s)
+{
+	for (size_t i = 0; s && i < s->n; i++) {
+		struct secret *one = &s->v[i];
+		if (one->value)
+			OPENSSL_cleanse(one->value, one->value_n);
+		free(one->value);
+		free(one->hosts);
+		free(one->header);
+		free(one->header_value);
+		free_aws(&one->aws);
+	}
+	if (s)
+		free(s->v);
+	free(s);
+}
+
+/* ---- where ---- */
+
+/* A host without a port means TLS on 443. */
+bool secret_goes_to(const struct secret *s, const char *name, uint16_t port)
+{
+	for (size_t i = 0; i < s->hosts_n; i++) {
+		const struct rule *r = &s->hosts[i];
+		if (rule_matches_name(r, name) && (r->any_port || port == (r->port ? r->port : 443)))
+			return true;
+	}
+	return false;
+}
+
+bool secrets_want(const struct secrets *s, const char *name, uint16_t port)
+{
+	for (size_t i = 0; s && i < s->n; i++)
+		if (secret_goes_to(&s->v[i], name, port))
+			return true;
+	return false;
+}
+
+/* The next placeholder of a secret at or behind `at`; its place, or -1. */
+static ssize_t next_placeholder(const struct secrets *s, struct str text, size_t at, struct secret **ret)
+{
+	static const struct str prefix = STR(SECRET_PREFIX);
+	while (s && at + SECRET_PLACEHOLDER <= text.n) {
+		const char *p = memmem(text.p + at, text.n - at, prefix.p, prefix.n);
+		if (!p || (size_t)(p - text.p) + SECRET_PLACEHOLDER > text.n)
+			return -1;
+		for (size_t i = 0; i < s->n; i++)
+			if (memcmp(p, s->v[i].placeholder, SECRET_PLACEHOLDER) == 0) {
+				*ret = &s->v[i];
+				return p - text.p;
+			}
+		at = (size_t)(p - text.p) + 1;
+	}
+	return -1;
+}
+
+struct secret *secrets_find(const struct secrets *s, struct str text)
+{
+	struct secret *found = NULL;
+	return next_placeholder(s, text, 0, &found) < 0 ? NULL : found;
+}
+
+/* The credentials of "Basic …", decoded; false: it is something else. */
+static bool decode_basic(struct str value, struct buf *out)
+{
+	static const struct str scheme = STR("basic ");
+	struct base64_decoder d = {0};
+	if (value.n <= scheme.n || !str_eq_nocase(str_n(value.p, scheme.n), scheme))
+		return false;
+	return base64_decode(&d, str_trim(str_skip(value, scheme.n)), out) && base64_finish(&d);
+}
+
+static struct secret *misplaced_in(const struct secrets *s, struct str text, const struct secret_way *way)
+{
+	struct secret *found = NULL;
+	for (ssize_t at = 0; (at = next_placeholder(s, text, (size_t)at, &found)) >= 0; at += SECRET_PLACEHOLDER)
+		if (!way->name || !secret_goes_to(found, way->name, way->port))
+			return found;
+	return NULL;
+}
+
+static struct secret *misplaced_in_header(
+	const struct secrets *s, const struct http_header *h, const struct secret_way *way)
+{
+	auto_buf struct buf plain = {0};
+	/* A name is nowhere to put a value. */
+	struct secret *bad_one = secrets_find(s, h->name);
+	if (!bad_one)
+		bad_one = misplaced_in(s, h->value, way);
+	if (!bad_one && decode_basic(h->value, &plain))
+		bad_one = misplaced_in(s, buf_str(&plain), way);
+	return bad_one;
+}
+
+struct secret *secrets_misplaced(const struct secrets *s, const struct http_request *rq, const struct secret_way *way)
+{
+	if (!s)
+		return NULL;
+	struct secret *bad_one = misplaced_in(s, rq->target, way);
+	if (!bad_one)
+		bad_one = secrets_find(s, rq->host);
+	for (size_t i = 0; i < rq->headers.n && !bad_one; i++)
+		bad_one = misplaced_in_header(s, &rq->headers.v[i], way);
+	return bad_one;
+}
+
+/* ---- replacing ---- */
+
+static void put_escaped(struct buf *out, struct str value)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	for (size_t i = 0; i < value.n; i++) {
+		unsigned char c = (unsigned char)value.p[i];
+		bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c && strchr("-_.~", c));
+		if (plain) {
+			buf_add_byte(out, (char)c);
+			continue;
+		}
+		buf_add_byte(out, '%');
+		buf_add_byte(out, digits[c >> 4]);
+		buf_add_byte(out, digits[c & 15]);
+	}
+}
+
+static bool put_replaced(const struct secret_writer *w, struct str text, bool escape, struct buf *out)
+{
+	size_t from = 0;
+	ssize_t at = 0;
+	bool any = false;
+	struct secret *found = NULL;
+	while ((at = next_placeholder(w->secrets, text, (size_t)at, &found)) >= 0) {
+		bool goes = w->way.name && secret_goes_to(found, w->way.name, w->way.port);
+		if (goes) {
+			buf_add(out, text.p + from, (size_t)at - from);
+			if (escape)
+				put_escaped(out, str_n(found->value, found->value_n));
+			else
+				buf_add(out, found->value, found->value_n);
+			from = (size_t)at + SECRET_PLACEHOLDER;
+			any = true;
+			w->used(w->arg, found);
+		}
+		at += SECRET_PLACEHOLDER;
+	}
+	buf_add(out, text.p + from, text.n - from);
+	return any;
+}
+
+bool secret_put_target(const struct secret_writer *w, struct str target, struct buf *out)
+{
+	return put_replaced(w, target, true, out);
+}
+
+bool secret_put_value(const struct secret_writer *w, struct str value, struct buf *out)
+{
+	auto_buf struct buf plain = {0}, changed = {.wipe = true};
+	bool basic = decode_basic(value, &plain) && put_replaced(w, buf_str(&plain), false, &changed);
+	if (basic) {
+		buf_add_c(out, "Basic ");
+		base64_append(out, buf_str(&changed));
+	}
+	return basic || put_replaced(w, value, false, out);
+}
+
+void secret_put_header(const struct secret *s, struct buf *out)
+{
+	const char *place = strstr(s->header_value, "{}");
+	if (!place) {
+		buf_add(out, s->value, s->value_n);
+		return;
+	}
+	buf_add(out, s->header_value, (size_t)(place - s->header_value));
+	buf_add(out, s->value, s->value_n);
+	buf_add_c(out, place + 2);
+}

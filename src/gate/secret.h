@@ -1,0 +1,71 @@
+/*
+ * secret.h - the secrets of one sandbox: which placeholder stands for which value, and where that may go.
+ *
+ * A box knows only placeholders. On its way to one of a secret's hosts, over TLS that the gate has verified, a
+ * placeholder in the head of a request becomes the value: in header values, inside of Basic credentials, and in the
+ * target, percent-encoded. Anywhere else a placeholder is misplaced, and the request is refused. Bodies are not looked
+ * at.
+ *
+ * Values live here and in the head that is being sent, and are wiped from both (buf.h's `wipe`). They are in no error
+ * and no log record. Pure but for the time of the last note. Thread: the loop's.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "http/http.h"
+#include "proto/rule.h"
+
+struct secret_aws {
+	char *id, *region, *service, *token; /* region, service, token may be "" */
+};
+
+struct secret {
+	char name[SECRET_NAME_MAX + 1];
+	char placeholder[SECRET_PLACEHOLDER + 1];
+	char *value; /* owned; wiped when it is freed */
+	size_t value_n;
+	struct rule *hosts;
+	size_t hosts_n;
+	char *header, *header_value; /* a header to set, "{}" stands for the value; or NULL */
+	bool is_aws;
+	struct secret_aws aws;
+	uint64_t noted; /* loop time of the last note to the daemon */
+};
+
+struct secrets {
+	struct secret *v;
+	size_t n;
+};
+
+/* Reads {"secrets": [{"name", "placeholder", "value", "hosts", "header", "aws"}]}. VALIDATION_FAILED. NULL when empty.
+ */
+int secrets_read(const struct json *object, struct secrets **ret, struct err *e);
+void secrets_free(struct secrets *s); /* NULL is fine */
+
+/* Whether TLS to this name is intercepted for them. */
+bool secrets_want(const struct secrets *s, const char *name, uint16_t port);
+bool secret_goes_to(const struct secret *s, const char *name, uint16_t port);
+/* The first secret whose placeholder stands in the text. */
+struct secret *secrets_find(const struct secrets *s, struct str text);
+
+/* Where a request goes. `name` is NULL when the way there is not TLS that the gate has verified. */
+struct secret_way {
+	const char *name;
+	uint16_t port;
+};
+/* The first secret whose placeholder stands in the head and may not go there; NULL: none. */
+struct secret *secrets_misplaced(const struct secrets *s, const struct http_request *rq, const struct secret_way *way);
+
+/* Appends the text with the values of the secrets that go there. True: something was replaced. `noted` is called for
+ * each secret that was used. */
+typedef void (*secret_used)(void *arg, struct secret *s);
+struct secret_writer {
+	const struct secrets *secrets;
+	struct secret_way way;
+	secret_used used;
+	void *arg;
+};
+bool secret_put_target(const struct secret_writer *w, struct str target, struct buf *out);
+bool secret_put_value(const struct secret_writer *w, struct str value, struct buf *out);
+/* Appends the value of the secret's own header. */
+void secret_put_header(const struct secret *s, struct buf *out);

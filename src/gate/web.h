@@ -1,0 +1,82 @@
+/*
+ * web.h - HTTP of a box, request by request. Internal to web.c, intercept.c and rewrite.c.
+ *
+ *	web.c        one connection: decides each request, dials, proxies
+ *	intercept.c  TLS that we terminate, and the TLS of our own to the server behind
+ *	rewrite.c    the head with the values of secrets in the place of placeholders
+ *
+ * A web belongs to its passage; it outlives it only until the proxy has ended.
+ */
+#pragma once
+
+#include "aws/aws_chunked.h"
+#include "gate/gate.h"
+#include "http/proxy.h"
+
+struct rewrite;
+
+struct web {
+	struct http_dialer dialer; /* first: what take() gets */
+	struct gate *gate;
+	struct passage *conn; /* NULL: gone; freed when the proxy has ended */
+	int inner;	      /* descriptor of the server's end: only a name, it is not ours */
+	int ready;	      /* connected, to be taken by the next call */
+	bool has_leg;
+	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */
+	struct http_endpoint ep;
+	struct reach *reach;
+	struct http_exchange *x; /* waits for the dial, or for an approval */
+	struct ask_wait asking;
+	struct http_proxy *proxy;
+	bool tried; /* a connection was dialled for this request */
+
+	bool tls;		     /* intercepted: TLS to the client and to the server */
+	SSL *ready_ssl;		     /* of `ready` */
+	struct tls_dial *shake;	     /* the handshake with the server */
+	struct str body;	     /* collected, because it has to be hashed */
+	struct aws_chunked *chunked; /* a body whose framing is taken off */
+	uint64_t decoded;	     /* … and how long it is then */
+	struct rewrite *rewrite;     /* while http_proxy() runs */
+};
+
+/* Secrets of the box, or NULL. */
+const struct secrets *web_secrets(const struct web *w);
+/* The connection to the server is there, or cannot be made: goes on with w->x. */
+void web_reached(struct web *w, int fd);
+void web_unreachable(struct web *w, const char *why, bool late);
+void web_answer(struct http_exchange *x, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* ---- intercept.c ---- */
+/* Makes the client's side: for http_server_set_layer, arg: the gate. */
+struct http_layer *intercept_accept(void *arg, int fd);
+/* Begins TLS with the server on `fd`, which it owns; web_reached or web_unreachable follow. */
+void intercept_dial(struct web *w, int fd);
+void intercept_forget(struct web *w);
+/* The layer of a connection that web_reached was told of. */
+struct http_layer *intercept_layer(struct http_dialer *d, int fd);
+
+/* ---- rewrite.c ---- */
+struct rewrite {
+	const struct http_request *rq;
+	struct secret_writer writer;
+	struct secret *signs; /* with this key the request is signed */
+	struct buf target, values[HTTP_HEADERS_MAX + SECRETS_BOX_MAX + 8];
+	size_t values_n;
+	struct http_header add[SECRETS_BOX_MAX + 8];
+	size_t add_n;
+	char date[20], hash[72];
+	bool unwrap; /* aws-chunked: the framing is taken off */
+};
+
+/* What a request needs before it can go on. */
+enum rewrite_need {
+	REWRITE_NONE,	  /* nothing: goes on as it is */
+	REWRITE_HEAD,	  /* its head */
+	REWRITE_COLLECT,  /* its whole body first */
+	REWRITE_TOO_LONG, /* a body that cannot be collected */
+	REWRITE_NO_LENGTH,
+};
+enum rewrite_need rewrite_need(struct web *w, const struct http_request *rq);
+/* Fills the options. False: the request cannot be signed. rewrite_end() follows when http_proxy has returned. */
+bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite *r, struct http_proxy_options *o);
+void rewrite_end(struct rewrite *r);

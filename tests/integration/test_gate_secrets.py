@@ -1,0 +1,420 @@
+"""The gate and secrets: which requests get the value, which are refused, and what is never changed. The test plays warden and
+daemon; the servers are real ones."""
+
+import base64
+import gzip
+import hashlib
+import hmac
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import urllib.parse
+
+import gatelib
+import pytest
+from gatelib import OTHER, WEB2
+
+VALUE = "sk-live_Zx81+/=tail"
+PLACE = "atoll_" + "0123456789abcdef" * 2
+OTHER_PLACE = "atoll_" + "fedcba9876543210" * 2
+ECHO = pathlib.Path(__file__).resolve().parents[1] / "lib/echoserver.py"
+URL = "https://two.example:8443"
+
+
+@pytest.fixture(scope="module")
+def world():
+    if os.geteuid() != 0:
+        pytest.skip("root is needed to make network namespaces")
+    for program in ("nginx", "dnsmasq", "dig", "curl", "ip", "openssl"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    world = gatelib.World()
+    for port, more in ((8443, ()), (8081, ("plain",))):
+        process = world.start(world.servers, "/usr/bin/python3", ECHO, WEB2, port, world.tmp / "cert.pem", world.tmp / "key.pem", *more,
+                              stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "up\n"
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def gate(world):
+    gate = gatelib.Gate(world)
+    yield gate
+    log = gate.log()
+    gate.close()
+    assert VALUE not in log and VALUE not in json.dumps(gate.records)
+
+
+def secret(**more):
+    return {"name": "key", "placeholder": PLACE, "value": VALUE, "hosts": ["two.example:8443"], **more}
+
+
+def new_box(gate, *secrets, policy=None):
+    box = gate.box(policy=policy or {})
+    gate.say(op="secrets", id=box.id, secrets=list(secrets) or [secret()])
+    return box
+
+
+def ask(box, target, *more, url=URL):
+    status, body = box.curl(url + target, "--cacert", str(box.gate.ca), *more)
+    assert status == 200, (status, body)
+    reply = json.loads(body)
+    reply["headers"] = {k.lower(): v for k, v in reply["headers"]}
+    return reply
+
+
+def refused(box, target, *more, url=URL):
+    status, body = box.curl(url + target, "--cacert", str(box.gate.ca), *more)
+    assert status == 403 and body.startswith("403 denied: ") and "secret 'key'" in body, (status, body)
+    assert VALUE not in body
+    record = box.gate.record(decision="deny")
+    assert "secret 'key'" in record["rule"]
+    return record
+
+
+def test_the_placeholder_becomes_the_value_in_the_head(gate):
+    box = new_box(gate)
+    got = ask(box, f"/v1?key={PLACE}&x=1", "-H", f"Authorization: Bearer {PLACE}", "-H", f"X-Two: {PLACE}.{PLACE}", "-H", f"Cookie: a={PLACE}")
+    assert got["headers"]["authorization"] == f"Bearer {VALUE}"
+    assert got["headers"]["x-two"] == f"{VALUE}.{VALUE}" and got["headers"]["cookie"] == f"a={VALUE}"
+    assert got["target"] == "/v1?key=sk-live_Zx81%2B%2F%3Dtail&x=1"
+    record = gate.record(port=8443)
+    assert record["protocol"] == "https" and record["decision"] == "allow" and record["name"] == "two.example"
+    assert gate.record(op="used")["secret"] == "key"
+
+
+def test_basic_credentials(gate):
+    box = new_box(gate)
+    got = ask(box, "/", "-u", f"user:{PLACE}")
+    assert base64.b64decode(got["headers"]["authorization"].split()[1]).decode() == f"user:{VALUE}"
+    got = ask(box, "/", "-u", f"{PLACE}:x")
+    assert base64.b64decode(got["headers"]["authorization"].split()[1]).decode() == f"{VALUE}:x"
+    # Credentials that hold no placeholder, or are no base64, pass as they are.
+    assert ask(box, "/", "-H", "Authorization: Basic dXNlcjpwYXNz")["headers"]["authorization"] == "Basic dXNlcjpwYXNz"
+    assert ask(box, "/", "-H", "Authorization: Basic %%%")["headers"]["authorization"] == "Basic %%%"
+
+
+def test_a_header_needs_no_placeholder(gate):
+    box = new_box(gate, secret(header="Authorization: Bearer {}"))
+    assert ask(box, "/")["headers"]["authorization"] == f"Bearer {VALUE}"
+    assert ask(box, "/", "-H", "Authorization: Bearer mine")["headers"]["authorization"] == f"Bearer {VALUE}"
+
+
+def test_a_placeholder_on_its_way_elsewhere_is_refused(gate, world):
+    other = {"name": "second", "placeholder": OTHER_PLACE, "value": "v2", "hosts": ["web.example"]}
+    box = new_box(gate, secret(), other)
+    # Plain HTTP, to its own host and to another.
+    refused(box, "/", "-H", f"X-Key: {PLACE}", url="http://two.example:8081")
+    refused(box, f"/?q={PLACE}", url="http://web.example")
+    refused(box, "/", "-u", f"u:{PLACE}", url="http://web.example")
+    # TLS that is intercepted for another secret.
+    refused(box, "/", "-H", f"X-Key: {PLACE}", url="https://web.example")
+    # As the name of a header, and as a host name.
+    refused(box, "/", "-H", f"{PLACE}: 1")
+    out = box.dig(f"{PLACE}.evil.example")
+    assert "NXDOMAIN" in out, out
+    assert PLACE not in world.dns_log.read_text()
+    assert gate.record(protocol="dns")["rule"].startswith("the placeholder of secret 'key'")
+
+
+def test_bodies_are_neither_scanned_nor_changed(gate):
+    box = new_box(gate)
+    for body in (f"key={PLACE}".encode(), gzip.compress(PLACE.encode()), PLACE.encode() * 5000):
+        path = gate.world.tmp / "upload"
+        path.write_bytes(body)
+        for how in ((), ("-H", "Transfer-Encoding: chunked")):
+            got = ask(box, "/", "--data-binary", f"@{path}", *how)
+            assert got["bytes"] == len(body) and got["sha256"] == hashlib.sha256(body).hexdigest()
+
+
+def test_a_redirect_does_not_carry_the_value_away(gate):
+    """curl follows with its own, useless placeholder; the gate refuses it on plain HTTP."""
+    box = new_box(gate)
+    status, body = box.curl(URL + "/redirect", "--cacert", str(gate.ca), "-L", "--location-trusted", "-H", "X-To: http://two.example:8081/",
+                            "-H", f"X-Key: {PLACE}")
+    assert status == 403 and "secret 'key'" in body and VALUE not in body
+    status, body = box.curl(URL + "/redirect", "-k", "-L", "-H", f"X-To: https://{OTHER}:1/", "-H", f"X-Key: {PLACE}")
+    assert VALUE not in body
+
+
+def test_a_placeholder_over_a_chunk_boundary_and_in_trailers_stays(gate):
+    box = new_box(gate)
+    out = box.python(f"""
+import socket, ssl
+c = ssl.create_default_context(cafile={str(gate.ca)!r})
+s = c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostname='two.example')
+half = {PLACE!r}[:20]; rest = {PLACE!r}[20:]
+s.sendall(('POST / HTTP/1.1\\r\\nHost: two.example:8443\\r\\nTransfer-Encoding: chunked\\r\\nConnection: close\\r\\n\\r\\n'
+  '%x\\r\\n%s\\r\\n' % (len(half), half) + '%x\\r\\n%s\\r\\n0\\r\\n\\r\\n' % (len(rest), rest)).encode())
+b = b''
+while d := s.recv(65536): b += d
+print(b.decode())
+""")
+    assert hashlib.sha256(PLACE.encode()).hexdigest() in out and VALUE not in out
+
+
+def test_a_head_that_comes_byte_by_byte_is_replaced(gate):
+    box = new_box(gate)
+    out = box.python(f"""
+import socket, ssl
+c = ssl.create_default_context(cafile={str(gate.ca)!r})
+s = c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostname='two.example')
+for byte in 'GET / HTTP/1.1\\r\\nHost: two.example:8443\\r\\nX-Key: {PLACE}\\r\\nConnection: close\\r\\n\\r\\n': s.sendall(byte.encode())
+b = b''
+while d := s.recv(65536): b += d
+print(b.decode())
+""")
+    assert json.dumps(VALUE)[1:-1] in out
+
+
+def test_only_the_hosts_concerned_are_intercepted(gate):
+    box = new_box(gate)
+    # web.example is not a host of the secret: its own certificate is seen, and HTTP/2 would be offered as before.
+    assert box.curl("https://web.example/")[0] == 200
+    assert box.curl("https://web.example/", "--cacert", str(gate.ca))[0] == -60
+    # A port that the secret does not name is not intercepted either.
+    assert box.curl("https://two.example/")[0] == 200
+
+
+def test_alpn_is_http1_only(gate):
+    box = new_box(gate)
+    out = box.run("openssl", "s_client", "-connect", "two.example:8443", "-servername", "two.example", "-alpn", "h2,http/1.1",
+                  "-CAfile", str(gate.ca), stdin=subprocess.DEVNULL).stdout
+    assert "ALPN protocol: http/1.1" in out and "Verify return code: 0" in out, out
+
+
+def test_upstream_certificates_are_verified(gate, world):
+    """A server with the wrong name, an unknown authority, or an expired certificate never sees the request."""
+    seen = world.tmp / "seen"
+    seen.write_text("")
+    port = 9440
+    for subject, alt, more in (("wrong", "DNS:else.example", ()), ("unknown", "DNS:other.example", ()),
+                               ("expired", "DNS:other.example", ("-not_after", "20200102000000Z", "-not_before", "20200101000000Z"))):
+        port += 1
+        key, cert = world.tmp / f"{subject}.key", world.tmp / f"{subject}.crt"
+        if more:
+            gatelib.run("openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=x",
+                        "-addext", f"subjectAltName={alt}", "-keyout", str(key), "-out", str(world.tmp / "csr"))
+            gatelib.run("openssl", "x509", "-req", "-in", str(world.tmp / "csr"), "-signkey", str(key), "-days", "-1", "-copy_extensions", "copy",
+                        "-out", str(cert))
+        else:
+            gatelib.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                        "-subj", "/CN=x", "-addext", f"subjectAltName={alt}", "-keyout", str(key), "-out", str(cert))
+        process = world.start(world.servers, "/usr/bin/python3", ECHO, OTHER, port, cert, key, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "up\n"
+        box = new_box(gate, secret(hosts=[f"other.example:{port}"]))
+        status, body = box.curl(f"https://other.example:{port}/", "--cacert", str(gate.ca), "-H", f"X-Key: {PLACE}")
+        assert status == 502 and "cannot be reached" in body and "certificate" in body, (subject, status, body)
+
+
+def test_host_must_be_the_name_of_the_connection(gate):
+    box = new_box(gate)
+    for host in ("web.example", "two.example:443", "evil.example:8443"):
+        status, body = box.curl(URL + "/", "--cacert", str(gate.ca), "-H", f"Host: {host}")
+        assert status == 403 and "SNI" in body, (host, status, body)
+
+
+def test_smuggling_is_refused(gate):
+    """Two framings, two lengths, an obsolete fold: no second request hides behind the first."""
+    box = new_box(gate)
+    heads = ("Content-Length: 5\\r\\nTransfer-Encoding: chunked", "Content-Length: 5\\r\\nContent-Length: 6",
+             "Transfer-Encoding: xchunked", "Transfer-Encoding : chunked", "X: a\\r\\n b", "Content-Length: +5")
+    for head in heads:
+        out = box.python(f"""
+import socket, ssl
+c = ssl.create_default_context(cafile={str(gate.ca)!r})
+s = c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostname='two.example')
+s.sendall('POST /a HTTP/1.1\\r\\nHost: two.example:8443\\r\\n{head}\\r\\n\\r\\n0\\r\\n\\r\\nGET /smuggled HTTP/1.1\\r\\nHost: two.example:8443\\r\\nX-Key: {PLACE}\\r\\n\\r\\n'.encode())
+b = b''
+s.settimeout(5)
+try:
+    while d := s.recv(65536): b += d
+except OSError: pass
+print(b.decode())
+""")
+        assert out.startswith("HTTP/1.1 400"), (head, out)
+        assert "smuggled" not in out and VALUE not in out
+
+
+def test_big_uploads_sockets_and_events_pass_unbuffered(gate, world):
+    box = new_box(gate)
+    out = box.run("bash", "-c", f"head -c 268435456 /dev/zero | curl -sS --cacert {gate.ca} -T - -H 'X-Key: {PLACE}' {URL}/up", timeout=120)
+    assert json.loads(out.stdout)["bytes"] == 268435456, out.stderr
+    rss = int(next(line for line in pathlib.Path(f"/proc/{gate.pid}/status").read_text().splitlines() if line.startswith("VmHWM")).split()[1])
+    assert rss < 64 * 1024, f"{rss} KiB"
+    # An event for every byte of the request: each side waits for the other.
+    out = box.python(f"""
+import socket, ssl
+c = ssl.create_default_context(cafile={str(gate.ca)!r})
+def connect():
+    return c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostname='two.example')
+s = connect()
+s.settimeout(10)
+s.sendall(b'POST /sse HTTP/1.1\\r\\nHost: two.example:8443\\r\\nX-Key: {PLACE}\\r\\nContent-Length: 3\\r\\n\\r\\n')
+b = b''
+for i, byte in enumerate(b'abc'):
+    s.sendall(bytes([byte]))
+    while b'data: %d' % i not in b:
+        b += s.recv(65536)
+print('events')
+s = connect()
+s.settimeout(10)
+s.sendall(b'GET /ws HTTP/1.1\\r\\nHost: two.example:8443\\r\\nConnection: Upgrade\\r\\nUpgrade: echo\\r\\nX-Key: {PLACE}\\r\\n\\r\\n')
+b = b''
+while b'\\r\\n\\r\\n' not in b: b += s.recv(65536)
+assert b.startswith(b'HTTP/1.1 101'), b
+for i in range(5):
+    s.sendall(b'ping%d' % i)
+    assert s.recv(100) == b'ping%d' % i
+print('socket')
+s = connect()
+s.settimeout(10)
+s.sendall(b'POST /slow HTTP/1.1\\r\\nHost: two.example:8443\\r\\nExpect: 100-continue\\r\\nContent-Length: 4\\r\\n\\r\\n')
+b = s.recv(65536)
+assert b.startswith(b'HTTP/1.1 100'), b
+s.sendall(b'body')
+assert b'200 OK' in s.recv(65536)
+print('continue')
+""")
+    assert out.split() == ["events", "socket", "continue"]
+
+
+def test_list_mode_still_decides(gate):
+    box = new_box(gate, policy={"mode": "list", "allow": ["web.example"]})
+    assert box.curl(URL + "/", "--cacert", str(gate.ca))[0] in (-6, -35, -56)
+    box = new_box(gate, policy={"mode": "list", "allow": ["two.example:8443"]})
+    # The box may claim any address: the name's own is used.
+    got = ask(box, "/", "-H", f"X-Key: {PLACE}", "--resolve", "two.example:8443:203.0.113.77")
+    assert got["headers"]["x-key"] == VALUE
+
+
+def test_a_secret_that_is_taken_away_is_gone_at_once(gate):
+    box = new_box(gate)
+    assert ask(box, "/", "-H", f"X-Key: {PLACE}")["headers"]["x-key"] == VALUE
+    gate.say(op="secrets", id=box.id, secrets=[])
+    # Nothing is intercepted any more: only the useless placeholder leaves.
+    status, body = box.curl(URL + "/", "-H", f"X-Key: {PLACE}")
+    assert status == 200 and PLACE in body and VALUE not in body
+
+
+def test_a_placeholder_of_another_box_is_nothing(gate):
+    new_box(gate)
+    box = new_box(gate, {**secret(), "placeholder": OTHER_PLACE, "value": "mine"})
+    got = ask(box, "/", "-H", f"X-Key: {PLACE}")
+    assert got["headers"]["x-key"] == PLACE
+
+
+def test_the_authority_is_kept_and_closed_to_others(gate):
+    path = gate.data / "gate/ca.pem"
+    stat = path.stat()
+    assert stat.st_mode & 0o777 == 0o600 and stat.st_uid == 65534
+    before = gate.ca.read_text()
+    gate.kill()
+    gate.start()
+    assert gate.ca.read_text() == before and "PRIVATE" not in before
+
+
+def test_values_are_wiped_and_cannot_be_dumped(gate):
+    value = "wipe-me-" + os.urandom(12).hex()
+    # nginx does not send back what it was sent.
+    box = new_box(gate, secret(value=value, hosts=["web.example"]))
+    for _ in range(3):
+        assert box.curl(f"https://web.example/?k={PLACE}", "--cacert", str(gate.ca), "-H", f"X-Key: {PLACE}", "-u", f"u:{PLACE}")[0] == 200
+    assert value in (gate.world.tmp / "nginx.log").read_text()
+    assert value.encode() in gatelib.memory_of(gate.pid)
+    limits = pathlib.Path(f"/proc/{gate.pid}/limits").read_text()
+    assert [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core file size")] == [["0", "0"]]
+    assert os.stat(f"/proc/{gate.pid}/environ").st_uid == 0, "another process of the gate's user could read its memory"
+    gate.say(op="secrets", id=box.id, secrets=[])
+    assert box.curl("https://web.example/")[0] == 200
+    left = gatelib.memory_of(gate.pid)
+    assert value.encode() not in left, "the value is still in memory"
+    assert base64.b64encode(f"u:{value}".encode()) not in left
+
+
+# ---- AWS ----
+
+AWS = {"accessKeyId": "AKIDEXAMPLE", "region": "eu-central-1", "service": "s3"}
+
+
+def hmac_of(key, text):
+    return hmac.new(key, text.encode(), "sha256").digest()
+
+
+def signature_holds(got, secret_key=VALUE, service="s3"):
+    """Computes the signature of what the server has got, as AWS describes it."""
+    headers, auth = got["headers"], got["headers"]["authorization"]
+    found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/(\d{8})/eu-central-1/(\w+)/aws4_request, SignedHeaders=([\w;-]+), Signature=(\w{64})", auth)
+    assert found, auth
+    day, named, names, signature = found.groups()
+    assert named == service and "host" in names and "x-amz-date" in names
+    path, _, query = got["target"].partition("?")
+    path = urllib.parse.quote(urllib.parse.unquote(path), safe="/~")
+    pairs = sorted((urllib.parse.quote(k, safe="~"), urllib.parse.quote(v, safe="~")) for k, v in urllib.parse.parse_qsl(query, keep_blank_values=True))
+    payload = headers.get("x-amz-content-sha256") or got["sha256"]
+    canonical = "\n".join([got["method"], path, "&".join(f"{k}={v}" for k, v in pairs), *(f"{n}:{headers[n]}" for n in names.split(";")), "", names, payload])
+    text = "\n".join(["AWS4-HMAC-SHA256", headers["x-amz-date"], f"{day}/eu-central-1/{service}/aws4_request", hashlib.sha256(canonical.encode()).hexdigest()])
+    key = ("AWS4" + secret_key).encode()
+    for part in (day, "eu-central-1", service, "aws4_request"):
+        key = hmac_of(key, part)
+    return hmac_of(key, text).hex() == signature
+
+
+def test_unsigned_requests_are_signed(gate):
+    box = new_box(gate, secret(aws=AWS))
+    got = ask(box, "/bucket/key%20one?list-type=2&prefix=a/b", "-H", "x-amz-acl: private")
+    assert signature_holds(got) and "x-amz-acl" in got["headers"]["authorization"]
+    got = ask(box, "/bucket/key", "-X", "PUT", "--data-binary", "hello")
+    assert signature_holds(got) and got["headers"]["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD" and got["bytes"] == 5
+
+
+def test_requests_signed_with_placeholders_are_signed_anew(gate):
+    box = new_box(gate, secret(aws={**AWS, "sessionToken": "the-session"}))
+    digest = hashlib.sha256(b"hello").hexdigest()
+    got = ask(box, "/b/k", "-X", "PUT", "--data-binary", "hello", "-H", f"x-amz-content-sha256: {digest}", "-H", "x-amz-date: 20200101T000000Z",
+              "-H", f"Authorization: AWS4-HMAC-SHA256 Credential={PLACE}/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature={'0' * 64}")
+    assert signature_holds(got) and got["headers"]["x-amz-content-sha256"] == digest and got["headers"]["x-amz-security-token"] == "the-session"
+    # A presigned URL of a placeholder.
+    got = ask(box, f"/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={PLACE}%2F20200101&X-Amz-Signature=00&versionId=3")
+    assert signature_holds(got) and got["target"] == "/b/k?versionId=3"
+    # Another signature is the box's own affair.
+    own = "AWS4-HMAC-SHA256 Credential=MINE/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
+    assert ask(box, "/b/k", "-H", f"Authorization: {own}")["headers"]["authorization"] == own
+
+
+@pytest.mark.parametrize("trailer", [False, True])
+def test_signed_uploads_in_chunks_stream(gate, world, trailer):
+    box = new_box(gate, secret(aws=AWS))
+    data = os.urandom(3 << 20)
+    pieces = [data[i:i + 65536] for i in range(0, len(data), 65536)] + [b""]
+    body = b"".join(b"%x;chunk-signature=%s\r\n%s%s" % (len(p), b"0" * 64, p, b"\r\n" if p else b"") for p in pieces)
+    body += b"x-amz-checksum-crc32:AAAAAA==\r\nx-amz-trailer-signature:00\r\n\r\n" if trailer else b"\r\n"
+    path = world.tmp / "signed"
+    path.write_bytes(body)
+    kind = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" + ("-TRAILER" if trailer else "")
+    headers = ["-H", f"x-amz-content-sha256: {kind}", "-H", "Content-Encoding: aws-chunked",
+               "-H", f"Authorization: AWS4-HMAC-SHA256 Credential={PLACE}/20200101/eu-central-1/s3/aws4_request, SignedHeaders=host, Signature={'0' * 64}"]
+    if trailer:
+        headers += ["-H", "x-amz-trailer: x-amz-checksum-crc32"]
+    got = ask(box, "/b/k", "-T", str(path), *headers, "-H", f"x-amz-decoded-content-length: {len(data)}")
+    assert signature_holds(got) and got["bytes"] == len(data) and got["sha256"] == hashlib.sha256(data).hexdigest()
+    assert "content-encoding" not in got["headers"] and "x-amz-trailer" not in got["headers"]
+    assert got["headers"]["content-length"] == str(len(data))
+    # Lengths that do not agree cut the request off; a missing one is refused.
+    assert box.curl(URL + "/b/k", "--cacert", str(gate.ca), "-T", str(path), *headers, "-H", f"x-amz-decoded-content-length: {len(data) - 1}")[0] < 0
+    assert box.curl(URL + "/b/k", "--cacert", str(gate.ca), "-T", str(path), *headers)[0] == 411
+
+
+def test_other_services_need_the_hash_of_the_body(gate, world):
+    box = new_box(gate, secret(aws={**AWS, "service": "dynamodb"}))
+    got = ask(box, "/", "--data-binary", '{"TableName": "t"}', "-H", "X-Amz-Target: DynamoDB_20120810.ListTables")
+    assert signature_holds(got, service="dynamodb")
+    got = ask(box, "/", "--data-binary", "x", "-H", "Expect: 100-continue")
+    assert signature_holds(got, service="dynamodb")
+    path = world.tmp / "long"
+    path.write_bytes(b"x" * ((8 << 20) + 1))
+    assert box.curl(URL + "/", "--cacert", str(gate.ca), "-T", str(path))[0] == 413
