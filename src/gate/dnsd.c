@@ -201,9 +201,12 @@ static void tell_synthetic(const struct question *q)
 	dns_answer_free(&out);
 }
 
-/* Whether the name must not be asked of the host's servers: somebody has to approve it first. */
+/* Whether the name is not asked of the host's servers: somebody has to approve it first, or only the host's proxy looks
+ * names up. */
 static bool is_withheld(const struct question *q, const struct policy *p)
 {
+	if (q->box->gate->egress.names)
+		return true;
 	return q->q.type != DNS_PTR && policy_may_resolve(p, q->q.name).answer == POLICY_ASK;
 }
 

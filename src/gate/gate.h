@@ -9,7 +9,8 @@
  *	web.c       HTTP, request by request: web.h      dnsd.c     questions over UDP and TCP
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
  *	ask.c       what waits for an approval           hold.c     a connection that does
- *	synth.c     addresses that stand for names
+ *	connect.c   a proxy that a program in a box uses
+ *	synth.c     addresses that stand for names       egress.c, tunnel.c  the host's own proxy
  *
  * One thread, one loop; everything belongs to struct gate, boxes own their connections. Objects are freed by deferred
  * tasks or from their own timers, never inside of a callback that still walks over them.
@@ -20,6 +21,7 @@
 #include "gate/ask.h"
 #include "gate/ca.h"
 #include "gate/dial.h"
+#include "gate/egress.h"
 #include "gate/hello.h"
 #include "gate/names.h"
 #include "gate/reach.h"
@@ -59,6 +61,7 @@ struct gate {
 	struct map webs;      /* descriptor of the inner end → struct web */
 	size_t conns, conns_max;
 	struct list asks; /* struct ask */
+	struct egress egress;
 
 	struct {
 		struct loop_io listen, io;
@@ -157,11 +160,12 @@ struct passage {
 	struct ip wanted, reached;
 	uint16_t port;
 	enum policy_speech speech;
-	bool by_name;	/* a name decides: only its own addresses are dialled */
-	bool settled;	/* allowed by address alone: looked at only because the box has secrets */
-	bool tls;	/* intercepted: we are the server of the client's TLS */
-	bool refuse;	/* decided: we only look how to say it */
-	bool synthetic; /* `wanted` stands for a name of box->synth */
+	bool by_name;	 /* a name decides: only its own addresses are dialled */
+	bool settled;	 /* allowed by address alone: looked at only because the box has secrets */
+	bool tls;	 /* intercepted: we are the server of the client's TLS */
+	bool refuse;	 /* decided: we only look how to say it */
+	bool connecting; /* CONNECT: the head of the request goes first, and the proxy's answer decides */
+	bool synthetic;	 /* `wanted` stands for a name of box->synth */
 	struct ask_wait asking;
 	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];
@@ -192,6 +196,16 @@ void passage_deny(struct passage *c, const char *why);
 struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_speech how);
 const char *passage_protocol(enum policy_speech how);
 
+/* Both sides stand: moves bytes from now on. */
+void passage_move(struct passage *c);
+
+/* ---- connect.c ---- */
+/* The first bytes are a CONNECT request. */
+bool connect_is(struct passage *c);
+struct verdict connect_decide(struct passage *c);
+/* The proxy is reached. */
+void connect_reached(struct passage *c);
+
 /* ---- hold.c ---- */
 /* Waits for somebody to approve c->name, or the address when there is no name. */
 void passage_hold(struct passage *c);
@@ -217,6 +231,8 @@ void web_free(struct web *w);
 /* ---- passage_end.c: how a connection ends that was not allowed, or leads nowhere ---- */
 /* Says why in the client's own protocol, and ends. */
 void passage_refuse(struct passage *c);
+/* The last words to the client. What it still sends is thrown away. */
+void passage_say(struct passage *c, struct str text);
 /* The destination does not answer; `os` is the errno. */
 void passage_unreachable(struct passage *c, int os);
 /* Writes the record and frees. `decision`: "allow" or "deny". */

@@ -50,6 +50,8 @@
 #define GATE_DIAL_STAGGER 250	/* before the next one is tried beside it */
 #define GATE_DIAL_TIMEOUT 10000 /* for all of them together */
 
+#define EGRESS_WORD_MAX 255 /* user, password of the host's proxy: SOCKS has a byte for their length */
+
 /* DNS */
 #define GATE_DNS_UDP_MAX     1232	 /* of an answer over UDP */
 #define GATE_DNS_MAX	     (16u * KIB) /* of an answer over TCP */

@@ -27,6 +27,8 @@ static const char help[] =
 	"\n"
 	"environment:\n"
 	"  ATOLL_USER    the daemon's user, who may connect; default atoll\n"
+	"  ATOLL_EGRESS_PROXY  the host's own proxy: http://, httph://, socks5:// or "
+	"socks5h://[user:password@]host:port\n"
 	"  ATOLL_DATA    its directory gate/ holds the authority's key for intercepted HTTPS\n"
 	"  SSL_CERT_FILE, SSL_CERT_DIR  whom to trust as an intercepted server, default the system's\n"
 	"  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
@@ -86,6 +88,9 @@ static int start(struct gate *g, struct err *e)
 	int r = loop_service_signals(g->loop, on_signal, g);
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch signals");
+	if (egress_parse(getenv("ATOLL_EGRESS_PROXY"), &g->egress, e) < 0)
+		return -1;
+	unsetenv("ATOLL_EGRESS_PROXY");
 	g->conns_max = room_for_connections();
 	g->resolver = resolver_new(g->loop, e);
 	if (!g->resolver || open_authority(g, e) < 0 || web_init(g, e) < 0)

@@ -35,8 +35,10 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 	passage_end(c, "allow", text[how]);
 }
 
-static void start_relay(struct passage *c)
+void passage_move(struct passage *c)
 {
+	if (c->connecting)
+		return connect_reached(c);
 	peek_stop(c);
 	loop_timer_stop(&c->timer);
 	loop_del(&c->server_io);
@@ -78,7 +80,7 @@ static void on_reached(void *arg, int fd, const struct ip *ip)
 	c->server = fd;
 	c->reached = *ip;
 	if (c->state != PASSAGE_PEEKING)
-		return start_relay(c);
+		return passage_move(c);
 	if (loop_add(c->gate->loop, &c->server_io, fd, EPOLLIN, on_server_first) < 0)
 		passage_cut(c, "cannot be watched");
 }
@@ -110,9 +112,11 @@ static void dial_name(struct passage *c)
 {
 	struct reach_to to = destination(c);
 	c->state = PASSAGE_DIALLING;
-	bool own = (c->server >= 0 || c->reach) && reach_is_own(c->box, &to);
+	const char *ahead = c->synthetic ? told_name(c, 0) : NULL;
+	bool same = ahead && strcmp(ahead, c->name) == 0;
+	bool own = (c->server >= 0 || c->reach) && (same || reach_is_own(c->box, &to));
 	if (own && c->server >= 0)
-		return start_relay(c);
+		return passage_move(c);
 	if (own)
 		return;
 	drop_server(c);
@@ -127,7 +131,7 @@ static void go_ahead(struct passage *c)
 {
 	c->state = PASSAGE_DIALLING;
 	if (c->server >= 0)
-		start_relay(c);
+		passage_move(c);
 	else if (!c->reach)
 		dial_wanted(c);
 }
@@ -221,6 +225,24 @@ static void decide_tls(struct passage *c, const char *name)
 	dial_name(c);
 }
 
+/* A proxy of the box's own: it must be allowed with its port, and so must the name that it is asked for. */
+static void decide_connect(struct passage *c)
+{
+	struct verdict v = connect_decide(c);
+	if (v.answer != POLICY_ALLOW)
+		return passage_deny(c, v.why);
+	v = c->settled ? v : by_told_names(c, SPEECH_OTHER);
+	if (v.answer == POLICY_ASK)
+		return passage_hold(c);
+	if (v.answer != POLICY_ALLOW)
+		return passage_deny(c, v.why);
+	set_why(c, v.why);
+	c->connecting = true;
+	if (c->by_name && *c->name)
+		return dial_name(c);
+	go_ahead(c);
+}
+
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 {
 	peek_stop(c);
@@ -232,6 +254,8 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 		return decide_tls(c, name);
 	if (how != SPEECH_HTTP)
 		return decide_other(c);
+	if (connect_is(c))
+		return decide_connect(c);
 	start_web(c);
 }
 

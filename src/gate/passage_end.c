@@ -81,7 +81,7 @@ static void on_linger(struct loop_io *io, uint32_t events)
 		say_end(c);
 }
 
-static void say(struct passage *c, struct str text)
+void passage_say(struct passage *c, struct str text)
 {
 	loop_del(&c->io);
 	loop_del(&c->server_io);
@@ -103,14 +103,14 @@ static void say_http(struct passage *c, int status, const char *text)
 		"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
 		"Connection: close\r\n\r\n%s",
 		status, http_status_text(status), strlen(text), text);
-	say(c, str_n(all, (size_t)n));
+	passage_say(c, str_n(all, (size_t)n));
 }
 
 /* A fatal alert in a record of its own: access_denied (49) or internal_error (80). */
 static void say_tls(struct passage *c, char alert)
 {
 	char record[] = {21, 3, 3, 0, 2, 2, alert};
-	say(c, str_n(record, sizeof record));
+	passage_say(c, str_n(record, sizeof record));
 }
 
 static void let_go(struct passage *c)

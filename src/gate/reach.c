@@ -10,6 +10,9 @@ struct reach {
 	char name[NET_NAME_MAX + 1];
 	struct resolve_wait wait[2]; /* A, AAAA */
 	struct dial *dial;
+	struct tunnel *tunnel;	      /* the same through the host's proxy */
+	struct ip ips[GATE_DIAL_MAX]; /* what the proxy is asked for, one after the other */
+	size_t ips_n, ips_at;
 	struct loop_task task;
 	reach_on_done on_done;
 	void *arg;
@@ -59,6 +62,8 @@ void reach_cancel(struct reach *r)
 		resolver_cancel(&r->wait[i]);
 	if (r->dial)
 		dial_cancel(r->dial);
+	if (r->tunnel)
+		tunnel_cancel(r->tunnel);
 	list_del(&r->task.node);
 	free(r);
 }
@@ -91,6 +96,37 @@ static void tell_failed(struct loop_task *t)
 	done(r, r->failed, &r->to.wanted);
 }
 
+/* ---- through the host's proxy ---- */
+
+static void tunnel_next(struct reach *r);
+
+static void on_tunnel(void *arg, int fd, const struct ip *ip)
+{
+	struct reach *r = arg;
+	r->tunnel = NULL;
+	if (fd < 0 && r->ips_at < r->ips_n)
+		return tunnel_next(r);
+	on_dialled(r, fd, ip);
+}
+
+static void tunnel_next(struct reach *r)
+{
+	struct egress_to to = {.name = "", .ip = r->ips[r->ips_at++], .port = r->to.port};
+	r->tunnel = tunnel_start(r->box->gate, &to, on_tunnel, r);
+}
+
+/* The proxy looks the name up. Nothing is known about its addresses here. */
+static bool by_proxy(const struct reach *r)
+{
+	return r->box->gate->egress.names && r->to.own_only && *r->name;
+}
+
+static void tunnel_name(struct reach *r)
+{
+	struct egress_to to = {.name = r->name, .ip = r->to.wanted, .port = r->to.port};
+	r->tunnel = tunnel_start(r->box->gate, &to, on_tunnel, r);
+}
+
 static void dial(struct reach *r)
 {
 	struct ip ips[GATE_DIAL_MAX];
@@ -109,6 +145,12 @@ static void dial(struct reach *r)
 		return loop_defer(r->box->gate->loop, &r->task, tell_failed);
 	}
 	dial_order(ips, n);
+	if (r->box->gate->egress.kind) {
+		memcpy(r->ips, ips, n * sizeof *ips);
+		r->ips_n = n;
+		r->ips_at = 0;
+		return tunnel_next(r);
+	}
 	r->dial = dial_start(r->box->gate->loop, ips, n, r->to.port, on_dialled, r);
 }
 
@@ -153,7 +195,9 @@ struct reach *reach_start(struct gate_box *b, const struct reach_to *to, reach_o
 	r->to.name = r->name;
 	r->on_done = on_done;
 	r->arg = arg;
-	if (to->own_only)
+	if (by_proxy(r))
+		tunnel_name(r);
+	else if (to->own_only)
 		ask(r);
 	else
 		dial(r);
