@@ -177,6 +177,17 @@ static void dispatch_network(struct daemon_request *r)
 		handle_secrets(r);
 }
 
+/* Protocols of others, which read the rest of their paths themselves. */
+static void dispatch_protocol(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_BRIDGE)
+		handle_bridge(r);
+	else if (r->match.route == ROUTE_BRIDGE_HEALTH)
+		handle_bridge_health(r);
+	else
+		handle_mcp(r);
+}
+
 static void dispatch(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
@@ -189,10 +200,6 @@ static void dispatch(struct daemon_request *r)
 		return handle_metrics(r);
 	case ROUTE_OPENAPI:
 		return handle_openapi(r);
-	case ROUTE_BRIDGE:
-		return handle_bridge(r);
-	case ROUTE_BRIDGE_HEALTH:
-		return handle_bridge_health(r);
 	case ROUTE_EVENTS:
 		return handle_events(r);
 	case ROUTE_USAGE:
@@ -205,8 +212,6 @@ static void dispatch(struct daemon_request *r)
 		return handle_console_session(r);
 	case ROUTE_CONSOLE_SESSIONS:
 		return handle_console_sessions(r);
-	case ROUTE_MCP:
-		return handle_mcp(r);
 	case ROUTE_LIST:
 		return handle_list(r);
 	case ROUTE_SANDBOX:
@@ -237,6 +242,10 @@ static void dispatch(struct daemon_request *r)
 		return handle_agent(r);
 	case ROUTE_PROXY:
 		return handle_proxy(r);
+	case ROUTE_BRIDGE:
+	case ROUTE_BRIDGE_HEALTH:
+	case ROUTE_MCP:
+		return dispatch_protocol(r);
 	case ROUTE_NONE:
 	case ROUTE_PREVIEW:
 	case ROUTE_COUNT:

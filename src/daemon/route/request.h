@@ -86,8 +86,8 @@ void handle_tickets(struct daemon_request *r);	       /* console/tickets.c */
 void handle_console_links(struct daemon_request *r);   /* console/login.c */
 void handle_console_session(struct daemon_request *r); /* console/login.c */
 void handle_console_sessions(struct daemon_request *r);
-void handle_mcp(struct daemon_request *r);     /* mcp/route.c */
-void handle_bridge(struct daemon_request *r);  /* bridge/route.c */
+void handle_mcp(struct daemon_request *r);    /* mcp/route.c */
+void handle_bridge(struct daemon_request *r); /* bridge/route.c */
 void handle_bridge_health(struct daemon_request *r);
 void handle_list(struct daemon_request *r);    /* sandbox_list.c */
 void handle_get(struct daemon_request *r);     /* sandbox_get.c */
