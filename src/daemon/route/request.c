@@ -188,6 +188,16 @@ static void dispatch_protocol(struct daemon_request *r)
 		handle_mcp(r);
 }
 
+static void dispatch_console(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_CONSOLE_LINKS)
+		handle_console_links(r);
+	else if (r->match.route == ROUTE_CONSOLE_SESSION)
+		handle_console_session(r);
+	else
+		handle_console_sessions(r);
+}
+
 static void dispatch(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
@@ -207,11 +217,9 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_TICKETS:
 		return handle_tickets(r);
 	case ROUTE_CONSOLE_LINKS:
-		return handle_console_links(r);
 	case ROUTE_CONSOLE_SESSION:
-		return handle_console_session(r);
 	case ROUTE_CONSOLE_SESSIONS:
-		return handle_console_sessions(r);
+		return dispatch_console(r);
 	case ROUTE_LIST:
 		return handle_list(r);
 	case ROUTE_SANDBOX:
