@@ -21,13 +21,15 @@
 #define LAYERS_STAND "/stand"
 
 struct image {
-	char key[BOX_IMAGE_NAME_MAX + 1]; /* the directory that the name stands for */
+	char key[BOX_IMAGE_NAME_MAX + 1]; /* the directory that the name stands for, or an image made here */
 	uint64_t inode;			  /* of its rootfs: an image that was built again in place has another inode */
+	bool layered;			  /* made here: a list of layers (proto/image.h). Its code is a user's */
 };
 
 bool image_same(const struct image *a, const struct image *b);
 
-/* `name` is a directory in `images` that holds rootfs/ and image.json, or a link to one beside it. */
+/* `name` is a directory in `images` that holds rootfs/ and image.json, or a link to one beside it; or the key of an
+ * image made here, whose layers meta/<key>.layers lists. */
 int image_find(int images, const char *name, struct image *ret, struct err *e);
 
 /* Makes `name` in `dir` with an empty upper/ and work/. Leaves nothing behind when it fails. */

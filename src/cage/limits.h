@@ -13,5 +13,6 @@
 #define WARDEN_SOCKETS_PERCENT 50u	   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
 #define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
 
+#define TREE_DEPTH_MAX 512 /* directories in each other that are copied with a layer */
 /* Certificates that a box trusts */
 #define TRUST_BUNDLE_MAX (2 * 1024 * 1024) /* of the image */

@@ -128,6 +128,36 @@ const struct verb cli_verbs[] = {
 	{"unexpose", "Remove the URL of a port", "ID PORT", "", verb_unexpose, OWN_CODES, .words = WORDS_BOX,
 		.examples = "atoll unexpose dev 8080"},
 
+	{"build", "Build an image from a Dockerfile", "[options] DIRECTORY|-",
+		"Each RUN is a command in a box of its own. Files that .dockerignore names are not sent. Steps whose\n"
+		"inputs have not changed come from the cache. Ctrl-C cancels and leaves nothing.",
+		verb_build, OWN_CODES, .section = "Images",
+		.examples =
+			"atoll build -t mytools .\natoll build -t mytools --build-arg VERSION=2 -f tools.dockerfile .\n"
+			"printf 'FROM default\\nRUN pip install httpx\\n' | atoll build -t web -"},
+	{"images", "List the images", "", "", verb_images, OWN_CODES, .examples = "atoll images"},
+	{"image", "Show, name and remove images", "ls | inspect NAME | rm NAME... | prune | tag NAME NEW",
+		"rm takes a name away; an image goes when nothing names or uses it. prune also forgets the steps of\n"
+		"builds.",
+		verb_image, OWN_CODES,
+		.examples = "atoll image inspect mytools\natoll image tag mytools mytools:2\natoll image prune"},
+	{"import", "Make an image from an archive", "ARCHIVE|DIRECTORY|- NAME",
+		"Takes a tar of a root file system (plain, gzip, zstd, xz), an OCI layout as a directory or a tar, "
+		"and\n"
+		"the output of 'docker save'.",
+		verb_import, OWN_CODES,
+		.examples = "atoll import rootfs.tar.gz alpine\natoll import ./layout team/base:1"},
+	{"export", "Write an image as an archive", "NAME [--oci] [-o FILE]",
+		"The archive holds the image's files, or with --oci an OCI layout with one layer.", verb_export,
+		OWN_CODES,
+		.examples = "atoll export mytools -o mytools.tar\natoll export --oci mytools | skopeo copy "
+			    "oci-archive:/dev/stdin …"},
+	{"pull", "Fetch an image from a registry", "REFERENCE",
+		"Credentials come from docker's config.json. Needs skopeo on the daemon's machine.", verb_pull,
+		OWN_CODES, .examples = "atoll pull docker.io/library/alpine:3.19"},
+	{"push", "Send an image to a registry", "NAME REFERENCE",
+		"The image goes as one layer. Credentials come from docker's config.json.", verb_push, OWN_CODES,
+		.examples = "atoll push mytools registry.example.org/team/mytools:1"},
 	{"net", "Show or change what a box may reach", "ID [allow|deny|remove RULE...] [mode MODE] [log [-f]]",
 		"A rule is a host name (HTTP and TLS), a name with a port (any protocol), '*.name', an address range,\n"
 		"or udp://name:port. Deny beats allow. Modes: open (everything public), list (only allowed\n"

@@ -188,7 +188,8 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 
 static int serve(void)
 {
-	static struct daemon d; /* lives as long as the process; only the store is closed at the end */
+	static struct daemon d = {
+		.images_meta = -1}; /* lives as long as the process; only the store is closed at the end */
 	struct err e = {0};
 	d.started_ms = clock_ms();
 	umask(077);

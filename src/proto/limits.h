@@ -22,6 +22,10 @@
 #define BOX_UID_RANGE	   65536u
 #define BOX_FUSE_MOUNTS	   64u
 #define BOX_IMAGE_NAME_MAX 63
+#define IMAGE_REF_MAX	   220 /* of a name that a client gives, with tag and digest */
+#define IMAGE_LINK_MAX	   250 /* of a name as a file */
+#define IMAGE_LAYERS_MAX   128 /* of one image */
+#define IMAGE_CONFIG_MAX   (4u * 1024 * 1024)
 #define BOX_CREATE_TIMEOUT 20000
 
 /* The inside of a sandbox */

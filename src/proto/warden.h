@@ -43,6 +43,7 @@ enum warden_op {
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
 	WARDEN_FUSE,	/* id, flags: whether the box may make FUSE mounts; those that are there stay */
 	WARDEN_TRUST,	/* id, pem: programs in the box trust this authority (cage/trust.h) */
+	WARDEN_IMAGES,	/* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 

@@ -196,6 +196,7 @@ static int check_create(
 	if (w->boxes.count >= WARDEN_BOXES_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "there are %u sandboxes, more are not allowed", WARDEN_BOXES_MAX);
 	*l = rq->limits;
+	images_use(w, rq->image);
 	return limits_check(&w->offer, l, e) < 0 ? -1 : image_find(w->host.images, rq->image, image, e);
 }
 
@@ -435,6 +436,7 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 	log_limited(
 		LOG_INFO, "box died", "id=%s slot=%u code=%d signal=%d", LOG_Q(b->info.id), b->info.slot, code, signo);
 	server_event_died(w, b);
+	images_box_died(w, b->info.id);
 }
 
 /* Destroys a box that does not run but whose files were kept. */

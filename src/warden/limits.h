@@ -41,3 +41,8 @@
 #define ZYGOTE_ASKS_MAX	 256u	/* that wait in front of one zygote; past that contexts start plainly */
 #define ZYGOTE_STUCK	 1000	/* a zygote that answers nothing for so long is given no more to do, and … */
 #define ZYGOTE_GIVEN_UP	 4000	/* … is replaced after this much more */
+
+/* Images */
+#define IMAGE_CONNS_MAX	    32
+#define IMAGE_USE_SECONDS   5 /* a note of use this young is not taken back */
+#define IMAGE_LAYER_SECONDS 5 /* a layer this young may belong to a build that goes on */

@@ -317,6 +317,7 @@ static int warden_start(struct warden *w, struct err *e)
 	snprintf(w->pool_image_name, sizeof w->pool_image_name, "default");
 	if (image_find(w->host.images, w->pool_image_name, &w->pool_image, e) < 0)
 		log_event(LOG_WARN, "no default image", "error=%s", LOG_Q(e->msg));
+	images_prepare(w, name);
 	if (watch_signals(w, e) < 0)
 		return -1;
 	network_start(w);
@@ -327,7 +328,8 @@ static int warden_start(struct warden *w, struct err *e)
 	if (*zygote && !w->zygotes_off)
 		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
 	zygote_want(w, &w->pool_image);
-	if (reaper_start(w, e) < 0 || server_start(w, "/run/warden.sock", c.group, e) < 0)
+	if (reaper_start(w, e) < 0 || images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
+		server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;
 	pool_kick(w);
 	log_event(LOG_INFO, "ready", "run=%s data=%s instance=%s user=%s boxes=%zu", LOG_Q(c.run), LOG_Q(c.data), name,
@@ -351,6 +353,7 @@ int main(int argc, char **argv)
 	list_init(&w.waiting);
 	list_init(&w.all);
 	list_init(&w.list_mark);
+	list_init(&w.images.conns);
 	w.loop = loop_new();
 	struct err e = {0};
 	if (!w.loop || warden_start(&w, &e) < 0) {
@@ -360,6 +363,7 @@ int main(int argc, char **argv)
 	loop_run(w.loop);
 	pool_drain(&w);
 	zygotes_end(&w);
+	unlink("/run/" IMAGE_SOCKET);
 	unlink("/run/warden.sock");
 	if (w.boxes.count == 0) {
 		cgroup_retire(&w.cgroups);

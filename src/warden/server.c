@@ -163,7 +163,7 @@ static int check_form(const struct warden_request *rq, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
 	if (*rq->pem && rq->op != WARDEN_TRUST)
 		return err_set(e, ERRC_INVALID_REQUEST, "this operation takes no certificate");
-	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST)
+	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES)
 		return 0;
 	return box_id_check(str_of(rq->id), e);
 }
@@ -180,6 +180,17 @@ static void start_list(struct warden *w, struct warden_asker who)
 	w->list_seq = who.seq;
 	list_push(w->all.next, &w->list_mark);
 	list_go_on(w);
+}
+
+static void reply_images(struct warden *w, struct warden_asker *who)
+{
+	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
+	struct err e;
+	if (w->images.usable && !w->queue.count &&
+		fd_send(w->conn_io.fd, &r, sizeof r, &w->images.meta, 1, MSG_DONTWAIT) > 0)
+		return;
+	err_set(&e, ERRC_RESOURCE_BUSY, "the image directory cannot be handed out");
+	server_reply(w, who, &e, NULL);
 }
 
 static void server_handle(struct warden *w, const struct warden_request *rq)
@@ -226,6 +237,9 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		break;
 	case WARDEN_NETWORK:
 		control_network(w, rq, who);
+		break;
+	case WARDEN_IMAGES:
+		reply_images(w, &who);
 		break;
 	case WARDEN_TRUST:
 		control_trust(w, rq, who);

@@ -16,6 +16,7 @@
 #include "proto/warden.h"
 #include "warden/boxes.h"
 #include "warden/fuse.h"
+#include "warden/images.h"
 #include "warden/limits.h"
 #include "warden/network.h"
 #include "warden/pager.h"
@@ -66,6 +67,9 @@ struct warden {
 	struct helper reaper, closer;
 	struct list closings; /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
+
+	/* images.h */
+	struct images images;
 
 	/* network.h */
 	struct network network;

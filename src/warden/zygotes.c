@@ -279,7 +279,8 @@ static void zygote_replace(struct zygote *z, const struct image *image)
 
 void zygote_want(struct warden *w, const struct image *image)
 {
-	if (w->zygotes_off || !*image->key || zygote_of(w, image))
+	/* A zygote has a capability of the host: code of a user's image never runs in it. */
+	if (w->zygotes_off || !*image->key || image->layered || zygote_of(w, image))
 		return;
 	struct zygote *oldest = NULL;
 	for (size_t i = 0; i < ZYGOTES_MAX; i++) {

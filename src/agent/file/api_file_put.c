@@ -54,18 +54,38 @@ static void on_close(struct http_exchange *x, bool complete)
 	put_free(http_exchange_arg(x));
 }
 
+/* ?mode=755: octal digits. Without it the file keeps its mode, and a new one gets 0666 under the umask. */
+static int query_mode(struct agent_request *r, bool *ret_given, mode_t *ret, struct err *e)
+{
+	auto_buf struct buf text = {0};
+	int found = http_query_get(http_request(r->x)->query, STR("mode"), &text, e);
+	char *end;
+	if (found <= 0)
+		return found;
+	unsigned long mode = strtoul(buf_cstr(&text), &end, 8);
+	if (*end || !buf_size(&text) || mode > 0777)
+		return err_field(e, "mode", "field 'mode' must be octal digits up to 777");
+	*ret_given = true;
+	*ret = (mode_t)mode;
+	return 0;
+}
+
 void api_file_put(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {
 		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};
 	auto_free char *path = NULL, *given = NULL;
 	struct err e;
-	if (agent_request_query_path(r, &path, &given, &e) < 0)
+	bool has_mode = false;
+	mode_t mode = 0;
+	if (agent_request_query_path(r, &path, &given, &e) < 0 || query_mode(r, &has_mode, &mode, &e) < 0)
 		return agent_request_refuse(r, &e);
 	struct put *p = xcalloc(1, sizeof *p);
 	*p = (struct put){.to = FILE_REPLACE_INIT, .route = r->route, .path = take_ptr(&given)};
 	if (file_replace_open(&p->to, path, &e) < 0)
 		return put_fail(r->x, p, &e);
+	if (has_mode)
+		p->to.mode = mode;
 	http_exchange_set(r->x, &ops, p);
 	if (http_body_ended(r->x))
 		on_body_end(r->x);

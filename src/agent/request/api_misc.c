@@ -1,5 +1,7 @@
 #include "agent/api.h"
 
+#include <sys/stat.h>
+
 #include "agent/agent.h"
 #include "agent/process/service.h"
 #include "agent/shell/session.h"
@@ -42,9 +44,16 @@ void api_env(struct agent_request *r)
 	auto_env struct env change = {0};
 	struct err e;
 	bool services = false;
-	if (env_read(r->body, "env", &change, &e) < 0 || json_read_bool(r->body, "services", &services, &e) < 0)
+	const char *workdir = NULL;
+	if (env_read(r->body, "env", &change, &e) < 0 || json_read_bool(r->body, "services", &services, &e) < 0 ||
+		json_read_cstr(r->body, "workdir", &workdir, &e) < 0)
 		return agent_request_fail(r, &e, STR_NULL);
 	env_apply(&agent.env, &change);
+	if (workdir && *workdir == '/') {
+		mkdir(workdir, 0755); /* an image may name one that it has not made */
+		free(agent.workdir);
+		agent.workdir = xstrdup(workdir);
+	}
 	if (services)
 		services_start();
 	agent_request_json(r, STR("{\"success\":true}"));

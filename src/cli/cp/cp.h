@@ -59,6 +59,10 @@ int cp_temp_name(char ret[CP_TEMP_NAME], struct err *e);
 
 /* Writes the tree at `path` to fd as tar entries "x", "x/…", then an empty file "end". Blocks. */
 int cp_pack(const char *path, int fd, struct err *e);
+/* The same for what is in a directory, under its own names, without those that `skips` says. A directory that is
+ * skipped is skipped with all that is in it. */
+typedef bool (*cp_skips)(void *arg, const char *name, bool dir);
+int cp_pack_content(const char *path, int fd, cp_skips skips, void *arg, struct err *e);
 /* The approximate number of bytes that cp_pack writes. */
 uint64_t cp_pack_size(const char *path);
 

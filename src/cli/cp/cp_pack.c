@@ -14,6 +14,8 @@ struct pack {
 	int fd;
 	struct buf name; /* name of the entry: "x/a/b" */
 	int depth;
+	cp_skips skips; /* or NULL */
+	void *arg;
 };
 
 static int put(struct pack *p, const void *bytes, size_t n, struct err *e)
@@ -118,7 +120,8 @@ static int pack_children(struct pack *p, DIR *d, struct err *e)
 		if (strcmp(n->d_name, ".") == 0 || strcmp(n->d_name, "..") == 0)
 			continue;
 		buf_truncate(&p->name, len);
-		buf_add_byte(&p->name, '/');
+		if (len)
+			buf_add_byte(&p->name, '/');
 		buf_add_c(&p->name, n->d_name);
 		if (pack_entry(p, dirfd(d), n->d_name, false, e) < 0)
 			return -1;
@@ -138,7 +141,7 @@ static int pack_dir(struct pack *p, int fd, const struct stat *st, struct err *e
 		close(fd);
 		return err_os(e, ERRC_FILESYSTEM_ERROR, os, "reading a directory");
 	}
-	int r = put_header(p, '5', st, STR(""), e);
+	int r = buf_size(&p->name) ? put_header(p, '5', st, STR(""), e) : 0;
 	if (r == 0)
 		r = pack_children(p, d, e);
 	closedir(d);
@@ -152,13 +155,16 @@ static int pack_entry(struct pack *p, int dir, const char *name, bool top, struc
 	struct stat st;
 	if (fstatat(dir, name, &st, top ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT && !top ? 0 : err_os(e, errc_from_file_errno(errno), errno, "'%s'", name);
+	if (!top && p->skips && p->skips(p->arg, buf_cstr(&p->name), S_ISDIR(st.st_mode)))
+		return 0;
 	if (S_ISLNK(st.st_mode))
 		return pack_link(p, dir, name, &st, e);
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return top ? err_set(e, ERRC_INVALID_REQUEST, "'%s' is neither a file nor a directory", name) : 0;
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (top ? 0 : O_NOFOLLOW));
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_os(e, errc_from_file_errno(errno), errno, "'%s'", top ? name : buf_cstr(&p->name) + 2);
+		return err_os(
+			e, errc_from_file_errno(errno), errno, "'%s'", top || p->skips ? name : buf_cstr(&p->name) + 2);
 	if (S_ISDIR(st.st_mode))
 		return pack_dir(p, fd, &st, e);
 	int r = S_ISREG(st.st_mode) ? pack_file(p, fd, &st, name, e) : 0;
@@ -177,6 +183,17 @@ int cp_pack(const char *path, int fd, struct err *e)
 	buf_add_c(&p.name, "end");
 	if (r == 0)
 		r = put_header(&p, '0', &none, STR(""), e);
+	if (r == 0)
+		r = put(&p, end, sizeof end, e);
+	buf_free(&p.name);
+	return r;
+}
+
+int cp_pack_content(const char *path, int fd, cp_skips skips, void *arg, struct err *e)
+{
+	struct pack p = {.fd = fd, .skips = skips, .arg = arg};
+	static const char end[2 * TAR_BLOCK];
+	int r = pack_entry(&p, AT_FDCWD, path, true, e);
 	if (r == 0)
 		r = put(&p, end, sizeof end, e);
 	buf_free(&p.name);

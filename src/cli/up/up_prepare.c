@@ -22,7 +22,8 @@ enum { TOKEN_BYTES = 32, TOKEN_MIN = 16, LEFTOVER_WAIT_MS = 5000 };
 
 const char *up_missing_program(const char *dir)
 {
-	static const char *const names[] = {"atolld", "atoll-warden", "atoll-agent", "atoll-gate"};
+	static const char *const names[] = {
+		"atolld", "atoll-warden", "atoll-agent", "atoll-gate", "atoll-images", "atoll-mover"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[PATH_MAX + 32];
 		snprintf(path, sizeof path, "%s/%s", dir, names[i]);

@@ -32,6 +32,7 @@
 	X(CONSOLE_SESSIONS, "/v1/console/sessions", "DELETE")                                                          \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
+	X(IMAGES, "/v1/images", NULL)                                                                                  \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
 	X(APPROVALS, "/v1/approvals", "GET, HEAD")                                                                     \

@@ -11,6 +11,7 @@
 #include "daemon/listen.h"
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
+#include "daemon/route/images_api.h"
 
 static void daemon_request_free(struct daemon_request *r)
 {
@@ -198,9 +199,19 @@ static void dispatch_console(struct daemon_request *r)
 		handle_console_sessions(r);
 }
 
-static void dispatch(struct daemon_request *r)
+static void dispatch_sandbox(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
+	if (method == HTTP_M_PUT)
+		handle_put(r);
+	else if (method == HTTP_M_DELETE)
+		handle_delete(r);
+	else
+		handle_get(r);
+}
+
+static void dispatch(struct daemon_request *r)
+{
 	switch (r->match.route) {
 	case ROUTE_ROOT:
 		return handle_root(r);
@@ -222,10 +233,10 @@ static void dispatch(struct daemon_request *r)
 		return dispatch_console(r);
 	case ROUTE_LIST:
 		return handle_list(r);
+	case ROUTE_IMAGES:
+		return handle_images(r);
 	case ROUTE_SANDBOX:
-		return method == HTTP_M_PUT	 ? handle_put(r)
-		       : method == HTTP_M_DELETE ? handle_delete(r)
-						 : handle_get(r);
+		return dispatch_sandbox(r);
 	case ROUTE_SECRETS:
 	case ROUTE_SECRET:
 	case ROUTE_NETWORK:

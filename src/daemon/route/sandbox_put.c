@@ -9,6 +9,7 @@
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/network/secrets.h"
+#include "daemon/route/images_api.h"
 #include "daemon/route/request.h"
 #include "daemon/sandbox/settings.h"
 
@@ -296,6 +297,7 @@ static void on_body(struct http_exchange *x, struct str body)
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
 	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
+		images_resolve(r->daemon, &r->change, &e) < 0 ||
 		(r->change.settings_changes && secrets_check_known(r->daemon, r->change.settings_changes, &e) < 0))
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "daemon/limits.h"
 #include "daemon/sandbox/settings.h"
+#include "proto/image.h"
 
 static void limits(struct json_writer *w, const struct box_limits *l)
 {
@@ -53,6 +54,18 @@ static void network(struct json_writer *w, const struct sandbox *s)
 	json_object_end(w);
 }
 
+/* The name that the client gave, and the image that it stood for. */
+static void image(struct json_writer *w, const struct sandbox *s)
+{
+	const struct json *name = NULL;
+	auto_json struct json_doc *doc = NULL;
+	if (image_key_made_here(str_of(s->spec.image)))
+		doc = settings_get(s->spec.settings, ".image", &name);
+	json_member_str(w, "image", name ? name->text : str_of(s->spec.image));
+	if (image_key_made_here(str_of(s->spec.image)))
+		json_member_cstr(w, "imageId", s->spec.image);
+}
+
 void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct box_info *info)
 {
 	char iso[CLOCK_ISO_LEN];
@@ -61,7 +74,7 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 	json_member_cstr(w, "state", state_name(s->state));
 	if (*s->reason)
 		json_member_cstr(w, "reason", s->reason);
-	json_member_cstr(w, "image", s->spec.image);
+	image(w, s);
 	limits(w, &s->spec.limits);
 	if (info)
 		usage(w, info);

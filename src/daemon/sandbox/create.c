@@ -11,8 +11,10 @@
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/network/secrets.h"
+#include "daemon/route/images_api.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/settings.h"
+#include "proto/image.h"
 
 enum { LOOK_AGAIN_MS = 20 };
 
@@ -159,7 +161,9 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg)
 {
 	auto_buf struct buf body = {0};
-	buf_printf(&body, "{\"env\":%s,\"services\":%s}", env, start ? "true" : "false");
+	if (s->env == PART_NONE || s->op != OP_CREATE || !images_settings(s->daemon, s->spec.image, env, &body))
+		buf_printf(&body, "{\"env\":%s", env);
+	buf_printf(&body, ",\"services\":%s}", start ? "true" : "false");
 	struct http_header type = {STR("Content-Type"), STR("application/json")};
 	struct http_call_options o = {
 		.method = STR("PUT"),
@@ -177,8 +181,8 @@ void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_re
 static void send_env(struct sandbox *s)
 {
 	auto_free char *env = secrets_env(s, s->spec.env, s->spec.settings);
-	/* A layer that was there before may hold services. */
-	if (strcmp(env, "{}") == 0 && !s->has_files)
+	/* A layer that was there before may hold services; an image made here says more than variables. */
+	if (strcmp(env, "{}") == 0 && !s->has_files && !image_key_made_here(str_of(s->spec.image)))
 		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);
@@ -256,7 +260,10 @@ static void on_made(struct sandbox *s, const struct warden_answer *a, void *arg)
 	} else if (a->err || !a->info) {
 		struct err none;
 		err_set(&none, ERRC_BOX_CREATE_FAILED, "the warden's answer has no box");
-		fail_box(s, a->err ? a->err : &none);
+		if (a->err)
+			none = *a->err;
+		images_explain(s->daemon, s->spec.image, &none);
+		fail_box(s, &none);
 	} else {
 		box_made(s, a->info);
 	}
@@ -290,7 +297,8 @@ void sandbox_create(struct sandbox *s)
 		.limits = s->spec.limits,
 		.flags = settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE,
 		.steer = network_steer(&s->daemon->network, s->spec.network)};
-	memcpy(r.image, s->spec.image, sizeof r.image);
+	/* Zeroes behind the text: the warden checks. */
+	snprintf(r.image, sizeof r.image, "%s", s->spec.image);
 	s->box = PART_ASKED;
 	sandbox_ask(s, &r, on_made, NULL);
 	write_row(s);

@@ -165,6 +165,15 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 	sandbox_advance(s);
 }
 
+static void on_images(void *arg, const struct warden_answer *a)
+{
+	struct daemon *d = arg;
+	if (a->err || a->fds_n != 1)
+		return;
+	fd_close(&d->images_meta);
+	d->images_meta = take_fd(&a->fds[0]);
+}
+
 static void on_up(void *arg, const struct box_info *boxes, size_t n)
 {
 	struct daemon *d = arg;
@@ -188,6 +197,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 	while (map_next(&listed, &it, &id, &info))
 		adopt_box(d, info);
 	map_free(&listed);
+	warden_client_call(d->warden, &(struct warden_request){.op = WARDEN_IMAGES}, on_images, d);
 	if (d->on_recovered)
 		d->on_recovered(d);
 	d->on_recovered = NULL;

@@ -108,5 +108,5 @@ bool settings_bool(const char *settings, const char *name, bool otherwise)
 void settings_write(struct json_writer *w, const char *settings)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(settings), NULL);
-	json_each(it, doc ? json_root(doc) : NULL) member(w, it);
+	json_each(it, doc ? json_root(doc) : NULL) if (it->key.n && it->key.p[0] != '.') member(w, it);
 }

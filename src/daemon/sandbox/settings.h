@@ -25,5 +25,5 @@ char *settings_merge(const char *own, const char *changes);
 struct json_doc *settings_get(const char *settings, const char *name, const struct json **ret_value);
 bool settings_bool(const char *settings, const char *name, bool otherwise);
 
-/* The members, into an object that is being written. */
+/* The members, into an object that is being written. Names that begin with '.' are notes of the daemon's own. */
 void settings_write(struct json_writer *w, const char *settings);

@@ -9,7 +9,7 @@
 #include "daemon/network/network.h"
 #include "daemon/sandbox/instance.h"
 #include "daemon/sandbox/settings.h"
-#include "proto/id.h"
+#include "proto/image.h"
 #include "proto/limits.h"
 
 void api_spec_default(struct api_spec *ret)
@@ -246,10 +246,13 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 		return -1;
 	if (!image.p)
 		return 0;
-	if (!box_image_name_ok(image))
+	struct image_ref ref;
+	if (memchr(image.p, 0, image.n) || image_ref_parse(image, &ref, e) < 0)
 		return err_field(e, "image",
-			"field 'image' must be a name of at most %d characters from a-z, 0-9, '.', '_' and '-'",
-			BOX_IMAGE_NAME_MAX);
+			"field 'image' must be a name from a-z, 0-9, '.', '_', '-' and '/', with a tag after ':', or a "
+			"digest; at most %d characters",
+			IMAGE_REF_MAX);
+	snprintf(c->image_ref, sizeof c->image_ref, "%.*s", STR_ARG(image));
 	snprintf(c->spec.image, sizeof c->spec.image, "%.*s", STR_ARG(image));
 	c->has_image = true;
 	return 0;

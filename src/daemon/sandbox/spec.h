@@ -34,10 +34,11 @@ void api_spec_free(struct api_spec *s);
 struct api_change {
 	struct api_spec spec;
 	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after,
-		has_keep_alive; /* env, labels, network: not NULL */
-	char *env_changes;	/* owned; an object of texts and nulls, or NULL */
-	const char *instance;	/* static; whose limits are in it, or NULL */
-	char *settings_changes; /* owned; the same, of any values */
+		has_keep_alive;		   /* env, labels, network: not NULL */
+	char image_ref[IMAGE_REF_MAX + 1]; /* as the client wrote it; images_resolve sets spec.image from it */
+	char *env_changes;		   /* owned; an object of texts and nulls, or NULL */
+	const char *instance;		   /* static; whose limits are in it, or NULL */
+	char *settings_changes;		   /* owned; the same, of any values */
 };
 
 void api_change_free(struct api_change *c);

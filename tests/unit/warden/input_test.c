@@ -70,7 +70,7 @@ TEST(every_field_is_checked)
 	rq = rig_request(WARDEN_INSPECT, "a");
 	rq.steer = WARDEN_STEER_PRIVATE; /* means nothing here */
 	CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
-	static const uint32_t no_ops[] = {0, WARDEN_TRUST + 1, WARDEN_BOX_DIED, UINT32_MAX};
+	static const uint32_t no_ops[] = {0, WARDEN_IMAGES + 1, WARDEN_BOX_DIED, UINT32_MAX};
 	for (size_t i = 0; i < ARRAY_LEN(no_ops); i++)
 		CHECK_INT(rig_call(&r, rig_request(no_ops[i], "a")).err.code, ERRC_INVALID_REQUEST);
 	static const uint32_t ops[] = {WARDEN_CREATE, WARDEN_DESTROY, WARDEN_SIGNAL, WARDEN_FREEZE, WARDEN_THAW,

@@ -1,0 +1,163 @@
+#include "cage/tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#include "base/base.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "cage/limits.h"
+
+/* Hard links: a file that was copied before, by its number. */
+struct tree {
+	struct map seen; /* inode number -> path from the copy's root; both live until the end */
+	int root;
+};
+
+static int copy_bytes(int from, int to, off_t size)
+{
+	while (size > 0) {
+		ssize_t n = copy_file_range(from, NULL, to, NULL, (size_t)size, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		size -= n;
+	}
+	if (size <= 0)
+		return 0;
+	char piece[65536];
+	for (ssize_t n; (n = read(from, piece, sizeof piece)) != 0;) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || write(to, piece, (size_t)n) != n)
+			return errno ? -errno : -EIO;
+	}
+	return 0;
+}
+
+/* By the descriptors' names in /proc: symbolic links and O_PATH have no other way. */
+static int copy_attributes(int from, int to)
+{
+	char names[65536], value[65536], a[48], b[48];
+	snprintf(a, sizeof a, "/proc/self/fd/%d", from);
+	snprintf(b, sizeof b, "/proc/self/fd/%d", to);
+	ssize_t n = listxattr(a, names, sizeof names);
+	if (n < 0)
+		return errno == ENOTSUP ? 0 : -errno;
+	for (const char *name = names; name < names + n; name += strlen(name) + 1) {
+		/* Only the origin of a copy-up is of the old file system alone. */
+		if (strcmp(name, "trusted.overlay.origin") == 0)
+			continue;
+		ssize_t size = getxattr(a, name, value, sizeof value);
+		if (size >= 0 && setxattr(b, name, value, (size_t)size, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static int copy_state(int to, const struct stat *st)
+{
+	const struct timespec times[2] = {st->st_atim, st->st_mtim};
+	return fchown(to, st->st_uid, st->st_gid) < 0 || fchmod(to, st->st_mode & 07777) < 0 || futimens(to, times) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int copy_file(int from_dir, const char *name, int to_dir, const struct stat *st)
+{
+	auto_fd int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	auto_fd int to = from < 0 ? -1 : openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (to < 0)
+		return -errno;
+	int r = copy_bytes(from, to, st->st_size);
+	r = r < 0 ? r : ftruncate(to, st->st_size) < 0 ? -errno : copy_attributes(from, to);
+	return r < 0 ? r : copy_state(to, st);
+}
+
+static int copy_special(int from_dir, const char *name, int to_dir, const struct stat *st)
+{
+	const struct timespec times[2] = {st->st_atim, st->st_mtim};
+	if (S_ISLNK(st->st_mode)) {
+		char target[4097];
+		ssize_t n = readlinkat(from_dir, name, target, sizeof target - 1);
+		if (n < 0)
+			return -errno;
+		target[n] = 0;
+		if (symlinkat(target, to_dir, name) < 0)
+			return -errno;
+	} else if (S_ISCHR(st->st_mode) && st->st_rdev != makedev(0, 0)) {
+		return 0; /* no device but a whiteout */
+	} else if (S_ISBLK(st->st_mode) || S_ISSOCK(st->st_mode)) {
+		return 0;
+	} else if (mknodat(to_dir, name, st->st_mode, st->st_rdev) < 0) {
+		return -errno;
+	}
+	return fchownat(to_dir, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+			       utimensat(to_dir, name, times, AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int copy_dir(struct tree *t, int from, int to, const char *path, int depth);
+
+static int copy_subdir(struct tree *t, int from_dir, const char *name, int to_dir, const char *path, int depth)
+{
+	auto_fd int from = openat(from_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0 || mkdirat(to_dir, name, 0700) < 0)
+		return -errno;
+	auto_fd int to = openat(to_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return to < 0 ? -errno : copy_dir(t, from, to, path, depth + 1);
+}
+
+static int copy_entry(struct tree *t, int from, int to, const char *name, const char *path, int depth)
+{
+	struct stat st;
+	char inode[24];
+	auto_buf struct buf full = {0};
+	buf_printf(&full, "%s%s%s", path, *path ? "/" : "", name);
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return copy_subdir(t, from, name, to, buf_cstr(&full), depth);
+	bool linked = st.st_nlink > 1 && S_ISREG(st.st_mode);
+	snprintf(inode, sizeof inode, "%llu", (unsigned long long)st.st_ino);
+	const char *first = linked ? map_get(&t->seen, str_of(inode)) : NULL;
+	if (first)
+		return linkat(t->root, first, to, name, 0) < 0 ? -errno : 0;
+	if (linked)
+		map_put(&t->seen, str_of(inode), xstrdup(buf_cstr(&full)));
+	return S_ISREG(st.st_mode) ? copy_file(from, name, to, &st) : copy_special(from, name, to, &st);
+}
+
+static int copy_dir(struct tree *t, int from, int to, const char *path, int depth)
+{
+	struct stat st;
+	if (depth > TREE_DEPTH_MAX)
+		return -ELOOP;
+	int again = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+	int r = d ? 0 : -errno;
+	for (struct dirent *entry; r == 0 && (entry = readdir(d));)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			r = copy_entry(t, from, to, entry->d_name, path, depth);
+	if (d)
+		closedir(d);
+	r = r < 0 ? r : copy_attributes(from, to);
+	return r < 0 ? r : fstat(from, &st) < 0 ? -errno : copy_state(to, &st);
+}
+
+int tree_copy(int from, int dir, const char *name)
+{
+	struct tree t = {0};
+	if (mkdirat(dir, name, 0700) < 0)
+		return -errno;
+	auto_fd int to = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	t.root = to;
+	return to < 0 ? -errno : copy_dir(&t, from, to, "", 0);
+}

@@ -1,0 +1,151 @@
+/*
+ * /v1/images…: to the image service, unchanged. And the image of a sandbox: a reference becomes the key of an image
+ * here, so that a sandbox keeps its image when the name moves on.
+ */
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "daemon/route/images_api.h"
+#include "daemon/sandbox/settings.h"
+#include "http/proxy.h"
+#include "proto/id.h"
+#include "proto/image.h"
+
+static bool keep_header(void *arg, struct str name, struct str *value)
+{
+	(void)arg;
+	(void)value;
+	return !str_eq_nocase(name, STR("authorization"));
+}
+
+static void on_done(void *arg, int status, bool complete)
+{
+	struct daemon_request *r = arg;
+	r->x = NULL;
+	if (!complete)
+		r->daemon->metrics.aborted++;
+	daemon_request_answered(r, status);
+	daemon_request_release(r);
+}
+
+static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *f)
+{
+	struct daemon_request *r = arg;
+	struct err e;
+	r->x = x;
+	daemon_request_retake(r);
+	err_set(&e, f->fail == HTTP_FAIL_CONNECT ? ERRC_CONTAINER_UNAVAILABLE : ERRC_BAD_GATEWAY,
+		"the image service cannot be reached: %.120s", f->err.msg);
+	daemon_request_error(r, &e);
+}
+
+void handle_images(struct daemon_request *r)
+{
+	struct http_endpoint ep;
+	struct err e;
+	char path[400];
+	struct http_proxy_options o = {.filter_request = keep_header, .on_fail = on_fail, .on_done = on_done, .arg = r};
+	snprintf(path, sizeof path, "%s/" IMAGE_SERVICE, r->daemon->config.state_dir);
+	if (http_endpoint_unix(&ep, str_of(path), &e) < 0)
+		return daemon_request_error(r, &e);
+	http_proxy(r->x, r->daemon->client, &ep, &o);
+}
+
+/* ---- a sandbox's image ---- */
+
+/* Names of Atoll's own images ("default") are directories that the warden looks up. */
+static int own_image(struct api_change *c, const struct image_ref *ref, int meta, struct err *e)
+{
+	struct str tag, name = str_split(str_of(ref->name), ':', &tag);
+	auto_buf struct buf near = {0};
+	if (str_eq_c(tag, "latest") && box_image_name_ok(name)) {
+		snprintf(c->spec.image, sizeof c->spec.image, "%.*s", STR_ARG(name));
+		return 0;
+	}
+	if (meta >= 0)
+		image_near(meta, ref->name, &near);
+	return err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%s'.%s", c->image_ref, buf_cstr(&near));
+}
+
+int images_resolve(struct daemon *d, struct api_change *c, struct err *e)
+{
+	struct image_ref ref;
+	char key[BOX_IMAGE_NAME_MAX + 1];
+	if (!c->has_image)
+		return 0;
+	if (image_ref_parse(str_of(c->image_ref), &ref, e) < 0)
+		return -1;
+	int r = d->images_meta < 0 ? 1 : image_lookup(d->images_meta, &ref, key, e);
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		return own_image(c, &ref, d->images_meta, e);
+	memcpy(c->spec.image, key, sizeof key);
+	/* The name is for people: GET shows it. */
+	auto_buf struct buf note = {0};
+	struct json_writer w = json_writer(&note);
+	json_object_begin(&w);
+	json_member_cstr(&w, ".image", c->image_ref);
+	json_object_end(&w);
+	char *changes = settings_merge(c->settings_changes ? c->settings_changes : "{}", buf_cstr(&note));
+	free(c->settings_changes);
+	c->settings_changes = changes;
+	return 0;
+}
+
+void images_explain(struct daemon *d, const char *image, struct err *e)
+{
+	auto_buf struct buf near = {0};
+	if (e->code != ERRC_IMAGE_NOT_FOUND || d->images_meta < 0)
+		return;
+	image_near(d->images_meta, image, &near);
+	if (buf_size(&near))
+		err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%s'.%s", image, buf_cstr(&near));
+}
+
+/* ---- what the image says about commands ---- */
+
+/* The image's variables that the sandbox does not set itself. */
+static void put_env(struct json_writer *w, const struct json *list, const struct json *own)
+{
+	json_each(it, list)
+	{
+		struct str value, name = it->type == JSON_T_STRING ? str_split(it->text, '=', &value) : STR_NULL;
+		if (!name.n || memchr(it->text.p, 0, it->text.n))
+			continue;
+		auto_free char *text = str_dup(name);
+		if (!json_get(own, text))
+			json_member_str(w, text, value);
+	}
+	json_each(it, own)
+	{
+		auto_free char *text = str_dup(it->key);
+		json_member_str(w, text, it->text);
+	}
+}
+
+bool images_settings(struct daemon *d, const char *key, const char *env, struct buf *ret)
+{
+	char name[BOX_IMAGE_NAME_MAX + 16];
+	auto_buf struct buf text = {0};
+	const char *workdir = NULL, *user = NULL;
+	if (d->images_meta < 0 || !image_key_made_here(str_of(key)))
+		return false;
+	snprintf(name, sizeof name, "%s.json", key);
+	if (fd_read_file(d->images_meta, name, IMAGE_CONFIG_MAX, &text) < 0)
+		return false;
+	auto_json struct json_doc *doc = json_parse(buf_str(&text), NULL), *own = json_parse(str_of(env), NULL);
+	const struct json *config = doc ? json_get(json_root(doc), "config") : NULL;
+	struct json_writer w = json_writer(ret);
+	json_object_begin(&w);
+	json_key(&w, "env");
+	json_object_begin(&w);
+	put_env(&w, json_get(config, "Env"), own ? json_root(own) : NULL);
+	json_object_end(&w);
+	if (json_read_cstr(config, "WorkingDir", &workdir, NULL) == 0 && workdir && *workdir == '/')
+		json_member_cstr(&w, "workdir", workdir);
+	if (json_read_cstr(config, "User", &user, NULL) == 0 && user && *user)
+		json_member_cstr(&w, "user", user);
+	return true;
+}

@@ -1,0 +1,16 @@
+/*
+ * images_api.h - the images that sandboxes name: references, near names, and what an image says about its commands.
+ */
+#pragma once
+
+#include "daemon/route/request.h"
+
+void handle_images(struct daemon_request *r);
+
+/* Sets change.spec.image to the key of the image that the reference names. -1: IMAGE_NOT_FOUND with near names. */
+int images_resolve(struct daemon *d, struct api_change *c, struct err *e);
+/* Adds names that look alike to the warden's "there is no image". */
+void images_explain(struct daemon *d, const char *image, struct err *e);
+/* {"env": …, "workdir": …, "user": … of an image made here and the sandbox's own variables, for the agent; the caller
+ * ends the object. False: it is none of those images. */
+bool images_settings(struct daemon *d, const char *key, const char *env, struct buf *ret);

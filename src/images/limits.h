@@ -1,0 +1,19 @@
+/*
+ * limits.h - the limits of the image service: quantities that a client, an archive or a registry can drive, by name.
+ */
+#pragma once
+
+#include "base/limits.h"
+
+#define SERVICE_HEAD_MAX     65536	    /* of a request */
+#define SERVICE_JSON_MAX     (1024u * 1024) /* of a request's JSON body */
+#define SERVICE_JOBS_MAX     16		    /* requests at once; more wait in the socket's queue */
+#define SERVICE_UPLOAD_MAX   (64ull << 30)  /* of an archive or a context */
+#define SERVICE_MANIFEST_MAX (4u * 1024 * 1024)
+#define SERVICE_MEMBERS_MAX  65536u	   /* files of an image archive */
+#define SERVICE_OUTPUT_MAX   (256u * 1024) /* of a mover's report */
+#define SERVICE_BOX_MEMORY   (4ull << 30)  /* of a build's box, or half of the host's if that is less */
+#define SERVICE_BOX_PIDS     1024u
+#define SERVICE_PAGE_MAX     (64u * MIB) /* of a page of the list of sandboxes */
+#define SERVICE_COPY_MAX     1000	 /* sources of one COPY */
+#define SERVICE_LIST_MAX     4096u	 /* entries of ENV, ENTRYPOINT … */

@@ -1,0 +1,159 @@
+/*
+ * atoll-images: accepts connections of atolld, starts a process for each, and destroys the box of a process that ended
+ * early.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "images/images.h"
+
+static unsigned jobs;
+
+static void use_daemon_socket(void)
+{
+	char url[300];
+	snprintf(url, sizeof url, "unix:%s/atoll.sock", cli_run_dir());
+	setenv("ATOLL_URL", url, 1);
+}
+
+/* In a process of its own: the daemon may be busy, or away. */
+static void destroy_box(pid_t owner)
+{
+	if (fork() != 0)
+		return;
+	auto_work struct work w = {0};
+	struct err e;
+	alarm(60);
+	if (work_open(&w, NULL, &e) < 0)
+		_exit(0);
+	snprintf(w.box, sizeof w.box, "image-%d", (int)owner);
+	w.there = true;
+	work_drop(&w);
+	snprintf(w.box, sizeof w.box, "image-%d-context", (int)owner);
+	w.there = true;
+	work_drop(&w);
+	char dir[300];
+	snprintf(dir, sizeof dir, "%s/daemon/image-%d", cli_data_dir(), (int)owner);
+	if (access(dir, F_OK) == 0)
+		execlp("rm", "rm", "-rf", "--", dir, (char *)NULL);
+	_exit(0);
+}
+
+static bool is_job(pid_t pid, bool add)
+{
+	static pid_t list[SERVICE_JOBS_MAX];
+	for (size_t i = 0; i < SERVICE_JOBS_MAX; i++)
+		if (list[i] == (add ? 0 : pid)) {
+			list[i] = add ? pid : 0;
+			return true;
+		}
+	return false;
+}
+
+static void reap(void)
+{
+	int status;
+	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+		if (!is_job(pid, false))
+			continue;
+		jobs--;
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			destroy_box(pid);
+	}
+}
+
+/* What a killed service has left. */
+static void sweep(void)
+{
+	if (fork() != 0)
+		return;
+	auto_work struct work w = {0};
+	auto_buf struct buf text = {.max = SERVICE_PAGE_MAX};
+	struct err e;
+	alarm(120);
+	for (int i = 0; i < 100 && (work_open(&w, NULL, &e) < 0 ||
+					   client_call(&w.cl, "GET", "/v1/sandboxes", STR(""), &text, &e) < 0);
+		i++) {
+		client_close(&w.cl);
+		usleep(200000);
+	}
+	auto_json struct json_doc *doc = json_parse(buf_str(&text), &e);
+	json_each(it, doc ? json_get(json_root(doc), "sandboxes") : NULL)
+	{
+		const char *id = NULL;
+		uint64_t pid;
+		struct str rest;
+		if (json_read_cstr(it, "id", &id, &e) < 0 || !id || strncmp(id, "image-", 6) != 0 ||
+			!str_to_u64(str_split(str_of(id + 6), '-', &rest), INT32_MAX, &pid) || kill((pid_t)pid, 0) == 0)
+			continue;
+		snprintf(w.box, sizeof w.box, "%s", id);
+		w.there = true;
+		work_drop(&w);
+	}
+	_exit(0);
+}
+
+static void accept_one(int listening)
+{
+	int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0)
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		sigset_t none;
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGPIPE, SIG_IGN);
+		struct conn c = {.fd = fd};
+		serve_request(&c);
+		_exit(0);
+	}
+	close(fd);
+	if (pid > 0 && is_job(pid, true))
+		jobs++;
+}
+
+int main(int argc, char **argv)
+{
+	char path[300];
+	sigset_t set;
+	(void)argv;
+	if (argc > 1) {
+		puts("atoll-images: imports and builds images for atolld. Started by 'atoll up'.");
+		return 0;
+	}
+	log_init("atoll-images");
+	use_daemon_socket();
+	snprintf(path, sizeof path, "%s/daemon/" IMAGE_SERVICE, cli_data_dir());
+	int listening = fd_unix_listen(path, SOCK_STREAM, 0600, 128);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (listening < 0 || signals < 0) {
+		fprintf(stderr, "atoll-images: listen on %s: %s\n", path, strerror(listening < 0 ? -listening : errno));
+		return 1;
+	}
+	sweep();
+	log_event(LOG_INFO, "ready", "socket=%s", LOG_Q(path));
+	for (;;) {
+		struct pollfd p[2] = {{signals, POLLIN, 0}, {jobs < SERVICE_JOBS_MAX ? listening : -1, POLLIN, 0}};
+		struct signalfd_siginfo info;
+		poll(p, 2, -1);
+		while (read(signals, &info, sizeof info) > 0)
+			;
+		reap();
+		if (p[1].revents & POLLIN)
+			accept_one(listening);
+	}
+}

@@ -1,0 +1,230 @@
+#include "images/registry.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum { ARGS_MAX = 24 };
+
+/* A directory of this request; the parent removes what a killed request leaves there. */
+static int scratch_dir(char ret[300], struct err *e)
+{
+	snprintf(ret, 300, "%s/daemon/image-%d", cli_data_dir(), (int)getpid());
+	return mkdir(ret, 0700) < 0 && errno != EEXIST ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make %s", ret) : 0;
+}
+
+static bool is_local(const char *ref)
+{
+	return strncmp(ref, "localhost:", 10) == 0 || strncmp(ref, "localhost/", 10) == 0 ||
+	       strncmp(ref, "127.", 4) == 0 || strncmp(ref, "[::1]", 5) == 0;
+}
+
+_Noreturn static void become_skopeo(char **argv, const char *dir, int out)
+{
+	int null = open("/dev/null", O_RDWR);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setenv("TMPDIR", dir, 1);
+	setenv("HOME", dir, 1);
+	setenv("XDG_RUNTIME_DIR", dir, 1);
+	signal(SIGPIPE, SIG_DFL);
+	dup2(null, 0);
+	dup2(out, 1);
+	dup2(out, 2);
+	execvp("skopeo", argv);
+	dprintf(2, "skopeo is not installed (Debian: apt-get install skopeo)\n");
+	_exit(127);
+}
+
+static void say(struct conn *c, struct str line)
+{
+	auto_buf struct buf text = {0};
+	struct json_writer w = json_writer(&text);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "output");
+	json_member_str(&w, "text", line);
+	json_object_end(&w);
+	conn_event(c, &text);
+}
+
+/* skopeo's last line as a sentence of ours. */
+static int explain(const char *ref, struct str last, struct err *e)
+{
+	static const struct {
+		const char *has;
+		enum errc code;
+		const char *means;
+	} table[] = {
+		{"unauthorized", ERRC_FORBIDDEN, "the registry refuses the credentials"},
+		{"authentication required", ERRC_FORBIDDEN, "the registry wants credentials"},
+		{"denied", ERRC_FORBIDDEN, "the registry refuses the credentials"},
+		{"manifest unknown", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
+		{"name unknown", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
+		{"not found", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
+		{"connection refused", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
+		{"no such host", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
+		{"i/o timeout", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
+		{"server misbehaving", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
+		{"x509", ERRC_BAD_GATEWAY, "the registry's certificate is not trusted"},
+		{"igest did not match", ERRC_VALIDATION_FAILED, "the registry sent bytes with another digest"},
+		{"no space left", ERRC_NO_SPACE, "the disk is full"},
+		{"not installed", ERRC_HOST_UNSUPPORTED, "skopeo is not installed"},
+	};
+	auto_free char *text = str_dup(last);
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (strcasestr(text, table[i].has))
+			return err_set(e, table[i].code, "%s: %s", ref, table[i].means);
+	return err_set(e, ERRC_BAD_GATEWAY, "%s: %.160s", ref, text);
+}
+
+static int run_skopeo(struct conn *c, char **argv, const char *dir, const char *ref, struct err *e)
+{
+	int ends[2], status = 0;
+	auto_buf struct buf text = {.max = SERVICE_OUTPUT_MAX}, last = {0};
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a pipe");
+	pid_t pid = fork();
+	if (pid == 0)
+		become_skopeo(argv, dir, ends[1]);
+	close(ends[1]);
+	FILE *in = fdopen(ends[0], "r");
+	char line[4096];
+	while (in && fgets(line, sizeof line, in)) {
+		struct str s = str_trim(str_n(line, strcspn(line, "\n")));
+		if (s.n && str_is_utf8(s))
+			say(c, s);
+		buf_clear(&last);
+		buf_add_str(&last, s);
+	}
+	if (in)
+		fclose(in);
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "run skopeo");
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : explain(ref, buf_str(&last), e);
+}
+
+struct transfer {
+	const char *ref, *dir, *archive;
+	bool push, has_auth;
+};
+
+/* Credentials go by a file, never by an argument that other users of the host could read. */
+static int transfer(struct conn *c, const struct transfer *t, struct err *e)
+{
+	char remote[IMAGE_REF_MAX + 16], local[340], auth[320];
+	char *argv[ARGS_MAX] = {
+		"skopeo", "--insecure-policy", "--override-os", "linux", "--override-arch", "amd64", "copy"};
+	size_t n = 7;
+	snprintf(remote, sizeof remote, "docker://%s", t->ref);
+	snprintf(local, sizeof local, "oci-archive:%s", t->archive);
+	snprintf(auth, sizeof auth, "%s/auth.json", t->dir);
+	if (t->has_auth) {
+		argv[n++] = "--authfile";
+		argv[n++] = auth;
+	}
+	if (is_local(t->ref))
+		argv[n++] = t->push ? "--dest-tls-verify=false" : "--src-tls-verify=false";
+	const char *certificates = getenv("ATOLL_REGISTRY_CERTS");
+	if (certificates && *certificates) {
+		argv[n++] = t->push ? "--dest-cert-dir" : "--src-cert-dir";
+		argv[n++] = (char *)certificates;
+	}
+	argv[n++] = t->push ? local : remote;
+	argv[n++] = t->push ? remote : local;
+	return run_skopeo(c, argv, t->dir, t->ref, e);
+}
+
+static int write_auth(const char *dir, const char *credentials, struct err *e)
+{
+	char path[320];
+	snprintf(path, sizeof path, "%s/auth.json", dir);
+	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int r = fd < 0 ? -errno : fd_write_full(fd, credentials, strlen(credentials));
+	return r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "keep the credentials") : 0;
+}
+
+static void remove_scratch(const char *dir)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		execlp("rm", "rm", "-rf", "--", dir, (char *)NULL);
+		_exit(1);
+	}
+	waitpid(pid, &(int){0}, 0);
+}
+
+int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e)
+{
+	auto_work struct work w = {0};
+	char dir[300], archive[320], key[BOX_IMAGE_NAME_MAX + 1];
+	struct image_ref parsed;
+	if (image_ref_parse(str_of(ref), &parsed, e) < 0 || scratch_dir(dir, e) < 0)
+		return -1;
+	snprintf(archive, sizeof archive, "%s/image.tar", dir);
+	const struct transfer t = {.ref = ref, .dir = dir, .archive = archive, .has_auth = credentials != NULL};
+	int r = credentials ? write_auth(dir, credentials, e) : 0;
+	r = r < 0 ? r : transfer(c, &t, e);
+	auto_fd int fd = r < 0 ? -1 : open(archive, O_RDONLY | O_CLOEXEC);
+	remove_scratch(dir);
+	if (fd < 0)
+		return r < 0 ? -1 : err_os(e, ERRC_FILESYSTEM_ERROR, errno, "open what skopeo fetched");
+	if (work_open(&w, c, e) < 0)
+		return -1;
+	struct import im = {.store = s, .work = &w, .conn = c, .fd = fd, .name = parsed.name};
+	return import_archive(&im, key, e);
+}
+
+static int push(
+	struct conn *c, struct store *s, struct str name, const char *ref, const char *credentials, struct err *e)
+{
+	auto_work struct work w = {0};
+	char dir[300], archive[320], key[BOX_IMAGE_NAME_MAX + 1];
+	struct image_ref parsed, target;
+	if (find_image(s, name, &parsed, key, e) < 0 || image_ref_parse(str_of(ref), &target, e) < 0 ||
+		scratch_dir(dir, e) < 0)
+		return -1;
+	snprintf(archive, sizeof archive, "%s/image.tar", dir);
+	const struct transfer t = {
+		.ref = ref, .dir = dir, .archive = archive, .push = true, .has_auth = credentials != NULL};
+	auto_fd int fd = open(archive, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int r = fd < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make the archive")
+		: work_open(&w, c, e) < 0 || export_oci(s, &w, key, "latest", fd, e) < 0 ? -1
+											 : 0;
+	r = r < 0 || !credentials ? r : write_auth(dir, credentials, e);
+	r = r < 0 ? r : transfer(c, &t, e);
+	remove_scratch(dir);
+	return r;
+}
+
+int do_registry(struct conn *c, struct store *s, bool is_push, struct err *e)
+{
+	auto_json struct json_doc *doc = conn_json(c, e);
+	const char *ref = NULL;
+	struct str name = STR_NULL;
+	auto_buf struct buf auth = {0}, done = {0};
+	if (!doc || json_read_cstr(json_root(doc), "reference", &ref, e) < 0 ||
+		json_read_str(json_root(doc), "name", &name, e) < 0)
+		return -1;
+	if (!ref || !*ref || *ref == '-' || (is_push && !name.p))
+		return err_field(e, ref ? "name" : "reference", "field '%s' is needed", ref ? "name" : "reference");
+	const struct json *given = json_get(json_root(doc), "auth");
+	if (!json_is_null(given))
+		json_put_tree(&auth, given);
+	const char *credentials = json_is_null(given) ? NULL : buf_cstr(&auth);
+	if ((is_push ? push(c, s, name, ref, credentials, e) : registry_pull(c, s, ref, credentials, e)) < 0)
+		return -1;
+	struct json_writer w = json_writer(&done);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "done");
+	json_member_cstr(&w, "name", ref);
+	json_object_end(&w);
+	conn_event(c, &done);
+	conn_end(c);
+	return 0;
+}

@@ -1,0 +1,17 @@
+/*
+ * registry.h - images out of and into archives and registries. skopeo speaks with registries: it knows their tokens,
+ * mirrors, certificates and credential files. It runs as this service's user, with the host's network.
+ */
+#pragma once
+
+#include "images/images.h"
+
+/* POST /v1/images/pull and /push. */
+int do_registry(struct conn *c, struct store *s, bool push, struct err *e);
+
+/* The image's files as one tar. */
+int export_rootfs(struct work *w, const char *key, int out, struct err *e);
+/* As an OCI layout in a tar, with one layer. */
+int export_oci(struct store *s, struct work *w, const char *key, const char *name, int out, struct err *e);
+/* Pulls a reference under its name. */
+int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e);

@@ -1,0 +1,350 @@
+/*
+ * Which request does what. docs/images.md and api/openapi.yaml describe the routes for clients.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/map.h"
+#include "cli/api.h"
+#include "images/build.h"
+#include "images/images.h"
+#include "images/registry.h"
+
+int temp_file(struct err *e)
+{
+	char path[4200];
+	snprintf(path, sizeof path, "%s/daemon", cli_data_dir());
+	int fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	return fd < 0 ? err_os(e, errno == ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, errno, "make a file in %s",
+				path)
+		      : fd;
+}
+
+/* "default" and the like are directories that only the warden sees; it says whether they exist. */
+int find_image(const struct store *s, struct str text, struct image_ref *ref, char ret_key[BOX_IMAGE_NAME_MAX + 1],
+	struct err *e)
+{
+	auto_buf struct buf near = {0};
+	if (image_ref_parse(text, ref, e) < 0)
+		return -1;
+	int r = image_lookup(s->meta, ref, ret_key, e);
+	if (r <= 0)
+		return r;
+	if (strcmp(ref->name, "default:latest") == 0) {
+		snprintf(ret_key, BOX_IMAGE_NAME_MAX + 1, "default");
+		return 0;
+	}
+	image_near(s->meta, ref->name, &near);
+	return err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%.*s'.%s", (int)(text.n < 100 ? text.n : 100),
+		text.p, buf_cstr(&near));
+}
+
+/* ---- list, inspect ---- */
+
+static void put_image(struct json_writer *w, const struct store *s, const char *name, const char *key, bool whole)
+{
+	auto_config struct image_config c = {0};
+	auto_buf struct buf text = {0};
+	struct stat st = {0};
+	struct err e;
+	char file[BOX_IMAGE_NAME_MAX + 16];
+	snprintf(file, sizeof file, "%s.json", key);
+	json_object_begin(w);
+	json_member_cstr(w, "name", name);
+	json_member_cstr(w, "id", key);
+	if (fstatat(s->meta, file, &st, 0) == 0)
+		json_member_i64(w, "created", (int64_t)st.st_mtim.tv_sec * 1000);
+	if (config_load(s, key, &c, &e) == 0) {
+		json_member_u64(w, "layers", c.layers.n);
+		json_member_u64(w, "size", c.size);
+		if (whole) {
+			config_write(&c, &text);
+			json_key(w, "config");
+			json_raw(w, buf_str(&text));
+		}
+	}
+	json_object_end(w);
+}
+
+static void put_names(struct json_writer *w, const struct store *s)
+{
+	int fd = openat(s->meta, "names", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; d && (entry = readdir(d));) {
+		char name[IMAGE_REF_MAX + 1], key[BOX_IMAGE_NAME_MAX + 1];
+		ssize_t n = readlinkat(fd, entry->d_name, key, sizeof key - 1);
+		if (n <= 0 || !image_name_decode(entry->d_name, name))
+			continue;
+		key[n] = 0;
+		put_image(w, s, name, key, false);
+	}
+	if (d)
+		closedir(d);
+}
+
+static int do_list(struct conn *c, struct store *s, struct err *e)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	(void)e;
+	json_object_begin(&w);
+	json_key(&w, "images");
+	json_array_begin(&w);
+	put_image(&w, s, "default", "default", false);
+	put_names(&w, s);
+	json_array_end(&w);
+	json_object_end(&w);
+	conn_answer(c, 200, buf_str(&out));
+	return 0;
+}
+
+static int do_inspect(struct conn *c, struct store *s, struct str ref, struct err *e)
+{
+	struct image_ref parsed;
+	char key[BOX_IMAGE_NAME_MAX + 1];
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	if (find_image(s, ref, &parsed, key, e) < 0)
+		return -1;
+	put_image(&w, s, *parsed.name ? parsed.name : key, key, true);
+	conn_answer(c, 200, buf_str(&out));
+	return 0;
+}
+
+/* ---- remove, prune ---- */
+
+/* The images of all sandboxes of this daemon, page by page. */
+static int used_images(struct work *w, struct map *ret, struct err *e)
+{
+	auto_buf struct buf path = {0};
+	buf_add_c(&path, "/v1/sandboxes");
+	for (;;) {
+		auto_buf struct buf text = {.max = SERVICE_PAGE_MAX};
+		if (client_call(&w->cl, "GET", buf_cstr(&path), STR(""), &text, e) < 0)
+			return -1;
+		auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
+		const char *next = NULL;
+		if (!doc || json_read_cstr(json_root(doc), "next", &next, e) < 0)
+			return -1;
+		json_each(it, json_get(json_root(doc), "sandboxes"))
+		{
+			const struct json *id = json_get(it, "imageId");
+			if (id && id->type == JSON_T_STRING)
+				map_put(ret, id->text, ret);
+		}
+		if (!next)
+			return 0;
+		buf_clear(&path);
+		buf_add_c(&path, "/v1/sandboxes?after=");
+		client_percent_encode(&path, next);
+	}
+}
+
+/* Tells the warden which images no sandbox of this daemon uses any more, running or stopped; then it collects. */
+static int collect(struct store *s, bool cache, struct image_reply *ret, struct err *e)
+{
+	auto_work struct work w = {0};
+	struct map used = {0};
+	if (work_open(&w, NULL, e) < 0 || used_images(&w, &used, e) < 0)
+		return -1;
+	int fd = openat(s->meta, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; d && (entry = readdir(d));) {
+		struct str file = str_of(entry->d_name);
+		if (!str_ends(file, STR(".layers")))
+			continue;
+		auto_free char *key = str_dup(str_n(file.p, file.n - 7));
+		struct err ignored;
+		if (strcmp(key, IMAGE_SCRATCH) != 0 && !map_get(&used, str_of(key)))
+			store_unuse(s, key, &ignored);
+	}
+	if (d)
+		closedir(d);
+	map_free(&used);
+	return store_collect(s, cache, ret, e);
+}
+
+static int answer_collected(struct conn *c, const struct image_reply *r)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_member_u64(&w, "images", r->images);
+	json_member_u64(&w, "layers", r->layers);
+	json_object_end(&w);
+	conn_answer(c, 200, buf_str(&out));
+	return 0;
+}
+
+static int do_remove(struct conn *c, struct store *s, struct str ref, struct err *e)
+{
+	struct image_ref parsed;
+	struct image_reply r = {0};
+	char key[BOX_IMAGE_NAME_MAX + 1];
+	if (find_image(s, ref, &parsed, key, e) < 0)
+		return -1;
+	if (!image_key_made_here(str_of(key)) || strcmp(key, IMAGE_SCRATCH) == 0)
+		return err_set(e, ERRC_PERMISSION_DENIED, "'%s' is Atoll's own image", key);
+	if (*parsed.name && store_link(s, false, parsed.name, "", e) < 0)
+		return -1;
+	return collect(s, false, &r, e) < 0 ? -1 : answer_collected(c, &r);
+}
+
+static int do_prune(struct conn *c, struct store *s, struct err *e)
+{
+	struct image_reply r = {0};
+	return collect(s, true, &r, e) < 0 ? -1 : answer_collected(c, &r);
+}
+
+/* ---- tag ---- */
+
+static int do_tag(struct conn *c, struct store *s, struct err *e)
+{
+	auto_json struct json_doc *doc = conn_json(c, e);
+	struct str source = STR_NULL, target = STR_NULL;
+	struct image_ref from, to;
+	char key[BOX_IMAGE_NAME_MAX + 1];
+	if (!doc || json_read_str(json_root(doc), "source", &source, e) < 0 ||
+		json_read_str(json_root(doc), "target", &target, e) < 0)
+		return -1;
+	if (!source.p || !target.p)
+		return err_field(e, source.p ? "target" : "source", "fields 'source' and 'target' are needed");
+	if (find_image(s, source, &from, key, e) < 0 || image_ref_parse(target, &to, e) < 0)
+		return -1;
+	if (*to.key || !*to.name)
+		return err_field(e, "target", "field 'target' must be a name, not a digest");
+	if (store_link(s, false, to.name, key, e) < 0)
+		return -1;
+	conn_answer(c, 200, STR("{}"));
+	return 0;
+}
+
+/* ---- import, export ---- */
+
+static void say_done(struct conn *c, const char *name, const char *key)
+{
+	auto_buf struct buf text = {0};
+	struct json_writer w = json_writer(&text);
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "done");
+	json_member_cstr(&w, "name", name);
+	json_member_cstr(&w, "id", key);
+	json_object_end(&w);
+	conn_event(c, &text);
+	conn_end(c);
+}
+
+static int read_name(struct conn *c, const char *param, struct image_ref *ret, struct err *e)
+{
+	auto_buf struct buf name = {0};
+	if (conn_param(c, param, &name, e) < 0)
+		return -1;
+	if (!buf_size(&name))
+		return err_field(e, param, "parameter '%s' must name the image", param);
+	if (image_ref_parse(buf_str(&name), ret, e) < 0)
+		return -1;
+	return *ret->name && !*ret->key ? 0 : err_field(e, param, "parameter '%s' must be a name, not a digest", param);
+}
+
+static int do_import(struct conn *c, struct store *s, struct err *e)
+{
+	auto_work struct work w = {0};
+	struct image_ref ref;
+	char key[BOX_IMAGE_NAME_MAX + 1];
+	if (read_name(c, "name", &ref, e) < 0)
+		return -1;
+	auto_fd int fd = temp_file(e);
+	if (fd < 0 || conn_body_to(c, fd, SERVICE_UPLOAD_MAX, e) < 0 || work_open(&w, c, e) < 0)
+		return -1;
+	struct import im = {.store = s, .work = &w, .conn = c, .fd = fd, .name = ref.name};
+	if (import_archive(&im, key, e) < 0)
+		return -1;
+	work_drop(&w);
+	say_done(c, ref.name, key);
+	return 0;
+}
+
+static int send_file(struct conn *c, int fd)
+{
+	static char piece[1 << 17];
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return -1;
+	conn_begin(c, "application/x-tar");
+	for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;)
+		conn_write(c, str_n(piece, (size_t)n));
+	conn_end(c);
+	return 0;
+}
+
+static int do_export(struct conn *c, struct store *s, struct str ref, const char *format, struct err *e)
+{
+	auto_work struct work w = {0};
+	auto_fd int fd = temp_file(e);
+	struct image_ref parsed;
+	char key[BOX_IMAGE_NAME_MAX + 1];
+	if (fd < 0 || find_image(s, ref, &parsed, key, e) < 0 || work_open(&w, c, e) < 0)
+		return -1;
+	if (strcmp(format, "rootfs") != 0 && strcmp(format, "oci") != 0)
+		return err_field(e, "export", "parameter 'export' must be rootfs or oci");
+	int r = strcmp(format, "oci") == 0 ? export_oci(s, &w, key, parsed.name, fd, e) : export_rootfs(&w, key, fd, e);
+	if (r < 0)
+		return -1;
+	work_drop(&w);
+	return send_file(c, fd);
+}
+
+/* ---- dispatch ---- */
+
+static int not_allowed(struct err *e, const char *path)
+{
+	return err_set(e, ERRC_NOT_FOUND, "no route for this method at %.100s", path);
+}
+
+static int do_post(struct conn *c, struct store *s, const char *what, struct err *e)
+{
+	if (strcmp(what, "/import") == 0)
+		return do_import(c, s, e);
+	if (strcmp(what, "/build") == 0)
+		return do_build(c, s, e);
+	if (strcmp(what, "/tag") == 0)
+		return do_tag(c, s, e);
+	if (strcmp(what, "/prune") == 0)
+		return do_prune(c, s, e);
+	if (strcmp(what, "/pull") == 0 || strcmp(what, "/push") == 0)
+		return do_registry(c, s, strcmp(what, "/push") == 0, e);
+	return not_allowed(e, c->path);
+}
+
+static int dispatch(struct conn *c, struct store *s, struct err *e)
+{
+	static const struct str prefix = {"/v1/images", 10};
+	auto_buf struct buf ref = {0}, format = {0};
+	struct str rest = str_skip(str_of(c->path), prefix.n);
+	bool get = strcmp(c->method, "GET") == 0;
+	if (!str_starts(str_of(c->path), prefix))
+		return not_allowed(e, c->path);
+	if (!rest.n)
+		return get ? do_list(c, s, e) : not_allowed(e, c->path);
+	if (strcmp(c->method, "POST") == 0)
+		return do_post(c, s, rest.p, e);
+	if (http_percent_decode(str_skip(rest, 1), &ref, e) < 0 || conn_param(c, "export", &format, e) < 0)
+		return -1;
+	if (get && buf_size(&format))
+		return do_export(c, s, buf_str(&ref), buf_cstr(&format), e);
+	if (get)
+		return do_inspect(c, s, buf_str(&ref), e);
+	return strcmp(c->method, "DELETE") == 0 ? do_remove(c, s, buf_str(&ref), e) : not_allowed(e, c->path);
+}
+
+void serve_request(struct conn *c)
+{
+	struct store s = {.sock = -1, .meta = -1};
+	struct err e = {0};
+	if (conn_read_head(c, &e) < 0 || store_open_images(&s, &e) < 0 || dispatch(c, &s, &e) < 0)
+		conn_fail(c, &e);
+}

@@ -1,0 +1,149 @@
+/*
+ * A box for one piece of work. There is at most one at a time, named after this process, so that the parent can destroy
+ * it whatever happens here.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cli/api.h"
+#include "cli/verb/stream.h"
+#include "images/images.h"
+
+#define MOVER_PATH "/.atoll-mover"
+
+int work_open(struct work *w, struct conn *c, struct err *e)
+{
+	*w = (struct work){.cli = {.self = "atoll"}};
+	snprintf(w->box, sizeof w->box, "image-%d", (int)getpid());
+	if (client_open(&w->cli, &w->cl, e) < 0)
+		return -1;
+	if (c)
+		conn_watch(c, w->cl.loop);
+	return 0;
+}
+
+void work_drop(struct work *w)
+{
+	auto_buf struct buf path = {0}, answer = {0};
+	struct err e;
+	if (!w->there)
+		return;
+	client_box_path(&path, w->box, "");
+	client_call(&w->cl, "DELETE", buf_cstr(&path), STR(""), &answer, &e);
+	w->there = false;
+}
+
+void work_close(struct work *w)
+{
+	work_drop(w);
+	client_close(&w->cl);
+}
+
+static void put_limits(struct json_writer *w)
+{
+	struct sysinfo si = {0};
+	sysinfo(&si);
+	uint64_t half = (uint64_t)si.totalram * si.mem_unit / 2;
+	json_key(w, "limits");
+	json_object_begin(w);
+	json_member_u64(w, "memory", half < SERVICE_BOX_MEMORY ? half : SERVICE_BOX_MEMORY);
+	json_member_u64(w, "cpu", (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	json_member_u64(w, "pids", SERVICE_BOX_PIDS);
+	json_object_end(w);
+}
+
+int work_box(struct work *w, const char *key, const char *network, struct err *e)
+{
+	auto_buf struct buf path = {0}, body = {0}, answer = {0};
+	struct json_writer j = json_writer(&body);
+	work_drop(w);
+	json_object_begin(&j);
+	json_member_cstr(&j, "image", key);
+	put_limits(&j);
+	json_key(&j, "network");
+	json_raw(&j, network ? str_of(network) : STR("{\"mode\":\"off\"}"));
+	json_key(&j, "labels");
+	json_raw(&j, STR("{\"atoll\":\"image\"}"));
+	json_object_end(&j);
+	client_box_path(&path, w->box, "");
+	w->there = true;
+	return client_call(&w->cl, "PUT", buf_cstr(&path), buf_str(&body), &answer, e);
+}
+
+static int upload_mover(struct work *w, struct err *e)
+{
+	char path[4200];
+	auto_buf struct buf answer = {0};
+	snprintf(path, sizeof path, "%s/atoll-mover", cli_bin_dir());
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", path);
+	return api_send(&w->cl, w->box, "/api/file?path=%2F.atoll-mover&mode=755", fd, &answer, e);
+}
+
+struct sink {
+	int fd;
+	struct buf *text;
+};
+
+static int on_out(void *arg, struct str bytes, struct err *e)
+{
+	struct sink *s = arg;
+	if (s->text) {
+		buf_add_str(s->text, bytes);
+		return s->text->failed ? err_set(e, ERRC_INTERNAL_ERROR, "the mover says too much") : 0;
+	}
+	int r = fd_write_full(s->fd, bytes.p, bytes.n);
+	return r < 0 ? err_os(e, r == -ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, -r, "keep the files") : 0;
+}
+
+/* The mover's own sentence, without its name. */
+static int explain(struct buf *said, struct err *e)
+{
+	struct str text = buf_str(said), rest;
+	struct str line = str_split(text, '\n', &rest);
+	if (str_starts(line, STR("atoll-mover: ")))
+		line = str_skip(line, 13);
+	bool full = strstr(buf_cstr(said), "No space left") || strstr(buf_cstr(said), "Disk quota");
+	return err_set(
+		e, full ? ERRC_NO_SPACE : ERRC_VALIDATION_FAILED, "%.*s", (int)(line.n < 200 ? line.n : 200), line.p);
+}
+
+int work_mover(struct work *w, struct mover_call *m, struct err *e)
+{
+	size_t count = 0;
+	while (m->argv[count])
+		count++;
+	auto_free char **argv = xcalloc(count + 2, sizeof *argv);
+	auto_buf struct buf said = {.max = SERVICE_OUTPUT_MAX};
+	argv[0] = MOVER_PATH;
+	for (size_t i = 0; i < count; i++)
+		argv[i + 1] = (char *)m->argv[i];
+	if (upload_mover(w, e) < 0)
+		return -1;
+	struct sink sink = {.fd = m->out, .text = m->text};
+	struct stream_request rq = {.id = w->box, .argv = argv, .cwd = "/"};
+	struct stream_io io = {.in = m->in, .err = &said, .on_out = on_out, .arg = &sink};
+	if (m->on_out) {
+		io.on_out = m->on_out;
+		io.arg = m->arg;
+	}
+	struct stream_result result = {0};
+	if (stream_run(&w->cl, &rq, &io, &result, e) < 0)
+		return -1;
+	if (strcmp(result.outcome, "oom") == 0)
+		return err_set(e, ERRC_LIMIT_REACHED, "the memory limit of the work's sandbox was reached");
+	m->exit_code = result.exit_code;
+	return m->on_out || result.exit_code == 0 ? 0 : explain(&said, e);
+}
+
+int work_take(struct work *w, struct store *s, const char *layer, struct err *e)
+{
+	int r = store_take(s, w->box, layer, e);
+	work_drop(w);
+	return r;
+}

@@ -1,0 +1,78 @@
+/*
+ * mover.h - atoll-mover: moves files into and out of images. It runs inside a box, as its PID 1's child.
+ *
+ * The image service (src/images) copies this program into a box that has no network and no files but those of the image
+ *it works on, and runs it there. What it reads is hostile: archives from registries, from users and from builds. So it
+ *has what every command in a box has: root of a user namespace of its own, the box's seccomp filter and memory limit,
+ *ids that are mapped on the way to the disk; and it restricts itself with Landlock to the tree it writes. The overlay
+ *of the box makes whiteouts: removing a file of a lower layer is an ordinary unlink here.
+ *
+ *	atoll-mover unpack [options] <archive >report		an archive into the tree
+ *	atoll-mover pack ROOT [--copy] PATH... >archive		files of the tree as an archive
+ *	atoll-mover run USER CWD [NAME=value]... -- COMMAND...	as a user of the image
+ *	atoll-mover mkdir PATH USER				a directory with its parents
+ *
+ * The program deletes its own file first, so that it does not become part of the layer. Errors are one line on stderr,
+ *exit code 1. Static with glibc: libarchive is not built for musl in Debian.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/map.h"
+
+#include "mover/limits.h"
+
+struct archive;
+struct archive_entry;
+
+/* Prints "atoll-mover: …" and ends with 1. */
+_Noreturn void mover_die(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+int mover_unpack(int argc, char **argv);
+int mover_pack(int argc, char **argv);
+int mover_run(int argc, char **argv);
+int mover_mkdir(int argc, char **argv);
+
+/* ---- source.c: an archive of any compression as a plain tar, hashed and bounded ---- */
+
+struct source;
+/* Opens descriptor 0 and returns a reader of its entries. */
+struct archive *source_open(uint64_t max_bytes, struct source **ret);
+/* Reads the rest, so that the digest is of the whole. `hex` has 65 bytes. */
+void source_finish(struct source *s, char *hex, uint64_t *ret_bytes);
+
+/* ---- tree.c: writes entries below a root ---- */
+
+struct tree {
+	int root;
+	bool layer; /* ".wh." names are whiteouts */
+	bool keep_setuid;
+	bool has_owner, has_mode; /* all entries get these */
+	uid_t uid;
+	gid_t gid;
+	mode_t mode;
+	struct map made;  /* paths of this archive */
+	struct buf times; /* of directories, set at the end */
+	uint64_t entries, stripped;
+};
+
+void tree_open(struct tree *t, const char *root);
+void tree_add(struct tree *t, struct archive *a, struct archive_entry *entry);
+void tree_close(struct tree *t);
+
+/* ---- user.c ---- */
+
+struct user {
+	uid_t uid;
+	gid_t gid;
+	gid_t groups[MOVER_GROUPS_MAX];
+	size_t groups_n;
+	char home[256];
+};
+/* "", "name", "1000", "name:group", "1000:1000", by the image's /etc/passwd and /etc/group. */
+void user_find(const char *text, struct user *ret);
+/* mkdir -p; new directories get the owner. */
+void make_path(const char *path, const struct user *owner);

@@ -1,0 +1,166 @@
+#include <archive.h>
+#include <archive_entry.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "mover/mover.h"
+
+/* libarchive's table of formats names this one, which would bring libxml2 into a static program. */
+int archive_write_set_format_xar(struct archive *a)
+{
+	(void)a;
+	return ARCHIVE_FATAL;
+}
+
+struct packer {
+	struct archive *out;
+	struct archive_entry_linkresolver *links;
+	uint64_t entries;
+	bool copy; /* for COPY: times do not count, so that equal files make equal archives */
+	dev_t device;
+};
+
+static void put_content(struct packer *p, const char *path)
+{
+	char piece[1 << 17];
+	auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		mover_die("'%s' cannot be read: %s", path, strerror(errno));
+	for (ssize_t n; (n = read(fd, piece, sizeof piece)) != 0;)
+		if (n < 0 || archive_write_data(p->out, piece, (size_t)n) < 0)
+			mover_die("'%s' cannot be packed: %s", path, strerror(errno));
+}
+
+static void put_xattrs(const char *path, struct archive_entry *entry)
+{
+	char names[8192], value[MOVER_XATTR_MAX];
+	ssize_t n = llistxattr(path, names, sizeof names);
+	for (char *name = names; n > 0 && name < names + n; name += strlen(name) + 1) {
+		ssize_t size = strncmp(name, "user.", 5) == 0 ? lgetxattr(path, name, value, sizeof value) : -1;
+		if (size >= 0)
+			archive_entry_xattr_add_entry(entry, name, value, (size_t)size);
+	}
+}
+
+static void put_one(struct packer *p, const char *path, const char *name, const struct stat *st)
+{
+	struct archive_entry *entry = archive_entry_new(), *spare = NULL;
+	archive_entry_copy_stat(entry, st);
+	archive_entry_set_pathname(entry, name);
+	if (S_ISLNK(st->st_mode)) {
+		char target[4097];
+		ssize_t n = readlink(path, target, sizeof target - 1);
+		target[n < 0 ? 0 : n] = 0;
+		archive_entry_set_symlink(entry, target);
+	}
+	if (p->copy) {
+		archive_entry_unset_atime(entry);
+		archive_entry_unset_ctime(entry);
+		archive_entry_set_mtime(entry, 0, 0);
+	}
+	put_xattrs(path, entry);
+	archive_entry_linkify(p->links, &entry, &spare);
+	if (archive_write_header(p->out, entry) < ARCHIVE_WARN)
+		mover_die("'%s' cannot be packed: %s", path, archive_error_string(p->out));
+	if (archive_entry_size(entry) > 0 && S_ISREG(st->st_mode) && !archive_entry_hardlink(entry))
+		put_content(p, path);
+	archive_entry_free(entry);
+	archive_entry_free(spare);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void put_tree(struct packer *p, const char *path, const char *name, int depth);
+
+static void put_dir(struct packer *p, const char *path, const char *name, int depth)
+{
+	struct dirent **list = NULL;
+	int n = scandir(path, &list, NULL, by_name);
+	if (n < 0 || depth > MOVER_DEPTH_MAX)
+		mover_die("'%s' cannot be read: %s", path, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		if (strcmp(list[i]->d_name, ".") != 0 && strcmp(list[i]->d_name, "..") != 0) {
+			auto_buf struct buf below = {0}, called = {0};
+			buf_printf(&below, "%s%s%s", path, path[1] ? "/" : "", list[i]->d_name);
+			buf_printf(&called, "%s%s%s", name, *name ? "/" : "", list[i]->d_name);
+			put_tree(p, buf_cstr(&below), buf_cstr(&called), depth + 1);
+		}
+		free(list[i]);
+	}
+	free(list);
+}
+
+static void put_tree(struct packer *p, const char *path, const char *name, int depth)
+{
+	struct stat st;
+	if (lstat(path, &st) < 0)
+		mover_die("'%s' cannot be read: %s", path, strerror(errno));
+	if (++p->entries > MOVER_ENTRIES_MAX)
+		mover_die("more than %u files", MOVER_ENTRIES_MAX);
+	if (S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
+		return;
+	/* Another device is /proc or /dev of the box: its mount point is enough. */
+	if (S_ISDIR(st.st_mode) && st.st_dev != p->device) {
+		st.st_mode = S_IFDIR | 0755;
+		return put_one(p, path, name, &st);
+	}
+	if (*name)
+		put_one(p, path, name, &st);
+	if (S_ISDIR(st.st_mode))
+		put_dir(p, path, name, depth);
+}
+
+/* A source of COPY: a directory stands for what is in it, anything else for itself. Links are followed inside the box.
+ */
+static void put_source(struct packer *p, const char *root, const char *pattern)
+{
+	glob_t found = {0};
+	auto_buf struct buf full = {0};
+	buf_printf(&full, "%s/%s", root, pattern);
+	if (glob(buf_cstr(&full), GLOB_NOSORT, NULL, &found) != 0)
+		mover_die("COPY finds no file '%s'", pattern);
+	for (size_t n = 0; n < found.gl_pathc; n++) {
+		auto_free char *path = realpath(found.gl_pathv[n], NULL);
+		struct stat st;
+		if (!path || lstat(path, &st) < 0)
+			mover_die("'%s' cannot be read: %s", pattern, strerror(errno));
+		if (strncmp(path, root, strlen(root)) != 0)
+			mover_die("'%s' leads out of the files that may be copied", pattern);
+		const char *slash = strrchr(found.gl_pathv[n], '/');
+		put_tree(p, path, S_ISDIR(st.st_mode) ? "" : slash + 1, 0);
+	}
+	globfree(&found);
+}
+
+int mover_pack(int argc, char **argv)
+{
+	struct packer p = {.out = archive_write_new(), .links = archive_entry_linkresolver_new()};
+	struct stat st;
+	if (argc < 1)
+		mover_die("pack needs a directory");
+	archive_write_set_format_pax_restricted(p.out);
+	archive_entry_linkresolver_set_strategy(p.links, ARCHIVE_FORMAT_TAR);
+	archive_write_set_bytes_per_block(p.out, 1 << 17);
+	archive_write_set_bytes_in_last_block(p.out, 1);
+	if (archive_write_open_fd(p.out, 1) != ARCHIVE_OK || stat(argv[0], &st) < 0)
+		mover_die("'%s' cannot be packed", argv[0]);
+	p.device = st.st_dev;
+	p.copy = argc > 1;
+	const char *root = strcmp(argv[0], "/") == 0 ? "" : argv[0];
+	for (int i = 1; i < argc; i++)
+		put_source(&p, root, argv[i]);
+	if (argc == 1)
+		put_tree(&p, argv[0], "", 0);
+	if (archive_write_close(p.out) != ARCHIVE_OK)
+		mover_die("the archive cannot be written: %s", archive_error_string(p.out));
+	return 0;
+}

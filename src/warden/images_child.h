@@ -1,0 +1,17 @@
+/*
+ * images_child.h - what a child of the warden does in the image directory for one request (images.h).
+ */
+#pragma once
+
+#include "warden/images.h"
+
+struct images_work {
+	const struct image_request *rq;
+	const struct images *images;
+	int boxes; /* the directory of the boxes' layers */
+	const int *fds;
+	size_t fds_n;
+};
+
+/* May take long. Leaves nothing half-made under a name that counts. */
+void images_child(const struct images_work *w, struct image_reply *ret);

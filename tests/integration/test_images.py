@@ -1,0 +1,440 @@
+"""Images: archives in and out, builds, names, collection. The image directory is the test's own; its default image is busybox."""
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from atoll import BIN, Instance, box_path, wait_for
+from boxapi import check_error
+
+BUSYBOX = Path("/bin/busybox")
+
+
+def tar_of(entries, fmt=tarfile.GNU_FORMAT):
+    """entries: (name, content or None for a directory, fields of TarInfo)."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=fmt) as tar:
+        for name, content, fields in entries:
+            info = tarfile.TarInfo(name)
+            info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+            info.mode = 0o755
+            info.size = len(content or b"")
+            for key, value in fields.items():
+                setattr(info, key, value)
+            tar.addfile(info, io.BytesIO(content or b"") if info.type == tarfile.REGTYPE else None)
+    return out.getvalue()
+
+
+def shell_tree():
+    """A root file system with busybox and nothing else: no bash, no /etc/passwd, no /tmp, another C library than the host's."""
+    links = [(f"bin/{name}", b"", {"type": tarfile.SYMTYPE, "linkname": "busybox"})
+             for name in ("sh", "cat", "ls", "echo", "id", "mkdir", "rm", "stat", "test", "env", "pwd", "sleep", "chmod", "touch")]
+    return [("bin", None, {}), ("bin/busybox", BUSYBOX.read_bytes(), {}), *links]
+
+
+@pytest.fixture(scope="module")
+def atoll(tmp_path_factory):
+    if not BUSYBOX.exists():
+        pytest.skip("busybox-static is not installed")
+    images = tmp_path_factory.mktemp("images")
+    root = images / "tiny" / "rootfs"
+    root.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(tar_of(shell_tree()))) as tar:
+        tar.extractall(root)
+    for name in ("dev", "proc", "tmp"):
+        (root / name).mkdir()
+    (images / "tiny" / "image.json").write_text("{}")
+    (images / "default").symlink_to("tiny")
+    os.chmod(images, 0o700)
+    for above in list(images.parents)[:-2]:
+        os.chmod(above, os.stat(above).st_mode | 0o011)
+    with Instance({"ATOLL_IMAGES": str(images), "ATOLL_ZYGOTE": "off"}) as instance:
+        instance.images = images
+        yield instance
+    shutil.rmtree(images, ignore_errors=True)
+
+
+def events(reply):
+    assert reply.status == 200, reply
+    return [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: ")]
+
+
+def import_image(atoll, name, archive):
+    found = events(atoll.request("POST", f"/v1/images/import?name={name}", archive))
+    assert found[-1]["type"] == "done", found[-1]
+    return found[-1]["id"]
+
+
+def import_error(atoll, archive):
+    """The sentence with which an archive is refused. Nothing of it may remain."""
+    before = names(atoll)
+    reply = atoll.request("POST", "/v1/images/import?name=refused", archive)
+    last = reply.json() if reply.status == 400 else events(reply)[-1]
+    assert reply.status == 400 or last["type"] == "error", last
+    assert names(atoll) == before
+    assert os.listdir(atoll.images / "making") == []
+    return last["message"]
+
+
+def names(atoll):
+    return sorted(i["name"] for i in atoll.request("GET", "/v1/images").json()["images"])
+
+
+def build(atoll, dockerfile, files=(), query=""):
+    context = tar_of([("Dockerfile", dockerfile.encode(), {}), *files])
+    return atoll.request("POST", f"/v1/images/build?{query}", context, timeout=120)
+
+
+def built(atoll, dockerfile, files=(), query="tag=built"):
+    found = events(build(atoll, dockerfile, files, query))
+    assert found[-1]["type"] == "done", found[-1]
+    return found
+
+
+def run(atoll, box, image, command):
+    """The output of a shell command in a new box of this image."""
+    atoll.request("DELETE", box_path(box))
+    reply = atoll.request("PUT", box_path(box), {"image": image})
+    assert reply.status == 201, reply
+    result = atoll.execute_alone(box, command)
+    atoll.request("DELETE", box_path(box))
+    return result["stdout"] + result["stderr"]
+
+
+def no_work_left(atoll):
+    return not [b for b in atoll.boxes() if b.startswith("image-")] and not os.listdir(atoll.images / "making")
+
+
+# ---- archives
+
+def test_a_root_file_system_becomes_an_image(atoll):
+    key = import_image(atoll, "shell", gzip.compress(tar_of(shell_tree() + [("etc", None, {}), ("etc/motd", b"hello\n", {})])))
+    assert run(atoll, "a", "shell", "cat /etc/motd") == "hello\n"
+    assert run(atoll, "a", "shell:latest", "echo $((6 * 7)) | cat") == "42\n"
+    assert run(atoll, "a", key.replace("-", ":")[:40], "cat /etc/motd") == "hello\n"
+    atoll.request("PUT", box_path("a"), {"image": "shell"})
+    shown = atoll.request("GET", box_path("a")).json()
+    assert (shown["image"], shown["imageId"]) == ("shell", key)
+    atoll.request("DELETE", box_path("a"))
+
+
+def test_owners_links_sparse_files_and_attributes_arrive(atoll):
+    tree = shell_tree() + [
+        ("data", None, {"uid": 1000, "gid": 1001, "mode": 0o750}),
+        ("data/one", b"x", {"uid": 7, "mode": 0o640}),
+        ("data/two", b"", {"type": tarfile.LNKTYPE, "linkname": "data/one"}),
+        ("data/far", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/../../outside"}),
+        ("data/pipe", b"", {"type": tarfile.FIFOTYPE}),
+        ("data/marked", b"y", {"pax_headers": {"SCHILY.xattr.user.note": "kept"}})]
+    import_image(atoll, "owners", tar_of(tree, tarfile.PAX_FORMAT))
+    said = run(atoll, "a", "owners", "stat -c '%n %u %g %a %h' /data /data/one /data/two; ls -l /data")
+    assert "/data 1000 1001 750" in said and "/data/one 7 0 640 2" in said and "/data/two 7 0 640 2" in said
+    assert "/etc/../../outside" in said and "pipe" in said
+
+
+def test_devices_setuid_and_capabilities_are_taken_off(atoll):
+    tree = shell_tree() + [("disk", b"", {"type": tarfile.BLKTYPE, "devmajor": 8}),
+                           ("zero", b"", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5}),
+                           ("su", b"x", {"mode": 0o6755, "pax_headers": {"SCHILY.xattr.security.capability": "x"}})]
+    import_image(atoll, "stripped", tar_of(tree, tarfile.PAX_FORMAT))
+    assert run(atoll, "a", "stripped", "ls /; stat -c %a /su").split()[-1] == "755"
+    assert "disk" not in run(atoll, "a", "stripped", "ls /")
+
+
+@pytest.mark.parametrize("entries, sentence", [
+    ([("../evil", b"x", {})], "'..'"),
+    ([("a/../../evil", b"x", {})], "'..'"),
+    ([("/etc/evil", b"x", {})], "absolute"),
+    ([("a" * 300, b"x", {})], "longer than 255"),
+    (([("d/" * 300 + "x", b"", {})]), "deeper than 256"),
+    ([("link", b"", {"type": tarfile.LNKTYPE, "linkname": "../../etc/passwd"})], "'..'"),
+    ([("link", b"", {"type": tarfile.LNKTYPE, "linkname": "/etc/passwd"})], "absolute"),
+    ([("d", None, {}), ("d", b"", {"type": tarfile.SYMTYPE, "linkname": "/"})], "twice"),
+    ([("d/f", b"", {}), ("d", None, {}), ("d", b"x", {})], "twice"),
+])
+def test_hostile_names_are_refused(atoll, entries, sentence):
+    assert sentence in import_error(atoll, tar_of(entries))
+
+
+def test_what_is_no_archive_is_refused(atoll):
+    assert "no tar archive" in import_error(atoll, b"garbage" * 1000)
+    assert "empty" in import_error(atoll, b"")
+    whole = gzip.compress(tar_of(shell_tree()))
+    assert "damaged" in import_error(atoll, whole[:len(whole) // 2])
+
+
+def test_an_archive_that_inflates_without_end_is_refused(atoll):
+    bomb = gzip.compress(gzip.compress(bytes(400 << 20), 9), 9)
+    assert import_error(atoll, bomb)
+    entry = tarfile.TarInfo("zeros")
+    entry.size = 200 << 20
+    packed = subprocess.run(["zstd", "-19", "-c"], input=entry.tobuf() + bytes(entry.size), capture_output=True, check=True).stdout
+    assert "inflates" in import_error(atoll, packed)
+
+
+# ---- OCI
+
+def blob(files, content):
+    digest = hashlib.sha256(content).hexdigest()
+    files.append((f"blobs/sha256/{digest}", content, {}))
+    return {"digest": f"sha256:{digest}", "size": len(content)}
+
+
+def layout(layers, config=None, spoil=None):
+    """An OCI layout as a tar; `spoil` changes the manifest before it is written."""
+    files = [("oci-layout", b'{"imageLayoutVersion":"1.0.0"}', {})]
+    diff_ids = ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]
+    config = {"architecture": "amd64", "os": "linux", "config": config or {}, "rootfs": {"type": "layers", "diff_ids": diff_ids}}
+    manifest = {"schemaVersion": 2, "layers": [blob(files, gzip.compress(layer)) for layer in layers],
+                "config": blob(files, json.dumps(config).encode())}
+    if spoil:
+        spoil(manifest, files)
+    one = blob(files, json.dumps(manifest).encode())
+    other = {"digest": "sha256:" + "0" * 64, "size": 3, "platform": {"architecture": "s390x", "os": "linux"}}
+    index = {"schemaVersion": 2, "manifests": [other, dict(one, platform={"architecture": "amd64", "os": "linux"})]}
+    files.append(("index.json", json.dumps(index).encode(), {}))
+    return tar_of(files)
+
+
+def test_layers_with_whiteouts_and_opaque_directories(atoll):
+    one = tar_of(shell_tree() + [("d", None, {}), ("d/a", b"a", {}), ("d/b", b"b", {}), ("o", None, {}), ("o/old", b"", {})])
+    two = tar_of([("d/.wh.a", b"", {}), ("o/new", b"", {}), ("o/.wh..wh..opq", b"", {}), ("d/.wh.never", b"", {})])
+    archive = layout([one, two], {"Env": ["WHO=world", "PATH=/bin"], "WorkingDir": "/d", "ExposedPorts": {"80/tcp": {}}})
+    import_image(atoll, "layers", archive)
+    assert run(atoll, "a", "layers", "ls /d /o; pwd; echo $WHO").split() == ["/d:", "b", "/o:", "new", "/d", "world"]
+    shown = atoll.request("GET", "/v1/images/layers").json()
+    assert shown["layers"] == 2 and shown["config"]["config"]["ExposedPorts"] == {"80/tcp": {}}
+    # The same lower layer is stored once.
+    before = set(os.listdir(atoll.images / "layers"))
+    import_image(atoll, "sibling", layout([one, tar_of([("x", b"", {})])]))
+    assert len(set(os.listdir(atoll.images / "layers")) - before) == 1
+
+
+def test_blobs_are_what_their_digests_say(atoll):
+    tree = tar_of(shell_tree())
+
+    def other_bytes(manifest, files):
+        at = next(i for i, f in enumerate(files) if f[0].endswith(manifest["layers"][0]["digest"][7:]))
+        files[at] = (files[at][0], files[at][1][:-1] + b"x", {})
+
+    def other_size(manifest, _):
+        manifest["layers"][0]["size"] += 1
+
+    def no_blob(manifest, _):
+        manifest["layers"][0]["digest"] = "sha256:" + "1" * 64
+
+    assert "another digest" in import_error(atoll, layout([tree], spoil=other_bytes))
+    assert "bytes, the image says" in import_error(atoll, layout([tree], spoil=other_size))
+    assert "no blob" in import_error(atoll, layout([tree], spoil=no_blob))
+
+
+def test_an_exported_image_is_the_same_image(atoll):
+    built(atoll, "FROM default\nENV A=b\nRUN echo x > /made; rm /bin/pwd\n", query="tag=out")
+    plain = atoll.request("GET", "/v1/images/out?export=rootfs").body
+    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
+        files = tar.getnames()
+    assert "made" in files and "bin/pwd" not in files and not [f for f in files if "atoll" in f]
+    import_image(atoll, "back", atoll.request("GET", "/v1/images/out?export=oci").body)
+    assert run(atoll, "a", "back", "cat /made; echo $A") == "x\nb\n"
+
+
+# ---- boxes of unusual images
+
+def test_scratch_with_one_static_program(atoll):
+    built(atoll, "FROM scratch\nCOPY busybox /busybox\n", [("busybox", BUSYBOX.read_bytes(), {})], "tag=one")
+    atoll.request("PUT", box_path("s"), {"image": "one"})
+    out = subprocess.run([BIN / "atoll", "exec", "s", "--", "/busybox", "echo", "hi"], env=atoll.env, capture_output=True, check=False)
+    assert out.stdout == b"hi\n", out
+    atoll.request("DELETE", box_path("s"))
+
+
+def test_an_unknown_image_is_not_found_and_near_names_are_told(atoll):
+    import_image(atoll, "company/base:1", tar_of(shell_tree()))
+    for wrong, near in (("company/bas", "company/base:1"), ("defautl", "default")):
+        error = check_error(atoll.request("PUT", box_path("n"), {"image": wrong}), "IMAGE_NOT_FOUND", 404)
+        assert f"Did you mean '{near}'" in error["message"]
+        atoll.request("DELETE", box_path("n"))
+    check_error(atoll.request("PUT", box_path("n"), {"image": "../x"}), "VALIDATION_FAILED", 400)
+
+
+# ---- builds
+
+def test_a_dockerfile_with_everything(atoll):
+    archive = gzip.compress(tar_of([("inside", b"unpacked\n", {})]))
+    found = built(atoll, r"""# syntax=docker/dockerfile:1
+ARG BASE=default
+FROM ${BASE} AS first
+ARG WHO=world
+ENV GREETING="hello $WHO" PATH=/bin
+WORKDIR /app
+RUN echo "$GREETING" > greeting && \
+    # a comment
+    id -u
+COPY --chown=5:6 --chmod=600 one.txt named.txt
+COPY dir/ one.txt many/
+ADD files.tar.gz /unpacked/
+RUN <<END
+echo from a document > /document
+rm -r /app/many/deep
+END
+COPY <<END /conf/file
+who=$WHO
+END
+FROM first
+COPY --from=first /app/greeting /copied
+USER 1000:1000
+RUN id -u && id -g
+EXPOSE 8080 53/udp
+LABEL a=b "c d"=e
+VOLUME /data
+STOPSIGNAL SIGINT
+HEALTHCHECK --interval=5s CMD true
+SHELL ["/bin/sh", "-ec"]
+ENTRYPOINT ["/bin/sh"]
+CMD ["-c", "echo started"]
+""", [("one.txt", b"one\n", {}), ("dir", None, {}), ("dir/in", b"in\n", {}), ("dir/deep", None, {}), ("dir/deep/x", b"", {}),
+      ("files.tar.gz", archive, {})], "tag=whole&tag=ignored&buildargs=%7B%22WHO%22%3A%22you%22%7D")
+    output = "".join(e["text"] for e in found if e["type"] == "output")
+    assert output == "0\n1000\n1000\n"
+    said = run(atoll, "a", "whole", "cat /app/greeting /copied /document /conf/file /unpacked/inside /app/many/in; ls /app/many;"
+               "stat -c '%u %g %a' /app/named.txt; pwd")
+    assert said == "hello you\nhello you\nfrom a document\nwho=you\nunpacked\nin\nin\none.txt\n5 6 600\n/app\n"
+    config = atoll.request("GET", "/v1/images/whole").json()["config"]["config"]
+    assert config["ExposedPorts"] == {"8080/tcp": {}, "53/udp": {}} and config["User"] == "1000:1000"
+    assert config["Entrypoint"] == ["/bin/sh"] and config["Cmd"] == ["-c", "echo started"]
+    assert config["Labels"] == {"a": "b", "c d": "e"} and config["StopSignal"] == "SIGINT"
+    assert no_work_left(atoll)
+
+
+def test_steps_come_from_the_cache_until_their_inputs_change(atoll):
+    text = "FROM default\nCOPY f /f\nRUN cat /f /proc/sys/kernel/random/uuid > /g\n"
+
+    def cached(content, query="tag=cached"):
+        found = built(atoll, text, [("f", content, {"mtime": len(content)})], query)
+        return len([e for e in found if e["type"] == "cached"]), found[-1]["id"]
+
+    assert cached(b"1")[0] == 0
+    again, first = cached(b"1")
+    assert again == 2
+    assert cached(b"2")[0] == 0
+    assert cached(b"1", "tag=cached&nocache=1")[0] == 0
+    assert cached(b"1")[1] != first
+
+
+def test_a_target_builds_only_the_stages_it_needs(atoll):
+    text = "FROM default AS a\nRUN echo a > /a\nFROM default AS b\nRUN false\nFROM a AS c\nRUN echo c > /c\n"
+    assert [e["text"] for e in built(atoll, text, query="tag=c&target=c") if e["type"] == "step"] == [
+        "FROM default AS a", "RUN echo a > /a", "FROM a AS c", "RUN echo c > /c"]
+    check_error(build(atoll, text, query="target=nothing"), "VALIDATION_FAILED", 400)
+
+
+@pytest.mark.parametrize("text, sentence", [
+    ("FROM default\n  RNU x\n", "Dockerfile:2:3: unknown instruction 'RNU'; did you mean RUN?"),
+    ("RUN x\n", "Dockerfile:1:1: RUN before the first FROM"),
+    ("FROM default\nRUN exit 7\n", "Dockerfile:2:1: the command ended with code 7"),
+    ("FROM default\nCOPY nothing /x\n", "Dockerfile:2:1: COPY finds no file 'nothing'"),
+    ("FROM nosuch\n", "there is no image 'nosuch'"),
+    ("FROM default\nADD https://example.org/x /x\n", "ADD of a URL"),
+    ("FROM default\nUSER nobodyatall\nRUN id\n", "Dockerfile:3:1"),
+    ("FROM default\nEXPOSE 99999\n", "'99999' is not a port"),
+])
+def test_broken_dockerfiles_name_the_place(atoll, text, sentence):
+    reply = build(atoll, text, query="tag=broken")
+    said = reply.json()["message"] if reply.status != 200 else events(reply)[-1]["message"]
+    assert sentence in said
+    assert "broken:latest" not in names(atoll) and no_work_left(atoll)
+
+
+def test_upstreams_images_are_the_default_image(atoll):
+    built(atoll, "FROM docker.io/cloudflare/sandbox:0.12.10\nRUN echo x > /x\n", query="tag=up")
+    assert run(atoll, "a", "up", "cat /x") == "x\n"
+
+
+def begin_endless_build(atoll):
+    """A build that has begun a step that never ends: its connection."""
+    context = tar_of([("Dockerfile", b"FROM default\nRUN echo begun; while :; do :; done\n", {})])
+    s = atoll.connect(unix=True)
+    s.sendall(b"POST /v1/images/build?tag=endless HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(context) + context)
+    seen = b""
+    while b"begun\\n" not in seen:
+        piece = s.recv(65536)
+        assert piece, seen
+        seen += piece
+    return s
+
+
+def test_a_client_that_goes_away_ends_its_build(atoll):
+    begin_endless_build(atoll).close()
+    wait_for(lambda: no_work_left(atoll))
+    assert "endless:latest" not in names(atoll)
+
+
+def test_a_killed_build_leaves_nothing(atoll):
+    connection = begin_endless_build(atoll)
+    box = next(b for b in atoll.boxes() if b.startswith("image-") and not b.endswith("-context"))
+    os.kill(int(box.split("-")[1]), signal.SIGKILL)
+    wait_for(lambda: no_work_left(atoll))
+    connection.close()
+    assert "endless:latest" not in names(atoll)
+
+
+# ---- names and collection
+
+def test_names_move_and_images_are_collected(atoll):
+    built(atoll, "FROM default\nRUN echo kept > /kept\n", query="tag=old")
+    assert atoll.request("POST", "/v1/images/tag", {"source": "old", "target": "team/new:2"}).status == 200
+    atoll.request("PUT", box_path("user"), {"image": "team/new:2"})
+    assert atoll.request("DELETE", "/v1/images/old").status == 200
+    assert atoll.request("DELETE", "/v1/images/team%2Fnew:2").status == 200
+    check_error(atoll.request("DELETE", "/v1/images/old"), "IMAGE_NOT_FOUND", 404)
+    check_error(atoll.request("DELETE", "/v1/images/default"), "PERMISSION_DENIED", 403)
+    # A sandbox uses it, so that it stays, also when nothing names it.
+    key = atoll.request("GET", box_path("user")).json()["imageId"]
+    atoll.request("POST", "/v1/images/prune")
+    assert (atoll.images / "meta" / f"{key}.layers").exists()
+    assert atoll.execute_alone("user", "cat /kept")["stdout"] == "kept\n"
+    atoll.request("DELETE", box_path("user"))
+
+    def gone():
+        atoll.request("POST", "/v1/images/prune")
+        return not (atoll.images / "meta" / f"{key}.layers").exists()
+    wait_for(gone)
+
+
+def test_everything_unused_is_collected(atoll):
+    for name in names(atoll):
+        if name != "default":
+            atoll.request("DELETE", "/v1/images/" + name.replace("/", "%2F"))
+
+    def only_the_empty_layer():
+        atoll.request("POST", "/v1/images/prune")
+        return len(os.listdir(atoll.images / "layers")) == 1 and not os.listdir(atoll.images / "trash")
+    wait_for(only_the_empty_layer)
+
+
+def test_the_command_line(atoll, tmp_path):
+    def cli(*words, **options):
+        return subprocess.run([BIN / "atoll", *words], env=atoll.env, capture_output=True, text=True, check=False, **options)
+
+    (tmp_path / "Dockerfile").write_text("FROM default\nCOPY . /all\nRUN ls /all\n")
+    (tmp_path / "keep").write_text("")
+    (tmp_path / "drop.o").write_text("")
+    (tmp_path / ".dockerignore").write_text("*.o\n")
+    out = cli("build", "-t", "mine:1", str(tmp_path))
+    assert out.returncode == 0 and "[3/3] RUN ls /all" in out.stdout and "keep" in out.stdout and "drop.o" not in out.stdout, out
+    assert cli("build", "-q", "-t", "mine:2", "-", input="FROM mine:1\nRUN rm /all/keep\n").stdout.startswith("sha256-")
+    assert "mine:2" in cli("images").stdout
+    assert cli("image", "tag", "mine:1", "yours").returncode == 0
+    assert json.loads(cli("image", "inspect", "yours").stdout)["name"] == "yours:latest"
+    assert cli("export", "--oci", "-o", str(tmp_path / "out.tar"), "yours").returncode == 0
+    assert cli("import", str(tmp_path / "out.tar"), "again").stdout == "again:latest\n"
+    wrong = cli("image", "rm", "yuors")
+    assert wrong.returncode == 1 and "Did you mean 'yours:latest'" in wrong.stderr
+    assert cli("image", "rm", "yours", "again", "mine:1", "mine:2").returncode == 0
