@@ -192,6 +192,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	/* The bridge reads the rest of its paths itself. */
 	if (str_starts(path, STR("/v1/sandbox/")) || str_starts(path, STR("/v1/pool/"))) {
 		ret->route = ROUTE_BRIDGE;
+		return 0;
+	}
 	if (is_or_below(path, STR("/v1/images"))) {
 		ret->route = ROUTE_IMAGES;
 		return 0;
