@@ -9,7 +9,7 @@
 enum { LISTEN_MAX = 8 };
 
 /* How a connection is told apart: the tag of http_server_listen. */
-enum listen_tag { LISTEN_TCP, LISTEN_UNIX };
+enum listen_tag { LISTEN_TCP, LISTEN_UNIX, LISTEN_DOCKER };
 
 struct listeners {
 	struct {

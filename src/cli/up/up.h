@@ -55,7 +55,7 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t ga
 /* ---- up_listen.c ---- */
 
 struct up_sockets {
-	int tcp, local;
+	int tcp, local, docker;
 	int gate_warden, gate_daemon; /* the gate's */
 	char address[64];	      /* the actual address: 127.0.0.1:8700 */
 };
@@ -71,7 +71,7 @@ enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
 struct up_child {
 	const char *name;
 	const struct up_place *place;
-	int down[2];		/* become descriptors 3 and 4 of the program */
+	int down[3];		/* become descriptors 3, 4 and 5 of the program; 0: none */
 	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
 	uid_t uid;		/* 0: stays root */
 	gid_t gid;

@@ -185,6 +185,8 @@ static void dispatch_protocol(struct daemon_request *r)
 		handle_bridge(r);
 	else if (r->match.route == ROUTE_BRIDGE_HEALTH)
 		handle_bridge_health(r);
+	else if (r->match.route == ROUTE_DOCKER)
+		handle_docker(r);
 	else
 		handle_mcp(r);
 }
@@ -261,6 +263,7 @@ static void dispatch(struct daemon_request *r)
 		return handle_agent(r);
 	case ROUTE_PROXY:
 		return handle_proxy(r);
+	case ROUTE_DOCKER:
 	case ROUTE_BRIDGE:
 	case ROUTE_BRIDGE_HEALTH:
 	case ROUTE_MCP:
@@ -279,6 +282,11 @@ static void route(struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	struct host_origin origin = host_origin(&r->daemon->config, r->x);
 	struct str label;
+	if (http_exchange_tag(r->x) == LISTEN_DOCKER) {
+		r->match.route = ROUTE_DOCKER;
+		r->trusted = true;
+		return handle_docker(r);
+	}
 	/* A preview, never the API, whatever path it names. */
 	if (host_is_preview(&r->daemon->config, origin.host, &label)) {
 		r->match.route = ROUTE_PREVIEW;
