@@ -75,6 +75,11 @@ struct process *agent_request_process(struct agent_request *r);
 /* Ends the processes that were started in a session which is being deleted; answers the deletion when they are gone. */
 void process_end_session(const struct agent_request *r, struct str session);
 
+/* api_backup.c */
+void api_backup_create(struct agent_request *r);
+void api_backup_restore(struct agent_request *r);
+void api_backup_upload(struct agent_request *r);
+
 /* api_code.c, api_code_run.c */
 void api_context_create(struct agent_request *r);
 void api_context_list(struct agent_request *r);

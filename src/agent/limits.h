@@ -11,6 +11,14 @@
 /* Zygotes */
 #define ZYGOTE_WAIT 5000 /* an agent that has no answer after that starts the context plainly */
 
+/* Backups of a directory */
+#define BACKUP_TIMEOUT	   3600000    /* for one archive, mount or upload */
+#define BACKUP_SAID_MAX	   (8u * KIB) /* the end of the tools' stderr that is kept for the error */
+#define BACKUP_OUT_MAX	   (1u * MIB) /* of their output: a line a part */
+#define BACKUP_EXCLUDE_MAX 4096
+#define BACKUP_URL_MAX	   8192
+#define BACKUP_PARTS_MAX   10000
+
 /* FUSE mounts */
 #define FUSE_ASKERS_MAX 64    /* programs that ask for mounts at once; more are hung up on */
 #define FUSE_WAIT	15000 /* a mount that is not answered after that has failed */

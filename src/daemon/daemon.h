@@ -36,6 +36,7 @@ struct daemon {
 
 	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
 	size_t by_state[SB_STATES];
+	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */
 	bool stopping;

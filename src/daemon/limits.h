@@ -31,6 +31,11 @@
 #define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
 #define BOX_LABELS_MAX	     (8u * KIB)
 #define BOX_SETTINGS_MAX     65536
+#define SNAPSHOTS_MAX	     4096 /* of one sandbox */
+#define FORKS_MAX	     100  /* sandboxes made by one request */
+#define DIFF_READ	     65536
+#define DIFF_LIST_MAX	     (32u * MIB)	   /* names of a comparison */
+#define DIFF_TIMEOUT	     60000		   /* for a comparison */
 #define SLEEP_DEFAULT	     ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
 #define IDLE_CPU_PERCENT     1			   /* of a core; a box that uses more works */
 #define BOX_STOP_GRACE	     7000 /* a stop: what the box gets to end by itself; its agent waits for 5 s */

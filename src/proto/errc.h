@@ -41,6 +41,7 @@
 	X(INVALID_SANDBOX_ID_CHARACTERS, 400, "Use letters, digits, '-', '_' and '.' only.")                           \
 	X(RESERVED_SANDBOX_ID, 400, "Choose another id.")                                                              \
 	X(SANDBOX_NOT_FOUND, 404, "Create it with PUT, or send it any request under /api/.")                           \
+	X(SNAPSHOT_NOT_FOUND, 404, "List the snapshots of the sandbox to see which there are.")                        \
 	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
@@ -86,6 +87,8 @@
 	X(GIT_CHECKOUT_FAILED, 500, "")                                                                                \
 	X(INVALID_GIT_URL, 400, "Use an https, http, git, ssh or file URL.")                                           \
 	X(GIT_OPERATION_FAILED, 500, "")                                                                               \
+	X(BACKUP_CREATE_FAILED, 500, "Look at `stderr` in the context.")                                               \
+	X(BACKUP_RESTORE_FAILED, 500, "Look at `stderr` in the context.")                                              \
 	X(INTERPRETER_NOT_READY, 503, "Ask again after the named delay.")                                              \
 	X(CONTEXT_NOT_FOUND, 404, "List the contexts, or create one.")                                                 \
 	X(CODE_EXECUTION_ERROR, 500, "")                                                                               \

@@ -150,6 +150,9 @@ def test_files(call):
     call("checkChanges", {"path": "/workspace", "since": version})
     call("execute", {"command": "git init -q /tmp/r && git -C /tmp/r -c user.name=n -c user.email=e commit -q --allow-empty -m m"})
     call("gitCheckout", {"repoUrl": "file:///tmp/r", "targetDir": "/workspace/r"})
+    call("createBackupArchive", {"dir": "/workspace/r", "archivePath": "/var/backups/c.sqsh"})
+    call("restoreBackupArchive", {"dir": "/workspace/back", "archivePath": "/var/backups/c.sqsh"})
+    call.called.add("uploadBackupParts")  # needs a server with TLS: tests/integration/test_backup.py
 
 
 def test_watching(call, daemon):

@@ -333,7 +333,8 @@ static int start(struct up *u, struct err *e)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0)
+	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0 ||
+		up_prepare_pool(c, &u->place, e) < 0)
 		return -1;
 	if (up_listen(c, &u->place, &u->sockets, e) < 0)
 		return -1;

@@ -125,6 +125,15 @@ static int match_proxy(struct str rest, struct api_match *ret, struct err *e)
 	return parse_port(text, ret, e);
 }
 
+static int match_snapshot(struct str path, struct str id, struct api_match *ret, struct err *e)
+{
+	if (!snapshot_name_ok(id))
+		return not_found(path, e);
+	ret->route = ROUTE_SNAPSHOT;
+	snprintf(ret->snapshot, sizeof ret->snapshot, "%.*s", STR_ARG(id));
+	return 0;
+}
+
 static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
 {
 	ssize_t slash = str_index(tail, '/');
@@ -140,6 +149,18 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_NETWORK;
 	else if (str_eq_c(rest, "/network/log"))
 		ret->route = ROUTE_NETWORK_LOG;
+	else if (str_eq_c(rest, "/snapshots"))
+		ret->route = ROUTE_SNAPSHOTS;
+	else if (str_starts(rest, STR("/snapshots/")) && match_snapshot(path, str_skip(rest, 11), ret, e) < 0)
+		return -1;
+	else if (str_eq_c(rest, "/restore"))
+		ret->route = ROUTE_RESTORE;
+	else if (str_eq_c(rest, "/replace"))
+		ret->route = ROUTE_REPLACE;
+	else if (str_eq_c(rest, "/fork"))
+		ret->route = ROUTE_FORK;
+	else if (str_eq_c(rest, "/diff"))
+		ret->route = ROUTE_DIFF;
 	else if (str_eq_c(rest, "/usage"))
 		ret->route = ROUTE_USAGE;
 	else if (str_eq_c(rest, "/sleep"))

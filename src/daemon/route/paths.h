@@ -36,6 +36,12 @@
 	X(IMAGES, "/v1/images", NULL)                                                                                  \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
+	X(SNAPSHOTS, "/v1/sandboxes/{id}/snapshots", "GET, HEAD, POST")                                                \
+	X(SNAPSHOT, "/v1/sandboxes/{id}/snapshots/{snapshot}", "GET, HEAD, DELETE")                                    \
+	X(RESTORE, "/v1/sandboxes/{id}/restore", "POST")                                                               \
+	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
+	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \
+	X(DIFF, "/v1/sandboxes/{id}/diff", "GET, HEAD")                                                                \
 	X(APPROVALS, "/v1/approvals", "GET, HEAD")                                                                     \
 	X(APPROVAL, "/v1/approvals/{id}", "POST, DELETE")                                                              \
 	X(USAGE, "/v1/sandboxes/{id}/usage", "GET, HEAD")                                                              \
@@ -62,7 +68,8 @@ struct api_match {
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
 	char secret[SECRET_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
-	uint16_t port;	 /* routes of a port: 1 to 65535 */
+	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT: its id, or part of no id */
+	uint16_t port;			      /* routes of a port: 1 to 65535 */
 };
 
 /* 0 with *ret filled, or -1: NOT_FOUND, or what is wrong with the sandbox id. ret->route is set in any case. */

@@ -191,11 +191,46 @@ static void dispatch_protocol(struct daemon_request *r)
 		handle_mcp(r);
 }
 
+static void dispatch_storage(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_SNAPSHOTS)
+		handle_snapshots(r);
+	else if (route == ROUTE_SNAPSHOT)
+		handle_snapshot(r);
+	else if (route == ROUTE_FORK)
+		handle_fork(r);
+	else if (route == ROUTE_DIFF)
+		handle_diff(r);
+	else
+		handle_replace(r);
+}
+
+static void dispatch_ports(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_PORTS)
+		handle_ports(r);
+	else if (route == ROUTE_PORT)
+		handle_port(r);
+	else if (route == ROUTE_PORT_VALIDATE)
+		handle_port_validate(r);
+	else
+		handle_port_requests(r);
+}
+
 static void dispatch_console(struct daemon_request *r)
 {
-	if (r->match.route == ROUTE_CONSOLE_LINKS)
+	enum api_route route = r->match.route;
+	if (route == ROUTE_EVENTS)
+		handle_events(r);
+	else if (route == ROUTE_USAGE)
+		handle_usage(r);
+	else if (route == ROUTE_TICKETS)
+		handle_tickets(r);
+	else if (route == ROUTE_CONSOLE_LINKS)
 		handle_console_links(r);
-	else if (r->match.route == ROUTE_CONSOLE_SESSION)
+	else if (route == ROUTE_CONSOLE_SESSION)
 		handle_console_session(r);
 	else
 		handle_console_sessions(r);
@@ -224,11 +259,8 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_OPENAPI:
 		return handle_openapi(r);
 	case ROUTE_EVENTS:
-		return handle_events(r);
 	case ROUTE_USAGE:
-		return handle_usage(r);
 	case ROUTE_TICKETS:
-		return handle_tickets(r);
 	case ROUTE_CONSOLE_LINKS:
 	case ROUTE_CONSOLE_SESSION:
 	case ROUTE_CONSOLE_SESSIONS:
@@ -246,18 +278,22 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_APPROVALS:
 	case ROUTE_APPROVAL:
 		return dispatch_network(r);
+	case ROUTE_SNAPSHOTS:
+	case ROUTE_SNAPSHOT:
+	case ROUTE_RESTORE:
+	case ROUTE_REPLACE:
+	case ROUTE_FORK:
+	case ROUTE_DIFF:
+		return dispatch_storage(r);
 	case ROUTE_SLEEP:
 	case ROUTE_WAKE:
 	case ROUTE_STOP:
 		return handle_life(r);
 	case ROUTE_PORTS:
-		return handle_ports(r);
 	case ROUTE_PORT:
-		return handle_port(r);
 	case ROUTE_PORT_VALIDATE:
-		return handle_port_validate(r);
 	case ROUTE_PORT_REQUESTS:
-		return handle_port_requests(r);
+		return dispatch_ports(r);
 	case ROUTE_AGENT:
 	case ROUTE_AGENT_WS:
 		return handle_agent(r);

@@ -110,7 +110,14 @@ void daemon_request_approved(struct daemon_request *r);
 void daemon_request_not_approved(struct daemon_request *r);
 /* Writes, makes and answers the change r->change of an existing sandbox. */
 void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sandbox_put.c */
-void handle_ports(struct daemon_request *r);				 /* ports_api.c */
+void handle_snapshots(struct daemon_request *r);			 /* snapshot_api.c */
+void handle_snapshot(struct daemon_request *r);
+void handle_replace(struct daemon_request *r);
+void handle_fork(struct daemon_request *r); /* fork_api.c */
+void handle_diff(struct daemon_request *r); /* diff_api.c */
+/* Makes the sandbox of the path from r->change.from, and answers. */
+void daemon_request_make_from(struct daemon_request *r); /* fork_api.c */
+void handle_ports(struct daemon_request *r);		 /* ports_api.c */
 void handle_port(struct daemon_request *r);
 void handle_port_validate(struct daemon_request *r);
 void handle_port_requests(struct daemon_request *r);

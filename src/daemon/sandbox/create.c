@@ -295,7 +295,8 @@ void sandbox_create(struct sandbox *s)
 		gate_client_secrets(s->daemon->gate, s);
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
-		.flags = settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE,
+		.flags = (settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE) |
+			 (settings_bool(s->spec.settings, "durable", true) ? 0 : WARDEN_VOLATILE),
 		.steer = network_steer(&s->daemon->network, s->spec.network)};
 	/* Zeroes behind the text: the warden checks. */
 	snprintf(r.image, sizeof r.image, "%s", s->spec.image);
@@ -333,7 +334,9 @@ static void drop_unmade(struct sandbox *s, bool remains)
 {
 	sandbox_ref(s);
 	s->row = PART_NONE;
-	if (remains && !s->has_files)
+	(void)remains;
+	/* Without a box there may be files: of a fork that was under way. */
+	if (!s->has_files)
 		sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");

@@ -79,7 +79,8 @@ struct sandbox {
 	uint64_t create_us;
 };
 
-enum wait_goal { WAIT_RUNNING, WAIT_GONE, WAIT_ASLEEP, WAIT_STOPPED };
+/* WAIT_SETTLED: it exists, and nothing is under way. */
+enum wait_goal { WAIT_RUNNING, WAIT_GONE, WAIT_ASLEEP, WAIT_STOPPED, WAIT_SETTLED };
 
 /* Embedded in a request's own object. */
 struct sandbox_waiter {
@@ -196,6 +197,17 @@ void sandbox_failure(const struct sandbox *s, struct err *ret);
 void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct err *e);
 /* The warden's answer about a living box: slot, agent's address, limits. */
 void sandbox_take_info(struct sandbox *s, const struct box_info *info);
+
+/* ---- fill.c ---- */
+
+/* e is NULL on success. The sandbox is referenced until the callback has returned. */
+typedef void (*sandbox_on_filled)(void *arg, struct sandbox *s, const struct err *e);
+/* A new entry with these settings, whose files come from a snapshot. It is `stopped` when they are there, and
+ * gone if that fails. The id has been checked and is free; the warden is up. -1: LIMIT_REACHED. */
+int sandbox_fill(struct daemon *d, const char *id, const struct api_spec *spec, const char *snapshot,
+	sandbox_on_filled on_done, void *arg, struct err *e);
+/* Ends the processes of a settled sandbox and gives it the files of a snapshot. The warden is up. */
+void sandbox_replace(struct sandbox *s, const char *snapshot, sandbox_on_filled on_done, void *arg);
 
 /* ---- recover.c ---- */
 

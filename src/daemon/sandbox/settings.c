@@ -20,7 +20,8 @@ static int check_bool(const struct json *value, struct err *e)
 
 static const struct setting table[] = {
 	{"secrets", secrets_check_setting},
-	{"fuse", check_bool}, /* FUSE mounts; true when it is missing */
+	{"durable", check_bool}, /* false: fsync in the box does not wait for the disk */
+	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{NULL, NULL},
 };

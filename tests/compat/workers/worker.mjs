@@ -9,7 +9,7 @@
 import { ContainerProxy, getSandbox, proxyToSandbox, Sandbox as Base } from '@cloudflare/sandbox';
 import { onAtoll } from 'atoll-sandbox/workers';
 import { later, rows } from './rows/index.mjs';
-import { serve } from './rows/util.mjs';
+import { serve, until } from './rows/util.mjs';
 
 export { ContainerProxy };
 export const Sandbox = onAtoll(Base);
@@ -40,6 +40,7 @@ function tools(env, name) {
     fetch(`${env.ATOLL_URL}/v1/sandboxes/${path}`, { method, headers, body: body && JSON.stringify(body) });
   return {
     env,
+    until,
     own: false,
     opened,
     /** A sandbox of the row's own. */

@@ -21,6 +21,12 @@ async function bundle(entry) {
   return outputFiles[0].text;
 }
 
+/** A program for Node in one file. */
+async function bundleNode(entry) {
+  const { outputFiles } = await build({ entryPoints: [entry], bundle: true, write: false, platform: 'node', format: 'cjs', target: 'node20' });
+  return outputFiles[0].text;
+}
+
 /** Starts it; `classes` are the Durable Objects that the Worker exports. What workerd prints gathers in `log`. */
 export async function start(entry, classes) {
   const { ATOLL_URL = '', ATOLL_TOKEN = '' } = process.env;
@@ -31,7 +37,8 @@ export async function start(entry, classes) {
     compatibilityDate: '2026-04-20',
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: Object.fromEntries(classes.map((name) => [name, { className: name, useSQLite: true }])),
-    bindings: { ATOLL_URL, ATOLL_TOKEN },
+    bindings: { ATOLL_URL, ATOLL_TOKEN, S3RVER: await bundleNode(`${here}s3rver.mjs`) },
+    r2Buckets: ['BACKUP_BUCKET'],
     log: new Log(LogLevel.NONE),
     handleRuntimeStdio(stdout, stderr) {
       for (const stream of [stdout, stderr]) stream.on('data', (data) => log.push(data));

@@ -8,6 +8,7 @@ import lifecycle from './lifecycle.mjs';
 import ports from './ports.mjs';
 import processes from './processes.mjs';
 import sessions from './sessions.mjs';
+import storage from './storage.mjs';
 import terminals from './terminals.mjs';
 
 export const areas = {
@@ -20,15 +21,13 @@ export const areas = {
   'Ports and previews': ports,
   Terminals: terminals,
   Lifecycle: lifecycle,
+  'Backups and buckets': storage,
   Errors: errors,
 };
 
 /** Public methods that Atoll does not serve yet, and why. They are listed in the table, and nothing claims that they work. */
 export const later = {
-  mountBucket: 'buckets are to come',
-  unmountBucket: 'buckets are to come',
-  createBackup: 'backups are to come',
-  restoreBackup: 'backups are to come',
+  'mountBucket: credentialProxy, R2 binding': 'needs outbound interception',
   tunnels: 'needs the rpc transport and a way to the internet',
   "transport: 'rpc'": 'http and websocket are served',
   setOutboundHandler: 'a box has loopback as its only network',
