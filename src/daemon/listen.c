@@ -51,6 +51,15 @@ static bool is_docker_socket(int fd)
 	return str_ends(path, STR("/docker.sock"));
 }
 
+/* The i-th name of LISTEN_FDNAMES is "hook". */
+static bool is_hook(int i)
+{
+	struct str names = str_of(getenv("LISTEN_FDNAMES")), one = STR("");
+	for (; i >= 0; i--)
+		one = str_split(names, ':', &names);
+	return str_eq_c(one, "hook");
+}
+
 static int take_inherited_fd(struct listeners *l, int fd, struct err *e)
 {
 	int listening = 0, domain = 0, type = 0;
@@ -64,7 +73,11 @@ static int take_inherited_fd(struct listeners *l, int fd, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "LISTEN_FDS: descriptor %d is neither AF_UNIX nor IP", fd);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	fd_set_nonblock(fd, true);
-	add(l, fd, domain != AF_UNIX ? LISTEN_TCP : is_docker_socket(fd) ? LISTEN_DOCKER : LISTEN_UNIX);
+	add(l, fd,
+		is_hook(fd - FIRST_INHERITED) ? LISTEN_HOOK
+		: domain != AF_UNIX	      ? LISTEN_TCP
+		: is_docker_socket(fd)	      ? LISTEN_DOCKER
+					      : LISTEN_UNIX);
 	return 0;
 }
 

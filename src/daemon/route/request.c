@@ -9,6 +9,7 @@
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
 #include "daemon/listen.h"
+#include "daemon/network/hooks.h"
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
 #include "daemon/route/images_api.h"
@@ -170,10 +171,10 @@ static void dispatch_network(struct daemon_request *r)
 		handle_network(r);
 	else if (r->match.route == ROUTE_NETWORK_LOG)
 		handle_network_log(r);
-	else if (r->match.route == ROUTE_APPROVALS)
+	else if (r->match.route == ROUTE_APPROVALS || r->match.route == ROUTE_APPROVAL)
 		handle_approvals(r);
-	else if (r->match.route == ROUTE_APPROVAL)
-		handle_approvals(r);
+	else if (r->match.route == ROUTE_HOOK)
+		handle_hook(r);
 	else
 		handle_secrets(r);
 }
@@ -255,9 +256,8 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_HEALTH:
 		return handle_health(r);
 	case ROUTE_METRICS:
-		return handle_metrics(r);
 	case ROUTE_OPENAPI:
-		return handle_openapi(r);
+		return r->match.route == ROUTE_METRICS ? handle_metrics(r) : handle_openapi(r);
 	case ROUTE_EVENTS:
 	case ROUTE_USAGE:
 	case ROUTE_TICKETS:
@@ -266,15 +266,15 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_CONSOLE_SESSIONS:
 		return dispatch_console(r);
 	case ROUTE_LIST:
-		return handle_list(r);
 	case ROUTE_IMAGES:
-		return handle_images(r);
+		return r->match.route == ROUTE_LIST ? handle_list(r) : handle_images(r);
 	case ROUTE_SANDBOX:
 		return dispatch_sandbox(r);
 	case ROUTE_SECRETS:
 	case ROUTE_SECRET:
 	case ROUTE_NETWORK:
 	case ROUTE_NETWORK_LOG:
+	case ROUTE_HOOK:
 	case ROUTE_APPROVALS:
 	case ROUTE_APPROVAL:
 		return dispatch_network(r);
@@ -351,6 +351,8 @@ static void route(struct daemon_request *r)
 
 void daemon_request_begin(struct http_exchange *x, void *arg)
 {
+	if (http_exchange_tag(x) == LISTEN_HOOK)
+		return hooks_request(arg, x);
 	struct daemon_request *r = xcalloc(1, sizeof *r);
 	r->daemon = arg;
 	r->x = x;
