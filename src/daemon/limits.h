@@ -58,6 +58,13 @@
 #define DIAL_POOL_IDLE_MAX   64	   /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
+/* Outbound handlers */
+#define HOOK_WAIT	 10000	      /* a request waits so long for a handler that is away */
+#define HOOK_WINDOW	 (256u * KIB) /* bytes of a body on their way, in each direction */
+#define HOOK_STREAMS_MAX 256	      /* requests of one sandbox at once */
+#define HOOK_PING	 20000
+
+#define TRUST_WAIT	   5000	 /* a box that needs the gate's authority waits so long for the gate */
 #define SECRET_USE_WRITTEN 60000 /* how often the last use of a secret is written down */
 
 /* The log of a sandbox's connections */

@@ -40,6 +40,15 @@ static void add(struct listeners *l, int fd, enum listen_tag tag)
 		address_text(fd, l->address, sizeof l->address);
 }
 
+/* The i-th name of LISTEN_FDNAMES is "hook". */
+static bool is_hook(int i)
+{
+	struct str names = str_of(getenv("LISTEN_FDNAMES")), one = STR("");
+	for (; i >= 0; i--)
+		one = str_split(names, ':', &names);
+	return str_eq_c(one, "hook");
+}
+
 static int take_inherited_fd(struct listeners *l, int fd, struct err *e)
 {
 	int listening = 0, domain = 0, type = 0;
@@ -53,7 +62,7 @@ static int take_inherited_fd(struct listeners *l, int fd, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "LISTEN_FDS: descriptor %d is neither AF_UNIX nor IP", fd);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	fd_set_nonblock(fd, true);
-	add(l, fd, domain == AF_UNIX ? LISTEN_UNIX : LISTEN_TCP);
+	add(l, fd, is_hook(fd - FIRST_INHERITED) ? LISTEN_HOOK : domain == AF_UNIX ? LISTEN_UNIX : LISTEN_TCP);
 	return 0;
 }
 

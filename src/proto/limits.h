@@ -64,6 +64,8 @@
 #define NET_ASK	      30000u   /* ms that a connection waits for an approval, when its policy does not say … */
 #define NET_ASK_MAX   3600000u /* … and at most */
 
+#define GATE_HOOKS_MAX 256 /* hosts of outbound handlers, for HTTP and for HTTPS */
+
 /* Secrets */
 #define SECRETS_MAX	   1024 /* of a daemon … */
 #define SECRETS_BOX_MAX	   32	/* … and of one sandbox */

@@ -265,8 +265,8 @@ static int start_children(struct up *u, struct err *e)
 	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
 	u->daemon = (struct up_child){.name = "atolld",
 		.place = &u->place,
-		.down = {u->sockets.tcp, u->sockets.local},
-		.down_names = "http:unix",
+		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook},
+		.down_names = "http:unix:hook",
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_daemon_change};

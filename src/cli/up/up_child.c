@@ -15,14 +15,15 @@
 
 static void hand_down(const struct up_child *ch)
 {
-	/* Move both above the targets first: either may have the other's number. */
+	/* Move all above the targets first: one may have another's number. */
 	int first = fcntl(ch->down[0], F_DUPFD_CLOEXEC, 10), second = fcntl(ch->down[1], F_DUPFD_CLOEXEC, 10);
-	if (dup2(first, 3) != 3 || dup2(second, 4) != 4)
+	int third = ch->down[2] ? fcntl(ch->down[2], F_DUPFD_CLOEXEC, 10) : -1;
+	if (dup2(first, 3) != 3 || dup2(second, 4) != 4 || (ch->down[2] && dup2(third, 5) != 5))
 		_exit(1);
 	char pid[16];
 	snprintf(pid, sizeof pid, "%d", getpid());
 	setenv("LISTEN_PID", pid, 1);
-	setenv("LISTEN_FDS", "2", 1);
+	setenv("LISTEN_FDS", ch->down[2] ? "3" : "2", 1);
 	setenv("LISTEN_FDNAMES", ch->down_names, 1);
 }
 

@@ -68,6 +68,18 @@ static int listen_local(const struct up_place *p, struct up_sockets *s, struct e
 	return 0;
 }
 
+/* Where the gate, and nobody else, hands requests to the daemon. */
+static int listen_hook(const struct up_place *p, struct up_sockets *s, struct err *e)
+{
+	char path[PATH_MAX + 16];
+	snprintf(path, sizeof path, "%s/hook.sock", p->run);
+	s->hook = fd_unix_listen(path, SOCK_STREAM, 0600, LISTEN_BACKLOG);
+	if (s->hook < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -s->hook, "listening on %s", path);
+	return lchown(path, p->gate_uid, p->gate_gid) < 0 ? err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path)
+							  : 0;
+}
+
 /* Where the warden and the daemon reach the gate. Its own, so that they stay while it is started again. */
 static int listen_gate(const struct up_place *p, struct up_sockets *s, struct err *e)
 {
@@ -81,7 +93,7 @@ static int listen_gate(const struct up_place *p, struct up_sockets *s, struct er
 			"listening on %s", s->gate_warden < 0 ? warden : daemon);
 	if (lchown(daemon, p->uid, p->gid) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", daemon);
-	return 0;
+	return listen_hook(p, s, e);
 }
 
 int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, struct err *e)
@@ -100,7 +112,7 @@ int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, s
 
 void up_unlisten(const struct up_place *p)
 {
-	static const char *const names[] = {"atoll.sock", "gate.sock", "gate-w.sock", "listen"};
+	static const char *const names[] = {"atoll.sock", "gate.sock", "gate-w.sock", "hook.sock", "listen"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[PATH_MAX + 16];
 		snprintf(path, sizeof path, "%s/%s", p->run, names[i]);

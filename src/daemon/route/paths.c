@@ -142,6 +142,8 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_AGENT_WS;
 	else if (str_eq_c(rest, "/network"))
 		ret->route = ROUTE_NETWORK;
+	else if (str_eq_c(rest, "/hook"))
+		ret->route = ROUTE_HOOK;
 	else if (str_eq_c(rest, "/network/log"))
 		ret->route = ROUTE_NETWORK_LOG;
 	else if (str_eq_c(rest, "/snapshots"))

@@ -9,6 +9,7 @@
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
 #include "daemon/listen.h"
+#include "daemon/network/hooks.h"
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
 #include "daemon/route/images_api.h"
@@ -165,10 +166,10 @@ static void dispatch_network(struct daemon_request *r)
 		handle_network(r);
 	else if (r->match.route == ROUTE_NETWORK_LOG)
 		handle_network_log(r);
-	else if (r->match.route == ROUTE_APPROVALS)
+	else if (r->match.route == ROUTE_APPROVALS || r->match.route == ROUTE_APPROVAL)
 		handle_approvals(r);
-	else if (r->match.route == ROUTE_APPROVAL)
-		handle_approvals(r);
+	else if (r->match.route == ROUTE_HOOK)
+		handle_hook(r);
 	else
 		handle_secrets(r);
 }
@@ -259,6 +260,7 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_SECRET:
 	case ROUTE_NETWORK:
 	case ROUTE_NETWORK_LOG:
+	case ROUTE_HOOK:
 	case ROUTE_APPROVALS:
 	case ROUTE_APPROVAL:
 		return dispatch_network(r);
@@ -325,6 +327,8 @@ static void route(struct daemon_request *r)
 
 void daemon_request_begin(struct http_exchange *x, void *arg)
 {
+	if (http_exchange_tag(x) == LISTEN_HOOK)
+		return hooks_request(arg, x);
 	struct daemon_request *r = xcalloc(1, sizeof *r);
 	r->daemon = arg;
 	r->x = x;

@@ -202,14 +202,12 @@ static void on_row(void *arg, const struct err *e)
 {
 	struct daemon_request *r = arg;
 	struct sandbox *s = r->sandbox;
-	struct err failed;
 	if (e)
 		return change_end(r, e);
 	bool trusts = secrets_need_trust(s, r->after.env, r->after.settings);
 	if (!trusts || !has_box(s) || strcmp(r->before.settings, r->after.settings) == 0)
 		return send_env(r);
-	if (sandbox_trust(s, on_trusted, r, &failed) < 0)
-		undo(r, &failed);
+	sandbox_trust(s, on_trusted, r);
 }
 
 static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e)

@@ -67,6 +67,7 @@ struct sandbox {
 	int checks_left;	 /* of OP_CHECK */
 
 	struct net_log *net_log;  /* NULL before the first record */
+	struct hook *hook;	  /* outbound handlers: hooks.h; NULL before the first use */
 	struct usage_ring *usage; /* NULL before the first sample */
 
 	struct list ports; /* struct port, by number: ports.h */
@@ -180,8 +181,8 @@ void sandbox_create(struct sandbox *s);
 /* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. `start`: and to start
  * the services that the box has in its files. */
 void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg);
-/* Makes the programs of a living box trust the gate's authority. -1: warden or gate are away. */
-int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, struct err *e);
+/* Makes the programs of a living box trust the gate's authority; waits TRUST_WAIT for the gate. */
+void sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg);
 /* Continues a create whose answer was lost. `info` is from the warden's list; NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);

@@ -6,6 +6,7 @@
 #include "daemon/console/events.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
+#include "daemon/network/hooks.h"
 #include "daemon/preview/ports.h"
 #include "daemon/sandbox/dial.h"
 
@@ -43,6 +44,7 @@ static void sandbox_free(struct sandbox *s)
 	loop_timer_stop(&s->retry);
 	dial_free(s);
 	net_log_free(s->net_log);
+	hooks_free(s->hook);
 	usage_free(s->usage);
 	api_spec_free(&s->spec);
 	free(s);
