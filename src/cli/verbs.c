@@ -240,10 +240,15 @@ const struct verb cli_verbs[] = {
 		verb_mcp, OWN_CODES, .section = "Agents",
 		.examples = "claude mcp add atoll -- atoll mcp\natoll mcp --sandbox dev"},
 
+	{"docker", "Put atoll-docker in the place of docker, or take it away", "install | remove",
+		"Makes /usr/local/bin/docker a link to atoll-docker, so that 'wrangler dev' needs no variables. "
+		"Refuses when\n"
+		"there is a real docker.",
+		verb_docker, OWN_CODES, .section = "Other", .examples = "atoll docker install\natoll docker remove"},
 	{"completion", "Print the completion of bash, zsh or fish", "bash | zsh | fish",
 		"'make install' installs the completions. By hand: source the output in bash and zsh; for fish, write\n"
 		"it to ~/.config/fish/completions/atoll.fish. Names of boxes and processes are completed too.",
-		verb_completion, OWN_CODES, .section = "Other", .words = WORDS_SHELLS,
+		verb_completion, OWN_CODES, .words = WORDS_SHELLS,
 		.examples = "source <(atoll completion bash)\natoll completion fish > "
 			    "~/.config/fish/completions/atoll.fish"},
 	{"version", "Print the version", "", "", verb_version, OWN_CODES},

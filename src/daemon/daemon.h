@@ -29,6 +29,7 @@ struct daemon {
 	struct approvals *approvals;
 	struct network_defaults network; /* the configuration's, with the rules of approvals */
 	struct mcp *mcp;
+	struct docker *docker;
 	struct events *events;
 	struct tickets *tickets;
 	struct login *login;

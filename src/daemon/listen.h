@@ -12,7 +12,8 @@ enum { LISTEN_MAX = 8 };
 enum listen_tag {
 	LISTEN_TCP,
 	LISTEN_UNIX,
-	LISTEN_HOOK, /* the gate's, for outbound handlers: hooks.h. Passed with the name "hook" */
+	LISTEN_DOCKER, /* $ATOLL_RUN/docker.sock */
+	LISTEN_HOOK,   /* the gate's, for outbound handlers: hooks.h. Passed with the name "hook" */
 };
 
 struct listeners {

@@ -49,8 +49,10 @@ def on_host(program):
         with open(own, "w", encoding="utf-8") as g:
             g.write(f.read().replace("/srv/buckets", f"{directory}/buckets"))
     # A network namespace of its own: the port is free in it.
-    script = "ip link set lo up; node \"$D/s3rver.cjs\" & while ! (echo >/dev/tcp/127.0.0.1/4568) 2>/dev/null; do sleep 0.1; done; while read -r line; do bash -c \"$(echo $line | base64 -d)\"; echo $?; done; kill $!"
-    with subprocess.Popen(["unshare", "-n", "bash", "-c", script], env={**os.environ, "D": directory}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+    script = ("ip link set lo up; node \"$D/s3rver.cjs\" & while ! (echo >/dev/tcp/127.0.0.1/4568) 2>/dev/null; do sleep 0.1; done; "
+              "while read -r line; do bash -c \"$(echo $line | base64 -d)\"; echo $?; done; kill $!")
+    with subprocess.Popen(["unshare", "-n", "bash", "-c", script], env={**os.environ, "D": directory}, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as p:
         def run(text):
             p.stdin.write(base64.b64encode(text.encode()).decode() + "\n")
             p.stdin.flush()
@@ -76,10 +78,12 @@ def bucket(bench, d):
         with open(program, "rb") as f:
             d.request("PUT", "/v1/sandboxes/bucket/api/file?path=/srv/s3rver.cjs", f.read())
     d.request("POST", "/v1/sandboxes/bucket/api/process/start", {"command": "node /srv/s3rver.cjs"})
-    d.request("POST", "/v1/sandboxes/bucket/api/execute", {"command": f"while ! (echo >/dev/tcp/127.0.0.1/{PORT}) 2>/dev/null; do sleep 0.1; done"}, timeout=60)
+    wait = f"while ! (echo >/dev/tcp/127.0.0.1/{PORT}) 2>/dev/null; do sleep 0.1; done"
+    d.request("POST", "/v1/sandboxes/bucket/api/execute", {"command": wait}, timeout=60)
 
     def inside(text):
-        r = d.request("POST", "/v1/sandboxes/bucket/api/execute", {"command": "export D=/tmp/b; mkdir -p $D; " + text, "sessionId": "__DISABLE_SESSION__"}, timeout=300).json()
+        body = {"command": "export D=/tmp/b; mkdir -p $D; " + text, "sessionId": "__DISABLE_SESSION__"}
+        r = d.request("POST", "/v1/sandboxes/bucket/api/execute", body, timeout=300).json()
         assert r["exitCode"] == 0, r
 
     steps(bench, "atoll", inside, host)

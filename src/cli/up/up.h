@@ -64,7 +64,7 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t ga
 /* ---- up_listen.c ---- */
 
 struct up_sockets {
-	int tcp, local;
+	int tcp, local, docker;
 	int gate_warden, gate_daemon; /* the gate's */
 	int hook;		      /* the daemon's, for the gate */
 	char address[64];	      /* the actual address: 127.0.0.1:8700 */
@@ -81,7 +81,7 @@ enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
 struct up_child {
 	const char *name;
 	const struct up_place *place;
-	int down[3];		/* become descriptors 3, 4, 5 of the program; the last may be 0: none */
+	int down[4];		/* become descriptors 3 and following of the program; 0: none */
 	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
 	uid_t uid;		/* 0: stays root */
 	gid_t gid;

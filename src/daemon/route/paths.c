@@ -26,6 +26,11 @@ static const struct {
 	{"/v1/secrets", ROUTE_SECRETS},
 	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/mcp", ROUTE_MCP},
+	{"/health", ROUTE_BRIDGE_HEALTH},
+	{"/v1/sandbox", ROUTE_BRIDGE},
+	{"/v1/openapi.json", ROUTE_BRIDGE},
+	{"/v1/openapi.html", ROUTE_BRIDGE},
+	{"/v1/openapi", ROUTE_BRIDGE},
 	{"/v1/events", ROUTE_EVENTS},
 	{"/v1/tickets", ROUTE_TICKETS},
 	{"/v1/console/links", ROUTE_CONSOLE_LINKS},
@@ -217,6 +222,11 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	*ret = (struct api_match){.route = ROUTE_NONE};
 	if (str_starts(path, prefix))
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	/* The bridge reads the rest of its paths itself. */
+	if (str_starts(path, STR("/v1/sandbox/")) || str_starts(path, STR("/v1/pool/"))) {
+		ret->route = ROUTE_BRIDGE;
+		return 0;
+	}
 	if (is_or_below(path, STR("/v1/images"))) {
 		ret->route = ROUTE_IMAGES;
 		return 0;

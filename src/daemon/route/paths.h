@@ -20,6 +20,9 @@
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(DOCKER, "docker", NULL)                                                                                      \
+	X(BRIDGE, "/v1/sandbox", NULL)                                                                                 \
+	X(BRIDGE_HEALTH, "/health", "GET, HEAD")                                                                       \
 	X(SECRETS, "/v1/secrets", "GET, HEAD")                                                                         \
 	X(SECRET, "/v1/secrets/{name}", "GET, HEAD, PUT, DELETE")                                                      \
 	X(MCP, "/mcp", "POST, DELETE")                                                                                 \

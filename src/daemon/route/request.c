@@ -121,7 +121,8 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 
 static bool is_public(enum api_route route)
 {
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_CONSOLE_SESSION;
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_BRIDGE_HEALTH ||
+	       route == ROUTE_CONSOLE_SESSION;
 }
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
@@ -131,7 +132,9 @@ static bool has_query_token(const struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	auto_buf struct buf given = {0};
 	struct err e;
-	if (!daemon_request_is_socket(r) || http_query_get(q->query, STR("token"), &given, &e) != 1)
+	bool bridge = r->match.route == ROUTE_BRIDGE &&
+		      (q->upgrade || str_starts(q->path, STR("/v1/openapi"))); /* a person reads it in a browser */
+	if ((!daemon_request_is_socket(r) && !bridge) || http_query_get(q->query, STR("token"), &given, &e) != 1)
 		return false;
 	return token_equals(&r->daemon->token, buf_str(&given));
 }
@@ -149,6 +152,8 @@ static void refuse_unauthorized(struct daemon_request *r)
 	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
+	if (r->match.route == ROUTE_BRIDGE)
+		return daemon_request_json(r, 401, STR("{\"error\":\"Unauthorized\",\"code\":\"unauthorized\"}"));
 	daemon_request_error(r, &e);
 }
 
@@ -173,6 +178,19 @@ static void dispatch_network(struct daemon_request *r)
 		handle_hook(r);
 	else
 		handle_secrets(r);
+}
+
+/* Protocols of others, which read the rest of their paths themselves. */
+static void dispatch_protocol(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_BRIDGE)
+		handle_bridge(r);
+	else if (r->match.route == ROUTE_BRIDGE_HEALTH)
+		handle_bridge_health(r);
+	else if (r->match.route == ROUTE_DOCKER)
+		handle_docker(r);
+	else
+		handle_mcp(r);
 }
 
 static void dispatch_storage(struct daemon_request *r)
@@ -240,7 +258,14 @@ static void dispatch_console(struct daemon_request *r)
 static void dispatch_sandbox(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
-	if (method == HTTP_M_PUT)
+	enum api_route route = r->match.route;
+	if (route == ROUTE_LIST)
+		handle_list(r);
+	else if (route == ROUTE_IMAGES)
+		handle_images(r);
+	else if (route != ROUTE_SANDBOX)
+		handle_life(r);
+	else if (method == HTTP_M_PUT)
 		handle_put(r);
 	else if (method == HTTP_M_DELETE)
 		handle_delete(r);
@@ -263,13 +288,12 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_CONSOLE_SESSION:
 	case ROUTE_CONSOLE_SESSIONS:
 		return dispatch_console(r);
-	case ROUTE_MCP:
-		return handle_mcp(r);
 	case ROUTE_LIST:
-		return handle_list(r);
 	case ROUTE_IMAGES:
-		return handle_images(r);
 	case ROUTE_SANDBOX:
+	case ROUTE_SLEEP:
+	case ROUTE_WAKE:
+	case ROUTE_STOP:
 		return dispatch_sandbox(r);
 	case ROUTE_SECRETS:
 	case ROUTE_SECRET:
@@ -286,10 +310,6 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_FORK:
 	case ROUTE_DIFF:
 		return dispatch_storage(r);
-	case ROUTE_SLEEP:
-	case ROUTE_WAKE:
-	case ROUTE_STOP:
-		return handle_life(r);
 	case ROUTE_PORTS:
 	case ROUTE_PORT:
 	case ROUTE_PORT_VALIDATE:
@@ -299,9 +319,13 @@ static void dispatch(struct daemon_request *r)
 		return dispatch_ports(r);
 	case ROUTE_AGENT:
 	case ROUTE_AGENT_WS:
-		return handle_agent(r);
 	case ROUTE_PROXY:
-		return handle_proxy(r);
+		return r->match.route == ROUTE_PROXY ? handle_proxy(r) : handle_agent(r);
+	case ROUTE_DOCKER:
+	case ROUTE_BRIDGE:
+	case ROUTE_BRIDGE_HEALTH:
+	case ROUTE_MCP:
+		return dispatch_protocol(r);
 	case ROUTE_NONE:
 	case ROUTE_PREVIEW:
 	case ROUTE_COUNT:
@@ -316,6 +340,11 @@ static void route(struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	struct host_origin origin = host_origin(&r->daemon->config, r->x);
 	struct str label;
+	if (http_exchange_tag(r->x) == LISTEN_DOCKER) {
+		r->match.route = ROUTE_DOCKER;
+		r->trusted = true;
+		return handle_docker(r);
+	}
 	/* A preview, never the API, whatever path it names. */
 	if (host_is_preview(&r->daemon->config, origin.host, &label)) {
 		r->match.route = ROUTE_PREVIEW;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/console/events.h"
+#include "daemon/docker/docker.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/hooks.h"
@@ -137,6 +138,8 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 		tunnels_clear(s);
 	}
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
+	if (d->docker)
+		docker_box_moved(d->docker, s);
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
 		ports_clear(s);
