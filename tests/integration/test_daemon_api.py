@@ -60,7 +60,7 @@ def test_health_needs_no_token_and_tells_more_with_it(daemon):
     assert (plain["status"], plain["warden"]) == ("ok", True)
     full = daemon.request("GET", "/v1/health", unix=False).json()
     assert full["host"]["memory"] > 0 and full["host"]["cpu"] > 0 and full["host"]["pids"] > 0
-    assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256}
+    assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256, "disk": 8192 * MIB}
     assert full["sandboxes"] == {"creating": 0, "running": 0, "asleep": 0, "stopped": 0, "failed": 0}
 
 
@@ -73,12 +73,18 @@ def test_the_contract_describes_what_there_is(daemon):
     doc = daemon.request("GET", "/openapi.json").json()
     assert doc["openapi"].startswith("3.") and doc["info"]["version"] == daemon.request("GET", "/v1/health").json()["version"]
     outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws)(/|$)", path)}
-    assert outside == {"/", "/v1/health", "/metrics", "/openapi.json", "/v1/sandboxes", "/v1/sandboxes/{id}",
-                       "/v1/sandboxes/{id}/network", "/v1/sandboxes/{id}/network/log",
-                       "/v1/sandboxes/{id}/sleep", "/v1/sandboxes/{id}/wake", "/v1/sandboxes/{id}/stop",
-                       "/v1/sandboxes/{id}/ports", "/v1/sandboxes/{id}/ports/{port}",
-                       "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/ports/{port}/requests",
-                       "/v1/sandboxes/{id}/proxy/{port}/{path}"}
+    assert outside == {"/", "/mcp", "/metrics", "/openapi.json", "/v1/approvals", "/v1/approvals/{id}",
+                       "/v1/console/links", "/v1/console/session", "/v1/console/sessions", "/v1/events",
+                       "/v1/health", "/v1/images", "/v1/images/build", "/v1/images/import", "/v1/images/prune",
+                       "/v1/images/pull", "/v1/images/push", "/v1/images/tag", "/v1/images/{reference}",
+                       "/v1/sandboxes", "/v1/sandboxes/{id}", "/v1/sandboxes/{id}/diff", "/v1/sandboxes/{id}/fork",
+                       "/v1/sandboxes/{id}/network", "/v1/sandboxes/{id}/network/log", "/v1/sandboxes/{id}/ports",
+                       "/v1/sandboxes/{id}/ports/{port}", "/v1/sandboxes/{id}/ports/{port}/requests",
+                       "/v1/sandboxes/{id}/ports/{port}/validate", "/v1/sandboxes/{id}/proxy/{port}/{path}",
+                       "/v1/sandboxes/{id}/replace", "/v1/sandboxes/{id}/restore", "/v1/sandboxes/{id}/sleep",
+                       "/v1/sandboxes/{id}/snapshots", "/v1/sandboxes/{id}/snapshots/{snapshot}",
+                       "/v1/sandboxes/{id}/stop", "/v1/sandboxes/{id}/usage", "/v1/sandboxes/{id}/wake",
+                       "/v1/secrets", "/v1/secrets/{name}", "/v1/tickets"}
     refs = set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(doc)))
     for ref in refs:
         node = doc
@@ -166,7 +172,7 @@ def test_bad_json_names_line_and_column(daemon, box):
 
 
 @pytest.mark.parametrize("body, field", [
-    ({"foo": 1}, "foo"), ({"limits": {"disk": 1}}, "limits.disk"), ({"limits": 1}, "limits"),
+    ({"foo": 1}, "foo"), ({"limits": {"gpu": 1}}, "limits.gpu"), ({"limits": 1}, "limits"),
     ({"limits": {"memory": "1g"}}, "limits.memory"), ({"image": "../x"}, "image"), ({"env": {"A-B": "c"}}, "env"),
     ({"env": {"A": 1}}, "env"), ({"labels": {"a b": "c"}}, "labels"), ({"sleepAfter": "1d"}, "sleepAfter"),
     ({"keepAlive": "yes"}, "keepAlive")])
@@ -212,12 +218,14 @@ def test_put_makes_and_shows_what_was_asked(daemon, box):
                                               "sleepAfter": "10m", "keepAlive": True})
     assert r.status == 201
     shown = r.json()
-    assert shown["limits"] == {"memory": 128 * MIB, "cpu": 0.5, "pids": 64}
+    assert shown["limits"] == {"memory": 128 * MIB, "cpu": 0.5, "pids": 64, "disk": 8192 * MIB}
     assert (shown["id"], shown["state"], shown["image"]) == (box, "running", "default")
     assert (shown["labels"], shown["sleepAfter"], shown["keepAlive"]) == ({"team/x": "a\"b"}, 600, True)
     assert sorted(shown["envNames"]) == ["EMPTY", "GREETING"] and "hello" not in r.text
     seen = daemon.inspect(box)
     usage = seen.pop("usage")
+    if "disk" in seen:
+        assert seen["disk"].pop("used") == usage["disk"] > 0
     assert seen == shown
     assert usage["memory"] > 0 and usage["pids"] >= 1 and usage["oomKills"] == 0
     out = daemon.execute(box, 'echo "$GREETING|${EMPTY-unset}"')
@@ -242,7 +250,7 @@ def test_put_changes_the_limits_of_a_living_box(daemon, box):
     r = daemon.execute(box, "for i in $(seq 40); do sleep 0.3 & done; wait")
     assert "fork" in r["stderr"] or "Resource temporarily unavailable" in r["stderr"]
     assert daemon.request("PUT", box_path(box), {"limits": {"pids": 200}}).status == 200
-    assert daemon.inspect(box)["limits"] == {"memory": 512 * MIB, "cpu": 1, "pids": 200}
+    assert daemon.inspect(box)["limits"] == {"memory": 512 * MIB, "cpu": 1, "pids": 200, "disk": 8192 * MIB}
 
 
 def test_the_image_of_a_sandbox_stays(daemon, box):

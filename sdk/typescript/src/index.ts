@@ -22,4 +22,5 @@ export type * from './types/interpreter.js';
 export type * from './types/network.js';
 export type * from './types/processes.js';
 export type * from './types/sandbox.js';
+export type * from './types/snapshots.js';
 export type * from './types/storage.js';

@@ -7,6 +7,7 @@ import { Lifecycle } from './api/lifecycle.js';
 import { NetworkOf } from './api/network.js';
 import { Ports } from './api/ports.js';
 import { Processes } from './api/processes.js';
+import { StorageOf } from './api/snapshots.js';
 import { Watches } from './api/watches.js';
 import { NotImplementedError, SandboxSecurityError } from './errors/plain-errors.js';
 import { controlPort, errorHeader, forward, portHeader } from './forward.js';
@@ -19,6 +20,7 @@ import type * as i from './types/interpreter.js';
 import type { Network } from './types/network.js';
 import type * as p from './types/processes.js';
 import type * as t from './types/sandbox.js';
+import type { SandboxStorage } from './types/snapshots.js';
 import type * as s from './types/storage.js';
 
 /** Where a call runs. `session` and `sessionId` are the same. */
@@ -288,6 +290,10 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   }
   restoreBackup(backup: s.DirectoryBackup): Promise<s.RestoreBackupResult> {
     return this.#in().restoreBackup(backup);
+  }
+  /** Snapshots, restore, forks: the files of this sandbox at moments. */
+  get storage(): SandboxStorage {
+    return new StorageOf(this.#core.box);
   }
   /** What the sandbox may reach, its log, and connections that wait for an approval. */
   get network(): Network {

@@ -26,6 +26,11 @@ static const struct {
 	{"/v1/secrets", ROUTE_SECRETS},
 	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/mcp", ROUTE_MCP},
+	{"/health", ROUTE_BRIDGE_HEALTH},
+	{"/v1/sandbox", ROUTE_BRIDGE},
+	{"/v1/openapi.json", ROUTE_BRIDGE},
+	{"/v1/openapi.html", ROUTE_BRIDGE},
+	{"/v1/openapi", ROUTE_BRIDGE},
 	{"/v1/events", ROUTE_EVENTS},
 	{"/v1/tickets", ROUTE_TICKETS},
 	{"/v1/console/links", ROUTE_CONSOLE_LINKS},
@@ -120,6 +125,15 @@ static int match_proxy(struct str rest, struct api_match *ret, struct err *e)
 	return parse_port(text, ret, e);
 }
 
+static int match_snapshot(struct str path, struct str id, struct api_match *ret, struct err *e)
+{
+	if (!snapshot_name_ok(id))
+		return not_found(path, e);
+	ret->route = ROUTE_SNAPSHOT;
+	snprintf(ret->snapshot, sizeof ret->snapshot, "%.*s", STR_ARG(id));
+	return 0;
+}
+
 static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
 {
 	ssize_t slash = str_index(tail, '/');
@@ -133,8 +147,22 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_AGENT_WS;
 	else if (str_eq_c(rest, "/network"))
 		ret->route = ROUTE_NETWORK;
+	else if (str_eq_c(rest, "/hook"))
+		ret->route = ROUTE_HOOK;
 	else if (str_eq_c(rest, "/network/log"))
 		ret->route = ROUTE_NETWORK_LOG;
+	else if (str_eq_c(rest, "/snapshots"))
+		ret->route = ROUTE_SNAPSHOTS;
+	else if (str_starts(rest, STR("/snapshots/")) && match_snapshot(path, str_skip(rest, 11), ret, e) < 0)
+		return -1;
+	else if (str_eq_c(rest, "/restore"))
+		ret->route = ROUTE_RESTORE;
+	else if (str_eq_c(rest, "/replace"))
+		ret->route = ROUTE_REPLACE;
+	else if (str_eq_c(rest, "/fork"))
+		ret->route = ROUTE_FORK;
+	else if (str_eq_c(rest, "/diff"))
+		ret->route = ROUTE_DIFF;
 	else if (str_eq_c(rest, "/usage"))
 		ret->route = ROUTE_USAGE;
 	else if (str_eq_c(rest, "/sleep"))
@@ -184,6 +212,11 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	*ret = (struct api_match){.route = ROUTE_NONE};
 	if (str_starts(path, prefix))
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	/* The bridge reads the rest of its paths itself. */
+	if (str_starts(path, STR("/v1/sandbox/")) || str_starts(path, STR("/v1/pool/"))) {
+		ret->route = ROUTE_BRIDGE;
+		return 0;
+	}
 	if (is_or_below(path, STR("/v1/images"))) {
 		ret->route = ROUTE_IMAGES;
 		return 0;

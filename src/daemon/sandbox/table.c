@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/console/events.h"
+#include "daemon/docker/docker.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
+#include "daemon/network/hooks.h"
 #include "daemon/preview/ports.h"
 #include "daemon/sandbox/dial.h"
 
@@ -43,6 +45,7 @@ static void sandbox_free(struct sandbox *s)
 	loop_timer_stop(&s->retry);
 	dial_free(s);
 	net_log_free(s->net_log);
+	hooks_free(s->hook);
 	usage_free(s->usage);
 	api_spec_free(&s->spec);
 	free(s);
@@ -131,6 +134,8 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	if (to == SB_STOPPED || to == SB_DESTROYED)
 		gate_client_forget(d->gate, s->id);
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
+	if (d->docker)
+		docker_box_moved(d->docker, s);
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
 		ports_clear(s);

@@ -21,6 +21,9 @@ TEST(fixed_paths_are_found_exactly)
 	CHECK_INT(match("/metrics", ERRC_OK).route, ROUTE_METRICS);
 	CHECK_INT(match("/openapi.json", ERRC_OK).route, ROUTE_OPENAPI);
 	CHECK_INT(match("/v1/sandboxes", ERRC_OK).route, ROUTE_LIST);
+	CHECK_INT(match("/v1/sandbox", ERRC_OK).route, ROUTE_BRIDGE);
+	CHECK_INT(match("/v1/sandbox/a/exec", ERRC_OK).route, ROUTE_BRIDGE);
+	CHECK_INT(match("/v1/pool/stats", ERRC_OK).route, ROUTE_BRIDGE);
 	static const char *const none[] = {"", "*", "//", "/v1", "/v1/", "/v1/health/", "/V1/health", "/v1//health",
 		"/v1/%68ealth", "/v1/sandboxesx", "/./metrics", "/metrics/.."};
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
