@@ -69,7 +69,7 @@ def test_git_over_https(net, world, repository):
     """TLS ends in nginx, git http-backend stands behind it."""
     world.start(world.servers, "/usr/bin/python3", pathlib.Path(gatelib.__file__).with_name("githttp.py"), "8099", repository.parent)
     conf = world.file("git-nginx.conf", f"""
-daemon off; pid {world.tmp}/git.pid; error_log stderr; events {{}}
+daemon off; master_process off; pid {world.tmp}/git.pid; error_log stderr; events {{}}
 http {{ access_log off; client_body_temp_path {world.tmp}/gb; proxy_temp_path {world.tmp}/gp; fastcgi_temp_path {world.tmp}/gf; uwsgi_temp_path {world.tmp}/gu;
 scgi_temp_path {world.tmp}/gs;
 server {{ listen {OTHER}:9443 ssl; ssl_certificate {world.tmp}/cert.pem; ssl_certificate_key {world.tmp}/key.pem;
