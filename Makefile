@@ -2,7 +2,7 @@
 #
 #   make run     install missing packages, build the programs and the image, start on 127.0.0.1:8700
 #   make test    install missing packages, build, run every suite
-#   make build   the programs: build/atoll atolld atoll-warden atoll-agent atoll-tls atoll-escape atoll-fusermount
+#   make build   the programs: build/atoll atolld atoll-warden atoll-agent atoll-tls atoll-escape atoll-fusermount atoll-docker
 #   make unit | integration | security | compat | sdk | browser   one suite
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench | soak
@@ -20,7 +20,7 @@ SHELL := /bin/bash
 B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
-PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount
+PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount atoll-docker
 PROGRAMS_HOST := atolld atoll-gate atoll-tls atoll-mover atoll-images
 
 help:

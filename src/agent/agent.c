@@ -76,6 +76,7 @@ static void agent_stop(int sig)
 	signal_all(SIGTERM);
 	signal_all(SIGCONT);
 	ws_stop();
+	rpc_stop();
 	sessions_delete_all(); /* an interactive shell takes no notice of SIGTERM */
 	loop_timer_set(agent.loop, &agent.stop_timer, AGENT_STOP_GRACE, on_stop_over);
 	reap();

@@ -59,6 +59,14 @@ void api_ws(struct agent_request *r);
 /* The agent stops: closes each socket (1001) as soon as no request of it is under way. */
 void ws_stop(void);
 
+/* rpc/api_rpc.c */
+void api_rpc(struct agent_request *r);
+/* The agent stops: closes the sockets that have no call. */
+void rpc_stop(void);
+/* rpc/rpc_tunnels.c: between atolld and the agent */
+void api_tunnel_wants(struct agent_request *r);
+void api_tunnel_told(struct agent_request *r);
+
 /* api_process.c, api_process_stream.c, api_port_watch.c */
 void api_process_start(struct agent_request *r);
 void api_process_list(struct agent_request *r);

@@ -68,7 +68,15 @@
 #define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */
 #define MUX_ID_MAX	      128	 /* of a request on /ws */
 #define MUX_CALLS_MAX	      64	 /* requests at once on one /ws */
-#define MUX_STOP_WAIT	      250	 /* for the peer's close frame, while the agent stops */
+#define MUX_STOP_WAIT	      250	 /* for the peer's close frame of /ws or /rpc, while the agent stops */
+
+/* The rpc transport; src/capnweb/limits.h has the limits of its protocol */
+#define RPC_OPEN_MAX	  2048	      /* calls and streams of one socket; one more is rejected */
+#define RPC_ANSWERS_HIGH  (32u * MIB) /* answers that are being gathered: above it, one after the other */
+#define RPC_BODIES_HIGH	  (64u * MIB) /* arguments that routes have not taken: no frame is read above it */
+#define RPC_WANT_MAX	  2048	      /* one wish for a tunnel */
+#define RPC_WANT_WAIT	  10000	      /* … until atolld answers it */
+#define RPC_CALLBACKS_MAX 16	      /* callbacks of one run of code that the client has not answered */
 
 /* Agent: sessions */
 #define SHELL_REPORT_MAX   (4u * KIB) /* a line on the control channel that never ends */

@@ -53,5 +53,8 @@ const struct route routes[] = {
 	{"GET", "/ws/pty", ROUTE_NO_BODY, api_pty, NULL},
 	{"GET", "/ws", ROUTE_NO_BODY, api_ws, NULL},
 	{"GET", "/api/ws", ROUTE_NO_BODY, api_ws, NULL},
+	{"GET", "/internal/tunnels", ROUTE_NO_BODY, api_tunnel_wants, NULL},
+	{"POST", "/internal/tunnels", ROUTE_JSON, api_tunnel_told, NULL},
+	{"GET", "/rpc", ROUTE_NO_BODY, api_rpc, NULL},
 };
 const size_t routes_n = sizeof routes / sizeof *routes;

@@ -67,6 +67,12 @@ int btrfs_subvolume_delete(int dir, const char *name)
 	return ioctl(dir, BTRFS_IOC_SNAP_DESTROY, &a) < 0 ? -errno : 0;
 }
 
+void btrfs_reclaim(int fs)
+{
+	uint64_t transaction = 0;
+	ioctl(fs, BTRFS_IOC_START_SYNC, &transaction);
+}
+
 int btrfs_subvolume_id(int fd, uint64_t *ret)
 {
 	struct btrfs_ioctl_ino_lookup_args a = {.objectid = SUBVOLUME_ROOT_INODE};

@@ -32,6 +32,8 @@ int btrfs_subvolume_make(int dir, const char *name, uint64_t group);
 int btrfs_snapshot_make(int dir, const char *name, int source, bool read_only, uint64_t group);
 /* Gone at once; its space comes back in the background. -ENOTDIR or -EINVAL when it is no subvolume. */
 int btrfs_subvolume_delete(int dir, const char *name);
+/* Asks the kernel to take back the space of deleted subvolumes now, without waiting for it. */
+void btrfs_reclaim(int fs);
 /* Of the subvolume that `fd` lies in. */
 int btrfs_subvolume_id(int fd, uint64_t *ret);
 /* Whether `fd` is the root directory of a subvolume. */

@@ -87,6 +87,14 @@ int layer_reuse(int dir, const char *name, int trash, struct err *e)
 	if (fstatat(fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 		return err_set(e, ERRC_BOX_CREATE_FAILED, "the sandbox's layer has no upper directory");
 	int r = trash_put(fd, "work", trash);
+	if (r == -EXDEV) {
+		/* A subvolume of a pool. The overlay cleans its work directory itself, but refuses one with the mark of
+		 * a volatile mount. */
+		unlinkat(fd, "work/work/incompat/volatile/dirty", 0);
+		unlinkat(fd, "work/work/incompat/volatile", AT_REMOVEDIR);
+		unlinkat(fd, "work/work/incompat", AT_REMOVEDIR);
+		return 0;
+	}
 	if (r < 0 && r != -ENOENT)
 		return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "put away the old work directory");
 	if (mkdirat(fd, "work", 0700) < 0)
@@ -137,6 +145,7 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
  * much as opening a directory in it. */
 struct layers {
 	int lower, layer;
+	bool is_volatile;
 	int tools; /* between them; -1: none */
 	int lowers[IMAGE_LAYERS_MAX];
 	size_t lowers_n;
@@ -185,6 +194,11 @@ static bool set_string(int fs, const char *key, const char *value)
 	return sys_fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) == 0;
 }
 
+static bool set_volatile(int fs, const struct layers *l)
+{
+	return !l->is_volatile || sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
+}
+
 static bool set_fd(int fs, const char *key, int fd)
 {
 	return sys_fsconfig(fs, FSCONFIG_SET_FD, key, NULL, fd) == 0;
@@ -229,8 +243,7 @@ static int create_by_path(int fs, const struct layers *l, uint32_t root)
 		bool named = set_string(fs, "lowerdir",
 				     tools ? LAYERS_STAND "/tools:" LAYERS_STAND "/lower" : LAYERS_STAND "/lower") &&
 			     set_string(fs, "upperdir", LAYERS_STAND "/layer/upper") &&
-			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") &&
-			     sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) == 0;
+			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") && set_volatile(fs, l);
 		r = named ? create_as(fs, root) : -1;
 	}
 	int os = errno;
@@ -257,7 +270,7 @@ static int overlay(const struct layers *l, uint32_t root, struct err *e)
 		return -1;
 	int r = name_by_fd(fs, l);
 	if (r == 0) {
-		r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ? -1 : create_as(fs, root);
+		r = set_volatile(fs, l) ? create_as(fs, root) : -1;
 	} else if (errno == EINVAL || errno == EOPNOTSUPP) {
 		/* A refused option stays in some kernels' context: start with a fresh one. */
 		fd_close(&fs);
@@ -305,6 +318,7 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 		return err_wrap(e, "the tools of sandboxes");
 	l.layer = layer;
 	l.tools = tools;
+	l.is_volatile = a->is_volatile;
 	auto_fd int mount = overlay(&l, a->root, e);
 	if (mount < 0)
 		return -1;

@@ -6,9 +6,9 @@
  * own work (its "work" directory, copy-ups) as the user that made the mount. Root is not mapped into the layers, so the
  * mount is made with the box's root as file-system user; otherwise the overlay silently turns read-only.
  *
- * The layer is mounted `volatile`: without it every unmount of a box's root syncs the whole file system below it. The
- * price: fsync inside a box reaches the page cache only, so files of the last seconds may be lost when the *host* dies.
- * See docs/design/002-box.md.
+ * A layer in a pool is mounted so that fsync inside a box reaches the disk. The price: every unmount of a box's root
+ * syncs the whole file system below it, so helpers unmount. A `volatile` mount has neither: files of the last
+ * seconds may be lost when the *host* dies. See docs/design/017-storage.md.
  */
 #pragma once
 
@@ -34,7 +34,8 @@ int image_find(int images, const char *name, struct image *ret, struct err *e);
 
 /* Makes `name` in `dir` with an empty upper/ and work/. Leaves nothing behind when it fails. */
 int layer_make(int dir, const char *name, struct err *e);
-/* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. */
+/* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. In a subvolume, which cannot
+ * give a directory away, work/ stays. */
 int layer_reuse(int dir, const char *name, int trash, struct err *e);
 
 struct layer_mount_args {
@@ -44,7 +45,8 @@ struct layer_mount_args {
 	const char *name;
 	int userns;    /* the box's */
 	uint32_t root; /* the user that is the box's root */
-	int tools;     /* a tree that lies on the image (tools.h); 0: none */
+	bool is_volatile;
+	int tools; /* a tree that lies on the image (tools.h); 0: none */
 };
 
 /* The overlay of dir/name over the image, detached. *ret_spent are the mounts that it was made from. The overlay does

@@ -13,6 +13,28 @@
 #define WARDEN_SOCKETS_PERCENT 50u	   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
 #define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
 
-#define TREE_DEPTH_MAX 512 /* directories in each other that are copied with a layer */
+/* Layers that move into the pool */
+#define CARRY_DEPTH_MAX	 1000u
+#define CARRY_PATH_MAX	 (64u * KIB) /* CARRY_DEPTH_MAX short names, or fewer long ones */
+#define CARRY_LINKS_MAX	 1000000u    /* files with several names */
+#define CARRY_XATTRS_MAX 65536	     /* names of one file */
+#define CARRY_XATTR_MAX	 65536	     /* one value */
+
+/* Comparisons */
+#define DIFF_ENTRIES_MAX 100000u
+#define DIFF_DEPTH_MAX	 100u /* directories below each other */
+#define DIFF_PATH_MAX	 4096
+#define DIFF_PIECE	 16384 /* written at once */
+
+/* The pool */
+#define POOL_MOUNT_WAIT	   20000	    /* for the end of an earlier mount of the same file */
+#define POOL_MOUNT_PAUSE   10		    /* between attempts */
+#define POOL_AHEAD	   (1024ull * MIB)  /* free bytes below which the file grows … */
+#define POOL_STEP_MIN	   (1024ull * MIB)  /* … by a quarter of its size, at least this … */
+#define POOL_STEP_MAX	   (16384ull * MIB) /* … and at most this */
+#define POOL_ALIGN	   (1ull * MIB)	    /* of the file's size */
+#define POOL_RESERVE_SHARE 20u		    /* of the file system below stays free: a twentieth … */
+#define POOL_RESERVE_MAX   (2048ull * MIB)  /* … at most this */
+#define TREE_DEPTH_MAX	   512		    /* directories in each other that are copied with a layer */
 /* Certificates that a box trusts */
 #define TRUST_BUNDLE_MAX (2 * 1024 * 1024) /* of the image */

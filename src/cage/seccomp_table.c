@@ -40,7 +40,7 @@ static const short allowed[] = {
 	SYS_faccessat, SYS_pselect6, SYS_ppoll, SYS_set_robust_list, SYS_get_robust_list, SYS_splice, SYS_tee,
 	SYS_sync_file_range, SYS_utimensat, SYS_epoll_pwait, SYS_timerfd_create, SYS_fallocate, SYS_timerfd_settime,
 	SYS_timerfd_gettime, SYS_accept4, SYS_signalfd4, SYS_eventfd2, SYS_epoll_create1, SYS_dup3, SYS_pipe2,
-	SYS_inotify_init1, SYS_preadv, SYS_pwritev, SYS_rt_tgsigqueueinfo, SYS_recvmmsg, SYS_prlimit64, SYS_syncfs,
+	SYS_inotify_init1, SYS_preadv, SYS_pwritev, SYS_rt_tgsigqueueinfo, SYS_recvmmsg, SYS_prlimit64,
 	SYS_sendmmsg, SYS_getcpu, SYS_process_vm_readv, SYS_process_vm_writev, SYS_sched_setattr, SYS_sched_getattr,
 	SYS_renameat2, SYS_seccomp, SYS_getrandom, SYS_execveat, SYS_membarrier, SYS_mlock2,
 	SYS_copy_file_range, SYS_preadv2, SYS_pwritev2, SYS_pkey_mprotect, SYS_pkey_alloc, SYS_pkey_free, SYS_statx,
@@ -90,8 +90,8 @@ static const struct {
 	{SYS_socketpair, SECCOMP_SOCKETPAIR}, {SYS_ioctl, SECCOMP_IOCTL}, {SYS_personality, SECCOMP_PERSONALITY},
 	{SYS_mmap, SECCOMP_MMAP}, {SYS_shmget, SECCOMP_SHMGET}, {SYS_memfd_create, SECCOMP_MEMFD},
 	{SYS_setsockopt, SECCOMP_SETSOCKOPT}, {SYS_prctl, SECCOMP_PRCTL}, {SYS_madvise, SECCOMP_MADVISE},
-	/* It would write back every file system of the host. */
-	{SYS_sync, SECCOMP_NOTHING}};
+	/* They would write back every file system of the host, or the files of all boxes. */
+	{SYS_sync, SECCOMP_NOTHING}, {SYS_syncfs, SECCOMP_NOTHING}};
 
 void seccomp_table(enum seccomp_profile profile, unsigned char ret[SECCOMP_NUMBERS])
 {

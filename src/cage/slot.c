@@ -104,7 +104,7 @@ static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b
 {
 	int pair[2];
 	if (cgroup_limit(h->cgroups, s->number,
-		    &(struct box_limits){BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT}, e) < 0)
+		    &(struct box_limits){BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT, BOX_DISK_DEFAULT}, e) < 0)
 		return -1;
 	b->cgroup = cgroup_open_v2(h->cgroups, s->number, e);
 	b->fds.oom = b->cgroup < 0 ? -1 : cgroup_open_oom(h->cgroups, s->number, e);
@@ -174,7 +174,7 @@ static void make_layer(const struct slot_host *h, struct slot *s, const struct i
 {
 	char name[SLOT_NAME];
 	snprintf(name, sizeof name, "%u", s->number);
-	if (layer_make(h->layers, name, NULL) < 0)
+	if (pool_layer_make(h->pool, h->layers, name, BOX_DISK_DEFAULT, NULL) < 0)
 		return;
 	const struct layer_mount_args a = {.images = h->images,
 		.tools = h->tools,
@@ -182,7 +182,9 @@ static void make_layer(const struct slot_host *h, struct slot *s, const struct i
 		.dir = h->layers,
 		.name = name,
 		.userns = s->userns,
-		.root = ids_base(s->number)};
+		.root = ids_base(s->number),
+		.is_volatile = h->pool->kind == POOL_PLAIN};
+	s->is_volatile = a.is_volatile;
 	s->overlay = layer_mount(&a, s->spent, NULL);
 	s->image = *image;
 	if (s->overlay < 0)

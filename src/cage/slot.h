@@ -15,16 +15,18 @@
 #include "cage/cgroup.h"
 #include "cage/ids.h"
 #include "cage/layers.h"
+#include "cage/pool.h"
 #include "proto/errc.h"
 
 /* The parts of the host that slots are made from; borrowed. */
 struct slot_host {
 	const struct cgroups *cgroups;
-	int agent;   /* program_load */
-	int images;  /* directory */
-	int layers;  /* directory of layers made ahead: <slot>/ */
-	int trash;   /* directory */
-	int sockets; /* directory of the agents' sockets */
+	int agent;	   /* program_load */
+	int images;	   /* directory */
+	int layers;	   /* directory of layers made ahead: <slot>/ */
+	int trash;	   /* directory, on the file system of `layers` */
+	struct pool *pool; /* that `layers` is in */
+	int sockets;	   /* directory of the agents' sockets */
 	const char *sockets_path;
 	uid_t user; /* may connect to an agent */
 	gid_t group;
@@ -42,6 +44,7 @@ struct slot {
 	int overlay;		/* of a layer made ahead; -1: none */
 	int spent[LAYER_SPENT]; /* see layer_mount; the owner takes them or slot_close closes them */
 	struct image image;	/* of the overlay */
+	bool is_volatile;	/* the overlay is */
 	uint64_t start_time;	/* of the process, in the kernel's ticks: tells it from another with the same pid */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cage/btrfs.h"
 
 /* Unique among the names of this and earlier processes: the clock goes on, the counter tells names of one moment apart.
  */
@@ -67,6 +68,8 @@ static DIR *open_dir(int parent, const char *name)
 /* Empties and removes one directory of the trash. */
 static int remove_dir(int trash, const char *name)
 {
+	if (btrfs_subvolume_delete(trash, name) == 0) /* a layer of a pool, at once */
+		return 0;
 	for (;;) {
 		if (unlinkat(trash, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return 0;

@@ -3,7 +3,7 @@
  *
  * Putting a file into the trash is one rename. Emptying the trash needs constant memory and two descriptors for any
  * tree: a directory that is not empty is moved up into the trash itself under a fresh name, so nothing is ever
- * deeper than one level. It can be stopped at any moment and started again.
+ * deeper than one level. A subvolume of btrfs goes at once. It can be stopped at any moment and started again.
  */
 #pragma once
 

@@ -180,6 +180,27 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll approve\natoll approve --list\natoll approve --all --remember sandbox\n"
 			    "atoll approve 5f0c7a91d2e3b4c5d6e7f801 --deny"},
 
+	{"snapshot", "Keep the files of a box as they are now", "ID [NAME]",
+		"Prints the id of the snapshot. A running box is frozen for the moment of the copy; nothing in it "
+		"ends.",
+		verb_snapshot, OWN_CODES, .section = "Snapshots", .words = WORDS_BOX,
+		.examples = "atoll snapshot dev\natoll snapshot dev before-upgrade"},
+	{"snapshots", "List or delete the snapshots of a box", "ID [rm SNAPSHOT...]", "", verb_snapshots, OWN_CODES,
+		.words = WORDS_BOX, .examples = "atoll snapshots dev\natoll snapshots dev rm snap-6f9b3ab5cd5772e7"},
+	{"restore", "Put the files of a snapshot back", "ID SNAPSHOT",
+		"SNAPSHOT is an id or a name. The processes of the box end; the next command starts it on the old "
+		"files.",
+		verb_restore, OWN_CODES, .words = WORDS_BOX, .examples = "atoll restore dev before-upgrade"},
+	{"diff", "List the files that changed since a snapshot", "ID SNAPSHOT",
+		"Prints a line for each path: A added, C changed, D deleted.", verb_diff, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll diff dev before-upgrade\natoll diff dev before-upgrade --json | jq .added"},
+	{"fork", "Make boxes with the files of another box", "ID [NAME...] [--count N]",
+		"Variables, limits, network and labels come along; processes do not. Prints the names.", verb_fork,
+		OWN_CODES, .words = WORDS_BOX, .examples = "atoll fork dev try\natoll fork dev --count 5"},
+	{"replace", "Give a box the files of another box", "ID OTHER",
+		"The processes of box ID end; OTHER runs on. So a fork that turned out well becomes its parent.",
+		verb_replace, OWN_CODES, .words = WORDS_BOXES, .examples = "atoll replace dev dev-3"},
+
 	{"create", "Make a box with its own limits and settings", "ID [options]", "", verb_create, OWN_CODES,
 		.section = "Boxes",
 		.examples = "atoll create dev --memory 2g --cpus 2\n"
@@ -219,10 +240,15 @@ const struct verb cli_verbs[] = {
 		verb_mcp, OWN_CODES, .section = "Agents",
 		.examples = "claude mcp add atoll -- atoll mcp\natoll mcp --sandbox dev"},
 
+	{"docker", "Put atoll-docker in the place of docker, or take it away", "install | remove",
+		"Makes /usr/local/bin/docker a link to atoll-docker, so that 'wrangler dev' needs no variables. "
+		"Refuses when\n"
+		"there is a real docker.",
+		verb_docker, OWN_CODES, .section = "Other", .examples = "atoll docker install\natoll docker remove"},
 	{"completion", "Print the completion of bash, zsh or fish", "bash | zsh | fish",
 		"'make install' installs the completions. By hand: source the output in bash and zsh; for fish, write\n"
 		"it to ~/.config/fish/completions/atoll.fish. Names of boxes and processes are completed too.",
-		verb_completion, OWN_CODES, .section = "Other", .words = WORDS_SHELLS,
+		verb_completion, OWN_CODES, .words = WORDS_SHELLS,
 		.examples = "source <(atoll completion bash)\natoll completion fish > "
 			    "~/.config/fish/completions/atoll.fish"},
 	{"version", "Print the version", "", "", verb_version, OWN_CODES},

@@ -29,12 +29,15 @@ struct daemon {
 	struct approvals *approvals;
 	struct network_defaults network; /* the configuration's, with the rules of approvals */
 	struct mcp *mcp;
+	struct docker *docker;
 	struct events *events;
 	struct tickets *tickets;
 	struct login *login;
 
-	struct map boxes; /* id → struct sandbox, all but the destroyed ones */
+	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
+	struct map tunnels; /* label of the host → struct tunnel */
 	size_t by_state[SB_STATES];
+	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */
 	bool stopping;

@@ -13,13 +13,17 @@
 
 /* Exposed ports and previews */
 #define PORT_MIN	    1024
-#define PORTS_MAX	    64	/* exposed in one sandbox */
-#define PORT_LOG_MAX	    100 /* requests remembered for each */
-#define PORT_LOG_PATH_MAX   160 /* of a path that is remembered */
-#define PORT_METRICS_MAX    256 /* ports with series of their own in /metrics; the others share one */
-#define PREVIEW_RETRY_AFTER "5" /* seconds, when all places of previews are taken */
-#define PREVIEW_LABEL_MAX   63	/* "8080-id-token": one label of a host name */
-#define HOSTS_MAX	    32	/* names in ATOLL_HOSTS */
+#define PORTS_MAX	    64 /* exposed in one sandbox */
+#define TUNNELS_MAX	    64 /* of one sandbox */
+#define TUNNEL_LABEL_MAX    63 /* of a host name */
+#define TUNNEL_ID_MAX	    64
+#define TUNNEL_WANT_MAX	    4096 /* one wish of an agent */
+#define PORT_LOG_MAX	    100	 /* requests remembered for each */
+#define PORT_LOG_PATH_MAX   160	 /* of a path that is remembered */
+#define PORT_METRICS_MAX    256	 /* ports with series of their own in /metrics; the others share one */
+#define PREVIEW_RETRY_AFTER "5"	 /* seconds, when all places of previews are taken */
+#define PREVIEW_LABEL_MAX   63	 /* "8080-id-token": one label of a host name */
+#define HOSTS_MAX	    32	 /* names in ATOLL_HOSTS */
 #define TRUSTED_PROXIES_MAX 32
 #define APP_TIMEOUT_MAX	    86400 /* s: of ATOLL_APP_TIMEOUT, until a server in a box begins its answer */
 #define TLS_LOOK	    5000  /* how often the certificate is looked at */
@@ -31,6 +35,11 @@
 #define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
 #define BOX_LABELS_MAX	     (8u * KIB)
 #define BOX_SETTINGS_MAX     65536
+#define SNAPSHOTS_MAX	     4096 /* of one sandbox */
+#define FORKS_MAX	     100  /* sandboxes made by one request */
+#define DIFF_READ	     65536
+#define DIFF_LIST_MAX	     (32u * MIB)	   /* names of a comparison */
+#define DIFF_TIMEOUT	     60000		   /* for a comparison */
 #define SLEEP_DEFAULT	     ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
 #define IDLE_CPU_PERCENT     1			   /* of a core; a box that uses more works */
 #define BOX_STOP_GRACE	     7000 /* a stop: what the box gets to end by itself; its agent waits for 5 s */
@@ -53,6 +62,13 @@
 #define DIAL_POOL_IDLE_MAX   64	   /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
+/* Outbound handlers */
+#define HOOK_WAIT	 10000	      /* a request waits so long for a handler that is away */
+#define HOOK_WINDOW	 (256u * KIB) /* bytes of a body on their way, in each direction */
+#define HOOK_STREAMS_MAX 256	      /* requests of one sandbox at once */
+#define HOOK_PING	 20000
+
+#define TRUST_WAIT	   5000	 /* a box that needs the gate's authority waits so long for the gate */
 #define SECRET_USE_WRITTEN 60000 /* how often the last use of a secret is written down */
 
 /* The log of a sandbox's connections */

@@ -40,6 +40,26 @@ static void add(struct listeners *l, int fd, enum listen_tag tag)
 		address_text(fd, l->address, sizeof l->address);
 }
 
+/* Told apart by its name: $ATOLL_RUN/docker.sock. */
+static bool is_docker_socket(int fd)
+{
+	struct sockaddr_un at = {0};
+	socklen_t n = sizeof at;
+	if (getsockname(fd, (struct sockaddr *)&at, &n) < 0 || n <= offsetof(struct sockaddr_un, sun_path))
+		return false;
+	struct str path = str_n(at.sun_path, strnlen(at.sun_path, sizeof at.sun_path));
+	return str_ends(path, STR("/docker.sock"));
+}
+
+/* The i-th name of LISTEN_FDNAMES is "hook". */
+static bool is_hook(int i)
+{
+	struct str names = str_of(getenv("LISTEN_FDNAMES")), one = STR("");
+	for (; i >= 0; i--)
+		one = str_split(names, ':', &names);
+	return str_eq_c(one, "hook");
+}
+
 static int take_inherited_fd(struct listeners *l, int fd, struct err *e)
 {
 	int listening = 0, domain = 0, type = 0;
@@ -53,7 +73,11 @@ static int take_inherited_fd(struct listeners *l, int fd, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "LISTEN_FDS: descriptor %d is neither AF_UNIX nor IP", fd);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	fd_set_nonblock(fd, true);
-	add(l, fd, domain == AF_UNIX ? LISTEN_UNIX : LISTEN_TCP);
+	add(l, fd,
+		is_hook(fd - FIRST_INHERITED) ? LISTEN_HOOK
+		: domain != AF_UNIX	      ? LISTEN_TCP
+		: is_docker_socket(fd)	      ? LISTEN_DOCKER
+					      : LISTEN_UNIX);
 	return 0;
 }
 
@@ -74,6 +98,19 @@ static int take_inherited(struct listeners *l, struct err *e)
 	unsetenv("LISTEN_FDNAMES");
 	l->inherited = n > 0;
 	return n > 0;
+}
+
+static int bind_docker(const struct config *c, gid_t gid, struct listeners *l, struct err *e)
+{
+	char path[108];
+	snprintf(path, sizeof path, "%.80s/docker.sock", c->run);
+	int fd = fd_unix_listen(path, SOCK_STREAM, 0660, BACKLOG);
+	if (fd < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -fd, "listen on %s", path);
+	add(l, fd, LISTEN_DOCKER);
+	if (geteuid() == 0 && lchown(path, 0, gid) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "give %s to group %u", path, (unsigned)gid);
+	return 0;
 }
 
 static int bind_unix(const struct config *c, gid_t gid, struct listeners *l, struct err *e)
@@ -116,7 +153,8 @@ int listen_open(const struct config *c, gid_t gid, struct listeners *ret, struct
 	int r = take_inherited(ret, e);
 	if (r > 0)
 		return 0;
-	if (r < 0 || bind_tcp(c, ret, e) < 0 || bind_unix(c, gid, ret, e) < 0 || write_address(c, ret, e) < 0) {
+	if (r < 0 || bind_tcp(c, ret, e) < 0 || bind_unix(c, gid, ret, e) < 0 || bind_docker(c, gid, ret, e) < 0 ||
+		write_address(c, ret, e) < 0) {
 		listen_close(ret);
 		return -1;
 	}

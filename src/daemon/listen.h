@@ -9,7 +9,12 @@
 enum { LISTEN_MAX = 8 };
 
 /* How a connection is told apart: the tag of http_server_listen. */
-enum listen_tag { LISTEN_TCP, LISTEN_UNIX };
+enum listen_tag {
+	LISTEN_TCP,
+	LISTEN_UNIX,
+	LISTEN_DOCKER, /* $ATOLL_RUN/docker.sock */
+	LISTEN_HOOK,   /* the gate's, for outbound handlers: hooks.h. Passed with the name "hook" */
+};
 
 struct listeners {
 	struct {

@@ -21,6 +21,7 @@
 #include "daemon/console/events.h"
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
+#include "daemon/docker/docker.h"
 #include "daemon/limits.h"
 #include "daemon/listen.h"
 #include "daemon/mcp/mcp.h"
@@ -102,10 +103,11 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
 	d->mcp = mcp_new(d);
+	d->docker = docker_new(d);
 	d->login = login_new(d);
 	d->tickets = tickets_new(d->loop);
 	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
-		login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
+		docker_load(d->docker, e) < 0 || login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->events = events_new(d);
 	usage_start(d);
@@ -133,6 +135,7 @@ static void start_serving(struct daemon *d)
 	loop_timer_stop(&d->serve_timer);
 	if (d->stopping || !listeners.n)
 		return;
+	docker_start(d->docker);
 	while (listeners.n) {
 		listeners.n--;
 		if (http_server_listen(

@@ -195,6 +195,8 @@ static void finish_call(struct warden_client *w, struct call *c, struct packet *
 {
 	const struct warden_reply *r = &p->reply;
 	bool failed = r->err.code != ERRC_OK;
+	if (c->request.op == WARDEN_HELLO && !failed)
+		w->host = r->host;
 	if (c->request.op != WARDEN_CREATE) {
 		w->stats.round_trip_us += clock_us() - c->asked_us;
 		w->stats.round_trips++;
@@ -240,6 +242,8 @@ static bool take_reply(struct warden_client *w, struct packet *p)
 		r->info.id[sizeof r->info.id - 1] = 0;
 		r->info.image[sizeof r->info.image - 1] = 0;
 	}
+	if (r->op == WARDEN_HELLO)
+		r->host.pool_why[sizeof r->host.pool_why - 1] = 0;
 	if (r->op == WARDEN_BOX_DIED) {
 		/* Before the list has arrived, the event tells nothing new. */
 		if (w->phase == PHASE_UP && r->has_info)

@@ -241,6 +241,17 @@ void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets
 	s->secrets = secrets;
 }
 
+void sandbox_set_hooks(struct gate *g, const char *id, struct hooks *hooks)
+{
+	struct gate_sandbox *s = sandbox_find(g, id, true);
+	if (!s) {
+		hooks_free(hooks);
+		return;
+	}
+	hooks_free(s->hooks);
+	s->hooks = hooks;
+}
+
 void sandbox_forget(struct gate *g, const char *id)
 {
 	struct gate_sandbox *s = map_del(&g->sandboxes, str_of(id));
@@ -252,5 +263,6 @@ void sandbox_forget(struct gate *g, const char *id)
 	}
 	policy_unref(s->policy);
 	secrets_free(s->secrets);
+	hooks_free(s->hooks);
 	free(s);
 }

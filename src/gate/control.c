@@ -108,6 +108,15 @@ static int on_secrets(struct gate *g, const struct json *o, const char *id, stru
 	return 0;
 }
 
+static int on_hooks(struct gate *g, const struct json *o, const char *id, struct err *e)
+{
+	struct hooks *h = NULL;
+	if (hooks_read(o, &h, e) < 0)
+		return -1;
+	sandbox_set_hooks(g, id, h);
+	return 0;
+}
+
 static void on_synced(struct gate *g)
 {
 	size_t it = 0, n = 0;
@@ -136,6 +145,8 @@ static int on_line(struct gate *g, struct str line, struct err *e)
 		return err_set(e, ERRC_VALIDATION_FAILED, "field 'id' must be a sandbox id");
 	if (strcmp(op, "policy") == 0)
 		return on_policy(g, o, id, e);
+	if (strcmp(op, "hooks") == 0)
+		return on_hooks(g, o, id, e);
 	if (strcmp(op, "secrets") == 0) {
 		int r = on_secrets(g, o, id, e);
 		json_wipe(d);

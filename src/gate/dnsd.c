@@ -93,7 +93,7 @@ static void tell(const struct question *q, const struct dns_answer *a, uint32_t 
 	struct dns_record shown[GATE_DNS_RECORDS_MAX];
 	struct dns_answer out = {.rcode = a->rcode, .v = shown};
 	auto_buf struct buf stripped = {.max = GATE_DNS_MAX};
-	bool hidden = false, strips = q->box->sandbox && q->box->sandbox->secrets;
+	bool hidden = false, strips = q->box->sandbox && (q->box->sandbox->secrets || q->box->sandbox->hooks);
 	/* Never moves while records point into it. */
 	if (strips)
 		buf_room(&stripped, GATE_DNS_MAX);
@@ -147,10 +147,17 @@ static void free_question(struct question *q)
 	free(q);
 }
 
+static bool is_hooked(const struct question *q, const struct policy *p, bool refused);
+static void tell_synthetic(const struct question *q);
+
 static void on_answer(struct resolve_wait *w, const struct dns_answer *a, uint32_t age)
 {
 	struct question *q = container_of(w, struct question, wait);
-	tell(q, a, age);
+	const struct policy *p = box_policy(q->box);
+	if (a->rcode == DNS_NXDOMAIN && p && is_hooked(q, p, true))
+		tell_synthetic(q);
+	else
+		tell(q, a, age);
 	free_question(q);
 }
 
@@ -210,6 +217,15 @@ static bool is_withheld(const struct question *q, const struct policy *p)
 	return q->q.type != DNS_PTR && policy_may_resolve(p, q->q.name).answer == POLICY_ASK;
 }
 
+/* A name that an outbound handler answers for need not exist, and need not be allowed. */
+static bool is_hooked(const struct question *q, const struct policy *p, bool refused)
+{
+	const struct hooks *h = q->box->sandbox ? q->box->sandbox->hooks : NULL;
+	if (!h || q->q.type == DNS_PTR || p->mode == POLICY_OFF || refuse_placeholder(q))
+		return false;
+	return hooks_name(h, q->q.name) || (refused && hooks_any(h));
+}
+
 static void wait_for(const struct question *found)
 {
 	struct gate_box *b = found->box;
@@ -244,6 +260,8 @@ static void handle(struct question *q, int code)
 	if (!is_known_type(q->q.type) || !*q->q.name)
 		return reply_code(q, DNS_NOTIMP);
 	const char *why = refusal(q, p);
+	if (is_hooked(q, p, why != NULL))
+		return tell_synthetic(q);
 	if (why)
 		return take_token(q->box) ? refuse(q, why) : too_many(q);
 	if (is_withheld(q, p))
@@ -251,7 +269,9 @@ static void handle(struct question *q, int code)
 	if (q->q.type == DNS_AAAA && !gate_host(g)->v6)
 		return reply_code(q, DNS_OK);
 	const struct dns_answer *a = resolver_get(g->resolver, q->q.name, q->q.type, &age);
-	if (a)
+	if (a && a->rcode == DNS_NXDOMAIN && is_hooked(q, p, true))
+		tell_synthetic(q);
+	else if (a)
 		tell(q, a, age);
 	else if (take_token(q->box))
 		wait_for(q);

@@ -23,6 +23,7 @@
 #include "gate/dial.h"
 #include "gate/egress.h"
 #include "gate/hello.h"
+#include "gate/hook.h"
 #include "gate/names.h"
 #include "gate/reach.h"
 #include "gate/relay.h"
@@ -42,6 +43,7 @@ struct gate_sandbox {
 	char id[BOX_ID_MAX + 1];
 	struct policy *policy;
 	struct secrets *secrets; /* or NULL */
+	struct hooks *hooks;	 /* or NULL */
 	struct gate_box *box;	 /* the one that has this name now, or NULL */
 	bool seen;		 /* since atolld connected */
 	bool asleep;		 /* its box is being frozen or is: the next byte is reported at once */
@@ -56,9 +58,10 @@ struct gate {
 	struct http_client *http_client;
 	struct ca *ca;
 	struct tls_trust *trust;
-	struct map boxes;     /* slot → struct gate_box */
-	struct map sandboxes; /* id → struct gate_sandbox */
-	struct map webs;      /* descriptor of the inner end → struct web */
+	struct http_endpoint hook_socket; /* of atolld */
+	struct map boxes;		  /* slot → struct gate_box */
+	struct map sandboxes;		  /* id → struct gate_sandbox */
+	struct map webs;		  /* descriptor of the inner end → struct web */
 	size_t conns, conns_max;
 	struct list asks; /* struct ask */
 	struct egress egress;
@@ -133,6 +136,7 @@ struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make);
 void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
 /* Takes them; NULL: none. */
 void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets);
+void sandbox_set_hooks(struct gate *g, const char *id, struct hooks *hooks);
 void sandbox_forget(struct gate *g, const char *id);
 void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
 

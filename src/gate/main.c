@@ -27,6 +27,7 @@ static const char help[] =
 	"\n"
 	"environment:\n"
 	"  ATOLL_USER    the daemon's user, who may connect; default atoll\n"
+	"  ATOLL_RUN     hook.sock there is the daemon's, for outbound handlers\n"
 	"  ATOLL_EGRESS_PROXY  the host's own proxy: http://, httph://, socks5:// or "
 	"socks5h://[user:password@]host:port\n"
 	"  ATOLL_DATA    its directory gate/ holds the authority's key for intercepted HTTPS\n"
@@ -82,6 +83,14 @@ static int open_authority(struct gate *g, struct err *e)
 	return ca_open(there ? dir : NULL, &g->ca, e) < 0 || tls_trust_open(g->loop, &g->trust, e) < 0 ? -1 : 0;
 }
 
+static int find_hook_socket(struct gate *g, struct err *e)
+{
+	char path[PATH_MAX];
+	const char *run = getenv("ATOLL_RUN");
+	snprintf(path, sizeof path, "%s/hook.sock", run && *run ? run : "/run/atoll");
+	return http_endpoint_unix(&g->hook_socket, str_of(path), e);
+}
+
 static int start(struct gate *g, struct err *e)
 {
 	uid_t user = daemon_user();
@@ -93,7 +102,7 @@ static int start(struct gate *g, struct err *e)
 	unsetenv("ATOLL_EGRESS_PROXY");
 	g->conns_max = room_for_connections();
 	g->resolver = resolver_new(g->loop, e);
-	if (!g->resolver || open_authority(g, e) < 0 || web_init(g, e) < 0)
+	if (!g->resolver || open_authority(g, e) < 0 || find_hook_socket(g, e) < 0 || web_init(g, e) < 0)
 		return -1;
 	if (intake_listen(g, FD_WARDEN, e) < 0 || control_listen(g, FD_DAEMON, user, e) < 0)
 		return -1;

@@ -71,10 +71,15 @@ static void on_server_first(struct loop_io *io, uint32_t events)
 	decide_other(c);
 }
 
+static bool may_be_intercepted(const struct passage *c);
+
 static void on_reached(void *arg, int fd, const struct ip *ip)
 {
 	struct passage *c = arg;
 	c->reach = NULL;
+	/* Dialled ahead, and perhaps not needed: what the client says decides. */
+	if (fd < 0 && c->state == PASSAGE_PEEKING && may_be_intercepted(c))
+		return;
 	if (fd < 0)
 		return passage_unreachable(c, -fd);
 	c->server = fd;
@@ -181,11 +186,18 @@ static void decide_other(struct passage *c)
 	go_ahead(c);
 }
 
-/* TLS to hosts of secrets ends here; all else passes untouched. */
+/* An outbound handler answers for it, whatever the policy says of the name. */
+static bool is_hooked(const struct passage *c, const char *name)
+{
+	const struct gate_sandbox *s = c->box->sandbox;
+	return s && hooks_want(s->hooks, true, &(struct hook_dest){name, &c->wanted, c->port});
+}
+
+/* TLS to hosts of secrets and outbound handlers ends here; all else passes untouched. */
 static bool is_intercepted(const struct passage *c, const char *name)
 {
 	const struct gate_sandbox *s = c->box->sandbox;
-	return s && *name && secrets_want(s->secrets, name, c->port);
+	return s && *name && (secrets_want(s->secrets, name, c->port) || is_hooked(c, name));
 }
 
 static void start_web(struct passage *c)
@@ -211,6 +223,8 @@ static void decide_tls(struct passage *c, const char *name)
 	if (!*name)
 		return c->by_name ? passage_hold(c) : decide_other(c);
 	snprintf(c->name, sizeof c->name, "%s", name);
+	if (is_hooked(c, name))
+		return intercept(c, "outbound handler");
 	struct verdict v = c->settled ? (struct verdict){.answer = POLICY_ALLOW, .why = c->why}
 				      : passage_name_ok(c, name, SPEECH_TLS);
 	if (v.answer == POLICY_ASK)
@@ -277,20 +291,27 @@ static bool may_dial_ahead(struct passage *c)
 	return by_told_names(c, SPEECH_OTHER).answer == POLICY_ALLOW;
 }
 
+/* What follows may well end here, and need no server: a secret or an outbound handler wants a name of the address. */
+static bool may_be_intercepted(const struct passage *c)
+{
+	const struct gate_sandbox *s = c->box->sandbox;
+	const char *name;
+	for (size_t i = 0; s && (name = told_name(c, i)); i++)
+		if (is_intercepted(c, name) ||
+			hooks_want(s->hooks, false, &(struct hook_dest){name, &c->wanted, c->port}))
+			return true;
+	return s && hooks_any(s->hooks);
+}
+
+static bool is_web_port(const struct passage *c)
+{
+	return c->synthetic || c->port == 80 || c->port == 443;
+}
+
 /* Placeholders and interceptions are in the first bytes. */
 static bool must_look(const struct passage *c)
 {
-	return c->box->sandbox->secrets != NULL;
-}
-
-/* The box was told this address for a host of a secret: what follows most likely ends here, and needs no server. */
-static bool may_be_intercepted(const struct passage *c)
-{
-	const char *name;
-	for (size_t i = 0; (name = names_get(&c->box->names, &c->wanted, i, loop_now(c->gate->loop))); i++)
-		if (is_intercepted(c, name))
-			return true;
-	return false;
+	return c->box->sandbox->secrets || c->box->sandbox->hooks;
 }
 
 /* A synthetic address stands for its name, which decides. */
@@ -330,7 +351,8 @@ void passage_decide(struct passage *c)
 		c->state = PASSAGE_DIALLING;
 		return dial_wanted(c);
 	}
-	if (v.look || (c->settled && !may_be_intercepted(c)) || may_dial_ahead(c)) {
+	bool ends_here = is_web_port(c) && may_be_intercepted(c);
+	if (!ends_here && (v.look || c->settled || may_dial_ahead(c))) {
 		c->state = PASSAGE_PEEKING;
 		dial_wanted(c);
 	}

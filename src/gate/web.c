@@ -121,7 +121,7 @@ static void dial(struct web *w, struct http_exchange *x)
 	w->reach = reach_start(c->box, &to, on_reached, w);
 }
 
-static void release(struct web *w)
+void web_release(struct web *w)
 {
 	http_client_forget_dialer(w->gate->http_client, &w->dialer);
 	intercept_forget(w);
@@ -135,7 +135,7 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	w->proxy = NULL;
 	if (!w->conn) {
 		http_abort(x);
-		return release(w);
+		return web_release(w);
 	}
 	if (f->untouched && f->fail == HTTP_FAIL_CONNECT && !w->tried)
 		return dial(w, x);
@@ -150,7 +150,7 @@ static void on_done(void *arg, int status, bool complete)
 	(void)complete;
 	w->proxy = NULL;
 	if (!w->conn)
-		release(w);
+		web_release(w);
 }
 
 static void forward(struct web *w, struct http_exchange *x)
@@ -349,6 +349,9 @@ static void on_request(struct http_exchange *x, void *arg)
 		return http_abort(x);
 	const struct http_request *rq = http_request(x);
 	struct verdict v = decide(w, rq, name);
+	bool bad_host = w->tls && strcmp(name, w->conn->name) != 0;
+	if (!bad_host && rq->method != HTTP_M_CONNECT && handover_wants(w, name))
+		return handover(w, x, name);
 	if ((*name || v.answer == POLICY_ASK) && !w->tls)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
 	if (v.answer == POLICY_DENY)
@@ -416,7 +419,7 @@ void web_free(struct web *w)
 	if (w->proxy)
 		http_proxy_abort(w->proxy);
 	else
-		release(w);
+		web_release(w);
 }
 
 bool web_is_held(const struct web *w)

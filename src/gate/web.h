@@ -46,6 +46,12 @@ void web_reached(struct web *w, int fd);
 void web_unreachable(struct web *w, const char *why, bool late);
 void web_answer(struct http_exchange *x, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+void web_release(struct web *w);
+
+/* ---- handover.c: requests that an outbound handler answers ---- */
+bool handover_wants(const struct web *w, const char *name);
+void handover(struct web *w, struct http_exchange *x, const char *name);
+
 /* ---- intercept.c ---- */
 /* Makes the client's side: for http_server_set_layer, arg: the gate. */
 struct http_layer *intercept_accept(void *arg, int fd);

@@ -31,17 +31,18 @@ static void put_number(char *to, size_t n, uint64_t v)
 	to[0] = (char)0x80;
 }
 
-static int put_header(int out, const char *name, uint64_t size, struct err *e)
+/* Everything belongs to this program's user: skopeo unpacks the archive as that user and sets owners. */
+static int put_header(int out, const char *name, char type, uint64_t size, struct err *e)
 {
 	char h[BLOCK] = {0};
 	unsigned sum = 0;
 	snprintf(h, 100, "%s", name);
-	put_number(h + 100, 8, 0644);
-	put_number(h + 108, 8, 0);
-	put_number(h + 116, 8, 0);
+	put_number(h + 100, 8, type == '5' ? 0755 : 0644);
+	put_number(h + 108, 8, getuid());
+	put_number(h + 116, 8, getgid());
 	put_number(h + 124, 12, size);
 	put_number(h + 136, 12, 0);
-	h[156] = '0';
+	h[156] = type;
 	memcpy(h + 257, "ustar\00000", 8);
 	memset(h + 148, ' ', 8);
 	for (int i = 0; i < BLOCK; i++)
@@ -60,7 +61,7 @@ static int put_padding(int out, uint64_t size, struct err *e)
 
 int tar_put_text(int out, const char *name, struct str text, struct err *e)
 {
-	if (put_header(out, name, text.n, e) < 0)
+	if (put_header(out, name, '0', text.n, e) < 0)
 		return -1;
 	int r = fd_write_full(out, text.p, text.n);
 	return r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "write the archive") : put_padding(out, text.n, e);
@@ -79,7 +80,7 @@ static int put_file(int out, int from, uint64_t size, const char *digest, struct
 	static char piece[1 << 17];
 	char name[IMAGE_HEX + 32];
 	snprintf(name, sizeof name, "blobs/sha256/%s", digest);
-	if (put_header(out, name, size, e) < 0)
+	if (put_header(out, name, '0', size, e) < 0)
 		return -1;
 	for (uint64_t at = 0; at < size;) {
 		ssize_t n = pread(from, piece, sizeof piece, (off_t)at);
@@ -150,7 +151,8 @@ int export_oci(struct store *s, struct work *w, const char *key, const char *nam
 		return -1;
 	if (fstat(tree, &st) < 0)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "read the image's files");
-	if (digest_file(tree, 0, (uint64_t)st.st_size, layer, e) < 0 ||
+	if (digest_file(tree, 0, (uint64_t)st.st_size, layer, e) < 0 || put_header(out, "blobs/", '5', 0, e) < 0 ||
+		put_header(out, "blobs/sha256/", '5', 0, e) < 0 ||
 		put_file(out, tree, (uint64_t)st.st_size, layer, e) < 0 ||
 		put_descriptions(out, &c, layer, (uint64_t)st.st_size, name, e) < 0)
 		return -1;

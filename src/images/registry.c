@@ -118,9 +118,9 @@ struct transfer {
 static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 {
 	char remote[IMAGE_REF_MAX + 16], local[340], auth[320];
-	char *argv[ARGS_MAX] = {
-		"skopeo", "--insecure-policy", "--override-os", "linux", "--override-arch", "amd64", "copy"};
-	size_t n = 7;
+	char *argv[ARGS_MAX] = {"skopeo", "--insecure-policy", "--tmpdir", (char *)t->dir, "--override-os", "linux",
+		"--override-arch", "amd64", "copy"};
+	size_t n = 9;
 	snprintf(remote, sizeof remote, "docker://%s", t->ref);
 	snprintf(local, sizeof local, "oci-archive:%s", t->archive);
 	snprintf(auth, sizeof auth, "%s/auth.json", t->dir);

@@ -41,6 +41,7 @@
 	X(INVALID_SANDBOX_ID_CHARACTERS, 400, "Use letters, digits, '-', '_' and '.' only.")                           \
 	X(RESERVED_SANDBOX_ID, 400, "Choose another id.")                                                              \
 	X(SANDBOX_NOT_FOUND, 404, "Create it with PUT, or send it any request under /api/.")                           \
+	X(SNAPSHOT_NOT_FOUND, 404, "List the snapshots of the sandbox to see which there are.")                        \
 	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
@@ -74,6 +75,8 @@
 	X(INVALID_PORT, 400, "Use a port from 1024 to 65535.")                                                         \
 	X(INVALID_PORT_NUMBER, 400, "Use a port from 1 to 65535.")                                                     \
 	X(PORT_ALREADY_EXPOSED, 409, "Unexpose it first, or use the URL it has.")                                      \
+	X(TUNNEL_NOT_FOUND, 404, "List the tunnels to see which exist.")                                               \
+	X(TUNNEL_RUN_CONFLICT, 409, "Destroy the tunnel that is in the way first.")                                    \
 	X(PORT_NOT_EXPOSED, 404, "GET /v1/sandboxes/{id}/ports lists the exposed ports.")                              \
 	X(PORT_IN_USE, 409, "Choose another port.")                                                                    \
 	X(SERVICE_NOT_RESPONDING, 502, "Start the server in the sandbox, or wait until it listens.")                   \

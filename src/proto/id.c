@@ -99,3 +99,13 @@ bool box_image_name_ok(struct str name)
 			return false;
 	return true;
 }
+
+bool snapshot_name_ok(struct str name)
+{
+	if (name.n < 1 || name.n > SNAPSHOT_NAME_MAX || name.p[0] == '-')
+		return false;
+	for (size_t i = 0; i < name.n; i++)
+		if (!islower((unsigned char)name.p[i]) && !isdigit((unsigned char)name.p[i]) && name.p[i] != '-')
+			return false;
+	return true;
+}

@@ -21,5 +21,8 @@ void box_id_filename(struct str id, char ret[BOX_FILENAME_MAX]);
 /* The way back. False when `name` is not the file name of a valid id. */
 bool box_id_from_filename(struct str name, char ret[BOX_ID_MAX + 1]);
 
+/* The names of snapshots on disk: [a-z0-9][a-z0-9-]*, at most SNAPSHOT_NAME_MAX. */
+bool snapshot_name_ok(struct str name);
+
 /* Image names: [a-z0-9][a-z0-9._-]*, at most BOX_IMAGE_NAME_MAX. */
 bool box_image_name_ok(struct str name);

@@ -16,12 +16,16 @@
 #define BOX_CPU_DEFAULT	   1000u /* thousandths of a CPU */
 #define BOX_CPU_MIN	   10u
 #define BOX_PIDS_DEFAULT   256u
+#define BOX_DISK_DEFAULT   (8192ull * MIB)
+#define BOX_DISK_MIN	   (16ull * MIB)
+#define BOX_DISK_MAX	   (1ull << 50)
 #define BOX_PIDS_MIN	   8u
 #define BOX_PIDS_MAX	   32768u
 #define BOX_PTYS_MAX	   64
 #define BOX_UID_RANGE	   65536u
 #define BOX_FUSE_MOUNTS	   64u
 #define BOX_IMAGE_NAME_MAX 63
+#define SNAPSHOT_NAME_MAX  63
 #define IMAGE_REF_MAX	   220 /* of a name that a client gives, with tag and digest */
 #define IMAGE_LINK_MAX	   250 /* of a name as a file */
 #define IMAGE_LAYERS_MAX   128 /* of one image */
@@ -59,6 +63,8 @@
 #define NET_RATE_MIN  1024u    /* bytes a second */
 #define NET_ASK	      30000u   /* ms that a connection waits for an approval, when its policy does not say … */
 #define NET_ASK_MAX   3600000u /* … and at most */
+
+#define GATE_HOOKS_MAX 256 /* hosts of outbound handlers, for HTTP and for HTTPS */
 
 /* Secrets */
 #define SECRETS_MAX	   1024 /* of a daemon … */

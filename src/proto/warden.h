@@ -41,15 +41,22 @@ enum warden_op {
 			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
-	WARDEN_FUSE,	/* id, flags: whether the box may make FUSE mounts; those that are there stay */
-	WARDEN_TRUST,	/* id, pem: programs in the box trust this authority (cage/trust.h) */
-	WARDEN_IMAGES,	/* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
+	WARDEN_DISK,	/* id: `info` with the disk numbers of a sandbox that has files, running or not */
+	WARDEN_SNAPSHOT,       /* id, snapshot: keeps the files of this moment; `info` with the disk numbers */
+	WARDEN_SNAPSHOT_DROP,  /* snapshot; one that is not there is a success */
+	WARDEN_CLONE,	       /* id, snapshot, limits.disk: the files of a new sandbox, for a later CREATE */
+	WARDEN_REPLACE,	       /* id, snapshot: other files for a sandbox whose box does not live */
+	WARDEN_DIFF,	       /* id, snapshot, image: a pipe is passed with the reply: cage/diff.h */
+	WARDEN_FUSE,	       /* id, flags: whether the box may make FUSE mounts; those that are there stay */
+	WARDEN_TRUST,	       /* id, pem: programs in the box trust this authority (cage/trust.h) */
+	WARDEN_IMAGES,	       /* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
 enum warden_flag {
 	WARDEN_NO_FUSE = 2,    /* CREATE, FUSE: the box makes no FUSE mounts */
 	WARDEN_KEEP_FILES = 1, /* DESTROY: the box's own layer stays for a later CREATE with the same id */
+	WARDEN_VOLATILE = 4,   /* CREATE: fsync in the box does not wait for the disk */
 };
 
 /* What the kernel lets through to the gate, which decides; without them it refuses at once. */
@@ -59,6 +66,10 @@ enum warden_steer {
 	WARDEN_STEER_ALL = 3,
 };
 
+/* Where the files of sandboxes live (cage/pool.h). */
+enum warden_pool { WARDEN_POOL_PLAIN, WARDEN_POOL_DIRECTORY, WARDEN_POOL_FILE };
+enum { WARDEN_WHY_MAX = 239 };
+
 /* What the kernel can tell of a living (or just ended) box. */
 enum box_state { BOX_CREATING = 1, BOX_RUNNING, BOX_FROZEN, BOX_DEAD };
 
@@ -66,6 +77,7 @@ struct box_limits {
 	uint64_t mem_bytes;
 	uint32_t cpu_milli; /* thousandths of a CPU */
 	uint32_t pids;
+	uint64_t disk_bytes; /* files that differ from the image, and their snapshots */
 };
 
 struct box_info {
@@ -88,6 +100,9 @@ struct box_info {
 	/* Live usage; zero where the host cannot tell. */
 	uint64_t mem_swapped;
 	uint64_t mem_used, mem_peak, cpu_usec, pids_used, oom_kills;
+	uint64_t disk_used;
+	uint32_t disk_known; /* 1: disk_used counts, and limits.disk_bytes is enforced */
+	uint32_t padding;
 };
 
 /* What the host offers, and how: for limits, /v1/health, `atoll doctor`. */
@@ -99,8 +114,14 @@ struct warden_host {
 	uint32_t dynmods;	 /* 1: a hierarchy with favordynmods is mounted, attaching is fast after idle */
 	uint32_t slots_ready;	 /* prepared slots in the pool */
 	uint32_t boxes;
-	uint32_t kernel_overlay_idmap; /* 1: overlay on idmapped layers works */
-	uint32_t network;	       /* 1: connections of boxes can be steered to the gate */
+	uint32_t kernel_overlay_idmap;	   /* 1: overlay on idmapped layers works */
+	uint32_t network;		   /* 1: connections of boxes can be steered to the gate */
+	uint32_t pool;			   /* enum warden_pool */
+	uint32_t quota;			   /* 0: no limits, 1: full quota groups, 2: simple ones */
+	uint32_t pool_direct;		   /* 1: the pool's file is not cached twice */
+	uint32_t plain_layers;		   /* sandboxes whose files still have to move into the pool */
+	uint64_t pool_size, pool_used;	   /* bytes; the size is what it may grow to */
+	char pool_why[WARDEN_WHY_MAX + 1]; /* of WARDEN_POOL_PLAIN: why there is no other */
 };
 
 struct warden_request {
@@ -109,6 +130,7 @@ struct warden_request {
 	uint64_t seq;
 	char id[BOX_ID_MAX + 1];
 	char image[BOX_IMAGE_NAME_MAX + 1];
+	char snapshot[SNAPSHOT_NAME_MAX + 1];
 	struct box_limits limits;
 	int32_t signal;
 	uint32_t flags;

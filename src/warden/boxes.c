@@ -18,10 +18,13 @@
 #include "proto/id.h"
 #include "proto/limits.h"
 #include "warden/boxes.h"
+#include "warden/carry.h"
 #include "warden/closing.h"
 #include "warden/control.h"
 #include "warden/limits.h"
 #include "warden/record.h"
+#include "warden/snapshot.h"
+#include "warden/storage.h"
 #include "warden/warden.h"
 
 #define TO(s) (1u << STAGE_##s)
@@ -155,6 +158,7 @@ int box_write_record(const struct box *b, enum record_state state)
 		.start_time = b->place->slot.start_time,
 		.fresh = state == RECORD_CREATING && layer_is_new(b),
 		.keep_files = b->layer == LAYER_KEPT,
+		.held = b->held && b->stage == STAGE_RUNNING,
 		.info = b->info};
 	return record_write(b->w->records_dir, &r);
 }
@@ -169,7 +173,7 @@ void box_drop_layer(struct warden *w, const char *id)
 {
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(id), name);
-	trash_put(w->boxes_dir, name, w->host.trash);
+	storage_drop(w, name);
 	closing_forget(w, id);
 }
 
@@ -193,6 +197,8 @@ static int check_create(
 	struct box *old = box_find(w, rq->id);
 	if (old && old->stage != STAGE_DEAD)
 		return err_set(e, ERRC_INVALID_STATE, "sandbox '%s' exists already", rq->id);
+	if (snapshot_busy(w, rq->id))
+		return err_set(e, ERRC_INVALID_STATE, "the files of sandbox '%s' are being made", rq->id);
 	if (w->boxes.count >= WARDEN_BOXES_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "there are %u sandboxes, more are not allowed", WARDEN_BOXES_MAX);
 	*l = rq->limits;
@@ -205,6 +211,8 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	struct err e;
 	struct image image;
 	struct box_limits limits;
+	if (carry_defer(w, rq, who))
+		return;
 	if (check_create(w, rq, &limits, &image, &e) < 0) {
 		server_reply(w, &who, &e, NULL);
 		return;
@@ -215,6 +223,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->waiter = who;
 	b->info.limits = limits;
 	b->steer = rq->steer;
+	b->is_volatile = rq->flags & WARDEN_VOLATILE;
 	b->info.no_fuse = !!(rq->flags & WARDEN_NO_FUSE);
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
@@ -235,12 +244,20 @@ void box_place(struct box *b)
 	pool_kick(w);
 }
 
+/* Plain directories are on a file system of others: every unmount would sync it. */
+static bool box_is_volatile(const struct box *b)
+{
+	return b->is_volatile || b->w->pool.kind == POOL_PLAIN;
+}
+
 /* Takes the layer that was made ahead when the box has none yet: one rename. */
 static int adopt_layer(struct box *b, const char *name)
 {
 	struct warden *w = b->w;
 	char made[16];
-	if (b->place->slot.overlay < 0 || !image_same(&b->place->slot.image, &b->image))
+	const struct slot *s = &b->place->slot;
+	if (s->overlay < 0 || !image_same(&s->image, &b->image) || s->is_volatile != box_is_volatile(b) ||
+		storage_has(w, name))
 		return -1;
 	snprintf(made, sizeof made, "%u", b->place->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
@@ -254,17 +271,19 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 {
 	struct warden *w = b->w;
 	struct slot *s = &b->place->slot;
+	int dir = storage_find(w, name);
 	reaper_close(w, take_fd(&s->overlay), 0);
-	if (layer_make(w->boxes_dir, name, e) < 0 &&
-		(e->os != EEXIST || layer_reuse(w->boxes_dir, name, w->host.trash, e) < 0))
+	if (dir < 0 ? pool_layer_make(&w->pool, w->boxes_dir, name, b->info.limits.disk_bytes, e) < 0
+		    : layer_reuse(dir, name, storage_trash(w, dir), e) < 0)
 		return -1;
 	const struct layer_mount_args a = {.images = w->host.images,
 		.tools = w->host.tools,
 		.image = &b->image,
-		.dir = w->boxes_dir,
+		.dir = dir < 0 ? w->boxes_dir : dir,
 		.name = name,
 		.userns = s->userns,
-		.root = ids_base(s->number)};
+		.root = ids_base(s->number),
+		.is_volatile = box_is_volatile(b) || (dir >= 0 && storage_is_plain(w, dir))};
 	return layer_mount(&a, s->spent, e);
 }
 
@@ -272,9 +291,8 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 static bool has_no_layer(const struct box *b)
 {
 	char name[BOX_FILENAME_MAX];
-	struct stat st;
 	box_id_filename(str_of(b->info.id), name);
-	return fstatat(b->w->boxes_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+	return !storage_has(b->w, name);
 }
 
 static int get_root(struct box *b, struct err *e)
@@ -302,7 +320,7 @@ static int launch(struct box *b, struct err *e)
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)
 		return -1;
 	auto_fd int root = get_root(b, e);
-	if (root < 0)
+	if (root < 0 || storage_limit(b->w, b->info.id, b->info.limits.disk_bytes, e) < 0)
 		return -1;
 	return init_send_go(b->place->slot.control, &go, root, e);
 }
@@ -443,16 +461,18 @@ void box_process_gone(struct box *b, bool known, int code, int signo)
 static void destroy_files(struct warden *w, const struct warden_request *rq, struct warden_asker *who)
 {
 	char name[BOX_FILENAME_MAX];
-	struct stat st;
 	struct err e;
 	box_id_filename(str_of(rq->id), name);
-	if (fstatat(w->boxes_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+	bool cancelled = !(rq->flags & WARDEN_KEEP_FILES) && snapshot_cancel(w, rq->id);
+	if (!storage_has(w, name) && !cancelled) {
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", rq->id);
 		server_reply(w, who, &e, NULL);
 		return;
 	}
-	if (!(rq->flags & WARDEN_KEEP_FILES))
+	if (!(rq->flags & WARDEN_KEEP_FILES)) {
+		carry_drop(w, rq->id);
 		box_drop_layer(w, rq->id);
+	}
 	server_reply(w, who, NULL, NULL);
 	reaper_wake(w);
 }

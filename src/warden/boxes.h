@@ -50,7 +50,9 @@ struct box {
 	struct warden_asker waiter; /* of a create, freeze or destroy */
 	struct err failure;	    /* why a create ends */
 	enum box_layer layer;
-	uint32_t steer; /* flags of cage/steer.h */
+	bool held;	  /* frozen for a snapshot, beside what `stage` says */
+	uint32_t steer;	  /* flags of cage/steer.h */
+	bool is_volatile; /* its fsync does not wait for the disk */
 	uint64_t freeze_until;
 	bool may_swap; /* frozen, and its memory was pushed out, or may have been by the warden before us */
 	struct loop_timer timer;

@@ -42,6 +42,11 @@ static struct closing *closing_find(struct warden *w, const char *id)
 	return NULL;
 }
 
+bool closing_is(struct warden *w, const char *id)
+{
+	return closing_find(w, id) != NULL;
+}
+
 bool closing_wait(struct box *b)
 {
 	struct closing *c = closing_find(b->w, b->info.id);

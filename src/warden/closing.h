@@ -13,6 +13,8 @@ struct box;
 void closing_begin(struct warden *w, const char *id, int mntns);
 /* True: the box's layer is still mounted; box_place follows when it is not. */
 bool closing_wait(struct box *b);
+/* Whether the layer of this id is still mounted. */
+bool closing_is(struct warden *w, const char *id);
 /* The box waits no longer. */
 void closing_leave(struct box *b);
 /* The layer is in the trash: no box has to wait for its mount. */

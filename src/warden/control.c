@@ -8,6 +8,7 @@
 #include "cage/trust.h"
 #include "proto/limits.h"
 #include "warden/control.h"
+#include "warden/storage.h"
 #include "warden/warden.h"
 
 enum { FREEZE_POLL = 1 };
@@ -95,7 +96,8 @@ void control_thaw(struct warden *w, const struct warden_request *rq, struct ward
 	if (b->may_swap && cgroup_allow_swap(&w->cgroups, b->info.slot, false, &e) < 0)
 		log_limited(LOG_WARN, "swap not forbidden", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));
 	b->may_swap = false;
-	if (b->stage == STAGE_FROZEN && cgroup_freeze(&w->cgroups, b->info.slot, false, &e) < 0) {
+	/* A box that is held for a snapshot goes on when that is made. */
+	if (b->stage == STAGE_FROZEN && !b->held && cgroup_freeze(&w->cgroups, b->info.slot, false, &e) < 0) {
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
@@ -115,6 +117,7 @@ void control_inspect(struct warden *w, const struct warden_request *rq, struct w
 	}
 	if (b->place && b->stage != STAGE_DEAD)
 		cgroup_usage(&w->cgroups, b->info.slot, &b->info);
+	storage_usage(w, b->info.id, &b->info);
 	server_reply(w, &who, NULL, b);
 }
 
@@ -126,6 +129,12 @@ int limits_check(const struct warden_host *offer, struct box_limits *l, struct e
 		l->cpu_milli = BOX_CPU_DEFAULT;
 	if (!l->pids)
 		l->pids = BOX_PIDS_DEFAULT;
+	if (!l->disk_bytes)
+		l->disk_bytes = BOX_DISK_DEFAULT;
+	if (l->disk_bytes < BOX_DISK_MIN || l->disk_bytes > BOX_DISK_MAX)
+		return err_set(e, ERRC_INVALID_LIMITS, "disk must be %llu to %llu bytes, not %llu",
+			(unsigned long long)BOX_DISK_MIN, (unsigned long long)BOX_DISK_MAX,
+			(unsigned long long)l->disk_bytes);
 	if (l->mem_bytes < BOX_MEM_MIN || l->mem_bytes > offer->mem_total)
 		return err_set(e, ERRC_INVALID_LIMITS,
 			"memory must be %llu to %llu bytes (what the host has), not %llu",
@@ -151,9 +160,10 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
-	if (cgroup_limit(&w->cgroups, b->info.slot, &l, &e) < 0) {
+	if (cgroup_limit(&w->cgroups, b->info.slot, &l, &e) < 0 || storage_limit(w, b->info.id, l.disk_bytes, &e) < 0) {
 		/* Some limits may have been set: restore all. */
 		cgroup_limit(&w->cgroups, b->info.slot, &b->info.limits, NULL);
+		storage_limit(w, b->info.id, b->info.limits.disk_bytes, NULL);
 		server_reply(w, &who, &e, NULL);
 		return;
 	}

@@ -41,6 +41,42 @@ static int open_dir(int dir, const char *name)
 	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
+typedef void (*on_entry)(void *arg, int dir, const char *name);
+
+static void each_entry(int parent, const char *path, on_entry f, void *arg)
+{
+	int fd = open_dir(parent, path);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; d && (entry = readdir(d));)
+		if (*entry->d_name != '.')
+			f(arg, dirfd(d), entry->d_name);
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+}
+
+/* Half-made things have the number of their process at the end of their name. */
+static void sweep_made(void *arg, int dir, const char *name)
+{
+	const char *dash = strrchr(name, '-');
+	uint64_t pid;
+	char proc[32];
+	if (!str_to_u64(str_of(dash ? dash + 1 : name), INT32_MAX, &pid))
+		return;
+	snprintf(proc, sizeof proc, "/proc/%d", (int)pid);
+	if (access(proc, F_OK) < 0)
+		trash_put(dir, name, *(const int *)arg);
+}
+
+/* What the children of a killed warden left. The next collection empties the trash. */
+static void sweep(int dir)
+{
+	auto_fd int trash = open_dir(dir, "trash");
+	if (trash >= 0)
+		each_entry(dir, "making", sweep_made, &trash);
+}
+
 void images_prepare(struct warden *w, const char *instance)
 {
 	struct images *i = &w->images;
@@ -56,6 +92,8 @@ void images_prepare(struct warden *w, const char *instance)
 		i->users = open_dir(i->dir, users);
 	}
 	i->usable = i->meta >= 0 && i->users >= 0;
+	if (i->usable)
+		sweep(i->dir);
 	if (!i->usable)
 		log_event(LOG_WARN, "the image directory cannot be written: no images but Atoll's own", "error=%s",
 			LOG_Q(strerror(-r)));
@@ -196,21 +234,6 @@ static int unuse(const struct images_work *w)
 }
 
 /* ---- collection ---- */
-
-typedef void (*on_entry)(void *arg, int dir, const char *name);
-
-static void each_entry(int parent, const char *path, on_entry f, void *arg)
-{
-	int fd = open_dir(parent, path);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	for (struct dirent *entry; d && (entry = readdir(d));)
-		if (*entry->d_name != '.')
-			f(arg, dirfd(d), entry->d_name);
-	if (d)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
-}
 
 struct collection {
 	const struct images_work *w;

@@ -36,10 +36,26 @@ static int show(int root, const char *name, const char *from, struct err *e)
 	return at < 0 || sys_move_mount(copy, at) < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, errno, "show '%s'", from) : 0;
 }
 
+/* Puts a detached mount onto `name` in the new root. */
+static int put(int root, const char *name, int mount, struct err *e)
+{
+	if (mkdirat(root, name, 0700) < 0)
+		return isolate_fail(e, "make a mount point");
+	auto_fd int at = openat(root, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return at < 0 || sys_move_mount(mount, at) < 0 ? isolate_fail(e, "show the pool") : 0;
+}
+
+static int show_pool(int root, const struct isolate_paths *p, struct err *e)
+{
+	if (p->pool_mount >= 0)
+		return put(root, "pool", p->pool_mount, e);
+	return p->pool ? show(root, "pool", p->pool, e) : 0;
+}
+
 static int build_root(int root, const struct isolate_paths *p, struct err *e)
 {
 	if (show(root, "run", p->run, e) < 0 || show(root, "data", p->data, e) < 0 ||
-		show(root, "images", p->images, e) < 0 || show(root, "ids", p->ids, e) < 0)
+		show(root, "images", p->images, e) < 0 || show(root, "ids", p->ids, e) < 0 || show_pool(root, p, e) < 0)
 		return -1;
 	static const char *const empty[] = {
 		"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/tools", "stand/layer", "trust"};

@@ -4,6 +4,7 @@
  *
  *	/proc    the host's            /run     $ATOLL_RUN       /images  $ATOLL_IMAGES
  *	/data    $ATOLL_DATA           /ids     the machine-wide directory of id ranges
+ *	/pool    the pool (cage/pool.h), or empty
  *	/box     empty, with proc/ and dev/: the first root of half-made boxes
  */
 #pragma once
@@ -12,6 +13,8 @@
 
 struct isolate_paths {
 	const char *run, *data, *images, *ids;
+	const char *pool; /* a directory of the host, or NULL */
+	int pool_mount;	  /* a detached mount, or -1 */
 };
 
 int isolate_mounts(const struct isolate_paths *p, struct err *e);

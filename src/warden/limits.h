@@ -17,6 +17,13 @@
 #define WARDEN_PAGE_OUTS_MAX 4096u /* frozen boxes whose memory waits to go to swap */
 #define WARDEN_RETRY	     20	   /* pause before a cgroup that is still busy is removed again */
 
+/* The storer */
+#define STORER_JOBS	16u  /* at the same time */
+#define SNAPSHOT_FREEZE 2000 /* a box that is not frozen after that gets no snapshot */
+#define CARRY_PAUSE	500  /* between two layers that move into the pool … */
+#define CARRY_LOOK	2000 /* … and until the next look for layers whose boxes have stopped */
+#define POOL_LOOK_BUSY	100  /* between two looks at the pool's free space while it changes … */
+#define POOL_LOOK_IDLE	2000 /* … and while it does not */
 /* FUSE mounts */
 #define FUSE_JOINER_MAX	   10000 /* a joiner that is not done after that is killed */
 #define FUSE_BURST	   32u	 /* joiners of one box at once … */

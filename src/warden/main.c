@@ -20,8 +20,10 @@
 #include "cage/program.h"
 #include "cage/tools.h"
 #include "proto/limits.h"
+#include "warden/carry.h"
 #include "warden/isolate.h"
 #include "warden/recover.h"
+#include "warden/storage.h"
 #include "warden/warden.h"
 
 #define IDS_DIR "/run/atoll-ids"
@@ -36,6 +38,8 @@ static const char help[] = "usage: atoll-warden [--help]\n"
 			   "  ATOLL_IMAGES  images, default $ATOLL_DATA/images\n"
 			   "  ATOLL_AGENT   the agent's program, default atoll-agent beside this one\n"
 			   "  ATOLL_USER    who may connect, default atoll\n"
+			   "  ATOLL_POOL    'plain': plain directories, without disk limits and snapshots\n"
+			   "  ATOLL_POOL_SIZE  at most so many bytes for the files of all sandboxes, like '100G'\n"
 			   "  ATOLL_ZYGOTE  'off': contexts are started plainly, nothing is preloaded\n"
 			   "  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
 
@@ -237,8 +241,7 @@ static int open_dir(const char *path, int *ret, struct err *e)
 static int open_dirs(struct warden *w, struct err *e)
 {
 	int ids;
-	if (open_dir("/data/boxes", &w->boxes_dir, e) < 0 || open_dir("/run/boxes", &w->records_dir, e) < 0 ||
-		open_dir("/data/slots", &w->host.layers, e) < 0 || open_dir("/data/trash", &w->host.trash, e) < 0 ||
+	if (storage_enter(w, e) < 0 || open_dir("/run/boxes", &w->records_dir, e) < 0 ||
 		open_dir("/run/s", &w->host.sockets, e) < 0 || open_dir("/images", &w->host.images, e) < 0 ||
 		open_dir("/ids", &ids, e) < 0)
 		return -1;
@@ -305,10 +308,14 @@ static int warden_start(struct warden *w, struct err *e)
 	w->host.group = c.group;
 	learn_host(w);
 	network_prepare_host(w, c.run);
-	char tools[TOOLS_NAME];
+	if (storage_open(w, c.data, e) < 0)
+		return -1;
+	char tools[TOOLS_NAME], pool[4096];
 	make_tools(&c, tools);
 	fuse_prepare(w);
-	const struct isolate_paths paths = {c.run, c.data, c.images, IDS_DIR};
+	snprintf(pool, sizeof pool, "%s/pool", c.data);
+	const struct isolate_paths paths = {
+		c.run, c.data, c.images, IDS_DIR, w->pool.kind == POOL_DIRECTORY ? pool : NULL, w->pool.mount};
 	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0)
 		return -1;
 	open_tools(w, tools);
@@ -322,16 +329,21 @@ static int warden_start(struct warden *w, struct err *e)
 		return -1;
 	network_start(w);
 	w->offer.network = w->network.bpf >= 0;
+	if (storer_lock(w, e) < 0)
+		return -1;
+	storage_recover(w);
 	recover(w);
 	const char *zygote = from_env("ATOLL_ZYGOTE", "");
 	w->zygotes_off = strcmp(zygote, "off") == 0;
 	if (*zygote && !w->zygotes_off)
 		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
 	zygote_want(w, &w->pool_image);
-	if (reaper_start(w, e) < 0 || images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
+	if (reaper_start(w, e) < 0 || storer_start(w, e) < 0 ||
+		images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
 		server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;
 	pool_kick(w);
+	carry_start(w);
 	log_event(LOG_INFO, "ready", "run=%s data=%s instance=%s user=%s boxes=%zu", LOG_Q(c.run), LOG_Q(c.data), name,
 		LOG_Q(c.user_name), w->boxes.count);
 	return 0;
@@ -348,6 +360,8 @@ int main(int argc, char **argv)
 	static struct warden w;
 	w.listen_fd = -1;
 	reaper_init(&w);
+	storer_init(&w);
+	list_init(&w.storage_ops);
 	pager_init(&w);
 	list_init(&w.slots);
 	list_init(&w.waiting);

@@ -44,8 +44,10 @@ _Noreturn static void push_out(int fd, const char *text)
 	_exit(write(fd, text, strlen(text)) < 0 && errno != EAGAIN);
 }
 
-static void answer(struct pager *p, struct page_out *job, const struct err *e)
+/* Ends the job at the head. */
+static void answer(struct pager *p, const struct err *e)
 {
+	struct page_out *job = list_entry(list_pop(&p->queue), struct page_out, node);
 	struct warden *w = p->w;
 	struct box *b = box_find(w, job->id);
 	struct err gone;
@@ -56,7 +58,6 @@ static void answer(struct pager *p, struct page_out *job, const struct err *e)
 	if (!e)
 		cgroup_usage(&w->cgroups, b->info.slot, &b->info);
 	server_reply(w, &job->who, e, e ? NULL : b);
-	list_del(&job->node);
 	p->queued--;
 	free(job);
 }
@@ -73,7 +74,7 @@ static void on_pager_exit(struct loop_io *io, uint32_t events)
 	bool failed = how.si_code != CLD_EXITED || how.si_status != 0;
 	if (failed)
 		err_set(&e, ERRC_INTERNAL_ERROR, "the kernel did not take the sandbox's memory");
-	answer(p, list_entry(p->queue.next, struct page_out, node), failed ? &e : NULL);
+	answer(p, failed ? &e : NULL);
 	pager_next(p);
 }
 
@@ -117,9 +118,8 @@ static void pager_next(struct pager *p)
 {
 	struct err e;
 	while (p->pidfd < 0 && !list_empty(&p->queue)) {
-		struct page_out *job = list_entry(p->queue.next, struct page_out, node);
-		if (begin(p, job, &e) < 0)
-			answer(p, job, &e);
+		if (begin(p, list_entry(p->queue.next, struct page_out, node), &e) < 0)
+			answer(p, &e);
 	}
 }
 

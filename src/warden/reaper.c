@@ -6,6 +6,7 @@
  *	closer  closes descriptors of mounts and mount namespaces, in the order they come, and reports those with a
  *		ticket (closing.c). Sees an empty directory.
  *	reaper  deletes the files in the trash, slowly and with low priority. Sees the trash directory and nothing else.
+ *		The trash of the pool and that of plain directories have one each.
  *
  * They are apart because a box that is started again on its files waits for the closer, and the deletion of one large
  * file can take seconds. Both end when the warden closes its socket; the next reaper finds the files that are left.
@@ -115,7 +116,7 @@ _Noreturn static void helper_child(const struct helper *h, int sock, int lock)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
-	int in = h->is_closer ? open("/box/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : h->w->host.trash;
+	int in = h->is_closer ? open("/box/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : h->trash;
 	if (fchdir(in) < 0 || chroot(".") < 0 || dup2(sock, FD_SOCK) < 0)
 		_exit(1);
 	if (h->is_closer ? dup2(lock, FD_LOCK) < 0 : close(FD_LOCK) < 0)
@@ -210,15 +211,21 @@ static int helper_start(struct helper *h, struct err *e)
 void reaper_init(struct warden *w)
 {
 	w->reaper = (struct helper){.w = w, .sock = -1, .pidfd = -1};
+	w->plain_reaper = w->reaper;
 	w->closer = (struct helper){.w = w, .sock = -1, .pidfd = -1, .is_closer = true};
 	list_init(&w->reaper.queue);
+	list_init(&w->plain_reaper.queue);
 	list_init(&w->closer.queue);
 	list_init(&w->closings);
 }
 
 int reaper_start(struct warden *w, struct err *e)
 {
-	return helper_start(&w->closer, e) < 0 || helper_start(&w->reaper, e) < 0 ? -1 : 0;
+	w->reaper.trash = w->host.trash;
+	w->plain_reaper.trash = w->plain_trash;
+	if (helper_start(&w->closer, e) < 0 || helper_start(&w->reaper, e) < 0)
+		return -1;
+	return w->plain_trash != w->host.trash ? helper_start(&w->plain_reaper, e) : 0;
 }
 
 /* ---- the warden's side: work ---- */
@@ -282,4 +289,6 @@ void reaper_wake(struct warden *w)
 {
 	if (w->reaper.sock >= 0)
 		send(w->reaper.sock, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (w->plain_reaper.sock >= 0)
+		send(w->plain_reaper.sock, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -15,6 +15,7 @@ struct warden;
 struct helper {
 	struct warden *w;
 	bool is_closer;
+	int trash;	 /* of a reaper */
 	int sock, pidfd; /* -1: it does not run */
 	struct loop_io sock_io, exit_io;
 	struct loop_timer timer;

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-#define RECORD_MAGIC 0x41545231u /* "ATR1" */
+#define RECORD_MAGIC 0x41545232u /* "ATR2" */
 
 static void file_name(char ret[16], uint32_t slot)
 {

@@ -20,6 +20,8 @@ struct record {
 	uint64_t start_time;
 	uint32_t fresh;	     /* of CREATING: the layer was made by this create; undoing deletes it */
 	uint32_t keep_files; /* of ENDING */
+	uint32_t held;	     /* of RUNNING: frozen for a snapshot; a restart lets it go on */
+	uint32_t padding;
 	struct box_info info;
 };
 

@@ -76,7 +76,9 @@ static void undo_slot(struct recovery *v, const struct record *r, int pidfd, boo
 
 static void adopt(struct recovery *v, const struct record *r, int pidfd)
 {
-	bool frozen = cgroup_is_frozen(&v->w->cgroups, r->info.slot);
+	if (r->held)
+		cgroup_freeze(&v->w->cgroups, r->info.slot, false, NULL);
+	bool frozen = !r->held && cgroup_is_frozen(&v->w->cgroups, r->info.slot);
 	struct box *b = box_restore(restore_slot(v->w, r, pidfd), &r->info, frozen ? STAGE_FROZEN : STAGE_RUNNING);
 	struct err e;
 	network_adopt(b->place);

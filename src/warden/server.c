@@ -17,6 +17,8 @@
 #include "warden/control.h"
 #include "warden/limits.h"
 #include "warden/pager.h"
+#include "warden/snapshot.h"
+#include "warden/storage.h"
 #include "warden/warden.h"
 
 static void hang_up(struct warden *w, const char *why)
@@ -90,6 +92,7 @@ void server_reply_host(struct warden *w, struct warden_asker *who)
 	struct warden_reply r = {.magic = WARDEN_MAGIC, .op = who->op, .seq = who->seq};
 	w->offer.slots_ready = w->ready;
 	w->offer.boxes = (uint32_t)w->boxes.count;
+	storage_offer(w);
 	r.host = w->offer;
 	server_push(w, &r);
 }
@@ -149,13 +152,22 @@ static bool text_ok(const char *text, size_t size)
 
 static uint32_t flags_of(uint32_t op)
 {
-	return op == WARDEN_DESTROY ? WARDEN_KEEP_FILES : op == WARDEN_CREATE || op == WARDEN_FUSE ? WARDEN_NO_FUSE : 0;
+	switch (op) {
+	case WARDEN_DESTROY:
+		return WARDEN_KEEP_FILES;
+	case WARDEN_CREATE:
+		return WARDEN_NO_FUSE | WARDEN_VOLATILE;
+	case WARDEN_FUSE:
+		return WARDEN_NO_FUSE;
+	default:
+		return 0;
+	}
 }
 
 static int check_form(const struct warden_request *rq, struct err *e)
 {
 	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image) ||
-		!text_ok(rq->pem, sizeof rq->pem))
+		!text_ok(rq->pem, sizeof rq->pem) || !text_ok(rq->snapshot, sizeof rq->snapshot))
 		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
 	if (rq->flags & ~flags_of(rq->op))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
@@ -163,7 +175,8 @@ static int check_form(const struct warden_request *rq, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
 	if (*rq->pem && rq->op != WARDEN_TRUST)
 		return err_set(e, ERRC_INVALID_REQUEST, "this operation takes no certificate");
-	if (rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES)
+	bool without_id = rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES;
+	if (without_id || (rq->op == WARDEN_SNAPSHOT_DROP && !*rq->id))
 		return 0;
 	return box_id_check(str_of(rq->id), e);
 }
@@ -180,6 +193,23 @@ static void start_list(struct warden *w, struct warden_asker who)
 	w->list_seq = who.seq;
 	list_push(w->all.next, &w->list_mark);
 	list_go_on(w);
+}
+
+/* The requests about files. False: it is none. */
+static bool handle_files(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	static const struct {
+		uint32_t op;
+		void (*handle)(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+	} table[] = {{WARDEN_DISK, storage_disk}, {WARDEN_SNAPSHOT, snapshot_make},
+		{WARDEN_SNAPSHOT_DROP, snapshot_drop}, {WARDEN_CLONE, snapshot_clone},
+		{WARDEN_REPLACE, snapshot_replace}, {WARDEN_DIFF, snapshot_diff}};
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (table[i].op == rq->op) {
+			table[i].handle(w, rq, who);
+			return true;
+		}
+	return false;
 }
 
 static void reply_images(struct warden *w, struct warden_asker *who)
@@ -248,6 +278,8 @@ static void server_handle(struct warden *w, const struct warden_request *rq)
 		fuse_allow(w, rq, who);
 		break;
 	default:
+		if (handle_files(w, rq, who))
+			break;
 		err_set(&e, ERRC_INVALID_REQUEST, "unknown operation %u", rq->op);
 		server_reply(w, &who, &e, NULL);
 	}

@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "cage/cgroup.h"
 #include "cage/ids.h"
+#include "cage/pool.h"
 #include "cage/slot.h"
 #include "proto/limits.h"
 #include "proto/warden.h"
@@ -23,9 +24,23 @@
 #include "warden/reaper.h"
 #include "warden/server.h"
 #include "warden/slots.h"
+#include "warden/storer.h"
 #include "warden/zygotes.h"
 
 enum { NUMBERS_MAX = 20 * IDS_BLOCK }; /* WARDEN_BOXES_MAX, the pool, and those being swept */
+
+/* The move of a layer into the pool (carry.h). */
+struct carry_state {
+	uint64_t ticket; /* of the job; 0: none */
+	char id[BOX_ID_MAX + 1];
+	bool dropped; /* the sandbox was destroyed meanwhile */
+	uint64_t since;
+	unsigned moved;
+	struct map failed;	  /* ids that are not tried again */
+	struct warden_request rq; /* a create that waits */
+	struct warden_asker who;
+	struct loop_timer timer;
+};
 
 struct warden {
 	struct loop *loop;
@@ -33,9 +48,11 @@ struct warden {
 	struct ids ids;
 	struct slot_host host;
 	struct warden_host offer;
-	int boxes_dir, records_dir; /* layers by id; records by slot */
-	int own_net;		    /* the warden's own network namespace */
-	int own_mounts;		    /* … and its mount namespace */
+	struct pool pool;
+	int boxes_dir, records_dir;   /* layers by id; records by slot */
+	int plain_boxes, plain_trash; /* layers that are not in the pool; the same as boxes_dir without a pool */
+	int own_net;		      /* the warden's own network namespace */
+	int own_mounts;		      /* … and its mount namespace */
 	uid_t user;
 
 	/* server.h */
@@ -64,7 +81,10 @@ struct warden {
 	uint64_t pool_pause_until;
 
 	/* reaper.h, closing.h */
-	struct helper reaper, closer;
+	struct helper reaper, closer, plain_reaper;
+	struct storer storer;
+	struct list storage_ops; /* snapshot.h */
+	struct carry_state carry;
 	struct list closings; /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
 

@@ -109,8 +109,8 @@ def census(d):
     """Everything a box could leave behind, counted."""
     return {
         "cgroups": len(leaks.cgroups(d.cgroup)),
-        "layers": len(list((d.data / "boxes").iterdir())) if (d.data / "boxes").exists() else 0,
-        "trash": len(list((d.data / "trash").iterdir())) if (d.data / "trash").exists() else 0,
+        "layers": len(list(d.layers.iterdir())) if d.layers.exists() else 0,
+        "trash": len(list((d.layers.parent / "trash").iterdir())) if d.layers.exists() else 0,
         "sockets": len(list((d.run / "s").iterdir())),
         "daemon fds": len(os.listdir(f"/proc/{d.daemon_pid}/fd")),
         "warden fds": len(os.listdir(f"/proc/{d.warden_pid}/fd")),

@@ -2,7 +2,7 @@
 import { CodeInterpreter } from '@cloudflare/sandbox';
 import { assert, events } from './client.mjs';
 
-const interpreter = (box) => new CodeInterpreter(box.interpreter);
+const interpreter = (box) => new CodeInterpreter(() => box.interpreter);
 
 export async function code_js_values_and_state(box) {
   const code = interpreter(box);

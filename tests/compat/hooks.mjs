@@ -19,3 +19,10 @@ export async function resolve(specifier, context, next) {
     throw error;
   }
 }
+
+// The class behind `transport: 'rpc'` is not among the package's exports: the module gets one more export, and stays as it is.
+export async function load(url, context, next) {
+  const loaded = await next(url, context);
+  if (!/\/@cloudflare\/sandbox\/dist\/sandbox-[^/]*\.js$/.test(url)) return loaded;
+  return { ...loaded, source: `${loaded.source}\nexport { ContainerControlClient };\n` };
+}

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tests/sdk"))
 import package  # noqa: E402
 
-PAGES = ["index", "concepts", "moving", "spellings", "commands", "files", "terminals", "previews", "command-line", "configuration",
+PAGES = ["index", "concepts", "moving", "spellings", "commands", "files", "terminals", "previews", "storage", "command-line", "configuration",
          "security", "operations", "troubleshooting", "api", "errors"]
 
 

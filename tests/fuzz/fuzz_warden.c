@@ -194,6 +194,8 @@ static void start(struct rig *r)
 	int ends[2];
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
 	reaper_init(w);
+	storer_init(w);
+	list_init(&w->storage_ops);
 	pager_init(w);
 	w->closer.sock = ends[0];
 	r->closer = ends[1];
@@ -204,7 +206,10 @@ static void start(struct rig *r)
 	w->host.layers = make_dir("layers");
 	w->host.trash = make_dir("trash");
 	w->host.sockets = make_dir("s");
-	w->boxes_dir = make_dir("boxes");
+	w->boxes_dir = w->plain_boxes = make_dir("boxes");
+	w->plain_trash = w->host.trash;
+	w->pool = POOL_CLOSED;
+	w->host.pool = &w->pool;
 	w->records_dir = make_dir("records");
 	w->own_net = -1;
 	w->user = getuid();

@@ -171,7 +171,8 @@ def test_bad_answers(net):
     put(net, "a-bad", mode="list", ask=True)
     run = Running(net, "a-bad", "curl -sS http://web.example/")
     asked = approval(net, sandbox="a-bad")
-    for body, field in (({}, "decision"), ({"decision": "maybe"}, "decision"), ({"decision": 1}, "decision"), ({"decision": "allow", "remember": "x"}, "remember")):
+    for body, field in (({}, "decision"), ({"decision": "maybe"}, "decision"), ({"decision": 1}, "decision"),
+                        ({"decision": "allow", "remember": "x"}, "remember")):
         reply = net.request("POST", f"/v1/approvals/{asked['id']}", body)
         assert reply.status == 400 and reply.json()["context"]["validationErrors"][0]["field"] == field, reply
     assert net.request("POST", "/v1/approvals/nothing", {"decision": "allow"}).json()["code"] == "APPROVAL_NOT_FOUND"
@@ -263,3 +264,27 @@ def test_an_open_mode_asks_nothing(net):
     put(net, "a-open", mode="open", ask=True)
     assert sh(net, "a-open", "curl -sSf http://web.example/")[0] == 0
     assert not approvals(net, sandbox="a-open")
+
+
+def test_the_python_sdk_asks_and_answers(net):
+    program = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from atoll_sandbox import Sandbox
+with Sandbox("a-sdk", url="unix:" + sys.argv[2], destroy_on_exit=True) as box:
+    assert box.set_network({"mode": "list", "ask": True, "allow": ["two.example"]})["ask"] is True
+    out = []
+    t = threading.Thread(target=lambda: out.append(box.exec("curl -sS http://web.example/").stdout))
+    t.start()
+    while not (waiting := box.approvals()):
+        pass
+    assert (waiting[0]["host"], waiting[0]["port"]) == ("web.example", 80)
+    assert box.approve(waiting[0]["id"], remember="sandbox")["rule"] == "web.example:80"
+    t.join()
+    assert box.get_network()["own"]["allow"] == ["two.example", "web.example:80"]
+    assert box.set_network({"allow": None})["own"] == {"mode": "list", "ask": True}
+    print(out[0], end="")
+"""
+    sdk = lib.ROOT / "sdk/python/src"
+    out = subprocess.run(["/usr/bin/python3", "-c", program, sdk, net.socket], capture_output=True, text=True, timeout=60, check=False)
+    assert (out.stdout, out.returncode) == (f"http {WEB} web.example\n", 0), out.stderr

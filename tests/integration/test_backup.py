@@ -37,7 +37,8 @@ s.serve_forever()
 
 @pytest.fixture
 def project(api):
-    api.sh("mkdir -p /workspace/p/src /workspace/p/node_modules '/workspace/p/a b[1]'; cd /workspace/p; git init -q; printf '*.log\\n/a b\\\\[1\\\\]/\\n' >.gitignore; "
+    api.sh("mkdir -p /workspace/p/src /workspace/p/node_modules '/workspace/p/a b[1]'; cd /workspace/p; git init -q; "
+           "printf '*.log\\n/a b\\\\[1\\\\]/\\n' >.gitignore; "
            "echo one >src/a; echo x >x.log; echo n >node_modules/n; echo k >'a b[1]/k'; head -c 3000000 /dev/urandom >big")
     return "/workspace/p"
 
@@ -69,7 +70,8 @@ def test_compression(api, project, form):
 
 
 def test_what_does_not_fit_is_refused(api, project):
-    for field, body in (("dir", {"dir": "workspace/p"}), ("dir", {"dir": "/workspace/../etc"}), ("dir", {"dir": None}), ("archivePath", {"archivePath": "/etc/a.sqsh"}),
+    for field, body in (("dir", {"dir": "workspace/p"}), ("dir", {"dir": "/workspace/../etc"}), ("dir", {"dir": None}),
+                        ("archivePath", {"archivePath": "/etc/a.sqsh"}),
                         ("archivePath", {"archivePath": "/var/backups/../a.sqsh"}), ("archivePath", {"archivePath": "/var/backups/a"}),
                         ("excludes", {"excludes": "x"}), ("excludes", {"excludes": ["a\nb"]}), ("excludes", {"excludes": [1]}),
                         ("compression.format", {"compression": {"format": "xz"}}), ("compression", {"compression": 1})):
@@ -81,7 +83,8 @@ def test_what_does_not_fit_is_refused(api, project):
     api.fails("/api/backup/restore", "BACKUP_RESTORE_FAILED", 500, dir="/workspace/q", archivePath=ARCHIVE)
     assert "fuse" not in api.sh("cat /proc/self/mounts") and api.sh("ls -A /var/backups/mounts") == ""
     for part in ({"url": "http://x/"}, {"url": 'https://x/"'}, {"partNumber": 0}, {"size": 0}, {"offset": -1}, {"url": None}):
-        reply = api.call("/api/backup/upload-parts", {"archivePath": ARCHIVE, "parts": [{"partNumber": 1, "offset": 0, "size": 1, "url": "https://x/", **part}]})
+        one = {"partNumber": 1, "offset": 0, "size": 1, "url": "https://x/", **part}
+        reply = api.call("/api/backup/upload-parts", {"archivePath": ARCHIVE, "parts": [one]})
         assert reply.status == 400, (part, reply)
     api.invalid("/api/backup/upload-parts", "parts", archivePath=ARCHIVE, parts=[])
 

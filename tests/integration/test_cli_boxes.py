@@ -16,7 +16,7 @@ def test_create_with_limits_and_read_them_back(daemon, box):
     r = daemon.cli("create", box, "--memory", "96m", "--cpus", "0.25", "--pids", "33")
     assert (r.returncode, r.stdout, r.stderr) == (0, box.encode() + b"\n", b"")
     limits = json.loads(daemon.cli("inspect", box, "--json").stdout)["limits"]
-    assert limits == {"memory": 96 * MIB, "cpu": 0.25, "pids": 33}
+    assert limits == {"memory": 96 * MIB, "cpu": 0.25, "pids": 33, "disk": 8192 * MIB}
 
 
 def test_create_says_that_the_box_exists(daemon, box):
@@ -38,7 +38,7 @@ def test_empty_lists_say_so(daemon, box):
 def test_create_uses_safe_defaults(daemon, box):
     box_json = json.loads(daemon.cli("create", box, "--json").stdout)
     assert box_json["id"] == box
-    assert box_json["limits"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256}
+    assert box_json["limits"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256, "disk": 8192 * MIB}
 
 
 @pytest.mark.parametrize("options, word", [

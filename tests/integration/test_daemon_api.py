@@ -60,7 +60,7 @@ def test_health_needs_no_token_and_tells_more_with_it(daemon):
     assert (plain["status"], plain["warden"]) == ("ok", True)
     full = daemon.request("GET", "/v1/health", unix=False).json()
     assert full["host"]["memory"] > 0 and full["host"]["cpu"] > 0 and full["host"]["pids"] > 0
-    assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256}
+    assert full["defaults"] == {"memory": 512 * MIB, "cpu": 1, "pids": 256, "disk": 8192 * MIB}
     assert full["sandboxes"] == {"creating": 0, "running": 0, "asleep": 0, "stopped": 0, "failed": 0}
 
 
@@ -72,11 +72,11 @@ def test_the_page_says_what_this_is(daemon):
 def test_the_contract_describes_what_there_is(daemon):
     doc = daemon.request("GET", "/openapi.json").json()
     assert doc["openapi"].startswith("3.") and doc["info"]["version"] == daemon.request("GET", "/v1/health").json()["version"]
-    outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws)(/|$)", path)}
+    outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws|rpc)(/|$)", path)}
     table = (ROOT / "src/daemon/route/paths.h").read_text(encoding="utf-8")
-    routes = {label for label in re.findall(r'X\(\w+, "(/[^"]*)"', table) if not re.search(r"\{id\}/(api|ws|rpc|proxy/\{port\})$|^/assets/", label)}
+    routes = {label for label in re.findall(r'X\(\w+, "(/[^"]*)"', table) if not re.search(r"\{id\}/(api|ws|rpc|proxy/\{port\})$|^/assets/|^/v1/sandbox$|^/health$", label)}
     # Some rows of the table stand for everything below them.
-    below = {path for path in outside for label in routes if path.startswith(label + "/") and label.startswith("/v1/images")}
+    below = {path for path in outside if path.startswith("/v1/images/")}
     assert outside - below == routes | {"/v1/sandboxes/{id}/proxy/{port}/{path}"}
     refs = set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(doc)))
     for ref in refs:
@@ -165,7 +165,7 @@ def test_bad_json_names_line_and_column(daemon, box):
 
 
 @pytest.mark.parametrize("body, field", [
-    ({"foo": 1}, "foo"), ({"limits": {"disk": 1}}, "limits.disk"), ({"limits": 1}, "limits"),
+    ({"foo": 1}, "foo"), ({"limits": {"gpu": 1}}, "limits.gpu"), ({"limits": 1}, "limits"),
     ({"limits": {"memory": "1g"}}, "limits.memory"), ({"image": "../x"}, "image"), ({"env": {"A-B": "c"}}, "env"),
     ({"env": {"A": 1}}, "env"), ({"labels": {"a b": "c"}}, "labels"), ({"sleepAfter": "1d"}, "sleepAfter"),
     ({"keepAlive": "yes"}, "keepAlive")])
@@ -211,12 +211,14 @@ def test_put_makes_and_shows_what_was_asked(daemon, box):
                                               "sleepAfter": "10m", "keepAlive": True})
     assert r.status == 201
     shown = r.json()
-    assert shown["limits"] == {"memory": 128 * MIB, "cpu": 0.5, "pids": 64}
+    assert shown["limits"] == {"memory": 128 * MIB, "cpu": 0.5, "pids": 64, "disk": 8192 * MIB}
     assert (shown["id"], shown["state"], shown["image"]) == (box, "running", "default")
     assert (shown["labels"], shown["sleepAfter"], shown["keepAlive"]) == ({"team/x": "a\"b"}, 600, True)
     assert sorted(shown["envNames"]) == ["EMPTY", "GREETING"] and "hello" not in r.text
     seen = daemon.inspect(box)
     usage = seen.pop("usage")
+    if "disk" in seen:
+        assert seen["disk"].pop("used") == usage["disk"] > 0
     assert seen == shown
     assert usage["memory"] > 0 and usage["pids"] >= 1 and usage["oomKills"] == 0
     out = daemon.execute(box, 'echo "$GREETING|${EMPTY-unset}"')
@@ -241,7 +243,7 @@ def test_put_changes_the_limits_of_a_living_box(daemon, box):
     r = daemon.execute(box, "for i in $(seq 40); do sleep 0.3 & done; wait")
     assert "fork" in r["stderr"] or "Resource temporarily unavailable" in r["stderr"]
     assert daemon.request("PUT", box_path(box), {"limits": {"pids": 200}}).status == 200
-    assert daemon.inspect(box)["limits"] == {"memory": 512 * MIB, "cpu": 1, "pids": 200}
+    assert daemon.inspect(box)["limits"] == {"memory": 512 * MIB, "cpu": 1, "pids": 200, "disk": 8192 * MIB}
 
 
 def test_the_image_of_a_sandbox_stays(daemon, box):

@@ -255,6 +255,23 @@ def test_scratch_with_one_static_program(atoll):
     atoll.request("DELETE", box_path("s"))
 
 
+def test_sessions_without_bash_keep_directory_and_variables(atoll):
+    import_image(atoll, "ash", tar_of(shell_tree() + [("tmp", None, {"mode": 0o1777})]))
+    atoll.request("PUT", box_path("ash"), {"image": "ash"})
+
+    def say(command, **fields):
+        result = atoll.execute("ash", command, **fields)
+        return result["stdout"] + result["stderr"], result["exitCode"]
+    assert say("echo a | cat; exit 3") == ("a\n", 3)
+    assert say("cd /tmp && export A='it''s \"x\"' && B=lost") == ("", 0)
+    assert say('echo "$A|$B"; pwd') == ("its \"x\"|\n/tmp\n", 0)
+    assert say("pwd") == ("/tmp\n", 0)
+    assert say("pwd; cd /", cwd="/bin") == ("/bin\n", 0)
+    assert say("pwd | cat") == ("/tmp\n", 0)
+    assert say("nosuchprogram x | cat")[0].strip().endswith("not found")
+    atoll.request("DELETE", box_path("ash"))
+
+
 def test_an_unknown_image_is_not_found_and_near_names_are_told(atoll):
     import_image(atoll, "company/base:1", tar_of(shell_tree()))
     for wrong, near in (("company/bas", "company/base:1"), ("defautl", "default")):

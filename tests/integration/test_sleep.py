@@ -5,6 +5,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import atoll as lib
+import boxapi
+import boxapp
+import codeapi
 import fixtures
 import pytest
 import swap
@@ -245,6 +248,39 @@ def test_a_key_in_an_open_terminal_wakes(daemon, box):
         ws.send_frame(wsclient.BINARY, b"echo awa''ke\n")
         read_until(ws, b"awake")
     assert state(daemon, box) == "running"
+
+
+ECHO = """
+def handle(c):
+    h, rest = head(c)
+    c.sendall(b"HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: chess\\r\\nConnection: upgrade\\r\\n\\r\\nhello")
+    while data := c.recv(100):
+        c.sendall(data.upper())
+"""
+
+
+def test_a_tunnel_to_an_app_sleeps_with_its_box_and_a_byte_wakes_both(daemon, box):
+    """A browser tab that was left open does not keep a box awake; what is typed there does."""
+    daemon.request("PUT", box_path(box), {"sleepAfter": "2s"})
+    app = boxapp.raw(boxapi.Api(daemon, box), 8080, ECHO)
+    with contextlib.closing(daemon.connect(unix=True)) as s:
+        s.sendall(f"GET {app.path('/game')} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: chess\r\n\r\n".encode())
+        seen = b""
+        while b"hello" not in seen:
+            seen += s.recv(1000)
+        for word in (b"first", b"second"):
+            asleep(daemon, box)
+            s.sendall(word)
+            assert s.recv(100) == word.upper()
+        assert state(daemon, box) == "running"
+
+
+def test_contexts_go_on_after_sleep(daemon, box):
+    api = boxapi.Api(daemon, box)
+    context = codeapi.Context(api, "python")
+    context("x = [1, 2]")
+    put_to_sleep(daemon, box)
+    assert context("x.append(3); x").result["text"] == "[1, 2, 3]"
 
 
 # ---- swap

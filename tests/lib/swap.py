@@ -14,14 +14,14 @@ def there():
 
 
 @contextlib.contextmanager
-def swap():
+def swap(size=SIZE):
     """Yields None, or a sentence that says why there is no swap."""
     if there():
         yield None
         return
     with tempfile.NamedTemporaryFile(prefix="atoll-swap-", dir="/var/tmp") as file:
         os.chmod(file.name, 0o600)
-        os.posix_fallocate(file.fileno(), 0, SIZE)
+        os.posix_fallocate(file.fileno(), 0, size)
         subprocess.run(["mkswap", file.name], check=True, capture_output=True)
         on = subprocess.run(["swapon", file.name], check=False, capture_output=True, text=True)
         try:

@@ -199,7 +199,7 @@ def test_files_of_a_box_are_out_of_reach_for_users_of_the_host(daemon, box):
     """On disk root of a box is root: a set-user-id program of the box must not be found by a user of the host."""
     escape.load(daemon, box)
     escape.execute(daemon, box, f"cp {escape.PROGRAM} /var/tmp/suid && chmod 6755 /var/tmp/suid")
-    found = daemon.data / "boxes" / box / "upper/var/tmp/suid"
+    found = daemon.layers / box / "upper/var/tmp/suid"
     assert found.stat().st_mode & stat.S_ISUID
     assert found.stat().st_uid == 0, "ids on disk start at 0: the directory above is what keeps others out"
     assert can_be_reached(daemon.data, 65534)

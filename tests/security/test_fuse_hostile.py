@@ -152,8 +152,10 @@ def test_an_unmount_cannot_be_turned_onto_a_mask(api):
     covered = "grep -c ' /proc/' /proc/self/mountinfo"
     before = api.sh(covered)
     api.sh("mkdir -p /tmp/d/m /tmp/e; ln -sfn /proc /tmp/e/p")
-    api.ok("/api/process/start", command="while :; do ln -sfn /tmp/d /tmp/x.new; mv -T /tmp/x.new /tmp/x; ln -sfn /proc /tmp/x.new; mv -T /tmp/x.new /tmp/x; done")
-    api.sh("for i in $(seq 30); do python3 /tmp/fs.py ask /tmp/d/m >/dev/null; for n in m keys timer_list interrupts m; do fusermount3 -uz /tmp/x/$n 2>/dev/null; "
+    api.ok("/api/process/start",
+           command="while :; do ln -sfn /tmp/d /tmp/x.new; mv -T /tmp/x.new /tmp/x; ln -sfn /proc /tmp/x.new; mv -T /tmp/x.new /tmp/x; done")
+    api.sh("for i in $(seq 30); do python3 /tmp/fs.py ask /tmp/d/m >/dev/null; "
+           "for n in m keys timer_list interrupts m; do fusermount3 -uz /tmp/x/$n 2>/dev/null; "
            "umount -l /tmp/x/$n 2>/dev/null; done; fusermount3 -uzq /tmp/d/m; done; true", timeoutMs=120000)
     assert api.sh(covered) == before
     assert api.run("cat /proc/keys")["stdout"] == ""

@@ -2,6 +2,7 @@
 nobody: list, read, lock, write, connect. What may succeed is written down here."""
 import json
 import os
+import shutil
 import stat
 import subprocess
 import tempfile
@@ -84,6 +85,8 @@ def images():
         (base / "default/rootfs/tmp/planted").unlink(missing_ok=True)
         subprocess.run(["umount", base / key], check=True)
         (base / key).rmdir()
+        for name in ("layers", "making", "meta", "trash", "users"):  # of the warden, for images made here
+            shutil.rmtree(base / name, ignore_errors=True)
         for name in (".lock", "default"):
             (base / name).unlink(missing_ok=True)
         base.rmdir()

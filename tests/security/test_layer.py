@@ -38,7 +38,7 @@ def snapshot(path):
 
 
 def upper_of(daemon, box):
-    upper = daemon.data / "boxes" / box / "upper"
+    upper = daemon.layers / box / "upper"
     assert (upper / "var/tmp/layer-of" / box).exists()
     return upper
 

@@ -17,13 +17,14 @@ from test_layer import snapshot
 PROTO = (lib.ROOT / "src/proto/warden.h").read_text()
 MAGIC = int(re.search(r"#define WARDEN_MAGIC (0x[0-9a-f]+)", PROTO)[1], 16)
 HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, PAGE_OUT, INSPECT, LIST, SET_LIMITS = range(1, 11)
-REQUEST = struct.Struct("=IIQ64s64sQIIiIIIII")
+PEM = int(re.search(r"WARDEN_PEM_MAX\s+(\d+)", PROTO + (lib.ROOT / "src/proto/limits.h").read_text())[1]) + 1
+REQUEST = struct.Struct(f"=IIQ64s64s64sQIIQiIIIII{PEM}s")
 CODE_AT = 24  # struct err in the reply: its code
 MIB = 1 << 20
 
 
-def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=256, signal=0, flags=0, magic=MAGIC, seq=7):
-    return REQUEST.pack(magic, op, seq, id, image, mem, cpu, pids, signal, flags, 0, 0, 0, 0)
+def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=256, disk=0, signal=0, flags=0, magic=MAGIC, seq=7):
+    return REQUEST.pack(magic, op, seq, id, image, b"", mem, cpu, pids, disk, signal, flags, 0, 0, 0, 0, b"")
 
 
 def connect(daemon):
@@ -58,7 +59,7 @@ def watched(own_daemon):
     finally:
         os.kill(own_daemon.daemon_pid, signals.SIGCONT)
     assert own_daemon.warden_pid == warden, "the warden died"
-    assert sorted(p.name for p in (own_daemon.data / "boxes").iterdir()) == ["before"]
+    assert sorted(p.name for p in own_daemon.layers.iterdir()) == ["before"]
     lib.wait_for(lambda: own_daemon.request("GET", "/v1/sandboxes").status == 200, "the daemon is back")
     assert own_daemon.execute("before", "echo alive")["stdout"] == "alive\n"
 

@@ -19,6 +19,8 @@ export { proxyTerminal, type Terminal } from './terminal.js';
 export type * from './types/commands.js';
 export type * from './types/files.js';
 export type * from './types/interpreter.js';
+export type * from './types/network.js';
 export type * from './types/processes.js';
 export type * from './types/sandbox.js';
+export type * from './types/snapshots.js';
 export type * from './types/storage.js';

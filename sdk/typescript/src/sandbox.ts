@@ -4,8 +4,10 @@ import { Files } from './api/files.js';
 import { Git } from './api/git.js';
 import { CodeInterpreter } from './api/interpreter.js';
 import { Lifecycle } from './api/lifecycle.js';
+import { NetworkOf } from './api/network.js';
 import { Ports } from './api/ports.js';
 import { Processes } from './api/processes.js';
+import { StorageOf } from './api/snapshots.js';
 import { Watches } from './api/watches.js';
 import { NotImplementedError, SandboxSecurityError } from './errors/plain-errors.js';
 import { controlPort, errorHeader, forward, portHeader } from './forward.js';
@@ -15,8 +17,10 @@ import { connectTerminal, type Terminal } from './terminal.js';
 import type * as c from './types/commands.js';
 import type * as f from './types/files.js';
 import type * as i from './types/interpreter.js';
+import type { Network } from './types/network.js';
 import type * as p from './types/processes.js';
 import type * as t from './types/sandbox.js';
+import type { SandboxStorage } from './types/snapshots.js';
 import type * as s from './types/storage.js';
 
 /** Where a call runs. `session` and `sessionId` are the same. */
@@ -286,6 +290,14 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   }
   restoreBackup(backup: s.DirectoryBackup): Promise<s.RestoreBackupResult> {
     return this.#in().restoreBackup(backup);
+  }
+  /** Snapshots, restore, forks: the files of this sandbox at moments. */
+  get storage(): SandboxStorage {
+    return new StorageOf(this.#core.box);
+  }
+  /** What the sandbox may reach, its log, and connections that wait for an approval. */
+  get network(): Network {
+    return new NetworkOf(this.#core.box);
   }
   /** Tunnels need a way to the internet, which boxes do not have: use `exposePort`. */
   get tunnels(): s.TunnelsHandler {

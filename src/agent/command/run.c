@@ -1,5 +1,7 @@
 #include "agent/command/run.h"
 
+#include <unistd.h>
+
 #include "agent/agent.h"
 #include "agent/command/plain.h"
 #include "agent/limits.h"
@@ -147,6 +149,28 @@ static int start_shell(const struct run_spec *s, const struct run_place *at, str
 	const char *const sh[] = {"sh", "-c", s->text, NULL};
 	struct run_program program = {
 		.path = agent.shell ? agent.shell : "/bin/sh", .argv = agent.shell ? bash : sh, .spec = s, .at = at};
+	return start_program(&program, ret, ret_step, e);
+}
+
+/* Only what ash and dash have built in. The names begin so that a command does not meet them by chance. */
+static const char kept_text[] = "__atoll_c=$1; __atoll_f=$2; __atoll_m=$3; shift 3\n"
+				"if [ -r \"$__atoll_f\" ]; then . \"$__atoll_f\"; fi\n"
+				"case $__atoll_m in *d*) if [ -r \"$__atoll_f.d\" ]; then IFS= read -r __atoll_d < "
+				"\"$__atoll_f.d\" && cd \"$__atoll_d\"; fi ;; esac\n"
+				"trap '__atoll_r=$?; case $__atoll_m in *s*) export -p > \"$__atoll_f\" ;; esac; "
+				"case $__atoll_m in *S*) pwd > \"$__atoll_f.d\" ;; esac; exit $__atoll_r' EXIT\n"
+				"eval \"$__atoll_c\"\n";
+
+bool run_has_sh(void)
+{
+	return access("/bin/sh", X_OK) == 0;
+}
+
+int run_start_kept(const struct run_spec *s, const struct run_place *at, const struct run_kept *kept, struct cmd **ret,
+	enum spawn_step *ret_step, struct err *e)
+{
+	const char *const argv[] = {"sh", "-c", kept_text, "sh", s->text, kept->state, kept->mode, NULL};
+	struct run_program program = {.path = "/bin/sh", .argv = argv, .spec = s, .at = at};
 	return start_program(&program, ret, ret_step, e);
 }
 

@@ -48,6 +48,18 @@ int run_start(const struct run_spec *s, const struct run_place *at, struct cmd *
 /* Starts a command only if it needs no shell. Returns 1 and starts nothing if it needs one, else as run_start. */
 int run_start_plain(const struct run_spec *s, const struct run_place *at, struct cmd **ret, enum spawn_step *ret_step,
 	struct err *e);
+/*
+ * Starts a command of a session in an image without bash: sh runs each command anew. The state that the session keeps
+ * lies in two files, `state` (exported variables) and `state`.d (the directory). Letters of `mode`: d begins in the
+ * kept directory, s keeps the variables, S keeps the directory.
+ */
+struct run_kept {
+	const char *state, *mode;
+};
+int run_start_kept(const struct run_spec *s, const struct run_place *at, const struct run_kept *kept, struct cmd **ret,
+	enum spawn_step *ret_step, struct err *e);
+/* True when the image has a /bin/sh. */
+bool run_has_sh(void);
 /* Starts the program argv[0], which the environment's PATH finds. */
 int run_start_argv(const char *const *argv, const struct run_spec *s, const struct run_place *at, struct cmd **ret,
 	enum spawn_step *ret_step, struct err *e);

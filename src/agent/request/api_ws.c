@@ -1,9 +1,7 @@
-#include <stdio.h>
-#include <sys/socket.h>
-
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/limits.h"
+#include "agent/request/local.h"
 #include "base/limits.h"
 #include "http/client/client.h"
 #include "http/sse.h"
@@ -40,7 +38,6 @@ struct mux_call {
 	int status;
 };
 
-static struct http_client *client;
 static struct list muxes = {&muxes, &muxes};
 
 static void mux_close_if_idle(struct mux *m)
@@ -204,25 +201,24 @@ static int start_call(struct mux *m, const struct json *root, struct str id, str
 	auto_buf struct buf text = {0};
 	if (!json_is_null(body))
 		json_put_tree(&text, body);
-	int pair[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a socket pair");
-	if (http_server_adopt(agent.server, pair[0], 0, e) < 0) {
-		close(pair[1]);
-		return -1;
-	}
 	struct mux_call *c = xcalloc(1, sizeof *c);
 	*c = (struct mux_call){.mux = m, .id = str_dup(id)};
-	sse_reader_init(&c->events, on_event, c);
-	list_push(&m->calls, &c->node);
-	m->n++;
 	struct http_header headers[3];
 	struct http_call_options o = {.method = method,
 		.target = path,
 		.headers = headers,
 		.headers_n = take_headers(root, headers),
 		.content_length = (int64_t)buf_size(&text)};
-	c->call = http_call_start_fd(client, pair[1], &o, &call_ops, c);
+	c->call = local_call(&o, &call_ops, c, e);
+	if (!c->call) {
+		free(c->id);
+		free(c);
+		return -1;
+	}
+	sse_reader_init(&c->events, on_event, c);
+	c->events.max = BUF_MAX_DEFAULT; /* what HTTP clients get in one event */
+	list_push(&m->calls, &c->node);
+	m->n++;
 	http_call_write(c->call, buf_str(&text));
 	http_call_end(c->call);
 	return 0;
@@ -298,8 +294,6 @@ void api_ws(struct agent_request *r)
 	struct mux *m = xcalloc(1, sizeof *m);
 	struct err e;
 	list_init(&m->calls);
-	if (!client)
-		client = http_client_new(agent.loop);
 	if (ws_accept(r->x, &options, &ops, m, &m->ws, &e) == 0) {
 		list_push(&muxes, &m->node);
 		return mux_close_if_idle(m);

@@ -1,5 +1,8 @@
 #include "agent/shell/session.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "agent/agent.h"
 #include "agent/limits.h"
 #include "agent/shell/session_impl.h"
@@ -62,9 +65,26 @@ void session_each(void (*fn)(const struct session *s, void *arg), void *arg)
 		fn(s, arg);
 }
 
+void session_state_path(const struct session *s, char ret[SESSION_STATE_PATH])
+{
+	snprintf(ret, SESSION_STATE_PATH, "/dev/shm/.atoll-session-%u", s->kept);
+}
+
+static void drop_state(const struct session *s)
+{
+	char path[SESSION_STATE_PATH + 2];
+	if (!s->kept)
+		return;
+	session_state_path(s, path);
+	unlink(path);
+	snprintf(path, sizeof path, "/dev/shm/.atoll-session-%u.d", s->kept);
+	unlink(path);
+}
+
 static void free_session(struct loop_task *t)
 {
 	struct session *s = container_of(t, struct session, free_task);
+	drop_state(s);
 	env_free(&s->env);
 	free(s->cwd);
 	free(s->id);

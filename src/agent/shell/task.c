@@ -184,6 +184,20 @@ static void input_all(struct cmd *c, struct run_spec *s)
 	cmd_input_end(c);
 }
 
+/* A session in an image without bash. */
+static int start_kept(
+	struct task *t, const struct run_place *at, struct cmd **ret, enum spawn_step *step, struct err *e)
+{
+	static unsigned last;
+	char state[SESSION_STATE_PATH];
+	if (!t->s->kept)
+		t->s->kept = ++last;
+	session_state_path(t->s, state);
+	bool process = !t->ops;
+	const struct run_kept kept = {state, t->spec.cwd ? (process ? "" : "s") : process ? "d" : "dsS"};
+	return run_start_kept(&t->spec, at, &kept, ret, step, e);
+}
+
 /* Starts the command without the session's shell. Returns 0 when it runs, -1 on failure, and 1 when it needs a shell,
  * unless it is `forced`: then it gets a fresh bash. */
 static int start_directly(
@@ -194,7 +208,11 @@ static int start_directly(
 	env_apply(&env, &t->spec.env);
 	struct run_place at = {
 		.env = &env, .cwd = dir, .ops = t->ops ? &direct_ops : t->cmd_ops, .arg = t->ops ? t : t->cmd_arg};
-	int r = (forced ? run_start : run_start_plain)(&t->spec, &at, ret, step, e);
+	int r;
+	if (t->s && !agent.shell && run_has_sh() && (forced || t->s->kept))
+		r = start_kept(t, &at, ret, step, e);
+	else
+		r = (forced ? run_start : run_start_plain)(&t->spec, &at, ret, step, e);
 	if (r == 0)
 		input_all(*ret, &t->spec);
 	return r;
@@ -232,8 +250,8 @@ static int need_shell(struct session *s, struct err *e)
 	if (s->shell)
 		return 0;
 	if (!agent.shell)
-		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
-			"bash is not installed in this sandbox: sessions run plain commands only");
+		return err_set(
+			e, ERRC_COMMAND_EXECUTION_ERROR, "the image has no shell: sessions run plain commands only");
 	auto_env struct env env = {0};
 	session_env(s, &env);
 	struct shell_spec spec = {.bash = agent.shell,
@@ -350,6 +368,8 @@ static void run_directly(struct task *t, const char *dir)
 	struct err e;
 	enum spawn_step step;
 	int r = start_directly(t, dir, !t->s, &t->cmd, &step, &e);
+	if (r == 1 && !agent.shell && run_has_sh())
+		r = start_directly(t, dir, true, &t->cmd, &step, &e);
 	if (r == 1)
 		run_in_shell(t, dir);
 	else if (r < 0 && step == SPAWN_CHDIR)

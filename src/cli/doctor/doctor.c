@@ -109,6 +109,7 @@ int verb_doctor(struct cli *c, int argc, char **argv)
 	json_key(&d.w, "checks");
 	json_array_begin(&d.w);
 	run_checks(&d, doctor_kernel_checks, doctor_kernel_checks_count);
+	run_checks(&d, doctor_storage_checks, doctor_storage_checks_count);
 	run_checks(&d, doctor_network_checks, doctor_network_checks_count);
 	run_checks(&d, doctor_host_checks, doctor_host_checks_count);
 	json_array_end(&d.w);

@@ -31,6 +31,8 @@ extern const struct doctor_check doctor_kernel_checks[];
 extern const size_t doctor_kernel_checks_count;
 extern const struct doctor_check doctor_host_checks[];
 extern const size_t doctor_host_checks_count;
+extern const struct doctor_check doctor_storage_checks[];
+extern const size_t doctor_storage_checks_count;
 extern const struct doctor_check doctor_network_checks[];
 extern const size_t doctor_network_checks_count;
 

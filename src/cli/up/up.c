@@ -111,6 +111,19 @@ static const char *scheme(void)
 	return cert && *cert ? "https" : "http";
 }
 
+/* The two lines that a project for Cloudflare needs, to be pasted into a shell. */
+static void print_wrangler(const struct up *u)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	char *slash = strrchr(path, '/');
+	if (slash)
+		*slash = 0;
+	printf("  wrangler export WRANGLER_DOCKER_BIN=%s/atoll-docker\n", path);
+	printf("           export DOCKER_HOST=unix://%s/docker.sock\n", u->place.run);
+}
+
 static void print_ready(struct up *u)
 {
 	const struct up_place *p = &u->place;
@@ -121,6 +134,7 @@ static void print_ready(struct up *u)
 	printf("  token    %s/token (the unix socket needs none)\n", p->data);
 	printf("  try      %s%s%s%s exec hello -- echo hi\n", own_run ? "ATOLL_RUN=" : "", own_run ? p->run : "",
 		own_run ? " " : "", u->c->self);
+	print_wrangler(u);
 	printf("  stop     Ctrl-C; boxes stay alive\n");
 	fflush(stdout);
 }
@@ -265,8 +279,8 @@ static int start_children(struct up *u, struct err *e)
 	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
 	u->daemon = (struct up_child){.name = "atolld",
 		.place = &u->place,
-		.down = {u->sockets.tcp, u->sockets.local},
-		.down_names = "http:unix",
+		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook, u->sockets.docker},
+		.down_names = "http:unix:hook:docker",
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_daemon_change};
@@ -319,7 +333,8 @@ static int start(struct up *u, struct err *e)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0)
+	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0 ||
+		up_prepare_pool(c, &u->place, e) < 0)
 		return -1;
 	if (up_listen(c, &u->place, &u->sockets, e) < 0)
 		return -1;

@@ -5,6 +5,7 @@
  *
  *	up.c          the verb: order of the steps, readiness, signals, stop
  *	up_prepare.c  user, directories, token, locks, kernel settings
+ *	up_pool.c     the file of the pool
  *	up_listen.c   the two listening sockets
  *	up_child.c    one supervised program
  */
@@ -25,6 +26,11 @@
 #define UP_INOTIFY_WATCHES	    "/proc/sys/fs/inotify/max_user_watches"
 #define UP_INOTIFY_INSTANCES_WANTED 65536u
 #define UP_INOTIFY_WATCHES_WANTED   1048576u
+
+/* The file of the pool: how large it is at first, and the smallest that makes sense. */
+#define UP_POOL_FIRST (2048ull << 20)
+#define UP_POOL_MIN   (256ull << 20)
+#define UP_POOL_ALIGN (1ull << 20)
 
 /* The first of Atoll's programs that is missing in `dir`, or NULL. */
 const char *up_missing_program(const char *dir);
@@ -47,6 +53,9 @@ struct up_place {
 int up_prepare_settings(struct cli *c, struct up_place *p, struct err *e);
 /* Directories, locks, token. Waits for programs that a killed predecessor left behind. */
 int up_prepare_files(struct cli *c, struct up_place *p, struct err *e);
+/* The file of the pool (docs/storage.md), when the data directory needs one and has none. A host that cannot have one
+ * gets plain directories: the warden says why. -1 for settings that make no sense. */
+int up_prepare_pool(struct cli *c, const struct up_place *p, struct err *e);
 /* Raises kernel settings that are too low for many boxes, and logs each change. Never fails. */
 void up_raise_limits(void);
 /* Writes the process ids into the lock file, for the next `atoll up` after this one was killed. */
@@ -55,8 +64,9 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t ga
 /* ---- up_listen.c ---- */
 
 struct up_sockets {
-	int tcp, local;
+	int tcp, local, docker;
 	int gate_warden, gate_daemon; /* the gate's */
+	int hook;		      /* the daemon's, for the gate */
 	char address[64];	      /* the actual address: 127.0.0.1:8700 */
 };
 
@@ -71,7 +81,7 @@ enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
 struct up_child {
 	const char *name;
 	const struct up_place *place;
-	int down[2];		/* become descriptors 3 and 4 of the program */
+	int down[4];		/* become descriptors 3 and following of the program; 0: none */
 	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
 	uid_t uid;		/* 0: stays root */
 	gid_t gid;

@@ -15,14 +15,18 @@
 
 static void hand_down(const struct up_child *ch)
 {
-	/* Move both above the targets first: either may have the other's number. */
-	int first = fcntl(ch->down[0], F_DUPFD_CLOEXEC, 10), second = fcntl(ch->down[1], F_DUPFD_CLOEXEC, 10);
-	if (dup2(first, 3) != 3 || dup2(second, 4) != 4)
-		_exit(1);
-	char pid[16];
+	/* Move all above the targets first: any may have another's number. */
+	int high[ARRAY_LEN(ch->down)], n = 0;
+	for (size_t i = 0; i < ARRAY_LEN(ch->down) && ch->down[i] > 0; i++)
+		high[n++] = fcntl(ch->down[i], F_DUPFD_CLOEXEC, 10);
+	for (int i = 0; i < n; i++)
+		if (dup2(high[i], 3 + i) != 3 + i)
+			_exit(1);
+	char pid[16], count[4];
 	snprintf(pid, sizeof pid, "%d", getpid());
+	snprintf(count, sizeof count, "%d", n);
 	setenv("LISTEN_PID", pid, 1);
-	setenv("LISTEN_FDS", "2", 1);
+	setenv("LISTEN_FDS", count, 1);
 	setenv("LISTEN_FDNAMES", ch->down_names, 1);
 }
 

@@ -68,6 +68,30 @@ static int listen_local(const struct up_place *p, struct up_sockets *s, struct e
 	return 0;
 }
 
+static int listen_docker(const struct up_place *p, struct up_sockets *s, struct err *e)
+{
+	char path[PATH_MAX + 16];
+	snprintf(path, sizeof path, "%s/docker.sock", p->run);
+	s->docker = fd_unix_listen(path, SOCK_STREAM, 0660, LISTEN_BACKLOG);
+	if (s->docker < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -s->docker, "listening on %s", path);
+	if (lchown(path, 0, p->gid) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path);
+	return 0;
+}
+
+/* Where the gate, and nobody else, hands requests to the daemon. */
+static int listen_hook(const struct up_place *p, struct up_sockets *s, struct err *e)
+{
+	char path[PATH_MAX + 16];
+	snprintf(path, sizeof path, "%s/hook.sock", p->run);
+	s->hook = fd_unix_listen(path, SOCK_STREAM, 0600, LISTEN_BACKLOG);
+	if (s->hook < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -s->hook, "listening on %s", path);
+	return lchown(path, p->gate_uid, p->gate_gid) < 0 ? err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path)
+							  : 0;
+}
+
 /* Where the warden and the daemon reach the gate. Its own, so that they stay while it is started again. */
 static int listen_gate(const struct up_place *p, struct up_sockets *s, struct err *e)
 {
@@ -81,7 +105,7 @@ static int listen_gate(const struct up_place *p, struct up_sockets *s, struct er
 			"listening on %s", s->gate_warden < 0 ? warden : daemon);
 	if (lchown(daemon, p->uid, p->gid) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", daemon);
-	return 0;
+	return listen_hook(p, s, e);
 }
 
 int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, struct err *e)
@@ -89,7 +113,7 @@ int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, s
 	const char *wanted = getenv("ATOLL_LISTEN");
 	char path[PATH_MAX + 16], line[80];
 	if (listen_tcp(c, wanted && *wanted ? wanted : "127.0.0.1:8700", ret, e) < 0 || listen_local(p, ret, e) < 0 ||
-		listen_gate(p, ret, e) < 0)
+		listen_docker(p, ret, e) < 0 || listen_gate(p, ret, e) < 0)
 		return -1;
 	setenv("ATOLL_LISTEN", ret->address, 1);
 	snprintf(path, sizeof path, "%s/listen", p->run);
@@ -100,7 +124,8 @@ int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, s
 
 void up_unlisten(const struct up_place *p)
 {
-	static const char *const names[] = {"atoll.sock", "gate.sock", "gate-w.sock", "listen"};
+	static const char *const names[] = {
+		"atoll.sock", "docker.sock", "gate.sock", "gate-w.sock", "hook.sock", "listen"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[PATH_MAX + 16];
 		snprintf(path, sizeof path, "%s/%s", p->run, names[i]);

@@ -48,8 +48,8 @@ static void write_labels(struct json_writer *w, const struct box_options *o, con
 
 bool box_options_given(const struct box_options *o)
 {
-	return o->image || o->memory || o->cpu_milli || o->pids || o->instance || o->sleep_after || o->network ||
-	       o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n || o->secrets.n;
+	return o->image || o->memory || o->cpu_milli || o->pids || o->disk || o->instance || o->sleep_after ||
+	       o->network || o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n || o->secrets.n;
 }
 
 /* PUT replaces all labels, so those that are there are asked for first. NULL: none, or no such box. */
@@ -94,7 +94,7 @@ static void write_spec(struct buf *b, const struct box_options *o, const struct 
 	api_write_env(&w, "envChanges", o->env.items, o->env.n);
 	if (o->labels.n)
 		write_labels(&w, o, labels);
-	if (o->memory || o->cpu_milli || o->pids) {
+	if (o->memory || o->cpu_milli || o->pids || o->disk) {
 		json_key(&w, "limits");
 		json_object_begin(&w);
 		if (o->memory)
@@ -103,6 +103,8 @@ static void write_spec(struct buf *b, const struct box_options *o, const struct 
 			json_member_double(&w, "cpu", (double)o->cpu_milli / 1000);
 		if (o->pids)
 			json_member_u64(&w, "pids", o->pids);
+		if (o->disk)
+			json_member_u64(&w, "disk", o->disk);
 		json_object_end(&w);
 	}
 	json_object_end(&w);
@@ -113,6 +115,7 @@ int box_put(struct client *cl, const char *id, const struct box_options *o, stru
 	auto_buf struct buf path = {0}, spec = {0};
 	const struct json *labels = NULL;
 	auto_json struct json_doc *own = o->labels.n ? read_labels(cl, id, &labels) : NULL;
+	(void)own; /* holds the labels */
 	client_box_path(&path, id, "");
 	write_spec(&spec, o, labels);
 	return client_call(cl, "PUT", buf_cstr(&path), buf_str(&spec), ret_body, e);

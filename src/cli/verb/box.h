@@ -8,7 +8,7 @@
 
 /* Zero: not given, the daemon's default. */
 struct box_options {
-	uint64_t memory, cpu_milli, pids;
+	uint64_t memory, cpu_milli, pids, disk;
 	const char *image;
 	struct arg_list secrets;
 	/* Of create and update. */
@@ -20,6 +20,7 @@ struct box_options {
 #define BOX_LIMIT_ROWS(o)                                                                                              \
 	{"memory", "SIZE", "memory limit, as in 512m or 2g", ARG_BYTES, &(o)->memory},                                 \
 		{"cpus", "N", "CPU limit, as in 1 or 0.5", ARG_CPUS, &(o)->cpu_milli},                                 \
+		{"disk", "SIZE", "limit of the files, as in 2g (default: 8g)", ARG_BYTES, &(o)->disk},                 \
 	{                                                                                                              \
 		"pids", "N", "limit of processes and threads", ARG_COUNT, &(o)->pids                                   \
 	}

@@ -23,7 +23,7 @@ struct sample {
 	char id[BOX_ID_MAX + 1];
 	char state[16];
 	bool live; /* has numbers */
-	uint64_t memory, memory_max, peak, pids, pids_max, oom;
+	uint64_t memory, memory_max, peak, pids, pids_max, oom, disk, disk_max;
 	double cpu_seconds, cpu_limit;
 	double percent; /* share of one CPU since the last reading */
 	uint64_t when_us;
@@ -57,6 +57,9 @@ static void read_sample(const struct json *j, struct sample *s)
 	json_read_u64(usage, "pids", 0, UINT64_MAX, &s->pids, NULL);
 	json_read_u64(usage, "oomKills", 0, UINT64_MAX, &s->oom, NULL);
 	json_read_double(usage, "cpuSeconds", &s->cpu_seconds, NULL);
+	const struct json *disk = json_get(j, "disk");
+	json_read_u64(disk, "used", 0, UINT64_MAX, &s->disk, NULL);
+	json_read_u64(disk, "allowed", 0, UINT64_MAX, &s->disk_max, NULL);
 	s->when_us = clock_us();
 }
 
@@ -134,7 +137,7 @@ static int by_use(const void *pa, const void *pb)
 static void put_table(struct stats *s, struct buf *to, size_t rows)
 {
 	static const char *const heads[] = {
-		"ID", "STATE", ">CPU %", ">MEMORY", ">LIMIT", ">MEM %", ">PEAK", ">PIDS", ">CPU TIME"};
+		"ID", "STATE", ">CPU %", ">MEMORY", ">LIMIT", ">MEM %", ">PEAK", ">PIDS", ">CPU TIME", ">DISK", ">OF"};
 	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
 	char text[24];
 	if (rows)
@@ -157,6 +160,8 @@ static void put_table(struct stats *s, struct buf *to, size_t rows)
 		table_printf(&t, "%s", box_size_text(b->peak, text));
 		table_printf(&t, "%llu", (unsigned long long)b->pids);
 		table_printf(&t, "%.2f s", b->cpu_seconds);
+		table_printf(&t, "%s", b->disk_max ? box_size_text(b->disk, text) : "-");
+		table_printf(&t, "%s", b->disk_max ? box_size_text(b->disk_max, text) : "-");
 	}
 	if (s->n || rows)
 		table_put(&t, to);
@@ -184,6 +189,10 @@ static void print_json(const struct stats *s)
 		json_member_u64(&w, "pids", b->pids);
 		json_member_u64(&w, "pidsLimit", b->pids_max);
 		json_member_u64(&w, "oomKills", b->oom);
+		if (b->disk_max) {
+			json_member_u64(&w, "disk", b->disk);
+			json_member_u64(&w, "diskLimit", b->disk_max);
+		}
 		json_object_end(&w);
 	}
 	json_array_end(&w);

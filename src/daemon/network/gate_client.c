@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/network/approvals.h"
+#include "daemon/network/hooks.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
 #include "daemon/network/secrets.h"
@@ -149,6 +150,18 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 	say(g, &line);
 }
 
+static void say_hooks(struct gate_client *g, const struct sandbox *s)
+{
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "hooks");
+	json_member_cstr(&w, "id", s->id);
+	hooks_write(s, &w);
+	json_object_end(&w);
+	say(g, &line);
+}
+
 void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
 {
 	auto_buf struct buf line = {.wipe = true};
@@ -161,6 +174,8 @@ void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
 	secrets_write(s, &w);
 	json_object_end(&w);
 	say(g, &line);
+	if (gate_client_is_up(g))
+		say_hooks(g, s);
 }
 
 const char *gate_client_ca(const struct gate_client *g)

@@ -29,7 +29,7 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 void gate_client_all(struct gate_client *g);
 /* An approval. */
 void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack);
-/* Its secrets, as they are now: with the policy, and after each change. */
+/* Its secrets and outbound handlers, as they are now: with the policy, and after each change. */
 void gate_client_secrets(struct gate_client *g, const struct sandbox *s);
 /* The authority that boxes with secrets trust, as PEM; NULL while the gate has not told. */
 const char *gate_client_ca(const struct gate_client *g);

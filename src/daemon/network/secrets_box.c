@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/network/hooks.h"
 #include "daemon/network/secrets_impl.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/settings.h"
@@ -64,7 +65,7 @@ bool secrets_need_trust(const struct sandbox *s, const char *env, const char *se
 	/* The npm package's way to say that HTTPS will be intercepted. */
 	if (own && json_read_str(json_root(own), "SANDBOX_INTERCEPT_HTTPS", &wish, NULL) == 0 && str_eq_c(wish, "1"))
 		return true;
-	return names && names->count > 0;
+	return (names && names->count > 0) || hooks_have_https(settings);
 }
 
 /* ---- variables ---- */

@@ -105,6 +105,16 @@ struct port *port_find_token(struct sandbox *s, const char *token)
 	return NULL;
 }
 
+struct port *port_alone(uint16_t number)
+{
+	struct port *p = xcalloc(1, sizeof *p);
+	p->refs = 1;
+	list_init(&p->previews);
+	p->number = number;
+	p->created_ms = clock_wall_ms();
+	return p;
+}
+
 struct port *port_add(struct sandbox *s, uint16_t number, const char *token, const char *name, struct err *e)
 {
 	if (s->ports_n >= PORTS_MAX) {
@@ -112,11 +122,7 @@ struct port *port_add(struct sandbox *s, uint16_t number, const char *token, con
 			PORTS_MAX);
 		return NULL;
 	}
-	struct port *p = xcalloc(1, sizeof *p);
-	p->refs = 1;
-	list_init(&p->previews);
-	p->number = number;
-	p->created_ms = clock_wall_ms();
+	struct port *p = port_alone(number);
 	snprintf(p->token, sizeof p->token, "%s", token);
 	snprintf(p->name, sizeof p->name, "%s", name);
 	struct list *behind = &s->ports;

@@ -64,6 +64,8 @@ struct port *port_find(struct sandbox *s, uint16_t number);
 struct port *port_find_token(struct sandbox *s, const char *token);
 /* A new one, in its place. It is not there yet; LIMIT_REACHED past PORTS_MAX. */
 struct port *port_add(struct sandbox *s, uint16_t number, const char *token, const char *name, struct err *e);
+/* One that is not among the exposed ones: a tunnel's. */
+struct port *port_alone(uint16_t number);
 /* Takes it out. Requests that are under way go on unless preview_cut ends them. */
 void port_remove(struct sandbox *s, struct port *p);
 void port_ref(struct port *p);

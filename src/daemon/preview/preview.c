@@ -7,6 +7,7 @@
 #include "daemon/limits.h"
 #include "daemon/preview/pages.h"
 #include "daemon/preview/port_forward.h"
+#include "daemon/preview/tunnels.h"
 #include "proto/id.h"
 #include "store/limits.h"
 
@@ -70,6 +71,15 @@ static struct port *preview_find(struct daemon *d, const struct preview_name *na
 	bool right = str_eq_secret(str_of(name->token), p ? str_of(p->token) : str_of(none));
 	*ret_s = s;
 	return p && right ? p : NULL;
+}
+
+static struct port *tunnel_port(struct daemon *d, struct str label, struct sandbox **ret_s)
+{
+	struct tunnel *t = tunnel_of_label(d, label);
+	if (!t || is_going(t->sandbox))
+		return NULL;
+	*ret_s = t->sandbox;
+	return t->port;
 }
 
 static void preview_remember(struct daemon_request *r, struct preview *v, struct sandbox *s, struct port *p)
@@ -174,8 +184,9 @@ void handle_preview(struct daemon_request *r, const struct host_origin *origin, 
 {
 	const struct http_request *q = http_request(r->x);
 	struct preview_name name;
-	struct sandbox *s;
-	struct port *p = preview_parse(label, &name) ? preview_find(r->daemon, &name, &s) : NULL;
+	struct sandbox *s = NULL;
+	struct port *p =
+		preview_parse(label, &name) ? preview_find(r->daemon, &name, &s) : tunnel_port(r->daemon, label, &s);
 	if (!p || q->path.p[0] != '/')
 		return page_not_found(r);
 	bool ready = sandbox_is_ready(s) && list_empty(&s->waiters);

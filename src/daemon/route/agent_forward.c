@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "daemon/console/tickets.h"
+#include "daemon/preview/tunnels.h"
 #include "daemon/route/request.h"
 #include "http/proxy.h"
 
@@ -144,6 +145,9 @@ static void agent_send(struct daemon_request *r, struct sandbox *s)
 		.on_bytes = on_bytes,
 		.arg = r,
 	};
+	/* Clients of the rpc transport may want tunnels. */
+	if (str_eq_c(r->match.rest, "/rpc") && http_request(r->x)->upgrade)
+		tunnels_attend(s);
 	http_proxy(r->x, r->daemon->client, &s->agent, &o);
 }
 

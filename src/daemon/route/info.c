@@ -5,9 +5,10 @@
 #include "daemon/route/view.h"
 #include "proto/limits.h"
 
+enum { HEALTH_WAIT_MS = 500 };
 /* What this daemon can do beyond commands, files, code and ports: pages hide what is not in the list. */
-static const char *const features[] = {
-	"approvals", "events", "instances", "lifecycle", "mcp", "network", "secrets", "tickets", "usage"};
+static const char *const features[] = {"approvals", "events", "images", "instances", "lifecycle", "mcp", "network",
+	"secrets", "snapshots", "tickets", "usage"};
 
 static void write_features(struct json_writer *w)
 {
@@ -36,10 +37,11 @@ static void health_of_boxes(struct json_writer *w, struct daemon *d)
 	json_member_u64(w, "memory", BOX_MEM_DEFAULT);
 	json_member_double(w, "cpu", BOX_CPU_DEFAULT / 1000.0);
 	json_member_u64(w, "pids", BOX_PIDS_DEFAULT);
+	json_member_u64(w, "disk", BOX_DISK_DEFAULT);
 	json_object_end(w);
 }
 
-void handle_health(struct daemon_request *r)
+static void answer_health(struct daemon_request *r)
 {
 	struct daemon *d = r->daemon;
 	auto_buf struct buf out = {0};
@@ -58,6 +60,35 @@ void handle_health(struct daemon_request *r)
 	json_member_cstr(&w, "timestamp", clock_iso(clock_wall_ms(), iso));
 	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
+}
+
+/* The warden has told how full the pool is, or is gone. */
+static void on_hello(void *arg, const struct warden_answer *a)
+{
+	struct daemon_request *r = arg;
+	(void)a;
+	loop_timer_stop(&r->timer);
+	if (r->x && !r->status)
+		answer_health(r);
+	daemon_request_release(r);
+}
+
+/* It is late: answer with what it told before. */
+static void on_hello_late(struct loop_timer *t)
+{
+	struct daemon_request *r = container_of(t, struct daemon_request, timer);
+	if (r->x && !r->status)
+		answer_health(r);
+}
+
+void handle_health(struct daemon_request *r)
+{
+	struct daemon *d = r->daemon;
+	if (!r->trusted || !warden_client_is_up(d->warden))
+		return answer_health(r);
+	daemon_request_hold(r);
+	loop_timer_set(d->loop, &r->timer, HEALTH_WAIT_MS, on_hello_late);
+	warden_client_call(d->warden, &(struct warden_request){.op = WARDEN_HELLO}, on_hello, r);
 }
 
 void handle_metrics(struct daemon_request *r)

@@ -7,3 +7,7 @@
 
 extern const char openapi_json[];
 extern const size_t openapi_json_len;
+
+/* api/bridge.yaml */
+extern const char bridge_openapi_json[];
+extern const size_t bridge_openapi_json_len;

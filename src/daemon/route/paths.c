@@ -26,6 +26,11 @@ static const struct {
 	{"/v1/secrets", ROUTE_SECRETS},
 	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/mcp", ROUTE_MCP},
+	{"/health", ROUTE_BRIDGE_HEALTH},
+	{"/v1/sandbox", ROUTE_BRIDGE},
+	{"/v1/openapi.json", ROUTE_BRIDGE},
+	{"/v1/openapi.html", ROUTE_BRIDGE},
+	{"/v1/openapi", ROUTE_BRIDGE},
 	{"/v1/events", ROUTE_EVENTS},
 	{"/v1/tickets", ROUTE_TICKETS},
 	{"/v1/console/links", ROUTE_CONSOLE_LINKS},
@@ -120,6 +125,21 @@ static int match_proxy(struct str rest, struct api_match *ret, struct err *e)
 	return parse_port(text, ret, e);
 }
 
+static int match_tunnel(struct str text, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_TUNNEL;
+	return parse_port(text, ret, e);
+}
+
+static int match_snapshot(struct str path, struct str id, struct api_match *ret, struct err *e)
+{
+	if (!snapshot_name_ok(id))
+		return not_found(path, e);
+	ret->route = ROUTE_SNAPSHOT;
+	snprintf(ret->snapshot, sizeof ret->snapshot, "%.*s", STR_ARG(id));
+	return 0;
+}
+
 static int match_sandbox(struct str path, struct str tail, struct api_match *ret, struct err *e)
 {
 	ssize_t slash = str_index(tail, '/');
@@ -129,12 +149,26 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_SANDBOX;
 	else if (is_or_below(rest, STR("/api")))
 		ret->route = ROUTE_AGENT;
-	else if (is_or_below(rest, STR("/ws")))
+	else if (is_or_below(rest, STR("/ws")) || str_eq_c(rest, "/rpc"))
 		ret->route = ROUTE_AGENT_WS;
 	else if (str_eq_c(rest, "/network"))
 		ret->route = ROUTE_NETWORK;
+	else if (str_eq_c(rest, "/hook"))
+		ret->route = ROUTE_HOOK;
 	else if (str_eq_c(rest, "/network/log"))
 		ret->route = ROUTE_NETWORK_LOG;
+	else if (str_eq_c(rest, "/snapshots"))
+		ret->route = ROUTE_SNAPSHOTS;
+	else if (str_starts(rest, STR("/snapshots/")) && match_snapshot(path, str_skip(rest, 11), ret, e) < 0)
+		return -1;
+	else if (str_eq_c(rest, "/restore"))
+		ret->route = ROUTE_RESTORE;
+	else if (str_eq_c(rest, "/replace"))
+		ret->route = ROUTE_REPLACE;
+	else if (str_eq_c(rest, "/fork"))
+		ret->route = ROUTE_FORK;
+	else if (str_eq_c(rest, "/diff"))
+		ret->route = ROUTE_DIFF;
 	else if (str_eq_c(rest, "/usage"))
 		ret->route = ROUTE_USAGE;
 	else if (str_eq_c(rest, "/sleep"))
@@ -145,6 +179,10 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_STOP;
 	else if (str_eq_c(rest, "/ports"))
 		ret->route = ROUTE_PORTS;
+	else if (str_eq_c(rest, "/tunnels"))
+		ret->route = ROUTE_TUNNELS;
+	else if (str_starts(rest, STR("/tunnels/")) && match_tunnel(str_skip(rest, 9), ret, e) < 0)
+		return -1;
 	else if (is_or_below(rest, STR("/proxy")) && match_proxy(str_skip(rest, 6), ret, e) < 0)
 		return -1;
 	else if (str_starts(rest, STR("/ports/")) && match_port(path, str_skip(rest, 6), ret, e) < 0)
@@ -186,6 +224,11 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
 	if (str_starts(path, STR("/assets/"))) {
 		ret->route = ROUTE_ASSET;
+		return 0;
+	}
+	/* The bridge reads the rest of its paths itself. */
+	if (str_starts(path, STR("/v1/sandbox/")) || str_starts(path, STR("/v1/pool/"))) {
+		ret->route = ROUTE_BRIDGE;
 		return 0;
 	}
 	if (is_or_below(path, STR("/v1/images"))) {

@@ -21,6 +21,9 @@
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \
+	X(DOCKER, "docker", NULL)                                                                                      \
+	X(BRIDGE, "/v1/sandbox", NULL)                                                                                 \
+	X(BRIDGE_HEALTH, "/health", "GET, HEAD")                                                                       \
 	X(SECRETS, "/v1/secrets", "GET, HEAD")                                                                         \
 	X(SECRET, "/v1/secrets/{name}", "GET, HEAD, PUT, DELETE")                                                      \
 	X(MCP, "/mcp", "POST, DELETE")                                                                                 \
@@ -33,7 +36,14 @@
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(IMAGES, "/v1/images", NULL)                                                                                  \
 	X(NETWORK, "/v1/sandboxes/{id}/network", "GET, HEAD, PATCH")                                                   \
+	X(HOOK, "/v1/sandboxes/{id}/hook", "GET")                                                                      \
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
+	X(SNAPSHOTS, "/v1/sandboxes/{id}/snapshots", "GET, HEAD, POST")                                                \
+	X(SNAPSHOT, "/v1/sandboxes/{id}/snapshots/{snapshot}", "GET, HEAD, DELETE")                                    \
+	X(RESTORE, "/v1/sandboxes/{id}/restore", "POST")                                                               \
+	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
+	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \
+	X(DIFF, "/v1/sandboxes/{id}/diff", "GET, HEAD")                                                                \
 	X(APPROVALS, "/v1/approvals", "GET, HEAD")                                                                     \
 	X(APPROVAL, "/v1/approvals/{id}", "POST, DELETE")                                                              \
 	X(USAGE, "/v1/sandboxes/{id}/usage", "GET, HEAD")                                                              \
@@ -44,6 +54,8 @@
 	X(PORT, "/v1/sandboxes/{id}/ports/{port}", "GET, HEAD, POST, DELETE")                                          \
 	X(PORT_VALIDATE, "/v1/sandboxes/{id}/ports/{port}/validate", "POST")                                           \
 	X(PORT_REQUESTS, "/v1/sandboxes/{id}/ports/{port}/requests", "GET, HEAD")                                      \
+	X(TUNNELS, "/v1/sandboxes/{id}/tunnels", "GET, HEAD, POST")                                                    \
+	X(TUNNEL, "/v1/sandboxes/{id}/tunnels/{port}", "GET, HEAD, DELETE")                                            \
 	X(AGENT, "/v1/sandboxes/{id}/api", NULL)                                                                       \
 	X(AGENT_WS, "/v1/sandboxes/{id}/ws", NULL)                                                                     \
 	X(PROXY, "/v1/sandboxes/{id}/proxy/{port}", NULL)
@@ -60,7 +72,8 @@ struct api_match {
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
 	char secret[SECRET_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
-	uint16_t port;	 /* routes of a port: 1 to 65535 */
+	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT: its id, or part of no id */
+	uint16_t port;			      /* routes of a port: 1 to 65535 */
 };
 
 /* 0 with *ret filled, or -1: NOT_FOUND, or what is wrong with the sandbox id. ret->route is set in any case. */

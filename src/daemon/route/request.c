@@ -9,6 +9,7 @@
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
 #include "daemon/listen.h"
+#include "daemon/network/hooks.h"
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
 #include "daemon/route/images_api.h"
@@ -23,6 +24,7 @@ static void daemon_request_free(struct daemon_request *r)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
 	free(r->wish);
+	free(r->tunnel);
 	free(r->approval);
 	api_change_free(&r->change);
 	api_spec_free(&r->before);
@@ -119,7 +121,8 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 
 static bool is_public(enum api_route route)
 {
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_ASSET || route == ROUTE_CONSOLE_SESSION;
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_ASSET || route == ROUTE_BRIDGE_HEALTH ||
+	       route == ROUTE_CONSOLE_SESSION;
 }
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
@@ -129,7 +132,9 @@ static bool has_query_token(const struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	auto_buf struct buf given = {0};
 	struct err e;
-	if (!daemon_request_is_socket(r) || http_query_get(q->query, STR("token"), &given, &e) != 1)
+	bool bridge = r->match.route == ROUTE_BRIDGE &&
+		      (q->upgrade || str_starts(q->path, STR("/v1/openapi"))); /* a person reads it in a browser */
+	if ((!daemon_request_is_socket(r) && !bridge) || http_query_get(q->query, STR("token"), &given, &e) != 1)
 		return false;
 	return token_equals(&r->daemon->token, buf_str(&given));
 }
@@ -147,6 +152,8 @@ static void refuse_unauthorized(struct daemon_request *r)
 	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
+	if (r->match.route == ROUTE_BRIDGE)
+		return daemon_request_json(r, 401, STR("{\"error\":\"Unauthorized\",\"code\":\"unauthorized\"}"));
 	daemon_request_error(r, &e);
 }
 
@@ -165,18 +172,102 @@ static void dispatch_network(struct daemon_request *r)
 		handle_network(r);
 	else if (r->match.route == ROUTE_NETWORK_LOG)
 		handle_network_log(r);
-	else if (r->match.route == ROUTE_APPROVALS)
+	else if (r->match.route == ROUTE_APPROVALS || r->match.route == ROUTE_APPROVAL)
 		handle_approvals(r);
-	else if (r->match.route == ROUTE_APPROVAL)
-		handle_approvals(r);
+	else if (r->match.route == ROUTE_HOOK)
+		handle_hook(r);
 	else
 		handle_secrets(r);
+}
+
+/* Protocols of others, which read the rest of their paths themselves. */
+static void dispatch_protocol(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_BRIDGE)
+		handle_bridge(r);
+	else if (r->match.route == ROUTE_BRIDGE_HEALTH)
+		handle_bridge_health(r);
+	else if (r->match.route == ROUTE_DOCKER)
+		handle_docker(r);
+	else
+		handle_mcp(r);
+}
+
+static void dispatch_storage(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_SNAPSHOTS)
+		handle_snapshots(r);
+	else if (route == ROUTE_SNAPSHOT)
+		handle_snapshot(r);
+	else if (route == ROUTE_FORK)
+		handle_fork(r);
+	else if (route == ROUTE_DIFF)
+		handle_diff(r);
+	else
+		handle_replace(r);
+}
+
+static void dispatch_info(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_ROOT)
+		handle_root(r);
+	else if (route == ROUTE_ASSET)
+		handle_asset(r);
+	else if (route == ROUTE_HEALTH)
+		handle_health(r);
+	else if (route == ROUTE_METRICS)
+		handle_metrics(r);
+	else
+		handle_openapi(r);
+}
+
+static void dispatch_ports(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_PORTS)
+		handle_ports(r);
+	else if (route == ROUTE_PORT)
+		handle_port(r);
+	else if (route == ROUTE_PORT_VALIDATE)
+		handle_port_validate(r);
+	else if (route == ROUTE_PORT_REQUESTS)
+		handle_port_requests(r);
+	else if (route == ROUTE_TUNNELS)
+		handle_tunnels(r);
+	else
+		handle_tunnel(r);
+}
+
+static void dispatch_console(struct daemon_request *r)
+{
+	enum api_route route = r->match.route;
+	if (route == ROUTE_EVENTS)
+		handle_events(r);
+	else if (route == ROUTE_USAGE)
+		handle_usage(r);
+	else if (route == ROUTE_TICKETS)
+		handle_tickets(r);
+	else if (route == ROUTE_CONSOLE_LINKS)
+		handle_console_links(r);
+	else if (route == ROUTE_CONSOLE_SESSION)
+		handle_console_session(r);
+	else
+		handle_console_sessions(r);
 }
 
 static void dispatch_sandbox(struct daemon_request *r)
 {
 	enum http_method method = http_request(r->x)->method;
-	if (method == HTTP_M_PUT)
+	enum api_route route = r->match.route;
+	if (route == ROUTE_LIST)
+		handle_list(r);
+	else if (route == ROUTE_IMAGES)
+		handle_images(r);
+	else if (route != ROUTE_SANDBOX)
+		handle_life(r);
+	else if (method == HTTP_M_PUT)
 		handle_put(r);
 	else if (method == HTTP_M_DELETE)
 		handle_delete(r);
@@ -188,59 +279,56 @@ static void dispatch(struct daemon_request *r)
 {
 	switch (r->match.route) {
 	case ROUTE_ROOT:
-		return handle_root(r);
 	case ROUTE_ASSET:
-		return handle_asset(r);
 	case ROUTE_HEALTH:
-		return handle_health(r);
 	case ROUTE_METRICS:
-		return handle_metrics(r);
 	case ROUTE_OPENAPI:
-		return handle_openapi(r);
+		return dispatch_info(r);
 	case ROUTE_EVENTS:
-		return handle_events(r);
 	case ROUTE_USAGE:
-		return handle_usage(r);
 	case ROUTE_TICKETS:
-		return handle_tickets(r);
 	case ROUTE_CONSOLE_LINKS:
-		return handle_console_links(r);
 	case ROUTE_CONSOLE_SESSION:
-		return handle_console_session(r);
 	case ROUTE_CONSOLE_SESSIONS:
-		return handle_console_sessions(r);
-	case ROUTE_MCP:
-		return handle_mcp(r);
+		return dispatch_console(r);
 	case ROUTE_LIST:
-		return handle_list(r);
 	case ROUTE_IMAGES:
-		return handle_images(r);
 	case ROUTE_SANDBOX:
+	case ROUTE_SLEEP:
+	case ROUTE_WAKE:
+	case ROUTE_STOP:
 		return dispatch_sandbox(r);
 	case ROUTE_SECRETS:
 	case ROUTE_SECRET:
 	case ROUTE_NETWORK:
 	case ROUTE_NETWORK_LOG:
+	case ROUTE_HOOK:
 	case ROUTE_APPROVALS:
 	case ROUTE_APPROVAL:
 		return dispatch_network(r);
-	case ROUTE_SLEEP:
-	case ROUTE_WAKE:
-	case ROUTE_STOP:
-		return handle_life(r);
+	case ROUTE_SNAPSHOTS:
+	case ROUTE_SNAPSHOT:
+	case ROUTE_RESTORE:
+	case ROUTE_REPLACE:
+	case ROUTE_FORK:
+	case ROUTE_DIFF:
+		return dispatch_storage(r);
 	case ROUTE_PORTS:
-		return handle_ports(r);
 	case ROUTE_PORT:
-		return handle_port(r);
 	case ROUTE_PORT_VALIDATE:
-		return handle_port_validate(r);
 	case ROUTE_PORT_REQUESTS:
-		return handle_port_requests(r);
+	case ROUTE_TUNNELS:
+	case ROUTE_TUNNEL:
+		return dispatch_ports(r);
 	case ROUTE_AGENT:
 	case ROUTE_AGENT_WS:
-		return handle_agent(r);
 	case ROUTE_PROXY:
-		return handle_proxy(r);
+		return r->match.route == ROUTE_PROXY ? handle_proxy(r) : handle_agent(r);
+	case ROUTE_DOCKER:
+	case ROUTE_BRIDGE:
+	case ROUTE_BRIDGE_HEALTH:
+	case ROUTE_MCP:
+		return dispatch_protocol(r);
 	case ROUTE_NONE:
 	case ROUTE_PREVIEW:
 	case ROUTE_COUNT:
@@ -255,6 +343,11 @@ static void route(struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	struct host_origin origin = host_origin(&r->daemon->config, r->x);
 	struct str label;
+	if (http_exchange_tag(r->x) == LISTEN_DOCKER) {
+		r->match.route = ROUTE_DOCKER;
+		r->trusted = true;
+		return handle_docker(r);
+	}
 	/* A preview, never the API, whatever path it names. */
 	if (host_is_preview(&r->daemon->config, origin.host, &label)) {
 		r->match.route = ROUTE_PREVIEW;
@@ -283,6 +376,8 @@ static void route(struct daemon_request *r)
 
 void daemon_request_begin(struct http_exchange *x, void *arg)
 {
+	if (http_exchange_tag(x) == LISTEN_HOOK)
+		return hooks_request(arg, x);
 	struct daemon_request *r = xcalloc(1, sizeof *r);
 	r->daemon = arg;
 	r->x = x;

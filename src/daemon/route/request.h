@@ -19,6 +19,8 @@ struct port_wish {
 	char name[PORT_NAME_MAX + 1];	/* "": none */
 };
 
+struct tunnel_wish;
+
 struct daemon_request {
 	struct daemon *daemon;
 	struct http_exchange *x; /* NULL once it has closed */
@@ -33,9 +35,12 @@ struct daemon_request {
 	struct loop_timer timer;
 	struct sandbox *sandbox;      /* referenced while set */
 	struct port_forward *forward; /* on its way to an app in a box (port_forward.h) */
+	struct docker_wait *docker_wait;
+	struct bridge_call *bridge; /* a request of the bridge (bridge/bridge.h) */
 	struct api_change change;
 	struct api_spec before, after;	  /* PUT on an existing sandbox */
 	struct port_wish *wish;		  /* POST …/ports/{port} */
+	struct tunnel_wish *tunnel;	  /* POST …/tunnels */
 	struct approval_answer *approval; /* POST /v1/approvals/{id} */
 	struct gate_ack ack;		  /* of the gate, for a policy or an answer */
 	unsigned tries;
@@ -86,7 +91,10 @@ void handle_tickets(struct daemon_request *r);	       /* console/tickets.c */
 void handle_console_links(struct daemon_request *r);   /* console/login.c */
 void handle_console_session(struct daemon_request *r); /* console/login.c */
 void handle_console_sessions(struct daemon_request *r);
-void handle_mcp(struct daemon_request *r);     /* mcp/route.c */
+void handle_mcp(struct daemon_request *r);    /* mcp/route.c */
+void handle_bridge(struct daemon_request *r); /* bridge/route.c */
+void handle_bridge_health(struct daemon_request *r);
+void handle_docker(struct daemon_request *r);  /* docker/route.c */
 void handle_list(struct daemon_request *r);    /* sandbox_list.c */
 void handle_get(struct daemon_request *r);     /* sandbox_get.c */
 void handle_put(struct daemon_request *r);     /* sandbox_put.c */
@@ -106,10 +114,19 @@ void daemon_request_approved(struct daemon_request *r);
 void daemon_request_not_approved(struct daemon_request *r);
 /* Writes, makes and answers the change r->change of an existing sandbox. */
 void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sandbox_put.c */
-void handle_ports(struct daemon_request *r);				 /* ports_api.c */
+void handle_snapshots(struct daemon_request *r);			 /* snapshot_api.c */
+void handle_snapshot(struct daemon_request *r);
+void handle_replace(struct daemon_request *r);
+void handle_fork(struct daemon_request *r); /* fork_api.c */
+void handle_diff(struct daemon_request *r); /* diff_api.c */
+/* Makes the sandbox of the path from r->change.from, and answers. */
+void daemon_request_make_from(struct daemon_request *r); /* fork_api.c */
+void handle_ports(struct daemon_request *r);		 /* ports_api.c */
 void handle_port(struct daemon_request *r);
 void handle_port_validate(struct daemon_request *r);
 void handle_port_requests(struct daemon_request *r);
+void handle_tunnels(struct daemon_request *r); /* tunnels_api.c */
+void handle_tunnel(struct daemon_request *r);
 void handle_proxy(struct daemon_request *r); /* port_proxy.c */
 
 /* The server's on_request; arg: the daemon. */

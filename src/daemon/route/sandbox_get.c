@@ -40,9 +40,10 @@ void handle_get(struct daemon_request *r)
 	sandbox_ref(s);
 	r->sandbox = s;
 	bool alive = s->state == SB_RUNNING || s->state == SB_ASLEEP;
-	if (!alive || !warden_client_is_up(d->warden))
+	if (!warden_client_is_up(d->warden))
 		return daemon_request_view(r, 200, NULL);
 	daemon_request_hold(r);
 	loop_timer_set(d->loop, &r->timer, INSPECT_WAIT_MS, on_inspect_late);
-	sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_inspected, r);
+	struct warden_request q = {.op = alive ? WARDEN_INSPECT : WARDEN_DISK};
+	sandbox_ask(s, &q, on_inspected, r);
 }

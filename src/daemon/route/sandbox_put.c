@@ -202,14 +202,12 @@ static void on_row(void *arg, const struct err *e)
 {
 	struct daemon_request *r = arg;
 	struct sandbox *s = r->sandbox;
-	struct err failed;
 	if (e)
 		return change_end(r, e);
 	bool trusts = secrets_need_trust(s, r->after.env, r->after.settings);
 	if (!trusts || !has_box(s) || strcmp(r->before.settings, r->after.settings) == 0)
 		return send_env(r);
-	if (sandbox_trust(s, on_trusted, r, &failed) < 0)
-		undo(r, &failed);
+	sandbox_trust(s, on_trusted, r);
 }
 
 static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e)
@@ -287,6 +285,8 @@ static int check_limits(struct daemon_request *r, struct err *e)
 		l.cpu_milli = r->change.spec.limits.cpu_milli;
 	if (r->change.has_pids)
 		l.pids = r->change.spec.limits.pids;
+	if (r->change.has_disk)
+		l.disk_bytes = r->change.spec.limits.disk_bytes;
 	if (!host || api_limits_check(&l, host, e) == 0)
 		return 0;
 	return r->change.instance ? err_wrap(e, "instance '%s' is too large", r->change.instance) : -1;
@@ -300,6 +300,8 @@ static void on_body(struct http_exchange *x, struct str body)
 		images_resolve(r->daemon, &r->change, &e) < 0 ||
 		(r->change.settings_changes && secrets_check_known(r->daemon, r->change.settings_changes, &e) < 0))
 		return daemon_request_error(r, &e);
+	if (r->change.has_from)
+		return daemon_request_make_from(r);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	bool settled =
 		s && s->state != SB_CREATING && s->state != SB_FAILED && s->op != OP_CREATE && s->op != OP_DESTROY;

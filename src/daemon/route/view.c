@@ -12,6 +12,7 @@ static void limits(struct json_writer *w, const struct box_limits *l)
 	json_member_u64(w, "memory", l->mem_bytes);
 	json_member_double(w, "cpu", l->cpu_milli / 1000.0);
 	json_member_u64(w, "pids", l->pids);
+	json_member_u64(w, "disk", l->disk_bytes);
 	json_object_end(w);
 }
 
@@ -25,6 +26,23 @@ static void usage(struct json_writer *w, const struct box_info *i)
 	json_member_double(w, "cpuSeconds", (double)i->cpu_usec / 1e6);
 	json_member_u64(w, "pids", i->pids_used);
 	json_member_u64(w, "oomKills", i->oom_kills);
+	if (i->disk_known)
+		json_member_u64(w, "disk", i->disk_used);
+	json_object_end(w);
+}
+
+/* Bytes of the files that differ from the image, with those that snapshots keep. Plain directories are not counted and
+ * have no limit. */
+static void disk(struct json_writer *w, const struct sandbox *s, const struct box_info *info)
+{
+	const struct warden_host *host = warden_host(s->daemon->warden);
+	if (!host || host->pool == WARDEN_POOL_PLAIN || (info && !info->disk_known))
+		return;
+	json_key(w, "disk");
+	json_object_begin(w);
+	if (info)
+		json_member_u64(w, "used", info->disk_used);
+	json_member_u64(w, "allowed", s->spec.limits.disk_bytes);
 	json_object_end(w);
 }
 
@@ -76,8 +94,9 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 		json_member_cstr(w, "reason", s->reason);
 	image(w, s);
 	limits(w, &s->spec.limits);
-	if (info)
+	if (info && info->state)
 		usage(w, info);
+	disk(w, s, info);
 	json_member_cstr(w, "createdAt", clock_iso(s->created_ms, iso));
 	json_key(w, "labels");
 	json_raw(w, str_of(s->spec.labels));
@@ -96,6 +115,25 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 	json_object_end(w);
 }
 
+static void pool(struct json_writer *w, const struct warden_host *h)
+{
+	static const char *const kinds[] = {"plain", "btrfs", "btrfs file"}, *const quotas[] = {
+										     "none", "full", "simple"};
+	json_key(w, "pool");
+	json_object_begin(w);
+	json_member_cstr(w, "kind", h->pool < ARRAY_LEN(kinds) ? kinds[h->pool] : "plain");
+	if (h->pool == WARDEN_POOL_PLAIN) {
+		json_member_cstr(w, "reason", h->pool_why);
+	} else {
+		json_member_cstr(w, "quota", h->quota < ARRAY_LEN(quotas) ? quotas[h->quota] : "none");
+		json_member_bool(w, "directIO", h->pool_direct);
+		json_member_u64(w, "size", h->pool_size);
+		json_member_u64(w, "used", h->pool_used);
+		json_member_u64(w, "plainSandboxes", h->plain_layers);
+	}
+	json_object_end(w);
+}
+
 void view_host(struct json_writer *w, const struct warden_host *h)
 {
 	json_object_begin(w);
@@ -103,5 +141,6 @@ void view_host(struct json_writer *w, const struct warden_host *h)
 	json_member_double(w, "cpu", h->cpus_milli / 1000.0);
 	json_member_u64(w, "pids", h->pids_max);
 	json_member_u64(w, "cgroupVersion", h->cgroup_version);
+	pool(w, h);
 	json_object_end(w);
 }

@@ -189,17 +189,43 @@ static void send_env(struct sandbox *s)
 	sandbox_send_env(s, env, true, on_env, s);
 }
 
-int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, struct err *e)
+/* The gate tells its authority when it connects: a moment after either of us was started. */
+struct trust_wait {
+	struct sandbox *sandbox; /* referenced */
+	struct loop_timer timer;
+	int left; /* looks */
+	sandbox_on_answer on_answer;
+	void *arg;
+};
+
+static void ask_trust(struct loop_timer *t)
 {
+	struct trust_wait *w = container_of(t, struct trust_wait, timer);
+	struct sandbox *s = w->sandbox;
 	struct warden_request r = {.op = WARDEN_TRUST};
 	const char *ca = gate_client_ca(s->daemon->gate);
-	if (!ca || !warden_client_is_up(s->daemon->warden))
-		return err_set(e, ERRC_CONTAINER_UNAVAILABLE,
-			"sandbox '%s' cannot be given secrets now: the %s is not running", s->id,
+	struct err e;
+	if (!ca && w->left-- > 0)
+		return loop_timer_set(s->daemon->loop, t, LOOK_AGAIN_MS, ask_trust);
+	if (!ca || !warden_client_is_up(s->daemon->warden)) {
+		err_set(&e, ERRC_CONTAINER_UNAVAILABLE,
+			"sandbox '%s' cannot be given an authority to trust now: the %s is not running", s->id,
 			ca ? "warden" : "gate");
-	snprintf(r.pem, sizeof r.pem, "%s", ca);
-	sandbox_ask(s, &r, on_answer, arg);
-	return 0;
+		w->on_answer(s, &(struct warden_answer){.err = &e}, w->arg);
+	} else {
+		snprintf(r.pem, sizeof r.pem, "%s", ca);
+		sandbox_ask(s, &r, w->on_answer, w->arg);
+	}
+	sandbox_unref(s);
+	free(w);
+}
+
+void sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg)
+{
+	struct trust_wait *w = xcalloc(1, sizeof *w);
+	*w = (struct trust_wait){.sandbox = s, .left = TRUST_WAIT / LOOK_AGAIN_MS, .on_answer = on_answer, .arg = arg};
+	sandbox_ref(s);
+	loop_timer_set(s->daemon->loop, &w->timer, 0, ask_trust);
 }
 
 /* Its programs trust the gate's authority before the first of them runs. */
@@ -220,8 +246,8 @@ static void trust_and_send_env(struct sandbox *s)
 {
 	if (!secrets_need_trust(s, s->spec.env, s->spec.settings))
 		return send_env(s);
-	if (sandbox_trust(s, on_trusted, NULL, &s->create_err) == 0)
-		s->env = PART_ASKED;
+	s->env = PART_ASKED;
+	sandbox_trust(s, on_trusted, NULL);
 }
 
 static void box_made(struct sandbox *s, const struct box_info *info)
@@ -295,7 +321,8 @@ void sandbox_create(struct sandbox *s)
 		gate_client_secrets(s->daemon->gate, s);
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
-		.flags = settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE,
+		.flags = (settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE) |
+			 (settings_bool(s->spec.settings, "durable", true) ? 0 : WARDEN_VOLATILE),
 		.steer = network_steer(&s->daemon->network, s->spec.network)};
 	/* Zeroes behind the text: the warden checks. */
 	snprintf(r.image, sizeof r.image, "%s", s->spec.image);
@@ -333,7 +360,9 @@ static void drop_unmade(struct sandbox *s, bool remains)
 {
 	sandbox_ref(s);
 	s->row = PART_NONE;
-	if (remains && !s->has_files)
+	(void)remains;
+	/* Without a box there may be files: of a fork that was under way. */
+	if (!s->has_files)
 		sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");

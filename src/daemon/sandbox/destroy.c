@@ -5,6 +5,7 @@
  */
 #include "base/log.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/storage/snapshots.h"
 
 enum { ROW_RETRY_MS = 1000 };
 
@@ -31,6 +32,7 @@ static void on_row_gone(void *arg, const struct err *e)
 		log_limited(LOG_INFO, "row deleted at last", "id=%s", LOG_Q(s->id));
 	if (s->op == OP_DESTROY) {
 		sandbox_op_end(s);
+		snapshots_drop_all(s->daemon, s->id);
 		sandbox_move(s, SB_DESTROYED, NULL);
 		s->daemon->metrics.destroys++;
 		sandbox_advance(s);

@@ -126,6 +126,8 @@ static bool waiter_satisfied(const struct sandbox *s, const struct sandbox_waite
 		return s->state == SB_ASLEEP && s->view != VIEW_UNSEEN;
 	case WAIT_STOPPED:
 		return s->state == SB_STOPPED && s->view != VIEW_UNSEEN;
+	case WAIT_SETTLED:
+		return s->op == OP_NONE && s->view != VIEW_UNSEEN && s->state != SB_CREATING && sandbox_exists(s);
 	case WAIT_RUNNING:
 		break;
 	}
@@ -165,6 +167,11 @@ static bool refuse_failed(struct sandbox *s, struct sandbox_waiter *w)
 static bool refuse_start(struct sandbox *s, struct sandbox_waiter *w)
 {
 	struct err e;
+	if (w->goal == WAIT_SETTLED && !sandbox_exists(s)) {
+		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' was destroyed meanwhile", s->id);
+		waiter_release(w, &e);
+		return true;
+	}
 	bool needs = w->wake_only || w->goal == WAIT_ASLEEP || w->goal == WAIT_STOPPED;
 	if (!needs || s->view == VIEW_UNSEEN || s->state == SB_ASLEEP || s->state == SB_RUNNING)
 		return false;

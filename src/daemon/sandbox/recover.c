@@ -6,7 +6,9 @@
 
 #include "base/log.h"
 #include "daemon/preview/ports.h"
+#include "daemon/preview/tunnels.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/storage/snapshots.h"
 #include "proto/id.h"
 
 static int take_row(void *arg, const struct store_row *row, struct err *e)
@@ -40,7 +42,9 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 
 int recover_load(struct daemon *d, struct err *e)
 {
-	return store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 ? -1 : 0;
+	if (store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 || tunnels_load(d, e) < 0)
+		return -1;
+	return snapshots_load(d, e);
 }
 
 /* How a dead box ended, as a sentence for people. */
@@ -68,7 +72,7 @@ static void set_stopped(struct sandbox *s, const struct box_info *info, const ch
 static void on_died(void *arg, const struct box_info *info)
 {
 	struct sandbox *s = sandbox_find(arg, info->id);
-	if (!s || s->op == OP_DESTROY)
+	if (!s || s->op == OP_DESTROY || s->op == OP_REPLACE)
 		return;
 	if (s->op == OP_STOP) {
 		sandbox_ref(s);
@@ -197,6 +201,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 	while (map_next(&listed, &it, &id, &info))
 		adopt_box(d, info);
 	map_free(&listed);
+	snapshots_warden_up(d);
 	warden_client_call(d->warden, &(struct warden_request){.op = WARDEN_IMAGES}, on_images, d);
 	if (d->on_recovered)
 		d->on_recovered(d);

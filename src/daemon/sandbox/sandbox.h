@@ -67,10 +67,14 @@ struct sandbox {
 	int checks_left;	 /* of OP_CHECK */
 
 	struct net_log *net_log;  /* NULL before the first record */
+	struct hook *hook;	  /* outbound handlers: hooks.h; NULL before the first use */
 	struct usage_ring *usage; /* NULL before the first sample */
 
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;
+	struct list tunnel_hosts; /* struct tunnel: tunnels.h */
+	size_t tunnel_hosts_n;
+	struct tunnel_watch *tunnel_watch; /* the wishes of its agent; NULL: no client of the rpc transport came */
 
 	/* Of the create under way. */
 	enum create_part row, box, env;
@@ -79,7 +83,8 @@ struct sandbox {
 	uint64_t create_us;
 };
 
-enum wait_goal { WAIT_RUNNING, WAIT_GONE, WAIT_ASLEEP, WAIT_STOPPED };
+/* WAIT_SETTLED: it exists, and nothing is under way. */
+enum wait_goal { WAIT_RUNNING, WAIT_GONE, WAIT_ASLEEP, WAIT_STOPPED, WAIT_SETTLED };
 
 /* Embedded in a request's own object. */
 struct sandbox_waiter {
@@ -179,8 +184,8 @@ void sandbox_create(struct sandbox *s);
 /* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. `start`: and to start
  * the services that the box has in its files. */
 void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg);
-/* Makes the programs of a living box trust the gate's authority. -1: warden or gate are away. */
-int sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg, struct err *e);
+/* Makes the programs of a living box trust the gate's authority; waits TRUST_WAIT for the gate. */
+void sandbox_trust(struct sandbox *s, sandbox_on_answer on_answer, void *arg);
 /* Continues a create whose answer was lost. `info` is from the warden's list; NULL: there is no such box. */
 void sandbox_create_resume(struct sandbox *s, const struct box_info *info);
 void sandbox_destroy(struct sandbox *s);
@@ -196,6 +201,17 @@ void sandbox_failure(const struct sandbox *s, struct err *ret);
 void sandbox_fail_waiters(struct sandbox *s, enum wait_goal goal, const struct err *e);
 /* The warden's answer about a living box: slot, agent's address, limits. */
 void sandbox_take_info(struct sandbox *s, const struct box_info *info);
+
+/* ---- fill.c ---- */
+
+/* e is NULL on success. The sandbox is referenced until the callback has returned. */
+typedef void (*sandbox_on_filled)(void *arg, struct sandbox *s, const struct err *e);
+/* A new entry with these settings, whose files come from a snapshot. It is `stopped` when they are there, and
+ * gone if that fails. The id has been checked and is free; the warden is up. -1: LIMIT_REACHED. */
+int sandbox_fill(struct daemon *d, const char *id, const struct api_spec *spec, const char *snapshot,
+	sandbox_on_filled on_done, void *arg, struct err *e);
+/* Ends the processes of a settled sandbox and gives it the files of a snapshot. The warden is up. */
+void sandbox_replace(struct sandbox *s, const char *snapshot, sandbox_on_filled on_done, void *arg);
 
 /* ---- recover.c ---- */
 

@@ -1,6 +1,7 @@
 #include "daemon/sandbox/settings.h"
 
 #include "daemon/limits.h"
+#include "daemon/network/hooks.h"
 #include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
 
@@ -19,8 +20,10 @@ static int check_bool(const struct json *value, struct err *e)
 }
 
 static const struct setting table[] = {
+	{"outbound", hooks_check_setting},
 	{"secrets", secrets_check_setting},
-	{"fuse", check_bool}, /* FUSE mounts; true when it is missing */
+	{"durable", check_bool}, /* false: fsync in the box does not wait for the disk */
+	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{NULL, NULL},
 };

@@ -15,7 +15,7 @@
 void api_spec_default(struct api_spec *ret)
 {
 	*ret = (struct api_spec){
-		.limits = {BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT},
+		.limits = {BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT, BOX_DISK_DEFAULT},
 		.image = "default",
 		.sleep_after_ms = SLEEP_DEFAULT,
 		.env = xstrdup("{}"),
@@ -70,7 +70,7 @@ static int check_known(const struct json *object, const char *prefix, const char
 
 static int read_limits(const struct json *limits, struct api_change *c, struct err *e)
 {
-	static const char *const known[] = {"memory", "cpu", "pids", NULL};
+	static const char *const known[] = {"memory", "cpu", "pids", "disk", NULL};
 	if (json_is_null(limits))
 		return 0;
 	if (limits->type != JSON_T_OBJECT)
@@ -85,6 +85,9 @@ static int read_limits(const struct json *limits, struct api_change *c, struct e
 		return err_about(e, "limits.cpu");
 	if (json_read_u64(limits, "pids", 0, UINT32_MAX, &pids, e) < 0)
 		return err_about(e, "limits.pids");
+	if (json_read_u64(limits, "disk", 0, INT64_MAX, &c->spec.limits.disk_bytes, e) < 0)
+		return err_about(e, "limits.disk");
+	c->has_disk = !json_is_null(json_get(limits, "disk"));
 	c->has_memory = !json_is_null(json_get(limits, "memory"));
 	c->has_cpu = !json_is_null(json_get(limits, "cpu"));
 	c->has_pids = !json_is_null(json_get(limits, "pids"));
@@ -110,6 +113,9 @@ static void read_instance(const struct json *root, struct api_change *c)
 	if (!c->has_cpu)
 		c->spec.limits.cpu_milli = i->limits.cpu_milli;
 	c->has_memory = c->has_cpu = true;
+	if (!c->has_disk)
+		c->spec.limits.disk_bytes = i->disk_bytes;
+	c->has_disk = true;
 	c->instance = i->name;
 }
 
@@ -127,6 +133,11 @@ static int check_minima(const struct api_change *c, struct err *e)
 	if (c->has_pids && (l->pids < BOX_PIDS_MIN || l->pids > BOX_PIDS_MAX)) {
 		err_set(e, ERRC_INVALID_LIMITS, "limits.pids must be %u to %u", BOX_PIDS_MIN, BOX_PIDS_MAX);
 		return err_about(e, "limits.pids");
+	}
+	if (c->has_disk && (l->disk_bytes < BOX_DISK_MIN || l->disk_bytes > BOX_DISK_MAX)) {
+		err_set(e, ERRC_INVALID_LIMITS, "limits.disk must be %llu to %llu bytes",
+			(unsigned long long)BOX_DISK_MIN, (unsigned long long)BOX_DISK_MAX);
+		return err_about(e, "limits.disk");
 	}
 	return 0;
 }
@@ -258,6 +269,32 @@ static int read_image(const struct json *root, struct api_change *c, struct err 
 	return 0;
 }
 
+static int read_from_text(const struct json *from, const char *key, char *ret, size_t cap, struct err *e)
+{
+	struct str text = STR_NULL;
+	if (json_read_str(from, key, &text, e) < 0)
+		return -1;
+	if (text.p && (!text.n || text.n >= cap || memchr(text.p, 0, text.n)))
+		return err_field(e, "from", "'%s' in field 'from' is not an id", key);
+	snprintf(ret, cap, "%.*s", STR_ARG(text));
+	return 0;
+}
+
+int api_from_read(const struct json *from, struct api_from *ret, struct err *e)
+{
+	static const char *const known[] = {"snapshot", "sandbox", NULL};
+	*ret = (struct api_from){0};
+	if (json_is_null(from) || from->type != JSON_T_OBJECT)
+		return err_field(e, "from", "field 'from' must be {\"snapshot\": id} or {\"sandbox\": id}");
+	if (check_known(from, "from.", known, e) < 0 ||
+		read_from_text(from, "snapshot", ret->snapshot, sizeof ret->snapshot, e) < 0 ||
+		read_from_text(from, "sandbox", ret->sandbox, sizeof ret->sandbox, e) < 0)
+		return -1;
+	if (!*ret->snapshot == !*ret->sandbox)
+		return err_field(e, "from", "field 'from' must name one of 'snapshot' and 'sandbox'");
+	return 0;
+}
+
 /* "allow" of a policy is "network.allow" of the body. */
 static int below_network(struct err *e)
 {
@@ -269,7 +306,7 @@ static int below_network(struct err *e)
 static int change_read(const struct json *root, struct api_change *c, struct err *e)
 {
 	static const char *const known[] = {
-		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", "network", NULL};
+		"limits", "image", "env", "envChanges", "labels", "sleepAfter", "keepAlive", "network", "from", NULL};
 	if (root->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
 	if (check_known(root, "", known, e) < 0 || read_limits(json_get(root, "limits"), c, e) < 0 ||
@@ -278,6 +315,9 @@ static int change_read(const struct json *root, struct api_change *c, struct err
 	if (read_texts(root, &env_field, &c->spec.env, e) < 0 ||
 		read_texts(root, &env_changes_field, &c->env_changes, e) < 0 ||
 		read_texts(root, &labels_field, &c->spec.labels, e) < 0)
+		return -1;
+	c->has_from = !json_is_null(json_get(root, "from"));
+	if (c->has_from && api_from_read(json_get(root, "from"), &c->from, e) < 0)
 		return -1;
 	const struct json *network = json_get(root, "network");
 	if (!json_is_null(network) && network_change("{}", network, &c->spec.network, e) < 0)
@@ -341,6 +381,8 @@ void api_change_apply(const struct api_change *c, struct api_spec *s)
 		s->limits.cpu_milli = c->spec.limits.cpu_milli;
 	if (c->has_pids)
 		s->limits.pids = c->spec.limits.pids;
+	if (c->has_disk)
+		s->limits.disk_bytes = c->spec.limits.disk_bytes;
 	if (c->has_image)
 		memcpy(s->image, c->spec.image, sizeof s->image);
 	if (c->has_sleep_after)

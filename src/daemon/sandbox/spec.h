@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "proto/errc.h"
 #include "proto/limits.h"
 #include "proto/warden.h"
@@ -30,11 +31,20 @@ void api_spec_default(struct api_spec *ret);
 void api_spec_copy(struct api_spec *to, const struct api_spec *from); /* `to` is not freed before */
 void api_spec_free(struct api_spec *s);
 
+/* Where files come from: one of them. */
+struct api_from {
+	char snapshot[SNAPSHOT_NAME_MAX + 1], sandbox[BOX_ID_MAX + 1];
+};
+/* {"snapshot": id} or {"sandbox": id}. -1: VALIDATION_FAILED. */
+int api_from_read(const struct json *from, struct api_from *ret, struct err *e);
+
 /* The change that a request asks for: a spec, and which of its fields are set. Zeroed: no change. */
 struct api_change {
 	struct api_spec spec;
-	bool has_memory, has_cpu, has_pids, has_image, has_sleep_after,
-		has_keep_alive;		   /* env, labels, network: not NULL */
+	bool has_memory, has_cpu, has_pids, has_disk, has_image, has_sleep_after,
+		has_keep_alive; /* env, labels, network: not NULL */
+	bool has_from;
+	struct api_from from;
 	char image_ref[IMAGE_REF_MAX + 1]; /* as the client wrote it; images_resolve sets spec.image from it */
 	char *env_changes;		   /* owned; an object of texts and nulls, or NULL */
 	const char *instance;		   /* static; whose limits are in it, or NULL */

@@ -30,6 +30,8 @@ static const bool op_allowed[SANDBOX_OPS][SB_STATES] = {
 	[OP_STOP] = {[SB_RUNNING] = true, [SB_ASLEEP] = true},
 	[OP_CHECK] = {[SB_RUNNING] = true},
 	[OP_SWEEP] = {[SB_STOPPED] = true},
+	[OP_FILL] = {[SB_CREATING] = true},
+	[OP_REPLACE] = {[SB_RUNNING] = true, [SB_ASLEEP] = true, [SB_STOPPED] = true},
 };
 
 const char *state_name(enum sandbox_state s)

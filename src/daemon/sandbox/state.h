@@ -20,6 +20,18 @@ bool state_from_name(struct str name, enum sandbox_state *ret);
 bool state_move_allowed(enum sandbox_state from, enum sandbox_state to);
 
 /* At most one operation is under way for a sandbox. */
-enum sandbox_op { OP_NONE, OP_CREATE, OP_DESTROY, OP_WAKE, OP_SLEEP, OP_STOP, OP_CHECK, OP_SWEEP, SANDBOX_OPS };
+enum sandbox_op {
+	OP_NONE,
+	OP_CREATE,
+	OP_DESTROY,
+	OP_WAKE,
+	OP_SLEEP,
+	OP_STOP,
+	OP_CHECK,
+	OP_SWEEP,
+	OP_FILL,
+	OP_REPLACE,
+	SANDBOX_OPS
+};
 /* Whether the operation may begin in this state. */
 bool state_op_allowed(enum sandbox_state s, enum sandbox_op op);

@@ -4,9 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/console/events.h"
+#include "daemon/docker/docker.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
+#include "daemon/network/hooks.h"
 #include "daemon/preview/ports.h"
+#include "daemon/preview/tunnels.h"
 #include "daemon/sandbox/dial.h"
 
 struct sandbox *sandbox_find(struct daemon *d, const char *id)
@@ -29,6 +32,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->last_used = loop_now(d->loop);
 	list_init(&s->waiters);
 	list_init(&s->ports);
+	list_init(&s->tunnel_hosts);
 	api_spec_default(&s->spec);
 	struct sandbox *old = map_put(&d->boxes, str_of(s->id), s);
 	INVARIANT(!old);
@@ -43,6 +47,7 @@ static void sandbox_free(struct sandbox *s)
 	loop_timer_stop(&s->retry);
 	dial_free(s);
 	net_log_free(s->net_log);
+	hooks_free(s->hook);
 	usage_free(s->usage);
 	api_spec_free(&s->spec);
 	free(s);
@@ -128,9 +133,13 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	if (to == SB_DESTROYED)
 		s->view = VIEW_CLEAR;
 	sandbox_check(s);
-	if (to == SB_STOPPED || to == SB_DESTROYED)
+	if (to == SB_STOPPED || to == SB_DESTROYED) {
 		gate_client_forget(d->gate, s->id);
+		tunnels_clear(s);
+	}
 	snprintf(s->reason, sizeof s->reason, "%s", reason ? reason : "");
+	if (d->docker)
+		docker_box_moved(d->docker, s);
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
 		ports_clear(s);

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { outside } from './outside.mjs';
 import { start } from './workerd.mjs';
 
-const worker = () => start(fileURLToPath(new URL('worker.mjs', import.meta.url)), ['Sandbox', 'Custom', 'Refused', 'Nowhere']);
+const worker = () => start(fileURLToPath(new URL('worker.mjs', import.meta.url)), ['Sandbox', 'Custom', 'Refused', 'Nowhere', 'Intercepted', 'CatchAll']);
 const AT_ONCE = 4;
 const ROW_SECONDS = 100;
 

@@ -30,6 +30,30 @@ export const Refused = onAtoll(Base, { token: 'wrong' });
 /** A daemon that is not there. */
 export const Nowhere = onAtoll(Base, { url: 'http://127.0.0.1:1' });
 
+/** Answers for some hosts, and for nothing else: the box has no internet. */
+export class Intercepted extends onAtoll(Base) {
+  enableInternet = false;
+  interceptHttps = true;
+}
+Intercepted.outboundByHost = {
+  'by-host.example': async (request) =>
+    Response.json(
+      { method: request.method, url: request.url, one: request.headers.get('X-One') ?? undefined, body: await request.text() },
+      { status: 201 },
+    ),
+};
+Intercepted.outboundHandlers = {
+  echo: (request, _env, { params }) => new Response(`${params.word} ${new URL(request.url).hostname}`),
+};
+
+/** Answers for everything: with the body that it was sent, or the URL. */
+export class CatchAll extends onAtoll(Base) {
+  evict() {
+    this.ctx.abort('evicted by the test');
+  }
+}
+CatchAll.outbound = (request) => new Response(request.body ?? `caught ${request.url}`);
+
 let boxes = 0;
 
 /** What a row gets. Boxes that it opens are destroyed after it. */

@@ -29,7 +29,7 @@ async function bundleNode(entry) {
 
 /** Starts it; `classes` are the Durable Objects that the Worker exports. What workerd prints gathers in `log`. */
 export async function start(entry, classes) {
-  const { ATOLL_URL = '', ATOLL_TOKEN = '' } = process.env;
+  const { ATOLL_URL = '', ATOLL_TOKEN = '', SANDBOX_TRANSPORT } = process.env;
   const log = [];
   const miniflare = new Miniflare({
     modules: true,
@@ -37,7 +37,8 @@ export async function start(entry, classes) {
     compatibilityDate: '2026-04-20',
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: Object.fromEntries(classes.map((name) => [name, { className: name, useSQLite: true }])),
-    bindings: { ATOLL_URL, ATOLL_TOKEN, S3RVER: await bundleNode(`${here}s3rver.mjs`) },
+    // SANDBOX_TRANSPORT is upstream's own variable: http, websocket or rpc for every sandbox.
+    bindings: { ATOLL_URL, ATOLL_TOKEN, ...(SANDBOX_TRANSPORT && { SANDBOX_TRANSPORT }), S3RVER: await bundleNode(`${here}s3rver.mjs`) },
     r2Buckets: ['BACKUP_BUCKET'],
     log: new Log(LogLevel.NONE),
     handleRuntimeStdio(stdout, stderr) {

@@ -21,6 +21,9 @@ TEST(fixed_paths_are_found_exactly)
 	CHECK_INT(match("/metrics", ERRC_OK).route, ROUTE_METRICS);
 	CHECK_INT(match("/openapi.json", ERRC_OK).route, ROUTE_OPENAPI);
 	CHECK_INT(match("/v1/sandboxes", ERRC_OK).route, ROUTE_LIST);
+	CHECK_INT(match("/v1/sandbox", ERRC_OK).route, ROUTE_BRIDGE);
+	CHECK_INT(match("/v1/sandbox/a/exec", ERRC_OK).route, ROUTE_BRIDGE);
+	CHECK_INT(match("/v1/pool/stats", ERRC_OK).route, ROUTE_BRIDGE);
 	static const char *const none[] = {"", "*", "//", "/v1", "/v1/", "/v1/health/", "/V1/health", "/v1//health",
 		"/v1/%68ealth", "/v1/sandboxesx", "/./metrics", "/metrics/.."};
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
@@ -39,6 +42,10 @@ TEST(sandbox_paths_carry_their_id)
 	m = match("/v1/sandboxes/a/ws/pty", ERRC_OK);
 	CHECK_INT(m.route, ROUTE_AGENT_WS);
 	CHECK_STR(m.rest, "/ws/pty");
+	m = match("/v1/sandboxes/a/rpc", ERRC_OK);
+	CHECK_INT(m.route, ROUTE_AGENT_WS);
+	CHECK_STR(m.rest, "/rpc");
+	match("/v1/sandboxes/a/rpc/x", ERRC_NOT_FOUND);
 	CHECK_STR(match("/v1/sandboxes/a/api", ERRC_OK).rest, "/api");
 	CHECK_STR(match("/v1/sandboxes/a/api/%2e%2e/x", ERRC_OK).rest, "/api/%2e%2e/x");
 }

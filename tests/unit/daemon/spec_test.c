@@ -60,9 +60,9 @@ TEST(unknown_fields_are_named)
 {
 	CHECK_INT(refused("{\"foo\":1}"), ERRC_VALIDATION_FAILED);
 	CHECK_CSTR(why.field, "foo");
-	CHECK_INT(refused("{\"limits\":{\"disk\":1}}"), ERRC_VALIDATION_FAILED);
-	CHECK_CSTR(why.field, "limits.disk");
-	CHECK_CSTR(why.msg, "field 'limits.disk' is not known");
+	CHECK_INT(refused("{\"limits\":{\"gpu\":1}}"), ERRC_VALIDATION_FAILED);
+	CHECK_CSTR(why.field, "limits.gpu");
+	CHECK_CSTR(why.msg, "field 'limits.gpu' is not known");
 }
 
 TEST(wrong_types_are_named)

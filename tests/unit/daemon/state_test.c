@@ -41,7 +41,7 @@ TEST(an_operation_begins_only_in_its_states)
 	for (int s = 0; s < SB_STATES; s++)
 		for (int op = 0; op < SANDBOX_OPS; op++)
 			n += state_op_allowed((enum sandbox_state)s, (enum sandbox_op)op);
-	CHECK_INT(n, 12);
+	CHECK_INT(n, 16);
 	for (int s = 0; s < SB_DESTROYED; s++)
 		CHECK(state_op_allowed((enum sandbox_state)s, OP_DESTROY));
 	CHECK(state_op_allowed(SB_CREATING, OP_CREATE));
@@ -51,6 +51,9 @@ TEST(an_operation_begins_only_in_its_states)
 	CHECK(state_op_allowed(SB_ASLEEP, OP_STOP));
 	CHECK(state_op_allowed(SB_RUNNING, OP_CHECK));
 	CHECK(state_op_allowed(SB_STOPPED, OP_SWEEP));
+	CHECK(state_op_allowed(SB_CREATING, OP_FILL));
+	CHECK(state_op_allowed(SB_STOPPED, OP_REPLACE));
+	CHECK(!state_op_allowed(SB_CREATING, OP_REPLACE));
 }
 
 TEST(names_go_both_ways)

@@ -363,7 +363,7 @@ TEST(a_row_with_an_impossible_id_is_refused)
 	struct place *p = place_make();
 	start(p);
 	stop(p);
-	sql(p, "INSERT INTO sandboxes VALUES('../x','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}')");
+	sql(p, "INSERT INTO sandboxes VALUES('../x','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}',1)");
 	check_refused(p, "a row that no atolld wrote");
 }
 
@@ -374,10 +374,11 @@ TEST(rows_of_dots_alone_are_forgotten)
 	struct err e = {0};
 	start(p);
 	stop(p);
-	sql(p, "INSERT INTO sandboxes VALUES('.','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}'),"
-	       "('..','default',1,1,1,1,'stopped','',0,0,'{}','{}','{}','{}'),('.a','default',1,1,1,1,'stopped','',0,0,"
+	sql(p, "INSERT INTO sandboxes VALUES('.','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}',1),"
+	       "('..','default',1,1,1,1,'stopped','',0,0,'{}','{}','{}','{}',1),('.a','default',1,1,1,1,'stopped','',0,"
+	       "0,"
 	       "'{}','{}',"
-	       "'{}','{}'"
+	       "'{}','{}',1"
 	       ")");
 	CHECK_INT(store_open(p->dir, &p->store, &e), 0);
 	CHECK_INT(store_load(p->store, gather, &rows, &e), 0);

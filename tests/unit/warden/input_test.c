@@ -74,7 +74,8 @@ TEST(every_field_is_checked)
 	for (size_t i = 0; i < ARRAY_LEN(no_ops); i++)
 		CHECK_INT(rig_call(&r, rig_request(no_ops[i], "a")).err.code, ERRC_INVALID_REQUEST);
 	static const uint32_t ops[] = {WARDEN_CREATE, WARDEN_DESTROY, WARDEN_SIGNAL, WARDEN_FREEZE, WARDEN_THAW,
-		WARDEN_INSPECT, WARDEN_SET_LIMITS, WARDEN_SOCKETS, WARDEN_NETWORK, WARDEN_FUSE, WARDEN_TRUST};
+		WARDEN_INSPECT, WARDEN_SET_LIMITS, WARDEN_SOCKETS, WARDEN_NETWORK, WARDEN_DISK, WARDEN_FUSE,
+		WARDEN_TRUST};
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "")).err.code, ERRC_INVALID_SANDBOX_ID_LENGTH);
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "a/b")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
@@ -83,6 +84,15 @@ TEST(every_field_is_checked)
 		CHECK_INT(rig_call(&r, rig_request(ops[i], "..")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
 		if (ops[i] != WARDEN_CREATE)
 			CHECK_INT(rig_call(&r, rig_request(ops[i], "nobody")).err.code, ERRC_SANDBOX_NOT_FOUND);
+	}
+	static const uint32_t files[] = {WARDEN_SNAPSHOT, WARDEN_CLONE, WARDEN_REPLACE, WARDEN_DIFF};
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		CHECK_INT(rig_call(&r, rig_request(files[i], "../a")).err.code, ERRC_INVALID_SANDBOX_ID_CHARACTERS);
+		rq = rig_request(files[i], "a");
+		memset(rq.snapshot, 'a', sizeof rq.snapshot); /* not terminated */
+		CHECK_INT(rig_call(&r, rq).err.code, ERRC_INVALID_REQUEST);
+		/* This warden has plain directories. */
+		CHECK_INT(rig_call(&r, rig_request(files[i], "a")).err.code, ERRC_HOST_UNSUPPORTED);
 	}
 	CHECK_INT(rig_list(&r, NULL, 0), 0);
 	rig_stop_clean(&r);

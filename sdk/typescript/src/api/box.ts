@@ -97,10 +97,17 @@ export class Box {
     const repeatable = options.repeatable ?? (method === 'GET' || method === 'HEAD');
     const { retryMs, readyMs } = this;
     const again = { repeatable, retryMs, readyMs, insist: this.#insist };
-    return { method, path: this.base + path, body, headers, signal: options.signal, ...again };
+    return {
+      method,
+      path: path.startsWith('/v1/') ? path : this.base + path,
+      body,
+      headers,
+      signal: options.signal,
+      ...again,
+    };
   }
 
-  /** Any call below `/v1/sandboxes/{id}`; answers that are not 2xx throw. `now` does not wait for `first`. */
+  /** Any call below `/v1/sandboxes/{id}`, or of a path that begins with `/v1/`; answers that are not 2xx throw. `now` does not wait for `first`. */
   async send(
     method: string,
     path: string,

@@ -1,8 +1,9 @@
 import { SandboxError } from '../errors/base.js';
-import { NotImplementedError } from '../errors/plain-errors.js';
 import { type components, sandboxSpecFields } from '../generated/openapi.js';
+import type { OutboundHandler } from '../outbound.js';
 import type { SandboxConfiguration, SandboxOptions, SandboxTransport } from '../types/sandbox.js';
 import type { Box } from './box.js';
+import { Outbound, type OutboundHosts } from './outbound.js';
 
 /** A sandbox as the daemon shows it. */
 export type SandboxInfo = components['schemas']['Sandbox'];
@@ -44,6 +45,7 @@ export class Lifecycle {
   constructor(box: Box, options: SandboxOptions) {
     this.#box = box;
     this.id = box.id;
+    this.#outbound = new Outbound(box);
     checkOptions('getSandbox', options, optionsBeside);
     if (options.containerTimeouts) this.#applyTimeouts(options.containerTimeouts);
     const spec = specOf(options);
@@ -155,21 +157,26 @@ export class Lifecycle {
     return this.#box.touched ? null : undefined;
   }
 
-  /* Boxes have no network but their own loopback: there is nothing to handle, allow or deny yet. */
-  setOutboundHandler(..._rules: unknown[]): Promise<void> {
-    return noOutbound('setOutboundHandler');
-  }
-  setOutboundByHost(..._rules: unknown[]): Promise<void> {
-    return noOutbound('setOutboundByHost');
-  }
-  setAllowedHosts(..._rules: unknown[]): Promise<void> {
-    return noOutbound('setAllowedHosts');
-  }
-  setDeniedHosts(..._rules: unknown[]): Promise<void> {
-    return noOutbound('setDeniedHosts');
-  }
-}
+  readonly #outbound: Outbound;
 
-async function noOutbound(method: string): Promise<void> {
-  throw new NotImplementedError(method, 'Sandboxes have no network but their own loopback.');
+  /**
+   * Requests of programs in the sandbox come to `handler`, which answers in the place of the servers. HTTPS works too: the
+   * sandbox's programs trust an authority of the host for it. `null` ends it. `hosts` are names, patterns with `*` and
+   * `address:port`; without it, all.
+   */
+  setOutboundHandler(handler: OutboundHandler | null, hosts?: OutboundHosts): Promise<void> {
+    return this.#outbound.set(handler, hosts);
+  }
+  /** The same for one host; it goes before `setOutboundHandler`. */
+  setOutboundByHost(host: string, handler: OutboundHandler | null): Promise<void> {
+    return this.#outbound.setByHost(host, handler);
+  }
+  /** Only these hosts can be reached; an empty list means none. */
+  async setAllowedHosts(hosts: string[]): Promise<void> {
+    await this.#box.json('PATCH', '/network', { mode: 'list', allow: hosts }, { repeatable: true });
+  }
+  /** These hosts cannot be reached, whatever else is allowed. */
+  async setDeniedHosts(hosts: string[]): Promise<void> {
+    await this.#box.json('PATCH', '/network', { deny: hosts }, { repeatable: true });
+  }
 }

@@ -9,9 +9,10 @@
  * daemon is asked: the box runs on (the daemon was restarted), or the box has ended and `monitor()` settles.
  */
 
-import type { Daemon } from './daemon.js';
+import { meansHost, serveHook } from '../outbound.js';
+import type { BoxSettings, Daemon } from './daemon.js';
 import { tcpPort } from './port.js';
-import type { DurableObjectContainer, ObjectState, StartOptions, TcpPort, WorkerSocket } from './runtime.js';
+import type { DurableObjectContainer, Fetcher, ObjectState, StartOptions, TcpPort, WorkerSocket } from './runtime.js';
 
 const KEY = 'atoll:box';
 const RETRY_MS = [100, 250, 500, 1000, 2000, 5000];
@@ -22,18 +23,23 @@ const STOPPING_MS = 15_000;
 /** When the box's init was started, in ticks since the host's boot: another number is another life of the box. */
 const WHICH_LIFE = "cut -d' ' -f22 /proc/1/stat";
 
+type Ours = 'env' | 'labels' | 'network' | 'outbound';
+
 interface Remembered {
   id: string;
   /** null: it does not run. */
   life: string | null;
   /** Which settings of the box are ours; others may be somebody else's, and stay. */
-  ours: Array<'env' | 'labels'>;
+  ours: Ours[];
 }
 
 /** One run of the box, from `start()` to its end. */
 class Run {
   life: string | null = null;
   socket: WorkerSocket | null = null;
+  hook: WorkerSocket | null = null;
+  /** The hook is held, or tried to be. */
+  answers = false;
   over = false;
   stoppingUntil = 0;
   /** Settles when the box can be asked. */
@@ -54,7 +60,9 @@ class Run {
 export class AtollContainer implements DurableObjectContainer {
   #run: Run | null = null;
   #daemon: Daemon | null = null;
-  #ours = new Set<'env' | 'labels'>();
+  #ours = new Set<Ours>();
+  /** Who answers for which host: 'http:example.com', 'https:*'. */
+  readonly #hooks = new Map<string, Fetcher>();
 
   /**
    * @param ctx the Durable Object's state
@@ -136,10 +144,76 @@ export class AtollContainer implements DurableObjectContainer {
   /** The Durable Object's own alarm decides when the box stops: nothing to do. */
   async setInactivityTimeout(): Promise<void> {}
 
-  // A box has loopback as its only network, so no request leaves it that could be intercepted.
-  async interceptOutboundHttp(): Promise<void> {}
-  async interceptOutboundHttps(): Promise<void> {}
-  async interceptAllOutboundHttp(): Promise<void> {}
+  /** A later call for the same host takes the place of the earlier one. */
+  interceptOutboundHttp(host: string, worker: Fetcher): Promise<void> {
+    return this.#intercept(`http:${host}`, worker);
+  }
+  interceptOutboundHttps(host: string, worker: Fetcher): Promise<void> {
+    return this.#intercept(`https:${host}`, worker);
+  }
+  interceptAllOutboundHttp(worker: Fetcher): Promise<void> {
+    return this.#intercept('http:*', worker);
+  }
+
+  /** The box is told of new hosts only; who answers is known here. */
+  async #intercept(key: string, worker: Fetcher): Promise<void> {
+    const known = this.#hooks.has(key);
+    this.#hooks.set(key, worker);
+    this.#ours.add('outbound');
+    const run = this.#run;
+    if (!run) return;
+    await run.ready;
+    if (!known) await this.#box().create({ outbound: this.#hosts() });
+    this.#answer(run);
+  }
+
+  #hosts(): { http: string[]; https: string[] } {
+    const of = (scheme: string) =>
+      [...this.#hooks.keys()].filter((key) => key.startsWith(`${scheme}:`)).map((key) => key.slice(scheme.length + 1));
+    return { http: of('http'), https: of('https') };
+  }
+
+  /** The most exact pattern counts: a host before a pattern, a pattern before all. */
+  #fetcherFor(request: Request): Fetcher | undefined {
+    const url = new URL(request.url);
+    const keys = [...this.#hooks.keys()].filter((key) => key.startsWith(url.protocol));
+    const found = keys
+      .filter((key) => meansHost(key.slice(url.protocol.length), url))
+      .sort((a, b) => Number(a.includes('*')) - Number(b.includes('*')) || b.length - a.length);
+    return found[0] ? this.#hooks.get(found[0]) : undefined;
+  }
+
+  /** Holds the box's hook while the run lasts, again after a restart of the daemon. Never rejects. */
+  async #answer(run: Run): Promise<void> {
+    if (run.answers || !this.#hooks.size) return;
+    run.answers = true;
+    for (let failures = 0; !run.over; failures++) {
+      const socket = await this.#box()
+        .connect('/hook')
+        .catch(() => null);
+      if (socket) {
+        failures = 0;
+        await this.#serve(run, socket);
+      }
+      if (!run.over) await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
+    }
+  }
+
+  async #serve(run: Run, socket: WorkerSocket): Promise<void> {
+    const closed = new Promise<void>((done) => {
+      socket.addEventListener('close', done);
+      socket.addEventListener('error', done);
+    });
+    serveHook(socket, async (request) => {
+      const fetcher = this.#fetcherFor(request);
+      return fetcher ? fetcher.fetch(request) : new Response('Origin is disallowed', { status: 520 });
+    });
+    socket.accept();
+    run.hook = socket;
+    if (run.over) socket.close(1000);
+    await closed;
+    run.hook = null;
+  }
 
   #box(): Daemon {
     this.#daemon ??= this.open(this.chooseId());
@@ -157,6 +231,7 @@ export class AtollContainer implements DurableObjectContainer {
       run.life = await box.run(WHICH_LIFE);
       if (run.over) return;
       this.#remember(run.life);
+      this.#answer(run);
       if (options.entrypoint?.length) await this.#enter(box, options.entrypoint);
     } catch (error) {
       this.#over(run, error);
@@ -166,8 +241,12 @@ export class AtollContainer implements DurableObjectContainer {
   }
 
   /** Unsets the variables of an earlier start that this start does not have. */
-  #settings(options: StartOptions): Pick<StartOptions, 'env' | 'labels'> {
-    const settings: Pick<StartOptions, 'env' | 'labels'> = {};
+  #settings(options: StartOptions): BoxSettings {
+    const settings: BoxSettings = {};
+    // Without internet only intercepted requests leave the box.
+    if (options.enableInternet === false) this.#ours.add('network');
+    if (this.#ours.has('network')) settings.network = options.enableInternet === false ? { mode: 'list' } : {};
+    if (this.#ours.has('outbound')) settings.outbound = this.#hosts();
     for (const name of ['env', 'labels'] as const) {
       if (options[name]) this.#ours.add(name);
       if (this.#ours.has(name)) settings[name] = options[name] ?? {};
@@ -206,7 +285,9 @@ export class AtollContainer implements DurableObjectContainer {
         return false;
       }
     });
-    if (lives) this.#hold(run);
+    if (!lives) return;
+    this.#hold(run);
+    this.#answer(run);
   }
 
   /** Whether the run continues; otherwise reports its end. */
@@ -260,6 +341,7 @@ export class AtollContainer implements DurableObjectContainer {
       if (this.#daemon) this.#remember(null);
     }
     run.socket?.close(1000);
+    run.hook?.close(1000);
     run.end(error);
   }
 }

@@ -10,6 +10,12 @@ export interface Address {
   token?: string;
 }
 
+/** Settings of a box that a Worker's class decides. */
+export type BoxSettings = Pick<StartOptions, 'env' | 'labels'> & {
+  network?: { mode?: 'list' };
+  outbound?: { http: string[]; https: string[] };
+};
+
 /** A sandbox as `GET /v1/sandboxes/{id}` shows it. */
 interface Sandbox {
   state: 'creating' | 'running' | 'asleep' | 'stopped';
@@ -73,7 +79,7 @@ export class Daemon {
   }
 
   /** Creates the box, or updates an existing one. The next request to it starts it at the latest. */
-  async create(settings: Pick<StartOptions, 'env' | 'labels'>): Promise<void> {
+  async create(settings: BoxSettings): Promise<void> {
     const response = await this.ask('PUT', '', settings);
     if (!response.ok) throw await refusal(response);
     await response.body?.cancel();

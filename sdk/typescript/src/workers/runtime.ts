@@ -31,8 +31,15 @@ export type WorkerResponse = Response & { readonly webSocket?: WorkerSocket | nu
 /** The client's end of a WebSocket in a Worker. */
 export interface WorkerSocket {
   accept(): void;
+  send(data: Uint8Array): void;
   close(code?: number, reason?: string): void;
+  addEventListener(type: 'message', listener: (event: { data: any }) => void): void;
   addEventListener(type: 'close' | 'error', listener: () => void): void;
+}
+
+/** What `interceptOutbound…` gets: a service binding, such as `ctx.exports.ContainerProxy({ props })`. */
+export interface Fetcher {
+  fetch(request: Request): Promise<Response>;
 }
 
 /** The result of `container.getTcpPort()`. */
@@ -50,7 +57,7 @@ export interface DurableObjectContainer {
   signal(signal: number): void;
   getTcpPort(port: number): TcpPort;
   setInactivityTimeout(milliseconds: number | bigint): Promise<void>;
-  interceptOutboundHttp(host: string, worker: unknown): Promise<void>;
-  interceptOutboundHttps(host: string, worker: unknown): Promise<void>;
-  interceptAllOutboundHttp(worker: unknown): Promise<void>;
+  interceptOutboundHttp(host: string, worker: Fetcher): Promise<void>;
+  interceptOutboundHttps(host: string, worker: Fetcher): Promise<void>;
+  interceptAllOutboundHttp(worker: Fetcher): Promise<void>;
 }

@@ -5,6 +5,7 @@ import errors from './errors.mjs';
 import files from './files.mjs';
 import git from './git.mjs';
 import lifecycle from './lifecycle.mjs';
+import outbound from './outbound.mjs';
 import ports from './ports.mjs';
 import processes from './processes.mjs';
 import sessions from './sessions.mjs';
@@ -19,6 +20,7 @@ export const areas = {
   Git: git,
   'Code interpreter': code,
   'Ports and previews': ports,
+  'Outgoing requests': outbound,
   Terminals: terminals,
   Lifecycle: lifecycle,
   'Backups and buckets': storage,
@@ -30,10 +32,6 @@ export const later = {
   'mountBucket: credentialProxy, R2 binding': 'needs outbound interception',
   tunnels: 'needs the rpc transport and a way to the internet',
   "transport: 'rpc'": 'http and websocket are served',
-  setOutboundHandler: 'a box has loopback as its only network',
-  setOutboundByHost: 'a box has loopback as its only network',
-  setAllowedHosts: 'accepted; a box has loopback as its only network',
-  setDeniedHosts: 'accepted; a box has loopback as its only network',
 };
 
 /** name → {area, run} */

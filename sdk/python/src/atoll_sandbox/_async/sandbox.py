@@ -11,6 +11,7 @@ from .._place import locate
 from ..errors import SandboxError
 from ..models import Limits, SandboxInfo, sandbox_info
 from .box import Box
+from .network import AsyncNetwork
 from .ports import AsyncPorts
 from .session import AsyncSessions
 from .transport import Transport
@@ -38,7 +39,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class AsyncSandbox(AsyncSessions, AsyncPorts):
+class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork):
     """A named, isolated Linux box of an Atoll.
 
         async with AsyncSandbox("user-123") as sandbox:

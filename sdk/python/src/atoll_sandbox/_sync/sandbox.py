@@ -12,6 +12,7 @@ from .._place import locate
 from ..errors import SandboxError
 from ..models import Limits, SandboxInfo, sandbox_info
 from .box import Box
+from .network import Network
 from .ports import Ports
 from .session import Sessions
 from .transport import Transport
@@ -39,7 +40,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class Sandbox(Sessions, Ports):
+class Sandbox(Sessions, Ports, Network):
     """A named, isolated Linux box of an Atoll.
 
         with Sandbox("user-123") as sandbox:

@@ -1,0 +1,47 @@
+import type * as s from '../types/snapshots.js';
+import type { Box } from './box.js';
+
+const idOf = (snapshot: string | s.Snapshot): string => (typeof snapshot === 'string' ? snapshot : snapshot.id);
+
+/** Snapshots of a sandbox, and sandboxes made from it. */
+export class StorageOf implements s.SandboxStorage {
+  readonly #box: Box;
+
+  constructor(box: Box) {
+    this.#box = box;
+  }
+
+  snapshot(name?: string): Promise<s.Snapshot> {
+    return this.#box.json('POST', '/snapshots', name === undefined ? {} : { name });
+  }
+
+  async snapshots(): Promise<s.Snapshot[]> {
+    return (await this.#box.json<{ snapshots: s.Snapshot[] }>('GET', '/snapshots')).snapshots;
+  }
+
+  async deleteSnapshot(snapshot: string | s.Snapshot): Promise<void> {
+    await this.#box.json('DELETE', `/snapshots/${encodeURIComponent(idOf(snapshot))}`);
+  }
+
+  async restore(snapshot: string | s.Snapshot): Promise<void> {
+    await this.#box.json('POST', '/restore', { snapshot: idOf(snapshot) });
+  }
+
+  diff(since: string | s.Snapshot): Promise<s.SnapshotDiff> {
+    return this.#box.json('GET', `/diff?from=${encodeURIComponent(idOf(since))}`);
+  }
+
+  async fork(wanted: number | string[]): Promise<string[]> {
+    const body = typeof wanted === 'number' ? { count: wanted } : { ids: wanted };
+    const made = await this.#box.json<{ sandboxes: { id: string }[] }>('POST', '/fork', body);
+    return made.sandboxes.map((one) => one.id);
+  }
+
+  async replace(from: s.FilesFrom): Promise<void> {
+    await this.#box.json('POST', '/replace', { from });
+  }
+
+  async createFrom(from: s.FilesFrom): Promise<void> {
+    await this.#box.json('PUT', '', { from });
+  }
+}

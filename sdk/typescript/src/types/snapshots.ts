@@ -1,0 +1,39 @@
+/** The files of a sandbox at one moment. */
+export interface Snapshot {
+  id: string;
+  sandbox: string;
+  name: string | null;
+  /** Bytes that the sandbox used then. */
+  size: number;
+  image: string;
+  createdAt: string;
+}
+
+/** Paths that changed since a snapshot. */
+export interface SnapshotDiff {
+  added: string[];
+  changed: string[];
+  deleted: string[];
+  /** There are more changes than can be listed. */
+  truncated: boolean;
+}
+
+/** Where files come from: a snapshot of any sandbox, or another sandbox at this moment. */
+export type FilesFrom = { snapshot: string } | { sandbox: string };
+
+/** Snapshots of a sandbox, and sandboxes made from it. */
+export interface SandboxStorage {
+  /** Keeps the files of this moment. A running sandbox is frozen for some milliseconds; nothing in it ends. */
+  snapshot(name?: string): Promise<Snapshot>;
+  snapshots(): Promise<Snapshot[]>;
+  deleteSnapshot(snapshot: string | Snapshot): Promise<void>;
+  /** Puts the files of a snapshot back. Processes end; the next call starts the sandbox. */
+  restore(snapshot: string | Snapshot): Promise<void>;
+  diff(since: string | Snapshot): Promise<SnapshotDiff>;
+  /** Makes sandboxes with the files and settings of this one; resolves to their ids. */
+  fork(wanted: number | string[]): Promise<string[]>;
+  /** Makes the files of another sandbox, or of a snapshot, the files of this one. Processes end. */
+  replace(from: FilesFrom): Promise<void>;
+  /** Makes this sandbox, which must not exist, from another one or from a snapshot. */
+  createFrom(from: FilesFrom): Promise<void>;
+}

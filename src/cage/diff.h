@@ -1,0 +1,16 @@
+/*
+ * diff.h - what has changed between a snapshot of a layer and the layer: names and kinds of files, never their content.
+ *
+ * A snapshot keeps the numbers and times of files, so a file is the same if those are the same. Deleted files of the
+ * image are whiteouts in a layer.
+ *
+ * The result goes to a descriptor as a row of records: a byte, a path below the root of the box, a NUL. The byte is
+ * 'A' (added), 'C' (changed) or 'D' (deleted). The last record is 'E', or 'T' when there was more; both have no path.
+ * Names are what the box made of them: any bytes but NUL and '/'.
+ */
+#pragma once
+
+#include "proto/errc.h"
+
+/* `layer` and `snapshot` are root directories of layers, `image` the root of the image or -1. 0 or -errno. */
+int diff_write(int layer, int snapshot, int image, int out);

@@ -1,0 +1,288 @@
+#include "cage/pool.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cage/fs.h"
+#include "cage/layers.h"
+#include "cage/limits.h"
+#include "cage/loopdev.h"
+#include "proto/size.h"
+
+#define NOTE_NAME  "trusted.atoll.layer"
+#define NOTE_MAGIC 0x31594c41u /* "ALY1" */
+
+struct note_on_disk {
+	uint32_t magic, size;
+	struct layer_note note;
+};
+
+/* ---- opening ---- */
+
+static int plain(struct pool *p, const char *why)
+{
+	p->kind = POOL_PLAIN;
+	snprintf(p->why, sizeof p->why, "%s", why);
+	return 0;
+}
+
+/* The mount of a pool that is just being given up holds the device for a moment: try again. */
+static int mount_device(const char *path, struct err *e)
+{
+	int fd = -1, os = 0;
+	for (int waited = 0; fd < 0 && waited < POOL_MOUNT_WAIT; waited += POOL_MOUNT_PAUSE) {
+		auto_fd int fs = sys_fsopen("btrfs");
+		if (fs < 0)
+			return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "this kernel has no btrfs");
+		/* Discarding would make holes in the file, which must stay allocated. */
+		bool ok = sys_fsconfig(fs, FSCONFIG_SET_STRING, "source", path, 0) == 0 &&
+			  sys_fsconfig(fs, FSCONFIG_SET_FLAG, "nodiscard", NULL, 0) == 0 &&
+			  sys_fsconfig(fs, FSCONFIG_SET_FLAG, "user_subvol_rm_allowed", NULL, 0) == 0 &&
+			  /* The space of deleted layers comes back with the commits. */
+			  sys_fsconfig(fs, FSCONFIG_SET_STRING, "commit", "5", 0) == 0 &&
+			  sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0;
+		os = errno;
+		if (!ok && os != EBUSY && os != ENXIO)
+			return fs_fail(fs, os, "mount the pool", e);
+		fd = ok ? sys_fsmount(fs, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOATIME) : -1;
+		os = errno;
+		if (fd < 0)
+			nanosleep(&(struct timespec){.tv_nsec = POOL_MOUNT_PAUSE * 1000000L}, NULL);
+	}
+	return fd < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, os, "mount the pool") : fd;
+}
+
+static int open_file(struct pool *p, int file, struct err *e)
+{
+	struct loopdev dev;
+	if (loopdev_open(file, &dev, e) < 0)
+		return -1;
+	p->device = dev.fd;
+	p->direct = dev.direct;
+	p->mount = mount_device(dev.path, e);
+	if (p->mount < 0)
+		return -1;
+	auto_fd int root = openat(p->mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = root < 0 ? -errno : btrfs_quota_enable(root, &p->quota);
+	if (r < 0)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, -r, "switch on the pool's quotas");
+	p->groups = btrfs_groups_open(root);
+	p->kind = POOL_FILE;
+	return 0;
+}
+
+static int open_directory(struct pool *p, int data, struct err *e)
+{
+	int r = btrfs_subvolume_make(data, "pool", 0);
+	if (r < 0 && r != -EEXIST)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, -r, "make the pool's subvolume");
+	auto_fd int root = openat(data, "pool", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = root < 0 ? -errno : fchmod(root, 0700) < 0 ? -errno : btrfs_quota_enable(root, &p->quota);
+	if (r < 0)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, -r, "switch on the quotas of the pool's file system");
+	p->groups = btrfs_groups_open(root);
+	p->kind = POOL_DIRECTORY;
+	return 0;
+}
+
+static void give_up(struct pool *p)
+{
+	fd_close(&p->mount);
+	fd_close(&p->device);
+	fd_close(&p->file);
+	fd_close(&p->groups);
+}
+
+int pool_open(struct pool *ret, const char *data, const char *kind, const char *size, struct err *e)
+{
+	struct pool *p = ret;
+	struct err why = {0};
+	*p = POOL_CLOSED;
+	if (size && !size_parse(str_of(size), &p->max))
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_POOL_SIZE must be a number of bytes, or like '20G'");
+	if (kind && strcmp(kind, "plain") == 0)
+		return plain(p, "ATOLL_POOL is 'plain'");
+	if (kind && strcmp(kind, "btrfs") != 0)
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_POOL can be 'btrfs' or 'plain'");
+	auto_fd int dir = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return plain(p, "the data directory cannot be opened");
+	int r;
+	if (btrfs_is(dir)) {
+		r = open_directory(p, dir, &why);
+	} else {
+		p->file = openat(dir, "pool.img", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (p->file < 0)
+			return plain(p, "there is no pool.img in the data directory; 'atoll up' makes it");
+		r = open_file(p, p->file, &why);
+	}
+	if (r == 0)
+		return 0;
+	give_up(p);
+	return plain(p, why.msg);
+}
+
+int pool_enter(struct pool *p, const char *path, struct err *e)
+{
+	struct {
+		const char *name;
+		int *fd;
+	} dirs[] = {{"boxes", &p->boxes}, {"slots", &p->slots}, {"snapshots", &p->snapshots}, {"making", &p->making},
+		{"trash", &p->trash}};
+	p->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; p->root >= 0 && i < ARRAY_LEN(dirs); i++) {
+		if (mkdirat(p->root, dirs[i].name, 0700) < 0 && errno != EEXIST)
+			return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "make '%s' in the pool", dirs[i].name);
+		*dirs[i].fd = openat(p->root, dirs[i].name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (*dirs[i].fd < 0)
+			return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open '%s' in the pool", dirs[i].name);
+	}
+	p->last_group = (uint64_t)clock_wall_ms();
+	return p->root < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the pool") : 0;
+}
+
+/* ---- notes and groups ---- */
+
+int pool_group_new(struct pool *p, uint64_t *ret)
+{
+	uint64_t group;
+	int r;
+	do {
+		group = BTRFS_GROUP_SHARED(++p->last_group);
+		r = btrfs_group_make(p->root, group);
+	} while (r == -EEXIST);
+	*ret = group;
+	return r;
+}
+
+int pool_note_read(int layer, struct layer_note *ret)
+{
+	struct note_on_disk d = {0};
+	ssize_t n = fgetxattr(layer, NOTE_NAME, &d, sizeof d);
+	if (n < 0)
+		return -errno;
+	if (n != (ssize_t)sizeof d || d.magic != NOTE_MAGIC || d.size != sizeof d)
+		return -EBADMSG;
+	*ret = d.note;
+	return 0;
+}
+
+int pool_note_write(int layer, const struct layer_note *n)
+{
+	struct note_on_disk d = {.magic = NOTE_MAGIC, .size = sizeof d, .note = *n};
+	return fsetxattr(layer, NOTE_NAME, &d, sizeof d, 0) < 0 ? -errno : 0;
+}
+
+int pool_note_apply(const struct pool *p, const struct layer_note *n)
+{
+	return btrfs_group_limit(p->root, n->group, n->limit > n->debt + 1 ? n->limit - n->debt : 1);
+}
+
+/* ---- layers ---- */
+
+static int open_layer(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* A sweep may delete a group that has no subvolume yet: then there is another group. */
+static int make_in_group(struct pool *p, int dir, const char *name, uint64_t *ret_group)
+{
+	int r = -ENOENT;
+	for (int i = 0; r == -ENOENT && i < 3; i++) {
+		r = pool_group_new(p, ret_group);
+		if (r == 0)
+			r = btrfs_subvolume_make(dir, name, *ret_group);
+	}
+	return r;
+}
+
+static int fill_layer(const struct pool *p, int dir, const char *name, const struct layer_note *n)
+{
+	auto_fd int fd = open_layer(dir, name);
+	if (fd < 0)
+		return fd;
+	int r = pool_note_write(fd, n);
+	if (r == 0)
+		r = pool_note_apply(p, n);
+	/* upper/ becomes the root directory of the box: its mode must not depend on our umask. */
+	if (r == 0 && (mkdirat(fd, "upper", 0755) < 0 || mkdirat(fd, "work", 0700) < 0 ||
+			      fchmodat(fd, "upper", 0755, 0) < 0 || fchmod(fd, 0700) < 0))
+		r = -errno;
+	return r;
+}
+
+int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, struct err *e)
+{
+	struct layer_note n = {.limit = limit};
+	if (p->kind == POOL_PLAIN)
+		return layer_make(dir, name, e);
+	int r = make_in_group(p, dir, name, &n.group);
+	if (r == -ENOSPC)
+		btrfs_reclaim(p->root); /* what was deleted just now helps the next one */
+	if (r < 0)
+		return err_os(e, r == -ENOSPC ? ERRC_NO_SPACE : ERRC_BOX_CREATE_FAILED, -r,
+			r == -ENOSPC ? "the pool is full: make the sandbox's layer" : "make the sandbox's layer");
+	r = fill_layer(p, dir, name, &n);
+	if (r == 0)
+		return 0;
+	btrfs_subvolume_delete(dir, name);
+	return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "make the sandbox's layer");
+}
+
+int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e)
+{
+	struct layer_note n;
+	if (p->kind == POOL_PLAIN)
+		return 0;
+	auto_fd int fd = open_layer(dir, name);
+	int r = fd < 0 ? fd : pool_note_read(fd, &n);
+	if (r < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -r, "read the limit of the sandbox's layer");
+	if (n.limit == limit)
+		return 0;
+	n.limit = limit;
+	r = pool_note_apply(p, &n);
+	if (r == 0)
+		r = pool_note_write(fd, &n);
+	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "set the limit of the sandbox's layer") : 0;
+}
+
+bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret)
+{
+	struct layer_note n;
+	uint64_t used;
+	if (p->kind == POOL_PLAIN || p->groups < 0)
+		return false;
+	auto_fd int fd = open_layer(dir, name);
+	if (fd < 0 || pool_note_read(fd, &n) < 0 || btrfs_group_used(p->groups, n.group, &used) < 0)
+		return false;
+	*ret = used + n.debt;
+	return true;
+}
+
+/* ---- space ---- */
+
+void pool_space(const struct pool *p, uint64_t *ret_size, uint64_t *ret_used)
+{
+	struct statfs st = {0}, below = {0};
+	*ret_size = *ret_used = 0;
+	if (p->kind == POOL_PLAIN || fstatfs(p->root, &st) < 0)
+		return;
+	uint64_t block = (uint64_t)st.f_bsize;
+	*ret_size = st.f_blocks * block;
+	*ret_used = (st.f_blocks - st.f_bfree) * block;
+	if (p->kind != POOL_FILE || fstatfs(p->file, &below) < 0)
+		return;
+	uint64_t room = below.f_bavail * (uint64_t)below.f_bsize, reserve = pool_reserve(p);
+	uint64_t most = *ret_size + (room > reserve ? room - reserve : 0);
+	*ret_size = p->max && p->max < most ? p->max : most;
+}

@@ -1,0 +1,107 @@
+/*
+ * pool.h - where the files of boxes live: a btrfs with limits and snapshots, or plain directories.
+ *
+ *	boxes/<id>/{upper,work}     a subvolume: the layer of a sandbox
+ *	slots/<n>/{upper,work}      a subvolume: a layer made ahead
+ *	snapshots/<name>            a read-only subvolume: the layer of a sandbox at one moment
+ *	making/                     half-made layers; emptied at every start
+ *	trash/                      what has to go
+ *
+ * A pool is a directory `pool` of a data directory that is on btrfs itself, or the file `pool.img` in it, which
+ * `atoll up` makes. A warden without either uses plain directories: no limits, no snapshots
+ *(docs/design/017-storage.md).
+ *
+ * Every layer has a note, an extended attribute of its root directory, which its snapshots inherit. The note names the
+ * quota group that the layer, its snapshots and its predecessors share. The kernel charges an extent to the
+ * subvolume that wrote it. So a layer that was made from another box's files begins with a debt: the bytes that it
+ * uses and that its own group is not charged for. The group's limit is the box's limit less the debt.
+ *
+ * pool_open runs before the warden leaves the host's mounts; all else after it. Calls that end in `_slow` write to the
+ * disk and run in helper processes only.
+ */
+#pragma once
+
+#include "cage/btrfs.h"
+#include "proto/errc.h"
+
+enum pool_kind { POOL_PLAIN, POOL_DIRECTORY, POOL_FILE };
+
+struct pool {
+	enum pool_kind kind;
+	char why[240]; /* PLAIN: why there is no other pool */
+	int mount;     /* of FILE, until it has its place in the warden's root */
+	enum btrfs_quota quota;
+	int groups;	  /* the kernel's numbers; -1: none */
+	int file, device; /* of FILE */
+	bool direct;	  /* of FILE: around the page cache of the host */
+	uint64_t max;	  /* of FILE: bytes that it may have; 0: as many as its file system */
+	uint64_t last_group;
+	int root, boxes, slots, snapshots, making, trash; /* directories; -1 when PLAIN */
+};
+
+#define POOL_CLOSED                                                                                                    \
+	((struct pool){.mount = -1,                                                                                    \
+		.groups = -1,                                                                                          \
+		.file = -1,                                                                                            \
+		.device = -1,                                                                                          \
+		.root = -1,                                                                                            \
+		.boxes = -1,                                                                                           \
+		.slots = -1,                                                                                           \
+		.snapshots = -1,                                                                                       \
+		.making = -1,                                                                                          \
+		.trash = -1})
+
+/* Finds the pool of a data directory. `size` is ATOLL_POOL_SIZE or NULL, `kind` ATOLL_POOL or NULL. What cannot be used
+ * becomes PLAIN with a reason; -1 only for settings that make no sense. */
+int pool_open(struct pool *ret, const char *data, const char *kind, const char *size, struct err *e);
+/* Opens the directories below `path`, where the pool is now. */
+int pool_enter(struct pool *p, const char *path, struct err *e);
+
+struct layer_note {
+	uint64_t group;
+	uint64_t parent;    /* the group of the box that its files came from; 0: none */
+	uint64_t low, high; /* generations of extents (low, high] that other boxes' groups are charged for */
+	uint64_t debt;	    /* their bytes, as counted last */
+	uint64_t limit;	    /* of the box */
+};
+
+/* Makes dir/name with an empty upper/ and work/ in a group of its own. Leaves nothing behind when it fails. In a PLAIN
+ * pool: directories. */
+int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
+/* A group of its own for a layer that is about to be made. */
+int pool_group_new(struct pool *p, uint64_t *ret);
+/* 0 or -errno; -ENODATA: it has none. `layer` is its root directory. */
+int pool_note_read(int layer, struct layer_note *ret);
+int pool_note_write(int layer, const struct layer_note *n);
+/* Sets the group's limit from the note. */
+int pool_note_apply(const struct pool *p, const struct layer_note *n);
+/* Another limit for the layer dir/name. Does nothing if it has that limit. */
+int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
+/* The bytes that its box is charged for; false when nobody counts them. */
+bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret);
+
+/* Bytes of the pool: all that it may have, and those in use. */
+void pool_space(const struct pool *p, uint64_t *ret_size, uint64_t *ret_used);
+
+/* Bytes that a FILE leaves free on the file system below it. */
+uint64_t pool_reserve(const struct pool *p);
+/* Whether the free space has become small and the file may grow. */
+bool pool_wants_growth(const struct pool *p);
+
+/* Makes the file larger when the free space becomes small. 0: enough for now; 1: it has grown; -errno. */
+int pool_grow_slow(const struct pool *p);
+/* Deletes groups that nothing belongs to any more. */
+void pool_sweep_groups_slow(const struct pool *p);
+/* Counts the debt of a layer anew and sets its limit. */
+int pool_recount_slow(const struct pool *p, int layer);
+
+/* A read-only copy of the layer that `source` is open on, as dir/name, in the layer's group. 0 or -errno. */
+int pool_snapshot_slow(int source, int dir, const char *name);
+
+struct pool_clone {
+	uint64_t group, limit;	      /* of the box that gets the files */
+	const struct layer_note *old; /* of its present layer; NULL: it is a new box */
+};
+
+/* A layer dir/name with the files of `source`, a snapshot. Leaves nothing behind when it fails. 0 or -errno. */
+int pool_clone_slow(const struct pool *p, int source, int dir, const char *name, const struct pool_clone *c);

@@ -1,0 +1,260 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "capnweb/impl.h"
+
+/* Hooks: results, promises and objects, and how they settle. */
+
+struct object *object_ref(struct object *o)
+{
+	o->refs++;
+	return o;
+}
+
+void object_unref(struct capnweb *s, struct object *o)
+{
+	if (!o || --o->refs || o == &s->main)
+		return;
+	if (s->ops->on_drop)
+		s->ops->on_drop(s->arg, o->arg);
+	free(o);
+}
+
+struct hook *hook_new(struct capnweb *s, enum hook_kind kind)
+{
+	struct hook *h = xcalloc(1, sizeof *h);
+	*h = (struct hook){.s = s, .refs = 1, .kind = kind};
+	list_init(&h->waiters);
+	s->hooks++;
+	return h;
+}
+
+struct hook *hook_ref(struct hook *h)
+{
+	h->refs++;
+	return h;
+}
+
+void hook_unref(struct hook *h)
+{
+	if (!h || --h->refs)
+		return;
+	h->s->hooks--;
+	if (h->import) {
+		h->import->hook = NULL;
+		cw_import_gone(h->s, h->import);
+	}
+	if (h->pipe)
+		pipe_drop(h->pipe);
+	while (!list_empty(&h->waiters))
+		(void)list_pop(&h->waiters);
+	payload_unref(h->payload);
+	object_unref(h->s, h->object);
+	hook_unref(h->same);
+	free(h->prefix);
+	free(h);
+}
+
+struct hook *hook_follow(struct hook *h)
+{
+	while (h->kind == HOOK_SAME)
+		h = h->same;
+	return h;
+}
+
+struct hook *hook_value(struct capnweb *s, struct payload *p, const struct json *root)
+{
+	struct hook *h = hook_new(s, HOOK_VALUE);
+	h->payload = p;
+	h->root = root;
+	return h;
+}
+
+static struct payload *error_payload(const char *name, struct str message, struct str properties)
+{
+	struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_array_begin(&w);
+	json_cstr(&w, "error");
+	json_cstr(&w, name);
+	json_str(&w, message);
+	if (properties.n) {
+		json_null(&w);
+		json_raw(&w, properties);
+	}
+	json_array_end(&w);
+	return payload_of_text(&b, NULL, 0);
+}
+
+struct hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ...)
+{
+	char message[CAPNWEB_ERROR_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	struct hook *h = hook_new(s, HOOK_ERROR);
+	h->payload = error_payload(name, str_of(message), STR_NULL);
+	return h;
+}
+
+void hook_wake(struct hook *h)
+{
+	while (!list_empty(&h->waiters))
+		list_push(&h->s->ready, list_pop(&h->waiters));
+}
+
+void hook_become(struct hook *pending, struct hook *h)
+{
+	pending->kind = HOOK_SAME;
+	pending->same = h;
+	hook_wake(pending);
+}
+
+/* ---- settling ---- */
+
+/* Writes a value again with its promises replaced; all of them have settled to values. */
+static void put_replaced(struct buf *out, const struct payload *p, const struct json *node, struct capnweb_answer *a);
+
+static void put_settled(struct buf *out, struct capnweb_ref *ref, struct capnweb_answer *a)
+{
+	struct hook *h = ref->kind == REF_PROMISE ? hook_settle(ref->hook, NULL) : NULL;
+	if (h && h->kind == HOOK_VALUE && payload_read(h->payload, h->s))
+		return put_replaced(out, h->payload, h->root ? h->root : h->payload->root, a);
+	/* Not a value: the reference moves into the new text. */
+	struct capnweb_ref moved = {.kind = ref->kind == REF_PROMISE ? REF_STUB : ref->kind, .at = buf_size(out)};
+	if (h || ref->hook)
+		moved.hook = hook_ref(h ? h : ref->hook);
+	moved.stream = take_ptr(&ref->stream);
+	buf_printf(out, "[\"$ref\",%zu]", a->n);
+	moved.len = buf_size(out) - moved.at;
+	a->refs = xrealloc(a->refs, (a->n + 1) * sizeof *a->refs);
+	a->refs[a->n++] = moved;
+}
+
+static void put_replaced(struct buf *out, const struct payload *p, const struct json *node, struct capnweb_answer *a)
+{
+	struct capnweb_ref *ref = payload_find(p, node);
+	if (ref)
+		return put_settled(out, ref, a);
+	bool object = node->type == JSON_T_OBJECT;
+	if (!object && node->type != JSON_T_ARRAY)
+		return json_put_tree(out, node);
+	buf_add_byte(out, object ? '{' : '[');
+	json_each(it, node)
+	{
+		if (it != node->first)
+			buf_add_byte(out, ',');
+		if (object) {
+			json_put_str(out, it->key);
+			buf_add_byte(out, ':');
+		}
+		put_replaced(out, p, it, a);
+	}
+	buf_add_byte(out, object ? '}' : ']');
+}
+
+static void replace_promises(struct hook *h)
+{
+	struct capnweb_answer a = {0};
+	struct payload *p = h->payload;
+	if (!payload_read(p, h->s))
+		return;
+	put_replaced(&a.text, p, h->root ? h->root : p->root, &a);
+	if (a.text.failed || a.n > CAPNWEB_MAP_MAX) {
+		struct hook *e = hook_error(h->s, "RangeError", "the value is too large");
+		h->kind = HOOK_ERROR;
+		h->payload = payload_ref(e->payload);
+		hook_unref(e);
+		for (size_t i = 0; i < a.n; i++)
+			hook_unref(a.refs[i].hook);
+		free(a.refs);
+		buf_free(&a.text);
+	} else {
+		h->payload = payload_of_text(&a.text, a.refs, a.n);
+		h->payload->list = p->list;
+	}
+	h->root = NULL;
+	payload_unref(p);
+}
+
+static struct hook *settle_value(struct hook *h, struct waiter *w)
+{
+	struct payload *p = h->payload;
+	if (!payload_read(p, h->s))
+		return h;
+	struct capnweb_ref *whole = payload_find(p, h->root ? h->root : p->root);
+	if (whole && whole->kind == REF_PROMISE)
+		return hook_settle(whole->hook, w);
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->ref[i].kind != REF_PROMISE)
+			continue;
+		struct hook *one = hook_settle(p->ref[i].hook, w);
+		if (!one || one->kind == HOOK_ERROR)
+			return one;
+	}
+	replace_promises(h);
+	return h;
+}
+
+struct hook *hook_settle(struct hook *h, struct waiter *w)
+{
+	h = hook_follow(h);
+	if (h->kind == HOOK_PENDING) {
+		if (w)
+			list_push(&h->waiters, &w->node);
+		return NULL;
+	}
+	if (h->kind == HOOK_VALUE && h->payload->promises)
+		return settle_value(h, w);
+	return h;
+}
+
+/* ---- properties ---- */
+
+static const struct json undefined_first = {.type = JSON_T_STRING, .text = {"undefined", 9}};
+static const struct json undefined_node = {.type = JSON_T_ARRAY, .first = (struct json *)&undefined_first, .count = 1};
+
+static const struct json *step(const struct json *node, const struct json *part)
+{
+	const struct json *array = capnweb_array(node);
+	uint64_t i = 0;
+	if (array && part->type == JSON_T_NUMBER && str_to_u64(part->text, JSON_NODES_MAX, &i)) {
+		json_each(it, array)
+		{
+			if (i-- == 0)
+				return it;
+		}
+	}
+	if (node->type == JSON_T_OBJECT && part->type == JSON_T_STRING && !key_is_hidden(part->text))
+		json_each(it, node)
+		{
+			if (str_eq(it->key, part->text))
+				return it;
+		}
+	return &undefined_node;
+}
+
+const struct json *hook_walk(
+	struct hook *h, const struct json **path, struct capnweb_ref **ret_ref, struct hook **ret_error)
+{
+	struct payload *p = h->payload;
+	if (!payload_read(p, h->s)) {
+		*ret_error = hook_error(h->s, "RangeError", "the result is too large to take a part of it");
+		return NULL;
+	}
+	const struct json *node = h->root ? h->root : p->root;
+	for (;;) {
+		*ret_ref = payload_find(p, node);
+		if (*ret_ref || !*path)
+			return node;
+		if (capnweb_is_undefined(node)) {
+			*ret_error =
+				hook_error(h->s, "TypeError", "Cannot read properties of undefined (reading '%.*s')",
+					(int)((*path)->text.n < 100 ? (*path)->text.n : 100), (*path)->text.p);
+			return NULL;
+		}
+		node = step(node, *path);
+		*path = (*path)->next;
+	}
+}

@@ -1,0 +1,165 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "capnweb/impl.h"
+
+/*
+ * Streams to the peer. A stream lives from capnweb_stream_new until its last write was acknowledged or refused; the
+ * application lets go earlier. The pipe is made when the answer that holds the stream is sent.
+ */
+
+struct capnweb_stream {
+	struct list node;
+	struct capnweb *s;
+	const struct capnweb_stream_ops *ops; /* NULL: the application has let go */
+	void *arg;
+	int64_t pipe; /* 0: not sent yet */
+	size_t in_flight;
+	unsigned writes; /* that are not acknowledged */
+	bool waits;	 /* the application was told to wait */
+	bool ended;	 /* close or abort was sent */
+	bool refused;
+	char *error; /* ended before the pipe was there */
+	bool early;
+};
+
+struct capnweb_stream *capnweb_stream_new(struct capnweb *s, const struct capnweb_stream_ops *ops, void *arg)
+{
+	struct capnweb_stream *st = xcalloc(1, sizeof *st);
+	*st = (struct capnweb_stream){.s = s, .ops = ops, .arg = arg, .waits = true};
+	list_push(&s->streams, &st->node);
+	return st;
+}
+
+static void stream_free(struct capnweb_stream *st)
+{
+	struct import *i = st->pipe ? cw_import(st->s, st->pipe) : NULL;
+	list_del(&st->node);
+	if (i) {
+		i->stream = NULL;
+		cw_import_gone(st->s, i);
+	}
+	free(st->error);
+	free(st);
+}
+
+static void cancel(struct capnweb_stream *st)
+{
+	const struct capnweb_stream_ops *ops = st->ops;
+	st->ops = NULL;
+	if (ops)
+		ops->on_cancel(st->arg);
+}
+
+/* Frees it when neither side needs it any more. */
+static void settle(struct capnweb_stream *st)
+{
+	if (!st->ops && !st->writes)
+		stream_free(st);
+}
+
+static void send_part(struct capnweb_stream *st, const char *method, struct str args, bool last)
+{
+	struct import *i = cw_send_call(st->s, "stream", st->pipe, method, args);
+	i->stream = st;
+	i->ack = true;
+	i->last = last;
+	i->bytes = args.n;
+	st->in_flight += args.n;
+	st->writes++;
+}
+
+bool capnweb_stream_put(struct capnweb_stream *st, struct str expression)
+{
+	if (st->s->ended || !st->pipe || st->ended)
+		return false;
+	send_part(st, "write", expression, false);
+	st->waits = st->in_flight >= CAPNWEB_WINDOW || st->s->full;
+	return !st->waits;
+}
+
+bool capnweb_stream_write(struct capnweb_stream *st, struct str bytes)
+{
+	auto_buf struct buf b = {0};
+	capnweb_put_bytes(&b, bytes);
+	return capnweb_stream_put(st, buf_str(&b));
+}
+
+static void send_end(struct capnweb_stream *st)
+{
+	auto_buf struct buf b = {0};
+	st->ended = true;
+	if (st->error) {
+		buf_add_c(&b, "[\"error\",\"Error\",");
+		json_put_cstr(&b, st->error);
+		buf_add_byte(&b, ']');
+	}
+	send_part(st, st->error ? "abort" : "close", buf_str(&b), true);
+}
+
+void capnweb_stream_end(struct capnweb_stream *st, const char *error)
+{
+	st->ops = NULL;
+	st->early = !st->pipe;
+	st->error = error ? xstrdup(error) : NULL;
+	if (st->s->ended || (st->early && st->refused))
+		return; /* freed with the session, or with the answer that holds it */
+	if (!st->early)
+		send_end(st);
+}
+
+void stream_open(struct capnweb_stream *st, int64_t id)
+{
+	st->pipe = id;
+	if (st->early)
+		return send_end(st);
+	st->waits = true; /* on_ready comes from cw_run */
+}
+
+void stream_dropped(struct capnweb_stream *st)
+{
+	/* The peer released the answer without asking for it. */
+	cancel(st);
+	stream_free(st);
+}
+
+void stream_acked(struct capnweb_stream *st, const struct import *i, bool ok)
+{
+	st->in_flight -= i->bytes;
+	st->writes--;
+	if (!ok && !st->refused) {
+		st->refused = true;
+		st->ended = true;
+		cancel(st);
+	}
+	if (i->last)
+		st->ended = true;
+	settle(st);
+}
+
+void stream_wake_all(struct capnweb *s)
+{
+	list_each(it, &s->streams)
+	{
+		struct capnweb_stream *st = list_entry(it, struct capnweb_stream, node);
+		if (!st->waits || !st->ops || !st->pipe || s->full || s->ended ||
+			st->in_flight > CAPNWEB_WINDOW / 4 * 3)
+			continue;
+		st->waits = false;
+		st->ops->on_ready(st->arg);
+	}
+}
+
+void stream_cancel_all(struct capnweb *s)
+{
+	list_each(it, &s->streams) cancel(list_entry(it, struct capnweb_stream, node));
+}
+
+void stream_free_all(struct capnweb *s)
+{
+	while (!list_empty(&s->streams)) {
+		struct capnweb_stream *st = list_entry(list_pop(&s->streams), struct capnweb_stream, node);
+		free(st->error);
+		free(st);
+	}
+}

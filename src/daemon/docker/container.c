@@ -1,0 +1,592 @@
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "daemon/bridge/bridge.h"
+#include "daemon/docker/docker.h"
+
+/* ---- answers and questions ---- */
+
+void docker_error(struct daemon_request *r, int status, const char *fmt, ...)
+{
+	auto_buf struct buf text = {0}, out = {0};
+	va_list ap;
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_member_str(&w, "message", buf_str(&text));
+	json_object_end(&w);
+	daemon_request_json(r, status, buf_str(&out));
+}
+
+static void no_content(struct daemon_request *r, int status)
+{
+	http_respond(r->x, status, NULL, STR(""));
+	daemon_request_answered(r, status);
+}
+
+struct question {
+	struct container *c;
+	struct daemon_request *r;
+	docker_on_reply on_reply;
+};
+
+static void on_answer(void *arg, const struct http_reply *reply, const struct http_failure *f)
+{
+	struct question *q = arg;
+	struct daemon_request *r = q->r && q->r->x ? q->r : NULL;
+	if (q->on_reply)
+		q->on_reply(q->c, r, reply ? reply->status : 0, reply ? reply->body : str_of(f->err.msg));
+	if (q->r)
+		daemon_request_release(q->r);
+	container_release(q->c);
+	free(q);
+}
+
+void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
+	docker_on_reply on_reply)
+{
+	auto_buf struct buf whole = {0};
+	const struct http_header json = {STR("Content-Type"), STR("application/json")};
+	struct question *q = xcalloc(1, sizeof *q);
+	*q = (struct question){.c = c, .r = r, .on_reply = on_reply};
+	container_hold(c);
+	if (r)
+		daemon_request_hold(r);
+	buf_printf(&whole, "/v1/sandboxes/%s%s", c->box, target);
+	const struct http_question question = {.options = {.method = str_of(method),
+						       .target = buf_str(&whole),
+						       .headers = &json,
+						       .headers_n = body.n > 0,
+						       .head_ms = DOCKER_ASK_TIMEOUT},
+		.body = body,
+		.max = DOCKER_ANSWER_MAX,
+		.on_reply = on_answer,
+		.arg = q};
+	http_call_whole(c->docker->daemon->client, &c->docker->api, &question);
+}
+
+static void answer_failed(struct daemon_request *r, int status, struct str body)
+{
+	auto_buf struct buf why = {0};
+	bridge_message(body, &why);
+	docker_error(r, status == 404 ? 404 : 500, "%s", buf_cstr(&why));
+}
+
+/* ---- create ---- */
+
+/* "K=V" of a list, over what the object has already. */
+static char *merge_env(const char *own, const struct json *list)
+{
+	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_each(it, doc ? json_root(doc) : NULL)
+	{
+		bool again = false;
+		json_each(n, list) again |= n->type == JSON_T_STRING && str_starts(n->text, it->key) &&
+					    n->text.n > it->key.n && n->text.p[it->key.n] == '=';
+		auto_free char *name = str_dup(it->key);
+		if (!again)
+			json_member_str(&w, name, it->text);
+	}
+	for (const struct json *n = list ? list->first : NULL; n; n = n->next) {
+		struct str value, name = n->type == JSON_T_STRING ? str_split(n->text, '=', &value) : STR_NULL;
+		bool last = true;
+		for (const struct json *m = n->next; m && name.n; m = m->next)
+			last &= !(m->type == JSON_T_STRING && str_starts(m->text, name) && m->text.n > name.n &&
+				  m->text.p[name.n] == '=');
+		auto_free char *key = str_dup(name);
+		if (name.n && name.n < n->text.n && last)
+			json_member_str(&w, key, value);
+	}
+	json_object_end(&w);
+	return str_dup(buf_str(&out));
+}
+
+static bool is_proxy_image(struct str image)
+{
+	return memmem(image.p, image.n, "proxy-everything", 16) != NULL;
+}
+
+static void query_name(struct daemon_request *r, const char *key, struct buf *ret)
+{
+	struct err e;
+	if (http_query_get(http_request(r->x)->query, str_of(key), ret, &e) != 1)
+		buf_clear(ret);
+}
+
+static bool name_ok(struct str name)
+{
+	for (size_t i = 0; i < name.n; i++) {
+		unsigned char c = (unsigned char)name.p[i];
+		bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+		if (!word && (i == 0 || !strchr("_.-", c)))
+			return false;
+	}
+	return name.n > 0 && name.n <= DOCKER_NAME_MAX;
+}
+
+static void answer_created(struct daemon_request *r, const struct container *c)
+{
+	auto_buf struct buf out = {0};
+	buf_printf(&out, "{\"Id\":\"%s\",\"Warnings\":[]}", c->id);
+	daemon_request_json(r, 201, buf_str(&out));
+}
+
+static void on_swept(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	(void)status;
+	(void)body;
+	if (r)
+		answer_created(r, c);
+}
+
+static char *json_text(const struct json *v)
+{
+	auto_buf struct buf out = {0};
+	if (!v || v->type != JSON_T_ARRAY || !v->first)
+		return NULL;
+	json_put_tree(&out, v);
+	return str_dup(buf_str(&out));
+}
+
+void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body)
+{
+	auto_json struct json_doc *doc = json_parse(body, NULL);
+	const struct json *root = doc ? json_root(doc) : NULL;
+	auto_buf struct buf name = {0};
+	struct str image = STR_NULL;
+	if (!root || json_read_str(root, "Image", &image, NULL) < 0 || !image.n)
+		return docker_error(r, 400, "the body must be JSON with an Image");
+	query_name(r, "name", &name);
+	if (!name_ok(buf_str(&name)))
+		return docker_error(r, 400, "a container needs a name of letters, digits, '_', '.' and '-'");
+	bool sidecar = is_proxy_image(image);
+	struct docker_image *i = sidecar ? NULL : docker_image_find(k, uid, image);
+	if (!sidecar && !i)
+		return docker_error(r, 404, "No such image: %.*s", STR_ARG(image));
+	struct container *old = container_find(k, uid, buf_str(&name));
+	if (old && old->state == CONTAINER_RUNNING)
+		return docker_error(r, 409, "Conflict. The container name \"/%s\" is already in use", old->name);
+	if (old)
+		container_remove(old);
+	if (k->containers.count >= DOCKER_CONTAINERS_MAX)
+		return docker_error(r, 500, "there are %d containers already", DOCKER_CONTAINERS_MAX);
+	struct container *c = container_add(k, uid, buf_str(&name));
+	free(c->image);
+	c->image = str_dup(image);
+	if (sidecar) {
+		container_save(c);
+		return answer_created(r, c);
+	}
+	free(c->env);
+	c->env = merge_env(i->env, json_get(root, "Env"));
+	c->cmd = json_text(json_get(root, "Cmd"));
+	if (!c->cmd && i->cmd)
+		c->cmd = xstrdup(i->cmd);
+	docker_box_name(c);
+	map_put(&k->boxes, str_of(c->box), c);
+	container_save(c);
+	/* A box of that name that is left from before goes first. */
+	docker_ask(c, r, "DELETE", "", STR_NULL, on_swept);
+}
+
+/* ---- looks ---- */
+
+static const char *status_name(const struct container *c)
+{
+	static const char *const names[] = {"created", "running", "exited"};
+	return names[c->state];
+}
+
+void container_json(struct daemon_request *r, const struct container *c)
+{
+	auto_buf struct buf out = {0};
+	char iso[CLOCK_ISO_LEN], port[8];
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_member_cstr(&w, "Id", c->id);
+	json_member_cstr(&w, "Created", clock_iso(c->created_ms, iso));
+	auto_free char *name = xasprintf("/%s", c->name);
+	json_member_cstr(&w, "Name", name);
+	json_member_cstr(&w, "Image", c->image);
+	json_key(&w, "State");
+	json_object_begin(&w);
+	json_member_cstr(&w, "Status", status_name(c));
+	json_member_bool(&w, "Running", c->state == CONTAINER_RUNNING);
+	json_member_i64(&w, "ExitCode", c->code);
+	json_object_end(&w);
+	json_key(&w, "Config");
+	json_object_begin(&w);
+	json_member_cstr(&w, "Image", c->image);
+	json_object_end(&w);
+	json_key(&w, "NetworkSettings");
+	json_object_begin(&w);
+	json_key(&w, "Ports");
+	json_object_begin(&w);
+	if (container_is_sidecar(c) && c->ingress) {
+		snprintf(port, sizeof port, "%u", ingress_port(c->ingress));
+		json_key(&w, "39001/tcp");
+		json_array_begin(&w);
+		json_object_begin(&w);
+		json_member_cstr(&w, "HostIp", "127.0.0.1");
+		json_member_cstr(&w, "HostPort", port);
+		json_object_end(&w);
+		json_array_end(&w);
+	}
+	json_object_end(&w);
+	json_object_end(&w);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+/* filters={"ancestor":{"TAG":true}} or {"ancestor":["TAG"]}; no other filter is known. */
+static bool passes(const struct container *c, const struct json *filters)
+{
+	const struct json *ancestor = filters ? json_get(filters, "ancestor") : NULL;
+	bool hit = !ancestor;
+	json_each(it, ancestor) hit |= str_eq_c(ancestor->type == JSON_T_ARRAY ? it->text : it->key, c->image);
+	return hit;
+}
+
+void container_list(struct docker *k, struct daemon_request *r, uid_t uid)
+{
+	auto_buf struct buf out = {0}, text = {0}, all = {0};
+	struct json_writer w = json_writer(&out);
+	size_t it = 0;
+	struct str key;
+	void *v;
+	query_name(r, "filters", &text);
+	query_name(r, "all", &all);
+	auto_json struct json_doc *doc = buf_size(&text) ? json_parse(buf_str(&text), NULL) : NULL;
+	const struct json *filters = doc && json_root(doc)->type == JSON_T_OBJECT ? json_root(doc) : NULL;
+	bool every = str_eq_c(buf_str(&all), "1") || str_eq_c(buf_str(&all), "true");
+	json_array_begin(&w);
+	while (map_next(&k->containers, &it, &key, &v)) {
+		struct container *c = v;
+		if (c->uid != uid || !passes(c, filters) || (!every && c->state != CONTAINER_RUNNING))
+			continue;
+		auto_free char *name = xasprintf("/%s", c->name);
+		json_object_begin(&w);
+		json_member_cstr(&w, "Id", c->id);
+		json_key(&w, "Names");
+		json_array_begin(&w);
+		json_cstr(&w, name);
+		json_array_end(&w);
+		json_member_cstr(&w, "Image", c->image);
+		json_member_cstr(&w, "State", status_name(c));
+		json_object_end(&w);
+	}
+	json_array_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+/* ---- start ---- */
+
+static void on_lonely(struct loop_timer *t)
+{
+	struct container *c = container_of(t, struct container, orphan);
+	if (c->state == CONTAINER_RUNNING && list_empty(&c->waits))
+		container_reap(c);
+}
+
+static void watch_orphan(struct container *c)
+{
+	if (c->state == CONTAINER_RUNNING && !container_is_sidecar(c))
+		loop_timer_set(c->docker->daemon->loop, &c->orphan, DOCKER_ORPHAN_AFTER, on_lonely);
+}
+
+struct saving {
+	struct container *c;
+	struct daemon_request *r;
+};
+
+static void on_saved(void *arg, const struct err *e)
+{
+	struct saving *s = arg;
+	if (s->r->x && e)
+		docker_error(s->r, 500, "%s", e->msg);
+	else if (s->r->x)
+		no_content(s->r, 204);
+	daemon_request_release(s->r);
+	container_release(s->c);
+	free(s);
+}
+
+/* The client is told only when the record is on disk: a daemon that is killed then still knows the container. */
+static void started(struct container *c, struct daemon_request *r)
+{
+	bool new = !c->gone && c->state != CONTAINER_RUNNING;
+	if (new) {
+		c->state = CONTAINER_RUNNING;
+		c->code = 0;
+	}
+	watch_orphan(c);
+	if (!r || !new) {
+		container_save(c);
+		if (r)
+			no_content(r, 204);
+		return;
+	}
+	struct saving *s = xcalloc(1, sizeof *s);
+	*s = (struct saving){c, r};
+	container_hold(c);
+	daemon_request_hold(r);
+	container_save_then(c, on_saved, s);
+}
+
+static void on_command(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	if (status == 200)
+		return started(c, r);
+	if (r)
+		answer_failed(r, status, body);
+}
+
+/* CMD of the image, or start({entrypoint}): a process beside the agent. */
+static void start_command(struct container *c, struct daemon_request *r)
+{
+	auto_json struct json_doc *doc = c->cmd ? json_parse(str_of(c->cmd), NULL) : NULL;
+	auto_buf struct buf command = {0}, out = {0};
+	json_each(word, doc ? json_root(doc) : NULL)
+	{
+		if (buf_size(&command))
+			buf_add_byte(&command, ' ');
+		bridge_quote(&command, word->text);
+	}
+	if (!buf_size(&command))
+		return started(c, r);
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_member_str(&w, "command", buf_str(&command));
+	json_member_cstr(&w, "processId", "docker-cmd");
+	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
+	json_object_end(&w);
+	docker_ask(c, r, "POST", "/api/process/start", buf_str(&out), on_command);
+}
+
+static void on_unpacked(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	(void)status;
+	(void)body;
+	start_command(c, r);
+}
+
+static void unpack(struct container *c, struct daemon_request *r, docker_on_reply on_reply)
+{
+	auto_buf struct buf out = {0}, command = {0};
+	struct json_writer w = json_writer(&out);
+	buf_add_c(&command, "mkdir -p ");
+	bridge_quote(&command, str_of(c->archive_path));
+	buf_add_c(&command, " && tar xf - -C ");
+	bridge_quote(&command, str_of(c->archive_path));
+	json_object_begin(&w);
+	json_member_str(&w, "command", buf_str(&command));
+	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
+	json_member_cstr(&w, "stdin", c->archive);
+	json_member_cstr(&w, "stdinEncoding", "base64");
+	json_object_end(&w);
+	docker_ask(c, r, "POST", "/api/execute", buf_str(&out), on_reply);
+	free(take_ptr(&c->archive));
+	free(take_ptr(&c->archive_path));
+}
+
+static void on_made(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	if (status != 201 && status != 200) {
+		if (r)
+			answer_failed(r, status, body);
+		return;
+	}
+	if (c->archive)
+		unpack(c, r, on_unpacked);
+	else
+		start_command(c, r);
+}
+
+void container_start(struct daemon_request *r, struct container *c)
+{
+	auto_buf struct buf out = {0};
+	struct err e;
+	if (c->state == CONTAINER_RUNNING)
+		return no_content(r, 304);
+	if (container_is_sidecar(c)) {
+		c->ingress = ingress_open(c, 0, &e);
+		if (!c->ingress)
+			return docker_error(r, 500, "%s", e.msg);
+		c->port = ingress_port(c->ingress);
+		return started(c, r);
+	}
+	struct docker_image *i = docker_image_find(c->docker, c->uid, str_of(c->image));
+	if (!i)
+		return docker_error(r, 404, "No such image: %s", c->image);
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_member_cstr(&w, "image", i->base);
+	json_member_bool(&w, "keepAlive", true);
+	json_key(&w, "env");
+	json_raw(&w, str_of(c->env));
+	json_key(&w, "labels");
+	json_object_begin(&w);
+	json_member_cstr(&w, "docker", c->name);
+	json_object_end(&w);
+	json_object_end(&w);
+	docker_ask(c, r, "PUT", "", buf_str(&out), on_made);
+}
+
+void container_put_archive(struct daemon_request *r, struct container *c, struct str body)
+{
+	auto_buf struct buf path = {0}, text = {0};
+	query_name(r, "path", &path);
+	if (buf_size(&path) < 1 || buf_str(&path).p[0] != '/' || memchr(buf_str(&path).p, 0, buf_size(&path)))
+		return docker_error(r, 400, "path must be absolute");
+	base64_append(&text, body);
+	free(c->archive);
+	free(c->archive_path);
+	c->archive = str_dup(buf_str(&text));
+	c->archive_path = str_dup(buf_str(&path));
+	if (c->state == CONTAINER_RUNNING)
+		unpack(c, NULL, NULL);
+	no_content(r, 200);
+}
+
+/* ---- end ---- */
+
+static void wait_gone(struct http_exchange *x, bool complete)
+{
+	struct daemon_request *r = http_exchange_arg(x);
+	struct docker_wait *w = r->docker_wait;
+	if (w) {
+		list_del(&w->node);
+		r->docker_wait = NULL;
+		if (list_empty(&w->c->waits))
+			watch_orphan(w->c);
+		free(w);
+	}
+	daemon_request_closed(x, complete);
+}
+
+void container_wait(struct daemon_request *r, struct container *c)
+{
+	static const struct http_exchange_ops ops = {.on_close = wait_gone};
+	auto_buf struct buf condition = {0}, out = {0};
+	query_name(r, "condition", &condition);
+	bool removed = str_eq_c(buf_str(&condition), "removed");
+	if (c->state != CONTAINER_RUNNING && !removed) {
+		buf_printf(&out, "{\"StatusCode\":%d}", c->code);
+		return daemon_request_json(r, 200, buf_str(&out));
+	}
+	struct docker_wait *w = xcalloc(1, sizeof *w);
+	*w = (struct docker_wait){.c = c, .r = r, .removed = removed};
+	r->docker_wait = w;
+	list_push(&c->waits, &w->node);
+	loop_timer_stop(&c->orphan);
+	http_exchange_set(r->x, &ops, r);
+}
+
+static void on_stopped(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	(void)body;
+	/* docker_box_moved has told the end before; this is for a box that was gone already. */
+	if (status != 0)
+		container_ended(c, 0);
+	if (*c->box)
+		docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+	if (r)
+		no_content(r, 204);
+}
+
+static int signal_of(struct str name)
+{
+	uint64_t n;
+	if (str_to_u64(name, 64, &n))
+		return (int)n;
+	if (str_starts(name, STR("SIG")))
+		name = str_skip(name, 3);
+	return !name.n || str_eq_c(name, "KILL") ? SIGKILL : SIGTERM;
+}
+
+void container_kill(struct daemon_request *r, struct container *c)
+{
+	auto_buf struct buf name = {0};
+	query_name(r, "signal", &name);
+	if (c->state != CONTAINER_RUNNING)
+		return docker_error(r, 409, "container %s is not running", c->name);
+	int sig = signal_of(buf_str(&name));
+	if (container_is_sidecar(c)) {
+		container_ended(c, 0);
+		ingress_close(take_ptr(&c->ingress));
+		return no_content(r, 204);
+	}
+	c->wanted = sig == SIGKILL ? 137 : 0;
+	docker_ask(c, r, sig == SIGKILL ? "DELETE" : "POST", sig == SIGKILL ? "" : "/stop", STR_NULL, on_stopped);
+}
+
+static void on_deleted(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	(void)c;
+	(void)status;
+	(void)body;
+	if (r)
+		no_content(r, 204);
+}
+
+static void on_sidecar_due(struct loop_timer *t)
+{
+	struct container *c = container_of(t, struct container, orphan);
+	if (!container_partner(c))
+		container_remove(c);
+}
+
+/* A sidecar outlives its container for a while, because workerd uses it for the next one. */
+static void forget_sidecar(struct container *c)
+{
+	struct container *sidecar = container_is_sidecar(c) ? NULL : container_partner(c);
+	if (sidecar && container_is_sidecar(sidecar))
+		loop_timer_set(c->docker->daemon->loop, &sidecar->orphan, DOCKER_SIDECAR_AFTER, on_sidecar_due);
+}
+
+void container_delete(struct daemon_request *r, struct container *c)
+{
+	auto_buf struct buf force = {0}, with = {0};
+	query_name(r, "force", &force);
+	query_name(r, "sidecar", &with);
+	bool forced = str_eq_c(buf_str(&force), "1") || str_eq_c(buf_str(&force), "true");
+	if (c->state == CONTAINER_RUNNING && !forced)
+		return docker_error(r, 409, "container %s is running; stop it first, or use force", c->name);
+	struct container *sidecar = container_is_sidecar(c) ? NULL : container_partner(c);
+	bool sidecar_too = buf_size(&with) && sidecar && container_is_sidecar(sidecar);
+	c->wanted = 137;
+	container_hold(c);
+	if (!sidecar_too)
+		forget_sidecar(c);
+	container_remove(c);
+	if (sidecar_too)
+		container_remove(sidecar);
+	if (*c->box)
+		docker_ask(c, r, "DELETE", "", STR_NULL, on_deleted);
+	else
+		no_content(r, 204);
+	container_release(c);
+}
+
+void container_reap(struct container *c)
+{
+	struct container *sidecar = container_partner(c);
+	c->wanted = 137;
+	container_hold(c);
+	container_remove(c);
+	if (sidecar && container_is_sidecar(sidecar))
+		container_remove(sidecar);
+	if (*c->box)
+		docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+	container_release(c);
+}

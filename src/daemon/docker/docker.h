@@ -1,0 +1,128 @@
+/*
+ * docker.h - the part of Docker's Engine API that wrangler and workerd use, on $ATOLL_RUN/docker.sock.
+ *
+ * A container is a record and, while it runs, a sandbox with the default image: `docker-` and a hash of its owner and
+ * name. Its owner is the user at the other end of the socket (SO_PEERCRED); no user sees another's containers and
+ * images. Records are items of the store, so a daemon that is killed finds them again. A sidecar (a container of the
+ * image proxy-everything) is a record and a listener on loopback (ingress.h): nothing runs for it.
+ *
+ * Images are tags of what a Dockerfile said, read by atoll-docker: variables, command. Their files are those of an
+ * image of Atoll.
+ *
+ * A container ends when its sandbox stops or is destroyed; every POST …/wait is answered then. A running container that
+ * no client waits for is ended after DOCKER_ORPHAN_AFTER, a sidecar without its container after DOCKER_SIDECAR_AFTER.
+ * docs/design/020-docker.md. Thread: the loop's.
+ */
+#pragma once
+
+#include "base/map.h"
+#include "daemon/docker/limits.h"
+#include "daemon/route/request.h"
+
+enum container_state { CONTAINER_CREATED, CONTAINER_RUNNING, CONTAINER_EXITED };
+
+struct docker {
+	struct daemon *daemon;
+	struct http_endpoint api; /* the daemon's own */
+	struct map containers;	  /* "uid name" → struct container */
+	struct map images;	  /* "uid tag" → struct docker_image */
+	struct map boxes;	  /* sandbox id → struct container */
+};
+
+struct container {
+	struct docker *docker;
+	char *key, *name, *image;
+	uid_t uid;
+	char id[65];
+	char box[BOX_ID_MAX + 1]; /* "": a sidecar */
+	char *env;		  /* a JSON object */
+	char *cmd;		  /* a JSON array, or NULL */
+	enum container_state state;
+	int code;      /* when it has exited */
+	int wanted;    /* the code when it ends now; -1: it ends by itself */
+	uint16_t port; /* of a sidecar's listener */
+	char *archive; /* base64 of a tar that is unpacked at the start, or NULL */
+	char *archive_path;
+	int64_t created_ms;
+	struct list waits; /* struct docker_wait */
+	struct ingress *ingress;
+	struct loop_timer orphan;
+	unsigned held; /* questions under way */
+	bool gone;     /* no longer in the table */
+};
+
+struct docker_image {
+	char *key, *tag;
+	uid_t uid;
+	char id[72];
+	char *base; /* an image of Atoll */
+	char *env;  /* a JSON object */
+	char *cmd;  /* a JSON array, or NULL */
+	int64_t created_ms;
+};
+
+struct docker_wait {
+	struct list node;
+	struct container *c;
+	struct daemon_request *r;
+	bool removed; /* waits until it is removed, not only ended */
+};
+
+struct docker *docker_new(struct daemon *d);
+/* Before the store starts. */
+int docker_load(struct docker *k, struct err *e);
+/* After the daemon serves: opens the listeners of sidecars. */
+void docker_start(struct docker *k);
+/* A sandbox has moved to another state. */
+void docker_box_moved(struct docker *k, const struct sandbox *s);
+
+/* ---- table.c ---- */
+
+struct container *container_find(struct docker *k, uid_t uid, struct str name);
+struct container *container_add(struct docker *k, uid_t uid, struct str name);
+void container_save(struct container *c);
+void container_save_then(struct container *c, store_on_done on_done, void *arg);
+/* Out of the table and the store; waits are answered. */
+void container_remove(struct container *c);
+void container_hold(struct container *c);
+void container_release(struct container *c);
+void container_ended(struct container *c, int code);
+bool container_is_sidecar(const struct container *c);
+/* The container of a sidecar, and the other way round. */
+struct container *container_partner(const struct container *c);
+struct docker_image *docker_image_find(struct docker *k, uid_t uid, struct str tag);
+struct docker_image *docker_image_put(struct docker *k, uid_t uid, struct str tag);
+void docker_image_save(struct docker *k, const struct docker_image *i);
+void docker_image_remove(struct docker *k, struct docker_image *i);
+/* Names the sandbox of a container. */
+void docker_box_name(struct container *c);
+/* 64 hexadecimal digits. */
+void docker_random_id(char ret[65]);
+
+/* ---- ask.c ---- */
+
+typedef void (*docker_on_reply)(struct container *c, struct daemon_request *r, int status, struct str body);
+/* Asks the daemon's API about the container's sandbox; container and request are held. `r` may be NULL. */
+void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
+	docker_on_reply on_reply);
+void docker_error(struct daemon_request *r, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* ---- container.c ---- */
+
+void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+void container_list(struct docker *k, struct daemon_request *r, uid_t uid);
+void container_json(struct daemon_request *r, const struct container *c);
+void container_start(struct daemon_request *r, struct container *c);
+void container_wait(struct daemon_request *r, struct container *c);
+void container_kill(struct daemon_request *r, struct container *c);
+void container_delete(struct daemon_request *r, struct container *c);
+void container_put_archive(struct daemon_request *r, struct container *c, struct str body);
+/* Ends a container whose client is gone, with its sidecar. */
+void container_reap(struct container *c);
+
+/* ---- ingress.c ---- */
+
+/* Listens on 127.0.0.1, on `port` if it is free (0: any). */
+struct ingress *ingress_open(struct container *c, uint16_t port, struct err *e);
+uint16_t ingress_port(const struct ingress *in);
+void ingress_close(struct ingress *in);

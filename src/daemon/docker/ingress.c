@@ -1,0 +1,472 @@
+/*
+ * ingress.c - the listener of a sidecar, on loopback: PUT /egress, GET /ca, and CONNECT into a port of the container.
+ *
+ * workerd sends CONNECT without a Host header, so requests are read here and not by the HTTP server: one head of at
+ * most INGRESS_HEAD_MAX, then either an answer and the end, or raw bytes both ways with half-close. Port 3000 is the
+ * agent's: it has no TCP port, and the bytes go to its socket. Every other port is dialled in the box's network
+ * (sandbox/dial.h), first 127.0.0.1, then ::1.
+ *
+ * Any user of the machine can connect to loopback. The kernel is asked whose socket the other end is (sock_diag);
+ * connections of another user than the container's owner are closed.
+ */
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/docker/docker.h"
+#include "daemon/sandbox/dial.h"
+
+enum { AGENT_PORT = 3000 };
+
+struct ingress {
+	struct container *c;
+	struct loop_io io;
+	uint16_t port;
+	struct list conns;
+	size_t conns_n;
+};
+
+/* One direction. */
+struct way {
+	char *p; /* INGRESS_BUFFER bytes, or NULL while nothing waits */
+	size_t at, n;
+	bool ended;  /* no more will be read */
+	bool passed; /* … and the other side was told */
+};
+
+enum stage { STAGE_HEAD, STAGE_DIAL, STAGE_CONNECT, STAGE_RELAY };
+
+struct tunnel {
+	struct list node;
+	struct ingress *in; /* NULL: the sidecar is gone */
+	struct loop *loop;
+	enum stage stage;
+	struct loop_io near, far;
+	struct buf head;
+	struct way out, back; /* to the box, from the box */
+	struct sandbox *s;
+	struct dial_waiter waiter;
+	uint16_t port;
+	bool six;
+	struct loop_timer timer;
+	struct loop_task free_task;
+};
+
+/* ---- whose connection is it? ---- */
+
+struct diag_question {
+	struct nlmsghdr nh;
+	struct inet_diag_req_v2 req;
+};
+
+/* -1: not known. */
+static int64_t uid_of_peer(int fd)
+{
+	struct sockaddr_in own = {0}, peer = {0};
+	socklen_t n = sizeof own, m = sizeof peer;
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	char answer[1024];
+	auto_fd int nl = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	if (nl < 0 || getsockname(fd, (struct sockaddr *)&own, &n) < 0 ||
+		getpeername(fd, (struct sockaddr *)&peer, &m) < 0)
+		return -1;
+	struct diag_question q = {
+		.nh = {.nlmsg_len = sizeof q, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+		.req = {.sdiag_family = AF_INET,
+			.sdiag_protocol = IPPROTO_TCP,
+			.idiag_states = ~0u,
+			.id = {.idiag_sport = peer.sin_port,
+				.idiag_dport = own.sin_port,
+				.idiag_src = {peer.sin_addr.s_addr},
+				.idiag_dst = {own.sin_addr.s_addr},
+				.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
+	if (sendto(nl, &q, sizeof q, 0, (struct sockaddr *)&kernel, sizeof kernel) != (ssize_t)sizeof q)
+		return -1;
+	ssize_t got = recv(nl, answer, sizeof answer, 0);
+	const struct nlmsghdr *h = (const struct nlmsghdr *)(const void *)answer;
+	if (got < (ssize_t)NLMSG_LENGTH(sizeof(struct inet_diag_msg)) || h->nlmsg_type != SOCK_DIAG_BY_FAMILY)
+		return -1;
+	return ((const struct inet_diag_msg *)NLMSG_DATA(h))->idiag_uid;
+}
+
+/* ---- life ---- */
+
+static void free_tunnel(struct loop_task *t)
+{
+	struct tunnel *u = container_of(t, struct tunnel, free_task);
+	buf_free(&u->head);
+	free(u->out.p);
+	free(u->back.p);
+	free(u);
+}
+
+static void close_io(struct loop_io *io)
+{
+	if (!io->loop)
+		return;
+	int fd = io->fd;
+	loop_del(io);
+	close(fd);
+}
+
+static void tunnel_close(struct tunnel *u)
+{
+	if (u->in)
+		u->in->conns_n--;
+	u->in = NULL;
+	list_del(&u->node);
+	loop_timer_stop(&u->timer);
+	dial_wait_cancel(&u->waiter);
+	close_io(&u->near);
+	close_io(&u->far);
+	if (u->s) {
+		sandbox_leave(u->s);
+		u->s = NULL;
+	}
+	loop_defer(u->loop, &u->free_task, free_tunnel);
+}
+
+static void on_tunnel_due(struct loop_timer *t)
+{
+	tunnel_close(container_of(t, struct tunnel, timer));
+}
+
+/* Short answers fit into a socket's buffer; then the connection ends. */
+static void answer(struct tunnel *u, const char *status, const char *type, struct str body)
+{
+	auto_buf struct buf out = {0};
+	buf_printf(&out, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%.*s",
+		status, type, body.n, STR_ARG(body));
+	if (send(u->near.fd, buf_str(&out).p, buf_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+		shutdown(u->near.fd, SHUT_WR);
+	tunnel_close(u);
+}
+
+static void refuse(struct tunnel *u)
+{
+	char text[80];
+	snprintf(text, sizeof text, "nothing listens on port %u of the container", u->port);
+	answer(u, "400 Bad Request", "text/plain", str_of(text));
+}
+
+/* ---- bytes both ways ---- */
+
+static void set_interest(struct tunnel *u)
+{
+	uint32_t near = 0, far = 0;
+	if (!u->out.ended && u->out.n == 0)
+		near |= EPOLLIN;
+	if (!u->back.ended && u->back.n == 0)
+		far |= EPOLLIN;
+	if (u->out.n)
+		far |= EPOLLOUT;
+	if (u->back.n)
+		near |= EPOLLOUT;
+	loop_set_events(&u->near, near);
+	loop_set_events(&u->far, far);
+}
+
+/* Moves what it can. False: the connection is broken. */
+static bool move(struct way *w, int from, int to, bool readable)
+{
+	if (readable && !w->ended && w->n == 0) {
+		if (!w->p)
+			w->p = xmalloc(INGRESS_BUFFER);
+		ssize_t n = recv(from, w->p, INGRESS_BUFFER, MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return false;
+		w->at = 0;
+		w->n = n > 0 ? (size_t)n : 0;
+		w->ended = n == 0;
+	}
+	while (w->n) {
+		ssize_t n = send(to, w->p + w->at, w->n, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN;
+		w->at += (size_t)n;
+		w->n -= (size_t)n;
+	}
+	free(take_ptr(&w->p)); /* an idle connection holds no buffer */
+	if (w->ended && !w->passed) {
+		w->passed = true;
+		shutdown(to, SHUT_WR);
+	}
+	return true;
+}
+
+static void relay(struct tunnel *u, uint32_t near, uint32_t far)
+{
+	const uint32_t in = EPOLLIN | EPOLLHUP | EPOLLERR;
+	if (u->s)
+		sandbox_touch(u->s);
+	if (!move(&u->out, u->near.fd, u->far.fd, near & in) || !move(&u->back, u->far.fd, u->near.fd, far & in) ||
+		(u->out.passed && u->back.passed))
+		return tunnel_close(u);
+	set_interest(u);
+}
+
+static void on_near(struct loop_io *io, uint32_t events)
+{
+	relay(container_of(io, struct tunnel, near), events, 0);
+}
+
+static void on_far(struct loop_io *io, uint32_t events)
+{
+	relay(container_of(io, struct tunnel, far), 0, events);
+}
+
+static void begin_relay(struct tunnel *u)
+{
+	static const char ok[] = "HTTP/1.1 200 OK\r\n\r\n";
+	int fd = u->near.fd;
+	loop_timer_stop(&u->timer);
+	u->stage = STAGE_RELAY;
+	if (send(fd, ok, sizeof ok - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof ok - 1)
+		return tunnel_close(u);
+	loop_del(&u->near);
+	if (loop_add(u->loop, &u->near, fd, EPOLLIN, on_near) < 0) {
+		close(fd);
+		return tunnel_close(u);
+	}
+	int far = u->far.fd;
+	loop_del(&u->far);
+	if (loop_add(u->loop, &u->far, far, EPOLLIN, on_far) < 0) {
+		close(far);
+		return tunnel_close(u);
+	}
+	relay(u, 0, 0);
+}
+
+/* ---- into the box ---- */
+
+static void dial(struct tunnel *u);
+
+static void on_connected(struct loop_io *io, uint32_t events)
+{
+	struct tunnel *u = container_of(io, struct tunnel, far);
+	int error = 0;
+	socklen_t n = sizeof error;
+	(void)events;
+	if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && !error)
+		return begin_relay(u);
+	close_io(&u->far);
+	if (u->six || u->port == AGENT_PORT)
+		return refuse(u);
+	u->six = true;
+	dial(u);
+}
+
+static void connect_to(struct tunnel *u, int fd, const struct http_endpoint *at)
+{
+	int one = 1;
+	if (at->sa.sa_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	bool failed = connect(fd, &at->sa, at->len) < 0 && errno != EINPROGRESS;
+	if (failed || loop_add(u->loop, &u->far, fd, EPOLLOUT, on_connected) < 0) {
+		close(fd);
+		if (u->six || u->port == AGENT_PORT)
+			return refuse(u);
+		u->six = true;
+		return dial(u);
+	}
+	u->stage = STAGE_CONNECT;
+}
+
+static void on_socket(struct dial_waiter *w, const struct err *e)
+{
+	struct tunnel *u = container_of(w, struct tunnel, waiter);
+	if (e)
+		refuse(u);
+	else
+		dial(u);
+}
+
+static void dial(struct tunnel *u)
+{
+	struct err e;
+	if (u->port == AGENT_PORT) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		return fd < 0 ? refuse(u) : connect_to(u, fd, &u->s->agent);
+	}
+	struct http_endpoint at = dial_endpoint(u->s, u->port, u->six);
+	int fd = at.dialer->take(at.dialer, u->six ? AF_INET6 : AF_INET);
+	if (fd >= 0)
+		return connect_to(u, fd, &at);
+	u->waiter.on_done = on_socket;
+	u->stage = STAGE_DIAL;
+	if (fd != -EAGAIN || dial_wait(u->s, u->six, &u->waiter, &e) < 0)
+		refuse(u);
+}
+
+/* ---- requests ---- */
+
+/* "127.0.0.1:PORT" */
+static void on_connect_request(struct tunnel *u, struct str target)
+{
+	struct container *app = container_partner(u->in->c);
+	const char *colon = target.n ? memrchr(target.p, ':', target.n) : NULL;
+	uint64_t port = 0;
+	if (!colon || !str_to_u64(str_skip(target, (size_t)(colon - target.p) + 1), 65535, &port) || !port)
+		return answer(u, "400 Bad Request", "text/plain", STR("CONNECT needs an address with a port"));
+	u->port = (uint16_t)port;
+	struct sandbox *s = app && app->state == CONTAINER_RUNNING ? sandbox_find(app->docker->daemon, app->box) : NULL;
+	if (!s || !sandbox_is_ready(s))
+		return refuse(u);
+	u->s = s;
+	sandbox_enter(s);
+	loop_set_events(&u->near, 0);
+	loop_timer_set(u->loop, &u->timer, INGRESS_CONNECT, on_tunnel_due);
+	dial(u);
+}
+
+static void on_request(struct tunnel *u, struct str head)
+{
+	struct str rest, line = str_split(head, '\r', &rest), target, method = str_split(line, ' ', &target);
+	target = str_split(target, ' ', &rest);
+	if (str_eq_c(method, "CONNECT"))
+		return on_connect_request(u, target);
+	/* What is asked for here is kept by nobody: connections of the box are decided by its network policy. */
+	if (str_eq_c(method, "PUT") && str_eq_c(target, "/egress"))
+		return answer(u, "204 No Content", "text/plain", STR(""));
+	if (str_eq_c(method, "GET") && str_eq_c(target, "/ca"))
+		return answer(u, "200 OK", "application/x-pem-file", STR(""));
+	answer(u, "404 Not Found", "text/plain", STR("no such path"));
+}
+
+/* The number of bytes that belong to the body; SIZE_MAX: too many. */
+static size_t body_length(struct str head)
+{
+	uint64_t n = 0;
+	struct str rest = head;
+	while (rest.n) {
+		struct str after, line = str_split(str_split(rest, '\n', &rest), '\r', &after), value;
+		struct str name = str_split(line, ':', &value);
+		if (str_eq_nocase(name, STR("content-length")) && !str_to_u64(str_trim(value), INGRESS_BODY_MAX, &n))
+			return SIZE_MAX;
+	}
+	return (size_t)n;
+}
+
+static void on_head(struct loop_io *io, uint32_t events)
+{
+	struct tunnel *u = container_of(io, struct tunnel, near);
+	char chunk[4096];
+	(void)events;
+	/* A CONNECT is the whole of what comes before the answer, but for bytes that are sent ahead of it. */
+	ssize_t n = recv(io->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || buf_size(&u->head) + (size_t)n > INGRESS_HEAD_MAX + INGRESS_BODY_MAX)
+		return tunnel_close(u);
+	buf_add(&u->head, chunk, (size_t)n);
+	struct str all = buf_str(&u->head);
+	const char *end = memmem(all.p, all.n, "\r\n\r\n", 4);
+	if (!end)
+		return all.n > INGRESS_HEAD_MAX ? tunnel_close(u) : (void)0;
+	struct str head = str_n(all.p, (size_t)(end + 4 - all.p));
+	bool connects = str_starts(head, STR("CONNECT "));
+	size_t body = connects ? 0 : body_length(head);
+	if (body == SIZE_MAX)
+		return answer(u, "413 Payload Too Large", "text/plain", STR("the body is too long"));
+	if (all.n < head.n + body)
+		return;
+	if (connects && all.n > head.n) {
+		u->out.p = xmalloc(INGRESS_BUFFER);
+		u->out.n = all.n - head.n < INGRESS_BUFFER ? all.n - head.n : INGRESS_BUFFER;
+		memcpy(u->out.p, all.p + head.n, u->out.n);
+	}
+	on_request(u, head);
+}
+
+static void on_accept(struct loop_io *io, uint32_t events)
+{
+	struct ingress *in = container_of(io, struct ingress, io);
+	(void)events;
+	auto_fd int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int one = 1;
+	if (fd < 0)
+		return;
+	int64_t uid = uid_of_peer(fd);
+	if (uid != (int64_t)in->c->uid || in->conns_n >= INGRESS_CONNS_MAX) {
+		log_limited(LOG_WARN, "connection to a sidecar refused", "name=%s uid=%lld", LOG_Q(in->c->name),
+			(long long)uid);
+		return;
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	struct tunnel *u = xcalloc(1, sizeof *u);
+	*u = (struct tunnel){.in = in, .loop = in->c->docker->daemon->loop};
+	if (loop_add(u->loop, &u->near, fd, EPOLLIN, on_head) < 0) {
+		free(u);
+		return;
+	}
+	(void)take_fd(&fd);
+	list_push(&in->conns, &u->node);
+	in->conns_n++;
+	loop_timer_set(u->loop, &u->timer, INGRESS_HEAD_TIMEOUT, on_tunnel_due);
+}
+
+/* ---- listener ---- */
+
+static int listen_on(uint16_t port)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int one = 1;
+	auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 128) < 0)
+		return -errno;
+	return take_fd(&fd);
+}
+
+struct ingress *ingress_open(struct container *c, uint16_t port, struct err *e)
+{
+	int fd = listen_on(port);
+	if (fd < 0 && port)
+		fd = listen_on(0);
+	if (fd < 0) {
+		err_os(e, ERRC_INTERNAL_ERROR, -fd, "listen for the container '%.60s'", c->name);
+		return NULL;
+	}
+	struct sockaddr_in at = {0};
+	socklen_t n = sizeof at;
+	struct ingress *in = xcalloc(1, sizeof *in);
+	in->c = c;
+	list_init(&in->conns);
+	if (getsockname(fd, (struct sockaddr *)&at, &n) < 0 ||
+		loop_add(c->docker->daemon->loop, &in->io, fd, EPOLLIN, on_accept) < 0) {
+		err_os(e, ERRC_INTERNAL_ERROR, errno, "listen for the container '%.60s'", c->name);
+		close(fd);
+		free(in);
+		return NULL;
+	}
+	in->port = ntohs(at.sin_port);
+	return in;
+}
+
+uint16_t ingress_port(const struct ingress *in)
+{
+	return in->port;
+}
+
+void ingress_close(struct ingress *in)
+{
+	if (!in)
+		return;
+	close_io(&in->io);
+	while (!list_empty(&in->conns))
+		tunnel_close(list_entry(in->conns.next, struct tunnel, node));
+	free(in);
+}

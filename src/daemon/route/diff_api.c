@@ -1,0 +1,147 @@
+/*
+ * GET /v1/sandboxes/{id}/diff?from=SNAPSHOT: what has changed since.
+ *
+ * The warden hands over a pipe with a list of names (cage/diff.h). They are names that a box has made: they are
+ * bounded, and bytes that are not UTF-8 are replaced. A list without its end is an error, never a shorter result.
+ */
+#include "base/fd.h"
+#include "base/json.h"
+#include "daemon/limits.h"
+#include "daemon/route/request.h"
+#include "daemon/storage/snapshots.h"
+
+struct diff {
+	struct daemon_request *r;
+	int fd;
+	struct loop_io io;
+	struct loop_timer timer;
+	struct loop_task free_task;
+	struct buf list;
+};
+
+static void diff_free(struct loop_task *t)
+{
+	struct diff *d = container_of(t, struct diff, free_task);
+	buf_free(&d->list);
+	free(d);
+}
+
+static void write_kind(struct json_writer *w, const char *key, struct str list, char kind)
+{
+	json_key(w, key);
+	json_array_begin(w);
+	while (list.n) {
+		struct str one = str_split(list, 0, &list);
+		if (one.n > 1 && one.p[0] == kind)
+			json_str(w, str_skip(one, 1));
+	}
+	json_array_end(w);
+}
+
+/* The last record says whether the list is whole. */
+static char last_kind(struct str list)
+{
+	return list.n >= 2 && list.p[list.n - 1] == 0 && (list.n == 2 || list.p[list.n - 3] == 0) ? list.p[list.n - 2]
+												  : 0;
+}
+
+static void answer(struct diff *d)
+{
+	struct daemon_request *r = d->r;
+	struct str list = buf_str(&d->list);
+	char last = last_kind(list);
+	struct err e;
+	if (last != 'E' && last != 'T') {
+		err_set(&e, ERRC_INTERNAL_ERROR, "the comparison of sandbox '%s' did not come to its end", r->match.id);
+		return daemon_request_error(r, &e);
+	}
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	write_kind(&w, "added", list, 'A');
+	write_kind(&w, "changed", list, 'C');
+	write_kind(&w, "deleted", list, 'D');
+	json_member_bool(&w, "truncated", last == 'T');
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+static void diff_end(struct diff *d)
+{
+	struct daemon_request *r = d->r;
+	loop_del(&d->io);
+	loop_timer_stop(&d->timer);
+	fd_close(&d->fd);
+	if (r->x && !r->status)
+		answer(d);
+	loop_defer(r->daemon->loop, &d->free_task, diff_free);
+	daemon_request_release(r);
+}
+
+static void on_late(struct loop_timer *t)
+{
+	diff_end(container_of(t, struct diff, timer));
+}
+
+static void on_readable(struct loop_io *io, uint32_t events)
+{
+	(void)events;
+	struct diff *d = container_of(io, struct diff, io);
+	char *room = buf_room(&d->list, DIFF_READ);
+	ssize_t n = room ? read(d->fd, room, DIFF_READ) : 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		buf_commit(&d->list, (size_t)n);
+	if (n <= 0 || !d->r->x)
+		diff_end(d);
+}
+
+static void on_pipe(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	(void)s;
+	struct diff *d = arg;
+	struct daemon_request *r = d->r;
+	struct err e;
+	int added = -1;
+	if (!a->err && a->fds_n == 1 && fd_set_nonblock(a->fds[0], true) == 0) {
+		d->fd = a->fds[0];
+		a->fds[0] = -1;
+		added = loop_add(r->daemon->loop, &d->io, d->fd, EPOLLIN, on_readable);
+	}
+	if (added == 0)
+		return loop_timer_set(r->daemon->loop, &d->timer, DIFF_TIMEOUT, on_late);
+	err_set(&e, ERRC_INTERNAL_ERROR, "the warden's answer has no list");
+	if (r->x && !r->status)
+		daemon_request_error(r, a->err ? a->err : &e);
+	diff_end(d);
+}
+
+void handle_diff(struct daemon_request *r)
+{
+	auto_buf struct buf from = {0};
+	struct err e;
+	struct sandbox *s = daemon_request_find(r);
+	if (!s)
+		return;
+	if (http_query_get(http_request(r->x)->query, STR("from"), &from, &e) != 1) {
+		err_field(&e, "from", "the query must name a snapshot: ?from=SNAPSHOT");
+		return daemon_request_error(r, &e);
+	}
+	struct snapshot *snap = snapshot_find(r->daemon, s->id, buf_str(&from));
+	if (!snap) {
+		err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "sandbox '%s' has no snapshot '%.80s'", s->id, buf_cstr(&from));
+		return daemon_request_error(r, &e);
+	}
+	if (!warden_client_is_up(r->daemon->warden)) {
+		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the warden is not running ('atoll up' starts it again)");
+		return daemon_request_error(r, &e);
+	}
+	struct warden_request q = {.op = WARDEN_DIFF};
+	struct diff *d = xcalloc(1, sizeof *d);
+	*d = (struct diff){.r = r, .fd = -1, .list = {.max = DIFF_LIST_MAX}};
+	memcpy(q.snapshot, snap->id, sizeof q.snapshot);
+	memcpy(q.image, s->spec.image, sizeof q.image);
+	daemon_request_hold(r);
+	sandbox_ask(s, &q, on_pipe, d);
+}

@@ -1,0 +1,45 @@
+/*
+ * storage.h - the layers of boxes in the warden's hands: where each one is, its limit, its numbers.
+ *
+ * New layers are in the pool (cage/pool.h). Layers of an installation without a pool are plain directories; each moves
+ * into the pool while its box does not run (carry.h). A layer that is in both places is in the pool: the plain one is a
+ * rest.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "proto/warden.h"
+
+struct warden;
+struct box;
+
+/* Before and after the warden leaves the host's mounts. */
+int storage_open(struct warden *w, const char *data, struct err *e);
+int storage_enter(struct warden *w, struct err *e);
+/* After a restart: half-made layers and rests go. */
+void storage_recover(struct warden *w);
+
+/* The directory that holds the layer of this file name; -1: there is no such layer. False when it cannot be found out
+ * counts as a layer: files that may be a client's are kept. */
+int storage_find(const struct warden *w, const char *name);
+bool storage_has(const struct warden *w, const char *name);
+/* Whether a directory of storage_find holds plain layers. */
+bool storage_is_plain(const struct warden *w, int dir);
+/* Moves the layer to the trash, wherever it is. */
+void storage_drop(struct warden *w, const char *name);
+/* The trash beside the layers of this directory. */
+int storage_trash(const struct warden *w, int dir);
+
+/* Sets the limit of a box's layer. */
+int storage_limit(struct warden *w, const char *id, uint64_t bytes, struct err *e);
+/* Fills the disk numbers of a box or a sandbox without one. */
+void storage_usage(struct warden *w, const char *id, struct box_info *info);
+/* What the host offers. */
+void storage_offer(struct warden *w);
+
+/* WARDEN_DISK */
+struct warden_asker;
+void storage_disk(struct warden *w, const struct warden_request *rq, struct warden_asker who);

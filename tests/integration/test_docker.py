@@ -1,0 +1,272 @@
+"""$ATOLL_RUN/docker.sock as workerd uses it, and atoll-docker as wrangler calls it."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import threading
+import urllib.parse
+
+import pytest
+from atoll import BIN, DEADLINE, _UnixConnection, wait_for
+
+TAG = "cloudflare-dev/sandbox:0123abcd"
+SIDECAR = "cloudflare/proxy-everything:3cb1195@sha256:0ef6"
+DOCKERFILE = b"# minimal\nFROM docker.io/cloudflare/sandbox:0.12.10\nENV FROM_IMAGE=yes \\\n  TWO=\"2 3\"\nEXPOSE 8080\n"
+
+
+class Docker:
+    def __init__(self, daemon):
+        self.daemon, self.path = daemon, str(daemon.run / "docker.sock")
+
+    def ask(self, method, path, body=None):
+        """(status, JSON or None)"""
+        c = _UnixConnection(self.path, DEADLINE)
+        try:
+            c.request(method, path, None if body is None else json.dumps(body))
+            r = c.getresponse()
+            text = r.read()
+            return r.status, json.loads(text) if text else None
+        finally:
+            c.close()
+
+    def cli(self, *arguments, data=b"", **env):
+        return subprocess.run([BIN / "atoll-docker", *arguments], input=data, capture_output=True, check=False, timeout=DEADLINE,
+                              env={"ATOLL_RUN": str(self.daemon.run), "PATH": os.environ["PATH"], **env})
+
+    def build(self, tag=TAG, dockerfile=DOCKERFILE, *more):
+        return self.cli("build", "--load", "-t", tag, "--platform", "linux/amd64", "--provenance=false", *more, "-f", "-", "/tmp", data=dockerfile)
+
+    def run(self, name, env=(), sidecar=True):
+        """What workerd does at the first start; the port of the sidecar."""
+        if sidecar:
+            assert self.ask("POST", f"/containers/create?name={name}-proxy", {"Image": SIDECAR, "HostConfig": {"NetworkMode": "bridge"}})[0] == 201
+            assert self.ask("POST", f"/containers/{name}-proxy/start")[0] == 204
+        assert self.ask("POST", f"/containers/create?name={name}", {"Image": TAG, "Env": list(env)})[0] == 201
+        assert self.ask("POST", f"/containers/{name}/start")[0] == 204
+        return self.port(name)
+
+    def port(self, name):
+        status, about = self.ask("GET", f"/containers/{name}-proxy/json")
+        assert status == 200 and about["State"]["Status"] == "running", about
+        return int(about["NetworkSettings"]["Ports"]["39001/tcp"][0]["HostPort"])
+
+    def state(self, name):
+        status, about = self.ask("GET", f"/containers/{name}/json")
+        return about["State"]["Status"] if status == 200 else None
+
+    def wait(self, name, condition=""):
+        """Waits beside; the answer is in the list at the end."""
+        answer = []
+        t = threading.Thread(target=lambda: answer.append(self.ask("POST", f"/containers/{name}/wait{condition}")))
+        t.start()
+        return t, answer
+
+
+@pytest.fixture
+def docker(daemon):
+    d = Docker(daemon)
+    yield d
+    for c in d.ask("GET", "/containers/json?all=1")[1]:
+        assert d.ask("DELETE", f"/containers/{c['Id']}?force=true")[0] == 204
+    for tag in (TAG, "other:1"):
+        d.ask("DELETE", "/images/" + urllib.parse.quote(tag, safe=""))
+
+
+def connect(port, target):
+    """CONNECT as workerd sends it: without Host."""
+    s = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
+    s.sendall(f"CONNECT {target} HTTP/1.1\r\nX-Dst-Addr: {target}\r\n\r\n".encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += s.recv(1)
+    return s, int(head.split()[1])
+
+
+def through(port, target, request):
+    s, status = connect(port, target)
+    with s:
+        if status != 200:
+            return status, b""
+        s.sendall(request)
+        s.shutdown(socket.SHUT_WR)
+        out = b""
+        while chunk := s.recv(65536):
+            out += chunk
+        return status, out
+
+
+def execute(port, command):
+    body = json.dumps({"command": command}).encode()
+    _, out = through(port, "127.0.0.1:3000", b"POST /api/execute HTTP/1.1\r\nHost: localhost:3000\r\nConnection: close\r\n"
+                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    return json.loads(out.split(b"\r\n\r\n", 1)[1])
+
+
+# ---- the socket
+
+
+def test_the_socket_is_for_the_group_alone(daemon, docker):
+    assert stat.S_IMODE(os.stat(docker.path).st_mode) == 0o660
+    assert docker.ask("GET", "/v1.47/version")[1]["Platform"]["Name"] == "Atoll"
+    assert docker.ask("GET", "/networks/bridge")[1]["IPAM"]["Config"][0] == {"Subnet": "127.0.0.0/8", "Gateway": "127.0.0.1"}
+    assert docker.ask("GET", '/volumes?filters={"name":["workerd-snap-"]}')[1]["Volumes"] == []
+
+
+@pytest.mark.parametrize("method, path", [("GET", "/nothing"), ("POST", "/containers/none/start"), ("GET", "/containers/none/json"),
+                                          ("GET", "/images/none/json"), ("POST", "/volumes/create"), ("GET", "/v1/sandboxes"), ("GET", "/v1.4")])
+def test_what_is_not_there_has_dockers_error(docker, method, path):
+    status, error = docker.ask(method, path)
+    assert status == 404 and set(error) == {"message"} and error["message"], error
+
+
+def test_a_container_is_a_box(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("workerd-demo-Sandbox-1", env=["A=1", "TWO=mine", "A=last"])
+    assert execute(port, "echo $A $TWO $FROM_IMAGE")["stdout"] == "last mine yes\n"
+    status, out = through(port, "127.0.0.1:3000", b"GET / HTTP/1.1\r\nHost: containerstarthealthcheck\r\nConnection: close\r\n\r\n")
+    assert status == 200 and out.startswith(b"HTTP/1.1 200")
+    assert docker.ask("POST", "/containers/workerd-demo-Sandbox-1/start")[0] == 304
+    assert docker.ask("POST", "/containers/create?name=workerd-demo-Sandbox-1", {"Image": TAG})[0] == 409
+
+
+def test_ports_of_the_box(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert connect(port, "127.0.0.1:8080")[1] == 400
+    execute(port, "cd /workspace && echo hello >f && (python3 -m http.server 8080 >/dev/null 2>&1 &)")
+    get = b"GET /f HTTP/1.0\r\n\r\n"
+    wait_for(lambda: through(port, "127.0.0.1:8080", get)[1].endswith(b"hello\n"), "the server in the box")
+    for target in ("127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "x"):
+        assert connect(port, target)[1] == 400
+
+
+def test_the_sidecars_other_requests(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    body = b'{"port":1234,"dns":{"allowHostnames":["*"]},"internet":{"enabled":true}}'
+    for request, want in ((b"PUT /egress HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body), b"HTTP/1.1 204"),
+                          (b"GET /ca HTTP/1.1\r\n\r\n", b"HTTP/1.1 200"), (b"GET /x HTTP/1.1\r\n\r\n", b"HTTP/1.1 404"),
+                          (b"PUT /egress HTTP/1.1\r\nContent-Length: 999999\r\n\r\n", b"HTTP/1.1 413"), (b"x" * 9000, b"")):
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as s:
+            s.sendall(request)
+            try:
+                got = s.recv(4096)
+            except ConnectionResetError:
+                got = b""
+            assert got.startswith(want) and bool(got) == bool(want), got
+
+
+# ---- ends
+
+
+def test_a_stop_is_answered_with_0_and_a_kill_with_137(docker):
+    assert docker.build().returncode == 0
+    for signal, code in (("SIGTERM", 0), ("SIGKILL", 137)):
+        docker.run("c", sidecar=code == 0)
+        t, answer = docker.wait("c")
+        assert docker.ask("POST", f"/containers/c/kill?signal={signal}")[0] == 204
+        t.join()
+        assert answer == [(200, {"StatusCode": code})]
+        assert docker.state("c") == "exited"
+        assert docker.ask("POST", "/containers/c/kill?signal=SIGTERM")[0] == 409
+
+
+def test_a_delete_answers_the_waits_first(docker):
+    assert docker.build().returncode == 0
+    docker.run("c")
+    ended, removed = docker.wait("c"), docker.wait("c", "?condition=removed")
+    wait_for(lambda: docker.state("c") == "running", "it runs")
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    for t, answer in (ended, removed):
+        t.join()
+        assert answer in ([(200, {"StatusCode": 137})], [(404, {"message": "No such container: c"})])
+    assert docker.state("c") is None and docker.state("c-proxy") == "running"
+    assert docker.ask("POST", "/containers/c/wait?condition=removed")[0] == 404
+    docker.run("c", sidecar=False)
+
+
+def test_a_box_that_ends_by_itself(daemon, docker):
+    assert docker.build().returncode == 0
+    docker.run("c")
+    box = next(b for b in daemon.boxes() if b.startswith("docker-"))
+    t, answer = docker.wait("c")
+    wait_for(lambda: docker.state("c") == "running", "it runs")
+    assert daemon.destroy(box).status == 204
+    t.join()
+    assert answer == [(200, {"StatusCode": 137})] and docker.state("c") == "exited"
+
+
+def test_everything_is_found_again_after_the_daemon_was_killed(own_daemon):
+    docker = Docker(own_daemon)
+    assert docker.build().returncode == 0
+    port = docker.run("c", env=["A=1"])
+    execute(port, "echo kept >/workspace/f")
+    own_daemon.kill_daemon()
+    assert docker.state("c") == "running" and docker.port("c") == port
+    assert execute(port, "cat /workspace/f")["stdout"] == "kept\n"
+    t, answer = docker.wait("c")
+    wait_for(lambda: docker.state("c") == "running", "it runs")
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    t.join()
+    assert docker.ask("DELETE", "/containers/c-proxy?force=true")[0] == 204
+    assert docker.ask("GET", "/images/" + urllib.parse.quote(TAG, safe="") + "/json")[0] == 200
+
+
+# ---- atoll-docker
+
+
+def test_the_commands_of_wrangler(docker):
+    context = json.loads(docker.cli("context", "ls", "--format", "json").stdout)
+    assert context["Current"] is True and context["DockerEndpoint"] == f"unix://{docker.path}"
+    assert docker.cli("info").returncode == 0
+    assert docker.cli("--host", f"unix://{docker.path}", "info", "--format", "{{json .SecurityOptions}}").stdout == b"[]\n"
+    assert docker.build().returncode == 0
+    assert docker.cli("pull", SIDECAR).returncode == 0
+    assert docker.cli("pull", "docker.io/cloudflare/sandbox:0.12.10", "--platform", "linux/amd64").returncode == 0
+    assert docker.cli("tag", "docker.io/cloudflare/sandbox:0.12.10", "other:1").returncode == 0
+    assert docker.cli("image", "inspect", TAG, "--format", "{{ len .Config.ExposedPorts }}").stdout.strip() not in (b"", b"0")
+    assert docker.cli("image", "inspect", TAG, "--format", "{{ range .RepoTags }}{{ . }}\n{{ end }}").stdout.strip() == TAG.encode()
+    docker.run("c")
+    ids = docker.cli("ps", "-a", "--filter", f"ancestor={TAG}", "--format", "{{.ID}}").stdout.split()
+    assert len(ids) == 1 and docker.cli("ps", "-a", "--filter", "ancestor=none", "--format", "{{.ID}}").stdout == b""
+    assert docker.cli("rm", "--force", *(i.decode() for i in ids)).returncode == 0
+    assert docker.state("c") is None and docker.state("c-proxy") is None
+    assert docker.cli("rmi", TAG).returncode == 0
+    assert docker.cli("rmi", TAG).returncode == 1
+
+
+@pytest.mark.parametrize("dockerfile, words", [
+    (b"FROM cloudflare/sandbox:0.12.10\n\nRUN npm i\n", b"Dockerfile:3: RUN is not supported"),
+    (b"FROM cloudflare/sandbox:0.12.10\nENV A=1 \\\n # c\n B=2\nCOPY a b\n", b"Dockerfile:5: COPY"),
+    (b"FROM debian\n", b"Dockerfile:1: FROM 'debian'"), (b"FROM cloudflare/sandbox:0.12.10-musl\n", b"Dockerfile:1: "),
+    (b"FROM cloudflare/sandbox:1\nFROM cloudflare/sandbox:1\n", b"Dockerfile:2: a second FROM"), (b"", b"there is no FROM"),
+    (b"ENV A=1\n", b"Dockerfile:1: ENV comes before FROM"), (b"FROM cloudflare/sandbox:1\nENV A\n", b"Dockerfile:2: "),
+    (b"FROM cloudflare/sandbox:1\nCMD [1]\n", b"Dockerfile:2: CMD"), (b"FROM cloudflare/sandbox:1\nENV A=\"1\n", b"Dockerfile:2: a quote"),
+])
+def test_a_dockerfile_that_cannot_be_built_is_refused_with_its_line(docker, dockerfile, words):
+    r = docker.build(TAG, dockerfile)
+    assert r.returncode == 1 and words in r.stderr, r
+    assert docker.ask("GET", "/images/" + urllib.parse.quote(TAG, safe="") + "/json")[0] == 404
+
+
+def test_arguments_and_a_command(docker):
+    text = b"ARG V=0.12.10\nFROM cloudflare/sandbox:${V}\nARG WHO=you\nENV GREETING=\"hi $WHO\" E='$WHO' D=${NONE:-d}\nWORKDIR /w\nUSER root\nLABEL a=b\n" \
+           b"CMD echo $GREETING >/tmp/said\n"
+    assert docker.build(TAG, text, "--build-arg", "WHO=me").returncode == 0
+    port = docker.run("c")
+    wait_for(lambda: execute(port, "cat /tmp/said")["stdout"] == "hi me\n", "the command ran")
+    assert execute(port, "echo \"$E $D\"")["stdout"] == "$WHO d\n"
+
+
+def test_bad_calls(docker):
+    for arguments, words in ((["nothing"], b"unknown command 'nothing'"), (["build", "--squash", "-t", "a", "."], b"unknown flag '--squash'"),
+                             (["ps", "--filter", "name=x"], b"unknown filter"), (["login"], b"registries")):
+        r = docker.cli(*arguments)
+        assert r.returncode != 0 and words in r.stderr, r
+    assert b"atoll up" in docker.cli("info", ATOLL_RUN="/nowhere").stderr
+    status, error = docker.ask("POST", "/containers/create?name=c", {"Image": "none"})
+    assert status == 404 and "No such image" in error["message"]
+    for name in ("", "-x", "a/b", "x" * 256):
+        assert docker.ask("POST", f"/containers/create?name={urllib.parse.quote(name, safe='')}", {"Image": SIDECAR})[0] == 400
