@@ -1,4 +1,4 @@
-/* The daemon about itself: health, metrics, the OpenAPI document, a page for people. */
+/* The daemon about itself: health, metrics, the OpenAPI document. */
 #include "base/clock.h"
 #include "daemon/route/openapi.h"
 #include "daemon/route/request.h"
@@ -7,7 +7,8 @@
 
 enum { HEALTH_WAIT_MS = 500 };
 /* What this daemon can do beyond commands, files, code and ports: pages hide what is not in the list. */
-static const char *const features[] = {"events", "mcp", "network", "tickets", "usage"};
+static const char *const features[] = {"approvals", "events", "images", "instances", "lifecycle", "mcp", "network",
+	"secrets", "snapshots", "tickets", "usage"};
 
 static void write_features(struct json_writer *w)
 {
@@ -101,21 +102,4 @@ void handle_metrics(struct daemon_request *r)
 void handle_openapi(struct daemon_request *r)
 {
 	daemon_request_json(r, 200, str_n(openapi_json, openapi_json_len));
-}
-
-static const char page[] =
-	"<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Atoll</title>\n"
-	"<style>body{font:16px/1.5 system-ui,sans-serif;max-width:40em;margin:4em auto;padding:0 1em}"
-	"code{background:#eee;padding:.1em .3em}</style>\n"
-	"<h1>Atoll</h1>\n<p>This is the API of an Atoll daemon: named, isolated Linux sandboxes on this machine.</p>\n"
-	"<p>Try <code>atoll exec hello -- uname -a</code>, or see <a href=\"/v1/health\">/v1/health</a>. "
-	"Everything else needs the token: <code>Authorization: Bearer &lt;token&gt;</code>; "
-	"<code>/openapi.json</code> describes all routes.</p>\n</html>\n";
-
-void handle_root(struct daemon_request *r)
-{
-	http_respond_header(r->x, STR("Content-Security-Policy"), STR("default-src 'none'; style-src 'unsafe-inline'"));
-	http_respond_header(r->x, STR("X-Content-Type-Options"), STR("nosniff"));
-	http_respond(r->x, 200, "text/html; charset=utf-8", str_n(page, sizeof page - 1));
-	daemon_request_answered(r, 200);
 }

@@ -222,6 +222,10 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	*ret = (struct api_match){.route = ROUTE_NONE};
 	if (str_starts(path, prefix))
 		return match_sandbox(path, str_skip(path, prefix.n), ret, e);
+	if (str_starts(path, STR("/assets/"))) {
+		ret->route = ROUTE_ASSET;
+		return 0;
+	}
 	/* The bridge reads the rest of its paths itself. */
 	if (str_starts(path, STR("/v1/sandbox/")) || str_starts(path, STR("/v1/pool/"))) {
 		ret->route = ROUTE_BRIDGE;

@@ -17,6 +17,7 @@
 	X(NONE, "unknown", NULL)                                                                                       \
 	X(PREVIEW, "preview", NULL)                                                                                    \
 	X(ROOT, "/", "GET, HEAD")                                                                                      \
+	X(ASSET, "/assets/{name}", "GET, HEAD")                                                                        \
 	X(HEALTH, "/v1/health", "GET, HEAD")                                                                           \
 	X(METRICS, "/metrics", "GET, HEAD")                                                                            \
 	X(OPENAPI, "/openapi.json", "GET, HEAD")                                                                       \

@@ -121,7 +121,7 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 
 static bool is_public(enum api_route route)
 {
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_BRIDGE_HEALTH ||
+	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_ASSET || route == ROUTE_BRIDGE_HEALTH ||
 	       route == ROUTE_CONSOLE_SESSION;
 }
 
@@ -213,6 +213,8 @@ static void dispatch_info(struct daemon_request *r)
 	enum api_route route = r->match.route;
 	if (route == ROUTE_ROOT)
 		handle_root(r);
+	else if (route == ROUTE_ASSET)
+		handle_asset(r);
 	else if (route == ROUTE_HEALTH)
 		handle_health(r);
 	else if (route == ROUTE_METRICS)
@@ -277,6 +279,7 @@ static void dispatch(struct daemon_request *r)
 {
 	switch (r->match.route) {
 	case ROUTE_ROOT:
+	case ROUTE_ASSET:
 	case ROUTE_HEALTH:
 	case ROUTE_METRICS:
 	case ROUTE_OPENAPI:

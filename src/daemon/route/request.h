@@ -81,7 +81,8 @@ bool daemon_request_is_relayed(const struct daemon_request *r);
 /* ---- the handlers, one file each ---- */
 
 void handle_health(struct daemon_request *r);	       /* info.c */
-void handle_root(struct daemon_request *r);	       /* info.c */
+void handle_root(struct daemon_request *r);	       /* console/assets.c */
+void handle_asset(struct daemon_request *r);	       /* console/assets.c */
 void handle_openapi(struct daemon_request *r);	       /* info.c */
 void handle_metrics(struct daemon_request *r);	       /* info.c */
 void handle_events(struct daemon_request *r);	       /* console/events.c */

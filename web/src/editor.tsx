@@ -1,0 +1,55 @@
+/** CodeMirror 6 with the languages of the console. */
+import { autocompletion } from '@codemirror/autocomplete';
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+import { cpp } from '@codemirror/lang-cpp';
+import { javascript } from '@codemirror/lang-javascript';
+import { json } from '@codemirror/lang-json';
+import { markdown } from '@codemirror/lang-markdown';
+import { python } from '@codemirror/lang-python';
+import { yaml } from '@codemirror/lang-yaml';
+import { bracketMatching, defaultHighlightStyle, indentOnInput, StreamLanguage, syntaxHighlighting } from '@codemirror/language';
+import { shell } from '@codemirror/legacy-modes/mode/shell';
+import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
+import { EditorState, type Extension } from '@codemirror/state';
+import { oneDark } from '@codemirror/theme-one-dark';
+import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
+import { useEffect, useRef } from 'preact/hooks';
+
+export function languageOf(name: string): Extension {
+  const end = name.toLowerCase().split('.').pop()!;
+  if (['py', 'python'].includes(end)) return python();
+  if (['js', 'mjs', 'cjs', 'jsx', 'javascript'].includes(end)) return javascript({ jsx: true });
+  if (['ts', 'tsx', 'mts', 'typescript'].includes(end)) return javascript({ jsx: true, typescript: true });
+  if (['json', 'ipynb', 'jsonc'].includes(end)) return json();
+  if (['md', 'markdown'].includes(end)) return markdown();
+  if (['yml', 'yaml'].includes(end)) return yaml();
+  if (['c', 'h', 'cc', 'cpp', 'hpp'].includes(end)) return cpp();
+  if (['sh', 'bash', 'dockerfile', 'makefile'].includes(end)) return StreamLanguage.define(shell);
+  return [];
+}
+
+export function Editor(p: { text: string; name: string; label: string; onChange?: (text: string) => void; onSave?: () => void; keys?: { key: string; run: () => boolean }[]; focus?: boolean; small?: boolean }) {
+  const place = useRef<HTMLDivElement>(null), view = useRef<EditorView | undefined>(undefined), now = useRef(p), told = useRef([p.text]);
+  now.current = p;
+  useEffect(() => {
+    const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+    const own = [{ key: 'Mod-s', run: () => { now.current.onSave?.(); return Boolean(now.current.onSave); } }, ...(p.keys ?? []).map((k, i) => ({ key: k.key, run: () => now.current.keys![i].run() }))];
+    view.current = new EditorView({
+      parent: place.current!,
+      state: EditorState.create({ doc: p.text, extensions: [
+        keymap.of(own), p.small ? [] : lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(), highlightSelectionMatches(), autocompletion(),
+        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]), dark ? oneDark : syntaxHighlighting(defaultHighlightStyle), languageOf(p.name), EditorView.lineWrapping,
+        EditorView.contentAttributes.of({ 'aria-label': p.label }),
+        EditorView.updateListener.of((u) => { if (u.docChanged) { const text = u.state.doc.toString(); told.current = [...told.current.slice(-20), text]; now.current.onChange?.(text); } }),
+      ] }),
+    });
+    return () => view.current?.destroy();
+  }, []);
+  useEffect(() => { if (p.focus) view.current!.focus(); }, [p.focus]);
+  useEffect(() => {
+    const v = view.current!;
+    // What the editor itself has told comes back late while somebody types: only other texts are new.
+    if (!told.current.includes(p.text)) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: p.text } });
+  }, [p.text]);
+  return <div class={p.small ? 'editor small' : 'editor'} ref={place} />;
+}

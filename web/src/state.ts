@@ -1,0 +1,109 @@
+/** What the whole page shares: the boxes with their samples, what the daemon can do, messages. */
+import { computed, signal } from '@preact/signals';
+import { ApiError, boxPath, events, json } from './api';
+
+export interface Box {
+  id: string; state: string; image: string; createdAt: string; reason?: string;
+  limits: { memory: number; cpu: number; pids: number; disk?: number };
+  usage?: { memory: number; memoryPeak: number; cpuSeconds: number; pids: number; oomKills: number; disk?: number };
+  labels: Record<string, string>; envNames: string[]; sleepAfter: number | null; keepAlive: boolean;
+  network?: { mode: string; connections: number; denied: number; bytesSent: number; bytesReceived: number };
+  [other: string]: any;
+}
+export interface Sample { time: number; memory: number; cpu: number; pids: number }
+export interface Event { id: number; type: string; sandbox: string; reason?: string; time: string }
+
+export const boxes = signal<Map<string, Box>>(new Map());
+export const loaded = signal(false);
+export const connected = signal(true);
+export const samples = signal<Map<string, Sample[]>>(new Map());
+export const recent = signal<Event[]>([]);
+export const health = signal<any>({});
+export const features = computed(() => new Set<string>(health.value.features ?? []));
+export const notices = signal<{ id: number; text: string; bad: boolean }[]>([]);
+
+let noticeId = 0;
+export function notice(text: string, bad = false): void {
+  const id = ++noticeId;
+  notices.value = [...notices.value.slice(-4), { id, text, bad }];
+  setTimeout(() => { notices.value = notices.value.filter((n) => n.id !== id); }, bad ? 10000 : 4000);
+}
+export function failed(error: unknown): void {
+  if ((error as Error)?.name === 'AbortError') return;
+  const e = error as ApiError;
+  notice(e.suggestion ? `${e.message} ${e.suggestion}` : e.message ?? String(error), true);
+}
+/** Runs something that may fail, and shows how. */
+export const attempt = (work: () => Promise<unknown>) => { work().catch(failed); };
+
+const SAMPLES = 60;
+const lastCpu = new Map<string, { time: number; seconds: number }>();
+
+function takeUsage(list: any[]): void {
+  const all = new Map(samples.value);
+  for (const s of list) {
+    const time = Date.parse(s.time), before = lastCpu.get(s.sandbox);
+    const cpu = before && time > before.time ? Math.max(0, (s.cpuSeconds - before.seconds) / ((time - before.time) / 1000)) : 0;
+    lastCpu.set(s.sandbox, { time, seconds: s.cpuSeconds });
+    all.set(s.sandbox, [...(all.get(s.sandbox) ?? []).slice(1 - SAMPLES), { time, memory: s.memory, cpu, pids: s.pids }]);
+  }
+  samples.value = all;
+}
+
+export async function loadBoxes(): Promise<void> {
+  const all = new Map<string, Box>();
+  let after = '';
+  for (;;) {
+    const page = await json('GET', `/v1/sandboxes?limit=500${after && `&after=${encodeURIComponent(after)}`}`);
+    for (const box of page.sandboxes) all.set(box.id, box);
+    if (!page.next) break;
+    after = page.next;
+  }
+  boxes.value = all;
+  loaded.value = true;
+}
+
+export async function loadBox(id: string): Promise<Box | undefined> {
+  try {
+    const box = await json<Box>('GET', boxPath(id));
+    boxes.value = new Map(boxes.value).set(id, box);
+    return box;
+  } catch (error) {
+    if ((error as ApiError).status !== 404) throw error;
+    const all = new Map(boxes.value);
+    all.delete(id);
+    boxes.value = all;
+    return undefined;
+  }
+}
+
+async function follow(): Promise<void> {
+  for await (const event of events('GET', '/v1/events?follow=1')) {
+    if (event.type === 'usage') {
+      takeUsage(event.samples);
+      continue;
+    }
+    recent.value = [event, ...recent.value].slice(0, 200);
+    await loadBox(event.sandbox).catch(() => {});
+  }
+}
+
+/** Keeps all of it up to date, over cut connections and restarts of the daemon. */
+export async function run(): Promise<void> {
+  for (let wait = 250; ; wait = Math.min(wait * 2, 5000)) {
+    try {
+      health.value = await json('GET', '/v1/health');
+      const stream = follow();
+      stream.catch(() => {});
+      await loadBoxes();
+      recent.value = (await json('GET', '/v1/events')).events.reverse().slice(0, 200);
+      connected.value = true;
+      wait = 250;
+      await stream;
+    } catch (error) {
+      if ((error as ApiError).status === 401) return;
+    }
+    connected.value = false;
+    await new Promise((r) => setTimeout(r, wait));
+  }
+}

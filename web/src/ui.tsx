@@ -1,0 +1,102 @@
+/** Small parts that every view uses. */
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+
+export const bytes = (n: number | undefined) => {
+  if (n === undefined) return '–';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let i = 0;
+  while (n >= 1024 && i < units.length - 1) { n /= 1024; i++; }
+  return `${n < 10 && i ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+};
+export const age = (iso: string) => {
+  const s = Math.max(0, (Date.now() - Date.parse(iso)) / 1000);
+  return s < 60 ? `${Math.floor(s)} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
+};
+export const clock = (iso: string) => new Date(iso).toLocaleTimeString();
+export const percent = (x: number) => `${(100 * x).toFixed(x < 0.1 ? 1 : 0)} %`;
+
+export function Button(p: JSX.IntrinsicElements['button'] & { kind?: 'main' | 'danger' | 'plain' }) {
+  const { kind = 'plain', class: extra, ...rest } = p;
+  return <button type="button" class={`button ${kind} ${extra ?? ''}`} {...rest} />;
+}
+
+export function Empty(p: { title: string; children?: ComponentChildren }) {
+  return <div class="empty"><h2>{p.title}</h2>{p.children}</div>;
+}
+
+/** Nothing for 200 ms, then a word that something is being loaded. */
+export function Loading() {
+  const [late, setLate] = useState(false);
+  useEffect(() => { const t = setTimeout(() => setLate(true), 200); return () => clearTimeout(t); }, []);
+  return <p class="loading" role="status">{late ? 'Loading …' : ''}</p>;
+}
+
+export function Spark(p: { values: number[]; max?: number; label: string }) {
+  const top = p.max ?? Math.max(1e-9, ...p.values);
+  const points = p.values.map((v, i) => `${((i / Math.max(1, p.values.length - 1)) * 60).toFixed(1)},${(17 - Math.min(1, v / top) * 16).toFixed(1)}`).join(' ');
+  return <svg class="spark" width="60" height="18" role="img" aria-label={p.label}><polyline points={points} /></svg>;
+}
+
+/** A dialog that has the focus while it is open, and gives it back. */
+export function Dialog(p: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    ref.current!.showModal();
+    return () => before?.focus?.();
+  }, []);
+  return (
+    <dialog ref={ref} aria-label={p.title} onCancel={(e) => { e.preventDefault(); p.onClose(); }} onClick={(e) => { if (e.target === ref.current) p.onClose(); }}>
+      <div class="dialog"><h2>{p.title}</h2>{p.children}</div>
+    </dialog>
+  );
+}
+
+interface Question { text: string; action: string; answer: (yes: boolean) => void }
+export const question = signal<Question | undefined>(undefined);
+/** Asks before something that cannot be undone. */
+export const sure = (text: string, action: string) => new Promise<boolean>((answer) => { question.value = { text, action, answer }; });
+
+export function QuestionDialog() {
+  const q = question.value;
+  if (!q) return null;
+  const end = (yes: boolean) => { question.value = undefined; q.answer(yes); };
+  return (
+    <Dialog title={q.text} onClose={() => end(false)}>
+      <div class="row end"><Button onClick={() => end(false)}>Cancel</Button><Button kind="danger" autofocus onClick={() => end(true)}>{q.action}</Button></div>
+    </Dialog>
+  );
+}
+
+export const Field = (p: { label: string; children: ComponentChildren; hint?: string }) =>
+  <label class="field"><span>{p.label}</span>{p.children}{p.hint && <small>{p.hint}</small>}</label>;
+
+/** Text with its ANSI colours, as elements: nothing of it is ever HTML. */
+export function Ansi(p: { text: string; find?: string }) {
+  const parts: JSX.Element[] = [];
+  let style = '';
+  for (const piece of p.text.replace(/\x1b\][^\x07\x1b]*(\x07|\x1b\\)/g, '').split(/(\x1b\[[0-9;?]*[A-Za-z])/)) {
+    const code = /^\x1b\[([0-9;]*)m$/.exec(piece);
+    if (code) {
+      for (const n of (code[1] || '0').split(';').map(Number)) {
+        if (n === 0) style = '';
+        else if (n === 1) style += ' bold';
+        else if ((n >= 30 && n <= 37) || (n >= 90 && n <= 97)) style = `${style.replace(/ ?c\d+/, '')} c${n % 10}`;
+      }
+    } else if (!piece.startsWith('\x1b[') && piece) {
+      parts.push(<span class={style.trim()}>{mark(piece, p.find)}</span>);
+    }
+  }
+  return <>{parts}</>;
+}
+
+function mark(text: string, find?: string) {
+  if (!find) return text;
+  return text.split(find).flatMap((part, i) => (i ? [<mark>{find}</mark>, part] : [part]));
+}
+
+export function copy(text: string): void {
+  navigator.clipboard?.writeText(text);
+}

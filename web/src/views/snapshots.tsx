@@ -1,0 +1,33 @@
+/** Snapshots, forks, differences; backups, mounts and volumes where the daemon has them. */
+import { useEffect, useState } from 'preact/hooks';
+import { boxPath, json } from '../api';
+import { boxLink, go } from '../route';
+import { attempt, features, loadBoxes, notice } from '../state';
+import { age, Button, bytes, Empty, Field, Loading, sure } from '../ui';
+
+export function Snapshots(p: { id: string; active: boolean }) {
+  const [list, setList] = useState<any[]>(), [name, setName] = useState(''), [diff, setDiff] = useState<any>(), [backups, setBackups] = useState<any[]>([]), [mounts, setMounts] = useState<any[]>([]);
+  const load = async () => {
+    setList((await json('GET', boxPath(p.id, '/snapshots'))).snapshots);
+    if (features.value.has('backups')) setBackups((await json('GET', '/v1/backups')).backups.filter((b: any) => b.sandbox === p.id));
+    if (features.value.has('mounts')) setMounts((await json('GET', boxPath(p.id, '/mounts'))).mounts);
+  };
+  useEffect(() => { if (p.active) attempt(load); }, [p.active]);
+  const make = (e: Event) => { e.preventDefault(); attempt(async () => { await json('POST', boxPath(p.id, '/snapshots'), name ? { name } : {}); setName(''); await load(); }); };
+  const restore = async (s: any) => { if (await sure(`Put the files of ${p.id} back to ${s.name || s.id}? Its processes end.`, 'Restore')) attempt(async () => { await json('POST', boxPath(p.id, '/restore'), { snapshot: s.id }); notice('restored'); }); };
+  const fork = (body: object) => attempt(async () => { const made = await json('POST', boxPath(p.id, '/fork'), body); await loadBoxes(); const first = made.sandboxes?.[0]?.id ?? made.ids?.[0]; if (first) go(boxLink(first).slice(1)); });
+  if (!list) return <Loading />;
+  return (
+    <div class="page">
+      <form class="row" onSubmit={make}><Field label="Name"><input placeholder="optional" value={name} onInput={(e) => setName(e.currentTarget.value)} /></Field><Button kind="main" type="submit">Make a snapshot</Button><Button onClick={() => fork({ count: 1 })}>Fork this box</Button></form>
+      {!list.length ? <Empty title="No snapshots"><p>A snapshot keeps the files as they are now; restoring it takes milliseconds.</p></Empty> : (
+        <div class="table short"><table><thead><tr><th scope="col">Snapshot</th><th scope="col">Age</th><th scope="col">Size</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
+          <tbody>{list.map((s) => <tr key={s.id}><th scope="row">{s.name || s.id}</th><td class="number">{age(s.createdAt)}</td><td class="number">{bytes(s.size)}</td><td class="row end">
+            <Button onClick={() => attempt(async () => setDiff(await json('GET', boxPath(p.id, `/diff?from=${encodeURIComponent(s.id)}`))))}>Diff</Button><Button onClick={() => restore(s)}>Restore</Button>
+            <Button kind="danger" onClick={async () => { if (await sure(`Delete the snapshot ${s.name || s.id}?`, 'Delete')) attempt(async () => { await json('DELETE', boxPath(p.id, `/snapshots/${encodeURIComponent(s.id)}`)); await load(); }); }}>Delete</Button></td></tr>)}</tbody></table></div>)}
+      {diff && <><h2>Changes since then</h2><pre class="diff">{(diff.changes ?? []).map((c: any) => `${(c.type ?? c.kind ?? '?').toString().padEnd(9)} ${c.path}\n`).join('') || 'nothing changed'}</pre></>}
+      {features.value.has('backups') && <><h2>Backups</h2><Button onClick={() => attempt(async () => { await json('POST', boxPath(p.id, '/backups'), {}); await load(); })}>Back up now</Button><ul>{backups.map((b) => <li>{b.name || b.id} · {age(b.createdAt)} · {bytes(b.size)}</li>)}</ul></>}
+      {mounts.length > 0 && <><h2>Mounts</h2><ul>{mounts.map((m) => <li><code>{m.path}</code> {m.bucket ?? m.source}</li>)}</ul></>}
+    </div>
+  );
+}

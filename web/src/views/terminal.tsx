@@ -1,0 +1,101 @@
+/** Terminals: tabs and splits of xterm.js on /ws/pty. A terminal belongs to its box: a cut connection or a restart of the daemon only pauses it. */
+import { FitAddon } from '@xterm/addon-fit';
+import { SearchAddon } from '@xterm/addon-search';
+import { WebLinksAddon } from '@xterm/addon-web-links';
+import { Terminal } from '@xterm/xterm';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { boxPath, socketUrl } from '../api';
+import { Button } from '../ui';
+
+const light = { background: '#ffffff', foreground: '#1d2433', cursor: '#0b6e69', selectionBackground: '#b6dedb', black: '#1d2433', red: '#b3261e', green: '#1a7340', yellow: '#8a5a00', blue: '#1f5fbf', magenta: '#8a3ab0', cyan: '#0b6e69', white: '#55606f', brightBlack: '#55606f', brightRed: '#c7352c', brightGreen: '#1f8a4c', brightYellow: '#9a6700', brightBlue: '#2a6fd6', brightMagenta: '#9c4bc4', brightCyan: '#0d7f79', brightWhite: '#1d2433' };
+const dark = { background: '#10151d', foreground: '#d5dce6', cursor: '#52c7bf', selectionBackground: '#2d4a55' };
+const theme = () => (matchMedia('(prefers-color-scheme: dark)').matches ? dark : light);
+const BACKLOG = 4 << 20;
+
+function One(p: { id: string; session: string; active: boolean; onExit: () => void }) {
+  const place = useRef<HTMLDivElement>(null), term = useRef<Terminal | undefined>(undefined), search = useRef<SearchAddon | undefined>(undefined);
+  const [state, setState] = useState('connecting');
+  const [finding, setFinding] = useState(false);
+  useEffect(() => {
+    const t = new Terminal({ fontFamily: 'ui-monospace, SFMono-Regular, Menlo, monospace', fontSize: 13, scrollback: 10000, theme: theme(), allowProposedApi: false, screenReaderMode: false });
+    const fit = new FitAddon(), find = new SearchAddon();
+    t.loadAddon(fit);
+    t.loadAddon(find);
+    t.loadAddon(new WebLinksAddon((e, url) => { e.preventDefault(); if (/^https?:/.test(url)) window.open(url, '_blank', 'noopener,noreferrer'); }));
+    t.open(place.current!);
+    term.current = t;
+    search.current = find;
+    t.attachCustomKeyEventHandler((e) => {
+      if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'F') { setFinding(true); return false; }
+      if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'C') { navigator.clipboard?.writeText(t.getSelection()); return false; }
+      return !((e.ctrlKey || e.metaKey) && e.key === 'k');
+    });
+    let socket: WebSocket | undefined, timer = 0, tries = 0, pending = 0, ended = false;
+    const connect = () => {
+      fit.fit();
+      socket = new WebSocket(socketUrl(boxPath(p.id, `/ws/pty?sessionId=${encodeURIComponent(p.session)}&cols=${t.cols}&rows=${t.rows}`)));
+      socket.binaryType = 'arraybuffer';
+      socket.onopen = () => { tries = 0; t.reset(); setState('open'); };
+      socket.onmessage = (e) => {
+        if (typeof e.data === 'string') {
+          const message = JSON.parse(e.data);
+          if (message.type === 'exit') { ended = true; setState(`ended with ${message.code}`); p.onExit(); }
+          return;
+        }
+        const data = new Uint8Array(e.data as ArrayBuffer);
+        pending += data.length;
+        t.write(data, () => { pending -= data.length; });
+        // Too far behind: begin again with the scroll-back, instead of showing minutes of what has long passed.
+        if (pending > BACKLOG) socket!.close();
+      };
+      socket.onclose = () => {
+        if (ended) return;
+        setState('reconnecting');
+        timer = window.setTimeout(connect, Math.min(200 * 2 ** tries++, 5000));
+      };
+    };
+    connect();
+    const send = (data: string | Uint8Array) => { if (socket?.readyState === WebSocket.OPEN) socket.send(data as any); };
+    t.onData((text) => send(new TextEncoder().encode(text)));
+    t.onBinary((text) => send(Uint8Array.from(text, (ch) => ch.charCodeAt(0))));
+    t.onResize(({ cols, rows }) => send(JSON.stringify({ type: 'resize', cols, rows })));
+    const sizes = new ResizeObserver(() => { if (place.current?.offsetWidth) fit.fit(); });
+    sizes.observe(place.current!);
+    const scheme = matchMedia('(prefers-color-scheme: dark)'), repaint = () => { t.options.theme = theme(); };
+    scheme.addEventListener('change', repaint);
+    return () => { ended = true; clearTimeout(timer); sizes.disconnect(); scheme.removeEventListener('change', repaint); socket?.close(); t.dispose(); };
+  }, []);
+  useEffect(() => { if (p.active) setTimeout(() => term.current?.focus(), 0); }, [p.active]);
+  return (
+    <div class="terminal">
+      {finding && <div class="find row"><input autofocus aria-label="Search in the terminal" placeholder="Search" onKeyDown={(e) => { if (e.key === 'Enter') search.current?.[e.shiftKey ? 'findPrevious' : 'findNext'](e.currentTarget.value); if (e.key === 'Escape') { setFinding(false); term.current?.focus(); } }} /></div>}
+      {state !== 'open' && <p class="overlay" role="status">{state === 'connecting' ? '' : state === 'reconnecting' ? 'Reconnecting …' : `The shell ${state}`}</p>}
+      <div class="screen" ref={place} />
+    </div>
+  );
+}
+
+let made = 0;
+export function Terminals(p: { id: string; active: boolean }) {
+  const [panes, setPanes] = useState<{ name: string; session: string; split: string[]; ended: boolean }[]>(() => [{ name: 'Shell 1', session: 'console', split: [], ended: false }]);
+  const [at, setAt] = useState(0);
+  const add = () => { const session = `console-${Date.now().toString(36)}${++made}`; setPanes([...panes, { name: `Shell ${panes.length + 1}`, session, split: [], ended: false }]); setAt(panes.length); };
+  const change = (i: number, what: object) => setPanes((now) => now.map((x, k) => (k === i ? { ...x, ...what } : x)));
+  const close = (i: number) => { const next = panes.filter((_, k) => k !== i); setPanes(next.length ? next : [{ name: 'Shell 1', session: `console-${Date.now().toString(36)}`, split: [], ended: false }]); setAt(Math.max(0, Math.min(at, next.length - 1))); };
+  return (
+    <div class="terminals">
+      <div class="subtabs row" role="group" aria-label="Terminals">
+        {panes.map((x, i) => <span class={i === at ? 'subtab on' : 'subtab'}><button type="button" aria-pressed={i === at} onClick={() => setAt(i)}>{x.name}{x.ended ? ' (ended)' : ''}</button>{panes.length > 1 && <button type="button" aria-label={`Close ${x.name}`} onClick={() => close(i)}>×</button>}</span>)}
+        <Button class="quiet" onClick={add} aria-label="New terminal">+</Button>
+        <span class="grow" />
+        <Button class="quiet" onClick={() => change(at, { split: [...panes[at].split, `console-${Date.now().toString(36)}${++made}`] })}>Split</Button>
+        <small class="wide-only">Ctrl Shift F searches · Ctrl Shift C copies</small>
+      </div>
+      {panes.map((x, i) => (
+        <div class="panes" key={x.session} hidden={i !== at}>
+          {[x.session, ...x.split].map((session) => <One key={session} id={p.id} session={session} active={p.active && i === at && session === (x.split.at(-1) ?? x.session)} onExit={() => (session === x.session ? change(i, { ended: true }) : change(i, { split: x.split.filter((s) => s !== session) }))} />)}
+        </div>
+      ))}
+    </div>
+  );
+}
