@@ -38,7 +38,8 @@ static int run_in_new_box(struct client *cl, const struct box_options *o, struct
 	struct err e;
 	if (box_put(cl, rq->id, o, &body, &e) < 0) {
 		int code = cli_fail(cl->cli, &e);
-		/* A refused request makes nothing. After any other failure there may be a box, which may be `failed`. */
+		/* A refused request makes nothing. After any other failure there may be a box, which may be `failed`.
+		 */
 		bool refused = e.code == ERRC_VALIDATION_FAILED || e.code == ERRC_INVALID_LIMITS ||
 			       e.code == ERRC_UNAUTHORIZED || e.code == ERRC_CONTAINER_UNAVAILABLE;
 		return refused ? code : remove_box(cl, rq->id, code);
