@@ -141,8 +141,7 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 }
 
 /* The mounts that an overlay is made of; upper and work are directories of the layer. `lowers` are directories of
- * `lower`, the highest first: one mount serves any number of layers, because making a mapped mount costs 20 times as
- * much as opening a directory in it. */
+ * `lower`, the highest first: one mapped mount serves any number of layers. */
 struct layers {
 	int lower, layer;
 	bool is_volatile;

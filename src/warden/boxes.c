@@ -361,6 +361,7 @@ void box_started(struct box *b)
 	/* The next warden would undo a box whose record says CREATING, and delete its files. */
 	if (write_record(b, RECORD_RUNNING, &e) < 0)
 		return box_fail(b, &e);
+	pool_rest(b->w);
 	stage_move(b, STAGE_RUNNING);
 	server_reply(b->w, &b->waiter, NULL, b);
 	zygote_listen(b->place);
@@ -368,8 +369,8 @@ void box_started(struct box *b)
 	if (b->layer != LAYER_ADOPTED) {
 		warden_slot_close_spent(b->place);
 		slot_drop_layer(&b->w->host, b->info.slot); /* the layer made ahead */
+		reaper_wake(b->w);
 	}
-	reaper_wake(b->w);
 	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
 }
 

@@ -2,8 +2,8 @@
  * Slots: making them ahead, watching their processes, sweeping up after them.
  *
  * The pool is filled one slot at a time, from a timer and only while nothing is under way, so that a request waits
- * for one at most. When boxes wait for a slot, slots are made for them at once. While the closer is far behind, no
- * slots are made.
+ * for one at most. After a start it rests for a moment, so that the first command has the processors. When boxes wait
+ * for a slot, slots are made for them at once. While the closer is far behind, no slots are made.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@
 #include "warden/record.h"
 #include "warden/warden.h"
 
-enum { POOL_PAUSE = 1000, WAITING_MAKE = 4 };
+enum { POOL_PAUSE = 1000, POOL_REST = 5 /* ms */, WAITING_MAKE = 4 };
 
 #define TO(s) (1u << SLOT_##s)
 static const unsigned allowed[SLOT_STAGES] = {
@@ -339,6 +339,13 @@ void pool_kick(struct warden *w)
 	uint64_t now = clock_ms();
 	uint64_t delay = list_empty(&w->waiting) && w->pool_pause_until > now ? w->pool_pause_until - now : 0;
 	loop_timer_set(w->loop, &w->pool_timer, delay, pool_fill);
+}
+
+void pool_rest(struct warden *w)
+{
+	uint64_t until = clock_ms() + POOL_REST;
+	if (w->ready >= WARDEN_POOL / 2 && w->pool_pause_until < until)
+		w->pool_pause_until = until;
 }
 
 void pool_drain(struct warden *w)

@@ -56,6 +56,8 @@ void warden_slot_close_spent(struct warden_slot *c);
 
 /* Makes slots when some are missing and nothing more urgent is under way. */
 void pool_kick(struct warden *w);
+/* The box that has just started runs its first command: slots are made a little later, unless few are left. */
+void pool_rest(struct warden *w);
 /* Ends the pool's processes and waits for them: for a clean stop. */
 void pool_drain(struct warden *w);
 

@@ -1,10 +1,13 @@
 """$ATOLL_RUN/docker.sock as workerd uses it, and atoll-docker as wrangler calls it."""
 
+import contextlib
+import io
 import json
 import os
 import socket
 import stat
 import subprocess
+import tarfile
 import threading
 import urllib.parse
 
@@ -145,7 +148,7 @@ def test_ports_of_the_box(docker):
 def test_the_sidecars_other_requests(docker):
     assert docker.build().returncode == 0
     port = docker.run("c")
-    body = b'{"port":1234,"dns":{"allowHostnames":["*"]},"internet":{"enabled":true}}'
+    body = b'{"port":1234,"dns":{"allowHostnames":[]},"internet":{"enabled":true}}'
     for request, want in ((b"PUT /egress HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body), b"HTTP/1.1 204"),
                           (b"GET /ca HTTP/1.1\r\n\r\n", b"HTTP/1.1 200"), (b"GET /x HTTP/1.1\r\n\r\n", b"HTTP/1.1 404"),
                           (b"PUT /egress HTTP/1.1\r\nContent-Length: 999999\r\n\r\n", b"HTTP/1.1 413"), (b"x" * 9000, b"")):
@@ -158,7 +161,194 @@ def test_the_sidecars_other_requests(docker):
             assert got.startswith(want) and bool(got) == bool(want), got
 
 
+# ---- egress
+
+
+def put(port, body):
+    """PUT /egress of a sidecar: (status, text)"""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as s:
+        s.sendall(b"PUT /egress HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(data), data))
+        out = b""
+        while chunk := s.recv(65536):
+            out += chunk
+    head, text = out.split(b"\r\n\r\n", 1)
+    return int(head.split()[1]), text.decode()
+
+
+def mode(daemon, name):
+    """The network mode of the container's box."""
+    for box in daemon.boxes():
+        if daemon.inspect(box)["labels"].get("docker") == name:
+            return daemon.request("GET", f"/v1/sandboxes/{box}/network").json()["mode"]
+    return None
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=DEADLINE).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def no_api(daemon, port):
+    """The daemon's own socket is away, so nothing that it asks itself is answered. It is new: no connection is kept."""
+    api, aside = daemon.run / "atoll.sock", daemon.run / "aside.sock"
+    os.rename(api, aside)
+    try:
+        daemon.kill_daemon()
+        wait_for(lambda: listens(port), "the sidecar listens again")
+        yield
+    finally:
+        os.rename(aside, api)
+
+
+OFF, ON = {"internet": {"enabled": False}}, {"internet": {"enabled": True}}
+
+
+def test_no_internet_is_mode_off(daemon, docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert mode(daemon, "c") == "open"
+    for body, want in (({"port": 1, **OFF}, "off"), ({"port": 2}, "off"), (OFF, "off"), (ON, "open"), (ON, "open"), (OFF, "off")):
+        assert put(port, body) == (204, "")
+        assert mode(daemon, "c") == want, body
+    # A new container of the same sidecar is made with what was asked for last, before its first process runs.
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    docker.run("c", sidecar=False)
+    assert mode(daemon, "c") == "off"
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    assert put(port, ON) == (204, "")
+    docker.run("c", sidecar=False)
+    assert mode(daemon, "c") == "open"
+
+
+def test_a_mode_of_somebody_else_stays(daemon, docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    box = next(b for b in daemon.boxes() if daemon.inspect(b)["labels"].get("docker") == "c")
+    assert daemon.request("PATCH", f"/v1/sandboxes/{box}/network", {"mode": "list"}).status == 200
+    assert put(port, ON) == (204, "") and mode(daemon, "c") == "list"
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"[]", b"{", {"internet": False}, {"internet": {}}, {"internet": {"enabled": "no"}}, {"port": -1}, {"port": "x"},
+                                  {"dns": 1}, {"dns": {"allowHostnames": "*"}}])
+def test_a_wrong_egress_is_refused(daemon, docker, body):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    status, text = put(port, body)
+    assert status == 400 and text, (status, text)
+    assert mode(daemon, "c") == "open"
+
+
+@pytest.mark.parametrize("names", [["a.example"], ["*"]])
+def test_handlers_of_the_worker_are_refused(daemon, docker, names):
+    """They would not be asked, so a host that they deny would be reached."""
+    assert docker.build().returncode == 0
+    port, before = docker.run("hooked"), daemon.logged("egress refused")
+    status, text = put(port, {"port": 1, "dns": {"allowHostnames": names}, **OFF})
+    assert status == 501 and "onAtoll" in text, (status, text)
+    assert mode(daemon, "hooked") == "open"
+    wait_for(lambda: daemon.logged("egress refused") > before, "the warning")
+
+
+def test_an_egress_that_cannot_be_set_is_an_error_and_survives(own_daemon):
+    docker = Docker(own_daemon)
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    with no_api(own_daemon, port):
+        status, text = put(port, OFF)
+        assert status == 500 and text, (status, text)
+    assert put(port, {"port": 1}) == (204, "") and mode(own_daemon, "c") == "off"
+    own_daemon.kill_daemon()
+    wait_for(lambda: listens(port), "the sidecar listens again")
+    assert mode(own_daemon, "c") == "off"
+    assert put(port, ON) == (204, "") and mode(own_daemon, "c") == "open"
+
+
+# ---- archives
+
+
+def tar(name, data):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as t:
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(data), 0o644
+        t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def put_archive(docker, name, path, data):
+    c = _UnixConnection(docker.path, DEADLINE)
+    try:
+        c.request("PUT", f"/containers/{name}/archive?path={urllib.parse.quote(path)}", data)
+        r = c.getresponse()
+        return r.status, r.read().decode()
+    finally:
+        c.close()
+
+
+def test_an_archive_is_there_when_it_is_answered(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert put_archive(docker, "c", "/etc", tar("a/b/ca.crt", b"one\n"))[0] == 200
+    assert execute(port, "cat /etc/a/b/ca.crt")["stdout"] == "one\n"
+    for path, data in (("/etc", b"no tar at all"), ("/etc/passwd", tar("x", b"x")), ("/proc/none", tar("x", b"x"))):
+        status, text = put_archive(docker, "c", path, data)
+        assert status == 500 and "was not unpacked" in json.loads(text)["message"], (path, text)
+    assert put_archive(docker, "c", "etc", b"")[0] == 400
+
+
+def test_an_archive_before_the_start(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG})[0] == 201
+    assert put_archive(docker, "c", "/etc", tar("a/ca.crt", b"two\n"))[0] == 200
+    assert put_archive(docker, "c", "/opt", tar("x", b"x"))[0] == 409
+    assert docker.ask("POST", "/containers/c/start")[0] == 204
+    assert execute(port, "cat /etc/a/ca.crt")["stdout"] == "two\n"
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG})[0] == 201
+    assert put_archive(docker, "c", "/etc", b"no tar at all")[0] == 200
+    for _ in range(2):
+        status, error = docker.ask("POST", "/containers/c/start")
+        assert status == 500 and "was not unpacked" in error["message"], error
+        assert docker.state("c") == "created"
+
+
+def test_a_start_does_not_go_on_without_its_archive(own_daemon):
+    docker = Docker(own_daemon)
+    assert docker.build().returncode == 0
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG})[0] == 201
+    assert put_archive(docker, "c", "/etc", tar("a/ca.crt", b"x"))[0] == 200
+    own_daemon.kill_daemon()
+    status, error = docker.ask("POST", "/containers/c/start")
+    assert status == 409 and "create it again" in error["message"], error
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+
+
 # ---- ends
+
+
+def test_an_end_that_fails_is_no_end(own_daemon):
+    docker = Docker(own_daemon)
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    with no_api(own_daemon, port):
+        for method, path in (("POST", "kill?signal=SIGTERM"), ("POST", "kill?signal=SIGKILL"), ("DELETE", "?force=true")):
+            status, error = docker.ask(method, f"/containers/c/{path}" if path[0] != "?" else f"/containers/c{path}")
+            assert status == 500 and error["message"], (path, status, error)
+            assert docker.state("c") == "running"
+    assert execute(port, "echo here")["stdout"] == "here\n"
+    # Nothing of what failed is left in the code: this box ends by itself.
+    t, answer = docker.wait("c")
+    wait_for(lambda: docker.state("c") == "running", "it runs")
+    assert own_daemon.destroy(next(b for b in own_daemon.boxes() if b.startswith("docker-"))).status == 204
+    t.join()
+    assert answer == [(200, {"StatusCode": 137})]
 
 
 def test_a_stop_is_answered_with_0_and_a_kill_with_137(docker):
@@ -252,11 +442,11 @@ def test_a_dockerfile_that_cannot_be_built_is_refused_with_its_line(docker, dock
 
 
 def test_arguments_and_a_command(docker):
-    text = b"ARG V=0.12.10\nFROM cloudflare/sandbox:${V}\nARG WHO=you\nENV GREETING=\"hi $WHO\" E='$WHO' D=${NONE:-d}\nWORKDIR /w\nUSER root\nLABEL a=b\n" \
-           b"CMD echo $GREETING >/tmp/said\n"
+    text = b"ARG V=0.12.10\nFROM cloudflare/sandbox:${V}\nARG WHO=you\nENV GREETING=\"hi $WHO\" E='$WHO' D=${NONE:-d}\nWORKDIR /w\nUSER nobody\nLABEL a=b\n" \
+           b"CMD echo $GREETING $(pwd) $(id -u) >/tmp/said\n"
     assert docker.build(TAG, text, "--build-arg", "WHO=me").returncode == 0
     port = docker.run("c")
-    wait_for(lambda: execute(port, "cat /tmp/said")["stdout"] == "hi me\n", "the command ran")
+    wait_for(lambda: execute(port, "cat /tmp/said")["stdout"] == "hi me /workspace 0\n", "the command ran, without WORKDIR and USER as docs/moving.md says")
     assert execute(port, "echo \"$E $D\"")["stdout"] == "$WHO d\n"
 
 

@@ -1,9 +1,9 @@
 #include "agent/proc/resolv.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -13,7 +13,7 @@
 #define HOSTS  "/etc/hosts"
 enum { HOSTS_MAX = 65536 }; /* a longer file is its owner's business */
 /* The gate answers at every address; this one is the box's by convention (docs/design/011-network.md). */
-static const char resolver[] = "nameserver 192.0.0.1\n";
+#define RESOLVER "nameserver 192.0.0.1\n"
 
 static bool has_word(struct str text, struct str word)
 {
@@ -32,23 +32,41 @@ static bool has_word(struct str text, struct str word)
 	return false;
 }
 
+/* Puts a new file in the place of `name`, which may be a link. Opening a file of the image for writing would copy it
+ * into the box's layer, and the kernel syncs such a copy to the disk: milliseconds of every first start. */
+static int replace(const char *name, struct str content)
+{
+	struct stat st;
+	bool keep = lstat(name, &st) == 0 && S_ISREG(st.st_mode);
+	int r = fd_replace_file(AT_FDCWD, name, content, keep ? st.st_mode & 07777 : 0644);
+	if (r == 0 && keep && (st.st_uid || st.st_gid) && lchown(name, st.st_uid, st.st_gid) < 0)
+		r = -errno;
+	return r;
+}
+
 static void hosts_init(void)
 {
-	char name[BOX_ID_MAX + 2] = {0}, lines[sizeof name + 64];
+	char name[BOX_ID_MAX + 2] = {0};
 	auto_buf struct buf text = {0};
-	if (gethostname(name, sizeof name - 1) < 0 || fd_read_file(AT_FDCWD, HOSTS, HOSTS_MAX, &text) == -EFBIG)
+	struct stat st;
+	if (lstat(HOSTS, &st) == 0 && !S_ISREG(st.st_mode))
+		return; /* the owner's business as well */
+	int r = fd_read_file(AT_FDCWD, HOSTS, HOSTS_MAX, &text);
+	if ((r < 0 && r != -ENOENT) || gethostname(name, sizeof name - 1) < 0)
 		return;
 	bool local = has_word(buf_str(&text), STR("localhost")), own = has_word(buf_str(&text), str_of(name));
 	if (local && own)
 		return;
 	size_t size = buf_size(&text);
-	bool cut = size && buf_str(&text).p[size - 1] != '\n';
-	int n = snprintf(lines, sizeof lines, "%s%s%s%s%s", cut ? "\n" : "",
-		local ? "" : "127.0.0.1\tlocalhost\n::1\tlocalhost\n", own ? "" : "127.0.1.1\t", own ? "" : name,
-		own ? "" : "\n");
-	auto_fd int fd = open(HOSTS, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
-	if (fd < 0 || fd_write_full(fd, lines, (size_t)n) < 0)
-		log_event(LOG_WARN, "the box's own name is not in " HOSTS, "error=%s", LOG_Q(strerror(errno)));
+	if (size && buf_str(&text).p[size - 1] != '\n')
+		buf_add_str(&text, STR("\n"));
+	if (!local)
+		buf_add_str(&text, STR("127.0.0.1\tlocalhost\n::1\tlocalhost\n"));
+	if (!own)
+		buf_printf(&text, "127.0.1.1\t%s\n", name);
+	r = replace(HOSTS, buf_str(&text));
+	if (r < 0)
+		log_event(LOG_WARN, "the box's own name is not in " HOSTS, "error=%s", LOG_Q(strerror(-r)));
 }
 
 void resolv_init(void)
@@ -57,9 +75,7 @@ void resolv_init(void)
 	struct stat st;
 	if (stat(RESOLV, &st) == 0 && st.st_size > 0)
 		return;
-	if (lstat(RESOLV, &st) == 0 && S_ISLNK(st.st_mode))
-		unlink(RESOLV);
-	auto_fd int fd = open(RESOLV, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
-	if (fd < 0 || fd_write_full(fd, resolver, sizeof resolver - 1) < 0)
-		log_event(LOG_WARN, "names cannot be resolved: no " RESOLV, "error=%s", LOG_Q(strerror(errno)));
+	int r = replace(RESOLV, STR(RESOLVER));
+	if (r < 0)
+		log_event(LOG_WARN, "names cannot be resolved: no " RESOLV, "error=%s", LOG_Q(strerror(-r)));
 }

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "daemon/bridge/bridge.h"
 #include "daemon/docker/docker.h"
 
@@ -25,7 +25,7 @@ void docker_error(struct daemon_request *r, int status, const char *fmt, ...)
 	daemon_request_json(r, status, buf_str(&out));
 }
 
-static void no_content(struct daemon_request *r, int status)
+void docker_no_content(struct daemon_request *r, int status)
 {
 	http_respond(r->x, status, NULL, STR(""));
 	daemon_request_answered(r, status);
@@ -72,7 +72,7 @@ void docker_ask(struct container *c, struct daemon_request *r, const char *metho
 	http_call_whole(c->docker->daemon->client, &c->docker->api, &question);
 }
 
-static void answer_failed(struct daemon_request *r, int status, struct str body)
+void docker_answer_failed(struct daemon_request *r, int status, struct str body)
 {
 	auto_buf struct buf why = {0};
 	bridge_message(body, &why);
@@ -116,7 +116,7 @@ static bool is_proxy_image(struct str image)
 	return memmem(image.p, image.n, "proxy-everything", 16) != NULL;
 }
 
-static void query_name(struct daemon_request *r, const char *key, struct buf *ret)
+void docker_query(struct daemon_request *r, const char *key, struct buf *ret)
 {
 	struct err e;
 	if (http_query_get(http_request(r->x)->query, str_of(key), ret, &e) != 1)
@@ -166,7 +166,7 @@ void container_create(struct docker *k, struct daemon_request *r, uid_t uid, str
 	struct str image = STR_NULL;
 	if (!root || json_read_str(root, "Image", &image, NULL) < 0 || !image.n)
 		return docker_error(r, 400, "the body must be JSON with an Image");
-	query_name(r, "name", &name);
+	docker_query(r, "name", &name);
 	if (!name_ok(buf_str(&name)))
 		return docker_error(r, 400, "a container needs a name of letters, digits, '_', '.' and '-'");
 	bool sidecar = is_proxy_image(image);
@@ -264,8 +264,8 @@ void container_list(struct docker *k, struct daemon_request *r, uid_t uid)
 	size_t it = 0;
 	struct str key;
 	void *v;
-	query_name(r, "filters", &text);
-	query_name(r, "all", &all);
+	docker_query(r, "filters", &text);
+	docker_query(r, "all", &all);
 	auto_json struct json_doc *doc = buf_size(&text) ? json_parse(buf_str(&text), NULL) : NULL;
 	const struct json *filters = doc && json_root(doc)->type == JSON_T_OBJECT ? json_root(doc) : NULL;
 	bool every = str_eq_c(buf_str(&all), "1") || str_eq_c(buf_str(&all), "true");
@@ -307,6 +307,7 @@ static void watch_orphan(struct container *c)
 struct saving {
 	struct container *c;
 	struct daemon_request *r;
+	int status;
 };
 
 static void on_saved(void *arg, const struct err *e)
@@ -315,16 +316,26 @@ static void on_saved(void *arg, const struct err *e)
 	if (s->r->x && e)
 		docker_error(s->r, 500, "%s", e->msg);
 	else if (s->r->x)
-		no_content(s->r, 204);
+		docker_no_content(s->r, s->status);
 	daemon_request_release(s->r);
 	container_release(s->c);
 	free(s);
+}
+
+void container_save_answer(struct container *c, struct daemon_request *r, int status)
+{
+	struct saving *s = xcalloc(1, sizeof *s);
+	*s = (struct saving){c, r, status};
+	container_hold(c);
+	daemon_request_hold(r);
+	container_save_then(c, on_saved, s);
 }
 
 /* The client is told only when the record is on disk: a daemon that is killed then still knows the container. */
 static void started(struct container *c, struct daemon_request *r)
 {
 	bool new = !c->gone && c->state != CONTAINER_RUNNING;
+	c->starting = false;
 	if (new) {
 		c->state = CONTAINER_RUNNING;
 		c->code = 0;
@@ -333,22 +344,26 @@ static void started(struct container *c, struct daemon_request *r)
 	if (!r || !new) {
 		container_save(c);
 		if (r)
-			no_content(r, 204);
+			docker_no_content(r, 204);
 		return;
 	}
-	struct saving *s = xcalloc(1, sizeof *s);
-	*s = (struct saving){c, r};
-	container_hold(c);
-	daemon_request_hold(r);
-	container_save_then(c, on_saved, s);
+	container_save_answer(c, r, 204);
+}
+
+/* What was made of it goes again. */
+static void start_failed(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	c->starting = false;
+	if (r)
+		docker_answer_failed(r, status, body);
+	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
 }
 
 static void on_command(struct container *c, struct daemon_request *r, int status, struct str body)
 {
 	if (status == 200)
 		return started(c, r);
-	if (r)
-		answer_failed(r, status, body);
+	start_failed(c, r, status, body);
 }
 
 /* CMD of the image, or start({entrypoint}): a process beside the agent. */
@@ -375,39 +390,19 @@ static void start_command(struct container *c, struct daemon_request *r)
 
 static void on_unpacked(struct container *c, struct daemon_request *r, int status, struct str body)
 {
-	(void)status;
-	(void)body;
+	auto_buf struct buf why = {0};
+	if (archive_failed(status, body, &why))
+		return start_failed(c, r, 500, buf_str(&why));
+	archive_drop(c);
 	start_command(c, r);
-}
-
-static void unpack(struct container *c, struct daemon_request *r, docker_on_reply on_reply)
-{
-	auto_buf struct buf out = {0}, command = {0};
-	struct json_writer w = json_writer(&out);
-	buf_add_c(&command, "mkdir -p ");
-	bridge_quote(&command, str_of(c->archive_path));
-	buf_add_c(&command, " && tar xf - -C ");
-	bridge_quote(&command, str_of(c->archive_path));
-	json_object_begin(&w);
-	json_member_str(&w, "command", buf_str(&command));
-	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
-	json_member_cstr(&w, "stdin", c->archive);
-	json_member_cstr(&w, "stdinEncoding", "base64");
-	json_object_end(&w);
-	docker_ask(c, r, "POST", "/api/execute", buf_str(&out), on_reply);
-	free(take_ptr(&c->archive));
-	free(take_ptr(&c->archive_path));
 }
 
 static void on_made(struct container *c, struct daemon_request *r, int status, struct str body)
 {
-	if (status != 201 && status != 200) {
-		if (r)
-			answer_failed(r, status, body);
-		return;
-	}
+	if (status != 201 && status != 200)
+		return start_failed(c, r, status, body);
 	if (c->archive)
-		unpack(c, r, on_unpacked);
+		archive_unpack(c, r, on_unpacked);
 	else
 		start_command(c, r);
 }
@@ -417,7 +412,12 @@ void container_start(struct daemon_request *r, struct container *c)
 	auto_buf struct buf out = {0};
 	struct err e;
 	if (c->state == CONTAINER_RUNNING)
-		return no_content(r, 304);
+		return docker_no_content(r, 304);
+	if (c->starting)
+		return docker_error(r, 409, "container %s is being started", c->name);
+	if (c->archive_path && !c->archive)
+		return docker_error(r, 409,
+			"the archive of container %s was lost when the daemon restarted; create it again", c->name);
 	if (container_is_sidecar(c)) {
 		c->ingress = ingress_open(c, 0, &e);
 		if (!c->ingress)
@@ -438,24 +438,10 @@ void container_start(struct daemon_request *r, struct container *c)
 	json_object_begin(&w);
 	json_member_cstr(&w, "docker", c->name);
 	json_object_end(&w);
+	egress_write(c, &w);
 	json_object_end(&w);
+	c->starting = true;
 	docker_ask(c, r, "PUT", "", buf_str(&out), on_made);
-}
-
-void container_put_archive(struct daemon_request *r, struct container *c, struct str body)
-{
-	auto_buf struct buf path = {0}, text = {0};
-	query_name(r, "path", &path);
-	if (buf_size(&path) < 1 || buf_str(&path).p[0] != '/' || memchr(buf_str(&path).p, 0, buf_size(&path)))
-		return docker_error(r, 400, "path must be absolute");
-	base64_append(&text, body);
-	free(c->archive);
-	free(c->archive_path);
-	c->archive = str_dup(buf_str(&text));
-	c->archive_path = str_dup(buf_str(&path));
-	if (c->state == CONTAINER_RUNNING)
-		unpack(c, NULL, NULL);
-	no_content(r, 200);
 }
 
 /* ---- end ---- */
@@ -478,7 +464,7 @@ void container_wait(struct daemon_request *r, struct container *c)
 {
 	static const struct http_exchange_ops ops = {.on_close = wait_gone};
 	auto_buf struct buf condition = {0}, out = {0};
-	query_name(r, "condition", &condition);
+	docker_query(r, "condition", &condition);
 	bool removed = str_eq_c(buf_str(&condition), "removed");
 	if (c->state != CONTAINER_RUNNING && !removed) {
 		buf_printf(&out, "{\"StatusCode\":%d}", c->code);
@@ -492,16 +478,27 @@ void container_wait(struct daemon_request *r, struct container *c)
 	http_exchange_set(r->x, &ops, r);
 }
 
+static bool is_success(int status)
+{
+	return status >= 200 && status < 300;
+}
+
 static void on_stopped(struct container *c, struct daemon_request *r, int status, struct str body)
 {
-	(void)body;
-	/* docker_box_moved has told the end before; this is for a box that was gone already. */
-	if (status != 0)
-		container_ended(c, 0);
-	if (*c->box)
-		docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+	if (!is_success(status) && status != 404) {
+		c->wanted = -1; /* it runs on, and ends some other time with a code of its own */
+		log_limited(LOG_WARN, "container not stopped", "name=%s status=%d", LOG_Q(c->name), status);
+		if (r)
+			docker_answer_failed(r, status, body);
+		return;
+	}
+	/* docker_box_moved has told the end before; this is for a box that was gone already, which nobody stopped. */
+	if (status == 404)
+		c->wanted = -1;
+	container_ended(c, status == 404 ? 137 : 0);
+	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
 	if (r)
-		no_content(r, 204);
+		docker_no_content(r, 204);
 }
 
 static int signal_of(struct str name)
@@ -517,26 +514,17 @@ static int signal_of(struct str name)
 void container_kill(struct daemon_request *r, struct container *c)
 {
 	auto_buf struct buf name = {0};
-	query_name(r, "signal", &name);
+	docker_query(r, "signal", &name);
 	if (c->state != CONTAINER_RUNNING)
 		return docker_error(r, 409, "container %s is not running", c->name);
 	int sig = signal_of(buf_str(&name));
 	if (container_is_sidecar(c)) {
 		container_ended(c, 0);
 		ingress_close(take_ptr(&c->ingress));
-		return no_content(r, 204);
+		return docker_no_content(r, 204);
 	}
 	c->wanted = sig == SIGKILL ? 137 : 0;
 	docker_ask(c, r, sig == SIGKILL ? "DELETE" : "POST", sig == SIGKILL ? "" : "/stop", STR_NULL, on_stopped);
-}
-
-static void on_deleted(struct container *c, struct daemon_request *r, int status, struct str body)
-{
-	(void)c;
-	(void)status;
-	(void)body;
-	if (r)
-		no_content(r, 204);
 }
 
 static void on_sidecar_due(struct loop_timer *t)
@@ -554,39 +542,52 @@ static void forget_sidecar(struct container *c)
 		loop_timer_set(c->docker->daemon->loop, &sidecar->orphan, DOCKER_SIDECAR_AFTER, on_sidecar_due);
 }
 
+static void delete_record(struct container *c)
+{
+	struct container *sidecar = container_is_sidecar(c) ? NULL : container_partner(c);
+	if (c->gone)
+		return;
+	if (!c->with_sidecar)
+		forget_sidecar(c);
+	container_remove(c);
+	if (c->with_sidecar && sidecar && container_is_sidecar(sidecar))
+		container_remove(sidecar);
+}
+
+/* The record goes when the box has gone, so that a delete that failed can be tried again. */
+static void on_deleted(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	if (!is_success(status) && status != 404) {
+		c->wanted = -1;
+		log_limited(LOG_WARN, "container not removed", "name=%s status=%d", LOG_Q(c->name), status);
+		if (r)
+			docker_answer_failed(r, 500, body);
+		return;
+	}
+	delete_record(c);
+	if (r)
+		docker_no_content(r, 204);
+}
+
 void container_delete(struct daemon_request *r, struct container *c)
 {
 	auto_buf struct buf force = {0}, with = {0};
-	query_name(r, "force", &force);
-	query_name(r, "sidecar", &with);
+	docker_query(r, "force", &force);
+	docker_query(r, "sidecar", &with);
 	bool forced = str_eq_c(buf_str(&force), "1") || str_eq_c(buf_str(&force), "true");
 	if (c->state == CONTAINER_RUNNING && !forced)
 		return docker_error(r, 409, "container %s is running; stop it first, or use force", c->name);
-	struct container *sidecar = container_is_sidecar(c) ? NULL : container_partner(c);
-	bool sidecar_too = buf_size(&with) && sidecar && container_is_sidecar(sidecar);
 	c->wanted = 137;
-	container_hold(c);
-	if (!sidecar_too)
-		forget_sidecar(c);
-	container_remove(c);
-	if (sidecar_too)
-		container_remove(sidecar);
+	c->with_sidecar = buf_size(&with) > 0;
 	if (*c->box)
-		docker_ask(c, r, "DELETE", "", STR_NULL, on_deleted);
-	else
-		no_content(r, 204);
-	container_release(c);
+		return docker_ask(c, r, "DELETE", "", STR_NULL, on_deleted);
+	delete_record(c);
+	docker_no_content(r, 204);
 }
 
 void container_reap(struct container *c)
 {
-	struct container *sidecar = container_partner(c);
 	c->wanted = 137;
-	container_hold(c);
-	container_remove(c);
-	if (sidecar && container_is_sidecar(sidecar))
-		container_remove(sidecar);
-	if (*c->box)
-		docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
-	container_release(c);
+	c->with_sidecar = true;
+	docker_ask(c, NULL, "DELETE", "", STR_NULL, on_deleted);
 }

@@ -11,10 +11,11 @@
  *
  * A container ends when its sandbox stops or is destroyed; every POST …/wait is answered then. A running container that
  * no client waits for is ended after DOCKER_ORPHAN_AFTER, a sidecar without its container after DOCKER_SIDECAR_AFTER.
- * docs/design/020-docker.md. Thread: the loop's.
+ * docs/design/023-docker.md. Thread: the loop's.
  */
 #pragma once
 
+#include "base/json.h"
 #include "base/map.h"
 #include "daemon/docker/limits.h"
 #include "daemon/route/request.h"
@@ -41,8 +42,12 @@ struct container {
 	int code;      /* when it has exited */
 	int wanted;    /* the code when it ends now; -1: it ends by itself */
 	uint16_t port; /* of a sidecar's listener */
-	char *archive; /* base64 of a tar that is unpacked at the start, or NULL */
+	char *archive; /* base64 of a tar that is unpacked at the start, or NULL; in memory only */
 	char *archive_path;
+	bool starting;	       /* its box is being made */
+	bool offline;	       /* a sidecar: PUT /egress wants no internet. Else: its box was cut off for that */
+	bool with_sidecar;     /* a delete takes the sidecar along */
+	struct egress *egress; /* a change under way, or NULL */
 	int64_t created_ms;
 	struct list waits; /* struct docker_wait */
 	struct ingress *ingress;
@@ -99,13 +104,18 @@ void docker_box_name(struct container *c);
 /* 64 hexadecimal digits. */
 void docker_random_id(char ret[65]);
 
-/* ---- ask.c ---- */
+/* ---- container.c: questions and answers ---- */
 
 typedef void (*docker_on_reply)(struct container *c, struct daemon_request *r, int status, struct str body);
 /* Asks the daemon's API about the container's sandbox; container and request are held. `r` may be NULL. */
 void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
 	docker_on_reply on_reply);
 void docker_error(struct daemon_request *r, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The error of such a question, or another text. */
+void docker_answer_failed(struct daemon_request *r, int status, struct str body);
+void docker_no_content(struct daemon_request *r, int status);
+/* A member of the query; empty: it is not there. */
+void docker_query(struct daemon_request *r, const char *key, struct buf *ret);
 
 /* ---- container.c ---- */
 
@@ -116,9 +126,40 @@ void container_start(struct daemon_request *r, struct container *c);
 void container_wait(struct daemon_request *r, struct container *c);
 void container_kill(struct daemon_request *r, struct container *c);
 void container_delete(struct daemon_request *r, struct container *c);
-void container_put_archive(struct daemon_request *r, struct container *c, struct str body);
+/* Answers when the record is on disk. */
+void container_save_answer(struct container *c, struct daemon_request *r, int status);
 /* Ends a container whose client is gone, with its sidecar. */
 void container_reap(struct container *c);
+
+/* ---- archive.c ---- */
+
+/* A running container: unpacks, then answers. Else keeps it until the start, which fails when it cannot be unpacked. */
+void container_put_archive(struct daemon_request *r, struct container *c, struct str body);
+/* Unpacks what was kept. */
+void archive_unpack(struct container *c, struct daemon_request *r, docker_on_reply on_reply);
+/* Forgets it. */
+void archive_drop(struct container *c);
+/* Whether the answer to that says that it failed; `why` is for the client. */
+bool archive_failed(int status, struct str body, struct buf *why);
+
+/* ---- egress.c ---- */
+
+/* What PUT /egress of a sidecar asks for. */
+struct egress_wish {
+	bool has_internet, internet;
+};
+/* VALIDATION_FAILED; NOT_IMPLEMENTED: it names hosts that the Worker wants to answer for. */
+int egress_read(struct str body, struct egress_wish *ret, struct err *e);
+
+/* status 204: the box's network is as it was asked for. Else `text` says why not. */
+typedef void (*egress_on_done)(void *arg, int status, const char *text);
+/* Keeps the wish and sets the network of the container's box. `on_done` comes once, later; NULL: one is under way. */
+struct egress *egress_change(
+	struct container *sidecar, const struct egress_wish *wish, egress_on_done on_done, void *arg);
+/* Nobody waits for on_done any more. NULL is fine. */
+void egress_forget(struct egress *g);
+/* The member "network" of a box that is about to be made. */
+void egress_write(struct container *c, struct json_writer *w);
 
 /* ---- ingress.c ---- */
 

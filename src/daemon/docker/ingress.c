@@ -42,7 +42,7 @@ struct way {
 	bool passed; /* … and the other side was told */
 };
 
-enum stage { STAGE_HEAD, STAGE_DIAL, STAGE_CONNECT, STAGE_RELAY };
+enum stage { STAGE_HEAD, STAGE_EGRESS, STAGE_DIAL, STAGE_CONNECT, STAGE_RELAY };
 
 struct tunnel {
 	struct list node;
@@ -54,6 +54,7 @@ struct tunnel {
 	struct way out, back; /* to the box, from the box */
 	struct sandbox *s;
 	struct dial_waiter waiter;
+	struct egress *egress; /* the change that it waits for, or NULL */
 	uint16_t port;
 	bool six;
 	struct loop_timer timer;
@@ -125,6 +126,7 @@ static void tunnel_close(struct tunnel *u)
 	list_del(&u->node);
 	loop_timer_stop(&u->timer);
 	dial_wait_cancel(&u->waiter);
+	egress_forget(take_ptr(&u->egress));
 	close_io(&u->near);
 	close_io(&u->far);
 	if (u->s) {
@@ -329,21 +331,45 @@ static void on_connect_request(struct tunnel *u, struct str target)
 	dial(u);
 }
 
-static void on_request(struct tunnel *u, struct str head)
+static void on_egress(void *arg, int status, const char *text)
+{
+	struct tunnel *u = arg;
+	u->egress = NULL;
+	if (status == 204)
+		return answer(u, "204 No Content", "text/plain", STR(""));
+	answer(u, status == 503 ? "503 Service Unavailable" : "500 Internal Server Error", "text/plain", str_of(text));
+}
+
+static void on_egress_request(struct tunnel *u, struct str body)
+{
+	struct egress_wish wish;
+	struct err e;
+	if (egress_read(body, &wish, &e) < 0) {
+		bool handlers = e.code == ERRC_NOT_IMPLEMENTED;
+		log_limited(LOG_WARN, "egress refused", "name=%s error=%s", LOG_Q(u->in->c->name), LOG_Q(e.msg));
+		return answer(u, handlers ? "501 Not Implemented" : "400 Bad Request", "text/plain", str_of(e.msg));
+	}
+	loop_set_events(&u->near, 0);
+	u->stage = STAGE_EGRESS;
+	u->egress = egress_change(u->in->c, &wish, on_egress, u);
+	if (!u->egress)
+		answer(u, "503 Service Unavailable", "text/plain", STR("another change of /egress is under way"));
+}
+
+static void on_request(struct tunnel *u, struct str head, struct str body)
 {
 	struct str rest, line = str_split(head, '\r', &rest), target, method = str_split(line, ' ', &target);
 	target = str_split(target, ' ', &rest);
 	if (str_eq_c(method, "CONNECT"))
 		return on_connect_request(u, target);
-	/* What is asked for here is kept by nobody: connections of the box are decided by its network policy. */
 	if (str_eq_c(method, "PUT") && str_eq_c(target, "/egress"))
-		return answer(u, "204 No Content", "text/plain", STR(""));
+		return on_egress_request(u, body);
 	if (str_eq_c(method, "GET") && str_eq_c(target, "/ca"))
 		return answer(u, "200 OK", "application/x-pem-file", STR(""));
 	answer(u, "404 Not Found", "text/plain", STR("no such path"));
 }
 
-/* The number of bytes that belong to the body; SIZE_MAX: too many. */
+/* The number of bytes that belong to the body; SIZE_MAX: too many, or not told. */
 static size_t body_length(struct str head)
 {
 	uint64_t n = 0;
@@ -351,6 +377,8 @@ static size_t body_length(struct str head)
 	while (rest.n) {
 		struct str after, line = str_split(str_split(rest, '\n', &rest), '\r', &after), value;
 		struct str name = str_split(line, ':', &value);
+		if (str_eq_nocase(name, STR("transfer-encoding")))
+			return SIZE_MAX;
 		if (str_eq_nocase(name, STR("content-length")) && !str_to_u64(str_trim(value), INGRESS_BODY_MAX, &n))
 			return SIZE_MAX;
 	}
@@ -362,6 +390,9 @@ static void on_head(struct loop_io *io, uint32_t events)
 	struct tunnel *u = container_of(io, struct tunnel, near);
 	char chunk[4096];
 	(void)events;
+	/* The client has gone while it was served. */
+	if (u->stage != STAGE_HEAD)
+		return tunnel_close(u);
 	/* A CONNECT is the whole of what comes before the answer, but for bytes that are sent ahead of it. */
 	ssize_t n = recv(io->fd, chunk, sizeof chunk, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -377,7 +408,8 @@ static void on_head(struct loop_io *io, uint32_t events)
 	bool connects = str_starts(head, STR("CONNECT "));
 	size_t body = connects ? 0 : body_length(head);
 	if (body == SIZE_MAX)
-		return answer(u, "413 Payload Too Large", "text/plain", STR("the body is too long"));
+		return answer(u, "413 Payload Too Large", "text/plain",
+			STR("the body is too long, or has no Content-Length"));
 	if (all.n < head.n + body)
 		return;
 	if (connects && all.n > head.n) {
@@ -385,7 +417,7 @@ static void on_head(struct loop_io *io, uint32_t events)
 		u->out.n = all.n - head.n < INGRESS_BUFFER ? all.n - head.n : INGRESS_BUFFER;
 		memcpy(u->out.p, all.p + head.n, u->out.n);
 	}
-	on_request(u, head);
+	on_request(u, head, str_n(all.p + head.n, body));
 }
 
 static void on_accept(struct loop_io *io, uint32_t events)

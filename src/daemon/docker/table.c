@@ -141,6 +141,9 @@ void container_save_then(struct container *c, store_on_done on_done, void *arg)
 	json_member_u64(&w, "state", (uint64_t)c->state);
 	json_member_i64(&w, "code", c->code);
 	json_member_u64(&w, "port", c->port);
+	json_member_bool(&w, "offline", c->offline);
+	if (c->archive_path)
+		json_member_cstr(&w, "archivePath", c->archive_path);
 	json_object_end(&w);
 	struct store_item item = {.kind = kind_container,
 		.key = c->key,
@@ -305,12 +308,15 @@ static int load_container(void *arg, const struct store_item *item, struct err *
 		json_read_u64(root, "state", 0, CONTAINER_EXITED, &state, e) < 0 ||
 		json_read_double(root, "code", &code, e) < 0 || json_read_u64(root, "port", 0, 65535, &port, e) < 0)
 		return err_wrap(e, "container '%s'", item->key);
+	const struct json *offline = json_get(root, "offline");
 	struct container *c = container_add(k, (uid_t)uid, name);
 	snprintf(c->id, sizeof c->id, "%.*s", STR_ARG(id));
 	snprintf(c->box, sizeof c->box, "%.*s", STR_ARG(box));
 	replace(&c->image, text_of(root, "image", JSON_T_STRING));
 	replace(&c->env, text_of(root, "env", JSON_T_OBJECT));
 	replace(&c->cmd, text_of(root, "cmd", JSON_T_ARRAY));
+	replace(&c->archive_path, text_of(root, "archivePath", JSON_T_STRING));
+	c->offline = offline && offline->boolean;
 	c->created_ms = item->created_ms;
 	c->state = (enum container_state)state;
 	c->code = (int)code;
