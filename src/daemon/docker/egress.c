@@ -50,9 +50,10 @@ int egress_read(struct str body, struct egress_wish *ret, struct err *e)
 		ret->has_internet = true;
 		ret->internet = enabled->boolean;
 	}
-	if ((!json_is_null(dns) && dns->type != JSON_T_OBJECT) || (!json_is_null(names) && names->type != JSON_T_ARRAY))
+	if ((dns && !json_is_null(dns) && dns->type != JSON_T_OBJECT) ||
+		(names && !json_is_null(names) && names->type != JSON_T_ARRAY))
 		return wrong(e, "dns of /egress must be an object with a list allowHostnames");
-	if (!json_is_null(names) && names->first)
+	if (names && !json_is_null(names) && names->first)
 		return err_set(e, ERRC_NOT_IMPLEMENTED,
 			"outbound handlers of a Worker (outbound, allowedHosts, deniedHosts) do not work with wrangler "
 			"dev on "

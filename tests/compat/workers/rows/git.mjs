@@ -34,6 +34,6 @@ export default {
     const r = await session.gitCheckout('http://127.0.0.1:9000/open/repo.git', { targetDir: '/workspace/mine' });
     assert.equal(r.targetDir, '/workspace/mine');
     await rejects(
-      session.gitCheckout('http://127.0.0.1:9000/private/repo.git', { targetDir: '/workspace/p' }), /GitAuthenticationError|GitError/);
+      session.gitCheckout('http://127.0.0.1:9000/private/repo.git', { targetDir: '/workspace/p' }), /GitCloneError|GitError/);
   },
 };
