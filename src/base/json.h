@@ -93,7 +93,8 @@ static inline void guard_json(struct json_doc **d)
 {
 	json_free(*d);
 }
-#define auto_json __attribute__((cleanup(guard_json)))
+#define auto_json                                                                                                      \
+	__attribute__((cleanup(guard_json), unused)) /* some documents only keep what points into them alive */
 
 #define json_each(it, parent) for (const struct json *it = (parent) ? (parent)->first : NULL; it; it = it->next)
 

@@ -240,7 +240,7 @@ int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, s
 
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e)
 {
-	struct layer_note n;
+	struct layer_note n = {0};
 	if (p->kind == POOL_PLAIN)
 		return 0;
 	auto_fd int fd = open_layer(dir, name);
@@ -258,8 +258,8 @@ int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t l
 
 bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret)
 {
-	struct layer_note n;
-	uint64_t used;
+	struct layer_note n = {0};
+	uint64_t used = 0;
 	if (p->kind == POOL_PLAIN || p->groups < 0)
 		return false;
 	auto_fd int fd = open_layer(dir, name);

@@ -92,11 +92,6 @@ int pool_grow_slow(const struct pool *p)
 
 enum { SEARCH_ROOM = 1 << 18, ITEM_HEAD = 25 /* of an item in a leaf */ };
 
-struct search {
-	struct btrfs_ioctl_search_args_v2 args;
-	char room[SEARCH_ROOM];
-};
-
 /* btrfs_file_extent_item as it lies on the disk: read by offset, because it is packed. */
 enum { EXTENT_GENERATION = 0, EXTENT_TYPE = 20, EXTENT_DISK = 21, EXTENT_BYTES = 45, EXTENT_SIZE = 53 };
 
@@ -139,25 +134,25 @@ static void step_over(struct btrfs_ioctl_search_key *k, const struct btrfs_ioctl
 
 static int count(int layer, const struct layer_note *n, uint64_t *ret)
 {
-	auto_free struct search *s = xcalloc(1, sizeof *s);
+	auto_free struct btrfs_ioctl_search_args_v2 *s = xcalloc(1, sizeof *s + SEARCH_ROOM);
 	uint64_t bytes = 0;
-	s->args.key = (struct btrfs_ioctl_search_key){
+	s->key = (struct btrfs_ioctl_search_key){
 		.max_objectid = UINT64_MAX, .max_type = UINT8_MAX, .max_offset = UINT64_MAX, .max_transid = UINT64_MAX};
 	for (;;) {
-		s->args.buf_size = SEARCH_ROOM;
-		s->args.key.nr_items = UINT32_MAX;
-		if (ioctl(layer, BTRFS_IOC_TREE_SEARCH_V2, &s->args) < 0)
+		s->buf_size = SEARCH_ROOM;
+		s->key.nr_items = UINT32_MAX;
+		if (ioctl(layer, BTRFS_IOC_TREE_SEARCH_V2, s) < 0)
 			return -errno;
-		if (s->args.key.nr_items == 0)
+		if (s->key.nr_items == 0)
 			break;
-		const char *at = (const char *)s->args.buf;
+		const char *at = (const char *)s->buf;
 		struct btrfs_ioctl_search_header h = {0};
-		for (uint32_t i = 0; i < s->args.key.nr_items; i++) {
+		for (uint32_t i = 0; i < s->key.nr_items; i++) {
 			memcpy(&h, at, sizeof h);
 			bytes += item_bytes(&h, at + sizeof h, n);
 			at += sizeof h + h.len;
 		}
-		step_over(&s->args.key, &h);
+		step_over(&s->key, &h);
 	}
 	*ret = bytes;
 	return 0;

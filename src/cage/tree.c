@@ -143,7 +143,7 @@ static int copy_dir(struct tree *t, int from, int to, const char *path, int dept
 	int again = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = again < 0 ? NULL : fdopendir(again);
 	int r = d ? 0 : -errno;
-	for (struct dirent *entry; r == 0 && (entry = readdir(d));)
+	for (struct dirent *entry; d && r == 0 && (entry = readdir(d));)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			r = copy_entry(t, from, to, entry->d_name, path, depth);
 	if (d)

@@ -138,7 +138,7 @@ static bool read_remap(struct reading *r, const struct json *node)
 {
 	const struct json *id = node->first->next, *path = id ? id->next : NULL, *caps = path ? path->next : NULL;
 	const struct json *code = caps ? caps->next : NULL;
-	if (node->count != 5 || caps->type != JSON_T_ARRAY || code->type != JSON_T_ARRAY)
+	if (node->count != 5 || !caps || !code || caps->type != JSON_T_ARRAY || code->type != JSON_T_ARRAY)
 		return wrong(r->scope, "unknown special value: remap needs an id, a path, captures and instructions");
 	struct hook *h = find(r->scope, id), *result = NULL;
 	if (!h || !path_ok(r->scope, path))

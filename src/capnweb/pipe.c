@@ -93,7 +93,7 @@ static bool hand_over(struct capnweb_pipe *p, struct written *w)
 {
 	const struct json *value = w->args->root->first;
 	auto_buf struct buf bytes = {0};
-	struct str chunk = STR_NULL;
+	struct str chunk;
 	if (value && value->type == JSON_T_STRING)
 		chunk = value->text;
 	else if (value && capnweb_bytes(&bytes, value))
@@ -127,6 +127,7 @@ static void deliver(struct capnweb_pipe *p)
 {
 	if (p->busy)
 		return;
+	INVARIANT(p->refs > 0); /* the caller's */
 	p->busy = true;
 	p->refs++;
 	while (!list_empty(&p->queue) && (p->stopped || (p->ops && p->open)))
@@ -204,7 +205,10 @@ void capnweb_pipe_stop(struct capnweb_pipe *p, const char *why)
 	struct written *held = take_ptr(&p->held);
 	if (held)
 		written_end(p, held, p->why);
+	p->refs++; /* what is delivered may drop the others */
+	INVARIANT(p->refs > 1);
 	deliver(p);
+	p->refs--;
 	pipe_unref(p);
 	cw_run(s);
 }

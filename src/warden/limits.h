@@ -23,7 +23,7 @@
 #define CARRY_PAUSE	500  /* between two layers that move into the pool … */
 #define CARRY_LOOK	2000 /* … and until the next look for layers whose boxes have stopped */
 #define POOL_LOOK_BUSY	100  /* between two looks at the pool's free space while it changes … */
-#define POOL_LOOK_IDLE	500  /* … and while it does not */
+#define POOL_LOOK_IDLE	250  /* … and while it does not */
 /* FUSE mounts */
 #define FUSE_JOINER_MAX	   10000 /* a joiner that is not done after that is killed */
 #define FUSE_BURST	   32u	 /* joiners of one box at once … */

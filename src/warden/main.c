@@ -264,6 +264,17 @@ static void on_signal(void *arg, int signo)
 	loop_stop(w->loop);
 }
 
+/* From the first mount on the host: a signal waits until watch_signals can act on it and the mount is taken back. */
+static void hold_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static int watch_signals(struct warden *w, struct err *e)
 {
 	int r = loop_service_signals(w->loop, on_signal, w);
@@ -307,9 +318,10 @@ static int warden_start(struct warden *w, struct err *e)
 	w->user = w->host.user = c.user;
 	w->host.group = c.group;
 	learn_host(w);
-	network_prepare_host(w, c.run);
 	if (storage_open(w, c.data, e) < 0)
 		return -1;
+	hold_signals();
+	network_prepare_host(w, c.run);
 	char tools[TOOLS_NAME], pool[4096];
 	make_tools(&c, tools);
 	fuse_prepare(w);

@@ -210,9 +210,9 @@ struct ask {
 	struct list node;
 };
 
+/* It is in no list any more. */
 static void ask_end(struct ask *a, int os)
 {
-	list_del(&a->node);
 	fd_close(&a->fd);
 	if (a->on_done)
 		a->on_done(a->arg, os);
@@ -228,9 +228,10 @@ static void storer_flush(struct storer *s)
 			break;
 		list_pop(&s->unsent);
 		fd_close(&a->fd);
-		list_push(&s->waiting, &a->node);
 		if (a->job.kind == STORER_CANCEL)
 			ask_end(a, 0);
+		else
+			list_push(&s->waiting, &a->node);
 	}
 	if (s->sock_io.loop)
 		loop_set_events(&s->sock_io, list_empty(&s->unsent) ? EPOLLIN : EPOLLIN | EPOLLOUT);
@@ -241,8 +242,10 @@ static void on_report(struct storer *s, const struct storer_done *d)
 	list_each(it, &s->waiting)
 	{
 		struct ask *a = list_entry(it, struct ask, node);
-		if (a->job.ticket == d->ticket)
-			return ask_end(a, d->os);
+		if (a->job.ticket != d->ticket)
+			continue;
+		list_del(&a->node);
+		return ask_end(a, d->os);
 	}
 }
 
@@ -279,7 +282,7 @@ static void on_exit_storer(struct loop_io *io, uint32_t events)
 	fd_close(&s->sock);
 	log_event(LOG_WARN, "the storer ended", "restart_ms=%d", RESTART_MS);
 	while (!list_empty(&s->waiting))
-		ask_end(list_entry(s->waiting.next, struct ask, node), EIO);
+		ask_end(list_entry(list_pop(&s->waiting), struct ask, node), EIO);
 	loop_timer_set(s->w->loop, &s->timer, RESTART_MS, restart);
 }
 

@@ -46,7 +46,7 @@ def packages():
     with tarfile.open(fileobj=out, mode="w") as tar:
         for app in ("express", "flask", "vite"):
             tar.add(HERE / "apps" / app, app)
-        tar.add(HERE / "node_modules", "node_modules", filter=lambda f: None if "playwright" in f.name else f)
+        tar.add(HERE / "node_modules", "node_modules", filter=lambda f: None if "playwright" in f.name or "axe-core" in f.name else f)
         for module in ("flask", "werkzeug", "jinja2", "markupsafe", "click", "itsdangerous"):
             tar.add(Path(importlib.util.find_spec(module).origin).parent, f"python/{module}")
     return out.getvalue()

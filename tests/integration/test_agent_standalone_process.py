@@ -348,14 +348,13 @@ def test_kill_all_and_cleanup():
         assert a.close() == 0
 
 
-def test_a_process_survives_its_session_and_its_shell(agent):
+def test_a_process_survives_the_shell_of_its_session(agent):
     for i in range(10):  # also when the shell ends before the process has begun
         session, name = f"mother{i}", f"child{i}"
         agent.run("X=1;:", sessionId=session)
         p = start(agent, "while :; do echo $X; sleep 0.02; done", processId=name, sessionId=session)
         agent.post("/api/execute", {"command": "exit", "sessionId": session})
         agent.run("X=2;:", sessionId=session)
-        agent.post("/api/session/delete", {"sessionId": session})
 
         def said(process=name):
             return len(agent.call("GET", f"/api/process/{process}/logs").json()["stdout"])

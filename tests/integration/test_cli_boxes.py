@@ -46,12 +46,17 @@ def test_create_uses_safe_defaults(daemon, box):
     (["--memory", "100t"], "memory"),
     (["--cpus", "1000"], "cpu"),
     (["--pids", "1"], "pids"),
-    (["--image", "no-such-image"], "image"),
 ])
 def test_limits_that_cannot_be_are_refused_and_nothing_is_made(daemon, box, options, word):
     r = daemon.cli("create", box, *options)
     assert r.returncode == 1 and r.stdout == b"" and word in r.stderr.decode()
     assert box not in daemon.boxes()
+
+
+def test_an_image_that_is_not_there_leaves_a_failed_box(daemon, box):
+    r = daemon.cli("create", box, "--image", "no-such-image")
+    assert r.returncode == 1 and r.stdout == b"" and "no-such-image" in r.stderr.decode()
+    assert daemon.inspect(box)["state"] == "failed"
 
 
 def test_list_shows_the_boxes(daemon, box):

@@ -92,6 +92,7 @@ def test_a_session_ends(daemon):
     one, two = sign_in(daemon, token=daemon.token), sign_in(daemon, token=daemon.token)
     assert status(daemon, "/v1/console/session", one) == 200
     assert status(daemon, "/v1/console/session", one, "DELETE") == 200
+    assert status(daemon, "/v1/console/session", one) == 204
     assert status(daemon, "/v1/sandboxes", one) == 401
     assert status(daemon, "/v1/sandboxes", two) == 200
     assert status(daemon, "/v1/console/sessions", two, "DELETE") == 200

@@ -122,7 +122,7 @@ def test_method_path_query_and_body_arrive_and_credentials_do_not(daemon, box, f
     lower = [name.lower() for name, _ in headers]
     assert "authorization" not in lower and daemon.token not in head.decode()
     assert [v for n, v in headers if n.lower() == "x-sandbox-id"] == [box]
-    assert ("X-Trace-Id", "t1") in headers and ("Cookie", "a=b") in headers
+    assert ("X-Trace-Id", "t1") in headers and "cookie" not in lower  # cookies may hold the console's session
     assert body == b"hello world"
 
 

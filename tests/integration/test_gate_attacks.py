@@ -42,11 +42,14 @@ for i in range(n):
         s.send(question(i)); sent += 1
     except BlockingIOError:
         pass
-t = socket.create_connection(("8.8.8.8", 53)); t.settimeout(20); f = t.makefile("rb")
 codes = set()
-for i in range(50):
-    q = question(i); t.sendall(struct.pack(">H", len(q)) + q); size = struct.unpack(">H", f.read(2))[0]; codes.add(f.read(size)[3] & 15)
-print(sent, sorted(codes))
+try:
+    t = socket.create_connection(("8.8.8.8", 53)); t.settimeout(20); f = t.makefile("rb")
+    for i in range(50):
+        q = question(i); t.sendall(struct.pack(">H", len(q)) + q); size = struct.unpack(">H", f.read(2))[0]; codes.add(f.read(size)[3] & 15)
+except (OSError, struct.error):
+    pass  # past its rate: the connection ends
+print(sent, *sorted(codes))
 """
 
 
@@ -55,8 +58,8 @@ def test_names_carry_nothing_out(gate, world, kind):
     """10,000 names below a zone that is not allowed, with data in them: not one question leaves the host."""
     box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
     out = box.run("/usr/bin/python3", "-c", QUESTIONS, "leak.example", "10000", str(kind), timeout=60)
-    sent, codes = out.stdout.split(" ", 1)
-    assert int(sent) > 5000 and codes.strip() in ("[3]", "[2, 3]"), out
+    sent, *codes = map(int, out.stdout.split())
+    assert sent > 5000 and set(codes) <= {2, 3}, out  # refused, or told that there is no such name
     # Its own names are still answered, when the rate allows it again.
     world.wait(lambda: WEB in box.dig("web.example", "+short"), "an answer")
     assert "leak.example" not in world.dns_log.read_text()
@@ -68,7 +71,7 @@ def test_names_below_an_allowed_one_are_others(gate, world):
         for kind in ("A", "TXT", "MX", "SRV", "HTTPS", "CNAME"):
             if name == "x.secret.two.example":
                 continue  # a deny rule names one name, not those below it
-            assert "NXDOMAIN" in box.dig(name, kind), (name, kind)
+            world.wait(lambda n=name, k=kind: "NXDOMAIN" in box.dig(n, k), f"{name} {kind}")
     assert not any(n in world.dns_log.read_text() for n in ("data.web.example", "leak2", "xweb", "] secret.two.example"))
 
 

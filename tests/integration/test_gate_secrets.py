@@ -228,7 +228,8 @@ def test_smuggling_is_refused(gate):
 import socket, ssl
 c = ssl.create_default_context(cafile={str(gate.ca)!r})
 s = c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostname='two.example')
-s.sendall('POST /a HTTP/1.1\\r\\nHost: two.example:8443\\r\\n{head}\\r\\n\\r\\n0\\r\\n\\r\\nGET /smuggled HTTP/1.1\\r\\nHost: two.example:8443\\r\\nX-Key: {PLACE}\\r\\n\\r\\n'.encode())
+s.sendall('POST /a HTTP/1.1\\r\\nHost: two.example:8443\\r\\n{head}\\r\\n\\r\\n0\\r\\n\\r\\n'
+          'GET /smuggled HTTP/1.1\\r\\nHost: two.example:8443\\r\\nX-Key: {PLACE}\\r\\n\\r\\n'.encode())
 b = b''
 s.settimeout(5)
 try:

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import sqlite3
 import subprocess
 
 import atoll as lib

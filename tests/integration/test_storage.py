@@ -372,7 +372,8 @@ echo x > deep/er/f; chown 1000:1000 deep/er/f; touch -d 2001-02-03T04:05:06 deep
 rm /etc/hostname; rm -rf /usr/share/doc; mkdir /usr/share/doc; echo mine > /usr/share/doc/x; echo >> /etc/passwd
 python3 -c "import os; os.setxattr('/root/t/b', 'user.note', b'hi'); open(b'/root/t/\\xff\\n', 'w').close()" )
 """
-LOOK = """cd /root/t; find . -type d -printf '%P %m %U %G %T@\\n' | sort; find . ! -type d -printf '%P %y %m %U %G %s %n %T@ %l\\n' | sort; sha256sum a deep/er/f hole; stat -c %i a b | uniq | wc -l
+LOOK = """cd /root/t; find . -type d -printf '%P %m %U %G %T@\\n' | sort; find . ! -type d -printf '%P %y %m %U %G %s %n %T@ %l\\n' | sort
+sha256sum a deep/er/f hole; stat -c %i a b | uniq | wc -l
 ls /etc/hostname /usr/share/doc; tail -c 20 /etc/passwd; python3 -c "import os; print(os.getxattr('/root/t/b', 'user.note'))"
 """
 

@@ -1,5 +1,6 @@
 """Boxes seen from the host while they misbehave, and next to each other."""
 import os
+import re
 import signal
 import socket
 import stat
@@ -74,13 +75,16 @@ def test_filter_and_no_new_privs_seen_from_outside(daemon, box):
 
 
 def test_init_holds_no_descriptor_of_the_host(daemon, box):
-    """What PID 1 has open: sockets, pipes, its box's own files, and the read-only counter of its own kills."""
+    """What PID 1 has open: sockets, pipes, the pipe to the warden, its box's own files, and the read-only counter of its own kills."""
     escape.execute(daemon, box, "true")
     init = escape.init_of(daemon, box)
     for fd in (lib.Path("/proc") / str(init) / "fd").iterdir():
         target = os.readlink(fd)
         flags = int((fd.parent.parent / "fdinfo" / fd.name).read_text().split("flags:\t")[1].split()[0], 8)
         if target.startswith(("socket:", "pipe:", "anon_inode:", "/dev/null", "/memfd:")):
+            continue
+        if re.fullmatch(r"/run/s/\d+\.ask", target):
+            assert flags & os.O_ACCMODE == os.O_WRONLY, "its pipe to the warden"
             continue
         assert target.endswith(("memory.oom_control", "memory.events", "memory.events.local")), target
         assert flags & os.O_ACCMODE == os.O_RDONLY, target

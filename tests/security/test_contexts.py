@@ -287,9 +287,9 @@ def test_a_hostile_agent_can_say_nothing_but_numbers(own_daemon):
     own_daemon.execute("other", "true")
     lib.wait_for(lambda: own_daemon.logged("zygote ready"), "the zygote", 120)
     init, warden = escape.init_of(own_daemon, "liar"), own_daemon.warden_pid
-    pipes = [n for n in os.listdir(f"/proc/{init}/fd") if int(n) >= 64 and os.readlink(f"/proc/{init}/fd/{n}").startswith("pipe:")]
+    pipes = [n for n in os.listdir(f"/proc/{init}/fd") if os.readlink(f"/proc/{init}/fd/{n}").endswith(".ask")]
     writable = [n for n in pipes if int(Path(f"/proc/{init}/fdinfo/{n}").read_text().split("flags:\t")[1].split()[0], 8) & 1]
-    assert len(writable) == 1
+    assert writable
     with open(f"/proc/{init}/fd/{writable[0]}", "wb", buffering=0) as pipe:
         pipe.write(b"".join(struct.pack("=I", 0xFFFFFF00 + n) for n in range(200)))
         pipe.write(b"odd")

@@ -26,7 +26,7 @@ class Asking:
         self.warden = daemon.warden_pid
         agent = first_process(daemon, box)
         ours = self.links(self.warden)
-        fd, self.pipe = next((fd, name) for name, fd in self.links(agent).items() if name.startswith("pipe:") and name in ours)
+        fd, self.pipe = next((fd, name) for name, fd in self.links(agent).items() if name.endswith(".ask") and name in ours)
         self.fd = os.open(f"/proc/{agent}/fd/{fd}", os.O_WRONLY)
 
     @staticmethod

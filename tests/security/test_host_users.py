@@ -62,7 +62,7 @@ def everything(base):
 def test_the_instance_is_closed(daemon):
     daemon.execute("box", "mkdir -m 1777 /open && echo secret >/open/file && chmod 666 /open/file")
     paths = everything(daemon.run) + everything(daemon.data)
-    assert any(p.name == "file" for p in paths) and any(p.suffix == ".sock" and p.parent.name == "s" for p in paths)
+    assert any(p.name == "pool.img" for p in paths) and any(p.suffix == ".sock" and p.parent.name == "s" for p in paths)
     listen = str(daemon.run / "listen")
     # Where to connect is no secret; the token is what counts.
     assert succeeded(paths) == {("read", listen), ("lock", listen)}

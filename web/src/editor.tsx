@@ -28,6 +28,9 @@ export function languageOf(name: string): Extension {
   return [];
 }
 
+/** The colours of oneDark need a darker paper to be readable (WCAG AA). */
+const darker = EditorView.theme({ '&': { backgroundColor: '#10151d' }, '.cm-gutters': { backgroundColor: '#10151d' }, '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: '#161c26' } }, { dark: true });
+
 export function Editor(p: { text: string; name: string; label: string; onChange?: (text: string) => void; onSave?: () => void; keys?: { key: string; run: () => boolean }[]; focus?: boolean; small?: boolean }) {
   const place = useRef<HTMLDivElement>(null), view = useRef<EditorView | undefined>(undefined), now = useRef(p), told = useRef([p.text]);
   now.current = p;
@@ -38,7 +41,7 @@ export function Editor(p: { text: string; name: string; label: string; onChange?
       parent: place.current!,
       state: EditorState.create({ doc: p.text, extensions: [
         keymap.of(own), p.small ? [] : lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(), highlightSelectionMatches(), autocompletion(),
-        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]), dark ? oneDark : syntaxHighlighting(defaultHighlightStyle), languageOf(p.name), EditorView.lineWrapping,
+        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]), dark ? [darker, oneDark] : syntaxHighlighting(defaultHighlightStyle), languageOf(p.name), EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': p.label }),
         EditorView.updateListener.of((u) => { if (u.docChanged) { const text = u.state.doc.toString(); told.current = [...told.current.slice(-20), text]; now.current.onChange?.(text); } }),
       ] }),

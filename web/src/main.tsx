@@ -21,8 +21,8 @@ async function begin(): Promise<void> {
   if (code) history.replaceState(null, '', location.pathname);
   try {
     if (code) await json('POST', '/v1/console/session', { code });
-    else await json('GET', '/v1/console/session');
-    signedIn.value = true;
+    const session = await json('GET', '/v1/console/session');
+    signedIn.value = Boolean(session.expiresAt);
   } catch (error) {
     if (code) failed(error);
     signedIn.value = false;

@@ -63,6 +63,28 @@ export async function loadBoxes(): Promise<void> {
   loaded.value = true;
 }
 
+/** Takes a box off the list. */
+export function forget(id: string): void {
+  const all = new Map(boxes.value);
+  all.delete(id);
+  boxes.value = all;
+}
+
+const REFRESH_EVERY = 200;
+let refreshing = false, stale = false;
+/** Reads the list again soon, once for many events. A box may be gone by then: asking for the box itself would be an error. */
+async function refresh(): Promise<void> {
+  stale = true;
+  if (refreshing) return;
+  refreshing = true;
+  while (stale) {
+    stale = false;
+    await loadBoxes().catch(() => {});
+    await new Promise((r) => setTimeout(r, REFRESH_EVERY));
+  }
+  refreshing = false;
+}
+
 export async function loadBox(id: string): Promise<Box | undefined> {
   try {
     const box = await json<Box>('GET', boxPath(id));
@@ -70,9 +92,7 @@ export async function loadBox(id: string): Promise<Box | undefined> {
     return box;
   } catch (error) {
     if ((error as ApiError).status !== 404) throw error;
-    const all = new Map(boxes.value);
-    all.delete(id);
-    boxes.value = all;
+    forget(id);
     return undefined;
   }
 }
@@ -84,7 +104,8 @@ async function follow(): Promise<void> {
       continue;
     }
     recent.value = [event, ...recent.value].slice(0, 200);
-    await loadBox(event.sandbox).catch(() => {});
+    if (event.type === 'destroyed') forget(event.sandbox);
+    refresh();
   }
 }
 

@@ -1,6 +1,6 @@
 /** Small parts that every view uses. */
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { signal } from '@preact/signals';
 
 export const bytes = (n: number | undefined) => {
@@ -42,10 +42,11 @@ export function Spark(p: { values: number[]; max?: number; label: string }) {
 /** A dialog that has the focus while it is open, and gives it back. */
 export function Dialog(p: { title: string; onClose: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: the next key belongs to the dialog
     const before = document.activeElement as HTMLElement | null;
-    ref.current!.showModal();
-    return () => before?.focus?.();
+    const dialog = ref.current!;
+    dialog.showModal();
+    return () => { dialog.close(); before?.focus?.(); };
   }, []);
   return (
     <dialog ref={ref} aria-label={p.title} onCancel={(e) => { e.preventDefault(); p.onClose(); }} onClick={(e) => { if (e.target === ref.current) p.onClose(); }}>

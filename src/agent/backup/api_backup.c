@@ -280,6 +280,7 @@ void api_backup_create(struct agent_request *r)
 		agent_request_refuse(r, &e);
 		return backup_free(b);
 	}
+	INVARIANT(b->dir); /* read_dir has set it */
 	if (stat(b->dir, &st) < 0 || !S_ISDIR(st.st_mode)) {
 		err_set(&e, ERRC_BACKUP_CREATE_FAILED, "there is no directory '%.200s'", b->dir);
 		agent_request_fail_about(r, &e, "dir", str_of(b->dir));
@@ -307,6 +308,7 @@ void api_backup_restore(struct agent_request *r)
 		agent_request_refuse(r, &e);
 		return backup_free(b);
 	}
+	INVARIANT(b->archive); /* read_dir has set it */
 	const char *name = strrchr(b->archive, '/') + 1;
 	auto_free char *mounts = xasprintf(BACKUP_DIR "mounts/%.*s_", (int)(strlen(name) - 5), name);
 	const char *argv[] = {"bash", "-c", BACKUP_RESTORE, "restore", b->dir, b->archive, mounts, NULL};

@@ -38,9 +38,11 @@ static int run_in_new_box(struct client *cl, const struct box_options *o, struct
 	struct err e;
 	if (box_put(cl, rq->id, o, &body, &e) < 0) {
 		int code = cli_fail(cl->cli, &e);
-		/* If the daemon refused, there is no box. If the answer was lost, there may be one. */
-		bool unknown = e.code == ERRC_BAD_GATEWAY || e.code == ERRC_GATEWAY_TIMEOUT;
-		return unknown ? remove_box(cl, rq->id, code) : code;
+		/* A refused request makes nothing. After any other failure there may be a box, which may be `failed`.
+		 */
+		bool refused = e.code == ERRC_VALIDATION_FAILED || e.code == ERRC_INVALID_LIMITS ||
+			       e.code == ERRC_UNAUTHORIZED || e.code == ERRC_CONTAINER_UNAVAILABLE;
+		return refused ? code : remove_box(cl, rq->id, code);
 	}
 	if (keep && !cl->cli->json)
 		fprintf(stderr, "atoll run: box %s\n", rq->id);

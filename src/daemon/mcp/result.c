@@ -104,11 +104,11 @@ void mcp_show_output(struct mcp_call *c)
 	}
 	size_t head = boundary(all, MCP_SHOWN_HEAD), tail = boundary(all, all.n - MCP_SHOWN_TAIL);
 	auto_buf struct buf text = {0};
+	uint64_t number = c->session->outputs_made + 1;
 	buf_add_str(&text, str_n(all.p, head));
 	buf_printf(&text,
 		"\n[… %zu of %llu bytes are left out here; read_output {\"output\": %llu, \"offset\": %zu} reads on",
-		tail - head, (unsigned long long)c->out_bytes, (unsigned long long)(c->session->outputs_made + 1),
-		head);
+		tail - head, (unsigned long long)c->out_bytes, (unsigned long long)number, head);
 	if (lost)
 		buf_printf(&text, "; the last %llu bytes were not kept", (unsigned long long)lost);
 	buf_add_c(&text, " …]\n");

@@ -276,9 +276,9 @@ void mcp_read_output(struct mcp_call *c)
 	}
 	struct str all = buf_str(&o->text), part = str_skip(all, offset);
 	part.n = part.n < limit ? part.n : limit;
+	uint64_t end = offset + part.n;
 	mcp_text(c, part);
-	mcp_printf(c, "[bytes %llu to %llu of %zu]", (unsigned long long)offset, (unsigned long long)(offset + part.n),
-		all.n);
+	mcp_printf(c, "[bytes %llu to %llu of %zu]", (unsigned long long)offset, (unsigned long long)end, all.n);
 	mcp_call_finish(c);
 }
 

@@ -3,7 +3,7 @@ import { lazy } from '../lazy';
 import { useEffect, useState } from 'preact/hooks';
 import { boxPath, json } from '../api';
 import { boxLink, go } from '../route';
-import { attempt, boxes, features, loadBox, loaded } from '../state';
+import { attempt, boxes, features, forget, loadBox, loaded } from '../state';
 import { Button, Empty, Loading, sure } from '../ui';
 import { Info } from './info';
 import { Network } from './network';
@@ -25,11 +25,11 @@ export const TABS = () => Object.keys(VIEWS).filter((t) => !VIEWS[t].needs || fe
 export function BoxView(p: { id: string; tab?: string | undefined }) {
   const { id } = p, tabs = TABS(), tab = tabs.includes(p.tab ?? '') ? p.tab! : 'Terminal';
   const [opened, setOpened] = useState<string[]>([]);
-  const [checked, setChecked] = useState(false);
-  useEffect(() => { document.title = `${id} · Atoll`; loadBox(id).catch(() => {}).finally(() => setChecked(true)); }, [id]);
+  const [clicks, setClicks] = useState(0);
+  useEffect(() => { document.title = `${id} · Atoll`; }, [id]);
   useEffect(() => { if (!opened.includes(tab)) setOpened([...opened, tab]); }, [tab]);
   const box = boxes.value.get(id);
-  if (!box && (!checked || !loaded.value)) return <Loading />;
+  if (!box && !loaded.value) return <Loading />;
   if (!box) return <Empty title={`There is no box '${id}'`}><p><a href="#/">All boxes</a></p><Button kind="main" onClick={() => attempt(async () => { await json('PUT', boxPath(id), {}); await loadBox(id); })}>Make it</Button></Empty>;
   const act = (verb: string) => attempt(async () => { await json('POST', boxPath(id, `/${verb}`)); await loadBox(id); });
   const onKey = (e: KeyboardEvent) => {
@@ -45,14 +45,14 @@ export function BoxView(p: { id: string; tab?: string | undefined }) {
         <h1 id="box-title">{id}</h1><span class={`state ${box.state}`} title={box.reason}>{box.state}</span>{box.reason && <span class="reason">{box.reason}</span>}
         <span class="grow" />
         {features.value.has('lifecycle') && (box.state === 'asleep' ? <Button onClick={() => act('wake')}>Wake</Button> : box.state === 'running' ? <><Button onClick={() => act('sleep')}>Sleep</Button><Button onClick={async () => { if (await sure(`Stop ${id}? Its processes end; its files stay.`, 'Stop')) act('stop'); }}>Stop</Button></> : null)}
-        <Button kind="danger" onClick={async () => { if (await sure(`Destroy ${id} with all its files?`, 'Destroy')) attempt(async () => { await json('DELETE', boxPath(id)); go('/'); await loadBox(id); }); }}>Destroy</Button>
+        <Button kind="danger" onClick={async () => { if (await sure(`Destroy ${id} with all its files?`, 'Destroy')) attempt(async () => { await json('DELETE', boxPath(id)); go('/'); forget(id); }); }}>Destroy</Button>
       </div>
       <div class="tabs" role="tablist" aria-label={`Views of ${id}`} onKeyDown={onKey}>
-        {tabs.map((t) => <button type="button" role="tab" id={`tab-${t}`} aria-selected={t === tab} aria-controls={`panel-${t}`} tabIndex={t === tab ? 0 : -1} onClick={() => go(boxLink(id, t).slice(1))}>{t}</button>)}
+        {tabs.map((t) => <button type="button" role="tab" id={`tab-${t}`} aria-selected={t === tab} aria-controls={`panel-${t}`} tabIndex={t === tab ? 0 : -1} onClick={() => { go(boxLink(id, t).slice(1)); setClicks(clicks + 1); }}>{t}</button>)}
       </div>
       {tabs.filter((t) => t === tab || opened.includes(t)).map((t) => {
         const View = VIEWS[t].view;
-        return <div key={t} class="panel" role="tabpanel" id={`panel-${t}`} aria-labelledby={`tab-${t}`} hidden={t !== tab}><View id={id} box={box} active={t === tab} /></div>;
+        return <div key={t} class="panel" role="tabpanel" id={`panel-${t}`} aria-labelledby={`tab-${t}`} hidden={t !== tab}><View id={id} box={box} active={t === tab} clicks={clicks} /></div>;
       })}
     </section>
   );

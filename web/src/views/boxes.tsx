@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, json } from '../api';
 import { boxLink, go } from '../route';
-import { attempt, boxes, features, health, loadBox, loaded, notice, samples, type Box } from '../state';
+import { attempt, boxes, features, health, loadBox, loadBoxes, loaded, notice, samples, type Box } from '../state';
 import { age, Button, bytes, Dialog, Empty, Field, Loading, percent, Spark, sure } from '../ui';
 
 export const newBox = signal(false);
@@ -82,7 +82,7 @@ function Bulk() {
     const bad = results.filter((r) => r.status === 'rejected') as PromiseRejectedResult[];
     notice(bad.length ? `${verb}: ${bad.length} of ${ids.length} failed: ${bad[0].reason.message}` : `${verb}: ${ids.length} done`, bad.length > 0);
     chosen.value = new Set();
-    for (const id of ids) await loadBox(id).catch(() => {});
+    await loadBoxes();
   });
   const post = (verb: string) => (id: string) => json('POST', boxPath(id, `/${verb}`));
   return (
@@ -133,7 +133,7 @@ export function Boxes() {
       <Totals />
       <Bulk />
       {!loaded.value ? <Loading /> : !boxes.value.size ? (
-        <Empty title="No boxes yet"><p>Make one here, or run <code>atoll exec hello -- uname -a</code>.</p><Button kind="main" onClick={() => { newBox.value = true; }}>New box</Button></Empty>
+        <Empty title="Nothing here yet"><p>Make one here, or run <code>atoll exec hello -- uname -a</code>.</p><Button kind="main" onClick={() => { newBox.value = true; }}>New box</Button></Empty>
       ) : (
         <div class="table" ref={scroller} tabIndex={0} role="region" aria-label="List of boxes" onScroll={(e) => setTop(e.currentTarget.scrollTop)}>
           <table>

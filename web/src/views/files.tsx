@@ -59,7 +59,7 @@ async function dropped(data: DataTransfer): Promise<{ path: string; file: File }
 
 function Csv(p: { text: string }) {
   const rows = p.text.split(/\r?\n/).filter(Boolean).slice(0, 500).map((l) => l.split(/,(?=(?:[^"]*"[^"]*")*[^"]*$)/).map((c) => c.replace(/^"|"$/g, '').replaceAll('""', '"')));
-  return <div class="table"><table><thead><tr>{rows[0]?.map((c) => <th scope="col">{c}</th>)}</tr></thead><tbody>{rows.slice(1).map((r) => <tr>{r.map((c) => <td>{c}</td>)}</tr>)}</tbody></table></div>;
+  return <div class="table" tabIndex={0} role="region" aria-label="Rows"><table><thead><tr>{rows[0]?.map((c) => <th scope="col">{c}</th>)}</tr></thead><tbody>{rows.slice(1).map((r) => <tr>{r.map((c) => <td>{c}</td>)}</tr>)}</tbody></table></div>;
 }
 
 interface Open { entry: Entry; mime: string; binary: boolean; base64: string; text: string; saved: string; modifiedAt: string; preview: boolean }

@@ -49,7 +49,7 @@ export function Host() {
       <h1 id="host-title">Host</h1>
       <dl class="totals">{facts.map(([k, v]) => <div><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
       <div class="charts"><Chart title="Requests a second" times={times} values={points.map((p) => p.requests)} /><Chart title="Mean latency (ms)" times={times} values={points.map((p) => p.ms)} /><Chart title="Boxes" times={times} values={points.map((p) => p.boxes)} /><Chart title="Memory of boxes (MiB)" times={times} values={points.map((p) => p.memory)} /></div>
-      {images && <><h2>Images</h2><div class="table short"><table><thead><tr><th scope="col">Name</th><th scope="col">Size</th><th scope="col">Made</th></tr></thead><tbody>{images.map((i) => <tr><th scope="row">{i.name}</th><td class="number">{bytes(i.size)}</td><td class="number">{i.createdAt ? age(i.createdAt) : '–'}</td></tr>)}</tbody></table></div></>}
+      {images && <><h2>Images</h2><div class="table short" tabIndex={0} role="region" aria-label="Images"><table><thead><tr><th scope="col">Name</th><th scope="col">Size</th><th scope="col">Made</th></tr></thead><tbody>{images.map((i) => <tr><th scope="row">{i.name}</th><td class="number">{bytes(i.size)}</td><td class="number">{i.createdAt ? age(i.createdAt) : '–'}</td></tr>)}</tbody></table></div></>}
       <h2>Access</h2>
       <p>Sessions of browsers end after an hour without use. <Button onClick={() => attempt(async () => { await json('DELETE', '/v1/console/sessions'); location.reload(); })}>Sign out everywhere</Button></p>
       <h2>Events</h2>

@@ -54,7 +54,7 @@ export function Network(p: { id: string; active: boolean; box: any }) {
       {secrets.length > 0 && <><h2>Secrets</h2><ul>{secrets.map((s) => <li><code>{s.name}</code> for {(s.hosts ?? []).join(', ')}{(p.box.secrets ?? []).includes(s.name) ? ' · this box has it' : ''}</li>)}</ul></>}
       <h2>Connections</h2>
       {!log.length ? <Empty title="No connection yet"><p>Try <code>curl https://example.org</code> in the terminal.</p></Empty> : (
-        <div class="table"><table><thead><tr><th scope="col">Time</th><th scope="col">Destination</th><th scope="col">Protocol</th><th scope="col">Decision</th><th scope="col" class="wide-only">Rule</th><th scope="col">Sent</th><th scope="col">Received</th></tr></thead>
+        <div class="table" tabIndex={0} role="region" aria-label="Connections"><table><thead><tr><th scope="col">Time</th><th scope="col">Destination</th><th scope="col">Protocol</th><th scope="col">Decision</th><th scope="col" class="wide-only">Rule</th><th scope="col">Sent</th><th scope="col">Received</th></tr></thead>
           <tbody>{log.map((r) => <tr><td>{clock(r.time)}</td><td>{r.name || r.address}:{r.port}</td><td>{r.protocol}</td><td><span class={`state ${r.decision === 'allow' ? 'running' : 'failed'}`}>{r.decision}</span></td><td class="wide-only">{r.rule}</td><td class="number">{bytes(r.sent ?? 0)}</td><td class="number">{bytes(r.received ?? 0)}</td></tr>)}</tbody></table></div>)}
     </div>
   );

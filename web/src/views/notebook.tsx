@@ -102,7 +102,7 @@ export function Notebook(p: { id: string; active: boolean }) {
   const runAll = async () => { for (const c of [...latest.current]) await run(c.key); };
   const next = (key: number) => {
     const i = latest.current.findIndex((c) => c.key === key);
-    if (i === latest.current.length - 1) { const made = cell(latest.current[i]!.language); setCells([...latest.current, made]); setFocus(made.key); }
+    if (i === latest.current.length - 1) { const made = cell(latest.current[i]!.language); setCells((list) => [...list, made]); setFocus(made.key); }
     run(key);
   };
   const restart = () => attempt(async () => {
@@ -131,7 +131,7 @@ export function Notebook(p: { id: string; active: boolean }) {
           {c.outputs.length > 0 && <div class="outputs" aria-live="polite">{c.outputs.map((o) => <Result output={o} />)}</div>}
         </article>
       ))}
-      <div class="row"><Button onClick={() => { const made = cell(cells.at(-1)!.language); setCells([...cells, made]); setFocus(made.key); }}>New cell</Button></div>
+      <div class="row"><Button onClick={() => { const made = cell(cells.at(-1)!.language); setCells((list) => [...list, made]); setFocus(made.key); }}>New cell</Button></div>
     </div>
   );
 }

@@ -39,8 +39,8 @@ export function Preview(p: { id: string; active: boolean }) {
           {qr && <Qr text={current.url} />}
           <iframe ref={frame} key={`${current.url}${path}${round}`} title={`Port ${current.port} of ${p.id}`} sandbox="allow-scripts allow-forms allow-same-origin allow-popups" referrerpolicy="no-referrer" style={{ width: SIZES[size] }} src={new URL(path, current.url).href} />
           <h2>Requests</h2>
-          {!requests.length ? <p>None yet.</p> : <div class="table short"><table><thead><tr><th scope="col">Time</th><th scope="col">Method</th><th scope="col">Path</th><th scope="col">Status</th><th scope="col">ms</th></tr></thead>
-            <tbody>{[...requests].reverse().slice(0, 50).map((r) => <tr><td>{clock(r.time ?? r.timestamp)}</td><td>{r.method}</td><td><code>{r.path}</code></td><td>{r.status}</td><td class="number">{r.ms ?? r.milliseconds ?? r.duration}</td></tr>)}</tbody></table></div>}
+          {!requests.length ? <p>None yet.</p> : <div class="table short" tabIndex={0} role="region" aria-label="Requests"><table><thead><tr><th scope="col">Time</th><th scope="col">Method</th><th scope="col">Path</th><th scope="col">Status</th><th scope="col">ms</th></tr></thead>
+            <tbody>{requests.slice(0, 50).map((r) => <tr><td>{clock(r.time)}</td><td>{r.method}</td><td><code>{r.path}</code></td><td>{r.status}</td><td class="number">{r.ms}</td></tr>)}</tbody></table></div>}
         </>)}
     </div>
   );

@@ -51,7 +51,7 @@ export function Processes(p: { id: string; active: boolean }) {
       <form class="row" onSubmit={start}><Field label="Start a process"><input required placeholder="python3 -m http.server 8080" value={command} onInput={(e) => setCommand(e.currentTarget.value)} /></Field>
         <label class="check"><input type="checkbox" checked={service} onChange={(e) => setService(e.currentTarget.checked)} /> as a service</label><Button kind="main" type="submit">Start</Button></form>
       {!list ? <Loading /> : !list.length ? <Empty title="No background processes"><p>Start one above, or run <code>atoll exec {p.id} -d -- COMMAND</code>.</p></Empty> : (
-        <div class="table short"><table>
+        <div class="table short" tabIndex={0} role="region" aria-label="Processes"><table>
           <thead><tr><th scope="col">Process</th><th scope="col">Command</th><th scope="col">State</th><th scope="col">Since</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>{list.map((x) => (
             <tr key={x.id}><th scope="row"><button type="button" class="link" onClick={() => setShown(x.id)}>{x.id}</button></th><td><code>{x.command}</code></td><td><span class={`state ${x.status}`}>{x.status}{x.exitCode !== undefined ? ` ${x.exitCode}` : ''}</span></td><td class="number">{age(x.startTime)}</td>

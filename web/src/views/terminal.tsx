@@ -12,7 +12,7 @@ const dark = { background: '#10151d', foreground: '#d5dce6', cursor: '#52c7bf', 
 const theme = () => (matchMedia('(prefers-color-scheme: dark)').matches ? dark : light);
 const BACKLOG = 4 << 20;
 
-function One(p: { id: string; session: string; active: boolean; onExit: () => void }) {
+function One(p: { id: string; session: string; active: boolean; clicks: number; onExit: () => void }) {
   const place = useRef<HTMLDivElement>(null), term = useRef<Terminal | undefined>(undefined), search = useRef<SearchAddon | undefined>(undefined);
   const [state, setState] = useState('connecting');
   const [finding, setFinding] = useState(false);
@@ -65,7 +65,7 @@ function One(p: { id: string; session: string; active: boolean; onExit: () => vo
     scheme.addEventListener('change', repaint);
     return () => { ended = true; clearTimeout(timer); sizes.disconnect(); scheme.removeEventListener('change', repaint); socket?.close(); t.dispose(); };
   }, []);
-  useEffect(() => { if (p.active) setTimeout(() => term.current?.focus(), 0); }, [p.active]);
+  useEffect(() => { if (p.active) setTimeout(() => term.current?.focus(), 0); }, [p.active, p.clicks]);
   return (
     <div class="terminal">
       {finding && <div class="find row"><input autofocus aria-label="Search in the terminal" placeholder="Search" onKeyDown={(e) => { if (e.key === 'Enter') search.current?.[e.shiftKey ? 'findPrevious' : 'findNext'](e.currentTarget.value); if (e.key === 'Escape') { setFinding(false); term.current?.focus(); } }} /></div>}
@@ -76,7 +76,7 @@ function One(p: { id: string; session: string; active: boolean; onExit: () => vo
 }
 
 let made = 0;
-export function Terminals(p: { id: string; active: boolean }) {
+export function Terminals(p: { id: string; active: boolean; clicks: number }) {
   const [panes, setPanes] = useState<{ name: string; session: string; split: string[]; ended: boolean }[]>(() => [{ name: 'Shell 1', session: 'console', split: [], ended: false }]);
   const [at, setAt] = useState(0);
   const add = () => { const session = `console-${Date.now().toString(36)}${++made}`; setPanes([...panes, { name: `Shell ${panes.length + 1}`, session, split: [], ended: false }]); setAt(panes.length); };
@@ -93,7 +93,7 @@ export function Terminals(p: { id: string; active: boolean }) {
       </div>
       {panes.map((x, i) => (
         <div class="panes" key={x.session} hidden={i !== at}>
-          {[x.session, ...x.split].map((session) => <One key={session} id={p.id} session={session} active={p.active && i === at && session === (x.split.at(-1) ?? x.session)} onExit={() => (session === x.session ? change(i, { ended: true }) : change(i, { split: x.split.filter((s) => s !== session) }))} />)}
+          {[x.session, ...x.split].map((session) => <One key={session} id={p.id} session={session} clicks={p.clicks} active={p.active && i === at && session === (x.split.at(-1) ?? x.session)} onExit={() => (session === x.session ? change(i, { ended: true }) : change(i, { split: x.split.filter((s) => s !== session) }))} />)}
         </div>
       ))}
     </div>
