@@ -14,6 +14,7 @@ struct reader {
 	struct err *e;
 };
 
+static int refuse(struct reader *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static int refuse(struct reader *r, const char *fmt, ...)
 {
 	char text[200];

@@ -28,7 +28,7 @@ static bool glob(const char *pattern, const char *text)
 static bool read_pattern(struct str text, struct hook_pattern *p)
 {
 	uint64_t port = 0;
-	struct str rest, host = text;
+	struct str rest, host;
 	if (!text.n || text.n > NET_RULE_MAX)
 		return false;
 	bool six = text.p[0] == '[';

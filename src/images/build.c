@@ -180,7 +180,7 @@ static void mark(struct build *b, size_t at)
 			continue;
 		struct words w = {0};
 		struct err ignored;
-		if (s->kind == DF_FROM && from_words(b, s, &w, &ignored) == 0)
+		if (s->kind == DF_FROM && from_words(b, s, &w, &ignored) == 0 && w.v)
 			mark_named(b, at, w.v[0]);
 		words_free(&w);
 		const char *from = s->kind == DF_COPY ? dockerfile_flag(s, "from") : NULL;
@@ -237,6 +237,7 @@ static int run_step(struct build *b, const struct df_step *s, struct err *e)
 	words_free(&b->scope);
 	if (from_words(b, s, &w, e) < 0)
 		return -1;
+	INVARIANT(w.v); /* from_words has found the base */
 	int r = build_base(b, w.v[0], build_config(b), e);
 	words_free(&w);
 	return r < 0 && e->code == ERRC_IMAGE_NOT_FOUND ? err_wrap(e, "Dockerfile:%u:%u", s->line, s->column) : r;

@@ -287,6 +287,7 @@ static int look_at(struct copy *c, struct err *e)
 	if (end < 0 || members_read(c->fd, &m, e) < 0)
 		return err_set(e, ERRC_INTERNAL_ERROR, "the files to copy cannot be read");
 	c->size = (uint64_t)end;
+	INVARIANT(c->words.v);
 	const char *source = c->words.v[0], *slash = strrchr(source, '/');
 	bool single = c->words.n == 2 && m.n == 1 && strcmp(m.v[0].name, slash ? slash + 1 : source) == 0;
 	if (single && c->step->kind == DF_ADD && is_archive(m.v[0].name)) {

@@ -119,7 +119,7 @@ static void drop_piece(struct conn *c, size_t n)
 
 int conn_body_to(struct conn *c, int fd, uint64_t max, struct err *e)
 {
-	struct str piece;
+	struct str piece = STR_NULL;
 	uint64_t total = 0;
 	int r;
 	while ((r = next_piece(c, &piece, e)) > 0) {
@@ -138,7 +138,7 @@ int conn_body_to(struct conn *c, int fd, uint64_t max, struct err *e)
 struct json_doc *conn_json(struct conn *c, struct err *e)
 {
 	auto_buf struct buf text = {.max = SERVICE_JSON_MAX};
-	struct str piece;
+	struct str piece = STR_NULL;
 	int r;
 	while ((r = next_piece(c, &piece, e)) > 0) {
 		if (!buf_add_str(&text, piece)) {

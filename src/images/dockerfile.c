@@ -178,6 +178,23 @@ static int read_heredocs(struct source *s, struct df_step *step, struct err *e)
 
 /* ---- one instruction ---- */
 
+static bool has_letters(struct str word, const char *name)
+{
+	for (; *name; name++)
+		if (!memchr(word.p, *name, word.n) && !memchr(word.p, tolower(*name), word.n))
+			return false;
+	return true;
+}
+
+/* The instruction whose letters are all in the word, or NULL: a misspelling. */
+static const char *similar(struct str word)
+{
+	for (int i = 0; i < DF_KINDS; i++)
+		if (word.n <= strlen(names[i]) + 1 && has_letters(word, names[i]))
+			return names[i];
+	return NULL;
+}
+
 static int find_kind(const struct df_step *at, struct str word, enum df_kind *ret, struct err *e)
 {
 	for (int i = 0; i < DF_KINDS; i++)
@@ -188,16 +205,10 @@ static int find_kind(const struct df_step *at, struct str word, enum df_kind *re
 	if (str_eq_nocase(word, STR("ONBUILD")))
 		return dockerfile_error(
 			at, e, "ONBUILD is not supported; write the instruction into the Dockerfile that needs it");
-	for (int i = 0; i < DF_KINDS; i++) {
-		size_t n = strlen(names[i]), same = 0;
-		for (size_t k = 0; k < n; k++) {
-			char lower = (char)tolower(names[i][k]), upper = names[i][k];
-			same += memchr(word.p, lower, word.n) || memchr(word.p, upper, word.n);
-		}
-		if (same == n && word.n <= n + 1)
-			return dockerfile_error(at, e, "unknown instruction '%.*s'; did you mean %s?",
-				(int)(word.n < 40 ? word.n : 40), word.p, names[i]);
-	}
+	const char *meant = similar(word);
+	if (meant)
+		return dockerfile_error(at, e, "unknown instruction '%.*s'; did you mean %s?",
+			(int)(word.n < 40 ? word.n : 40), word.p, meant);
 	return dockerfile_error(at, e, "unknown instruction '%.*s'", (int)(word.n < 40 ? word.n : 40), word.p);
 }
 

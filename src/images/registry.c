@@ -86,7 +86,7 @@ static int explain(const char *ref, struct str last, struct err *e)
 static int run_skopeo(struct conn *c, char **argv, const char *dir, const char *ref, struct err *e)
 {
 	int ends[2], status = 0;
-	auto_buf struct buf text = {.max = SERVICE_OUTPUT_MAX}, last = {0};
+	auto_buf struct buf last = {0};
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a pipe");
 	pid_t pid = fork();

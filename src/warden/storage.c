@@ -117,7 +117,7 @@ void storage_disk(struct warden *w, const struct warden_request *rq, struct ward
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "sandbox '%s' has no files", rq->id);
 		return server_reply(w, &who, &e, NULL);
 	}
-	memcpy(b.info.id, rq->id, sizeof b.info.id);
+	snprintf(b.info.id, sizeof b.info.id, "%s", rq->id);
 	storage_usage(w, rq->id, &b.info);
 	server_reply(w, &who, NULL, &b);
 }

@@ -239,6 +239,7 @@ static void storer_flush(struct storer *s)
 
 static void on_report(struct storer *s, const struct storer_done *d)
 {
+	// NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has been taken out of the list
 	list_each(it, &s->waiting)
 	{
 		struct ask *a = list_entry(it, struct ask, node);

@@ -61,8 +61,8 @@ static int open_snapshot(const struct storer_view *v, const char *name)
 /* The kernel writes the dirty data of a subvolume before it copies it: copy it once for that alone. */
 static int flush(struct storer_view *v, const struct storer_job *job)
 {
-	struct place at;
-	struct layer_note n;
+	struct place at = {.fd = -1};
+	struct layer_note n = {0};
 	auto_fd int layer = open_dir(v->pool->boxes, job->layer);
 	int r = layer < 0 ? layer : pool_note_read(layer, &n);
 	if (r == 0)

@@ -126,7 +126,7 @@ static void on_opened(void *arg, const struct tunnel *t, bool made, const struct
 
 static void open_one(struct sandbox *s, uint64_t number, const struct json *o, bool ensure)
 {
-	struct tunnel_wish wish;
+	struct tunnel_wish wish = {0};
 	struct err e;
 	if (tunnel_wish_read(o, &wish, &e) < 0)
 		return tell_error(s, number, &e);

@@ -248,7 +248,7 @@ void tunnels_clear(struct sandbox *s)
 static int take_item(void *arg, const struct store_item *item, struct err *e)
 {
 	struct daemon *d = arg;
-	struct tunnel_wish wish;
+	struct tunnel_wish wish = {0};
 	struct err bad;
 	bool named = false;
 	double box = 0;

@@ -116,6 +116,7 @@ static int check_free(struct fork *f, struct err *e)
 static int new_spec(const struct fork *f, struct api_spec *ret, struct err *e)
 {
 	const struct api_change *c = &f->r->change;
+	INVARIANT(f->source);
 	if (c->has_image && strcmp(c->spec.image, f->source->spec.image) != 0)
 		return err_field(e, "image", "the files are of image '%s'", f->source->spec.image);
 	api_spec_copy(ret, &f->source->spec);

@@ -190,6 +190,7 @@ static void swap_files(struct exchange_files *f)
 	struct daemon_request *r = f->r;
 	struct err e;
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	INVARIANT(f->source);
 	bool same = s && strcmp(s->spec.image, f->source->spec.image) == 0;
 	if (!s)
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);

@@ -76,11 +76,10 @@ static void network(struct json_writer *w, const struct sandbox *s)
 static void image(struct json_writer *w, const struct sandbox *s)
 {
 	const struct json *name = NULL;
-	auto_json struct json_doc *doc = NULL;
-	if (image_key_made_here(str_of(s->spec.image)))
-		doc = settings_get(s->spec.settings, ".image", &name);
+	bool made_here = image_key_made_here(str_of(s->spec.image));
+	auto_json struct json_doc *doc = made_here ? settings_get(s->spec.settings, ".image", &name) : NULL;
 	json_member_str(w, "image", name ? name->text : str_of(s->spec.image));
-	if (image_key_made_here(str_of(s->spec.image)))
+	if (made_here)
 		json_member_cstr(w, "imageId", s->spec.image);
 }
 
