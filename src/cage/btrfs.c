@@ -173,3 +173,14 @@ int btrfs_group_used(int groups, uint64_t group, uint64_t *ret)
 		return r;
 	return str_to_u64(str_split(buf_str(&text), '\n', &rest), UINT64_MAX, ret) ? 0 : -EPROTO;
 }
+
+uint64_t btrfs_promised(int groups)
+{
+	auto_buf struct buf text = {0};
+	uint64_t bytes = 0;
+	struct str rest;
+	if (groups < 0 || fd_read_file(groups, "../allocation/data/bytes_may_use", 64, &text) < 0)
+		return 0;
+	struct str number = str_split(buf_str(&text), '\n', &rest);
+	return str_to_u64(number, UINT64_MAX, &bytes) ? bytes : 0;
+}

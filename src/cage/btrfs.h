@@ -50,3 +50,5 @@ int btrfs_group_limit(int fs, uint64_t group, uint64_t bytes);
  * descriptor or -errno. */
 int btrfs_groups_open(int fs);
 int btrfs_group_used(int groups, uint64_t group, uint64_t *ret);
+/* Bytes of written data that have no place on the disk yet; 0 when it cannot be known. */
+uint64_t btrfs_promised(int groups);

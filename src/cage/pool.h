@@ -87,6 +87,9 @@ void pool_space(const struct pool *p, uint64_t *ret_size, uint64_t *ret_used);
 uint64_t pool_reserve(const struct pool *p);
 /* Whether the free space has become small and the file may grow. */
 bool pool_wants_growth(const struct pool *p);
+/* Bytes that can still be written. Data that waits in memory for its place on the disk is taken off: statfs does not
+ * know it. */
+uint64_t pool_free(const struct pool *p);
 
 /* Makes the file larger when the free space becomes small. 0: enough for now; 1: it has grown; -errno. */
 int pool_grow_slow(const struct pool *p);

@@ -44,14 +44,21 @@ static uint64_t next_size(const struct pool *p, uint64_t size)
 	return size + step / POOL_ALIGN * POOL_ALIGN;
 }
 
-bool pool_wants_growth(const struct pool *p)
+uint64_t pool_free(const struct pool *p)
 {
 	struct statfs st = {0};
+	if (fstatfs(p->root, &st) < 0)
+		return UINT64_MAX;
+	uint64_t room = st.f_bavail * (uint64_t)st.f_bsize, promised = btrfs_promised(p->groups);
+	return room > promised ? room - promised : 0;
+}
+
+bool pool_wants_growth(const struct pool *p)
+{
 	struct stat file = {0};
-	if (p->kind != POOL_FILE || fstatfs(p->root, &st) < 0 || fstat(p->file, &file) < 0)
+	if (p->kind != POOL_FILE || fstat(p->file, &file) < 0)
 		return false;
-	return st.f_bavail * (uint64_t)st.f_bsize < POOL_AHEAD &&
-	       next_size(p, (uint64_t)file.st_size) > (uint64_t)file.st_size;
+	return pool_free(p) < POOL_AHEAD && next_size(p, (uint64_t)file.st_size) > (uint64_t)file.st_size;
 }
 
 /* The device and the file system take the size of the file, also after a growth that was interrupted. */

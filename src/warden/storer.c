@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/statfs.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
@@ -124,10 +123,9 @@ static bool take_job(struct life *l)
 /* How long until the next look at the free space: soon while it changes. */
 static int look_at_space(struct life *l)
 {
-	struct statfs st = {0};
-	if (l->pool.kind != POOL_FILE || fstatfs(l->pool.root, &st) < 0)
+	if (l->pool.kind != POOL_FILE)
 		return -1;
-	uint64_t now = st.f_bavail;
+	uint64_t now = pool_free(&l->pool);
 	bool changes = now != l->free_before;
 	l->free_before = now;
 	if (!l->growing && pool_wants_growth(&l->pool))
