@@ -23,6 +23,7 @@ const s3 = { endpoint: 'http://127.0.0.1:4568', credentials: { accessKeyId: 'S3R
 
 export default {
   async createBackup(t) {
+    assert(t.env.BACKUP_BUCKET);
     const { sandbox } = t.box();
     await project(sandbox);
     const plain = await sandbox.createBackup({ dir: '/workspace/p', name: 'all', localBucket: true });
@@ -40,6 +41,7 @@ export default {
   },
 
   async restoreBackup(t) {
+    assert(t.env.BACKUP_BUCKET);
     const { sandbox } = t.box();
     await project(sandbox);
     const before = await sum(sandbox, '/workspace/p');
@@ -89,6 +91,7 @@ export default {
   },
 
   async 'session.createBackup, restoreBackup'(t) {
+    assert(t.env.BACKUP_BUCKET);
     const { sandbox } = t.box();
     await project(sandbox);
     const session = await sandbox.createSession({ id: 's' });

@@ -39,7 +39,8 @@ class Box:
         self.ready = True
 
     async def send(self, request: wire.Request, content: io.Pieces | None = None, now: bool = False) -> httpx.Response:
-        """The answer to a request below `/v1/sandboxes/{id}`, or to a path that begins with `/v1/`, with its body still to be read. `now` prepares nothing."""
+        """The answer to a request below `/v1/sandboxes/{id}`, or to a path that begins with `/v1/`, with its body still
+        to be read. `now` prepares nothing."""
         if not now:
             await self._prepare()
         path = request.path if request.path.startswith("/v1/") else self.base + request.path
