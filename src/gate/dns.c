@@ -385,9 +385,11 @@ static void put_opt(struct out *o, int ede, const char *text)
 	put(o, text, n);
 }
 
-size_t dns_write(const struct dns_question *q, const struct dns_answer *a, uint32_t age, int ede, const char *text,
+size_t dns_write(const struct dns_question *q, const struct dns_answer *a, uint32_t age, const struct dns_reason *why,
 	uint8_t *out, size_t max)
 {
+	int ede = why ? why->code : 0;
+	const char *text = why ? why->text : NULL;
 	struct out o = {.p = out, .max = max};
 	uint32_t flags = FLAG_QR | FLAG_RA | (q->recursion ? FLAG_RD : 0) | (q->checking ? FLAG_CD : 0) | a->rcode;
 	size_t opt = q->edns ? 11 + (ede ? 6 + (text ? strnlen(text, 200) : 0) : 0) : 0, count = 0;

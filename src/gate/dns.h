@@ -78,9 +78,15 @@ bool dns_record_ip(const struct dns_record *r, struct ip *ret);
 /* HTTPS and SVCB records without their `ech` parameter (RFC 9460, key 5). */
 void dns_strip_ech(struct dns_record *r);
 
-/* Writes the answer to `q`. `max`: bytes that it may have. `ede` 0: none; `text` goes with it. `age`: seconds to take
- * off the times. Returns the length. */
-size_t dns_write(const struct dns_question *q, const struct dns_answer *a, uint32_t age, int ede, const char *text,
+/* Why an answer is as it is (RFC 8914): a code and a text for people, or NULL. */
+struct dns_reason {
+	int code;
+	const char *text;
+};
+
+/* Writes the answer to `q`. `max`: bytes that it may have. `why` may be NULL. `age`: seconds to take off the times.
+ * Returns the length. */
+size_t dns_write(const struct dns_question *q, const struct dns_answer *a, uint32_t age, const struct dns_reason *why,
 	uint8_t *out, size_t max);
 
 /* "4.3.2.1.in-addr.arpa" and the IPv6 form. */

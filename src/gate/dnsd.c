@@ -40,7 +40,8 @@ static void stream_settle(struct dns_stream *s);
 static void reply(const struct question *q, const struct dns_answer *a, uint32_t age, int ede, const char *text)
 {
 	static uint8_t out[GATE_DNS_MAX];
-	size_t n = dns_write(&q->q, a, age, ede, text, out, q->stream ? sizeof out : q->q.room);
+	const struct dns_reason why = {ede, text};
+	size_t n = dns_write(&q->q, a, age, &why, out, q->stream ? sizeof out : q->q.room);
 	if (q->stream)
 		stream_write(q->stream, out, n);
 	else

@@ -13,7 +13,7 @@ static void question(struct str in)
 	if (r < 0)
 		return;
 	MUST(strlen(q.name) <= NET_NAME_MAX && q.wire_n <= sizeof q.wire && q.room >= 512);
-	size_t n = dns_write(&q, &none, 0, DNS_EDE_BLOCKED, "why", out, 512);
+	size_t n = dns_write(&q, &none, 0, &(struct dns_reason){DNS_EDE_BLOCKED, "why"}, out, 512);
 	MUST(n >= 12 && n <= 512);
 	struct dns_answer back = {0};
 	MUST(dns_read_answer(str_n(out, n), &back) && back.n == 0);
@@ -31,7 +31,7 @@ static void answer(struct str in)
 	MUST(dns_read_question(str_n(asked, sizeof asked), &q) == DNS_OK);
 	for (size_t i = 0; i < a.n; i++)
 		dns_strip_ech(&a.v[i]);
-	size_t n = dns_write(&q, &a, 1, 0, NULL, out, sizeof out);
+	size_t n = dns_write(&q, &a, 1, NULL, out, sizeof out);
 	MUST(dns_read_answer(str_n(out, n), &back));
 	MUST(out[2] & 2 || back.n == a.n);
 	for (size_t i = 0; i < back.n; i++)

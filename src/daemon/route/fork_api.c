@@ -129,9 +129,15 @@ static void fill_all(struct fork *f)
 	struct api_spec spec = {0};
 	f->left = 1;
 	if (check_free(f, &f->err) == 0 && new_spec(f, &spec, &f->err) == 0) {
-		for (size_t i = 0; i < f->n && !f->err.code; i++)
-			if (sandbox_fill(f->r->daemon, f->ids[i], &spec, f->source->id, on_filled, f, &f->err) == 0)
+		for (size_t i = 0; i < f->n && !f->err.code; i++) {
+			const struct sandbox_filling what = {.id = f->ids[i],
+				.snapshot = f->source->id,
+				.spec = &spec,
+				.on_done = on_filled,
+				.arg = f};
+			if (sandbox_fill(f->r->daemon, &what, &f->err) == 0)
 				f->left++;
+		}
 		api_spec_free(&spec);
 	}
 	if (--f->left == 0)

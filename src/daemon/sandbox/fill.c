@@ -93,16 +93,15 @@ static void on_row(void *arg, const struct err *e)
 	ask_files(f, WARDEN_CLONE, on_cloned);
 }
 
-int sandbox_fill(struct daemon *d, const char *id, const struct api_spec *spec, const char *snapshot,
-	sandbox_on_filled on_done, void *arg, struct err *e)
+int sandbox_fill(struct daemon *d, const struct sandbox_filling *what, struct err *e)
 {
 	struct store_row row;
-	struct sandbox *s = sandbox_add(d, id, SB_CREATING, e);
+	struct sandbox *s = sandbox_add(d, what->id, SB_CREATING, e);
 	if (!s)
 		return -1;
 	api_spec_free(&s->spec);
-	api_spec_copy(&s->spec, spec);
-	struct fill *f = fill_new(s, snapshot, on_done, arg);
+	api_spec_copy(&s->spec, what->spec);
+	struct fill *f = fill_new(s, what->snapshot, what->on_done, what->arg);
 	sandbox_op_begin(s, OP_FILL);
 	s->row = PART_ASKED;
 	sandbox_row(s, &row);

@@ -208,8 +208,13 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info);
 typedef void (*sandbox_on_filled)(void *arg, struct sandbox *s, const struct err *e);
 /* A new entry with these settings, whose files come from a snapshot. It is `stopped` when they are there, and
  * gone if that fails. The id has been checked and is free; the warden is up. -1: LIMIT_REACHED. */
-int sandbox_fill(struct daemon *d, const char *id, const struct api_spec *spec, const char *snapshot,
-	sandbox_on_filled on_done, void *arg, struct err *e);
+struct sandbox_filling {
+	const char *id, *snapshot;
+	const struct api_spec *spec;
+	sandbox_on_filled on_done;
+	void *arg;
+};
+int sandbox_fill(struct daemon *d, const struct sandbox_filling *what, struct err *e);
 /* Ends the processes of a settled sandbox and gives it the files of a snapshot. The warden is up. */
 void sandbox_replace(struct sandbox *s, const char *snapshot, sandbox_on_filled on_done, void *arg);
 

@@ -82,7 +82,7 @@ TEST(answers_are_written_and_read_back)
 	CHECK_INT(dns_read_question(str_n(m, ask(m, "www.example.org", DNS_A, true)), &q), DNS_OK);
 	CHECK(dns_answer_add_name(&a, "www.example.org", DNS_CNAME, 300, "cdn.example.net"));
 	CHECK(dns_answer_add_ip(&a, "cdn.example.net", &ip, 60));
-	size_t n = dns_write(&q, &a, 10, 0, NULL, out, q.room);
+	size_t n = dns_write(&q, &a, 10, NULL, out, q.room);
 	CHECK(dns_read_answer(str_n(out, n), &back));
 	CHECK_INT(back.n, 2);
 	CHECK_CSTR(back.v[0].name, "www.example.org");
@@ -107,7 +107,7 @@ TEST(what_does_not_fit_is_left_out_and_said)
 	CHECK_INT(dns_read_question(str_n(m, ask(m, "t.example.org", DNS_TXT, true)), &q), DNS_OK);
 	for (int i = 0; i < 4; i++)
 		CHECK(dns_answer_add(&a, "t.example.org", DNS_TXT, 1, text, sizeof text));
-	size_t n = dns_write(&q, &a, 0, 0, NULL, out, 512);
+	size_t n = dns_write(&q, &a, 0, NULL, out, 512);
 	CHECK(n <= 512 && out[2] & 2);
 	CHECK(dns_read_answer(str_n(out, n), &back));
 	CHECK_INT(back.n, 2);
@@ -121,7 +121,7 @@ TEST(a_refusal_says_why)
 	struct dns_question q;
 	struct dns_answer a = {.rcode = DNS_NXDOMAIN};
 	CHECK_INT(dns_read_question(str_n(m, ask(m, "evil.org", DNS_A, true)), &q), DNS_OK);
-	size_t n = dns_write(&q, &a, 0, DNS_EDE_BLOCKED, "mode list", out, sizeof out);
+	size_t n = dns_write(&q, &a, 0, &(struct dns_reason){DNS_EDE_BLOCKED, "mode list"}, out, sizeof out);
 	CHECK_INT(out[3] & 15, DNS_NXDOMAIN);
 	CHECK_MEM((char *)out + n - 9, 9, "mode list", 9);
 }
