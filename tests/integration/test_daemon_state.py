@@ -21,7 +21,8 @@ MIB = 1024 * 1024
 
 
 def without_usage(sandbox):
-    sandbox.pop("usage", None)
+    for live in ("usage", "disk"):
+        sandbox.pop(live, None)
     return sandbox
 
 
