@@ -102,7 +102,9 @@ static struct str take_word(const struct dockerfile *d, struct str s, struct buf
 			*bad = true;
 	}
 	*bad |= quote != 0;
-	return str_trim(str_skip(s, i));
+	while (i < s.n && isspace((unsigned char)s.p[i])) /* also those that str_trim leaves */
+		i++;
+	return str_skip(s, i);
 }
 
 /* ---- instructions ---- */

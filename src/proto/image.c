@@ -110,10 +110,13 @@ int image_ref_parse(struct str text, struct image_ref *ret, struct err *e)
 	if (at >= 0 && read_digest(str_skip(text, (size_t)at + 1), &r, e) < 0)
 		return -1;
 	struct str path = split_tag(at >= 0 ? str_n(text.p, (size_t)at) : text, &tag);
-	if (str_starts(path, STR("docker.io/")))
+	while (str_starts(path, STR("docker.io/")))
 		path = str_skip(path, 10);
-	if (str_starts(path, STR("library/")))
+	while (str_starts(path, STR("library/")))
 		path = str_skip(path, 8);
+	bool digest = str_eq_c(path, "sha256") || str_starts(path, STR("sha256-")) || str_starts(path, STR("sha256:"));
+	if (digest || str_starts(path, STR("docker.io/")))
+		return ref_bad(e, "a name does not begin as a digest does");
 	if (!path_ok(path))
 		return ref_bad(e, "use a-z, 0-9, '.', '_', '-' and '/', and a tag after ':'");
 	if (!tag_ok(tag))
@@ -121,7 +124,8 @@ int image_ref_parse(struct str text, struct image_ref *ret, struct err *e)
 	snprintf(r.name, sizeof r.name, "%.*s:%.*s", STR_ARG(path), STR_ARG(tag));
 	char file[IMAGE_LINK_MAX + 1], again[IMAGE_REF_MAX + 1];
 	image_name_encode(r.name, file);
-	if (!image_name_decode(file, again) || strcmp(again, r.name) != 0)
+	if (strlen(r.name) > IMAGE_REF_MAX - sizeof ":latest" || !image_name_decode(file, again) ||
+		strcmp(again, r.name) != 0)
 		return ref_bad(e, "it is too long");
 	*ret = r;
 	return 0;
