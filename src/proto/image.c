@@ -99,7 +99,7 @@ int image_ref_parse(struct str text, struct image_ref *ret, struct err *e)
 	struct image_ref r = {0};
 	struct str tag;
 	ssize_t at = str_index(text, '@');
-	if (text.n > IMAGE_REF_MAX - sizeof ":latest")
+	if (text.n > IMAGE_REF_MAX)
 		return ref_bad(e, "it is too long");
 	if (str_starts(text, STR("sha256:")) || str_starts(text, STR("sha256-"))) {
 		if (read_digest(text, &r, e) < 0)
@@ -121,11 +121,11 @@ int image_ref_parse(struct str text, struct image_ref *ret, struct err *e)
 		return ref_bad(e, "use a-z, 0-9, '.', '_', '-' and '/', and a tag after ':'");
 	if (!tag_ok(tag))
 		return ref_bad(e, "a tag has letters, digits, '.', '_' and '-', at most 128");
-	snprintf(r.name, sizeof r.name, "%.*s:%.*s", STR_ARG(path), STR_ARG(tag));
+	if (snprintf(r.name, sizeof r.name, "%.*s:%.*s", STR_ARG(path), STR_ARG(tag)) >= IMAGE_REF_MAX)
+		return ref_bad(e, "it is too long");
 	char file[IMAGE_LINK_MAX + 1], again[IMAGE_REF_MAX + 1];
 	image_name_encode(r.name, file);
-	if (strlen(r.name) > IMAGE_REF_MAX - sizeof ":latest" || !image_name_decode(file, again) ||
-		strcmp(again, r.name) != 0)
+	if (!image_name_decode(file, again) || strcmp(again, r.name) != 0)
 		return ref_bad(e, "it is too long");
 	*ret = r;
 	return 0;

@@ -347,7 +347,7 @@ def test_plain_directories_stay_as_a_fallback():
 
 
 def test_the_pool_is_allocated_and_its_device_goes_with_it():
-    with Instance({"ATOLL_ZYGOTE": "off"}) as one:
+    with Instance({"ATOLL_ZYGOTE": "off", "ATOLL_POOL_SIZE": "1G"}) as one:
         image = one.data / "pool.img"
         st = image.stat()
         assert st.st_blocks * 512 >= st.st_size == 1 << 30 and st.st_mode & 0o777 == 0o600
