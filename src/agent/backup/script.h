@@ -41,7 +41,8 @@
 
 /* $1 archive; stdin: four lines a part, number, offset, size, URL. Prints "number etag" for each. Parts go out four at
  * a time, each from a file of its own, so that curl knows the length and can send it again. URLs are secrets: curl
- * reads them from a file. */
+ * reads them from a file. Each part is waited for by its process id: `wait -n` forgets children that ended before it.
+ */
 #define BACKUP_UPLOAD                                                                                                  \
 	"set -u -o pipefail\n"                                                                                         \
 	"archive=$1; umask 077; tmp=$(mktemp -d \"${archive%/*}/upload.XXXXXX\") || exit 1\n"                          \
@@ -64,10 +65,10 @@
 	"  [ -n \"$etag\" ] || { echo \"part $n: the server sent no ETag\" >&2; return 1; }\n"                         \
 	"  rm -f \"$tmp/$n\"; printf '%s %s\\n' \"$n\" \"$etag\"\n"                                                    \
 	"}\n"                                                                                                          \
-	"running=0 failed=0\n"                                                                                         \
+	"pids=() failed=0\n"                                                                                           \
 	"while IFS= read -r n && IFS= read -r at && IFS= read -r size && IFS= read -r url; do\n"                       \
-	"  if [ $running -ge 4 ]; then wait -n || failed=1; running=$((running - 1)); fi\n"                            \
-	"  one \"$n\" \"$at\" \"$size\" \"$url\" </dev/null & running=$((running + 1))\n"                              \
+	"  if [ ${#pids[@]} -ge 4 ]; then wait \"${pids[0]}\" || failed=1; pids=(\"${pids[@]:1}\"); fi\n"              \
+	"  one \"$n\" \"$at\" \"$size\" \"$url\" </dev/null & pids+=($!)\n"                                            \
 	"done\n"                                                                                                       \
-	"while [ $running -gt 0 ]; do wait -n || failed=1; running=$((running - 1)); done\n"                           \
+	"for pid in \"${pids[@]}\"; do wait \"$pid\" || failed=1; done\n"                                              \
 	"exit $failed\n"
