@@ -15,7 +15,7 @@
 #include "cage/cgroup.h"
 #include "cage/ids.h"
 #include "cage/layers.h"
-#include "cage/pool.h"
+#include "cage/pool/pool.h"
 #include "proto/errc.h"
 
 /* The parts of the host that slots are made from; borrowed. */

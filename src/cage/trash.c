@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cage/btrfs.h"
+#include "cage/pool/btrfs.h"
 
 /* Unique among the names of this and earlier processes: the clock goes on, the counter tells names of one moment apart.
  */

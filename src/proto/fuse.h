@@ -4,8 +4,8 @@
  * The agent listens on an abstract SEQPACKET socket in the box's network namespace. Two kinds of clients connect:
  *
  *	fusermount	any program of the box (src/fusermount). Sends one struct fuse_ask, gets one struct fuse_reply.
- *	the joiner	a short-lived child of the warden that has joined the box (src/warden/fuse.h). The agent sends
- *it the asks, one after the other, and closes the connection when there is none left.
+ *	the joiner	a short-lived child of the warden that has joined the box (src/warden/fuse/fuse.h). The agent
+ *sends it the asks, one after the other, and closes the connection when there is none left.
  *
  * The kernel tells them apart (SO_PEERCRED): a process that is not in the box's pid namespace has the pid 0 there, and
  *no program of the box can have it. The joiner checks in the same way that the box's first process listens.

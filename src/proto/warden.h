@@ -46,7 +46,7 @@ enum warden_op {
 	WARDEN_SNAPSHOT_DROP,  /* snapshot; one that is not there is a success */
 	WARDEN_CLONE,	       /* id, snapshot, limits.disk: the files of a new sandbox, for a later CREATE */
 	WARDEN_REPLACE,	       /* id, snapshot: other files for a sandbox whose box does not live */
-	WARDEN_DIFF,	       /* id, snapshot, image: a pipe is passed with the reply: cage/diff.h */
+	WARDEN_DIFF,	       /* id, snapshot, image: a pipe is passed with the reply: cage/pool/diff.h */
 	WARDEN_FUSE,	       /* id, flags: whether the box may make FUSE mounts; those that are there stay */
 	WARDEN_TRUST,	       /* id, pem: programs in the box trust this authority (cage/trust.h) */
 	WARDEN_IMAGES,	       /* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
@@ -66,7 +66,7 @@ enum warden_steer {
 	WARDEN_STEER_ALL = 3,
 };
 
-/* Where the files of sandboxes live (cage/pool.h). */
+/* Where the files of sandboxes live (cage/pool/pool.h). */
 enum warden_pool { WARDEN_POOL_PLAIN, WARDEN_POOL_DIRECTORY, WARDEN_POOL_FILE };
 enum { WARDEN_WHY_MAX = 239 };
 

@@ -18,13 +18,13 @@
 #include "proto/id.h"
 #include "proto/limits.h"
 #include "warden/boxes.h"
-#include "warden/carry.h"
 #include "warden/closing.h"
 #include "warden/control.h"
 #include "warden/limits.h"
 #include "warden/record.h"
-#include "warden/snapshot.h"
-#include "warden/storage.h"
+#include "warden/storage/carry.h"
+#include "warden/storage/snapshot.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 #define TO(s) (1u << STAGE_##s)

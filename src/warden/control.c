@@ -8,7 +8,7 @@
 #include "cage/trust.h"
 #include "proto/limits.h"
 #include "warden/control.h"
-#include "warden/storage.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 enum { FREEZE_POLL = 1 };

@@ -4,7 +4,7 @@
  *
  *	/proc    the host's            /run     $ATOLL_RUN       /images  $ATOLL_IMAGES
  *	/data    $ATOLL_DATA           /ids     the machine-wide directory of id ranges
- *	/pool    the pool (cage/pool.h), or empty
+ *	/pool    the pool (cage/pool/pool.h), or empty
  *	/box     empty, with proc/ and dev/: the first root of half-made boxes
  */
 #pragma once

@@ -20,10 +20,10 @@
 #include "cage/program.h"
 #include "cage/tools.h"
 #include "proto/limits.h"
-#include "warden/carry.h"
 #include "warden/isolate.h"
 #include "warden/recover.h"
-#include "warden/storage.h"
+#include "warden/storage/carry.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 #define IDS_DIR "/run/atoll-ids"

@@ -16,9 +16,9 @@
 #include "proto/limits.h"
 #include "warden/control.h"
 #include "warden/limits.h"
-#include "warden/pager.h"
-#include "warden/snapshot.h"
-#include "warden/storage.h"
+#include "warden/storage/pager.h"
+#include "warden/storage/snapshot.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 static void hang_up(struct warden *w, const char *why)

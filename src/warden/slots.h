@@ -9,7 +9,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "cage/slot.h"
-#include "warden/fuse.h"
+#include "warden/fuse/fuse.h"
 #include "warden/network.h"
 
 struct warden;

@@ -6,7 +6,7 @@
 
 #include "fusermount/options.h"
 #include "fuzz.h"
-#include "warden/fuse_mounts.h"
+#include "warden/fuse/fuse_mounts.h"
 
 static void try_options(struct str text)
 {

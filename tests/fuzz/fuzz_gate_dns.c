@@ -2,7 +2,7 @@
  * DNS: questions of a box and answers of a server, any bytes. What we write of what we read can be read again.
  */
 #include "fuzz.h"
-#include "gate/dns.h"
+#include "gate/dns/dns.h"
 
 static void question(struct str in)
 {

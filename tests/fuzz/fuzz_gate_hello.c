@@ -2,7 +2,7 @@
  * The TLS hello reader: any bytes, and what it says of a prefix never contradicts what it says of the whole.
  */
 #include "fuzz.h"
-#include "gate/hello.h"
+#include "gate/tls/hello.h"
 #include "proto/rule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

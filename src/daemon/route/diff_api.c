@@ -1,7 +1,7 @@
 /*
  * GET /v1/sandboxes/{id}/diff?from=SNAPSHOT: what has changed since.
  *
- * The warden hands over a pipe with a list of names (cage/diff.h). They are names that a box has made: they are
+ * The warden hands over a pipe with a list of names (cage/pool/diff.h). They are names that a box has made: they are
  * bounded, and bytes that are not UTF-8 are replaced. A list without its end is an error, never a shorter result.
  */
 #include "base/fd.h"

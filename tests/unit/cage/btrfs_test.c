@@ -1,4 +1,4 @@
-#include "cage/btrfs.h"
+#include "cage/pool/btrfs.h"
 #include "test.h"
 
 #include <errno.h>

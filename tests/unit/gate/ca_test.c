@@ -1,5 +1,5 @@
 /* The authority: kept on disk, its leaves verify, and as a client's TLS sees them. */
-#include "gate/ca.h"
+#include "gate/tls/ca.h"
 
 #include <fcntl.h>
 #include <openssl/pem.h>

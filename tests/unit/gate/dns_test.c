@@ -1,6 +1,6 @@
-#include "gate/dns.h"
+#include "gate/dns/dns.h"
 
-#include "gate/names.h"
+#include "gate/dns/names.h"
 #include "test.h"
 
 /* A question for `name` (dots as labels) of a type. */

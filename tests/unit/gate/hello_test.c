@@ -1,7 +1,7 @@
 /*
  * The hellos are those of OpenSSL, whole and cut to pieces.
  */
-#include "gate/hello.h"
+#include "gate/tls/hello.h"
 
 #include <openssl/ssl.h>
 

@@ -1,4 +1,4 @@
-#include "gate/synth.h"
+#include "gate/dns/synth.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  */
 #include "proto/fuse.h"
 #include "test.h"
-#include "warden/fuse_mounts.h"
+#include "warden/fuse/fuse_mounts.h"
 
 static const char list[] = "787 1 0:64 / / rw,nosuid,nodev,relatime - overlay overlay rw,lowerdir=x\n"
 			   "788 787 0:65 / /proc ro,nosuid - proc proc rw\n"

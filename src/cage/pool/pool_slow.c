@@ -13,8 +13,8 @@
 
 #include "base/fd.h"
 #include "cage/limits.h"
-#include "cage/loopdev.h"
-#include "cage/pool.h"
+#include "cage/pool/loopdev.h"
+#include "cage/pool/pool.h"
 
 /* ---- growth ---- */
 

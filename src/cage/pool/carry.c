@@ -3,7 +3,7 @@
  * at most 255 bytes and a box cannot make a path deeper than its own open files allow, but it can nest deeper than
  * ours: past CARRY_DEPTH_MAX the copy fails with ELOOP, and the layer stays where it is.
  */
-#include "cage/carry.h"
+#include "cage/pool/carry.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "cage/loopdev.h"
+#include "cage/pool/loopdev.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "gate/ca.h"
+#include "gate/tls/ca.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

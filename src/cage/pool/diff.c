@@ -1,4 +1,4 @@
-#include "cage/diff.h"
+#include "cage/pool/diff.h"
 
 #include <dirent.h>
 #include <fcntl.h>

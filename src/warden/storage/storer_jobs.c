@@ -10,12 +10,12 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
-#include "cage/carry.h"
-#include "cage/diff.h"
-#include "cage/pool.h"
+#include "cage/pool/carry.h"
+#include "cage/pool/diff.h"
+#include "cage/pool/pool.h"
 #include "cage/sys.h"
 #include "cage/trash.h"
-#include "warden/storer.h"
+#include "warden/storage/storer.h"
 
 #define PART "layer"
 

@@ -1,4 +1,4 @@
-#include "warden/fuse.h"
+#include "warden/fuse/fuse.h"
 
 #include <dirent.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
  * carry.h - layers that move from plain directories into the pool, one at a time, while their boxes do not run.
  *
  * A box that starts goes first: the move is cancelled and its rest deleted; the layer stays where it is until the box
- * stops again. The layer is in the pool when its copy is complete (cage/carry.h); a kill before that leaves the plain
- * one.
+ * stops again. The layer is in the pool when its copy is complete (cage/pool/carry.h); a kill before that leaves the
+ * plain one.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "warden/fuse_mounts.h"
+#include "warden/fuse/fuse_mounts.h"
 
 static bool is_fuse(struct str type)
 {

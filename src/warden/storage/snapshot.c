@@ -1,4 +1,4 @@
-#include "warden/snapshot.h"
+#include "warden/storage/snapshot.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "proto/id.h"
 #include "warden/closing.h"
 #include "warden/limits.h"
-#include "warden/storage.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 enum { FREEZE_POLL = 1 };

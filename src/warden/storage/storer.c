@@ -1,4 +1,4 @@
-#include "warden/storer.h"
+#include "warden/storage/storer.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "warden/pager.h"
+#include "warden/storage/pager.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "warden/storage.h"
+#include "warden/storage/storage.h"
 
 #include <fcntl.h>
 #include <stdio.h>

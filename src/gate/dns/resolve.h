@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
-#include "gate/dns.h"
+#include "gate/dns/dns.h"
 #include "proto/errc.h"
 
 struct resolver;

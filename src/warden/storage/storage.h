@@ -1,9 +1,9 @@
 /*
  * storage.h - the layers of boxes in the warden's hands: where each one is, its limit, its numbers.
  *
- * New layers are in the pool (cage/pool.h). Layers of an installation without a pool are plain directories; each moves
- * into the pool while its box does not run (carry.h). A layer that is in both places is in the pool: the plain one is a
- * rest.
+ * New layers are in the pool (cage/pool/pool.h). Layers of an installation without a pool are plain directories; each
+ * moves into the pool while its box does not run (carry.h). A layer that is in both places is in the pool: the plain
+ * one is a rest.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "warden/carry.h"
+#include "warden/storage/carry.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "warden/closing.h"
 #include "warden/limits.h"
 #include "warden/record.h"
-#include "warden/storage.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 static void look(struct loop_timer *t);

@@ -1,4 +1,4 @@
-#include "gate/synth.h"
+#include "gate/dns/synth.h"
 
 enum { RANGE = 0xc6120000u, RANGE_BITS = 17 }; /* 198.18.0.0/15: 17 bits are free */
 

@@ -21,7 +21,7 @@
  */
 #pragma once
 
-#include "cage/btrfs.h"
+#include "cage/pool/btrfs.h"
 #include "proto/errc.h"
 
 enum pool_kind { POOL_PLAIN, POOL_DIRECTORY, POOL_FILE };

@@ -1,4 +1,4 @@
-#include "gate/hello.h"
+#include "gate/tls/hello.h"
 
 #include "proto/rule.h"
 

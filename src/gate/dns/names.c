@@ -1,4 +1,4 @@
-#include "gate/names.h"
+#include "gate/dns/names.h"
 
 void names_init(struct names *s)
 {

@@ -1,4 +1,4 @@
-#include "gate/tls_dial.h"
+#include "gate/tls/tls_dial.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>

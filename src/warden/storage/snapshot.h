@@ -21,5 +21,5 @@ void snapshot_diff(struct warden *w, const struct warden_request *rq, struct war
 bool snapshot_cancel(struct warden *w, const char *id);
 /* Whether the layer of this sandbox is being made or replaced. */
 bool snapshot_busy(const struct warden *w, const char *id);
-/* Has the debt of a layer counted again in the background (cage/pool.h). */
+/* Has the debt of a layer counted again in the background (cage/pool/pool.h). */
 void snapshot_recount(struct warden *w, const char *id);

@@ -1,4 +1,4 @@
-#include "gate/resolve.h"
+#include "gate/dns/resolve.h"
 
 #include <ares.h>
 #include <netdb.h>

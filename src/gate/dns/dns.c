@@ -1,4 +1,4 @@
-#include "gate/dns.h"
+#include "gate/dns/dns.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "cage/btrfs.h"
+#include "cage/pool/btrfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -29,8 +29,8 @@
 #include "cage/sys.h"
 #include "proto/fuse.h"
 #include "proto/limits.h"
-#include "warden/fuse.h"
-#include "warden/fuse_mounts.h"
+#include "warden/fuse/fuse.h"
+#include "warden/fuse/fuse_mounts.h"
 #include "warden/limits.h"
 
 enum { FD_NODE, FD_PROC, FD_BOX, FD_GO, FD_KEPT };

@@ -1,4 +1,4 @@
-#include "cage/pool.h"
+#include "cage/pool/pool.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "cage/fs.h"
 #include "cage/layers.h"
 #include "cage/limits.h"
-#include "cage/loopdev.h"
+#include "cage/pool/loopdev.h"
 #include "proto/size.h"
 
 #define NOTE_NAME  "trusted.atoll.layer"
