@@ -62,7 +62,7 @@ async function views({ page, daemon, shot }, scheme) {
   await page.getByRole('combobox', { name: 'Command' }).waitFor();
   await look('palette');
   await page.keyboard.press('Escape');
-  await page.getByRole('link', { name: 'Host' }).click();
+  await page.getByRole('link', { name: 'Host', exact: true }).click();
   await page.locator('.chart strong').first().waitFor();
   await look('host');
   await page.setViewportSize({ width: 380, height: 700 });
