@@ -105,6 +105,7 @@ static int on_secrets(struct gate *g, const struct json *o, const char *id, stru
 	if (secrets_read(o, &s, e) < 0)
 		return -1;
 	sandbox_set_secrets(g, id, s);
+	acknowledge(g, o);
 	return 0;
 }
 
@@ -114,6 +115,7 @@ static int on_hooks(struct gate *g, const struct json *o, const char *id, struct
 	if (hooks_read(o, &h, e) < 0)
 		return -1;
 	sandbox_set_hooks(g, id, h);
+	acknowledge(g, o);
 	return 0;
 }
 
