@@ -124,9 +124,12 @@ static void on_synced(struct gate *g)
 	size_t it = 0, n = 0;
 	void *v;
 	const char **gone = xcalloc(g->sandboxes.count + 1, sizeof *gone);
-	while (map_next(&g->sandboxes, &it, &(struct str){0}, &v))
-		if (!((struct gate_sandbox *)v)->seen)
-			gone[n++] = ((struct gate_sandbox *)v)->id;
+	while (map_next(&g->sandboxes, &it, &(struct str){0}, &v)) {
+		const struct gate_sandbox *s = v;
+		/* Without a policy it is new: the warden has named a box of which atolld is about to tell. */
+		if (!s->seen && s->policy)
+			gone[n++] = s->id;
+	}
 	for (size_t i = 0; i < n; i++)
 		sandbox_forget(g, gone[i]);
 	free(gone);

@@ -313,8 +313,8 @@ class Gate:
         os.kill(self.pid, signal.SIGKILL)
         self.process.wait()
 
-    def box(self, *flags, policy=None):
-        box = Box(self, flags)
+    def box(self, *flags, policy=None, name=None):
+        box = Box(self, flags, name)
         self.boxes.append(box)
         if policy is not None:
             self.policy(box, **policy)
@@ -336,10 +336,10 @@ class Gate:
 class Box:
     """A network namespace that is steered, and commands in it."""
 
-    def __init__(self, gate, flags):
+    def __init__(self, gate, flags, name=None):
         self.gate, self.world = gate, gate.world
         self.number = next(_numbers)
-        self.id = f"box-{self.number}"
+        self.id = name or f"box-{self.number}"
         self.space = Namespace(f"b{self.number}")
         # nsenter and a second unshare would hide the bpffs' mount: plain `ip netns exec` keeps none of it.
         self.warden = subprocess.Popen(
