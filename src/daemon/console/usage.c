@@ -1,6 +1,6 @@
 /*
- * Samples of memory, CPU time, processes, disk and network. A round asks the warden about one running sandbox after the other, so that
- * a thousand of them do not fill its queue. Live rounds are made only while somebody follows the events.
+ * Samples of memory, CPU time, processes, disk and network. A round asks the warden about one running sandbox after the
+ * other, so that a thousand of them do not fill its queue. Live rounds are made only while somebody follows the events.
  */
 #include <stdlib.h>
 
