@@ -63,9 +63,11 @@
 #define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
 /* Outbound handlers */
-#define HOOK_WAIT	 10000	      /* a request waits so long for a handler that is away */
-#define HOOK_WINDOW	 (256u * KIB) /* bytes of a body on their way, in each direction */
-#define HOOK_STREAMS_MAX 256	      /* requests of one sandbox at once */
+#define HOOK_WAIT	 10000			 /* a request waits so long for a handler that is away */
+#define HOOK_WINDOW	 (256u * KIB)		 /* bytes of a body on their way, in each direction */
+#define HOOK_MESSAGE_MAX (1u * MIB)		 /* of a WebSocket that a handler has taken */
+#define HOOK_FRAME_MAX	 (HOOK_MESSAGE_MAX + 1u) /* behind the head of a message; a request's head fits in JSON too */
+#define HOOK_STREAMS_MAX 256			 /* requests of one sandbox at once */
 #define HOOK_PING	 20000
 
 #define TRUST_WAIT	   5000	 /* a box that needs the gate's authority waits so long for the gate */

@@ -12,6 +12,7 @@ export * from './errors/index.js';
 export { collectFile, streamFile } from './file-stream.js';
 export { getSandbox, getSecrets } from './get-sandbox.js';
 export { isExecResult, isProcess, isProcessStatus } from './guards.js';
+export { forwardWebSocket, type OutboundHandler } from './outbound.js';
 export { type PreviewRoute, proxyToSandbox } from './preview.js';
 export { Sandbox } from './sandbox.js';
 export { asyncIterableToSSEStream, parseSSEStream, responseToAsyncIterable } from './sse/streams.js';
