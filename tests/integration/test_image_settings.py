@@ -1,11 +1,12 @@
 """What an image says about its boxes: ENV, WORKDIR, USER, ENTRYPOINT, CMD, and a sandbox's own words over them."""
 import json
+import os
 import subprocess
 
 import pytest
 from atoll import BIN, box_path, wait_for
 from boxapi import check_error
-from imagelib import BUSYBOX, built, image_instance, import_image, shell_tree, tar_of
+from imagelib import BUSYBOX, built, image_instance, import_image, no_work_left, shell_tree, tar_of
 
 PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1001::/home/node:/bin/sh\n"
 GROUP = b"root:x:0:\nnode:x:1001:\naudio:x:29:node\n"
@@ -156,3 +157,50 @@ def test_a_sandbox_may_name_another_command(atoll, box):
         check_error(atoll.request("PUT", box_path("wrong"), {"command": wrong}), "VALIDATION_FAILED", 400)
     assert put(atoll, "many", "default", command=["true"] * 1024)
     atoll.request("DELETE", box_path("many"))
+
+
+# ---- commit
+
+def test_a_box_becomes_an_image(atoll, box):
+    built(atoll, "FROM base\nENV A=b\nUSER node\nWORKDIR /home/node\n", query="tag=before")
+    put(atoll, box, "before", env={"SECRET": "never"})
+    atoll.execute_alone(box, "echo one > file; rm /home/node/none 2>/dev/null; mkdir d")
+    atoll.request("POST", box_path(box, "/api/process/start"), {"command": "sleep 1000", "processId": "own", "service": True})
+    reply = atoll.request("POST", "/v1/images/commit", {"sandbox": box, "name": "after:1"})
+    assert reply.status == 201 and reply.json()["name"] == "after:1", reply
+    # The box runs on, and what it does now is no part of the image.
+    assert process(atoll, box, "own")["status"] == "running"
+    atoll.execute_alone(box, "echo two > file")
+    put(atoll, "c", "after:1")
+    assert atoll.execute_alone("c", "cat file; ls -d d; id -u; echo $A$SECRET; pwd")["stdout"] == "one\nd\n1000\nb\n/home/node\n"
+    wait_for(lambda: process(atoll, "c", "own").get("status") == "running", "the service came along", seconds=60)
+    # An image of an image; both have files of their own.
+    atoll.execute_alone("c", "rm file; echo three > third")
+    assert subprocess.run([BIN / "atoll", "commit", "c", "after:2"], env=atoll.env, capture_output=True, check=True).stdout == b"after:2\n"
+    atoll.request("DELETE", box_path("c"))
+    put(atoll, "c", "after:2")
+    assert atoll.execute_alone("c", "ls")["stdout"] == "d\nthird\n"
+    atoll.request("DELETE", box_path("c"))
+    shown = atoll.request("GET", "/v1/images/after:2").json()
+    assert shown["layers"] == atoll.request("GET", "/v1/images/before").json()["layers"] + 2
+    assert shown["config"]["history"][-1]["created_by"] == "atoll commit c"
+    assert no_work_left(atoll)
+
+
+def test_a_box_of_the_default_image_becomes_an_image(atoll, box):
+    put(atoll, box, "default")
+    atoll.execute_alone(box, "echo kept > /kept; rm /bin/pwd")
+    assert atoll.request("POST", "/v1/images/commit", {"sandbox": box, "name": "fromdefault"}).status == 201
+    built(atoll, "FROM fromdefault\nRUN test ! -e /bin/pwd && cat /kept\n", query="tag=onit")
+
+
+def test_what_cannot_be_committed_is_refused_and_leaves_nothing(atoll, box):
+    put(atoll, box, "default")
+    before = sorted(os.listdir(atoll.images / "layers"))
+    check_error(atoll.request("POST", "/v1/images/commit", {"sandbox": "nosuch", "name": "x"}), "SANDBOX_NOT_FOUND", 404)
+    for body in ({"sandbox": box}, {"name": "x"}, {"sandbox": box, "name": "../x"}, {"sandbox": box, "name": "sha256:" + "1" * 64},
+                 {"sandbox": 5, "name": "x"}, []):
+        assert atoll.request("POST", "/v1/images/commit", body).status == 400
+    assert sorted(os.listdir(atoll.images / "layers")) == before
+    assert no_work_left(atoll), (atoll.boxes(), os.listdir(atoll.images / 'making'))
+    assert subprocess.run([BIN / "atoll", "commit", box], env=atoll.env, capture_output=True, check=False).returncode == 2
