@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { answer, row, shows, signIn } from './console-daemon.mjs';
 
+const IMAGE = `console-${process.pid}`; // the images of a machine are shared by all daemons that tests start
+
 export async function host(t) {
   const { page, daemon } = t;
   await daemon.box('on-host');
@@ -20,7 +22,7 @@ export async function image_build(t) {
   await page.getByRole('link', { name: 'Host', exact: true }).click();
   await page.getByRole('button', { name: 'Build an image' }).click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel('Name').fill('from-console');
+  await dialog.getByLabel('Name').fill(IMAGE);
   await dialog.getByLabel(/^Dockerfile or other/).setInputFiles([{ name: 'my.dockerfile', mimeType: 'text/plain', buffer: Buffer.from('FROM default\nRNU true\n') }]);
   t.pardoned.push(/400.*images\/build/);
   await dialog.getByRole('button', { name: 'Build' }).click();
@@ -31,13 +33,13 @@ export async function image_build(t) {
   await shows(dialog.locator('.output'), 'said-42 from the context');
   await shows(dialog.locator('.output'), 'done in');
   await dialog.getByRole('button', { name: 'Close' }).click();
-  await row(page, /^from-console/).waitFor();
-  await daemon.box('of-image', { image: 'from-console' });
+  await row(page, new RegExp(`^${IMAGE}`)).waitFor();
+  await daemon.box('of-image', { image: IMAGE });
   assert.equal((await daemon.run('of-image', 'cat /word')).stdout, 'from the context\n');
   await daemon.ask('DELETE', '/v1/sandboxes/of-image');
-  await row(page, /^from-console/).getByRole('button', { name: 'Remove' }).click();
+  await row(page, new RegExp(`^${IMAGE}`)).getByRole('button', { name: 'Remove' }).click();
   await answer(page, 'Remove');
-  await row(page, /^from-console/).waitFor({ state: 'detached' });
+  await row(page, new RegExp(`^${IMAGE}`)).waitFor({ state: 'detached' });
 }
 
 export async function sign_out_everywhere(t) {

@@ -146,7 +146,7 @@ export function Boxes() {
           <table>
             <thead><tr>
               <th scope="col"><input type="checkbox" aria-label="Choose all" checked={all} onChange={() => { chosen.value = all ? new Set() : new Set(list.map((b) => b.id)); }} /></th>
-              <Head by="id">Name</Head><Head by="state">State</Head><Head by="image" class="wide-only">Image</Head><Head by="age" class="wide-only">Age</Head><Head by="cpu">CPU</Head><Head by="memory">Memory</Head><Head by="disk" class="wide-only">Disk</Head><Head by="net" class="wide-only">Network</Head>
+              <Head by="id">Name</Head><Head by="state">State</Head><Head by="image" class="wide-only">Image</Head><Head by="age" class="number wide-only">Age</Head><Head by="cpu" class="number">CPU</Head><Head by="memory" class="number">Memory</Head><Head by="disk" class="number wide-only">Disk</Head><Head by="net" class="number wide-only">Network</Head>
             </tr></thead>
             <tbody>
               {first > 0 && <tr aria-hidden="true" style={{ height: `${first * ROW}px` }} />}

@@ -22,7 +22,7 @@ function Tree(p: { value: any; name?: string }) {
 function Html(p: { html: string }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const lines = (p.html.match(/<tr|<p|<br|<div/gi) ?? []).length;
-  return <iframe ref={frame} class="html" title="Result" sandbox="" referrerpolicy="no-referrer" style={{ height: `${Math.min(480, 60 + lines * 26)}px` }} srcdoc={`<!doctype html><meta name="color-scheme" content="light dark"><style>html{background:Canvas;color:CanvasText}body{font:13px system-ui;margin:8px}table{border-collapse:collapse}td,th{padding:2px 8px;border:1px solid #8886}</style>${p.html}`} />;
+  return <iframe ref={frame} class="html" title="Result" sandbox="" referrerpolicy="no-referrer" style={{ height: `${Math.min(480, 34 + lines * 24)}px` }} srcdoc={`<!doctype html><meta name="color-scheme" content="light dark"><style>html{background:Canvas;color:CanvasText}body{font:13px system-ui;margin:8px}table{border-collapse:collapse}td,th{padding:2px 8px;border:1px solid #8886}</style>${p.html}`} />;
 }
 
 function Result(p: { output: Output }) {
