@@ -40,14 +40,19 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	daemon_request_error(r, &e);
 }
 
+int images_service(struct daemon *d, struct http_endpoint *ret, struct err *e)
+{
+	char path[400];
+	snprintf(path, sizeof path, "%s/" IMAGE_SERVICE, d->config.state_dir);
+	return http_endpoint_unix(ret, str_of(path), e);
+}
+
 void handle_images(struct daemon_request *r)
 {
 	struct http_endpoint ep;
 	struct err e;
-	char path[400];
 	struct http_proxy_options o = {.filter_request = keep_header, .on_fail = on_fail, .on_done = on_done, .arg = r};
-	snprintf(path, sizeof path, "%s/" IMAGE_SERVICE, r->daemon->config.state_dir);
-	if (http_endpoint_unix(&ep, str_of(path), &e) < 0)
+	if (images_service(r->daemon, &ep, &e) < 0)
 		return daemon_request_error(r, &e);
 	http_proxy(r->x, r->daemon->client, &ep, &o);
 }
@@ -59,6 +64,10 @@ static int own_image(struct api_change *c, const struct image_ref *ref, int meta
 {
 	struct str tag, name = str_split(str_of(ref->name), ':', &tag);
 	auto_buf struct buf near = {0};
+	if (image_is_sandbox(ref->name)) {
+		snprintf(c->spec.image, sizeof c->spec.image, "default");
+		return 0;
+	}
 	if (str_eq_c(tag, "latest") && box_image_name_ok(name)) {
 		snprintf(c->spec.image, sizeof c->spec.image, "%.*s", STR_ARG(name));
 		return 0;
@@ -66,6 +75,19 @@ static int own_image(struct api_change *c, const struct image_ref *ref, int meta
 	if (meta >= 0)
 		image_near(meta, ref->name, &near);
 	return err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%s'.%s", c->image_ref, buf_cstr(&near));
+}
+
+/* The name is for people: GET shows it. */
+static void note_name(char **settings, const char *name)
+{
+	auto_buf struct buf note = {0};
+	struct json_writer w = json_writer(&note);
+	json_object_begin(&w);
+	json_member_cstr(&w, ".image", name);
+	json_object_end(&w);
+	char *changes = settings_merge(*settings ? *settings : "{}", buf_cstr(&note));
+	free(*settings);
+	*settings = changes;
 }
 
 int images_resolve(struct daemon *d, struct api_change *c, struct err *e)
@@ -82,16 +104,26 @@ int images_resolve(struct daemon *d, struct api_change *c, struct err *e)
 	if (r > 0)
 		return own_image(c, &ref, d->images_meta, e);
 	memcpy(c->spec.image, key, sizeof key);
-	/* The name is for people: GET shows it. */
-	auto_buf struct buf note = {0};
-	struct json_writer w = json_writer(&note);
-	json_object_begin(&w);
-	json_member_cstr(&w, ".image", c->image_ref);
-	json_object_end(&w);
-	char *changes = settings_merge(c->settings_changes ? c->settings_changes : "{}", buf_cstr(&note));
-	free(c->settings_changes);
-	c->settings_changes = changes;
+	note_name(&c->settings_changes, c->image_ref);
 	return 0;
+}
+
+/* An image that is not here is the warden's to refuse. */
+void images_default(struct daemon *d, struct api_spec *spec)
+{
+	struct api_change c = {.has_image = true};
+	struct err e;
+	if (!d->config.image)
+		return;
+	snprintf(c.image_ref, sizeof c.image_ref, "%s", d->config.image);
+	if (images_resolve(d, &c, &e) == 0) {
+		memcpy(spec->image, c.spec.image, sizeof spec->image);
+		if (c.settings_changes)
+			note_name(&spec->settings, d->config.image);
+	} else {
+		snprintf(spec->image, sizeof spec->image, "%.*s", BOX_IMAGE_NAME_MAX, d->config.image);
+	}
+	free(c.settings_changes);
 }
 
 void images_explain(struct daemon *d, const char *image, struct err *e)
@@ -125,15 +157,64 @@ static void put_env(struct json_writer *w, const struct json *list, const struct
 	}
 }
 
-bool images_settings(struct daemon *d, const char *key, const char *env, struct buf *ret)
+/* Upstream's server: the agent stands in its place, and the words after it are the user's program. */
+static bool is_server(struct str word)
+{
+	return str_eq_c(word, "/sandbox") || str_eq_c(word, "/container-server/sandbox");
+}
+
+static void put_words(struct json_writer *w, const struct json *words, bool *first)
+{
+	json_each(it, words)
+	{
+		if (it->type == JSON_T_STRING && !(*first && is_server(it->text)))
+			json_str(w, it->text);
+		*first = false;
+	}
+}
+
+/* As in Docker: the words of ENTRYPOINT, then those of CMD. */
+static void put_entrypoint(struct json_writer *w, const struct json *config, const struct json *own)
+{
+	bool first = true;
+	json_key(w, "entrypoint");
+	json_array_begin(w);
+	if (!json_is_null(own)) {
+		put_words(w, own, &first);
+	} else {
+		put_words(w, json_get(config, "Entrypoint"), &first);
+		put_words(w, json_get(config, "Cmd"), &first);
+	}
+	json_array_end(w);
+}
+
+static bool read_config(struct daemon *d, const char *key, struct buf *ret)
 {
 	char name[BOX_IMAGE_NAME_MAX + 16];
-	auto_buf struct buf text = {0};
-	const char *workdir = NULL, *user = NULL;
 	if (d->images_meta < 0 || !image_key_made_here(str_of(key)))
 		return false;
 	snprintf(name, sizeof name, "%s.json", key);
-	if (fd_read_file(d->images_meta, name, IMAGE_CONFIG_MAX, &text) < 0)
+	return fd_read_file(d->images_meta, name, IMAGE_CONFIG_MAX, ret) == 0;
+}
+
+bool images_says(const struct api_spec *spec)
+{
+	const struct json *user, *command;
+	if (image_key_made_here(str_of(spec->image)))
+		return true;
+	auto_json struct json_doc *with_user = settings_get(spec->settings, "user", &user);
+	auto_json struct json_doc *with_command = settings_get(spec->settings, "command", &command);
+	return !json_is_null(user) || !json_is_null(command);
+}
+
+bool images_settings(struct daemon *d, const struct api_spec *spec, const char *env, struct buf *ret)
+{
+	auto_buf struct buf text = {0};
+	const char *workdir = NULL, *user = NULL;
+	const struct json *own_user, *command;
+	auto_json struct json_doc *with_user = settings_get(spec->settings, "user", &own_user);
+	auto_json struct json_doc *with_command = settings_get(spec->settings, "command", &command);
+	if (!read_config(d, spec->image, &text) && json_is_null(own_user) && json_is_null(command))
 		return false;
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), NULL), *own = json_parse(str_of(env), NULL);
 	const struct json *config = doc ? json_get(json_root(doc), "config") : NULL;
@@ -145,7 +226,10 @@ bool images_settings(struct daemon *d, const char *key, const char *env, struct 
 	json_object_end(&w);
 	if (json_read_cstr(config, "WorkingDir", &workdir, NULL) == 0 && workdir && *workdir == '/')
 		json_member_cstr(&w, "workdir", workdir);
-	if (json_read_cstr(config, "User", &user, NULL) == 0 && user && *user)
+	if (!json_is_null(own_user))
+		json_member_str(&w, "user", own_user->text);
+	else if (json_read_cstr(config, "User", &user, NULL) == 0 && user && *user)
 		json_member_cstr(&w, "user", user);
+	put_entrypoint(&w, config, command);
 	return true;
 }
