@@ -13,6 +13,14 @@ const light = { background: '#ffffff', foreground: '#1d2433', cursor: '#0b6e69',
 const dark = { background: '#10151d', foreground: '#d5dce6', cursor: '#52c7bf', selectionBackground: '#2d4a55' };
 const theme = () => (matchMedia('(prefers-color-scheme: dark)').matches ? dark : light);
 
+/** A browser complains of a socket that is closed before it is open. */
+function leave(socket: WebSocket | undefined): void {
+  if (!socket) return;
+  socket.onmessage = null;
+  if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+  else socket.close();
+}
+
 /** After a cut: a box that was stopped is not started again by a terminal that somebody left open. */
 async function mayConnect(id: string): Promise<boolean> {
   await loadBoxes();
@@ -72,7 +80,7 @@ function One(p: { id: string; session: string; live: boolean; active: boolean; c
     sizes.observe(place.current!);
     const scheme = matchMedia('(prefers-color-scheme: dark)'), repaint = () => { t.options.theme = theme(); };
     scheme.addEventListener('change', repaint);
-    return () => { ended = true; clearTimeout(timer); sizes.disconnect(); scheme.removeEventListener('change', repaint); socket?.close(); t.dispose(); };
+    return () => { ended = true; clearTimeout(timer); sizes.disconnect(); scheme.removeEventListener('change', repaint); leave(socket); t.dispose(); };
   }, []);
   useEffect(() => { if (p.live && state === 'stopped') wake.current(); }, [p.live, state]);
   useEffect(() => { if (p.active) setTimeout(() => term.current?.focus(), 0); }, [p.active, p.clicks]);
