@@ -37,6 +37,14 @@
 #define BOX_SETTINGS_MAX     65536
 #define SNAPSHOTS_MAX	     4096 /* of one sandbox */
 #define FORKS_MAX	     100  /* sandboxes made by one request */
+#define BACKUPS_AT_ONCE	     4	  /* jobs of atoll-backup that move files */
+#define BACKUPS_QUEUED_MAX   256  /* … and that wait */
+#define BACKUPS_MAX	     100000
+#define BACKUP_CHAIN_MAX     24 /* backups that build on each other; then a whole one */
+#define BACKUP_LINE_MAX	     (2u * MIB)
+#define BACKUP_TTL_MAX	     (100ull * 365 * 24 * 3600) /* s */
+#define BACKUP_LOOK	     1000			/* how often expired ones are looked for */
+#define BACKUP_FAILED_KEEP   600000			/* a failed one can be asked about so long */
 #define DIFF_READ	     65536
 #define DIFF_LIST_MAX	     (32u * MIB)	   /* names of a comparison */
 #define DIFF_TIMEOUT	     60000		   /* for a comparison */

@@ -30,6 +30,7 @@
 #include "daemon/network/secrets.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
+#include "daemon/storage/backups.h"
 #include "daemon/tls.h"
 #include "http/limits.h"
 
@@ -109,6 +110,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
 		docker_load(d->docker, e) < 0 || login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
+	d->backups = backups_new(d);
 	d->events = events_new(d);
 	usage_start(d);
 	d->client = http_client_new(d->loop);

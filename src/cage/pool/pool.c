@@ -238,6 +238,13 @@ int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, s
 	return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "make the sandbox's layer");
 }
 
+int pool_incoming_make(struct pool *p, int dir, const char *name, uint64_t limit, struct layer_note *ret)
+{
+	*ret = (struct layer_note){.limit = limit};
+	int r = make_in_group(p, dir, name, &ret->group);
+	return r < 0 ? r : pool_note_apply(p, ret);
+}
+
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e)
 {
 	struct layer_note n = {0};

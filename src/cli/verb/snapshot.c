@@ -7,6 +7,7 @@
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/text.h"
+#include "cli/verb/backup.h"
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
 
@@ -127,7 +128,9 @@ int verb_snapshots(struct cli *c, int argc, char **argv)
 
 int verb_restore(struct cli *c, int argc, char **argv)
 {
-	const struct arg table[] = {ARG_TABLE_END};
+	const char *backup = NULL;
+	const struct arg table[] = {
+		{"backup", "BACKUP", "from this backup instead of a snapshot", ARG_TEXT, &backup, 0}, ARG_TABLE_END};
 	struct args a;
 	const char *id;
 	struct err e;
@@ -135,8 +138,12 @@ int verb_restore(struct cli *c, int argc, char **argv)
 	auto_buf struct buf body = {0};
 	if (!parse(c, table, argc, argv, &a, &id, &code))
 		return code;
-	if (a.n != 2)
-		return cli_usage(c, "which snapshot? 'atoll snapshots %s' lists them", id);
+	if (backup && a.n == 1)
+		return backup_restore(c, id, backup);
+	if (backup || a.n != 2)
+		return cli_usage(c,
+			backup ? "a snapshot or --backup, not both" : "which snapshot? 'atoll snapshots %s' lists them",
+			id);
 	one_member(&body, "snapshot", a.words[1]);
 	auto_json struct json_doc *d = ask(c, id, "POST", "/restore", buf_str(&body), &e);
 	return d ? 0 : cli_fail(c, &e);
