@@ -37,46 +37,6 @@
 #define BOX_SETTINGS_MAX      65536
 #define SNAPSHOTS_MAX	      4096 /* of one sandbox */
 #define FORKS_MAX	      100  /* sandboxes made by one request */
-#define BACKUPS_AT_ONCE	      4	   /* jobs of atoll-backup that move files */
-#define BACKUPS_QUEUED_MAX    256  /* … and that wait */
-#define BACKUPS_MAX	      100000
-#define BACKUP_CHAIN_MAX      24 /* backups that build on each other; then a whole one */
-#define BACKUP_LINE_MAX	      (2u * MIB)
-#define BACKUP_TTL_MAX	      (100ull * 365 * 24 * 3600) /* s */
-#define BACKUP_LOOK	      1000			 /* how often expired ones are looked for */
-#define BACKUP_FAILED_KEEP    600000			 /* a failed one can be asked about so long */
-#define DIFF_READ	      65536
-#define DIFF_LIST_MAX	      (32u * MIB)	    /* names of a comparison */
-#define DIFF_TIMEOUT	      60000		    /* for a comparison */
-#define SLEEP_DEFAULT	      ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
-#define IDLE_CPU_PERCENT      1			    /* of a core; a box that uses more works */
-#define BOX_STOP_GRACE	      7000 /* a stop: what the box gets to end by itself; its agent waits for 5 s */
-#define BOX_SLEEP_MIN	      1000
-#define BOX_SLEEP_MAX	      (7ull * 24 * 3600 * 1000)
-#define API_BODY_MAX	      (256u * KIB) /* of a request that atolld itself answers */
-#define API_LIST_MAX	      1000	   /* sandboxes in one answer */
-#define WARDEN_WAIT	      10000	   /* a create waits so long for a warden that is away */
-#define RECOVER_WAIT	      500	   /* a start waits so long for the warden before it serves */
-#define WARDEN_REPLY_TIMEOUT  15000	   /* the handshake with the warden */
-#define DAEMON_GRACE	      10000	   /* SIGTERM: time for running exchanges to end */
-#define AGENT_ENV_TIMEOUT     5000	   /* a new box takes its variables */
-#define AGENT_LOOK_TIMEOUT    1000
-#define AGENT_ENV_REPLY_MAX   (4u * KIB)
-#define DIAL_STOCK	      16     /* sockets of a box's network that wait to be connected, of each family */
-#define DIAL_STOCK_MAX	      128    /* … after a rush */
-#define DIAL_STOCKED_MAX      4096   /* of all boxes together; past this they are made when they are needed */
-#define DIAL_IDLE	      30000  /* a stock that nobody used so long is closed */
-#define DIAL_SIX	      16     /* ports of a box that are known to answer on ::1 only */
-#define DIAL_POOL_IDLE_MAX    64     /* kept-alive connections to one port of a box … */
-#define DIAL_POOL_IDLE	      4000   /* … for so long: servers mostly close after 5 s, and should not be first */
-#define BOX_TABLE_MAX	      100000 /* sandboxes known, living or stopped */
-#define BOX_WAITERS_MAX	      4096   /* requests that wait for one box to be made, woken or destroyed */
-#define BOX_EXCHANGES_MAX     4096   /* requests and tunnels to servers inside one box: others need connections too */
-#define BOX_ENV_MAX	      (64u * KIB) /* a sandbox's variables as JSON */
-#define BOX_LABELS_MAX	      (8u * KIB)
-#define BOX_SETTINGS_MAX      65536
-#define SNAPSHOTS_MAX	      4096 /* of one sandbox */
-#define FORKS_MAX	      100  /* sandboxes made by one request */
 #define DIFF_READ	      65536
 #define DIFF_LIST_MAX	      (32u * MIB)	    /* names of a comparison */
 #define DIFF_TIMEOUT	      60000		    /* for a comparison */
@@ -103,6 +63,16 @@
 #define DIAL_SIX	      16    /* ports of a box that are known to answer on ::1 only */
 #define DIAL_POOL_IDLE_MAX    64    /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	      4000  /* … for so long: servers mostly close after 5 s, and should not be first */
+
+/* Backups */
+#define BACKUPS_AT_ONCE	   4   /* jobs of atoll-backup that move files */
+#define BACKUPS_QUEUED_MAX 256 /* … and that wait */
+#define BACKUPS_MAX	   100000
+#define BACKUP_CHAIN_MAX   24 /* backups that build on each other; then a whole one */
+#define BACKUP_LINE_MAX	   (2u * MIB)
+#define BACKUP_TTL_MAX	   (100ull * 365 * 24 * 3600) /* s */
+#define BACKUP_LOOK	   1000			      /* how often expired ones are looked for */
+#define BACKUP_FAILED_KEEP 600000		      /* a failed one can be asked about so long */
 
 /* Outbound handlers */
 #define HOOK_WAIT	 10000			 /* a request waits so long for a handler that is away */
