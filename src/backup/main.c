@@ -16,6 +16,8 @@ static const char help[] =
 	"atoll-backup: keeps and fetches backups for atolld, which starts it.\n"
 	"\n"
 	"  ATOLL_BACKUP_DIR  where backups and copies of them lie\n"
+	"  ATOLL_BACKUP_URL  s3://bucket/prefix: they lie there instead\n"
+	"  ATOLL_BACKUP_CREDENTIALS  file with endpoint, region, access_key_id, secret_access_key\n"
 	"  ATOLL_BACKUP_KEY  file with the key that seals manifests; it is made if it is not there\n";
 
 void tell(struct buf *line)
@@ -73,6 +75,13 @@ static int take_lock(const char *dir, bool alone, struct err *e)
 	return fd < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "open %s", dir) : 0;
 }
 
+static int open_target(const char *dir, struct target **ret, struct err *e)
+{
+	const char *url = getenv("ATOLL_BACKUP_URL");
+	return url && *url ? target_bucket_open(url, getenv("ATOLL_BACKUP_CREDENTIALS"), dir, ret, e)
+			   : target_local_open(dir, ret, e);
+}
+
 static int work(int argc, char **argv, struct err *e)
 {
 	static const struct {
@@ -89,7 +98,7 @@ static int work(int argc, char **argv, struct err *e)
 	if (!dir || !key)
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_BACKUP_DIR and ATOLL_BACKUP_KEY must be set");
 	if (check_ids((int)r.ids_n, r.ids, e) < 0 || take_lock(dir, sweep, e) < 0 ||
-		backup_key_load(key, &r.key, e) < 0 || target_local_open(dir, &r.t, e) < 0)
+		backup_key_load(key, &r.key, e) < 0 || open_target(dir, &r.t, e) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		if (strcmp(argv[1], verbs[i].name) == 0 && (int)r.ids_n >= verbs[i].min && (int)r.ids_n <= verbs[i].max)

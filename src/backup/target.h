@@ -36,6 +36,8 @@ struct target {
 };
 
 int target_local_open(const char *dir, struct target **ret, struct err *e);
+/* s3/s3.h; notes of unfinished uploads lie in `dir`. */
+int target_bucket_open(const char *url, const char *credentials, const char *dir, struct target **ret, struct err *e);
 
 /* A whole small object. */
 int target_put_text(struct target *t, const char *name, struct str text, struct err *e);

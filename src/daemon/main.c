@@ -56,6 +56,8 @@ static const char help[] =
 	"  ATOLL_NETWORK_DENY    the same; these beat every allow rule\n"
 	"  ATOLL_TLS_CERT        PEM file with the certificate and its chain: TCP clients must use TLS then\n"
 	"  ATOLL_TLS_KEY         PEM file with its key; both are read again when they change, and on SIGHUP\n"
+	"  ATOLL_BACKUP_URL      s3://bucket/prefix: where backups are kept, default $ATOLL_DATA/backups\n"
+	"  ATOLL_BACKUP_CREDENTIALS  file with endpoint and keys of the bucket\n"
 	"  ATOLL_USER            whom to become when started as root, default atoll\n"
 	"  ATOLL_LOG             text or json; ATOLL_LOG_LEVEL: error, warn, info, debug\n"
 	"  LISTEN_PID, LISTEN_FDS  sockets to serve on, as systemd passes them; then nothing is bound\n";
