@@ -259,6 +259,34 @@ def test_the_key_is_the_daemons_alone(daemon):
     assert key.stat().st_mode & 0o777 == 0o600 and os.stat(objects(daemon)).st_mode & 0o077 == 0
 
 
+# ---- schedules
+
+def test_a_schedule_makes_and_prunes_backups(daemon, box):
+    for bad in ({}, {"every": "x"}, {"every": "0s"}, {"every": "1h", "keep": 0}, {"every": "1h", "keep": 1001}, {"every": "1h", "other": 1}, "1h"):
+        r = daemon.request("PUT", box_path(box), {"backup": bad})
+        assert r.status == 400 and "backup" in r.json()["message"], (bad, r)
+    run(daemon, box, "echo one > /root/f")
+    own = backup(daemon, box, name="own")
+    shown = ask(daemon, "PUT", box_path(box), {"backup": {"every": "1s", "keep": 2}})
+    assert shown["backup"] == {"every": "1s", "keep": 2}
+
+    def scheduled():
+        return [b["id"] for b in listed(daemon, box) if b["scheduled"] and b["state"] == "ready"]
+
+    first = wait_for(scheduled, "the first is made")
+    wait_for(lambda: len(scheduled()) >= 2 and first[0] not in scheduled(), "the oldest is pruned")
+    daemon.kill_daemon()
+    daemon.await_warden()
+    before = scheduled()
+    wait_for(lambda: scheduled() and scheduled()[-1] not in before, "it goes on after a restart")
+    ask(daemon, "PUT", box_path(box), {"backup": None})
+    wait_for(lambda: all(b["state"] != "making" for b in listed(daemon, box)), "none is being made")
+    left = scheduled()
+    assert own in listed(daemon, box) and len(left) <= 3
+    restore(daemon, box, {"id": left[-1]})
+    assert run(daemon, box, "cat /root/f") == "one\n"
+
+
 # ---- kills
 
 ROUNDS = int(os.environ.get("ATOLL_BACKUP_SOAK", "6"))  # make soak: 200

@@ -387,6 +387,8 @@ static void on_look(struct loop_timer *t)
 		if (is_over(k, v[i]))
 			backup_delete(v[i], NULL, NULL);
 	snapshots_retry(k->daemon);
+	if (k->known)
+		backups_schedule(k->daemon);
 	loop_timer_set(k->daemon->loop, t, BACKUP_LOOK, on_look);
 }
 

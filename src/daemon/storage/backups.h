@@ -66,6 +66,13 @@ void backup_load(struct backup *b, uint64_t disk, snapshot_on_done on_done, void
  * being restored. `on_done` gets no backup and may be NULL. */
 void backup_delete(struct backup *b, backup_on_done on_done, void *arg);
 
+/* ---- backup_schedule.c ---- */
+
+/* The check of the setting "backup" (sandbox/settings.h). */
+int backups_check_setting(const struct json *value, struct err *e);
+/* Every BACKUP_LOOK: makes those that are due. The list is known. */
+void backups_schedule(struct daemon *d);
+
 /* ---- between backups.c and backup_make.c ---- */
 
 struct backup_job {
