@@ -184,12 +184,12 @@ static void put_encoded(struct buf *out, struct str text)
 
 static int tell_names(const struct s3 *s, struct str xml, s3_on_name on_name, void *arg, struct err *e)
 {
-	struct str key;
+	struct str key, prefix = str_of(s->prefix);
 	char name[S3_NAME_MAX + 1];
 	while (next_element(&xml, "Key", &key)) {
-		if (!str_starts(key, str_of(s->prefix)) || !name_ok(key))
+		if (!str_starts(key, prefix) || !name_ok(key))
 			continue;
-		key = str_skip(key, strlen(s->prefix));
+		key = str_skip(key, prefix.n);
 		if (!key.n || memchr(key.p, '/', key.n))
 			continue;
 		snprintf(name, sizeof name, "%.*s", STR_ARG(key));

@@ -33,7 +33,7 @@ static int read_schedule(const struct json *value, struct schedule *ret, struct 
 
 int backups_check_setting(const struct json *value, struct err *e)
 {
-	struct schedule s;
+	struct schedule s = {0};
 	return read_schedule(value, &s, e);
 }
 
@@ -74,7 +74,7 @@ static void prune(struct daemon *d, const char *sandbox, uint64_t keep)
 static void on_made(void *arg, struct backup *b, const struct err *e)
 {
 	struct daemon *d = arg;
-	struct schedule c;
+	struct schedule c = {0};
 	const struct sandbox *s = e ? NULL : sandbox_find(d, b->sandbox);
 	if (s && schedule_of(s, &c))
 		prune(d, s->id, c.keep);
@@ -82,7 +82,7 @@ static void on_made(void *arg, struct backup *b, const struct err *e)
 
 static void look(struct sandbox *s, int64_t now)
 {
-	struct schedule c;
+	struct schedule c = {0};
 	struct err e;
 	const struct backup_wish wish = {.scheduled = true};
 	bool settled = s->state == SB_RUNNING || s->state == SB_ASLEEP || s->state == SB_STOPPED;
