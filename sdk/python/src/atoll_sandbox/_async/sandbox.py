@@ -14,6 +14,7 @@ from .box import Box
 from .network import AsyncNetwork
 from .ports import AsyncPorts
 from .session import AsyncSessions
+from .storage import AsyncStorage
 from .transport import Transport
 
 
@@ -43,7 +44,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork):
+class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
     """A named, isolated Linux box of an Atoll.
 
         async with AsyncSandbox("user-123") as sandbox:

@@ -15,6 +15,7 @@ from .box import Box
 from .network import Network
 from .ports import Ports
 from .session import Sessions
+from .storage import Storage
 from .transport import Transport
 
 
@@ -44,7 +45,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class Sandbox(Sessions, Ports, Network):
+class Sandbox(Sessions, Ports, Network, Storage):
     """A named, isolated Linux box of an Atoll.
 
         with Sandbox("user-123") as sandbox:
