@@ -20,6 +20,8 @@
 #define TUNNEL_WANT_MAX	    4096 /* one wish of an agent */
 #define PORT_LOG_MAX	    100	 /* requests remembered for each */
 #define PORT_LOG_PATH_MAX   160	 /* of a path that is remembered */
+#define PORT_LOG_HEADS	    16	 /* of the newest requests the headers are remembered … */
+#define PORT_HEADS_MAX	    2048 /* … of a request, and of a response */
 #define PORT_METRICS_MAX    256	 /* ports with series of their own in /metrics; the others share one */
 #define PREVIEW_RETRY_AFTER "5"	 /* seconds, when all places of previews are taken */
 #define PREVIEW_LABEL_MAX   63	 /* "8080-id-token": one label of a host name */

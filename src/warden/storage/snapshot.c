@@ -268,10 +268,21 @@ static void on_flushed(void *arg, int os)
 	freeze(&o->timer);
 }
 
+/* Whether there is so much to write that the box should not stand still for it. */
+static bool must_flush(const struct op *o)
+{
+	const struct box *b = box_find(o->w, o->rq.id);
+	return b && b->stage == STAGE_RUNNING && cgroup_dirty(&o->w->cgroups, b->info.slot) > SNAPSHOT_DIRTY_MAX;
+}
+
 static void run_make(struct op *o)
 {
-	if (has_layer(o))
+	if (!has_layer(o))
+		return;
+	if (must_flush(o))
 		ask(o, STORER_FLUSH, on_flushed);
+	else
+		freeze(&o->timer);
 }
 
 void snapshot_make(struct warden *w, const struct warden_request *rq, struct warden_asker who)
