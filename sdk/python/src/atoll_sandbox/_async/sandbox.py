@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -14,6 +14,7 @@ from .box import Box
 from .network import AsyncNetwork
 from .ports import AsyncPorts
 from .session import AsyncSessions
+from .storage import AsyncStorage
 from .transport import Transport
 
 
@@ -24,6 +25,8 @@ def _spec(
     labels: Mapping[str, str] | None = None,
     sleep_after: str | int | None = None,
     keep_alive: bool | None = None,
+    network: Mapping[str, Any] | None = None,
+    secrets: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The options that the daemon keeps, as PUT takes them."""
     if limits is not None and not isinstance(limits, Limits):
@@ -35,11 +38,13 @@ def _spec(
         "labels": None if labels is None else dict(labels),
         "sleepAfter": sleep_after,
         "keepAlive": keep_alive,
+        "network": None if network is None else dict(network),
+        "secrets": None if secrets is None else checks.names(secrets, "secrets"),
     }
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork):
+class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
     """A named, isolated Linux box of an Atoll.
 
         async with AsyncSandbox("user-123") as sandbox:
@@ -52,8 +57,9 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork):
     `url` and `token` say which Atoll: `http://host:8700`, `https://…`, or `unix:/run/atoll/atoll.sock`, which needs no token.
     Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
 
-    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds) and `keep_alive` are told to the daemon before the
-    first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
+    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds), `keep_alive`, `network` (a policy, as `set_network`
+    takes it) and `secrets` (names, see `AsyncSecrets`) are told to the daemon before the first call; what is not given is left
+    as it is. Everything that is started from then on has `env`; None unsets a variable.
 
     With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
     which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
@@ -73,6 +79,8 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork):
         labels: Mapping[str, str] | None = None,
         sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
+        network: Mapping[str, Any] | None = None,
+        secrets: Sequence[str] | None = None,
         default_session: bool = True,
         normalize_id: bool = False,
         ready_timeout: float = wire.READY_SECONDS,
@@ -80,7 +88,7 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork):
         checks.milliseconds(ready_timeout, "ready_timeout")
         checked = checks.sandbox_id(id)
         named = checked.lower() if normalize_id else checked
-        spec = _spec(image, limits, env, labels, sleep_after, keep_alive)
+        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, network, secrets)
         self._box = Box(Transport(locate(url, token), ready_timeout), named, spec, create)
         self._session = f"sandbox-{named}" if default_session else wire.NO_SESSION
         self._destroy_on_exit = destroy_on_exit
@@ -154,9 +162,11 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork):
         labels: Mapping[str, str] | None = None,
         sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
+        secrets: Sequence[str] | None = None,
     ) -> SandboxInfo:
-        """Makes the sandbox, or changes an existing one at once: everything that is started from then on has `env`."""
-        spec = _spec(None, limits, env, labels, sleep_after, keep_alive)
+        """Makes the sandbox, or changes an existing one at once: everything that is started from then on has `env` and
+        `secrets`, which replace those that it had."""
+        spec = _spec(None, limits, env, labels, sleep_after, keep_alive, None, secrets)
         return sandbox_info(await self._box.json(wire.request("PUT", "", spec, repeatable=True)))
 
     async def set_env_vars(self, env: Mapping[str, str | None]) -> None:
