@@ -95,7 +95,9 @@ def remove_all(daemon):
     c.request("GET", "/images/json")
     for image in json.loads(c.getresponse().read()):
         c.request("DELETE", "/images/" + urllib.parse.quote(image["RepoTags"][0], safe=""))
-        c.getresponse().read()
+        r = c.getresponse()
+        assert r.status == 200, (image, r.status, r.read())
+        r.read()
     c.close()
 
 
