@@ -66,6 +66,19 @@
 #define DIAL_POOL_IDLE_MAX    64    /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	      4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
+/* Backups */
+#define BACKUPS_AT_ONCE	    4	/* jobs of atoll-backup that move files */
+#define BACKUPS_QUEUED_MAX  256 /* … and that wait */
+#define BACKUPS_MAX	    100000
+#define BACKUP_CHAIN_MAX    24 /* backups that build on each other; then a whole one */
+#define BACKUP_LINE_MAX	    (2u * MIB)
+#define BACKUP_TTL_MAX	    (100ull * 365 * 24 * 3600) /* s */
+#define BACKUP_EVERY_MIN    1000		       /* of a schedule */
+#define BACKUP_KEEP_MAX	    1000
+#define BACKUP_KEEP_DEFAULT 24
+#define BACKUP_LOOK	    1000   /* how often expired ones are looked for */
+#define BACKUP_FAILED_KEEP  600000 /* a failed one can be asked about so long */
+
 /* Outbound handlers */
 #define HOOK_WAIT	 10000			 /* a request waits so long for a handler that is away */
 #define HOOK_WINDOW	 (256u * KIB)		 /* bytes of a body on their way, in each direction */
