@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import atoll
-import common
 
 ROWS = ["storage_new", "storage_snapshot", "storage_fork", "storage_fio", "storage_git"]
 BOX = {"limits": {"memory": 2 << 30, "cpu": min(2, os.cpu_count()), "pids": 1000}}
