@@ -38,6 +38,8 @@ struct daemon {
 	struct map tunnels; /* label of the host → struct tunnel */
 	size_t by_state[SB_STATES];
 	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
+	bool snapshots_left;  /* deletions of some failed: snapshots_retry */
+	struct backups *backups;
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */
 	bool stopping;

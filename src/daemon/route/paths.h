@@ -40,6 +40,9 @@
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
 	X(SNAPSHOTS, "/v1/sandboxes/{id}/snapshots", "GET, HEAD, POST")                                                \
 	X(SNAPSHOT, "/v1/sandboxes/{id}/snapshots/{snapshot}", "GET, HEAD, DELETE")                                    \
+	X(BACKUPS, "/v1/backups", "GET, HEAD")                                                                         \
+	X(BACKUP, "/v1/backups/{backup}", "GET, HEAD, DELETE")                                                         \
+	X(BOX_BACKUPS, "/v1/sandboxes/{id}/backups", "GET, HEAD, POST")                                                \
 	X(RESTORE, "/v1/sandboxes/{id}/restore", "POST")                                                               \
 	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
 	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \
@@ -72,7 +75,7 @@ struct api_match {
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
 	char secret[SECRET_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
-	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT: its id, or part of no id */
+	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT, ROUTE_BACKUP: its id, or part of no id */
 	uint16_t port;			      /* routes of a port: 1 to 65535 */
 };
 

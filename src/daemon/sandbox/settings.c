@@ -4,6 +4,7 @@
 #include "daemon/network/hooks.h"
 #include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
+#include "daemon/storage/backups.h"
 
 struct setting {
 	const char *name;
@@ -41,8 +42,9 @@ static const struct setting table[] = {
 	{"durable", check_bool}, /* false: fsync in the box does not wait for the disk */
 	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
-	{"user", check_user},	    /* in place of the image's USER, from the next start on */
-	{"command", check_command}, /* in place of ENTRYPOINT and CMD; [] starts nothing */
+	{"backup", backups_check_setting}, /* backups by the clock */
+	{"user", check_user},		   /* in place of the image's USER, from the next start on */
+	{"command", check_command},	   /* in place of ENTRYPOINT and CMD; [] starts nothing */
 	{NULL, NULL},
 };
 
