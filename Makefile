@@ -121,7 +121,7 @@ CI_FUZZ_SECONDS ?= 5
 ci: deps-test
 	@tools/deps lint
 	@$(MAKE) --no-print-directory build image fuzz-build
-	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run lint unit fuzz integration security compat browser sdk wrangler docs
+	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run lint unit fuzz integration security compat browser sdk mcp wrangler docs
 
 # The program generates its manual from the tables of its options.
 man: build

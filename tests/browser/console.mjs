@@ -145,7 +145,8 @@ export async function terminal_searches_and_links(t) {
   await shows(screen(page), /^.*136\s*137\s*138/s);
   await page.keyboard.press('Escape');
   await page.waitForFunction(() => document.activeElement?.classList.contains('xterm-helper-textarea'));
-  await page.keyboard.type('echo back\n');
+  await page.keyboard.type('echo back-$((6*7))\n');
+  await shows(screen(page), 'back-42');
   const link = screen(page).getByText('nobody-42').last();
   await link.waitFor();
   t.pardoned.push(/ERR_CONNECTION_REFUSED|127\.0\.0\.1:9/);
