@@ -180,6 +180,14 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll approve\natoll approve --list\natoll approve --all --remember sandbox\n"
 			    "atoll approve 5f0c7a91d2e3b4c5d6e7f801 --deny"},
 
+	{"volume", "Keep directories that boxes share and that outlive them",
+		"[create NAME [--size SIZE] | ls | rm NAME...]",
+		"A box gets volumes when it is made (atoll create --volume NAME:PATH). Several boxes may have the "
+		"same\n"
+		"volume at once. 'create' with the name of a volume that exists changes its size.",
+		verb_volume, OWN_CODES,
+		.examples = "atoll volume create cache --size 2g\natoll create dev --volume cache:/cache\n"
+			    "atoll create reader --volume cache:/cache:ro\natoll volume ls"},
 	{"snapshot", "Keep the files of a box as they are now", "ID [NAME]",
 		"Prints the id of the snapshot. A running box is frozen for the moment of the copy; nothing in it "
 		"ends.",

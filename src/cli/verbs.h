@@ -27,6 +27,7 @@ int verb_kill(struct cli *c, int argc, char **argv);
 int verb_list(struct cli *c, int argc, char **argv);
 int verb_logs(struct cli *c, int argc, char **argv);
 int verb_ls(struct cli *c, int argc, char **argv);
+int verb_volume(struct cli *c, int argc, char **argv);
 int verb_secret(struct cli *c, int argc, char **argv);
 int verb_mcp(struct cli *c, int argc, char **argv);
 int verb_build(struct cli *c, int argc, char **argv);

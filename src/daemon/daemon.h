@@ -37,6 +37,7 @@ struct daemon {
 	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
 	struct map tunnels; /* label of the host → struct tunnel */
 	size_t by_state[SB_STATES];
+	struct map volumes;   /* name → struct volume: storage/volumes.h */
 	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */

@@ -36,7 +36,10 @@
 #define BOX_LABELS_MAX	     (8u * KIB)
 #define BOX_SETTINGS_MAX     65536
 #define SNAPSHOTS_MAX	     4096 /* of one sandbox */
-#define FORKS_MAX	     100  /* sandboxes made by one request */
+#define VOLUMES_MAX	     1024 /* of a daemon */
+#define VOLUME_SIZE_DEFAULT  (8192ull * MIB)
+#define VOLUME_USERS_SHOWN   100 /* sandboxes that are named in the description of a volume */
+#define FORKS_MAX	     100 /* sandboxes made by one request */
 #define DIFF_READ	     65536
 #define DIFF_LIST_MAX	     (32u * MIB)	   /* names of a comparison */
 #define DIFF_TIMEOUT	     60000		   /* for a comparison */

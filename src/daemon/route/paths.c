@@ -25,6 +25,7 @@ static const struct {
 	{"/v1/sandboxes", ROUTE_LIST},
 	{"/v1/secrets", ROUTE_SECRETS},
 	{"/v1/approvals", ROUTE_APPROVALS},
+	{"/v1/volumes", ROUTE_VOLUMES},
 	{"/mcp", ROUTE_MCP},
 	{"/health", ROUTE_BRIDGE_HEALTH},
 	{"/v1/sandbox", ROUTE_BRIDGE},
@@ -206,6 +207,20 @@ static int match_secret(struct str name, struct api_match *ret, struct err *e)
 	return 0;
 }
 
+static int match_volume(struct str name, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_VOLUME;
+	if (!volume_name_ok(name)) {
+		err_set(e, ERRC_VALIDATION_FAILED,
+			"the name of a volume is 1 to %d of a-z, 0-9, '.', '_' and '-', and begins with a letter or "
+			"digit",
+			VOLUME_NAME_MAX);
+		return err_about(e, "name");
+	}
+	memcpy(ret->volume, name.p, name.n);
+	return 0;
+}
+
 /* Ids are the gate's: letters and digits. */
 static int match_approval(struct str path, struct str id, struct api_match *ret, struct err *e)
 {
@@ -237,6 +252,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	}
 	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_secret(str_skip(path, 12), ret, e);
+	if (str_starts(path, STR("/v1/volumes/")) && str_index(str_skip(path, 12), '/') < 0)
+		return match_volume(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/approvals/")))
 		return match_approval(path, str_skip(path, 14), ret, e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)

@@ -204,6 +204,8 @@ static void dispatch_storage(struct daemon_request *r)
 		handle_fork(r);
 	else if (route == ROUTE_DIFF)
 		handle_diff(r);
+	else if (route == ROUTE_VOLUMES || route == ROUTE_VOLUME)
+		handle_volumes(r);
 	else
 		handle_replace(r);
 }
@@ -312,6 +314,8 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_REPLACE:
 	case ROUTE_FORK:
 	case ROUTE_DIFF:
+	case ROUTE_VOLUMES:
+	case ROUTE_VOLUME:
 		return dispatch_storage(r);
 	case ROUTE_PORTS:
 	case ROUTE_PORT:

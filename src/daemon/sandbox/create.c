@@ -14,6 +14,7 @@
 #include "daemon/route/images_api.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/settings.h"
+#include "daemon/storage/volumes.h"
 #include "proto/image.h"
 
 enum { LOOK_AGAIN_MS = 20 };
@@ -326,6 +327,7 @@ void sandbox_create(struct sandbox *s)
 		.steer = network_steer(&s->daemon->network, s->spec.network)};
 	/* Zeroes behind the text: the warden checks. */
 	snprintf(r.image, sizeof r.image, "%s", s->spec.image);
+	volumes_ask(s->spec.settings, &r);
 	s->box = PART_ASKED;
 	sandbox_ask(s, &r, on_made, NULL);
 	write_row(s);

@@ -4,6 +4,7 @@
 #include "daemon/network/hooks.h"
 #include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
+#include "daemon/storage/volumes.h"
 
 struct setting {
 	const char *name;
@@ -25,6 +26,7 @@ static const struct setting table[] = {
 	{"durable", check_bool}, /* false: fsync in the box does not wait for the disk */
 	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
+	{"volumes", volumes_check_setting},
 	{NULL, NULL},
 };
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -15,6 +15,7 @@ from .box import Box
 from .network import Network
 from .ports import Ports
 from .session import Sessions
+from .storage import Storage
 from .transport import Transport
 
 
@@ -25,6 +26,7 @@ def _spec(
     labels: Mapping[str, str] | None = None,
     sleep_after: str | int | None = None,
     keep_alive: bool | None = None,
+    volumes: Iterable[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The options that the daemon keeps, as PUT takes them."""
     if limits is not None and not isinstance(limits, Limits):
@@ -36,11 +38,12 @@ def _spec(
         "labels": None if labels is None else dict(labels),
         "sleepAfter": sleep_after,
         "keepAlive": keep_alive,
+        "volumes": None if volumes is None else [dict(volume) for volume in volumes],
     }
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class Sandbox(Sessions, Ports, Network):
+class Sandbox(Sessions, Ports, Network, Storage):
     """A named, isolated Linux box of an Atoll.
 
         with Sandbox("user-123") as sandbox:
@@ -53,8 +56,8 @@ class Sandbox(Sessions, Ports, Network):
     `url` and `token` say which Atoll: `http://host:8700`, `https://…`, or `unix:/run/atoll/atoll.sock`, which needs no token.
     Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
 
-    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds) and `keep_alive` are told to the daemon before the
-    first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
+    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds), `keep_alive` and `volumes` (`{"name": …, "path": …}`
+    each) are told to the daemon before the first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
 
     With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
     which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
@@ -74,6 +77,7 @@ class Sandbox(Sessions, Ports, Network):
         labels: Mapping[str, str] | None = None,
         sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
+        volumes: Iterable[Mapping[str, Any]] | None = None,
         default_session: bool = True,
         normalize_id: bool = False,
         ready_timeout: float = wire.READY_SECONDS,
@@ -81,7 +85,7 @@ class Sandbox(Sessions, Ports, Network):
         checks.milliseconds(ready_timeout, "ready_timeout")
         checked = checks.sandbox_id(id)
         named = checked.lower() if normalize_id else checked
-        spec = _spec(image, limits, env, labels, sleep_after, keep_alive)
+        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, volumes)
         self._box = Box(Transport(locate(url, token), ready_timeout), named, spec, create)
         self._session = f"sandbox-{named}" if default_session else wire.NO_SESSION
         self._destroy_on_exit = destroy_on_exit

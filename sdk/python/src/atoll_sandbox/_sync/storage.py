@@ -1,0 +1,24 @@
+# Made by tools/unasync.py from ../_async/storage.py: change that file.
+"""Volumes: directories that outlive sandboxes and that several share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _wire as wire
+from .commands import Scope
+
+
+class Storage(Scope):
+    def create_volume(self, name: str, *, size: int | None = None) -> dict[str, Any]:
+        """Makes a volume of the daemon, or changes its size in bytes. `volumes=[…]` of a sandbox gives it to that."""
+        body = {} if size is None else {"size": size}
+        return self._box.json(wire.request("POST", f"/v1/volumes/{wire.segment(name)}", body, repeatable=True))
+
+    def volumes(self) -> list[dict[str, Any]]:
+        """All volumes of the daemon: `name`, `size`, `users`, …"""
+        return list((self._box.json(wire.request("GET", "/v1/volumes")))["volumes"])
+
+    def delete_volume(self, name: str) -> None:
+        """Deletes a volume that no sandbox names."""
+        self._box.json(wire.request("DELETE", f"/v1/volumes/{wire.segment(name)}"))
