@@ -152,6 +152,11 @@ const struct verb cli_verbs[] = {
 		OWN_CODES,
 		.examples = "atoll export mytools -o mytools.tar\natoll export --oci mytools | skopeo copy "
 			    "oci-archive:/dev/stdin …"},
+	{"commit", "Make an image from a box", "BOX NAME",
+		"The box's files become the next layer of its image; the box runs on. Variables of the box are not "
+		"kept: "
+		"they may\nbe secrets.",
+		verb_commit, OWN_CODES, .examples = "atoll commit dev mytools:2"},
 	{"pull", "Fetch an image from a registry", "REFERENCE",
 		"Credentials come from docker's config.json. Needs skopeo on the daemon's machine.", verb_pull,
 		OWN_CODES, .examples = "atoll pull docker.io/library/alpine:3.19"},

@@ -35,6 +35,7 @@ int verb_export(struct cli *c, int argc, char **argv);
 int verb_image(struct cli *c, int argc, char **argv);
 int verb_images(struct cli *c, int argc, char **argv);
 int verb_import(struct cli *c, int argc, char **argv);
+int verb_commit(struct cli *c, int argc, char **argv);
 int verb_pull(struct cli *c, int argc, char **argv);
 int verb_push(struct cli *c, int argc, char **argv);
 int verb_docker(struct cli *c, int argc, char **argv);

@@ -32,11 +32,12 @@ struct outcome {
 };
 
 enum check_flag {
-	CHECK_HOST = 1,	     /* needs HOST_* arguments: something on the host to attack */
-	CHECK_NEIGHBOUR = 2, /* another box must answer while this one misbehaves, and after it */
-	CHECK_OWN_BOX = 4,   /* may ruin the box: run it in a box of its own */
-	CHECK_RESTART = 8,   /* run with phase=prepare, end the box's init, start it again, run with phase=verify */
-	CHECK_DEMO = 16,     /* harmless for unconfined root, and not refused there */
+	CHECK_HOST = 1,	       /* needs HOST_* arguments: something on the host to attack */
+	CHECK_NEIGHBOUR = 2,   /* another box must answer while this one misbehaves, and after it */
+	CHECK_OWN_BOX = 4,     /* may ruin the box: run it in a box of its own */
+	CHECK_RESTART = 8,     /* run with phase=prepare, end the box's init, start it again, run with phase=verify */
+	CHECK_SMALL_DISK = 32, /* in a box with the disk limit of the argument disk_mib */
+	CHECK_DEMO = 16,       /* harmless for unconfined root, and not refused there */
 };
 
 struct check {
@@ -55,8 +56,8 @@ struct check_group {
 };
 
 extern const struct check_group group_fds, group_identity, group_procfs, group_mounts, group_namespaces, group_syscalls,
-	group_network, group_neighbour, group_processes, group_tty, group_resources, group_budgets, group_global,
-	group_sockets, group_netlink, group_layer;
+	group_network, group_neighbour, group_processes, group_tty, group_resources, group_disk, group_budgets,
+	group_global, group_sockets, group_netlink, group_layer;
 
 /* ---- saying how it ended: the worst verdict wins, equal ones are joined ---- */
 

@@ -13,7 +13,7 @@ enum { EXIT_REFUSED = 0, EXIT_ESCAPED = 1, EXIT_ERROR = 2, EXIT_SKIPPED = 3, EXI
 
 static const struct check_group *const groups[] = {&group_fds, &group_identity, &group_procfs, &group_mounts,
 	&group_namespaces, &group_syscalls, &group_network, &group_neighbour, &group_processes, &group_tty,
-	&group_resources, &group_budgets, &group_global, &group_sockets, &group_netlink, &group_layer};
+	&group_resources, &group_disk, &group_budgets, &group_global, &group_sockets, &group_netlink, &group_layer};
 
 static const char *const verdict_names[] = {"error", "skipped", "refused", "error", "escaped"};
 static const int verdict_exits[] = {EXIT_ERROR, EXIT_SKIPPED, EXIT_REFUSED, EXIT_ERROR, EXIT_ESCAPED};
@@ -75,7 +75,7 @@ static void put_needs(unsigned flags)
 		unsigned flag;
 		const char *name;
 	} names[] = {{CHECK_HOST, "host"}, {CHECK_NEIGHBOUR, "neighbour"}, {CHECK_OWN_BOX, "own-box"},
-		{CHECK_RESTART, "restart"}, {CHECK_DEMO, "demo"}};
+		{CHECK_RESTART, "restart"}, {CHECK_SMALL_DISK, "small-disk"}, {CHECK_DEMO, "demo"}};
 	const char *comma = "";
 	printf(",\"needs\":[");
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)

@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -257,30 +256,6 @@ static void shm_inodes(const struct check *c, struct outcome *o)
 		errored(o, "%s after %d files", errno_name(os), n);
 }
 
-/* A sparse file takes no space; the check judges whether the layer has a bound of its own. */
-static void disk_bound(const struct check *c, struct outcome *o)
-{
-	(void)c;
-	char path[128];
-	struct statvfs fs;
-	expect(o, "a disk limit of the box's own");
-	snprintf(path, sizeof(path), "%s/sparse", scratch_dir());
-	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 || statvfs("/", &fs) < 0) {
-		errored(o, "no file to try it on: %s", errno_name(errno));
-		return;
-	}
-	unsigned long long gib = (unsigned long long)fs.f_blocks * fs.f_frsize >> 30;
-	int over = ftruncate(fd, (off_t)(fs.f_blocks * fs.f_frsize) * 2);
-	unlink(path);
-	long bound = arg_number("disk_gib");
-	if (bound > 0 && gib <= (unsigned long long)bound)
-		refused(o, "the box sees a disk of %llu GiB", gib);
-	else
-		skipped(o, "no disk limit on this host: the box sees %llu GiB, a sparse file of twice that %s", gib,
-			over == 0 ? "can be made" : "is refused");
-}
-
 static const struct check checks[] = {
 	{"memory-bomb", "all the memory there is", "memory cgroup", memory_bomb, NULL, NEXT_DOOR},
 	{"fork-bomb", "all the processes there are", "pids cgroup", fork_bomb, NULL, NEXT_DOOR},
@@ -289,6 +264,5 @@ static const struct check checks[] = {
 	{"pty-exhaustion", "all the terminals there are", "devpts max=", pty_exhaustion, NULL, NEXT_DOOR},
 	{"shm-fill", "memory through /dev/shm and /tmp", "tmpfs size=", shm_fill, NULL, NEXT_DOOR},
 	{"shm-inodes", "kernel memory through inodes in /dev/shm", "tmpfs nr_inodes=", shm_inodes, NULL, NEXT_DOOR},
-	{"disk-bound", "the whole disk of the host", "disk quota (not there yet)", disk_bound, NULL, 0},
 };
 const struct check_group group_resources = {"resources", checks, ARRAY_LEN(checks)};

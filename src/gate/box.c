@@ -155,6 +155,26 @@ static void free_box(struct loop_task *t)
 	free(b);
 }
 
+/* An entry lives as long as a box has its name, or atolld has told its policy: the two come and go on different
+ * sockets, in any order. */
+static void drop_unused(struct gate *g, struct gate_sandbox *s)
+{
+	if (s->box || s->policy || s->secrets || s->hooks)
+		return;
+	map_del(&g->sandboxes, str_of(s->id));
+	free(s);
+}
+
+static void detach(struct gate_box *b)
+{
+	struct gate_sandbox *s = b->sandbox;
+	b->sandbox = NULL;
+	if (!s)
+		return;
+	s->box = NULL;
+	drop_unused(b->gate, s);
+}
+
 void box_drop(struct gate_box *b)
 {
 	struct gate *g = b->gate;
@@ -169,9 +189,7 @@ void box_drop(struct gate_box *b)
 	fd_close(&b->raw4);
 	fd_close(&b->raw6);
 	map_del(&g->boxes, slot_key(&b->slot));
-	if (b->sandbox && b->sandbox->box == b)
-		b->sandbox->box = NULL;
-	b->sandbox = NULL;
+	detach(b);
 	loop_defer(g->loop, &b->free_task, free_box);
 }
 
@@ -181,6 +199,8 @@ void box_policy_changed(struct gate_box *b)
 	if (b->gone || !p)
 		return;
 	relay_bucket_set(&b->bucket, p->rate);
+	loop_set_events(&b->udp, EPOLLIN);
+	dnsd_policy(b);
 	udp_drop_flows(b, true);
 	list_each(it, &b->conns) passage_policy(list_entry(it, struct passage, node));
 	if (has_room(b))
@@ -197,6 +217,7 @@ void box_name(struct gate_box *b, const char *id)
 	/* A sandbox that was started again has another box; the old one's end is still to be told. */
 	if (s->box)
 		s->box->sandbox = NULL;
+	detach(b);
 	b->sandbox = s;
 	s->box = b;
 	box_policy_changed(b);
@@ -254,15 +275,16 @@ void sandbox_set_hooks(struct gate *g, const char *id, struct hooks *hooks)
 
 void sandbox_forget(struct gate *g, const char *id)
 {
-	struct gate_sandbox *s = map_del(&g->sandboxes, str_of(id));
+	struct gate_sandbox *s = sandbox_find(g, id, false);
 	if (!s)
 		return;
-	if (s->box) {
+	if (s->box)
 		list_each(it, &s->box->conns) passage_cut(list_entry(it, struct passage, node), "the sandbox is gone");
-		s->box->sandbox = NULL;
-	}
 	policy_unref(s->policy);
 	secrets_free(s->secrets);
 	hooks_free(s->hooks);
-	free(s);
+	s->policy = NULL;
+	s->secrets = NULL;
+	s->hooks = NULL;
+	drop_unused(g, s);
 }

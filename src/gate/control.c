@@ -105,6 +105,7 @@ static int on_secrets(struct gate *g, const struct json *o, const char *id, stru
 	if (secrets_read(o, &s, e) < 0)
 		return -1;
 	sandbox_set_secrets(g, id, s);
+	acknowledge(g, o);
 	return 0;
 }
 
@@ -114,6 +115,7 @@ static int on_hooks(struct gate *g, const struct json *o, const char *id, struct
 	if (hooks_read(o, &h, e) < 0)
 		return -1;
 	sandbox_set_hooks(g, id, h);
+	acknowledge(g, o);
 	return 0;
 }
 
@@ -122,9 +124,12 @@ static void on_synced(struct gate *g)
 	size_t it = 0, n = 0;
 	void *v;
 	const char **gone = xcalloc(g->sandboxes.count + 1, sizeof *gone);
-	while (map_next(&g->sandboxes, &it, &(struct str){0}, &v))
-		if (!((struct gate_sandbox *)v)->seen)
-			gone[n++] = ((struct gate_sandbox *)v)->id;
+	while (map_next(&g->sandboxes, &it, &(struct str){0}, &v)) {
+		const struct gate_sandbox *s = v;
+		/* Without a policy it is new: the warden has named a box of which atolld is about to tell. */
+		if (!s->seen && s->policy)
+			gone[n++] = s->id;
+	}
 	for (size_t i = 0; i < n; i++)
 		sandbox_forget(g, gone[i]);
 	free(gone);

@@ -38,7 +38,7 @@
 struct gate_box;
 struct passage;
 
-/* A policy that atolld has sent, whether its box is there or not. */
+/* A policy that atolld has sent, or the name that the warden gave to a box; the other one may be still to come. */
 struct gate_sandbox {
 	char id[BOX_ID_MAX + 1];
 	struct policy *policy;
@@ -137,6 +137,7 @@ void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
 /* Takes them; NULL: none. */
 void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets);
 void sandbox_set_hooks(struct gate *g, const char *id, struct hooks *hooks);
+/* atolld knows it no longer. A box that has the name already, and whose policy is still to come, keeps it. */
 void sandbox_forget(struct gate *g, const char *id);
 void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
 
@@ -252,6 +253,8 @@ void dnsd_datagram(struct gate_box *b, struct str in, const struct ip *from, uin
 /* A TCP connection to port 53. Takes the descriptor. */
 void dnsd_stream(struct gate_box *b, int fd);
 void dnsd_drop(struct gate_box *b);
+/* The policy is there, or has changed: questions that waited for it are read. */
+void dnsd_policy(struct gate_box *b);
 
 /* ---- udp.c ---- */
 void udp_on_ready(struct loop_io *io, uint32_t events);

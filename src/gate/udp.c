@@ -258,6 +258,9 @@ void udp_on_ready(struct loop_io *io, uint32_t events)
 	static char data[GATE_DATAGRAM_MAX];
 	(void)events;
 	control_take(b->gate);
+	/* Not known yet: they wait in the socket, instead of being asked again after seconds. */
+	if (!box_policy(b))
+		return loop_set_events(io, 0);
 	for (int i = 0; i < GATE_DATAGRAM_BURST && !b->gone; i++) {
 		char control[256];
 		union ip_sockaddr sa;

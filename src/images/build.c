@@ -306,6 +306,9 @@ static int finish(struct build *b, struct str tags, uint64_t began, struct err *
 	json_array_end(&w);
 	json_member_u64(&w, "milliseconds", clock_ms() - began);
 	json_object_end(&w);
+	/* Who hears that the build is done finds nothing of it. */
+	work_drop(&b->work);
+	work_drop(&b->context);
 	conn_event(b->conn, &out);
 	conn_end(b->conn);
 	return 0;

@@ -14,6 +14,7 @@
  *	work.c     a box: files in and out, commands
  *	config.c   the configuration of an image, as JSON
  *	import.c   archives: rootfs, OCI layout, `docker save`
+ *	commit.c   a sandbox becomes an image
  *	members.c  where the files of an archive lie
  */
 #pragma once

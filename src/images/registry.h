@@ -9,6 +9,9 @@
 /* POST /v1/images/pull and /push. */
 int do_registry(struct conn *c, struct store *s, bool push, struct err *e);
 
+/* POST /v1/images/commit. */
+int do_commit(struct conn *c, struct store *s, struct err *e);
+
 /* The image's files as one tar. */
 int export_rootfs(struct work *w, const char *key, int out, struct err *e);
 /* As an OCI layout in a tar, with one layer. */

@@ -313,6 +313,8 @@ static int do_post(struct conn *c, struct store *s, const char *what, struct err
 		return do_build(c, s, e);
 	if (strcmp(what, "/tag") == 0)
 		return do_tag(c, s, e);
+	if (strcmp(what, "/commit") == 0)
+		return do_commit(c, s, e);
 	if (strcmp(what, "/prune") == 0)
 		return do_prune(c, s, e);
 	if (strcmp(what, "/pull") == 0 || strcmp(what, "/push") == 0)

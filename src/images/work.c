@@ -63,6 +63,10 @@ int work_box(struct work *w, const char *key, const char *network, struct err *e
 	work_drop(w);
 	json_object_begin(&j);
 	json_member_cstr(&j, "image", key);
+	/* The mover is root, and nothing of the image runs but what the build says. */
+	json_member_cstr(&j, "user", "0:0");
+	json_key(&j, "command");
+	json_raw(&j, STR("[]"));
 	put_limits(&j);
 	json_key(&j, "network");
 	json_raw(&j, network ? str_of(network) : STR("{\"mode\":\"off\"}"));

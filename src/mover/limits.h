@@ -13,5 +13,3 @@
 #define MOVER_RATIO_MAX	  1100u		/* uncompressed to compressed: deflate's own limit is 1032 */
 #define MOVER_RATIO_FROM  (64ull * MIB) /* … from this size on; small archives of zeros are fine */
 #define MOVER_XATTR_MAX	  65536
-#define MOVER_GROUPS_MAX  64
-#define MOVER_DB_MAX	  (1024u * 1024) /* of /etc/passwd and /etc/group */

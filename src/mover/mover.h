@@ -22,8 +22,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/map.h"
-
 #include "mover/limits.h"
+#include "proto/user.h"
 
 struct archive;
 struct archive_entry;
@@ -65,14 +65,7 @@ void tree_close(struct tree *t);
 
 /* ---- user.c ---- */
 
-struct user {
-	uid_t uid;
-	gid_t gid;
-	gid_t groups[MOVER_GROUPS_MAX];
-	size_t groups_n;
-	char home[256];
-};
-/* "", "name", "1000", "name:group", "1000:1000", by the image's /etc/passwd and /etc/group. */
-void user_find(const char *text, struct user *ret);
+/* user_find by the image's /etc/passwd and /etc/group; ends the program when there is none. */
+void mover_user(const char *text, struct user *ret);
 /* mkdir -p; new directories get the owner. */
 void make_path(const char *path, const struct user *owner);

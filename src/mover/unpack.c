@@ -34,7 +34,7 @@ int mover_mkdir(int argc, char **argv)
 	struct user who = {0};
 	if (argc < 1 || argv[0][0] != '/')
 		mover_die("mkdir needs an absolute path");
-	user_find(argc > 1 ? argv[1] : "", &who);
+	mover_user(argc > 1 ? argv[1] : "", &who);
 	make_path(argv[0], &who);
 	return 0;
 }
@@ -74,7 +74,7 @@ static void read_options(int argc, char **argv, struct tree *t, struct options *
 			o->max = strtoull(argv[++i], NULL, 10);
 		} else if (strcmp(argv[i], "--owner") == 0) {
 			struct user who = {0};
-			user_find(argv[++i], &who);
+			mover_user(argv[++i], &who);
 			t->has_owner = true;
 			t->uid = who.uid;
 			t->gid = who.gid;

@@ -10,30 +10,32 @@
 #include "base/limits.h"
 
 /* Sandboxes */
-#define BOX_ID_MAX	   63
-#define BOX_MEM_DEFAULT	   (512ull * MIB)
-#define BOX_MEM_MIN	   (16ull * MIB)
-#define BOX_CPU_DEFAULT	   1000u /* thousandths of a CPU */
-#define BOX_CPU_MIN	   10u
-#define BOX_PIDS_DEFAULT   256u
-#define BOX_DISK_DEFAULT   (8192ull * MIB)
-#define BOX_DISK_MIN	   (16ull * MIB)
-#define BOX_DISK_MAX	   (1ull << 50)
-#define BOX_PIDS_MIN	   8u
-#define BOX_PIDS_MAX	   32768u
-#define BOX_PTYS_MAX	   64
-#define BOX_UID_RANGE	   65536u
-#define BOX_FUSE_MOUNTS	   64u
-#define BOX_IMAGE_NAME_MAX 63
-#define SNAPSHOT_NAME_MAX  63
-#define VOLUME_NAME_MAX	   63
-#define VOLUME_PATH_MAX	   255 /* of the place of a volume in a box */
-#define BOX_VOLUMES_MAX	   8   /* volumes of one sandbox */
-#define IMAGE_REF_MAX	   220 /* of a name that a client gives, with tag and digest */
-#define IMAGE_LINK_MAX	   250 /* of a name as a file */
-#define IMAGE_LAYERS_MAX   128 /* of one image */
-#define IMAGE_CONFIG_MAX   (4u * 1024 * 1024)
-#define BOX_CREATE_TIMEOUT 20000
+#define BOX_ID_MAX	      63
+#define BOX_MEM_DEFAULT	      (512ull * MIB)
+#define BOX_MEM_MIN	      (16ull * MIB)
+#define BOX_CPU_DEFAULT	      1000u /* thousandths of a CPU */
+#define BOX_CPU_MIN	      10u
+#define BOX_PIDS_DEFAULT      256u
+#define BOX_DISK_DEFAULT      (8192ull * MIB)
+#define BOX_DISK_MIN	      (16ull * MIB)
+#define BOX_DISK_MAX	      (1ull << 50)
+#define BOX_PIDS_MIN	      8u
+#define BOX_PIDS_MAX	      32768u
+#define BOX_PTYS_MAX	      64
+#define BOX_UID_RANGE	      65536u
+#define BOX_FUSE_MOUNTS	      64u
+#define BOX_IMAGE_NAME_MAX    63
+#define BOX_USER_MAX	      255  /* USER[:GROUP] */
+#define BOX_COMMAND_WORDS_MAX 1024 /* of a box's program */
+#define SNAPSHOT_NAME_MAX     63
+#define VOLUME_NAME_MAX	      63
+#define VOLUME_PATH_MAX	      255 /* of the place of a volume in a box */
+#define BOX_VOLUMES_MAX	      8	  /* volumes of one sandbox */
+#define IMAGE_REF_MAX	      220 /* of a name that a client gives, with tag and digest */
+#define IMAGE_LINK_MAX	      250 /* of a name as a file */
+#define IMAGE_LAYERS_MAX      128 /* of one image */
+#define IMAGE_CONFIG_MAX      (4u * 1024 * 1024)
+#define BOX_CREATE_TIMEOUT    20000
 
 /* The inside of a sandbox */
 #define BOX_SHM_BYTES	      (256ull * MIB) /* /dev/shm; charged to the box's memory like all it touches */

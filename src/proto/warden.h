@@ -26,7 +26,8 @@
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
 	WARDEN_CREATE,	  /* id, image, limits, flags, volumes; replies when the box's init runs; `info` is filled. With
-			     the id of    a box that died by itself, or whose files were kept: starts it again on its files */
+			     the id of    a box that died by itself, or whose files were kept: starts it again on its files
+			   */
 	WARDEN_DESTROY,	  /* id; kills everything; replies when the box is gone from cgroups and state; files go in the
 			     back */
 	WARDEN_SIGNAL,	  /* id, signal: to the box's init */

@@ -379,7 +379,7 @@ def test_a_stop_signal_ends_commands_in_order_and_exits_0(sig):
         "sessionId": SESSIONLESS}), daemon=True).start()
     wait_for(lambda: os.path.exists(started))
     a.process.send_signal(sig)
-    assert a.process.wait(10) == 0
+    assert a.process.wait(60) == 0
     with open(said, encoding="ascii") as f:
         assert f.read() == "term\n"
     a.close()
@@ -394,7 +394,7 @@ def test_what_ignores_the_stop_signal_is_killed():
     pid = int(wait_for(lambda: os.path.exists(pidfile) and open(pidfile, encoding="ascii").read()))
     a.process.send_signal(signal.SIGTERM)
     a.process.send_signal(signal.SIGTERM)  # the second one does not wait
-    assert a.process.wait(10) == 0
+    assert a.process.wait(60) == 0
     wait_for(lambda: not alive(pid))
     a.close()
 

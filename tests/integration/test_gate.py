@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import gatelib
 import pytest
@@ -261,6 +262,38 @@ def test_connections_wait_for_a_policy(gate):
     process = box.start("curl", "-sS", "http://198.51.100.10/", stdout=-1)
     gate.policy(box)
     assert process.communicate(timeout=20)[0].startswith("http")
+
+
+@pytest.mark.parametrize("before", [
+    [{"op": "synced"}],  # atolld has just connected, and told all sandboxes that it had by then
+    [{"op": "forget", "id": "same"}]])  # the sandbox was destroyed, and is made again
+def test_a_name_that_comes_before_its_policy_stays(gate, before):
+    gate.policy("same", mode="off")
+    gate.say(op="policy", id="last", seq=1)
+    gate.record(op="done", seq=1)
+    # The gate sees the warden's record first, then all lines of the daemon at once.
+    os.kill(gate.pid, signal.SIGSTOP)
+    box = gate.box(name="new" if before[0]["op"] == "synced" else "same")
+    for line in before:
+        gate.say(**line)
+    gate.policy(box)
+    os.kill(gate.pid, signal.SIGCONT)
+    assert WEB in box.dig("web.example", "+short")
+    assert box.curl("https://web.example/")[0] == 200
+
+
+@pytest.mark.parametrize("how", ["+notcp", "+tcp"])
+def test_questions_wait_for_a_policy(gate, how):
+    box = gate.box()
+    process = box.start("dig", "+short", "+time=60", "+tries=1", how, "web.example", stdout=-1)
+    kind = "udp" if how == "+notcp" else "tcp"
+
+    def waits():  # bytes that arrived in a socket and were not read
+        rows = box.run("cat", f"/proc/net/{kind}", f"/proc/net/{kind}6").stdout.splitlines()
+        return any(int(row.split()[4].split(":")[1], 16) for row in rows if "sl" not in row)
+    gate.world.wait(waits, "the question", 60)
+    gate.policy(box)
+    assert process.communicate(timeout=90)[0] == WEB + "\n"
 
 
 def test_a_killed_gate_comes_back(gate, world):

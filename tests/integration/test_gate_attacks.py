@@ -154,7 +154,7 @@ def test_slow_clients_end(gate):
     assert slow.stdout.readline() == "held\n"
     assert box.curl("http://web.example/")[0] == 200
     assert slow.stdout.readline() == "over\n"
-    slow.wait(10)
+    slow.wait(60)
     assert gate.record(decision="deny", end="the client said nothing")
 
 

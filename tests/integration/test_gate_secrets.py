@@ -55,7 +55,7 @@ def secret(**more):
 
 def new_box(gate, *secrets, policy=None):
     box = gate.box(policy=policy or {})
-    gate.say(op="secrets", id=box.id, secrets=list(secrets) or [secret()])
+    gate.tell(op="secrets", id=box.id, secrets=list(secrets) or [secret()])
     return box
 
 
@@ -296,7 +296,7 @@ def test_list_mode_still_decides(gate):
 def test_a_secret_that_is_taken_away_is_gone_at_once(gate):
     box = new_box(gate)
     assert ask(box, "/", "-H", f"X-Key: {PLACE}")["headers"]["x-key"] == VALUE
-    gate.say(op="secrets", id=box.id, secrets=[])
+    gate.tell(op="secrets", id=box.id, secrets=[])
     # Nothing is intercepted any more: only the useless placeholder leaves.
     status, body = box.curl(URL + "/", "-H", f"X-Key: {PLACE}")
     assert status == 200 and PLACE in body and VALUE not in body
@@ -330,7 +330,7 @@ def test_values_are_wiped_and_cannot_be_dumped(gate):
     limits = pathlib.Path(f"/proc/{gate.pid}/limits").read_text()
     assert [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core file size")] == [["0", "0"]]
     assert os.stat(f"/proc/{gate.pid}/environ").st_uid == 0, "another process of the gate's user could read its memory"
-    gate.say(op="secrets", id=box.id, secrets=[])
+    gate.tell(op="secrets", id=box.id, secrets=[])
     assert box.curl("https://web.example/")[0] == 200
     left = gatelib.memory_of(gate.pid)
     assert value.encode() not in left, "the value is still in memory"

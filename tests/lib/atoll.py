@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("ATOLL_BIN", ROOT / "build")).resolve()
 IMAGES = Path(os.environ.get("ATOLL_IMAGES", os.environ.get("ATOLL_DATA", "/var/lib/atoll") + "/images"))
 SANITIZED = bool(os.environ.get("ATOLL_SANITIZED"))  # tools/asan: programs are neither static nor small
-DEADLINE = 30  # seconds; for things that take milliseconds when they work
+DEADLINE = 60  # seconds; for things that take milliseconds when they work
 
 _running = set()
 

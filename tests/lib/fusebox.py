@@ -76,5 +76,5 @@ def start(api, mode, path, options="rw"):
     log = f"/tmp/fs-{path.strip('/').replace('/', '-')}.log"
     api.sh(f"mkdir -p {path}; rm -f {log}; mkfifo {log}")
     process = api.ok("/api/process/start", command=f"exec python3 /tmp/fs.py {mode} {path} {options} >{log}")["processId"]
-    assert api.sh(f"timeout 20 head -n1 {log}") == "ready\n"
+    assert api.sh(f"timeout 60 head -n1 {log}") == "ready\n"
     return process

@@ -80,7 +80,7 @@ class World:
         self.spaces = []
         self.servers, self.gate_space = self.space("w"), self.space("g")
         self.wire()
-        self.resolv = self.file("resolv.conf", f"nameserver {DNS}\noptions timeout:1 attempts:1\n")
+        self.resolv = self.file("resolv.conf", f"nameserver {DNS}\noptions timeout:5 attempts:2\n")
         self.box_resolv = self.file("box-resolv.conf", "nameserver 192.0.0.1\n")
         self.hosts = self.file("hosts", "127.0.0.1 localhost\n198.51.100.10 from-hosts.example\n")
         self.nsswitch = self.file("nsswitch.conf", "hosts: files dns\n")
@@ -157,7 +157,7 @@ http {{ access_log {self.tmp}/nginx.log; client_max_body_size 0; client_body_tem
     def connects(self, space, address, port):
         return subprocess.run(space.argv("bash", "-c", f"exec 3<>/dev/tcp/{address}/{port}"), capture_output=True).returncode == 0
 
-    def wait(self, what, name, seconds=20):
+    def wait(self, what, name, seconds=60):
         end = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < end, f"{name} did not start"
@@ -262,7 +262,7 @@ class Gate:
 
     def connect(self):
         self.daemon = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.daemon.settimeout(20)
+        self.daemon.settimeout(60)
         self.daemon.connect(str(self.daemon_path))
         self.reader = self.daemon.makefile("r")
         hello = json.loads(self.reader.readline())
@@ -286,10 +286,16 @@ class Gate:
     def say(self, **line):
         self.daemon.sendall(json.dumps(line).encode() + b"\n")
 
-    def policy(self, box, **network):
-        self.say(op="policy", id=box if isinstance(box, str) else box.id, **network)
+    def tell(self, **line):
+        """Says a line and waits until the gate has acted on it."""
+        number = next(_numbers)
+        self.say(seq=number, **line)
+        self.record(op="done", seq=number)
 
-    def record(self, seconds=10, **want):
+    def policy(self, box, **network):
+        self.tell(op="policy", id=box if isinstance(box, str) else box.id, **network)
+
+    def record(self, seconds=60, **want):
         """The first log record that has these members; taken out of the list."""
         end = time.monotonic() + seconds
         with self.changed:
@@ -307,8 +313,8 @@ class Gate:
         os.kill(self.pid, signal.SIGKILL)
         self.process.wait()
 
-    def box(self, *flags, policy=None):
-        box = Box(self, flags)
+    def box(self, *flags, policy=None, name=None):
+        box = Box(self, flags, name)
         self.boxes.append(box)
         if policy is not None:
             self.policy(box, **policy)
@@ -319,7 +325,7 @@ class Gate:
             box.close()
         if self.process.poll() is None:
             os.kill(self.pid, signal.SIGTERM)
-        status = self.process.wait(10)
+        status = self.process.wait(60)
         self.daemon.close()
         self.warden.close()
         for listener in self.listeners:
@@ -330,10 +336,10 @@ class Gate:
 class Box:
     """A network namespace that is steered, and commands in it."""
 
-    def __init__(self, gate, flags):
+    def __init__(self, gate, flags, name=None):
         self.gate, self.world = gate, gate.world
         self.number = next(_numbers)
-        self.id = f"box-{self.number}"
+        self.id = name or f"box-{self.number}"
         self.space = Namespace(f"b{self.number}")
         # nsenter and a second unshare would hide the bpffs' mount: plain `ip netns exec` keeps none of it.
         self.warden = subprocess.Popen(
@@ -341,7 +347,7 @@ class Box:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.warden.stdout.readline() == "ready\n"
 
-    def run(self, *argv, timeout=30, **kw):
+    def run(self, *argv, timeout=120, **kw):
         binds = ((self.world.box_resolv, "/etc/resolv.conf"), (self.world.nsswitch, "/etc/nsswitch.conf"),
                  (self.world.file("h", "127.0.0.1 localhost\n"), "/etc/hosts"))
         return subprocess.run(self.space.argv(*argv, binds=binds), capture_output=True, text=True, timeout=timeout, **kw)
@@ -352,19 +358,19 @@ class Box:
 
     def curl(self, url, *more):
         """(status or curl's exit code as a negative number, body)"""
-        out = self.run("curl", "-sS", "--max-time", "15", "--cacert", str(self.world.tmp / "cert.pem"), "-w", "\n%{http_code}", *more, url)
+        out = self.run("curl", "-sS", "--max-time", "60", "--cacert", str(self.world.tmp / "cert.pem"), "-w", "\n%{http_code}", *more, url)
         body, _, status = out.stdout.rpartition("\n")
         return (int(status) if out.returncode == 0 else -out.returncode), (body if out.returncode == 0 else out.stderr)
 
-    def python(self, code, timeout=30):
+    def python(self, code, timeout=120):
         out = self.run("/usr/bin/python3", "-c", code, timeout=timeout)
         assert out.returncode == 0, out.stderr
         return out.stdout
 
     def dig(self, name, *more):
-        return self.run("dig", "+time=3", "+tries=1", *more, name).stdout
+        return self.run("dig", "+time=20", "+tries=1", *more, name).stdout
 
     def close(self):
         self.warden.stdin.close()
-        self.warden.wait(10)
+        self.warden.wait(60)
         self.space.close()

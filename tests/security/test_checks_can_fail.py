@@ -34,7 +34,6 @@ NOT_SHOWN = {
     "mqueue-exhaustion": "would exhaust root's message queues; the neighbour is the judge",
     "inotify-exhaustion": "would exhaust root's inotify instances; the neighbour is the judge",
     "inotify-watches": "would exhaust root's inotify watches; the neighbour is the judge",
-    "disk-bound": "reports what is missing, refuses nothing",
     "layer-links-relative": "its second phase is that of layer-links-absolute",
     "layer-links-magic": "its second phase is that of layer-links-absolute",
 }
@@ -67,6 +66,8 @@ SCENES = {
     "listeners": "$E run listeners; true",
     "time-wait": "$E run time-wait; true",
     "shm-inodes": "mount -t tmpfs none /dev/shm && $E run shm-inodes; true",
+    "disk-bound": "$E run disk-bound disk_mib=4; true",
+    "disk-inodes": "$E run disk-inodes disk_mib=1; true",
 }
 NEIGHBOURS = ["neighbour-abstract", "neighbour-network", "neighbour-ipc", "neighbour-files", "neighbour-processes"]
 

@@ -10,6 +10,7 @@
 #include "agent/code/worker_start.h"
 #include "agent/command/plain.h"
 #include "agent/proc/spawn.h"
+#include "agent/proc/user.h"
 #include "base/fd.h"
 
 /* In worker_texts.S. */
@@ -172,7 +173,7 @@ static bool same_text(const char *a, const char *b)
 
 bool worker_may_join(const struct worker_spec *s)
 {
-	if (s->language != LANG_PYTHON || !same_text(env_get(s->env, "HOME"), "/root") ||
+	if (s->language != LANG_PYTHON || box_user() || !same_text(env_get(s->env, "HOME"), "/root") ||
 		!same_text(env_get(s->env, "LC_ALL"), "C.UTF-8"))
 		return false;
 	for (size_t i = 0; i < s->env->n; i++)

@@ -12,8 +12,8 @@ struct worker_fds {
 };
 void worker_fds_close(struct worker_fds *f);
 
-/* Whether a worker from the zygote would be the same as a plainly started worker: the language is Python, the PATH
- * finds the image's interpreter, no variable changes how it starts. */
+/* Whether a worker from the zygote would be the same as a plainly started worker: the language is Python, the box's
+ * user is root, the PATH finds the image's interpreter, no variable changes how it starts. */
 bool worker_may_join(const struct worker_spec *s);
 /* Starts the runtime's program. Returns 0 and the pid of a process that waits for its first frame. */
 int worker_start_plain(const struct worker_spec *s, struct worker_fds *ret, pid_t *ret_pid, struct err *e);

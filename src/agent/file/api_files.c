@@ -76,7 +76,7 @@ void api_mkdir(struct agent_request *r)
 		return agent_request_refuse(r, &e);
 	if (json_read_bool(r->body, "recursive", &recursive, &e) < 0)
 		return agent_request_refuse(r, &e);
-	int os = recursive ? -path_make_dirs(path) : mkdir(path, 0777) < 0 ? errno : 0;
+	int os = recursive ? -path_make_dirs(path) : -path_make_dir(path);
 	if (os == EEXIST) {
 		/* Upstream's code for an existing directory; its client knows the status. */
 		err_os(&e, ERRC_FILESYSTEM_ERROR, os, "mkdir '%.150s'", path);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "agent/limits.h"
+#include "agent/proc/user.h"
 #include "agent/shell/session.h"
 
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e)
@@ -80,10 +81,17 @@ char *path_dirname(const char *path)
 	return n ? str_dup(str_n(path, n)) : xstrdup(path[0] == '/' ? "/" : ".");
 }
 
+int path_make_dir(const char *path)
+{
+	return mkdir(path, 0777) < 0 ? -errno : box_user_give(path);
+}
+
 int path_make_dirs(const char *path)
 {
-	if (mkdir(path, 0777) == 0)
+	int made = path_make_dir(path);
+	if (made == 0)
 		return 0;
+	errno = -made;
 	if (errno == EEXIST) {
 		struct stat st;
 		if (stat(path, &st) < 0)
@@ -98,7 +106,8 @@ int path_make_dirs(const char *path)
 	int r = path_make_dirs(parent);
 	if (r < 0)
 		return r;
-	return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : -errno;
+	r = path_make_dir(path);
+	return r == -EEXIST ? 0 : r;
 }
 
 int path_open_regular(const char *path, int flags)

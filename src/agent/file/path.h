@@ -27,6 +27,8 @@ struct str path_basename(struct str path);
 char *path_dirname(const char *path);
 /* mkdir -p with mode 0777 under the umask. 0 or -errno. */
 int path_make_dirs(const char *path);
+/* One directory, of the box's user. 0 or -errno. */
+int path_make_dir(const char *path);
 
 /* Opens a regular file. Never blocks, and never touches a device: EISDIR for directories, EINVAL for FIFOs, sockets and
  * devices. An fd or -errno. */

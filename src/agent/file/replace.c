@@ -9,6 +9,7 @@
 
 #include "agent/file/path.h"
 #include "agent/proc/spool.h"
+#include "agent/proc/user.h"
 #include "base/fd.h"
 #include "http/limits.h"
 
@@ -88,12 +89,12 @@ static int look(const char *target, const char *path, struct stat *ret, struct e
 	return 0;
 }
 
-/* Gives fd the owner of the old file. 0 or a positive errno. */
+/* Gives fd the owner of the old file, or a new file to the box's user. 0 or a positive errno. */
 static int adopt_owner(int fd, const struct stat *old)
 {
 	struct stat own;
 	if (!old->st_mode)
-		return 0;
+		return -box_user_give_fd(fd);
 	if (fstat(fd, &own) < 0)
 		return errno;
 	bool same = own.st_uid == old->st_uid && own.st_gid == old->st_gid;

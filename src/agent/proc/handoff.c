@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "agent/limits.h"
+#include "agent/proc/user.h"
 #include "base/fd.h"
 
 /* The name gets a directory of its own, so that a shell that comes too late fails: bash would create a file under a
@@ -22,8 +23,9 @@ static int directory_in(const char *dir, char *ret, size_t size)
 		*ret = 0;
 		return -errno;
 	}
+	int given = box_user_give(ret);
 	snprintf(ret + n, size - (size_t)n, "/p");
-	return 0;
+	return given;
 }
 
 static int pipe_in(const char *path, struct str content)
@@ -31,6 +33,9 @@ static int pipe_in(const char *path, struct str content)
 	(void)content;
 	if (mkfifo(path, 0600) < 0)
 		return -errno;
+	int r = box_user_give(path);
+	if (r < 0)
+		return r;
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -40,6 +45,9 @@ static int path_in(const char *path, struct str content)
 	(void)content;
 	if (mkfifo(path, 0600) < 0)
 		return -errno;
+	int r = box_user_give(path);
+	if (r < 0)
+		return r;
 	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -49,7 +57,8 @@ static int file_in(const char *path, struct str content)
 	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	return fd_write_full(fd, content.p, content.n);
+	int r = box_user_give_fd(fd);
+	return r < 0 ? r : fd_write_full(fd, content.p, content.n);
 }
 
 /* A name costs 14 us in memory and 700 in a layer on disk. Much content belongs on disk: memory is counted. */

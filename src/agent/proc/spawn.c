@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "agent/proc/user.h"
 #include "base/fd_pass.h"
 #include "base/sig.h"
 #include "proto/limits.h"
@@ -140,11 +141,15 @@ static int child_main(void *arg)
 	if (child_nofile.rlim_cur != child_nofile.rlim_max)
 		setrlimit(RLIMIT_NOFILE, &child_nofile);
 	raise_oom_score();
-	if (s->tied)
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* A directory of another user may be the image's WORKDIR: the agent enters it for the user. */
 	st->step = SPAWN_CHDIR;
 	if (s->cwd && chdir(s->cwd) < 0)
 		goto fail;
+	st->step = SPAWN_SETUP;
+	if (box_user_become() < 0)
+		goto fail;
+	if (s->tied) /* after the change of user, which clears it */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	st->step = SPAWN_EXEC;
 	sigset_t none;
 	sigemptyset(&none);

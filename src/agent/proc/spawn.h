@@ -10,7 +10,8 @@
  *  - default signal dispositions and an empty signal mask;
  *  - descriptors 0, 1, 2 and those of `extra`, no other: all of the agent's are close-on-exec;
  *  - the soft descriptor limit that the agent was started with;
- *  - an OOM score above the agent's, so that the kernel kills a command and never the agent.
+ *  - an OOM score above the agent's, so that the kernel kills a command and never the agent;
+ *  - the box's user (user.h).
  */
 #pragma once
 

@@ -338,10 +338,15 @@ const struct cmd_ops process_cmd_ops = {
 
 void process_failed(struct process *p, const struct err *e)
 {
-	struct cmd_result r = {.outcome = OUTCOME_LOST, .exit_code = 1};
 	p->give_up = NULL;
 	if (list_empty(&p->followers) && list_empty(&p->waiters))
 		return process_forget(p);
+	process_failed_visibly(p, e);
+}
+
+void process_failed_visibly(struct process *p, const struct err *e)
+{
+	struct cmd_result r = {.outcome = OUTCOME_LOST, .exit_code = 1};
 	auto_free char *why = xasprintf("%s\n", e->msg);
 	proclog_add(&p->log, CMD_STDERR, str_of(why));
 	process_end(p, &r, PROCESS_ERROR);

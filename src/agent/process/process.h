@@ -81,6 +81,8 @@ void process_started(struct process *p, struct cmd *cmd);
 /* The process could not be started. It is forgotten at once, unless it has followers or waiters: they see it end with
  * this error. */
 void process_failed(struct process *p, const struct err *e);
+/* The same, but it stays in the table, with the error in its log. */
+void process_failed_visibly(struct process *p, const struct err *e);
 /* Takes the process out of the table. Its followers still get the log to the end; the last follower frees it. */
 void process_forget(struct process *p);
 extern const struct cmd_ops process_cmd_ops; /* with the process as cmd's arg */

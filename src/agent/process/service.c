@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "proto/limits.h"
 
 struct service {
 	struct list node;
@@ -31,6 +32,9 @@ void service_spec_free(struct service_spec *s)
 	free(s->id);
 	free(s->command);
 	free(s->cwd);
+	for (char **word = s->argv; word && *word; word++)
+		free(*word);
+	free(s->argv);
 	env_free(&s->env);
 	*s = (struct service_spec){0};
 }
@@ -77,7 +81,12 @@ static int save(struct err *e)
 	json_object_begin(&w);
 	json_key(&w, "services");
 	json_array_begin(&w);
-	list_each(it, &all) put_service(&w, &list_entry(it, struct service, node)->spec);
+	list_each(it, &all)
+	{
+		const struct service_spec *spec = &list_entry(it, struct service, node)->spec;
+		if (!spec->argv)
+			put_service(&w, spec);
+	}
 	json_array_end(&w);
 	json_object_end(&w);
 	buf_add_byte(&text, '\n');
@@ -120,6 +129,7 @@ static int read_one(const struct json *o, struct service_spec *ret, struct err *
 /* ---- starting ---- */
 
 static void later(struct service *s);
+static void drop(struct service *s);
 
 static void service_free(struct service *s)
 {
@@ -164,6 +174,26 @@ static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *fail
 		later(s);
 }
 
+/* Needs no shell: an image may have none. A program that is not there will not come. */
+static void start_program(struct service *s, struct process *p)
+{
+	auto_run struct run_spec none = {0};
+	auto_env struct env env = {0};
+	struct cmd *cmd;
+	enum spawn_step step;
+	struct err e;
+	session_env(NULL, &env);
+	struct run_place at = {.env = &env, .cwd = s->spec.cwd, .ops = &process_cmd_ops, .arg = p};
+	s->began = clock_ms();
+	if (run_start_argv((const char *const *)s->spec.argv, &none, &at, &cmd, &step, &e) < 0) {
+		p->service = false;
+		process_failed_visibly(p, &e);
+		drop(s);
+	} else {
+		process_started(p, cmd);
+	}
+}
+
 static void start(struct service *s)
 {
 	struct err e;
@@ -176,6 +206,8 @@ static void start(struct service *s)
 	p->service = true;
 	p->keep_alive = s->spec.keep_alive;
 	s->waits = false;
+	if (s->spec.argv)
+		return start_program(s, p);
 	s->starting = true;
 	struct start *st = xmalloc(sizeof *st);
 	*st = (struct start){s, p};
@@ -254,7 +286,9 @@ void service_forget_all(void)
 void service_ended(const struct process *p)
 {
 	struct service *s = find(str_of(p->id));
-	if (s)
+	if (s && s->spec.argv && p->status == PROCESS_COMPLETED)
+		drop(s);
+	else if (s)
 		later(s);
 }
 
@@ -304,4 +338,34 @@ void services_start(void)
 		return;
 	}
 	json_each(it, list) start_one(it);
+}
+
+static char **words_copy(const struct json *words, struct buf *ret_text)
+{
+	char **argv = xcalloc(words->count + 1, sizeof *argv);
+	size_t n = 0;
+	json_each(it, words)
+	{
+		buf_printf(ret_text, "%s%.*s", n ? " " : "", STR_ARG(it->text));
+		argv[n++] = str_dup(it->text);
+	}
+	return argv;
+}
+
+int service_start_entrypoint(const struct json *words, struct err *e)
+{
+	auto_buf struct buf text = {0};
+	if (json_is_null(words))
+		return 0;
+	if (words->type != JSON_T_ARRAY || words->count > BOX_COMMAND_WORDS_MAX)
+		return err_field(e, "entrypoint", "field 'entrypoint' must be a list of words");
+	json_each(it, words) if (it->type != JSON_T_STRING || memchr(it->text.p, 0, it->text.n)) return err_field(
+		e, "entrypoint", "field 'entrypoint' must be a list of words");
+	if (!words->count || find(STR(SERVICE_ENTRYPOINT)) || count >= SERVICES_MAX)
+		return 0;
+	struct service_spec spec = {.id = xstrdup(SERVICE_ENTRYPOINT), .cwd = xstrdup(agent.workdir)};
+	spec.argv = words_copy(words, &text);
+	spec.command = str_dup(buf_str(&text));
+	start(add(&spec));
+	return 0;
 }

@@ -7,6 +7,9 @@
  * a run of SERVICE_STEADY. A client that kills the process ends the service. The file is the box's own: what is not
  * well-formed in it is left out.
  *
+ * ENTRYPOINT and CMD of the box's image are a service too, SERVICE_ENTRYPOINT. It is not in the file: the image names
+ * it at each start of the box. It needs no shell, and its success is its end.
+ *
  * Alone (atoll-agent serve), services are started again when they end, and the list is not written. Thread: the loop's.
  */
 #pragma once
@@ -16,9 +19,12 @@
 
 #define SERVICES_FILE "/var/lib/atoll-agent/services.json"
 
+#define SERVICE_ENTRYPOINT "entrypoint"
+
 /* What a service needs to be started again. All owned. */
 struct service_spec {
 	char *id, *command, *cwd;
+	char **argv; /* of the entrypoint: runs in place of the command, which is for people */
 	struct env env;
 	bool keep_alive;
 };
@@ -35,3 +41,5 @@ void service_ended(const struct process *p);
 long service_restarts(struct str id);
 /* The box has started and has its variables: starts the services of the file that do not run. */
 void services_start(void);
+/* The program of the image, from a list of words. -1: the list is none. An empty one starts nothing. */
+int service_start_entrypoint(const struct json *words, struct err *e);

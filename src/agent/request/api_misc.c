@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent.h"
+#include "agent/proc/user.h"
 #include "agent/process/service.h"
 #include "agent/shell/session.h"
 #include "base/str.h"
@@ -39,14 +40,28 @@ void api_version(struct agent_request *r)
 	agent_request_json(r, buf_str(&b));
 }
 
+/* The user's own home, as in Docker, unless the image or the sandbox sets another. */
+static int set_user(const char *who, const struct env *change, struct err *e)
+{
+	if (!who)
+		return 0;
+	if (box_user_set(who, e) < 0)
+		return -1;
+	const struct user *user = box_user();
+	if (user && !env_get(change, "HOME"))
+		env_put(&agent.env, STR("HOME"), *user->home ? str_of(user->home) : STR("/"));
+	return 0;
+}
+
 void api_env(struct agent_request *r)
 {
 	auto_env struct env change = {0};
 	struct err e;
 	bool services = false;
-	const char *workdir = NULL;
+	const char *workdir = NULL, *user = NULL;
 	if (env_read(r->body, "env", &change, &e) < 0 || json_read_bool(r->body, "services", &services, &e) < 0 ||
-		json_read_cstr(r->body, "workdir", &workdir, &e) < 0)
+		json_read_cstr(r->body, "workdir", &workdir, &e) < 0 ||
+		json_read_cstr(r->body, "user", &user, &e) < 0 || set_user(user, &change, &e) < 0)
 		return agent_request_fail(r, &e, STR_NULL);
 	env_apply(&agent.env, &change);
 	if (workdir && *workdir == '/') {
@@ -56,6 +71,8 @@ void api_env(struct agent_request *r)
 	}
 	if (services)
 		services_start();
+	if (service_start_entrypoint(json_get(r->body, "entrypoint"), &e) < 0)
+		return agent_request_fail(r, &e, STR_NULL);
 	agent_request_json(r, STR("{\"success\":true}"));
 }
 

@@ -6,6 +6,7 @@
 #include "agent/limits.h"
 #include "agent/proc/cmd.h"
 #include "agent/proc/spawn.h"
+#include "agent/proc/user.h"
 #include "agent/shell/shell_impl.h"
 
 static struct list shells = {&shells, &shells};
@@ -166,7 +167,7 @@ char *shell_cwd(const struct shell *s)
 {
 	char link[32], path[AGENT_PATH_MAX];
 	snprintf(link, sizeof link, "/proc/%d/cwd", s->pid);
-	ssize_t n = readlink(link, path, sizeof path);
+	ssize_t n = box_user_readlink(link, path, sizeof path);
 	if (n <= 0 || n >= (ssize_t)sizeof path)
 		return NULL;
 	return str_dup(str_n(path, (size_t)n));

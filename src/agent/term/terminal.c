@@ -10,6 +10,7 @@
 #include "agent/proc/children.h"
 #include "agent/proc/proctree.h"
 #include "agent/proc/spawn.h"
+#include "agent/proc/user.h"
 #include "http/limits.h"
 
 /* A read gives at most 4 KiB: this is more than the kernel holds for a terminal. */
@@ -335,7 +336,7 @@ static int open_pair(uint16_t cols, uint16_t rows, int *ret_master, int *ret_sla
 	snprintf(name, sizeof name, "/dev/pts/%d", number);
 	auto_fd int slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	struct winsize ws = {.ws_col = cols, .ws_row = rows};
-	if (slave < 0 || ioctl(slave, TIOCSWINSZ, &ws) < 0)
+	if (slave < 0 || ioctl(slave, TIOCSWINSZ, &ws) < 0 || box_user_give_fd(slave) < 0)
 		return err_os(e, ERRC_COMMAND_EXECUTION_ERROR, errno, "open terminal %s", name);
 	*ret_master = take_fd(&master);
 	*ret_slave = take_fd(&slave);

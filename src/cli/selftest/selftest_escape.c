@@ -168,6 +168,8 @@ static void check_in(
 	struct escape_args a = {0};
 	struct err e;
 	fill_args(r, NULL, &a);
+	if (box->small_disk)
+		add_arg(&a, "disk_mib", NULL, ESCAPE_DISK_MIB);
 	if (k->needs & ESCAPE_RESTART)
 		check_restart(r, box, k->name, v);
 	else if (k->needs & ESCAPE_OWN_BOX)
@@ -180,7 +182,7 @@ static int need_neighbour(struct escape_run *r, struct err *e)
 {
 	if (r->neighbour.id[0])
 		return 0;
-	if (escape_box_make(&r->neighbour, e) < 0)
+	if (escape_box_make(&r->neighbour, false, e) < 0)
 		return -1;
 	return escape_box_victim(&r->neighbour, &r->victim, e);
 }
@@ -191,7 +193,7 @@ static void check(struct escape_run *r, const struct escape_check *k, struct esc
 	struct err e;
 	if (k->needs & (ESCAPE_NEIGHBOUR | ESCAPE_OWN_BOX) && need_neighbour(r, &e) < 0)
 		return set_error(v, "the neighbour", e.msg);
-	if (k->needs & ESCAPE_OWN_BOX && escape_box_make(&own, &e) < 0)
+	if (k->needs & ESCAPE_OWN_BOX && escape_box_make(&own, k->needs & ESCAPE_SMALL_DISK, &e) < 0)
 		set_error(v, "a box of its own", e.msg);
 	else
 		check_in(r, own.id[0] ? &own : &r->shared, k, v);
@@ -258,7 +260,7 @@ static const char *unknown_name(char **names, const struct escape_check *all, in
 static int run_all(struct escape_run *r, char **names, struct err *e)
 {
 	static struct escape_check all[ESCAPE_CHECKS_MAX];
-	if (escape_host_open(&r->host, e) < 0 || escape_box_make(&r->shared, e) < 0)
+	if (escape_host_open(&r->host, e) < 0 || escape_box_make(&r->shared, false, e) < 0)
 		return -1;
 	int n = escape_box_list(&r->shared, all, e);
 	const char *unknown = n < 0 ? NULL : unknown_name(names, all, n);

@@ -33,7 +33,9 @@ const char *escape_host_harm(struct escape_host *h);
 
 /* ---- boxes ---- */
 
-enum { ESCAPE_NEIGHBOUR = 1, ESCAPE_OWN_BOX = 2, ESCAPE_RESTART = 4 };
+enum { ESCAPE_NEIGHBOUR = 1, ESCAPE_OWN_BOX = 2, ESCAPE_RESTART = 4, ESCAPE_SMALL_DISK = 8 };
+/* The disk limit of a box for ESCAPE_SMALL_DISK: full within seconds. */
+enum { ESCAPE_DISK_MIB = 16 };
 enum { ESCAPE_CHECKS_MAX = 512 };
 
 struct escape_check {
@@ -51,10 +53,11 @@ struct escape_box {
 	struct client *cl;
 	int program; /* the descriptor of atoll-escape */
 	char id[32];
+	bool small_disk; /* has a limit of ESCAPE_DISK_MIB */
 };
 
-/* Makes the box and puts the program into it. */
-int escape_box_make(struct escape_box *b, struct err *e);
+/* Makes the box and puts the program into it. A small disk is wished; a host without limits has none to give. */
+int escape_box_make(struct escape_box *b, bool small_disk, struct err *e);
 void escape_box_drop(struct escape_box *b);
 /* Puts the program into an existing box; starts the box if it has stopped. */
 int escape_box_load(struct escape_box *b, struct err *e);

@@ -41,16 +41,24 @@ int escape_box_load(struct escape_box *b, struct err *e)
 	return r.exit_code ? err_set(e, ERRC_UNKNOWN_ERROR, "atoll-escape could not be copied into the box") : 0;
 }
 
-int escape_box_make(struct escape_box *b, struct err *e)
+/* Whether the answer to a PUT shows a limit that is enforced: without a pool a sandbox has no `disk`. */
+static bool has_disk_limit(struct str body)
+{
+	auto_json struct json_doc *doc = json_parse(body, NULL);
+	return doc && json_get(json_root(doc), "disk");
+}
+
+int escape_box_make(struct escape_box *b, bool small_disk, struct err *e)
 {
 	static unsigned made;
-	static const struct box_options defaults = {0};
+	struct box_options wish = {.disk = small_disk ? (uint64_t)ESCAPE_DISK_MIB << 20 : 0};
 	auto_buf struct buf body = {0};
 	snprintf(b->id, sizeof b->id, "escape-%d-%u", getpid(), made++);
-	if (box_put(b->cl, b->id, &defaults, &body, e) < 0) {
+	if (box_put(b->cl, b->id, &wish, &body, e) < 0) {
 		b->id[0] = 0;
 		return -1;
 	}
+	b->small_disk = small_disk && has_disk_limit(buf_str(&body));
 	return escape_box_load(b, e);
 }
 
@@ -101,7 +109,8 @@ static unsigned needs_of(const struct json *j)
 	static const struct {
 		const char *name;
 		unsigned flag;
-	} known[] = {{"neighbour", ESCAPE_NEIGHBOUR}, {"own-box", ESCAPE_OWN_BOX}, {"restart", ESCAPE_RESTART}};
+	} known[] = {{"neighbour", ESCAPE_NEIGHBOUR}, {"own-box", ESCAPE_OWN_BOX}, {"restart", ESCAPE_RESTART},
+		{"small-disk", ESCAPE_SMALL_DISK}};
 	unsigned needs = 0;
 	json_each(it, json_get(j, "needs")) for (size_t i = 0; i < ARRAY_LEN(known);
 						 i++) if (str_eq_c(it->text, known[i].name)) needs |= known[i].flag;

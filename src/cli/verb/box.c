@@ -48,9 +48,9 @@ static void write_labels(struct json_writer *w, const struct box_options *o, con
 
 bool box_options_given(const struct box_options *o)
 {
-	return o->image || o->memory || o->cpu_milli || o->pids || o->disk || o->instance || o->sleep_after ||
-	       o->network || o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n || o->secrets.n ||
-	       o->volumes.n;
+	return o->image || o->user || o->memory || o->cpu_milli || o->pids || o->disk || o->instance ||
+	       o->sleep_after || o->network || o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n ||
+	       o->secrets.n || o->volumes.n;
 }
 
 /* PUT replaces all labels, so those that are there are asked for first. NULL: none, or no such box. */
@@ -100,6 +100,8 @@ static void write_spec(struct buf *b, const struct box_options *o, const struct 
 	json_object_begin(&w);
 	if (o->image)
 		json_member_cstr(&w, "image", o->image);
+	if (o->user)
+		json_member_cstr(&w, "user", o->user);
 	if (o->secrets.n) {
 		json_key(&w, "secrets");
 		json_array_begin(&w);

@@ -9,7 +9,7 @@
 /* Zero: not given, the daemon's default. */
 struct box_options {
 	uint64_t memory, cpu_milli, pids, disk;
-	const char *image;
+	const char *image, *user;
 	struct arg_list secrets;
 	/* Of create and update. */
 	const char *instance, *sleep_after, *network;
@@ -26,7 +26,9 @@ struct box_options {
 		"pids", "N", "limit of processes and threads", ARG_COUNT, &(o)->pids                                   \
 	}
 #define BOX_OPTION_ROWS(o)                                                                                             \
-	{"image", "NAME", "image to start from (default: default)", ARG_TEXT, &(o)->image}, BOX_LIMIT_ROWS(o)
+	{"image", "NAME", "image to start from (default: default)", ARG_TEXT, &(o)->image},                            \
+		{"user", "USER", "user of its programs (default: the image's)", ARG_TEXT, &(o)->user},                 \
+		BOX_LIMIT_ROWS(o)
 #define BOX_SETTING_ROWS(o)                                                                                            \
 	{"instance", "TYPE", "limits by name: lite, basic, standard-1 … standard-4", ARG_TEXT, &(o)->instance},        \
 		{"env", "K=V", "set a variable; may be repeated", ARG_LIST, &(o)->env, 'e'},                           \

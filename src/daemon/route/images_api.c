@@ -125,15 +125,64 @@ static void put_env(struct json_writer *w, const struct json *list, const struct
 	}
 }
 
-bool images_settings(struct daemon *d, const char *key, const char *env, struct buf *ret)
+/* Upstream's server: the agent stands in its place, and the words after it are the user's program. */
+static bool is_server(struct str word)
+{
+	return str_eq_c(word, "/sandbox") || str_eq_c(word, "/container-server/sandbox");
+}
+
+static void put_words(struct json_writer *w, const struct json *words, bool *first)
+{
+	json_each(it, words)
+	{
+		if (it->type == JSON_T_STRING && !(*first && is_server(it->text)))
+			json_str(w, it->text);
+		*first = false;
+	}
+}
+
+/* As in Docker: the words of ENTRYPOINT, then those of CMD. */
+static void put_entrypoint(struct json_writer *w, const struct json *config, const struct json *own)
+{
+	bool first = true;
+	json_key(w, "entrypoint");
+	json_array_begin(w);
+	if (!json_is_null(own)) {
+		put_words(w, own, &first);
+	} else {
+		put_words(w, json_get(config, "Entrypoint"), &first);
+		put_words(w, json_get(config, "Cmd"), &first);
+	}
+	json_array_end(w);
+}
+
+static bool read_config(struct daemon *d, const char *key, struct buf *ret)
 {
 	char name[BOX_IMAGE_NAME_MAX + 16];
-	auto_buf struct buf text = {0};
-	const char *workdir = NULL, *user = NULL;
 	if (d->images_meta < 0 || !image_key_made_here(str_of(key)))
 		return false;
 	snprintf(name, sizeof name, "%s.json", key);
-	if (fd_read_file(d->images_meta, name, IMAGE_CONFIG_MAX, &text) < 0)
+	return fd_read_file(d->images_meta, name, IMAGE_CONFIG_MAX, ret) == 0;
+}
+
+bool images_says(const struct api_spec *spec)
+{
+	const struct json *user, *command;
+	if (image_key_made_here(str_of(spec->image)))
+		return true;
+	auto_json struct json_doc *with_user = settings_get(spec->settings, "user", &user);
+	auto_json struct json_doc *with_command = settings_get(spec->settings, "command", &command);
+	return !json_is_null(user) || !json_is_null(command);
+}
+
+bool images_settings(struct daemon *d, const struct api_spec *spec, const char *env, struct buf *ret)
+{
+	auto_buf struct buf text = {0};
+	const char *workdir = NULL, *user = NULL;
+	const struct json *own_user, *command;
+	auto_json struct json_doc *with_user = settings_get(spec->settings, "user", &own_user);
+	auto_json struct json_doc *with_command = settings_get(spec->settings, "command", &command);
+	if (!read_config(d, spec->image, &text) && json_is_null(own_user) && json_is_null(command))
 		return false;
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), NULL), *own = json_parse(str_of(env), NULL);
 	const struct json *config = doc ? json_get(json_root(doc), "config") : NULL;
@@ -145,7 +194,10 @@ bool images_settings(struct daemon *d, const char *key, const char *env, struct 
 	json_object_end(&w);
 	if (json_read_cstr(config, "WorkingDir", &workdir, NULL) == 0 && workdir && *workdir == '/')
 		json_member_cstr(&w, "workdir", workdir);
-	if (json_read_cstr(config, "User", &user, NULL) == 0 && user && *user)
+	if (!json_is_null(own_user))
+		json_member_str(&w, "user", own_user->text);
+	else if (json_read_cstr(config, "User", &user, NULL) == 0 && user && *user)
 		json_member_cstr(&w, "user", user);
+	put_entrypoint(&w, config, command);
 	return true;
 }

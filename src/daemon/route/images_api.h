@@ -11,6 +11,8 @@ void handle_images(struct daemon_request *r);
 int images_resolve(struct daemon *d, struct api_change *c, struct err *e);
 /* Adds names that look alike to the warden's "there is no image". */
 void images_explain(struct daemon *d, const char *image, struct err *e);
-/* {"env": …, "workdir": …, "user": … of an image made here and the sandbox's own variables, for the agent; the caller
- * ends the object. False: it is none of those images. */
-bool images_settings(struct daemon *d, const char *key, const char *env, struct buf *ret);
+/* {"env": …, "workdir": …, "user": …, "entrypoint": … of the sandbox's image, under the sandbox's own variables and
+ * settings, for the agent; the caller ends the object. False: neither the image nor the settings say anything.
+ * images_says may be true without need. */
+bool images_says(const struct api_spec *spec);
+bool images_settings(struct daemon *d, const struct api_spec *spec, const char *env, struct buf *ret);

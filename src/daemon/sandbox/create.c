@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/bridge/bridge.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
@@ -151,9 +152,12 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 {
 	struct sandbox *s = arg;
 	s->env = r && r->status == 200 ? PART_DONE : PART_FAILED;
-	if (s->env == PART_FAILED && !s->create_err.code)
-		err_set(&s->create_err, ERRC_BOX_CREATE_FAILED, "sandbox '%s' did not take its variables: %s", s->id,
-			f ? f->err.msg : "its agent refused them");
+	if (s->env == PART_FAILED && !s->create_err.code) {
+		auto_buf struct buf why = {0};
+		bridge_message(r ? r->body : STR_NULL, &why);
+		err_set(&s->create_err, ERRC_BOX_CREATE_FAILED, "sandbox '%s' did not take its settings: %.160s", s->id,
+			f ? f->err.msg : buf_cstr(&why));
+	}
 	create_step(s);
 	sandbox_unref(s);
 }
@@ -162,7 +166,7 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg)
 {
 	auto_buf struct buf body = {0};
-	if (s->env == PART_NONE || s->op != OP_CREATE || !images_settings(s->daemon, s->spec.image, env, &body))
+	if (s->env == PART_NONE || s->op != OP_CREATE || !images_settings(s->daemon, &s->spec, env, &body))
 		buf_printf(&body, "{\"env\":%s", env);
 	buf_printf(&body, ",\"services\":%s}", start ? "true" : "false");
 	struct http_header type = {STR("Content-Type"), STR("application/json")};
@@ -183,7 +187,7 @@ static void send_env(struct sandbox *s)
 {
 	auto_free char *env = secrets_env(s, s->spec.env, s->spec.settings);
 	/* A layer that was there before may hold services; an image made here says more than variables. */
-	if (strcmp(env, "{}") == 0 && !s->has_files && !image_key_made_here(str_of(s->spec.image)))
+	if (strcmp(env, "{}") == 0 && !s->has_files && !images_says(&s->spec))
 		return;
 	s->env = PART_ASKED;
 	sandbox_ref(s);

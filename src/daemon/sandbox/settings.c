@@ -20,6 +20,22 @@ static int check_bool(const struct json *value, struct err *e)
 	return err_field(e, name, "field '%s' must be true or false", name);
 }
 
+static int check_user(const struct json *value, struct err *e)
+{
+	if (value->type == JSON_T_STRING && value->text.n <= BOX_USER_MAX && !memchr(value->text.p, 0, value->text.n))
+		return 0;
+	return err_field(e, "user", "field 'user' must be a name or a number, with ':' and a group if you like");
+}
+
+static int check_command(const struct json *value, struct err *e)
+{
+	bool ok = value->type == JSON_T_ARRAY && value->count <= BOX_COMMAND_WORDS_MAX;
+	json_each(it, value) ok = ok && it->type == JSON_T_STRING && !memchr(it->text.p, 0, it->text.n);
+	return ok ? 0
+		  : err_field(
+			    e, "command", "field 'command' must be a list of at most %d words", BOX_COMMAND_WORDS_MAX);
+}
+
 static const struct setting table[] = {
 	{"outbound", hooks_check_setting},
 	{"secrets", secrets_check_setting},
@@ -27,6 +43,8 @@ static const struct setting table[] = {
 	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{"volumes", volumes_check_setting},
+	{"user", check_user},	    /* in place of the image's USER, from the next start on */
+	{"command", check_command}, /* in place of ENTRYPOINT and CMD; [] starts nothing */
 	{NULL, NULL},
 };
 

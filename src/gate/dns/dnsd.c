@@ -256,8 +256,8 @@ static void handle(struct question *q, int code)
 	uint32_t age;
 	if (code != DNS_OK)
 		return reply_code(q, (enum dns_rcode)code);
-	if (!p) /* not known yet: clients ask again */
-		return q->stream ? reply_code(q, DNS_SERVFAIL) : (void)0;
+	if (!p) /* gone since the question was read */
+		return reply_code(q, DNS_SERVFAIL);
 	if (!is_known_type(q->q.type) || !*q->q.name)
 		return reply_code(q, DNS_NOTIMP);
 	const char *why = refusal(q, p);
@@ -383,6 +383,8 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	char data[2048];
 	if (events & EPOLLERR)
 		return stream_drop(s);
+	if (!box_policy(s->box)) /* dnsd_policy goes on */
+		return loop_set_events(io, 0);
 	if (events & (EPOLLIN | EPOLLHUP) && !s->ended) {
 		ssize_t n = recv(io->fd, data, sizeof data, 0);
 		if (n < 0 && errno != EAGAIN)
@@ -410,6 +412,11 @@ void dnsd_stream(struct gate_box *b, int fd)
 	b->gate->conns++;
 	list_push(&b->streams, &s->node);
 	loop_timer_set(b->gate->loop, &s->timer, GATE_DNS_TCP_IDLE, on_idle);
+}
+
+void dnsd_policy(struct gate_box *b)
+{
+	list_each(it, &b->streams) stream_settle(list_entry(it, struct dns_stream, node));
 }
 
 void dnsd_drop(struct gate_box *b)

@@ -57,7 +57,8 @@ class Sandbox(Sessions, Ports, Network, Storage):
     Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
 
     `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds), `keep_alive` and `volumes` (`{"name": …, "path": …}`
-    each) are told to the daemon before the first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
+    each) are told to the daemon before the first call; what is not given is left as it is. Everything that is started from
+    then on has `env`; None unsets a variable.
 
     With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
     which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
