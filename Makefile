@@ -3,7 +3,7 @@
 #   make run     install missing packages, build the programs and the image, start on 127.0.0.1:8700
 #   make test    install missing packages, build, run every suite
 #   make build   the programs: build/atoll atolld atoll-warden atoll-agent atoll-tls atoll-escape atoll-fusermount atoll-docker
-#   make unit | integration | security | compat | sdk | browser   one suite
+#   make unit | integration | security | compat | sdk | browser | wrangler   one suite
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench | soak
 #   make ci      lint, a short pass of every fuzz target, every suite: before a merge
@@ -12,7 +12,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk browser docs lint ci asan fuzz fuzz-build bench soak clean install man help
+.PHONY: build deps deps-test image run test unit integration security compat sdk browser wrangler docs lint ci asan fuzz fuzz-build bench soak clean install man help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -90,6 +90,9 @@ sdk: build image
 browser: build image
 	@tests/run browser
 
+wrangler: build image
+	@tests/run wrangler
+
 docs:
 	@tools/deps docs
 	@mkdocs build --strict --quiet && echo "build/docs/index.html"
@@ -118,7 +121,7 @@ CI_FUZZ_SECONDS ?= 5
 ci: deps-test
 	@tools/deps lint
 	@$(MAKE) --no-print-directory build image fuzz-build
-	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run lint unit fuzz integration security compat browser sdk docs
+	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run lint unit fuzz integration security compat browser sdk wrangler docs
 
 # The program generates its manual from the tables of its options.
 man: build

@@ -34,6 +34,7 @@
 #define POOL_STEP_MAX	   (16384ull * MIB) /* … and at most this */
 #define POOL_ALIGN	   (1ull * MIB)	    /* of the file's size */
 #define POOL_RESERVE_SHARE 20u		    /* of the file system below stays free: a twentieth … */
+#define DEBT_EXTENTS_MAX   (4u << 20)	    /* extents of a fork that are compared with each other */
 #define POOL_RESERVE_MAX   (2048ull * MIB)  /* … at most this */
 #define TREE_DEPTH_MAX	   512		    /* directories in each other that are copied with a layer */
 /* Certificates that a box trusts */

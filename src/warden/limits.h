@@ -20,6 +20,7 @@
 /* The storer */
 #define STORER_JOBS	16u  /* at the same time */
 #define SNAPSHOT_FREEZE 2000 /* a box that is not frozen after that gets no snapshot */
+#define DEBT_LOOK	5000 /* between two counts of the debts of forks that have changed */
 #define CARRY_PAUSE	500  /* between two layers that move into the pool … */
 #define CARRY_LOOK	2000 /* … and until the next look for layers whose boxes have stopped */
 #define POOL_LOOK_BUSY	100  /* between two looks at the pool's free space while it changes … */

@@ -404,6 +404,59 @@ def test_everything_is_found_again_after_the_daemon_was_killed(own_daemon):
     assert docker.ask("GET", "/images/" + urllib.parse.quote(TAG, safe="") + "/json")[0] == 200
 
 
+ASK = b"GET /api/ping HTTP/1.1\r\nHost: localhost:3000\r\n\r\n"
+
+
+def test_a_request_to_a_container_that_has_ended_may_be_repeated(docker):
+    """workerd does not know of the end yet: the SDK repeats what is answered with 503."""
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert docker.ask("POST", "/containers/c/kill?signal=SIGTERM")[0] == 204
+    _, out = through(port, "127.0.0.1:3000", ASK)
+    head, body = out.split(b"\r\n\r\n", 1)
+    assert head.split()[1] == b"503" and json.loads(body)["httpStatus"] == 503, out
+    assert through(port, "127.0.0.1:8080", ASK) == (400, b"")
+    # Connected while it was down, asked when it runs again.
+    s, status = connect(port, "127.0.0.1:3000")
+    with s:
+        assert status == 200
+        docker.run("c", sidecar=False)
+        s.sendall(ASK)
+        assert s.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_container_that_was_never_started_is_refused(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    assert through(port, "127.0.0.1:3000", ASK) == (400, b"")
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG})[0] == 201
+    assert through(port, "127.0.0.1:3000", ASK) == (400, b"")
+
+
+def test_a_container_of_a_killed_daemon_is_created_again(own_daemon):
+    """workerd takes its broken wait for the end: what it creates then is the container that runs."""
+    docker = Docker(own_daemon)
+    assert docker.build().returncode == 0
+    port = docker.run("c", env=["A=1"])
+    execute(port, "echo kept >/workspace/f")
+    own_daemon.kill_daemon()
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG, "Env": ["A=2"]})[0] == 409
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG, "Env": ["A=1"], "Cmd": ["x"]})[0] == 409
+    assert docker.ask("POST", "/containers/c/start")[0] == 304
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG, "Env": ["A=1"]})[0] == 201
+    assert docker.ask("POST", "/containers/c/start")[0] == 204
+    assert docker.ask("POST", "/containers/c/start")[0] == 304
+    assert execute(port, "cat /workspace/f; echo $A")["stdout"] == "kept\n1\n"
+    # Somebody waits for it: from now on its name is taken.
+    t, answer = docker.wait("c")
+    wait_for(lambda: docker.ask("POST", "/containers/create?name=c", {"Image": TAG, "Env": ["A=1"]})[0] == 409, "the name is taken")
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    t.join()
+    assert answer == [(200, {"StatusCode": 137})]
+    assert docker.ask("DELETE", "/containers/c-proxy?force=true")[0] == 204
+
+
 # ---- atoll-docker
 
 

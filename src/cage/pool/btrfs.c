@@ -82,6 +82,24 @@ int btrfs_subvolume_id(int fd, uint64_t *ret)
 	return 0;
 }
 
+int btrfs_made_in(int fd, uint64_t *ret)
+{
+	struct btrfs_ioctl_get_subvol_info_args a = {0};
+	if (ioctl(fd, BTRFS_IOC_GET_SUBVOL_INFO, &a) < 0)
+		return -errno;
+	*ret = a.otransid;
+	return 0;
+}
+
+int btrfs_generation(int fd, uint64_t *ret)
+{
+	struct btrfs_ioctl_get_subvol_info_args a = {0};
+	if (ioctl(fd, BTRFS_IOC_GET_SUBVOL_INFO, &a) < 0)
+		return -errno;
+	*ret = a.generation;
+	return 0;
+}
+
 bool btrfs_is_subvolume(int fd)
 {
 	struct stat st;

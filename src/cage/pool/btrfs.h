@@ -36,6 +36,9 @@ int btrfs_subvolume_delete(int dir, const char *name);
 void btrfs_reclaim(int fs);
 /* Of the subvolume that `fd` lies in. */
 int btrfs_subvolume_id(int fd, uint64_t *ret);
+/* The generation of the file system in which the subvolume was made, and the one in which it was last changed. */
+int btrfs_made_in(int fd, uint64_t *ret);
+int btrfs_generation(int fd, uint64_t *ret);
 /* Whether `fd` is the root directory of a subvolume. */
 bool btrfs_is_subvolume(int fd);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/xattr.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -15,14 +14,6 @@
 #include "cage/limits.h"
 #include "cage/pool/loopdev.h"
 #include "proto/size.h"
-
-#define NOTE_NAME  "trusted.atoll.layer"
-#define NOTE_MAGIC 0x31594c41u /* "ALY1" */
-
-struct note_on_disk {
-	uint32_t magic, size;
-	struct layer_note note;
-};
 
 /* ---- opening ---- */
 
@@ -135,7 +126,7 @@ int pool_enter(struct pool *p, const char *path, struct err *e)
 		const char *name;
 		int *fd;
 	} dirs[] = {{"boxes", &p->boxes}, {"slots", &p->slots}, {"snapshots", &p->snapshots}, {"volumes", &p->volumes},
-		{"making", &p->making}, {"trash", &p->trash}};
+		{"making", &p->making}, {"debts", &p->debts}, {"trash", &p->trash}};
 	p->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; p->root >= 0 && i < ARRAY_LEN(dirs); i++) {
 		if (mkdirat(p->root, dirs[i].name, 0700) < 0 && errno != EEXIST)
@@ -162,27 +153,38 @@ int pool_group_new(struct pool *p, uint64_t *ret)
 	return r;
 }
 
-int pool_note_read(int layer, struct layer_note *ret)
+static const char *debt_name(uint64_t group, char ret[24])
 {
-	struct note_on_disk d = {0};
-	ssize_t n = fgetxattr(layer, NOTE_NAME, &d, sizeof d);
-	if (n < 0)
+	snprintf(ret, 24, "%llu", (unsigned long long)group);
+	return ret;
+}
+
+int pool_debt_read(const struct pool *p, uint64_t group, struct layer_debt *ret)
+{
+	char name[24];
+	struct layer_debt d = {0};
+	auto_fd int fd = openat(p->debts, debt_name(group, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno != ENOENT)
 		return -errno;
-	if (n != (ssize_t)sizeof d || d.magic != NOTE_MAGIC || d.size != sizeof d)
-		return -EBADMSG;
-	*ret = d.note;
+	if (fd >= 0 && fd_read_full(fd, (char *)&d, sizeof d) != (ssize_t)sizeof d)
+		d = (struct layer_debt){0}; /* cut off by a loss of power: it is counted anew */
+	*ret = d;
 	return 0;
 }
 
-int pool_note_write(int layer, const struct layer_note *n)
+int pool_debt_write(const struct pool *p, uint64_t group, const struct layer_debt *d)
 {
-	struct note_on_disk d = {.magic = NOTE_MAGIC, .size = sizeof d, .note = *n};
-	return fsetxattr(layer, NOTE_NAME, &d, sizeof d, 0) < 0 ? -errno : 0;
+	char name[24];
+	auto_fd int fd = openat(p->debts, debt_name(group, name), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	ssize_t n = pwrite(fd, d, sizeof *d, 0);
+	return n == (ssize_t)sizeof *d ? 0 : n < 0 ? -errno : -EIO;
 }
 
-int pool_note_apply(const struct pool *p, const struct layer_note *n)
+int pool_limit_apply(const struct pool *p, const struct layer_note *n, const struct layer_debt *d)
 {
-	return btrfs_group_limit(p->root, n->group, n->limit > n->debt + 1 ? n->limit - n->debt : 1);
+	return btrfs_group_limit(p->root, n->group, n->limit > d->bytes + 1 ? n->limit - d->bytes : 1);
 }
 
 /* ---- layers ---- */
@@ -212,7 +214,7 @@ static int fill_layer(const struct pool *p, int dir, const char *name, const str
 		return fd;
 	int r = pool_note_write(fd, n);
 	if (r == 0)
-		r = pool_note_apply(p, n);
+		r = pool_limit_apply(p, n, &(struct layer_debt){0});
 	/* upper/ becomes the root directory of the box: its mode must not depend on our umask. */
 	if (r == 0 && (mkdirat(fd, "upper", 0755) < 0 || mkdirat(fd, "work", 0700) < 0 ||
 			      fchmodat(fd, "upper", 0755, 0) < 0 || fchmod(fd, 0700) < 0))
@@ -238,34 +240,50 @@ int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, s
 	return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "make the sandbox's layer");
 }
 
+/* A layer at its limit has no room for the note: the limit is lifted for that moment. */
+static int note_write_full(const struct pool *p, int layer, const struct layer_note *n)
+{
+	int r = pool_note_write(layer, n);
+	if (r != -EDQUOT)
+		return r;
+	r = btrfs_group_limit(p->root, n->group, 0);
+	return r < 0 ? r : pool_note_write(layer, n);
+}
+
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e)
 {
 	struct layer_note n = {0};
+	struct layer_debt d = {0};
 	if (p->kind == POOL_PLAIN)
 		return 0;
 	auto_fd int fd = open_layer(dir, name);
 	int r = fd < 0 ? fd : pool_note_read(fd, &n);
+	if (r == 0)
+		r = pool_debt_read(p, n.group, &d);
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "read the limit of the sandbox's layer");
 	if (n.limit == limit)
 		return 0;
 	n.limit = limit;
-	r = pool_note_apply(p, &n);
+	r = note_write_full(p, fd, &n);
 	if (r == 0)
-		r = pool_note_write(fd, &n);
+		r = pool_limit_apply(p, &n, &d);
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "set the limit of the sandbox's layer") : 0;
 }
 
 bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret)
 {
 	struct layer_note n = {0};
+	struct layer_debt d = {0};
 	uint64_t used = 0;
 	if (p->kind == POOL_PLAIN || p->groups < 0)
 		return false;
 	auto_fd int fd = open_layer(dir, name);
 	if (fd < 0 || pool_note_read(fd, &n) < 0 || btrfs_group_used(p->groups, n.group, &used) < 0)
 		return false;
-	*ret = used + n.debt;
+	if (n.foreign.n)
+		pool_debt_read(p, n.group, &d);
+	*ret = used + d.bytes;
 	return true;
 }
 

@@ -6,16 +6,18 @@
  *	snapshots/<name>            a read-only subvolume: the layer of a sandbox at one moment
  *	volumes/<name>/{upper,work} a subvolume: a named volume, made like a layer; its files are in upper/
  *	making/                     half-made layers; emptied at every start
+ *	debts/<group>               the debt of a box, if it has one
  *	trash/                      what has to go
  *
  * A pool is a directory `pool` of a data directory that is on btrfs itself, or the file `pool.img` in it, which
  * `atoll up` makes. A warden without either uses plain directories: no limits, no snapshots
  *(docs/design/017-storage.md).
  *
- * Every layer has a note, an extended attribute of its root directory, which its snapshots inherit. The note names the
- * quota group that the layer, its snapshots and its predecessors share. The kernel charges an extent to the
- * subvolume that wrote it. So a layer that was made from another box's files begins with a debt: the bytes that it
- * uses and that its own group is not charged for. The group's limit is the box's limit less the debt.
+ * Every layer has a note (note.h). It names the quota group that the layer, its snapshots and its predecessors share.
+ * The kernel charges an extent to the subvolume that wrote it. So a layer that was made from another box's files begins
+ * with a debt: the bytes that it uses and that its own group is not charged for. The group's limit is the box's limit
+ * less the debt. A debt begins as an estimate that is too high rather than too low, and only becomes smaller while the
+ * box works; it is counted anew when the layer has changed.
  *
  * pool_open runs before the warden leaves the host's mounts; all else after it. Calls that end in `_slow` write to the
  * disk and run in helper processes only.
@@ -23,6 +25,7 @@
 #pragma once
 
 #include "cage/pool/btrfs.h"
+#include "cage/pool/note.h"
 #include "proto/errc.h"
 
 enum pool_kind { POOL_PLAIN, POOL_DIRECTORY, POOL_FILE };
@@ -37,7 +40,7 @@ struct pool {
 	bool direct;	  /* of FILE: around the page cache of the host */
 	uint64_t max;	  /* of FILE: bytes that it may have; 0: as many as its file system */
 	uint64_t last_group;
-	int root, boxes, slots, snapshots, volumes, making, trash; /* directories; -1 when PLAIN */
+	int root, boxes, slots, snapshots, volumes, making, debts, trash; /* directories; -1 when PLAIN */
 };
 
 #define POOL_CLOSED                                                                                                    \
@@ -51,6 +54,7 @@ struct pool {
 		.snapshots = -1,                                                                                       \
 		.volumes = -1,                                                                                         \
 		.making = -1,                                                                                          \
+		.debts = -1,                                                                                           \
 		.trash = -1})
 
 /* Finds the pool of a data directory. `size` is ATOLL_POOL_SIZE or NULL, `kind` ATOLL_POOL or NULL. What cannot be used
@@ -59,12 +63,9 @@ int pool_open(struct pool *ret, const char *data, const char *kind, const char *
 /* Opens the directories below `path`, where the pool is now. */
 int pool_enter(struct pool *p, const char *path, struct err *e);
 
-struct layer_note {
-	uint64_t group;
-	uint64_t parent;    /* the group of the box that its files came from; 0: none */
-	uint64_t low, high; /* generations of extents (low, high] that other boxes' groups are charged for */
-	uint64_t debt;	    /* their bytes, as counted last */
-	uint64_t limit;	    /* of the box */
+struct layer_debt {
+	uint64_t bytes;
+	uint64_t counted; /* the generation of the layer that was counted; 0: an estimate */
 };
 
 /* Makes dir/name with an empty upper/ and work/ in a group of its own. Leaves nothing behind when it fails. In a PLAIN
@@ -72,11 +73,11 @@ struct layer_note {
 int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
 /* A group of its own for a layer that is about to be made. */
 int pool_group_new(struct pool *p, uint64_t *ret);
-/* 0 or -errno; -ENODATA: it has none. `layer` is its root directory. */
-int pool_note_read(int layer, struct layer_note *ret);
-int pool_note_write(int layer, const struct layer_note *n);
-/* Sets the group's limit from the note. */
-int pool_note_apply(const struct pool *p, const struct layer_note *n);
+/* The debt of a group; none is 0. */
+int pool_debt_read(const struct pool *p, uint64_t group, struct layer_debt *ret);
+int pool_debt_write(const struct pool *p, uint64_t group, const struct layer_debt *d);
+/* Sets the limit of the note's group. */
+int pool_limit_apply(const struct pool *p, const struct layer_note *n, const struct layer_debt *d);
 /* Another limit for the layer dir/name. Does nothing if it has that limit. */
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
 /* The bytes that its box is charged for; false when nobody counts them. */
@@ -99,6 +100,8 @@ int pool_grow_slow(const struct pool *p);
 void pool_sweep_groups_slow(const struct pool *p);
 /* Counts the debt of a layer anew and sets its limit. */
 int pool_recount_slow(const struct pool *p, int layer);
+/* The same for all layers of boxes that have a debt and have changed since it was counted. */
+void pool_recount_all_slow(const struct pool *p);
 
 /* A read-only copy of the layer that `source` is open on, as dir/name, in the layer's group. 0 or -errno. */
 int pool_snapshot_slow(int source, int dir, const char *name);

@@ -1,12 +1,11 @@
 /*
- * What takes as long as the disk does: growing the pool's file, counting, sweeping groups. Helper processes run these.
+ * What takes as long as the disk does: growing the pool's file, sweeping groups, copies of layers. Helper processes run
+ * these.
  */
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/btrfs.h>
-#include <linux/btrfs_tree.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -88,91 +87,15 @@ int pool_grow_slow(const struct pool *p)
 	return r < 0 ? r : 1;
 }
 
-/* ---- counting ---- */
-
-enum { SEARCH_ROOM = 1 << 18, ITEM_HEAD = 25 /* of an item in a leaf */ };
-
-/* btrfs_file_extent_item as it lies on the disk: read by offset, because it is packed. */
-enum { EXTENT_GENERATION = 0, EXTENT_TYPE = 20, EXTENT_DISK = 21, EXTENT_BYTES = 45, EXTENT_SIZE = 53 };
-
-static uint64_t le64(const char *p)
-{
-	uint64_t v;
-	memcpy(&v, p, sizeof v);
-	return le64toh(v);
-}
-
-static bool within(uint64_t generation, const struct layer_note *n)
-{
-	return generation > n->low && generation <= n->high;
-}
-
-static uint64_t item_bytes(const struct btrfs_ioctl_search_header *h, const char *item, const struct layer_note *n)
-{
-	uint64_t bytes = within(h->transid, n) ? h->len + ITEM_HEAD : 0;
-	if (h->type != BTRFS_EXTENT_DATA_KEY || h->len < EXTENT_SIZE || item[EXTENT_TYPE] == BTRFS_FILE_EXTENT_INLINE)
-		return bytes;
-	if (le64(item + EXTENT_DISK) && within(le64(item + EXTENT_GENERATION), n))
-		bytes += le64(item + EXTENT_BYTES);
-	return bytes;
-}
-
-/* The key after this one. */
-static void step_over(struct btrfs_ioctl_search_key *k, const struct btrfs_ioctl_search_header *last)
-{
-	k->min_objectid = last->objectid;
-	k->min_type = last->type;
-	k->min_offset = last->offset + 1;
-	if (k->min_offset)
-		return;
-	k->min_type++;
-	if (k->min_type > UINT8_MAX) {
-		k->min_type = 0;
-		k->min_objectid++;
-	}
-}
-
-static int count(int layer, const struct layer_note *n, uint64_t *ret)
-{
-	auto_free struct btrfs_ioctl_search_args_v2 *s = xcalloc(1, sizeof *s + SEARCH_ROOM);
-	uint64_t bytes = 0;
-	s->key = (struct btrfs_ioctl_search_key){
-		.max_objectid = UINT64_MAX, .max_type = UINT8_MAX, .max_offset = UINT64_MAX, .max_transid = UINT64_MAX};
-	for (;;) {
-		s->buf_size = SEARCH_ROOM;
-		s->key.nr_items = UINT32_MAX;
-		if (ioctl(layer, BTRFS_IOC_TREE_SEARCH_V2, s) < 0)
-			return -errno;
-		if (s->key.nr_items == 0)
-			break;
-		const char *at = (const char *)s->buf;
-		struct btrfs_ioctl_search_header h = {0};
-		for (uint32_t i = 0; i < s->key.nr_items; i++) {
-			memcpy(&h, at, sizeof h);
-			bytes += item_bytes(&h, at + sizeof h, n);
-			at += sizeof h + h.len;
-		}
-		step_over(&s->key, &h);
-	}
-	*ret = bytes;
-	return 0;
-}
-
-int pool_recount_slow(const struct pool *p, int layer)
-{
-	struct layer_note n;
-	int r = pool_note_read(layer, &n);
-	if (r < 0 || n.high == 0)
-		return r;
-	uint64_t before = n.debt;
-	r = count(layer, &n, &n.debt);
-	if (r < 0 || n.debt == before)
-		return r;
-	r = pool_note_write(layer, &n);
-	return r < 0 ? r : pool_note_apply(p, &n);
-}
-
 /* ---- groups ---- */
+
+static void sweep_group(const struct pool *p, uint64_t group)
+{
+	char name[24];
+	snprintf(name, sizeof name, "%llu", (unsigned long long)group);
+	if (btrfs_group_delete(p->root, group) == 0) /* refused while it has members */
+		unlinkat(p->debts, name, 0);
+}
 
 void pool_sweep_groups_slow(const struct pool *p)
 {
@@ -185,20 +108,11 @@ void pool_sweep_groups_slow(const struct pool *p)
 	}
 	for (struct dirent *entry; (entry = readdir(d));)
 		if (sscanf(entry->d_name, "1_%llu", &number) == 1)
-			btrfs_group_delete(p->root, BTRFS_GROUP_SHARED(number)); /* refused while it has members */
+			sweep_group(p, BTRFS_GROUP_SHARED(number));
 	closedir(d);
 }
 
 /* ---- layers from snapshots ---- */
-
-static int created_in(int layer, uint64_t *ret)
-{
-	struct btrfs_ioctl_get_subvol_info_args a = {0};
-	if (ioctl(layer, BTRFS_IOC_GET_SUBVOL_INFO, &a) < 0)
-		return -errno;
-	*ret = a.otransid;
-	return 0;
-}
 
 int pool_snapshot_slow(int source, int dir, const char *name)
 {
@@ -207,38 +121,47 @@ int pool_snapshot_slow(int source, int dir, const char *name)
 	return r < 0 ? r : btrfs_snapshot_make(dir, name, source, true, n.group);
 }
 
-/* The debt of a box that takes the files of a box that was made from it: what that one has written since. What came
- * from there before is counted too, and with it what this box has written since: rather too much than too little. */
-static void take_back(struct layer_note *n, const struct layer_note *from, const struct layer_note *old, uint64_t used)
+/* Enough for a while: the exact number comes soon, in the background. */
+static bool is_roomy(const struct layer_note *n, const struct layer_debt *d)
 {
-	n->parent = old->parent;
-	n->low = old->high ? old->low : from->high;
-	n->debt = used + old->debt;
+	return n->limit / 2 > d->bytes;
 }
 
-/* The note of a layer that was just made from a snapshot, whose note it still has. */
+/* What the layer refers to is at most what its source's group is charged for, and that one's debt. */
+static void estimate(const struct pool *p, uint64_t group, struct layer_debt *d)
+{
+	uint64_t used = UINT64_MAX / 4;
+	struct layer_debt before = {0};
+	btrfs_group_used(p->groups, group, &used);
+	pool_debt_read(p, group, &before);
+	*d = (struct layer_debt){.bytes = used + before.bytes};
+}
+
+/* The note and the debt of a layer that was just made from a snapshot, whose own it still has. */
 static int inherit(const struct pool *p, int layer, const struct pool_clone *c)
 {
 	struct layer_note from, n;
-	uint64_t used = 0;
+	struct layer_debt d = {0};
+	uint64_t generation = 0;
 	int r = pool_note_read(layer, &from);
+	if (r == 0)
+		r = btrfs_made_in(layer, &generation);
 	if (r < 0)
 		return r;
-	n = (struct layer_note){.group = c->group, .limit = c->limit, .parent = from.group};
-	btrfs_group_used(p->groups, from.group, &used);
-	if (from.group == c->group) { /* its own files: the group is charged for them */
-		n = from;
-		n.limit = c->limit;
-	} else {
-		r = created_in(layer, &n.high);
-		if (c->old && from.parent == c->group)
-			take_back(&n, &from, c->old, used);
-		else
-			n.debt = used + from.debt;
-	}
+	n = note_inherit(&from, c->old, c->group, generation);
+	n.limit = c->limit;
+	if (p->quota != BTRFS_QUOTA_SIMPLE) /* full quotas charge everybody who refers to an extent */
+		n.foreign = (struct note_ranges){0};
+	if (n.foreign.n)
+		estimate(p, from.group, &d);
+	r = pool_debt_write(p, n.group, &d);
+	if (r == 0) /* the group's limit must not hinder the note */
+		r = btrfs_group_limit(p->root, n.group, 0);
 	if (r == 0)
 		r = pool_note_write(layer, &n);
-	return r < 0 ? r : pool_note_apply(p, &n);
+	if (r == 0 && n.foreign.n && !is_roomy(&n, &d))
+		return pool_recount_slow(p, layer);
+	return r < 0 ? r : pool_limit_apply(p, &n, &d);
 }
 
 int pool_clone_slow(const struct pool *p, int source, int dir, const char *name, const struct pool_clone *c)

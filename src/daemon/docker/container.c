@@ -9,76 +9,6 @@
 #include "daemon/bridge/bridge.h"
 #include "daemon/docker/docker.h"
 
-/* ---- answers and questions ---- */
-
-void docker_error(struct daemon_request *r, int status, const char *fmt, ...)
-{
-	auto_buf struct buf text = {0}, out = {0};
-	va_list ap;
-	va_start(ap, fmt);
-	buf_vprintf(&text, fmt, ap);
-	va_end(ap);
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	json_member_str(&w, "message", buf_str(&text));
-	json_object_end(&w);
-	daemon_request_json(r, status, buf_str(&out));
-}
-
-void docker_no_content(struct daemon_request *r, int status)
-{
-	http_respond(r->x, status, NULL, STR(""));
-	daemon_request_answered(r, status);
-}
-
-struct question {
-	struct container *c;
-	struct daemon_request *r;
-	docker_on_reply on_reply;
-};
-
-static void on_answer(void *arg, const struct http_reply *reply, const struct http_failure *f)
-{
-	struct question *q = arg;
-	struct daemon_request *r = q->r && q->r->x ? q->r : NULL;
-	if (q->on_reply)
-		q->on_reply(q->c, r, reply ? reply->status : 0, reply ? reply->body : str_of(f->err.msg));
-	if (q->r)
-		daemon_request_release(q->r);
-	container_release(q->c);
-	free(q);
-}
-
-void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
-	docker_on_reply on_reply)
-{
-	auto_buf struct buf whole = {0};
-	const struct http_header json = {STR("Content-Type"), STR("application/json")};
-	struct question *q = xcalloc(1, sizeof *q);
-	*q = (struct question){.c = c, .r = r, .on_reply = on_reply};
-	container_hold(c);
-	if (r)
-		daemon_request_hold(r);
-	buf_printf(&whole, "/v1/sandboxes/%s%s", c->box, target);
-	const struct http_question question = {.options = {.method = str_of(method),
-						       .target = buf_str(&whole),
-						       .headers = &json,
-						       .headers_n = body.n > 0,
-						       .head_ms = DOCKER_ASK_TIMEOUT},
-		.body = body,
-		.max = DOCKER_ANSWER_MAX,
-		.on_reply = on_answer,
-		.arg = q};
-	http_call_whole(c->docker->daemon->client, &c->docker->api, &question);
-}
-
-void docker_answer_failed(struct daemon_request *r, int status, struct str body)
-{
-	auto_buf struct buf why = {0};
-	bridge_message(body, &why);
-	docker_error(r, status == 404 ? 404 : 500, "%s", buf_cstr(&why));
-}
-
 /* ---- create ---- */
 
 /* "K=V" of a list, over what the object has already. */
@@ -116,13 +46,6 @@ static bool is_proxy_image(struct str image)
 	return memmem(image.p, image.n, "proxy-everything", 16) != NULL;
 }
 
-void docker_query(struct daemon_request *r, const char *key, struct buf *ret)
-{
-	struct err e;
-	if (http_query_get(http_request(r->x)->query, str_of(key), ret, &e) != 1)
-		buf_clear(ret);
-}
-
 static bool name_ok(struct str name)
 {
 	for (size_t i = 0; i < name.n; i++) {
@@ -158,6 +81,25 @@ static char *json_text(const struct json *v)
 	return str_dup(buf_str(&out));
 }
 
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/*
+ * workerd takes the broken connection of a daemon that was killed for the container's end, and creates it again. The
+ * box has run on meanwhile: the same container is what was asked for.
+ */
+static bool claim(struct container *c, const struct docker_image *i, const struct json *root)
+{
+	auto_free char *env = merge_env(i->env, json_get(root, "Env"));
+	auto_free char *cmd = json_text(json_get(root, "Cmd"));
+	struct str image = STR_NULL;
+	json_read_str(root, "Image", &image, NULL);
+	c->claimed = c->found && str_eq_c(image, c->image) && same(env, c->env) && same(cmd ? cmd : i->cmd, c->cmd);
+	return c->claimed;
+}
+
 void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body)
 {
 	auto_json struct json_doc *doc = json_parse(body, NULL);
@@ -174,6 +116,8 @@ void container_create(struct docker *k, struct daemon_request *r, uid_t uid, str
 	if (!sidecar && !i)
 		return docker_error(r, 404, "No such image: %.*s", STR_ARG(image));
 	struct container *old = container_find(k, uid, buf_str(&name));
+	if (old && old->state == CONTAINER_RUNNING && i && claim(old, i, root))
+		return answer_created(r, old);
 	if (old && old->state == CONTAINER_RUNNING)
 		return docker_error(r, 409, "Conflict. The container name \"/%s\" is already in use", old->name);
 	if (old)
@@ -289,161 +233,6 @@ void container_list(struct docker *k, struct daemon_request *r, uid_t uid)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-/* ---- start ---- */
-
-static void on_lonely(struct loop_timer *t)
-{
-	struct container *c = container_of(t, struct container, orphan);
-	if (c->state == CONTAINER_RUNNING && list_empty(&c->waits))
-		container_reap(c);
-}
-
-static void watch_orphan(struct container *c)
-{
-	if (c->state == CONTAINER_RUNNING && !container_is_sidecar(c))
-		loop_timer_set(c->docker->daemon->loop, &c->orphan, DOCKER_ORPHAN_AFTER, on_lonely);
-}
-
-struct saving {
-	struct container *c;
-	struct daemon_request *r;
-	int status;
-};
-
-static void on_saved(void *arg, const struct err *e)
-{
-	struct saving *s = arg;
-	if (s->r->x && e)
-		docker_error(s->r, 500, "%s", e->msg);
-	else if (s->r->x)
-		docker_no_content(s->r, s->status);
-	daemon_request_release(s->r);
-	container_release(s->c);
-	free(s);
-}
-
-void container_save_answer(struct container *c, struct daemon_request *r, int status)
-{
-	struct saving *s = xcalloc(1, sizeof *s);
-	*s = (struct saving){c, r, status};
-	container_hold(c);
-	daemon_request_hold(r);
-	container_save_then(c, on_saved, s);
-}
-
-/* The client is told only when the record is on disk: a daemon that is killed then still knows the container. */
-static void started(struct container *c, struct daemon_request *r)
-{
-	bool new = !c->gone && c->state != CONTAINER_RUNNING;
-	c->starting = false;
-	if (new) {
-		c->state = CONTAINER_RUNNING;
-		c->code = 0;
-	}
-	watch_orphan(c);
-	if (!r || !new) {
-		container_save(c);
-		if (r)
-			docker_no_content(r, 204);
-		return;
-	}
-	container_save_answer(c, r, 204);
-}
-
-/* What was made of it goes again. */
-static void start_failed(struct container *c, struct daemon_request *r, int status, struct str body)
-{
-	c->starting = false;
-	if (r)
-		docker_answer_failed(r, status, body);
-	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
-}
-
-static void on_command(struct container *c, struct daemon_request *r, int status, struct str body)
-{
-	if (status == 200)
-		return started(c, r);
-	start_failed(c, r, status, body);
-}
-
-/* CMD of the image, or start({entrypoint}): a process beside the agent. */
-static void start_command(struct container *c, struct daemon_request *r)
-{
-	auto_json struct json_doc *doc = c->cmd ? json_parse(str_of(c->cmd), NULL) : NULL;
-	auto_buf struct buf command = {0}, out = {0};
-	json_each(word, doc ? json_root(doc) : NULL)
-	{
-		if (buf_size(&command))
-			buf_add_byte(&command, ' ');
-		bridge_quote(&command, word->text);
-	}
-	if (!buf_size(&command))
-		return started(c, r);
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	json_member_str(&w, "command", buf_str(&command));
-	json_member_cstr(&w, "processId", "docker-cmd");
-	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
-	json_object_end(&w);
-	docker_ask(c, r, "POST", "/api/process/start", buf_str(&out), on_command);
-}
-
-static void on_unpacked(struct container *c, struct daemon_request *r, int status, struct str body)
-{
-	auto_buf struct buf why = {0};
-	if (archive_failed(status, body, &why))
-		return start_failed(c, r, 500, buf_str(&why));
-	archive_drop(c);
-	start_command(c, r);
-}
-
-static void on_made(struct container *c, struct daemon_request *r, int status, struct str body)
-{
-	if (status != 201 && status != 200)
-		return start_failed(c, r, status, body);
-	if (c->archive)
-		archive_unpack(c, r, on_unpacked);
-	else
-		start_command(c, r);
-}
-
-void container_start(struct daemon_request *r, struct container *c)
-{
-	auto_buf struct buf out = {0};
-	struct err e;
-	if (c->state == CONTAINER_RUNNING)
-		return docker_no_content(r, 304);
-	if (c->starting)
-		return docker_error(r, 409, "container %s is being started", c->name);
-	if (c->archive_path && !c->archive)
-		return docker_error(r, 409,
-			"the archive of container %s was lost when the daemon restarted; create it again", c->name);
-	if (container_is_sidecar(c)) {
-		c->ingress = ingress_open(c, 0, &e);
-		if (!c->ingress)
-			return docker_error(r, 500, "%s", e.msg);
-		c->port = ingress_port(c->ingress);
-		return started(c, r);
-	}
-	struct docker_image *i = docker_image_find(c->docker, c->uid, str_of(c->image));
-	if (!i)
-		return docker_error(r, 404, "No such image: %s", c->image);
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	json_member_cstr(&w, "image", i->base);
-	json_member_bool(&w, "keepAlive", true);
-	json_key(&w, "env");
-	json_raw(&w, str_of(c->env));
-	json_key(&w, "labels");
-	json_object_begin(&w);
-	json_member_cstr(&w, "docker", c->name);
-	json_object_end(&w);
-	egress_write(c, &w);
-	json_object_end(&w);
-	c->starting = true;
-	docker_ask(c, r, "PUT", "", buf_str(&out), on_made);
-}
-
 /* ---- end ---- */
 
 static void wait_gone(struct http_exchange *x, bool complete)
@@ -454,7 +243,7 @@ static void wait_gone(struct http_exchange *x, bool complete)
 		list_del(&w->node);
 		r->docker_wait = NULL;
 		if (list_empty(&w->c->waits))
-			watch_orphan(w->c);
+			container_watch_orphan(w->c);
 		free(w);
 	}
 	daemon_request_closed(x, complete);
@@ -473,6 +262,7 @@ void container_wait(struct daemon_request *r, struct container *c)
 	struct docker_wait *w = xcalloc(1, sizeof *w);
 	*w = (struct docker_wait){.c = c, .r = r, .removed = removed};
 	r->docker_wait = w;
+	c->found = false;
 	list_push(&c->waits, &w->node);
 	loop_timer_stop(&c->orphan);
 	http_exchange_set(r->x, &ops, r);

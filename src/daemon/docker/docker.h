@@ -52,6 +52,8 @@ struct container {
 	struct list waits; /* struct docker_wait */
 	struct ingress *ingress;
 	struct loop_timer orphan;
+	bool found;    /* it ran before the daemon did, and no client has waited for its end since */
+	bool claimed;  /* … and a client has created it again: its start finds it running */
 	unsigned held; /* questions under way */
 	bool gone;     /* no longer in the table */
 };
@@ -104,7 +106,7 @@ void docker_box_name(struct container *c);
 /* 64 hexadecimal digits. */
 void docker_random_id(char ret[65]);
 
-/* ---- container.c: questions and answers ---- */
+/* ---- ask.c ---- */
 
 typedef void (*docker_on_reply)(struct container *c, struct daemon_request *r, int status, struct str body);
 /* Asks the daemon's API about the container's sandbox; container and request are held. `r` may be NULL. */
@@ -122,14 +124,19 @@ void docker_query(struct daemon_request *r, const char *key, struct buf *ret);
 void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
 void container_list(struct docker *k, struct daemon_request *r, uid_t uid);
 void container_json(struct daemon_request *r, const struct container *c);
-void container_start(struct daemon_request *r, struct container *c);
 void container_wait(struct daemon_request *r, struct container *c);
 void container_kill(struct daemon_request *r, struct container *c);
 void container_delete(struct daemon_request *r, struct container *c);
-/* Answers when the record is on disk. */
-void container_save_answer(struct container *c, struct daemon_request *r, int status);
 /* Ends a container whose client is gone, with its sidecar. */
 void container_reap(struct container *c);
+
+/* ---- start.c ---- */
+
+void container_start(struct daemon_request *r, struct container *c);
+/* Answers when the record is on disk. */
+void container_save_answer(struct container *c, struct daemon_request *r, int status);
+/* Ends a running container in DOCKER_ORPHAN_AFTER unless a client waits for its end by then. */
+void container_watch_orphan(struct container *c);
 
 /* ---- archive.c ---- */
 
@@ -160,6 +167,11 @@ struct egress *egress_change(
 void egress_forget(struct egress *g);
 /* The member "network" of a box that is about to be made. */
 void egress_write(struct container *c, struct json_writer *w);
+
+/* ---- peer.c ---- */
+
+/* The user of the other end of a connection over loopback; -1: not known. */
+int64_t ingress_peer_uid(int fd);
 
 /* ---- ingress.c ---- */
 

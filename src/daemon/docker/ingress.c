@@ -6,13 +6,14 @@
  * agent's: it has no TCP port, and the bytes go to its socket. Every other port is dialled in the box's network
  * (sandbox/dial.h), first 127.0.0.1, then ::1.
  *
+ * workerd learns of a container's end a moment after it, and stop() of the SDK does not wait for it at all. A request
+ * to the agent of a container that is ending was never begun: it is answered with 503, which the SDK repeats. The
+ * agent's connections therefore outlive the box by INGRESS_BETWEEN; a container that runs again by then gets them.
+ *
  * Any user of the machine can connect to loopback. The kernel is asked whose socket the other end is (sock_diag);
  * connections of another user than the container's owner are closed.
  */
 #include <arpa/inet.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -38,11 +39,12 @@ struct ingress {
 struct way {
 	char *p; /* INGRESS_BUFFER bytes, or NULL while nothing waits */
 	size_t at, n;
+	bool fresh;  /* the last look has brought bytes */
 	bool ended;  /* no more will be read */
 	bool passed; /* … and the other side was told */
 };
 
-enum stage { STAGE_HEAD, STAGE_EGRESS, STAGE_DIAL, STAGE_CONNECT, STAGE_RELAY };
+enum stage { STAGE_HEAD, STAGE_EGRESS, STAGE_DIAL, STAGE_CONNECT, STAGE_RELAY, STAGE_BETWEEN, STAGE_REFUSED };
 
 struct tunnel {
 	struct list node;
@@ -57,46 +59,11 @@ struct tunnel {
 	struct egress *egress; /* the change that it waits for, or NULL */
 	uint16_t port;
 	bool six;
+	bool asked;  /* the last bytes went to the box: a request is under way */
+	bool opened; /* CONNECT has been answered */
 	struct loop_timer timer;
 	struct loop_task free_task;
 };
-
-/* ---- whose connection is it? ---- */
-
-struct diag_question {
-	struct nlmsghdr nh;
-	struct inet_diag_req_v2 req;
-};
-
-/* -1: not known. */
-static int64_t uid_of_peer(int fd)
-{
-	struct sockaddr_in own = {0}, peer = {0};
-	socklen_t n = sizeof own, m = sizeof peer;
-	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	char answer[1024];
-	auto_fd int nl = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	if (nl < 0 || getsockname(fd, (struct sockaddr *)&own, &n) < 0 ||
-		getpeername(fd, (struct sockaddr *)&peer, &m) < 0)
-		return -1;
-	struct diag_question q = {
-		.nh = {.nlmsg_len = sizeof q, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
-		.req = {.sdiag_family = AF_INET,
-			.sdiag_protocol = IPPROTO_TCP,
-			.idiag_states = ~0u,
-			.id = {.idiag_sport = peer.sin_port,
-				.idiag_dport = own.sin_port,
-				.idiag_src = {peer.sin_addr.s_addr},
-				.idiag_dst = {own.sin_addr.s_addr},
-				.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
-	if (sendto(nl, &q, sizeof q, 0, (struct sockaddr *)&kernel, sizeof kernel) != (ssize_t)sizeof q)
-		return -1;
-	ssize_t got = recv(nl, answer, sizeof answer, 0);
-	const struct nlmsghdr *h = (const struct nlmsghdr *)(const void *)answer;
-	if (got < (ssize_t)NLMSG_LENGTH(sizeof(struct inet_diag_msg)) || h->nlmsg_type != SOCK_DIAG_BY_FAMILY)
-		return -1;
-	return ((const struct inet_diag_msg *)NLMSG_DATA(h))->idiag_uid;
-}
 
 /* ---- life ---- */
 
@@ -179,6 +146,7 @@ static void set_interest(struct tunnel *u)
 /* Moves what it can. False: the connection is broken. */
 static bool move(struct way *w, int from, int to, bool readable)
 {
+	w->fresh = false;
 	if (readable && !w->ended && w->n == 0) {
 		if (!w->p)
 			w->p = xmalloc(INGRESS_BUFFER);
@@ -187,6 +155,7 @@ static bool move(struct way *w, int from, int to, bool readable)
 			return false;
 		w->at = 0;
 		w->n = n > 0 ? (size_t)n : 0;
+		w->fresh = n > 0;
 		w->ended = n == 0;
 	}
 	while (w->n) {
@@ -206,14 +175,116 @@ static bool move(struct way *w, int from, int to, bool readable)
 	return true;
 }
 
+/* ---- between two boxes ---- */
+
+static void dial_app(struct tunnel *u, struct sandbox *s);
+
+/* The sandbox of the sidecar's container when requests may go there, else NULL. */
+static struct sandbox *ready_box(const struct tunnel *u)
+{
+	struct container *app = container_partner(u->in->c);
+	bool takes = app && app->state == CONTAINER_RUNNING && app->wanted < 0;
+	struct sandbox *s = takes ? sandbox_find(app->docker->daemon, app->box) : NULL;
+	return s && sandbox_is_ready(s) ? s : NULL;
+}
+
+/* The container was there and is on its way out, or gone: workerd may not know yet. */
+static bool is_ending(const struct tunnel *u)
+{
+	const struct container *app = container_partner(u->in->c);
+	return app && (app->state == CONTAINER_EXITED || (app->state == CONTAINER_RUNNING && app->wanted >= 0));
+}
+
+static void on_refused(struct loop_io *io, uint32_t events)
+{
+	struct tunnel *u = container_of(io, struct tunnel, near);
+	char chunk[4096];
+	(void)events;
+	ssize_t n = recv(io->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		tunnel_close(u);
+}
+
+/* Reads the rest of the request away: a close before would take the answer along. */
+static void refuse_request(struct tunnel *u)
+{
+	static const char head[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+				   "Retry-After: 1\r\nConnection: close\r\n";
+	static const char body[] = "{\"code\":\"INTERNAL_ERROR\",\"message\":\"the container is stopping; try "
+				   "again\",\"context\":{},\"httpStatus\":503}";
+	auto_buf struct buf out = {0};
+	int fd = u->near.fd;
+	buf_printf(&out, "%sContent-Length: %zu\r\n\r\n%s", head, sizeof body - 1, body);
+	u->stage = STAGE_REFUSED;
+	loop_timer_set(u->loop, &u->timer, INGRESS_BETWEEN, on_tunnel_due);
+	loop_del(&u->near);
+	if (send(fd, buf_str(&out).p, buf_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)buf_size(&out) ||
+		shutdown(fd, SHUT_WR) < 0 || loop_add(u->loop, &u->near, fd, EPOLLIN, on_refused) < 0) {
+		close(fd);
+		tunnel_close(u);
+	}
+}
+
+/* A request on a connection without a box. */
+static void on_between(struct loop_io *io, uint32_t events)
+{
+	struct tunnel *u = container_of(io, struct tunnel, near);
+	char first = 0;
+	(void)events;
+	ssize_t n = recv(io->fd, &first, 1, MSG_DONTWAIT | MSG_PEEK);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* It is being connected to the next box: the client has gone. */
+	if (u->stage != STAGE_BETWEEN)
+		return tunnel_close(u);
+	/* The first letter of a method; a frame of a WebSocket begins with another byte. */
+	if (n != 1 || first < 'A' || first > 'Z')
+		return tunnel_close(u);
+	struct sandbox *s = ready_box(u);
+	if (s)
+		dial_app(u, s);
+	else
+		refuse_request(u);
+}
+
+static void go_between(struct tunnel *u, int ms)
+{
+	int fd = u->near.fd;
+	close_io(&u->far);
+	if (u->s)
+		sandbox_leave(take_ptr(&u->s));
+	free(u->out.p);
+	free(u->back.p);
+	u->out = u->back = (struct way){0};
+	u->stage = STAGE_BETWEEN;
+	loop_timer_set(u->loop, &u->timer, ms, on_tunnel_due);
+	loop_del(&u->near);
+	if (loop_add(u->loop, &u->near, fd, EPOLLIN, on_between) < 0) {
+		close(fd);
+		tunnel_close(u);
+	}
+}
+
+/* Whether a request comes to a container that is ending, or the box behind an idle connection has ended. */
+static bool is_left(struct tunnel *u, bool near, bool far)
+{
+	char byte;
+	if (u->port != AGENT_PORT || u->asked || u->out.n || u->back.n || !is_ending(u))
+		return false;
+	return near || (far && recv(u->far.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) <= 0);
+}
+
 static void relay(struct tunnel *u, uint32_t near, uint32_t far)
 {
 	const uint32_t in = EPOLLIN | EPOLLHUP | EPOLLERR;
+	if (is_left(u, near & in, far & in))
+		return go_between(u, INGRESS_BETWEEN);
 	if (u->s)
 		sandbox_touch(u->s);
 	if (!move(&u->out, u->near.fd, u->far.fd, near & in) || !move(&u->back, u->far.fd, u->near.fd, far & in) ||
 		(u->out.passed && u->back.passed))
 		return tunnel_close(u);
+	u->asked = u->out.fresh || (u->asked && !u->back.fresh);
 	set_interest(u);
 }
 
@@ -227,14 +298,17 @@ static void on_far(struct loop_io *io, uint32_t events)
 	relay(container_of(io, struct tunnel, far), 0, events);
 }
 
+static const char ok[] = "HTTP/1.1 200 OK\r\n\r\n";
+
 static void begin_relay(struct tunnel *u)
 {
-	static const char ok[] = "HTTP/1.1 200 OK\r\n\r\n";
 	int fd = u->near.fd;
 	loop_timer_stop(&u->timer);
 	u->stage = STAGE_RELAY;
-	if (send(fd, ok, sizeof ok - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof ok - 1)
+	if (!u->opened && send(fd, ok, sizeof ok - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof ok - 1)
 		return tunnel_close(u);
+	u->opened = true;
+	u->asked = u->out.n > 0;
 	loop_del(&u->near);
 	if (loop_add(u->loop, &u->near, fd, EPOLLIN, on_near) < 0) {
 		close(fd);
@@ -310,25 +384,39 @@ static void dial(struct tunnel *u)
 		refuse(u);
 }
 
+static void dial_app(struct tunnel *u, struct sandbox *s)
+{
+	u->s = s;
+	u->six = false;
+	u->stage = STAGE_DIAL;
+	sandbox_enter(s);
+	loop_set_events(&u->near, 0);
+	loop_timer_set(u->loop, &u->timer, INGRESS_CONNECT, on_tunnel_due);
+	dial(u);
+}
+
 /* ---- requests ---- */
 
 /* "127.0.0.1:PORT" */
 static void on_connect_request(struct tunnel *u, struct str target)
 {
-	struct container *app = container_partner(u->in->c);
 	const char *colon = target.n ? memrchr(target.p, ':', target.n) : NULL;
 	uint64_t port = 0;
 	if (!colon || !str_to_u64(str_skip(target, (size_t)(colon - target.p) + 1), 65535, &port) || !port)
 		return answer(u, "400 Bad Request", "text/plain", STR("CONNECT needs an address with a port"));
 	u->port = (uint16_t)port;
-	struct sandbox *s = app && app->state == CONTAINER_RUNNING ? sandbox_find(app->docker->daemon, app->box) : NULL;
-	if (!s || !sandbox_is_ready(s))
+	struct sandbox *s = ready_box(u);
+	if (s)
+		return dial_app(u, s);
+	if (u->port != AGENT_PORT || !is_ending(u))
 		return refuse(u);
-	u->s = s;
-	sandbox_enter(s);
-	loop_set_events(&u->near, 0);
-	loop_timer_set(u->loop, &u->timer, INGRESS_CONNECT, on_tunnel_due);
-	dial(u);
+	u->opened = true;
+	if (send(u->near.fd, ok, sizeof ok - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof ok - 1)
+		tunnel_close(u);
+	else if (u->out.n)
+		refuse_request(u);
+	else
+		go_between(u, INGRESS_HEAD_TIMEOUT);
 }
 
 static void on_egress(void *arg, int status, const char *text)
@@ -428,7 +516,7 @@ static void on_accept(struct loop_io *io, uint32_t events)
 	int one = 1;
 	if (fd < 0)
 		return;
-	int64_t uid = uid_of_peer(fd);
+	int64_t uid = ingress_peer_uid(fd);
 	if (uid != (int64_t)in->c->uid || in->conns_n >= INGRESS_CONNS_MAX) {
 		log_limited(LOG_WARN, "connection to a sidecar refused", "name=%s uid=%lld", LOG_Q(in->c->name),
 			(long long)uid);

@@ -17,5 +17,6 @@
 #define INGRESS_BODY_MAX      (64u * KIB) /* of PUT /egress */
 #define INGRESS_HEAD_TIMEOUT  10000
 #define INGRESS_CONNECT	      10000
+#define INGRESS_BETWEEN	      1000	  /* a connection to the agent outlives its box */
 #define INGRESS_CONNS_MAX     256	  /* of one sidecar */
 #define INGRESS_BUFFER	      (64u * KIB) /* in one direction of a connection */

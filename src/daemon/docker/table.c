@@ -353,13 +353,6 @@ int docker_load(struct docker *k, struct err *e)
 	return store_load_items(s, kind_image, load_image, k, e);
 }
 
-static void on_orphan(struct loop_timer *t)
-{
-	struct container *c = container_of(t, struct container, orphan);
-	if (c->state == CONTAINER_RUNNING && list_empty(&c->waits))
-		container_reap(c);
-}
-
 /* Sandboxes have been compared with the warden's list: a container whose sandbox does not live has ended. */
 void docker_start(struct docker *k)
 {
@@ -381,8 +374,8 @@ void docker_start(struct docker *k)
 		struct sandbox *s = sandbox_find(k->daemon, c->box);
 		if (!s || (s->state != SB_RUNNING && s->state != SB_ASLEEP))
 			container_ended(c, 137);
-		else
-			loop_timer_set(k->daemon->loop, &c->orphan, DOCKER_ORPHAN_AFTER, on_orphan);
+		c->found = c->state == CONTAINER_RUNNING;
+		container_watch_orphan(c);
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fd_pass.h"
 #include "base/log.h"
@@ -18,6 +19,8 @@
 #include "warden/warden.h"
 
 enum { FD_SOCK = 0, FD_LOCK = 1, RESTART_MS = 1000 };
+/* Of jobs that nobody waits for. */
+#define OWN_TICKET UINT64_MAX
 
 /* ---- the storer's life ---- */
 
@@ -33,6 +36,7 @@ struct life {
 	unsigned running;
 	uint64_t free_before;
 	bool growing;
+	uint64_t look_at_debts; /* when */
 };
 
 static void report(uint64_t ticket, int os)
@@ -124,13 +128,29 @@ static bool take_job(struct life *l)
 static int look_at_space(struct life *l)
 {
 	if (l->pool.kind != POOL_FILE)
-		return -1;
+		return DEBT_LOOK;
 	uint64_t now = pool_free(&l->pool);
 	bool changes = now != l->free_before;
 	l->free_before = now;
 	if (!l->growing && pool_wants_growth(&l->pool))
 		l->growing = spawn(l, NULL, -1);
 	return changes ? POOL_LOOK_BUSY : POOL_LOOK_IDLE;
+}
+
+/* Debts become smaller as forks delete files that they were given: counts them all now and then. */
+static int look_at_debts(struct life *l)
+{
+	static const struct storer_job all = {.kind = STORER_RECOUNT, .ticket = OWN_TICKET};
+	uint64_t now = clock_ms();
+	if (now >= l->look_at_debts && spawn(l, &all, -1))
+		l->look_at_debts = now + DEBT_LOOK;
+	return now < l->look_at_debts ? (int)(l->look_at_debts - now) : DEBT_LOOK;
+}
+
+static int look(struct life *l)
+{
+	int space = look_at_space(l), debts = look_at_debts(l);
+	return space < debts ? space : debts;
 }
 
 _Noreturn static void storer_life(struct life *l)
@@ -146,7 +166,7 @@ _Noreturn static void storer_life(struct life *l)
 		_exit(1);
 	l->growing = spawn(l, NULL, -1); /* a growth that was interrupted */
 	for (;;) {
-		int wait = look_at_space(l);
+		int wait = look(l);
 		struct pollfd p[2] = {{.fd = sfd, .events = POLLIN},
 			{.fd = l->running < STORER_JOBS ? FD_SOCK : -1, .events = POLLIN}};
 		struct signalfd_siginfo si;
@@ -184,7 +204,7 @@ _Noreturn static void become_storer(struct storer *s, int sock)
 {
 	struct warden *w = s->w;
 	const struct pool *p = &w->pool;
-	int keep[] = {p->root, p->boxes, p->snapshots, p->making, p->trash, p->groups, p->file, p->device,
+	int keep[] = {p->root, p->boxes, p->snapshots, p->making, p->debts, p->trash, p->groups, p->file, p->device,
 		w->plain_boxes, w->plain_trash, w->host.images};
 	static struct life l;
 	sigset_t none;

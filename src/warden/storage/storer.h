@@ -21,7 +21,7 @@ enum storer_kind {
 	STORER_DROP,	  /* snapshot */
 	STORER_CLONE,	  /* snapshot → a layer that is not there yet; limit */
 	STORER_REPLACE,	  /* snapshot → a layer in the place of another; limit */
-	STORER_RECOUNT,	  /* layer */
+	STORER_RECOUNT,	  /* layer; "": all that have changed */
 	STORER_DIFF,	  /* layer, snapshot, image; a descriptor to write to */
 	STORER_CARRY,	  /* a plain layer → the pool; limit */
 	STORER_CANCEL,	  /* ends the job with the ticket `other`; no report of its own */

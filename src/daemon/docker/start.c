@@ -1,0 +1,165 @@
+/*
+ * start.c - POST …/start: the sandbox of a container, its archive, its command. Each step waits for the one before.
+ */
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "daemon/bridge/bridge.h"
+#include "daemon/docker/docker.h"
+
+static void on_lonely(struct loop_timer *t)
+{
+	struct container *c = container_of(t, struct container, orphan);
+	if (c->state == CONTAINER_RUNNING && list_empty(&c->waits))
+		container_reap(c);
+}
+
+void container_watch_orphan(struct container *c)
+{
+	if (c->state == CONTAINER_RUNNING && !container_is_sidecar(c))
+		loop_timer_set(c->docker->daemon->loop, &c->orphan, DOCKER_ORPHAN_AFTER, on_lonely);
+}
+
+struct saving {
+	struct container *c;
+	struct daemon_request *r;
+	int status;
+};
+
+static void on_saved(void *arg, const struct err *e)
+{
+	struct saving *s = arg;
+	if (s->r->x && e)
+		docker_error(s->r, 500, "%s", e->msg);
+	else if (s->r->x)
+		docker_no_content(s->r, s->status);
+	daemon_request_release(s->r);
+	container_release(s->c);
+	free(s);
+}
+
+void container_save_answer(struct container *c, struct daemon_request *r, int status)
+{
+	struct saving *s = xcalloc(1, sizeof *s);
+	*s = (struct saving){c, r, status};
+	container_hold(c);
+	daemon_request_hold(r);
+	container_save_then(c, on_saved, s);
+}
+
+/* The client is told only when the record is on disk: a daemon that is killed then still knows the container. */
+static void started(struct container *c, struct daemon_request *r)
+{
+	bool new = !c->gone && c->state != CONTAINER_RUNNING;
+	c->starting = false;
+	if (new) {
+		c->state = CONTAINER_RUNNING;
+		c->code = 0;
+	}
+	container_watch_orphan(c);
+	if (!r || !new) {
+		container_save(c);
+		if (r)
+			docker_no_content(r, 204);
+		return;
+	}
+	container_save_answer(c, r, 204);
+}
+
+/* What was made of it goes again. */
+static void start_failed(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	c->starting = false;
+	if (r)
+		docker_answer_failed(r, status, body);
+	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+}
+
+static void on_command(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	if (status == 200)
+		return started(c, r);
+	start_failed(c, r, status, body);
+}
+
+/* CMD of the image, or start({entrypoint}): a process beside the agent. */
+static void start_command(struct container *c, struct daemon_request *r)
+{
+	auto_json struct json_doc *doc = c->cmd ? json_parse(str_of(c->cmd), NULL) : NULL;
+	auto_buf struct buf command = {0}, out = {0};
+	json_each(word, doc ? json_root(doc) : NULL)
+	{
+		if (buf_size(&command))
+			buf_add_byte(&command, ' ');
+		bridge_quote(&command, word->text);
+	}
+	if (!buf_size(&command))
+		return started(c, r);
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_member_str(&w, "command", buf_str(&command));
+	json_member_cstr(&w, "processId", "docker-cmd");
+	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
+	json_object_end(&w);
+	docker_ask(c, r, "POST", "/api/process/start", buf_str(&out), on_command);
+}
+
+static void on_unpacked(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	auto_buf struct buf why = {0};
+	if (archive_failed(status, body, &why))
+		return start_failed(c, r, 500, buf_str(&why));
+	archive_drop(c);
+	start_command(c, r);
+}
+
+static void on_made(struct container *c, struct daemon_request *r, int status, struct str body)
+{
+	if (status != 201 && status != 200)
+		return start_failed(c, r, status, body);
+	if (c->archive)
+		archive_unpack(c, r, on_unpacked);
+	else
+		start_command(c, r);
+}
+
+void container_start(struct daemon_request *r, struct container *c)
+{
+	auto_buf struct buf out = {0};
+	struct err e;
+	if (c->state == CONTAINER_RUNNING) {
+		int status = c->claimed ? 204 : 304;
+		c->claimed = false;
+		return docker_no_content(r, status);
+	}
+	if (c->starting)
+		return docker_error(r, 409, "container %s is being started", c->name);
+	if (c->archive_path && !c->archive)
+		return docker_error(r, 409,
+			"the archive of container %s was lost when the daemon restarted; create it again", c->name);
+	if (container_is_sidecar(c)) {
+		c->ingress = ingress_open(c, 0, &e);
+		if (!c->ingress)
+			return docker_error(r, 500, "%s", e.msg);
+		c->port = ingress_port(c->ingress);
+		return started(c, r);
+	}
+	struct docker_image *i = docker_image_find(c->docker, c->uid, str_of(c->image));
+	if (!i)
+		return docker_error(r, 404, "No such image: %s", c->image);
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_member_cstr(&w, "image", i->base);
+	json_member_bool(&w, "keepAlive", true);
+	json_key(&w, "env");
+	json_raw(&w, str_of(c->env));
+	json_key(&w, "labels");
+	json_object_begin(&w);
+	json_member_cstr(&w, "docker", c->name);
+	json_object_end(&w);
+	egress_write(c, &w);
+	json_object_end(&w);
+	c->starting = true;
+	docker_ask(c, r, "PUT", "", buf_str(&out), on_made);
+}

@@ -1,0 +1,143 @@
+"""The pool below the sandboxes: debts of forks, data directories that are on btrfs, kernels with full quotas only."""
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from atoll import Instance, wait_for
+from test_storage import MIB, disk, fill, pool, post, put, read  # noqa: F401  (pool: nothing here runs without one)
+
+# Changes blocks in the middle of the file and shares others: its extents are used in parts, and more than once.
+IN_PARTS = """python3 - <<'END'
+import os
+fd = os.open('/root/f', os.O_WRONLY)
+for n in range(40):
+    os.pwrite(fd, b'x' * 4096, n << 20)
+os.fsync(fd)
+END
+cp --reflink=always /root/f /root/g
+"""
+
+
+def used(daemon, box):
+    return disk(daemon, box)["used"] / MIB
+
+
+# ---- debts
+
+def test_a_fork_is_charged_for_each_extent_once(daemon, box):
+    put(daemon, box, limits={"disk": 200 * MIB})
+    assert fill(daemon, box, "/root/f", 40)["exitCode"] == 0
+    assert daemon.execute(box, IN_PARTS)["exitCode"] == 0
+    fork = post(daemon, box, "/fork", {"count": 1})["sandboxes"][0]["id"]
+    wait_for(lambda: 39 < used(daemon, fork) < 45, "the debt has been counted")
+    daemon.destroy(fork)
+
+
+def test_a_fork_gets_space_back_when_it_deletes_what_it_was_given(daemon, box):
+    put(daemon, box, limits={"disk": 64 * MIB})
+    assert fill(daemon, box, "/root/a", 40)["exitCode"] == 0
+    fork = post(daemon, box, "/fork", {"count": 1})["sandboxes"][0]["id"]
+    assert fill(daemon, fork, "/root/b", 40)["exitCode"] != 0
+    daemon.execute(fork, "rm -f /root/a /root/b")
+    wait_for(lambda: used(daemon, fork) < 8, "the debt is paid")
+    assert fill(daemon, fork, "/root/b", 40)["exitCode"] == 0
+    assert daemon.execute(box, "stat -c %s /root/a")["stdout"] == f"{40 * MIB}\n"
+    daemon.destroy(fork)
+
+
+def test_a_fork_cannot_keep_extents_by_small_parts_of_them(daemon, box):
+    """The blocks that a fork has left of an extent keep all of it on the disk: it is charged for all of it."""
+    put(daemon, box, limits={"disk": 64 * MIB})
+    assert fill(daemon, box, "/root/f", 40)["exitCode"] == 0
+    fork = post(daemon, box, "/fork", {"count": 1})["sandboxes"][0]["id"]
+    daemon.destroy(box)
+    # All but one block of each MiB is replaced by a hole.
+    holes = "for n in $(seq 0 39); do fallocate -p -o $(((n << 20) + 4096)) -l $(((1 << 20) - 4096)) /root/f || exit 1; done"
+    assert daemon.execute(fork, holes)["exitCode"] == 0
+    daemon.execute(fork, "touch /root/mark")
+    assert fill(daemon, fork, "/root/b", 48)["exitCode"] != 0
+    daemon.destroy(fork)
+
+
+def test_the_best_of_several_forks_again_and_again(daemon, box):
+    """Each round the winner's files become the parent's. What the parent is charged for stays what it has."""
+    put(daemon, box, limits={"disk": 128 * MIB})
+    for n in range(4):
+        assert fill(daemon, box, f"/root/own{n}", 4)["exitCode"] == 0
+        fork = post(daemon, box, "/fork", {"count": 1})["sandboxes"][0]["id"]
+        assert fill(daemon, fork, f"/root/won{n}", 4)["exitCode"] == 0
+        post(daemon, box, "/replace", {"from": {"sandbox": fork}})
+        daemon.destroy(fork)
+        have = 8 * (n + 1)
+        wait_for(lambda: have - 1 < used(daemon, box) < have + 4, "own files and the winner's count once")  # noqa: B023
+
+
+def test_the_limit_of_a_full_box_goes_down_and_up(daemon, box):
+    put(daemon, box, limits={"disk": 48 * MIB})
+    assert fill(daemon, box, "/root/a", 100)["exitCode"] != 0
+    put(daemon, box, limits={"disk": 20 * MIB})
+    assert disk(daemon, box)["allowed"] == 20 * MIB
+    assert daemon.execute(box, "echo > /root/b")["exitCode"] != 0
+    put(daemon, box, limits={"disk": 100 * MIB})
+    assert fill(daemon, box, "/root/b", 8)["exitCode"] == 0
+
+
+# ---- data directories on btrfs
+
+@contextlib.contextmanager
+def btrfs(*, full_quotas=False):
+    """A directory on a btrfs of its own."""
+    if not shutil.which("mkfs.btrfs"):
+        pytest.skip("no mkfs.btrfs (btrfs-progs)")
+    base = Path(tempfile.mkdtemp(prefix="atoll-btrfs-", dir="/tmp"))
+    base.chmod(0o755)
+    image, mnt = base / "img", base / "mnt"
+    mnt.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(3 << 30)
+    try:
+        subprocess.run(["mkfs.btrfs", "-q", image], check=True)
+        subprocess.run(["mount", "-o", "loop", image, mnt], check=True)
+        try:
+            if full_quotas:
+                subprocess.run(["btrfs", "quota", "enable", mnt], check=True)
+            yield mnt
+        finally:
+            subprocess.run(["umount", mnt], check=True)
+    finally:
+        shutil.rmtree(base)
+
+
+def use_everything(one):
+    put(one, "a", limits={"disk": 64 * MIB})
+    assert fill(one, "a", "/root/f", 100)["exitCode"] != 0
+    one.execute("a", "rm /root/f; echo one > /root/f")
+    post(one, "a", "/snapshots", {"name": "s"})
+    one.execute("a", "echo two > /root/f")
+    assert post(one, "a", "/fork", {"ids": ["b"]})["sandboxes"][0]["id"] == "b"
+    post(one, "a", "/restore", {"snapshot": "s"})
+    assert (read(one, "a", "/root/f"), read(one, "b", "/root/f")) == ("one\n", "two\n")
+    one.kill_warden()
+    one.await_warden()
+    post(one, "a", "/replace", {"from": {"sandbox": "b"}})
+    assert read(one, "a", "/root/f") == "two\n"
+    assert 0 < used(one, "a") < 8
+
+
+def test_a_data_directory_on_btrfs_is_used_as_it_is():
+    with btrfs() as mnt, Instance({"ATOLL_DATA": str(mnt / "d"), "ATOLL_ZYGOTE": "off"}) as one:
+        shown = one.request("GET", "/v1/health").json()["host"]["pool"]
+        assert shown["kind"] == "btrfs", shown
+        assert (mnt / "d" / "pool").is_dir() and not (mnt / "d" / "pool.img").exists()
+        use_everything(one)
+
+
+def test_full_quotas_are_used_where_they_are_on():
+    with btrfs(full_quotas=True) as mnt, Instance({"ATOLL_DATA": str(mnt / "d"), "ATOLL_ZYGOTE": "off"}) as one:
+        shown = one.request("GET", "/v1/health").json()["host"]["pool"]
+        assert shown["kind"] == "btrfs" and shown["quota"] == "full", shown
+        use_everything(one)

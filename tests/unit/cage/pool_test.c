@@ -1,0 +1,222 @@
+#include "cage/pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "btrfs_rig.h"
+#include "test.h"
+
+enum { MIB_ = 1 << 20 };
+
+static struct pool pool;
+
+/* A pool on a data directory that is on btrfs itself. */
+static void make_pool(void)
+{
+	char path[128];
+	struct err e = {0};
+	btrfs_rig();
+	CHECK_INT(pool_open(&pool, btrfs_rig_path(), NULL, NULL, &e), 0);
+	CHECK_INT(pool.kind, POOL_DIRECTORY);
+	snprintf(path, sizeof path, "%s/pool", btrfs_rig_path());
+	CHECK_INT(pool_enter(&pool, path, &e), 0);
+	if (pool.quota != BTRFS_QUOTA_SIMPLE)
+		TEST_SKIP("this kernel has no simple quotas");
+}
+
+static int make_box(const char *name, uint64_t limit)
+{
+	struct err e = {0};
+	CHECK_INT(pool_layer_make(&pool, pool.boxes, name, limit, &e), 0);
+	return btrfs_rig_open(pool.boxes, name);
+}
+
+static struct layer_note note_of(int layer)
+{
+	struct layer_note n;
+	CHECK_INT(pool_note_read(layer, &n), 0);
+	return n;
+}
+
+static uint64_t debt_of(int layer)
+{
+	struct layer_debt d;
+	CHECK_INT(pool_debt_read(&pool, note_of(layer).group, &d), 0);
+	return d.bytes;
+}
+
+/* A box with the files of `source` as they are now. `old`: the box that it replaces, whose group it has. */
+static int make_from(int source, const char *name, uint64_t limit, const struct layer_note *old)
+{
+	struct pool_clone c = {.limit = limit, .group = old ? old->group : 0, .old = old};
+	char snapshot[64];
+	snprintf(snapshot, sizeof snapshot, "of-%s", name);
+	CHECK_INT(pool_snapshot_slow(source, pool.snapshots, snapshot), 0);
+	int from = btrfs_rig_open(pool.snapshots, snapshot);
+	if (!old)
+		CHECK_INT(pool_group_new(&pool, &c.group), 0);
+	CHECK_INT(pool_clone_slow(&pool, from, pool.boxes, name, &c), 0);
+	close(from);
+	return btrfs_rig_open(pool.boxes, name);
+}
+
+static void recount(int layer)
+{
+	CHECK_INT(fsync(layer), 0);
+	syncfs(layer);
+	CHECK_INT(pool_recount_slow(&pool, layer), 0);
+}
+
+static bool about(uint64_t bytes, uint64_t want)
+{
+	return bytes + MIB_ / 2 > want && bytes < want + MIB_ / 2;
+}
+
+TEST(a_layer_has_its_directories_its_note_and_its_limit)
+{
+	make_pool();
+	struct err e = {0};
+	struct stat st;
+	int a = make_box("a", 32 * MIB_);
+	CHECK_INT(fstatat(a, "upper", &st, 0), 0);
+	CHECK_INT(st.st_mode & 07777, 0755);
+	CHECK_INT(fstatat(a, "work", &st, 0), 0);
+	CHECK_INT(note_of(a).limit, 32 * MIB_);
+	size_t n = btrfs_rig_fill(a, "upper/f", 64 * MIB_);
+	CHECK(n > 24 * MIB_ && n <= 32 * MIB_);
+	CHECK_INT(pool_layer_make(&pool, pool.boxes, "a", 32 * MIB_, &e), -1);
+	CHECK_INT(e.os, EEXIST);
+	close(a);
+}
+
+TEST(the_limit_of_a_full_layer_goes_up_and_down)
+{
+	make_pool();
+	struct err e = {0};
+	int a = make_box("a", 32 * MIB_);
+	btrfs_rig_fill(a, "upper/f", 64 * MIB_);
+	CHECK_INT(pool_layer_limit(&pool, pool.boxes, "a", 16 * MIB_, &e), 0);
+	CHECK_INT(note_of(a).limit, 16 * MIB_);
+	CHECK_INT(openat(a, "upper/g", O_WRONLY | O_CREAT | O_CLOEXEC, 0600), -1);
+	CHECK_INT(errno, EDQUOT);
+	CHECK_INT(pool_layer_limit(&pool, pool.boxes, "a", 64 * MIB_, &e), 0);
+	CHECK_INT(btrfs_rig_fill(a, "upper/g", MIB_), MIB_);
+	close(a);
+}
+
+TEST(a_fork_owes_what_it_was_given_until_it_deletes_it)
+{
+	make_pool();
+	int a = make_box("a", 64 * MIB_);
+	btrfs_rig_fill(a, "upper/f", 24 * MIB_);
+	int b = make_from(a, "b", 40 * MIB_, NULL);
+	recount(b);
+	CHECK(about(debt_of(b), 24 * MIB_));
+	uint64_t used = 0;
+	CHECK(pool_layer_used(&pool, pool.boxes, "b", &used) && about(used, 24 * MIB_));
+	CHECK(btrfs_rig_fill(b, "upper/g", 32 * MIB_) < 17 * MIB_);
+	CHECK_INT(unlinkat(b, "upper/g", 0), 0);
+	CHECK_INT(unlinkat(b, "upper/f", 0), 0);
+	recount(b);
+	CHECK(about(debt_of(b), 0));
+	CHECK_INT(btrfs_rig_fill(b, "upper/g", 32 * MIB_), 32 * MIB_);
+	close(a);
+	close(b);
+}
+
+TEST(an_extent_that_a_fork_keeps_a_part_of_counts_whole_and_once)
+{
+	make_pool();
+	int a = make_box("a", 64 * MIB_);
+	btrfs_rig_fill(a, "upper/f", 8 * MIB_);
+	int b = make_from(a, "b", 64 * MIB_, NULL);
+	int f = openat(b, "upper/f", O_RDWR | O_CLOEXEC), copy = openat(b, "upper/copy", O_RDWR | O_CREAT, 0600);
+	CHECK(f >= 0 && copy >= 0);
+	CHECK_INT(ioctl(copy, FICLONE, f), 0);
+	char block[4096] = "new";
+	for (off_t at = 0; at < 8 * MIB_; at += MIB_)
+		CHECK_INT(pwrite(f, block, sizeof block, at), sizeof block);
+	CHECK_INT(fsync(f), 0);
+	recount(b);
+	CHECK(about(debt_of(b), 8 * MIB_));
+	CHECK_INT(unlinkat(b, "upper/copy", 0), 0);
+	CHECK_INT(ftruncate(f, 8192), 0); /* the blocks after the first keep the whole extent alive */
+	close(copy);
+	CHECK_INT(fsync(f), 0);
+	recount(b);
+	CHECK(debt_of(b) >= 4096);
+	close(f);
+	close(a);
+	close(b);
+}
+
+TEST(a_box_that_takes_back_its_fork_owes_only_what_the_fork_wrote)
+{
+	make_pool();
+	int a = make_box("a", 64 * MIB_);
+	btrfs_rig_fill(a, "upper/f", 16 * MIB_);
+	int b = make_from(a, "b", 64 * MIB_, NULL);
+	btrfs_rig_fill(b, "upper/g", 8 * MIB_);
+	struct layer_note old = note_of(a);
+	int again = make_from(b, "again", 64 * MIB_, &old);
+	recount(again);
+	CHECK(about(debt_of(again), 8 * MIB_));
+	uint64_t used = 0;
+	CHECK(pool_layer_used(&pool, pool.boxes, "again", &used) && about(used, 24 * MIB_));
+	close(a);
+	close(b);
+	close(again);
+}
+
+TEST(all_debts_are_counted_when_layers_have_changed)
+{
+	make_pool();
+	int a = make_box("a", 64 * MIB_);
+	btrfs_rig_fill(a, "upper/f", 8 * MIB_);
+	int b = make_from(a, "b", 64 * MIB_, NULL);
+	pool_recount_all_slow(&pool);
+	CHECK(about(debt_of(b), 8 * MIB_));
+	CHECK_INT(unlinkat(b, "upper/f", 0), 0);
+	syncfs(b);
+	pool_recount_all_slow(&pool);
+	CHECK(about(debt_of(b), 0));
+	CHECK_INT(debt_of(a), 0);
+	close(a);
+	close(b);
+}
+
+TEST(groups_without_layers_are_swept_with_their_debts)
+{
+	make_pool();
+	uint64_t group = 0;
+	struct layer_debt d = {.bytes = 5};
+	char name[32];
+	CHECK_INT(pool_group_new(&pool, &group), 0);
+	CHECK_INT(pool_debt_write(&pool, group, &d), 0);
+	snprintf(name, sizeof name, "%llu", (unsigned long long)group);
+	CHECK_INT(faccessat(pool.debts, name, F_OK, 0), 0);
+	pool_sweep_groups_slow(&pool);
+	CHECK_INT(faccessat(pool.debts, name, F_OK, 0), -1);
+	CHECK_INT(pool_debt_read(&pool, group, &d), 0);
+	CHECK_INT(d.bytes, 0);
+}
+
+TEST(settings_that_make_no_sense_are_refused)
+{
+	struct err e = {0};
+	struct pool p;
+	CHECK_INT(pool_open(&p, "/", "zfs", NULL, &e), -1);
+	CHECK_INT(pool_open(&p, "/", NULL, "many", &e), -1);
+	CHECK_INT(pool_open(&p, "/nowhere", NULL, NULL, &e), 0);
+	CHECK_INT(p.kind, POOL_PLAIN);
+	CHECK_INT(pool_open(&p, "/", "plain", NULL, &e), 0);
+	CHECK_CSTR(p.why, "ATOLL_POOL is 'plain'");
+}
+
+TEST_MAIN()
