@@ -262,17 +262,34 @@ void cgroup_kill(const struct cgroups *c, uint32_t slot)
 	cgroup_put(c->v2, slot, "cgroup.kill", "1");
 }
 
-bool cgroup_has_pid(const struct cgroups *c, uint32_t slot, pid_t pid)
+void cgroup_each_pid(const struct cgroups *c, uint32_t slot, void (*each)(void *arg, pid_t pid), void *arg)
 {
 	auto_buf struct buf text = {0};
 	if (cgroup_get(c->v2, slot, "cgroup.procs", &text) < 0)
-		return false;
+		return;
 	for (struct str rest = buf_str(&text); rest.n;) {
-		uint64_t v;
-		if (str_to_u64(str_split(rest, '\n', &rest), INT32_MAX, &v) && v == (uint64_t)pid)
-			return true;
+		uint64_t pid;
+		if (str_to_u64(str_split(rest, '\n', &rest), INT32_MAX, &pid))
+			each(arg, (pid_t)pid);
 	}
-	return false;
+}
+
+struct wanted {
+	pid_t pid;
+	bool found;
+};
+
+static void compare(void *arg, pid_t pid)
+{
+	struct wanted *w = arg;
+	w->found |= w->pid == pid;
+}
+
+bool cgroup_has_pid(const struct cgroups *c, uint32_t slot, pid_t pid)
+{
+	struct wanted w = {.pid = pid};
+	cgroup_each_pid(c, slot, compare, &w);
+	return w.found;
 }
 
 int cgroup_remove(const struct cgroups *c, uint32_t slot)

@@ -68,6 +68,8 @@ bool cgroup_is_frozen(const struct cgroups *c, uint32_t slot);
 /* SIGKILL to everything in it, frozen or not. */
 void cgroup_kill(const struct cgroups *c, uint32_t slot);
 bool cgroup_is_populated(const struct cgroups *c, uint32_t slot);
+/* Calls `each` for every process in it. */
+void cgroup_each_pid(const struct cgroups *c, uint32_t slot, void (*each)(void *arg, pid_t pid), void *arg);
 bool cgroup_has_pid(const struct cgroups *c, uint32_t slot, pid_t pid);
 
 /* Removes the directories. 0 when all are gone, -EBUSY when a process has not left yet: ask again later. */

@@ -190,6 +190,8 @@ static void emit_prctl(struct program *p)
 static void emit_budget_check(struct program *p, enum seccomp_action a)
 {
 	const uint32_t mergeable[] = {MADV_MERGEABLE};
+	/* Locks that name no process: the warden could not tell whose they are (warden/locks.h). */
+	const uint32_t nobodys[] = {36 /* F_OFD_GETLK */, 37 /* F_OFD_SETLK */, 38 /* F_OFD_SETLKW */};
 	if (a == SECCOMP_MMAP) {
 		emit_no_bits(p, 3, MAP_HUGETLB, ENOMEM);
 	} else if (a == SECCOMP_SHMGET) {
@@ -200,6 +202,9 @@ static void emit_budget_check(struct program *p, enum seccomp_action a)
 		emit_setsockopt(p);
 	} else if (a == SECCOMP_PRCTL) {
 		emit_prctl(p);
+	} else if (a == SECCOMP_FCNTL) {
+		emit_load_arg(p, 1);
+		emit_one_of(p, nobodys, ARRAY_LEN(nobodys), SECCOMP_RET_ERRNO | EINVAL, SECCOMP_RET_ALLOW);
 	} else {
 		emit_load_arg(p, 2);
 		emit_one_of(p, mergeable, 1, SECCOMP_RET_ERRNO | EINVAL, SECCOMP_RET_ALLOW);

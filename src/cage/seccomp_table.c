@@ -18,7 +18,7 @@ static const short allowed[] = {
 	SYS_nanosleep, SYS_getitimer, SYS_setitimer, SYS_getpid, SYS_sendfile, SYS_connect, SYS_accept, SYS_sendto,
 	SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_shutdown, SYS_bind, SYS_listen, SYS_getsockname, SYS_getpeername,
 	SYS_getsockopt, SYS_execve, SYS_exit, SYS_wait4, SYS_kill, SYS_uname, SYS_semget, SYS_semop,
-	SYS_semctl, SYS_shmdt, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_fcntl, SYS_flock, SYS_fsync,
+	SYS_semctl, SYS_shmdt, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_flock, SYS_fsync,
 	SYS_fdatasync, SYS_truncate, SYS_ftruncate, SYS_getcwd, SYS_chdir, SYS_fchdir, SYS_fchmod, SYS_fchown,
 	SYS_umask, SYS_gettimeofday, SYS_getrusage, SYS_sysinfo, SYS_times, SYS_ptrace, SYS_getuid, SYS_getgid,
 	SYS_setuid, SYS_setgid, SYS_geteuid, SYS_getegid, SYS_setpgid, SYS_getppid, SYS_setsid, SYS_setreuid,
@@ -90,6 +90,7 @@ static const struct {
 	{SYS_socketpair, SECCOMP_SOCKETPAIR}, {SYS_ioctl, SECCOMP_IOCTL}, {SYS_personality, SECCOMP_PERSONALITY},
 	{SYS_mmap, SECCOMP_MMAP}, {SYS_shmget, SECCOMP_SHMGET}, {SYS_memfd_create, SECCOMP_MEMFD},
 	{SYS_setsockopt, SECCOMP_SETSOCKOPT}, {SYS_prctl, SECCOMP_PRCTL}, {SYS_madvise, SECCOMP_MADVISE},
+	{SYS_fcntl, SECCOMP_FCNTL},
 	/* They would write back every file system of the host, or the files of all boxes. */
 	{SYS_sync, SECCOMP_NOTHING}, {SYS_syncfs, SECCOMP_NOTHING}};
 

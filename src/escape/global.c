@@ -181,6 +181,16 @@ static void socket_options_memory(const struct check *c, struct outcome *o)
 	TRY(o, "sendmsg with options past the limit", syscall(SYS_sendmsg, fd, &m, 0), ENOBUFS);
 }
 
+/* A lock of an open file names no process, so that nobody can tell whose it is. */
+static void nameless_locks(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	struct flock lock = {.l_type = F_WRLCK, .l_len = 1};
+	auto_fd int fd = memfd_create("locks", MFD_CLOEXEC);
+	TRY(o, "F_OFD_SETLK", fcntl(fd, F_OFD_SETLK, &lock), EINVAL);
+	TRY(o, "F_OFD_SETLKW", fcntl(fd, F_OFD_SETLKW, &lock), EINVAL);
+}
+
 #define FILTER "seccomp"
 static const struct check checks[] = {
 	{"aio", "all of fs.aio-max-nr by io_setup", FILTER, aio, NULL, CHECK_DEMO},
@@ -196,6 +206,8 @@ static const struct check checks[] = {
 	{"flow-labels", "all of the host's IPv6 flow labels", FILTER, flow_labels, NULL, CHECK_DEMO},
 	{"page-merging", "have the kernel compare pages with those of other boxes", FILTER, page_merging, NULL,
 		CHECK_DEMO},
+	{"nameless-locks", "file locks, charged to nobody, that no process can be blamed for", FILTER, nameless_locks,
+		NULL, CHECK_DEMO},
 	{"socket-options-memory", "kernel memory that no cgroup counts, by options of sockets",
 		"limit of the network namespace", socket_options_memory, NULL, CHECK_DEMO},
 };

@@ -17,6 +17,11 @@
 #define WARDEN_PAGE_OUTS_MAX 4096u /* frozen boxes whose memory waits to go to swap */
 #define WARDEN_RETRY	     20	   /* pause before a cgroup that is still busy is removed again */
 
+/* File locks */
+#define LOCKS_LOOK     500	     /* between two looks at /proc/locks */
+#define LOCKS_MAX      16384u	     /* a box that holds more is ended */
+#define LOCKS_READ_MAX (32ull * MIB) /* of /proc/locks in one look: half a million locks */
+
 /* The storer */
 #define STORER_JOBS	16u  /* at the same time */
 #define SNAPSHOT_FREEZE 2000 /* a box that is not frozen after that gets no snapshot */

@@ -19,6 +19,7 @@
 #include "warden/fuse/fuse.h"
 #include "warden/images.h"
 #include "warden/limits.h"
+#include "warden/locks.h"
 #include "warden/network.h"
 #include "warden/reaper.h"
 #include "warden/server.h"
@@ -99,6 +100,9 @@ struct warden {
 
 	/* pager.h */
 	struct pager pager;
+
+	/* locks.h */
+	struct lock_watch locks;
 
 	/* zygotes.h */
 	struct zygote zygotes[ZYGOTES_MAX];
