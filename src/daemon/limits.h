@@ -35,7 +35,10 @@
 #define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
 #define BOX_LABELS_MAX	     (8u * KIB)
 #define BOX_SETTINGS_MAX     65536
-#define SNAPSHOTS_MAX	     4096 /* of one sandbox */
+#define SNAPSHOTS_MAX	     4096  /* of one sandbox */
+#define BUCKET_MOUNTS_MAX    16	   /* of one sandbox */
+#define BUCKET_TIMEOUT	     60000 /* for s3fs to mount, of all buckets of a box together */
+#define BUCKET_REPLY_MAX     (64u * KIB)
 #define VOLUMES_MAX	     1024 /* of a daemon */
 #define VOLUME_SIZE_DEFAULT  (8192ull * MIB)
 #define VOLUME_USERS_SHOWN   100 /* sandboxes that are named in the description of a volume */

@@ -162,6 +162,8 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_SNAPSHOTS;
 	else if (str_starts(rest, STR("/snapshots/")) && match_snapshot(path, str_skip(rest, 11), ret, e) < 0)
 		return -1;
+	else if (str_eq_c(rest, "/mounts"))
+		ret->route = ROUTE_MOUNTS;
 	else if (str_eq_c(rest, "/restore"))
 		ret->route = ROUTE_RESTORE;
 	else if (str_eq_c(rest, "/replace"))

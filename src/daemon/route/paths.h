@@ -42,6 +42,7 @@
 	X(SNAPSHOT, "/v1/sandboxes/{id}/snapshots/{snapshot}", "GET, HEAD, DELETE")                                    \
 	X(VOLUMES, "/v1/volumes", "GET, HEAD")                                                                         \
 	X(VOLUME, "/v1/volumes/{name}", "GET, HEAD, POST, DELETE")                                                     \
+	X(MOUNTS, "/v1/sandboxes/{id}/mounts", "GET, HEAD, POST, DELETE")                                              \
 	X(RESTORE, "/v1/sandboxes/{id}/restore", "POST")                                                               \
 	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
 	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \

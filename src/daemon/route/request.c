@@ -24,6 +24,7 @@ static void daemon_request_free(struct daemon_request *r)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
 	free(r->wish);
+	free(r->mount);
 	free(r->tunnel);
 	free(r->approval);
 	api_change_free(&r->change);
@@ -204,6 +205,8 @@ static void dispatch_storage(struct daemon_request *r)
 		handle_fork(r);
 	else if (route == ROUTE_DIFF)
 		handle_diff(r);
+	else if (route == ROUTE_MOUNTS)
+		handle_mounts(r);
 	else if (route == ROUTE_VOLUMES || route == ROUTE_VOLUME)
 		handle_volumes(r);
 	else
@@ -314,6 +317,7 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_REPLACE:
 	case ROUTE_FORK:
 	case ROUTE_DIFF:
+	case ROUTE_MOUNTS:
 	case ROUTE_VOLUMES:
 	case ROUTE_VOLUME:
 		return dispatch_storage(r);

@@ -47,6 +47,8 @@ static void answer(struct daemon_request *r)
 {
 	if (r->approval)
 		daemon_request_approved(r);
+	else if (r->match.route == ROUTE_MOUNTS)
+		daemon_request_mount(r);
 	else if (r->match.route == ROUTE_NETWORK)
 		daemon_request_network(r, r->sandbox);
 	else
@@ -57,7 +59,7 @@ static void answer(struct daemon_request *r)
 static void on_policy_told(struct gate_ack *a)
 {
 	struct daemon_request *r = container_of(a, struct daemon_request, ack);
-	if (r->x || r->approval)
+	if (r->x || r->approval || r->mount)
 		answer(r);
 	daemon_request_release(r);
 }

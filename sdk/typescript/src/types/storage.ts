@@ -26,7 +26,14 @@ export interface R2BindingMountBucketOptions {
   readOnly?: boolean;
   s3fsOptions?: string[];
 }
-export type MountBucketOptions = RemoteMountBucketOptions | LocalMountBucketOptions | R2BindingMountBucketOptions;
+/** Atoll's own: the keys are a secret of the daemon (`aws`), and no key is in the sandbox. */
+export interface SecretMountBucketOptions {
+  endpoint: string;
+  secret: string;
+  prefix?: string;
+  readOnly?: boolean;
+}
+export type MountBucketOptions = SecretMountBucketOptions | RemoteMountBucketOptions | LocalMountBucketOptions | R2BindingMountBucketOptions;
 
 export interface BackupCompressionOptions {
   format?: 'gzip' | 'lz4' | 'zstd';
