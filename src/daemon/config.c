@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "daemon/limits.h"
 #include "daemon/sandbox/spec.h"
+#include "proto/image.h"
 
 static const char *env_or(const char *name, const char *otherwise)
 {
@@ -165,6 +166,19 @@ static int read_network(struct config *c, struct err *e)
 		       : 0;
 }
 
+static int read_images(struct config *c, struct err *e)
+{
+	const char *pull = env_or("ATOLL_PULL", "never"), *image = env_or("ATOLL_IMAGE", "default");
+	struct image_ref ref;
+	if (strcmp(pull, "never") != 0 && strcmp(pull, "missing") != 0)
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_PULL must be never or missing; it is '%s'", pull);
+	if (image_ref_parse(str_of(image), &ref, e) < 0)
+		return err_wrap(e, "ATOLL_IMAGE");
+	c->pull_missing = strcmp(pull, "missing") == 0;
+	c->image = strcmp(image, "default") == 0 ? NULL : image;
+	return 0;
+}
+
 int config_read(struct config *ret, struct err *e)
 {
 	struct config c = {
@@ -175,7 +189,7 @@ int config_read(struct config *ret, struct err *e)
 		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
 		read_tls(&c, e) < 0 || read_duration("ATOLL_SLEEP_AFTER", "10m", &c.sleep_after_ms, e) < 0 ||
 		read_duration("ATOLL_PAGE_OUT_AFTER", "1m", &c.page_out_after_ms, e) < 0 ||
-		read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 ||
+		read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 || read_images(&c, e) < 0 ||
 		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;

@@ -35,6 +35,8 @@ struct config {
 	uint64_t sleep_after_ms;	  /* ATOLL_SLEEP_AFTER, 10 minutes; 0: never */
 	uint64_t page_out_after_ms;	  /* ATOLL_PAGE_OUT_AFTER, 1 minute; 0: never */
 	uint32_t app_timeout_ms;	  /* ATOLL_APP_TIMEOUT; 0: as long as the client waits */
+	const char *image;		  /* ATOLL_IMAGE, of sandboxes that name none; NULL: Atoll's own */
+	bool pull_missing;		  /* ATOLL_PULL=missing */
 	const char *user;		  /* ATOLL_USER, atoll: whom to become when started as root */
 };
 

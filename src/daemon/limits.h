@@ -29,49 +29,47 @@
 #define TLS_LOOK	    5000  /* how often the certificate is looked at */
 
 /* Daemon */
-#define BOX_TABLE_MAX	     100000 /* sandboxes known, living or stopped */
-#define BOX_WAITERS_MAX	     4096   /* requests that wait for one box to be made, woken or destroyed */
-#define BOX_EXCHANGES_MAX    4096   /* requests and tunnels to servers inside one box: others need connections too */
-#define BOX_ENV_MAX	     (64u * KIB) /* a sandbox's variables as JSON */
-#define BOX_LABELS_MAX	     (8u * KIB)
-#define BOX_SETTINGS_MAX     65536
-#define SNAPSHOTS_MAX	     4096  /* of one sandbox */
-#define BUCKET_MOUNTS_MAX    16	   /* of one sandbox */
-#define BUCKET_TIMEOUT	     60000 /* for s3fs to mount, of all buckets of a box together */
-#define BUCKET_REPLY_MAX     (64u * KIB)
-#define VOLUMES_MAX	     1024 /* of a daemon */
-#define VOLUME_SIZE_DEFAULT  (8192ull * MIB)
-#define VOLUME_USERS_SHOWN   100 /* sandboxes that are named in the description of a volume */
-#define FORKS_MAX	     100 /* sandboxes made by one request */
-#define DIFF_READ	     65536
-#define DIFF_LIST_MAX	     (32u * MIB)	   /* names of a comparison */
-#define DIFF_TIMEOUT	     60000		   /* for a comparison */
-#define SLEEP_DEFAULT	     ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
-#define IDLE_CPU_PERCENT     1			   /* of a core; a box that uses more works */
-#define BOX_STOP_GRACE	     7000 /* a stop: what the box gets to end by itself; its agent waits for 5 s */
-#define BOX_SLEEP_MIN	     1000
-#define BOX_SLEEP_MAX	     (7ull * 24 * 3600 * 1000)
-#define API_BODY_MAX	     (256u * KIB) /* of a request that atolld itself answers */
-#define API_LIST_MAX	     1000	  /* sandboxes in one answer */
-#define WARDEN_WAIT	     10000	  /* a create waits so long for a warden that is away */
-#define RECOVER_WAIT	     500	  /* a start waits so long for the warden before it serves */
-#define WARDEN_REPLY_TIMEOUT 15000	  /* the handshake with the warden */
-#define DAEMON_GRACE	     10000	  /* SIGTERM: time for running exchanges to end */
-#define AGENT_ENV_TIMEOUT    5000	  /* a new box takes its variables */
-#define AGENT_LOOK_TIMEOUT   1000
-#define AGENT_ENV_REPLY_MAX  (4u * KIB)
-#define DIAL_STOCK	     16	   /* sockets of a box's network that wait to be connected, of each family */
-#define DIAL_STOCK_MAX	     128   /* … after a rush */
-#define DIAL_STOCKED_MAX     4096  /* of all boxes together; past this they are made when they are needed */
-#define DIAL_IDLE	     30000 /* a stock that nobody used so long is closed */
-#define DIAL_SIX	     16	   /* ports of a box that are known to answer on ::1 only */
-#define DIAL_POOL_IDLE_MAX   64	   /* kept-alive connections to one port of a box … */
-#define DIAL_POOL_IDLE	     4000  /* … for so long: servers mostly close after 5 s, and should not be first */
+#define BOX_TABLE_MAX	      100000 /* sandboxes known, living or stopped */
+#define BOX_WAITERS_MAX	      4096   /* requests that wait for one box to be made, woken or destroyed */
+#define BOX_EXCHANGES_MAX     4096   /* requests and tunnels to servers inside one box: others need connections too */
+#define BOX_ENV_MAX	      (64u * KIB) /* a sandbox's variables as JSON */
+#define BOX_LABELS_MAX	      (8u * KIB)
+#define BOX_SETTINGS_MAX      65536
+#define SNAPSHOTS_MAX	      4096 /* of one sandbox */
+#define FORKS_MAX	      100  /* sandboxes made by one request */
+#define DIFF_READ	      65536
+#define DIFF_LIST_MAX	      (32u * MIB)	    /* names of a comparison */
+#define DIFF_TIMEOUT	      60000		    /* for a comparison */
+#define SLEEP_DEFAULT	      ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
+#define IDLE_CPU_PERCENT      1			    /* of a core; a box that uses more works */
+#define BOX_STOP_GRACE	      7000 /* a stop: what the box gets to end by itself; its agent waits for 5 s */
+#define BOX_SLEEP_MIN	      1000
+#define BOX_SLEEP_MAX	      (7ull * 24 * 3600 * 1000)
+#define API_BODY_MAX	      (256u * KIB) /* of a request that atolld itself answers */
+#define API_LIST_MAX	      1000	   /* sandboxes in one answer */
+#define WARDEN_WAIT	      10000	   /* a create waits so long for a warden that is away */
+#define RECOVER_WAIT	      500	   /* a start waits so long for the warden before it serves */
+#define WARDEN_REPLY_TIMEOUT  15000	   /* the handshake with the warden */
+#define DAEMON_GRACE	      10000	   /* SIGTERM: time for running exchanges to end */
+#define IMAGE_PULL_TIMEOUT    1800000	   /* of one image, for the PUT that names it */
+#define IMAGE_PULL_ANSWER_MAX (1u * MIB)
+#define AGENT_ENV_TIMEOUT     5000 /* a new box takes its variables */
+#define AGENT_LOOK_TIMEOUT    1000
+#define AGENT_ENV_REPLY_MAX   (4u * KIB)
+#define DIAL_STOCK	      16    /* sockets of a box's network that wait to be connected, of each family */
+#define DIAL_STOCK_MAX	      128   /* … after a rush */
+#define DIAL_STOCKED_MAX      4096  /* of all boxes together; past this they are made when they are needed */
+#define DIAL_IDLE	      30000 /* a stock that nobody used so long is closed */
+#define DIAL_SIX	      16    /* ports of a box that are known to answer on ::1 only */
+#define DIAL_POOL_IDLE_MAX    64    /* kept-alive connections to one port of a box … */
+#define DIAL_POOL_IDLE	      4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
 /* Outbound handlers */
-#define HOOK_WAIT	 10000	      /* a request waits so long for a handler that is away */
-#define HOOK_WINDOW	 (256u * KIB) /* bytes of a body on their way, in each direction */
-#define HOOK_STREAMS_MAX 256	      /* requests of one sandbox at once */
+#define HOOK_WAIT	 10000			 /* a request waits so long for a handler that is away */
+#define HOOK_WINDOW	 (256u * KIB)		 /* bytes of a body on their way, in each direction */
+#define HOOK_MESSAGE_MAX (1u * MIB)		 /* of a WebSocket that a handler has taken */
+#define HOOK_FRAME_MAX	 (HOOK_MESSAGE_MAX + 1u) /* behind the head of a message; a request's head fits in JSON too */
+#define HOOK_STREAMS_MAX 256			 /* requests of one sandbox at once */
 #define HOOK_PING	 20000
 
 #define TRUST_WAIT	   5000	 /* a box that needs the gate's authority waits so long for the gate */
@@ -84,3 +82,13 @@
 #define NET_METRICS_MAX	   1000 /* sandboxes whose networks have series of their own in /metrics */
 #define NET_APPROVALS_MAX  4096 /* questions that wait, of all sandboxes */
 #define NET_ALWAYS_MAX	   256	/* rules for all sandboxes that approvals left */
+
+/* Volumes */
+#define VOLUMES_MAX	    1024 /* of a daemon */
+#define VOLUME_SIZE_DEFAULT (8192ull * MIB)
+#define VOLUME_USERS_SHOWN  100 /* sandboxes that are named in the description of a volume */
+
+/* Buckets */
+#define BUCKET_MOUNTS_MAX 16	/* of one sandbox */
+#define BUCKET_TIMEOUT	  60000 /* for s3fs to mount all buckets of a box */
+#define BUCKET_REPLY_MAX  (64u * KIB)

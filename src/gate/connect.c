@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "gate/connect_head.h"
 #include "gate/gate.h"
 
 static char bytes[GATE_PEEK_MAX];
@@ -18,28 +19,6 @@ static struct str peek_head(int fd)
 	ssize_t n = recv(fd, bytes, sizeof bytes, MSG_PEEK);
 	char *end = n > 0 ? memmem(bytes, (size_t)n, "\r\n\r\n", 4) : NULL;
 	return end ? str_n(bytes, (size_t)(end - bytes) + 4) : STR("");
-}
-
-/* "name:port" of the request line and, where there is one, the same in Host. */
-static bool read_target(struct str head, char name[NET_NAME_MAX + 1], uint16_t *ret_port)
-{
-	struct str rest, line = str_split(head, '\r', &rest), target, port;
-	uint64_t n = 0;
-	str_split(line, ' ', &target);
-	target = str_split(target, ' ', &line);
-	if (!str_eq_c(line, "HTTP/1.1") && !str_eq_c(line, "HTTP/1.0"))
-		return false;
-	struct str host = str_split(target, ':', &port);
-	if (!rule_name(host, name) || !str_to_u64(port, 65535, &n) || !n)
-		return false;
-	*ret_port = (uint16_t)n;
-	while (rest.n) {
-		struct str field = str_split(str_skip(rest, 1), '\r', &rest), value;
-		struct str key = str_split(field, ':', &value);
-		if (str_eq_nocase(key, STR("host")) && !str_eq_nocase(str_trim(value), target))
-			return false;
-	}
-	return true;
 }
 
 /* ---- the proxy's answer ---- */
@@ -111,7 +90,7 @@ struct verdict connect_decide(struct passage *c)
 		return (struct verdict){.answer = POLICY_DENY, .why = "a secret's placeholder may not go to a proxy"};
 	if (c->settled)
 		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
-	if (!read_target(head, name, &port))
+	if (!connect_head_read(head, name, &port))
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "CONNECT needs a name and a port, the same as in Host"};
 	struct verdict v = policy_by_name(box_policy(c->box), name, port, SPEECH_TLS);

@@ -9,7 +9,7 @@
  *	web.c       HTTP, request by request: web.h      dnsd.c     questions over UDP and TCP
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
  *	ask.c       what waits for an approval           hold.c     a connection that does
- *	connect.c   a proxy that a program in a box uses
+ *	connect.c   a proxy that a program in a box uses: connect_head.h
  *	synth.c     addresses that stand for names       egress.c, tunnel.c  the host's own proxy
  *
  * One thread, one loop; everything belongs to struct gate, boxes own their connections. Objects are freed by deferred

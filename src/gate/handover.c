@@ -49,7 +49,6 @@ static void on_done(void *arg, int status, bool complete)
 void handover(struct web *w, struct http_exchange *x, const char *name)
 {
 	struct passage *c = w->conn;
-	const struct http_request *rq = http_request(x);
 	char url[NET_NAME_MAX + IP_TEXT + 32], address[IP_TEXT];
 	bool usual = c->port == (w->tls ? 443 : 80), six = !*name && !ip_is4(&c->wanted);
 	snprintf(c->why, sizeof c->why, "outbound handler");
@@ -59,8 +58,6 @@ void handover(struct web *w, struct http_exchange *x, const char *name)
 		*name ? name : ip_format(&c->wanted, address), six ? "]" : "");
 	if (!usual)
 		snprintf(url + n, sizeof url - (size_t)n, ":%u", c->port);
-	if (rq->upgrade)
-		return web_answer(x, 501, "501 an outbound handler cannot upgrade a connection\n");
 	const struct http_header add[] = {
 		{STR("X-Atoll-Hook-Sandbox"), str_of(box_id(c->box))}, {STR("X-Atoll-Hook-Url"), str_of(url)}};
 	const struct http_proxy_options o = {.add = add,

@@ -92,11 +92,6 @@ int build_context_file(struct build *b, const char *path, struct buf *ret, struc
 
 /* ---- bases ---- */
 
-static bool is_sandbox_image(const char *name)
-{
-	return strncmp(name, "cloudflare/sandbox:", 19) == 0;
-}
-
 static int load_own(struct build *b, struct image_config *ret, struct err *e)
 {
 	const char *key = b->store->own;
@@ -123,7 +118,7 @@ int build_base(struct build *b, const char *ref, struct image_config *ret, struc
 	int r = image_lookup(b->store->meta, &parsed, key, e);
 	if (r == 0)
 		return config_load(b->store, key, ret, e);
-	if (r > 0 && (is_sandbox_image(parsed.name) || strcmp(parsed.name, "default:latest") == 0))
+	if (r > 0 && (image_is_sandbox(parsed.name) || strcmp(parsed.name, "default:latest") == 0))
 		return load_own(b, ret, e);
 	const char *pull = getenv("ATOLL_PULL");
 	if (r > 0 && pull && strcmp(pull, "missing") == 0) {

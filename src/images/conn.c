@@ -253,5 +253,7 @@ static void on_watch(struct loop_io *io, uint32_t events)
 
 void conn_watch(struct conn *c, struct loop *l)
 {
-	loop_add(l, &c->watch, c->fd, EPOLLRDHUP, on_watch);
+	/* A build that pulls its base has a loop of its own already. */
+	if (!c->watch.loop)
+		loop_add(l, &c->watch, c->fd, EPOLLRDHUP, on_watch);
 }

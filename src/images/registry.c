@@ -20,6 +20,24 @@ static int scratch_dir(char ret[300], struct err *e)
 	return mkdir(ret, 0700) < 0 && errno != EEXIST ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make %s", ret) : 0;
 }
 
+/* skopeo has no option for it, but looks into its home. */
+static int link_mirrors(const char *dir, struct err *e)
+{
+	const char *given = getenv("ATOLL_REGISTRY_CONF");
+	char path[360];
+	if (!given || !*given)
+		return 0;
+	static const char *const parts[] = {".config", ".config/containers"};
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, parts[i]);
+		if (mkdir(path, 0700) < 0 && errno != EEXIST)
+			return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make %s", path);
+	}
+	snprintf(path, sizeof path, "%s/.config/containers/registries.conf", dir);
+	return symlink(given, path) < 0 && errno != EEXIST ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make %s", path)
+							   : 0;
+}
+
 static bool is_local(const char *ref)
 {
 	return strncmp(ref, "localhost:", 10) == 0 || strncmp(ref, "localhost/", 10) == 0 ||
@@ -54,15 +72,20 @@ static void say(struct conn *c, struct str line)
 }
 
 /* skopeo's last line as a sentence of ours. */
-static int explain(const char *ref, struct str last, struct err *e)
+static int explain(const char *ref, bool has_auth, struct str last, struct err *e)
 {
 	static const struct {
 		const char *has;
 		enum errc code;
 		const char *means;
 	} table[] = {
+		{"invalid username", ERRC_FORBIDDEN, "the registry refuses the credentials"},
+		{"no image found in manifest list", ERRC_IMAGE_NOT_FOUND, "the registry has no image for linux/amd64"},
+		{"no image found in image index", ERRC_IMAGE_NOT_FOUND, "the registry has no image for linux/amd64"},
+		{"authentication required", ERRC_FORBIDDEN, "the registry refuses the credentials"},
 		{"unauthorized", ERRC_FORBIDDEN, "the registry refuses the credentials"},
-		{"authentication required", ERRC_FORBIDDEN, "the registry wants credentials"},
+		{"permission denied", ERRC_FILESYSTEM_ERROR,
+			"the daemon's user may not read a file that the settings name"},
 		{"denied", ERRC_FORBIDDEN, "the registry refuses the credentials"},
 		{"manifest unknown", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
 		{"name unknown", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
@@ -77,13 +100,20 @@ static int explain(const char *ref, struct str last, struct err *e)
 		{"not installed", ERRC_HOST_UNSUPPORTED, "skopeo is not installed"},
 	};
 	auto_free char *text = str_dup(last);
+	if (!has_auth && (strcasestr(text, "unauthorized") || strcasestr(text, "authentication required")))
+		return err_set(e, ERRC_FORBIDDEN, "%s: the registry wants credentials", ref);
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		if (strcasestr(text, table[i].has))
 			return err_set(e, table[i].code, "%s: %s", ref, table[i].means);
 	return err_set(e, ERRC_BAD_GATEWAY, "%s: %.160s", ref, text);
 }
 
-static int run_skopeo(struct conn *c, char **argv, const char *dir, const char *ref, struct err *e)
+struct transfer {
+	const char *ref, *dir, *archive;
+	bool push, has_auth;
+};
+
+static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, struct err *e)
 {
 	int ends[2], status = 0;
 	auto_buf struct buf last = {0};
@@ -91,7 +121,7 @@ static int run_skopeo(struct conn *c, char **argv, const char *dir, const char *
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a pipe");
 	pid_t pid = fork();
 	if (pid == 0)
-		become_skopeo(argv, dir, ends[1]);
+		become_skopeo(argv, t->dir, ends[1]);
 	close(ends[1]);
 	FILE *in = fdopen(ends[0], "r");
 	char line[4096];
@@ -106,13 +136,8 @@ static int run_skopeo(struct conn *c, char **argv, const char *dir, const char *
 		fclose(in);
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "run skopeo");
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : explain(ref, buf_str(&last), e);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : explain(t->ref, t->has_auth, buf_str(&last), e);
 }
-
-struct transfer {
-	const char *ref, *dir, *archive;
-	bool push, has_auth;
-};
 
 /* Credentials go by a file, never by an argument that other users of the host could read. */
 static int transfer(struct conn *c, const struct transfer *t, struct err *e)
@@ -128,6 +153,11 @@ static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 		argv[n++] = "--authfile";
 		argv[n++] = auth;
 	}
+	const char *own = getenv("ATOLL_REGISTRY_AUTH");
+	if (!t->has_auth && own && *own) {
+		argv[n++] = "--authfile";
+		argv[n++] = (char *)own;
+	}
 	if (is_local(t->ref))
 		argv[n++] = t->push ? "--dest-tls-verify=false" : "--src-tls-verify=false";
 	const char *certificates = getenv("ATOLL_REGISTRY_CERTS");
@@ -137,7 +167,7 @@ static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 	}
 	argv[n++] = t->push ? local : remote;
 	argv[n++] = t->push ? remote : local;
-	return run_skopeo(c, argv, t->dir, t->ref, e);
+	return link_mirrors(t->dir, e) < 0 ? -1 : run_skopeo(c, argv, t, e);
 }
 
 static int write_auth(const char *dir, const char *credentials, struct err *e)

@@ -131,6 +131,11 @@ int image_ref_parse(struct str text, struct image_ref *ret, struct err *e)
 	return 0;
 }
 
+bool image_is_sandbox(const char *name)
+{
+	return str_starts(str_of(name), STR("cloudflare/sandbox:"));
+}
+
 void image_key_of(const char *hex, char ret[BOX_IMAGE_NAME_MAX + 1])
 {
 	snprintf(ret, BOX_IMAGE_NAME_MAX + 1, "sha256-%.56s", hex);

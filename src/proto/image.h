@@ -76,6 +76,9 @@ struct image_ref {
 /* -1: VALIDATION_FAILED with the rule that is broken. */
 int image_ref_parse(struct str text, struct image_ref *ret, struct err *e);
 
+/* A canonical name of upstream's images: "cloudflare/sandbox:<any>". Atoll's default image stands for them. */
+bool image_is_sandbox(const char *name);
+
 /* "sha256-" and the first 56 digits of a digest. */
 void image_key_of(const char *hex, char ret[BOX_IMAGE_NAME_MAX + 1]);
 bool image_key_made_here(struct str key);

@@ -187,6 +187,14 @@ def test_a_time_limit_interrupts_and_keeps_the_state(python):
     assert python("kept").result["text"] == "2"
 
 
+def test_a_context_has_a_time_limit_for_runs_without_their_own(code_api):
+    c = Context(code_api, timeout_ms=500)
+    error = c.fails("while True: pass", "KeyboardInterrupt")
+    assert "500 ms" in error["evalue"] and error["outcome"] == "timeout"
+    assert c("import time; time.sleep(0.8); 2", timeout_ms=60000).result["text"] == "2"
+    boxapi.check_error(code_api.call("/api/contexts", {"timeout_ms": -1}), "VALIDATION_FAILED", 400)
+
+
 def test_a_time_limit_that_is_not_reached_leaves_nothing(python):
     assert python("1", timeout_ms=500).result["text"] == "1"
     assert python("import time; time.sleep(0.8); 2").result["text"] == "2"  # longer than the limit of the run before

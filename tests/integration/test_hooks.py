@@ -7,7 +7,7 @@ import threading
 import pytest
 import wsclient
 
-REQUEST, BODY, END, GIVE_UP, ANSWER, ANSWER_BODY, ANSWER_END, CREDIT, FAILED = range(1, 10)
+REQUEST, BODY, END, GIVE_UP, ANSWER, ANSWER_BODY, ANSWER_END, CREDIT, FAILED, SOCKET, SOCKET_END = range(1, 12)
 
 
 class Holder:
@@ -115,3 +115,47 @@ def test_a_holder_that_speaks_nonsense(daemon, box):
     thread.start()
     code, out = sh(daemon, box, "curl -sS -w ' %{http_code}' http://hooked.example/")
     assert out.endswith(" 520"), out
+
+
+UPGRADE = ("-H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' "
+           "-H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='")
+SWITCH = json.dumps({"status": 101, "headers": []}).encode()
+
+
+@pytest.mark.parametrize("headers, kind, rest", [
+    ("", ANSWER, SWITCH),  # no WebSocket was asked for
+    ("-H 'Connection: Upgrade' -H 'Upgrade: other'", ANSWER, SWITCH),
+    (UPGRADE, SOCKET, b"\1hello"),  # before any answer
+    (UPGRADE, SOCKET_END, b"\x03\xe8"),
+    (UPGRADE, ANSWER, json.dumps({"status": 102, "headers": []}).encode())])
+def test_sockets_that_nobody_asked_for(daemon, box, headers, kind, rest):
+    ws = daemon.websocket(f"/v1/sandboxes/{box}/hook")
+    threading.Thread(target=lambda: ws.send(ws.receive()[:5].replace(b"\1", bytes([kind]), 1) + rest), daemon=True).start()
+    assert sh(daemon, box, f"curl -sS -o /dev/null -w '%{{http_code}}' {headers} http://hooked.example/") == (0, "520")
+
+
+# In the box: prints the code of the close frame.
+SOCKET_CLIENT = """import socket
+s = socket.create_connection(("hooked.example", 80)); f = s.makefile("rb")
+s.sendall(b"GET / HTTP/1.1\\r\\nHost: hooked.example\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n"
+          b"Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n")
+print(f.readline().split()[1].decode())
+while f.readline().strip(): pass
+head = f.read(2); print(head[0], int.from_bytes(f.read(head[1])[:2], "big"))
+"""
+
+
+@pytest.mark.parametrize("then, code", [
+    (lambda ws, head: ws.send(bytes([ANSWER_BODY]) + head + b"x"), 1011),
+    (lambda ws, head: ws.send(bytes([SOCKET]) + head), 1011),  # a message without its kind
+    (lambda ws, head: ws.close(), 1011),
+    (lambda ws, head: ws.send(bytes([SOCKET_END]) + head + b"\x0f\xa1bye"), 4001)])
+def test_a_socket_ends_with_its_handler(daemon, box, then, code):
+    def hold():
+        head = ws.receive()[1:5]
+        ws.send(bytes([ANSWER]) + head + SWITCH)
+        then(ws, head)
+    ws = daemon.websocket(f"/v1/sandboxes/{box}/hook")
+    threading.Thread(target=hold, daemon=True).start()
+    daemon.request("POST", f"/v1/sandboxes/{box}/api/write", {"path": "/tmp/c.py", "content": SOCKET_CLIENT})
+    assert sh(daemon, box, "timeout 60 python3 /tmp/c.py") == (0, f"101\n136 {code}\n")

@@ -25,6 +25,11 @@ def test_contexts_keep_their_state(sandbox: Any) -> None:
     assert caught.value.context_id == context.id
 
 
+def test_a_context_limits_its_runs(sandbox: Any) -> None:
+    context = sandbox.create_code_context(timeout=0.5)
+    assert sandbox.run_code("while True: pass", context=context).error.name == "KeyboardInterrupt"
+
+
 def test_an_error_is_a_result(sandbox: Any) -> None:
     run = sandbox.run_code("a = 1\na.nope")
     assert not run.success

@@ -1,7 +1,9 @@
 import { Box } from './api/box.js';
+import { SecretsOf } from './api/secrets.js';
 import { checkedId } from './names.js';
 import { Sandbox } from './sandbox.js';
 import type { AtollOptions, SandboxOptions } from './types/sandbox.js';
+import type { Secrets } from './types/secrets.js';
 
 /** A Durable Object's namespace, which code for Workers hands over. It says nothing about where Atoll is. */
 interface Namespace {
@@ -36,4 +38,14 @@ export function getSandbox(
 ): Sandbox {
   const checked = checkedId(id);
   return new Sandbox(new Box(atollOf(atoll), options.normalizeId ? checked.toLowerCase() : checked), options);
+}
+
+/**
+ * The secrets of an Atoll, which no sandbox sees.
+ *
+ *     await getSecrets().put('openai', { value: key, hosts: ['api.openai.com'], env: 'OPENAI_API_KEY' });
+ *     const sandbox = getSandbox(undefined, 'user-123', { secrets: ['openai'] });
+ */
+export function getSecrets(atoll?: AtollOptions | Namespace | null): Secrets {
+  return new SecretsOf(new Box(atollOf(atoll), 'secrets'));
 }

@@ -5,7 +5,14 @@
  * request, and the rest. Bodies stream in both directions, limited by credit.
  */
 
-/** Answers a request of a sandbox in the place of the server that it was meant for. */
+import { upgradeOverSocket } from './transport/node-upgrade.js';
+import { runtime } from './transport/runtime.js';
+import type { Socket } from './transport/types.js';
+
+/**
+ * Answers a request of a sandbox in the place of the server that it was meant for. A request for a WebSocket is answered with
+ * a response that has the property `webSocket`, as `forwardWebSocket` and the `fetch` of Workers give.
+ */
 export type OutboundHandler = (request: Request) => Response | Promise<Response>;
 
 /** As much of a WebSocket as a hook needs. */
@@ -25,10 +32,16 @@ const ANSWER_BODY = 6;
 const ANSWER_END = 7;
 const CREDIT = 8;
 const FAILED = 9;
+const SOCKET = 10;
+const SOCKET_END = 11;
 
 const HEAD = 5;
 const WINDOW = 256 * 1024;
 const PIECE = 64 * 1024;
+/** The longest message of a WebSocket that the daemon passes on. */
+const MESSAGE_MAX = 1024 * 1024;
+/** Close codes that nobody sends. */
+const UNSENT = new Set([1005, 1006]);
 
 /** The daemon's framing is its own; a body that was read here is no longer encoded. */
 const DROPPED = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade']);
@@ -46,6 +59,7 @@ class Exchange {
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #credit = WINDOW;
   #wake: (() => void) | null = null;
+  #socket: Socket | null = null;
   readonly #abort = new AbortController();
 
   constructor(
@@ -56,7 +70,9 @@ class Exchange {
   async run(head: RequestHead): Promise<void> {
     try {
       const response = await this.handler(this.#request(head));
-      await this.#answer(response, head.method);
+      const socket = (response as Response & { webSocket?: Socket | null }).webSocket;
+      if (socket) await this.#bridge(socket, response.headers);
+      else await this.#answer(response, head.method);
     } catch (error) {
       if (!this.#abort.signal.aborted) this.send(FAILED, text(String(error)));
     }
@@ -107,11 +123,59 @@ class Exchange {
     this.#abort.abort();
     this.#controller?.error(new Error('the request was given up'));
     this.#controller = null;
+    this.#socket?.close();
     this.#wake?.();
   }
   credit(bytes: number): void {
     this.#credit += bytes;
+    if (this.#credit > 0) this.#socket?.resume?.();
     this.#wake?.();
+  }
+
+  /** The handler has a WebSocket for the program in the sandbox: until one of both ends it. */
+  #bridge(socket: Socket, headers: Headers): Promise<void> {
+    this.#socket = socket;
+    const protocol = headers.get('sec-websocket-protocol') ?? (socket as { protocol?: string }).protocol;
+    const chosen = protocol ? [['sec-websocket-protocol', protocol]] : [];
+    this.send(ANSWER, text(JSON.stringify({ status: 101, headers: chosen })));
+    if ('binaryType' in socket) (socket as { binaryType: string }).binaryType = 'arraybuffer';
+    return new Promise((resolve) => {
+      const over = (code: number, reason: string): void => {
+        if (!this.#socket) return;
+        this.#socket = null;
+        this.send(SOCKET_END, closing(code, reason));
+        resolve();
+      };
+      socket.addEventListener('message', ({ data }) => this.#say(data));
+      socket.addEventListener('close', ({ code, reason }) => over(code ?? 1005, reason ?? ''));
+      socket.addEventListener('error', () => over(1011, 'the connection broke'));
+      socket.accept?.();
+    });
+  }
+
+  #say(data: string | ArrayBuffer | Uint8Array): void {
+    const bytes = typeof data === 'string' ? text(data) : new Uint8Array(data);
+    if (bytes.byteLength > MESSAGE_MAX) {
+      this.#socket?.close(1009, 'a message is too long');
+      return;
+    }
+    this.#credit -= bytes.byteLength;
+    if (this.#credit <= 0) this.#socket?.pause?.();
+    const message = new Uint8Array(1 + bytes.byteLength);
+    message[0] = typeof data === 'string' ? 1 : 0;
+    message.set(bytes, 1);
+    this.send(SOCKET, message);
+  }
+  heard(rest: Uint8Array): void {
+    const bytes = rest.slice(1);
+    this.#socket?.send(rest[0] === 1 ? new TextDecoder().decode(bytes) : bytes);
+    if (bytes.byteLength) this.send(CREDIT, number(bytes.byteLength));
+  }
+  ended(rest: Uint8Array): void {
+    const code = rest.byteLength < 2 ? 1005 : new DataView(rest.buffer, rest.byteOffset).getUint16(0);
+    // Other codes are not for programs to send.
+    if (code === 1000 || code >= 3000) this.#socket?.close(code, new TextDecoder().decode(rest.subarray(2)));
+    else this.#socket?.close();
   }
 
   async #answer(response: Response, method: string): Promise<void> {
@@ -148,6 +212,14 @@ class Exchange {
       }
     }
   }
+}
+
+function closing(code: number, reason: string): Uint8Array {
+  const words = text(UNSENT.has(code) ? '' : reason);
+  const bytes = new Uint8Array(2 + words.byteLength);
+  new DataView(bytes.buffer).setUint16(0, code);
+  bytes.set(words, 2);
+  return bytes;
 }
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
@@ -191,6 +263,8 @@ export function serveHook(socket: HookSocket, handler: OutboundHandler): void {
     else if (message[0] === END) exchange?.end();
     else if (message[0] === GIVE_UP) exchange?.giveUp();
     else if (message[0] === CREDIT) exchange?.credit(view.getUint32(HEAD));
+    else if (message[0] === SOCKET) exchange?.heard(rest);
+    else if (message[0] === SOCKET_END) exchange?.ended(rest);
   };
   // Messages keep their order, also where one has to be read first.
   let queue: Promise<void> = Promise.resolve();
@@ -221,4 +295,23 @@ export function meansHost(pattern: string, url: URL): boolean {
     'i',
   );
   return expression.test(url.hostname) || expression.test(`${url.hostname}:${port}`);
+}
+
+/** Headers of one connection; those of the handshake are made anew. */
+const OF_HOP = /^(connection|upgrade|host|keep-alive|sec-websocket-(key|version|extensions))$/;
+
+/**
+ * Sends a sandbox's request for a WebSocket on to its server, from here. The response has `webSocket`, or is what the server
+ * answered instead; return it from an outbound handler.
+ */
+export function forwardWebSocket(request: Request): Promise<Response> {
+  if (runtime() === 'web') return fetch(request);
+  const url = new URL(request.url);
+  const headers: Record<string, string> = {};
+  request.headers.forEach((value, name) => {
+    if (!OF_HOP.test(name)) headers[name] = value;
+  });
+  const place = { url: new URL(url.origin), token: undefined, socketPath: undefined };
+  const path = url.pathname + url.search;
+  return upgradeOverSocket(place, { method: 'GET', path, headers, signal: request.signal });
 }

@@ -50,6 +50,8 @@ test('a time limit and an abort interrupt; what was computed stays', async () =>
   const sandbox = box();
   const context = await sandbox.createCodeContext({ language: 'python' });
   await sandbox.runCode('kept = 1', { context });
+  const limited = await sandbox.createCodeContext({ timeout: 500 });
+  expect((await sandbox.runCode('while True: pass', { context: limited })).error?.name).toBe('KeyboardInterrupt');
   const late = await sandbox.runCode('while True: pass', { context, timeout: 300 });
   expect(late.error?.message ?? '').toMatch(/timed? ?out/i);
   const stop = new AbortController();

@@ -104,7 +104,8 @@ void api_context_create(struct agent_request *r)
 	struct context_spec spec = {.env = &env};
 	struct err e;
 	if (read_language(r->body, &spec.language, &e) < 0 || read_cwd(r->body, &spec.cwd, &e) < 0 ||
-		env_read(r->body, "env_vars", &env, &e) < 0)
+		env_read(r->body, "env_vars", &env, &e) < 0 ||
+		json_read_u64(r->body, "timeout_ms", 0, CMD_TIMEOUT_MAX, &spec.timeout_ms, &e) < 0)
 		return agent_request_refuse(r, &e);
 	struct creating *s = xcalloc(1, sizeof *s);
 	*s = (struct creating){.x = r->x, .route = r->route};

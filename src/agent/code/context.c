@@ -177,6 +177,8 @@ int context_run(struct context *c, struct code_run *r, struct err *e)
 	if (context_waiting(c) >= CODE_QUEUE_MAX || (waiting_bytes && waiting_bytes + r->code_n > CODE_QUEUE_BYTES))
 		return err_set(e, ERRC_LIMIT_REACHED, "too much code waits in this sandbox's contexts already");
 	r->c = c;
+	if (!r->timeout_ms)
+		r->timeout_ms = c->timeout_ms;
 	waiting_bytes += r->code_n;
 	list_push(&c->runs, &r->node);
 	context_run_next(c);
@@ -420,6 +422,7 @@ struct context *context_create(const struct context_spec *s,
 	struct context *c = xcalloc(1, sizeof *c);
 	c->id = new_id(s);
 	c->cwd = xstrdup(s->cwd);
+	c->timeout_ms = s->timeout_ms;
 	c->language = s->language;
 	c->is_default = s->is_default;
 	c->created_ms = c->used_ms = clock_wall_ms();

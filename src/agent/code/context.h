@@ -29,6 +29,7 @@ enum context_state {
 struct context {
 	struct list node;
 	char *id, *cwd;
+	uint64_t timeout_ms; /* of runs that have none of their own; 0: none */
 	enum language language;
 	struct env env;
 	bool is_default;
@@ -88,6 +89,7 @@ struct context_spec {
 	enum language language;
 	const char *cwd;
 	const struct env *env; /* changes over the sandbox's */
+	uint64_t timeout_ms;   /* of runs that have none of their own; 0: none */
 	bool is_default;
 };
 

@@ -1,4 +1,4 @@
-#include "daemon/network/hooks.h"
+#include "daemon/network/hooks_impl.h"
 
 #include <stdio.h>
 
@@ -7,9 +7,7 @@
 #include "daemon/route/request.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/settings.h"
-#include "http/ws/ws.h"
 
-enum { REQUEST = 1, BODY, END, GIVE_UP, ANSWER, ANSWER_BODY, ANSWER_END, CREDIT, FAILED };
 enum { HEAD = 5 };
 
 struct hook {
@@ -20,21 +18,6 @@ struct hook {
 	size_t streams_n;
 	size_t sockets; /* that point to us; the last that connected is `ws` */
 	uint32_t last;
-};
-
-/* One request. */
-struct hook_stream {
-	struct list node;
-	struct hook *hook; /* NULL: it has been given up */
-	struct http_exchange *x;
-	uint32_t id;
-	struct loop_timer timer;
-	bool told;	   /* the client knows it */
-	bool ended;	   /* the request's body */
-	uint64_t may_send; /* bytes of the request's body */
-	uint64_t owed;	   /* bytes of the answer that were taken and not yet granted again */
-	uint64_t granted;  /* bytes of the answer that may still come */
-	bool full;	   /* the box does not read */
 };
 
 /* ---- the setting ---- */
@@ -93,7 +76,7 @@ static void put_head(char *p, int kind, uint32_t id)
 		p[1 + i] = (char)(id >> (24 - 8 * i));
 }
 
-static uint32_t read_number(const char *p)
+uint32_t hook_number(const char *p)
 {
 	uint32_t n = 0;
 	for (int i = 0; i < 4; i++)
@@ -101,9 +84,9 @@ static uint32_t read_number(const char *p)
 	return n;
 }
 
-static void send_message(struct hook *h, int kind, uint32_t id, struct str text)
+void hook_send(struct hook *h, int kind, uint32_t id, struct str text)
 {
-	auto_buf struct buf b = {.max = HEAD + HTTP_READ_CHUNK + 2 * HTTP_HEAD_MAX * 6};
+	auto_buf struct buf b = {.max = HEAD + HOOK_FRAME_MAX};
 	char head[HEAD];
 	if (!h || !h->ws)
 		return;
@@ -113,18 +96,21 @@ static void send_message(struct hook *h, int kind, uint32_t id, struct str text)
 	ws_send(h->ws, buf_str(&b), false);
 }
 
-static void send_credit(struct hook_stream *s, uint64_t n)
+void hook_grant(struct hook_stream *s)
 {
 	char text[4];
+	if (!s->owed)
+		return;
 	for (int i = 0; i < 4; i++)
-		text[i] = (char)(n >> (24 - 8 * i));
-	s->granted += n;
-	send_message(s->hook, CREDIT, s->id, str_n(text, 4));
+		text[i] = (char)(s->owed >> (24 - 8 * i));
+	s->granted += (int64_t)s->owed;
+	s->owed = 0;
+	hook_send(s->hook, HOOK_CREDIT, s->id, str_n(text, 4));
 }
 
 /* ---- one request ---- */
 
-static void leave(struct hook_stream *s)
+void hook_leave(struct hook_stream *s)
 {
 	if (!s->hook)
 		return;
@@ -138,7 +124,9 @@ static void leave(struct hook_stream *s)
 static void fail_stream(struct hook_stream *s, const char *why)
 {
 	struct http_exchange *x = s->x;
-	leave(s);
+	if (s->socket)
+		return hook_socket_fail(s, why);
+	hook_leave(s);
 	if (!x)
 		return;
 	if (http_respond_begun(x))
@@ -188,16 +176,16 @@ static void begin(struct hook_stream *s)
 	s->may_send = HOOK_WINDOW;
 	s->granted = HOOK_WINDOW;
 	write_request(s, &w);
-	send_message(s->hook, REQUEST, s->id, buf_str(&text));
+	hook_send(s->hook, HOOK_REQUEST, s->id, buf_str(&text));
 	http_resume(s->x);
 }
 
 static void on_body(struct http_exchange *x, struct str chunk)
 {
 	struct hook_stream *s = http_exchange_arg(x);
-	s->may_send = s->may_send > chunk.n ? s->may_send - chunk.n : 0;
-	send_message(s->hook, BODY, s->id, chunk);
-	if (!s->may_send)
+	s->may_send -= (int64_t)chunk.n;
+	hook_send(s->hook, HOOK_BODY, s->id, chunk);
+	if (s->may_send <= 0)
 		http_pause(x);
 }
 
@@ -205,25 +193,23 @@ static void on_body_end(struct http_exchange *x)
 {
 	struct hook_stream *s = http_exchange_arg(x);
 	s->ended = true;
-	send_message(s->hook, END, s->id, STR(""));
+	hook_send(s->hook, HOOK_END, s->id, STR(""));
 }
 
 static void on_writable(struct http_exchange *x)
 {
 	struct hook_stream *s = http_exchange_arg(x);
 	s->full = false;
-	if (s->owed)
-		send_credit(s, s->owed);
-	s->owed = 0;
+	hook_grant(s);
 }
 
 static void on_close(struct http_exchange *x, bool complete)
 {
 	struct hook_stream *s = http_exchange_arg(x);
 	if (!complete && s->told)
-		send_message(s->hook, GIVE_UP, s->id, STR(""));
+		hook_send(s->hook, HOOK_GIVE_UP, s->id, STR(""));
 	s->x = NULL;
-	leave(s);
+	hook_leave(s);
 	free(s);
 }
 
@@ -283,7 +269,11 @@ static bool begin_answer(struct hook_stream *s, struct str text)
 	uint64_t status = 0;
 	auto_json struct json_doc *d = json_parse(text, NULL);
 	const struct json *o = d ? json_root(d) : NULL;
-	if (!o || http_respond_begun(s->x) || json_read_u64(o, "status", 200, 599, &status, NULL) < 0 || !status)
+	if (!o || http_respond_begun(s->x) || json_read_u64(o, "status", 101, 599, &status, NULL) < 0)
+		return false;
+	if (status == 101)
+		return hook_socket_begin(s, json_get(o, "headers"));
+	if (status < 200)
 		return false;
 	int64_t length = HTTP_CHUNKED;
 	json_each(it, json_get(o, "headers"))
@@ -303,40 +293,40 @@ static bool begin_answer(struct hook_stream *s, struct str text)
 
 static bool take_body(struct hook_stream *s, struct str bytes)
 {
-	if (!http_respond_begun(s->x) || bytes.n > s->granted)
+	if (!http_respond_begun(s->x) || (int64_t)bytes.n > s->granted)
 		return false;
-	s->granted -= bytes.n;
+	s->granted -= (int64_t)bytes.n;
 	s->full |= !http_respond_write(s->x, bytes);
 	s->owed += bytes.n;
-	if (!s->full && s->owed >= HOOK_WINDOW / 4) {
-		send_credit(s, s->owed);
-		s->owed = 0;
-	}
+	if (!s->full && s->owed >= HOOK_WINDOW / 4)
+		hook_grant(s);
 	return true;
 }
 
 /* False: the client speaks another language. */
 static bool on_stream_message(struct hook_stream *s, int kind, struct str rest)
 {
+	if (s->socket)
+		return hook_socket_message(s, kind, rest);
 	switch (kind) {
-	case ANSWER:
+	case HOOK_ANSWER:
 		return begin_answer(s, rest);
-	case ANSWER_BODY:
+	case HOOK_ANSWER_BODY:
 		return take_body(s, rest);
-	case ANSWER_END:
+	case HOOK_ANSWER_END:
 		if (!http_respond_begun(s->x))
 			return false;
 		http_respond_end(s->x);
-		leave(s);
+		hook_leave(s);
 		return true;
-	case CREDIT:
+	case HOOK_CREDIT:
 		if (rest.n != 4)
 			return false;
-		s->may_send += read_number(rest.p);
-		if (!s->ended)
+		s->may_send += hook_number(rest.p);
+		if (!s->ended && s->may_send > 0)
 			http_resume(s->x);
 		return true;
-	case FAILED:
+	case HOOK_FAILED:
 		fail_stream(s, "the outbound handler failed");
 		return true;
 	default:
@@ -354,8 +344,8 @@ static void on_message(struct ws *ws, struct str message, bool text)
 		return;
 	}
 	/* One that was given up meanwhile may still be answered. */
-	struct hook_stream *s = stream_of(h, read_number(message.p + 1));
-	if (s && s->x && !on_stream_message(s, message.p[0], str_skip(message, HEAD)))
+	struct hook_stream *s = stream_of(h, hook_number(message.p + 1));
+	if (s && (s->x || s->socket) && !on_stream_message(s, message.p[0], str_skip(message, HEAD)))
 		fail_stream(s, "the outbound handler sent something else than an answer");
 }
 
@@ -391,8 +381,7 @@ static void on_ws_close(struct ws *ws, int code, struct str reason)
 void handle_hook(struct daemon_request *r)
 {
 	static const struct ws_ops ops = {.on_message = on_message, .on_close = on_ws_close};
-	static const struct ws_options options = {
-		.message_max = HOOK_WINDOW + 2 * HTTP_HEAD_MAX * 6, .ping_ms = HOOK_PING};
+	static const struct ws_options options = {.message_max = HEAD + HOOK_FRAME_MAX, .ping_ms = HOOK_PING};
 	struct sandbox *s = daemon_request_find(r);
 	struct ws *ws = NULL;
 	struct err e;

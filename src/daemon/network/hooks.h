@@ -12,9 +12,12 @@
  *	                   2 bytes of its body   3 end of the body   4 it was given up
  *	client → daemon    5 answer {"status","headers"}   6 bytes of its body   7 end   9 failed: text
  *	both               8 credit: four bytes, so many more bytes of the body may be sent
+ *	both               10 a message of a WebSocket: a byte (1 text, 0 binary), the message
+ *	both               11 its end: two bytes of code, the reason
  *
- * Bodies are limited by credit: HOOK_WINDOW bytes in each direction, and what the other side has granted. So memory is
- * bounded whatever side is slow. Thread: the loop's.
+ * An answer 101 to an upgrade request makes it a WebSocket, of messages up to HOOK_MESSAGE_MAX; 10 and 11 stand in the
+ * place of bodies then. Bodies and messages are limited by credit: HOOK_WINDOW bytes in each direction, and what the
+ *other side has granted. So memory is bounded whatever side is slow. Thread: the loop's.
  */
 #pragma once
 

@@ -40,14 +40,19 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	daemon_request_error(r, &e);
 }
 
+int images_service(struct daemon *d, struct http_endpoint *ret, struct err *e)
+{
+	char path[400];
+	snprintf(path, sizeof path, "%s/" IMAGE_SERVICE, d->config.state_dir);
+	return http_endpoint_unix(ret, str_of(path), e);
+}
+
 void handle_images(struct daemon_request *r)
 {
 	struct http_endpoint ep;
 	struct err e;
-	char path[400];
 	struct http_proxy_options o = {.filter_request = keep_header, .on_fail = on_fail, .on_done = on_done, .arg = r};
-	snprintf(path, sizeof path, "%s/" IMAGE_SERVICE, r->daemon->config.state_dir);
-	if (http_endpoint_unix(&ep, str_of(path), &e) < 0)
+	if (images_service(r->daemon, &ep, &e) < 0)
 		return daemon_request_error(r, &e);
 	http_proxy(r->x, r->daemon->client, &ep, &o);
 }
@@ -59,6 +64,10 @@ static int own_image(struct api_change *c, const struct image_ref *ref, int meta
 {
 	struct str tag, name = str_split(str_of(ref->name), ':', &tag);
 	auto_buf struct buf near = {0};
+	if (image_is_sandbox(ref->name)) {
+		snprintf(c->spec.image, sizeof c->spec.image, "default");
+		return 0;
+	}
 	if (str_eq_c(tag, "latest") && box_image_name_ok(name)) {
 		snprintf(c->spec.image, sizeof c->spec.image, "%.*s", STR_ARG(name));
 		return 0;
@@ -66,6 +75,19 @@ static int own_image(struct api_change *c, const struct image_ref *ref, int meta
 	if (meta >= 0)
 		image_near(meta, ref->name, &near);
 	return err_set(e, ERRC_IMAGE_NOT_FOUND, "there is no image '%s'.%s", c->image_ref, buf_cstr(&near));
+}
+
+/* The name is for people: GET shows it. */
+static void note_name(char **settings, const char *name)
+{
+	auto_buf struct buf note = {0};
+	struct json_writer w = json_writer(&note);
+	json_object_begin(&w);
+	json_member_cstr(&w, ".image", name);
+	json_object_end(&w);
+	char *changes = settings_merge(*settings ? *settings : "{}", buf_cstr(&note));
+	free(*settings);
+	*settings = changes;
 }
 
 int images_resolve(struct daemon *d, struct api_change *c, struct err *e)
@@ -82,16 +104,26 @@ int images_resolve(struct daemon *d, struct api_change *c, struct err *e)
 	if (r > 0)
 		return own_image(c, &ref, d->images_meta, e);
 	memcpy(c->spec.image, key, sizeof key);
-	/* The name is for people: GET shows it. */
-	auto_buf struct buf note = {0};
-	struct json_writer w = json_writer(&note);
-	json_object_begin(&w);
-	json_member_cstr(&w, ".image", c->image_ref);
-	json_object_end(&w);
-	char *changes = settings_merge(c->settings_changes ? c->settings_changes : "{}", buf_cstr(&note));
-	free(c->settings_changes);
-	c->settings_changes = changes;
+	note_name(&c->settings_changes, c->image_ref);
 	return 0;
+}
+
+/* An image that is not here is the warden's to refuse. */
+void images_default(struct daemon *d, struct api_spec *spec)
+{
+	struct api_change c = {.has_image = true};
+	struct err e;
+	if (!d->config.image)
+		return;
+	snprintf(c.image_ref, sizeof c.image_ref, "%s", d->config.image);
+	if (images_resolve(d, &c, &e) == 0) {
+		memcpy(spec->image, c.spec.image, sizeof spec->image);
+		if (c.settings_changes)
+			note_name(&spec->settings, d->config.image);
+	} else {
+		snprintf(spec->image, sizeof spec->image, "%.*s", BOX_IMAGE_NAME_MAX, d->config.image);
+	}
+	free(c.settings_changes);
 }
 
 void images_explain(struct daemon *d, const char *image, struct err *e)

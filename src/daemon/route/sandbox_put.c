@@ -304,14 +304,9 @@ static int check_limits(struct daemon_request *r, struct err *e)
 	return r->change.instance ? err_wrap(e, "instance '%s' is too large", r->change.instance) : -1;
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+/* The change is well-formed, and its image is here. */
+static void begin(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
-	struct err e;
-	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
-		images_resolve(r->daemon, &r->change, &e) < 0 ||
-		(r->change.settings_changes && check_settings(r, r->change.settings_changes, &e) < 0))
-		return daemon_request_error(r, &e);
 	if (r->change.has_from)
 		return daemon_request_make_from(r);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
@@ -321,6 +316,28 @@ static void on_body(struct http_exchange *x, struct str body)
 		daemon_request_change(r, s);
 	else
 		make_sandbox(r);
+}
+
+static void on_pulled(struct daemon_request *r, const struct err *why)
+{
+	struct err e;
+	if (why || images_resolve(r->daemon, &r->change, &e) < 0)
+		return daemon_request_error(r, why ? why : &e);
+	begin(r);
+}
+
+static void on_body(struct http_exchange *x, struct str body)
+{
+	struct daemon_request *r = http_exchange_arg(x);
+	struct err e;
+	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
+		(r->change.settings_changes && check_settings(r, r->change.settings_changes, &e) < 0))
+		return daemon_request_error(r, &e);
+	if (images_resolve(r->daemon, &r->change, &e) == 0)
+		return begin(r);
+	if (e.code != ERRC_IMAGE_NOT_FOUND || !r->daemon->config.pull_missing)
+		return daemon_request_error(r, &e);
+	images_pull(r, r->change.image_ref, on_pulled);
 }
 
 void handle_put(struct daemon_request *r)

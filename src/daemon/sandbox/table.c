@@ -10,6 +10,7 @@
 #include "daemon/network/hooks.h"
 #include "daemon/preview/ports.h"
 #include "daemon/preview/tunnels.h"
+#include "daemon/route/images_api.h"
 #include "daemon/sandbox/dial.h"
 
 struct sandbox *sandbox_find(struct daemon *d, const char *id)
@@ -34,6 +35,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	list_init(&s->ports);
 	list_init(&s->tunnel_hosts);
 	api_spec_default(&s->spec);
+	images_default(d, &s->spec);
 	struct sandbox *old = map_put(&d->boxes, str_of(s->id), s);
 	INVARIANT(!old);
 	d->by_state[state]++;

@@ -259,7 +259,6 @@ char *buckets_remove(const char *settings, const char *path, struct err *e)
 	"  kill $pid 2>/dev/null; wait $pid\n"                                                                         \
 	"  grep -v '\\[INF\\]' \"$log\" | sed 's/^[0-9TZ:.-]* \\[[A-Z]*\\] *//; "                                      \
 	"s/^[a-z0-9_.]*:[A-Za-z0-9_]*([0-9]*): //' | tail -n 3 >&2\n"                                                  \
-	"s/^[a-z0-9_.]*:[A-Za-z0-9_]*([0-9]*): //' | tail -n 3 >&2\n"                                                  \
 	"  rm -f \"$log\"\n"                                                                                           \
 	"  [ -z \"$made\" ] || rmdir \"$2\"\n"                                                                         \
 	"  return 1\n"                                                                                                 \

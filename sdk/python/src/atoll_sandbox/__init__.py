@@ -11,6 +11,7 @@
 from ._async.files import AsyncFileStream
 from ._async.processes import AsyncProcess
 from ._async.sandbox import AsyncSandbox
+from ._async.secrets import AsyncSecrets
 from ._async.session import AsyncSession
 from ._async.streams import AsyncEventStream
 from ._async.terminal import AsyncTerminal
@@ -18,6 +19,7 @@ from ._async.websocket import AsyncWebSocket
 from ._sync.files import FileStream
 from ._sync.processes import Process
 from ._sync.sandbox import Sandbox
+from ._sync.secrets import Secrets
 from ._sync.session import Session
 from ._sync.streams import EventStream
 from ._sync.terminal import Terminal
@@ -76,14 +78,15 @@ from .models import (
     LogMatch,
     ProcessLogs,
     SandboxInfo,
+    Secret,
     Usage,
     WatchEvent,
 )
 from .results import CodeContext, CodeEvent, Execution, ExecutionError, Logs, OutputMessage, Result
 
 __all__ = [
-    "AsyncEventStream", "AsyncFileStream", "AsyncProcess", "AsyncSandbox", "AsyncSession", "AsyncTerminal",
-    "AsyncWebSocket", "Changes", "CodeContext", "CodeEvent", "CodeExecutionError", "CommandError",
+    "AsyncEventStream", "AsyncFileStream", "AsyncProcess", "AsyncSandbox", "AsyncSecrets", "AsyncSession",
+    "AsyncTerminal", "AsyncWebSocket", "Changes", "CodeContext", "CodeEvent", "CodeExecutionError", "CommandError",
     "CommandNotFoundError", "ContainerUnavailableError", "ContextNotFoundError", "CustomDomainRequiredError",
     "EventStream", "ExecEvent", "ExecResult", "Execution", "ExecutionError", "ExposedPort", "FileExistsError",
     "FileInfo", "FileNotFoundError", "FileStream", "FileSystemError", "FileTooLargeError", "GitAuthenticationError",
@@ -92,8 +95,8 @@ __all__ = [
     "LogEvent", "LogMatch", "Logs", "OperationInterruptedError", "OutputMessage", "PermissionDeniedError",
     "PortAlreadyExposedError", "PortError", "PortInUseError", "PortNotExposedError", "Process", "ProcessError",
     "ProcessExitedBeforeReadyError", "ProcessLogs", "ProcessNotFoundError", "ProcessReadyTimeoutError",
-    "RPCTransportError", "Result", "Sandbox", "SandboxError", "SandboxInfo", "SandboxSecurityError",
-    "ServiceNotRespondingError", "Session", "SessionAlreadyExistsError", "SessionDestroyedError",
+    "RPCTransportError", "Result", "Sandbox", "SandboxError", "SandboxInfo", "SandboxSecurityError", "Secret",
+    "Secrets", "ServiceNotRespondingError", "Session", "SessionAlreadyExistsError", "SessionDestroyedError",
     "SessionTerminatedError", "Terminal", "Usage", "ValidationFailedError", "WatchEvent", "WebSocket", "__version__",
     "error_from_response",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import Literal, Mapping, Union, get_args
+from typing import Literal, Mapping, Sequence, Union, get_args
 
 from .errors import CommandError, InvalidPortError, SandboxSecurityError, ValidationFailedError
 
@@ -109,6 +109,13 @@ def variables(env: Mapping[str, str | None] | None, name: str = "env") -> dict[s
         if value is not None and (not isinstance(value, str) or "\0" in value):
             raise invalid(name, f"the value of {key} is a str without NUL characters, or None")
     return dict(env)
+
+
+def names(value: Sequence[str], name: str) -> list[str]:
+    """A list of names; one str would be a list of its letters."""
+    if isinstance(value, (str, bytes)) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"{name} is a list of str")
+    return list(value)
 
 
 def present(*levels: Mapping[str, str | None]) -> dict[str, str] | None:

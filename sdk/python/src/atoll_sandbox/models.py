@@ -241,6 +241,21 @@ def sandbox_info(wire: Mapping[str, Any]) -> SandboxInfo:
 
 
 @dataclass(frozen=True)
+class Secret:
+    """A secret without its value, which nothing shows."""
+
+    name: str
+    hosts: List[str]
+    created_at: datetime
+    #: None: never, since the daemon knows it.
+    last_used_at: datetime | None = None
+    env: str | None = None
+    header: str | None = None
+    #: `accessKeyId`, `region`, `service`.
+    aws: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
 class ExposedPort:
     """A port with a URL of its own."""
 

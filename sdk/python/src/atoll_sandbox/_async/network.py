@@ -8,6 +8,7 @@ from typing import Any, Mapping
 from .. import _wire as wire
 from ..errors import SandboxError
 from .commands import Scope
+from .streams import AsyncEventStream, Link
 
 
 class AsyncNetwork(Scope):
@@ -35,6 +36,14 @@ class AsyncNetwork(Scope):
     async def network_log(self) -> list[dict[str, Any]]:
         """The last connections that have ended and names that were refused, oldest first."""
         return list((await self._box.json(wire.request("GET", "/network/log")))["log"])
+
+    def follow_network_log(self) -> AsyncEventStream[dict[str, Any]]:
+        """The same as events that go on.
+
+            async for record in sandbox.follow_network_log():
+                print(record["decision"], record["name"], record["port"])
+        """
+        return AsyncEventStream(Link(self._box, wire.stream_request("GET", "/network/log?follow=1")), dict)
 
     async def approvals(self) -> list[dict[str, Any]]:
         """Connections of this sandbox that wait for somebody: `id`, `host`, `port`, `protocol`, …"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterable, Mapping
+from typing import Any, Mapping, Sequence
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -25,7 +25,9 @@ def _spec(
     labels: Mapping[str, str] | None = None,
     sleep_after: str | int | None = None,
     keep_alive: bool | None = None,
-    volumes: Iterable[Mapping[str, Any]] | None = None,
+    network: Mapping[str, Any] | None = None,
+    secrets: Sequence[str] | None = None,
+    volumes: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The options that the daemon keeps, as PUT takes them."""
     if limits is not None and not isinstance(limits, Limits):
@@ -37,6 +39,8 @@ def _spec(
         "labels": None if labels is None else dict(labels),
         "sleepAfter": sleep_after,
         "keepAlive": keep_alive,
+        "network": None if network is None else dict(network),
+        "secrets": None if secrets is None else checks.names(secrets, "secrets"),
         "volumes": None if volumes is None else [dict(volume) for volume in volumes],
     }
     return {name: value for name, value in spec.items() if value is not None}
@@ -55,9 +59,9 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
     `url` and `token` say which Atoll: `http://host:8700`, `https://…`, or `unix:/run/atoll/atoll.sock`, which needs no token.
     Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
 
-    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds), `keep_alive` and `volumes` (`{"name": …, "path": …}`
-    each) are told to the daemon before the first call; what is not given is left as it is. Everything that is started from
-    then on has `env`; None unsets a variable.
+    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds), `keep_alive`, `network` (a policy, as `set_network`
+    takes it), `secrets` (names, see `AsyncSecrets`) and `volumes` (`{"name": …, "path": …}`) are told to the daemon before the
+    first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
 
     With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
     which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
@@ -77,7 +81,9 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
         labels: Mapping[str, str] | None = None,
         sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
-        volumes: Iterable[Mapping[str, Any]] | None = None,
+        network: Mapping[str, Any] | None = None,
+        secrets: Sequence[str] | None = None,
+        volumes: Sequence[Mapping[str, Any]] | None = None,
         default_session: bool = True,
         normalize_id: bool = False,
         ready_timeout: float = wire.READY_SECONDS,
@@ -85,7 +91,7 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
         checks.milliseconds(ready_timeout, "ready_timeout")
         checked = checks.sandbox_id(id)
         named = checked.lower() if normalize_id else checked
-        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, volumes)
+        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, network, secrets, volumes)
         self._box = Box(Transport(locate(url, token), ready_timeout), named, spec, create)
         self._session = f"sandbox-{named}" if default_session else wire.NO_SESSION
         self._destroy_on_exit = destroy_on_exit
@@ -159,9 +165,11 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
         labels: Mapping[str, str] | None = None,
         sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
+        secrets: Sequence[str] | None = None,
     ) -> SandboxInfo:
-        """Makes the sandbox, or changes an existing one at once: everything that is started from then on has `env`."""
-        spec = _spec(None, limits, env, labels, sleep_after, keep_alive)
+        """Makes the sandbox, or changes an existing one at once: everything that is started from then on has `env` and
+        `secrets`, which replace those that it had."""
+        spec = _spec(None, limits, env, labels, sleep_after, keep_alive, None, secrets)
         return sandbox_info(await self._box.json(wire.request("PUT", "", spec, repeatable=True)))
 
     async def set_env_vars(self, env: Mapping[str, str | None]) -> None:

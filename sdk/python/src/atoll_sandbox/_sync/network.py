@@ -9,6 +9,7 @@ from typing import Any, Mapping
 from .. import _wire as wire
 from ..errors import SandboxError
 from .commands import Scope
+from .streams import EventStream, Link
 
 
 class Network(Scope):
@@ -36,6 +37,14 @@ class Network(Scope):
     def network_log(self) -> list[dict[str, Any]]:
         """The last connections that have ended and names that were refused, oldest first."""
         return list((self._box.json(wire.request("GET", "/network/log")))["log"])
+
+    def follow_network_log(self) -> EventStream[dict[str, Any]]:
+        """The same as events that go on.
+
+            for record in sandbox.follow_network_log():
+                print(record["decision"], record["name"], record["port"])
+        """
+        return EventStream(Link(self._box, wire.stream_request("GET", "/network/log?follow=1")), dict)
 
     def approvals(self) -> list[dict[str, Any]]:
         """Connections of this sandbox that wait for somebody: `id`, `host`, `port`, `protocol`, …"""

@@ -1,5 +1,5 @@
 # Made by tools/unasync.py from ../_async/storage.py: change that file.
-"""Volumes: directories that outlive sandboxes and that several share."""
+"""Volumes, which outlive sandboxes and which several share; buckets."""
 
 from __future__ import annotations
 
@@ -22,3 +22,17 @@ class Storage(Scope):
     def delete_volume(self, name: str) -> None:
         """Deletes a volume that no sandbox names."""
         self._box.json(wire.request("DELETE", f"/v1/volumes/{wire.segment(name)}"))
+
+    def mount_bucket(
+        self, bucket: str, path: str, *, endpoint: str, secret: str, prefix: str | None = None, read_only: bool = False
+    ) -> None:
+        """Mounts a bucket with keys that the sandbox never sees: `secret` names a secret of the daemon with `aws`."""
+        body = {"bucket": bucket, "path": path, "endpoint": endpoint, "secret": secret, "prefix": prefix, "readOnly": read_only}
+        self._box.json(wire.request("POST", "/mounts", body))
+
+    def unmount_bucket(self, path: str) -> None:
+        self._box.json(wire.request("DELETE", "/mounts", query={"path": path}))
+
+    def mounts(self) -> list[dict[str, Any]]:
+        """The buckets that every start of the sandbox mounts."""
+        return list((self._box.json(wire.request("GET", "/mounts")))["mounts"])

@@ -1,0 +1,83 @@
+"""Two daemons with one image directory: what one of them uses, the other never collects."""
+import os
+
+import pytest
+from atoll import box_path, wait_for
+from boxapi import check_error
+from imagelib import built, image_instance, names, run
+
+
+@pytest.fixture(name="pair")
+def fixture_pair(tmp_path_factory):
+    images = tmp_path_factory.mktemp("images")
+    with image_instance(images) as one, image_instance(images, {"ATOLL_IMAGE": "ours"}) as two:
+        yield one, two
+
+
+def key_of(atoll, box):
+    return atoll.request("GET", box_path(box)).json()["imageId"]
+
+
+def layers(atoll):
+    return sorted(os.listdir(atoll.images / "layers"))
+
+
+def test_an_image_of_one_daemon_is_the_others_too(pair):
+    one, two = pair
+    built(one, "FROM default\nRUN echo hello > /hello\n", query="tag=ours")
+    assert "ours:latest" in names(two)
+    assert run(two, "a", "ours", "cat /hello") == "hello\n"
+
+
+def test_what_the_other_uses_is_never_collected(pair):
+    one, two = pair
+    built(one, "FROM default\nRUN echo hello > /hello\n", query="tag=ours")
+    assert two.request("PUT", box_path("user"), {"image": "ours"}).status == 201
+    key = key_of(two, "user")
+    kept = layers(one)
+    # The first daemon takes the name away and prunes again and again: the second one runs a box of it.
+    assert one.request("DELETE", "/v1/images/ours").status == 200
+    for _ in range(3):
+        assert one.request("POST", "/v1/images/prune").status == 200
+    assert (one.images / "meta" / f"{key}.layers").exists() and layers(one) == kept
+    assert two.execute_alone("user", "cat /hello")["stdout"] == "hello\n"
+    # Also while the box is stopped, and after the second daemon was killed and is back.
+    assert two.request("POST", box_path("user", "/stop")).status == 200
+    # Answered when it is on disk, and with it every change before.
+    assert two.request("PUT", box_path("user"), {"labels": {"a": "b"}}).status == 200
+    two.kill_daemon()
+    two.kill_warden()
+    assert one.request("POST", "/v1/images/prune").status == 200
+    two.await_warden()
+    assert one.request("POST", "/v1/images/prune").status == 200
+    assert two.execute_alone("user", "cat /hello")["stdout"] == "hello\n"
+    assert key_of(two, "user") == key
+    # It goes when the second daemon's last sandbox of it is gone, whoever prunes then.
+    assert two.request("DELETE", box_path("user")).status in (200, 204)
+
+    def gone():
+        two.request("POST", "/v1/images/prune")
+        one.request("POST", "/v1/images/prune")
+        return not (one.images / "meta" / f"{key}.layers").exists() and len(layers(one)) == 1
+    wait_for(gone, "the image is collected", seconds=60)
+
+
+def test_the_default_image_is_a_setting(pair):
+    one, two = pair
+    error = check_error(two.request("POST", box_path("a", "/api/execute"), {"command": "true"}), "IMAGE_NOT_FOUND", 404)
+    assert "there is no image 'ours'" in error["message"]
+    built(one, "FROM default\nENV WHO=ours\n", query="tag=ours")
+    assert two.execute_alone("a", "echo $WHO")["stdout"] == "ours\n"
+    assert two.request("GET", box_path("a")).json()["image"] == "ours"
+    # The other daemon has Atoll's own, and both give it to those who ask for it, also by upstream's name.
+    assert one.execute_alone("a", "echo $WHO")["stdout"] == "\n"
+    for name in ("default", "docker.io/cloudflare/sandbox:0.12.10-python", "cloudflare/sandbox"):
+        assert run(two, "b", name, "echo $WHO") == "\n"
+
+
+def test_builds_of_both_at_once_share_nothing_but_the_directory(pair):
+    for daemon, word in zip(pair, ("first", "second")):
+        built(daemon, f"FROM default\nRUN echo {word} > /word\n", query=f"tag={word}")
+    one, two = pair
+    assert run(one, "a", "second", "cat /word") == "second\n"
+    assert run(two, "a", "first", "cat /word") == "first\n"
