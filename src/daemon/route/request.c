@@ -340,9 +340,8 @@ static void dispatch(struct daemon_request *r)
 	case ROUTE_NONE:
 	case ROUTE_PREVIEW:
 	case ROUTE_COUNT:
-		break;
+		base_bug(__FILE__, __LINE__, "a route without a handler");
 	}
-	base_bug(__FILE__, __LINE__, "a route without a handler");
 }
 
 static void route(struct daemon_request *r)

@@ -14,7 +14,7 @@ from .box import Box
 from .network import AsyncNetwork
 from .ports import AsyncPorts
 from .session import AsyncSessions
-from .storage import AsyncStorage
+from .volumes import AsyncVolumes
 from .transport import Transport
 
 
@@ -46,7 +46,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
+class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncVolumes):
     """A named, isolated Linux box of an Atoll.
 
         async with AsyncSandbox("user-123") as sandbox:

@@ -15,7 +15,7 @@ from .box import Box
 from .network import Network
 from .ports import Ports
 from .session import Sessions
-from .storage import Storage
+from .volumes import Volumes
 from .transport import Transport
 
 
@@ -47,7 +47,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class Sandbox(Sessions, Ports, Network, Storage):
+class Sandbox(Sessions, Ports, Network, Volumes):
     """A named, isolated Linux box of an Atoll.
 
         with Sandbox("user-123") as sandbox:
