@@ -188,6 +188,7 @@ int config_read(struct config *ret, struct err *e)
 	if (read_dir("ATOLL_DATA", "/var/lib/atoll", c.data, sizeof c.data, e) < 0 ||
 		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
 		read_tls(&c, e) < 0 || read_duration("ATOLL_SLEEP_AFTER", "10m", &c.sleep_after_ms, e) < 0 ||
+		read_duration("ATOLL_DOCKER_ORPHAN_AFTER", "5m", &c.docker_orphan_ms, e) < 0 ||
 		read_duration("ATOLL_PAGE_OUT_AFTER", "1m", &c.page_out_after_ms, e) < 0 ||
 		read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 || read_images(&c, e) < 0 ||
 		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||

@@ -32,6 +32,7 @@ struct config {
 	struct host_names hosts;	  /* ATOLL_HOSTS */
 	struct host_nets trusted_proxies; /* ATOLL_TRUSTED_PROXIES */
 	const char *tls_cert, *tls_key;	  /* ATOLL_TLS_CERT, ATOLL_TLS_KEY; NULL: no TLS */
+	uint64_t docker_orphan_ms;	  /* ATOLL_DOCKER_ORPHAN_AFTER, 5 minutes; 0: never */
 	uint64_t sleep_after_ms;	  /* ATOLL_SLEEP_AFTER, 10 minutes; 0: never */
 	uint64_t page_out_after_ms;	  /* ATOLL_PAGE_OUT_AFTER, 1 minute; 0: never */
 	uint32_t app_timeout_ms;	  /* ATOLL_APP_TIMEOUT; 0: as long as the client waits */

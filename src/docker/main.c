@@ -1,9 +1,9 @@
 /*
  * atoll-docker - the docker commands that `wrangler dev` and its plugin for Vite call, on Atoll's Docker socket.
  *
- * It is called by its own name through WRANGLER_DOCKER_BIN, or as `docker` after `atoll docker install`. It parses the
- * Dockerfile itself, with its user's rights, and asks the daemon over $ATOLL_RUN/docker.sock, or the socket that
- * --host or DOCKER_HOST names.
+ * It is called by its own name through WRANGLER_DOCKER_BIN, or as `docker` after `atoll docker install`. It asks the
+ * daemon over $ATOLL_RUN/docker.sock, or the socket that --host or DOCKER_HOST names. Images are built and pulled by
+ * `atoll build` and `atoll pull`, on the daemon whose socket it is.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,13 +13,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "docker/dockerfile.h"
 
-enum { ANSWER_MAX = 16 * 1024 * 1024, ARGS_MAX = 256 };
+enum { ANSWER_MAX = 16 * 1024 * 1024, ARGS_MAX = 256, NAME_LENGTH = 256 };
 
 static const char *self = "atoll-docker";
 static char sock_path[108];
@@ -182,45 +182,85 @@ static int info(int argc, char **argv)
 	return 0;
 }
 
-static int read_file(const char *path, struct buf *ret)
+/* ---- the image builder, which `atoll` knows how to speak to ---- */
+
+/* Runs the `atoll` beside this program, on the daemon of the Docker socket. Its exit code. */
+static int run_atoll(char **argv)
 {
-	char chunk[16384];
-	size_t n;
-	FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-	if (!f)
-		return fail("cannot read %s", path);
-	while ((n = fread(chunk, 1, sizeof chunk, f)) > 0 && buf_size(ret) <= DOCKERFILE_MAX)
-		buf_add(ret, chunk, n);
-	if (f != stdin)
-		fclose(f);
-	return 0;
+	char program[PATH_MAX], run[sizeof sock_path];
+	int status = 0;
+	ssize_t n = readlink("/proc/self/exe", program, sizeof program - 8);
+	program[n > 0 ? n : 0] = 0;
+	char *slash = strrchr(program, '/');
+	if (!slash)
+		return fail("the path of this program is not known");
+	snprintf(slash, 8, "/atoll");
+	snprintf(run, sizeof run, "%s", sock_path);
+	*strrchr(run, '/') = 0;
+	argv[0] = program;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		setenv("ATOLL_RUN", run, 1);
+		unsetenv("ATOLL_URL");
+		unsetenv("ATOLL_TOKEN");
+		execv(program, argv);
+		_exit(fail("cannot start %s: %s", program, strerror(errno)));
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* Tells the socket that `tag` stands for an image of Atoll. */
+static int name_image(const char *tag, const char *image)
+{
+	auto_buf struct buf target = {0}, json = {0}, answer = {0};
+	struct json_writer w = json_writer(&json);
+	json_object_begin(&w);
+	json_member_cstr(&w, "image", image);
+	json_object_end(&w);
+	buf_add_c(&target, "/atoll/images?t=");
+	encode(&target, tag);
+	return call("POST", buf_cstr(&target), buf_str(&json), &answer);
 }
 
 struct build {
-	const char *tag, *file, *context;
-	const char *args[ARGS_MAX];
-	size_t args_n;
+	const char *tag, *context;
+	char *argv[2 * ARGS_MAX]; /* of `atoll build` */
+	size_t argc;
 };
+
+static void add(struct build *b, const char *word)
+{
+	if (b->argc < ARRAY_LEN(b->argv) - 8)
+		b->argv[b->argc++] = (char *)word;
+}
 
 static int read_build(int argc, char **argv, struct build *b)
 {
-	static const char *const with_value[] = {"--platform", "--network", "--output", "--progress", "--label"};
+	static const char *const ignored[] = {"--platform", "--network", "--output", "--progress", "--label"};
+	static const char *const passed[] = {"-f", "--file", "--build-arg", "--target"};
 	for (int i = 0; i < argc; i++) {
-		const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
-		bool takes = false;
-		for (size_t k = 0; k < ARRAY_LEN(with_value); k++)
-			takes |= strcmp(a, with_value[k]) == 0;
-		if (strcmp(a, "-t") == 0 || strcmp(a, "--tag") == 0)
-			b->tag = argv[++i < argc ? i : argc - 1];
-		else if (strcmp(a, "-f") == 0 || strcmp(a, "--file") == 0)
-			b->file = argv[++i < argc ? i : argc - 1];
-		else if (strcmp(a, "--build-arg") == 0 && b->args_n < ARGS_MAX)
-			b->args[b->args_n++] = (i++, value);
-		else if (takes)
-			i++;
-		else if (strcmp(a, "--load") == 0 || strncmp(a, "--provenance", 12) == 0 ||
-			 strncmp(a, "--platform=", 11) == 0 || strncmp(a, "--output=", 9) == 0 ||
-			 strncmp(a, "--network=", 10) == 0)
+		const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+		bool skip = false, pass = false;
+		for (size_t k = 0; k < ARRAY_LEN(ignored); k++)
+			skip |= strncmp(a, ignored[k], strlen(ignored[k])) == 0;
+		for (size_t k = 0; k < ARRAY_LEN(passed); k++)
+			pass |= strcmp(a, passed[k]) == 0;
+		bool names = strcmp(a, "-t") == 0 || strcmp(a, "--tag") == 0;
+		if ((pass || names || (skip && !strchr(a, '='))) && !value)
+			return fail("build: %s needs a value", a);
+		if (names)
+			b->tag = argv[++i];
+		else if (pass) {
+			add(b, a);
+			add(b, argv[++i]);
+		} else if (strcmp(a, "--no-cache") == 0)
+			add(b, a);
+		else if (skip)
+			i += !strchr(a, '=');
+		else if (strcmp(a, "--load") == 0 || strncmp(a, "--provenance", 12) == 0)
 			continue;
 		else if (a[0] == '-' && a[1])
 			return fail("build: unknown flag '%s'", a);
@@ -232,32 +272,21 @@ static int read_build(int argc, char **argv, struct build *b)
 
 static int build(int argc, char **argv)
 {
-	struct build b = {0};
-	auto_buf struct buf text = {0}, json = {0}, target = {0}, answer = {0};
-	char path[PATH_MAX];
-	struct dockerfile d;
-	struct err e;
+	struct build b = {.argv = {NULL, (char *)"build"}, .argc = 2};
+	char image[NAME_LENGTH];
+	if (argc > ARGS_MAX)
+		return fail("build: more than %d words", ARGS_MAX);
 	if (read_build(argc, argv, &b))
 		return 1;
-	snprintf(path, sizeof path, "%s/Dockerfile", b.context);
-	if (read_file(b.file ? b.file : path, &text))
-		return 1;
-	int r = dockerfile_read(buf_str(&text), b.args, b.args_n, &d, &e);
-	if (r < 0)
-		fprintf(stderr, "%s\n", e.msg);
-	if (r == 0 && d.warning)
-		fprintf(stderr, "%s: warning: %s\n", self, d.warning);
-	if (r == 0)
-		dockerfile_json(&d, &json);
-	dockerfile_free(&d);
-	if (r < 0)
-		return 1;
-	buf_add_c(&target, "/atoll/build?t=");
-	encode(&target, b.tag);
-	if (call("POST", buf_cstr(&target), buf_str(&json), &answer))
-		return 1;
-	printf("%s is built on Atoll's default image\n", b.tag);
-	return 0;
+	/* Tags belong to their user. */
+	int n = snprintf(image, sizeof image, "docker-%u/%s", (unsigned)getuid(), b.tag);
+	if (n >= (int)sizeof image)
+		return fail("build: the tag is too long");
+	add(&b, "-t");
+	add(&b, image);
+	add(&b, b.context);
+	int code = run_atoll(b.argv);
+	return code ? code : name_image(b.tag, image);
 }
 
 static int pull(int argc, char **argv)
@@ -273,7 +302,12 @@ static int pull(int argc, char **argv)
 		return fail("pull needs an image");
 	buf_add_c(&target, "/images/create?fromImage=");
 	encode(&target, image);
-	return call("POST", buf_cstr(&target), STR_NULL, &answer);
+	int status = ask("POST", buf_cstr(&target), STR_NULL, &answer);
+	if (status == 200 || status < 0)
+		return status != 200;
+	char *words[] = {NULL, (char *)"pull", (char *)image, NULL};
+	int code = run_atoll(words);
+	return code ? code : name_image(image, image);
 }
 
 static int tag(int argc, char **argv)

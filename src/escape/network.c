@@ -206,23 +206,69 @@ static void host_loopback(const struct check *c, struct outcome *o)
 /* What is behind an address that a connection was accepted for: an errno of the connection, 0 when bytes came from
  * there. The gate accepts every connection and then refuses: HTTP is answered 403 with the reason, all else is reset.
  */
-static int tcp_reach(const char *ip, int port)
+static int reach(const struct sockaddr *to, socklen_t size)
 {
 	static const char ask[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n", refusal[] = "HTTP/1.1 403 ";
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	char answer[64] = "";
 	struct timeval limit = {.tv_sec = 5};
-	auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	inet_pton(AF_INET, ip, &a.sin_addr);
+	auto_fd int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) < 0 ||
-		send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) < 0)
+	if (fd < 0 || connect(fd, to, size) < 0 || send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) < 0)
 		return errno;
 	ssize_t n = recv(fd, answer, sizeof answer - 1, MSG_WAITALL);
 	if (n < 0)
 		return errno;
 	return strncmp(answer, refusal, sizeof refusal - 1) == 0 ? EPERM : 0;
+}
+
+/* In any spelling that programs take for an IPv4 address. */
+static int tcp_reach(const char *ip, int port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	return inet_aton(ip, &a.sin_addr) ? reach((struct sockaddr *)&a, sizeof a) : EINVAL;
+}
+
+static int tcp_reach6(const char *ip, int port)
+{
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	return inet_pton(AF_INET6, ip, &a.sin6_addr) == 1 ? reach((struct sockaddr *)&a, sizeof a) : EINVAL;
+}
+
+/* The metadata service and private networks, spelled so that a careless filter does not know them. */
+static void address_forms(const struct check *c, struct outcome *o)
+{
+	static const char *const spelled[] = {
+		"2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "10.1"};
+	static const char *const six[] = {"::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
+		"2001:0:a9fe:a9fe::1", "fd00:ec2::254", "ff02::1"};
+	char what[64];
+	int os;
+	(void)c;
+	for (size_t i = 0; i < ARRAY_LEN(spelled); i++) {
+		snprintf(what, sizeof(what), "reach %s", spelled[i]);
+		os = tcp_reach(spelled[i], 80);
+		TRY(o, what, (errno = os, os ? -1 : 0), ECONNREFUSED, EPERM);
+	}
+	/* A box has IPv6 only where the host has. */
+	for (size_t i = 0; i < ARRAY_LEN(six); i++) {
+		snprintf(what, sizeof(what), "reach %s", six[i]);
+		os = tcp_reach6(six[i], 80);
+		TRY(o, what, (errno = os, os ? -1 : 0), ECONNREFUSED, EPERM, ENETUNREACH, EADDRNOTAVAIL, EAFNOSUPPORT);
+	}
+}
+
+/* The listener that connections are steered to is bound to port 1 of the box's namespace. */
+static void gate_port(const struct check *c, struct outcome *o)
+{
+	static const char *const own[] = {"127.0.0.1", "127.1.2.3", "192.0.0.2"};
+	char what[64];
+	(void)c;
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		snprintf(what, sizeof(what), "speak to %s port 1", own[i]);
+		int os = tcp_reach(own[i], 1);
+		TRY(o, what, (errno = os, os ? -1 : 0), ECONNREFUSED, ECONNRESET, EPIPE);
+	}
 }
 
 static void host_addresses(const struct check *c, struct outcome *o)
@@ -305,6 +351,10 @@ static const struct check checks[] = {
 		CHECK_HOST | CHECK_DEMO},
 	{"host-addresses", "the host's other addresses, the metadata service, the neighbourhood", "no route, the gate",
 		host_addresses, NULL, CHECK_HOST},
+	{"address-forms", "the metadata service and private networks in decimal, octal, IPv4-mapped, NAT64, 6to4",
+		"the gate", address_forms, NULL, 0},
+	{"gate-port", "the socket that the gate listens at, past what steers connections there", "the gate", gate_port,
+		NULL, 0},
 	{"host-abstract", "CVE-2020-15257: an abstract unix socket of the host", "network namespace", host_abstract,
 		NULL, CHECK_HOST | CHECK_DEMO},
 };

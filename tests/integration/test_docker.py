@@ -12,9 +12,9 @@ import threading
 import urllib.parse
 
 import pytest
-from atoll import BIN, DEADLINE, _UnixConnection, wait_for
+from atoll import BIN, DEADLINE, Instance, _UnixConnection, wait_for
 
-TAG = "cloudflare-dev/sandbox:0123abcd"
+TAG = f"cloudflare-dev/sandbox:{os.getpid():08x}"  # images are shared by the daemons of a machine
 SIDECAR = "cloudflare/proxy-everything:3cb1195@sha256:0ef6"
 DOCKERFILE = b"# minimal\nFROM docker.io/cloudflare/sandbox:0.12.10\nENV FROM_IMAGE=yes \\\n  TWO=\"2 3\"\nEXPOSE 8080\n"
 
@@ -38,8 +38,8 @@ class Docker:
         return subprocess.run([BIN / "atoll-docker", *arguments], input=data, capture_output=True, check=False, timeout=DEADLINE,
                               env={"ATOLL_RUN": str(self.daemon.run), "PATH": os.environ["PATH"], **env})
 
-    def build(self, tag=TAG, dockerfile=DOCKERFILE, *more):
-        return self.cli("build", "--load", "-t", tag, "--platform", "linux/amd64", "--provenance=false", *more, "-f", "-", "/tmp", data=dockerfile)
+    def build(self, tag=TAG, dockerfile=DOCKERFILE, *more, context="/"):
+        return self.cli("build", "--load", "-t", tag, "--platform", "linux/amd64", "--provenance=false", *more, "-f", "-", str(context), data=dockerfile)
 
     def run(self, name, env=(), sidecar=True):
         """What workerd does at the first start; the port of the sidecar."""
@@ -54,6 +54,15 @@ class Docker:
         status, about = self.ask("GET", f"/containers/{name}-proxy/json")
         assert status == 200 and about["State"]["Status"] == "running", about
         return int(about["NetworkSettings"]["Ports"]["39001/tcp"][0]["HostPort"])
+
+    def tags(self):
+        return [i["RepoTags"][0] for i in self.ask("GET", "/images/json")[1]]
+
+    def remove_all(self):
+        for c in self.ask("GET", "/containers/json?all=1")[1]:
+            assert self.ask("DELETE", f"/containers/{c['Id']}?force=true")[0] == 204
+        for tag in self.tags():
+            assert self.ask("DELETE", "/images/" + urllib.parse.quote(tag, safe=""))[0] == 200
 
     def state(self, name):
         status, about = self.ask("GET", f"/containers/{name}/json")
@@ -71,10 +80,14 @@ class Docker:
 def docker(daemon):
     d = Docker(daemon)
     yield d
-    for c in d.ask("GET", "/containers/json?all=1")[1]:
-        assert d.ask("DELETE", f"/containers/{c['Id']}?force=true")[0] == 204
-    for tag in (TAG, "other:1"):
-        d.ask("DELETE", "/images/" + urllib.parse.quote(tag, safe=""))
+    d.remove_all()
+
+
+@pytest.fixture
+def own_docker(own_daemon):
+    d = Docker(own_daemon)
+    yield d
+    d.remove_all()
 
 
 def connect(port, target):
@@ -254,8 +267,8 @@ def test_handlers_of_the_worker_are_refused(daemon, docker, names):
     wait_for(lambda: daemon.logged("egress refused") > before, "the warning")
 
 
-def test_an_egress_that_cannot_be_set_is_an_error_and_survives(own_daemon):
-    docker = Docker(own_daemon)
+def test_an_egress_that_cannot_be_set_is_an_error_and_survives(own_daemon, own_docker):
+    docker = own_docker
     assert docker.build().returncode == 0
     port = docker.run("c")
     with no_api(own_daemon, port):
@@ -319,8 +332,8 @@ def test_an_archive_before_the_start(docker):
         assert docker.state("c") == "created"
 
 
-def test_a_start_does_not_go_on_without_its_archive(own_daemon):
-    docker = Docker(own_daemon)
+def test_a_start_does_not_go_on_without_its_archive(own_daemon, own_docker):
+    docker = own_docker
     assert docker.build().returncode == 0
     assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG})[0] == 201
     assert put_archive(docker, "c", "/etc", tar("a/ca.crt", b"x"))[0] == 200
@@ -333,8 +346,8 @@ def test_a_start_does_not_go_on_without_its_archive(own_daemon):
 # ---- ends
 
 
-def test_an_end_that_fails_is_no_end(own_daemon):
-    docker = Docker(own_daemon)
+def test_an_end_that_fails_is_no_end(own_daemon, own_docker):
+    docker = own_docker
     assert docker.build().returncode == 0
     port = docker.run("c")
     with no_api(own_daemon, port):
@@ -388,8 +401,8 @@ def test_a_box_that_ends_by_itself(daemon, docker):
     assert answer == [(200, {"StatusCode": 137})] and docker.state("c") == "exited"
 
 
-def test_everything_is_found_again_after_the_daemon_was_killed(own_daemon):
-    docker = Docker(own_daemon)
+def test_everything_is_found_again_after_the_daemon_was_killed(own_daemon, own_docker):
+    docker = own_docker
     assert docker.build().returncode == 0
     port = docker.run("c", env=["A=1"])
     execute(port, "echo kept >/workspace/f")
@@ -434,9 +447,9 @@ def test_a_container_that_was_never_started_is_refused(docker):
     assert through(port, "127.0.0.1:3000", ASK) == (400, b"")
 
 
-def test_a_container_of_a_killed_daemon_is_created_again(own_daemon):
+def test_a_container_of_a_killed_daemon_is_created_again(own_daemon, own_docker):
     """workerd takes its broken wait for the end: what it creates then is the container that runs."""
-    docker = Docker(own_daemon)
+    docker = own_docker
     assert docker.build().returncode == 0
     port = docker.run("c", env=["A=1"])
     execute(port, "echo kept >/workspace/f")
@@ -455,6 +468,22 @@ def test_a_container_of_a_killed_daemon_is_created_again(own_daemon):
     t.join()
     assert answer == [(200, {"StatusCode": 137})]
     assert docker.ask("DELETE", "/containers/c-proxy?force=true")[0] == 204
+
+
+def test_containers_that_nobody_waits_for_go():
+    """With their sidecars: created, running and ended ones. Their wrangler was killed."""
+    with Instance({"ATOLL_ZYGOTE": "off", "ATOLL_DOCKER_ORPHAN_AFTER": "1s"}) as daemon:
+        docker = Docker(daemon)
+        assert docker.build().returncode == 0
+        for name in ("made", "runs", "ended"):
+            assert docker.ask("POST", f"/containers/create?name={name}-proxy", {"Image": SIDECAR})[0] == 201
+            assert docker.ask("POST", f"/containers/create?name={name}", {"Image": TAG})[0] == 201
+        for name in ("runs", "ended"):
+            docker.ask("POST", f"/containers/{name}/start")
+        docker.ask("POST", "/containers/ended/kill?signal=SIGTERM")
+        wait_for(lambda: docker.ask("GET", "/containers/json?all=1")[1] == [], "no container is left", 60)
+        wait_for(lambda: not daemon.boxes(), "no box is left", 60)
+        docker.remove_all()
 
 
 # ---- atoll-docker
@@ -481,26 +510,82 @@ def test_the_commands_of_wrangler(docker):
 
 
 @pytest.mark.parametrize("dockerfile, words", [
-    (b"FROM cloudflare/sandbox:0.12.10\n\nRUN npm i\n", b"Dockerfile:3: RUN is not supported"),
-    (b"FROM cloudflare/sandbox:0.12.10\nENV A=1 \\\n # c\n B=2\nCOPY a b\n", b"Dockerfile:5: COPY"),
-    (b"FROM debian\n", b"Dockerfile:1: FROM 'debian'"), (b"FROM cloudflare/sandbox:0.12.10-musl\n", b"Dockerfile:1: "),
-    (b"FROM cloudflare/sandbox:1\nFROM cloudflare/sandbox:1\n", b"Dockerfile:2: a second FROM"), (b"", b"there is no FROM"),
-    (b"ENV A=1\n", b"Dockerfile:1: ENV comes before FROM"), (b"FROM cloudflare/sandbox:1\nENV A\n", b"Dockerfile:2: "),
-    (b"FROM cloudflare/sandbox:1\nCMD [1]\n", b"Dockerfile:2: CMD"), (b"FROM cloudflare/sandbox:1\nENV A=\"1\n", b"Dockerfile:2: a quote"),
+    (b"FROM cloudflare/sandbox:0.12.10\n\nRUN exit 3\n", b"Dockerfile:3"),
+    (b"FROM cloudflare/sandbox:0.12.10\nENV A=1 \\\n # c\n B=2\nCOPY none-such b\n", b"Dockerfile:5"),
+    (b"FROM none-such:1\n", b"Dockerfile:1"), (b"", b"Dockerfile"), (b"ENV A=1\n", b"Dockerfile:1"),
+    (b"FROM cloudflare/sandbox:1\nNOTHING\n", b"Dockerfile:2"), (b"FROM cloudflare/sandbox:1\nENV A=\"1\n", b"Dockerfile:2"),
 ])
-def test_a_dockerfile_that_cannot_be_built_is_refused_with_its_line(docker, dockerfile, words):
-    r = docker.build(TAG, dockerfile)
+def test_a_dockerfile_that_cannot_be_built_is_refused_with_its_line(docker, tmp_path, dockerfile, words):
+    r = docker.build(TAG, dockerfile, context=tmp_path)
     assert r.returncode == 1 and words in r.stderr, r
     assert docker.ask("GET", "/images/" + urllib.parse.quote(TAG, safe="") + "/json")[0] == 404
 
 
-def test_arguments_and_a_command(docker):
-    text = b"ARG V=0.12.10\nFROM cloudflare/sandbox:${V}\nARG WHO=you\nENV GREETING=\"hi $WHO\" E='$WHO' D=${NONE:-d}\nWORKDIR /w\nUSER nobody\nLABEL a=b\n" \
-           b"CMD echo $GREETING $(pwd) $(id -u) >/tmp/said\n"
+def test_files_commands_and_stages(docker, tmp_path):
+    """What the image service builds, as wrangler calls it: the Dockerfile on stdin beside the directory."""
+    (tmp_path / "own.txt").write_text("mine\n", encoding="utf-8")
+    (tmp_path / "left.txt").write_text("not sent\n", encoding="utf-8")
+    (tmp_path / ".dockerignore").write_text("left.txt\n", encoding="utf-8")
+    text = b"FROM cloudflare/sandbox:0.12.10 AS one\nRUN echo made >/made\nFROM cloudflare/sandbox:0.12.10\nCOPY --from=one /made /opt/made\nCOPY . /opt/here\n"
+    for other in (True, False):  # stdin's is not, and is, the directory's
+        (tmp_path / "Dockerfile").write_bytes(b"FROM scratch\n" if other else text)
+        assert docker.build(TAG, text, context=tmp_path).returncode == 0
+        port = docker.run("c", sidecar=other)
+        said = execute(port, "cat /opt/made /opt/here/own.txt; ls /opt/here")["stdout"]
+        assert said == "made\nmine\nDockerfile\nown.txt\n", said
+        assert docker.ask("POST", "/containers/c/kill?signal=SIGTERM")[0] == 204
+
+
+def test_arguments_a_user_a_directory_and_a_command(docker):
+    text = b"ARG V=0.12.10\nFROM cloudflare/sandbox:${V}\nARG WHO=you\nENV GREETING=\"hi $WHO\" E='$WHO' D=${NONE:-d}\nWORKDIR /tmp\nUSER nobody\nLABEL a=b\n" \
+           b"CMD echo $GREETING $(pwd) $(id -un) >/tmp/said\n"
     assert docker.build(TAG, text, "--build-arg", "WHO=me").returncode == 0
     port = docker.run("c")
-    wait_for(lambda: execute(port, "cat /tmp/said")["stdout"] == "hi me /workspace 0\n", "the command ran, without WORKDIR and USER as docs/moving.md says")
-    assert execute(port, "echo \"$E $D\"")["stdout"] == "$WHO d\n"
+    wait_for(lambda: execute(port, "cat /tmp/said")["stdout"] == "hi me /tmp nobody\n", "the command ran")
+    assert execute(port, "echo \"$E $D\" $(id -un)")["stdout"] == "$WHO d nobody\n"
+
+
+def test_a_command_of_the_caller(docker):
+    assert docker.build(TAG, b"FROM cloudflare/sandbox:1\nCMD echo image >/tmp/said\n").returncode == 0
+    docker.run("c")
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": TAG, "Cmd": ["sh", "-c", "echo 'the caller' >/tmp/said"]})[0] == 201
+    assert docker.ask("POST", "/containers/c/start")[0] == 204
+    wait_for(lambda: execute(docker.port("c"), "cat /tmp/said")["stdout"] == "the caller\n", "the command ran")
+
+
+def test_a_commit_is_an_image(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    execute(port, "echo kept >/workspace/f")
+    repo = f"workerd-container-snap-{os.getpid()}"
+    status, image = docker.ask("POST", f"/commit?container=c&pause=true&repo={repo}")
+    assert status == 201 and image["Id"].startswith("sha256:"), image
+    assert docker.ask("GET", f"/images/{repo}/json")[1]["Id"] == image["Id"]
+    assert docker.ask("POST", "/containers/create?name=d", {"Image": repo})[0] == 201
+    assert docker.ask("POST", "/containers/create?name=d-proxy", {"Image": SIDECAR})[0] == 201
+    for name in ("d-proxy", "d"):
+        assert docker.ask("POST", f"/containers/{name}/start")[0] == 204
+    assert execute(docker.port("d"), "cat /workspace/f; echo $FROM_IMAGE")["stdout"] == "kept\nyes\n"
+    assert docker.ask("POST", "/commit?container=none&repo=x")[0] == 404
+    assert docker.ask("POST", "/commit?container=c&repo=")[0] == 400
+    assert docker.ask("POST", "/containers/c/kill?signal=SIGKILL")[0] == 204
+    assert docker.ask("POST", "/commit?container=c&repo=x")[0] == 409
+
+
+def test_old_tags_of_wrangler_go(daemon, docker):
+    """Newer wranglers remove none; eight stay, and those of containers."""
+    first, names = f"cloudflare-dev/a-{os.getpid()}", []
+    for n in range(10):
+        names.append(f"{first}:{n}")
+        assert docker.build(names[-1]).returncode == 0
+        if n == 0:
+            assert docker.ask("POST", "/containers/create?name=c", {"Image": names[0]})[0] == 201
+    assert set(docker.tags()) == {names[0], *names[2:]}
+    mine = [f"docker-{os.getuid()}/{name}" for name in names]
+    wait_for(lambda: mine[1] not in [i["name"] for i in daemon.request("GET", "/v1/images").json()["images"]], "the image has gone too")
+    assert docker.ask("DELETE", "/images/" + urllib.parse.quote(names[9], safe=""))[0] == 200
+    assert mine[9] not in [i["name"] for i in daemon.request("GET", "/v1/images").json()["images"]]
 
 
 def test_bad_calls(docker):

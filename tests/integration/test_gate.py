@@ -105,6 +105,17 @@ def test_odd_spellings_arrive_as_addresses(gate):
     assert box.curl("http://127.1/")[0] == -7
 
 
+@pytest.mark.parametrize("address", [
+    "::ffff:169.254.169.254", "::ffff:10.0.0.7", "64:ff9b::a9fe:a9fe", "64:ff9b::10.0.0.7", "2002:a9fe:a9fe::1", "fd00::1", "fe80::1", "fd00:ec2::254",
+    "ff02::1", "2001:0:a9fe:a9fe::1", "2001:db8:1::1"])  # the last one is the gate's own
+def test_ipv6_forms_of_what_is_never_reachable(gate, address):
+    box = gate.box("v6", "private", policy={})
+    status, body = box.curl(f"http://[{address}]/")
+    assert status in (403, -7), (status, body)
+    assert status != 403 or "never reachable" in body
+    assert box.curl("http://[2001:db8:1::10]/")[0] == 200
+
+
 def test_names_that_lead_inside_have_no_addresses(gate):
     box = gate.box("private", policy={"mode": "list", "allow": ["*"]})
     for name in ("inside.example", "meta.example", "gate.example"):

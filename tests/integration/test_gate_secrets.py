@@ -243,8 +243,8 @@ print(b.decode())
 
 def test_big_uploads_sockets_and_events_pass_unbuffered(gate, world):
     box = new_box(gate)
-    out = box.run("bash", "-c", f"head -c 268435456 /dev/zero | curl -sS --cacert {gate.ca} -T - -H 'X-Key: {PLACE}' {URL}/up", timeout=120)
-    assert json.loads(out.stdout)["bytes"] == 268435456, out.stderr
+    out = box.run("bash", "-c", f"head -c {1 << 30} /dev/zero | curl -sS --cacert {gate.ca} -T - -H 'X-Key: {PLACE}' {URL}/up", timeout=300)
+    assert json.loads(out.stdout)["bytes"] == 1 << 30, out.stderr
     rss = int(next(line for line in pathlib.Path(f"/proc/{gate.pid}/status").read_text().splitlines() if line.startswith("VmHWM")).split()[1])
     assert rss < 64 * 1024, f"{rss} KiB"
     # An event for every byte of the request: each side waits for the other.

@@ -43,6 +43,16 @@ MOUNTS_ONLY = ["unshare", "--mount", "--propagation", "private"]
 OWN_DEV = "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mkdir /dev/shm /dev/pts && "
 JAIL = "mkdir -p $J/proc $J/var/tmp && cp $E $J/atoll-escape && mount -t proc none $J/proc && "
 
+# A server at a port of every address of the scene's own network.
+SERVER = ("import socket,sys; s=socket.create_server(('',int(sys.argv[1]))); print('up',flush=True)\n"
+          "while True: c,_=s.accept(); c.recv(99); c.sendall(b'HTTP/1.1 200 OK'); c.close()")
+
+
+def served(port, name):
+    return (f'ip link set lo up; ip addr add 169.254.169.254/32 dev lo; mkfifo $J/ready; python3 -c "{SERVER}" {port} >$J/ready & victim=$!; '
+            f"read line <$J/ready; $E run {name}; kill $victim")
+
+
 # Checks that need a scene: shell text that ends in the attack. $E is the program, $J an empty directory.
 SCENES = {
     "fd-leak": "exec 9</; $E run fd-leak",
@@ -54,6 +64,8 @@ SCENES = {
     "mountinfo-host-paths": "mount --bind /var/lib/dpkg $J && $E run mountinfo-host-paths; true",
     "host-sockets": "mount -t tmpfs none /run && mkdir /run/atoll && : >/run/atoll/atoll.sock && $E run host-sockets; true",
     "interfaces": "ip link add atoll0 type veth peer name atoll1 && $E run interfaces; true",
+    "address-forms": served(80, "address-forms"),
+    "gate-port": served(1, "gate-port"),
     "devices-shared": OWN_DEV + "$E run devices-shared; true",
     "layer-links-absolute": OWN_DEV + "$E run layer-links-absolute phase=verify; true",
     "memory-bomb": "$E run memory-bomb mem_mib=32; true",

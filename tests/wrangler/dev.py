@@ -69,6 +69,13 @@ def members_of_session(leader):
     return found
 
 
+def program(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
 def containers(daemon):
     """{name: state} on the socket."""
     c = _UnixConnection(str(daemon.run / "docker.sock"), LIMIT)
@@ -80,10 +87,14 @@ def containers(daemon):
 
 
 def remove_all(daemon):
-    """A server that was killed leaves its containers to the next one."""
+    """A server that was killed leaves its containers to the next one, and new wranglers leave their images."""
     c = _UnixConnection(str(daemon.run / "docker.sock"), LIMIT)
     for name in containers(daemon):
         c.request("DELETE", f"/containers{name}?force=true")
+        c.getresponse().read()
+    c.request("GET", "/images/json")
+    for image in json.loads(c.getresponse().read()):
+        c.request("DELETE", "/images/" + urllib.parse.quote(image["RepoTags"][0], safe=""))
         c.getresponse().read()
     c.close()
 
@@ -164,15 +175,15 @@ class Dev(Terminal):
     # ---- its end
 
     def kill(self):
-        """kill -9 of wrangler. What it had started is ended after it, one by one: a user closes the terminal."""
+        """kill -9 of wrangler, the program before what starts and watches it: that one would clean up. Then of workerd and the rest, as
+        a terminal that is closed does."""
         others = [pid for pid in members_of_session(self.process.pid) if pid != self.process.pid]
-        self.process.kill()
+        first = [pid for pid in others if program(pid).endswith("/node")]
+        for pid in [*first, self.process.pid, *others]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         for pid in others:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
             wait_for(lambda pid=pid: not alive(pid), f"the end of {pid}", LIMIT)
 
     def interrupt(self):

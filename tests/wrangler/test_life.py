@@ -11,6 +11,14 @@ pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is miss
 WRANGLERS = ["4.86", "4.102", "4.158"]
 
 
+@pytest.fixture(autouse=True)
+def images_go(request):
+    """Those of a daemon's tags; images are shared by the daemons of a machine."""
+    daemon = request.getfixturevalue("own_daemon" if "own_daemon" in request.fixturenames else "daemon")
+    yield
+    remove_all(daemon)
+
+
 @pytest.mark.parametrize("version", WRANGLERS)
 def test_an_edit_of_the_source_keeps_the_box(daemon, tmp_path, version):
     with Dev(daemon, tmp_path, version) as dev:

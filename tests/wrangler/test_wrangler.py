@@ -49,7 +49,7 @@ def dev(request, daemon, tmp_path_factory):
 
 
 def test_a_command_and_files(dev):
-    assert dev.run("files", "echo $FROM_IMAGE") == "yes\n"
+    assert dev.run("files", "echo $FROM_IMAGE; cat /opt/built; grep name /opt/package.json") == 'yes\nbuilt\n  "name": "my-sandbox",\n'
     dev.ask("files/write?path=/workspace/a.txt", "one\ntwo\n")
     assert dev.run("files", "wc -l </workspace/a.txt") == "2\n"
     assert dev.ask("files/read?path=/workspace/a.txt")["content"] == "one\ntwo\n"

@@ -63,6 +63,8 @@ int cp_pack(const char *path, int fd, struct err *e);
  * skipped is skipped with all that is in it. */
 typedef bool (*cp_skips)(void *arg, const char *name, bool dir);
 int cp_pack_content(const char *path, int fd, cp_skips skips, void *arg, struct err *e);
+/* One file of the given content, before what cp_pack_content writes. */
+int cp_pack_text(const char *name, struct str text, int fd, struct err *e);
 /* The approximate number of bytes that cp_pack writes. */
 uint64_t cp_pack_size(const char *path);
 

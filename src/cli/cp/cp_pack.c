@@ -200,6 +200,18 @@ int cp_pack_content(const char *path, int fd, cp_skips skips, void *arg, struct 
 	return r;
 }
 
+int cp_pack_text(const char *name, struct str text, int fd, struct err *e)
+{
+	struct pack p = {.fd = fd};
+	struct stat st = {.st_mode = S_IFREG | 0644, .st_size = (off_t)text.n};
+	buf_add_c(&p.name, name);
+	int r = put_header(&p, '0', &st, STR(""), e);
+	r = r < 0 ? r : put(&p, text.p, text.n, e);
+	r = r < 0 ? r : put_padding(&p, text.n, e);
+	buf_free(&p.name);
+	return r;
+}
+
 /* ---- how much it is ---- */
 
 static uint64_t measure(int dir, const char *name, bool top, int depth)

@@ -19,7 +19,8 @@ struct view {
 	struct cli *c;
 	bool quiet;
 	uint64_t began, step_began;
-	char step[32]; /* "3/7", of the step that runs */
+	char step[32];	       /* "3/7", of the step that runs */
+	struct str dockerfile; /* from stdin, beside the directory; else empty */
 };
 
 static void end_step(struct view *v)
@@ -145,6 +146,30 @@ static int name_file(const char *dir, const char *given, struct buf *ret, struct
 	return 0;
 }
 
+/* Whether a line may copy from the directory. A project's can be large: it is not sent for nothing. */
+static bool needs_context(struct str text)
+{
+	while (text.n) {
+		struct str line = str_trim(str_split(text, '\n', &text)), rest, word = str_split(line, ' ', &rest);
+		bool copies = str_eq_nocase(word, STR("COPY")) || str_eq_nocase(word, STR("ADD"));
+		if (copies && !str_starts(str_trim(rest), STR("--from=")))
+			return true;
+	}
+	return false;
+}
+
+/* wrangler sends a Dockerfile through stdin that is in the directory too: it needs no second name there. */
+static void name_piped(const char *dir, struct view *v, struct buf *ret)
+{
+	auto_buf struct buf path = {0}, own = {0};
+	buf_printf(&path, "%s/Dockerfile", dir);
+	bool same =
+		fd_read_file(AT_FDCWD, buf_cstr(&path), FILE_MAX, &own) == 0 && str_eq(buf_str(&own), v->dockerfile);
+	if (same)
+		v->dockerfile = STR_NULL;
+	buf_add_c(ret, same ? "Dockerfile" : IMAGE_STDIN_FILE);
+}
+
 static int send_context(
 	struct client *cl, const char *dir, const char *file, struct buf *target, struct view *v, struct err *e)
 {
@@ -159,7 +184,7 @@ static int send_context(
 	buf_printf(&keep, "!%s", file);
 	if (ignore_has(&ignore, file))
 		ignore_parse(buf_str(&keep), &ignore);
-	auto_fd int fd = image_pack_dir(dir, &ignore, &pid, e);
+	auto_fd int fd = image_pack_dir(dir, &ignore, v->dockerfile, &pid, e);
 	if (fd < 0)
 		return -1;
 	const struct image_transfer t = {.target = buf_cstr(target), .fd = fd, .on_event = on_event, .arg = v};
@@ -179,7 +204,8 @@ int verb_build(struct cli *c, int argc, char **argv)
 	bool no_cache = false;
 	const struct arg table[] = {
 		{"tag", "NAME", "name of the image, with a tag after ':'; may be repeated", ARG_LIST, &tags, 't'},
-		{"file", "FILE", "the Dockerfile, default Dockerfile in the directory", ARG_TEXT, &file, 'f'},
+		{"file", "FILE", "the Dockerfile, default Dockerfile in the directory; - reads it from stdin", ARG_TEXT,
+			&file, 'f'},
 		{"build-arg", "NAME=VALUE", "value of an ARG; NAME alone takes it from the environment", ARG_LIST,
 			&arguments},
 		{"target", "STAGE", "build this stage", ARG_TEXT, &stage},
@@ -201,13 +227,19 @@ int verb_build(struct cli *c, int argc, char **argv)
 		buf_printf(&names, "%s%s", i ? "," : "", tags.items[i]);
 	if (tags.n)
 		image_query(&target, "tag", buf_cstr(&names));
-	bool from_stdin = strcmp(dir, "-") == 0;
-	int r = from_stdin ? read_stdin(&text, &e) : 0;
+	bool from_stdin = strcmp(dir, "-") == 0, piped = !from_stdin && file && strcmp(file, "-") == 0;
+	int r = from_stdin || piped ? read_stdin(&text, &e) : 0;
+	from_stdin |= piped && !needs_context(buf_str(&text));
+	piped &= !from_stdin;
 	if (r == 0 && from_stdin) {
 		r = make_context(buf_str(&text), own, &e);
 		dir = own;
 	}
-	r = r < 0 ? r : name_file(dir, from_stdin ? NULL : file, &name, &e);
+	v.dockerfile = piped ? buf_str(&text) : STR_NULL;
+	if (piped)
+		name_piped(dir, &v, &name);
+	else
+		r = r < 0 ? r : name_file(dir, from_stdin ? NULL : file, &name, &e);
 	r = r < 0 ? r : write_arguments(&target, &arguments, &e);
 	if (r == 0) {
 		image_query(&target, "dockerfile", buf_cstr(&name));

@@ -29,9 +29,11 @@ int image_fetch(struct client *cl, const char *target, int out, struct err *e);
 void image_path(struct buf *ret, const char *name);
 void image_query(struct buf *to, const char *name, const char *value);
 
-/* A child that writes the directory as a tar into the returned pipe; `ignore` may be NULL. */
+/* A child that writes the directory as a tar into the returned pipe; `ignore` may be NULL. `dockerfile` goes along as
+ * IMAGE_STDIN_FILE unless it is empty. */
+#define IMAGE_STDIN_FILE ".atoll-Dockerfile"
 struct ignore;
-int image_pack_dir(const char *dir, const struct ignore *ignore, pid_t *ret_pid, struct err *e);
+int image_pack_dir(const char *dir, const struct ignore *ignore, struct str dockerfile, pid_t *ret_pid, struct err *e);
 /* 0 when the child has packed everything. */
 int image_pack_end(pid_t pid, struct err *e);
 

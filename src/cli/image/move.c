@@ -46,7 +46,7 @@ static int open_source(const char *path, pid_t *ret_pid, struct err *e)
 	if (stat(path, &st) < 0)
 		return err_os(e, errc_from_file_errno(errno), errno, "'%s'", path);
 	if (S_ISDIR(st.st_mode))
-		return image_pack_dir(path, NULL, ret_pid, e);
+		return image_pack_dir(path, NULL, STR_NULL, ret_pid, e);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? err_os(e, errc_from_file_errno(errno), errno, "'%s'", path) : fd;
 }

@@ -186,7 +186,7 @@ static bool skips(void *arg, const char *path, bool dir)
 	return i && ignore_has(i, path) && !(dir && ignore_has_exceptions(i));
 }
 
-int image_pack_dir(const char *dir, const struct ignore *ignore, pid_t *ret_pid, struct err *e)
+int image_pack_dir(const char *dir, const struct ignore *ignore, struct str dockerfile, pid_t *ret_pid, struct err *e)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -196,7 +196,8 @@ int image_pack_dir(const char *dir, const struct ignore *ignore, pid_t *ret_pid,
 	if (*ret_pid == 0) {
 		struct err why;
 		close(ends[0]);
-		if (cp_pack_content(dir, ends[1], skips, (void *)ignore, &why) == 0)
+		if ((!dockerfile.n || cp_pack_text(IMAGE_STDIN_FILE, dockerfile, ends[1], &why) == 0) &&
+			cp_pack_content(dir, ends[1], skips, (void *)ignore, &why) == 0)
 			_exit(0);
 		fprintf(stderr, "atoll: %s\n", why.msg);
 		_exit(1);

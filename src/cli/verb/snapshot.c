@@ -10,20 +10,39 @@
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
 
-/* Parses a command line without options but those of `table`, with the box as its first word. */
-static bool parse(
-	struct cli *c, const struct arg *table, int argc, char **argv, struct args *a, const char **ret_id, int *code)
+/* One call of these verbs: the box is the first word; a body or a path is made; the answer is printed as JSON when it
+ * was asked for. */
+struct call {
+	struct cli *c;
+	struct args a;
+	const char *id;
+	struct err e;
+	struct json_doc *answer;
+};
+
+#define auto_call __attribute__((cleanup(call_close)))
+
+static void call_close(struct call *k)
 {
-	*a = (struct args){.command_after = ARGS_NO_COMMAND};
-	return args_parse(c, table, argc, argv, a, code) && args_box(c, a, a->n, ret_id, code);
+	json_free(k->answer);
 }
 
-/* Asks, and prints the answer when --json was given. */
-static struct json_doc *ask(
-	struct cli *c, const char *id, const char *method, const char *rest, struct str body, struct err *e)
+/* False: *code is the exit code of the program. */
+static bool call_parse(struct call *k, const struct arg *table, int argc, char **argv, int *code)
+{
+	static const struct arg no_options[] = {ARG_TABLE_END};
+	k->a = (struct args){.command_after = ARGS_NO_COMMAND};
+	return args_parse(k->c, table ? table : no_options, argc, argv, &k->a, code) &&
+	       args_box(k->c, &k->a, k->a.n, &k->id, code);
+}
+
+/* Returns the exit code; 0 with the answer. */
+static int call_ask(struct call *k, const char *method, const char *rest, struct str body)
 {
 	auto_client struct client cl = {0};
-	return api_open_box(c, &cl, id, e) < 0 ? NULL : api_ask(&cl, id, method, rest, body, e);
+	if (api_open_box(k->c, &cl, k->id, &k->e) == 0)
+		k->answer = api_ask(&cl, k->id, method, rest, body, &k->e);
+	return k->answer ? 0 : cli_fail(k->c, &k->e);
 }
 
 static void one_member(struct buf *body, const char *key, const char *value)
@@ -47,23 +66,18 @@ static void print_text(const struct json *j, const char *key)
 
 int verb_snapshot(struct cli *c, int argc, char **argv)
 {
-	const struct arg table[] = {ARG_TABLE_END};
-	struct args a;
-	const char *id;
-	struct err e;
-	int code;
+	auto_call struct call k = {.c = c};
 	auto_buf struct buf body = {0};
-	if (!parse(c, table, argc, argv, &a, &id, &code))
+	int code;
+	if (!call_parse(&k, NULL, argc, argv, &code))
 		return code;
-	if (a.n > 2)
-		return cli_usage(c, "'%s' is too much: a snapshot has one name", a.words[2]);
-	one_member(&body, "name", a.n > 1 ? a.words[1] : NULL);
-	auto_json struct json_doc *d = ask(c, id, "POST", "/snapshots", buf_str(&body), &e);
-	if (!d)
-		return cli_fail(c, &e);
-	if (!c->json)
-		print_text(json_root(d), "id");
-	return 0;
+	if (k.a.n > 2)
+		return cli_usage(c, "'%s' is too much: a snapshot has one name", k.a.words[2]);
+	one_member(&body, "name", k.a.n > 1 ? k.a.words[1] : NULL);
+	code = call_ask(&k, "POST", "/snapshots", buf_str(&body));
+	if (!code && !c->json)
+		print_text(json_root(k.answer), "id");
+	return code;
 }
 
 static void print_snapshots(const struct json *list)
@@ -86,60 +100,51 @@ static void print_snapshots(const struct json *list)
 	cli_print(&out);
 }
 
-static int delete_snapshots(struct cli *c, const char *id, const struct args *a, struct err *e)
+static int delete_snapshots(struct call *k)
 {
-	for (int i = 2; i < a->n; i++) {
+	for (int i = 2; i < k->a.n; i++) {
 		auto_buf struct buf rest = {0}, path = {0}, body = {0};
 		buf_add_c(&rest, "/snapshots/");
-		client_percent_encode(&rest, a->words[i]);
-		client_box_path(&path, id, buf_cstr(&rest));
-		if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &body, e) < 0)
-			return cli_fail(c, e);
-		if (!c->json)
-			printf("%s\n", a->words[i]);
+		client_percent_encode(&rest, k->a.words[i]);
+		client_box_path(&path, k->id, buf_cstr(&rest));
+		if (client_once(k->c, "DELETE", buf_cstr(&path), STR(""), &body, &k->e) < 0)
+			return cli_fail(k->c, &k->e);
+		if (!k->c->json)
+			printf("%s\n", k->a.words[i]);
 	}
 	return 0;
 }
 
 int verb_snapshots(struct cli *c, int argc, char **argv)
 {
-	const struct arg table[] = {ARG_TABLE_END};
-	struct args a;
-	const char *id;
-	struct err e;
+	auto_call struct call k = {.c = c};
 	int code;
-	if (!parse(c, table, argc, argv, &a, &id, &code))
+	if (!call_parse(&k, NULL, argc, argv, &code))
 		return code;
-	if (a.n > 1 && strcmp(a.words[1], "rm") != 0)
-		return cli_usage(c, "rm, not '%s'", a.words[1]);
-	if (a.n == 2)
+	if (k.a.n > 1 && strcmp(k.a.words[1], "rm") != 0)
+		return cli_usage(c, "rm, not '%s'", k.a.words[1]);
+	if (k.a.n == 2)
 		return cli_usage(c, "which snapshots? Write their ids");
-	if (a.n > 2)
-		return delete_snapshots(c, id, &a, &e);
-	auto_json struct json_doc *d = ask(c, id, "GET", "/snapshots", STR(""), &e);
-	if (!d)
-		return cli_fail(c, &e);
-	const struct json *list = json_get(json_root(d), "snapshots");
+	if (k.a.n > 2)
+		return delete_snapshots(&k);
+	code = call_ask(&k, "GET", "/snapshots", STR(""));
+	const struct json *list = code ? NULL : json_get(json_root(k.answer), "snapshots");
 	if (!c->json && list && list->first)
 		print_snapshots(list);
-	return 0;
+	return code;
 }
 
 int verb_restore(struct cli *c, int argc, char **argv)
 {
-	const struct arg table[] = {ARG_TABLE_END};
-	struct args a;
-	const char *id;
-	struct err e;
-	int code;
+	auto_call struct call k = {.c = c};
 	auto_buf struct buf body = {0};
-	if (!parse(c, table, argc, argv, &a, &id, &code))
+	int code;
+	if (!call_parse(&k, NULL, argc, argv, &code))
 		return code;
-	if (a.n != 2)
-		return cli_usage(c, "which snapshot? 'atoll snapshots %s' lists them", id);
-	one_member(&body, "snapshot", a.words[1]);
-	auto_json struct json_doc *d = ask(c, id, "POST", "/restore", buf_str(&body), &e);
-	return d ? 0 : cli_fail(c, &e);
+	if (k.a.n != 2)
+		return cli_usage(c, "which snapshot? 'atoll snapshots %s' lists them", k.id);
+	one_member(&body, "snapshot", k.a.words[1]);
+	return call_ask(&k, "POST", "/restore", buf_str(&body));
 }
 
 /* ---- forks ---- */
@@ -165,45 +170,32 @@ int verb_fork(struct cli *c, int argc, char **argv)
 	uint64_t count = 0;
 	const struct arg table[] = {
 		{"count", "N", "make so many, named ID-1, ID-2 … (default: 1)", ARG_COUNT, &count, 'n'}, ARG_TABLE_END};
-	struct args a;
-	const char *id;
-	struct err e;
-	int code;
+	auto_call struct call k = {.c = c};
 	auto_buf struct buf body = {0};
-	if (!parse(c, table, argc, argv, &a, &id, &code))
+	int code;
+	if (!call_parse(&k, table, argc, argv, &code))
 		return code;
-	if (count && a.n > 1)
+	if (count && k.a.n > 1)
 		return cli_usage(c, "names or --count, not both");
-	write_fork(&body, &a, count);
-	auto_json struct json_doc *d = ask(c, id, "POST", "/fork", buf_str(&body), &e);
-	if (!d)
-		return cli_fail(c, &e);
-	if (!c->json)
-		json_each(it, json_get(json_root(d), "sandboxes")) print_text(it, "id");
-	return 0;
+	write_fork(&body, &k.a, count);
+	code = call_ask(&k, "POST", "/fork", buf_str(&body));
+	if (!code && !c->json)
+		json_each(it, json_get(json_root(k.answer), "sandboxes")) print_text(it, "id");
+	return code;
 }
 
 int verb_replace(struct cli *c, int argc, char **argv)
 {
-	const struct arg table[] = {ARG_TABLE_END};
-	struct args a;
-	const char *id;
-	struct err e;
+	auto_call struct call k = {.c = c};
+	auto_buf struct buf from = {0}, body = {0};
 	int code;
-	auto_buf struct buf body = {0};
-	if (!parse(c, table, argc, argv, &a, &id, &code))
+	if (!call_parse(&k, NULL, argc, argv, &code))
 		return code;
-	if (a.n != 2)
+	if (k.a.n != 2)
 		return cli_usage(c, "whose files? Write the name of another box");
-	struct json_writer w = json_writer(&body);
-	json_object_begin(&w);
-	json_key(&w, "from");
-	json_object_begin(&w);
-	json_member_cstr(&w, "sandbox", a.words[1]);
-	json_object_end(&w);
-	json_object_end(&w);
-	auto_json struct json_doc *d = ask(c, id, "POST", "/replace", buf_str(&body), &e);
-	return d ? 0 : cli_fail(c, &e);
+	one_member(&from, "sandbox", k.a.words[1]);
+	buf_printf(&body, "{\"from\":%s}", buf_cstr(&from));
+	return call_ask(&k, "POST", "/replace", buf_str(&body));
 }
 
 /* ---- differences ---- */
@@ -219,31 +211,33 @@ static void print_paths(struct buf *out, const struct json *list, char mark, enu
 	}
 }
 
+static void print_diff(const struct json *root)
+{
+	auto_buf struct buf out = {.max = SIZE_MAX / 2};
+	print_paths(&out, json_get(root, "added"), 'A', STYLE_GREEN);
+	print_paths(&out, json_get(root, "changed"), 'C', STYLE_BOLD);
+	print_paths(&out, json_get(root, "deleted"), 'D', STYLE_RED);
+	cli_print(&out);
+}
+
 int verb_diff(struct cli *c, int argc, char **argv)
 {
-	const struct arg table[] = {ARG_TABLE_END};
-	struct args a;
-	const char *id;
-	struct err e;
-	int code;
-	auto_buf struct buf rest = {0}, out = {.max = SIZE_MAX / 2};
-	if (!parse(c, table, argc, argv, &a, &id, &code))
-		return code;
-	if (a.n != 2)
-		return cli_usage(c, "since which snapshot? 'atoll snapshots %s' lists them", id);
-	buf_add_c(&rest, "/diff?from=");
-	client_percent_encode(&rest, a.words[1]);
-	auto_json struct json_doc *d = ask(c, id, "GET", buf_cstr(&rest), STR(""), &e);
-	if (!d)
-		return cli_fail(c, &e);
+	auto_call struct call k = {.c = c};
+	auto_buf struct buf rest = {0};
 	bool cut = false;
-	json_read_bool(json_root(d), "truncated", &cut, NULL);
-	if (!c->json) {
-		print_paths(&out, json_get(json_root(d), "added"), 'A', STYLE_GREEN);
-		print_paths(&out, json_get(json_root(d), "changed"), 'C', STYLE_BOLD);
-		print_paths(&out, json_get(json_root(d), "deleted"), 'D', STYLE_RED);
-		cli_print(&out);
-	}
+	int code;
+	if (!call_parse(&k, NULL, argc, argv, &code))
+		return code;
+	if (k.a.n != 2)
+		return cli_usage(c, "since which snapshot? 'atoll snapshots %s' lists them", k.id);
+	buf_add_c(&rest, "/diff?from=");
+	client_percent_encode(&rest, k.a.words[1]);
+	code = call_ask(&k, "GET", buf_cstr(&rest), STR(""));
+	if (code)
+		return code;
+	json_read_bool(json_root(k.answer), "truncated", &cut, NULL);
+	if (!c->json)
+		print_diff(json_root(k.answer));
 	if (cut)
 		fprintf(stderr, "atoll diff: there are more changes than can be listed\n");
 	return 0;

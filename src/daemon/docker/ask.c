@@ -28,44 +28,64 @@ void docker_no_content(struct daemon_request *r, int status)
 }
 
 struct question {
-	struct container *c;
 	struct daemon_request *r;
-	docker_on_reply on_reply;
+	docker_on_answer on_answer;
+	void *arg;
 };
 
-static void on_answer(void *arg, const struct http_reply *reply, const struct http_failure *f)
+static void on_reply(void *arg, const struct http_reply *reply, const struct http_failure *f)
 {
 	struct question *q = arg;
 	struct daemon_request *r = q->r && q->r->x ? q->r : NULL;
-	if (q->on_reply)
-		q->on_reply(q->c, r, reply ? reply->status : 0, reply ? reply->body : str_of(f->err.msg));
+	if (q->on_answer)
+		q->on_answer(q->arg, r, reply ? reply->status : 0, reply ? reply->body : str_of(f->err.msg));
 	if (q->r)
 		daemon_request_release(q->r);
-	container_release(q->c);
 	free(q);
 }
 
-void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
-	docker_on_reply on_reply)
+void docker_call(struct docker *k, struct daemon_request *r, const struct docker_call *call)
 {
-	auto_buf struct buf whole = {0};
 	const struct http_header json = {STR("Content-Type"), STR("application/json")};
 	struct question *q = xcalloc(1, sizeof *q);
-	*q = (struct question){.c = c, .r = r, .on_reply = on_reply};
-	container_hold(c);
+	*q = (struct question){.r = r, .on_answer = call->on_answer, .arg = call->arg};
 	if (r)
 		daemon_request_hold(r);
-	buf_printf(&whole, "/v1/sandboxes/%s%s", c->box, target);
-	const struct http_question question = {.options = {.method = str_of(method),
-						       .target = buf_str(&whole),
+	const struct http_question question = {.options = {.method = str_of(call->method),
+						       .target = str_of(call->target),
 						       .headers = &json,
-						       .headers_n = body.n > 0,
+						       .headers_n = call->body.n > 0,
 						       .head_ms = DOCKER_ASK_TIMEOUT},
-		.body = body,
+		.body = call->body,
 		.max = DOCKER_ANSWER_MAX,
-		.on_reply = on_answer,
+		.on_reply = on_reply,
 		.arg = q};
-	http_call_whole(c->docker->daemon->client, &c->docker->api, &question);
+	http_call_whole(k->daemon->client, &k->api, &question);
+}
+
+struct about_box {
+	struct container *c;
+	docker_on_reply on_reply;
+};
+
+static void on_box_answer(void *arg, struct daemon_request *r, int status, struct str body)
+{
+	struct about_box *a = arg;
+	if (a->on_reply)
+		a->on_reply(a->c, r, status, body);
+	container_release(a->c);
+	free(a);
+}
+
+void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
+	docker_on_reply on_box_reply)
+{
+	auto_free char *whole = xasprintf("/v1/sandboxes/%s%s", c->box, target);
+	struct about_box *a = xcalloc(1, sizeof *a);
+	*a = (struct about_box){.c = c, .on_reply = on_box_reply};
+	container_hold(c);
+	const struct docker_call call = {method, whole, body, on_box_answer, a};
+	docker_call(c->docker, r, &call);
 }
 
 void docker_answer_failed(struct daemon_request *r, int status, struct str body)

@@ -11,22 +11,12 @@
 
 /* ---- create ---- */
 
-/* "K=V" of a list, over what the object has already. */
-static char *merge_env(const char *own, const struct json *list)
+/* "K=V" of a list as an object; the last of a name counts. */
+static char *read_env(const struct json *list)
 {
-	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
-	json_each(it, doc ? json_root(doc) : NULL)
-	{
-		bool again = false;
-		json_each(n, list) again |= n->type == JSON_T_STRING && str_starts(n->text, it->key) &&
-					    n->text.n > it->key.n && n->text.p[it->key.n] == '=';
-		auto_free char *name = str_dup(it->key);
-		if (!again)
-			json_member_str(&w, name, it->text);
-	}
 	for (const struct json *n = list ? list->first : NULL; n; n = n->next) {
 		struct str value, name = n->type == JSON_T_STRING ? str_split(n->text, '=', &value) : STR_NULL;
 		bool last = true;
@@ -90,13 +80,13 @@ static bool same(const char *a, const char *b)
  * workerd takes the broken connection of a daemon that was killed for the container's end, and creates it again. The
  * box has run on meanwhile: the same container is what was asked for.
  */
-static bool claim(struct container *c, const struct docker_image *i, const struct json *root)
+static bool claim(struct container *c, const struct json *root)
 {
-	auto_free char *env = merge_env(i->env, json_get(root, "Env"));
+	auto_free char *env = read_env(json_get(root, "Env"));
 	auto_free char *cmd = json_text(json_get(root, "Cmd"));
 	struct str image = STR_NULL;
 	json_read_str(root, "Image", &image, NULL);
-	c->claimed = c->found && str_eq_c(image, c->image) && same(env, c->env) && same(cmd ? cmd : i->cmd, c->cmd);
+	c->claimed = c->found && str_eq_c(image, c->image) && same(env, c->env) && same(cmd, c->cmd);
 	return c->claimed;
 }
 
@@ -116,7 +106,7 @@ void container_create(struct docker *k, struct daemon_request *r, uid_t uid, str
 	if (!sidecar && !i)
 		return docker_error(r, 404, "No such image: %.*s", STR_ARG(image));
 	struct container *old = container_find(k, uid, buf_str(&name));
-	if (old && old->state == CONTAINER_RUNNING && i && claim(old, i, root))
+	if (old && old->state == CONTAINER_RUNNING && i && claim(old, root))
 		return answer_created(r, old);
 	if (old && old->state == CONTAINER_RUNNING)
 		return docker_error(r, 409, "Conflict. The container name \"/%s\" is already in use", old->name);
@@ -129,16 +119,16 @@ void container_create(struct docker *k, struct daemon_request *r, uid_t uid, str
 	c->image = str_dup(image);
 	if (sidecar) {
 		container_save(c);
+		container_watch_orphan(c);
 		return answer_created(r, c);
 	}
 	free(c->env);
-	c->env = merge_env(i->env, json_get(root, "Env"));
+	c->env = read_env(json_get(root, "Env"));
 	c->cmd = json_text(json_get(root, "Cmd"));
-	if (!c->cmd && i->cmd)
-		c->cmd = xstrdup(i->cmd);
 	docker_box_name(c);
 	map_put(&k->boxes, str_of(c->box), c);
 	container_save(c);
+	container_watch_orphan(c);
 	/* A box of that name that is left from before goes first. */
 	docker_ask(c, r, "DELETE", "", STR_NULL, on_swept);
 }
@@ -317,19 +307,12 @@ void container_kill(struct daemon_request *r, struct container *c)
 	docker_ask(c, r, sig == SIGKILL ? "DELETE" : "POST", sig == SIGKILL ? "" : "/stop", STR_NULL, on_stopped);
 }
 
-static void on_sidecar_due(struct loop_timer *t)
-{
-	struct container *c = container_of(t, struct container, orphan);
-	if (!container_partner(c))
-		container_remove(c);
-}
-
 /* A sidecar outlives its container for a while, because workerd uses it for the next one. */
 static void forget_sidecar(struct container *c)
 {
 	struct container *sidecar = container_is_sidecar(c) ? NULL : container_partner(c);
 	if (sidecar && container_is_sidecar(sidecar))
-		loop_timer_set(c->docker->daemon->loop, &sidecar->orphan, DOCKER_SIDECAR_AFTER, on_sidecar_due);
+		container_watch_orphan(sidecar);
 }
 
 static void delete_record(struct container *c)

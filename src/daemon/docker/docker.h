@@ -1,16 +1,16 @@
 /*
  * docker.h - the part of Docker's Engine API that wrangler and workerd use, on $ATOLL_RUN/docker.sock.
  *
- * A container is a record and, while it runs, a sandbox with the default image: `docker-` and a hash of its owner and
- * name. Its owner is the user at the other end of the socket (SO_PEERCRED); no user sees another's containers and
- * images. Records are items of the store, so a daemon that is killed finds them again. A sidecar (a container of the
- * image proxy-everything) is a record and a listener on loopback (ingress.h): nothing runs for it.
+ * A container is a record and, while it runs, a sandbox: `docker-` and a hash of its owner and name. Its owner is the
+ * user at the other end of the socket (SO_PEERCRED); no user sees another's containers and images. Records are items of
+ * the store, so a daemon that is killed finds them again. A sidecar (a container of the image proxy-everything) is a
+ * record and a listener on loopback (ingress.h): nothing runs for it.
  *
- * Images are tags of what a Dockerfile said, read by atoll-docker: variables, command. Their files are those of an
- * image of Atoll.
+ * Images are tags of their user for images of Atoll (/v1/images), which atoll-docker builds and pulls.
  *
- * A container ends when its sandbox stops or is destroyed; every POST …/wait is answered then. A running container that
- * no client waits for is ended after DOCKER_ORPHAN_AFTER, a sidecar without its container after DOCKER_SIDECAR_AFTER.
+ * A container ends when its sandbox stops or is destroyed; every POST …/wait is answered then. A container whose end no
+ * client waits for is removed after ATOLL_DOCKER_ORPHAN_AFTER, a sidecar without its container after
+ * DOCKER_SIDECAR_AFTER.
  * docs/design/023-docker.md. Thread: the loop's.
  */
 #pragma once
@@ -63,8 +63,6 @@ struct docker_image {
 	uid_t uid;
 	char id[72];
 	char *base; /* an image of Atoll */
-	char *env;  /* a JSON object */
-	char *cmd;  /* a JSON array, or NULL */
 	int64_t created_ms;
 };
 
@@ -109,6 +107,15 @@ void docker_random_id(char ret[65]);
 /* ---- ask.c ---- */
 
 typedef void (*docker_on_reply)(struct container *c, struct daemon_request *r, int status, struct str body);
+/* Asks the daemon's API; the request is held. `r` is NULL in the answer when its client has gone. */
+typedef void (*docker_on_answer)(void *arg, struct daemon_request *r, int status, struct str body);
+struct docker_call {
+	const char *method, *target;
+	struct str body; /* JSON, or empty */
+	docker_on_answer on_answer;
+	void *arg;
+};
+void docker_call(struct docker *k, struct daemon_request *r, const struct docker_call *call);
 /* Asks the daemon's API about the container's sandbox; container and request are held. `r` may be NULL. */
 void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
 	docker_on_reply on_reply);
@@ -118,6 +125,19 @@ void docker_answer_failed(struct daemon_request *r, int status, struct str body)
 void docker_no_content(struct daemon_request *r, int status);
 /* A member of the query; empty: it is not there. */
 void docker_query(struct daemon_request *r, const char *key, struct buf *ret);
+
+/* ---- images.c ---- */
+
+/* A reference for which Atoll's default image stands, or the sidecar's image. */
+bool docker_image_is_known(struct str ref);
+/* POST /atoll/images?t=TAG {"image": …}: atoll-docker has built or pulled it. */
+void docker_image_name(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+void docker_image_list(struct docker *k, struct daemon_request *r, uid_t uid);
+void docker_image_pull(struct docker *k, struct daemon_request *r, uid_t uid);
+/* …/json, …/tag and DELETE; the rest of the path is a reference, which has slashes. */
+void docker_image_route(struct docker *k, struct daemon_request *r, uid_t uid, struct str rest);
+/* POST /commit?container=…&repo=… */
+void docker_commit(struct docker *k, struct daemon_request *r, uid_t uid);
 
 /* ---- container.c ---- */
 
@@ -135,7 +155,8 @@ void container_reap(struct container *c);
 void container_start(struct daemon_request *r, struct container *c);
 /* Answers when the record is on disk. */
 void container_save_answer(struct container *c, struct daemon_request *r, int status);
-/* Ends a running container in DOCKER_ORPHAN_AFTER unless a client waits for its end by then. */
+/* Removes a container with its sidecar after ATOLL_DOCKER_ORPHAN_AFTER unless a client waits for its end by then; a
+ * sidecar after DOCKER_SIDECAR_AFTER unless it has a container by then. */
 void container_watch_orphan(struct container *c);
 
 /* ---- archive.c ---- */

@@ -9,9 +9,9 @@
 #define DOCKER_NAME_MAX	      255	 /* of a container or an image */
 #define DOCKER_CONTAINERS_MAX 1024
 #define DOCKER_IMAGES_MAX     1024
+#define DOCKER_TAGS_KEPT      8		 /* of one repository of wrangler */
 #define DOCKER_ANSWER_MAX     (1u * MIB) /* of the daemon's own API */
 #define DOCKER_ASK_TIMEOUT    120000
-#define DOCKER_ORPHAN_AFTER   300000	  /* a running container whose end no client waits for is ended */
 #define DOCKER_SIDECAR_AFTER  60000	  /* a sidecar whose container is gone */
 #define INGRESS_HEAD_MAX      (8u * KIB)  /* of a request to a sidecar */
 #define INGRESS_BODY_MAX      (64u * KIB) /* of PUT /egress */

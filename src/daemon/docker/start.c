@@ -1,5 +1,5 @@
 /*
- * start.c - POST …/start: the sandbox of a container, its archive, its command. Each step waits for the one before.
+ * start.c - POST …/start: the sandbox of a container, then its archive. Each step waits for the one before.
  */
 #include <string.h>
 
@@ -11,14 +11,22 @@
 static void on_lonely(struct loop_timer *t)
 {
 	struct container *c = container_of(t, struct container, orphan);
-	if (c->state == CONTAINER_RUNNING && list_empty(&c->waits))
+	if (c->gone || !list_empty(&c->waits))
+		return;
+	if (c->starting)
+		return container_watch_orphan(c);
+	if (!container_is_sidecar(c))
 		container_reap(c);
+	else if (!container_partner(c))
+		container_remove(c);
 }
 
 void container_watch_orphan(struct container *c)
 {
-	if (c->state == CONTAINER_RUNNING && !container_is_sidecar(c))
-		loop_timer_set(c->docker->daemon->loop, &c->orphan, DOCKER_ORPHAN_AFTER, on_lonely);
+	const struct daemon *d = c->docker->daemon;
+	uint64_t ms = container_is_sidecar(c) ? DOCKER_SIDECAR_AFTER : d->config.docker_orphan_ms;
+	if (!c->gone && ms && list_empty(&c->waits))
+		loop_timer_set(d->loop, &c->orphan, ms, on_lonely);
 }
 
 struct saving {
@@ -76,42 +84,13 @@ static void start_failed(struct container *c, struct daemon_request *r, int stat
 	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
 }
 
-static void on_command(struct container *c, struct daemon_request *r, int status, struct str body)
-{
-	if (status == 200)
-		return started(c, r);
-	start_failed(c, r, status, body);
-}
-
-/* CMD of the image, or start({entrypoint}): a process beside the agent. */
-static void start_command(struct container *c, struct daemon_request *r)
-{
-	auto_json struct json_doc *doc = c->cmd ? json_parse(str_of(c->cmd), NULL) : NULL;
-	auto_buf struct buf command = {0}, out = {0};
-	json_each(word, doc ? json_root(doc) : NULL)
-	{
-		if (buf_size(&command))
-			buf_add_byte(&command, ' ');
-		bridge_quote(&command, word->text);
-	}
-	if (!buf_size(&command))
-		return started(c, r);
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	json_member_str(&w, "command", buf_str(&command));
-	json_member_cstr(&w, "processId", "docker-cmd");
-	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
-	json_object_end(&w);
-	docker_ask(c, r, "POST", "/api/process/start", buf_str(&out), on_command);
-}
-
 static void on_unpacked(struct container *c, struct daemon_request *r, int status, struct str body)
 {
 	auto_buf struct buf why = {0};
 	if (archive_failed(status, body, &why))
 		return start_failed(c, r, 500, buf_str(&why));
 	archive_drop(c);
-	start_command(c, r);
+	started(c, r);
 }
 
 static void on_made(struct container *c, struct daemon_request *r, int status, struct str body)
@@ -121,7 +100,7 @@ static void on_made(struct container *c, struct daemon_request *r, int status, s
 	if (c->archive)
 		archive_unpack(c, r, on_unpacked);
 	else
-		start_command(c, r);
+		started(c, r);
 }
 
 void container_start(struct daemon_request *r, struct container *c)
@@ -154,6 +133,11 @@ void container_start(struct daemon_request *r, struct container *c)
 	json_member_bool(&w, "keepAlive", true);
 	json_key(&w, "env");
 	json_raw(&w, str_of(c->env));
+	/* Else the image's own. */
+	if (c->cmd) {
+		json_key(&w, "command");
+		json_raw(&w, str_of(c->cmd));
+	}
 	json_key(&w, "labels");
 	json_object_begin(&w);
 	json_member_cstr(&w, "docker", c->name);

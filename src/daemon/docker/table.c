@@ -177,9 +177,9 @@ void container_ended(struct container *c, int code)
 	c->state = CONTAINER_EXITED;
 	c->code = c->wanted >= 0 ? c->wanted : code;
 	c->wanted = -1;
-	loop_timer_stop(&c->orphan);
 	log_event(LOG_INFO, "container ended", "name=%s code=%d", LOG_Q(c->name), c->code);
 	answer_waits(c, false);
+	container_watch_orphan(c);
 	container_save(c);
 }
 
@@ -190,6 +190,7 @@ void container_remove(struct container *c)
 	if (c->state == CONTAINER_RUNNING)
 		container_ended(c, 137);
 	c->gone = true;
+	loop_timer_stop(&c->orphan);
 	map_del(&k->containers, str_of(c->key));
 	if (*c->box)
 		map_del(&k->boxes, str_of(c->box));
@@ -233,10 +234,7 @@ struct docker_image *docker_image_put(struct docker *k, uid_t uid, struct str ta
 	snprintf(i->id, sizeof i->id, "sha256:%s", id);
 	i->created_ms = clock_wall_ms();
 	free(i->base);
-	free(i->env);
-	free(take_ptr(&i->cmd));
 	i->base = xstrdup("default");
-	i->env = xstrdup("{}");
 	return i;
 }
 
@@ -249,12 +247,6 @@ void docker_image_save(struct docker *k, const struct docker_image *i)
 	json_member_cstr(&w, "tag", i->tag);
 	json_member_cstr(&w, "id", i->id);
 	json_member_cstr(&w, "base", i->base);
-	json_key(&w, "env");
-	json_raw(&w, str_of(i->env));
-	if (i->cmd) {
-		json_key(&w, "cmd");
-		json_raw(&w, str_of(i->cmd));
-	}
 	json_object_end(&w);
 	struct store_item item = {
 		.kind = kind_image, .key = i->key, .sandbox = "", .created_ms = i->created_ms, .value = buf_cstr(&out)};
@@ -268,8 +260,6 @@ void docker_image_remove(struct docker *k, struct docker_image *i)
 	free(i->key);
 	free(i->tag);
 	free(i->base);
-	free(i->env);
-	free(i->cmd);
 	free(i);
 }
 
@@ -340,8 +330,6 @@ static int load_image(void *arg, const struct store_item *item, struct err *e)
 	snprintf(i->id, sizeof i->id, "%.*s", STR_ARG(id));
 	i->created_ms = item->created_ms;
 	replace(&i->base, text_of(root, "base", JSON_T_STRING));
-	replace(&i->env, text_of(root, "env", JSON_T_OBJECT));
-	replace(&i->cmd, text_of(root, "cmd", JSON_T_ARRAY));
 	return 0;
 }
 
@@ -362,6 +350,7 @@ void docker_start(struct docker *k)
 	struct err e;
 	while (map_next(&k->containers, &it, &key, &v)) {
 		struct container *c = v;
+		container_watch_orphan(c);
 		if (c->state != CONTAINER_RUNNING)
 			continue;
 		if (container_is_sidecar(c)) {
@@ -375,7 +364,6 @@ void docker_start(struct docker *k)
 		if (!s || (s->state != SB_RUNNING && s->state != SB_ASLEEP))
 			container_ended(c, 137);
 		c->found = c->state == CONTAINER_RUNNING;
-		container_watch_orphan(c);
 	}
 }
 

@@ -144,7 +144,7 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 	json_object_begin(&w);
 	json_member_cstr(&w, "op", "policy");
 	json_member_cstr(&w, "id", s->id);
-	network_write(&w, &g->daemon->network, s->spec.network);
+	network_write(&w, &g->daemon->network, s->spec.network, NULL);
 	expect(g, &w, ack);
 	json_object_end(&w);
 	say(g, &line);

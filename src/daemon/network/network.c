@@ -2,8 +2,6 @@
 
 #include <stdio.h>
 
-#include "proto/warden.h"
-
 static const char *const members[] = {"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections"};
 
 static int unknown(struct str key, struct err *e)
@@ -108,18 +106,17 @@ static void write_rules(struct json_writer *w, const char *name, const char *def
 	json_array_end(w);
 }
 
-void network_write(struct json_writer *w, const struct network_defaults *d, const char *own)
+void network_write(
+	struct json_writer *w, const struct network_defaults *d, const char *own, const struct warden_host *host)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
 	const struct json *o = doc ? json_root(doc) : NULL;
-	struct str mode = str_of(policy_mode_name(d->mode));
 	uint64_t conns = NET_CONNS, rate = 0;
 	const struct json *patience = json_get(o, "askTimeout");
 	bool ask = false;
-	json_read_str(o, "mode", &mode, NULL);
 	json_read_u64(o, "maxConnections", 1, NET_CONNS_MAX, &conns, NULL);
 	json_read_u64(o, "rateBps", 0, UINT32_MAX, &rate, NULL);
-	json_member_str(w, "mode", mode);
+	json_member_str(w, "mode", network_mode(d, own, host));
 	write_rules(w, "allow", d->allow, json_get(o, "allow"));
 	write_rules(w, "deny", d->deny, json_get(o, "deny"));
 	json_read_bool(o, "ask", &ask, NULL);
@@ -132,13 +129,24 @@ void network_write(struct json_writer *w, const struct network_defaults *d, cons
 	json_member_u64(w, "maxConnections", conns);
 }
 
+struct str network_mode(const struct network_defaults *d, const char *own, const struct warden_host *host)
+{
+	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
+	struct str mode = STR_NULL;
+	enum policy_mode m = d->mode;
+	json_read_str(doc ? json_root(doc) : NULL, "mode", &mode, NULL);
+	if (mode.n)
+		policy_mode_parse(mode, &m);
+	return str_of(policy_mode_name(host && !host->network ? POLICY_OFF : m));
+}
+
 uint32_t network_steer(const struct network_defaults *d, const char *own)
 {
 	auto_buf struct buf text = {0};
 	struct json_writer w = json_writer(&text);
 	struct policy *p = NULL;
 	json_object_begin(&w);
-	network_write(&w, d, own);
+	network_write(&w, d, own, NULL);
 	json_object_end(&w);
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), NULL);
 	if (!doc || policy_read(json_root(doc), &p, NULL) < 0)

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "daemon/config.h"
 #include "proto/policy.h"
+#include "proto/warden.h"
 
 /* The object with its known members, written anew; VALIDATION_FAILED names what is wrong. `own` is what the sandbox
  * has: members that are not given stay as they are, null takes one away. "{}" for a new one. The caller frees. */
@@ -18,7 +19,11 @@ int network_change(const char *own, const struct json *object, char **ret, struc
 /* The same with one more rule in `key` ("allow" or "deny"), unless it is there. */
 int network_add_rule(const char *own, const char *key, const char *rule, char **ret, struct err *e);
 
-/* Members of the whole policy: mode, allow, deny, ask, askTimeout, rateBps, maxConnections. */
-void network_write(struct json_writer *w, const struct network_defaults *d, const char *own);
+/* Members of the whole policy: mode, allow, deny, ask, askTimeout, rateBps, maxConnections. `host`: as in network_mode;
+ * NULL for what was asked for. */
+void network_write(
+	struct json_writer *w, const struct network_defaults *d, const char *own, const struct warden_host *host);
+/* The mode that holds: `off` where the host cannot steer connections (a kernel before 5.9), whatever was asked for. */
+struct str network_mode(const struct network_defaults *d, const char *own, const struct warden_host *host);
 /* enum warden_steer that the whole policy needs. */
 uint32_t network_steer(const struct network_defaults *d, const char *own);

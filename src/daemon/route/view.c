@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "daemon/limits.h"
+#include "daemon/network/network.h"
 #include "daemon/sandbox/settings.h"
 #include "proto/image.h"
 
@@ -59,12 +60,9 @@ static void env_names(struct json_writer *w, const char *env)
 static void network(struct json_writer *w, const struct sandbox *s)
 {
 	struct net_totals t = net_log_totals(s->net_log);
-	auto_json struct json_doc *doc = json_parse(str_of(s->spec.network), NULL);
-	struct str mode = str_of(policy_mode_name(s->daemon->network.mode));
-	json_read_str(doc ? json_root(doc) : NULL, "mode", &mode, NULL);
 	json_key(w, "network");
 	json_object_begin(w);
-	json_member_str(w, "mode", mode);
+	json_member_str(w, "mode", network_mode(&s->daemon->network, s->spec.network, warden_host(s->daemon->warden)));
 	json_member_u64(w, "connections", t.connections);
 	json_member_u64(w, "denied", t.denied);
 	json_member_u64(w, "bytesSent", t.sent);

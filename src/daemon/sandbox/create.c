@@ -336,6 +336,15 @@ static void write_row(struct sandbox *s)
 	store_put(s->daemon->store, &row, on_row, s);
 }
 
+static void tell_no_network(const struct sandbox *s)
+{
+	const struct warden_host *host = warden_host(s->daemon->warden);
+	if (host && !host->network && !str_eq_c(network_mode(&s->daemon->network, s->spec.network, NULL), "off"))
+		log_limited(LOG_WARN,
+			"a sandbox starts without a network: the host cannot steer connections; see atoll doctor",
+			"id=%s", LOG_Q(s->id));
+}
+
 void sandbox_create(struct sandbox *s)
 {
 	if (s->state == SB_STOPPED || s->state == SB_FAILED)
@@ -349,6 +358,7 @@ void sandbox_create(struct sandbox *s)
 	gate_client_policy(s->daemon->gate, s, NULL);
 	if (strcmp(s->spec.settings, "{}") != 0)
 		gate_client_secrets(s->daemon->gate, s);
+	tell_no_network(s);
 	struct warden_request r = {.op = WARDEN_CREATE,
 		.limits = s->spec.limits,
 		.flags = (settings_bool(s->spec.settings, "fuse", true) ? 0 : WARDEN_NO_FUSE) |

@@ -25,6 +25,7 @@ struct op {
 	bool froze; /* the box in `slot` */
 	uint32_t slot;
 	uint64_t freeze_until;
+	unsigned freezes; /* that were tried */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct list node; /* of warden.storage_ops */
@@ -179,6 +180,8 @@ static void on_copied(void *arg, int os)
 	op_end(o, NULL);
 }
 
+static void freeze(struct loop_timer *t);
+
 static void poll_frozen(struct loop_timer *t)
 {
 	struct op *o = container_of(t, struct op, timer);
@@ -189,17 +192,20 @@ static void poll_frozen(struct loop_timer *t)
 		loop_timer_set(o->w->loop, t, FREEZE_POLL, poll_frozen);
 	} else {
 		let_go(o);
-		op_fail(o, ERRC_INVALID_STATE, ETIMEDOUT, "freeze the sandbox for a snapshot");
+		if (++o->freezes < SNAPSHOT_FREEZES)
+			loop_timer_set(o->w->loop, t, SNAPSHOT_FREEZE_PAUSE, freeze);
+		else
+			op_fail(o, ERRC_INVALID_STATE, ETIMEDOUT, "freeze the sandbox for a snapshot");
 	}
 }
 
-static void on_flushed(void *arg, int os)
+/* A freeze that lasts too long is undone: the rest of the box waits in it. The machine may only be busy, so it is tried
+ * again. */
+static void freeze(struct loop_timer *t)
 {
-	struct op *o = arg;
+	struct op *o = container_of(t, struct op, timer);
 	struct box *b = box_find(o->w, o->rq.id);
 	struct err e;
-	if (os)
-		return op_fail(o, ERRC_INTERNAL_ERROR, os, "write the sandbox's files to the disk");
 	if (!b || b->stage != STAGE_RUNNING)
 		return ask(o, STORER_SNAPSHOT, on_copied);
 	o->froze = b->held = true;
@@ -209,8 +215,16 @@ static void on_flushed(void *arg, int os)
 		let_go(o);
 		return op_fail(o, ERRC_INTERNAL_ERROR, n < 0 ? -n : e.os, "freeze the sandbox for a snapshot");
 	}
-	o->freeze_until = clock_ms() + SNAPSHOT_FREEZE;
+	o->freeze_until = clock_ms() + WARDEN_FREEZE_MAX;
 	poll_frozen(&o->timer);
+}
+
+static void on_flushed(void *arg, int os)
+{
+	struct op *o = arg;
+	if (os)
+		return op_fail(o, ERRC_INTERNAL_ERROR, os, "write the sandbox's files to the disk");
+	freeze(&o->timer);
 }
 
 static void run_make(struct op *o)

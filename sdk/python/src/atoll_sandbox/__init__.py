@@ -68,6 +68,7 @@ from .errors import (
 )
 from .models import (
     Changes,
+    Disk,
     ExecEvent,
     ExecResult,
     ExposedPort,
@@ -79,6 +80,8 @@ from .models import (
     ProcessLogs,
     SandboxInfo,
     Secret,
+    Snapshot,
+    SnapshotDiff,
     Usage,
     WatchEvent,
 )
@@ -87,7 +90,7 @@ from .results import CodeContext, CodeEvent, Execution, ExecutionError, Logs, Ou
 __all__ = [
     "AsyncEventStream", "AsyncFileStream", "AsyncProcess", "AsyncSandbox", "AsyncSecrets", "AsyncSession",
     "AsyncTerminal", "AsyncWebSocket", "Changes", "CodeContext", "CodeEvent", "CodeExecutionError", "CommandError",
-    "CommandNotFoundError", "ContainerUnavailableError", "ContextNotFoundError", "CustomDomainRequiredError",
+    "CommandNotFoundError", "ContainerUnavailableError", "ContextNotFoundError", "CustomDomainRequiredError", "Disk",
     "EventStream", "ExecEvent", "ExecResult", "Execution", "ExecutionError", "ExposedPort", "FileExistsError",
     "FileInfo", "FileNotFoundError", "FileStream", "FileSystemError", "FileTooLargeError", "GitAuthenticationError",
     "GitBranchNotFoundError", "GitCheckoutError", "GitCheckoutResult", "GitCloneError", "GitError", "GitNetworkError",
@@ -97,6 +100,6 @@ __all__ = [
     "ProcessExitedBeforeReadyError", "ProcessLogs", "ProcessNotFoundError", "ProcessReadyTimeoutError",
     "RPCTransportError", "Result", "Sandbox", "SandboxError", "SandboxInfo", "SandboxSecurityError", "Secret",
     "Secrets", "ServiceNotRespondingError", "Session", "SessionAlreadyExistsError", "SessionDestroyedError",
-    "SessionTerminatedError", "Terminal", "Usage", "ValidationFailedError", "WatchEvent", "WebSocket", "__version__",
-    "error_from_response",
+    "SessionTerminatedError", "Snapshot", "SnapshotDiff", "Terminal", "Usage", "ValidationFailedError", "WatchEvent",
+    "WebSocket", "__version__", "error_from_response",
 ]

@@ -198,11 +198,20 @@ class Changes:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a sandbox: bytes of memory, CPUs, processes."""
+    """Limits of a sandbox: bytes of memory, CPUs, processes, bytes of files."""
 
     memory: int | None = None
     cpu: float | None = None
     pids: int | None = None
+    disk: int | None = None
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes of files that a sandbox is charged for, and may have."""
+
+    allowed: int
+    used: int | None = None
 
 
 @dataclass(frozen=True)
@@ -229,15 +238,45 @@ class SandboxInfo:
     sleep_after: int | None = None
     #: Only while the sandbox lives.
     usage: Usage | None = None
+    #: Only on hosts with disk limits.
+    disk: Disk | None = None
     #: Why it is stopped.
     reason: str | None = None
 
 
 def sandbox_info(wire: Mapping[str, Any]) -> SandboxInfo:
-    usage = wire.get("usage")
+    usage, disk = wire.get("usage"), wire.get("disk")
     return made(
-        SandboxInfo, wire, limits=made(Limits, wire.get("limits") or {}), usage=made(Usage, usage) if usage else None
+        SandboxInfo,
+        wire,
+        limits=made(Limits, wire.get("limits") or {}),
+        usage=made(Usage, usage) if usage else None,
+        disk=made(Disk, disk) if disk else None,
     )
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The files and settings of a sandbox at one moment."""
+
+    id: str
+    sandbox: str
+    #: Bytes that the sandbox was charged for then.
+    size: int
+    image: str
+    created_at: datetime
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class SnapshotDiff:
+    """Paths that differ from a snapshot."""
+
+    added: List[str]
+    changed: List[str]
+    deleted: List[str]
+    #: There are more than could be listed.
+    truncated: bool = False
 
 
 @dataclass(frozen=True)

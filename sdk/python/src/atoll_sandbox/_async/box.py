@@ -38,6 +38,11 @@ class Box:
             await self.json(wire.request("PUT", "", self._spec, repeatable=True), now=True)
         self.ready = True
 
+    async def create_from(self, source: Mapping[str, Any]) -> None:
+        """Makes the sandbox with its options, and with the files of another one."""
+        await self.json(wire.request("PUT", "", {**self._spec, **source}), now=True)
+        self.ready = True
+
     async def send(self, request: wire.Request, content: io.Pieces | None = None, now: bool = False) -> httpx.Response:
         """The answer to a request below `/v1/sandboxes/{id}`, or to a path that begins with `/v1/`, with its body still
         to be read. `now` prepares nothing."""

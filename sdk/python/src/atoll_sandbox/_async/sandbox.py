@@ -14,8 +14,9 @@ from .box import Box
 from .network import AsyncNetwork
 from .ports import AsyncPorts
 from .session import AsyncSessions
-from .volumes import AsyncVolumes
+from .storage import AsyncStorage
 from .transport import Transport
+from .volumes import AsyncVolumes
 
 
 def _spec(
@@ -46,7 +47,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncVolumes):
+class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage, AsyncVolumes):
     """A named, isolated Linux box of an Atoll.
 
         async with AsyncSandbox("user-123") as sandbox:

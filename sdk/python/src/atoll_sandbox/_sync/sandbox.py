@@ -15,8 +15,9 @@ from .box import Box
 from .network import Network
 from .ports import Ports
 from .session import Sessions
-from .volumes import Volumes
+from .storage import Storage
 from .transport import Transport
+from .volumes import Volumes
 
 
 def _spec(
@@ -47,7 +48,7 @@ def _spec(
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class Sandbox(Sessions, Ports, Network, Volumes):
+class Sandbox(Sessions, Ports, Network, Storage, Volumes):
     """A named, isolated Linux box of an Atoll.
 
         with Sandbox("user-123") as sandbox:
