@@ -109,17 +109,12 @@ def test_prefix_and_read_only(net):
     assert {m["path"] for m in listed(net, "b-prefix")} == {"/rw", "/all", "/ro's place"}
 
 
-def test_mounts_come_back_after_stop_sleep_and_kills(net):
+def test_mounts_come_back_after_sleep_and_stop(net):
     mounted(net, "b-life")
     good(net, "b-life", "echo kept > /mnt/data/life")
     for way in ("sleep", "stop"):
         assert net.request("POST", f"/v1/sandboxes/b-life/{way}", timeout=60).status == 200
         assert good(net, "b-life", "cat /mnt/data/life") == "kept\n"
-    net.kill_daemon()
-    net.await_warden()
-    assert good(net, "b-life", "cat /mnt/data/life") == "kept\n"
-    assert net.request("POST", "/v1/sandboxes/b-life/stop", timeout=60).status == 200
-    assert good(net, "b-life", "cat /mnt/data/life") == "kept\n"
 
 
 def test_a_fork_has_them_with_a_placeholder_of_its_own(net):
@@ -131,15 +126,15 @@ def test_a_fork_has_them_with_a_placeholder_of_its_own(net):
 
 
 def test_failures_have_the_words_of_s3fs_and_leave_nothing(net):
-    for more, words in (({"bucket": "none"}, "bucket or key not found"), ({"secret": "wrong"}, "invalid credentials")):
-        r = mount(net, "b-bad", **more)
+    for box, more, words in (("b-no-bucket", {"bucket": "none"}, "bucket or key not found"), ("b-bad-key", {"secret": "wrong"}, "invalid credentials")):
+        r = mount(net, box, **more)
         assert r.status == 502 and r.json()["code"] == "BUCKET_MOUNT_FAILED" and words in r.json()["message"], r
-        assert listed(net, "b-bad") == []
-        assert good(net, "b-bad", "ls -d /mnt/data 2>/dev/null || echo none") == "none\n"
-    good(net, "b-bad", "mkdir -p /mnt/full; touch /mnt/full/f")
-    r = mount(net, "b-bad", "/mnt/full")
+        assert listed(net, box) == []
+        assert good(net, box, "ls -d /mnt/data 2>/dev/null || echo none") == "none\n"
+    good(net, "b-no-bucket", "mkdir -p /mnt/full; touch /mnt/full/f")
+    r = mount(net, "b-no-bucket", "/mnt/full")
     assert r.status == 502 and "is not empty" in r.json()["message"], r
-    assert good(net, "b-bad", "ls /mnt/full") == "f\n"
+    assert good(net, "b-no-bucket", "ls /mnt/full") == "f\n"
 
 
 def test_a_start_whose_bucket_is_away_fails(net, world):

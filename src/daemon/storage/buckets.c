@@ -263,7 +263,7 @@ char *buckets_remove(const char *settings, const char *path, struct err *e)
 	"  [ -z \"$made\" ] || rmdir \"$2\"\n"                                                                         \
 	"  return 1\n"                                                                                                 \
 	"}\n"
-#define S3FS_OPTIONS   "use_path_request_style,allow_other,connect_timeout=10"
+#define S3FS_OPTIONS   "use_path_request_style,allow_other,connect_timeout=10,readwrite_timeout=30"
 #define SCRIPT_UNMOUNT "fusermount3 -u "
 
 /* A word for a shell. */
