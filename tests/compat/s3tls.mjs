@@ -1,4 +1,4 @@
-// A real S3 server (s3rver) with TLS and one key pair, which checks signatures: node s3tls.mjs ADDRESS PORT DIRECTORY CERT KEY. The key pair
+// A real S3 server (s3rver) with TLS. It knows one key id, and checks no signature of version 4: node s3tls.mjs ADDRESS PORT DIRECTORY CERT KEY. The key pair
 // is in the variables KEY_ID and KEY_SECRET. Prints "up" when it listens.
 import { readFileSync } from 'node:fs';
 import S3rver from 's3rver';

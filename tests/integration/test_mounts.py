@@ -45,7 +45,7 @@ def net(world):
         aws = {"accessKeyId": KEY_ID, "region": "us-east-1", "service": "s3"}
         secret = {"value": KEY_SECRET, "hosts": [f"two.example:{PORT}"], "aws": aws}
         assert instance.request("PUT", "/v1/secrets/s3", secret).status == 201
-        assert instance.request("PUT", "/v1/secrets/wrong", {**secret, "value": "x" * 40}).status == 201
+        assert instance.request("PUT", "/v1/secrets/wrong", {**secret, "aws": {**aws, "accessKeyId": "AKIAWRONG"}}).status == 201
         assert instance.request("PUT", "/v1/secrets/plain", {"value": "x", "hosts": ["two.example"], "env": "X"}).status == 201
         yield instance
     finally:

@@ -255,7 +255,9 @@ char *buckets_remove(const char *settings, const char *path, struct err *e)
 	"</dev/null >\"$log\" 2>&1 &\n"                                                                                \
 	"  pid=$!\n"                                                                                                   \
 	"  until mountpoint -q \"$2\"; do kill -0 $pid 2>/dev/null || break; sleep 0.02; done\n"                       \
-	"  if kill -0 $pid 2>/dev/null && mountpoint -q \"$2\"; then rm -f \"$log\"; return 0; fi\n"                   \
+	"  if stat \"$2/.\" >/dev/null 2>&1 && kill -0 $pid 2>/dev/null && mountpoint -q \"$2\"; then\n"               \
+	"    rm -f \"$log\"; return 0\n"                                                                               \
+	"  fi\n"                                                                                                       \
 	"  kill $pid 2>/dev/null; wait $pid\n"                                                                         \
 	"  grep -v '\\[INF\\]' \"$log\" | sed 's/^[0-9TZ:.-]* \\[[A-Z]*\\] *//; "                                      \
 	"s/^[a-z0-9_.]*:[A-Za-z0-9_]*([0-9]*): //' | tail -n 3 >&2\n"                                                  \
