@@ -168,7 +168,8 @@ export class Session implements ExecutionSession {
 
   /** With `{ endpoint, secret }`: s3fs in the sandbox, signed on the way out with keys that the sandbox never sees. */
   async mountBucket(bucket: string, mountPath: string, options: s.MountBucketOptions): Promise<void> {
-    if (!('secret' in options)) throw new NotImplementedError('mountBucket', 'Use { endpoint, secret }: docs/buckets.md.');
+    if (!('secret' in options))
+      throw new NotImplementedError('mountBucket', 'Use { endpoint, secret }: docs/buckets.md.');
     await this.#core.box.json('POST', '/mounts', { bucket, path: mountPath, ...options });
   }
   async unmountBucket(mountPath: string): Promise<void> {

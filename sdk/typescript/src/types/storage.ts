@@ -1,4 +1,4 @@
-/* Buckets, backups and tunnels: the types are here so that code that names them compiles; the methods throw
+/* Buckets, backups and tunnels: the types are here so that code that names them compiles; methods without an implementation throw
  * NotImplementedError. */
 
 export type BucketProvider = 'r2' | 's3' | 'gcs';
@@ -33,7 +33,11 @@ export interface SecretMountBucketOptions {
   prefix?: string;
   readOnly?: boolean;
 }
-export type MountBucketOptions = SecretMountBucketOptions | RemoteMountBucketOptions | LocalMountBucketOptions | R2BindingMountBucketOptions;
+export type MountBucketOptions =
+  | SecretMountBucketOptions
+  | RemoteMountBucketOptions
+  | LocalMountBucketOptions
+  | R2BindingMountBucketOptions;
 
 export interface BackupCompressionOptions {
   format?: 'gzip' | 'lz4' | 'zstd';
