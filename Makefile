@@ -21,7 +21,7 @@ B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
 PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount atoll-docker
-PROGRAMS_HOST := atolld atoll-gate atoll-tls atoll-mover atoll-images
+PROGRAMS_HOST := atolld atoll-gate atoll-tls atoll-mover atoll-images atoll-backup
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -150,4 +150,4 @@ bench: build image
 
 # Fifty sessions with two hundred commands each: kills, time limits, clients that disconnect. Takes minutes; not part of `make test`.
 soak: build image
-	@ATOLL_SOAK=50x200 ATOLL_SLEEP_SOAK=10000 ATOLL_STORAGE_SOAK=1000 tests/run integration -k soak
+	@ATOLL_SOAK=50x200 ATOLL_SLEEP_SOAK=10000 ATOLL_STORAGE_SOAK=1000 ATOLL_BACKUP_SOAK=1400 tests/run integration -k soak

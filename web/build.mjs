@@ -15,6 +15,7 @@ import { gzipSync, constants } from 'node:zlib';
 const here = path.dirname(fileURLToPath(import.meta.url));
 const out = path.resolve(process.argv[2]);
 const dist = path.join(out, 'console');
+const description = path.join(here, '../api/openapi.yaml');
 
 /** Installs the pinned packages once for each state of the lock file. */
 function install() {
@@ -23,6 +24,13 @@ function install() {
   if (fs.existsSync(stamp) && fs.readFileSync(stamp).equals(lock)) return;
   execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: here, stdio: ['ignore', 'ignore', 'inherit'] });
   fs.writeFileSync(stamp, lock);
+}
+
+/** The types of the API, from its description. Only written when they change: an unchanged file makes no new build. */
+async function writeSchema() {
+  const { schema } = await import(pathToFileURL(path.join(here, 'schema.mjs')));
+  const text = schema(fs.readFileSync(description, 'utf8')), file = path.join(here, 'src/schema.ts');
+  if (!fs.existsSync(file) || fs.readFileSync(file, 'utf8') !== text) fs.writeFileSync(file, text);
 }
 
 async function bundle() {
@@ -71,6 +79,7 @@ function page(metafile) {
 let inputs = [];
 try {
   install();
+  await writeSchema();
   const metafile = await bundle();
   page(metafile);
   inputs = Object.keys(metafile.inputs).filter((f) => !f.includes('node_modules')).map((f) => path.join(here, f));
@@ -81,5 +90,5 @@ try {
   fs.mkdirSync(dist, { recursive: true });
   writeTable([]);
 }
-inputs.push(path.join(here, 'src/index.html'), path.join(here, 'package-lock.json'), path.join(here, 'build.mjs'));
+inputs.push(description, path.join(here, 'schema.mjs'), path.join(here, 'src/index.html'), path.join(here, 'package-lock.json'), path.join(here, 'build.mjs'));
 fs.writeFileSync(path.join(out, 'console_assets.d'), `console_assets.S: ${inputs.join(' ')}\n`);

@@ -63,7 +63,8 @@
 #define TERMINAL_RING	      (256u * KIB)
 #define TERMINAL_INPUT_HIGH   (64u * KIB)
 #define TERMINAL_VIEWERS_MAX  64
-#define TERMINAL_SIZE_MAX     10000 /* columns or rows */
+#define TERMINAL_SIZE_MAX     10000	  /* columns or rows */
+#define TERMINAL_WINDOW_MAX   (16u * MIB) /* of a viewer that acknowledges */
 #define GIT_URL_MAX	      2048
 #define GIT_SAID_MAX	      (8u * KIB) /* the end of git's stderr that is kept for the error */
 #define MUX_ID_MAX	      128	 /* of a request on /ws */

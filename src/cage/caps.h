@@ -26,8 +26,8 @@
 /* For the storer, which makes, copies and deletes subvolumes. */
 #define CAPS_STORER                                                                                                    \
 	(1ull << 0 /* CHOWN */ | 1ull << 1 /* DAC_OVERRIDE */ | 1ull << 3 /* FOWNER */ | 1ull << 4 /* FSETID */ |      \
-		1ull << 21 /* SYS_ADMIN */ | 1ull << 24 /* SYS_RESOURCE */ | 1ull << 27 /* MKNOD */ |                  \
-		1ull << 31 /* SETFCAP */)
+		1ull << 18 /* SYS_CHROOT: receive_life */ | 1ull << 21 /* SYS_ADMIN */ |                               \
+		1ull << 24 /* SYS_RESOURCE */ | 1ull << 27 /* MKNOD */ | 1ull << 31 /* SETFCAP */)
 
 /* Cuts the bounding set down to `keep`: no exec of this process or its children brings more back. */
 int caps_bound(uint64_t keep, struct err *e);

@@ -55,13 +55,13 @@ static uint64_t get_u64(int dir, uint32_t slot, const char *file)
 	return v;
 }
 
-/* The number behind "<key> " in a file of such lines. */
-static uint64_t get_keyed(int dir, uint32_t slot, const char *file, const char *key)
+/* The number behind "<key> " in a file of such lines; `otherwise` if there is none. */
+static uint64_t get_keyed(int dir, uint32_t slot, const char *file, const char *key, uint64_t otherwise)
 {
 	auto_buf struct buf text = {0};
-	uint64_t v = 0;
+	uint64_t v = otherwise;
 	if (cgroup_get(dir, slot, file, &text) < 0)
-		return 0;
+		return otherwise;
 	for (struct str rest = buf_str(&text), value; rest.n;) {
 		struct str name = str_split(str_split(rest, '\n', &rest), ' ', &value);
 		if (str_eq_c(name, key))
@@ -214,9 +214,15 @@ void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info)
 	info->mem_used = get_u64(memory, slot, v1 ? "memory.usage_in_bytes" : "memory.current");
 	info->mem_swapped = swap_used(c, slot, info->mem_used);
 	info->mem_peak = get_u64(memory, slot, v1 ? "memory.max_usage_in_bytes" : "memory.peak");
-	info->oom_kills = get_keyed(memory, slot, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
+	info->oom_kills = get_keyed(memory, slot, v1 ? "memory.oom_control" : "memory.events", "oom_kill", 0);
 	info->pids_used = get_u64(home(c, CGROUP_PIDS), slot, "pids.current");
-	info->cpu_usec = get_keyed(c->v2, slot, "cpu.stat", "usage_usec");
+	info->cpu_usec = get_keyed(c->v2, slot, "cpu.stat", "usage_usec", 0);
+}
+
+uint64_t cgroup_dirty(const struct cgroups *c, uint32_t slot)
+{
+	bool v1 = c->v1[CGROUP_MEMORY] >= 0;
+	return get_keyed(home(c, CGROUP_MEMORY), slot, "memory.stat", v1 ? "total_dirty" : "file_dirty", UINT64_MAX);
 }
 
 int cgroup_allow_swap(const struct cgroups *c, uint32_t slot, bool on, struct err *e)
@@ -249,12 +255,12 @@ int cgroup_freeze(const struct cgroups *c, uint32_t slot, bool on, struct err *e
 
 bool cgroup_is_frozen(const struct cgroups *c, uint32_t slot)
 {
-	return get_keyed(c->v2, slot, "cgroup.events", "frozen") == 1;
+	return get_keyed(c->v2, slot, "cgroup.events", "frozen", 0) == 1;
 }
 
 bool cgroup_is_populated(const struct cgroups *c, uint32_t slot)
 {
-	return get_keyed(c->v2, slot, "cgroup.events", "populated") == 1;
+	return get_keyed(c->v2, slot, "cgroup.events", "populated", 0) == 1;
 }
 
 void cgroup_kill(const struct cgroups *c, uint32_t slot)

@@ -56,6 +56,8 @@ int cgroup_open_procs(const struct cgroups *c, uint32_t slot, int ret[1 + CGROUP
 uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot);
 /* Live usage; a number that cannot be read stays 0. */
 void cgroup_usage(const struct cgroups *c, uint32_t slot, struct box_info *info);
+/* Bytes that its processes have written to files and that are not on their way to the disk yet; UINT64_MAX: unknown. */
+uint64_t cgroup_dirty(const struct cgroups *c, uint32_t slot);
 
 /* Whether the box's memory may go to swap. Prepared boxes start without; only a frozen one may have it. */
 int cgroup_allow_swap(const struct cgroups *c, uint32_t slot, bool on, struct err *e);

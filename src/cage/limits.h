@@ -26,6 +26,9 @@
 #define DIFF_PATH_MAX	 4096
 #define DIFF_PIECE	 16384 /* written at once */
 
+/* Backups */
+#define RECEIVE_COMMAND_MAX (128u * KIB) /* of a stream; the kernel makes 64 KiB and a head */
+
 /* The pool */
 #define POOL_MOUNT_WAIT	   20000	    /* for the end of an earlier mount of the same file */
 #define POOL_MOUNT_PAUSE   10		    /* between attempts */

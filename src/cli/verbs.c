@@ -213,10 +213,24 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll snapshot dev\natoll snapshot dev before-upgrade"},
 	{"snapshots", "List or delete the snapshots of a box", "ID [rm SNAPSHOT...]", "", verb_snapshots, OWN_CODES,
 		.words = WORDS_BOX, .examples = "atoll snapshots dev\natoll snapshots dev rm snap-6f9b3ab5cd5772e7"},
-	{"restore", "Put the files of a snapshot back", "ID SNAPSHOT",
+	{"restore", "Put the files of a snapshot or a backup back", "ID SNAPSHOT | ID --backup BACKUP",
 		"SNAPSHOT is an id or a name. The processes of the box end; the next command starts it on the old "
-		"files.",
-		verb_restore, OWN_CODES, .words = WORDS_BOX, .examples = "atoll restore dev before-upgrade"},
+		"files.\n"
+		"A backup may be of another box. Ctrl-C leaves the box as it was, or with the files of the backup.",
+		verb_restore, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll restore dev before-upgrade\natoll restore dev --backup bak-5f0c7a91d2e3b4c5"},
+	{"backup", "Copy a whole box to where it outlives it", "ID [NAME] [--ttl TIME]",
+		"The box runs on. The first backup of a box is whole, the next ones hold what has changed since. "
+		"Prints\n"
+		"the id. Ctrl-C cancels it and leaves nothing.",
+		verb_backup, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll backup dev\natoll backup dev before-holidays --ttl 720h"},
+	{"backups", "List or delete backups", "[ID | rm BACKUP...]",
+		"Lists the backups of all boxes, or of one, which need not exist any more. One that others build on "
+		"is\n"
+		"only hidden by rm; it goes with the last of them.",
+		verb_backups, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll backups\natoll backups dev\natoll backups rm bak-5f0c7a91d2e3b4c5"},
 	{"diff", "List the files that changed since a snapshot", "ID SNAPSHOT",
 		"Prints a line for each path: A added, C changed, D deleted.", verb_diff, OWN_CODES, .words = WORDS_BOX,
 		.examples = "atoll diff dev before-upgrade\natoll diff dev before-upgrade --json | jq .added"},

@@ -10,6 +10,8 @@ int verb_code(struct cli *c, int argc, char **argv);
 int verb_completion(struct cli *c, int argc, char **argv);
 int verb_console(struct cli *c, int argc, char **argv);
 int verb_cp(struct cli *c, int argc, char **argv);
+int verb_backup(struct cli *c, int argc, char **argv);
+int verb_backups(struct cli *c, int argc, char **argv);
 int verb_snapshot(struct cli *c, int argc, char **argv);
 int verb_snapshots(struct cli *c, int argc, char **argv);
 int verb_restore(struct cli *c, int argc, char **argv);

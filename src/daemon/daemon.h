@@ -39,6 +39,8 @@ struct daemon {
 	size_t by_state[SB_STATES];
 	struct map volumes;   /* name → struct volume: storage/volumes.h */
 	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
+	bool snapshots_left;  /* deletions of some failed: snapshots_retry */
+	struct backups *backups;
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */
 	bool stopping;

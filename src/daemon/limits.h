@@ -20,6 +20,8 @@
 #define TUNNEL_WANT_MAX	    4096 /* one wish of an agent */
 #define PORT_LOG_MAX	    100	 /* requests remembered for each */
 #define PORT_LOG_PATH_MAX   160	 /* of a path that is remembered */
+#define PORT_LOG_HEADS	    16	 /* of the newest requests the headers are remembered … */
+#define PORT_HEADS_MAX	    2048 /* … of a request, and of a response */
 #define PORT_METRICS_MAX    256	 /* ports with series of their own in /metrics; the others share one */
 #define PREVIEW_RETRY_AFTER "5"	 /* seconds, when all places of previews are taken */
 #define PREVIEW_LABEL_MAX   63	 /* "8080-id-token": one label of a host name */
@@ -63,6 +65,19 @@
 #define DIAL_SIX	      16    /* ports of a box that are known to answer on ::1 only */
 #define DIAL_POOL_IDLE_MAX    64    /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	      4000  /* … for so long: servers mostly close after 5 s, and should not be first */
+
+/* Backups */
+#define BACKUPS_AT_ONCE	    4	/* jobs of atoll-backup that move files */
+#define BACKUPS_QUEUED_MAX  256 /* … and that wait */
+#define BACKUPS_MAX	    100000
+#define BACKUP_CHAIN_MAX    24 /* backups that build on each other; then a whole one */
+#define BACKUP_LINE_MAX	    (2u * MIB)
+#define BACKUP_TTL_MAX	    (100ull * 365 * 24 * 3600) /* s */
+#define BACKUP_EVERY_MIN    1000		       /* of a schedule */
+#define BACKUP_KEEP_MAX	    1000
+#define BACKUP_KEEP_DEFAULT 24
+#define BACKUP_LOOK	    1000   /* how often expired ones are looked for */
+#define BACKUP_FAILED_KEEP  600000 /* a failed one can be asked about so long */
 
 /* Outbound handlers */
 #define HOOK_WAIT	 10000			 /* a request waits so long for a handler that is away */

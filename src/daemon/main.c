@@ -30,6 +30,7 @@
 #include "daemon/network/secrets.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
+#include "daemon/storage/backups.h"
 #include "daemon/tls.h"
 #include "http/limits.h"
 
@@ -55,6 +56,8 @@ static const char help[] =
 	"  ATOLL_NETWORK_DENY    the same; these beat every allow rule\n"
 	"  ATOLL_TLS_CERT        PEM file with the certificate and its chain: TCP clients must use TLS then\n"
 	"  ATOLL_TLS_KEY         PEM file with its key; both are read again when they change, and on SIGHUP\n"
+	"  ATOLL_BACKUP_URL      s3://bucket/prefix: where backups are kept, default $ATOLL_DATA/backups\n"
+	"  ATOLL_BACKUP_CREDENTIALS  file with endpoint and keys of the bucket\n"
 	"  ATOLL_USER            whom to become when started as root, default atoll\n"
 	"  ATOLL_LOG             text or json; ATOLL_LOG_LEVEL: error, warn, info, debug\n"
 	"  LISTEN_PID, LISTEN_FDS  sockets to serve on, as systemd passes them; then nothing is bound\n";
@@ -109,6 +112,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
 		docker_load(d->docker, e) < 0 || login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
+	d->backups = backups_new(d);
 	d->events = events_new(d);
 	usage_start(d);
 	d->client = http_client_new(d->loop);

@@ -21,7 +21,7 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-#define WARDEN_MAGIC 0x41545736u /* "ATW6" */
+#define WARDEN_MAGIC 0x41545738u /* "ATW8" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
@@ -43,17 +43,22 @@ enum warden_op {
 			   again */
 	WARDEN_NETWORK, /* id, steer: which of the box's connections the gate gets to see */
 	WARDEN_DISK,	/* id: `info` with the disk numbers of a sandbox that has files, running or not */
-	WARDEN_SNAPSHOT,       /* id, snapshot: keeps the files of this moment; `info` with the disk numbers */
-	WARDEN_SNAPSHOT_DROP,  /* snapshot; one that is not there is a success */
-	WARDEN_CLONE,	       /* id, snapshot, limits.disk: the files of a new sandbox, for a later CREATE */
-	WARDEN_REPLACE,	       /* id, snapshot: other files for a sandbox whose box does not live */
-	WARDEN_DIFF,	       /* id, snapshot, image: a pipe is passed with the reply: cage/pool/diff.h */
-	WARDEN_FUSE,	       /* id, flags: whether the box may make FUSE mounts; those that are there stay */
-	WARDEN_TRUST,	       /* id, pem: programs in the box trust this authority (cage/trust.h) */
-	WARDEN_IMAGES,	       /* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
-	WARDEN_VOLUME,	       /* volumes[0].name, limits.disk: makes a volume, or sets its limit */
-	WARDEN_VOLUME_DISK,    /* volumes[0].name: `info` with its disk numbers; NOT_FOUND */
-	WARDEN_VOLUME_DROP,    /* volumes[0].name; one that is not there is a success */
+	WARDEN_SNAPSHOT,      /* id, snapshot: keeps the files of this moment; `info` with the disk numbers */
+	WARDEN_SNAPSHOT_DROP, /* snapshot; one that is not there is a success */
+	WARDEN_CLONE,	      /* id, snapshot, limits.disk: the files of a new sandbox, for a later CREATE */
+	WARDEN_REPLACE,	      /* id, snapshot: other files for a sandbox whose box does not live */
+	WARDEN_DIFF,	      /* id, snapshot, image: a pipe is passed with the reply: cage/pool/diff.h */
+	WARDEN_SEND,	      /* snapshot, parent ("": none): a pipe with a stream of btrfs comes with the reply. A
+				 stream without its end failed */
+	WARDEN_RECEIVE,	    /* snapshot, limits.disk, image, which must be here: a socket comes with the reply. It takes
+			       streams and then WARDEN_RECEIVE_END, and answers with an errno in 4 bytes: 0, and the
+			       snapshot is there */
+	WARDEN_FUSE,	    /* id, flags: whether the box may make FUSE mounts; those that are there stay */
+	WARDEN_TRUST,	    /* id, pem: programs in the box trust this authority (cage/trust.h) */
+	WARDEN_IMAGES,	    /* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
+	WARDEN_VOLUME,	    /* volumes[0].name, limits.disk: makes a volume, or sets its limit */
+	WARDEN_VOLUME_DISK, /* volumes[0].name: `info` with its disk numbers; NOT_FOUND */
+	WARDEN_VOLUME_DROP, /* volumes[0].name; one that is not there is a success */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
@@ -118,14 +123,15 @@ struct warden_host {
 	uint32_t dynmods;	 /* 1: a hierarchy with favordynmods is mounted, attaching is fast after idle */
 	uint32_t slots_ready;	 /* prepared slots in the pool */
 	uint32_t boxes;
-	uint32_t kernel_overlay_idmap;	   /* 1: overlay on idmapped layers works */
-	uint32_t network;		   /* 1: connections of boxes can be steered to the gate */
-	uint32_t pool;			   /* enum warden_pool */
-	uint32_t quota;			   /* 0: no limits, 1: full quota groups, 2: simple ones */
-	uint32_t pool_direct;		   /* 1: the pool's file is not cached twice */
-	uint32_t plain_layers;		   /* sandboxes whose files still have to move into the pool */
-	uint64_t pool_size, pool_used;	   /* bytes; the size is what it may grow to */
-	char pool_why[WARDEN_WHY_MAX + 1]; /* of WARDEN_POOL_PLAIN: why there is no other */
+	uint32_t kernel_overlay_idmap;	    /* 1: overlay on idmapped layers works */
+	uint32_t network;		    /* 1: connections of boxes can be steered to the gate */
+	uint32_t pool;			    /* enum warden_pool */
+	uint32_t quota;			    /* 0: no limits, 1: full quota groups, 2: simple ones */
+	uint32_t pool_direct;		    /* 1: the pool's file is not cached twice */
+	uint32_t plain_layers;		    /* sandboxes whose files still have to move into the pool */
+	uint64_t pool_size, pool_used;	    /* bytes; the size is what it may grow to */
+	char image[BOX_IMAGE_NAME_MAX + 1]; /* the key that 'default' stands for, or "" */
+	char pool_why[WARDEN_WHY_MAX + 1];  /* of WARDEN_POOL_PLAIN: why there is no other */
 };
 
 /* A named volume and its place in a box (proto/id.h: volume_name_ok, volume_path_ok). */
@@ -142,6 +148,7 @@ struct warden_request {
 	char id[BOX_ID_MAX + 1];
 	char image[BOX_IMAGE_NAME_MAX + 1];
 	char snapshot[SNAPSHOT_NAME_MAX + 1];
+	char parent[SNAPSHOT_NAME_MAX + 1]; /* SEND */
 	struct box_limits limits;
 	int32_t signal;
 	uint32_t flags;
@@ -170,3 +177,6 @@ struct warden_reply {
 
 /* The agent of a box listens on $ATOLL_RUN/s/<slot>.sock, owned by the daemon's user. */
 #define WARDEN_AGENT_SOCKET_FMT "%s/s/%u.sock"
+
+/* Ends the streams of a RECEIVE. With its NUL it is as long as the head of a stream (17 bytes). */
+#define WARDEN_RECEIVE_END "atoll-backup-end"

@@ -23,14 +23,15 @@
 #define LOCKS_READ_MAX (32ull * MIB) /* of /proc/locks in one look: half a million locks */
 
 /* The storer */
-#define STORER_JOBS	      16u  /* at the same time */
-#define SNAPSHOT_FREEZES      10   /* attempts to freeze a box for a snapshot, each of WARDEN_FREEZE_MAX … */
-#define SNAPSHOT_FREEZE_PAUSE 100  /* … and the time between them, in which the box runs */
-#define DEBT_LOOK	      5000 /* between two counts of the debts of forks that have changed */
-#define CARRY_PAUSE	      500  /* between two layers that move into the pool … */
-#define CARRY_LOOK	      2000 /* … and until the next look for layers whose boxes have stopped */
-#define POOL_LOOK_BUSY	      100  /* between two looks at the pool's free space while it changes … */
-#define POOL_LOOK_IDLE	      250  /* … and while it does not */
+#define STORER_JOBS	      16u	   /* at the same time */
+#define SNAPSHOT_DIRTY_MAX    (256u * KIB) /* a box with more unwritten bytes writes them before it is frozen */
+#define SNAPSHOT_FREEZES      10	   /* attempts to freeze a box for a snapshot, each of WARDEN_FREEZE_MAX … */
+#define SNAPSHOT_FREEZE_PAUSE 100	   /* … and the time between them, in which the box runs */
+#define DEBT_LOOK	      5000	   /* between two counts of the debts of forks that have changed */
+#define CARRY_PAUSE	      500	   /* between two layers that move into the pool … */
+#define CARRY_LOOK	      2000	   /* … and until the next look for layers whose boxes have stopped */
+#define POOL_LOOK_BUSY	      100	   /* between two looks at the pool's free space while it changes … */
+#define POOL_LOOK_IDLE	      250	   /* … and while it does not */
 /* FUSE mounts */
 #define FUSE_JOINER_MAX	   10000 /* a joiner that is not done after that is killed */
 #define FUSE_BURST	   32u	 /* joiners of one box at once … */

@@ -94,6 +94,9 @@ void server_reply_host(struct warden *w, struct warden_asker *who)
 	w->offer.slots_ready = w->ready;
 	w->offer.boxes = (uint32_t)w->boxes.count;
 	storage_offer(w);
+	struct image own;
+	if (image_find(w->host.images, "default", &own, NULL) == 0)
+		memcpy(w->offer.image, own.key, sizeof w->offer.image);
 	r.host = w->offer;
 	server_push(w, &r);
 }
@@ -193,7 +196,7 @@ static int check_form(const struct warden_request *rq, struct err *e)
 {
 	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image) ||
 		(rq->op == WARDEN_TRUST && !text_ok(rq->pem, sizeof rq->pem)) ||
-		!text_ok(rq->snapshot, sizeof rq->snapshot))
+		!text_ok(rq->snapshot, sizeof rq->snapshot) || !text_ok(rq->parent, sizeof rq->parent))
 		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
 	if (rq->flags & ~flags_of(rq->op))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
@@ -203,7 +206,8 @@ static int check_form(const struct warden_request *rq, struct err *e)
 		return -1;
 	bool without_id =
 		rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES || is_about_volume(rq->op);
-	if (without_id || (rq->op == WARDEN_SNAPSHOT_DROP && !*rq->id))
+	bool of_snapshot = rq->op == WARDEN_SNAPSHOT_DROP || rq->op == WARDEN_SEND || rq->op == WARDEN_RECEIVE;
+	if (without_id || (of_snapshot && !*rq->id))
 		return 0;
 	return box_id_check(str_of(rq->id), e);
 }
@@ -230,8 +234,9 @@ static bool handle_files(struct warden *w, const struct warden_request *rq, stru
 		void (*handle)(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 	} table[] = {{WARDEN_DISK, storage_disk}, {WARDEN_SNAPSHOT, snapshot_make},
 		{WARDEN_SNAPSHOT_DROP, snapshot_drop}, {WARDEN_CLONE, snapshot_clone},
-		{WARDEN_REPLACE, snapshot_replace}, {WARDEN_DIFF, snapshot_diff}, {WARDEN_VOLUME, volume_make},
-		{WARDEN_VOLUME_DISK, volume_disk}, {WARDEN_VOLUME_DROP, volume_drop}};
+		{WARDEN_REPLACE, snapshot_replace}, {WARDEN_DIFF, snapshot_diff}, {WARDEN_SEND, snapshot_send},
+		{WARDEN_RECEIVE, snapshot_receive}, {WARDEN_VOLUME, volume_make}, {WARDEN_VOLUME_DISK, volume_disk},
+		{WARDEN_VOLUME_DROP, volume_drop}};
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		if (table[i].op == rq->op) {
 			table[i].handle(w, rq, who);

@@ -121,3 +121,25 @@ export async function a_page_elsewhere_uses_the_cookie(t) {
   assert.ok(!(await daemon.boxes()).includes('made-elsewhere'));
   assert.equal((await daemon.run('victim', 'ls /workspace')).stdout, '');
 }
+
+/** A name of the attacker that now means this machine: for the browser, the daemon is the attacker's own origin. */
+export async function a_name_that_is_bound_to_this_machine(t) {
+  const { page, daemon } = t;
+  await daemon.box('rebound');
+  await signIn(t);
+  t.pardoned.push(/./);
+  const there = `http://rebound.test:${new URL(page.url()).port}`;
+  const shown = await page.goto(`${there}/`);
+  assert.ok(shown.status() >= 400, `the page is not given to ${there}: ${shown.status()}`);
+  const got = await page.evaluate(async () => {
+    const ask = (path, options) => fetch(path, { credentials: 'include', headers: { 'X-Atoll-Console': '1' }, ...options }).then((r) => r.status >= 400, () => true);
+    const socket = new Promise((resolve) => {
+      const s = new WebSocket(`ws://${location.host}/v1/sandboxes/rebound/ws/pty?sessionId=a`);
+      s.onopen = () => resolve(false);
+      s.onerror = () => resolve(true);
+    });
+    return [await ask('/v1/sandboxes'), await ask('/v1/health'), await ask('/v1/sandboxes/rebound/api/execute', { method: 'POST', body: '{"command":"touch /workspace/owned"}' }), await ask('/v1/console/session', { method: 'POST', body: '{"token":"x"}' }), await socket];
+  });
+  assert.deepEqual(got, [true, true, true, true, true]);
+  assert.equal((await daemon.run('rebound', 'ls /workspace')).stdout, '');
+}

@@ -13,6 +13,30 @@ async function check(page, where) {
   return violations.map((v) => ({ where, ...v }));
 }
 
+const APP = `"""Counts the people of some cities."""
+import csv
+from pathlib import Path
+
+
+def people(path: Path) -> int:
+    with path.open() as file:
+        return sum(int(row["people"]) for row in csv.DictReader(file))  # all of them
+
+
+if __name__ == "__main__":
+    print(people(Path("data/cities.csv")))
+`;
+const PAGE = '<!doctype html><style>body{font:18px system-ui;margin:60px;color:#123}h1{color:#0b6e69}</style><h1>It works</h1><p>An app in a box.</p>';
+
+/** More boxes for the list, in several states: one is busy, one sleeps, one is stopped. */
+async function others(daemon) {
+  for (const [id, team] of [['agent-7', 'blue'], ['ci-runner', 'green'], ['nightly', 'green'], ['scratch', 'red']]) await daemon.box(id, { labels: { team } });
+  await daemon.start('agent-7', 'while :; do :; done');
+  await daemon.run('scratch', 'head -c 30000000 /dev/urandom > /workspace/data.bin');
+  await daemon.ask('POST', '/v1/sandboxes/nightly/sleep');
+  await daemon.ask('POST', '/v1/sandboxes/ci-runner/stop');
+}
+
 async function views({ page, daemon, shot }, scheme) {
   await page.emulateMedia({ colorScheme: scheme });
   await page.goto(daemon.link());
@@ -20,11 +44,15 @@ async function views({ page, daemon, shot }, scheme) {
   await title.waitFor();
   await page.evaluate(source);
   await daemon.box('demo', { labels: { team: 'blue' } });
-  await daemon.run('demo', 'echo "# Title" > /workspace/README.md; echo "def f(x):\n    return \'text\' # note" > /workspace/a.py');
-  await daemon.start('demo', "printf '\\033[31mred \\033[32mgreen \\033[33myellow \\033[34mblue\\033[0m\\n'; exec python3 -m http.server 8300 -d /workspace");
+  await others(daemon);
+  await daemon.run('demo', 'mkdir -p /workspace/data && printf "city,people\\nOslo,709037\\nRome,2748109\\n" > /workspace/data/cities.csv && echo "# A demo" > /workspace/README.md');
+  await daemon.write('demo', '/workspace/app.py', APP);
+  await daemon.write('demo', '/workspace/index.html', PAGE);
+  await daemon.start('demo', "printf '\\033[31mred \\033[32mgreen \\033[33myellow \\033[34mblue\\033[0m\\n'; exec python3 -u -m http.server 8300 -d /workspace");
   await daemon.run('demo', 'until curl -sf localhost:8300 >/dev/null; do sleep 0.05; done');
   const look = async (name) => { await shot(`${name}-${scheme}`); found.push(...await check(page, name)); };
   await page.getByRole('row').filter({ hasText: 'demo' }).filter({ hasText: 'iB' }).waitFor();
+  await page.waitForFunction(() => document.querySelector('[aria-label="CPU of agent-7"] polyline')?.getAttribute('points').split(' ').length > 3);
   await page.getByLabel('Choose demo').check();
   await look('list');
   await page.getByLabel('Choose demo').uncheck();
@@ -39,15 +67,26 @@ async function views({ page, daemon, shot }, scheme) {
       await page.keyboard.type('ls --color -la / | head -12; python3 --version\n');
       await p.locator('.xterm-rows').filter({ hasText: /Python 3/ }).waitFor();
     },
-    Files: async (p) => { await p.getByRole('treeitem', { name: 'a.py' }).click(); await p.locator('.cm-content').filter({ hasText: 'return' }).waitFor(); },
+    Files: async (p) => {
+      await p.getByRole('treeitem', { name: 'data' }).click();
+      await p.getByRole('treeitem', { name: 'cities.csv' }).click();
+      await p.getByRole('cell', { name: 'Oslo' }).waitFor();
+      await look('files-table');
+      await p.getByRole('treeitem', { name: 'app.py' }).click();
+      await p.locator('.cm-content').filter({ hasText: 'return' }).waitFor();
+    },
     Notebook: async (p) => {
       await p.locator('.cm-content').click();
       await page.keyboard.insertText('import pandas as pd, matplotlib.pyplot as plt\nplt.figure(figsize=(5, 2)); plt.plot([1, 3, 2, 5]); plt.show()\npd.DataFrame({"city": ["Oslo", "Rome"], "people": [709037, 2748109]})');
       await page.keyboard.press('Shift+Enter');
       await p.frameLocator('iframe.html').getByText('Oslo').waitFor();
+      await p.locator('.cm-content').last().click();
+      await page.keyboard.insertText('from IPython.display import Math\nMath(r"\\int_0^\\infty e^{-x^2}\\,dx = \\frac{\\sqrt{\\pi}}{2}")');
+      await page.keyboard.press('Control+Enter');
+      await p.locator('.formula math msqrt').waitFor();
     },
     Processes: async (p) => { await p.getByRole('button', { name: 'Log' }).click(); await p.locator('.log pre').filter({ hasText: 'green' }).waitFor(); },
-    Preview: async (p) => { await p.getByLabel('Port', { exact: true }).fill('8300'); await p.getByRole('button', { name: 'Expose' }).click(); await p.frameLocator('iframe').getByText('README.md').waitFor(); },
+    Preview: async (p) => { await p.getByLabel('Port', { exact: true }).fill('8300'); await p.getByRole('button', { name: 'Expose' }).click(); await p.frameLocator('iframe').getByText('It works').waitFor(); await p.getByRole('button', { name: '/', exact: true }).last().click(); await p.getByRole('region', { name: 'Headers' }).waitFor(); },
     Network: async (p) => { await daemon.run('demo', 'curl -s -m 5 http://203.0.113.7/; true'); await p.getByRole('row').filter({ hasText: '203.0.113.7' }).first().waitFor(); },
     Snapshots: async (p) => { await p.getByRole('button', { name: 'Make a snapshot' }).click(); await p.getByRole('button', { name: 'Diff' }).waitFor(); },
     Info: async (p) => { await p.locator('.uplot').nth(1).waitFor(); },
@@ -62,19 +101,32 @@ async function views({ page, daemon, shot }, scheme) {
   await page.getByRole('combobox', { name: 'Command' }).waitFor();
   await look('palette');
   await page.keyboard.press('Escape');
-  await page.getByRole('link', { name: 'Host' }).click();
-  await page.locator('.chart strong').first().waitFor();
+  await page.getByRole('link', { name: 'Host', exact: true }).click();
+  await page.waitForFunction(() => Number(document.querySelector('.chart')?.dataset.points) > 3);
+  await page.getByRole('region', { name: 'Images' }).getByRole('rowheader').first().waitFor();
   await look('host');
+  await page.getByRole('button', { name: 'Build an image' }).click();
+  await page.getByRole('dialog').waitFor();
+  await look('build');
+  await page.keyboard.press('Escape');
   await page.setViewportSize({ width: 380, height: 700 });
   await page.getByRole('link', { name: 'Boxes' }).click();
   await page.getByRole('heading', { name: 'Boxes' }).waitFor();
+  const fits = async (what) => assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${what} is not wider than a phone`);
   await look('phone');
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than a phone');
+  await fits('the list');
+  await page.getByRole('link', { name: 'demo', exact: true }).click();
+  for (const tab of await page.getByRole('tab').allInnerTexts()) {
+    await page.getByRole('tab', { name: tab, exact: true }).click();
+    await page.getByRole('tabpanel', { name: tab }).waitFor();
+    await look(`phone-${tab.toLowerCase()}`);
+    await fits(tab);
+  }
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Token').waitFor();
   await page.evaluate(source);
   await look('sign-in');
-  await daemon.ask('DELETE', '/v1/sandboxes/demo');
+  for (const id of await daemon.boxes()) await daemon.ask('DELETE', `/v1/sandboxes/${id}`);
   assert.deepEqual(found, []);
 }
 

@@ -33,6 +33,16 @@ export class Daemon {
   }
 }
 
+export const shows = (locator, text) => locator.filter({ hasText: text }).first().waitFor();
+export const row = (page, name) => page.locator('tr', { has: (page.page?.() ?? page).getByRole('rowheader', { name }) });
+export const answer = (page, action) => page.getByRole('dialog').getByRole('button', { name: action, exact: true }).click();
+
+export async function saved(download) {
+  const parts = [];
+  for await (const part of await download.createReadStream()) parts.push(part);
+  return Buffer.concat(parts);
+}
+
 export async function signIn({ page, daemon }) {
   await page.goto(daemon.link());
   await page.getByRole('heading', { name: 'Boxes' }).waitFor();

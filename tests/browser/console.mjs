@@ -2,11 +2,8 @@
 // and the command line. At the end of a scenario the page may have said nothing in anger, and no request of it may have failed,
 // but for what the scenario put into `pardoned`.
 import assert from 'node:assert/strict';
-import { open, signIn } from './console-daemon.mjs';
+import { answer, open, row, shows, signIn } from './console-daemon.mjs';
 
-const shows = (locator, text) => locator.filter({ hasText: text }).first().waitFor();
-const row = (page, name) => page.locator('tr', { has: page.page?.().getByRole('rowheader', { name }) ?? page.getByRole('rowheader', { name }) });
-const answer = (page, action) => page.getByRole('dialog').getByRole('button', { name: action, exact: true }).click();
 
 export async function sign_in({ page, daemon, pardoned }) {
   const link = daemon.link();
@@ -67,6 +64,30 @@ export async function list({ page, daemon, ...t }) {
   assert.deepEqual((await daemon.boxes()).filter((id) => id.startsWith('list-')), []);
 }
 
+export async function list_of_many_and_failed({ page, daemon, ...t }) {
+  const names = Array.from({ length: 90 }, (_, i) => `many-${String(i).padStart(2, '0')}`);
+  for (const name of names) await daemon.box(name);
+  await signIn({ page, daemon, ...t });
+  await row(page, 'many-00').waitFor();
+  assert.ok(await page.locator('tbody tr').count() < 70, 'rows out of sight are not made');
+  await page.getByRole('region', { name: 'List of boxes' }).evaluate((e) => { e.scrollTop = e.scrollHeight; });
+  await row(page, 'many-89').waitFor();
+  await daemon.ask('POST', '/v1/sandboxes/many-89/stop');
+  const { reason } = await daemon.ask('GET', '/v1/sandboxes/many-89');
+  await shows(row(page, 'many-89').locator('small'), reason);
+  await page.getByLabel('Filter').fill('many-88');
+  await row(page, 'many-89').waitFor({ state: 'detached' });
+  await shows(row(page, 'many-88'), /\/s/);
+  for (const what of ['CPU', 'Memory', 'Disk', 'Network']) await row(page, 'many-88').getByRole('img', { name: `${what} of many-88` }).waitFor();
+  await page.getByLabel('Choose many-88').check();
+  for (const [verb, state] of [['Sleep', 'asleep'], ['Wake', 'running'], ['Stop', 'stopped']]) {
+    await page.getByRole('toolbar', { name: 'Chosen boxes' }).getByRole('button', { name: verb }).click();
+    await answer(page, verb);
+    await shows(row(page, 'many-88').locator('.state'), state);
+    await page.getByLabel('Choose many-88').check();
+  }
+}
+
 export async function palette({ page, daemon, ...t }) {
   await open({ page, daemon, ...t }, 'palette', 'Info');
   await page.keyboard.press('Control+k');
@@ -113,6 +134,43 @@ export async function terminal_types_and_splits(t) {
   await shows(screen(other), 'seen-by-2');
 }
 
+export async function terminal_searches_and_links(t) {
+  const { page } = t;
+  await terminal(t, 'search');
+  await page.keyboard.type('seq 1 300; echo http://127.0.0.1:9/nobody-$((6*7))\n');
+  await shows(screen(page), 'nobody-42');
+  await page.keyboard.press('Control+Shift+F');
+  await page.getByLabel('Search in the terminal').fill('137');
+  await page.keyboard.press('Enter');
+  await shows(screen(page), /^.*136\s*137\s*138/s);
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => document.activeElement?.classList.contains('xterm-helper-textarea'));
+  await page.keyboard.type('echo back\n');
+  const link = screen(page).getByText('nobody-42').last();
+  await link.waitFor();
+  t.pardoned.push(/ERR_CONNECTION_REFUSED|127\.0\.0\.1:9/);
+  const place = await link.boundingBox(), opened = page.context().waitForEvent('page');
+  await page.mouse.move(place.x + 60, place.y + 6);
+  await page.locator('.xterm-cursor-pointer').waitFor();
+  await page.mouse.click(place.x + 60, place.y + 6);
+  assert.equal(await (await opened).evaluate(() => globalThis.opener), null);
+}
+
+/** More output than a page can hold: it comes in windows, and the page goes on answering. */
+export async function terminal_takes_a_flood(t) {
+  const { page } = t;
+  await terminal(t, 'flood');
+  await page.keyboard.type('yes abcdefghij | head -c 30000000; echo flood-is-$((6*7))\n');
+  await shows(screen(page), 'abcdefghij');
+  await page.getByRole('tab', { name: 'Info' }).click();
+  await shows(page.getByRole('tabpanel', { name: 'Info' }), 'Use it from a program');
+  await page.getByRole('tab', { name: 'Terminal' }).click();
+  await shows(screen(page), 'flood-is-42');
+  await page.keyboard.type('echo still-$((6*7))\n');
+  await shows(screen(page), 'still-42');
+  assert.equal(await page.getByText('Reconnecting').count(), 0);
+}
+
 export async function terminal_outlives_the_daemon(t) {
   const { page, daemon, pardoned } = t;
   await terminal(t, 'survivor');
@@ -127,53 +185,6 @@ export async function terminal_outlives_the_daemon(t) {
   await page.keyboard.type('echo after-$x\n');
   await shows(screen(page), 'after-kept');
   await page.getByText('Reconnecting …').first().waitFor({ state: 'detached' });
-}
-
-async function saved(download) {
-  const parts = [];
-  for await (const part of await download.createReadStream()) parts.push(part);
-  return Buffer.concat(parts);
-}
-
-export async function files(t) {
-  const { page, daemon } = t;
-  await daemon.box('files');
-  await daemon.run('files', 'mkdir -p /workspace/src && echo "print(1)" > /workspace/src/a.py && echo hi > /workspace/a.txt');
-  const tab = await open(t, 'files', 'Files');
-  await tab.getByRole('treeitem', { name: 'src' }).click();
-  await tab.getByRole('treeitem', { name: 'a.py' }).click();
-  await shows(tab.locator('.cm-content'), 'print(1)');
-  await daemon.write('files', '/workspace/live.txt', 'live');
-  await tab.getByRole('treeitem', { name: 'live.txt' }).waitFor();
-  await tab.locator('.cm-content').click();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.insertText('print(2)\n');
-  await tab.getByText('not saved').waitFor({ state: 'attached' });
-  await page.keyboard.press('Control+s');
-  await tab.getByText('not saved').waitFor({ state: 'detached' });
-  assert.equal(await daemon.read('files', '/workspace/src/a.py'), 'print(2)\n');
-  await page.keyboard.insertText('# mine\n');
-  await daemon.write('files', '/workspace/src/a.py', '# theirs\n');
-  await tab.getByText('changed in the box').waitFor();
-  await tab.getByRole('button', { name: 'Save' }).click();
-  await answer(page, 'Cancel');
-  assert.equal(await daemon.read('files', '/workspace/src/a.py'), '# theirs\n');
-  await tab.getByRole('button', { name: 'Save' }).click();
-  await answer(page, 'Write over it');
-  await tab.getByText('not saved').waitFor({ state: 'detached' });
-  assert.equal(await daemon.read('files', '/workspace/src/a.py'), 'print(2)\n# mine\n');
-  await page.getByLabel('Files to upload').setInputFiles([{ name: 'up load.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0, 1, 255]) }]);
-  await tab.getByRole('treeitem', { name: 'up load.bin' }).click();
-  await shows(tab, 'is no text');
-  const coming = page.waitForEvent('download');
-  await tab.getByRole('button', { name: 'Download', exact: true }).click();
-  assert.deepEqual([...await saved(await coming)], [0, 1, 255]);
-  const all = page.waitForEvent('download');
-  await tab.getByRole('button', { name: 'Download all' }).click();
-  assert.ok((await saved(await all)).includes('up load.bin'));
-  await tab.getByRole('button', { name: 'Delete' }).click();
-  await answer(page, 'Delete');
-  await tab.getByRole('treeitem', { name: 'up load.bin' }).waitFor({ state: 'detached' });
 }
 
 async function cell(tab, page, code) {
@@ -196,6 +207,9 @@ export async function notebook(t) {
   assert.ok(await tab.locator('.outputs img').evaluate((img) => img.decode().then(() => img.naturalWidth)) > 100);
   await cell(tab, page, 'import pandas as pd\npd.DataFrame({"colour": ["blue"]})');
   await tab.frameLocator('iframe.html').getByText('blue').waitFor();
+  await cell(tab, page, 'from IPython.display import Math\nMath(r"\\frac{a_1}{\\sqrt{2}}")');
+  await tab.locator('.formula math mfrac').waitFor();
+  await tab.locator('.formula math msqrt').waitFor();
   await cell(tab, page, '1/0');
   await shows(tab.locator('.traceback'), 'ZeroDivisionError');
   await tab.getByLabel('Language').last().selectOption('javascript');
@@ -216,16 +230,38 @@ export async function notebook(t) {
 export async function processes(t) {
   const { page } = t;
   const tab = await open(t, 'processes', 'Processes');
-  await tab.getByLabel('Start a process').fill('printf "\\033[31mred\\033[0m line\\n"; exec sleep 1000');
+  await tab.getByLabel('Start a process').fill('trap "echo got-usr$((2-1))" USR1; printf "\\033[31mred\\033[0m line\\n"; while :; do sleep 1000 & wait; done');
   await tab.getByRole('button', { name: 'Start', exact: true }).click();
   await shows(tab.locator('.log pre'), 'red line');
   await shows(tab.locator('.log .c1'), 'red');
   await tab.getByLabel('Search in the log').fill('lin');
   await shows(tab.locator('mark'), 'lin');
+  await tab.getByLabel(/^Signal for/).selectOption('SIGUSR1');
+  await shows(tab.locator('.log pre'), 'got-usr1');
   await tab.getByRole('button', { name: 'End' }).click();
   await tab.getByRole('button', { name: 'End' }).waitFor({ state: 'detached' });
   assert.equal((await t.daemon.run('processes', 'pgrep -fx "sleep 1000" | wc -l')).stdout.trim(), '0');
   assert.ok(await page.locator('.state.killed, .state.failed, .state.completed').count());
+}
+
+export async function services(t) {
+  const { page, daemon } = t;
+  const tab = await open(t, 'services', 'Processes');
+  await tab.getByLabel('Start a process').fill('echo run-$((6*7)); exec sleep 1001');
+  await tab.getByLabel('as a service').check();
+  await tab.getByRole('button', { name: 'Start', exact: true }).click();
+  await shows(tab.locator('.log pre'), 'run-42');
+  await daemon.run('services', 'pkill -fx "sleep 1001"');
+  await shows(tab.locator('.label'), 'started again 1 ×');
+  await page.getByRole('button', { name: 'Stop', exact: true }).click();
+  await answer(page, 'Stop');
+  await shows(page.locator('.head .state'), 'stopped');
+  await page.getByRole('button', { name: 'Start', exact: true }).first().click();
+  await shows(page.locator('.head .state'), 'running');
+  await daemon.run('services', 'until pgrep -fx "sleep 1001"; do sleep 0.05; done');
+  await tab.getByRole('button', { name: 'End' }).click();
+  await tab.getByText('No background processes').or(tab.locator('.state.killed')).first().waitFor();
+  assert.equal((await daemon.run('services', 'pgrep -fx "sleep 1001" | wc -l')).stdout.trim(), '0');
 }
 
 export async function preview(t) {
@@ -244,6 +280,11 @@ export async function preview(t) {
   await tab.getByLabel('Address').press('Enter');
   await shows(app, 'second page');
   await shows(tab.getByRole('row'), '/two.html');
+  await tab.getByRole('button', { name: '/two.html' }).first().click();
+  const headers = tab.getByRole('region', { name: 'Headers' });
+  await shows(headers.getByRole('row').filter({ hasText: /user-agent/i }), 'Chrom');
+  await shows(headers.getByRole('row').filter({ hasText: /content-type/i }), 'text/html');
+  await shows(headers, 'ms until the response began');
   await tab.getByRole('button', { name: 'QR' }).click();
   await tab.getByRole('img', { name: /QR code/ }).waitFor();
   await tab.getByRole('button', { name: 'Close port 8123' }).click();
@@ -264,6 +305,21 @@ export async function network(t) {
   await daemon.run('network', 'curl -s -m 5 http://203.0.113.7/; true');
   await shows(tab.getByRole('row'), '203.0.113.7');
   await shows(tab.locator('.state'), 'deny');
+}
+
+export async function questions_of_the_network(t) {
+  const { page, daemon } = t;
+  await daemon.box('asks', { network: { mode: 'list', ask: true } });
+  const tab = await open(t, 'asks', 'Network');
+  const tried = daemon.run('asks', 'curl -sS http://203.0.113.9/');
+  await shows(tab.getByRole('alert'), '203.0.113.9:80');
+  await tab.getByRole('button', { name: 'Deny' }).click();
+  assert.match((await tried).stdout, /denied/);
+  await tab.getByRole('alert').waitFor({ state: 'detached' });
+  const { own } = await daemon.ask('GET', '/v1/sandboxes/asks/network');
+  assert.deepEqual(own.deny, ['203.0.113.9:80']);
+  await shows(tab.getByRole('row').filter({ hasText: '203.0.113.9' }).locator('.state'), 'deny');
+  await page.getByRole('tab', { name: 'Info' }).click();
 }
 
 export async function snapshots(t) {

@@ -60,6 +60,7 @@ def test_usage_comes_with_the_events_and_is_kept(daemon):
     (usage,) = followed(daemon, ["usage"], lambda: None)
     sample = next(s for s in usage["samples"] if s["sandbox"] == "us")
     assert sample["memory"] > 0 and sample["pids"] >= 1 and sample["cpuSeconds"] > 0
+    assert sample["bytesSent"] == sample["bytesReceived"] == 0 and sample.get("disk", 0) >= 0
     assert daemon.request("GET", "/v1/sandboxes/us/usage").json()["samples"] == []
     assert daemon.request("GET", "/v1/sandboxes/nope/usage").status == 404
     daemon.request("DELETE", "/v1/sandboxes/us")

@@ -3,10 +3,12 @@
 import base64
 import hashlib
 import http.client
+import io
 import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import tarfile
 import threading
@@ -553,3 +555,34 @@ def test_ranges_of_a_long_file(daemon, box):
     daemon.execute(box, "seq -w 0 999999 >/tmp/long")
     r = daemon.request("GET", box_path(box, "/api/file?path=/tmp/long"), headers={"Range": "bytes=700000-1399999"})
     assert (r.status, r.body) == (206, b"".join(b"%06d\n" % i for i in range(100000, 200000)))
+
+
+# ---- a directory as a tar
+
+
+def test_a_directory_as_a_tar(daemon, box, api):
+    api.sh("mkdir -p '/tmp/tree/a b' && printf one > '/tmp/tree/a b/-f' && ln -s nowhere /tmp/tree/link && head -c 3000000 /dev/urandom > /tmp/tree/big")
+    reply = daemon.request("GET", box_path(box, "/api/file?path=/tmp/tree&archive=tar"))
+    assert reply.status == 200 and reply.headers["content-type"] == "application/x-tar"
+    with tarfile.open(fileobj=io.BytesIO(reply.body)) as tar:
+        assert tar.extractfile("tree/a b/-f").read() == b"one"
+        assert tar.getmember("tree/link").linkname == "nowhere"
+        assert hashlib.sha256(tar.extractfile("tree/big").read()).hexdigest() in api.sh("sha256sum /tmp/tree/big")
+
+
+def test_what_is_no_archive(daemon, box, api):
+    api.sh("echo x > /tmp/plain-file")
+    check_error(daemon.request("GET", box_path(box, "/api/file?path=/tmp/plain-file&archive=tar")), "NOT_DIRECTORY", 400)
+    check_error(daemon.request("GET", box_path(box, "/api/file?path=/tmp/gone&archive=tar")), "FILE_NOT_FOUND", 404)
+    assert daemon.request("GET", box_path(box, "/api/file?path=/tmp/plain-file&archive=zip")).body == b"x\n"
+
+
+def test_a_client_that_leaves_ends_the_tar(daemon, box, api):
+    api.sh("mkdir -p /tmp/endless && head -c 30000000 /dev/zero > /tmp/endless/zeros")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(60)
+        s.connect(daemon.socket)
+        s.sendall(f"GET {box_path(box, '/api/file?path=/tmp/endless&archive=tar')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert s.recv(1000).startswith(b"HTTP/1.1 200")
+        assert api.sh("pgrep -x tar | wc -l").strip() == "1"
+    wait_for(lambda: api.sh("pgrep -x tar | wc -l").strip() == "0", "tar has ended")

@@ -273,6 +273,26 @@ def test_the_last_requests_are_remembered(daemon, box, echo):
     assert "/n104" in daemon.cli("requests", box, "8080").stdout.decode()
 
 
+def headers_of(entry, which):
+    return {h["name"].lower(): h["value"] for h in entry[which]}
+
+
+def test_headers_of_the_newest_requests_are_remembered(daemon, box, echo):
+    host = host_of(echo)
+    secrets = {"Cookie": "sid=hidden1", "X-Api-Key": "hidden2", "Proxy-Authorization": "hidden3"}
+    get(daemon, host, "/heads", headers={"X-Plain": "seen", "Referer": "http://else.test/a?hidden4", "X-Long": "v" * 3000, **secrets})
+    wait_for(lambda: log_of(daemon, box, 8080), "it is in the log")
+    entry = log_of(daemon, box, 8080)[0]
+    asked, answered = headers_of(entry, "requestHeaders"), headers_of(entry, "responseHeaders")
+    assert asked["x-plain"] == "seen" and asked["referer"] == "http://else.test/a" and asked["cookie"] == "…"
+    assert "x-long" not in asked and answered["x-app"] == "yes" and 0 < entry["firstMs"] <= entry["ms"]
+    assert "hidden" not in daemon.request("GET", box_path(box, "/ports/8080/requests")).text
+    for i in range(16):
+        get(daemon, host, f"/n{i}")
+    wait_for(lambda: log_of(daemon, box, 8080)[0]["path"] == "/n15", "the last one is in the log")
+    assert ["requestHeaders" in e for e in log_of(daemon, box, 8080)] == [True] * 16 + [False]
+
+
 def test_ports_are_counted(daemon, box, echo):
     labels = f'sandbox="{box}",port="8080"'
 

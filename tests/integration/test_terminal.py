@@ -156,6 +156,31 @@ def test_yes_with_a_stalled_viewer_stays_bounded(api):
         s.run("echo over$((1+1))", "over2")
 
 
+def test_a_window_holds_what_is_not_acknowledged(api):
+    window, chunk = 64 * 1024, 64 * 1024
+    with Screen(api, window=window) as s:
+        s.type("head -c 2000000 /dev/zero | tr '\\0' x; echo done$((1+1))\n")
+        while len(s.out) < window:
+            s.step()
+        # The reply to a bad message stands behind everything that was sent before it.
+        s.ws.send({"type": "ack", "bytes": 100_000_000})
+        assert s.control("error")["message"] == "Invalid ack: bytes must count bytes that were sent"
+        assert len(s.out) <= window + chunk
+        acked = 0
+        while b"done2" not in s.out[-200:]:
+            if len(s.out) > acked:
+                s.ws.send({"type": "ack", "bytes": len(s.out) - acked})
+                acked = len(s.out)
+            s.step()
+        assert s.out.count(b"x") >= 2_000_000
+
+
+@pytest.mark.parametrize("window", [0, 16 * 1024 * 1024 + 1, "many"])
+def test_without_a_window_nothing_is_held(api, window):
+    with Screen(api, window=window) as s:
+        s.run("head -c 300000 /dev/zero | tr '\\0' x; echo done$((1+1))", "done2")
+
+
 def test_the_program_ends_while_the_viewer_is_stalled(api):
     agent = api.agent_pid()
     with Screen(api, receive_buffer=4096) as s:

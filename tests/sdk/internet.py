@@ -62,9 +62,10 @@ def pump(source, target):
 
 
 class Internet:
-    def __init__(self, handlers):
+    def __init__(self, handlers, others=()):
+        """`others`: names, and ports of this machine that answer for them."""
         self.servers = {name: started(handler) for name, handler in handlers.items()}
-        ports = {name: server.server_port for name, server in self.servers.items()}
+        ports = {**{name: server.server_port for name, server in self.servers.items()}, **dict(others)}
 
         class Proxy(Web):
             def do_CONNECT(self):

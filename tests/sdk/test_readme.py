@@ -12,8 +12,8 @@ def test_readme(daemon):
     text = (package.PACKAGE / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```ts\n(.*?)^```$", text, re.M | re.S)
     assert len(blocks) > 6
-    # Beside the examples: the package's own name is known there.
-    program = package.PACKAGE / "examples/readme.generated.mts"
+    # Inside of the package: its own name is known there.
+    program = package.PACKAGE / "readme.generated.mts"
     program.write_text("\n".join(blocks), encoding="utf-8")
     try:
         out = package.run(*package.RUNTIMES["bun"], program, env=package.reaching(daemon))

@@ -20,11 +20,11 @@ async function failure(reply: Response): Promise<ApiError> {
   }
 }
 
-export async function request(method: string, path: string, body?: BodyInit | object, signal?: AbortSignal): Promise<Response> {
+export async function request(method: string, path: string, body?: BodyInit | object, signal?: AbortSignal, more: Record<string, string> = {}): Promise<Response> {
   const raw = body === undefined || typeof body === 'string' || body instanceof Blob || body instanceof ArrayBuffer;
   const reply = await fetch(path, {
     method, signal: signal ?? null, credentials: 'same-origin',
-    headers: raw ? headers : { ...headers, 'Content-Type': 'application/json' },
+    headers: { ...headers, ...(!raw && { 'Content-Type': 'application/json' }), ...more },
     body: raw ? (body as BodyInit | undefined) ?? null : JSON.stringify(body),
   });
   if (reply.ok) return reply;
@@ -41,7 +41,7 @@ export async function json<T = any>(method: string, path: string, body?: object,
 export const boxPath = (id: string, rest = '') => `/v1/sandboxes/${encodeURIComponent(id)}${rest}`;
 
 /** Server-sent events of a request, one by one, until it ends or the signal says so. */
-export async function* events(method: string, path: string, body?: object, signal?: AbortSignal): AsyncGenerator<any> {
+export async function* events(method: string, path: string, body?: object | Blob, signal?: AbortSignal): AsyncGenerator<any> {
   const reply = await request(method, path, body, signal);
   const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '', data: string[] = [];
@@ -66,16 +66,18 @@ export async function* events(method: string, path: string, body?: object, signa
 
 export const socketUrl = (path: string) => `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}${path}`;
 
-/** Saves a file of a box on this machine, through a one-time ticket. */
-export async function download(id: string, path: string): Promise<void> {
+/** Saves a file of a box on this machine, or a directory as a tar, through a one-time ticket. */
+export async function download(id: string, path: string, directory = false): Promise<void> {
   const { ticket } = await json('POST', '/v1/tickets', { sandbox: id, for: 'download', path });
   const link = document.createElement('a');
-  link.href = boxPath(id, `/api/file?path=${encodeURIComponent(path)}&ticket=${ticket}`);
-  link.download = path.split('/').pop()!;
+  link.href = boxPath(id, `/api/file?path=${encodeURIComponent(path)}${directory ? '&archive=tar' : ''}&ticket=${ticket}`);
+  link.download = `${path.split('/').pop()}${directory ? '.tar' : ''}`;
   link.click();
 }
 
-export const exec = (id: string, command: string, signal?: AbortSignal) =>
-  json<{ exitCode: number; stdout: string; stderr: string }>('POST', boxPath(id, '/api/execute'), { command, sessionId: '__DISABLE_SESSION__' }, signal);
-
-export const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+/** Runs a command in a box and waits for it. */
+export async function exec(id: string, ...argv: string[]): Promise<void> {
+  const command = argv.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
+  const { exitCode, stderr } = await json('POST', boxPath(id, '/api/execute'), { command, sessionId: '__DISABLE_SESSION__' });
+  if (exitCode !== 0) throw new Error(stderr.slice(0, 300) || `${argv[0]} ended with ${exitCode}`);
+}

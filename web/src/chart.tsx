@@ -19,5 +19,5 @@ export function Chart(p: { title: string; times: number[]; values: number[] }) {
   }, []);
   useEffect(() => { plot.current?.setData(data); });
   const last = p.values.at(-1);
-  return <figure class="chart"><figcaption>{p.title}{last !== undefined && <strong> {last.toFixed(last < 10 ? 2 : 0)}</strong>}</figcaption><div ref={place} role="img" aria-label={`${p.title}: ${last ?? 'nothing yet'}`} /></figure>;
+  return <figure class="chart" data-points={p.values.length}><figcaption>{p.title}{last !== undefined && <strong> {last.toFixed(last < 10 ? 2 : 0)}</strong>}</figcaption><div ref={place} role="img" aria-label={`${p.title}: ${last ?? 'nothing yet'}`} /></figure>;
 }

@@ -1,24 +1,18 @@
 /** What the whole page shares: the boxes with their samples, what the daemon can do, messages. */
 import { computed, signal } from '@preact/signals';
 import { ApiError, boxPath, events, json } from './api';
+import type { Event, Health, Sandbox, UsageSample } from './schema';
 
-export interface Box {
-  id: string; state: string; image: string; createdAt: string; reason?: string;
-  limits: { memory: number; cpu: number; pids: number; disk?: number };
-  usage?: { memory: number; memoryPeak: number; cpuSeconds: number; pids: number; oomKills: number; disk?: number };
-  labels: Record<string, string>; envNames: string[]; sleepAfter: number | null; keepAlive: boolean;
-  network?: { mode: string; connections: number; denied: number; bytesSent: number; bytesReceived: number };
-  [other: string]: any;
-}
-export interface Sample { time: number; memory: number; cpu: number; pids: number }
-export interface Event { id: number; type: string; sandbox: string; reason?: string; time: string }
+export type Box = Sandbox;
+/** One sample of a box; `net` is bytes a second, both ways. */
+export interface Sample { time: number; memory: number; cpu: number; pids: number; disk: number | undefined; net: number }
 
 export const boxes = signal<Map<string, Box>>(new Map());
 export const loaded = signal(false);
 export const connected = signal(true);
 export const samples = signal<Map<string, Sample[]>>(new Map());
 export const recent = signal<Event[]>([]);
-export const health = signal<any>({});
+export const health = signal<Partial<Health>>({});
 export const features = computed(() => new Set<string>(health.value.features ?? []));
 export const notices = signal<{ id: number; text: string; bad: boolean }[]>([]);
 
@@ -37,15 +31,24 @@ export function failed(error: unknown): void {
 export const attempt = (work: () => Promise<unknown>) => { work().catch(failed); };
 
 const SAMPLES = 60;
-const lastCpu = new Map<string, { time: number; seconds: number }>();
+const before = new Map<string, Counters>();
 
-function takeUsage(list: any[]): void {
+/** What a sample counts since the start of the box, at a time. */
+interface Counters { time: number; cpuSeconds: number; bytes: number }
+export const counters = (s: UsageSample): Counters => ({ time: Date.parse(s.time), cpuSeconds: s.cpuSeconds, bytes: s.bytesSent + s.bytesReceived });
+/** What happened between two samples, a second. */
+export function rates(from: Counters | undefined, to: Counters): { cpu: number; net: number } {
+  const seconds = from ? (to.time - from.time) / 1000 : 0;
+  const rate = (a: number, b: number) => (seconds > 0 ? Math.max(0, b - a) / seconds : 0);
+  return { cpu: rate(from?.cpuSeconds ?? 0, to.cpuSeconds), net: rate(from?.bytes ?? 0, to.bytes) };
+}
+
+function takeUsage(list: UsageSample[]): void {
   const all = new Map(samples.value);
   for (const s of list) {
-    const time = Date.parse(s.time), before = lastCpu.get(s.sandbox);
-    const cpu = before && time > before.time ? Math.max(0, (s.cpuSeconds - before.seconds) / ((time - before.time) / 1000)) : 0;
-    lastCpu.set(s.sandbox, { time, seconds: s.cpuSeconds });
-    all.set(s.sandbox, [...(all.get(s.sandbox) ?? []).slice(1 - SAMPLES), { time, memory: s.memory, cpu, pids: s.pids }]);
+    const id = s.sandbox!, now = counters(s);
+    all.set(id, [...(all.get(id) ?? []).slice(1 - SAMPLES), { time: now.time, memory: s.memory, pids: s.pids, disk: s.disk, ...rates(before.get(id), now) }]);
+    before.set(id, now);
   }
   samples.value = all;
 }

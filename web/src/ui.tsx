@@ -10,16 +10,24 @@ export const bytes = (n: number | undefined) => {
   while (n >= 1024 && i < units.length - 1) { n /= 1024; i++; }
   return `${n < 10 && i ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 };
-export const age = (iso: string) => {
-  const s = Math.max(0, (Date.now() - Date.parse(iso)) / 1000);
+export const age = (when: string | number | undefined) => {
+  if (when === undefined) return '–';
+  const s = Math.max(0, (Date.now() - new Date(when).getTime()) / 1000);
   return s < 60 ? `${Math.floor(s)} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
 };
-export const clock = (iso: string) => new Date(iso).toLocaleTimeString();
+export const clock = (iso: string | undefined) => (iso ? new Date(iso).toLocaleTimeString() : '');
 export const percent = (x: number) => `${(100 * x).toFixed(x < 0.1 ? 1 : 0)} %`;
 
 export function Button(p: JSX.IntrinsicElements['button'] & { kind?: 'main' | 'danger' | 'plain' }) {
   const { kind = 'plain', class: extra, ...rest } = p;
   return <button type="button" class={`button ${kind} ${extra ?? ''}`} {...rest} />;
+}
+
+/** Whether a view may ask the box for something by itself. Opening a view wakes or starts the box; a box that sleeps or is stopped later is left alone. */
+export function useLive(state: string): boolean {
+  const was = useRef(false);
+  if (state === 'running') was.current = true;
+  return state === 'running' || !was.current;
 }
 
 export function Empty(p: { title: string; children?: ComponentChildren }) {
@@ -33,14 +41,14 @@ export function Loading() {
   return <p class="loading" role="status">{late ? 'Loading …' : ''}</p>;
 }
 
-export function Spark(p: { values: number[]; max?: number; label: string }) {
-  const top = p.max ?? Math.max(1e-9, ...p.values);
+export function Spark(p: { values: number[]; max?: number | undefined; label: string }) {
+  const top = p.max || Math.max(1e-9, ...p.values);
   const points = p.values.map((v, i) => `${((i / Math.max(1, p.values.length - 1)) * 60).toFixed(1)},${(17 - Math.min(1, v / top) * 16).toFixed(1)}`).join(' ');
   return <svg class="spark" width="60" height="18" role="img" aria-label={p.label}><polyline points={points} /></svg>;
 }
 
 /** A dialog that has the focus while it is open, and gives it back. */
-export function Dialog(p: { title: string; onClose: () => void; children: ComponentChildren }) {
+export function Dialog(p: { title: string; wide?: boolean; onClose: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => { // at once: the next key belongs to the dialog
     const before = document.activeElement as HTMLElement | null;
@@ -49,24 +57,30 @@ export function Dialog(p: { title: string; onClose: () => void; children: Compon
     return () => { dialog.close(); before?.focus?.(); };
   }, []);
   return (
-    <dialog ref={ref} aria-label={p.title} onCancel={(e) => { e.preventDefault(); p.onClose(); }} onClick={(e) => { if (e.target === ref.current) p.onClose(); }}>
+    <dialog ref={ref} class={p.wide ? 'wide' : ''} aria-label={p.title} onCancel={(e) => { e.preventDefault(); p.onClose(); }} onClick={(e) => { if (e.target === ref.current) p.onClose(); }}>
       <div class="dialog"><h2>{p.title}</h2>{p.children}</div>
     </dialog>
   );
 }
 
-interface Question { text: string; action: string; answer: (yes: boolean) => void }
-export const question = signal<Question | undefined>(undefined);
+interface Question { text: string; action: string; field?: { label: string; value: string }; answer: (value: string | undefined) => void }
+const question = signal<Question | undefined>(undefined);
 /** Asks before something that cannot be undone. */
-export const sure = (text: string, action: string) => new Promise<boolean>((answer) => { question.value = { text, action, answer }; });
+export const sure = (text: string, action: string) => new Promise<boolean>((answer) => { question.value = { text, action, answer: (v) => answer(v !== undefined) }; });
+/** Asks for a line of text; undefined when the person would rather not. */
+export const ask = (text: string, label: string, value: string) => new Promise<string | undefined>((answer) => { question.value = { text, action: 'OK', field: { label, value }, answer }; });
 
 export function QuestionDialog() {
-  const q = question.value;
+  const q = question.value, [value, setValue] = useState('');
+  useEffect(() => setValue(q?.field?.value ?? ''), [q]);
   if (!q) return null;
-  const end = (yes: boolean) => { question.value = undefined; q.answer(yes); };
+  const end = (result?: string) => { question.value = undefined; q.answer(result); };
   return (
-    <Dialog title={q.text} onClose={() => end(false)}>
-      <div class="row end"><Button onClick={() => end(false)}>Cancel</Button><Button kind="danger" autofocus onClick={() => end(true)}>{q.action}</Button></div>
+    <Dialog key={q.text} title={q.text} onClose={() => end()}>
+      <form class="stack" onSubmit={(e) => { e.preventDefault(); end(value.trim()); }}>
+        {q.field && <Field label={q.field.label}><input autofocus value={value} onInput={(e) => setValue(e.currentTarget.value)} /></Field>}
+        <div class="row end"><Button onClick={() => end()}>Cancel</Button><Button kind={q.field ? 'main' : 'danger'} type="submit" autofocus={!q.field}>{q.action}</Button></div>
+      </form>
     </Dialog>
   );
 }

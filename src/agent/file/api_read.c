@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "agent/api.h"
+#include "agent/file/archive.h"
 #include "agent/file/path.h"
 #include "agent/file/range.h"
 #include "agent/file/source.h"
@@ -313,6 +314,8 @@ void api_file_get(struct agent_request *r)
 	auto_free char *path = NULL, *shown = NULL;
 	struct source s;
 	struct err e;
+	if (archive_wanted(r))
+		return archive_send(r);
 	if (agent_request_query_path(r, &path, &shown, &e) < 0)
 		return agent_request_refuse(r, &e);
 	if (source_open(&s, path, shown, &e) < 0)

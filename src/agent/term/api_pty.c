@@ -10,11 +10,14 @@
 #include "http/ws/ws.h"
 
 /*
- * GET /ws/pty?sessionId=&cols=&rows=&shell=: one terminal per session id; all clients of that id
+ * GET /ws/pty?sessionId=&cols=&rows=&shell=&window=: one terminal per session id; all clients of that id
  * share it. It starts with the present directory and variables of the session.
  *
- * Binary frames are bytes both ways; text frames are control: in {"type":"resize","cols":N,"rows":N}, out
- * {"type":"ready"}, {"type":"exit","code":N,"signal"?}, {"type":"error","message"}.
+ * Binary frames are bytes both ways; text frames are control: in {"type":"resize","cols":N,"rows":N} and
+ * {"type":"ack","bytes":N}, out {"type":"ready"}, {"type":"exit","code":N,"signal"?}, {"type":"error","message"}.
+ *
+ * A browser reads a WebSocket as fast as it can, whatever its page can show: TCP alone holds nothing back. With
+ * ?window=N a viewer gets at most N bytes (and the piece that fills the window) beyond those that it has acknowledged.
  */
 
 struct pty {
@@ -26,6 +29,8 @@ struct viewer {
 	struct terminal_viewer v;
 	struct ws *ws;
 	struct pty *pty; /* NULL: the program has ended */
+	bool socket_full;
+	uint64_t window, unacked; /* window 0: everything that the socket takes */
 };
 
 static struct map ptys; /* session -> struct pty */
@@ -43,9 +48,17 @@ static void send_error(struct ws *ws, const char *text)
 
 /* ---- terminal to viewer ---- */
 
+static bool can_take(const struct viewer *v)
+{
+	return !v->socket_full && (!v->window || v->unacked < v->window);
+}
+
 static bool on_output(struct terminal_viewer *tv, struct str bytes)
 {
-	return ws_send(container_of(tv, struct viewer, v)->ws, bytes, false);
+	struct viewer *v = container_of(tv, struct viewer, v);
+	v->unacked += v->window ? bytes.n : 0;
+	v->socket_full = !ws_send(v->ws, bytes, false);
+	return can_take(v);
 }
 
 static void on_input_wanted(struct terminal_viewer *tv, bool wanted)
@@ -83,22 +96,42 @@ static void on_over(void *arg)
 
 /* ---- viewer to terminal ---- */
 
-static void viewer_control(struct viewer *v, struct str message)
+static void viewer_resize(struct viewer *v, const struct json *root)
 {
 	struct err e;
 	uint64_t cols = 0, rows = 0;
-	struct json_doc *doc = json_parse(message, &e);
-	const struct json *root = doc ? json_root(doc) : NULL;
-	struct str type = STR_NULL;
-	if (!root || root->type != JSON_T_OBJECT || json_read_str(root, "type", &type, &e) < 0 ||
-		!str_eq_c(type, "resize"))
-		send_error(v->ws, "Invalid control message");
-	else if (json_read_u64(root, "cols", 1, TERMINAL_SIZE_MAX, &cols, &e) < 0 ||
-		 json_read_u64(root, "rows", 1, TERMINAL_SIZE_MAX, &rows, &e) < 0 || !cols || !rows)
+	if (json_read_u64(root, "cols", 1, TERMINAL_SIZE_MAX, &cols, &e) < 0 ||
+		json_read_u64(root, "rows", 1, TERMINAL_SIZE_MAX, &rows, &e) < 0 || !cols || !rows)
 		send_error(v->ws, "Invalid dimensions: cols and rows must be positive");
 	else
 		terminal_resize(v->pty->terminal, (uint16_t)cols, (uint16_t)rows);
-	json_free(doc);
+}
+
+static void viewer_ack(struct viewer *v, const struct json *root)
+{
+	struct err e;
+	uint64_t n = 0;
+	if (json_read_u64(root, "bytes", 1, v->unacked, &n, &e) < 0 || !n)
+		return send_error(v->ws, "Invalid ack: bytes must count bytes that were sent");
+	v->unacked -= n;
+	if (can_take(v))
+		terminal_more(v->pty->terminal, &v->v);
+}
+
+static void viewer_control(struct viewer *v, struct str message)
+{
+	struct err e;
+	auto_json struct json_doc *doc = json_parse(message, &e);
+	const struct json *root = doc ? json_root(doc) : NULL;
+	struct str type = STR_NULL;
+	if (root && root->type == JSON_T_OBJECT)
+		json_read_str(root, "type", &type, &e);
+	if (str_eq_c(type, "resize"))
+		viewer_resize(v, root);
+	else if (str_eq_c(type, "ack"))
+		viewer_ack(v, root);
+	else
+		send_error(v->ws, "Invalid control message");
 }
 
 static void viewer_message(struct ws *ws, struct str message, bool text)
@@ -114,7 +147,8 @@ static void viewer_message(struct ws *ws, struct str message, bool text)
 static void on_writable(struct ws *ws)
 {
 	struct viewer *v = ws_arg(ws);
-	if (v->pty)
+	v->socket_full = false;
+	if (v->pty && can_take(v))
 		terminal_more(v->pty->terminal, &v->v);
 }
 
@@ -136,6 +170,13 @@ static uint16_t dimension(const struct agent_request *r, struct str name, uint16
 	uint64_t n;
 	struct str text = agent_request_query(r, name, &mem);
 	return str_to_u64(text, TERMINAL_SIZE_MAX, &n) && n ? (uint16_t)n : fallback;
+}
+
+static uint64_t window_of(const struct agent_request *r)
+{
+	auto_buf struct buf mem = {0};
+	uint64_t n;
+	return str_to_u64(agent_request_query(r, STR("window"), &mem), TERMINAL_WINDOW_MAX, &n) ? n : 0;
 }
 
 /* The program that ?shell= names: a path, or a name to be found in PATH. NULL: there is none. */
@@ -209,6 +250,7 @@ void api_pty(struct agent_request *r)
 	v->v.on_output = on_output;
 	v->v.on_input_wanted = on_input_wanted;
 	v->v.on_exit = on_program_exit;
+	v->window = window_of(r);
 	if (ws_accept(r->x, &options, &ops, v, &v->ws, &e) < 0) {
 		free(v);
 		return http_respond_error(r->x, &e);

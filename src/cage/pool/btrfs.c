@@ -82,6 +82,26 @@ int btrfs_subvolume_id(int fd, uint64_t *ret)
 	return 0;
 }
 
+int btrfs_subvolume_freeze(int fd)
+{
+	uint64_t flags = 0;
+	if (ioctl(fd, BTRFS_IOC_SUBVOL_GETFLAGS, &flags) < 0)
+		return -errno;
+	flags |= BTRFS_SUBVOL_RDONLY;
+	return ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags) < 0 ? -errno : 0;
+}
+
+int btrfs_send(int subvolume, int parent, int out)
+{
+	struct btrfs_ioctl_send_args a = {.send_fd = out};
+	uint64_t id = 0;
+	int r = parent < 0 ? 0 : btrfs_subvolume_id(parent, &id);
+	if (r < 0)
+		return r;
+	a.parent_root = id;
+	return ioctl(subvolume, BTRFS_IOC_SEND, &a) < 0 ? -errno : 0;
+}
+
 int btrfs_made_in(int fd, uint64_t *ret)
 {
 	struct btrfs_ioctl_get_subvol_info_args a = {0};

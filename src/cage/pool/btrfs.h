@@ -36,6 +36,11 @@ int btrfs_subvolume_delete(int dir, const char *name);
 void btrfs_reclaim(int fs);
 /* Of the subvolume that `fd` lies in. */
 int btrfs_subvolume_id(int fd, uint64_t *ret);
+/* No more changes to the subvolume that `fd` is open on. */
+int btrfs_subvolume_freeze(int fd);
+/* Writes the read-only subvolume to `out` as a stream; against `parent`, read-only too, if that is not -1. No other
+ * subvolume is referred to. -EPIPE or a signal when the reader goes away. */
+int btrfs_send(int subvolume, int parent, int out);
 /* The generation of the file system in which the subvolume was made, and the one in which it was last changed. */
 int btrfs_made_in(int fd, uint64_t *ret);
 int btrfs_generation(int fd, uint64_t *ret);

@@ -240,6 +240,13 @@ int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, s
 	return err_os(e, ERRC_BOX_CREATE_FAILED, -r, "make the sandbox's layer");
 }
 
+int pool_incoming_make(struct pool *p, int dir, const char *name, uint64_t limit, struct layer_note *ret)
+{
+	*ret = (struct layer_note){.limit = limit};
+	int r = make_in_group(p, dir, name, &ret->group);
+	return r < 0 ? r : pool_limit_apply(p, ret, &(struct layer_debt){0});
+}
+
 /* A layer at its limit has no room for the note: the limit is lifted for that moment. */
 static int note_write_full(const struct pool *p, int layer, const struct layer_note *n)
 {

@@ -71,6 +71,8 @@ struct layer_debt {
 /* Makes dir/name with an empty upper/ and work/ in a group of its own. Leaves nothing behind when it fails. In a PLAIN
  * pool: directories. */
 int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
+/* Makes dir/name, an empty subvolume in a group of its own with a limit, to be filled from outside. 0 or -errno. */
+int pool_incoming_make(struct pool *p, int dir, const char *name, uint64_t limit, struct layer_note *ret);
 /* A group of its own for a layer that is about to be made. */
 int pool_group_new(struct pool *p, uint64_t *ret);
 /* The debt of a group; none is 0. */

@@ -23,7 +23,7 @@ enum { TOKEN_BYTES = 32, TOKEN_MIN = 16, LEFTOVER_WAIT_MS = 5000 };
 const char *up_missing_program(const char *dir)
 {
 	static const char *const names[] = {
-		"atolld", "atoll-warden", "atoll-agent", "atoll-gate", "atoll-images", "atoll-mover"};
+		"atolld", "atoll-warden", "atoll-agent", "atoll-gate", "atoll-images", "atoll-mover", "atoll-backup"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[PATH_MAX + 32];
 		snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -338,7 +338,10 @@ int up_prepare_files(struct cli *c, struct up_place *p, struct err *e)
 	snprintf(gate_dir, sizeof gate_dir, "%s/gate", p->data);
 	if (make_dir(gate_dir, p->gate_uid, p->gate_gid, 0700, e) < 0)
 		return -1;
-	if (make_dir(daemon_dir, p->uid, p->gid, 0700, e) < 0 || prepare_token(c, p, e) < 0)
+	char backups[PATH_MAX + 16];
+	snprintf(backups, sizeof backups, "%s/backups", p->data);
+	if (make_dir(daemon_dir, p->uid, p->gid, 0700, e) < 0 || make_dir(backups, p->uid, p->gid, 0700, e) < 0 ||
+		prepare_token(c, p, e) < 0)
 		return -1;
 	cli_hint(c, "%s", "Set ATOLL_IMAGES to the directory of the images.");
 	if (close_images(p, e) < 0)

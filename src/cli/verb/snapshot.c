@@ -7,6 +7,7 @@
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/text.h"
+#include "cli/verb/backup.h"
 #include "cli/verb/box.h"
 #include "cli/verbs.h"
 
@@ -136,11 +137,18 @@ int verb_snapshots(struct cli *c, int argc, char **argv)
 
 int verb_restore(struct cli *c, int argc, char **argv)
 {
+	const char *backup = NULL;
+	const struct arg table[] = {
+		{"backup", "BACKUP", "from this backup instead of a snapshot", ARG_TEXT, &backup, 0}, ARG_TABLE_END};
 	auto_call struct call k = {.c = c};
 	auto_buf struct buf body = {0};
 	int code;
-	if (!call_parse(&k, NULL, argc, argv, &code))
+	if (!call_parse(&k, table, argc, argv, &code))
 		return code;
+	if (backup && k.a.n == 1)
+		return backup_restore(c, k.id, backup);
+	if (backup)
+		return cli_usage(c, "a snapshot or --backup, not both");
 	if (k.a.n != 2)
 		return cli_usage(c, "which snapshot? 'atoll snapshots %s' lists them", k.id);
 	one_member(&body, "snapshot", k.a.words[1]);

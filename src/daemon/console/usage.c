@@ -1,18 +1,21 @@
 /*
- * Samples of memory, CPU time and processes. A round asks the warden about one running sandbox after the other, so that
- * a thousand of them do not fill its queue. Live rounds are made only while somebody follows the events.
+ * Samples of memory, CPU time, processes, disk and network. A round asks the warden about one running sandbox after the
+ * other, so that a thousand of them do not fill its queue. Live rounds are made only while somebody follows the events.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "daemon/console/events.h"
+#include "daemon/network/net_log.h"
 #include "daemon/route/request.h"
 
 struct sample {
 	int64_t wall_ms;
-	uint64_t memory, cpu_usec;
+	uint64_t memory, cpu_usec, disk;
+	uint64_t sent, received; /* through the gate, since the daemon started */
 	uint32_t pids;
+	bool disk_known;
 };
 
 struct usage_ring {
@@ -63,6 +66,10 @@ static void sample_write(struct json_writer *w, const struct sample *s)
 	json_member_u64(w, "memory", s->memory);
 	json_member_double(w, "cpuSeconds", (double)s->cpu_usec / 1e6);
 	json_member_u64(w, "pids", s->pids);
+	if (s->disk_known)
+		json_member_u64(w, "disk", s->disk);
+	json_member_u64(w, "bytesSent", s->sent);
+	json_member_u64(w, "bytesReceived", s->received);
 }
 
 void usage_write(struct json_writer *w, const struct usage_ring *ring)
@@ -78,11 +85,16 @@ void usage_write(struct json_writer *w, const struct usage_ring *ring)
 
 static void take(struct round *r, struct sandbox *s, const struct box_info *info)
 {
+	const struct net_totals net = net_log_totals(s->net_log);
 	const struct sample sample = {
 		.wall_ms = clock_wall_ms(),
 		.memory = info->mem_used,
 		.cpu_usec = info->cpu_usec,
+		.disk = info->disk_used,
+		.sent = net.sent,
+		.received = net.received,
 		.pids = (uint32_t)info->pids_used,
+		.disk_known = info->disk_known,
 	};
 	if (!s->usage)
 		s->usage = xcalloc(1, sizeof *s->usage);

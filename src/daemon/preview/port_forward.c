@@ -155,8 +155,11 @@ static void on_bytes(void *arg)
 
 static bool filter_request(void *arg, struct str name, struct str *value)
 {
-	struct daemon_request *r = arg;
-	return port_headers_request(r->forward->headers, name, value);
+	const struct port_forward *f = ((struct daemon_request *)arg)->forward;
+	bool passes = port_headers_request(f->headers, name, value);
+	if (passes && f->o.heads)
+		port_heads_add(&f->o.heads->request, name, *value);
+	return passes;
 }
 
 static bool filter_response(void *arg, struct str name, struct str *value)
@@ -167,7 +170,12 @@ static bool filter_response(void *arg, struct str name, struct str *value)
 		f->remembered = true;
 		dial_remember(f->r->sandbox, f->port, f->six);
 	}
-	return port_headers_response(name, value, &f->cookie);
+	bool passes = port_headers_response(name, value, &f->cookie);
+	if (f->o.heads && !f->o.heads->first_us)
+		f->o.heads->first_us = clock_us() - f->r->start_us;
+	if (passes && f->o.heads)
+		port_heads_add(&f->o.heads->response, name, *value);
+	return passes;
 }
 
 static void forward_send(struct daemon_request *r)
@@ -181,6 +189,8 @@ static void forward_send(struct daemon_request *r)
 		.peer = http_exchange_peer(r->x)};
 	port_headers_make(&h, &q->headers);
 	f->headers = &h;
+	if (f->o.heads)
+		port_heads_clear(f->o.heads); /* of an attempt before */
 	struct http_endpoint ep = dial_endpoint(r->sandbox, f->port, f->six);
 	struct http_proxy_options o = {
 		.target = f->o.target,

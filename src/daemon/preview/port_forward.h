@@ -21,6 +21,7 @@
  */
 #pragma once
 
+#include "daemon/preview/port_heads.h"
 #include "daemon/route/request.h"
 
 struct port_forward_result {
@@ -44,7 +45,8 @@ struct port_forward_opts {
 	void (*on_failed)(struct daemon_request *r, const struct err *e); /* no acceptable answer: 502, 503, 504 */
 	/* Exactly once, as the last callback, whatever happened: for counters. r->x is NULL by then. */
 	void (*on_done)(struct daemon_request *r, const struct port_forward_result *result);
-	void *arg; /* for the callbacks: port_forward_arg(r) */
+	void *arg;		  /* for the callbacks: port_forward_arg(r) */
+	struct port_heads *heads; /* filled, if not NULL; lives until on_done */
 };
 
 /* Call it from a handler, with the request's body untouched. Texts in the options are copied. */

@@ -29,16 +29,33 @@ static void log_grow(struct port *p)
 	p->log_next = p->log_n;
 }
 
+static struct port_entry *nth_newest(const struct port *p, size_t n)
+{
+	return &p->log[(p->log_next + p->log_cap - 1 - n) % p->log_cap];
+}
+
 static void remember(struct port *p, const struct port_entry *entry)
 {
 	if (p->log_n == p->log_cap && p->log_cap < PORT_LOG_MAX)
 		log_grow(p);
+	if (p->log_n == p->log_cap)
+		port_heads_clear(&p->log[p->log_next].heads);
 	p->log[p->log_next] = *entry;
 	p->log_next = (p->log_next + 1) % p->log_cap;
 	p->log_n += p->log_n < p->log_cap;
+	if (p->log_n > PORT_LOG_HEADS)
+		port_heads_clear(&nth_newest(p, PORT_LOG_HEADS)->heads);
 }
 
-void port_record(struct daemon *d, struct port *p, const struct port_entry *entry)
+void port_log_free(struct port *p)
+{
+	for (size_t i = 0; i < p->log_n; i++)
+		port_heads_clear(&nth_newest(p, i)->heads);
+	free(p->log);
+	p->log = NULL;
+}
+
+void port_record(struct daemon *d, struct port *p, struct port_entry *entry)
 {
 	struct metrics *m = &d->metrics;
 	if (!p->gone && !p->counted && m->ports_counted < PORT_METRICS_MAX) {
@@ -46,7 +63,9 @@ void port_record(struct daemon *d, struct port *p, const struct port_entry *entr
 		p->counted = true;
 	}
 	count(p->counted ? &p->stats : &m->ports_other, entry);
-	if (!p->gone)
+	if (p->gone)
+		port_heads_clear(&entry->heads);
+	else
 		remember(p, entry);
 }
 
@@ -60,16 +79,19 @@ static void entry_view(struct json_writer *w, const struct port_entry *entry)
 	json_member_bool(w, "query", entry->query);
 	json_member_u64(w, "status", (uint64_t)entry->status);
 	json_member_double(w, "ms", (double)entry->us / 1e3);
+	if (entry->heads.first_us)
+		json_member_double(w, "firstMs", (double)entry->heads.first_us / 1e3);
 	json_member_u64(w, "bytesIn", entry->bytes_in);
 	json_member_u64(w, "bytesOut", entry->bytes_out);
+	port_heads_write(w, &entry->heads);
 	json_object_end(w);
 }
 
 void port_log_view(struct json_writer *w, const struct port *p)
 {
 	json_array_begin(w);
-	for (size_t i = 1; i <= p->log_n; i++)
-		entry_view(w, &p->log[(p->log_next + p->log_cap - i) % p->log_cap]);
+	for (size_t i = 0; i < p->log_n; i++)
+		entry_view(w, nth_newest(p, i));
 	json_array_end(w);
 }
 

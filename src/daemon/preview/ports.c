@@ -146,7 +146,7 @@ void port_unref(struct port *p)
 	INVARIANT(p->refs > 0);
 	if (--p->refs > 0)
 		return;
-	free(p->log);
+	port_log_free(p);
 	free(p);
 }
 

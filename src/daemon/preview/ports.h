@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "daemon/limits.h"
 #include "daemon/metrics.h"
+#include "daemon/preview/port_heads.h"
 #include "store/limits.h"
 #include "store/store.h"
 
@@ -23,7 +24,7 @@ struct daemon;
 struct sandbox;
 struct config;
 
-/* One request, as it is remembered. Queries are not: they carry secrets. */
+/* One request, as it is remembered. Queries are not: they carry secrets. Owns its heads. */
 struct port_entry {
 	int64_t at_ms; /* wall clock, of its beginning */
 	uint64_t us, bytes_in, bytes_out;
@@ -31,6 +32,7 @@ struct port_entry {
 	bool query; /* it had one */
 	char method[16];
 	char path[PORT_LOG_PATH_MAX + 1]; /* cut when longer */
+	struct port_heads heads;
 };
 
 struct port {
@@ -81,8 +83,9 @@ void port_view(struct json_writer *w, const struct sandbox *s, const struct port
 
 /* ---- port_log.c ---- */
 
-/* Counts a request that has ended, and remembers it unless the port is gone. */
-void port_record(struct daemon *d, struct port *p, const struct port_entry *entry);
+/* Counts a request that has ended, and remembers it unless the port is gone. Takes the entry's heads. */
+void port_record(struct daemon *d, struct port *p, struct port_entry *entry);
+void port_log_free(struct port *p);
 /* The remembered requests, newest first, as an array. */
 void port_log_view(struct json_writer *w, const struct port *p);
 /* Per-port series of /metrics. */

@@ -142,7 +142,9 @@ static void on_preview_done(struct daemon_request *r, const struct port_forward_
 	v->entry.bytes_out = result->bytes_out;
 	forget_poll(r, v);
 	list_del(&v->node);
-	if (!v->poll)
+	if (v->poll)
+		port_heads_clear(&v->entry.heads);
+	else
 		port_record(r->daemon, v->port, &v->entry);
 	port_unref(v->port);
 	v->sandbox->previews--;
@@ -208,5 +210,6 @@ void handle_preview(struct daemon_request *r, const struct host_origin *origin, 
 			.on_failed = on_preview_failed,
 			.on_done = on_preview_done,
 			.arg = v,
+			.heads = &v->entry.heads,
 		});
 }

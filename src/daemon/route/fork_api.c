@@ -10,7 +10,7 @@
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
-#include "daemon/storage/snapshots.h"
+#include "daemon/storage/backups.h"
 #include "proto/id.h"
 
 struct fork {
@@ -157,6 +157,24 @@ static void on_source(void *arg, struct snapshot *s, const struct err *e)
 		fill_all(f);
 }
 
+/* The files come from a backup; `f` is held. */
+static void on_backups_known(void *arg, const struct err *e)
+{
+	struct fork *f = arg;
+	const struct api_change *c = &f->r->change;
+	struct backup *b = e ? NULL : backup_find(f->r->daemon, str_of(c->from.backup));
+	if (e)
+		f->err = *e;
+	else if (!b)
+		err_set(&f->err, ERRC_BACKUP_NOT_FOUND, "there is no backup '%s'", c->from.backup);
+	else if (b->state != BACKUP_READY)
+		err_set(&f->err, ERRC_INVALID_STATE, "backup '%s' is not complete", b->id);
+	else
+		return backup_load(
+			b, c->has_disk ? c->spec.limits.disk_bytes : b->spec.limits.disk_bytes, on_source, f);
+	fork_end(f);
+}
+
 /* Takes `f`. */
 static void begin(struct fork *f, const struct api_from *from)
 {
@@ -177,6 +195,8 @@ static void begin(struct fork *f, const struct api_from *from)
 		return daemon_request_error(r, &e);
 	}
 	daemon_request_hold(r);
+	if (*from->backup)
+		return backups_when_known(r->daemon, on_backups_known, f);
 	if (parent)
 		return snapshot_take(parent, NULL, on_source, f);
 	f->source = s;

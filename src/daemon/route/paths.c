@@ -26,6 +26,7 @@ static const struct {
 	{"/v1/secrets", ROUTE_SECRETS},
 	{"/v1/approvals", ROUTE_APPROVALS},
 	{"/v1/volumes", ROUTE_VOLUMES},
+	{"/v1/backups", ROUTE_BACKUPS},
 	{"/mcp", ROUTE_MCP},
 	{"/health", ROUTE_BRIDGE_HEALTH},
 	{"/v1/sandbox", ROUTE_BRIDGE},
@@ -136,7 +137,7 @@ static int match_snapshot(struct str path, struct str id, struct api_match *ret,
 {
 	if (!snapshot_name_ok(id))
 		return not_found(path, e);
-	ret->route = ROUTE_SNAPSHOT;
+	ret->route = str_starts(path, STR("/v1/backups/")) ? ROUTE_BACKUP : ROUTE_SNAPSHOT;
 	snprintf(ret->snapshot, sizeof ret->snapshot, "%.*s", STR_ARG(id));
 	return 0;
 }
@@ -164,6 +165,8 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		return -1;
 	else if (str_eq_c(rest, "/mounts"))
 		ret->route = ROUTE_MOUNTS;
+	else if (str_eq_c(rest, "/backups"))
+		ret->route = ROUTE_BOX_BACKUPS;
 	else if (str_eq_c(rest, "/restore"))
 		ret->route = ROUTE_RESTORE;
 	else if (str_eq_c(rest, "/replace"))
@@ -256,6 +259,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		return match_secret(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/volumes/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_volume(str_skip(path, 12), ret, e);
+	if (str_starts(path, STR("/v1/backups/")))
+		return match_snapshot(path, str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/approvals/")))
 		return match_approval(path, str_skip(path, 14), ret, e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)

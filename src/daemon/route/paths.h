@@ -43,6 +43,9 @@
 	X(VOLUMES, "/v1/volumes", "GET, HEAD")                                                                         \
 	X(VOLUME, "/v1/volumes/{name}", "GET, HEAD, POST, DELETE")                                                     \
 	X(MOUNTS, "/v1/sandboxes/{id}/mounts", "GET, HEAD, POST, DELETE")                                              \
+	X(BACKUPS, "/v1/backups", "GET, HEAD")                                                                         \
+	X(BACKUP, "/v1/backups/{backup}", "GET, HEAD, DELETE")                                                         \
+	X(BOX_BACKUPS, "/v1/sandboxes/{id}/backups", "GET, HEAD, POST")                                                \
 	X(RESTORE, "/v1/sandboxes/{id}/restore", "POST")                                                               \
 	X(REPLACE, "/v1/sandboxes/{id}/replace", "POST")                                                               \
 	X(FORK, "/v1/sandboxes/{id}/fork", "POST")                                                                     \
@@ -76,7 +79,7 @@ struct api_match {
 	char secret[SECRET_NAME_MAX + 1];
 	char volume[VOLUME_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
-	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT: its id, or part of no id */
+	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT, ROUTE_BACKUP: its id, or part of no id */
 	uint16_t port;			      /* routes of a port: 1 to 65535 */
 };
 

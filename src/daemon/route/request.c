@@ -209,6 +209,10 @@ static void dispatch_storage(struct daemon_request *r)
 		handle_mounts(r);
 	else if (route == ROUTE_VOLUMES || route == ROUTE_VOLUME)
 		handle_volumes(r);
+	else if (route == ROUTE_BACKUP)
+		handle_backup(r);
+	else if (route == ROUTE_BACKUPS || route == ROUTE_BOX_BACKUPS)
+		handle_backups(r);
 	else
 		handle_replace(r);
 }
@@ -280,68 +284,70 @@ static void dispatch_sandbox(struct daemon_request *r)
 		handle_get(r);
 }
 
+static void dispatch_inside(struct daemon_request *r)
+{
+	if (r->match.route == ROUTE_PROXY)
+		handle_proxy(r);
+	else
+		handle_agent(r);
+}
+
 static void dispatch(struct daemon_request *r)
 {
-	switch (r->match.route) {
-	case ROUTE_ROOT:
-	case ROUTE_ASSET:
-	case ROUTE_HEALTH:
-	case ROUTE_METRICS:
-	case ROUTE_OPENAPI:
-		return dispatch_info(r);
-	case ROUTE_EVENTS:
-	case ROUTE_USAGE:
-	case ROUTE_TICKETS:
-	case ROUTE_CONSOLE_LINKS:
-	case ROUTE_CONSOLE_SESSION:
-	case ROUTE_CONSOLE_SESSIONS:
-		return dispatch_console(r);
-	case ROUTE_LIST:
-	case ROUTE_IMAGES:
-	case ROUTE_SANDBOX:
-	case ROUTE_SLEEP:
-	case ROUTE_WAKE:
-	case ROUTE_STOP:
-		return dispatch_sandbox(r);
-	case ROUTE_SECRETS:
-	case ROUTE_SECRET:
-	case ROUTE_NETWORK:
-	case ROUTE_NETWORK_LOG:
-	case ROUTE_HOOK:
-	case ROUTE_APPROVALS:
-	case ROUTE_APPROVAL:
-		return dispatch_network(r);
-	case ROUTE_SNAPSHOTS:
-	case ROUTE_SNAPSHOT:
-	case ROUTE_RESTORE:
-	case ROUTE_REPLACE:
-	case ROUTE_FORK:
-	case ROUTE_DIFF:
-	case ROUTE_MOUNTS:
-	case ROUTE_VOLUMES:
-	case ROUTE_VOLUME:
-		return dispatch_storage(r);
-	case ROUTE_PORTS:
-	case ROUTE_PORT:
-	case ROUTE_PORT_VALIDATE:
-	case ROUTE_PORT_REQUESTS:
-	case ROUTE_TUNNELS:
-	case ROUTE_TUNNEL:
-		return dispatch_ports(r);
-	case ROUTE_AGENT:
-	case ROUTE_AGENT_WS:
-	case ROUTE_PROXY:
-		return r->match.route == ROUTE_PROXY ? handle_proxy(r) : handle_agent(r);
-	case ROUTE_DOCKER:
-	case ROUTE_BRIDGE:
-	case ROUTE_BRIDGE_HEALTH:
-	case ROUTE_MCP:
-		return dispatch_protocol(r);
-	case ROUTE_NONE:
-	case ROUTE_PREVIEW:
-	case ROUTE_COUNT:
+	static void (*const groups[ROUTE_COUNT])(struct daemon_request * r) = {
+		[ROUTE_ROOT] = dispatch_info,
+		[ROUTE_ASSET] = dispatch_info,
+		[ROUTE_HEALTH] = dispatch_info,
+		[ROUTE_METRICS] = dispatch_info,
+		[ROUTE_OPENAPI] = dispatch_info,
+		[ROUTE_EVENTS] = dispatch_console,
+		[ROUTE_USAGE] = dispatch_console,
+		[ROUTE_TICKETS] = dispatch_console,
+		[ROUTE_CONSOLE_LINKS] = dispatch_console,
+		[ROUTE_CONSOLE_SESSION] = dispatch_console,
+		[ROUTE_CONSOLE_SESSIONS] = dispatch_console,
+		[ROUTE_LIST] = dispatch_sandbox,
+		[ROUTE_IMAGES] = dispatch_sandbox,
+		[ROUTE_SANDBOX] = dispatch_sandbox,
+		[ROUTE_SLEEP] = dispatch_sandbox,
+		[ROUTE_WAKE] = dispatch_sandbox,
+		[ROUTE_STOP] = dispatch_sandbox,
+		[ROUTE_SECRETS] = dispatch_network,
+		[ROUTE_SECRET] = dispatch_network,
+		[ROUTE_NETWORK] = dispatch_network,
+		[ROUTE_NETWORK_LOG] = dispatch_network,
+		[ROUTE_HOOK] = dispatch_network,
+		[ROUTE_APPROVALS] = dispatch_network,
+		[ROUTE_APPROVAL] = dispatch_network,
+		[ROUTE_SNAPSHOTS] = dispatch_storage,
+		[ROUTE_SNAPSHOT] = dispatch_storage,
+		[ROUTE_BACKUP] = dispatch_storage,
+		[ROUTE_BACKUPS] = dispatch_storage,
+		[ROUTE_BOX_BACKUPS] = dispatch_storage,
+		[ROUTE_RESTORE] = dispatch_storage,
+		[ROUTE_REPLACE] = dispatch_storage,
+		[ROUTE_FORK] = dispatch_storage,
+		[ROUTE_DIFF] = dispatch_storage,
+		[ROUTE_MOUNTS] = dispatch_storage,
+		[ROUTE_VOLUMES] = dispatch_storage,
+		[ROUTE_VOLUME] = dispatch_storage,
+		[ROUTE_PORTS] = dispatch_ports,
+		[ROUTE_PORT] = dispatch_ports,
+		[ROUTE_PORT_VALIDATE] = dispatch_ports,
+		[ROUTE_PORT_REQUESTS] = dispatch_ports,
+		[ROUTE_TUNNELS] = dispatch_ports,
+		[ROUTE_TUNNEL] = dispatch_ports,
+		[ROUTE_AGENT] = dispatch_inside,
+		[ROUTE_AGENT_WS] = dispatch_inside,
+		[ROUTE_PROXY] = dispatch_inside,
+		[ROUTE_DOCKER] = dispatch_protocol,
+		[ROUTE_BRIDGE] = dispatch_protocol,
+		[ROUTE_BRIDGE_HEALTH] = dispatch_protocol,
+		[ROUTE_MCP] = dispatch_protocol,
+	};
+	if (!groups[r->match.route])
 		base_bug(__FILE__, __LINE__, "a route without a handler");
-	}
+	groups[r->match.route](r);
 }
 
 static void route(struct daemon_request *r)

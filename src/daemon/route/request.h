@@ -119,12 +119,14 @@ void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sand
 void handle_snapshots(struct daemon_request *r);			 /* snapshot_api.c */
 void handle_snapshot(struct daemon_request *r);
 void handle_replace(struct daemon_request *r);
+void handle_fork(struct daemon_request *r);    /* fork_api.c */
+void handle_diff(struct daemon_request *r);    /* diff_api.c */
+void handle_backups(struct daemon_request *r); /* backup_api.c */
+void handle_backup(struct daemon_request *r);
 void handle_mounts(struct daemon_request *r); /* mounts_api.c */
 /* Makes r->mount in the box of r->sandbox, whose settings have it, and answers. */
 void daemon_request_mount(struct daemon_request *r);
 void handle_volumes(struct daemon_request *r); /* volumes_api.c */
-void handle_fork(struct daemon_request *r);    /* fork_api.c */
-void handle_diff(struct daemon_request *r);    /* diff_api.c */
 /* Makes the sandbox of the path from r->change.from, and answers. */
 void daemon_request_make_from(struct daemon_request *r); /* fork_api.c */
 void handle_ports(struct daemon_request *r);		 /* ports_api.c */

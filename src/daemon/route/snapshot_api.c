@@ -1,8 +1,10 @@
 /* /v1/sandboxes/{id}/snapshots, /restore and /replace. */
+#include <stdio.h>
+
 #include "base/json.h"
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
-#include "daemon/storage/snapshots.h"
+#include "daemon/storage/backups.h"
 
 static void answer_snapshot(struct daemon_request *r, int status, const struct snapshot *s)
 {
@@ -160,6 +162,8 @@ static void end(struct exchange_files *f, const struct err *e)
 	struct daemon_request *r = f->r;
 	if (f->own)
 		snapshot_drop(f->source, NULL, NULL);
+	if (!e)
+		snapshot_drop_base(r->daemon, r->match.id);
 	if (r->x && e)
 		daemon_request_error(r, e);
 	else if (r->x)
@@ -221,6 +225,43 @@ static struct exchange_files *files_new(struct daemon_request *r)
 	return f;
 }
 
+/* ---- restore from a backup ---- */
+
+struct from_backup {
+	struct exchange_files *files;
+	char id[SNAPSHOT_NAME_MAX + 1];
+};
+
+static void on_backups_known(void *arg, const struct err *e)
+{
+	struct from_backup *k = arg;
+	struct exchange_files *f = k->files;
+	struct daemon_request *r = f->r;
+	const struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	struct backup *b = e ? NULL : backup_find(r->daemon, str_of(k->id));
+	struct err none;
+	if (!e && !b)
+		err_set(&none, ERRC_BACKUP_NOT_FOUND, "there is no backup '%s'", k->id);
+	else if (!e && b->state != BACKUP_READY)
+		err_set(&none, ERRC_INVALID_STATE, "backup '%s' is not complete", k->id);
+	else if (!e && !s)
+		err_set(&none, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
+	bool good = !e && b && b->state == BACKUP_READY && s;
+	free(k);
+	if (good)
+		backup_load(b, s->spec.limits.disk_bytes, on_source, f);
+	else
+		end(f, e ? e : &none);
+}
+
+static void restore_backup(struct daemon_request *r, struct str id)
+{
+	struct from_backup *k = xcalloc(1, sizeof *k);
+	k->files = files_new(r);
+	snprintf(k->id, sizeof k->id, "%.*s", (int)(id.n < SNAPSHOT_NAME_MAX ? id.n : SNAPSHOT_NAME_MAX), id.p);
+	backups_when_known(r->daemon, on_backups_known, k);
+}
+
 static void replace_from(struct daemon_request *r, const struct api_from *from)
 {
 	struct err e;
@@ -232,6 +273,8 @@ static void replace_from(struct daemon_request *r, const struct api_from *from)
 		err_field(&e, "from", "sandbox '%s' cannot replace itself", from->sandbox);
 	else if (*from->snapshot && !s)
 		err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "there is no snapshot '%s'", from->snapshot);
+	else if (*from->backup)
+		return restore_backup(r, str_of(from->backup));
 	else if (winner)
 		return snapshot_take(winner, NULL, on_source, files_new(r));
 	else {
@@ -253,16 +296,19 @@ static void on_replace_body(struct http_exchange *x, struct str body)
 	auto_json struct json_doc *doc = json_parse(body, &e);
 	const struct json *root = doc ? json_root(doc) : NULL;
 	bool restore = r->match.route == ROUTE_RESTORE;
-	const char *key = restore ? "snapshot" : "from";
+	bool backup = restore && json_get(root, "backup");
+	const char *key = backup ? "backup" : restore ? "snapshot" : "from";
 	if (!root)
 		return daemon_request_error(r, &e);
 	if (root->type != JSON_T_OBJECT || root->count != 1 || !json_get(root, key)) {
-		err_field(&e, key, "the body must be an object with the field '%s'", key);
+		err_field(&e, key, "the body must be an object with the field '%s'%s", key,
+			restore ? " or 'backup'" : "");
 		return daemon_request_error(r, &e);
 	}
-	if (restore ? json_read_str(root, "snapshot", &text, &e) < 0
-		    : api_from_read(json_get(root, "from"), &from, &e) < 0)
+	if (restore ? json_read_str(root, key, &text, &e) < 0 : api_from_read(json_get(root, "from"), &from, &e) < 0)
 		return daemon_request_error(r, &e);
+	if (backup)
+		return restore_backup(r, text);
 	if (!restore)
 		return replace_from(r, &from);
 	struct snapshot *s = find(r, text);

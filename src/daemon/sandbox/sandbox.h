@@ -70,6 +70,9 @@ struct sandbox {
 	struct hook *hook;	  /* outbound handlers: hooks.h; NULL before the first use */
 	struct usage_ring *usage; /* NULL before the first sample */
 
+	int64_t backup_due_ms;	  /* wall clock: the next scheduled backup … */
+	uint64_t backup_every_ms; /* … of the schedule that it was computed for; 0: of none */
+
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;
 	struct list tunnel_hosts; /* struct tunnel: tunnels.h */

@@ -4,6 +4,7 @@
 #include "daemon/network/hooks.h"
 #include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
+#include "daemon/storage/backups.h"
 #include "daemon/storage/volumes.h"
 
 struct setting {
@@ -43,8 +44,9 @@ static const struct setting table[] = {
 	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
 	{"volumes", volumes_check_setting},
-	{"user", check_user},	    /* in place of the image's USER, from the next start on */
-	{"command", check_command}, /* in place of ENTRYPOINT and CMD; [] starts nothing */
+	{"backup", backups_check_setting}, /* backups by the clock */
+	{"user", check_user},		   /* in place of the image's USER, from the next start on */
+	{"command", check_command},	   /* in place of ENTRYPOINT and CMD; [] starts nothing */
 	{NULL, NULL},
 };
 

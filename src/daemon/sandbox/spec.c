@@ -282,16 +282,18 @@ static int read_from_text(const struct json *from, const char *key, char *ret, s
 
 int api_from_read(const struct json *from, struct api_from *ret, struct err *e)
 {
-	static const char *const known[] = {"snapshot", "sandbox", NULL};
+	static const char *const known[] = {"snapshot", "sandbox", "backup", NULL};
 	*ret = (struct api_from){0};
 	if (json_is_null(from) || from->type != JSON_T_OBJECT)
-		return err_field(e, "from", "field 'from' must be {\"snapshot\": id} or {\"sandbox\": id}");
+		return err_field(
+			e, "from", "field 'from' must be {\"snapshot\": id}, {\"sandbox\": id} or {\"backup\": id}");
 	if (check_known(from, "from.", known, e) < 0 ||
 		read_from_text(from, "snapshot", ret->snapshot, sizeof ret->snapshot, e) < 0 ||
-		read_from_text(from, "sandbox", ret->sandbox, sizeof ret->sandbox, e) < 0)
+		read_from_text(from, "sandbox", ret->sandbox, sizeof ret->sandbox, e) < 0 ||
+		read_from_text(from, "backup", ret->backup, sizeof ret->backup, e) < 0)
 		return -1;
-	if (!*ret->snapshot == !*ret->sandbox)
-		return err_field(e, "from", "field 'from' must name one of 'snapshot' and 'sandbox'");
+	if (!!*ret->snapshot + !!*ret->sandbox + !!*ret->backup != 1)
+		return err_field(e, "from", "field 'from' must name one of 'snapshot', 'sandbox' and 'backup'");
 	return 0;
 }
 

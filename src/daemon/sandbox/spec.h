@@ -34,8 +34,9 @@ void api_spec_free(struct api_spec *s);
 /* Where files come from: one of them. */
 struct api_from {
 	char snapshot[SNAPSHOT_NAME_MAX + 1], sandbox[BOX_ID_MAX + 1];
+	char backup[SNAPSHOT_NAME_MAX + 1];
 };
-/* {"snapshot": id} or {"sandbox": id}. -1: VALIDATION_FAILED. */
+/* {"snapshot": id}, {"sandbox": id} or {"backup": id}. -1: VALIDATION_FAILED. */
 int api_from_read(const struct json *from, struct api_from *ret, struct err *e);
 
 /* The change that a request asks for: a spec, and which of its fields are set. Zeroed: no change. */

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/limits.h"
+#include "daemon/storage/spec_json.h"
 #include "proto/id.h"
 #include "store/item.h"
 
@@ -25,36 +26,14 @@ struct work {
 
 /* ---- rows ---- */
 
-static void write_limits(struct json_writer *w, const struct box_limits *l)
-{
-	json_key(w, "limits");
-	json_object_begin(w);
-	json_member_u64(w, "memory", l->mem_bytes);
-	json_member_u64(w, "cpuMilli", l->cpu_milli);
-	json_member_u64(w, "pids", l->pids);
-	json_member_u64(w, "disk", l->disk_bytes);
-	json_object_end(w);
-}
-
 static void write_row(const struct snapshot *s, struct buf *out)
 {
 	struct json_writer w = json_writer(out);
 	json_object_begin(&w);
-	json_member_cstr(&w, "state", s->ready ? "ready" : "making");
+	json_member_cstr(&w, "state", s->base ? "base" : s->ready ? "ready" : "making");
 	json_member_cstr(&w, "name", s->name);
 	json_member_u64(&w, "size", s->size);
-	json_member_cstr(&w, "image", s->spec.image);
-	write_limits(&w, &s->spec.limits);
-	json_member_u64(&w, "sleepAfterMs", s->spec.sleep_after_ms);
-	json_member_bool(&w, "keepAlive", s->spec.keep_alive);
-	const struct {
-		const char *key, *text;
-	} parts[] = {{"env", s->spec.env}, {"labels", s->spec.labels}, {"network", s->spec.network},
-		{"settings", s->spec.settings}};
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		json_key(&w, parts[i].key);
-		json_raw(&w, str_of(parts[i].text));
-	}
+	spec_json_write(&w, &s->spec);
 	json_object_end(&w);
 }
 
@@ -68,38 +47,6 @@ static void put_row(const struct snapshot *s, store_on_done on_done, void *arg)
 		.created_ms = s->created_ms,
 		.value = buf_cstr(&value)};
 	store_item_put(s->daemon->store, &item, on_done, arg);
-}
-
-static void read_part(const struct json *root, const char *key, char **ret)
-{
-	const struct json *j = json_get(root, key);
-	auto_buf struct buf text = {0};
-	if (!j || j->type != JSON_T_OBJECT)
-		return;
-	json_put_tree(&text, j);
-	free(*ret);
-	*ret = str_dup(buf_str(&text));
-}
-
-static void read_spec(const struct json *root, struct api_spec *spec)
-{
-	const struct json *limits = json_get(root, "limits");
-	struct str image = STR_NULL;
-	uint64_t cpu = spec->limits.cpu_milli, pids = spec->limits.pids;
-	json_read_u64(limits, "memory", 0, UINT64_MAX, &spec->limits.mem_bytes, NULL);
-	json_read_u64(limits, "cpuMilli", 0, UINT32_MAX, &cpu, NULL);
-	json_read_u64(limits, "pids", 0, UINT32_MAX, &pids, NULL);
-	json_read_u64(limits, "disk", 0, UINT64_MAX, &spec->limits.disk_bytes, NULL);
-	spec->limits.cpu_milli = (uint32_t)cpu;
-	spec->limits.pids = (uint32_t)pids;
-	json_read_u64(root, "sleepAfterMs", 0, UINT64_MAX, &spec->sleep_after_ms, NULL);
-	json_read_bool(root, "keepAlive", &spec->keep_alive, NULL);
-	if (json_read_str(root, "image", &image, NULL) == 0 && box_image_name_ok(image))
-		snprintf(spec->image, sizeof spec->image, "%.*s", STR_ARG(image));
-	read_part(root, "env", &spec->env);
-	read_part(root, "labels", &spec->labels);
-	read_part(root, "network", &spec->network);
-	read_part(root, "settings", &spec->settings);
 }
 
 /* ---- the table ---- */
@@ -137,9 +84,11 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 	json_read_u64(root, "size", 0, UINT64_MAX, &s->size, NULL);
 	snprintf(s->name, sizeof s->name, "%.*s", STR_ARG(name));
 	api_spec_default(&s->spec);
-	read_spec(root, &s->spec);
+	spec_json_read(root, &s->spec);
 	/* One of an earlier sandbox of the same name goes, like one that was left half-made. */
-	s->ready = str_eq_c(state, "ready") && owner && owner->created_ms <= s->created_ms;
+	bool lives = owner && owner->created_ms <= s->created_ms;
+	s->base = str_eq_c(state, "base") && lives;
+	s->ready = s->base || (str_eq_c(state, "ready") && lives);
 	return 0;
 }
 
@@ -151,15 +100,15 @@ int snapshots_load(struct daemon *d, struct err *e)
 struct snapshot *snapshot_find(struct daemon *d, const char *sandbox, struct str text)
 {
 	struct snapshot *s = map_get(&d->snapshots, text), *found = NULL;
-	if (s && s->ready && !s->dropping && (!sandbox || strcmp(s->sandbox, sandbox) == 0))
+	if (s && s->ready && !s->base && !s->dropping && (!sandbox || strcmp(s->sandbox, sandbox) == 0))
 		return s;
 	size_t it = 0;
 	struct str key;
 	void *value;
 	while (sandbox && text.n && map_next(&d->snapshots, &it, &key, &value)) {
 		s = value;
-		if (s->ready && !s->dropping && strcmp(s->sandbox, sandbox) == 0 && str_eq_c(text, s->name) &&
-			(!found || s->created_ms > found->created_ms))
+		if (s->ready && !s->base && !s->dropping && strcmp(s->sandbox, sandbox) == 0 &&
+			str_eq_c(text, s->name) && (!found || s->created_ms > found->created_ms))
 			found = s;
 	}
 	return found;
@@ -190,7 +139,7 @@ static struct snapshot **collect(struct daemon *d, bool (*wanted)(const struct s
 
 static bool is_shown(const struct snapshot *s, const char *sandbox)
 {
-	return s->ready && !s->dropping && strcmp(s->sandbox, sandbox) == 0;
+	return s->ready && !s->base && !s->dropping && strcmp(s->sandbox, sandbox) == 0;
 }
 
 struct snapshot **snapshots_of(struct daemon *d, const char *sandbox, size_t *ret_n)
@@ -210,6 +159,14 @@ void snapshots_warden_up(struct daemon *d)
 	auto_free struct snapshot **v = collect(d, is_left, NULL, &n);
 	for (size_t i = 0; i < n; i++)
 		snapshot_drop(v[i], NULL, NULL);
+}
+
+void snapshots_retry(struct daemon *d)
+{
+	if (!d->snapshots_left || !warden_client_is_up(d->warden))
+		return;
+	d->snapshots_left = false;
+	snapshots_warden_up(d);
 }
 
 static bool is_of(const struct snapshot *s, const char *sandbox)
@@ -255,8 +212,9 @@ static void on_dropped(void *arg, const struct warden_answer *a)
 	struct snapshot *s = k->snapshot;
 	if (!a->err)
 		return store_item_delete(s->daemon->store, KIND, s->id, on_row_gone, k);
-	/* It is tried again when the warden comes back. */
+	/* It is tried again soon, or when the warden comes back. */
 	s->active = false;
+	s->daemon->snapshots_left = true;
 	if (!a->lost)
 		log_limited(LOG_WARN, "snapshot not deleted", "id=%s error=%s", s->id, LOG_Q(a->err->msg));
 	if (k->on_done)
@@ -353,6 +311,58 @@ void snapshot_take(struct sandbox *sandbox, const char *name, snapshot_on_done o
 	k->keep = name != NULL;
 	sandbox_ref(sandbox);
 	put_row(s, on_row, k);
+}
+
+/* ---- backups ---- */
+
+static void on_reserved(void *arg, const struct err *e)
+{
+	struct work *k = arg;
+	struct snapshot *s = k->snapshot;
+	k->on_done(k->arg, e ? NULL : s, e);
+	if (e)
+		snapshot_drop(s, NULL, NULL);
+	free(k);
+}
+
+void snapshot_reserve(
+	struct daemon *d, const char *sandbox, const struct api_spec *spec, snapshot_on_done on_done, void *arg)
+{
+	char id[SNAPSHOT_NAME_MAX + 1];
+	fresh_id(id);
+	struct snapshot *s = snapshot_new(d, id, sandbox);
+	s->created_ms = clock_wall_ms();
+	api_spec_copy(&s->spec, spec);
+	put_row(s, on_reserved, work_new(s, on_done, arg));
+}
+
+static bool is_base(const struct snapshot *s, const char *sandbox)
+{
+	return s->base && !s->dropping && !s->active && strcmp(s->sandbox, sandbox) == 0;
+}
+
+struct snapshot *snapshot_base(struct daemon *d, const char *sandbox)
+{
+	size_t n;
+	auto_free struct snapshot **v = collect(d, is_base, sandbox, &n);
+	return n ? v[n - 1] : NULL;
+}
+
+void snapshot_drop_base(struct daemon *d, const char *sandbox)
+{
+	size_t n;
+	auto_free struct snapshot **v = collect(d, is_base, sandbox, &n);
+	for (size_t i = 0; i < n; i++)
+		snapshot_drop(v[i], NULL, NULL);
+}
+
+void snapshot_keep_base(struct snapshot *s, const char *backup)
+{
+	snapshot_drop_base(s->daemon, s->sandbox);
+	s->active = false;
+	s->ready = s->base = true;
+	snprintf(s->name, sizeof s->name, "%s", backup);
+	put_row(s, NULL, NULL);
 }
 
 void snapshot_write(struct json_writer *w, const struct snapshot *s)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -71,6 +72,48 @@ static void op_begin(struct op *o)
 	o->run(o);
 }
 
+static bool uses(const struct op *o, const char *snapshot)
+{
+	return *snapshot && (strcmp(o->rq.snapshot, snapshot) == 0 || strcmp(o->rq.parent, snapshot) == 0);
+}
+
+/* Many may read a snapshot at once; making and deleting it stand alone. */
+static bool excludes(const struct op *a, const struct op *b)
+{
+	bool alone = a->rq.op == WARDEN_SNAPSHOT_DROP || a->rq.op == WARDEN_RECEIVE ||
+		     b->rq.op == WARDEN_SNAPSHOT_DROP || b->rq.op == WARDEN_RECEIVE;
+	if (*a->rq.id && strcmp(a->rq.id, b->rq.id) == 0)
+		return true;
+	return alone && (uses(a, b->rq.snapshot) || uses(a, b->rq.parent));
+}
+
+/* Whether an earlier one has to end first. */
+static bool must_wait(const struct op *o)
+{
+	list_each(it, (struct list *)&o->w->storage_ops)
+	{
+		const struct op *other = list_entry(it, struct op, node);
+		if (other == o)
+			return false;
+		if (excludes(other, o))
+			return true;
+	}
+	return false;
+}
+
+/* Beginning one may end it at once, and change the list. */
+static void begin_next(struct warden *w)
+{
+	list_each(it, &w->storage_ops)
+	{
+		struct op *o = list_entry(it, struct op, node);
+		if (o->started || must_wait(o))
+			continue;
+		op_begin(o);
+		return begin_next(w);
+	}
+}
+
 static void op_end(struct op *o, const struct err *e)
 {
 	struct warden *w = o->w;
@@ -81,10 +124,8 @@ static void op_end(struct op *o, const struct err *e)
 	server_reply(w, &o->who, e, e ? NULL : &shown);
 	loop_timer_stop(&o->timer);
 	list_del(&o->node);
-	struct op *next = *o->rq.id ? op_of(w, o->rq.id) : NULL;
 	loop_defer(w->loop, &o->free_task, op_free);
-	if (next && !next->started)
-		op_begin(next);
+	begin_next(w);
 }
 
 static void op_fail(struct op *o, enum errc code, int os, const char *what)
@@ -102,15 +143,14 @@ static void op_new(
 		err_set(&e, ERRC_HOST_UNSUPPORTED, "this host has no snapshots: %.150s", w->pool.why);
 		return server_reply(w, &who, &e, NULL);
 	}
-	if (!snapshot_name_ok(str_of(rq->snapshot))) {
+	if (!snapshot_name_ok(str_of(rq->snapshot)) || (*rq->parent && !snapshot_name_ok(str_of(rq->parent)))) {
 		err_set(&e, ERRC_INVALID_REQUEST, "'%s' is not the name of a snapshot", rq->snapshot);
 		return server_reply(w, &who, &e, NULL);
 	}
 	struct op *o = xcalloc(1, sizeof *o);
 	*o = (struct op){.w = w, .rq = *rq, .who = who, .run = run};
-	bool wait = *rq->id && op_of(w, rq->id);
 	list_push(&w->storage_ops, &o->node);
-	if (!wait)
+	if (!must_wait(o))
 		op_begin(o);
 }
 
@@ -119,6 +159,7 @@ static struct storer_job job_of(const struct op *o, enum storer_kind kind)
 	struct storer_job j = {.kind = kind, .limit = o->rq.limits.disk_bytes};
 	box_id_filename(str_of(o->rq.id), j.layer);
 	memcpy(j.snapshot, o->rq.snapshot, sizeof j.snapshot);
+	memcpy(j.parent, o->rq.parent, sizeof j.parent);
 	memcpy(j.image, o->rq.image, sizeof j.image);
 	return j;
 }
@@ -227,10 +268,21 @@ static void on_flushed(void *arg, int os)
 	freeze(&o->timer);
 }
 
+/* Whether there is so much to write that the box should not stand still for it. */
+static bool must_flush(const struct op *o)
+{
+	const struct box *b = box_find(o->w, o->rq.id);
+	return b && b->stage == STAGE_RUNNING && cgroup_dirty(&o->w->cgroups, b->info.slot) > SNAPSHOT_DIRTY_MAX;
+}
+
 static void run_make(struct op *o)
 {
-	if (has_layer(o))
+	if (!has_layer(o))
+		return;
+	if (must_flush(o))
 		ask(o, STORER_FLUSH, on_flushed);
+	else
+		freeze(&o->timer);
 }
 
 void snapshot_make(struct warden *w, const struct warden_request *rq, struct warden_asker who)
@@ -377,4 +429,68 @@ static void run_diff(struct op *o)
 void snapshot_diff(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	op_new(w, rq, who, run_diff);
+}
+
+/* ---- backups ---- */
+
+static void on_moved(void *arg, int os)
+{
+	struct op *o = arg;
+	if (os)
+		log_event(LOG_WARN, o->rq.op == WARDEN_SEND ? "backup not sent" : "backup not received",
+			"snapshot=%s error=%s", o->rq.snapshot, LOG_Q(strerror(os)));
+	op_end(o, NULL);
+}
+
+/* `ours` goes to the daemon, `its` to the job. Both are closed. */
+static void hand_over(struct op *o, enum storer_kind kind, int ours, int its)
+{
+	struct warden *w = o->w;
+	auto_fd int theirs = ours;
+	auto_fd int job_end = its;
+	struct box shown = {.w = w};
+	struct storer_job j = job_of(o, kind);
+	struct err e;
+	if (server_reply_fds(w, &o->who, &shown, &theirs, 1) == -EAGAIN) {
+		err_set(&e, ERRC_RESOURCE_BUSY, "the warden's replies wait to be read");
+		return op_end(o, &e);
+	}
+	o->who = (struct warden_asker){0};
+	storer_ask(w, &j, job_end, on_moved, o);
+}
+
+static void run_send(struct op *o)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return op_fail(o, ERRC_INTERNAL_ERROR, errno, "make a pipe");
+	hand_over(o, STORER_SEND, ends[0], ends[1]);
+}
+
+static void run_receive(struct op *o)
+{
+	int ends[2];
+	struct err e;
+	if (o->rq.limits.disk_bytes < BOX_DISK_MIN || o->rq.limits.disk_bytes > BOX_DISK_MAX) {
+		err_set(&e, ERRC_INVALID_LIMITS, "disk must be %llu to %llu bytes", (unsigned long long)BOX_DISK_MIN,
+			(unsigned long long)BOX_DISK_MAX);
+		return op_end(o, &e);
+	}
+	struct image image;
+	images_use(o->w, o->rq.image);
+	if (image_find(o->w->host.images, o->rq.image, &image, &e) < 0)
+		return op_end(o, &e);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return op_fail(o, ERRC_INTERNAL_ERROR, errno, "make a socket");
+	hand_over(o, STORER_RECEIVE, ends[0], ends[1]);
+}
+
+void snapshot_send(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	op_new(w, rq, who, run_send);
+}
+
+void snapshot_receive(struct warden *w, const struct warden_request *rq, struct warden_asker who)
+{
+	op_new(w, rq, who, run_receive);
 }

@@ -19,7 +19,7 @@ struct box;
 /* Before and after the warden leaves the host's mounts. */
 int storage_open(struct warden *w, const char *data, struct err *e);
 int storage_enter(struct warden *w, struct err *e);
-/* After a restart: half-made layers and rests go. */
+/* After a restart, of the storer too: half-made layers and rests go. */
 void storage_recover(struct warden *w);
 
 /* The directory that holds the layer of this file name; -1: there is no such layer. False when it cannot be found out

@@ -16,9 +16,10 @@
 #include "base/log.h"
 #include "cage/caps.h"
 #include "warden/limits.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
-enum { FD_SOCK = 0, FD_LOCK = 1, RESTART_MS = 1000 };
+enum { RESTART_MS = 1000 };
 /* Of jobs that nobody waits for. */
 #define OWN_TICKET UINT64_MAX
 
@@ -43,7 +44,7 @@ static void report(uint64_t ticket, int os)
 {
 	struct storer_done d = {.ticket = ticket, .os = os};
 	if (ticket)
-		send(FD_SOCK, &d, sizeof d, MSG_NOSIGNAL);
+		send(STORER_FD_SOCK, &d, sizeof d, MSG_NOSIGNAL);
 }
 
 static struct child *free_place(struct life *l)
@@ -114,7 +115,7 @@ static bool take_job(struct life *l)
 	struct storer_job job = {0};
 	int fd = -1;
 	struct fd_record r = {.data = &job, .size = sizeof job, .fds = &fd, .fds_max = 1};
-	if (fd_recv(FD_SOCK, &r, 0) != (ssize_t)sizeof job)
+	if (fd_recv(STORER_FD_SOCK, &r, 0) != (ssize_t)sizeof job)
 		return false;
 	if (job.kind == STORER_CANCEL)
 		cancel(l, job.other);
@@ -168,7 +169,7 @@ _Noreturn static void storer_life(struct life *l)
 	for (;;) {
 		int wait = look(l);
 		struct pollfd p[2] = {{.fd = sfd, .events = POLLIN},
-			{.fd = l->running < STORER_JOBS ? FD_SOCK : -1, .events = POLLIN}};
+			{.fd = l->running < STORER_JOBS ? STORER_FD_SOCK : -1, .events = POLLIN}};
 		struct signalfd_siginfo si;
 		if (poll(p, 2, wait) < 0 && errno != EINTR)
 			_exit(1);
@@ -212,7 +213,7 @@ _Noreturn static void become_storer(struct storer *s, int sock)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
 	int empty = open("/box/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fchdir(empty) < 0 || chroot(".") < 0 || dup2(sock, FD_SOCK) < 0 || dup2(s->lock, FD_LOCK) < 0)
+	if (fchdir(empty) < 0 || chroot(".") < 0 || dup2(sock, STORER_FD_SOCK) < 0 || dup2(s->lock, STORER_FD_LOCK) < 0)
 		_exit(1);
 	close_all_but(keep, ARRAY_LEN(keep));
 	l.pool = *p;
@@ -286,6 +287,8 @@ static void restart(struct loop_timer *t)
 {
 	struct storer *s = container_of(t, struct storer, timer);
 	struct err e;
+	storage_recover(s->w); /* what its jobs left half-made; they died with it */
+	reaper_wake(s->w);
 	if (storer_start(s->w, &e) < 0) {
 		log_event(LOG_ERROR, "cannot start the storer", "error=%s", LOG_Q(e.msg));
 		loop_timer_set(s->w->loop, t, RESTART_MS, restart);

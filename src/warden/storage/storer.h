@@ -15,6 +15,8 @@
 
 struct warden;
 
+enum { STORER_FD_SOCK = 0, STORER_FD_LOCK = 1 }; /* in the storer and its jobs */
+
 enum storer_kind {
 	STORER_FLUSH = 1, /* layer: writes its dirty data to the disk */
 	STORER_SNAPSHOT,  /* layer → snapshot */
@@ -24,6 +26,8 @@ enum storer_kind {
 	STORER_RECOUNT,	  /* layer; "": all that have changed */
 	STORER_DIFF,	  /* layer, snapshot, image; a descriptor to write to */
 	STORER_CARRY,	  /* a plain layer → the pool; limit */
+	STORER_SEND,	  /* snapshot, parent ("": none); a descriptor to write the stream to */
+	STORER_RECEIVE,	  /* snapshot, limit; a socket to read streams from, which gets an errno (4 bytes) at the end */
 	STORER_CANCEL,	  /* ends the job with the ticket `other`; no report of its own */
 };
 
@@ -31,7 +35,7 @@ struct storer_job {
 	uint64_t ticket, other;
 	uint32_t kind, padding;
 	char layer[BOX_FILENAME_MAX];
-	char snapshot[SNAPSHOT_NAME_MAX + 1];
+	char snapshot[SNAPSHOT_NAME_MAX + 1], parent[SNAPSHOT_NAME_MAX + 1];
 	char image[BOX_IMAGE_NAME_MAX + 1];
 	uint64_t limit;
 };

@@ -4,15 +4,20 @@
  * speed too: the kernel holds the lock of the directory while a snapshot waits for the disk.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "base/fd.h"
 #include "cage/pool/carry.h"
 #include "cage/pool/diff.h"
 #include "cage/pool/pool.h"
+#include "cage/pool/receive.h"
 #include "cage/sys.h"
 #include "cage/trash.h"
 #include "warden/storage/storer.h"
@@ -211,6 +216,78 @@ static int compare(struct storer_view *v, const struct storer_job *job, int out)
 	return diff_write(layer, then, image, out);
 }
 
+/* ---- backups ---- */
+
+static int send_snapshot(struct storer_view *v, const struct storer_job *job, int out)
+{
+	auto_fd int from = open_snapshot(v, job->snapshot);
+	auto_fd int parent = *job->parent ? open_snapshot(v, job->parent) : -1;
+	if (from < 0 || (*job->parent && parent < 0))
+		return from < 0 ? from : parent;
+	setpriority(PRIO_PROCESS, 0, CARRY_NICE);
+	return btrfs_send(from, parent, out);
+}
+
+/* The streams are parsed in a process that sees the new subvolume and nothing else. */
+static int receive_into(int root, int in)
+{
+	int status = 0;
+	pid_t parent = getpid(), pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(EIO);
+		receive_life(in, root, STORER_FD_LOCK);
+	}
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+static int keep_received(struct storer_view *v, const struct place *at, const char *name, int root)
+{
+	if (mkdirat(v->pool->snapshots, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	auto_fd int dir = open_dir(v->pool->snapshots, name);
+	if (dir < 0)
+		return dir;
+	int r = sys_rename_new(at->fd, PART, dir, PART) < 0 ? -errno : btrfs_subvolume_freeze(root);
+	if (r < 0 && r != -EEXIST)
+		unlinkat(v->pool->snapshots, name, AT_REMOVEDIR);
+	return r;
+}
+
+static int receive(struct storer_view *v, const struct storer_job *job, int in)
+{
+	struct place at;
+	struct layer_note n;
+	int r = place_make(v, job->ticket, &at);
+	if (r < 0)
+		return r;
+	/* Twice the limit: files are replaced while both are there. */
+	r = pool_incoming_make(v->pool, at.fd, PART, 2 * job->limit, &n);
+	auto_fd int root = r < 0 ? -1 : open_dir(at.fd, PART);
+	if (r == 0)
+		r = root < 0 ? root : receive_into(root, in);
+	if (r == 0)
+		r = pool_note_write(root, &n);
+	if (r == 0)
+		r = keep_received(v, &at, job->snapshot, root);
+	place_drop(&at);
+	return r;
+}
+
+static int receive_and_tell(struct storer_view *v, const struct storer_job *job, int in)
+{
+	int r = receive(v, job, in);
+	int32_t os = -r;
+	send(in, &os, sizeof os, MSG_NOSIGNAL);
+	return r;
+}
+
 int storer_run(struct storer_view *v, const struct storer_job *job, int fd)
 {
 	int r = -ENOSYS;
@@ -238,6 +315,12 @@ int storer_run(struct storer_view *v, const struct storer_job *job, int fd)
 		break;
 	case STORER_CARRY:
 		r = carry(v, job);
+		break;
+	case STORER_SEND:
+		r = send_snapshot(v, job, fd);
+		break;
+	case STORER_RECEIVE:
+		r = receive_and_tell(v, job, fd);
 		break;
 	case STORER_CANCEL:
 		break;

@@ -28,10 +28,20 @@ export function BoxView(p: { id: string; tab?: string | undefined }) {
   const [clicks, setClicks] = useState(0);
   useEffect(() => { document.title = `${id} · Atoll`; }, [id]);
   useEffect(() => { if (!opened.includes(tab)) setOpened([...opened, tab]); }, [tab]);
-  const box = boxes.value.get(id);
+  const known = boxes.value.get(id), [leaving, setLeaving] = useState(false);
+  // While it is being stopped, views ask nothing of it: a request would start it again.
+  const box = known && leaving ? { ...known, state: 'stopped' as const } : known;
   if (!box && !loaded.value) return <Loading />;
   if (!box) return <Empty title={`There is no box '${id}'`}><p><a href="#/">All boxes</a></p><Button kind="main" onClick={() => attempt(async () => { await json('PUT', boxPath(id), {}); await loadBox(id); })}>Make it</Button></Empty>;
-  const act = (verb: string) => attempt(async () => { await json('POST', boxPath(id, `/${verb}`)); await loadBox(id); });
+  const act = (verb: string) => attempt(async () => {
+    setLeaving(verb !== 'wake');
+    try {
+      await json('POST', boxPath(id, `/${verb}`));
+      await loadBox(id);
+    } finally {
+      setLeaving(false);
+    }
+  });
   const onKey = (e: KeyboardEvent) => {
     const step = e.key === 'ArrowRight' ? 1 : e.key === 'ArrowLeft' ? -1 : 0;
     if (!step) return;
@@ -42,9 +52,9 @@ export function BoxView(p: { id: string; tab?: string | undefined }) {
   return (
     <section class="box" aria-labelledby="box-title">
       <div class="row head">
-        <h1 id="box-title">{id}</h1><span class={`state ${box.state}`} title={box.reason}>{box.state}</span>{box.reason && <span class="reason">{box.reason}</span>}
+        <h1 id="box-title">{id}</h1><span class={`state ${known!.state}`} title={box.reason}>{known!.state}</span>{box.reason && <span class="reason">{box.reason}</span>}
         <span class="grow" />
-        {features.value.has('lifecycle') && (box.state === 'asleep' ? <Button onClick={() => act('wake')}>Wake</Button> : box.state === 'running' ? <><Button onClick={() => act('sleep')}>Sleep</Button><Button onClick={async () => { if (await sure(`Stop ${id}? Its processes end; its files stay.`, 'Stop')) act('stop'); }}>Stop</Button></> : null)}
+        {features.value.has('lifecycle') && (box.state === 'asleep' ? <Button onClick={() => act('wake')}>Wake</Button> : box.state === 'running' ? <><Button onClick={() => act('sleep')}>Sleep</Button><Button onClick={async () => { if (await sure(`Stop ${id}? Its processes end; its files stay.`, 'Stop')) act('stop'); }}>Stop</Button></> : box.state === 'stopped' ? <Button kind="main" onClick={() => attempt(async () => { await json('GET', boxPath(id, '/api/ping')); await loadBox(id); })}>Start</Button> : null)}
         <Button kind="danger" onClick={async () => { if (await sure(`Destroy ${id} with all its files?`, 'Destroy')) attempt(async () => { await json('DELETE', boxPath(id)); go('/'); forget(id); }); }}>Destroy</Button>
       </div>
       <div class="tabs" role="tablist" aria-label={`Views of ${id}`} onKeyDown={onKey}>

@@ -10,12 +10,12 @@ export const newBox = signal(false);
 const filter = signal('');
 const sort = signal<{ by: string; down: boolean }>({ by: 'id', down: false });
 const chosen = signal<Set<string>>(new Set());
-const ROW = 44;
+const ROW = 44, MIB = 1048576;
 
 const lastOf = (id: string) => samples.value.get(id)?.at(-1);
 const keys: Record<string, (b: Box) => string | number> = {
   id: (b) => b.id, state: (b) => b.state, image: (b) => b.image, age: (b) => -Date.parse(b.createdAt),
-  cpu: (b) => lastOf(b.id)?.cpu ?? -1, memory: (b) => lastOf(b.id)?.memory ?? -1,
+  cpu: (b) => lastOf(b.id)?.cpu ?? -1, memory: (b) => lastOf(b.id)?.memory ?? -1, disk: (b) => lastOf(b.id)?.disk ?? -1, net: (b) => lastOf(b.id)?.net ?? -1,
 };
 
 function shown(): Box[] {
@@ -27,13 +27,16 @@ function shown(): Box[] {
 }
 
 function NewBox() {
-  const close = () => { newBox.value = false; };
-  const [form, setForm] = useState({ id: '', image: 'default', instance: '', memory: '', cpu: '', network: '', env: '' });
+  const close = () => { newBox.value = false; }, usual = health.value.defaults ?? {};
+  const [form, setForm] = useState({ id: '', image: 'default', instance: '', memory: '', cpu: '', pids: '', disk: '', network: '', env: '' });
   const set = (name: keyof typeof form) => (e: any) => setForm({ ...form, [name]: e.currentTarget.value });
   const make = (e: Event) => {
     e.preventDefault();
     attempt(async () => {
-      const limits = { ...(form.memory && { memory: Math.round(Number(form.memory) * 1048576) }), ...(form.cpu && { cpu: Number(form.cpu) }) };
+      const limits = {
+        ...(form.memory && { memory: Math.round(Number(form.memory) * MIB) }), ...(form.cpu && { cpu: Number(form.cpu) }),
+        ...(form.pids && { pids: Number(form.pids) }), ...(form.disk && { disk: Math.round(Number(form.disk) * MIB) }),
+      };
       const env = Object.fromEntries(form.env.split('\n').filter((l) => l.includes('=')).map((l) => [l.slice(0, l.indexOf('=')).trim(), l.slice(l.indexOf('=') + 1)]));
       await json('PUT', boxPath(form.id), {
         image: form.image || 'default', ...(Object.keys(limits).length && { limits }), ...(Object.keys(env).length && { env }),
@@ -51,8 +54,10 @@ function NewBox() {
         <Field label="Image"><input value={form.image} onInput={set('image')} /></Field>
         {features.value.has('instances') && <Field label="Size"><select value={form.instance} onChange={set('instance')}>{['', 'lite', 'basic', 'standard-1', 'standard-2', 'standard-3', 'standard-4'].map((v) => <option value={v}>{v || 'default'}</option>)}</select></Field>}
         <div class="row">
-          <Field label="Memory (MiB)"><input type="number" min="16" placeholder={String((health.value.defaults?.memory ?? 0) / 1048576)} value={form.memory} onInput={set('memory')} /></Field>
-          <Field label="CPUs"><input type="number" min="0.01" step="any" placeholder={String(health.value.defaults?.cpu ?? '')} value={form.cpu} onInput={set('cpu')} /></Field>
+          <Field label="Memory (MiB)"><input type="number" min="16" placeholder={String((usual.memory ?? 0) / MIB)} value={form.memory} onInput={set('memory')} /></Field>
+          <Field label="CPUs"><input type="number" min="0.01" step="any" placeholder={String(usual.cpu ?? '')} value={form.cpu} onInput={set('cpu')} /></Field>
+          <Field label="Processes"><input type="number" min="1" placeholder={String(usual.pids ?? '')} value={form.pids} onInput={set('pids')} /></Field>
+          <Field label="Disk (MiB)"><input type="number" min="1" placeholder={String((usual.disk ?? 0) / MIB)} value={form.disk} onInput={set('disk')} /></Field>
         </div>
         {features.value.has('network') && <Field label="Network"><select value={form.network} onChange={set('network')}><option value="">default</option><option value="open">open: everything public</option><option value="list">list: only what is allowed</option><option value="off">off</option></select></Field>}
         <Field label="Variables" hint="One a line: NAME=value"><textarea rows={3} value={form.env} onInput={set('env')} /></Field>
@@ -84,13 +89,13 @@ function Bulk() {
     chosen.value = new Set();
     await loadBoxes();
   });
+  const ask = (verb: string, more: string, work: (id: string) => Promise<unknown>) => async () => { if (await sure(`${verb} ${ids.length === 1 ? ids[0] : `${ids.length} boxes`}?${more}`, verb)) all(verb, work); };
   const post = (verb: string) => (id: string) => json('POST', boxPath(id, `/${verb}`));
   return (
     <div class="bulk" role="toolbar" aria-label="Chosen boxes">
       <strong>{ids.length} chosen</strong>
-      {features.value.has('lifecycle') && <><Button onClick={() => all('Sleep', post('sleep'))}>Sleep</Button><Button onClick={() => all('Wake', post('wake'))}>Wake</Button>
-        <Button onClick={async () => { if (await sure(`Stop ${ids.length} boxes? Their processes end.`, 'Stop')) all('Stop', post('stop')); }}>Stop</Button></>}
-      <Button kind="danger" onClick={async () => { if (await sure(`Destroy ${ids.length} boxes with all their files?`, 'Destroy')) all('Destroy', (id) => json('DELETE', boxPath(id))); }}>Destroy</Button>
+      {features.value.has('lifecycle') && <><Button onClick={ask('Sleep', '', post('sleep'))}>Sleep</Button><Button onClick={ask('Wake', '', post('wake'))}>Wake</Button><Button onClick={ask('Stop', ' Their processes end; their files stay.', post('stop'))}>Stop</Button></>}
+      <Button kind="danger" onClick={ask('Destroy', ' Their files go too.', (id) => json('DELETE', boxPath(id)))}>Destroy</Button>
     </div>
   );
 }
@@ -99,14 +104,16 @@ function Row(p: { box: Box }) {
   const { box } = p, list = samples.value.get(box.id) ?? [], now = box.state === 'running' ? list.at(-1) : undefined;
   const toggle = () => { const next = new Set(chosen.value); if (!next.delete(box.id)) next.add(box.id); chosen.value = next; };
   return (
-    <tr style={{ height: ROW }}>
+    <tr style={{ height: `${ROW}px` }}>
       <td><input type="checkbox" aria-label={`Choose ${box.id}`} checked={chosen.value.has(box.id)} onChange={toggle} /></td>
       <th scope="row"><a href={boxLink(box.id)}>{box.id}</a>{Object.entries(box.labels ?? {}).map(([k, v]) => <span class="label">{k}={v}</span>)}</th>
-      <td><span class={`state ${box.state}`} title={box.reason}>{box.state}</span></td>
+      <td class="why"><span class={`state ${box.state}`}>{box.state}</span>{box.reason && <small title={box.reason}>{box.reason}</small>}</td>
       <td class="wide-only">{box.image}</td>
       <td class="number wide-only">{age(box.createdAt)}</td>
       <td class="number">{now ? percent(now.cpu) : '–'} <Spark values={list.map((s) => s.cpu)} max={box.limits.cpu} label={`CPU of ${box.id}`} /></td>
       <td class="number">{now ? bytes(now.memory) : '–'} <Spark values={list.map((s) => s.memory)} max={box.limits.memory} label={`Memory of ${box.id}`} /></td>
+      <td class="number wide-only">{now ? bytes(now.disk) : '–'} <Spark values={list.map((s) => s.disk ?? 0)} max={box.limits.disk} label={`Disk of ${box.id}`} /></td>
+      <td class="number wide-only">{now ? `${bytes(now.net)}/s` : '–'} <Spark values={list.map((s) => s.net)} label={`Network of ${box.id}`} /></td>
     </tr>
   );
 }
@@ -139,12 +146,12 @@ export function Boxes() {
           <table>
             <thead><tr>
               <th scope="col"><input type="checkbox" aria-label="Choose all" checked={all} onChange={() => { chosen.value = all ? new Set() : new Set(list.map((b) => b.id)); }} /></th>
-              <Head by="id">Name</Head><Head by="state">State</Head><Head by="image" class="wide-only">Image</Head><Head by="age" class="wide-only">Age</Head><Head by="cpu">CPU</Head><Head by="memory">Memory</Head>
+              <Head by="id">Name</Head><Head by="state">State</Head><Head by="image" class="wide-only">Image</Head><Head by="age" class="number wide-only">Age</Head><Head by="cpu" class="number">CPU</Head><Head by="memory" class="number">Memory</Head><Head by="disk" class="number wide-only">Disk</Head><Head by="net" class="number wide-only">Network</Head>
             </tr></thead>
             <tbody>
-              {first > 0 && <tr aria-hidden="true" style={{ height: first * ROW }} />}
+              {first > 0 && <tr aria-hidden="true" style={{ height: `${first * ROW}px` }} />}
               {visible.map((b) => <Row key={b.id} box={b} />)}
-              {first + visible.length < list.length && <tr aria-hidden="true" style={{ height: (list.length - first - visible.length) * ROW }} />}
+              {first + visible.length < list.length && <tr aria-hidden="true" style={{ height: `${(list.length - first - visible.length) * ROW}px` }} />}
             </tbody>
           </table>
           {!list.length && <p class="pad">No box fits the filter.</p>}

@@ -4,7 +4,10 @@ import { json, request } from '../api';
 import { Chart } from '../chart';
 import { boxLink } from '../route';
 import { attempt, boxes, features, health, recent, samples } from '../state';
-import { age, Button, bytes, clock, Loading } from '../ui';
+import { Button, bytes, clock, Loading } from '../ui';
+import { lazy } from '../lazy';
+
+const Images = lazy(() => import('./images').then((m) => m.Images));
 
 interface Point { time: number; requests: number; memory: number; boxes: number; ms: number }
 
@@ -21,7 +24,7 @@ function readMetrics(text: string) {
 }
 
 export function Host() {
-  const [points, setPoints] = useState<Point[]>([]), [images, setImages] = useState<any[]>();
+  const [points, setPoints] = useState<Point[]>([]);
   useEffect(() => {
     document.title = 'Host · Atoll';
     let before: { time: number; requests: number; seconds: number } | undefined;
@@ -37,23 +40,22 @@ export function Host() {
       before = now;
     });
     look();
-    if (features.value.has('images')) attempt(async () => setImages((await json('GET', '/v1/images')).images));
     const t = setInterval(look, 2000);
     return () => clearInterval(t);
   }, []);
   const h = health.value, times = points.map((p) => p.time);
-  if (!h.version) return <Loading />;
-  const facts: [string, string][] = [['Version', h.version], ['State', h.status], ['Up for', `${Math.floor(h.uptimeSeconds / 60)} min`], ['Warden', h.warden ? 'up' : 'away'], ['Memory', bytes(h.host?.memory)], ['CPUs', String(h.host?.cpu)], ['cgroups', `v${h.host?.cgroupVersion === 12 ? '1 and v2' : h.host?.cgroupVersion}`]];
+  if (!h.version || h.uptimeSeconds === undefined) return <Loading />;
+  const facts: [string, string][] = [['Version', h.version], ['State', h.status ?? ''], ['Up for', `${Math.floor(h.uptimeSeconds / 60)} min`], ['Warden', h.warden ? 'up' : 'away'], ['Memory', bytes(h.host?.memory)], ['CPUs', String(h.host?.cpu)], ['cgroups', `v${h.host?.cgroupVersion === 12 ? '1 and v2' : h.host?.cgroupVersion}`]];
   return (
     <section class="page" aria-labelledby="host-title">
       <h1 id="host-title">Host</h1>
       <dl class="totals">{facts.map(([k, v]) => <div><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
       <div class="charts"><Chart title="Requests a second" times={times} values={points.map((p) => p.requests)} /><Chart title="Mean latency (ms)" times={times} values={points.map((p) => p.ms)} /><Chart title="Boxes" times={times} values={points.map((p) => p.boxes)} /><Chart title="Memory of boxes (MiB)" times={times} values={points.map((p) => p.memory)} /></div>
-      {images && <><h2>Images</h2><div class="table short" tabIndex={0} role="region" aria-label="Images"><table><thead><tr><th scope="col">Name</th><th scope="col">Size</th><th scope="col">Made</th></tr></thead><tbody>{images.map((i) => <tr><th scope="row">{i.name}</th><td class="number">{bytes(i.size)}</td><td class="number">{i.createdAt ? age(i.createdAt) : '–'}</td></tr>)}</tbody></table></div></>}
+      {features.value.has('images') && <Images />}
       <h2>Access</h2>
       <p>Sessions of browsers end after an hour without use. <Button onClick={() => attempt(async () => { await json('DELETE', '/v1/console/sessions'); location.reload(); })}>Sign out everywhere</Button></p>
       <h2>Events</h2>
-      {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <a href={boxLink(e.sandbox)}>{e.sandbox}</a> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
+      {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <a href={boxLink(e.sandbox ?? '')}>{e.sandbox}</a> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
       <h2>Checks</h2>
       <p>Run <code>atoll doctor</code> and <code>atoll selftest</code> on the machine of the daemon: they look at the kernel, which the daemon may not.</p>
     </section>

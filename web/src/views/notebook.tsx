@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, events, json } from '../api';
 import { Editor } from '../editor';
+import { Formula } from '../formula';
 import { Markdown } from '../markdown';
 import { attempt, failed, notice } from '../state';
 import { Ansi, Button, sure } from '../ui';
@@ -21,7 +22,7 @@ function Tree(p: { value: any; name?: string }) {
 function Html(p: { html: string }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const lines = (p.html.match(/<tr|<p|<br|<div/gi) ?? []).length;
-  return <iframe ref={frame} class="html" title="Result" sandbox="" referrerpolicy="no-referrer" style={{ height: `${Math.min(480, 60 + lines * 26)}px` }} srcdoc={`<!doctype html><meta name="color-scheme" content="light dark"><style>html{background:Canvas;color:CanvasText}body{font:13px system-ui;margin:8px}table{border-collapse:collapse}td,th{padding:2px 8px;border:1px solid #8886}</style>${p.html}`} />;
+  return <iframe ref={frame} class="html" title="Result" sandbox="" referrerpolicy="no-referrer" style={{ height: `${Math.min(480, 34 + lines * 24)}px` }} srcdoc={`<!doctype html><meta name="color-scheme" content="light dark"><style>html{background:Canvas;color:CanvasText}body{font:13px system-ui;margin:8px}table{border-collapse:collapse}td,th{padding:2px 8px;border:1px solid #8886}</style>${p.html}`} />;
 }
 
 function Result(p: { output: Output }) {
@@ -33,7 +34,7 @@ function Result(p: { output: Output }) {
   if (o.svg) return <img class="picture" alt={o.text ?? 'A picture'} src={`data:image/svg+xml;base64,${btoa(unescape(encodeURIComponent(o.svg)))}`} />;
   if (o.html) return <Html html={o.html} />;
   if (o.markdown) return <Markdown text={o.markdown} />;
-  if (o.latex) return <pre class="latex">{o.latex}</pre>;
+  if (o.latex) return <Formula text={o.latex} />;
   if (o.json !== undefined) return <Tree value={o.json} />;
   return <pre>{o.text}</pre>;
 }
@@ -60,7 +61,7 @@ function fromNotebook(book: any): Cell[] {
       if (o.output_type === 'stream') return { type: o.name, text: text(o.text) };
       if (o.output_type === 'error') return { type: 'error', ename: o.ename, evalue: o.evalue, traceback: o.traceback };
       const d = o.data ?? {};
-      return { type: 'result', text: text(d['text/plain']), html: d['text/html'] && text(d['text/html']), png: d['image/png'] && text(d['image/png']), svg: d['image/svg+xml'] && text(d['image/svg+xml']), json: d['application/json'] };
+      return { type: 'result', text: text(d['text/plain']), html: d['text/html'] && text(d['text/html']), png: d['image/png'] && text(d['image/png']), jpeg: d['image/jpeg'] && text(d['image/jpeg']), latex: d['text/latex'] && text(d['text/latex']), markdown: d['text/markdown'] && text(d['text/markdown']), svg: d['image/svg+xml'] && text(d['image/svg+xml']), json: d['application/json'] };
     }),
   }));
 }

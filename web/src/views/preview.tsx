@@ -1,16 +1,39 @@
 /** Exposed ports: a frame of another origin with the app, and the requests that it got. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, json } from '../api';
+import type { Header, PortRequests } from '../schema';
 import { attempt } from '../state';
-import { Button, clock, copy, Empty, Field, Loading } from '../ui';
+import { Button, bytes, clock, copy, Empty, Field, Loading } from '../ui';
 import { Qr } from '../qr';
 
 interface Port { port: number; name: string | null; url: string }
+type Request = PortRequests['requests'][number];
 const SIZES: Record<string, string> = { full: '100%', tablet: '768px', phone: '390px' };
+
+const HeaderTable = (p: { title: string; list: Header[] | undefined }) => (!p.list ? null :
+  <table class="headers"><caption>{p.title}</caption><tbody>{p.list.map((h) => <tr><th scope="row">{h.name}</th><td><code>{h.value}</code></td></tr>)}</tbody></table>);
+
+/** The last requests; a click on one shows its headers and where its time went. */
+function Requests(p: { list: Request[] }) {
+  const [at, setAt] = useState(''), chosen = p.list.find((r) => r.time === at);
+  if (!p.list.length) return <p>None yet.</p>;
+  const longest = Math.max(1, ...p.list.slice(0, 50).map((r) => r.ms)), part = (ms: number) => `${(100 * ms) / longest}%`;
+  return (
+    <>
+      <div class="table short" tabIndex={0} role="region" aria-label="Requests"><table><thead><tr><th scope="col">Time</th><th scope="col">Method</th><th scope="col">Path</th><th scope="col">Status</th><th scope="col">ms</th><th scope="col" class="wide-only">Waited, sent</th></tr></thead>
+        <tbody>{p.list.slice(0, 50).map((r) => <tr key={r.time}><td>{clock(r.time)}</td><td>{r.method}</td><td>{r.requestHeaders ? <button type="button" class="link" aria-expanded={r === chosen} onClick={() => setAt(r === chosen ? '' : r.time)}>{r.path}</button> : <code>{r.path}</code>}</td><td>{r.status || 'left'}</td><td class="number">{r.ms.toFixed(1)}</td>
+          <td class="wide-only"><span class="timing" role="img" aria-label={`${(r.firstMs ?? r.ms).toFixed(1)} ms until the response began, ${r.ms.toFixed(1)} ms in all`}><i style={{ width: part(r.firstMs ?? r.ms) }} /><i class="sent" style={{ width: part(r.ms - (r.firstMs ?? r.ms)) }} /></span></td></tr>)}</tbody></table></div>
+      {chosen && <section class="request" aria-label="Headers">
+        <p>{chosen.method} <code>{chosen.path}{chosen.query ? '?…' : ''}</code> · {chosen.status} · {chosen.firstMs !== undefined && `${chosen.firstMs.toFixed(1)} ms until the response began, `}{chosen.ms.toFixed(1)} ms in all · {bytes(chosen.bytesIn)} in, {bytes(chosen.bytesOut)} out</p>
+        <div class="row top"><HeaderTable title="Request" list={chosen.requestHeaders} /><HeaderTable title="Response" list={chosen.responseHeaders} /></div>
+      </section>}
+    </>
+  );
+}
 
 export function Preview(p: { id: string; active: boolean }) {
   const [ports, setPorts] = useState<Port[]>(), [at, setAt] = useState<number>(), [port, setPort] = useState('8080'), [path, setPath] = useState('/');
-  const [size, setSize] = useState('full'), [requests, setRequests] = useState<any[]>([]), [round, setRound] = useState(0), [qr, setQr] = useState(false);
+  const [size, setSize] = useState('full'), [requests, setRequests] = useState<Request[]>([]), [round, setRound] = useState(0), [qr, setQr] = useState(false);
   const frame = useRef<HTMLIFrameElement>(null);
   const load = async () => { const { ports: list } = await json('GET', boxPath(p.id, '/ports')); setPorts(list); return list as Port[]; };
   useEffect(() => { if (p.active) attempt(load); }, [p.active]);
@@ -39,8 +62,7 @@ export function Preview(p: { id: string; active: boolean }) {
           {qr && <Qr text={current.url} />}
           <iframe ref={frame} key={`${current.url}${path}${round}`} title={`Port ${current.port} of ${p.id}`} sandbox="allow-scripts allow-forms allow-same-origin allow-popups" referrerpolicy="no-referrer" style={{ width: SIZES[size] }} src={new URL(path, current.url).href} />
           <h2>Requests</h2>
-          {!requests.length ? <p>None yet.</p> : <div class="table short" tabIndex={0} role="region" aria-label="Requests"><table><thead><tr><th scope="col">Time</th><th scope="col">Method</th><th scope="col">Path</th><th scope="col">Status</th><th scope="col">ms</th></tr></thead>
-            <tbody>{requests.slice(0, 50).map((r) => <tr><td>{clock(r.time)}</td><td>{r.method}</td><td><code>{r.path}</code></td><td>{r.status}</td><td class="number">{r.ms}</td></tr>)}</tbody></table></div>}
+          <Requests list={requests} />
         </>)}
     </div>
   );

@@ -1,11 +1,12 @@
 /** Background processes: start, signal, and logs that follow. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, events, json } from '../api';
-import { attempt, failed } from '../state';
-import { age, Ansi, Button, Empty, Field, Loading } from '../ui';
+import type { Process } from '../schema';
+import { attempt, failed, notice, type Box } from '../state';
+import { age, Ansi, Button, Empty, Field, Loading, useLive } from '../ui';
 
-interface Process { id: string; pid: number; command: string; status: string; startTime: string; exitCode?: number; service?: boolean }
 const KEEP = 400_000;
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGSTOP', 'SIGCONT', 'SIGQUIT', 'SIGKILL'];
 
 function Log(p: { id: string; process: string }) {
   const [text, setText] = useState(''), [find, setFind] = useState(''), [follow, setFollow] = useState(true);
@@ -32,20 +33,21 @@ function Log(p: { id: string; process: string }) {
   );
 }
 
-export function Processes(p: { id: string; active: boolean }) {
+export function Processes(p: { id: string; active: boolean; box: Box }) {
+  const live = useLive(p.box.state);
   const [list, setList] = useState<Process[]>(), [shown, setShown] = useState(''), [command, setCommand] = useState(''), [service, setService] = useState(false);
   const load = async () => setList((await json(`GET`, boxPath(p.id, '/api/process/list'))).processes);
   useEffect(() => {
-    if (!p.active) return undefined;
+    if (!p.active || !live) return undefined;
     attempt(load);
     const t = setInterval(() => attempt(load), 2000);
     return () => clearInterval(t);
-  }, [p.active]);
+  }, [p.active, live]);
   const start = (e: Event) => {
     e.preventDefault();
     attempt(async () => { const made = await json('POST', boxPath(p.id, '/api/process/start'), { command, ...(service && { service }) }); setCommand(''); await load(); setShown(made.processId); });
   };
-  const kill = (x: Process) => attempt(async () => { await json('DELETE', boxPath(p.id, `/api/process/${encodeURIComponent(x.id)}`)); await load(); });
+  const kill = (x: Process, signal: string) => attempt(async () => { await json('DELETE', boxPath(p.id, `/api/process/${encodeURIComponent(x.id)}?signal=${signal}`)); notice(`${x.id} has got ${signal}`); await load(); });
   return (
     <div class="page">
       <form class="row" onSubmit={start}><Field label="Start a process"><input required placeholder="python3 -m http.server 8080" value={command} onInput={(e) => setCommand(e.currentTarget.value)} /></Field>
@@ -54,8 +56,8 @@ export function Processes(p: { id: string; active: boolean }) {
         <div class="table short" tabIndex={0} role="region" aria-label="Processes"><table>
           <thead><tr><th scope="col">Process</th><th scope="col">Command</th><th scope="col">State</th><th scope="col">Since</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>{list.map((x) => (
-            <tr key={x.id}><th scope="row"><button type="button" class="link" onClick={() => setShown(x.id)}>{x.id}</button></th><td><code>{x.command}</code></td><td><span class={`state ${x.status}`}>{x.status}{x.exitCode !== undefined ? ` ${x.exitCode}` : ''}</span></td><td class="number">{age(x.startTime)}</td>
-              <td class="row end"><Button onClick={() => setShown(x.id)}>Log</Button>{x.status === 'running' && <Button kind="danger" onClick={() => kill(x)}>End</Button>}</td></tr>))}</tbody>
+            <tr key={x.id}><th scope="row"><button type="button" class="link" onClick={() => setShown(x.id)}>{x.id}</button>{x.service && <span class="label">service{x.restarts ? `, started again ${x.restarts} ×` : ''}</span>}</th><td><code>{x.command}</code></td><td><span class={`state ${x.status}`}>{x.status}{x.exitCode !== undefined ? ` ${x.exitCode}` : ''}</span></td><td class="number">{age(x.startTime)}</td>
+              <td class="row end"><Button onClick={() => setShown(x.id)}>Log</Button>{x.status === 'running' && <select aria-label={`Signal for ${x.id}`} value="" onChange={(e) => { const s = e.currentTarget.value; e.currentTarget.value = ''; if (s) kill(x, s); }}><option value="">Signal …</option>{SIGNALS.map((s) => <option>{s}</option>)}</select>}{(x.status === 'running' || x.service) && <Button kind="danger" onClick={() => kill(x, 'SIGTERM')}>End</Button>}</td></tr>))}</tbody>
         </table></div>)}
       {shown && <Log key={shown} id={p.id} process={shown} />}
     </div>

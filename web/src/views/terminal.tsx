@@ -5,17 +5,25 @@ import { WebLinksAddon } from '@xterm/addon-web-links';
 import { Terminal } from '@xterm/xterm';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, socketUrl } from '../api';
-import { Button } from '../ui';
+import { boxes, loadBoxes, type Box } from '../state';
+import { Button, useLive } from '../ui';
 
 const light = { background: '#ffffff', foreground: '#1d2433', cursor: '#0b6e69', selectionBackground: '#b6dedb', black: '#1d2433', red: '#b3261e', green: '#1a7340', yellow: '#8a5a00', blue: '#1f5fbf', magenta: '#8a3ab0', cyan: '#0b6e69', white: '#55606f', brightBlack: '#55606f', brightRed: '#c7352c', brightGreen: '#1f8a4c', brightYellow: '#9a6700', brightBlue: '#2a6fd6', brightMagenta: '#9c4bc4', brightCyan: '#0d7f79', brightWhite: '#1d2433' };
 const dark = { background: '#10151d', foreground: '#d5dce6', cursor: '#52c7bf', selectionBackground: '#2d4a55' };
 const theme = () => (matchMedia('(prefers-color-scheme: dark)').matches ? dark : light);
-const BACKLOG = 4 << 20;
+/** What may be on its way to this page and not yet drawn; more makes a flood stop later, less makes it slower. */
+const WINDOW = 512 << 10, ACK = WINDOW / 8;
 
-function One(p: { id: string; session: string; active: boolean; clicks: number; onExit: () => void }) {
+/** After a cut: a box that was stopped is not started again by a terminal that somebody left open. */
+async function mayConnect(id: string): Promise<boolean> {
+  await loadBoxes();
+  return ['running', 'creating'].includes(boxes.value.get(id)?.state ?? '');
+}
+
+function One(p: { id: string; session: string; live: boolean; active: boolean; clicks: number; onExit: () => void }) {
   const place = useRef<HTMLDivElement>(null), term = useRef<Terminal | undefined>(undefined), search = useRef<SearchAddon | undefined>(undefined);
   const [state, setState] = useState('connecting');
-  const [finding, setFinding] = useState(false);
+  const [finding, setFinding] = useState(false), wake = useRef(() => {});
   useEffect(() => {
     const t = new Terminal({ fontFamily: 'ui-monospace, SFMono-Regular, Menlo, monospace', fontSize: 13, scrollback: 10000, theme: theme(), allowProposedApi: false, screenReaderMode: false });
     const fit = new FitAddon(), find = new SearchAddon();
@@ -26,14 +34,16 @@ function One(p: { id: string; session: string; active: boolean; clicks: number; 
     term.current = t;
     search.current = find;
     t.attachCustomKeyEventHandler((e) => {
-      if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'F') { setFinding(true); return false; }
+      if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'F') { e.preventDefault(); setFinding(true); return false; }
       if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'C') { navigator.clipboard?.writeText(t.getSelection()); return false; }
       return !((e.ctrlKey || e.metaKey) && e.key === 'k');
     });
-    let socket: WebSocket | undefined, timer = 0, tries = 0, pending = 0, ended = false;
+    let socket: WebSocket | undefined, timer = 0, tries = 0, ended = false;
     const connect = () => {
       fit.fit();
-      socket = new WebSocket(socketUrl(boxPath(p.id, `/ws/pty?sessionId=${encodeURIComponent(p.session)}&cols=${t.cols}&rows=${t.rows}`)));
+      socket = new WebSocket(socketUrl(boxPath(p.id, `/ws/pty?sessionId=${encodeURIComponent(p.session)}&cols=${t.cols}&rows=${t.rows}&window=${WINDOW}`)));
+      const mine = socket;
+      let drawn = 0;
       socket.binaryType = 'arraybuffer';
       socket.onopen = () => { tries = 0; t.reset(); setState('open'); };
       socket.onmessage = (e) => {
@@ -43,17 +53,23 @@ function One(p: { id: string; session: string; active: boolean; clicks: number; 
           return;
         }
         const data = new Uint8Array(e.data as ArrayBuffer);
-        pending += data.length;
-        t.write(data, () => { pending -= data.length; });
-        // Too far behind: begin again with the scroll-back, instead of showing minutes of what has long passed.
-        if (pending > BACKLOG) socket!.close();
+        t.write(data, () => {
+          drawn += data.length;
+          if (drawn < ACK || mine.readyState !== WebSocket.OPEN) return;
+          mine.send(JSON.stringify({ type: 'ack', bytes: drawn }));
+          drawn = 0;
+        });
       };
       socket.onclose = () => {
         if (ended) return;
         setState('reconnecting');
-        timer = window.setTimeout(connect, Math.min(200 * 2 ** tries++, 5000));
+        again();
       };
     };
+    const again = () => {
+      timer = window.setTimeout(() => mayConnect(p.id).then((may) => { if (!ended) { if (may) connect(); else setState('stopped'); } }, again), Math.min(200 * 2 ** tries++, 5000));
+    };
+    wake.current = () => { if (socket?.readyState === WebSocket.CLOSED && !ended) { clearTimeout(timer); connect(); } };
     connect();
     const send = (data: string | Uint8Array) => { if (socket?.readyState === WebSocket.OPEN) socket.send(data as any); };
     t.onData((text) => send(new TextEncoder().encode(text)));
@@ -65,18 +81,20 @@ function One(p: { id: string; session: string; active: boolean; clicks: number; 
     scheme.addEventListener('change', repaint);
     return () => { ended = true; clearTimeout(timer); sizes.disconnect(); scheme.removeEventListener('change', repaint); socket?.close(); t.dispose(); };
   }, []);
+  useEffect(() => { if (p.live && state === 'stopped') wake.current(); }, [p.live, state]);
   useEffect(() => { if (p.active) setTimeout(() => term.current?.focus(), 0); }, [p.active, p.clicks]);
   return (
     <div class="terminal">
       {finding && <div class="find row"><input autofocus aria-label="Search in the terminal" placeholder="Search" onKeyDown={(e) => { if (e.key === 'Enter') search.current?.[e.shiftKey ? 'findPrevious' : 'findNext'](e.currentTarget.value); if (e.key === 'Escape') { setFinding(false); term.current?.focus(); } }} /></div>}
-      {state !== 'open' && <p class="overlay" role="status">{state === 'connecting' ? '' : state === 'reconnecting' ? 'Reconnecting …' : `The shell ${state}`}</p>}
+      {state !== 'open' && <p class="overlay" role="status">{state === 'connecting' ? '' : state === 'reconnecting' ? 'Reconnecting …' : state === 'stopped' ? 'The box does not run' : `The shell ${state}`}</p>}
       <div class="screen" ref={place} />
     </div>
   );
 }
 
 let made = 0;
-export function Terminals(p: { id: string; active: boolean; clicks: number }) {
+export function Terminals(p: { id: string; active: boolean; clicks: number; box: Box }) {
+  const live = useLive(p.box.state);
   const [panes, setPanes] = useState<{ name: string; session: string; split: string[]; ended: boolean }[]>(() => [{ name: 'Shell 1', session: 'console', split: [], ended: false }]);
   const [at, setAt] = useState(0);
   const add = () => { const session = `console-${Date.now().toString(36)}${++made}`; setPanes([...panes, { name: `Shell ${panes.length + 1}`, session, split: [], ended: false }]); setAt(panes.length); };
@@ -93,7 +111,7 @@ export function Terminals(p: { id: string; active: boolean; clicks: number }) {
       </div>
       {panes.map((x, i) => (
         <div class="panes" key={x.session} hidden={i !== at}>
-          {[x.session, ...x.split].map((session) => <One key={session} id={p.id} session={session} clicks={p.clicks} active={p.active && i === at && session === (x.split.at(-1) ?? x.session)} onExit={() => (session === x.session ? change(i, { ended: true }) : change(i, { split: x.split.filter((s) => s !== session) }))} />)}
+          {[x.session, ...x.split].map((session) => <One key={session} id={p.id} session={session} live={live} clicks={p.clicks} active={p.active && i === at && session === (x.split.at(-1) ?? x.session)} onExit={() => (session === x.session ? change(i, { ended: true }) : change(i, { split: x.split.filter((s) => s !== session) }))} />)}
         </div>
       ))}
     </div>

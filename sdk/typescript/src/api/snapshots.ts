@@ -1,7 +1,7 @@
 import type * as s from '../types/snapshots.js';
 import type { Box } from './box.js';
 
-const idOf = (snapshot: string | s.Snapshot): string => (typeof snapshot === 'string' ? snapshot : snapshot.id);
+const idOf = (one: string | s.Snapshot | s.Backup): string => (typeof one === 'string' ? one : one.id);
 
 /** Snapshots of a sandbox, and sandboxes made from it. */
 export class StorageOf implements s.SandboxStorage {
@@ -25,6 +25,22 @@ export class StorageOf implements s.SandboxStorage {
 
   async restore(snapshot: string | s.Snapshot): Promise<void> {
     await this.#box.json('POST', '/restore', { snapshot: idOf(snapshot) });
+  }
+
+  backup(options: s.BackupOptions = {}): Promise<s.Backup> {
+    return this.#box.json('POST', '/backups', options);
+  }
+
+  async backups(): Promise<s.Backup[]> {
+    return (await this.#box.json<{ backups: s.Backup[] }>('GET', '/backups')).backups;
+  }
+
+  async deleteBackup(backup: string | s.Backup): Promise<void> {
+    await this.#box.json('DELETE', `/v1/backups/${encodeURIComponent(idOf(backup))}`);
+  }
+
+  async restoreFrom(backup: string | s.Backup): Promise<void> {
+    await this.#box.json('POST', '/restore', { backup: idOf(backup) });
   }
 
   diff(since: string | s.Snapshot): Promise<s.SnapshotDiff> {

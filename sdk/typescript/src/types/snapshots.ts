@@ -18,8 +18,33 @@ export interface SnapshotDiff {
   truncated: boolean;
 }
 
-/** Where files come from: a snapshot of any sandbox, or another sandbox at this moment. */
-export type FilesFrom = { snapshot: string } | { sandbox: string };
+/** A copy of a whole sandbox that outlives it. */
+export interface Backup {
+  id: string;
+  sandbox: string;
+  name: string | null;
+  state: 'making' | 'ready' | 'failed';
+  /** The backup that it builds on; null: it is whole. */
+  parent: string | null;
+  image: string;
+  /** Bytes that it takes where backups are kept. */
+  size: number;
+  /** Bytes of changed files; while it is made, those read so far. */
+  bytes: number;
+  scheduled: boolean;
+  createdAt: string;
+  expiresAt: string | null;
+  error?: string;
+}
+
+export interface BackupOptions {
+  name?: string;
+  /** Seconds until it is deleted. */
+  ttl?: number;
+}
+
+/** Where files come from: a snapshot or a backup of any sandbox, or another sandbox at this moment. */
+export type FilesFrom = { snapshot: string } | { sandbox: string } | { backup: string };
 
 /** A directory with a size of its own that outlives sandboxes and that several share. */
 export interface Volume {
@@ -41,6 +66,13 @@ export interface SandboxStorage {
   snapshot(name?: string): Promise<Snapshot>;
   snapshots(): Promise<Snapshot[]>;
   deleteSnapshot(snapshot: string | Snapshot): Promise<void>;
+  /** Copies the whole sandbox to where it outlives it, while it runs. */
+  backup(options?: BackupOptions): Promise<Backup>;
+  /** The backups of this id, oldest first, also those of an earlier sandbox. */
+  backups(): Promise<Backup[]>;
+  deleteBackup(backup: string | Backup): Promise<void>;
+  /** Puts the files of a backup of any sandbox back. Processes end; the next call starts the sandbox. */
+  restoreFrom(backup: string | Backup): Promise<void>;
   /** Puts the files of a snapshot back. Processes end; the next call starts the sandbox. */
   restore(snapshot: string | Snapshot): Promise<void>;
   diff(since: string | Snapshot): Promise<SnapshotDiff>;

@@ -1,0 +1,227 @@
+/*
+ * backup.c - `atoll backup` and `atoll backups`: copies of whole boxes that outlive them.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/api.h"
+#include "cli/args.h"
+#include "cli/text.h"
+#include "cli/verb/backup.h"
+#include "cli/verb/box.h"
+#include "cli/verbs.h"
+
+enum { LOOK_MS = 200 };
+
+/* ---- progress ---- */
+
+static void show(const struct json *b)
+{
+	uint64_t bytes = 0;
+	char text[24];
+	json_read_u64(b, "bytes", 0, UINT64_MAX, &bytes, NULL);
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K%s", box_size_text(bytes, text));
+}
+
+static void show_end(void)
+{
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+}
+
+/* Turns the loop for a while; a signal ends it early. */
+static void on_due(struct loop_timer *t)
+{
+	(void)t;
+}
+
+static void pause_a_while(struct client *cl)
+{
+	struct loop_timer t = {0};
+	loop_timer_set(cl->loop, &t, LOOK_MS, on_due);
+	while (t.pos && !cl->interrupted)
+		loop_turn(cl->loop, LOOK_MS);
+	loop_timer_stop(&t);
+}
+
+/* Until it is not `making` any more. NULL with *e. */
+static struct json_doc *follow(struct client *cl, const char *path, struct err *e)
+{
+	for (;;) {
+		auto_buf struct buf text = {.max = CLIENT_BODY_MAX};
+		if (client_call(cl, "GET", path, STR(""), &text, e) < 0)
+			return NULL;
+		struct json_doc *d = json_parse(buf_str(&text), e);
+		if (!d || !str_eq_c(api_text(json_root(d), "state"), "making") || cl->interrupted)
+			return d;
+		show(json_root(d));
+		json_free(d);
+		pause_a_while(cl);
+	}
+}
+
+static int cancel(struct client *cl, const char *path)
+{
+	auto_buf struct buf text = {0};
+	struct err e;
+	int signo = cl->interrupted;
+	client_call(cl, "DELETE", path, STR(""), &text, &e);
+	fprintf(stderr, "atoll backup: cancelled\n");
+	return 128 + signo;
+}
+
+/* ---- make ---- */
+
+static int finish(struct cli *c, struct client *cl, const char *path, struct err *e)
+{
+	auto_json struct json_doc *d = follow(cl, path, e);
+	auto_buf struct buf out = {0};
+	show_end();
+	if (!d)
+		return cli_fail(c, e);
+	const struct json *b = json_root(d);
+	if (cl->interrupted && str_eq_c(api_text(b, "state"), "making"))
+		return cancel(cl, path);
+	if (!str_eq_c(api_text(b, "state"), "ready")) {
+		struct str why = api_text(b, "error");
+		err_set(e, ERRC_BACKUP_CREATE_FAILED, "%.*s", (int)(why.n < 200 ? why.n : 200), why.p);
+		return cli_fail(c, e);
+	}
+	if (c->json)
+		json_put_tree(&out, b);
+	else
+		text_put_safe(&out, api_text(b, "id"));
+	buf_add_byte(&out, '\n');
+	cli_print(&out);
+	return 0;
+}
+
+static void write_wish(struct buf *body, const char *name, uint64_t ttl)
+{
+	struct json_writer w = json_writer(body);
+	json_object_begin(&w);
+	if (name)
+		json_member_cstr(&w, "name", name);
+	if (ttl)
+		json_member_u64(&w, "ttl", (ttl + 999) / 1000);
+	json_member_bool(&w, "wait", false);
+	json_object_end(&w);
+}
+
+int verb_backup(struct cli *c, int argc, char **argv)
+{
+	uint64_t ttl = 0;
+	const struct arg table[] = {
+		{"ttl", "TIME", "delete it after so long, like 36h (default: never)", ARG_SECONDS, &ttl, 0},
+		ARG_TABLE_END};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	const char *id;
+	struct err e;
+	int code;
+	auto_client struct client cl = {0};
+	auto_buf struct buf body = {0}, box = {0}, text = {.max = CLIENT_BODY_MAX}, path = {0};
+	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, a.n, &id, &code))
+		return code;
+	if (a.n > 2)
+		return cli_usage(c, "'%s' is too much: a backup has one name", a.words[2]);
+	write_wish(&body, a.n > 1 ? a.words[1] : NULL, ttl);
+	client_box_path(&box, id, "/backups");
+	if (api_open_box(c, &cl, id, &e) < 0 || client_catch_signals(&cl, &e) < 0 ||
+		client_call(&cl, "POST", buf_cstr(&box), buf_str(&body), &text, &e) < 0)
+		return cli_fail(c, &e);
+	auto_json struct json_doc *d = json_parse(buf_str(&text), &e);
+	if (!d)
+		return cli_fail(c, &e);
+	buf_printf(&path, "/v1/backups/%.*s", STR_ARG(api_text(json_root(d), "id")));
+	return finish(c, &cl, buf_cstr(&path), &e);
+}
+
+/* ---- list and delete ---- */
+
+static void print_backups(const struct json *list)
+{
+	static const char *const heads[] = {"ID", "BOX", "NAME", "STATE", ">SIZE", ">AGE"};
+	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
+	auto_buf struct buf out = {.max = SIZE_MAX / 2};
+	char text[24];
+	json_each(it, list)
+	{
+		uint64_t size = 0;
+		json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
+		table_add(&t, api_text(it, "id"));
+		table_add(&t, api_text(it, "sandbox"));
+		table_add(&t, api_text(it, "name"));
+		table_add(&t, api_text(it, "state"));
+		table_printf(&t, "%s", box_size_text(size, text));
+		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
+	}
+	table_put(&t, &out);
+	table_free(&t);
+	cli_print(&out);
+}
+
+static int delete_all(struct cli *c, const struct args *a)
+{
+	struct err e;
+	for (int i = 1; i < a->n; i++) {
+		auto_buf struct buf path = {0}, body = {0};
+		buf_add_c(&path, "/v1/backups/");
+		client_percent_encode(&path, a->words[i]);
+		if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &body, &e) < 0)
+			return cli_fail(c, &e);
+		if (!c->json)
+			printf("%s\n", a->words[i]);
+	}
+	return 0;
+}
+
+int verb_backups(struct cli *c, int argc, char **argv)
+{
+	const struct arg table[] = {ARG_TABLE_END};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	struct err e;
+	int code;
+	auto_buf struct buf path = {0}, text = {.max = CLIENT_BODY_MAX}, out = {.max = SIZE_MAX / 2};
+	if (!args_parse(c, table, argc, argv, &a, &code))
+		return code;
+	if (a.n && strcmp(a.words[0], "rm") == 0)
+		return a.n > 1 ? delete_all(c, &a) : cli_usage(c, "which backups? Write their ids");
+	if (a.n > 1)
+		return cli_usage(c, "'%s' is too much", a.words[1]);
+	if (a.n)
+		client_box_path(&path, a.words[0], "/backups");
+	else
+		buf_add_c(&path, "/v1/backups");
+	if (client_once(c, "GET", buf_cstr(&path), STR(""), &text, &e) < 0)
+		return cli_fail(c, &e);
+	auto_json struct json_doc *d = json_parse(buf_str(&text), &e);
+	if (!d)
+		return cli_fail(c, &e);
+	const struct json *list = json_get(json_root(d), "backups");
+	if (c->json) {
+		json_put_tree(&out, json_root(d));
+		buf_add_byte(&out, '\n');
+		cli_print(&out);
+	} else if (list && list->first) {
+		print_backups(list);
+	}
+	return 0;
+}
+
+int backup_restore(struct cli *c, const char *id, const char *backup)
+{
+	auto_client struct client cl = {0};
+	auto_buf struct buf body = {0};
+	struct json_writer w = json_writer(&body);
+	struct err e;
+	json_object_begin(&w);
+	json_member_cstr(&w, "backup", backup);
+	json_object_end(&w);
+	if (api_open_box(c, &cl, id, &e) < 0)
+		return cli_fail(c, &e);
+	cl.head_ms = BACKUP_RESTORE_MS;
+	auto_json struct json_doc *d = api_ask(&cl, id, "POST", "/restore", buf_str(&body), &e);
+	return d ? 0 : cli_fail(c, &e);
+}

@@ -1,0 +1,199 @@
+/* /v1/backups, /v1/backups/{backup} and /v1/sandboxes/{id}/backups. */
+#include "base/json.h"
+#include "daemon/limits.h"
+#include "daemon/route/request.h"
+#include "daemon/storage/backups.h"
+
+/* A request that waits for the list of backups, and what it wants then. */
+struct backup_call {
+	struct daemon_request *r;
+	struct backup_wish wish;
+	bool wait;
+	void (*run)(struct backup_call *c);
+};
+
+static void answer_one(struct daemon_request *r, int status, const struct backup *b)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	backup_write(&w, b);
+	daemon_request_json(r, status, buf_str(&out));
+}
+
+static void on_known(void *arg, const struct err *e)
+{
+	struct backup_call *c = arg;
+	struct daemon_request *r = c->r;
+	if (r->x && e)
+		daemon_request_error(r, e);
+	else if (r->x)
+		c->run(c);
+	free(c);
+	daemon_request_release(r);
+}
+
+static void when_known(struct daemon_request *r, const struct backup_call *call)
+{
+	struct backup_call *c = xcalloc(1, sizeof *c);
+	*c = *call;
+	c->r = r;
+	daemon_request_hold(r);
+	backups_when_known(r->daemon, on_known, c);
+}
+
+/* ---- make ---- */
+
+static void on_made(void *arg, struct backup *b, const struct err *e)
+{
+	struct daemon_request *r = arg;
+	if (r->x && e)
+		daemon_request_error(r, e);
+	else if (r->x)
+		answer_one(r, 201, b);
+	daemon_request_release(r);
+}
+
+static void run_make(struct backup_call *c)
+{
+	struct daemon_request *r = c->r;
+	struct err e;
+	struct sandbox *s = daemon_request_find(r);
+	if (!s)
+		return;
+	if (!warden_client_is_up(r->daemon->warden)) {
+		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the warden is not running ('atoll up' starts it again)");
+		return daemon_request_error(r, &e);
+	}
+	if (c->wait)
+		daemon_request_hold(r);
+	struct backup *b = backup_make(s, &c->wish, c->wait ? on_made : NULL, r, &e);
+	if (b && c->wait)
+		return;
+	if (c->wait)
+		daemon_request_release(r);
+	if (b)
+		answer_one(r, 202, b);
+	else
+		daemon_request_error(r, &e);
+}
+
+static int read_wish(struct str body, struct backup_call *c, struct err *e)
+{
+	struct str name = STR_NULL;
+	uint64_t ttl = 0;
+	c->wait = true;
+	if (!body.n)
+		return 0;
+	auto_json struct json_doc *doc = json_parse(body, e);
+	const struct json *root = doc ? json_root(doc) : NULL;
+	if (!root)
+		return -1;
+	if (root->type != JSON_T_OBJECT)
+		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
+	json_each(it, root) if (!str_eq_c(it->key, "name") && !str_eq_c(it->key, "ttl") &&
+				!str_eq_c(it->key, "wait")) return err_field(e, "body", "field '%.*s' is not known",
+		(int)(it->key.n < 40 ? it->key.n : 40), it->key.p);
+	if (json_read_str(root, "name", &name, e) < 0 || json_read_u64(root, "ttl", 1, BACKUP_TTL_MAX, &ttl, e) < 0 ||
+		json_read_bool(root, "wait", &c->wait, e) < 0)
+		return -1;
+	if (name.n > SNAPSHOT_LABEL_MAX || (name.n && memchr(name.p, 0, name.n)))
+		return err_field(e, "name", "field 'name' must have at most %d bytes", SNAPSHOT_LABEL_MAX);
+	memcpy(c->wish.name, name.n ? name.p : "", name.n);
+	c->wish.ttl_ms = ttl * 1000;
+	return 0;
+}
+
+static void on_make_body(struct http_exchange *x, struct str body)
+{
+	struct daemon_request *r = http_exchange_arg(x);
+	struct backup_call c = {.run = run_make};
+	struct err e;
+	if (!daemon_request_find(r))
+		return;
+	if (read_wish(body, &c, &e) < 0)
+		return daemon_request_error(r, &e);
+	when_known(r, &c);
+}
+
+/* ---- list ---- */
+
+static void run_list(struct backup_call *c)
+{
+	struct daemon_request *r = c->r;
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	size_t n;
+	auto_free struct backup **v =
+		backups_of(r->daemon, r->match.route == ROUTE_BOX_BACKUPS ? r->match.id : NULL, &n);
+	json_object_begin(&w);
+	json_key(&w, "backups");
+	json_array_begin(&w);
+	for (size_t i = 0; i < n; i++)
+		backup_write(&w, v[i]);
+	json_array_end(&w);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+void handle_backups(struct daemon_request *r)
+{
+	static const struct http_exchange_ops posting = {
+		.on_whole_body = on_make_body, .on_close = daemon_request_closed};
+	static const struct http_exchange_ops waiting = {.on_close = daemon_request_closed};
+	bool post = http_request(r->x)->method == HTTP_M_POST;
+	http_exchange_set(r->x, post ? &posting : &waiting, r);
+	if (post)
+		http_collect(r->x, API_BODY_MAX);
+	else
+		when_known(r, &(struct backup_call){.run = run_list});
+}
+
+/* ---- one ---- */
+
+static struct backup *find(struct daemon_request *r)
+{
+	struct err e;
+	struct backup *b = backup_find(r->daemon, str_of(r->match.snapshot));
+	if (!b) {
+		err_set(&e, ERRC_BACKUP_NOT_FOUND, "there is no backup '%s'", r->match.snapshot);
+		daemon_request_error(r, &e);
+	}
+	return b;
+}
+
+static void run_get(struct backup_call *c)
+{
+	struct backup *b = find(c->r);
+	if (b)
+		answer_one(c->r, 200, b);
+}
+
+static void on_deleted(void *arg, struct backup *b, const struct err *e)
+{
+	struct daemon_request *r = arg;
+	(void)b;
+	if (r->x && e) {
+		daemon_request_error(r, e);
+	} else if (r->x) {
+		http_respond(r->x, 204, NULL, STR(""));
+		daemon_request_answered(r, 204);
+	}
+	daemon_request_release(r);
+}
+
+static void run_delete(struct backup_call *c)
+{
+	struct backup *b = find(c->r);
+	if (!b)
+		return;
+	daemon_request_hold(c->r);
+	backup_delete(b, on_deleted, c->r);
+}
+
+void handle_backup(struct daemon_request *r)
+{
+	static const struct http_exchange_ops ops = {.on_close = daemon_request_closed};
+	bool del = http_request(r->x)->method == HTTP_M_DELETE;
+	http_exchange_set(r->x, &ops, r);
+	when_known(r, &(struct backup_call){.run = del ? run_delete : run_get});
+}

@@ -1,0 +1,376 @@
+/*
+ * Making and restoring backups.
+ *
+ * Make: snapshot → the warden's stream of it, against the base → atoll-backup, which writes the object and the manifest
+ * → the snapshot becomes the base. A kill anywhere leaves the older base and no manifest, or a manifest and the older
+ * base: both are right.
+ *
+ * Restore: a row `making` → the warden's socket → atoll-backup, which checks everything and sends it → a snapshot in
+ * the pool, for the operation that asked.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/limits.h"
+#include "daemon/storage/backup_work.h"
+#include "daemon/storage/backups.h"
+#include "daemon/storage/spec_json.h"
+
+struct cancel_waiter {
+	backup_on_done on_done;
+	void *arg;
+};
+
+struct backup_making {
+	struct backup *b;
+	struct sandbox *sandbox; /* referenced */
+	struct backup_job job;
+	struct snapshot *snapshot, *base;
+	struct backup_work *work;
+	bool cancelled;
+	struct cancel_waiter waiter;
+	backup_on_done on_done;
+	void *arg;
+};
+
+/* ---- make ---- */
+
+static void keep_or_drop(struct backup_making *m, const struct err *e)
+{
+	struct daemon *d = m->b->daemon;
+	bool same = sandbox_exists(m->sandbox) && sandbox_find(d, m->sandbox->id) == m->sandbox;
+	/* A base that the kernel cannot send against any more is given up; a disk or network that fails is not its
+	 * fault. */
+	bool stale = m->base && e && e->code == ERRC_BACKUP_CREATE_FAILED;
+	if (m->base) {
+		m->base->active = false;
+		if (stale || !same)
+			snapshot_drop(m->base, NULL, NULL);
+	}
+	if (m->snapshot && !e && same)
+		snapshot_keep_base(m->snapshot, m->b->id);
+	else if (m->snapshot)
+		snapshot_drop(m->snapshot, NULL, NULL);
+}
+
+static void making_end(struct backup_making *m, const struct err *why)
+{
+	struct backup *b = m->b;
+	struct daemon *d = b->daemon;
+	struct err cancelled, *e = NULL;
+	if (why || m->cancelled) {
+		err_set(&cancelled, ERRC_INVALID_STATE, "the backup was cancelled");
+		b->err = m->cancelled ? cancelled : *why;
+		e = &b->err;
+	}
+	keep_or_drop(m, e);
+	b->making = NULL;
+	b->state = e ? BACKUP_FAILED : BACKUP_READY;
+	b->failed_ms = loop_now(d->loop);
+	if (e) {
+		backup_clean(d, b->id);
+		log_event(LOG_WARN, "backup failed", "id=%s sandbox=%s error=%s", b->id, LOG_Q(b->sandbox),
+			LOG_Q(e->msg));
+	}
+	if (m->on_done)
+		m->on_done(m->arg, e ? NULL : b, e);
+	backup_job_end(d, &m->job);
+	if (m->cancelled)
+		backup_forget(b);
+	if (m->waiter.on_done)
+		m->waiter.on_done(m->waiter.arg, NULL, NULL);
+	sandbox_unref(m->sandbox);
+	free(m);
+}
+
+static void on_store_line(void *arg, const struct json *line)
+{
+	struct backup *b = ((struct backup_making *)arg)->b;
+	json_read_u64(line, "stream", 0, UINT64_MAX, &b->bytes, NULL);
+	json_read_u64(line, "bytes", 0, UINT64_MAX, &b->bytes, NULL);
+	json_read_u64(line, "size", 0, UINT64_MAX, &b->size, NULL);
+}
+
+static void on_store_end(void *arg, const struct err *e)
+{
+	struct backup_making *m = arg;
+	m->work = NULL;
+	making_end(m, e);
+}
+
+static void describe(const struct backup *b, struct buf *out)
+{
+	struct json_writer w = json_writer(out);
+	json_object_begin(&w);
+	json_member_cstr(&w, "id", b->id);
+	json_member_cstr(&w, "sandbox", b->sandbox);
+	json_member_cstr(&w, "name", b->name);
+	json_member_cstr(&w, "parent", b->parent);
+	json_member_cstr(&w, "digest", b->digest);
+	json_member_u64(&w, "chain", b->chain);
+	json_member_u64(&w, "created", (uint64_t)b->created_ms);
+	json_member_u64(&w, "expires", (uint64_t)b->expires_ms);
+	json_member_bool(&w, "scheduled", b->scheduled);
+	json_key(&w, "spec");
+	json_object_begin(&w);
+	spec_json_write(&w, &b->spec);
+	json_object_end(&w);
+	json_object_end(&w);
+}
+
+static void on_stream(void *arg, const struct warden_answer *a)
+{
+	struct backup_making *m = arg;
+	const char *const args[] = {m->b->id};
+	auto_buf struct buf text = {0};
+	struct err e;
+	if (a->err)
+		return making_end(m, a->err);
+	if (a->fds_n != 1) {
+		err_set(&e, ERRC_INTERNAL_ERROR, "the warden's answer has no stream");
+		return making_end(m, &e);
+	}
+	describe(m->b, &text);
+	const struct backup_task t = {.verb = "store",
+		.args = args,
+		.args_n = 1,
+		.in = a->fds[0],
+		.stream = -1,
+		.text = buf_str(&text),
+		.on_line = on_store_line,
+		.on_end = on_store_end,
+		.arg = m};
+	a->fds[0] = -1;
+	m->work = backup_work_start(m->b->daemon, &t, &e);
+	if (!m->work)
+		making_end(m, &e);
+}
+
+/* The base, if its backup is there and its chain is not too long. */
+static struct snapshot *find_base(const struct backup *b, struct backup **ret_parent)
+{
+	struct snapshot *base = snapshot_base(b->daemon, b->sandbox);
+	struct backup *parent = base ? backup_find(b->daemon, str_of(base->name)) : NULL;
+	bool good = parent && parent->state == BACKUP_READY && parent->chain + 1 < BACKUP_CHAIN_MAX && !parent->uses &&
+		    strcmp(parent->digest, b->digest) == 0;
+	*ret_parent = good ? parent : NULL;
+	return good ? base : NULL;
+}
+
+static void on_snapshot(void *arg, struct snapshot *s, const struct err *e)
+{
+	struct backup_making *m = arg;
+	struct backup *b = m->b, *parent;
+	struct warden_request q = {.op = WARDEN_SEND};
+	struct err away;
+	m->snapshot = s;
+	if (e || m->cancelled)
+		return making_end(m, e);
+	if (!warden_client_is_up(b->daemon->warden)) {
+		err_set(&away, ERRC_CONTAINER_UNAVAILABLE, "the warden went away");
+		return making_end(m, &away);
+	}
+	m->base = find_base(b, &parent);
+	if (m->base) {
+		m->base->active = true;
+		snprintf(b->parent, sizeof b->parent, "%s", parent->id);
+		b->chain = parent->chain + 1;
+		memcpy(q.parent, m->base->id, sizeof q.parent);
+	}
+	b->created_ms = s->created_ms;
+	memcpy(q.snapshot, s->id, sizeof q.snapshot);
+	warden_client_call(b->daemon->warden, &q, on_stream, m);
+}
+
+static void making_run(struct backup_job *j)
+{
+	struct backup_making *m = container_of(j, struct backup_making, job);
+	struct err e;
+	if (!m->cancelled && sandbox_exists(m->sandbox) && warden_client_is_up(m->b->daemon->warden))
+		return snapshot_take(m->sandbox, NULL, on_snapshot, m);
+	err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' is gone, or the warden is away", m->sandbox->id);
+	making_end(m, &e);
+}
+
+static struct backup *fresh(struct sandbox *s, const struct backup_wish *wish)
+{
+	uint64_t r = 0;
+	char id[SNAPSHOT_NAME_MAX + 1];
+	INVARIANT(getrandom(&r, sizeof r, 0) == sizeof r);
+	snprintf(id, sizeof id, "bak-%016llx", (unsigned long long)r);
+	struct backup *b = backup_new(s->daemon, id, s->id);
+	b->state = BACKUP_MAKING;
+	b->scheduled = wish->scheduled;
+	b->created_ms = clock_wall_ms();
+	b->expires_ms = wish->ttl_ms ? b->created_ms + (int64_t)wish->ttl_ms : 0;
+	memcpy(b->name, wish->name, sizeof b->name);
+	api_spec_copy(&b->spec, &s->spec);
+	snprintf(b->digest, sizeof b->digest, "%s", backup_digest(s->daemon, &s->spec));
+	return b;
+}
+
+struct backup *backup_make(
+	struct sandbox *s, const struct backup_wish *wish, backup_on_done on_done, void *arg, struct err *e)
+{
+	struct backup_making *m = xcalloc(1, sizeof *m);
+	struct backup *b = fresh(s, wish);
+	*m = (struct backup_making){.b = b, .sandbox = s, .on_done = on_done, .arg = arg};
+	m->job.run = making_run;
+	snprintf(m->job.sandbox, sizeof m->job.sandbox, "%s", s->id);
+	b->making = m;
+	sandbox_ref(s);
+	if (backup_job_push(s->daemon, &m->job))
+		return b;
+	err_set(e, ERRC_LIMIT_REACHED, "too many backups wait");
+	sandbox_unref(s);
+	free(m);
+	backup_forget(b);
+	return NULL;
+}
+
+void backup_cancel(struct backup *b, backup_on_done on_done, void *arg)
+{
+	struct backup_making *m = b->making;
+	struct err e;
+	if (m->cancelled) {
+		err_set(&e, ERRC_RESOURCE_BUSY, "backup '%s' is being cancelled", b->id);
+		if (on_done)
+			on_done(arg, NULL, &e);
+		return;
+	}
+	m->cancelled = true;
+	m->waiter = (struct cancel_waiter){on_done, arg};
+	if (m->work)
+		backup_work_kill(m->work);
+	else if (!m->job.running)
+		making_end(m, NULL);
+}
+
+/* ---- restore ---- */
+
+struct loading {
+	struct daemon *daemon;
+	struct backup_job job;
+	struct backup *chain[BACKUP_CHAIN_MAX]; /* oldest first; in use */
+	size_t n;
+	uint64_t disk;
+	struct snapshot *snapshot;
+	snapshot_on_done on_done;
+	void *arg;
+};
+
+static struct backup *newest(const struct loading *l)
+{
+	return l->chain[l->n - 1];
+}
+
+static void loading_end(struct loading *l, const struct err *e)
+{
+	for (size_t i = 0; i < l->n; i++)
+		l->chain[i]->uses--;
+	backup_job_end(l->daemon, &l->job);
+	l->on_done(l->arg, e ? NULL : l->snapshot, e);
+	if (e && l->snapshot)
+		snapshot_drop(l->snapshot, NULL, NULL);
+	free(l);
+}
+
+static void on_load_end(void *arg, const struct err *e)
+{
+	loading_end(arg, e);
+}
+
+static void on_socket(void *arg, const struct warden_answer *a)
+{
+	struct loading *l = arg;
+	const char *args[BACKUP_CHAIN_MAX];
+	struct err e;
+	if (a->err && a->err->code == ERRC_IMAGE_NOT_FOUND)
+		err_set(&e, ERRC_INVALID_STATE,
+			"backup '%s' needs the image '%s', which is not here; bring it here with 'atoll image', then "
+			"ask again",
+			newest(l)->id, newest(l)->digest);
+	if (a->err)
+		return loading_end(l, a->err->code == ERRC_IMAGE_NOT_FOUND ? &e : a->err);
+	for (size_t i = 0; i < l->n; i++)
+		args[i] = l->chain[i]->id;
+	const struct backup_task t = {.verb = "load",
+		.args = args,
+		.args_n = l->n,
+		.in = -1,
+		.stream = a->fds_n == 1 ? a->fds[0] : -1,
+		.on_end = on_load_end,
+		.arg = l};
+	if (a->fds_n == 1)
+		a->fds[0] = -1;
+	if (!backup_work_start(l->daemon, &t, &e))
+		loading_end(l, &e);
+}
+
+static void on_reserved(void *arg, struct snapshot *s, const struct err *e)
+{
+	struct loading *l = arg;
+	struct warden_request q = {.op = WARDEN_RECEIVE, .limits = {.disk_bytes = l->disk}};
+	struct err away;
+	l->snapshot = s;
+	if (e)
+		return loading_end(l, e);
+	if (!warden_client_is_up(l->daemon->warden)) {
+		err_set(&away, ERRC_CONTAINER_UNAVAILABLE, "the warden went away");
+		return loading_end(l, &away);
+	}
+	/* Names of images may mean another one here. */
+	if (strcmp(backup_digest(l->daemon, &s->spec), newest(l)->digest) != 0)
+		memcpy(s->spec.image, newest(l)->digest, sizeof s->spec.image);
+	memcpy(q.snapshot, s->id, sizeof q.snapshot);
+	memcpy(q.image, newest(l)->digest, sizeof q.image);
+	warden_client_call(l->daemon->warden, &q, on_socket, l);
+}
+
+static void loading_run(struct backup_job *j)
+{
+	struct loading *l = container_of(j, struct loading, job);
+	const struct backup *b = newest(l);
+	snapshot_reserve(l->daemon, b->sandbox, &b->spec, on_reserved, l);
+}
+
+/* Its ancestors may be hidden. */
+static int find_chain(struct backup *b, struct loading *l, struct err *e)
+{
+	struct backup *v[BACKUP_CHAIN_MAX];
+	while (b && l->n < BACKUP_CHAIN_MAX) {
+		v[l->n++] = b;
+		if (!*b->parent)
+			break;
+		b = backup_find_any(b->daemon, b->parent);
+	}
+	for (size_t i = 0; i < l->n; i++)
+		l->chain[i] = v[l->n - 1 - i];
+	return !b || *l->chain[0]->parent
+		       ? err_set(e, ERRC_BACKUP_RESTORE_FAILED, "backup '%s' needs one that is gone", newest(l)->id)
+		       : 0;
+}
+
+void backup_load(struct backup *b, uint64_t disk, snapshot_on_done on_done, void *arg)
+{
+	struct loading *l = xcalloc(1, sizeof *l);
+	struct err e;
+	*l = (struct loading){.daemon = b->daemon, .disk = disk, .on_done = on_done, .arg = arg};
+	l->job.run = loading_run;
+	int r = find_chain(b, l, &e);
+	for (size_t i = 0; r == 0 && i < l->n; i++)
+		l->chain[i]->uses++;
+	if (r == 0 && backup_job_push(l->daemon, &l->job))
+		return;
+	for (size_t i = 0; r == 0 && i < l->n; i++)
+		l->chain[i]->uses--;
+	if (r == 0)
+		err_set(&e, ERRC_LIMIT_REACHED, "too many backups wait");
+	on_done(arg, NULL, &e);
+	free(l);
+}

@@ -1,0 +1,249 @@
+"""Rows of `make bench`: what the pool costs. New boxes, snapshots and forks on it; files in a box beside the same on the pool without
+a box, and beside a plain directory of the host."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import atoll
+import common
+
+ROWS = ["storage_new", "storage_snapshot", "storage_fork", "storage_fio", "storage_npm", "storage_git"]
+PACKAGE = common.ROOT / "tests/compat"
+BOX = {"limits": {"memory": 2 << 30, "cpu": min(2, os.cpu_count()), "pids": 1000}}
+FILES = "time <= 1.11 x the same on the pool without a box"
+
+
+def post(d, box, rest, body=None):
+    r = d.request("POST", atoll.box_path(box, rest), body, timeout=300)
+    assert r.status in (200, 201), r
+    return r.json()
+
+
+def run(d, box, command):
+    body = {"command": command, "sessionId": "__DISABLE_SESSION__"}
+    r = post(d, box, "/api/execute", body)
+    assert r["exitCode"] == 0, r
+    return r["stdout"]
+
+
+def timed(work, *args):
+    begin = time.perf_counter()
+    work(*args)
+    return (time.perf_counter() - begin) * 1e6
+
+
+# ---- boxes
+
+def storage_new(bench, d):
+    """Takes turns with an Atoll on plain directories."""
+    with atoll.Instance({"ATOLL_POOL": "plain"}) as plain:
+        atoll.wait_for(lambda: plain.logged("zygote ready"), "the zygote", 120)
+        taken = {"plain": [], "atoll": []}
+        for n in range(bench.n):
+            for who, one in (("plain", plain), ("atoll", d)):
+                taken[who].append(timed(run, one, f"new{n}", "/bin/true"))
+                one.destroy(f"new{n}")
+    bench.note("new box -> first command, plain directories", "atoll", taken["plain"])
+    bench.note("new box on the pool -> first command", "atoll", taken["atoll"], taken["plain"], "<= 1.05 x plain")
+
+
+# Says the longest time in which it did not run.
+WATCH = """
+import os, sys, time
+worst, last = 0, time.monotonic()
+open('/tmp/ready', 'w').close()
+while not os.path.exists('/tmp/enough'):
+    now = time.monotonic()
+    worst, last = max(worst, now - last), now
+open('/tmp/worst', 'w').write(str(worst))
+"""
+
+
+def watched(d, box, work):
+    """The longest pause of a program in the box while something is done with it, in microseconds."""
+    run(d, box, "rm -f /tmp/ready /tmp/enough /tmp/worst; (python3 /root/watch.py </dev/null >/dev/null 2>&1 &); "
+        "while [ ! -e /tmp/ready ]; do sleep 0.01; done")
+    work()
+    return float(run(d, box, "touch /tmp/enough; while [ ! -s /tmp/worst ]; do sleep 0.01; done; cat /tmp/worst")) * 1e6
+
+
+def storage_snapshot(bench, d):
+    d.request("PUT", atoll.box_path("snap"), BOX)
+    d.request("POST", atoll.box_path("snap", "/api/write"), {"path": "/root/watch.py", "content": WATCH})
+    run(d, "snap", "mkdir /root/d; for i in $(seq 100); do head -c 10M /dev/urandom > /root/d/$i; done; sync /root/d/*")
+    took, frozen, idle = [], [], []
+    for n in range(10 if bench.quick else 40):
+        took.append(timed(post, d, "snap", "/snapshots", {"name": str(n)}))
+        frozen.append(watched(d, "snap", lambda: post(d, "snap", "/snapshots", {"name": "watched"})))
+        idle.append(watched(d, "snap", lambda: time.sleep(0.05)))
+    bench.note("snapshot of a running box with 1 GB", "atoll", took, None, "<= 25 ms")
+    bench.note("  longest pause of a program in it", "atoll", frozen, None, "<= 15 ms")
+    bench.note("  longest pause without a snapshot", "atoll", idle)
+    d.destroy("snap")
+
+
+def storage_fork(bench, d):
+    d.request("PUT", atoll.box_path("parent"), BOX)
+    run(d, "parent", "mkdir /root/d; for i in $(seq 1000); do echo $i > /root/d/$i; done")
+    post(d, "parent", "/snapshots")  # writes what is dirty
+    one, many, answered = [], [], []
+    for _ in range(10 if bench.quick else 50):
+        begin = time.perf_counter()
+        fork = post(d, "parent", "/fork", {"count": 1})["sandboxes"][0]["id"]
+        run(d, fork, "/bin/true")
+        one.append((time.perf_counter() - begin) * 1e6)
+        d.destroy(fork)
+    with ThreadPoolExecutor(20) as pool:
+        for _ in range(5 if bench.quick else 20):
+            begin = time.perf_counter()
+            forks = [s["id"] for s in post(d, "parent", "/fork", {"count": 20})["sandboxes"]]
+            many.append((time.perf_counter() - begin) * 1e6)
+            list(pool.map(lambda f: run(d, f, "/bin/true"), forks))
+            answered.append((time.perf_counter() - begin) * 1e6)
+            list(pool.map(d.destroy, forks))
+    bench.note("fork -> first command", "atoll", one, None, "<= 30 ms")
+    bench.note("20 forks at once", "atoll", many, None, "<= 250 ms")
+    bench.note("  until all 20 have answered a command", "atoll", answered)
+    d.destroy("parent")
+
+
+# ---- files
+
+class Place:
+    """A directory that is measured: `shell` runs a command in it."""
+
+    def __init__(self, who, shell):
+        self.who, self.shell = who, shell
+
+
+@contextlib.contextmanager
+def places(d, name):
+    """A box, the pool without a box (only the warden has it mounted), a plain directory of the host."""
+    d.request("PUT", atoll.box_path(name), BOX)
+    run(d, name, "mkdir -p /root/w")
+    pool = Path(f"/proc/{d.warden_pid}/root/pool/bench")
+    pool.mkdir()
+    plain = Path(tempfile.mkdtemp(prefix="atoll-bench-", dir="/var/tmp"))
+
+    def on_host(directory):
+        def shell(command):
+            r = subprocess.run(["sh", "-c", command], cwd=directory, capture_output=True, text=True, check=False, timeout=300)
+            assert r.returncode == 0, r.stderr[-500:]
+            return r.stdout
+        return shell
+
+    try:
+        yield [Place("pool", on_host(pool)), Place("atoll", lambda c: run(d, name, f"cd /root/w && {c}")), Place("plain", on_host(plain))]
+    finally:
+        shutil.rmtree(plain, ignore_errors=True)
+        shutil.rmtree(pool, ignore_errors=True)
+        d.destroy(name)
+
+
+def send_tar(d, box, names):
+    """Files of the host at the same paths in the box."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for inside, path in names.items():
+            tar.add(path, inside)
+    r = d.request("PUT", atoll.box_path(box, "/api/file?path=/root/files.tar"), data.getvalue(), timeout=300)
+    assert r.status < 300, r
+    run(d, box, "tar xf /root/files.tar -C / && rm /root/files.tar")
+
+
+def libraries(program):
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"=> (/\S+)", said)
+
+
+def fio(place, how, prefix=""):
+    common_options = "--name=t --filename=f --size=256M --direct=0 --output-format=json --runtime=8 --time_based"
+    said = json.loads(place.shell(f"{prefix} fio {common_options} {how}"))["jobs"][0]
+    place.shell("rm -f f")
+    return said
+
+
+def storage_fio(bench, d):
+    program = shutil.which("fio")
+    if not program:
+        print("skipped: storage_fio (no fio)")
+        return
+    with places(d, "fio") as all_places:
+        send_tar(d, "fio", {f"opt/fio/{os.path.basename(p)}": os.path.realpath(p) for p in [program, *libraries(program)]})
+        prefixes = {"atoll": "PATH=/opt/fio:$PATH LD_LIBRARY_PATH=/opt/fio"}
+        rounds = 1 if bench.quick else 3
+        jobs = {"4K random write + fsync, per second": ("--rw=randwrite --bs=4k --fsync=1", lambda j: j["write"]["iops"], ""),
+                "sequential write, MB/s": ("--rw=write --bs=1M --end_fsync=1", lambda j: j["write"]["bw_bytes"] / 1e6, ""),
+                "sequential read, MB/s": ("--rw=read --bs=1M", lambda j: j["read"]["bw_bytes"] / 1e6, "")}
+        for row, (how, number, unit) in jobs.items():
+            best = {p.who: 0.0 for p in all_places}
+            for _ in range(rounds):
+                for p in all_places:
+                    best[p.who] = max(best[p.who], number(fio(p, how, prefixes.get(p.who, ""))))
+            for p in all_places:
+                target = f"{best['atoll'] / best['pool']:.2f} x pool, >= 0.9" if p.who == "atoll" else ""
+                bench.value(f"files: {row}", p.who, best[p.who], unit, target)
+
+
+def compare(bench, row, all_places, before, command, rounds):
+    """Best of some rounds, taking turns: the machine has other work."""
+    taken = {p.who: [] for p in all_places}
+    for _ in range(rounds):
+        for p in all_places:
+            p.shell(before)
+            taken[p.who].append(timed(p.shell, command))
+    for p in all_places:
+        against = taken["pool"] if p.who == "atoll" else None
+        bench.note(row, p.who, taken[p.who], against, FILES if against else "")
+    fastest = {who: min(v) for who, v in taken.items()}
+    bench.value(f"  {row}: fastest, beside the pool", "atoll", fastest["atoll"] / fastest["pool"], "x", "<= 1.11")
+
+
+def storage_npm(bench, d):
+    if not common.have("npm"):
+        print("skipped: storage_npm (no npm)")
+        return
+    with tempfile.TemporaryDirectory() as t, places(d, "npm") as all_places:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(PACKAGE / name, t)
+        fetch = ["npm", "ci", "--ignore-scripts", "--no-audit", "--cache", f"{t}/cache"]
+        made = subprocess.run(fetch, cwd=t, capture_output=True, check=False)
+        if made.returncode:
+            print("skipped: storage_npm (the packages cannot be fetched)")
+            return
+        names = {f"root/w/{n}": f"{t}/{n}" for n in ("package.json", "package-lock.json", "cache")}
+        send_tar(d, "npm", names)
+        for p in all_places:
+            if p.who != "atoll":
+                p.shell(f"cp -r {t}/package.json {t}/package-lock.json {t}/cache .")
+        ci = "HOME=$PWD npm ci --offline --ignore-scripts --no-audit --no-fund --cache $PWD/cache >/dev/null 2>&1"
+        compare(bench, "files: npm ci from a warm cache", all_places, "rm -rf node_modules", ci, 2 if bench.quick else 5)
+
+
+REPOSITORY = """python3 - <<'END'
+import os
+for a in range(50):
+    os.makedirs(f"r/{a}")
+    for b in range(1000):
+        with open(f"r/{a}/{b}", "w") as f:
+            f.write(f"{a} {b}\\n")
+END
+cd r && git init -q && git add . && git -c user.name=a -c user.email=a@a commit -qm all && git status >/dev/null"""
+
+
+def storage_git(bench, d):
+    with places(d, "git") as all_places:
+        for p in all_places:
+            p.shell(REPOSITORY)
+        status = "cd r && git status --porcelain"
+        compare(bench, "files: git status on 50,000 files", all_places, "true", status, 5 if bench.quick else 20)

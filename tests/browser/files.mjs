@@ -1,0 +1,166 @@
+// Files in the console: the editor, directories, uploads by drag and drop, previews, and files too large for an editor.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { answer, open, saved, shows } from './console-daemon.mjs';
+
+export async function files(t) {
+  const { page, daemon } = t;
+  await daemon.box('files');
+  await daemon.run('files', 'mkdir -p /workspace/src && echo "print(1)" > /workspace/src/a.py && echo hi > /workspace/a.txt');
+  const tab = await open(t, 'files', 'Files');
+  await tab.getByRole('treeitem', { name: 'src' }).click();
+  await tab.getByRole('treeitem', { name: 'a.py' }).click();
+  await shows(tab.locator('.cm-content'), 'print(1)');
+  await daemon.write('files', '/workspace/live.txt', 'live');
+  await tab.getByRole('treeitem', { name: 'live.txt' }).waitFor();
+  await tab.locator('.cm-content').click();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.insertText('print(2)\n');
+  await tab.getByText('not saved').waitFor({ state: 'attached' });
+  await page.keyboard.press('Control+s');
+  await tab.getByText('not saved').waitFor({ state: 'detached' });
+  assert.equal(await daemon.read('files', '/workspace/src/a.py'), 'print(2)\n');
+  await page.keyboard.insertText('# mine\n');
+  await daemon.write('files', '/workspace/src/a.py', '# theirs\n');
+  await tab.getByText('changed in the box').waitFor();
+  await tab.getByRole('button', { name: 'Save' }).click();
+  await answer(page, 'Cancel');
+  assert.equal(await daemon.read('files', '/workspace/src/a.py'), '# theirs\n');
+  await tab.getByRole('button', { name: 'Save' }).click();
+  await answer(page, 'Write over it');
+  await tab.getByText('not saved').waitFor({ state: 'detached' });
+  assert.equal(await daemon.read('files', '/workspace/src/a.py'), 'print(2)\n# mine\n');
+  await page.getByLabel('Files to upload').setInputFiles([{ name: 'up load.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0, 1, 255]) }]);
+  await tab.getByRole('treeitem', { name: 'up load.bin' }).click();
+  await shows(tab, 'is no text');
+  const coming = page.waitForEvent('download');
+  await tab.getByRole('button', { name: 'Download', exact: true }).click();
+  assert.deepEqual([...await saved(await coming)], [0, 1, 255]);
+  await tab.getByRole('button', { name: 'Move' }).click();
+  await page.getByLabel('New path').fill('/workspace/moved.bin');
+  await answer(page, 'OK');
+  await tab.getByRole('treeitem', { name: 'moved.bin' }).click();
+  await shows(tab, 'moved.bin is no text');
+  await tab.getByRole('button', { name: 'Delete' }).click();
+  await answer(page, 'Delete');
+  await tab.getByRole('treeitem', { name: 'moved.bin' }).waitFor({ state: 'detached' });
+}
+
+export async function directories(t) {
+  const { page, daemon } = t;
+  await daemon.box('dirs');
+  await daemon.run('dirs', "mkdir -p '/workspace/my dir/deep' && echo inside > '/workspace/my dir/deep/f'");
+  const tab = await open(t, 'dirs', 'Files');
+  const all = page.waitForEvent('download');
+  await tab.getByRole('button', { name: 'Download as tar' }).click();
+  const whole = await all;
+  assert.equal(whole.suggestedFilename(), 'workspace.tar');
+  assert.ok((await saved(whole)).includes('workspace/my dir/deep/f'));
+  await tab.getByRole('treeitem', { name: 'my dir' }).click();
+  const part = page.waitForEvent('download');
+  await tab.getByRole('button', { name: 'Download as tar' }).click();
+  const bytes = await saved(await part);
+  assert.ok(bytes.includes('my dir/deep/f') && bytes.includes('inside\n') && !bytes.includes('workspace/my dir'));
+  await tab.getByRole('button', { name: 'New directory' }).click();
+  await page.getByRole('textbox', { name: 'Path' }).fill('/workspace/my dir/new');
+  await answer(page, 'OK');
+  await tab.getByRole('treeitem', { name: 'new' }).waitFor();
+  await tab.getByRole('button', { name: 'Move' }).click();
+  await page.getByLabel('New path').fill('/workspace/renamed');
+  await answer(page, 'OK');
+  await tab.getByRole('treeitem', { name: 'renamed' }).click();
+  await tab.getByRole('button', { name: 'Delete' }).click();
+  await answer(page, 'Delete');
+  await tab.getByRole('treeitem', { name: 'renamed' }).waitFor({ state: 'detached' });
+  assert.equal((await daemon.run('dirs', 'ls /workspace')).stdout, '');
+}
+
+/** Drops files of this machine on an element, as a person does. */
+async function drop(page, target, files) {
+  const box = await target.boundingBox(), cdp = await page.context().newCDPSession(page);
+  const at = { x: box.x + box.width / 2, y: box.y + Math.min(10, box.height / 2), data: { items: [], files, dragOperationsMask: 1 } };
+  for (const type of ['dragEnter', 'dragOver', 'drop']) await cdp.send('Input.dispatchDragEvent', { type, ...at });
+  await cdp.detach();
+}
+
+export async function drag_and_drop(t) {
+  const { page, daemon } = t, here = mkdtempSync(path.join(tmpdir(), 'atoll-drop-'));
+  try {
+    mkdirSync(path.join(here, 'project/src'), { recursive: true });
+    writeFileSync(path.join(here, 'project/src/main.py'), 'print("dropped")\n');
+    writeFileSync(path.join(here, 'project/read me.txt'), 'text');
+    writeFileSync(path.join(here, 'single.bin'), Buffer.alloc(300_000, 7));
+    await daemon.box('drop');
+    await daemon.run('drop', 'mkdir /workspace/into');
+    const tab = await open(t, 'drop', 'Files');
+    await drop(page, tab.getByRole('treeitem', { name: 'into' }), [path.join(here, 'project'), path.join(here, 'single.bin')]);
+    await shows(page.locator('.notices'), '3 files are in /workspace/into');
+    assert.equal(await daemon.read('drop', '/workspace/into/project/src/main.py'), 'print("dropped")\n');
+    assert.equal((await daemon.run('drop', 'stat -c %s /workspace/into/single.bin')).stdout, '300000\n');
+    // Held on its way, the progress can be seen, and cancelled.
+    let go;
+    const held = new Promise((resolve) => { go = resolve; });
+    await page.route('**/api/file?path=*held*', async (route) => { await held; await route.abort().catch(() => {}); });
+    t.pardoned.push(/ERR_|held/);
+    await page.getByLabel('Files to upload').setInputFiles([{ name: 'held.bin', mimeType: 'x/y', buffer: Buffer.alloc(2048) }]);
+    await tab.getByRole('progressbar', { name: 'Upload' }).waitFor();
+    await shows(tab, 'Sending held.bin (1 of 1)');
+    await shows(tab, '0 B of 2.0 KiB');
+    await tab.getByRole('button', { name: 'Cancel' }).click();
+    await tab.getByRole('progressbar').waitFor({ state: 'detached' });
+    go();
+    assert.equal((await daemon.run('drop', 'ls /workspace')).stdout, 'into\n');
+  } finally {
+    rmSync(here, { recursive: true });
+  }
+}
+
+export async function previews_of_files(t) {
+  const { page, daemon } = t;
+  await daemon.box('shows');
+  await daemon.run('shows', `cd /workspace && python3 -c "
+import matplotlib; matplotlib.use('agg')
+import matplotlib.pyplot as p
+p.plot([1, 3, 2]); p.savefig('a.png'); p.savefig('b.pdf')" && printf 'name,n\\n"a, b",1\\n' > c.csv && printf '# Title\\n\\n* one\\n' > d.md && printf '<svg xmlns="http://www.w3.org/2000/svg" width="50" height="40"><rect width="50" height="40"/></svg>' > e.svg`);
+  const tab = await open(t, 'shows', 'Files'), pick = (name) => tab.getByRole('treeitem', { name }).click();
+  const width = (img) => img.evaluate((e) => e.decode().then(() => e.naturalWidth));
+  await pick('a.png');
+  assert.ok(await width(tab.getByRole('img', { name: 'a.png' })) > 300);
+  await pick('c.csv');
+  await tab.getByRole('cell', { name: 'a, b' }).waitFor();
+  await tab.getByRole('button', { name: 'Edit' }).click();
+  await shows(tab.locator('.cm-content'), 'name,n');
+  await pick('d.md');
+  await tab.getByRole('heading', { name: 'Title' }).waitFor();
+  await pick('e.svg');
+  assert.equal(await width(tab.getByRole('img', { name: 'e.svg' })), 50);
+  await pick('b.pdf');
+  const frame = tab.locator('iframe[title="b.pdf"]');
+  await frame.waitFor();
+  assert.match(await frame.getAttribute('src'), /^blob:/);
+}
+
+export async function large_files(t) {
+  const { page, daemon } = t;
+  await daemon.box('large');
+  await daemon.run('large', 'seq -w 1 2000000 > /workspace/lines.txt && head -c 6000000 /dev/urandom > /workspace/noise.bin');
+  const tab = await open(t, 'large', 'Files');
+  let most = 0;
+  page.on('response', (r) => { if (r.url().includes('/api/file')) most = Math.max(most, Number(r.headers()['content-length'] ?? 1e9)); });
+  await tab.getByRole('treeitem', { name: 'lines.txt' }).click();
+  await shows(tab.locator('pre.part'), '0000001');
+  await shows(tab, 'Bytes 0 to 262,144 of 15 MiB');
+  await tab.getByRole('button', { name: 'On', exact: true }).click();
+  await shows(tab, 'Bytes 262,144 to 524,288');
+  await shows(tab.locator('pre.part'), '0040000');
+  await tab.getByRole('button', { name: 'End', exact: true }).click();
+  await shows(tab.locator('pre.part'), '2000000');
+  assert.ok(most <= 262144, `only parts travel, not ${most} bytes`);
+  const coming = page.waitForEvent('download');
+  await tab.getByRole('button', { name: 'Download', exact: true }).click();
+  assert.equal((await saved(await coming)).length, 16_000_000);
+  await tab.getByRole('treeitem', { name: 'noise.bin' }).click();
+  await shows(tab, 'noise.bin is no text');
+}
