@@ -197,7 +197,7 @@ static int run_atoll(char **argv)
 	snprintf(slash, 8, "/atoll");
 	snprintf(run, sizeof run, "%s", sock_path);
 	*strrchr(run, '/') = 0;
-	argv[0] = program;
+	argv[0] = (char *)"atoll";
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {

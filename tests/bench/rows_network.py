@@ -2,12 +2,14 @@
 (tests/lib/gatelib.py). A client in a box goes through the gate; the same client in the gate's namespace goes through nginx as a `stream` proxy, or asks
 dnsmasq; `direct` is the same client without either."""
 
+import base64
 import contextlib
 import hashlib
 import json
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import time
 import zipfile
@@ -15,7 +17,8 @@ from pathlib import Path
 
 import atoll
 import gatelib
-from common import have
+import npmdir
+from common import ROOT, have
 
 ROWS = ["network_start", "network_connect", "network_bulk", "network_dns", "network_idle", "network_flood", "network_https", "network_tools"]
 SERVER, PORT, PROXY = gatelib.OTHER, 7100, 7101
@@ -295,6 +298,55 @@ def make_repository(root):
     subprocess.run(["git", "-C", str(root / "repo.git"), "update-server-info"], check=True)
 
 
+def pack(module, about, root):
+    """The tarball of a package that is installed, and its entry in a registry's document."""
+    name = f"{about['name'].replace('/', '-')}-{about['version']}.tgz"
+
+    def inside(member):
+        member.name = "package" + member.name[len("x"):]
+        return None if "/node_modules" in member.name else member
+    with tarfile.open(root / "tarballs" / name, "w:gz", compresslevel=1) as tar:
+        tar.add(module, "x", filter=inside)
+    digest = hashlib.sha512((root / "tarballs" / name).read_bytes()).digest()
+    kept = {key: about[key] for key in ("name", "version", "dependencies", "optionalDependencies", "bin", "engines", "os", "cpu") if key in about}
+    return {**kept, "dist": {"tarball": f"http://two.example:8000/npm/tarballs/{name}", "integrity": "sha512-" + base64.b64encode(digest).decode()}}
+
+
+def make_registry(root, modules):
+    """A static registry of all packages that a project has installed: a document for each name, and the tarballs."""
+    (root / "tarballs").mkdir(parents=True)
+    documents = {}
+    for path in sorted(modules.rglob("package.json")):
+        about = json.loads(path.read_text())
+        inner = path.parent.parent
+        if inner.name != "node_modules" and inner.parent.name != "node_modules" or "version" not in about or "name" not in about:
+            continue
+        versions = documents.setdefault(about["name"], {})
+        if about["version"] not in versions and str(path.parent).endswith("node_modules/" + about["name"]):
+            versions[about["version"]] = pack(path.parent, about, root)
+    for name, versions in documents.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        if versions:
+            (root / name).write_text(json.dumps({"name": name, "dist-tags": {"latest": max(versions)}, "versions": versions}))
+    return sum(map(len, documents.values()))
+
+
+def make_project(w, root, scratch):
+    """A real project, the registry of the tests, with a lock file for the registry here. None without npm."""
+    source = ROOT / "tests/integration/registry"
+    if not npmdir.installed(source):
+        print("skipped: npm is not installed")
+        return None
+    count = make_registry(root, source / "node_modules")
+    project = Path(scratch) / "n"
+    project.mkdir()
+    shutil.copy(source / "package.json", project)
+    npm = ["npm", "--prefix", str(project), "--cache", f"{scratch}/cache", "--registry", "http://two.example:8000/npm/", "--ignore-scripts", "--no-audit",
+           "--no-fund", "--loglevel=error", "--update-notifier=false"]
+    in_space(w, w.gate_space, *npm, "install", "--package-lock-only")
+    return count, [*npm, "ci"]
+
+
 def network_tools(bench, d):
     """The host's own tools, through the gate and without it, from servers in the bench."""
     with world() as (w, gate), tempfile.TemporaryDirectory() as scratch:
@@ -302,7 +354,9 @@ def network_tools(bench, d):
         root.mkdir()
         make_wheels(root, 20)
         make_repository(root)
-        w.start(w.servers, "git", "daemon", "--reuseaddr", "--export-all", f"--base-path={root}", f"--listen={gatelib.WEB2}", stderr=subprocess.DEVNULL)
+        # Not "git daemon", whose child would outlive the bench.
+        programs = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+        w.start(w.servers, f"{programs}/git-daemon", "--reuseaddr", "--export-all", f"--base-path={root}", f"--listen={gatelib.WEB2}", stderr=subprocess.DEVNULL)
         server = w.start(w.servers, "/usr/bin/python3", "-u", "-m", "http.server", "8000", "--bind", gatelib.WEB2, "--directory", root,
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         server.stdout.readline()
@@ -311,13 +365,17 @@ def network_tools(bench, d):
         jobs = {"pip install of 20 wheels": ["/usr/bin/python3", "-m", "pip", "install", "-q", "--no-cache-dir", "--no-compile", "--index-url",
                                              "http://two.example:8000/simple", "--trusted-host", "two.example", "--target", f"{scratch}/p", *names],
                 "git clone of 5,000 files": ["git", "clone", "-q", f"git://{gatelib.WEB2}/repo.git", f"{scratch}/g"]}
+        project = make_project(w, root / "npm", scratch)
+        if project:
+            jobs[f"npm ci of {project[0]} packages"] = project[1]
         for row, command in jobs.items():
             best = {}
             for _ in range(2 if bench.quick else 4):
                 for name, run in (("atoll", box.run), ("direct", lambda *a, **k: in_space(w, w.gate_space, *a))):
-                    for made in ("p", "g"):
+                    for made in ("p", "g", "cache", "n/node_modules"):
                         shutil.rmtree(f"{scratch}/{made}", ignore_errors=True)
                     start = time.perf_counter()
-                    run(*command, timeout=300)
+                    done = run(*command, timeout=300)
+                    assert getattr(done, "returncode", 0) == 0, done.stderr
                     best[name] = min(best.get(name, 1e9), time.perf_counter() - start)
             report(bench, row, {n: v * 1000 for n, v in best.items()}, "ms", "<= 1.1 x direct", "direct")

@@ -17,8 +17,7 @@ from pathlib import Path
 import atoll
 import common
 
-ROWS = ["storage_new", "storage_snapshot", "storage_fork", "storage_fio", "storage_npm", "storage_git"]
-PACKAGE = common.ROOT / "tests/compat"
+ROWS = ["storage_new", "storage_snapshot", "storage_fork", "storage_fio", "storage_git"]
 BOX = {"limits": {"memory": 2 << 30, "cpu": min(2, os.cpu_count()), "pids": 1000}}
 FILES = "time <= 1.11 x the same on the pool without a box"
 
@@ -127,12 +126,31 @@ class Place:
 
 
 @contextlib.contextmanager
+def mounted_pool(d):
+    """A directory of the pool. Only the warden has it mounted; the same file system is mounted here once more."""
+    image = str(d.data / "pool.img")
+    device = next(f.parts[3] for f in Path("/sys/block").glob("loop*/loop/backing_file") if image in f.read_text())
+    mnt = Path(tempfile.mkdtemp(prefix="atoll-bench-"))
+    subprocess.run(["mount", "-t", "btrfs", "-o", "noatime", f"/dev/{device}", mnt], check=True)
+    try:
+        (mnt / "bench").mkdir()
+        yield mnt / "bench"
+        shutil.rmtree(mnt / "bench")
+    finally:
+        subprocess.run(["umount", mnt], check=True)
+        mnt.rmdir()
+
+
+@contextlib.contextmanager
 def places(d, name):
-    """A box, the pool without a box (only the warden has it mounted), a plain directory of the host."""
+    """A box, the pool without a box, a plain directory of the host."""
+    with mounted_pool(d) as pool:
+        yield from three(d, name, pool)
+
+
+def three(d, name, pool):
     d.request("PUT", atoll.box_path(name), BOX)
     run(d, name, "mkdir -p /root/w")
-    pool = Path(f"/proc/{d.warden_pid}/root/pool/bench")
-    pool.mkdir()
     plain = Path(tempfile.mkdtemp(prefix="atoll-bench-", dir="/var/tmp"))
 
     def on_host(directory):
@@ -146,7 +164,6 @@ def places(d, name):
         yield [Place("pool", on_host(pool)), Place("atoll", lambda c: run(d, name, f"cd /root/w && {c}")), Place("plain", on_host(plain))]
     finally:
         shutil.rmtree(plain, ignore_errors=True)
-        shutil.rmtree(pool, ignore_errors=True)
         d.destroy(name)
 
 
@@ -207,27 +224,6 @@ def compare(bench, row, all_places, before, command, rounds):
         bench.note(row, p.who, taken[p.who], against, FILES if against else "")
     fastest = {who: min(v) for who, v in taken.items()}
     bench.value(f"  {row}: fastest, beside the pool", "atoll", fastest["atoll"] / fastest["pool"], "x", "<= 1.11")
-
-
-def storage_npm(bench, d):
-    if not common.have("npm"):
-        print("skipped: storage_npm (no npm)")
-        return
-    with tempfile.TemporaryDirectory() as t, places(d, "npm") as all_places:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(PACKAGE / name, t)
-        fetch = ["npm", "ci", "--ignore-scripts", "--no-audit", "--cache", f"{t}/cache"]
-        made = subprocess.run(fetch, cwd=t, capture_output=True, check=False)
-        if made.returncode:
-            print("skipped: storage_npm (the packages cannot be fetched)")
-            return
-        names = {f"root/w/{n}": f"{t}/{n}" for n in ("package.json", "package-lock.json", "cache")}
-        send_tar(d, "npm", names)
-        for p in all_places:
-            if p.who != "atoll":
-                p.shell(f"cp -r {t}/package.json {t}/package-lock.json {t}/cache .")
-        ci = "HOME=$PWD npm ci --offline --ignore-scripts --no-audit --no-fund --cache $PWD/cache >/dev/null 2>&1"
-        compare(bench, "files: npm ci from a warm cache", all_places, "rm -rf node_modules", ci, 2 if bench.quick else 5)
 
 
 REPOSITORY = """python3 - <<'END'

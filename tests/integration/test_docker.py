@@ -13,6 +13,7 @@ import urllib.parse
 
 import pytest
 from atoll import BIN, DEADLINE, Instance, _UnixConnection, wait_for
+from registry import registry
 
 TAG = f"cloudflare-dev/sandbox:{os.getpid():08x}"  # images are shared by the daemons of a machine
 SIDECAR = "cloudflare/proxy-everything:3cb1195@sha256:0ef6"
@@ -113,11 +114,20 @@ def through(port, target, request):
         return status, out
 
 
-def execute(port, command):
-    body = json.dumps({"command": command}).encode()
-    _, out = through(port, "127.0.0.1:3000", b"POST /api/execute HTTP/1.1\r\nHost: localhost:3000\r\nConnection: close\r\n"
-                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+def post(port, path, fields):
+    body = json.dumps(fields).encode()
+    _, out = through(port, "127.0.0.1:3000", b"POST %s HTTP/1.1\r\nHost: localhost:3000\r\nConnection: close\r\n"
+                     b"Content-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body))
     return json.loads(out.split(b"\r\n\r\n", 1)[1])
+
+
+def execute(port, command):
+    return post(port, "/api/execute", {"command": command})
+
+
+def read(port, path):
+    """Without a program of the image."""
+    return post(port, "/api/read", {"path": path})["content"]
 
 
 # ---- the socket
@@ -571,6 +581,29 @@ def test_a_commit_is_an_image(docker):
     assert docker.ask("POST", "/commit?container=c&repo=")[0] == 400
     assert docker.ask("POST", "/containers/c/kill?signal=SIGKILL")[0] == 204
     assert docker.ask("POST", "/commit?container=c&repo=x")[0] == 409
+
+
+def test_an_image_of_a_registry(daemon, docker, tmp_path):
+    """What wrangler does with a reference: pull, then tag."""
+    r = docker.cli("pull", "127.0.0.1:1/x:1", "--platform", "linux/amd64")
+    assert r.returncode == 1 and b"127.0.0.1:1/x:1" in r.stderr and docker.tags() == [], r
+    (tmp_path / "own.txt").write_text("mine\n", encoding="utf-8")
+    with registry(tmp_path / "registry") as there:
+        ref = f"127.0.0.1:{there.port}/team/app:1"
+        assert docker.build(TAG, b"FROM scratch\nCOPY own.txt /own.txt\n", context=tmp_path).returncode == 0
+        assert daemon.cli("push", f"docker-{os.getuid()}/{TAG}", ref).returncode == 0
+        docker.remove_all()
+        r = docker.cli("pull", ref, "--platform", "linux/amd64")
+        assert r.returncode == 0 and docker.tags() == [ref], r
+        assert docker.cli("pull", ref).returncode == 0  # it is here
+    assert docker.cli("tag", ref, "other:1").returncode == 0
+    assert docker.ask("POST", "/containers/create?name=c-proxy", {"Image": SIDECAR})[0] == 201
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": "other:1"})[0] == 201
+    for name in ("c-proxy", "c"):
+        assert docker.ask("POST", f"/containers/{name}/start")[0] == 204
+    assert read(docker.port("c"), "/own.txt") == "mine\n"
+    docker.remove_all()
+    assert daemon.request("DELETE", "/v1/images/" + urllib.parse.quote(ref, safe="")).status == 200
 
 
 def test_old_tags_of_wrangler_go(daemon, docker):

@@ -231,3 +231,18 @@ def test_logs_go_on_over_a_killed_daemon(own_daemon, own_box, python, kind, tmp_
         rest = p.stdout.read()
         assert p.wait(60) == 0, (tmp_path / "err").read_text()
     assert rest == "".join(f"{i}\n" for i in range(1, 5001)) + "exit 9\n"
+
+
+AGENT = """
+from agents import Agent
+from atoll_sandbox import AsyncSandbox
+from atoll_sandbox.openai_agents import TOOLS, sandbox_tools
+tools = sandbox_tools(AsyncSandbox("unused"))
+assert [tool.name for tool in Agent(name="coder", tools=tools).tools] == [tool.name for tool in TOOLS]
+assert [tool.params_json_schema for tool in tools] == [tool.schema for tool in TOOLS]
+"""
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("agents"), reason="the Python package openai-agents is missing: Debian does not have it")
+def test_agents_of_openai_have_the_tools(python, tmp_path):
+    run(python, "-", cwd=tmp_path, stdin=AGENT)

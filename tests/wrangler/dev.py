@@ -95,7 +95,9 @@ def remove_all(daemon):
     c.request("GET", "/images/json")
     for image in json.loads(c.getresponse().read()):
         c.request("DELETE", "/images/" + urllib.parse.quote(image["RepoTags"][0], safe=""))
-        c.getresponse().read()
+        r = c.getresponse()
+        assert r.status == 200, (image, r.status, r.read())
+        r.read()
     c.close()
 
 
@@ -175,15 +177,15 @@ class Dev(Terminal):
     # ---- its end
 
     def kill(self):
-        """kill -9 of wrangler, the program before what starts and watches it: that one would clean up. Then of workerd and the rest, as
-        a terminal that is closed does."""
-        others = [pid for pid in members_of_session(self.process.pid) if pid != self.process.pid]
-        first = [pid for pid in others if program(pid).endswith("/node")]
-        for pid in [*first, self.process.pid, *others]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """kill -9 of wrangler and of all that it has started. They are stopped first: a process that outlives the others for a moment
+        would notice and tidy up."""
+        members = members_of_session(self.process.pid)
+        for signo in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signo)
         self.process.wait()
-        for pid in others:
+        for pid in members:
             wait_for(lambda pid=pid: not alive(pid), f"the end of {pid}", LIMIT)
 
     def interrupt(self):

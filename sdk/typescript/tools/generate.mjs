@@ -15,6 +15,7 @@ function specFields(types) {
   return `\nexport const sandboxSpecFields: readonly string[] = ${JSON.stringify(names)};\n`;
 }
 
-const types = astToString(await openapiTS(contract, { alphabetize: true }));
+// A field with a default may be left out of a request.
+const types = astToString(await openapiTS(contract, { alphabetize: true, defaultNonNullable: false }));
 await mkdir(new URL('.', target), { recursive: true });
 await writeFile(target, head + types + specFields(types));

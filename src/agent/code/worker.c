@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "agent/agent.h"
+#include "agent/code/nursery.h"
 #include "agent/code/spare.h"
 #include "agent/code/worker_impl.h"
 #include "agent/proc/drain.h"
@@ -104,6 +105,8 @@ static int start_plain(struct worker *w, struct err *e)
 		return -1;
 	adopt(w, WORKER_RUNNING, pid, &fds, spared);
 	spare_want(w->spec.language);
+	if (w->spec.language == LANG_PYTHON)
+		nursery_want(&w->spec);
 	return 0;
 }
 
@@ -153,7 +156,8 @@ int worker_start(
 		.out = {.max = AGENT_BODY_MAX * 2},
 		.pipe = {{.fd = -1, .w = w}, {.fd = -1, .w = w}}};
 	*ret = w;
-	if (worker_may_join(s) && zygote_ask(&w->call, on_zygote)) {
+	bool own = nursery_fits(s) && zygote_ask_own(&w->call, on_zygote);
+	if (own || (!nursery_allowed() && worker_may_join(s) && zygote_ask(&w->call, on_zygote))) {
 		worker_move(w, WORKER_ASKING);
 		return 0;
 	}

@@ -166,6 +166,31 @@ static bool changes_start(const char *entry)
 	return false;
 }
 
+int worker_start_zygote(const struct worker_zygote *z, pid_t *ret, struct err *e)
+{
+	static const char *const argv[] = {"python3", "-X", "utf8", "-c",
+		"f=open(4,'rb');s=f.read();f.close();exec(compile(s,'<atoll_worker/boot.py>','exec'))\n"
+		"del f,s\nfrom atoll_worker.nursery import main\nmain()",
+		NULL};
+	auto_fd int text = text_open(&python, e);
+	if (text < 0)
+		return -1;
+	struct spawn_spec sp = {.path = z->path,
+		.argv = argv,
+		.envp = env_vector(z->env),
+		.tied = true,
+		.fd = {-1, -1, -1},
+		.extra = {{z->reply, WORKER_SOCKET}, {text, WORKER_TEXT}, {z->ask, WORKER_INTERRUPT}},
+		.extra_n = 3};
+	enum spawn_step step;
+	return spawn(&sp, ret, &step, e);
+}
+
+bool worker_env_counts(const char *entry)
+{
+	return changes_start(entry) || str_starts(str_of(entry), STR("HOME=")) || str_starts(str_of(entry), STR("LC_"));
+}
+
 static bool same_text(const char *a, const char *b)
 {
 	return a && b && strcmp(a, b) == 0;

@@ -9,25 +9,41 @@
 #include "base/fd_pass.h"
 #include "proto/zygote.h"
 
-static int reply_fd = -1, ask_fd = -1;
-static struct loop_io reply_io;
-static struct list calls;
+/* The way to one zygote: the image's outside, or the box's own (nursery.h). */
+struct line {
+	int reply_fd, ask_fd;
+	struct loop_io io;
+	bool ready;
+};
+
+static struct line shared = {.reply_fd = -1, .ask_fd = -1}, own = {.reply_fd = -1, .ask_fd = -1};
+static struct list calls = {&calls, &calls};
 static uint32_t last_serial;
 
-void zygote_init(int reply, int ask)
+static void line_open(struct line *l, int reply, int ask)
 {
 	const int on = 1;
-	list_init(&calls);
-	reply_fd = reply;
-	ask_fd = ask;
+	l->reply_fd = reply;
+	l->ask_fd = ask;
 	/* The kernel adds the pid of the worker that answers, as the agent sees it. */
 	if (reply >= 0)
 		setsockopt(reply, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
 }
 
+void zygote_init(int reply, int ask)
+{
+	line_open(&shared, reply, ask);
+	shared.ready = true;
+}
+
+static bool line_there(const struct line *l)
+{
+	return l->ready && l->reply_fd >= 0 && l->ask_fd >= 0;
+}
+
 bool zygote_there(void)
 {
-	return reply_fd >= 0 && ask_fd >= 0;
+	return line_there(&shared);
 }
 
 static void answer(struct zygote_call *c, pid_t pid, struct worker_fds fds)
@@ -40,14 +56,19 @@ static void answer(struct zygote_call *c, pid_t pid, struct worker_fds fds)
 
 static const struct worker_fds no_fds = {-1, -1, -1, -1};
 
-/* The warden is gone. The box lives on, but this connection does not come back. */
-static void hang_up(void)
+/* The warden is gone, or the nursery is. The box lives on, but this connection does not come back. */
+static void hang_up(struct line *l)
 {
-	loop_del(&reply_io);
-	fd_close(&reply_fd);
-	fd_close(&ask_fd);
-	while (!list_empty(&calls))
-		answer(list_entry(calls.next, struct zygote_call, node), 0, no_fds);
+	loop_del(&l->io);
+	fd_close(&l->reply_fd);
+	fd_close(&l->ask_fd);
+	l->ready = false;
+	list_each(it, &calls)
+	{
+		struct zygote_call *c = list_entry(it, struct zygote_call, node);
+		if (c->own == (l == &own))
+			answer(c, 0, no_fds);
+	}
 }
 
 static struct zygote_call *find(uint32_t serial)
@@ -69,12 +90,12 @@ struct answer {
 };
 
 /* Returns 1 for an answer, 0 when there is none to read, -1 when the other side is gone or sends something else. */
-static int receive(struct answer *a)
+static int receive(struct line *l, struct answer *a)
 {
 	int fds[ZYGOTE_REPLY_FDS] = {-1, -1, -1, -1};
 	*a = (struct answer){.fds = no_fds, .listener = -1};
 	struct fd_record r = {.data = &a->record, .size = sizeof a->record, .fds = fds, .fds_max = ZYGOTE_REPLY_FDS};
-	ssize_t n = fd_recv(reply_fd, &r, MSG_DONTWAIT);
+	ssize_t n = fd_recv(l->reply_fd, &r, MSG_DONTWAIT);
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0)
@@ -87,11 +108,13 @@ static int receive(struct answer *a)
 
 static void on_reply(struct loop_io *io, uint32_t events)
 {
-	(void)io;
 	(void)events;
+	struct line *l = container_of(io, struct line, io);
 	struct answer a;
-	int r = receive(&a);
+	int r = receive(l, &a);
 	struct zygote_call *c = r > 0 ? find(a.record.serial) : NULL;
+	if (r > 0 && !a.record.serial)
+		l->ready = true;
 	bool good = c && !a.record.error && a.pid > 0 && a.fds.err >= 0;
 	if (good) {
 		fd_set_nonblock(a.fds.socket, true);
@@ -105,7 +128,7 @@ static void on_reply(struct loop_io *io, uint32_t events)
 	if (c)
 		answer(c, 0, no_fds);
 	if (r < 0)
-		hang_up();
+		hang_up(l);
 }
 
 static void on_wait_over(struct loop_timer *t)
@@ -113,21 +136,49 @@ static void on_wait_over(struct loop_timer *t)
 	answer(container_of(t, struct zygote_call, timer), 0, no_fds);
 }
 
-bool zygote_ask(struct zygote_call *c, void (*on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds))
+static bool ask(struct line *l, struct zygote_call *c)
 {
-	if (!zygote_there())
-		return false;
-	if (!reply_io.loop && loop_add(agent.loop, &reply_io, reply_fd, EPOLLIN, on_reply) < 0)
+	if (!line_there(l) || (!l->io.loop && loop_add(agent.loop, &l->io, l->reply_fd, EPOLLIN, on_reply) < 0))
 		return false;
 	c->serial = ++last_serial ? last_serial : ++last_serial;
-	c->on_answer = on_answer;
-	if (write(ask_fd, &c->serial, sizeof c->serial) != (ssize_t)sizeof c->serial) {
+	c->own = l == &own;
+	if (write(l->ask_fd, &c->serial, sizeof c->serial) != (ssize_t)sizeof c->serial) {
 		c->serial = 0;
 		return false;
 	}
 	list_push(&calls, &c->node);
 	loop_timer_set(agent.loop, &c->timer, ZYGOTE_WAIT, on_wait_over);
 	return true;
+}
+
+bool zygote_ask(struct zygote_call *c, zygote_on_answer on_answer)
+{
+	c->on_answer = on_answer;
+	return ask(&shared, c);
+}
+
+bool zygote_ask_own(struct zygote_call *c, zygote_on_answer on_answer)
+{
+	c->on_answer = on_answer;
+	return ask(&own, c);
+}
+
+bool zygote_own_ready(void)
+{
+	return line_there(&own);
+}
+
+void zygote_own_open(int reply, int ask_end)
+{
+	line_open(&own, reply, ask_end);
+	fd_set_nonblock(ask_end, true);
+	if (loop_add(agent.loop, &own.io, reply, EPOLLIN, on_reply) < 0)
+		hang_up(&own);
+}
+
+void zygote_own_close(void)
+{
+	hang_up(&own);
 }
 
 void zygote_forget(struct zygote_call *c)

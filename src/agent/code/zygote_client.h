@@ -16,15 +16,25 @@
 void zygote_init(int reply_fd, int ask_fd);
 bool zygote_there(void);
 
+struct zygote_call;
+typedef void (*zygote_on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds);
+
 struct zygote_call {
 	struct list node;
 	uint32_t serial;
+	bool own; /* asked of the box's own */
 	struct loop_timer timer;
 	/* Called once. pid 0: refused. The callee owns the descriptors. */
-	void (*on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds);
+	zygote_on_answer on_answer;
 };
 
 /* False: there is no zygote to ask. */
-bool zygote_ask(struct zygote_call *c, void (*on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds));
+bool zygote_ask(struct zygote_call *c, zygote_on_answer on_answer);
+/* The same of the box's own zygote (nursery.h), which has said that it is ready. */
+bool zygote_ask_own(struct zygote_call *c, zygote_on_answer on_answer);
+bool zygote_own_ready(void);
+/* Takes both descriptors. */
+void zygote_own_open(int reply, int ask_end);
+void zygote_own_close(void);
 /* No answer is wanted any more. Safe when no request waits. */
 void zygote_forget(struct zygote_call *c);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent.h"
+#include "agent/code/nursery.h"
 #include "agent/proc/user.h"
 #include "agent/process/service.h"
 #include "agent/shell/session.h"
@@ -57,13 +58,16 @@ void api_env(struct agent_request *r)
 {
 	auto_env struct env change = {0};
 	struct err e;
-	bool services = false;
+	bool services = false, custom = false;
 	const char *workdir = NULL, *user = NULL;
 	if (env_read(r->body, "env", &change, &e) < 0 || json_read_bool(r->body, "services", &services, &e) < 0 ||
 		json_read_cstr(r->body, "workdir", &workdir, &e) < 0 ||
+		json_read_bool(r->body, "customImage", &custom, &e) < 0 ||
 		json_read_cstr(r->body, "user", &user, &e) < 0 || set_user(user, &change, &e) < 0)
 		return agent_request_fail(r, &e, STR_NULL);
 	env_apply(&agent.env, &change);
+	if (custom)
+		nursery_allow();
 	if (workdir && *workdir == '/') {
 		mkdir(workdir, 0755); /* an image may name one that it has not made */
 		free(agent.workdir);

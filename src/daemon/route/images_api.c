@@ -231,5 +231,6 @@ bool images_settings(struct daemon *d, const struct api_spec *spec, const char *
 	else if (json_read_cstr(config, "User", &user, NULL) == 0 && user && *user)
 		json_member_cstr(&w, "user", user);
 	put_entrypoint(&w, config, command);
+	json_member_bool(&w, "customImage", buf_size(&text) > 0);
 	return true;
 }

@@ -28,10 +28,10 @@ def _stamp(path: str) -> tuple[int, int] | None:
 class Image:
     """The state of the paths that decide an import, in the image; compared with the box's view of the same paths."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: str = "/root") -> None:
         self.executable = os.path.realpath(sys.executable)
         self.program = _stamp(self.executable)
-        self.user_site = os.path.join("/root", os.path.relpath(site.getusersitepackages(), os.path.expanduser("~")))
+        self.user_site = os.path.join(home, os.path.relpath(site.getusersitepackages(), os.path.expanduser("~")))
         self.directories = [d for d in sys.path if d and os.path.isdir(d)]
         self.watched = [*self.directories, self.user_site, *(d for d in sys.path if d and d not in self.directories)]
         self.stamps = {d: _stamp(d) for d in self.watched}

@@ -5,14 +5,21 @@ import { WebLinksAddon } from '@xterm/addon-web-links';
 import { Terminal } from '@xterm/xterm';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, socketUrl } from '../api';
+import { Flood, SCROLLBACK, WINDOW } from '../flood';
 import { boxes, loadBoxes, type Box } from '../state';
 import { Button, useLive } from '../ui';
 
 const light = { background: '#ffffff', foreground: '#1d2433', cursor: '#0b6e69', selectionBackground: '#b6dedb', black: '#1d2433', red: '#b3261e', green: '#1a7340', yellow: '#8a5a00', blue: '#1f5fbf', magenta: '#8a3ab0', cyan: '#0b6e69', white: '#55606f', brightBlack: '#55606f', brightRed: '#c7352c', brightGreen: '#1f8a4c', brightYellow: '#9a6700', brightBlue: '#2a6fd6', brightMagenta: '#9c4bc4', brightCyan: '#0d7f79', brightWhite: '#1d2433' };
 const dark = { background: '#10151d', foreground: '#d5dce6', cursor: '#52c7bf', selectionBackground: '#2d4a55' };
 const theme = () => (matchMedia('(prefers-color-scheme: dark)').matches ? dark : light);
-/** What may be on its way to this page and not yet drawn; more makes a flood stop later, less makes it slower. */
-const WINDOW = 512 << 10, ACK = WINDOW / 8;
+
+/** A browser complains of a socket that is closed before it is open. */
+function leave(socket: WebSocket | undefined): void {
+  if (!socket) return;
+  socket.onmessage = null;
+  if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+  else socket.close();
+}
 
 /** After a cut: a box that was stopped is not started again by a terminal that somebody left open. */
 async function mayConnect(id: string): Promise<boolean> {
@@ -25,7 +32,7 @@ function One(p: { id: string; session: string; live: boolean; active: boolean; c
   const [state, setState] = useState('connecting');
   const [finding, setFinding] = useState(false), wake = useRef(() => {});
   useEffect(() => {
-    const t = new Terminal({ fontFamily: 'ui-monospace, SFMono-Regular, Menlo, monospace', fontSize: 13, scrollback: 10000, theme: theme(), allowProposedApi: false, screenReaderMode: false });
+    const t = new Terminal({ fontFamily: 'ui-monospace, SFMono-Regular, Menlo, monospace', fontSize: 13, scrollback: SCROLLBACK, theme: theme(), allowProposedApi: false, screenReaderMode: false });
     const fit = new FitAddon(), find = new SearchAddon();
     t.loadAddon(fit);
     t.loadAddon(find);
@@ -42,8 +49,7 @@ function One(p: { id: string; session: string; live: boolean; active: boolean; c
     const connect = () => {
       fit.fit();
       socket = new WebSocket(socketUrl(boxPath(p.id, `/ws/pty?sessionId=${encodeURIComponent(p.session)}&cols=${t.cols}&rows=${t.rows}&window=${WINDOW}`)));
-      const mine = socket;
-      let drawn = 0;
+      const mine = socket, flood = new Flood((data, drawn) => t.write(data, drawn), (bytes) => { if (mine.readyState === WebSocket.OPEN) mine.send(JSON.stringify({ type: 'ack', bytes })); }, () => t.rows);
       socket.binaryType = 'arraybuffer';
       socket.onopen = () => { tries = 0; t.reset(); setState('open'); };
       socket.onmessage = (e) => {
@@ -52,16 +58,11 @@ function One(p: { id: string; session: string; live: boolean; active: boolean; c
           if (message.type === 'exit') { ended = true; setState(`ended with ${message.code}`); p.onExit(); }
           return;
         }
-        const data = new Uint8Array(e.data as ArrayBuffer);
-        t.write(data, () => {
-          drawn += data.length;
-          if (drawn < ACK || mine.readyState !== WebSocket.OPEN) return;
-          mine.send(JSON.stringify({ type: 'ack', bytes: drawn }));
-          drawn = 0;
-        });
+        flood.add(new Uint8Array(e.data as ArrayBuffer));
       };
       socket.onclose = () => {
         if (ended) return;
+        flood.clear();
         setState('reconnecting');
         again();
       };
@@ -79,7 +80,7 @@ function One(p: { id: string; session: string; live: boolean; active: boolean; c
     sizes.observe(place.current!);
     const scheme = matchMedia('(prefers-color-scheme: dark)'), repaint = () => { t.options.theme = theme(); };
     scheme.addEventListener('change', repaint);
-    return () => { ended = true; clearTimeout(timer); sizes.disconnect(); scheme.removeEventListener('change', repaint); socket?.close(); t.dispose(); };
+    return () => { ended = true; clearTimeout(timer); sizes.disconnect(); scheme.removeEventListener('change', repaint); leave(socket); t.dispose(); };
   }, []);
   useEffect(() => { if (p.live && state === 'stopped') wake.current(); }, [p.live, state]);
   useEffect(() => { if (p.active) setTimeout(() => term.current?.focus(), 0); }, [p.active, p.clicks]);

@@ -1,7 +1,7 @@
 import type * as s from '../types/snapshots.js';
 import type { Box } from './box.js';
 
-const idOf = (one: string | s.Snapshot | s.Backup): string => (typeof one === 'string' ? one : one.id);
+const idOf = (one: string | s.Snapshot | s.BoxBackup): string => (typeof one === 'string' ? one : one.id);
 
 /** Snapshots of a sandbox, and sandboxes made from it. */
 export class StorageOf implements s.SandboxStorage {
@@ -27,19 +27,19 @@ export class StorageOf implements s.SandboxStorage {
     await this.#box.json('POST', '/restore', { snapshot: idOf(snapshot) });
   }
 
-  backup(options: s.BackupOptions = {}): Promise<s.Backup> {
+  backup(options: s.BoxBackupOptions = {}): Promise<s.BoxBackup> {
     return this.#box.json('POST', '/backups', options);
   }
 
-  async backups(): Promise<s.Backup[]> {
-    return (await this.#box.json<{ backups: s.Backup[] }>('GET', '/backups')).backups;
+  async backups(): Promise<s.BoxBackup[]> {
+    return (await this.#box.json<{ backups: s.BoxBackup[] }>('GET', '/backups')).backups;
   }
 
-  async deleteBackup(backup: string | s.Backup): Promise<void> {
+  async deleteBackup(backup: string | s.BoxBackup): Promise<void> {
     await this.#box.json('DELETE', `/v1/backups/${encodeURIComponent(idOf(backup))}`);
   }
 
-  async restoreFrom(backup: string | s.Backup): Promise<void> {
+  async restoreFrom(backup: string | s.BoxBackup): Promise<void> {
     await this.#box.json('POST', '/restore', { backup: idOf(backup) });
   }
 

@@ -19,7 +19,7 @@ export interface SnapshotDiff {
 }
 
 /** A copy of a whole sandbox that outlives it. */
-export interface Backup {
+export interface BoxBackup {
   id: string;
   sandbox: string;
   name: string | null;
@@ -37,7 +37,7 @@ export interface Backup {
   error?: string;
 }
 
-export interface BackupOptions {
+export interface BoxBackupOptions {
   name?: string;
   /** Seconds until it is deleted. */
   ttl?: number;
@@ -67,12 +67,12 @@ export interface SandboxStorage {
   snapshots(): Promise<Snapshot[]>;
   deleteSnapshot(snapshot: string | Snapshot): Promise<void>;
   /** Copies the whole sandbox to where it outlives it, while it runs. */
-  backup(options?: BackupOptions): Promise<Backup>;
+  backup(options?: BoxBackupOptions): Promise<BoxBackup>;
   /** The backups of this id, oldest first, also those of an earlier sandbox. */
-  backups(): Promise<Backup[]>;
-  deleteBackup(backup: string | Backup): Promise<void>;
+  backups(): Promise<BoxBackup[]>;
+  deleteBackup(backup: string | BoxBackup): Promise<void>;
   /** Puts the files of a backup of any sandbox back. Processes end; the next call starts the sandbox. */
-  restoreFrom(backup: string | Backup): Promise<void>;
+  restoreFrom(backup: string | BoxBackup): Promise<void>;
   /** Puts the files of a snapshot back. Processes end; the next call starts the sandbox. */
   restore(snapshot: string | Snapshot): Promise<void>;
   diff(since: string | Snapshot): Promise<SnapshotDiff>;

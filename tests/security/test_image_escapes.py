@@ -1,0 +1,157 @@
+"""A build and an import that try to reach the host: nothing outside of the image may change, and nothing of the host may be seen."""
+import io
+import os
+import stat
+import tarfile
+
+import pytest
+from atoll import box_path
+from imagelib import build, built, events, image_instance, import_error, import_image, names, no_work_left, run, shell_tree, tar_of
+
+
+@pytest.fixture(scope="module", name="atoll")
+def fixture_atoll(tmp_path_factory):
+    with image_instance(tmp_path_factory.mktemp("images")) as instance:
+        yield instance
+
+
+def link(name, target, kind=tarfile.SYMTYPE):
+    return (name, b"", {"type": kind, "linkname": target})
+
+
+def host_files(images):
+    """Everything in the image directory that a box could run or open: no devices, no set-id, all owned by mapped users."""
+    for top, dirs, files in os.walk(images / "layers"):
+        for name in dirs + files:
+            yield os.path.join(top, name), os.lstat(os.path.join(top, name))
+
+
+CAPABILITY = "\x01\x00\x00\x02\x00\x00\x20" + "\x00" * 13
+TRICKS = {
+    "a link to the root, then a file through it": [link("up", "/"), ("up/evil-file", b"x", {})],
+    "a link that climbs out, then a file through it": [("d", None, {}), link("d/up", "../../../../../.."), ("d/up/evil-file", b"x", {})],
+    "a chain of links": [link("a", ".."), link("b", "a/.."), link("c", "b/.."), ("c/evil-file", b"x", {})],
+    "a link that is replaced by a directory": [link("d", "/tmp"), ("d", None, {}), ("d/evil-file", b"x", {})],
+    "a link into proc": [link("p", "/proc/1/root"), ("p/evil-file", b"x", {})],
+    "a link to a descriptor": [link("p", "/proc/self/fd/0"), ("p", b"x", {})],
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_path_through_a_link_stays_in_the_image(atoll, trick):
+    """It is refused, or lands inside of the image; the host never sees the file."""
+    reply = atoll.request("POST", "/v1/images/import?name=tricky", tar_of(shell_tree() + TRICKS[trick]))
+    last = events(reply)[-1] if reply.status == 200 else {"type": "error"}
+    assert last["type"] in ("done", "error")
+    for place in ("/", "/tmp", "/etc", "/root", str(atoll.images), str(atoll.images.parent)):
+        assert not os.path.lexists(os.path.join(place, "evil-file")), place
+    assert no_work_left(atoll)
+
+
+@pytest.mark.parametrize("entries, sentence", [
+    ([("a/b/../../../evil", b"x", {})], "'..'"),
+    ([("..", None, {})], "'..'"),
+    ([("./../evil", b"x", {})], "'..'"),
+    ([("//etc/evil", b"x", {})], "absolute"),
+    ([("x" * 256, b"x", {})], "longer than 255"),
+    ([link("hard", "../../../../etc/shadow", tarfile.LNKTYPE)], "'..'"),
+    ([link("hard", "//etc/shadow", tarfile.LNKTYPE)], "absolute"),
+    ([("d", None, {}), ("d/f", b"x", {}), link("d", "/etc")], "twice"),
+    ([("d", None, {}), link("d", "e", tarfile.LNKTYPE)], "twice"),
+    ([(".wh.", b"", {})], ""),
+    ([(".wh..", b"", {})], ""),
+    ([(".wh...", b"", {})], ""),
+])
+def test_names_that_lead_out_are_refused(atoll, entries, sentence):
+    assert sentence in import_error(atoll, tar_of(shell_tree() + entries))
+
+
+def test_a_hard_link_to_a_link_does_not_reach_its_target(atoll):
+    tree = shell_tree() + [link("s", "/etc/passwd"), link("h", "s", tarfile.LNKTYPE), ("h2", b"mine", {})]
+    import_image(atoll, "hard", tar_of(tree))
+    assert run(atoll, "a", "hard", "cat /h2; ls -l /h | cat").startswith("mine")
+
+
+def test_no_device_no_setid_and_no_capability_reaches_the_disk(atoll):
+    tree = shell_tree() + [
+        ("dev", None, {}), ("dev/sda", b"", {"type": tarfile.BLKTYPE, "devmajor": 8}),
+        ("kmem", b"", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 2}),
+        ("su", b"x", {"mode": 0o4755}), ("sg", b"x", {"mode": 0o2755}), ("sd", None, {"mode": 0o3777}),
+        ("cap", b"x", {"pax_headers": {"SCHILY.xattr.security.capability": CAPABILITY}}),
+        ("trusted", b"x", {"pax_headers": {"SCHILY.xattr.trusted.overlay.redirect": "/etc"}})]
+    import_image(atoll, "devices", tar_of(tree, tarfile.PAX_FORMAT))
+    built(atoll, "FROM default\nRUN echo x > /made; chmod 6755 /made; mkdir /d\n", query="tag=setid")
+    for path, st in host_files(atoll.images):
+        assert not stat.S_ISBLK(st.st_mode), path
+        # Whiteouts of the kernel are character devices 0:0, which are nothing.
+        assert not stat.S_ISCHR(st.st_mode) or st.st_rdev == 0, path
+        if not stat.S_ISLNK(st.st_mode):
+            assert "security.capability" not in os.listxattr(path, follow_symlinks=False), path
+            if stat.S_ISREG(st.st_mode):
+                assert not [x for x in os.listxattr(path) if "redirect" in x], path
+    assert not [path for path, st in host_files(atoll.images) if path.endswith(("/su", "/sg")) and st.st_mode & 0o6000]
+    # A program of a build may set the bits: no user of the host reaches the directory, and a box gains nothing by them.
+    assert stat.S_IMODE(os.stat(atoll.images).st_mode) & 0o077 == 0
+
+
+def test_too_many_names_are_refused_in_time(atoll):
+    """A tar of a few hundred kilobytes that asks for a deep tree again and again."""
+    deep = "/".join(["d"] * 255)
+    assert names(atoll)
+    import_image(atoll, "deep", tar_of(shell_tree() + [(deep, None, {})] * 50))
+    assert "deeper than 256" in import_error(atoll, tar_of(shell_tree() + [(deep + "/d/d", None, {})]))
+
+
+def test_a_sparse_file_does_not_fill_the_disk(atoll):
+    """A header that promises 100 TB, followed by nothing."""
+    info = tarfile.TarInfo("huge")
+    info.size = 100 << 40
+    import_error(atoll, info.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
+
+
+HOSTILE = r"""FROM default
+RUN { cat /proc/1/environ; cat /proc/1/root/etc/shadow; ls /proc/1/cwd/; } 2>/dev/null | cat; echo looked
+RUN for p in /var/lib/atoll /run/atoll /root/.ssh /root/.docker /etc/shadow /work /home; do test ! -e $p || echo "sees $p"; done
+RUN for d in /dev/*; do test ! -b $d || echo "has the disk $d"; done
+RUN touch /proc/sysrq-trigger 2>/dev/null && echo b > /proc/sysrq-trigger && echo rebooted; true
+RUN (echo evil > /proc/sys/kernel/core_pattern) 2>/dev/null && echo wrote; true
+RUN (echo evil > /sys/kernel/uevent_helper) 2>/dev/null && echo wrote; true
+RUN env
+"""
+
+
+def test_a_build_sees_nothing_of_the_host(atoll):
+    reply = build(atoll, HOSTILE, query="tag=hostile&nocache=1")
+    found = events(reply)
+    assert found[-1]["type"] == "done", found[-1]
+    output = "".join(e["text"] for e in found if e["type"] == "output")
+    assert "sees " not in output and "has the disk" not in output and "wrote" not in output and "rebooted" not in output and "root:" not in output
+    assert "looked" in output and "ATOLL_DATA" not in output and "ATOLL_RUN" not in output and "TOKEN" not in output
+    with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as f:
+        assert "evil" not in f.read()
+
+
+@pytest.mark.parametrize("step", [
+    "COPY ../../../../../..SECRET /x", "COPY SECRET /x", "ADD ../../../../../..SECRET /x", "COPY link /x", "COPY --from=../../.. SECRET /x"])
+def test_copy_reaches_nothing_outside_of_the_context(atoll, step, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("of-the-host-alone")
+    files = [link("link", str(secret)), ("f", b"x", {})]
+    reply = build(atoll, f"FROM default\n{step.replace('SECRET', str(secret))}\nRUN cat /x\n", files, "tag=reach&nocache=1")
+    assert reply.status in (200, 400, 404) and "of-the-host-alone" not in reply.text
+    assert no_work_left(atoll)
+
+
+def test_a_context_with_hostile_names_is_refused(atoll):
+    out = io.BytesIO(tar_of([("Dockerfile", b"FROM default\n", {}), ("../../evil", b"x", {})]))
+    reply = atoll.request("POST", "/v1/images/build?tag=evil", out.getvalue())
+    said = reply.json()["message"] if reply.status != 200 else events(reply)[-1]["message"]
+    assert "'..'" in said and "evil:latest" not in names(atoll) and no_work_left(atoll)
+
+
+def test_work_boxes_cannot_be_taken_over(atoll):
+    """A sandbox of a client may have the name of a build's box: it is not touched."""
+    assert atoll.request("PUT", box_path("image-mine"), {}).status == 201
+    built(atoll, "FROM default\nRUN true\n", query="tag=beside&nocache=1")
+    assert atoll.request("GET", box_path("image-mine")).json()["state"] == "running"
+    atoll.request("DELETE", box_path("image-mine"))
