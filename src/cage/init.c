@@ -36,8 +36,8 @@ enum {
 };
 
 struct child {
-	int proc, pts; /* mounts */
-	int root;      /* the overlay */
+	int proc, pts;			 /* mounts */
+	int mounts[1 + BOX_VOLUMES_MAX]; /* the overlay, the volumes */
 	struct init_go go;
 };
 
@@ -213,19 +213,47 @@ static int place(int root, const char *name, struct err *e)
  * no unmount: the anchor below can be reached by no path, as with a system's initial ramdisk. */
 static int enter_root(struct child *c, struct err *e)
 {
-	auto_fd int proc = place(c->root, "proc", e);
-	auto_fd int dev = proc < 0 ? -1 : place(c->root, "dev", e);
+	auto_fd int proc = place(c->mounts[0], "proc", e);
+	auto_fd int dev = proc < 0 ? -1 : place(c->mounts[0], "dev", e);
 	auto_fd int anchor = dev < 0 ? -1 : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dev < 0)
 		return -1;
-	if (anchor < 0 || sys_move_mount(c->root, anchor) < 0)
+	if (anchor < 0 || sys_move_mount(c->mounts[0], anchor) < 0)
 		return init_fail(e, "mount the root");
 	if (sys_move_mount(c->proc, proc) < 0)
 		return init_fail(e, "move /proc");
 	if (sys_move_mount(FD_DEV, dev) < 0)
 		return init_fail(e, "move /dev");
-	if (fchdir(c->root) < 0 || chroot(".") < 0)
+	if (fchdir(c->mounts[0]) < 0 || chroot(".") < 0)
 		return init_fail(e, "enter the root");
+	return 0;
+}
+
+/* Puts a volume on its place in the box's own files, which may be hostile: every step is one name in a directory that
+ * is held, follows no link and enters no other mount. */
+static int put_volume(int root, int volume, const char *path, struct err *e)
+{
+	auto_fd int at = fcntl(root, F_DUPFD_CLOEXEC, FD_KEPT);
+	struct str rest = str_skip(str_of(path), 1);
+	while (rest.n && at >= 0) {
+		char name[VOLUME_PATH_MAX + 1];
+		struct str part = str_split(rest, '/', &rest);
+		snprintf(name, sizeof name, "%.*s", STR_ARG(part));
+		int next = place(at, name, e);
+		if (next < 0)
+			return err_wrap(e, "the place %s of a volume", path);
+		fd_close(&at);
+		at = next;
+	}
+	return at < 0 || sys_move_mount(volume, at) < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "mount %s", path)
+							: 0;
+}
+
+static int put_volumes(const struct child *c, struct err *e)
+{
+	for (uint32_t i = 0; i < c->go.volumes_n; i++)
+		if (put_volume(c->mounts[0], c->mounts[1 + i], c->go.volumes[i], e) < 0)
+			return -1;
 	return 0;
 }
 
@@ -262,7 +290,7 @@ static int become_box(struct child *c, struct err *e)
 	init_hostname(c->go.id, name);
 	if (sethostname(name, strlen(name)) < 0)
 		return init_fail(e, "set the host name");
-	if (enter_root(c, e) < 0 || enter_workspace(e) < 0 || caps_limit(CAPS_BOX, e) < 0)
+	if (enter_root(c, e) < 0 || put_volumes(c, e) < 0 || enter_workspace(e) < 0 || caps_limit(CAPS_BOX, e) < 0)
 		return -1;
 	return seccomp_load(SECCOMP_BOX, e);
 }
@@ -282,8 +310,8 @@ static int execute_agent(const struct init_go *go, struct err *e)
 
 static void wait_for_go(struct child *c)
 {
-	struct fd_record go = {.data = &c->go, .size = sizeof c->go, .fds = &c->root, .fds_max = 1};
-	if (fd_recv(FD_CONTROL, &go, 0) != (ssize_t)sizeof c->go || go.fds_n != 1)
+	struct fd_record go = {.data = &c->go, .size = sizeof c->go, .fds = c->mounts, .fds_max = ARRAY_LEN(c->mounts)};
+	if (fd_recv(FD_CONTROL, &go, 0) != (ssize_t)sizeof c->go || go.fds_n != 1 + (size_t)c->go.volumes_n)
 		_exit(0);
 }
 
@@ -296,7 +324,7 @@ _Noreturn static void give_up(const struct err *e)
 
 _Noreturn void init_run(const struct init_fds *fds)
 {
-	struct child c = {.proc = -1, .pts = -1, .root = -1};
+	struct child c = {.proc = -1, .pts = -1};
 	struct err e = {0};
 	prctl(PR_SET_NAME, "atoll-slot");
 	if (keep_fds(fds, &e) < 0)
@@ -318,9 +346,9 @@ int init_send_maps(int control, struct err *e)
 	return send(control, "m", 1, MSG_NOSIGNAL) == 1 ? 0 : init_fail(e, "start the half-made box");
 }
 
-int init_send_go(int control, const struct init_go *go, int overlay, struct err *e)
+int init_send_go(int control, const struct init_go *go, const int mounts[1 + BOX_VOLUMES_MAX], struct err *e)
 {
-	ssize_t n = fd_send(control, go, sizeof *go, &overlay, 1, 0);
+	ssize_t n = fd_send(control, go, sizeof *go, mounts, 1 + (size_t)go->volumes_n, 0);
 	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, (int)-n, "finish the half-made box") : 0;
 }
 

@@ -36,9 +36,12 @@ struct init_note {
 	struct err err; /* of FAILED */
 };
 
+/* With it come descriptors: the overlay's mount, then one mount for each volume. */
 struct init_go {
 	char id[BOX_ID_MAX + 1];
 	struct box_limits limits;
+	uint32_t volumes_n;
+	char volumes[BOX_VOLUMES_MAX][VOLUME_PATH_MAX + 1]; /* their places */
 };
 
 /* Where in the warden's own root the empty directory lies that a half-made box takes as its root; it has an empty
@@ -50,7 +53,7 @@ _Noreturn void init_run(const struct init_fds *fds);
 
 /* The warden's side. */
 int init_send_maps(int control, struct err *e);
-int init_send_go(int control, const struct init_go *go, int overlay, struct err *e);
+int init_send_go(int control, const struct init_go *go, const int mounts[1 + BOX_VOLUMES_MAX], struct err *e);
 /* 1: *ret is filled. 0: the other end is closed. -1: nothing there yet (errno EAGAIN) or a broken record. */
 int init_receive(int control, struct init_note *ret);
 

@@ -185,6 +185,27 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll approve\natoll approve --list\natoll approve --all --remember sandbox\n"
 			    "atoll approve 5f0c7a91d2e3b4c5d6e7f801 --deny"},
 
+	{"mount", "Mount a bucket in a box", "ID BUCKET PATH --endpoint URL --secret NAME [options]",
+		"s3fs in the box serves the bucket. The keys stay with the daemon: requests are signed on their way "
+		"out.\n"
+		"The mount comes back whenever the box starts.",
+		verb_mount, OWN_CODES, .words = WORDS_BOX,
+		.examples =
+			"printf %s \"$SECRET\" | atoll secret set s3 --host s3.example.com --aws AKIA1 --service s3\n"
+			"atoll mount dev my-bucket /mnt/data --endpoint https://s3.example.com --secret s3\n"
+			"atoll mounts dev\natoll unmount dev /mnt/data"},
+	{"mounts", "List the buckets of a box", "ID", "", verb_mounts, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll mounts dev"},
+	{"unmount", "Unmount a bucket of a box", "ID PATH", "", verb_unmount, OWN_CODES, .words = WORDS_BOX,
+		.examples = "atoll unmount dev /mnt/data"},
+	{"volume", "Keep directories that boxes share and that outlive them",
+		"[create NAME [--size SIZE] | ls | rm NAME...]",
+		"A box gets volumes when it is made (atoll create --volume NAME:PATH). Several boxes may have the "
+		"same\n"
+		"volume at once. 'create' with the name of a volume that exists changes its size.",
+		verb_volume, OWN_CODES,
+		.examples = "atoll volume create cache --size 2g\natoll create dev --volume cache:/cache\n"
+			    "atoll create reader --volume cache:/cache:ro\natoll volume ls"},
 	{"snapshot", "Keep the files of a box as they are now", "ID [NAME]",
 		"Prints the id of the snapshot. A running box is frozen for the moment of the copy; nothing in it "
 		"ends.",

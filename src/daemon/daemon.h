@@ -37,6 +37,7 @@ struct daemon {
 	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
 	struct map tunnels; /* label of the host → struct tunnel */
 	size_t by_state[SB_STATES];
+	struct map volumes;   /* name → struct volume: storage/volumes.h */
 	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
 	bool snapshots_left;  /* deletions of some failed: snapshots_retry */
 	struct backups *backups;

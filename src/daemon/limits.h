@@ -97,3 +97,13 @@
 #define NET_METRICS_MAX	   1000 /* sandboxes whose networks have series of their own in /metrics */
 #define NET_APPROVALS_MAX  4096 /* questions that wait, of all sandboxes */
 #define NET_ALWAYS_MAX	   256	/* rules for all sandboxes that approvals left */
+
+/* Volumes */
+#define VOLUMES_MAX	    1024 /* of a daemon */
+#define VOLUME_SIZE_DEFAULT (8192ull * MIB)
+#define VOLUME_USERS_SHOWN  100 /* sandboxes that are named in the description of a volume */
+
+/* Buckets */
+#define BUCKET_MOUNTS_MAX 16	/* of one sandbox */
+#define BUCKET_TIMEOUT	  60000 /* for s3fs to mount all buckets of a box */
+#define BUCKET_REPLY_MAX  (64u * KIB)

@@ -92,6 +92,7 @@
 	X(GIT_OPERATION_FAILED, 500, "")                                                                               \
 	X(BACKUP_CREATE_FAILED, 500, "Look at `stderr` in the context.")                                               \
 	X(BACKUP_RESTORE_FAILED, 500, "Look at `stderr` in the context.")                                              \
+	X(BUCKET_MOUNT_FAILED, 502, "Check bucket, endpoint, keys and hosts of the secret, and the network policy.")   \
 	X(INTERPRETER_NOT_READY, 503, "Ask again after the named delay.")                                              \
 	X(CONTEXT_NOT_FOUND, 404, "List the contexts, or create one.")                                                 \
 	X(CODE_EXECUTION_ERROR, 500, "")                                                                               \

@@ -109,3 +109,44 @@ bool snapshot_name_ok(struct str name)
 			return false;
 	return true;
 }
+
+bool volume_name_ok(struct str name)
+{
+	_Static_assert(VOLUME_NAME_MAX == BOX_IMAGE_NAME_MAX, "both names have one rule");
+	return box_image_name_ok(name);
+}
+
+static bool part_ok(struct str part)
+{
+	if (!part.n || str_eq_c(part, ".") || str_eq_c(part, ".."))
+		return false;
+	for (size_t i = 0; i < part.n; i++)
+		if ((unsigned char)part.p[i] < ' ' || part.p[i] == 127)
+			return false;
+	return true;
+}
+
+static bool is_or_in(struct str path, struct str above)
+{
+	return str_starts(path, above) && (path.n == above.n || path.p[above.n] == '/');
+}
+
+bool volume_paths_overlap(struct str a, struct str b)
+{
+	return is_or_in(a, b) || is_or_in(b, a);
+}
+
+bool volume_path_ok(struct str path)
+{
+	static const struct str kernels[] = {STR("/proc"), STR("/dev"), STR("/sys")};
+	if (path.n < 2 || path.n > VOLUME_PATH_MAX || path.p[0] != '/' || path.p[path.n - 1] == '/')
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(kernels); i++)
+		if (is_or_in(path, kernels[i]))
+			return false;
+	struct str rest = str_skip(path, 1);
+	while (rest.n)
+		if (!part_ok(str_split(rest, '/', &rest)))
+			return false;
+	return true;
+}

@@ -24,5 +24,13 @@ bool box_id_from_filename(struct str name, char ret[BOX_ID_MAX + 1]);
 /* The names of snapshots on disk: [a-z0-9][a-z0-9-]*, at most SNAPSHOT_NAME_MAX. */
 bool snapshot_name_ok(struct str name);
 
+/* The names of volumes: [a-z0-9][a-z0-9._-]*, at most VOLUME_NAME_MAX. */
+bool volume_name_ok(struct str name);
+/* The place of a volume in a box: absolute, at most VOLUME_PATH_MAX bytes, no empty, "." or ".." part, no slash at the
+ * end, no control characters; not /, and nothing in /proc, /dev and /sys. */
+bool volume_path_ok(struct str path);
+/* Whether one of two paths lies in the other, or both are the same. */
+bool volume_paths_overlap(struct str a, struct str b);
+
 /* Image names: [a-z0-9][a-z0-9._-]*, at most BOX_IMAGE_NAME_MAX. */
 bool box_image_name_ok(struct str name);

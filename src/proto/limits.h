@@ -28,6 +28,9 @@
 #define BOX_USER_MAX	      255  /* USER[:GROUP] */
 #define BOX_COMMAND_WORDS_MAX 1024 /* of a box's program */
 #define SNAPSHOT_NAME_MAX     63
+#define VOLUME_NAME_MAX	      63
+#define VOLUME_PATH_MAX	      255 /* of the place of a volume in a box */
+#define BOX_VOLUMES_MAX	      8	  /* volumes of one sandbox */
 #define IMAGE_REF_MAX	      220 /* of a name that a client gives, with tag and digest */
 #define IMAGE_LINK_MAX	      250 /* of a name as a file */
 #define IMAGE_LAYERS_MAX      128 /* of one image */

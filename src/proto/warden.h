@@ -21,15 +21,16 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-#define WARDEN_MAGIC 0x41545736u /* "ATW6" */
+#define WARDEN_MAGIC 0x41545738u /* "ATW8" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
-	WARDEN_CREATE,	/* id, image, limits, flags; replies when the box's init runs; `info` is filled. With the id of
-			   a box that died by itself, or whose files were kept: starts it again on its files */
-	WARDEN_DESTROY, /* id; kills everything; replies when the box is gone from cgroups and state; files go in the
-			   back */
-	WARDEN_SIGNAL,	/* id, signal: to the box's init */
+	WARDEN_CREATE,	  /* id, image, limits, flags, volumes; replies when the box's init runs; `info` is filled. With
+			     the id of    a box that died by itself, or whose files were kept: starts it again on its files
+			   */
+	WARDEN_DESTROY,	  /* id; kills everything; replies when the box is gone from cgroups and state; files go in the
+			     back */
+	WARDEN_SIGNAL,	  /* id, signal: to the box's init */
 	WARDEN_FREEZE, /* id; INVALID_STATE when a process cannot be frozen within WARDEN_FREEZE_MAX: all run on then */
 	WARDEN_THAW,   /* id */
 	WARDEN_PAGE_OUT, /* id of a frozen box: its memory goes to swap; `info` with live usage. HOST_UNSUPPORTED when
@@ -49,12 +50,15 @@ enum warden_op {
 	WARDEN_DIFF,	      /* id, snapshot, image: a pipe is passed with the reply: cage/pool/diff.h */
 	WARDEN_SEND,	      /* snapshot, parent ("": none): a pipe with a stream of btrfs comes with the reply. A
 				 stream without its end failed */
-	WARDEN_RECEIVE, /* snapshot, limits.disk, image, which must be here: a socket comes with the reply. It takes
-			   streams and then WARDEN_RECEIVE_END, and answers with an errno in 4 bytes: 0, and the
-			   snapshot is there */
-	WARDEN_FUSE,	/* id, flags: whether the box may make FUSE mounts; those that are there stay */
-	WARDEN_TRUST,	/* id, pem: programs in the box trust this authority (cage/trust.h) */
-	WARDEN_IMAGES,	/* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
+	WARDEN_RECEIVE,	    /* snapshot, limits.disk, image, which must be here: a socket comes with the reply. It takes
+			       streams and then WARDEN_RECEIVE_END, and answers with an errno in 4 bytes: 0, and the
+			       snapshot is there */
+	WARDEN_FUSE,	    /* id, flags: whether the box may make FUSE mounts; those that are there stay */
+	WARDEN_TRUST,	    /* id, pem: programs in the box trust this authority (cage/trust.h) */
+	WARDEN_IMAGES,	    /* a descriptor of the image directory's meta/ (proto/image.h) with the reply */
+	WARDEN_VOLUME,	    /* volumes[0].name, limits.disk: makes a volume, or sets its limit */
+	WARDEN_VOLUME_DISK, /* volumes[0].name: `info` with its disk numbers; NOT_FOUND */
+	WARDEN_VOLUME_DROP, /* volumes[0].name; one that is not there is a success */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
@@ -130,6 +134,13 @@ struct warden_host {
 	char pool_why[WARDEN_WHY_MAX + 1];  /* of WARDEN_POOL_PLAIN: why there is no other */
 };
 
+/* A named volume and its place in a box (proto/id.h: volume_name_ok, volume_path_ok). */
+struct warden_volume {
+	char name[VOLUME_NAME_MAX + 1];
+	char path[VOLUME_PATH_MAX + 1];
+	uint32_t read_only;
+};
+
 struct warden_request {
 	uint32_t magic;
 	uint32_t op;
@@ -144,8 +155,11 @@ struct warden_request {
 	uint32_t family; /* SOCKETS: AF_INET or AF_INET6 */
 	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
 	uint32_t steer;	 /* CREATE, NETWORK: enum warden_steer */
-	uint32_t padding;
-	char pem[WARDEN_PEM_MAX + 1]; /* TRUST: a certificate */
+	uint32_t volumes_n;
+	union {
+		struct warden_volume volumes[BOX_VOLUMES_MAX]; /* CREATE, and one for the operations on a volume */
+		char pem[WARDEN_PEM_MAX + 1];		       /* TRUST: a certificate */
+	};
 };
 
 struct warden_reply {

@@ -25,6 +25,7 @@
 #include "warden/storage/carry.h"
 #include "warden/storage/snapshot.h"
 #include "warden/storage/storage.h"
+#include "warden/storage/volume.h"
 #include "warden/warden.h"
 
 #define TO(s) (1u << STAGE_##s)
@@ -138,7 +139,9 @@ struct box *box_restore(struct warden_slot *c, const struct box_info *info, enum
 
 static void free_box(struct loop_task *t)
 {
-	free(container_of(t, struct box, free_task));
+	struct box *b = container_of(t, struct box, free_task);
+	free(b->volumes);
+	free(b);
 }
 
 static void remove_box(struct box *b)
@@ -223,6 +226,10 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->waiter = who;
 	b->info.limits = limits;
 	b->steer = rq->steer;
+	b->volumes_n = rq->volumes_n;
+	if (rq->volumes_n)
+		b->volumes = memcpy(
+			xcalloc(rq->volumes_n, sizeof *b->volumes), rq->volumes, rq->volumes_n * sizeof *b->volumes);
 	b->is_volatile = rq->flags & WARDEN_VOLATILE;
 	b->info.no_fuse = !!(rq->flags & WARDEN_NO_FUSE);
 	b->info.created_ms = clock_wall_ms();
@@ -311,18 +318,41 @@ static int set_limits(struct box *b, struct err *e)
 	return cgroup_limit(&b->w->cgroups, b->place->slot.number, l, e);
 }
 
+static void close_mounts(int mounts[1 + BOX_VOLUMES_MAX])
+{
+	for (int i = 0; i < 1 + BOX_VOLUMES_MAX; i++)
+		fd_close(&mounts[i]);
+}
+
+static int open_mounts(const struct box *b, struct init_go *go, int mounts[1 + BOX_VOLUMES_MAX], struct err *e)
+{
+	go->volumes_n = b->volumes_n;
+	for (uint32_t i = 0; i < b->volumes_n; i++) {
+		memcpy(go->volumes[i], b->volumes[i].path, sizeof go->volumes[i]);
+		mounts[1 + i] = volume_open(b->w, &b->volumes[i], b->place->slot.userns, e);
+		if (mounts[1 + i] < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int launch(struct box *b, struct err *e)
 {
 	struct init_go go = {.limits = b->info.limits};
+	int mounts[1 + BOX_VOLUMES_MAX];
+	memset(mounts, -1, sizeof mounts);
 	memcpy(go.id, b->info.id, sizeof go.id);
 	/* Before the layer is made: the record must be right whenever we are killed. */
 	layer_move(b, has_no_layer(b) ? LAYER_MADE : LAYER_FOUND);
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)
 		return -1;
-	auto_fd int root = get_root(b, e);
-	if (root < 0 || storage_limit(b->w, b->info.id, b->info.limits.disk_bytes, e) < 0)
-		return -1;
-	return init_send_go(b->place->slot.control, &go, root, e);
+	if (open_mounts(b, &go, mounts, e) == 0)
+		mounts[0] = get_root(b, e);
+	int r = mounts[0] < 0 || storage_limit(b->w, b->info.id, b->info.limits.disk_bytes, e) < 0
+			? -1
+			: init_send_go(b->place->slot.control, &go, mounts, e);
+	close_mounts(mounts);
+	return r;
 }
 
 static void on_create_timeout(struct loop_timer *t)

@@ -57,6 +57,8 @@ struct box {
 	bool may_swap; /* frozen, and its memory was pushed out, or may have been by the warden before us */
 	struct loop_timer timer;
 	struct loop_task free_task;
+	struct warden_volume *volumes; /* until it starts */
+	uint32_t volumes_n;
 	struct closing *after; /* the mount of its layer that has to end first; NULL: none */
 	struct list node;      /* of warden.waiting */
 	struct list all;       /* of warden.all */

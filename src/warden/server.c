@@ -19,6 +19,7 @@
 #include "warden/storage/pager.h"
 #include "warden/storage/snapshot.h"
 #include "warden/storage/storage.h"
+#include "warden/storage/volume.h"
 #include "warden/warden.h"
 
 static void hang_up(struct warden *w, const char *why)
@@ -167,19 +168,44 @@ static uint32_t flags_of(uint32_t op)
 	}
 }
 
+static bool is_about_volume(uint32_t op)
+{
+	return op == WARDEN_VOLUME || op == WARDEN_VOLUME_DISK || op == WARDEN_VOLUME_DROP;
+}
+
+/* How many volumes there are, and that all behind them is zero, is the operation's; each one is checked. */
+static int check_volumes(const struct warden_request *rq, struct err *e)
+{
+	static const struct warden_volume none;
+	bool one = is_about_volume(rq->op);
+	uint32_t max = one ? 1 : rq->op == WARDEN_CREATE ? BOX_VOLUMES_MAX : 0;
+	if (rq->volumes_n > max || (one && rq->volumes_n != 1))
+		return err_set(e, ERRC_INVALID_REQUEST, "this operation takes no %u volumes", rq->volumes_n);
+	for (uint32_t i = 0; i < BOX_VOLUMES_MAX && rq->op != WARDEN_TRUST; i++) {
+		const struct warden_volume *v = &rq->volumes[i];
+		if (i >= rq->volumes_n ? memcmp(v, &none, sizeof none) != 0
+				       : !text_ok(v->name, sizeof v->name) || !text_ok(v->path, sizeof v->path) ||
+						 !volume_name_ok(str_of(v->name)) || v->read_only > 1 ||
+						 (one ? *v->path : !volume_path_ok(str_of(v->path))))
+			return err_set(e, ERRC_INVALID_REQUEST, "volume %u of the record is not valid", i);
+	}
+	return 0;
+}
+
 static int check_form(const struct warden_request *rq, struct err *e)
 {
 	if (!text_ok(rq->id, sizeof rq->id) || !text_ok(rq->image, sizeof rq->image) ||
-		!text_ok(rq->pem, sizeof rq->pem) || !text_ok(rq->snapshot, sizeof rq->snapshot) ||
-		!text_ok(rq->parent, sizeof rq->parent))
+		(rq->op == WARDEN_TRUST && !text_ok(rq->pem, sizeof rq->pem)) ||
+		!text_ok(rq->snapshot, sizeof rq->snapshot) || !text_ok(rq->parent, sizeof rq->parent))
 		return err_set(e, ERRC_INVALID_REQUEST, "a text in the record is not terminated and padded");
 	if (rq->flags & ~flags_of(rq->op))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
 	if (rq->steer & ~(uint32_t)(rq->op == WARDEN_CREATE || rq->op == WARDEN_NETWORK ? WARDEN_STEER_ALL : 0))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
-	if (*rq->pem && rq->op != WARDEN_TRUST)
-		return err_set(e, ERRC_INVALID_REQUEST, "this operation takes no certificate");
-	bool without_id = rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES;
+	if (check_volumes(rq, e) < 0)
+		return -1;
+	bool without_id =
+		rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES || is_about_volume(rq->op);
 	bool of_snapshot = rq->op == WARDEN_SNAPSHOT_DROP || rq->op == WARDEN_SEND || rq->op == WARDEN_RECEIVE;
 	if (without_id || (of_snapshot && !*rq->id))
 		return 0;
@@ -209,7 +235,8 @@ static bool handle_files(struct warden *w, const struct warden_request *rq, stru
 	} table[] = {{WARDEN_DISK, storage_disk}, {WARDEN_SNAPSHOT, snapshot_make},
 		{WARDEN_SNAPSHOT_DROP, snapshot_drop}, {WARDEN_CLONE, snapshot_clone},
 		{WARDEN_REPLACE, snapshot_replace}, {WARDEN_DIFF, snapshot_diff}, {WARDEN_SEND, snapshot_send},
-		{WARDEN_RECEIVE, snapshot_receive}};
+		{WARDEN_RECEIVE, snapshot_receive}, {WARDEN_VOLUME, volume_make}, {WARDEN_VOLUME_DISK, volume_disk},
+		{WARDEN_VOLUME_DROP, volume_drop}};
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		if (table[i].op == rq->op) {
 			table[i].handle(w, rq, who);

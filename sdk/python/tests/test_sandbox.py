@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import pytest
 
-from atoll_sandbox import Limits, Sandbox, ValidationFailedError
+from atoll_sandbox import Limits, Sandbox, SandboxError, ValidationFailedError
 from atoll_sandbox._place import locate
 
 from .conftest import Daemon, until
@@ -106,3 +106,20 @@ def test_options_that_the_daemon_refuses_are_told_by_the_first_call(make: Callab
     with pytest.raises(ValidationFailedError) as caught:
         make(box_id, sleep_after="soon").exec("true")
     assert caught.value.validation_errors and caught.value.validation_errors[0]["field"] == "sleepAfter"
+
+
+def test_a_volume_is_shared(make: Callable[..., Any], box_id: str) -> None:
+    name = f"py-{box_id}".lower()
+    writer = make(box_id, volumes=[{"name": name, "path": "/cache"}])
+    maker = make(f"{box_id}-m")
+    assert maker.create_volume(name, size=64 << 20)["size"] == 64 << 20
+    writer.write_file("/cache/f", "kept")
+    reader = make(f"{box_id}-r", volumes=[{"name": name, "path": "/c", "readOnly": True}])
+    assert reader.read_file("/c/f").content == "kept"
+    with pytest.raises(SandboxError) as refused:
+        maker.delete_volume(name)
+    assert refused.value.code == "RESOURCE_BUSY"
+    writer.destroy()
+    reader.destroy()
+    maker.delete_volume(name)
+    assert name not in [one["name"] for one in maker.volumes()]

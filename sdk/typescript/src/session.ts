@@ -166,11 +166,14 @@ export class Session implements ExecutionSession {
     return openTerminal(this.#core.box, this.id, request, options);
   }
 
-  async mountBucket(_bucket: string, _mountPath: string, _options: s.MountBucketOptions): Promise<void> {
-    throw new NotImplementedError('mountBucket');
+  /** With `{ endpoint, secret }`: s3fs in the sandbox, signed on the way out with keys that the sandbox never sees. */
+  async mountBucket(bucket: string, mountPath: string, options: s.MountBucketOptions): Promise<void> {
+    if (!('secret' in options))
+      throw new NotImplementedError('mountBucket', 'Use { endpoint, secret }: docs/buckets.md.');
+    await this.#core.box.json('POST', '/mounts', { bucket, path: mountPath, ...options });
   }
-  async unmountBucket(_mountPath: string): Promise<void> {
-    throw new NotImplementedError('unmountBucket');
+  async unmountBucket(mountPath: string): Promise<void> {
+    await this.#core.box.json('DELETE', `/mounts?path=${encodeURIComponent(mountPath)}`);
   }
   async createBackup(_options: s.BackupOptions): Promise<s.DirectoryBackup> {
     throw new NotImplementedError(

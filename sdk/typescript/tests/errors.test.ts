@@ -82,7 +82,6 @@ test('what is to come says so, by its type', async () => {
   const session = await sandbox.getSession('s');
   for (const call of [
     sandbox.mountBucket('b', '/mnt', { localBucket: true }),
-    sandbox.unmountBucket('/mnt'),
     sandbox.createBackup({ dir: '/workspace' }),
     sandbox.restoreBackup({ id: 'x', dir: '/workspace' }),
     sandbox.tunnels.get(8080),

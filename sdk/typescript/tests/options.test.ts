@@ -43,3 +43,20 @@ test('the first argument: an Atoll, nothing, or a binding that is one of these',
   expect(() => getSandbox('http://127.0.0.1:8700' as any, 'x')).toThrow(/{ url, token }/);
   expect(() => getSandbox({ urls: 'x' } as any, 'x')).toThrow(/no field 'urls'/);
 });
+
+test('a volume outlives a sandbox and is shared', async () => {
+  const first = box();
+  const name = `sdk-${first.id}`.toLowerCase();
+  const made = await first.storage.createVolume(name, { size: 64 * 1024 * 1024 });
+  expect(made).toMatchObject({ name, size: 64 * 1024 * 1024, usedBy: [] });
+  const writer = box({ volumes: [{ name, path: '/cache' }] });
+  const reader = box({ volumes: [{ name, path: '/shared', readOnly: true }] });
+  await writer.writeFile('/cache/f', 'kept');
+  expect((await reader.readFile('/shared/f')).content).toBe('kept');
+  expect(await failure(first.storage.deleteVolume(name))).toMatchObject({ code: 'RESOURCE_BUSY' });
+  expect((await first.storage.volumes()).find((v) => v.name === name)).toMatchObject({ users: 2 });
+  await writer.destroy();
+  await reader.destroy();
+  await first.storage.deleteVolume(name);
+  expect((await first.storage.volumes()).some((v) => v.name === name)).toBe(false);
+});

@@ -125,8 +125,8 @@ int pool_enter(struct pool *p, const char *path, struct err *e)
 	struct {
 		const char *name;
 		int *fd;
-	} dirs[] = {{"boxes", &p->boxes}, {"slots", &p->slots}, {"snapshots", &p->snapshots}, {"making", &p->making},
-		{"debts", &p->debts}, {"trash", &p->trash}};
+	} dirs[] = {{"boxes", &p->boxes}, {"slots", &p->slots}, {"snapshots", &p->snapshots}, {"volumes", &p->volumes},
+		{"making", &p->making}, {"debts", &p->debts}, {"trash", &p->trash}};
 	p->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; p->root >= 0 && i < ARRAY_LEN(dirs); i++) {
 		if (mkdirat(p->root, dirs[i].name, 0700) < 0 && errno != EEXIST)

@@ -4,6 +4,7 @@
  *	boxes/<id>/{upper,work}     a subvolume: the layer of a sandbox
  *	slots/<n>/{upper,work}      a subvolume: a layer made ahead
  *	snapshots/<name>            a read-only subvolume: the layer of a sandbox at one moment
+ *	volumes/<name>/{upper,work} a subvolume: a named volume, made like a layer; its files are in upper/
  *	making/                     half-made layers; emptied at every start
  *	debts/<group>               the debt of a box, if it has one
  *	trash/                      what has to go
@@ -39,7 +40,7 @@ struct pool {
 	bool direct;	  /* of FILE: around the page cache of the host */
 	uint64_t max;	  /* of FILE: bytes that it may have; 0: as many as its file system */
 	uint64_t last_group;
-	int root, boxes, slots, snapshots, making, debts, trash; /* directories; -1 when PLAIN */
+	int root, boxes, slots, snapshots, volumes, making, debts, trash; /* directories; -1 when PLAIN */
 };
 
 #define POOL_CLOSED                                                                                                    \
@@ -51,6 +52,7 @@ struct pool {
 		.boxes = -1,                                                                                           \
 		.slots = -1,                                                                                           \
 		.snapshots = -1,                                                                                       \
+		.volumes = -1,                                                                                         \
 		.making = -1,                                                                                          \
 		.debts = -1,                                                                                           \
 		.trash = -1})

@@ -50,7 +50,7 @@ bool box_options_given(const struct box_options *o)
 {
 	return o->image || o->user || o->memory || o->cpu_milli || o->pids || o->disk || o->instance ||
 	       o->sleep_after || o->network || o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n ||
-	       o->secrets.n;
+	       o->secrets.n || o->volumes.n;
 }
 
 /* PUT replaces all labels, so those that are there are asked for first. NULL: none, or no such box. */
@@ -65,6 +65,33 @@ static struct json_doc *read_labels(struct client *cl, const char *id, const str
 	struct json_doc *d = json_parse(buf_str(&body), &e);
 	*ret = d ? json_get(json_root(d), "labels") : NULL;
 	return d;
+}
+
+bool box_volume_split(const char *text, struct str *ret_name, struct str *ret_path, bool *ret_read_only)
+{
+	struct str rest;
+	*ret_name = str_split(str_of(text), ':', &rest);
+	*ret_read_only = rest.n > 3 && str_eq_c(str_skip(rest, rest.n - 3), ":ro");
+	*ret_path = str_n(rest.p, rest.n - (*ret_read_only ? 3 : 0));
+	return ret_name->n && ret_path->n && ret_path->p[0] == '/' && str_index(*ret_path, ':') < 0;
+}
+
+static void write_volumes(struct json_writer *w, const struct arg_list *volumes)
+{
+	json_key(w, "volumes");
+	json_array_begin(w);
+	for (size_t i = 0; i < volumes->n; i++) {
+		struct str name, path;
+		bool read_only;
+		box_volume_split(volumes->items[i], &name, &path, &read_only);
+		json_object_begin(w);
+		json_member_str(w, "name", name);
+		json_member_str(w, "path", path);
+		if (read_only)
+			json_member_bool(w, "readOnly", true);
+		json_object_end(w);
+	}
+	json_array_end(w);
 }
 
 static void write_spec(struct buf *b, const struct box_options *o, const struct json *labels)
@@ -82,6 +109,8 @@ static void write_spec(struct buf *b, const struct box_options *o, const struct 
 			json_cstr(&w, o->secrets.items[k]);
 		json_array_end(&w);
 	}
+	if (o->volumes.n)
+		write_volumes(&w, &o->volumes);
 	if (o->instance)
 		json_member_cstr(&w, "instance", o->instance);
 	if (o->sleep_after)

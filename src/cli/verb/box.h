@@ -15,6 +15,7 @@ struct box_options {
 	const char *instance, *sleep_after, *network;
 	bool keep_alive, no_keep_alive;
 	struct arg_list env, labels; /* K=V */
+	struct arg_list volumes;     /* NAME:PATH[:ro] */
 };
 
 #define BOX_LIMIT_ROWS(o)                                                                                              \
@@ -35,11 +36,15 @@ struct box_options {
 		{"sleep-after", "TIME", "sleep after this time without activity: 30s, 10m, 1h; 0 is never", ARG_TEXT,  \
 			&(o)->sleep_after},                                                                            \
 		{"secret", "NAME", "secret that it is given; may be repeated", ARG_LIST, &(o)->secrets},               \
+		{"volume", "NAME:PATH[:ro]", "volume and its place in the box; may be repeated", ARG_LIST,             \
+			&(o)->volumes},                                                                                \
 		{"keep-alive", NULL, "never sleep", ARG_FLAG, &(o)->keep_alive},                                       \
 		{"no-keep-alive", NULL, "sleep again", ARG_FLAG, &(o)->no_keep_alive},                                 \
 	{                                                                                                              \
 		"network", "MODE", "open, list or off; net has more", ARG_TEXT, &(o)->network                          \
 	}
+/* The parts of NAME:PATH[:ro]; false: it is something else. */
+bool box_volume_split(const char *text, struct str *ret_name, struct str *ret_path, bool *ret_read_only);
 /* Whether any option was given. */
 bool box_options_given(const struct box_options *o);
 

@@ -21,9 +21,22 @@ static bool check_labels(struct cli *c, const struct arg_list *labels, int *ret_
 	return true;
 }
 
+static bool check_volumes(struct cli *c, const struct arg_list *volumes, int *ret_code)
+{
+	struct str name, path;
+	bool read_only;
+	for (size_t i = 0; i < volumes->n; i++)
+		if (!box_volume_split(volumes->items[i], &name, &path, &read_only)) {
+			*ret_code = cli_usage(c, "'%s' is not NAME:PATH or NAME:PATH:ro", volumes->items[i]);
+			return false;
+		}
+	return true;
+}
+
 static bool check_options(struct cli *c, const struct box_options *o, int *ret_code)
 {
-	if (!exec_check_env(c, &o->env, ret_code) || !check_labels(c, &o->labels, ret_code))
+	if (!exec_check_env(c, &o->env, ret_code) || !check_labels(c, &o->labels, ret_code) ||
+		!check_volumes(c, &o->volumes, ret_code))
 		return false;
 	if (!o->keep_alive || !o->no_keep_alive)
 		return true;

@@ -40,6 +40,12 @@ void secrets_used(struct daemon *d, const char *name, int64_t time_ms);
 int secrets_check_setting(const struct json *value, struct err *e);
 /* The first name of the setting that there is no secret of: NOT_FOUND. */
 int secrets_check_known(const struct daemon *d, const char *settings, struct err *e);
+/* Whether the sandbox's setting names it. */
+bool secrets_has(const struct sandbox *s, const char *name);
+/* Whether there is a secret of this name that signs for AWS. */
+bool secrets_is_aws(const struct daemon *d, const char *name);
+/* The sandbox's placeholder for it. */
+void secrets_placeholder(const struct sandbox *s, struct str name, char ret[SECRET_PLACEHOLDER + 1]);
 /* Whether its box must trust the gate's authority. */
 bool secrets_need_trust(const struct sandbox *s, const char *env, const char *settings);
 /* Its variables with those of secrets and trust: an object of texts. The caller frees. */

@@ -55,6 +55,13 @@ bool secrets_has(const struct sandbox *s, const char *name)
 	return false;
 }
 
+bool secrets_is_aws(const struct daemon *d, const char *name)
+{
+	const struct known_secret *k = secrets_get(d, str_of(name));
+	auto_json struct json_doc *doc = k ? json_parse(str_of(k->about), NULL) : NULL;
+	return doc && !json_is_null(json_get(json_root(doc), "aws"));
+}
+
 bool secrets_need_trust(const struct sandbox *s, const char *env, const char *settings)
 {
 	const struct json *names;
@@ -70,7 +77,7 @@ bool secrets_need_trust(const struct sandbox *s, const char *env, const char *se
 
 /* ---- variables ---- */
 
-static void placeholder(const struct sandbox *s, struct str name, char ret[SECRET_PLACEHOLDER + 1])
+void secrets_placeholder(const struct sandbox *s, struct str name, char ret[SECRET_PLACEHOLDER + 1])
 {
 	char text[BOX_ID_MAX + SECRET_NAME_MAX + 64], random[33];
 	int n = snprintf(text, sizeof text, "%s/%lld/%.*s", s->id, (long long)s->created_ms, STR_ARG(name));
@@ -114,7 +121,7 @@ static void set_secret(const struct sandbox *s, struct map *m, struct str name)
 	const struct json *o = doc ? json_root(doc) : NULL, *aws = json_get(o, "aws");
 	if (!o)
 		return;
-	placeholder(s, name, place);
+	secrets_placeholder(s, name, place);
 	if (!json_is_null(aws))
 		set_aws(m, aws, place);
 	json_read_cstr(o, "env", &env, NULL);
@@ -255,7 +262,7 @@ static void write_secret(const struct sandbox *s, const struct known_secret *k, 
 	auto_json struct json_doc *clear = json_parse(buf_str(&text), NULL);
 	if (!clear || !about)
 		return;
-	placeholder(s, str_of(k->name), place);
+	secrets_placeholder(s, str_of(k->name), place);
 	json_object_begin(w);
 	json_member_cstr(w, "name", k->name);
 	json_member_cstr(w, "placeholder", place);

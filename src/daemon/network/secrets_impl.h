@@ -18,5 +18,3 @@ struct secrets {
 };
 
 struct known_secret *secrets_get(const struct daemon *d, struct str name);
-/* Whether the sandbox's setting names it. */
-bool secrets_has(const struct sandbox *s, const char *name);

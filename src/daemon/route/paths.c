@@ -25,6 +25,7 @@ static const struct {
 	{"/v1/sandboxes", ROUTE_LIST},
 	{"/v1/secrets", ROUTE_SECRETS},
 	{"/v1/approvals", ROUTE_APPROVALS},
+	{"/v1/volumes", ROUTE_VOLUMES},
 	{"/v1/backups", ROUTE_BACKUPS},
 	{"/mcp", ROUTE_MCP},
 	{"/health", ROUTE_BRIDGE_HEALTH},
@@ -162,6 +163,8 @@ static int match_sandbox(struct str path, struct str tail, struct api_match *ret
 		ret->route = ROUTE_SNAPSHOTS;
 	else if (str_starts(rest, STR("/snapshots/")) && match_snapshot(path, str_skip(rest, 11), ret, e) < 0)
 		return -1;
+	else if (str_eq_c(rest, "/mounts"))
+		ret->route = ROUTE_MOUNTS;
 	else if (str_eq_c(rest, "/backups"))
 		ret->route = ROUTE_BOX_BACKUPS;
 	else if (str_eq_c(rest, "/restore"))
@@ -209,6 +212,20 @@ static int match_secret(struct str name, struct api_match *ret, struct err *e)
 	return 0;
 }
 
+static int match_volume(struct str name, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_VOLUME;
+	if (!volume_name_ok(name)) {
+		err_set(e, ERRC_VALIDATION_FAILED,
+			"the name of a volume is 1 to %d of a-z, 0-9, '.', '_' and '-', and begins with a letter or "
+			"digit",
+			VOLUME_NAME_MAX);
+		return err_about(e, "name");
+	}
+	memcpy(ret->volume, name.p, name.n);
+	return 0;
+}
+
 /* Ids are the gate's: letters and digits. */
 static int match_approval(struct str path, struct str id, struct api_match *ret, struct err *e)
 {
@@ -240,6 +257,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	}
 	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_secret(str_skip(path, 12), ret, e);
+	if (str_starts(path, STR("/v1/volumes/")) && str_index(str_skip(path, 12), '/') < 0)
+		return match_volume(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/backups/")))
 		return match_snapshot(path, str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/approvals/")))

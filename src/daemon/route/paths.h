@@ -40,6 +40,9 @@
 	X(NETWORK_LOG, "/v1/sandboxes/{id}/network/log", "GET, HEAD")                                                  \
 	X(SNAPSHOTS, "/v1/sandboxes/{id}/snapshots", "GET, HEAD, POST")                                                \
 	X(SNAPSHOT, "/v1/sandboxes/{id}/snapshots/{snapshot}", "GET, HEAD, DELETE")                                    \
+	X(VOLUMES, "/v1/volumes", "GET, HEAD")                                                                         \
+	X(VOLUME, "/v1/volumes/{name}", "GET, HEAD, POST, DELETE")                                                     \
+	X(MOUNTS, "/v1/sandboxes/{id}/mounts", "GET, HEAD, POST, DELETE")                                              \
 	X(BACKUPS, "/v1/backups", "GET, HEAD")                                                                         \
 	X(BACKUP, "/v1/backups/{backup}", "GET, HEAD, DELETE")                                                         \
 	X(BOX_BACKUPS, "/v1/sandboxes/{id}/backups", "GET, HEAD, POST")                                                \
@@ -74,6 +77,7 @@ struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
 	char secret[SECRET_NAME_MAX + 1];
+	char volume[VOLUME_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
 	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT, ROUTE_BACKUP: its id, or part of no id */
 	uint16_t port;			      /* routes of a port: 1 to 65535 */

@@ -24,6 +24,7 @@ static void daemon_request_free(struct daemon_request *r)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
 	free(r->wish);
+	free(r->mount);
 	free(r->tunnel);
 	free(r->approval);
 	api_change_free(&r->change);
@@ -204,6 +205,10 @@ static void dispatch_storage(struct daemon_request *r)
 		handle_fork(r);
 	else if (route == ROUTE_DIFF)
 		handle_diff(r);
+	else if (route == ROUTE_MOUNTS)
+		handle_mounts(r);
+	else if (route == ROUTE_VOLUMES || route == ROUTE_VOLUME)
+		handle_volumes(r);
 	else if (route == ROUTE_BACKUP)
 		handle_backup(r);
 	else if (route == ROUTE_BACKUPS || route == ROUTE_BOX_BACKUPS)
@@ -323,6 +328,9 @@ static void dispatch(struct daemon_request *r)
 		[ROUTE_REPLACE] = dispatch_storage,
 		[ROUTE_FORK] = dispatch_storage,
 		[ROUTE_DIFF] = dispatch_storage,
+		[ROUTE_MOUNTS] = dispatch_storage,
+		[ROUTE_VOLUMES] = dispatch_storage,
+		[ROUTE_VOLUME] = dispatch_storage,
 		[ROUTE_PORTS] = dispatch_ports,
 		[ROUTE_PORT] = dispatch_ports,
 		[ROUTE_PORT_VALIDATE] = dispatch_ports,

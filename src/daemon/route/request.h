@@ -20,6 +20,7 @@ struct port_wish {
 };
 
 struct tunnel_wish;
+struct bucket_mount;
 
 struct daemon_request {
 	struct daemon *daemon;
@@ -41,6 +42,7 @@ struct daemon_request {
 	struct api_spec before, after;	  /* PUT on an existing sandbox */
 	struct port_wish *wish;		  /* POST …/ports/{port} */
 	struct tunnel_wish *tunnel;	  /* POST …/tunnels */
+	struct bucket_mount *mount;	  /* …/mounts */
 	struct approval_answer *approval; /* POST /v1/approvals/{id} */
 	struct gate_ack ack;		  /* of the gate, for a policy or an answer */
 	unsigned tries;
@@ -121,6 +123,10 @@ void handle_fork(struct daemon_request *r);    /* fork_api.c */
 void handle_diff(struct daemon_request *r);    /* diff_api.c */
 void handle_backups(struct daemon_request *r); /* backup_api.c */
 void handle_backup(struct daemon_request *r);
+void handle_mounts(struct daemon_request *r); /* mounts_api.c */
+/* Makes r->mount in the box of r->sandbox, whose settings have it, and answers. */
+void daemon_request_mount(struct daemon_request *r);
+void handle_volumes(struct daemon_request *r); /* volumes_api.c */
 /* Makes the sandbox of the path from r->change.from, and answers. */
 void daemon_request_make_from(struct daemon_request *r); /* fork_api.c */
 void handle_ports(struct daemon_request *r);		 /* ports_api.c */

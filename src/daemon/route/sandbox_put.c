@@ -12,6 +12,7 @@
 #include "daemon/route/images_api.h"
 #include "daemon/route/request.h"
 #include "daemon/sandbox/settings.h"
+#include "daemon/storage/volumes.h"
 
 static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 {
@@ -46,6 +47,8 @@ static void answer(struct daemon_request *r)
 {
 	if (r->approval)
 		daemon_request_approved(r);
+	else if (r->match.route == ROUTE_MOUNTS)
+		daemon_request_mount(r);
 	else if (r->match.route == ROUTE_NETWORK)
 		daemon_request_network(r, r->sandbox);
 	else
@@ -56,7 +59,7 @@ static void answer(struct daemon_request *r)
 static void on_policy_told(struct gate_ack *a)
 {
 	struct daemon_request *r = container_of(a, struct daemon_request, ack);
-	if (r->x || r->approval)
+	if (r->x || r->approval || r->mount)
 		answer(r);
 	daemon_request_release(r);
 }
@@ -210,6 +213,12 @@ static void on_row(void *arg, const struct err *e)
 	sandbox_trust(s, on_trusted, r);
 }
 
+/* What the settings name must be there. */
+static int check_settings(const struct daemon_request *r, const char *settings, struct err *e)
+{
+	return secrets_check_known(r->daemon, settings, e) < 0 ? -1 : volumes_check_known(r->daemon, settings, e);
+}
+
 static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e)
 {
 	bool limits = memcmp(&r->before.limits, &r->after.limits, sizeof r->after.limits) != 0;
@@ -220,9 +229,12 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 	if (strlen(r->after.env) > BOX_ENV_MAX)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the variables of sandbox '%s' would be larger than %u bytes",
 			s->id, BOX_ENV_MAX);
-	if (strcmp(r->before.settings, r->after.settings) != 0 &&
-		secrets_check_known(r->daemon, r->after.settings, e) < 0)
+	if (strcmp(r->before.settings, r->after.settings) != 0 && check_settings(r, r->after.settings, e) < 0)
 		return -1;
+	if (has_box(s) && !volumes_same(r->before.settings, r->after.settings))
+		return err_set(e, ERRC_INVALID_STATE,
+			"the volumes of sandbox '%s' change only while it is stopped: POST /v1/sandboxes/%s/stop",
+			s->id, s->id);
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
 	if (limits && has_box(s) && !warden_client_is_up(r->daemon->warden))
@@ -319,7 +331,7 @@ static void on_body(struct http_exchange *x, struct str body)
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
 	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
-		(r->change.settings_changes && secrets_check_known(r->daemon, r->change.settings_changes, &e) < 0))
+		(r->change.settings_changes && check_settings(r, r->change.settings_changes, &e) < 0))
 		return daemon_request_error(r, &e);
 	if (images_resolve(r->daemon, &r->change, &e) == 0)
 		return begin(r);

@@ -15,6 +15,8 @@
 #include "daemon/route/images_api.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/settings.h"
+#include "daemon/storage/buckets.h"
+#include "daemon/storage/volumes.h"
 #include "proto/image.h"
 
 enum { LOOK_AGAIN_MS = 20 };
@@ -193,6 +195,30 @@ static void send_env(struct sandbox *s)
 	sandbox_send_env(s, env, true, on_env, s);
 }
 
+static void on_mounted(void *arg, const struct err *e)
+{
+	struct sandbox *s = arg;
+	s->env = PART_NONE;
+	if (s->op == OP_CREATE) {
+		if (e && !s->create_err.code)
+			s->create_err = *e;
+		if (s->box == PART_DONE && !s->create_err.code)
+			send_env(s);
+		create_step(s);
+	}
+	sandbox_unref(s);
+}
+
+/* Buckets are mounted before services and the image's program start. */
+static void mount_and_send_env(struct sandbox *s)
+{
+	if (!buckets_any(s->spec.settings))
+		return send_env(s);
+	s->env = PART_ASKED;
+	sandbox_ref(s);
+	buckets_mount_all(s, on_mounted, s);
+}
+
 /* The gate tells its authority when it connects: a moment after either of us was started. */
 struct trust_wait {
 	struct sandbox *sandbox; /* referenced */
@@ -242,14 +268,14 @@ static void on_trusted(struct sandbox *s, const struct warden_answer *a, void *a
 	if (a->err && !s->create_err.code)
 		s->create_err = *a->err;
 	if (s->box == PART_DONE && !s->create_err.code)
-		send_env(s);
+		mount_and_send_env(s);
 	create_step(s);
 }
 
 static void trust_and_send_env(struct sandbox *s)
 {
 	if (!secrets_need_trust(s, s->spec.env, s->spec.settings))
-		return send_env(s);
+		return mount_and_send_env(s);
 	s->env = PART_ASKED;
 	sandbox_trust(s, on_trusted, NULL);
 }
@@ -340,6 +366,7 @@ void sandbox_create(struct sandbox *s)
 		.steer = network_steer(&s->daemon->network, s->spec.network)};
 	/* Zeroes behind the text: the warden checks. */
 	snprintf(r.image, sizeof r.image, "%s", s->spec.image);
+	volumes_ask(s->spec.settings, &r);
 	s->box = PART_ASKED;
 	sandbox_ask(s, &r, on_made, NULL);
 	write_row(s);

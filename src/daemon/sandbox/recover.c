@@ -9,6 +9,7 @@
 #include "daemon/preview/tunnels.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/storage/snapshots.h"
+#include "daemon/storage/volumes.h"
 #include "proto/id.h"
 
 static int take_row(void *arg, const struct store_row *row, struct err *e)
@@ -44,7 +45,7 @@ int recover_load(struct daemon *d, struct err *e)
 {
 	if (store_load(d->store, take_row, d, e) < 0 || ports_load(d, e) < 0 || tunnels_load(d, e) < 0)
 		return -1;
-	return snapshots_load(d, e);
+	return volumes_load(d, e) < 0 ? -1 : snapshots_load(d, e);
 }
 
 /* How a dead box ended, as a sentence for people. */

@@ -5,6 +5,7 @@
 #include "daemon/network/secrets.h"
 #include "daemon/sandbox/instance.h"
 #include "daemon/storage/backups.h"
+#include "daemon/storage/volumes.h"
 
 struct setting {
 	const char *name;
@@ -42,6 +43,7 @@ static const struct setting table[] = {
 	{"durable", check_bool}, /* false: fsync in the box does not wait for the disk */
 	{"fuse", check_bool},	 /* FUSE mounts; true when it is missing */
 	{"instance", instance_check},
+	{"volumes", volumes_check_setting},
 	{"backup", backups_check_setting}, /* backups by the clock */
 	{"user", check_user},		   /* in place of the image's USER, from the next start on */
 	{"command", check_command},	   /* in place of ENTRYPOINT and CMD; [] starts nothing */

@@ -57,6 +57,18 @@ export class StorageOf implements s.SandboxStorage {
     await this.#box.json('POST', '/replace', { from });
   }
 
+  createVolume(name: string, options: { size?: number } = {}): Promise<s.Volume> {
+    return this.#box.json('POST', `/v1/volumes/${encodeURIComponent(name)}`, options);
+  }
+
+  async volumes(): Promise<s.Volume[]> {
+    return (await this.#box.json<{ volumes: s.Volume[] }>('GET', '/v1/volumes')).volumes;
+  }
+
+  async deleteVolume(name: string): Promise<void> {
+    await this.#box.json('DELETE', `/v1/volumes/${encodeURIComponent(name)}`);
+  }
+
   async createFrom(from: s.FilesFrom): Promise<void> {
     await this.#box.json('PUT', '', { from });
   }

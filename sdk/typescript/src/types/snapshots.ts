@@ -46,7 +46,21 @@ export interface BoxBackupOptions {
 /** Where files come from: a snapshot or a backup of any sandbox, or another sandbox at this moment. */
 export type FilesFrom = { snapshot: string } | { sandbox: string } | { backup: string };
 
-/** Snapshots of a sandbox, and sandboxes made from it. */
+/** A directory with a size of its own that outlives sandboxes and that several share. */
+export interface Volume {
+  name: string;
+  /** Bytes that it may hold. */
+  size: number;
+  /** Bytes that it holds; not in lists. */
+  used?: number;
+  /** Sandboxes that name it. */
+  users: number;
+  /** The ids of at most 100 of them; not in lists. */
+  usedBy?: string[];
+  createdAt: string;
+}
+
+/** Snapshots of a sandbox, and sandboxes made from it; volumes of the daemon. */
 export interface SandboxStorage {
   /** Keeps the files of this moment. A running sandbox is frozen for some milliseconds; nothing in it ends. */
   snapshot(name?: string): Promise<Snapshot>;
@@ -66,6 +80,11 @@ export interface SandboxStorage {
   fork(wanted: number | string[]): Promise<string[]>;
   /** Makes the files of another sandbox, or of a snapshot, the files of this one. Processes end. */
   replace(from: FilesFrom): Promise<void>;
+  /** Makes a volume of the daemon, or changes its size (bytes; 8 GiB by default). The option `volumes` of `getSandbox` gives it to a sandbox. */
+  createVolume(name: string, options?: { size?: number }): Promise<Volume>;
+  volumes(): Promise<Volume[]>;
+  /** Deletes a volume that no sandbox names. */
+  deleteVolume(name: string): Promise<void>;
   /** Makes this sandbox, which must not exist, from another one or from a snapshot. */
   createFrom(from: FilesFrom): Promise<void>;
 }

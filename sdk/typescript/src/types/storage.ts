@@ -1,4 +1,4 @@
-/* Buckets, backups and tunnels: the types are here so that code that names them compiles; the methods throw
+/* Buckets, backups and tunnels: the types are here so that code that names them compiles; methods without an implementation throw
  * NotImplementedError. */
 
 export type BucketProvider = 'r2' | 's3' | 'gcs';
@@ -26,7 +26,18 @@ export interface R2BindingMountBucketOptions {
   readOnly?: boolean;
   s3fsOptions?: string[];
 }
-export type MountBucketOptions = RemoteMountBucketOptions | LocalMountBucketOptions | R2BindingMountBucketOptions;
+/** Atoll's own: the keys are a secret of the daemon (`aws`), and no key is in the sandbox. */
+export interface SecretMountBucketOptions {
+  endpoint: string;
+  secret: string;
+  prefix?: string;
+  readOnly?: boolean;
+}
+export type MountBucketOptions =
+  | SecretMountBucketOptions
+  | RemoteMountBucketOptions
+  | LocalMountBucketOptions
+  | R2BindingMountBucketOptions;
 
 export interface BackupCompressionOptions {
   format?: 'gzip' | 'lz4' | 'zstd';

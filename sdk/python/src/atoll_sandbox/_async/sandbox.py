@@ -16,6 +16,7 @@ from .ports import AsyncPorts
 from .session import AsyncSessions
 from .storage import AsyncStorage
 from .transport import Transport
+from .volumes import AsyncVolumes
 
 
 def _spec(
@@ -27,6 +28,7 @@ def _spec(
     keep_alive: bool | None = None,
     network: Mapping[str, Any] | None = None,
     secrets: Sequence[str] | None = None,
+    volumes: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The options that the daemon keeps, as PUT takes them."""
     if limits is not None and not isinstance(limits, Limits):
@@ -40,11 +42,12 @@ def _spec(
         "keepAlive": keep_alive,
         "network": None if network is None else dict(network),
         "secrets": None if secrets is None else checks.names(secrets, "secrets"),
+        "volumes": None if volumes is None else [dict(volume) for volume in volumes],
     }
     return {name: value for name, value in spec.items() if value is not None}
 
 
-class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
+class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage, AsyncVolumes):
     """A named, isolated Linux box of an Atoll.
 
         async with AsyncSandbox("user-123") as sandbox:
@@ -58,8 +61,8 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
     Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
 
     `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds), `keep_alive`, `network` (a policy, as `set_network`
-    takes it) and `secrets` (names, see `AsyncSecrets`) are told to the daemon before the first call; what is not given is left
-    as it is. Everything that is started from then on has `env`; None unsets a variable.
+    takes it), `secrets` (names, see `AsyncSecrets`) and `volumes` (`{"name": …, "path": …}`) are told to the daemon before the
+    first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
 
     With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
     which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
@@ -81,6 +84,7 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
         keep_alive: bool | None = None,
         network: Mapping[str, Any] | None = None,
         secrets: Sequence[str] | None = None,
+        volumes: Sequence[Mapping[str, Any]] | None = None,
         default_session: bool = True,
         normalize_id: bool = False,
         ready_timeout: float = wire.READY_SECONDS,
@@ -88,7 +92,7 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncStorage):
         checks.milliseconds(ready_timeout, "ready_timeout")
         checked = checks.sandbox_id(id)
         named = checked.lower() if normalize_id else checked
-        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, network, secrets)
+        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, network, secrets, volumes)
         self._box = Box(Transport(locate(url, token), ready_timeout), named, spec, create)
         self._session = f"sandbox-{named}" if default_session else wire.NO_SESSION
         self._destroy_on_exit = destroy_on_exit

@@ -1,0 +1,115 @@
+/*
+ * volume.c - `atoll volume`: directories that outlive boxes and that several boxes share.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/api.h"
+#include "cli/args.h"
+#include "cli/client.h"
+#include "cli/text.h"
+#include "cli/verb/box.h"
+#include "cli/verbs.h"
+
+static void put_path(struct buf *path, const char *name)
+{
+	buf_add_c(path, "/v1/volumes/");
+	client_percent_encode(path, name);
+}
+
+static int make(struct cli *c, const char *name, uint64_t size, struct err *e)
+{
+	auto_buf struct buf path = {0}, body = {0}, answer = {0};
+	put_path(&path, name);
+	if (size)
+		buf_printf(&body, "{\"size\":%llu}", (unsigned long long)size);
+	if (client_once(c, "POST", buf_cstr(&path), buf_str(&body), &answer, e) < 0)
+		return -1;
+	if (c->json)
+		cli_print(&answer);
+	else
+		printf("%s\n", name);
+	return 0;
+}
+
+static int list(struct cli *c, struct err *e)
+{
+	static const char *const heads[] = {"NAME", ">SIZE", ">SANDBOXES", ">AGE"};
+	auto_buf struct buf answer = {0};
+	char text[24];
+	if (client_once(c, "GET", "/v1/volumes", STR(""), &answer, e) < 0)
+		return -1;
+	if (c->json) {
+		cli_print(&answer);
+		return 0;
+	}
+	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
+	if (!d)
+		return -1;
+	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
+	json_each(it, json_get(json_root(d), "volumes"))
+	{
+		uint64_t size = 0, users = 0;
+		json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
+		json_read_u64(it, "users", 0, UINT64_MAX, &users, NULL);
+		table_add(&t, api_text(it, "name"));
+		table_printf(&t, "%s", box_size_text(size, text));
+		table_printf(&t, "%llu", (unsigned long long)users);
+		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
+	}
+	table_print(&t, "there are no volumes");
+	table_free(&t);
+	return 0;
+}
+
+static int delete_all(struct cli *c, const struct args *a, struct err *e)
+{
+	for (int i = 1; i < a->n; i++) {
+		auto_buf struct buf path = {0}, answer = {0};
+		put_path(&path, a->words[i]);
+		if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &answer, e) < 0)
+			return -1;
+		if (!c->json)
+			printf("%s\n", a->words[i]);
+	}
+	if (c->json)
+		puts("{\"success\":true}");
+	return 0;
+}
+
+static bool check(struct cli *c, const struct args *a, uint64_t size, int *code)
+{
+	const char *what = a->n ? a->words[0] : "ls";
+	bool makes = strcmp(what, "create") == 0, lists = strcmp(what, "ls") == 0, removes = strcmp(what, "rm") == 0;
+	if (!makes && !lists && !removes)
+		*code = cli_usage(c, "create, ls or rm, not '%s'", what);
+	else if (lists && a->n > 1)
+		*code = cli_usage(c, "'%s' is one word too many", a->words[1]);
+	else if (!lists && (a->n < 2 || !*a->words[1]))
+		*code = cli_usage(c, "which volume? Write its name");
+	else if (makes && a->n > 2)
+		*code = cli_usage(c, "create makes one volume at a time");
+	else if (size && !makes)
+		*code = cli_usage(c, "--size goes with create");
+	else
+		return true;
+	return false;
+}
+
+int verb_volume(struct cli *c, int argc, char **argv)
+{
+	uint64_t size = 0;
+	const struct arg table[] = {
+		{"size", "SIZE", "with create: how much it may hold, as in 2g (default: 8g)", ARG_BYTES, &size},
+		ARG_TABLE_END};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	struct err e;
+	int code;
+	if (!args_parse(c, table, argc, argv, &a, &code) || !check(c, &a, size, &code))
+		return code;
+	const char *what = a.n ? a.words[0] : "ls";
+	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], size, &e)
+		: strcmp(what, "ls") == 0   ? list(c, &e)
+					    : delete_all(c, &a, &e);
+	return r < 0 ? cli_fail(c, &e) : 0;
+}

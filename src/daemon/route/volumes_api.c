@@ -1,0 +1,127 @@
+/* /v1/volumes: named volumes are made, resized, listed and deleted. */
+#include "base/json.h"
+#include "daemon/limits.h"
+#include "daemon/route/request.h"
+#include "daemon/storage/volumes.h"
+
+static void not_found(struct daemon_request *r)
+{
+	struct err e;
+	err_set(&e, ERRC_NOT_FOUND, "there is no volume '%s'", r->match.volume);
+	daemon_request_error(r, &e);
+}
+
+static void answer(struct daemon_request *r, int status, uint64_t used)
+{
+	const struct volume *v = volume_find(r->daemon, r->match.volume);
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	if (!v)
+		return not_found(r);
+	json_object_begin(&w);
+	volume_write(&w, v);
+	if (used != VOLUME_USED_UNKNOWN)
+		json_member_u64(&w, "used", used);
+	volume_write_users(&w, v);
+	json_object_end(&w);
+	daemon_request_json(r, status, buf_str(&out));
+}
+
+static void finish(struct daemon_request *r, int status, uint64_t used, const struct err *e)
+{
+	if (r->x && e)
+		daemon_request_error(r, e);
+	else if (r->x)
+		answer(r, status, used);
+	daemon_request_release(r);
+}
+
+static void on_made(void *arg, uint64_t used, const struct err *e)
+{
+	finish(arg, 201, used, e);
+}
+
+static void on_there(void *arg, uint64_t used, const struct err *e)
+{
+	finish(arg, 200, used, e);
+}
+
+static void on_deleted(void *arg, uint64_t used, const struct err *e)
+{
+	struct daemon_request *r = arg;
+	(void)used;
+	if (r->x && e)
+		daemon_request_error(r, e);
+	else if (r->x)
+		daemon_request_json(r, 200, STR("{\"success\":true}"));
+	daemon_request_release(r);
+}
+
+static int read_size(struct str body, uint64_t *ret, struct err *e)
+{
+	*ret = VOLUME_SIZE_DEFAULT;
+	if (!body.n)
+		return 0;
+	auto_json struct json_doc *doc = json_parse(body, e);
+	if (!doc)
+		return -1;
+	if (json_root(doc)->type != JSON_T_OBJECT)
+		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
+	json_each(it, json_root(doc))
+	{
+		if (!str_eq_c(it->key, "size"))
+			return err_field(e, "body", "field '%.*s' is not known", (int)(it->key.n < 40 ? it->key.n : 40),
+				it->key.p);
+	}
+	if (json_read_u64(json_root(doc), "size", BOX_DISK_MIN, BOX_DISK_MAX, ret, e) < 0)
+		return err_field(e, "size", "field 'size' must be %llu to %llu bytes", BOX_DISK_MIN, BOX_DISK_MAX);
+	return 0;
+}
+
+static void on_body(struct http_exchange *x, struct str body)
+{
+	struct daemon_request *r = http_exchange_arg(x);
+	const char *name = r->match.volume;
+	uint64_t size;
+	struct err e;
+	if (read_size(body, &size, &e) < 0)
+		return daemon_request_error(r, &e);
+	bool there = volume_find(r->daemon, name) != NULL;
+	daemon_request_hold(r);
+	if (volume_put(r->daemon, name, size, there ? on_there : on_made, r, &e) < 0)
+		finish(r, 0, 0, &e);
+}
+
+static void list(struct daemon_request *r)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	volumes_list(r->daemon, &w);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+static void handle_one(struct daemon_request *r)
+{
+	struct volume *v = volume_find(r->daemon, r->match.volume);
+	struct err e;
+	if (!v)
+		return not_found(r);
+	daemon_request_hold(r);
+	if (http_request(r->x)->method != HTTP_M_DELETE)
+		volume_measure(v, on_there, r);
+	else if (volume_delete(v, on_deleted, r, &e) < 0)
+		finish(r, 0, 0, &e);
+}
+
+void handle_volumes(struct daemon_request *r)
+{
+	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
+	if (r->match.route == ROUTE_VOLUMES)
+		return list(r);
+	if (http_request(r->x)->method != HTTP_M_POST)
+		return handle_one(r);
+	http_exchange_set(r->x, &ops, r);
+	http_collect(r->x, API_BODY_MAX);
+}
