@@ -3,6 +3,8 @@
  * real thing, loaded into a process.
  */
 #include <linux/audit.h>
+#include <linux/btrfs.h>
+#include <linux/fs.h>
 #include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
@@ -54,6 +56,9 @@ static uint32_t evaluate(const struct seccomp_data *d)
 			break;
 		case BPF_JMP | BPF_JSET | BPF_K:
 			pc += a & f->k ? f->jt : f->jf;
+			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= f->k;
 			break;
 		case BPF_RET | BPF_K:
 			return f->k;
@@ -132,6 +137,10 @@ TEST(arguments_decide_where_they_matter)
 	CHECK_INT(ask(SYS_ioctl, 0, TIOCSTI, 0), PERM);
 	CHECK_INT(ask(SYS_ioctl, 0, TIOCSTI | high, 0), PERM);
 	CHECK_INT(ask(SYS_ioctl, 0, TIOCLINUX, 0), PERM);
+	CHECK_INT(ask(SYS_ioctl, 0, FICLONE, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_ioctl, 0, FICLONERANGE, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_ioctl, 0, BTRFS_IOC_SUBVOL_CREATE, 0), SECCOMP_RET_ERRNO | ENOTTY);
+	CHECK_INT(ask(SYS_ioctl, 0, BTRFS_IOC_SYNC | high, 0), SECCOMP_RET_ERRNO | ENOTTY);
 	CHECK_INT(ask(SYS_personality, 0xffffffff, 0, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_personality, ADDR_NO_RANDOMIZE, 0, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_personality, READ_IMPLIES_EXEC, 0, 0), PERM);
