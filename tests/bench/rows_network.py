@@ -356,7 +356,8 @@ def network_tools(bench, d):
         make_repository(root)
         # Not "git daemon", whose child would outlive the bench.
         programs = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
-        w.start(w.servers, f"{programs}/git-daemon", "--reuseaddr", "--export-all", f"--base-path={root}", f"--listen={gatelib.WEB2}", stderr=subprocess.DEVNULL)
+        daemon = [f"{programs}/git-daemon", "--reuseaddr", "--export-all", f"--base-path={root}", f"--listen={gatelib.WEB2}"]
+        w.start(w.servers, *daemon, stderr=subprocess.DEVNULL)
         server = w.start(w.servers, "/usr/bin/python3", "-u", "-m", "http.server", "8000", "--bind", gatelib.WEB2, "--directory", root,
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         server.stdout.readline()
