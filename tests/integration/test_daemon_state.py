@@ -26,6 +26,17 @@ def without_usage(sandbox):
     return sandbox
 
 
+def test_a_sandbox_that_was_stopped_at_once_survives(own_daemon):
+    for i in range(5):
+        box = f"stopped-{i}"
+        assert own_daemon.execute(box, "echo kept >/workspace/f")["exitCode"] == 0
+        assert own_daemon.request("POST", box_path(box, "/stop")).status == 200
+        own_daemon.kill_daemon()
+        own_daemon.await_warden()
+        assert own_daemon.inspect(box)["state"] == "stopped"
+        assert own_daemon.execute(box, "cat /workspace/f")["stdout"] == "kept\n"
+
+
 def test_everything_asked_for_survives(own_daemon):
     own_daemon.request("PUT", box_path("one"), {"limits": {"memory": 96 * MIB, "cpu": 0.25, "pids": 50},
                                                 "labels": {"a": "ü\n\""}, "env": {"X": "1"}, "sleepAfter": "1h"})

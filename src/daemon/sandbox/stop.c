@@ -13,12 +13,38 @@ static const char reason[] = "stopped by a request";
 
 static void stop_end(struct sandbox *s, enum warden_view view)
 {
-	loop_timer_stop(&s->retry);
 	sandbox_op_end(s);
 	sandbox_move(s, SB_STOPPED, reason);
 	sandbox_set_view(s, view);
-	sandbox_write_state(s);
 	sandbox_advance(s);
+}
+
+static void on_written(struct sandbox *s, const struct err *e, enum warden_view view)
+{
+	if (e)
+		log_limited(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
+	stop_end(s, view);
+	sandbox_unref(s);
+}
+
+static void on_written_clear(void *arg, const struct err *e)
+{
+	on_written(arg, e, VIEW_CLEAR);
+}
+
+static void on_written_remains(void *arg, const struct err *e)
+{
+	on_written(arg, e, VIEW_REMAINS);
+}
+
+/* The box has ended. The row says so before the client hears it: a row that still says `creating` and has no box is
+ * deleted, with its files, by the daemon that comes after a kill. */
+static void write_stopped(struct sandbox *s, store_on_done on_done)
+{
+	loop_timer_stop(&s->retry);
+	s->stop_forced = true; /* what is told of the box from here on changes nothing */
+	sandbox_ref(s);
+	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), reason, on_done, s);
 }
 
 static void stop_failed(struct sandbox *s, const struct warden_answer *a)
@@ -38,7 +64,7 @@ static void on_killed(struct sandbox *s, const struct warden_answer *a, void *ar
 	INVARIANT(s->op == OP_STOP);
 	if (a->err && (a->lost || a->err->code != ERRC_SANDBOX_NOT_FOUND))
 		return stop_failed(s, a);
-	stop_end(s, VIEW_CLEAR);
+	write_stopped(s, on_written_clear);
 }
 
 static void on_grace_over(struct loop_timer *t)
@@ -95,5 +121,5 @@ void sandbox_stop(struct sandbox *s)
 void sandbox_stop_died(struct sandbox *s)
 {
 	if (!s->stop_forced)
-		stop_end(s, VIEW_REMAINS);
+		write_stopped(s, on_written_remains);
 }
