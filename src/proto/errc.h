@@ -22,7 +22,7 @@
 	X(INTERNAL_ERROR, 500, "Look into the daemon's log for the same time.")                                        \
 	X(NOT_FOUND, 404, "Check the path; GET /openapi.json lists every route.")                                      \
 	X(METHOD_NOT_ALLOWED, 405, "Use one of the methods in the Allow header.")                                      \
-	X(UNAUTHORIZED, 401, "Send 'Authorization: Bearer <token>'; the token lies in the daemon's data directory.")   \
+	X(UNAUTHORIZED, 401, "Send 'Authorization: Bearer <token>'; the token is in the daemon's data directory.")     \
 	X(FORBIDDEN, 403, "")                                                                                          \
 	X(INVALID_REQUEST, 400, "")                                                                                    \
 	X(REQUEST_TIMEOUT, 408, "Send the whole request without long pauses.")                                         \

@@ -168,10 +168,10 @@ static bool changes_start(const char *entry)
 
 int worker_start_zygote(const struct worker_zygote *z, pid_t *ret, struct err *e)
 {
-	static const char *const argv[] = {"python3", "-X", "utf8", "-c",
+	static const char script[] =
 		"f=open(4,'rb');s=f.read();f.close();exec(compile(s,'<atoll_worker/boot.py>','exec'))\n"
-		"del f,s\nfrom atoll_worker.nursery import main\nmain()",
-		NULL};
+		"del f,s\nfrom atoll_worker.nursery import main\nmain()";
+	static const char *const argv[] = {"python3", "-X", "utf8", "-c", script, NULL};
 	auto_fd int text = text_open(&python, e);
 	if (text < 0)
 		return -1;
