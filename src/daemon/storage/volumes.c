@@ -291,7 +291,8 @@ int volume_delete(struct volume *v, volume_on_done on_done, void *arg, struct er
 		return err_set(e, ERRC_RESOURCE_BUSY, "volume '%s' is used by %zu sandbox%s", v->name, v->users,
 			v->users > 1 ? "es" : "");
 	int asked = ask(work_new(v, on_done, arg), WARDEN_VOLUME_DROP, on_dropped, e);
-	v->dropping = v->dropping || asked == 0;
+	if (asked == 0)
+		v->dropping = true;
 	return asked;
 }
 
