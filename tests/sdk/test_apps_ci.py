@@ -77,4 +77,4 @@ def test_ci(world, tmp_path, kind):
 
         assert app.call("POST", "/runs", {"repository": "http://git.test/team/none.git"})[0] >= 400
         app.post("/runs", {"repository": "file:///etc"}, status=400)
-    assert daemon.boxes() == [], "every run destroys its sandbox"
+    lib.wait_for(lambda: daemon.boxes() == [], "every run destroys its sandbox")
