@@ -58,8 +58,7 @@ static void read_locks(struct locks *l)
 			return;
 		total += (uint64_t)n;
 		struct str text = str_n(piece, kept + (size_t)n);
-		const char *nl;
-		while ((nl = memchr(text.p, '\n', text.n)))
+		while (memchr(text.p, '\n', text.n))
 			read_line(l, str_split(text, '\n', &text));
 		kept = text.n < sizeof piece ? text.n : 0;
 		memmove(piece, text.p, kept);

@@ -204,6 +204,7 @@ static int ask(struct work *k, enum warden_op op, warden_on_answer on_answer, st
 	bool up = warden_client_is_up(v->daemon->warden);
 	if (up && !v->busy) {
 		v->busy = true;
+		v->dropping = op == WARDEN_VOLUME_DROP;
 		warden_client_call(v->daemon->warden, &q, on_answer, k);
 		return 0;
 	}
@@ -290,10 +291,7 @@ int volume_delete(struct volume *v, volume_on_done on_done, void *arg, struct er
 	if (v->users)
 		return err_set(e, ERRC_RESOURCE_BUSY, "volume '%s' is used by %zu sandbox%s", v->name, v->users,
 			v->users > 1 ? "es" : "");
-	int asked = ask(work_new(v, on_done, arg), WARDEN_VOLUME_DROP, on_dropped, e);
-	if (asked == 0)
-		v->dropping = true;
-	return asked;
+	return ask(work_new(v, on_done, arg), WARDEN_VOLUME_DROP, on_dropped, e);
 }
 
 /* It holds no volume: that may be deleted meanwhile. */
