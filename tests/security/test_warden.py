@@ -17,14 +17,22 @@ from test_layer import snapshot
 PROTO = (lib.ROOT / "src/proto/warden.h").read_text()
 MAGIC = int(re.search(r"#define WARDEN_MAGIC (0x[0-9a-f]+)", PROTO)[1], 16)
 HELLO, CREATE, DESTROY, SIGNAL, FREEZE, THAW, PAGE_OUT, INSPECT, LIST, SET_LIMITS = range(1, 11)
-PEM = int(re.search(r"WARDEN_PEM_MAX\s+(\d+)", PROTO + (lib.ROOT / "src/proto/limits.h").read_text())[1]) + 1
-REQUEST = struct.Struct(f"=IIQ64s64s64sQIIQiIIIII{PEM}s")
+LIMITS = PROTO + (lib.ROOT / "src/proto/limits.h").read_text()
+
+
+def limit(name):
+    return int(re.search(rf"{name}\s+(\d+)", LIMITS)[1])
+
+
+VOLUME = limit("VOLUME_NAME_MAX") + 1 + limit("VOLUME_PATH_MAX") + 1 + 4
+TAIL = -(-max(limit("BOX_VOLUMES_MAX") * VOLUME, limit("WARDEN_PEM_MAX") + 1) // 8) * 8  # the volumes, or a certificate
+REQUEST = struct.Struct(f"=IIQ64s64s64s64sQIIQiIIIII{TAIL}s")
 CODE_AT = 24  # struct err in the reply: its code
 MIB = 1 << 20
 
 
 def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=256, disk=0, signal=0, flags=0, magic=MAGIC, seq=7):
-    return REQUEST.pack(magic, op, seq, id, image, b"", mem, cpu, pids, disk, signal, flags, 0, 0, 0, 0, b"")
+    return REQUEST.pack(magic, op, seq, id, image, b"", b"", mem, cpu, pids, disk, signal, flags, 0, 0, 0, 0, b"")
 
 
 def connect(daemon):
