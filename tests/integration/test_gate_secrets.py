@@ -231,7 +231,7 @@ s = c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostna
 s.sendall('POST /a HTTP/1.1\\r\\nHost: two.example:8443\\r\\n{head}\\r\\n\\r\\n0\\r\\n\\r\\n'
           'GET /smuggled HTTP/1.1\\r\\nHost: two.example:8443\\r\\nX-Key: {PLACE}\\r\\n\\r\\n'.encode())
 b = b''
-s.settimeout(5)
+s.settimeout(60)
 try:
     while d := s.recv(65536): b += d
 except OSError: pass

@@ -80,8 +80,8 @@ class World:
         self.spaces = []
         self.servers, self.gate_space = self.space("w"), self.space("g")
         self.wire()
-        self.resolv = self.file("resolv.conf", f"nameserver {DNS}\noptions timeout:5 attempts:2\n")
-        self.box_resolv = self.file("box-resolv.conf", "nameserver 192.0.0.1\n")
+        self.resolv = self.file("resolv.conf", f"nameserver {DNS}\noptions timeout:15 attempts:2\n")
+        self.box_resolv = self.file("box-resolv.conf", "nameserver 192.0.0.1\noptions timeout:30\n")
         self.hosts = self.file("hosts", "127.0.0.1 localhost\n198.51.100.10 from-hosts.example\n")
         self.nsswitch = self.file("nsswitch.conf", "hosts: files dns\n")
         self.bpf = self.tmp / "bpf"
