@@ -190,7 +190,7 @@ void passage_new(struct gate_box *b, int fd);
 void passage_policy(struct passage *c);
 /* Cut by us: resets both sides. `end` goes into the log. */
 void passage_cut(struct passage *c, const char *end);
-/* For peek.c: what the first bytes say. */
+/* For peek.c: what the first bytes say. `name` is what TLS names; NULL: its hello cannot be read. */
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name);
 /* No first bytes will come: the client ended, or took too long (`late`). */
 void passage_silent(struct passage *c, const char *end, bool late);

@@ -215,9 +215,13 @@ static void intercept(struct passage *c, const char *why)
 	start_web(c);
 }
 
+/* `name` is NULL when the hello cannot be read: it may hold a name that is denied. */
 static void decide_tls(struct passage *c, const char *name)
 {
 	const struct policy *p = box_policy(c->box);
+	if (!name && !c->by_name && !c->settled)
+		return passage_deny(c, "deny has names, and the TLS hello cannot be read");
+	name = name ? name : "";
 	if (!*name && c->by_name && (!p->ask || c->synthetic))
 		return passage_deny(c, "mode list: the TLS hello names no server (SNI)");
 	if (!*name)
