@@ -86,7 +86,7 @@ struct verdict connect_decide(struct passage *c)
 	if (!head.n)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "the head of the CONNECT request is not complete"};
-	if (c->box->sandbox->secrets && secrets_find(c->box->sandbox->secrets, head))
+	if (c->box->sandbox->secrets && secrets_in_head(c->box->sandbox->secrets, head))
 		return (struct verdict){.answer = POLICY_DENY, .why = "a secret's placeholder may not go to a proxy"};
 	if (c->settled)
 		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};

@@ -339,6 +339,16 @@ static void settle_held(struct web *w)
 		deny(w, x, c->name, v.why);
 }
 
+/* A handler is none of a secret's hosts, whichever host it answers for. */
+static void hand_over(struct web *w, struct http_exchange *x, const char *name)
+{
+	const struct secret *s = secrets_misplaced(web_secrets(w), http_request(x), &(struct secret_way){NULL, 0});
+	if (s)
+		deny_secret(w, x, name, s);
+	else
+		handover(w, x, name);
+}
+
 static void on_request(struct http_exchange *x, void *arg)
 {
 	struct gate *g = arg;
@@ -351,7 +361,7 @@ static void on_request(struct http_exchange *x, void *arg)
 	struct verdict v = decide(w, rq, name);
 	bool bad_host = w->tls && strcmp(name, w->conn->name) != 0;
 	if (!bad_host && rq->method != HTTP_M_CONNECT && handover_wants(w, name))
-		return handover(w, x, name);
+		return hand_over(w, x, name);
 	if ((*name || v.answer == POLICY_ASK) && !w->tls)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
 	if (v.answer == POLICY_DENY)
