@@ -174,6 +174,8 @@ struct passage {
 	struct ask_wait asking;
 	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];
+	char target[NET_NAME_MAX + 1]; /* what CONNECT asked the box's own proxy for, or "" */
+	uint16_t target_port;
 	char why[GATE_WHY_MAX];
 	struct reach *reach;
 	struct relay relay;

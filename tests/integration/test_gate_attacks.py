@@ -241,3 +241,25 @@ def test_other_protocols_pass_where_a_rule_has_a_port(gate, world, first):
         world.serve("while True:\n  b=s.recv(100)\n  if not b: break\n  s.sendall(b)", 7010)
     box = gate.box(policy={"mode": "list", "allow": ["other.example:7010"]})
     assert box.run("/usr/bin/python3", "-c", SAY, "other.example", "7010", repr(first)).stdout.strip() == repr(first)
+
+
+def test_a_tunnel_through_a_proxy_ends_with_the_rule_for_its_target(gate, world):
+    world.serve("s.recv(4096)\ns.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\n')\nwhile True:\n  b=s.recv(100)\n  if not b: break\n  s.sendall(b)", 3129)
+    proxy = "other.example:3129"
+    box = gate.box(policy={"mode": "list", "allow": [proxy, "web.example"]})
+    tunnel = box.start("/usr/bin/python3", "-c",
+                       "import socket,sys\ns=socket.create_connection(('other.example',3129)); s.settimeout(60)\n"
+                       "s.sendall(b'CONNECT web.example:443 HTTP/1.1\\r\\nHost: web.example:443\\r\\n\\r\\n'); print(s.recv(12).decode()[9:],flush=True)\n"
+                       "s.recv(100)\nfor line in sys.stdin:\n s.sendall(b'x'); print(s.recv(1),flush=True)\n"
+                       " if line=='last\\n': break\ntry: print(s.recv(1))\nexcept OSError: print('reset')",
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert tunnel.stdout.readline() == "200\n"
+    for policy, word in (({"mode": "list", "allow": [proxy, "web.example", "two.example"]}, "go"), ({"deny": ["two.example"]}, "last")):
+        gate.policy(box, **policy)
+        tunnel.stdin.write(word + "\n")
+        tunnel.stdin.flush()
+        assert tunnel.stdout.readline() == "b'x'\n"
+    gate.policy(box, mode="list", allow=[proxy])
+    assert tunnel.stdout.readline() == "reset\n"
+    assert tunnel.wait(60) == 0
+    assert gate.record(decision="deny", end="cut by a changed policy")
