@@ -171,6 +171,8 @@ struct passage {
 	bool refuse;	 /* decided: we only look how to say it */
 	bool connecting; /* CONNECT: the head of the request goes first, and the proxy's answer decides */
 	bool synthetic;	 /* `wanted` stands for a name of box->synth */
+	bool logged;	 /* nothing but refused requests so far, and each has its record */
+	bool passed;	 /* HTTP: a request was allowed */
 	struct ask_wait asking;
 	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];

@@ -263,3 +263,14 @@ def test_a_tunnel_through_a_proxy_ends_with_the_rule_for_its_target(gate, world)
     assert tunnel.stdout.readline() == "reset\n"
     assert tunnel.wait(60) == 0
     assert gate.record(decision="deny", end="cut by a changed policy")
+
+
+def test_a_refused_request_is_in_the_log_once(gate):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
+    assert box.curl("http://web.example/", "-H", "Host: two.example")[0] == 403
+    assert "400" in box.run("/usr/bin/python3", "-c", SAY, "web.example", "80", "b'GET / HTTP/1.1\\nHost: web.example\\n\\n'").stdout
+    assert gate.record(protocol="http", rule="no request that could be read")["decision"] == "deny"
+    assert box.curl("http://web.example/")[0] == 200
+    assert gate.record(protocol="http", decision="allow")["name"] == "web.example"
+    # The connections ended in this order, and so did their records.
+    assert [r["decision"] for r in gate.records if r.get("protocol") == "http"] == ["deny"]
