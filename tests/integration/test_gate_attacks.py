@@ -218,7 +218,14 @@ def test_an_unreadable_hello_is_refused_where_names_are_denied(gate):
     assert opened.run("/usr/bin/python3", "-c", HELLO, WEB2, "two.example", "4000", "1").stdout.startswith("16")
 
 
-SAY = "import socket,sys\ns=socket.create_connection((sys.argv[1],int(sys.argv[2]))); s.settimeout(60); s.sendall(eval(sys.argv[3]))\ntry: print(s.recv(4096))\nexcept OSError: print('reset')"
+SAY = """
+import socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); s.settimeout(60)
+try:
+    s.sendall(eval(sys.argv[3])); print(s.recv(4096))
+except OSError:
+    print("reset")
+"""
 
 
 @pytest.mark.parametrize("policy", [{"mode": "list", "allow": ["web.example:80"]}, {"deny": ["two.example"]}])
@@ -227,14 +234,16 @@ SAY = "import socket,sys\ns=socket.create_connection((sys.argv[1],int(sys.argv[2
     b"GET x HTTP/1.1", b"GET x://two.example/", b"\r\n" * 11000 + b"GET / HTTP/1.1"], ids=lambda b: repr(b[:20]))
 def test_a_request_cannot_hide_its_host(gate, policy, line):
     box = gate.box(policy=policy)
-    request = f"{line!r} + b'\\r\\nHost: two.example\\r\\n\\r\\n'" if len(line) < 100 else "b'\\r\\n' * 11000 + b'GET / HTTP/1.1\\r\\nHost: two.example\\r\\n\\r\\n'"
+    request = f"{line!r} + b'\\r\\nHost: two.example\\r\\n\\r\\n'" if len(line) < 100 else \
+        "b'\\r\\n' * 11000 + b'GET / HTTP/1.1\\r\\nHost: two.example\\r\\n\\r\\n'"
     out = box.run("/usr/bin/python3", "-c", SAY, "web.example" if "mode" in policy else WEB, "80", request)
     # The gate's own answer, or none; never the server's.
     assert out.stdout and "http 198" not in out.stdout and "nginx" not in out.stdout, out
 
 
 @pytest.mark.parametrize("first", [
-    b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u2\r\n", b"\0\0\0\x08\x04\xd2\x16\x2f", b"*1\r\n$4\r\nPING\r\n", b"NICK harry\r\n", b"get hello\r\n", b"AMQP\0\0\x09\x01",
+    b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u2\r\n", b"\0\0\0\x08\x04\xd2\x16\x2f", b"*1\r\n$4\r\nPING\r\n", b"NICK harry\r\n",
+    b"get hello\r\n", b"AMQP\0\0\x09\x01",
     b"\n\0\0\0", b"\x16\x02"], ids=lambda b: repr(b[:8]))
 def test_other_protocols_pass_where_a_rule_has_a_port(gate, world, first):
     if not world.connects(world.servers, OTHER, 7010):
