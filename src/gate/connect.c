@@ -80,20 +80,21 @@ bool connect_is(struct passage *c)
 
 struct verdict connect_decide(struct passage *c)
 {
-	char name[NET_NAME_MAX + 1];
-	uint16_t port = 0;
 	struct str head = peek_head(c->client);
 	if (!head.n)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "the head of the CONNECT request is not complete"};
-	if (c->box->sandbox->secrets && secrets_find(c->box->sandbox->secrets, head))
+	if (c->box->sandbox->secrets && secrets_in_head(c->box->sandbox->secrets, head))
 		return (struct verdict){.answer = POLICY_DENY, .why = "a secret's placeholder may not go to a proxy"};
+	bool read = connect_head_read(head, c->target, &c->target_port);
+	if (!read)
+		*c->target = 0;
 	if (c->settled)
 		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
-	if (!connect_head_read(head, name, &port))
+	if (!read)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "CONNECT needs a name and a port, the same as in Host"};
-	struct verdict v = policy_by_name(box_policy(c->box), name, port, SPEECH_TLS);
+	struct verdict v = policy_by_name(box_policy(c->box), c->target, c->target_port, SPEECH_TLS);
 	if (v.answer == POLICY_ASK)
 		v = (struct verdict){.answer = POLICY_DENY, .why = "CONNECT to a name that no rule allows"};
 	return v;

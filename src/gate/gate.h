@@ -171,9 +171,13 @@ struct passage {
 	bool refuse;	 /* decided: we only look how to say it */
 	bool connecting; /* CONNECT: the head of the request goes first, and the proxy's answer decides */
 	bool synthetic;	 /* `wanted` stands for a name of box->synth */
+	bool logged;	 /* nothing but refused requests so far, and each has its record */
+	bool passed;	 /* HTTP: a request was allowed */
 	struct ask_wait asking;
 	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];
+	char target[NET_NAME_MAX + 1]; /* what CONNECT asked the box's own proxy for, or "" */
+	uint16_t target_port;
 	char why[GATE_WHY_MAX];
 	struct reach *reach;
 	struct relay relay;
@@ -190,7 +194,7 @@ void passage_new(struct gate_box *b, int fd);
 void passage_policy(struct passage *c);
 /* Cut by us: resets both sides. `end` goes into the log. */
 void passage_cut(struct passage *c, const char *end);
-/* For peek.c: what the first bytes say. */
+/* For peek.c: what the first bytes say. `name` is what TLS names; NULL: its hello cannot be read. */
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name);
 /* No first bytes will come: the client ended, or took too long (`late`). */
 void passage_silent(struct passage *c, const char *end, bool late);

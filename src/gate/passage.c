@@ -215,9 +215,13 @@ static void intercept(struct passage *c, const char *why)
 	start_web(c);
 }
 
+/* `name` is NULL when the hello cannot be read: it may hold a name that is denied. */
 static void decide_tls(struct passage *c, const char *name)
 {
 	const struct policy *p = box_policy(c->box);
+	if (!name && !c->by_name && !c->settled)
+		return passage_deny(c, "deny has names, and the TLS hello cannot be read");
+	name = name ? name : "";
 	if (!*name && c->by_name && (!p->ask || c->synthetic))
 		return passage_deny(c, "mode list: the TLS hello names no server (SNI)");
 	if (!*name)
@@ -361,10 +365,19 @@ void passage_decide(struct passage *c)
 
 /* ---- a changed policy ---- */
 
+/* A tunnel through the box's own proxy needs both names, as long as it is open. */
+static bool target_ok(const struct passage *c)
+{
+	return c->settled || !*c->target ||
+	       policy_by_name(box_policy(c->box), c->target, c->target_port, SPEECH_TLS).answer == POLICY_ALLOW;
+}
+
 static bool still_allowed(struct passage *c)
 {
 	struct verdict v = by_address(c);
 	c->settled = v.answer == POLICY_ALLOW && !v.look;
+	if (!target_ok(c))
+		return false;
 	if (c->web && web_is_held(c->web))
 		return web_policy(c->web);
 	if (v.answer != POLICY_NEEDS_NAME && !v.look)

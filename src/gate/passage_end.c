@@ -19,6 +19,22 @@ const char *passage_protocol(enum policy_speech how)
 	return names[how];
 }
 
+static void log_end(const struct passage *c, const char *decision, const char *end)
+{
+	record_send(c->gate, &(struct gate_log){.id = box_id(c->box),
+				     .time = c->wall,
+				     .name = c->name,
+				     .protocol = c->tls ? "https" : passage_protocol(c->speech),
+				     .decision = decision,
+				     .why = c->why,
+				     .end = end,
+				     .ip = &c->reached,
+				     .port = c->port,
+				     .sent = c->relay.up.bytes,
+				     .received = c->relay.down.bytes,
+				     .ms = loop_now(c->gate->loop) - c->started});
+}
+
 void passage_end(struct passage *c, const char *decision, const char *end)
 {
 	struct gate *g = c->gate;
@@ -26,18 +42,8 @@ void passage_end(struct passage *c, const char *decision, const char *end)
 	if (c->state == PASSAGE_DEAD)
 		return;
 	c->state = PASSAGE_DEAD;
-	record_send(g, &(struct gate_log){.id = box_id(b),
-			       .time = c->wall,
-			       .name = c->name,
-			       .protocol = c->tls ? "https" : passage_protocol(c->speech),
-			       .decision = decision,
-			       .why = c->why,
-			       .end = end,
-			       .ip = &c->reached,
-			       .port = c->port,
-			       .sent = c->relay.up.bytes,
-			       .received = c->relay.down.bytes,
-			       .ms = loop_now(g->loop) - c->started});
+	if (!c->logged)
+		log_end(c, decision, end);
 	ask_cancel(&c->asking);
 	free(c->approved);
 	c->approved = NULL;

@@ -8,45 +8,67 @@
 
 #include "gate/gate.h"
 
-enum { METHOD_MAX = 10 };
-
 enum guess { GUESS_MORE, GUESS_HTTP, GUESS_OTHER };
 
-/* A method, a blank, and something that begins a request target. */
-static enum guess guess_http(struct str in)
+static bool is_in(char c, const char *set)
 {
-	size_t n = 0;
-	while (n < in.n && n <= METHOD_MAX && in.p[n] >= 'A' && in.p[n] <= 'Z')
-		n++;
-	if (n < in.n && (n < 3 || n > METHOD_MAX || in.p[n] != ' '))
-		return GUESS_OTHER;
-	if (n > METHOD_MAX)
-		return GUESS_OTHER;
-	if (n + 1 >= in.n)
-		return GUESS_MORE;
-	struct str target = str_skip(in, n + 1);
-	bool connect = str_eq(str_n(in.p, n), STR("CONNECT"));
-	return connect || target.p[0] == '/' || target.p[0] == '*' || target.p[0] == 'h' || target.p[0] == 'H'
-		       ? GUESS_HTTP
-		       : GUESS_OTHER;
+	return c && strchr(set, c);
 }
 
-/* True when it is decided. */
-static bool read_bytes(struct str in, enum policy_speech *how, struct hello *h)
+static bool is_token(char c)
 {
+	return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || is_in(c, "!#$%&'*+-.^_`|~");
+}
+
+static bool has(struct str in, struct str what)
+{
+	return memmem(in.p, in.n, what.p, what.n) != NULL;
+}
+
+/* What any server might take for a request, however lenient it is: empty lines and blanks, a method, blanks, and a
+ * path, or a line with a URL or a version in it. The strict parser decides then. */
+static enum guess guess_http(struct str in)
+{
+	size_t start = 0, n, target;
+	while (start < in.n && is_in(in.p[start], "\r\n \t\v\f"))
+		start++;
+	for (n = start; n < in.n && is_token(in.p[n]);)
+		n++;
+	if (n < in.n && (n == start || !is_in(in.p[n], " \t\v\f")))
+		return GUESS_OTHER;
+	for (target = n; target < in.n && is_in(in.p[target], " \t\v\f");)
+		target++;
+	if (target < in.n && (in.p[target] == '/' || in.p[target] == '*'))
+		return GUESS_HTTP;
+	struct str rest, line = str_split(str_skip(in, target), '\n', &rest);
+	if (str_eq(str_n(in.p + start, n - start), STR("CONNECT")) || has(line, STR("HTTP/")) || has(line, STR("://")))
+		return line.n ? GUESS_HTTP : GUESS_MORE;
+	return target + line.n < in.n ? GUESS_OTHER : GUESS_MORE;
+}
+
+/* True when it is decided. `*ret_name` is the server's that TLS names, "" when it names none, NULL when the hello
+ * cannot be read. What begins like TLS or HTTP and fills all the room is that, so that nobody hides behind its length.
+ */
+static bool read_bytes(struct str in, enum policy_speech *how, struct hello *h, const char **ret_name)
+{
+	bool full = in.n >= GATE_PEEK_MAX;
+	*how = SPEECH_TLS;
+	*ret_name = NULL;
 	switch (hello_read(in, h)) {
 	case HELLO_DONE:
-	case HELLO_BAD: /* TLS all the same, with no name that could be believed */
-		*how = SPEECH_TLS;
+		*ret_name = h->name;
+		return true;
+	case HELLO_BAD:
 		return true;
 	case HELLO_MORE:
-		return in.n >= GATE_PEEK_MAX;
+		return full;
 	case HELLO_NOT_TLS:
 		break;
 	}
 	enum guess g = guess_http(in);
-	*how = g == GUESS_HTTP ? SPEECH_HTTP : SPEECH_OTHER;
-	return g != GUESS_MORE;
+	*ret_name = "";
+	*how = g == GUESS_HTTP || (g == GUESS_MORE && full) ? SPEECH_HTTP : SPEECH_OTHER;
+	return g != GUESS_MORE || full;
 }
 
 static char bytes[GATE_PEEK_MAX];
@@ -58,15 +80,16 @@ static void set_lowat(int fd, int n)
 
 static void look(struct passage *c, bool ended)
 {
-	struct hello h = {0};
-	enum policy_speech how = SPEECH_OTHER;
+	struct hello h;
+	enum policy_speech how;
+	const char *name;
 	ssize_t n = recv(c->client, bytes, sizeof bytes, MSG_PEEK);
 	if (n < 0 && errno == EAGAIN && !ended)
 		return;
 	if (n <= 0)
 		return passage_silent(c, n < 0 && errno != EAGAIN ? "the client reset" : "the client ended", false);
-	if (read_bytes(str_n(bytes, (size_t)n), &how, &h) || ended)
-		return passage_spoke(c, how, how == SPEECH_TLS ? h.name : "");
+	if (read_bytes(str_n(bytes, (size_t)n), &how, &h, &name) || ended)
+		return passage_spoke(c, how, name);
 	set_lowat(c->client, (int)n + 1);
 }
 
@@ -102,10 +125,11 @@ void peek_stop(struct passage *c)
 enum policy_speech peek_now(struct passage *c)
 {
 	struct hello h;
-	enum policy_speech how = SPEECH_OTHER;
+	enum policy_speech how;
+	const char *name;
 	ssize_t n = recv(c->client, bytes, sizeof bytes, MSG_PEEK);
 	if (n <= 0)
 		return SPEECH_OTHER;
-	read_bytes(str_n(bytes, (size_t)n), &how, &h);
+	read_bytes(str_n(bytes, (size_t)n), &how, &h, &name);
 	return how;
 }

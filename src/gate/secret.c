@@ -188,6 +188,21 @@ static bool decode_basic(struct str value, struct buf *out)
 	return base64_decode(&d, str_trim(str_skip(value, scheme.n)), out) && base64_finish(&d);
 }
 
+struct secret *secrets_in_head(const struct secrets *s, struct str head)
+{
+	struct secret *found = secrets_find(s, head);
+	while (head.n && !found) {
+		auto_buf struct buf plain = {0};
+		struct str value, line = str_split(head, '\n', &head);
+		if (line.n && line.p[line.n - 1] == '\r')
+			line.n--;
+		str_split(line, ':', &value);
+		if (decode_basic(str_trim(value), &plain))
+			found = secrets_find(s, buf_str(&plain));
+	}
+	return found;
+}
+
 static struct secret *misplaced_in(const struct secrets *s, struct str text, const struct secret_way *way)
 {
 	struct secret *found = NULL;

@@ -47,6 +47,8 @@ bool secrets_want(const struct secrets *s, const char *name, uint16_t port);
 bool secret_goes_to(const struct secret *s, const char *name, uint16_t port);
 /* The first secret whose placeholder stands in the text. */
 struct secret *secrets_find(const struct secrets *s, struct str text);
+/* The same for the raw head of a request, and inside of Basic credentials in it. */
+struct secret *secrets_in_head(const struct secrets *s, struct str head);
 
 /* Where a request goes. `name` is NULL when the way there is not TLS that the gate has verified. */
 struct secret_way {

@@ -47,6 +47,7 @@ static void deny(struct web *w, struct http_exchange *x, const char *host, const
 				     .end = "refused",
 				     .ip = &c->wanted,
 				     .port = c->port});
+	c->logged = !c->passed;
 	snprintf(c->why, sizeof c->why, "%s", why);
 	web_answer(x, 403, "403 denied: this sandbox may not reach %s port %u (%s)\n", *host ? host : "this address",
 		c->port, why);
@@ -279,11 +280,18 @@ static void prepare(struct web *w, struct http_exchange *x)
 	}
 }
 
+static void set_passed(struct passage *c)
+{
+	c->passed = true;
+	c->logged = false;
+}
+
 /* Allowed. */
 static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
 {
 	if (why != w->conn->why)
 		snprintf(w->conn->why, sizeof w->conn->why, "%s", why);
+	set_passed(w->conn);
 	use_leg(w, name);
 	w->tried = false;
 	w->body = STR_NULL;
@@ -339,6 +347,16 @@ static void settle_held(struct web *w)
 		deny(w, x, c->name, v.why);
 }
 
+/* A handler is none of a secret's hosts, whichever host it answers for. */
+static void hand_over(struct web *w, struct http_exchange *x, const char *name)
+{
+	const struct secret *s = secrets_misplaced(web_secrets(w), http_request(x), &(struct secret_way){NULL, 0});
+	if (s)
+		return deny_secret(w, x, name, s);
+	set_passed(w->conn);
+	handover(w, x, name);
+}
+
 static void on_request(struct http_exchange *x, void *arg)
 {
 	struct gate *g = arg;
@@ -351,7 +369,7 @@ static void on_request(struct http_exchange *x, void *arg)
 	struct verdict v = decide(w, rq, name);
 	bool bad_host = w->tls && strcmp(name, w->conn->name) != 0;
 	if (!bad_host && rq->method != HTTP_M_CONNECT && handover_wants(w, name))
-		return handover(w, x, name);
+		return hand_over(w, x, name);
 	if ((*name || v.answer == POLICY_ASK) && !w->tls)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
 	if (v.answer == POLICY_DENY)
@@ -376,7 +394,10 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 	struct passage *c = container_of(r, struct passage, relay);
 	if (how != RELAY_CLOSED)
 		relay_reset(&c->client);
-	passage_end(c, "allow", text[how]);
+	bool unread = !c->passed && !c->tls;
+	if (unread && !c->logged)
+		snprintf(c->why, sizeof c->why, "no request that could be read");
+	passage_end(c, unread ? "deny" : "allow", text[how]);
 }
 
 int web_start(struct passage *c)

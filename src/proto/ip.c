@@ -123,6 +123,23 @@ enum ip_kind ip_kind(const struct ip *ip)
 	return b[0] >> 5 == 1 ? kind_global(b) : IP_RESERVED;
 }
 
+bool ip_embedded4(const struct ip *ip, struct ip *ret)
+{
+	const uint8_t *b = ip->b;
+	uint32_t high = word(b);
+	if (high == 0x0064ff9b && zero(b + 4, 8))
+		*ret = ip_v4(word(b + 12));
+	else if (high >> 16 == 0x2002)
+		*ret = ip_v4(word(b + 2));
+	else if (high == 0x20010000)
+		*ret = ip_v4(~word(b + 12));
+	else if (b[0] >> 5 == 1 && (word(b + 8) & 0xfcffffff) == 0x00005efe)
+		*ret = ip_v4(word(b + 12));
+	else
+		return false;
+	return true;
+}
+
 const char *ip_kind_name(enum ip_kind k)
 {
 	static const char *const names[] = {[IP_PUBLIC] = "public",
@@ -220,8 +237,10 @@ void ip_host_look(struct ip_host *h, uint64_t now)
 
 bool ip_host_has(const struct ip_host *h, const struct ip *ip)
 {
+	struct ip four;
+	bool holds = ip_embedded4(ip, &four);
 	for (size_t i = 0; i < h->n; i++)
-		if (ip_eq(&h->v[i], ip))
+		if (ip_eq(&h->v[i], ip) || (holds && ip_eq(&h->v[i], &four)))
 			return true;
 	return false;
 }

@@ -31,6 +31,10 @@ enum { IP_TEXT = 46, IP_BITS = 128, IP4_SHIFT = 96 };
 enum ip_kind ip_kind(const struct ip *ip);
 const char *ip_kind_name(enum ip_kind k); /* "private" … */
 
+/* The IPv4 address that a packet to this one may end at: NAT64, 6to4, the client of Teredo, ISATAP. False: it holds
+ * none. What is denied for the one is denied for the other. */
+bool ip_embedded4(const struct ip *ip, struct ip *ret);
+
 struct ip ip_v4(uint32_t host_order);
 bool ip_is4(const struct ip *ip);
 bool ip_eq(const struct ip *a, const struct ip *b);
@@ -63,5 +67,6 @@ struct ip_host {
 	bool v6;
 };
 void ip_host_look(struct ip_host *h, uint64_t now);
+/* One of them, or an IPv6 form of one. */
 bool ip_host_has(const struct ip_host *h, const struct ip *ip);
 void ip_host_free(struct ip_host *h);

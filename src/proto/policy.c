@@ -151,10 +151,17 @@ static bool deny_covers(const struct rule *r, bool udp, uint16_t port)
 	return (!r->udp || udp) && (!r->port || r->port == port);
 }
 
+/* The address itself, or the IPv4 address in it. */
+static bool deny_matches(const struct rule *r, const struct ip *ip)
+{
+	struct ip four;
+	return rule_matches_ip(r, ip) || (ip_embedded4(ip, &four) && rule_matches_ip(r, &four));
+}
+
 static const struct rule *denied_range(const struct policy *p, bool udp, const struct ip *ip, uint16_t port)
 {
 	for (size_t i = 0; i < p->deny_n; i++)
-		if (deny_covers(&p->deny[i], udp, port) && rule_matches_ip(&p->deny[i], ip))
+		if (deny_covers(&p->deny[i], udp, port) && deny_matches(&p->deny[i], ip))
 			return &p->deny[i];
 	return NULL;
 }
@@ -247,7 +254,7 @@ struct verdict policy_address_ok(
 bool policy_may_show(const struct policy *p, const struct ip_host *host, const struct ip *ip)
 {
 	for (size_t i = 0; i < p->deny_n; i++)
-		if (!p->deny[i].udp && !p->deny[i].port && rule_matches_ip(&p->deny[i], ip))
+		if (!p->deny[i].udp && !p->deny[i].port && deny_matches(&p->deny[i], ip))
 			return false;
 	for (size_t i = 0; i < p->allow_n; i++)
 		if (rule_matches_ip(&p->allow[i], ip))

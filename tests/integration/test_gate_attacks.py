@@ -171,3 +171,115 @@ def test_a_flood_of_connections_is_its_own_problem(gate, world):
     flood.kill()
     flood.wait()
     world.wait(lambda: noisy.curl("http://web.example/")[0] == 200, "the box itself")
+
+
+# Prints what comes back for a hello that names a server: `pad` bytes longer than it needs to be, in records of `size` bytes (0: as they are).
+HELLO = """
+import socket, ssl, sys
+where, name, pad, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
+c.set_alpn_protocols(["%099d" % i for i in range(pad // 100)] + ["http/1.1"])
+a, b = ssl.MemoryBIO(), ssl.MemoryBIO(); t = c.wrap_bio(a, b, server_hostname=name)
+try: t.do_handshake()
+except ssl.SSLWantReadError: pass
+hello = b.read()
+if size:
+    whole = b""
+    while hello:
+        n = int.from_bytes(hello[3:5], "big"); whole += hello[5:5 + n]; hello = hello[5 + n:]
+    hello = b"".join(b"\\x16\\3\\1" + len(whole[i:i + size]).to_bytes(2, "big") + whole[i:i + size] for i in range(0, len(whole), size))
+s = socket.create_connection((where, 443)); s.settimeout(60)
+try:
+    s.sendall(hello); print(s.recv(5).hex() or "end")
+except OSError:
+    print("reset")
+"""
+
+
+def test_a_hello_cannot_hide_its_name(gate):
+    """A rule with a port lets every protocol pass; a hello that is too long to be read is TLS all the same."""
+    box = gate.box(policy={"mode": "list", "allow": ["web.example:443"]})
+    assert box.run("/usr/bin/python3", "-c", HELLO, "web.example", "web.example", "0", "1").stdout.startswith("16")
+    for pad, size in ((4000, 1), (20000, 0), (0, 1)):
+        out = box.run("/usr/bin/python3", "-c", HELLO, "web.example", "two.example", str(pad), str(size))
+        assert out.stdout and not out.stdout.startswith("16"), (pad, size, out)
+        assert gate.record(decision="deny", protocol="tls")
+
+
+def test_an_unreadable_hello_is_refused_where_names_are_denied(gate):
+    box = gate.box(policy={"deny": ["two.example"]})
+    assert box.run("/usr/bin/python3", "-c", HELLO, WEB, "web.example", "0", "1").stdout.startswith("16")
+    for pad, size in ((4000, 1), (20000, 0)):
+        out = box.run("/usr/bin/python3", "-c", HELLO, WEB2, "two.example", str(pad), str(size))
+        assert out.stdout and not out.stdout.startswith("16"), (pad, size, out)
+        assert gate.record(decision="deny", rule="deny has names, and the TLS hello cannot be read")
+    # Without denied names nobody needs to read it.
+    opened = gate.box(policy={})
+    assert opened.run("/usr/bin/python3", "-c", HELLO, WEB2, "two.example", "4000", "1").stdout.startswith("16")
+
+
+SAY = """
+import socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); s.settimeout(60)
+try:
+    s.sendall(eval(sys.argv[3])); print(s.recv(4096))
+except OSError:
+    print("reset")
+"""
+
+
+@pytest.mark.parametrize("policy", [{"mode": "list", "allow": ["web.example:80"]}, {"deny": ["two.example"]}])
+@pytest.mark.parametrize("line", [
+    b"\r\nGET / HTTP/1.1", b"\n\n GET / HTTP/1.1", b"GET  / HTTP/1.1", b"GET\t/ HTTP/1.1", b"get / HTTP/1.1", b"G / HTTP/1.1", b"X-LONGER-METHOD / HTTP/1.1",
+    b"GET x HTTP/1.1", b"GET x://two.example/", b"\r\n" * 11000 + b"GET / HTTP/1.1"], ids=lambda b: repr(b[:20]))
+def test_a_request_cannot_hide_its_host(gate, policy, line):
+    box = gate.box(policy=policy)
+    request = f"{line!r} + b'\\r\\nHost: two.example\\r\\n\\r\\n'" if len(line) < 100 else \
+        "b'\\r\\n' * 11000 + b'GET / HTTP/1.1\\r\\nHost: two.example\\r\\n\\r\\n'"
+    out = box.run("/usr/bin/python3", "-c", SAY, "web.example" if "mode" in policy else WEB, "80", request)
+    # The gate's own answer, or none; never the server's.
+    assert out.stdout and "http 198" not in out.stdout and "nginx" not in out.stdout, out
+
+
+@pytest.mark.parametrize("first", [
+    b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u2\r\n", b"\0\0\0\x08\x04\xd2\x16\x2f", b"*1\r\n$4\r\nPING\r\n", b"NICK harry\r\n",
+    b"get hello\r\n", b"AMQP\0\0\x09\x01",
+    b"\n\0\0\0", b"\x16\x02"], ids=lambda b: repr(b[:8]))
+def test_other_protocols_pass_where_a_rule_has_a_port(gate, world, first):
+    if not world.connects(world.servers, OTHER, 7010):
+        world.serve("while True:\n  b=s.recv(100)\n  if not b: break\n  s.sendall(b)", 7010)
+    box = gate.box(policy={"mode": "list", "allow": ["other.example:7010"]})
+    assert box.run("/usr/bin/python3", "-c", SAY, "other.example", "7010", repr(first)).stdout.strip() == repr(first)
+
+
+def test_a_tunnel_through_a_proxy_ends_with_the_rule_for_its_target(gate, world):
+    world.serve("s.recv(4096)\ns.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\n')\nwhile True:\n  b=s.recv(100)\n  if not b: break\n  s.sendall(b)", 3129)
+    proxy = "other.example:3129"
+    box = gate.box(policy={"mode": "list", "allow": [proxy, "web.example"]})
+    tunnel = box.start("/usr/bin/python3", "-c",
+                       "import socket,sys\ns=socket.create_connection(('other.example',3129)); s.settimeout(60)\n"
+                       "s.sendall(b'CONNECT web.example:443 HTTP/1.1\\r\\nHost: web.example:443\\r\\n\\r\\n'); print(s.recv(12).decode()[9:],flush=True)\n"
+                       "s.recv(100)\nfor line in sys.stdin:\n s.sendall(b'x'); print(s.recv(1),flush=True)\n"
+                       " if line=='last\\n': break\ntry: print(s.recv(1))\nexcept OSError: print('reset')",
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert tunnel.stdout.readline() == "200\n"
+    for policy, word in (({"mode": "list", "allow": [proxy, "web.example", "two.example"]}, "go"), ({"deny": ["two.example"]}, "last")):
+        gate.policy(box, **policy)
+        tunnel.stdin.write(word + "\n")
+        tunnel.stdin.flush()
+        assert tunnel.stdout.readline() == "b'x'\n"
+    gate.policy(box, mode="list", allow=[proxy])
+    assert tunnel.stdout.readline() == "reset\n"
+    assert tunnel.wait(60) == 0
+    assert gate.record(decision="deny", end="cut by a changed policy")
+
+
+def test_a_refused_request_is_in_the_log_once(gate):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
+    assert box.curl("http://web.example/", "-H", "Host: two.example")[0] == 403
+    assert "400" in box.run("/usr/bin/python3", "-c", SAY, "web.example", "80", "b'GET / HTTP/1.1\\nHost: web.example\\n\\n'").stdout
+    assert gate.record(protocol="http", rule="no request that could be read")["decision"] == "deny"
+    assert box.curl("http://web.example/")[0] == 200
+    assert gate.record(protocol="http", decision="allow")["name"] == "web.example"
+    # The connections ended in this order, and so did their records.
+    assert [r["decision"] for r in gate.records if r.get("protocol") == "http"] == ["deny"]

@@ -419,3 +419,27 @@ def test_other_services_need_the_hash_of_the_body(gate, world):
     path = world.tmp / "long"
     path.write_bytes(b"x" * ((8 << 20) + 1))
     assert box.curl(URL + "/", "--cacert", str(gate.ca), "-T", str(path))[0] == 413
+
+
+@pytest.mark.parametrize("policy", [{}, {"mode": "list", "allow": ["two.example", "other.example:3128"]}])
+def test_no_placeholder_goes_to_a_proxy_of_the_box(gate, world, policy):
+    """Nor inside of Basic credentials of CONNECT, which are base64."""
+    heads = world.tmp / "proxy-heads"
+    if not world.connects(world.servers, OTHER, 3128):
+        world.serve(f"b=s.recv(4096)\nopen('{heads}','ab').write(b)\ns.sendall(b'HTTP/1.1 407 No\\r\\n\\r\\n')\ns.close()", 3128)
+    box = new_box(gate, policy=policy)
+    for user, code in ((f"joe:{PLACE}", 403), ("joe:other", 407)):
+        out = box.run("curl", "-sS", "-o", "/dev/null", "-w", "%{http_connect}", "-x", "http://other.example:3128", "-U", user, "https://two.example/")
+        assert out.stdout == str(code), out
+    assert gate.record(decision="deny", rule="a secret's placeholder may not go to a proxy")
+    assert base64.b64encode(f"joe:{PLACE}".encode()) not in heads.read_bytes() and base64.b64encode(b"joe:other") in heads.read_bytes()
+
+
+def test_no_placeholder_goes_to_an_outbound_handler(gate):
+    """Nobody listens at the hook's socket here: what is handed over gets 520."""
+    box = new_box(gate)
+    gate.tell(op="hooks", id=box.id, http=["hooked.example"], https=["two.example:8443", "two.example"])
+    assert box.curl("http://hooked.example/", "--connect-to", f"hooked.example:80:{WEB2}:80")[0] == 520
+    refused(box, "/", "-H", f"X-Key: {PLACE}", "--connect-to", f"hooked.example:80:{WEB2}:80", url="http://hooked.example")
+    refused(box, f"/?k={PLACE}", "--connect-to", f"hooked.example:80:{WEB2}:80", url="http://hooked.example")
+    refused(box, "/", "-u", f"joe:{PLACE}", url="https://two.example")

@@ -254,7 +254,7 @@ class Gate:
         argv = self.world.gate_space.argv(
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", BUILD / "atoll-gate",
             binds=((self.world.resolv, "/etc/resolv.conf"), (self.world.hosts, "/etc/hosts")))
-        env = {**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug", "ATOLL_DATA": str(self.data),
+        env = {**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug", "ATOLL_DATA": str(self.data), "ATOLL_RUN": str(self.data),
                "SSL_CERT_FILE": str(self.world.tmp / "cert.pem")}
         self.process = subprocess.Popen(argv, close_fds=False, preexec_fn=before, stderr=self.log_path.open("a"), env=env)
         self.connect()

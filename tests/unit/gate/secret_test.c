@@ -100,6 +100,17 @@ TEST(misplaced_placeholders)
 	secrets_free(s);
 }
 
+TEST(placeholders_in_a_raw_head)
+{
+	struct secrets *s = two();
+	CHECK(secrets_in_head(s, STR("CONNECT x:1 HTTP/1.1\r\nX: " A "\r\n\r\n")));
+	CHECK(secrets_in_head(s, STR("CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\nProxy-Authorization: Basic "
+				     "dTphdG9sbF8wMDExMjIzMzQ0NTU2Njc3ODg5OWFhYmJjY2RkZWVmZg==\r\n\r\n")));
+	CHECK(!secrets_in_head(s, STR("CONNECT x:1 HTTP/1.1\r\nProxy-Authorization: Basic dTp4\r\n\r\n")));
+	CHECK(!secrets_in_head(s, STR("")));
+	secrets_free(s);
+}
+
 TEST(bad_lines_are_refused)
 {
 	static const char *const bad[] = {"{\"secrets\":1}", "{\"secrets\":[{}]}",

@@ -232,6 +232,32 @@ TEST(deny_beats_allow)
 	policy_unref(p);
 }
 
+/* 203.0.113.9 in NAT64, 6to4, Teredo and ISATAP. */
+static const char *const forms[] = {"64:ff9b::203.0.113.9", "2002:cb00:7109::1", "2001:0:808:808::34ff:8ef6",
+	"2001:db8::5efe:203.0.113.9", "::ffff:203.0.113.9"};
+
+TEST(an_address_inside_of_another_is_denied_with_it)
+{
+	struct policy *p = policy("{\"deny\":[\"203.0.113.0/24\"]}"), *open = policy("{}");
+	struct ip own = addr("203.0.113.9");
+	struct ip_host host = {.v = &own, .n = 1};
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+		struct ip ip = addr(forms[i]);
+		by_addr(p, forms[i], 443, POLICY_DENY, "203.0.113.0/24");
+		by_addr(open, forms[i], 443, POLICY_ALLOW, "mode open");
+		CHECK(!policy_may_show(p, &no_host, &ip) && policy_may_show(open, &no_host, &ip));
+		CHECK(!policy_may_show(open, &host, &ip));
+		CHECK_CSTR(
+			policy_by_address(open, &host, false, &ip, 443).why, "never reachable: an address of the host");
+		CHECK_CSTR(
+			policy_address_ok(open, &host, false, &ip, 443).why, "never reachable: an address of the host");
+	}
+	by_addr(p, "64:ff9b::203.0.114.9", 443, POLICY_ALLOW, "mode open");
+	by_addr(p, "2606:4700::203.0.113.9", 443, POLICY_ALLOW, "mode open");
+	policy_unref(p);
+	policy_unref(open);
+}
+
 TEST(ask_leaves_to_somebody_what_no_rule_decides)
 {
 	struct ip_host host = {0};
