@@ -29,10 +29,19 @@ def test_create_says_that_the_box_exists(daemon, box):
 
 def test_empty_lists_say_so(daemon, box):
     daemon.cli("create", box)
-    for verb, text in (("ps", b"no background processes\n"), ("env", b"the box has no variables\n"), ("ports", b"no exposed ports\n")):
+    for verb, text in (("ps", b"no background processes\n"), ("env", b"the box has no variables\n"), ("ports", b"no exposed ports\n"),
+                       ("snapshots", b"there are no snapshots\n"), ("backups", b"there are no backups\n")):
         r = daemon.cli(verb, box)
         assert (r.returncode, r.stdout, r.stderr) == (0, b"", text)
     assert daemon.cli("ps", "-q", box).stderr == b""
+
+
+def test_hints_are_for_the_command_line(daemon, box):
+    r = daemon.cli("create", box, "--memory", "1")
+    assert r.returncode and b"a bare number counts bytes" in r.stderr and b"/v1/" not in r.stderr
+    daemon.cli("create", box)
+    r = daemon.cli("requests", box, "8080")
+    assert r.returncode and f"ports {box}' lists the exposed ports".encode() in r.stderr and b"/v1/" not in r.stderr
 
 
 def test_create_uses_safe_defaults(daemon, box):
@@ -245,7 +254,8 @@ def test_inspect_shows_sizes_for_people(daemon, box):
     daemon.cli("create", box, "--memory", "1536m")
     text = daemon.cli("inspect", box).stdout.decode()
     assert re.search(r"^  memory +1\.5 GiB$", text, re.M) and re.search(r"^  memoryPeak +\d[\d.]* [KM]iB$", text, re.M)
-    assert re.search(r"^sleepAfter +10 min$", text, re.M)
+    assert re.search(r"^sleepAfter +10 min$", text, re.M) and "sleepAfterChosen" not in text
+    assert re.search(r"^  disk +8\.0 GiB$", text, re.M) and not re.search(r"^  (used|allowed) +\d+$", text, re.M)
 
 
 def test_stop_sleep_and_wake(daemon, box):

@@ -82,6 +82,25 @@ def test_a_write_tells_of_the_first(daemon, box):
     assert "warnings" not in ask(daemon, box, "write", path="/tmp/f", content="x").json()
 
 
+def test_a_write_under_other_names(daemon, box):
+    for body in ({"file": "/tmp/g", "content": "one"}, {"path": "/tmp/g", "contents": "two"}, {"file": "/tmp/g", "contents": "three"}):
+        name = next(k for k in body if k not in ("path", "content"))
+        right = {"file": "path", "contents": "content"}[name]
+        answer = ask(daemon, box, "write", **body).json()
+        assert answer["warnings"] == [f"field '{name}' was taken as '{right}': write '{right}'"]
+        assert ask(daemon, box, "read", path="/tmp/g").json()["content"] == list(body.values())[1]
+    answer = ask(daemon, box, "write", path="/tmp/g", content="four", file="/tmp/h").json()
+    assert answer["warnings"] == ["field 'file' is not known here and was ignored"]
+    check_error(ask(daemon, box, "write", file="/tmp/h", path="/tmp/g", content="x"), "INVALID_JSON", 400)
+
+
+@pytest.mark.parametrize("name", ["session", "sessionId"])
+def test_a_session_under_another_name(daemon, box, name):
+    answer = ask(daemon, box, "session/create", **{name: "q-" + name}).json()
+    assert answer["sessionId"] == "q-" + name
+    assert answer["warnings"] == [f"field '{name}' was taken as 'id': write 'id'"]
+
+
 def test_many_and_long_names_are_bounded(daemon, box):
     answer = ask(daemon, box, "execute", command="true", **{f"x{i}" + "y" * 1000: 1 for i in range(100)}).json()
     assert len(answer["warnings"]) == 16 and all(len(w) < 200 for w in answer["warnings"])

@@ -177,6 +177,20 @@ def test_no_such_repository_or_branch(api):
     assert api.ok("/api/exists", path=f"{W}/none")["exists"] is False
 
 
+def test_a_clone_of_its_own_target(api):
+    own = f"{W}/own"
+    api.sh(f"mkdir -p {own}/empty {own}/bare.git")
+    for path, target in (("self", "self"), ("s%65lf/", "self"), ("empty", "empty"), ("bare", "bare.git")):
+        fails(api, f"file://{own}/{path}", f"own/{target}", "GIT_REPOSITORY_NOT_FOUND", 404)
+    assert api.sh(f"cd {own} && find . | sort") == ".\n./bare.git\n./empty\n"
+    api.fails("/api/git/checkout", "GIT_REPOSITORY_NOT_FOUND", 404, repoUrl=f"file://{W}/no-such-place")
+    assert api.ok("/api/exists", path=f"{W}/no-such-place")["exists"] is False
+
+
+def test_a_file_url_without_its_suffix(api):
+    assert clone(api, "file:///srv/git/demo", "unsuffixed")["branch"] == "main"
+
+
 def test_no_such_host(api):
     for url in ("http://127.0.0.1:1/x.git", "git://127.0.0.1:1/x.git", "http://no-such-host.invalid/x.git"):
         fails(api, url, "unreachable", "GIT_NETWORK_ERROR", 502)

@@ -285,6 +285,7 @@ def test_the_command_line(daemon, box):
     assert daemon.cli("create", box, "--volume", f"{name}:/v", "--volume", f"{name}:/ro:ro").returncode == 0
     assert run(daemon, box, "echo hi > /v/f; cat /ro/f") == "hi\n"
     r = daemon.cli("volume", "ls")
+    assert daemon.cli("volume", "list").stdout == r.stdout
     assert r.stdout.split()[:4] == [b"NAME", b"SIZE", b"SANDBOXES", b"AGE"] and name.encode() in r.stdout, r
     assert json.loads(daemon.cli("volume", "ls", "--json").stdout)["volumes"][0]["name"] == name
     r = daemon.cli("volume", "rm", name)

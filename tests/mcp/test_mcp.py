@@ -88,6 +88,25 @@ def test_wrong_requests_get_an_error(daemon, method, params, code):
     end(daemon, session)
 
 
+def test_a_fork_without_arguments_is_one(daemon, box):
+    pool = daemon.request("GET", "/v1/health").json()["host"]["pool"]
+    if pool["kind"] == "plain":
+        pytest.skip(f"no pool on this host: {pool['reason']}")
+    daemon.request("PUT", lib.box_path(box), {})
+    session = begin(daemon)
+    made = []
+    for arguments, n in (({}, 1), ({"count": 2}, 2), ({"ids": [box + "-x"]}, 1)):
+        call = {"name": "fork_sandbox", "arguments": {"sandbox": box, **arguments}}
+        reply = post(daemon, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, session).json()
+        assert not reply["result"].get("isError"), reply
+        forks = [s["id"] for s in json.loads(reply["result"]["content"][0]["text"])["sandboxes"]]
+        assert len(forks) == n
+        made += forks
+    for fork in made:
+        daemon.destroy(fork)
+    end(daemon, session)
+
+
 def test_sessions_are_needed_and_end(daemon):
     assert post(daemon, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status == 400
     assert post(daemon, HELLO, "nonsense").status == 404

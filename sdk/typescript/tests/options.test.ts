@@ -13,8 +13,8 @@ test('options of getSandbox are set before anything runs', async () => {
 test('configure changes the same settings', async () => {
   const sandbox = box({ labels: { a: '1' } });
   await sandbox.exec('true');
-  await sandbox.configure({ limits: { pids: 77 }, labels: { b: '2' } });
-  expect(await sandbox.info()).toMatchObject({ limits: { pids: 77 }, labels: { b: '2' } });
+  await sandbox.configure({ limits: { pids: 77, disk: 64 * 1024 * 1024 }, labels: { b: '2' } });
+  expect(await sandbox.info()).toMatchObject({ limits: { pids: 77, disk: 64 * 1024 * 1024 }, labels: { b: '2' } });
 });
 
 test('unknown options throw, and name those that there are', async () => {

@@ -73,7 +73,7 @@ static void on_body_end(struct http_exchange *x)
 	struct write *w = http_exchange_arg(x);
 	struct err e = {0};
 	if (buf_size(&w->body.unknown))
-		fields_warn(x, buf_str(&w->body.unknown));
+		fields_warn(x, buf_str(&w->body.unknown), w->body.unknown_is);
 	if (write_body_end(&w->body, &e) < 0)
 		write_fail(w, &e);
 	else

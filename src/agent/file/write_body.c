@@ -8,6 +8,13 @@
 #include "base/fd.h"
 
 static const char *const field_names[WRITE_FIELDS] = {"", "path", "content", "encoding", "sessionId"};
+/* What people write instead. */
+static const struct {
+	const char *name;
+	enum write_field field;
+} spellings[] = {{"file", WRITE_PATH}, {"filePath", WRITE_PATH}, {"file_path", WRITE_PATH}, {"filename", WRITE_PATH},
+	{"contents", WRITE_CONTENT}, {"data", WRITE_CONTENT}, {"text", WRITE_CONTENT}, {"session", WRITE_SESSION},
+	{"session_id", WRITE_SESSION}};
 enum { KEY_MAX = 16, DIRECT_MIN = 16 * KIB };
 
 void write_body_free(struct write_body *w)
@@ -108,14 +115,31 @@ static bool take_text(struct write_body *w, struct str text, struct err *e)
 
 /* ---- tokens ---- */
 
+/* A field that was there before is not given again under another name. */
+static enum write_field meant(const struct write_body *w, struct str key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(spellings); i++)
+		if (str_eq_c(key, spellings[i].name) && !w->seen[spellings[i].field])
+			return spellings[i].field;
+	return WRITE_NONE;
+}
+
+static enum write_field field_of(struct write_body *w, struct str key)
+{
+	for (int i = 1; i < WRITE_FIELDS; i++)
+		if (str_eq_c(key, field_names[i]))
+			return (enum write_field)i;
+	enum write_field field = meant(w, key);
+	if (!buf_size(&w->unknown)) {
+		buf_add_str(&w->unknown, key);
+		w->unknown_is = field == WRITE_NONE ? NULL : field_names[field];
+	}
+	return field;
+}
+
 static bool end_key(struct write_body *w, struct err *e)
 {
-	w->field = WRITE_NONE;
-	for (int i = 1; i < WRITE_FIELDS && !w->key_long; i++)
-		if (str_eq_c(buf_str(&w->key), field_names[i]))
-			w->field = (enum write_field)i;
-	if (w->field == WRITE_NONE && !w->key_long && !buf_size(&w->unknown))
-		buf_add_str(&w->unknown, buf_str(&w->key));
+	w->field = w->key_long ? WRITE_NONE : field_of(w, buf_str(&w->key));
 	buf_clear(&w->key);
 	w->key_long = false;
 	if (w->field != WRITE_NONE && w->seen[w->field])

@@ -24,8 +24,9 @@ struct write_body {
 	bool seen[WRITE_FIELDS], have[WRITE_FIELDS];
 	struct buf key, path, encoding, session;
 	bool key_long;
-	struct buf unknown; /* the first name that is not a field */
-	bool bad_base64;    /* the error is about invalid base64 */
+	struct buf unknown;	/* the first name that is not a field */
+	const char *unknown_is; /* the field that it was taken as, or NULL */
+	bool bad_base64;	/* the error is about invalid base64 */
 
 	struct buf content;	   /* the part that is not on disk yet: at most WRITE_SPILL */
 	struct file_replace to;	   /* open once the target is known */

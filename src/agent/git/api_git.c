@@ -11,6 +11,7 @@
 #include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "base/fd.h"
+#include "http/http.h"
 #include "proto/limits.h"
 
 /*
@@ -263,6 +264,43 @@ static int checkout_start(struct checkout *c, struct err *e)
 	return run_start_argv(argv, &spec, &at, &cmd, &step, e);
 }
 
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/*
+ * git makes its target before it reads a file:// URL. So it would clone its own new repository, and succeed, where the
+ * URL names the target. This says whether the URL's path is the target, or names nothing; git also tries PATH.git.
+ */
+static bool nothing_to_clone(const struct checkout *c)
+{
+	auto_buf struct buf path = {0};
+	struct str url = str_of(c->url.clean);
+	struct err e;
+	struct stat st;
+	if (c->target == TARGET_TAKEN || !str_starts(url, STR("file:///")) ||
+		http_percent_decode(str_skip(url, 7), &path, &e) < 0)
+		return false;
+	while (buf_size(&path) > 1 && buf_cstr(&path)[buf_size(&path) - 1] == '/')
+		buf_truncate(&path, buf_size(&path) - 1);
+	auto_free char *suffixed = xasprintf("%s.git", buf_cstr(&path));
+	const char *plain = buf_cstr(&path);
+	if (stat(plain, &st) < 0 && stat(suffixed, &st) < 0)
+		return true;
+	return strcmp(plain, c->dir) == 0 || same_file(plain, c->dir) || same_file(suffixed, c->dir);
+}
+
+static void refuse_nothing(struct checkout *c)
+{
+	c->code = ERRC_GIT_REPOSITORY_NOT_FOUND;
+	c->exit_code = 128; /* as git ends for every missing repository */
+	buf_printf(&c->said, "fatal: '%.500s' does not appear to be a git repository\n", c->url.shown);
+	c->message = xasprintf("Failed to clone '%.100s': there is no repository", c->url.shown);
+	answer_failed(c);
+}
+
 static enum target look_at(const char *dir)
 {
 	struct stat st;
@@ -337,6 +375,8 @@ void api_git_checkout(struct agent_request *r)
 		agent_request_refuse(r, &e);
 		return checkout_free(c);
 	}
+	if (nothing_to_clone(c))
+		return refuse_nothing(c);
 	http_exchange_set(r->x, &ops, c);
 	if (checkout_start(c, &e) == 0)
 		return;

@@ -12,7 +12,7 @@ static const struct {
 	{"/api/execute", RUN "background"},
 	{"/api/execute/stream", RUN "background streamId"},
 	{"/api/process/start", RUN "processId autoCleanup service keepAlive"},
-	{"/api/session/create", "id name env cwd commandTimeoutMs isolation sessionId labels"},
+	{"/api/session/create", "id name env cwd commandTimeoutMs isolation labels"},
 	{"/api/session/delete", "sessionId"},
 	{"/api/port-watch", "port mode path statusMin statusMax interval processId sessionId"},
 	{"/api/exists", "path sessionId"},
@@ -41,6 +41,7 @@ static const char *const spellings[][8] = {
 	{"env", "envVars", "env_vars", "environment", "variables"},
 	{"env_vars", "envVars", "env", "environment", "variables"},
 	{"sessionId", "session", "session_id", "sessionID"},
+	{"id", "sessionId", "session", "session_id", "sessionID"},
 	{"processId", "process_id", "processID", "id", "name"},
 	{"streamId", "stream_id", "streamID"},
 	{"context_id", "contextId", "context", "contextID"},
@@ -120,13 +121,13 @@ void fields_check(struct http_exchange *x, const struct route *route, struct jso
 		http_respond_extra(x, buf_str(&out));
 }
 
-void fields_warn(struct http_exchange *x, struct str name)
+void fields_warn(struct http_exchange *x, struct str name, const char *right)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	buf_add_c(&out, "\"warnings\":");
 	json_array_begin(&w);
-	warn(&w, name, NULL, false);
+	warn(&w, name, right, right != NULL);
 	json_array_end(&w);
 	http_respond_extra(x, buf_str(&out));
 }

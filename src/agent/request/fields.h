@@ -11,5 +11,7 @@
 
 /* `body` is an object that nobody else reads yet. */
 void fields_check(struct http_exchange *x, const struct route *route, struct json *body);
-/* The answer tells that `name` is not known; for a route that reads its body itself. */
-void fields_warn(struct http_exchange *x, struct str name);
+/*
+ * For a route that reads its body itself: the answer tells that `name` was taken as `right`, or is not known (NULL).
+ */
+void fields_warn(struct http_exchange *x, struct str name, const char *right);

@@ -94,8 +94,11 @@ static int show(struct approve *a, struct err *e)
 		cli_print(&answer);
 		return 0;
 	}
-	json_each(it, json_get(json_root(d), "approvals")) print_question(it);
-	json_each(it, json_get(json_root(d), "always")) print_kept(it);
+	const struct json *waiting = json_get(json_root(d), "approvals"), *kept = json_get(json_root(d), "always");
+	json_each(it, waiting) print_question(it);
+	json_each(it, kept) print_kept(it);
+	if (!(waiting && waiting->first) && !(kept && kept->first))
+		fputs("no connection waits for an approval\n", stderr);
 	return 0;
 }
 

@@ -144,7 +144,6 @@ static void print_backups(const struct json *list)
 {
 	static const char *const heads[] = {"ID", "BOX", "NAME", "STATE", ">SIZE", ">AGE"};
 	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
-	auto_buf struct buf out = {.max = SIZE_MAX / 2};
 	char text[24];
 	json_each(it, list)
 	{
@@ -157,9 +156,8 @@ static void print_backups(const struct json *list)
 		table_printf(&t, "%s", box_size_text(size, text));
 		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
 	}
-	table_put(&t, &out);
+	table_print(&t, "there are no backups");
 	table_free(&t);
-	cli_print(&out);
 }
 
 static int delete_all(struct cli *c, const struct args *a)
@@ -204,7 +202,7 @@ int verb_backups(struct cli *c, int argc, char **argv)
 		json_put_tree(&out, json_root(d));
 		buf_add_byte(&out, '\n');
 		cli_print(&out);
-	} else if (list && list->first) {
+	} else if (list) {
 		print_backups(list);
 	}
 	return 0;

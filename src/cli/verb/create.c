@@ -53,6 +53,17 @@ static int answer(struct cli *c, const char *id, struct buf *body)
 	return 0;
 }
 
+/* The daemon's hint for wrong limits fits HTTP requests. */
+static int fail(struct cli *c, const struct err *e)
+{
+	if (e->code == ERRC_INVALID_LIMITS)
+		cli_hint(c,
+			"Sizes have a unit, as in 512m or 2g: a bare number counts bytes. '%s help create' has all "
+			"limits.",
+			c->self);
+	return cli_fail(c, e);
+}
+
 int verb_create(struct cli *c, int argc, char **argv)
 {
 	struct box_options o = {0};
@@ -69,7 +80,7 @@ int verb_create(struct cli *c, int argc, char **argv)
 	auto_buf struct buf body = {0};
 	int status = client_open(c, &cl, &e) < 0 ? -1 : box_put(&cl, a.words[0], &o, &body, &e);
 	if (status < 0)
-		return cli_fail(c, &e);
+		return fail(c, &e);
 	if (status != STATUS_CREATED)
 		fprintf(stderr, "atoll create: box '%s' exists already%s\n", a.words[0],
 			box_options_given(&o) ? "; it has the new settings now" : "");
@@ -87,11 +98,11 @@ int verb_update(struct cli *c, int argc, char **argv)
 	if (a.n != 1 || !*a.words[0])
 		return cli_usage(c, a.n > 1 ? "update changes one box at a time" : "which box? Write its name");
 	if (!box_options_given(&o))
-		return cli_usage(c, "what shall change? Write at least one option");
+		return cli_usage(c, "which setting? Write at least one option");
 	auto_client struct client cl = {0};
 	struct err e;
 	auto_buf struct buf body = {0};
 	if (api_open_box(c, &cl, a.words[0], &e) < 0 || box_put(&cl, a.words[0], &o, &body, &e) < 0)
-		return cli_fail(c, &e);
+		return fail(c, &e);
 	return answer(c, a.words[0], &body);
 }

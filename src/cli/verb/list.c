@@ -127,7 +127,8 @@ int verb_list(struct cli *c, int argc, char **argv)
 /* A number that counts bytes or seconds, for people. False: as it is. */
 static bool put_number(struct buf *to, const struct json *j)
 {
-	static const char *const sizes[] = {"memory", "memoryPeak", "swap", "disk", "bytesSent", "bytesReceived"};
+	static const char *const sizes[] = {
+		"memory", "memoryPeak", "swap", "disk", "used", "allowed", "bytesSent", "bytesReceived"};
 	uint64_t n;
 	char text[24];
 	if (j->type != JSON_T_NUMBER || !str_to_u64(j->text, UINT64_MAX, &n))
@@ -147,6 +148,8 @@ static bool put_number(struct buf *to, const struct json *j)
 static void print_members(struct buf *to, const struct json *object, int depth)
 {
 	for (const struct json *j = object->first; j; j = j->next) {
+		if (str_eq_c(j->key, "sleepAfterChosen")) /* for programs */
+			continue;
 		bool inner = j->type == JSON_T_OBJECT || j->type == JSON_T_ARRAY;
 		struct str text = j->type == JSON_T_BOOL ? (j->boolean ? STR("yes") : STR("no"))
 				  : j->type == JSON_T_NULL || (inner && !j->first) ? STR("-")

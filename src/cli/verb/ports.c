@@ -185,7 +185,7 @@ static int show_list(struct cli *c, int argc, char **argv, const struct listing 
 	auto_buf struct buf path = {0}, body = {0};
 	port_path(&path, &a, l->rest);
 	if (client_once(c, "GET", buf_cstr(&path), STR(""), &body, &e) < 0)
-		return cli_fail(c, &e);
+		return port_fail(c, &a, &e);
 	if (c->json)
 		cli_print(&body);
 	else if (print_list(&body, l, &e) < 0)

@@ -85,7 +85,6 @@ static void print_snapshots(const struct json *list)
 {
 	static const char *const heads[] = {"ID", "NAME", ">SIZE", ">AGE"};
 	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
-	auto_buf struct buf out = {.max = SIZE_MAX / 2};
 	char text[24];
 	json_each(it, list)
 	{
@@ -96,9 +95,8 @@ static void print_snapshots(const struct json *list)
 		table_printf(&t, "%s", box_size_text(size, text));
 		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
 	}
-	table_put(&t, &out);
+	table_print(&t, "there are no snapshots");
 	table_free(&t);
-	cli_print(&out);
 }
 
 static int delete_snapshots(struct call *k)
@@ -130,7 +128,7 @@ int verb_snapshots(struct cli *c, int argc, char **argv)
 		return delete_snapshots(&k);
 	code = call_ask(&k, "GET", "/snapshots", STR(""));
 	const struct json *list = code ? NULL : json_get(json_root(k.answer), "snapshots");
-	if (!c->json && list && list->first)
+	if (!c->json && list)
 		print_snapshots(list);
 	return code;
 }

@@ -77,9 +77,14 @@ static int delete_all(struct cli *c, const struct args *a, struct err *e)
 	return 0;
 }
 
+static const char *action(const struct args *a)
+{
+	return !a->n || strcmp(a->words[0], "list") == 0 ? "ls" : a->words[0];
+}
+
 static bool check(struct cli *c, const struct args *a, uint64_t size, int *code)
 {
-	const char *what = a->n ? a->words[0] : "ls";
+	const char *what = action(a);
 	bool makes = strcmp(what, "create") == 0, lists = strcmp(what, "ls") == 0, removes = strcmp(what, "rm") == 0;
 	if (!makes && !lists && !removes)
 		*code = cli_usage(c, "create, ls or rm, not '%s'", what);
@@ -107,7 +112,7 @@ int verb_volume(struct cli *c, int argc, char **argv)
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code) || !check(c, &a, size, &code))
 		return code;
-	const char *what = a.n ? a.words[0] : "ls";
+	const char *what = action(&a);
 	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], size, &e)
 		: strcmp(what, "ls") == 0   ? list(c, &e)
 					    : delete_all(c, &a, &e);

@@ -60,7 +60,7 @@ static const struct tool tools[] = {
 	{"edit_file", "Edit a file",
 		"Replaces a piece of text in a file. The piece must occur exactly once, unless replace_all is true.",
 		TEXT("path", "Absolute, or below /workspace") "," TEXT("old_text", "What is there") "," TEXT("new_text",
-			"What shall be there") "," FLAG("replace_all", "Replace every occurrence") "," SANDBOX,
+			"What takes its place") "," FLAG("replace_all", "Replace every occurrence") "," SANDBOX,
 		"\"path\",\"old_text\",\"new_text\"", CHANGES, mcp_edit_file, NULL, NULL, NULL},
 	{"list_files", "List files", "Lists a directory.",
 		TEXT("path", "/workspace by default") "," FLAG("recursive", "With everything below it") "," SANDBOX, "",
@@ -114,8 +114,8 @@ static const struct tool tools[] = {
 		TEXT("snapshot", "Its id") "," SANDBOX, "\"snapshot\"", ENDS, NULL, "POST", "{}/restore", "snapshot"},
 	{"fork_sandbox", "Fork a sandbox", "Makes copies of the sandbox and its files.",
 		"\"ids\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":\"Ids of the "
-		"copies\"}," NUMBER("count", "Or how many; they are named after the sandbox") "," SANDBOX,
-		"", CHANGES, NULL, "POST", "{}/fork", "ids count"},
+		"copies\"}," NUMBER("count", "Or how many (default 1); they are named after the sandbox") "," SANDBOX,
+		"", CHANGES, NULL, "POST", "{}/fork", "ids count=1"},
 };
 
 static const struct tool *find(struct str name)
@@ -199,18 +199,25 @@ static int put_path(struct buf *path, const struct mcp_call *c, const char *patt
 	return 0;
 }
 
+/* A name may have a default, as in "count=1": it is for the case that nothing before it was given either. */
 static void put_body(struct buf *body, const struct mcp_call *c, const char *names)
 {
 	struct json_writer w = json_writer(body);
 	struct str rest = str_of(names);
 	json_object_begin(&w);
+	bool any = false;
 	while (rest.n) {
-		auto_free char *name = str_dup(str_split(rest, ' ', &rest));
+		struct str preset, word = str_split(str_split(rest, ' ', &rest), '=', &preset);
+		auto_free char *name = str_dup(word);
 		const struct json *j = json_get(c->arguments, name);
 		auto_buf struct buf value = {0};
-		if (json_is_null(j))
+		if (json_is_null(j) && (any || !preset.n))
 			continue;
-		json_put_tree(&value, j);
+		if (json_is_null(j))
+			buf_add_str(&value, preset);
+		else
+			json_put_tree(&value, j);
+		any = true;
 		json_key(&w, name);
 		json_raw(&w, buf_str(&value));
 	}

@@ -339,7 +339,7 @@ static int check_one(const struct json *list, const struct json *it, struct err 
 	for (const struct json *before = list->first; before != it; before = before->next)
 		if (json_read_str(before, "path", &other, NULL) == 0 && volume_paths_overlap(path, other))
 			return err_field(
-				e, "volumes", "the paths of two volumes are the same, or one lies in the other");
+				e, "volumes", "the paths of two volumes are the same, or one is inside of the other");
 	return 0;
 }
 

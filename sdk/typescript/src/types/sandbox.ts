@@ -51,8 +51,8 @@ type Declared = 'sleepAfter' | 'keepAlive' | 'labels' | 'limits' | 'image' | 'en
 
 /** What the daemon keeps of a sandbox beside upstream's options: `PUT /v1/sandboxes/{id}` takes it. */
 export interface SandboxSettings extends Partial<Omit<Spec, Declared>> {
-  /** `memory` in bytes, `cpu` in CPUs (0.5 is half of one), `pids` counts processes and threads. */
-  limits?: { memory?: number; cpu?: number; pids?: number };
+  /** `memory` in bytes, `cpu` in CPUs (0.5 is half of one), `pids` counts processes and threads, `disk` in bytes. */
+  limits?: { memory?: number; cpu?: number; pids?: number; disk?: number };
   /** Name of an image. Default `default`. */
   image?: string;
   /** Variables of every process in the sandbox. */
