@@ -242,7 +242,7 @@ char *buckets_remove(const char *settings, const char *path, struct err *e)
 
 /* $1 bucket, $2 path, $3 endpoint, $4 placeholder, $5 further options, $6 "1": one that is there is fine. s3fs looks
  * for the bucket after it has mounted, and as a daemon it would tell nobody: it runs in the foreground of a process of
- * its own, and the first question to the mount waits for its answer. */
+ * its own, and the first question to the mount waits for its answer. One that fails gets some seconds to say why. */
 #define SCRIPT_MOUNT                                                                                                   \
 	"one() {\n"                                                                                                    \
 	"  local made= log pid\n"                                                                                      \
@@ -258,6 +258,7 @@ char *buckets_remove(const char *settings, const char *path, struct err *e)
 	"  if stat \"$2/.\" >/dev/null 2>&1 && kill -0 $pid 2>/dev/null && mountpoint -q \"$2\"; then\n"               \
 	"    rm -f \"$log\"; return 0\n"                                                                               \
 	"  fi\n"                                                                                                       \
+	"  for _ in $(seq 500); do kill -0 $pid 2>/dev/null || break; sleep 0.02; done\n"                              \
 	"  kill $pid 2>/dev/null; wait $pid\n"                                                                         \
 	"  grep -v '\\[INF\\]' \"$log\" | sed 's/^[0-9TZ:.-]* \\[[A-Z]*\\] *//; "                                      \
 	"s/^[a-z0-9_.]*:[A-Za-z0-9_]*([0-9]*): //' | tail -n 3 >&2\n"                                                  \
