@@ -117,7 +117,7 @@ fuzz: fuzz-build
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
 # Seconds per fuzz target: enough to notice a broken target. `make fuzz` runs longer and finds bugs.
-CI_FUZZ_SECONDS ?= 5
+CI_FUZZ_SECONDS ?= 2
 ci: deps-test
 	@tools/deps lint
 	@$(MAKE) --no-print-directory build image fuzz-build
