@@ -96,6 +96,9 @@ static void on_child(struct loop_io *io, uint32_t events)
 	fd_close(&c->pipe);
 	waitid(P_PIDFD, (id_t)c->pidfd, &(siginfo_t){0}, WEXITED); /* it exits right after its answer */
 	fd_close(&c->pidfd);
+	if (c->rq.op == IMAGE_LINK && !r.err.code && *c->rq.key && !(c->rq.flags & IMAGE_CACHE))
+		lately_name(c->w, c->rq.key);
+	pool_kick(c->w); /* also for slots of an image that was removed */
 	answer(c, &r, NULL, 0);
 }
 
