@@ -33,7 +33,7 @@ Make = Callable[..., Any]
 class Server:
     """A server that is not Atoll, or a bad one: answers each request with what `answer` says."""
 
-    def __init__(self, answer: Callable[[str, int], "tuple[int, object] | None"]) -> None:
+    def __init__(self, answer: Callable[[str, int], "tuple[int, object] | None"], port: int = 0) -> None:
         asked: dict[str, int] = {}
         self.asked = asked
 
@@ -55,7 +55,7 @@ class Server:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -100,6 +100,31 @@ def test_a_daemon_that_is_not_there(make: Make, tmp_path: Any) -> None:
         assert time.monotonic() - began < wire.RETRY_SECONDS
     with pytest.raises(ContainerUnavailableError, match="cannot be reached"):
         make("x", url="http://no-such-host.invalid:1").exec("true")
+
+
+def test_a_daemon_that_starts_again(make: Make) -> None:
+    """One that has answered before is waited for; one that never did, only on request."""
+    result = {"exitCode": 0, "stdout": "again\n", "stderr": "", "command": "x", "timestamp": "2026-01-01T00:00:00.000Z"}
+
+    def answer(path: str, n: int) -> tuple[int, object]:
+        return healthy() if path == "/v1/health" else (200, result)
+
+    server = Server(answer)
+    known, patient = make("x", url=server.url), make("x", url=server.url, retry_timeout=60)
+    known.exec("true")
+    server.close()
+    port = int(server.url.rpartition(":")[2])
+    later = threading.Timer(0.5, lambda: started.append(Server(answer, port)))
+    started: list[Server] = []
+    later.start()
+    try:
+        assert known.exec("true").stdout == "again\n" == patient.exec("true").stdout
+    finally:
+        later.join()
+        started[0].close()
+    hasty = make("x", url=server.url, retry_timeout=0)
+    with pytest.raises(ContainerUnavailableError):
+        hasty.exec("true")
 
 
 def test_a_daemon_that_is_silent(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
