@@ -16,6 +16,7 @@ import atoll_sandbox
 from atoll_sandbox import (
     ContainerUnavailableError,
     FileSystemError,
+    OperationInterruptedError,
     RPCTransportError,
     Sandbox,
     SandboxError,
@@ -272,6 +273,26 @@ def test_a_cut_stream_of_code_is_told(make: Make, box_id: str, daemon: Daemon, n
     there = make(box_id, url=bad.url, token=daemon.token)
     with pytest.raises(RPCTransportError, match="not known"):
         there.run_code("for i in range(10000): print(i)")
+
+
+def test_a_cut_stream_without_an_end_is_told(make: Make, box_id: str, daemon: Daemon, network: Callable[..., BadNetwork]) -> None:
+    make(box_id).exec("true")
+    for method in ("watch", "follow_network_log", "follow_approvals"):
+        bad = network()
+        with getattr(make(box_id, url=bad.url, token=daemon.token), method)() as events:
+            bad.cut()
+            with pytest.raises(RPCTransportError):
+                list(events)
+
+
+def test_a_stream_of_a_sandbox_that_ends_is_told(make: Make, box_id: str) -> None:
+    sandbox = make(box_id)
+    sandbox.exec("true")
+    with sandbox.follow_network_log() as records:
+        make(box_id).destroy()
+        with pytest.raises((OperationInterruptedError, RPCTransportError)):
+            list(records)
+    assert sandbox.info() is None, "it was not made anew"
 
 
 def test_a_run_without_an_end_is_no_success(make: Make, serve: Callable[..., Server]) -> None:

@@ -144,3 +144,13 @@ def test_tunnels(served: Any, daemon: Any) -> None:
     assert httpx.get(f"{daemon.url}/", headers={"host": tunnel.hostname}).status_code == 404
     with pytest.raises(InvalidPortError):
         served.open_tunnel(80)
+
+
+def test_port_3000_is_the_app(sandbox: Any) -> None:
+    sandbox.write_file("/tmp/server.py", SERVER.replace("8080", "3000"))
+    sandbox.start_process("python3 /tmp/server.py").wait_for_port(3000)
+    assert sandbox.fetch(3000, "/hello").text.startswith("GET /hello ")
+    assert "x-atoll" not in sandbox.fetch(3000, "/show").text.lower()
+    with sandbox.ws_connect(3000, "/") as websocket:
+        websocket.send("to the app")
+        assert websocket.receive(60) == "to the app"

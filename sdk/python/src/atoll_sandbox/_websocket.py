@@ -111,12 +111,14 @@ class Connection:
 
     @property
     def close_code(self) -> int | None:
-        code: int | None = self._protocol.close_code if self.over else None
-        return code
+        """What the other side closed with; 1006 when it went without a word."""
+        said = self._protocol.close_rcvd
+        return (said.code if said else 1006) if self.over else None
 
     @property
     def close_reason(self) -> str:
-        return str(self._protocol.close_reason or "") if self.over else ""
+        said = self._protocol.close_rcvd
+        return str(said.reason) if said and self.over else ""
 
     def send(self, message: Message) -> None:
         with self._lock:

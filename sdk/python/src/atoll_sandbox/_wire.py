@@ -23,6 +23,9 @@ from .errors import ContainerUnavailableError, RPCTransportError, SandboxError
 #: The session id that means: outside of any session.
 NO_SESSION = "__DISABLE_SESSION__"
 
+#: Port 3000 of the daemon's route is the sandbox's own API, unless a request says that it is for an app there.
+FOR_THE_APP = {"x-atoll-app": "1"}
+
 #: Seconds. How long a connection may take; how long an answer may take that needs no work; what is granted beyond the
 #: caller's own limit; how long an event stream may be silent (the server sends a comment every 15 s).
 CONNECT_SECONDS = 10.0

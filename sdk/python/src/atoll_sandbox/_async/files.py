@@ -16,7 +16,7 @@ from ..errors import FileNotFoundError, FileSystemError, SandboxError
 from ..models import Changes, FileInfo, FileStat, WatchEvent, made
 from .box import Box
 from .commands import Scope, SessionLike
-from .streams import AsyncEventStream, Link
+from .streams import AsyncEventStream, EndlessLink
 
 #: Content for a file: text (as UTF-8), bytes, a binary file object, or an iterable of bytes.
 Content = Union[str, bytes, bytearray, memoryview, io.Pieces]
@@ -213,7 +213,8 @@ class AsyncFiles(Scope):
         The watch is in place when the `async with` block begins, and its first event, of type `watching`, says so.
         """
         body = _watch(path, recursive, include, exclude, self._in(session))
-        return AsyncEventStream(_WatchLink(self._box, wire.stream_request("POST", "/api/watch", body)), _watched)
+        link = _WatchLink(self._box, wire.stream_request("POST", "/api/watch", body), "directory.watch")
+        return AsyncEventStream(link, _watched)
 
     async def check_changes(
         self,
@@ -234,8 +235,10 @@ def _watched(event: Any) -> WatchEvent:
     return made(WatchEvent, event)
 
 
-class _WatchLink(Link):
+class _WatchLink(EndlessLink):
     """Opened when the watch is in place: what happens after that is seen."""
+
+    last = ("stopped", "error")
 
     async def open(self) -> None:
         if self._body is not None:

@@ -11,7 +11,7 @@ from ..errors import SandboxError
 from ..models import made
 from ..models_network import Approval, NetworkRecord
 from .commands import Scope
-from .streams import AsyncEventStream, Link
+from .streams import AsyncEventStream, EndlessLink
 
 
 class AsyncNetwork(Scope):
@@ -56,7 +56,7 @@ class AsyncNetwork(Scope):
             async for record in sandbox.follow_network_log():
                 print(record.decision, record.name, record.port)
         """
-        link = Link(self._box, wire.stream_request("GET", "/network/log?follow=1"))
+        link = EndlessLink(self._box, wire.stream_request("GET", "/network/log?follow=1"), "network.log")
         return AsyncEventStream(link, lambda event: made(NetworkRecord, event))
 
     async def approvals(self) -> list[Approval]:
@@ -71,7 +71,7 @@ class AsyncNetwork(Scope):
                 if approval.type == "approval":
                     await sandbox.approve(approval)
         """
-        link = _OwnLink(self._box, wire.stream_request("GET", "/v1/approvals?follow=1"))
+        link = _OwnLink(self._box, wire.stream_request("GET", "/v1/approvals?follow=1"), "network.approvals")
         return AsyncEventStream(link, lambda event: made(Approval, event))
 
     async def approve(
@@ -89,7 +89,7 @@ class AsyncNetwork(Scope):
         return await self._box.json(wire.request("POST", f"/v1/approvals/{wire.segment(name)}", body))
 
 
-class _OwnLink(Link):
+class _OwnLink(EndlessLink):
     """Events of all sandboxes, of which one's own are kept."""
 
     async def next(self, until: float | None = None) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from ..errors import FileNotFoundError, FileSystemError, SandboxError
 from ..models import Changes, FileInfo, FileStat, WatchEvent, made
 from .box import Box
 from .commands import Scope, SessionLike
-from .streams import EventStream, Link
+from .streams import EndlessLink, EventStream
 
 #: Content for a file: text (as UTF-8), bytes, a binary file object, or an iterable of bytes.
 Content = Union[str, bytes, bytearray, memoryview, io.Pieces]
@@ -214,7 +214,8 @@ class Files(Scope):
         The watch is in place when the `with` block begins, and its first event, of type `watching`, says so.
         """
         body = _watch(path, recursive, include, exclude, self._in(session))
-        return EventStream(_WatchLink(self._box, wire.stream_request("POST", "/api/watch", body)), _watched)
+        link = _WatchLink(self._box, wire.stream_request("POST", "/api/watch", body), "directory.watch")
+        return EventStream(link, _watched)
 
     def check_changes(
         self,
@@ -235,8 +236,10 @@ def _watched(event: Any) -> WatchEvent:
     return made(WatchEvent, event)
 
 
-class _WatchLink(Link):
+class _WatchLink(EndlessLink):
     """Opened when the watch is in place: what happens after that is seen."""
+
+    last = ("stopped", "error")
 
     def open(self) -> None:
         if self._body is not None:

@@ -12,7 +12,7 @@ from ..errors import SandboxError
 from ..models import made
 from ..models_network import Approval, NetworkRecord
 from .commands import Scope
-from .streams import EventStream, Link
+from .streams import EndlessLink, EventStream
 
 
 class Network(Scope):
@@ -57,7 +57,7 @@ class Network(Scope):
             for record in sandbox.follow_network_log():
                 print(record.decision, record.name, record.port)
         """
-        link = Link(self._box, wire.stream_request("GET", "/network/log?follow=1"))
+        link = EndlessLink(self._box, wire.stream_request("GET", "/network/log?follow=1"), "network.log")
         return EventStream(link, lambda event: made(NetworkRecord, event))
 
     def approvals(self) -> list[Approval]:
@@ -72,7 +72,7 @@ class Network(Scope):
                 if approval.type == "approval":
                     sandbox.approve(approval)
         """
-        link = _OwnLink(self._box, wire.stream_request("GET", "/v1/approvals?follow=1"))
+        link = _OwnLink(self._box, wire.stream_request("GET", "/v1/approvals?follow=1"), "network.approvals")
         return EventStream(link, lambda event: made(Approval, event))
 
     def approve(
@@ -90,7 +90,7 @@ class Network(Scope):
         return self._box.json(wire.request("POST", f"/v1/approvals/{wire.segment(name)}", body))
 
 
-class _OwnLink(Link):
+class _OwnLink(EndlessLink):
     """Events of all sandboxes, of which one's own are kept."""
 
     def next(self, until: float | None = None) -> dict[str, Any] | None:

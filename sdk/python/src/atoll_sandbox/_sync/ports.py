@@ -136,7 +136,7 @@ class Ports(Scope):
         token = self._box.transport.place.token
         if token and "authorization" in found:
             found["x-atoll-token"] = token
-        return found
+        return {**found, **wire.FOR_THE_APP}
 
     def ws_connect(
         self, port: int, path: str = "/", *, headers: Mapping[str, str] | None = None, subprotocols: Sequence[str] = ()
