@@ -198,7 +198,8 @@ BUCKETS["asyncio"] = "import asyncio\nasync def main():\n" + "".join(f"    {line
     BUCKETS["blocking"].replace("Sandbox, SandboxError, Secrets", "AsyncSandbox, AsyncSecrets, SandboxError")
     .replace("with Secrets() as secrets, Sandbox(", "async with AsyncSecrets() as secrets, AsyncSandbox(")
     .replace("    secrets.", "    await secrets.").replace("    sandbox.", "    await sandbox.").replace("print(sandbox.r", "print(await sandbox.r")
-    .replace("= sandbox.mounts()[0]", "= (await sandbox.mounts())[0]").replace("in sandbox.exec(", "in (await sandbox.exec(").replace("' '\").stdout", "' '\")).stdout")
+    .replace("= sandbox.mounts()[0]", "= (await sandbox.mounts())[0]")
+    .replace("in sandbox.exec(", "in (await sandbox.exec(").replace("' '\").stdout", "' '\")).stdout")
     .replace("print(sandbox.mounts(), sandbox", "print(await sandbox.mounts(), await sandbox")).splitlines()) + "asyncio.run(main())\n"
 
 IN_THE_BUCKET = """data /mnt/data /py False py-s3
