@@ -15,6 +15,7 @@
  *	config.c   the configuration of an image, as JSON
  *	import.c   archives: rootfs, OCI layout, `docker save`
  *	commit.c   a sandbox becomes an image
+ *	packages.c what package managers have installed in an image
  *	members.c  where the files of an archive lie
  */
 #pragma once
@@ -174,6 +175,11 @@ struct members {
 int members_read(int fd, struct members *ret, struct err *e);
 const struct member *members_find(const struct members *m, const char *name);
 void members_free(struct members *m);
+
+/* ---- packages.c ---- */
+
+/* Writes "packages": [...] of an image, read in a box. */
+int packages_put(struct json_writer *w, struct conn *c, const char *key, struct err *e);
 
 /* ---- digest.c ---- */
 
