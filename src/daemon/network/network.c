@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "daemon/sandbox/sandbox.h"
+
 static const char *const members[] = {"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections"};
 
 static int unknown(struct str key, struct err *e)
@@ -106,8 +108,7 @@ static void write_rules(struct json_writer *w, const char *name, const char *def
 	json_array_end(w);
 }
 
-void network_write(
-	struct json_writer *w, const struct network_defaults *d, const char *own, const struct warden_host *host)
+void network_write(struct json_writer *w, const struct network_defaults *d, const char *own, const char *missing)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
 	const struct json *o = doc ? json_root(doc) : NULL;
@@ -116,7 +117,9 @@ void network_write(
 	bool ask = false;
 	json_read_u64(o, "maxConnections", 1, NET_CONNS_MAX, &conns, NULL);
 	json_read_u64(o, "rateBps", 0, UINT32_MAX, &rate, NULL);
-	json_member_str(w, "mode", network_mode(d, own, host));
+	json_member_str(w, "mode", missing ? STR("off") : network_mode(d, own));
+	if (missing)
+		json_member_cstr(w, "reason", missing);
 	write_rules(w, "allow", d->allow, json_get(o, "allow"));
 	write_rules(w, "deny", d->deny, json_get(o, "deny"));
 	json_read_bool(o, "ask", &ask, NULL);
@@ -129,7 +132,7 @@ void network_write(
 	json_member_u64(w, "maxConnections", conns);
 }
 
-struct str network_mode(const struct network_defaults *d, const char *own, const struct warden_host *host)
+struct str network_mode(const struct network_defaults *d, const char *own)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
 	struct str mode = STR_NULL;
@@ -137,7 +140,17 @@ struct str network_mode(const struct network_defaults *d, const char *own, const
 	json_read_str(doc ? json_root(doc) : NULL, "mode", &mode, NULL);
 	if (mode.n)
 		policy_mode_parse(mode, &m);
-	return str_of(policy_mode_name(host && !host->network ? POLICY_OFF : m));
+	return str_of(policy_mode_name(m));
+}
+
+const char *network_missing(const struct sandbox *s)
+{
+	const struct warden_host *host = warden_host(s->daemon->warden);
+	bool lives = s->state == SB_RUNNING || s->state == SB_ASLEEP;
+	if (host && !host->network)
+		return "the host cannot steer connections of sandboxes; see atoll doctor";
+	return lives && s->no_network ? "it was started without a network; stop it, and start it again to give it one"
+				      : NULL;
 }
 
 uint32_t network_steer(const struct network_defaults *d, const char *own)
