@@ -3,7 +3,6 @@ in a network namespace of its own; its internet is another one, with nginx and d
 
 import json
 import os
-import shutil
 import signal
 
 import atoll as lib
@@ -11,56 +10,7 @@ import fixtures
 import gatelib
 import pytest
 from gatelib import WEB
-
-
-@pytest.fixture(scope="module")
-def world():
-    missing = fixtures.what_is_missing()
-    if missing:
-        pytest.skip(missing)
-    for program in ("nginx", "dnsmasq", "dig", "ip"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    world = gatelib.World()
-    yield world
-    world.close()
-
-
-@pytest.fixture(scope="module")
-def net(world):
-    prefix = world.gate_space.argv(binds=((world.resolv, "/etc/resolv.conf"), (world.hosts, "/etc/hosts")))
-    instance = lib.Instance({"ATOLL_ZYGOTE": "off"}, prefix=prefix)
-    try:
-        yield instance.start()
-    finally:
-        fixtures.finish(instance)
-
-
-def put(net, box, **network):
-    reply = net.request("PUT", f"/v1/sandboxes/{box}", {"network": network} if network else {})
-    assert reply.status in (200, 201), reply
-    return reply.json()
-
-
-def patch(net, box, **network):
-    reply = net.request("PATCH", f"/v1/sandboxes/{box}/network", network)
-    assert reply.status == 200, reply
-    return reply.json()
-
-
-def sh(net, box, command):
-    """(exit code, output)"""
-    reply = net.request("POST", f"/v1/sandboxes/{box}/api/execute", {"command": command}, timeout=60).json()
-    return reply["exitCode"], reply["stdout"] + reply["stderr"]
-
-
-def log_of(net, box, **want):
-    def find():
-        for record in net.request("GET", f"/v1/sandboxes/{box}/network/log").json()["log"]:
-            if all(record.get(k) == v for k, v in want.items()):
-                return record
-        return None
-    return lib.wait_for(find, f"a record {want}")
+from netfix import log_of, patch, put, sh
 
 
 def test_the_first_command_has_names_and_the_world(net):
