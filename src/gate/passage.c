@@ -177,6 +177,8 @@ static struct verdict by_told_names(struct passage *c, enum policy_speech how)
 
 static void decide_other(struct passage *c)
 {
+	if (c->settled)
+		return go_ahead(c);
 	struct verdict v = by_told_names(c, SPEECH_OTHER);
 	if (v.answer == POLICY_ASK)
 		return passage_hold(c);
@@ -261,6 +263,15 @@ static void decide_connect(struct passage *c)
 	go_ahead(c);
 }
 
+/* Some servers of HTTP take RTSP as well, and another host in the requests that follow. */
+static void decide_rtsp(struct passage *c)
+{
+	c->speech = SPEECH_OTHER;
+	if (!c->settled)
+		return passage_deny(c, "RTSP is not decided by names: allow its address range");
+	decide_other(c);
+}
+
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 {
 	peek_stop(c);
@@ -270,6 +281,8 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 		return passage_refuse(c);
 	if (how == SPEECH_TLS)
 		return decide_tls(c, name);
+	if (how == SPEECH_RTSP)
+		return decide_rtsp(c);
 	if (how != SPEECH_HTTP)
 		return decide_other(c);
 	if (connect_is(c))
@@ -283,8 +296,14 @@ void passage_silent(struct passage *c, const char *end, bool late)
 	peek_stop(c);
 	if (c->refuse)
 		return passage_refuse(c);
-	if (late && p && p->ask && !c->reach)
-		return decide_other(c);
+	/* Nobody has decided yet. What was dialled ahead, or may be intercepted, waits for the client's words. */
+	if (late && p && p->ask && !c->reach && c->server < 0) {
+		struct verdict v = by_told_names(c, SPEECH_OTHER);
+		if (v.answer == POLICY_ASK)
+			return passage_hold(c);
+		if (v.answer == POLICY_DENY)
+			return passage_deny(c, v.why);
+	}
 	relay_reset(&c->client);
 	passage_end(c, "deny", end);
 }

@@ -33,13 +33,15 @@ export interface NetworkRecord {
   name: string | null;
   address: string | null;
   port: number;
-  protocol: 'tcp' | 'tls' | 'http' | 'udp' | 'dns';
+  protocol: 'tcp' | 'tls' | 'http' | 'https' | 'udp' | 'dns';
   decision: 'allow' | 'deny';
   rule: string;
   sent: number;
   received: number;
   ms: number;
   end: string;
+  /** How many refused connections or datagrams it stands for; absent for one. */
+  times?: number;
 }
 
 /** A connection that waits for somebody's decision. */
