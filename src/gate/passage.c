@@ -263,26 +263,21 @@ static void decide_connect(struct passage *c)
 	go_ahead(c);
 }
 
-/* Some servers of HTTP take RTSP as well, and another host in the requests that follow. */
-static void decide_rtsp(struct passage *c)
-{
-	c->speech = SPEECH_OTHER;
-	if (!c->settled)
-		return passage_deny(c, "RTSP is not decided by names: allow its address range");
-	decide_other(c);
-}
-
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 {
 	peek_stop(c);
 	loop_del(&c->server_io);
-	c->speech = how;
+	bool rtsp = how == SPEECH_RTSP;
+	c->speech = how = rtsp ? SPEECH_OTHER : how;
 	if (c->refuse)
 		return passage_refuse(c);
+	/* Some servers of HTTP take RTSP as well, and another host in the requests that follow. */
+	if (rtsp && !c->settled)
+		return passage_deny(c, "RTSP is not decided by names: allow its address range");
+	if (worker_of(c))
+		return worker_spoke(c, how, name);
 	if (how == SPEECH_TLS)
 		return decide_tls(c, name);
-	if (how == SPEECH_RTSP)
-		return decide_rtsp(c);
 	if (how != SPEECH_HTTP)
 		return decide_other(c);
 	if (connect_is(c))
@@ -296,6 +291,8 @@ void passage_silent(struct passage *c, const char *end, bool late)
 	peek_stop(c);
 	if (c->refuse)
 		return passage_refuse(c);
+	if (late && p && worker_of(c))
+		return worker_spoke(c, SPEECH_OTHER, "");
 	/* Nobody has decided yet. What was dialled ahead, or may be intercepted, waits for the client's words. */
 	if (late && p && p->ask && !c->reach && c->server < 0) {
 		struct verdict v = by_told_names(c, SPEECH_OTHER);
@@ -346,6 +343,10 @@ static struct verdict by_address(struct passage *c)
 	if (c->synthetic && p->mode != POLICY_OFF)
 		return (struct verdict){.answer = POLICY_NEEDS_NAME, .why = ""};
 	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
+	/* A handler may answer for an address that no rule allows; one that is forbidden stays so. */
+	if (v.answer == POLICY_DENY && worker_of(c) && p->mode == POLICY_LIST &&
+		policy_address_ok(p, gate_host(c->gate), false, &c->wanted, c->port).answer == POLICY_ALLOW)
+		return (struct verdict){.answer = POLICY_NEEDS_NAME, .why = v.why};
 	if (v.answer == POLICY_NEEDS_NAME && passage_is_approved(c, ip_format(&c->wanted, text)))
 		v = (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
 	return v;
@@ -370,6 +371,8 @@ void passage_decide(struct passage *c)
 		return peek_start(c, GATE_REFUSAL_WAIT);
 	}
 	c->settled = v.answer == POLICY_ALLOW && !v.look;
+	if (worker_of(c))
+		return peek_start(c, GATE_ASK_SILENT);
 	if (c->settled && !must_look(c)) {
 		c->state = PASSAGE_DIALLING;
 		return dial_wanted(c);
@@ -397,6 +400,9 @@ static bool still_allowed(struct passage *c)
 	c->settled = v.answer == POLICY_ALLOW && !v.look;
 	if (!target_ok(c))
 		return false;
+	/* What the Worker allowed stays, unless its address is forbidden now. */
+	if (c->by_worker)
+		return v.answer != POLICY_DENY;
 	if (c->web && web_is_held(c->web))
 		return web_policy(c->web);
 	if (v.answer != POLICY_NEEDS_NAME && !v.look)
