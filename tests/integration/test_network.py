@@ -10,7 +10,7 @@ import fixtures
 import gatelib
 import pytest
 from gatelib import WEB
-from netfix import log_of, patch, put, sh
+from netfix import log_of, patch, put, running, sh
 
 
 def test_the_first_command_has_names_and_the_world(net):
@@ -203,3 +203,22 @@ def test_bytes_of_an_outbound_connection_keep_a_box_awake(net, world):
     assert set(seen) == {"running"}
     net.request("DELETE", "/v1/sandboxes/n-busy/api/process/p")
     lib.wait_for(lambda: state(net, "n-busy") == "asleep", "it sleeps when it may")
+
+
+def test_a_sandbox_can_do_without_the_daemons_allow_list(world):
+    """What is denied for all sandboxes counts all the same."""
+    with running(world, {"ATOLL_NETWORK_ALLOW": "web.example,198.51.100.20", "ATOLL_NETWORK_DENY": "www.web.example"}) as net:
+        put(net, "d-with", mode="list")
+        assert sh(net, "d-with", "curl -sSf http://web.example/ && curl -sSf http://198.51.100.20/")[0] == 0
+        shown = put(net, "d-without", mode="list", defaults=False)
+        assert sh(net, "d-without", "curl -sSf http://web.example/")[0] != 0
+        assert sh(net, "d-without", "curl -sSf http://198.51.100.20/")[0] != 0
+        shown = net.request("GET", "/v1/sandboxes/d-without/network").json()
+        assert shown["allow"] == [] and shown["deny"] == ["www.web.example"] and shown["own"] == {"mode": "list", "defaults": False}
+        patch(net, "d-without", allow=["*.web.example", "web.example"])
+        assert sh(net, "d-without", "curl -sSf http://web.example/")[0] == 0
+        assert sh(net, "d-without", "curl -sSf http://www.web.example/")[0] != 0
+        assert patch(net, "d-without", defaults=None)["allow"][0] == "web.example"
+        assert sh(net, "d-without", "curl -sSf http://198.51.100.20/")[0] == 0
+        reply = net.request("PATCH", "/v1/sandboxes/d-without/network", {"defaults": "no"})
+        assert reply.status == 400 and "defaults" in reply.text, reply

@@ -9,11 +9,15 @@ export interface NetworkPolicy {
   askTimeout?: number | string | null;
   rateBps?: number | null;
   maxConnections?: number | null;
+  /** `false`: what the daemon allows to all sandboxes does not count for this one; what it denies does. */
+  defaults?: boolean | null;
 }
 
 /** The policy that holds, with the daemon's defaults; `own` is what the sandbox asked for. */
 export interface NetworkState {
   mode: 'open' | 'list' | 'off';
+  /** Why the mode is `off` whatever was asked for: the host, or this box, has no network. */
+  reason?: string;
   allow: string[];
   deny: string[];
   ask: boolean;
