@@ -4,8 +4,8 @@
 
 #include "daemon/sandbox/sandbox.h"
 
-static const char *const members[] = {"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections",
-	"defaults"};
+static const char *const members[] = {
+	"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections", "defaults"};
 
 static int unknown(struct str key, struct err *e)
 {

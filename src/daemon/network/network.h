@@ -3,7 +3,8 @@
  *
  * A sandbox keeps the text of what was asked for, with the members that were given and no others; "{}" asks for
  * nothing. Rules of ATOLL_NETWORK_ALLOW and ATOLL_NETWORK_DENY stand before the sandbox's own, its mode is
- * ATOLL_NETWORK's where it has none; with `defaults` false, nothing is allowed for all sandboxes. Pure functions; proto/policy.h knows what rules mean.
+ * ATOLL_NETWORK's where it has none; with `defaults` false, nothing is allowed for all sandboxes. Pure functions;
+ * proto/policy.h knows what rules mean.
  */
 #pragma once
 
