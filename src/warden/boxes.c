@@ -372,6 +372,7 @@ void box_start(struct box *b, struct warden_slot *c)
 	b->info.pid = c->slot.pid;
 	b->info.uid_base = ids_base(c->slot.number);
 	stage_move(b, STAGE_STARTING);
+	b->info.no_network = !c->network.steered;
 	network_name(c, b->steer);
 	struct err e;
 	if (launch(b, &e) < 0) {

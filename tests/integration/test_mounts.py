@@ -5,13 +5,13 @@ import os
 import pathlib
 import subprocess
 
-import fixtures
 import netfix
 import npmdir
 import pytest
 from gatelib import WEB2
 from netfix import sh
 
+PROGRAMS = ("node",)
 COMPAT = pathlib.Path(__file__).resolve().parents[1] / "compat"
 KEY_ID, KEY_SECRET = "AKIATEST" + os.urandom(6).hex().upper(), os.urandom(20).hex()
 PORT = 8444
@@ -19,15 +19,13 @@ ENDPOINT = f"https://two.example:{PORT}"
 
 
 @pytest.fixture(scope="module")
-def world():
+def world(world):
     if not npmdir.installed(COMPAT):
         pytest.skip("no npm for s3rver")
-    world = netfix.make_world("openssl", "node")
     world.buckets = world.tmp / "buckets"
     start(world)
     world.tmp.chmod(0o755)
-    yield world
-    world.close()
+    return world
 
 
 def start(world):
@@ -39,17 +37,13 @@ def start(world):
 
 @pytest.fixture(scope="module")
 def net(world):
-    instance = netfix.make_net(world, {"SSL_CERT_FILE": str(world.tmp / "cert.pem")})
-    try:
-        instance.start()
+    with netfix.running(world, {"SSL_CERT_FILE": str(world.tmp / "cert.pem")}) as instance:
         aws = {"accessKeyId": KEY_ID, "region": "us-east-1", "service": "s3"}
         secret = {"value": KEY_SECRET, "hosts": [f"two.example:{PORT}"], "aws": aws}
         assert instance.request("PUT", "/v1/secrets/s3", secret).status == 201
         assert instance.request("PUT", "/v1/secrets/wrong", {**secret, "aws": {**aws, "accessKeyId": "AKIAWRONG"}}).status == 201
         assert instance.request("PUT", "/v1/secrets/plain", {"value": "x", "hosts": ["two.example"], "env": "X"}).status == 201
         yield instance
-    finally:
-        fixtures.finish(instance)
 
 
 def mount(net, box, path="/mnt/data", **more):

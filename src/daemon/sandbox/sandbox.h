@@ -46,6 +46,7 @@ struct sandbox {
 
 	/* Of the box while it lives. */
 	uint32_t slot;
+	bool no_network; /* its box has none, whatever its policy says */
 	struct http_endpoint agent;
 	struct dial *dial; /* into its network (dial.h); NULL before the first use */
 

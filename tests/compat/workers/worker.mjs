@@ -46,13 +46,24 @@ Intercepted.outboundHandlers = {
   echo: (request, _env, { params }) => new Response(`${params.word} ${new URL(request.url).hostname}`),
 };
 
-/** Answers for everything: with the body that it was sent, or the URL. */
+/** Answers for everything: with the body that it was sent, or the URL. A WebSocket is passed on to the driver's echo server. */
 export class CatchAll extends onAtoll(Base) {
   evict() {
     this.ctx.abort('evicted by the test');
   }
 }
-CatchAll.outbound = (request) => new Response(request.body ?? `caught ${request.url}`);
+CatchAll.outbound = (request, env) =>
+  request.headers.get('Upgrade') === 'websocket'
+    ? fetch(new Request(env.ECHO_URL + new URL(request.url).pathname, request))
+    : new Response(request.body ?? `caught ${request.url}`);
+
+/** Nothing is intercepted before somebody asks for it. */
+export class Later extends onAtoll(Base) {
+  remembered() {
+    return this.ctx.storage.kv.get('atoll:box');
+  }
+}
+Later.outboundHandlers = Intercepted.outboundHandlers;
 
 let boxes = 0;
 

@@ -27,8 +27,8 @@ async function bundleNode(entry) {
   return outputFiles[0].text;
 }
 
-/** Starts it; `classes` are the Durable Objects that the Worker exports. What workerd prints gathers in `log`. */
-export async function start(entry, classes) {
+/** Starts it; `classes` are the Durable Objects that the Worker exports, `bindings` more of its variables. What workerd prints gathers in `log`. */
+export async function start(entry, classes, bindings = {}) {
   const { ATOLL_URL = '', ATOLL_TOKEN = '', SANDBOX_TRANSPORT } = process.env;
   const log = [];
   const miniflare = new Miniflare({
@@ -38,7 +38,7 @@ export async function start(entry, classes) {
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: Object.fromEntries(classes.map((name) => [name, { className: name, useSQLite: true }])),
     // SANDBOX_TRANSPORT is upstream's own variable: http, websocket or rpc for every sandbox.
-    bindings: { ATOLL_URL, ATOLL_TOKEN, ...(SANDBOX_TRANSPORT && { SANDBOX_TRANSPORT }), S3RVER: await bundleNode(`${here}s3rver.mjs`) },
+    bindings: { ATOLL_URL, ATOLL_TOKEN, ...(SANDBOX_TRANSPORT && { SANDBOX_TRANSPORT }), S3RVER: await bundleNode(`${here}s3rver.mjs`), ...bindings },
     r2Buckets: ['BACKUP_BUCKET'],
     log: new Log(LogLevel.NONE),
     handleRuntimeStdio(stdout, stderr) {

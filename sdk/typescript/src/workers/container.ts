@@ -158,11 +158,14 @@ export class AtollContainer implements DurableObjectContainer {
   /** The box is told of new hosts only; who answers is known here. */
   async #intercept(key: string, worker: Fetcher): Promise<void> {
     const known = this.#hooks.has(key);
+    const kept = this.#ours.has('outbound');
     this.#hooks.set(key, worker);
     this.#ours.add('outbound');
     const run = this.#run;
     if (!run) return;
     await run.ready;
+    // An object that is evicted has to know later that the setting is its own.
+    if (!kept && !run.over) this.#remember(run.life);
     if (!known) await this.#box().create({ outbound: this.#hosts() });
     this.#answer(run);
   }
@@ -245,7 +248,8 @@ export class AtollContainer implements DurableObjectContainer {
     const settings: BoxSettings = {};
     // Without internet only intercepted requests leave the box.
     if (options.enableInternet === false) this.#ours.add('network');
-    if (this.#ours.has('network')) settings.network = options.enableInternet === false ? { mode: 'list' } : {};
+    if (this.#ours.has('network'))
+      settings.network = options.enableInternet === false ? { mode: 'list', defaults: false } : {};
     if (this.#ours.has('outbound')) settings.outbound = this.#hosts();
     for (const name of ['env', 'labels'] as const) {
       if (options[name]) this.#ours.add(name);

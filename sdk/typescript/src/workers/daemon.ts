@@ -12,7 +12,7 @@ export interface Address {
 
 /** Settings of a box that a Worker's class decides. */
 export type BoxSettings = Pick<StartOptions, 'env' | 'labels'> & {
-  network?: { mode?: 'list' };
+  network?: { mode?: 'list'; defaults?: false };
   outbound?: { http: string[]; https: string[] };
 };
 
