@@ -103,12 +103,17 @@ def test_prefix_and_read_only(net):
     assert {m["path"] for m in listed(net, "b-prefix")} == {"/rw", "/all", "/ro's place"}
 
 
-def test_mounts_come_back_after_sleep_and_stop(net):
+def test_mounts_come_back_after_sleep_stop_and_kills(net):
     mounted(net, "b-life")
     good(net, "b-life", "echo kept > /mnt/data/life")
     for way in ("sleep", "stop"):
         assert net.request("POST", f"/v1/sandboxes/b-life/{way}", timeout=60).status == 200
         assert good(net, "b-life", "cat /mnt/data/life") == "kept\n"
+    net.kill_daemon()
+    net.await_warden()
+    assert good(net, "b-life", "cat /mnt/data/life") == "kept\n"
+    assert net.request("POST", "/v1/sandboxes/b-life/stop", timeout=60).status == 200
+    assert good(net, "b-life", "cat /mnt/data/life") == "kept\n"
 
 
 def test_a_fork_has_them_with_a_placeholder_of_its_own(net):

@@ -14,7 +14,7 @@
  * one buffer. Directories are opened relative to their parent and never through a symbolic link.
  */
 
-enum { LIST_PIECE = 16 * KIB };
+enum { LIST_PIECE = 16 * KIB, LIST_STEPS = 512 }; /* LIST_STEPS: entries between two turns of the loop */
 
 struct level {
 	DIR *dir;
@@ -131,7 +131,7 @@ static enum pump_state next_entries(struct pump *p)
 	auto_buf struct buf piece = {0};
 	struct json_writer w = {.out = &piece, .comma = l->comma};
 	int more = 1;
-	while (more == 1 && buf_size(&piece) < LIST_PIECE)
+	for (int n = 0; more == 1 && n < LIST_STEPS && buf_size(&piece) < LIST_PIECE; n++)
 		more = step(l, &w);
 	l->comma = w.comma;
 	if (more < 0)
@@ -142,6 +142,8 @@ static enum pump_state next_entries(struct pump *p)
 		json_member_now(&w);
 		json_object_end(&w);
 	}
+	if (!buf_size(&piece))
+		return PUMP_LATER; /* hidden entries, or those of a FUSE server that cannot be looked at */
 	pump_write(p, buf_str(&piece));
 	return more ? PUMP_MORE : PUMP_END;
 }
