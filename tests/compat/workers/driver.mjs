@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { outside } from './outside.mjs';
 import { start } from './workerd.mjs';
 
-const worker = () => start(fileURLToPath(new URL('worker.mjs', import.meta.url)), ['Sandbox', 'Custom', 'Refused', 'Nowhere', 'Intercepted', 'CatchAll']);
+const CLASSES = ['Sandbox', 'Custom', 'Refused', 'Nowhere', 'Intercepted', 'CatchAll', 'Remote'];
+const worker = () => start(fileURLToPath(new URL('worker.mjs', import.meta.url)), CLASSES);
 const AT_ONCE = 4;
 const ROW_SECONDS = 100;
 

@@ -1,5 +1,4 @@
-/* Buckets, backups and tunnels: the types are here so that code that names them compiles; methods without an implementation throw
- * NotImplementedError. */
+/* Buckets, backups of directories, and tunnels; those throw NotImplementedError. */
 
 export type BucketProvider = 'r2' | 's3' | 'gcs';
 export interface BucketCredentials {
