@@ -3,8 +3,8 @@ implementation of its own: it knows no other of this project, and none of upstre
 
     python3 s3verify.py ADDRESS PORT BACKEND-PORT [CERT KEY]
 
-The key pair is in the variables KEY_ID and KEY_SECRET; with S3_HOST requests to BUCKET.S3_HOST are for that bucket. Prints the port when it listens, and then one line for each request: "ok" or
-"refused", how it was signed, method and path, and why it was refused.
+The key pair is in the variables KEY_ID and KEY_SECRET; with S3_HOST requests to BUCKET.S3_HOST are for that bucket. Prints the port when
+it listens, and then one line for each request: "ok" or "refused", how it was signed, method and path, and why it was refused.
 """
 
 import datetime
