@@ -43,6 +43,8 @@ export default {
     await sh(sandbox, "cd '/workspace/a b' && echo two >src/new && rm link");
     await sandbox.restoreBackup(backup);
     assert.equal(await sum(sandbox, '/workspace/a b'), before);
+    // A directory that holds other files is covered.
+    await sh(sandbox, 'mkdir -p /workspace/elsewhere; touch /workspace/elsewhere/stale');
     await sandbox.restoreBackup({ ...backup, dir: '/workspace/elsewhere' });
     assert.equal(await sum(sandbox, '/workspace/elsewhere'), before);
     // A fresh box, as after the loss of the first one.
@@ -78,6 +80,12 @@ export default {
     assert.equal(await sh(sandbox, `cat '${dir}/src/it is'; ls /var/backups; grep -c fuse /proc/self/mounts || true`), 'one\nmounts\n0\n');
     await t.s3('DELETE', key);
     await rejects(sandbox.restoreBackup(backup), /archive not found/);
+    // A store that cannot be reached: upstream's upload is a curl in the box.
+    const stored = await sandbox.createBackup({ dir });
+    await sh(sandbox, 'mv /etc/ssl/certs/ca-certificates.crt /tmp/trusted');
+    await rejects(sandbox.createBackup({ dir }), /Presigned URL upload failed.*curl: \(/s);
+    await rejects(sandbox.restoreBackup(stored), /Presigned URL download failed.*curl: \(/s);
+    assert.equal(await sh(sandbox, `ls /var/backups; cat '${dir}/src/it is'`), 'mounts\none\n');
     // A disk that is full: the error says so, and no part of an archive is left.
     const { id, sandbox: full } = await trusting(t, t.env.Remote);
     await sh(full, 'mkdir -p /workspace/d && head -c 40M /dev/urandom >/workspace/d/f');
