@@ -7,8 +7,8 @@ import { WebSocketServer } from 'ws';
 import { outside } from './outside.mjs';
 import { start } from './workerd.mjs';
 
-const worker = (bindings) =>
-  start(fileURLToPath(new URL('worker.mjs', import.meta.url)), ['Sandbox', 'Custom', 'Refused', 'Nowhere', 'Intercepted', 'CatchAll', 'Later'], bindings);
+const CLASSES = ['Sandbox', 'Custom', 'Refused', 'Nowhere', 'Intercepted', 'CatchAll', 'Later', 'Remote'];
+const worker = (bindings) => start(fileURLToPath(new URL('worker.mjs', import.meta.url)), CLASSES, bindings);
 const AT_ONCE = 4;
 const ROW_SECONDS = 100;
 

@@ -8,6 +8,7 @@
 //   anything else    a preview, when the host name says so
 import { ContainerProxy, getSandbox, proxyToSandbox, Sandbox as Base } from '@cloudflare/sandbox';
 import { onAtoll } from 'atoll-sandbox/workers';
+import { remoteBucket, s3 } from './remote.mjs';
 import { later, rows } from './rows/index.mjs';
 import { serve, until } from './rows/util.mjs';
 
@@ -65,6 +66,13 @@ export class Later extends onAtoll(Base) {
 }
 Later.outboundHandlers = Intercepted.outboundHandlers;
 
+/** Its backups lie in the S3 server of the test. */
+export class Remote extends onAtoll(Base) {
+  constructor(ctx, env) {
+    super(ctx, { ...env, BACKUP_BUCKET: remoteBucket(env) });
+  }
+}
+
 let boxes = 0;
 
 /** What a row gets. Boxes that it opens are destroyed after it. */
@@ -91,6 +99,7 @@ function tools(env, name) {
       return response.ok ? response.json() : null;
     },
     put: (id, spec) => atoll('PUT', id, spec),
+    s3: (method, url, body) => s3(env, method, url, body),
     destroyBehindItsBack: (id) => atoll('DELETE', id),
   };
 }

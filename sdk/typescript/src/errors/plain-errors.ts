@@ -48,18 +48,6 @@ export class InvalidMountConfigError extends mountError(ErrorCode.INVALID_MOUNT_
   override name = 'InvalidMountConfigError';
 }
 
-/** The method belongs to the API but Atoll does not serve it yet. Nothing was done. */
-export class NotImplementedError extends SandboxError<{ feature: string }> {
-  override name = 'NotImplementedError';
-  constructor(feature: string, instead?: string) {
-    const message = `${feature} is not implemented by Atoll yet: nothing was done.`;
-    super(errorResponse(AtollErrorCode.NOT_IMPLEMENTED, message, { feature }, 501, instead));
-  }
-  get feature(): string {
-    return this.context.feature;
-  }
-}
-
 /** The caller's AbortSignal ended the wait. */
 export class AbortError extends Error {
   override name = 'AbortError';

@@ -11,6 +11,7 @@
 
 import { meansHost, serveHook } from '../outbound.js';
 import type { BoxSettings, Daemon } from './daemon.js';
+import { withLength } from './length.js';
 import { tcpPort } from './port.js';
 import type { DurableObjectContainer, Fetcher, ObjectState, StartOptions, TcpPort, WorkerSocket } from './runtime.js';
 
@@ -209,7 +210,7 @@ export class AtollContainer implements DurableObjectContainer {
     });
     serveHook(socket, async (request) => {
       const fetcher = this.#fetcherFor(request);
-      return fetcher ? fetcher.fetch(request) : new Response('Origin is disallowed', { status: 520 });
+      return fetcher ? fetcher.fetch(withLength(request)) : new Response('Origin is disallowed', { status: 520 });
     });
     socket.accept();
     run.hook = socket;
