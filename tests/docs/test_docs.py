@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests/sdk"))
 import package  # noqa: E402
 
 PAGES = ["index", "concepts", "moving", "spellings", "commands", "files", "terminals", "previews", "storage", "command-line", "configuration",
-         "security", "operations", "troubleshooting", "api", "errors", "interpreter", "lifecycle", "network"]
+         "security", "operations", "troubleshooting", "api", "errors", "interpreter", "lifecycle", "network", "buckets", "console"]
 
 
 @pytest.mark.skipif(not shutil.which("mkdocs"), reason="mkdocs is missing")
