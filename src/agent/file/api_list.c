@@ -141,6 +141,7 @@ static enum pump_state next_entries(struct pump *p)
 		json_member_u64(&w, "count", l->count);
 		json_member_now(&w);
 		json_object_end(&w);
+		http_respond_put_extra(p->x, &piece);
 	}
 	if (!buf_size(&piece))
 		return PUMP_LATER; /* hidden entries, or those of a FUSE server that cannot be looked at */
@@ -179,7 +180,10 @@ void api_list_files(struct agent_request *r)
 	if (!json_is_null(options) && options->type != JSON_T_OBJECT)
 		return agent_request_invalid(r, "options", "field 'options' must be an object");
 	struct listing *l = xcalloc(1, sizeof *l);
-	if (json_read_bool(options, "recursive", &l->recursive, &e) < 0 ||
+	/* Beside `options`, where upstream has them, they count too: that is where people write them. */
+	if (json_read_bool(r->body, "recursive", &l->recursive, &e) < 0 ||
+		json_read_bool(r->body, "includeHidden", &l->hidden, &e) < 0 ||
+		json_read_bool(options, "recursive", &l->recursive, &e) < 0 ||
 		json_read_bool(options, "includeHidden", &l->hidden, &e) < 0) {
 		agent_request_refuse(r, &e);
 		return listing_free(l);

@@ -182,6 +182,9 @@ void http_respond_end_with(struct http_exchange *x, struct str trailers);
 void http_respond_extra(struct http_exchange *x, struct str member);
 /* The same for an answer that is written in pieces: `object` is its end. */
 void http_respond_put_extra(const struct http_exchange *x, struct buf *object);
+/* The same for one of many objects, such as the first event of a stream: `object` with the member, made in `room`. The
+ * next objects have none. */
+struct str http_respond_with_extra(struct http_exchange *x, struct str object, struct buf *room);
 
 /* All at once. content_type may be NULL. */
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body);
