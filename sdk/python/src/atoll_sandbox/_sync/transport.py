@@ -82,7 +82,8 @@ class Transport:
             raise RuntimeError("this sandbox object is closed: make a new one")
         if self._client is None:
             self._client = io.client(self.place)
-        limits = httpx.Timeout(wire.ANSWER_SECONDS, connect=wire.CONNECT_SECONDS, read=request.read_seconds, pool=None)
+        first = request.queue_seconds if request.queued else request.read_seconds
+        limits = httpx.Timeout(wire.ANSWER_SECONDS, connect=wire.CONNECT_SECONDS, read=first, pool=None)
         built = self._client.build_request(
             request.method,
             self.place.url + request.path,
@@ -91,7 +92,10 @@ class Transport:
             timeout=limits,
             extensions={"trace": io.trace},
         )
-        return self._client.send(built, stream=True)
+        response = self._client.send(built, stream=True)
+        # httpx looks at this limit again when the body is read.
+        built.extensions["timeout"]["read"] = request.read_seconds
+        return response
 
     def read(self, response: httpx.Response, read_seconds: float | None = None) -> bytes:
         """The whole body of an answer."""
