@@ -12,7 +12,12 @@ from atoll_sandbox import Sandbox
 
 from .conftest import until
 
-BEGIN = "import sys\nfrom atoll_sandbox import Sandbox\nwith Sandbox(sys.argv[1]) as sandbox:\n"
+# A test run in the background hands on that it ignores SIGINT.
+BEGIN = """
+import signal, sys
+from atoll_sandbox import Sandbox
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with Sandbox(sys.argv[1]) as sandbox:"""
 SHELL = "echo $BASHPID > /tmp/pid; while echo x; do sleep 0.05; done"
 CODE = "import os, time; open('/tmp/pid', 'w').write(str(os.getpid()))\nwhile True: print('x'); time.sleep(0.05)"
 PROGRAMS = {
