@@ -327,6 +327,23 @@ def test_a_cut_terminal_is_told(make: Make, box_id: str, daemon: Daemon, network
     (lambda s: s.exec("true", env={"A=B": "1"}), ValidationFailedError),
     (lambda s: s.exec("true", session=""), ValidationFailedError),
     (lambda s: s.exec("true", binary=True, on_stdout=print), ValueError),
+    (lambda s: s.exec("true", stdin=7), TypeError),
+    (lambda s: s.exec("true", 5), TypeError),
+    (lambda s: s.set_network(["pypi.org"]), TypeError),
+    (lambda s: s.set_allowed_hosts("pypi.org"), TypeError),
+    (lambda s: s.approve(None), TypeError),
+    (lambda s: s.restore_from(None), TypeError),
+    (lambda s: s.backup(ttl="1d"), TypeError),
+    (lambda s: s.backup(timeout=0), ValueError),
+    (lambda s: s.create_volume(None), TypeError),
+    (lambda s: s.mount_bucket("data", "/m", endpoint="https://x", secret=None), TypeError),
+    (lambda s: s.open_tunnel("8080"), TypeError),
+    (lambda s: s.set_outbound_handler("x"), TypeError),
+    (lambda s: s.set_outbound_by_host(None, print), TypeError),
+    (lambda s: s.git_checkout("file:///x", ref=7), TypeError),
+    (lambda s: s.rm(""), ValidationFailedError),
+    (lambda s: s.stat(b"f"), TypeError),
+    (lambda s: s.fork(True), TypeError),
     (lambda s: s.write_file("f", {"a": 1}), TypeError),
     (lambda s: s.write_file("f", 7), TypeError),
     (lambda s: s.write_file("", "x"), ValidationFailedError),
@@ -350,6 +367,29 @@ def test_what_the_server_would_refuse_is_refused_here(make: Make, box_id: str, c
     with pytest.raises(error):
         call(sandbox)
     assert sandbox.info() is None, "nothing was sent"
+
+
+def test_which_atoll_cannot_be_said_so(make: Make) -> None:
+    for options in ({"url": 7}, {"token": 7}):
+        with pytest.raises(TypeError, match="is a str, not int"):
+            make("x", **options)
+    for url in ("localhost:8700", "ftp://host", "http://", "http://host:0", "unix:"):
+        with pytest.raises(ValueError, match="is not the URL of an Atoll"):
+            make("x", url=url)
+    with pytest.raises(ValueError, match="without its line end"):
+        make("x", token="abc\n")
+
+
+def test_bytes_where_text_is_expected(sandbox: Any, tmp_path: Any) -> None:
+    for stdin in (b"bytes", bytearray(b"bytes"), memoryview(b"bytes")):
+        assert sandbox.exec("cat", stdin=stdin).stdout == "bytes"
+    sandbox.write_file("f", b"\xff\xfe")
+    with pytest.raises(UnicodeDecodeError, match="encoding=None"):
+        sandbox.read_file("f")
+    (tmp_path / "text").write_text("x")
+    with open(tmp_path / "text", encoding="utf-8") as file, pytest.raises(TypeError, match="'rb'"):
+        sandbox.write_file("g", file)
+    assert not sandbox.exists("g")
 
 
 # ---- The errors themselves

@@ -51,6 +51,9 @@ class Request:
     repeatable: bool = False
     #: Seconds without a byte of the answer after which it is given up; None is never.
     read_seconds: float | None = ANSWER_SECONDS
+    #: It may have to wait for its turn: how long the beginning of the answer may take, in the place of `read_seconds`.
+    queued: bool = False
+    queue_seconds: float | None = None
 
     def behind(self, event_id: str | None) -> Request:
         """The same, for the events behind this one."""
