@@ -18,7 +18,7 @@ export async function backups(t) {
   await shows(page.locator('.notices'), 'The files are back');
   assert.equal(await daemon.read('backups', '/workspace/a.txt'), 'one');
   await part.getByLabel('Back up every').fill('1s');
-  await part.getByLabel('Keep').fill('3');
+  await part.getByLabel('Keep, of').fill('3');
   await part.getByRole('button', { name: 'Save the schedule' }).click();
   await shows(page.locator('.notices'), 'every 1s');
   await row(part, /by the clock/).first().waitFor();

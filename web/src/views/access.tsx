@@ -1,9 +1,9 @@
 /** Who may use the daemon, and what they changed. */
 import { useEffect, useState } from 'preact/hooks';
 import { json } from '../api';
-import { boxLink } from '../route';
 import type { AuditRecord, ConsoleSessionEntry } from '../schema';
 import { attempt, features } from '../state';
+import { BoxName } from './boxes';
 import { age, Button, clock, sure } from '../ui';
 
 /** "Firefox on Linux" of a User-Agent; all of it when it is another program's. */
@@ -46,7 +46,7 @@ function Audit() {
       <div class="row"><h2>Audit</h2><span class="grow" /><input aria-label="Filter the audit" placeholder="Filter" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} /></div>
       {!shown.length ? <p>Nothing was changed through the API since the daemon began.</p> : (
         <div class="table short" tabIndex={0} role="region" aria-label="Audit"><table><thead><tr><th scope="col">Time</th><th scope="col">By</th><th scope="col">Request</th><th scope="col">Box</th><th scope="col" class="number">Status</th></tr></thead>
-          <tbody>{shown.map((a) => <tr key={a.id}><td>{clock(a.time)}</td><td>{a.by}</td><td><code>{a.method} {a.route}</code></td><td>{a.sandbox && <a href={boxLink(a.sandbox)}>{a.sandbox}</a>}</td><td class="number">{a.status || 'left'}</td></tr>)}</tbody></table></div>)}
+          <tbody>{shown.map((a) => <tr key={a.id}><td>{clock(a.time)}</td><td>{a.by}</td><td><code>{a.method} {a.route}</code></td><td>{a.sandbox && <BoxName id={a.sandbox} />}</td><td class="number">{a.status || 'left'}</td></tr>)}</tbody></table></div>)}
     </>
   );
 }

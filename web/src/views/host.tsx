@@ -2,10 +2,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import { json, request } from '../api';
 import { Chart } from '../chart';
-import { boxLink } from '../route';
 import { attempt, boxes, features, health, recent, samples } from '../state';
 import { bytes, clock, Loading } from '../ui';
 import { lazy } from '../lazy';
+import { BoxName } from './boxes';
 
 const Images = lazy(() => import('./images').then((m) => m.Images));
 const Access = lazy(() => import('./access').then((m) => m.Access));
@@ -56,7 +56,7 @@ export function Host() {
       {features.value.has('images') && <Images />}
       <Access />
       <h2>Events</h2>
-      {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <a href={boxLink(e.sandbox ?? '')}>{e.sandbox}</a> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
+      {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <BoxName id={e.sandbox ?? ''} /> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
       {features.value.has('checks') && <Checks />}
     </section>
   );

@@ -20,7 +20,7 @@ export function Snapshots(p: { id: string; active: boolean; box: Box }) {
     <div class="page">
       <form class="row" onSubmit={make}><Field label="Name"><input placeholder="optional" value={name} onInput={(e) => setName(e.currentTarget.value)} /></Field><Button kind="main" type="submit">Make a snapshot</Button><Button onClick={() => fork({ count: 1 })}>Fork this box</Button></form>
       {!list.length ? <Empty title="No snapshots"><p>A snapshot keeps the files as they are now; restoring it takes milliseconds.</p></Empty> : (
-        <div class="table short" tabIndex={0} role="region" aria-label="List of snapshots"><table><thead><tr><th scope="col">Snapshot</th><th scope="col">Age</th><th scope="col">Size</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
+        <div class="table short" tabIndex={0} role="region" aria-label="List of snapshots"><table><thead><tr><th scope="col">Snapshot</th><th scope="col" class="number">Age</th><th scope="col" class="number">Size</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>{list.map((s) => <tr key={s.id}><th scope="row">{s.name || s.id}</th><td class="number">{age(s.createdAt)}</td><td class="number">{bytes(s.size)}</td><td class="row end">
             <Button onClick={() => attempt(async () => setDiff(await json('GET', boxPath(p.id, `/diff?from=${encodeURIComponent(s.id)}`))))}>Diff</Button><Button onClick={() => restore(s)}>Restore</Button>
             <Button kind="danger" onClick={async () => { if (await sure(`Delete the snapshot ${s.name || s.id}?`, 'Delete')) attempt(async () => { await json('DELETE', boxPath(p.id, `/snapshots/${encodeURIComponent(s.id)}`)); await load(); }); }}>Delete</Button></td></tr>)}</tbody></table></div>)}
