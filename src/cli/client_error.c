@@ -45,7 +45,7 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 			cl->cli->self);
 	if (status == 401)
 		cli_hint(cl->cli,
-			cl->token_unreadable ? "Only root and the group of the daemon may read %s/token: use sudo, or "
+			cl->token_unreadable ? "Only root and the daemon's user may read %s/token: use sudo, or "
 					       "set ATOLL_TOKEN."
 					     : "Set ATOLL_TOKEN to the content of %s/token on the daemon's machine.",
 			cli_data_dir());

@@ -84,7 +84,6 @@ test('what is to come says so, by its type', async () => {
     sandbox.mountBucket('b', '/mnt', { localBucket: true }),
     sandbox.createBackup({ dir: '/workspace' }),
     sandbox.restoreBackup({ id: 'x', dir: '/workspace' }),
-    sandbox.tunnels.get(8080),
     session.createBackup({ dir: '/workspace' }),
   ]) {
     const error = await failure(call);
@@ -92,6 +91,26 @@ test('what is to come says so, by its type', async () => {
     expect(error.code).toBe('NOT_IMPLEMENTED');
     expect(error.message).toMatch(/not implemented by Atoll yet/);
   }
+  expect(await sandbox.info()).toBeNull();
+});
+
+test('a port that is no number is told with the right one', async () => {
+  const sandbox = box();
+  const wrong = '3000' as unknown as number;
+  const calls: (() => Promise<unknown>)[] = [
+    () => sandbox.exposePort(wrong),
+    () => sandbox.unexposePort(wrong),
+    () => sandbox.isPortExposed(wrong),
+    () => sandbox.tunnels.get(wrong),
+    () => sandbox.wsConnect(new Request('http://x/'), wrong),
+  ];
+  for (const call of calls) {
+    const error = await failure(call());
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toBe("a port is a number: write 3000, not '3000'");
+  }
+  expect((await failure(sandbox.exposePort(undefined as any))).message).toMatch(/a port is a number/);
+  expect(await failure(sandbox.exposePort(80))).toMatchObject({ code: 'INVALID_PORT_NUMBER' });
   expect(await sandbox.info()).toBeNull();
 });
 

@@ -1,5 +1,5 @@
-/* Buckets, backups and tunnels: the types are here so that code that names them compiles; methods without an implementation throw
- * NotImplementedError. */
+/* Buckets, backups and tunnels. Buckets without a secret of the daemon and backups of one directory are declared so that code that
+ * names them compiles; they throw NotImplementedError. */
 
 export type BucketProvider = 'r2' | 's3' | 'gcs';
 export interface BucketCredentials {
