@@ -146,7 +146,7 @@ export function Notebook(p: { id: string; active: boolean }) {
   });
   return (
     <div class="page notebook">
-      <div class="row tools"><Button kind="main" onClick={runAll}>Run all</Button><Button onClick={() => Object.values(stops.current).forEach((s) => s.abort())}>Interrupt</Button><Button onClick={restart}>Restart</Button><span class="grow" /><input aria-label="Path of the notebook" value={path} onInput={(e) => setPath(e.currentTarget.value)} /><Button onClick={load}>Open</Button><Button onClick={save}>Save</Button></div>
+      <div class="row tools"><Button kind="main" onClick={runAll}>Run all</Button><Button onClick={() => Object.values(stops.current).forEach((s) => s.abort())}>Interrupt</Button><Button onClick={restart}>Restart</Button><span class="grow" /><input aria-label="Path of the notebook" size={30} value={path} onInput={(e) => setPath(e.currentTarget.value)} /><Button onClick={load}>Open</Button><Button onClick={save}>Save</Button></div>
       {cells.map((c) => (
         <article key={c.key} class={c.running ? 'cell running' : 'cell'} aria-label={`Cell ${c.count ?? ''}`}>
           <div class="row"><span class="count" aria-live="polite">{c.running ? '[*]' : `[${c.count ?? ' '}]`}</span><select aria-label="Language" value={c.language} onChange={(e) => change(c.key, { language: e.currentTarget.value })}>{['python', 'javascript', 'typescript', ...TEXT].map((l) => <option>{l}</option>)}</select><span class="grow" />
