@@ -70,7 +70,7 @@ function writeTable(files) {
 }
 
 function page(metafile) {
-  const [entry, made] = Object.entries(metafile.outputs).find(([, o]) => o.entryPoint);
+  const [entry, made] = Object.entries(metafile.outputs).find(([, o]) => o.entryPoint === 'src/main.tsx'); // views that are loaded later are entries too
   const name = (file) => `assets/${path.basename(file)}`;
   const css = made.cssBundle ? `<link rel="stylesheet" href="/${name(made.cssBundle)}">` : '';
   fs.writeFileSync(path.join(dist, 'index.html'), fs.readFileSync(path.join(here, 'src/index.html'), 'utf8').replace('<!-- css -->', css).replace('/main.js', `/${name(entry)}`));

@@ -34,6 +34,7 @@ struct daemon {
 	struct events *events;
 	struct tickets *tickets;
 	struct login *login;
+	struct audit *audit;
 
 	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
 	struct map tunnels; /* label of the host → struct tunnel */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/console/audit.h"
 #include "daemon/console/events.h"
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
@@ -108,6 +109,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->mcp = mcp_new(d);
 	d->docker = docker_new(d);
 	d->login = login_new(d);
+	d->audit = audit_new();
 	d->tickets = tickets_new(d->loop);
 	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
 		docker_load(d->docker, e) < 0 || login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)

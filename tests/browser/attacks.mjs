@@ -41,6 +41,26 @@ export async function names_with_markup(t) {
   assert.equal(await page.title(), 'markup · Atoll');
 }
 
+/** HTML under the name of a PDF: the page, not the box and not its content, says what the frame holds. */
+export async function html_called_pdf(t) {
+  const { page, daemon } = t;
+  await daemon.box('pdf');
+  const html = `<!doctype html><title>x</title><script>parent.${SCRIPT}; ${SCRIPT}</script><img src=x onerror="parent.${SCRIPT}"><a target=_top href=/gone>leave</a>`;
+  for (const name of ['page.pdf', 'half.pdf']) await daemon.write('pdf', `/workspace/${name}`, name === 'page.pdf' ? html : `%PDF-1.4\n${html}`);
+  const tab = await open(t, 'pdf', 'Files');
+  for (const name of ['page.pdf', 'half.pdf']) {
+    await tab.getByRole('treeitem', { name }).click();
+    const frame = tab.locator(`iframe[title="${name}"]`);
+    await frame.waitFor();
+    assert.match(await frame.getAttribute('src'), /^blob:/);
+    const inside = await (await frame.elementHandle()).contentFrame();
+    await inside.waitForLoadState();
+    assert.equal(await inside.evaluate(() => document.scripts.length + document.images.length).catch(() => 0), 0, `${name} is not read as HTML`);
+  }
+  assert.equal(await owned(page), undefined);
+  assert.match(page.url(), /#\/box\/pdf/);
+}
+
 export async function output_that_reaches_for_the_page(t) {
   const { page, daemon } = t;
   await daemon.box('output');

@@ -43,7 +43,9 @@ async function views({ page, daemon, shot }, scheme) {
   const found = [], title = page.getByRole('heading', { name: 'Boxes' });
   await title.waitFor();
   await page.evaluate(source);
-  await daemon.box('demo', { labels: { team: 'blue' } });
+  await daemon.ask('POST', '/v1/volumes/cache', { size: 1 << 30 });
+  await daemon.ask('PUT', '/v1/secrets/bucket-keys', { value: 'x'.repeat(40), hosts: ['s3.example.org'], aws: { accessKeyId: 'AKIATEST', region: 'us-east-1', service: 's3' } });
+  await daemon.box('demo', { labels: { team: 'blue' }, volumes: [{ name: 'cache', path: '/cache' }] });
   await others(daemon);
   await daemon.run('demo', 'mkdir -p /workspace/data && printf "city,people\\nOslo,709037\\nRome,2748109\\n" > /workspace/data/cities.csv && echo "# A demo" > /workspace/README.md');
   await daemon.write('demo', '/workspace/app.py', APP);
@@ -88,7 +90,17 @@ async function views({ page, daemon, shot }, scheme) {
     Processes: async (p) => { await p.getByRole('button', { name: 'Log' }).click(); await p.locator('.log pre').filter({ hasText: 'green' }).waitFor(); },
     Preview: async (p) => { await p.getByLabel('Port', { exact: true }).fill('8300'); await p.getByRole('button', { name: 'Expose' }).click(); await p.frameLocator('iframe').getByText('It works').waitFor(); await p.getByRole('button', { name: '/', exact: true }).last().click(); await p.getByRole('region', { name: 'Headers' }).waitFor(); },
     Network: async (p) => { await daemon.run('demo', 'curl -s -m 5 http://203.0.113.7/; true'); await p.getByRole('row').filter({ hasText: '203.0.113.7' }).first().waitFor(); },
-    Snapshots: async (p) => { await p.getByRole('button', { name: 'Make a snapshot' }).click(); await p.getByRole('button', { name: 'Diff' }).waitFor(); },
+    Snapshots: async (p) => {
+      await p.getByRole('button', { name: 'Back up now' }).click();
+      await p.getByRole('region', { name: 'List of backups' }).locator('.state').filter({ hasText: 'ready' }).waitFor();
+      await p.getByRole('button', { name: 'Unmount' }).or(p.getByLabel('Place in the box')).first().waitFor();
+      await p.getByRole('region', { name: 'List of volumes' }).waitFor();
+      await p.getByRole('heading', { name: 'Backups' }).evaluate((e) => e.closest('section').scrollIntoView());
+      await look('storage');
+      await p.getByRole('button', { name: 'Make a snapshot' }).click();
+      await p.getByRole('button', { name: 'Diff' }).waitFor();
+      await p.evaluate((e) => { e.scrollTop = 0; });
+    },
     Info: async (p) => { await p.locator('.uplot').nth(1).waitFor(); },
   };
   await page.getByRole('tab', { name: 'Info' }).waitFor();
@@ -105,6 +117,14 @@ async function views({ page, daemon, shot }, scheme) {
   await page.waitForFunction(() => Number(document.querySelector('.chart')?.dataset.points) > 3);
   await page.getByRole('region', { name: 'Images' }).getByRole('rowheader').first().waitFor();
   await look('host');
+  await page.getByRole('button', { name: 'Look at this host' }).click();
+  await page.getByRole('region', { name: 'Doctor' }).waitFor();
+  await page.getByRole('button', { name: 'Run the self-test' }).click();
+  await page.getByRole('status').filter({ hasText: 'passed' }).waitFor();
+  await page.getByRole('heading', { name: 'Access' }).evaluate((e) => e.closest('section').scrollIntoView());
+  await look('access');
+  await page.getByRole('heading', { name: 'Checks' }).evaluate((e) => e.closest('section').scrollIntoView());
+  await look('checks');
   await page.getByRole('button', { name: 'Build an image' }).click();
   await page.getByRole('dialog').waitFor();
   await look('build');
@@ -115,6 +135,11 @@ async function views({ page, daemon, shot }, scheme) {
   const fits = async (what) => assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${what} is not wider than a phone`);
   await look('phone');
   await fits('the list');
+  await page.getByRole('link', { name: 'Host', exact: true }).click();
+  await page.getByRole('region', { name: 'Audit' }).waitFor();
+  await look('phone-host');
+  await fits('Host');
+  await page.getByRole('link', { name: 'Boxes' }).click();
   await page.getByRole('link', { name: 'demo', exact: true }).click();
   for (const tab of await page.getByRole('tab').allInnerTexts()) {
     await page.getByRole('tab', { name: tab, exact: true }).click();
@@ -127,6 +152,9 @@ async function views({ page, daemon, shot }, scheme) {
   await page.evaluate(source);
   await look('sign-in');
   for (const id of await daemon.boxes()) await daemon.ask('DELETE', `/v1/sandboxes/${id}`);
+  for (const { id } of (await daemon.ask('GET', '/v1/backups')).backups) await daemon.ask('DELETE', `/v1/backups/${id}`);
+  await daemon.ask('DELETE', '/v1/volumes/cache');
+  await daemon.ask('DELETE', '/v1/secrets/bucket-keys');
   assert.deepEqual(found, []);
 }
 

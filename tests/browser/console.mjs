@@ -88,6 +88,37 @@ export async function list_of_many_and_failed({ page, daemon, ...t }) {
   }
 }
 
+export async function list_of_500({ page, daemon, ...t }) {
+  const names = Array.from({ length: 500 }, (_, i) => `crowd-${String(i).padStart(3, '0')}`), left = [...names];
+  await Promise.all(Array.from({ length: 8 }, async () => { for (let name; (name = left.pop());) await daemon.box(name, { labels: { half: name < 'crowd-250' ? 'low' : 'high' } }); }));
+  await signIn({ page, daemon, ...t });
+  await row(page, 'crowd-000').waitFor();
+  const scroller = page.getByRole('region', { name: 'List of boxes' }), rows = page.locator('tbody tr');
+  const few = async () => assert.ok(await rows.count() < 70, 'rows out of sight are not made');
+  await few();
+  assert.ok(await scroller.evaluate((e) => e.scrollHeight) > 500 * 25, 'the bar has the length of all');
+  for (const [part, name] of [[1, 'crowd-499'], [0.5, 'crowd-250'], [0, 'crowd-000']]) {
+    await scroller.evaluate((e, to) => { e.scrollTop = to * (e.scrollHeight - e.clientHeight); }, part);
+    await row(page, name).waitFor();
+    await few();
+  }
+  await page.getByRole('button', { name: 'Name' }).click();
+  await row(page, 'crowd-499').waitFor();
+  await page.getByLabel('Filter').fill('half=low');
+  await row(page, 'crowd-249').waitFor();
+  await row(page, 'crowd-250').waitFor({ state: 'detached' });
+  await page.getByLabel('Filter').fill('crowd-12');
+  await row(page, 'crowd-130').waitFor({ state: 'detached' });
+  assert.equal(await rows.count(), 10);
+  await page.getByLabel('Filter').fill('');
+  await page.getByLabel('Choose all').check();
+  await shows(page.getByRole('toolbar', { name: 'Chosen boxes' }), '500 chosen');
+  await page.getByRole('button', { name: 'Destroy' }).click();
+  await answer(page, 'Destroy');
+  await page.getByText('Nothing here yet').waitFor();
+  assert.deepEqual(await daemon.boxes(), []);
+}
+
 export async function palette({ page, daemon, ...t }) {
   await open({ page, daemon, ...t }, 'palette', 'Info');
   await page.keyboard.press('Control+k');
@@ -321,6 +352,22 @@ export async function questions_of_the_network(t) {
   assert.deepEqual(own.deny, ['203.0.113.9:80']);
   await shows(tab.getByRole('row').filter({ hasText: '203.0.113.9' }).locator('.state'), 'deny');
   await page.getByRole('tab', { name: 'Info' }).click();
+}
+
+export async function questions_that_are_allowed(t) {
+  const { daemon } = t;
+  await daemon.box('allows', { network: { mode: 'list', ask: true } });
+  const tab = await open(t, 'allows', 'Network');
+  const own = async () => (await daemon.ask('GET', '/v1/sandboxes/allows/network')).own;
+  for (const [button, address, rules] of [['Allow once', '203.0.113.10', []], ['Allow', '203.0.113.11', ['203.0.113.11:80']]]) {
+    const tried = daemon.run('allows', `curl -sS -m 3 http://${address}/`);
+    await shows(tab.getByRole('alert'), `${address}:80`);
+    await tab.getByRole('button', { name: button, exact: true }).click();
+    await tab.getByRole('alert').waitFor({ state: 'detached' });
+    assert.doesNotMatch((await tried).stdout, /denied/);
+    assert.deepEqual((await own()).allow ?? [], rules);
+    await shows(tab.getByRole('row').filter({ hasText: address }).locator('.state'), 'allow');
+  }
 }
 
 export async function snapshots(t) {

@@ -53,8 +53,50 @@ export async function sign_out_everywhere(t) {
   await page.getByRole('link', { name: 'Host', exact: true }).click();
   pardoned.push(/401/);
   await page.getByRole('button', { name: 'Sign out everywhere' }).click();
+  await answer(page, 'Sign out');
   await page.getByLabel('Token').waitFor();
   await second.reload();
   await second.getByLabel('Token').waitFor();
   await other.close();
+}
+
+export async function sessions_and_audit(t) {
+  const { page, daemon, pardoned } = t;
+  await daemon.ask('DELETE', '/v1/console/sessions'); // of other scenarios
+  await signIn(t);
+  const other = await page.context().browser().newContext({ userAgent: 'Lynx/2.9 (text)' }), second = await other.newPage();
+  await second.goto(daemon.link());
+  await second.getByRole('heading', { name: 'Boxes' }).waitFor();
+  await page.getByRole('link', { name: 'Host', exact: true }).click();
+  const sessions = page.getByRole('region', { name: 'Sessions' }), theirs = row(sessions, 'Lynx/2.9 (text)');
+  await shows(row(sessions, /this one/), 'Chrome on Linux');
+  assert.equal((await daemon.ask('GET', '/v1/console/sessions')).sessions.length, 2);
+  await theirs.getByRole('button', { name: /^End/ }).click();
+  await answer(page, 'End');
+  await theirs.waitFor({ state: 'detached' });
+  await second.reload();
+  await second.getByLabel('Token').waitFor();
+  await other.close();
+  await daemon.box('audited');
+  const audit = page.getByRole('region', { name: 'Audit' });
+  await shows(audit.getByRole('row').filter({ hasText: 'audited' }), /token.*PUT \/v1\/sandboxes\/\{id\}.*201/);
+  await shows(audit.getByRole('row'), /console.*DELETE \/v1\/console\/sessions\/\{session\}.*200/);
+  await page.getByLabel('Filter the audit').fill('audited');
+  await audit.getByRole('row').filter({ hasText: 'session' }).first().waitFor({ state: 'detached' });
+  assert.equal(await audit.getByRole('row').count(), 2);
+  assert.ok(!pardoned.length);
+}
+
+export async function checks_of_the_host(t) {
+  const { page, daemon } = t;
+  await signIn(t);
+  await page.getByRole('link', { name: 'Host', exact: true }).click();
+  await page.getByRole('button', { name: 'Look at this host' }).click();
+  const doctor = page.getByRole('region', { name: 'Doctor' });
+  await shows(doctor.getByRole('row'), /user namespaces/i);
+  assert.ok(await doctor.getByText('ok', { exact: true }).count() > 5);
+  await page.getByRole('button', { name: 'Run the self-test' }).click();
+  await shows(page.getByRole('status'), /1\d passed, 0 failed/);
+  assert.ok(await page.getByRole('region', { name: 'Self-test' }).getByText('ok', { exact: true }).count() > 10);
+  assert.deepEqual((await daemon.boxes()).filter((id) => id.startsWith('selftest')), []);
 }

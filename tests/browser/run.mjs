@@ -1,5 +1,5 @@
 // Runs one scenario of scenarios.mjs or domain.mjs: node run.mjs NAME. `--list` prints the names of the former, `--list console`
-// those of the console (console.mjs, files.mjs, host.mjs, attacks.mjs, axe.mjs); `--serve` starts the browser, prints its address and ends with its input.
+// those of the console (console.mjs, files.mjs, host.mjs, notebook.mjs, storage.mjs, attacks.mjs, axe.mjs); `--serve` starts the browser, prints its address and ends with its input.
 // ATOLL_URL and ATOLL_TOKEN name the daemon, ATOLL_BOX the box that has the apps, BROWSER the address, SHOTS where
 // pictures go.
 import assert from 'node:assert/strict';
@@ -12,7 +12,9 @@ import * as views from './console.mjs';
 import * as domain from './domain.mjs';
 import * as files from './files.mjs';
 import * as host from './host.mjs';
+import * as notebook from './notebook.mjs';
 import * as scenarios from './scenarios.mjs';
+import * as storage from './storage.mjs';
 
 async function serve() {
   const args = ['--no-sandbox', '--host-resolver-rules=MAP *.previews.test 127.0.0.1, MAP rebound.test 127.0.0.1'];
@@ -63,7 +65,7 @@ async function runConsole(scenario) {
   }
 }
 
-const name = process.argv[2], ofConsole = { ...views, ...files, ...host, ...attacks, ...axe };
+const name = process.argv[2], ofConsole = { ...views, ...files, ...host, ...notebook, ...storage, ...attacks, ...axe };
 if (name === '--list') console.log(Object.keys(process.argv[3] === 'console' ? ofConsole : scenarios).join('\n'));
 else if (name === '--serve') await serve();
 else if (name in ofConsole) await runConsole(ofConsole[name]);

@@ -63,10 +63,10 @@ export function Palette() {
   };
   return (
     <Dialog title="Command palette" onClose={() => setOpen(undefined)}>
-      <input class="wide" autofocus role="combobox" aria-expanded="true" aria-controls="commands" aria-label="Command" placeholder="Type a command or the name of a box" value={filter}
+      <input class="wide" autofocus role="combobox" aria-expanded="true" aria-controls="commands" aria-activedescendant={found.length ? `command-${at}` : undefined} aria-label="Command" placeholder="Type a command or the name of a box" value={filter}
         onInput={(e) => { setFilter(e.currentTarget.value); setAt(0); }} onKeyDown={onKey} />
       <ul id="commands" class="commands" role="listbox" aria-label="Commands">
-        {found.map((c, i) => <li role="option" aria-selected={i === at} onClick={() => run(c)}>{c.name}</li>)}
+        {found.map((c, i) => <li id={`command-${i}`} role="option" aria-selected={i === at} onClick={() => run(c)}>{c.name}</li>)}
         {!found.length && <li role="option" aria-selected={false}>Nothing has this name</li>}
       </ul>
     </Dialog>

@@ -13,10 +13,13 @@
 #define USAGE_LIVE_EVERY     2000  /* while somebody follows the events */
 #define USAGE_KEPT_EVERY     60000 /* a sample of the last hour */
 #define USAGE_SAMPLES	     60
+#define AUDIT_MAX	     1000	  /* records of changes */
+#define CHECKS_TEXT_MAX	     (256u * KIB) /* what `atoll doctor` prints */
 #define TICKETS_MAX	     1024
 #define TICKET_LIFE	     60000
 #define TICKET_PATH_MAX	     4096
 #define CONSOLE_SESSIONS_MAX 256
+#define CONSOLE_CLIENT_MAX   160 /* of the User-Agent of a session */
 #define CONSOLE_LINKS_MAX    64
 #define CONSOLE_LINK_LIFE    300000   /* a link of `atoll console` */
 #define CONSOLE_SESSION_IDLE 3600000  /* without a request */

@@ -12,9 +12,10 @@ static const char kind[] = "console-session";
 static const struct str cookie_name = {"atoll_session", 13};
 
 struct session {
-	char hash[SECRET_HASH_LEN + 1]; /* "": free */
-	int64_t begun, used;		/* wall clock */
-	int64_t written;		/* `used` as the store has it */
+	char hash[SECRET_HASH_LEN + 1];	     /* "": free */
+	int64_t begun, used;		     /* wall clock */
+	int64_t written;		     /* `used` as the store has it */
+	char client[CONSOLE_CLIENT_MAX + 1]; /* the browser, as it calls itself */
 };
 
 struct link {
@@ -52,10 +53,14 @@ static void session_end(struct login *l, struct session *s)
 
 static void session_write(struct login *l, struct session *s, store_on_done on_done, void *arg)
 {
-	char value[64];
-	snprintf(value, sizeof value, "{\"used\":%lld}", (long long)s->used);
+	auto_buf struct buf value = {0};
+	struct json_writer w = json_writer(&value);
+	json_object_begin(&w);
+	json_member_i64(&w, "used", s->used);
+	json_member_cstr(&w, "client", s->client);
+	json_object_end(&w);
 	const struct store_item item = {
-		.kind = kind, .key = s->hash, .sandbox = "", .created_ms = s->begun, .value = value};
+		.kind = kind, .key = s->hash, .sandbox = "", .created_ms = s->begun, .value = buf_cstr(&value)};
 	s->written = s->used;
 	store_item_put(l->daemon->store, &item, on_done, arg);
 }
@@ -90,13 +95,25 @@ static struct session *session_new(struct login *l, char secret[SECRET_TEXT_LEN 
 	return s;
 }
 
+/* Printable ASCII only: it is shown to people. */
+static void set_client(struct session *s, struct str text)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < text.n && n < CONSOLE_CLIENT_MAX; i++)
+		if (text.p[i] >= ' ' && text.p[i] <= '~')
+			s->client[n++] = text.p[i];
+	s->client[n] = 0;
+}
+
 static int take_item(void *arg, const struct store_item *item, struct err *e)
 {
 	struct login *l = arg;
 	uint64_t used = 0;
+	struct str client = STR("");
 	(void)e;
 	auto_json struct json_doc *doc = json_parse(str_of(item->value), NULL);
 	json_read_u64(doc ? json_root(doc) : NULL, "used", 0, INT64_MAX, &used, NULL);
+	json_read_str(doc ? json_root(doc) : NULL, "client", &client, NULL);
 	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++) {
 		struct session *s = &l->sessions[i];
 		if (*s->hash || strlen(item->key) != SECRET_HASH_LEN)
@@ -104,6 +121,7 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 		snprintf(s->hash, sizeof s->hash, "%s", item->key);
 		s->begun = item->created_ms;
 		s->used = s->written = (int64_t)used;
+		set_client(s, client);
 		break;
 	}
 	return 0;
@@ -258,6 +276,7 @@ static void on_login(struct http_exchange *x, struct str body)
 	}
 	struct sign_in *new = xcalloc(1, sizeof *new);
 	struct session *s = session_new(l, new->secret);
+	set_client(s, http_header_value(&http_request(x)->headers, STR("user-agent")));
 	new->request = r;
 	new->session = *s;
 	daemon_request_hold(r);
@@ -299,9 +318,62 @@ void handle_console_session(struct daemon_request *r)
 	daemon_request_json(r, 200, STR("{}"));
 }
 
+/* ---- /v1/console/sessions ---- */
+
+/* A session is named by the first digits of its hash. */
+enum { SESSION_ID_LEN = 16 };
+
+static void write_session(struct json_writer *w, const struct session *s, bool current)
+{
+	char iso[CLOCK_ISO_LEN];
+	json_object_begin(w);
+	json_member_str(w, "id", str_n(s->hash, SESSION_ID_LEN));
+	json_member_cstr(w, "client", s->client);
+	json_member_cstr(w, "startedAt", clock_iso(s->begun, iso));
+	json_member_cstr(w, "usedAt", clock_iso(s->used, iso));
+	json_member_bool(w, "current", current);
+	json_object_end(w);
+}
+
+static void list_sessions(struct daemon_request *r)
+{
+	struct login *l = r->daemon->login;
+	const struct session *current = session_of(l, r);
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_key(&w, "sessions");
+	json_array_begin(&w);
+	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++)
+		if (*l->sessions[i].hash && !has_ended(&l->sessions[i]))
+			write_session(&w, &l->sessions[i], &l->sessions[i] == current);
+	json_array_end(&w);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+static void revoke_session(struct daemon_request *r)
+{
+	struct login *l = r->daemon->login;
+	struct err e;
+	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++) {
+		struct session *s = &l->sessions[i];
+		if (!*s->hash || !str_eq(r->match.rest, str_n(s->hash, SESSION_ID_LEN)))
+			continue;
+		session_end(l, s);
+		return daemon_request_json(r, 200, STR("{}"));
+	}
+	err_set(&e, ERRC_NOT_FOUND, "there is no such console session; it may have ended");
+	daemon_request_error(r, &e);
+}
+
 void handle_console_sessions(struct daemon_request *r)
 {
 	struct login *l = r->daemon->login;
+	if (r->match.route == ROUTE_CONSOLE_REVOKE)
+		return revoke_session(r);
+	if (http_request(r->x)->method != HTTP_M_DELETE)
+		return list_sessions(r);
 	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++)
 		if (*l->sessions[i].hash)
 			session_end(l, &l->sessions[i]);

@@ -4,7 +4,8 @@
  * The cookie atoll_session is HttpOnly and SameSite=Strict. It counts only together with the header X-Atoll-Console,
  * which no navigation, form or image can send; for a WebSocket, only with an Origin that is exactly this one; and never
  * below …/proxy/, where pages of a box are on this origin. A session ends after an hour without a request, after twelve
- * hours, when it signs out, and when all are revoked (DELETE /v1/console/sessions). The store keeps a hash of it.
+ * hours, when it signs out, and when it is revoked, alone or with all others (DELETE /v1/console/sessions). The store
+ * keeps a hash of it.
  */
 #pragma once
 

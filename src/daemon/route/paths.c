@@ -38,6 +38,9 @@ static const struct {
 	{"/v1/console/links", ROUTE_CONSOLE_LINKS},
 	{"/v1/console/session", ROUTE_CONSOLE_SESSION},
 	{"/v1/console/sessions", ROUTE_CONSOLE_SESSIONS},
+	{"/v1/audit", ROUTE_AUDIT},
+	{"/v1/doctor", ROUTE_DOCTOR},
+	{"/v1/selftest", ROUTE_SELFTEST},
 };
 
 const char *api_route_label(enum api_route route)
@@ -261,6 +264,11 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 		return match_volume(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/backups/")))
 		return match_snapshot(path, str_skip(path, 12), ret, e);
+	if (str_starts(path, STR("/v1/console/sessions/"))) {
+		ret->route = ROUTE_CONSOLE_REVOKE;
+		ret->rest = str_skip(path, 21);
+		return 0;
+	}
 	if (str_starts(path, STR("/v1/approvals/")))
 		return match_approval(path, str_skip(path, 14), ret, e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)

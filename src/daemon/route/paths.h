@@ -31,7 +31,11 @@
 	X(TICKETS, "/v1/tickets", "POST")                                                                              \
 	X(CONSOLE_LINKS, "/v1/console/links", "POST")                                                                  \
 	X(CONSOLE_SESSION, "/v1/console/session", "GET, HEAD, POST, DELETE")                                           \
-	X(CONSOLE_SESSIONS, "/v1/console/sessions", "DELETE")                                                          \
+	X(CONSOLE_SESSIONS, "/v1/console/sessions", "GET, HEAD, DELETE")                                               \
+	X(CONSOLE_REVOKE, "/v1/console/sessions/{session}", "DELETE")                                                  \
+	X(AUDIT, "/v1/audit", "GET, HEAD")                                                                             \
+	X(DOCTOR, "/v1/doctor", "GET")                                                                                 \
+	X(SELFTEST, "/v1/selftest", "POST")                                                                            \
 	X(LIST, "/v1/sandboxes", "GET, HEAD")                                                                          \
 	X(SANDBOX, "/v1/sandboxes/{id}", "GET, HEAD, PUT, DELETE")                                                     \
 	X(IMAGES, "/v1/images", NULL)                                                                                  \
@@ -78,7 +82,8 @@ struct api_match {
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
 	char secret[SECRET_NAME_MAX + 1];
 	char volume[VOLUME_NAME_MAX + 1];
-	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded */
+	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded. Of a
+			    console session: its id */
 	char snapshot[SNAPSHOT_NAME_MAX + 1]; /* ROUTE_SNAPSHOT, ROUTE_BACKUP: its id, or part of no id */
 	uint16_t port;			      /* routes of a port: 1 to 65535 */
 };

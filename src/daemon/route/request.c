@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "daemon/console/audit.h"
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
 #include "daemon/listen.h"
@@ -53,6 +54,7 @@ void daemon_request_answered(struct daemon_request *r, int status)
 	uint64_t us = clock_us() - r->start_us;
 	r->status = status;
 	metrics_request(&r->daemon->metrics, r->match.route, status, us);
+	audit_end(r, status);
 	bool failed = status >= 500;
 	if (!failed && !log_wants(LOG_DEBUG))
 		return;
@@ -272,6 +274,10 @@ static void dispatch_console(struct daemon_request *r)
 		handle_console_links(r);
 	else if (route == ROUTE_CONSOLE_SESSION)
 		handle_console_session(r);
+	else if (route == ROUTE_AUDIT)
+		handle_audit(r);
+	else if (route == ROUTE_DOCTOR || route == ROUTE_SELFTEST)
+		handle_checks(r);
 	else
 		handle_console_sessions(r);
 }
@@ -316,6 +322,10 @@ static void dispatch(struct daemon_request *r)
 		[ROUTE_CONSOLE_LINKS] = dispatch_console,
 		[ROUTE_CONSOLE_SESSION] = dispatch_console,
 		[ROUTE_CONSOLE_SESSIONS] = dispatch_console,
+		[ROUTE_CONSOLE_REVOKE] = dispatch_console,
+		[ROUTE_AUDIT] = dispatch_console,
+		[ROUTE_DOCTOR] = dispatch_console,
+		[ROUTE_SELFTEST] = dispatch_console,
 		[ROUTE_LIST] = dispatch_sandbox,
 		[ROUTE_IMAGES] = dispatch_sandbox,
 		[ROUTE_SANDBOX] = dispatch_sandbox,
@@ -360,6 +370,20 @@ static void dispatch(struct daemon_request *r)
 	groups[r->match.route](r);
 }
 
+/* How the client shows that it may use the API; NULL: it does not. */
+static const char *admitted_by(struct daemon_request *r)
+{
+	const struct http_request *q = http_request(r->x);
+	if (http_exchange_tag(r->x) == LISTEN_UNIX)
+		return "socket";
+	if (token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
+		has_query_token(r) || daemon_request_is_relayed(r))
+		return "token";
+	if (login_admits(r->daemon->login, r))
+		return "console";
+	return tickets_admit(r->daemon->tickets, r) ? "ticket" : NULL;
+}
+
 static void route(struct daemon_request *r)
 {
 	struct err e;
@@ -379,10 +403,9 @@ static void route(struct daemon_request *r)
 	if (http_exchange_tag(r->x) != LISTEN_UNIX && !host_allowed(&r->daemon->config, origin.host))
 		return refuse_host(r, origin.host);
 	int found = api_route_match(q->path, &r->match, &e);
-	r->trusted = http_exchange_tag(r->x) == LISTEN_UNIX ||
-		     token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
-		     has_query_token(r) || daemon_request_is_relayed(r) || login_admits(r->daemon->login, r) ||
-		     tickets_admit(r->daemon->tickets, r);
+	const char *by = admitted_by(r);
+	r->trusted = by != NULL;
+	audit_begin(r, by ? by : "nobody");
 	if (r->trusted)
 		http_exchange_vouch(r->x, HTTP_KNOWN);
 	/* A client without the token does not learn which routes and ids exist. */

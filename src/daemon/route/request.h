@@ -26,7 +26,8 @@ struct daemon_request {
 	struct daemon *daemon;
 	struct http_exchange *x; /* NULL once it has closed */
 	struct api_match match;
-	bool trusted; /* came by the unix socket, or with the right token */
+	bool trusted;		  /* came by the unix socket, or with the right token */
+	const char *by, *changes; /* console/audit.h: who, and the method; NULL: it changes nothing */
 	uint64_t start_us;
 	int status; /* of the answer, 0 before */
 	unsigned held;
@@ -98,6 +99,8 @@ void handle_tickets(struct daemon_request *r);	       /* console/tickets.c */
 void handle_console_links(struct daemon_request *r);   /* console/login.c */
 void handle_console_session(struct daemon_request *r); /* console/login.c */
 void handle_console_sessions(struct daemon_request *r);
+void handle_audit(struct daemon_request *r);  /* console/audit.c */
+void handle_checks(struct daemon_request *r); /* console/checks.c */
 void handle_mcp(struct daemon_request *r);    /* mcp/route.c */
 void handle_bridge(struct daemon_request *r); /* bridge/route.c */
 void handle_bridge_health(struct daemon_request *r);

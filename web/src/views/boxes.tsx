@@ -67,6 +67,9 @@ function NewBox() {
   );
 }
 
+/** The name of a box that may be gone. */
+export const BoxName = (p: { id: string }) => (boxes.value.has(p.id) ? <a href={boxLink(p.id)}>{p.id}</a> : <>{p.id}</>);
+
 function Totals() {
   const h = health.value, all = [...boxes.value.values()];
   const memory = all.reduce((n, b) => n + (lastOf(b.id)?.memory ?? 0), 0), cpu = all.reduce((n, b) => n + (lastOf(b.id)?.cpu ?? 0), 0);

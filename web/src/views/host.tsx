@@ -2,12 +2,14 @@
 import { useEffect, useState } from 'preact/hooks';
 import { json, request } from '../api';
 import { Chart } from '../chart';
-import { boxLink } from '../route';
 import { attempt, boxes, features, health, recent, samples } from '../state';
-import { Button, bytes, clock, Loading } from '../ui';
+import { bytes, clock, Loading } from '../ui';
 import { lazy } from '../lazy';
+import { BoxName } from './boxes';
 
 const Images = lazy(() => import('./images').then((m) => m.Images));
+const Access = lazy(() => import('./access').then((m) => m.Access));
+const Checks = lazy(() => import('./checks').then((m) => m.Checks));
 
 interface Point { time: number; requests: number; memory: number; boxes: number; ms: number }
 
@@ -52,12 +54,10 @@ export function Host() {
       <dl class="totals">{facts.map(([k, v]) => <div><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
       <div class="charts"><Chart title="Requests a second" times={times} values={points.map((p) => p.requests)} /><Chart title="Mean latency (ms)" times={times} values={points.map((p) => p.ms)} /><Chart title="Boxes" times={times} values={points.map((p) => p.boxes)} /><Chart title="Memory of boxes (MiB)" times={times} values={points.map((p) => p.memory)} /></div>
       {features.value.has('images') && <Images />}
-      <h2>Access</h2>
-      <p>Sessions of browsers end after an hour without use. <Button onClick={() => attempt(async () => { await json('DELETE', '/v1/console/sessions'); location.reload(); })}>Sign out everywhere</Button></p>
+      <Access />
       <h2>Events</h2>
-      {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <a href={boxLink(e.sandbox ?? '')}>{e.sandbox}</a> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
-      <h2>Checks</h2>
-      <p>Run <code>atoll doctor</code> and <code>atoll selftest</code> on the machine of the daemon: they look at the kernel, which the daemon may not.</p>
+      {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <BoxName id={e.sandbox ?? ''} /> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
+      {features.value.has('checks') && <Checks />}
     </section>
   );
 }

@@ -8,7 +8,10 @@ import { attempt, failed, notice } from '../state';
 import { Ansi, Button, sure } from '../ui';
 
 type Output = { type: string; text?: string; [mime: string]: any };
-interface Cell { key: number; language: string; code: string; outputs: Output[]; count?: number | undefined; running: boolean }
+/** `kept` is what an opened notebook had in this cell that is not shown here: it is saved again. So is an output (`raw`) that was not made here. */
+interface Cell { key: number; language: string; code: string; outputs: Output[]; count?: number | undefined; running: boolean; kept?: any }
+/** Cells that are text; the others are run. */
+const TEXT = ['markdown', 'raw'];
 let keys = 0;
 const cell = (language = 'python', code = ''): Cell => ({ key: ++keys, language, code, outputs: [], running: false });
 
@@ -39,42 +42,57 @@ function Result(p: { output: Output }) {
   return <pre>{o.text}</pre>;
 }
 
-const toNotebook = (cells: Cell[]) => ({
-  nbformat: 4, nbformat_minor: 5, metadata: { kernelspec: { name: 'python3', display_name: 'Python 3', language: 'python' } },
+const MIMES = [['text', 'text/plain'], ['html', 'text/html'], ['png', 'image/png'], ['jpeg', 'image/jpeg'], ['svg', 'image/svg+xml'], ['latex', 'text/latex'], ['markdown', 'text/markdown'], ['json', 'application/json']] as const;
+const text = (x: any) => (Array.isArray(x) ? x.join('') : x ?? '');
+const rendered = (code: string): Output[] => [{ type: 'result', markdown: code }];
+
+function toOutput(o: Output): any {
+  if (o.raw) return o.raw;
+  if (o.type === 'stdout' || o.type === 'stderr') return { output_type: 'stream', name: o.type, text: o.text };
+  if (o.type === 'error') return { output_type: 'error', ename: o.ename, evalue: o.evalue, traceback: o.traceback ?? [] };
+  const data: any = {};
+  for (const [key, mime] of MIMES) if (o[key] !== undefined) data[mime] = o[key];
+  return { output_type: 'display_data', data, metadata: {} };
+}
+
+function fromOutput(o: any): Output {
+  if (o.output_type === 'stream') return { type: o.name, text: text(o.text), raw: o };
+  if (o.output_type === 'error') return { type: 'error', ename: o.ename, evalue: o.evalue, traceback: o.traceback, raw: o };
+  const made: Output = { type: 'result', raw: o };
+  for (const [key, mime] of MIMES) if (o.data?.[mime] !== undefined) made[key] = key === 'json' ? o.data[mime] : text(o.data[mime]);
+  return made;
+}
+
+const emptyBook = () => ({ nbformat: 4, nbformat_minor: 5, metadata: { kernelspec: { name: 'python3', display_name: 'Python 3', language: 'python' } } });
+
+const toNotebook = (cells: Cell[], book: any) => ({
+  ...book,
   cells: cells.map((c) => ({
-    cell_type: 'code', execution_count: c.count ?? null, metadata: { language: c.language }, source: c.code.split(/(?<=\n)/),
-    outputs: c.outputs.map((o) => {
-      if (o.type === 'stdout' || o.type === 'stderr') return { output_type: 'stream', name: o.type, text: o.text };
-      if (o.type === 'error') return { output_type: 'error', ename: o.ename, evalue: o.evalue, traceback: o.traceback ?? [] };
-      const data: any = {};
-      for (const [key, mime] of [['text', 'text/plain'], ['html', 'text/html'], ['png', 'image/png'], ['jpeg', 'image/jpeg'], ['svg', 'image/svg+xml'], ['latex', 'text/latex'], ['markdown', 'text/markdown'], ['json', 'application/json']] as const) if (o[key] !== undefined) data[mime] = o[key];
-      return { output_type: 'display_data', data, metadata: {} };
-    }),
+    id: `${Math.random().toString(36).slice(2, 10)}${c.key}`, ...c.kept, metadata: { ...c.kept?.metadata, ...(!TEXT.includes(c.language) && { language: c.language }) }, source: c.code.split(/(?<=\n)/),
+    ...(TEXT.includes(c.language) ? { cell_type: c.language } : { cell_type: 'code', execution_count: c.count ?? null, outputs: c.outputs.map(toOutput) }),
   })),
 });
 
 function fromNotebook(book: any): Cell[] {
-  const text = (x: any) => (Array.isArray(x) ? x.join('') : x ?? '');
-  return book.cells.filter((c: any) => c.cell_type === 'code').map((c: any) => ({
-    ...cell(c.metadata?.language ?? 'python', text(c.source)), count: c.execution_count ?? undefined,
-    outputs: (c.outputs ?? []).map((o: any) => {
-      if (o.output_type === 'stream') return { type: o.name, text: text(o.text) };
-      if (o.output_type === 'error') return { type: 'error', ename: o.ename, evalue: o.evalue, traceback: o.traceback };
-      const d = o.data ?? {};
-      return { type: 'result', text: text(d['text/plain']), html: d['text/html'] && text(d['text/html']), png: d['image/png'] && text(d['image/png']), jpeg: d['image/jpeg'] && text(d['image/jpeg']), latex: d['text/latex'] && text(d['text/latex']), markdown: d['text/markdown'] && text(d['text/markdown']), svg: d['image/svg+xml'] && text(d['image/svg+xml']), json: d['application/json'] };
-    }),
-  }));
+  return book.cells.map((c: any) => {
+    const { source, outputs, execution_count, cell_type, ...kept } = c, code = text(source);
+    if (cell_type !== 'code') return { ...cell(cell_type === 'markdown' ? 'markdown' : 'raw', code), kept, outputs: cell_type === 'markdown' ? rendered(code) : [] };
+    return { ...cell(c.metadata?.language ?? book.metadata?.kernelspec?.language ?? 'python', code), kept, count: execution_count ?? undefined, outputs: (outputs ?? []).map(fromOutput) };
+  });
 }
 
 export function Notebook(p: { id: string; active: boolean }) {
   const [cells, setCells] = useState<Cell[]>(() => [cell()]), [path, setPath] = useState('/workspace/notebook.ipynb'), [focus, setFocus] = useState(() => keys);
-  const contexts = useRef<Record<string, string>>({}), stops = useRef<Record<number, AbortController>>({}), latest = useRef(cells);
+  const contexts = useRef<Record<string, string>>({}), stops = useRef<Record<number, AbortController>>({}), latest = useRef(cells), book = useRef<any>(emptyBook());
   latest.current = cells;
   const change = (key: number, what: Partial<Cell> | ((c: Cell) => Partial<Cell>)) => setCells((list) => list.map((c) => (c.key === key ? { ...c, ...(typeof what === 'function' ? what(c) : what) } : c)));
   const contextOf = async (language: string) => (contexts.current[language] ??= (await json('POST', boxPath(p.id, '/api/contexts'), { language })).contextId);
-  const run = async (key: number, again = true): Promise<void> => {
+  /** False: the code failed or was interrupted. */
+  const run = async (key: number, again = true): Promise<boolean> => {
     const c = latest.current.find((x) => x.key === key)!;
-    if (c.running || !c.code.trim()) return;
+    if (c.running || !c.code.trim() || c.language === 'raw') return true;
+    if (c.language === 'markdown') { change(key, { outputs: rendered(c.code) }); return true; }
+    let good = true;
     const stop = new AbortController();
     stops.current[key] = stop;
     change(key, { running: true, outputs: [] });
@@ -82,6 +100,7 @@ export function Notebook(p: { id: string; active: boolean }) {
       const context_id = await contextOf(c.language);
       for await (const e of events('POST', boxPath(p.id, '/api/execute/code'), { code: c.code, context_id }, stop.signal)) {
         if (e.type === 'execution_complete') change(key, { count: e.execution_count });
+        else if (e.type === 'error') { good = false; change(key, ({ outputs }) => ({ outputs: [...outputs, e] })); }
         else change(key, ({ outputs }) => {
           const last = outputs.at(-1);
           if (last && last.type === e.type && (e.type === 'stdout' || e.type === 'stderr')) return { outputs: [...outputs.slice(0, -1), { ...last, text: ((last.text ?? '') + e.text).slice(-200_000) }] };
@@ -89,6 +108,8 @@ export function Notebook(p: { id: string; active: boolean }) {
         });
       }
     } catch (error) {
+      good = false;
+      if (stop.signal.aborted) change(key, ({ outputs }) => ({ outputs: [...outputs, { type: 'error', ename: 'Interrupted', evalue: '', traceback: ['Interrupted'] }] }));
       if ((error as any).status === 404 && again) {
         delete contexts.current[c.language];
         change(key, { running: false });
@@ -99,8 +120,9 @@ export function Notebook(p: { id: string; active: boolean }) {
       delete stops.current[key];
       change(key, { running: false });
     }
+    return good;
   };
-  const runAll = async () => { for (const c of [...latest.current]) await run(c.key); };
+  const runAll = async () => { for (const c of [...latest.current]) if (!await run(c.key)) return; };
   const next = (key: number) => {
     const i = latest.current.findIndex((c) => c.key === key);
     if (i === latest.current.length - 1) { const made = cell(latest.current[i]!.language); setCells((list) => [...list, made]); setFocus(made.key); }
@@ -110,23 +132,24 @@ export function Notebook(p: { id: string; active: boolean }) {
     for (const stop of Object.values(stops.current)) stop.abort();
     for (const id of Object.values(contexts.current)) await json('DELETE', boxPath(p.id, `/api/contexts/${id}`)).catch(() => {});
     contexts.current = {};
-    setCells((list) => list.map((c) => ({ ...c, outputs: [], count: undefined, running: false })));
+    setCells((list) => list.map((c) => ({ ...c, outputs: c.language === 'markdown' ? c.outputs : [], count: undefined, running: false })));
   });
   const move = (key: number, by: number) => setCells((list) => { const i = list.findIndex((c) => c.key === key), j = i + by; if (j < 0 || j >= list.length) return list; const out = [...list]; [out[i], out[j]] = [out[j]!, out[i]!]; return out; });
   const remove = (key: number) => setCells((list) => (list.length > 1 ? list.filter((c) => c.key !== key) : [cell()]));
-  const save = () => attempt(async () => { await json('POST', boxPath(p.id, '/api/write'), { path, content: JSON.stringify(toNotebook(cells), null, 1) }); notice(`${path} is saved`); });
+  const save = () => attempt(async () => { await json('POST', boxPath(p.id, '/api/write'), { path, content: JSON.stringify(toNotebook(cells, book.current), null, 1) }); notice(`${path} is saved`); });
   const load = () => attempt(async () => {
     if (cells.some((c) => c.code) && !(await sure('Open another notebook? What is here goes.', 'Open it'))) return;
     const { content } = await json('POST', boxPath(p.id, '/api/read'), { path });
-    const list = fromNotebook(JSON.parse(content));
+    const { cells: _, ...rest } = JSON.parse(content), list = fromNotebook(JSON.parse(content));
+    book.current = rest;
     setCells(list.length ? list : [cell()]);
   });
   return (
     <div class="page notebook">
-      <div class="row tools"><Button kind="main" onClick={runAll}>Run all</Button><Button onClick={() => Object.values(stops.current).forEach((s) => s.abort())}>Interrupt</Button><Button onClick={restart}>Restart</Button><span class="grow" /><input aria-label="Path of the notebook" value={path} onInput={(e) => setPath(e.currentTarget.value)} /><Button onClick={load}>Open</Button><Button onClick={save}>Save</Button></div>
+      <div class="row tools"><Button kind="main" onClick={runAll}>Run all</Button><Button onClick={() => Object.values(stops.current).forEach((s) => s.abort())}>Interrupt</Button><Button onClick={restart}>Restart</Button><span class="grow" /><input aria-label="Path of the notebook" size={30} value={path} onInput={(e) => setPath(e.currentTarget.value)} /><Button onClick={load}>Open</Button><Button onClick={save}>Save</Button></div>
       {cells.map((c) => (
         <article key={c.key} class={c.running ? 'cell running' : 'cell'} aria-label={`Cell ${c.count ?? ''}`}>
-          <div class="row"><span class="count" aria-live="polite">{c.running ? '[*]' : `[${c.count ?? ' '}]`}</span><select aria-label="Language" value={c.language} onChange={(e) => change(c.key, { language: e.currentTarget.value })}>{['python', 'javascript', 'typescript'].map((l) => <option>{l}</option>)}</select><span class="grow" />
+          <div class="row"><span class="count" aria-live="polite">{c.running ? '[*]' : `[${c.count ?? ' '}]`}</span><select aria-label="Language" value={c.language} onChange={(e) => change(c.key, { language: e.currentTarget.value })}>{['python', 'javascript', 'typescript', ...TEXT].map((l) => <option>{l}</option>)}</select><span class="grow" />
             {c.running ? <Button onClick={() => stops.current[c.key]?.abort()}>Interrupt</Button> : <Button onClick={() => run(c.key)}>Run</Button>}<Button class="quiet" aria-label="Move up" onClick={() => move(c.key, -1)}>↑</Button><Button class="quiet" aria-label="Move down" onClick={() => move(c.key, 1)}>↓</Button><Button class="quiet" aria-label="Delete the cell" onClick={() => remove(c.key)}>×</Button></div>
           <Editor key={`${c.key}${c.language}`} small name={`x.${c.language}`} label="Code" text={c.code} onChange={(code) => change(c.key, { code })} onSave={save} focus={focus === c.key} keys={[{ key: 'Shift-Enter', run: () => { next(c.key); return true; } }, { key: 'Ctrl-Enter', run: () => { run(c.key); return true; } }]} />
           {c.outputs.length > 0 && <div class="outputs" aria-live="polite">{c.outputs.map((o) => <Result output={o} />)}</div>}

@@ -1,6 +1,5 @@
-/* Errors that upstream derives from Error alone, and the error of methods that are not implemented yet. */
-import { errorResponse, SandboxError } from './base.js';
-import { AtollErrorCode, ErrorCode } from './codes.js';
+/* Errors that upstream derives from Error alone. */
+import { ErrorCode } from './codes.js';
 
 class CodedError<TCode> extends Error {
   constructor(
