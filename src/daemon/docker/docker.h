@@ -45,7 +45,10 @@ struct container {
 	char *archive; /* base64 of a tar that is unpacked at the start, or NULL; in memory only */
 	char *archive_path;
 	bool starting;	       /* its box is being made */
-	bool offline;	       /* a sidecar: PUT /egress wants no internet. Else: its box was cut off for that */
+	bool offline;	       /* a sidecar: PUT /egress wants no internet */
+	uint16_t worker_port;  /* a sidecar: where workerd decides about connections, or 0 … */
+	char *worker_hosts;    /* … and a JSON array of the hosts with handlers, or NULL */
+	char mode[8];	       /* the network mode that its box was given for that; "": none */
 	bool with_sidecar;     /* a delete takes the sidecar along */
 	struct egress *egress; /* a change under way, or NULL */
 	int64_t created_ms;
@@ -174,9 +177,11 @@ bool archive_failed(int status, struct str body, struct buf *why);
 
 /* What PUT /egress of a sidecar asks for. */
 struct egress_wish {
-	bool has_internet, internet;
+	bool has_internet, internet, has_port;
+	uint16_t port;
+	char *hosts; /* a JSON array; NULL: it does not say. The caller frees it */
 };
-/* VALIDATION_FAILED; NOT_IMPLEMENTED: it names hosts that the Worker wants to answer for. */
+/* VALIDATION_FAILED. */
 int egress_read(struct str body, struct egress_wish *ret, struct err *e);
 
 /* status 204: the box's network is as it was asked for. Else `text` says why not. */
@@ -188,11 +193,9 @@ struct egress *egress_change(
 void egress_forget(struct egress *g);
 /* The member "network" of a box that is about to be made. */
 void egress_write(struct container *c, struct json_writer *w);
-
-/* ---- peer.c ---- */
-
-/* The user of the other end of a connection over loopback; -1: not known. */
-int64_t ingress_peer_uid(int fd);
+/* Members for the gate about workerd, which decides about the connections of a container's box: port (0: it does not),
+ * uid, internet, http. False: the sandbox is no container. */
+bool docker_worker_write(struct docker *k, const struct sandbox *s, struct json_writer *w);
 
 /* ---- ingress.c ---- */
 
