@@ -79,6 +79,7 @@ function tools(env, name) {
       const response = await atoll('GET', id);
       return response.ok ? response.json() : null;
     },
+    tunnels: async (id) => (await (await atoll('GET', `${id}/tunnels`)).json()).tunnels,
     put: (id, spec) => atoll('PUT', id, spec),
     destroyBehindItsBack: (id) => atoll('DELETE', id),
   };

@@ -30,8 +30,6 @@ export const areas = {
 /** Public methods that Atoll does not serve yet, and why. They are listed in the table, and nothing claims that they work. */
 export const later = {
   'mountBucket: credentialProxy, R2 binding': 'needs outbound interception',
-  tunnels: 'the rpc transport serves tunnels without a name; not tested with the class',
-  "transport: 'rpc'": 'served; rows about the end of a box fail over it with OperationInterruptedError',
 };
 
 /** name → {area, run} */
