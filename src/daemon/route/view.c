@@ -98,6 +98,8 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 		usage(w, info);
 	disk(w, s, info);
 	json_member_cstr(w, "createdAt", clock_iso(s->created_ms, iso));
+	if (s->state == SB_RUNNING || s->state == SB_ASLEEP)
+		json_member_cstr(w, "startedAt", clock_iso(s->started_ms, iso));
 	json_key(w, "labels");
 	json_raw(w, str_of(s->spec.labels));
 	env_names(w, s->spec.env);

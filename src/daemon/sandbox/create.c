@@ -29,6 +29,7 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 	struct err e;
 	s->slot = info->slot;
 	s->no_network = info->no_network;
+	s->started_ms = info->created_ms;
 	s->spec.limits = info->limits;
 	snprintf(path, sizeof path, WARDEN_AGENT_SOCKET_FMT, s->daemon->config.run, info->slot);
 	/* config.run is short enough for every slot's path. */

@@ -98,6 +98,7 @@ function tools(env, name) {
       const response = await atoll('GET', id);
       return response.ok ? response.json() : null;
     },
+    tunnels: async (id) => (await (await atoll('GET', `${id}/tunnels`)).json()).tunnels,
     put: (id, spec) => atoll('PUT', id, spec),
     s3: (method, url, body) => s3(env, method, url, body),
     destroyBehindItsBack: (id) => atoll('DELETE', id),

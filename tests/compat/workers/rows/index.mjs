@@ -29,10 +29,7 @@ export const areas = {
 };
 
 /** Public methods that Atoll does not serve yet, and why. They are listed in the table, and nothing claims that they work. */
-export const later = {
-  tunnels: 'the rpc transport serves tunnels without a name; not tested with the class',
-  "transport: 'rpc'": 'served; rows about the end of a box fail over it with OperationInterruptedError',
-};
+export const later = {};
 
 /** name → {area, run} */
 export const rows = new Map(
