@@ -33,10 +33,10 @@ def alive(docker):
 @pytest.mark.parametrize("method, path", [
     ("GET", "/"), ("POST", "/build"), ("GET", "/events"), ("POST", "/containers/c/attach"), ("GET", "/containers/c/logs"), ("PATCH", "/containers/c/json"),
     ("GET", "/containers//json"), ("GET", "/containers/%2e%2e/json"), ("GET", "/containers/%zz/json"), ("GET", "/containers/" + "x" * 4000 + "/json"),
-    ("GET", "/images//json"), ("DELETE", "/images/"), ("GET", "/volumes/"), ("PUT", "/volumes/x"), ("POST", "/volumes"), ("GET", "/exec/"), ("POST",
-    "/exec/x/nothing"),
-    ("GET", "/v1.47"), ("GET", "/v1.47/"), ("GET", "/v1.47/v1.47/info"), ("POST", "/commit?container=none&repo=a"), ("GET", "/swarm"), ("POST",
-    "/networks/create"),
+    ("GET", "/images//json"), ("DELETE", "/images/"), ("GET", "/volumes/"), ("PUT", "/volumes/x"), ("POST", "/volumes"), ("GET", "/exec/"),
+    ("POST", "/exec/x/nothing"),
+    ("GET", "/v1.47"), ("GET", "/v1.47/"), ("GET", "/v1.47/v1.47/info"), ("POST", "/commit?container=none&repo=a"), ("GET", "/swarm"),
+    ("POST", "/networks/create"),
 ])
 def test_what_is_unknown_is_404_with_a_message(docker, method, path):
     status, error = docker.ask(method, path)
@@ -134,8 +134,8 @@ def test_too_many_connections_to_a_sidecar(docker):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["run", "x"], "unknown command 'run'"), (["build", "--secret", "a", "-t", "x", "."], "--secret"), (["pull", "--quiet", "x"], "--quiet"), (["ps",
-    "--all-of-it"], "--all-of-it"),
+    (["run", "x"], "unknown command 'run'"), (["build", "--secret", "a", "-t", "x", "."], "--secret"), (["pull", "--quiet", "x"], "--quiet"),
+    (["ps", "--all-of-it"], "--all-of-it"),
     (["image", "inspect", "none-such"], "none-such"), (["image", "prune"], "prune"), (["rm", "none-such"], "none-such"), (["tag", "a"], "tag"),
     (["build", "-t"], "-t"),
 ])
