@@ -22,7 +22,7 @@ def test_the_socket_is_for_the_group_alone(daemon, docker):
 
 
 @pytest.mark.parametrize("method, path", [("GET", "/nothing"), ("POST", "/containers/none/start"), ("GET", "/containers/none/json"),
-                                          ("GET", "/images/none/json"), ("POST", "/volumes/create"), ("GET", "/v1/sandboxes"), ("GET", "/v1.4")])
+                                          ("GET", "/images/none/json"), ("GET", "/volumes/none"), ("GET", "/v1/sandboxes"), ("GET", "/v1.4")])
 def test_what_is_not_there_has_dockers_error(docker, method, path):
     status, error = docker.ask(method, path)
     assert status == 404 and set(error) == {"message"} and error["message"], error

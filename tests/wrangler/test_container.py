@@ -1,8 +1,11 @@
-"""ctx.container of a Durable Object without the SDK's class, in a plain `wrangler dev`: exec with its streams and signals."""
+"""ctx.container of a Durable Object without the SDK's class, in a plain `wrangler dev`: exec with its streams and signals, snapshots."""
+
+import json
 
 import npmdir
 import pytest
-from dev import HERE, Dev, remove_all
+from atoll import wait_for
+from dev import HERE, LIMIT, Dev, remove_all
 
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
 
@@ -22,3 +25,20 @@ def test_exec(dev):
 
 def test_exec_with_input_and_a_signal(dev):
     assert dev.ask("a/talk", "hello") == {"said": "hello", "code": 0, "killed": 143, "pid": True}
+
+
+def run(dev, line):
+    """start() does not wait for the container, and older workerds do not wait in exec() either."""
+    def done():
+        status, text = dev.send("s/exec", line)
+        return json.loads(text)["ok"] if status == 200 else None
+    return wait_for(done, "a command in the new container", LIMIT)["stdout"]
+
+
+def test_snapshots(dev):
+    run(dev, "mkdir -p /srv/d && echo kept >/srv/d/f && echo all >/root/g")
+    made = dev.ask("s/snapshot", "/srv/d")
+    dev.ask("s/again", json.dumps({"directory": made["directory"]}))
+    assert run(dev, "cat /srv/d/f; ls /root/g 2>/dev/null") == "kept\n"
+    dev.ask("s/again", json.dumps({"whole": made["whole"]}))
+    assert run(dev, "cat /srv/d/f /root/g") == "kept\nall\n"

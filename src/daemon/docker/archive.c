@@ -93,6 +93,8 @@ void container_put_archive(struct daemon_request *r, struct container *c)
 		return docker_error(r, 409, "container %s is being started; try again", c->name);
 	if (c->state == CONTAINER_RUNNING)
 		return archive_unpack_stream(r, c, buf_cstr(&path));
+	if (c->helper)
+		return helper_put_archive(r, c);
 	http_exchange_set(r->x, &whole, r);
 	http_collect(r->x, DOCKER_BODY_MAX);
 }

@@ -28,6 +28,7 @@ struct docker {
 	struct map containers;	  /* "uid name" → struct container */
 	struct map images;	  /* "uid tag" → struct docker_image */
 	struct map boxes;	  /* sandbox id → struct container */
+	struct map volumes;	  /* "uid name" → struct docker_volume (volumes.c) */
 	struct map execs;	  /* id → struct docker_exec (exec.h) */
 	struct list execs_order;  /* oldest first */
 };
@@ -40,6 +41,8 @@ struct container {
 	char box[BOX_ID_MAX + 1]; /* "": a sidecar */
 	char *env;		  /* a JSON object */
 	char *cmd;		  /* a JSON array, or NULL */
+	char *volumes;		  /* the member "volumes" of its sandbox, or NULL */
+	bool helper;		  /* of the sidecar's image, without a name: helper.c */
 	enum container_state state;
 	int code;      /* when it has exited */
 	int wanted;    /* the code when it ends now; -1: it ends by itself */
@@ -161,6 +164,8 @@ void docker_commit(struct docker *k, struct daemon_request *r, uid_t uid);
 /* ---- container.c ---- */
 
 void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+/* Of a container or a volume. */
+bool docker_name_ok(struct str name);
 /* "K=V" of a list as a JSON object; the last of a name counts. The caller frees it. */
 char *docker_env(const struct json *list);
 void container_list(struct docker *k, struct daemon_request *r, uid_t uid);
@@ -179,6 +184,27 @@ void container_save_answer(struct container *c, struct daemon_request *r, int st
 /* Removes a container with its sidecar after ATOLL_DOCKER_ORPHAN_AFTER unless a client waits for its end by then; a
  * sidecar after DOCKER_SIDECAR_AFTER unless it has a container by then. */
 void container_watch_orphan(struct container *c);
+
+/* What its sandbox is made with. */
+void container_spec(struct container *c, const char *image, struct buf *ret);
+
+/* ---- helper.c ---- */
+
+/* Makes its box and unpacks the request's body in it. */
+void helper_put_archive(struct daemon_request *r, struct container *c);
+/* Runs its command; the container ends with it. */
+void helper_run(struct container *c);
+
+/* ---- volumes.c ---- */
+
+int docker_volumes_load(struct docker *k, struct err *e);
+/* POST /volumes/create */
+void docker_volume_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+/* The rest of the path behind /volumes. */
+void docker_volume_route(struct docker *k, struct daemon_request *r, uid_t uid, struct str rest);
+/* Binds and Mounts of a container that is to be created, as the member "volumes" of a sandbox; NULL: it has none.
+ * VALIDATION_FAILED, NOT_FOUND. */
+int docker_mounts(struct docker *k, uid_t uid, const struct json *create, char **ret, struct err *e);
 
 /* ---- archive.c ---- */
 

@@ -95,6 +95,8 @@ static void on_whole(struct http_exchange *x, struct str body)
 		return container_create(k, r, uid, body);
 	if (str_eq_c(path, "/atoll/images"))
 		return docker_image_name(k, r, uid, body);
+	if (str_eq_c(path, "/volumes/create"))
+		return docker_volume_create(k, r, uid, body);
 	struct container *c = docker_container_of(r);
 	if (c)
 		exec_create(r, c, body);
@@ -107,7 +109,8 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 	enum http_method m = http_request(r->x)->method;
 	bool get = m == HTTP_M_GET || m == HTTP_M_HEAD, post = m == HTTP_M_POST;
 	bool exec = str_starts(path, STR("/containers/")) && str_ends(path, STR("/exec")) && post;
-	if ((post && (str_eq_c(path, "/containers/create") || str_eq_c(path, "/atoll/images"))) || exec) {
+	bool create = str_eq_c(path, "/containers/create") || str_eq_c(path, "/volumes/create");
+	if ((post && (create || str_eq_c(path, "/atoll/images"))) || exec) {
 		http_exchange_set(r->x, &whole, r);
 		return http_collect(r->x, DOCKER_BODY_MAX);
 	}
@@ -121,8 +124,6 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 		return daemon_request_json(r, 200, str_of(version));
 	if (get && str_starts(path, STR("/networks/")))
 		return daemon_request_json(r, 200, str_of(bridge));
-	if (get && str_eq_c(path, "/volumes"))
-		return daemon_request_json(r, 200, STR("{\"Volumes\":[],\"Warnings\":[]}"));
 	if (get && str_eq_c(path, "/containers/json"))
 		return container_list(k, r, uid);
 	if (get && str_eq_c(path, "/images/json"))
@@ -133,6 +134,8 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 		return docker_commit(k, r, uid);
 	if (str_starts(path, STR("/containers/")))
 		return on_container(k, r, uid, str_skip(path, strlen("/containers/")));
+	if (str_eq_c(path, "/volumes") || str_starts(path, STR("/volumes/")))
+		return docker_volume_route(k, r, uid, str_skip(path, strlen("/volumes")));
 	if (str_starts(path, STR("/exec/")))
 		return docker_exec_route(k, r, uid, str_skip(path, strlen("/exec/")));
 	if (str_starts(path, STR("/images/")))

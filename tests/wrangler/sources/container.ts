@@ -37,8 +37,11 @@ export class Sandbox extends DurableObject {
   // A new container with a directory, or with all files, of before.
   async again(json: string) {
     const { directory, whole } = JSON.parse(json) as Snapshot;
-    await (this.ctx.container as any).destroy();
-    this.container(directory ? { directorySnapshots: [{ snapshot: directory }] } : { containerSnapshot: whole });
+    const container = this.ctx.container as any;
+    const ended = container.monitor().catch(() => {}); // older workerds take the end in there
+    await container.destroy();
+    await ended;
+    container.start({ enableInternet: false, ...(directory ? { directorySnapshots: [{ snapshot: directory }] } : { containerSnapshot: whole }) });
   }
 }
 
