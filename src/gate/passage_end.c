@@ -43,6 +43,9 @@ static void log_end(const struct passage *c, const char *decision, const char *e
 	struct passage_leg leg = {c->name, c->why, c->relay.up.bytes, c->relay.down.bytes};
 	if (c->web && c->passed)
 		web_leg(c->web, &leg);
+	/* Cut: the reason is the connection's, not the rule that had allowed the host. */
+	if (strcmp(decision, "allow") != 0)
+		leg.why = c->why;
 	passage_log(c, &leg, decision, end);
 }
 

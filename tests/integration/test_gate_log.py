@@ -173,6 +173,36 @@ def test_each_host_of_a_kept_connection_has_its_record(gate):
     assert first["received"] > 300 and second["received"] > 300
 
 
+def test_the_record_of_a_connection_that_was_cut_says_why(gate, world):
+    world.serve("s.recv(999)\ns.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok')\nimport time\ntime.sleep(600)", 7080)
+    box = gate.box(policy={"mode": "list", "allow": ["other.example:7080"]})
+    code = """
+import socket
+s=socket.create_connection(('other.example',7080)); s.sendall(b'GET / HTTP/1.1\\r\\nHost: other.example:7080\\r\\n\\r\\n'); s.settimeout(60)
+d=b''
+while not d.endswith(b'ok'): d+=s.recv(99)
+print(d[:15],flush=True)
+try: print(s.recv(99))
+except OSError as e: print(type(e).__name__)
+"""
+    process = box.start("/usr/bin/python3", "-c", code, stdout=-1)
+    assert process.stdout.readline() == "b'HTTP/1.1 200 OK'\n"
+    gate.policy(box, mode="list", allow=["web.example"])
+    assert process.communicate(timeout=60)[0] == "ConnectionResetError\n"
+    record = gate.record(op="log", port=7080)
+    assert (record["name"], record["decision"], record["rule"], record["end"]) == (
+        "other.example", "deny", "the policy was changed", "cut by a changed policy")
+
+
+def test_the_record_of_a_client_that_did_not_wait_for_an_approval(gate):
+    box = gate.box(policy={"mode": "list", "ask": True})
+    process = box.start("/usr/bin/python3", "-c", "import socket; s=socket.create_connection(('198.51.100.10',22)); input()", stdin=-1)
+    gate.record(op="ask", port=22)
+    process.communicate("\n", timeout=60)
+    record = gate.record(op="log", port=22)
+    assert (record["decision"], record["rule"]) == ("deny", "ask: somebody has to approve it")
+
+
 def test_rtsp_is_not_decided_by_names(gate, world):
     world.serve("d=s.recv(999)\ns.sendall(b'RTSP/1.0 200 OK\\r\\n\\r\\n')", 5540)
     talk = """

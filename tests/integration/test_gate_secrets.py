@@ -329,6 +329,18 @@ def test_values_are_wiped_and_cannot_be_dumped(gate):
 
 # ---- AWS ----
 
+def test_keys_and_tokens_are_wiped(gate):
+    value, token = "wipe-me-" + os.urandom(12).hex(), "wipe-token-" + os.urandom(40).hex()
+    box = new_box(gate, secret(value=value, hosts=["web.example"], aws={**AWS, "sessionToken": token}))
+    for _ in range(3):
+        assert box.curl(f"https://web.example/b/k?x={PLACE}&y=2", "--cacert", str(gate.ca), "-H", "x-amz-acl: private")[0] == 200
+    assert value.encode() in gatelib.memory_of(gate.pid) and token.encode() in gatelib.memory_of(gate.pid)
+    gate.tell(op="secrets", id=box.id, secrets=[])
+    assert box.curl("https://web.example/")[0] == 200
+    left = gatelib.memory_of(gate.pid)
+    assert value.encode() not in left and token.encode() not in left
+
+
 AWS = {"accessKeyId": "AKIDEXAMPLE", "region": "eu-central-1", "service": "s3"}
 
 

@@ -161,8 +161,11 @@ def test_it_is_in_no_log_and_no_memory_of_the_daemon(net):
     put(net, "s-wiped", secrets=["wiped"])
     assert value in sh(net, "s-wiped", f'curl -sS https://{HOST}/ -H "K: $WIPED"')[1]
     net.request("PUT", "/v1/secrets/wiped", {"value": value, "hosts": [value + "!"]})
+    assert net.request("PUT", "/v1/secrets/wiped", '{"value": "%s", "hosts": [oops' % value).status == 400
+    put_secret(net, "wiped", value=value, env="WIPED", aws={"accessKeyId": "AKIA", "sessionToken": value[::-1]})
     net.request("DELETE", "/v1/secrets/wiped")
     net.request("GET", "/v1/secrets")
-    assert value not in net.log()
+    assert value not in net.log() and value[::-1] not in net.log()
+    assert value[::-1].encode() not in gatelib.memory_of(net.daemon_pid), "the daemon's memory holds the session token"
     assert value.encode() not in gatelib.memory_of(net.daemon_pid), "the daemon's memory holds the value"
     assert os.stat(f"/proc/{net.daemon_pid}/environ").st_uid == 0, "another process of its user could read its memory"
