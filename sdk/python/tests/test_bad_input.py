@@ -48,6 +48,7 @@ class Server:
                 body = said[1].encode() if isinstance(said[1], str) else json.dumps(said[1]).encode()
                 self.send_response(said[0])
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Type", "text/event-stream" if body.startswith(b"data:") else "text/html")
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -300,6 +301,15 @@ def test_a_run_without_an_end_is_no_success(make: Make, serve: Callable[..., Ser
     server = serve(lambda path, n: healthy() if path == "/v1/health" else (200, events))
     with pytest.raises(RPCTransportError, match="code.execute: .* before its last event"):
         make("x", url=server.url).run_code("print(1)")
+
+
+def test_a_page_in_the_place_of_a_stream_is_told(make: Make, serve: Callable[..., Server]) -> None:
+    server = serve(lambda path, n: healthy() if path == "/v1/health" else (200, "<h1>Sign in</h1>"))
+    sandbox = make("x", url=server.url)
+    for stream in (sandbox.run_code_stream("1"), sandbox.exec_stream("true"), sandbox.follow_network_log()):
+        with pytest.raises(SandboxError, match="no stream of events.*proxy") as caught:
+            list(stream)
+        assert (caught.value.code, caught.value.context["body"]) == ("INVALID_JSON_RESPONSE", "<h1>Sign in</h1>")
 
 
 def test_a_cut_terminal_is_told(make: Make, box_id: str, daemon: Daemon, network: Callable[..., BadNetwork]) -> None:

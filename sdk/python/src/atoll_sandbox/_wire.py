@@ -110,6 +110,14 @@ def proxied(port: int, path: str) -> str:
     return f"/proxy/{port}/" + "/".join(kept) + question + query
 
 
+def not_atoll(place: Place, body: bytes) -> SandboxError:
+    """Something else answered where a stream of events was expected."""
+    context = {"body": body[:200].decode("utf-8", "replace")}
+    hint = "Check url=… and ATOLL_URL, and any proxy between here and there."
+    message = f"The server at {place.where} answered something that is no stream of events"
+    return SandboxError(message, code="INVALID_JSON_RESPONSE", context=context, suggestion=hint)
+
+
 def json_of(body: bytes) -> dict[str, Any]:
     """The JSON object of an answer."""
     try:

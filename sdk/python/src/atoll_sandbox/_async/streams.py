@@ -29,8 +29,13 @@ class Link:
         self._reader = FrameReader()
 
     async def open(self) -> None:
-        if self._body is None:
-            self._body = io.Body(await self._box.send(self._request, self._content))
+        if self._body is not None:
+            return
+        response = await self._box.send(self._request, self._content)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            body = await self._box.transport.read(response, self._request.read_seconds)
+            raise wire.not_atoll(self._box.transport.place, body)
+        self._body = io.Body(response)
 
     async def frame(self, until: float | None = None) -> Frame | None:
         """The next event with its id; None at the end of the stream."""
