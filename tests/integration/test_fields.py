@@ -85,6 +85,9 @@ def events(r):
     ("execute/stream", {"cmd": "echo a"}, "command"),
     ("execute/stream", {"cmd": "echo a", "streamId": "kept"}, "command"),
     ("execute/code", {"code": "print(1)", "lang": "python"}, "language"),
+    ("execute/code", {"code": "6 * 7", "lang": "python"}, "language"),
+    ("execute/code", {"code": "[...'ü']", "lang": "javascript"}, "language"),
+    ("execute/code", {"code": "1 / 0", "lang": "python"}, "language"),
     ("read/stream", {"file": "/etc/hostname"}, "path"),
 ])
 def test_the_first_event_of_a_stream_tells(daemon, box, path, body, right):
