@@ -7,7 +7,7 @@ export async function backups(t) {
   await daemon.box('backups');
   await daemon.write('backups', '/workspace/a.txt', 'one');
   const tab = await open(t, 'backups', 'Snapshots'), part = tab.getByRole('region', { name: 'Backups', exact: true });
-  await part.getByLabel('Name of the backup').fill('before');
+  await part.getByLabel('New backup').fill('before');
   await part.getByRole('button', { name: 'Back up now' }).click();
   await shows(row(part, 'before').locator('.state'), 'ready');
   const [made] = (await daemon.ask('GET', '/v1/sandboxes/backups/backups')).backups;
@@ -37,7 +37,7 @@ export async function volumes(t) {
   const { page, daemon } = t, name = `console-${process.pid}`;
   await daemon.box('volumes');
   const tab = await open(t, 'volumes', 'Snapshots'), part = tab.getByRole('region', { name: 'Volumes', exact: true });
-  await part.getByLabel('Name of the volume').fill(name);
+  await part.getByLabel('New volume').fill(name);
   await part.getByLabel('Size (GiB)').fill('0.5');
   await part.getByRole('button', { name: 'Make a volume' }).click();
   await shows(row(part, name), '512 MiB');
