@@ -193,8 +193,8 @@ def fio(place, how, prefix=""):
 # fsync waits for a disk that others use as well: its rate changes by a factor of two from second to second. So the places take
 # turns in short slices, and the medians are compared.
 FIO = {"4K random write + fsync, per second": ("--rw=randwrite --bs=4k --fsync=1 --runtime=1", lambda j: j["write"]["iops"], 8, 30),
-       "sequential write, MB/s": ("--rw=write --bs=1M --end_fsync=1 --runtime=8", lambda j: j["write"]["bw_bytes"] / 1e6, 1, 3),
-       "sequential read, MB/s": ("--rw=read --bs=1M --runtime=8", lambda j: j["read"]["bw_bytes"] / 1e6, 1, 3)}
+       "sequential write, MB/s": ("--rw=write --bs=1M --end_fsync=1 --runtime=2", lambda j: j["write"]["bw_bytes"] / 1e6, 4, 10),
+       "sequential read, MB/s": ("--rw=read --bs=1M --runtime=2", lambda j: j["read"]["bw_bytes"] / 1e6, 4, 10)}
 
 
 def storage_fio(bench, d):
