@@ -2,11 +2,13 @@
 
 import os
 import re
+from urllib.parse import urlsplit
 
-from atoll_sandbox import Sandbox
+from atoll_sandbox import Sandbox, Secrets
 from model import code_of, complete
 from web import BadRequest, serve
 
+ID = "data-analysis"
 DATA = "/workspace/data"  # mount a bucket here and the files outlive the sandbox
 ATTEMPTS_MAX = 3
 PROMPT = ("You answer questions about CSV files in the current directory with Python: pandas is there, matplotlib too. "
@@ -14,14 +16,16 @@ PROMPT = ("You answer questions about CSV files in the current directory with Py
 
 
 def prepare(sandbox):
-    """Makes the working directory, and mounts the bucket there unless it is mounted: s3fs runs in the sandbox, which allows FUSE."""
-    sandbox.mkdir(DATA, recursive=True)
-    bucket = os.environ.get("BUCKET")
-    if not bucket or sandbox.exec(f"mountpoint -q {DATA}").success:
-        return
-    sandbox.write_file("/root/.passwd-s3fs", f"{os.environ['BUCKET_KEY']}:{os.environ['BUCKET_SECRET']}\n")
-    options = f"url={os.environ['BUCKET_ENDPOINT']},use_path_request_style,enable_noobj_cache"
-    sandbox.exec(f"chmod 600 /root/.passwd-s3fs && s3fs {bucket} {DATA} -o {options} && ls {DATA}", check=True)
+    """Makes the working directory, and mounts the bucket there unless it is mounted. The key becomes a secret of the daemon: requests are
+    signed on their way out, and the sandbox never sees it."""
+    bucket, endpoint = os.environ.get("BUCKET"), os.environ.get("BUCKET_ENDPOINT", "")
+    if not bucket:
+        sandbox.mkdir(DATA, recursive=True)
+    elif not sandbox.exec(f"mountpoint -q {DATA}").success:
+        aws = {"accessKeyId": os.environ["BUCKET_KEY"], "region": os.environ.get("BUCKET_REGION", "us-east-1"), "service": "s3"}
+        with Secrets() as secrets:
+            secrets.put(ID, os.environ["BUCKET_SECRET"], hosts=[urlsplit(endpoint).netloc], aws=aws)
+        sandbox.mount_bucket(bucket, DATA, endpoint=endpoint, secret=ID)
 
 
 def described(sandbox):
@@ -49,7 +53,7 @@ def ask(sandbox, question):
 
 def answer(request):
     file = re.fullmatch(r"/files/([\w-]+\.csv)", request.path)
-    with Sandbox("data-analysis") as sandbox:
+    with Sandbox(ID) as sandbox:
         prepare(sandbox)
         if request.method == "PUT" and file:
             sandbox.write_file(f"{DATA}/{file[1]}", request.body)

@@ -10,6 +10,10 @@ export const Sandbox = onAtoll(Base);
 export default {
   fetch(request: Request, env: ModelEnv & BucketEnv & SandboxEnv): Promise<Response> {
     const sandbox = getSandbox(env.Sandbox, ID);
-    return dataAnalysis(sandbox, () => workingDirectory(sandbox, DATA, env), chatModel(env))(request).catch(failed);
+    // Upstream's way: the sandbox holds the key while the bucket is mounted.
+    const credentials = { accessKeyId: env.BUCKET_KEY ?? '', secretAccessKey: env.BUCKET_SECRET ?? '' };
+    const mount = (bucket: string, endpoint: string) => sandbox.mountBucket(bucket, DATA, { endpoint, credentials });
+    const prepare = () => workingDirectory(sandbox, DATA, env, mount);
+    return dataAnalysis(sandbox, prepare, chatModel(env))(request).catch(failed);
   },
 };

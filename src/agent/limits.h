@@ -61,6 +61,8 @@
 #define WATCH_RETAIN	      600000 /* between two calls of /api/watch/check */
 #define SSE_BEAT	      15000  /* comment on an event stream that has nothing to say */
 #define TERMINAL_RING	      (256u * KIB)
+#define TERMINAL_PIECE	      (32u * KIB) /* so much output goes to the viewers at once, … */
+#define TERMINAL_FEED_EVERY   2		  /* … and less after so long */
 #define TERMINAL_INPUT_HIGH   (64u * KIB)
 #define TERMINAL_VIEWERS_MAX  64
 #define TERMINAL_SIZE_MAX     10000	  /* columns or rows */

@@ -26,7 +26,8 @@ static int image_find_made(int images, const char *key, struct image *ret, struc
 	snprintf(path, sizeof path, "meta/%s.layers", key);
 	if (fstatat(images, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 		return image_missing(key, ENOENT, e);
-	*ret = (struct image){.inode = st.st_ino, .layered = true};
+	const uint64_t ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+	*ret = (struct image){.inode = st.st_ino, .made_ns = ns, .layered = true};
 	snprintf(ret->key, sizeof ret->key, "%s", key);
 	return 0;
 }
@@ -57,7 +58,7 @@ int image_find(int images, const char *name, struct image *ret, struct err *e)
 
 bool image_same(const struct image *a, const struct image *b)
 {
-	return a->inode == b->inode && strcmp(a->key, b->key) == 0;
+	return a->inode == b->inode && a->made_ns == b->made_ns && strcmp(a->key, b->key) == 0;
 }
 
 int layer_make(int dir, const char *name, struct err *e)

@@ -23,6 +23,7 @@
 struct image {
 	char key[BOX_IMAGE_NAME_MAX + 1]; /* the directory that the name stands for, or an image made here */
 	uint64_t inode;			  /* of its rootfs: an image that was built again in place has another inode */
+	uint64_t made_ns;		  /* an image made here: its time, because inodes are used again */
 	bool layered;			  /* made here: a list of layers (proto/image.h). Its code is a user's */
 };
 

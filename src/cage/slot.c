@@ -169,8 +169,7 @@ static int map_ids(struct slot *s, struct err *e)
 	return s->userns < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, errno, "open the user namespace") : 0;
 }
 
-/* A slot without a layer is still of use: the create that takes it makes a layer, and reports the error. */
-static void make_layer(const struct slot_host *h, struct slot *s, const struct image *image)
+void slot_make_layer(const struct slot_host *h, struct slot *s, const struct image *image)
 {
 	char name[SLOT_NAME];
 	snprintf(name, sizeof name, "%u", s->number);
@@ -201,7 +200,7 @@ static int slot_build(
 		init_send_maps(s->control, e) < 0)
 		return -1;
 	if (image)
-		make_layer(h, s, image);
+		slot_make_layer(h, s, image);
 	return 0;
 }
 

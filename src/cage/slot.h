@@ -62,6 +62,10 @@ struct slot {
  * Leaves nothing behind when it fails. */
 int slot_make(const struct slot_host *h, uint32_t number, const struct image *image, struct slot *ret, struct err *e);
 
+/* Makes a layer of `image` ahead for a slot that has none. A slot without a layer is still of use: the create that
+ * takes it makes one, and reports the error. */
+void slot_make_layer(const struct slot_host *h, struct slot *s, const struct image *image);
+
 /* The reading end of the pipe by which a box asks. It has a name, so that the next warden can open it again. */
 int slot_open_ask(const struct slot_host *h, uint32_t number);
 

@@ -161,3 +161,54 @@ int tree_copy(int from, int dir, const char *name)
 	t.root = to;
 	return to < 0 ? -errno : copy_dir(&t, from, to, "", 0);
 }
+
+/* ---- size ---- */
+
+static int64_t size_dir(struct map *seen, int dir, int depth);
+
+static int64_t size_entry(struct map *seen, int dir, const char *name, int depth)
+{
+	struct stat st;
+	char inode[24];
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode)) {
+		auto_fd int sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		return sub < 0 ? -errno : size_dir(seen, sub, depth + 1);
+	}
+	if (st.st_nlink > 1) {
+		snprintf(inode, sizeof inode, "%llu", (unsigned long long)st.st_ino);
+		if (map_get(seen, str_of(inode)))
+			return 0;
+		map_put(seen, str_of(inode), seen);
+	}
+	return (int64_t)st.st_blocks * 512;
+}
+
+static int64_t size_dir(struct map *seen, int dir, int depth)
+{
+	struct stat st;
+	if (depth > TREE_DEPTH_MAX)
+		return -ELOOP;
+	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+	if (!d || fstat(dir, &st) < 0)
+		return -errno;
+	int64_t total = (int64_t)st.st_blocks * 512;
+	for (struct dirent *entry; total >= 0 && (entry = readdir(d));) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		int64_t n = size_entry(seen, dir, entry->d_name, depth);
+		total = n < 0 ? n : total + n;
+	}
+	closedir(d);
+	return total;
+}
+
+int64_t tree_size(int dir)
+{
+	struct map seen = {0};
+	int64_t n = size_dir(&seen, dir, 0);
+	map_free(&seen);
+	return n;
+}

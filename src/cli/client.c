@@ -112,16 +112,22 @@ static int use_url(struct client *cl, const char *url, struct err *e)
 	return https ? use_https(cl, host, port, e) : use_tcp(cl, text, e);
 }
 
-/* A user who may not use the socket may have a token: the daemon has written its address into the run directory. */
-static int use_listed(struct client *cl, struct err *e)
+void client_listed_address(char ret[CLIENT_ADDRESS_MAX])
 {
 	char path[PATH_MAX];
 	auto_buf struct buf b = {0};
 	struct str rest;
 	snprintf(path, sizeof path, "%s/listen", cli_run_dir());
-	if (fd_read_file(AT_FDCWD, path, 128, &b) < 0)
-		return use_tcp(cl, DEFAULT_ADDRESS, e);
-	auto_free char *address = str_dup(str_split(buf_str(&b), '\n', &rest));
+	bool listed = fd_read_file(AT_FDCWD, path, CLIENT_ADDRESS_MAX - 1, &b) == 0;
+	struct str line = listed ? str_split(buf_str(&b), '\n', &rest) : STR(DEFAULT_ADDRESS);
+	snprintf(ret, CLIENT_ADDRESS_MAX, "%.*s", STR_ARG(line));
+}
+
+/* A user who may not use the socket may have a token: the daemon has written its address into the run directory. */
+static int use_listed(struct client *cl, struct err *e)
+{
+	char address[CLIENT_ADDRESS_MAX];
+	client_listed_address(address);
 	return use_tcp(cl, address, e);
 }
 
@@ -195,62 +201,6 @@ int client_catch_terminal(struct client *cl, struct err *e)
 	return catch_signals(cl, caught, ARRAY_LEN(caught), e);
 }
 
-/* ---- errors ---- */
-
-static enum errc errc_by_name(struct str name)
-{
-	for (int i = 1; i < ERRC_MAX; i++)
-		if (str_eq_c(name, errc_info((enum errc)i)->code))
-			return (enum errc)i;
-	return ERRC_UNKNOWN_ERROR;
-}
-
-int client_api_error(struct client *cl, int status, struct str body, struct err *e)
-{
-	struct json_doc *d = json_parse(body, NULL);
-	const struct json *j = d ? json_root(d) : NULL;
-	struct str code = STR("UNKNOWN_ERROR"), message = STR_NULL, hint = STR_NULL;
-	json_read_str(j, "code", &code, NULL);
-	json_read_str(j, "error", &message, NULL); /* of the interpreter's routes */
-	json_read_str(j, "message", &message, NULL);
-	json_read_str(j, "suggestion", &hint, NULL);
-	if (message.n)
-		err_set(e, errc_by_name(code), "%.*s", STR_ARG(message));
-	else
-		err_set(e, ERRC_UNKNOWN_ERROR, "%s answered %d %s", cl->where, status, http_status_text(status));
-	cli_hint(cl->cli, "%.*s", STR_ARG(hint));
-	if (e->code == ERRC_SANDBOX_NOT_FOUND) /* the daemon's own advice is for HTTP clients */
-		cli_hint(cl->cli, "'%s list' lists the boxes; '%s create NAME' makes one.", cl->cli->self,
-			cl->cli->self);
-	if (status == 401)
-		cli_hint(cl->cli,
-			cl->token_unreadable ? "Only root and the group of the daemon may read %s/token: use sudo, or "
-					       "set ATOLL_TOKEN."
-					     : "Set ATOLL_TOKEN to the content of %s/token on the daemon's machine.",
-			cli_data_dir());
-	json_free(d);
-	return -1;
-}
-
-int client_failure(struct client *cl, const struct http_failure *f, struct err *e)
-{
-	*e = f->err;
-	bool no_answer = f->fail == HTTP_FAIL_CLOSED || f->fail == HTTP_FAIL_PROTOCOL;
-	if (no_answer && cl->endpoint.sa.sa_family != AF_UNIX)
-		cli_hint(cl->cli, "If that daemon uses TLS, set ATOLL_URL to https://host:port, or " CLIENT_BY_SSH);
-	if (f->fail != HTTP_FAIL_CONNECT)
-		return err_wrap(e, "%s", cl->where);
-	if (e->os == EACCES) {
-		cli_hint(cl->cli, "Use sudo, join the daemon's group, or use http://… with ATOLL_TOKEN.");
-		return err_set(e, ERRC_PERMISSION_DENIED, "you may not use %s", cl->where);
-	}
-	cli_hint(cl->cli,
-		getenv("ATOLL_URL") ? "Check ATOLL_URL, or start the daemon there with 'sudo %s up'."
-				    : "Start it with 'sudo %s up'.",
-		cl->cli->self);
-	return err_wrap(e, "no daemon at %s", cl->where);
-}
-
 /* ---- whole requests ---- */
 
 struct client_wait {
@@ -258,8 +208,14 @@ struct client_wait {
 	struct buf *body;
 	struct err *e;
 	int status;
+	bool foreign; /* its body is no JSON */
 	bool done;
 };
+
+static bool is_json(const struct http_headers *headers)
+{
+	return str_starts(http_header_value(headers, STR("Content-Type")), STR("application/json"));
+}
 
 static void on_reply(void *arg, const struct http_reply *r, const struct http_failure *f)
 {
@@ -267,6 +223,7 @@ static void on_reply(void *arg, const struct http_reply *r, const struct http_fa
 	w->done = true;
 	if (r) {
 		w->status = r->status;
+		w->foreign = r->body.n && !is_json(&r->headers);
 		buf_add_str(w->body, r->body);
 	} else {
 		w->status = client_failure(w->cl, f, w->e);
@@ -299,6 +256,7 @@ int client_ask(
 	http_call_whole(cl->http, &cl->endpoint, &q);
 	while (!w.done)
 		loop_turn(cl->loop, -1);
+	cl->foreign = w.foreign;
 	return w.status;
 }
 
@@ -308,7 +266,11 @@ int client_call(
 	int status = client_ask(cl, method, target, body, ret_body, e);
 	if (status < 0)
 		return -1;
-	return status / 100 == 2 ? status : client_api_error(cl, status, buf_str(ret_body), e);
+	if (status / 100 == 2 && !cl->foreign)
+		return status;
+	client_api_error(cl, status, buf_str(ret_body), e);
+	client_explain_version(cl, e);
+	return -1;
 }
 
 int client_once(
@@ -335,13 +297,4 @@ void client_box_path(struct buf *ret, const char *id, const char *rest)
 	buf_add_c(ret, "/v1/sandboxes/");
 	client_percent_encode(ret, id);
 	buf_add_c(ret, rest);
-}
-
-void client_explain_refusal(struct client *cl, const char *id, struct err *e)
-{
-	auto_buf struct buf path = {0}, body = {0};
-	struct err why;
-	client_box_path(&path, id, "");
-	if (client_call(cl, "PUT", buf_cstr(&path), STR("{}"), &body, &why) < 0)
-		*e = why;
 }

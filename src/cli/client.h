@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 #include "http/client/client.h"
 
-enum { CLIENT_BODY_MAX = 16 * 1024 * 1024, CLIENT_HEAD_MS = 90000 };
+enum { CLIENT_BODY_MAX = 16 * 1024 * 1024, CLIENT_HEAD_MS = 90000, CLIENT_ADDRESS_MAX = 128 };
 
 struct client {
 	struct cli *cli;
@@ -26,6 +26,7 @@ struct client {
 	char authorization[300]; /* header value, or "" */
 	bool token_unreadable;	 /* a token file exists, but this user may not read it */
 	uint32_t head_ms;	 /* time limit for the head of an answer; default CLIENT_HEAD_MS */
+	bool foreign;		 /* the last answer was no JSON: no daemon of ours made it */
 	size_t body_max;	 /* most bytes of a whole answer; default CLIENT_BODY_MAX */
 
 	int interrupted;				 /* the last signal that came, or 0 */
@@ -34,6 +35,8 @@ struct client {
 };
 
 int client_open(struct cli *c, struct client *ret, struct err *e);
+/* The TCP address of this machine's daemon: that of $ATOLL_RUN/listen, or the default. */
+void client_listed_address(char ret[CLIENT_ADDRESS_MAX]);
 void client_close(struct client *cl);
 #define auto_client __attribute__((cleanup(client_close)))
 
@@ -61,6 +64,8 @@ int client_once(
 
 /* Turns an error body of the API into e and the hint. Returns -1. */
 int client_api_error(struct client *cl, int status, struct str body, struct err *e);
+/* After an error that a daemon of another version may have caused: a hint with both versions, if they differ. */
+void client_explain_version(struct client *cl, const struct err *e);
 /* Explains a failed connection: "no daemon at …" and how to start one. Returns -1. */
 int client_failure(struct client *cl, const struct http_failure *f, struct err *e);
 

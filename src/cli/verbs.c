@@ -75,11 +75,14 @@ const struct verb cli_verbs[] = {
 		.examples = "atoll sessions dev\natoll sessions dev create work --cwd /tmp -e A=1\natoll sessions dev "
 			    "rm work"},
 
-	{"env", "List, set and unset the variables of a box", "ID [list | set NAME=VALUE... | unset NAME...]",
+	{"env", "List, set and unset the variables of a box",
+		"ID [list | set NAME=VALUE... | unset NAME...] | --export",
 		"Programs that start later get the variables, also after the box was stopped; running programs keep\n"
-		"their own. Values may be secrets, so only the names are listed.",
+		"their own. Values may be secrets, so only the names are listed.\n\n"
+		"--export prints a line for your own shell that sets ATOLL_URL and ATOLL_TOKEN, for curl and the SDKs.",
 		verb_env, OWN_CODES, .words = WORDS_BOX,
-		.examples = "atoll env dev set API_KEY=abc MODE=test\natoll env dev\natoll env dev unset MODE"},
+		.examples = "atoll env dev set API_KEY=abc MODE=test\natoll env dev\natoll env dev unset MODE\n"
+			    "eval \"$(atoll env --export)\""},
 
 	{"ls", "List a directory of a box", "ID [PATH] [-l] [-a] [-R]",
 		"The default PATH is /workspace. A terminal shows control characters in names as escapes.", verb_ls,
@@ -163,12 +166,15 @@ const struct verb cli_verbs[] = {
 	{"push", "Send an image to a registry", "NAME REFERENCE",
 		"The image goes as one layer. Credentials come from docker's config.json.", verb_push, OWN_CODES,
 		.examples = "atoll push mytools registry.example.org/team/mytools:1"},
-	{"net", "Show or change what a box may reach", "ID [allow|deny|remove RULE...] [mode MODE] [log [-f]]",
+	{"net", "Show or change what a box may reach",
+		"ID [allow|deny|remove RULE... | mode MODE | log [-f]] [options]",
 		"A rule is a host name (HTTP and TLS), a name with a port (any protocol), '*.name', an address range,\n"
 		"or udp://name:port. Deny beats allow. Modes: open (everything public), list (only allowed\n"
 		"destinations), off. A change applies at once, to open connections as well.",
 		verb_net, OWN_CODES, .section = "Network", .words = WORDS_BOX,
-		.examples = "atoll net dev mode list\natoll net dev allow pypi.org\natoll net dev log -f"},
+		.examples = "atoll net dev mode list\natoll net dev allow pypi.org\natoll net dev mode list --ask "
+			    "--ask-timeout 2m\n"
+			    "atoll net dev --rate 1m --max-connections 64\natoll net dev log -f"},
 	{"secret", "Keep values that boxes use and never see",
 		"[set NAME --host HOST... [options] | list | rm NAME...]",
 		"The value is read from standard input. A box that is given the secret (atoll create --secret) has a\n"
@@ -249,7 +255,8 @@ const struct verb cli_verbs[] = {
 	{"update", "Change the settings of a box", "ID [options]",
 		"Other settings stay. Variables reach programs that start later; everything else takes effect at once.",
 		verb_update, OWN_CODES, .words = WORDS_BOX,
-		.examples = "atoll update dev --memory 4g\natoll update dev --label team=b --sleep-after 0"},
+		.examples = "atoll update dev --memory 4g\natoll update dev --label team=b --sleep-after 0\n"
+			    "atoll update dev --backup-every 1h --backup-keep 24"},
 	{"list", "List the boxes", "[-q] [-l K[=V]]", "", verb_list, OWN_CODES,
 		.examples = "atoll list\natoll list -q\natoll list --label team=a"},
 	{"inspect", "Show one box: state, limits, usage", "ID", "", verb_inspect, OWN_CODES, .words = WORDS_BOX,

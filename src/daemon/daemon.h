@@ -24,7 +24,8 @@ struct daemon {
 	struct store *store;
 	struct warden_client *warden;
 	struct gate_client *gate;
-	int images_meta; /* directory: proto/image.h; -1: not known yet */
+	int images_meta;  /* directory: proto/image.h; -1: not known yet */
+	struct map pulls; /* canonical reference → struct pull: route/images_pull.c */
 	struct secrets *secrets;
 	struct approvals *approvals;
 	struct network_defaults network; /* the configuration's, with the rules of approvals */

@@ -159,7 +159,7 @@ static void free_box(struct loop_task *t)
  * sockets, in any order. */
 static void drop_unused(struct gate *g, struct gate_sandbox *s)
 {
-	if (s->box || s->policy || s->secrets || s->hooks)
+	if (s->box || s->policy || s->secrets || s->hooks || s->worker)
 		return;
 	map_del(&g->sandboxes, str_of(s->id));
 	free(s);
@@ -273,6 +273,17 @@ void sandbox_set_hooks(struct gate *g, const char *id, struct hooks *hooks)
 	s->hooks = hooks;
 }
 
+void sandbox_set_worker(struct gate *g, const char *id, struct worker *worker)
+{
+	struct gate_sandbox *s = sandbox_find(g, id, true);
+	if (!s) {
+		worker_free(worker);
+		return;
+	}
+	worker_free(s->worker);
+	s->worker = worker;
+}
+
 void sandbox_forget(struct gate *g, const char *id)
 {
 	struct gate_sandbox *s = sandbox_find(g, id, false);
@@ -283,8 +294,10 @@ void sandbox_forget(struct gate *g, const char *id)
 	policy_unref(s->policy);
 	secrets_free(s->secrets);
 	hooks_free(s->hooks);
+	worker_free(s->worker);
 	s->policy = NULL;
 	s->secrets = NULL;
 	s->hooks = NULL;
+	s->worker = NULL;
 	drop_unused(g, s);
 }

@@ -119,6 +119,16 @@ static int on_hooks(struct gate *g, const struct json *o, const char *id, struct
 	return 0;
 }
 
+static int on_worker(struct gate *g, const struct json *o, const char *id, struct err *e)
+{
+	struct worker *w = NULL;
+	if (worker_read(o, &w, e) < 0)
+		return -1;
+	sandbox_set_worker(g, id, w);
+	acknowledge(g, o);
+	return 0;
+}
+
 static void on_synced(struct gate *g)
 {
 	size_t it = 0, n = 0;
@@ -152,6 +162,8 @@ static int on_line(struct gate *g, struct str line, struct err *e)
 		return on_policy(g, o, id, e);
 	if (strcmp(op, "hooks") == 0)
 		return on_hooks(g, o, id, e);
+	if (strcmp(op, "worker") == 0)
+		return on_worker(g, o, id, e);
 	if (strcmp(op, "secrets") == 0) {
 		int r = on_secrets(g, o, id, e);
 		json_wipe(d);

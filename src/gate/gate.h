@@ -11,6 +11,7 @@
  *	ask.c       what waits for an approval           hold.c     a connection that does
  *	connect.c   a proxy that a program in a box uses: connect_head.h
  *	synth.c     addresses that stand for names       egress.c, tunnel.c  the host's own proxy
+ *	worker.c    workerd decides                      worker_passage.c  its connections and requests
  *
  * One thread, one loop; everything belongs to struct gate, boxes own their connections. Objects are freed by deferred
  * tasks or from their own timers, never inside of a callback that still walks over them.
@@ -31,6 +32,7 @@
 #include "gate/tls/ca.h"
 #include "gate/tls/hello.h"
 #include "gate/tls/tls_dial.h"
+#include "gate/worker.h"
 #include "http/client/client.h"
 #include "http/server/server.h"
 #include "proto/policy.h"
@@ -44,6 +46,7 @@ struct gate_sandbox {
 	struct policy *policy;
 	struct secrets *secrets; /* or NULL */
 	struct hooks *hooks;	 /* or NULL */
+	struct worker *worker;	 /* workerd that decides, or NULL */
 	struct gate_box *box;	 /* the one that has this name now, or NULL */
 	bool seen;		 /* since atolld connected */
 	bool asleep;		 /* its box is being frozen or is: the next byte is reported at once */
@@ -137,6 +140,7 @@ void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
 /* Takes them; NULL: none. */
 void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets);
 void sandbox_set_hooks(struct gate *g, const char *id, struct hooks *hooks);
+void sandbox_set_worker(struct gate *g, const char *id, struct worker *worker);
 /* atolld knows it no longer. A box that has the name already, and whose policy is still to come, keeps it. */
 void sandbox_forget(struct gate *g, const char *id);
 void sandbox_set_asleep(struct gate *g, const char *id, bool asleep);
@@ -173,6 +177,7 @@ struct passage {
 	bool synthetic;	 /* `wanted` stands for a name of box->synth */
 	bool logged;	 /* nothing but refused requests so far, and each has its record */
 	bool passed;	 /* HTTP: a request was allowed */
+	bool by_worker;	 /* workerd decides: worker.h */
 	struct ask_wait asking;
 	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];
@@ -180,6 +185,7 @@ struct passage {
 	uint16_t target_port;
 	char why[GATE_WHY_MAX];
 	struct reach *reach;
+	struct worker_ask *worker_ask;
 	struct relay relay;
 	struct web *web;
 	int unreachable; /* errno: the destination does not answer */

@@ -37,6 +37,8 @@
 
 #define GATE_WEB_IDLE 30000 /* a kept connection to a server, for the next request of the same client */
 
+#define GATE_WORKER_HEAD_MAX (4u * KIB) /* of workerd's answer to CONNECT */
+
 /* Interception */
 #define GATE_LEAVES_MAX	  1024	     /* certificates that are kept … */
 #define GATE_LEAF_KEEP	  604800000  /* … for a week; they are valid for a month */

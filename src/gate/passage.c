@@ -268,6 +268,8 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 	c->speech = how;
 	if (c->refuse)
 		return passage_refuse(c);
+	if (worker_of(c))
+		return worker_spoke(c, how, name);
 	if (how == SPEECH_TLS)
 		return decide_tls(c, name);
 	if (how != SPEECH_HTTP)
@@ -283,6 +285,8 @@ void passage_silent(struct passage *c, const char *end, bool late)
 	peek_stop(c);
 	if (c->refuse)
 		return passage_refuse(c);
+	if (late && p && worker_of(c))
+		return worker_spoke(c, SPEECH_OTHER, "");
 	if (late && p && p->ask && !c->reach)
 		return decide_other(c);
 	relay_reset(&c->client);
@@ -327,6 +331,10 @@ static struct verdict by_address(struct passage *c)
 	if (c->synthetic && p->mode != POLICY_OFF)
 		return (struct verdict){.answer = POLICY_NEEDS_NAME, .why = ""};
 	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
+	/* A handler may answer for an address that no rule allows; one that is forbidden stays so. */
+	if (v.answer == POLICY_DENY && worker_of(c) && p->mode == POLICY_LIST &&
+		policy_address_ok(p, gate_host(c->gate), false, &c->wanted, c->port).answer == POLICY_ALLOW)
+		return (struct verdict){.answer = POLICY_NEEDS_NAME, .why = v.why};
 	if (v.answer == POLICY_NEEDS_NAME && passage_is_approved(c, ip_format(&c->wanted, text)))
 		v = (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
 	return v;
@@ -351,6 +359,8 @@ void passage_decide(struct passage *c)
 		return peek_start(c, GATE_REFUSAL_WAIT);
 	}
 	c->settled = v.answer == POLICY_ALLOW && !v.look;
+	if (worker_of(c))
+		return peek_start(c, GATE_ASK_SILENT);
 	if (c->settled && !must_look(c)) {
 		c->state = PASSAGE_DIALLING;
 		return dial_wanted(c);
@@ -378,6 +388,9 @@ static bool still_allowed(struct passage *c)
 	c->settled = v.answer == POLICY_ALLOW && !v.look;
 	if (!target_ok(c))
 		return false;
+	/* What the Worker allowed stays, unless its address is forbidden now. */
+	if (c->by_worker)
+		return v.answer != POLICY_DENY;
 	if (c->web && web_is_held(c->web))
 		return web_policy(c->web);
 	if (v.answer != POLICY_NEEDS_NAME && !v.look)

@@ -53,6 +53,12 @@ static void deny(struct web *w, struct http_exchange *x, const char *host, const
 		c->port, why);
 }
 
+void web_refuse(struct web *w, const char *why)
+{
+	struct http_exchange *x = take_ptr(&w->x);
+	deny(w, x, w->leg, why);
+}
+
 /* ---- one request ---- */
 
 static void forward(struct web *w, struct http_exchange *x);
@@ -99,8 +105,10 @@ static void on_waiting_close(struct http_exchange *x, bool complete)
 	if (!w || w->x != x)
 		return;
 	reach_cancel(w->reach);
+	worker_ask_cancel(w->worker_ask);
 	ask_cancel(&w->asking);
 	w->reach = NULL;
+	w->worker_ask = NULL;
 	intercept_forget(w);
 	w->x = NULL;
 }
@@ -119,6 +127,8 @@ static void dial(struct web *w, struct http_exchange *x)
 	w->x = x;
 	http_exchange_set(x, &waiting_ops, w);
 	http_pause(x);
+	if (c->by_worker)
+		return worker_dial(w);
 	w->reach = reach_start(c->box, &to, on_reached, w);
 }
 
@@ -357,6 +367,24 @@ static void hand_over(struct web *w, struct http_exchange *x, const char *name)
 	handover(w, x, name);
 }
 
+/* workerd decides, whatever the policy says of the name. */
+static void ask_worker(struct web *w, struct http_exchange *x, const char *name, const struct verdict *v)
+{
+	const struct secret *s = secrets_misplaced(web_secrets(w), http_request(x), &(struct secret_way){NULL, 0});
+	if (s)
+		return deny_secret(w, x, name, s);
+	if (http_request(x)->method == HTTP_M_CONNECT)
+		return deny(w, x, name, "CONNECT is not passed on where a Worker decides");
+	if (*name)
+		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
+	w->allowed = v->answer == POLICY_ALLOW;
+	snprintf(w->conn->why, sizeof w->conn->why, "outbound handler");
+	set_passed(w->conn);
+	use_leg(w, name);
+	w->tried = false;
+	go_on(w, x);
+}
+
 static void on_request(struct http_exchange *x, void *arg)
 {
 	struct gate *g = arg;
@@ -368,6 +396,8 @@ static void on_request(struct http_exchange *x, void *arg)
 	const struct http_request *rq = http_request(x);
 	struct verdict v = decide(w, rq, name);
 	bool bad_host = w->tls && strcmp(name, w->conn->name) != 0;
+	if (!bad_host && w->conn->by_worker)
+		return ask_worker(w, x, name, &v);
 	if (!bad_host && rq->method != HTTP_M_CONNECT && handover_wants(w, name))
 		return hand_over(w, x, name);
 	if ((*name || v.answer == POLICY_ASK) && !w->tls)
@@ -410,7 +440,7 @@ int web_start(struct passage *c)
 	struct web *w = xcalloc(1, sizeof *w);
 	w->dialer = (struct http_dialer){.take = take, .idle_max = 1, .idle_ms = GATE_WEB_IDLE};
 	w->tls = c->tls;
-	if (w->tls)
+	if (w->tls && !c->by_worker)
 		w->dialer.layer = intercept_layer;
 	w->gate = g;
 	w->conn = c;
@@ -433,6 +463,7 @@ void web_free(struct web *w)
 	if (w->x)
 		http_exchange_set(w->x, &nothing_ops, NULL);
 	reach_cancel(w->reach);
+	worker_ask_cancel(w->worker_ask);
 	intercept_forget(w);
 	ask_cancel(&w->asking);
 	w->conn->web = NULL;

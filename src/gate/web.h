@@ -28,7 +28,9 @@ struct web {
 	struct http_exchange *x; /* waits for the dial, or for an approval */
 	struct ask_wait asking;
 	struct http_proxy *proxy;
-	bool tried; /* a connection was dialled for this request */
+	bool tried;		       /* a connection was dialled for this request */
+	struct worker_ask *worker_ask; /* workerd is asked for the leg */
+	bool allowed;		       /* … and the policy allows the request */
 
 	bool tls;		     /* intercepted: TLS to the client and to the server */
 	SSL *ready_ssl;		     /* of `ready` */
@@ -46,6 +48,8 @@ void web_reached(struct web *w, int fd);
 void web_unreachable(struct web *w, const char *why, bool late);
 void web_answer(struct http_exchange *x, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* The policy does not allow w->x after all. */
+void web_refuse(struct web *w, const char *why);
 void web_release(struct web *w);
 
 /* ---- handover.c: requests that an outbound handler answers ---- */

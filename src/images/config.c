@@ -53,7 +53,7 @@ void config_free(struct image_config *c)
 
 void config_copy(struct image_config *to, const struct image_config *from)
 {
-	*to = (struct image_config){.size = from->size};
+	*to = (struct image_config){0};
 	words_copy(&to->env, &from->env);
 	words_copy(&to->entrypoint, &from->entrypoint);
 	words_copy(&to->cmd, &from->cmd);
@@ -177,7 +177,7 @@ int config_read(struct image_config *c, struct str text, struct err *e)
 		json_put_tree(&one, it);
 		words_add(&c->history, buf_str(&one));
 	}
-	return json_read_u64(root, "size", 0, INT64_MAX, &c->size, e);
+	return 0;
 }
 
 /* ---- writing ---- */
@@ -255,7 +255,6 @@ void config_write(const struct image_config *c, struct buf *ret)
 	for (size_t i = 0; i < c->history.n; i++)
 		json_raw(&w, str_of(c->history.v[i]));
 	json_array_end(&w);
-	json_member_u64(&w, "size", c->size);
 	json_object_end(&w);
 }
 

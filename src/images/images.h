@@ -25,6 +25,15 @@
 #include "images/limits.h"
 #include "proto/image.h"
 
+/* ---- words: config.c ---- */
+
+struct words {
+	char **v;
+	size_t n;
+};
+void words_add(struct words *w, struct str word);
+void words_free(struct words *w);
+
 /* ---- conn.c ---- */
 
 struct conn {
@@ -70,23 +79,18 @@ int store_put(struct store *s, const char *key, struct str layers, struct str co
 /* name: canonical (names) or 64 digits (cache). key "": remove. */
 int store_link(struct store *s, bool cache, const char *name, const char *key, struct err *e);
 int store_unuse(struct store *s, const char *key, struct err *e);
-int store_collect(struct store *s, bool cache, struct image_reply *ret, struct err *e);
+/* flags: IMAGE_CACHE, IMAGE_DRY */
+int store_collect(struct store *s, uint32_t flags, struct image_reply *ret, struct err *e);
+/* The bytes of these layers on the disk, measured where that was not done yet. */
+uint64_t store_size(struct store *s, const struct words *layers);
 
 /* ---- config.c ---- */
-
-struct words {
-	char **v;
-	size_t n;
-};
-void words_add(struct words *w, struct str word);
-void words_free(struct words *w);
 
 struct image_config {
 	struct words env, entrypoint, cmd, exposed, volumes, labels, shell; /* env, labels: NAME=value */
 	char *workdir, *user, *stop_signal, *healthcheck, *author;
 	struct words layers;  /* lowest first: lines of KEY.layers */
 	struct words history; /* JSON objects */
-	uint64_t size;
 };
 void config_free(struct image_config *c);
 #define auto_config __attribute__((cleanup(config_free)))

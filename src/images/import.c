@@ -110,7 +110,6 @@ int import_layer(
 	if (work_take(w, s, name, e) < 0)
 		return -1;
 	words_add(&config->layers, str_of(name));
-	config->size += bytes;
 	return 0;
 }
 
@@ -191,7 +190,6 @@ static int read_config_blob(
 	auto_buf struct buf text = {0};
 	if (read_member(a, m, &text, e) < 0 || config_read(c, buf_str(&text), e) < 0)
 		return -1;
-	c->size = 0;
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
 	json_each(it, doc ? json_get(json_get(json_root(doc), "rootfs"), "diff_ids") : NULL)
 	{

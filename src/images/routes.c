@@ -46,7 +46,7 @@ int find_image(const struct store *s, struct str text, struct image_ref *ref, ch
 
 /* ---- list, inspect ---- */
 
-static void put_image(struct json_writer *w, const struct store *s, const char *name, const char *key, bool whole)
+static void put_image(struct json_writer *w, struct store *s, const char *name, const char *key, bool whole)
 {
 	auto_config struct image_config c = {0};
 	auto_buf struct buf text = {0};
@@ -61,7 +61,7 @@ static void put_image(struct json_writer *w, const struct store *s, const char *
 		json_member_i64(w, "created", (int64_t)st.st_mtim.tv_sec * 1000);
 	if (config_load(s, key, &c, &e) == 0) {
 		json_member_u64(w, "layers", c.layers.n);
-		json_member_u64(w, "size", c.size);
+		json_member_u64(w, "size", store_size(s, &c.layers));
 		if (whole) {
 			config_write(&c, &text);
 			json_key(w, "config");
@@ -71,7 +71,7 @@ static void put_image(struct json_writer *w, const struct store *s, const char *
 	json_object_end(w);
 }
 
-static void put_names(struct json_writer *w, const struct store *s)
+static void put_names(struct json_writer *w, struct store *s)
 {
 	int fd = openat(s->meta, "names", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -87,17 +87,38 @@ static void put_names(struct json_writer *w, const struct store *s)
 		closedir(d);
 }
 
+static int collect(struct store *s, uint32_t flags, struct image_reply *ret, struct err *e);
+
+/* The disk that all layers take, and what a prune would free. */
+static int put_usage(struct json_writer *w, struct store *s, struct err *e)
+{
+	struct image_reply r = {0};
+	if (collect(s, IMAGE_CACHE | IMAGE_DRY, &r, e) < 0)
+		return -1;
+	json_key(w, "usage");
+	json_object_begin(w);
+	json_member_u64(w, "layers", r.stored);
+	json_member_u64(w, "bytes", r.stored_bytes);
+	json_member_u64(w, "reclaimableLayers", r.layers);
+	json_member_u64(w, "reclaimableBytes", r.bytes);
+	json_object_end(w);
+	return 0;
+}
+
 static int do_list(struct conn *c, struct store *s, struct err *e)
 {
-	auto_buf struct buf out = {0};
+	auto_buf struct buf out = {0}, usage = {0};
 	struct json_writer w = json_writer(&out);
-	(void)e;
+	if (conn_param(c, "usage", &usage, e) < 0)
+		return -1;
 	json_object_begin(&w);
 	json_key(&w, "images");
 	json_array_begin(&w);
 	put_image(&w, s, "default", "default", false);
 	put_names(&w, s);
 	json_array_end(&w);
+	if (str_eq_c(buf_str(&usage), "true") && put_usage(&w, s, e) < 0)
+		return -1;
 	json_object_end(&w);
 	conn_answer(c, 200, buf_str(&out));
 	return 0;
@@ -146,7 +167,7 @@ static int used_images(struct work *w, struct map *ret, struct err *e)
 }
 
 /* Tells the warden which images no sandbox of this daemon uses any more, running or stopped; then it collects. */
-static int collect(struct store *s, bool cache, struct image_reply *ret, struct err *e)
+static int collect(struct store *s, uint32_t flags, struct image_reply *ret, struct err *e)
 {
 	auto_work struct work w = {0};
 	struct map used = {0};
@@ -166,7 +187,7 @@ static int collect(struct store *s, bool cache, struct image_reply *ret, struct 
 	if (d)
 		closedir(d);
 	map_free(&used);
-	return store_collect(s, cache, ret, e);
+	return store_collect(s, flags, ret, e);
 }
 
 static int answer_collected(struct conn *c, const struct image_reply *r)
@@ -176,6 +197,7 @@ static int answer_collected(struct conn *c, const struct image_reply *r)
 	json_object_begin(&w);
 	json_member_u64(&w, "images", r->images);
 	json_member_u64(&w, "layers", r->layers);
+	json_member_u64(&w, "bytes", r->bytes);
 	json_object_end(&w);
 	conn_answer(c, 200, buf_str(&out));
 	return 0;
@@ -192,13 +214,13 @@ static int do_remove(struct conn *c, struct store *s, struct str ref, struct err
 		return err_set(e, ERRC_PERMISSION_DENIED, "'%s' is Atoll's own image", key);
 	if (*parsed.name && store_link(s, false, parsed.name, "", e) < 0)
 		return -1;
-	return collect(s, false, &r, e) < 0 ? -1 : answer_collected(c, &r);
+	return collect(s, 0, &r, e) < 0 ? -1 : answer_collected(c, &r);
 }
 
 static int do_prune(struct conn *c, struct store *s, struct err *e)
 {
 	struct image_reply r = {0};
-	return collect(s, true, &r, e) < 0 ? -1 : answer_collected(c, &r);
+	return collect(s, IMAGE_CACHE, &r, e) < 0 ? -1 : answer_collected(c, &r);
 }
 
 /* ---- tag ---- */

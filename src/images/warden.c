@@ -92,8 +92,36 @@ int store_unuse(struct store *s, const char *key, struct err *e)
 	return ask(s, &rq, NULL, NULL, NULL, e);
 }
 
-int store_collect(struct store *s, bool cache, struct image_reply *ret, struct err *e)
+int store_collect(struct store *s, uint32_t flags, struct image_reply *ret, struct err *e)
 {
-	struct image_request rq = {.op = IMAGE_COLLECT, .flags = cache ? IMAGE_CACHE : 0};
+	struct image_request rq = {.op = IMAGE_COLLECT, .flags = flags};
 	return ask(s, &rq, NULL, NULL, ret, e);
+}
+
+static bool add_size(const struct store *s, const char *layer, uint64_t *total)
+{
+	char path[BOX_IMAGE_NAME_MAX + IMAGE_HEX];
+	auto_buf struct buf text = {0};
+	uint64_t n = 0;
+	snprintf(path, sizeof path, "sizes/%s", strcmp(layer, "default") == 0 ? s->own : layer);
+	if (fd_read_file(s->meta, path, 32, &text) < 0 || !str_to_u64(buf_str(&text), INT64_MAX, &n))
+		return false;
+	*total += n;
+	return true;
+}
+
+uint64_t store_size(struct store *s, const struct words *layers)
+{
+	struct image_request rq = {.op = IMAGE_MEASURE};
+	uint64_t total = 0;
+	struct err ignored;
+	bool known = true;
+	for (size_t i = 0; i < layers->n && known; i++)
+		known = add_size(s, layers->v[i], &total);
+	if (known || ask(s, &rq, NULL, NULL, NULL, &ignored) < 0)
+		return total;
+	total = 0;
+	for (size_t i = 0; i < layers->n; i++)
+		add_size(s, layers->v[i], &total);
+	return total;
 }

@@ -9,6 +9,7 @@
  *	meta/KEY.json			its configuration (src/images)
  *	meta/names/NAME -> KEY		references that people use
  *	meta/cache/HEX -> KEY		steps of builds
+ *	meta/sizes/NAME			bytes of a layer, or of the rootfs of an image of Atoll's own, on the disk
  *	users/INSTANCE/KEY		"a sandbox of this daemon uses it": collection leaves it alone
  *	making/ trash/ lock
  *
@@ -37,10 +38,11 @@ enum image_op {
 	IMAGE_PUT,	/* key; two descriptors: the text of KEY.layers, the text of KEY.json */
 	IMAGE_LINK,	/* name, key ("": remove); flags: IMAGE_CACHE */
 	IMAGE_UNUSE,	/* key: no sandbox of this daemon uses it any more */
+	IMAGE_MEASURE,	/* writes the sizes that are missing in meta/sizes */
 	IMAGE_COLLECT,	/* removes what nothing refers to; flags: IMAGE_CACHE also forgets the steps of builds */
 };
 
-enum image_flag { IMAGE_CACHE = 1 };
+enum image_flag { IMAGE_CACHE = 1, IMAGE_DRY = 2 /* COLLECT removes nothing and counts what it would */ };
 
 struct image_request {
 	uint32_t magic, op;
@@ -54,7 +56,10 @@ struct image_request {
 struct image_reply {
 	uint32_t magic, op;
 	struct err err;			  /* code ERRC_OK on success */
-	uint32_t images, layers;	  /* COLLECT: how many were removed */
+	uint32_t images, layers;	  /* COLLECT: how many were removed … */
+	uint64_t bytes;			  /* … and the size of the layers on the disk */
+	uint32_t stored;		  /* COLLECT: the layers that were there before … */
+	uint64_t stored_bytes;		  /* … and their size */
 	char own[BOX_IMAGE_NAME_MAX + 1]; /* META: the key of 'default', or "" */
 };
 

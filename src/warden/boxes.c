@@ -234,8 +234,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->info.no_fuse = !!(rq->flags & WARDEN_NO_FUSE);
 	b->info.created_ms = clock_wall_ms();
 	snprintf(b->info.image, sizeof b->info.image, "%s", image.key);
-	/* The next creates probably want the same image. */
-	snprintf(w->pool_image_name, sizeof w->pool_image_name, "%s", rq->image);
+	lately_use(w, rq->image);
 	if (!closing_wait(b))
 		box_place(b);
 }
@@ -243,7 +242,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 void box_place(struct box *b)
 {
 	struct warden *w = b->w;
-	struct warden_slot *c = warden_slot_find_ready(w);
+	struct warden_slot *c = lately_slot(w, &b->image);
 	if (c)
 		box_start(b, c);
 	else
@@ -401,7 +400,8 @@ void box_started(struct box *b)
 		slot_drop_layer(&b->w->host, b->info.slot); /* the layer made ahead */
 		reaper_wake(b->w);
 	}
-	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d", LOG_Q(b->info.id), b->info.slot, b->info.pid);
+	log_event(LOG_DEBUG, "box created", "id=%s slot=%u pid=%d ahead=%d", LOG_Q(b->info.id), b->info.slot,
+		b->info.pid, b->layer == LAYER_ADOPTED);
 }
 
 /* ---- end ---- */

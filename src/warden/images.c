@@ -96,6 +96,9 @@ static void on_child(struct loop_io *io, uint32_t events)
 	fd_close(&c->pipe);
 	waitid(P_PIDFD, (id_t)c->pidfd, &(siginfo_t){0}, WEXITED); /* it exits right after its answer */
 	fd_close(&c->pidfd);
+	if (c->rq.op == IMAGE_LINK && !r.err.code && *c->rq.key && !(c->rq.flags & IMAGE_CACHE))
+		lately_name(c->w, c->rq.key);
+	pool_kick(c->w); /* also for slots of an image that was removed */
 	answer(c, &r, NULL, 0);
 }
 
@@ -157,13 +160,14 @@ static int check(const struct image_conn *c, struct err *e)
 	const struct image_request *q = &c->rq;
 	if (q->magic != IMAGE_MAGIC || !text_ok(q->box, sizeof q->box) || !text_ok(q->key, sizeof q->key) ||
 		!text_ok(q->layer, sizeof q->layer) || !text_ok(q->name, sizeof q->name) ||
-		(q->flags & ~(uint32_t)IMAGE_CACHE))
+		(q->flags & ~(uint32_t)(IMAGE_CACHE | IMAGE_DRY)))
 		return err_set(e, ERRC_INVALID_REQUEST, "a malformed record");
 	if (!c->w->images.usable)
 		return err_set(e, ERRC_HOST_UNSUPPORTED, "the image directory cannot be written");
 	bool key = image_key_made_here(str_of(q->key)) && strcmp(q->key, IMAGE_SCRATCH) != 0;
 	switch ((enum image_op)q->op) {
 	case IMAGE_META:
+	case IMAGE_MEASURE:
 	case IMAGE_COLLECT:
 		return 0;
 	case IMAGE_TAKE:
@@ -240,6 +244,7 @@ static void handle(struct image_conn *c)
 		images_use(c->w, c->rq.key);
 		break;
 	case IMAGE_LINK:
+	case IMAGE_MEASURE:
 	case IMAGE_COLLECT:
 		break;
 	}

@@ -25,7 +25,7 @@ static int make_dirs(int dir)
 		const char *name;
 		mode_t mode;
 	} wanted[] = {{"layers", 0700}, {"layers/" IMAGE_EMPTY_LAYER, 0755}, {"meta", 0755}, {"meta/names", 0755},
-		{"meta/cache", 0755}, {"users", 0700}, {"making", 0700}, {"trash", 0700}};
+		{"meta/cache", 0755}, {"meta/sizes", 0755}, {"users", 0700}, {"making", 0700}, {"trash", 0700}};
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if (mkdirat(dir, wanted[i].name, wanted[i].mode) < 0 && errno != EEXIST)
 			return -errno;
@@ -187,12 +187,17 @@ static int check_layers(const struct images_work *w, struct str text, struct err
 
 static int put(const struct images_work *w, struct err *e)
 {
-	auto_buf struct buf layers = {0}, config = {.max = IMAGE_CONFIG_MAX};
+	auto_buf struct buf layers = {0}, old = {0}, config = {.max = IMAGE_CONFIG_MAX};
 	char name[NAME];
 	auto_fd int held = lock(w, e);
 	if (held < 0 || read_given(w->fds[0], IMAGE_LAYERS_MAX * (IMAGE_HEX + 1), &layers, e) < 0 ||
 		read_given(w->fds[1], IMAGE_CONFIG_MAX, &config, e) < 0 || check_layers(w, buf_str(&layers), e) < 0)
 		return -1;
+	/* The same key is the same configuration. Slots that were made ahead know an image by this very file. */
+	snprintf(name, sizeof name, "%s.layers", w->rq->key);
+	if (fd_read_file(w->images->meta, name, IMAGE_LAYERS_MAX * (IMAGE_HEX + 1), &old) == 0 &&
+		str_eq(buf_str(&old), buf_str(&layers)))
+		return 0;
 	/* The layers come last: an image is there when its layers are. */
 	snprintf(name, sizeof name, "%s.json", w->rq->key);
 	int r = fd_replace_file(w->images->meta, name, buf_str(&config), 0644);
@@ -238,9 +243,15 @@ static int unuse(const struct images_work *w)
 struct collection {
 	const struct images_work *w;
 	struct map keys, layers; /* what must stay */
+	struct map gone;	 /* images that would be removed */
 	struct image_reply *reply;
 	int trash;
 };
+
+static bool is_dry(const struct collection *c)
+{
+	return c->w->rq->flags & IMAGE_DRY;
+}
 
 static void keep(struct map *m, struct str s)
 {
@@ -284,6 +295,11 @@ static void collect_image(void *arg, int dir, const char *name)
 	snprintf(key, sizeof key, "%.*s", (int)(file.n - 7), name);
 	if (map_get(&c->keys, str_of(key)) || !image_key_made_here(str_of(key)) || strcmp(key, IMAGE_SCRATCH) == 0)
 		return;
+	if (is_dry(c)) {
+		keep(&c->gone, str_of(name));
+		c->reply->images++;
+		return;
+	}
 	/* A create notes its use, then looks the image up. Take the image away, then look at the notes: either the
 	 * create does not find it, or we see the note and put it back. */
 	snprintf(away, sizeof away, "../making/image-%d", (int)getpid());
@@ -305,7 +321,7 @@ static void keep_layers(void *arg, int dir, const char *name)
 	auto_buf struct buf text = {0};
 	struct str rest, line;
 	bool ok = true;
-	if (!str_ends(str_of(name), STR(".layers")) ||
+	if (!str_ends(str_of(name), STR(".layers")) || map_get(&c->gone, str_of(name)) ||
 		fd_read_file(dir, name, IMAGE_LAYERS_MAX * (IMAGE_HEX + 1), &text) < 0)
 		return;
 	rest = buf_str(&text);
@@ -322,14 +338,35 @@ static void collect_layer(void *arg, int dir, const char *name)
 		return;
 	if (st.st_ctim.tv_sec + IMAGE_LAYER_SECONDS > time(NULL))
 		return;
-	if (trash_put(dir, name, c->trash) == 0)
-		c->reply->layers++;
+	if (!is_dry(c) && trash_put(dir, name, c->trash) < 0)
+		return;
+	c->reply->layers++;
+	c->reply->bytes += images_size(c->w->images, name);
+	if (!is_dry(c))
+		images_size_forget(c->w->images, name);
+}
+
+static void count_layer(void *arg, int dir, const char *name)
+{
+	struct collection *c = arg;
+	(void)dir;
+	if (strcmp(name, IMAGE_EMPTY_LAYER) == 0)
+		return;
+	c->reply->stored++;
+	c->reply->stored_bytes += images_size(c->w->images, name);
 }
 
 static void forget_step(void *arg, int dir, const char *name)
 {
 	(void)arg;
 	unlinkat(dir, name, 0);
+}
+
+static void measure(const struct images_work *w, struct err *e)
+{
+	auto_fd int held = lock(w, e);
+	if (held >= 0)
+		images_measure(w->images);
 }
 
 static int collect(const struct images_work *w, struct image_reply *reply)
@@ -339,11 +376,15 @@ static int collect(const struct images_work *w, struct image_reply *reply)
 	struct collection c = {.w = w, .reply = reply, .trash = trash};
 	if (held < 0)
 		return -1;
-	if (w->rq->flags & IMAGE_CACHE)
+	images_measure(w->images);
+	each_entry(w->images->dir, "layers", count_layer, &c);
+	bool cache = !(w->rq->flags & IMAGE_CACHE);
+	if (!cache && !is_dry(&c))
 		each_entry(w->images->meta, "cache", forget_step, NULL);
 	keep(&c.layers, STR(IMAGE_EMPTY_LAYER));
 	each_entry(w->images->meta, "names", keep_link, &c);
-	each_entry(w->images->meta, "cache", keep_link, &c);
+	if (cache)
+		each_entry(w->images->meta, "cache", keep_link, &c);
 	each_entry(w->images->dir, "users", keep_users, &c);
 	each_entry(w->images->meta, ".", collect_image, &c);
 	each_entry(w->images->meta, ".", keep_layers, &c);
@@ -367,6 +408,9 @@ void images_child(const struct images_work *w, struct image_reply *ret)
 		break;
 	case IMAGE_UNUSE:
 		unuse(w);
+		break;
+	case IMAGE_MEASURE:
+		measure(w, &ret->err);
 		break;
 	case IMAGE_COLLECT:
 		collect(w, ret);

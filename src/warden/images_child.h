@@ -15,3 +15,9 @@ struct images_work {
 
 /* May take long. Leaves nothing half-made under a name that counts. */
 void images_child(const struct images_work *w, struct image_reply *ret);
+
+/* images_size.c, under the directory's lock: writes the sizes that are missing; the size of a layer, 0 when it is not
+ * known; forgets a size. */
+void images_measure(const struct images *i);
+uint64_t images_size(const struct images *i, const char *name);
+void images_size_forget(const struct images *i, const char *name);

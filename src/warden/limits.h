@@ -10,7 +10,9 @@
 
 /* The warden */
 #define WARDEN_BOXES_MAX     4096u
-#define WARDEN_POOL	     16u   /* slots prepared ahead */
+#define WARDEN_POOL	     16u   /* slots prepared ahead … */
+#define WARDEN_POOL_IMAGES   4u	   /* … for so many images … */
+#define WARDEN_POOL_SHARE    2u	   /* … each of which has so many, but for the last one used, which has the rest */
 #define WARDEN_QUEUE_MAX     1024u /* replies that wait for a daemon that does not read; past this it is cut off */
 #define WARDEN_BURST	     32	   /* requests taken in one turn of the loop */
 #define WARDEN_CLOSING_MAX   256u  /* mounts that wait to be taken down; past this no slots are made */

@@ -333,8 +333,9 @@ static int warden_start(struct warden *w, struct err *e)
 	open_tools(w, tools);
 	if (isolate_privileges(e) < 0)
 		return -1;
-	snprintf(w->pool_image_name, sizeof w->pool_image_name, "default");
-	if (image_find(w->host.images, w->pool_image_name, &w->pool_image, e) < 0)
+	struct image own = {0};
+	lately_name(w, "default");
+	if (image_find(w->host.images, "default", &own, e) < 0)
 		log_event(LOG_WARN, "no default image", "error=%s", LOG_Q(e->msg));
 	images_prepare(w, name);
 	if (watch_signals(w, e) < 0)
@@ -349,7 +350,7 @@ static int warden_start(struct warden *w, struct err *e)
 	w->zygotes_off = strcmp(zygote, "off") == 0;
 	if (*zygote && !w->zygotes_off)
 		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
-	zygote_want(w, &w->pool_image);
+	zygote_want(w, &own);
 	if (reaper_start(w, e) < 0 || storer_start(w, e) < 0 ||
 		images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
 		server_start(w, "/run/warden.sock", c.group, e) < 0)

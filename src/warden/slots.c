@@ -160,9 +160,10 @@ static void on_ready(struct warden_slot *c)
 	c->slot.mntns = slot_open_ns(c->slot.pid, "mnt");
 	network_steer(c);
 	warden_slot_move(c, SLOT_READY);
+	log_event(LOG_DEBUG, "slot ready", "slot=%u image=%s", c->slot.number, LOG_Q(c->slot.image.key));
 	if (!list_empty(&w->waiting)) {
 		struct box *b = list_entry(w->waiting.next, struct box, node);
-		box_start(b, warden_slot_find_ready(w));
+		box_start(b, lately_slot(w, &b->image));
 	}
 	pool_kick(w);
 }
@@ -214,17 +215,6 @@ int warden_slot_watch(struct warden_slot *c, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the box's process") : 0;
 }
 
-struct warden_slot *warden_slot_find_ready(struct warden *w)
-{
-	list_each(it, &w->slots)
-	{
-		struct warden_slot *c = list_entry(it, struct warden_slot, node);
-		if (c->stage == SLOT_READY)
-			return c;
-	}
-	return NULL;
-}
-
 int numbers_take(struct warden *w, uint32_t *ret, struct err *e)
 {
 	if (w->numbers_count == 0 && w->numbers_owned + IDS_BLOCK <= NUMBERS_MAX) {
@@ -274,13 +264,13 @@ static void on_make_timeout(struct loop_timer *t)
 	on_failed(c, &e);
 }
 
-static int make_slot(struct warden *w, struct err *e)
+static int make_slot(struct warden *w, const struct image *image, struct err *e)
 {
 	uint32_t number = 0;
 	if (numbers_take(w, &number, e) < 0)
 		return -1;
 	struct slot slot;
-	int made = slot_make(&w->host, number, *w->pool_image.key ? &w->pool_image : NULL, &slot, e);
+	int made = slot_make(&w->host, number, image, &slot, e);
 	reaper_wake(w); /* a layer that could not be mounted lies in the trash */
 	if (made < 0) {
 		numbers_give(w, number);
@@ -319,13 +309,16 @@ static void pool_fill(struct loop_timer *t)
 	size_t waiting = waiting_count(w);
 	if ((!waiting && w->busy) || reaper_behind(w))
 		return;
-	if (w->making >= (waiting ? (waiting < WAITING_MAKE ? waiting : WAITING_MAKE) : 1) ||
-		(!waiting && w->ready + w->making >= WARDEN_POOL))
+	if (w->making >= (waiting ? (waiting < WAITING_MAKE ? waiting : WAITING_MAKE) : 1))
 		return;
+	if (!waiting && w->ready + w->making >= WARDEN_POOL) {
+		if (lately_swap(w))
+			pool_kick(w);
+		return;
+	}
+	const struct image *image = waiting ? &list_entry(w->waiting.next, struct box, node)->image : lately_lacks(w);
 	struct err e;
-	if (image_find(w->host.images, w->pool_image_name, &w->pool_image, NULL) < 0)
-		w->pool_image = (struct image){0};
-	if (make_slot(w, &e) < 0) {
+	if (make_slot(w, image, &e) < 0) {
 		if (!waiting)
 			log_limited(LOG_ERROR, "cannot prepare a slot", "error=%s", LOG_Q(e.msg));
 		fail_first_waiting(w, &e);

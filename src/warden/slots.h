@@ -45,8 +45,6 @@ struct warden_slot *warden_slot_new(struct warden *w, enum slot_stage stage);
 void warden_slot_move(struct warden_slot *c, enum slot_stage to);
 /* Watches its process and its control socket. */
 int warden_slot_watch(struct warden_slot *c, struct err *e);
-/* One of the pool, or NULL; box_start takes it. */
-struct warden_slot *warden_slot_find_ready(struct warden *w);
 /* After the end of its process: removes cgroups, socket and record, gives the number back, frees it. */
 void warden_slot_sweep(struct warden_slot *c);
 void warden_slot_kill(struct warden_slot *c);

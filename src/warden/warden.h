@@ -18,6 +18,7 @@
 #include "warden/boxes.h"
 #include "warden/fuse/fuse.h"
 #include "warden/images.h"
+#include "warden/lately.h"
 #include "warden/limits.h"
 #include "warden/locks.h"
 #include "warden/network.h"
@@ -76,8 +77,7 @@ struct warden {
 	uint32_t ready, making;
 	uint32_t numbers[NUMBERS_MAX]; /* free slot numbers, reused as late as possible */
 	size_t numbers_head, numbers_count, numbers_owned;
-	struct image pool_image; /* the pool prepares layers for it; key "": no layers */
-	char pool_image_name[BOX_IMAGE_NAME_MAX + 1];
+	struct lately lately; /* the images that the pool prepares layers for */
 	struct loop_timer pool_timer;
 	uint64_t pool_pause_until;
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import time
 
@@ -15,6 +16,7 @@ from ttylib import Terminal
 ROWS = ["console"]
 BROWSER = ROOT / "tests/browser"
 MEGABYTES = 60
+LONG = 79 * "x"
 
 
 def shell_echo(d, samples):
@@ -34,12 +36,29 @@ def shell_echo(d, samples):
     return taken
 
 
-def plain_flood(d):
+def bare_flood(line):
+    """The same output on a terminal of this machine, read and thrown away: what its kernel can do. It writes each line feed by itself, as CR LF."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(["sh", "-c", f"yes {line} | head -c {MEGABYTES}000000"], stdout=slave) as p:
+        os.close(slave)
+        began, n = time.perf_counter(), 0
+        try:
+            while piece := os.read(master, 65536):
+                n += len(piece)
+        except OSError:  # the end of a terminal
+            pass
+        took = time.perf_counter() - began
+        os.close(master)
+    assert p.returncode == 0
+    return n / took / 1e6
+
+
+def plain_flood(d, line):
     """The same output through a client that draws nothing: what the box and the daemon can do."""
     d.request("PUT", atoll.box_path("bench-plain"), {"limits": {"cpu": 2}})
     with Screen(Api(d, "bench-plain")) as s:
         s.control("ready")
-        s.type(f"yes | head -c {MEGABYTES}000000; echo over-$((6*7))\n")
+        s.type(f"yes {line} | head -c {MEGABYTES}000000; echo over-$((6*7))\n")
         began, tail, n = time.perf_counter(), b"", 0
         while b"over-42" not in tail:
             message = s.ws.receive()
@@ -71,8 +90,10 @@ def console(bench, d):
     bench.note("console: navigation → list of boxes", "atoll", [ms * 1000 for ms in got["list"]], target="<= 150 ms")
     bench.note("console: key → character in the page", "atoll", [ms * 1000 for ms in got["echo"]], target="<= 10 ms more than atoll shell")
     bench.note("atoll shell: key → echo", "atoll", shell)
-    bench.value("console: yes in a terminal", "atoll", got["flood"]["rate"], "MB/s", ">= 20 MB/s")
-    bench.value("  the same, to a client that draws nothing", "atoll", plain_flood(d), "MB/s")
-    bench.value("  meanwhile, time between frames: p50", "atoll", got["flood"]["frame50"], "ms")
-    bench.value("  p99", "atoll", got["flood"]["frame99"], "ms")
-    bench.value("  longest", "atoll", got["flood"]["longest"], "ms")
+    for name, line, flood in (("yes", "y", got["flood"]), ("yes, lines of 79", LONG, got["long"])):
+        bench.value(f"console: {name} in a terminal", "atoll", flood["rate"], "MB/s", ">= 20 MB/s")
+        bench.value("  to a client that draws nothing", "atoll", plain_flood(d, line), "MB/s")
+        bench.value("  a bare terminal, read by a program", "linux", bare_flood(line), "MB/s")
+        bench.value("  meanwhile, time between frames: p50", "atoll", flood["frame50"], "ms")
+        bench.value("  p99", "atoll", flood["frame99"], "ms")
+        bench.value("  longest", "atoll", flood["longest"], "ms")

@@ -160,7 +160,7 @@ static void make_slot(struct rig *r, int i)
 	c->slot.pid = getpid();
 	c->slot.pidfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c->slot.overlay = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	c->slot.image = w->pool_image;
+	MUST(image_find(w->host.images, "default", &c->slot.image, NULL) == 0);
 	c->slot.control = ends[0];
 	c->slot.ask = ask[0];
 	c->slot.reply = reply[0];
@@ -215,11 +215,12 @@ static void start(struct rig *r)
 	w->user = getuid();
 	w->offer = (struct warden_host){.mem_total = 8192ull * MIB, .cpus_milli = 4000, .pids_max = 30000};
 	w->pool_pause_until = UINT64_MAX; /* slots are made for boxes that wait, which fails: there are no numbers */
-	snprintf(w->pool_image_name, sizeof w->pool_image_name, "default");
-	MUST(image_find(w->host.images, "default", &w->pool_image, &e) == 0);
+	struct image own;
+	lately_name(w, "default");
+	MUST(image_find(w->host.images, "default", &own, &e) == 0);
 	w->numbers[0] = ZYGOTE_NUMBER;
 	w->numbers_count = 1;
-	zygote_want(w, &w->pool_image);
+	zygote_want(w, &own);
 	fire(&w->zygotes[0].timer);
 	snprintf(path, sizeof path, "%s/warden.sock", home_path);
 	MUST(server_start(w, path, getgid(), &e) == 0);

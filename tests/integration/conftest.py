@@ -7,6 +7,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from fixtures import *  # noqa: E402,F401,F403
 from agentlib import Agent  # noqa: E402
 from codeapi import code_api, python  # noqa: E402,F401
+from dockersock import docker, own_docker  # noqa: E402,F401
 
 
 @pytest.fixture(scope="module")

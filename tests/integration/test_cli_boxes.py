@@ -219,7 +219,17 @@ def test_create_and_update_set_everything(daemon, box):
     assert daemon.cli("exec", box, "--", "sh", "-c", "echo $MODE $MORE").stdout == b"a b 1\n"
 
 
+def test_backups_by_the_clock_are_a_setting(daemon, box):
+    assert daemon.cli("create", box, "--backup-every", "1h", "--backup-keep", "3").returncode == 0
+    assert json.loads(daemon.cli("inspect", box, "--json").stdout)["backup"] == {"every": "1h", "keep": 3}
+    assert json.loads(daemon.cli("update", box, "--backup-every", "5400", "--json").stdout)["backup"] == {"every": "5400s"}
+    assert json.loads(daemon.cli("update", box, "--backup-every", "0", "--json").stdout).get("backup") is None
+    r = daemon.cli("update", box, "--backup-every", "often")
+    assert r.returncode == 1 and b"'every' in field 'backup'" in r.stderr
+
+
 @pytest.mark.parametrize("options, text", [
+    (["--backup-keep", "3"], "--backup-every"),
     ([], "at least one option"), (["--label", "team"], "NAME=VALUE"), (["--env", "1=2"], "NAME=VALUE"),
     (["--keep-alive", "--no-keep-alive"], "not both"), (["other", "--memory", "1g"], "one box at a time"),
 ])
@@ -279,3 +289,39 @@ def test_a_service_from_the_command_line(daemon, box):
     process = daemon.request("GET", box_path(box, "/api/process/s")).json()["process"]
     assert (process["service"], process["keepAlive"]) == (True, True)
     assert b"--detach" in daemon.cli("exec", box, "--service", "--", "true").stderr
+
+
+def test_net_sets_what_is_no_rule(daemon, box):
+    daemon.cli("create", box)
+    r = daemon.cli("net", box, "mode", "list", "--ask", "--ask-timeout", "2m", "--rate", "1m", "--max-connections", "64")
+    assert r.stdout.decode() == "mode    list\nask     for 120 s\nrate    1.0 MiB a second\nat once 64 connections\n" \
+        "used    0 connections, 0 denied, 0 bytes sent, 0 received\n"
+    own = json.loads(daemon.cli("net", box, "--json").stdout)
+    assert (own["ask"], own["askTimeout"], own["rateBps"], own["maxConnections"]) == (True, 120, 1048576, 64)
+    r = daemon.cli("net", box, "--no-ask", "--rate", "0", "--max-connections", "1024")
+    assert r.stdout.decode() == "mode    list\nused    0 connections, 0 denied, 0 bytes sent, 0 received\n"
+    own = json.loads(daemon.cli("net", box, "allow", "pypi.org", "--ask", "--json").stdout)
+    assert (own["mode"], own["allow"], own["ask"], own["askTimeout"], own["rateBps"]) == ("list", ["pypi.org"], True, 120, 0)
+
+
+@pytest.mark.parametrize("words, code, text", [
+    (["--ask", "--no-ask"], 2, "not both"), (["log", "--ask"], 2, "no option but -f"), (["--rate", "fast"], 2, "0 for no limit"),
+    (["--rate", "100"], 1, "'rateBps' must be 0 or at least"), (["--max-connections", "20000"], 1, "'maxConnections'"),
+    (["--max-connections", "0"], 2, "--max-connections cannot be '0'"), (["--ask-timeout", "soon"], 2, "--ask-timeout"),
+])
+def test_net_options_that_cannot_be(daemon, box, words, code, text):
+    daemon.cli("create", box)
+    r = daemon.cli("net", box, *words)
+    assert r.returncode == code and text in r.stderr.decode(), r
+
+
+def test_rm_goes_on_after_one_that_is_missing(daemon):
+    """The same for all verbs that remove by name."""
+    for name in ("va", "vb"):
+        assert daemon.cli("volume", "create", name, "--size", "64m").returncode == 0
+    r = daemon.cli("volume", "rm", "va", "nobody", "vb")
+    assert (r.returncode, r.stdout) == (1, b"va\nvb\n") and b"nobody" in r.stderr
+    assert json.loads(daemon.cli("volume", "ls", "--json").stdout)["volumes"] == []
+    for words in (["secret", "rm", "nobody", "other"], ["backups", "rm", "nobody", "other"]):
+        r = daemon.cli(*words)
+        assert r.returncode == 1 and r.stderr.count(f"atoll {words[0]}:".encode()) == 2, r

@@ -1,8 +1,9 @@
 """`atoll env` against a real daemon: variables that everything in a box starts with, at once and after a new start."""
 
 import json
+import subprocess
 
-from atoll import box_path, wait_for
+from atoll import BIN, box_path, wait_for
 
 
 def value(daemon, box, *names):
@@ -52,3 +53,36 @@ def test_what_cannot_be(daemon, box):
     r = daemon.cli("env", box, "set", "BIG2=" + "x" * 65000)
     assert r.returncode == 1 and b"larger than" in r.stderr
     assert value(daemon, box, "A") == ["1"] and daemon.cli("env", box).stdout == b"A\nBIG\n"
+
+
+# ---- --export
+
+def evaluated(daemon, **env):
+    """What a shell has after it has read the line."""
+    r = subprocess.run(["bash", "-c", 'set -e; line=$("$0" env --export); eval "$line"; printf "%s\n" "$ATOLL_URL" "${ATOLL_TOKEN-unset}"',
+                        BIN / "atoll"], env={**daemon.env, **env}, capture_output=True, text=True, timeout=60, check=False)
+    return r.returncode, r.stdout.splitlines(), r.stderr
+
+
+def test_export_is_for_curl_and_the_sdks(daemon):
+    """Without ATOLL_URL the daemon's TCP address, which curl can use, and its token."""
+    assert evaluated(daemon) == (0, [f"http://{daemon.address}", daemon.token], "")
+    line = 'eval "$("$0" env --export)"; curl -sS -o /dev/null -w "%{http_code}" -H "Authorization: Bearer $ATOLL_TOKEN" "$ATOLL_URL/v1/sandboxes"'
+    r = subprocess.run(["bash", "-c", line, BIN / "atoll"], env=daemon.env, capture_output=True, text=True, timeout=60, check=False)
+    assert (r.stdout, r.stderr) == ("200", "")
+    assert json.loads(daemon.cli("env", "--export", "--json").stdout) == {"url": f"http://{daemon.address}", "token": daemon.token}
+
+
+def test_export_keeps_what_is_set(daemon):
+    url = f"http://localhost:{daemon.address.rpartition(':')[2]}"
+    assert evaluated(daemon, ATOLL_URL=url, ATOLL_TOKEN=daemon.token) == (0, [url, daemon.token], "")
+    assert evaluated(daemon, ATOLL_URL=f"unix:{daemon.socket}") == (0, [f"unix:{daemon.socket}", "unset"], "")
+
+
+def test_export_prints_nothing_that_does_not_work(daemon):
+    code, lines, errors = evaluated(daemon, ATOLL_TOKEN="it's wrong")
+    assert (code, lines) == (1, []) and "Set ATOLL_TOKEN" in errors
+    code, lines, errors = evaluated(daemon, ATOLL_URL="http://127.0.0.1:9")
+    assert (code, lines) == (1, []) and "no daemon at 127.0.0.1:9" in errors
+    r = daemon.cli("env", "box", "--export")
+    assert r.returncode == 2 and b"one word too many" in r.stderr

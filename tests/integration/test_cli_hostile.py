@@ -3,6 +3,7 @@ nothing hangs or crashes. The peer is no daemon of ours on purpose."""
 
 import json
 import os
+import re
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -121,3 +122,30 @@ def test_answers_that_make_no_sense(peer, body):
         r = run(*args)
         assert r.returncode in (0, 1, 125), (args, r)
         assert b"\x1b" not in r.stdout + r.stderr
+
+
+# ---- servers that are not Atoll, or not this one
+
+PAGE = 200, "text/html", b"<!doctype html><title>It works!</title>"
+
+
+@pytest.mark.parametrize("answer", [PAGE, (404, "text/html", b"<h1>Not Found</h1>"), (502, "text/plain", b"Bad Gateway"),
+                                    (404, "application/json", b'{"detail": "Not Found"}')], ids=["page", "404", "502", "json"])
+@pytest.mark.parametrize("args", [*CALLS, ["create", "b"], ["rm", "b"], ["exec", "b", "true"], ["env", "--export"], ["volume", "rm", "v"]], ids=" ".join)
+def test_another_server_is_told_with_what_to_do(peer, args, answer):
+    r = peer(lambda method, path: answer)(*args)
+    assert r.returncode in (1, 125) and r.stdout == b"", r
+    assert b"not as Atoll does" in r.stderr and b"ATOLL_URL" in r.stderr, r
+
+
+def other_version(method, path):
+    if path == "/v1/health":
+        return as_json({"status": "ok", "version": "0.0.9"})
+    return as_json({"code": "NOT_FOUND", "message": f"no route {path}", "suggestion": "Check the path"}, 404)
+
+
+def test_a_daemon_of_another_version_is_told(peer):
+    r = peer(other_version)("volume", "ls")
+    assert r.returncode == 1 and re.search(rb"has version 0\.0\.9, this program \d+\.\d+\.\d+: update the older one", r.stderr), r
+    r = peer(other_version)("volume", "ls", "--json")
+    assert "0.0.9" in json.loads(r.stderr)["suggestion"]

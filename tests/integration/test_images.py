@@ -333,6 +333,37 @@ def test_names_move_and_images_are_collected(atoll):
     wait_for(gone)
 
 
+def usage(atoll):
+    return atoll.request("GET", "/v1/images?usage=true").json()
+
+
+def disk(atoll):
+    """The disk that all layers take, as du counts it."""
+    layers = [p for p in (atoll.images / "layers").iterdir() if not p.name.startswith("e3b0c44298")]
+    out = subprocess.run(["du", "-s", "--block-size=1", "/dev/null", *layers], capture_output=True, text=True, check=True)
+    return sum(int(line.split()[0]) for line in out.stdout.splitlines())
+
+
+def test_sizes_are_those_of_the_disk(atoll):
+    big = [("a", os.urandom(3 << 20), {}), ("b", os.urandom(1 << 20), {})]
+    built(atoll, "FROM default\nCOPY a b /big/\nRUN rm /big/b; ln /big/a /big/again\n", files=big, query="tag=big")
+    shown = {i["name"]: i["size"] for i in usage(atoll)["images"]}
+    assert shown["default"] > BUSYBOX.stat().st_size
+    assert 4 << 20 <= shown["big:latest"] - shown["default"] < 9 << 20, shown
+    found = usage(atoll)["usage"]
+    assert found["bytes"] == disk(atoll)
+    # What a prune would free is what it frees; what it says is what the disk has more afterwards.
+    assert atoll.request("DELETE", "/v1/images/big").json()["bytes"] == 0, "the cached steps still need the layers"
+
+    def pruned():
+        would, before = usage(atoll)["usage"], disk(atoll)
+        did = atoll.request("POST", "/v1/images/prune").json()
+        assert did["bytes"] == before - disk(atoll)
+        return did["bytes"] >= 4 << 20 and (would["reclaimableBytes"], would["reclaimableLayers"]) == (did["bytes"], did["layers"])
+    wait_for(pruned)
+    assert not [i for i in usage(atoll)["images"] if i["name"] == "big:latest"]
+
+
 def test_everything_unused_is_collected(atoll):
     for name in names(atoll):
         if name != "default":

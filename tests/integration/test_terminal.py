@@ -110,6 +110,20 @@ def test_scroll_back_is_the_ring_in_one_frame(api):
         assert s.step() == '{"type":"ready"}'
 
 
+def test_a_flood_comes_in_larger_pieces_than_the_kernel_gives(api):
+    """A read of a terminal has 4 KiB at most. What is printed without a pause arrives whole, in fewer frames than that."""
+    with Screen(api) as s:
+        s.control("ready")
+        s.run("stty -echo; PS1=; echo quiet-$((6*7))", "quiet-42")
+        s.type("head -c 4000000 /dev/zero | tr '\\0' x; echo; echo done-$((6*7))\n")
+        pieces = []
+        while not re.search(rb"done-42\r\n", (pieces[-2:] and b"".join(pieces[-2:])) or b""):
+            message = s.ws.receive()
+            pieces.append(message if isinstance(message, bytes) else b"")
+        assert b"".join(pieces).count(b"x") == 4_000_000
+        assert 4096 < max(map(len, pieces)) <= 65536
+
+
 def test_several_viewers_of_one_terminal(api):
     with Screen(api) as a, Screen(api) as b, Screen(api, session="other") as c:
         a.run("X=shared; echo one$((1+1))", "one2")

@@ -282,6 +282,9 @@ class Instance:
     def kill_warden(self):
         return self._kill_and_await("warden")
 
+    def kill_gate(self):
+        return self._kill_and_await("gate")
+
     def await_warden(self):
         """Until the daemon has its warden, as after a kill of either."""
         wait_for(lambda: self.request("GET", "/v1/health").json()["warden"], "the daemon has found its warden")

@@ -95,3 +95,14 @@ def test_the_first_error_ends_it(app):
 @pytest.mark.parametrize("bad", [{}, {"nbformat": 3, "cells": []}, {"nbformat": 4, "cells": [{"cell_type": "code"}]}, {"nbformat": 4, "cells": 7}])
 def test_bad_input(app, bad):
     app.post("/run", bad, status=400)
+
+
+def test_the_notebook_of_the_readme(app):
+    import nbformat
+    sent = (apps.EXAMPLES / "notebook-server/primes.ipynb").read_bytes()
+    nbformat.validate(nbformat.reads(sent.decode(), as_version=4))
+    done = app.post("/run", sent)
+    nbformat.validate(nbformat.from_dict(done))
+    printed, table, chart = (cell["outputs"] for cell in done["cells"] if cell["cell_type"] == "code")
+    assert printed == [{"output_type": "stream", "name": "stdout", "text": "[2, 3, 5, 7, 11, 13, 17, 19, 23, 29]\n"}]
+    assert "<td>78498</td>" in table[0]["data"]["text/html"] and chart[0]["data"]["image/png"]

@@ -104,10 +104,16 @@ def remove_all(daemon):
 class Dev(Terminal):
     """with Dev(daemon, directory, "4.86") as dev: dev.ask("box/exec", "echo hi")"""
 
-    def __init__(self, daemon, directory, version, dockerfile=None):
+    def __init__(self, daemon, directory, version, dockerfile=None, source=None):
         self.directory, self.reads = make_project(directory, version), True
         if dockerfile:
             (directory / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+        if source:
+            shutil.copy(HERE / "sources" / source, directory / "src/index.ts")
+            # ctx.exports, which handlers need, came with that date; snapshots of containers are experimental.
+            config = directory / "wrangler.jsonc"
+            text = config.read_text(encoding="utf-8").replace("2025-05-06", "2025-11-17")
+            config.write_text(text.replace('"nodejs_compat"', '"nodejs_compat", "experimental"'), encoding="utf-8")
         here = os.getcwd()
         os.chdir(directory)  # of the program that is started
         try:

@@ -16,6 +16,7 @@ import atoll_sandbox
 from atoll_sandbox import (
     ContainerUnavailableError,
     FileSystemError,
+    OperationInterruptedError,
     RPCTransportError,
     Sandbox,
     SandboxError,
@@ -33,7 +34,7 @@ Make = Callable[..., Any]
 class Server:
     """A server that is not Atoll, or a bad one: answers each request with what `answer` says."""
 
-    def __init__(self, answer: Callable[[str, int], "tuple[int, object] | None"]) -> None:
+    def __init__(self, answer: Callable[[str, int], "tuple[int, object] | None"], port: int = 0) -> None:
         asked: dict[str, int] = {}
         self.asked = asked
 
@@ -55,7 +56,7 @@ class Server:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -100,6 +101,31 @@ def test_a_daemon_that_is_not_there(make: Make, tmp_path: Any) -> None:
         assert time.monotonic() - began < wire.RETRY_SECONDS
     with pytest.raises(ContainerUnavailableError, match="cannot be reached"):
         make("x", url="http://no-such-host.invalid:1").exec("true")
+
+
+def test_a_daemon_that_starts_again(make: Make) -> None:
+    """One that has answered before is waited for; one that never did, only on request."""
+    result = {"exitCode": 0, "stdout": "again\n", "stderr": "", "command": "x", "timestamp": "2026-01-01T00:00:00.000Z"}
+
+    def answer(path: str, n: int) -> tuple[int, object]:
+        return healthy() if path == "/v1/health" else (200, result)
+
+    server = Server(answer)
+    known, patient = make("x", url=server.url), make("x", url=server.url, retry_timeout=60)
+    known.exec("true")
+    server.close()
+    port = int(server.url.rpartition(":")[2])
+    later = threading.Timer(0.5, lambda: started.append(Server(answer, port)))
+    started: list[Server] = []
+    later.start()
+    try:
+        assert known.exec("true").stdout == "again\n" == patient.exec("true").stdout
+    finally:
+        later.join()
+        started[0].close()
+    hasty = make("x", url=server.url, retry_timeout=0)
+    with pytest.raises(ContainerUnavailableError):
+        hasty.exec("true")
 
 
 def test_a_daemon_that_is_silent(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +273,26 @@ def test_a_cut_stream_of_code_is_told(make: Make, box_id: str, daemon: Daemon, n
     there = make(box_id, url=bad.url, token=daemon.token)
     with pytest.raises(RPCTransportError, match="not known"):
         there.run_code("for i in range(10000): print(i)")
+
+
+def test_a_cut_stream_without_an_end_is_told(make: Make, box_id: str, daemon: Daemon, network: Callable[..., BadNetwork]) -> None:
+    make(box_id).exec("true")
+    for method in ("watch", "follow_network_log", "follow_approvals"):
+        bad = network()
+        with getattr(make(box_id, url=bad.url, token=daemon.token), method)() as events:
+            bad.cut()
+            with pytest.raises(RPCTransportError):
+                list(events)
+
+
+def test_a_stream_of_a_sandbox_that_ends_is_told(make: Make, box_id: str) -> None:
+    sandbox = make(box_id)
+    sandbox.exec("true")
+    with sandbox.follow_network_log() as records:
+        make(box_id).destroy()
+        with pytest.raises((OperationInterruptedError, RPCTransportError)):
+            list(records)
+    assert sandbox.info() is None, "it was not made anew"
 
 
 def test_a_run_without_an_end_is_no_success(make: Make, serve: Callable[..., Server]) -> None:

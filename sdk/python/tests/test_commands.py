@@ -123,3 +123,28 @@ def test_git(sandbox: Any) -> None:
     with pytest.raises(GitError) as caught:
         sandbox.git_checkout("file:///tmp/origin", "/workspace/third", branch="none")
     assert isinstance(caught.value, GitBranchNotFoundError)
+
+
+def test_refs_of_git(sandbox: Any) -> None:
+    from atoll_sandbox import GitBranchNotFoundError, GitCheckoutError
+
+    commit = "git -c user.name=me -c user.email=me@example.org commit -qam"
+    first = sandbox.exec(
+        "git init -q -b main /tmp/origin && cd /tmp/origin && echo 1 > f && git add . && "
+        f"{commit} first && git tag v1 && git rev-parse HEAD && echo 2 > f && {commit} second && git branch other", check=True,
+    ).stdout.strip()
+    for ref, content in (("main", "2\n"), ("other", "2\n"), ("v1", "1\n"), (first, "1\n"), (first[:10], "1\n")):
+        done = sandbox.git_checkout("file:///tmp/origin", f"/workspace/at-{ref}", ref=ref)
+        assert done.branch == ref and sandbox.read_file(f"{done.target_dir}/f") == content
+    with pytest.raises(GitCheckoutError, match="no branch, tag or commit"):
+        sandbox.git_checkout("file:///tmp/origin", "/workspace/gone", ref="0" * 40)
+    with pytest.raises(GitBranchNotFoundError):
+        sandbox.git_checkout("file:///tmp/origin", "/workspace/gone", ref="no-such-branch")
+    assert not sandbox.exists("/workspace/gone")
+    with pytest.raises(TypeError, match="not both"):
+        sandbox.git_checkout("file:///tmp/origin", branch="main", ref="v1")
+
+
+def test_a_session_can_be_kept_as_text(sandbox: Any) -> None:
+    session = sandbox.create_session(cwd="/tmp")
+    assert sandbox.exec("pwd", session=str(session)).stdout == "/tmp\n" == sandbox.exec("pwd", session=session).stdout

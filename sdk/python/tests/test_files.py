@@ -117,3 +117,33 @@ def test_watch(sandbox: Any) -> None:
     assert sandbox.check_changes("/workspace", since=version).status == "unchanged"
     sandbox.write_file("more.txt", "")
     assert sandbox.check_changes("/workspace", since=version).status == "changed"
+
+
+def test_names_stat_and_removal(sandbox: Any) -> None:
+    make = "mkdir -p d/e && echo hello > d/f && chmod 640 d/f && touch -d @86400 d/f && ln -s f d/link && : > d/.hidden"
+    sandbox.exec(make, check=True)
+    assert sandbox.readdir("/workspace/d") == [".hidden", "e", "f", "link"] == sandbox.readdir("d")
+    found = sandbox.stat("/workspace/d/link")
+    assert (found.type, found.size, found.mode, found.is_file, found.is_dir) == ("file", 6, 0o640, True, False)
+    assert found.modified_at.timestamp() == 86400
+    assert sandbox.stat("d").is_dir and sandbox.stat("/dev/null").type == "other" and sandbox.stat("d/.hidden").is_file
+    for path in ("/workspace/none", "none", "d/f/x"):
+        with pytest.raises(FileNotFoundError) as missing:
+            sandbox.stat(path)
+        assert missing.value.path == path
+    for call in (sandbox.readdir, sandbox.rm):
+        with pytest.raises(FileNotFoundError):
+            call("none")
+    with pytest.raises(FileSystemError, match="recursive=True") as refused:
+        sandbox.rm("d")
+    assert refused.value.code == "IS_DIRECTORY"
+    sandbox.rm("none", force=True)
+    sandbox.rm("d/f")
+    sandbox.rm("d/link")
+    sandbox.rm("/workspace/d", recursive=True)
+    assert sandbox.readdir() == []
+    name = "-rf 'x' $(id)\n"
+    sandbox.write_file(f"{name}/f", "x")
+    assert sandbox.stat(f"{name}/f").size == 1
+    sandbox.rm(name, recursive=True)
+    assert sandbox.readdir() == []

@@ -10,6 +10,7 @@ import pytest
 from atoll_sandbox import (
     CustomDomainRequiredError,
     InvalidPortError,
+    SandboxError,
     SandboxSecurityError,
     ServiceNotRespondingError,
     ValidationFailedError,
@@ -125,3 +126,31 @@ def test_what_cannot_be_exposed(make: Callable[..., Any], box_id: str) -> None:
     with pytest.raises(SandboxSecurityError, match="normalize_id"):
         upper.expose_port(8080, hostname="example.org")
     assert make(box_id.upper(), normalize_id=True).id == box_id
+
+
+def test_tunnels(served: Any, daemon: Any) -> None:
+    name = f"app-{served.id}"
+    tunnel = served.open_tunnel(8080, name=name)
+    assert (tunnel.port, tunnel.name) == (8080, name) and str(tunnel) == tunnel.url == f"http://{tunnel.hostname}"
+    assert served.open_tunnel(8080, name=name) == tunnel == served.get_tunnel(8080) and served.tunnels() == [tunnel]
+    answer = httpx.get(f"{daemon.url}/hello?q=1", headers={"host": tunnel.hostname})
+    assert answer.status_code == 200 and "authorization" not in answer.text.lower()
+    with pytest.raises(SandboxError) as conflict:
+        served.open_tunnel(8081, name=name)
+    assert conflict.value.code == "TUNNEL_RUN_CONFLICT"
+    served.close_tunnel(tunnel)
+    served.close_tunnel(8080)
+    assert served.tunnels() == [] and served.get_tunnel(8080) is None
+    assert httpx.get(f"{daemon.url}/", headers={"host": tunnel.hostname}).status_code == 404
+    with pytest.raises(InvalidPortError):
+        served.open_tunnel(80)
+
+
+def test_port_3000_is_the_app(sandbox: Any) -> None:
+    sandbox.write_file("/tmp/server.py", SERVER.replace("8080", "3000"))
+    sandbox.start_process("python3 /tmp/server.py").wait_for_port(3000)
+    assert sandbox.fetch(3000, "/hello").text.startswith("GET /hello ")
+    assert "x-atoll" not in sandbox.fetch(3000, "/show").text.lower()
+    with sandbox.ws_connect(3000, "/") as websocket:
+        websocket.send("to the app")
+        assert websocket.receive(60) == "to the app"

@@ -136,3 +136,10 @@ def test_a_service_comes_back_after_a_stop(sandbox: Any) -> None:
     sandbox.wake()
     assert sandbox.info().state == "running"
     assert [process.id for process in sandbox.list_processes()] == ["web"]
+
+
+def test_spellings(sandbox: Any) -> None:
+    process = sandbox.spawn("exec sleep 600", process_id="p")
+    assert sandbox.is_process_running("p") and not sandbox.is_process_running("none")
+    process.kill()
+    assert not sandbox.is_process_running("p")

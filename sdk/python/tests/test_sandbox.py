@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import pytest
 
-from atoll_sandbox import Limits, Sandbox, SandboxError, ValidationFailedError
+from atoll_sandbox import FileSystemError, Limits, Sandbox, SandboxError, ValidationFailedError
 from atoll_sandbox._place import locate
 
 from .conftest import Daemon, until
@@ -112,14 +112,49 @@ def test_a_volume_is_shared(make: Callable[..., Any], box_id: str) -> None:
     name = f"py-{box_id}".lower()
     writer = make(box_id, volumes=[{"name": name, "path": "/cache"}])
     maker = make(f"{box_id}-m")
-    assert maker.create_volume(name, size=64 << 20)["size"] == 64 << 20
+    assert maker.create_volume(name, size=64 << 20).size == 64 << 20
     writer.write_file("/cache/f", "kept")
-    reader = make(f"{box_id}-r", volumes=[{"name": name, "path": "/c", "readOnly": True}])
+    reader = make(f"{box_id}-r", volumes=[{"name": name, "path": "/c", "read_only": True}])
     assert reader.read_file("/c/f") == "kept"
+    assert reader.info().volumes == [{"name": name, "path": "/c", "readOnly": True}]
+    with pytest.raises(FileSystemError) as readonly:
+        reader.write_file("/c/g", "x")
+    assert readonly.value.code == "READ_ONLY"
+    shown = maker.get_volume(name)
+    assert shown.users == 2 and sorted(shown.used_by) == sorted([writer.id, reader.id]) and shown["usedBy"] == shown.used_by
     with pytest.raises(SandboxError) as refused:
         maker.delete_volume(name)
     assert refused.value.code == "RESOURCE_BUSY"
     writer.destroy()
     reader.destroy()
     maker.delete_volume(name)
-    assert name not in [one["name"] for one in maker.volumes()]
+    assert name not in [one.name for one in maker.volumes()]
+    assert maker.info() is None, "volumes are the daemon's"
+
+
+def test_more_that_a_sandbox_is_made_with(make: Callable[..., Any], box_id: str) -> None:
+    sandbox = make(
+        box_id, instance="lite", limits={"pids": 99}, user="nobody", command=["sleep", "600"], durable=False, fuse=False,
+        network={"mode": "off"},
+    )
+    assert sandbox.exec("id -un").stdout == "nobody\n"
+    info = sandbox.info()
+    assert (info.instance, info.limits.memory, info.limits.pids) == ("lite", 256 << 20, 99)
+    assert not info.sleep_after_chosen and sandbox.is_process_running("entrypoint")
+    assert sandbox.configure(network={"mode": "list", "allow": ["pypi.org"]}).id == box_id
+    assert sandbox.get_network()["allow"] == ["pypi.org"]
+    sandbox.set_denied_hosts(["*.example"])
+    sandbox.set_allowed_hosts([])
+    policy = sandbox.get_network()
+    assert (policy["mode"], policy["allow"], policy["deny"]) == ("list", [], ["*.example"])
+    with pytest.raises(ValidationFailedError, match="instance"):
+        sandbox.configure(instance="huge")
+    for wrong in ({"name": "x"}, {"name": "x", "path": "/x", "readonly": True}):
+        with pytest.raises(ValidationFailedError, match="read_only"):
+            make(box_id, volumes=[wrong])
+    mistyped: list[dict[str, Any]] = [
+        {"volumes": ["x"]}, {"secrets": "x"}, {"command": "sleep 600"}, {"limits": {"memroy": 1}}, {"imgae": "x"},
+    ]
+    for options in mistyped:
+        with pytest.raises(TypeError):
+            make(box_id, **options)

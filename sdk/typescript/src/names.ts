@@ -24,6 +24,11 @@ export function checkedId(id: string): string {
 export const isPort = (port: number) => Number.isInteger(port) && port >= 1024 && port <= 65535;
 
 export function checkedPort(port: number): number {
+  if (typeof port !== 'number') {
+    const said = typeof port === 'string' ? `'${port}'` : typeof port;
+    const right = Number.isInteger(Number(port)) && port ? Number(port) : 3000;
+    throw new TypeError(`a port is a number: write ${right}, not ${said}`);
+  }
   if (isPort(port)) return port;
   throw new SandboxSecurityError(`Invalid port number: ${port}. Must be 1024-65535.`, 'INVALID_PORT_NUMBER');
 }

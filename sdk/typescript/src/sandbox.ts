@@ -8,8 +8,9 @@ import { NetworkOf } from './api/network.js';
 import { Ports } from './api/ports.js';
 import { Processes } from './api/processes.js';
 import { StorageOf } from './api/snapshots.js';
+import { TunnelsOf } from './api/tunnels.js';
 import { Watches } from './api/watches.js';
-import { NotImplementedError, SandboxSecurityError } from './errors/plain-errors.js';
+import { SandboxSecurityError } from './errors/plain-errors.js';
 import { controlPort, errorHeader, forward, portHeader } from './forward.js';
 import { checkedPort, checkedSession, idOf } from './names.js';
 import { type Core, Session } from './session.js';
@@ -299,11 +300,8 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   get network(): Network {
     return new NetworkOf(this.#core.box);
   }
-  /** Tunnels need a way to the internet, which boxes do not have: use `exposePort`. */
+  /** Host names of their own for ports, below the daemon's preview domain and without a token. They end with the box. */
   get tunnels(): s.TunnelsHandler {
-    const none = (method: string) => async (): Promise<never> => {
-      throw new NotImplementedError(`tunnels.${method}`, 'Use exposePort() for a preview URL.');
-    };
-    return { get: none('get'), list: none('list'), destroy: none('destroy') };
+    return new TunnelsOf(this.#core.box);
   }
 }

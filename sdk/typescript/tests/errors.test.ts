@@ -1,11 +1,5 @@
 import * as sdk from 'atoll-sandbox';
-import {
-  createErrorFromResponse,
-  type ErrorCode,
-  NotImplementedError,
-  SandboxError,
-  type SandboxSecurityError,
-} from 'atoll-sandbox';
+import { createErrorFromResponse, type ErrorCode, SandboxError, type SandboxSecurityError } from 'atoll-sandbox';
 import { expect, test } from 'vitest';
 import { previewRoute } from '../src/preview.js';
 import { box, failure } from './support/boxes.js';
@@ -77,14 +71,23 @@ test('ids that cannot be', () => {
   expect(refused('API')).toBe('RESERVED_SANDBOX_ID');
 });
 
-test('what is to come says so, by its type', async () => {
+test('a port that is no number is told with the right one', async () => {
   const sandbox = box();
-  for (const call of [sandbox.tunnels.get(8080), sandbox.tunnels.list()]) {
-    const error = await failure(call);
-    expect(error).toBeInstanceOf(NotImplementedError);
-    expect(error.code).toBe('NOT_IMPLEMENTED');
-    expect(error.message).toMatch(/not implemented by Atoll yet/);
+  const wrong = '3000' as unknown as number;
+  const calls: (() => Promise<unknown>)[] = [
+    () => sandbox.exposePort(wrong),
+    () => sandbox.unexposePort(wrong),
+    () => sandbox.isPortExposed(wrong),
+    () => sandbox.tunnels.get(wrong),
+    () => sandbox.wsConnect(new Request('http://x/'), wrong),
+  ];
+  for (const call of calls) {
+    const error = await failure(call());
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toBe("a port is a number: write 3000, not '3000'");
   }
+  expect((await failure(sandbox.exposePort(undefined as any))).message).toMatch(/a port is a number/);
+  expect(await failure(sandbox.exposePort(80))).toMatchObject({ code: 'INVALID_PORT_NUMBER' });
   expect(await sandbox.info()).toBeNull();
 });
 

@@ -91,7 +91,7 @@ describe('code', () => {
     expect((await sandbox.runCode('6 * 7')).output).toBe('42');
     const silent = await sandbox.runCode('x = 1');
     expect(silent).toMatchObject({ success: true, output: '' });
-    expect(silent.error).toBeUndefined(); // as in 0.12
+    expect(silent.error).toBeNull();
     expect(JSON.parse(JSON.stringify(silent))).toMatchObject({ success: true, output: '', error: null });
     const failed = await sandbox.runCode('nope');
     expect(failed.success).toBe(false);

@@ -36,6 +36,62 @@ test('a wrong token is reported', async () => {
   const error = await failure(box({}, { url, token: 'wrong' }).exec('true'));
   expect(error).toBeInstanceOf(SandboxError);
   expect(error).toMatchObject({ code: 'UNAUTHORIZED', httpStatus: 401 });
+  expect(error.suggestion).toMatch(/ATOLL_TOKEN.*\/token.*atoll env --export/);
+});
+
+/** A server that is not Atoll. */
+async function other(status: number, type: string, body: string, health?: string): Promise<string> {
+  const server = http.createServer((request, response) => {
+    const isHealth = health !== undefined && request.url === '/v1/health';
+    response.writeHead(isHealth ? 200 : status, { 'content-type': isHealth ? 'application/json' : type });
+    response.end(isHealth ? health : body);
+  });
+  servers.push(server);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+}
+const servers: http.Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+test.each([
+  [200, 'text/html', '<!doctype html><title>It works!</title>'],
+  [404, 'text/html', '<h1>Not Found</h1>'],
+  [502, 'text/plain', 'Bad Gateway'],
+  [401, 'application/json', '{"detail":"login first"}'],
+  [302, 'text/html', ''],
+])('a server that is not Atoll (%i %s) is told, with what to do', async (status, type, body) => {
+  const there = getSandbox({ url: await other(status, type, body), token: 'x' }, 'b');
+  const calls: (() => Promise<unknown>)[] = [
+    () => there.exec('true'),
+    () => there.execStream('true'),
+    () => there.runCode('1'),
+    () => there.readFile('/f'),
+    () => there.listFiles('/'),
+    () => there.exposePort(8080),
+    () => there.info(),
+    () => there.destroy(),
+  ];
+  for (const call of calls) {
+    const error = await failure(call());
+    expect(error).toBeInstanceOf(SandboxError);
+    expect(error.message).toMatch(/^127\.0\.0\.1:\d+ answered HTTP \d+, and not as Atoll does$/);
+    expect(error.suggestion).toMatch(/ATOLL_URL/);
+  }
+});
+
+test('an Atoll of another version is told where it does not know something', async () => {
+  const refusal = (code: string) => JSON.stringify({ code, message: 'no', suggestion: 'Correct it', httpStatus: 404 });
+  const old = await other(404, 'application/json', refusal('NOT_FOUND'), '{"status":"ok","version":"0.0.9"}');
+  const error = await failure(getSandbox({ url: old, token: 'x' }, 'b').exec('true'));
+  expect(error).toMatchObject({ code: 'NOT_FOUND', message: 'no' });
+  expect(error.suggestion).toMatch(/has version 0\.0\.9, atoll-sandbox \d+\.\d+\.\d+: update the older one/);
+  // The daemon of this test has the same version: its own advice stays.
+  expect((await failure(box({ sleepAfter: 'soon' }).exec('true'))).suggestion).not.toMatch(/version/);
 });
 
 test('an Atoll that is not there is told, with what to do', async () => {

@@ -1,5 +1,5 @@
 // Writes src/generated/openapi.ts from api/openapi.yaml, before every build: the types of the wire are those of the contract.
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import openapiTS, { astToString } from 'openapi-typescript';
 
 const contract = new URL('../../../api/openapi.yaml', import.meta.url);
@@ -18,4 +18,6 @@ function specFields(types) {
 // A field with a default may be left out of a request.
 const types = astToString(await openapiTS(contract, { alphabetize: true, defaultNonNullable: false }));
 await mkdir(new URL('.', target), { recursive: true });
-await writeFile(target, head + types + specFields(types));
+const { version } = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'));
+const own = `\n/** Of this package. */\nexport const packageVersion: string = ${JSON.stringify(version)};\n`;
+await writeFile(target, head + types + specFields(types) + own);

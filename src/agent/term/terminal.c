@@ -43,7 +43,10 @@ struct terminal {
 	enum terminal_state state; /* changed by terminal_move alone */
 	int wstatus;
 	char *ring;
-	uint64_t end; /* offset behind the newest byte */
+	uint64_t end;	 /* offset behind the newest byte */
+	uint64_t fed;	 /* what was `end` when the viewers were last fed, */
+	uint64_t fed_ms; /* and when that was */
+	struct loop_timer feed;
 	struct buf input;
 	bool input_full;
 	struct list viewers;
@@ -119,6 +122,14 @@ static void feed_whole(struct terminal *t, struct terminal_viewer *v)
 	v->full = n && !v->on_output(v, str_n(all, (size_t)n));
 }
 
+static void feed_all(struct terminal *t)
+{
+	loop_timer_stop(&t->feed);
+	t->fed = t->end;
+	t->fed_ms = loop_now(t->loop);
+	list_each(it, &t->viewers) feed_viewer(t, viewer_of(it));
+}
+
 static bool wants_output(const struct terminal *t)
 {
 	if (list_empty(&t->viewers))
@@ -132,6 +143,22 @@ static void terminal_update(struct terminal *t)
 	if (!t->io.loop)
 		return;
 	loop_set_events(&t->io, (wants_output(t) ? EPOLLIN : 0u) | (buf_size(&t->input) ? EPOLLOUT : 0u));
+}
+
+static void on_feed_due(struct loop_timer *timer)
+{
+	struct terminal *t = container_of(timer, struct terminal, feed);
+	feed_all(t);
+	terminal_update(t);
+}
+
+/* A read gives 4 KiB at most: in a flood, several become one piece. The first output after a pause goes out at once. */
+static void feed_soon(struct terminal *t)
+{
+	if (t->end - t->fed >= TERMINAL_PIECE || loop_now(t->loop) - t->fed_ms >= TERMINAL_FEED_EVERY)
+		feed_all(t);
+	else if (!t->feed.pos)
+		loop_timer_set(t->loop, &t->feed, TERMINAL_FEED_EVERY, on_feed_due);
 }
 
 static void put_ring(struct terminal *t, const char *p, size_t n)
@@ -162,6 +189,7 @@ static void terminal_finish(struct terminal *t)
 	int sig = WIFSIGNALED(t->wstatus) ? WTERMSIG(t->wstatus) : 0;
 	int code = sig ? 128 + sig : WEXITSTATUS(t->wstatus);
 	loop_timer_stop(&t->grace);
+	loop_timer_stop(&t->feed);
 	t->on_over(t->arg);
 	list_each(it, &t->viewers)
 	{
@@ -217,7 +245,7 @@ static void read_master(struct terminal *t)
 	if (n <= 0)
 		return hang_up(t);
 	put_ring(t, raw, (size_t)n);
-	list_each(it, &t->viewers) feed_viewer(t, viewer_of(it));
+	feed_soon(t);
 	terminal_update(t);
 }
 
@@ -303,6 +331,11 @@ void terminal_detach(struct terminal *t, struct terminal_viewer *v)
 	list_del(&v->node);
 	t->viewers_n--;
 	terminal_update(t);
+}
+
+int terminal_pid(const struct terminal *t)
+{
+	return t->pid;
 }
 
 size_t terminal_viewers(const struct terminal *t)

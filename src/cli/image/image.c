@@ -22,10 +22,24 @@ static struct json_doc *ask(struct client *cl, const char *method, const char *t
 	return doc;
 }
 
+/* Layers are shared: the sizes of images do not add up to the disk that they take. */
+static void print_usage(const struct json *usage)
+{
+	uint64_t layers = 0, bytes = 0, free_layers = 0, free_bytes = 0;
+	json_read_u64(usage, "layers", 0, UINT32_MAX, &layers, NULL);
+	json_read_u64(usage, "bytes", 0, INT64_MAX, &bytes, NULL);
+	json_read_u64(usage, "reclaimableLayers", 0, UINT32_MAX, &free_layers, NULL);
+	json_read_u64(usage, "reclaimableBytes", 0, INT64_MAX, &free_bytes, NULL);
+	printf("\n%u layers of images made here take %.1f MB", (unsigned)layers, (double)bytes / 1e6);
+	if (free_layers)
+		printf("; `atoll image prune` frees %.1f MB of it", (double)free_bytes / 1e6);
+	printf("\n");
+}
+
 static int list(struct client *cl, struct err *e)
 {
 	static const char *const heads[] = {"NAME", "ID", ">LAYERS", ">SIZE", "CREATED"};
-	auto_json struct json_doc *doc = ask(cl, "GET", "/v1/images", STR(""), e);
+	auto_json struct json_doc *doc = ask(cl, "GET", "/v1/images?usage=true", STR(""), e);
 	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
 	if (!doc)
 		return -1;
@@ -40,14 +54,13 @@ static int list(struct client *cl, struct err *e)
 		table_add(&t, api_text(it, "name"));
 		table_add(&t, str_starts(id, STR("sha256-")) ? str_n(id.p + 7, 12) : id);
 		table_printf(&t, "%u", (unsigned)layers);
-		if (size)
-			table_printf(&t, "%.1f MB", (double)size / 1e6);
-		else
-			table_printf(&t, "-");
+		table_printf(&t, "%.1f MB", (double)size / 1e6);
 		table_printf(&t, "%s", created ? clock_iso((int64_t)created, when) : "-");
 	}
-	if (!cl->cli->json)
+	if (!cl->cli->json) {
 		table_print(&t, "no images");
+		print_usage(json_get(json_root(doc), "usage"));
+	}
 	table_free(&t);
 	return 0;
 }
@@ -64,13 +77,15 @@ static int inspect(struct client *cl, const char *name, struct err *e)
 
 static int removed(struct client *cl, const char *method, const char *target, struct err *e)
 {
-	uint64_t images = 0, layers = 0;
+	uint64_t images = 0, layers = 0, bytes = 0;
 	auto_json struct json_doc *doc = ask(cl, method, target, STR(""), e);
 	if (!doc || json_read_u64(json_root(doc), "images", 0, UINT32_MAX, &images, e) < 0 ||
-		json_read_u64(json_root(doc), "layers", 0, UINT32_MAX, &layers, e) < 0)
+		json_read_u64(json_root(doc), "layers", 0, UINT32_MAX, &layers, e) < 0 ||
+		json_read_u64(json_root(doc), "bytes", 0, INT64_MAX, &bytes, e) < 0)
 		return -1;
 	if (!cl->cli->json)
-		printf("removed %u images, %u layers\n", (unsigned)images, (unsigned)layers);
+		printf("removed %u images, %u layers, %.1f MB\n", (unsigned)images, (unsigned)layers,
+			(double)bytes / 1e6);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/text.h"
 #include "cli/verb/backup.h"
 #include "cli/verb/box.h"
+#include "cli/verb/delete.h"
 #include "cli/verbs.h"
 
 enum { LOOK_MS = 200 };
@@ -160,21 +161,6 @@ static void print_backups(const struct json *list)
 	table_free(&t);
 }
 
-static int delete_all(struct cli *c, const struct args *a)
-{
-	struct err e;
-	for (int i = 1; i < a->n; i++) {
-		auto_buf struct buf path = {0}, body = {0};
-		buf_add_c(&path, "/v1/backups/");
-		client_percent_encode(&path, a->words[i]);
-		if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &body, &e) < 0)
-			return cli_fail(c, &e);
-		if (!c->json)
-			printf("%s\n", a->words[i]);
-	}
-	return 0;
-}
-
 int verb_backups(struct cli *c, int argc, char **argv)
 {
 	const struct arg table[] = {ARG_TABLE_END};
@@ -185,7 +171,8 @@ int verb_backups(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n && strcmp(a.words[0], "rm") == 0)
-		return a.n > 1 ? delete_all(c, &a) : cli_usage(c, "which backups? Write their ids");
+		return a.n > 1 ? delete_from(c, "/v1/backups/", a.words + 1, a.n - 1)
+			       : cli_usage(c, "which backups? Write their ids");
 	if (a.n > 1)
 		return cli_usage(c, "'%s' is too much", a.words[1]);
 	if (a.n)

@@ -18,6 +18,24 @@ static void write_sleep_after(struct json_writer *w, const char *text)
 		json_member_cstr(w, "sleepAfter", text);
 }
 
+static void write_backup(struct json_writer *w, const struct box_options *o)
+{
+	uint64_t seconds;
+	bool bare = str_to_u64(str_of(o->backup_every), UINT32_MAX, &seconds);
+	char text[24];
+	json_key(w, "backup");
+	if (bare && seconds == 0) {
+		json_null(w);
+		return;
+	}
+	snprintf(text, sizeof text, "%llus", (unsigned long long)(bare ? seconds : 0));
+	json_object_begin(w);
+	json_member_cstr(w, "every", bare ? text : o->backup_every);
+	if (o->backup_keep)
+		json_member_u64(w, "keep", o->backup_keep);
+	json_object_end(w);
+}
+
 static bool is_set(const struct box_options *o, struct str key)
 {
 	struct str value;
@@ -50,7 +68,7 @@ bool box_options_given(const struct box_options *o)
 {
 	return o->image || o->user || o->memory || o->cpu_milli || o->pids || o->disk || o->instance ||
 	       o->sleep_after || o->network || o->keep_alive || o->no_keep_alive || o->env.n || o->labels.n ||
-	       o->secrets.n || o->volumes.n;
+	       o->secrets.n || o->volumes.n || o->backup_every;
 }
 
 /* PUT replaces all labels, so those that are there are asked for first. NULL: none, or no such box. */
@@ -115,6 +133,8 @@ static void write_spec(struct buf *b, const struct box_options *o, const struct 
 		json_member_cstr(&w, "instance", o->instance);
 	if (o->sleep_after)
 		write_sleep_after(&w, o->sleep_after);
+	if (o->backup_every)
+		write_backup(&w, o);
 	if (o->keep_alive || o->no_keep_alive)
 		json_member_bool(&w, "keepAlive", o->keep_alive);
 	if (o->network) {

@@ -12,7 +12,8 @@ struct box_options {
 	const char *image, *user;
 	struct arg_list secrets;
 	/* Of create and update. */
-	const char *instance, *sleep_after, *network;
+	const char *instance, *sleep_after, *network, *backup_every;
+	uint64_t backup_keep;
 	bool keep_alive, no_keep_alive;
 	struct arg_list env, labels; /* K=V */
 	struct arg_list volumes;     /* NAME:PATH[:ro] */
@@ -38,6 +39,9 @@ struct box_options {
 		{"secret", "NAME", "secret that it is given; may be repeated", ARG_LIST, &(o)->secrets},               \
 		{"volume", "NAME:PATH[:ro]", "volume and its place in the box; may be repeated", ARG_LIST,             \
 			&(o)->volumes},                                                                                \
+		{"backup-every", "TIME", "back it up by the clock: 30m, 1h; 0 ends it", ARG_TEXT, &(o)->backup_every}, \
+		{"backup-keep", "N", "with --backup-every: how many to keep (default: 24)", ARG_COUNT,                 \
+			&(o)->backup_keep},                                                                            \
 		{"keep-alive", NULL, "never sleep", ARG_FLAG, &(o)->keep_alive},                                       \
 		{"no-keep-alive", NULL, "sleep again", ARG_FLAG, &(o)->no_keep_alive},                                 \
 	{                                                                                                              \

@@ -38,9 +38,12 @@ static bool check_options(struct cli *c, const struct box_options *o, int *ret_c
 	if (!exec_check_env(c, &o->env, ret_code) || !check_labels(c, &o->labels, ret_code) ||
 		!check_volumes(c, &o->volumes, ret_code))
 		return false;
-	if (!o->keep_alive || !o->no_keep_alive)
+	if (o->keep_alive && o->no_keep_alive)
+		*ret_code = cli_usage(c, "use --keep-alive or --no-keep-alive, not both");
+	else if (o->backup_keep && !o->backup_every)
+		*ret_code = cli_usage(c, "--backup-keep goes with --backup-every TIME");
+	else
 		return true;
-	*ret_code = cli_usage(c, "use --keep-alive or --no-keep-alive, not both");
 	return false;
 }
 

@@ -7,14 +7,23 @@
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/text.h"
+#include "cli/verb/box.h"
 #include "cli/verbs.h"
+#include "proto/limits.h"
+
+/* Members of the policy that are not words; unset: they stay. */
+struct net_options {
+	bool follow, ask, no_ask;
+	uint64_t ask_ms, connections;
+	const char *rate; /* bytes a second */
+};
 
 struct net {
 	struct cli *c;
 	struct client *cl;
 	const char *id;
 	const struct args *a;
-	bool follow;
+	const struct net_options *o;
 };
 
 static void print_rules(struct buf *out, const struct json *policy, const char *key)
@@ -25,6 +34,31 @@ static void print_rules(struct buf *out, const struct json *policy, const char *
 		text_put_safe(out, it->text);
 		buf_add_byte(out, '\n');
 	}
+}
+
+/* What differs from what every box has. */
+static void print_bounds(struct buf *out, const struct json *p)
+{
+	bool ask = false;
+	uint64_t seconds = 0, rate = 0, most = 0;
+	char text[24];
+	json_read_bool(p, "ask", &ask, NULL);
+	json_read_u64(p, "askTimeout", 0, UINT32_MAX, &seconds, NULL);
+	json_read_u64(p, "rateBps", 0, UINT32_MAX, &rate, NULL);
+	json_read_u64(p, "maxConnections", 0, UINT32_MAX, &most, NULL);
+	if (ask)
+		buf_add_c(out, "ask     ");
+	if (ask && seconds)
+		buf_printf(out, "for %llu s\n", (unsigned long long)seconds);
+	else if (ask) {
+		buf_add_c(out, "for ");
+		text_put_safe(out, api_text(p, "askTimeout"));
+		buf_add_byte(out, '\n');
+	}
+	if (rate)
+		buf_printf(out, "rate    %s a second\n", box_size_text(rate, text));
+	if (most && most != NET_CONNS)
+		buf_printf(out, "at once %llu connections\n", (unsigned long long)most);
 }
 
 static void print_policy(const struct json *p)
@@ -39,6 +73,7 @@ static void print_policy(const struct json *p)
 	buf_add_byte(&out, '\n');
 	print_rules(&out, p, "allow");
 	print_rules(&out, p, "deny");
+	print_bounds(&out, p);
 	buf_printf(&out, "used    %llu connections, %llu denied, %llu bytes sent, %llu received\n",
 		(unsigned long long)n[0], (unsigned long long)n[1], (unsigned long long)n[2], (unsigned long long)n[3]);
 	cli_print(&out);
@@ -55,6 +90,24 @@ static int show(struct net *n, const char *method, struct str body, struct err *
 }
 
 /* ---- changes ---- */
+
+static bool bounds_given(const struct net_options *o)
+{
+	return o->ask || o->no_ask || o->ask_ms || o->connections || o->rate;
+}
+
+static void write_bounds(struct json_writer *w, const struct net_options *o)
+{
+	uint64_t rate = 0;
+	if (o->ask || o->no_ask)
+		json_member_bool(w, "ask", o->ask);
+	if (o->ask_ms)
+		json_member_u64(w, "askTimeout", (o->ask_ms + 999) / 1000);
+	if (o->rate && args_read_bytes(o->rate, &rate))
+		json_member_u64(w, "rateBps", rate);
+	if (o->connections)
+		json_member_u64(w, "maxConnections", o->connections);
+}
 
 static bool is_named(const struct args *a, struct str rule)
 {
@@ -94,16 +147,20 @@ static int change_rules(struct net *n, const char *what, struct err *e)
 	json_object_begin(&w);
 	write_rules(&w, n, own, "allow", strcmp(what, "allow") == 0);
 	write_rules(&w, n, own, "deny", strcmp(what, "deny") == 0);
+	write_bounds(&w, n->o);
 	json_object_end(&w);
 	return show(n, "PATCH", buf_str(&body), e);
 }
 
-static int change_mode(struct net *n, struct err *e)
+/* The mode, if there is one, and the options. */
+static int change(struct net *n, const char *mode, struct err *e)
 {
 	auto_buf struct buf body = {0};
 	struct json_writer w = json_writer(&body);
 	json_object_begin(&w);
-	json_member_cstr(&w, "mode", n->a->words[2]);
+	if (mode)
+		json_member_cstr(&w, "mode", mode);
+	write_bounds(&w, n->o);
 	json_object_end(&w);
 	return show(n, "PATCH", buf_str(&body), e);
 }
@@ -156,7 +213,7 @@ static int on_record(void *arg, const struct json *record, struct str text, stru
 
 static int show_log(struct net *n, struct err *e)
 {
-	if (n->follow) {
+	if (n->o->follow) {
 		struct api_follow f = {
 			.id = n->id, .method = "GET", .rest = "/network/log?follow=1", .on_event = on_record, .arg = n};
 		return api_follow(n->cl, &f, e);
@@ -175,14 +232,15 @@ static int show_log(struct net *n, struct err *e)
 static int run(struct net *n, const char *what, struct err *e)
 {
 	if (!*what)
-		return show(n, "GET", STR(""), e);
+		return bounds_given(n->o) ? change(n, NULL, e) : show(n, "GET", STR(""), e);
 	if (strcmp(what, "log") == 0)
 		return show_log(n, e);
-	return strcmp(what, "mode") == 0 ? change_mode(n, e) : change_rules(n, what, e);
+	return strcmp(what, "mode") == 0 ? change(n, n->a->words[2], e) : change_rules(n, what, e);
 }
 
-static bool check(struct cli *c, const struct args *a, const char *what, bool follow, int *code)
+static bool check(struct cli *c, const struct args *a, const char *what, const struct net_options *o, int *code)
 {
+	uint64_t rate;
 	bool rules = strcmp(what, "allow") == 0 || strcmp(what, "deny") == 0 || strcmp(what, "remove") == 0;
 	bool mode = strcmp(what, "mode") == 0, log = strcmp(what, "log") == 0;
 	if (*what && !rules && !mode && !log)
@@ -193,8 +251,14 @@ static bool check(struct cli *c, const struct args *a, const char *what, bool fo
 		*code = cli_usage(c, "which mode: open, list or off?");
 	else if (log && a->n > 2)
 		*code = cli_usage(c, "'%s' is too much", a->words[2]);
-	else if (follow && !log)
+	else if (o->follow && !log)
 		*code = cli_usage(c, "-f goes with log");
+	else if (log && bounds_given(o))
+		*code = cli_usage(c, "log takes no option but -f");
+	else if (o->ask && o->no_ask)
+		*code = cli_usage(c, "use --ask or --no-ask, not both");
+	else if (o->rate && !args_read_bytes(o->rate, &rate))
+		*code = cli_usage(c, "--rate cannot be '%s'; write for example 1m, or 0 for no limit", o->rate);
 	else
 		return true;
 	return false;
@@ -202,10 +266,17 @@ static bool check(struct cli *c, const struct args *a, const char *what, bool fo
 
 int verb_net(struct cli *c, int argc, char **argv)
 {
-	bool follow = false;
+	struct net_options o = {0};
 	const char *id;
 	const struct arg table[] = {
-		{"follow", NULL, "with log: go on with what comes, until Ctrl-C", ARG_FLAG, &follow, 'f'},
+		{"ask", NULL, "mode list: hold connections that no rule decides until somebody approves", ARG_FLAG,
+			&o.ask},
+		{"no-ask", NULL, "refuse them again", ARG_FLAG, &o.no_ask},
+		{"ask-timeout", "TIME", "how long they wait, as in 30 or 2m (default: 30 s)", ARG_SECONDS, &o.ask_ms},
+		{"rate", "SIZE", "bytes a second, all connections together, as in 1m; 0 is no limit", ARG_TEXT,
+			&o.rate},
+		{"max-connections", "N", "connections at once (default: 1024); more wait", ARG_COUNT, &o.connections},
+		{"follow", NULL, "with log: go on with what comes, until Ctrl-C", ARG_FLAG, &o.follow, 'f'},
 		ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	struct err e;
@@ -213,10 +284,10 @@ int verb_net(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !args_box(c, &a, a.n, &id, &code))
 		return code;
 	const char *what = a.n > 1 ? a.words[1] : "";
-	if (!check(c, &a, what, follow, &code))
+	if (!check(c, &a, what, &o, &code))
 		return code;
 	auto_client struct client cl = {0};
-	struct net n = {.c = c, .cl = &cl, .id = id, .a = &a, .follow = follow};
+	struct net n = {.c = c, .cl = &cl, .id = id, .a = &a, .o = &o};
 	if (api_open_box(c, &cl, id, &e) < 0 || run(&n, what, &e) < 0)
 		return cli_fail(c, &e);
 	return 0;

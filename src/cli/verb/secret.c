@@ -14,6 +14,7 @@
 #include "cli/args.h"
 #include "cli/client.h"
 #include "cli/text.h"
+#include "cli/verb/delete.h"
 #include "cli/verbs.h"
 #include "proto/limits.h"
 
@@ -22,12 +23,6 @@ struct secret_options {
 	const char *env, *header;
 	const char *aws, *region, *service;
 };
-
-static void put_path(struct buf *path, const char *name)
-{
-	buf_add_c(path, "/v1/secrets/");
-	client_percent_encode(path, name);
-}
 
 /* ---- the value ---- */
 
@@ -100,7 +95,8 @@ static int set(struct cli *c, const char *name, const struct secret_options *o, 
 	auto_buf struct buf path = {0}, body = {.wipe = true}, answer = {0};
 	if (read_value(value, sizeof value, e) < 0)
 		return -1;
-	put_path(&path, name);
+	buf_add_c(&path, "/v1/secrets/");
+	client_percent_encode(&path, name);
 	write_body(&body, o, value);
 	explicit_bzero(value, sizeof value);
 	if (client_once(c, "PUT", buf_cstr(&path), buf_str(&body), &answer, e) < 0)
@@ -143,21 +139,6 @@ static int list(struct cli *c, struct err *e)
 	return 0;
 }
 
-static int delete_all(struct cli *c, const struct args *a, struct err *e)
-{
-	for (int i = 1; i < a->n; i++) {
-		auto_buf struct buf path = {0}, answer = {0};
-		put_path(&path, a->words[i]);
-		if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &answer, e) < 0)
-			return -1;
-		if (!c->json)
-			printf("%s\n", a->words[i]);
-	}
-	if (c->json)
-		puts("{\"success\":true}");
-	return 0;
-}
-
 static bool check(struct cli *c, const struct args *a, const struct secret_options *o, int *code)
 {
 	const char *what = a->n ? a->words[0] : "list";
@@ -195,8 +176,8 @@ int verb_secret(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !check(c, &a, &o, &code))
 		return code;
 	const char *what = a.n ? a.words[0] : "list";
-	int r = strcmp(what, "set") == 0    ? set(c, a.words[1], &o, &e)
-		: strcmp(what, "list") == 0 ? list(c, &e)
-					    : delete_all(c, &a, &e);
+	if (strcmp(what, "rm") == 0)
+		return delete_from(c, "/v1/secrets/", a.words + 1, a.n - 1);
+	int r = strcmp(what, "set") == 0 ? set(c, a.words[1], &o, &e) : list(c, &e);
 	return r < 0 ? cli_fail(c, &e) : 0;
 }

@@ -1,12 +1,12 @@
 /*
  * sessions.c - `atoll sessions`: the shells of a box that keep their directory and variables between commands.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/text.h"
+#include "cli/verb/delete.h"
 #include "cli/verb/exec.h"
 #include "cli/verbs.h"
 
@@ -53,34 +53,21 @@ static int create(struct sessions *s, const char *name, struct err *e)
 	return 0;
 }
 
-static int delete (struct sessions *s, const char *name, struct err *e)
+static int delete_one_of(void *arg, const char *name, struct err *e)
 {
-	auto_buf struct buf body = {0};
+	struct sessions *s = arg;
+	auto_buf struct buf body = {0}, answer = {0};
 	struct json_writer w = json_writer(&body);
 	json_object_begin(&w);
 	json_member_cstr(&w, "sessionId", name);
 	json_object_end(&w);
 	if (api_need_box(&s->cl, s->id, e) < 0)
 		return -1;
-	auto_json struct json_doc *d = api_ask(&s->cl, s->id, "POST", "/api/session/delete", buf_str(&body), e);
-	if (!d) {
-		cli_hint(s->cl.cli, "'%s sessions %s' lists them.", s->cl.cli->self, s->id);
-		return -1;
-	}
-	if (!s->cl.cli->json)
-		printf("%s\n", name);
-	return 0;
-}
-
-static int delete_all(struct sessions *s, const struct args *a)
-{
-	int code = 0;
-	for (int i = 2; i < a->n; i++) {
-		struct err e;
-		if (delete (s, a->words[i], &e) < 0)
-			code = cli_fail(s->cl.cli, &e);
-	}
-	return code;
+	const struct api_request rq = {s->id, "POST", "/api/session/delete", buf_str(&body)};
+	if (api_call(&s->cl, &rq, &answer, e) == 0)
+		return 0;
+	cli_hint(s->cl.cli, "'%s sessions %s' lists them.", s->cl.cli->self, s->id);
+	return -1;
 }
 
 int verb_sessions(struct cli *c, int argc, char **argv)
@@ -110,7 +97,7 @@ int verb_sessions(struct cli *c, int argc, char **argv)
 	if (client_open(c, &s.cl, &e) < 0)
 		return cli_fail(c, &e);
 	if (removes)
-		code = delete_all(&s, &a);
+		code = delete_each(c, a.words + 2, a.n - 2, delete_one_of, &s);
 	else if ((lists ? list(&s, &e) : create(&s, a.n > 2 ? a.words[2] : NULL, &e)) < 0)
 		code = cli_fail(c, &e);
 	else

@@ -9,18 +9,14 @@
 #include "cli/client.h"
 #include "cli/text.h"
 #include "cli/verb/box.h"
+#include "cli/verb/delete.h"
 #include "cli/verbs.h"
-
-static void put_path(struct buf *path, const char *name)
-{
-	buf_add_c(path, "/v1/volumes/");
-	client_percent_encode(path, name);
-}
 
 static int make(struct cli *c, const char *name, uint64_t size, struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0}, answer = {0};
-	put_path(&path, name);
+	buf_add_c(&path, "/v1/volumes/");
+	client_percent_encode(&path, name);
 	if (size)
 		buf_printf(&body, "{\"size\":%llu}", (unsigned long long)size);
 	if (client_once(c, "POST", buf_cstr(&path), buf_str(&body), &answer, e) < 0)
@@ -62,21 +58,6 @@ static int list(struct cli *c, struct err *e)
 	return 0;
 }
 
-static int delete_all(struct cli *c, const struct args *a, struct err *e)
-{
-	for (int i = 1; i < a->n; i++) {
-		auto_buf struct buf path = {0}, answer = {0};
-		put_path(&path, a->words[i]);
-		if (client_once(c, "DELETE", buf_cstr(&path), STR(""), &answer, e) < 0)
-			return -1;
-		if (!c->json)
-			printf("%s\n", a->words[i]);
-	}
-	if (c->json)
-		puts("{\"success\":true}");
-	return 0;
-}
-
 static const char *action(const struct args *a)
 {
 	return !a->n || strcmp(a->words[0], "list") == 0 ? "ls" : a->words[0];
@@ -113,8 +94,8 @@ int verb_volume(struct cli *c, int argc, char **argv)
 	if (!args_parse(c, table, argc, argv, &a, &code) || !check(c, &a, size, &code))
 		return code;
 	const char *what = action(&a);
-	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], size, &e)
-		: strcmp(what, "ls") == 0   ? list(c, &e)
-					    : delete_all(c, &a, &e);
+	if (strcmp(what, "rm") == 0)
+		return delete_from(c, "/v1/volumes/", a.words + 1, a.n - 1);
+	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], size, &e) : list(c, &e);
 	return r < 0 ? cli_fail(c, &e) : 0;
 }

@@ -28,6 +28,8 @@ struct docker {
 	struct map containers;	  /* "uid name" → struct container */
 	struct map images;	  /* "uid tag" → struct docker_image */
 	struct map boxes;	  /* sandbox id → struct container */
+	struct map execs;	  /* id → struct docker_exec (exec.h) */
+	struct list execs_order;  /* oldest first */
 };
 
 struct container {
@@ -45,7 +47,10 @@ struct container {
 	char *archive; /* base64 of a tar that is unpacked at the start, or NULL; in memory only */
 	char *archive_path;
 	bool starting;	       /* its box is being made */
-	bool offline;	       /* a sidecar: PUT /egress wants no internet. Else: its box was cut off for that */
+	bool offline;	       /* a sidecar: PUT /egress wants no internet */
+	uint16_t worker_port;  /* a sidecar: where workerd decides about connections, or 0 … */
+	char *worker_hosts;    /* … and a JSON array of the hosts with handlers, or NULL */
+	char mode[8];	       /* the network mode that its box was given for that; "": none */
 	bool with_sidecar;     /* a delete takes the sidecar along */
 	struct egress *egress; /* a change under way, or NULL */
 	int64_t created_ms;
@@ -126,6 +131,20 @@ void docker_no_content(struct daemon_request *r, int status);
 /* A member of the query; empty: it is not there. */
 void docker_query(struct daemon_request *r, const char *key, struct buf *ret);
 
+/* The path without a version in front: "/v1.47/containers/json" → "/containers/json". */
+struct str docker_path(struct daemon_request *r);
+
+/* The container that the path of a request names; NULL: it was answered with 404. */
+struct container *docker_container_of(struct daemon_request *r);
+
+/* ---- exec.c ---- */
+
+void exec_create(struct daemon_request *r, struct container *c, struct str body);
+/* /exec/E/… */
+void docker_exec_route(struct docker *k, struct daemon_request *r, uid_t uid, struct str rest);
+/* The container is gone. */
+void docker_execs_forget(struct docker *k, const char *container_id);
+
 /* ---- images.c ---- */
 
 /* A reference for which Atoll's default image stands, or the sidecar's image. */
@@ -142,6 +161,8 @@ void docker_commit(struct docker *k, struct daemon_request *r, uid_t uid);
 /* ---- container.c ---- */
 
 void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+/* "K=V" of a list as a JSON object; the last of a name counts. The caller frees it. */
+char *docker_env(const struct json *list);
 void container_list(struct docker *k, struct daemon_request *r, uid_t uid);
 void container_json(struct daemon_request *r, const struct container *c);
 void container_wait(struct daemon_request *r, struct container *c);
@@ -161,8 +182,9 @@ void container_watch_orphan(struct container *c);
 
 /* ---- archive.c ---- */
 
-/* A running container: unpacks, then answers. Else keeps it until the start, which fails when it cannot be unpacked. */
-void container_put_archive(struct daemon_request *r, struct container *c, struct str body);
+/* PUT. A running container: unpacks, then answers. Else keeps it until the start, which fails when it cannot be
+ * unpacked. */
+void container_put_archive(struct daemon_request *r, struct container *c);
 /* Unpacks what was kept. */
 void archive_unpack(struct container *c, struct daemon_request *r, docker_on_reply on_reply);
 /* Forgets it. */
@@ -170,13 +192,25 @@ void archive_drop(struct container *c);
 /* Whether the answer to that says that it failed; `why` is for the client. */
 bool archive_failed(int status, struct str body, struct buf *why);
 
+/* Absolute, and without a NUL. */
+bool archive_path_ok(struct str path);
+
+/* ---- archive_stream.c ---- */
+
+/* GET and HEAD. */
+void container_get_archive(struct daemon_request *r, struct container *c);
+/* PUT of a running container: the request's body, as it comes. */
+void archive_unpack_stream(struct daemon_request *r, struct container *c, const char *path);
+
 /* ---- egress.c ---- */
 
 /* What PUT /egress of a sidecar asks for. */
 struct egress_wish {
-	bool has_internet, internet;
+	bool has_internet, internet, has_port;
+	uint16_t port;
+	char *hosts; /* a JSON array; NULL: it does not say. The caller frees it */
 };
-/* VALIDATION_FAILED; NOT_IMPLEMENTED: it names hosts that the Worker wants to answer for. */
+/* VALIDATION_FAILED. */
 int egress_read(struct str body, struct egress_wish *ret, struct err *e);
 
 /* status 204: the box's network is as it was asked for. Else `text` says why not. */
@@ -188,11 +222,9 @@ struct egress *egress_change(
 void egress_forget(struct egress *g);
 /* The member "network" of a box that is about to be made. */
 void egress_write(struct container *c, struct json_writer *w);
-
-/* ---- peer.c ---- */
-
-/* The user of the other end of a connection over loopback; -1: not known. */
-int64_t ingress_peer_uid(int fd);
+/* Members for the gate about workerd, which decides about the connections of a container's box: port (0: it does not),
+ * uid, internet, http. False: the sandbox is no container. */
+bool docker_worker_write(struct docker *k, const struct sandbox *s, struct json_writer *w);
 
 /* ---- ingress.c ---- */
 

@@ -22,7 +22,9 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/sock_owner.h"
 #include "daemon/docker/docker.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/sandbox/dial.h"
 
 enum { AGENT_PORT = 3000 };
@@ -432,16 +434,21 @@ static void on_egress_request(struct tunnel *u, struct str body)
 {
 	struct egress_wish wish;
 	struct err e;
-	if (egress_read(body, &wish, &e) < 0) {
-		bool handlers = e.code == ERRC_NOT_IMPLEMENTED;
-		log_limited(LOG_WARN, "egress refused", "name=%s error=%s", LOG_Q(u->in->c->name), LOG_Q(e.msg));
-		return answer(u, handlers ? "501 Not Implemented" : "400 Bad Request", "text/plain", str_of(e.msg));
-	}
+	if (egress_read(body, &wish, &e) < 0)
+		return answer(u, "400 Bad Request", "text/plain", str_of(e.msg));
 	loop_set_events(&u->near, 0);
 	u->stage = STAGE_EGRESS;
 	u->egress = egress_change(u->in->c, &wish, on_egress, u);
+	free(wish.hosts);
 	if (!u->egress)
 		answer(u, "503 Service Unavailable", "text/plain", STR("another change of /egress is under way"));
+}
+
+/* The host's authority: the gate ends the TLS of connections that a handler answers. */
+static void on_ca_request(struct tunnel *u)
+{
+	const char *pem = gate_client_ca(u->in->c->docker->daemon->gate);
+	answer(u, "200 OK", "application/x-pem-file", str_of(pem ? pem : ""));
 }
 
 static void on_request(struct tunnel *u, struct str head, struct str body)
@@ -453,7 +460,7 @@ static void on_request(struct tunnel *u, struct str head, struct str body)
 	if (str_eq_c(method, "PUT") && str_eq_c(target, "/egress"))
 		return on_egress_request(u, body);
 	if (str_eq_c(method, "GET") && str_eq_c(target, "/ca"))
-		return answer(u, "200 OK", "application/x-pem-file", STR(""));
+		return on_ca_request(u);
 	answer(u, "404 Not Found", "text/plain", STR("no such path"));
 }
 
@@ -516,7 +523,7 @@ static void on_accept(struct loop_io *io, uint32_t events)
 	int one = 1;
 	if (fd < 0)
 		return;
-	int64_t uid = ingress_peer_uid(fd);
+	int64_t uid = sock_owner_peer(fd);
 	if (uid != (int64_t)in->c->uid || in->conns_n >= INGRESS_CONNS_MAX) {
 		log_limited(LOG_WARN, "connection to a sidecar refused", "name=%s uid=%lld", LOG_Q(in->c->name),
 			(long long)uid);

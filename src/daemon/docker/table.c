@@ -101,6 +101,7 @@ static void container_free(struct container *c)
 	free(c->cmd);
 	free(c->archive);
 	free(c->archive_path);
+	free(c->worker_hosts);
 	free(c);
 }
 
@@ -142,6 +143,12 @@ void container_save_then(struct container *c, store_on_done on_done, void *arg)
 	json_member_i64(&w, "code", c->code);
 	json_member_u64(&w, "port", c->port);
 	json_member_bool(&w, "offline", c->offline);
+	json_member_u64(&w, "workerPort", c->worker_port);
+	json_member_cstr(&w, "mode", c->mode);
+	if (c->worker_hosts) {
+		json_key(&w, "workerHosts");
+		json_raw(&w, str_of(c->worker_hosts));
+	}
 	if (c->archive_path)
 		json_member_cstr(&w, "archivePath", c->archive_path);
 	json_object_end(&w);
@@ -192,6 +199,7 @@ void container_remove(struct container *c)
 	c->gone = true;
 	loop_timer_stop(&c->orphan);
 	map_del(&k->containers, str_of(c->key));
+	docker_execs_forget(k, c->id);
 	if (*c->box)
 		map_del(&k->boxes, str_of(c->box));
 	store_item_delete(k->daemon->store, kind_container, c->key, NULL, NULL);
@@ -291,12 +299,15 @@ static int load_container(void *arg, const struct store_item *item, struct err *
 	auto_json struct json_doc *doc = json_parse(str_of(item->value), e);
 	const struct json *root = doc ? json_root(doc) : NULL;
 	struct str name = STR_NULL, id = STR_NULL, box = STR_NULL;
-	uint64_t uid = 0, state = 0, port = 0;
+	uint64_t uid = 0, state = 0, port = 0, worker = 0;
 	double code = 0;
+	const char *mode = "";
 	if (!root || json_read_str(root, "name", &name, e) < 0 || json_read_str(root, "id", &id, e) < 0 ||
 		json_read_str(root, "box", &box, e) < 0 || json_read_u64(root, "uid", 0, UINT32_MAX, &uid, e) < 0 ||
 		json_read_u64(root, "state", 0, CONTAINER_EXITED, &state, e) < 0 ||
-		json_read_double(root, "code", &code, e) < 0 || json_read_u64(root, "port", 0, 65535, &port, e) < 0)
+		json_read_double(root, "code", &code, e) < 0 || json_read_u64(root, "port", 0, 65535, &port, e) < 0 ||
+		json_read_u64(root, "workerPort", 0, 65535, &worker, e) < 0 ||
+		json_read_cstr(root, "mode", &mode, e) < 0)
 		return err_wrap(e, "container '%s'", item->key);
 	const struct json *offline = json_get(root, "offline");
 	struct container *c = container_add(k, (uid_t)uid, name);
@@ -306,7 +317,10 @@ static int load_container(void *arg, const struct store_item *item, struct err *
 	replace(&c->env, text_of(root, "env", JSON_T_OBJECT));
 	replace(&c->cmd, text_of(root, "cmd", JSON_T_ARRAY));
 	replace(&c->archive_path, text_of(root, "archivePath", JSON_T_STRING));
+	replace(&c->worker_hosts, text_of(root, "workerHosts", JSON_T_ARRAY));
 	c->offline = offline && offline->boolean;
+	c->worker_port = (uint16_t)worker;
+	snprintf(c->mode, sizeof c->mode, "%s", mode);
 	c->created_ms = item->created_ms;
 	c->state = (enum container_state)state;
 	c->code = (int)code;
@@ -371,6 +385,7 @@ struct docker *docker_new(struct daemon *d)
 {
 	struct docker *k = xcalloc(1, sizeof *k);
 	k->daemon = d;
+	list_init(&k->execs_order);
 	INVARIANT(http_endpoint_unix(&k->api, str_of(d->config.api_sock), NULL) == 0);
 	return k;
 }

@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/docker/docker.h"
 #include "daemon/network/approvals.h"
 #include "daemon/network/hooks.h"
 #include "daemon/network/net_log.h"
@@ -162,6 +163,24 @@ static void say_hooks(struct gate_client *g, const struct sandbox *s)
 	say(g, &line);
 }
 
+void gate_client_worker(struct gate_client *g, const struct sandbox *s, struct gate_ack *ack)
+{
+	auto_buf struct buf line = {0};
+	struct json_writer w = json_writer(&line);
+	if (!has_box(s) && ack)
+		return ack->on_done(ack);
+	if (is_away(g, ack))
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "op", "worker");
+	json_member_cstr(&w, "id", s->id);
+	if (!docker_worker_write(g->daemon->docker, s, &w) && !ack)
+		return;
+	expect(g, &w, ack);
+	json_object_end(&w);
+	say(g, &line);
+}
+
 void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
 {
 	auto_buf struct buf line = {.wipe = true};
@@ -176,6 +195,8 @@ void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
 	say(g, &line);
 	if (gate_client_is_up(g))
 		say_hooks(g, s);
+	if (gate_client_is_up(g))
+		gate_client_worker(g, s, NULL);
 }
 
 const char *gate_client_ca(const struct gate_client *g)

@@ -29,8 +29,10 @@ void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct g
 void gate_client_all(struct gate_client *g);
 /* An approval. */
 void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack);
-/* Its secrets and outbound handlers, as they are now: with the policy, and after each change. */
+/* Its secrets, outbound handlers and workerd, as they are now: with the policy, and after each change. */
 void gate_client_secrets(struct gate_client *g, const struct sandbox *s);
+/* workerd that decides about the connections of a container's box; nothing for other sandboxes. `ack` may be NULL. */
+void gate_client_worker(struct gate_client *g, const struct sandbox *s, struct gate_ack *ack);
 /* The authority that boxes with secrets trust, as PEM; NULL while the gate has not told. */
 const char *gate_client_ca(const struct gate_client *g);
 /* Its box is about to be frozen, or runs again: bytes for a frozen one are reported at once. */

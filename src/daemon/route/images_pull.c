@@ -1,18 +1,27 @@
 /*
  * An image that is not here is pulled at its first use, if ATOLL_PULL says so: the image service does it, and tells its
- * result in the last event of its answer.
+ * result in the last event of its answer. Requests that need the same image meanwhile wait for the same pull.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/list.h"
 #include "daemon/limits.h"
 #include "daemon/route/images_api.h"
 #include "proto/image.h"
 
-struct pull {
+struct pull_waiter {
 	struct daemon_request *r; /* held */
 	images_on_pulled on_done;
+	struct list node;
+};
+
+/* Owned by daemon.pulls until its answer is there. */
+struct pull {
+	struct daemon *d;
+	struct list waiters;
+	char name[IMAGE_REF_MAX + IMAGE_HEX + 2];
 };
 
 /* "data: {…}" of the last event. */
@@ -46,22 +55,53 @@ static int read_result(const struct http_reply *reply, struct err *e)
 static void on_reply(void *arg, const struct http_reply *reply, const struct http_failure *f)
 {
 	struct pull *p = arg;
-	struct daemon_request *r = p->r;
 	struct err e;
 	int got = reply ? read_result(reply, &e)
 			: err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the image service cannot be reached: %.120s",
 				  f->err.msg);
-	if (r->x)
-		p->on_done(r, got < 0 ? &e : NULL);
-	daemon_request_release(r);
+	/* A create that fails may ask for the image again: that is another pull. */
+	map_del(&p->d->pulls, str_of(p->name));
+	while (!list_empty(&p->waiters)) {
+		struct pull_waiter *w = list_entry(list_pop(&p->waiters), struct pull_waiter, node);
+		if (w->r->x)
+			w->on_done(w->r, got < 0 ? &e : NULL);
+		daemon_request_release(w->r);
+		free(w);
+	}
 	free(p);
+}
+
+static void wait_for_pull(struct pull *p, struct daemon_request *r, images_on_pulled on_done)
+{
+	struct pull_waiter *w = xcalloc(1, sizeof *w);
+	*w = (struct pull_waiter){.r = r, .on_done = on_done};
+	daemon_request_hold(r);
+	list_push(&p->waiters, &w->node);
+}
+
+static struct pull *pull_new(struct daemon *d, const char *name)
+{
+	struct pull *p = xcalloc(1, sizeof *p);
+	p->d = d;
+	snprintf(p->name, sizeof p->name, "%s", name);
+	list_init(&p->waiters);
+	map_put(&d->pulls, str_of(p->name), p);
+	return p;
 }
 
 void images_pull(struct daemon_request *r, const char *ref, images_on_pulled on_done)
 {
 	struct http_endpoint ep;
+	struct image_ref parsed;
 	struct err e;
+	char name[sizeof((struct pull *)0)->name];
 	auto_buf struct buf body = {0};
+	if (image_ref_parse(str_of(ref), &parsed, &e) < 0)
+		return on_done(r, &e);
+	snprintf(name, sizeof name, "%s@%s", parsed.name, parsed.key);
+	struct pull *p = map_get(&r->daemon->pulls, str_of(name));
+	if (p)
+		return wait_for_pull(p, r, on_done);
 	const struct http_header type = {STR("Content-Type"), STR("application/json")};
 	if (images_service(r->daemon, &ep, &e) < 0)
 		return on_done(r, &e);
@@ -69,9 +109,8 @@ void images_pull(struct daemon_request *r, const char *ref, images_on_pulled on_
 	json_object_begin(&w);
 	json_member_cstr(&w, "reference", ref);
 	json_object_end(&w);
-	struct pull *p = xmalloc(sizeof *p);
-	*p = (struct pull){r, on_done};
-	daemon_request_hold(r);
+	p = pull_new(r->daemon, name);
+	wait_for_pull(p, r, on_done);
 	const struct http_question q = {.options = {.method = STR("POST"),
 						.target = STR("/v1/images/pull"),
 						.headers = &type,

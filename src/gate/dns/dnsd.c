@@ -94,7 +94,8 @@ static void tell(const struct question *q, const struct dns_answer *a, uint32_t 
 	struct dns_record shown[GATE_DNS_RECORDS_MAX];
 	struct dns_answer out = {.rcode = a->rcode, .v = shown};
 	auto_buf struct buf stripped = {.max = GATE_DNS_MAX};
-	bool hidden = false, strips = q->box->sandbox && (q->box->sandbox->secrets || q->box->sandbox->hooks);
+	bool hidden = false, strips = q->box->sandbox &&
+				      (q->box->sandbox->secrets || q->box->sandbox->hooks || q->box->sandbox->worker);
 	/* Never moves while records point into it. */
 	if (strips)
 		buf_room(&stripped, GATE_DNS_MAX);
@@ -222,9 +223,10 @@ static bool is_withheld(const struct question *q, const struct policy *p)
 static bool is_hooked(const struct question *q, const struct policy *p, bool refused)
 {
 	const struct hooks *h = q->box->sandbox ? q->box->sandbox->hooks : NULL;
-	if (!h || q->q.type == DNS_PTR || p->mode == POLICY_OFF || refuse_placeholder(q))
+	const struct worker *w = q->box->sandbox ? q->box->sandbox->worker : NULL;
+	if ((!h && !w) || q->q.type == DNS_PTR || p->mode == POLICY_OFF || refuse_placeholder(q))
 		return false;
-	return hooks_name(h, q->q.name) || (refused && hooks_any(h));
+	return hooks_name(h, q->q.name) || (refused && (hooks_any(h) || worker_names(w, q->q.name)));
 }
 
 static void wait_for(const struct question *found)

@@ -118,6 +118,17 @@ def names(value: Sequence[str], name: str) -> list[str]:
     return list(value)
 
 
+def volume(value: Mapping[str, object]) -> dict[str, object]:
+    """A volume of a sandbox; `read_only` is `readOnly` on the wire."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a volume is a mapping like {{'name': …, 'path': …}}, not {type(value).__name__}")
+    known = {"name": "name", "path": "path", "read_only": "readOnly", "readOnly": "readOnly"}
+    unknown = [str(key) for key in value if key not in known]
+    if unknown or "name" not in value or "path" not in value:
+        raise invalid("volumes", f"a volume has name, path and, if you like, read_only; not {', '.join(unknown) or 'less'}")
+    return {known[key]: path_text(one) if key == "path" else one for key, one in value.items()}  # type: ignore[arg-type]
+
+
 def present(*levels: Mapping[str, str | None]) -> dict[str, str] | None:
     """Variables that have a value; later levels win."""
     merged: dict[str, str | None] = {}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Mapping, Sequence, Union
 
 import websockets.client
@@ -23,7 +24,8 @@ MESSAGE_BYTES = 64 << 20
 
 
 class Connection:
-    """One WebSocket. The owner of the socket calls `receive` with the bytes that came and sends those that `output` returns."""
+    """One WebSocket. The owner of the socket calls `receive` with the bytes that came and sends those that `output` returns.
+    Several threads may call."""
 
     def __init__(self, url: str, headers: Mapping[str, str], subprotocols: Sequence[str] = ()) -> None:
         uri = parse_uri(url.replace("http", "ws", 1))
@@ -33,6 +35,7 @@ class Connection:
         for name, value in headers.items():
             request.headers[name] = value
         self._protocol.send_request(request)
+        self._lock = threading.Lock()
         self._parts: list[bytes] = []
         self._text = False
         #: Messages that have come.
@@ -42,12 +45,21 @@ class Connection:
         self.over = False
         self.refusal: SandboxError | None = None
 
+    def has_output(self) -> bool:
+        """Whether there may be bytes to send."""
+        return bool(self._protocol.writes)
+
     def output(self) -> bytes:
         """Bytes to send."""
-        return b"".join(self._protocol.data_to_send())
+        with self._lock:
+            return b"".join(self._protocol.data_to_send())
 
     def receive(self, data: bytes) -> None:
         """Takes bytes that came; none is the end."""
+        with self._lock:
+            self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
         try:
             if data:
                 self._protocol.receive_data(data)
@@ -99,15 +111,23 @@ class Connection:
 
     @property
     def close_code(self) -> int | None:
-        code: int | None = self._protocol.close_code if self.over else None
-        return code
+        """What the other side closed with; 1006 when it went without a word."""
+        said = self._protocol.close_rcvd
+        return (said.code if said else 1006) if self.over else None
+
+    @property
+    def close_reason(self) -> str:
+        said = self._protocol.close_rcvd
+        return str(said.reason) if said and self.over else ""
 
     def send(self, message: Message) -> None:
-        if isinstance(message, str):
-            self._protocol.send_text(message.encode())
-        else:
-            self._protocol.send_binary(bytes(message))
+        with self._lock:
+            if isinstance(message, str):
+                self._protocol.send_text(message.encode())
+            else:
+                self._protocol.send_binary(bytes(message))
 
-    def close(self) -> None:
-        if self.open and not self.over:
-            self._protocol.send_close(1000)
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        with self._lock:
+            if self.open and not self.over:
+                self._protocol.send_close(code, reason)

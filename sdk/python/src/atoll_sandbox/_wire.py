@@ -23,6 +23,9 @@ from .errors import ContainerUnavailableError, RPCTransportError, SandboxError
 #: The session id that means: outside of any session.
 NO_SESSION = "__DISABLE_SESSION__"
 
+#: Port 3000 of the daemon's route is the sandbox's own API, unless a request says that it is for an app there.
+FOR_THE_APP = {"x-atoll-app": "1"}
+
 #: Seconds. How long a connection may take; how long an answer may take that needs no work; what is granted beyond the
 #: caller's own limit; how long an event stream may be silent (the server sends a comment every 15 s).
 CONNECT_SECONDS = 10.0
@@ -62,14 +65,15 @@ def request(
     query: Mapping[str, Any] | None = None,
     repeatable: bool | None = None,
     read_seconds: float | None = ANSWER_SECONDS,
+    nulls: bool = False,
 ) -> Request:
-    """A request with JSON as its body. Members that are None are left out."""
+    """A request with JSON as its body. Members that are None are left out, or null with `nulls`."""
     given = {key: value for key, value in (query or {}).items() if value is not None}
     target = f"{path}?{urlencode(given, quote_via=quote)}" if given else path
     repeated = method == "GET" if repeatable is None else repeatable
     if body is None:
         return Request(method, target, repeatable=repeated, read_seconds=read_seconds)
-    encoded = json.dumps({key: value for key, value in body.items() if value is not None}).encode()
+    encoded = json.dumps({key: value for key, value in body.items() if nulls or value is not None}).encode()
     headers = {"content-type": "application/json"}
     return Request(method, target, encoded, headers, repeated, read_seconds)
 

@@ -42,7 +42,7 @@ _HOST = re.compile(r"(\d{4,5})-(.{1,63})-([a-z0-9_]{1,63})\..+")
 _PER_CONNECTION = frozenset((
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
     "host", "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions", "sec-websocket-protocol",
-    "x-atoll-token", "x-atoll-host", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+    "x-atoll-token", "x-atoll-host", "x-atoll-app", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
 ))
 
 
@@ -148,7 +148,8 @@ class _Passage(AsyncPorts):
         if self._scope.get("client"):
             headers["x-forwarded-for"] = str(self._scope["client"][0])
         scheme = {"ws": "http", "wss": "https"}.get(self._scope["scheme"], self._scope["scheme"])
-        return {**headers, "x-atoll-host": self._host, "x-forwarded-host": self._host, "x-forwarded-proto": scheme}
+        told = {"x-atoll-host": self._host, "x-forwarded-host": self._host, "x-forwarded-proto": scheme}
+        return {**headers, **wire.FOR_THE_APP, **told}
 
     async def _body(self) -> AsyncIterator[bytes]:
         while True:

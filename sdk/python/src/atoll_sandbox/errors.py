@@ -340,6 +340,81 @@ class InvalidGitUrlError(GitError, ValueError):
     validation_errors = _Member["list[dict[str, Any]]"]("validationErrors")
 
 
+# ---- Backups and buckets
+
+
+class BackupNotFoundError(SandboxError):
+    """There is no such backup."""
+
+    codes = ("BACKUP_NOT_FOUND",)
+    backup_id = _Member[str]("backupId")
+
+
+class BackupExpiredError(SandboxError):
+    """The backup is too old."""
+
+    codes = ("BACKUP_EXPIRED",)
+    backup_id = _Member[str]("backupId")
+    expired_at = _Member[str]("expiredAt")
+
+
+class InvalidBackupConfigError(SandboxError, ValueError):
+    """A backup cannot be made so."""
+
+    codes = ("INVALID_BACKUP_CONFIG",)
+    reason = _Member[str]("reason")
+
+
+class BackupCreateError(SandboxError):
+    """The backup could not be made."""
+
+    codes = ("BACKUP_CREATE_FAILED",)
+    dir = _Member[str]("dir")
+    backup_id = _Member[str]("backupId")
+    stderr = _Member[str]("stderr")
+    exit_code = _Member[int]("exitCode")
+
+
+class BackupRestoreError(SandboxError):
+    """The backup could not be restored."""
+
+    codes = ("BACKUP_RESTORE_FAILED",)
+    dir = _Member[str]("dir")
+    backup_id = _Member[str]("backupId")
+    stderr = _Member[str]("stderr")
+    exit_code = _Member[int]("exitCode")
+
+
+class BucketMountError(SandboxError):
+    """The bucket could not be mounted; the message has the words of s3fs."""
+
+    codes: ClassVar[tuple[str, ...]] = ("BUCKET_MOUNT_ERROR", "BUCKET_MOUNT_FAILED")
+
+
+class S3FSMountError(BucketMountError):
+    """s3fs could not mount the bucket."""
+
+    codes = ("S3FS_MOUNT_ERROR",)
+
+
+class BucketUnmountError(BucketMountError):
+    """The bucket could not be unmounted."""
+
+    codes = ("BUCKET_UNMOUNT_ERROR",)
+
+
+class MissingCredentialsError(BucketMountError):
+    """There are no keys for the bucket."""
+
+    codes = ("MISSING_CREDENTIALS",)
+
+
+class InvalidMountConfigError(BucketMountError, ValueError):
+    """A bucket cannot be mounted so."""
+
+    codes = ("INVALID_MOUNT_CONFIG",)
+
+
 # ---- Interpreters, and the way to the sandbox
 
 

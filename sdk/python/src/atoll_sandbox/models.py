@@ -8,7 +8,7 @@ import functools
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, List, Literal, Mapping, Match, Type, TypeVar
+from typing import Any, Dict, List, Literal, Mapping, Match, Type, TypeVar
 
 from .errors import CommandError, SandboxError
 
@@ -45,6 +45,16 @@ def made(kind: Type[T], wire: Mapping[str, Any], **more: Any) -> T:
     except (AttributeError, TypeError, ValueError) as error:
         message = f"Atoll answered something that is no {kind.__name__}: {error}"
         raise SandboxError(message, code="INVALID_JSON_RESPONSE", context={"body": str(wire)[:200]}) from error
+
+
+class Record:
+    """A dataclass whose members can also be had by their names on the wire: `record["createdAt"]`."""
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, _snake(name))
+        except AttributeError:
+            raise KeyError(name) from None
 
 
 # ---- Commands
@@ -169,6 +179,26 @@ class FileInfo:
 
 
 @dataclass(frozen=True)
+class FileStat:
+    """The answer of `stat`. Symbolic links are followed."""
+
+    path: str
+    type: Literal["file", "directory", "other"]
+    size: int
+    modified_at: datetime
+    #: The permission bits: 0o755.
+    mode: int
+
+    @property
+    def is_file(self) -> bool:
+        return self.type == "file"
+
+    @property
+    def is_dir(self) -> bool:
+        return self.type == "directory"
+
+
+@dataclass(frozen=True)
 class WatchEvent:
     """One event of `watch`: `watching`, then `event` for each change; `error`; `stopped`."""
 
@@ -193,7 +223,7 @@ class Changes:
     reason: str | None = None
 
 
-# ---- Sandboxes, ports
+# ---- Sandboxes
 
 
 @dataclass(frozen=True)
@@ -242,6 +272,16 @@ class SandboxInfo:
     disk: Disk | None = None
     #: Why it is stopped.
     reason: str | None = None
+    #: False: `sleep_after` is the daemon's own, and work keeps the sandbox awake.
+    sleep_after_chosen: bool = False
+    #: One of upstream's instance types, if it was made as one.
+    instance: str | None = None
+    #: Names of the secrets that it has.
+    secrets: List[str] = field(default_factory=list)
+    #: Its volumes: `name`, `path`, `readOnly`.
+    volumes: List[Dict[str, Any]] = field(default_factory=list)
+    #: Hosts whose requests come to an outbound handler: `http`, `https`.
+    outbound: dict[str, List[str]] | None = None
 
 
 def sandbox_info(wire: Mapping[str, Any]) -> SandboxInfo:
@@ -253,57 +293,3 @@ def sandbox_info(wire: Mapping[str, Any]) -> SandboxInfo:
         usage=made(Usage, usage) if usage else None,
         disk=made(Disk, disk) if disk else None,
     )
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The files and settings of a sandbox at one moment."""
-
-    id: str
-    sandbox: str
-    #: Bytes that the sandbox was charged for then.
-    size: int
-    image: str
-    created_at: datetime
-    name: str | None = None
-
-
-@dataclass(frozen=True)
-class SnapshotDiff:
-    """Paths that differ from a snapshot."""
-
-    added: List[str]
-    changed: List[str]
-    deleted: List[str]
-    #: There are more than could be listed.
-    truncated: bool = False
-
-
-@dataclass(frozen=True)
-class Secret:
-    """A secret without its value, which nothing shows."""
-
-    name: str
-    hosts: List[str]
-    created_at: datetime
-    #: None: never, since the daemon knows it.
-    last_used_at: datetime | None = None
-    env: str | None = None
-    header: str | None = None
-    #: `accessKeyId`, `region`, `service`.
-    aws: dict[str, str] | None = None
-
-
-@dataclass(frozen=True)
-class ExposedPort:
-    """A port with a URL of its own."""
-
-    url: str
-    port: int
-    token: str
-    name: str | None = None
-    #: `active`, or `inactive` while the sandbox is stopped.
-    status: str = "active"
-
-    def __str__(self) -> str:
-        return self.url

@@ -146,6 +146,7 @@ class Execution:
     logs: Logs = field(default_factory=Logs)
     error: ExecutionError | None = None
     execution_count: int | None = None
+    _printed: List[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def success(self) -> bool:
@@ -159,11 +160,13 @@ class Execution:
 
     @property
     def output(self) -> str:
-        """Everything printed; the text of the last value if nothing was printed."""
-        return "".join(self.logs.stdout) or self.text or ""
+        """Everything printed, on either stream, in its order; the text of the last value if nothing was printed."""
+        return "".join(self._printed) or self.text or ""
 
     def take(self, event: CodeEvent) -> None:
         """Adds what an event tells."""
+        if event.type in ("stdout", "stderr"):
+            self._printed.append(event.text or "")
         if event.type == "stdout":
             self.logs.stdout.append(event.text or "")
         elif event.type == "stderr":

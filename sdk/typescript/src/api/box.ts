@@ -1,4 +1,5 @@
-import { errorResponse, SandboxError } from '../errors/base.js';
+import { errorResponse } from '../errors/base.js';
+import { notAtoll } from '../errors/from-response.js';
 import { OperationInterruptedError } from '../errors/other-errors.js';
 import { AbortError } from '../errors/plain-errors.js';
 import { guarded } from '../sse/streams.js';
@@ -144,14 +145,12 @@ export class Box {
     });
     try {
       return JSON.parse(text) as T;
-    } catch (cause) {
-      const message = 'Atoll answered something that is not JSON';
-      const context = { body: text.slice(0, 200) };
-      throw new SandboxError(errorResponse('INVALID_JSON_RESPONSE', message, context, 400), { cause });
+    } catch {
+      throw notAtoll((await this.transport()).where, response.status, text);
     }
   }
 
-  /** A call that answers with a stream. */
+  /** A call that answers with a stream of events. */
   async stream(
     method: string,
     path: string,
@@ -160,6 +159,8 @@ export class Box {
   ): Promise<ReadableStream<Uint8Array>> {
     const response = await this.send(method, path, encode(body), options);
     const { where } = await this.transport();
+    if (!response.headers.get('content-type')?.startsWith('text/event-stream'))
+      throw notAtoll(where, response.status, await response.text().catch(() => ''));
     return guarded(response.body!, (error) => translateBody(error, where, options.signal), options.signal);
   }
 

@@ -55,17 +55,16 @@ export class Execution {
   }
 
   get success(): boolean {
-    return this.ended && this.error === undefined;
+    return this.ended && !this.error;
   }
   get output(): string {
     return this.#printed.length ? this.#printed.join('') : (this.results.at(-1)?.text ?? '');
   }
 
-  /** What `runCode` answers. An absent error is undefined there, as in 0.12, and null in its JSON, as the guides show it. */
+  /** What `runCode` answers. Without an error `error` is null, as the guides show it; 0.12 declares it as one that may be missing. */
   result(): CodeResult {
-    const result = { ...this.toJSON(), success: this.success, output: this.output };
-    const toJSON = () => ({ ...result, error: result.error ?? null });
-    return Object.defineProperty(result, 'toJSON', { value: toJSON, enumerable: false });
+    const error = (this.error ?? null) as ExecutionError | undefined;
+    return { ...this.toJSON(), error, success: this.success, output: this.output };
   }
 
   toJSON(): ExecutionResult {

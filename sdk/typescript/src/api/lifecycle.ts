@@ -21,9 +21,9 @@ const settings = new Set(sandboxSpecFields.filter((name) => name !== 'envChanges
 const optionsBeside = new Set(['enableDefaultSession', 'normalizeId', 'containerTimeouts', 'transport']);
 const configurationBeside = new Set(['sandboxName', 'containerTimeouts', 'transport']);
 
-/** The part of a configuration that the daemon keeps. */
+/** The part of a configuration that the daemon keeps; null takes a setting away. */
 function specOf(configuration: SandboxConfiguration): Spec | undefined {
-  const kept = Object.entries(configuration).filter(([name, value]) => settings.has(name) && value != null);
+  const kept = Object.entries(configuration).filter(([name, value]) => settings.has(name) && value !== undefined);
   return kept.length ? (Object.fromEntries(kept) as unknown as Spec) : undefined;
 }
 

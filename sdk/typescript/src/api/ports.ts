@@ -66,6 +66,7 @@ export class Ports {
   }
 
   async isExposed(port: number): Promise<boolean> {
+    checkedPort(port);
     return (await this.#all()).some((exposed) => exposed.port === port);
   }
 

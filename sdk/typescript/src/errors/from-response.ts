@@ -72,24 +72,31 @@ export function createErrorFromResponse(response: ErrorResponse<any>): SandboxEr
   return new (classes[response.code] ?? SandboxError)(response);
 }
 
+/** Some other server, or a proxy in front of Atoll, has answered. */
+export function notAtoll(where: string, status: number, text: string): SandboxError {
+  const message = `${where} answered HTTP ${status}, and not as Atoll does`;
+  const hint =
+    'Another program listens there, or a proxy answers in its place: check {url} or ATOLL_URL. `atoll env --export` prints the right one.';
+  return new SandboxError(errorResponse(codes.UNKNOWN_ERROR, message, { body: text.slice(0, 200) }, status, hint));
+}
+
+const tokenHint =
+  'Give the token as { url, token } or as ATOLL_TOKEN: it is in /var/lib/atoll/token on the machine of Atoll, and `atoll env --export` prints it there.';
+
 /** Reads the answer of a request that failed, whatever it holds. */
-export async function errorOf(response: Response): Promise<Error> {
+export async function errorOf(response: Response, where: string): Promise<Error> {
   const text = await response.text().catch(() => '');
   let body: any;
   try {
     body = JSON.parse(text);
   } catch {}
-  if (typeof body?.code !== 'string') {
-    const what = text && text.length < 300 && !/^\s*</.test(text) ? text.trim() : response.statusText;
-    return createErrorFromResponse(
-      errorResponse(codes.UNKNOWN_ERROR, `HTTP ${response.status}: ${what}`, {}, response.status),
-    );
-  }
+  if (typeof body?.code !== 'string') return notAtoll(where, response.status, text);
   const fallback = errorResponse(body.code, `HTTP ${response.status}`, {}, response.status);
   // Of /api/execute/code an error has another shape: {error, code, details}.
   const named = {
     message: body.message ?? body.error ?? fallback.message,
     context: body.context ?? body.details ?? {},
   };
-  return createErrorFromResponse({ ...fallback, ...body, ...named });
+  const hint = response.status === 401 ? { suggestion: tokenHint } : {};
+  return createErrorFromResponse({ ...fallback, ...body, ...named, ...hint });
 }

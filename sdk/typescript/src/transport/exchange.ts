@@ -2,6 +2,7 @@ import { errorResponse, SandboxError } from '../errors/base.js';
 import { errorOf } from '../errors/from-response.js';
 import { ContainerUnavailableError, RPCTransportError } from '../errors/other-errors.js';
 import { AbortError } from '../errors/plain-errors.js';
+import { packageVersion } from '../generated/openapi.js';
 import { ConnectionLostError, NotSentError, type Transport, type TransportRequest } from './types.js';
 
 /** A request, and whether it may be sent again. */
@@ -15,6 +16,9 @@ export interface Exchange extends TransportRequest {
   /** Milliseconds for which a sandbox that is not ready (503) is waited for. */
   readyMs: number;
 }
+
+/** For the question which version answers. */
+const healthMs = 5_000;
 
 /** Waits, unless the signal comes first. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
@@ -104,6 +108,23 @@ function bytesOf(chunk: unknown): Uint8Array {
   throw new TypeError(`a stream to write must yield bytes or text, not ${chunk === null ? 'null' : typeof chunk}`);
 }
 
+/** Errors that an Atoll of another version may have caused: it does not know a route, a method or a field. */
+const versionCodes = new Set<string>(['NOT_FOUND', 'METHOD_NOT_ALLOWED', 'VALIDATION_FAILED', 'INVALID_LIMITS']);
+
+/** Suggests an update where Atoll has another version than this package. */
+async function explainVersion(transport: Transport, error: unknown): Promise<void> {
+  if (!(error instanceof SandboxError) || !versionCodes.has(error.code)) return;
+  const signal = AbortSignal.timeout(healthMs);
+  try {
+    const health = await transport.send({ method: 'GET', path: '/v1/health', signal });
+    const { version } = (await health.json()) as { version?: string };
+    if (version && version !== packageVersion)
+      error.errorResponse.suggestion = `Atoll at ${transport.where} has version ${version}, atoll-sandbox ${packageVersion}: update the older one.`;
+  } catch {
+    // The first error says enough.
+  }
+}
+
 /** Sends a request, again where that cannot do anything twice. Answers other than 2xx and 101 become errors. */
 export async function exchange(
   transport: Transport,
@@ -132,7 +153,8 @@ export async function exchange(
     if (response.ok || response.status === 101) return response;
     // 503 means "not ready yet", and only that: nothing was done.
     const again = response.status === 503 && !(request.body instanceof ReadableStream);
-    const error = await errorOf(response);
+    const error = await errorOf(response, transport.where);
+    await explainVersion(transport, error);
     if (!again || Date.now() - began >= request.readyMs) throw error;
     const after = Number(response.headers.get('retry-after')) * 1000;
     await pause(after > 0 ? Math.min(after, 5000) : delayOf(n), request.signal);

@@ -34,12 +34,16 @@ export interface RunCodeOptions {
 export type ContextRef = string | { readonly id: string };
 
 /** Options of `runCode`: those of 0.12, and the spellings of the guides. */
-export interface RunCodeInput extends Omit<RunCodeOptions, 'context'> {
+export interface RunCodeInput extends Omit<RunCodeOptions, 'context' | keyof ExecutionCallbacks> {
   context?: ContextRef;
   /** Accepted for compatibility: the callbacks are called while the code runs. */
   stream?: boolean;
-  /** Text that the code prints, on either stream, as it comes. */
-  onOutput?: (text: string) => void | Promise<void>;
+  /** Text that the code prints, on either stream, as it comes. A promise is waited for, here and below. */
+  onOutput?: (text: string) => unknown;
+  onStdout?: (output: OutputMessage) => unknown;
+  onStderr?: (output: OutputMessage) => unknown;
+  onResult?: (result: Result) => unknown;
+  onError?: (error: ExecutionError) => unknown;
 }
 export interface OutputMessage {
   text: string;
@@ -91,6 +95,8 @@ export interface ExecutionResult {
 }
 /** What `runCode` answers: a result of 0.12, and what the guides read from it. */
 export interface CodeResult extends ExecutionResult {
+  /** What the code raised. Without an error it is null; the declared type is that of 0.12. */
+  error?: ExecutionError;
   /** Whether the code ran to its end without an error. */
   success: boolean;
   /** All text that was printed, in its order; the text of the last value if none was. */

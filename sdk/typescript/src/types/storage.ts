@@ -1,4 +1,4 @@
-/* Buckets, backups of directories, and tunnels; those throw NotImplementedError. */
+/* Buckets, backups of directories, and tunnels. */
 
 export type BucketProvider = 'r2' | 's3' | 'gcs';
 export interface BucketCredentials {

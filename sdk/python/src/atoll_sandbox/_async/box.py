@@ -35,12 +35,12 @@ class Box:
         if not self._create:
             await self.json(wire.request("GET", ""), now=True)
         if self._spec:
-            await self.json(wire.request("PUT", "", self._spec, repeatable=True), now=True)
+            await self.json(wire.request("PUT", "", self._spec, repeatable=True, nulls=True), now=True)
         self.ready = True
 
-    async def create_from(self, source: Mapping[str, Any]) -> None:
+    async def create_from(self, source: Mapping[str, Any], seconds: float) -> None:
         """Makes the sandbox with its options, and with the files of another one."""
-        await self.json(wire.request("PUT", "", {**self._spec, **source}), now=True)
+        await self.json(wire.request("PUT", "", {**self._spec, **source}, read_seconds=seconds, nulls=True), now=True)
         self.ready = True
 
     async def send(self, request: wire.Request, content: io.Pieces | None = None, now: bool = False) -> httpx.Response:

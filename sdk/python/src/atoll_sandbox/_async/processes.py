@@ -238,6 +238,14 @@ class AsyncProcesses(AsyncCommands):
             io.background(lambda: _report(stream, on_stdout, on_stderr, on_exit, on_error))
         return process
 
+    #: The same as `start_process`.
+    spawn = start_process
+
+    async def is_process_running(self, process_id: str) -> bool:
+        """Whether there is such a process and it has not ended."""
+        process = await self.get_process(process_id)
+        return process is not None and process.status in ("starting", "running")
+
     async def list_processes(self, session: SessionLike = None) -> list[AsyncProcess]:
         """All background processes of the sandbox; with a session, those of that session."""
         query = {"sessionId": None if session is None else checks.session_name(session)}

@@ -8,7 +8,8 @@ from .. import _checks as checks
 from .. import _wire as wire
 from .._place import locate
 from ..errors import SandboxError
-from ..models import Secret, made
+from ..models import made
+from ..models_network import Secret
 from .transport import Transport
 
 

@@ -7,15 +7,16 @@ from typing import Mapping
 
 from .. import _checks as checks
 from .. import _wire as wire
+from .backups import AsyncBackups
 from .box import Box
 from .code import AsyncCode
 from .commands import SessionLike
-from .files import AsyncFiles
 from .processes import AsyncProcesses
 from .terminal import AsyncTerminal, path_of
+from .volumes import AsyncBuckets
 
 
-class AsyncInside(AsyncProcesses, AsyncFiles, AsyncCode):
+class AsyncInside(AsyncProcesses, AsyncBackups, AsyncCode, AsyncBuckets):
     """Everything that can be done in a sandbox, in a session or in the default one."""
 
     async def terminal(
@@ -41,6 +42,10 @@ class AsyncSession(AsyncInside):
     @property
     def id(self) -> str:
         return self._session
+
+    def __str__(self) -> str:
+        """The id, which does wherever a session is asked for: a session can be kept as text."""
+        return self.id
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} of {self._box.id!r}>"

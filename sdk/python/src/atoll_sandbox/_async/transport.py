@@ -11,18 +11,20 @@ from .. import _wire as wire
 from .._io import aio as io
 from .._place import Place
 from .._version import OLDEST_DAEMON, __version__, fits
-from .._websocket import Connection
 from ..errors import RPCTransportError, SandboxError, error_of_answer
 from .websocket import AsyncWebSocket
 
 
 class Transport:
     """Sends requests. A request that has not left, or that may be repeated, is tried again for `retry_seconds`; a sandbox that
-    is not ready is waited for, for `ready_seconds`."""
+    is not ready is waited for, for `ready_seconds`. Where nothing has ever answered, a refused connection is final, unless the
+    caller has chosen the time."""
 
-    def __init__(self, place: Place, ready_seconds: float) -> None:
+    def __init__(self, place: Place, ready_seconds: float, retry_seconds: float | None = None) -> None:
         self.place = place
         self._ready_seconds = ready_seconds
+        self._retry_seconds = wire.RETRY_SECONDS if retry_seconds is None else retry_seconds
+        self._insist = retry_seconds is not None
         self._client: httpx.AsyncClient | None = None
         self._closed = False
         self._greeted = False
@@ -51,7 +53,7 @@ class Transport:
             try:
                 response = await self.send(request, content)
             except httpx.TransportError as error:
-                late = io.now() - began >= wire.RETRY_SECONDS
+                late = io.now() - began >= self._retry_seconds
                 if late or not self._again(error, request, content is not None):
                     raise wire.failure(error, self.place, request.read_seconds) from error
                 await io.sleep(wire.delay(attempt))
@@ -66,10 +68,10 @@ class Transport:
                 await io.sleep(wire.retry_after(response.headers, attempt))
             attempt += 1
 
-    @staticmethod
-    def _again(error: httpx.TransportError, request: wire.Request, streamed: bool) -> bool:
+    def _again(self, error: httpx.TransportError, request: wire.Request, streamed: bool) -> bool:
         if wire.not_sent(error):
-            return not wire.no_server(error)
+            # A daemon that has answered before may be starting again.
+            return not wire.no_server(error) or self._insist or self._greeted
         # Content that is a stream cannot be sent from its beginning a second time.
         return request.repeatable and not streamed and not isinstance(error, httpx.TimeoutException)
 
@@ -130,15 +132,5 @@ class Transport:
     async def websocket(self, path: str, headers: Mapping[str, str] | None, subprotocols: Sequence[str]) -> AsyncWebSocket:
         """A WebSocket. Refusals raise what the answer says."""
         await self._greet()
-        connection = Connection(self.place.url + path, self._headers(headers or {}), subprotocols)
-        try:
-            socket = await io.connect(self.place, connection.host, connection.port, wire.CONNECT_SECONDS)
-        except OSError as error:
-            raise wire.failure(httpx.ConnectError(str(error)), self.place) from error
-        opened = AsyncWebSocket(connection, socket, self.place)
-        try:
-            await opened.handshake(wire.READY_SECONDS)
-        except BaseException:
-            await opened.aclose()
-            raise
-        return opened
+        given = self._headers(headers or {})
+        return await AsyncWebSocket.opened(self.place, self.place.url + path, given, subprotocols, wire.READY_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import AsyncIterator
+from typing import AsyncIterator, Mapping, Sequence
 
 import httpx
 
@@ -13,12 +13,49 @@ from .._place import Place
 from .._websocket import Connection, Message
 
 
+#: Headers of one connection; those of the handshake are made anew.
+_OF_HOP = frozenset(("connection", "upgrade", "host", "keep-alive", "content-length", "transfer-encoding"))
+
+
 class AsyncWebSocket:
-    """Messages both ways. Nothing is read from the socket before it is asked for, so a slow reader slows the sender."""
+    """Messages both ways. Nothing is read from the socket before it is asked for, so a slow reader slows the sender.
+
+    One reader and any number of senders may use it at once.
+    """
 
     def __init__(self, connection: Connection, socket: io.Socket, place: Place) -> None:
         self._connection, self._socket, self._place = connection, socket, place
+        self._sending = io.Lock()
         self._closed = False
+
+    @classmethod
+    async def opened(
+        cls, place: Place, url: str, headers: Mapping[str, str], subprotocols: Sequence[str], seconds: float
+    ) -> AsyncWebSocket:
+        """A new connection to `url`. Refusals raise what the answer says."""
+        connection = Connection(url, headers, subprotocols)
+        try:
+            socket = await io.connect(place, connection.host, connection.port, wire.CONNECT_SECONDS)
+        except OSError as error:
+            raise wire.failure(httpx.ConnectError(str(error)), place) from error
+        found = cls(connection, socket, place)
+        try:
+            await found.handshake(seconds)
+        except BaseException:
+            await found.aclose()
+            raise
+        return found
+
+    @classmethod
+    async def forward(cls, request: httpx.Request, url: str | None = None) -> AsyncWebSocket:
+        """Sends a sandbox's request for a WebSocket on to its server, from here, or to `url`: return it from an outbound
+        handler."""
+        target = str(request.url) if url is None else url
+        headers = {name: value for name, value in request.headers.items()
+                   if name not in _OF_HOP and not name.startswith("sec-websocket-")}
+        wanted = [name.strip() for name in request.headers.get("sec-websocket-protocol", "").split(",") if name.strip()]
+        place = Place(str(httpx.URL(target).copy_with(raw_path=b"")))
+        return await cls.opened(place, target, headers, wanted, wire.ANSWER_SECONDS)
 
     async def handshake(self, seconds: float) -> None:
         until = io.deadline(seconds)
@@ -43,9 +80,12 @@ class AsyncWebSocket:
                 raise wire.failure(httpx.ReadError(str(error)), self._place) from error
 
     async def _flush(self) -> None:
-        data = self._connection.output()
-        if data:
-            await self._socket.send(data)
+        if not self._connection.has_output():
+            return
+        async with self._sending:
+            data = self._connection.output()
+            if data:
+                await self._socket.send(data)
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """The next message: text or bytes; None when the connection has ended. Raises TimeoutError."""
@@ -78,12 +118,17 @@ class AsyncWebSocket:
         """How the other side closed the connection; None while it is open."""
         return self._connection.close_code
 
-    async def aclose(self) -> None:
+    @property
+    def close_reason(self) -> str:
+        """The words that the other side closed the connection with."""
+        return self._connection.close_reason
+
+    async def aclose(self, code: int = 1000, reason: str = "") -> None:
         if self._closed:
             return
         self._closed = True
         with contextlib.suppress(OSError):
-            self._connection.close()
+            self._connection.close(code, reason)
             await self._flush()
         await self._socket.close()
 

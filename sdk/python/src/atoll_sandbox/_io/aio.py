@@ -10,14 +10,27 @@ from typing import IO, Any, AsyncIterable, AsyncIterator, Awaitable, Callable, C
 import httpx
 
 from .._place import Place
-from .common import PIECE_BYTES, SEND_SECONDS, DeadlinePassed, deadline, left, piece_of, tls, traced, transport_options, tune
+from .common import (
+    PIECE_BYTES,
+    SEND_SECONDS,
+    DeadlinePassed,
+    content_of,
+    deadline,
+    left,
+    piece_of,
+    tls,
+    traced,
+    transport_options,
+    tune,
+)
 
-__all__ = ["Body", "DeadlinePassed", "Pieces", "Socket", "background", "call", "client", "connect", "deadline", "left", "now",
-           "pieces", "sleep", "trace"]
+__all__ = ["Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call", "client", "connect",
+           "content_of", "deadline", "finish", "left", "now", "pieces", "sleep", "trace"]
 
 #: The content of a file, piece by piece.
 Pieces = Union[AsyncIterable[bytes], Iterable[bytes], IO[bytes]]
 
+Lock = asyncio.Lock
 now = time.monotonic
 _tasks: set[asyncio.Task[None]] = set()
 
@@ -37,18 +50,46 @@ async def sleep(seconds: float, until: float | None = None) -> None:
     left(until)
 
 
-async def call(callback: Callable[..., Any] | None, *arguments: object) -> None:
+async def call(callback: Callable[..., Any] | None, *arguments: object) -> Any:
     """Calls back, if there is a callback; it may be a coroutine function."""
     answer = callback(*arguments) if callback else None
-    if inspect.isawaitable(answer):
-        await answer
+    return await answer if inspect.isawaitable(answer) else answer
 
 
-def background(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Work beside the caller's own."""
+def background(work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], object]:
+    """Work beside the caller's own. Returns what cancels it."""
     task = asyncio.get_running_loop().create_task(work())
     _tasks.add(task)  # the loop itself holds tasks weakly
     task.add_done_callback(_tasks.discard)
+    return task.cancel
+
+
+class Mailbox:
+    """Things that one part puts in without waiting, and that another one waits for."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Any] = asyncio.Queue()
+        self.put = self._queue.put_nowait
+
+    async def get(self) -> Any:
+        return await self._queue.get()
+
+
+async def body_of(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The bytes of a response as they are sent."""
+    if isinstance(response.stream, httpx.AsyncByteStream):
+        async for piece in response.aiter_raw():
+            yield piece
+    else:
+        for piece in response.iter_raw():
+            yield piece
+
+
+async def finish(response: httpx.Response) -> None:
+    if isinstance(response.stream, httpx.AsyncByteStream):
+        await response.aclose()
+    else:
+        response.close()
 
 
 async def pieces(content: Pieces) -> AsyncIterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import socket
 import threading
 import time
@@ -11,13 +12,26 @@ from typing import IO, Any, Callable, Iterable, Iterator, Union
 import httpx
 
 from .._place import Place
-from .common import PIECE_BYTES, SEND_SECONDS, DeadlinePassed, deadline, left, piece_of, tls, traced, transport_options, tune
+from .common import (
+    PIECE_BYTES,
+    SEND_SECONDS,
+    DeadlinePassed,
+    content_of,
+    deadline,
+    left,
+    piece_of,
+    tls,
+    traced,
+    transport_options,
+    tune,
+)
 
-__all__ = ["Body", "DeadlinePassed", "Pieces", "Socket", "background", "call", "client", "connect", "deadline", "left", "now",
-           "pieces", "sleep", "trace"]
+__all__ = ["Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call", "client", "connect",
+           "content_of", "deadline", "finish", "left", "now", "pieces", "sleep", "trace"]
 
 Pieces = Union[Iterable[bytes], IO[bytes]]
 
+Lock = threading.Lock
 now = time.monotonic
 trace = traced
 
@@ -32,13 +46,31 @@ def sleep(seconds: float, until: float | None = None) -> None:
     left(until)
 
 
-def call(callback: Callable[..., Any] | None, *arguments: object) -> None:
-    if callback:
-        callback(*arguments)
+def call(callback: Callable[..., Any] | None, *arguments: object) -> Any:
+    return callback(*arguments) if callback else None
 
 
-def background(work: Callable[[], None]) -> None:
+def background(work: Callable[[], None]) -> Callable[[], object]:
+    """A thread cannot be cancelled: it ends when what it waits for does."""
     threading.Thread(target=work, name="atoll-sandbox", daemon=True).start()
+    return lambda: None
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.put = self._queue.put
+
+    def get(self) -> Any:
+        return self._queue.get()
+
+
+def body_of(response: httpx.Response) -> Iterator[bytes]:
+    return response.iter_raw()
+
+
+def finish(response: httpx.Response) -> None:
+    response.close()
 
 
 def pieces(content: Pieces) -> Iterator[bytes]:
@@ -105,6 +137,9 @@ class Socket:
         self._connection.sendall(data)
 
     def close(self) -> None:
+        # Another thread may wait in `recv`, which only a shutdown ends.
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._connection, socket.SHUT_RDWR)
         self._connection.close()
 
 

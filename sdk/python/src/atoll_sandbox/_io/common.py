@@ -71,3 +71,11 @@ def piece_of(value: object) -> bytes:
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"the pieces of a file are bytes, not {type(value).__name__}")
     return bytes(value)
+
+
+def content_of(response: httpx.Response) -> bytes | None:
+    """The content of a response that was read, or made with it; None for one that is a stream."""
+    try:
+        return response.content
+    except httpx.ResponseNotRead:
+        return None

@@ -36,12 +36,12 @@ class Box:
         if not self._create:
             self.json(wire.request("GET", ""), now=True)
         if self._spec:
-            self.json(wire.request("PUT", "", self._spec, repeatable=True), now=True)
+            self.json(wire.request("PUT", "", self._spec, repeatable=True, nulls=True), now=True)
         self.ready = True
 
-    def create_from(self, source: Mapping[str, Any]) -> None:
+    def create_from(self, source: Mapping[str, Any], seconds: float) -> None:
         """Makes the sandbox with its options, and with the files of another one."""
-        self.json(wire.request("PUT", "", {**self._spec, **source}), now=True)
+        self.json(wire.request("PUT", "", {**self._spec, **source}, read_seconds=seconds, nulls=True), now=True)
         self.ready = True
 
     def send(self, request: wire.Request, content: io.Pieces | None = None, now: bool = False) -> httpx.Response:

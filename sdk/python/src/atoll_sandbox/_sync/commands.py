@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import base64
+import re
 import shlex
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Union
 
 from .. import _checks as checks
 from .. import _wire as wire
 from .._io import blocking as io
-from ..errors import CommandError
+from ..errors import CommandError, GitBranchNotFoundError, GitCheckoutError
 from ..models import ExecEvent, ExecResult, GitCheckoutResult, exec_result, made
 from .box import Box
 from .streams import EventStream, Follow, ResumedLink
@@ -27,6 +29,8 @@ OnText = Callable[[str], None]
 
 #: Seconds that a clone may take unless told otherwise.
 CLONE_SECONDS = 600.0
+
+_COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
 
 
 class Scope:
@@ -180,22 +184,51 @@ class Commands(Scope):
         target_dir: checks.StrPath | None = None,
         *,
         branch: str | None = None,
+        ref: str | None = None,
         depth: int | None = None,
         timeout: float = CLONE_SECONDS,
         session: SessionLike = None,
     ) -> GitCheckoutResult:
-        """Clones a repository, by default into `/workspace` and its name."""
+        """Clones a repository, by default into `/workspace` and its name. `ref` is a branch, a tag or a commit; a commit is
+        looked for in the whole history."""
         if not isinstance(url, str) or not url:
             raise TypeError("the URL of a repository is a str that is not empty")
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
             raise checks.invalid("depth", "the number of commits is an int of 1 or more")
+        if branch is not None and ref is not None:
+            raise TypeError("git_checkout takes a branch or a ref, not both: a ref may be a branch, a tag or a commit")
         body = {
             "repoUrl": url,
-            "branch": branch,
+            "branch": branch if ref is None else ref,
             "targetDir": None if target_dir is None else checks.path_text(target_dir, "target_dir"),
             "depth": depth,
             "timeoutMs": checks.milliseconds(timeout),
             "sessionId": self._in(session),
         }
+        try:
+            return self._clone(body, timeout)
+        except GitBranchNotFoundError:
+            # No branch and no tag: a commit has no name that a clone can ask for.
+            if ref is None or not _COMMIT.fullmatch(ref):
+                raise
+        done = self._clone({**body, "branch": None, "depth": None}, timeout)
+        self._detach(done, ref, self._in(session), timeout)
+        return replace(done, branch=ref)
+
+    def _clone(self, body: Mapping[str, Any], timeout: float) -> GitCheckoutResult:
         limit = timeout + wire.GRACE_SECONDS
         return made(GitCheckoutResult, self._box.json(wire.request("POST", "/api/git/checkout", body, read_seconds=limit)))
+
+    def _detach(self, done: GitCheckoutResult, commit: str, session: str, timeout: float) -> None:
+        """Goes to a commit of a clone. A clone without that commit is removed, as git itself removes one that failed."""
+        at = shlex.quote(done.target_dir)
+        command = f"git -C {at} checkout --quiet --detach {commit} -- || {{ rm -rf -- {at}; false; }}"
+        # The session's shell may end at the first error (`set -e`): use it only where a path is relative to its directory.
+        where = wire.NO_SESSION if done.target_dir.startswith("/") else session
+        body = {"command": command, "sessionId": where, "origin": "internal"}
+        answer = self._box.json(wire.request("POST", "/api/execute", body, read_seconds=timeout + wire.GRACE_SECONDS))
+        if answer.get("exitCode") != 0:
+            context = {"branch": commit, "repository": done.repo_url, "targetDir": done.target_dir,
+                       "stderr": answer.get("stderr"), "exitCode": answer.get("exitCode")}
+            message = f"There is no branch, tag or commit '{commit}' in {done.repo_url}"
+            raise GitCheckoutError(message, http_status=404, context=context, suggestion="Check the name of the ref.")

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from datetime import datetime, timezone
 from typing import Any, Iterator, Mapping, Sequence, Union, overload
 
 import httpx
@@ -10,14 +13,19 @@ import httpx
 from .. import _checks as checks
 from .. import _wire as wire
 from .._io import blocking as io
-from ..errors import SandboxError
-from ..models import Changes, FileInfo, WatchEvent, made
+from ..errors import FileNotFoundError, FileSystemError, SandboxError
+from ..models import Changes, FileInfo, FileStat, WatchEvent, made
 from .box import Box
 from .commands import Scope, SessionLike
-from .streams import EventStream, Link
+from .streams import EndlessLink, EventStream
 
 #: Content for a file: text (as UTF-8), bytes, a binary file object, or an iterable of bytes.
 Content = Union[str, bytes, bytearray, memoryview, io.Pieces]
+
+#: Seconds for a command of this client's own, such as the removal of a large tree.
+OWN_SECONDS = 600.0
+
+_STAT = re.compile(r"(\d+) (\d+) (-?\d+) (.*)\n")
 
 
 def _raw(method: str, path: checks.StrPath, session: str, body: bytes | None = None) -> wire.Request:
@@ -135,6 +143,55 @@ class Files(Scope):
         """Whether there is a file or a directory."""
         return bool((self._file("exists", {"path": checks.path_text(path)}, session, reads=True))["exists"])
 
+    def readdir(self, path: checks.StrPath = ".", *, session: SessionLike = None) -> list[str]:
+        """The names in a directory, hidden ones too, sorted."""
+        return sorted(info.name for info in self.list_files(path, include_hidden=True, session=session))
+
+    def stat(self, path: checks.StrPath, *, session: SessionLike = None) -> FileStat:
+        """Type, size, time and mode of a file or a directory. Symbolic links are followed."""
+        name = checks.path_text(path)
+        answer = self._own(f"stat -L -c '%a %s %Y %F' -- {shlex.quote(name)}", name, session)
+        found, words = _STAT.fullmatch(answer["stdout"]), answer["stderr"].strip()
+        if answer["exitCode"] != 0 or not found:
+            missing = "No such file" in words or "Not a directory" in words
+            kind = FileNotFoundError if missing else FileSystemError
+            raise kind(f"'{name}' cannot be looked at: {words}", http_status=404 if missing else 500, context={"path": name})
+        plain = "directory" if found[4] == "directory" else "file" if found[4].startswith("regular") else "other"
+        when = datetime.fromtimestamp(int(found[3]), timezone.utc)
+        return FileStat(name, plain, int(found[2]), when, int(found[1], 8))  # type: ignore[arg-type]
+
+    def rm(
+        self, path: checks.StrPath, *, recursive: bool = False, force: bool = False, session: SessionLike = None
+    ) -> None:
+        """Removes a file; with `recursive` also a directory with all that it holds. With `force`, a path that does not exist is
+        no error."""
+        name = checks.path_text(path)
+        try:
+            self.delete_file(name, session=session)
+            return
+        except FileNotFoundError:
+            if force:
+                return
+            raise
+        except FileSystemError as error:
+            if error.code != "IS_DIRECTORY":
+                raise
+        if not recursive:
+            hint = "Use rm(path, recursive=True)."
+            raise FileSystemError(
+                f"'{name}' is a directory", code="IS_DIRECTORY", http_status=400, context={"path": name}, suggestion=hint
+            )
+        answer = self._own(f"rm -r -- {shlex.quote(name)}", name, session)
+        if answer["exitCode"] != 0:
+            words = answer["stderr"].strip()
+            raise FileSystemError(f"'{name}' could not be removed: {words}", http_status=500, context={"path": name})
+
+    def _own(self, command: str, path: str, session: SessionLike) -> dict[str, Any]:
+        """A command of this client's own. Only a relative path needs the session, which may be busy."""
+        where = wire.NO_SESSION if path.startswith("/") else self._in(session)
+        body = {"command": f"LC_ALL=C {command}", "sessionId": where, "origin": "internal"}
+        return self._box.json(wire.request("POST", "/api/execute", body, read_seconds=OWN_SECONDS))
+
     def _file(self, route: str, body: dict[str, Any], session: SessionLike, reads: bool = False) -> dict[str, Any]:
         body["sessionId"] = self._in(session)
         return self._box.json(wire.request("POST", f"/api/{route}", body, repeatable=reads))
@@ -157,7 +214,8 @@ class Files(Scope):
         The watch is in place when the `with` block begins, and its first event, of type `watching`, says so.
         """
         body = _watch(path, recursive, include, exclude, self._in(session))
-        return EventStream(_WatchLink(self._box, wire.stream_request("POST", "/api/watch", body)), _watched)
+        link = _WatchLink(self._box, wire.stream_request("POST", "/api/watch", body), "directory.watch")
+        return EventStream(link, _watched)
 
     def check_changes(
         self,
@@ -178,8 +236,10 @@ def _watched(event: Any) -> WatchEvent:
     return made(WatchEvent, event)
 
 
-class _WatchLink(Link):
+class _WatchLink(EndlessLink):
     """Opened when the watch is in place: what happens after that is seen."""
+
+    last = ("stopped", "error")
 
     def open(self) -> None:
         if self._body is not None:

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping
+from typing import Any, Literal, Mapping, Sequence
 
+from .. import _checks as checks
 from .. import _wire as wire
 from ..errors import SandboxError
+from ..models import made
+from ..models_network import Approval, NetworkRecord
 from .commands import Scope
-from .streams import EventStream, Link
+from .streams import EndlessLink, EventStream
 
 
 class Network(Scope):
@@ -22,6 +25,8 @@ class Network(Scope):
 
             sandbox.set_network({"mode": "list", "allow": ["pypi.org"], "ask": True})
         """
+        if not isinstance(policy, Mapping):
+            raise TypeError(f"a policy is a mapping like {{'mode': 'list', 'allow': [...]}}, not {type(policy).__name__}")
         body = json.dumps(dict(policy)).encode()
         headers = {"content-type": "application/json"}
         try:
@@ -34,24 +39,62 @@ class Network(Scope):
         self._box.json(wire.request("PUT", "", {"network": given}, repeatable=True))
         return self.get_network()
 
-    def network_log(self) -> list[dict[str, Any]]:
-        """The last connections that have ended and names that were refused, oldest first."""
-        return list((self._box.json(wire.request("GET", "/network/log")))["log"])
+    def set_allowed_hosts(self, hosts: Sequence[str]) -> None:
+        """Only these hosts can be reached; an empty list means none."""
+        self.set_network({"mode": "list", "allow": checks.names(hosts, "hosts")})
 
-    def follow_network_log(self) -> EventStream[dict[str, Any]]:
+    def set_denied_hosts(self, hosts: Sequence[str]) -> None:
+        """These hosts cannot be reached, whatever else is allowed."""
+        self.set_network({"deny": checks.names(hosts, "hosts")})
+
+    def network_log(self) -> list[NetworkRecord]:
+        """The last connections that have ended and names that were refused, oldest first."""
+        return [made(NetworkRecord, one) for one in (self._box.json(wire.request("GET", "/network/log")))["log"]]
+
+    def follow_network_log(self) -> EventStream[NetworkRecord]:
         """The same as events that go on.
 
             for record in sandbox.follow_network_log():
-                print(record["decision"], record["name"], record["port"])
+                print(record.decision, record.name, record.port)
         """
-        return EventStream(Link(self._box, wire.stream_request("GET", "/network/log?follow=1")), dict)
+        link = EndlessLink(self._box, wire.stream_request("GET", "/network/log?follow=1"), "network.log")
+        return EventStream(link, lambda event: made(NetworkRecord, event))
 
-    def approvals(self) -> list[dict[str, Any]]:
-        """Connections of this sandbox that wait for somebody: `id`, `host`, `port`, `protocol`, …"""
+    def approvals(self) -> list[Approval]:
+        """Connections of this sandbox that wait for somebody, oldest first."""
         found = (self._box.json(wire.request("GET", "/v1/approvals")))["approvals"]
-        return [one for one in found if one["sandbox"] == self._box.id]
+        return [made(Approval, one) for one in found if one["sandbox"] == self._box.id]
 
-    def approve(self, approval_id: str, decision: str = "allow", *, remember: str = "once") -> dict[str, Any]:
-        """Answers one: `decision` is allow or deny, `remember` once, sandbox or always."""
+    def follow_approvals(self) -> EventStream[Approval]:
+        """Connections of this sandbox that wait now, then those that come, and their ends.
+
+            for approval in sandbox.follow_approvals():
+                if approval.type == "approval":
+                    sandbox.approve(approval)
+        """
+        link = _OwnLink(self._box, wire.stream_request("GET", "/v1/approvals?follow=1"), "network.approvals")
+        return EventStream(link, lambda event: made(Approval, event))
+
+    def approve(
+        self,
+        approval: str | Approval,
+        decision: Literal["allow", "deny"] = "allow",
+        *,
+        remember: Literal["once", "sandbox", "always"] = "once",
+    ) -> dict[str, Any]:
+        """Answers one. `remember` makes the answer a rule of the sandbox, or of all sandboxes."""
+        name = approval.id if isinstance(approval, Approval) else approval
+        if not isinstance(name, str) or not name:
+            raise TypeError("an approval is an Approval, or the str of its id")
         body = {"decision": decision, "remember": remember}
-        return self._box.json(wire.request("POST", f"/v1/approvals/{wire.segment(approval_id)}", body))
+        return self._box.json(wire.request("POST", f"/v1/approvals/{wire.segment(name)}", body))
+
+
+class _OwnLink(EndlessLink):
+    """Events of all sandboxes, of which one's own are kept."""
+
+    def next(self, until: float | None = None) -> dict[str, Any] | None:
+        while True:
+            event = super().next(until)
+            if event is None or event.get("sandbox") == self._box.id:
+                return event

@@ -12,7 +12,8 @@ from .. import _checks as checks
 from .. import _wire as wire
 from .._io import blocking as io
 from ..errors import CustomDomainRequiredError, SandboxError, SandboxSecurityError, error_of_answer
-from ..models import ExposedPort, made
+from ..models import made
+from ..models_network import ExposedPort, Tunnel
 from .commands import Scope
 from .websocket import WebSocket
 
@@ -21,7 +22,7 @@ _LOCAL = re.compile(r"(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(:\d+)?")
 
 def _missing(error: SandboxError) -> bool:
     """Not exposed, or not even a sandbox: nothing to take back."""
-    return error.code in ("PORT_NOT_EXPOSED", "SANDBOX_NOT_FOUND")
+    return error.code in ("PORT_NOT_EXPOSED", "TUNNEL_NOT_FOUND", "SANDBOX_NOT_FOUND")
 
 
 class Ports(Scope):
@@ -75,6 +76,35 @@ class Ports(Scope):
         path = f"/ports/{checks.port_number(port)}/validate"
         return bool((self._box.json(wire.request("POST", path, {"token": token}, repeatable=True)))["valid"])
 
+    def open_tunnel(self, port: int, *, name: str | None = None) -> Tunnel:
+        """Gives a port a host name of its own, without a token: `name`, or a random one. It ends with the sandbox, or by
+        `close_tunnel`. The same call again gives the same tunnel."""
+        body = {"port": checks.port_number(port), "name": name}
+        return made(Tunnel, self._box.json(wire.request("POST", "/tunnels", body, repeatable=True)))
+
+    def get_tunnel(self, port: int) -> Tunnel | None:
+        """The tunnel of a port; None when there is none."""
+        return next((tunnel for tunnel in self.tunnels() if tunnel.port == port), None)
+
+    def tunnels(self) -> list[Tunnel]:
+        """All tunnels of the sandbox."""
+        try:
+            answer = self._box.json(wire.request("GET", "/tunnels"))
+        except SandboxError as error:
+            if not _missing(error):
+                raise
+            return []
+        return [made(Tunnel, one) for one in answer["tunnels"]]
+
+    def close_tunnel(self, tunnel: int | Tunnel) -> None:
+        """Ends a tunnel, by its port or itself. One that is closed is no error."""
+        port = checks.port_number(tunnel.port if isinstance(tunnel, Tunnel) else tunnel)
+        try:
+            self._box.json(wire.request("DELETE", f"/tunnels/{port}", repeatable=True))
+        except SandboxError as error:
+            if not _missing(error):
+                raise
+
     def fetch(
         self,
         port: int,
@@ -106,7 +136,7 @@ class Ports(Scope):
         token = self._box.transport.place.token
         if token and "authorization" in found:
             found["x-atoll-token"] = token
-        return found
+        return {**found, **wire.FOR_THE_APP}
 
     def ws_connect(
         self, port: int, path: str = "/", *, headers: Mapping[str, str] | None = None, subprotocols: Sequence[str] = ()

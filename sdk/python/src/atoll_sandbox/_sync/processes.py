@@ -239,6 +239,14 @@ class Processes(Commands):
             io.background(lambda: _report(stream, on_stdout, on_stderr, on_exit, on_error))
         return process
 
+    #: The same as `start_process`.
+    spawn = start_process
+
+    def is_process_running(self, process_id: str) -> bool:
+        """Whether there is such a process and it has not ended."""
+        process = self.get_process(process_id)
+        return process is not None and process.status in ("starting", "running")
+
     def list_processes(self, session: SessionLike = None) -> list[Process]:
         """All background processes of the sandbox; with a session, those of that session."""
         query = {"sessionId": None if session is None else checks.session_name(session)}

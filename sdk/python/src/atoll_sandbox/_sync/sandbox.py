@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Mapping, Sequence
+from typing import Any, Literal, Mapping, Sequence
 
 from .. import _checks as checks
 from .. import _wire as wire
@@ -13,11 +13,20 @@ from ..errors import SandboxError
 from ..models import Limits, SandboxInfo, sandbox_info
 from .box import Box
 from .network import Network
+from .outbound import Hook, Outbound
 from .ports import Ports
 from .session import Sessions
 from .storage import Storage
 from .transport import Transport
 from .volumes import Volumes
+
+
+#: Upstream's instance types.
+Instance = Literal["lite", "basic", "standard-1", "standard-2", "standard-3", "standard-4"]
+
+
+def _listed(value: Sequence[str] | None, name: str) -> list[str] | None:
+    return None if value is None else checks.names(value, name)
 
 
 def _spec(
@@ -30,6 +39,12 @@ def _spec(
     network: Mapping[str, Any] | None = None,
     secrets: Sequence[str] | None = None,
     volumes: Sequence[Mapping[str, Any]] | None = None,
+    instance: str | None = None,
+    backup: Mapping[str, Any] | None = None,
+    durable: bool | None = None,
+    fuse: bool | None = None,
+    user: str | None = None,
+    command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The options that the daemon keeps, as PUT takes them."""
     if limits is not None and not isinstance(limits, Limits):
@@ -37,18 +52,26 @@ def _spec(
     spec = {
         "image": image,
         "limits": limits and {name: value for name, value in vars(limits).items() if value is not None},
+        "instance": instance,
         "envChanges": checks.variables(env) or None,
         "labels": None if labels is None else dict(labels),
         "sleepAfter": sleep_after,
         "keepAlive": keep_alive,
         "network": None if network is None else dict(network),
-        "secrets": None if secrets is None else checks.names(secrets, "secrets"),
-        "volumes": None if volumes is None else [dict(volume) for volume in volumes],
+        "secrets": _listed(secrets, "secrets"),
+        "volumes": None if volumes is None else [checks.volume(volume) for volume in volumes],
+        "backup": None if backup is None else dict(backup),
+        "durable": durable,
+        "fuse": fuse,
+        "user": user,
+        "command": _listed(command, "command"),
     }
-    return {name: value for name, value in spec.items() if value is not None}
+    given = {name: value for name, value in spec.items() if value is not None}
+    # What is empty goes away.
+    return {name: None if name in ("backup", "network") and not value else value for name, value in given.items()}
 
 
-class Sandbox(Sessions, Ports, Network, Storage, Volumes):
+class Sandbox(Sessions, Ports, Network, Outbound, Storage, Volumes):
     """A named, isolated Linux box of an Atoll.
 
         with Sandbox("user-123") as sandbox:
@@ -61,12 +84,18 @@ class Sandbox(Sessions, Ports, Network, Storage, Volumes):
     `url` and `token` say which Atoll: `http://host:8700`, `https://…`, or `unix:/run/atoll/atoll.sock`, which needs no token.
     Without them: `ATOLL_URL` and `ATOLL_TOKEN`; else the socket of this machine; else `127.0.0.1:8700` with its token file.
 
-    `image`, `limits`, `env`, `labels`, `sleep_after` (`"10m"`, or seconds), `keep_alive`, `network` (a policy, as `set_network`
-    takes it), `secrets` (names, see `Secrets`) and `volumes` (`{"name": …, "path": …}`) are told to the daemon before the
-    first call; what is not given is left as it is. Everything that is started from then on has `env`; None unsets a variable.
+    These are told to the daemon before the first call; what is not given is left as it is:
+
+    - `image`; `limits` (see `Limits`), or `instance`, one of upstream's types (`"lite"`, `"standard-1"` …)
+    - `env`: everything that is started from then on has these variables; None unsets one
+    - `labels`; `sleep_after` (`"10m"`, or seconds) and `keep_alive`; `user` and `command` in place of the image's
+    - `network` (a policy, as `set_network` takes it), `secrets` (names, see `Secrets`)
+    - `volumes` (`{"name": …, "path": …, "read_only": …}`), `backup` (a schedule: `{"every": "1h", "keep": 24}`; `{}` ends it),
+      `durable` (False: fsync does not wait for the disk), `fuse` (False: no mounts of programs in the sandbox)
 
     With `default_session=False`, calls that name no session run outside of any. `normalize_id` turns the id into lower case,
-    which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds.
+    which preview URLs need. A sandbox that is not ready is waited for, for `ready_timeout` seconds. A request that did not
+    reach Atoll is sent again for `retry_timeout` seconds; without it, for 5 s, but not at all where nothing has ever answered.
     """
 
     def __init__(
@@ -86,15 +115,25 @@ class Sandbox(Sessions, Ports, Network, Storage, Volumes):
         network: Mapping[str, Any] | None = None,
         secrets: Sequence[str] | None = None,
         volumes: Sequence[Mapping[str, Any]] | None = None,
+        instance: Instance | None = None,
+        backup: Mapping[str, Any] | None = None,
+        durable: bool | None = None,
+        fuse: bool | None = None,
+        user: str | None = None,
+        command: Sequence[str] | None = None,
         default_session: bool = True,
         normalize_id: bool = False,
         ready_timeout: float = wire.READY_SECONDS,
+        retry_timeout: float | None = None,
     ) -> None:
         checks.milliseconds(ready_timeout, "ready_timeout")
+        checks.milliseconds(retry_timeout or None, "retry_timeout")
         checked = checks.sandbox_id(id)
         named = checked.lower() if normalize_id else checked
-        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, network, secrets, volumes)
-        self._box = Box(Transport(locate(url, token), ready_timeout), named, spec, create)
+        spec = _spec(image, limits, env, labels, sleep_after, keep_alive, network, secrets, volumes, instance, backup, durable,
+                     fuse, user, command)
+        self._box = Box(Transport(locate(url, token), ready_timeout, retry_timeout), named, spec, create)
+        self._hook = Hook(self._box)
         self._session = f"sandbox-{named}" if default_session else wire.NO_SESSION
         self._destroy_on_exit = destroy_on_exit
 
@@ -118,7 +157,8 @@ class Sandbox(Sessions, Ports, Network, Storage, Volumes):
             self.close()
 
     def close(self) -> None:
-        """Closes all connections. The sandbox lives on."""
+        """Closes all connections, that of outbound handlers too. The sandbox lives on."""
+        self._hook.close()
         self._box.transport.close()
 
     def start(self) -> None:
@@ -146,6 +186,7 @@ class Sandbox(Sessions, Ports, Network, Storage, Volumes):
 
     def destroy(self) -> None:
         """Ends the sandbox with its processes and files. A sandbox that does not exist is no error."""
+        self._hook.forget()
         self._box.lives += 1
         self._box.ready = False
         try:
@@ -167,12 +208,22 @@ class Sandbox(Sessions, Ports, Network, Storage, Volumes):
         labels: Mapping[str, str] | None = None,
         sleep_after: str | int | None = None,
         keep_alive: bool | None = None,
+        network: Mapping[str, Any] | None = None,
         secrets: Sequence[str] | None = None,
+        volumes: Sequence[Mapping[str, Any]] | None = None,
+        instance: Instance | None = None,
+        backup: Mapping[str, Any] | None = None,
+        durable: bool | None = None,
+        fuse: bool | None = None,
+        user: str | None = None,
+        command: Sequence[str] | None = None,
     ) -> SandboxInfo:
         """Makes the sandbox, or changes an existing one at once: everything that is started from then on has `env` and
-        `secrets`, which replace those that it had."""
-        spec = _spec(None, limits, env, labels, sleep_after, keep_alive, None, secrets)
-        return sandbox_info(self._box.json(wire.request("PUT", "", spec, repeatable=True)))
+        `secrets`, which replace those that it had. `durable`, `user` and `command` count from the next start; volumes change
+        only while the sandbox is stopped."""
+        spec = _spec(None, limits, env, labels, sleep_after, keep_alive, network, secrets, volumes, instance, backup, durable,
+                     fuse, user, command)
+        return sandbox_info(self._box.json(wire.request("PUT", "", spec, repeatable=True, nulls=True)))
 
     def set_env_vars(self, env: Mapping[str, str | None]) -> None:
         """Sets variables for all that this object does from now on, in the default session, in new sessions and contexts;

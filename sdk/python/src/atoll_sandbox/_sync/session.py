@@ -8,15 +8,16 @@ from typing import Mapping
 
 from .. import _checks as checks
 from .. import _wire as wire
+from .backups import Backups
 from .box import Box
 from .code import Code
 from .commands import SessionLike
-from .files import Files
 from .processes import Processes
 from .terminal import Terminal, path_of
+from .volumes import Buckets
 
 
-class Inside(Processes, Files, Code):
+class Inside(Processes, Backups, Code, Buckets):
     """Everything that can be done in a sandbox, in a session or in the default one."""
 
     def terminal(
@@ -42,6 +43,10 @@ class Session(Inside):
     @property
     def id(self) -> str:
         return self._session
+
+    def __str__(self) -> str:
+        """The id, which does wherever a session is asked for: a session can be kept as text."""
+        return self.id
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} of {self._box.id!r}>"

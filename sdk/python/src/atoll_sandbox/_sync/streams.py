@@ -58,6 +58,25 @@ class Link:
             body.close()
 
 
+class EndlessLink(Link):
+    """The events of one connection that ends only when something is wrong, unless one of `last` came."""
+
+    last: tuple[str, ...] = ()
+    _over = False
+
+    def __init__(self, box: Box, request: wire.Request, operation: str) -> None:
+        super().__init__(box, request)
+        self._life, self._operation = box.lives, operation
+
+    def next(self, until: float | None = None) -> dict[str, Any] | None:
+        event = super().next(until)
+        if event is None and not self._over:
+            self._box.still_there(self._life, self._operation)
+            raise wire.ended_early(self._box.transport.place, self._operation)
+        self._over = self._over or (event or {}).get("type") in self.last
+        return event
+
+
 class Follow:
     """How to follow something whose events have ids."""
 

@@ -3,36 +3,68 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from .. import _checks as checks
 from .. import _wire as wire
+from ..models import made
+from ..models_storage import Mount, Volume
 from .commands import Scope
+
+#: Seconds that s3fs has to mount a bucket.
+MOUNT_SECONDS = 120.0
+
+
+def _volume(name: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise TypeError("the name of a volume is a str that is not empty")
+    return f"/v1/volumes/{wire.segment(name)}"
+
+
+class Buckets(Scope):
+    def mount_bucket(
+        self,
+        bucket: str,
+        path: checks.StrPath,
+        *,
+        endpoint: str,
+        secret: str,
+        prefix: str | None = None,
+        read_only: bool = False,
+    ) -> None:
+        """Mounts a bucket with keys that the sandbox never sees: `secret` names a secret of the daemon with `aws`.
+
+        Every start of the sandbox mounts it again. Raises BucketMountError with the words of s3fs.
+        """
+        if not isinstance(bucket, str) or not isinstance(endpoint, str) or not isinstance(secret, str):
+            raise TypeError("bucket, endpoint and secret are str: secret is the name of a secret, see Secrets")
+        body = {"bucket": bucket, "path": checks.path_text(path), "endpoint": endpoint, "secret": secret, "prefix": prefix,
+                "readOnly": bool(read_only)}
+        self._box.json(wire.request("POST", "/mounts", body, read_seconds=MOUNT_SECONDS))
+
+    def unmount_bucket(self, path: checks.StrPath) -> None:
+        """Takes a bucket away. One that a program uses stays, and the error says so."""
+        query = {"path": checks.path_text(path)}
+        self._box.json(wire.request("DELETE", "/mounts", query=query, read_seconds=MOUNT_SECONDS))
+
+    def mounts(self) -> list[Mount]:
+        """The buckets that every start of the sandbox mounts."""
+        return [made(Mount, one) for one in (self._box.json(wire.request("GET", "/mounts")))["mounts"]]
 
 
 class Volumes(Scope):
-    def create_volume(self, name: str, *, size: int | None = None) -> dict[str, Any]:
+    def create_volume(self, name: str, *, size: int | None = None) -> Volume:
         """Makes a volume of the daemon, or changes its size in bytes. `volumes=[…]` of a sandbox gives it to that."""
         body = {} if size is None else {"size": size}
-        return self._box.json(wire.request("POST", f"/v1/volumes/{wire.segment(name)}", body, repeatable=True))
+        return made(Volume, self._box.json(wire.request("POST", _volume(name), body, repeatable=True), now=True))
 
-    def volumes(self) -> list[dict[str, Any]]:
-        """All volumes of the daemon: `name`, `size`, `users`, …"""
-        return list((self._box.json(wire.request("GET", "/v1/volumes")))["volumes"])
+    def volumes(self) -> list[Volume]:
+        """All volumes of the daemon."""
+        answer = self._box.json(wire.request("GET", "/v1/volumes"), now=True)
+        return [made(Volume, one) for one in answer["volumes"]]
+
+    def get_volume(self, name: str) -> Volume:
+        """A volume with what it holds and who uses it."""
+        return made(Volume, self._box.json(wire.request("GET", _volume(name)), now=True))
 
     def delete_volume(self, name: str) -> None:
         """Deletes a volume that no sandbox names."""
-        self._box.json(wire.request("DELETE", f"/v1/volumes/{wire.segment(name)}"))
-
-    def mount_bucket(
-        self, bucket: str, path: str, *, endpoint: str, secret: str, prefix: str | None = None, read_only: bool = False
-    ) -> None:
-        """Mounts a bucket with keys that the sandbox never sees: `secret` names a secret of the daemon with `aws`."""
-        body = {"bucket": bucket, "path": path, "endpoint": endpoint, "secret": secret, "prefix": prefix, "readOnly": read_only}
-        self._box.json(wire.request("POST", "/mounts", body))
-
-    def unmount_bucket(self, path: str) -> None:
-        self._box.json(wire.request("DELETE", "/mounts", query={"path": path}))
-
-    def mounts(self) -> list[dict[str, Any]]:
-        """The buckets that every start of the sandbox mounts."""
-        return list((self._box.json(wire.request("GET", "/mounts")))["mounts"])
+        self._box.json(wire.request("DELETE", _volume(name)), now=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator
+from typing import Iterator, Mapping, Sequence
 
 import httpx
 
@@ -14,12 +14,49 @@ from .._place import Place
 from .._websocket import Connection, Message
 
 
+#: Headers of one connection; those of the handshake are made anew.
+_OF_HOP = frozenset(("connection", "upgrade", "host", "keep-alive", "content-length", "transfer-encoding"))
+
+
 class WebSocket:
-    """Messages both ways. Nothing is read from the socket before it is asked for, so a slow reader slows the sender."""
+    """Messages both ways. Nothing is read from the socket before it is asked for, so a slow reader slows the sender.
+
+    One reader and any number of senders may use it at once.
+    """
 
     def __init__(self, connection: Connection, socket: io.Socket, place: Place) -> None:
         self._connection, self._socket, self._place = connection, socket, place
+        self._sending = io.Lock()
         self._closed = False
+
+    @classmethod
+    def opened(
+        cls, place: Place, url: str, headers: Mapping[str, str], subprotocols: Sequence[str], seconds: float
+    ) -> WebSocket:
+        """A new connection to `url`. Refusals raise what the answer says."""
+        connection = Connection(url, headers, subprotocols)
+        try:
+            socket = io.connect(place, connection.host, connection.port, wire.CONNECT_SECONDS)
+        except OSError as error:
+            raise wire.failure(httpx.ConnectError(str(error)), place) from error
+        found = cls(connection, socket, place)
+        try:
+            found.handshake(seconds)
+        except BaseException:
+            found.close()
+            raise
+        return found
+
+    @classmethod
+    def forward(cls, request: httpx.Request, url: str | None = None) -> WebSocket:
+        """Sends a sandbox's request for a WebSocket on to its server, from here, or to `url`: return it from an outbound
+        handler."""
+        target = str(request.url) if url is None else url
+        headers = {name: value for name, value in request.headers.items()
+                   if name not in _OF_HOP and not name.startswith("sec-websocket-")}
+        wanted = [name.strip() for name in request.headers.get("sec-websocket-protocol", "").split(",") if name.strip()]
+        place = Place(str(httpx.URL(target).copy_with(raw_path=b"")))
+        return cls.opened(place, target, headers, wanted, wire.ANSWER_SECONDS)
 
     def handshake(self, seconds: float) -> None:
         until = io.deadline(seconds)
@@ -44,9 +81,12 @@ class WebSocket:
                 raise wire.failure(httpx.ReadError(str(error)), self._place) from error
 
     def _flush(self) -> None:
-        data = self._connection.output()
-        if data:
-            self._socket.send(data)
+        if not self._connection.has_output():
+            return
+        with self._sending:
+            data = self._connection.output()
+            if data:
+                self._socket.send(data)
 
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message: text or bytes; None when the connection has ended. Raises TimeoutError."""
@@ -79,12 +119,17 @@ class WebSocket:
         """How the other side closed the connection; None while it is open."""
         return self._connection.close_code
 
-    def close(self) -> None:
+    @property
+    def close_reason(self) -> str:
+        """The words that the other side closed the connection with."""
+        return self._connection.close_reason
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
         if self._closed:
             return
         self._closed = True
         with contextlib.suppress(OSError):
-            self._connection.close()
+            self._connection.close(code, reason)
             self._flush()
         self._socket.close()
 

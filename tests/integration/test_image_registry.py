@@ -1,0 +1,205 @@
+"""Pull and push with a real registry: plain, with TLS, with credentials, behind a mirror, and with everything that goes wrong."""
+import json
+import os
+import socket
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from atoll import BIN, box_path, wait_for
+from boxapi import check_error
+from imagelib import built, events, image_instance, names, no_work_left, run
+from registry import docker_config, registry
+
+LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
+
+
+@pytest.fixture(scope="module", name="place")
+def fixture_place():
+    """Not one of pytest's directories: the daemon's user reads files there."""
+    with tempfile.TemporaryDirectory(prefix="atoll-registry-") as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+@pytest.fixture(scope="module", name="plain")
+def fixture_plain(place):
+    with registry(place / "plain") as r:
+        yield r
+
+
+@pytest.fixture(scope="module", name="closed")
+def fixture_closed(place):
+    """TLS and credentials."""
+    with registry(place / "closed", tls=True, auth=True) as r:
+        yield r
+
+
+@pytest.fixture(scope="module", name="atoll")
+def fixture_atoll(tmp_path_factory, place, plain, closed):
+    mirrors = place / "registries.conf"
+    mirrors.write_text(f'unqualified-search-registries = []\n[[registry]]\nprefix = "far.example/team"\nlocation = "far.invalid/team"\n'
+                       f'[[registry.mirror]]\nlocation = "{plain.local}/team"\ninsecure = true\n')
+    own = docker_config(place / "own", closed.remote)
+    env = {"ATOLL_REGISTRY_CERTS": str(place / "closed/certs-of-daemon"), "ATOLL_REGISTRY_CONF": str(mirrors),
+           "ATOLL_PULL": "missing", "ATOLL_REGISTRY_AUTH": str(own)}
+    trusted = place / "closed/certs-of-daemon"
+    trusted.mkdir()
+    (trusted / "ca.crt").write_text((closed.root / "certs/ca.crt").read_text())
+    with image_instance(tmp_path_factory.mktemp("images"), env) as instance:
+        built(instance, "FROM default\nENV A=b\nRUN echo content > /content\n", query="tag=mine")
+        yield instance
+
+
+def cli(atoll, *words, **env):
+    return subprocess.run([BIN / "atoll", *words], env={**atoll.env, "HOME": "/nonexistent", **env}, capture_output=True, text=True, check=False)
+
+
+def ask(atoll, what, **body):
+    """The last event of a pull or push."""
+    reply = atoll.request("POST", f"/v1/images/{what}", body, timeout=120)
+    if reply.status != 200:
+        return {"type": "error", **reply.json()}
+    return events(reply)[-1]
+
+
+def nothing_left(atoll):
+    return no_work_left(atoll) and not [f for f in os.listdir(os.path.join(atoll.env["ATOLL_DATA"], "daemon")) if f.startswith("image-")]
+
+
+def refused(atoll, code, sentence, what, **body):
+    before = names(atoll)
+    last = ask(atoll, what, **body)
+    assert (last["type"], last["code"]) == ("error", code) and sentence in last["message"], last
+    assert names(atoll) == before and nothing_left(atoll)
+
+
+def pushed(atoll, ref):
+    assert ask(atoll, "push", name="mine", reference=ref)["type"] == "done"
+    return ref
+
+
+def test_what_is_pushed_can_be_pulled(atoll, plain):
+    ref = pushed(atoll, f"{plain.local}/team/mine:1")
+    assert ask(atoll, "pull", reference=ref)["type"] == "done"
+    assert run(atoll, "a", ref, "cat /content; echo $A") == "content\nb\n"
+    assert nothing_left(atoll)
+    # By its digest, too.
+    digest = plain.manifest("team/mine", "1")[1]
+    assert ask(atoll, "pull", reference=f"{plain.local}/team/mine@{digest}")["type"] == "done"
+
+
+def test_a_manifest_list_is_asked_for_this_platform(atoll, plain):
+    pushed(atoll, f"{plain.local}/team/listed:amd64")
+    _, digest, size = plain.manifest("team/listed", "amd64")
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    wrong = {"mediaType": kind, "digest": digest, "size": size, "platform": {"architecture": "s390x", "os": "linux"}}
+    listed = {"schemaVersion": 2, "mediaType": LIST,
+              "manifests": [wrong, {"mediaType": kind, "digest": digest, "size": size, "platform": {"architecture": "amd64", "os": "linux"}}]}
+    plain.put_manifest("team/listed", "all", json.dumps(listed).encode(), LIST)
+    assert ask(atoll, "pull", reference=f"{plain.local}/team/listed:all")["type"] == "done"
+    assert run(atoll, "a", f"{plain.local}/team/listed:all", "cat /content") == "content\n"
+    plain.put_manifest("team/listed", "foreign", json.dumps({**listed, "manifests": [wrong]}).encode(), LIST)
+    refused(atoll, "IMAGE_NOT_FOUND", "the registry has no image for linux/amd64", "pull", reference=f"{plain.local}/team/listed:foreign")
+
+
+def test_a_mirror_is_asked_first(atoll, plain):
+    pushed(atoll, f"{plain.local}/team/mirrored:1")
+    last = ask(atoll, "pull", reference="far.example/team/mirrored:1")
+    assert last["type"] == "done", last
+    assert run(atoll, "a", "far.example/team/mirrored:1", "cat /content") == "content\n"
+
+
+def test_credentials_come_from_dockers_configuration(atoll, closed, tmp_path):
+    right, wrong = docker_config(tmp_path / "right", closed.remote), docker_config(tmp_path / "wrong", closed.remote, "no")
+    ref = f"{closed.remote}/team/secret:1"
+    out = cli(atoll, "push", "mine", ref, DOCKER_CONFIG=str(right.parent))
+    assert out.returncode == 0, out
+    assert cli(atoll, "pull", ref, DOCKER_CONFIG=str(right.parent)).returncode == 0
+    out = cli(atoll, "pull", ref, DOCKER_CONFIG=str(wrong.parent))
+    assert out.returncode == 1 and "the registry refuses the credentials" in out.stderr, out
+    assert "open sesame" not in out.stderr and nothing_left(atoll)
+    auth = json.loads(wrong.read_text())
+    refused(atoll, "FORBIDDEN", "credentials", "push", name="mine", reference=ref, auth=auth)
+
+
+def test_an_image_is_pulled_at_its_first_use(atoll, plain, closed):
+    ref = pushed(atoll, f"{plain.local}/team/first:1")
+    assert ref not in names(atoll)
+    assert run(atoll, "a", ref, "cat /content") == "content\n"
+    assert ref in names(atoll)
+    # With the daemon's own credentials, from a registry that wants them, and as a base.
+    secret = f"{closed.remote}/team/first:1"
+    assert ask(atoll, "push", name="mine", reference=secret)["type"] == "done"
+    built(atoll, f"FROM {secret}\nRUN cat /content\n", query="tag=based")
+    for reference, code, status, sentence in ((f"{plain.local}/team/none:1", "IMAGE_NOT_FOUND", 404, "the registry has no such image"),
+                                              (f"127.0.0.1:{free_port()}/team/x:1", "BAD_GATEWAY", 502, "the registry cannot be reached")):
+        error = check_error(atoll.request("PUT", box_path("n"), {"image": reference}, timeout=120), code, status)
+        assert sentence in error["message"]
+        assert atoll.request("GET", box_path("n")).status == 404
+
+
+def free_port():
+    """A port on which nothing listens."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_each_failure_has_its_sentence(atoll, plain):
+    refused(atoll, "IMAGE_NOT_FOUND", "the registry has no such image", "pull", reference=f"{plain.local}/team/nosuch:1")
+    refused(atoll, "BAD_GATEWAY", "the registry cannot be reached", "pull", reference=f"127.0.0.1:{free_port()}/x:1")
+    refused(atoll, "BAD_GATEWAY", "the registry cannot be reached", "push", name="mine", reference=f"127.0.0.1:{free_port()}/x:1")
+    refused(atoll, "IMAGE_NOT_FOUND", "there is no image 'mnie'. Did you mean 'mine:latest'?", "push", name="mnie", reference=f"{plain.local}/x:1")
+    refused(atoll, "VALIDATION_FAILED", "", "pull", reference="--help")
+
+
+def test_a_blob_with_another_digest_is_refused(atoll, plain):
+    ref = pushed(atoll, f"{plain.local}/team/spoiled:1")
+    manifest = plain.manifest("team/spoiled", "1")[0]
+    path = plain.blob_path(manifest["layers"][0]["digest"])
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    try:
+        refused(atoll, "VALIDATION_FAILED", "the registry sent bytes with another digest", "pull", reference=ref)
+    finally:
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path_factory, closed):
+    with image_instance(tmp_path_factory.mktemp("images")) as stranger:
+        refused(stranger, "BAD_GATEWAY", "the registry's certificate is not trusted", "pull", reference=f"{closed.remote}/team/secret:1")
+        # A certificate of localhost is not checked, credentials are wanted.
+        refused(stranger, "FORBIDDEN", "the registry wants credentials", "pull", reference=f"{closed.local}/team/secret:1")
+        # ATOLL_PULL is not set: nothing is pulled by itself.
+        check_error(stranger.request("PUT", box_path("n"), {"image": f"{closed.local}/team/secret:1"}), "IMAGE_NOT_FOUND", 404)
+
+
+def test_sandboxes_that_wait_for_one_image_share_a_pull(atoll, plain):
+    ref = pushed(atoll, f"{plain.local}/team/once:1")
+    layer = plain.manifest("team/once", "1")[0]["layers"][0]["digest"]
+    assert ask(atoll, "push", name="mine", reference=f"{plain.local}/team/once:2")["type"] == "done"
+
+    def fetches():
+        return sum(f"/v2/team/once/blobs/{layer}" in line and "method=GET" in line and "response completed" in line
+                   for line in (plain.root / "log").read_text().splitlines())
+    before = fetches()
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda i: atoll.request("PUT", box_path(f"once-{i}"), {"image": ref}, timeout=120), range(8)))
+    assert [r.status for r in replies] == [201] * 8, replies
+    wait_for(lambda: fetches() > before, "the registry's log")
+    assert fetches() == before + 1
+    assert all(atoll.execute_alone(f"once-{i}", "cat /content")["stdout"] == "content\n" for i in range(8))
+    for i in range(8):
+        atoll.destroy(f"once-{i}")
+    # A pull that fails is told to all who wait, and the next create tries again.
+    gone = f"{plain.local}/team/never:1"
+    with ThreadPoolExecutor(4) as pool:
+        replies = list(pool.map(lambda i: atoll.request("PUT", box_path(f"never-{i}"), {"image": gone}, timeout=120), range(4)))
+    assert [r.status for r in replies] == [404] * 4, replies
+    pushed(atoll, gone)
+    assert run(atoll, "never", gone, "cat /content") == "content\n"
