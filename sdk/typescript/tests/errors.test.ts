@@ -1,10 +1,5 @@
 import * as sdk from 'atoll-sandbox';
-import {
-  createErrorFromResponse,
-  type ErrorCode,
-  SandboxError,
-  type SandboxSecurityError,
-} from 'atoll-sandbox';
+import { createErrorFromResponse, type ErrorCode, SandboxError, type SandboxSecurityError } from 'atoll-sandbox';
 import { expect, test } from 'vitest';
 import { previewRoute } from '../src/preview.js';
 import { box, failure } from './support/boxes.js';
