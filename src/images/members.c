@@ -179,7 +179,9 @@ static int add_blobs(struct members *m, const char *dir, struct err *e)
 	char path[4200], name[IMAGE_HEX + sizeof blobs + 1];
 	snprintf(path, sizeof path, "%s/%s", dir, blobs);
 	DIR *d = opendir(path);
-	int r = d ? 0 : err_os(e, ERRC_VALIDATION_FAILED, errno, "the image has no blobs");
+	int r = 0;
+	if (!d)
+		return err_os(e, ERRC_VALIDATION_FAILED, errno, "the image has no blobs");
 	for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
 		if (!image_hex_ok(str_of(entry->d_name)))
 			continue;
@@ -188,8 +190,7 @@ static int add_blobs(struct members *m, const char *dir, struct err *e)
 		snprintf(name, sizeof name, "%s/%s", blobs, entry->d_name);
 		r = r < 0 ? r : add_file(m, dir, name, e);
 	}
-	if (d)
-		closedir(d);
+	closedir(d);
 	return r;
 }
 
