@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 import tarfile
 import urllib.parse
 
@@ -249,6 +250,50 @@ def test_containers_that_nobody_waits_for_go():
         wait_for(lambda: docker.ask("GET", "/containers/json?all=1")[1] == [], "no container is left", 60)
         wait_for(lambda: not daemon.boxes(), "no box is left", 60)
         docker.remove_all()
+
+
+# ---- two users
+
+OTHER = """
+import http.client, json, socket, sys
+def ask(method, path, body=None):
+    c = http.client.HTTPConnection("localhost")
+    c.sock = socket.socket(socket.AF_UNIX)
+    c.sock.connect(sys.argv[1])
+    c.request(method, path, None if body is None else json.dumps(body))
+    r = c.getresponse()
+    text = r.read()
+    return r.status, json.loads(text) if text else None
+said = {"list": ask("GET", "/containers/json?all=1")[1], "images": ask("GET", "/images/json")[1], "volumes": ask("GET", "/volumes")[1]["Volumes"],
+        "json": ask("GET", "/containers/c-proxy/json")[0], "kill": ask("DELETE", "/containers/c-proxy?force=true")[0], "volume": ask("DELETE", "/volumes/v")[0],
+        "create": ask("POST", "/containers/create?name=c-proxy", {"Image": sys.argv[2]})[0], "start": ask("POST", "/containers/c-proxy/start")[0],
+        "make": ask("POST", "/volumes/create", {"Name": "v"})[0]}
+said["port"] = ask("GET", "/containers/c-proxy/json")[1]["NetworkSettings"]["Ports"]["39001/tcp"][0]["HostPort"]
+try:
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[3])), 60)
+    s.sendall(b"GET /ca HTTP/1.1\\r\\n\\r\\n")
+    said["sidecar"] = s.recv(1).decode()
+except OSError:
+    said["sidecar"] = ""
+said["end"] = [ask("DELETE", "/containers/c-proxy?force=true")[0], ask("DELETE", "/volumes/v")[0]]
+print(json.dumps(said))
+"""
+
+
+def test_names_of_two_users_do_not_collide(docker):
+    """Both are in the group: each has containers, images, volumes and sidecars of its own."""
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert docker.ask("POST", "/volumes/create", {"Name": "v"})[0] == 201
+    r = subprocess.run(["/usr/bin/python3", "-c", OTHER, docker.path, SIDECAR, str(port)], user=65534, group=os.stat(docker.path).st_gid, extra_groups=[],
+                       capture_output=True, check=False, timeout=DEADLINE)
+    assert r.returncode == 0, r.stderr
+    said = json.loads(r.stdout)
+    assert said.pop("port") != str(port)
+    assert said == {"list": [], "images": [], "volumes": [], "json": 404, "kill": 404, "volume": 404, "create": 201, "start": 204, "make": 201, "sidecar": "",
+                    "end": [204, 204]}
+    assert docker.state("c") == docker.state("c-proxy") == "running" and execute(port, "echo here")["stdout"] == "here\n"
+    assert docker.ask("DELETE", "/volumes/v")[0] == 204
 
 
 # ---- files out of a container

@@ -42,6 +42,8 @@ def make_project(directory, version):
 
 
 def command(version):
+    if version == "npm":
+        return ["npm", "run", "dev", "--", "--ip", "127.0.0.1", "--port", "0", "--inspector-port", "0"]
     if version == "vite":
         return [node(version), str(MODULES / "vite/bin/vite.js"), "dev", "--host", "127.0.0.1", "--port", "0"]
     return [node(version), str(MODULES / f"wrangler-{version}/bin/wrangler.js"), "dev", "--ip", "127.0.0.1", "--port", "0", "--inspector-port", "0"]
