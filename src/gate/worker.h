@@ -8,7 +8,8 @@
  *
  *	200   a handler answers: HTTP goes into the tunnel, request by request (web.h); TLS ends here
  *	202   no handler: the bytes go into the tunnel as they are, and workerd dials. The policy decides names as
- *always, unless the container has no internet: then workerd dials nothing else  refused: the box's connection is reset
+ *	      always, unless the container has no internet: then workerd dials nothing
+ *	else  refused: the box's connection is reset
  *
  * Thread: the loop's.
  */
