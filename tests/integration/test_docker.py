@@ -1,13 +1,16 @@
 """$ATOLL_RUN/docker.sock as workerd uses it: containers, archives, ends."""
 
+import base64
+import io
 import json
 import os
 import socket
 import stat
+import tarfile
 import urllib.parse
 
 import pytest
-from atoll import DEADLINE, Instance, wait_for
+from atoll import DEADLINE, Instance, _UnixConnection, wait_for
 from dockersock import SIDECAR, TAG, Docker, connect, execute, no_api, put_archive, tar, through
 
 
@@ -246,3 +249,41 @@ def test_containers_that_nobody_waits_for_go():
         wait_for(lambda: docker.ask("GET", "/containers/json?all=1")[1] == [], "no container is left", 60)
         wait_for(lambda: not daemon.boxes(), "no box is left", 60)
         docker.remove_all()
+
+
+# ---- files out of a container
+
+
+def get_archive(docker, method, path):
+    c = _UnixConnection(docker.path, DEADLINE)
+    try:
+        c.request(method, f"/containers/c/archive?path={urllib.parse.quote(path)}")
+        r = c.getresponse()
+        return r.status, r.getheader("X-Docker-Container-Path-Stat"), r.read()
+    finally:
+        c.close()
+
+
+def test_a_tar_of_files(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    execute(port, "mkdir -p /opt/d/sub; echo one >/opt/d/a; echo two >/opt/d/sub/b; chmod 600 /opt/d/a; head -c 30000000 /dev/urandom >/opt/large")
+    whole = {"d", "d/a", "d/sub", "d/sub/b"}
+    for path, names in (("/opt/d/.", {".", "./a", "./sub", "./sub/b"}), ("/opt/d", whole), ("/opt/d/a", {"a"}), ("/opt/d/", whole)):
+        status, _, data = get_archive(docker, "GET", path)
+        with tarfile.open(fileobj=io.BytesIO(data)) as t:
+            assert status == 200 and set(t.getnames()) == names, path
+    status, about, data = get_archive(docker, "HEAD", "/opt/d/a")
+    about = json.loads(base64.b64decode(about))
+    assert status == 200 and not data and about["name"] == "a" and about["size"] == 4 and about["mode"] == 0o600, about
+    assert json.loads(base64.b64decode(get_archive(docker, "HEAD", "/opt/d")[1]))["mode"] & 1 << 31
+    # More than any buffer holds, out and in again.
+    large = get_archive(docker, "GET", "/opt/large")[2]
+    assert put_archive(docker, "c", "/srv/in", large)[0] == 200
+    assert execute(port, "cmp /opt/large /srv/in/large")["exitCode"] == 0
+    for path in ("/none", "/opt/d/a/."):
+        for method in ("GET", "HEAD"):
+            assert get_archive(docker, method, path)[0] == 404, (method, path)
+    assert get_archive(docker, "GET", "opt")[0] == 400
+    assert docker.ask("POST", "/containers/c/kill?signal=SIGKILL")[0] == 204
+    assert get_archive(docker, "GET", "/opt")[0] == 409

@@ -11,8 +11,7 @@
 
 /* ---- create ---- */
 
-/* "K=V" of a list as an object; the last of a name counts. */
-static char *read_env(const struct json *list)
+char *docker_env(const struct json *list)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -82,7 +81,7 @@ static bool same(const char *a, const char *b)
  */
 static bool claim(struct container *c, const struct json *root)
 {
-	auto_free char *env = read_env(json_get(root, "Env"));
+	auto_free char *env = docker_env(json_get(root, "Env"));
 	auto_free char *cmd = json_text(json_get(root, "Cmd"));
 	struct str image = STR_NULL;
 	json_read_str(root, "Image", &image, NULL);
@@ -123,7 +122,7 @@ void container_create(struct docker *k, struct daemon_request *r, uid_t uid, str
 		return answer_created(r, c);
 	}
 	free(c->env);
-	c->env = read_env(json_get(root, "Env"));
+	c->env = docker_env(json_get(root, "Env"));
 	c->cmd = json_text(json_get(root, "Cmd"));
 	docker_box_name(c);
 	map_put(&k->boxes, str_of(c->box), c);

@@ -28,6 +28,8 @@ struct docker {
 	struct map containers;	  /* "uid name" → struct container */
 	struct map images;	  /* "uid tag" → struct docker_image */
 	struct map boxes;	  /* sandbox id → struct container */
+	struct map execs;	  /* id → struct docker_exec (exec.h) */
+	struct list execs_order;  /* oldest first */
 };
 
 struct container {
@@ -129,6 +131,20 @@ void docker_no_content(struct daemon_request *r, int status);
 /* A member of the query; empty: it is not there. */
 void docker_query(struct daemon_request *r, const char *key, struct buf *ret);
 
+/* The path without a version in front: "/v1.47/containers/json" → "/containers/json". */
+struct str docker_path(struct daemon_request *r);
+
+/* The container that the path of a request names; NULL: it was answered with 404. */
+struct container *docker_container_of(struct daemon_request *r);
+
+/* ---- exec.c ---- */
+
+void exec_create(struct daemon_request *r, struct container *c, struct str body);
+/* /exec/E/… */
+void docker_exec_route(struct docker *k, struct daemon_request *r, uid_t uid, struct str rest);
+/* The container is gone. */
+void docker_execs_forget(struct docker *k, const char *container_id);
+
 /* ---- images.c ---- */
 
 /* A reference for which Atoll's default image stands, or the sidecar's image. */
@@ -145,6 +161,8 @@ void docker_commit(struct docker *k, struct daemon_request *r, uid_t uid);
 /* ---- container.c ---- */
 
 void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+/* "K=V" of a list as a JSON object; the last of a name counts. The caller frees it. */
+char *docker_env(const struct json *list);
 void container_list(struct docker *k, struct daemon_request *r, uid_t uid);
 void container_json(struct daemon_request *r, const struct container *c);
 void container_wait(struct daemon_request *r, struct container *c);
@@ -164,14 +182,25 @@ void container_watch_orphan(struct container *c);
 
 /* ---- archive.c ---- */
 
-/* A running container: unpacks, then answers. Else keeps it until the start, which fails when it cannot be unpacked. */
-void container_put_archive(struct daemon_request *r, struct container *c, struct str body);
+/* PUT. A running container: unpacks, then answers. Else keeps it until the start, which fails when it cannot be
+ * unpacked. */
+void container_put_archive(struct daemon_request *r, struct container *c);
 /* Unpacks what was kept. */
 void archive_unpack(struct container *c, struct daemon_request *r, docker_on_reply on_reply);
 /* Forgets it. */
 void archive_drop(struct container *c);
 /* Whether the answer to that says that it failed; `why` is for the client. */
 bool archive_failed(int status, struct str body, struct buf *why);
+
+/* Absolute, and without a NUL. */
+bool archive_path_ok(struct str path);
+
+/* ---- archive_stream.c ---- */
+
+/* GET and HEAD. */
+void container_get_archive(struct daemon_request *r, struct container *c);
+/* PUT of a running container: the request's body, as it comes. */
+void archive_unpack_stream(struct daemon_request *r, struct container *c, const char *path);
 
 /* ---- egress.c ---- */
 

@@ -199,6 +199,7 @@ void container_remove(struct container *c)
 	c->gone = true;
 	loop_timer_stop(&c->orphan);
 	map_del(&k->containers, str_of(c->key));
+	docker_execs_forget(k, c->id);
 	if (*c->box)
 		map_del(&k->boxes, str_of(c->box));
 	store_item_delete(k->daemon->store, kind_container, c->key, NULL, NULL);
@@ -384,6 +385,7 @@ struct docker *docker_new(struct daemon *d)
 {
 	struct docker *k = xcalloc(1, sizeof *k);
 	k->daemon = d;
+	list_init(&k->execs_order);
 	INVARIANT(http_endpoint_unix(&k->api, str_of(d->config.api_sock), NULL) == 0);
 	return k;
 }

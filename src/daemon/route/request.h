@@ -37,6 +37,9 @@ struct daemon_request {
 	struct sandbox *sandbox;      /* referenced while set */
 	struct port_forward *forward; /* on its way to an app in a box (port_forward.h) */
 	struct docker_wait *docker_wait;
+	struct docker_exec *docker_exec;
+	struct archive_run *docker_archive;
+	struct buf docker_body;	    /* of POST /exec/{id}/start, while it comes */
 	struct bridge_call *bridge; /* a request of the bridge (bridge/bridge.h) */
 	struct api_change change;
 	struct api_spec before, after;	  /* PUT on an existing sandbox */

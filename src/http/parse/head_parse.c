@@ -241,6 +241,7 @@ int head_parse_request(
 	r.keep_alive = r.minor >= 1 ? !f.close : f.keep_alive && !f.close;
 	r.expect_continue = f.expect.p && r.minor >= 1 && r.content_length != 0;
 	r.upgrade = f.upgrade && r.content_length == 0;
+	r.upgrade_behind = f.upgrade && r.content_length != 0;
 	*ret = r;
 	return 0;
 }

@@ -368,7 +368,7 @@ bool http_respond_begun(const struct http_exchange *x)
 
 void http_upgrade(struct http_exchange *x)
 {
-	INVARIANT(!exchange_begun(x) && x->req.upgrade);
+	INVARIANT(!exchange_begun(x) && (x->req.upgrade || (x->req.upgrade_behind && exchange_body_ended(x))));
 	struct wire *w = &conn_of(x)->w;
 	x->status = 101;
 	x->out = OUT_RAW;

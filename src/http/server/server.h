@@ -205,5 +205,6 @@ bool http_respond_begun(const struct http_exchange *x);
 /* Leaves HTTP: sends "101 Switching Protocols" with the headers added before (Connection: upgrade is added, the caller
  * adds Upgrade) and makes the exchange a raw two-way stream. From then on_body gets raw bytes, on_body_end says that
  * the client has shut down its side, http_respond_write sends raw bytes, http_respond_end shuts down ours; on_close
- * comes when both sides have ended or one is broken. Only when http_request(x)->upgrade and the request has no body. */
+ * comes when both sides have ended or one is broken. Only when http_request(x)->upgrade, or from on_body_end when
+ * http_request(x)->upgrade_behind. */
 void http_upgrade(struct http_exchange *x);
