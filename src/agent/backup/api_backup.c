@@ -106,7 +106,8 @@ static void answer_done(struct backup *b)
 static bool is_full(struct str line)
 {
 	static const char full[] = "No space left on device", over[] = "Disk quota exceeded";
-	return memmem(line.p, line.n, full, sizeof full - 1) || memmem(line.p, line.n, over, sizeof over - 1);
+	return line.n &&
+	       (memmem(line.p, line.n, full, sizeof full - 1) || memmem(line.p, line.n, over, sizeof over - 1));
 }
 
 /* The line that says why: the first that speaks of a full disk (tools go on to complain), else the last. */
