@@ -68,7 +68,7 @@ static void put_normal(struct buf *b, struct str s, bool path)
 
 static void put_path(struct buf *b, struct str path, bool s3)
 {
-	auto_buf struct buf once = {0};
+	auto_buf struct buf once = {.wipe = true};
 	put_normal(&once, path, true);
 	struct str s = buf_str(&once);
 	if (!s.n)
@@ -91,7 +91,7 @@ static int compare(const void *a, const void *b)
  */
 static bool put_query(struct buf *b, struct str query)
 {
-	auto_buf struct buf text = {0};
+	auto_buf struct buf text = {.wipe = true};
 	struct str v[PARAMETERS_MAX];
 	size_t at[PARAMETERS_MAX + 1], n = 0;
 	at[0] = 0;
@@ -187,14 +187,13 @@ static bool mac(const unsigned char *key, size_t key_n, struct str text, unsigne
 
 static bool derive(const struct aws_key *key, struct str day, unsigned char ret[HASH])
 {
-	auto_buf struct buf first = {0};
+	auto_buf struct buf first = {.wipe = true};
 	unsigned char a[HASH], b[HASH];
 	buf_add_c(&first, "AWS4");
 	buf_add_str(&first, key->secret);
 	struct str f = buf_str(&first);
 	bool ok = mac((const unsigned char *)f.p, f.n, day, a) && mac(a, HASH, key->region, b) &&
 		  mac(b, HASH, key->service, a) && mac(a, HASH, STR("aws4_request"), ret);
-	OPENSSL_cleanse(first.p, first.cap);
 	OPENSSL_cleanse(a, sizeof a);
 	OPENSSL_cleanse(b, sizeof b);
 	return ok;
@@ -202,7 +201,8 @@ static bool derive(const struct aws_key *key, struct str day, unsigned char ret[
 
 bool aws_sign(const struct aws_key *key, const struct aws_request *r, struct buf *ret)
 {
-	auto_buf struct buf canonical = {0}, names = {0}, scope = {0}, text = {0};
+	/* A session token is one of the headers, and a secret may stand in the query. */
+	auto_buf struct buf canonical = {.wipe = true}, names = {0}, scope = {0}, text = {0};
 	struct str day = str_n(r->date, 8);
 	unsigned char k[HASH], raw[HASH];
 	char hash[AWS_HASH_HEX + 1];

@@ -7,8 +7,9 @@
  *	atoll-backup hide ID...      no longer shown, but still needed by others
  *	atoll-backup drop ID...      deletes them
  *
- * It answers on stdout, one JSON object a line: {"stream":N} while it works, {"manifest":…} for each of a list, and as
- * the last line {"done":true} or {"error":{"code","message"}}. It ends with the daemon.
+ * It answers on stdout, one JSON object a line: {"stream":N} while it works (a load: {"checked":N} before),
+ *{"manifest":…} for each of a list, and as the last line {"done":true} or {"error":{"code","message"}}. It ends with
+ *the daemon.
  *
  * A backup is two objects: ID.zst, the compressed stream, and ID.json, its manifest, written last. A backup without a
  * manifest does not exist. ID.hidden beside them hides it.
@@ -79,6 +80,6 @@ int run_drop(struct backup_run *r, struct err *e);
 
 /* One line of the answer. */
 void tell(struct buf *line);
-void tell_progress(uint64_t stream);
+void tell_progress(const char *what, uint64_t bytes);
 /* Reads and checks one manifest. */
 int manifest_fetch(struct backup_run *r, const char *id, struct manifest *ret, struct err *e);

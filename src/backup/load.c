@@ -21,6 +21,12 @@
 
 enum { FD_SOCKET = 4 };
 
+/* Of all objects of a chain, for one of its two passes. */
+struct progress {
+	const char *what;
+	uint64_t done, told;
+};
+
 struct pass {
 	const struct manifest *m;
 	EVP_MD_CTX *hash;
@@ -28,9 +34,16 @@ struct pass {
 	int copy;	 /* the first time, of a bucket: where to */
 	ZSTD_DCtx *zstd; /* the second time */
 	struct frame frame;
-	uint64_t *sent, *told;
+	struct progress *progress;
 	bool whole; /* the last zstd frame has ended */
 };
+
+static void count(struct progress *p, size_t n)
+{
+	p->done += n;
+	if (p->done - p->told >= BACKUP_TELL_BYTES)
+		tell_progress(p->what, p->told = p->done);
+}
 
 static int damaged(const struct pass *p, struct err *e)
 {
@@ -53,9 +66,7 @@ static int forward(struct pass *p, const char *bytes, size_t n, struct err *e)
 		int r = out.pos ? fd_write_full(FD_SOCKET, room, out.pos) : 0;
 		if (r < 0)
 			return err_os(e, ERRC_BACKUP_RESTORE_FAILED, -r, "hand the files to the warden");
-		*p->sent += out.pos;
-		if (*p->sent - *p->told >= BACKUP_TELL_BYTES)
-			tell_progress(*p->told = *p->sent);
+		count(p->progress, out.pos);
 		if (!out.pos && in.pos == in.size)
 			break;
 	}
@@ -72,7 +83,10 @@ static int on_bytes(void *arg, const char *bytes, size_t n, struct err *e)
 	int r = p->copy >= 0 ? fd_write_full(p->copy, bytes, n) : 0;
 	if (r < 0)
 		return err_os(e, r == -ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, -r, "copy the backup");
-	return p->zstd ? forward(p, bytes, n, e) : 0;
+	if (p->zstd)
+		return forward(p, bytes, n, e);
+	count(p->progress, n);
+	return 0;
 }
 
 static bool hash_holds(struct pass *p)
@@ -115,9 +129,9 @@ static int pass(struct backup_run *r, struct pass *p, int from, struct err *e)
 }
 
 /* *ret_copy: a copy of a remote object; -1: it is read from the target again. */
-static int verify(struct backup_run *r, const struct manifest *m, int *ret_copy, struct err *e)
+static int verify(struct backup_run *r, const struct manifest *m, struct progress *g, int *ret_copy, struct err *e)
 {
-	struct pass p = {.m = m, .copy = -1};
+	struct pass p = {.m = m, .copy = -1, .progress = g};
 	if (r->t->remote) {
 		p.copy = *ret_copy = open(r->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 		if (p.copy < 0)
@@ -126,9 +140,9 @@ static int verify(struct backup_run *r, const struct manifest *m, int *ret_copy,
 	return pass(r, &p, -1, e);
 }
 
-static int send_one(struct backup_run *r, const struct manifest *m, int copy, uint64_t count[2], struct err *e)
+static int send_one(struct backup_run *r, const struct manifest *m, struct progress *g, int copy, struct err *e)
 {
-	struct pass p = {.m = m, .copy = -1, .zstd = ZSTD_createDCtx(), .sent = &count[0], .told = &count[1]};
+	struct pass p = {.m = m, .copy = -1, .zstd = ZSTD_createDCtx(), .progress = g};
 	INVARIANT(p.zstd);
 	int n = pass(r, &p, copy, e);
 	ZSTD_freeDCtx(p.zstd);
@@ -166,15 +180,15 @@ static int check_link(const struct manifest *m, const struct manifest *before, s
 
 static int load_chain(struct backup_run *r, struct manifest *v, int *copies, struct err *e)
 {
-	uint64_t count[2] = {0};
+	struct progress checked = {.what = "checked"}, sent = {.what = "stream"};
 	for (size_t i = 0; i < r->ids_n; i++)
 		if (manifest_fetch(r, r->ids[i], &v[i], e) < 0 || check_link(&v[i], i ? &v[i - 1] : NULL, e) < 0)
 			return -1;
 	for (size_t i = 0; i < r->ids_n; i++)
-		if (verify(r, &v[i], &copies[i], e) < 0)
+		if (verify(r, &v[i], &checked, &copies[i], e) < 0)
 			return -1;
 	for (size_t i = 0; i < r->ids_n; i++)
-		if (send_one(r, &v[i], copies[i], count, e) < 0) {
+		if (send_one(r, &v[i], &sent, copies[i], e) < 0) {
 			explain(e);
 			return -1;
 		}

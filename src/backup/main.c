@@ -28,10 +28,10 @@ void tell(struct buf *line)
 		_exit(1); /* the daemon is gone */
 }
 
-void tell_progress(uint64_t stream)
+void tell_progress(const char *what, uint64_t bytes)
 {
 	auto_buf struct buf line = {0};
-	buf_printf(&line, "{\"stream\":%llu}", (unsigned long long)stream);
+	buf_printf(&line, "{\"%s\":%llu}", what, (unsigned long long)bytes);
 	tell(&line);
 }
 

@@ -60,7 +60,7 @@ static int copy(struct store *s, struct err *e)
 		if (compress(s, piece, (size_t)n, false, e) < 0)
 			return -1;
 		if (s->m.bytes - s->told >= BACKUP_TELL_BYTES)
-			tell_progress(s->told = s->m.bytes);
+			tell_progress("stream", s->told = s->m.bytes);
 	}
 	if (!s->frame.ended)
 		return err_set(e, ERRC_BACKUP_CREATE_FAILED, "the stream of the files was cut off");

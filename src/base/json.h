@@ -141,6 +141,9 @@ void json_object_end(struct json_writer *w);
 void json_array_begin(struct json_writer *w);
 void json_array_end(struct json_writer *w);
 void json_key(struct json_writer *w, const char *key); /* then exactly one value */
+/* An object with one list: {"key":[…]}. */
+void json_list_begin(struct json_writer *w, const char *key);
+void json_list_end(struct json_writer *w);
 void json_str(struct json_writer *w, struct str s);
 void json_cstr(struct json_writer *w, const char *c); /* NULL writes null */
 void json_u64(struct json_writer *w, uint64_t v);

@@ -234,6 +234,7 @@ struct json_doc *json_parse(struct str text, struct err *e)
 	json_parser_init(&b.parser, build, &b);
 	if (json_feed(&b.parser, text, e) == 0 && json_finish(&b.parser, e) == 0)
 		return d;
+	json_wipe(d); /* what was read so far may be a secret */
 	json_free(d);
 	return NULL;
 }

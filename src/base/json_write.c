@@ -137,6 +137,19 @@ void json_key(struct json_writer *w, const char *key)
 	w->comma = false;
 }
 
+void json_list_begin(struct json_writer *w, const char *key)
+{
+	json_object_begin(w);
+	json_key(w, key);
+	json_array_begin(w);
+}
+
+void json_list_end(struct json_writer *w)
+{
+	json_array_end(w);
+	json_object_end(w);
+}
+
 void json_str(struct json_writer *w, struct str s)
 {
 	json_put_str(next_value(w), s);

@@ -138,7 +138,7 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 	int os = mkdirat(work, "probe", 0700) < 0 ? errno : EROFS;
 	setfsuid(0);
 	setfsgid(0);
-	return err_os(e, ERRC_BOX_CREATE_FAILED, os, "mount overlay");
+	return err_os(e, os == ENOSPC ? ERRC_NO_SPACE : ERRC_BOX_CREATE_FAILED, os, "mount overlay");
 }
 
 /* The mounts that an overlay is made of; upper and work are directories of the layer. `lowers` are directories of

@@ -32,6 +32,8 @@
 /* The pool */
 #define POOL_MOUNT_WAIT	   20000	    /* for the end of an earlier mount of the same file */
 #define POOL_MOUNT_PAUSE   10		    /* between attempts */
+#define LAYER_MOUNT_ROOM   (1ull * MIB)	    /* for the directories that an overlay makes at its mount */
+#define POOL_FULL	   (32ull * MIB)    /* free bytes below which no new sandbox is made */
 #define POOL_AHEAD	   (1024ull * MIB)  /* free bytes below which the file grows … */
 #define POOL_STEP_MIN	   (1024ull * MIB)  /* … by a quarter of its size, at least this … */
 #define POOL_STEP_MAX	   (16384ull * MIB) /* … and at most this */

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "proto/gate.h"
+
 static int bpf(int command, union bpf_attr *attr)
 {
 	return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
@@ -29,12 +31,12 @@ static int put(int map, uint32_t key, uint32_t value)
 	return bpf(BPF_MAP_UPDATE_ELEM, &a);
 }
 
-static int load_program(int socks, int flags, struct err *e)
+static int load_program(const struct steer_maps *maps, const struct steer_slot *slot, struct err *e)
 {
 	struct bpf_insn code[STEER_PROGRAM_MAX];
 	union bpf_attr a = {.prog_type = BPF_PROG_TYPE_SK_LOOKUP,
 		.expected_attach_type = BPF_SK_LOOKUP,
-		.insn_cnt = (uint32_t)steer_program(socks, flags, code),
+		.insn_cnt = (uint32_t)steer_program(maps, slot, code),
 		.insns = (uint64_t)(uintptr_t)code,
 		.license = (uint64_t)(uintptr_t) "Apache-2.0"};
 	memcpy(a.prog_name, "atoll_steer", sizeof "atoll_steer");
@@ -53,6 +55,8 @@ static int load_program(int socks, int flags, struct err *e)
 	return err_os(e, ERRC_HOST_UNSUPPORTED, os, "load the sk_lookup program (%s)", text + (n > 120 ? n - 120 : 0));
 }
 
+#define DROPS_NAME "drops"
+
 static void name_of(char ret[STEER_NAME], uint32_t slot, const char *what)
 {
 	snprintf(ret, STEER_NAME, "%u-%s", slot, what);
@@ -65,10 +69,9 @@ static void path_of(char ret[64], int dir, const char *name)
 	snprintf(ret, 64, "/proc/self/fd/%d/%s", dir, name);
 }
 
-static int pin(int dir, uint32_t slot, const char *what, int fd)
+static int pin_name(int dir, const char *name, int fd)
 {
-	char name[STEER_NAME], path[64];
-	name_of(name, slot, what);
+	char path[64];
 	path_of(path, dir, name);
 	unlinkat(dir, name, 0);
 	union bpf_attr a = {.bpf_fd = (uint32_t)fd};
@@ -76,46 +79,86 @@ static int pin(int dir, uint32_t slot, const char *what, int fd)
 	return bpf(BPF_OBJ_PIN, &a);
 }
 
-static int open_pinned(int dir, uint32_t slot, const char *what)
+static int pin(int dir, uint32_t slot, const char *what, int fd)
 {
-	char name[STEER_NAME], path[64];
+	char name[STEER_NAME];
 	name_of(name, slot, what);
+	return pin_name(dir, name, fd);
+}
+
+static int open_name(int dir, const char *name)
+{
+	char path[64];
 	path_of(path, dir, name);
 	union bpf_attr a = {0};
 	a.pathname = (uint64_t)(uintptr_t)path;
 	return bpf(BPF_OBJ_GET, &a);
 }
 
+static int open_pinned(int dir, uint32_t slot, const char *what)
+{
+	char name[STEER_NAME];
+	name_of(name, slot, what);
+	return open_name(dir, name);
+}
+
 /* The program and its maps. */
 struct made {
-	int socks, flags, program;
+	struct steer_maps maps;
+	int program;
 };
+#define MADE_NONE                                                                                                      \
+	{                                                                                                              \
+		.maps = {-1, -1, -1}, .program = -1                                                                    \
+	}
 
 static void made_close(struct made *m)
 {
-	fd_close(&m->socks);
-	fd_close(&m->flags);
+	fd_close(&m->maps.socks);
+	fd_close(&m->maps.flags);
+	fd_close(&m->maps.drops);
 	fd_close(&m->program);
 }
 
-static int make(struct made *m, uint32_t flags, struct err *e)
+static int new_ring(struct err *e)
 {
-	m->socks = new_map(BPF_MAP_TYPE_SOCKMAP, STEER_KEYS);
-	if (m->socks < 0)
+	union bpf_attr a = {.map_type = BPF_MAP_TYPE_RINGBUF, .max_entries = GATE_DROPS_RING};
+	int fd = bpf(BPF_MAP_CREATE, &a);
+	return fd < 0 ? fail(e, "make the ring of refused connections") : fd;
+}
+
+/* Beside m->maps.drops, which is there. */
+static int make(struct made *m, const struct steer_slot *slot, struct err *e)
+{
+	struct steer_maps *p = &m->maps;
+	p->socks = new_map(BPF_MAP_TYPE_SOCKMAP, STEER_KEYS);
+	if (p->socks < 0)
 		return fail(e, "make the map of sockets");
-	m->flags = new_map(BPF_MAP_TYPE_ARRAY, 1);
-	if (m->flags < 0 || put(m->flags, 0, flags) < 0)
+	p->flags = new_map(BPF_MAP_TYPE_ARRAY, 1);
+	if (p->flags < 0 || put(p->flags, 0, slot->flags) < 0)
 		return fail(e, "make the map of flags");
-	m->program = load_program(m->socks, m->flags, e);
+	m->program = load_program(p, slot, e);
 	return m->program < 0 ? -1 : 0;
 }
 
 int steer_check(struct err *e)
 {
-	struct made m = {-1, -1, -1};
-	int r = make(&m, 0, e);
+	struct made m = MADE_NONE;
+	m.maps.drops = new_ring(e);
+	int r = m.maps.drops < 0 ? -1 : make(&m, &(struct steer_slot){0}, e);
 	made_close(&m);
 	return r;
+}
+
+int steer_drops(int dir, struct err *e)
+{
+	int fd = open_name(dir, DROPS_NAME);
+	if (fd >= 0)
+		return fd;
+	auto_fd int made = new_ring(e);
+	if (made < 0)
+		return -1;
+	return pin_name(dir, DROPS_NAME, made) < 0 ? fail(e, "pin the ring of refused connections") : take_fd(&made);
 }
 
 static int attach(int dir, uint32_t slot, int netns, struct made *m, struct err *e)
@@ -127,7 +170,7 @@ static int attach(int dir, uint32_t slot, int netns, struct made *m, struct err 
 	auto_fd int link = bpf(BPF_LINK_CREATE, &a);
 	if (link < 0)
 		return fail(e, "attach the sk_lookup program");
-	if (pin(dir, slot, "socks", m->socks) < 0 || pin(dir, slot, "flags", m->flags) < 0 ||
+	if (pin(dir, slot, "socks", m->maps.socks) < 0 || pin(dir, slot, "flags", m->maps.flags) < 0 ||
 		pin(dir, slot, "link", link) < 0) {
 		int r = fail(e, "pin the sk_lookup program");
 		steer_forget(dir, slot);
@@ -136,10 +179,11 @@ static int attach(int dir, uint32_t slot, int netns, struct made *m, struct err 
 	return 0;
 }
 
-int steer_attach(int dir, uint32_t slot, int netns, uint32_t flags, struct err *e)
+int steer_attach(int dir, const struct steer_slot *slot, int netns, struct err *e)
 {
-	struct made m = {-1, -1, -1};
-	int r = make(&m, flags, e) < 0 ? -1 : attach(dir, slot, netns, &m, e);
+	struct made m = MADE_NONE;
+	m.maps.drops = steer_drops(dir, e);
+	int r = m.maps.drops < 0 || make(&m, slot, e) < 0 ? -1 : attach(dir, slot->number, netns, &m, e);
 	made_close(&m);
 	return r;
 }

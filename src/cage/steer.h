@@ -5,19 +5,20 @@
  * type sk_lookup, attached to the namespace, picks the socket: connections to loopback and to the box's own address are
  * left alone, all others go to the listener in the map, whatever a program in the box has bound. An empty map, and what
  * no policy can allow, is SK_DROP: TCP sees ECONNREFUSED, UDP an ICMP error. getsockname() on an accepted socket is the
- * address that the program in the box wanted.
+ * address that the program in the box wanted. What no policy can allow leaves a struct gate_drop in a ring buffer that
+ * all slots share, so that somebody can write a log.
  *
  * sk_lookup attaches by a link, and detaches when the last reference to the link goes. A box without it would answer
  * itself for the internet. So link and maps are pinned in a bpffs, under names made from the slot's number:
  *
- *	<slot>-link   <slot>-socks (sockmap: STEER_TCP, STEER_UDP)   <slot>-flags (array of one u32)
+ *	<slot>-link   <slot>-socks (sockmap: STEER_TCP, STEER_UDP)   <slot>-flags (array of one u32)   drops (the ring)
  *
  * The kernel takes a socket out of the map when its last descriptor closes: the map is empty when the gate and the
  * warden are both gone, and boxes are refused until they are back.
  *
  * Calling sequence, while a slot is prepared:
  *
- *	steer_attach(dir, slot, netns, flags)          anywhere
+ *	steer_attach(dir, &(struct steer_slot){…}, netns)   anywhere
  *	setns(netns); steer_addresses(v6); s = STEER_NO_SOCKETS; steer_listen(v6, &s); setns(back)
  *	steer_put(dir, slot, &s)                       anywhere; again after a restart of the gate, with new sockets
  *	steer_forget(dir, slot)                        when the box is gone
@@ -74,8 +75,16 @@ int steer_addresses(bool v6, struct err *e);
 int steer_listen(bool v6, struct steer_sockets *s, struct err *e);
 void steer_close(struct steer_sockets *s);
 
-/* Loads and attaches the program, pins it. The map is empty. Leaves no pin behind when it fails. */
-int steer_attach(int dir, uint32_t slot, int netns, uint32_t flags, struct err *e);
+/* The ring of struct gate_drop: what is pinned, or a new one. The caller's. */
+int steer_drops(int dir, struct err *e);
+
+struct steer_slot {
+	uint32_t number;
+	uint64_t generation; /* stands in its drops */
+	uint32_t flags;
+};
+/* Loads and attaches the program, pins it. The map is empty. Leaves no pin of the slot behind when it fails. */
+int steer_attach(int dir, const struct steer_slot *slot, int netns, struct err *e);
 /* True when the slot's link is pinned: a warden that was restarted need not attach again. */
 bool steer_attached(int dir, uint32_t slot);
 /* From now on new connections reach these. `s->tcp` or `s->udp` of -1 leaves what is there. */
@@ -88,5 +97,9 @@ void steer_forget(int dir, uint32_t slot);
 
 /* steer_prog.c: the program, for maps with these descriptors. Returns the number of instructions. */
 struct bpf_insn;
-enum { STEER_PROGRAM_MAX = 128 };
-size_t steer_program(int socks, int flags, struct bpf_insn *ret); /* room for STEER_PROGRAM_MAX */
+enum { STEER_PROGRAM_MAX = 160 };
+struct steer_maps {
+	int socks, flags, drops;
+};
+/* Room for STEER_PROGRAM_MAX. */
+size_t steer_program(const struct steer_maps *maps, const struct steer_slot *slot, struct bpf_insn *ret);

@@ -7,14 +7,17 @@
  *	if UDP and port != 53 and !(flags & STEER_DATAGRAMS): return SK_DROP
  *	if port != 53 and private and !(flags & STEER_PRIVATE): return SK_DROP
  *	sk = socks[UDP ? STEER_UDP : STEER_TCP]; return sk && assign(sk) ? SK_PASS : SK_DROP
+ *
+ * where the drops by address and protocol leave a struct gate_drop in the ring first.
  */
 #include <linux/bpf.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "cage/steer.h"
+#include "proto/gate.h"
 
-enum label { L_END, L_SIX, L_PORT, L_PRIVATE, L_PASS, L_DROP, L_GO, L_PICK, LABELS };
+enum label { L_END, L_SIX, L_PORT, L_PRIVATE, L_PASS, L_REFUSE, L_REFUSE6, L_TELL, L_DROP, L_GO, L_PICK, LABELS };
 
 struct assembly {
 	struct bpf_insn *v;
@@ -129,8 +132,8 @@ static void four(struct assembly *a)
 	load_net(a, ADDR, offsetof(struct bpf_sk_lookup, local_ip4));
 	jump_range(a, 0x7f000000, 8, L_PASS);
 	jump(a, BPF_JEQ, ADDR, STEER_BOX4, L_PASS);
-	jump(a, BPF_JGE, ADDR, 0xe0000000, L_DROP);
-	jump(a, BPF_JLT, ADDR, 0x01000000, L_DROP);
+	jump(a, BPF_JGE, ADDR, 0xe0000000, L_REFUSE);
+	jump(a, BPF_JLT, ADDR, 0x01000000, L_REFUSE);
 	jump(a, BPF_JEQ, PORT, 53, L_GO);
 	for (size_t i = 0; i < ARRAY_LEN(private); i++)
 		jump_range(a, private[i].range, private[i].bits, L_PRIVATE);
@@ -165,7 +168,7 @@ static void six(struct assembly *a)
 		put(a, BPF_ALU | BPF_OR | BPF_X, BPF_REG_1, BPF_REG_1 + i, 0, 0);
 	}
 	jump(a, BPF_JEQ, BPF_REG_1, 0, L_PASS);
-	jump(a, BPF_JGE, ADDR, 0xff000000, L_DROP);
+	jump(a, BPF_JGE, ADDR, 0xff000000, L_REFUSE);
 	jump(a, BPF_JEQ, PORT, 53, L_GO);
 	jump_range(a, 0xfe800000, 10, L_PRIVATE);
 	jump_range(a, 0xfc000000, 7, L_PRIVATE);
@@ -177,12 +180,12 @@ static void end(struct assembly *a, int socks)
 	label(a, L_PRIVATE);
 	move(a, BPF_REG_1, FLAGS);
 	put(a, BPF_ALU | BPF_AND | BPF_K, BPF_REG_1, 0, 0, STEER_PRIVATE);
-	jump(a, BPF_JEQ, BPF_REG_1, 0, L_DROP);
+	jump(a, BPF_JEQ, BPF_REG_1, 0, L_REFUSE);
 	label(a, L_PORT);
 	load(a, BPF_REG_0, offsetof(struct bpf_sk_lookup, protocol));
 	jump(a, BPF_JEQ, BPF_REG_0, IPPROTO_TCP, L_GO);
 	put(a, BPF_ALU | BPF_AND | BPF_K, FLAGS, 0, 0, STEER_DATAGRAMS);
-	jump(a, BPF_JEQ, FLAGS, 0, L_DROP);
+	jump(a, BPF_JEQ, FLAGS, 0, L_REFUSE);
 	label(a, L_GO);
 	load(a, BPF_REG_0, offsetof(struct bpf_sk_lookup, protocol));
 	put(a, BPF_ST | BPF_MEM | BPF_W, BPF_REG_10, 0, -4, STEER_TCP);
@@ -205,18 +208,69 @@ static void end(struct assembly *a, int socks)
 	label(a, L_PASS);
 	set(a, BPF_REG_0, SK_PASS);
 	put(a, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
+/* The record is put together on the stack, below the keys of look_up. */
+enum { DROP = -8 - (int)sizeof(struct gate_drop), DROP_ADDRESS = DROP + (int)offsetof(struct gate_drop, address) };
+
+static void store(struct assembly *a, uint8_t size, int at, int src)
+{
+	put(a, BPF_STX | BPF_MEM | size, BPF_REG_10, src, at, 0);
+}
+
+static void store_number(struct assembly *a, int at, uint32_t value)
+{
+	put(a, BPF_ST | BPF_MEM | BPF_W, BPF_REG_10, 0, at, (int)value);
+}
+
+static void address(struct assembly *a)
+{
+	load(a, BPF_REG_0, offsetof(struct bpf_sk_lookup, family));
+	jump(a, BPF_JEQ, BPF_REG_0, AF_INET6, L_REFUSE6);
+	store_number(a, DROP_ADDRESS, 0);
+	store_number(a, DROP_ADDRESS + 4, 0);
+	store_number(a, DROP_ADDRESS + 8, htonl(0xffff));
+	load(a, BPF_REG_1, offsetof(struct bpf_sk_lookup, local_ip4));
+	store(a, BPF_W, DROP_ADDRESS + 12, BPF_REG_1);
+	go(a, L_TELL);
+	label(a, L_REFUSE6);
+	for (int i = 0; i < 16; i += 4) {
+		load(a, BPF_REG_1, offsetof(struct bpf_sk_lookup, local_ip6) + (size_t)i);
+		store(a, BPF_W, DROP_ADDRESS + i, BPF_REG_1);
+	}
+	label(a, L_TELL);
+}
+
+static void refuse(struct assembly *a, int drops, const struct steer_slot *slot)
+{
+	label(a, L_REFUSE);
+	store_number(a, DROP + (int)offsetof(struct gate_drop, generation), (uint32_t)slot->generation);
+	store_number(a, DROP + (int)offsetof(struct gate_drop, generation) + 4, (uint32_t)(slot->generation >> 32));
+	store_number(a, DROP + (int)offsetof(struct gate_drop, slot), slot->number);
+	load(a, BPF_REG_1, offsetof(struct bpf_sk_lookup, local_port));
+	store(a, BPF_H, DROP + (int)offsetof(struct gate_drop, port), BPF_REG_1);
+	load(a, BPF_REG_1, offsetof(struct bpf_sk_lookup, protocol));
+	store(a, BPF_H, DROP + (int)offsetof(struct gate_drop, protocol), BPF_REG_1);
+	address(a);
+	map_fd(a, BPF_REG_1, drops);
+	move(a, BPF_REG_2, BPF_REG_10);
+	put(a, BPF_ALU64 | BPF_ADD, BPF_REG_2, 0, 0, DROP); /* BPF_K is 0 */
+	set(a, BPF_REG_3, sizeof(struct gate_drop));
+	set(a, BPF_REG_4, 0);
+	call(a, BPF_FUNC_ringbuf_output); /* a full ring is no reason to let it pass */
 	label(a, L_DROP);
 	set(a, BPF_REG_0, SK_DROP);
 	put(a, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
-size_t steer_program(int socks, int flags, struct bpf_insn *ret)
+size_t steer_program(const struct steer_maps *maps, const struct steer_slot *slot, struct bpf_insn *ret)
 {
 	struct assembly a = {.v = ret};
-	begin(&a, flags);
+	begin(&a, maps->flags);
 	four(&a);
 	six(&a);
-	end(&a, socks);
+	end(&a, maps->socks);
+	refuse(&a, maps->drops, slot);
 	for (size_t i = 0; i < a.n; i++)
 		if (a.to[i] != L_END)
 			ret[i].off = (int16_t)(a.at[a.to[i]] - i - 1);

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/map.h"
 #include "cage/limits.h"
 
@@ -35,8 +36,10 @@ static int copy_bytes(int from, int to, off_t size)
 	for (ssize_t n; (n = read(from, piece, sizeof piece)) != 0;) {
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 || write(to, piece, (size_t)n) != n)
-			return errno ? -errno : -EIO;
+		/* A disk that fills up takes a part first, and says so with the next piece only. */
+		int r = n < 0 ? -errno : fd_write_full(to, piece, (size_t)n);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

@@ -49,5 +49,6 @@ struct daemon {
 
 	/* Called once, when the warden has first said which boxes live. */
 	void (*on_recovered)(struct daemon *d);
+	bool recovered; /* it has: until then the states are those of the rows, and may be older than the boxes */
 	struct loop_timer serve_timer;
 };

@@ -434,11 +434,42 @@ static int login(int argc, char **argv)
 	return fail("registries are not supported; name cloudflare/sandbox, or a Dockerfile");
 }
 
-static const struct {
+/* The flags of a command, each with a blank before and behind; NULL: it looks itself. */
+static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
-} commands[] = {{"context", context}, {"info", info}, {"build", build}, {"pull", pull}, {"tag", tag}, {"ps", ps},
-	{"rm", rm}, {"rmi", rmi}, {"image", image}, {"version", version}, {"login", login}};
+	const char *switches, *valued;
+} commands[] = {{"context", context, "", " --format "}, {"info", info, "", " --format -f "},
+	{"build", build, NULL, NULL}, {"pull", pull, "", " --platform "}, {"tag", tag, "", ""},
+	{"ps", ps, " -a --all ", " --filter --format "}, {"rm", rm, " -f --force ", ""},
+	{"rmi", rmi, " -f --force ", ""}, {"image", image, "", " --format "}, {"version", version, NULL, NULL},
+	{"login", login, NULL, NULL}};
+
+/* The name before '='. */
+static bool is_among(const char *names, const char *flag)
+{
+	char word[40];
+	int n = snprintf(word, sizeof word, " %.*s ", (int)strcspn(flag, "="), flag);
+	return n < (int)sizeof word && strstr(names, word);
+}
+
+static int check_flags(const struct command *c, int argc, char **argv)
+{
+	for (int i = 0; c->switches && i < argc; i++) {
+		if (argv[i][0] != '-' || is_among(c->switches, argv[i]))
+			continue;
+		if (!is_among(c->valued, argv[i]))
+			return fail("%s: unknown flag '%s'", c->name, argv[i]);
+		if (!strchr(argv[i], '=') && ++i >= argc)
+			return fail("%s: %s needs a value", c->name, argv[i - 1]);
+	}
+	return 0;
+}
+
+static int run_command(const struct command *c, int argc, char **argv)
+{
+	return check_flags(c, argc, argv) ? 1 : c->run(argc, argv);
+}
 
 int main(int argc, char **argv)
 {
@@ -456,7 +487,7 @@ int main(int argc, char **argv)
 		return version(0, NULL);
 	for (size_t k = 0; i < argc && k < ARRAY_LEN(commands); k++)
 		if (strcmp(argv[i], commands[k].name) == 0)
-			return commands[k].run(argc - i - 1, argv + i + 1);
+			return run_command(&commands[k], argc - i - 1, argv + i + 1);
 	bool help = i < argc && strcmp(argv[i], "--help") == 0;
 	if (i < argc && !help)
 		fail("unknown command '%s'", argv[i]);

@@ -184,6 +184,7 @@ void box_drop(struct gate_box *b)
 	list_each(it, &b->conns) passage_cut(list_entry(it, struct passage, node), "the sandbox ended");
 	dnsd_drop(b);
 	udp_drop_flows(b, false);
+	drops_end(b);
 	fd_close(&b->tcp_fd);
 	fd_close(&b->udp_fd);
 	fd_close(&b->raw4);

@@ -8,6 +8,7 @@
  *	passage.c      one TCP connection: decide, dial     peek.c     what its first bytes say
  *	web.c       HTTP, request by request: web.h      dnsd.c     questions over UDP and TCP
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
+ *	drops.c     what the kernel refused in boxes
  *	ask.c       what waits for an approval           hold.c     a connection that does
  *	connect.c   a proxy that a program in a box uses: connect_head.h
  *	synth.c     addresses that stand for names       egress.c, tunnel.c  the host's own proxy
@@ -53,6 +54,21 @@ struct gate_sandbox {
 	uint64_t told;		 /* loop time of the last report of activity */
 };
 
+/* The ring of drops.c, mapped while io.loop. */
+struct drops {
+	struct loop_io io;
+	unsigned long *taken;	    /* up to here we have read */
+	const unsigned long *given; /* up to here the kernel has written */
+	const char *data;
+};
+
+/* One refused connection or datagram. */
+struct drop {
+	struct ip ip;
+	uint16_t port;
+	bool udp;
+};
+
 struct gate {
 	struct loop *loop;
 	struct ip_host host;
@@ -80,6 +96,7 @@ struct gate {
 		struct loop_io listen, io;
 		uint64_t seq; /* counts connections of the warden */
 	} intake;
+	struct drops drops;
 	struct loop_timer look; /* at the host's addresses */
 };
 
@@ -114,6 +131,12 @@ struct gate_box {
 	struct list streams;   /* struct dns_stream */
 	struct list flows;     /* struct flow, least recently used first */
 	size_t flows_n;
+	struct {
+		struct loop_timer timer; /* until the second is over */
+		uint32_t told;		 /* lines in it */
+		uint64_t rest;		 /* refused beyond them */
+		struct drop last;
+	} drops;
 	struct loop_task free_task;
 	bool gone;
 };
@@ -177,7 +200,9 @@ struct passage {
 	bool synthetic;	 /* `wanted` stands for a name of box->synth */
 	bool logged;	 /* nothing but refused requests so far, and each has its record */
 	bool passed;	 /* HTTP: a request was allowed */
-	bool by_worker;	 /* workerd decides: worker.h */
+	/* Bytes that are in the records of earlier hosts of a kept HTTP connection. */
+	uint64_t told_sent, told_received;
+	bool by_worker; /* workerd decides: worker.h */
 	struct ask_wait asking;
 	char *approved; /* the host that somebody approved for this connection, or NULL */
 	char name[NET_NAME_MAX + 1];
@@ -214,6 +239,13 @@ const char *passage_protocol(enum policy_speech how);
 /* Both sides stand: moves bytes from now on. */
 void passage_move(struct passage *c);
 
+/* What one record tells of: a connection, or the part of a kept HTTP connection that went to one host. */
+struct passage_leg {
+	const char *name, *why;
+	uint64_t sent, received; /* since the connection began */
+};
+void passage_log(const struct passage *c, const struct passage_leg *leg, const char *decision, const char *end);
+
 /* ---- connect.c ---- */
 /* The first bytes are a CONNECT request. */
 bool connect_is(struct passage *c);
@@ -235,14 +267,15 @@ void passage_approve(struct passage *c, const char *host);
 /* Waits for the client's first bytes, `ms` at most, and tells passage_spoke or passage_silent. */
 void peek_start(struct passage *c, uint64_t ms);
 void peek_stop(struct passage *c);
-/* Looks at what is there now, without waiting: SPEECH_OTHER when nothing is. */
-enum policy_speech peek_now(struct passage *c);
 
 /* ---- web.c ---- */
 int web_init(struct gate *g, struct err *e);
 /* Takes over the connection: its bytes go through the strict proxy. 0 or -errno. */
 int web_start(struct passage *c);
 void web_free(struct web *w);
+/* Name and rule of the host that requests went to last. */
+void web_leg(const struct web *w, struct passage_leg *ret);
+
 /* ---- passage_end.c: how a connection ends that was not allowed, or leads nowhere ---- */
 /* Says why in the client's own protocol, and ends. */
 void passage_refuse(struct passage *c);
@@ -273,6 +306,16 @@ void udp_send(struct gate_box *b, const struct ip *from, uint16_t from_port, con
 	struct str data);
 void udp_drop_flows(struct gate_box *b, bool denied_only);
 
+/* ---- drops.c ---- */
+/* Takes the descriptor of the kernel's ring, in the place of an earlier one. */
+void drops_open(struct gate *g, int fd);
+/* Reads what is there: before a box goes, and whenever the ring has something. */
+void drops_take(struct gate *g);
+/* Refused: a line in the log, or counted for one. */
+void drops_add(struct gate_box *b, const struct drop *d);
+/* The box goes: tells what is counted. */
+void drops_end(struct gate_box *b);
+
 /* ---- control.c ---- */
 int control_listen(struct gate *g, int fd, uid_t uid, struct err *e);
 /* Takes what the daemon has said by now: before connections are decided, so that a policy counts for all that come
@@ -292,5 +335,6 @@ struct gate_log {
 	const struct ip *ip; /* or NULL */
 	uint16_t port;
 	uint64_t sent, received, ms;
+	uint64_t times; /* how many it stands for; 0 is 1 */
 };
 void record_send(struct gate *g, const struct gate_log *l);

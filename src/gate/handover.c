@@ -38,12 +38,9 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 
 static void on_done(void *arg, int status, bool complete)
 {
-	struct web *w = arg;
 	(void)status;
 	(void)complete;
-	w->proxy = NULL;
-	if (!w->conn)
-		web_release(w);
+	web_done(arg);
 }
 
 void handover(struct web *w, struct http_exchange *x, const char *name)
@@ -51,7 +48,7 @@ void handover(struct web *w, struct http_exchange *x, const char *name)
 	struct passage *c = w->conn;
 	char url[NET_NAME_MAX + IP_TEXT + 32], address[IP_TEXT];
 	bool usual = c->port == (w->tls ? 443 : 80), six = !*name && !ip_is4(&c->wanted);
-	snprintf(c->why, sizeof c->why, "outbound handler");
+	web_begin_leg(w, name, "outbound handler");
 	if (*name)
 		snprintf(c->name, sizeof c->name, "%s", name);
 	int n = snprintf(url, sizeof url, "%s://%s%s%s", w->tls ? "https" : "http", six ? "[" : "",

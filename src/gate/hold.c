@@ -77,6 +77,7 @@ void passage_hold(struct passage *c)
 	reach_cancel(c->reach);
 	c->reach = NULL;
 	c->state = PASSAGE_HELD;
+	snprintf(c->why, sizeof c->why, "ask: somebody has to approve it");
 	c->asking.on_answer = on_answer;
 	if (!ask_start(c->box, &what, &c->asking))
 		return passage_deny(c, "ask: too many connections of this sandbox wait for an approval");

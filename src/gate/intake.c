@@ -82,6 +82,11 @@ static bool on_record(struct gate *g, const struct gate_record *r, const int fds
 		on_box(g, r, fds);
 		return true;
 	}
+	if (r->op == GATE_DROPS && fds[0] >= 0) {
+		drops_open(g, fds[0]);
+		close_fds((int[]){-1, fds[1], fds[2], fds[3]});
+		return true;
+	}
 	close_fds(fds);
 	if (r->op == GATE_HAVE)
 		return on_have(g, r);
@@ -91,11 +96,12 @@ static bool on_record(struct gate *g, const struct gate_record *r, const int fds
 		b->seen = g->intake.seq;
 		box_name(b, r->id);
 	} else if (r->op == GATE_GONE && ours) {
+		drops_take(g);
 		box_drop(b);
 	} else if (r->op == GATE_SYNC) {
 		on_sync(g);
 	}
-	return r->op >= GATE_BOX && r->op <= GATE_SYNC;
+	return r->op >= GATE_BOX && r->op <= GATE_DROPS;
 }
 
 static void on_ready(struct loop_io *io, uint32_t events)

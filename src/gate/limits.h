@@ -79,6 +79,10 @@
 #define GATE_SYNTH_MAX	1024 /* names of one box that have a synthetic address */
 #define GATE_SYNTH_TTL	1    /* seconds */
 
+/* What the kernel refuses in a box */
+#define GATE_DROPS_RATE 64   /* lines in the log of one box … */
+#define GATE_DROPS_SPAN 1000 /* … in this time; more of them share one */
+
 /* Datagrams by udp:// rules */
 #define GATE_FLOWS_MAX	    256 /* of one box */
 #define GATE_FLOW_IDLE	    60000

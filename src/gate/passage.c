@@ -177,6 +177,8 @@ static struct verdict by_told_names(struct passage *c, enum policy_speech how)
 
 static void decide_other(struct passage *c)
 {
+	if (c->settled)
+		return go_ahead(c);
 	struct verdict v = by_told_names(c, SPEECH_OTHER);
 	if (v.answer == POLICY_ASK)
 		return passage_hold(c);
@@ -265,9 +267,13 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 {
 	peek_stop(c);
 	loop_del(&c->server_io);
-	c->speech = how;
+	bool rtsp = how == SPEECH_RTSP;
+	c->speech = how = rtsp ? SPEECH_OTHER : how;
 	if (c->refuse)
 		return passage_refuse(c);
+	/* Some servers of HTTP take RTSP as well, and another host in the requests that follow. */
+	if (rtsp && !c->settled)
+		return passage_deny(c, "RTSP is not decided by names: allow its address range");
 	if (worker_of(c))
 		return worker_spoke(c, how, name);
 	if (how == SPEECH_TLS)
@@ -287,8 +293,14 @@ void passage_silent(struct passage *c, const char *end, bool late)
 		return passage_refuse(c);
 	if (late && p && worker_of(c))
 		return worker_spoke(c, SPEECH_OTHER, "");
-	if (late && p && p->ask && !c->reach)
-		return decide_other(c);
+	/* Nobody has decided yet. What was dialled ahead, or may be intercepted, waits for the client's words. */
+	if (late && p && p->ask && !c->reach && c->server < 0) {
+		struct verdict v = by_told_names(c, SPEECH_OTHER);
+		if (v.answer == POLICY_ASK)
+			return passage_hold(c);
+		if (v.answer == POLICY_DENY)
+			return passage_deny(c, v.why);
+	}
 	relay_reset(&c->client);
 	passage_end(c, "deny", end);
 }

@@ -14,25 +14,39 @@ static void free_passage(struct loop_task *t)
 
 const char *passage_protocol(enum policy_speech how)
 {
-	static const char *const names[] = {
-		[SPEECH_OTHER] = "tcp", [SPEECH_HTTP] = "http", [SPEECH_TLS] = "tls", [SPEECH_DATAGRAM] = "udp"};
+	static const char *const names[] = {[SPEECH_OTHER] = "tcp",
+		[SPEECH_HTTP] = "http",
+		[SPEECH_TLS] = "tls",
+		[SPEECH_DATAGRAM] = "udp",
+		[SPEECH_RTSP] = "tcp"};
 	return names[how];
+}
+
+void passage_log(const struct passage *c, const struct passage_leg *leg, const char *decision, const char *end)
+{
+	record_send(c->gate, &(struct gate_log){.id = box_id(c->box),
+				     .time = c->wall,
+				     .name = leg->name,
+				     .protocol = c->tls ? "https" : passage_protocol(c->speech),
+				     .decision = decision,
+				     .why = leg->why,
+				     .end = end,
+				     .ip = &c->reached,
+				     .port = c->port,
+				     .sent = leg->sent - c->told_sent,
+				     .received = leg->received - c->told_received,
+				     .ms = loop_now(c->gate->loop) - c->started});
 }
 
 static void log_end(const struct passage *c, const char *decision, const char *end)
 {
-	record_send(c->gate, &(struct gate_log){.id = box_id(c->box),
-				     .time = c->wall,
-				     .name = c->name,
-				     .protocol = c->tls ? "https" : passage_protocol(c->speech),
-				     .decision = decision,
-				     .why = c->why,
-				     .end = end,
-				     .ip = &c->reached,
-				     .port = c->port,
-				     .sent = c->relay.up.bytes,
-				     .received = c->relay.down.bytes,
-				     .ms = loop_now(c->gate->loop) - c->started});
+	struct passage_leg leg = {c->name, c->why, c->relay.up.bytes, c->relay.down.bytes};
+	if (c->web && c->passed)
+		web_leg(c->web, &leg);
+	/* Cut: the reason is the connection's, not the rule that had allowed the host. */
+	if (strcmp(decision, "allow") != 0)
+		leg.why = c->why;
+	passage_log(c, &leg, decision, end);
 }
 
 void passage_end(struct passage *c, const char *decision, const char *end)

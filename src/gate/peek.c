@@ -46,6 +46,13 @@ static enum guess guess_http(struct str in)
 	return target + line.n < in.n ? GUESS_OTHER : GUESS_MORE;
 }
 
+/* "DESCRIBE rtsp://camera.example/1 RTSP/1.0": looks like a request to some servers of HTTP, and is none to us. */
+static bool is_rtsp(struct str in)
+{
+	struct str rest, text = str_trim(in), line = str_split(text, '\n', &rest);
+	return has(line, STR(" RTSP/")) && !has(line, STR("HTTP/"));
+}
+
 /* True when it is decided. `*ret_name` is the server's that TLS names, "" when it names none, NULL when the hello
  * cannot be read. What begins like TLS or HTTP and fills all the room is that, so that nobody hides behind its length.
  */
@@ -68,6 +75,8 @@ static bool read_bytes(struct str in, enum policy_speech *how, struct hello *h, 
 	enum guess g = guess_http(in);
 	*ret_name = "";
 	*how = g == GUESS_HTTP || (g == GUESS_MORE && full) ? SPEECH_HTTP : SPEECH_OTHER;
+	if (*how == SPEECH_HTTP && is_rtsp(in))
+		*how = SPEECH_RTSP;
 	return g != GUESS_MORE || full;
 }
 
@@ -120,16 +129,4 @@ void peek_stop(struct passage *c)
 	loop_del(&c->io);
 	loop_timer_stop(&c->timer);
 	set_lowat(c->client, 1);
-}
-
-enum policy_speech peek_now(struct passage *c)
-{
-	struct hello h;
-	enum policy_speech how;
-	const char *name;
-	ssize_t n = recv(c->client, bytes, sizeof bytes, MSG_PEEK);
-	if (n <= 0)
-		return SPEECH_OTHER;
-	read_bytes(str_n(bytes, (size_t)n), &how, &h, &name);
-	return how;
 }

@@ -20,6 +20,8 @@ void record_send(struct gate *g, const struct gate_log *l)
 	json_member_u64(&w, "received", l->received);
 	json_member_u64(&w, "ms", l->ms);
 	json_member_cstr(&w, "end", l->end);
+	if (l->times > 1)
+		json_member_u64(&w, "times", l->times);
 	json_object_end(&w);
 	buf_add_byte(&b, '\n');
 	control_send(g, buf_str(&b));

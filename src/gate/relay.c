@@ -102,6 +102,17 @@ void relay_bucket_set(struct relay_bucket *b, uint64_t rate)
 		loop_timer_set(b->loop, &b->timer, 0, on_refill);
 }
 
+bool relay_bucket_take(struct relay_bucket *b, size_t n)
+{
+	if (!b->rate)
+		return true;
+	refill(b);
+	if (b->tokens <= 0)
+		return false;
+	b->tokens -= (int64_t)n;
+	return true;
+}
+
 void relay_bucket_free(struct relay_bucket *b)
 {
 	loop_timer_stop(&b->timer);

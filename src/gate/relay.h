@@ -37,6 +37,8 @@ struct relay_bucket {
 void relay_bucket_init(struct relay_bucket *b, struct loop *l);
 /* Takes effect at once. */
 void relay_bucket_set(struct relay_bucket *b, uint64_t rate);
+/* Takes what a datagram needs. False: it is over the rate, and is to be lost. */
+bool relay_bucket_take(struct relay_bucket *b, size_t n);
 void relay_bucket_free(struct relay_bucket *b); /* no relay uses it any more */
 
 struct relay;

@@ -21,21 +21,24 @@ static bool is_presigned(const struct http_request *rq)
 	return rq->query.p && memmem(rq->query.p, rq->query.n, "X-Amz-Signature=", 16);
 }
 
-/* Unsigned, or signed with a placeholder: another signature is the box's own affair. */
-static bool is_ours_to_sign(const struct secrets *s, const struct http_request *rq)
+static bool may_sign(const struct web *w, const struct secret *s)
 {
-	struct str given = header(rq, "Authorization");
-	if (given.p)
-		return secrets_find(s, given) != NULL;
-	return !is_presigned(rq) || secrets_find(s, rq->query);
+	return s && s->is_aws && secret_goes_to(s, w->leg, w->conn->port);
 }
 
+/* The key whose placeholder signed the request, or the host's first one when it is unsigned. Another signature is the
+ * box's own affair. */
 static struct secret *signer(struct web *w, const struct http_request *rq)
 {
 	const struct secrets *s = web_secrets(w);
+	struct str given = header(rq, "Authorization");
+	if (given.p || is_presigned(rq)) {
+		struct secret *named = secrets_find(s, given.p ? given : rq->query);
+		return may_sign(w, named) ? named : NULL;
+	}
 	for (size_t i = 0; s && i < s->n; i++)
-		if (s->v[i].is_aws && secret_goes_to(&s->v[i], w->leg, w->conn->port))
-			return is_ours_to_sign(s, rq) ? &s->v[i] : NULL;
+		if (may_sign(w, &s->v[i]))
+			return &s->v[i];
 	return NULL;
 }
 

@@ -4,6 +4,8 @@
  * was sent to. Port 53 is the resolver's. Other ports need a udp:// rule: a flow is a socket of ours for each pair of
  * addresses.
  */
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/udp.h>
@@ -39,14 +41,18 @@ static uint32_t add(uint32_t sum, const void *p, size_t n)
 	return n % 2 ? sum + ((uint32_t)b[n - 1] << 8) : sum;
 }
 
+static uint16_t fold(uint64_t sum)
+{
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return htons((uint16_t)~sum);
+}
+
 /* Over the pseudo header, the header and the data. */
 static uint16_t checksum(const void *addresses, size_t n, const struct udphdr *u, size_t length)
 {
-	uint64_t sum = (uint64_t)add(0, addresses, n) + add(0, u, length) + length + IPPROTO_UDP;
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	uint16_t c = (uint16_t)~sum;
-	return htons(c ? c : 0xffff);
+	uint16_t c = fold((uint64_t)add(0, addresses, n) + add(0, u, length) + length + IPPROTO_UDP);
+	return c ? c : 0xffff;
 }
 
 static struct udphdr *put_udp(uint8_t *at, uint16_t from_port, uint16_t to_port, struct str data)
@@ -83,20 +89,90 @@ static size_t make6(const struct ip *from, const struct ip *to, uint16_t from_po
 	return sizeof *h + length;
 }
 
+/* The packet in `room`. A full queue loses datagrams, as networks do. */
+static void inject(struct gate_box *b, const struct ip *to, size_t n)
+{
+	union ip_sockaddr sa;
+	/* The kernel takes the port of a raw socket's address for a protocol. */
+	socklen_t len = ip_to_sockaddr(to, 0, &sa);
+	(void)!sendto(ip_is4(to) ? b->raw4 : b->raw6, room, n, MSG_DONTWAIT | MSG_NOSIGNAL, &sa.sa, len);
+}
+
+static bool can_inject(const struct gate_box *b, const struct ip *from, const struct ip *to)
+{
+	return (ip_is4(to) ? b->raw4 : b->raw6) >= 0 && ip_is4(from) == ip_is4(to);
+}
+
 void udp_send(struct gate_box *b, const struct ip *from, uint16_t from_port, const struct ip *to, uint16_t to_port,
 	struct str data)
 {
-	bool four = ip_is4(to);
-	int raw = four ? b->raw4 : b->raw6;
-	union ip_sockaddr sa;
-	if (raw < 0 || data.n > 65507 || four != ip_is4(from))
+	if (data.n > 65507 || !can_inject(b, from, to))
 		return;
-	size_t n = four ? make4(from, to, from_port, to_port, data) : make6(from, to, from_port, to_port, data);
-	/* The kernel takes the port of a raw socket's address for a protocol. */
-	socklen_t len = ip_to_sockaddr(to, 0, &sa);
+	size_t n = ip_is4(to) ? make4(from, to, from_port, to_port, data) : make6(from, to, from_port, to_port, data);
 	box_active(b);
-	/* A full queue loses datagrams, as networks do. */
-	(void)!sendto(raw, room, n, MSG_DONTWAIT | MSG_NOSIGNAL, &sa.sa, len);
+	inject(b, to, n);
+}
+
+/* ---- "port unreachable": the program that sent a datagram sees ECONNREFUSED ---- */
+
+struct sent {
+	struct ip from, to;
+	uint16_t from_port, to_port;
+	struct str data;
+};
+
+/* The datagram as it was sent stands behind `head` bytes of room; its first bytes are all that the kernel wants. */
+static size_t quote(const struct sent *s, size_t head)
+{
+	bool four = ip_is4(&s->to);
+	size_t n = four ? make4(&s->from, &s->to, s->from_port, s->to_port, STR(""))
+			: make6(&s->from, &s->to, s->from_port, s->to_port, STR(""));
+	memmove(room + head, room, n);
+	/* The lengths are those of the whole datagram. */
+	uint16_t length = htons((uint16_t)(s->data.n + sizeof(struct udphdr)));
+	struct udphdr *u = (struct udphdr *)(room + head + n) - 1;
+	u->len = length;
+	if (four)
+		((struct iphdr *)(room + head))->tot_len =
+			htons((uint16_t)(s->data.n + sizeof(struct udphdr) + sizeof(struct iphdr)));
+	else
+		((struct ipv6hdr *)(room + head))->payload_len = length;
+	return n;
+}
+
+static size_t make_unreachable4(const struct sent *s)
+{
+	const size_t head = sizeof(struct iphdr) + sizeof(struct icmphdr);
+	size_t quoted = quote(s, head);
+	struct iphdr *h = (struct iphdr *)room;
+	struct icmphdr *i = (struct icmphdr *)(h + 1);
+	*h = (struct iphdr){.version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_ICMP};
+	memcpy(&h->saddr, s->to.b + 12, 4);
+	memcpy(&h->daddr, s->from.b + 12, 4);
+	*i = (struct icmphdr){.type = ICMP_DEST_UNREACH, .code = ICMP_PORT_UNREACH};
+	i->checksum = fold(add(0, i, sizeof *i + quoted));
+	return head + quoted;
+}
+
+static size_t make_unreachable6(const struct sent *s)
+{
+	const size_t head = sizeof(struct ipv6hdr) + sizeof(struct icmp6hdr);
+	size_t quoted = quote(s, head), length = sizeof(struct icmp6hdr) + quoted;
+	struct ipv6hdr *h = (struct ipv6hdr *)room;
+	struct icmp6hdr *i = (struct icmp6hdr *)(h + 1);
+	*h = (struct ipv6hdr){
+		.version = 6, .payload_len = htons((uint16_t)length), .nexthdr = IPPROTO_ICMPV6, .hop_limit = 64};
+	memcpy(&h->saddr, s->to.b, 16);
+	memcpy(&h->daddr, s->from.b, 16);
+	*i = (struct icmp6hdr){.icmp6_type = ICMPV6_DEST_UNREACH, .icmp6_code = ICMPV6_PORT_UNREACH};
+	i->icmp6_cksum = fold((uint64_t)add(0, &h->saddr, 32) + add(0, i, length) + length + IPPROTO_ICMPV6);
+	return head + quoted;
+}
+
+static void say_unreachable(struct gate_box *b, const struct sent *s)
+{
+	if (can_inject(b, &s->to, &s->from))
+		inject(b, &s->from, ip_is4(&s->to) ? make_unreachable4(s) : make_unreachable6(s));
 }
 
 /* ---- flows ---- */
@@ -140,8 +216,13 @@ static void on_reply(struct loop_io *io, uint32_t events)
 	(void)events;
 	for (int i = 0; i < GATE_DATAGRAM_BURST; i++) {
 		ssize_t n = recv(io->fd, data, sizeof data, 0);
+		/* An ICMP error that came is taken off by reading it. */
+		if (n < 0 && errno == ECONNREFUSED)
+			say_unreachable(f->box, &(struct sent){f->from, f->to, f->from_port, f->to_port, STR("")});
 		if (n < 0)
-			return; /* an ICMP error that came is taken off by reading it */
+			return;
+		if (!relay_bucket_take(&f->box->bucket, (size_t)n))
+			continue;
 		f->received += (size_t)n;
 		f->used = loop_now(f->box->gate->loop);
 		udp_send(f->box, &f->to, f->to_port, &f->from, f->from_port, str_n(data, (size_t)n));
@@ -167,26 +248,26 @@ static bool allowed(
 	return v.answer == POLICY_ALLOW;
 }
 
-static struct flow *find_flow(
-	struct gate_box *b, const struct ip *from, uint16_t from_port, const struct ip *to, uint16_t to_port)
+static struct flow *find_flow(struct gate_box *b, const struct sent *s)
 {
 	list_each(it, &b->flows)
 	{
 		struct flow *f = list_entry(it, struct flow, node);
-		if (f->from_port == from_port && f->to_port == to_port && ip_eq(&f->from, from) && ip_eq(&f->to, to))
+		if (f->from_port == s->from_port && f->to_port == s->to_port && ip_eq(&f->from, &s->from) &&
+			ip_eq(&f->to, &s->to))
 			return f;
 	}
 	return NULL;
 }
 
-static struct flow *new_flow(
-	struct gate_box *b, const struct ip *from, uint16_t from_port, const struct ip *to, uint16_t to_port)
+/* NULL: refused. */
+static struct flow *new_flow(struct gate_box *b, const struct sent *s)
 {
 	struct gate *g = b->gate;
 	struct flow *f = xcalloc(1, sizeof *f);
 	union ip_sockaddr sa;
-	socklen_t n = ip_to_sockaddr(to, to_port, &sa);
-	if (!allowed(b, to, to_port, f->name, f->why) ||
+	socklen_t n = ip_to_sockaddr(&s->to, s->to_port, &sa);
+	if (!allowed(b, &s->to, s->to_port, f->name, f->why) ||
 		(f->fd = socket(sa.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
 		free(f);
 		return NULL;
@@ -199,10 +280,10 @@ static struct flow *new_flow(
 	if (b->flows_n >= GATE_FLOWS_MAX)
 		drop_flow(list_entry(b->flows.next, struct flow, node), "made room");
 	f->box = b;
-	f->from = *from;
-	f->to = *to;
-	f->from_port = from_port;
-	f->to_port = to_port;
+	f->from = s->from;
+	f->to = s->to;
+	f->from_port = s->from_port;
+	f->to_port = s->to_port;
 	f->started = f->used = loop_now(g->loop);
 	f->wall = clock_wall_ms();
 	b->flows_n++;
@@ -222,19 +303,21 @@ void udp_drop_flows(struct gate_box *b, bool denied_only)
 	}
 }
 
-static void pass_on(struct gate_box *b, struct str data, const struct ip *from, uint16_t from_port, const struct ip *to,
-	uint16_t to_port)
+static void pass_on(struct gate_box *b, const struct sent *s)
 {
-	struct flow *f = find_flow(b, from, from_port, to, to_port);
-	f = f ? f : new_flow(b, from, from_port, to, to_port);
-	if (!f)
-		return;
+	struct flow *f = find_flow(b, s);
+	f = f ? f : new_flow(b, s);
+	if (!f) {
+		drops_add(b, &(struct drop){.ip = s->to, .port = s->to_port, .udp = true});
+		return say_unreachable(b, s);
+	}
 	list_del(&f->node);
 	list_push(&b->flows, &f->node);
 	f->used = loop_now(b->gate->loop);
-	if (send(f->fd, data.p, data.n, MSG_NOSIGNAL) > 0)
-		f->sent += data.n;
 	box_active(b);
+	/* What is over the rate is lost, as networks do. */
+	if (relay_bucket_take(&b->bucket, s->data.n) && send(f->fd, s->data.p, s->data.n, MSG_NOSIGNAL) >= 0)
+		f->sent += s->data.n;
 }
 
 /* ---- out of the box ---- */
@@ -264,8 +347,7 @@ void udp_on_ready(struct loop_io *io, uint32_t events)
 	for (int i = 0; i < GATE_DATAGRAM_BURST && !b->gone; i++) {
 		char control[256];
 		union ip_sockaddr sa;
-		struct ip from, to;
-		uint16_t from_port, to_port;
+		struct sent s;
 		struct iovec iov = {data, sizeof data};
 		struct msghdr m = {.msg_name = &sa,
 			.msg_namelen = sizeof sa,
@@ -276,12 +358,13 @@ void udp_on_ready(struct loop_io *io, uint32_t events)
 		ssize_t n = recvmsg(io->fd, &m, 0);
 		if (n < 0)
 			return;
-		if (m.msg_flags & MSG_TRUNC || !ip_from_sockaddr(&sa, &from, &from_port) ||
-			!meant_for(&m, &to, &to_port))
+		if (m.msg_flags & MSG_TRUNC || !ip_from_sockaddr(&sa, &s.from, &s.from_port) ||
+			!meant_for(&m, &s.to, &s.to_port))
 			continue;
-		if (to_port == 53)
-			dnsd_datagram(b, str_n(data, (size_t)n), &from, from_port, &to);
+		s.data = str_n(data, (size_t)n);
+		if (s.to_port == 53)
+			dnsd_datagram(b, s.data, &s.from, s.from_port, &s.to);
 		else
-			pass_on(b, str_n(data, (size_t)n), &from, from_port, &to, to_port);
+			pass_on(b, &s);
 	}
 }

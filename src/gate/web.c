@@ -154,14 +154,19 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 		f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, w->leg, w->conn->port, f->err.msg);
 }
 
-static void on_done(void *arg, int status, bool complete)
+void web_done(struct web *w)
 {
-	struct web *w = arg;
-	(void)status;
-	(void)complete;
 	w->proxy = NULL;
 	if (!w->conn)
-		web_release(w);
+		return web_release(w);
+	w->sent = w->conn->relay.up.bytes;
+}
+
+static void on_done(void *arg, int status, bool complete)
+{
+	(void)status;
+	(void)complete;
+	web_done(arg);
 }
 
 static void forward(struct web *w, struct http_exchange *x)
@@ -195,6 +200,36 @@ static void use_leg(struct web *w, const char *name)
 	snprintf(w->leg, sizeof w->leg, "%s", name);
 }
 
+void web_leg(const struct web *w, struct passage_leg *ret)
+{
+	ret->name = w->leg;
+	ret->why = w->why;
+}
+
+/* The host before has its record now. The head of the request that ended it is counted with those that follow. */
+static void end_leg(struct web *w)
+{
+	struct passage *c = w->conn;
+	struct passage_leg leg = {w->leg, w->why, w->sent, c->relay.down.bytes};
+	passage_log(c, &leg, "allow", "the next request names another host");
+	c->told_sent = leg.sent;
+	c->told_received = leg.received;
+	c->started = loop_now(c->gate->loop);
+	c->wall = clock_wall_ms();
+}
+
+void web_begin_leg(struct web *w, const char *name, const char *why)
+{
+	struct passage *c = w->conn;
+	if (c->passed && strcmp(w->leg, name) != 0)
+		end_leg(w);
+	c->passed = true;
+	c->logged = false;
+	snprintf(c->why, sizeof c->why, "%s", why);
+	snprintf(w->why, sizeof w->why, "%s", c->why);
+	use_leg(w, name);
+}
+
 /* "name:port" of a Host header: the name in lower case, "" when it is none. False: it names another port. */
 static bool split_host(struct str host, uint16_t port, char name[NET_NAME_MAX + 1])
 {
@@ -222,6 +257,13 @@ static struct verdict decide_address(struct passage *c)
 		.why = "mode list: the request has no Host name"};
 }
 
+/* The address alone has allowed it; c->why may be about an earlier request. */
+static struct verdict decide_settled(const struct passage *c)
+{
+	struct verdict v = policy_by_address(box_policy(c->box), gate_host(c->gate), false, &c->wanted, c->port);
+	return (struct verdict){.answer = POLICY_ALLOW, .why = v.answer == POLICY_ALLOW ? v.why : "approved once"};
+}
+
 static struct verdict decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1])
 {
 	struct passage *c = w->conn;
@@ -232,7 +274,7 @@ static struct verdict decide(struct web *w, const struct http_request *rq, char 
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "Host is not the name of the TLS connection (SNI)"};
 	if (c->settled)
-		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
+		return decide_settled(c);
 	if (c->tls)
 		return passage_name_ok(c, name, SPEECH_TLS);
 	if (rq->method == HTTP_M_CONNECT)
@@ -290,19 +332,10 @@ static void prepare(struct web *w, struct http_exchange *x)
 	}
 }
 
-static void set_passed(struct passage *c)
-{
-	c->passed = true;
-	c->logged = false;
-}
-
 /* Allowed. */
 static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
 {
-	if (why != w->conn->why)
-		snprintf(w->conn->why, sizeof w->conn->why, "%s", why);
-	set_passed(w->conn);
-	use_leg(w, name);
+	web_begin_leg(w, name, why);
 	w->tried = false;
 	w->body = STR_NULL;
 	prepare(w, x);
@@ -363,7 +396,6 @@ static void hand_over(struct web *w, struct http_exchange *x, const char *name)
 	const struct secret *s = secrets_misplaced(web_secrets(w), http_request(x), &(struct secret_way){NULL, 0});
 	if (s)
 		return deny_secret(w, x, name, s);
-	set_passed(w->conn);
 	handover(w, x, name);
 }
 
@@ -378,9 +410,7 @@ static void ask_worker(struct web *w, struct http_exchange *x, const char *name,
 	if (*name)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
 	w->allowed = v->answer == POLICY_ALLOW;
-	snprintf(w->conn->why, sizeof w->conn->why, "outbound handler");
-	set_passed(w->conn);
-	use_leg(w, name);
+	web_begin_leg(w, name, "outbound handler");
 	w->tried = false;
 	go_on(w, x);
 }

@@ -23,6 +23,8 @@ struct web {
 	int ready;	      /* connected, to be taken by the next call */
 	bool has_leg;
 	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */
+	char why[GATE_WHY_MAX];	    /* the rule that allowed it */
+	uint64_t sent;		    /* by the client, when the last request was done */
 	struct http_endpoint ep;
 	struct reach *reach;
 	struct http_exchange *x; /* waits for the dial, or for an approval */
@@ -48,6 +50,10 @@ void web_reached(struct web *w, int fd);
 void web_unreachable(struct web *w, const char *why, bool late);
 void web_answer(struct http_exchange *x, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* A request was allowed and goes to this host, which may be another one than before. */
+void web_begin_leg(struct web *w, const char *name, const char *why);
+/* A request is done. */
+void web_done(struct web *w);
 /* The policy does not allow w->x after all. */
 void web_refuse(struct web *w, const char *why);
 void web_release(struct web *w);

@@ -68,7 +68,8 @@ struct http_request {
 	int64_t content_length; /* of the body: 0 when there is none, -1 when chunked */
 	bool keep_alive;	/* the client will reuse the connection */
 	bool expect_continue;
-	bool upgrade; /* asks for another protocol: Upgrade and Connection: upgrade are both there */
+	bool upgrade;	     /* asks for another protocol: Upgrade and Connection: upgrade are both there */
+	bool upgrade_behind; /* the same of a request with a body, behind which the protocol would begin */
 };
 
 struct http_response {

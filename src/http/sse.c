@@ -62,9 +62,10 @@ bool sse_format(struct buf *out, const char *event, struct str id, struct str da
 
 bool sse_send(struct http_exchange *x, const char *event, struct str id, struct str data)
 {
-	auto_buf struct buf out = {0};
+	auto_buf struct buf out = {0}, room = {0};
 	bool one;
 	struct str rest;
+	data = http_respond_with_extra(x, data, &room);
 	cut_line(data, &rest, &one);
 	if (!one)
 		return sse_format(&out, event, id, data) && http_respond_write(x, buf_str(&out));

@@ -235,7 +235,14 @@ static int run_step(struct build *b, const struct df_step *s, struct err *e)
 	INVARIANT(w.v); /* from_words has found the base */
 	int r = build_base(b, w.v[0], build_config(b), e);
 	words_free(&w);
-	return r < 0 && e->code == ERRC_IMAGE_NOT_FOUND ? err_wrap(e, "Dockerfile:%u:%u", s->line, s->column) : r;
+	return r;
+}
+
+/* Every error of a step says where the step is. */
+static int name_place(const struct df_step *s, struct err *e)
+{
+	return str_starts(str_of(e->msg), STR("Dockerfile:")) ? -1
+							      : err_wrap(e, "Dockerfile:%u:%u", s->line, s->column);
 }
 
 static int run_stages(struct build *b, size_t target, struct err *e)
@@ -250,7 +257,7 @@ static int run_stages(struct build *b, size_t target, struct err *e)
 		b->at = (size_t)stage;
 		say_step(b, s);
 		if (run_step(b, s, e) < 0)
-			return -1;
+			return name_place(s, e);
 	}
 	b->at = target;
 	return 0;

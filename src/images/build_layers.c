@@ -233,18 +233,26 @@ static int read_copy(struct build *b, struct copy *c, struct err *e)
 }
 
 /* A file that the Dockerfile itself holds. */
-static int put_heredoc(struct build *b, struct copy *c, struct err *e)
+static int put_heredoc(struct build *b, struct copy *c, const struct heredoc *d, struct err *e)
 {
-	const struct heredoc *d = &c->step->docs[0];
 	auto_buf struct buf text = {0};
-	if (c->step->docs_n != 1 || c->words.n != 2)
-		return dockerfile_error(c->step, e, "COPY takes one here-document and nothing else");
 	if (d->expand && dockerfile_expand(str_of(d->content), b->file.escape, build_lookup, b, &text, e) < 0)
 		return -1;
 	if (!d->expand)
 		buf_add_c(&text, d->content);
-	c->one_file = true;
 	return tar_put_text(c->fd, d->name, buf_str(&text), e);
+}
+
+static int put_heredocs(struct build *b, struct copy *c, struct err *e)
+{
+	size_t n = c->step->docs_n;
+	if (c->words.n != n + 1)
+		return dockerfile_error(c->step, e, "COPY takes here-documents or files, not both");
+	for (size_t i = 0; i < n; i++)
+		if (put_heredoc(b, c, &c->step->docs[i], e) < 0)
+			return -1;
+	c->one_file = n == 1;
+	return 0;
 }
 
 static int pack_from(struct build *b, struct work *w, struct copy *c, const char *root, struct err *e)
@@ -305,7 +313,7 @@ static int gather(struct build *b, struct copy *c, struct err *e)
 	const char *from = dockerfile_flag(c->step, "from");
 	auto_config struct image_config base = {0};
 	if (c->step->docs_n)
-		return put_heredoc(b, c, e);
+		return put_heredocs(b, c, e);
 	if (!from)
 		return pack_from(b, &b->context, c, "/c", e);
 	if (build_base(b, from, &base, e) < 0 || bare_box(b, &b->work, &base.layers, NULL, e) < 0)

@@ -15,6 +15,7 @@
  *	config.c   the configuration of an image, as JSON
  *	import.c   archives: rootfs, OCI layout, `docker save`
  *	commit.c   a sandbox becomes an image
+ *	packages.c what package managers have installed in an image
  *	members.c  where the files of an archive lie
  */
 #pragma once
@@ -143,7 +144,8 @@ struct import {
 	struct store *store;
 	struct work *work;
 	struct conn *conn; /* gets events */
-	int fd;		   /* a regular file */
+	int fd;		   /* a regular file … */
+	const char *dir;   /* … or an OCI layout in a directory; NULL: none */
 	const char *name;  /* canonical; "" takes the archive's own */
 };
 int import_archive(struct import *im, char ret_key[BOX_IMAGE_NAME_MAX + 1], struct err *e);
@@ -165,15 +167,24 @@ int import_layer(
 struct member {
 	char *name;
 	uint64_t offset, size;
+	int fd; /* of the file that it lies in */
 };
 struct members {
 	struct member *v;
 	size_t n;
+	bool own_fds; /* each member is a file of its own */
 };
 /* The regular files of a plain tar; pure reading. -1: it is no tar, or hostile. */
 int members_read(int fd, struct members *ret, struct err *e);
+/* The files of an OCI layout in a directory. */
+int members_of_layout(const char *dir, struct members *ret, struct err *e);
 const struct member *members_find(const struct members *m, const char *name);
 void members_free(struct members *m);
+
+/* ---- packages.c ---- */
+
+/* Writes "packages": [...] of an image, read in a box. */
+int packages_put(struct json_writer *w, struct conn *c, const char *key, struct err *e);
 
 /* ---- digest.c ---- */
 

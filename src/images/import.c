@@ -142,7 +142,7 @@ static const struct member *find_blob(struct archive_in *a, const struct json *d
 			(unsigned long long)found->size, (unsigned long long)size);
 		return NULL;
 	}
-	if (digest_file(a->im->fd, found->offset, found->size, actual, e) < 0)
+	if (digest_file(found->fd, found->offset, found->size, actual, e) < 0)
 		return NULL;
 	if (strcmp(actual, digest + 7) != 0) {
 		err_set(e, ERRC_VALIDATION_FAILED, "blob %.19s… has another digest: sha256:%.12s…", digest, actual);
@@ -151,21 +151,21 @@ static const struct member *find_blob(struct archive_in *a, const struct json *d
 	return found;
 }
 
-static int read_member(struct archive_in *a, const struct member *m, struct buf *ret, struct err *e)
+static int read_member(const struct member *m, struct buf *ret, struct err *e)
 {
 	if (!m || m->size > SERVICE_MANIFEST_MAX)
 		return err_set(e, ERRC_VALIDATION_FAILED, "a description in the archive is missing or too large");
 	char *room = buf_room(ret, m->size + 1);
-	if (!room || pread(a->im->fd, room, m->size, (off_t)m->offset) != (ssize_t)m->size)
+	if (!room || pread(m->fd, room, m->size, (off_t)m->offset) != (ssize_t)m->size)
 		return err_set(e, ERRC_INVALID_REQUEST, "the archive is cut off");
 	buf_commit(ret, m->size);
 	return 0;
 }
 
-static struct json_doc *read_json(struct archive_in *a, const struct member *m, struct err *e)
+static struct json_doc *read_json(const struct member *m, struct err *e)
 {
 	auto_buf struct buf text = {0};
-	return read_member(a, m, &text, e) < 0 ? NULL : json_parse(buf_str(&text), e);
+	return read_member(m, &text, e) < 0 ? NULL : json_parse(buf_str(&text), e);
 }
 
 /* ---- the kinds ---- */
@@ -184,11 +184,10 @@ static void say_layer(struct import *im, size_t n, size_t of)
 	conn_event(im->conn, &text);
 }
 
-static int read_config_blob(
-	struct archive_in *a, const struct member *m, struct image_config *c, struct words *diffs, struct err *e)
+static int read_config_blob(const struct member *m, struct image_config *c, struct words *diffs, struct err *e)
 {
 	auto_buf struct buf text = {0};
-	if (read_member(a, m, &text, e) < 0 || config_read(c, buf_str(&text), e) < 0)
+	if (read_member(m, &text, e) < 0 || config_read(c, buf_str(&text), e) < 0)
 		return -1;
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
 	json_each(it, doc ? json_get(json_get(json_root(doc), "rootfs"), "diff_ids") : NULL)
@@ -207,7 +206,7 @@ static int import_layers(struct archive_in *a, const struct member *const *blobs
 	if (n != diffs->n)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the image has %zu layers and %zu diff_ids", n, diffs->n);
 	for (size_t i = 0; i < n; i++) {
-		const struct layer_source from = {a->im->fd, blobs[i]->offset, blobs[i]->size, diffs->v[i]};
+		const struct layer_source from = {blobs[i]->fd, blobs[i]->offset, blobs[i]->size, diffs->v[i]};
 		say_layer(a->im, i + 1, n);
 		if (import_layer(a->im->store, a->im->work, &from, c, e) < 0)
 			return -1;
@@ -222,7 +221,7 @@ static int import_manifest(struct archive_in *a, const struct json *manifest, st
 	struct words diffs = {0};
 	size_t n = 0;
 	const struct member *config = find_blob(a, json_get(manifest, "config"), e);
-	if (!config || read_config_blob(a, config, c, &diffs, e) < 0)
+	if (!config || read_config_blob(config, c, &diffs, e) < 0)
 		return -1;
 	json_each(it, layers)
 	{
@@ -253,7 +252,7 @@ static const struct json *choose(const struct json *manifests)
 
 static int import_oci(struct archive_in *a, struct image_config *c, struct err *e)
 {
-	struct json_doc *doc = read_json(a, members_find(&a->m, "index.json"), e);
+	struct json_doc *doc = read_json(members_find(&a->m, "index.json"), e);
 	for (int depth = 0; doc && depth < 3; depth++) {
 		auto_json struct json_doc *held = doc;
 		const struct json *manifests = json_get(json_root(held), "manifests");
@@ -263,7 +262,7 @@ static int import_oci(struct archive_in *a, struct image_config *c, struct err *
 		if (!one)
 			return err_set(e, ERRC_VALIDATION_FAILED, "the image has no variant for linux/amd64");
 		const struct member *blob = find_blob(a, one, e);
-		doc = blob ? read_json(a, blob, e) : NULL;
+		doc = blob ? read_json(blob, e) : NULL;
 	}
 	json_free(doc);
 	return doc ? err_set(e, ERRC_VALIDATION_FAILED, "the image's index leads to nothing") : -1;
@@ -275,14 +274,14 @@ static int import_docker(struct archive_in *a, struct image_config *c, struct er
 	const struct member *blobs[IMAGE_LAYERS_MAX];
 	struct words diffs = {0};
 	size_t n = 0;
-	auto_json struct json_doc *doc = read_json(a, members_find(&a->m, "manifest.json"), e);
+	auto_json struct json_doc *doc = read_json(members_find(&a->m, "manifest.json"), e);
 	const struct json *first = doc ? json_root(doc)->first : NULL;
 	const char *config = NULL;
 	if (!doc)
 		return -1;
 	if (json_read_cstr(first, "Config", &config, e) < 0 || !config)
 		return err_set(e, ERRC_VALIDATION_FAILED, "manifest.json names no configuration");
-	if (read_config_blob(a, members_find(&a->m, config), c, &diffs, e) < 0)
+	if (read_config_blob(members_find(&a->m, config), c, &diffs, e) < 0)
 		return -1;
 	json_each(it, json_get(first, "Layers"))
 	{
@@ -312,8 +311,12 @@ int import_archive(struct import *im, char ret_key[BOX_IMAGE_NAME_MAX + 1], stru
 	auto_config struct image_config c = {0};
 	struct err none;
 	int r;
+	if (im->dir && members_of_layout(im->dir, &a.m, e) < 0)
+		return -1;
 	/* A compressed archive is no plain tar: then it can only be a root file system. */
-	if (members_read(im->fd, &a.m, &none) == 0 && members_find(&a.m, "oci-layout"))
+	if (im->dir)
+		r = import_oci(&a, &c, e);
+	else if (members_read(im->fd, &a.m, &none) == 0 && members_find(&a.m, "oci-layout"))
 		r = import_oci(&a, &c, e);
 	else if (members_find(&a.m, "manifest.json") && a.m.n)
 		r = import_docker(&a, &c, e);

@@ -10,7 +10,12 @@
 #define SERVICE_JOBS_MAX     16		    /* requests at once; more wait in the socket's queue */
 #define SERVICE_UPLOAD_MAX   (64ull << 30)  /* of an archive or a context */
 #define SERVICE_MANIFEST_MAX (4u * 1024 * 1024)
+#define SERVICE_LAYOUT_MAX   256u	   /* files of a layout that was pulled */
+#define SERVICE_PULL_TRIES   5		   /* of a pull whose connections are cut */
+#define SERVICE_PULL_PAUSE   500	   /* ms between them */
+#define SERVICE_PROGRESS     250	   /* ms between two reports of a pull */
 #define SERVICE_MEMBERS_MAX  65536u	   /* files of an image archive */
+#define SERVICE_PACKAGES_MAX (16u * MIB)   /* of a mover's list of packages */
 #define SERVICE_OUTPUT_MAX   (256u * 1024) /* of a mover's report */
 #define SERVICE_BOX_MEMORY   (4ull << 30)  /* of a build's box, or half of the host's if that is less */
 #define SERVICE_BOX_PIDS     1024u

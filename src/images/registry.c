@@ -1,6 +1,8 @@
 #include "images/registry.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,34 +111,114 @@ static int explain(const char *ref, bool has_auth, struct str last, struct err *
 }
 
 struct transfer {
-	const char *ref, *dir, *archive;
+	const char *ref, *dir;
+	const char *local; /* an OCI layout in a directory for a pull, in an archive for a push */
 	bool push, has_auth;
 };
 
-static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, struct err *e)
+/* The bytes that are there so far: skopeo writes into files beside the blobs and renames them. */
+static uint64_t fetched(const char *layout)
+{
+	static const char *const parts[] = {"", "/blobs/sha256"};
+	uint64_t total = 0;
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		char path[400];
+		struct stat st;
+		snprintf(path, sizeof path, "%s%s", layout, parts[i]);
+		DIR *d = opendir(path);
+		for (struct dirent *entry; d && (entry = readdir(d));)
+			if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+				total += (uint64_t)st.st_size;
+		if (d)
+			closedir(d);
+	}
+	return total;
+}
+
+static void say_progress(struct conn *c, const struct transfer *t)
+{
+	auto_buf struct buf text = {0};
+	struct json_writer w = json_writer(&text);
+	if (t->push)
+		return;
+	json_object_begin(&w);
+	json_member_cstr(&w, "type", "progress");
+	json_member_u64(&w, "bytes", fetched(t->local));
+	json_object_end(&w);
+	conn_event(c, &text);
+}
+
+/* One line of skopeo's; false at the end. Reports while there is none. */
+static bool next_line(struct conn *c, const struct transfer *t, int fd, struct buf *rest, struct buf *ret)
+{
+	char piece[4096];
+	for (;;) {
+		struct str s = buf_str(rest);
+		ssize_t end = str_index(s, '\n');
+		if (end >= 0 || s.n >= sizeof piece) {
+			size_t n = end >= 0 ? (size_t)end : s.n;
+			buf_clear(ret);
+			buf_add_str(ret, str_trim(str_n(s.p, n)));
+			buf_consume(rest, end >= 0 ? n + 1 : n);
+			return true;
+		}
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		if (poll(&p, 1, SERVICE_PROGRESS) == 0) {
+			say_progress(c, t);
+			continue;
+		}
+		ssize_t n = read(fd, piece, sizeof piece);
+		if (n <= 0)
+			return false;
+		buf_add(rest, piece, (size_t)n);
+	}
+}
+
+/* *ret_last: its last line. */
+static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, struct buf *ret_last, struct err *e)
 {
 	int ends[2], status = 0;
-	auto_buf struct buf last = {0};
+	auto_buf struct buf rest = {0};
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a pipe");
 	pid_t pid = fork();
 	if (pid == 0)
 		become_skopeo(argv, t->dir, ends[1]);
 	close(ends[1]);
-	FILE *in = fdopen(ends[0], "r");
-	char line[4096];
-	while (in && fgets(line, sizeof line, in)) {
-		struct str s = str_trim(str_n(line, strcspn(line, "\n")));
-		if (s.n && str_is_utf8(s))
-			say(c, s);
-		buf_clear(&last);
-		buf_add_str(&last, s);
-	}
-	if (in)
-		fclose(in);
+	while (next_line(c, t, ends[0], &rest, ret_last))
+		if (buf_size(ret_last) && str_is_utf8(buf_str(ret_last)))
+			say(c, buf_str(ret_last));
+	close(ends[0]);
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "run skopeo");
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : explain(t->ref, t->has_auth, buf_str(&last), e);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : explain(t->ref, t->has_auth, buf_str(ret_last), e);
+}
+
+/* The connection broke; nobody has refused anything. */
+static bool was_cut(struct buf *last)
+{
+	static const char *const signs[] = {"unexpected EOF", "connection reset", "broken pipe", "timeout", ": EOF",
+		"stream error", "HTTP status: 50"};
+	for (size_t i = 0; i < ARRAY_LEN(signs); i++)
+		if (strcasestr(buf_cstr(last), signs[i]))
+			return true;
+	return false;
+}
+
+/* Blobs that have arrived whole lie in the layout: another run fetches the others. */
+static int run_until_whole(struct conn *c, char **argv, const struct transfer *t, struct err *e)
+{
+	for (int i = 1;; i++) {
+		auto_buf struct buf last = {0};
+		if (run_skopeo(c, argv, t, &last, e) == 0)
+			return 0;
+		if (t->push || !was_cut(&last))
+			return -1;
+		if (i == SERVICE_PULL_TRIES)
+			return err_set(e, ERRC_BAD_GATEWAY, "%s: the connection was cut %d times", t->ref, i);
+		say(c, STR("the connection was cut; fetching what is missing"));
+		poll(NULL, 0, SERVICE_PULL_PAUSE * i);
+	}
 }
 
 /* Credentials go by a file, never by an argument that other users of the host could read. */
@@ -147,7 +229,7 @@ static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 		"--override-arch", "amd64", "copy"};
 	size_t n = 9;
 	snprintf(remote, sizeof remote, "docker://%s", t->ref);
-	snprintf(local, sizeof local, "oci-archive:%s", t->archive);
+	snprintf(local, sizeof local, "%s:%s", t->push ? "oci-archive" : "oci", t->local);
 	snprintf(auth, sizeof auth, "%s/auth.json", t->dir);
 	if (t->has_auth) {
 		argv[n++] = "--authfile";
@@ -167,7 +249,7 @@ static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 	}
 	argv[n++] = t->push ? local : remote;
 	argv[n++] = t->push ? remote : local;
-	return link_mirrors(t->dir, e) < 0 ? -1 : run_skopeo(c, argv, t, e);
+	return link_mirrors(t->dir, e) < 0 ? -1 : run_until_whole(c, argv, t, e);
 }
 
 static int write_auth(const char *dir, const char *credentials, struct err *e)
@@ -192,22 +274,18 @@ static void remove_scratch(const char *dir)
 int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e)
 {
 	auto_work struct work w = {0};
-	char dir[300], archive[320], key[BOX_IMAGE_NAME_MAX + 1];
+	char dir[300], layout[320], key[BOX_IMAGE_NAME_MAX + 1];
 	struct image_ref parsed;
 	if (image_ref_parse(str_of(ref), &parsed, e) < 0 || scratch_dir(dir, e) < 0)
 		return -1;
-	snprintf(archive, sizeof archive, "%s/image.tar", dir);
-	const struct transfer t = {.ref = ref, .dir = dir, .archive = archive, .has_auth = credentials != NULL};
+	snprintf(layout, sizeof layout, "%s/layout", dir);
+	const struct transfer t = {.ref = ref, .dir = dir, .local = layout, .has_auth = credentials != NULL};
+	struct import im = {.store = s, .work = &w, .conn = c, .fd = -1, .dir = layout, .name = parsed.name};
 	int r = credentials ? write_auth(dir, credentials, e) : 0;
 	r = r < 0 ? r : transfer(c, &t, e);
-	auto_fd int fd = r < 0 ? -1 : open(archive, O_RDONLY | O_CLOEXEC);
+	r = r < 0 || work_open(&w, c, e) < 0 ? -1 : import_archive(&im, key, e);
 	remove_scratch(dir);
-	if (fd < 0)
-		return r < 0 ? -1 : err_os(e, ERRC_FILESYSTEM_ERROR, errno, "open what skopeo fetched");
-	if (work_open(&w, c, e) < 0)
-		return -1;
-	struct import im = {.store = s, .work = &w, .conn = c, .fd = fd, .name = parsed.name};
-	return import_archive(&im, key, e);
+	return r;
 }
 
 static int push(
@@ -221,7 +299,7 @@ static int push(
 		return -1;
 	snprintf(archive, sizeof archive, "%s/image.tar", dir);
 	const struct transfer t = {
-		.ref = ref, .dir = dir, .archive = archive, .push = true, .has_auth = credentials != NULL};
+		.ref = ref, .dir = dir, .local = archive, .push = true, .has_auth = credentials != NULL};
 	auto_fd int fd = open(archive, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int r = fd < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make the archive")
 		: work_open(&w, c, e) < 0 || export_oci(s, &w, key, "latest", fd, e) < 0 ? -1

@@ -46,7 +46,8 @@ int find_image(const struct store *s, struct str text, struct image_ref *ref, ch
 
 /* ---- list, inspect ---- */
 
-static void put_image(struct json_writer *w, struct store *s, const char *name, const char *key, bool whole)
+/* The members of an image's object. */
+static void put_members(struct json_writer *w, struct store *s, const char *name, const char *key, bool whole)
 {
 	auto_config struct image_config c = {0};
 	auto_buf struct buf text = {0};
@@ -54,7 +55,6 @@ static void put_image(struct json_writer *w, struct store *s, const char *name, 
 	struct err e;
 	char file[BOX_IMAGE_NAME_MAX + 16];
 	snprintf(file, sizeof file, "%s.json", key);
-	json_object_begin(w);
 	json_member_cstr(w, "name", name);
 	json_member_cstr(w, "id", key);
 	if (fstatat(s->meta, file, &st, 0) == 0)
@@ -68,6 +68,12 @@ static void put_image(struct json_writer *w, struct store *s, const char *name, 
 			json_raw(w, buf_str(&text));
 		}
 	}
+}
+
+static void put_image(struct json_writer *w, struct store *s, const char *name, const char *key)
+{
+	json_object_begin(w);
+	put_members(w, s, name, key, false);
 	json_object_end(w);
 }
 
@@ -81,7 +87,7 @@ static void put_names(struct json_writer *w, struct store *s)
 		if (n <= 0 || !image_name_decode(entry->d_name, name))
 			continue;
 		key[n] = 0;
-		put_image(w, s, name, key, false);
+		put_image(w, s, name, key);
 	}
 	if (d)
 		closedir(d);
@@ -114,7 +120,7 @@ static int do_list(struct conn *c, struct store *s, struct err *e)
 	json_object_begin(&w);
 	json_key(&w, "images");
 	json_array_begin(&w);
-	put_image(&w, s, "default", "default", false);
+	put_image(&w, s, "default", "default");
 	put_names(&w, s);
 	json_array_end(&w);
 	if (str_eq_c(buf_str(&usage), "true") && put_usage(&w, s, e) < 0)
@@ -128,11 +134,15 @@ static int do_inspect(struct conn *c, struct store *s, struct str ref, struct er
 {
 	struct image_ref parsed;
 	char key[BOX_IMAGE_NAME_MAX + 1];
-	auto_buf struct buf out = {0};
+	auto_buf struct buf out = {0}, packages = {0};
 	struct json_writer w = json_writer(&out);
-	if (find_image(s, ref, &parsed, key, e) < 0)
+	if (find_image(s, ref, &parsed, key, e) < 0 || conn_param(c, "packages", &packages, e) < 0)
 		return -1;
-	put_image(&w, s, *parsed.name ? parsed.name : key, key, true);
+	json_object_begin(&w);
+	put_members(&w, s, *parsed.name ? parsed.name : key, key, true);
+	if (str_eq_c(buf_str(&packages), "true") && packages_put(&w, c, key, e) < 0)
+		return -1;
+	json_object_end(&w);
 	conn_answer(c, 200, buf_str(&out));
 	return 0;
 }

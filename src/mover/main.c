@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 		int (*run)(int argc, char **argv);
 		bool restricted;
 	} verbs[] = {{"unpack", mover_unpack, true}, {"pack", mover_pack, true}, {"run", mover_run, false},
-		{"mkdir", mover_mkdir, true}};
+		{"mkdir", mover_mkdir, true}, {"packages", mover_packages, true}};
 	if (argc > 1 && strchr(argv[0], '/'))
 		unlink(argv[0]);
 	umask(0);

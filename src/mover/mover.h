@@ -11,6 +11,7 @@
  *	atoll-mover pack ROOT [--copy] PATH... >archive		files of the tree as an archive
  *	atoll-mover run USER CWD [NAME=value]... -- COMMAND...	as a user of the image
  *	atoll-mover mkdir PATH USER				a directory with its parents
+ *	atoll-mover packages >list				what package managers have installed
  *
  * The program deletes its own file first, so that it does not become part of the layer. Errors are one line on stderr,
  *exit code 1. Static with glibc: libarchive is not built for musl in Debian.
@@ -35,6 +36,7 @@ int mover_unpack(int argc, char **argv);
 int mover_pack(int argc, char **argv);
 int mover_run(int argc, char **argv);
 int mover_mkdir(int argc, char **argv);
+int mover_packages(int argc, char **argv);
 
 /* ---- source.c: an archive of any compression as a plain tar, hashed and bounded ---- */
 

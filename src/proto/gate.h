@@ -22,6 +22,7 @@ enum gate_op {
 	GATE_HAVE,    /* slot, generation, id: does the gate have its sockets? GATE_NEED comes back when not */
 	GATE_NEED,    /* from the gate: slot, generation */
 	GATE_SYNC,    /* slots that were not told of since the connection began are gone */
+	GATE_DROPS,   /* a descriptor: the ring of struct gate_drop; first on each connection */
 };
 
 struct gate_record {
@@ -34,3 +35,14 @@ struct gate_record {
 };
 
 enum { GATE_FDS_MAX = 4 };
+
+/* What the kernel refused in a box (cage/steer.h), through a BPF ring buffer that the gate reads: one for all boxes. */
+struct gate_drop {
+	uint64_t generation;
+	uint32_t slot;
+	uint16_t port;
+	uint16_t protocol;   /* IPPROTO_TCP or IPPROTO_UDP */
+	uint8_t address[16]; /* IPv4 as ::ffff:a.b.c.d */
+};
+
+enum { GATE_DROPS_RING = 1 << 20 }; /* bytes: some 26,000 records; what comes while it is full is not told of */

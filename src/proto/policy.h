@@ -32,7 +32,7 @@ struct policy {
 };
 
 /* How a connection speaks. */
-enum policy_speech { SPEECH_OTHER, SPEECH_HTTP, SPEECH_TLS, SPEECH_DATAGRAM };
+enum policy_speech { SPEECH_OTHER, SPEECH_HTTP, SPEECH_TLS, SPEECH_DATAGRAM, SPEECH_RTSP };
 
 enum policy_answer { POLICY_DENY, POLICY_ALLOW, POLICY_NEEDS_NAME, POLICY_ASK };
 

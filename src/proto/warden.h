@@ -111,7 +111,7 @@ struct box_info {
 	uint64_t mem_used, mem_peak, cpu_usec, pids_used, oom_kills;
 	uint64_t disk_used;
 	uint32_t disk_known; /* 1: disk_used counts, and limits.disk_bytes is enforced */
-	uint32_t padding;
+	uint32_t no_network; /* 1: its connections are not steered to the gate; it has loopback and nothing else */
 };
 
 /* What the host offers, and how: for limits, /v1/health, `atoll doctor`. */

@@ -279,8 +279,7 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 	struct slot *s = &b->place->slot;
 	int dir = storage_find(w, name);
 	reaper_close(w, take_fd(&s->overlay), 0);
-	if (dir < 0 ? pool_layer_make(&w->pool, w->boxes_dir, name, b->info.limits.disk_bytes, e) < 0
-		    : layer_reuse(dir, name, storage_trash(w, dir), e) < 0)
+	if (dir < 0 && pool_layer_make(&w->pool, w->boxes_dir, name, b->info.limits.disk_bytes, e) < 0)
 		return -1;
 	const struct layer_mount_args a = {.images = w->host.images,
 		.tools = w->host.tools,
@@ -290,7 +289,11 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 		.userns = s->userns,
 		.root = ids_base(s->number),
 		.is_volatile = box_is_volatile(b) || (dir >= 0 && storage_is_plain(w, dir))};
-	return layer_mount(&a, s->spent, e);
+	bool loose = dir >= 0 && !storage_is_plain(w, dir) && pool_layer_loosen(&w->pool, dir, name);
+	int fd = dir < 0 || layer_reuse(dir, name, storage_trash(w, dir), e) == 0 ? layer_mount(&a, s->spent, e) : -1;
+	if (loose)
+		pool_layer_tighten(&w->pool, dir, name);
+	return fd;
 }
 
 /* False also when it cannot be found out: files that may be a client's are kept. */
@@ -305,6 +308,11 @@ static int get_root(struct box *b, struct err *e)
 {
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(b->info.id), name);
+	/* One that has files may start, so that they can be deleted. */
+	if (!storage_has(b->w, name) && pool_is_full(&b->w->pool))
+		return err_set(e, ERRC_NO_SPACE,
+			"the pool is full: no new sandbox until files, snapshots or sandboxes are deleted, or "
+			"ATOLL_POOL_SIZE is larger");
 	int fd = adopt_layer(b, name);
 	return fd >= 0 ? fd : mount_layer(b, name, e);
 }
@@ -372,6 +380,7 @@ void box_start(struct box *b, struct warden_slot *c)
 	b->info.pid = c->slot.pid;
 	b->info.uid_base = ids_base(c->slot.number);
 	stage_move(b, STAGE_STARTING);
+	b->info.no_network = !c->network.steered;
 	network_name(c, b->steer);
 	struct err e;
 	if (launch(b, &e) < 0) {

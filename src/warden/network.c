@@ -251,6 +251,18 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	pump(w);
 }
 
+/* Without it refused addresses are in no log: nothing else depends on it. The connection is new and has room. */
+static void send_drops(struct warden *w)
+{
+	struct gate_record r = {.magic = GATE_MAGIC, .op = GATE_DROPS};
+	struct err e;
+	auto_fd int ring = steer_drops(w->network.bpf, &e);
+	if (ring < 0)
+		log_limited(LOG_ERROR, "refused addresses are not logged", "error=%s", LOG_Q(e.msg));
+	else
+		send_record(w, &r, (int[]){ring}, 1);
+}
+
 static void retry(struct loop_timer *t)
 {
 	struct warden *w = container_of(t, struct warden, network.retry);
@@ -263,6 +275,7 @@ static void retry(struct loop_timer *t)
 	}
 	/* It may be another process than before: ask for everything. */
 	n->gone_n = 0;
+	send_drops(w);
 	n->sync = true;
 	list_each(it, &w->slots)
 	{
@@ -284,8 +297,9 @@ void network_steer(struct warden_slot *c)
 	c->network.sockets = STEER_NO_SOCKETS;
 	if (n->bpf < 0)
 		return;
+	const struct steer_slot to = {.number = c->slot.number, .generation = c->slot.start_time};
 	auto_fd int netns = slot_open_ns(c->slot.pid, "net");
-	if (netns < 0 || steer_attach(n->bpf, c->slot.number, netns, 0, &e) < 0 || make_sockets(c, true, &e) < 0) {
+	if (netns < 0 || steer_attach(n->bpf, &to, netns, &e) < 0 || make_sockets(c, true, &e) < 0) {
 		if (netns < 0)
 			err_os(&e, ERRC_INTERNAL_ERROR, errno, "open the network namespace");
 		log_limited(LOG_ERROR, "a slot has no network", "slot=%u error=%s", c->slot.number, LOG_Q(e.msg));

@@ -82,6 +82,7 @@ static void adopt(struct recovery *v, const struct record *r, int pidfd)
 	struct box *b = box_restore(restore_slot(v->w, r, pidfd), &r->info, frozen ? STAGE_FROZEN : STAGE_RUNNING);
 	struct err e;
 	network_adopt(b->place);
+	b->info.no_network = !b->place->network.steered;
 	zygote_listen(b->place); /* for FUSE mounts; its connection to a zygote is gone */
 	if (warden_slot_watch(b->place, &e) < 0)
 		log_event(LOG_ERROR, "cannot watch a box", "id=%s error=%s", LOG_Q(b->info.id), LOG_Q(e.msg));

@@ -1,6 +1,10 @@
 // node bench.mjs N: the unmodified clients of http and rpc side by side, for `make bench`. Prints samples as JSON:
 // microseconds of a small call, MB/s of streams of 100 MB. The two take turns, so that both see the same machine.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { register } from 'node:module';
+import { newWebSocketRpcSession } from 'capnweb';
+import WebSocket from 'ws';
 register('./hooks.mjs', import.meta.url);
 const { sandbox } = await import('./client.mjs');
 
@@ -14,6 +18,16 @@ async function drain(stream) {
   let bytes = 0;
   for await (const chunk of stream) bytes += chunk.length;
   return bytes;
+}
+
+/** The same number of bytes from a server of the npm package: the client's share of the time. */
+async function npmServer() {
+  globalThis.WebSocket ??= WebSocket;
+  const process = spawn('node', ['npmstream.mjs', String(100 * MB), '65536'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = await once(process.stdout, 'data');
+  const socket = new WebSocket(`ws://127.0.0.1:${String(line).trim()}`);
+  await once(socket, 'open');
+  return { main: newWebSocketRpcSession(socket), end: () => process.kill() };
 }
 
 async function rate(start) {
@@ -39,7 +53,11 @@ try {
     }
   const raw = [];
   for (let i = 0; i < 3; i++) raw.push(await rate(async () => (await boxes.rpc.files.readFile('/workspace/big.bin', S, { encoding: 'none' })).content));
-  out.raw = { rpc: raw };
+  const npm = await npmServer();
+  const floor = [];
+  for (let i = 0; i < 3; i++) floor.push(await rate(() => npm.main.read()));
+  npm.end();
+  out.raw = { rpc: raw, npm: floor };
   console.log(JSON.stringify(out));
 } finally {
   boxes.rpc.disconnect();

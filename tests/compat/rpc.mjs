@@ -161,14 +161,14 @@ export async function rpc_tunnels(box) {
   const { run, started } = await api.tunnels.ensureTunnelRun({ tunnelId: 'quick-1', runId: 'r1', mode: 'quick', port: 8088 });
   assert.equal(started, true);
   assert.deepEqual([run.tunnelId, run.runId, run.mode, run.port], ['quick-1', 'r1', 'quick', 8088]);
-  assert.equal(run.url, `http://${run.hostname}`);
+  assert.equal(new URL(run.url).hostname, run.hostname);
   const again = await api.tunnels.ensureTunnelRun({ tunnelId: 'quick-1', runId: 'r1', mode: 'quick', port: 8088 });
   assert.deepEqual([again.started, again.run.url], [false, run.url]);
   for (;;) if ((await viaHost(run.hostname)).includes('Directory listing')) break;
   await rejects(api.tunnels.ensureTunnelRun({ tunnelId: 'quick-2', runId: 'r2', mode: 'quick', port: 8088 }), 'TUNNEL_RUN_CONFLICT');
   const info = await api.tunnels.runQuickTunnel('quick-3', 8089);
   assert.deepEqual((await api.tunnels.listTunnels()).map((t) => [t.id, t.port]).sort(), [['quick-1', 8088], ['quick-3', 8089]]);
-  assert.ok(info.url.endsWith(info.hostname));
+  assert.equal(new URL(info.url).hostname, info.hostname);
   assert.deepEqual(await api.tunnels.destroyTunnel('quick-3'), { success: true, id: 'quick-3' });
   await rejects(api.tunnels.destroyTunnel('quick-3'), 'TUNNEL_NOT_FOUND');
   assert.deepEqual(await api.tunnels.stopTunnelRun({ tunnelId: 'quick-1', runId: 'other' }), { stopped: false });

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests/sdk"))
 import package  # noqa: E402
 
 PAGES = ["index", "concepts", "moving", "spellings", "commands", "files", "terminals", "previews", "storage", "command-line", "configuration",
-         "security", "operations", "troubleshooting", "api", "errors"]
+         "security", "operations", "troubleshooting", "api", "errors", "interpreter", "lifecycle", "network", "buckets", "console"]
 
 
 @pytest.mark.skipif(not shutil.which("mkdocs"), reason="mkdocs is missing")
@@ -75,6 +75,25 @@ def test_examples_do_what_they_say(daemon, tidy, tmp_path, page):
                 code, out = shell.run(examples.adapted(daemon, one.text))
                 err = ""
             assert code == 0 and (one.output is None or examples.matches(examples.adapted(daemon, one.output), out)), f"{one.text}\n{out}\n{err}"
+    finally:
+        shell.close()
+
+
+def test_the_skill_does_what_it_says(daemon, tidy, tmp_path):
+    """Every line of skills/atoll/SKILL.md succeeds, in order, for a box with files as the lines name them."""
+    del tidy
+    page = (ROOT / "skills/atoll/SKILL.md").read_text(encoding="utf-8")
+    lines = [line.partition("  #")[0] for block in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S) for line in block.splitlines()]
+    assert len(lines) > 12
+    (tmp_path / "src").mkdir()
+    env = {**examples.environment(daemon, tmp_path), "PATH": f"{lib.BIN}:{os.environ['PATH']}"}
+    shell = examples.Shell(tmp_path, env)
+    try:
+        for name in ("Makefile", "out.png", "a.txt"):
+            assert shell.run(f"printf 'test:\\n\\techo tested\\n' | atoll write skill {name}")[0] == 0
+        for line in lines:
+            code, out = shell.run(line.replace("BOX", "skill"))
+            assert code == 0, f"{line}\n{out}"
     finally:
         shell.close()
 

@@ -6,10 +6,12 @@ The test replaces README's `npm install` by a link to the packages of tests/comp
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import atoll as lib
 import examples
+import fixtures
 import npmdir
 import pytest
 
@@ -19,6 +21,23 @@ import package  # noqa: E402
 
 COMPAT = ROOT / "tests/compat"
 INSTALL = "npm install --silent @cloudflare/sandbox@0.12.10"
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """With an image directory of its own, for the images that README makes. The files of the default image are linked into it."""
+    missing = fixtures.what_is_missing()
+    if missing:
+        pytest.skip(missing)
+    default = (lib.IMAGES / "default").resolve()
+    with tempfile.TemporaryDirectory(prefix="test-images-", dir=lib.IMAGES.parent) as images:
+        subprocess.run(["cp", "-al", default, f"{images}/{default.name}"], check=True)
+        os.symlink(default.name, f"{images}/default")
+        instance = lib.Instance({"ATOLL_IMAGES": images})
+        try:
+            yield instance.start()
+        finally:
+            fixtures.finish(instance)
 
 
 @pytest.fixture

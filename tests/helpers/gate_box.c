@@ -37,27 +37,25 @@ static void raise_loopback(void)
 		die("loopback");
 }
 
-static void send_record(int fd, enum gate_op op, const struct steer_sockets *s)
+/* With `n` descriptors. */
+static void send_record(int fd, enum gate_op op, const int *fds, size_t n)
 {
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(GATE_FDS_MAX * sizeof(int))];
 	} rights = {0};
 	struct gate_record r = {.magic = GATE_MAGIC, .op = op, .slot = slot, .generation = 1};
-	int fds[] = {s->tcp, s->udp, s->raw4, s->raw6};
-	const size_t bytes = (s->raw6 < 0 ? 3 : 4) * sizeof(int);
+	const size_t bytes = n * sizeof(int);
 	snprintf(r.id, sizeof r.id, "%s", id);
 	struct iovec iov = {&r, sizeof r};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	if (op == GATE_BOX) {
-		m.msg_control = &rights;
-		m.msg_controllen = (socklen_t)CMSG_SPACE(bytes);
-		struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = (socklen_t)CMSG_LEN(bytes);
-		memcpy(CMSG_DATA(h), fds, bytes);
-	}
+	m.msg_control = &rights;
+	m.msg_controllen = (socklen_t)CMSG_SPACE(bytes);
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = (socklen_t)CMSG_LEN(bytes);
+	memcpy(CMSG_DATA(h), fds, bytes);
 	if (sendmsg(fd, &m, MSG_NOSIGNAL) != (ssize_t)sizeof r)
 		die("tell the gate");
 }
@@ -76,7 +74,9 @@ static int tell(struct steer_sockets *s)
 		fprintf(stderr, "gate-box: %s\n", e.msg);
 		exit(1);
 	}
-	send_record(fd, GATE_BOX, s);
+	auto_fd int drops = steer_drops(dir, &e);
+	send_record(fd, GATE_DROPS, &drops, 1);
+	send_record(fd, GATE_BOX, (int[]){s->tcp, s->udp, s->raw4, s->raw6}, s->raw6 < 0 ? 3 : 4);
 	char ok[8];
 	if (recv(fd, ok, sizeof ok, 0) <= 0)
 		die("tell the gate");
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 	dir = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_fd int netns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	raise_loopback();
-	if (steer_attach(dir, slot, netns, flags, &e) < 0 || steer_addresses(v6, &e) < 0) {
+	if (steer_attach(dir, &(struct steer_slot){slot, 1, flags}, netns, &e) < 0 || steer_addresses(v6, &e) < 0) {
 		fprintf(stderr, "gate-box: %s\n", e.msg);
 		return 1;
 	}

@@ -8,6 +8,7 @@ from fixtures import *  # noqa: E402,F401,F403
 from agentlib import Agent  # noqa: E402
 from codeapi import code_api, python  # noqa: E402,F401
 from dockersock import docker, own_docker  # noqa: E402,F401
+from netfix import gate, net, world  # noqa: E402,F401
 
 
 @pytest.fixture(scope="module")

@@ -5,27 +5,9 @@ import re
 import subprocess
 
 import atoll as lib
-import fixtures
-import pytest
 from gatelib import OTHER, WEB, WEB2
-from netfix import Running, approval, approvals, decide, log_of, make_net, make_world, patch, put, sh
+from netfix import Running, approval, approvals, decide, log_of, patch, put, sh
 from ttylib import Terminal
-
-
-@pytest.fixture(scope="module")
-def world():
-    world = make_world()
-    yield world
-    world.close()
-
-
-@pytest.fixture(scope="module")
-def net(world):
-    instance = make_net(world)
-    try:
-        yield instance.start()
-    finally:
-        fixtures.finish(instance)
 
 
 def test_a_held_request_goes_on_after_approval(net, world):

@@ -1,4 +1,4 @@
-"""Backups in a bucket: a real S3 server, a faulty one between, and a restore on another machine."""
+"""Backups in a bucket: a real S3 server, a faulty one between that also verifies every signature, and a restore on another machine."""
 
 import http.client
 import http.server
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import npmdir
 import pytest
+import s3verify
 from atoll import Instance, box_path, wait_for
 
 COMPAT = Path(__file__).resolve().parents[1] / "compat"
@@ -28,7 +29,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
     """Passes requests on. `faults` are taken one by one, each by the first request whose method and path fit."""
 
     protocol_version = "HTTP/1.1"
-    backend, faults, seen = None, [], []
+    backend, faults, seen, unsigned = None, [], [], []
     lock = threading.Lock()
 
     def log_message(self, *args):
@@ -53,6 +54,11 @@ class Faulty(http.server.BaseHTTPRequestHandler):
     def forward(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         fault = self.fault()
+        try:
+            s3verify.Request(self.command, self.path, self.headers.items(), body).verify(*KEYS)
+        except (s3verify.Refused, KeyError, ValueError) as e:
+            self.unsigned.append((self.command, self.path, repr(e)))
+            return self.refuse(403, "SignatureDoesNotMatch")
         if fault == "500":
             return self.refuse(500, "InternalError")
         if fault == "slow":
@@ -128,6 +134,7 @@ def no_faults():
     Faulty.seen.clear()
     yield
     assert not Faulty.faults
+    assert not Faulty.unsigned
 
 
 def ask(daemon, method, path, body=None, status=(200, 201)):

@@ -37,6 +37,19 @@ def test_a_sandbox_that_was_stopped_at_once_survives(own_daemon):
         assert own_daemon.execute(box, "cat /workspace/f")["stdout"] == "kept\n"
 
 
+def test_each_life_of_a_sandbox_has_its_time(own_daemon):
+    first = own_daemon.request("PUT", box_path("lives"), {}).json()["startedAt"]
+    own_daemon.kill_daemon()
+    own_daemon.await_warden()
+    assert own_daemon.inspect("lives")["startedAt"] == first
+    own_daemon.kill_warden()
+    own_daemon.await_warden()
+    assert own_daemon.inspect("lives")["startedAt"] == first
+    assert own_daemon.request("POST", box_path("lives", "/sleep")).json()["startedAt"] == first
+    assert "startedAt" not in own_daemon.request("POST", box_path("lives", "/stop")).json()
+    assert own_daemon.request("POST", box_path("lives", "/wake")).json()["startedAt"] > first
+
+
 def test_everything_asked_for_survives(own_daemon):
     own_daemon.request("PUT", box_path("one"), {"limits": {"memory": 96 * MIB, "cpu": 0.25, "pids": 50},
                                                 "labels": {"a": "ü\n\""}, "env": {"X": "1"}, "sleepAfter": "1h"})

@@ -1,13 +1,17 @@
 """$ATOLL_RUN/docker.sock as workerd uses it: containers, archives, ends."""
 
+import base64
+import io
 import json
 import os
 import socket
 import stat
+import subprocess
+import tarfile
 import urllib.parse
 
 import pytest
-from atoll import DEADLINE, Instance, wait_for
+from atoll import DEADLINE, Instance, _UnixConnection, wait_for
 from dockersock import SIDECAR, TAG, Docker, connect, execute, no_api, put_archive, tar, through
 
 
@@ -19,7 +23,7 @@ def test_the_socket_is_for_the_group_alone(daemon, docker):
 
 
 @pytest.mark.parametrize("method, path", [("GET", "/nothing"), ("POST", "/containers/none/start"), ("GET", "/containers/none/json"),
-                                          ("GET", "/images/none/json"), ("POST", "/volumes/create"), ("GET", "/v1/sandboxes"), ("GET", "/v1.4")])
+                                          ("GET", "/images/none/json"), ("GET", "/volumes/none"), ("GET", "/v1/sandboxes"), ("GET", "/v1.4")])
 def test_what_is_not_there_has_dockers_error(docker, method, path):
     status, error = docker.ask(method, path)
     assert status == 404 and set(error) == {"message"} and error["message"], error
@@ -246,3 +250,85 @@ def test_containers_that_nobody_waits_for_go():
         wait_for(lambda: docker.ask("GET", "/containers/json?all=1")[1] == [], "no container is left", 60)
         wait_for(lambda: not daemon.boxes(), "no box is left", 60)
         docker.remove_all()
+
+
+# ---- two users
+
+OTHER = """
+import http.client, json, socket, sys
+def ask(method, path, body=None):
+    c = http.client.HTTPConnection("localhost")
+    c.sock = socket.socket(socket.AF_UNIX)
+    c.sock.connect(sys.argv[1])
+    c.request(method, path, None if body is None else json.dumps(body))
+    r = c.getresponse()
+    text = r.read()
+    return r.status, json.loads(text) if text else None
+said = {"list": ask("GET", "/containers/json?all=1")[1], "images": ask("GET", "/images/json")[1], "volumes": ask("GET", "/volumes")[1]["Volumes"],
+        "json": ask("GET", "/containers/c-proxy/json")[0], "kill": ask("DELETE", "/containers/c-proxy?force=true")[0], "volume": ask("DELETE", "/volumes/v")[0],
+        "create": ask("POST", "/containers/create?name=c-proxy", {"Image": sys.argv[2]})[0], "start": ask("POST", "/containers/c-proxy/start")[0],
+        "make": ask("POST", "/volumes/create", {"Name": "v"})[0]}
+said["port"] = ask("GET", "/containers/c-proxy/json")[1]["NetworkSettings"]["Ports"]["39001/tcp"][0]["HostPort"]
+try:
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[3])), 60)
+    s.sendall(b"GET /ca HTTP/1.1\\r\\n\\r\\n")
+    said["sidecar"] = s.recv(1).decode()
+except OSError:
+    said["sidecar"] = ""
+said["end"] = [ask("DELETE", "/containers/c-proxy?force=true")[0], ask("DELETE", "/volumes/v")[0]]
+print(json.dumps(said))
+"""
+
+
+def test_names_of_two_users_do_not_collide(docker):
+    """Both are in the group: each has containers, images, volumes and sidecars of its own."""
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    assert docker.ask("POST", "/volumes/create", {"Name": "v"})[0] == 201
+    r = subprocess.run(["/usr/bin/python3", "-c", OTHER, docker.path, SIDECAR, str(port)], user=65534, group=os.stat(docker.path).st_gid, extra_groups=[],
+                       capture_output=True, check=False, timeout=DEADLINE)
+    assert r.returncode == 0, r.stderr
+    said = json.loads(r.stdout)
+    assert said.pop("port") != str(port)
+    assert said == {"list": [], "images": [], "volumes": [], "json": 404, "kill": 404, "volume": 404, "create": 201, "start": 204, "make": 201, "sidecar": "",
+                    "end": [204, 204]}
+    assert docker.state("c") == docker.state("c-proxy") == "running" and execute(port, "echo here")["stdout"] == "here\n"
+    assert docker.ask("DELETE", "/volumes/v")[0] == 204
+
+
+# ---- files out of a container
+
+
+def get_archive(docker, method, path):
+    c = _UnixConnection(docker.path, DEADLINE)
+    try:
+        c.request(method, f"/containers/c/archive?path={urllib.parse.quote(path)}")
+        r = c.getresponse()
+        return r.status, r.getheader("X-Docker-Container-Path-Stat"), r.read()
+    finally:
+        c.close()
+
+
+def test_a_tar_of_files(docker):
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    execute(port, "mkdir -p /opt/d/sub; echo one >/opt/d/a; echo two >/opt/d/sub/b; chmod 600 /opt/d/a; head -c 30000000 /dev/urandom >/opt/large")
+    whole = {"d", "d/a", "d/sub", "d/sub/b"}
+    for path, names in (("/opt/d/.", {".", "./a", "./sub", "./sub/b"}), ("/opt/d", whole), ("/opt/d/a", {"a"}), ("/opt/d/", whole)):
+        status, _, data = get_archive(docker, "GET", path)
+        with tarfile.open(fileobj=io.BytesIO(data)) as t:
+            assert status == 200 and set(t.getnames()) == names, path
+    status, about, data = get_archive(docker, "HEAD", "/opt/d/a")
+    about = json.loads(base64.b64decode(about))
+    assert status == 200 and not data and about["name"] == "a" and about["size"] == 4 and about["mode"] == 0o600, about
+    assert json.loads(base64.b64decode(get_archive(docker, "HEAD", "/opt/d")[1]))["mode"] & 1 << 31
+    # More than any buffer holds, out and in again.
+    large = get_archive(docker, "GET", "/opt/large")[2]
+    assert put_archive(docker, "c", "/srv/in", large)[0] == 200
+    assert execute(port, "cmp /opt/large /srv/in/large")["exitCode"] == 0
+    for path in ("/none", "/opt/d/a/."):
+        for method in ("GET", "HEAD"):
+            assert get_archive(docker, method, path)[0] == 404, (method, path)
+    assert get_archive(docker, "GET", "opt")[0] == 400
+    assert docker.ask("POST", "/containers/c/kill?signal=SIGKILL")[0] == 204
+    assert get_archive(docker, "GET", "/opt")[0] == 409

@@ -76,6 +76,54 @@ def test_other_routes(daemon, box, path, body):
         assert len(r.json()["warnings"]) == len(body)
 
 
+def events(r):
+    assert r.status == 200 and r.headers["Content-Type"] == "text/event-stream", r
+    return [json.loads(line[6:]) for line in r.text.splitlines() if line.startswith("data: ")]
+
+
+@pytest.mark.parametrize("path, body, right", [
+    ("execute/stream", {"cmd": "echo a"}, "command"),
+    ("execute/stream", {"cmd": "echo a", "streamId": "kept"}, "command"),
+    ("execute/code", {"code": "print(1)", "lang": "python"}, "language"),
+    ("execute/code", {"code": "6 * 7", "lang": "python"}, "language"),
+    ("execute/code", {"code": "[...'ü']", "lang": "javascript"}, "language"),
+    ("execute/code", {"code": "1 / 0", "lang": "python"}, "language"),
+    ("read/stream", {"file": "/etc/hostname"}, "path"),
+])
+def test_the_first_event_of_a_stream_tells(daemon, box, path, body, right):
+    """And no other."""
+    wrong = next(name for name in body if name not in ("code", "streamId"))
+    found = events(ask(daemon, box, path, **body, colour="red"))
+    assert found[0]["warnings"] == [f"field '{wrong}' was taken as '{right}': write '{right}'", "field 'colour' is not known here and was ignored"]
+    assert len(found) > 1 and not [event for event in found[1:] if "warnings" in event]
+    if "streamId" in body:  # the kept stream is the same, its ids count bytes
+        again = events(daemon.request("GET", box_path(box, "/api/execute/stream/kept")))
+        assert again == found
+
+
+def test_a_stream_without_mistakes_has_no_warnings(daemon, box):
+    assert not [e for e in events(ask(daemon, box, "execute/stream", command="echo a")) if "warnings" in e]
+
+
+def test_a_list_tells_and_takes_its_options_in_either_place(daemon, box):
+    daemon.execute(box, "mkdir -p /tmp/d/e; touch /tmp/d/.h /tmp/d/e/f")
+    answer = ask(daemon, box, "list-files", dir="/tmp/d", sort="name").json()
+    assert answer["count"] == 1 and len(answer["files"]) == 1
+    assert answer["warnings"] == ["field 'dir' was taken as 'path': write 'path'", "field 'sort' is not known here and was ignored"]
+    nested = ask(daemon, box, "list-files", path="/tmp/d", options={"recursive": True, "includeHidden": True}).json()
+    flat = ask(daemon, box, "list-files", path="/tmp/d", recursive=True, includeHidden=True).json()
+    assert nested["count"] == flat["count"] == 3 and nested["files"] == flat["files"] and "warnings" not in flat
+    assert ask(daemon, box, "list-files", path="/tmp/d", hidden=True).json()["count"] == 2
+    check_error(ask(daemon, box, "list-files", path="/tmp/d", recursive="yes"), "VALIDATION_FAILED", 400)
+
+
+def test_contexts_take_a_time_limit(daemon, box):
+    answer = ask(daemon, box, "contexts", language="python", timeout_ms=60000).json()
+    assert "warnings" not in answer
+    assert ask(daemon, box, "contexts", language="python", timeout=60000).json()["warnings"] == \
+        ["field 'timeout' was taken as 'timeout_ms': write 'timeout_ms'"]
+
+
 def test_a_write_tells_of_the_first(daemon, box):
     answer = ask(daemon, box, "write", path="/tmp/f", content="x", mode="0600", other=1).json()
     assert answer["warnings"] == ["field 'mode' is not known here and was ignored"]

@@ -1,31 +1,11 @@
 """The gate alone: what boxes reach through it, and what not. Servers are real (nginx, dnsmasq); the test plays warden and daemon."""
 
 import os
-import shutil
 import signal
 
 import gatelib
 import pytest
 from gatelib import GATE, OTHER, WEB, WEB2
-
-
-@pytest.fixture(scope="module")
-def world():
-    if os.geteuid() != 0:
-        pytest.skip("root is needed to make network namespaces")
-    for program in ("nginx", "dnsmasq", "dig", "curl", "ip"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    world = gatelib.World()
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def gate(world):
-    gate = gatelib.Gate(world)
-    yield gate
-    gate.close()
 
 
 def test_open_reaches_servers_by_name_and_address(gate):

@@ -1,31 +1,10 @@
 """A box that attacks: the gate, its own policy, or other boxes. Everything here must fail, and nothing may notice."""
 
-import os
-import shutil
 import subprocess
 
 import gatelib
 import pytest
 from gatelib import GATE, OTHER, WEB, WEB2
-
-
-@pytest.fixture(scope="module")
-def world():
-    if os.geteuid() != 0:
-        pytest.skip("root is needed to make network namespaces")
-    for program in ("nginx", "dnsmasq", "dig", "curl", "ip"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    world = gatelib.World()
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def gate(world):
-    gate = gatelib.Gate(world)
-    yield gate
-    gate.close()
 
 
 # Sends questions for n names below a zone as fast as it can; over UDP, then some over TCP.

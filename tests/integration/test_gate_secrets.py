@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import urllib.parse
 
@@ -25,27 +24,18 @@ URL = "https://two.example:8443"
 
 
 @pytest.fixture(scope="module")
-def world():
-    if os.geteuid() != 0:
-        pytest.skip("root is needed to make network namespaces")
-    for program in ("nginx", "dnsmasq", "dig", "curl", "ip", "openssl"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    world = gatelib.World()
+def world(world):
     for port, more in ((8443, ()), (8081, ("plain",))):
         process = world.start(world.servers, "/usr/bin/python3", ECHO, WEB2, port, world.tmp / "cert.pem", world.tmp / "key.pem", *more,
                               stdout=subprocess.PIPE, text=True)
         assert process.stdout.readline() == "up\n"
-    yield world
-    world.close()
+    return world
 
 
 @pytest.fixture
-def gate(world):
-    gate = gatelib.Gate(world)
+def gate(gate):
     yield gate
     log = gate.log()
-    gate.close()
     assert VALUE not in log and VALUE not in json.dumps(gate.records)
 
 
@@ -339,6 +329,18 @@ def test_values_are_wiped_and_cannot_be_dumped(gate):
 
 # ---- AWS ----
 
+def test_keys_and_tokens_are_wiped(gate):
+    value, token = "wipe-me-" + os.urandom(12).hex(), "wipe-token-" + os.urandom(40).hex()
+    box = new_box(gate, secret(value=value, hosts=["web.example"], aws={**AWS, "sessionToken": token}))
+    for _ in range(3):
+        assert box.curl(f"https://web.example/b/k?x={PLACE}&y=2", "--cacert", str(gate.ca), "-H", "x-amz-acl: private")[0] == 200
+    assert value.encode() in gatelib.memory_of(gate.pid) and token.encode() in gatelib.memory_of(gate.pid)
+    gate.tell(op="secrets", id=box.id, secrets=[])
+    assert box.curl("https://web.example/")[0] == 200
+    left = gatelib.memory_of(gate.pid)
+    assert value.encode() not in left and token.encode() not in left
+
+
 AWS = {"accessKeyId": "AKIDEXAMPLE", "region": "eu-central-1", "service": "s3"}
 
 
@@ -385,6 +387,21 @@ def test_requests_signed_with_placeholders_are_signed_anew(gate):
     # Another signature is the box's own affair.
     own = "AWS4-HMAC-SHA256 Credential=MINE/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
     assert ask(box, "/b/k", "-H", f"Authorization: {own}")["headers"]["authorization"] == own
+
+
+def test_the_key_signs_whose_placeholder_was_used(gate):
+    first, second = secret(aws=AWS), secret(name="second", placeholder=OTHER_PLACE, value="other-" + VALUE, aws=AWS)
+    box = new_box(gate, first, second)
+    given = "Authorization: AWS4-HMAC-SHA256 Credential=%s/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=" + "0" * 64
+    for place, value in ((PLACE, VALUE), (OTHER_PLACE, "other-" + VALUE)):
+        assert signature_holds(ask(box, "/b/k", "-H", given % place), secret_key=value)
+        got = ask(box, f"/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={place}%2F20200101&X-Amz-Signature=00")
+        assert signature_holds(got, secret_key=value)
+    assert signature_holds(ask(box, "/b/k"))  # unsigned: the first one's
+    # A placeholder of a secret that signs nothing is replaced, as anywhere.
+    plain = secret(name="plain", placeholder="atoll_" + "ab" * 16, value="token")
+    gate.tell(op="secrets", id=box.id, secrets=[first, plain])
+    assert ask(box, "/b/k", "-H", f"Authorization: Bearer {plain['placeholder']}")["headers"]["authorization"] == "Bearer token"
 
 
 @pytest.mark.parametrize("trailer", [False, True])

@@ -82,6 +82,16 @@ def test_a_client_answers(daemon, box):
     assert daemon.request("GET", f"/v1/sandboxes/{box}").json()["outbound"]["https"] == ["hooked.example"]
 
 
+def test_expect_is_answered_here(daemon, box):
+    """A handler that sends the header on would get 100 for an answer. Its own header without a word is what s3fs sends."""
+    seen = []
+    Holder(daemon, box, lambda head, body: seen.append(head["headers"]) or echo(head, body))
+    data = "head -c 3000000 /dev/zero | curl -sS http://hooked.example/up --data-binary @-"
+    for expect in ("Expect: 100-continue", "Expect;", "Expect: :"):
+        assert sh(daemon, box, f"{data} -H '{expect}'") == (0, "http://hooked.example/up 3000000"), expect
+    assert len(seen) == 3 and not [name for headers in seen for name, _ in headers if name.lower() == "expect"]
+
+
 def test_nobody_answers(daemon, box):
     code, out = sh(daemon, box, "curl -sS -w ' %{http_code}' http://hooked.example/")
     assert out.startswith("520 ") and out.endswith(" 520"), out

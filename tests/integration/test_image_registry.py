@@ -11,7 +11,7 @@ import pytest
 from atoll import BIN, box_path, wait_for
 from boxapi import check_error
 from imagelib import built, events, image_instance, names, no_work_left, run
-from registry import docker_config, registry
+from registry import CuttingProxy, docker_config, registry
 
 LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 
@@ -203,3 +203,35 @@ def test_sandboxes_that_wait_for_one_image_share_a_pull(atoll, plain):
     assert [r.status for r in replies] == [404] * 4, replies
     pushed(atoll, gone)
     assert run(atoll, "never", gone, "cat /content") == "content\n"
+
+
+@pytest.fixture(scope="module", name="large")
+def fixture_large(atoll, plain):
+    """An image of one layer that does not compress."""
+    built(atoll, "FROM default\nCOPY noise /noise\n", files=[("noise", os.urandom(4 << 20), {})], query="tag=large")
+    assert ask(atoll, "push", name="large", reference=f"{plain.local}/team/large:1")["type"] == "done"
+
+
+@pytest.mark.usefixtures("large")
+def test_a_pull_goes_on_after_cuts(atoll, plain):
+    proxy = CuttingProxy(plain.port, 1 << 20, cuts=2)
+    ref = f"{proxy.address}/team/large:1"
+    try:
+        found = events(atoll.request("POST", "/v1/images/pull", {"reference": ref}, timeout=120))
+    finally:
+        proxy.close()
+    assert found[-1]["type"] == "done", found[-1]
+    assert proxy.made == 2
+    assert [e for e in found if e.get("text") == "the connection was cut; fetching what is missing"]
+    assert run(atoll, "a", ref, "stat -c %s /noise") == f"{4 << 20}\n"
+    assert nothing_left(atoll)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_registry_that_always_cuts_is_given_up(atoll, plain):
+    proxy = CuttingProxy(plain.port, 1 << 20, cuts=1 << 30)
+    try:
+        refused(atoll, "BAD_GATEWAY", "the connection was cut 5 times", "pull", reference=f"{proxy.address}/team/large:1")
+    finally:
+        proxy.close()
+    assert proxy.made >= 5

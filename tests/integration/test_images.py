@@ -238,6 +238,24 @@ CMD ["-c", "echo started"]
     assert no_work_left(atoll)
 
 
+@pytest.mark.parametrize("text, place", [
+    ("FROM nowhere\n", "Dockerfile:1:1: there is no image 'nowhere'"),
+    ("FROM default\n\n  COPY --from=nowhere /a /b\n", "Dockerfile:3:3: there is no image 'nowhere'"),
+    ("FROM default\nRUN echo > /f\nCOPY Dockerfile /f/\n", "Dockerfile:3:1: '/f/' cannot be entered"),
+    ("FROM default\nCOPY <<a Dockerfile /d/\n1\na\n", "Dockerfile:2:1: COPY takes here-documents or files, not both"),
+    ("FROM default\nRUN echo " + "x" * 200000 + "\n", "Dockerfile:2:1: run /.atoll-mover: Argument list too long")])
+def test_steps_that_fail_name_the_place(atoll, text, place):
+    last = events(build(atoll, text))[-1]
+    assert last["type"] == "error" and last["message"].startswith(place), last
+
+
+def test_odd_spellings_of_dockerfiles(atoll):
+    built(atoll, "\ufeff# escape=`\r\nARG BASE=nowhere\r\nFROM ${BASE:-default} as one\r\nRUN echo a `\r\n# a comment\r\n\r\n && echo b > /b\r\n"
+          "copy <<one <<\"two\" /docs/\r\n${BASE}$HOME`$x\r\none\r\n$HOME\r\ntwo\r\nFROM default\r\nCOPY --from=0 /b /docs /all/\r\n",
+          query="tag=odd&buildargs=%7B%22BASE%22:%22default%22%7D")
+    assert run(atoll, "a", "odd", "ls /all; cat /all/b /all/two") == "b\none\ntwo\nb\n$HOME\n"
+
+
 def test_steps_come_from_the_cache_until_their_inputs_change(atoll):
     text = "FROM default\nCOPY f /f\nRUN cat /f /proc/sys/kernel/random/uuid > /g\n"
 

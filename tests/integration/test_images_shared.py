@@ -1,10 +1,11 @@
-"""Two daemons with one image directory: what one of them uses, the other never collects."""
+"""Two daemons with one image directory: what one of them uses, the other never collects. And a directory that is full."""
 import os
+import subprocess
 
 import pytest
 from atoll import box_path, wait_for
 from boxapi import check_error
-from imagelib import built, image_instance, names, run
+from imagelib import build, built, events, image_instance, names, no_work_left, run, shell_tree, tar_of
 
 
 @pytest.fixture(name="pair")
@@ -81,3 +82,19 @@ def test_builds_of_both_at_once_share_nothing_but_the_directory(pair):
     one, two = pair
     assert run(one, "a", "second", "cat /word") == "second\n"
     assert run(two, "a", "first", "cat /word") == "first\n"
+
+
+def test_a_full_image_directory_says_so_and_keeps_nothing(tmp_path):
+    where = tmp_path / "small"
+    where.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", where], check=True)
+    try:
+        with image_instance(where) as small:
+            noise = ("noise", os.urandom(20 << 20), {})
+            for found in (events(small.request("POST", "/v1/images/import?name=big", tar_of(shell_tree() + [noise]))),
+                          events(build(small, "FROM default\nCOPY noise /\n", [noise]))):
+                assert found[-1]["code"] == "NO_SPACE" and "No space left on device" in found[-1]["message"], found[-1]
+                assert no_work_left(small) and len(os.listdir(where / "layers")) == 1 and names(small) == ["default"]
+            built(small, "FROM default\nRUN echo fits > /fits\n")
+    finally:
+        subprocess.run(["umount", where], check=True)

@@ -3,7 +3,6 @@ in a network namespace of its own; its internet is another one, with nginx and d
 
 import json
 import os
-import shutil
 import signal
 
 import atoll as lib
@@ -11,56 +10,7 @@ import fixtures
 import gatelib
 import pytest
 from gatelib import WEB
-
-
-@pytest.fixture(scope="module")
-def world():
-    missing = fixtures.what_is_missing()
-    if missing:
-        pytest.skip(missing)
-    for program in ("nginx", "dnsmasq", "dig", "ip"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    world = gatelib.World()
-    yield world
-    world.close()
-
-
-@pytest.fixture(scope="module")
-def net(world):
-    prefix = world.gate_space.argv(binds=((world.resolv, "/etc/resolv.conf"), (world.hosts, "/etc/hosts")))
-    instance = lib.Instance({"ATOLL_ZYGOTE": "off"}, prefix=prefix)
-    try:
-        yield instance.start()
-    finally:
-        fixtures.finish(instance)
-
-
-def put(net, box, **network):
-    reply = net.request("PUT", f"/v1/sandboxes/{box}", {"network": network} if network else {})
-    assert reply.status in (200, 201), reply
-    return reply.json()
-
-
-def patch(net, box, **network):
-    reply = net.request("PATCH", f"/v1/sandboxes/{box}/network", network)
-    assert reply.status == 200, reply
-    return reply.json()
-
-
-def sh(net, box, command):
-    """(exit code, output)"""
-    reply = net.request("POST", f"/v1/sandboxes/{box}/api/execute", {"command": command}, timeout=60).json()
-    return reply["exitCode"], reply["stdout"] + reply["stderr"]
-
-
-def log_of(net, box, **want):
-    def find():
-        for record in net.request("GET", f"/v1/sandboxes/{box}/network/log").json()["log"]:
-            if all(record.get(k) == v for k, v in want.items()):
-                return record
-        return None
-    return lib.wait_for(find, f"a record {want}")
+from netfix import log_of, patch, put, running, sh
 
 
 def test_the_first_command_has_names_and_the_world(net):
@@ -253,3 +203,22 @@ def test_bytes_of_an_outbound_connection_keep_a_box_awake(net, world):
     assert set(seen) == {"running"}
     net.request("DELETE", "/v1/sandboxes/n-busy/api/process/p")
     lib.wait_for(lambda: state(net, "n-busy") == "asleep", "it sleeps when it may")
+
+
+def test_a_sandbox_can_do_without_the_daemons_allow_list(world):
+    """What is denied for all sandboxes counts all the same."""
+    with running(world, {"ATOLL_NETWORK_ALLOW": "web.example,198.51.100.20", "ATOLL_NETWORK_DENY": "www.web.example"}) as net:
+        put(net, "d-with", mode="list")
+        assert sh(net, "d-with", "curl -sSf http://web.example/ && curl -sSf http://198.51.100.20/")[0] == 0
+        shown = put(net, "d-without", mode="list", defaults=False)
+        assert sh(net, "d-without", "curl -sSf http://web.example/")[0] != 0
+        assert sh(net, "d-without", "curl -sSf http://198.51.100.20/")[0] != 0
+        shown = net.request("GET", "/v1/sandboxes/d-without/network").json()
+        assert shown["allow"] == [] and shown["deny"] == ["www.web.example"] and shown["own"] == {"mode": "list", "defaults": False}
+        patch(net, "d-without", allow=["*.web.example", "web.example"])
+        assert sh(net, "d-without", "curl -sSf http://web.example/")[0] == 0
+        assert sh(net, "d-without", "curl -sSf http://www.web.example/")[0] != 0
+        assert patch(net, "d-without", defaults=None)["allow"][0] == "web.example"
+        assert sh(net, "d-without", "curl -sSf http://198.51.100.20/")[0] == 0
+        reply = net.request("PATCH", "/v1/sandboxes/d-without/network", {"defaults": "no"})
+        assert reply.status == 400 and "defaults" in reply.text, reply

@@ -14,27 +14,12 @@ import tarfile
 import zipfile
 
 import atoll as lib
-import fixtures
 import gatelib
 import pytest
 from gatelib import OTHER, WEB, WEB2
-from netfix import log_of, make_net, make_world, put, sh
+from netfix import log_of, put, sh
 
-
-@pytest.fixture(scope="module")
-def world():
-    world = make_world("git")
-    yield world
-    world.close()
-
-
-@pytest.fixture(scope="module")
-def net(world):
-    instance = make_net(world)
-    try:
-        yield instance.start()
-    finally:
-        fixtures.finish(instance)
+PROGRAMS = ("git",)
 
 
 @pytest.fixture(scope="module")

@@ -8,17 +8,15 @@ import fixtures
 import gatelib
 import pytest
 from gatelib import OTHER, WEB, WEB2
-from netfix import log_of, make_net, make_world, patch, put, sh
+from netfix import log_of, make_net, patch, put, sh
 
 PROXYD = pathlib.Path(gatelib.__file__).with_name("proxyd.py")
 
 
 @pytest.fixture(scope="module")
-def world():
-    world = make_world()
+def world(world):
     world.resolv_names = world.file("proxy-resolv.conf", f"nameserver {gatelib.DNS}\n")
-    yield world
-    world.close()
+    return world
 
 
 class Proxy:

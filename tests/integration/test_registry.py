@@ -8,30 +8,14 @@ import pathlib
 import subprocess
 import tarfile
 
-import fixtures
 import npmdir
 import pytest
 from gatelib import WEB2
-from netfix import log_of, make_net, make_world, put, sh
+from netfix import log_of, put, sh
 
 HERE = pathlib.Path(__file__).resolve().parent / "registry"
+PROGRAMS = ("node", "npm")
 URL = "http://two.example:4873/"
-
-
-@pytest.fixture(scope="module")
-def world():
-    world = make_world("node", "npm")
-    yield world
-    world.close()
-
-
-@pytest.fixture(scope="module")
-def net(world):
-    instance = make_net(world)
-    try:
-        yield instance.start()
-    finally:
-        fixtures.finish(instance)
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 
 import atoll as lib
-import fixtures
 import gatelib
 import pytest
 from gatelib import WEB2
+from netfix import running
 
 VALUE = "sk-live-" + os.urandom(16).hex()
 ECHO = pathlib.Path(__file__).resolve().parents[1] / "lib/echoserver.py"
@@ -20,30 +19,18 @@ HOST = "two.example:8443"
 
 
 @pytest.fixture(scope="module")
-def world():
-    missing = fixtures.what_is_missing()
-    if missing:
-        pytest.skip(missing)
-    for program in ("nginx", "dnsmasq", "dig", "ip", "openssl"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    world = gatelib.World()
+def world(world):
     process = world.start(world.servers, "/usr/bin/python3", ECHO, WEB2, 8443, world.tmp / "cert.pem", world.tmp / "key.pem",
                           stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "up\n"
     world.tmp.chmod(0o755)
-    yield world
-    world.close()
+    return world
 
 
 @pytest.fixture(scope="module")
 def net(world):
-    prefix = world.gate_space.argv(binds=((world.resolv, "/etc/resolv.conf"), (world.hosts, "/etc/hosts")))
-    instance = lib.Instance({"ATOLL_ZYGOTE": "off", "SSL_CERT_FILE": str(world.tmp / "cert.pem"), "ATOLL_LOG_LEVEL": "debug"}, prefix=prefix)
-    try:
-        yield instance.start()
-    finally:
-        fixtures.finish(instance)
+    with running(world, {"SSL_CERT_FILE": str(world.tmp / "cert.pem"), "ATOLL_LOG_LEVEL": "debug"}) as instance:
+        yield instance
 
 
 def put_secret(net, name="openai", **more):
@@ -174,8 +161,11 @@ def test_it_is_in_no_log_and_no_memory_of_the_daemon(net):
     put(net, "s-wiped", secrets=["wiped"])
     assert value in sh(net, "s-wiped", f'curl -sS https://{HOST}/ -H "K: $WIPED"')[1]
     net.request("PUT", "/v1/secrets/wiped", {"value": value, "hosts": [value + "!"]})
+    assert net.request("PUT", "/v1/secrets/wiped", '{"value": "%s", "hosts": [oops' % value).status == 400
+    put_secret(net, "wiped", value=value, env="WIPED", aws={"accessKeyId": "AKIA", "sessionToken": value[::-1]})
     net.request("DELETE", "/v1/secrets/wiped")
     net.request("GET", "/v1/secrets")
-    assert value not in net.log()
+    assert value not in net.log() and value[::-1] not in net.log()
+    assert value[::-1].encode() not in gatelib.memory_of(net.daemon_pid), "the daemon's memory holds the session token"
     assert value.encode() not in gatelib.memory_of(net.daemon_pid), "the daemon's memory holds the value"
     assert os.stat(f"/proc/{net.daemon_pid}/environ").st_uid == 0, "another process of its user could read its memory"

@@ -320,6 +320,21 @@ def test_the_command_line(daemon, box):
         daemon.destroy(other)
 
 
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_a_sandbox_at_its_limit_starts_again(daemon, box, way):
+    """The overlay makes directories at its mount; a full layer must have room for them."""
+    assert daemon.request("PUT", box_path(box), {"limits": {"disk": 16 * MIB}}).status == 201
+    for _ in range(3):
+        daemon.execute(box, "i=0; while head -c 100000 /dev/urandom >/root/full-$i 2>/dev/null; do i=$((i+1)); done; while touch /root/t-$RANDOM 2>/dev/null; do :; done")
+        if way == "kill":
+            daemon.kill_warden()
+            daemon.await_warden()
+        assert daemon.request("POST", box_path(box, "/stop")).status == 200
+        r = daemon.execute(box, "echo on; head -c 300000 /dev/urandom >/root/more")
+        assert r["stdout"] == "on\n" and r["exitCode"] != 0, r
+    assert daemon.execute(box, "rm /root/full-*; echo room >/root/f; cat /root/f")["stdout"] == "room\n"
+
+
 # ---- the pool itself
 
 def test_a_full_pool_hurts_boxes_only():
@@ -328,9 +343,11 @@ def test_a_full_pool_hurts_boxes_only():
         assert r["exitCode"] != 0 and "No space left" in r["stderr"], r
         assert small.request("GET", "/v1/health").json()["status"] == "ok"
         assert small.request("PUT", box_path("a"), {"labels": {"still": "there"}}).status == 200
-        failures = [small.request("PUT", box_path(f"b{n}")) for n in range(40)]
-        for refused in [f for f in failures if f.status >= 300]:
-            assert refused.json()["code"] == "NO_SPACE" and "pool" in refused.json()["message"], refused
+        # What was written last may still be on its way to the disk.
+        wait_for(lambda: small.request("PUT", box_path(f"b{time.monotonic_ns()}")).status >= 400, "a new sandbox is refused")
+        for n in range(40):
+            refused = small.request("PUT", box_path(f"b{n}"))
+            assert refused.status >= 400 and refused.json()["code"] == "NO_SPACE" and "pool is full" in refused.json()["message"], refused
         small.execute("a", "rm /root/big; true")
         wait_for(lambda: small.request("PUT", box_path("c")).status in (200, 201), "there is room again")
         assert small.execute("c", "echo hi")["stdout"] == "hi\n"

@@ -207,11 +207,12 @@ class Warden:
                 box, _ = self.listener.accept()
             except OSError:
                 return
-            record, fds, _, _ = socket.recv_fds(box, 4096, 4)
             self.boxes.append(box)
-            socket.send_fds(self.out, [record], fds)
-            for fd in fds:
-                os.close(fd)
+            for _ in range(2):  # the ring of refused connections, and the box
+                record, fds, _, _ = socket.recv_fds(box, 4096, 4)
+                socket.send_fds(self.out, [record], fds)
+                for fd in fds:
+                    os.close(fd)
             box.send(b"ok")
 
     def close(self):

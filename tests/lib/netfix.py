@@ -1,7 +1,11 @@
-"""A whole Atoll in a network namespace of its own, with gatelib's internet around it, and short ways to use its API."""
+"""A whole Atoll, or a gate alone, in a network namespace of its own, with gatelib's internet around it, and short ways to use its API.
+
+Fixtures: `world` (a module's PROGRAMS names what it needs besides), `net` (an Atoll in it), `gate` (a gate alone in it). A test
+file that needs more overrides them under the same names."""
 
 import contextlib
 import http.client
+import os
 import shutil
 import threading
 
@@ -11,19 +15,47 @@ import gatelib
 import pytest
 
 
-def make_world(*programs):
-    missing = fixtures.what_is_missing()
-    if missing:
-        pytest.skip(missing)
-    for program in ("nginx", "dnsmasq", "dig", "ip", *programs):
+@pytest.fixture(scope="module")
+def world(request):
+    if os.geteuid() != 0:
+        pytest.skip("root is needed to make network namespaces")
+    for program in ("nginx", "dnsmasq", "dig", "curl", "ip", "openssl", *getattr(request.module, "PROGRAMS", ())):
         if not shutil.which(program):
             pytest.skip(f"{program} is not installed")
-    return gatelib.World()
+    world = gatelib.World()
+    yield world
+    world.close()
 
 
 def make_net(world, env=None):
+    missing = fixtures.what_is_missing()
+    if missing:
+        pytest.skip(missing)
     prefix = world.gate_space.argv(binds=((world.resolv, "/etc/resolv.conf"), (world.hosts, "/etc/hosts")))
     return lib.Instance({"ATOLL_ZYGOTE": "off", **(env or {})}, prefix=prefix)
+
+
+@contextlib.contextmanager
+def running(world, env=None):
+    """An Atoll in this world; at its end nothing of it may be left on the host."""
+    instance = make_net(world, env)
+    try:
+        yield instance.start()
+    finally:
+        fixtures.finish(instance)
+
+
+@pytest.fixture(scope="module")
+def net(world):
+    with running(world) as instance:
+        yield instance
+
+
+@pytest.fixture
+def gate(world):
+    gate = gatelib.Gate(world)
+    yield gate
+    gate.close()
 
 
 def put(net, box, **network):

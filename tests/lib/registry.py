@@ -4,8 +4,10 @@ import crypt  # pylint: disable=deprecated-module
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
+import threading
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,3 +102,50 @@ def registry(root, tls=False, auth=False):
         if port:
             rest.wait()
         log.close()
+
+
+class CuttingProxy:
+    """Stands before a registry on loopback. The first `cuts` connections that have carried `after` bytes to the client are cut."""
+
+    def __init__(self, port, after, cuts):
+        self.port, self.after, self.cuts, self.made = port, after, cuts, 0
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            threading.Thread(target=self._carry, args=(client, server, None), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, self.after), daemon=True).start()
+
+    def _carry(self, source, target, after):
+        carried = 0
+        try:
+            while piece := source.recv(65536):
+                carried += len(piece)
+                if after and carried > after and self._take_cut():
+                    break
+                target.sendall(piece)
+        except OSError:
+            pass
+        for one in (source, target):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def _take_cut(self):
+        with self.lock:
+            if self.made >= self.cuts:
+                return False
+            self.made += 1
+            return True
+
+    def close(self):
+        self.listener.close()

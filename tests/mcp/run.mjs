@@ -153,6 +153,18 @@ export const scenarios = {
     await c.text('process_output', { process: 'p', follow_seconds: 30 });
     const box = await ownBox(c);
     assert.equal((await c.readResource({ uri: `atoll://${box}/processes/p/log` })).contents[0].text, 'logged\n');
+    // The list has the logs of what runs, before the files.
+    const command = 'echo ready; exec sleep 600';
+    await c.call('start_process', { command, processId: 'web' });
+    const [log, ...others] = (await c.listResources()).resources;
+    const uri = `atoll://${box}/processes/web/log`;
+    assert.deepEqual(log, { uri, name: 'web', title: `Log of ${command}`, mimeType: 'text/plain' });
+    assert.deepEqual(others, [file]);
+    let printed = '';
+    for (const end = Date.now() + 60_000; printed !== 'ready\n'; await new Promise((done) => setTimeout(done, 50))) {
+      assert(Date.now() < end, `the log has ${JSON.stringify(printed)}`);
+      printed = (await c.readResource({ uri: log.uri })).contents[0].text;
+    }
     await assert.rejects(c.readResource({ uri: `atoll://${box}/files/nope` }), /nope/);
     await assert.rejects(c.readResource({ uri: 'atoll://no-such-box/files/etc/passwd' }), /no-such-box/);
     await assert.rejects(c.readResource({ uri: 'file:///etc/passwd' }), /atoll/);

@@ -42,6 +42,8 @@ def make_project(directory, version):
 
 
 def command(version):
+    if version == "npm":
+        return ["npm", "run", "dev", "--", "--ip", "127.0.0.1", "--port", "0", "--inspector-port", "0"]
     if version == "vite":
         return [node(version), str(MODULES / "vite/bin/vite.js"), "dev", "--host", "127.0.0.1", "--port", "0"]
     return [node(version), str(MODULES / f"wrangler-{version}/bin/wrangler.js"), "dev", "--ip", "127.0.0.1", "--port", "0", "--inspector-port", "0"]
@@ -110,8 +112,10 @@ class Dev(Terminal):
             (directory / "Dockerfile").write_text(dockerfile, encoding="utf-8")
         if source:
             shutil.copy(HERE / "sources" / source, directory / "src/index.ts")
-            config = directory / "wrangler.jsonc"  # ctx.exports, which handlers need, came with that date
-            config.write_text(config.read_text(encoding="utf-8").replace("2025-05-06", "2025-11-17"), encoding="utf-8")
+            # ctx.exports, which handlers need, came with that date; snapshots of containers are experimental.
+            config = directory / "wrangler.jsonc"
+            text = config.read_text(encoding="utf-8").replace("2025-05-06", "2025-11-17")
+            config.write_text(text.replace('"nodejs_compat"', '"nodejs_compat", "experimental"'), encoding="utf-8")
         here = os.getcwd()
         os.chdir(directory)  # of the program that is started
         try:

@@ -1,6 +1,7 @@
 """The life of a `wrangler dev` on Atoll: an edit, the key r, Ctrl-C, kill -9 and its successor, and a daemon that is killed meanwhile."""
 
 import json
+import os
 
 import npmdir
 import pytest
@@ -8,7 +9,8 @@ from atoll import wait_for
 from dev import HERE, LIMIT, Dev, containers, remove_all
 
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
-WRANGLERS = ["4.86", "4.158"]  # the oldest and the newest; test_wrangler.py has all
+# The oldest and the newest wrangler, and Vite; test_wrangler.py has all.
+WRANGLERS = ["4.86", "4.158", "vite"] + ["4.102"] * bool(os.environ.get("ATOLL_ALL_WRANGLERS"))
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +39,9 @@ def test_the_key_r_builds_again_and_makes_a_new_box(daemon, tmp_path, version):
         dev.run("a", "touch /workspace/f")
         dockerfile = tmp_path / "Dockerfile"
         dockerfile.write_text(dockerfile.read_text(encoding="utf-8").replace("yes", "again"), encoding="utf-8")
-        dev.type("r")
+        dev.type("r\r" if version == "vite" else "r")
         # A call before would make a box of the old image, which the new server takes over.
-        dev.wait_times("Local server updated and ready", 1)
+        dev.wait_times("server restarted" if version == "vite" else "Local server updated and ready", 1)
         wait_for(lambda: answer(dev, "a/exec", "echo $FROM_IMAGE") == "again\n", "a box of the new image", LIMIT)
         assert dev.ask("a/exec", "ls /workspace/f")["exitCode"] == 2
         dev.interrupt()

@@ -48,6 +48,7 @@ class Server:
                 body = said[1].encode() if isinstance(said[1], str) else json.dumps(said[1]).encode()
                 self.send_response(said[0])
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Type", "text/event-stream" if body.startswith(b"data:") else "text/html")
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -302,6 +303,15 @@ def test_a_run_without_an_end_is_no_success(make: Make, serve: Callable[..., Ser
         make("x", url=server.url).run_code("print(1)")
 
 
+def test_a_page_in_the_place_of_a_stream_is_told(make: Make, serve: Callable[..., Server]) -> None:
+    server = serve(lambda path, n: healthy() if path == "/v1/health" else (200, "<h1>Sign in</h1>"))
+    sandbox = make("x", url=server.url)
+    for stream in (sandbox.run_code_stream("1"), sandbox.exec_stream("true"), sandbox.follow_network_log()):
+        with pytest.raises(SandboxError, match="no stream of events.*proxy") as caught:
+            list(stream)
+        assert (caught.value.code, caught.value.context["body"]) == ("INVALID_JSON_RESPONSE", "<h1>Sign in</h1>")
+
+
 def test_a_cut_terminal_is_told(make: Make, box_id: str, daemon: Daemon, network: Callable[..., BadNetwork]) -> None:
     bad = network()
     with make(box_id, url=bad.url, token=daemon.token).terminal() as terminal:
@@ -327,6 +337,23 @@ def test_a_cut_terminal_is_told(make: Make, box_id: str, daemon: Daemon, network
     (lambda s: s.exec("true", env={"A=B": "1"}), ValidationFailedError),
     (lambda s: s.exec("true", session=""), ValidationFailedError),
     (lambda s: s.exec("true", binary=True, on_stdout=print), ValueError),
+    (lambda s: s.exec("true", stdin=7), TypeError),
+    (lambda s: s.exec("true", 5), TypeError),
+    (lambda s: s.set_network(["pypi.org"]), TypeError),
+    (lambda s: s.set_allowed_hosts("pypi.org"), TypeError),
+    (lambda s: s.approve(None), TypeError),
+    (lambda s: s.restore_from(None), TypeError),
+    (lambda s: s.backup(ttl="1d"), TypeError),
+    (lambda s: s.backup(timeout=0), ValueError),
+    (lambda s: s.create_volume(None), TypeError),
+    (lambda s: s.mount_bucket("data", "/m", endpoint="https://x", secret=None), TypeError),
+    (lambda s: s.open_tunnel("8080"), TypeError),
+    (lambda s: s.set_outbound_handler("x"), TypeError),
+    (lambda s: s.set_outbound_by_host(None, print), TypeError),
+    (lambda s: s.git_checkout("file:///x", ref=7), TypeError),
+    (lambda s: s.rm(""), ValidationFailedError),
+    (lambda s: s.stat(b"f"), TypeError),
+    (lambda s: s.fork(True), TypeError),
     (lambda s: s.write_file("f", {"a": 1}), TypeError),
     (lambda s: s.write_file("f", 7), TypeError),
     (lambda s: s.write_file("", "x"), ValidationFailedError),
@@ -350,6 +377,29 @@ def test_what_the_server_would_refuse_is_refused_here(make: Make, box_id: str, c
     with pytest.raises(error):
         call(sandbox)
     assert sandbox.info() is None, "nothing was sent"
+
+
+def test_which_atoll_cannot_be_said_so(make: Make) -> None:
+    for options in ({"url": 7}, {"token": 7}):
+        with pytest.raises(TypeError, match="is a str, not int"):
+            make("x", **options)
+    for url in ("localhost:8700", "ftp://host", "http://", "http://host:0", "unix:"):
+        with pytest.raises(ValueError, match="is not the URL of an Atoll"):
+            make("x", url=url)
+    with pytest.raises(ValueError, match="without its line end"):
+        make("x", token="abc\n")
+
+
+def test_bytes_where_text_is_expected(sandbox: Any, tmp_path: Any) -> None:
+    for stdin in (b"bytes", bytearray(b"bytes"), memoryview(b"bytes")):
+        assert sandbox.exec("cat", stdin=stdin).stdout == "bytes"
+    sandbox.write_file("f", b"\xff\xfe")
+    with pytest.raises(UnicodeDecodeError, match="encoding=None"):
+        sandbox.read_file("f")
+    (tmp_path / "text").write_text("x")
+    with open(tmp_path / "text", encoding="utf-8") as file, pytest.raises(TypeError, match="'rb'"):
+        sandbox.write_file("g", file)
+    assert not sandbox.exists("g")
 
 
 # ---- The errors themselves

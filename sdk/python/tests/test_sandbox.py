@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any, Callable
 
 import pytest
 
-from atoll_sandbox import FileSystemError, Limits, Sandbox, SandboxError, ValidationFailedError
+from atoll_sandbox import AsyncSandbox, FileSystemError, Limits, Sandbox, SandboxError, ValidationFailedError
 from atoll_sandbox._place import locate
 
 from .conftest import Daemon, until
@@ -158,3 +159,13 @@ def test_more_that_a_sandbox_is_made_with(make: Callable[..., Any], box_id: str)
     for options in mistyped:
         with pytest.raises(TypeError):
             make(box_id, **options)
+
+
+def test_an_object_outlives_event_loops(box_id: str) -> None:
+    """As in a program with several asyncio.run()."""
+    sandbox = AsyncSandbox(box_id)
+    for number in range(3):
+        assert asyncio.run(sandbox.exec(f"echo {number}")).stdout == f"{number}\n"
+    asyncio.run(sandbox.aclose())
+    with pytest.raises(RuntimeError, match="closed"):
+        asyncio.run(sandbox.exec("true"))

@@ -10,6 +10,7 @@ from typing import Any, Callable
 import pytest
 
 from atoll_sandbox import AsyncSandbox, RPCTransportError, Sandbox
+from atoll_sandbox import _wire as wire
 
 from .conftest import Daemon, until
 from .support.badnetwork import BadNetwork
@@ -168,3 +169,26 @@ def test_threads_share_a_sandbox(box_id: str) -> None:
         for thread in threads:
             thread.join()
     assert outputs == {i: f"{i}\n" for i in range(20)}
+
+
+def test_a_stream_waits_for_its_session_and_notices_silence(
+    make: Callable[..., Any], box_id: str, daemon: Daemon, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The beginning of a command may take as long as the session is busy; once it runs, silence is a broken connection."""
+    sandbox = make(box_id)
+    sandbox.exec("true")
+    monkeypatch.setattr(wire, "SILENCE_SECONDS", 0.3)
+    command = "touch /tmp/busy; until [ -e /tmp/go ]; do sleep 0.05; done"
+    busy = threading.Thread(target=lambda: Sandbox(box_id).exec(command, session="s"))
+    busy.start()
+    until(lambda: sandbox.exists("/tmp/busy"), "the other command")
+    free = threading.Timer(1.5, lambda: Sandbox(box_id).write_file("/tmp/go", ""))
+    free.start()
+    assert [event.data for event in sandbox.exec_stream("echo mine", session="s") if event.type == "stdout"] == ["mine\n"]
+    busy.join()
+    free.join()
+    # Silent for longer than the limit: the stream is taken up again, and nothing is lost.
+    kept = network()
+    there = make(box_id, url=kept.url, token=daemon.token)
+    assert text(list(there.exec_stream("echo a; sleep 1.5; echo b")), "stdout") == "a\nb\n"
+    assert [line for line in kept.requests if line.startswith("GET ") and "/api/execute/stream/" in line]

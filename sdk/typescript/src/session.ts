@@ -1,11 +1,12 @@
 import type { Box } from './api/box.js';
+import { Buckets } from './api/buckets.js';
 import type { Commands } from './api/commands.js';
+import { DirectoryBackups } from './api/directory-backups.js';
 import type { Files } from './api/files.js';
 import type { Git } from './api/git.js';
 import type { CodeInterpreter } from './api/interpreter.js';
 import type { Processes } from './api/processes.js';
 import type { Watches } from './api/watches.js';
-import { NotImplementedError } from './errors/plain-errors.js';
 import { openTerminal } from './terminal.js';
 import type * as c from './types/commands.js';
 import type * as f from './types/files.js';
@@ -166,25 +167,22 @@ export class Session implements ExecutionSession {
     return openTerminal(this.#core.box, this.id, request, options);
   }
 
-  /** With `{ endpoint, secret }`: s3fs in the sandbox, signed on the way out with keys that the sandbox never sees. */
-  async mountBucket(bucket: string, mountPath: string, options: s.MountBucketOptions): Promise<void> {
-    if (!('secret' in options))
-      throw new NotImplementedError('mountBucket', 'Use { endpoint, secret }: docs/buckets.md.');
-    await this.#core.box.json('POST', '/mounts', { bucket, path: mountPath, ...options });
+  /**
+   * s3fs in the sandbox. With `secret` or `credentialProxy` requests are signed on the way out and no key is in the sandbox; with `credentials` alone
+   * the keys lie in a file of the sandbox while the bucket is mounted, as upstream.
+   */
+  mountBucket(bucket: string, mountPath: string, options: s.MountBucketOptions): Promise<void> {
+    return new Buckets(this.#core.box).mount(bucket, mountPath, options);
   }
-  async unmountBucket(mountPath: string): Promise<void> {
-    await this.#core.box.json('DELETE', `/mounts?path=${encodeURIComponent(mountPath)}`);
+  unmountBucket(mountPath: string): Promise<void> {
+    return new Buckets(this.#core.box).unmount(mountPath);
   }
-  async createBackup(_options: s.BackupOptions): Promise<s.DirectoryBackup> {
-    throw new NotImplementedError(
-      'createBackup',
-      'Pack with exec("tar …") and take it out with readFile(path, { encoding: "none" }).',
-    );
+  /** Keeps a copy of one directory where the daemon keeps backups. It outlives the sandbox. */
+  createBackup(options: s.BackupOptions): Promise<s.DirectoryBackup> {
+    return new DirectoryBackups(this.#core.box).create(options, this.id);
   }
-  async restoreBackup(_backup: s.DirectoryBackup): Promise<s.RestoreBackupResult> {
-    throw new NotImplementedError(
-      'restoreBackup',
-      'Put an archive in with writeFile(path, stream) and unpack it with exec("tar …").',
-    );
+  /** Puts the files of a backup into `backup.dir`, of this sandbox or another one. What was there before is gone. */
+  restoreBackup(backup: s.DirectoryBackup): Promise<s.RestoreBackupResult> {
+    return new DirectoryBackups(this.#core.box).restore(backup);
   }
 }

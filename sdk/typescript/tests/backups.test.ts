@@ -63,7 +63,7 @@ test('buckets that cannot be mounted say why, and leave nothing', async () => {
   });
   expect((await failure(mount({ endpoint, secret }))).message).toMatch(/127\.0\.0\.1/);
   expect(await failure(mount({ endpoint: 'http://s3.example', secret }))).toMatchObject({ code: 'VALIDATION_FAILED' });
-  expect(await failure(sandbox.unmountBucket('/mnt/data'))).toMatchObject({ httpStatus: 404 });
+  expect(await failure(sandbox.unmountBucket('/mnt/data'))).toMatchObject({ code: 'INVALID_MOUNT_CONFIG' });
   expect((await sandbox.exists('/mnt/data')).exists).toBe(false);
 });
 

@@ -1,11 +1,5 @@
 import * as sdk from 'atoll-sandbox';
-import {
-  createErrorFromResponse,
-  type ErrorCode,
-  NotImplementedError,
-  SandboxError,
-  type SandboxSecurityError,
-} from 'atoll-sandbox';
+import { createErrorFromResponse, type ErrorCode, SandboxError, type SandboxSecurityError } from 'atoll-sandbox';
 import { expect, test } from 'vitest';
 import { previewRoute } from '../src/preview.js';
 import { box, failure } from './support/boxes.js';
@@ -75,23 +69,6 @@ test('ids that cannot be', () => {
   expect(refused('a-')).toBe('INVALID_SANDBOX_ID_HYPHENS');
   for (const dots of ['.', '..', '...']) expect(refused(dots)).toBe('INVALID_SANDBOX_ID_CHARACTERS');
   expect(refused('API')).toBe('RESERVED_SANDBOX_ID');
-});
-
-test('what is to come says so, by its type', async () => {
-  const sandbox = box();
-  const session = await sandbox.getSession('s');
-  for (const call of [
-    sandbox.mountBucket('b', '/mnt', { localBucket: true }),
-    sandbox.createBackup({ dir: '/workspace' }),
-    sandbox.restoreBackup({ id: 'x', dir: '/workspace' }),
-    session.createBackup({ dir: '/workspace' }),
-  ]) {
-    const error = await failure(call);
-    expect(error).toBeInstanceOf(NotImplementedError);
-    expect(error.code).toBe('NOT_IMPLEMENTED');
-    expect(error.message).toMatch(/not implemented by Atoll yet/);
-  }
-  expect(await sandbox.info()).toBeNull();
 });
 
 test('a port that is no number is told with the right one', async () => {

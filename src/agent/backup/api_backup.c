@@ -102,11 +102,21 @@ static void answer_done(struct backup *b)
 	agent_request_json(&r, buf_str(&text));
 }
 
-static struct str last_line(struct str said)
+/* Says that a disk is full. */
+static bool is_full(struct str line)
+{
+	static const char full[] = "No space left on device", over[] = "Disk quota exceeded";
+	return memmem(line.p, line.n, full, sizeof full - 1) || memmem(line.p, line.n, over, sizeof over - 1);
+}
+
+/* The line that says why: the first that speaks of a full disk (tools go on to complain), else the last. */
+static struct str telling_line(struct str said)
 {
 	struct str best = STR_NULL;
 	while (said.n) {
 		struct str line = str_trim(str_split(said, '\n', &said));
+		if (is_full(line))
+			return line;
 		if (line.n)
 			best = line;
 	}
@@ -120,13 +130,12 @@ static void on_end(struct cmd *cmd, const struct cmd_result *r)
 	if (b->x && done) {
 		answer_done(b);
 	} else if (b->x) {
-		struct str words = last_line(buf_str(&b->said));
+		struct str words = telling_line(buf_str(&b->said));
 		auto_free char *why = r->outcome != OUTCOME_EXITED
 					      ? xasprintf("it was ended (%s)", outcome_name(r->outcome))
 				      : words.n ? str_dup(words)
 						: xasprintf("exit code %d", r->exit_code);
-		bool full = strstr(buf_cstr(&b->said), "No space left on device") != NULL;
-		answer_failed(b, full ? ERRC_NO_SPACE : b->failed, r->exit_code, why);
+		answer_failed(b, is_full(words) ? ERRC_NO_SPACE : b->failed, r->exit_code, why);
 	}
 	backup_free(b);
 }

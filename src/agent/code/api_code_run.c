@@ -156,12 +156,27 @@ static bool on_output(struct code_run *r, int stream, struct str bytes)
 	return send_text(r->arg, stream, bytes, false);
 }
 
+/* The beginning of an event that comes in pieces. Warnings about the request become its first member. */
+static struct str write_head(struct code_stream *s, struct str piece)
+{
+	auto_buf struct buf room = {0};
+	http_respond_write(s->x, STR("data: "));
+	if (!str_starts(piece, STR("{\"")))
+		return piece;
+	struct str extra = http_respond_with_extra(s->x, STR("{}"), &room);
+	if (extra.n <= 2)
+		return piece;
+	http_respond_write(s->x, str_n(extra.p, extra.n - 1));
+	http_respond_write(s->x, STR(","));
+	return str_skip(piece, 1);
+}
+
 static bool on_event(struct code_run *r, struct str piece, bool first, bool last)
 {
 	struct code_stream *s = r->arg;
 	begin(s);
 	if (first)
-		http_respond_write(s->x, STR("data: "));
+		piece = write_head(s, piece);
 	bool more = http_respond_write(s->x, piece);
 	if (last)
 		more = http_respond_write(s->x, STR("\n\n"));

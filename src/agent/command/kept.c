@@ -231,6 +231,9 @@ void kept_begin(struct kept *k)
 bool kept_send(struct kept *k, struct str data)
 {
 	char head[64];
+	auto_buf struct buf room = {0};
+	if (k->x)
+		data = http_respond_with_extra(k->x, data, &room);
 	/* "id: " and digits, "data: ", the text, two line ends: the length is known before it is written. */
 	uint64_t behind = size_of(k) + 4 + ID_DIGITS + 1 + 6 + data.n + 2;
 	snprintf(head, sizeof head, "id: %016llx\ndata: ", (unsigned long long)behind);

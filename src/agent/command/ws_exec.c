@@ -1,6 +1,7 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/command/run.h"
+#include "agent/command/ws_tty.h"
 #include "agent/limits.h"
 #include "http/ws/ws.h"
 
@@ -8,8 +9,9 @@
  * GET /ws/exec: one foreground command with its three streams, for the command line.
  *
  *	client → text   {"argv":[…]} or {"command":"…"}, with cwd?, env?, timeoutMs?     first, once
+ *	                with argv also "tty":{"cols":n,"rows":n}: on a terminal of its own, as stream 1
  *	client → binary bytes for stdin; text {"type":"eof"} ends it
- *	client → text   {"type":"signal","signal":"SIGINT"}
+ *	client → text   {"type":"signal","signal":"SIGINT"}; of a terminal {"type":"resize","cols":n,"rows":n}
  *	server → text   {"type":"started","pid":n}
  *	server → binary one byte 1 (stdout) or 2 (stderr), then bytes
  *	server → text   {"type":"exit","exitCode":n,"signal":"SIGKILL"|null,"outcome":"exited"}, then close 1000
@@ -20,8 +22,9 @@
  */
 
 struct ws_exec {
-	struct ws *ws;	 /* NULL: closed */
-	struct cmd *cmd; /* NULL: not started or ended */
+	struct ws *ws;	    /* NULL: closed */
+	struct cmd *cmd;    /* NULL: not started or ended */
+	struct ws_tty *tty; /* the same on a terminal */
 	bool begun;
 	struct loop_timer timer; /* until the first message; while the command does not read */
 };
@@ -137,6 +140,14 @@ static int start_command(struct ws_exec *w, const struct json *first, int *ret_e
 	auto_env struct env env = {0};
 	env_apply(&env, &agent.env);
 	env_apply(&env, &s.env);
+	const struct json *tty = list ? json_get(first, "tty") : NULL;
+	if (tty && !json_is_null(tty)) {
+		const struct ws_tty_spec spec = {
+			.argv = argv, .env = &env, .cwd = s.cwd ? s.cwd : agent.workdir, .size = tty};
+		env_put(&env, STR("TERM"), STR("xterm"));
+		*ret_exit = 127;
+		return ws_tty_start(w->ws, &spec, &w->tty, e);
+	}
 	struct run_place at = {.env = &env, .cwd = s.cwd ? s.cwd : agent.workdir, .ops = &command_ops, .arg = w};
 	int r = list ? run_start_argv(argv, &s, &at, &w->cmd, &step, e) : run_start(&s, &at, &w->cmd, &step, e);
 	if (r < 0)
@@ -158,7 +169,7 @@ static void ws_exec_begin(struct ws_exec *w, struct str text)
 		return;
 	}
 	auto_buf struct buf b = {0};
-	buf_printf(&b, "{\"type\":\"started\",\"pid\":%d}", cmd_pid(w->cmd));
+	buf_printf(&b, "{\"type\":\"started\",\"pid\":%d}", w->cmd ? cmd_pid(w->cmd) : ws_tty_pid(w->tty));
 	send_text(w, &b);
 }
 
@@ -173,7 +184,9 @@ static void ws_exec_control(struct ws_exec *w, struct str text)
 	int sig = 0;
 	if (j && json_read_str(j, "type", &type, &e) == 0 && json_read_str(j, "signal", &name, &e) == 0)
 		sig = signal_number(name);
-	if (str_eq_c(type, "eof") && w->cmd)
+	if (w->tty && str_eq_c(type, "resize"))
+		ws_tty_resize(w->tty, j);
+	else if (str_eq_c(type, "eof") && w->cmd)
 		cmd_input_end(w->cmd);
 	else if (str_eq_c(type, "signal") && sig && w->cmd)
 		cmd_signal(w->cmd, sig);
@@ -191,6 +204,8 @@ static void ws_exec_message(struct ws *ws, struct str message, bool text)
 		ws_close(ws, WS_CLOSE_POLICY, STR("the first message must be JSON"));
 	else if (text)
 		ws_exec_control(w, message);
+	else if (w->tty)
+		ws_tty_input(w->tty, message);
 	else if (w->cmd && !cmd_input(w->cmd, message))
 		stop_reading(w);
 }
@@ -200,6 +215,8 @@ static void on_writable(struct ws *ws)
 	struct ws_exec *w = ws_arg(ws);
 	if (w->cmd)
 		cmd_resume(w->cmd);
+	if (w->tty)
+		ws_tty_more(w->tty);
 }
 
 static void ws_exec_closed(struct ws *ws, int code, struct str reason)
@@ -208,6 +225,7 @@ static void ws_exec_closed(struct ws *ws, int code, struct str reason)
 	(void)reason;
 	struct ws_exec *w = ws_arg(ws);
 	loop_timer_stop(&w->timer);
+	ws_tty_free(w->tty);
 	if (w->cmd) {
 		cmd_hangup(w->cmd);
 		cmd_abandon(w->cmd);

@@ -14,7 +14,7 @@
  * one buffer. Directories are opened relative to their parent and never through a symbolic link.
  */
 
-enum { LIST_PIECE = 16 * KIB };
+enum { LIST_PIECE = 16 * KIB, LIST_STEPS = 512 }; /* LIST_STEPS: entries between two turns of the loop */
 
 struct level {
 	DIR *dir;
@@ -131,7 +131,7 @@ static enum pump_state next_entries(struct pump *p)
 	auto_buf struct buf piece = {0};
 	struct json_writer w = {.out = &piece, .comma = l->comma};
 	int more = 1;
-	while (more == 1 && buf_size(&piece) < LIST_PIECE)
+	for (int n = 0; more == 1 && n < LIST_STEPS && buf_size(&piece) < LIST_PIECE; n++)
 		more = step(l, &w);
 	l->comma = w.comma;
 	if (more < 0)
@@ -141,7 +141,10 @@ static enum pump_state next_entries(struct pump *p)
 		json_member_u64(&w, "count", l->count);
 		json_member_now(&w);
 		json_object_end(&w);
+		http_respond_put_extra(p->x, &piece);
 	}
+	if (!buf_size(&piece))
+		return PUMP_LATER; /* hidden entries, or those of a FUSE server that cannot be looked at */
 	pump_write(p, buf_str(&piece));
 	return more ? PUMP_MORE : PUMP_END;
 }
@@ -177,7 +180,10 @@ void api_list_files(struct agent_request *r)
 	if (!json_is_null(options) && options->type != JSON_T_OBJECT)
 		return agent_request_invalid(r, "options", "field 'options' must be an object");
 	struct listing *l = xcalloc(1, sizeof *l);
-	if (json_read_bool(options, "recursive", &l->recursive, &e) < 0 ||
+	/* Beside `options`, where upstream has them, they count too: that is where people write them. */
+	if (json_read_bool(r->body, "recursive", &l->recursive, &e) < 0 ||
+		json_read_bool(r->body, "includeHidden", &l->hidden, &e) < 0 ||
+		json_read_bool(options, "recursive", &l->recursive, &e) < 0 ||
 		json_read_bool(options, "includeHidden", &l->hidden, &e) < 0) {
 		agent_request_refuse(r, &e);
 		return listing_free(l);

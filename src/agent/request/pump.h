@@ -18,6 +18,7 @@
 
 enum pump_state {
 	PUMP_MORE,   /* there is more to say */
+	PUMP_LATER,  /* there may be more, but there was nothing now: everybody else has a turn first */
 	PUMP_END,    /* that was all */
 	PUMP_BROKEN, /* it cannot be finished as announced: the client must see that */
 };

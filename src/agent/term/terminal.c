@@ -333,6 +333,11 @@ void terminal_detach(struct terminal *t, struct terminal_viewer *v)
 	terminal_update(t);
 }
 
+int terminal_pid(const struct terminal *t)
+{
+	return t->pid;
+}
+
 size_t terminal_viewers(const struct terminal *t)
 {
 	return t->viewers_n;

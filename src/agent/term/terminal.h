@@ -52,6 +52,8 @@ int terminal_start(struct loop *l, const struct terminal_spec *s, struct termina
 void terminal_attach(struct terminal *t, struct terminal_viewer *v);
 void terminal_detach(struct terminal *t, struct terminal_viewer *v);
 size_t terminal_viewers(const struct terminal *t);
+/* Of its program. */
+int terminal_pid(const struct terminal *t);
 /* The viewer can take more again. */
 void terminal_more(struct terminal *t, struct terminal_viewer *v);
 

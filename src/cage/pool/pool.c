@@ -278,6 +278,29 @@ int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t l
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "set the limit of the sandbox's layer") : 0;
 }
 
+bool pool_layer_loosen(const struct pool *p, int dir, const char *name)
+{
+	struct layer_note n = {0};
+	struct layer_debt d = {0};
+	uint64_t used = 0;
+	if (p->kind == POOL_PLAIN || p->groups < 0)
+		return false;
+	auto_fd int fd = open_layer(dir, name);
+	if (fd < 0 || pool_note_read(fd, &n) < 0 || pool_debt_read(p, n.group, &d) < 0 ||
+		btrfs_group_used(p->groups, n.group, &used) < 0 || used + d.bytes + LAYER_MOUNT_ROOM <= n.limit)
+		return false;
+	return btrfs_group_limit(p->root, n.group, used + LAYER_MOUNT_ROOM) == 0;
+}
+
+void pool_layer_tighten(const struct pool *p, int dir, const char *name)
+{
+	struct layer_note n = {0};
+	struct layer_debt d = {0};
+	auto_fd int fd = open_layer(dir, name);
+	if (fd >= 0 && pool_note_read(fd, &n) == 0 && pool_debt_read(p, n.group, &d) == 0)
+		pool_limit_apply(p, &n, &d);
+}
+
 bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret)
 {
 	struct layer_note n = {0};

@@ -82,6 +82,10 @@ int pool_debt_write(const struct pool *p, uint64_t group, const struct layer_deb
 int pool_limit_apply(const struct pool *p, const struct layer_note *n, const struct layer_debt *d);
 /* Another limit for the layer dir/name. Does nothing if it has that limit. */
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
+/* A layer at its limit has no room for the directories that an overlay makes at its mount: gives it LAYER_MOUNT_ROOM
+ * above what it uses. True: pool_layer_tighten must follow. */
+bool pool_layer_loosen(const struct pool *p, int dir, const char *name);
+void pool_layer_tighten(const struct pool *p, int dir, const char *name);
 /* The bytes that its box is charged for; false when nobody counts them. */
 bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret);
 
@@ -95,6 +99,9 @@ bool pool_wants_growth(const struct pool *p);
 /* Bytes that can still be written. Data that waits in memory for its place on the disk is taken off: statfs does not
  * know it. */
 uint64_t pool_free(const struct pool *p);
+
+/* No room for a new sandbox, and none to come. */
+bool pool_is_full(const struct pool *p);
 
 /* Makes the file larger when the free space becomes small. 0: enough for now; 1: it has grown; -errno. */
 int pool_grow_slow(const struct pool *p);

@@ -60,6 +60,11 @@ bool pool_wants_growth(const struct pool *p)
 	return pool_free(p) < POOL_AHEAD && next_size(p, (uint64_t)file.st_size) > (uint64_t)file.st_size;
 }
 
+bool pool_is_full(const struct pool *p)
+{
+	return p->kind != POOL_PLAIN && pool_free(p) < POOL_FULL && !pool_wants_growth(p);
+}
+
 /* The device and the file system take the size of the file, also after a growth that was interrupted. */
 static int take_size(const struct pool *p)
 {

@@ -69,6 +69,7 @@ static int inspect(struct client *cl, const char *name, struct err *e)
 {
 	auto_buf struct buf path = {0}, answer = {0};
 	image_path(&path, name);
+	image_query(&path, "packages", "true");
 	if (client_call(cl, "GET", buf_cstr(&path), STR(""), &answer, e) < 0)
 		return -1;
 	cli_print(&answer);

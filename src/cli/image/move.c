@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "cli/api.h"
 #include "cli/args.h"
@@ -14,11 +15,37 @@
 
 enum { CONFIG_MAX = 1024 * 1024 };
 
+/* One line that moves, on a terminal only: what has arrived, and how fast. */
+static void show_progress(const struct json *event)
+{
+	static uint64_t begun;
+	uint64_t bytes = 0, now = clock_ms();
+	if (!isatty(2) || json_read_u64(event, "bytes", 0, INT64_MAX, &bytes, NULL) < 0)
+		return;
+	begun = begun ? begun : now;
+	double seconds = (double)(now - begun) / 1000;
+	fprintf(stderr, "\r\033[K%.1f MB", (double)bytes / 1e6);
+	if (seconds > 1)
+		fprintf(stderr, ", %.1f MB/s", (double)bytes / 1e6 / seconds);
+}
+
+static void end_progress(void)
+{
+	if (isatty(2))
+		fprintf(stderr, "\r\033[K");
+}
+
 static int on_event(void *arg, const struct json *event, struct err *e)
 {
 	struct cli *c = arg;
 	struct str type = api_text(event, "type"), text = api_text(event, "text");
 	uint64_t n = 0, of = 0;
+	if (!c->json && str_eq_c(type, "progress")) {
+		show_progress(event);
+		return 0;
+	}
+	if (!c->json)
+		end_progress();
 	if (c->json) {
 		auto_buf struct buf line = {0};
 		json_put_tree(&line, event);

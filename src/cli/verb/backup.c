@@ -195,18 +195,70 @@ int verb_backups(struct cli *c, int argc, char **argv)
 	return 0;
 }
 
+/* ---- restore ---- */
+
+static void on_interrupt(struct client *cl, int signo)
+{
+	struct api_follow *f = cl->signal_arg;
+	(void)signo;
+	if (f->call)
+		http_call_cancel(f->call);
+}
+
+struct restore {
+	struct cli *c;
+	bool done;
+};
+
+static int on_event(void *arg, const struct json *event, struct str text, struct err *e)
+{
+	struct restore *r = arg;
+	struct str type = api_text(event, "type"), message = api_text(event, "message");
+	uint64_t bytes = 0, total = 0;
+	char now[24], all[24];
+	if (r->c->json)
+		printf("%.*s\n", STR_ARG(text));
+	if (str_eq_c(type, "error"))
+		return err_set(e, errc_from_name(api_text(event, "code")), "%.*s",
+			(int)(message.n < 230 ? message.n : 230), message.p);
+	r->done = str_eq_c(type, "done");
+	if (r->done)
+		return 1;
+	json_read_u64(event, "bytes", 0, UINT64_MAX, &bytes, NULL);
+	json_read_u64(event, "total", 0, UINT64_MAX, &total, NULL);
+	if (str_eq_c(type, "progress") && isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K%s %s of %s",
+			str_eq_c(api_text(event, "phase"), "checking") ? "checking" : "restoring",
+			box_size_text(bytes, now), box_size_text(total, all));
+	return 0;
+}
+
 int backup_restore(struct cli *c, const char *id, const char *backup)
 {
 	auto_client struct client cl = {0};
 	auto_buf struct buf body = {0};
 	struct json_writer w = json_writer(&body);
-	struct err e;
+	struct restore r = {.c = c};
+	struct err e = {0};
 	json_object_begin(&w);
 	json_member_cstr(&w, "backup", backup);
 	json_object_end(&w);
-	if (api_open_box(c, &cl, id, &e) < 0)
+	if (api_open_box(c, &cl, id, &e) < 0 || client_catch_signals(&cl, &e) < 0)
 		return cli_fail(c, &e);
+	struct api_follow f = {.id = id,
+		.method = "POST",
+		.rest = "/restore?follow=1",
+		.body = buf_str(&body),
+		.on_event = on_event,
+		.arg = &r};
 	cl.head_ms = BACKUP_RESTORE_MS;
-	auto_json struct json_doc *d = api_ask(&cl, id, "POST", "/restore", buf_str(&body), &e);
-	return d ? 0 : cli_fail(c, &e);
+	cl.on_signal = on_interrupt;
+	cl.signal_arg = &f;
+	int got = api_follow(&cl, &f, &e);
+	show_end();
+	if (cl.interrupted && !r.done) {
+		fprintf(stderr, "atoll restore: cancelled; the files of '%s' are as they were\n", id);
+		return 128 + cl.interrupted;
+	}
+	return got < 0 ? cli_fail(c, &e) : 0;
 }

@@ -70,6 +70,10 @@ static void print_policy(const struct json *p)
 		json_read_u64(p, names[i], 0, UINT64_MAX, &n[i], NULL);
 	buf_add_c(&out, "mode    ");
 	text_put_safe(&out, api_text(p, "mode"));
+	if (api_text(p, "reason").n) {
+		buf_add_c(&out, ": ");
+		text_put_safe(&out, api_text(p, "reason"));
+	}
 	buf_add_byte(&out, '\n');
 	print_rules(&out, p, "allow");
 	print_rules(&out, p, "deny");

@@ -11,8 +11,7 @@
 
 /* ---- create ---- */
 
-/* "K=V" of a list as an object; the last of a name counts. */
-static char *read_env(const struct json *list)
+char *docker_env(const struct json *list)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -36,7 +35,7 @@ static bool is_proxy_image(struct str image)
 	return memmem(image.p, image.n, "proxy-everything", 16) != NULL;
 }
 
-static bool name_ok(struct str name)
+bool docker_name_ok(struct str name)
 {
 	for (size_t i = 0; i < name.n; i++) {
 		unsigned char c = (unsigned char)name.p[i];
@@ -82,7 +81,7 @@ static bool same(const char *a, const char *b)
  */
 static bool claim(struct container *c, const struct json *root)
 {
-	auto_free char *env = read_env(json_get(root, "Env"));
+	auto_free char *env = docker_env(json_get(root, "Env"));
 	auto_free char *cmd = json_text(json_get(root, "Cmd"));
 	struct str image = STR_NULL;
 	json_read_str(root, "Image", &image, NULL);
@@ -90,23 +89,74 @@ static bool claim(struct container *c, const struct json *root)
 	return c->claimed;
 }
 
-void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body)
+/* Docker takes a list, or one word as text. */
+static void add_words(struct json_writer *w, const struct json *v)
 {
-	auto_json struct json_doc *doc = json_parse(body, NULL);
-	const struct json *root = doc ? json_root(doc) : NULL;
+	if (v && v->type == JSON_T_STRING)
+		json_str(w, v->text);
+	json_each(it, v) json_str(w, it->text);
+}
+
+/* The program of a helper: its Entrypoint with its Cmd. */
+static char *whole_command(const struct json *root)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_array_begin(&w);
+	add_words(&w, json_get(root, "Entrypoint"));
+	add_words(&w, json_get(root, "Cmd"));
+	json_array_end(&w);
+	return str_dup(buf_str(&out));
+}
+
+static void fill(struct container *c, const struct json *root, struct str image, char *volumes)
+{
+	struct docker *k = c->docker;
+	free(c->image);
+	c->image = str_dup(image);
+	c->volumes = volumes;
+	if (!c->helper && is_proxy_image(image))
+		return;
+	free(c->env);
+	c->env = docker_env(json_get(root, "Env"));
+	c->cmd = c->helper ? whole_command(root) : json_text(json_get(root, "Cmd"));
+	docker_box_name(c);
+	map_put(&k->boxes, str_of(c->box), c);
+}
+
+/* workerd makes helpers without a name, of the sidecar's image or with volumes alone. */
+static bool is_helper(const struct json *root, struct str image, struct str name)
+{
+	const struct json *host = json_get(root, "HostConfig"), *binds = host ? json_get(host, "Binds") : NULL;
+	return !name.n && (is_proxy_image(image) || (binds && binds->type == JSON_T_ARRAY && binds->first));
+}
+
+static void name_unnamed(struct buf *name)
+{
+	char id[65];
+	docker_random_id(id);
+	if (!buf_size(name))
+		buf_printf(name, "unnamed-%.12s", id);
+}
+
+static void make(struct docker *k, struct daemon_request *r, uid_t uid, const struct json *root)
+{
 	auto_buf struct buf name = {0};
+	auto_free char *volumes = NULL;
+	struct err e = {0};
 	struct str image = STR_NULL;
-	if (!root || json_read_str(root, "Image", &image, NULL) < 0 || !image.n)
-		return docker_error(r, 400, "the body must be JSON with an Image");
+	json_read_str(root, "Image", &image, NULL);
 	docker_query(r, "name", &name);
-	if (!name_ok(buf_str(&name)))
+	bool helper = is_helper(root, image, buf_str(&name)), sidecar = is_proxy_image(image) && !helper;
+	name_unnamed(&name);
+	if (!docker_name_ok(buf_str(&name)))
 		return docker_error(r, 400, "a container needs a name of letters, digits, '_', '.' and '-'");
-	bool sidecar = is_proxy_image(image);
-	struct docker_image *i = sidecar ? NULL : docker_image_find(k, uid, image);
-	if (!sidecar && !i)
+	if (!helper && !sidecar && !docker_image_find(k, uid, image))
 		return docker_error(r, 404, "No such image: %.*s", STR_ARG(image));
+	if (docker_mounts(k, uid, root, &volumes, &e) < 0)
+		return docker_error(r, e.code == ERRC_NOT_FOUND ? 404 : 400, "%s", e.msg);
 	struct container *old = container_find(k, uid, buf_str(&name));
-	if (old && old->state == CONTAINER_RUNNING && i && claim(old, root))
+	if (old && old->state == CONTAINER_RUNNING && !sidecar && claim(old, root))
 		return answer_created(r, old);
 	if (old && old->state == CONTAINER_RUNNING)
 		return docker_error(r, 409, "Conflict. The container name \"/%s\" is already in use", old->name);
@@ -115,22 +165,24 @@ void container_create(struct docker *k, struct daemon_request *r, uid_t uid, str
 	if (k->containers.count >= DOCKER_CONTAINERS_MAX)
 		return docker_error(r, 500, "there are %d containers already", DOCKER_CONTAINERS_MAX);
 	struct container *c = container_add(k, uid, buf_str(&name));
-	free(c->image);
-	c->image = str_dup(image);
-	if (sidecar) {
-		container_save(c);
-		container_watch_orphan(c);
-		return answer_created(r, c);
-	}
-	free(c->env);
-	c->env = read_env(json_get(root, "Env"));
-	c->cmd = json_text(json_get(root, "Cmd"));
-	docker_box_name(c);
-	map_put(&k->boxes, str_of(c->box), c);
+	c->helper = helper;
+	fill(c, root, image, take_ptr(&volumes));
 	container_save(c);
 	container_watch_orphan(c);
+	if (sidecar)
+		return answer_created(r, c);
 	/* A box of that name that is left from before goes first. */
 	docker_ask(c, r, "DELETE", "", STR_NULL, on_swept);
+}
+
+void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body)
+{
+	auto_json struct json_doc *doc = json_parse(body, NULL);
+	const struct json *root = doc ? json_root(doc) : NULL;
+	struct str image = STR_NULL;
+	if (!root || json_read_str(root, "Image", &image, NULL) < 0 || !image.n)
+		return docker_error(r, 400, "the body must be JSON with an Image");
+	make(k, r, uid, root);
 }
 
 /* ---- looks ---- */

@@ -28,6 +28,9 @@ struct docker {
 	struct map containers;	  /* "uid name" → struct container */
 	struct map images;	  /* "uid tag" → struct docker_image */
 	struct map boxes;	  /* sandbox id → struct container */
+	struct map volumes;	  /* "uid name" → struct docker_volume (volumes.c) */
+	struct map execs;	  /* id → struct docker_exec (exec.h) */
+	struct list execs_order;  /* oldest first */
 };
 
 struct container {
@@ -38,6 +41,8 @@ struct container {
 	char box[BOX_ID_MAX + 1]; /* "": a sidecar */
 	char *env;		  /* a JSON object */
 	char *cmd;		  /* a JSON array, or NULL */
+	char *volumes;		  /* the member "volumes" of its sandbox, or NULL */
+	bool helper;		  /* of the sidecar's image, without a name: helper.c */
 	enum container_state state;
 	int code;      /* when it has exited */
 	int wanted;    /* the code when it ends now; -1: it ends by itself */
@@ -129,6 +134,20 @@ void docker_no_content(struct daemon_request *r, int status);
 /* A member of the query; empty: it is not there. */
 void docker_query(struct daemon_request *r, const char *key, struct buf *ret);
 
+/* The path without a version in front: "/v1.47/containers/json" → "/containers/json". */
+struct str docker_path(struct daemon_request *r);
+
+/* The container that the path of a request names; NULL: it was answered with 404. */
+struct container *docker_container_of(struct daemon_request *r);
+
+/* ---- exec.c ---- */
+
+void exec_create(struct daemon_request *r, struct container *c, struct str body);
+/* /exec/E/… */
+void docker_exec_route(struct docker *k, struct daemon_request *r, uid_t uid, struct str rest);
+/* The container is gone. */
+void docker_execs_forget(struct docker *k, const char *container_id);
+
 /* ---- images.c ---- */
 
 /* A reference for which Atoll's default image stands, or the sidecar's image. */
@@ -145,6 +164,10 @@ void docker_commit(struct docker *k, struct daemon_request *r, uid_t uid);
 /* ---- container.c ---- */
 
 void container_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+/* Of a container or a volume. */
+bool docker_name_ok(struct str name);
+/* "K=V" of a list as a JSON object; the last of a name counts. The caller frees it. */
+char *docker_env(const struct json *list);
 void container_list(struct docker *k, struct daemon_request *r, uid_t uid);
 void container_json(struct daemon_request *r, const struct container *c);
 void container_wait(struct daemon_request *r, struct container *c);
@@ -162,16 +185,48 @@ void container_save_answer(struct container *c, struct daemon_request *r, int st
  * sidecar after DOCKER_SIDECAR_AFTER unless it has a container by then. */
 void container_watch_orphan(struct container *c);
 
+/* What its sandbox is made with. */
+void container_spec(struct container *c, const char *image, struct buf *ret);
+
+/* ---- helper.c ---- */
+
+/* Makes its box and unpacks the request's body in it. */
+void helper_put_archive(struct daemon_request *r, struct container *c);
+/* Runs its command; the container ends with it. */
+void helper_run(struct container *c);
+
+/* ---- volumes.c ---- */
+
+int docker_volumes_load(struct docker *k, struct err *e);
+/* POST /volumes/create */
+void docker_volume_create(struct docker *k, struct daemon_request *r, uid_t uid, struct str body);
+/* The rest of the path behind /volumes. */
+void docker_volume_route(struct docker *k, struct daemon_request *r, uid_t uid, struct str rest);
+/* Binds and Mounts of a container that is to be created, as the member "volumes" of a sandbox; NULL: it has none.
+ * VALIDATION_FAILED, NOT_FOUND. */
+int docker_mounts(struct docker *k, uid_t uid, const struct json *create, char **ret, struct err *e);
+
 /* ---- archive.c ---- */
 
-/* A running container: unpacks, then answers. Else keeps it until the start, which fails when it cannot be unpacked. */
-void container_put_archive(struct daemon_request *r, struct container *c, struct str body);
+/* PUT. A running container: unpacks, then answers. Else keeps it until the start, which fails when it cannot be
+ * unpacked. */
+void container_put_archive(struct daemon_request *r, struct container *c);
 /* Unpacks what was kept. */
 void archive_unpack(struct container *c, struct daemon_request *r, docker_on_reply on_reply);
 /* Forgets it. */
 void archive_drop(struct container *c);
 /* Whether the answer to that says that it failed; `why` is for the client. */
 bool archive_failed(int status, struct str body, struct buf *why);
+
+/* Absolute, and without a NUL. */
+bool archive_path_ok(struct str path);
+
+/* ---- archive_stream.c ---- */
+
+/* GET and HEAD. */
+void container_get_archive(struct daemon_request *r, struct container *c);
+/* PUT of a running container: the request's body, as it comes. */
+void archive_unpack_stream(struct daemon_request *r, struct container *c, const char *path);
 
 /* ---- egress.c ---- */
 

@@ -220,7 +220,7 @@ struct egress *egress_change(
 
 void egress_write(struct container *c, struct json_writer *w)
 {
-	snprintf(c->mode, sizeof c->mode, "%s", wanted_mode(container_partner(c)));
+	snprintf(c->mode, sizeof c->mode, "%s", c->helper ? "off" : wanted_mode(container_partner(c)));
 	if (!*c->mode)
 		return;
 	json_key(w, "network");

@@ -18,10 +18,9 @@ static bool peer_uid(struct daemon_request *r, uid_t *ret)
 	return true;
 }
 
-/* "/v1.47/containers/json" → "/containers/json" */
-static struct str without_version(struct str path)
+struct str docker_path(struct daemon_request *r)
 {
-	struct str rest;
+	struct str rest, path = http_request(r->x)->path;
 	if (!str_starts(path, STR("/v1.")))
 		return path;
 	str_split(str_skip(path, 1), '/', &rest);
@@ -37,6 +36,16 @@ static struct container *find(struct docker *k, struct daemon_request *r, uid_t 
 	if (!c)
 		docker_error(r, 404, "No such container: %.*s", (int)(segment.n < 100 ? segment.n : 100), segment.p);
 	return c;
+}
+
+struct container *docker_container_of(struct daemon_request *r)
+{
+	struct str rest, name = str_split(str_skip(docker_path(r), strlen("/containers/")), '/', &rest);
+	uid_t uid;
+	if (peer_uid(r, &uid))
+		return find(r->daemon->docker, r, uid, name);
+	docker_error(r, 403, "the user at the other end is not known");
+	return NULL;
 }
 
 /* ---- containers ---- */
@@ -58,6 +67,10 @@ static void on_container(struct docker *k, struct daemon_request *r, uid_t uid, 
 		container_wait(r, c);
 	else if ((str_eq_c(action, "kill") || str_eq_c(action, "stop")) && m == HTTP_M_POST)
 		container_kill(r, c);
+	else if (str_eq_c(action, "archive") && (m == HTTP_M_GET || m == HTTP_M_HEAD))
+		container_get_archive(r, c);
+	else if (str_eq_c(action, "archive") && m == HTTP_M_PUT)
+		container_put_archive(r, c);
 	else
 		docker_error(r, 404, "page not found: this daemon does not have %.*s of containers", STR_ARG(action));
 }
@@ -74,7 +87,7 @@ static void on_whole(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct docker *k = r->daemon->docker;
-	struct str path = without_version(http_request(x)->path), rest;
+	struct str path = docker_path(r);
 	uid_t uid;
 	if (!peer_uid(r, &uid))
 		return docker_error(r, 403, "the user at the other end is not known");
@@ -82,10 +95,11 @@ static void on_whole(struct http_exchange *x, struct str body)
 		return container_create(k, r, uid, body);
 	if (str_eq_c(path, "/atoll/images"))
 		return docker_image_name(k, r, uid, body);
-	struct str name = str_split(str_skip(path, strlen("/containers/")), '/', &rest);
-	struct container *c = find(k, r, uid, name);
+	if (str_eq_c(path, "/volumes/create"))
+		return docker_volume_create(k, r, uid, body);
+	struct container *c = docker_container_of(r);
 	if (c)
-		container_put_archive(r, c, body);
+		exec_create(r, c, body);
 }
 
 /* Bodies of other requests are empty, and read away. */
@@ -94,8 +108,9 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 	static const struct http_exchange_ops whole = {.on_whole_body = on_whole, .on_close = daemon_request_closed};
 	enum http_method m = http_request(r->x)->method;
 	bool get = m == HTTP_M_GET || m == HTTP_M_HEAD, post = m == HTTP_M_POST;
-	bool archive = str_starts(path, STR("/containers/")) && str_ends(path, STR("/archive")) && m == HTTP_M_PUT;
-	if ((post && (str_eq_c(path, "/containers/create") || str_eq_c(path, "/atoll/images"))) || archive) {
+	bool exec = str_starts(path, STR("/containers/")) && str_ends(path, STR("/exec")) && post;
+	bool create = str_eq_c(path, "/containers/create") || str_eq_c(path, "/volumes/create");
+	if ((post && (create || str_eq_c(path, "/atoll/images"))) || exec) {
 		http_exchange_set(r->x, &whole, r);
 		return http_collect(r->x, DOCKER_BODY_MAX);
 	}
@@ -109,8 +124,6 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 		return daemon_request_json(r, 200, str_of(version));
 	if (get && str_starts(path, STR("/networks/")))
 		return daemon_request_json(r, 200, str_of(bridge));
-	if (get && str_eq_c(path, "/volumes"))
-		return daemon_request_json(r, 200, STR("{\"Volumes\":[],\"Warnings\":[]}"));
 	if (get && str_eq_c(path, "/containers/json"))
 		return container_list(k, r, uid);
 	if (get && str_eq_c(path, "/images/json"))
@@ -121,6 +134,10 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 		return docker_commit(k, r, uid);
 	if (str_starts(path, STR("/containers/")))
 		return on_container(k, r, uid, str_skip(path, strlen("/containers/")));
+	if (str_eq_c(path, "/volumes") || str_starts(path, STR("/volumes/")))
+		return docker_volume_route(k, r, uid, str_skip(path, strlen("/volumes")));
+	if (str_starts(path, STR("/exec/")))
+		return docker_exec_route(k, r, uid, str_skip(path, strlen("/exec/")));
 	if (str_starts(path, STR("/images/")))
 		return docker_image_route(k, r, uid, str_skip(path, strlen("/images/")));
 	docker_error(r, 404, "page not found");
@@ -131,5 +148,5 @@ void handle_docker(struct daemon_request *r)
 	uid_t uid;
 	if (!peer_uid(r, &uid))
 		return docker_error(r, 403, "the user at the other end is not known");
-	dispatch(r->daemon->docker, r, uid, without_version(http_request(r->x)->path));
+	dispatch(r->daemon->docker, r, uid, docker_path(r));
 }

@@ -101,6 +101,33 @@ static void on_made(struct container *c, struct daemon_request *r, int status, s
 		archive_unpack(c, r, on_unpacked);
 	else
 		started(c, r);
+	if (c->helper && !c->gone)
+		helper_run(c);
+}
+
+void container_spec(struct container *c, const char *image, struct buf *ret)
+{
+	struct json_writer w = json_writer(ret);
+	json_object_begin(&w);
+	json_member_cstr(&w, "image", image);
+	json_member_bool(&w, "keepAlive", true);
+	json_key(&w, "env");
+	json_raw(&w, str_of(c->env));
+	/* Else the image's own. */
+	if (c->cmd || c->helper) {
+		json_key(&w, "command");
+		json_raw(&w, str_of(c->helper ? "[]" : c->cmd));
+	}
+	if (c->volumes) {
+		json_key(&w, "volumes");
+		json_raw(&w, str_of(c->volumes));
+	}
+	json_key(&w, "labels");
+	json_object_begin(&w);
+	json_member_cstr(&w, "docker", c->name);
+	json_object_end(&w);
+	egress_write(c, &w);
+	json_object_end(&w);
 }
 
 void container_start(struct daemon_request *r, struct container *c)
@@ -124,26 +151,10 @@ void container_start(struct daemon_request *r, struct container *c)
 		c->port = ingress_port(c->ingress);
 		return started(c, r);
 	}
-	struct docker_image *i = docker_image_find(c->docker, c->uid, str_of(c->image));
-	if (!i)
+	const struct docker_image *i = docker_image_find(c->docker, c->uid, str_of(c->image));
+	if (!i && !c->helper)
 		return docker_error(r, 404, "No such image: %s", c->image);
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	json_member_cstr(&w, "image", i->base);
-	json_member_bool(&w, "keepAlive", true);
-	json_key(&w, "env");
-	json_raw(&w, str_of(c->env));
-	/* Else the image's own. */
-	if (c->cmd) {
-		json_key(&w, "command");
-		json_raw(&w, str_of(c->cmd));
-	}
-	json_key(&w, "labels");
-	json_object_begin(&w);
-	json_member_cstr(&w, "docker", c->name);
-	json_object_end(&w);
-	egress_write(c, &w);
-	json_object_end(&w);
+	container_spec(c, i ? i->base : "default", &out);
 	c->starting = true;
 	docker_ask(c, r, "PUT", "", buf_str(&out), on_made);
 }

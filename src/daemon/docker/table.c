@@ -102,6 +102,7 @@ static void container_free(struct container *c)
 	free(c->archive);
 	free(c->archive_path);
 	free(c->worker_hosts);
+	free(c->volumes);
 	free(c);
 }
 
@@ -138,6 +139,11 @@ void container_save_then(struct container *c, store_on_done on_done, void *arg)
 	if (c->cmd) {
 		json_key(&w, "cmd");
 		json_raw(&w, str_of(c->cmd));
+	}
+	json_member_bool(&w, "helper", c->helper);
+	if (c->volumes) {
+		json_key(&w, "volumes");
+		json_raw(&w, str_of(c->volumes));
 	}
 	json_member_u64(&w, "state", (uint64_t)c->state);
 	json_member_i64(&w, "code", c->code);
@@ -199,6 +205,7 @@ void container_remove(struct container *c)
 	c->gone = true;
 	loop_timer_stop(&c->orphan);
 	map_del(&k->containers, str_of(c->key));
+	docker_execs_forget(k, c->id);
 	if (*c->box)
 		map_del(&k->boxes, str_of(c->box));
 	store_item_delete(k->daemon->store, kind_container, c->key, NULL, NULL);
@@ -308,7 +315,7 @@ static int load_container(void *arg, const struct store_item *item, struct err *
 		json_read_u64(root, "workerPort", 0, 65535, &worker, e) < 0 ||
 		json_read_cstr(root, "mode", &mode, e) < 0)
 		return err_wrap(e, "container '%s'", item->key);
-	const struct json *offline = json_get(root, "offline");
+	const struct json *offline = json_get(root, "offline"), *helper = json_get(root, "helper");
 	struct container *c = container_add(k, (uid_t)uid, name);
 	snprintf(c->id, sizeof c->id, "%.*s", STR_ARG(id));
 	snprintf(c->box, sizeof c->box, "%.*s", STR_ARG(box));
@@ -316,8 +323,10 @@ static int load_container(void *arg, const struct store_item *item, struct err *
 	replace(&c->env, text_of(root, "env", JSON_T_OBJECT));
 	replace(&c->cmd, text_of(root, "cmd", JSON_T_ARRAY));
 	replace(&c->archive_path, text_of(root, "archivePath", JSON_T_STRING));
+	replace(&c->volumes, text_of(root, "volumes", JSON_T_ARRAY));
 	replace(&c->worker_hosts, text_of(root, "workerHosts", JSON_T_ARRAY));
 	c->offline = offline && offline->boolean;
+	c->helper = helper && helper->boolean;
 	c->worker_port = (uint16_t)worker;
 	snprintf(c->mode, sizeof c->mode, "%s", mode);
 	c->created_ms = item->created_ms;
@@ -351,7 +360,9 @@ int docker_load(struct docker *k, struct err *e)
 	struct store *s = k->daemon->store;
 	if (store_load_items(s, kind_container, load_container, k, e) < 0)
 		return -1;
-	return store_load_items(s, kind_image, load_image, k, e);
+	if (store_load_items(s, kind_image, load_image, k, e) < 0)
+		return -1;
+	return docker_volumes_load(k, e);
 }
 
 /* Sandboxes have been compared with the warden's list: a container whose sandbox does not live has ended. */
@@ -384,6 +395,7 @@ struct docker *docker_new(struct daemon *d)
 {
 	struct docker *k = xcalloc(1, sizeof *k);
 	k->daemon = d;
+	list_init(&k->execs_order);
 	INVARIANT(http_endpoint_unix(&k->api, str_of(d->config.api_sock), NULL) == 0);
 	return k;
 }

@@ -86,6 +86,15 @@ bool mcp_tool_exists(struct str name);
 void mcp_tool_run(struct mcp_call *c, struct str name);
 /* Copies a text argument; -1 with *e when it is missing and must be there. *ret is NULL when it is missing. */
 int mcp_argument(const struct mcp_call *c, const char *name, bool needed, struct str *ret, struct err *e);
+/* A file as the API reads it; the texts are parts of the document. */
+struct mcp_file {
+	struct str content, mime; /* base64 when it is binary; the type may be missing */
+	bool binary;
+};
+/* Asks for a file. */
+void mcp_ask_file(struct mcp_call *c, struct str path, mcp_on_reply on_reply);
+/* Its answer; NULL: that is an error. */
+struct json_doc *mcp_file_of(int status, struct str body, struct mcp_file *ret);
 /* resources.c */
 void mcp_resource_list(struct mcp_call *c);
 void mcp_resource_read(struct mcp_call *c);

@@ -1,6 +1,6 @@
 /*
  * Resources: atoll://SANDBOX/files/PATH is a file, atoll://SANDBOX/processes/ID/log what a process printed. The list
- * has the files directly below /workspace of the session's own sandbox.
+ * has the logs of running processes of the session's own sandbox and the files directly below its /workspace.
  */
 #include <string.h>
 
@@ -8,6 +8,8 @@
 #include "daemon/mcp/call.h"
 #include "daemon/mcp/message.h"
 #include "proto/id.h"
+
+enum { TITLE_MAX = 120 };
 
 static const struct str scheme = {"atoll://", 8};
 
@@ -22,7 +24,7 @@ void mcp_resource_templates(struct json_writer *w)
 
 /* ---- list ---- */
 
-static void resource(struct json_writer *w, const struct mcp_call *c, const struct json *file)
+static void add_file(struct json_writer *w, const struct mcp_call *c, const struct json *file)
 {
 	struct str name = STR_NULL, path = STR_NULL, type = STR_NULL;
 	uint64_t size = 0;
@@ -48,12 +50,48 @@ static void resource(struct json_writer *w, const struct mcp_call *c, const stru
 	json_object_end(w);
 }
 
+static void add_log(struct json_writer *w, const struct mcp_call *c, const struct json *process)
+{
+	struct str id = STR_NULL, status = STR_NULL, command = STR_NULL;
+	auto_buf struct buf uri = {0}, title = {0};
+	json_read_str(process, "id", &id, NULL);
+	json_read_str(process, "status", &status, NULL);
+	json_read_str(process, "command", &command, NULL);
+	if (!id.p || !status.p || (!str_eq_c(status, "running") && !str_eq_c(status, "starting")))
+		return;
+	buf_printf(&uri, "atoll://%s/processes/", c->box);
+	mcp_percent_encode(&uri, id);
+	buf_add_c(&uri, "/log");
+	json_object_begin(w);
+	json_member_str(w, "uri", buf_str(&uri));
+	json_member_str(w, "name", id);
+	if (command.n && command.n <= TITLE_MAX) {
+		buf_printf(&title, "Log of %.*s", STR_ARG(command));
+		json_member_str(w, "title", buf_str(&title));
+	}
+	json_member_cstr(w, "mimeType", "text/plain");
+	json_object_end(w);
+}
+
+/* Appends the resources of one answer to those in c->content. */
+static void gather(struct mcp_call *c, struct str body, const char *key,
+	void (*add)(struct json_writer *w, const struct mcp_call *c, const struct json *one))
+{
+	auto_json struct json_doc *doc = json_parse(body, NULL);
+	struct json_writer w = {.out = &c->content, .comma = buf_size(&c->content) > 0};
+	size_t n = 0;
+	json_each(it, doc ? json_get(json_root(doc), key) : NULL)
+	{
+		if (n++ < MCP_LIST_MAX)
+			add(&w, c, it);
+	}
+}
+
 static void on_files(struct mcp_call *c, int status, struct str body)
 {
 	auto_buf struct buf out = {0};
-	auto_json struct json_doc *doc = json_parse(status == 200 ? body : STR("{}"), NULL);
 	struct json_writer w = json_writer(&out);
-	size_t n = 0;
+	gather(c, status == 200 ? body : STR("{}"), "files", add_file);
 	json_object_begin(&w);
 	json_member_cstr(&w, "jsonrpc", "2.0");
 	json_key(&w, "id");
@@ -61,16 +99,21 @@ static void on_files(struct mcp_call *c, int status, struct str body)
 	json_key(&w, "result");
 	json_object_begin(&w);
 	json_key(&w, "resources");
-	json_array_begin(&w);
-	json_each(it, doc ? json_get(json_root(doc), "files") : NULL)
-	{
-		if (n++ < MCP_LIST_MAX)
-			resource(&w, c, it);
-	}
-	json_array_end(&w);
+	buf_add_byte(&out, '[');
+	buf_add_str(&out, buf_str(&c->content));
+	w.comma = true;
+	buf_add_byte(&out, ']');
 	json_object_end(&w);
 	json_object_end(&w);
 	mcp_call_answer(c, buf_str(&out));
+}
+
+static void on_processes(struct mcp_call *c, int status, struct str body)
+{
+	auto_buf struct buf target = {0};
+	gather(c, status == 200 ? body : STR("{}"), "processes", add_log);
+	mcp_box_path(&target, c, "/api/list-files");
+	mcp_ask(c, "POST", buf_str(&target), STR("{\"path\":\"/workspace\"}"), on_files);
 }
 
 /* A session without a sandbox has no files: it is not made for this. */
@@ -79,8 +122,8 @@ static void on_box(struct mcp_call *c, int status, struct str body)
 	auto_buf struct buf target = {0};
 	if (status != 200)
 		return on_files(c, status, body);
-	mcp_box_path(&target, c, "/api/list-files");
-	mcp_ask(c, "POST", buf_str(&target), STR("{\"path\":\"/workspace\"}"), on_files);
+	mcp_box_path(&target, c, "/api/process/list");
+	mcp_ask(c, "GET", buf_str(&target), STR(""), on_processes);
 }
 
 void mcp_resource_list(struct mcp_call *c)
@@ -109,37 +152,26 @@ static void on_log(struct mcp_call *c, int status, struct str body)
 
 static void on_file(struct mcp_call *c, int status, struct str body)
 {
-	struct err e;
-	struct str content = STR_NULL, mime = STR_NULL;
-	bool binary = false;
-	auto_json struct json_doc *doc = json_parse(body, &e);
-	const struct json *file = doc ? json_root(doc) : NULL;
-	json_read_str(file, "content", &content, NULL);
-	json_read_str(file, "mimeType", &mime, NULL);
-	json_read_bool(file, "isBinary", &binary, NULL);
-	if (status != 200 || !content.p)
+	struct mcp_file file;
+	auto_json struct json_doc *doc = mcp_file_of(status, body, &file);
+	if (!doc)
 		return mcp_call_fail_api(c, status, body);
-	auto_free char *type = mime.p ? str_dup(mime) : xstrdup("application/octet-stream");
-	if (binary)
-		mcp_image(c, content, type);
+	auto_free char *type = file.mime.p ? str_dup(file.mime) : xstrdup("application/octet-stream");
+	if (file.binary)
+		mcp_image(c, file.content, type);
 	else
-		mcp_text(c, content);
+		mcp_text(c, file.content);
 	mcp_call_finish(c);
 }
 
 static void read_path(struct mcp_call *c, struct str path)
 {
 	struct err e;
-	auto_buf struct buf target = {0}, body = {0}, decoded = {0};
+	auto_buf struct buf decoded = {0};
 	buf_add_byte(&decoded, '/');
 	if (http_percent_decode(path, &decoded, &e) < 0)
 		return mcp_call_fail(c, &e);
-	struct json_writer w = json_writer(&body);
-	json_object_begin(&w);
-	json_member_str(&w, "path", buf_str(&decoded));
-	json_object_end(&w);
-	mcp_box_path(&target, c, "/api/read");
-	mcp_ask(c, "POST", buf_str(&target), buf_str(&body), on_file);
+	mcp_ask_file(c, buf_str(&decoded), on_file);
 }
 
 static void on_there(struct mcp_call *c, int status, struct str body)

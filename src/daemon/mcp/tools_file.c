@@ -21,6 +21,28 @@ static void ask_file(struct mcp_call *c, const char *route, struct str body, mcp
 	mcp_ask(c, "POST", buf_str(&target), body, on_reply);
 }
 
+void mcp_ask_file(struct mcp_call *c, struct str path, mcp_on_reply on_reply)
+{
+	auto_buf struct buf body = {0};
+	struct json_writer w = body_begin(&body, path);
+	json_object_end(&w);
+	ask_file(c, "/api/read", buf_str(&body), on_reply);
+}
+
+struct json_doc *mcp_file_of(int status, struct str body, struct mcp_file *ret)
+{
+	*ret = (struct mcp_file){0};
+	struct json_doc *doc = status == 200 ? json_parse(body, NULL) : NULL;
+	const struct json *file = doc ? json_root(doc) : NULL;
+	json_read_str(file, "content", &ret->content, NULL);
+	json_read_str(file, "mimeType", &ret->mime, NULL);
+	json_read_bool(file, "isBinary", &ret->binary, NULL);
+	if (ret->content.p)
+		return doc;
+	json_free(doc);
+	return NULL;
+}
+
 /* ---- read_file ---- */
 
 /* The lines `first` (from 1) to first + count - 1. */
@@ -40,26 +62,20 @@ static struct str lines_of(struct str text, uint64_t first, uint64_t count)
 
 static void on_read(struct mcp_call *c, int status, struct str body)
 {
-	struct err e;
-	struct str content = STR_NULL, mime = STR_NULL;
+	struct mcp_file file;
 	uint64_t first = 1, count = UINT64_MAX;
-	bool binary = false;
-	auto_json struct json_doc *doc = json_parse(body, &e);
-	const struct json *file = doc ? json_root(doc) : NULL;
-	json_read_str(file, "content", &content, NULL);
-	json_read_str(file, "mimeType", &mime, NULL);
-	json_read_bool(file, "isBinary", &binary, NULL);
-	if (status != 200 || !content.p)
+	auto_json struct json_doc *doc = mcp_file_of(status, body, &file);
+	if (!doc)
 		return mcp_call_fail_api(c, status, body);
 	json_read_u64(c->arguments, "offset", 1, UINT32_MAX, &first, NULL);
 	json_read_u64(c->arguments, "limit", 1, UINT32_MAX, &count, NULL);
-	if (binary && mime.p && (str_starts(mime, STR("image/")) || c->resource)) {
-		auto_free char *type = str_dup(mime);
-		mcp_image(c, content, type);
-	} else if (binary) {
-		mcp_printf(c, "[a binary file, about %zu bytes, %.*s]", content.n / 4 * 3, STR_ARG(mime));
+	if (file.binary && str_starts(file.mime, STR("image/"))) {
+		auto_free char *type = str_dup(file.mime);
+		mcp_image(c, file.content, type);
+	} else if (file.binary) {
+		mcp_printf(c, "[a binary file, about %zu bytes, %.*s]", file.content.n / 4 * 3, STR_ARG(file.mime));
 	} else {
-		mcp_output(c, lines_of(content, first, count));
+		mcp_output(c, lines_of(file.content, first, count));
 		mcp_show_output(c);
 	}
 	if (!buf_size(&c->content))
@@ -71,12 +87,9 @@ void mcp_read_file(struct mcp_call *c)
 {
 	struct err e;
 	struct str path;
-	auto_buf struct buf body = {0};
 	if (mcp_argument(c, "path", true, &path, &e) < 0)
 		return mcp_call_fail(c, &e);
-	struct json_writer w = body_begin(&body, path);
-	json_object_end(&w);
-	ask_file(c, "/api/read", buf_str(&body), on_read);
+	mcp_ask_file(c, path, on_read);
 }
 
 /* ---- write_file ---- */
@@ -149,20 +162,18 @@ static size_t replace(struct buf *out, struct str text, struct str old, struct s
 static void on_edit_read(struct mcp_call *c, int status, struct str body)
 {
 	struct err e;
-	struct str content = STR_NULL, old, new;
-	bool all = false, binary = false;
-	auto_json struct json_doc *doc = json_parse(body, &e);
-	const struct json *file = doc ? json_root(doc) : NULL;
+	struct mcp_file file;
+	struct str old, new;
+	bool all = false;
 	auto_buf struct buf out = {.max = MCP_ANSWER_MAX};
-	json_read_str(file, "content", &content, NULL);
-	json_read_bool(file, "isBinary", &binary, NULL);
-	if (status != 200 || !content.p)
+	auto_json struct json_doc *doc = mcp_file_of(status, body, &file);
+	if (!doc)
 		return mcp_call_fail_api(c, status, body);
 	if (mcp_argument(c, "old_text", true, &old, &e) < 0 || mcp_argument(c, "new_text", true, &new, &e) < 0 ||
 		json_read_bool(c->arguments, "replace_all", &all, &e) < 0)
 		return mcp_call_fail(c, &e);
-	size_t n = binary || !old.n ? 0 : replace(&out, content, old, new);
-	if (binary)
+	size_t n = file.binary || !old.n ? 0 : replace(&out, file.content, old, new);
+	if (file.binary)
 		err_set(&e, ERRC_VALIDATION_FAILED, "%s is a binary file: it cannot be edited as text", c->path);
 	else if (n == 0)
 		err_field(&e, "old_text", "old_text is not in %s; read the file to see what is", c->path);
@@ -178,13 +189,10 @@ void mcp_edit_file(struct mcp_call *c)
 {
 	struct err e;
 	struct str path;
-	auto_buf struct buf body = {0};
 	if (mcp_argument(c, "path", true, &path, &e) < 0)
 		return mcp_call_fail(c, &e);
 	c->path = str_dup(path);
-	struct json_writer w = body_begin(&body, path);
-	json_object_end(&w);
-	ask_file(c, "/api/read", buf_str(&body), on_edit_read);
+	mcp_ask_file(c, path, on_edit_read);
 }
 
 /* ---- list_files ---- */

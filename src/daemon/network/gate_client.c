@@ -272,7 +272,8 @@ static void on_line(struct gate_client *g, struct str line)
 		json_read_cstr(o, "ca", &ca, NULL);
 		if (strlen(ca) < sizeof g->ca)
 			snprintf(g->ca, sizeof g->ca, "%s", ca);
-		return gate_client_all(g);
+		/* Before that, "synced" would make the gate forget boxes whose rows are not up to date. */
+		return g->daemon->recovered ? gate_client_all(g) : (void)0;
 	}
 	if (strcmp(op, "used") == 0)
 		return on_used(g, o);

@@ -25,7 +25,7 @@ struct gate_ack {
 
 /* Its policy, as it is now. Before its box is made, and after each change. `ack` may be NULL. */
 void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct gate_ack *ack);
-/* All policies: the rules for all sandboxes have changed. */
+/* All policies: the rules for all sandboxes have changed, or the warden has said which boxes live. */
 void gate_client_all(struct gate_client *g);
 /* An approval. */
 void gate_client_answer(struct gate_client *g, const char *ask, bool allow, struct gate_ack *ack);

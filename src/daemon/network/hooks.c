@@ -141,6 +141,14 @@ static void on_late(struct loop_timer *t)
 	fail_stream(container_of(t, struct hook_stream, timer), "the outbound handler of this sandbox is away");
 }
 
+/* Headers between the gate and here; and Expect, which is answered here: a handler that sends it on gets 100 for an
+ * answer. */
+static bool is_dropped(struct str name)
+{
+	return (name.n > 13 && str_eq_nocase(str_n(name.p, 13), STR("x-atoll-hook-"))) ||
+	       str_eq_nocase(name, STR("Expect"));
+}
+
 static void write_request(struct hook_stream *s, struct json_writer *w)
 {
 	const struct http_request *rq = http_request(s->x);
@@ -155,7 +163,7 @@ static void write_request(struct hook_stream *s, struct json_writer *w)
 	json_array_begin(w);
 	for (size_t i = 0; i < rq->headers.n; i++) {
 		const struct http_header *h = &rq->headers.v[i];
-		if (h->name.n > 13 && str_eq_nocase(str_n(h->name.p, 13), STR("x-atoll-hook-")))
+		if (is_dropped(h->name))
 			continue;
 		json_array_begin(w);
 		json_str(w, h->name);

@@ -45,6 +45,8 @@ static char *render(const struct json *record)
 	json_member_cstr(&w, "time", clock_iso((int64_t)time, iso));
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		copy(&w, record, names[i]);
+	if (json_get(record, "times"))
+		copy(&w, record, "times");
 	json_object_end(&w);
 	return out.failed ? NULL : str_dup(buf_str(&out));
 }
@@ -52,13 +54,14 @@ static char *render(const struct json *record)
 void net_totals_add(struct net_totals *t, const struct json *record)
 {
 	struct str decision = STR_NULL;
-	uint64_t sent = 0, received = 0;
+	uint64_t sent = 0, received = 0, times = 1;
+	json_read_u64(record, "times", 1, UINT32_MAX, &times, NULL);
 	json_read_str(record, "decision", &decision, NULL);
 	json_read_u64(record, "sent", 0, UINT64_MAX / 2, &sent, NULL);
 	json_read_u64(record, "received", 0, UINT64_MAX / 2, &received, NULL);
 	bool denied = str_eq_c(decision, "deny");
-	t->denied += denied;
-	t->connections += !denied;
+	t->denied += denied ? times : 0;
+	t->connections += denied ? 0 : times;
 	t->sent += sent;
 	t->received += received;
 }

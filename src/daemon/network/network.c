@@ -2,7 +2,10 @@
 
 #include <stdio.h>
 
-static const char *const members[] = {"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections"};
+#include "daemon/sandbox/sandbox.h"
+
+static const char *const members[] = {
+	"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections", "defaults"};
 
 static int unknown(struct str key, struct err *e)
 {
@@ -10,7 +13,7 @@ static int unknown(struct str key, struct err *e)
 	snprintf(name, sizeof name, "%.*s", STR_ARG(key));
 	return err_field(e, name,
 		"field '%s' is not known; a network has mode, allow, deny, ask, askTimeout, rateBps, "
-		"maxConnections",
+		"maxConnections, defaults",
 		name);
 }
 
@@ -45,6 +48,12 @@ static void write_tree(struct json_writer *w, const char *name, const struct jso
 	json_raw(w, buf_str(&text));
 }
 
+static int check_defaults(const struct json *own, struct err *e)
+{
+	bool on = true;
+	return json_read_bool(own, "defaults", &on, e) < 0 ? err_about(e, "defaults") : 0;
+}
+
 int network_change(const char *own, const struct json *object, char **ret, struct err *e)
 {
 	auto_json struct json_doc *old = json_parse(str_of(own), NULL);
@@ -61,8 +70,10 @@ int network_change(const char *own, const struct json *object, char **ret, struc
 	}
 	json_object_end(&w);
 	auto_json struct json_doc *all = json_parse(buf_str(&out), e);
-	if (!all || policy_read(json_root(all), &p, e) < 0)
+	if (!all || policy_read(json_root(all), &p, e) < 0 || check_defaults(json_root(all), e) < 0) {
+		policy_unref(p);
 		return -1;
+	}
 	const char *most = p->allow_n > NET_RULES_MAX ? "allow" : p->deny_n > NET_RULES_MAX ? "deny" : NULL;
 	policy_unref(p);
 	if (most)
@@ -106,18 +117,20 @@ static void write_rules(struct json_writer *w, const char *name, const char *def
 	json_array_end(w);
 }
 
-void network_write(
-	struct json_writer *w, const struct network_defaults *d, const char *own, const struct warden_host *host)
+void network_write(struct json_writer *w, const struct network_defaults *d, const char *own, const char *missing)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
 	const struct json *o = doc ? json_root(doc) : NULL;
 	uint64_t conns = NET_CONNS, rate = 0;
 	const struct json *patience = json_get(o, "askTimeout");
-	bool ask = false;
+	bool ask = false, defaults = true;
+	json_read_bool(o, "defaults", &defaults, NULL);
 	json_read_u64(o, "maxConnections", 1, NET_CONNS_MAX, &conns, NULL);
 	json_read_u64(o, "rateBps", 0, UINT32_MAX, &rate, NULL);
-	json_member_str(w, "mode", network_mode(d, own, host));
-	write_rules(w, "allow", d->allow, json_get(o, "allow"));
+	json_member_str(w, "mode", missing ? STR("off") : network_mode(d, own));
+	if (missing)
+		json_member_cstr(w, "reason", missing);
+	write_rules(w, "allow", defaults ? d->allow : "[]", json_get(o, "allow"));
 	write_rules(w, "deny", d->deny, json_get(o, "deny"));
 	json_read_bool(o, "ask", &ask, NULL);
 	json_member_bool(w, "ask", ask);
@@ -129,7 +142,7 @@ void network_write(
 	json_member_u64(w, "maxConnections", conns);
 }
 
-struct str network_mode(const struct network_defaults *d, const char *own, const struct warden_host *host)
+struct str network_mode(const struct network_defaults *d, const char *own)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(own), NULL);
 	struct str mode = STR_NULL;
@@ -137,7 +150,17 @@ struct str network_mode(const struct network_defaults *d, const char *own, const
 	json_read_str(doc ? json_root(doc) : NULL, "mode", &mode, NULL);
 	if (mode.n)
 		policy_mode_parse(mode, &m);
-	return str_of(policy_mode_name(host && !host->network ? POLICY_OFF : m));
+	return str_of(policy_mode_name(m));
+}
+
+const char *network_missing(const struct sandbox *s)
+{
+	const struct warden_host *host = warden_host(s->daemon->warden);
+	bool lives = s->state == SB_RUNNING || s->state == SB_ASLEEP;
+	if (host && !host->network)
+		return "the host cannot steer connections of sandboxes; see atoll doctor";
+	return lives && s->no_network ? "it was started without a network; stop it, and start it again to give it one"
+				      : NULL;
 }
 
 uint32_t network_steer(const struct network_defaults *d, const char *own)

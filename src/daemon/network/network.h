@@ -3,7 +3,8 @@
  *
  * A sandbox keeps the text of what was asked for, with the members that were given and no others; "{}" asks for
  * nothing. Rules of ATOLL_NETWORK_ALLOW and ATOLL_NETWORK_DENY stand before the sandbox's own, its mode is
- * ATOLL_NETWORK's where it has none. Pure functions; proto/policy.h knows what rules mean.
+ * ATOLL_NETWORK's where it has none; with `defaults` false, nothing is allowed for all sandboxes. Pure functions;
+ * proto/policy.h knows what rules mean.
  */
 #pragma once
 
@@ -19,11 +20,14 @@ int network_change(const char *own, const struct json *object, char **ret, struc
 /* The same with one more rule in `key` ("allow" or "deny"), unless it is there. */
 int network_add_rule(const char *own, const char *key, const char *rule, char **ret, struct err *e);
 
-/* Members of the whole policy: mode, allow, deny, ask, askTimeout, rateBps, maxConnections. `host`: as in network_mode;
- * NULL for what was asked for. */
-void network_write(
-	struct json_writer *w, const struct network_defaults *d, const char *own, const struct warden_host *host);
-/* The mode that holds: `off` where the host cannot steer connections (a kernel before 5.9), whatever was asked for. */
-struct str network_mode(const struct network_defaults *d, const char *own, const struct warden_host *host);
+/* Members of the whole policy: mode, allow, deny, ask, askTimeout, rateBps, maxConnections. `missing`: why the mode is
+ * `off` whatever was asked for, which becomes the member `reason`; or NULL. */
+void network_write(struct json_writer *w, const struct network_defaults *d, const char *own, const char *missing);
+/* The mode that was asked for. */
+struct str network_mode(const struct network_defaults *d, const char *own);
+/* Why this sandbox has no network, whatever its policy says; NULL: it has. The host cannot steer connections (a kernel
+ * before 5.9), or its box was started before it could, or could not be steered. */
+struct sandbox;
+const char *network_missing(const struct sandbox *s);
 /* enum warden_steer that the whole policy needs. */
 uint32_t network_steer(const struct network_defaults *d, const char *own);

@@ -164,9 +164,10 @@ static int check_body(const struct json *body, struct err *e)
 
 /* ---- rows ---- */
 
+/* `o` may hold a value. */
 static void copy_member(struct json_writer *w, const struct json *o, const char *name)
 {
-	auto_buf struct buf text = {0};
+	auto_buf struct buf text = {.wipe = true};
 	const struct json *j = json_get(o, name);
 	if (json_is_null(j))
 		return;

@@ -83,10 +83,7 @@ void tunnels_tell_end(struct sandbox *s, const struct tunnel *t)
 
 static void put_run(struct json_writer *w, const struct tunnel *t, bool made)
 {
-	auto_buf struct buf url = {0};
 	char iso[CLOCK_ISO_LEN];
-	const struct config *c = &t->sandbox->daemon->config;
-	tunnel_url(&url, c, t);
 	json_object_begin(w);
 	json_key(w, "run");
 	json_object_begin(w);
@@ -94,8 +91,7 @@ static void put_run(struct json_writer *w, const struct tunnel *t, bool made)
 	json_member_cstr(w, "runId", t->run);
 	json_member_cstr(w, "mode", "quick");
 	json_member_u64(w, "port", t->port->number);
-	json_member_str(w, "url", buf_str(&url));
-	json_member_str(w, "hostname", str_skip(buf_str(&url), strlen(c->preview_scheme) + 3));
+	tunnel_address(w, t);
 	json_member_cstr(w, "startedAt", clock_iso(t->created_ms, iso));
 	json_object_end(w);
 	json_member_bool(w, "started", made);

@@ -89,23 +89,23 @@ struct tunnel *tunnel_of_label(struct daemon *d, struct str label)
 	return map_get(&d->tunnels, str_n(low, label.n));
 }
 
-void tunnel_url(struct buf *out, const struct config *c, const struct tunnel *t)
+void tunnel_address(struct json_writer *w, const struct tunnel *t)
 {
-	buf_printf(out, "%s://%s.%s", c->preview_scheme, t->label, c->preview_domain);
+	auto_buf struct buf url = {0};
+	const struct config *c = &t->sandbox->daemon->config;
+	buf_printf(&url, "%s://%s.%s", c->preview_scheme, t->label, c->preview_domain);
+	struct str host = str_skip(buf_str(&url), strlen(c->preview_scheme) + 3), port;
+	json_member_str(w, "url", buf_str(&url));
+	json_member_str(w, "hostname", str_split(host, ':', &port));
 }
 
 void tunnel_view(struct json_writer *w, const struct tunnel *t)
 {
-	auto_buf struct buf url = {0};
 	char iso[CLOCK_ISO_LEN];
-	const struct config *c = &t->sandbox->daemon->config;
-	tunnel_url(&url, c, t);
-	struct str host = str_skip(buf_str(&url), strlen(c->preview_scheme) + 3);
 	json_object_begin(w);
 	json_member_cstr(w, "id", t->id);
 	json_member_u64(w, "port", t->port->number);
-	json_member_str(w, "url", buf_str(&url));
-	json_member_str(w, "hostname", host);
+	tunnel_address(w, t);
 	if (t->named)
 		json_member_cstr(w, "name", t->label);
 	json_member_cstr(w, "createdAt", clock_iso(t->created_ms, iso));

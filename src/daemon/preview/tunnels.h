@@ -49,7 +49,8 @@ struct tunnel *tunnel_find(struct sandbox *s, struct str id);
 struct tunnel *tunnel_find_port(struct sandbox *s, uint16_t port);
 /* The tunnel behind a host name's label, in any case; NULL. */
 struct tunnel *tunnel_of_label(struct daemon *d, struct str label);
-void tunnel_url(struct buf *out, const struct config *c, const struct tunnel *t);
+/* The members url and hostname, which has no port. */
+void tunnel_address(struct json_writer *w, const struct tunnel *t);
 /* {id, port, url, hostname, name?, createdAt} */
 void tunnel_view(struct json_writer *w, const struct tunnel *t);
 /* Reads members port, name, id, runId. */

@@ -60,10 +60,8 @@ static void run_make(struct backup_call *c)
 	struct sandbox *s = daemon_request_find(r);
 	if (!s)
 		return;
-	if (!warden_client_is_up(r->daemon->warden)) {
-		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the warden is not running ('atoll up' starts it again)");
-		return daemon_request_error(r, &e);
-	}
+	if (daemon_request_warden_is_away(r))
+		return;
 	if (c->wait)
 		daemon_request_hold(r);
 	struct backup *b = backup_make(s, &c->wish, c->wait ? on_made : NULL, r, &e);
@@ -125,13 +123,10 @@ static void run_list(struct backup_call *c)
 	size_t n;
 	auto_free struct backup **v =
 		backups_of(r->daemon, r->match.route == ROUTE_BOX_BACKUPS ? r->match.id : NULL, &n);
-	json_object_begin(&w);
-	json_key(&w, "backups");
-	json_array_begin(&w);
+	json_list_begin(&w, "backups");
 	for (size_t i = 0; i < n; i++)
 		backup_write(&w, v[i]);
-	json_array_end(&w);
-	json_object_end(&w);
+	json_list_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
 }
 

@@ -133,10 +133,8 @@ void handle_diff(struct daemon_request *r)
 		err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "sandbox '%s' has no snapshot '%.80s'", s->id, buf_cstr(&from));
 		return daemon_request_error(r, &e);
 	}
-	if (!warden_client_is_up(r->daemon->warden)) {
-		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the warden is not running ('atoll up' starts it again)");
-		return daemon_request_error(r, &e);
-	}
+	if (daemon_request_warden_is_away(r))
+		return;
 	struct warden_request q = {.op = WARDEN_DIFF};
 	struct diff *d = xcalloc(1, sizeof *d);
 	*d = (struct diff){.r = r, .fd = -1, .list = {.max = DIFF_LIST_MAX}};

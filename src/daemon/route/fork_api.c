@@ -36,13 +36,10 @@ static void answer_all(struct fork *f)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	json_key(&w, "sandboxes");
-	json_array_begin(&w);
+	json_list_begin(&w, "sandboxes");
 	for (size_t i = 0; i < f->n; i++)
 		view_sandbox(&w, f->made[i], NULL);
-	json_array_end(&w);
-	json_object_end(&w);
+	json_list_end(&w);
 	daemon_request_json(f->r, 201, buf_str(&out));
 }
 
@@ -163,6 +160,8 @@ static void on_backups_known(void *arg, const struct err *e)
 	struct fork *f = arg;
 	const struct api_change *c = &f->r->change;
 	struct backup *b = e ? NULL : backup_find(f->r->daemon, str_of(c->from.backup));
+	uint64_t disk = c->has_disk || !b ? c->spec.limits.disk_bytes : b->spec.limits.disk_bytes;
+	bool loads = false;
 	if (e)
 		f->err = *e;
 	else if (!b)
@@ -170,9 +169,10 @@ static void on_backups_known(void *arg, const struct err *e)
 	else if (b->state != BACKUP_READY)
 		err_set(&f->err, ERRC_INVALID_STATE, "backup '%s' is not complete", b->id);
 	else
-		return backup_load(
-			b, c->has_disk ? c->spec.limits.disk_bytes : b->spec.limits.disk_bytes, on_source, f);
-	fork_end(f);
+		loads = backup_load(
+			b, &(struct backup_load_task){.disk = disk, .on_done = on_source, .arg = f}, &f->err);
+	if (!loads)
+		fork_end(f);
 }
 
 /* Takes `f`. */

@@ -21,7 +21,7 @@ void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
 	struct json_writer w = json_writer(&out);
 	struct net_totals t = net_log_totals(s->net_log);
 	json_object_begin(&w);
-	network_write(&w, &r->daemon->network, s->spec.network, warden_host(r->daemon->warden));
+	network_write(&w, &r->daemon->network, s->spec.network, network_missing(s));
 	json_key(&w, "own");
 	json_raw(&w, str_of(s->spec.network));
 	json_member_u64(&w, "connections", t.connections);

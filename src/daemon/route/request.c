@@ -91,6 +91,16 @@ void daemon_request_error(struct daemon_request *r, const struct err *e)
 }
 
 /* The exchange is over. Answers that arrive later find r->x NULL. */
+bool daemon_request_warden_is_away(struct daemon_request *r)
+{
+	struct err e;
+	if (warden_client_is_up(r->daemon->warden))
+		return false;
+	err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the warden is not running ('atoll up' starts it again)");
+	daemon_request_error(r, &e);
+	return true;
+}
+
 void daemon_request_closed(struct http_exchange *x, bool complete)
 {
 	struct daemon_request *r = http_exchange_arg(x);

@@ -38,6 +38,9 @@ struct daemon_request {
 	struct sandbox *sandbox;      /* referenced while set */
 	struct port_forward *forward; /* on its way to an app in a box (port_forward.h) */
 	struct docker_wait *docker_wait;
+	struct docker_exec *docker_exec;
+	struct archive_run *docker_archive;
+	struct buf docker_body;	    /* of POST /exec/{id}/start, while it comes */
 	struct bridge_call *bridge; /* a request of the bridge (bridge/bridge.h) */
 	struct api_change change;
 	struct api_spec before, after;	  /* PUT on an existing sandbox */
@@ -66,6 +69,8 @@ void daemon_request_error(struct daemon_request *r, const struct err *e);
 /* With a context of the caller's: a complete JSON object or empty. */
 void daemon_request_error_with(struct daemon_request *r, const struct err *e, struct str context);
 
+/* The warden is not running: the request has been answered. */
+bool daemon_request_warden_is_away(struct daemon_request *r);
 /* The sandbox that the path names. NULL: there is none, and the request has been answered. */
 struct sandbox *daemon_request_find(struct daemon_request *r);
 /* Answers with r->sandbox as JSON; `info` is its live usage, or NULL. */
@@ -121,7 +126,9 @@ void daemon_request_not_approved(struct daemon_request *r);
 void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sandbox_put.c */
 void handle_snapshots(struct daemon_request *r);			 /* snapshot_api.c */
 void handle_snapshot(struct daemon_request *r);
-void handle_replace(struct daemon_request *r);
+/* The snapshot of the sandbox with this id or name. NULL: there is none, and the request has been answered. */
+struct snapshot *daemon_request_snapshot(struct daemon_request *r, struct str text);
+void handle_replace(struct daemon_request *r); /* restore_api.c */
 void handle_fork(struct daemon_request *r);    /* fork_api.c */
 void handle_diff(struct daemon_request *r);    /* diff_api.c */
 void handle_backups(struct daemon_request *r); /* backup_api.c */

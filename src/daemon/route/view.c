@@ -62,7 +62,10 @@ static void network(struct json_writer *w, const struct sandbox *s)
 	struct net_totals t = net_log_totals(s->net_log);
 	json_key(w, "network");
 	json_object_begin(w);
-	json_member_str(w, "mode", network_mode(&s->daemon->network, s->spec.network, warden_host(s->daemon->warden)));
+	const char *missing = network_missing(s);
+	json_member_str(w, "mode", missing ? STR("off") : network_mode(&s->daemon->network, s->spec.network));
+	if (missing)
+		json_member_cstr(w, "reason", missing);
 	json_member_u64(w, "connections", t.connections);
 	json_member_u64(w, "denied", t.denied);
 	json_member_u64(w, "bytesSent", t.sent);
@@ -95,6 +98,8 @@ void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct b
 		usage(w, info);
 	disk(w, s, info);
 	json_member_cstr(w, "createdAt", clock_iso(s->created_ms, iso));
+	if (s->state == SB_RUNNING || s->state == SB_ASLEEP)
+		json_member_cstr(w, "startedAt", clock_iso(s->started_ms, iso));
 	json_key(w, "labels");
 	json_raw(w, str_of(s->spec.labels));
 	env_names(w, s->spec.env);

@@ -28,6 +28,8 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 	char path[128];
 	struct err e;
 	s->slot = info->slot;
+	s->no_network = info->no_network;
+	s->started_ms = info->created_ms;
 	s->spec.limits = info->limits;
 	snprintf(path, sizeof path, WARDEN_AGENT_SOCKET_FMT, s->daemon->config.run, info->slot);
 	/* config.run is short enough for every slot's path. */
@@ -339,7 +341,7 @@ static void write_row(struct sandbox *s)
 static void tell_no_network(const struct sandbox *s)
 {
 	const struct warden_host *host = warden_host(s->daemon->warden);
-	if (host && !host->network && !str_eq_c(network_mode(&s->daemon->network, s->spec.network, NULL), "off"))
+	if (host && !host->network && !str_eq_c(network_mode(&s->daemon->network, s->spec.network), "off"))
 		log_limited(LOG_WARN,
 			"a sandbox starts without a network: the host cannot steer connections; see atoll doctor",
 			"id=%s", LOG_Q(s->id));

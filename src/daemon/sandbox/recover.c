@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/network/gate_client.h"
 #include "daemon/preview/ports.h"
 #include "daemon/preview/tunnels.h"
 #include "daemon/sandbox/sandbox.h"
@@ -203,6 +204,8 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 		adopt_box(d, info);
 	map_free(&listed);
 	snapshots_warden_up(d);
+	d->recovered = true;
+	gate_client_all(d->gate);
 	warden_client_call(d->warden, &(struct warden_request){.op = WARDEN_IMAGES}, on_images, d);
 	if (d->on_recovered)
 		d->on_recovered(d);

@@ -46,6 +46,8 @@ struct sandbox {
 
 	/* Of the box while it lives. */
 	uint32_t slot;
+	bool no_network;    /* its box has none, whatever its policy says */
+	int64_t started_ms; /* wall clock; tells one life of a sandbox from another */
 	struct http_endpoint agent;
 	struct dial *dial; /* into its network (dial.h); NULL before the first use */
 

@@ -58,9 +58,20 @@ struct backup_wish {
 struct backup *backup_make(
 	struct sandbox *s, const struct backup_wish *wish, backup_on_done on_done, void *arg, struct err *e);
 
-/* Brings its files into the pool as a snapshot for one operation, which the caller drops. `disk`: at most so many
- * bytes. */
-void backup_load(struct backup *b, uint64_t disk, snapshot_on_done on_done, void *arg);
+/* Brings its files into the pool as a snapshot for one operation, which the caller drops. All objects are checked
+ * first, then sent. */
+struct backup_loading;
+struct backup_load_task {
+	uint64_t disk; /* at most so many bytes of files */
+	/* May be NULL. `phase` is "checking" or "restoring"; bytes and total of that phase. */
+	void (*on_progress)(void *arg, const char *phase, uint64_t bytes, uint64_t total);
+	snapshot_on_done on_done;
+	void *arg;
+};
+/* NULL with *e: on_done will not come. It never comes from inside. */
+struct backup_loading *backup_load(struct backup *b, const struct backup_load_task *t, struct err *e);
+/* on_done follows, with INVALID_STATE, maybe from inside. */
+void backup_load_cancel(struct backup_loading *l);
 
 /* Ends one that is being made, forgets one that failed, deletes or hides one that is ready. RESOURCE_BUSY while it is
  * being restored. `on_done` gets no backup and may be NULL. */

@@ -130,6 +130,15 @@ static void read_connection(struct framing *f, struct str v)
 	}
 }
 
+/* A value without a word asks for nothing: s3fs, told to send no Expect, sends "Expect::". */
+static struct str expectation(struct str value)
+{
+	for (size_t i = 0; i < value.n; i++)
+		if (value.p[i] != ':' && value.p[i] != ' ' && value.p[i] != '\t')
+			return value;
+	return STR_NULL;
+}
+
 static int read_framing(const struct http_headers *h, int minor, struct framing *f, struct err *e)
 {
 	bool upgrade = false;
@@ -149,7 +158,7 @@ static int read_framing(const struct http_headers *h, int minor, struct framing 
 		else if (name.n == 7 && str_eq_nocase(name, STR("Upgrade")))
 			upgrade = v.n > 0;
 		else if (name.n == 6 && str_eq_nocase(name, STR("Expect")))
-			f->expect = v;
+			f->expect = expectation(v);
 		if (r < 0)
 			return r;
 	}
@@ -241,6 +250,7 @@ int head_parse_request(
 	r.keep_alive = r.minor >= 1 ? !f.close : f.keep_alive && !f.close;
 	r.expect_continue = f.expect.p && r.minor >= 1 && r.content_length != 0;
 	r.upgrade = f.upgrade && r.content_length == 0;
+	r.upgrade_behind = f.upgrade && r.content_length != 0;
 	*ret = r;
 	return 0;
 }

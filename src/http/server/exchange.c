@@ -296,6 +296,16 @@ void http_respond_put_extra(const struct http_exchange *x, struct buf *object)
 	buf_add_byte(object, '}');
 }
 
+struct str http_respond_with_extra(struct http_exchange *x, struct str object, struct buf *room)
+{
+	if (!buf_size(&x->extra))
+		return object;
+	buf_add_str(room, object);
+	http_respond_put_extra(x, room);
+	buf_clear(&x->extra);
+	return buf_str(room);
+}
+
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body)
 {
 	auto_buf struct buf with = {0};
@@ -368,7 +378,7 @@ bool http_respond_begun(const struct http_exchange *x)
 
 void http_upgrade(struct http_exchange *x)
 {
-	INVARIANT(!exchange_begun(x) && x->req.upgrade);
+	INVARIANT(!exchange_begun(x) && (x->req.upgrade || (x->req.upgrade_behind && exchange_body_ended(x))));
 	struct wire *w = &conn_of(x)->w;
 	x->status = 101;
 	x->out = OUT_RAW;

@@ -182,6 +182,9 @@ void http_respond_end_with(struct http_exchange *x, struct str trailers);
 void http_respond_extra(struct http_exchange *x, struct str member);
 /* The same for an answer that is written in pieces: `object` is its end. */
 void http_respond_put_extra(const struct http_exchange *x, struct buf *object);
+/* The same for one of many objects, such as the first event of a stream: `object` with the member, made in `room`. The
+ * next objects have none. */
+struct str http_respond_with_extra(struct http_exchange *x, struct str object, struct buf *room);
 
 /* All at once. content_type may be NULL. */
 void http_respond(struct http_exchange *x, int status, const char *content_type, struct str body);
@@ -205,5 +208,6 @@ bool http_respond_begun(const struct http_exchange *x);
 /* Leaves HTTP: sends "101 Switching Protocols" with the headers added before (Connection: upgrade is added, the caller
  * adds Upgrade) and makes the exchange a raw two-way stream. From then on_body gets raw bytes, on_body_end says that
  * the client has shut down its side, http_respond_write sends raw bytes, http_respond_end shuts down ours; on_close
- * comes when both sides have ended or one is broken. Only when http_request(x)->upgrade and the request has no body. */
+ * comes when both sides have ended or one is broken. Only when http_request(x)->upgrade, or from on_body_end when
+ * http_request(x)->upgrade_behind. */
 void http_upgrade(struct http_exchange *x);

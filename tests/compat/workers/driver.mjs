@@ -3,10 +3,12 @@
 //   node driver.mjs --list           the rows and what is not served yet, as JSON
 //   node driver.mjs [NAME...]        runs them against ATOLL_URL with ATOLL_TOKEN; one line of JSON a row
 import { fileURLToPath } from 'node:url';
+import { WebSocketServer } from 'ws';
 import { outside } from './outside.mjs';
 import { start } from './workerd.mjs';
 
-const worker = () => start(fileURLToPath(new URL('worker.mjs', import.meta.url)), ['Sandbox', 'Custom', 'Refused', 'Nowhere', 'Intercepted', 'CatchAll']);
+const CLASSES = ['Sandbox', 'Custom', 'Refused', 'Nowhere', 'Intercepted', 'CatchAll', 'Later', 'Remote'];
+const worker = (bindings) => start(fileURLToPath(new URL('worker.mjs', import.meta.url)), CLASSES, bindings);
 const AT_ONCE = 4;
 const ROW_SECONDS = 100;
 
@@ -47,16 +49,30 @@ async function inside(miniflare, name) {
   return response.json();
 }
 
+/** Says the path that was asked for, then sends every message back. */
+async function echoServer() {
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+  await new Promise((done) => server.once('listening', done));
+  server.on('connection', (socket, request) => {
+    socket.send(`path ${request.url}`);
+    socket.on('message', (data, binary) => socket.send(data, { binary }));
+  });
+  return server;
+}
+
 const wanted = process.argv.slice(2);
 if (wanted[0] === '--list') {
   const { rows, later } = await list();
   console.log(JSON.stringify({ rows: { ...rows, ...Object.fromEntries(Object.keys(outside).map((n) => [n, outside[n].area])) }, later }));
 } else {
-  const { miniflare, log } = await worker();
+  const echo = await echoServer();
+  const { miniflare, log } = await worker({ ECHO_URL: `http://127.0.0.1:${echo.address().port}` });
   try {
     await table(wanted, (name) => (outside[name] ? outside[name].run(miniflare).then(() => ({ ok: true })) : inside(miniflare, name)));
   } finally {
     await miniflare.dispose();
+    for (const socket of echo.clients) socket.terminate();
+    echo.close();
     if (process.env.WORKERS_LOG) console.error(Buffer.concat(log).toString());
   }
 }

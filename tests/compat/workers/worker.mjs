@@ -8,6 +8,7 @@
 //   anything else    a preview, when the host name says so
 import { ContainerProxy, getSandbox, proxyToSandbox, Sandbox as Base } from '@cloudflare/sandbox';
 import { onAtoll } from 'atoll-sandbox/workers';
+import { remoteBucket, s3 } from './remote.mjs';
 import { later, rows } from './rows/index.mjs';
 import { serve, until } from './rows/util.mjs';
 
@@ -46,13 +47,31 @@ Intercepted.outboundHandlers = {
   echo: (request, _env, { params }) => new Response(`${params.word} ${new URL(request.url).hostname}`),
 };
 
-/** Answers for everything: with the body that it was sent, or the URL. */
+/** Answers for everything: with the body that it was sent, or the URL. A WebSocket is passed on to the driver's echo server. */
 export class CatchAll extends onAtoll(Base) {
   evict() {
     this.ctx.abort('evicted by the test');
   }
 }
-CatchAll.outbound = (request) => new Response(request.body ?? `caught ${request.url}`);
+CatchAll.outbound = (request, env) =>
+  request.headers.get('Upgrade') === 'websocket'
+    ? fetch(new Request(env.ECHO_URL + new URL(request.url).pathname, request))
+    : new Response(request.body ?? `caught ${request.url}`);
+
+/** Nothing is intercepted before somebody asks for it. */
+export class Later extends onAtoll(Base) {
+  remembered() {
+    return this.ctx.storage.kv.get('atoll:box');
+  }
+}
+Later.outboundHandlers = Intercepted.outboundHandlers;
+
+/** Its backups lie in the S3 server of the test. */
+export class Remote extends onAtoll(Base) {
+  constructor(ctx, env) {
+    super(ctx, { ...env, BACKUP_BUCKET: remoteBucket(env) });
+  }
+}
 
 let boxes = 0;
 
@@ -79,7 +98,9 @@ function tools(env, name) {
       const response = await atoll('GET', id);
       return response.ok ? response.json() : null;
     },
+    tunnels: async (id) => (await (await atoll('GET', `${id}/tunnels`)).json()).tunnels,
     put: (id, spec) => atoll('PUT', id, spec),
+    s3: (method, url, body) => s3(env, method, url, body),
     destroyBehindItsBack: (id) => atoll('DELETE', id),
   };
 }

@@ -27,9 +27,9 @@ async function bundleNode(entry) {
   return outputFiles[0].text;
 }
 
-/** Starts it; `classes` are the Durable Objects that the Worker exports. What workerd prints gathers in `log`. */
-export async function start(entry, classes) {
-  const { ATOLL_URL = '', ATOLL_TOKEN = '', SANDBOX_TRANSPORT } = process.env;
+/** Starts it; `classes` are the Durable Objects that the Worker exports, `bindings` more of its variables. What workerd prints gathers in `log`. */
+export async function start(entry, classes, bindings = {}) {
+  const { ATOLL_URL = '', ATOLL_TOKEN = '', SANDBOX_TRANSPORT, S3_BINDINGS = '{}' } = process.env;
   const log = [];
   const miniflare = new Miniflare({
     modules: true,
@@ -38,8 +38,16 @@ export async function start(entry, classes) {
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: Object.fromEntries(classes.map((name) => [name, { className: name, useSQLite: true }])),
     // SANDBOX_TRANSPORT is upstream's own variable: http, websocket or rpc for every sandbox.
-    bindings: { ATOLL_URL, ATOLL_TOKEN, ...(SANDBOX_TRANSPORT && { SANDBOX_TRANSPORT }), S3RVER: await bundleNode(`${here}s3rver.mjs`) },
-    r2Buckets: ['BACKUP_BUCKET'],
+    // S3_BINDINGS: upstream's variables for backups, and S3_CA, the certificate of the server that they name.
+    bindings: {
+      ATOLL_URL,
+      ATOLL_TOKEN,
+      ...(SANDBOX_TRANSPORT && { SANDBOX_TRANSPORT }),
+      ...JSON.parse(S3_BINDINGS),
+      S3RVER: await bundleNode(`${here}s3rver.mjs`),
+      ...bindings,
+    },
+    r2Buckets: ['BACKUP_BUCKET', 'FILES'],
     log: new Log(LogLevel.NONE),
     handleRuntimeStdio(stdout, stderr) {
       for (const stream of [stdout, stderr]) stream.on('data', (data) => log.push(data));

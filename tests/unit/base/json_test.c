@@ -535,6 +535,21 @@ TEST(json_writer_sets_commas)
 	CHECK(d);
 }
 
+TEST(json_writer_makes_an_object_with_one_list)
+{
+	auto_buf struct buf b = {0};
+	struct json_writer w = json_writer(&b);
+	json_array_begin(&w);
+	for (int n = 0; n < 3; n++) {
+		json_list_begin(&w, "items");
+		for (int i = 0; i < n; i++)
+			json_u64(&w, (uint64_t)i);
+		json_list_end(&w);
+	}
+	json_array_end(&w);
+	CHECK_STR(buf_str(&b), "[{\"items\":[]},{\"items\":[0]},{\"items\":[0,1]}]");
+}
+
 TEST(json_writer_doubles_read_back_as_the_same_number)
 {
 	const double values[] = {0, -0.0, 1, 0.1, 1.0 / 3, 1e21, 5e-324, DBL_MAX, -DBL_MIN, 123456789.125, 1e-7};

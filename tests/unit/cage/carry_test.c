@@ -11,35 +11,16 @@
 #include <unistd.h>
 
 #include "cage/limits.h"
+#include "dir_rig.h"
 #include "test.h"
 
-static char root[] = "/var/tmp/atoll-carry-test-XXXXXX";
 static int from, to;
-
-static void clean(void)
-{
-	char command[128];
-	snprintf(command, sizeof command, "rm -rf %s", root);
-	if (system(command) != 0)
-		perror("rm");
-}
-
-static int make_dir(const char *name)
-{
-	char path[128];
-	snprintf(path, sizeof path, "%s/%s", root, name);
-	CHECK_INT(mkdir(path, 0700), 0);
-	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
 
 static void scene(void)
 {
-	if (geteuid() != 0)
-		TEST_SKIP("not root: cannot make devices and owners");
-	CHECK(mkdtemp(root));
-	atexit(clean);
-	from = make_dir("from");
-	to = make_dir("to");
+	static const char why[] = "not root: cannot make devices and owners";
+	from = dir_rig("from", why);
+	to = dir_rig("to", why);
 }
 
 static int put(const char *name, const char *text)

@@ -10,13 +10,16 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "proto/gate.h"
 #include "test.h"
 
 enum { SLOT = 7 };
+#define GENERATION 0x123456789abcdefull
 
 struct rig {
 	int dir, netns;
@@ -45,8 +48,8 @@ static struct rig set_up(uint32_t flags, bool v6)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
 	r.dir = open("/mnt", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r.netns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (steer_attach(r.dir, SLOT, r.netns, flags, &e) < 0 || steer_addresses(v6, &e) < 0 ||
-		steer_listen(v6, &r.s, &e) < 0 || steer_put(r.dir, SLOT, &r.s, &e) < 0)
+	if (steer_attach(r.dir, &(struct steer_slot){SLOT, GENERATION, flags}, r.netns, &e) < 0 ||
+		steer_addresses(v6, &e) < 0 || steer_listen(v6, &r.s, &e) < 0 || steer_put(r.dir, SLOT, &r.s, &e) < 0)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
 	CHECK(steer_attached(r.dir, SLOT));
 	return r;
@@ -303,6 +306,68 @@ TEST(other_datagrams_are_refused_until_a_flag_opens_them)
 	CHECK(steer_flags(r.dir, SLOT, STEER_DATAGRAMS, NULL) == 0);
 	CHECK(send(fd, "x", 1, 0) == 1);
 	CHECK_CSTR(datagram_for(r.s.udp), "198.51.100.1 443");
+}
+
+/* The oldest record of the ring that nobody has read, as "protocol address port"; "" when there is none. */
+static const char *next_drop(int ring)
+{
+	static char text[80];
+	static unsigned long *taken;
+	static const char *given;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	if (!taken) {
+		taken = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, ring, 0);
+		given = mmap(NULL, page + 2ul * GATE_DROPS_RING, PROT_READ, MAP_SHARED, ring, (off_t)page);
+		CHECK(taken != MAP_FAILED && given != MAP_FAILED);
+	}
+	if (*taken == __atomic_load_n((const unsigned long *)given, __ATOMIC_ACQUIRE))
+		return "";
+	const char *at = given + page + *taken % GATE_DROPS_RING;
+	const struct gate_drop *d = (const struct gate_drop *)(at + 8);
+	char addr[INET6_ADDRSTRLEN];
+	CHECK_INT(*(const uint32_t *)at, sizeof *d);
+	CHECK(d->slot == SLOT && d->generation == GENERATION);
+	CHECK(inet_ntop(AF_INET6, d->address, addr, sizeof addr) != NULL);
+	snprintf(text, sizeof text, "%s %s %d", d->protocol == IPPROTO_TCP ? "tcp" : "udp", addr, d->port);
+	__atomic_store_n(taken, *taken + 8 + sizeof *d, __ATOMIC_RELEASE);
+	return text;
+}
+
+TEST(what_the_kernel_refuses_is_told)
+{
+	struct rig r = set_up(0, true);
+	int ring = steer_drops(r.dir, NULL);
+	CHECK(ring >= 0);
+	is_refused(&r, "10.1.2.3", 80);
+	CHECK_CSTR(next_drop(ring), "tcp ::ffff:10.1.2.3 80");
+	is_refused(&r, "fd00:ec2::254", 8080);
+	CHECK_CSTR(next_drop(ring), "tcp fd00:ec2::254 8080");
+	is_refused(&r, "240.0.0.1", 65535);
+	CHECK_CSTR(next_drop(ring), "tcp ::ffff:240.0.0.1 65535");
+	int fd = dial(SOCK_DGRAM, "198.51.100.1", 443);
+	CHECK(send(fd, "x", 1, 0) == 1);
+	CHECK_CSTR(next_drop(ring), "udp ::ffff:198.51.100.1 443");
+	/* Not what passes, stays inside, or finds nobody at the other end of the map. */
+	reaches_us(&r, "93.184.216.34", 443, "::ffff:93.184.216.34 443");
+	is_refused(&r, "127.0.0.1", 81);
+	steer_clear(r.dir, SLOT);
+	is_refused(&r, "93.184.216.34", 443);
+	CHECK_CSTR(next_drop(ring), "");
+}
+
+TEST(a_full_ring_refuses_all_the_same)
+{
+	struct rig r = set_up(0, false);
+	int ring = steer_drops(r.dir, NULL), fd = dial(SOCK_DGRAM, "198.51.100.1", 443), told = 0;
+	const int fits = GATE_DROPS_RING / (int)(sizeof(struct gate_drop) + 8);
+	for (int i = 0; i < 2 * fits; i++)
+		CHECK(send(fd, "x", 1, 0) == 1 || errno == ECONNREFUSED);
+	is_refused(&r, "10.1.2.3", 80);
+	while (*next_drop(ring))
+		told++;
+	CHECK(told > fits - 2 && told <= fits);
+	is_refused(&r, "10.1.2.3", 80);
+	CHECK_CSTR(next_drop(ring), "tcp ::ffff:10.1.2.3 80");
 }
 
 TEST_MAIN()

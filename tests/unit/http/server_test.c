@@ -140,6 +140,11 @@ TEST(server_says_continue_only_when_the_body_is_wanted)
 	peer_say(&p, "abc");
 	peer_until(&p, "\r\n\r\nabc");
 	buf_clear(&p.got);
+	/* A value without a word asks for nothing. */
+	peer_say(&p, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect:: \r\nContent-Length: 3\r\n\r\nabc");
+	peer_until(&p, "\r\n\r\nabc");
+	CHECK(str_starts(buf_str(&p.got), STR("HTTP/1.1 200 ")));
+	buf_clear(&p.got);
 	/* Paused: not yet. */
 	peer_say(&p, "POST /pause HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 3\r\n\r\n");
 	RIG_UNTIL(&r, r.last);

@@ -8,6 +8,7 @@
 `AsyncSandbox` is the same with `await`.
 """
 
+from ._async.atoll import AsyncAtoll
 from ._async.files import AsyncFileStream
 from ._async.processes import AsyncProcess
 from ._async.sandbox import AsyncSandbox
@@ -16,6 +17,7 @@ from ._async.session import AsyncSession
 from ._async.streams import AsyncEventStream
 from ._async.terminal import AsyncTerminal
 from ._async.websocket import AsyncWebSocket
+from ._sync.atoll import Atoll
 from ._sync.files import FileStream
 from ._sync.processes import Process
 from ._sync.sandbox import Sandbox
@@ -92,26 +94,28 @@ from .models import (
     Usage,
     WatchEvent,
 )
+from .models_daemon import DaemonEvent, Image, ImageEvent, Ticket, UsageSample
 from .models_network import Approval, ExposedPort, NetworkRecord, Secret, Tunnel
 from .models_storage import BoxBackup, DirectoryBackup, Mount, Snapshot, SnapshotDiff, Volume
 from .results import CodeContext, CodeEvent, Execution, ExecutionError, Logs, OutputMessage, Result
 
 __all__ = [
-    "Approval", "AsyncEventStream", "AsyncFileStream", "AsyncProcess", "AsyncSandbox", "AsyncSecrets", "AsyncSession",
-    "AsyncTerminal", "AsyncWebSocket", "BackupCreateError", "BackupExpiredError", "BackupNotFoundError",
-    "BackupRestoreError", "BoxBackup", "BucketMountError", "BucketUnmountError", "Changes", "CodeContext", "CodeEvent",
-    "CodeExecutionError", "CommandError", "CommandNotFoundError", "ContainerUnavailableError", "ContextNotFoundError",
-    "CustomDomainRequiredError", "DirectoryBackup", "Disk", "EventStream", "ExecEvent", "ExecResult", "Execution",
-    "ExecutionError", "ExposedPort", "FileExistsError", "FileInfo", "FileNotFoundError", "FileStat", "FileStream",
-    "FileSystemError", "FileTooLargeError", "GitAuthenticationError", "GitBranchNotFoundError", "GitCheckoutError",
-    "GitCheckoutResult", "GitCloneError", "GitError", "GitNetworkError", "GitRepositoryNotFoundError",
-    "InterpreterNotReadyError", "InvalidBackupConfigError", "InvalidGitUrlError", "InvalidMountConfigError",
-    "InvalidPortError", "Limits", "LogEvent", "LogMatch", "Logs", "MissingCredentialsError", "Mount", "NetworkRecord",
-    "OperationInterruptedError", "OutputMessage", "PermissionDeniedError", "PortAlreadyExposedError", "PortError",
-    "PortInUseError", "PortNotExposedError", "Process", "ProcessError", "ProcessExitedBeforeReadyError", "ProcessLogs",
+    "Approval", "AsyncAtoll", "AsyncEventStream", "AsyncFileStream", "AsyncProcess", "AsyncSandbox", "AsyncSecrets",
+    "AsyncSession", "AsyncTerminal", "AsyncWebSocket", "Atoll", "BackupCreateError", "BackupExpiredError",
+    "BackupNotFoundError", "BackupRestoreError", "BoxBackup", "BucketMountError", "BucketUnmountError", "Changes",
+    "CodeContext", "CodeEvent", "CodeExecutionError", "CommandError", "CommandNotFoundError",
+    "ContainerUnavailableError", "ContextNotFoundError", "CustomDomainRequiredError", "DaemonEvent", "DirectoryBackup",
+    "Disk", "EventStream", "ExecEvent", "ExecResult", "Execution", "ExecutionError", "ExposedPort", "FileExistsError",
+    "FileInfo", "FileNotFoundError", "FileStat", "FileStream", "FileSystemError", "FileTooLargeError",
+    "GitAuthenticationError", "GitBranchNotFoundError", "GitCheckoutError", "GitCheckoutResult", "GitCloneError",
+    "GitError", "GitNetworkError", "GitRepositoryNotFoundError", "Image", "ImageEvent", "InterpreterNotReadyError",
+    "InvalidBackupConfigError", "InvalidGitUrlError", "InvalidMountConfigError", "InvalidPortError", "Limits",
+    "LogEvent", "LogMatch", "Logs", "MissingCredentialsError", "Mount", "NetworkRecord", "OperationInterruptedError",
+    "OutputMessage", "PermissionDeniedError", "PortAlreadyExposedError", "PortError", "PortInUseError",
+    "PortNotExposedError", "Process", "ProcessError", "ProcessExitedBeforeReadyError", "ProcessLogs",
     "ProcessNotFoundError", "ProcessReadyTimeoutError", "RPCTransportError", "Result", "S3FSMountError", "Sandbox",
     "SandboxError", "SandboxInfo", "SandboxSecurityError", "Secret", "Secrets", "ServiceNotRespondingError", "Session",
     "SessionAlreadyExistsError", "SessionDestroyedError", "SessionTerminatedError", "Snapshot", "SnapshotDiff",
-    "Terminal", "Tunnel", "Usage", "ValidationFailedError", "Volume", "WatchEvent", "WebSocket", "__version__",
-    "error_from_response",
+    "Terminal", "Ticket", "Tunnel", "Usage", "UsageSample", "ValidationFailedError", "Volume", "WatchEvent",
+    "WebSocket", "__version__", "error_from_response",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import re
@@ -79,11 +80,21 @@ def path_text(value: StrPath, name: str = "path") -> str:
 
 def command_text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a command is a str for bash, not {type(value).__name__}: quote a list with shlex.join()")
+        hint = ": quote it with shlex.join()" if isinstance(value, (list, tuple)) else ""
+        raise TypeError(f"a command is a str for bash, not {type(value).__name__}{hint}")
     if not value.strip() or "\0" in value:
         message = "The command is empty" if not value.strip() else "The command has a NUL character"
         raise CommandError(message, code="INVALID_COMMAND", http_status=400, context={"command": value})
     return value
+
+
+def input_text(value: object) -> tuple[str | None, str | None]:
+    """Input of a command, as text and how it is encoded."""
+    if value is None or isinstance(value, str):
+        return value, None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode(), "base64"
+    raise TypeError(f"stdin is a str or bytes, not {type(value).__name__}: give the content of a file with .read()")
 
 
 def milliseconds(seconds: float | None, name: str = "timeout") -> int | None:

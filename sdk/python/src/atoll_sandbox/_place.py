@@ -81,6 +81,9 @@ def _errno_of(path: Path) -> int | None:
 
 def locate(url: str | None, token: str | None) -> Place:
     """Finds the Atoll that the arguments, the environment or this machine name."""
+    for name, value in (("url", url), ("token", token)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name} is a str, not {type(value).__name__}")
     token = token or os.environ.get("ATOLL_TOKEN") or None
     url = url or os.environ.get("ATOLL_URL") or None
     if token is not None and not (token.isascii() and token.isprintable()):

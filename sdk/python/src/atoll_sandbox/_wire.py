@@ -51,6 +51,9 @@ class Request:
     repeatable: bool = False
     #: Seconds without a byte of the answer after which it is given up; None is never.
     read_seconds: float | None = ANSWER_SECONDS
+    #: It may have to wait for its turn: how long the beginning of the answer may take, in the place of `read_seconds`.
+    queued: bool = False
+    queue_seconds: float | None = None
 
     def behind(self, event_id: str | None) -> Request:
         """The same, for the events behind this one."""
@@ -105,6 +108,14 @@ def proxied(port: int, path: str) -> str:
         if number == len(parts):
             kept.append("")
     return f"/proxy/{port}/" + "/".join(kept) + question + query
+
+
+def not_atoll(place: Place, body: bytes) -> SandboxError:
+    """Something else answered where a stream of events was expected."""
+    context = {"body": body[:200].decode("utf-8", "replace")}
+    hint = "Check url=… and ATOLL_URL, and any proxy between here and there."
+    message = f"The server at {place.where} answered something that is no stream of events"
+    return SandboxError(message, code="INVALID_JSON_RESPONSE", context=context, suggestion=hint)
 
 
 def json_of(body: bytes) -> dict[str, Any]:

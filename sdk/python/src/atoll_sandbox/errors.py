@@ -475,6 +475,12 @@ _CLASSES = {code: kind for kind in _subclasses(SandboxError) for code in kind.co
 _HINTS = {
     "UNAUTHORIZED": "Give the content of the daemon's token file as token=… or ATOLL_TOKEN, or use its unix socket.",
     "SANDBOX_NOT_FOUND": "Check the id, or leave out create=False: then the first call makes the sandbox.",
+    "NOT_FOUND": "Check the name.",
+    "APPROVAL_NOT_FOUND": "approvals() lists what waits now.",
+    "BACKUP_NOT_FOUND": "backups() lists those that there are.",
+    "SNAPSHOT_NOT_FOUND": "snapshots() lists those that there are.",
+    "PORT_NOT_EXPOSED": "get_exposed_ports() lists those that are.",
+    "FILE_TOO_LARGE": "Read it with read_file_stream().",
     "CONTAINER_LOST": "Whether the request was carried out is not known. The next call starts the sandbox on its files.",
 }
 

@@ -1,6 +1,5 @@
-/* Errors that upstream derives from Error alone, and the error of methods that are not implemented yet. */
-import { errorResponse, SandboxError } from './base.js';
-import { AtollErrorCode, ErrorCode } from './codes.js';
+/* Errors that upstream derives from Error alone. */
+import { ErrorCode } from './codes.js';
 
 class CodedError<TCode> extends Error {
   constructor(
@@ -46,18 +45,6 @@ export class MissingCredentialsError extends mountError(ErrorCode.MISSING_CREDEN
 }
 export class InvalidMountConfigError extends mountError(ErrorCode.INVALID_MOUNT_CONFIG) {
   override name = 'InvalidMountConfigError';
-}
-
-/** The method belongs to the API but Atoll does not serve it yet. Nothing was done. */
-export class NotImplementedError extends SandboxError<{ feature: string }> {
-  override name = 'NotImplementedError';
-  constructor(feature: string, instead?: string) {
-    const message = `${feature} is not implemented by Atoll yet: nothing was done.`;
-    super(errorResponse(AtollErrorCode.NOT_IMPLEMENTED, message, { feature }, 501, instead));
-  }
-  get feature(): string {
-    return this.context.feature;
-  }
 }
 
 /** The caller's AbortSignal ended the wait. */

@@ -9,11 +9,15 @@ export interface NetworkPolicy {
   askTimeout?: number | string | null;
   rateBps?: number | null;
   maxConnections?: number | null;
+  /** `false`: what the daemon allows to all sandboxes does not count for this one; what it denies does. */
+  defaults?: boolean | null;
 }
 
 /** The policy that holds, with the daemon's defaults; `own` is what the sandbox asked for. */
 export interface NetworkState {
   mode: 'open' | 'list' | 'off';
+  /** Why the mode is `off` whatever was asked for: the host, or this box, has no network. */
+  reason?: string;
   allow: string[];
   deny: string[];
   ask: boolean;
@@ -33,13 +37,15 @@ export interface NetworkRecord {
   name: string | null;
   address: string | null;
   port: number;
-  protocol: 'tcp' | 'tls' | 'http' | 'udp' | 'dns';
+  protocol: 'tcp' | 'tls' | 'http' | 'https' | 'udp' | 'dns';
   decision: 'allow' | 'deny';
   rule: string;
   sent: number;
   received: number;
   ms: number;
   end: string;
+  /** How many refused connections or datagrams it stands for; absent for one. */
+  times?: number;
 }
 
 /** A connection that waits for somebody's decision. */

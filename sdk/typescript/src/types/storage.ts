@@ -1,5 +1,4 @@
-/* Buckets, backups and tunnels. Buckets without a secret of the daemon and backups of one directory are declared so that code that
- * names them compiles; they throw NotImplementedError. */
+/* Buckets, backups of directories, and tunnels. */
 
 export type BucketProvider = 'r2' | 's3' | 'gcs';
 export interface BucketCredentials {

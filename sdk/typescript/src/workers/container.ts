@@ -11,6 +11,7 @@
 
 import { meansHost, serveHook } from '../outbound.js';
 import type { BoxSettings, Daemon } from './daemon.js';
+import { withLength } from './length.js';
 import { tcpPort } from './port.js';
 import type { DurableObjectContainer, Fetcher, ObjectState, StartOptions, TcpPort, WorkerSocket } from './runtime.js';
 
@@ -20,14 +21,11 @@ const RETRY_MS = [100, 250, 500, 1000, 2000, 5000];
 /** How long a box that was told to stop is only looked at: any request would start it again. */
 const STOPPING_MS = 15_000;
 
-/** When the box's init was started, in ticks since the host's boot: another number is another life of the box. */
-const WHICH_LIFE = "cut -d' ' -f22 /proc/1/stat";
-
 type Ours = 'env' | 'labels' | 'network' | 'outbound';
 
 interface Remembered {
   id: string;
-  /** null: it does not run. */
+  /** When it was started: another time is another life of the box. null: it does not run. */
   life: string | null;
   /** Which settings of the box are ours; others may be somebody else's, and stay. */
   ours: Ours[];
@@ -158,12 +156,15 @@ export class AtollContainer implements DurableObjectContainer {
   /** The box is told of new hosts only; who answers is known here. */
   async #intercept(key: string, worker: Fetcher): Promise<void> {
     const known = this.#hooks.has(key);
+    const kept = this.#ours.has('outbound');
     this.#hooks.set(key, worker);
     this.#ours.add('outbound');
     const run = this.#run;
     if (!run) return;
     await run.ready;
-    if (!known) await this.#box().create({ outbound: this.#hosts() });
+    // An object that is evicted has to know later that the setting is its own.
+    if (!kept && !run.over) this.#remember(run.life);
+    if (!known) await this.#box().update({ outbound: this.#hosts() });
     this.#answer(run);
   }
 
@@ -206,7 +207,7 @@ export class AtollContainer implements DurableObjectContainer {
     });
     serveHook(socket, async (request) => {
       const fetcher = this.#fetcherFor(request);
-      return fetcher ? fetcher.fetch(request) : new Response('Origin is disallowed', { status: 520 });
+      return fetcher ? fetcher.fetch(withLength(request)) : new Response('Origin is disallowed', { status: 520 });
     });
     socket.accept();
     run.hook = socket;
@@ -227,8 +228,7 @@ export class AtollContainer implements DurableObjectContainer {
   async #begin(run: Run, options: StartOptions): Promise<void> {
     try {
       const box = this.#box();
-      await box.create(this.#settings(options));
-      run.life = await box.run(WHICH_LIFE);
+      run.life = await box.start(this.#settings(options));
       if (run.over) return;
       this.#remember(run.life);
       this.#answer(run);
@@ -245,7 +245,8 @@ export class AtollContainer implements DurableObjectContainer {
     const settings: BoxSettings = {};
     // Without internet only intercepted requests leave the box.
     if (options.enableInternet === false) this.#ours.add('network');
-    if (this.#ours.has('network')) settings.network = options.enableInternet === false ? { mode: 'list' } : {};
+    if (this.#ours.has('network'))
+      settings.network = options.enableInternet === false ? { mode: 'list', defaults: false } : {};
     if (this.#ours.has('outbound')) settings.outbound = this.#hosts();
     for (const name of ['env', 'labels'] as const) {
       if (options[name]) this.#ours.add(name);
@@ -293,10 +294,7 @@ export class AtollContainer implements DurableObjectContainer {
   /** Whether the run continues; otherwise reports its end. */
   async #lives(run: Run): Promise<boolean> {
     const sandbox = await this.#box().inspect();
-    if (sandbox && sandbox.state !== 'stopped') {
-      if (Date.now() < run.stoppingUntil) return true;
-      if ((await this.#box().run(WHICH_LIFE)) === run.life) return true;
-    }
+    if (sandbox?.startedAt && (sandbox.startedAt === run.life || Date.now() < run.stoppingUntil)) return true;
     this.#over(run, exitError(sandbox?.reason));
     return false;
   }

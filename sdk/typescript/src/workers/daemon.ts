@@ -12,7 +12,7 @@ export interface Address {
 
 /** Settings of a box that a Worker's class decides. */
 export type BoxSettings = Pick<StartOptions, 'env' | 'labels'> & {
-  network?: { mode?: 'list' };
+  network?: { mode?: 'list'; defaults?: false };
   outbound?: { http: string[]; https: string[] };
 };
 
@@ -20,6 +20,8 @@ export type BoxSettings = Pick<StartOptions, 'env' | 'labels'> & {
 interface Sandbox {
   state: 'creating' | 'running' | 'asleep' | 'stopped';
   reason?: string;
+  /** While it runs or sleeps. */
+  startedAt?: string;
 }
 
 // `@cloudflare/sandbox` decides by these texts whether it asks again, and for how long. They are the platform's own.
@@ -78,11 +80,22 @@ export class Daemon {
     return headers;
   }
 
-  /** Creates the box, or updates an existing one. The next request to it starts it at the latest. */
-  async create(settings: BoxSettings): Promise<void> {
-    const response = await this.ask('PUT', '', settings);
+  /** Creates the box, or updates an existing one, which may be stopped. */
+  async update(settings: BoxSettings): Promise<Sandbox> {
+    return this.#sandbox(await this.ask('PUT', '', settings));
+  }
+
+  /** Creates or updates the box, and starts it; resolves to when it was started. */
+  async start(settings: BoxSettings): Promise<string> {
+    const made = await this.update(settings);
+    const { startedAt } = made.startedAt ? made : await this.#sandbox(await this.ask('POST', '/wake'));
+    if (!startedAt) throw new Error(`${TRY_AGAIN} (box '${this.id}' was stopped while it was started)`);
+    return startedAt;
+  }
+
+  async #sandbox(response: Response): Promise<Sandbox> {
     if (!response.ok) throw await refusal(response);
-    await response.body?.cancel();
+    return (await response.json()) as Sandbox;
   }
 
   /** How the box is, or null when there is none. */

@@ -8,6 +8,7 @@ import lifecycle from './lifecycle.mjs';
 import outbound from './outbound.mjs';
 import ports from './ports.mjs';
 import processes from './processes.mjs';
+import s3 from './s3.mjs';
 import sessions from './sessions.mjs';
 import storage from './storage.mjs';
 import terminals from './terminals.mjs';
@@ -23,16 +24,12 @@ export const areas = {
   'Outgoing requests': outbound,
   Terminals: terminals,
   Lifecycle: lifecycle,
-  'Backups and buckets': storage,
+  'Backups and buckets': { ...storage, ...s3 },
   Errors: errors,
 };
 
 /** Public methods that Atoll does not serve yet, and why. They are listed in the table, and nothing claims that they work. */
-export const later = {
-  'mountBucket: credentialProxy, R2 binding': 'needs outbound interception',
-  tunnels: 'the rpc transport serves tunnels without a name; not tested with the class',
-  "transport: 'rpc'": 'served; rows about the end of a box fail over it with OperationInterruptedError',
-};
+export const later = {};
 
 /** name → {area, run} */
 export const rows = new Map(

@@ -3,6 +3,30 @@ import { assert, until } from './util.mjs';
 
 const curl = (sandbox, url, more = '') => sandbox.exec(`curl -sS -w '\n%{http_code}' ${more} ${url}`);
 
+/** A WebSocket client: prints the status, what the server says first, an echoed text, and whether an echoed 100 KB are the same. */
+const WEBSOCKET = `
+import os, socket, struct, sys
+s = socket.create_connection((sys.argv[1], 80)); s.settimeout(60); f = s.makefile('rb')
+s.sendall(f'GET {sys.argv[2]} HTTP/1.1\\r\\nHost: {sys.argv[1]}\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n'.encode())
+print(f.readline().split()[1].decode())
+while f.readline() != b'\\r\\n': pass
+def send(op, data):
+    n = len(data); key = os.urandom(4)
+    head = bytes([0x80 | op]) + (bytes([0x80 | n]) if n < 126 else b'\\xfe' + struct.pack('>H', n) if n < 65536 else b'\\xff' + struct.pack('>Q', n))
+    s.sendall(head + key + bytes(b ^ key[i % 4] for i, b in enumerate(data)))
+def read():
+    whole = b''
+    while True:
+        first, n = f.read(2); n &= 127
+        n = struct.unpack('>H', f.read(2))[0] if n == 126 else struct.unpack('>Q', f.read(8))[0] if n == 127 else n
+        whole += f.read(n)
+        if first & 0x80: return whole
+print(read().decode())
+send(1, b'hello'); print(read().decode())
+data = os.urandom(100000); send(2, data); print('same' if read() == data else 'other', len(data))
+send(8, struct.pack('>H', 1000)); print('closed', struct.unpack('>H', read()[:2])[0])
+`;
+
 /** [status, body] */
 async function ask(sandbox, url, more) {
   const { stdout, stderr, exitCode } = await curl(sandbox, url, more);
@@ -91,6 +115,22 @@ export default {
     );
     assert.equal(exitCode, 0, stderr);
     assert.equal(stdout.trim(), 'same');
+  },
+  async 'outbound: a WebSocket is passed on'(t) {
+    const { sandbox } = t.box(undefined, t.env.CatchAll);
+    await sandbox.writeFile('/tmp/ws.py', WEBSOCKET);
+    const { stdout, stderr, exitCode } = await sandbox.exec('python3 /tmp/ws.py socket.example /talk');
+    assert.equal(exitCode, 0, stderr);
+    assert.deepEqual(stdout.trim().split('\n'), ['101', 'path /talk', 'hello', 'same 100000', 'closed 1000']);
+  },
+  async 'outbound: set after the start'(t) {
+    const { sandbox } = t.box(undefined, t.env.Later);
+    await sandbox.exec('true');
+    const before = (await sandbox.remembered()).ours.includes('outbound');
+    await sandbox.setOutboundByHost('one.example', 'echo', { word: 'one' });
+    assert.deepEqual(await ask(sandbox, 'http://one.example/'), [200, 'one one.example']);
+    // A later object of this id has to know that the setting is its own to take away.
+    assert.deepEqual([before, (await sandbox.remembered()).ours.includes('outbound')], [false, true]);
   },
   async 'outbound: an evicted object holds its hook again'(t) {
     const { id, sandbox } = t.box(undefined, t.env.CatchAll);

@@ -36,6 +36,19 @@ export default {
     await rejects(sandbox.exposePort(8082, { hostname: 'x.workers.dev' }), /CustomDomainRequiredError/);
   },
 
+  async 'tunnels.get, tunnels.list, tunnels.destroy'(t) {
+    const { id, sandbox } = t.box({ transport: 'rpc' });
+    await serve(sandbox, 8080);
+    const { hostname, url } = await sandbox.tunnels.get(8080);
+    assert.equal(new URL(url).hostname, hostname);
+    assert.equal((await sandbox.tunnels.get(8080)).url, url);
+    assert.deepEqual((await sandbox.tunnels.list()).map((tunnel) => [tunnel.port, tunnel.url]), [[8080, url]]);
+    assert.deepEqual((await t.tunnels(id)).map((tunnel) => tunnel.url), [url]); // a Worker cannot resolve names of localhost
+    await sandbox.tunnels.destroy(8080);
+    assert.deepEqual(await sandbox.tunnels.list(), []);
+    assert.deepEqual(await t.tunnels(id), []);
+  },
+
   async unexposePort(t) {
     const { sandbox, url } = await exposed(t);
     await sandbox.unexposePort(8080);

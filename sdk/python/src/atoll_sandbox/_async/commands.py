@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shlex
 import uuid
@@ -59,7 +58,7 @@ class AsyncCommands(Scope):
         """The fields that commands, streams and processes share."""
         name = self._in(session)
         outside = self._box.env if name == wire.NO_SESSION else {}
-        given = stdin if stdin is None or isinstance(stdin, str) else base64.b64encode(stdin).decode()
+        given, encoding = checks.input_text(stdin)
         return {
             "command": checks.command_text(command),
             "sessionId": name,
@@ -67,7 +66,7 @@ class AsyncCommands(Scope):
             "env": checks.present(outside, checks.variables(env)),
             "cwd": None if cwd is None else checks.path_text(cwd, "cwd"),
             "stdin": given,
-            "stdinEncoding": "base64" if isinstance(stdin, bytes) else None,
+            "stdinEncoding": encoding,
         }
 
     async def exec(
@@ -154,9 +153,12 @@ class AsyncCommands(Scope):
         body = self._run(command, session, timeout, env, cwd, stdin)
         stream_id = uuid.uuid4().hex
         path = f"/api/execute/stream/{stream_id}"
+        first = wire.stream_request("POST", "/api/execute/stream", {**body, "streamId": stream_id})
+        # The session may be busy: the answer begins with the command.
+        patience = None if timeout is None else max(timeout + wire.GRACE_SECONDS, wire.SILENCE_SECONDS)
         follow = Follow(
             "command.stream",
-            wire.stream_request("POST", "/api/execute/stream", {**body, "streamId": stream_id}),
+            replace(first, queued=True, queue_seconds=patience),
             wire.stream_request("GET", path),
             ("complete", "error"),
             leave=wire.request("DELETE", path),
@@ -194,6 +196,8 @@ class AsyncCommands(Scope):
             raise TypeError("the URL of a repository is a str that is not empty")
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
             raise checks.invalid("depth", "the number of commits is an int of 1 or more")
+        if not isinstance(branch, (str, type(None))) or not isinstance(ref, (str, type(None))):
+            raise TypeError("branch and ref are str")
         if branch is not None and ref is not None:
             raise TypeError("git_checkout takes a branch or a ref, not both: a ref may be a branch, a tag or a commit")
         body = {

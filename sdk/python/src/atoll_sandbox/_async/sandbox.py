@@ -9,7 +9,8 @@ from .. import _checks as checks
 from .. import _wire as wire
 from .._place import locate
 from ..errors import SandboxError
-from ..models import Limits, SandboxInfo, sandbox_info
+from ..models import Limits, SandboxInfo, made, sandbox_info
+from ..models_daemon import Ticket, UsageSample
 from .box import Box
 from .network import AsyncNetwork
 from .outbound import AsyncOutbound, Hook
@@ -198,6 +199,21 @@ class AsyncSandbox(AsyncSessions, AsyncPorts, AsyncNetwork, AsyncOutbound, Async
         """The sandbox as the daemon sees it, with its limits and usage; None when there is none. Makes nothing."""
         wire_info = await self._box.info()
         return None if wire_info is None else sandbox_info(wire_info)
+
+    async def usage(self) -> list[UsageSample]:
+        """What the sandbox used in the last hour, a sample for each minute in which it ran. Makes nothing."""
+        answer = await self._box.json(wire.request("GET", "/usage"), now=True)
+        return [made(UsageSample, one) for one in answer["samples"]]
+
+    async def create_ticket(
+        self, purpose: Literal["terminal", "exec", "watch", "download"], path: checks.StrPath | None = None
+    ) -> Ticket:
+        """A permission for one request of a web page, which can send no token: `?ticket=` in the URL of `/ws/pty` (terminal),
+        `/ws/exec`, `/ws` (watch) or `/api/file` (the download of `path`). It holds for a minute."""
+        if (purpose == "download") != (path is not None):
+            raise checks.invalid("path", "a download has a path, and nothing else has")
+        body = {"sandbox": self.id, "for": purpose, "path": None if path is None else checks.path_text(path)}
+        return made(Ticket, await self._box.json(wire.request("POST", "/v1/tickets", body)))
 
     async def configure(
         self,

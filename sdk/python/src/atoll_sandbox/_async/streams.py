@@ -22,15 +22,20 @@ PATIENCE_SECONDS = 25.0
 class Link:
     """The events of one connection."""
 
-    def __init__(self, box: Box, request: wire.Request) -> None:
-        self._box, self._request = box, request
+    def __init__(self, box: Box, request: wire.Request, content: io.Pieces | None = None) -> None:
+        self._box, self._request, self._content = box, request, content
         self._body: io.Body | None = None
         self._frames: list[Frame] = []
         self._reader = FrameReader()
 
     async def open(self) -> None:
-        if self._body is None:
-            self._body = io.Body(await self._box.send(self._request))
+        if self._body is not None:
+            return
+        response = await self._box.send(self._request, self._content)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            body = await self._box.transport.read(response, self._request.read_seconds)
+            raise wire.not_atoll(self._box.transport.place, body)
+        self._body = io.Body(response)
 
     async def frame(self, until: float | None = None) -> Frame | None:
         """The next event with its id; None at the end of the stream."""

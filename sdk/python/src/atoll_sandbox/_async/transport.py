@@ -26,13 +26,14 @@ class Transport:
         self._retry_seconds = wire.RETRY_SECONDS if retry_seconds is None else retry_seconds
         self._insist = retry_seconds is not None
         self._client: httpx.AsyncClient | None = None
+        self._loop: object = None
         self._closed = False
         self._greeted = False
 
     async def aclose(self) -> None:
         self._closed = True
         client, self._client = self._client, None
-        if client is not None:
+        if client is not None and self._loop is io.loop():
             await client.aclose()
 
     def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
@@ -79,9 +80,11 @@ class Transport:
         """One try; whatever is answered comes back."""
         if self._closed:
             raise RuntimeError("this sandbox object is closed: make a new one")
-        if self._client is None:
-            self._client = io.client(self.place)
-        limits = httpx.Timeout(wire.ANSWER_SECONDS, connect=wire.CONNECT_SECONDS, read=request.read_seconds, pool=None)
+        if self._client is None or self._loop is not io.loop():
+            # Connections of an event loop that is over cannot be used, and not be closed either.
+            self._client, self._loop = io.client(self.place), io.loop()
+        first = request.queue_seconds if request.queued else request.read_seconds
+        limits = httpx.Timeout(wire.ANSWER_SECONDS, connect=wire.CONNECT_SECONDS, read=first, pool=None)
         built = self._client.build_request(
             request.method,
             self.place.url + request.path,
@@ -90,7 +93,10 @@ class Transport:
             timeout=limits,
             extensions={"trace": io.trace},
         )
-        return await self._client.send(built, stream=True)
+        response = await self._client.send(built, stream=True)
+        # httpx looks at this limit again when the body is read.
+        built.extensions["timeout"]["read"] = request.read_seconds
+        return response
 
     async def read(self, response: httpx.Response, read_seconds: float | None = None) -> bytes:
         """The whole body of an answer."""

@@ -25,7 +25,7 @@ from .common import (
 )
 
 __all__ = ["Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call", "client", "connect",
-           "content_of", "deadline", "finish", "left", "now", "pieces", "sleep", "trace"]
+           "content_of", "deadline", "finish", "left", "loop", "now", "pieces", "sleep", "trace"]
 
 #: The content of a file, piece by piece.
 Pieces = Union[AsyncIterable[bytes], Iterable[bytes], IO[bytes]]
@@ -33,6 +33,11 @@ Pieces = Union[AsyncIterable[bytes], Iterable[bytes], IO[bytes]]
 Lock = asyncio.Lock
 now = time.monotonic
 _tasks: set[asyncio.Task[None]] = set()
+
+
+def loop() -> object:
+    """To what connections belong."""
+    return asyncio.get_running_loop()
 
 
 def client(place: Place) -> httpx.AsyncClient:

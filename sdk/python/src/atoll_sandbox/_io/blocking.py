@@ -27,13 +27,17 @@ from .common import (
 )
 
 __all__ = ["Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call", "client", "connect",
-           "content_of", "deadline", "finish", "left", "now", "pieces", "sleep", "trace"]
+           "content_of", "deadline", "finish", "left", "loop", "now", "pieces", "sleep", "trace"]
 
 Pieces = Union[Iterable[bytes], IO[bytes]]
 
 Lock = threading.Lock
 now = time.monotonic
 trace = traced
+
+
+def loop() -> object:
+    return None
 
 
 def client(place: Place) -> httpx.Client:

@@ -69,7 +69,8 @@ def tls(place: Place) -> ssl.SSLContext | None:
 
 def piece_of(value: object) -> bytes:
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError(f"the pieces of a file are bytes, not {type(value).__name__}")
+        hint = ": encode it, or open the file with mode 'rb'" if isinstance(value, str) else ""
+        raise TypeError(f"the pieces of a file are bytes, not {type(value).__name__}{hint}")
     return bytes(value)
 
 

@@ -103,7 +103,11 @@ class Files(Scope):
     ) -> str | bytes:
         """The content of a file: text in `encoding`, or bytes with `encoding=None`."""
         data = self._box.data(_raw("GET", path, self._in(session)))
-        return data if encoding is None else data.decode(encoding)
+        try:
+            return data if encoding is None else data.decode(encoding)
+        except UnicodeDecodeError as error:
+            reason = f"{error.reason} (read it as bytes with encoding=None)"
+            raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from None
 
     def read_file_stream(self, path: checks.StrPath, *, session: SessionLike = None) -> FileStream:
         """The bytes of a file of any size, piece by piece.

@@ -1,0 +1,161 @@
+"""Input to the Docker socket that no client of Docker's would send."""
+
+import json
+import os
+import socket
+
+import pytest
+from atoll import DEADLINE, wait_for
+from dockersock import SIDECAR, connect
+
+
+def talk(docker, data, end=True):
+    """All that comes back for these bytes."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(DEADLINE)
+        s.connect(docker.path)
+        out = b""
+        try:
+            s.sendall(data)
+            if end:
+                s.shutdown(socket.SHUT_WR)
+            while piece := s.recv(65536):
+                out += piece
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        return out
+
+
+def alive(docker):
+    return talk(docker, b"GET /_ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").endswith(b"OK")
+
+
+@pytest.mark.parametrize("method, path", [
+    ("GET", "/"), ("POST", "/build"), ("GET", "/events"), ("POST", "/containers/c/attach"), ("GET", "/containers/c/logs"), ("PATCH", "/containers/c/json"),
+    ("GET", "/containers//json"), ("GET", "/containers/%2e%2e/json"), ("GET", "/containers/%zz/json"), ("GET", "/containers/" + "x" * 4000 + "/json"),
+    ("GET", "/images//json"), ("DELETE", "/images/"), ("GET", "/volumes/"), ("PUT", "/volumes/x"), ("POST", "/volumes"), ("GET", "/exec/"),
+    ("POST", "/exec/x/nothing"),
+    ("GET", "/v1.47"), ("GET", "/v1.47/"), ("GET", "/v1.47/v1.47/info"), ("POST", "/commit?container=none&repo=a"), ("GET", "/swarm"),
+    ("POST", "/networks/create"),
+])
+def test_what_is_unknown_is_404_with_a_message(docker, method, path):
+    status, error = docker.ask(method, path)
+    assert status == 404 and set(error) == {"message"} and error["message"], (status, error)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b'{"Image":1}', b'{"Image":""}', b"\xff\xfe", b'{"Image":"\\u0000"}',
+                                  b'{"Image":' + b"[" * 5000 + b"]" * 5000 + b"}",
+                                  b'{"Image":"x","HostConfig":7,"Env":"A=1","Cmd":{}}', b'{"Image":"x"}' + b" " * 100 + b"x"])
+def test_a_create_that_makes_no_sense(docker, body):
+    out = talk(docker, b"POST /containers/create?name=c HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    assert out.split()[1] in (b"400", b"404"), out
+    assert json.loads(out.split(b"\r\n\r\n", 1)[1])["message"]
+    assert docker.ask("GET", "/containers/json?all=1")[1] == []
+
+
+@pytest.mark.parametrize("path", ["/containers/create?name=c", "/volumes/create", "/containers/c/archive?path=/etc"])
+def test_a_body_that_is_too_long(docker, path):
+    """Of a container that does not run, an archive is kept in memory."""
+    assert docker.build().returncode == 0
+    assert docker.ask("POST", "/containers/create?name=c", {"Image": docker.tags()[0]})[0] == 201
+    method = b"PUT" if "archive" in path else b"POST"
+    out = talk(docker, b"%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (method, path.encode(), 1 << 40) + b"x" * (3 << 20), end=False)
+    assert out.startswith(b"HTTP/1.1 413 ") and b'"message"' in out, out[:200]
+    assert alive(docker)
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"GET", b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\0" * 9000,
+                                  b"GET / HTTP/9.9\r\n\r\n",
+                                  b"POST /containers/create?name=c HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+                                  b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 5000 + b"\r\n",
+                                  b"POST /containers/create HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+                                  b"POST /exec/x/start HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 5\r\n\r\n{}"])
+def test_half_requests_and_nonsense(docker, data):
+    out = talk(docker, data)
+    assert not out or out.startswith((b"HTTP/1.1 4", b"HTTP/1.1 505 ")), out[:200]
+    assert alive(docker)
+
+
+def test_many_connections_that_say_nothing(docker):
+    held = []
+    for _ in range(200):
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(docker.path)
+        s.sendall(b"POST /containers/create HTTP/1.1\r\nHost: x\r\nContent-Le")
+        held.append(s)
+    assert alive(docker)
+    for s in held:
+        s.close()
+
+
+def test_a_body_that_is_one_empty_chunk(docker):
+    """workerd's way to send none."""
+    out = talk(docker, b"POST /containers/none/start HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+    assert out.startswith(b"HTTP/1.1 404 "), out
+
+
+@pytest.mark.parametrize("data", [b"", b"CONNECT", b"CONNECT 127.0.0.1:3000 HTTP/1.1\r\n", b"GET /ca HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                                  b"\0" * 70000,
+                                  b"PUT /egress HTTP/1.1\r\nContent-Length: 10\r\n\r\n{}", b"PUT /egress HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+                                  b"PUT /egress HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"CONNECT 127.0.0.1:+80 HTTP/1.1\r\n\r\n"])
+def test_nonsense_to_a_sidecar(docker, data):
+    assert docker.ask("POST", "/containers/create?name=c-proxy", {"Image": SIDECAR})[0] == 201
+    assert docker.ask("POST", "/containers/c-proxy/start")[0] == 204
+    port = docker.port("c")
+    with socket.create_connection(("127.0.0.1", port), DEADLINE) as s:
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+        try:
+            out = s.recv(4096)
+        except ConnectionResetError:
+            out = b""
+    assert not out or out.startswith(b"HTTP/1.1 4"), out
+    assert connect(port, "127.0.0.1:8080")[1] == 400
+
+
+def test_too_many_connections_to_a_sidecar(docker):
+    """Those past the limit are closed; when they have gone it serves again."""
+    assert docker.ask("POST", "/containers/create?name=c-proxy", {"Image": SIDECAR})[0] == 201
+    assert docker.ask("POST", "/containers/c-proxy/start")[0] == 204
+    port = docker.port("c")
+    held = [socket.create_connection(("127.0.0.1", port), DEADLINE) for _ in range(300)]
+    last = held[-1]
+    last.settimeout(DEADLINE)
+    assert last.recv(1) == b""
+    for s in held:
+        s.close()
+
+    def serves():
+        try:
+            return connect(port, "127.0.0.1:8080")[1] == 400
+        except (ConnectionResetError, IndexError):
+            return False
+    wait_for(serves, "it serves again")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["run", "x"], "unknown command 'run'"), (["build", "--secret", "a", "-t", "x", "."], "--secret"), (["pull", "--quiet", "x"], "--quiet"),
+    (["ps", "--all-of-it"], "--all-of-it"),
+    (["image", "inspect", "none-such"], "none-such"), (["image", "prune"], "prune"), (["rm", "none-such"], "none-such"), (["tag", "a"], "tag"),
+    (["build", "-t"], "-t"),
+])
+def test_the_command_names_what_it_does_not_know(docker, arguments, words):
+    r = docker.cli(*arguments)
+    assert r.returncode != 0 and words in r.stderr.decode(), (arguments, r.stderr)
+
+
+def test_other_users_cannot_come_in(docker):
+    """The socket's mode keeps strangers out; the group's members see their own containers only (SO_PEERCRED)."""
+    pid = os.fork()
+    if not pid:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            socket.socket(socket.AF_UNIX).connect(docker.path)
+            os._exit(1)
+        except PermissionError:
+            os._exit(0)
+        except BaseException:
+            os._exit(2)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -1,0 +1,247 @@
+"""What the gate's log says, and what programs see, of everything that is refused before it is a connection: addresses that the kernel
+refuses in the box, datagrams; and of connections that go to several hosts. Also clients that say nothing."""
+
+import time
+
+import pytest
+from gatelib import OTHER, WEB, WEB2
+
+CONNECT = """
+import socket,sys
+for address in sys.argv[1:]:
+  host,_,port=address.rpartition(':')
+  try:
+    socket.create_connection((host.strip('[]'),int(port)),timeout=30); print('connected')
+  except OSError as e:
+    print(type(e).__name__)
+"""
+# A connected socket sees the ICMP error of the datagram before.
+DATAGRAM = """
+import socket,sys,select
+u=socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET,socket.SOCK_DGRAM); u.settimeout(30); u.connect((sys.argv[1],int(sys.argv[2])))
+try:
+  u.send(b'x'*int(sys.argv[3])); print(len(u.recv(65536)))
+except OSError as e:
+  print(type(e).__name__)
+"""
+
+
+def connect(box, *addresses):
+    out = box.run("/usr/bin/python3", "-c", CONNECT, *addresses)
+    return out.stdout.split() or out
+
+
+def datagram(box, address, port, size=1):
+    out = box.run("/usr/bin/python3", "-c", DATAGRAM, address, str(port), str(size))
+    return out.stdout.strip() or out
+
+
+def echo(world, port, address=OTHER):
+    code = ("import socket\nu=socket.socket(socket.AF_INET6 if ':' in '%s' else socket.AF_INET,socket.SOCK_DGRAM); u.bind(('%s',%d)); print('up',flush=True)\n"
+            "while True:\n  d,a=u.recvfrom(65536); u.sendto(d,a)" % (address, address, port))
+    server = world.start(world.servers, "/usr/bin/python3", "-c", code, stdout=-1, text=True)
+    assert server.stdout.readline() == "up\n"
+
+
+@pytest.mark.parametrize("address, why", [
+    ("10.1.2.3", "a private address"), ("192.168.1.1", "a private address"), ("169.254.169.254", "a link-local address"),
+    ("100.64.0.1", "an address of carrier-grade NAT"), ("240.0.0.1", "a reserved address"), ("fd00:ec2::254", "a private address")])
+def test_addresses_that_the_kernel_refuses_are_logged(gate, address, why):
+    box = gate.box("v6", policy={})
+    assert connect(box, f"[{address}]:8080") == ["ConnectionRefusedError"]
+    record = gate.record(address=address)
+    assert (record["id"], record["port"], record["protocol"], record["decision"], record["end"]) == (box.id, 8080, "tcp", "deny", "refused")
+    assert record["rule"] == f"never reachable: {why}" and "times" not in record
+
+
+def test_the_reason_is_the_policy_of_the_moment(gate):
+    box = gate.box(policy={"mode": "off"})
+    assert connect(box, "10.1.2.3:80") == ["ConnectionRefusedError"]
+    assert gate.record(address="10.1.2.3")["rule"] == "mode off"
+    gate.policy(box, deny=["10.0.0.0/8"])
+    assert connect(box, "10.1.2.4:80") == ["ConnectionRefusedError"]
+    assert gate.record(address="10.1.2.4")["rule"] == "10.0.0.0/8"
+    assert datagram(box, "198.51.100.99", 443) == "ConnectionRefusedError"
+    record = gate.record(address="198.51.100.99")
+    assert (record["protocol"], record["port"], record["rule"]) == ("udp", 443, "UDP needs a udp:// rule")
+
+
+def test_many_refused_addresses_share_a_line_and_are_counted(gate):
+    """A port scan, and another box meanwhile."""
+    box, other = gate.box(policy={}), gate.box(policy={})
+    scan = """
+import socket
+for port in range(1, 3001):
+  if port == 53: continue
+  s=socket.socket()
+  try: s.connect(('10.9.9.9',port)); print('connected',port)
+  except ConnectionRefusedError: pass
+print('done')
+"""
+    assert box.python(scan) == "done\n"
+    assert connect(other, "10.7.7.7:1") == ["ConnectionRefusedError"]
+    assert gate.record(address="10.7.7.7")["id"] == other.id
+    seen, lines = 0, 0
+    while seen < 2999:
+        record = gate.record(address="10.9.9.9")
+        lines += 1
+        seen += record.get("times", 1)
+        assert record["id"] == box.id and record["decision"] == "deny"
+    assert seen == 2999 and lines < 2999
+
+
+def test_what_was_refused_while_the_gate_was_away_is_logged(gate):
+    box = gate.box(policy={})
+    gate.kill()
+    assert connect(box, "10.1.2.3:80") == ["ConnectionRefusedError"]
+    gate.start()
+    # The policy comes before the box has its name; what it did before counts by it.
+    gate.policy(box)
+    assert box.warden.stdout.readline() == "again\n"
+    assert connect(box, "10.1.2.4:80") == ["ConnectionRefusedError"]
+    assert gate.record(address="10.1.2.4")["id"] == box.id
+
+
+def test_a_refused_datagram_beside_a_rule_is_told(gate, world):
+    echo(world, 123)
+    box = gate.box("datagrams", "private", policy={"allow": [f"udp://{OTHER}:123"]})
+    assert datagram(box, OTHER, 123, 900) == "900"
+    assert datagram(box, OTHER, 124, 1400) == "ConnectionRefusedError"
+    record = gate.record(address=OTHER, port=124)
+    assert (record["protocol"], record["decision"], record["rule"]) == ("udp", "deny", "UDP needs a udp:// rule")
+    assert datagram(box, "10.1.2.3", 9) == "ConnectionRefusedError"
+    assert gate.record(address="10.1.2.3")["rule"] == "never reachable: a private address"
+
+
+def test_a_closed_port_behind_a_rule_is_told(gate):
+    box = gate.box("datagrams", policy={"allow": [f"udp://{OTHER}:125"]})
+    assert datagram(box, OTHER, 125) == "ConnectionRefusedError"
+
+
+def test_refused_datagrams_over_ipv6_are_told(gate, world):
+    echo(world, 123, "2001:db8:1::10")
+    box = gate.box("datagrams", "v6", policy={"allow": ["udp://[2001:db8:1::10]:123"]})
+    assert datagram(box, "2001:db8:1::10", 123, 500) == "500"
+    assert datagram(box, "2001:db8:1::10", 124, 1200) == "ConnectionRefusedError"
+    assert gate.record(address="2001:db8:1::10", port=124)["decision"] == "deny"
+
+
+def test_datagrams_count_for_the_rate(gate, world):
+    echo(world, 126)
+    box = gate.box("datagrams", policy={"allow": [f"udp://{OTHER}:126"], "rateBps": 65536})
+    code = f"""
+import socket
+u=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.connect(('{OTHER}',126))
+for i in range(2000): u.send(b'x'*1000)
+"""
+    box.python(code)
+    gate.policy(box, mode="off")  # ends the flow
+    record = gate.record(port=126)
+    # Two megabytes in a moment: a quarter of a second's share may come at once, and what the sending took.
+    assert 0 < record["sent"] + record["received"] < 1 << 20
+
+
+ASK_SEVERAL = """
+import socket,sys
+s=socket.create_connection(('web.example',80)); f=s.makefile('rb')
+for host in sys.argv[1:]:
+  s.sendall(b'GET /x HTTP/1.1\\r\\nHost: '+host.encode()+b'\\r\\n\\r\\n')
+  status=f.readline().split()[1].decode(); n=0
+  while (h:=f.readline())!=b'\\r\\n':
+    if h.lower().startswith(b'content-length:'): n=int(h.split()[1])
+  f.read(n); print(status,end=' ')
+"""
+
+
+def test_each_host_of_a_kept_connection_has_its_record(gate):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example", "two.example"]})
+    hosts = ("web.example", "web.example", "two.example", "evil.example", "two.example", "web.example", "evil.example")
+    out = box.run("/usr/bin/python3", "-c", ASK_SEVERAL, *hosts)
+    assert out.stdout.split() == ["200", "200", "200", "403", "200", "200", "403"], out
+    told = [gate.record(op="log", port=80) for _ in range(5)]
+    assert [(r["name"], r["decision"], r["rule"]) for r in told] == [
+        ("web.example", "allow", "web.example"), ("evil.example", "deny", "mode list: no rule in allow matches"),
+        ("two.example", "allow", "two.example"), ("evil.example", "deny", "mode list: no rule in allow matches"),
+        ("web.example", "allow", "web.example")]
+    first, second, last = told[0], told[2], told[4]
+    assert (first["address"], second["address"], last["address"]) == (WEB, WEB2, WEB)
+    assert first["end"] == second["end"] == "the next request names another host" and last["end"] == "closed"
+    size = len("GET /x HTTP/1.1\r\nHost: web.example\r\n\r\n")
+    assert first["sent"] == 2 * size and second["sent"] >= 2 * size and last["sent"] >= size
+    # Both directions over all records are the bytes of the connection: seven requests, and what is refused is counted with its neighbour.
+    assert first["sent"] + second["sent"] + last["sent"] == 5 * size + 2 * (size + 1)
+    assert first["received"] > 300 and second["received"] > 300
+
+
+def test_the_record_of_a_connection_that_was_cut_says_why(gate, world):
+    world.serve("s.recv(999)\ns.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok')\nimport time\ntime.sleep(600)", 7080)
+    box = gate.box(policy={"mode": "list", "allow": ["other.example:7080"]})
+    code = """
+import socket
+s=socket.create_connection(('other.example',7080)); s.sendall(b'GET / HTTP/1.1\\r\\nHost: other.example:7080\\r\\n\\r\\n'); s.settimeout(60)
+d=b''
+while not d.endswith(b'ok'): d+=s.recv(99)
+print(d[:15],flush=True)
+try: print(s.recv(99))
+except OSError as e: print(type(e).__name__)
+"""
+    process = box.start("/usr/bin/python3", "-c", code, stdout=-1)
+    assert process.stdout.readline() == "b'HTTP/1.1 200 OK'\n"
+    gate.policy(box, mode="list", allow=["web.example"])
+    assert process.communicate(timeout=60)[0] == "ConnectionResetError\n"
+    record = gate.record(op="log", port=7080)
+    assert (record["name"], record["decision"], record["rule"], record["end"]) == (
+        "other.example", "deny", "the policy was changed", "cut by a changed policy")
+
+
+def test_the_record_of_a_client_that_did_not_wait_for_an_approval(gate):
+    box = gate.box(policy={"mode": "list", "ask": True})
+    process = box.start("/usr/bin/python3", "-c", "import socket; s=socket.create_connection(('198.51.100.10',22)); input()", stdin=-1)
+    gate.record(op="ask", port=22)
+    process.communicate("\n", timeout=60)
+    record = gate.record(op="log", port=22)
+    assert (record["decision"], record["rule"]) == ("deny", "ask: somebody has to approve it")
+
+
+def test_rtsp_is_not_decided_by_names(gate, world):
+    world.serve("d=s.recv(999)\ns.sendall(b'RTSP/1.0 200 OK\\r\\n\\r\\n')", 5540)
+    talk = """
+import socket,sys
+s=socket.create_connection(('%s',5540)); s.settimeout(60)
+s.sendall(b'DESCRIBE rtsp://other.example:5540/1 RTSP/1.0\\r\\nCSeq: 1\\r\\n\\r\\n')
+try: print(s.recv(99))
+except OSError as e: print(type(e).__name__)
+"""
+    box = gate.box(policy={"mode": "list", "allow": ["other.example:5540"]})
+    assert box.python(talk % "other.example") == "ConnectionResetError\n"
+    assert gate.record(port=5540)["rule"] == "RTSP is not decided by names: allow its address range"
+    # An address decides without a look, and so it does in a box whose requests are looked at because of its secrets.
+    gate.policy(box, mode="list", allow=[f"{OTHER}:5540"])
+    assert "200 OK" in box.python(talk % OTHER)
+    place = "atoll_" + "0123456789abcdef" * 2
+    gate.tell(op="secrets", id=box.id, secrets=[{"name": "key", "placeholder": place, "value": "v", "hosts": ["two.example"]}])
+    assert "200 OK" in box.python(talk % OTHER)
+
+
+SILENT = """
+import socket,ssl,sys
+a=socket.gethostbyname('two.example'); s=socket.create_connection((a,443)); s.settimeout(60)
+try: print('told', s.recv(99))
+except OSError as e: print(type(e).__name__)
+"""
+
+
+def test_silence_decides_nothing_where_somebody_is_asked(gate):
+    """A client that waits until we are tired of it gets no way around an outbound handler, nor around the look at its first bytes."""
+    box = gate.box(policy={"mode": "list", "ask": True, "allow": ["two.example:443"]})
+    gate.tell(op="hooks", id=box.id, http=[], https=["two.example"])
+    begun = time.monotonic()
+    assert box.python(SILENT) == "ConnectionResetError\n" and time.monotonic() - begun > 0.9
+    record = gate.record(op="log", port=443)
+    assert (record["decision"], record["end"], record["name"]) == ("deny", "the client said nothing", "two.example")
+    # One that nobody decided yet is asked.
+    gate.policy(box, mode="list", ask=True, askTimeout=1)
+    gate.tell(op="hooks", id=box.id, http=[], https=[])
+    assert box.python(SILENT) == "ConnectionResetError\n"
+    assert gate.record(op="ask")["host"] == "two.example"
+    assert gate.record(op="log", port=443)["rule"] == "ask: nobody approved it within 1 s"
