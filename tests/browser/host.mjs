@@ -61,7 +61,7 @@ export async function sign_out_everywhere(t) {
 }
 
 export async function sessions_and_audit(t) {
-  const { page, daemon, pardoned } = t;
+  const { page, daemon, pardoned } = t, name = `audited-${process.pid}`;
   await daemon.ask('DELETE', '/v1/console/sessions'); // of other scenarios
   await signIn(t);
   const other = await page.context().browser().newContext({ userAgent: 'Lynx/2.9 (text)' }), second = await other.newPage();
@@ -77,11 +77,11 @@ export async function sessions_and_audit(t) {
   await second.reload();
   await second.getByLabel('Token').waitFor();
   await other.close();
-  await daemon.box('audited');
+  await daemon.box(name);
   const audit = page.getByRole('region', { name: 'Audit' });
-  await shows(audit.getByRole('row').filter({ hasText: 'audited' }), /token.*PUT \/v1\/sandboxes\/\{id\}.*201/);
+  await shows(audit.getByRole('row').filter({ hasText: name }), /token.*PUT \/v1\/sandboxes\/\{id\}.*201/);
   await shows(audit.getByRole('row'), /console.*DELETE \/v1\/console\/sessions\/\{session\}.*200/);
-  await page.getByLabel('Filter the audit').fill('audited');
+  await page.getByLabel('Filter the audit').fill(name);
   await audit.getByRole('row').filter({ hasText: 'session' }).first().waitFor({ state: 'detached' });
   assert.equal(await audit.getByRole('row').count(), 2);
   assert.ok(!pardoned.length);
