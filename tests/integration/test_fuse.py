@@ -99,17 +99,20 @@ def test_sshfs(api):
 
 def test_sshfs_through_sshd(api):
     """A real connection: sshd of a user of the box, ssh, keys."""
-    for program, place in (("sshfs", "/usr/local/bin/sshfs"), ("/usr/sbin/sshd", "/usr/local/sbin/sshd"), ("/usr/lib/openssh/sftp-server", "/usr/local/bin/sftp-server")):
+    for program, place in (("sshfs", "/usr/local/bin/sshfs"), ("/usr/sbin/sshd", "/usr/local/sbin/sshd"),
+                           ("/usr/lib/openssh/sftp-server", "/usr/local/bin/sftp-server")):
         bring(api, program, place)
     for library in api.run("ldd /usr/local/sbin/sshd /usr/local/bin/sshfs | sed -n 's/^\\t\\(\\S*\\) => not found.*/\\1/p' | sort -u")["stdout"].split():
         bring(api, f"/lib/x86_64-linux-gnu/{library}", f"/usr/local/lib/{library}")
     api.sh("ldconfig; rm -rf /home/far; useradd -m far; install -d -o far /home/far/.ssh /home/far/src; echo far > /home/far/src/f; "
-           "su far -c 'ssh-keygen -q -t ed25519 -N \"\" -f ~/.ssh/id_ed25519; ssh-keygen -q -t ed25519 -N \"\" -f ~/host; cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys'")
-    api.ok("/api/process/start", command="exec su far -c 'exec /usr/local/sbin/sshd -D -p 2222 -h /home/far/host -f /dev/null -o ListenAddress=127.0.0.1 -o UsePAM=no "
-           "-o PidFile=none -o Subsystem=\"sftp /usr/local/bin/sftp-server\"'")
+           "su far -c 'ssh-keygen -q -t ed25519 -N \"\" -f ~/.ssh/id_ed25519; ssh-keygen -q -t ed25519 -N \"\" -f ~/host; "
+           "cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys'")
+    api.ok("/api/process/start", command="exec su far -c 'exec /usr/local/sbin/sshd -D -p 2222 -h /home/far/host -f /dev/null "
+           "-o ListenAddress=127.0.0.1 -o UsePAM=no -o PidFile=none -o Subsystem=\"sftp /usr/local/bin/sftp-server\"'")
     api.sh("for i in $(seq 600); do (exec 3<>/dev/tcp/127.0.0.1/2222) 2>/dev/null && break; sleep 0.1; done; install -d -o far /tmp/m; "
            "su far -c 'sshfs -p 2222 -o StrictHostKeyChecking=no,IdentityFile=/home/far/.ssh/id_ed25519 far@127.0.0.1:/home/far/src /tmp/m'")
-    assert api.sh("su far -c 'cat /tmp/m/f; echo near >/tmp/m/g; seq 100000 >/tmp/m/n; cat ~/src/g; sha256sum <~/src/n; sha256sum </tmp/m/n'").split()[:2] == ["far", "near"]
+    said = api.sh("su far -c 'cat /tmp/m/f; echo near >/tmp/m/g; seq 100000 >/tmp/m/n; cat ~/src/g; sha256sum <~/src/n; sha256sum </tmp/m/n'").split()
+    assert said[:2] == ["far", "near"] and said[2] == said[4], said
     (line,) = mounts(api)
     assert "fuse.sshfs" in line and "user_id=0" not in line
     api.sh("su far -c 'fusermount3 -u /tmp/m'")

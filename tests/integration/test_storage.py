@@ -325,7 +325,8 @@ def test_a_sandbox_at_its_limit_starts_again(daemon, box, way):
     """The overlay makes directories at its mount; a full layer must have room for them."""
     assert daemon.request("PUT", box_path(box), {"limits": {"disk": 16 * MIB}}).status == 201
     for _ in range(3):
-        daemon.execute(box, "i=0; while head -c 100000 /dev/urandom >/root/full-$i 2>/dev/null; do i=$((i+1)); done; while touch /root/t-$RANDOM 2>/dev/null; do :; done")
+        daemon.execute(box, "i=0; while head -c 100000 /dev/urandom >/root/full-$i 2>/dev/null; do i=$((i+1)); done; "
+                       "while touch /root/t-$RANDOM 2>/dev/null; do :; done")
         if way == "kill":
             daemon.kill_warden()
             daemon.await_warden()

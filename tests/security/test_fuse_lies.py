@@ -13,7 +13,8 @@ LIAR = r'''
 import os, random, struct, sys, threading
 sys.argv[1:], how = ["serve"] + sys.argv[2:4], sys.argv[1]
 exec(open("/tmp/fs.py").read().split("mode, path = ")[0])
-size, mode = {"huge": (1 << 62, 0o104755), "negative": ((1 << 64) - 1, 0o100644), "nothing": (0, 0o100644), "shifting": (0, 0), "noise": (10, 0o100644), "endless": (10, 0o100644)}[how]
+size, mode = {"huge": (1 << 62, 0o104755), "negative": ((1 << 64) - 1, 0o100644), "nothing": (0, 0o100644), "shifting": (0, 0),
+              "noise": (10, 0o100644), "endless": (10, 0o100644)}[how]
 fd = mount(sys.argv[2], "rw,allow_other")
 
 def attr(ino):
@@ -105,7 +106,8 @@ def test_a_server_that_lies_harms_its_readers_only(daemon, api, box, other, how)
         r = daemon.request("POST", box_path(box, rest), body)
         assert r.status, rest
         well(daemon, api, other)
-    for command in ("/tmp/h/f", "ls -laR /tmp/h", "cp /tmp/h/f /tmp/copy", "head -c 100000 /tmp/h/f | wc -c", "python3 -c 'import mmap; f = open(\"/tmp/h/f\", \"rb\"); "
+    for command in ("/tmp/h/f", "ls -laR /tmp/h", "cp /tmp/h/f /tmp/copy", "head -c 100000 /tmp/h/f | wc -c",
+                    "python3 -c 'import mmap; f = open(\"/tmp/h/f\", \"rb\"); "
                     "print(len(mmap.mmap(f.fileno(), 4096, prot=1)[:]))'", "tar cf /tmp/t /tmp/h"):
         api.run(f"ulimit -f 2048; timeout 10 {command} 2>&1 | head -c 1000")
     well(daemon, api, other)
@@ -132,7 +134,8 @@ def mounted(api):
 
 def test_over_workspace_and_through_links(api):
     fusebox.put(api)
-    api.sh("echo mine >/workspace/f; ln -sfn /workspace /tmp/w; ln -sfn /proc /tmp/p; ln -sfn /dev/shm /tmp/s; ln -sfn / /tmp/root; ln -sfn /tmp/loop /tmp/loop")
+    api.sh("echo mine >/workspace/f; ln -sfn /workspace /tmp/w; ln -sfn /proc /tmp/p; ln -sfn /dev/shm /tmp/s; ln -sfn / /tmp/root; "
+           "ln -sfn /tmp/loop /tmp/loop")
     for place in ("/tmp/p", "/tmp/p/1", "/tmp/s", "/tmp/root", "/tmp/root/proc", "/tmp/w/../proc", "/tmp/loop", "/proc/self/root", "/proc/self/cwd"):
         assert api.run(f"python3 /tmp/fs.py ask {place}")["exitCode"] != 0, place
     assert mounted(api) == []

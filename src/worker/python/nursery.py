@@ -1,7 +1,8 @@
 """A zygote inside one box, for images whose code is a user's: it has no privilege and joins nothing. Its forks are workers of the same box.
 
 The agent asks by writing a serial number into a pipe. The worker that gets it, forked ahead where there was time, sends the agent its ends of a
-socket and two pipes, as the shared zygote's children do (src/proto/zygote.h). The box's packages may change: then the nursery refuses and ends, and the agent starts another.
+socket and two pipes, as the shared zygote's children do (src/proto/zygote.h). The box's packages may change: then the nursery refuses
+and ends, and the agent starts another.
 """
 
 import array
