@@ -37,3 +37,12 @@ test('an error of the handler is 520, and bodies of any size stream', async () =
   );
   expect(stdout.trim()).toBe('same');
 });
+
+test('a sandbox that was destroyed stays so, though a handler was set', async () => {
+  const sandbox = box();
+  await sandbox.setOutboundHandler(() => new Response('here'));
+  await sandbox.destroy();
+  // The hook is tried again for a while; nothing tells when it is given up.
+  for (const end = Date.now() + 1500; Date.now() < end; await new Promise((done) => setTimeout(done, 50)))
+    expect(await sandbox.info()).toBeNull();
+});

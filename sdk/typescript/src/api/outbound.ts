@@ -57,8 +57,9 @@ export class Outbound {
     }
   }
 
-  async #connect(): Promise<void> {
-    await this.#box.json('PUT', '', {}, { repeatable: true });
+  /** `again`: not the first time, so a sandbox that is gone is not made anew. */
+  async #connect(again = false): Promise<void> {
+    await this.#box.json(again ? 'GET' : 'PUT', '', again ? undefined : {}, { repeatable: true });
     const response = (await this.#box.upgrade('/hook')) as Response & { webSocket?: Socket };
     const socket = response.webSocket;
     if (!socket) throw new Error(`The hook of sandbox '${this.#box.id}' was refused: ${response.status}`);
@@ -77,10 +78,15 @@ export class Outbound {
 
   #again(failures: number): void {
     const timer = setTimeout(
-      () => this.#connect().catch(() => this.#again(failures + 1)),
+      () => this.#connect(true).catch((error) => this.#failed(error, failures + 1)),
       RETRY_MS[Math.min(failures, RETRY_MS.length - 1)],
     );
     (timer as { unref?: () => void }).unref?.();
+  }
+
+  #failed(error: unknown, failures: number): void {
+    if ((error as { code?: string }).code === 'SANDBOX_NOT_FOUND') this.#holding = false;
+    else this.#again(failures);
   }
 
   #answer(request: Request): Response | Promise<Response> {
