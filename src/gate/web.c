@@ -56,6 +56,7 @@ static void deny(struct web *w, struct http_exchange *x, const char *host, const
 void web_refuse(struct web *w, const char *why)
 {
 	struct http_exchange *x = take_ptr(&w->x);
+	w->conn->passed &= !w->fresh;
 	deny(w, x, w->leg, why);
 }
 
@@ -78,6 +79,7 @@ void web_reached(struct web *w, int fd)
 	fd_close(&w->ready);
 	w->ready = fd;
 	w->has_leg = true;
+	w->fresh = false;
 	forward(w, x);
 }
 
@@ -221,7 +223,8 @@ static void end_leg(struct web *w)
 void web_begin_leg(struct web *w, const char *name, const char *why)
 {
 	struct passage *c = w->conn;
-	if (c->passed && strcmp(w->leg, name) != 0)
+	w->fresh = !c->passed || strcmp(w->leg, name) != 0;
+	if (c->passed && w->fresh)
 		end_leg(w);
 	c->passed = true;
 	c->logged = false;

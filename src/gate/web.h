@@ -22,6 +22,7 @@ struct web {
 	int inner;	      /* descriptor of the server's end: only a name, it is not ours */
 	int ready;	      /* connected, to be taken by the next call */
 	bool has_leg;
+	bool fresh;		    /* nothing of the leg has passed yet */
 	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */
 	char why[GATE_WHY_MAX];	    /* the rule that allowed it */
 	uint64_t sent;		    /* by the client, when the last request was done */

@@ -154,6 +154,27 @@ def test_handlers_answer_without_the_internet(daemon, docker):
         assert w.asked[before + 1:] == []
 
 
+def test_what_no_handler_answers_is_for_the_policy(daemon, docker):
+    assert docker.build().returncode == 0
+    with workerd() as w:
+        w.answers = {"a.handled.example": 200, "n.handled.example": 202}
+        port = run_with(docker, handled(w, **ON))
+        box = next(b for b in daemon.boxes() if daemon.inspect(b)["labels"].get("docker") == "c")
+        assert daemon.request("PATCH", f"/v1/sandboxes/{box}/network", {"mode": "list"}).status == 200
+        curl = "curl -sS --max-time 60 "
+        assert execute(port, curl + "http://a.handled.example/")["stdout"] == "http GET / \n"
+        assert execute(port, curl + "http://n.handled.example/")["stdout"].startswith("403 denied:")
+
+        def decisions():
+            log = daemon.request("GET", f"/v1/sandboxes/{box}/network/log").json()["log"]
+            return [(r["name"], r["decision"]) for r in log if r.get("protocol") == "http"]
+        # The end of a connection is told by the gate a moment later.
+        wait_for(lambda: len(decisions()) >= 2, "the records")
+        assert execute(port, curl + "http://n.handled.example/")["stdout"].startswith("403 denied:")
+        wait_for(lambda: len(decisions()) >= 3, "the last record")
+        assert decisions() == [("a.handled.example", "allow"), ("n.handled.example", "deny"), ("n.handled.example", "deny")]
+
+
 def test_other_protocols_go_into_the_tunnel(daemon, docker):
     assert docker.build().returncode == 0
     with workerd() as w:
