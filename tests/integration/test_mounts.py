@@ -102,6 +102,14 @@ def test_mounts_come_back_after_sleep_stop_and_kills(net):
     assert good(net, "b-life", "cat /mnt/data/life") == "kept\n"
 
 
+def test_a_secret_that_was_deleted_is_not_in_the_way(net):
+    assert net.request("PUT", "/v1/secrets/gone", {"value": "x", "hosts": ["two.example"], "env": "GONE"}).status == 201
+    assert net.request("PUT", "/v1/sandboxes/b-gone", {"secrets": ["gone"]}).status == 201
+    assert net.request("DELETE", "/v1/secrets/gone").status == 200
+    mounted(net, "b-gone")
+    assert net.request("GET", "/v1/sandboxes/b-gone").json()["secrets"] == ["s3"]
+
+
 def test_a_fork_has_them_with_a_placeholder_of_its_own(net):
     mounted(net, "b-parent")
     good(net, "b-parent", "echo shared > /mnt/data/forked")

@@ -174,13 +174,14 @@ static int change(struct net *n, const char *mode, struct err *e)
 static void print_record(const struct json *r)
 {
 	auto_buf struct buf line = {0};
-	uint64_t port = 0, sent = 0, received = 0, ms = 0;
+	uint64_t port = 0, sent = 0, received = 0, ms = 0, times = 1;
 	struct str name = api_text(r, "name"), decision = api_text(r, "decision");
 	bool allowed = str_eq_c(decision, "allow");
 	json_read_u64(r, "port", 0, 65535, &port, NULL);
 	json_read_u64(r, "sent", 0, UINT64_MAX, &sent, NULL);
 	json_read_u64(r, "received", 0, UINT64_MAX, &received, NULL);
 	json_read_u64(r, "ms", 0, UINT64_MAX, &ms, NULL);
+	json_read_u64(r, "times", 0, UINT64_MAX, &times, NULL);
 	text_put_safe(&line, api_text(r, "time"));
 	buf_printf(&line, "  %s", cli_style(STDOUT_FILENO, allowed ? STYLE_GREEN : STYLE_RED));
 	text_put_safe(&line, decision);
@@ -193,6 +194,8 @@ static void print_record(const struct json *r)
 	if (allowed)
 		buf_printf(&line, "  %llu sent, %llu received, %llu ms", (unsigned long long)sent,
 			(unsigned long long)received, (unsigned long long)ms);
+	if (times > 1)
+		buf_printf(&line, "  and others, %llu times", (unsigned long long)times);
 	buf_add_c(&line, "  (");
 	text_put_safe(&line, api_text(r, "rule"));
 	buf_add_c(&line, "; ");

@@ -42,6 +42,7 @@ int secrets_check_setting(const struct json *value, struct err *e);
 int secrets_check_known(const struct daemon *d, const char *settings, struct err *e);
 /* Whether the sandbox's setting names it. */
 bool secrets_has(const struct sandbox *s, const char *name);
+bool secrets_known(const struct daemon *d, struct str name);
 /* Whether there is a secret of this name that signs for AWS. */
 bool secrets_is_aws(const struct daemon *d, const char *name);
 /* The sandbox's placeholder for it. */

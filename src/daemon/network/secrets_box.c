@@ -34,7 +34,7 @@ int secrets_check_known(const struct daemon *d, const char *settings, struct err
 	auto_json struct json_doc *doc = settings_get(settings, "secrets", &names);
 	json_each(it, names)
 	{
-		if (!secrets_get(d, it->text)) {
+		if (!secrets_known(d, it->text)) {
 			err_set(e, ERRC_NOT_FOUND, "there is no secret '%.*s': make it with PUT /v1/secrets/%.*s",
 				STR_ARG(it->text), STR_ARG(it->text));
 			return err_about(e, "secrets");
@@ -53,6 +53,11 @@ bool secrets_has(const struct sandbox *s, const char *name)
 			return true;
 	}
 	return false;
+}
+
+bool secrets_known(const struct daemon *d, struct str name)
+{
+	return secrets_get(d, name) != NULL;
 }
 
 bool secrets_is_aws(const struct daemon *d, const char *name)

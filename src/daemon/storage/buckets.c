@@ -176,12 +176,12 @@ static int check_place(const char *settings, const struct bucket_mount *m, struc
 	return 0;
 }
 
-/* "secrets": those that it has, and this one. */
-static int write_secrets(struct json_writer *w, const char *settings, const char *name, struct err *e)
+/* "secrets": those that it has and that were not deleted since, and this one. */
+static int write_secrets(struct json_writer *w, const struct sandbox *s, const char *name, struct err *e)
 {
 	const struct json *names;
 	bool there = false;
-	auto_json struct json_doc *doc = settings_get(settings, "secrets", &names);
+	auto_json struct json_doc *doc = settings_get(s->spec.settings, "secrets", &names);
 	if (names && names->count >= SECRETS_BOX_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "a sandbox has at most %d secrets", SECRETS_BOX_MAX);
 	json_key(w, "secrets");
@@ -189,7 +189,8 @@ static int write_secrets(struct json_writer *w, const char *settings, const char
 	json_each(it, names)
 	{
 		there = there || str_eq_c(it->text, name);
-		json_str(w, it->text);
+		if (secrets_known(s->daemon, it->text))
+			json_str(w, it->text);
 	}
 	if (!there)
 		json_cstr(w, name);
@@ -211,7 +212,7 @@ char *buckets_add(const struct sandbox *s, const struct bucket_mount *m, struct 
 	if (check_place(settings, m, e) < 0)
 		return NULL;
 	json_object_begin(&w);
-	if (!secrets_has(s, m->secret) && write_secrets(&w, settings, m->secret, e) < 0)
+	if (!secrets_has(s, m->secret) && write_secrets(&w, s, m->secret, e) < 0)
 		return NULL;
 	json_key(&w, NOTE);
 	json_array_begin(&w);
