@@ -267,6 +267,11 @@ static void on_trusted(struct sandbox *s, const struct warden_answer *a, void *a
 	s->env = PART_NONE;
 	if (s->op != OP_CREATE)
 		return;
+	if (a->lost || (a->err && !warden_client_is_up(s->daemon->warden))) {
+		/* It goes on with the warden's next list. */
+		s->box = PART_NONE;
+		return sandbox_op_end(s);
+	}
 	if (a->err && !s->create_err.code)
 		s->create_err = *a->err;
 	if (s->box == PART_DONE && !s->create_err.code)

@@ -162,8 +162,12 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 		set_stopped(s, info, NULL);
 		return sandbox_advance(s);
 	}
-	if (s->state == SB_CREATING)
+	if (s->state == SB_CREATING) {
+		/* Nobody waits for it here. The daemon before may have told a client that it is there: whatever fails
+		 * from now on, its files and settings stay. */
+		s->has_files |= alive && list_empty(&s->waiters);
 		return sandbox_create_resume(s, info);
+	}
 	if (alive && info->state != BOX_CREATING)
 		confirm_box(s, info);
 	else if (!alive && s->state != SB_STOPPED)
