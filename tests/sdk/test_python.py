@@ -103,8 +103,10 @@ sandbox.expose_port("8080")  # refused
 sandbox.start_process("x").wait_for_port(1, mode="udp")  # refused
 sandbox.configure(memory=1)  # refused
 made: str = sandbox.backup(ttl=60).id
-size: int = sandbox.create_backup("/workspace", store="/tmp").size
-sandbox.create_backup("/workspace")  # refused
+kept: str = sandbox.restore_backup(sandbox.create_backup("/workspace", name="one")).dir
+sandbox.restore_backup({"id": "bak-1", "dir": "/workspace"})
+sandbox.restore_backup("bak-1")  # refused
+sandbox.create_backup("/workspace", ttl="1d")  # refused
 sandbox.restore_from(7)  # refused
 sandbox.approve("a", "perhaps")  # refused
 sandbox.configure(instance="huge")  # refused
@@ -152,6 +154,50 @@ def test_examples_print_what_they_say(daemon, python, page, tmp_path):
         printed = run(python, "-", cwd=tmp_path, env=typescript.reaching(daemon), stdin=program)
         assert examples.matches(output, printed), f"{program}\nprinted\n{printed}\ninstead of\n{output}"
     assert daemon.boxes() == [], "a page cleans up after itself"
+
+
+KEPT_BY_PYTHON = """
+import json, sys
+from atoll_sandbox import Sandbox
+with Sandbox(sys.argv[1]) as sandbox:
+    sandbox.write_file("/workspace/d/f", "by Python")
+    print(json.dumps(sandbox.create_backup("/workspace/d", ttl=600).to_dict()))
+"""
+
+RESTORED_BY_TYPESCRIPT = """
+import { getSandbox } from './dist/index.js';
+const [id, made] = process.argv.slice(-2);
+const backup = JSON.parse(made);
+const sandbox = getSandbox(undefined, id);
+await sandbox.restoreBackup(backup);
+const found = (await sandbox.readFile('/workspace/d/f')).content;
+await sandbox.storage.deleteBackup(backup.id);
+await sandbox.writeFile('/workspace/d/f', `${found}, then by TypeScript`);
+console.log(JSON.stringify(await sandbox.createBackup({ dir: '/workspace/d', ttl: 600, localBucket: true })));
+"""
+
+RESTORED_BY_PYTHON = """
+import json, sys
+from atoll_sandbox import Sandbox
+with Sandbox(sys.argv[1]) as sandbox:
+    backup = json.loads(sys.argv[2])
+    sandbox.restore_backup(backup)
+    print(sandbox.read_file("/workspace/d/f"))
+    sandbox.delete_backup(backup["id"])
+"""
+
+
+@pytest.mark.limit(600)
+def test_each_sdk_restores_directories_that_the_other_has_kept(daemon, python, box, tmp_path):
+    if not typescript.built():
+        pytest.skip(typescript.WHY_NOT)
+    env = typescript.reaching(daemon)
+    kept = run(python, "-c", KEPT_BY_PYTHON, box, cwd=tmp_path, env=env)
+    daemon.destroy(box)
+    kept = typescript.run("node", "--input-type=module", "-e", RESTORED_BY_TYPESCRIPT, "--", box, kept, env=env)
+    daemon.destroy(box)
+    assert run(python, "-c", RESTORED_BY_PYTHON, box, kept, cwd=tmp_path, env=env) == "by Python, then by TypeScript\n"
+    assert daemon.boxes() == [box]
 
 
 SECURED = """

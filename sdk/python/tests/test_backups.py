@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from datetime import timedelta
-from pathlib import Path
+import re
+import uuid
+from datetime import datetime, timedelta, timezone
 from typing import Any, Callable
 
 import pytest
 
 from atoll_sandbox import (
+    AsyncSandbox,
+    Atoll,
     BackupCreateError,
     BackupExpiredError,
     BackupNotFoundError,
     BackupRestoreError,
+    DirectoryBackup,
+    FileSystemError,
     InvalidBackupConfigError,
+    RPCTransportError,
     Sandbox,
     SandboxError,
     ValidationFailedError,
@@ -94,62 +102,201 @@ def test_backups_by_the_clock(sandbox: Any) -> None:
         clean(sandbox)
 
 
-def test_a_directory_goes_to_a_store_and_comes_back(sandbox: Any, make: Make, other_id: str, tmp_path: Path) -> None:
-    sandbox.exec("mkdir -p /workspace/p/src 'a b'; cd /workspace/p; git init -q; echo '*.log' > .gitignore; echo one > src/a; "
-                 "echo x > x.log; ln -s src/a link; chmod 751 src; head -c 3000000 /dev/urandom > big").check()
-    whole = sandbox.create_backup("/workspace/p", store=tmp_path, name="mine", compression="zstd")
-    assert (whole.dir, whole.name) == ("/workspace/p", "mine") and whole.size > 3000000
-    assert whole.expires_at - whole.created_at == timedelta(days=3)
-    assert sorted(file.name for file in (tmp_path / "backups" / whole.id).iterdir()) == ["data.sqsh", "meta.json"]
-    assert sandbox.readdir("/var/backups") == []
-    before = sandbox.exec("cd /workspace/p && find . -printf '%P %m %l\\n' | sort; sha256sum big").stdout
-    sandbox.exec("cd /workspace/p && rm -r src && echo more > new")
-    assert sandbox.restore_backup(whole, store=tmp_path) == whole
-    assert sandbox.exec("cd /workspace/p && find . -printf '%P %m %l\\n' | sort; sha256sum big").stdout == before
-    assert sandbox.readdir("/var/backups") == []
-
-    less = sandbox.create_backup("/workspace/p/", store=tmp_path, excludes=["big"], gitignore=True)
-    other = make(other_id)
-    other.restore_backup(less.id, store=tmp_path, dir="/workspace/q")
-    assert other.readdir("/workspace/q") == [".git", ".gitignore", "link", "src"]
-    assert other.read_file("/workspace/q/link") == "one\n"
+def nothing_is_left(sandbox: Any) -> None:
+    """No archive, no directory, no keeper."""
+    assert sandbox.exec("ls -A /var/backups; ls -Ad /workspace/.restore-* 2>/dev/null").stdout == ""
+    with Atoll() as atoll:
+        assert [one.id for one in atoll.sandboxes() if one.id.startswith(("backup-", "restore-"))] == []
 
 
-def test_backups_that_cannot_be(sandbox: Any, tmp_path: Path) -> None:
-    for wrong in ("relative", "/", "/workspace/../etc", "//"):
+def kept_directories() -> list[str]:
+    with Atoll() as atoll:
+        return [one.id for one in atoll.backups() if one.sandbox.startswith("backup-")]
+
+
+LOOK = "find . -printf '%P %m %l\\n' | sort; sha256sum big"
+
+
+def test_a_directory_is_kept_and_comes_back(sandbox: Any, make: Make, other_id: str) -> None:
+    sandbox.exec("mkdir -p '/workspace/a b/src'; cd '/workspace/a b'; git init -q; echo '*.log' > .gitignore; echo one > src/a; "
+                 "echo x > x.log; ln -s src/a link; chmod 751 src; chmod 711 .; head -c 3000000 /dev/urandom > big").check()
+    whole = sandbox.create_backup("/workspace/a b/", name="with a blank", compression="zstd", ttl=3599.5)
+    less = None
+    try:
+        assert whole.dir == "/workspace/a b" and whole["id"] == whole.id
+        known = sandbox.get_backup(whole.id)
+        assert (known.name, known.state) == ("with a blank", "ready")
+        assert known.expires_at - known.created_at == timedelta(hours=1)
+        before = sandbox.exec(f"cd '/workspace/a b' && {LOOK}").stdout
+        session = sandbox.create_session(cwd="/workspace/a b")
+        session.exec("rm -r src && echo more > new && chmod 700 .").check()
+        assert session.restore_backup(whole) == whole
+        # The files of the backup and no others; the directory is still the same one.
+        assert session.exec(LOOK).stdout == before
+        nothing_is_left(sandbox)
+
+        less = sandbox.create_backup("/workspace/a b", excludes=["big"], gitignore=True)
+        sandbox.destroy()
+        other = make(other_id)
+        handle = json.loads(json.dumps(less.to_dict()))
+        assert other.restore_backup(handle, dir="/workspace/deep/er") == DirectoryBackup(less.id, "/workspace/deep/er")
+        assert other.readdir("/workspace/deep/er") == [".git", ".gitignore", "link", "src"]
+        other.restore_backup({**handle, "id": whole.id})
+        assert other.exec(f"cd '/workspace/a b' && {LOOK}").stdout == before
+        nothing_is_left(other)
+    finally:
+        for one in (whole, less):
+            if one:
+                sandbox.delete_backup(one.id)
+    with pytest.raises(BackupNotFoundError):
+        other.restore_backup(whole)
+
+
+def test_directories_that_cannot_be_kept(sandbox: Any) -> None:
+    for wrong in ("relative", "/", "/workspace/../etc", "//", "/./", "/a\nb"):
         with pytest.raises(InvalidBackupConfigError, match="absolute"):
-            sandbox.create_backup(wrong, store=tmp_path)
-    assert sandbox.info() is None, "nothing was sent"
-    with pytest.raises(BackupCreateError):
-        sandbox.create_backup("/workspace/none", store=tmp_path)
-    for unknown in ("0b5b1b0e-0000-4000-8000-000000000001", "x"):
-        with pytest.raises(BackupNotFoundError, match="store="):
-            sandbox.restore_backup(unknown, store=tmp_path)
-    for wrong in (7, "../x", "", None):  # type: ignore[assignment]
+            sandbox.create_backup(wrong)
+        with pytest.raises(InvalidBackupConfigError, match="absolute"):
+            sandbox.restore_backup({"id": "bak-0000", "dir": wrong})
+    wishes: list[dict[str, Any]] = [{"ttl": 0}, {"ttl": -1}, {"ttl": float("nan")}, {"ttl": float("inf")}, {"name": "a\nb"},
+                                    {"name": "x" * 257}]
+    for wish in wishes:
+        with pytest.raises(InvalidBackupConfigError) as config:
+            sandbox.create_backup("/workspace", **wish)
+        assert config.value.reason == config.value.message
+    for mistake in ({"ttl": "1"}, {"ttl": True}, {"name": 7}, {"excludes": "*.log"}, {"excludes": [1]}, {"timeout": None}):
         with pytest.raises(TypeError):
-            sandbox.restore_backup(wrong, store=tmp_path)
-    with pytest.raises(SandboxError, match="compression"):
-        sandbox.create_backup("/workspace", store=tmp_path, compression="rar")
-    for ttl in (0, -1, float("nan")):
-        with pytest.raises(ValueError):
-            sandbox.create_backup("/workspace", store=tmp_path, ttl=ttl)
+            sandbox.create_backup("/workspace", **mistake)
+    with pytest.raises(ValidationFailedError, match="compression"):
+        sandbox.create_backup("/workspace", compression="rar")
+    for mapping in (7, "bak-0000", None, {}, {"id": 7, "dir": "/a"}, {"id": "bak-0000"}):
+        with pytest.raises(TypeError):
+            sandbox.restore_backup(mapping)
+    with pytest.raises(InvalidBackupConfigError, match="id"):
+        sandbox.restore_backup({"id": "../x", "dir": "/a"})
+    with pytest.raises(BackupNotFoundError):
+        sandbox.restore_backup({"id": "bak-0000", "dir": "/a"})
+    assert sandbox.info() is None, "nothing was made"
+    known = set(kept_directories())
+    with pytest.raises(BackupCreateError) as failed:
+        sandbox.create_backup("/workspace/none")
+    assert failed.value.code == "BACKUP_CREATE_FAILED" and set(kept_directories()) <= known
+    nothing_is_left(sandbox)
 
 
-def test_old_and_broken_backups_change_nothing(sandbox: Any, tmp_path: Path) -> None:
+def test_a_backup_that_cannot_be_put_back_changes_nothing(sandbox: Any, make: Make) -> None:
+    sandbox.exec("mkdir -p /workspace/d; echo kept > /workspace/d/f; head -c 12M /dev/urandom > /workspace/d/big").check()
+    before = sandbox.exec("cd /workspace; find . | sort; sha256sum d/*").stdout
+    whole, made = sandbox.backup(), None
+    try:
+        with pytest.raises(InvalidBackupConfigError, match="whole sandbox"):
+            sandbox.restore_backup({"id": whole.id, "dir": "/workspace/d"})
+        made = sandbox.create_backup("/workspace/d")
+        with pytest.raises(BackupRestoreError, match="is not a directory") as refused:
+            sandbox.restore_backup(made, dir="/workspace/d/f")
+        assert (refused.value.dir, refused.value.backup_id, refused.value.exit_code) == ("/workspace/d/f", made.id, 1)
+        sandbox.exec("mv /usr/bin/unsquashfs /usr/bin/gone").check()
+        with pytest.raises(BackupRestoreError, match="unsquashfs is not in this image"):
+            sandbox.restore_backup(made)
+        sandbox.exec("mv /usr/bin/gone /usr/bin/unsquashfs; head -c 58M /dev/urandom > /tmp/fill").check()
+        sandbox.configure(limits={"disk": 84 << 20})
+        with pytest.raises((BackupRestoreError, FileSystemError), match="(?i)quota exceeded|no space"):
+            sandbox.restore_backup(made)
+        sandbox.configure(limits={"disk": 1 << 30})
+        assert sandbox.exec("cd /workspace; find . | sort; sha256sum d/*").stdout == before
+        nothing_is_left(sandbox)
+        with pytest.raises(SandboxError) as missing:
+            make(f"{sandbox.id}-none", create=False).restore_backup(made)
+        assert missing.value.code == "SANDBOX_NOT_FOUND"
+        nothing_is_left(sandbox)
+    finally:
+        for one in (whole, made):
+            if one:
+                sandbox.delete_backup(one.id)
+
+
+def test_a_backup_that_expires(sandbox: Any) -> None:
     sandbox.write_file("/workspace/d/f", "kept")
-    made = sandbox.create_backup("/workspace/d", store=tmp_path)
-    place = tmp_path / "backups" / made.id
-    meta = json.loads((place / "meta.json").read_text())
-    (place / "meta.json").write_text(json.dumps({**meta, "createdAt": "2020-01-01T00:00:00+00:00"}))
-    with pytest.raises(BackupExpiredError, match="ttl="):
-        sandbox.restore_backup(made, store=tmp_path)
-    (place / "meta.json").write_text(json.dumps(meta))
-    archive = (place / "data.sqsh").read_bytes()
-    (place / "data.sqsh").write_bytes(archive[:-1])
-    with pytest.raises(BackupRestoreError, match="not whole"):
-        sandbox.restore_backup(made, store=tmp_path)
-    (place / "data.sqsh").write_bytes(b"\0" * len(archive))
-    with pytest.raises(BackupRestoreError) as broken:
-        sandbox.restore_backup(made, store=tmp_path)
-    assert broken.value.dir == "/workspace/d" and broken.value.stderr
-    assert sandbox.exec("cat /workspace/d/f; ls -A /workspace /var/backups").stdout == "kept/var/backups:\n\n/workspace:\nd\n"
+    made = sandbox.create_backup("/workspace/d", ttl=1)
+    until(lambda: datetime.now(timezone.utc) > expiry(sandbox, made.id), "its end")
+    with pytest.raises((BackupExpiredError, BackupNotFoundError)) as over:
+        sandbox.restore_backup(made)
+    assert over.value.context["backupId"] == made.id
+    nothing_is_left(sandbox)
+
+
+def expiry(sandbox: Any, backup: str) -> datetime:
+    try:
+        found: datetime = sandbox.get_backup(backup).expires_at
+        return found
+    except BackupNotFoundError:  # it has been swept
+        return datetime.min.replace(tzinfo=timezone.utc)
+
+
+def test_a_keeper_of_another_image(sandbox: Any) -> None:
+    """As one is that was made before the default image became another one."""
+    archive = str(uuid.uuid4())
+    sandbox.start()
+    with Sandbox(sandbox.id) as plain:
+        whole = plain.backup()
+        plain.delete_backup(whole)
+    with Sandbox(f"backup-{archive}", image=whole.image, destroy_on_exit=True) as keeper:
+        keeper.exec(f"mkdir /tmp/d /var/backups; echo one > /tmp/d/f; mksquashfs /tmp/d /var/backups/{archive}.sqsh").check()
+        kept = keeper.backup(ttl=600)
+    try:
+        sandbox.restore_backup({"id": kept.id, "dir": "/workspace/d"})
+        assert sandbox.read_file("/workspace/d/f") == "one\n"
+        nothing_is_left(sandbox)
+    finally:
+        sandbox.delete_backup(kept.id)
+
+
+def test_backups_that_are_cancelled_leave_nothing(box_id: str) -> None:
+    async def run() -> None:
+        async with AsyncSandbox(box_id) as sandbox:
+            (await sandbox.exec("mkdir /workspace/d; head -c 20M /dev/urandom > /workspace/d/f")).check()
+            before = (await sandbox.exec("sha256sum /workspace/d/*")).stdout
+            kept = await sandbox.create_backup("/workspace/d")
+            for seconds in (0.01, 0.04, 0.08, 0.16, 0.24, 0.32):
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await sandbox.delete_backup((await asyncio.wait_for(sandbox.create_backup("/workspace/d"), seconds)).id)
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(sandbox.restore_backup(kept), seconds)
+                with Sandbox(box_id) as plain:
+                    # A script that has begun ends by itself.
+                    until(lambda: plain.exec("pgrep -f 'restore-[X]XXXXX'").stdout == "", "what was begun")
+                    nothing_is_left(plain)
+                    assert plain.exec("sha256sum /workspace/d/*").stdout == before
+            await sandbox.delete_backup(kept.id)
+
+    known = set(kept_directories())
+    asyncio.run(run())
+    assert set(kept_directories()) <= known
+
+
+def test_backups_that_are_cut_off_leave_nothing(network: Callable[..., Any], make: Make, box_id: str, daemon: Any) -> None:
+    """Answers are lost, one after the other."""
+    known, lost = set(kept_directories()), []
+    with Sandbox(box_id) as plain:
+        plain.write_file("/workspace/d/f", "kept")
+        kept = plain.create_backup("/workspace/d")
+        try:
+            for connection, limit in [(1, 0), (1, 500), (1, 1000), *((2, limit) for limit in range(0, 2400, 300))]:
+                for restore in (False, True):
+                    bad = network(lambda n: limit if n == connection else None)
+                    sandbox = make(box_id, url=bad.url, token=daemon.token)
+                    try:
+                        if restore:
+                            sandbox.restore_backup(kept)
+                        else:
+                            plain.delete_backup(sandbox.create_backup("/workspace/d").id)
+                    except RPCTransportError:
+                        lost.append(bad.requests)
+                    assert set(kept_directories()) <= known | {kept.id}
+                    assert plain.exec("cat /workspace/d/*").stdout == "kept"
+                    nothing_is_left(plain)
+        finally:
+            plain.delete_backup(kept.id)
+    said = "".join(f"{request}\n" for requests in lost for request in requests)
+    for wanted in ("POST .*/api/backup/create", "PUT .*/backup-", "PUT .*/restore-", "DELETE /v1/backups/"):
+        assert re.search(wanted, said), wanted

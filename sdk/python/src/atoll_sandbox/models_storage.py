@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import List, Literal
+from typing import Dict, List, Literal
 
 from .models import Record
 
@@ -57,15 +57,15 @@ class BoxBackup:
 
 
 @dataclass(frozen=True)
-class DirectoryBackup:
-    """A copy of one directory, in a store of the caller's own: see `create_backup`."""
+class DirectoryBackup(Record):
+    """A copy of one directory, where the daemon keeps backups: see `create_backup`. `get_backup(id)` says more about it."""
 
     id: str
     dir: str
-    size: int
-    created_at: datetime
-    name: str | None = None
-    expires_at: datetime | None = None
+
+    def to_dict(self) -> Dict[str, str]:
+        """The backup as JSON may hold it; both SDKs restore that."""
+        return {"id": self.id, "dir": self.dir}
 
 
 @dataclass(frozen=True)
