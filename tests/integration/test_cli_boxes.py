@@ -34,6 +34,19 @@ def test_empty_lists_say_so(daemon, box):
         r = daemon.cli(verb, box)
         assert (r.returncode, r.stdout, r.stderr) == (0, b"", text)
     assert daemon.cli("ps", "-q", box).stderr == b""
+    r = daemon.cli("net", box, "log")
+    assert (r.returncode, r.stdout, r.stderr) == (0, b"", b"no connections have ended\n")
+
+
+def test_a_diff_without_changes_says_so(daemon, box):
+    daemon.cli("create", box)
+    assert daemon.cli("stop", box).returncode == 0  # a box that starts writes its /etc/hosts
+    r = daemon.cli("snapshot", box, "now")
+    if r.returncode:
+        pytest.skip(r.stderr.decode())
+    r = daemon.cli("diff", box, "now")
+    assert (r.returncode, r.stdout, r.stderr) == (0, b"", b"nothing has changed since the snapshot\n")
+    assert json.loads(daemon.cli("diff", box, "now", "--json").stdout)["added"] == []
 
 
 def test_hints_are_for_the_command_line(daemon, box):

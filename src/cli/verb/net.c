@@ -230,7 +230,10 @@ static int show_log(struct net *n, struct err *e)
 		return -1;
 	if (n->c->json)
 		return 0;
-	json_each(it, json_get(json_root(d), "log")) print_record(it);
+	const struct json *log = json_get(json_root(d), "log");
+	json_each(it, log) print_record(it);
+	if (!log || !log->first)
+		fputs("no connections have ended\n", stderr);
 	return 0;
 }
 
