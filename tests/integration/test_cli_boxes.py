@@ -57,6 +57,21 @@ def test_hints_are_for_the_command_line(daemon, box):
     assert r.returncode and f"ports {box}' lists the exposed ports".encode() in r.stderr and b"/v1/" not in r.stderr
 
 
+@pytest.mark.parametrize("words, hint", [
+    (["volume", "rm", "nosuch"], "volume ls' lists the volumes"),
+    (["secret", "rm", "nosuch"], "secret list' lists the secrets"),
+    (["unmount", "BOX", "/x"], "mounts ID' lists the buckets"),
+    (["fork", "BOX", "BOX"], "Choose another name"),
+    (["approve", "nosuch"], "approve --list' shows what waits"),
+    (["backups", "rm", "nosuch"], "backups' lists the backups"),
+    (["restore", "BOX", "nosuch"], "snapshots ID' lists"),
+])
+def test_hints_name_the_verb_that_helps(daemon, box, words, hint):
+    daemon.cli("create", box)
+    r = daemon.cli(*[box if word == "BOX" else word for word in words])
+    assert r.returncode == 1 and hint in r.stderr.decode() and b"GET /" not in r.stderr and b"settle" not in r.stderr, r
+
+
 @pytest.mark.parametrize("verb", ["create", "update"])
 @pytest.mark.parametrize("option, value, takes", [
     ("--network", "maybe", "open, list or off"),
