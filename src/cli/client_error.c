@@ -25,6 +25,38 @@ static int not_atoll(struct client *cl, int status, struct err *e)
 		http_status_text(status));
 }
 
+/* What names the thing that a verb did not find. */
+static void hint_not_found(struct cli *c)
+{
+	const char *verb = c->verb->name;
+	if (strcmp(verb, "volume") == 0)
+		cli_hint(c, "'%s volume ls' lists the volumes.", c->self);
+	else if (strcmp(verb, "secret") == 0 || strcmp(verb, "mount") == 0)
+		cli_hint(c, "'%s secret list' lists the secrets.", c->self);
+	else if (strcmp(verb, "unmount") == 0)
+		cli_hint(c, "'%s mounts ID' lists the buckets of a box.", c->self);
+	else
+		cli_hint(c, "'%s volume ls' lists the volumes, '%s secret list' the secrets.", c->self, c->self);
+}
+
+/* The daemon's own advice for these codes is for HTTP clients. */
+static void hint_for_people(struct cli *c, const struct err *e)
+{
+	bool taken = e->code == ERRC_INVALID_STATE && str_ends(str_of(e->msg), STR(" exists already"));
+	if (e->code == ERRC_SANDBOX_NOT_FOUND)
+		cli_hint(c, "'%s list' lists the boxes; '%s create NAME' makes one.", c->self, c->self);
+	else if (e->code == ERRC_APPROVAL_NOT_FOUND)
+		cli_hint(c, "'%s approve --list' shows what waits now.", c->self);
+	else if (e->code == ERRC_BACKUP_NOT_FOUND)
+		cli_hint(c, "'%s backups' lists the backups.", c->self);
+	else if (e->code == ERRC_SNAPSHOT_NOT_FOUND)
+		cli_hint(c, "'%s snapshots ID' lists the snapshots of a box.", c->self);
+	else if (e->code == ERRC_NOT_FOUND && !str_starts(str_of(e->msg), STR("no route ")))
+		hint_not_found(c);
+	else if (taken)
+		cli_hint(c, "Choose another name, or remove that box with '%s rm NAME'.", c->self);
+}
+
 int client_api_error(struct client *cl, int status, struct str body, struct err *e)
 {
 	struct json_doc *d = json_parse(body, NULL);
@@ -40,9 +72,7 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 	}
 	err_set(e, errc_by_name(code), "%.*s", STR_ARG(message));
 	cli_hint(cl->cli, "%.*s", STR_ARG(hint));
-	if (e->code == ERRC_SANDBOX_NOT_FOUND) /* the daemon's own advice is for HTTP clients */
-		cli_hint(cl->cli, "'%s list' lists the boxes; '%s create NAME' makes one.", cl->cli->self,
-			cl->cli->self);
+	hint_for_people(cl->cli, e);
 	if (status == 401)
 		cli_hint(cl->cli,
 			cl->token_unreadable ? "Only root and the daemon's user may read %s/token: use sudo, or "

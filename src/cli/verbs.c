@@ -51,8 +51,9 @@ const struct verb cli_verbs[] = {
 		"expression. Pictures are saved here as atoll-1.png and so on, and their names are printed; --dir\n"
 		"saves HTML too. Without CODE and FILE you type line by line, and variables are kept: Ctrl-C\n"
 		"interrupts, exit() or Ctrl-D ends.\n\n"
-		"The exit code is 1 when the code raised an error and 130 after Ctrl-C. --json prints a line for each\n"
-		"event.",
+		"The exit code is 1 when the code raised an error, n after Python's sys.exit(n), and 130 after "
+		"Ctrl-C.\n"
+		"--json prints a line for each event.",
 		verb_code, OWN_CODES, .words = WORDS_BOX_FILES,
 		.examples = "atoll code dev\natoll code dev -c 'import numpy; numpy.arange(5).sum()'\n"
 			    "atoll code dev -l ts -c 'const a: number = 6; a * 7'\natoll code dev plot.py"},

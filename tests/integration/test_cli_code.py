@@ -56,6 +56,22 @@ def test_code_from_stdin_and_the_language_of_a_file(daemon, box, tmp_path):
     assert code(daemon, box, "a.ts", "-", cwd=tmp_path, input=b"n + 2").stdout == b"5\n6\n"
 
 
+@pytest.mark.parametrize("text, exit_code, errors", [
+    ("exit()", 0, b""),
+    ("import sys; sys.exit(0)", 0, b""),
+    ("raise SystemExit", 0, b""),
+    ("import sys; sys.exit(3)", 3, b""),
+    ("import sys; sys.exit(-1)", 255, b""),
+    ("import sys; sys.exit('no input')", 1, b"no input\n"),
+])
+def test_pythons_exit_is_no_error(daemon, box, text, exit_code, errors):
+    r = code(daemon, box, input=b"print('before')\n" + text.encode())
+    assert (r.returncode, r.stdout, r.stderr) == (exit_code, b"before\n", errors)
+    r = code(daemon, box, "-c", text, "-c", "print('never')")
+    assert (r.returncode, r.stdout) == (exit_code, b"")
+    assert code(daemon, box, "--json", "-c", text).returncode == exit_code
+
+
 def test_an_error_has_its_traceback_on_stderr_and_ends_it(daemon, box):
     r = code(daemon, box, "-c", "print('before')\n1/0", "-c", "print('never')")
     assert r.returncode == 1 and r.stdout == b"before\n"

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -233,6 +234,25 @@ def test_directories_that_are_links_are_refused(place):
     (base / "d").symlink_to("elsewhere")
     r = up(env)
     assert r.returncode == 1 and f"{base}/d" in r.stderr
+
+
+# ---- what it says
+
+def test_its_lines_have_a_console_link_that_works_once(own_daemon):
+    assert own_daemon.interrupt() == 0
+    env = {**own_daemon.env, "ATOLL_LISTEN": own_daemon.address}
+    with open(own_daemon.log_path, "ab") as log, \
+            subprocess.Popen([ATOLL, "up"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True) as child:
+        try:
+            lines = dict(re.findall(r"^  (\w+) +(.+)$", "".join(iter(child.stdout.readline, "  stop     Ctrl-C; boxes stay alive\n")), re.M))
+            link = re.fullmatch(r"(http://\S+)/#login=(\w+) \(works once, for five minutes\)", lines["console"])
+            assert link and link[1].endswith(own_daemon.address.rsplit(":", 1)[1]), lines
+            answers = [own_daemon.request("POST", "/v1/console/session", {"code": link[2]}, headers={"X-Atoll-Console": "1"},
+                                          unix=False, token=False).status for _ in range(2)]
+            assert answers == [200, 401]
+        finally:
+            child.send_signal(signal.SIGINT)
+            assert child.wait(DEADLINE) == 0
 
 
 # ---- how it ends

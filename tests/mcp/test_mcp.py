@@ -107,6 +107,23 @@ def test_a_fork_without_arguments_is_one(daemon, box):
     end(daemon, session)
 
 
+def test_errors_are_in_the_words_of_tools(daemon, box):
+    daemon.request("PUT", lib.box_path(box), {})
+    session = begin(daemon)
+
+    def fails(tool, **arguments):
+        call = {"name": tool, "arguments": arguments}
+        result = post(daemon, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, session).json()["result"]
+        assert result["isError"]
+        return result["content"][0]["text"]
+    assert fails("fork_sandbox", sandbox=box, name="x") == "fork_sandbox has no argument 'name'; it takes 'ids', 'count', 'sandbox'"
+    assert fails("list_sandboxes", all=True) == "list_sandboxes has no argument 'all'; it takes none"
+    assert "list_sandboxes shows all; create_sandbox makes one." in fails("snapshot_sandbox", sandbox="nobody-here")
+    assert "Choose another id" in fails("fork_sandbox", sandbox=box, ids=[box])
+    assert "list_processes shows all." in fails("stop_process", sandbox=box, process="none")
+    end(daemon, session)
+
+
 def test_sessions_are_needed_and_end(daemon):
     assert post(daemon, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status == 400
     assert post(daemon, HELLO, "nonsense").status == 404

@@ -1,5 +1,6 @@
 """The examples of the README, run one after the other as one program."""
 
+import json
 import re
 
 import package
@@ -20,6 +21,14 @@ def test_readme(daemon):
     finally:
         program.unlink()
     for shown in ["42\n 0", "value in /tmp", "debug", "stdout 1", "grüße", "notes/today.txt", "200000 200000",
-                  "proc_", "exitCode: 0", "http://8000-readme-demo.", "/dev/pts/", "code: 0", "/nope", "true"]:
+                  "proc_", "exitCode: 0", "http://8000-readme-demo.", "/dev/pts/", "code: 0", "/nope", "6 null", "true"]:
         assert shown in out, f"'{shown}' is missing in\n{out}"
     assert "readme" not in daemon.boxes()
+
+
+def test_the_readme_names_every_option_of_get_sandbox():
+    text = (package.PACKAGE / "README.md").read_text(encoding="utf-8")
+    options = text[text.index("Options are upstream's"):text.index("An option with another name")]
+    generated = (package.PACKAGE / "src/generated/openapi.ts").read_text(encoding="utf-8")
+    fields = json.loads(re.search(r"sandboxSpecFields: readonly string\[\] = (\[.*?\]);", generated)[1])
+    assert set(fields) - {"envChanges"} <= set(re.findall(r"`(\w+)`", options))

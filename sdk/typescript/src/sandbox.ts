@@ -167,9 +167,14 @@ export class Sandbox extends Lifecycle implements t.ISandbox {
   async checkChanges(path: string, options?: f.CheckChangesOptions): Promise<f.CheckChangesResult> {
     return this.#in(sessionOf(options)).checkChanges(path, options);
   }
-  /** Clones a repository, into `targetDir` or a directory that is given instead of options. */
-  async gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions | string): Promise<c.GitCheckoutResult> {
-    return this.#in(typeof options === 'string' ? undefined : sessionOf(options)).gitCheckout(repoUrl, options);
+  /** Clones a repository, into `targetDir` or a directory that is given before or instead of options. */
+  async gitCheckout(
+    repoUrl: string,
+    options?: c.GitCheckoutOptions | string,
+    more?: Omit<c.GitCheckoutOptions, 'targetDir'>,
+  ): Promise<c.GitCheckoutResult> {
+    const all: c.GitCheckoutOptions = { ...more, ...(typeof options === 'string' ? { targetDir: options } : options) };
+    return this.#in(sessionOf(all)).gitCheckout(repoUrl, all);
   }
 
   /** Sets variables (or, with undefined, unsets them) for all that this object does from now on. */

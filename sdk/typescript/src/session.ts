@@ -142,8 +142,13 @@ export class Session implements ExecutionSession {
     return this.#core.watches.check(path, this.id, options);
   }
 
-  gitCheckout(repoUrl: string, options?: c.GitCheckoutOptions | string): Promise<c.GitCheckoutResult> {
-    return this.#core.git.checkout(repoUrl, this.id, typeof options === 'string' ? { targetDir: options } : options);
+  gitCheckout(
+    repoUrl: string,
+    options?: c.GitCheckoutOptions | string,
+    more?: Omit<c.GitCheckoutOptions, 'targetDir'>,
+  ): Promise<c.GitCheckoutResult> {
+    const named = typeof options === 'string' ? { targetDir: options } : options;
+    return this.#core.git.checkout(repoUrl, this.id, { ...more, ...named });
   }
 
   createCodeContext(options?: i.CreateContextOptions): Promise<i.CodeContext> {

@@ -179,6 +179,11 @@ test('gitCheckout into a directory, at a branch, a tag or a commit', async () =>
   const content = async (dir: string) => `${await sandbox.readFile(`${dir}/f`)}`.trim();
   expect((await sandbox.gitCheckout(url, '/workspace/whole')).targetDir).toBe('/workspace/whole');
   expect(await content('/workspace/whole')).toBe('3');
+  const third = await sandbox.gitCheckout(url, '/workspace/third', { ref: 'v2', depth: 1 });
+  expect([third.branch, third.targetDir, await content('/workspace/third')]).toEqual(['v2', '/workspace/third', '2']);
+  const session = await sandbox.createSession();
+  expect((await session.gitCheckout(url, '/workspace/fourth', { branch: 'side' })).branch).toBe('side');
+  expect(await content('/workspace/fourth')).toBe('2');
   for (const [ref, wanted] of [
     ['side', '2'],
     ['v2', '2'],

@@ -119,12 +119,17 @@ static void on_signal(struct client *cl, int signo)
 
 /* ---- the verb ---- */
 
-static int run_one(struct code *c, struct str text)
+/* Returns the exit code. *ret_left: no code shall follow, also after 0. */
+static int run_one(struct code *c, struct str text, bool *ret_left)
 {
 	struct err e;
-	switch (code_run(c, text, &e)) {
+	enum code_end end = code_run(c, text, &e);
+	*ret_left = end != CODE_DONE;
+	switch (end) {
 	case CODE_DONE:
 		return 0;
+	case CODE_EXITED:
+		return c->exit_code;
 	case CODE_RAISED:
 	case CODE_LOST:
 		return 1;
@@ -147,12 +152,15 @@ struct code_words {
 static int run_all(struct code *c, const struct code_words *w)
 {
 	int code = 0;
+	bool left = false;
 	struct err e;
-	for (size_t i = 0; !code && i < w->texts.n; i++)
-		code = run_one(c, str_of(w->texts.items[i]));
-	for (int i = 0; !code && i < w->files_n; i++) {
+	for (size_t i = 0; !left && i < w->texts.n; i++)
+		code = run_one(c, str_of(w->texts.items[i]), &left);
+	for (int i = 0; !left && i < w->files_n; i++) {
 		auto_buf struct buf text = {.max = SOURCE_MAX};
-		code = read_source(w->files[i], &text, &e) < 0 ? cli_fail(c->cl.cli, &e) : run_one(c, buf_str(&text));
+		if (read_source(w->files[i], &text, &e) < 0)
+			return cli_fail(c->cl.cli, &e);
+		code = run_one(c, buf_str(&text), &left);
 	}
 	return code;
 }

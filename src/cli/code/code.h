@@ -26,11 +26,13 @@ struct code {
 	bool no_files;
 	struct api_follow *running; /* the run that Ctrl-C interrupts */
 	bool cancelled;
+	int exit_code; /* after CODE_EXITED */
 };
 
 enum code_end {
 	CODE_DONE,
 	CODE_RAISED,	  /* the code's own error: printed */
+	CODE_EXITED,	  /* it asked to leave, as with sys.exit(); c->exit_code says how */
 	CODE_INTERRUPTED, /* by Ctrl-C */
 	CODE_LOST,	  /* the interpreter ended: printed */
 	CODE_FAILED,	  /* *e says why */

@@ -137,6 +137,8 @@ static int run_piece(struct code *c, struct str text, struct err *e)
 	case CODE_DONE:
 	case CODE_RAISED:
 		return 0;
+	case CODE_EXITED:
+		return c->exit_code + 1;
 	case CODE_INTERRUPTED:
 		if (c->cl.interrupted != SIGINT)
 			return 128 + c->cl.interrupted + 1;

@@ -11,7 +11,7 @@ enum { FILES_MAX = 100000 };
 
 struct run {
 	struct code *c;
-	bool raised, lost;
+	bool raised, lost, exited;
 };
 
 static int print_line(int fd, struct str text, struct err *e)
@@ -92,8 +92,27 @@ static int take_result(struct code *c, const struct json *ev, struct err *e)
 	return c->no_files ? 0 : write_files(c, ev, e);
 }
 
+/* Python's exit() and sys.exit(): nothing or None is 0, a number is itself, another value is printed and is 1. */
+static bool take_exit(struct run *r, const struct json *ev, bool print, struct err *e)
+{
+	struct str value = api_text(ev, "evalue");
+	uint64_t code = 0;
+	if (!str_eq_c(api_text(ev, "ename"), "SystemExit") || json_get(ev, "outcome"))
+		return false;
+	r->exited = true;
+	bool none = !value.n || str_eq_c(value, "None");
+	bool minus = value.n && value.p[0] == '-';
+	bool number = none || str_to_u64(str_skip(value, minus), UINT32_MAX, &code);
+	r->c->exit_code = !number ? 1 : (int)((minus ? -code : code) & 0xFF);
+	if (!number && print)
+		print_line(STDERR_FILENO, value, e);
+	return true;
+}
+
 static int take_error(struct run *r, const struct json *ev, struct err *e)
 {
+	if (take_exit(r, ev, true, e))
+		return 0;
 	const struct json *lines = json_get(ev, "traceback");
 	const char *on = cli_style(STDERR_FILENO, STYLE_RED), *off = cli_style(STDERR_FILENO, STYLE_PLAIN);
 	r->raised = true;
@@ -117,7 +136,8 @@ static int on_event(void *arg, const struct json *ev, struct str text, struct er
 	int failed = 0;
 	if (r->c->cl.cli->json) {
 		failed = print_line(STDOUT_FILENO, text, e);
-		r->raised = r->raised || str_eq_c(type, "error");
+		if (str_eq_c(type, "error") && !take_exit(r, ev, false, e))
+			r->raised = true;
 		r->lost = r->lost || (str_eq_c(type, "error") && json_get(ev, "outcome"));
 	} else if (str_eq_c(type, "stdout")) {
 		failed = cli_write(STDOUT_FILENO, api_text(ev, "text"), e);
@@ -153,5 +173,7 @@ enum code_end code_run(struct code *c, struct str text, struct err *e)
 	c->running = NULL;
 	if (c->cancelled)
 		return CODE_INTERRUPTED;
-	return failed < 0 ? CODE_FAILED : r.lost ? CODE_LOST : r.raised ? CODE_RAISED : CODE_DONE;
+	if (failed < 0 || r.lost)
+		return failed < 0 ? CODE_FAILED : CODE_LOST;
+	return r.exited ? CODE_EXITED : r.raised ? CODE_RAISED : CODE_DONE;
 }

@@ -124,7 +124,8 @@ static void print_wrangler(const struct up *u)
 	printf("           export DOCKER_HOST=unix://%s/docker.sock\n", u->place.run);
 }
 
-static void print_ready(struct up *u)
+/* `link` signs a browser in to the console, once; it may be empty. */
+static void print_ready(struct up *u, struct str link)
 {
 	const struct up_place *p = &u->place;
 	bool own_run = strcmp(p->run, "/run/atoll") != 0;
@@ -134,6 +135,8 @@ static void print_ready(struct up *u)
 	printf("  token    %s/token (the unix socket needs none)\n", p->data);
 	printf("  try      %s%s%s%s exec hello -- echo hi\n", own_run ? "ATOLL_RUN=" : "", own_run ? p->run : "",
 		own_run ? " " : "", u->c->self);
+	if (link.n)
+		printf("  console  %.*s (works once, for five minutes)\n", STR_ARG(link));
 	print_wrangler(u);
 	printf("  stop     Ctrl-C; boxes stay alive\n");
 	fflush(stdout);
@@ -193,6 +196,36 @@ static bool is_healthy(const struct http_reply *r)
 	return warden;
 }
 
+static void ask(struct up *u, const char *method, const char *target, http_on_reply on_reply)
+{
+	struct http_endpoint ep;
+	struct http_question q = {.options = {.method = str_of(method),
+					  .target = str_of(target),
+					  .head_ms = READY_LIMIT_MS,
+					  .fresh = true},
+		.body = STR(""),
+		.max = HEALTH_MAX,
+		.on_reply = on_reply,
+		.arg = u};
+	char path[PATH_MAX + 16];
+	snprintf(path, sizeof path, "%s/atoll.sock", u->place.run);
+	INVARIANT(http_endpoint_unix(&ep, str_of(path), NULL) == 0);
+	http_call_whole(u->http, &ep, &q);
+}
+
+/* The line with the link is left out when there is none. */
+static void on_link(void *arg, const struct http_reply *r, const struct http_failure *f)
+{
+	struct up *u = arg;
+	struct str link = STR("");
+	(void)f;
+	if (u->stopping)
+		return;
+	auto_json struct json_doc *d = r && r->status == 201 ? json_parse(r->body, NULL) : NULL;
+	json_read_str(d ? json_root(d) : NULL, "url", &link, NULL);
+	print_ready(u, link);
+}
+
 static void on_health(void *arg, const struct http_reply *r, const struct http_failure *f)
 {
 	struct up *u = arg;
@@ -212,21 +245,12 @@ static void on_health(void *arg, const struct http_reply *r, const struct http_f
 	if (u->c->json)
 		print_ready_json(u);
 	else
-		print_ready(u);
+		ask(u, "POST", "/v1/console/links", on_link);
 }
 
 static void ask_ready(struct up *u)
 {
-	struct http_endpoint ep;
-	struct http_question q = {.options = {.target = STR("/v1/health"), .fresh = true},
-		.body = STR(""),
-		.max = HEALTH_MAX,
-		.on_reply = on_health,
-		.arg = u};
-	char path[PATH_MAX + 16];
-	snprintf(path, sizeof path, "%s/atoll.sock", u->place.run);
-	INVARIANT(http_endpoint_unix(&ep, str_of(path), NULL) == 0);
-	http_call_whole(u->http, &ep, &q);
+	ask(u, "GET", "/v1/health", on_health);
 }
 
 static void on_ready_limit(struct loop_timer *t)

@@ -8,6 +8,19 @@
 #include "cli/api.h"
 #include "proto/limits.h"
 
+bool box_is_network_mode(const char *text)
+{
+	return strcmp(text, "open") == 0 || strcmp(text, "list") == 0 || strcmp(text, "off") == 0;
+}
+
+bool box_is_time(const char *text)
+{
+	struct str s = str_of(text);
+	uint64_t n;
+	s.n -= s.n > 1 && strchr("smh", s.p[s.n - 1]);
+	return str_to_u64(s, UINT32_MAX, &n);
+}
+
 /* "90" is seconds; the daemon takes a text only with a unit. */
 static void write_sleep_after(struct json_writer *w, const char *text)
 {

@@ -49,6 +49,10 @@ struct box_options {
 	}
 /* The parts of NAME:PATH[:ro]; false: it is something else. */
 bool box_volume_split(const char *text, struct str *ret_name, struct str *ret_path, bool *ret_read_only);
+/* open, list or off */
+bool box_is_network_mode(const char *text);
+/* As in 30s, 10m, 1h or 90: what --sleep-after and --backup-every take. */
+bool box_is_time(const char *text);
 /* Whether any option was given. */
 bool box_options_given(const struct box_options *o);
 

@@ -42,6 +42,14 @@ static bool check_options(struct cli *c, const struct box_options *o, int *ret_c
 		*ret_code = cli_usage(c, "use --keep-alive or --no-keep-alive, not both");
 	else if (o->backup_keep && !o->backup_every)
 		*ret_code = cli_usage(c, "--backup-keep goes with --backup-every TIME");
+	else if (o->backup_every && !box_is_time(o->backup_every))
+		*ret_code = cli_usage(
+			c, "--backup-every cannot be '%s'; write for example 30m or 1h; 0 ends it", o->backup_every);
+	else if (o->sleep_after && !box_is_time(o->sleep_after) && strcmp(o->sleep_after, "default") != 0)
+		*ret_code = cli_usage(c, "--sleep-after cannot be '%s'; write for example 30s, 10m or 1h; 0 is never",
+			o->sleep_after);
+	else if (o->network && !box_is_network_mode(o->network))
+		*ret_code = cli_usage(c, "--network cannot be '%s'; write open, list or off", o->network);
 	else
 		return true;
 	return false;

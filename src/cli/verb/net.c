@@ -230,7 +230,10 @@ static int show_log(struct net *n, struct err *e)
 		return -1;
 	if (n->c->json)
 		return 0;
-	json_each(it, json_get(json_root(d), "log")) print_record(it);
+	const struct json *log = json_get(json_root(d), "log");
+	json_each(it, log) print_record(it);
+	if (!log || !log->first)
+		fputs("no connections have ended\n", stderr);
 	return 0;
 }
 
@@ -256,6 +259,8 @@ static bool check(struct cli *c, const struct args *a, const char *what, const s
 		*code = cli_usage(c, "which rule? As in pypi.org, '*.npmjs.org:443' or 10.1.0.0/16:5432");
 	else if (mode && a->n != 3)
 		*code = cli_usage(c, "which mode: open, list or off?");
+	else if (mode && !box_is_network_mode(a->words[2]))
+		*code = cli_usage(c, "the mode cannot be '%s'; write open, list or off", a->words[2]);
 	else if (log && a->n > 2)
 		*code = cli_usage(c, "'%s' is too much", a->words[2]);
 	else if (o->follow && !log)

@@ -223,7 +223,10 @@ static void print_diff(const struct json *root)
 	print_paths(&out, json_get(root, "added"), 'A', STYLE_GREEN);
 	print_paths(&out, json_get(root, "changed"), 'C', STYLE_BOLD);
 	print_paths(&out, json_get(root, "deleted"), 'D', STYLE_RED);
-	cli_print(&out);
+	if (buf_size(&out))
+		cli_print(&out);
+	else
+		fputs("nothing has changed since the snapshot\n", stderr);
 }
 
 int verb_diff(struct cli *c, int argc, char **argv)

@@ -95,19 +95,39 @@ void mcp_call_fail(struct mcp_call *c, const struct err *e)
 	fail(c, e->msg);
 }
 
+/* The API's advice is for HTTP clients; these codes have one for models. */
+static struct str advice(struct str code, struct str message, struct str suggestion)
+{
+	if (str_eq_c(code, "SANDBOX_NOT_FOUND"))
+		return STR("list_sandboxes shows all; create_sandbox makes one.");
+	if (str_eq_c(code, "SNAPSHOT_NOT_FOUND"))
+		return STR("snapshot_sandbox makes one and answers with its id.");
+	if (str_eq_c(code, "PROCESS_NOT_FOUND"))
+		return STR("list_processes shows all.");
+	if (str_eq_c(code, "INVALID_STATE") && str_ends(message, STR(" exists already")))
+		return STR("Choose another id; list_sandboxes shows those that are taken.");
+	if (str_eq_c(code, "FILE_TOO_LARGE"))
+		return STR("Read a part of it with run_command, as in head, tail or sed.");
+	if (str_eq_c(code, "INVALID_LIMITS") || str_eq_c(code, "NOT_FOUND"))
+		return STR_NULL;
+	return suggestion;
+}
+
 void mcp_call_fail_api(struct mcp_call *c, int status, struct str body)
 {
 	struct err e;
 	auto_buf struct buf text = {0};
 	auto_json struct json_doc *doc = json_parse(body, &e);
-	struct str message = STR_NULL, suggestion = STR_NULL;
+	struct str code = STR(""), message = STR_NULL, suggestion = STR_NULL;
+	json_read_str(doc ? json_root(doc) : NULL, "code", &code, &e);
 	json_read_str(doc ? json_root(doc) : NULL, "message", &message, &e);
 	json_read_str(doc ? json_root(doc) : NULL, "suggestion", &suggestion, &e);
 	if (message.p)
 		buf_printf(&text, "%.*s", STR_ARG(message));
 	else
 		buf_printf(&text, "the daemon answered %d: %.*s", status, (int)(body.n < 300 ? body.n : 300), body.p);
-	if (suggestion.p)
+	suggestion = advice(code, message, suggestion);
+	if (suggestion.n)
 		buf_printf(&text, "\n%.*s", STR_ARG(suggestion));
 	fail(c, buf_cstr(&text));
 }

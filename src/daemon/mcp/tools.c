@@ -132,7 +132,7 @@ static void tool_write(struct json_writer *w, const struct tool *t)
 	buf_printf(&schema, "{\"type\":\"object\",\"properties\":{%s}", t->properties);
 	if (*t->required)
 		buf_printf(&schema, ",\"required\":[%s]", t->required);
-	buf_add_byte(&schema, '}');
+	buf_add_c(&schema, ",\"additionalProperties\":false}");
 	json_object_begin(w);
 	json_member_cstr(w, "name", t->name);
 	json_member_cstr(w, "title", t->title);
@@ -233,11 +233,32 @@ static void on_answer(struct mcp_call *c, int status, struct str body)
 	mcp_call_finish(c);
 }
 
+/* An argument that a tool does not have is a mistake that the model can mend: ignored, it would look as if it worked.
+ */
+static int check_arguments(const struct mcp_call *c, const struct tool *t, struct err *e)
+{
+	auto_buf struct buf text = {0}, known = {0};
+	buf_printf(&text, "{%s}", t->properties);
+	auto_json struct json_doc *doc = json_parse(buf_str(&text), NULL);
+	INVARIANT(doc);
+	json_each(it, json_root(doc)) buf_printf(&known, "%s'%.*s'", buf_size(&known) ? ", " : "", STR_ARG(it->key));
+	json_each(it, c->arguments)
+	{
+		auto_free char *name = str_dup(it->key);
+		if (!json_get(json_root(doc), name))
+			return err_field(e, name, "%s has no argument '%.60s'; it takes %s", t->name, name,
+				buf_size(&known) ? buf_cstr(&known) : "none");
+	}
+	return 0;
+}
+
 void mcp_tool_run(struct mcp_call *c, struct str name)
 {
 	const struct tool *t = find(name);
 	struct err e;
 	auto_buf struct buf path = {0}, body = {0};
+	if (check_arguments(c, t, &e) < 0)
+		return mcp_call_fail(c, &e);
 	if (t->run)
 		return t->run(c);
 	if (put_path(&path, c, t->path, &e) < 0)

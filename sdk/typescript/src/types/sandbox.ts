@@ -150,6 +150,7 @@ export interface ExecutionSession {
   gitCheckout(
     repoUrl: string,
     options?: Omit<GitCheckoutOptions, 'sessionId' | 'session'> | string,
+    more?: Omit<GitCheckoutOptions, 'sessionId' | 'session' | 'targetDir'>,
   ): Promise<GitCheckoutResult>;
   setEnvVars(envVars: Record<string, string | undefined>): Promise<void>;
   createCodeContext(options?: CreateContextOptions): Promise<CodeContext>;
@@ -170,7 +171,11 @@ export interface ISandbox
   watch(path: string, options?: WatchOptions): Promise<ReadableStream<Uint8Array>>;
   checkChanges(path: string, options?: CheckChangesOptions): Promise<CheckChangesResult>;
   exists(path: string, sessionId?: string): Promise<FileExistsResult>;
-  gitCheckout(repoUrl: string, options?: GitCheckoutOptions | string): Promise<GitCheckoutResult>;
+  gitCheckout(
+    repoUrl: string,
+    options?: GitCheckoutOptions | string,
+    more?: Omit<GitCheckoutOptions, 'targetDir'>,
+  ): Promise<GitCheckoutResult>;
   createSession(options?: SessionOptions): Promise<ExecutionSession>;
   deleteSession(session: SessionRef): Promise<SessionDeleteResult>;
   getContainerPlacementId(): Promise<string | null | undefined>;
