@@ -17,25 +17,32 @@
 
 /* ---- the log of one box ---- */
 
-static const char *reason(struct gate_box *b, const struct ip *ip, uint16_t port, bool udp)
+/* `name` is set when it was the name that decided. */
+static const char *reason(struct gate_box *b, const struct drop *d, const char **name)
 {
 	const struct policy *p = box_policy(b);
-	struct verdict v = p ? policy_by_address(p, gate_host(b->gate), udp, ip, port) : (struct verdict){0};
+	const char *by = "";
 	if (!p)
 		return "no policy came";
+	struct verdict v = d->udp ? udp_verdict(b, &d->ip, d->port, &by)
+				  : policy_by_address(p, gate_host(b->gate), false, &d->ip, d->port);
+	if (*by)
+		*name = by;
 	if (v.answer == POLICY_DENY)
 		return v.why;
-	return udp ? "UDP needs a udp:// rule" : "refused by an earlier policy";
+	return d->udp ? "UDP needs a udp:// rule" : "refused by an earlier policy";
 }
 
 static void tell(struct gate_box *b, const struct drop *d, uint64_t times)
 {
+	const char *name = names_get(&b->names, &d->ip, 0, loop_now(b->gate->loop));
+	const char *why = reason(b, d, &name);
 	record_send(b->gate, &(struct gate_log){.id = box_id(b),
 				     .time = clock_wall_ms(),
-				     .name = names_get(&b->names, &d->ip, 0, loop_now(b->gate->loop)),
+				     .name = name,
 				     .protocol = d->udp ? "udp" : "tcp",
 				     .decision = "deny",
-				     .why = reason(b, &d->ip, d->port, d->udp),
+				     .why = why,
 				     .end = "refused",
 				     .ip = &d->ip,
 				     .port = d->port,

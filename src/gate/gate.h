@@ -305,6 +305,9 @@ void udp_on_ready(struct loop_io *io, uint32_t events);
 void udp_send(struct gate_box *b, const struct ip *from, uint16_t from_port, const struct ip *to, uint16_t to_port,
 	struct str data);
 void udp_drop_flows(struct gate_box *b, bool denied_only);
+/* Whether a datagram may go there: by address, if no name that the box was told for it is denied, or by one of those
+ * names. `name` is the one that decided, or "". */
+struct verdict udp_verdict(struct gate_box *b, const struct ip *to, uint16_t port, const char **name);
 
 /* ---- drops.c ---- */
 /* Takes the descriptor of the kernel's ring, in the place of an earlier one. */

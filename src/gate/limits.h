@@ -68,8 +68,8 @@
 #define GATE_DNS_TTL_MAX     3600000
 #define GATE_DNS_NEGATIVE    5000
 #define GATE_DNS_TCP_IDLE    10000
-#define GATE_DNS_TCP_OUT     (64u * KIB)
-#define GATE_NAMES_MAX	     4096 /* addresses whose names are remembered for one box */
+#define GATE_DNS_TCP_OUT     (256u * KIB) /* answers of one connection, and room for those that wait */
+#define GATE_NAMES_MAX	     4096	  /* addresses whose names are remembered for one box */
 #define GATE_NAMES_PER_IP    8
 #define GATE_NAMES_KEEP	     3600000 /* past the record's own time */
 

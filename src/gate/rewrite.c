@@ -33,7 +33,7 @@ static struct secret *signer(struct web *w, const struct http_request *rq)
 	const struct secrets *s = web_secrets(w);
 	struct str given = header(rq, "Authorization");
 	if (given.p || is_presigned(rq)) {
-		struct secret *named = secrets_find(s, given.p ? given : rq->query);
+		struct secret *named = given.p ? secrets_find(s, given) : secrets_in_target(s, rq->query);
 		return may_sign(w, named) ? named : NULL;
 	}
 	for (size_t i = 0; s && i < s->n; i++)
@@ -150,8 +150,7 @@ static bool pass(struct rewrite *r, struct str name, struct str *value)
 		return false;
 	if (r->unwrap && str_eq_nocase(name, STR("Content-Encoding")))
 		return unwrapped_encoding(r, value);
-	if (!secrets_find(r->writer.secrets, *value) && !str_starts(*value, STR("Basic ")) &&
-		!str_starts(*value, STR("basic ")))
+	if (!secrets_in_value(r->writer.secrets, *value))
 		return true;
 	struct buf *out = new_value(r);
 	if (out && secret_put_value(&r->writer, *value, out))

@@ -154,61 +154,119 @@ bool secrets_want(const struct secrets *s, const char *name, uint16_t port)
 	return false;
 }
 
-/* The next placeholder of a secret at or behind `at`; its place, or -1. */
-static ssize_t next_placeholder(const struct secrets *s, struct str text, size_t at, struct secret **ret)
+/* ---- finding ---- */
+
+/* A placeholder in a text. */
+struct place {
+	struct secret *secret;
+	size_t at, n;
+};
+
+static int hex_digit(char c)
 {
-	static const struct str prefix = STR(SECRET_PREFIX);
-	while (s && at + SECRET_PLACEHOLDER <= text.n) {
-		const char *p = memmem(text.p + at, text.n - at, prefix.p, prefix.n);
-		if (!p || (size_t)(p - text.p) + SECRET_PLACEHOLDER > text.n)
-			return -1;
-		for (size_t i = 0; i < s->n; i++)
-			if (memcmp(p, s->v[i].placeholder, SECRET_PLACEHOLDER) == 0) {
-				*ret = &s->v[i];
-				return p - text.p;
-			}
-		at = (size_t)(p - text.p) + 1;
+	static const char digits[] = "0123456789abcdef";
+	const char *p = c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 32 : c) : NULL;
+	return p ? (int)(p - digits) : -1;
+}
+
+/* One character, also as %XX. How many bytes it takes, or 0. */
+static size_t read_escaped(struct str text, char *ret)
+{
+	int high, low;
+	if (!text.n)
+		return 0;
+	*ret = *text.p;
+	if (*text.p != '%')
+		return 1;
+	if (text.n < 3 || (high = hex_digit(text.p[1])) < 0 || (low = hex_digit(text.p[2])) < 0)
+		return 0;
+	*ret = (char)(high << 4 | low);
+	return 3;
+}
+
+/* What begins like a placeholder, without its escapes. How many bytes it takes, or 0. */
+static size_t read_place(struct str text, char ret[SECRET_PLACEHOLDER])
+{
+	static const char prefix[] = SECRET_PREFIX;
+	size_t n = 0;
+	for (size_t i = 0; i < SECRET_PLACEHOLDER; i++) {
+		size_t took = read_escaped(str_skip(text, n), &ret[i]);
+		if (!took || (i < sizeof prefix - 1 && ret[i] != prefix[i]))
+			return 0;
+		n += took;
 	}
-	return -1;
+	return n;
+}
+
+/* The next placeholder of a secret at or behind `at`. `target`: as servers read targets, where %5f is an underscore. */
+static bool next_place(const struct secrets *s, struct str text, bool target, size_t at, struct place *ret)
+{
+	for (; s && at + SECRET_PLACEHOLDER <= text.n; at++) {
+		char read[SECRET_PLACEHOLDER];
+		if (!target) {
+			const char *p = memmem(text.p + at, text.n - at, SECRET_PREFIX, sizeof SECRET_PREFIX - 1);
+			at = p ? (size_t)(p - text.p) : text.n;
+		}
+		size_t n = read_place(str_skip(text, at), read);
+		for (size_t i = 0; n && (target || n == sizeof read) && i < s->n; i++)
+			if (memcmp(read, s->v[i].placeholder, sizeof read) == 0) {
+				*ret = (struct place){&s->v[i], at, n};
+				return true;
+			}
+	}
+	return false;
 }
 
 struct secret *secrets_find(const struct secrets *s, struct str text)
 {
-	struct secret *found = NULL;
-	return next_placeholder(s, text, 0, &found) < 0 ? NULL : found;
+	struct place found;
+	return next_place(s, text, false, 0, &found) ? found.secret : NULL;
 }
 
-/* The credentials of "Basic …", decoded; false: it is something else. */
+struct secret *secrets_in_target(const struct secrets *s, struct str target)
+{
+	struct place found;
+	return next_place(s, target, true, 0, &found) ? found.secret : NULL;
+}
+
+/* The credentials of "Basic …", decoded, as lenient as servers are: any case, blanks and tabs, padding or none. False:
+ * it is something else. */
 static bool decode_basic(struct str value, struct buf *out)
 {
-	static const struct str scheme = STR("basic ");
+	static const struct str scheme = STR("basic");
 	struct base64_decoder d = {0};
-	if (value.n <= scheme.n || !str_eq_nocase(str_n(value.p, scheme.n), scheme))
+	struct str rest = str_skip(value, scheme.n), text = str_trim(rest);
+	if (rest.p == text.p || !str_eq_nocase(str_n(value.p, scheme.n), scheme) || !base64_decode(&d, text, out))
 		return false;
-	return base64_decode(&d, str_trim(str_skip(value, scheme.n)), out) && base64_finish(&d);
+	return base64_finish(&d) || base64_decode(&d, d.have == 2 ? STR("==") : STR("="), out);
+}
+
+struct secret *secrets_in_value(const struct secrets *s, struct str value)
+{
+	auto_buf struct buf plain = {0};
+	struct secret *found = secrets_find(s, value);
+	return !found && decode_basic(value, &plain) ? secrets_find(s, buf_str(&plain)) : found;
 }
 
 struct secret *secrets_in_head(const struct secrets *s, struct str head)
 {
-	struct secret *found = secrets_find(s, head);
+	struct secret *found = secrets_in_target(s, head);
 	while (head.n && !found) {
-		auto_buf struct buf plain = {0};
 		struct str value, line = str_split(head, '\n', &head);
 		if (line.n && line.p[line.n - 1] == '\r')
 			line.n--;
 		str_split(line, ':', &value);
-		if (decode_basic(str_trim(value), &plain))
-			found = secrets_find(s, buf_str(&plain));
+		found = secrets_in_value(s, str_trim(value));
 	}
 	return found;
 }
 
-static struct secret *misplaced_in(const struct secrets *s, struct str text, const struct secret_way *way)
+static struct secret *misplaced_in(const struct secrets *s, struct str text, bool target, const struct secret_way *way)
 {
-	struct secret *found = NULL;
-	for (ssize_t at = 0; (at = next_placeholder(s, text, (size_t)at, &found)) >= 0; at += SECRET_PLACEHOLDER)
-		if (!way->name || !secret_goes_to(found, way->name, way->port))
-			return found;
+	struct place found = {0};
+	for (size_t at = 0; next_place(s, text, target, at, &found); at = found.at + found.n)
+		if (!way->name || !secret_goes_to(found.secret, way->name, way->port))
+			return found.secret;
 	return NULL;
 }
 
@@ -219,9 +277,9 @@ static struct secret *misplaced_in_header(
 	/* A name is nowhere to put a value. */
 	struct secret *bad_one = secrets_find(s, h->name);
 	if (!bad_one)
-		bad_one = misplaced_in(s, h->value, way);
+		bad_one = misplaced_in(s, h->value, false, way);
 	if (!bad_one && decode_basic(h->value, &plain))
-		bad_one = misplaced_in(s, buf_str(&plain), way);
+		bad_one = misplaced_in(s, buf_str(&plain), false, way);
 	return bad_one;
 }
 
@@ -229,7 +287,7 @@ struct secret *secrets_misplaced(const struct secrets *s, const struct http_requ
 {
 	if (!s)
 		return NULL;
-	struct secret *bad_one = misplaced_in(s, rq->target, way);
+	struct secret *bad_one = misplaced_in(s, rq->target, true, way);
 	if (!bad_one)
 		bad_one = secrets_find(s, rq->host);
 	for (size_t i = 0; i < rq->headers.n && !bad_one; i++)
@@ -255,28 +313,24 @@ static void put_escaped(struct buf *out, struct str value)
 	}
 }
 
-static bool put_replaced(const struct secret_writer *w, struct str text, bool escape, struct buf *out)
+static bool put_replaced(const struct secret_writer *w, struct str text, bool target, struct buf *out)
 {
-	size_t from = 0;
-	ssize_t at = 0;
-	bool any = false;
-	struct secret *found = NULL;
-	while ((at = next_placeholder(w->secrets, text, (size_t)at, &found)) >= 0) {
-		bool goes = w->way.name && secret_goes_to(found, w->way.name, w->way.port);
-		if (goes) {
-			buf_add(out, text.p + from, (size_t)at - from);
-			if (escape)
-				put_escaped(out, str_n(found->value, found->value_n));
-			else
-				buf_add(out, found->value, found->value_n);
-			from = (size_t)at + SECRET_PLACEHOLDER;
-			any = true;
-			w->used(w->arg, found);
-		}
-		at += SECRET_PLACEHOLDER;
+	size_t from = 0, at = 0;
+	struct place found = {0};
+	for (; next_place(w->secrets, text, target, at, &found); at = found.at + found.n) {
+		const struct secret *s = found.secret;
+		if (!w->way.name || !secret_goes_to(s, w->way.name, w->way.port))
+			continue;
+		buf_add(out, text.p + from, found.at - from);
+		if (target)
+			put_escaped(out, str_n(s->value, s->value_n));
+		else
+			buf_add(out, s->value, s->value_n);
+		from = found.at + found.n;
+		w->used(w->arg, found.secret);
 	}
 	buf_add(out, text.p + from, text.n - from);
-	return any;
+	return from > 0;
 }
 
 bool secret_put_target(const struct secret_writer *w, struct str target, struct buf *out)

@@ -3,8 +3,8 @@
  *
  * A box knows only placeholders. On its way to one of a secret's hosts, over TLS that the gate has verified, a
  * placeholder in the head of a request becomes the value: in header values, inside of Basic credentials, and in the
- * target, percent-encoded. Anywhere else a placeholder is misplaced, and the request is refused. Bodies are not looked
- * at.
+ * target, percent-encoded, where parts of the placeholder may be percent-encoded as well. Anywhere else a placeholder
+ * is misplaced, and the request is refused. Bodies are not looked at.
  *
  * Values live here and in the head that is being sent, and are wiped from both (buf.h's `wipe`). They are in no error
  * and no log record. Pure but for the time of the last note. Thread: the loop's.
@@ -47,7 +47,11 @@ bool secrets_want(const struct secrets *s, const char *name, uint16_t port);
 bool secret_goes_to(const struct secret *s, const char *name, uint16_t port);
 /* The first secret whose placeholder stands in the text. */
 struct secret *secrets_find(const struct secrets *s, struct str text);
-/* The same for the raw head of a request, and inside of Basic credentials in it. */
+/* The same for a target, where characters may be percent-encoded, … */
+struct secret *secrets_in_target(const struct secrets *s, struct str target);
+/* … for the value of a header, also inside of Basic credentials, */
+struct secret *secrets_in_value(const struct secrets *s, struct str value);
+/* … and for the raw head of a request: all of these. */
 struct secret *secrets_in_head(const struct secrets *s, struct str head);
 
 /* Where a request goes. `name` is NULL when the way there is not TLS that the gate has verified. */

@@ -177,14 +177,14 @@ static void say_unreachable(struct gate_box *b, const struct sent *s)
 
 /* ---- flows ---- */
 
-static void drop_flow(struct flow *f, const char *end)
+static void drop_flow(struct flow *f, const char *decision, const char *end)
 {
 	struct gate *g = f->box->gate;
 	record_send(g, &(struct gate_log){.id = box_id(f->box),
 			       .time = f->wall,
 			       .name = f->name,
 			       .protocol = "udp",
-			       .decision = "allow",
+			       .decision = decision,
 			       .why = f->why,
 			       .end = end,
 			       .ip = &f->to,
@@ -205,7 +205,7 @@ static void on_idle(struct loop_timer *t)
 	struct flow *f = container_of(t, struct flow, timer);
 	uint64_t since = loop_now(f->box->gate->loop) - f->used;
 	if (since >= GATE_FLOW_IDLE)
-		return drop_flow(f, "idle");
+		return drop_flow(f, "allow", "idle");
 	loop_timer_set(f->box->gate->loop, &f->timer, GATE_FLOW_IDLE - since, on_idle);
 }
 
@@ -229,23 +229,43 @@ static void on_reply(struct loop_io *io, uint32_t events)
 	}
 }
 
-/* By address, or by one of the names that the box was told for it. */
-static bool allowed(
-	struct gate_box *b, const struct ip *to, uint16_t port, char name[NET_NAME_MAX + 1], char why[GATE_WHY_MAX])
+/* A rule that denies datagrams to the name. */
+static const struct rule *denied_name(const struct policy *p, const char *name, uint16_t port)
+{
+	for (size_t i = 0; i < p->deny_n; i++)
+		if ((!p->deny[i].port || p->deny[i].port == port) && rule_matches_name(&p->deny[i], name))
+			return &p->deny[i];
+	return NULL;
+}
+
+struct verdict udp_verdict(struct gate_box *b, const struct ip *to, uint16_t port, const char **name)
 {
 	const struct policy *p = box_policy(b);
 	struct verdict v = p ? policy_by_address(p, gate_host(b->gate), true, to, port)
 			     : (struct verdict){.answer = POLICY_DENY, .why = "no policy came"};
 	const char *told;
+	const struct rule *denied;
+	bool by_name = v.answer == POLICY_NEEDS_NAME;
 	uint64_t now = loop_now(b->gate->loop);
-	for (size_t i = 0; v.answer == POLICY_NEEDS_NAME && (told = names_get(&b->names, to, i, now)); i++) {
-		struct verdict by_name = policy_by_name(p, told, port, SPEECH_DATAGRAM);
-		snprintf(name, NET_NAME_MAX + 1, "%s", told);
-		if (by_name.answer == POLICY_ALLOW)
-			v = by_name;
+	*name = "";
+	for (size_t i = 0; (by_name || v.look) && (told = names_get(&b->names, to, i, now)); i++) {
+		if (by_name && v.answer != POLICY_ALLOW) {
+			v = policy_by_name(p, told, port, SPEECH_DATAGRAM);
+			*name = told;
+		} else if (v.look && (denied = denied_name(p, told, port))) {
+			*name = told;
+			return (struct verdict){.answer = POLICY_DENY, .why = denied->text};
+		}
 	}
-	snprintf(why, GATE_WHY_MAX, "%s", v.why && *v.why ? v.why : "UDP needs a udp:// rule");
-	return v.answer == POLICY_ALLOW;
+	if (v.answer == POLICY_NEEDS_NAME)
+		v = (struct verdict){.answer = POLICY_DENY, .why = "UDP needs a udp:// rule"};
+	return v;
+}
+
+static bool allowed(struct gate_box *b, const struct ip *to, uint16_t port)
+{
+	const char *name;
+	return udp_verdict(b, to, port, &name).answer == POLICY_ALLOW;
 }
 
 static struct flow *find_flow(struct gate_box *b, const struct sent *s)
@@ -264,11 +284,16 @@ static struct flow *find_flow(struct gate_box *b, const struct sent *s)
 static struct flow *new_flow(struct gate_box *b, const struct sent *s)
 {
 	struct gate *g = b->gate;
+	const char *name;
+	struct verdict v = udp_verdict(b, &s->to, s->to_port, &name);
+	if (v.answer != POLICY_ALLOW)
+		return NULL;
 	struct flow *f = xcalloc(1, sizeof *f);
 	union ip_sockaddr sa;
 	socklen_t n = ip_to_sockaddr(&s->to, s->to_port, &sa);
-	if (!allowed(b, &s->to, s->to_port, f->name, f->why) ||
-		(f->fd = socket(sa.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
+	snprintf(f->name, sizeof f->name, "%s", name);
+	snprintf(f->why, sizeof f->why, "%s", v.why);
+	if ((f->fd = socket(sa.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
 		free(f);
 		return NULL;
 	}
@@ -278,7 +303,7 @@ static struct flow *new_flow(struct gate_box *b, const struct sent *s)
 		return NULL;
 	}
 	if (b->flows_n >= GATE_FLOWS_MAX)
-		drop_flow(list_entry(b->flows.next, struct flow, node), "made room");
+		drop_flow(list_entry(b->flows.next, struct flow, node), "allow", "made room");
 	f->box = b;
 	f->from = s->from;
 	f->to = s->to;
@@ -294,12 +319,15 @@ static struct flow *new_flow(struct gate_box *b, const struct sent *s)
 
 void udp_drop_flows(struct gate_box *b, bool denied_only)
 {
-	char name[NET_NAME_MAX + 1], why[GATE_WHY_MAX];
 	list_each(it, &b->flows)
 	{
 		struct flow *f = list_entry(it, struct flow, node);
-		if (!denied_only || !allowed(b, &f->to, f->to_port, name, why))
-			drop_flow(f, denied_only ? "cut by a changed policy" : "the sandbox ended");
+		if (!denied_only) {
+			drop_flow(f, "allow", "the sandbox ended");
+		} else if (!allowed(b, &f->to, f->to_port)) {
+			snprintf(f->why, sizeof f->why, "the policy was changed");
+			drop_flow(f, "deny", "cut by a changed policy");
+		}
 	}
 }
 

@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(changed == (used > 0));
 	MUST(changed || str_eq(buf_str(&out), in));
 	used = 0;
-	MUST(secret_put_target(&w, in, &target) == (secrets_find(&all, in) != NULL));
-	MUST(!secrets_find(&all, buf_str(&target)) || used);
+	MUST(secret_put_target(&w, in, &target) == (secrets_in_target(&all, in) != NULL));
+	MUST(!secrets_in_target(&all, buf_str(&target)) || used);
 	w.way.name = "b.example";
 	MUST(!secret_put_value(&w, in, &same) && str_eq(buf_str(&same), in));
 	struct http_header h = {STR("X"), in};

@@ -224,6 +224,8 @@ def test_doctor_finds_the_daemon(daemon):
     report = json.loads(daemon.cli("doctor", "--json").stdout)
     found = next(c for c in report["checks"] if c["name"] == "daemon")
     assert (report["ready"] or SANITIZED) and found["state"] == "ok"
+    # What it asks for is needed: connections are steered, not filtered.
+    assert "steering" in {c["name"] for c in report["checks"]} and "nftables" not in json.dumps(report)
 
 
 # ---- many

@@ -311,6 +311,34 @@ def test_datagrams_need_a_rule(gate, world):
     assert "timed out" in box.run("/usr/bin/python3", "-c", ask % 1).stderr
 
 
+@pytest.mark.parametrize("questions", [3, 12, 40, 200])
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("ends", [True, False])
+def test_pipelined_questions_have_whole_answers(gate, questions, cached, ends):
+    """Over one connection, while nothing is read: what has no room for its answer waits, and goes on when it has."""
+    box = gate.box(policy={})
+    if cached:
+        assert "ANSWER: 40" in box.dig("big.example", "TXT", "+tcp")
+    code = f"""
+import socket,struct
+def q(i):
+  m=struct.pack('>6H',i,256,1,0,0,0)+b'\\x03big\\x07example\\0\\0\\x10\\0\\1'
+  return struct.pack('>H',len(m))+m
+s=socket.socket(); s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,4096); s.settimeout(60); s.connect(('192.0.0.1',53))
+s.sendall(b''.join(q(i) for i in range({questions})))
+if {ends}: s.shutdown(socket.SHUT_WR)
+f=s.makefile('rb'); got={{}}
+for i in range({questions}):
+  m=f.read(struct.unpack('>H',f.read(2))[0]); got[m[0]<<8|m[1]]=(len(m),m[3]&15,m[7])
+assert sorted(got)==list(range({questions})),got
+print(set(got.values()))
+if {ends}: assert f.read()==b''
+else:
+  s.sendall(q(999)); m=f.read(struct.unpack('>H',f.read(2))[0]); assert m[:2]==b'\\x03\\xe7'
+"""
+    assert box.python(code).strip() == "{(10269, 0, 40)}"
+
+
 def test_a_rate_is_kept(gate):
     box = gate.box(policy={"rateBps": 4 << 20})
     out = box.run("curl", "-sS", "-o", "/dev/null", "-w", "%{speed_download}", "http://web.example/big").stdout

@@ -113,6 +113,44 @@ def test_a_refused_datagram_beside_a_rule_is_told(gate, world):
     assert gate.record(address="10.1.2.3")["rule"] == "never reachable: a private address"
 
 
+def test_datagrams_to_a_denied_name_are_refused(gate, world):
+    """Where the box knows the name of the address. The log has the rule that denies the name."""
+    for address in (WEB2, OTHER):
+        echo(world, 129, address)
+    around = "udp://198.51.100.0/24:129"
+    for policy in ({"allow": [around], "deny": ["two.example:129"]},
+                   {"mode": "list", "allow": [around, "two.example"], "deny": ["two.example:129"]},
+                   {"allow": ["udp://two.example:129"], "deny": ["*.example:129"]},
+                   {"allow": [around], "deny": ["web.example", "udp://two.example:129"]}):
+        box = gate.box("datagrams", policy=policy)
+        assert WEB2 in box.dig("two.example")
+        assert datagram(box, WEB2, 129) == "ConnectionRefusedError"
+        record = gate.record(address=WEB2, port=129)
+        assert (record["name"], record["protocol"], record["decision"], record["rule"]) == ("two.example", "udp", "deny", policy["deny"][-1])
+        if around in policy["allow"]:
+            assert datagram(box, OTHER, 129) == "1"
+
+
+def test_a_flow_that_a_changed_policy_cuts_is_logged_as_denied(gate, world):
+    echo(world, 127)
+    box = gate.box("datagrams", policy={"allow": ["udp://other.example:127"]})
+    code = """
+import socket
+u=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.settimeout(60); u.connect(('other.example',127)); u.send(b'x'); print(u.recv(9),flush=True)
+input()
+try: u.send(b'y'); print(u.recv(9))
+except OSError as e: print(type(e).__name__)
+"""
+    process = box.start("/usr/bin/python3", "-c", code, stdin=-1, stdout=-1)
+    assert process.stdout.readline() == "b'x'\n"
+    gate.policy(box, allow=["udp://other.example:127"], deny=["web.example"])
+    gate.policy(box, allow=["udp://other.example:128"])
+    record = gate.record(op="log", port=127)
+    assert (record["name"], record["decision"], record["rule"], record["end"], record["sent"], record["received"]) == (
+        "other.example", "deny", "the policy was changed", "cut by a changed policy", 1, 1)
+    assert process.communicate("\n", timeout=60)[0] == "ConnectionRefusedError\n"
+
+
 def test_a_closed_port_behind_a_rule_is_told(gate):
     box = gate.box("datagrams", policy={"allow": [f"udp://{OTHER}:125"]})
     assert datagram(box, OTHER, 125) == "ConnectionRefusedError"

@@ -88,6 +88,27 @@ def test_basic_credentials(gate):
     assert ask(box, "/", "-H", "Authorization: Basic %%%")["headers"]["authorization"] == "Basic %%%"
 
 
+@pytest.mark.parametrize("form", ["BASIC {}", "bASIC {}", "Basic\t{}", "Basic   {}", "Basic \t {}", "basic {}"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_basic_credentials_in_all_their_forms(gate, form, padded):
+    box = new_box(gate)
+    text = base64.b64encode(f"u:{PLACE}".encode()).decode()
+    assert text.endswith("==")
+    header = "Authorization: " + form.format(text if padded else text.rstrip("="))
+    got = ask(box, "/", "-H", header)
+    assert base64.b64decode(got["headers"]["authorization"].split()[1]).decode() == f"u:{VALUE}"
+    refused(box, "/", "-H", header, url="http://two.example:8081")
+    refused(box, "/", "-H", "Proxy-" + header, url="http://web.example")
+
+
+def test_a_placeholder_that_is_percent_encoded(gate):
+    box = new_box(gate)
+    for place in (PLACE.replace("_", "%5f"), PLACE.replace("_", "%5F"), "%61" + PLACE[1:], "".join(f"%{ord(c):02x}" for c in PLACE)):
+        assert ask(box, f"/v1/{place}/x?k={place}&x=%5f")["target"] == "/v1/sk-live_Zx81%2B%2F%3Dtail/x?k=sk-live_Zx81%2B%2F%3Dtail&x=%5f"
+        refused(box, f"/?k={place}", url="http://two.example:8081")
+        refused(box, f"/{place}", url="http://web.example")
+
+
 def test_a_header_needs_no_placeholder(gate):
     box = new_box(gate, secret(header="Authorization: Bearer {}"))
     assert ask(box, "/")["headers"]["authorization"] == f"Bearer {VALUE}"

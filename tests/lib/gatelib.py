@@ -125,6 +125,7 @@ class World:
         conf = "no-resolv\nlocal=/example/\nno-hosts\nkeep-in-foreground\nlog-queries\nlog-facility=-\nuser=root\nlisten-address=" + DNS + "\nbind-interfaces\n"
         conf += "".join(f"host-record={n},{a}\n" for n, a in records.items())
         conf += "host-record=six.example,198.51.100.99,2001:db8:1::10\ncname=alias.example,web.example\n"
+        conf += "".join('txt-record=big.example,"%03d%s"\n' % (i, "x" * 240) for i in range(40))  # 10 KB
         conf += 'txt-record=text.example,"hello there"\nmx-host=web.example,mail.web.example,10\nsrv-host=_x._tcp.web.example,web.example,80\n'
         conf += "ptr-record=10.100.51.198.in-addr.arpa,web.example\n"
         self.dns_log = self.tmp / "dns.log"

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -247,19 +246,6 @@ static void check_landlock(struct cli *c, struct doctor_row *r)
 			"not available: %s", strerror(errno));
 }
 
-static void check_nftables(struct cli *c, struct doctor_row *r)
-{
-	(void)c;
-	auto_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 12 /* NETLINK_NETFILTER */);
-	bool program = access("/usr/sbin/nft", X_OK) == 0 || access("/sbin/nft", X_OK) == 0;
-	if (fd >= 0 && program)
-		doctor_set(r, DOCTOR_OK, NULL, "kernel and nft program");
-	else
-		doctor_set(r, DOCTOR_NOTE, fd < 0 ? "modprobe nf_tables" : "apt-get install nftables",
-			"%s; boxes have loopback only",
-			fd < 0 ? "not in this kernel" : "the nft program is not installed");
-}
-
 const struct doctor_check doctor_kernel_checks[] = {
 	{"isolation", "kernel", check_kernel},
 	{"isolation", "system calls", check_syscalls},
@@ -273,6 +259,5 @@ const struct doctor_check doctor_kernel_checks[] = {
 	{"isolation", "overlay, idmapped", check_overlay},
 	{"isolation", "seccomp", check_seccomp},
 	{"isolation", "landlock", check_landlock},
-	{"isolation", "nftables", check_nftables},
 };
 const size_t doctor_kernel_checks_count = ARRAY_LEN(doctor_kernel_checks);

@@ -19,6 +19,7 @@ struct dns_stream {
 	int fd;
 	size_t pending; /* questions that wait */
 	bool dead, ended;
+	bool taking; /* messages are being taken: answers do not settle it again */
 };
 
 /* A question that waits for the resolver. */
@@ -338,45 +339,62 @@ static void stream_flush(struct dns_stream *s)
 	}
 }
 
-/* Waits for what can come next, or ends. */
-static void stream_settle(struct dns_stream *s)
-{
-	if (s->dead)
-		return;
-	stream_flush(s);
-	if (s->ended && !s->pending && !buf_size(&s->out))
-		return stream_drop(s);
-	bool room = buf_size(&s->out) < GATE_DNS_TCP_OUT && s->pending < GATE_DNS_PENDING;
-	loop_set_events(&s->io, (room && !s->ended ? EPOLLIN : 0) | (buf_size(&s->out) ? EPOLLOUT : 0));
-	loop_timer_set(s->box->gate->loop, &s->timer, GATE_DNS_TCP_IDLE, on_idle);
-}
-
+/* Length and message at once. They fit: has_room() has kept a place. */
 static void stream_write(struct dns_stream *s, const uint8_t *p, size_t n)
 {
-	uint8_t head[2] = {(uint8_t)(n >> 8), (uint8_t)n};
-	if (s->dead)
+	char *to = s->dead ? NULL : buf_room(&s->out, n + 2);
+	if (!to)
 		return;
-	buf_add(&s->out, head, 2);
-	buf_add(&s->out, p, n);
+	to[0] = (char)(n >> 8);
+	to[1] = (char)n;
+	memcpy(to + 2, p, n);
+	buf_commit(&s->out, n + 2);
 }
 
-/* False: the client speaks nonsense. */
-static bool take_messages(struct dns_stream *s)
+/* For one more answer of any size, behind those that wait. */
+static bool has_room(const struct dns_stream *s)
 {
-	for (;;) {
+	return buf_size(&s->out) + (s->pending + 1) * (GATE_DNS_MAX + 2) <= GATE_DNS_TCP_OUT;
+}
+
+/* While their answers have room. 1: something was taken, 0: nothing is left to take, -1: the client speaks nonsense. */
+static int take_messages(struct dns_stream *s)
+{
+	int took = 0;
+	while (box_policy(s->box) && has_room(s)) {
 		struct str in = buf_str(&s->in);
 		size_t n = in.n < 2 ? 0 : (size_t)(uint8_t)in.p[0] << 8 | (uint8_t)in.p[1];
-		if (in.n < 2 || (n <= GATE_DNS_QUERY_MAX && in.n < n + 2))
-			return true;
 		if (n > GATE_DNS_QUERY_MAX)
-			return false;
+			return -1;
+		if (in.n < n + 2)
+			break;
 		struct question q = {.box = s->box, .stream = s};
 		int code = dns_read_question(str_n(in.p + 2, n), &q.q);
 		if (code < 0)
-			return false;
+			return -1;
 		handle(&q, code);
 		buf_consume(&s->in, n + 2);
+		took = 1;
 	}
+	return took;
+}
+
+/* Takes and answers what it can, waits for what can come next, or ends. */
+static void stream_settle(struct dns_stream *s)
+{
+	int took;
+	if (s->dead || s->taking)
+		return;
+	s->taking = true;
+	do {
+		took = take_messages(s);
+		stream_flush(s);
+	} while (took > 0);
+	s->taking = false;
+	if (took < 0 || (s->ended && !s->pending && !buf_size(&s->out)))
+		return stream_drop(s);
+	loop_set_events(&s->io, (has_room(s) && !s->ended ? EPOLLIN : 0) | (buf_size(&s->out) ? EPOLLOUT : 0));
+	loop_timer_set(s->box->gate->loop, &s->timer, GATE_DNS_TCP_IDLE, on_idle);
 }
 
 static void on_ready(struct loop_io *io, uint32_t events)
@@ -392,7 +410,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 		if (n < 0 && errno != EAGAIN)
 			return stream_drop(s);
 		s->ended = n == 0;
-		if (n > 0 && (!buf_add(&s->in, data, (size_t)n) || !take_messages(s)))
+		if (n > 0 && !buf_add(&s->in, data, (size_t)n))
 			return stream_drop(s);
 	}
 	stream_settle(s);
@@ -404,7 +422,7 @@ void dnsd_stream(struct gate_box *b, int fd)
 	s->box = b;
 	s->fd = fd;
 	s->in.max = 8192;
-	s->out.max = GATE_DNS_TCP_OUT + 2 * GATE_DNS_MAX;
+	s->out.max = GATE_DNS_TCP_OUT;
 	if (loop_add(b->gate->loop, &s->io, fd, EPOLLIN, on_ready) < 0) {
 		close(fd);
 		free(s);

@@ -2,8 +2,10 @@
 
 #include "test.h"
 
-#define A "atoll_00112233445566778899aabbccddeeff"
-#define B "atoll_ffeeddccbbaa99887766554433221100"
+#define A_REST	 "0112233445566778899aabbccddeeff"
+#define A_DIGITS "0" A_REST
+#define A	 "atoll_" A_DIGITS
+#define B	 "atoll_ffeeddccbbaa99887766554433221100"
 
 static struct secrets *read_all(const char *text)
 {
@@ -54,6 +56,36 @@ TEST(values_are_replaced_where_they_may_go)
 	secrets_free(s);
 }
 
+/* "u:A" without its padding, and "u:A" with a letter more, which needs one '=', and three letters more, which needs
+ * none. */
+#define BASIC	     "dTphdG9sbF8wMDExMjIzMzQ0NTU2Njc3ODg5OWFhYmJjY2RkZWVmZg"
+#define BASIC_ONE    BASIC_GROUPS "Zng"
+#define BASIC_FULL   BASIC_GROUPS "Znh5"
+#define BASIC_GROUPS "dTphdG9sbF8wMDExMjIzMzQ0NTU2Njc3ODg5OWFhYmJjY2RkZWVm"
+
+static const char *const basic_forms[] = {"BASIC " BASIC "==", "bASIC " BASIC, "basic\t" BASIC "==", "Basic   " BASIC,
+	"Basic \t " BASIC "= ", "Basic " BASIC_ONE, "Basic " BASIC_ONE "=", "Basic " BASIC_FULL};
+
+TEST(basic_credentials_in_all_their_forms)
+{
+	struct secrets *s = two();
+	struct secret_writer w = {.secrets = s, .way = {"a.example", 443}, .used = on_used};
+	for (size_t i = 0; i < ARRAY_LEN(basic_forms); i++) {
+		auto_buf struct buf out = {0};
+		CHECK(secrets_in_value(s, str_of(basic_forms[i])));
+		CHECK(secret_put_value(&w, str_of(basic_forms[i]), &out));
+		CHECK(str_starts(buf_str(&out), STR("Basic dTp2YSsv"))); /* "u:va+/" */
+	}
+	check_value(s, "a.example", "Basic" BASIC, "Basic" BASIC);
+	check_value(s, "a.example", "Basics " BASIC, "Basics " BASIC);
+	check_value(s, "a.example", "Basic " BASIC "===", "Basic " BASIC "===");
+	check_value(s, "a.example", "Basic " BASIC_GROUPS "Z", "Basic " BASIC_GROUPS "Z");
+	check_value(s, "a.example", "Bas", "Bas");
+	check_value(s, "a.example", "Basic", "Basic");
+	check_value(s, "a.example", "", "");
+	secrets_free(s);
+}
+
 TEST(targets_get_them_encoded)
 {
 	struct secrets *s = two();
@@ -63,6 +95,17 @@ TEST(targets_get_them_encoded)
 	CHECK(secret_put_target(&w, STR("/p/" A "?k=" A "&o=" B), &out));
 	CHECK_CSTR(buf_cstr(&out), "/p/va%2B%2F?k=va%2B%2F&o=" B);
 	CHECK_INT(uses, 2);
+	buf_clear(&out);
+	CHECK(secret_put_target(&w, STR("/%61toll%5F" A_DIGITS "x?k=atoll%5f%30" A_REST "&%5f"), &out));
+	CHECK_CSTR(buf_cstr(&out), "/va%2B%2Fx?k=va%2B%2F&%5f");
+	/* Not those: cut short, no hex, another character, escaped twice. */
+	static const char *const others[] = {"/atoll%5f0", "/atoll%5", "/atoll%5g" A_DIGITS, "/atoll%5e" A_DIGITS,
+		"/atoll%255f" A_DIGITS, "/ATOLL%5f" A_DIGITS, "/atoll%" A_DIGITS};
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		buf_clear(&out);
+		CHECK(!secret_put_target(&w, str_of(others[i]), &out));
+		CHECK_CSTR(buf_cstr(&out), others[i]);
+	}
 	secrets_free(s);
 }
 
@@ -96,6 +139,11 @@ TEST(misplaced_placeholders)
 	CHECK(misplaced(s, "X", "1", "/" B, "c.example") && !misplaced(s, "X", "1", "/" B, "a.example"));
 	CHECK(misplaced(s, A, "1", "/", "a.example"));
 	CHECK(misplaced(s, "X", "basic dTphdG9sbF8wMDExMjIzMzQ0NTU2Njc3ODg5OWFhYmJjY2RkZWVmZg==", "/", "c.example"));
+	for (size_t i = 0; i < ARRAY_LEN(basic_forms); i++)
+		CHECK(misplaced(s, "X", basic_forms[i], "/", "c.example") &&
+			!misplaced(s, "X", basic_forms[i], "/", "a.example"));
+	CHECK(misplaced(s, "X", "1", "/?k=%61toll%5F" A_DIGITS, "c.example"));
+	CHECK(!misplaced(s, "X", "1", "/?k=%61toll%5F" A_DIGITS, "a.example"));
 	CHECK(!misplaced(NULL, "X", A, "/", NULL));
 	secrets_free(s);
 }
@@ -106,6 +154,8 @@ TEST(placeholders_in_a_raw_head)
 	CHECK(secrets_in_head(s, STR("CONNECT x:1 HTTP/1.1\r\nX: " A "\r\n\r\n")));
 	CHECK(secrets_in_head(s, STR("CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\nProxy-Authorization: Basic "
 				     "dTphdG9sbF8wMDExMjIzMzQ0NTU2Njc3ODg5OWFhYmJjY2RkZWVmZg==\r\n\r\n")));
+	CHECK(secrets_in_head(s, STR("CONNECT x:1 HTTP/1.1\r\nProxy-Authorization:bASIC\t" BASIC "\r\n\r\n")));
+	CHECK(secrets_in_head(s, STR("CONNECT atoll%5f" A_DIGITS ":1 HTTP/1.1\r\n\r\n")));
 	CHECK(!secrets_in_head(s, STR("CONNECT x:1 HTTP/1.1\r\nProxy-Authorization: Basic dTp4\r\n\r\n")));
 	CHECK(!secrets_in_head(s, STR("")));
 	secrets_free(s);
