@@ -164,3 +164,40 @@ export async function large_files(t) {
   await tab.getByRole('treeitem', { name: 'noise.bin' }).click();
   await shows(tab, 'noise.bin is no text');
 }
+
+/** What somebody typed stays, the editor shows what the box has, and line ends are those of the file. */
+export async function edits_are_kept(t) {
+  const { page, daemon } = t, file = '/workspace/a.txt';
+  await daemon.box('edits');
+  await daemon.write('edits', file, 'first\n');
+  await daemon.write('edits', '/workspace/dos.txt', 'one\r\ntwo\r\n');
+  await daemon.write('edits', '/workspace/mixed.txt', 'one\r\ntwo\nthree\rfour\n');
+  const tab = await open(t, 'edits', 'Files'), editor = tab.locator('.cm-content'), save = tab.getByRole('button', { name: 'Save' });
+  const pick = async (name, text) => { await tab.getByRole('treeitem', { name, exact: true }).click(); await shows(editor, text); };
+  const type = async (text) => { await editor.click(); await page.keyboard.press('Control+Home'); await page.keyboard.insertText(text); };
+  const saves = async () => { await page.keyboard.press('Control+s'); await tab.getByText('not saved').waitFor({ state: 'detached' }); };
+  await pick('a.txt', 'first');
+  await type('mine ');
+  await tab.getByText('not saved').waitFor({ state: 'attached' });
+  await pick('a.txt', 'mine first');
+  assert.ok(await save.isEnabled());
+  await editor.click();
+  await saves();
+  assert.equal(await daemon.read('edits', file), 'mine first\n');
+  // The box puts back what the editor has shown before: opened again, it is shown.
+  await daemon.write('edits', file, 'first\n');
+  await tab.getByText('changed in the box').waitFor();
+  await pick('a.txt', /^first$/);
+  await type('third ');
+  await saves();
+  assert.equal(await daemon.read('edits', file), 'third first\n');
+  await pick('dos.txt', 'one');
+  await type('zero');
+  await page.keyboard.press('Enter');
+  await saves();
+  await pick('mixed.txt', 'one');
+  await type('zero ');
+  await saves();
+  assert.equal(await daemon.read('edits', '/workspace/mixed.txt'), 'zero one\r\ntwo\nthree\rfour\n');
+  assert.equal(await daemon.read('edits', '/workspace/dos.txt'), 'zero\r\none\r\ntwo\r\n');
+}

@@ -71,8 +71,9 @@ function Content(p: { id: string; file: Open; onText: (text: string) => void; on
 export function Files(p: { id: string; active: boolean; box: Box }) {
   const live = useLive(p.box.state) && connected.value;
   const [open, setOpen] = useState(new Set<string>()), [lists, setLists] = useState<Lists>(new Map()), [version, setVersion] = useState(0), [file, setFile] = useState<Open>(), [at, setAt] = useState<Entry>(ROOT);
-  const [sending, setSending] = useState<Progress>(), [outside, setOutside] = useState(false), input = useRef<HTMLInputElement>(null), stop = useRef<AbortController | undefined>(undefined);
+  const [sending, setSending] = useState<Progress>(), [outside, setOutside] = useState(false), input = useRef<HTMLInputElement>(null), stop = useRef<AbortController | undefined>(undefined), latest = useRef(file);
   const dirty = Boolean(file && !file.binary && file.text !== file.saved), directory = at.type === 'directory' ? at.path : parentOf(at.path);
+  latest.current = file;
   const again = () => setVersion((v) => v + 1);
   useEffect(() => {
     if (!p.active || !live) return undefined;
@@ -113,8 +114,10 @@ export function Files(p: { id: string; active: boolean; box: Box }) {
       setAt(entry);
       return;
     }
-    if (dirty && entry.path !== file!.entry.path && !(await sure(`Leave ${file!.entry.name} without saving it?`, 'Leave it'))) return;
-    const now = await read(entry);
+    if (dirty && entry.path === file!.entry.path) { setAt(entry); return; }
+    if (dirty && !(await sure(`Leave ${file!.entry.name} without saving it?`, 'Leave it'))) return;
+    const typed = latest.current?.text, now = await read(entry);
+    if (latest.current?.text !== typed) return; // somebody goes on typing: what they type stays
     setOutside(false);
     setAt(entry);
     setFile(now);
@@ -126,7 +129,7 @@ export function Files(p: { id: string; active: boolean; box: Box }) {
     await json('POST', boxPath(p.id, '/api/write'), { path: file.entry.path, content: file.text });
     const after = await look(file.entry.path);
     setOutside(false);
-    setFile((f) => f && { ...f, saved: file.text, modifiedAt: after?.modifiedAt ?? f.modifiedAt });
+    setFile((f) => (f?.entry.path === file.entry.path ? { ...f, saved: file.text, modifiedAt: after?.modifiedAt ?? f.modifiedAt } : f));
     again();
   });
   const send = (target: string, files: Sending[]) => attempt(async () => {
