@@ -43,8 +43,13 @@ export async function list({ page, daemon, ...t }) {
   await page.getByLabel('Filter').fill('list-');
   await row(page, 'list-b').waitFor();
   await page.getByRole('button', { name: 'New box' }).click();
-  await page.getByLabel('Name', { exact: true }).fill('list-c');
   await page.getByLabel('Memory (MiB)').fill('300');
+  await page.getByLabel('Name', { exact: true }).fill('list-a');
+  const { limits } = await daemon.ask('GET', '/v1/sandboxes/list-a');
+  await page.getByRole('button', { name: 'Make it' }).click();
+  await shows(page.getByRole('dialog').getByRole('alert'), 'There is a box list-a already');
+  assert.deepEqual((await daemon.ask('GET', '/v1/sandboxes/list-a')).limits, limits);
+  await page.getByLabel('Name', { exact: true }).fill('list-c');
   await page.getByLabel('Variables').fill('COLOUR=blue');
   await page.getByRole('button', { name: 'Make it' }).click();
   await page.getByRole('tab', { name: 'Terminal' }).waitFor();
@@ -171,7 +176,8 @@ export async function terminal_searches_and_links(t) {
   await page.keyboard.type('seq 1 300; echo http://127.0.0.1:9/nobody-$((6*7))\n');
   await shows(screen(page), 'nobody-42');
   await page.keyboard.press('Control+Shift+F');
-  await page.getByLabel('Search in the terminal').fill('137');
+  await page.getByLabel('Search in the terminal').waitFor();
+  await page.keyboard.type('137');
   await page.keyboard.press('Enter');
   await shows(screen(page), /^.*136\s*137\s*138/s);
   await page.keyboard.press('Escape');
@@ -304,7 +310,10 @@ export async function preview(t) {
   await daemon.start('preview', 'python3 -m http.server 8123 -d /workspace');
   await daemon.run('preview', 'until curl -sf localhost:8123 >/dev/null; do sleep 0.05; done');
   const tab = await open(t, 'preview', 'Preview');
-  await tab.getByLabel('Port', { exact: true }).fill('8123');
+  const field = tab.getByLabel('Port', { exact: true }), fits = () => field.evaluate((e) => e.validity.valid);
+  await field.fill('1023');
+  assert.equal(await fits(), false);
+  await field.fill('8123');
   await tab.getByRole('button', { name: 'Expose' }).click();
   const app = tab.frameLocator('iframe').locator('h1');
   await shows(app, 'my app');

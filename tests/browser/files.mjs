@@ -164,3 +164,87 @@ export async function large_files(t) {
   await tab.getByRole('treeitem', { name: 'noise.bin' }).click();
   await shows(tab, 'noise.bin is no text');
 }
+
+/** What somebody typed stays, the editor shows what the box has, and line ends are those of the file. */
+export async function edits_are_kept(t) {
+  const { page, daemon } = t, file = '/workspace/a.txt';
+  await daemon.box('edits');
+  await daemon.write('edits', file, 'first\n');
+  await daemon.write('edits', '/workspace/dos.txt', 'one\r\ntwo\r\n');
+  await daemon.write('edits', '/workspace/mixed.txt', 'one\r\ntwo\nthree\rfour\n');
+  const tab = await open(t, 'edits', 'Files'), editor = tab.locator('.cm-content'), save = tab.getByRole('button', { name: 'Save' });
+  const pick = async (name, text) => { await tab.getByRole('treeitem', { name, exact: true }).click(); await shows(editor, text); };
+  const type = async (text) => { await editor.click(); await page.keyboard.press('Control+Home'); await page.keyboard.insertText(text); };
+  const saves = async () => { await page.keyboard.press('Control+s'); await tab.getByText('not saved').waitFor({ state: 'detached' }); };
+  await pick('a.txt', 'first');
+  await type('mine ');
+  await tab.getByText('not saved').waitFor({ state: 'attached' });
+  await pick('a.txt', 'mine first');
+  assert.ok(await save.isEnabled());
+  await editor.click();
+  await saves();
+  assert.equal(await daemon.read('edits', file), 'mine first\n');
+  // The box puts back what the editor has shown before: opened again, it is shown.
+  await daemon.write('edits', file, 'first\n');
+  await tab.getByText('changed in the box').waitFor();
+  await pick('a.txt', /^first$/);
+  await type('third ');
+  await saves();
+  assert.equal(await daemon.read('edits', file), 'third first\n');
+  await pick('dos.txt', 'one');
+  await type('zero');
+  await page.keyboard.press('Enter');
+  await saves();
+  await pick('mixed.txt', 'one');
+  await type('zero ');
+  await saves();
+  assert.equal(await daemon.read('edits', '/workspace/mixed.txt'), 'zero one\r\ntwo\nthree\rfour\n');
+  assert.equal(await daemon.read('edits', '/workspace/dos.txt'), 'zero\r\none\r\ntwo\r\n');
+}
+
+export async function nothing_is_written_over_unasked(t) {
+  const { page, daemon } = t, read = (name) => daemon.read('over', `/workspace/${name}`);
+  await daemon.box('over');
+  await daemon.run('over', 'cd /workspace && mkdir -p dir/deep && echo a > a.txt && echo b > b.txt && echo deep > dir/deep/c.txt');
+  const tab = await open(t, 'over', 'Files'), press = (name) => tab.getByRole('button', { name, exact: true }).click();
+  const put = (...names) => page.getByLabel('Files to upload').setInputFiles(names.map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('sent') })));
+  await tab.getByRole('treeitem', { name: 'a.txt' }).waitFor();
+  for (const [path, end] of [['/workspace/a.txt', 'Cancel'], ['dir/deep/c.txt', 'Write over it']]) {
+    await press('New file');
+    await page.getByRole('textbox', { name: 'Path' }).fill(path);
+    await answer(page, 'OK');
+    await shows(page.getByRole('dialog'), 'exists. Write over it?');
+    await answer(page, end);
+  }
+  await daemon.run('over', 'until test ! -s /workspace/dir/deep/c.txt; do sleep 0.05; done');
+  assert.equal(await read('a.txt'), 'a\n');
+  await press('New file');
+  await page.getByRole('textbox', { name: 'Path' }).fill('/workspace/new.txt');
+  await answer(page, 'OK');
+  await tab.getByRole('treeitem', { name: 'new.txt' }).click();
+  await press('Move');
+  await page.getByLabel('New path').fill('/workspace/b.txt');
+  await answer(page, 'OK');
+  await shows(page.getByRole('dialog'), 'b.txt exists. Write over it?');
+  await answer(page, 'Cancel');
+  assert.equal(await read('b.txt'), 'b\n');
+  await put('a.txt', 'b.txt', 'c.txt');
+  await shows(page.getByRole('dialog'), 'a.txt and 1 more exist. Write over them?');
+  await answer(page, 'Cancel');
+  await put('b.txt');
+  await answer(page, 'Write over it');
+  await shows(page.locator('.notices'), 'b.txt is in /workspace');
+  assert.deepEqual([await read('a.txt'), await read('b.txt')], ['a\n', 'sent']);
+  // A directory: what is in it counts.
+  const here = mkdtempSync(path.join(tmpdir(), 'atoll-over-'));
+  try {
+    mkdirSync(path.join(here, 'dir/deep'), { recursive: true });
+    for (const name of ['new', 'c.txt']) writeFileSync(path.join(here, 'dir/deep', name), 'dropped');
+    await drop(page, tab.getByRole('treeitem', { name: 'b.txt' }), [path.join(here, 'dir')]);
+    await shows(page.getByRole('dialog'), 'dir/deep/c.txt exists. Write over it?');
+    await answer(page, 'Cancel');
+    assert.equal((await daemon.run('over', 'ls /workspace/dir/deep')).stdout, 'c.txt\n');
+  } finally {
+    rmSync(here, { recursive: true });
+  }
+}

@@ -1,6 +1,6 @@
 // The notebook beyond its cells and outputs, which are in console.mjs: what runs can be stopped, and what others wrote is kept.
 import assert from 'node:assert/strict';
-import { open, shows } from './console-daemon.mjs';
+import { answer, open, shows } from './console-daemon.mjs';
 
 async function put(tab, page, at, language, code) {
   await tab.getByLabel('Language').nth(at).selectOption(language);
@@ -74,4 +74,72 @@ export async function notebook_of_others(t) {
   book.cells[0].source[1] += ', more of it';
   book.cells[2].metadata.language = 'python';
   assert.deepEqual(now, book);
+}
+
+/** What is in the box is written over, and what is only on the page is left, after a question alone. */
+export async function notebook_asks_before_something_is_lost(t) {
+  const { page, daemon } = t, file = '/workspace/notebook.ipynb';
+  const book = (code) => JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [{ id: 'aa', cell_type: 'code', metadata: {}, execution_count: null, outputs: [], source: code }] });
+  await daemon.box('careful');
+  await daemon.write('careful', file, book('theirs = 1'));
+  await daemon.write('careful', '/workspace/five.ipynb', '{"cells": 5}');
+  await daemon.write('careful', '/workspace/words.ipynb', 'no JSON');
+  const tab = await open(t, 'careful', 'Notebook'), cells = tab.locator('.cm-content'), press = (name) => tab.getByRole('button', { name, exact: true }).click();
+  const says = (text) => shows(page.getByRole('dialog'), text), name = tab.getByLabel('Path of the notebook');
+  const leaves = () => page.evaluate(() => dispatchEvent(new Event('beforeunload', { cancelable: true })));
+  await cells.waitFor();
+  assert.equal(await leaves(), true);
+  await cells.click();
+  await page.keyboard.insertText('mine = 1');
+  await shows(cells, 'mine = 1');
+  await page.waitForFunction(() => !dispatchEvent(new Event('beforeunload', { cancelable: true })));
+  await press('Save');
+  await says('notebook.ipynb exists. Write over it?');
+  await answer(page, 'Cancel');
+  assert.equal(await daemon.read('careful', file), book('theirs = 1'));
+  for (const other of ['five', 'words']) {
+    await name.fill(`/workspace/${other}.ipynb`);
+    await press('Open');
+    await answer(page, 'Open it');
+    await shows(page.locator('.notices'), `/workspace/${other}.ipynb is not a notebook`);
+  }
+  await shows(cells, 'mine = 1');
+  await name.fill(file);
+  await press('Open');
+  await answer(page, 'Open it');
+  await shows(cells, 'theirs = 1');
+  await page.waitForFunction(() => dispatchEvent(new Event('beforeunload', { cancelable: true })));
+  // Nothing is lost: nothing is asked.
+  await daemon.write('careful', file, book('theirs = 2'));
+  await press('Open');
+  await shows(cells, 'theirs = 2');
+  await cells.click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.insertText('0');
+  await press('Save');
+  await shows(page.locator('.notices'), 'is saved');
+  assert.equal(JSON.parse(await daemon.read('careful', file)).cells[0].source.join(''), 'theirs = 20');
+  assert.equal(await leaves(), true);
+  await daemon.write('careful', file, book('theirs = 3'));
+  await press('Save');
+  await says('was changed in the box since it was opened. Write over it?');
+  await answer(page, 'Write over it');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await daemon.run('careful', `until grep -q 'theirs = 20' ${file}; do sleep 0.05; done`);
+}
+
+/** A flood of lines is few changes of the page, and all of it is there. */
+export async function notebook_takes_a_flood(t) {
+  const { page } = t;
+  const tab = await open(t, 'flood-book', 'Notebook');
+  await tab.locator('.cm-content').click();
+  await page.keyboard.insertText('import sys\nfor i in range(20000): print(i, flush=True)\nprint("err", file=sys.stderr)\nprint("end")');
+  await page.evaluate(() => { window.changes = 0; new MutationObserver(() => { window.changes++; }).observe(document.querySelector('.notebook'), { subtree: true, childList: true, characterData: true }); });
+  await page.keyboard.press('Control+Enter');
+  await shows(tab.locator('.outputs pre.stdout'), 'end');
+  await shows(tab.locator('.count'), '[1]');
+  const whole = (await tab.locator('.outputs pre.stdout').allTextContents()).join('');
+  assert.equal(whole, `${[...Array(20000).keys()].join('\n')}\nend\n`);
+  assert.equal(await tab.locator('.outputs pre.stderr').textContent(), 'err\n');
+  assert.ok(await page.evaluate(() => window.changes) < 5000, 'not one change for each line');
 }

@@ -63,20 +63,20 @@ export function Dialog(p: { title: string; wide?: boolean; onClose: () => void; 
   );
 }
 
-interface Question { text: string; action: string; field?: { label: string; value: string }; answer: (value: string | undefined) => void }
+interface Question { id: number; text: string; action: string; field?: { label: string; value: string }; answer: (value: string | undefined) => void }
 const question = signal<Question | undefined>(undefined);
+let asked = 0;
 /** Asks before something that cannot be undone. */
-export const sure = (text: string, action: string) => new Promise<boolean>((answer) => { question.value = { text, action, answer: (v) => answer(v !== undefined) }; });
+export const sure = (text: string, action: string) => new Promise<boolean>((answer) => { question.value = { id: ++asked, text, action, answer: (v) => answer(v !== undefined) }; });
 /** Asks for a line of text; undefined when the person would rather not. */
-export const ask = (text: string, label: string, value: string) => new Promise<string | undefined>((answer) => { question.value = { text, action: 'OK', field: { label, value }, answer }; });
+export const ask = (text: string, label: string, value: string) => new Promise<string | undefined>((answer) => { question.value = { id: ++asked, text, action: 'OK', field: { label, value }, answer }; });
 
-export function QuestionDialog() {
-  const q = question.value, [value, setValue] = useState('');
-  useEffect(() => setValue(q?.field?.value ?? ''), [q]);
-  if (!q) return null;
+/** Has its first value from the start: a key that comes at once is not lost to it. */
+function Asked(p: { question: Question }) {
+  const q = p.question, [value, setValue] = useState(q.field?.value ?? '');
   const end = (result?: string) => { question.value = undefined; q.answer(result); };
   return (
-    <Dialog key={q.text} title={q.text} onClose={() => end()}>
+    <Dialog title={q.text} onClose={() => end()}>
       <form class="stack" onSubmit={(e) => { e.preventDefault(); end(value.trim()); }}>
         {q.field && <Field label={q.field.label}><input autofocus value={value} onInput={(e) => setValue(e.currentTarget.value)} /></Field>}
         <div class="row end"><Button onClick={() => end()}>Cancel</Button><Button kind={q.field ? 'main' : 'danger'} type="submit" autofocus={!q.field}>{q.action}</Button></div>
@@ -84,6 +84,8 @@ export function QuestionDialog() {
     </Dialog>
   );
 }
+
+export const QuestionDialog = () => (question.value ? <Asked key={question.value.id} question={question.value} /> : null);
 
 export const Field = (p: { label: string; children: ComponentChildren; hint?: string }) =>
   <label class="field"><span>{p.label}</span>{p.children}{p.hint && <small>{p.hint}</small>}</label>;

@@ -28,10 +28,12 @@ function shown(): Box[] {
 
 function NewBox() {
   const close = () => { newBox.value = false; }, usual = health.value.defaults ?? {};
-  const [form, setForm] = useState({ id: '', image: 'default', instance: '', memory: '', cpu: '', pids: '', disk: '', network: '', env: '' });
+  const [form, setForm] = useState({ id: '', image: 'default', instance: '', memory: '', cpu: '', pids: '', disk: '', network: '', env: '' }), [taken, setTaken] = useState('');
   const set = (name: keyof typeof form) => (e: any) => setForm({ ...form, [name]: e.currentTarget.value });
   const make = (e: Event) => {
     e.preventDefault();
+    setTaken(boxes.value.has(form.id) ? form.id : '');
+    if (boxes.value.has(form.id)) return; // PUT would change it
     attempt(async () => {
       const limits = {
         ...(form.memory && { memory: Math.round(Number(form.memory) * MIB) }), ...(form.cpu && { cpu: Number(form.cpu) }),
@@ -51,6 +53,7 @@ function NewBox() {
     <Dialog title="New box" onClose={close}>
       <form class="stack" onSubmit={make}>
         <Field label="Name"><input required autofocus pattern="[A-Za-z0-9._@:\-]{1,63}" value={form.id} onInput={set('id')} /></Field>
+        {taken && taken === form.id && <p role="alert">There is a box {taken} already: <a href={boxLink(taken)} onClick={close}>open it</a>, or choose another name.</p>}
         <Field label="Image"><input value={form.image} onInput={set('image')} /></Field>
         {features.value.has('instances') && <Field label="Size"><select value={form.instance} onChange={set('instance')}>{['', 'lite', 'basic', 'standard-1', 'standard-2', 'standard-3', 'standard-4'].map((v) => <option value={v}>{v || 'default'}</option>)}</select></Field>}
         <div class="row">

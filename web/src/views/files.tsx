@@ -2,25 +2,18 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, download, events, exec, json } from '../api';
 import { Editor } from '../editor';
+import { listDirectory, look, mayWrite, mayWriteAt, parentOf, type Entry } from '../entries';
 import { attempt, connected, failed, notice, type Box } from '../state';
 import { ask, Button, bytes, Empty, sure, useLive } from '../ui';
 import { dropped, upload, type Progress, type Sending } from '../upload';
 import { hasPreview, isPdf, Large, Pdf, Picture, pictureType, TextPreview } from './files_show';
 
-interface Entry { name: string; path: string; type: string; size: number; modifiedAt: string }
 const ROOT: Entry = { name: 'workspace', path: '/workspace', type: 'directory', size: 0, modifiedAt: '' }, BIG = 5 << 20;
-const sorted = (list: Entry[]) => list.sort((a, b) => (a.type === 'directory' ? 0 : 1) - (b.type === 'directory' ? 0 : 1) || (a.name < b.name ? -1 : 1));
-const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/')) || '/';
-
-async function listDirectory(id: string, path: string): Promise<Entry[]> {
-  const { files } = await json('POST', boxPath(id, '/api/list-files'), { path, options: { includeHidden: true } });
-  return sorted(files.map((f: any) => ({ name: f.name, path: f.absolutePath, type: f.type, size: f.size, modifiedAt: f.modifiedAt })));
-}
 
 type Lists = Map<string, Entry[]>;
 /** The wanted directories, from the top down: what is gone from its parent is not asked for. */
 async function listAll(id: string, wanted: (path: string) => boolean, path = ROOT.path, out: Lists = new Map()): Promise<Lists> {
-  const list = await listDirectory(id, path);
+  const list = await listDirectory(id, path).catch((error) => { if (error.status === 404 && path !== ROOT.path) return []; throw error; }); // gone since its parent was listed
   out.set(path, list);
   for (const e of list) if (e.type === 'directory' && wanted(e.path)) await listAll(id, wanted, e.path, out);
   return out;
@@ -71,8 +64,9 @@ function Content(p: { id: string; file: Open; onText: (text: string) => void; on
 export function Files(p: { id: string; active: boolean; box: Box }) {
   const live = useLive(p.box.state) && connected.value;
   const [open, setOpen] = useState(new Set<string>()), [lists, setLists] = useState<Lists>(new Map()), [version, setVersion] = useState(0), [file, setFile] = useState<Open>(), [at, setAt] = useState<Entry>(ROOT);
-  const [sending, setSending] = useState<Progress>(), [outside, setOutside] = useState(false), input = useRef<HTMLInputElement>(null), stop = useRef<AbortController | undefined>(undefined);
+  const [sending, setSending] = useState<Progress>(), [outside, setOutside] = useState(false), input = useRef<HTMLInputElement>(null), stop = useRef<AbortController | undefined>(undefined), latest = useRef(file), listing = useRef(Promise.resolve()), moving = useRef(false);
   const dirty = Boolean(file && !file.binary && file.text !== file.saved), directory = at.type === 'directory' ? at.path : parentOf(at.path);
+  latest.current = file;
   const again = () => setVersion((v) => v + 1);
   useEffect(() => {
     if (!p.active || !live) return undefined;
@@ -87,11 +81,10 @@ export function Files(p: { id: string; active: boolean; box: Box }) {
     return () => { end.abort(); clearTimeout(due); };
   }, [p.active, live]);
   useEffect(() => { const keep = (e: BeforeUnloadEvent) => { if (dirty) e.preventDefault(); }; addEventListener('beforeunload', keep); return () => removeEventListener('beforeunload', keep); }, [dirty]);
-  const look = async (path: string) => (await listDirectory(p.id, parentOf(path))).find((e) => e.path === path);
   useEffect(() => {
-    if (!p.active || !live) return undefined;
+    if (!p.active || !live || moving.current) return undefined;
     let late = false;
-    listAll(p.id, (path) => open.has(path) || Boolean(file?.entry.path.startsWith(`${path}/`))).then((all) => { if (!late) setLists(all); }).catch((error) => { if (!(error instanceof TypeError)) failed(error); });
+    listing.current = listAll(p.id, (path) => open.has(path) || Boolean(file?.entry.path.startsWith(`${path}/`))).then((all) => { if (!late) setLists(all); }).catch((error) => { if (!(error instanceof TypeError)) failed(error); });
     return () => { late = true; };
   }, [version, open, live, p.active]);
   useEffect(() => {
@@ -113,24 +106,26 @@ export function Files(p: { id: string; active: boolean; box: Box }) {
       setAt(entry);
       return;
     }
-    if (dirty && entry.path !== file!.entry.path && !(await sure(`Leave ${file!.entry.name} without saving it?`, 'Leave it'))) return;
-    const now = await read(entry);
+    if (dirty && entry.path === file!.entry.path) { setAt(entry); return; }
+    if (dirty && !(await sure(`Leave ${file!.entry.name} without saving it?`, 'Leave it'))) return;
+    const typed = latest.current?.text, now = await read(entry);
+    if (latest.current?.text !== typed) return; // somebody goes on typing: what they type stays
     setOutside(false);
     setAt(entry);
     setFile(now);
   });
   const save = () => attempt(async () => {
     if (!file || !dirty) return;
-    const now = await look(file.entry.path);
+    const now = await look(p.id, file.entry.path);
     if (now && now.modifiedAt !== file.modifiedAt && !(await sure(`${file.entry.name} was changed in the box since it was opened. Write over it?`, 'Write over it'))) return;
     await json('POST', boxPath(p.id, '/api/write'), { path: file.entry.path, content: file.text });
-    const after = await look(file.entry.path);
+    const after = await look(p.id, file.entry.path);
     setOutside(false);
-    setFile((f) => f && { ...f, saved: file.text, modifiedAt: after?.modifiedAt ?? f.modifiedAt });
+    setFile((f) => (f?.entry.path === file.entry.path ? { ...f, saved: file.text, modifiedAt: after?.modifiedAt ?? f.modifiedAt } : f));
     again();
   });
   const send = (target: string, files: Sending[]) => attempt(async () => {
-    if (!files.length) return;
+    if (!files.length || !(await mayWrite(p.id, target, files.map((f) => f.path)))) return;
     stop.current = new AbortController();
     try {
       await upload(p.id, target, files, setSending, stop.current.signal);
@@ -142,23 +137,35 @@ export function Files(p: { id: string; active: boolean; box: Box }) {
   });
   const make = (kind: 'file' | 'directory') => attempt(async () => {
     const path = await ask(`New ${kind}`, 'Path', `${directory}/`);
-    if (!path) return;
+    if (!path || (kind === 'file' && !(await mayWriteAt(p.id, path)))) return;
     if (kind === 'file') await json('POST', boxPath(p.id, '/api/write'), { path, content: '' });
     else await json('POST', boxPath(p.id, '/api/mkdir'), { path, recursive: true });
     again();
   });
-  const left = (path: string) => { if (file && (file.entry.path === path || file.entry.path.startsWith(`${path}/`))) setFile(undefined); setAt(ROOT); again(); };
+  const isBelow = (path: string) => Boolean(file && (file.entry.path === path || file.entry.path.startsWith(`${path}/`)));
+  const left = (path: string) => { if (isBelow(path)) setFile(undefined); setAt(ROOT); again(); };
+  /** Moves or deletes while nobody lists what goes. */
+  const alone = async (work: () => Promise<unknown>) => {
+    moving.current = true;
+    try {
+      await listing.current;
+      await work();
+    } finally {
+      moving.current = false;
+      again();
+    }
+  };
   const move = () => attempt(async () => {
     const to = await ask(`Rename or move ${at.name}`, 'New path', at.path);
-    if (!to || to === at.path) return;
-    await json('POST', boxPath(p.id, '/api/move'), { sourcePath: at.path, destinationPath: to });
+    if (!to || to === at.path || !(await mayWriteAt(p.id, to))) return;
+    if (dirty && isBelow(at.path) && !(await sure(`Move it without what is not saved in ${file!.entry.name}?`, 'Move it'))) return;
+    await alone(() => json('POST', boxPath(p.id, '/api/move'), { sourcePath: at.path, destinationPath: to }));
     left(at.path);
   });
   const remove = () => attempt(async () => {
     const dir = at.type === 'directory';
     if (!(await sure(dir ? `Delete ${at.path} with everything in it?` : `Delete ${at.path}?`, 'Delete'))) return;
-    if (dir) await exec(p.id, 'rm', '-rf', '--', at.path);
-    else await json('POST', boxPath(p.id, '/api/delete'), { path: at.path });
+    await alone(() => (dir ? exec(p.id, 'rm', '-rf', '--', at.path) : json('POST', boxPath(p.id, '/api/delete'), { path: at.path })));
     left(at.path);
   });
   const isRoot = at.path === ROOT.path, name = at.type === 'directory' ? at.path : at.name;

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, events, json } from '../api';
 import { Editor } from '../editor';
+import { look } from '../entries';
 import { Formula } from '../formula';
 import { Markdown } from '../markdown';
 import { attempt, failed, notice } from '../state';
@@ -43,7 +44,7 @@ function Result(p: { output: Output }) {
 }
 
 const MIMES = [['text', 'text/plain'], ['html', 'text/html'], ['png', 'image/png'], ['jpeg', 'image/jpeg'], ['svg', 'image/svg+xml'], ['latex', 'text/latex'], ['markdown', 'text/markdown'], ['json', 'application/json']] as const;
-const text = (x: any) => (Array.isArray(x) ? x.join('') : x ?? '');
+const text = (x: any) => (Array.isArray(x) ? x.join('') : String(x ?? ''));
 const rendered = (code: string): Output[] => [{ type: 'result', markdown: code }];
 
 function toOutput(o: Output): any {
@@ -57,7 +58,7 @@ function toOutput(o: Output): any {
 
 function fromOutput(o: any): Output {
   if (o.output_type === 'stream') return { type: o.name, text: text(o.text), raw: o };
-  if (o.output_type === 'error') return { type: 'error', ename: o.ename, evalue: o.evalue, traceback: o.traceback, raw: o };
+  if (o.output_type === 'error') return { type: 'error', ename: o.ename, evalue: o.evalue, traceback: [o.traceback ?? []].flat(), raw: o };
   const made: Output = { type: 'result', raw: o };
   for (const [key, mime] of MIMES) if (o.data?.[mime] !== undefined) made[key] = key === 'json' ? o.data[mime] : text(o.data[mime]);
   return made;
@@ -73,6 +74,7 @@ const toNotebook = (cells: Cell[], book: any) => ({
   })),
 });
 
+/** Throws when it is no notebook. */
 function fromNotebook(book: any): Cell[] {
   return book.cells.map((c: any) => {
     const { source, outputs, execution_count, cell_type, ...kept } = c, code = text(source);
@@ -81,9 +83,49 @@ function fromNotebook(book: any): Cell[] {
   });
 }
 
+/** What a file holds: its cells, and the rest that is saved again. */
+function parse(path: string, content: string): { list: Cell[]; rest: any } {
+  try {
+    const { cells, ...rest } = JSON.parse(content);
+    return { list: fromNotebook({ ...rest, cells }), rest };
+  } catch {
+    throw new Error(`${path} is not a notebook`);
+  }
+}
+
+const isStream = (o: Output) => o.type === 'stdout' || o.type === 'stderr';
+const REDRAW_MS = 50, TEXT_KEPT = 200_000;
+
+/** Gathers outputs, so that a flood of lines is one change of the page now and then, and not one for each line. */
+function gather(show: (change: (now: Output[]) => Output[]) => void): { add: (o: Output) => void; flush: () => void } {
+  let waiting: { output: Output; parts: string[] }[] = [], due = 0;
+  const flush = () => {
+    clearTimeout(due);
+    due = 0;
+    const some = waiting;
+    waiting = [];
+    if (some.length) show((now) => some.reduce((out, { output, parts }) => {
+      if (!isStream(output)) return [...out, output];
+      const last = out.at(-1), goesOn = last?.type === output.type && !last.raw;
+      const all = ((goesOn ? last.text ?? '' : '') + parts.join('')).slice(-TEXT_KEPT);
+      return [...(goesOn ? out.slice(0, -1) : out), { ...output, text: all }];
+    }, now));
+  };
+  const add = (output: Output) => {
+    const last = waiting.at(-1);
+    if (last && isStream(output) && last.output.type === output.type) last.parts.push(output.text ?? '');
+    else waiting.push({ output, parts: [output.text ?? ''] });
+    due ||= window.setTimeout(flush, REDRAW_MS);
+  };
+  return { add, flush };
+}
+
 export function Notebook(p: { id: string; active: boolean }) {
   const [cells, setCells] = useState<Cell[]>(() => [cell()]), [path, setPath] = useState('/workspace/notebook.ipynb'), [focus, setFocus] = useState(() => keys);
   const contexts = useRef<Record<string, string>>({}), stops = useRef<Record<number, AbortController>>({}), latest = useRef(cells), book = useRef<any>(emptyBook());
+  /** The cells as they are in the box, and where: what is not saved is asked about before it goes, and so is a file that somebody else wrote. */
+  const [clean, setClean] = useState(cells), origin = useRef<{ path: string; modifiedAt: string | undefined } | undefined>(undefined), dirty = cells !== clean && Boolean(origin.current || cells.some((c) => c.code));
+  useEffect(() => { const keep = (e: BeforeUnloadEvent) => { if (dirty) e.preventDefault(); }; addEventListener('beforeunload', keep); return () => removeEventListener('beforeunload', keep); }, [dirty]);
   latest.current = cells;
   const change = (key: number, what: Partial<Cell> | ((c: Cell) => Partial<Cell>)) => setCells((list) => list.map((c) => (c.key === key ? { ...c, ...(typeof what === 'function' ? what(c) : what) } : c)));
   const contextOf = async (language: string) => (contexts.current[language] ??= (await json('POST', boxPath(p.id, '/api/contexts'), { language })).contextId);
@@ -93,23 +135,18 @@ export function Notebook(p: { id: string; active: boolean }) {
     if (c.running || !c.code.trim() || c.language === 'raw') return true;
     if (c.language === 'markdown') { change(key, { outputs: rendered(c.code) }); return true; }
     let good = true;
-    const stop = new AbortController();
+    const stop = new AbortController(), { add, flush } = gather((more) => change(key, ({ outputs }) => ({ outputs: more(outputs) })));
     stops.current[key] = stop;
     change(key, { running: true, outputs: [] });
     try {
       const context_id = await contextOf(c.language);
       for await (const e of events('POST', boxPath(p.id, '/api/execute/code'), { code: c.code, context_id }, stop.signal)) {
         if (e.type === 'execution_complete') change(key, { count: e.execution_count });
-        else if (e.type === 'error') { good = false; change(key, ({ outputs }) => ({ outputs: [...outputs, e] })); }
-        else change(key, ({ outputs }) => {
-          const last = outputs.at(-1);
-          if (last && last.type === e.type && (e.type === 'stdout' || e.type === 'stderr')) return { outputs: [...outputs.slice(0, -1), { ...last, text: ((last.text ?? '') + e.text).slice(-200_000) }] };
-          return { outputs: [...outputs, e] };
-        });
+        else { good &&= e.type !== 'error'; add(e); }
       }
     } catch (error) {
       good = false;
-      if (stop.signal.aborted) change(key, ({ outputs }) => ({ outputs: [...outputs, { type: 'error', ename: 'Interrupted', evalue: '', traceback: ['Interrupted'] }] }));
+      if (stop.signal.aborted) add({ type: 'error', ename: 'Interrupted', evalue: '', traceback: ['Interrupted'] });
       if ((error as any).status === 404 && again) {
         delete contexts.current[c.language];
         change(key, { running: false });
@@ -118,6 +155,7 @@ export function Notebook(p: { id: string; active: boolean }) {
       failed(error);
     } finally {
       delete stops.current[key];
+      flush();
       change(key, { running: false });
     }
     return good;
@@ -136,13 +174,23 @@ export function Notebook(p: { id: string; active: boolean }) {
   });
   const move = (key: number, by: number) => setCells((list) => { const i = list.findIndex((c) => c.key === key), j = i + by; if (j < 0 || j >= list.length) return list; const out = [...list]; [out[i], out[j]] = [out[j]!, out[i]!]; return out; });
   const remove = (key: number) => setCells((list) => (list.length > 1 ? list.filter((c) => c.key !== key) : [cell()]));
-  const save = () => attempt(async () => { await json('POST', boxPath(p.id, '/api/write'), { path, content: JSON.stringify(toNotebook(cells, book.current), null, 1) }); notice(`${path} is saved`); });
+  const save = () => attempt(async () => {
+    const there = await look(p.id, path), mine = origin.current?.path === path;
+    if (there && !(mine && there.modifiedAt === origin.current!.modifiedAt) && !(await sure(mine ? `${path} was changed in the box since it was opened. Write over it?` : `${path} exists. Write over it?`, 'Write over it'))) return;
+    const now = latest.current;
+    await json('POST', boxPath(p.id, '/api/write'), { path, content: JSON.stringify(toNotebook(now, book.current), null, 1) });
+    origin.current = { path, modifiedAt: (await look(p.id, path))?.modifiedAt };
+    setClean(now);
+    notice(`${path} is saved`);
+  });
   const load = () => attempt(async () => {
-    if (cells.some((c) => c.code) && !(await sure('Open another notebook? What is here goes.', 'Open it'))) return;
-    const { content } = await json('POST', boxPath(p.id, '/api/read'), { path });
-    const { cells: _, ...rest } = JSON.parse(content), list = fromNotebook(JSON.parse(content));
+    if (dirty && !(await sure('Open another notebook? What is here goes.', 'Open it'))) return;
+    const there = await look(p.id, path), { content } = await json('POST', boxPath(p.id, '/api/read'), { path });
+    const { list, rest } = parse(path, content), now = list.length ? list : [cell()];
     book.current = rest;
-    setCells(list.length ? list : [cell()]);
+    origin.current = { path, modifiedAt: there?.modifiedAt };
+    setCells(now);
+    setClean(now);
   });
   return (
     <div class="page notebook">

@@ -49,7 +49,7 @@ export function Preview(p: { id: string; active: boolean }) {
   const end = (x: Port) => attempt(async () => { await json('DELETE', boxPath(p.id, `/ports/${x.port}`)); setAt(undefined); await load(); });
   return (
     <div class="page">
-      <form class="row" onSubmit={expose}><Field label="Port"><input required type="number" min="1" max="65535" value={port} onInput={(e) => setPort(e.currentTarget.value)} /></Field><Button kind="main" type="submit">Expose</Button>
+      <form class="row" onSubmit={expose}><Field label="Port"><input required type="number" min="1024" max="65535" value={port} onInput={(e) => setPort(e.currentTarget.value)} /></Field><Button kind="main" type="submit">Expose</Button>
         {ports?.map((x) => <span class={x === current ? 'subtab on' : 'subtab'}><button type="button" aria-pressed={x === current} onClick={() => setAt(x.port)}>{x.port}{x.name ? ` ${x.name}` : ''}</button><button type="button" aria-label={`Close port ${x.port}`} onClick={() => end(x)}>×</button></span>)}</form>
       {!ports ? <Loading /> : !current ? <Empty title="No port is exposed"><p>Start a server in the box, then give its port a URL here.</p></Empty> : (
         <>

@@ -3,7 +3,7 @@ import { FitAddon } from '@xterm/addon-fit';
 import { SearchAddon } from '@xterm/addon-search';
 import { WebLinksAddon } from '@xterm/addon-web-links';
 import { Terminal } from '@xterm/xterm';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, socketUrl } from '../api';
 import { Flood, SCROLLBACK, WINDOW } from '../flood';
 import { boxes, loadBoxes, type Box } from '../state';
@@ -30,7 +30,8 @@ async function mayConnect(id: string): Promise<boolean> {
 function One(p: { id: string; session: string; live: boolean; active: boolean; clicks: number; onExit: () => void }) {
   const place = useRef<HTMLDivElement>(null), term = useRef<Terminal | undefined>(undefined), search = useRef<SearchAddon | undefined>(undefined);
   const [state, setState] = useState('connecting');
-  const [finding, setFinding] = useState(false), wake = useRef(() => {});
+  const [finding, setFinding] = useState(false), wake = useRef(() => {}), field = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => { if (finding) field.current!.focus(); }, [finding]); // at once: the next key belongs to it
   useEffect(() => {
     const t = new Terminal({ fontFamily: 'ui-monospace, SFMono-Regular, Menlo, monospace', fontSize: 13, scrollback: SCROLLBACK, theme: theme(), allowProposedApi: false, screenReaderMode: false });
     const fit = new FitAddon(), find = new SearchAddon();
@@ -41,7 +42,7 @@ function One(p: { id: string; session: string; live: boolean; active: boolean; c
     term.current = t;
     search.current = find;
     t.attachCustomKeyEventHandler((e) => {
-      if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'F') { e.preventDefault(); setFinding(true); return false; }
+      if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'F') { e.preventDefault(); setFinding(true); field.current?.focus(); return false; }
       if (e.type === 'keydown' && e.ctrlKey && e.shiftKey && e.key === 'C') { navigator.clipboard?.writeText(t.getSelection()); return false; }
       return !((e.ctrlKey || e.metaKey) && e.key === 'k');
     });
@@ -86,7 +87,7 @@ function One(p: { id: string; session: string; live: boolean; active: boolean; c
   useEffect(() => { if (p.active) setTimeout(() => term.current?.focus(), 0); }, [p.active, p.clicks]);
   return (
     <div class="terminal">
-      {finding && <div class="find row"><input autofocus aria-label="Search in the terminal" placeholder="Search" onKeyDown={(e) => { if (e.key === 'Enter') search.current?.[e.shiftKey ? 'findPrevious' : 'findNext'](e.currentTarget.value); if (e.key === 'Escape') { setFinding(false); term.current?.focus(); } }} /></div>}
+      {finding && <div class="find row"><input ref={field} aria-label="Search in the terminal" placeholder="Search" onKeyDown={(e) => { if (e.key === 'Enter') search.current?.[e.shiftKey ? 'findPrevious' : 'findNext'](e.currentTarget.value); if (e.key === 'Escape') { setFinding(false); term.current?.focus(); } }} /></div>}
       {state !== 'open' && <p class="overlay" role="status">{state === 'connecting' ? '' : state === 'reconnecting' ? 'Reconnecting …' : state === 'stopped' ? 'The box does not run' : `The shell ${state}`}</p>}
       <div class="screen" ref={place} />
     </div>
