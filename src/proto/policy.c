@@ -201,7 +201,7 @@ static struct verdict by_range(
 	enum ip_kind k = ip_kind(ip);
 	if (k != IP_PUBLIC)
 		return say(POLICY_DENY, never(k));
-	return ip_host_has(host, ip) ? say(POLICY_DENY, WHY_HOST) : say(POLICY_NEEDS_NAME, "");
+	return ip_host_is_local(host, ip) ? say(POLICY_DENY, WHY_HOST) : say(POLICY_NEEDS_NAME, "");
 }
 
 struct verdict policy_by_address(
