@@ -250,6 +250,8 @@ void passage_log(const struct passage *c, const struct passage_leg *leg, const c
 /* The first bytes are a CONNECT request. */
 bool connect_is(struct passage *c);
 struct verdict connect_decide(struct passage *c);
+/* What the policy says about the name that the proxy is asked for. */
+struct verdict connect_target(const struct passage *c);
 /* The proxy is reached. */
 void connect_reached(struct passage *c);
 

@@ -143,7 +143,13 @@ static void go_ahead(struct passage *c)
 
 struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_speech how)
 {
-	struct verdict v = policy_by_name(box_policy(c->box), name, c->port, how);
+	const struct policy *p = box_policy(c->box);
+	struct verdict v = policy_by_name(p, name, c->port, how);
+	/* Allowed by its address. */
+	if (!c->by_name && v.answer != POLICY_ALLOW && !policy_denies_name(p, name, c->port, how)) {
+		struct verdict range = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
+		v = range.answer == POLICY_ALLOW ? range : v;
+	}
 	if (v.answer == POLICY_ASK && passage_is_approved(c, name))
 		v = (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
 	return v;
@@ -390,14 +396,14 @@ void passage_decide(struct passage *c)
 /* A tunnel through the box's own proxy needs both names, as long as it is open. */
 static bool target_ok(const struct passage *c)
 {
-	return c->settled || !*c->target ||
-	       policy_by_name(box_policy(c->box), c->target, c->target_port, SPEECH_TLS).answer == POLICY_ALLOW;
+	return c->settled || !*c->target || connect_target(c).answer == POLICY_ALLOW;
 }
 
 static bool still_allowed(struct passage *c)
 {
 	struct verdict v = by_address(c);
 	c->settled = v.answer == POLICY_ALLOW && !v.look;
+	c->by_name = v.answer == POLICY_NEEDS_NAME;
 	if (!target_ok(c))
 		return false;
 	/* What the Worker allowed stays, unless its address is forbidden now. */
@@ -407,7 +413,6 @@ static bool still_allowed(struct passage *c)
 		return web_policy(c->web);
 	if (v.answer != POLICY_NEEDS_NAME && !v.look)
 		return v.answer == POLICY_ALLOW;
-	c->by_name = v.answer == POLICY_NEEDS_NAME;
 	if (c->web)
 		return web_policy(c->web);
 	/* What was not looked at before may be TLS. */

@@ -112,6 +112,35 @@ def test_an_address_rule_opens_a_private_range(gate, world):
     assert box.curl("http://10.78.0.1:8080/")[0] == 403
 
 
+def test_what_an_address_allows_only_a_denied_name_can_refuse(gate, world):
+    box = gate.box(policy={"mode": "list", "allow": [WEB], "deny": ["two.example", "two.example:8080"]})
+    for url in ("http://web.example/", f"http://{WEB}/", "http://web.example:8080/", "https://web.example/"):
+        assert box.curl(url, "--resolve", f"web.example:80:{WEB}", "--resolve", f"web.example:8080:{WEB}",
+                        "--resolve", f"web.example:443:{WEB}")[0] == 200, url
+    for url in ("http://two.example/", "https://two.example/", "http://two.example:8080/"):
+        port = url.count("8080") and 8080 or (443 if url.startswith("https") else 80)
+        status, body = box.curl(url, "--resolve", f"two.example:{port}:{WEB}")
+        assert status == (-35 if port == 443 else 403), (url, body)
+    assert gate.record(decision="deny", protocol="http")["rule"] == "two.example"
+    gate.record(decision="allow", name="web.example", rule=WEB, protocol="http")
+    # Another address is still decided by the list.
+    assert box.curl("http://web.example/", "--resolve", f"web.example:80:{WEB2}")[0] == 403
+
+
+def test_a_range_keeps_what_is_open_when_a_name_is_denied(gate):
+    box = gate.box(policy={"mode": "list", "allow": [WEB], "deny": ["evil.example"]})
+    code = """
+import http.client,sys
+c=http.client.HTTPConnection('198.51.100.10',timeout=60)
+def ask(): c.request('GET','/',headers={'Host':'web.example'}); r=c.getresponse(); r.read(); return r.status
+print(ask(), flush=True); sys.stdin.readline(); print(ask())
+"""
+    process = box.start("/usr/bin/python3", "-c", code, stdin=-1, stdout=-1)
+    assert process.stdout.readline() == "200\n"
+    gate.policy(box, mode="list", allow=[WEB], deny=["evil.example", "two.example"])
+    assert process.communicate("\n")[0] == "200\n"
+
+
 def listen_on_the_host(world, address, datagrams=False):
     """A server beside the gate that answers everybody; `address` may come later."""
     code = ("import socket,sys\ns=socket.socket(socket.AF_INET6 if ':' in '%(a)s' else socket.AF_INET, socket.%(k)s)\n"
