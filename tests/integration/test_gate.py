@@ -152,7 +152,8 @@ def listen_on_the_host(world, address, datagrams=False):
     assert process.stdout.readline() == "up\n"
 
 
-@pytest.mark.parametrize("address,route", [("192.0.2.7", ("192.0.2.0/24",)), ("192.0.2.7", ("192.0.2.0/24", "src", GATE)), ("2001:db8:77::7", ("2001:db8:77::/48",))])
+@pytest.mark.parametrize("address,route", [
+    ("192.0.2.7", ("192.0.2.0/24",)), ("192.0.2.7", ("192.0.2.0/24", "src", GATE)), ("2001:db8:77::7", ("2001:db8:77::/48",))])
 def test_a_range_that_is_the_hosts_is_never_reachable(gate, world, address, route):
     family = "-6" if ":" in address else "-4"
     host = f"[{address}]" if ":" in address else address
