@@ -261,6 +261,9 @@ void sandbox_set_secrets(struct gate *g, const char *id, struct secrets *secrets
 	}
 	secrets_free(s->secrets);
 	s->secrets = secrets;
+	/* Connections that were not looked at may carry a placeholder. */
+	if (s->box && secrets)
+		box_policy_changed(s->box);
 }
 
 void sandbox_set_hooks(struct gate *g, const char *id, struct hooks *hooks)

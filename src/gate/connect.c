@@ -78,6 +78,15 @@ bool connect_is(struct passage *c)
 	return recv(c->client, word, sizeof word, MSG_PEEK) == (ssize_t)sizeof word && memcmp(word, "CONNECT ", 8) == 0;
 }
 
+struct verdict connect_target(const struct passage *c)
+{
+	const struct policy *p = box_policy(c->box);
+	/* Where the proxy is allowed by its address, only `deny` counts. */
+	if (!c->by_name && !policy_denies_name(p, c->target, c->target_port, SPEECH_TLS))
+		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
+	return policy_by_name(p, c->target, c->target_port, SPEECH_TLS);
+}
+
 struct verdict connect_decide(struct passage *c)
 {
 	struct str head = peek_head(c->client);
@@ -94,7 +103,7 @@ struct verdict connect_decide(struct passage *c)
 	if (!read)
 		return (struct verdict){
 			.answer = POLICY_DENY, .why = "CONNECT needs a name and a port, the same as in Host"};
-	struct verdict v = policy_by_name(box_policy(c->box), c->target, c->target_port, SPEECH_TLS);
+	struct verdict v = connect_target(c);
 	if (v.answer == POLICY_ASK)
 		v = (struct verdict){.answer = POLICY_DENY, .why = "CONNECT to a name that no rule allows"};
 	return v;

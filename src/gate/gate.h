@@ -194,6 +194,9 @@ struct passage {
 	enum policy_speech speech;
 	bool by_name;	 /* a name decides: only its own addresses are dialled */
 	bool settled;	 /* allowed by address alone: looked at only because the box has secrets */
+	bool looked;	 /* its first bytes have been seen, or the server spoke first */
+	bool named;	 /* `name` is what the TLS hello says */
+	bool unread;	 /* the TLS hello could not be read */
 	bool tls;	 /* intercepted: we are the server of the client's TLS */
 	bool refuse;	 /* decided: we only look how to say it */
 	bool connecting; /* CONNECT: the head of the request goes first, and the proxy's answer decides */
@@ -250,6 +253,8 @@ void passage_log(const struct passage *c, const struct passage_leg *leg, const c
 /* The first bytes are a CONNECT request. */
 bool connect_is(struct passage *c);
 struct verdict connect_decide(struct passage *c);
+/* What the policy says about the name that the proxy is asked for. */
+struct verdict connect_target(const struct passage *c);
 /* The proxy is reached. */
 void connect_reached(struct passage *c);
 

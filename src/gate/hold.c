@@ -89,7 +89,7 @@ void passage_held_policy(struct passage *c)
 {
 	const struct policy *p = box_policy(c->box);
 	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
-	if (*c->name)
+	if (*c->name && v.answer != POLICY_ALLOW)
 		v = policy_by_name(p, c->name, c->port, c->speech);
 	if (v.answer == POLICY_ASK || (!*c->name && p->ask && v.answer == POLICY_NEEDS_NAME))
 		return;

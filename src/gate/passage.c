@@ -67,6 +67,7 @@ static void on_server_first(struct loop_io *io, uint32_t events)
 	(void)events;
 	loop_del(io);
 	peek_stop(c);
+	c->looked = true;
 	c->speech = SPEECH_OTHER;
 	decide_other(c);
 }
@@ -143,7 +144,13 @@ static void go_ahead(struct passage *c)
 
 struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_speech how)
 {
-	struct verdict v = policy_by_name(box_policy(c->box), name, c->port, how);
+	const struct policy *p = box_policy(c->box);
+	struct verdict v = policy_by_name(p, name, c->port, how);
+	/* Allowed by its address. */
+	if (!c->by_name && v.answer != POLICY_ALLOW && !policy_denies_name(p, name, c->port, how)) {
+		struct verdict range = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
+		v = range.answer == POLICY_ALLOW ? range : v;
+	}
 	if (v.answer == POLICY_ASK && passage_is_approved(c, name))
 		v = (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
 	return v;
@@ -223,7 +230,9 @@ static void decide_tls(struct passage *c, const char *name)
 	const struct policy *p = box_policy(c->box);
 	if (!name && !c->by_name && !c->settled)
 		return passage_deny(c, "deny has names, and the TLS hello cannot be read");
+	c->unread = !name;
 	name = name ? name : "";
+	c->named = *name;
 	if (!*name && c->by_name && (!p->ask || c->synthetic))
 		return passage_deny(c, "mode list: the TLS hello names no server (SNI)");
 	if (!*name)
@@ -267,6 +276,7 @@ void passage_spoke(struct passage *c, enum policy_speech how, const char *name)
 {
 	peek_stop(c);
 	loop_del(&c->server_io);
+	c->looked = true;
 	bool rtsp = how == SPEECH_RTSP;
 	c->speech = how = rtsp ? SPEECH_OTHER : how;
 	if (c->refuse)
@@ -390,14 +400,71 @@ void passage_decide(struct passage *c)
 /* A tunnel through the box's own proxy needs both names, as long as it is open. */
 static bool target_ok(const struct passage *c)
 {
-	return c->settled || !*c->target ||
-	       policy_by_name(box_policy(c->box), c->target, c->target_port, SPEECH_TLS).answer == POLICY_ALLOW;
+	return c->settled || !*c->target || connect_target(c).answer == POLICY_ALLOW;
+}
+
+/* It was never looked at, and has to be now. What is still to say its first byte is peeked at from here on. False: it
+ * has said something already. */
+static bool look_now(struct passage *c)
+{
+	if (c->state == PASSAGE_PEEKING)
+		return true;
+	if (c->state == PASSAGE_MOVING) {
+		if (!relay_is_untouched(&c->relay))
+			return false;
+		relay_stop(&c->relay);
+		c->relay = (struct relay){0};
+		if (loop_add(c->gate->loop, &c->server_io, c->server, EPOLLIN, on_server_first) < 0)
+			return false;
+	}
+	peek_start(c, GATE_IDLE);
+	return true;
+}
+
+/* The server that was reached is one of the name's own, as far as we know. */
+static bool is_own(const struct passage *c, const char *name)
+{
+	struct reach_to to = {.name = name, .wanted = c->reached, .port = c->port};
+	const char *told;
+	for (size_t i = 0; (told = names_get(&c->box->names, &c->reached, i, loop_now(c->gate->loop))); i++)
+		if (strcmp(told, name) == 0)
+			return true;
+	return reach_is_own(c->box, &to);
+}
+
+/* The name that decided, which may be told no longer, and all that are. */
+static bool told_ok(struct passage *c, enum policy_speech how)
+{
+	char kept[sizeof c->name];
+	snprintf(kept, sizeof kept, "%s", c->name);
+	if (*kept && c->by_name == (passage_name_ok(c, kept, how).answer == POLICY_ALLOW))
+		return c->by_name;
+	bool ok = by_told_names(c, how).answer == POLICY_ALLOW;
+	snprintf(c->name, sizeof c->name, "%s", kept);
+	return ok;
+}
+
+/* By what its first bytes said. `any`: it was dialled when no name decided, so any server may have been reached. */
+static bool words_ok(struct passage *c, bool any)
+{
+	struct passage_leg leg = {.name = ""};
+	if (c->web) {
+		web_leg(c->web, &leg);
+		return web_policy(c->web) && (!any || c->tls || !*leg.name || is_own(c, leg.name));
+	}
+	if (c->speech != SPEECH_TLS)
+		return told_ok(c, SPEECH_OTHER);
+	if (c->named)
+		return passage_name_ok(c, c->name, SPEECH_TLS).answer == POLICY_ALLOW && (!any || is_own(c, c->name));
+	return !c->by_name && !c->unread && told_ok(c, SPEECH_TLS);
 }
 
 static bool still_allowed(struct passage *c)
 {
+	bool any = !c->by_name, secrets = c->box->sandbox->secrets;
 	struct verdict v = by_address(c);
 	c->settled = v.answer == POLICY_ALLOW && !v.look;
+	c->by_name = v.answer == POLICY_NEEDS_NAME;
 	if (!target_ok(c))
 		return false;
 	/* What the Worker allowed stays, unless its address is forbidden now. */
@@ -405,16 +472,11 @@ static bool still_allowed(struct passage *c)
 		return v.answer != POLICY_DENY;
 	if (c->web && web_is_held(c->web))
 		return web_policy(c->web);
-	if (v.answer != POLICY_NEEDS_NAME && !v.look)
-		return v.answer == POLICY_ALLOW;
-	c->by_name = v.answer == POLICY_NEEDS_NAME;
-	if (c->web)
-		return web_policy(c->web);
-	/* What was not looked at before may be TLS. */
-	enum policy_speech how = c->speech == SPEECH_OTHER ? SPEECH_TLS : c->speech;
-	if (*c->name)
-		return passage_name_ok(c, c->name, how).answer == POLICY_ALLOW;
-	return by_told_names(c, how).answer == POLICY_ALLOW;
+	if (v.answer == POLICY_DENY)
+		return false;
+	if (!c->looked && !c->relay.server_first && (!c->settled || secrets))
+		return look_now(c);
+	return c->settled || words_ok(c, any && c->by_name);
 }
 
 void passage_policy(struct passage *c)

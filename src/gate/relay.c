@@ -127,6 +127,7 @@ static bool holds(const struct relay_way *w)
 
 static void spent(struct relay *r, struct relay_way *w, size_t n)
 {
+	r->server_first |= n && w == &r->down && !r->up.bytes;
 	w->bytes += n;
 	r->moved = loop_now(r->loop);
 	if (r->bucket && r->bucket->rate)
@@ -327,6 +328,16 @@ int relay_start(struct relay *r, struct loop *l, int client, int server, struct 
 	loop_timer_set(l, &r->idle, GATE_HALF_IDLE, on_idle);
 	loop_defer(l, &r->first, on_first);
 	return 0;
+}
+
+static bool is_untouched(const struct relay_way *w)
+{
+	return !w->bytes && !holds(w) && !w->ended;
+}
+
+bool relay_is_untouched(const struct relay *r)
+{
+	return r->loop && !r->over && is_untouched(&r->up) && is_untouched(&r->down);
 }
 
 void relay_stop(struct relay *r)

@@ -69,6 +69,7 @@ struct relay {
 	struct loop_timer idle;
 	uint64_t moved; /* loop time of the last byte */
 	bool over;
+	bool server_first;	/* the server spoke before anything of the client had been passed on */
 	struct loop_task first; /* what is there already is moved in the same turn */
 	/* From the loop; the relay has let go of both descriptors' events, and of pipes. They stay the caller's. */
 	void (*on_end)(struct relay *r, enum relay_end how);
@@ -77,6 +78,8 @@ struct relay {
 /* `r` is zeroed. The descriptors must not block. */
 int relay_start(struct relay *r, struct loop *l, int client, int server, struct relay_bucket *bucket,
 	void (*on_end)(struct relay *r, enum relay_end how));
+/* No byte has been read from either side, and neither has ended: whoever takes over begins at the first one. */
+bool relay_is_untouched(const struct relay *r);
 /* Ends without calling back. Safe when it has ended, or never began. */
 void relay_stop(struct relay *r);
 

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -221,6 +222,10 @@ void ip_host_look(struct ip_host *h, uint64_t now)
 	struct ifaddrs *all = NULL;
 	if ((h->looked && now - h->looked < IP_HOST_LOOK) || getifaddrs(&all) < 0)
 		return;
+	if (!h->looked)
+		h->routes = -1;
+	if (h->routes < 0)
+		h->routes = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	h->looked = now ? now : 1;
 	h->v6 = has_route6();
 	h->n = 0;
@@ -245,8 +250,79 @@ bool ip_host_has(const struct ip_host *h, const struct ip *ip)
 	return false;
 }
 
+/* ---- the route to an address ---- */
+
+struct route_question {
+	struct nlmsghdr head;
+	struct rtmsg route;
+	struct rtattr attr;
+	uint8_t to[16];
+};
+
+union route_answer {
+	struct nlmsghdr head;
+	struct {
+		struct nlmsghdr head;
+		struct rtmsg route;
+	} found;
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr error;
+	} none;
+	char room[4096];
+};
+
+static bool send_question(int fd, const struct ip *ip, uint32_t number)
+{
+	bool four = ip_is4(ip);
+	size_t n = four ? 4 : 16, all = offsetof(struct route_question, to) + n;
+	struct route_question q = {.head = {.nlmsg_len = (uint32_t)all,
+					   .nlmsg_type = RTM_GETROUTE,
+					   .nlmsg_flags = NLM_F_REQUEST,
+					   .nlmsg_seq = number},
+		.route = {.rtm_family = four ? AF_INET : AF_INET6, .rtm_dst_len = (uint8_t)(n * 8)},
+		.attr = {.rta_len = (uint16_t)RTA_LENGTH(n), .rta_type = RTA_DST}};
+	memcpy(q.to, ip->b + 16 - n, n);
+	return send(fd, &q, all, 0) == (ssize_t)all;
+}
+
+/* The type of the route, RTN_UNREACHABLE when there is none, or -1. The answer is there when send() returns; what is
+ * left of an earlier question is passed over. */
+static int route_type(int fd, const struct ip *ip)
+{
+	static uint32_t number;
+	union route_answer a;
+	ssize_t n;
+	if (!send_question(fd, ip, ++number))
+		return -1;
+	do
+		n = recv(fd, &a, sizeof a, 0);
+	while (n >= (ssize_t)sizeof a.head && a.head.nlmsg_seq != number);
+	if (n >= (ssize_t)sizeof a.found && a.head.nlmsg_type == RTM_NEWROUTE)
+		return a.found.route.rtm_type;
+	return n >= (ssize_t)sizeof a.none && a.head.nlmsg_type == NLMSG_ERROR ? RTN_UNREACHABLE : -1;
+}
+
+static bool is_delivered_here(const struct ip_host *h, const struct ip *ip)
+{
+	int t = route_type(h->routes, ip);
+	return t < 0 || t == RTN_LOCAL || t == RTN_ANYCAST;
+}
+
+bool ip_host_is_local(const struct ip_host *h, const struct ip *ip)
+{
+	struct ip four;
+	if (ip_host_has(h, ip))
+		return true;
+	if (!h->looked)
+		return false;
+	return is_delivered_here(h, ip) || (ip_embedded4(ip, &four) && is_delivered_here(h, &four));
+}
+
 void ip_host_free(struct ip_host *h)
 {
+	if (h->looked)
+		fd_close(&h->routes);
 	free(h->v);
 	*h = (struct ip_host){0};
 }

@@ -56,17 +56,21 @@ socklen_t ip_to_sockaddr(const struct ip *ip, uint16_t port, union ip_sockaddr *
 bool ip_from_sockaddr(const union ip_sockaddr *sa, struct ip *ret, uint16_t *ret_port);
 
 /*
- * The host's own addresses: nothing in a box may reach what listens there. Read from the kernel at most every
- * IP_HOST_LOOK ms. `v6` says that the host has a way to the IPv6 internet.
+ * The host's own addresses: nothing in a box may reach what listens there. The list is read from the kernel at most
+ * every IP_HOST_LOOK ms; it is too old to decide, and whole ranges can be the host's as well (ip route add local), so
+ * ip_host_is_local() also asks for the route. `v6` says that the host has a way to the IPv6 internet.
  */
 enum { IP_HOST_LOOK = 5000 };
 struct ip_host {
 	struct ip *v;
 	size_t n;
-	uint64_t looked; /* monotonic ms; 0: never */
+	uint64_t looked; /* monotonic ms; 0: never, and the kernel is not asked */
+	int routes;	 /* netlink; -1: none. Only when `looked` */
 	bool v6;
 };
 void ip_host_look(struct ip_host *h, uint64_t now);
 /* One of them, or an IPv6 form of one. */
 bool ip_host_has(const struct ip_host *h, const struct ip *ip);
+/* The same, and what the kernel would deliver to the host itself right now. True as well when it cannot be asked. */
+bool ip_host_is_local(const struct ip_host *h, const struct ip *ip);
 void ip_host_free(struct ip_host *h);

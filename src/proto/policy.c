@@ -201,7 +201,7 @@ static struct verdict by_range(
 	enum ip_kind k = ip_kind(ip);
 	if (k != IP_PUBLIC)
 		return say(POLICY_DENY, never(k));
-	return ip_host_has(host, ip) ? say(POLICY_DENY, WHY_HOST) : say(POLICY_NEEDS_NAME, "");
+	return ip_host_is_local(host, ip) ? say(POLICY_DENY, WHY_HOST) : say(POLICY_NEEDS_NAME, "");
 }
 
 struct verdict policy_by_address(
@@ -227,13 +227,26 @@ static bool allow_covers(const struct rule *r, uint16_t port, enum policy_speech
 	return (how == SPEECH_HTTP || how == SPEECH_TLS) && (port == 80 || port == 443);
 }
 
+static const struct rule *denied_name(const struct policy *p, const char *name, uint16_t port, enum policy_speech how)
+{
+	for (size_t i = 0; i < p->deny_n; i++)
+		if (deny_covers(&p->deny[i], how == SPEECH_DATAGRAM, port) && rule_matches_name(&p->deny[i], name))
+			return &p->deny[i];
+	return NULL;
+}
+
+bool policy_denies_name(const struct policy *p, const char *name, uint16_t port, enum policy_speech how)
+{
+	return denied_name(p, name, port, how) != NULL;
+}
+
 struct verdict policy_by_name(const struct policy *p, const char *name, uint16_t port, enum policy_speech how)
 {
 	if (p->mode == POLICY_OFF)
 		return say(POLICY_DENY, WHY_OFF);
-	for (size_t i = 0; i < p->deny_n; i++)
-		if (deny_covers(&p->deny[i], how == SPEECH_DATAGRAM, port) && rule_matches_name(&p->deny[i], name))
-			return say(POLICY_DENY, p->deny[i].text);
+	const struct rule *r = denied_name(p, name, port, how);
+	if (r)
+		return say(POLICY_DENY, r->text);
 	for (size_t i = 0; i < p->allow_n; i++)
 		if (allow_covers(&p->allow[i], port, how) && rule_matches_name(&p->allow[i], name))
 			return say(POLICY_ALLOW, p->allow[i].text);

@@ -112,6 +112,95 @@ def test_an_address_rule_opens_a_private_range(gate, world):
     assert box.curl("http://10.78.0.1:8080/")[0] == 403
 
 
+def test_what_an_address_allows_only_a_denied_name_can_refuse(gate, world):
+    box = gate.box(policy={"mode": "list", "allow": [WEB], "deny": ["two.example", "two.example:8080"]})
+    for url in ("http://web.example/", f"http://{WEB}/", "http://web.example:8080/", "https://web.example/"):
+        assert box.curl(url, "--resolve", f"web.example:80:{WEB}", "--resolve", f"web.example:8080:{WEB}",
+                        "--resolve", f"web.example:443:{WEB}")[0] == 200, url
+    for url in ("http://two.example/", "https://two.example/", "http://two.example:8080/"):
+        port = url.count("8080") and 8080 or (443 if url.startswith("https") else 80)
+        status, body = box.curl(url, "--resolve", f"two.example:{port}:{WEB}")
+        assert status == (-35 if port == 443 else 403), (url, body)
+    assert gate.record(decision="deny", protocol="http")["rule"] == "two.example"
+    gate.record(decision="allow", name="web.example", rule=WEB, protocol="http")
+    # Another address is still decided by the list.
+    assert box.curl("http://web.example/", "--resolve", f"web.example:80:{WEB2}")[0] == 403
+
+
+def test_a_range_keeps_what_is_open_when_a_name_is_denied(gate):
+    box = gate.box(policy={"mode": "list", "allow": [WEB], "deny": ["evil.example"]})
+    code = """
+import http.client,sys
+c=http.client.HTTPConnection('198.51.100.10',timeout=60)
+def ask(): c.request('GET','/',headers={'Host':'web.example'}); r=c.getresponse(); r.read(); return r.status
+print(ask(), flush=True); sys.stdin.readline(); print(ask())
+"""
+    process = box.start("/usr/bin/python3", "-c", code, stdin=-1, stdout=-1)
+    assert process.stdout.readline() == "200\n"
+    gate.policy(box, mode="list", allow=[WEB], deny=["evil.example", "two.example"])
+    assert process.communicate("\n")[0] == "200\n"
+
+
+def listen_on_the_host(world, address, datagrams=False):
+    """A server beside the gate that answers everybody; `address` may come later."""
+    code = ("import socket,sys\ns=socket.socket(socket.AF_INET6 if ':' in '%(a)s' else socket.AF_INET, socket.%(k)s)\n"
+            "s.setsockopt(socket.SOL_IP,15,1)\ns.setsockopt(socket.SOL_SOCKET,socket.SO_REUSEADDR,1)\ns.bind(('%(a)s',9999))\n"
+            % {"a": address, "k": "SOCK_DGRAM" if datagrams else "SOCK_STREAM"})
+    code += ("print('up',flush=True)\nwhile True:\n  d,a=s.recvfrom(99); s.sendto(b'host',a)" if datagrams else
+             "s.listen()\nprint('up',flush=True)\nwhile True:\n  c,_=s.accept(); c.recv(99); c.sendall(b'HTTP/1.0 200 OK\\r\\n\\r\\nhost'); c.close()")
+    process = world.start(world.gate_space, "/usr/bin/python3", "-c", code, stdout=-1, text=True)
+    assert process.stdout.readline() == "up\n"
+
+
+@pytest.mark.parametrize("address,route", [
+    ("192.0.2.7", ("192.0.2.0/24",)), ("192.0.2.7", ("192.0.2.0/24", "src", GATE)), ("2001:db8:77::7", ("2001:db8:77::/48",))])
+def test_a_range_that_is_the_hosts_is_never_reachable(gate, world, address, route):
+    family = "-6" if ":" in address else "-4"
+    host = f"[{address}]" if ":" in address else address
+    world.gate_space.ip(family, "route", "add", "local", route[0], "dev", "lo", *route[1:])
+    try:
+        listen_on_the_host(world, "::" if ":" in address else "0.0.0.0")
+        box = gate.box("v6", policy={})
+        status, body = box.curl(f"http://{host}:9999/")
+        assert status == 403 and "never reachable: an address of the host" in body, body
+        assert gate.record(port=9999)["rule"] == "never reachable: an address of the host"
+        # A rule for the address opens it, as any other that is never reachable.
+        gate.policy(box, allow=[f"{host}:9999"])
+        assert box.curl(f"http://{host}:9999/") == (200, "host")
+    finally:
+        world.gate_space.ip(family, "route", "del", "local", route[0], "dev", "lo")
+        world.processes[-1].kill()
+
+
+def test_an_address_that_the_host_gets_is_never_reachable_at_once(gate, world):
+    listen_on_the_host(world, "192.0.2.99")
+    box = gate.box(policy={})
+    assert box.curl(f"http://{WEB}/")[0] == 200  # the list of addresses has been read just now
+    world.gate_space.ip("addr", "add", "192.0.2.99/32", "dev", "lo")
+    try:
+        status, body = box.curl("http://192.0.2.99:9999/")
+        assert status == 403 and "never reachable: an address of the host" in body, body
+    finally:
+        world.gate_space.ip("addr", "del", "192.0.2.99/32", "dev", "lo")
+        world.processes[-1].kill()
+
+
+def test_datagrams_to_a_range_that_is_the_hosts(gate, world):
+    world.gate_space.ip("route", "add", "local", "192.0.2.0/24", "dev", "lo")
+    try:
+        listen_on_the_host(world, "192.0.2.7", datagrams=True)
+        ask = ("import socket; u=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); u.settimeout(60); u.connect(('192.0.2.7',9999)); "
+               "u.send(b'x'); print(u.recv(99))")
+        box = gate.box("datagrams", policy={"allow": ["udp://other.example:123"]})
+        assert "ConnectionRefusedError" in box.run("/usr/bin/python3", "-c", ask).stderr
+        assert gate.record(port=9999, protocol="udp")["rule"] == "never reachable: an address of the host"
+        gate.policy(box, allow=["udp://192.0.2.7:9999"])
+        assert box.python(ask) == "b'host'\n"
+    finally:
+        world.gate_space.ip("route", "del", "local", "192.0.2.0/24", "dev", "lo")
+        world.processes[-1].kill()
+
+
 def test_servers_that_speak_first(gate, world):
     world.serve("s.sendall(b'220 hello\\r\\n'); s.sendall(b'you said '+s.recv(99)); s.close()", 2525)
     code = ("import socket; s=socket.create_connection(('other.example',2525)); b=s.recv(9); s.sendall(b'EHLO me'); "
