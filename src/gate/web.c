@@ -233,63 +233,6 @@ void web_begin_leg(struct web *w, const char *name, const char *why)
 	use_leg(w, name);
 }
 
-/* "name:port" of a Host header: the name in lower case, "" when it is none. False: it names another port. */
-static bool split_host(struct str host, uint16_t port, char name[NET_NAME_MAX + 1])
-{
-	struct str rest, text = host.p && host.n && host.p[0] == '[' ? host : str_split(host, ':', &rest);
-	uint64_t given = port;
-	*name = 0;
-	if (!host.p)
-		return true;
-	if (!rule_name(text, name))
-		*name = 0;
-	if (text.n < host.n && !(rest.n && str_to_u64(rest, 65535, &given)))
-		return false;
-	return given == port;
-}
-
-/* A Host that is no name: in list mode only somebody can allow the address. */
-static struct verdict decide_address(struct passage *c)
-{
-	char text[IP_TEXT];
-	if (!c->by_name)
-		return (struct verdict){.answer = POLICY_ALLOW, .why = "mode open"};
-	if (passage_is_approved(c, ip_format(&c->wanted, text)))
-		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
-	return (struct verdict){.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
-		.why = "mode list: the request has no Host name"};
-}
-
-/* The address alone has allowed it; c->why may be about an earlier request. */
-static struct verdict decide_settled(const struct passage *c)
-{
-	struct verdict v = policy_by_address(box_policy(c->box), gate_host(c->gate), false, &c->wanted, c->port);
-	return (struct verdict){.answer = POLICY_ALLOW, .why = v.answer == POLICY_ALLOW ? v.why : "approved once"};
-}
-
-static struct verdict decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1])
-{
-	struct passage *c = w->conn;
-	bool same_port = split_host(rq->host, c->port, name);
-	if (!box_policy(c->box))
-		return (struct verdict){.answer = POLICY_DENY, .why = "the sandbox is gone"};
-	if (c->tls && (strcmp(name, c->name) != 0 || !same_port))
-		return (struct verdict){
-			.answer = POLICY_DENY, .why = "Host is not the name of the TLS connection (SNI)"};
-	if (c->settled)
-		return decide_settled(c);
-	if (c->tls)
-		return passage_name_ok(c, name, SPEECH_TLS);
-	if (rq->method == HTTP_M_CONNECT)
-		return (struct verdict){
-			.answer = POLICY_DENY, .why = "CONNECT is not passed on where names are decided"};
-	if (*name && (same_port || !c->by_name))
-		return passage_name_ok(c, name, SPEECH_HTTP);
-	if (*name)
-		return (struct verdict){.answer = POLICY_DENY, .why = "mode list: Host names another port"};
-	return decide_address(c);
-}
-
 static void deny_secret(struct web *w, struct http_exchange *x, const char *host, const struct secret *s)
 {
 	char why[GATE_WHY_MAX];
@@ -382,7 +325,7 @@ static void settle_held(struct web *w)
 {
 	struct passage *c = w->conn;
 	struct http_exchange *x = w->x;
-	struct verdict v = *c->name ? passage_name_ok(c, c->name, SPEECH_HTTP) : decide_address(c);
+	struct verdict v = *c->name ? passage_name_ok(c, c->name, SPEECH_HTTP) : web_decide_address(c);
 	if (v.answer == POLICY_ASK)
 		return;
 	ask_cancel(&w->asking);
@@ -427,7 +370,7 @@ static void on_request(struct http_exchange *x, void *arg)
 	if (!w)
 		return http_abort(x);
 	const struct http_request *rq = http_request(x);
-	struct verdict v = decide(w, rq, name);
+	struct verdict v = web_decide(w, rq, name);
 	bool bad_host = w->tls && strcmp(name, w->conn->name) != 0;
 	if (!bad_host && w->conn->by_worker)
 		return ask_worker(w, x, name, &v);
@@ -522,7 +465,7 @@ bool web_policy(struct web *w)
 	if (!w->has_leg && !w->x)
 		return true; /* no request yet, or it was refused: the next one is decided by itself */
 	if (!*w->leg)
-		return decide_address(c).answer == POLICY_ALLOW;
+		return web_decide_address(c).answer == POLICY_ALLOW;
 	return passage_name_ok(c, w->leg, w->tls ? SPEECH_TLS : SPEECH_HTTP).answer == POLICY_ALLOW;
 }
 

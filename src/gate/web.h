@@ -59,6 +59,13 @@ void web_done(struct web *w);
 void web_refuse(struct web *w, const char *why);
 void web_release(struct web *w);
 
+/* ---- web_decide.c ---- */
+/* Writes the name in Host, or "". */
+struct verdict web_decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1]);
+/* A request without a Host name: in list mode only somebody can allow the address, otherwise no name that the box was
+ * told for it may be denied. */
+struct verdict web_decide_address(struct passage *c);
+
 /* ---- handover.c: requests that an outbound handler answers ---- */
 bool handover_wants(const struct web *w, const char *name);
 void handover(struct web *w, struct http_exchange *x, const char *name);

@@ -262,3 +262,43 @@ def test_a_refused_request_is_in_the_log_once(gate):
     assert gate.record(protocol="http", decision="allow")["name"] == "web.example"
     # The connections ended in this order, and so did their records.
     assert [r["decision"] for r in gate.records if r.get("protocol") == "http"] == ["deny"]
+
+
+@pytest.mark.parametrize("host", [
+    "-a.web.example", "a-.web.example", "a!b.web.example", "a" * 64 + ".web.example", "www..web.example", "[www.web.example]", "www.web.example..", f"{WEB}:x"],
+    ids=lambda h: h[:16])
+def test_a_host_that_is_no_name_is_refused_where_names_are_denied(gate, host):
+    box = gate.box(policy={"deny": ["*.web.example"]})
+    status, body = box.curl(f"http://{WEB}/", "-H", f"Host: {host}")
+    assert status == 403 and "the Host of the request is neither a name nor an address" in body, (status, body)
+    assert gate.record(op="log", protocol="http")["decision"] == "deny"
+    # Names that nobody denies pass, and so do addresses, with and without a port.
+    for good in ("web.example", "_x.web2.example", WEB, f"{WEB}:80", "[2001:db8:1::10]", "[2001:db8:1::10]:80"):
+        assert box.curl(f"http://{WEB}/", "-H", f"Host: {good}")[0] == 200, good
+    # Where no name is denied, nobody looks.
+    assert gate.box(policy={}).curl(f"http://{WEB}/", "-H", f"Host: {host}")[0] != 403
+
+
+def test_an_address_in_host_does_not_hide_a_denied_name(gate):
+    """The box was told the address for a name that is denied: HTTP to the bare address is refused as every other protocol is."""
+    box = gate.box(policy={"deny": ["two.example:80"]})
+    assert box.curl(f"http://{WEB2}/")[0] == 200  # it has no name yet
+    assert gate.record(op="log", port=80)["decision"] == "allow"
+    assert WEB2 in box.dig("two.example", "+short")
+    status, body = box.curl(f"http://{WEB2}/")
+    assert status == 403 and "(two.example:80)" in body, (status, body)
+    record = gate.record(op="log", port=80)
+    assert (record["decision"], record["rule"], record["address"]) == ("deny", "two.example:80", WEB2)
+    for request in (b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nHost:\r\n\r\n"):
+        assert "403" in box.run("/usr/bin/python3", "-c", SAY, WEB2, "80", repr(request)).stdout
+    assert box.curl(f"http://{WEB}/")[0] == 200 and box.curl(f"http://{WEB2}:8080/")[0] == 200
+    # One that is open already is cut when the name is denied.
+    gate.policy(box, deny=["web.example:80"])
+    assert box.curl(f"http://{WEB2}/")[0] == 200
+    talk = box.start("/usr/bin/python3", "-c",
+                     f"import socket,sys\ns=socket.create_connection(('{WEB2}',80)); s.settimeout(60)\n"
+                     f"s.sendall(b'GET / HTTP/1.1\\r\\nHost: {WEB2}\\r\\n\\r\\n'); print(s.recv(12).decode()[9:],flush=True)\n"
+                     "try:\n while s.recv(999): pass\n print('end')\nexcept OSError: print('reset')", stdout=subprocess.PIPE)
+    assert talk.stdout.readline() == "200\n"
+    gate.policy(box, deny=["two.example:80"])
+    assert talk.communicate(timeout=60)[0] == "reset\n"
