@@ -121,7 +121,9 @@ static const struct http_exchange_ops waiting_ops = {.on_close = on_waiting_clos
 static void dial(struct web *w, struct http_exchange *x)
 {
 	struct passage *c = w->conn;
-	struct reach_to to = {.name = w->leg,
+	/* The name that a proxy of the box is asked for is not the proxy's own. */
+	bool proxied = !c->by_name && http_request(x)->absolute;
+	struct reach_to to = {.name = proxied ? "" : w->leg,
 		.wanted = c->wanted,
 		.port = c->port,
 		.own_only = c->by_name && (*w->leg || c->synthetic)};
@@ -171,10 +173,22 @@ static void on_done(void *arg, int status, bool complete)
 	web_done(arg);
 }
 
+/* For a proxy that the box uses: the target stays as it was. */
+static void keep_form(
+	const struct web *w, const struct http_request *rq, struct buf *room, struct http_proxy_options *o)
+{
+	if (!rq->absolute || w->tls || w->conn->by_worker)
+		return;
+	buf_printf(room, "http://%.*s%.*s", STR_ARG(rq->host), STR_ARG(rq->target));
+	o->target = buf_str(room);
+}
+
 static void forward(struct web *w, struct http_exchange *x)
 {
 	static struct rewrite rewrite; /* large, and good for one call */
+	auto_buf struct buf target = {.max = HTTP_HEAD_MAX};
 	struct http_proxy_options o = {.on_fail = on_fail, .on_done = on_done, .arg = w};
+	keep_form(w, http_request(x), &target, &o);
 	bool rewrites = w->tls && web_secrets(w), ok = !rewrites || rewrite_begin(w, http_request(x), &rewrite, &o);
 	if (ok)
 		w->proxy = http_proxy(x, w->gate->http_client, &w->ep, &o);

@@ -101,6 +101,8 @@ struct verdict web_decide(struct web *w, const struct http_request *rq, char nam
 		return passage_name_ok(c, name, SPEECH_TLS);
 	if (rq->method == HTTP_M_CONNECT)
 		return refuse("CONNECT is not passed on where names are decided");
+	if (rq->absolute)
+		return refuse("plain HTTP through a proxy is not passed on where names are decided");
 	if (host.bad)
 		return refuse(WHY_BAD_HOST);
 	if (*name && (host.same_port || !c->by_name))

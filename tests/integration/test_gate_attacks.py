@@ -302,3 +302,35 @@ def test_an_address_in_host_does_not_hide_a_denied_name(gate):
     assert talk.stdout.readline() == "200\n"
     gate.policy(box, deny=["two.example:80"])
     assert talk.communicate(timeout=60)[0] == "reset\n"
+
+
+ECHO = """
+b = b''
+while b'\\r\\n\\r\\n' not in b:
+  d = s.recv(65536)
+  if not d: break
+  b += d
+body = b.replace(b'\\r\\n', b'|')
+s.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(body) + body)
+s.close()
+"""
+
+
+def test_plain_requests_through_a_proxy(gate, world):
+    """Refused where names are decided; where a box is only looked at for its secrets, the proxy gets what was asked for."""
+    world.serve(ECHO, 3130)
+    proxy = ("-x", f"http://{OTHER}:3130")
+    for policy in ({"deny": ["two.example"]}, {"mode": "list", "allow": ["web.example:*", "other.example:3130"]}):
+        box = gate.box(policy=policy)
+        status, body = box.curl("http://web.example:3130/p?q", *proxy)
+        assert status == 403 and "plain HTTP through a proxy is not passed on where names are decided" in body, (status, body)
+        assert gate.record(op="log", id=box.id, port=3130)["decision"] == "deny"
+    for policy in ({}, {"mode": "list", "allow": [f"{OTHER}:3130"]}):
+        box = gate.box(policy=policy)
+        place = "atoll_" + "0123456789abcdef" * 2
+        gate.tell(op="secrets", id=box.id, secrets=[{"name": "key", "placeholder": place, "value": "v", "hosts": ["two.example"]}])
+        status, body = box.curl("http://web.example/p?q", *proxy)
+        assert status == 200 and body.startswith("GET http://web.example/p?q HTTP/1.1|Host: web.example|"), (status, body)
+        assert gate.record(op="log", id=box.id, port=3130)["decision"] == "allow"
+        assert box.curl(f"http://web.example/{place}", *proxy)[0] == 403
+        assert box.curl(f"http://{OTHER}:3130/p")[1].startswith("GET /p HTTP/1.1|")
