@@ -284,6 +284,8 @@ void passage_refuse(struct passage *c);
 void passage_say(struct passage *c, struct str text);
 /* The destination does not answer; `os` is the errno. */
 void passage_unreachable(struct passage *c, int os);
+/* The policy allows the name, and none of its addresses. */
+void passage_forbidden(struct passage *c, const char *why);
 /* Writes the record and frees. `decision`: "allow" or "deny". */
 void passage_end(struct passage *c, const char *decision, const char *end);
 

@@ -80,6 +80,8 @@ static void on_reached(void *arg, int fd, const struct ip *ip)
 	/* Dialled ahead, and perhaps not needed: what the client says decides. */
 	if (fd < 0 && c->state == PASSAGE_PEEKING && may_be_intercepted(c))
 		return;
+	if (fd == REACH_FORBIDDEN)
+		return passage_forbidden(c, reach_why(c->box, ip, c->port));
 	if (fd < 0)
 		return passage_unreachable(c, -fd);
 	c->server = fd;

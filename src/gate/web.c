@@ -87,6 +87,8 @@ static void on_reached(void *arg, int fd, const struct ip *ip)
 {
 	struct web *w = arg;
 	w->reach = NULL;
+	if (fd == REACH_FORBIDDEN)
+		return web_refuse(w, reach_why(w->conn->box, ip, w->conn->port));
 	if (fd < 0)
 		return web_unreachable(w, strerror(-fd), fd == -ETIMEDOUT);
 	w->conn->reached = *ip;

@@ -334,3 +334,18 @@ def test_plain_requests_through_a_proxy(gate, world):
         assert gate.record(op="log", id=box.id, port=3130)["decision"] == "allow"
         assert box.curl(f"http://web.example/{place}", *proxy)[0] == 403
         assert box.curl(f"http://{OTHER}:3130/p")[1].startswith("GET /p HTTP/1.1|")
+
+
+@pytest.mark.parametrize("name, why", [
+    ("inside.example", "never reachable: a private address"), ("meta.example", "never reachable: a link-local address"),
+    ("gate.example", "never reachable: an address of the host"), ("two.example", WEB2)])
+def test_an_allowed_name_with_forbidden_addresses_is_refused(gate, name, why):
+    box = gate.box(policy={"mode": "list", "allow": [name], "deny": [WEB2]})
+    status, body = box.curl(f"http://{name}/", "--resolve", f"{name}:80:{WEB}")
+    assert status == 403 and body == f"403 denied: this sandbox may not reach {name} port 80 ({why})\n", (status, body)
+    status, body = box.curl(f"https://{name}/", "--resolve", f"{name}:443:{WEB}")
+    assert status == -35 and "alert access denied" in body, (status, body)
+    for port, protocol in ((80, "http"), (443, "tls")):
+        record = gate.record(op="log", port=port)
+        assert (record["name"], record["protocol"], record["decision"], record["rule"], record["end"]) == (name, protocol, "deny", why, "refused")
+    assert not [r for r in gate.records if r.get("decision") == "allow"]
