@@ -304,7 +304,12 @@ void passage_silent(struct passage *c, const char *end, bool late)
 			return passage_deny(c, v.why);
 	}
 	relay_reset(&c->client);
-	passage_end(c, "deny", end);
+	if (late)
+		return passage_end(c, "deny", end);
+	/* Opened and closed, and nothing was asked for: what it might have been decides. */
+	struct verdict v = p ? by_told_names(c, SPEECH_TLS) : (struct verdict){.answer = POLICY_DENY, .why = c->why};
+	set_why(c, v.why);
+	passage_end(c, v.answer == POLICY_ALLOW ? "allow" : "deny", end);
 }
 
 /* A name that the box was told for this address and a rule with that very port: any protocol may follow. */

@@ -35,7 +35,7 @@ void web_answer(struct http_exchange *x, int status, const char *fmt, ...)
 	http_respond(x, status, "text/plain; charset=utf-8", buf_str(&b));
 }
 
-static void deny(struct web *w, struct http_exchange *x, const char *host, const char *why)
+static void log_denied(struct web *w, const char *host, const char *why)
 {
 	struct passage *c = w->conn;
 	record_send(c->gate, &(struct gate_log){.id = box_id(c->box),
@@ -49,8 +49,25 @@ static void deny(struct web *w, struct http_exchange *x, const char *host, const
 				     .port = c->port});
 	c->logged = !c->passed;
 	snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+static void deny(struct web *w, struct http_exchange *x, const char *host, const char *why)
+{
+	log_denied(w, host, why);
 	web_answer(x, 403, "403 denied: this sandbox may not reach %s port %u (%s)\n", *host ? host : "this address",
-		c->port, why);
+		w->conn->port, why);
+}
+
+/* A request that the strict parser does not take. */
+static void on_refusal(void *arg, int fd, const struct err *e, struct buf *body)
+{
+	struct gate *g = arg;
+	struct web *w = map_get(&g->webs, key_of(&fd));
+	char why[GATE_WHY_MAX];
+	snprintf(why, sizeof why, "no request that could be read: %.120s", e->msg);
+	if (w && w->conn)
+		log_denied(w, "", why);
+	buf_printf(body, "%d denied: %s\n", errc_info(e->code)->status, why);
 }
 
 void web_refuse(struct web *w, const char *why)
@@ -68,6 +85,7 @@ void web_unreachable(struct web *w, const char *why, bool late)
 {
 	struct http_exchange *x = w->x;
 	w->x = NULL;
+	w->lost = true;
 	web_answer(x, late ? 504 : 502, "%d %s port %u cannot be reached: %s\n", late ? 504 : 502, w->leg,
 		w->conn->port, why);
 }
@@ -156,6 +174,7 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	}
 	if (f->untouched && f->fail == HTTP_FAIL_CONNECT && !w->tried)
 		return dial(w, x);
+	w->lost = true;
 	web_answer(x, f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, "%d %s port %u: %s\n",
 		f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, w->leg, w->conn->port, f->err.msg);
 }
@@ -229,7 +248,8 @@ static void end_leg(struct web *w)
 {
 	struct passage *c = w->conn;
 	struct passage_leg leg = {w->leg, w->why, w->sent, c->relay.down.bytes};
-	passage_log(c, &leg, "allow", "the next request names another host");
+	passage_log(c, &leg, "allow", w->lost ? "cannot be reached" : "the next request names another host");
+	w->lost = false;
 	c->told_sent = leg.sent;
 	c->told_received = leg.received;
 	c->started = loop_now(c->gate->loop);
@@ -298,7 +318,7 @@ static void prepare(struct web *w, struct http_exchange *x)
 static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
 {
 	web_begin_leg(w, name, why);
-	w->tried = false;
+	w->tried = w->lost = false;
 	w->body = STR_NULL;
 	prepare(w, x);
 }
@@ -419,7 +439,8 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 	bool unread = !c->passed && !c->tls;
 	if (unread && !c->logged)
 		snprintf(c->why, sizeof c->why, "no request that could be read");
-	passage_end(c, unread ? "deny" : "allow", text[how]);
+	bool lost = how == RELAY_CLOSED && c->web && c->web->lost;
+	passage_end(c, unread ? "deny" : "allow", lost ? "cannot be reached" : text[how]);
 }
 
 int web_start(struct passage *c)
@@ -492,6 +513,7 @@ int web_init(struct gate *g, struct err *e)
 	if (!g->http || !g->http_client)
 		return err_set(e, ERRC_INTERNAL_ERROR, "no HTTP server");
 	http_server_config(g->http)->conns_max = GATE_CONNS_MAX;
+	http_server_set_refusal(g->http, on_refusal, g);
 	http_server_set_layer(g->http, TAG_TLS, intercept_accept, g);
 	return 0;
 }

@@ -31,6 +31,7 @@ struct web {
 	struct http_exchange *x; /* waits for the dial, or for an approval */
 	struct ask_wait asking;
 	struct http_proxy *proxy;
+	bool lost;		       /* the last request got our own 502 or 504 */
 	bool tried;		       /* a connection was dialled for this request */
 	struct worker_ask *worker_ask; /* workerd is asked for the leg */
 	bool allowed;		       /* … and the policy allows the request */
