@@ -7,6 +7,7 @@
  *	intake.c    the warden: boxes and their sockets  box.c      a box: listeners, policy, what it owns
  *	passage.c      one TCP connection: decide, dial     peek.c     what its first bytes say
  *	web.c       HTTP, request by request: web.h      dnsd.c     questions over UDP and TCP
+ *	web_decide.c  what the policy says of a request
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
  *	drops.c     what the kernel refused in boxes
  *	ask.c       what waits for an approval           hold.c     a connection that does
@@ -288,6 +289,8 @@ void passage_refuse(struct passage *c);
 void passage_say(struct passage *c, struct str text);
 /* The destination does not answer; `os` is the errno. */
 void passage_unreachable(struct passage *c, int os);
+/* The policy allows the name, and none of its addresses. */
+void passage_forbidden(struct passage *c, const char *why);
 /* Writes the record and frees. `decision`: "allow" or "deny". */
 void passage_end(struct passage *c, const char *decision, const char *end);
 

@@ -81,6 +81,8 @@ static void on_reached(void *arg, int fd, const struct ip *ip)
 	/* Dialled ahead, and perhaps not needed: what the client says decides. */
 	if (fd < 0 && c->state == PASSAGE_PEEKING && may_be_intercepted(c))
 		return;
+	if (fd == REACH_FORBIDDEN)
+		return passage_forbidden(c, reach_why(c->box, ip, c->port));
 	if (fd < 0)
 		return passage_unreachable(c, -fd);
 	c->server = fd;
@@ -312,7 +314,12 @@ void passage_silent(struct passage *c, const char *end, bool late)
 			return passage_deny(c, v.why);
 	}
 	relay_reset(&c->client);
-	passage_end(c, "deny", end);
+	if (late)
+		return passage_end(c, "deny", end);
+	/* Opened and closed, and nothing was asked for: what it might have been decides. */
+	struct verdict v = p ? by_told_names(c, SPEECH_TLS) : (struct verdict){.answer = POLICY_DENY, .why = c->why};
+	set_why(c, v.why);
+	passage_end(c, v.answer == POLICY_ALLOW ? "allow" : "deny", end);
 }
 
 /* A name that the box was told for this address and a rule with that very port: any protocol may follow. */

@@ -188,3 +188,15 @@ void passage_unreachable(struct passage *c, int os)
 	}
 	say_unreachable(c);
 }
+
+void passage_forbidden(struct passage *c, const char *why)
+{
+	peek_stop(c);
+	let_go(c);
+	snprintf(c->why, sizeof c->why, "%s", why);
+	if (c->speech == SPEECH_OTHER) {
+		c->refuse = true;
+		return peek_start(c, GATE_REFUSAL_WAIT);
+	}
+	passage_refuse(c);
+}

@@ -118,7 +118,7 @@ void peek_start(struct passage *c, uint64_t ms)
 	c->state = PASSAGE_PEEKING;
 	loop_timer_set(c->gate->loop, &c->timer, ms, on_late);
 	if (loop_add(c->gate->loop, &c->io, c->client, EPOLLIN | EPOLLRDHUP, on_ready) < 0)
-		return passage_silent(c, "cannot be watched", false);
+		return passage_cut(c, "cannot be watched");
 	look(c, false);
 }
 

@@ -16,8 +16,9 @@ struct reach {
 	struct loop_task task;
 	reach_on_done on_done;
 	void *arg;
-	int failed;  /* -errno, to be told */
-	bool second; /* the address that was asked for does not answer; now those that the name has as well */
+	struct ip forbidden; /* an address of the name that may not be reached, or zero */
+	int failed;	     /* -errno, to be told */
+	bool second;	     /* the address that was asked for does not answer; now those that the name has as well */
 };
 
 static const uint16_t types[] = {DNS_A, DNS_AAAA};
@@ -30,8 +31,9 @@ static bool holds(const struct ip *ips, size_t n, const struct ip *ip)
 	return false;
 }
 
-/* Adds the addresses of a name that may be reached, as far as the resolver knows them. */
-static size_t gather(struct gate_box *b, const struct reach_to *to, struct ip *ips, size_t n)
+/* Adds the addresses of a name that may be reached, as far as the resolver knows them. `forbidden`: gets one that may
+ * not, or NULL. */
+static size_t gather(struct gate_box *b, const struct reach_to *to, struct ip *ips, size_t n, struct ip *forbidden)
 {
 	const struct ip_host *host = gate_host(b->gate);
 	const struct policy *p = box_policy(b);
@@ -40,9 +42,12 @@ static size_t gather(struct gate_box *b, const struct reach_to *to, struct ip *i
 		const struct dns_answer *a = resolver_get(b->gate->resolver, to->name, types[t], &age);
 		for (size_t i = 0; a && i < a->n && n < GATE_DIAL_MAX; i++) {
 			struct ip ip;
-			if (dns_record_ip(&a->v[i], &ip) && (ip_is4(&ip) || host->v6) && !holds(ips, n, &ip) &&
-				policy_address_ok(p, host, false, &ip, to->port).answer == POLICY_ALLOW)
+			if (!dns_record_ip(&a->v[i], &ip) || !(ip_is4(&ip) || host->v6) || holds(ips, n, &ip))
+				continue;
+			if (policy_address_ok(p, host, false, &ip, to->port).answer == POLICY_ALLOW)
 				ips[n++] = ip;
+			else if (forbidden)
+				*forbidden = ip;
 		}
 	}
 	return n;
@@ -51,7 +56,13 @@ static size_t gather(struct gate_box *b, const struct reach_to *to, struct ip *i
 bool reach_is_own(struct gate_box *b, const struct reach_to *to)
 {
 	struct ip ips[GATE_DIAL_MAX];
-	return holds(ips, gather(b, to, ips, 0), &to->wanted);
+	return holds(ips, gather(b, to, ips, 0, NULL), &to->wanted);
+}
+
+const char *reach_why(struct gate_box *b, const struct ip *forbidden, uint16_t port)
+{
+	const struct policy *p = box_policy(b);
+	return p ? policy_address_ok(p, gate_host(b->gate), false, forbidden, port).why : "the sandbox is gone";
 }
 
 void reach_cancel(struct reach *r)
@@ -93,7 +104,7 @@ static void on_dialled(void *arg, int fd, const struct ip *ip)
 static void tell_failed(struct loop_task *t)
 {
 	struct reach *r = container_of(t, struct reach, task);
-	done(r, r->failed, &r->to.wanted);
+	done(r, r->failed, r->failed == REACH_FORBIDDEN ? &r->forbidden : &r->to.wanted);
 }
 
 /* ---- through the host's proxy ---- */
@@ -129,12 +140,15 @@ static void tunnel_name(struct reach *r)
 
 static void dial(struct reach *r)
 {
+	static const struct ip none;
 	struct ip ips[GATE_DIAL_MAX];
 	size_t n = 0;
 	if (!r->to.own_only || reach_is_own(r->box, &r->to))
 		ips[n++] = r->to.wanted;
 	if (*r->name)
-		n = gather(r->box, &r->to, ips, n);
+		n = gather(r->box, &r->to, ips, n, &r->forbidden);
+	if (n == 0 && !ip_eq(&r->forbidden, &none))
+		r->failed = REACH_FORBIDDEN;
 	/* The first has been tried. */
 	if (r->second && n) {
 		n--;

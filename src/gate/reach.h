@@ -20,13 +20,19 @@ struct reach_to {
 	bool own_only;
 };
 
-/* From the loop, once: a descriptor, or -errno (-EHOSTUNREACH: the name has no address that may be reached). The reach
- * is freed behind. */
+/* Beyond every errno: each address of the name is forbidden. */
+enum { REACH_FORBIDDEN = -4096 };
+
+/* From the loop, once: a descriptor, or -errno (-EHOSTUNREACH: the name has no address), or REACH_FORBIDDEN with such
+ * an address. The reach is freed behind. */
 typedef void (*reach_on_done)(void *arg, int fd, const struct ip *ip);
 
 struct reach *reach_start(struct gate_box *b, const struct reach_to *to, reach_on_done on_done, void *arg);
 /* NULL is fine. Nothing is called any more. */
 void reach_cancel(struct reach *r);
+
+/* The rule that forbids it. */
+const char *reach_why(struct gate_box *b, const struct ip *forbidden, uint16_t port);
 
 /* Whether the resolver is known to give this address for the name, and it may be reached. */
 bool reach_is_own(struct gate_box *b, const struct reach_to *to);

@@ -35,7 +35,7 @@ void web_answer(struct http_exchange *x, int status, const char *fmt, ...)
 	http_respond(x, status, "text/plain; charset=utf-8", buf_str(&b));
 }
 
-static void deny(struct web *w, struct http_exchange *x, const char *host, const char *why)
+static void log_denied(struct web *w, const char *host, const char *why)
 {
 	struct passage *c = w->conn;
 	record_send(c->gate, &(struct gate_log){.id = box_id(c->box),
@@ -49,8 +49,25 @@ static void deny(struct web *w, struct http_exchange *x, const char *host, const
 				     .port = c->port});
 	c->logged = !c->passed;
 	snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+static void deny(struct web *w, struct http_exchange *x, const char *host, const char *why)
+{
+	log_denied(w, host, why);
 	web_answer(x, 403, "403 denied: this sandbox may not reach %s port %u (%s)\n", *host ? host : "this address",
-		c->port, why);
+		w->conn->port, why);
+}
+
+/* A request that the strict parser does not take. */
+static void on_refusal(void *arg, int fd, const struct err *e, struct buf *body)
+{
+	struct gate *g = arg;
+	struct web *w = map_get(&g->webs, key_of(&fd));
+	char why[GATE_WHY_MAX];
+	snprintf(why, sizeof why, "no request that could be read: %.120s", e->msg);
+	if (w && w->conn)
+		log_denied(w, "", why);
+	buf_printf(body, "%d denied: %s\n", errc_info(e->code)->status, why);
 }
 
 void web_refuse(struct web *w, const char *why)
@@ -68,6 +85,7 @@ void web_unreachable(struct web *w, const char *why, bool late)
 {
 	struct http_exchange *x = w->x;
 	w->x = NULL;
+	w->lost = true;
 	web_answer(x, late ? 504 : 502, "%d %s port %u cannot be reached: %s\n", late ? 504 : 502, w->leg,
 		w->conn->port, why);
 }
@@ -87,6 +105,8 @@ static void on_reached(void *arg, int fd, const struct ip *ip)
 {
 	struct web *w = arg;
 	w->reach = NULL;
+	if (fd == REACH_FORBIDDEN)
+		return web_refuse(w, reach_why(w->conn->box, ip, w->conn->port));
 	if (fd < 0)
 		return web_unreachable(w, strerror(-fd), fd == -ETIMEDOUT);
 	w->conn->reached = *ip;
@@ -121,7 +141,9 @@ static const struct http_exchange_ops waiting_ops = {.on_close = on_waiting_clos
 static void dial(struct web *w, struct http_exchange *x)
 {
 	struct passage *c = w->conn;
-	struct reach_to to = {.name = w->leg,
+	/* The name that a proxy of the box is asked for is not the proxy's own. */
+	bool proxied = !c->by_name && http_request(x)->absolute;
+	struct reach_to to = {.name = proxied ? "" : w->leg,
 		.wanted = c->wanted,
 		.port = c->port,
 		.own_only = c->by_name && (*w->leg || c->synthetic)};
@@ -152,6 +174,7 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	}
 	if (f->untouched && f->fail == HTTP_FAIL_CONNECT && !w->tried)
 		return dial(w, x);
+	w->lost = true;
 	web_answer(x, f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, "%d %s port %u: %s\n",
 		f->fail == HTTP_FAIL_TIMEOUT ? 504 : 502, w->leg, w->conn->port, f->err.msg);
 }
@@ -171,10 +194,22 @@ static void on_done(void *arg, int status, bool complete)
 	web_done(arg);
 }
 
+/* For a proxy that the box uses: the target stays as it was. */
+static void keep_form(
+	const struct web *w, const struct http_request *rq, struct buf *room, struct http_proxy_options *o)
+{
+	if (!rq->absolute || w->tls || w->conn->by_worker)
+		return;
+	buf_printf(room, "http://%.*s%.*s", STR_ARG(rq->host), STR_ARG(rq->target));
+	o->target = buf_str(room);
+}
+
 static void forward(struct web *w, struct http_exchange *x)
 {
 	static struct rewrite rewrite; /* large, and good for one call */
+	auto_buf struct buf target = {.max = HTTP_HEAD_MAX};
 	struct http_proxy_options o = {.on_fail = on_fail, .on_done = on_done, .arg = w};
+	keep_form(w, http_request(x), &target, &o);
 	bool rewrites = w->tls && web_secrets(w), ok = !rewrites || rewrite_begin(w, http_request(x), &rewrite, &o);
 	if (ok)
 		w->proxy = http_proxy(x, w->gate->http_client, &w->ep, &o);
@@ -213,7 +248,8 @@ static void end_leg(struct web *w)
 {
 	struct passage *c = w->conn;
 	struct passage_leg leg = {w->leg, w->why, w->sent, c->relay.down.bytes};
-	passage_log(c, &leg, "allow", "the next request names another host");
+	passage_log(c, &leg, "allow", w->lost ? "cannot be reached" : "the next request names another host");
+	w->lost = false;
 	c->told_sent = leg.sent;
 	c->told_received = leg.received;
 	c->started = loop_now(c->gate->loop);
@@ -231,63 +267,6 @@ void web_begin_leg(struct web *w, const char *name, const char *why)
 	snprintf(c->why, sizeof c->why, "%s", why);
 	snprintf(w->why, sizeof w->why, "%s", c->why);
 	use_leg(w, name);
-}
-
-/* "name:port" of a Host header: the name in lower case, "" when it is none. False: it names another port. */
-static bool split_host(struct str host, uint16_t port, char name[NET_NAME_MAX + 1])
-{
-	struct str rest, text = host.p && host.n && host.p[0] == '[' ? host : str_split(host, ':', &rest);
-	uint64_t given = port;
-	*name = 0;
-	if (!host.p)
-		return true;
-	if (!rule_name(text, name))
-		*name = 0;
-	if (text.n < host.n && !(rest.n && str_to_u64(rest, 65535, &given)))
-		return false;
-	return given == port;
-}
-
-/* A Host that is no name: in list mode only somebody can allow the address. */
-static struct verdict decide_address(struct passage *c)
-{
-	char text[IP_TEXT];
-	if (!c->by_name)
-		return (struct verdict){.answer = POLICY_ALLOW, .why = "mode open"};
-	if (passage_is_approved(c, ip_format(&c->wanted, text)))
-		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
-	return (struct verdict){.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
-		.why = "mode list: the request has no Host name"};
-}
-
-/* The address alone has allowed it; c->why may be about an earlier request. */
-static struct verdict decide_settled(const struct passage *c)
-{
-	struct verdict v = policy_by_address(box_policy(c->box), gate_host(c->gate), false, &c->wanted, c->port);
-	return (struct verdict){.answer = POLICY_ALLOW, .why = v.answer == POLICY_ALLOW ? v.why : "approved once"};
-}
-
-static struct verdict decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1])
-{
-	struct passage *c = w->conn;
-	bool same_port = split_host(rq->host, c->port, name);
-	if (!box_policy(c->box))
-		return (struct verdict){.answer = POLICY_DENY, .why = "the sandbox is gone"};
-	if (c->tls && (strcmp(name, c->name) != 0 || !same_port))
-		return (struct verdict){
-			.answer = POLICY_DENY, .why = "Host is not the name of the TLS connection (SNI)"};
-	if (c->settled)
-		return decide_settled(c);
-	if (c->tls)
-		return passage_name_ok(c, name, SPEECH_TLS);
-	if (rq->method == HTTP_M_CONNECT)
-		return (struct verdict){
-			.answer = POLICY_DENY, .why = "CONNECT is not passed on where names are decided"};
-	if (*name && (same_port || !c->by_name))
-		return passage_name_ok(c, name, SPEECH_HTTP);
-	if (*name)
-		return (struct verdict){.answer = POLICY_DENY, .why = "mode list: Host names another port"};
-	return decide_address(c);
 }
 
 static void deny_secret(struct web *w, struct http_exchange *x, const char *host, const struct secret *s)
@@ -339,7 +318,7 @@ static void prepare(struct web *w, struct http_exchange *x)
 static void proceed(struct web *w, struct http_exchange *x, const char *name, const char *why)
 {
 	web_begin_leg(w, name, why);
-	w->tried = false;
+	w->tried = w->lost = false;
 	w->body = STR_NULL;
 	prepare(w, x);
 }
@@ -382,7 +361,7 @@ static void settle_held(struct web *w)
 {
 	struct passage *c = w->conn;
 	struct http_exchange *x = w->x;
-	struct verdict v = *c->name ? passage_name_ok(c, c->name, SPEECH_HTTP) : decide_address(c);
+	struct verdict v = *c->name ? passage_name_ok(c, c->name, SPEECH_HTTP) : web_decide_address(c);
 	if (v.answer == POLICY_ASK)
 		return;
 	ask_cancel(&w->asking);
@@ -427,7 +406,7 @@ static void on_request(struct http_exchange *x, void *arg)
 	if (!w)
 		return http_abort(x);
 	const struct http_request *rq = http_request(x);
-	struct verdict v = decide(w, rq, name);
+	struct verdict v = web_decide(w, rq, name);
 	bool bad_host = w->tls && strcmp(name, w->conn->name) != 0;
 	if (!bad_host && w->conn->by_worker)
 		return ask_worker(w, x, name, &v);
@@ -460,7 +439,8 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 	bool unread = !c->passed && !c->tls;
 	if (unread && !c->logged)
 		snprintf(c->why, sizeof c->why, "no request that could be read");
-	passage_end(c, unread ? "deny" : "allow", text[how]);
+	bool lost = how == RELAY_CLOSED && c->web && c->web->lost;
+	passage_end(c, unread ? "deny" : "allow", lost ? "cannot be reached" : text[how]);
 }
 
 int web_start(struct passage *c)
@@ -522,7 +502,7 @@ bool web_policy(struct web *w)
 	if (!w->has_leg && !w->x)
 		return true; /* no request yet, or it was refused: the next one is decided by itself */
 	if (!*w->leg)
-		return decide_address(c).answer == POLICY_ALLOW;
+		return web_decide_address(c).answer == POLICY_ALLOW;
 	return passage_name_ok(c, w->leg, w->tls ? SPEECH_TLS : SPEECH_HTTP).answer == POLICY_ALLOW;
 }
 
@@ -533,6 +513,7 @@ int web_init(struct gate *g, struct err *e)
 	if (!g->http || !g->http_client)
 		return err_set(e, ERRC_INTERNAL_ERROR, "no HTTP server");
 	http_server_config(g->http)->conns_max = GATE_CONNS_MAX;
+	http_server_set_refusal(g->http, on_refusal, g);
 	http_server_set_layer(g->http, TAG_TLS, intercept_accept, g);
 	return 0;
 }

@@ -31,6 +31,7 @@ struct web {
 	struct http_exchange *x; /* waits for the dial, or for an approval */
 	struct ask_wait asking;
 	struct http_proxy *proxy;
+	bool lost;		       /* the last request got our own 502 or 504 */
 	bool tried;		       /* a connection was dialled for this request */
 	struct worker_ask *worker_ask; /* workerd is asked for the leg */
 	bool allowed;		       /* … and the policy allows the request */
@@ -58,6 +59,13 @@ void web_done(struct web *w);
 /* The policy does not allow w->x after all. */
 void web_refuse(struct web *w, const char *why);
 void web_release(struct web *w);
+
+/* ---- web_decide.c ---- */
+/* Writes the name in Host, or "". */
+struct verdict web_decide(struct web *w, const struct http_request *rq, char name[NET_NAME_MAX + 1]);
+/* A request without a Host name: in list mode only somebody can allow the address, otherwise no name that the box was
+ * told for it may be denied. */
+struct verdict web_decide_address(struct passage *c);
 
 /* ---- handover.c: requests that an outbound handler answers ---- */
 bool handover_wants(const struct web *w, const char *name);

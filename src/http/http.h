@@ -62,6 +62,7 @@ struct http_request {
 	struct str path;   /* up to '?', still percent-encoded; begins with '/' (or is "*" for OPTIONS) */
 	struct str query;  /* after '?', p == NULL when there is none */
 	struct str host;   /* from the Host header, or from the target in absolute form; NULL in HTTP/1.0 without */
+	bool absolute;	   /* the target had the absolute form: meant for a proxy */
 	struct http_headers headers;
 	int minor; /* HTTP/1.minor: 0 or 1 */
 

@@ -257,8 +257,97 @@ def test_a_refused_request_is_in_the_log_once(gate):
     box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
     assert box.curl("http://web.example/", "-H", "Host: two.example")[0] == 403
     assert "400" in box.run("/usr/bin/python3", "-c", SAY, "web.example", "80", "b'GET / HTTP/1.1\\nHost: web.example\\n\\n'").stdout
-    assert gate.record(protocol="http", rule="no request that could be read")["decision"] == "deny"
+    assert gate.record(protocol="http")["name"] == "two.example"
+    record = gate.record(protocol="http")
+    assert record["rule"].startswith("no request that could be read: ") and record["decision"] == "deny"
     assert box.curl("http://web.example/")[0] == 200
     assert gate.record(protocol="http", decision="allow")["name"] == "web.example"
     # The connections ended in this order, and so did their records.
-    assert [r["decision"] for r in gate.records if r.get("protocol") == "http"] == ["deny"]
+    assert [r["decision"] for r in gate.records if r.get("protocol") == "http"] == []
+
+
+@pytest.mark.parametrize("host", [
+    "-a.web.example", "a-.web.example", "a!b.web.example", "a" * 64 + ".web.example", "www..web.example", "[www.web.example]", "www.web.example..", f"{WEB}:x"],
+    ids=lambda h: h[:16])
+def test_a_host_that_is_no_name_is_refused_where_names_are_denied(gate, host):
+    box = gate.box(policy={"deny": ["*.web.example"]})
+    status, body = box.curl(f"http://{WEB}/", "-H", f"Host: {host}")
+    assert status == 403 and "the Host of the request is neither a name nor an address" in body, (status, body)
+    assert gate.record(op="log", protocol="http")["decision"] == "deny"
+    # Names that nobody denies pass, and so do addresses, with and without a port.
+    for good in ("web.example", "_x.web2.example", WEB, f"{WEB}:80", "[2001:db8:1::10]", "[2001:db8:1::10]:80"):
+        assert box.curl(f"http://{WEB}/", "-H", f"Host: {good}")[0] == 200, good
+    # Where no name is denied, nobody looks.
+    assert gate.box(policy={}).curl(f"http://{WEB}/", "-H", f"Host: {host}")[0] != 403
+
+
+def test_an_address_in_host_does_not_hide_a_denied_name(gate):
+    """The box was told the address for a name that is denied: HTTP to the bare address is refused as every other protocol is."""
+    box = gate.box(policy={"deny": ["two.example:80"]})
+    assert box.curl(f"http://{WEB2}/")[0] == 200  # it has no name yet
+    assert gate.record(op="log", port=80)["decision"] == "allow"
+    assert WEB2 in box.dig("two.example", "+short")
+    status, body = box.curl(f"http://{WEB2}/")
+    assert status == 403 and "(two.example:80)" in body, (status, body)
+    record = gate.record(op="log", port=80)
+    assert (record["decision"], record["rule"], record["address"]) == ("deny", "two.example:80", WEB2)
+    for request in (b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nHost:\r\n\r\n"):
+        assert "403" in box.run("/usr/bin/python3", "-c", SAY, WEB2, "80", repr(request)).stdout
+    assert box.curl(f"http://{WEB}/")[0] == 200 and box.curl(f"http://{WEB2}:8080/")[0] == 200
+    # One that is open already is cut when the name is denied.
+    gate.policy(box, deny=["web.example:80"])
+    assert box.curl(f"http://{WEB2}/")[0] == 200
+    talk = box.start("/usr/bin/python3", "-c",
+                     f"import socket,sys\ns=socket.create_connection(('{WEB2}',80)); s.settimeout(60)\n"
+                     f"s.sendall(b'GET / HTTP/1.1\\r\\nHost: {WEB2}\\r\\n\\r\\n'); print(s.recv(12).decode()[9:],flush=True)\n"
+                     "try:\n while s.recv(999): pass\n print('end')\nexcept OSError: print('reset')", stdout=subprocess.PIPE)
+    assert talk.stdout.readline() == "200\n"
+    gate.policy(box, deny=["two.example:80"])
+    assert talk.communicate(timeout=60)[0] == "reset\n"
+
+
+ECHO = """
+b = b''
+while b'\\r\\n\\r\\n' not in b:
+  d = s.recv(65536)
+  if not d: break
+  b += d
+body = b.replace(b'\\r\\n', b'|')
+s.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(body) + body)
+s.close()
+"""
+
+
+def test_plain_requests_through_a_proxy(gate, world):
+    """Refused where names are decided; where a box is only looked at for its secrets, the proxy gets what was asked for."""
+    world.serve(ECHO, 3130)
+    proxy = ("-x", f"http://{OTHER}:3130")
+    for policy in ({"deny": ["two.example"]}, {"mode": "list", "allow": ["web.example:*", "other.example:3130"]}):
+        box = gate.box(policy=policy)
+        status, body = box.curl("http://web.example:3130/p?q", *proxy)
+        assert status == 403 and "plain HTTP through a proxy is not passed on where names are decided" in body, (status, body)
+        assert gate.record(op="log", id=box.id, port=3130)["decision"] == "deny"
+    for policy in ({}, {"mode": "list", "allow": [f"{OTHER}:3130"]}):
+        box = gate.box(policy=policy)
+        place = "atoll_" + "0123456789abcdef" * 2
+        gate.tell(op="secrets", id=box.id, secrets=[{"name": "key", "placeholder": place, "value": "v", "hosts": ["two.example"]}])
+        status, body = box.curl("http://web.example/p?q", *proxy)
+        assert status == 200 and body.startswith("GET http://web.example/p?q HTTP/1.1|Host: web.example|"), (status, body)
+        assert gate.record(op="log", id=box.id, port=3130)["decision"] == "allow"
+        assert box.curl(f"http://web.example/{place}", *proxy)[0] == 403
+        assert box.curl(f"http://{OTHER}:3130/p")[1].startswith("GET /p HTTP/1.1|")
+
+
+@pytest.mark.parametrize("name, why", [
+    ("inside.example", "never reachable: a private address"), ("meta.example", "never reachable: a link-local address"),
+    ("gate.example", "never reachable: an address of the host"), ("two.example", WEB2)])
+def test_an_allowed_name_with_forbidden_addresses_is_refused(gate, name, why):
+    box = gate.box(policy={"mode": "list", "allow": [name], "deny": [WEB2]})
+    status, body = box.curl(f"http://{name}/", "--resolve", f"{name}:80:{WEB}")
+    assert status == 403 and body == f"403 denied: this sandbox may not reach {name} port 80 ({why})\n", (status, body)
+    status, body = box.curl(f"https://{name}/", "--resolve", f"{name}:443:{WEB}")
+    assert status == -35 and "alert access denied" in body, (status, body)
+    for port, protocol in ((80, "http"), (443, "tls")):
+        record = gate.record(op="log", port=port)
+        assert (record["name"], record["protocol"], record["decision"], record["rule"], record["end"]) == (name, protocol, "deny", why, "refused")
+    assert not [r for r in gate.records if r.get("decision") == "allow"]

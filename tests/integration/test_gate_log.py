@@ -283,3 +283,57 @@ def test_silence_decides_nothing_where_somebody_is_asked(gate):
     assert box.python(SILENT) == "ConnectionResetError\n"
     assert gate.record(op="ask")["host"] == "two.example"
     assert gate.record(op="log", port=443)["rule"] == "ask: nobody approved it within 1 s"
+
+
+@pytest.mark.parametrize("request_, status, why", [
+    ("GET / HTTP/1.1\\r\\nHost: web.example\\r\\nHost: two.example\\r\\n\\r\\n", 400, "more than one Host"),
+    ("POST / HTTP/1.1\\r\\nHost: web.example\\r\\nTransfer-Encoding: chunked\\r\\nContent-Length: 4\\r\\n\\r\\n0\\r\\n\\r\\n", 400, "malformed head: Content-Length can't be present"),
+    ("GET / HTTP/1.1\\r\\nHost: a/b\\r\\n\\r\\n", 400, "the host is malformed"), ("FOO / HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n", 501, "the method is not known"),
+    ("GET / HTTP/1.1\\r\\nHost: web.example\\r\\nA: '+'x'*99999+'\\r\\n\\r\\n", 431, "")], ids=lambda v: str(v)[-12:])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_request_that_cannot_be_read_has_its_record(gate, kept, request_, status, why):
+    box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
+    code = f"""
+import socket
+s=socket.create_connection(('web.example',80)); s.settimeout(60); f=s.makefile('rb')
+if {kept}:
+  s.sendall(b'GET / HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n')
+  while f.readline()!=b'http {WEB} web.example\\n': pass
+try: s.sendall(('{request_}').encode())
+except OSError: pass
+try: print(f.read().decode())
+except OSError: print('reset')
+"""
+    out = box.python(code)
+    assert f"HTTP/1.1 {status} " in out and f"\n\n{status} denied: no request that could be read: {why}" in out and "{" not in out, out
+    record = gate.record(op="log", protocol="http", decision="deny")
+    assert record["rule"].startswith(f"no request that could be read: {why}") and record["end"] == "refused"
+    if kept:
+        record = gate.record(op="log", protocol="http")
+        assert (record["name"], record["decision"], record["rule"]) == ("web.example", "allow", "web.example")
+    assert not [r for r in gate.records if r.get("op") == "log" and r.get("protocol") == "http"]
+
+
+def test_a_connection_without_a_byte_was_not_refused(gate):
+    touch = f"import socket; socket.create_connection(('{WEB}',80)).close()"
+    box = gate.box(policy={"deny": ["unrelated.example"]})
+    box.python(touch)
+    record = gate.record(op="log", port=80)
+    assert (record["decision"], record["rule"], record["end"]) == ("allow", "mode open", "the client ended")
+    gate.policy(box, mode="list", allow=["web.example"])
+    box.python(touch)
+    record = gate.record(op="log", port=80)
+    assert (record["decision"], record["rule"]) == ("deny", "mode list: no name is known for this address")
+    box.python(touch.replace(WEB, "web.example"))
+    record = gate.record(op="log", port=80)
+    assert (record["decision"], record["rule"]) == ("allow", "web.example")
+
+
+def test_the_rule_and_the_end_of_requests_that_are_looked_at(gate):
+    box = gate.box(policy={"allow": [f"{WEB}/32"], "deny": ["unrelated.example"]})
+    assert box.curl(f"http://{WEB}/")[0] == 200
+    assert gate.record(op="log", port=80)["rule"] == f"{WEB}/32"
+    status, body = box.curl(f"http://{OTHER}:7099/")
+    assert status == 502 and "cannot be reached" in body
+    record = gate.record(op="log", port=7099)
+    assert (record["decision"], record["end"]) == ("allow", "cannot be reached")

@@ -6,7 +6,8 @@ static bool target_ok(struct str t)
 	for (size_t i = 0; i < t.n; i++)
 		if (t.p[i] <= 0x20 || t.p[i] >= 0x7f)
 			return false;
-	return t.n && t.n <= HTTP_TARGET_MAX && (t.p[0] == '/' || str_eq(t, STR("*")));
+	bool form = str_starts(t, STR("/")) || str_starts(t, STR("http://")) || str_eq(t, STR("*"));
+	return form && t.n <= HTTP_TARGET_MAX;
 }
 
 static bool is_own(struct str name)

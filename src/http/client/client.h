@@ -90,7 +90,7 @@ struct http_call_ops {
 
 struct http_call_options {
 	struct str method; /* default GET */
-	struct str target; /* path and query, percent-encoded; default "/" */
+	struct str target; /* path and query, percent-encoded; for a proxy a whole URL; default "/" */
 	struct str host;   /* Host header; default "localhost" */
 	const struct http_header *headers;
 	size_t headers_n;

@@ -192,6 +192,7 @@ static int read_target(struct http_request *r, struct err *e)
 		while (n < rest.n && rest.p[n] != '/' && rest.p[n] != '?')
 			n++;
 		r->host = str_n(rest.p, n);
+		r->absolute = true;
 		t = str_skip(rest, n);
 		if (n == 0)
 			return err_set(e, ERRC_INVALID_REQUEST, "the request target names no host");

@@ -156,14 +156,18 @@ void conn_refuse(struct http_conn *c, const struct err *e)
 	c->s->stats.refused++;
 	const struct errc_info *info = errc_info(e->code);
 	auto_buf struct buf body = {0};
-	error_json(&body, &(struct error_json){.err = e});
+	if (c->s->on_refusal)
+		c->s->on_refusal(c->s->refusal_arg, c->w.io.fd, e, &body);
+	else
+		error_json(&body, &(struct error_json){.err = e});
 	conn_put_status(c, info->status, STR_NULL);
 	if (info->status == 405)
 		buf_add_c(&c->w.out, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n");
 	buf_printf(&c->w.out,
-		"Date: %.*s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+		"Date: %.*s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
 		"Connection: close\r\n\r\n",
-		STR_ARG(http_date()), buf_size(&body));
+		STR_ARG(http_date()), c->s->on_refusal ? "text/plain; charset=utf-8" : "application/json",
+		buf_size(&body));
 	wire_put(&c->w, buf_str(&body));
 	conn_leave_idle(c);
 	c->state = CONN_CLOSING;

@@ -131,6 +131,8 @@ struct http_server {
 	http_layer_open layer_open; /* NULL: none */
 	void *layer_arg;
 	int layer_tag;
+	http_on_refusal on_refusal; /* NULL: the error envelope */
+	void *refusal_arg;
 	http_exempt exempt; /* of the public tag; may be NULL */
 	void *exempt_arg;
 	int public_tag;

@@ -165,6 +165,12 @@ void http_server_set_layer(struct http_server *s, int tag, http_layer_open open,
 	s->layer_tag = tag;
 }
 
+void http_server_set_refusal(struct http_server *s, http_on_refusal on_refusal, void *arg)
+{
+	s->on_refusal = on_refusal;
+	s->refusal_arg = arg;
+}
+
 int http_listen_tcp(struct str address, int *ret_fd, struct err *e)
 {
 	struct http_endpoint ep;

@@ -95,6 +95,11 @@ size_t http_server_guests_max(const struct http_server *s);
 /* From now on connections with this tag pass through a layer: layer.h. */
 void http_server_set_layer(struct http_server *s, int tag, http_layer_open open, void *arg);
 
+/* A request that cannot be read is answered with plain text instead of the API's error envelope: `body` gets it. `fd`
+ * as http_exchange_fd. */
+typedef void (*http_on_refusal)(void *arg, int fd, const struct err *e, struct buf *body);
+void http_server_set_refusal(struct http_server *s, http_on_refusal on_refusal, void *arg);
+
 /* A listening TCP socket on "127.0.0.1:8700" or "[::1]:8700" (numeric; port 0 lets the kernel choose). */
 int http_listen_tcp(struct str address, int *ret_fd, struct err *e);
 
