@@ -60,11 +60,16 @@ static struct verdict by_told_names(struct passage *c)
 	return (struct verdict){.answer = POLICY_ALLOW, .why = ""};
 }
 
-/* The address alone has allowed it; c->why may be about an earlier request. */
-static struct verdict decide_settled(const struct passage *c)
+/* The address alone decides; c->why may be about an earlier request. */
+static struct verdict decide_settled(struct passage *c)
 {
+	char text[IP_TEXT];
 	struct verdict v = policy_by_address(box_policy(c->box), gate_host(c->gate), false, &c->wanted, c->port);
-	return (struct verdict){.answer = POLICY_ALLOW, .why = v.answer == POLICY_ALLOW ? v.why : "approved once"};
+	if (v.answer == POLICY_ALLOW)
+		return v;
+	if (v.answer != POLICY_DENY && passage_is_approved(c, ip_format(&c->wanted, text)))
+		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
+	return (struct verdict){.answer = POLICY_DENY, .why = v.why};
 }
 
 struct verdict web_decide_address(struct passage *c)

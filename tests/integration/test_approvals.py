@@ -133,6 +133,11 @@ def test_an_address_without_a_name_is_asked_as_an_address(net):
         assert asked["address"] == WEB2
         assert decide(net, asked, "allow").status == 200
         assert run.result()[0] == 0, run.reply
+    # Also when the decision comes as a rule.
+    for remember in ("once", "sandbox"):
+        run = Running(net, "a-ip", f"curl -sS http://{WEB2}:8081/")
+        assert decide(net, approval(net, sandbox="a-ip", host=WEB2), "deny", remember=remember).status == 200
+        assert run.result()[1].startswith("403 denied:"), run.reply
     # What is never reachable is not asked.
     for address in ("10.0.0.7", "127.0.0.5", "169.254.169.254", "198.18.77.1"):
         assert sh(net, "a-ip", f"curl -sSf --max-time 10 http://{address}/")[0] != 0

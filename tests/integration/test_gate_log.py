@@ -287,8 +287,10 @@ def test_silence_decides_nothing_where_somebody_is_asked(gate):
 
 @pytest.mark.parametrize("request_, status, why", [
     ("GET / HTTP/1.1\\r\\nHost: web.example\\r\\nHost: two.example\\r\\n\\r\\n", 400, "more than one Host"),
-    ("POST / HTTP/1.1\\r\\nHost: web.example\\r\\nTransfer-Encoding: chunked\\r\\nContent-Length: 4\\r\\n\\r\\n0\\r\\n\\r\\n", 400, "malformed head: Content-Length can't be present"),
-    ("GET / HTTP/1.1\\r\\nHost: a/b\\r\\n\\r\\n", 400, "the host is malformed"), ("FOO / HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n", 501, "the method is not known"),
+    ("POST / HTTP/1.1\\r\\nHost: web.example\\r\\nTransfer-Encoding: chunked\\r\\nContent-Length: 4\\r\\n\\r\\n0\\r\\n\\r\\n", 400,
+     "malformed head: Content-Length can't be present"),
+    ("GET / HTTP/1.1\\r\\nHost: a/b\\r\\n\\r\\n", 400, "the host is malformed"),
+    ("FOO / HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n", 501, "the method is not known"),
     ("GET / HTTP/1.1\\r\\nHost: web.example\\r\\nA: '+'x'*99999+'\\r\\n\\r\\n", 431, "")], ids=lambda v: str(v)[-12:])
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_request_that_cannot_be_read_has_its_record(gate, kept, request_, status, why):

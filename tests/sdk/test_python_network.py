@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fixtures
 import netfix
 import npmdir
 import package as typescript
@@ -95,21 +94,15 @@ def test_outbound(daemon, box, server, kind):
 
 
 @pytest.fixture(scope="module")
-def world():
-    world = netfix.make_world("openssl")
+def world(world):
     world.tmp.chmod(0o755)
-    yield world
-    world.close()
+    return world
 
 
 @pytest.fixture(scope="module")
 def net(world):
-    instance = netfix.make_net(world, {"SSL_CERT_FILE": str(world.tmp / "cert.pem")})
-    try:
-        instance.start()
+    with netfix.running(world, {"SSL_CERT_FILE": str(world.tmp / "cert.pem")}) as instance:
         yield instance
-    finally:
-        fixtures.finish(instance)
 
 
 def inside(net):

@@ -131,7 +131,8 @@ def test_what_cannot_be_exposed(make: Callable[..., Any], box_id: str) -> None:
 def test_tunnels(served: Any, daemon: Any) -> None:
     name = f"app-{served.id}"
     tunnel = served.open_tunnel(8080, name=name)
-    assert (tunnel.port, tunnel.name) == (8080, name) and str(tunnel) == tunnel.url == f"http://{tunnel.hostname}"
+    assert (tunnel.port, tunnel.name) == (8080, name) and str(tunnel) == tunnel.url
+    assert httpx.URL(tunnel.url).host == tunnel.hostname
     assert served.open_tunnel(8080, name=name) == tunnel == served.get_tunnel(8080) and served.tunnels() == [tunnel]
     answer = httpx.get(f"{daemon.url}/hello?q=1", headers={"host": tunnel.hostname})
     assert answer.status_code == 200 and "authorization" not in answer.text.lower()
