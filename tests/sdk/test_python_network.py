@@ -8,18 +8,16 @@ import sys
 from pathlib import Path
 
 import netfix
-import npmdir
 import package as typescript
 import pytest
+import s3server
 from gatelib import WEB, WEB2
 from outbound_parts import CLIENT, SERVER, SHOWN, WSCLIENT
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPAT = ROOT / "tests/compat"
 MISSING = [name for name in ("httpx", "websockets") if not importlib.util.find_spec(name)]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"tools/deps test installs what is missing: {', '.join(MISSING)}")
 
-KEY_ID, KEY_SECRET = "AKIATEST" + os.urandom(6).hex().upper(), os.urandom(20).hex()
 PORT = 8444
 ENDPOINT = f"https://two.example:{PORT}"
 
@@ -207,16 +205,12 @@ BucketMountError BUCKET_MOUNT_FAILED True
 
 @pytest.fixture(scope="module")
 def s3(world):
-    if not npmdir.installed(COMPAT):
-        pytest.skip("no npm for s3rver")
-    server = world.start(world.servers, "node", COMPAT / "s3tls.mjs", WEB2, str(PORT), world.tmp / "buckets", world.tmp / "cert.pem",
-                         world.tmp / "key.pem", env={**os.environ, "KEY_ID": KEY_ID, "KEY_SECRET": KEY_SECRET}, stdout=subprocess.PIPE, text=True)
-    assert server.stdout.readline() == "up\n"
-    return world.tmp / "buckets"
+    pair = world.tmp / "cert.pem", world.tmp / "key.pem"
+    return s3server.Server(world.tmp / "buckets", lambda argv, **kw: world.start(world.servers, *argv, **kw), WEB2, PORT, pair)
 
 
 @pytest.mark.parametrize("kind", BUCKETS)
 def test_buckets_with_keys_that_the_sandbox_never_sees(net, s3, kind):
-    assert run(BUCKETS[kind], ENDPOINT, KEY_ID, KEY_SECRET, env=inside(net)) == IN_THE_BUCKET
-    stored = [path for path in s3.rglob("*") if path.is_file() and b"through the bucket" in path.read_bytes()]
+    assert run(BUCKETS[kind], ENDPOINT, s3.key_id, s3.secret, env=inside(net)) == IN_THE_BUCKET
+    stored = [path for path in s3.directory.rglob("*") if path.is_file() and b"through the bucket" in path.read_bytes()]
     assert stored, "nothing reached the server"
