@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "cli/api.h"
-#include "cli/verb/stream.h"
+#include "cli/stream/stream.h"
 #include "images/images.h"
 
 #define MOVER_PATH "/.atoll-mover"

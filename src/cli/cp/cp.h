@@ -19,7 +19,7 @@
 
 #include <sys/stat.h>
 
-#include "cli/verb/stream.h"
+#include "cli/stream/stream.h"
 
 struct cp_progress {
 	bool shown;

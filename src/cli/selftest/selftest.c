@@ -8,8 +8,8 @@
 
 #include "cli/args.h"
 #include "cli/selftest/selftest_escape.h"
+#include "cli/stream/stream.h"
 #include "cli/verb/box.h"
-#include "cli/verb/stream.h"
 #include "cli/verbs.h"
 
 int selftest_open(struct selftest_run *run, struct selftest *t, struct err *e)

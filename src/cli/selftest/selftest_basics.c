@@ -8,8 +8,8 @@
 
 #include "base/fd.h"
 #include "cli/selftest/selftest.h"
+#include "cli/stream/stream.h"
 #include "cli/verb/box.h"
-#include "cli/verb/stream.h"
 
 enum { OUTPUT_MAX = 65536 };
 

@@ -9,8 +9,8 @@
 
 #include "base/fd.h"
 #include "cli/selftest/selftest_escape.h"
+#include "cli/stream/stream.h"
 #include "cli/verb/box.h"
-#include "cli/verb/stream.h"
 
 /* On the box's own layer: the file must be executable and stay after a restart, which empties /tmp. */
 #define PROGRAM "/var/tmp/atoll-escape"

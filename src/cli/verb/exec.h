@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "cli/verb/stream.h"
+#include "cli/stream/stream.h"
 
 /* Runs the command and prints its result. Returns the exit code of the program. */
 int exec_command(struct client *cl, const struct stream_request *rq);

@@ -14,8 +14,8 @@
 #include "cli/args.h"
 #include "cli/client.h"
 #include "cli/signals.h"
+#include "cli/stream/stream_out.h"
 #include "cli/tty.h"
-#include "cli/verb/stream_out.h"
 #include "cli/verbs.h"
 #include "http/ws/ws.h"
 

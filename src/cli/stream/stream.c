@@ -1,4 +1,4 @@
-#include "cli/verb/stream.h"
+#include "cli/stream/stream.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "cli/api.h"
 #include "cli/signals.h"
-#include "cli/verb/stream_out.h"
+#include "cli/stream/stream_out.h"
 #include "http/ws/ws.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "cli/verb/stream_out.h"
+#include "cli/stream/stream_out.h"
 
 #include <fcntl.h>
 #include <limits.h>

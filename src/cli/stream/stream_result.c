@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "cli/verb/stream.h"
+#include "cli/stream/stream.h"
 
 void stream_explain(struct cli *c, const struct stream_request *rq, const struct stream_result *r)
 {
