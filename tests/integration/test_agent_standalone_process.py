@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import shutil
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from agentlib import AGENT, Agent, joined, open_events
@@ -324,6 +327,47 @@ def test_kill_honours_its_signal(agent, where):
     start(agent, "sleep 61", processId="sig", sessionId=where)
     assert agent.call("DELETE", "/api/process/sig?signal=NOPE").status == 400
     agent.call("DELETE", "/api/process/sig")
+
+
+def child_program(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return children and Path(f"/proc/{children[0]}/comm").read_text()
+
+
+@contextlib.contextmanager
+def slow_kills(agent):
+    """The first signal that the agent sends leaves at once, to the process itself, each other one 200 ms late."""
+    with subprocess.Popen(["strace", "-p", str(agent.pid), "-e", "trace=kill", "-e", "inject=kill:delay_enter=200000:when=2+", "-o", "/dev/null"],
+                          stderr=subprocess.PIPE, text=True) as tracer:
+        try:
+            assert "attached" in tracer.stderr.readline()
+            yield
+        finally:
+            tracer.terminate()
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("signal, code", [("SIGKILL", 137), ("SIGTERM", 143)])
+def test_a_part_that_ends_by_itself_does_not_give_a_killed_process_its_code(agent, where, signal, code):
+    """The `cat` ends with 0 when its shell is dead, before its own signal comes."""
+    fifo = os.path.join(agent.dir, f"held{where}{signal}")
+    os.mkfifo(fifo)
+    start(agent, f"exec 9<>{fifo}; echo ready; cat {fifo} 9>&-; echo no", processId="part", sessionId=where)
+    wait_for(lambda: agent.call("GET", "/api/process/part/logs").json()["stdout"])
+    wait_for(lambda: child_program(get(agent, "part")["pid"]) == "cat\n")
+    with slow_kills(agent):
+        assert agent.call("DELETE", f"/api/process/part?signal={signal}").status == 200
+    assert (get(agent, "part")["status"], get(agent, "part")["exitCode"]) == ("killed", code)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_a_program_that_handles_the_signal_gives_its_code_however_late_it_comes(agent, where):
+    program = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print('ready', flush=True); signal.pause()"
+    start(agent, f'/usr/bin/python3 -c "{program}"; echo no', processId="late", sessionId=where)
+    wait_for(lambda: agent.call("GET", "/api/process/late/logs").json()["stdout"])
+    with slow_kills(agent):
+        assert agent.call("DELETE", "/api/process/late").status == 200
+    assert (get(agent, "late")["status"], get(agent, "late")["exitCode"]) == ("killed", 7)
 
 
 def test_unknown_processes_are_404(agent):

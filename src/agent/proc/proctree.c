@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 
-enum { KILL_ROUNDS = 16, STAT_MAX = 512 };
+enum { KILL_ROUNDS = 16, STAT_MAX = 512, STATUS_MAX = 4096 };
 
 void proclist_free(struct proclist *l)
 {
@@ -49,6 +49,27 @@ bool proc_read(pid_t pid, struct proc *ret)
 		return false;
 	ret->pid = pid;
 	return true;
+}
+
+/* The mask of a line such as "SigCgt:\t0000000000004a02". */
+static uint64_t signal_mask(const char *status, const char *name)
+{
+	const char *at = strstr(status, name);
+	return at ? strtoull(at + strlen(name), NULL, 16) : 0;
+}
+
+bool proc_takes_signal(pid_t pid, int sig)
+{
+	char path[32], text[STATUS_MAX];
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	uint64_t taken =
+		signal_mask(text, "\nSigBlk:") | signal_mask(text, "\nSigIgn:") | signal_mask(text, "\nSigCgt:");
+	return taken >> (sig - 1) & 1;
 }
 
 static void add(struct proclist *l, const struct proc *p)
@@ -225,8 +246,11 @@ int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct pr
 	auto_procs struct proclist l = known_tree(all, leader, known);
 	int hit = 0;
 	for (size_t i = 0; i < l.n; i++) {
-		if (!holds(known, &l.v[i]))
+		if (!holds(known, &l.v[i])) {
+			l.v[i].takes_term =
+				sig == SIGTERM && l.v[i].ppid == leader && proc_takes_signal(l.v[i].pid, sig);
 			add(known, &l.v[i]);
+		}
 		if (holds(done, &l.v[i]))
 			continue;
 		add(done, &l.v[i]);

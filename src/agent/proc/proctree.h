@@ -16,7 +16,8 @@ struct proc {
 	pid_t pid, ppid, pgrp, sid;
 	uint64_t start; /* ticks since boot: pid and start together name a process for ever */
 	char state;
-	bool member; /* scratch of proctree */
+	bool takes_term; /* proctree_signal: had a way to survive the SIGTERM that it got */
+	bool member;	 /* scratch of proctree */
 };
 
 struct proclist {
@@ -30,6 +31,8 @@ void proclist_free(struct proclist *l);
 int proclist_read(struct proclist *ret);
 /* Reads one process; false when it is gone. */
 bool proc_read(pid_t pid, struct proc *ret);
+/* Whether the process catches, ignores or blocks the signal: otherwise it cannot end with a code because of it. */
+bool proc_takes_signal(pid_t pid, int sig);
 
 /* Keeps only the tree of `leader` (with the leader itself when it is still there), without zombies. */
 void proclist_keep_tree(struct proclist *l, pid_t leader);

@@ -250,7 +250,9 @@ static bool is_own_shell(pid_t pid)
 	return fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text && memcmp(text, own, sizeof own) == 0;
 }
 
-/* The program that a shell waits for is its youngest child: the last part of a pipeline gives the status. */
+/* The program that a shell waits for is its youngest child: the last part of a pipeline gives the status. A child that
+ * the signal can only kill is no heir. When it ends with a code, it did so before the signal came, and the shell, had
+ * it lived, would have gone on: a loop around `sleep 0.1` that is killed has not ended with 0. */
 static void find_heir(struct process *p)
 {
 	for (size_t i = 0; i < p->tree.n; i++) {
@@ -259,6 +261,8 @@ static void find_heir(struct process *p)
 		if (c->ppid == p->pid && (!p->heir.pid || younger))
 			p->heir = *c;
 	}
+	if (!p->heir.takes_term)
+		p->heir = (struct proc){0};
 }
 
 static void on_orphan_end(pid_t pid, int wstatus)
@@ -274,17 +278,23 @@ static void on_orphan_end(pid_t pid, int wstatus)
 	}
 }
 
-/* It is a zombie that the agent is about to reap. */
-static bool heir_is_due(const struct process *p)
+/* Whether the agent will still reap the heir. Forgets an heir that its shell has reaped: the number may come again. */
+static bool heir_is_due(struct process *p)
 {
 	struct proc now;
-	return p->heir.pid && !p->heir_ended && proc_read(p->heir.pid, &now) && now.start == p->heir.start;
+	if (!p->heir.pid || p->heir_ended)
+		return false;
+	if (proc_read(p->heir.pid, &now) && now.start == p->heir.start)
+		return true;
+	p->heir = (struct proc){0};
+	return false;
 }
 
 static void kill_step(struct loop_timer *t)
 {
 	struct process *p = container_of(t, struct process, kill_timer);
-	if (cmd_has_ended(p->cmd) && proctree_is_gone(look_after(p->kill_began), p->pid, &p->tree) && !heir_is_due(p)) {
+	bool heir_due = heir_is_due(p);
+	if (cmd_has_ended(p->cmd) && proctree_is_gone(look_after(p->kill_began), p->pid, &p->tree) && !heir_due) {
 		p->kill_due = 0;
 		loop_timer_stop(&p->kill_timer);
 		proclist_free(&p->tree);
@@ -360,11 +370,11 @@ static void forgo(struct process *p, int sig)
 	process_end(p, &r, PROCESS_KILLED);
 }
 
-/* Before the signal is sent. */
-static void prepare_kill(struct process *p, bool *ret_shell)
+/* Before the signal is sent. SIGKILL leaves no heir: no process ends as it likes. */
+static void prepare_kill(struct process *p, int sig, bool *ret_shell)
 {
 	children_on_stranger_end(on_orphan_end);
-	*ret_shell = !p->heir.pid && is_own_shell(p->pid);
+	*ret_shell = sig == SIGTERM && !p->heir.pid && is_own_shell(p->pid);
 	cmd_hold(p->cmd);
 }
 
@@ -398,7 +408,7 @@ void process_kill(struct process *p, int sig)
 		return;
 	}
 	bool shell;
-	prepare_kill(p, &shell);
+	prepare_kill(p, sig, &shell);
 	signal_trees(&p, 1, sig);
 	await_end(p, sig, shell);
 }
@@ -418,7 +428,7 @@ void process_kill_all(const char *session)
 		} else if (!process_is_over(p)) {
 			v = xrealloc(v, (n + 1) * sizeof(struct process *));
 			shell = xrealloc(shell, n + 1);
-			prepare_kill(p, &shell[n]);
+			prepare_kill(p, SIGTERM, &shell[n]);
 			v[n++] = p;
 		}
 	}
