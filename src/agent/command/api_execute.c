@@ -138,8 +138,10 @@ static void answer_timeout(struct exec *ex, const struct cmd_result *r)
 	}
 	err_set(&e, ERRC_COMMAND_EXECUTION_ERROR,
 		"Failed to execute command '%.*s' in session '%.40s': Command timeout after %llums%s",
-		r->session_ended ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
-		r->session_ended ? "; it could not be interrupted, the session begins afresh" : "");
+		r->session_ended || r->skipped ? 40 : 100, ex->command, ex->session, (unsigned long long)ex->timeout_ms,
+		r->session_ended ? "; it could not be interrupted, the session begins afresh"
+		: r->skipped	 ? "; it was not run, the session was busy with the command before it"
+				 : "");
 	answer_failed(ex, &e, r);
 }
 

@@ -131,9 +131,10 @@ static void stream_output(struct cmd *c, int stream, struct str bytes)
 
 static void send_end(struct stream *s, const struct cmd_result *r)
 {
-	char line[64];
-	snprintf(line, sizeof line, "Command time%s after %llums", s->sessionless ? "d out" : "out",
-		(unsigned long long)s->timeout_ms);
+	char line[128];
+	snprintf(line, sizeof line, "Command time%s after %llums%s", s->sessionless ? "d out" : "out",
+		(unsigned long long)s->timeout_ms,
+		r->skipped ? "; it was not run, the session was busy with the command before it" : "");
 	if (r->outcome == OUTCOME_TIMEOUT && !s->sessionless)
 		return send_error(s, line, r->outcome);
 	if (r->outcome == OUTCOME_TIMEOUT)
@@ -184,6 +185,11 @@ static void stream_refuse(struct stream *s, const struct cmd_result *f)
 
 static void stream_fail(struct stream *s, const struct cmd_result *f)
 {
+	if (f->outcome == OUTCOME_TIMEOUT) {
+		stream_begin(s, 0);
+		send_end(s, f);
+		return send_last(s);
+	}
 	if (f->outcome != OUTCOME_NO_DIRECTORY)
 		return stream_refuse(s, f);
 	auto_free char *line = xasprintf("Failed to change directory to '%s'\n", s->cwd ? s->cwd : agent.workdir);

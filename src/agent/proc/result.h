@@ -13,7 +13,7 @@
 enum outcome {
 	OUTCOME_EXITED,	      /* the command ended by itself: exit_code */
 	OUTCOME_KILLED,	      /* by a signal, sent neither for the time limit nor by the kernel for memory */
-	OUTCOME_TIMEOUT,      /* the agent killed it when its time ran out */
+	OUTCOME_TIMEOUT,      /* the agent killed it when its time ran out, or never ran it (skipped) */
 	OUTCOME_OOM,	      /* the kernel killed it, or its last program, for lack of memory */
 	OUTCOME_LOST,	      /* unknown: the process that would tell is gone, or cannot be believed */
 	OUTCOME_NO_DIRECTORY, /* not run: its working directory cannot be entered */
@@ -28,7 +28,8 @@ struct cmd_result {
 	int signal;	    /* 0: not killed by one */
 	uint64_t duration;  /* ms */
 	bool session_ended; /* the session's shell ended together with the command, or before it */
-	bool skipped;	    /* with session_ended: the shell had ended before, the command was not run */
+	bool skipped;	    /* not run: with session_ended the shell had ended before; with OUTCOME_TIMEOUT its turn in
+			     * the session did not come in time */
 	struct err error;   /* with OUTCOME_NOT_STARTED, with session_ended unless the time ran out, and for a worker
 			     * with OUTCOME_LOST */
 };

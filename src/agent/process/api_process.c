@@ -119,6 +119,11 @@ static void on_started(void *arg, struct cmd *cmd, const struct cmd_result *fail
 		if (f.outcome == OUTCOME_NO_DIRECTORY)
 			err_set(&f.error, ERRC_PROCESS_ERROR, "Failed to change directory for process '%.100s'",
 				s->p->id);
+		else if (f.outcome == OUTCOME_TIMEOUT)
+			err_set(&f.error, ERRC_PROCESS_ERROR,
+				"process '%.100s' was not started: its time limit passed while it waited for the "
+				"command before it in session '%.40s'",
+				s->p->id, s->p->session);
 		answer_not_started(s, &f);
 		process_failed(s->p, &f.error);
 	}

@@ -58,12 +58,13 @@ struct task_ops {
 	void (*on_end)(void *arg, const struct cmd_result *r);
 };
 
-/* Runs a command in the session itself, in its turn. Takes the spec. Never calls back from inside. */
+/* Runs a command in the session itself, in its turn. Its time limit begins now; when it ends before the turn has come,
+ * the command is not run: OUTCOME_TIMEOUT, skipped. Takes the spec. Never calls back from inside. */
 struct task *session_run(struct session *s, struct run_spec *spec, const struct task_ops *ops, void *arg);
 
 /* Starts a process with the session's state, in its turn; holds the session only until it has started. `s` NULL:
- * without a session. Exactly one of cmd and failure is not NULL (its outcome: OUTCOME_NO_DIRECTORY or
- * OUTCOME_NOT_STARTED). */
+ * without a session. Exactly one of cmd and failure is not NULL (its outcome: OUTCOME_NO_DIRECTORY,
+ * OUTCOME_NOT_STARTED, or OUTCOME_TIMEOUT as above). */
 typedef void (*session_on_started)(void *arg, struct cmd *cmd, const struct cmd_result *failure);
 struct task *session_start(struct session *s, struct run_spec *spec, const struct cmd_ops *ops, void *cmd_arg,
 	session_on_started on_started, void *arg);

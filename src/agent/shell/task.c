@@ -25,7 +25,8 @@ struct task {
 	session_on_started on_started;
 
 	struct cmd *cmd; /* executed directly, without the shell */
-	uint64_t began_us, oom_before;
+	uint64_t accepted_us, began_us, oom_before;
+	struct loop_timer limit; /* while it waits in the session's queue */
 };
 
 static void run_next(struct loop_task *t);
@@ -40,6 +41,7 @@ size_t tasks_running(void)
 static void task_free(struct task *t)
 {
 	running -= t->ops != NULL;
+	loop_timer_stop(&t->limit);
 	run_spec_free(&t->spec);
 	free(t);
 }
@@ -116,6 +118,22 @@ static void fail_no_directory(struct task *t)
 {
 	struct cmd_result r = {.outcome = OUTCOME_NO_DIRECTORY, .exit_code = 1};
 	task_finish(t, &r);
+}
+
+/* Its time was over before its turn came: it is not run. */
+static struct cmd_result waited_too_long(const struct task *t)
+{
+	return (struct cmd_result){
+		.outcome = OUTCOME_TIMEOUT, .duration = (clock_us() - t->accepted_us + 500) / 1000, .skipped = true};
+}
+
+static void on_wait_over(struct loop_timer *timer)
+{
+	struct task *t = container_of(timer, struct task, limit);
+	struct cmd_result r = waited_too_long(t);
+	list_del(&t->node);
+	t->s->waiting--;
+	task_over(t, &r);
 }
 
 static struct task *take_first(struct session *s)
@@ -378,8 +396,26 @@ static void run_directly(struct task *t, const char *dir)
 		task_fail(t, &e);
 }
 
+/* The time limit counts from acceptance: takes off the time for which the task has waited. False: none is left. */
+static bool has_time_left(struct task *t)
+{
+	if (!t->spec.timeout_ms)
+		return true;
+	loop_timer_stop(&t->limit);
+	uint64_t waited = (clock_us() - t->accepted_us) / 1000;
+	if (waited >= t->spec.timeout_ms)
+		return false;
+	t->spec.timeout_ms -= waited;
+	return true;
+}
+
 static void task_begin(struct task *t)
 {
+	if (!has_time_left(t)) {
+		struct cmd_result r = waited_too_long(t);
+		task_finish(t, &r);
+		return;
+	}
 	auto_free char *dir = directory(t);
 	t->began_us = clock_us();
 	t->oom_before = oom_kills();
@@ -424,6 +460,7 @@ static void begin_alone(struct loop_task *lt)
 
 static struct task *enqueue(struct session *s, struct task *t)
 {
+	t->accepted_us = clock_us();
 	if (s && s->waiting == SESSION_QUEUE_MAX) {
 		t->refused = true;
 		t->s = NULL;
@@ -434,6 +471,8 @@ static struct task *enqueue(struct session *s, struct task *t)
 	}
 	s->waiting++;
 	list_push(&s->queue, &t->node);
+	if (t->spec.timeout_ms)
+		loop_timer_set(agent.loop, &t->limit, t->spec.timeout_ms, on_wait_over);
 	loop_defer(agent.loop, &s->next_task, run_next);
 	return t;
 }
