@@ -7,6 +7,7 @@ import {
   InvalidBackupConfigError,
 } from 'atoll-sandbox';
 import { expect, test } from 'vitest';
+import { BadNetwork } from './support/bad-network.js';
 import { box, daemon, failure } from './support/boxes.js';
 
 type Box = ReturnType<typeof box>;
@@ -129,4 +130,21 @@ test.sequential('what cannot be kept or put back says why and changes nothing', 
   const over = await failure(sandbox.restoreBackup(short));
   expect(over instanceof BackupExpiredError || over instanceof BackupNotFoundError).toBe(true);
   for (const one of [backup, whole]) await sandbox.storage.deleteBackup(one.id);
+});
+
+test.sequential('a backup whose answer is lost is deleted', async () => {
+  const network = await BadNetwork.start(() => ({}));
+  try {
+    const sandbox = box(undefined, { url: network.url, token: daemon().token });
+    await project(sandbox);
+    const all = async () => (await ask('GET', '/../backups')).backups.map(({ id }: { id: string }) => id);
+    const before = await all();
+    network.lose = /^POST \S+\/backup-\S+\/backups$/;
+    await failure(sandbox.createBackup({ dir }));
+    expect(network.lose).toBeUndefined();
+    expect((await all()).filter((id: string) => !before.includes(id))).toEqual([]);
+    await nothingIsLeft(sandbox);
+  } finally {
+    await network.close();
+  }
 });

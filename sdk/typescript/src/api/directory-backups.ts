@@ -87,6 +87,9 @@ export class DirectoryBackups {
       const wish = { ttl: Math.ceil(ttl), ...(name ? { name } : {}) };
       const backup = await this.#box.json<BoxBackup>('POST', `${keeper}/backups`, wish);
       return { id: backup.id, dir, ...(localBucket && { localBucket: true }) };
+    } catch (error) {
+      await this.#forget(keeper).catch(() => {});
+      throw error;
     } finally {
       await Promise.allSettled([this.#destroy(keeper), this.#run(this.#box.base, `rm -f ${archivePath}`)]);
     }
@@ -133,6 +136,12 @@ export class DirectoryBackups {
     const sums = await Promise.all([this.#run(from, `sha256sum <${path}`), this.#run(to, `sha256sum <${target}`)]);
     if (sums[0].exitCode !== 0 || sums[0].stdout !== sums[1].stdout)
       throw new Error(`the archive ${path} did not arrive whole: ${sums[1].stderr || 'its checksum is another one'}`);
+  }
+
+  /** Deletes the backup whose id did not arrive: it may be made, or in the making. */
+  async #forget(keeper: string): Promise<void> {
+    const { backups } = await this.#box.json<{ backups: BoxBackup[] }>('GET', `${keeper}/backups`);
+    for (const { id } of backups) await (await this.#box.send('DELETE', `/v1/backups/${id}`)).body?.cancel();
   }
 
   #run(sandbox: string, command: string): Promise<ExecResult> {

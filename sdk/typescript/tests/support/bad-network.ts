@@ -12,6 +12,8 @@ export class BadNetwork {
   /** Connections that were made, and requests (POST, GET …) that went through. */
   connections = 0;
   requests: string[] = [];
+  /** The answer to the next request that matches is lost: the daemon has done it, and its connection is cut. */
+  lose?: RegExp | undefined;
   readonly #server: net.Server;
   readonly #open = new Set<net.Socket>();
 
@@ -49,8 +51,12 @@ export class BadNetwork {
       });
     }
     client.on('data', (chunk) => {
-      for (const [, line] of chunk.toString('latin1').matchAll(/^((?:GET|POST|PUT|DELETE) \S+) HTTP/gm))
+      for (const [, line] of chunk.toString('latin1').matchAll(/^((?:GET|POST|PUT|DELETE) \S+) HTTP/gm)) {
         this.requests.push(line!);
+        if (!this.lose?.test(line!)) continue;
+        left = 0;
+        this.lose = undefined;
+      }
       upstream.write(chunk);
     });
     upstream.on('data', (chunk) => {
