@@ -25,24 +25,31 @@ static int not_atoll(struct client *cl, int status, struct err *e)
 		http_status_text(status));
 }
 
-/* What names the thing that a verb did not find. */
-static void hint_not_found(struct cli *c)
+/* Something that a verb names and the daemon does not have: a volume, a secret, a bucket. */
+static void hint_not_found(struct cli *c, struct str message)
 {
-	const char *verb = c->verb->name;
-	if (strcmp(verb, "volume") == 0)
-		cli_hint(c, "'%s volume ls' lists the volumes.", c->self);
-	else if (strcmp(verb, "secret") == 0 || strcmp(verb, "mount") == 0)
-		cli_hint(c, "'%s secret list' lists the secrets.", c->self);
-	else if (strcmp(verb, "unmount") == 0)
+	if (str_starts(message, STR("there is no volume")))
+		cli_hint(c, "'%s volume create NAME' makes one; '%s volume ls' lists the volumes.", c->self, c->self);
+	else if (str_starts(message, STR("there is no secret")))
+		cli_hint(c, "'%s secret set NAME' makes one; '%s secret list' lists the secrets.", c->self, c->self);
+	else if (strcmp(c->verb->name, "unmount") == 0)
 		cli_hint(c, "'%s mounts ID' lists the buckets of a box.", c->self);
 	else
 		cli_hint(c, "'%s volume ls' lists the volumes, '%s secret list' the secrets.", c->self, c->self);
 }
 
+static void hint_state(struct cli *c, struct str message)
+{
+	if (str_ends(message, STR(" exists already")))
+		cli_hint(c, "Choose another name, or remove that box with '%s rm NAME'.", c->self);
+	else if (str_ends(message, STR("; stop it first")))
+		cli_hint(c, "'%s stop ID' ends its processes and keeps its files.", c->self);
+}
+
 /* The daemon's own advice for these codes is for HTTP clients. */
 static void hint_for_people(struct cli *c, const struct err *e)
 {
-	bool taken = e->code == ERRC_INVALID_STATE && str_ends(str_of(e->msg), STR(" exists already"));
+	struct str message = str_of(e->msg);
 	if (e->code == ERRC_SANDBOX_NOT_FOUND)
 		cli_hint(c, "'%s list' lists the boxes; '%s create NAME' makes one.", c->self, c->self);
 	else if (e->code == ERRC_APPROVAL_NOT_FOUND)
@@ -51,10 +58,10 @@ static void hint_for_people(struct cli *c, const struct err *e)
 		cli_hint(c, "'%s backups' lists the backups.", c->self);
 	else if (e->code == ERRC_SNAPSHOT_NOT_FOUND)
 		cli_hint(c, "'%s snapshots ID' lists the snapshots of a box.", c->self);
-	else if (e->code == ERRC_NOT_FOUND && !str_starts(str_of(e->msg), STR("no route ")))
-		hint_not_found(c);
-	else if (taken)
-		cli_hint(c, "Choose another name, or remove that box with '%s rm NAME'.", c->self);
+	else if (e->code == ERRC_NOT_FOUND && !str_starts(message, STR("no route ")))
+		hint_not_found(c, message);
+	else if (e->code == ERRC_INVALID_STATE)
+		hint_state(c, message);
 }
 
 int client_api_error(struct client *cl, int status, struct str body, struct err *e)

@@ -30,9 +30,25 @@ static const char *verb_name(void *arg, size_t i)
 	return i < cli_verbs_count ? cli_verbs[i].name : i == cli_verbs_count ? "help" : NULL;
 }
 
+/* Words of other programs for what a verb does. */
+static const char *const synonyms[][2] = {{"attach", "shell"}, {"bash", "shell"}, {"clone", "git"}, {"copy", "cp"},
+	{"delete", "rm"}, {"del", "rm"}, {"describe", "inspect"}, {"destroy", "rm"}, {"download", "cp"},
+	{"freeze", "sleep"}, {"get", "cp"}, {"info", "inspect"}, {"new", "create"}, {"node", "code"}, {"put", "cp"},
+	{"pause", "sleep"}, {"python", "code"}, {"remove", "rm"}, {"resume", "wake"}, {"serve", "up"},
+	{"set", "update"}, {"sh", "shell"}, {"show", "inspect"}, {"spawn", "exec"}, {"ssh", "shell"}, {"start", "wake"},
+	{"status", "list"}, {"terminal", "shell"}, {"top", "stats"}, {"upload", "cp"}};
+
+static const char *synonym(const char *word)
+{
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+		if (strcmp(word, synonyms[i][0]) == 0)
+			return synonyms[i][1];
+	return NULL;
+}
+
 static int unknown_verb(const char *self, const char *word)
 {
-	const char *near = cli_nearest(word, verb_name, NULL);
+	const char *same = synonym(word), *near = same ? same : cli_nearest(word, verb_name, NULL);
 	if (near)
 		fprintf(stderr, "atoll: there is no verb '%s'; did you mean '%s'?\n", word, near);
 	else

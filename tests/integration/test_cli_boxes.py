@@ -65,11 +65,13 @@ def test_hints_are_for_the_command_line(daemon, box):
     (["approve", "nosuch"], "approve --list' shows what waits"),
     (["backups", "rm", "nosuch"], "backups' lists the backups"),
     (["restore", "BOX", "nosuch"], "snapshots ID' lists"),
+    (["create", "BOX-2", "--volume", "nosuch:/cache"], "volume create NAME' makes one"),
+    (["update", "BOX", "--secret", "nosuch"], "secret set NAME' makes one"),
 ])
 def test_hints_name_the_verb_that_helps(daemon, box, words, hint):
     daemon.cli("create", box)
-    r = daemon.cli(*[box if word == "BOX" else word for word in words])
-    assert r.returncode == 1 and hint in r.stderr.decode() and b"GET /" not in r.stderr and b"settle" not in r.stderr, r
+    r = daemon.cli(*[word.replace("BOX", box) for word in words])
+    assert r.returncode == 1 and hint in r.stderr.decode() and b"/v1/" not in r.stderr and b"settle" not in r.stderr, r
 
 
 @pytest.mark.parametrize("verb", ["create", "update"])

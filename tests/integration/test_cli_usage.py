@@ -47,7 +47,8 @@ def test_every_verb_has_help(verb):
     assert asked[0].stdout.startswith(f"Usage: atoll {verb}") and "--json" in asked[0].stdout
 
 
-@pytest.mark.parametrize("typed, meant", [("exce", "exec"), ("inspct", "inspect"), ("doctr", "doctor"), ("self", "selftest")])
+@pytest.mark.parametrize("typed, meant", [("exce", "exec"), ("inspct", "inspect"), ("doctr", "doctor"), ("self", "selftest"),
+                                          ("destroy", "rm"), ("delete", "rm"), ("ssh", "shell"), ("start", "wake")])
 def test_a_misspelt_verb_is_corrected(typed, meant):
     r = run(typed)
     assert r.returncode == 2 and f"did you mean '{meant}'" in r.stderr

@@ -121,8 +121,7 @@ int approvals_keep(
 	auto_buf struct buf value = {0};
 	struct json_writer w = json_writer(&value);
 	if (d->approvals->kept_n >= NET_ALWAYS_MAX)
-		return err_set(e, ERRC_LIMIT_REACHED,
-			"there are %d rules for all sandboxes already: delete some with DELETE /v1/approvals/{id}",
+		return err_set(e, ERRC_LIMIT_REACHED, "there are %d rules for all sandboxes already; delete some first",
 			NET_ALWAYS_MAX);
 	struct kept *k = xcalloc(1, sizeof *k);
 	k->daemon = d;

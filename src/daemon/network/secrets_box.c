@@ -35,8 +35,7 @@ int secrets_check_known(const struct daemon *d, const char *settings, struct err
 	json_each(it, names)
 	{
 		if (!secrets_known(d, it->text)) {
-			err_set(e, ERRC_NOT_FOUND, "there is no secret '%.*s': make it with PUT /v1/secrets/%.*s",
-				STR_ARG(it->text), STR_ARG(it->text));
+			err_set(e, ERRC_NOT_FOUND, "there is no secret '%.*s'; make it first", STR_ARG(it->text));
 			return err_about(e, "secrets");
 		}
 	}

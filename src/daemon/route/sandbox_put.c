@@ -233,8 +233,7 @@ static int may_change(struct daemon_request *r, struct sandbox *s, struct err *e
 		return -1;
 	if (has_box(s) && !volumes_same(r->before.settings, r->after.settings))
 		return err_set(e, ERRC_INVALID_STATE,
-			"the volumes of sandbox '%s' change only while it is stopped: POST /v1/sandboxes/%s/stop",
-			s->id, s->id);
+			"the volumes of sandbox '%s' change only while it is stopped; stop it first", s->id);
 	if (s->changing)
 		return err_set(e, ERRC_INVALID_STATE, "another request is changing sandbox '%s'", s->id);
 	if (limits && has_box(s) && !warden_client_is_up(r->daemon->warden))

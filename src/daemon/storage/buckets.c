@@ -98,7 +98,7 @@ int bucket_parse(const struct json *body, struct bucket_mount *ret, struct err *
 		return err_field(
 			e, "prefix", "field 'prefix' must be like \"/a/b\", at most %d bytes", BUCKET_PREFIX_MAX);
 	if (!secrets_name_ok(secret))
-		return err_field(e, "secret", "field 'secret' must name a secret with 'aws': PUT /v1/secrets/{name}");
+		return err_field(e, "secret", "field 'secret' must name a secret with 'aws'");
 	snprintf(m.bucket, sizeof m.bucket, "%.*s", STR_ARG(bucket));
 	snprintf(m.path, sizeof m.path, "%.*s", STR_ARG(path));
 	snprintf(m.endpoint, sizeof m.endpoint, "%.*s", STR_ARG(endpoint));
@@ -204,8 +204,7 @@ char *buckets_add(const struct sandbox *s, const struct bucket_mount *m, struct 
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	if (!secrets_is_aws(s->daemon, m->secret)) {
-		err_set(e, ERRC_NOT_FOUND, "there is no secret '%s' with 'aws': PUT /v1/secrets/%s", m->secret,
-			m->secret);
+		err_set(e, ERRC_NOT_FOUND, "there is no secret '%s' with 'aws'; make it first", m->secret);
 		err_about(e, "secret");
 		return NULL;
 	}

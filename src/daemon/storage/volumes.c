@@ -365,8 +365,7 @@ int volumes_check_known(const struct daemon *d, const char *settings, struct err
 		struct volume *v = json_read_str(it, "name", &name, NULL) == 0 ? map_get(&d->volumes, name) : NULL;
 		if (v && v->ready && !v->dropping)
 			continue;
-		err_set(e, ERRC_NOT_FOUND, "there is no volume '%.*s': make it with POST /v1/volumes/%.*s",
-			STR_ARG(name), STR_ARG(name));
+		err_set(e, ERRC_NOT_FOUND, "there is no volume '%.*s'; make it first", STR_ARG(name));
 		return err_about(e, "volumes");
 	}
 	return 0;
