@@ -14,34 +14,51 @@ import re
 import subprocess
 from dataclasses import dataclass
 
-import atoll as lib
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
-_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+@dataclass
+class Block:
+    """One block of a page, whether a test can run it or not."""
+
+    kind: str
+    text: str
+    line: int
+    begin: int
+    end: int
 
 
 @dataclass
 class Command:
     text: str
+    line: int
     output: str = ""
 
 
 @dataclass
 class Program:
     text: str
+    line: int
     output: str | None = None
+    output_line: int = 0
 
 
 @dataclass
 class File:
     name: str
     text: str
+    line: int
+
+
+def blocks(text):
+    return [Block(m[1], m[2], text.count("\n", 0, m.start()) + 1, m.start(), m.end()) for m in _FENCE.finditer(text)]
 
 
 def commands(block):
     found = []
-    for line in block.splitlines(keepends=True):
+    for line in block.text.splitlines(keepends=True):
         if line.startswith("$ "):
-            found.append(Command(line[2:].rstrip("\n")))
+            found.append(Command(line[2:].rstrip("\n"), block.line))
         else:
             found[-1].output += line
     return found
@@ -50,21 +67,26 @@ def commands(block):
 def of_page(text):
     """Returns the examples of a page in order."""
     found, last, end = [], None, -1
-    for m in _FENCE.finditer(text):
-        kind, block = m.groups()
-        if kind == "console":
+    for block in blocks(text):
+        if block.kind == "console":
             found += commands(block)
-        elif kind == "js" and (name := re.match(r"// (\w+\.mjs)\n", block)):
-            found.append(File(name[1], block))
-        elif kind == "js" and re.search(r"^import .* from 'atoll-sandbox'", block, re.M):
-            last = Program(block)
+        elif block.kind == "js" and (name := re.match(r"// (\w+\.mjs)\n", block.text)):
+            found.append(File(name[1], block.text, block.line))
+        elif block.kind == "js" and re.search(r"^import .* from 'atoll-sandbox'", block.text, re.M):
+            last = Program(block.text, block.line)
             found.append(last)
-            end = m.end()
+            end = block.end
             continue
-        elif kind == "text" and last and not text[end : m.start()].strip():
-            last.output = block
+        elif block.kind == "text" and last and not text[end : block.begin].strip():
+            last.output, last.output_line = block.text, block.line
         last = None
     return found
+
+
+def lines_run(text):
+    """Returns the lines of the blocks that of_page finds."""
+    found = of_page(text)
+    return {one.line for one in found} | {one.output_line for one in found if isinstance(one, Program) and one.output is not None}
 
 
 def matches(expected, got):
@@ -75,14 +97,15 @@ def matches(expected, got):
 def environment(daemon, home):
     """Returns the environment of a user of this machine: the daemon's directories, and no ATOLL_URL or ATOLL_TOKEN."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("ATOLL_")}
-    env.update(HOME=str(home), NO_COLOR="1", ATOLL_RUN=str(daemon.run), ATOLL_DATA=str(daemon.data), ATOLL_IMAGES=str(lib.IMAGES))
+    env.update(HOME=str(home), NO_COLOR="1", ATOLL_RUN=str(daemon.run), ATOLL_DATA=str(daemon.data), ATOLL_IMAGES=daemon.env["ATOLL_IMAGES"])
     return env
 
 
 def adapted(daemon, text):
     port = daemon.address.rpartition(":")[2]
-    for old, new in (("127.0.0.1:8700", daemon.address), ("localhost:8700", f"localhost:{port}"), ("/var/lib/atoll/", f"{daemon.data}/"),
-                     ("/run/atoll/", f"{daemon.run}/")):
+    words = {**getattr(daemon, "words", {}), "127.0.0.1:8700": daemon.address, "localhost:8700": f"localhost:{port}",
+             "/var/lib/atoll/": f"{daemon.data}/", "/run/atoll/": f"{daemon.run}/"}
+    for old, new in words.items():
         text = text.replace(old, new)
     return text
 
@@ -90,9 +113,10 @@ def adapted(daemon, text):
 class Shell:
     """One bash for all commands, so that directories and variables stay."""
 
-    def __init__(self, cwd, env):
+    def __init__(self, cwd, env, prefix=()):
+        """`prefix`: a command that executes the shell, in other namespaces for instance."""
         # It leaves no process behind: close() waits for the shell.
-        self.bash = subprocess.Popen(["bash", "--norc", "--noprofile"], cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.bash = subprocess.Popen([*prefix, "bash", "--norc", "--noprofile"], cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                      stderr=subprocess.STDOUT, text=True)
 
     def run(self, command):

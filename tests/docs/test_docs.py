@@ -1,5 +1,6 @@
 """The documentation: the site builds, every example prints its documented output, the API's contract is valid."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import atoll as lib
 import examples
 import npmdir
 import pytest
+import special
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -18,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tests/sdk"))
 import package  # noqa: E402
 
 PAGES = ["index", "concepts", "moving", "spellings", "commands", "files", "terminals", "previews", "storage", "command-line", "configuration",
-         "security", "operations", "troubleshooting", "api", "errors", "interpreter", "lifecycle", "network", "buckets", "console"]
+         "security", "operations", "troubleshooting", "api", "errors", "interpreter", "lifecycle", "network", "buckets", "console", "images"]
 
 
 @pytest.mark.skipif(not shutil.which("mkdocs"), reason="mkdocs is missing")
@@ -45,6 +47,20 @@ def run(command, stdin, env, cwd):
     return r.returncode, r.stdout, r.stderr
 
 
+@pytest.fixture(name="page_daemon")
+def daemon_of_page(request, tmp_path_factory):
+    """Two pages need servers beside the daemon. `words` of the page are replaced; `variables` are set before it begins."""
+    own = {"buckets": special.with_bucket, "images": lambda: special.with_registry(tmp_path_factory.mktemp("images"))}
+    with contextlib.ExitStack() as stack:
+        make = own.get(request.getfixturevalue("page"))
+        daemon = stack.enter_context(make()) if make else request.getfixturevalue("daemon")
+        yield daemon
+        left = daemon.boxes()
+        for box in left:
+            daemon.destroy(box)
+        assert left == [], "a page cleans up after itself"
+
+
 @pytest.fixture
 def tidy(daemon):
     yield
@@ -55,14 +71,17 @@ def tidy(daemon):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_examples_do_what_they_say(daemon, tidy, tmp_path, page):
-    del tidy
+def test_examples_do_what_they_say(page_daemon, tmp_path, page):
+    daemon = page_daemon
     found = examples.of_page((ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
     assert found, f"{page} has no example"
     here = tmp_path / "empty"
     here.mkdir()
-    env = examples.environment(daemon, tmp_path)
-    env["PATH"] = f"{lib.BIN}:{env['PATH']}"
+    env = {**examples.environment(daemon, tmp_path), **getattr(daemon, "variables", {})}
+    if page == "index":
+        (here / "build").symlink_to(lib.BIN)  # it begins in the project's directory
+    else:
+        env["PATH"] = f"{lib.BIN}:{env['PATH']}"
     shell = examples.Shell(here, env)
     env.update(ATOLL_URL=f"http://{daemon.address}", ATOLL_TOKEN=daemon.token)  # for programs
     try:

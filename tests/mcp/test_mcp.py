@@ -3,6 +3,7 @@ and what no good client sends."""
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -32,6 +33,21 @@ def test_client(daemon, name, kind):
     env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "ATOLL_BIN": str(lib.BIN)}
     r = node(name, kind, env=env, timeout=150)
     assert r.returncode == 0, r.stdout + r.stderr
+
+
+@pytest.mark.skipif(not SCENARIOS, reason="no npm, or the package could not be loaded")
+def test_the_settings_of_the_documentation_work(daemon):
+    """Each block of JSON in docs/mcp.md, with the address and the token of this daemon."""
+    page = (lib.ROOT / "docs/mcp.md").read_text(encoding="utf-8")
+    blocks = [json.loads(text) for text in re.findall(r"^```json\n(.*?)^```$", page, re.M | re.S)]
+    servers = [server for block in blocks for server in (block.get("mcpServers") or block["servers"]).values()]
+    assert [("command" in s, "url" in s) for s in servers] == [(True, False), (True, False), (False, True)]
+    env = {**os.environ, "PATH": f"{lib.BIN}:{os.environ['PATH']}", "ATOLL_RUN": str(daemon.run), "ATOLL_DATA": str(daemon.data)}
+    for server in servers:
+        settings = json.dumps(server).replace("127.0.0.1:8700", daemon.address).replace("TOKEN", daemon.token)
+        r = subprocess.run(["node", "settings.mjs", settings], cwd=HERE, env=env, capture_output=True, text=True, check=False, timeout=120)
+        assert r.stdout == "42\n", r.stderr
+    lib.wait_for(lambda: daemon.boxes() == [], "the end of their boxes")
 
 
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}

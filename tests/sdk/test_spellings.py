@@ -2,8 +2,10 @@
 
 import http.client
 import os
+import re
 import signal
 import subprocess
+import urllib.request
 
 import package
 import pytest
@@ -34,6 +36,31 @@ export default {
   },
 };
 """
+
+
+def page_worker():
+    text = (package.ROOT / "docs/spellings.md").read_text(encoding="utf-8")
+    source, = re.findall(r"^```ts\n(.*?)^```$", text, re.M | re.S)
+    return source
+
+
+def test_the_worker_of_the_documentation(daemon, tmp_path):
+    """The program of docs/spellings.md, in an application with the package and esbuild."""
+    (tmp_path / "node_modules").mkdir()
+    for name, place in (("atoll-sandbox", package.PACKAGE), ("esbuild", package.MODULES / "esbuild"), ("@esbuild", package.MODULES / "@esbuild")):
+        (tmp_path / "node_modules" / name).symlink_to(place)
+    (tmp_path / "worker.ts").write_text(page_worker(), encoding="utf-8")
+    command = ["node", package.PACKAGE / "dist/dev/main.js", "dev", "--port", "0", "worker.ts"]
+    with subprocess.Popen(command, cwd=tmp_path, env=package.reaching(daemon), stdout=subprocess.PIPE, text=True) as p:
+        try:
+            line = p.stdout.readline()
+            assert line.startswith("Ready on http://127.0.0.1:"), line
+            with urllib.request.urlopen(line.split()[-1], timeout=60) as reply:
+                assert reply.read() == b"42\n"
+        finally:
+            p.send_signal(signal.SIGINT)
+    assert daemon.boxes() == ["user-1"]
+    daemon.destroy("user-1")
 
 
 def test_command_of_the_installed_package(daemon, box, tmp_path):
