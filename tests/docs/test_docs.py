@@ -34,6 +34,18 @@ def test_the_site_is_built_without_a_broken_link(tmp_path):
     assert loaded and not [tag for tag in loaded if re.search(r"(?:src|href)=.?(?:https?:)?//", tag) and "canonical" not in tag]
 
 
+@pytest.mark.limit(600)
+@pytest.mark.skipif(not shutil.which("mkdocs") or not shutil.which("chromium"), reason="mkdocs or chromium is missing")
+def test_the_site_works_in_a_browser(tmp_path):
+    """Menu, search, tables and pictures at 1280 and 380 pixels. ATOLL_WRITE_DOCS=1 keeps its pictures in docs/pictures."""
+    if not npmdir.installed(ROOT / "tests/browser"):
+        pytest.skip("npm is missing")
+    subprocess.run(["mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"], cwd=ROOT, check=True)
+    pictures = ROOT / "docs/pictures" if os.environ.get("ATOLL_WRITE_DOCS") else tmp_path
+    r = subprocess.run(["node", HERE / "site.mjs", tmp_path / "site", pictures], capture_output=True, text=True, check=False, timeout=500)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
 @pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing")
 def test_the_contract_is_sound():
     env = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
