@@ -33,13 +33,13 @@ import type { BackupOptions, DirectoryBackup, MountBucketOptions, RestoreBackupR
 /** Which Atoll. Without it: `ATOLL_URL` and `ATOLL_TOKEN`, else the unix socket of this machine. */
 export interface AtollOptions {
   /** `http://host:8700`, or `unix:/run/atoll/atoll.sock`. */
-  url?: string;
-  token?: string;
+  url?: string | undefined;
+  token?: string | undefined;
   /**
    * Milliseconds for which a request that has not reached Atoll is tried again; 0 is never. Default: 5000 for an Atoll
    * that has answered before, and none where nothing listens.
    */
-  retryMs?: number;
+  retryMs?: number | undefined;
 }
 
 /** Accepted for compatibility: Atoll is always spoken to over HTTP. */

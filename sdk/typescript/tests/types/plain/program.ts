@@ -2,8 +2,9 @@
  * @types/node to use the package. */
 import { FileNotFoundError, getSandbox, S3FSMountError } from 'atoll-sandbox';
 
-export async function main(): Promise<string> {
-  const sandbox = getSandbox(undefined, 'x');
+/** As `process.env` has them. */
+export async function main(env: Record<string, string | undefined>): Promise<string> {
+  const sandbox = getSandbox({ url: env.ATOLL_URL, token: env.ATOLL_TOKEN }, 'x');
   try {
     return (await sandbox.readFile('/f')).content;
   } catch (error) {
