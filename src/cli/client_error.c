@@ -62,6 +62,8 @@ static void hint_for_people(struct cli *c, const struct err *e)
 		hint_not_found(c, message);
 	else if (e->code == ERRC_INVALID_STATE)
 		hint_state(c, message);
+	else if (e->code == ERRC_VALIDATION_FAILED)
+		cli_hint(c, "'%s help %s' shows what it takes.", c->self, c->verb->name);
 }
 
 int client_api_error(struct client *cl, int status, struct str body, struct err *e)
@@ -77,6 +79,8 @@ int client_api_error(struct client *cl, int status, struct str body, struct err 
 		json_free(d);
 		return not_atoll(cl, status, e);
 	}
+	if (str_starts(message, STR("field '"))) /* of a request, which a person does not see */
+		message = str_skip(message, strlen("field "));
 	err_set(e, errc_by_name(code), "%.*s", STR_ARG(message));
 	cli_hint(cl->cli, "%.*s", STR_ARG(hint));
 	hint_for_people(cl->cli, e);

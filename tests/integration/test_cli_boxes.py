@@ -67,6 +67,10 @@ def test_hints_are_for_the_command_line(daemon, box):
     (["restore", "BOX", "nosuch"], "snapshots ID' lists"),
     (["create", "BOX-2", "--volume", "nosuch:/cache"], "volume create NAME' makes one"),
     (["update", "BOX", "--secret", "nosuch"], "secret set NAME' makes one"),
+    (["volume", "create", "a b"], "help volume' shows what it takes"),
+    (["net", "BOX", "allow", "bad host"], "help net' shows what it takes"),
+    (["mount", "BOX", "b", "/m", "--endpoint", "https://x", "--secret", "s"], ": 'bucket' must be"),
+    (["expose", "BOX", "8080", "--token", "t" * 99], "help expose' shows what it takes"),
 ])
 def test_hints_name_the_verb_that_helps(daemon, box, words, hint):
     daemon.cli("create", box)

@@ -73,6 +73,8 @@ static int port_fail(struct cli *c, const struct args *a, const struct err *e)
 		cli_hint(c, "'%s ports %s' lists the exposed ports.", c->self, a->words[0]);
 	if (e->code == ERRC_INVALID_SANDBOX_ID_CHARACTERS)
 		cli_hint(c, "Use a box whose id has only lowercase letters, digits, '-' and '_'.");
+	if (e->code == ERRC_INVALID_SANDBOX_ID_LENGTH)
+		cli_hint(c, "Use a box with a shorter id, or give a shorter --token.");
 	return cli_fail(c, e);
 }
 
