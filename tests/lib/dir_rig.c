@@ -9,7 +9,8 @@
 #include "test.h"
 
 /* Not in /tmp, which may be a tmpfs without trusted attributes. */
-static char root[] = "/var/tmp/atoll-test-XXXXXX";
+static char on_disk[] = "/var/tmp/atoll-test-XXXXXX", in_memory[] = "/dev/shm/atoll-test-XXXXXX";
+static char *root = on_disk;
 
 static void clean(void)
 {
@@ -29,6 +30,11 @@ static void begin(const char *why)
 	begun = true;
 	CHECK(mkdtemp(root));
 	atexit(clean);
+}
+
+void dir_rig_in_memory(void)
+{
+	root = in_memory;
 }
 
 int dir_rig(const char *name, const char *why)
