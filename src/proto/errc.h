@@ -42,7 +42,7 @@
 	X(RESERVED_SANDBOX_ID, 400, "Choose another id.")                                                              \
 	X(SANDBOX_NOT_FOUND, 404, "Create it with PUT, or send it any request under /api/.")                           \
 	X(SNAPSHOT_NOT_FOUND, 404, "List the snapshots of the sandbox to see which there are.")                        \
-	X(BACKUP_NOT_FOUND, 404, "GET /v1/backups lists those that there are.")                                        \
+	X(BACKUP_NOT_FOUND, 404, "GET /v1/backups lists the backups.")                                                 \
 	X(INVALID_LIMITS, 400, "GET /v1/health shows what the host has.")                                              \
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
