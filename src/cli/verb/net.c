@@ -281,7 +281,7 @@ int verb_net(struct cli *c, int argc, char **argv)
 	struct net_options o = {0};
 	const char *id;
 	const struct arg table[] = {
-		{"ask", NULL, "mode list: hold connections that no rule decides until somebody approves", ARG_FLAG,
+		{"ask", NULL, "mode list: hold connections that no rule decides until they are approved", ARG_FLAG,
 			&o.ask},
 		{"no-ask", NULL, "refuse them again", ARG_FLAG, &o.no_ask},
 		{"ask-timeout", "TIME", "how long they wait, as in 30 or 2m (default: 30 s)", ARG_SECONDS, &o.ask_ms},

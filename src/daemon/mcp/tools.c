@@ -59,8 +59,8 @@ static const struct tool tools[] = {
 		"\"path\",\"content\"", CHANGES, mcp_write_file, NULL, NULL, NULL},
 	{"edit_file", "Edit a file",
 		"Replaces a piece of text in a file. The piece must occur exactly once, unless replace_all is true.",
-		TEXT("path", "Absolute, or below /workspace") "," TEXT("old_text", "What is there") "," TEXT("new_text",
-			"What takes its place") "," FLAG("replace_all", "Replace every occurrence") "," SANDBOX,
+		TEXT("path", "Absolute, or below /workspace") "," TEXT("old_text", "The text to replace") "," TEXT(
+			"new_text", "The new text") "," FLAG("replace_all", "Replace every occurrence") "," SANDBOX,
 		"\"path\",\"old_text\",\"new_text\"", CHANGES, mcp_edit_file, NULL, NULL, NULL},
 	{"list_files", "List files", "Lists a directory.",
 		TEXT("path", "/workspace by default") "," FLAG("recursive", "With everything below it") "," SANDBOX, "",

@@ -77,7 +77,7 @@ class NetworkRecord(Record):
 
 @dataclass(frozen=True)
 class Approval(Record):
-    """A connection that waits for somebody. `follow_approvals` also tells the end of one: type `ended`."""
+    """A connection that waits for an approval. `follow_approvals` also reports the end of the wait: type `ended`."""
 
     id: str
     sandbox: str

@@ -60,7 +60,7 @@ class AsyncNetwork(Scope):
         return AsyncEventStream(link, lambda event: made(NetworkRecord, event))
 
     async def approvals(self) -> list[Approval]:
-        """Connections of this sandbox that wait for somebody, oldest first."""
+        """Connections of this sandbox that wait for an approval, oldest first."""
         found = (await self._box.json(wire.request("GET", "/v1/approvals")))["approvals"]
         return [made(Approval, one) for one in found if one["sandbox"] == self._box.id]
 

@@ -61,7 +61,7 @@ class Network(Scope):
         return EventStream(link, lambda event: made(NetworkRecord, event))
 
     def approvals(self) -> list[Approval]:
-        """Connections of this sandbox that wait for somebody, oldest first."""
+        """Connections of this sandbox that wait for an approval, oldest first."""
         found = (self._box.json(wire.request("GET", "/v1/approvals")))["approvals"]
         return [made(Approval, one) for one in found if one["sandbox"] == self._box.id]
 
