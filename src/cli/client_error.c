@@ -32,6 +32,8 @@ static void hint_not_found(struct cli *c, struct str message)
 		cli_hint(c, "'%s volume create NAME' makes one; '%s volume ls' lists the volumes.", c->self, c->self);
 	else if (str_starts(message, STR("there is no secret")))
 		cli_hint(c, "'%s secret set NAME' makes one; '%s secret list' lists the secrets.", c->self, c->self);
+	else if (str_starts(message, STR("there is no token")))
+		cli_hint(c, "'%s token create NAME' makes one; '%s token list' lists the tokens.", c->self, c->self);
 	else if (strcmp(c->verb->name, "unmount") == 0)
 		cli_hint(c, "'%s mounts ID' lists the buckets of a box.", c->self);
 	else

@@ -280,7 +280,13 @@ const struct verb cli_verbs[] = {
 
 	{"console", "Open the web console", "[--print]",
 		"Prints a link that signs a browser in once, within five minutes, and opens it on a desktop.",
-		verb_console, OWN_CODES, .section = "Browser", .examples = "atoll console\natoll console --print"},
+		verb_console, OWN_CODES, .section = "Access", .examples = "atoll console\natoll console --print"},
+	{"token", "Make, list and revoke named tokens", "[list | create NAME [--ttl TIME] | rm NAME...]",
+		"create prints the value, which is not shown again: give it to a program as ATOLL_TOKEN. A named "
+		"token\n"
+		"may do all that the token in ATOLL_DATA may. rm acts at once, also on open terminals and streams.",
+		verb_token, OWN_CODES,
+		.examples = "atoll token create ci --ttl 30d\natoll token list\natoll token rm ci"},
 
 	{"mcp", "Serve boxes as tools to a language model (MCP)", "[--sandbox ID]",
 		"Speaks the Model Context Protocol over stdin and stdout. Each client has a box of its own, which is\n"

@@ -34,6 +34,7 @@ int verb_unmount(struct cli *c, int argc, char **argv);
 int verb_mounts(struct cli *c, int argc, char **argv);
 int verb_volume(struct cli *c, int argc, char **argv);
 int verb_secret(struct cli *c, int argc, char **argv);
+int verb_token(struct cli *c, int argc, char **argv);
 int verb_mcp(struct cli *c, int argc, char **argv);
 int verb_build(struct cli *c, int argc, char **argv);
 int verb_export(struct cli *c, int argc, char **argv);

@@ -8,7 +8,7 @@
 #include "daemon/config.h"
 #include "daemon/metrics.h"
 #include "daemon/sandbox/state.h"
-#include "daemon/token.h"
+#include "daemon/tokens.h"
 #include "daemon/warden_client.h"
 #include "http/client/client.h"
 #include "http/server/server.h"
@@ -16,7 +16,6 @@
 
 struct daemon {
 	struct config config;
-	struct token token;
 	struct loop *loop;
 	struct http_server *server;
 	struct tls *tls;	    /* of the TCP listeners; NULL: none */
@@ -35,6 +34,9 @@ struct daemon {
 	struct tickets *tickets;
 	struct login *login;
 	struct audit *audit;
+	struct tokens *tokens;
+	struct list token_requests;    /* under way, of named tokens: route/tokens_api.c */
+	struct loop_timer token_timer; /* the next token ends */
 
 	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
 	struct map tunnels; /* label of the host → struct tunnel */

@@ -30,6 +30,13 @@
 #define APP_TIMEOUT_MAX	    86400 /* s: of ATOLL_APP_TIMEOUT, until a server in a box begins its answer */
 #define TLS_LOOK	    5000  /* how often the certificate is looked at */
 
+/* Named tokens */
+#define TOKENS_MAX	  256
+#define TOKEN_NAME_MAX	  64
+#define TOKEN_TTL_MAX	  (3650ull * 24 * 3600 * 1000)
+#define TOKEN_USE_WRITTEN 300000  /* how often a use is written to the store */
+#define TOKEN_LOOK	  3600000 /* the wall clock may be set: look for expired tokens so often at least */
+
 /* Daemon */
 #define BOX_TABLE_MAX	      100000 /* sandboxes known, living or stopped */
 #define BOX_WAITERS_MAX	      4096   /* requests that wait for one box to be made, woken or destroyed */

@@ -100,23 +100,29 @@ static bool is_proxy(void *arg, const struct sockaddr *peer)
 
 static int open_parts(struct daemon *d, struct err *e)
 {
-	if (take_lock(&d->config, e) < 0 || token_load(d->config.token_path, &d->token, e) < 0 ||
+	struct token token;
+	if (take_lock(&d->config, e) < 0 || token_load(d->config.token_path, &token, e) < 0 ||
 		store_open(d->config.state_dir, &d->store, e) < 0)
 		return -1;
 	d->loop = loop_new();
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
+	list_init(&d->token_requests);
+	d->tokens = tokens_new(&token);
+	explicit_bzero(&token, sizeof token);
 	d->mcp = mcp_new(d);
 	d->docker = docker_new(d);
 	d->login = login_new(d);
 	d->audit = audit_new();
 	d->tickets = tickets_new(d->loop);
 	if (secrets_open(d, e) < 0 || recover_load(d, e) < 0 || approvals_load(d, e) < 0 || mcp_load(d->mcp, e) < 0 ||
-		docker_load(d->docker, e) < 0 || login_load(d->login, e) < 0 || store_start(d->store, d->loop, e) < 0)
+		docker_load(d->docker, e) < 0 || login_load(d->login, e) < 0 ||
+		tokens_load(d->tokens, d->store, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->backups = backups_new(d);
 	d->events = events_new(d);
 	usage_start(d);
+	tokens_api_watch(d);
 	d->client = http_client_new(d->loop);
 	d->gate = gate_client_new(d);
 	d->warden = warden_client_new(d->loop, d->config.warden_sock, &recover_warden_ops, d);

@@ -71,12 +71,3 @@ bool token_equals(const struct token *t, struct str given)
 {
 	return str_eq_secret(given, str_n(t->text, t->n));
 }
-
-bool token_matches(const struct token *t, struct str authorization)
-{
-	struct str given;
-	struct str scheme = str_split(authorization, ' ', &given);
-	if (!authorization.p || !str_eq_nocase(scheme, STR("Bearer")))
-		return false;
-	return token_equals(t, str_trim(given));
-}

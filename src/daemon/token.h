@@ -21,5 +21,3 @@ int token_load(const char *path, struct token *ret, struct err *e);
 
 /* The token alone, without its scheme. */
 bool token_equals(const struct token *t, struct str given);
-/* `authorization` is the header's value; p == NULL when there was none. */
-bool token_matches(const struct token *t, struct str authorization);

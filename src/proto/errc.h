@@ -47,6 +47,7 @@
 	X(INVALID_STATE, 409, "Wait for the sandbox to settle, then ask again.")                                       \
 	X(LIMIT_REACHED, 429, "Wait for what is under way, or free what is not needed, then ask again.")               \
 	X(APPROVAL_NOT_FOUND, 404, "GET /v1/approvals lists what waits now.")                                          \
+	X(TOKEN_ALREADY_EXISTS, 409, "Choose another name, or delete that token first.")                               \
 	X(IMAGE_NOT_FOUND, 404, "Check the name; 'atoll images' lists all, 'make image' builds 'default'.")            \
 	X(HOST_UNSUPPORTED, 500, "Run 'atoll doctor' to see what this host lacks.")                                    \
 	X(BOX_CREATE_FAILED, 500, "Run 'atoll doctor'; the message names the step that failed.")                       \

@@ -128,7 +128,8 @@ def test_a_ticket_downloads_one_file_once(daemon):
     heads = {k.lower(): v for k, v in dict(got.headers).items()}
     assert got.status == 200 and "alert" in got.text
     assert heads["content-disposition"] == "attachment" and heads["x-content-type-options"] == "nosniff"
-    assert daemon.request("GET", path + t, unix=False, token=False).status == 401
+    again = daemon.request("GET", path + t, unix=False, token=False)
+    assert again.status == 401 and "ask for a new one with POST /v1/tickets" in again.json()["message"]
     # used up also by a request that it does not permit
     t = ticket(daemon, sandbox="tk", **{"for": "download"}, path="/etc/hostname")
     assert daemon.request("GET", path + t, unix=False, token=False).status == 401

@@ -46,6 +46,8 @@ void audit_end(const struct daemon_request *r, int status)
 	json_member_u64(&w, "id", a->last + 1);
 	json_member_cstr(&w, "time", clock_iso(clock_wall_ms(), iso));
 	json_member_cstr(&w, "by", r->by);
+	if (*r->token)
+		json_member_cstr(&w, "token", r->token);
 	json_member_cstr(&w, "method", r->changes);
 	json_member_cstr(&w, "route", api_route_label(r->match.route));
 	if (*r->match.id)

@@ -3,8 +3,9 @@
  *
  * One record for each request that changes something: its time, method, route, sandbox, status, and how the client
  * showed that it may (`by`): socket (the unix socket), token, console (a session of a browser), or nobody (a refused
- * sign-in). What goes on inside a box (its commands, files and previews) is not recorded. The last AUDIT_MAX are kept
- * in memory. Thread: the loop's.
+ * sign-in); and the name of the token, where it has one, also of a session or ticket that was made with it. What goes
+ * on inside a box (its commands, files and previews) is not recorded. The last AUDIT_MAX are kept in memory. Thread:
+ * the loop's.
  */
 #pragma once
 

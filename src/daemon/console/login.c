@@ -16,11 +16,14 @@ struct session {
 	int64_t begun, used;		     /* wall clock */
 	int64_t written;		     /* `used` as the store has it */
 	char client[CONSOLE_CLIENT_MAX + 1]; /* the browser, as it calls itself */
+	char token[TOKEN_NAME_MAX + 1];	     /* that it was begun with; "": none with a name */
+	int64_t until;			     /* that token's end; 0: none */
 };
 
 struct link {
 	char text[SECRET_TEXT_LEN + 1];
 	uint64_t due;
+	char token[TOKEN_NAME_MAX + 1]; /* that asked for it */
 };
 
 struct login {
@@ -42,6 +45,8 @@ struct login *login_new(struct daemon *d)
 static bool has_ended(const struct session *s)
 {
 	int64_t now = clock_wall_ms();
+	if (s->until && now >= s->until)
+		return true;
 	return now - s->used > CONSOLE_SESSION_IDLE || now - s->begun > CONSOLE_SESSION_LIFE || s->used > now + 60000;
 }
 
@@ -58,6 +63,8 @@ static void session_write(struct login *l, struct session *s, store_on_done on_d
 	json_object_begin(&w);
 	json_member_i64(&w, "used", s->used);
 	json_member_cstr(&w, "client", s->client);
+	json_member_cstr(&w, "token", s->token);
+	json_member_i64(&w, "until", s->until);
 	json_object_end(&w);
 	const struct store_item item = {
 		.kind = kind, .key = s->hash, .sandbox = "", .created_ms = s->begun, .value = buf_cstr(&value)};
@@ -105,15 +112,23 @@ static void set_client(struct session *s, struct str text)
 	s->client[n] = 0;
 }
 
+static void set_token(struct session *s, struct str name, int64_t until)
+{
+	snprintf(s->token, sizeof s->token, "%.*s", STR_ARG(name));
+	s->until = until;
+}
+
 static int take_item(void *arg, const struct store_item *item, struct err *e)
 {
 	struct login *l = arg;
-	uint64_t used = 0;
-	struct str client = STR("");
+	uint64_t used = 0, until = 0;
+	struct str client = STR(""), token = STR("");
 	(void)e;
 	auto_json struct json_doc *doc = json_parse(str_of(item->value), NULL);
 	json_read_u64(doc ? json_root(doc) : NULL, "used", 0, INT64_MAX, &used, NULL);
 	json_read_str(doc ? json_root(doc) : NULL, "client", &client, NULL);
+	json_read_str(doc ? json_root(doc) : NULL, "token", &token, NULL);
+	json_read_u64(doc ? json_root(doc) : NULL, "until", 0, INT64_MAX, &until, NULL);
 	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++) {
 		struct session *s = &l->sessions[i];
 		if (*s->hash || strlen(item->key) != SECRET_HASH_LEN)
@@ -122,6 +137,7 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 		s->begun = item->created_ms;
 		s->used = s->written = (int64_t)used;
 		set_client(s, client);
+		set_token(s, token, (int64_t)until);
 		break;
 	}
 	return 0;
@@ -130,6 +146,16 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 int login_load(struct login *l, struct err *e)
 {
 	return store_load_items(l->daemon->store, kind, take_item, l, e);
+}
+
+void login_forget_token(struct login *l, const char *name)
+{
+	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++)
+		if (*l->sessions[i].hash && strcmp(l->sessions[i].token, name) == 0)
+			session_end(l, &l->sessions[i]);
+	for (size_t i = 0; i < CONSOLE_LINKS_MAX; i++)
+		if (strcmp(l->links[i].token, name) == 0)
+			l->links[i] = (struct link){0};
 }
 
 /* ---- cookies ---- */
@@ -167,12 +193,13 @@ static struct session *session_of(struct login *l, const struct daemon_request *
 	return secret.p && is_from_console(r) ? session_find(l, secret) : NULL;
 }
 
-bool login_admits(struct login *l, const struct daemon_request *r)
+bool login_admits(struct login *l, struct daemon_request *r)
 {
 	struct session *s = session_of(l, r);
 	if (!s)
 		return false;
 	s->used = clock_wall_ms();
+	snprintf(r->token, sizeof r->token, "%s", s->token);
 	if (s->used - s->written > CONSOLE_RENEW_EVERY)
 		session_write(l, s, NULL, NULL);
 	return true;
@@ -189,17 +216,18 @@ static void set_cookie(struct daemon_request *r, const char *secret, int64_t sec
 
 /* ---- links ---- */
 
-static bool use_link(struct login *l, struct str code)
+/* The name of the token that asked for the link; NULL: the link is not good. Lives until the next link is made. */
+static const char *use_link(struct login *l, struct str code)
 {
 	for (size_t i = 0; i < CONSOLE_LINKS_MAX; i++) {
 		struct link *k = &l->links[i];
 		if (!*k->text || !str_eq_secret(str_of(k->text), code))
 			continue;
 		bool good = k->due > loop_now(l->daemon->loop);
-		*k = (struct link){0};
-		return good;
+		memset(k->text, 0, sizeof k->text);
+		return good ? k->token : NULL;
 	}
-	return false;
+	return NULL;
 }
 
 void handle_console_links(struct daemon_request *r)
@@ -211,6 +239,7 @@ void handle_console_links(struct daemon_request *r)
 	struct json_writer w = json_writer(&out);
 	secret_text(k->text);
 	k->due = loop_now(r->daemon->loop) + CONSOLE_LINK_LIFE;
+	snprintf(k->token, sizeof k->token, "%s", r->token);
 	buf_printf(
 		&url, "%s://%s/#login=%s", r->daemon->config.preview_scheme, r->daemon->config.preview_domain, k->text);
 	json_object_begin(&w);
@@ -226,6 +255,8 @@ static void answer_session(struct daemon_request *r, const struct session *s)
 {
 	char iso[CLOCK_ISO_LEN];
 	int64_t idle = s->used + CONSOLE_SESSION_IDLE, end = s->begun + CONSOLE_SESSION_LIFE;
+	if (s->until && s->until < end)
+		end = s->until;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
@@ -266,17 +297,22 @@ static void on_login(struct http_exchange *x, struct str body)
 	if (!doc || json_read_str(json_root(doc), "code", &code, &e) < 0 ||
 		json_read_str(json_root(doc), "token", &token, &e) < 0)
 		return daemon_request_error(r, &e);
-	bool good = (code.p && use_link(l, code)) || (token.p && token_equals(&r->daemon->token, token)) || r->trusted;
-	if (!good) {
+	const char *name = code.p ? use_link(l, code) : NULL;
+	if (!name && token.p)
+		name = tokens_use(r->daemon->tokens, token);
+	if (!name && r->trusted)
+		name = r->token;
+	if (!name) {
 		err_set(&e, ERRC_UNAUTHORIZED, "%s",
 			code.p ? "the link has been used or is too old; 'atoll console' makes a new one"
-			       : "the token is not the daemon's");
+			       : "the token is not the daemon's, or was revoked");
 		r->daemon->metrics.unauthorized++;
 		return daemon_request_error(r, &e);
 	}
 	struct sign_in *new = xcalloc(1, sizeof *new);
 	struct session *s = session_new(l, new->secret);
 	set_client(s, http_header_value(&http_request(x)->headers, STR("user-agent")));
+	set_token(s, str_of(name), tokens_expiry(r->daemon->tokens, name));
 	new->request = r;
 	new->session = *s;
 	daemon_request_hold(r);
@@ -329,6 +365,8 @@ static void write_session(struct json_writer *w, const struct session *s, bool c
 	json_object_begin(w);
 	json_member_str(w, "id", str_n(s->hash, SESSION_ID_LEN));
 	json_member_cstr(w, "client", s->client);
+	if (*s->token)
+		json_member_cstr(w, "token", s->token);
 	json_member_cstr(w, "startedAt", clock_iso(s->begun, iso));
 	json_member_cstr(w, "usedAt", clock_iso(s->used, iso));
 	json_member_bool(w, "current", current);

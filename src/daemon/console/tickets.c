@@ -21,6 +21,7 @@ static const struct purpose {
 struct ticket {
 	char text[SECRET_TEXT_LEN + 1]; /* "": free */
 	char id[BOX_ID_MAX + 1];
+	char token[TOKEN_NAME_MAX + 1]; /* that asked for it; "": none with a name */
 	const struct purpose *purpose;
 	char *path; /* of a download, owned */
 	uint64_t due;
@@ -81,7 +82,7 @@ static bool permits(const struct ticket *k, const struct daemon_request *r)
 	       (http_query_get(q->query, STR("path"), &path, &e) == 1 && str_eq_c(buf_str(&path), k->path));
 }
 
-bool tickets_admit(struct tickets *t, const struct daemon_request *r)
+bool tickets_admit(struct tickets *t, struct daemon_request *r)
 {
 	auto_buf struct buf given = {0};
 	struct err e;
@@ -94,6 +95,8 @@ bool tickets_admit(struct tickets *t, const struct daemon_request *r)
 			continue;
 		bool good = k->due > loop_now(t->loop) && permits(k, r);
 		bool download = good && k->purpose->path;
+		if (good)
+			snprintf(r->token, sizeof r->token, "%s", k->token);
 		ticket_clear(k); /* also by a request that it does not permit */
 		if (download) {
 			http_respond_header(r->x, STR("Content-Disposition"), STR("attachment"));
@@ -103,6 +106,13 @@ bool tickets_admit(struct tickets *t, const struct daemon_request *r)
 		return good;
 	}
 	return false;
+}
+
+void tickets_forget_token(struct tickets *t, const char *name)
+{
+	for (size_t i = 0; i < TICKETS_MAX; i++)
+		if (*t->v[i].text && strcmp(t->v[i].token, name) == 0)
+			ticket_clear(&t->v[i]);
 }
 
 /* ---- POST /v1/tickets ---- */
@@ -156,6 +166,7 @@ static void on_body(struct http_exchange *x, struct str body)
 	if (read_ticket(body, &new, &e) < 0)
 		return daemon_request_error(r, &e);
 	secret_text(new.text);
+	snprintf(new.token, sizeof new.token, "%s", r->token);
 	new.due = loop_now(r->daemon->loop) + TICKET_LIFE;
 	struct ticket *k = place(r->daemon->tickets);
 	*k = new;

@@ -20,6 +20,8 @@ struct tickets;
 
 struct tickets *tickets_new(struct loop *l);
 /* True, once: the request's ticket permits it. */
-bool tickets_admit(struct tickets *t, const struct daemon_request *r);
+bool tickets_admit(struct tickets *t, struct daemon_request *r);
+/* The token with this name is revoked: its tickets too. */
+void tickets_forget_token(struct tickets *t, const char *name);
 /* Of a query parameter: it is a ticket, and no box may see it. */
 bool tickets_is_parameter(struct str parameter);

@@ -182,7 +182,7 @@ static void forward_send(struct daemon_request *r)
 {
 	struct port_forward *f = r->forward;
 	const struct http_request *q = http_request(r->x);
-	struct port_headers h = {.token = &r->daemon->token,
+	struct port_headers h = {.tokens = r->daemon->tokens,
 		.trusted_peer = f->o.trusted_peer,
 		.proto = f->o.proto,
 		.host = q->host,

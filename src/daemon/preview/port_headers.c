@@ -101,13 +101,13 @@ static bool is_ours(struct str name)
 }
 
 /* In whatever scheme, and however it is set off: who needs no token may still have sent it along. */
-static bool holds_token(const struct token *t, struct str value)
+static bool holds_token(const struct tokens *t, struct str value)
 {
 	size_t from = 0;
 	for (size_t i = 0; i <= value.n; i++) {
 		if (i < value.n && !memchr(" \t,;=:\"", value.p[i], 7))
 			continue;
-		if (i > from && token_equals(t, str_n(value.p + from, i - from)))
+		if (i > from && tokens_has(t, str_n(value.p + from, i - from)))
 			return true;
 		from = i + 1;
 	}
@@ -119,7 +119,7 @@ bool port_headers_request(struct port_headers *h, struct str name, struct str *v
 	if (is_ours(name))
 		return false;
 	if (str_eq_nocase(name, STR("Authorization")))
-		return !token_matches(h->token, *value) && !holds_token(h->token, *value);
+		return !tokens_has(h->tokens, tokens_bearer(*value)) && !holds_token(h->tokens, *value);
 	if (str_eq_nocase(name, STR("Cookie")))
 		return cut_cookies(h, value);
 	if (!is_forwarding(name))

@@ -4,14 +4,14 @@
  */
 #pragma once
 
-#include "daemon/token.h"
+#include "daemon/tokens.h"
 #include "http/proxy.h"
 
 enum { PORT_HEADERS_ADDED = 4 };
 
 /* For one attempt: zero it, fill the first part, free with port_headers_free when http_proxy has returned. */
 struct port_headers {
-	const struct token *token;
+	const struct tokens *tokens;
 	bool trusted_peer;
 	const char *proto;
 	struct str host; /* as the client said it */

@@ -8,7 +8,7 @@
 enum { HEALTH_WAIT_MS = 500 };
 /* What this daemon can do beyond commands, files, code and ports: pages hide what is not in the list. */
 static const char *const features[] = {"approvals", "audit", "backups", "checks", "events", "images", "instances",
-	"lifecycle", "mcp", "mounts", "network", "secrets", "snapshots", "tickets", "usage", "volumes"};
+	"lifecycle", "mcp", "mounts", "network", "secrets", "snapshots", "tickets", "tokens", "usage", "volumes"};
 
 static void write_features(struct json_writer *w)
 {

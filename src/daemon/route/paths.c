@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/network/secrets.h"
+#include "daemon/tokens.h"
 #include "proto/id.h"
 #include "proto/limits.h"
 
@@ -38,6 +39,7 @@ static const struct {
 	{"/v1/console/links", ROUTE_CONSOLE_LINKS},
 	{"/v1/console/session", ROUTE_CONSOLE_SESSION},
 	{"/v1/console/sessions", ROUTE_CONSOLE_SESSIONS},
+	{"/v1/tokens", ROUTE_TOKENS},
 	{"/v1/audit", ROUTE_AUDIT},
 	{"/v1/doctor", ROUTE_DOCTOR},
 	{"/v1/selftest", ROUTE_SELFTEST},
@@ -215,6 +217,20 @@ static int match_secret(struct str name, struct api_match *ret, struct err *e)
 	return 0;
 }
 
+static int match_token(struct str name, struct api_match *ret, struct err *e)
+{
+	ret->route = ROUTE_TOKEN;
+	if (!token_name_ok(name)) {
+		err_set(e, ERRC_VALIDATION_FAILED,
+			"the name of a token is 1 to %d letters, digits, '.', '_' and '-', and begins with a letter or "
+			"digit",
+			TOKEN_NAME_MAX);
+		return err_about(e, "name");
+	}
+	memcpy(ret->token, name.p, name.n);
+	return 0;
+}
+
 static int match_volume(struct str name, struct api_match *ret, struct err *e)
 {
 	ret->route = ROUTE_VOLUME;
@@ -260,6 +276,8 @@ int api_route_match(struct str path, struct api_match *ret, struct err *e)
 	}
 	if (str_starts(path, STR("/v1/secrets/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_secret(str_skip(path, 12), ret, e);
+	if (str_starts(path, STR("/v1/tokens/")) && str_index(str_skip(path, 11), '/') < 0)
+		return match_token(str_skip(path, 11), ret, e);
 	if (str_starts(path, STR("/v1/volumes/")) && str_index(str_skip(path, 12), '/') < 0)
 		return match_volume(str_skip(path, 12), ret, e);
 	if (str_starts(path, STR("/v1/backups/")))

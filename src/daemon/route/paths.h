@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "daemon/limits.h"
 #include "http/http.h"
 #include "proto/errc.h"
 #include "proto/limits.h"
@@ -33,6 +34,8 @@
 	X(CONSOLE_SESSION, "/v1/console/session", "GET, HEAD, POST, DELETE")                                           \
 	X(CONSOLE_SESSIONS, "/v1/console/sessions", "GET, HEAD, DELETE")                                               \
 	X(CONSOLE_REVOKE, "/v1/console/sessions/{session}", "DELETE")                                                  \
+	X(TOKENS, "/v1/tokens", "GET, HEAD, POST")                                                                     \
+	X(TOKEN, "/v1/tokens/{name}", "DELETE")                                                                        \
 	X(AUDIT, "/v1/audit", "GET, HEAD")                                                                             \
 	X(DOCTOR, "/v1/doctor", "GET")                                                                                 \
 	X(SELFTEST, "/v1/selftest", "POST")                                                                            \
@@ -81,6 +84,7 @@ struct api_match {
 	enum api_route route;
 	char id[BOX_ID_MAX + 1]; /* routes of a sandbox; of an approval */
 	char secret[SECRET_NAME_MAX + 1];
+	char token[TOKEN_NAME_MAX + 1];
 	char volume[VOLUME_NAME_MAX + 1];
 	struct str rest; /* agent routes: from "/api" or "/ws" on; proxy: behind the port. Still percent-encoded. Of a
 			    console session: its id */

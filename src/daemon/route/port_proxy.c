@@ -15,7 +15,7 @@ static bool is_daemon_token(const void *arg, struct str parameter)
 {
 	auto_buf struct buf value = {0};
 	struct err e;
-	return http_query_get(parameter, STR("token"), &value, &e) == 1 && token_equals(arg, buf_str(&value));
+	return http_query_get(parameter, STR("token"), &value, &e) == 1 && tokens_has(arg, buf_str(&value));
 }
 
 /* A client that serves previews of its own means the app, also on the agent's port. */
@@ -38,7 +38,7 @@ void handle_proxy(struct daemon_request *r)
 	bool relay = daemon_request_is_relayed(r);
 	auto_buf struct buf target = {0};
 	buf_add_str(&target, r->match.rest);
-	api_query_put(&target, q->query, is_daemon_token, &r->daemon->token);
+	api_query_put(&target, q->query, is_daemon_token, r->daemon->tokens);
 	port_forward(r, r->match.port,
 		&(struct port_forward_opts){.target = buf_str(&target),
 			.host = relay ? http_header_value(&q->headers, STR("x-atoll-host")) : STR_NULL,

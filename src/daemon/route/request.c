@@ -31,6 +31,7 @@ static void daemon_request_free(struct daemon_request *r)
 	api_change_free(&r->change);
 	api_spec_free(&r->before);
 	api_spec_free(&r->after);
+	list_del(&r->of_token);
 	free(r);
 }
 
@@ -138,9 +139,17 @@ static bool is_public(enum api_route route)
 	       route == ROUTE_CONSOLE_SESSION;
 }
 
+static bool use_token(struct daemon_request *r, struct str given)
+{
+	const char *name = tokens_use(r->daemon->tokens, given);
+	if (name)
+		snprintf(r->token, sizeof r->token, "%s", name);
+	return name != NULL;
+}
+
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
  * stand in the query. forward.c takes it out again; queries are never logged. */
-static bool has_query_token(const struct daemon_request *r)
+static bool has_query_token(struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
 	auto_buf struct buf given = {0};
@@ -149,20 +158,34 @@ static bool has_query_token(const struct daemon_request *r)
 		      (q->upgrade || str_starts(q->path, STR("/v1/openapi"))); /* a person reads it in a browser */
 	if ((!daemon_request_is_socket(r) && !bridge) || http_query_get(q->query, STR("token"), &given, &e) != 1)
 		return false;
-	return token_equals(&r->daemon->token, buf_str(&given));
+	return use_token(r, buf_str(&given));
+}
+
+static struct str relay_token(const struct daemon_request *r)
+{
+	return r->match.route == ROUTE_PROXY ? http_header_value(&http_request(r->x)->headers, STR("x-atoll-token"))
+					     : STR_NULL;
 }
 
 bool daemon_request_is_relayed(const struct daemon_request *r)
 {
-	struct str given = http_header_value(&http_request(r->x)->headers, STR("x-atoll-token"));
-	return r->match.route == ROUTE_PROXY && given.p && token_equals(&r->daemon->token, given);
+	return tokens_has(r->daemon->tokens, relay_token(r));
 }
 
 static void refuse_unauthorized(struct daemon_request *r)
 {
 	struct err e;
-	bool given = http_header_value(&http_request(r->x)->headers, STR("authorization")).p != NULL;
-	err_set(&e, ERRC_UNAUTHORIZED, given ? "the token is not the daemon's" : "a token is needed");
+	const struct http_request *q = http_request(r->x);
+	auto_buf struct buf ticket = {0};
+	bool given = http_header_value(&q->headers, STR("authorization")).p != NULL;
+	if (given)
+		err_set(&e, ERRC_UNAUTHORIZED, "the token is not the daemon's, or was revoked");
+	else if (http_query_get(q->query, STR("ticket"), &ticket, &e) == 1)
+		err_set(&e, ERRC_UNAUTHORIZED,
+			"the ticket was used, is older than a minute, or is for something else: ask for a new one with "
+			"POST /v1/tickets, and use it once");
+	else
+		err_set(&e, ERRC_UNAUTHORIZED, "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
 	if (r->match.route == ROUTE_BRIDGE)
@@ -274,6 +297,8 @@ static void dispatch_console(struct daemon_request *r)
 		handle_console_links(r);
 	else if (route == ROUTE_CONSOLE_SESSION)
 		handle_console_session(r);
+	else if (route == ROUTE_TOKENS || route == ROUTE_TOKEN)
+		handle_tokens(r);
 	else if (route == ROUTE_AUDIT)
 		handle_audit(r);
 	else if (route == ROUTE_DOCTOR || route == ROUTE_SELFTEST)
@@ -323,6 +348,8 @@ static void dispatch(struct daemon_request *r)
 		[ROUTE_CONSOLE_SESSION] = dispatch_console,
 		[ROUTE_CONSOLE_SESSIONS] = dispatch_console,
 		[ROUTE_CONSOLE_REVOKE] = dispatch_console,
+		[ROUTE_TOKENS] = dispatch_console,
+		[ROUTE_TOKEN] = dispatch_console,
 		[ROUTE_AUDIT] = dispatch_console,
 		[ROUTE_DOCTOR] = dispatch_console,
 		[ROUTE_SELFTEST] = dispatch_console,
@@ -376,8 +403,8 @@ static const char *admitted_by(struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	if (http_exchange_tag(r->x) == LISTEN_UNIX)
 		return "socket";
-	if (token_matches(&r->daemon->token, http_header_value(&q->headers, STR("authorization"))) ||
-		has_query_token(r) || daemon_request_is_relayed(r))
+	if (use_token(r, tokens_bearer(http_header_value(&q->headers, STR("authorization")))) || has_query_token(r) ||
+		use_token(r, relay_token(r)))
 		return "token";
 	if (login_admits(r->daemon->login, r))
 		return "console";
@@ -405,6 +432,8 @@ static void route(struct daemon_request *r)
 	int found = api_route_match(q->path, &r->match, &e);
 	const char *by = admitted_by(r);
 	r->trusted = by != NULL;
+	if (*r->token)
+		list_push(&r->daemon->token_requests, &r->of_token);
 	audit_begin(r, by ? by : "nobody");
 	if (r->trusted)
 		http_exchange_vouch(r->x, HTTP_KNOWN);

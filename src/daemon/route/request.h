@@ -26,7 +26,10 @@ struct daemon_request {
 	struct daemon *daemon;
 	struct http_exchange *x; /* NULL once it has closed */
 	struct api_match match;
-	bool trusted;		  /* came by the unix socket, or with the right token */
+	bool trusted; /* came by the unix socket, or with the right token */
+	char token[TOKEN_NAME_MAX +
+		   1];		  /* the named token that admitted it, also through a session or ticket; else "" */
+	struct list of_token;	  /* daemon.token_requests */
 	const char *by, *changes; /* console/audit.h: who, and the method; NULL: it changes nothing */
 	uint64_t start_us;
 	int status; /* of the answer, 0 before */
@@ -112,6 +115,9 @@ void handle_delete(struct daemon_request *r);  /* sandbox_delete.c */
 void handle_life(struct daemon_request *r);    /* life_api.c */
 void handle_agent(struct daemon_request *r);   /* agent_forward.c */
 void handle_secrets(struct daemon_request *r); /* secrets_api.c */
+void handle_tokens(struct daemon_request *r);  /* tokens_api.c */
+/* Revokes the tokens whose time is over, now and later. */
+void tokens_api_watch(struct daemon *d);
 void handle_network(struct daemon_request *r); /* network_api.c */
 void handle_network_log(struct daemon_request *r);
 void daemon_request_network(struct daemon_request *r, const struct sandbox *s);

@@ -5,7 +5,15 @@
 
 #include "test.h"
 
-static const struct token token = {.text = "0123456789abcdef0123", .n = 20};
+static const struct token file = {.text = "0123456789abcdef0123", .n = 20};
+
+static const struct tokens *tokens(void)
+{
+	static struct tokens *made;
+	if (!made)
+		made = tokens_new(&file);
+	return made;
+}
 
 /* What arrives of the headers, as lines. Static memory. */
 static const char *pass(const char *peer, bool trusted, struct http_header *v, size_t n)
@@ -13,7 +21,7 @@ static const char *pass(const char *peer, bool trusted, struct http_header *v, s
 	static char out[8192];
 	struct http_headers headers = {v, n};
 	struct port_headers h = {
-		.token = &token, .trusted_peer = trusted, .proto = "http", .host = STR("h:1"), .peer = str_of(peer)};
+		.tokens = tokens(), .trusted_peer = trusted, .proto = "http", .host = STR("h:1"), .peer = str_of(peer)};
 	size_t at = 0;
 	out[0] = 0;
 	port_headers_make(&h, &headers);
@@ -99,7 +107,7 @@ TEST(many_cookies_keep_their_own_bytes)
 	memcpy(long_cookie, "atoll_x=1; c=", 13);
 	struct http_header v[] = {{STR("Cookie"), STR("a=1; atoll_x=1")}, {STR("Cookie"), str_of(long_cookie)},
 		{STR("Cookie"), STR("atoll_y=2; d=4")}};
-	struct port_headers h = {.token = &token, .proto = "http"};
+	struct port_headers h = {.tokens = tokens(), .proto = "http"};
 	struct str left[3];
 	for (size_t i = 0; i < 3; i++) {
 		left[i] = v[i].value;

@@ -99,17 +99,4 @@ TEST(a_directory_that_cannot_be_written_says_who_makes_the_token)
 	CHECK(strstr(e.msg, "'atoll up' makes it"));
 }
 
-TEST(only_the_whole_token_matches)
-{
-	struct token t = {.text = "0123456789abcdef", .n = 16};
-	CHECK(token_matches(&t, STR("Bearer 0123456789abcdef")));
-	CHECK(token_matches(&t, STR("bearer   0123456789abcdef")));
-	static const char *const bad[] = {"", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0",
-		"Bearer 0123456789abcdeF", "Basic 0123456789abcdef", "0123456789abcdef", "Bearer0123456789abcdef",
-		"Bearer 0123456789abcdef 0123456789abcdef", "Bearer 0123456789abcdef0123456789abcdef"};
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		CHECK(!token_matches(&t, str_of(bad[i])));
-	CHECK(!token_matches(&t, STR_NULL));
-}
-
 TEST_MAIN()

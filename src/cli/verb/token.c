@@ -1,0 +1,101 @@
+/*
+ * token.c - `atoll token`: named tokens for programs and people, which can be revoked one by one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/api.h"
+#include "cli/args.h"
+#include "cli/client.h"
+#include "cli/text.h"
+#include "cli/verb/box.h"
+#include "cli/verb/delete.h"
+#include "cli/verbs.h"
+
+/* The value alone: `export ATOLL_TOKEN=$(atoll token create ci)`. */
+static int make(struct cli *c, const char *name, const char *ttl, struct err *e)
+{
+	auto_buf struct buf body = {0}, answer = {.wipe = true};
+	struct json_writer w = json_writer(&body);
+	json_object_begin(&w);
+	json_member_cstr(&w, "name", name);
+	if (ttl)
+		json_member_cstr(&w, "ttl", ttl);
+	json_object_end(&w);
+	if (client_once(c, "POST", "/v1/tokens", buf_str(&body), &answer, e) < 0)
+		return -1;
+	if (c->json) {
+		cli_print(&answer);
+		return 0;
+	}
+	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
+	if (!d)
+		return -1;
+	printf("%.*s\n", STR_ARG(api_text(json_root(d), "token")));
+	return 0;
+}
+
+static int list(struct cli *c, struct err *e)
+{
+	static const char *const heads[] = {"NAME", ">AGE", "LAST USED", "EXPIRES"};
+	auto_buf struct buf answer = {0};
+	char text[24];
+	if (client_once(c, "GET", "/v1/tokens", STR(""), &answer, e) < 0)
+		return -1;
+	if (c->json) {
+		cli_print(&answer);
+		return 0;
+	}
+	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
+	if (!d)
+		return -1;
+	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
+	json_each(it, json_get(json_root(d), "tokens"))
+	{
+		table_add(&t, api_text(it, "name"));
+		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
+		table_add(&t, json_is_null(json_get(it, "lastUsedAt")) ? STR("never") : api_text(it, "lastUsedAt"));
+		table_add(&t, json_is_null(json_get(it, "expiresAt")) ? STR("never") : api_text(it, "expiresAt"));
+	}
+	table_print(&t, "there are no named tokens");
+	table_free(&t);
+	return 0;
+}
+
+static bool check(struct cli *c, const struct args *a, const char *ttl, int *code)
+{
+	const char *what = a->n ? a->words[0] : "list";
+	bool makes = strcmp(what, "create") == 0, lists = strcmp(what, "list") == 0, removes = strcmp(what, "rm") == 0;
+	if (!makes && !lists && !removes)
+		*code = cli_usage(c, "create, list or rm, not '%s'", what);
+	else if (lists && a->n > 1)
+		*code = cli_usage(c, "'%s' is one word too many", a->words[1]);
+	else if (!lists && (a->n < 2 || !*a->words[1]))
+		*code = cli_usage(c, "which token? Write its name");
+	else if (makes && a->n > 2)
+		*code = cli_usage(c, "create makes one token at a time");
+	else if (ttl && !makes)
+		*code = cli_usage(c, "--ttl goes with create");
+	else
+		return true;
+	return false;
+}
+
+int verb_token(struct cli *c, int argc, char **argv)
+{
+	const char *ttl = NULL;
+	const struct arg table[] = {
+		{"ttl", "TIME", "with create: how long it is valid, as in 12h or 30d (default: until rm)", ARG_TEXT,
+			&ttl},
+		ARG_TABLE_END};
+	struct args a = {.command_after = ARGS_NO_COMMAND};
+	struct err e;
+	int code;
+	if (!args_parse(c, table, argc, argv, &a, &code) || !check(c, &a, ttl, &code))
+		return code;
+	const char *what = a.n ? a.words[0] : "list";
+	if (strcmp(what, "rm") == 0)
+		return delete_from(c, "/v1/tokens/", a.words + 1, a.n - 1);
+	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], ttl, &e) : list(c, &e);
+	return r < 0 ? cli_fail(c, &e) : 0;
+}

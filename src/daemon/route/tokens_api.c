@@ -1,0 +1,153 @@
+/*
+ * /v1/tokens: named tokens are made, listed and revoked. A value goes out once, when it is made. Every token may do
+ * this, as it may do everything else.
+ *
+ * What ends with a token, at once: its console sessions, links and tickets, and its requests that are under way, so
+ * event streams and terminals too. A hook's socket stays until its client leaves (network/hooks.h).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "daemon/console/login.h"
+#include "daemon/console/tickets.h"
+#include "daemon/route/request.h"
+
+/* `but`: the request that asked for it, which is still to be answered. */
+static void end_all_of(struct daemon *d, const char *name, const struct daemon_request *but)
+{
+	login_forget_token(d->login, name);
+	tickets_forget_token(d->tickets, name);
+	list_each(it, &d->token_requests)
+	{
+		struct daemon_request *r = list_entry(it, struct daemon_request, of_token);
+		if (r != but && r->x && strcmp(r->token, name) == 0)
+			http_abort(r->x);
+	}
+}
+
+/* ---- tokens whose time is over ---- */
+
+static void on_expiry(struct loop_timer *t)
+{
+	struct daemon *d = container_of(t, struct daemon, token_timer);
+	char name[TOKEN_NAME_MAX + 1];
+	const char *over;
+	while ((over = tokens_expired(d->tokens))) {
+		snprintf(name, sizeof name, "%s", over);
+		end_all_of(d, name, NULL);
+		tokens_remove(d->tokens, name, NULL, NULL);
+	}
+	tokens_api_watch(d);
+}
+
+void tokens_api_watch(struct daemon *d)
+{
+	int64_t next = tokens_next_expiry(d->tokens), now = clock_wall_ms();
+	if (!next)
+		return loop_timer_stop(&d->token_timer);
+	int64_t wait = next > now ? next - now : 0;
+	loop_timer_set(d->loop, &d->token_timer, wait < TOKEN_LOOK ? (uint64_t)wait : TOKEN_LOOK, on_expiry);
+}
+
+/* ---- making ---- */
+
+/* A token that is being written: it is not told before it would outlive the daemon. */
+struct token_making {
+	struct daemon_request *request; /* held */
+	struct token_wish wish;
+	char value[NAMED_TOKEN_LEN + 1];
+};
+
+static void making_free(struct token_making *m)
+{
+	daemon_request_release(m->request);
+	explicit_bzero(m, sizeof *m);
+	free(m);
+}
+
+static void on_made(void *arg, const struct err *e)
+{
+	struct token_making *m = arg;
+	struct daemon_request *r = m->request;
+	auto_buf struct buf out = {.wipe = true};
+	struct json_writer w = json_writer(&out);
+	if (e)
+		tokens_remove(r->daemon->tokens, m->wish.name, NULL, NULL);
+	if (r->x && e) {
+		daemon_request_error(r, e);
+	} else if (r->x) {
+		json_object_begin(&w);
+		tokens_show(r->daemon->tokens, m->wish.name, &w);
+		json_member_cstr(&w, "token", m->value);
+		json_object_end(&w);
+		http_respond_header(r->x, STR("Cache-Control"), STR("no-store"));
+		daemon_request_json(r, 201, buf_str(&out));
+	}
+	making_free(m);
+}
+
+static void on_body(struct http_exchange *x, struct str body)
+{
+	struct daemon_request *r = http_exchange_arg(x);
+	struct token_making *m = xcalloc(1, sizeof *m);
+	struct err e;
+	m->request = r;
+	daemon_request_hold(r);
+	if (token_wish_read(body, &m->wish, &e) < 0 ||
+		tokens_make(r->daemon->tokens, &m->wish, m->value, on_made, m, &e) < 0) {
+		daemon_request_error(r, &e);
+		return making_free(m);
+	}
+	tokens_api_watch(r->daemon);
+}
+
+/* ---- the rest ---- */
+
+static void list(struct daemon_request *r)
+{
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	json_object_begin(&w);
+	json_key(&w, "tokens");
+	tokens_list(r->daemon->tokens, &w);
+	json_object_end(&w);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+static void on_removed(void *arg, const struct err *e)
+{
+	struct daemon_request *r = arg;
+	if (r->x && e)
+		daemon_request_error(r, e);
+	else if (r->x)
+		daemon_request_json(r, 200, STR("{\"success\":true}"));
+	daemon_request_release(r);
+}
+
+static void revoke_token(struct daemon_request *r)
+{
+	struct daemon *d = r->daemon;
+	struct err e;
+	if (!tokens_has_name(d->tokens, r->match.token)) {
+		err_set(&e, ERRC_NOT_FOUND, "there is no token '%s'", r->match.token);
+		return daemon_request_error(r, &e);
+	}
+	daemon_request_hold(r);
+	end_all_of(d, r->match.token, r); /* written before the token goes: no session outlives it */
+	tokens_remove(d->tokens, r->match.token, on_removed, r);
+	tokens_api_watch(d);
+}
+
+void handle_tokens(struct daemon_request *r)
+{
+	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
+	enum http_method method = http_request(r->x)->method;
+	if (r->match.route == ROUTE_TOKEN)
+		return revoke_token(r);
+	if (method != HTTP_M_POST)
+		return list(r);
+	http_exchange_set(r->x, &ops, r);
+	http_collect(r->x, API_BODY_MAX);
+}
