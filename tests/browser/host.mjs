@@ -60,6 +60,45 @@ export async function sign_out_everywhere(t) {
   await other.close();
 }
 
+export async function tokens(t) {
+  const { page, daemon, pardoned } = t, name = `robot-${process.pid}`;
+  const may = async (token) => (await fetch(`${daemon.url}/v1/sandboxes`, { headers: { Authorization: `Bearer ${token}` } })).status;
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await signIn(t);
+  await page.getByRole('link', { name: 'Host', exact: true }).click();
+  await page.getByRole('button', { name: 'New token' }).click();
+  const dialog = page.getByRole('dialog');
+  pardoned.push(/400.*tokens/, /409.*tokens/);
+  await dialog.getByLabel('Name').fill('<img src=x onerror=alert(1)>');
+  await dialog.getByRole('button', { name: 'Make' }).click();
+  await shows(dialog.getByRole('alert'), /letters, digits/);
+  await dialog.getByLabel('Name').fill(name);
+  await dialog.getByLabel('Valid for').fill('30d');
+  await dialog.getByRole('button', { name: 'Make' }).click();
+  const value = await dialog.getByLabel('Value').textContent();
+  assert.match(value, /^atoll_[0-9a-f]{64}$/);
+  await dialog.getByRole('button', { name: 'Copy' }).click();
+  await shows(dialog.getByRole('status'), 'Copied.');
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), value);
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  const line = row(page.getByRole('region', { name: 'Tokens' }), name);
+  await shows(line, /never.*in 30 d/);
+  assert.ok(!(await page.content()).includes(value)); // it is shown once
+  assert.equal(await may(value), 200);
+  await page.getByRole('button', { name: 'New token' }).click();
+  await dialog.getByLabel('Name').fill(name);
+  await dialog.getByRole('button', { name: 'Make' }).click();
+  await shows(dialog.getByRole('alert'), 'already');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await line.getByRole('button', { name: `Revoke ${name}` }).click();
+  await answer(page, 'Cancel');
+  assert.equal(await may(value), 200);
+  await line.getByRole('button', { name: `Revoke ${name}` }).click();
+  await answer(page, 'Revoke');
+  await line.waitFor({ state: 'detached' });
+  assert.equal(await may(value), 401);
+}
+
 export async function sessions_and_audit(t) {
   const { page, daemon, pardoned } = t, name = `audited-${process.pid}`;
   await daemon.ask('DELETE', '/v1/console/sessions'); // of other scenarios

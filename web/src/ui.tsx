@@ -114,6 +114,7 @@ function mark(text: string, find?: string) {
   return text.split(find).flatMap((part, i) => (i ? [<mark>{find}</mark>, part] : [part]));
 }
 
-export function copy(text: string): void {
-  navigator.clipboard?.writeText(text);
+/** False: a page that came over plain HTTP from another machine may not. */
+export async function copy(text: string): Promise<boolean> {
+  return navigator.clipboard?.writeText(text).then(() => true, () => false) ?? false;
 }

@@ -9,6 +9,7 @@ import { BoxName } from './boxes';
 
 const Images = lazy(() => import('./images').then((m) => m.Images));
 const Access = lazy(() => import('./access').then((m) => m.Access));
+const Tokens = lazy(() => import('./tokens').then((m) => m.Tokens));
 const Checks = lazy(() => import('./checks').then((m) => m.Checks));
 
 interface Point { time: number; requests: number; memory: number; boxes: number; ms: number }
@@ -54,6 +55,7 @@ export function Host() {
       <dl class="totals">{facts.map(([k, v]) => <div><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
       <div class="charts"><Chart title="Requests a second" times={times} values={points.map((p) => p.requests)} /><Chart title="Mean latency (ms)" times={times} values={points.map((p) => p.ms)} /><Chart title="Boxes" times={times} values={points.map((p) => p.boxes)} /><Chart title="Memory of boxes (MiB)" times={times} values={points.map((p) => p.memory)} /></div>
       {features.value.has('images') && <Images />}
+      {features.value.has('tokens') && <Tokens />}
       <Access />
       <h2>Events</h2>
       {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <BoxName id={e.sandbox ?? ''} /> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
