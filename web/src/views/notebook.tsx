@@ -9,8 +9,8 @@ import { attempt, failed, notice } from '../state';
 import { Ansi, Button, sure } from '../ui';
 
 type Output = { type: string; text?: string; [mime: string]: any };
-/** `kept` is what an opened notebook had in this cell that is not shown here: it is saved again. So is an output (`raw`) that was not made here. */
-interface Cell { key: number; language: string; code: string; outputs: Output[]; count?: number | undefined; running: boolean; kept?: any }
+/** `cut`: its first outputs were left out. `kept` is what an opened notebook had in this cell that is not shown here: it is saved again. So is an output (`raw`) that was not made here. */
+interface Cell { key: number; language: string; code: string; outputs: Output[]; count?: number | undefined; running: boolean; cut?: boolean; kept?: any }
 /** Cells that are text; the others are run. */
 const TEXT = ['markdown', 'raw'];
 let keys = 0;
@@ -94,22 +94,37 @@ function parse(path: string, content: string): { list: Cell[]; rest: any } {
 }
 
 const isStream = (o: Output) => o.type === 'stdout' || o.type === 'stderr';
-const REDRAW_MS = 50, TEXT_KEPT = 200_000;
+/** Of one cell: a stream keeps its last characters, and all outputs together have these bounds. */
+const REDRAW_MS = 50, TEXT_KEPT = 200_000, OUTPUTS_KEPT = 500, SIZE_KEPT = 32 << 20;
+const sizeOf = (o: Output) => Object.values(o).reduce((n: number, v) => n + (typeof v === 'string' ? v.length : 0), 0);
+
+/** The last outputs that fit. */
+function fitting(outputs: Output[]): Output[] {
+  let from = Math.max(0, outputs.length - OUTPUTS_KEPT), size = outputs.slice(from).reduce((n, o) => n + sizeOf(o), 0);
+  while (size > SIZE_KEPT && from < outputs.length - 1) size -= sizeOf(outputs[from++]!);
+  return from ? outputs.slice(from) : outputs;
+}
 
 /** Gathers outputs, so that a flood of lines is one change of the page now and then, and not one for each line. */
-function gather(show: (change: (now: Output[]) => Output[]) => void): { add: (o: Output) => void; flush: () => void } {
+function gather(show: (change: (now: Cell) => Partial<Cell>) => void): { add: (o: Output) => void; flush: () => void } {
   let waiting: { output: Output; parts: string[] }[] = [], due = 0;
   const flush = () => {
     clearTimeout(due);
     due = 0;
     const some = waiting;
     waiting = [];
-    if (some.length) show((now) => some.reduce((out, { output, parts }) => {
-      if (!isStream(output)) return [...out, output];
-      const last = out.at(-1), goesOn = last?.type === output.type && !last.raw;
-      const all = ((goesOn ? last.text ?? '' : '') + parts.join('')).slice(-TEXT_KEPT);
-      return [...(goesOn ? out.slice(0, -1) : out), { ...output, text: all }];
-    }, now));
+    if (some.length) show(({ outputs, cut = false }) => {
+      const all = [...outputs];
+      for (const { output, parts } of some) {
+        const last = all.at(-1), goesOn = isStream(output) && last?.type === output.type && !last.raw;
+        if (!isStream(output)) { all.push(output); continue; }
+        const text = (goesOn ? last.text ?? '' : '') + parts.join('');
+        cut ||= text.length > TEXT_KEPT;
+        all.splice(goesOn ? -1 : all.length, 1, { ...output, text: text.slice(-TEXT_KEPT) });
+      }
+      const left = fitting(all);
+      return { outputs: left, cut: cut || left !== all };
+    });
   };
   const add = (output: Output) => {
     const last = waiting.at(-1);
@@ -135,9 +150,9 @@ export function Notebook(p: { id: string; active: boolean }) {
     if (c.running || !c.code.trim() || c.language === 'raw') return true;
     if (c.language === 'markdown') { change(key, { outputs: rendered(c.code) }); return true; }
     let good = true;
-    const stop = new AbortController(), { add, flush } = gather((more) => change(key, ({ outputs }) => ({ outputs: more(outputs) })));
+    const stop = new AbortController(), { add, flush } = gather((more) => change(key, more));
     stops.current[key] = stop;
-    change(key, { running: true, outputs: [] });
+    change(key, { running: true, outputs: [], cut: false });
     try {
       const context_id = await contextOf(c.language);
       for await (const e of events('POST', boxPath(p.id, '/api/execute/code'), { code: c.code, context_id }, stop.signal)) {
@@ -170,7 +185,7 @@ export function Notebook(p: { id: string; active: boolean }) {
     for (const stop of Object.values(stops.current)) stop.abort();
     for (const id of Object.values(contexts.current)) await json('DELETE', boxPath(p.id, `/api/contexts/${id}`)).catch(() => {});
     contexts.current = {};
-    setCells((list) => list.map((c) => ({ ...c, outputs: c.language === 'markdown' ? c.outputs : [], count: undefined, running: false })));
+    setCells((list) => list.map((c) => ({ ...c, outputs: c.language === 'markdown' ? c.outputs : [], cut: false, count: undefined, running: false })));
   });
   const move = (key: number, by: number) => setCells((list) => { const i = list.findIndex((c) => c.key === key), j = i + by; if (j < 0 || j >= list.length) return list; const out = [...list]; [out[i], out[j]] = [out[j]!, out[i]!]; return out; });
   const remove = (key: number) => setCells((list) => (list.length > 1 ? list.filter((c) => c.key !== key) : [cell()]));
@@ -200,7 +215,7 @@ export function Notebook(p: { id: string; active: boolean }) {
           <div class="row"><span class="count" aria-live="polite">{c.running ? '[*]' : `[${c.count ?? ' '}]`}</span><select aria-label="Language" value={c.language} onChange={(e) => change(c.key, { language: e.currentTarget.value })}>{['python', 'javascript', 'typescript', ...TEXT].map((l) => <option>{l}</option>)}</select><span class="grow" />
             {c.running ? <Button onClick={() => stops.current[c.key]?.abort()}>Interrupt</Button> : <Button onClick={() => run(c.key)}>Run</Button>}<Button class="quiet" aria-label="Move up" onClick={() => move(c.key, -1)}>↑</Button><Button class="quiet" aria-label="Move down" onClick={() => move(c.key, 1)}>↓</Button><Button class="quiet" aria-label="Delete the cell" onClick={() => remove(c.key)}>×</Button></div>
           <Editor key={`${c.key}${c.language}`} small name={`x.${c.language}`} label="Code" text={c.code} onChange={(code) => change(c.key, { code })} onSave={save} focus={focus === c.key} keys={[{ key: 'Shift-Enter', run: () => { next(c.key); return true; } }, { key: 'Ctrl-Enter', run: () => { run(c.key); return true; } }]} />
-          {c.outputs.length > 0 && <div class="outputs" aria-live="polite">{c.outputs.map((o) => <Result output={o} />)}</div>}
+          {c.outputs.length > 0 && <div class="outputs" aria-live="polite">{c.cut && <p class="reason">The first part of the output was left out.</p>}{c.outputs.map((o) => <Result output={o} />)}</div>}
         </article>
       ))}
       <div class="row"><Button onClick={() => { const made = cell(cells.at(-1)!.language); setCells((list) => [...list, made]); setFocus(made.key); }}>New cell</Button></div>
