@@ -374,3 +374,10 @@ def test_rm_goes_on_after_one_that_is_missing(daemon):
     for words in (["secret", "rm", "nobody", "other"], ["backups", "rm", "nobody", "other"]):
         r = daemon.cli(*words)
         assert r.returncode == 1 and r.stderr.count(f"atoll {words[0]}:".encode()) == 2, r
+
+
+def test_a_limit_that_is_reached_says_what_to_do(daemon, box):
+    for port in range(2000, 2064):
+        assert daemon.request("POST", box_path(box, f"/ports/{port}"), {}).status in (200, 201)
+    r = daemon.cli("expose", box, "2064")
+    assert r.returncode == 1 and b"64 exposed ports" in r.stderr and b"free what is not needed" in r.stderr, r

@@ -176,6 +176,16 @@ def test_errors_name_what_is_missing(daemon, box, tmp_path, source):
     assert sh(daemon, box, "ls -A /tmp /tmp/t; find / -xdev -name '.atoll-tmp*'") == "/tmp:\nt\n\n/tmp/t:\na\n"
 
 
+@pytest.mark.parametrize("name", ["big", "."])
+def test_a_full_disk_is_named_and_nothing_is_left(daemon, box, tmp_path, name):
+    daemon.cli("create", box, "--disk", "32m")
+    if "disk" not in json.loads(daemon.cli("inspect", box, "--json").stdout)["limits"]:
+        pytest.skip("the pool has no disk limits")
+    (tmp_path / "big").write_bytes(os.urandom(1 << 20) * 80)
+    fails(daemon, tmp_path / name, f"{box}:target", "the disk of the box is full")
+    assert sh(daemon, box, "ls -A /workspace") == ""
+
+
 def test_an_unreadable_source_changes_nothing(daemon, box, source):
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     (source / "a").chmod(0)

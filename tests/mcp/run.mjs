@@ -195,6 +195,21 @@ export const scenarios = {
     await again.leave();
   },
 
+  async limits_say_what_to_do(c) {
+    await c.call('create_sandbox', { sandbox: 'mcp-full' });
+    for (let port = 2000; port < 2064; port++) assert.equal((await c.call('expose_port', { sandbox: 'mcp-full', port })).isError, false);
+    const many = await c.call('expose_port', { sandbox: 'mcp-full', port: 2064 });
+    assert.equal(many.isError, true);
+    assert.match(textOf(many), /64 exposed ports.*free what is not needed/s);
+    const limits = JSON.stringify({ limits: { disk: 32 << 20 } });
+    assert.equal((await fetch(`${ATOLL_URL}/v1/sandboxes/mcp-full`, { method: 'PUT', headers, body: limits })).status, 200);
+    await c.call('run_command', { sandbox: 'mcp-full', command: 'head -c 60M /dev/urandom >fill' });
+    const full = await c.call('write_file', { sandbox: 'mcp-full', path: 'x', content: 'x'.repeat(1 << 20) });
+    assert.equal(full.isError, true);
+    assert.match(textOf(full), /delete files/);
+    await c.call('destroy_sandbox', { sandbox: 'mcp-full' });
+  },
+
   async wrong_calls(c) {
     assert.equal((await c.call('run_command')).isError, true);
     assert.equal((await c.call('run_command', { command: 5 })).isError, true);

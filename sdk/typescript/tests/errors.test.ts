@@ -91,6 +91,21 @@ test('a port that is no number is told with the right one', async () => {
   expect(await sandbox.info()).toBeNull();
 });
 
+test('a limit that is reached and a full disk say what to do', async () => {
+  const sandbox = box({ limits: { disk: 32 << 20 } });
+  const ports = async () => {
+    for (let port = 2000; port < 2100; port++) await sandbox.exposePort(port);
+  };
+  const many = await failure(ports());
+  expect(many).toMatchObject({ code: 'LIMIT_REACHED', httpStatus: 429 });
+  expect(many.suggestion).toMatch(/free what/);
+  const much = new Blob(Array.from({ length: 1024 }, () => crypto.getRandomValues(new Uint8Array(65_536))));
+  const full = await failure(sandbox.writeFile('/workspace/big', much.stream()));
+  expect(full).toMatchObject({ code: 'NO_SPACE' });
+  expect(full.suggestion).toMatch(/delete files/);
+  expect((await sandbox.exists('/workspace/big')).exists).toBe(false);
+});
+
 test('host names of previews', () => {
   const route = (host: string) => previewRoute(new URL(`http://${host}/`));
   expect(route('8080-user-123-tok_1.example.com')).toEqual({ port: 8080, sandboxId: 'user-123', token: 'tok_1' });

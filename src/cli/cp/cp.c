@@ -76,23 +76,39 @@ int cp_temp_name(char ret[CP_TEMP_NAME], struct err *e)
 	return 0;
 }
 
+/* The line with the reason: the last one, but the first one where tar ends with a summary of its errors. */
+static struct str reason(struct str said)
+{
+	while (said.n && said.p[said.n - 1] == '\n')
+		said.n--;
+	size_t begin = said.n, end = 0;
+	while (begin && said.p[begin - 1] != '\n')
+		begin--;
+	if (!str_ends(said, STR(" due to previous errors")))
+		return str_skip(said, begin);
+	while (end < said.n && said.p[end] != '\n')
+		end++;
+	return str_n(said.p, end);
+}
+
+/* tar reports a write that the full disk cut short by its length. */
+static bool is_full(struct str text)
+{
+	return str_ends(text, STR("No space left on device")) || str_ends(text, STR("Disk quota exceeded")) ||
+	       memmem(text.p, text.n, ": Wrote only ", strlen(": Wrote only "));
+}
+
 int cp_command_failed(const struct stream_result *r, struct buf *said, const char *what, struct err *e)
 {
-	struct str text = buf_str(said);
-	while (text.n && text.p[text.n - 1] == '\n')
-		text.n--;
-	/* The last line has the reason. */
-	for (size_t i = text.n; i-- > 0;)
-		if (text.p[i] == '\n') {
-			text = str_skip(text, i + 1);
-			break;
-		}
+	struct str text = reason(buf_str(said));
 	if (strcmp(r->outcome, "exited") != 0)
 		return err_set(
 			e, ERRC_COMMAND_EXECUTION_ERROR, "%s: the copy program in the box ended: %s", what, r->outcome);
 	if (!text.n)
 		return err_set(e, ERRC_COMMAND_EXECUTION_ERROR,
 			"%s: the copy program in the box ended with exit code %d", what, r->exit_code);
+	if (is_full(text))
+		return err_set(e, ERRC_NO_SPACE, "the disk of the box is full: %.*s", STR_ARG(text));
 	return err_set(e, ERRC_FILESYSTEM_ERROR, "%.*s", STR_ARG(text));
 }
 
