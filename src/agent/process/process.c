@@ -57,9 +57,20 @@ static char *new_id(void)
 	return xasprintf("proc_%lld_%s", (long long)clock_wall_ms(), tail);
 }
 
+static void free_launch(struct launch *l)
+{
+	if (!l)
+		return;
+	loop_timer_stop(&l->deadline);
+	free(l->argv);
+	free(l->cwd);
+	free(l);
+}
+
 static void free_process(struct process *p)
 {
 	loop_timer_stop(&p->kill_timer);
+	free_launch(p->launch);
 	proclog_free(&p->log);
 	proclist_free(&p->tree);
 	free(p->id);
