@@ -1,6 +1,7 @@
 #include "agent/agent.h"
 #include "agent/limits.h"
 #include "agent/request/local.h"
+#include "agent/rpc/control.h"
 #include "agent/rpc/rpc.h"
 #include "proto/errc.h"
 
@@ -24,6 +25,13 @@ void rpc_reject_with(struct capnweb_call *call, struct str message, struct str c
 void rpc_reject(struct capnweb_call *call, const struct err *e)
 {
 	rpc_reject_with(call, str_of(e->msg), str_of(errc_info(e->code)->code), STR_NULL);
+}
+
+void rpc_reject_unknown(struct capnweb_call *call, const char *name)
+{
+	auto_buf struct buf text = {0};
+	buf_printf(&text, "'%s' is not a function.", name);
+	capnweb_reject(call, "TypeError", buf_str(&text), STR_NULL);
 }
 
 /* The error of a route: {code, message, context}, or that of /api/execute/code: {code, error, details}. */
@@ -78,8 +86,11 @@ static void on_head(struct http_call *http, const struct http_response *r)
 	c->body = 0;
 	rpc_flow(c->rpc);
 	bool streams = c->method->kind == RPC_STREAM || c->method->kind == RPC_FILE;
+	bool subscribes = c->method->kind == RPC_SUB || c->method->kind == RPC_EVENTS;
 	if (r->status == 200 && streams && c->call)
 		rpc_stream_head(c, r);
+	else if (r->status == 200 && subscribes && c->call)
+		control_call_head(c);
 	else if (c->rpc->full || c->rpc->answers > RPC_ANSWERS_HIGH)
 		rpc_gather(c->rpc);
 }
@@ -89,6 +100,8 @@ static void on_body(struct http_call *http, struct str chunk)
 	struct rpc_call *c = http_call_arg(http);
 	if (c->stream)
 		return rpc_stream_body(c, chunk);
+	if (c->sub)
+		return control_call_body(c, chunk);
 	if (c->code && c->status == 200)
 		return rpc_code_body(c, chunk);
 	if (!c->call)
@@ -174,6 +187,7 @@ static void on_close(struct http_call *http, const struct http_failure *failure)
 		rpc_upload_close(c);
 	if (c->stream)
 		rpc_stream_close(c, failure);
+	control_call_close(c, failure);
 	if (!c->code || rpc_code_close(c))
 		rpc_call_done(c);
 }
@@ -208,15 +222,12 @@ static int start(struct rpc_call *c, const struct rpc_method *m, struct err *e)
 
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name)
 {
-	const struct rpc_method *m = rpc_method_find(name, call);
+	const struct rpc_method *m = rpc_method_find(r, name, call);
 	struct err e;
 	if (!m && strncmp(name, "tunnels.", 8) == 0 && rpc_tunnel_start(r, call, name))
 		return;
-	if (!m) {
-		auto_buf struct buf text = {0};
-		buf_printf(&text, "'%s' is not a function.", name);
-		return capnweb_reject(call, "TypeError", buf_str(&text), STR_NULL);
-	}
+	if (!m)
+		return rpc_reject_unknown(call, name);
 	if (r->n >= RPC_OPEN_MAX) {
 		err_set(&e, ERRC_INVALID_REQUEST, "more than %d calls and streams are open on this socket",
 			RPC_OPEN_MAX);
@@ -226,7 +237,8 @@ void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name)
 	*c = (struct rpc_call){.rpc = r, .method = m, .call = call};
 	list_push(&r->calls, &c->node);
 	r->n++;
-	const struct json *path = m->kind == RPC_FILE ? capnweb_call_arg(call, 0) : NULL;
+	bool named = m->kind == RPC_FILE || m->kind == RPC_CODE;
+	const struct json *path = named ? capnweb_call_arg(call, 0) : NULL;
 	if (path && path->type == JSON_T_STRING)
 		c->path = str_dup(path->text);
 	if (m->kind == RPC_CODE)
