@@ -59,6 +59,7 @@
 	X(PERMISSION_DENIED, 403, "Check the owner and mode of the path.")                                             \
 	X(IS_DIRECTORY, 400, "Name a file, not a directory.")                                                          \
 	X(NOT_DIRECTORY, 400, "Name a directory, not a file.")                                                         \
+	X(NOT_REGULAR_FILE, 400, "Name a file: pipes, sockets and devices have no content to read or replace.")        \
 	X(NAME_TOO_LONG, 400, "Use a shorter path.")                                                                   \
 	X(READ_ONLY, 403, "Write somewhere else: this file system is read-only.")                                      \
 	X(RESOURCE_BUSY, 409, "Try again when nothing uses it.")                                                       \

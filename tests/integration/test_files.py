@@ -343,9 +343,9 @@ def test_targets_that_are_no_files(api):
     api.sh(f"cd {W} && mkdir dir && mkfifo fifo && ln -s loop loop && ln -s dir linkdir && echo x > file")
     api.sh(f"python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{W}/sock\")'")
     expected = {f"{W}/dir": ("IS_DIRECTORY", 400), f"{W}/linkdir": ("IS_DIRECTORY", 400), "/": ("IS_DIRECTORY", 400),
-                f"{W}/fifo": ("FILESYSTEM_ERROR", 500), f"{W}/sock": ("FILESYSTEM_ERROR", 500),
-                "/dev/null": ("FILESYSTEM_ERROR", 500), "/dev/zero": ("FILESYSTEM_ERROR", 500),
-                "/dev/ptmx": ("FILESYSTEM_ERROR", 500), "/dev/stdin": ("FILESYSTEM_ERROR", 500),
+                f"{W}/fifo": ("NOT_REGULAR_FILE", 400), f"{W}/sock": ("NOT_REGULAR_FILE", 400),
+                "/dev/null": ("NOT_REGULAR_FILE", 400), "/dev/zero": ("NOT_REGULAR_FILE", 400),
+                "/dev/ptmx": ("NOT_REGULAR_FILE", 400), "/dev/stdin": ("NOT_REGULAR_FILE", 400),
                 f"{W}/loop": ("TOO_MANY_LINKS", 500), f"{W}/file/x": ("NOT_DIRECTORY", 400),
                 f"{W}/" + "y" * 256: ("NAME_TOO_LONG", 400)}
     for path, (code, status) in expected.items():

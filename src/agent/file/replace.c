@@ -85,7 +85,7 @@ static int look(const char *target, const char *path, struct stat *ret, struct e
 	if (S_ISDIR(ret->st_mode))
 		return replace_fail(e, EISDIR, path);
 	if (!S_ISREG(ret->st_mode))
-		return err_set(e, ERRC_FILESYSTEM_ERROR, "write '%.150s': not a regular file", path);
+		return err_set(e, ERRC_NOT_REGULAR_FILE, "write '%.150s': not a regular file", path);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 static int fail(struct err *e, int os, const char *shown)
 {
 	if (os == EINVAL)
-		return err_set(e, ERRC_FILESYSTEM_ERROR, "read '%.150s': not a regular file", shown);
+		return err_set(e, ERRC_NOT_REGULAR_FILE, "read '%.150s': not a regular file", shown);
 	return err_os(e, errc_from_file_errno(os), os, "read '%.150s'", shown);
 }
 

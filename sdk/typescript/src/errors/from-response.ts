@@ -22,6 +22,7 @@ const classes: Partial<Record<ErrorCode, ErrorClass>> = {
   TOO_MANY_FILES: file.FileSystemError,
   TOO_MANY_LINKS: file.FileSystemError,
   FILESYSTEM_ERROR: file.FileSystemError,
+  NOT_REGULAR_FILE: file.FileSystemError,
   COMMAND_NOT_FOUND: file.CommandNotFoundError,
   INVALID_COMMAND: file.CommandError,
   COMMAND_PERMISSION_DENIED: file.CommandError,
