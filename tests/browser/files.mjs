@@ -48,6 +48,50 @@ export async function files(t) {
   await tab.getByRole('treeitem', { name: 'moved.bin' }).waitFor({ state: 'detached' });
 }
 
+/** What is in a tree beside files and directories, and files that go while they are open. */
+export async function odd_files(t) {
+  const { page, daemon } = t;
+  await daemon.box('odd');
+  await daemon.run('odd', `cd /workspace && mkfifo pipe && python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")' && ln -s nowhere broken && ln -s loop loop
+    mkdir -p dir/deep && echo below > dir/deep/f && ln -s dir dirlink && echo text > kept.txt && ln -s kept.txt good && ln -s . self`);
+  const tab = await open(t, 'odd', 'Files'), item = (name) => tab.getByRole('treeitem', { name, exact: true }), editor = tab.locator('.cm-content');
+  for (const [name, why] of [['pipe', 'a pipe, a socket or a device'], ['socket', 'a pipe, a socket or a device'], ['broken', 'a link that leads nowhere'], ['loop', 'a link that leads nowhere']]) {
+    await item(name).click();
+    await shows(tab.getByRole('heading'), `${name} cannot be shown`);
+    await shows(tab.locator('.empty'), why);
+    assert.equal(await tab.getByRole('button', { name: 'Download' }).count(), 0);
+  }
+  await item('good').click();
+  await shows(editor, 'text');
+  await item('dirlink').click();
+  await tab.getByRole('toolbar', { name: 'Actions for /workspace/dirlink' }).waitFor();
+  await tab.getByRole('treeitem', { name: /dirlink/ }).getByRole('treeitem', { name: 'deep' }).click();
+  await tab.getByRole('treeitem', { name: /dirlink/ }).getByRole('treeitem', { name: 'f', exact: true }).click();
+  await shows(editor, 'below');
+  await tab.getByRole('treeitem', { name: /dirlink/ }).first().click({ position: { x: 40, y: 8 } });
+  await item('dirlink').click(); // closed and open again: the same link
+  await tab.getByRole('button', { name: 'Delete' }).click();
+  await answer(page, 'Delete');
+  await tab.getByRole('treeitem', { name: /dirlink/ }).waitFor({ state: 'detached' });
+  assert.equal(await daemon.read('odd', '/workspace/dir/deep/f'), 'below\n'); // the link alone went
+  await item('kept.txt').click();
+  await shows(editor, 'text');
+  await editor.click();
+  await page.keyboard.press('Control+Home');
+  await page.keyboard.insertText('my ');
+  await tab.getByText('not saved').waitFor({ state: 'attached' });
+  await daemon.run('odd', 'rm /workspace/kept.txt');
+  await tab.getByText('deleted in the box').waitFor();
+  await shows(editor, 'my text');
+  await tab.getByRole('button', { name: 'Save' }).click();
+  await tab.getByText('deleted in the box').waitFor({ state: 'detached' });
+  assert.equal(await daemon.read('odd', '/workspace/kept.txt'), 'my text\n');
+  await daemon.run('odd', 'rm /workspace/kept.txt'); // saved: it can be put back all the same
+  await tab.getByText('deleted in the box').waitFor();
+  await tab.getByRole('button', { name: 'Save' }).click();
+  await item('kept.txt').waitFor();
+}
+
 export async function directories(t) {
   const { page, daemon } = t;
   await daemon.box('dirs');

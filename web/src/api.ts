@@ -76,8 +76,13 @@ export async function download(id: string, path: string, directory = false): Pro
 }
 
 /** Runs a command in a box and waits for it. */
-export async function exec(id: string, ...argv: string[]): Promise<void> {
+export async function ran(id: string, ...argv: string[]): Promise<{ exitCode: number; stderr: string }> {
   const command = argv.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
-  const { exitCode, stderr } = await json('POST', boxPath(id, '/api/execute'), { command, sessionId: '__DISABLE_SESSION__' });
+  return json('POST', boxPath(id, '/api/execute'), { command, sessionId: '__DISABLE_SESSION__' });
+}
+
+/** The same; it must succeed. */
+export async function exec(id: string, ...argv: string[]): Promise<void> {
+  const { exitCode, stderr } = await ran(id, ...argv);
   if (exitCode !== 0) throw new Error(stderr.slice(0, 300) || `${argv[0]} ended with ${exitCode}`);
 }

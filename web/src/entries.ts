@@ -1,5 +1,5 @@
 /** What is in the directories of a box. */
-import { boxPath, json } from './api';
+import { boxPath, json, ran } from './api';
 import { sure } from './ui';
 
 export interface Entry { name: string; path: string; type: string; size: number; modifiedAt: string }
@@ -14,7 +14,13 @@ export async function listDirectory(id: string, path: string): Promise<Entry[]> 
   return sorted(files.map((f: any) => ({ name: f.name, path: f.absolutePath, type: f.type, size: f.size, modifiedAt: f.modifiedAt })));
 }
 
-const isThere = async (id: string, path: string): Promise<boolean> => (await json('POST', boxPath(id, '/api/exists'), { path })).exists;
+export const isThere = async (id: string, path: string): Promise<boolean> => (await json('POST', boxPath(id, '/api/exists'), { path })).exists;
+
+/** What a link leads to; undefined: nothing. */
+export async function typeBehind(id: string, link: string): Promise<'directory' | 'file' | undefined> {
+  if (!(await isThere(id, link))) return undefined;
+  return (await ran(id, 'test', '-d', link)).exitCode === 0 ? 'directory' : 'file';
+}
 
 /** The entry of a path, if there is one. */
 export async function look(id: string, typed: string): Promise<Entry | undefined> {

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { boxPath, download, events, exec, json } from '../api';
 import { Editor } from '../editor';
-import { listDirectory, look, mayWrite, mayWriteAt, parentOf, type Entry } from '../entries';
+import { listDirectory, look, mayWrite, mayWriteAt, parentOf, typeBehind, type Entry } from '../entries';
 import { attempt, connected, failed, notice, type Box } from '../state';
 import { ask, Button, bytes, Empty, sure, useLive } from '../ui';
 import { dropped, upload, type Progress, type Sending } from '../upload';
@@ -13,9 +13,9 @@ const ROOT: Entry = { name: 'workspace', path: '/workspace', type: 'directory', 
 type Lists = Map<string, Entry[]>;
 /** The wanted directories, from the top down: what is gone from its parent is not asked for. */
 async function listAll(id: string, wanted: (path: string) => boolean, path = ROOT.path, out: Lists = new Map()): Promise<Lists> {
-  const list = await listDirectory(id, path).catch((error) => { if (error.status === 404 && path !== ROOT.path) return []; throw error; }); // gone since its parent was listed
+  const list = await listDirectory(id, path).catch((error) => { if ((error.status === 404 || error.code === 'NOT_DIRECTORY') && path !== ROOT.path) return []; throw error; }); // gone since its parent was listed
   out.set(path, list);
-  for (const e of list) if (e.type === 'directory' && wanted(e.path)) await listAll(id, wanted, e.path, out);
+  for (const e of list) if ((e.type === 'directory' || e.type === 'symlink') && wanted(e.path)) await listAll(id, wanted, e.path, out);
   return out;
 }
 
@@ -32,7 +32,7 @@ function Tree(p: TreeProps) {
   return (
     <ul role={p.depth ? 'group' : 'tree'} aria-label={p.depth ? undefined : 'Files'} class={over === p.path ? 'over' : ''} {...target(p.path)}>
       {list?.map((e) => {
-        const dir = e.type === 'directory', open = p.open.has(e.path);
+        const open = p.open.has(e.path), dir = e.type === 'directory' || open; // a link that leads to a directory can be open, too
         return (
           <li key={e.path} role="treeitem" aria-expanded={dir ? open : undefined} aria-selected={p.picked === e.path} tabIndex={0} class={over === e.path ? 'over' : ''} {...(dir ? target(e.path) : {})}
             onClick={(ev) => { ev.stopPropagation(); p.pick(e); }} onKeyDown={(ev) => { if (ev.target === ev.currentTarget && (ev.key === 'Enter' || ev.key === ' ')) { ev.preventDefault(); p.pick(e); } }}>
@@ -46,13 +46,15 @@ function Tree(p: TreeProps) {
   );
 }
 
-interface Open { entry: Entry; binary: boolean; text: string; saved: string; modifiedAt: string; preview: boolean }
+/** `odd`: why there is nothing to show or edit. */
+interface Open { entry: Entry; odd?: string; binary: boolean; text: string; saved: string; modifiedAt: string; preview: boolean }
 
 /** Whether the file is read into the editor at all. */
 const isShownWhole = (e: Entry) => e.size > BIG || isPdf(e.name) || (pictureType(e.name) && !hasPreview(e.name));
 
 function Content(p: { id: string; file: Open; onText: (text: string) => void; onSave: () => void }) {
   const { file, file: { entry } } = p, same = { id: p.id, path: entry.path, name: entry.name };
+  if (file.odd) return <Empty title={`${entry.name} cannot be shown`}><p>{file.odd}</p></Empty>;
   if (isPdf(entry.name)) return <Pdf {...same} version={file.modifiedAt} />;
   if (pictureType(entry.name) && (file.binary || isShownWhole(entry))) return <Picture {...same} version={file.modifiedAt} />;
   if (entry.size > BIG) return <Large {...same} size={entry.size} />;
@@ -64,7 +66,7 @@ function Content(p: { id: string; file: Open; onText: (text: string) => void; on
 export function Files(p: { id: string; active: boolean; box: Box }) {
   const live = useLive(p.box.state) && connected.value;
   const [open, setOpen] = useState(new Set<string>()), [lists, setLists] = useState<Lists>(new Map()), [version, setVersion] = useState(0), [file, setFile] = useState<Open>(), [at, setAt] = useState<Entry>(ROOT);
-  const [sending, setSending] = useState<Progress>(), [outside, setOutside] = useState(false), input = useRef<HTMLInputElement>(null), stop = useRef<AbortController | undefined>(undefined), latest = useRef(file), listing = useRef(Promise.resolve()), moving = useRef(false);
+  const [sending, setSending] = useState<Progress>(), [outside, setOutside] = useState<'' | 'changed' | 'deleted'>(''), input = useRef<HTMLInputElement>(null), stop = useRef<AbortController | undefined>(undefined), latest = useRef(file), listing = useRef(Promise.resolve()), moving = useRef(false);
   const dirty = Boolean(file && !file.binary && file.text !== file.saved), directory = at.type === 'directory' ? at.path : parentOf(at.path);
   latest.current = file;
   const again = () => setVersion((v) => v + 1);
@@ -89,38 +91,40 @@ export function Files(p: { id: string; active: boolean; box: Box }) {
   }, [version, open, live, p.active]);
   useEffect(() => {
     const now = file && lists.get(parentOf(file.entry.path))?.find((e) => e.path === file.entry.path);
-    setOutside(Boolean(now && now.modifiedAt !== file!.modifiedAt));
+    setOutside(!file || !lists.size ? '' : !now ? 'deleted' : now.modifiedAt !== file.modifiedAt ? 'changed' : '');
   }, [lists]);
 
   const read = async (entry: Entry): Promise<Open> => {
     const base = { entry, binary: true, text: '', saved: '', modifiedAt: entry.modifiedAt, preview: false };
+    if (entry.type === 'other') return { ...base, odd: 'It is a pipe, a socket or a device, not a file.' };
+    if (entry.type === 'symlink' && !(await typeBehind(p.id, entry.path))) return { ...base, odd: 'It is a link that leads nowhere.' };
     if (isShownWhole(entry)) return base;
     const got = await json('POST', boxPath(p.id, '/api/read'), { path: entry.path });
     return got.isBinary ? base : { ...base, binary: false, text: got.content, saved: got.content, preview: hasPreview(entry.name) };
   };
   const pick = (entry: Entry) => attempt(async () => {
-    if (entry.type === 'directory') {
+    if (entry.type === 'directory' || open.has(entry.path) || (entry.type === 'symlink' && (await typeBehind(p.id, entry.path)) === 'directory')) {
       const next = new Set(open);
       if (!next.delete(entry.path)) next.add(entry.path);
       setOpen(next);
-      setAt(entry);
+      setAt({ ...entry, type: 'directory' });
       return;
     }
     if (dirty && entry.path === file!.entry.path) { setAt(entry); return; }
     if (dirty && !(await sure(`Leave ${file!.entry.name} without saving it?`, 'Leave it'))) return;
     const typed = latest.current?.text, now = await read(entry);
     if (latest.current?.text !== typed) return; // somebody goes on typing: what they type stays
-    setOutside(false);
+    setOutside('');
     setAt(entry);
     setFile(now);
   });
   const save = () => attempt(async () => {
-    if (!file || !dirty) return;
+    if (!file || !(dirty || outside === 'deleted')) return;
     const now = await look(p.id, file.entry.path);
     if (now && now.modifiedAt !== file.modifiedAt && !(await sure(`${file.entry.name} was changed in the box since it was opened. Write over it?`, 'Write over it'))) return;
     await json('POST', boxPath(p.id, '/api/write'), { path: file.entry.path, content: file.text });
     const after = await look(p.id, file.entry.path);
-    setOutside(false);
+    setOutside('');
     setFile((f) => (f?.entry.path === file.entry.path ? { ...f, saved: file.text, modifiedAt: after?.modifiedAt ?? f.modifiedAt } : f));
     again();
   });
@@ -179,9 +183,9 @@ export function Files(p: { id: string; active: boolean; box: Box }) {
         <Tree path={ROOT.path} depth={0} lists={lists} open={open} pick={pick} picked={at.path} drop={(path, data) => dropped(data).then((f) => send(path, f)).catch(failed)} />
       </aside>
       <div class="content">
-        <div class="row tools" role="toolbar" aria-label={`Actions for ${name}`}><strong>{name}{dirty && file?.entry.path === at.path ? ' ●' : ''}</strong>{dirty && <span class="hidden">not saved</span>}{outside && <span class="state stopped">changed in the box</span>}<span class="grow" />
-          {file && file.entry.path === at.path && !file.binary && <>{hasPreview(at.name) && <Button onClick={() => setFile({ ...file, preview: !file.preview })}>{file.preview ? 'Edit' : 'Preview'}</Button>}<Button kind="main" disabled={!dirty} onClick={save}>Save</Button></>}
-          {at.type === 'directory' ? <Button onClick={() => attempt(() => download(p.id, at.path, true))}>Download as tar</Button> : <Button onClick={() => attempt(() => download(p.id, at.path))}>Download</Button>}
+        <div class="row tools" role="toolbar" aria-label={`Actions for ${name}`}><strong>{name}{dirty && file?.entry.path === at.path ? ' ●' : ''}</strong>{dirty && <span class="hidden">not saved</span>}{outside && <span class="state stopped">{outside} in the box</span>}<span class="grow" />
+          {file && file.entry.path === at.path && !file.binary && <>{hasPreview(at.name) && <Button onClick={() => setFile({ ...file, preview: !file.preview })}>{file.preview ? 'Edit' : 'Preview'}</Button>}<Button kind="main" disabled={!dirty && outside !== 'deleted'} onClick={save}>Save</Button></>}
+          {at.type === 'directory' ? <Button onClick={() => attempt(() => download(p.id, at.path, true))}>Download as tar</Button> : !(file?.odd && file.entry.path === at.path) && <Button onClick={() => attempt(() => download(p.id, at.path))}>Download</Button>}
           {!isRoot && <><Button onClick={move}>Move</Button><Button kind="danger" onClick={remove}>Delete</Button></>}</div>
         {!file ? <Empty title="No file is open"><p>Choose one on the left, or drop files and directories there to upload them.</p></Empty>
           : <Content id={p.id} file={file} onText={(text) => setFile((f) => f && { ...f, text })} onSave={save} />}
