@@ -58,7 +58,7 @@ static void on_drained(void *arg)
 	maybe_over();
 }
 
-static void reap(void)
+void agent_reap(void)
 {
 	agent.childless = !children_reap();
 	maybe_over();
@@ -79,7 +79,7 @@ static void agent_stop(int sig)
 	rpc_stop();
 	sessions_delete_all(); /* an interactive shell takes no notice of SIGTERM */
 	loop_timer_set(agent.loop, &agent.stop_timer, AGENT_STOP_GRACE, on_stop_over);
-	reap();
+	agent_reap();
 }
 
 /* ---- signals ---- */
@@ -94,7 +94,7 @@ static void on_signal(void *arg, int sig)
 	(void)arg;
 	switch (sig) {
 	case SIGCHLD:
-		reap();
+		agent_reap();
 		break;
 	case SIGTERM:
 	case SIGINT:

@@ -10,7 +10,8 @@
  *
  * The agent runs in two ways. In a box the warden executes "atoll-agent init" as PID 1. Its descriptors are: 0 a
  * listening AF_UNIX socket, 1 the box's OOM counter, 3 and 4 the connection to the image's zygote
- * (code/zygote_client.h), 5 a writable procfs that no other process of the box has. Alone, "atoll-agent serve" listens
+ * (code/zygote_client.h), 5 a writable procfs that no other process of the box has, 6 a socket with a worker that was
+ * started ahead, or nothing (code/warm.h). Alone, "atoll-agent serve" listens
  * on TCP and makes itself the subreaper.
  */
 #pragma once
@@ -43,3 +44,5 @@ extern struct agent agent;
 int agent_start(int listen_fd, struct err *e);
 /* Runs until a signal ends it; returns the exit code. */
 int agent_run(void);
+/* Reaps all children that have ended, as SIGCHLD does. */
+void agent_reap(void);

@@ -117,6 +117,7 @@
 #define CODE_CLOSED_WAIT     1000	 /* between the end of a worker's socket and its own end */
 #define CODE_SPARE_DELAY     300	 /* between a context's start and that of the next one's process, ahead */
 #define CODE_SPARE_KEEP	     600000	 /* a process that was started ahead and nobody wants */
+#define CODE_WARM_KEEP	     15000	 /* the same, that was started before its box was made */
 #define NURSERY_TRIES	     3		 /* nurseries that ended before they were ready */
 #define CODE_RETRY_AFTER     "5"	 /* seconds, when no worker could be started in time */
 

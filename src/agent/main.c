@@ -2,6 +2,7 @@
  * atoll-agent - PID 1 of a box and its HTTP server; alone, a server for any container or machine.
  *
  *	atoll-agent init                       in a box, started by the warden
+ *	atoll-agent warm LANGUAGE              in a box that is not made yet, for a worker that waits for it
  *	atoll-agent serve [--host H] [--port N]  alone
  */
 #include <fcntl.h>
@@ -11,6 +12,8 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
+#include "agent/code/spare.h"
+#include "agent/code/warm.h"
 #include "agent/code/zygote_client.h"
 #include "agent/fuse/broker.h"
 #include "agent/proc/netlink.h"
@@ -64,7 +67,7 @@ static int run_init(void)
 	log_init("atoll-agent");
 	if (spawn_init(&e) < 0)
 		return fail(&e);
-	int listen_fd = move_high(0);
+	int warm_fd = move_away(6), listen_fd = move_high(0);
 	oom_init(move_high(1));
 	int ask_fd = move_away(4);
 	zygote_init(move_away(3), ask_fd);
@@ -78,7 +81,10 @@ static int run_init(void)
 	if (agent_start(listen_fd, &e) < 0)
 		return fail(&e);
 	fuse_broker_init(ask_fd);
-	return netlink_init(&e) < 0 ? fail(&e) : agent_run();
+	if (netlink_init(&e) < 0)
+		return fail(&e);
+	spare_await(warm_fd);
+	return agent_run();
 }
 
 static unsigned bound_port(int fd)
@@ -138,6 +144,8 @@ int main(int argc, char **argv)
 	const char *verb = argc > 1 ? argv[1] : "";
 	if (strcmp(verb, "init") == 0 && argc == 2)
 		return run_init();
+	if (strcmp(verb, "warm") == 0 && argc == 3)
+		return warm_run(strcmp(argv[2], "typescript") == 0);
 	if (strcmp(verb, "serve") == 0)
 		return serve_main(argc - 2, argv + 2);
 	if (strcmp(verb, "--version") == 0) {

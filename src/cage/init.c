@@ -16,26 +16,13 @@
 #include "base/sig.h"
 #include "cage/caps.h"
 #include "cage/fs.h"
+#include "cage/init_warm.h"
 #include "cage/proc.h"
 #include "cage/seccomp.h"
 #include "proto/limits.h"
 
-/* Where the child keeps its descriptors; everything else is closed before anything is done. */
-enum {
-	FD_LISTEN = 0,
-	FD_OOM = 1,
-	FD_NULL = 2,
-	FD_REPLY = 3,
-	FD_ASK = 4,
-	FD_PROC = 5,
-	FD_CONTROL,
-	FD_DEV,
-	FD_SHM,
-	FD_AGENT,
-	FD_KEPT
-};
-
 struct child {
+	bool rooted;			 /* it is in its root already: of WARM */
 	int proc, pts;			 /* mounts */
 	int mounts[1 + BOX_VOLUMES_MAX]; /* the overlay, the volumes */
 	struct init_go go;
@@ -50,18 +37,19 @@ static int init_fail(struct err *e, const char *what)
 static int keep_fds(const struct init_fds *fds, struct err *e)
 {
 	int from[] = {
-		fds->listen, fds->oom, -1, fds->reply, fds->ask, -1, fds->control, fds->dev, fds->shm, fds->agent};
+		fds->listen, fds->oom, -1, fds->reply, fds->ask, -1, -1, fds->control, fds->dev, fds->shm, fds->agent};
 	for (int i = 0; i < FD_KEPT; i++)
-		if (i != FD_NULL && i != FD_PROC && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
+		if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
 			return init_fail(e, "keep descriptors");
 	for (int i = 0; i < FD_KEPT; i++)
-		if (i != FD_NULL && i != FD_PROC && dup3(from[i], i, i >= FD_CONTROL ? O_CLOEXEC : 0) < 0)
+		if (from[i] >= 0 && dup3(from[i], i, i >= FD_CONTROL ? O_CLOEXEC : 0) < 0)
 			return init_fail(e, "keep descriptors");
 	close(FD_NULL);
 	int null = openat(FD_DEV, "null", O_RDWR);
 	if (null < 0 || (null != FD_NULL && (dup2(null, FD_NULL) < 0 || close(null) < 0)))
 		return init_fail(e, "open /dev/null");
-	if (dup2(FD_NULL, FD_PROC) < 0) /* until there is one */
+	/* Until there is one. */
+	if (dup2(FD_NULL, FD_PROC) < 0 || dup3(FD_NULL, FD_WARM, O_CLOEXEC) < 0)
 		return init_fail(e, "keep descriptors");
 	if (sys_close_range(FD_KEPT, ~0u) < 0)
 		return init_fail(e, "close descriptors");
@@ -290,7 +278,8 @@ static int become_box(struct child *c, struct err *e)
 	init_hostname(c->go.id, name);
 	if (sethostname(name, strlen(name)) < 0)
 		return init_fail(e, "set the host name");
-	if (enter_root(c, e) < 0 || put_volumes(c, e) < 0 || enter_workspace(e) < 0 || caps_limit(CAPS_BOX, e) < 0)
+	if ((!c->rooted && enter_root(c, e) < 0) || put_volumes(c, e) < 0 || enter_workspace(e) < 0 ||
+		caps_limit(CAPS_BOX, e) < 0)
 		return -1;
 	return seccomp_load(SECCOMP_BOX, e);
 }
@@ -308,7 +297,7 @@ static int execute_agent(const struct init_go *go, struct err *e)
 	return init_fail(e, "execute the agent");
 }
 
-static void wait_for_go(struct child *c)
+static void wait_for_order(struct child *c)
 {
 	struct fd_record go = {.data = &c->go, .size = sizeof c->go, .fds = c->mounts, .fds_max = ARRAY_LEN(c->mounts)};
 	if (fd_recv(FD_CONTROL, &go, 0) != (ssize_t)sizeof c->go || go.fds_n != 1 + (size_t)c->go.volumes_n)
@@ -335,7 +324,15 @@ _Noreturn void init_run(const struct init_fds *fds)
 	const struct init_note ready = {.kind = INIT_READY};
 	if (send(FD_CONTROL, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
 		_exit(0);
-	wait_for_go(&c);
+	wait_for_order(&c);
+	if (c.go.order == INIT_WARM) {
+		if (enter_root(&c, &e) < 0)
+			give_up(&e);
+		c.rooted = true;
+		init_warm(c.go.typescript);
+		fd_close(&c.mounts[0]);
+		wait_for_order(&c);
+	}
 	if (become_box(&c, &e) == 0)
 		execute_agent(&c.go, &e);
 	give_up(&e);
@@ -350,6 +347,13 @@ int init_send_go(int control, const struct init_go *go, const int mounts[1 + BOX
 {
 	ssize_t n = fd_send(control, go, sizeof *go, mounts, 1 + (size_t)go->volumes_n, 0);
 	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, (int)-n, "finish the half-made box") : 0;
+}
+
+int init_send_warm(int control, int overlay, bool typescript, struct err *e)
+{
+	const struct init_go warm = {.order = INIT_WARM, .typescript = typescript};
+	ssize_t n = fd_send(control, &warm, sizeof warm, &overlay, 1, MSG_DONTWAIT);
+	return n < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, (int)-n, "start a worker ahead") : 0;
 }
 
 int init_receive(int control, struct init_note *ret)

@@ -9,6 +9,7 @@
  *	clone3 ───────────────────────▶ keeps the descriptors it needs, closes the rest
  *	id maps, cgroups; "maps" ─────▶ namespaces and their insides: /proc, /dev, loopback, limits, bounding set
  *	◀──────────────────── READY	parked
+ *	(WARM + the overlay's mount ──▶ root; a Node worker is started in it: init_warm.h)
  *	GO + the overlay's mount ─────▶ host name, root, capabilities, seccomp, exec of the agent
  *	◀──────── end of file (exec closed it), or FAILED with the error as a value
  *
@@ -36,8 +37,12 @@ struct init_note {
 	struct err err; /* of FAILED */
 };
 
-/* With it come descriptors: the overlay's mount, then one mount for each volume. */
+enum init_order { INIT_GO = 1, INIT_WARM };
+/* With it come descriptors: the overlay's mount, then one mount for each volume. WARM has no id, limits and volumes,
+ * and comes at most once. The GO behind it brings the same overlay. */
 struct init_go {
+	uint32_t order;
+	uint32_t typescript; /* WARM: the worker loads the compiler */
 	char id[BOX_ID_MAX + 1];
 	struct box_limits limits;
 	uint32_t volumes_n;
@@ -54,6 +59,7 @@ _Noreturn void init_run(const struct init_fds *fds);
 /* The warden's side. */
 int init_send_maps(int control, struct err *e);
 int init_send_go(int control, const struct init_go *go, const int mounts[1 + BOX_VOLUMES_MAX], struct err *e);
+int init_send_warm(int control, int overlay, bool typescript, struct err *e);
 /* 1: *ret is filled. 0: the other end is closed. -1: nothing there yet (errno EAGAIN) or a broken record. */
 int init_receive(int control, struct init_note *ret);
 

@@ -242,7 +242,9 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 void box_place(struct box *b)
 {
 	struct warden *w = b->w;
-	struct warden_slot *c = lately_slot(w, &b->image);
+	struct warden_slot *c = warm_slot(b);
+	if (!c)
+		c = lately_slot(w, &b->image);
 	if (c)
 		box_start(b, c);
 	else
@@ -256,14 +258,25 @@ static bool box_is_volatile(const struct box *b)
 	return b->is_volatile || b->w->pool.kind == POOL_PLAIN;
 }
 
+static bool may_adopt(const struct box *b, const struct slot *s, const char *name)
+{
+	return s->overlay >= 0 && image_same(&s->image, &b->image) && s->is_volatile == box_is_volatile(b) &&
+	       !storage_has(b->w, name);
+}
+
+bool box_may_adopt(const struct box *b, const struct warden_slot *c)
+{
+	char name[BOX_FILENAME_MAX];
+	box_id_filename(str_of(b->info.id), name);
+	return may_adopt(b, &c->slot, name);
+}
+
 /* Takes the layer that was made ahead when the box has none yet: one rename. */
 static int adopt_layer(struct box *b, const char *name)
 {
 	struct warden *w = b->w;
 	char made[16];
-	const struct slot *s = &b->place->slot;
-	if (s->overlay < 0 || !image_same(&s->image, &b->image) || s->is_volatile != box_is_volatile(b) ||
-		storage_has(w, name))
+	if (!may_adopt(b, &b->place->slot, name))
 		return -1;
 	snprintf(made, sizeof made, "%u", b->place->slot.number);
 	if (sys_rename_new(w->host.layers, made, w->boxes_dir, name) < 0)
@@ -314,6 +327,8 @@ static int get_root(struct box *b, struct err *e)
 			"the pool is full: no new sandbox until files, snapshots or sandboxes are deleted, or "
 			"ATOLL_POOL_SIZE is larger");
 	int fd = adopt_layer(b, name);
+	if (fd < 0 && b->place->warm)
+		return err_set(e, ERRC_BOX_CREATE_FAILED, "the files made ahead in its slot could not be taken");
 	return fd >= 0 ? fd : mount_layer(b, name, e);
 }
 
@@ -345,7 +360,7 @@ static int open_mounts(const struct box *b, struct init_go *go, int mounts[1 + B
 
 static int launch(struct box *b, struct err *e)
 {
-	struct init_go go = {.limits = b->info.limits};
+	struct init_go go = {.order = INIT_GO, .limits = b->info.limits};
 	int mounts[1 + BOX_VOLUMES_MAX];
 	memset(mounts, -1, sizeof mounts);
 	memcpy(go.id, b->info.id, sizeof go.id);
@@ -404,6 +419,7 @@ void box_started(struct box *b)
 	server_reply(b->w, &b->waiter, NULL, b);
 	zygote_listen(b->place);
 	zygote_want(b->w, &b->image);
+	warm_rest(b->w);
 	if (b->layer != LAYER_ADOPTED) {
 		warden_slot_close_spent(b->place);
 		slot_drop_layer(&b->w->host, b->info.slot); /* the layer made ahead */

@@ -76,6 +76,8 @@ int box_write_record(const struct box *b, enum record_state state);
 
 void box_create(struct warden *w, const struct warden_request *rq, struct warden_asker who);
 void box_destroy(struct warden *w, const struct warden_request *rq, struct warden_asker who);
+/* Whether it may have the layer that was made ahead in this slot. */
+bool box_may_adopt(const struct box *b, const struct warden_slot *c);
 /* Starts a new box in a slot that is ready; without one the box waits. */
 void box_place(struct box *b);
 void box_start(struct box *b, struct warden_slot *c);

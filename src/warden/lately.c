@@ -100,6 +100,11 @@ static const struct lately_image *lacks(struct warden *w)
 	return ret;
 }
 
+bool lately_wants(struct warden *w, const struct warden_slot *c)
+{
+	return image_of(&w->lately, c) != NULL;
+}
+
 const struct image *lately_lacks(struct warden *w)
 {
 	const struct lately_image *it = lacks(w);
@@ -123,7 +128,7 @@ struct warden_slot *lately_slot(struct warden *w, const struct image *image)
 	list_each(it, &w->slots)
 	{
 		struct warden_slot *c = list_entry(it, struct warden_slot, node);
-		if (c->stage != SLOT_READY)
+		if (c->stage != SLOT_READY || c->warm)
 			continue;
 		if (is_for(c, image))
 			return c;
@@ -140,6 +145,7 @@ struct warden_slot *lately_slot(struct warden *w, const struct image *image)
 bool lately_swap(struct warden *w)
 {
 	const struct lately_image *to = lacks(w);
+	warm_end_unwanted(w);
 	struct warden_slot *c = to ? lately_slot(w, &(struct image){0}) : NULL;
 	uint32_t n = c ? spare(&w->lately, c) : 0;
 	if (!n || (n != UINT32_MAX && to->ready >= WARDEN_POOL_SHARE))

@@ -31,8 +31,10 @@ void lately_name(struct warden *w, const char *name);
 /* A create of it: it becomes the first one, unless it was never heard of. */
 void lately_use(struct warden *w, const char *name);
 /* The slot of the pool that a box of this image takes: one that is prepared for it, else one of the image that has the
- * most to spare; NULL when the pool is empty. */
+ * most to spare; NULL when the pool is empty. Never a warm one (warm.h). */
 struct warden_slot *lately_slot(struct warden *w, const struct image *image);
+/* Whether slots are prepared for the image of this slot. */
+bool lately_wants(struct warden *w, const struct warden_slot *c);
 /* Looks all names up and counts the slots. The image that lacks slots most, or NULL. */
 const struct image *lately_lacks(struct warden *w);
 /* In a full pool: gives one slot of an image that has too many to the image that lacks slots. False when there is

@@ -59,6 +59,17 @@
 #define ZYGOTE_STUCK	 1000	/* a zygote that answers nothing for so long is given no more to do, and … */
 #define ZYGOTE_GIVEN_UP	 4000	/* … is replaced after this much more */
 
+/* Workers that wait in slots */
+#define WARM_SLOTS	 2u		/* of the pool, when ATOLL_WARM_WORKERS does not say otherwise … */
+#define WARM_SLOTS_MAX	 8u		/* … which is at most this */
+#define WARM_CREDIT	 4u		/* slots that one box that uses JavaScript pays for … */
+#define WARM_CREDIT_MAX	 16u		/* … and that are paid for at most */
+#define WARM_REST	 300		/* after the last start of a box, so that its first commands come first */
+#define WARM_KEEP	 600000		/* without a box that uses JavaScript: no worker waits any more */
+#define WARM_MEM_FREE	 10u		/* percent of the host's memory that must be available */
+#define WARM_BOX_MEM_MIN (256ull * MIB) /* a box with less memory … */
+#define WARM_BOX_PIDS	 64u		/* … or fewer processes gets no worker that waits */
+
 /* Images */
 #define IMAGE_CONNS_MAX	    32
 #define IMAGE_USE_SECONDS   5 /* a note of use this young is not taken back */

@@ -41,6 +41,7 @@ static const char help[] = "usage: atoll-warden [--help]\n"
 			   "  ATOLL_POOL    'plain': plain directories, without disk limits and snapshots\n"
 			   "  ATOLL_POOL_SIZE  at most so many bytes for the files of all sandboxes, like '100G'\n"
 			   "  ATOLL_ZYGOTE  'off': contexts are started plainly, nothing is preloaded\n"
+			   "  ATOLL_WARM_WORKERS  so many slots have a Node worker that waits, default 2; 0: none\n"
 			   "  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
 
 struct config {
@@ -351,6 +352,7 @@ static int warden_start(struct warden *w, struct err *e)
 	if (*zygote && !w->zygotes_off)
 		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
 	zygote_want(w, &own);
+	warm_init(w, from_env("ATOLL_WARM_WORKERS", ""));
 	if (reaper_start(w, e) < 0 || storer_start(w, e) < 0 ||
 		images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
 		server_start(w, "/run/warden.sock", c.group, e) < 0)

@@ -139,9 +139,11 @@ static void on_exit_ready(struct loop_io *io, uint32_t events)
 		box_process_gone(c->box, known, exited ? si.si_status : -1, exited ? 0 : si.si_status);
 		return;
 	}
-	log_limited(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
+	if (!c->unwanted) {
+		log_limited(LOG_WARN, "a prepared slot ended", "slot=%u", c->slot.number);
+		w->pool_pause_until = clock_ms() + POOL_PAUSE;
+	}
 	warden_slot_sweep(c);
-	w->pool_pause_until = clock_ms() + POOL_PAUSE;
 	pool_kick(w);
 }
 

@@ -35,6 +35,10 @@ struct warden_slot {
 	struct slot_fuse fuse;
 	uint64_t asked_ms, tokens;     /* of contexts */
 	uint64_t refused_ms, refusals; /* thousandths */
+	bool warm;		       /* warm.h: in its root, with a worker */
+	bool told_js;		       /* its box has said that it uses JavaScript … */
+	bool told_ts;		       /* … TypeScript */
+	bool unwanted;		       /* the warden ends it */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct list node; /* of warden.slots */

@@ -27,6 +27,7 @@
 #include "warden/slots.h"
 #include "warden/storage/pager.h"
 #include "warden/storage/storer.h"
+#include "warden/warm.h"
 #include "warden/zygotes.h"
 
 enum { NUMBERS_MAX = 20 * IDS_BLOCK }; /* WARDEN_BOXES_MAX, the pool, and those being swept */
@@ -107,4 +108,7 @@ struct warden {
 	/* zygotes.h */
 	struct zygote zygotes[ZYGOTES_MAX];
 	bool zygotes_off;
+
+	/* warm.h */
+	struct warm warm;
 };

@@ -22,6 +22,7 @@
 #include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/fuse.h"
+#include "proto/warm.h"
 #include "proto/zygote.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
@@ -396,6 +397,17 @@ static int zygote_answer(struct warden_slot *c, uint32_t serial)
 	return r;
 }
 
+/* False: it was refused. */
+static bool take_number(struct warden_slot *c, uint32_t number)
+{
+	if (number == WARM_JAVASCRIPT || number == WARM_TYPESCRIPT)
+		return warm_note(c, number == WARM_TYPESCRIPT);
+	int r = zygote_answer(c, number);
+	if (r)
+		refuse(c, number, -r);
+	return r == 0;
+}
+
 static void on_ask(struct loop_io *io, uint32_t events)
 {
 	(void)events;
@@ -413,10 +425,8 @@ static void on_ask(struct loop_io *io, uint32_t events)
 			fuse_ring(c);
 			continue;
 		}
-		int r = zygote_answer(c, serials[i]);
-		if (r == 0)
+		if (take_number(c, serials[i]))
 			continue;
-		refuse(c, serials[i], -r);
 		if (asks_in_vain(c)) {
 			log_limited(LOG_WARN, "a box asks for contexts without end and is not heard any more",
 				"slot=%u refusals=%u", c->slot.number, ZYGOTE_REFUSALS);

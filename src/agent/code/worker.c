@@ -103,7 +103,7 @@ static int start_plain(struct worker *w, struct err *e)
 	bool spared = spare_take(&w->spec, &fds, &pid);
 	if (!spared && worker_start_plain(&w->spec, &fds, &pid, e) < 0)
 		return -1;
-	adopt(w, WORKER_RUNNING, pid, &fds, spared);
+	adopt(w, spared ? WORKER_JOINING : WORKER_RUNNING, pid, &fds, spared);
 	spare_want(w->spec.language);
 	if (w->spec.language == LANG_PYTHON)
 		nursery_want(&w->spec);

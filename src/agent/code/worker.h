@@ -40,6 +40,7 @@ struct worker_spec {
 	const char *cwd;
 	const char *context; /* its id */
 	const struct env *env;
+	bool ahead; /* it outlives the process that starts it (warm.h) */
 };
 
 /* PYTHON_NOT_AVAILABLE and the like on failure. */

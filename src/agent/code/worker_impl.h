@@ -14,13 +14,14 @@
 /*
  *	STARTING ──▶ ASKING ──▶ JOINING ──▶ RUNNING ──▶ BROKEN ──▶ EXITED ──▶ ENDED
  *
- * A plain start goes from STARTING to RUNNING. Until a worker from the zygote has said that it is ready, each failure
- * leads back to STARTING. The whole table is in worker_state.c.
+ * A plain start goes from STARTING to RUNNING, a spare (spare.h) from STARTING to JOINING. Until a worker from the
+ * zygote, or a spare, has said that it is ready, each failure leads back to STARTING. The whole table is in
+ *worker_state.c.
  */
 enum worker_state {
 	WORKER_STARTING,  /* no process; the runtime's program is about to be started */
 	WORKER_ASKING,	  /* no process; the zygote has been asked for one */
-	WORKER_JOINING,	  /* a process from the zygote that has not said that it is ready */
+	WORKER_JOINING,	  /* a process from the zygote, or a spare, that has not said that it is ready */
 	WORKER_RUNNING,	  /* a process: its end is the worker's end */
 	WORKER_BROKEN,	  /* the process broke the protocol and was killed; it has not been reaped */
 	WORKER_CANCELLED, /* killed before there was a process; on_end is due */
@@ -91,7 +92,7 @@ void worker_read_reset(struct worker *w);
 /* worker.c */
 /* The process does not keep to the protocol: kills it, or starts another one while JOINING. */
 void worker_broke(struct worker *w, const char *how);
-/* The process from the zygote came to nothing: the runtime's program is started instead. */
+/* The process from the zygote, or the spare, came to nothing: the runtime's program is started instead. */
 void worker_restart(struct worker *w);
 /* Everything has been delivered: calls on_end. */
 void worker_finish(struct worker *w);

@@ -143,7 +143,7 @@ static int start_program(struct runtime *r, const char *path, const struct worke
 	struct spawn_spec sp = {.path = path,
 		.argv = argv,
 		.envp = env_vector(s->env),
-		.tied = true,
+		.tied = !s->ahead,
 		.fd = {-1, theirs->out, theirs->err},
 		.extra = {{theirs->socket, WORKER_SOCKET}, {text, WORKER_TEXT}, {theirs->interrupt, WORKER_INTERRUPT}},
 		.extra_n = r->deaf ? 3 : 2};

@@ -5,6 +5,7 @@
 
 static const bool allowed[WORKER_STATES][WORKER_STATES] = {
 	[WORKER_STARTING] = {[WORKER_ASKING] = true,
+		[WORKER_JOINING] = true, /* a spare */
 		[WORKER_RUNNING] = true,
 		[WORKER_CANCELLED] = true,
 		[WORKER_EXITED] = true}, /* the program could not be started */

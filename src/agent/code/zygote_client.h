@@ -15,6 +15,8 @@
 /* Takes both descriptors: 3 and 4 of a box's first process; -1 where there is none. */
 void zygote_init(int reply_fd, int ask_fd);
 bool zygote_there(void);
+/* Tells the warden a number of proto/warm.h. It gives no answer. */
+void zygote_note(uint32_t number);
 
 struct zygote_call;
 typedef void (*zygote_on_answer)(struct zygote_call *c, pid_t pid, struct worker_fds fds);

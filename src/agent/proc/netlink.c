@@ -262,14 +262,12 @@ void netlink_adopt(int listener)
 		close(listener);
 }
 
-static int load_filter(struct err *e)
+int netlink_load_filter(int *ret_listener, struct err *e)
 {
 	struct sock_fprog f = {.len = ARRAY_LEN(netlink_filter), .filter = (struct sock_filter *)netlink_filter};
-	int listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &f);
-	if (listener >= 0) {
-		netlink_adopt(listener);
+	*ret_listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &f);
+	if (*ret_listener >= 0)
 		return 0;
-	}
 	log_event(LOG_WARN, "no seccomp listener: netlink sockets answer ENOSYS", "reason=%s", LOG_Q(strerror(errno)));
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &f) < 0)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "load the filter of netlink sockets");
@@ -299,5 +297,9 @@ int netlink_init(struct err *e)
 	int os = asked < 0 || kept < 0 ? errno : start_broker();
 	if (os)
 		return err_os(e, ERRC_INTERNAL_ERROR, os, "start the broker of netlink sockets");
-	return load_filter(e);
+	int listener;
+	if (netlink_load_filter(&listener, e) < 0)
+		return -1;
+	netlink_adopt(listener);
+	return 0;
 }

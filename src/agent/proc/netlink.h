@@ -27,5 +27,8 @@
 
 /* For a box; call it before the first child is started. Starts the agent's only other thread. */
 int netlink_init(struct err *e);
+/* Loads the filter into this process, and no broker: for a process whose listener the agent adopts later. *ret is -1
+ * where the kernel gives no listener. */
+int netlink_load_filter(int *ret_listener, struct err *e);
 /* Also serves the tasks of this listener, until the last of them is gone. Owns the descriptor. */
 void netlink_adopt(int listener);
