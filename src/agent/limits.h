@@ -20,9 +20,16 @@
 #define BACKUP_PARTS_MAX   10000
 
 /* FUSE mounts */
-#define FUSE_ASKERS_MAX 64    /* programs that ask for mounts at once; more are hung up on */
-#define FUSE_WAIT	15000 /* a mount that is not answered after that has failed */
-#define FUSE_AGAIN	250   /* between two rings for a warden that is away */
+#define FUSE_ASKERS_MAX 64	   /* programs that ask for mounts at once; more are hung up on */
+#define FUSE_WAIT	15000	   /* a mount that is not answered after that has failed */
+#define FUSE_AGAIN	250	   /* between two rings for a warden that is away */
+#define FUSE_TABLE_MAX	(1u * MIB) /* of the box's table of mounts that is read */
+
+/* File operations in FUSE mounts, in helpers (fuse/aside.h) */
+#define ASIDE_MAX   16	   /* helpers at once; more are refused */
+#define ASIDE_WAIT  30000  /* until an answer begins, and between two pieces of it */
+#define ASIDE_LONG  600000 /* the same for writes and moves: a server may upload meanwhile */
+#define ASIDE_GRACE 2000   /* for a helper to clean up after its client has gone */
 
 /* Agent: commands */
 #define AGENT_BODY_MAX	   (32u * MIB)	/* a JSON request; longer input goes through streaming routes */
@@ -48,6 +55,7 @@
 /* Files, watches and terminals in a box */
 #define READ_MAX	      (32u * MIB)  /* encoded content of one /api/read */
 #define PUMP_TURN	      (512u * KIB) /* of an answer in one turn of the loop, so that others have theirs */
+#define WRITE_ASK_MAX	      (1 * MIB)	   /* body of a /api/write that is read whole in a box with FUSE mounts */
 #define WRITE_SPILL	      (64u * KIB)  /* content of a /api/write that stays in memory */
 #define WRITE_STEP	      (1u * MIB) /* of a long write that is decoded or copied at its end, in one turn of the loop */
 #define FILE_CHUNK	      65535	 /* source bytes in one event of /api/read/stream: a multiple of 3 */

@@ -302,7 +302,8 @@ static void send_whole(struct http_proxy *p)
 		http_call_end(p->call);
 }
 
-struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
+/* Through a connection to `ep`, or through fd when `ep` is NULL. */
+static struct http_proxy *start(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep, int fd,
 	const struct http_proxy_options *o)
 {
 	const struct http_request *r = http_request(x);
@@ -329,7 +330,7 @@ struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, c
 	/* Before the call is started: a body that waits then leaves together with its head. */
 	if (!r->expect_continue)
 		http_resume(x);
-	p->call = http_call_start(cl, ep, &call, &c_ops, p);
+	p->call = ep ? http_call_start(cl, ep, &call, &c_ops, p) : http_call_start_fd(cl, fd, &call, &c_ops, p);
 	if (o->body.p)
 		send_whole(p);
 	if (o->body.p)
@@ -339,6 +340,18 @@ struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, c
 	if (p->untouched)
 		http_pause(x);
 	return p;
+}
+
+struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
+	const struct http_proxy_options *o)
+{
+	return start(x, cl, ep, -1, o);
+}
+
+struct http_proxy *http_proxy_fd(
+	struct http_exchange *x, struct http_client *cl, int fd, const struct http_proxy_options *o)
+{
+	return start(x, cl, NULL, fd, o);
 }
 
 void http_proxy_abort(struct http_proxy *p)

@@ -63,5 +63,8 @@ struct http_proxy_options {
  * good until on_done or on_fail, neither of which comes from inside. */
 struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, const struct http_endpoint *ep,
 	const struct http_proxy_options *o);
+/* The same through a connection that is already there; owns it. */
+struct http_proxy *http_proxy_fd(
+	struct http_exchange *x, struct http_client *cl, int fd, const struct http_proxy_options *o);
 /* Cuts the client off, as http_abort: on_done follows. */
 void http_proxy_abort(struct http_proxy *p);

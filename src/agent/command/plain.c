@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "agent/fuse/mounts.h"
+
 /* `compgen -b; compgen -k` of bash 5.2, sorted for bsearch. */
 static const char *const shell_words[] = {"!", ".", ":", "[", "[[", "]]", "alias", "bg", "bind", "break", "builtin",
 	"caller", "case", "cd", "command", "compgen", "complete", "compopt", "continue", "coproc", "declare", "dirs",
@@ -59,7 +61,8 @@ static bool is_program(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
 }
 
-char *plain_find(const char *name, const char *path)
+/* `may_wait`: also behind FUSE servers. Without it the search ends at the first directory of theirs. */
+static char *find(const char *name, const char *path, bool may_wait)
 {
 	struct str rest = str_of(path);
 	while (rest.n) {
@@ -67,11 +70,19 @@ char *plain_find(const char *name, const char *path)
 		if (dir.n == 0 || dir.p[0] != '/')
 			return NULL;
 		char *full = xasprintf("%.*s/%s", STR_ARG(dir), name);
-		if (is_program(full))
+		bool waits = !may_wait && fuse_mounts_on(full);
+		if (!waits && is_program(full))
 			return full;
 		free(full);
+		if (waits)
+			return NULL;
 	}
 	return NULL;
+}
+
+char *plain_find(const char *name, const char *path)
+{
+	return find(name, path, true);
 }
 
 bool plain_command(struct str command, const struct env *env, struct plain *ret)
@@ -88,7 +99,7 @@ bool plain_command(struct str command, const struct env *env, struct plain *ret)
 	if (strchr(p.argv[0], '/'))
 		p.path = xstrdup(p.argv[0]);
 	else if (path && !is_shell_word(p.argv[0]))
-		p.path = plain_find(p.argv[0], path);
+		p.path = find(p.argv[0], path, false);
 	if (!p.path)
 		goto no;
 	*ret = p;

@@ -4,6 +4,7 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "base/base64.h"
 
@@ -130,6 +131,11 @@ int run_start_plain(const struct run_spec *s, const struct run_place *at, struct
 	struct plain p;
 	if (!plain_command(s->command, at->env, &p))
 		return 1;
+	/* A program behind a FUSE server is for a shell, which can wait for it. */
+	if (strchr(p.argv[0], '/') && fuse_mounts_on(*p.path == '/' ? p.path : at->cwd)) {
+		plain_free(&p);
+		return 1;
+	}
 	auto_env struct env full = {0};
 	env_apply(&full, at->env);
 	env_like_shell(&full, at->cwd, p.path);

@@ -2,6 +2,7 @@
 #include "agent/api.h"
 #include "agent/file/path.h"
 #include "agent/file/write_body.h"
+#include "agent/fuse/aside.h"
 #include "agent/request/fields.h"
 
 /*
@@ -87,15 +88,51 @@ static void on_close(struct http_exchange *x, bool complete)
 	write_free(http_exchange_arg(x));
 }
 
-void api_write(struct agent_request *r)
+static void begin(struct http_exchange *x, const struct route *route)
 {
 	static const struct http_exchange_ops ops = {
 		.on_body = on_body, .on_body_end = on_body_end, .on_close = on_close};
 	struct write *w = xcalloc(1, sizeof *w);
-	w->x = r->x;
-	w->route = r->route;
+	w->x = x;
+	w->route = route;
 	write_body_init(&w->body);
-	http_exchange_set(r->x, &ops, w);
+	http_exchange_set(x, &ops, w);
+}
+
+/* The whole body is there: it can be asked for its path before anything is done. */
+static void on_whole_body(struct http_exchange *x, struct str text)
+{
+	struct agent_request r = {.x = x, .route = http_exchange_arg(x)};
+	struct err e;
+	struct json_doc *doc = json_parse(text, &e);
+	r.body = doc && json_root(doc)->type == JSON_T_OBJECT ? json_root(doc) : NULL;
+	auto_free char *waits = aside_path(&r);
+	json_free(doc);
+	http_exchange_set(x, &no_ops, NULL);
+	if (waits)
+		return aside_run(&r, text, waits);
+	begin(x, r.route);
+	on_body(x, text);
+	if (http_exchange_arg(x))
+		on_body_end(x);
+}
+
+/* In a box with FUSE mounts the path decides who writes; a body that is too long to wait for goes to a helper. */
+static void ask_first(struct agent_request *r)
+{
+	static const struct http_exchange_ops ops = {.on_whole_body = on_whole_body};
+	int64_t length = http_request(r->x)->content_length;
+	if (length < 0 || length > WRITE_ASK_MAX)
+		return aside_run(r, STR_NULL, "");
+	http_exchange_set(r->x, &ops, (void *)r->route);
+	http_collect(r->x, WRITE_ASK_MAX);
+}
+
+void api_write(struct agent_request *r)
+{
+	if (aside_asks())
+		return ask_first(r);
+	begin(r->x, r->route);
 	if (http_body_ended(r->x))
 		on_body_end(r->x);
 }

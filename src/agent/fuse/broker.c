@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "agent/agent.h"
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "base/fd.h"
 #include "base/fd_pass.h"
@@ -205,6 +206,7 @@ static void on_joiner(struct loop_io *io, uint32_t events)
 	joiner_busy = false;
 	struct asker *a = current;
 	current = NULL;
+	fuse_mounts_begin();
 	if (a)
 		asker_reply(a, &reply, fd);
 	else if (left.op == FUSE_MOUNT && !reply.error)

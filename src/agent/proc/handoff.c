@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "agent/proc/user.h"
 #include "base/fd.h"
@@ -72,6 +73,8 @@ static int make(struct handoff *ret, const char *const *dirs, int (*in)(const ch
 	int first = 0;
 	for (size_t i = 0; dirs[i]; i++) {
 		*ret = HANDOFF_NONE;
+		if (fuse_mounts_on(dirs[i]))
+			continue;
 		int r = directory_in(dirs[i], ret->path, sizeof ret->path);
 		if (r == 0)
 			r = in(ret->path, content);

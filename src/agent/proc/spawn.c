@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "agent/fuse/mounts.h"
 #include "agent/proc/user.h"
 #include "base/fd_pass.h"
 #include "base/sig.h"
@@ -26,6 +27,7 @@ struct spawn_state {
 	const struct spawn_spec *spec;
 	enum spawn_step step;
 	int os;
+	bool apart; /* nobody waits for it */
 };
 
 static int null_fd = -1;
@@ -126,7 +128,56 @@ static int place_fds(const struct spawn_spec *s)
 	return 0;
 }
 
-/* Runs in the parent's memory: system calls only, no allocation, no return. */
+static void close_range_to(unsigned from, int keep)
+{
+	if ((int)from < keep)
+		syscall(SYS_close_range, from, (unsigned)keep - 1, 0);
+}
+
+void spawn_close_others(const int *keep, size_t n)
+{
+	int own[] = {null_fd < proc_box ? null_fd : proc_box, null_fd < proc_box ? proc_box : null_fd};
+	unsigned from = 3;
+	for (size_t i = 0, k = 0; i < n || k < ARRAY_LEN(own);) {
+		int next = k == ARRAY_LEN(own) || (i < n && keep[i] < own[k]) ? keep[i++] : own[k++];
+		close_range_to(from, next);
+		if (next >= (int)from)
+			from = (unsigned)next + 1;
+	}
+	syscall(SYS_close_range, from, ~0u, 0);
+}
+
+/* Before it may wait: it must not hold the pipes and connections of others open. */
+static void close_others(const struct spawn_spec *s)
+{
+	int keep[SPAWN_EXTRA_MAX];
+	for (int i = 0; i < s->extra_n; i++)
+		keep[i] = s->extra[i].to;
+	spawn_close_others(keep, (size_t)s->extra_n);
+}
+
+/* The words of api_execute.c for a directory that cannot be entered. */
+static void say_failure(const struct spawn_state *st)
+{
+	if (st->step == SPAWN_CHDIR)
+		dprintf(2, "Failed to change directory to '%s'\n", st->spec->cwd);
+	else
+		dprintf(2, "%s: %s\n", st->spec->path, strerror(st->os));
+	_exit(st->step == SPAWN_CHDIR ? 1 : st->os == ENOENT ? 127 : 126);
+}
+
+static bool enter_directory(const struct spawn_state *st)
+{
+	const struct spawn_spec *s = st->spec;
+	if (!s->cwd || chdir(s->cwd) == 0)
+		return true;
+	int os = errno;
+	bool other = st->apart && s->cwd_else && chdir(s->cwd_else) == 0;
+	errno = os;
+	return other;
+}
+
+/* Runs in the parent's memory, unless apart: system calls only, no allocation, no return. */
 static int child_main(void *arg)
 {
 	struct spawn_state *st = arg;
@@ -143,7 +194,9 @@ static int child_main(void *arg)
 	raise_oom_score();
 	/* A directory of another user may be the image's WORKDIR: the agent enters it for the user. */
 	st->step = SPAWN_CHDIR;
-	if (s->cwd && chdir(s->cwd) < 0)
+	if (st->apart)
+		close_others(s);
+	if (!enter_directory(st))
 		goto fail;
 	st->step = SPAWN_SETUP;
 	if (box_user_become() < 0)
@@ -157,7 +210,17 @@ static int child_main(void *arg)
 	execve(s->path, (char *const *)s->argv, (char *const *)s->envp);
 fail:
 	st->os = errno;
+	if (st->apart)
+		say_failure(st);
 	_exit(127);
+}
+
+static pid_t fork_apart(struct spawn_state *st)
+{
+	pid_t pid = fork();
+	if (pid == 0)
+		child_main(st);
+	return pid;
 }
 
 static int explain(const struct spawn_state *st, struct err *e)
@@ -187,11 +250,13 @@ int spawn(const struct spawn_spec *s, pid_t *ret_pid, enum spawn_step *ret_step,
 	INVARIANT(s->extra_n <= SPAWN_EXTRA_MAX);
 
 	struct spawn_state st = {.spec = s, .step = SPAWN_CLONE};
+	st.apart = (s->cwd && fuse_mounts_on(s->cwd)) || fuse_mounts_on(s->path);
 	/* No signal may be handled on the shared stack: the child gets its mask back right before exec. */
 	sigset_t all, old;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old);
-	pid_t pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &st);
+	pid_t pid = st.apart ? fork_apart(&st)
+			     : clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &st);
 	if (pid < 0)
 		st.os = errno;
 	sigprocmask(SIG_SETMASK, &old, NULL);

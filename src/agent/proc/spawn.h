@@ -5,6 +5,10 @@
  * program or given up, and a failure comes back through shared memory instead of a pipe. Between clone and exec the
  * child makes only system calls.
  *
+ * A working directory or program that may be in a FUSE mount (fuse/mounts.h) makes the child wait for a program of the
+ * box. Such a child is started apart: it has memory of its own, spawn returns at once, and a failure is the child's: a
+ * line on its stderr, and exit code 1 (directory), 126 or 127 (program).
+ *
  * The child gets
  *  - a new session: its pid is its process group and its session id, by which proctree.h finds its descendants;
  *  - default signal dispositions and an empty signal mask;
@@ -29,8 +33,9 @@ struct spawn_spec {
 	const char *path; /* the program; PATH is not searched */
 	const char *const *argv;
 	const char *const *envp;
-	const char *cwd; /* NULL: the agent's */
-	int fd[3];	 /* become 0, 1, 2; -1 stands for /dev/null */
+	const char *cwd;      /* NULL: the agent's */
+	const char *cwd_else; /* instead of a `cwd` that cannot be entered, when started apart; NULL: fail */
+	int fd[3];	      /* become 0, 1, 2; -1 stands for /dev/null */
 	struct spawn_extra extra[SPAWN_EXTRA_MAX];
 	int extra_n;
 	bool terminal; /* fd[0] becomes the controlling terminal */
@@ -44,6 +49,9 @@ enum spawn_step { SPAWN_CLONE, SPAWN_SETUP, SPAWN_CHDIR, SPAWN_EXEC };
 int spawn_init(struct err *e);
 /* A /dev/null that stays open, for reading and writing. */
 int spawn_null(void);
+/* For a fork of the agent: closes all descriptors from 3 on but these, in ascending order, and those that spawn needs
+ * itself. */
+void spawn_close_others(const int *keep, size_t n);
 /* Children set their OOM score through this procfs, because /proc is read-only in a box. Owns the descriptor. If it is
  * not open, children use /proc. */
 void spawn_use_proc(int fd);

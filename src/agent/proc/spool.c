@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "base/fd.h"
 
@@ -37,6 +38,8 @@ int spool_tmpfile(void)
 	static const char *const dirs[] = {"/var/tmp", "/tmp", "/workspace", "/root", "/"};
 	int first = 0;
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		if (fuse_mounts_on(dirs[i]))
+			continue;
 		int fd = open(dirs[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			return fd;

@@ -1,6 +1,7 @@
 #include "agent/request/route.h"
 
 #include "agent/agent.h"
+#include "agent/fuse/aside.h"
 #include "agent/limits.h"
 #include "agent/request/fields.h"
 #include "base/clock.h"
@@ -49,7 +50,9 @@ static const struct route *find_route(const struct http_request *q, struct str *
 
 /* ---- dispatch ---- */
 
-static void call_handler(struct http_exchange *x, const struct route *route, struct str id, const struct json *body)
+/* `text`: the body that `body` was read from. */
+static void call_handler(
+	struct http_exchange *x, const struct route *route, struct str id, const struct json *body, struct str text)
 {
 	auto_buf struct buf decoded = {0};
 	struct err e;
@@ -57,7 +60,11 @@ static void call_handler(struct http_exchange *x, const struct route *route, str
 	if (id.p && http_percent_decode(id, &decoded, &e) < 0)
 		return agent_request_fail(&r, &e, STR_NULL);
 	r.id = buf_str(&decoded);
-	route->handle(&r);
+	auto_free char *waits = aside_path(&r);
+	if (waits)
+		aside_run(&r, text, waits);
+	else
+		route->handle(&r);
 }
 
 static void on_whole_body(struct http_exchange *x, struct str text)
@@ -80,7 +87,7 @@ static void on_whole_body(struct http_exchange *x, struct str text)
 	if (!doc)
 		return agent_request_fail(&r, &e, STR_NULL);
 	fields_check(x, route, json_edit(doc));
-	call_handler(x, route, id, json_root(doc));
+	call_handler(x, route, id, json_root(doc), text);
 	json_free(doc);
 }
 
@@ -118,7 +125,7 @@ void route_request(struct http_exchange *x, void *arg)
 	if (!route)
 		return not_found(x);
 	if (route->body == ROUTE_NO_BODY || route->body == ROUTE_STREAM)
-		return call_handler(x, route, id, NULL);
+		return call_handler(x, route, id, NULL, STR_NULL);
 	http_exchange_set(x, &ops_collect, (void *)route);
 	http_collect(x, AGENT_BODY_MAX);
 }

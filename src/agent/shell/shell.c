@@ -211,6 +211,7 @@ static int spawn_bash(const struct shell_spec *spec, const struct plumbing *p, p
 	struct spawn_spec sp = {.path = spec->bash,
 		.argv = argv,
 		.envp = env_vector(spec->env),
+		.cwd_else = "/",
 		.fd = {p->feed[0], -1, -1},
 		.extra = {{p->path[0], SHELL_FD_OUT}, {p->path[1], SHELL_FD_ERR}, {p->control[1], SHELL_FD_CONTROL},
 			{p->script, SHELL_FD_SCRIPT}},

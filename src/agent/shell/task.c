@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "agent/proc/oom.h"
 #include "agent/shell/session_impl.h"
@@ -186,6 +187,9 @@ static char *directory(const struct task *t)
 {
 	struct stat st;
 	char *dir = t->spec.cwd ? session_path(t->s, t->spec.cwd) : t->s ? session_cwd(t->s) : xstrdup(agent.workdir);
+	/* Only the command itself can wait for the answer of a FUSE server. */
+	if (fuse_mounts_on(dir))
+		return dir;
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && faccessat(AT_FDCWD, dir, X_OK, AT_EACCESS) == 0)
 		return dir;
 	free(dir);

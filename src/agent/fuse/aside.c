@@ -1,0 +1,238 @@
+#include "agent/fuse/aside.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "agent/agent.h"
+#include "agent/file/path.h"
+#include "agent/fuse/mounts.h"
+#include "agent/limits.h"
+#include "agent/proc/children.h"
+#include "agent/proc/spawn.h"
+#include "base/sig.h"
+#include "http/proxy.h"
+
+struct aside {
+	struct child child;
+	pid_t pid;
+	const struct route *route;
+	char *path;
+	uint32_t wait;
+	bool over, ended; /* its request; the helper itself */
+	struct loop_timer kill;
+};
+
+static size_t running;
+static bool is_helper;
+
+/* ---- which requests ---- */
+
+/* Members of the body that name files, separated by blanks; "?" is the parameter "path". */
+static const struct touching {
+	const char *pattern, *fields;
+	bool entries; /* looks at what is in a directory */
+	bool slow;    /* ASIDE_LONG */
+} touching[] = {
+	{"/api/exists", "path", false, false},
+	{"/api/mkdir", "path", false, false},
+	{"/api/delete", "path", false, false},
+	{"/api/rename", "oldPath newPath", false, true},
+	{"/api/move", "sourcePath destinationPath", false, true},
+	{"/api/read", "path", false, false},
+	{"/api/read/stream", "path", false, false},
+	{"/api/list-files", "path", true, false},
+	{"/api/watch", "path", true, false},
+	{"/api/file", "?", false, true},
+	{"/api/write", "path", false, true},
+};
+
+static const struct touching *touching_of(const struct route *r)
+{
+	for (size_t i = 0; i < ARRAY_LEN(touching); i++)
+		if (strcmp(touching[i].pattern, r->pattern) == 0)
+			return &touching[i];
+	return NULL;
+}
+
+/* A path that is not valid is refused by the handler. */
+static bool waits(const struct touching *t, const char *path)
+{
+	return path && (t->entries ? fuse_mounts_on_or_below(path) : fuse_mounts_on(path));
+}
+
+bool aside_asks(void)
+{
+	return !is_helper && fuse_mounts_any();
+}
+
+char *aside_path(const struct agent_request *r)
+{
+	struct err e;
+	if (!aside_asks())
+		return NULL;
+	const struct touching *t = touching_of(r->route);
+	for (struct str rest = str_of(t ? t->fields : ""); rest.n;) {
+		auto_free char *field = str_dup(str_split(rest, ' ', &rest)), *path = NULL, *given = NULL;
+		if (*field != '?' && !r->body)
+			continue;
+		int read = *field == '?' ? agent_request_query_path(r, &path, &given, &e)
+					 : agent_request_path(r, field, &path, &e);
+		if (read == 0 && waits(t, path))
+			return take_ptr(&path);
+	}
+	return NULL;
+}
+
+/* ---- the helper ---- */
+
+static void on_helper_signal(void *arg, int sig)
+{
+	(void)arg;
+	(void)sig;
+	children_reap();
+}
+
+static void on_helper_done(void *arg)
+{
+	(void)arg;
+	loop_stop(agent.loop);
+}
+
+static void on_helper_request(struct http_exchange *x, void *arg)
+{
+	route_request(x, arg);
+	http_server_drain(agent.server, UINT32_MAX, on_helper_done, NULL);
+}
+
+/* Ends with the agent; ends when its one connection does. */
+static void serve(int fd) __attribute__((noreturn));
+static void serve(int fd)
+{
+	sigset_t set;
+	struct err e;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	spawn_close_others(&fd, 1);
+	is_helper = true;
+	children_on_stranger(NULL); /* it would read the reports of shells, whose descriptors are closed */
+	children_on_stranger_end(NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	agent.loop = loop_new();
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	if (!agent.loop || loop_signals(agent.loop, &set, on_helper_signal, NULL) < 0)
+		_exit(1);
+	agent.server = http_server_new(agent.loop, on_helper_request, NULL);
+	if (http_server_adopt(agent.server, fd, 0, &e) < 0)
+		_exit(1);
+	loop_run(agent.loop);
+	_exit(0);
+}
+
+/* ---- the agent's side ---- */
+
+static void maybe_free(struct aside *a)
+{
+	if (!a->over || !a->ended)
+		return;
+	loop_timer_stop(&a->kill);
+	free(a->path);
+	free(a);
+}
+
+static void on_helper_end(struct child *c, int wstatus)
+{
+	struct aside *a = container_of(c, struct aside, child);
+	(void)wstatus;
+	running--;
+	a->ended = true;
+	maybe_free(a);
+}
+
+static void on_grace_over(struct loop_timer *t)
+{
+	kill(container_of(t, struct aside, kill)->pid, SIGKILL);
+}
+
+static void let_go(struct aside *a)
+{
+	a->over = true;
+	if (!a->ended)
+		loop_timer_set(agent.loop, &a->kill, ASIDE_GRACE, on_grace_over);
+	maybe_free(a);
+}
+
+static void on_done(void *arg, int status, bool complete)
+{
+	(void)status;
+	(void)complete;
+	let_go(arg);
+}
+
+static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *failure)
+{
+	static const struct http_exchange_ops no_ops;
+	struct aside *a = arg;
+	struct agent_request r = {.x = x, .route = a->route};
+	struct err e;
+	if (!*a->path)
+		err_set(&e, ERRC_FILESYSTEM_ERROR, "the write was broken off, or took longer than %u s: ask again",
+			a->wait / 1000);
+	else if (failure->fail == HTTP_FAIL_TIMEOUT)
+		err_set(&e, ERRC_FILESYSTEM_ERROR,
+			"'%.100s' is in a FUSE mount whose server has not answered for %u s: end the server or unmount "
+			"it",
+			a->path, a->wait / 1000);
+	else
+		err_set(&e, ERRC_FILESYSTEM_ERROR,
+			"'%.100s' is in a FUSE mount, and the operation was broken off: ask again", a->path);
+	http_exchange_set(x, &no_ops, NULL);
+	agent_request_fail_file(&r, &e, a->path, NULL);
+	let_go(a);
+}
+
+static int start_helper(pid_t *ret_pid, int *ret_fd, struct err *e)
+{
+	int pair[2];
+	if (running >= ASIDE_MAX)
+		return err_set(e, ERRC_LIMIT_REACHED, "%d file operations wait for FUSE servers already", ASIDE_MAX);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a socket pair");
+	*ret_pid = fork();
+	if (*ret_pid == 0)
+		serve(pair[0]);
+	close(pair[0]);
+	if (*ret_pid < 0) {
+		close(pair[1]);
+		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "start a process for a file in a FUSE mount");
+	}
+	*ret_fd = pair[1];
+	return 0;
+}
+
+void aside_run(const struct agent_request *r, struct str text, const char *path)
+{
+	static struct http_client *client;
+	struct err e;
+	pid_t pid = -1;
+	int fd = -1;
+	if (start_helper(&pid, &fd, &e) < 0)
+		return agent_request_fail_file(r, &e, path, NULL);
+	const struct touching *t = touching_of(r->route);
+	struct aside *a = xcalloc(1, sizeof *a);
+	*a = (struct aside){
+		.pid = pid, .route = r->route, .path = xstrdup(path), .wait = t->slow ? ASIDE_LONG : ASIDE_WAIT};
+	child_watch(&a->child, pid, on_helper_end);
+	running++;
+	if (!client)
+		client = http_client_new(agent.loop);
+	const struct http_proxy_options o = {.body = text,
+		.head_ms = a->wait,
+		.stall_ms = a->wait,
+		.on_fail = on_fail,
+		.on_done = on_done,
+		.arg = a};
+	http_proxy_fd(r->x, client, fd, &o);
+}
