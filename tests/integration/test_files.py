@@ -357,7 +357,20 @@ def test_targets_that_are_no_files(api):
         events = api.events("/api/read/stream", path=path)
         assert [e["type"] for e in events] == ["error"] and events[0]["code"] == code
         check_error(api.daemon.request("GET", api.file_url(path)), code, status)
+    api.fails("/api/list-files", "NOT_DIRECTORY", 400, path=f"{W}/fifo")
     assert not temporaries(api)
+
+
+def test_a_link_that_leads_nowhere_says_so(api):
+    api.sh(f"ln -s /gone/away {W}/link")
+    for route, operation in (("/api/read", "file.read"), ("/api/list-files", "directory.list")):
+        error = api.fails(route, "FILE_NOT_FOUND", 404, path=f"{W}/link")
+        assert f"'{W}/link': a symbolic link to '/gone/away', which does not exist" in error["message"]
+        assert error["context"] == {"path": f"{W}/link", "operation": operation}
+    assert api.events("/api/read/stream", path=f"{W}/link")[0]["code"] == "FILE_NOT_FOUND"
+    check_error(api.daemon.request("GET", api.file_url(f"{W}/link")), "FILE_NOT_FOUND", 404)
+    assert api.ok("/api/exists", path=f"{W}/link")["exists"] is False
+    api.ok("/api/delete", path=f"{W}/link")
 
 
 LEASE = """

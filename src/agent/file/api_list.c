@@ -192,7 +192,8 @@ void api_list_files(struct agent_request *r)
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
 	int os = fd < 0 ? errno : push_level(l, fd);
 	if (os) {
-		agent_request_fail_errno(r, os, "list", given);
+		path_fail(&e, os, "list", path, given);
+		agent_request_fail_file(r, &e, given, NULL);
 		return listing_free(l);
 	}
 	begin(r, l, given);

@@ -129,3 +129,14 @@ int path_open_regular(const char *path, int flags)
 	int fd = open(self, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return fd < 0 ? -errno : fd;
 }
+
+int path_fail(struct err *e, int os, const char *what, const char *path, const char *shown)
+{
+	char target[81];
+	ssize_t n = os == ENOENT ? readlink(path, target, sizeof target - 1) : 0;
+	if (n <= 0)
+		return err_os(e, errc_from_file_errno(os), os, "%s '%.150s'", what, shown);
+	target[n] = 0;
+	return err_set(e, ERRC_FILE_NOT_FOUND, "%s '%.100s': a symbolic link to '%s', which does not exist", what,
+		shown, target);
+}

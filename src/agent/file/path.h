@@ -34,6 +34,11 @@ int path_make_dir(const char *path);
  * devices. An fd or -errno. */
 int path_open_regular(const char *path, int flags);
 
+/* The error of a path that cannot be used: "what 'shown': why". A symbolic link that leads nowhere is named as such.
+ * -1.
+ */
+int path_fail(struct err *e, int os, const char *what, const char *path, const char *shown);
+
 /* Error answers about a path, with upstream's context {path, operation}. `extra` is more JSON members or NULL. */
 void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra);
 /* The same for an errno: its code, and the message "what 'path': No such file or directory". */

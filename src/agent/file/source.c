@@ -56,6 +56,8 @@ int source_open(struct source *s, const char *path, const char *shown, struct er
 	*s = (struct source){.content = SPOOL_INIT};
 	auto_fd int fd = path_open_regular(path, O_RDONLY);
 	struct stat st;
+	if (fd == -ENOENT)
+		return path_fail(e, ENOENT, "read", path, shown);
 	if (fd < 0)
 		return fail(e, -fd, shown);
 	if (fstat(fd, &st) < 0)
