@@ -102,6 +102,8 @@ int client_failure(struct client *cl, const struct http_failure *f, struct err *
 	bool no_answer = f->fail == HTTP_FAIL_CLOSED || f->fail == HTTP_FAIL_PROTOCOL;
 	if (no_answer && cl->endpoint.sa.sa_family != AF_UNIX)
 		cli_hint(cl->cli, "If that daemon uses TLS, set ATOLL_URL to https://host:port, or " CLIENT_BY_SSH);
+	if (f->fail == HTTP_FAIL_TIMEOUT)
+		cli_hint(cl->cli, "Check that ATOLL_URL names a daemon of Atoll, and its log.");
 	if (f->fail != HTTP_FAIL_CONNECT)
 		return err_wrap(e, "%s", cl->where);
 	if (e->os == EACCES) {

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import http from 'node:http';
+import net from 'node:net';
 import { promisify } from 'node:util';
 import { ContainerUnavailableError, getSandbox, RPCTransportError, SandboxError } from 'atoll-sandbox';
 import { afterEach, expect, test } from 'vitest';
@@ -193,6 +195,17 @@ test('nothing listens: told at once, unless retryMs asks for patience', async ()
   }
   // Three tries with the default patience would take 15 s.
   expect(Date.now() - began).toBeLessThan(4_000);
+});
+
+test('a server that never answers is given up; a command that takes long is not', async () => {
+  const mute = net.createServer().listen(0, '127.0.0.1');
+  await once(mute, 'listening');
+  const sandbox = getSandbox({ url: `http://127.0.0.1:${(mute.address() as net.AddressInfo).port}`, token }, 'nobody');
+  const [lost, long] = await Promise.all([failure(sandbox.exec('true')), box().exec('sleep 17; echo slept')]);
+  expect(lost).toBeInstanceOf(ContainerUnavailableError);
+  expect(lost.message).toMatch(/answers none/);
+  expect(long.stdout).toBe('slept\n');
+  mute.close();
 });
 
 test('an Atoll that has answered may come back', async () => {

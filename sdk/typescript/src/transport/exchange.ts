@@ -17,8 +17,10 @@ export interface Exchange extends TransportRequest {
   readyMs: number;
 }
 
-/** For the question which version answers. */
+/** For the question which version answers, and whether Atoll answers at all. */
 const healthMs = 5_000;
+/** Without an answer for so long, Atoll is asked whether it answers at all: a command may take any time, a lost host is noticed. */
+const silenceMs = 15_000;
 
 /** Waits, unless the signal comes first. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
@@ -125,6 +127,40 @@ async function explainVersion(transport: Transport, error: unknown): Promise<voi
   }
 }
 
+/** Whether Atoll answers anything. A connection that fails is left to the request itself to notice. */
+async function answers(transport: Transport): Promise<boolean> {
+  const signal = AbortSignal.timeout(healthMs);
+  try {
+    const health = await transport.send({ method: 'GET', path: '/v1/health', signal });
+    await health.body?.cancel();
+    return true;
+  } catch {
+    return !signal.aborted;
+  }
+}
+
+/** Sends a request, and gives up when Atoll no longer answers anything. */
+async function attended(
+  transport: Transport,
+  request: TransportRequest,
+  send: (request: TransportRequest) => Promise<Response>,
+): Promise<Response> {
+  const silent = new AbortController();
+  const both = request.signal && AbortSignal.any?.([request.signal, silent.signal]);
+  const timer = setInterval(async () => {
+    if (!(await answers(transport))) silent.abort();
+  }, silenceMs);
+  try {
+    return await send({ ...request, signal: both ?? request.signal ?? silent.signal });
+  } catch (error) {
+    if (!silent.signal.aborted || request.signal?.aborted) throw error;
+    const message = 'it accepts no requests, or answers none';
+    throw answered.has(transport.where) ? new ConnectionLostError(message) : new NotSentError(message);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
 /** Sends a request, again where that cannot do anything twice. Answers other than 2xx and 101 become errors. */
 export async function exchange(
   transport: Transport,
@@ -137,7 +173,7 @@ export async function exchange(
   for (let n = 0; ; n++) {
     let response: Response;
     try {
-      response = await send(request);
+      response = await attended(transport, request, send);
     } catch (error) {
       if (source?.failure && !request.signal?.aborted) throw source.failure.error;
       if (

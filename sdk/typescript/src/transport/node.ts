@@ -5,7 +5,7 @@ import { nodeModule } from './runtime.js';
 import { ConnectionLostError, type Transport, type TransportRequest } from './types.js';
 
 /* Node's own `fetch` speaks to no unix socket and gives up after five minutes without a byte: a command may be silent for
- * longer. So in Node requests go through node:http, without any limit on time. */
+ * longer. So in Node requests go through node:http, without any limit on time; `exchange` notices a daemon that is gone. */
 
 /** Atoll closes idle connections after 75 s: close them long before, so that no request is written into a closing connection. */
 const idleMs = 10_000;
