@@ -61,7 +61,7 @@ function writeTable(files) {
       c += `extern const unsigned char console_${part}_${i}[];\n`;
     }
     const url = file === 'index.html' ? '/' : `/${file}`;
-    rows += `\t{"${url}", "${types[path.extname(file)]}", "\\"${etag}\\"", console_plain_${i}, ${body.length}, console_packed_${i}, ${packed.length}},\n`;
+    rows += `\t{"${url}", "${types[path.extname(file)]}", "${etag}", console_plain_${i}, ${body.length}, console_packed_${i}, ${packed.length}},\n`;
   });
   s += '\t.section .note.GNU-stack,"",@progbits\n';
   c += `\nconst struct console_asset console_assets[] = {\n${rows}\t{NULL, NULL, NULL, NULL, 0, NULL, 0},\n};\n`;

@@ -24,12 +24,15 @@ static void serve(struct daemon_request *r, const struct console_asset *a)
 	const struct http_headers *h = &http_request(r->x)->headers;
 	bool packed = http_header_has_token(h, STR("accept-encoding"), STR("gzip"));
 	bool page = a == console_assets;
+	auto_buf struct buf etag = {0};
+	/* Each form has its own: a strong tag stands for the same bytes. */
+	buf_printf(&etag, "\"%s%s\"", a->etag, packed ? "-gzip" : "");
 	put_policy(r);
-	http_respond_header(r->x, STR("ETag"), str_of(a->etag));
+	http_respond_header(r->x, STR("ETag"), buf_str(&etag));
 	http_respond_header(r->x, STR("Vary"), STR("Accept-Encoding"));
 	http_respond_header(
 		r->x, STR("Cache-Control"), page ? STR("no-cache") : STR("public, max-age=31536000, immutable"));
-	if (http_header_has_token(h, STR("if-none-match"), str_of(a->etag))) {
+	if (http_header_has_token(h, STR("if-none-match"), buf_str(&etag))) {
 		http_respond(r->x, 304, NULL, STR(""));
 		return daemon_request_answered(r, 304);
 	}

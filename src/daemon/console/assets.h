@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct console_asset {
-	const char *path, *type, *etag;
+	const char *path, *type, *etag; /* etag: a hash of the plain form */
 	const unsigned char *plain;
 	size_t plain_n;
 	const unsigned char *packed; /* gzip */
