@@ -91,9 +91,11 @@ def console(bench, d):
     bench.note("console: key → character in the page", "atoll", [ms * 1000 for ms in got["echo"]], target="<= 10 ms more than atoll shell")
     bench.note("atoll shell: key → echo", "atoll", shell)
     for name, line, flood in (("yes", "y", got["flood"]), ("yes, lines of 79", LONG, got["long"])):
+        bare = bare_flood(line)
         bench.value(f"console: {name} in a terminal", "atoll", flood["rate"], "MB/s", ">= 20 MB/s")
         bench.value("  to a client that draws nothing", "atoll", plain_flood(d, line), "MB/s")
-        bench.value("  a bare terminal, read by a program", "linux", bare_flood(line), "MB/s")
+        bench.value("  a bare terminal, read by a program", "linux", bare, "MB/s")
+        bench.value("  the page to the bare terminal", "atoll", flood["rate"] / bare, "x")
         bench.value("  meanwhile, time between frames: p50", "atoll", flood["frame50"], "ms")
         bench.value("  p99", "atoll", flood["frame99"], "ms")
         bench.value("  longest", "atoll", flood["longest"], "ms")
