@@ -1,7 +1,7 @@
 // What a hostile box, or a hostile page in the same browser, tries on the console. Nothing of it may run on the console's origin.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { open, signIn } from './console-daemon.mjs';
+import { open, saved, signIn } from './console-daemon.mjs';
 
 const SCRIPT = "document.documentElement.dataset.owned=1";
 const HOSTILE = `<img src=x onerror=${SCRIPT}>`;
@@ -140,6 +140,31 @@ export async function a_page_elsewhere_uses_the_cookie(t) {
   }
   assert.ok(!(await daemon.boxes()).includes('made-elsewhere'));
   assert.equal((await daemon.run('victim', 'ls /workspace')).stdout, '');
+}
+
+/** The same origin serves what a box says, to clients with a token: a browser gets none of it, signed in or not. */
+export async function html_of_a_box_on_this_origin(t) {
+  const { page, daemon } = t;
+  await daemon.box('inside');
+  await daemon.write('inside', '/workspace/index.html', `<h1>of the box</h1><script>${SCRIPT}; fetch('/v1/sandboxes/made-inside/api/execute', { method: 'POST', headers: { 'X-Atoll-Console': '1' }, body: '{"command":"true"}' })</script>`);
+  await daemon.start('inside', 'python3 -m http.server 8210 -d /workspace');
+  await daemon.run('inside', 'until curl -sf localhost:8210 >/dev/null; do sleep 0.05; done');
+  await signIn(t);
+  t.pardoned.push(/40[01]/, /Refused|Content Security Policy|ERR_/);
+  const { origin } = new URL(page.url()), base = `${origin}/v1/sandboxes/inside`;
+  for (const path of ['/proxy/8210/', '/proxy/8210/index.html', '/api/file?path=/workspace/index.html', '/proxy/3000/api/file?path=/workspace/index.html']) {
+    const shown = await page.goto(base + path);
+    assert.equal(shown.status(), 401, path);
+    assert.match(shown.headers()['content-type'], /json/);
+    assert.equal(await page.getByText('of the box').count(), 0);
+    assert.equal(await owned(page), undefined);
+  }
+  // With a ticket it is a download, and nothing of it is shown.
+  const { ticket } = await daemon.ask('POST', '/v1/tickets', { sandbox: 'inside', for: 'download', path: '/workspace/index.html' });
+  const coming = page.waitForEvent('download');
+  await page.goto(`${base}/api/file?path=/workspace/index.html&ticket=${ticket}`).catch(() => {});
+  assert.match((await saved(await coming)).toString(), /of the box/);
+  assert.ok(!(await daemon.boxes()).includes('made-inside'));
 }
 
 /** A name of the attacker that now means this machine: for the browser, the daemon is the attacker's own origin. */

@@ -45,6 +45,7 @@ async function views({ page, daemon, shot }, scheme) {
   await page.evaluate(source);
   await daemon.ask('POST', '/v1/volumes/cache', { size: 1 << 30 });
   await daemon.ask('PUT', '/v1/secrets/bucket-keys', { value: 'x'.repeat(40), hosts: ['s3.example.org'], aws: { accessKeyId: 'AKIATEST', region: 'us-east-1', service: 's3' } });
+  for (const [name, ttl] of [['ci', '30d'], ['laptop-of-ada', undefined]]) await daemon.ask('POST', '/v1/tokens', { name, ttl });
   await daemon.box('demo', { labels: { team: 'blue' }, volumes: [{ name: 'cache', path: '/cache' }] });
   await others(daemon);
   await daemon.run('demo', 'mkdir -p /workspace/data && printf "city,people\\nOslo,709037\\nRome,2748109\\n" > /workspace/data/cities.csv && echo "# A demo" > /workspace/README.md');
@@ -121,8 +122,16 @@ async function views({ page, daemon, shot }, scheme) {
   await page.getByRole('region', { name: 'Doctor' }).waitFor();
   await page.getByRole('button', { name: 'Run the self-test' }).click();
   await page.getByRole('status').filter({ hasText: 'passed' }).waitFor();
-  await page.getByRole('heading', { name: 'Access' }).evaluate((e) => e.closest('section').scrollIntoView());
+  await page.getByRole('heading', { name: 'Tokens' }).evaluate((e) => e.closest('section').scrollIntoView());
   await look('access');
+  await page.getByRole('button', { name: 'New token' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('one-more');
+  await look('new-token');
+  await page.getByRole('dialog').getByRole('button', { name: 'Make' }).click();
+  await page.getByRole('dialog').getByLabel('Value').waitFor();
+  await look('token');
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.getByRole('heading', { name: 'Checks' }).evaluate((e) => e.closest('section').scrollIntoView());
   await look('checks');
   await page.getByRole('button', { name: 'Build an image' }).click();
@@ -153,6 +162,7 @@ async function views({ page, daemon, shot }, scheme) {
   await look('sign-in');
   for (const id of await daemon.boxes()) await daemon.ask('DELETE', `/v1/sandboxes/${id}`);
   for (const { id } of (await daemon.ask('GET', '/v1/backups')).backups) await daemon.ask('DELETE', `/v1/backups/${id}`);
+  for (const { name } of (await daemon.ask('GET', '/v1/tokens')).tokens) await daemon.ask('DELETE', `/v1/tokens/${name}`);
   await daemon.ask('DELETE', '/v1/volumes/cache');
   await daemon.ask('DELETE', '/v1/secrets/bucket-keys');
   assert.deepEqual(found, []);

@@ -194,6 +194,41 @@ export async function terminal_searches_and_links(t) {
   assert.equal(await (await opened).evaluate(() => globalThis.opener), null);
 }
 
+export async function terminal_copies_pastes_and_resizes(t) {
+  const { page } = t;
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await terminal(t, 'paste');
+  await page.evaluate(() => navigator.clipboard.writeText('echo pasted-$((6*7))'));
+  await page.keyboard.press('Control+Shift+V');
+  await page.keyboard.press('Enter');
+  await shows(screen(page), 'pasted-42');
+  const place = await screen(page).getByText('pasted-42').last().boundingBox();
+  await page.mouse.dblclick(place.x + 20, place.y + 6);
+  await page.keyboard.press('Control+Shift+C');
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()).includes('pasted-42'));
+  const size = async (word) => {
+    await page.keyboard.type(`echo ${word}-$(stty size | tr ' ' x)-\n`);
+    await shows(screen(page), new RegExp(`${word}-\\d+x\\d+-`));
+    return new RegExp(`${word}-(\\d+)x(\\d+)-`).exec(await screen(page).textContent()).slice(1).map(Number);
+  };
+  const [rows, columns] = await size('before');
+  await page.setViewportSize({ width: 900, height: 500 });
+  await page.waitForFunction((n) => document.querySelectorAll('.xterm-rows > *').length < n, rows);
+  const [less, narrower] = await size('after');
+  assert.ok(less < rows && narrower < columns, `${rows}x${columns} ${less}x${narrower}`);
+  // A second terminal beside the first, each with a shell of its own.
+  await page.keyboard.type('mine=first\n');
+  await page.getByRole('button', { name: 'New terminal' }).click();
+  await page.getByRole('button', { name: 'Shell 2', exact: true }).waitFor();
+  const second = page.locator('.panes:not([hidden]) .xterm-rows').first();
+  await shows(second, /[$#]/);
+  await page.keyboard.type('echo [${mine-none}]\n');
+  await shows(second, '[none]');
+  await page.getByRole('button', { name: 'Shell 1', exact: true }).click();
+  await page.keyboard.type('echo [$mine]\n');
+  await shows(page.locator('.panes:not([hidden]) .xterm-rows').first(), '[first]');
+}
+
 /** More output than a page can hold: it comes in windows, and the page goes on answering. */
 export async function terminal_takes_a_flood(t) {
   const { page } = t;

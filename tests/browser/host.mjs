@@ -1,6 +1,6 @@
 // The page Host of the console: charts, images and their builds, sessions.
 import assert from 'node:assert/strict';
-import { answer, row, shows, signIn } from './console-daemon.mjs';
+import { answer, open, row, shows, signIn } from './console-daemon.mjs';
 
 const IMAGE = `console-${process.pid}`; // the images of a machine are shared by all daemons that tests start
 
@@ -14,6 +14,16 @@ export async function host(t) {
   await shows(page.locator('.totals'), (await daemon.ask('GET', '/v1/health')).version);
   await shows(page.locator('.events'), 'created');
   await row(page, /^default/).waitFor();
+  // The system's setting changes while the page is open: charts and the editor, too.
+  await page.locator('.uplot').evaluateAll((all) => all.forEach((e) => { e.dataset.before = 1; }));
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.locator('.uplot[data-before]').first().waitFor({ state: 'detached' });
+  await page.locator('.uplot').nth(3).waitFor();
+  const tab = await open(t, 'on-host', 'Notebook'), paper = () => tab.locator('.cm-editor').evaluate((e) => getComputedStyle(e).backgroundColor);
+  await tab.locator('.cm-content').waitFor();
+  const dark = await paper();
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.waitForFunction((before) => getComputedStyle(document.querySelector('.cm-editor')).backgroundColor !== before, dark);
 }
 
 export async function image_build(t) {
@@ -89,7 +99,8 @@ export async function tokens(t) {
   await dialog.getByLabel('Name').fill(name);
   await dialog.getByRole('button', { name: 'Make' }).click();
   await shows(dialog.getByRole('alert'), 'already');
-  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await page.keyboard.press('Escape'); // of the dialog, not of the page
+  await dialog.waitFor({ state: 'detached' });
   await line.getByRole('button', { name: `Revoke ${name}` }).click();
   await answer(page, 'Cancel');
   assert.equal(await may(value), 200);

@@ -1,9 +1,10 @@
 /** A line over time (uPlot, loaded when the first chart is shown). */
 import { useEffect, useRef } from 'preact/hooks';
+import { useDark } from './ui';
 
 export function Chart(p: { title: string; times: number[]; values: number[] }) {
   const place = useRef<HTMLDivElement>(null), plot = useRef<any>(undefined);
-  const data = [p.times.map((t) => t / 1000), p.values];
+  const dark = useDark(), data = [p.times.map((t) => t / 1000), p.values];
   useEffect(() => {
     let gone = false, sizes: ResizeObserver | undefined;
     (async () => {
@@ -15,9 +16,9 @@ export function Chart(p: { title: string; times: number[]; values: number[] }) {
       sizes = new ResizeObserver(() => { if (place.current?.clientWidth) plot.current.setSize({ width: place.current.clientWidth, height: 160 }); });
       sizes.observe(place.current!);
     })();
-    return () => { gone = true; sizes?.disconnect(); plot.current?.destroy(); };
-  }, []);
+    return () => { gone = true; sizes?.disconnect(); plot.current?.destroy(); plot.current = undefined; };
+  }, [dark]); // its colours are those of the scheme
   useEffect(() => { plot.current?.setData(data); });
   const last = p.values.at(-1);
-  return <figure class="chart" data-points={p.values.length}><figcaption>{p.title}{last !== undefined && <strong> {last.toFixed(last < 10 ? 2 : 0)}</strong>}</figcaption><div ref={place} role="img" aria-label={`${p.title}: ${last ?? 'nothing yet'}`} /></figure>;
+  return <figure class="chart" data-points={p.values.length}><figcaption>{p.title}{last !== undefined && <strong> {last.toFixed(last < 10 && !Number.isInteger(last) ? 2 : 0)}</strong>}</figcaption><div ref={place} role="img" aria-label={`${p.title}: ${last ?? 'nothing yet'}`} /></figure>;
 }

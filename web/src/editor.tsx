@@ -14,6 +14,7 @@ import { Annotation, Compartment, EditorState, Text, type Extension } from '@cod
 import { oneDark } from '@codemirror/theme-one-dark';
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
 import { useEffect, useRef } from 'preact/hooks';
+import { useDark } from './ui';
 
 export function languageOf(name: string): Extension {
   const end = name.toLowerCase().split('.').pop()!;
@@ -35,26 +36,27 @@ const darker = EditorView.theme({ '&': { backgroundColor: '#10151d' }, '.cm-gutt
 const cut = (text: string) => (!text.includes('\r') ? undefined : text.includes('\n') && !/(^|[^\r])\n/.test(text) ? '\r\n' : '\n');
 const lines = (text: string) => Text.of(text.split(cut(text) ?? '\n'));
 const separator = (text: string) => { const at = cut(text); return at ? [EditorState.lineSeparator.of(at), EditorView.clipboardInputFilter.of((pasted, state) => pasted.replace(/\r\n?|\n/g, state.lineBreak))] : []; };
+const coloursOf = (dark: boolean) => (dark ? [darker, oneDark] : syntaxHighlighting(defaultHighlightStyle));
 /** A change that is none of the person's. */
 const given = Annotation.define<boolean>();
 
 export function Editor(p: { text: string; name: string; label: string; onChange?: (text: string) => void; onSave?: () => void; keys?: { key: string; run: () => boolean }[]; focus?: boolean; small?: boolean }) {
-  const place = useRef<HTMLDivElement>(null), view = useRef<EditorView | undefined>(undefined), now = useRef(p), told = useRef<string[]>([]), last = useRef(p.text), ends = useRef(new Compartment());
+  const place = useRef<HTMLDivElement>(null), view = useRef<EditorView | undefined>(undefined), now = useRef(p), told = useRef<string[]>([]), last = useRef(p.text), ends = useRef(new Compartment()), colours = useRef(new Compartment()), dark = useDark();
   now.current = p;
   useEffect(() => {
-    const dark = matchMedia('(prefers-color-scheme: dark)').matches;
     const own = [{ key: 'Mod-s', run: () => { now.current.onSave?.(); return Boolean(now.current.onSave); } }, ...(p.keys ?? []).map((k, i) => ({ key: k.key, run: () => now.current.keys![i].run() }))];
     view.current = new EditorView({
       parent: place.current!,
       state: EditorState.create({ doc: lines(p.text), extensions: [
         ends.current.of(separator(p.text)), keymap.of(own), p.small ? [] : lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(), highlightSelectionMatches(), autocompletion(),
-        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]), dark ? [darker, oneDark] : syntaxHighlighting(defaultHighlightStyle), languageOf(p.name), EditorView.lineWrapping,
+        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]), colours.current.of(coloursOf(dark)), languageOf(p.name), EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': p.label }),
         EditorView.updateListener.of((u) => { if (u.docChanged && !u.transactions.some((x) => x.annotation(given))) { const text = u.state.sliceDoc(); told.current.push(text); now.current.onChange?.(text); } }),
       ] }),
     });
     return () => view.current?.destroy();
   }, []);
+  useEffect(() => { view.current!.dispatch({ effects: colours.current.reconfigure(coloursOf(dark)) }); }, [dark]);
   useEffect(() => { if (p.focus) view.current!.focus(); }, [p.focus]);
   useEffect(() => {
     const v = view.current!;

@@ -94,5 +94,6 @@ function App() {
   );
 }
 
-addEventListener('keydown', (e) => { if (e.key === 'Escape' && route.value.page === 'host') go('/'); });
+// A dialog has its own Escape, and so has a field.
+addEventListener('keydown', (e) => { if (e.key === 'Escape' && route.value.page === 'host' && !document.querySelector('dialog[open]') && !(e.target as HTMLElement).closest?.('input, textarea, select')) go('/'); });
 render(<App />, document.getElementById('app')!);

@@ -30,6 +30,13 @@ export function useLive(state: string): boolean {
   return state === 'running' || !was.current;
 }
 
+/** Whether the system's setting is dark, as it changes. */
+export function useDark(): boolean {
+  const setting = matchMedia('(prefers-color-scheme: dark)'), [dark, setDark] = useState(setting.matches);
+  useEffect(() => { const look = () => setDark(setting.matches); setting.addEventListener('change', look); return () => setting.removeEventListener('change', look); }, []);
+  return dark;
+}
+
 export function Empty(p: { title: string; children?: ComponentChildren }) {
   return <div class="empty"><h2>{p.title}</h2>{p.children}</div>;
 }
@@ -47,17 +54,17 @@ export function Spark(p: { values: number[]; max?: number | undefined; label: st
   return <svg class="spark" width="60" height="18" role="img" aria-label={p.label}><polyline points={points} /></svg>;
 }
 
-/** A dialog that has the focus while it is open, and gives it back. */
+/** A dialog that has the focus while it is open, and gives it back. A browser may close it without asking (a second Escape): it is told, too. */
 export function Dialog(p: { title: string; wide?: boolean; onClose: () => void; children: ComponentChildren }) {
-  const ref = useRef<HTMLDialogElement>(null);
+  const ref = useRef<HTMLDialogElement>(null), gone = useRef(false);
   useLayoutEffect(() => { // at once: the next key belongs to the dialog
     const before = document.activeElement as HTMLElement | null;
     const dialog = ref.current!;
     dialog.showModal();
-    return () => { dialog.close(); before?.focus?.(); };
+    return () => { gone.current = true; dialog.close(); before?.focus?.(); };
   }, []);
   return (
-    <dialog ref={ref} class={p.wide ? 'wide' : ''} aria-label={p.title} onCancel={(e) => { e.preventDefault(); p.onClose(); }} onClick={(e) => { if (e.target === ref.current) p.onClose(); }}>
+    <dialog ref={ref} class={p.wide ? 'wide' : ''} aria-label={p.title} onCancel={(e) => { e.preventDefault(); p.onClose(); }} onClose={() => { if (!gone.current) p.onClose(); }} onClick={(e) => { if (e.target === ref.current) p.onClose(); }}>
       <div class="dialog"><h2>{p.title}</h2>{p.children}</div>
     </dialog>
   );

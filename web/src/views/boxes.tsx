@@ -142,7 +142,7 @@ export function Boxes() {
   const all = list.length > 0 && list.every((b) => chosen.value.has(b.id));
   return (
     <section class="page" aria-labelledby="boxes-title">
-      <div class="row"><h1 id="boxes-title">Boxes</h1><span class="grow" /><input ref={search} type="search" aria-label="Filter" placeholder="Filter: name, state, image, label" value={filter.value} onInput={(e) => { filter.value = e.currentTarget.value; }} /><Button kind="main" onClick={() => { newBox.value = true; }}>New box</Button></div>
+      <div class="row"><h1 id="boxes-title">Boxes</h1><span class="grow" /><input ref={search} type="search" size={32} aria-label="Filter" placeholder="Filter: name, state, image, label" value={filter.value} onInput={(e) => { filter.value = e.currentTarget.value; }} /><Button kind="main" onClick={() => { newBox.value = true; }}>New box</Button></div>
       <Totals />
       <Bulk />
       {!loaded.value ? <Loading /> : !boxes.value.size ? (

@@ -36,14 +36,14 @@ function NewToken(p: { onClose: () => void }) {
     try { setValue((await json('POST', '/v1/tokens', { name, ...(ttl && { ttl }) })).token); } catch (e) { setProblem((e as Error).message); }
   };
   if (value !== undefined) return (
-    <Dialog title={`The token ${name}`} onClose={p.onClose}>
+    <Dialog key="value" title={`The token ${name}`} onClose={p.onClose}>
       <p>Copy it now: it is not shown again.</p>
       <code class="value" aria-label="Value">{value}</code>
       <div class="row end"><span role="status">{said}</span><Button kind="main" autofocus onClick={async () => setSaid(await copy(value) ? 'Copied.' : 'This browser does not let the page copy: select the value.')}>Copy</Button><Button onClick={p.onClose}>Close</Button></div>
     </Dialog>
   );
   return (
-    <Dialog title="New token" onClose={p.onClose}>
+    <Dialog key="new" title="New token" onClose={p.onClose}>
       <form class="stack" onSubmit={(e) => { e.preventDefault(); make(); }}>
         <Field label="Name"><input autofocus required value={name} onInput={(e) => setName(e.currentTarget.value)} /></Field>
         <Field label="Valid for" hint="12h, 30d; empty: until it is revoked"><input value={ttl} onInput={(e) => setTtl(e.currentTarget.value)} /></Field>
