@@ -162,7 +162,7 @@ const struct verb cli_verbs[] = {
 		"they may\nbe secrets.",
 		verb_commit, OWN_CODES, .examples = "atoll commit dev mytools:2"},
 	{"pull", "Fetch an image from a registry", "REFERENCE",
-		"Credentials come from docker's config.json. Needs skopeo on the daemon's machine.", verb_pull,
+		"Credentials come from docker's config.json. A cut pull goes on where it stopped.", verb_pull,
 		OWN_CODES, .examples = "atoll pull docker.io/library/alpine:3.19"},
 	{"push", "Send an image to a registry", "NAME REFERENCE",
 		"The image goes as one layer. Credentials come from docker's config.json.", verb_push, OWN_CODES,

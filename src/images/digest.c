@@ -4,7 +4,7 @@
 
 #include "images/images.h"
 
-static void to_hex(const unsigned char *digest, char ret[IMAGE_HEX + 1])
+void digest_hex(const unsigned char *digest, char ret[IMAGE_HEX + 1])
 {
 	for (int i = 0; i < IMAGE_HEX / 2; i++)
 		snprintf(ret + 2 * i, 3, "%02x", digest[i]);
@@ -14,7 +14,7 @@ void digest_of(struct str bytes, char ret[IMAGE_HEX + 1])
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	INVARIANT(EVP_Digest(bytes.p, bytes.n, digest, NULL, EVP_sha256(), NULL) == 1);
-	to_hex(digest, ret);
+	digest_hex(digest, ret);
 }
 
 int digest_file(int fd, uint64_t offset, uint64_t size, char ret[IMAGE_HEX + 1], struct err *e)
@@ -35,6 +35,6 @@ int digest_file(int fd, uint64_t offset, uint64_t size, char ret[IMAGE_HEX + 1],
 	EVP_MD_CTX_free(ctx);
 	if (size)
 		return err_set(e, ERRC_INVALID_REQUEST, "the archive is cut off");
-	to_hex(digest, ret);
+	digest_hex(digest, ret);
 	return 0;
 }

@@ -12,8 +12,11 @@
  *	routes.c   which request does what
  *	warden.c   the image directory, through the warden
  *	work.c     a box: files in and out, commands
+ *	feed.c     an archive for the mover, straight from a file into the box
  *	config.c   the configuration of an image, as JSON
  *	import.c   archives: rootfs, OCI layout, `docker save`
+ *	pull.c     an image of a registry; fetch.h: the process that speaks with the registry
+ *	registry.c pushes, with skopeo
  *	commit.c   a sandbox becomes an image
  *	packages.c what package managers have installed in an image
  *	members.c  where the files of an archive lie
@@ -84,6 +87,8 @@ int store_unuse(struct store *s, const char *key, struct err *e);
 int store_collect(struct store *s, uint32_t flags, struct image_reply *ret, struct err *e);
 /* The bytes of these layers on the disk, measured where that was not done yet. */
 uint64_t store_size(struct store *s, const struct words *layers);
+/* A socket that can connect to a port of this box. */
+int store_socket(struct store *s, const char *box, struct err *e);
 
 /* ---- config.c ---- */
 
@@ -124,6 +129,7 @@ void work_close(struct work *w);
 int work_box(struct work *w, const char *key, const char *network, struct err *e);
 void work_drop(struct work *w);
 /* atoll-mover in the box: argv without its name. in: -1 none. Output to `out` (a descriptor) or to `text`. */
+struct layer_source;
 struct mover_call {
 	const char *const *argv;
 	int in, out;
@@ -132,10 +138,26 @@ struct mover_call {
 		void *arg, struct str bytes, struct err *e); /* for `run`: gets all output, the exit code is told */
 	void *arg;
 	int exit_code;
+	/* for `unpack`: these bytes are its archive, sent past the daemon and the agent */
+	const struct layer_source *feed;
+	struct store *store; /* for `feed` */
 };
 int work_mover(struct work *w, struct mover_call *m, struct err *e);
 /* Ends the box; its files become a layer. */
 int work_take(struct work *w, struct store *s, const char *layer, struct err *e);
+
+/* ---- feed.c ---- */
+
+struct feed {
+	struct store *store;
+	const struct layer_source *from;
+	const char *box;
+	struct buf said; /* what the mover has written before its port was known */
+	pid_t pid;	 /* sends the bytes; 0: not yet */
+};
+/* Takes the mover's output up to its port, and starts to send; what is behind is left in *bytes. */
+int feed_output(struct feed *f, struct str *bytes, struct err *e);
+void feed_end(struct feed *f);
 
 /* ---- import.c ---- */
 
@@ -144,8 +166,7 @@ struct import {
 	struct store *store;
 	struct work *work;
 	struct conn *conn; /* gets events */
-	int fd;		   /* a regular file … */
-	const char *dir;   /* … or an OCI layout in a directory; NULL: none */
+	int fd;		   /* a regular file */
 	const char *name;  /* canonical; "" takes the archive's own */
 };
 int import_archive(struct import *im, char ret_key[BOX_IMAGE_NAME_MAX + 1], struct err *e);
@@ -154,7 +175,19 @@ struct layer_source {
 	int fd;
 	uint64_t offset, size;
 	const char *diff_id;
+	bool growing; /* the file is still being written: wait for its bytes */
+	/* NULL, or called when all bytes were read: says whether they are the right ones. */
+	int (*check)(void *arg, struct err *e);
+	void *arg;
+	pid_t *feeder; /* NULL, or gets the process that sends the bytes; -1 there: do not begin */
 };
+/* The configuration of an image, and its diff_ids. */
+int import_config(struct str text, struct image_config *c, struct words *diffs, struct err *e);
+/* Which of these layers are stored already, as long as all below them are. */
+void import_stored(struct store *s, const struct words *diffs, bool *ret);
+void import_say_layer(struct conn *c, size_t n, size_t of);
+/* Of a list of manifests, that of this machine's platform, or the only one; NULL: none. */
+const struct json *manifest_choose(const struct json *manifests);
 /* A pipe with these bytes; a child of this process writes them. */
 int range_fd(const struct layer_source *from, pid_t *ret_pid, struct err *e);
 /* An entry of a plain tar. */
@@ -172,12 +205,9 @@ struct member {
 struct members {
 	struct member *v;
 	size_t n;
-	bool own_fds; /* each member is a file of its own */
 };
 /* The regular files of a plain tar; pure reading. -1: it is no tar, or hostile. */
 int members_read(int fd, struct members *ret, struct err *e);
-/* The files of an OCI layout in a directory. */
-int members_of_layout(const char *dir, struct members *ret, struct err *e);
 const struct member *members_find(const struct members *m, const char *name);
 void members_free(struct members *m);
 
@@ -188,6 +218,7 @@ int packages_put(struct json_writer *w, struct conn *c, const char *key, struct 
 
 /* ---- digest.c ---- */
 
+void digest_hex(const unsigned char *digest, char ret[IMAGE_HEX + 1]);
 void digest_of(struct str bytes, char ret[IMAGE_HEX + 1]);
 int digest_file(int fd, uint64_t offset, uint64_t size, char ret[IMAGE_HEX + 1], struct err *e);
 

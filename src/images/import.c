@@ -35,6 +35,21 @@ static bool bare_image(struct store *s, const struct words *layers, char key[BOX
 	return config_save(s, &bare, key, NULL, e) == 0;
 }
 
+void import_stored(struct store *s, const struct words *diffs, bool *ret)
+{
+	struct words layers = {0};
+	for (size_t i = 0; i < diffs->n; i++) {
+		char name[IMAGE_HEX + 1], key[BOX_IMAGE_NAME_MAX + 1];
+		struct err none;
+		chain_name(&layers, diffs->v[i], name);
+		words_add(&layers, str_of(name));
+		if (!bare_image(s, &layers, key, &none))
+			break;
+		ret[i] = true;
+	}
+	words_free(&layers);
+}
+
 /* A seekable range as a descriptor that ends at its end: a pipe would need a writer, so a child copies. */
 int range_fd(const struct layer_source *from, pid_t *ret_pid, struct err *e)
 {
@@ -62,17 +77,13 @@ int range_fd(const struct layer_source *from, pid_t *ret_pid, struct err *e)
 	return *ret_pid < 0 ? err_os(e, ERRC_INTERNAL_ERROR, errno, "start a reader") : ends[0];
 }
 
-static int unpack(struct work *w, const struct layer_source *from, char ret_digest[IMAGE_HEX + 1], uint64_t *ret_bytes,
-	struct err *e)
+static int unpack(struct store *s, struct work *w, const struct layer_source *from, char ret_digest[IMAGE_HEX + 1],
+	uint64_t *ret_bytes, struct err *e)
 {
 	const char *keep = getenv("ATOLL_IMAGE_SETUID");
 	const char *argv[] = {"unpack", "--layer", keep && strcmp(keep, "keep") == 0 ? "--keep-setuid" : NULL, NULL};
 	auto_buf struct buf report = {.max = SERVICE_OUTPUT_MAX};
-	pid_t pid = -1;
-	auto_fd int in = range_fd(from, &pid, e);
-	if (in < 0)
-		return -1;
-	struct mover_call m = {.argv = argv, .in = in, .out = -1, .text = &report};
+	struct mover_call m = {.argv = argv, .in = -1, .out = -1, .text = &report, .feed = from, .store = s};
 	if (work_mover(w, &m, e) < 0)
 		return -1;
 	auto_json struct json_doc *doc = json_parse(buf_str(&report), e);
@@ -100,7 +111,7 @@ int import_layer(
 		free(config->layers.v[--config->layers.n]);
 	}
 	if (!bare_image(s, &config->layers, key, e) || work_box(w, key, NULL, e) < 0 ||
-		unpack(w, from, digest, &bytes, e) < 0)
+		unpack(s, w, from, digest, &bytes, e) < 0 || (from->check && from->check(from->arg, e) < 0))
 		return -1;
 	if (*from->diff_id && strcmp(digest, from->diff_id) != 0)
 		return err_set(e, ERRC_VALIDATION_FAILED,
@@ -170,26 +181,23 @@ static struct json_doc *read_json(const struct member *m, struct err *e)
 
 /* ---- the kinds ---- */
 
-static void say_layer(struct import *im, size_t n, size_t of)
+void import_say_layer(struct conn *c, size_t n, size_t of)
 {
 	auto_buf struct buf text = {0};
 	struct json_writer w = json_writer(&text);
-	if (!im->conn)
-		return;
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "layer");
 	json_member_u64(&w, "n", n);
 	json_member_u64(&w, "of", of);
 	json_object_end(&w);
-	conn_event(im->conn, &text);
+	conn_event(c, &text);
 }
 
-static int read_config_blob(const struct member *m, struct image_config *c, struct words *diffs, struct err *e)
+int import_config(struct str text, struct image_config *c, struct words *diffs, struct err *e)
 {
-	auto_buf struct buf text = {0};
-	if (read_member(m, &text, e) < 0 || config_read(c, buf_str(&text), e) < 0)
+	if (config_read(c, text, e) < 0)
 		return -1;
-	auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
+	auto_json struct json_doc *doc = json_parse(text, e);
 	json_each(it, doc ? json_get(json_get(json_root(doc), "rootfs"), "diff_ids") : NULL)
 	{
 		struct str hex = str_skip(it->text, 7);
@@ -200,6 +208,12 @@ static int read_config_blob(const struct member *m, struct image_config *c, stru
 	return 0;
 }
 
+static int read_config_blob(const struct member *m, struct image_config *c, struct words *diffs, struct err *e)
+{
+	auto_buf struct buf text = {0};
+	return read_member(m, &text, e) < 0 ? -1 : import_config(buf_str(&text), c, diffs, e);
+}
+
 static int import_layers(struct archive_in *a, const struct member *const *blobs, size_t n, const struct words *diffs,
 	struct image_config *c, struct err *e)
 {
@@ -207,7 +221,7 @@ static int import_layers(struct archive_in *a, const struct member *const *blobs
 		return err_set(e, ERRC_VALIDATION_FAILED, "the image has %zu layers and %zu diff_ids", n, diffs->n);
 	for (size_t i = 0; i < n; i++) {
 		const struct layer_source from = {blobs[i]->fd, blobs[i]->offset, blobs[i]->size, diffs->v[i]};
-		say_layer(a->im, i + 1, n);
+		import_say_layer(a->im->conn, i + 1, n);
 		if (import_layer(a->im->store, a->im->work, &from, c, e) < 0)
 			return -1;
 	}
@@ -235,8 +249,7 @@ static int import_manifest(struct archive_in *a, const struct json *manifest, st
 	return r;
 }
 
-/* Of a list of manifests, that of this machine's platform, or the only one. */
-static const struct json *choose(const struct json *manifests)
+const struct json *manifest_choose(const struct json *manifests)
 {
 	json_each(it, manifests)
 	{
@@ -258,7 +271,7 @@ static int import_oci(struct archive_in *a, struct image_config *c, struct err *
 		const struct json *manifests = json_get(json_root(held), "manifests");
 		if (json_is_null(manifests))
 			return import_manifest(a, json_root(held), c, e);
-		const struct json *one = choose(manifests);
+		const struct json *one = manifest_choose(manifests);
 		if (!one)
 			return err_set(e, ERRC_VALIDATION_FAILED, "the image has no variant for linux/amd64");
 		const struct member *blob = find_blob(a, one, e);
@@ -301,7 +314,7 @@ static int import_rootfs(struct import *im, struct image_config *c, struct err *
 	if (fstat(im->fd, &st) < 0 || st.st_size == 0)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the archive is empty");
 	const struct layer_source from = {im->fd, 0, (uint64_t)st.st_size, ""};
-	say_layer(im, 1, 1);
+	import_say_layer(im->conn, 1, 1);
 	return import_layer(im->store, im->work, &from, c, e);
 }
 
@@ -311,12 +324,8 @@ int import_archive(struct import *im, char ret_key[BOX_IMAGE_NAME_MAX + 1], stru
 	auto_config struct image_config c = {0};
 	struct err none;
 	int r;
-	if (im->dir && members_of_layout(im->dir, &a.m, e) < 0)
-		return -1;
 	/* A compressed archive is no plain tar: then it can only be a root file system. */
-	if (im->dir)
-		r = import_oci(&a, &c, e);
-	else if (members_read(im->fd, &a.m, &none) == 0 && members_find(&a.m, "oci-layout"))
+	if (members_read(im->fd, &a.m, &none) == 0 && members_find(&a.m, "oci-layout"))
 		r = import_oci(&a, &c, e);
 	else if (members_find(&a.m, "manifest.json") && a.m.n)
 		r = import_docker(&a, &c, e);

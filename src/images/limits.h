@@ -5,20 +5,33 @@
 
 #include "base/limits.h"
 
-#define SERVICE_HEAD_MAX     65536	    /* of a request */
-#define SERVICE_JSON_MAX     (1024u * 1024) /* of a request's JSON body */
-#define SERVICE_JOBS_MAX     16		    /* requests at once; more wait in the socket's queue */
-#define SERVICE_UPLOAD_MAX   (64ull << 30)  /* of an archive or a context */
-#define SERVICE_MANIFEST_MAX (4u * 1024 * 1024)
-#define SERVICE_LAYOUT_MAX   256u	   /* files of a layout that was pulled */
-#define SERVICE_PULL_TRIES   5		   /* of a pull whose connections are cut */
-#define SERVICE_PULL_PAUSE   500	   /* ms between them */
-#define SERVICE_PROGRESS     250	   /* ms between two reports of a pull */
-#define SERVICE_MEMBERS_MAX  65536u	   /* files of an image archive */
-#define SERVICE_PACKAGES_MAX (16u * MIB)   /* of a mover's list of packages */
-#define SERVICE_OUTPUT_MAX   (256u * 1024) /* of a mover's report */
-#define SERVICE_BOX_MEMORY   (4ull << 30)  /* of a build's box, or half of the host's if that is less */
-#define SERVICE_BOX_PIDS     1024u
-#define SERVICE_PAGE_MAX     (64u * MIB) /* of a page of the list of sandboxes */
-#define SERVICE_COPY_MAX     1000	 /* sources of one COPY */
-#define SERVICE_LIST_MAX     4096u	 /* entries of ENV, ENTRYPOINT … */
+#define SERVICE_HEAD_MAX      65536	     /* of a request */
+#define SERVICE_JSON_MAX      (1024u * 1024) /* of a request's JSON body */
+#define SERVICE_JOBS_MAX      16	     /* requests at once; more wait in the socket's queue */
+#define SERVICE_UPLOAD_MAX    (64ull << 30)  /* of an archive or a context */
+#define SERVICE_MANIFEST_MAX  (4u * 1024 * 1024)
+#define SERVICE_PULL_AT_ONCE  6u     /* layers that are fetched at once */
+#define SERVICE_PULL_TRIES    5	     /* in a row of a layer that bring less than … */
+#define SERVICE_PULL_STEP     65536u /* … these bytes */
+#define SERVICE_BLOBS_KEPT    86400  /* s: layers of a pull that did not end */
+#define SERVICE_MIRRORS_MAX   8u     /* of one registry */
+#define SERVICE_HOST_MAX      255
+#define SERVICE_CONF_MAX      (1024u * 1024) /* of registries.conf */
+#define SERVICE_CERTS_MAX     (4u * 1024 * 1024)
+#define SERVICE_TOKEN_MAX     65536u /* of the answer with a registry's token */
+#define SERVICE_REDIRECTS_MAX 5
+#define SERVICE_CONNECT_TIME  15000	    /* ms */
+#define SERVICE_ANSWER_TIME   120000	    /* ms: for a manifest, a configuration, a token */
+#define SERVICE_SLOWEST	      1024	    /* bytes a second; a slower connection counts as cut after … */
+#define SERVICE_SLOW_TIME     30	    /* … these seconds */
+#define SERVICE_PULL_PAUSE    500	    /* ms between them */
+#define SERVICE_PROGRESS      250	    /* ms between two reports of a pull */
+#define SERVICE_FEED_PAUSE    5		    /* ms between two looks at a file that grows */
+#define SERVICE_MEMBERS_MAX   65536u	    /* files of an image archive */
+#define SERVICE_PACKAGES_MAX  (16u * MIB)   /* of a mover's list of packages */
+#define SERVICE_OUTPUT_MAX    (256u * 1024) /* of a mover's report */
+#define SERVICE_BOX_MEMORY    (4ull << 30)  /* of a build's box, or half of the host's if that is less */
+#define SERVICE_BOX_PIDS      1024u
+#define SERVICE_PAGE_MAX      (64u * MIB) /* of a page of the list of sandboxes */
+#define SERVICE_COPY_MAX      1000	  /* sources of one COPY */
+#define SERVICE_LIST_MAX      4096u	  /* entries of ENV, ENTRYPOINT … */

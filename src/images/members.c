@@ -3,8 +3,6 @@
  * pax sizes and paths). The archive is hostile: every number is checked against the file's size, every name is a key
  * to look up and never a path.
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -161,49 +159,6 @@ int members_read(int fd, struct members *ret, struct err *e)
 	return result;
 }
 
-static int add_file(struct members *m, const char *dir, const char *name, struct err *e)
-{
-	auto_buf struct buf path = {0};
-	struct stat st;
-	buf_printf(&path, "%s/%s", dir, name);
-	auto_fd int fd = open(buf_cstr(&path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return err_set(e, ERRC_VALIDATION_FAILED, "the image has no file '%.60s'", name);
-	add(m, take_fd(&fd), xstrdup(name), 0, (uint64_t)st.st_size);
-	return 0;
-}
-
-static int add_blobs(struct members *m, const char *dir, struct err *e)
-{
-	static const char blobs[] = "blobs/sha256";
-	char path[4200], name[IMAGE_HEX + sizeof blobs + 1];
-	snprintf(path, sizeof path, "%s/%s", dir, blobs);
-	DIR *d = opendir(path);
-	int r = 0;
-	if (!d)
-		return err_os(e, ERRC_VALIDATION_FAILED, errno, "the image has no blobs");
-	for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
-		if (!image_hex_ok(str_of(entry->d_name)))
-			continue;
-		if (m->n >= SERVICE_LAYOUT_MAX)
-			r = err_set(e, ERRC_LIMIT_REACHED, "the image has more than %u blobs", SERVICE_LAYOUT_MAX);
-		snprintf(name, sizeof name, "%s/%s", blobs, entry->d_name);
-		r = r < 0 ? r : add_file(m, dir, name, e);
-	}
-	closedir(d);
-	return r;
-}
-
-int members_of_layout(const char *dir, struct members *ret, struct err *e)
-{
-	*ret = (struct members){.own_fds = true};
-	if (add_file(ret, dir, "oci-layout", e) == 0 && add_file(ret, dir, "index.json", e) == 0 &&
-		add_blobs(ret, dir, e) == 0)
-		return 0;
-	members_free(ret);
-	return -1;
-}
-
 const struct member *members_find(const struct members *m, const char *name)
 {
 	for (size_t i = 0; i < m->n; i++)
@@ -214,11 +169,8 @@ const struct member *members_find(const struct members *m, const char *name)
 
 void members_free(struct members *m)
 {
-	for (size_t i = 0; i < m->n; i++) {
+	for (size_t i = 0; i < m->n; i++)
 		free(m->v[i].name);
-		if (m->own_fds)
-			close(m->v[i].fd);
-	}
 	free(m->v);
 	*m = (struct members){0};
 }

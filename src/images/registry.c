@@ -1,8 +1,6 @@
 #include "images/registry.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,22 +80,17 @@ static int explain(const char *ref, bool has_auth, struct str last, struct err *
 		const char *means;
 	} table[] = {
 		{"invalid username", ERRC_FORBIDDEN, "the registry refuses the credentials"},
-		{"no image found in manifest list", ERRC_IMAGE_NOT_FOUND, "the registry has no image for linux/amd64"},
-		{"no image found in image index", ERRC_IMAGE_NOT_FOUND, "the registry has no image for linux/amd64"},
 		{"authentication required", ERRC_FORBIDDEN, "the registry refuses the credentials"},
 		{"unauthorized", ERRC_FORBIDDEN, "the registry refuses the credentials"},
 		{"permission denied", ERRC_FILESYSTEM_ERROR,
 			"the daemon's user may not read a file that the settings name"},
 		{"denied", ERRC_FORBIDDEN, "the registry refuses the credentials"},
-		{"manifest unknown", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
-		{"name unknown", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
-		{"not found", ERRC_IMAGE_NOT_FOUND, "the registry has no such image"},
+		{"not found", ERRC_IMAGE_NOT_FOUND, "the registry has no such place"},
 		{"connection refused", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
 		{"no such host", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
 		{"i/o timeout", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
 		{"server misbehaving", ERRC_BAD_GATEWAY, "the registry cannot be reached"},
 		{"x509", ERRC_BAD_GATEWAY, "the registry's certificate is not trusted"},
-		{"igest did not match", ERRC_VALIDATION_FAILED, "the registry sent bytes with another digest"},
 		{"no space left", ERRC_NO_SPACE, "the disk is full"},
 		{"not installed", ERRC_HOST_UNSUPPORTED, "skopeo is not installed"},
 	};
@@ -112,44 +105,12 @@ static int explain(const char *ref, bool has_auth, struct str last, struct err *
 
 struct transfer {
 	const char *ref, *dir;
-	const char *local; /* an OCI layout in a directory for a pull, in an archive for a push */
-	bool push, has_auth;
+	const char *archive; /* an OCI layout */
+	bool has_auth;
 };
 
-/* The bytes that are there so far: skopeo writes into files beside the blobs and renames them. */
-static uint64_t fetched(const char *layout)
-{
-	static const char *const parts[] = {"", "/blobs/sha256"};
-	uint64_t total = 0;
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		char path[400];
-		struct stat st;
-		snprintf(path, sizeof path, "%s%s", layout, parts[i]);
-		DIR *d = opendir(path);
-		for (struct dirent *entry; d && (entry = readdir(d));)
-			if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
-				total += (uint64_t)st.st_size;
-		if (d)
-			closedir(d);
-	}
-	return total;
-}
-
-static void say_progress(struct conn *c, const struct transfer *t)
-{
-	auto_buf struct buf text = {0};
-	struct json_writer w = json_writer(&text);
-	if (t->push)
-		return;
-	json_object_begin(&w);
-	json_member_cstr(&w, "type", "progress");
-	json_member_u64(&w, "bytes", fetched(t->local));
-	json_object_end(&w);
-	conn_event(c, &text);
-}
-
-/* One line of skopeo's; false at the end. Reports while there is none. */
-static bool next_line(struct conn *c, const struct transfer *t, int fd, struct buf *rest, struct buf *ret)
+/* One line of skopeo's; false at the end. */
+static bool next_line(int fd, struct buf *rest, struct buf *ret)
 {
 	char piece[4096];
 	for (;;) {
@@ -162,11 +123,6 @@ static bool next_line(struct conn *c, const struct transfer *t, int fd, struct b
 			buf_consume(rest, end >= 0 ? n + 1 : n);
 			return true;
 		}
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		if (poll(&p, 1, SERVICE_PROGRESS) == 0) {
-			say_progress(c, t);
-			continue;
-		}
 		ssize_t n = read(fd, piece, sizeof piece);
 		if (n <= 0)
 			return false;
@@ -174,62 +130,33 @@ static bool next_line(struct conn *c, const struct transfer *t, int fd, struct b
 	}
 }
 
-/* *ret_last: its last line. */
-static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, struct buf *ret_last, struct err *e)
+static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, struct err *e)
 {
 	int ends[2], status = 0;
-	auto_buf struct buf rest = {0};
+	auto_buf struct buf rest = {0}, last = {0};
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a pipe");
 	pid_t pid = fork();
 	if (pid == 0)
 		become_skopeo(argv, t->dir, ends[1]);
 	close(ends[1]);
-	while (next_line(c, t, ends[0], &rest, ret_last))
-		if (buf_size(ret_last) && str_is_utf8(buf_str(ret_last)))
-			say(c, buf_str(ret_last));
+	while (next_line(ends[0], &rest, &last))
+		if (buf_size(&last) && str_is_utf8(buf_str(&last)))
+			say(c, buf_str(&last));
 	close(ends[0]);
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "run skopeo");
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : explain(t->ref, t->has_auth, buf_str(ret_last), e);
-}
-
-/* The connection broke; nobody has refused anything. */
-static bool was_cut(struct buf *last)
-{
-	static const char *const signs[] = {"unexpected EOF", "connection reset", "broken pipe", "timeout", ": EOF",
-		"stream error", "HTTP status: 50"};
-	for (size_t i = 0; i < ARRAY_LEN(signs); i++)
-		if (strcasestr(buf_cstr(last), signs[i]))
-			return true;
-	return false;
-}
-
-/* Blobs that have arrived whole lie in the layout: another run fetches the others. */
-static int run_until_whole(struct conn *c, char **argv, const struct transfer *t, struct err *e)
-{
-	for (int i = 1;; i++) {
-		auto_buf struct buf last = {0};
-		if (run_skopeo(c, argv, t, &last, e) == 0)
-			return 0;
-		if (t->push || !was_cut(&last))
-			return -1;
-		if (i == SERVICE_PULL_TRIES)
-			return err_set(e, ERRC_BAD_GATEWAY, "%s: the connection was cut %d times", t->ref, i);
-		say(c, STR("the connection was cut; fetching what is missing"));
-		poll(NULL, 0, SERVICE_PULL_PAUSE * i);
-	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : explain(t->ref, t->has_auth, buf_str(&last), e);
 }
 
 /* Credentials go by a file, never by an argument that other users of the host could read. */
 static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 {
 	char remote[IMAGE_REF_MAX + 16], local[340], auth[320];
-	char *argv[ARGS_MAX] = {"skopeo", "--insecure-policy", "--tmpdir", (char *)t->dir, "--override-os", "linux",
-		"--override-arch", "amd64", "copy"};
-	size_t n = 9;
+	char *argv[ARGS_MAX] = {"skopeo", "--insecure-policy", "--tmpdir", (char *)t->dir, "copy"};
+	size_t n = 5;
 	snprintf(remote, sizeof remote, "docker://%s", t->ref);
-	snprintf(local, sizeof local, "%s:%s", t->push ? "oci-archive" : "oci", t->local);
+	snprintf(local, sizeof local, "oci-archive:%s", t->archive);
 	snprintf(auth, sizeof auth, "%s/auth.json", t->dir);
 	if (t->has_auth) {
 		argv[n++] = "--authfile";
@@ -241,15 +168,15 @@ static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 		argv[n++] = (char *)own;
 	}
 	if (is_local(t->ref))
-		argv[n++] = t->push ? "--dest-tls-verify=false" : "--src-tls-verify=false";
+		argv[n++] = "--dest-tls-verify=false";
 	const char *certificates = getenv("ATOLL_REGISTRY_CERTS");
 	if (certificates && *certificates) {
-		argv[n++] = t->push ? "--dest-cert-dir" : "--src-cert-dir";
+		argv[n++] = "--dest-cert-dir";
 		argv[n++] = (char *)certificates;
 	}
-	argv[n++] = t->push ? local : remote;
-	argv[n++] = t->push ? remote : local;
-	return link_mirrors(t->dir, e) < 0 ? -1 : run_until_whole(c, argv, t, e);
+	argv[n++] = local;
+	argv[n++] = remote;
+	return link_mirrors(t->dir, e) < 0 ? -1 : run_skopeo(c, argv, t, e);
 }
 
 static int write_auth(const char *dir, const char *credentials, struct err *e)
@@ -271,23 +198,6 @@ static void remove_scratch(const char *dir)
 	waitpid(pid, &(int){0}, 0);
 }
 
-int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e)
-{
-	auto_work struct work w = {0};
-	char dir[300], layout[320], key[BOX_IMAGE_NAME_MAX + 1];
-	struct image_ref parsed;
-	if (image_ref_parse(str_of(ref), &parsed, e) < 0 || scratch_dir(dir, e) < 0)
-		return -1;
-	snprintf(layout, sizeof layout, "%s/layout", dir);
-	const struct transfer t = {.ref = ref, .dir = dir, .local = layout, .has_auth = credentials != NULL};
-	struct import im = {.store = s, .work = &w, .conn = c, .fd = -1, .dir = layout, .name = parsed.name};
-	int r = credentials ? write_auth(dir, credentials, e) : 0;
-	r = r < 0 ? r : transfer(c, &t, e);
-	r = r < 0 || work_open(&w, c, e) < 0 ? -1 : import_archive(&im, key, e);
-	remove_scratch(dir);
-	return r;
-}
-
 static int push(
 	struct conn *c, struct store *s, struct str name, const char *ref, const char *credentials, struct err *e)
 {
@@ -298,8 +208,7 @@ static int push(
 		scratch_dir(dir, e) < 0)
 		return -1;
 	snprintf(archive, sizeof archive, "%s/image.tar", dir);
-	const struct transfer t = {
-		.ref = ref, .dir = dir, .local = archive, .push = true, .has_auth = credentials != NULL};
+	const struct transfer t = {.ref = ref, .dir = dir, .archive = archive, .has_auth = credentials != NULL};
 	auto_fd int fd = open(archive, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int r = fd < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make the archive")
 		: work_open(&w, c, e) < 0 || export_oci(s, &w, key, "latest", fd, e) < 0 ? -1

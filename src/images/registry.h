@@ -1,6 +1,6 @@
 /*
- * registry.h - images out of and into archives and registries. skopeo speaks with registries: it knows their tokens,
- * mirrors, certificates and credential files. It runs as this service's user, with the host's network.
+ * registry.h - images out of and into archives and registries. Pulls are ours (pull.c); skopeo pushes. It runs as this
+ * service's user, with the host's network.
  */
 #pragma once
 
@@ -16,5 +16,7 @@ int do_commit(struct conn *c, struct store *s, struct err *e);
 int export_rootfs(struct work *w, const char *key, int out, struct err *e);
 /* As an OCI layout in a tar, with one layer. */
 int export_oci(struct store *s, struct work *w, const char *key, const char *name, int out, struct err *e);
+/* Removes layers of pulls that did not end: all, or those that are older than a day. The bytes on the disk. */
+uint64_t pull_sweep(bool all, bool dry);
 /* Pulls a reference under its name. */
 int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e);

@@ -197,7 +197,13 @@ static int collect(struct store *s, uint32_t flags, struct image_reply *ret, str
 	if (d)
 		closedir(d);
 	map_free(&used);
-	return store_collect(s, flags, ret, e);
+	if (store_collect(s, flags, ret, e) < 0)
+		return -1;
+	/* What pulls have left is only in the way of a prune. */
+	uint64_t left = flags & IMAGE_CACHE ? pull_sweep(true, flags & IMAGE_DRY) : 0;
+	ret->bytes += left;
+	ret->stored_bytes += flags & IMAGE_DRY ? left : 0;
+	return 0;
 }
 
 static int answer_collected(struct conn *c, const struct image_reply *r)

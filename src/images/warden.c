@@ -98,6 +98,16 @@ int store_collect(struct store *s, uint32_t flags, struct image_reply *ret, stru
 	return ask(s, &rq, NULL, NULL, ret, e);
 }
 
+int store_socket(struct store *s, const char *box, struct err *e)
+{
+	struct image_request rq = {.op = IMAGE_REACH};
+	int fd = -1;
+	snprintf(rq.box, sizeof rq.box, "%s", box);
+	if (ask(s, &rq, NULL, &fd, NULL, e) < 0)
+		return -1;
+	return fd < 0 ? err_set(e, ERRC_INTERNAL_ERROR, "the warden sent no socket") : fd;
+}
+
 static bool add_size(const struct store *s, const char *layer, uint64_t *total)
 {
 	char path[BOX_IMAGE_NAME_MAX + IMAGE_HEX];

@@ -92,11 +92,14 @@ static int upload_mover(struct work *w, struct err *e)
 struct sink {
 	int fd;
 	struct buf *text;
+	struct feed *feed;
 };
 
 static int on_out(void *arg, struct str bytes, struct err *e)
 {
 	struct sink *s = arg;
+	if (s->feed && feed_output(s->feed, &bytes, e) < 0)
+		return -1;
 	if (s->text) {
 		buf_add_str(s->text, bytes);
 		return s->text->failed ? err_set(e, ERRC_INTERNAL_ERROR, "the mover says too much") : 0;
@@ -122,14 +125,17 @@ int work_mover(struct work *w, struct mover_call *m, struct err *e)
 	size_t count = 0;
 	while (m->argv[count])
 		count++;
-	auto_free char **argv = xcalloc(count + 2, sizeof *argv);
+	auto_free char **argv = xcalloc(count + 3, sizeof *argv);
 	auto_buf struct buf said = {.max = SERVICE_OUTPUT_MAX};
 	argv[0] = MOVER_PATH;
 	for (size_t i = 0; i < count; i++)
 		argv[i + 1] = (char *)m->argv[i];
+	if (m->feed)
+		argv[count + 1] = "--listen";
 	if (upload_mover(w, e) < 0)
 		return -1;
-	struct sink sink = {.fd = m->out, .text = m->text};
+	struct feed feed = {.store = m->store, .from = m->feed, .box = w->box};
+	struct sink sink = {.fd = m->out, .text = m->text, .feed = m->feed ? &feed : NULL};
 	struct stream_request rq = {.id = w->box, .argv = argv, .cwd = "/"};
 	struct stream_io io = {.in = m->in, .err = &said, .on_out = on_out, .arg = &sink};
 	if (m->on_out) {
@@ -137,7 +143,9 @@ int work_mover(struct work *w, struct mover_call *m, struct err *e)
 		io.arg = m->arg;
 	}
 	struct stream_result result = {0};
-	if (stream_run(&w->cl, &rq, &io, &result, e) < 0)
+	int r = stream_run(&w->cl, &rq, &io, &result, e);
+	feed_end(&feed);
+	if (r < 0)
 		return -1;
 	if (strcmp(result.outcome, "oom") == 0)
 		return err_set(e, ERRC_LIMIT_REACHED, "the memory limit of the work's sandbox was reached");

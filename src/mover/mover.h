@@ -7,7 +7,8 @@
  *ids that are mapped on the way to the disk; and it restricts itself with Landlock to the tree it writes. The overlay
  *of the box makes whiteouts: removing a file of a lower layer is an ordinary unlink here.
  *
- *	atoll-mover unpack [options] <archive >report		an archive into the tree
+ *	atoll-mover unpack [options] <archive >report		an archive into the tree; --listen: not from stdin but
+ *from a connection to a port that the first line says
  *	atoll-mover pack ROOT [--copy] PATH... >archive		files of the tree as an archive
  *	atoll-mover run USER CWD [NAME=value]... -- COMMAND...	as a user of the image
  *	atoll-mover mkdir PATH USER				a directory with its parents

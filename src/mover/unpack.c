@@ -1,9 +1,11 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +57,7 @@ static const char *choose_dir(char *dest, const char **ret_name)
 struct options {
 	char *dest;
 	bool one_file; /* the archive holds one file, which gets the destination's name */
+	bool listen;
 	uint64_t max;
 };
 
@@ -68,6 +71,8 @@ static void read_options(int argc, char **argv, struct tree *t, struct options *
 			t->keep_setuid = true;
 		} else if (strcmp(argv[i], "--one-file") == 0) {
 			o->one_file = true;
+		} else if (strcmp(argv[i], "--listen") == 0) {
+			o->listen = true;
 		} else if (strcmp(argv[i], "--dest") == 0 && next[0] == '/') {
 			o->dest = argv[++i];
 		} else if (strcmp(argv[i], "--max") == 0) {
@@ -87,6 +92,24 @@ static void read_options(int argc, char **argv, struct tree *t, struct options *
 	}
 }
 
+/* Takes one connection in place of stdin. */
+static void take_connection(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof at;
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (s < 0 || bind(s, (struct sockaddr *)&at, n) < 0 || listen(s, 1) < 0 ||
+		getsockname(s, (struct sockaddr *)&at, &n) < 0)
+		mover_die("cannot listen: %s", strerror(errno));
+	printf("%u\n", ntohs(at.sin_port));
+	fflush(stdout);
+	int in = accept(s, NULL, NULL);
+	if (in < 0 || dup2(in, 0) < 0)
+		mover_die("no connection: %s", strerror(errno));
+	close(in);
+	close(s);
+}
+
 int mover_unpack(int argc, char **argv)
 {
 	struct tree t = {0};
@@ -98,6 +121,8 @@ int mover_unpack(int argc, char **argv)
 	uint64_t bytes = 0;
 	int r;
 	read_options(argc, argv, &t, &o);
+	if (o.listen)
+		take_connection();
 	if (o.one_file)
 		o.dest = (char *)choose_dir(xstrdup(o.dest), &name);
 	make_path(o.dest, &(struct user){.uid = t.uid, .gid = t.gid});

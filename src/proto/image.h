@@ -40,6 +40,7 @@ enum image_op {
 	IMAGE_UNUSE,	/* key: no sandbox of this daemon uses it any more */
 	IMAGE_MEASURE,	/* writes the sizes that are missing in meta/sizes */
 	IMAGE_COLLECT,	/* removes what nothing refers to; flags: IMAGE_CACHE also forgets the steps of builds */
+	IMAGE_REACH,	/* box: replies with an unconnected TCP socket of its network */
 };
 
 enum image_flag { IMAGE_CACHE = 1, IMAGE_DRY = 2 /* COLLECT removes nothing and counts what it would */ };

@@ -20,4 +20,6 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 int limits_check(const struct warden_host *offer, struct box_limits *l, struct err *e);
 
 /* Sockets of the box's network, for atolld (sockets.c). */
+/* One for the image service. */
+int sockets_one(struct warden *w, struct box *b, int *ret, struct err *e);
 void sockets_make(struct warden *w, const struct warden_request *rq, struct warden_asker who);

@@ -17,6 +17,7 @@
 #include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/id.h"
+#include "warden/control.h"
 #include "warden/images_child.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
@@ -173,6 +174,8 @@ static int check(const struct image_conn *c, struct err *e)
 	case IMAGE_TAKE:
 		return !image_hex_ok(str_of(q->layer)) ? err_set(e, ERRC_INVALID_REQUEST, "a layer's name is 64 digits")
 						       : box_id_check(str_of(q->box), e);
+	case IMAGE_REACH:
+		return box_id_check(str_of(q->box), e);
 	case IMAGE_PUT:
 		return key && c->fds_n == 2 ? 0 : err_set(e, ERRC_INVALID_REQUEST, "a key and two files are needed");
 	case IMAGE_LINK:
@@ -220,6 +223,19 @@ void images_box_died(struct warden *w, const char *id)
 	}
 }
 
+static void make_socket(struct image_conn *c)
+{
+	struct box *b = box_find(c->w, c->rq.box);
+	struct image_reply ok = {0};
+	struct err e;
+	auto_fd int fd = -1;
+	if (!b)
+		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", c->rq.box);
+	if (!b || sockets_one(c->w, b, &fd, &e) < 0)
+		return refuse(c, &e);
+	answer(c, &ok, &fd, 1);
+}
+
 static void handle(struct image_conn *c)
 {
 	struct err e;
@@ -236,6 +252,8 @@ static void handle(struct image_conn *c)
 		return answer(c, &ok, &c->w->images.meta, 1);
 	case IMAGE_TAKE:
 		return take(c);
+	case IMAGE_REACH:
+		return make_socket(c);
 	case IMAGE_UNUSE:
 		if (in_use(c->w, c->rq.key))
 			return answer(c, &ok, NULL, 0);

@@ -416,6 +416,7 @@ void images_child(const struct images_work *w, struct image_reply *ret)
 		collect(w, ret);
 		break;
 	case IMAGE_META:
+	case IMAGE_REACH:
 		break;
 	}
 }

@@ -51,6 +51,13 @@ static int make_inside(struct warden *w, struct box *b, int family, int *fds, si
 	return err_os(e, ERRC_INTERNAL_ERROR, os, "make sockets for sandbox '%s'", b->info.id);
 }
 
+int sockets_one(struct warden *w, struct box *b, int *ret, struct err *e)
+{
+	if (b->stage != STAGE_RUNNING)
+		return err_set(e, ERRC_INVALID_STATE, "sandbox '%s' does not run", b->info.id);
+	return make_inside(w, b, AF_INET, ret, 1, e);
+}
+
 void sockets_make(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	int fds[WARDEN_SOCKETS_MAX];

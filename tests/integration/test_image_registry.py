@@ -1,6 +1,8 @@
 """Pull and push with a real registry: plain, with TLS, with credentials, behind a mirror, and with everything that goes wrong."""
 import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import tempfile
@@ -11,7 +13,7 @@ import pytest
 from atoll import BIN, box_path, wait_for
 from boxapi import check_error
 from imagelib import built, events, image_instance, names, no_work_left, run
-from registry import CuttingProxy, docker_config, registry
+from registry import CuttingProxy, Redirecting, docker_config, registry
 
 LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 
@@ -154,6 +156,8 @@ def test_each_failure_has_its_sentence(atoll, plain):
     refused(atoll, "BAD_GATEWAY", "the registry cannot be reached", "push", name="mine", reference=f"127.0.0.1:{free_port()}/x:1")
     refused(atoll, "IMAGE_NOT_FOUND", "there is no image 'mnie'. Did you mean 'mine:latest'?", "push", name="mnie", reference=f"{plain.local}/x:1")
     refused(atoll, "VALIDATION_FAILED", "", "pull", reference="--help")
+    refused(atoll, "VALIDATION_FAILED", "must name a registry's image", "pull", reference="sha256:" + "0" * 64)
+    refused(atoll, "BAD_GATEWAY", "the registry speaks no TLS", "pull", reference=f"{plain.remote}/team/mine:1")
 
 
 def test_a_blob_with_another_digest_is_refused(atoll, plain):
@@ -205,33 +209,125 @@ def test_sandboxes_that_wait_for_one_image_share_a_pull(atoll, plain):
     assert run(atoll, "never", gone, "cat /content") == "content\n"
 
 
-@pytest.fixture(scope="module", name="large")
+@pytest.fixture(name="large")
 def fixture_large(atoll, plain):
-    """An image of one layer that does not compress."""
+    """A new image of one layer that does not compress. Its name and its layer."""
+    name = f"team/large-{os.urandom(4).hex()}"
     built(atoll, "FROM default\nCOPY noise /noise\n", files=[("noise", os.urandom(4 << 20), {})], query="tag=large")
-    assert ask(atoll, "push", name="large", reference=f"{plain.local}/team/large:1")["type"] == "done"
+    assert ask(atoll, "push", name="large", reference=f"{plain.local}/{name}:1")["type"] == "done"
+    return f"{name}:1", plain.manifest(name, "1")[0]["layers"][0]
 
 
-@pytest.mark.usefixtures("large")
-def test_a_pull_goes_on_after_cuts(atoll, plain):
-    proxy = CuttingProxy(plain.port, 1 << 20, cuts=2)
-    ref = f"{proxy.address}/team/large:1"
+def blobs_kept(atoll):
+    """What pulls that did not end have left."""
+    place = os.path.join(atoll.env["ATOLL_DATA"], "daemon/blobs")
+    return {f: os.path.getsize(os.path.join(place, f)) for f in os.listdir(place)} if os.path.isdir(place) else {}
+
+
+def served(plain, layer):
+    """(status, bytes) of every answer with this layer, from the registry's log."""
+    found = []
+    for line in (plain.root / "log").read_text().splitlines():
+        if f"blobs/{layer}" in line and "http.request.method=GET" in line and "response completed" in line:
+            found.append((int(re.search(r"http.response.status=(\d+)", line)[1]), int(re.search(r"http.response.written=(\d+)", line)[1])))
+    return found
+
+
+def test_a_pull_goes_on_where_it_was_cut(atoll, plain, large):
+    """Four cuts after a megabyte each: more than a pull that began anew could bear, and no byte is asked for twice."""
+    name, layer = large
+    before = len(served(plain, layer["digest"]))
+    proxy = CuttingProxy(plain.port, 1 << 20, cuts=4)
+    ref = f"{proxy.address}/{name}"
     try:
         found = events(atoll.request("POST", "/v1/images/pull", {"reference": ref}, timeout=120))
     finally:
         proxy.close()
     assert found[-1]["type"] == "done", found[-1]
-    assert proxy.made == 2
+    assert proxy.made == 4
     assert [e for e in found if e.get("text") == "the connection was cut; fetching what is missing"]
+    progress = [e for e in found if e["type"] == "progress"]
+    assert progress[-1]["bytes"] == progress[-1]["of"] == layer["size"]
     assert run(atoll, "a", ref, "stat -c %s /noise") == f"{4 << 20}\n"
-    assert nothing_left(atoll)
+    wait_for(lambda: len(served(plain, layer["digest"])) >= before + 5, "the registry's log")
+    assert [status for status, _ in served(plain, layer["digest"])[before:]].count(206) == 4
+    assert nothing_left(atoll) and not blobs_kept(atoll)
 
 
-@pytest.mark.usefixtures("large")
-def test_a_registry_that_always_cuts_is_given_up(atoll, plain):
-    proxy = CuttingProxy(plain.port, 1 << 20, cuts=1 << 30)
+def test_a_pull_that_was_killed_is_gone_on_with(atoll, plain, large):
+    """The daemon's image service is killed amid a pull: the next pull asks for the rest only."""
+    name, layer = large
+    held = CuttingProxy(plain.port, 1 << 20, cuts=1, hold=True)
+    ref = f"{held.address}/{name}"
+    with ThreadPoolExecutor(1) as pool:
+        pulling = pool.submit(atoll.request, "POST", "/v1/images/pull", {"reference": ref}, timeout=120)
+        wait_for(lambda: held.made == 1 and sum(blobs_kept(atoll).values()) > 1 << 19, "a part of the layer")
+        for pid in pull_processes(atoll):
+            os.kill(pid, signal.SIGKILL)
+        pulling.exception(timeout=60)
+    held.close()
+    wait_for(lambda: no_work_left(atoll), "the work of the killed pull to be removed")
+    kept = sum(blobs_kept(atoll).values())
+    assert 0 < kept < layer["size"] and ref not in names(atoll)
+    before = len(served(plain, layer["digest"]))
+    last = ask(atoll, "pull", reference=f"{plain.local}/{name}")
+    assert last["type"] == "done", last
+    wait_for(lambda: len(served(plain, layer["digest"])) > before, "the registry's log")
+    assert served(plain, layer["digest"])[before:] == [(206, layer["size"] - kept)]
+    assert not blobs_kept(atoll)
+
+
+def pull_processes(atoll):
+    """Processes of the image service that handle requests: its children."""
+    return [int(p) for p in subprocess.run(["pgrep", "-P", str(service_of(atoll))], capture_output=True, text=True, check=False).stdout.split()]
+
+
+def service_of(atoll):
+    """The image service of this instance, by its environment."""
+    for pid in subprocess.run(["pgrep", "-x", "atoll-images"], capture_output=True, text=True, check=True).stdout.split():
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        if f"ATOLL_DATA={atoll.env['ATOLL_DATA']}".encode() in environment and Path(f"/proc/{parent}/comm").read_text().strip() != "atoll-images":
+            return pid
+    raise AssertionError("the image service does not run")
+
+
+def test_prune_removes_what_pulls_have_left(atoll, plain, large):
+    name, _ = large
+    proxy = CuttingProxy(plain.port, 1 << 20, cuts=1 << 30, then=20000)
     try:
-        refused(atoll, "BAD_GATEWAY", "the connection was cut 5 times", "pull", reference=f"{proxy.address}/team/large:1")
+        refused(atoll, "BAD_GATEWAY", "the connection was cut 5 times", "pull", reference=f"{proxy.address}/{name}")
     finally:
         proxy.close()
     assert proxy.made >= 5
+    kept = sum(blobs_kept(atoll).values())
+    assert kept > 1 << 19
+    usage = atoll.request("GET", "/v1/images?usage=true").json()["usage"]
+    assert usage["reclaimableBytes"] >= kept
+    freed = atoll.request("POST", "/v1/images/prune", {}).json()["bytes"]
+    assert freed >= kept and not blobs_kept(atoll)
+
+
+def test_a_redirect_gets_no_credentials(atoll, closed, place):
+    """A registry may send a blob's reader elsewhere. The other server sees no Authorization; the bytes are checked as ever."""
+    ref = f"{closed.local}/team/elsewhere:1"
+    auth = {"auths": {closed.local: json.loads((place / "own/config.json").read_text())["auths"][closed.remote]}}
+    assert ask(atoll, "push", name="mine", reference=ref, auth=auth)["type"] == "done"
+    with Redirecting(closed) as front:
+        there = {"auths": {front.address: auth["auths"][closed.local]}}
+        last = ask(atoll, "pull", reference=f"{front.address}/team/elsewhere:1", auth=there)
+        assert last["type"] == "done", last
+    assert front.redirected and front.leaked == []
+
+
+def test_tokens(atoll, plain):
+    """A registry that wants a token of another server: with credentials, without, and with wrong ones."""
+    pushed(atoll, f"{plain.local}/team/token:1")
+    with Redirecting(plain, token="t0ken") as front:
+        ref = f"{front.address}/team/token:1"
+        auth = {"auths": {front.address: {"username": "someone", "password": "open sesame"}}}
+        assert ask(atoll, "pull", reference=ref, auth=auth)["type"] == "done"
+        assert front.scopes == {"repository:team/token:pull"}
+        refused(atoll, "FORBIDDEN", "the registry wants credentials", "pull", reference=ref)
+        auth["auths"][front.address]["password"] = "wrong"
+        refused(atoll, "FORBIDDEN", "the registry refuses the credentials", "pull", reference=ref, auth=auth)

@@ -1,6 +1,7 @@
 """A real registry (Debian's docker-registry) on a loopback address, with TLS and with basic auth if asked."""
 import base64
 import crypt  # pylint: disable=deprecated-module
+import http.server
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,10 +107,12 @@ def registry(root, tls=False, auth=False):
 
 
 class CuttingProxy:
-    """Stands before a registry on loopback. The first `cuts` connections that have carried `after` bytes to the client are cut."""
+    """Stands before a registry on loopback. The first `cuts` connections that have carried `after` bytes to the client are cut;
+    with `hold` they stay open and silent, with `then` further ones are cut after so many bytes."""
 
-    def __init__(self, port, after, cuts):
+    def __init__(self, port, after, cuts, hold=False, then=None):
         self.port, self.after, self.cuts, self.made = port, after, cuts, 0
+        self.hold, self.then, self.closed = hold, then, threading.Event()
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
@@ -130,6 +134,10 @@ class CuttingProxy:
             while piece := source.recv(65536):
                 carried += len(piece)
                 if after and carried > after and self._take_cut():
+                    if self.then:
+                        self.after = self.then
+                    if self.hold:
+                        self.closed.wait()
                     break
                 target.sendall(piece)
         except OSError:
@@ -148,4 +156,71 @@ class CuttingProxy:
             return True
 
     def close(self):
+        self.closed.set()
         self.listener.close()
+
+
+class Redirecting:
+    """A registry's front on loopback, over plain HTTP. Without a token it sends readers of blobs to a second server, which notes
+    credentials that it should not see; with one it wants the token that it gives to those who know the password."""
+
+    def __init__(self, behind, token=None):
+        front = self
+        self.behind, self.token, self.redirected, self.leaked, self.scopes = behind, token, False, [], set()
+
+        class Front(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):  # pylint: disable=invalid-name
+                front.answer(self, self.path, self.headers)
+
+            def log_message(self, *_):  # pylint: disable=arguments-differ
+                pass
+
+        class Storage(Front):
+            def do_GET(self):
+                if "Authorization" in self.headers:
+                    front.leaked.append(self.path)
+                front.relay(self, self.path)
+        self.servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) for kind in (Front, Storage)]
+        self.address, self.storage = ("127.0.0.1:%d" % s.server_address[1] for s in self.servers)
+
+    def __enter__(self):
+        for server in self.servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+
+    @staticmethod
+    def send(request, status, headers, body=b""):
+        request.send_response(status)
+        for key, value in {**headers, "Content-Length": str(len(body))}.items():
+            request.send_header(key, value)
+        request.end_headers()
+        request.wfile.write(body)
+
+    def answer(self, request, path, headers):
+        given = headers.get("Authorization", "")
+        if path.startswith("/token?"):
+            query = urllib.parse.parse_qs(path.partition("?")[2])
+            self.scopes.update(query["scope"])
+            known = given == "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+            ok = known or not given
+            return self.send(request, 200 if ok else 401, {}, json.dumps({"token": self.token if known else "anonymous"}).encode() if ok else b"")
+        if self.token and given != f"Bearer {self.token}":
+            return self.send(request, 401, {"WWW-Authenticate": f'Bearer realm="http://{self.address}/token",service="here"'})
+        if not self.token and not given:
+            return self.send(request, 401, {"WWW-Authenticate": 'Basic realm="here"'})
+        if "/blobs/" in path and not self.token:
+            self.redirected = True
+            return self.send(request, 307, {"Location": f"http://{self.storage}{path}"})
+        return self.relay(request, path)
+
+    def relay(self, request, path):
+        kind = request.headers.get("Accept", "*/*").split(",")[1 if "manifests" in path else 0].strip()
+        headers, body = self.behind.ask("GET", path, kind=kind)
+        self.send(request, 200, {k: v for k, v in headers.items() if k in ("Content-Type", "Docker-Content-Digest")}, body)

@@ -13,18 +13,20 @@
 #include "cli/image/image.h"
 #include "cli/verbs.h"
 
-enum { CONFIG_MAX = 1024 * 1024 };
+enum { CONFIG_MAX = 1024 * 1024, BAR = 24 /* columns */ };
 
 /* One line that moves, on a terminal only: what has arrived, and how fast. */
 static void show_progress(const struct json *event)
 {
 	static uint64_t begun;
-	uint64_t bytes = 0, now = clock_ms();
-	if (!isatty(2) || json_read_u64(event, "bytes", 0, INT64_MAX, &bytes, NULL) < 0)
+	uint64_t bytes = 0, of = 0, now = clock_ms();
+	if (!isatty(2) || json_read_u64(event, "bytes", 0, INT64_MAX, &bytes, NULL) < 0 ||
+		json_read_u64(event, "of", 0, INT64_MAX, &of, NULL) < 0)
 		return;
 	begun = begun ? begun : now;
 	double seconds = (double)(now - begun) / 1000;
-	fprintf(stderr, "\r\033[K%.1f MB", (double)bytes / 1e6);
+	fprintf(stderr, "\r\033[K[%-*.*s] %.1f of %.1f MB", BAR, of ? (int)(bytes * BAR / of) : 0,
+		"========================", (double)bytes / 1e6, (double)of / 1e6);
 	if (seconds > 1)
 		fprintf(stderr, ", %.1f MB/s", (double)bytes / 1e6 / seconds);
 }
