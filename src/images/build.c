@@ -293,6 +293,8 @@ static int finish(struct build *b, struct str tags, uint64_t began, struct err *
 		words_add(&build_config(b)->layers, STR(IMAGE_EMPTY_LAYER));
 	if (config_save(b->store, build_config(b), key, NULL, e) < 0)
 		return -1;
+	work_drop(&b->work);
+	packages_keep(b->store, NULL, key);
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "done");
 	json_member_cstr(&w, "id", key);

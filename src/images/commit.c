@@ -83,8 +83,10 @@ int do_commit(struct conn *c, struct store *s, struct err *e)
 	if (*ref.key || !*ref.name)
 		return err_field(e, "name", "field 'name' must be a name, not a digest");
 	if (work_open(&w, c, e) < 0 || load_base(s, &w, box, &config, e) < 0 ||
-		take_layer(s, &w, box, &config, e) < 0 || config_save(s, &config, key, NULL, e) < 0 ||
-		store_link(s, false, ref.name, key, e) < 0)
+		take_layer(s, &w, box, &config, e) < 0 || config_save(s, &config, key, NULL, e) < 0)
+		return -1;
+	packages_keep(s, NULL, key);
+	if (store_link(s, false, ref.name, key, e) < 0)
 		return -1;
 	auto_buf struct buf out = {0};
 	struct json_writer j = json_writer(&out);

@@ -80,6 +80,7 @@ int store_open_images(struct store *s, struct err *e);
 int store_take(struct store *s, const char *box, const char *layer, struct err *e);
 /* `key` comes from the digest of `config`. */
 int store_put(struct store *s, const char *key, struct str layers, struct str config, struct err *e);
+int store_packages(struct store *s, const char *key, struct str text, struct err *e);
 /* name: canonical (names) or 64 digits (cache). key "": remove. */
 int store_link(struct store *s, bool cache, const char *name, const char *key, struct err *e);
 int store_unuse(struct store *s, const char *key, struct err *e);
@@ -213,8 +214,11 @@ void members_free(struct members *m);
 
 /* ---- packages.c ---- */
 
-/* Writes "packages": [...] of an image, read in a box. */
-int packages_put(struct json_writer *w, struct conn *c, const char *key, struct err *e);
+/* Keeps the list of an image's packages beside it, unless it is there. An image whose packages cannot be read has none.
+ */
+void packages_keep(struct store *s, struct conn *c, const char *key);
+/* Writes "packages": [...] of an image: what was kept, else read in a box. */
+int packages_put(struct json_writer *w, struct store *s, struct conn *c, const char *key, struct err *e);
 
 /* ---- digest.c ---- */
 

@@ -334,5 +334,6 @@ int import_archive(struct import *im, char ret_key[BOX_IMAGE_NAME_MAX + 1], stru
 	members_free(&a.m);
 	if (r < 0 || config_save(im->store, &c, ret_key, NULL, e) < 0)
 		return -1;
+	packages_keep(im->store, NULL, ret_key);
 	return *im->name ? store_link(im->store, false, im->name, ret_key, e) : 0;
 }

@@ -28,7 +28,6 @@
 #define SERVICE_PROGRESS      250	    /* ms between two reports of a pull */
 #define SERVICE_FEED_PAUSE    5		    /* ms between two looks at a file that grows */
 #define SERVICE_MEMBERS_MAX   65536u	    /* files of an image archive */
-#define SERVICE_PACKAGES_MAX  (16u * MIB)   /* of a mover's list of packages */
 #define SERVICE_OUTPUT_MAX    (256u * 1024) /* of a mover's report */
 #define SERVICE_BOX_MEMORY    (4ull << 30)  /* of a build's box, or half of the host's if that is less */
 #define SERVICE_BOX_PIDS      1024u

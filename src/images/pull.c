@@ -341,8 +341,11 @@ static int pull(struct pull *p, const char *name, struct err *e)
 	if (r == 0 && p->f.blobs_n)
 		r = fetch_and_unpack(p, e);
 	if (r == 0)
-		r = config_save(p->store, &p->config, key, NULL, e) < 0 ? -1
-									: store_link(p->store, false, name, key, e);
+		r = config_save(p->store, &p->config, key, NULL, e);
+	if (r == 0) {
+		packages_keep(p->store, NULL, key);
+		r = store_link(p->store, false, name, key, e);
+	}
 	bool full = r < 0 && e->code == ERRC_NO_SPACE;
 	for (size_t i = 0; i < p->f.blobs_n; i++)
 		close_blob(p, i, r == 0 || full || (int)i == p->wrong);

@@ -140,7 +140,7 @@ static int do_inspect(struct conn *c, struct store *s, struct str ref, struct er
 		return -1;
 	json_object_begin(&w);
 	put_members(&w, s, *parsed.name ? parsed.name : key, key, true);
-	if (str_eq_c(buf_str(&packages), "true") && packages_put(&w, c, key, e) < 0)
+	if (str_eq_c(buf_str(&packages), "true") && packages_put(&w, s, c, key, e) < 0)
 		return -1;
 	json_object_end(&w);
 	conn_answer(c, 200, buf_str(&out));

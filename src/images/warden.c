@@ -9,7 +9,7 @@
 #include "base/fd_pass.h"
 #include "images/images.h"
 
-/* One request and its reply; *ret_fd may be NULL. */
+/* One request and its reply; *ret_fd may be NULL, fds[1] -1. */
 static int ask(struct store *s, struct image_request *rq, const int fds[2], int *ret_fd, struct image_reply *ret,
 	struct err *e)
 {
@@ -17,7 +17,11 @@ static int ask(struct store *s, struct image_request *rq, const int fds[2], int 
 	int got[1];
 	struct fd_record in = {.data = &r, .size = sizeof r, .fds = got, .fds_max = 1};
 	rq->magic = IMAGE_MAGIC;
-	if (fd_send(s->sock, rq, sizeof *rq, fds, fds ? 2 : 0, 0) < 0 ||
+	if (fd_send(s->sock, rq, sizeof *rq, fds,
+		    !fds	 ? 0
+		    : fds[1] < 0 ? 1
+				 : 2,
+		    0) < 0 ||
 		fd_recv(s->sock, &in, 0) != (ssize_t)sizeof r || r.magic != IMAGE_MAGIC)
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE, "the warden is away");
 	err_seal(&r.err);
@@ -75,6 +79,15 @@ int store_put(struct store *s, const char *key, struct str layers, struct str co
 	auto_fd int second = first < 0 ? -1 : text_fd(config, e);
 	const int fds[2] = {first, second};
 	return second < 0 ? -1 : ask(s, &rq, fds, NULL, NULL, e);
+}
+
+int store_packages(struct store *s, const char *key, struct str text, struct err *e)
+{
+	struct image_request rq = {.op = IMAGE_PACKAGES};
+	snprintf(rq.key, sizeof rq.key, "%s", key);
+	auto_fd int fd = text_fd(text, e);
+	const int fds[2] = {fd, -1};
+	return fd < 0 ? -1 : ask(s, &rq, fds, NULL, NULL, e);
 }
 
 int store_link(struct store *s, bool cache, const char *name, const char *key, struct err *e)

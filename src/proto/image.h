@@ -7,6 +7,7 @@
  *	layers/HEX/			one layer: a tree with the kernel's own whiteouts, stored once
  *	meta/KEY.layers			an image made here: its layers, lowest first, one a line
  *	meta/KEY.json			its configuration (src/images)
+ *	meta/KEY.packages		what is installed in it (src/images, tools/image/build)
  *	meta/names/NAME -> KEY		references that people use
  *	meta/cache/HEX -> KEY		steps of builds
  *	meta/sizes/NAME			bytes of a layer, or of the rootfs of an image of Atoll's own, on the disk
@@ -40,6 +41,7 @@ enum image_op {
 	IMAGE_UNUSE,	/* key: no sandbox of this daemon uses it any more */
 	IMAGE_MEASURE,	/* writes the sizes that are missing in meta/sizes */
 	IMAGE_COLLECT,	/* removes what nothing refers to; flags: IMAGE_CACHE also forgets the steps of builds */
+	IMAGE_PACKAGES, /* key; a descriptor: the text of KEY.packages */
 	IMAGE_REACH,	/* box: replies with an unconnected TCP socket of its network */
 };
 

@@ -29,11 +29,12 @@
 #define BOX_COMMAND_WORDS_MAX 1024 /* of a box's program */
 #define SNAPSHOT_NAME_MAX     63
 #define VOLUME_NAME_MAX	      63
-#define VOLUME_PATH_MAX	      255 /* of the place of a volume in a box */
-#define BOX_VOLUMES_MAX	      8	  /* volumes of one sandbox */
-#define IMAGE_REF_MAX	      220 /* of a name that a client gives, with tag and digest */
-#define IMAGE_LINK_MAX	      250 /* of a name as a file */
-#define IMAGE_LAYERS_MAX      128 /* of one image */
+#define VOLUME_PATH_MAX	      255		  /* of the place of a volume in a box */
+#define BOX_VOLUMES_MAX	      8			  /* volumes of one sandbox */
+#define IMAGE_REF_MAX	      220		  /* of a name that a client gives, with tag and digest */
+#define IMAGE_LINK_MAX	      250		  /* of a name as a file */
+#define IMAGE_LAYERS_MAX      128		  /* of one image */
+#define IMAGE_PACKAGES_MAX    (16u * 1024 * 1024) /* of the list of an image's packages */
 #define IMAGE_CONFIG_MAX      (4u * 1024 * 1024)
 #define BOX_CREATE_TIMEOUT    20000
 

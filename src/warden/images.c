@@ -178,6 +178,8 @@ static int check(const struct image_conn *c, struct err *e)
 		return box_id_check(str_of(q->box), e);
 	case IMAGE_PUT:
 		return key && c->fds_n == 2 ? 0 : err_set(e, ERRC_INVALID_REQUEST, "a key and two files are needed");
+	case IMAGE_PACKAGES:
+		return key && c->fds_n == 1 ? 0 : err_set(e, ERRC_INVALID_REQUEST, "a key and a file are needed");
 	case IMAGE_LINK:
 		return link_ok(q->name) && (!*q->key || box_image_name_ok(str_of(q->key)))
 			       ? 0
@@ -263,6 +265,7 @@ static void handle(struct image_conn *c)
 		break;
 	case IMAGE_LINK:
 	case IMAGE_MEASURE:
+	case IMAGE_PACKAGES:
 	case IMAGE_COLLECT:
 		break;
 	}

@@ -206,6 +206,22 @@ static int put(const struct images_work *w, struct err *e)
 	return r < 0 ? fail(e, -r, "write the image's description") : 0;
 }
 
+static int put_packages(const struct images_work *w, struct err *e)
+{
+	auto_buf struct buf text = {.max = IMAGE_PACKAGES_MAX};
+	struct stat st;
+	char name[NAME];
+	auto_fd int held = lock(w, e);
+	if (held < 0 || read_given(w->fds[0], IMAGE_PACKAGES_MAX, &text, e) < 0)
+		return -1;
+	snprintf(name, sizeof name, "%s.layers", w->rq->key);
+	if (fstatat(w->images->meta, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return fail(e, errno, "find the image");
+	snprintf(name, sizeof name, "%s.packages", w->rq->key);
+	int r = fd_replace_file(w->images->meta, name, buf_str(&text), 0644);
+	return r < 0 ? fail(e, -r, "write the image's packages") : 0;
+}
+
 /* ---- names ---- */
 
 static int put_link(const struct images_work *w, struct err *e)
@@ -311,6 +327,8 @@ static void collect_image(void *arg, int dir, const char *name)
 	}
 	snprintf(json, sizeof json, "%s.json", key);
 	unlinkat(dir, json, 0);
+	snprintf(json, sizeof json, "%s.packages", key);
+	unlinkat(dir, json, 0);
 	unlinkat(dir, away, 0);
 	c->reply->images++;
 }
@@ -402,6 +420,9 @@ void images_child(const struct images_work *w, struct image_reply *ret)
 		break;
 	case IMAGE_PUT:
 		put(w, &ret->err);
+		break;
+	case IMAGE_PACKAGES:
+		put_packages(w, &ret->err);
 		break;
 	case IMAGE_LINK:
 		put_link(w, &ret->err);

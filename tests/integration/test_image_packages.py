@@ -4,7 +4,7 @@ import subprocess
 import tarfile
 
 import pytest
-from atoll import BIN
+from atoll import BIN, wait_for
 from imagelib import built, image_instance, import_image, no_work_left, shell_tree, tar_of
 
 
@@ -89,3 +89,21 @@ def test_databases_that_lie_are_left_out(atoll):
         ("usr/local/lib/node_modules/number/package.json", '{"name": 1, "version": "2"}'),
         ("usr/lib/python3/dist-packages/nothing.egg-info", "")))
     assert packages(atoll, "odd") == [("deb", '\x01"quoted\\', "1"), ("deb", "end", "3")]
+
+
+def test_the_list_is_kept_with_the_image(atoll):
+    """An image that gets a name has its list; the list goes with the image."""
+    key = import_image(atoll, "kept", tree(("var/lib/dpkg/status", DPKG)))
+    kept = json.loads((atoll.images / "meta" / f"{key}.packages").read_text())
+    assert [(p["type"], p["name"]) for p in kept] == [("deb", "bash"), ("deb", "libc6")]
+    found = built(atoll, "FROM kept\nRUN mkdir -p /lib/apk/db && printf 'P:musl\\nV:1\\n' > /lib/apk/db/installed\n", query="tag=more")
+    assert ("apk", "musl", "1") in packages(atoll, "more")
+    more = atoll.images / "meta" / f"{found[-1]['id']}.packages"
+    # What is shown is what was kept.
+    more.write_text('[{"type": "deb", "name": "as-it-was", "version": "7"}]')
+    assert packages(atoll, "more") == [("deb", "as-it-was", "7")]
+    assert atoll.request("DELETE", "/v1/images/more").status == 200
+    wait_for(lambda: atoll.request("POST", "/v1/images/prune", {}).status == 200 and not more.exists(), "the list to go")
+    # Without a list, as of an image from before, it is read.
+    (atoll.images / "meta" / f"{key}.packages").unlink()
+    assert [p[1] for p in packages(atoll, "kept")] == ["bash", "libc6"]
