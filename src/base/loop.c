@@ -70,10 +70,16 @@ void loop_set_events(struct loop_io *io, uint32_t events)
 
 void loop_del(struct loop_io *io)
 {
+	if (io->loop)
+		epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
+	loop_del_closing(io);
+}
+
+void loop_del_closing(struct loop_io *io)
+{
 	struct loop *l = io->loop;
 	if (!l)
 		return;
-	epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
 	for (int i = l->batch_at; i < l->batch_len; i++)
 		if (l->batch[i].data.ptr == io)
 			l->batch[i].data.ptr = NULL;

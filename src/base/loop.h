@@ -54,6 +54,9 @@ int loop_add(struct loop *l, struct loop_io *io, int fd, uint32_t events, void (
 void loop_set_events(struct loop_io *io, uint32_t events);
 /* Safe on an io that is not in a loop. Does not close the descriptor. */
 void loop_del(struct loop_io *io);
+/* The same without a call of the kernel, for a descriptor that is closed in the same turn and has no copy (dup, fork,
+ * SCM_RIGHTS): the kernel forgets it with its last descriptor. */
+void loop_del_closing(struct loop_io *io);
 
 /* Sets or moves the timer; runs once. */
 void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t delay_ms, void (*on_due)(struct loop_timer *));

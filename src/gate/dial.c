@@ -117,10 +117,11 @@ static int begin(struct attempt *t, const struct ip *ip, uint16_t port)
 	t->fd = socket(sa.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (t->fd < 0)
 		return -errno;
-	setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	setsockopt(t->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	if (connect(t->fd, &sa.sa, n) < 0 && errno != EINPROGRESS)
 		return -errno;
+	/* While the server answers. */
+	setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	setsockopt(t->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	return loop_add(t->d->loop, &t->io, t->fd, EPOLLOUT, on_ready);
 }
 

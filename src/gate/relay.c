@@ -205,22 +205,28 @@ static ssize_t move(struct relay *r, struct relay_way *w, struct relay_side **br
 	return n;
 }
 
+static void stop(struct relay *r);
+
 static void end(struct relay *r, enum relay_end how)
 {
-	relay_stop(r);
+	loop_del_closing(&r->client.io);
+	loop_del_closing(&r->server.io);
+	stop(r);
 	r->on_end(r, how);
 }
 
-/* False: the relay is over. */
+/* False: the relay is over. A short read is the last one: epoll says when there is more. */
 static bool pump(struct relay *r, struct relay_way *w)
 {
 	struct relay_side *broken = w->to;
 	ssize_t n = flush(r, w);
-	for (size_t turn = 0; n >= 0 && !holds(w) && !w->ended && turn < GATE_TURN_MAX;) {
+	bool more = n >= 0;
+	for (size_t turn = 0; more && !holds(w) && !w->ended && turn < GATE_TURN_MAX;) {
 		n = move(r, w, &broken);
 		if (n > 0)
 			turn += (size_t)n;
 		w->ended |= n == 0;
+		more = n > 0 && w->bulk;
 	}
 	if (n == -EAGAIN)
 		n = 0;
@@ -231,12 +237,16 @@ static bool pump(struct relay *r, struct relay_way *w)
 	if (w->ended && !holds(w) && !w->shut) {
 		drop_pipe(w);
 		w->shut = true;
-		shutdown(w->to->fd, SHUT_WR);
+		/* The last end of both: the descriptors are closed now, which says the same. */
+		if (!r->up.shut || !r->down.shut)
+			shutdown(w->to->fd, SHUT_WR);
 	}
 	return true;
 }
 
 /* ---- both ---- */
+
+enum { READABLE = EPOLLIN | EPOLLRDHUP };
 
 static bool is_throttled(const struct relay *r)
 {
@@ -248,7 +258,8 @@ static void on_ready(struct loop_io *io, uint32_t events);
 /* What a side is waited for: input while its way out is free, output while its way in holds something. */
 static void watch(struct relay *r, struct relay_side *s, struct relay_way *out, struct relay_way *in)
 {
-	uint32_t events = (!out->ended && !holds(out) && !is_throttled(r) ? EPOLLIN : 0) | (holds(in) ? EPOLLOUT : 0);
+	bool reads = !out->ended && !holds(out) && !is_throttled(r);
+	uint32_t events = (reads ? READABLE : 0) | (holds(in) ? EPOLLOUT : 0);
 	bool done = out->ended && in->shut;
 	/* A socket that has hung up is reported on and on, wanted or not. */
 	if (done || (!events && s->hung))
@@ -273,9 +284,8 @@ static void pump_both(struct relay *r)
 		settle(r);
 }
 
-static void on_ready(struct loop_io *io, uint32_t events)
+static void act(struct relay_side *s, uint32_t events)
 {
-	struct relay_side *s = container_of(io, struct relay_side, io);
 	struct relay *r = s->relay;
 	struct relay_way *out = s == &r->client ? &r->up : &r->down, *in = s == &r->client ? &r->down : &r->up;
 	int os = 0;
@@ -290,6 +300,23 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	settle(r);
 }
 
+static void on_later(struct loop_task *t)
+{
+	struct relay_side *s = container_of(t, struct relay_side, later);
+	act(s, s->events);
+}
+
+/* Ending takes longer than beginning: sockets say goodbye and are closed. Connections that begin in this turn do not
+ * wait for that. */
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct relay_side *s = container_of(io, struct relay_side, io);
+	if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+		return act(s, events);
+	s->events = events;
+	loop_defer(s->relay->loop, &s->later, on_later);
+}
+
 static void on_idle(struct loop_timer *t)
 {
 	struct relay *r = container_of(t, struct relay, idle);
@@ -301,7 +328,9 @@ static void on_idle(struct loop_timer *t)
 
 static void on_first(struct loop_task *t)
 {
-	pump_both(container_of(t, struct relay, first));
+	struct relay *r = container_of(t, struct relay, first);
+	if (pump(r, &r->up))
+		settle(r);
 }
 
 int relay_start(struct relay *r, struct loop *l, int client, int server, struct relay_bucket *bucket,
@@ -318,9 +347,9 @@ int relay_start(struct relay *r, struct loop *l, int client, int server, struct 
 		.from = &r->client, .to = &r->server, .pipe = {-1, -1}, .left = {.max = sizeof scratch}};
 	r->down = (struct relay_way){
 		.from = &r->server, .to = &r->client, .pipe = {-1, -1}, .left = {.max = sizeof scratch}};
-	int e = loop_add(l, &r->client.io, client, EPOLLIN, on_ready);
+	int e = loop_add(l, &r->client.io, client, READABLE, on_ready);
 	if (e == 0)
-		e = loop_add(l, &r->server.io, server, EPOLLIN, on_ready);
+		e = loop_add(l, &r->server.io, server, READABLE, on_ready);
 	if (e < 0) {
 		relay_stop(r);
 		return e;
@@ -340,20 +369,27 @@ bool relay_is_untouched(const struct relay *r)
 	return r->loop && !r->over && is_untouched(&r->up) && is_untouched(&r->down);
 }
 
-void relay_stop(struct relay *r)
+static void stop(struct relay *r)
 {
-	if (!r->loop || r->over)
-		return;
 	r->over = true;
-	loop_del(&r->client.io);
-	loop_del(&r->server.io);
 	loop_timer_stop(&r->idle);
 	list_del(&r->waits);
 	list_del(&r->first.node);
+	list_del(&r->client.later.node);
+	list_del(&r->server.later.node);
 	drop_pipe(&r->up);
 	drop_pipe(&r->down);
 	buf_free(&r->up.left);
 	buf_free(&r->down.left);
+}
+
+void relay_stop(struct relay *r)
+{
+	if (!r->loop || r->over)
+		return;
+	loop_del(&r->client.io);
+	loop_del(&r->server.io);
+	stop(r);
 }
 
 void relay_reset(int *fd)

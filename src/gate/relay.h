@@ -6,7 +6,8 @@
  * buffers nor pipes. What the other side does not take is kept (at most one read), and nothing more is read until it is
  * gone.
  *
- * An end passes on as an end (shutdown), a reset as a reset. After GATE_IDLE without a byte in either direction, or
+ * An end passes on as an end (shutdown), a reset as a reset; both are acted on at the end of the turn, so that new
+ * connections and bytes go first. After GATE_IDLE without a byte in either direction, or
  * GATE_HALF_IDLE when one side has ended, the relay is cut. A bucket limits how many bytes move in a second over
  * all relays that share it. Thread: the loop's.
  */
@@ -46,7 +47,9 @@ struct relay;
 struct relay_side {
 	struct loop_io io;
 	int fd;
-	bool hung; /* both directions are over; reported on and on */
+	bool hung;	     /* both directions are over; reported on and on */
+	uint32_t events;     /* that `later` is to act on */
+	struct loop_task later;
 	struct relay *relay;
 };
 
@@ -70,8 +73,8 @@ struct relay {
 	uint64_t moved; /* loop time of the last byte */
 	bool over;
 	bool server_first;	/* the server spoke before anything of the client had been passed on */
-	struct loop_task first; /* what is there already is moved in the same turn */
-	/* From the loop; the relay has let go of both descriptors' events, and of pipes. They stay the caller's. */
+	struct loop_task first; /* what the client has said already is moved in the same turn */
+	/* From the loop; the relay has let go of pipes. The descriptors are the caller's, who closes both at once. */
 	void (*on_end)(struct relay *r, enum relay_end how);
 };
 
