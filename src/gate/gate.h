@@ -103,7 +103,7 @@ struct gate {
 
 /* ---- main.c ---- */
 /* Addresses of the host that are at most IP_HOST_LOOK old. */
-const struct ip_host *gate_host(struct gate *g);
+struct ip_host *gate_host(struct gate *g);
 
 /* ---- box.c ---- */
 

@@ -34,7 +34,7 @@ static const char help[] =
 	"  SSL_CERT_FILE, SSL_CERT_DIR  whom to trust as an intercepted server, default the system's\n"
 	"  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
 
-const struct ip_host *gate_host(struct gate *g)
+struct ip_host *gate_host(struct gate *g)
 {
 	ip_host_look(&g->host, loop_now(g->loop));
 	return &g->host;

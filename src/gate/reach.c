@@ -35,7 +35,7 @@ static bool holds(const struct ip *ips, size_t n, const struct ip *ip)
  * not, or NULL. */
 static size_t gather(struct gate_box *b, const struct reach_to *to, struct ip *ips, size_t n, struct ip *forbidden)
 {
-	const struct ip_host *host = gate_host(b->gate);
+	struct ip_host *host = gate_host(b->gate);
 	const struct policy *p = box_policy(b);
 	for (size_t t = ARRAY_LEN(types); p && t-- > 0;) {
 		uint32_t age;
@@ -138,13 +138,33 @@ static void tunnel_name(struct reach *r)
 	r->tunnel = tunnel_start(r->box->gate, &to, on_tunnel, r);
 }
 
+/* It may have been decided long ago (a request on a kept connection, one that was held), and be the host's by now. */
+static bool may_dial_wanted(struct reach *r)
+{
+	const struct policy *p = box_policy(r->box);
+	if (r->to.own_only)
+		return reach_is_own(r->box, &r->to);
+	return p && policy_address_ok(p, gate_host(r->box->gate), false, &r->to.wanted, r->to.port).answer ==
+			    POLICY_ALLOW;
+}
+
+static void fail(struct reach *r, int how)
+{
+	r->failed = how;
+	loop_defer(r->box->gate->loop, &r->task, tell_failed);
+}
+
 static void dial(struct reach *r)
 {
 	static const struct ip none;
 	struct ip ips[GATE_DIAL_MAX];
 	size_t n = 0;
-	if (!r->to.own_only || reach_is_own(r->box, &r->to))
+	if (may_dial_wanted(r))
 		ips[n++] = r->to.wanted;
+	else if (!r->to.own_only) {
+		r->forbidden = r->to.wanted;
+		return fail(r, REACH_FORBIDDEN);
+	}
 	if (*r->name)
 		n = gather(r->box, &r->to, ips, n, &r->forbidden);
 	if (n == 0 && !ip_eq(&r->forbidden, &none))
@@ -154,10 +174,8 @@ static void dial(struct reach *r)
 		n--;
 		memmove(ips, ips + 1, n * sizeof *ips);
 	}
-	if (n == 0) {
-		r->failed = r->failed ? r->failed : -EHOSTUNREACH;
-		return loop_defer(r->box->gate->loop, &r->task, tell_failed);
-	}
+	if (n == 0)
+		return fail(r, r->failed ? r->failed : -EHOSTUNREACH);
 	dial_order(ips, n);
 	if (r->box->gate->egress.kind) {
 		memcpy(r->ips, ips, n * sizeof *ips);

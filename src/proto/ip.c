@@ -220,6 +220,7 @@ static bool has_route6(void)
 void ip_host_look(struct ip_host *h, uint64_t now)
 {
 	struct ifaddrs *all = NULL;
+	h->now = now;
 	if ((h->looked && now - h->looked < IP_HOST_LOOK) || getifaddrs(&all) < 0)
 		return;
 	if (!h->looked)
@@ -303,13 +304,18 @@ static int route_type(int fd, const struct ip *ip)
 	return n >= (ssize_t)sizeof a.none && a.head.nlmsg_type == NLMSG_ERROR ? RTN_UNREACHABLE : -1;
 }
 
-static bool is_delivered_here(const struct ip_host *h, const struct ip *ip)
+static bool is_delivered_here(struct ip_host *h, const struct ip *ip)
 {
+	if (h->asked.now && h->asked.now == h->now && ip_eq(&h->asked.ip, ip))
+		return h->asked.local;
 	int t = route_type(h->routes, ip);
-	return t < 0 || t == RTN_LOCAL || t == RTN_ANYCAST;
+	h->asked.ip = *ip;
+	h->asked.now = h->now;
+	h->asked.local = t < 0 || t == RTN_LOCAL || t == RTN_ANYCAST;
+	return h->asked.local;
 }
 
-bool ip_host_is_local(const struct ip_host *h, const struct ip *ip)
+bool ip_host_is_local(struct ip_host *h, const struct ip *ip)
 {
 	struct ip four;
 	if (ip_host_has(h, ip))

@@ -58,7 +58,8 @@ bool ip_from_sockaddr(const union ip_sockaddr *sa, struct ip *ret, uint16_t *ret
 /*
  * The host's own addresses: nothing in a box may reach what listens there. The list is read from the kernel at most
  * every IP_HOST_LOOK ms; it is too old to decide, and whole ranges can be the host's as well (ip route add local), so
- * ip_host_is_local() also asks for the route. `v6` says that the host has a way to the IPv6 internet.
+ * ip_host_is_local() also asks for the route: an answer counts for the `now` that ip_host_look() was last told, so that
+ * deciding and dialling in one turn of a loop ask once. `v6` says that the host has a way to the IPv6 internet.
  */
 enum { IP_HOST_LOOK = 5000 };
 struct ip_host {
@@ -67,10 +68,16 @@ struct ip_host {
 	uint64_t looked; /* monotonic ms; 0: never, and the kernel is not asked */
 	int routes;	 /* netlink; -1: none. Only when `looked` */
 	bool v6;
+	uint64_t now; /* of the last look */
+	struct {
+		struct ip ip;
+		uint64_t now;
+		bool local;
+	} asked; /* the last answer about a route; now 0: none */
 };
 void ip_host_look(struct ip_host *h, uint64_t now);
 /* One of them, or an IPv6 form of one. */
 bool ip_host_has(const struct ip_host *h, const struct ip *ip);
-/* The same, and what the kernel would deliver to the host itself right now. True as well when it cannot be asked. */
-bool ip_host_is_local(const struct ip_host *h, const struct ip *ip);
+/* The same, and what the kernel would deliver to the host itself now. True as well when it cannot be asked. */
+bool ip_host_is_local(struct ip_host *h, const struct ip *ip);
 void ip_host_free(struct ip_host *h);

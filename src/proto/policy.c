@@ -190,7 +190,7 @@ static const char *never(enum ip_kind k)
 
 /* What deny rules, ranges and the host's own addresses say; NEEDS_NAME when nothing of them does. */
 static struct verdict by_range(
-	const struct policy *p, const struct ip_host *host, bool udp, const struct ip *ip, uint16_t port)
+	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port)
 {
 	const struct rule *r = denied_range(p, udp, ip, port);
 	if (r)
@@ -205,7 +205,7 @@ static struct verdict by_range(
 }
 
 struct verdict policy_by_address(
-	const struct policy *p, const struct ip_host *host, bool udp, const struct ip *ip, uint16_t port)
+	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port)
 {
 	if (p->mode == POLICY_OFF)
 		return say(POLICY_DENY, WHY_OFF);
@@ -258,13 +258,13 @@ struct verdict policy_by_name(const struct policy *p, const char *name, uint16_t
 }
 
 struct verdict policy_address_ok(
-	const struct policy *p, const struct ip_host *host, bool udp, const struct ip *ip, uint16_t port)
+	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port)
 {
 	struct verdict v = by_range(p, host, udp, ip, port);
 	return v.answer == POLICY_NEEDS_NAME ? say(POLICY_ALLOW, "public") : v;
 }
 
-bool policy_may_show(const struct policy *p, const struct ip_host *host, const struct ip *ip)
+bool policy_may_show(const struct policy *p, struct ip_host *host, const struct ip *ip)
 {
 	for (size_t i = 0; i < p->deny_n; i++)
 		if (!p->deny[i].udp && !p->deny[i].port && deny_matches(&p->deny[i], ip))

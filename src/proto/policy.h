@@ -50,15 +50,15 @@ const char *policy_mode_name(enum policy_mode m);
 bool policy_mode_parse(struct str text, enum policy_mode *ret);
 
 struct verdict policy_by_address(
-	const struct policy *p, const struct ip_host *host, bool udp, const struct ip *ip, uint16_t port);
+	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port);
 struct verdict policy_by_name(const struct policy *p, const char *name, uint16_t port, enum policy_speech how);
 /* A rule in `deny` says so. For what is allowed by its address nothing else counts about a name. */
 bool policy_denies_name(const struct policy *p, const char *name, uint16_t port, enum policy_speech how);
 /* An address that the decided name has. */
 struct verdict policy_address_ok(
-	const struct policy *p, const struct ip_host *host, bool udp, const struct ip *ip, uint16_t port);
+	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port);
 /* Whether an address may stand in an answer: some port of it can be reached. */
-bool policy_may_show(const struct policy *p, const struct ip_host *host, const struct ip *ip);
+bool policy_may_show(const struct policy *p, struct ip_host *host, const struct ip *ip);
 /* Whether questions about this name may be asked. */
 struct verdict policy_may_resolve(const struct policy *p, const char *name);
 

@@ -185,6 +185,32 @@ def test_an_address_that_the_host_gets_is_never_reachable_at_once(gate, world):
         world.processes[-1].kill()
 
 
+def test_an_address_that_became_the_hosts_is_not_dialled_for_a_kept_connection(gate, world):
+    """Decided in mode open, kept, and dialled again for the next request: the address is looked at again."""
+    listen_on_the_host(world, "192.0.2.99")
+    world.servers.ip("addr", "add", "192.0.2.99/32", "dev", "lo")
+    world.serve("""
+while True:
+  q = s.recv(9999)
+  if not q: break
+  s.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 4\\r\\nConnection: close\\r\\n\\r\\nfar\\n')
+  s.close(); break
+""", 9999, "192.0.2.99")
+    box = gate.box(policy={"deny": ["evil.example"]})
+    asks = ("import http.client\nc=http.client.HTTPConnection('192.0.2.99',9999,timeout=60)\n"
+            "def get():\n c.request('GET','/',headers={'Host':'far.example:9999'}); r=c.getresponse(); print(r.status, r.read().decode().strip(), flush=True)\n"
+            "get(); input(); get()")
+    process = box.start("/usr/bin/python3", "-c", asks, stdin=-1, stdout=-1, stderr=-1)
+    assert process.stdout.readline() == "200 far\n"
+    world.gate_space.ip("addr", "add", "192.0.2.99/32", "dev", "lo")
+    try:
+        out, errors = process.communicate("\n", timeout=60)
+        assert out.startswith("403 ") and "never reachable: an address of the host" in out, out + errors
+    finally:
+        world.gate_space.ip("addr", "del", "192.0.2.99/32", "dev", "lo")
+        world.servers.ip("addr", "del", "192.0.2.99/32", "dev", "lo")
+
+
 def test_datagrams_to_a_range_that_is_the_hosts(gate, world):
     world.gate_space.ip("route", "add", "local", "192.0.2.0/24", "dev", "lo")
     try:

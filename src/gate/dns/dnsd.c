@@ -91,7 +91,7 @@ static void tell(const struct question *q, const struct dns_answer *a, uint32_t 
 {
 	struct gate *g = q->box->gate;
 	const struct policy *p = box_policy(q->box);
-	const struct ip_host *host = gate_host(g);
+	struct ip_host *host = gate_host(g);
 	struct dns_record shown[GATE_DNS_RECORDS_MAX];
 	struct dns_answer out = {.rcode = a->rcode, .v = shown};
 	auto_buf struct buf stripped = {.max = GATE_DNS_MAX};
