@@ -120,7 +120,8 @@ static bool is_dropped(const struct rewrite *r, struct str name)
 
 static struct buf *new_value(struct rewrite *r)
 {
-	if (r->values_n == ARRAY_LEN(r->values))
+	r->full |= r->values_n == ARRAY_LEN(r->values);
+	if (r->full)
 		return NULL;
 	struct buf *b = &r->values[r->values_n++];
 	*b = (struct buf){.max = HTTP_HEAD_MAX, .wipe = true};
@@ -153,9 +154,29 @@ static bool pass(struct rewrite *r, struct str name, struct str *value)
 	if (!secrets_in_value(r->writer.secrets, *value))
 		return true;
 	struct buf *out = new_value(r);
-	if (out && secret_put_value(&r->writer, *value, out))
+	bool replaced = out && secret_put_value(&r->writer, *value, out);
+	if (replaced)
 		*value = buf_str(out);
+	r->full |= replaced && out->failed;
 	return true;
+}
+
+static void free_values(struct rewrite *r, size_t from)
+{
+	while (r->values_n > from)
+		buf_free(&r->values[--r->values_n]);
+}
+
+/* Tries all headers: what comes after is sent piece by piece, and cannot be taken back. */
+static bool has_room(struct rewrite *r)
+{
+	size_t before = r->values_n;
+	for (size_t i = 0; i < r->rq->headers.n; i++) {
+		struct http_header h = r->rq->headers.v[i];
+		pass(r, h.name, &h.value);
+	}
+	free_values(r, before);
+	return !r->full && !r->target.failed;
 }
 
 static bool filter(void *arg, struct str name, struct str *value)
@@ -236,6 +257,8 @@ static size_t signed_headers(struct rewrite *r, struct aws_header *v)
 	for (size_t i = 0; i < r->add_n && n < AWS_HEADERS_MAX; i++)
 		if (str_starts(r->add[i].name, STR("x-amz-")))
 			v[n++] = (struct aws_header){r->add[i].name, r->add[i].value};
+	/* One that is left out of the signature would be refused by the server. */
+	r->full |= n == AWS_HEADERS_MAX;
 	return n;
 }
 
@@ -259,7 +282,7 @@ static bool sign(struct web *w, struct rewrite *r)
 		add(r, "x-amz-security-token", str_of(r->signs->aws.token));
 	q.headers_n = signed_headers(r, headers);
 	struct buf *out = new_value(r);
-	if (!out || !aws_sign(&key, &q, out))
+	if (!out || r->full || !aws_sign(&key, &q, out))
 		return false;
 	add(r, "Authorization", buf_str(out));
 	r->writer.used(w, r->signs);
@@ -310,7 +333,7 @@ bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite 
 {
 	r->rq = rq;
 	r->values_n = r->add_n = 0;
-	r->unwrap = false;
+	r->unwrap = r->full = false;
 	r->target = (struct buf){.max = HTTP_HEAD_MAX, .wipe = true};
 	r->writer = (struct secret_writer){
 		.secrets = web_secrets(w), .way = {w->leg, w->conn->port}, .used = on_used, .arg = w};
@@ -320,7 +343,10 @@ bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite 
 	o->filter_request = filter;
 	o->add = r->add;
 	add_headers(w, r);
-	if (!secret_put_target(&r->writer, rq->target, &r->target))
+	bool replaced = secret_put_target(&r->writer, rq->target, &r->target);
+	if (!has_room(r))
+		return r->full = true, false;
+	if (!replaced)
 		buf_free(&r->target);
 	if (r->signs && is_wrapped(rq))
 		begin_unwrap(w, r, o);
@@ -336,7 +362,6 @@ bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite 
 
 void rewrite_end(struct rewrite *r)
 {
-	for (size_t i = 0; i < r->values_n; i++)
-		buf_free(&r->values[i]);
+	free_values(r, 0);
 	buf_free(&r->target);
 }

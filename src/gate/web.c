@@ -215,7 +215,9 @@ static void forward(struct web *w, struct http_exchange *x)
 		w->proxy = http_proxy(x, w->gate->http_client, &w->ep, &o);
 	if (rewrites)
 		rewrite_end(&rewrite);
-	if (!ok)
+	if (!ok && rewrite.full)
+		web_answer(x, 431, "431 the head of the request to %s has no room for its secrets\n", w->leg);
+	else if (!ok)
 		web_answer(x, 502, "502 the request to %s cannot be signed\n", w->leg);
 }
 

@@ -85,8 +85,10 @@ struct rewrite {
 	const struct http_request *rq;
 	struct secret_writer writer;
 	struct secret *signs; /* with this key the request is signed */
-	struct buf target, values[HTTP_HEADERS_MAX + SECRETS_BOX_MAX + 8];
+	/* A signed header takes two: its name and its value; each value that is sent one more. */
+	struct buf target, values[3 * HTTP_HEADERS_MAX + SECRETS_BOX_MAX + 8];
 	size_t values_n;
+	bool full; /* a value, or the number of headers, is more than a head can hold */
 	struct http_header add[SECRETS_BOX_MAX + 8];
 	size_t add_n;
 	char date[20], hash[72];
@@ -102,6 +104,7 @@ enum rewrite_need {
 	REWRITE_NO_LENGTH,
 };
 enum rewrite_need rewrite_need(struct web *w, const struct http_request *rq);
-/* Fills the options. False: the request cannot be signed. rewrite_end() follows when http_proxy has returned. */
+/* Fills the options. False: the head has no room for its secrets (`full`), or the request cannot be signed. rewrite_end()
+ * follows when http_proxy has returned. */
 bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite *r, struct http_proxy_options *o);
 void rewrite_end(struct rewrite *r);

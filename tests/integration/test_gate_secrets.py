@@ -396,6 +396,25 @@ def test_unsigned_requests_are_signed(gate):
     assert signature_holds(got) and got["headers"]["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD" and got["bytes"] == 5
 
 
+def test_many_headers_with_placeholders_are_signed(gate):
+    """Each takes several of the buffers of a head: one for its name and two for its value."""
+    box = new_box(gate, secret(aws=AWS), secret(name="other", placeholder=OTHER_PLACE, value="other-value"))
+    got = ask(box, "/bucket/key", *(w for i in range(80) for w in ("-H", f"X-Amz-Meta-{i}: {OTHER_PLACE}")))
+    assert signature_holds(got)
+    assert all(got["headers"][f"x-amz-meta-{i}"] == "other-value" for i in range(80))
+
+
+@pytest.mark.parametrize("more", [{}, {"aws": True}])
+def test_a_head_without_room_for_its_secrets_is_refused(gate, more):
+    box = new_box(gate, secret(value="v" * 4096, **({"aws": AWS} if more else {})))
+    for header in (f"X-Amz-Meta-Key: {PLACE * 40}", f"X-Key: {PLACE * 40}"):
+        status, body = box.curl(URL + "/", "--cacert", str(gate.ca), "-H", header)
+        assert (status, body) == (431, "431 the head of the request to two.example has no room for its secrets\n")
+    status, body = box.curl(URL + f"/?k={'&k='.join([PLACE] * 40)}", "--cacert", str(gate.ca))
+    assert (status, body) == (431, "431 the head of the request to two.example has no room for its secrets\n")
+    assert ask(box, "/", "-H", f"X-Key: {PLACE}")["headers"]["x-key"] == "v" * 4096
+
+
 def test_requests_signed_with_placeholders_are_signed_anew(gate):
     box = new_box(gate, secret(aws={**AWS, "sessionToken": "the-session"}))
     digest = hashlib.sha256(b"hello").hexdigest()
