@@ -144,8 +144,8 @@ static bool may_dial_wanted(struct reach *r)
 	const struct policy *p = box_policy(r->box);
 	if (r->to.own_only)
 		return reach_is_own(r->box, &r->to);
-	return p && policy_address_ok(p, gate_host(r->box->gate), false, &r->to.wanted, r->to.port).answer ==
-			    POLICY_ALLOW;
+	return p &&
+	       policy_address_ok(p, gate_host(r->box->gate), false, &r->to.wanted, r->to.port).answer == POLICY_ALLOW;
 }
 
 static void fail(struct reach *r, int how)

@@ -47,8 +47,8 @@ struct relay;
 struct relay_side {
 	struct loop_io io;
 	int fd;
-	bool hung;	     /* both directions are over; reported on and on */
-	uint32_t events;     /* that `later` is to act on */
+	bool hung;	 /* both directions are over; reported on and on */
+	uint32_t events; /* that `later` is to act on */
 	struct loop_task later;
 	struct relay *relay;
 };

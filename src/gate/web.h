@@ -104,7 +104,7 @@ enum rewrite_need {
 	REWRITE_NO_LENGTH,
 };
 enum rewrite_need rewrite_need(struct web *w, const struct http_request *rq);
-/* Fills the options. False: the head has no room for its secrets (`full`), or the request cannot be signed. rewrite_end()
- * follows when http_proxy has returned. */
+/* Fills the options. False: the head has no room for its secrets (`full`), or the request cannot be signed.
+ * rewrite_end() follows when http_proxy has returned. */
 bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite *r, struct http_proxy_options *o);
 void rewrite_end(struct rewrite *r);
