@@ -80,6 +80,34 @@ def test_boxes_without_a_row_are_adopted(own_daemon):
     assert own_daemon.inspect("one")["labels"] == {"found": "again"}
 
 
+def network(daemon, box):
+    return daemon.request("GET", box_path(box) + "/network").json()
+
+
+def test_a_box_without_a_row_has_no_network_until_it_starts_again(own_daemon):
+    """Its policy was in the row: the default of the daemon may allow more."""
+    for box in ("one", "two"):
+        own_daemon.request("PUT", box_path(box), {"network": {"mode": "list", "allow": ["example.org"]}})
+    own_daemon.interrupt()
+    shutil.rmtree(own_daemon.data / "daemon")
+    own_daemon.start()
+    for _ in range(2):
+        found = network(own_daemon, "one")
+        assert found["mode"] == "off" and "its record was lost" in found["reason"] and found["own"] == {}, found
+        assert own_daemon.request("PUT", box_path("one"), {"labels": {"found": "again"}}).status == 200
+        own_daemon.kill_daemon()  # it has a row now, and stays off
+    assert own_daemon.request("POST", box_path("one") + "/stop").status == 200
+    own_daemon.execute("one", "true")
+    found = network(own_daemon, "one")
+    assert found["mode"] == "open" and "reason" not in found, found
+    own_daemon.kill_daemon()
+    assert network(own_daemon, "one")["mode"] == "open"
+    # Or until somebody says what it may reach.
+    own_daemon.request("PATCH", box_path("two") + "/network", {"mode": "list"})
+    found = network(own_daemon, "two")
+    assert found["mode"] == "list" and "reason" not in found and found["own"] == {"mode": "list"}, found
+
+
 def test_a_sleeping_box_sleeps_on_and_wakes_later(own_daemon, own_box):
     own_daemon.request("PUT", box_path(own_box), {"sleepAfter": "1s"})
     pid = own_daemon.execute(own_box, "sleep 1000 >/dev/null 2>&1 & echo $!")["stdout"].strip()

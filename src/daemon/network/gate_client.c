@@ -134,18 +134,34 @@ void gate_client_answer(struct gate_client *g, const char *ask, bool allow, stru
 	say(g, &line);
 }
 
+static void begin_line(struct json_writer *w, const char *op, const char *id)
+{
+	json_object_begin(w);
+	json_member_cstr(w, "op", op);
+	json_member_cstr(w, "id", id);
+}
+
+/* False: nobody has to be told, and `ack` is answered. */
+static bool begin_told(
+	struct gate_client *g, const struct sandbox *s, struct gate_ack *ack, struct json_writer *w, const char *op)
+{
+	if (!has_box(s) && ack) {
+		ack->on_done(ack);
+		return false;
+	}
+	if (is_away(g, ack))
+		return false;
+	begin_line(w, op, s->id);
+	return true;
+}
+
 void gate_client_policy(struct gate_client *g, const struct sandbox *s, struct gate_ack *ack)
 {
 	auto_buf struct buf line = {0};
 	struct json_writer w = json_writer(&line);
-	if (!has_box(s) && ack)
-		return ack->on_done(ack);
-	if (is_away(g, ack))
+	if (!begin_told(g, s, ack, &w, "policy"))
 		return;
-	json_object_begin(&w);
-	json_member_cstr(&w, "op", "policy");
-	json_member_cstr(&w, "id", s->id);
-	network_write(&w, &g->daemon->network, s->spec.network, NULL);
+	network_write(&w, &g->daemon->network, s->spec.network, network_missing(s));
 	expect(g, &w, ack);
 	json_object_end(&w);
 	say(g, &line);
@@ -155,9 +171,7 @@ static void say_hooks(struct gate_client *g, const struct sandbox *s)
 {
 	auto_buf struct buf line = {0};
 	struct json_writer w = json_writer(&line);
-	json_object_begin(&w);
-	json_member_cstr(&w, "op", "hooks");
-	json_member_cstr(&w, "id", s->id);
+	begin_line(&w, "hooks", s->id);
 	hooks_write(s, &w);
 	json_object_end(&w);
 	say(g, &line);
@@ -167,13 +181,8 @@ void gate_client_worker(struct gate_client *g, const struct sandbox *s, struct g
 {
 	auto_buf struct buf line = {0};
 	struct json_writer w = json_writer(&line);
-	if (!has_box(s) && ack)
-		return ack->on_done(ack);
-	if (is_away(g, ack))
+	if (!begin_told(g, s, ack, &w, "worker"))
 		return;
-	json_object_begin(&w);
-	json_member_cstr(&w, "op", "worker");
-	json_member_cstr(&w, "id", s->id);
 	if (!docker_worker_write(g->daemon->docker, s, &w) && !ack)
 		return;
 	expect(g, &w, ack);
@@ -187,9 +196,7 @@ void gate_client_secrets(struct gate_client *g, const struct sandbox *s)
 	struct json_writer w = json_writer(&line);
 	if (!gate_client_is_up(g) || !has_box(s))
 		return;
-	json_object_begin(&w);
-	json_member_cstr(&w, "op", "secrets");
-	json_member_cstr(&w, "id", s->id);
+	begin_line(&w, "secrets", s->id);
 	secrets_write(s, &w);
 	json_object_end(&w);
 	say(g, &line);
@@ -210,9 +217,7 @@ static void say_op(struct gate_client *g, const char *op, const char *id)
 	struct json_writer w = json_writer(&line);
 	if (!gate_client_is_up(g))
 		return;
-	json_object_begin(&w);
-	json_member_cstr(&w, "op", op);
-	json_member_cstr(&w, "id", id);
+	begin_line(&w, op, id);
 	json_object_end(&w);
 	say(g, &line);
 }

@@ -153,14 +153,22 @@ struct str network_mode(const struct network_defaults *d, const char *own)
 	return str_of(policy_mode_name(m));
 }
 
+bool network_is_unknown(const char *own)
+{
+	return strcmp(own, NETWORK_UNKNOWN) == 0;
+}
+
 const char *network_missing(const struct sandbox *s)
 {
 	const struct warden_host *host = warden_host(s->daemon->warden);
 	bool lives = s->state == SB_RUNNING || s->state == SB_ASLEEP;
 	if (host && !host->network)
 		return "the host cannot steer connections of sandboxes; see atoll doctor";
-	return lives && s->no_network ? "it was started without a network; stop it, and start it again to give it one"
-				      : NULL;
+	if (lives && s->no_network)
+		return "it was started without a network; stop it, and start it again to give it one";
+	return lives && network_is_unknown(s->spec.network)
+		       ? "its record was lost, and its policy with it; set one, or stop it and start it again"
+		       : NULL;
 }
 
 uint32_t network_steer(const struct network_defaults *d, const char *own)

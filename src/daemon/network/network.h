@@ -25,8 +25,12 @@ int network_add_rule(const char *own, const char *key, const char *rule, char **
 void network_write(struct json_writer *w, const struct network_defaults *d, const char *own, const char *missing);
 /* The mode that was asked for. */
 struct str network_mode(const struct network_defaults *d, const char *own);
+/* What a sandbox has whose box was found without a row: nobody knows its policy. Off until it starts again, or until
+ * somebody sets one. */
+#define NETWORK_UNKNOWN "{\"mode\":\"off\",\"unknown\":true}"
+bool network_is_unknown(const char *own);
 /* Why this sandbox has no network, whatever its policy says; NULL: it has. The host cannot steer connections (a kernel
- * before 5.9), or its box was started before it could, or could not be steered. */
+ * before 5.9), or its box was started before it could, or could not be steered, or its policy is not known. */
 struct sandbox;
 const char *network_missing(const struct sandbox *s);
 /* enum warden_steer that the whole policy needs. */

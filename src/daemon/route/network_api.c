@@ -23,7 +23,7 @@ void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
 	json_object_begin(&w);
 	network_write(&w, &r->daemon->network, s->spec.network, network_missing(s));
 	json_key(&w, "own");
-	json_raw(&w, str_of(s->spec.network));
+	json_raw(&w, str_of(network_is_unknown(s->spec.network) ? "{}" : s->spec.network));
 	json_member_u64(&w, "connections", t.connections);
 	json_member_u64(&w, "denied", t.denied);
 	json_member_u64(&w, "bytesSent", t.sent);

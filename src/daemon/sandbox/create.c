@@ -352,8 +352,21 @@ static void tell_no_network(const struct sandbox *s)
 			"id=%s", LOG_Q(s->id));
 }
 
+/* Nobody knows the policy of the box before; the new one begins with the daemon's. */
+static void begin_network(struct sandbox *s)
+{
+	struct store_row row;
+	if (s->state != SB_STOPPED || !network_is_unknown(s->spec.network))
+		return;
+	free(s->spec.network);
+	s->spec.network = xstrdup("{}");
+	sandbox_row(s, &row);
+	store_put(s->daemon->store, &row, NULL, NULL);
+}
+
 void sandbox_create(struct sandbox *s)
 {
+	begin_network(s);
 	if (s->state == SB_STOPPED || s->state == SB_FAILED)
 		sandbox_move(s, SB_CREATING, NULL);
 	sandbox_op_begin(s, OP_CREATE);

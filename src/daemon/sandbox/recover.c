@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "daemon/network/gate_client.h"
+#include "daemon/network/network.h"
 #include "daemon/preview/ports.h"
 #include "daemon/preview/tunnels.h"
 #include "daemon/sandbox/sandbox.h"
@@ -103,6 +104,13 @@ static void on_adopted(void *arg, const struct err *e)
 	sandbox_unref(s);
 }
 
+/* Its policy was in the row. The daemon's default may allow more. */
+static void forget_network(struct sandbox *s)
+{
+	free(s->spec.network);
+	s->spec.network = xstrdup(NETWORK_UNKNOWN);
+}
+
 static void adopt_box(struct daemon *d, const struct box_info *info)
 {
 	struct err e;
@@ -122,6 +130,8 @@ static void adopt_box(struct daemon *d, const struct box_info *info)
 		memcpy(s->spec.image, info->image, sizeof s->spec.image);
 	if (state == SB_STOPPED)
 		describe_end(info, s->reason, sizeof s->reason);
+	else
+		forget_network(s);
 	sandbox_set_view(s, state == SB_STOPPED ? VIEW_REMAINS : VIEW_CLEAR);
 	log_event(LOG_INFO, "box adopted", "id=%s state=%s", LOG_Q(s->id), state_name(state));
 	struct store_row row;
