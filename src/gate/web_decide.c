@@ -5,6 +5,7 @@
  */
 #include "gate/web.h"
 
+#define WHY_NO_NAME  "mode list: the request has no Host name"
 #define WHY_BAD_HOST "the Host of the request is neither a name nor an address"
 
 struct host {
@@ -69,7 +70,7 @@ static struct verdict decide_settled(struct passage *c)
 		return v;
 	if (v.answer != POLICY_DENY && passage_is_approved(c, ip_format(&c->wanted, text)))
 		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
-	return (struct verdict){.answer = POLICY_DENY, .why = v.why};
+	return (struct verdict){.answer = POLICY_DENY, .why = *v.why ? v.why : WHY_NO_NAME};
 }
 
 struct verdict web_decide_address(struct passage *c)
@@ -81,8 +82,8 @@ struct verdict web_decide_address(struct passage *c)
 	}
 	if (passage_is_approved(c, ip_format(&c->wanted, text)))
 		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
-	return (struct verdict){.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
-		.why = "mode list: the request has no Host name"};
+	return (struct verdict){
+		.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY, .why = WHY_NO_NAME};
 }
 
 static struct verdict refuse(const char *why)

@@ -127,6 +127,14 @@ def test_a_killed_gate_comes_back(net):
         assert sh(net, "n-kill", "curl -sS http://web.example/") == (0, f"http {WEB} web.example\n")
         assert gate_pid(net) != pid
     assert sh(net, "n-kill", "curl -sSf http://two.example/")[0] != 0
+    # What was open has no record of its own: a line says so, and counts nothing.
+    log = net.request("GET", "/v1/sandboxes/n-kill/network/log").json()["log"]
+    cut = [r for r in log if r["rule"] == "the gate was restarted"]
+    assert len(cut) == 2 and cut[0]["end"] == "connections that were open have been cut" and cut[0]["name"] is None, log
+    put(net, "n-kill-off", mode="off")
+    os.kill(gate_pid(net), signal.SIGKILL)
+    assert sh(net, "n-kill", "curl -sS http://web.example/")[0] == 0
+    assert net.request("GET", "/v1/sandboxes/n-kill-off/network/log").json()["log"] == []
 
 
 def gate_pid(net):

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/docker/docker.h"
@@ -24,6 +25,7 @@ struct gate_client {
 	struct buf in, out;
 	char ca[WARDEN_PEM_MAX + 1];
 	bool complained;
+	uint64_t pid; /* of the gate that said hello last; 0: none */
 	uint64_t seq;
 	struct list acks; /* struct gate_ack, in the order of their lines */
 };
@@ -262,6 +264,35 @@ static void on_used(struct gate_client *g, const struct json *o)
 	secrets_used(g->daemon, name, (int64_t)time);
 }
 
+/* Only the gate knew which connections were open. */
+static void note_restart(struct gate_client *g)
+{
+	size_t it = 0;
+	void *v;
+	while (map_next(&g->daemon->boxes, &it, &(struct str){0}, &v)) {
+		struct sandbox *s = v;
+		if (has_box(s) && !network_missing(s) &&
+			!str_eq_c(network_mode(&g->daemon->network, s->spec.network), "off"))
+			net_log_gate_restarted(&s->net_log, clock_wall_ms());
+	}
+}
+
+static void on_hello(struct gate_client *g, const struct json *o)
+{
+	const char *ca = "";
+	uint64_t pid = 0;
+	json_read_u64(o, "pid", 0, INT32_MAX, &pid, NULL);
+	json_read_cstr(o, "ca", &ca, NULL);
+	if (strlen(ca) < sizeof g->ca)
+		snprintf(g->ca, sizeof g->ca, "%s", ca);
+	if (g->pid && g->pid != pid)
+		note_restart(g);
+	g->pid = pid;
+	/* Before that, "synced" would make the gate forget boxes whose rows are not up to date. */
+	if (g->daemon->recovered)
+		gate_client_all(g);
+}
+
 static void on_line(struct gate_client *g, struct str line)
 {
 	struct err e;
@@ -272,14 +303,8 @@ static void on_line(struct gate_client *g, struct str line)
 		log_limited(LOG_ERROR, "a line of the gate was not understood", "error=%s", LOG_Q(e.msg));
 		return;
 	}
-	if (strcmp(op, "hello") == 0) {
-		const char *ca = "";
-		json_read_cstr(o, "ca", &ca, NULL);
-		if (strlen(ca) < sizeof g->ca)
-			snprintf(g->ca, sizeof g->ca, "%s", ca);
-		/* Before that, "synced" would make the gate forget boxes whose rows are not up to date. */
-		return g->daemon->recovered ? gate_client_all(g) : (void)0;
-	}
+	if (strcmp(op, "hello") == 0)
+		return on_hello(g, o);
 	if (strcmp(op, "used") == 0)
 		return on_used(g, o);
 	if (strcmp(op, "ask") == 0)

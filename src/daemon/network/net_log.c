@@ -1,5 +1,7 @@
 #include "daemon/network/net_log.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "daemon/limits.h"
 
@@ -79,15 +81,33 @@ static void push(struct net_log *l, char *text)
 	l->records[at] = text;
 }
 
-void net_log_add(struct net_log **log, const struct json *record)
+static void show(struct net_log *l, const struct json *record)
 {
-	struct net_log *l = get(log);
 	char *text = render(record);
-	net_totals_add(&l->totals, record);
 	if (!text)
 		return;
 	push(l, text);
 	followers_send(&l->followers, str_of(text));
+}
+
+void net_log_add(struct net_log **log, const struct json *record)
+{
+	struct net_log *l = get(log);
+	net_totals_add(&l->totals, record);
+	show(l, record);
+}
+
+void net_log_gate_restarted(struct net_log **log, int64_t now)
+{
+	static const char text[] =
+		"{\"time\":%lld,\"port\":0,\"protocol\":\"tcp\",\"decision\":\"deny\",\"rule\":\"the gate was "
+		"restarted\","
+		"\"sent\":0,\"received\":0,\"ms\":0,\"end\":\"connections that were open have been cut\"}";
+	char record[sizeof text + 24];
+	snprintf(record, sizeof record, text, (long long)now);
+	auto_json struct json_doc *d = json_parse(str_of(record), NULL);
+	if (d)
+		show(get(log), json_root(d));
 }
 
 struct net_totals net_log_totals(const struct net_log *log)

@@ -20,6 +20,8 @@ struct net_log;
 
 /* `record` is the gate's JSON. */
 void net_log_add(struct net_log **log, const struct json *record);
+/* The gate was killed: what was open has no record of its own. Counts in no total. */
+void net_log_gate_restarted(struct net_log **log, int64_t now);
 void net_log_free(struct net_log *log); /* NULL is fine; followers are ended */
 struct net_totals net_log_totals(const struct net_log *log);
 /* "log": [ … ], "lost": n */
