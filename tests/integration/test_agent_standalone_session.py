@@ -4,11 +4,9 @@ import json
 import os
 import shlex
 import signal
-import threading
-import time
 
 import pytest
-from agentlib import AGENT, Agent, Session
+from agentlib import AGENT, Agent, Session, together
 from atoll import alive, wait_for
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
@@ -285,14 +283,12 @@ def test_self_harm_never_wedges_the_session(s, evil):
 def test_a_timed_out_command_ends_whole_and_the_session_goes_on_with_its_state(s, command):
     s.run("cd /usr; X=kept; f() { :; }")
     pid = s.pid
-    begin = time.monotonic()
     r = s.post(f"echo before; {command}", timeoutMs=150)
-    took = time.monotonic() - begin
     e = r.json()
     assert r.status == 500 and e["code"] == "COMMAND_EXECUTION_ERROR" and "Command timeout after 150ms" in e["message"]
     assert e["context"]["stdout"] == "before\n" and e["context"]["outcome"] == "timeout"
     assert e["context"]["stderr"] == ""
-    assert 0.14 < took < 30
+    assert e["context"]["duration"] >= 150
     assert s.out("echo $X; pwd; declare -F; echo $$; echo $-") == f"kept\n/usr\ndeclare -f f\n{pid}\nhiBs\n"
 
 
@@ -413,19 +409,12 @@ def test_commands_that_wait_in_a_session_are_limited(agent, gate):
 
 
 def test_sixty_four_sessions_at_once(agent):
-    results = {}
-
     def one(i):
         s = Session(agent, f"many{i}")
         s.run(f"X={i}; cd /usr")
-        results[i] = s.out("sleep 0.05; echo $X; pwd")
+        return s.out("echo $X; pwd")
 
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(64)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert results == {i: f"{i}\n/usr\n" for i in range(64)}
+    assert together(lambda i=i: one(i) for i in range(64)) == [f"{i}\n/usr\n" for i in range(64)]
     for i in range(64):
         assert agent.post("/api/session/delete", {"sessionId": f"many{i}"}).status == 200
 

@@ -1,5 +1,6 @@
 """A real atoll-agent on loopback, alone, and a client for it: standard library only."""
 
+import concurrent.futures
 import http.client
 import json
 import os
@@ -89,6 +90,13 @@ class Agent:
         self.process.stdout.close()
         subprocess.run(["rm", "-rf", self.dir], check=True)
         return code
+
+
+def together(calls):
+    """Runs all calls at once. Returns their results in order; the first failure is raised."""
+    calls = list(calls)
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        return [f.result() for f in [pool.submit(c) for c in calls]]
 
 
 class Session:
