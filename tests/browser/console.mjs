@@ -124,6 +124,31 @@ export async function list_of_500({ page, daemon, ...t }) {
   assert.deepEqual(await daemon.boxes(), []);
 }
 
+/** What is shown stays where it is when more of it comes: by the browser's own measure, from 0 to 1. */
+export async function nothing_moves_by_itself({ page, daemon, ...t }) {
+  for (const id of ['still-a', 'still-b', 'still-c']) await daemon.box(id);
+  await page.addInitScript(() => {
+    globalThis.moved = [];
+    new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) globalThis.moved.push([e.value, location.hash, e.sources.map((s) => s.node?.outerHTML?.slice(0, 60))]); }).observe({ type: 'layout-shift', buffered: true });
+  });
+  await signIn({ page, daemon, ...t });
+  await row(page, 'still-a').waitFor();
+  await page.waitForFunction(() => document.querySelector('[aria-label="CPU of still-a"] polyline')?.getAttribute('points').split(' ').length > 2);
+  const to = (hash) => page.evaluate((h) => { location.hash = h; }, hash); // a click would pardon what moves after it
+  await to('/box/still-a');
+  await page.getByRole('tab', { name: 'Info' }).waitFor();
+  for (const tab of await page.getByRole('tab').allInnerTexts()) {
+    await to(`/box/still-a/${tab}`);
+    await page.getByRole('tabpanel', { name: tab }).waitFor();
+  }
+  await page.locator('.uplot').first().waitFor();
+  await to('/host');
+  await page.getByRole('region', { name: 'Audit' }).waitFor();
+  await page.waitForFunction(() => Number(document.querySelector('.chart')?.dataset.points) > 1);
+  const moved = await page.evaluate(() => globalThis.moved);
+  assert.ok(moved.reduce((sum, [value]) => sum + value, 0) < 0.02, JSON.stringify(moved.filter(([value]) => value > 0.001), undefined, 1));
+}
+
 export async function palette({ page, daemon, ...t }) {
   await open({ page, daemon, ...t }, 'palette', 'Info');
   await page.keyboard.press('Control+k');

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { json } from '../api';
 import type { AuditRecord, ConsoleSessionEntry } from '../schema';
-import { attempt, features } from '../state';
+import { attempt } from '../state';
 import { BoxName } from './boxes';
 import { age, Button, clock, sure } from '../ui';
 
@@ -13,10 +13,9 @@ function browserOf(agent: string): string {
   return browser ? `${names[browser] ?? browser}${system ? ` on ${system}` : ''}` : agent || 'unknown';
 }
 
-export function Access() {
-  const [list, setList] = useState<ConsoleSessionEntry[]>([]);
+export function Access(p: { first: ConsoleSessionEntry[]; audit: AuditRecord[] | undefined }) {
+  const [list, setList] = useState(p.first);
   const load = async () => setList((await json('GET', '/v1/console/sessions')).sessions);
-  useEffect(() => attempt(load), []);
   const end = async (s: ConsoleSessionEntry) => { if (await sure(s.current ? 'End this session? You sign in again.' : `End the session of ${browserOf(s.client)}?`, 'End')) attempt(async () => { await json('DELETE', `/v1/console/sessions/${s.id}`); if (s.current) location.reload(); else await load(); }); };
   const endAll = async () => { if (await sure('Sign out everywhere? All browsers sign in again.', 'Sign out')) attempt(async () => { await json('DELETE', '/v1/console/sessions'); location.reload(); }); };
   return (
@@ -25,18 +24,17 @@ export function Access() {
       <p>Browsers have sessions, which end after an hour without use.</p>
       <div class="table short" tabIndex={0} role="region" aria-label="Sessions"><table><thead><tr><th scope="col">Browser</th><th scope="col">Began</th><th scope="col">Used</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
         <tbody>{list.map((s) => <tr key={s.id}><th scope="row" title={s.client}>{browserOf(s.client)}{s.current && <span class="label">this one</span>}{s.token && <span class="label">{s.token}</span>}</th><td>{age(s.startedAt)} ago</td><td>{age(s.usedAt)} ago</td><td class="row end"><Button aria-label={`End ${s.id}`} onClick={() => end(s)}>End</Button></td></tr>)}</tbody></table></div>
-      {features.value.has('audit') && <Audit />}
+      {p.audit && <Audit first={p.audit} />}
     </section>
   );
 }
 
 const LOOK_EVERY = 5000;
 
-function Audit() {
-  const [list, setList] = useState<AuditRecord[]>([]), [filter, setFilter] = useState('');
+function Audit(p: { first: AuditRecord[] }) {
+  const [list, setList] = useState(() => [...p.first].reverse()), [filter, setFilter] = useState('');
   useEffect(() => {
     const load = () => attempt(async () => setList((await json('GET', '/v1/audit')).records.reverse()));
-    load();
     const t = setInterval(load, LOOK_EVERY);
     return () => clearInterval(t);
   }, []);

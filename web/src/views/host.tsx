@@ -2,15 +2,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import { json, request } from '../api';
 import { Chart } from '../chart';
-import { attempt, boxes, features, health, recent, samples } from '../state';
-import { bytes, clock, Loading } from '../ui';
+import { attempt, boxes, health, samples } from '../state';
+import { bytes, Loading } from '../ui';
 import { lazy } from '../lazy';
-import { BoxName } from './boxes';
 
-const Images = lazy(() => import('./images').then((m) => m.Images));
-const Access = lazy(() => import('./access').then((m) => m.Access));
-const Tokens = lazy(() => import('./tokens').then((m) => m.Tokens));
-const Checks = lazy(() => import('./checks').then((m) => m.Checks));
+const Parts = lazy(() => import('./host_parts').then((m) => m.Parts));
 
 interface Point { time: number; requests: number; memory: number; boxes: number; ms: number }
 
@@ -54,12 +50,7 @@ export function Host() {
       <h1 id="host-title">Host</h1>
       <dl class="totals">{facts.map(([k, v]) => <div><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
       <div class="charts"><Chart title="Requests a second" times={times} values={points.map((p) => p.requests)} /><Chart title="Mean latency (ms)" times={times} values={points.map((p) => p.ms)} /><Chart title="Boxes" times={times} values={points.map((p) => p.boxes)} /><Chart title="Memory of boxes (MiB)" times={times} values={points.map((p) => p.memory)} /></div>
-      {features.value.has('images') && <Images />}
-      {features.value.has('tokens') && <Tokens />}
-      <Access />
-      <h2>Events</h2>
-      {!recent.value.length ? <p>Nothing has happened yet.</p> : <ul class="events">{recent.value.slice(0, 100).map((e) => <li><time>{clock(e.time)}</time> <BoxName id={e.sandbox ?? ''} /> {e.type}{e.reason ? `: ${e.reason}` : ''}</li>)}</ul>}
-      {features.value.has('checks') && <Checks />}
+      <Parts />
     </section>
   );
 }

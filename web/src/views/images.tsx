@@ -55,16 +55,15 @@ function Build(p: { onClose: () => void; onDone: () => void }) {
   );
 }
 
-export function Images() {
-  const [list, setList] = useState<Image[]>(), [building, setBuilding] = useState(false);
+export function Images(p: { first: Image[] }) {
+  const [list, setList] = useState(p.first), [building, setBuilding] = useState(false);
   const load = async () => setList((await json<{ images: Image[] }>('GET', '/v1/images')).images);
-  useEffect(() => attempt(load), []);
   const remove = async (i: Image) => { if (await sure(`Remove the image ${i.name}? Boxes that use it keep it.`, 'Remove')) attempt(async () => { await json('DELETE', `/v1/images/${encodeURIComponent(i.name)}`); await load(); }); };
   return (
     <>
       <div class="row"><h2>Images</h2><span class="grow" /><Button onClick={() => setBuilding(true)}>Build an image</Button></div>
-      {list && <div class="table short" tabIndex={0} role="region" aria-label="Images"><table><thead><tr><th scope="col">Name</th><th scope="col" class="wide-only">Digest</th><th scope="col" class="number">Size</th><th scope="col" class="number">Age</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
-        <tbody>{list.map((i) => <tr key={i.name}><th scope="row">{i.name}</th><td class="wide-only"><code>{i.id.slice(0, 19)}</code></td><td class="number">{i.size ? bytes(i.size) : '–'}</td><td class="number">{age(i.created && i.created * (i.created < 1e11 ? 1000 : 1))}</td><td class="row end">{!i.name.startsWith('default') && <Button kind="danger" onClick={() => remove(i)}>Remove</Button>}</td></tr>)}</tbody></table></div>}
+      <div class="table short" tabIndex={0} role="region" aria-label="Images"><table><thead><tr><th scope="col">Name</th><th scope="col" class="wide-only">Digest</th><th scope="col" class="number">Size</th><th scope="col" class="number">Age</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
+        <tbody>{list.map((i) => <tr key={i.name}><th scope="row">{i.name}</th><td class="wide-only"><code>{i.id.slice(0, 19)}</code></td><td class="number">{i.size ? bytes(i.size) : '–'}</td><td class="number">{age(i.created && i.created * (i.created < 1e11 ? 1000 : 1))}</td><td class="row end">{!i.name.startsWith('default') && <Button kind="danger" onClick={() => remove(i)}>Remove</Button>}</td></tr>)}</tbody></table></div>
       {building && <Build onClose={() => setBuilding(false)} onDone={() => attempt(load)} />}
     </>
   );

@@ -1,5 +1,5 @@
 /** Named tokens: made, listed, revoked. */
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { json } from '../api';
 import type { Token } from '../schema';
 import { attempt } from '../state';
@@ -12,16 +12,15 @@ const left = (iso: string | null) => {
   return s < 3600 ? `in ${Math.ceil(s / 60)} min` : s < 86400 ? `in ${Math.round(s / 3600)} h` : `in ${Math.round(s / 86400)} d`;
 };
 
-export function Tokens() {
-  const [list, setList] = useState<Token[]>(), [adding, setAdding] = useState(false);
+export function Tokens(p: { first: Token[] }) {
+  const [list, setList] = useState(p.first), [adding, setAdding] = useState(false);
   const load = async () => setList((await json('GET', '/v1/tokens')).tokens);
-  useEffect(() => attempt(load), []);
   const revoke = async (t: Token) => { if (await sure(`Revoke the token ${t.name}? Programs that use it are refused at once.`, 'Revoke')) attempt(async () => { await json('DELETE', `/v1/tokens/${t.name}`); await load(); }); };
   return (
     <section aria-labelledby="tokens">
       <div class="row"><h2 id="tokens">Tokens</h2><span class="grow" /><Button onClick={() => setAdding(true)}>New token</Button></div>
       <p>Programs use a token. Give each its own, so that you can revoke it alone; each may do everything. The first token is in the daemon's data directory.</p>
-      {!!list?.length && (
+      {list.length > 0 && (
         <div class="table short" tabIndex={0} role="region" aria-label="Tokens"><table><thead><tr><th scope="col">Name</th><th scope="col">Made</th><th scope="col">Used</th><th scope="col">Ends</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>{list.map((t) => <tr key={t.name}><th scope="row">{t.name}</th><td>{age(t.createdAt)} ago</td><td>{t.lastUsedAt ? `${age(t.lastUsedAt)} ago` : 'never'}</td><td>{left(t.expiresAt)}</td><td class="row end"><Button aria-label={`Revoke ${t.name}`} onClick={() => revoke(t)}>Revoke</Button></td></tr>)}</tbody></table></div>)}
       {adding && <NewToken onClose={() => { setAdding(false); attempt(load); }} />}
