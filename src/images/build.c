@@ -220,6 +220,30 @@ static int find_target(struct build *b, size_t *ret, struct err *e)
 	return err_field(e, "target", "the Dockerfile has no stage '%s'", wanted);
 }
 
+static int run_step(struct build *b, const struct df_step *s, struct err *e);
+
+/* ONBUILD of the base, once: they do not go on to this image. */
+static int run_triggers(struct build *b, const struct df_step *from, struct err *e)
+{
+	struct words triggers = build_config(b)->onbuild;
+	build_config(b)->onbuild = (struct words){0};
+	b->steps += (unsigned)triggers.n;
+	for (size_t i = 0; i < triggers.n; i++) {
+		struct dockerfile one;
+		if (dockerfile_onbuild(triggers.v[i], &one, e) < 0)
+			return err_wrap(e, "the base image");
+		struct df_step *s = &one.v[1];
+		s->line = from->line;
+		s->column = from->column;
+		say_step(b, s);
+		if (run_step(b, s, e) < 0)
+			return err_wrap(e, "ONBUILD of the base image");
+		dockerfile_free(&one);
+	}
+	words_free(&triggers);
+	return 0;
+}
+
 static int run_step(struct build *b, const struct df_step *s, struct err *e)
 {
 	struct words w = {0};
@@ -235,7 +259,7 @@ static int run_step(struct build *b, const struct df_step *s, struct err *e)
 	INVARIANT(w.v); /* from_words has found the base */
 	int r = build_base(b, w.v[0], build_config(b), e);
 	words_free(&w);
-	return r;
+	return r < 0 ? -1 : run_triggers(b, s, e);
 }
 
 /* Every error of a step says where the step is. */

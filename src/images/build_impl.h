@@ -1,6 +1,6 @@
 /*
  * build_impl.h - what the parts of the builder share: build.c (order of the steps), build_steps.c (instructions that
- * change the configuration), build_layers.c (instructions that make a layer).
+ * change the configuration), build_layers.c (instructions that make a layer), build_mounts.c (RUN --mount).
  */
 #pragma once
 
@@ -39,6 +39,8 @@ const char *build_lookup(void *arg, struct str name);
 int build_text(struct build *b, const struct df_step *s, struct buf *ret, struct err *e);
 void build_say(struct build *b, const char *type, struct str text);
 
+/* RUN --mount as options of the mover; refuses flags that RUN does not have. */
+int build_mounts(struct build *b, const struct df_step *s, struct words *ret, struct err *e);
 int step_config(struct build *b, const struct df_step *s, struct err *e);
 int step_run(struct build *b, const struct df_step *s, struct err *e);
 int step_copy(struct build *b, const struct df_step *s, struct err *e);

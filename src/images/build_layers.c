@@ -112,19 +112,6 @@ static void run_command(struct build *b, const struct df_step *s, struct words *
 	words_add(ret, buf_str(&text));
 }
 
-static int check_mounts(const struct df_step *s, struct err *e)
-{
-	for (size_t i = 0; i < s->flags.n; i++) {
-		const char *f = s->flags.v[i];
-		if (strncmp(f, "--mount=", 8) == 0 && !strstr(f, "type=cache") && !strstr(f, "type=tmpfs"))
-			return dockerfile_error(s, e, "RUN %.80s is not supported; cache and tmpfs mounts are", f);
-		if (strncmp(f, "--mount=", 8) != 0 && strncmp(f, "--network=", 10) != 0 &&
-			strncmp(f, "--security=", 11) != 0)
-			return dockerfile_error(s, e, "RUN does not know the flag '%.60s'", f);
-	}
-	return 0;
-}
-
 static int on_output(void *arg, struct str bytes, struct err *e)
 {
 	(void)e;
@@ -137,9 +124,9 @@ int step_run(struct build *b, const struct df_step *s, struct err *e)
 	const struct image_config *c = build_config(b);
 	struct words command = {0}, inputs = {0};
 	char step[IMAGE_HEX + 1];
-	if (check_mounts(s, e) < 0)
-		return -1;
 	words_add(&command, STR("run"));
+	if (build_mounts(b, s, &command, e) < 0)
+		return -1;
 	words_add(&command, str_of(c->user ? c->user : ""));
 	words_add(&command, str_of(c->workdir ? c->workdir : "/"));
 	for (size_t i = 0; i < b->scope.n; i++)

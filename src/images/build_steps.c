@@ -224,6 +224,9 @@ int step_config(struct build *b, const struct df_step *s, struct err *e)
 	case DF_MAINTAINER:
 		config_set(&c->author, str_of(s->text));
 		return 0;
+	case DF_ONBUILD:
+		words_add(&c->onbuild, str_of(s->text));
+		return 0;
 	case DF_ADD:
 	case DF_COPY:
 	case DF_FROM:

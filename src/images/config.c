@@ -40,7 +40,7 @@ void config_set(char **to, struct str value)
 void config_free(struct image_config *c)
 {
 	struct words *lists[] = {&c->env, &c->entrypoint, &c->cmd, &c->exposed, &c->volumes, &c->labels, &c->shell,
-		&c->layers, &c->history};
+		&c->layers, &c->history, &c->onbuild};
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		words_free(lists[i]);
 	free(c->workdir);
@@ -63,6 +63,7 @@ void config_copy(struct image_config *to, const struct image_config *from)
 	words_copy(&to->shell, &from->shell);
 	words_copy(&to->layers, &from->layers);
 	words_copy(&to->history, &from->history);
+	words_copy(&to->onbuild, &from->onbuild);
 	to->workdir = from->workdir ? xstrdup(from->workdir) : NULL;
 	to->user = from->user ? xstrdup(from->user) : NULL;
 	to->stop_signal = from->stop_signal ? xstrdup(from->stop_signal) : NULL;
@@ -164,6 +165,7 @@ int config_read(struct image_config *c, struct str text, struct err *e)
 		return bad(e, "config");
 	if (read_list(config, "Env", &c->env, e) < 0 || read_list(config, "Entrypoint", &c->entrypoint, e) < 0 ||
 		read_list(config, "Cmd", &c->cmd, e) < 0 || read_list(config, "Shell", &c->shell, e) < 0 ||
+		read_list(config, "OnBuild", &c->onbuild, e) < 0 ||
 		read_names(config, "ExposedPorts", false, &c->exposed, e) < 0 ||
 		read_names(config, "Volumes", false, &c->volumes, e) < 0 ||
 		read_names(config, "Labels", true, &c->labels, e) < 0 ||
@@ -220,6 +222,7 @@ static void put_config(struct json_writer *w, const struct image_config *c)
 	put_list(w, "Entrypoint", &c->entrypoint);
 	put_list(w, "Cmd", &c->cmd);
 	put_list(w, "Shell", &c->shell);
+	put_list(w, "OnBuild", &c->onbuild);
 	put_names(w, "ExposedPorts", &c->exposed, false);
 	put_names(w, "Volumes", &c->volumes, false);
 	put_names(w, "Labels", &c->labels, true);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const names[DF_KINDS] = {"ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM",
-	"HEALTHCHECK", "LABEL", "MAINTAINER", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"};
+	"HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"};
 
 const char *dockerfile_name(enum df_kind kind)
 {
@@ -202,9 +202,6 @@ static int find_kind(const struct df_step *at, struct str word, enum df_kind *re
 			*ret = (enum df_kind)i;
 			return 0;
 		}
-	if (str_eq_nocase(word, STR("ONBUILD")))
-		return dockerfile_error(
-			at, e, "ONBUILD is not supported; write the instruction into the Dockerfile that needs it");
 	const char *meant = similar(word);
 	if (meant)
 		return dockerfile_error(at, e, "unknown instruction '%.*s'; did you mean %s?",
@@ -238,6 +235,17 @@ static void read_json(struct df_step *s)
 	s->is_json = true;
 }
 
+/* The instruction behind ONBUILD is read again when an image is built on this one. */
+static int check_onbuild(const struct df_step *step, struct err *e)
+{
+	struct dockerfile inner;
+	struct err why;
+	if (dockerfile_onbuild(step->text, &inner, &why) < 0)
+		return dockerfile_error(step, e, "%s", why.msg);
+	dockerfile_free(&inner);
+	return 0;
+}
+
 static int read_step(struct source *s, struct str line, struct dockerfile *d, struct err *e)
 {
 	auto_buf struct buf text = {0};
@@ -262,6 +270,8 @@ static int read_step(struct source *s, struct str line, struct dockerfile *d, st
 	d->v[d->n++] = step;
 	if (!rest.n)
 		return dockerfile_error(&step, e, "%s needs an argument", names[step.kind]);
+	if (step.kind == DF_ONBUILD)
+		return check_onbuild(&step, e);
 	read_json(&d->v[d->n - 1]);
 	return read_heredocs(s, &d->v[d->n - 1], e);
 }
@@ -296,6 +306,31 @@ int dockerfile_parse(struct str text, struct dockerfile *ret, struct err *e)
 	else
 		*ret = d;
 	return r;
+}
+
+int dockerfile_onbuild(const char *text, struct dockerfile *ret, struct err *e)
+{
+	auto_buf struct buf whole = {0};
+	struct err why;
+	struct str rest;
+	static const char rule[] = "ONBUILD takes one instruction, which is not FROM, MAINTAINER or ONBUILD";
+	/* Before it is read: the reader comes here again for each ONBUILD. */
+	if (strncasecmp(text, "ONBUILD", 7) == 0)
+		return err_set(e, ERRC_VALIDATION_FAILED, "%s", rule);
+	buf_printf(&whole, "FROM scratch\n%s", text);
+	if (dockerfile_parse(buf_str(&whole), ret, &why) < 0) {
+		struct str msg = str_of(why.msg);
+		for (int i = 0; i < 3 && str_starts(str_of(why.msg), STR("Dockerfile:")); i++) {
+			str_split(msg, ':', &rest);
+			msg = rest;
+		}
+		return err_set(e, ERRC_VALIDATION_FAILED, "ONBUILD: %.*s", STR_ARG(str_trim(msg)));
+	}
+	enum df_kind kind = ret->n == 2 ? ret->v[1].kind : DF_FROM;
+	if (kind != DF_FROM && kind != DF_ONBUILD && kind != DF_MAINTAINER)
+		return 0;
+	dockerfile_free(ret);
+	return err_set(e, ERRC_VALIDATION_FAILED, "%s", rule);
 }
 
 void dockerfile_free(struct dockerfile *d)

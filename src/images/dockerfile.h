@@ -29,6 +29,7 @@ enum df_kind {
 	DF_HEALTHCHECK,
 	DF_LABEL,
 	DF_MAINTAINER,
+	DF_ONBUILD,
 	DF_RUN,
 	DF_SHELL,
 	DF_STOPSIGNAL,
@@ -61,6 +62,8 @@ struct dockerfile {
 };
 
 int dockerfile_parse(struct str text, struct dockerfile *ret, struct err *e);
+/* The instruction of an ONBUILD: it is v[1] of *ret. */
+int dockerfile_onbuild(const char *text, struct dockerfile *ret, struct err *e);
 void dockerfile_free(struct dockerfile *d);
 const char *dockerfile_name(enum df_kind kind);
 /* The value of --name=…, or NULL. */

@@ -98,6 +98,7 @@ struct image_config {
 	char *workdir, *user, *stop_signal, *healthcheck, *author;
 	struct words layers;  /* lowest first: lines of KEY.layers */
 	struct words history; /* JSON objects */
+	struct words onbuild; /* instructions for a build on this image */
 };
 void config_free(struct image_config *c);
 #define auto_config __attribute__((cleanup(config_free)))

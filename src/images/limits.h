@@ -32,5 +32,6 @@
 #define SERVICE_BOX_MEMORY    (4ull << 30)  /* of a build's box, or half of the host's if that is less */
 #define SERVICE_BOX_PIDS      1024u
 #define SERVICE_PAGE_MAX      (64u * MIB) /* of a page of the list of sandboxes */
+#define SERVICE_ID_MAX	      65534u	  /* of a user in an image */
 #define SERVICE_COPY_MAX      1000	  /* sources of one COPY */
 #define SERVICE_LIST_MAX      4096u	  /* entries of ENV, ENTRYPOINT … */

@@ -10,9 +10,9 @@
  *	atoll-mover unpack [options] <archive >report		an archive into the tree; --listen: not from stdin but
  *from a connection to a port that the first line says
  *	atoll-mover pack ROOT [--copy] PATH... >archive		files of the tree as an archive
- *	atoll-mover run USER CWD [NAME=value]... -- COMMAND...	as a user of the image
- *	atoll-mover mkdir PATH USER				a directory with its parents
- *	atoll-mover packages >list				what package managers have installed
+ *	atoll-mover run [--volatile UID:GID:MODE:PATH]... USER CWD [NAME=value]... -- COMMAND...	as a user of the
+ *image atoll-mover mkdir PATH USER				a directory with its parents atoll-mover packages >list
+ *what package managers have installed
  *
  * The program deletes its own file first, so that it does not become part of the layer. Errors are one line on stderr,
  *exit code 1. Static with glibc: libarchive is not built for musl in Debian.

@@ -362,6 +362,37 @@ def disk(atoll):
     return sum(int(line.split()[0]) for line in out.stdout.splitlines())
 
 
+def test_what_is_mounted_does_not_stay_in_the_layer(atoll):
+    """Cache and tmpfs mounts: what the image has there stays, what the command adds goes, the rest of the step is kept."""
+    built(atoll, "FROM default\nRUN mkdir -p /var/cache/tool && echo own > /var/cache/tool/own\n"
+                 "WORKDIR /work\nARG HERE=/var/cache\n"
+                 "RUN --mount=type=cache,target=$HERE/tool,sharing=locked --mount=type=tmpfs,dst=scratch --mount=type=cache,id=a,target=/new/deep,uid=7,mode=700 "
+                 "cat /var/cache/tool/own && mkdir -p /var/cache/tool/a/b && touch /var/cache/tool/a/b/c scratch/x /new/deep/y "
+                 "&& stat -c %u:%a /new/deep > /owner && ln -s /var/cache/tool/a /kept-link\n", query="tag=mounted")
+    out = run(atoll, "a", "mounted", "ls /var/cache/tool /work/scratch /new/deep; cat /owner /var/cache/tool/own; test -h /kept-link && echo link")
+    assert out == "/new/deep:\n\n/var/cache/tool:\nown\n\n/work/scratch:\n7:700\nown\nlink\n"
+    for wrong, sentence in (("type=bind,target=/x", "cache and tmpfs mounts are"), ("type=cache", "needs a target"), ("type=cache,target=/x,mode=9", "does not know 'mode=9'"),
+                            ("target=/x", "is not supported")):
+        found = events(build(atoll, f"FROM default\nRUN --mount={wrong} true\n"))[-1]
+        assert found["type"] == "error" and "Dockerfile:2:1" in found["message"] and sentence in found["message"], found
+    # The code of the command is the step's, also beside a mount.
+    found = events(build(atoll, "FROM default\nRUN --mount=type=cache,target=/c exit 9\n"))[-1]
+    assert "the command ended with code 9" in found["message"]
+
+
+def test_onbuild(atoll):
+    built(atoll, 'FROM default\nONBUILD COPY given /given\nONBUILD RUN cat /given > /seen\nONBUILD ENV LATE=yes\nRUN test ! -e /seen\n', query="tag=trigger")
+    shown = atoll.request("GET", "/v1/images/trigger").json()["config"]["config"]
+    assert shown["OnBuild"] == ["COPY given /given", "RUN cat /given > /seen", "ENV LATE=yes"]
+    found = built(atoll, "FROM trigger\nRUN cat /seen > /last\n", files=[("given", b"gift\n", {})], query="tag=child")
+    assert [(e["n"], e["of"]) for e in found if e["type"] == "step"][-1] == (5, 5)
+    assert run(atoll, "a", "child", "cat /seen /last; echo $LATE") == "gift\ngift\nyes\n"
+    # They run once: not for an image on the child.
+    assert "OnBuild" not in atoll.request("GET", "/v1/images/child").json()["config"]["config"]
+    failed = events(build(atoll, "FROM trigger\n"))[-1]
+    assert failed["type"] == "error" and "Dockerfile:1:1" in failed["message"] and "ONBUILD of the base image" in failed["message"], failed
+
+
 def test_sizes_are_those_of_the_disk(atoll):
     big = [("a", os.urandom(3 << 20), {}), ("b", os.urandom(1 << 20), {})]
     built(atoll, "FROM default\nCOPY a b /big/\nRUN rm /big/b; ln /big/a /big/again\n", files=big, query="tag=big")

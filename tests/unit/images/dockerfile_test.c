@@ -20,7 +20,10 @@ TEST(errors_name_line_and_column)
 	CHECK(strstr(why("RUN x\n"), "Dockerfile:1:1: RUN before the first FROM"));
 	CHECK(strstr(why("# only\n"), "there is no FROM"));
 	CHECK(strstr(why("FROM a\nRUN <<EOF\nx\n"), "Dockerfile:2:1: the here-document 'EOF' has no end"));
-	CHECK(strstr(why("FROM a\nONBUILD RUN x\n"), "ONBUILD"));
+	CHECK_CSTR(why("FROM a\nONBUILD RUN x\n"), "fine");
+	CHECK(strstr(why("FROM a\nONBUILD RNU x\n"), "Dockerfile:2:1: ONBUILD: unknown instruction 'RNU'"));
+	CHECK(strstr(why("FROM a\nONBUILD ONBUILD ONBUILD RUN x\n"), "Dockerfile:2:1: ONBUILD takes one instruction"));
+	CHECK(strstr(why("FROM a\nONBUILD FROM b\n"), "Dockerfile:2:1: ONBUILD takes one instruction"));
 	CHECK(strstr(why("FROM a\nRUN \xff\n"), "UTF-8"));
 }
 
