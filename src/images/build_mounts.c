@@ -69,7 +69,7 @@ int build_mounts(struct build *b, const struct df_step *s, struct words *ret, st
 		if (dockerfile_expand(str_of(f + 8), b->file.escape, build_lookup, b, &text, &why) < 0)
 			return dockerfile_error(s, e, "%s", why.msg);
 		int r = read_mount(s, buf_str(&text), &m, e);
-		if (r == 0) {
+		if (r == 0 && m.target) {
 			bool whole = m.target[0] == '/';
 			buf_printf(&word, "%llu:%llu:%llo:%s%s%s", (unsigned long long)m.uid, (unsigned long long)m.gid,
 				(unsigned long long)m.mode,

@@ -54,7 +54,8 @@ static int hash_rest(struct transfer *t, struct err *e)
 	static char piece[1 << 18];
 	struct stat st;
 	struct blob *b = blob_of(t);
-	INVARIANT((t->hash = EVP_MD_CTX_new()) && EVP_DigestInit_ex(t->hash, EVP_sha256(), NULL) == 1);
+	t->hash = EVP_MD_CTX_new();
+	INVARIANT(t->hash && EVP_DigestInit_ex(t->hash, EVP_sha256(), NULL) == 1);
 	if (fstat(b->fd, &st) < 0 || ((uint64_t)st.st_size > b->size && ftruncate(b->fd, 0) < 0))
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "look at what an earlier pull has left");
 	uint64_t end = (uint64_t)st.st_size > b->size ? 0 : (uint64_t)st.st_size;

@@ -151,10 +151,11 @@ def images_pull(bench, d):
         return
     size, layers = (100, 4) if bench.quick else (500, 5)
     with tempfile.TemporaryDirectory(dir=d.base) as where, registry(Path(where, "registry")) as r:
-        ref = f"{r.local}/bench/large:1"
-        push_large(Path(where), ref, size << 20, layers)
         peer, mine = [], []
         for i in range(1 if bench.quick else 3):
+            # New content each time: layers of a removed image stay for some seconds, and would not be fetched again.
+            ref = f"{r.local}/bench/large:{i}"
+            push_large(Path(where), ref, size << 20, layers)
             out = Path(where, f"peer{i}")
             peer.append(timed("skopeo", "--policy", policy(Path(where)), "copy", "-q", "--src-tls-verify=false", f"docker://{ref}", f"oci:{out}"))
             subprocess.run(["rm", "-rf", out], check=True)
