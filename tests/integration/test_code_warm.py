@@ -33,6 +33,18 @@ def report(context):
     return json.loads(context(REPORT).result["text"])
 
 
+class Unused:
+    """Since before a box was made. Its worker is ended after KEEP without use: a machine that is slower than that has no answer."""
+
+    KEEP = 15
+
+    def __init__(self):
+        self.since = time.monotonic()
+
+    def is_over(self):
+        return time.monotonic() - self.since > self.KEEP
+
+
 def nodes(api):
     """The box's Node processes, by their numbers in the box."""
     return [int(line.split()[0]) for line in api.sh("ps -eo pid,comm,args").splitlines() if " node --no-force" in line]
@@ -149,7 +161,7 @@ def test_a_slot_takes_its_worker_along(daemon):
 
 
 def test_snapshots_and_forks(daemon, box):
-    before = warmed(daemon)
+    before, unused = warmed(daemon), Unused()
     api = Api(daemon, box)
     assert len(nodes(api)) == 1
     api.sh("echo kept >/workspace/file")
@@ -159,25 +171,26 @@ def test_snapshots_and_forks(daemon, box):
     code = "require('fs').readFileSync('/workspace/file', 'utf8')"
     contexts = [Context(a, "javascript") for a in (api, fork)]
     assert [c(code).result["text"] for c in contexts] == ["kept\n"] * 2
-    assert worker_of(api, contexts[0]) in before and worker_of(fork, contexts[1]) not in before
+    assert worker_of(api, contexts[0]) in before or unused.is_over()
+    assert worker_of(fork, contexts[1]) not in before
     daemon.destroy(fork.box)
     assert daemon.request("DELETE", box_path(box, f"/snapshots/{made.json()['id']}")).status == 204
 
 
 def test_sleep_stop_and_start(daemon, box):
-    before = warmed(daemon)
+    before, unused = warmed(daemon), Unused()
     api = Api(daemon, box)
     assert len(nodes(api)) == 1
     assert daemon.request("POST", box_path(box, "/sleep")).status == 200
     context = Context(api, "javascript")
-    assert worker_of(api, context) in before
+    assert worker_of(api, context) in before or unused.is_over()
     assert context("1 + 1").result["text"] == "2"
     assert daemon.request("POST", box_path(box, "/stop")).status == 200
     assert Context(api, "javascript")("1 + 1").result["text"] == "2"
 
 
 def test_daemon_and_warden_are_killed(own_daemon):
-    before = warmed(own_daemon)
+    before, unused = warmed(own_daemon), Unused()
     api = Api(own_daemon, "lives-on")
     (pid,) = nodes(api)
     worker = host_pid(api, pid)
@@ -187,7 +200,8 @@ def test_daemon_and_warden_are_killed(own_daemon):
     for other in before.keys() - {worker}:
         wait_for(lambda other=other: not alive(other), "the end of a worker in a slot without a warden")
     context = Context(api, "javascript")
-    assert worker_of(api, context) == worker and context("1 + 1").result["text"] == "2"
+    assert worker_of(api, context) == worker or unused.is_over()
+    assert context("1 + 1").result["text"] == "2"
     assert warmed(own_daemon).keys().isdisjoint(before)
 
 
