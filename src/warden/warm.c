@@ -57,8 +57,10 @@ bool warm_note(struct warden_slot *c, bool typescript)
 
 void warm_rest(struct warden *w)
 {
-	if (w->warm.noted_ms)
-		loop_timer_set(w->loop, &w->warm.timer, WARM_REST, warm_fill);
+	struct loop_timer *t = &w->warm.timer;
+	bool due_soon = t->pos && t->due <= loop_now(w->loop) + WARM_REST;
+	if (w->warm.noted_ms && !due_soon)
+		loop_timer_set(w->loop, t, WARM_REST, warm_fill);
 }
 
 struct warden_slot *warm_slot(const struct box *b)
