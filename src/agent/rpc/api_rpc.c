@@ -19,7 +19,14 @@ void rpc_close_if_idle(struct rpc *r)
 void rpc_stop(void)
 {
 	rpc_tunnels_end();
-	list_each(it, &sessions) rpc_close_if_idle(list_entry(it, struct rpc, node));
+	list_each(it, &sessions)
+	{
+		struct rpc *r = list_entry(it, struct rpc, node);
+		r->n++; /* the end of its last call must not close it inside of control_stop */
+		control_stop(r);
+		r->n--;
+		rpc_close_if_idle(r);
+	}
 }
 
 static void on_exit_told(void *arg, bool ok, const struct json *value)

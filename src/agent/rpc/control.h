@@ -33,6 +33,8 @@ bool control_start(struct rpc *r, struct capnweb_call *call, const char *name);
 bool control_has_object(const char *path);
 /* The session is over: calls that wait have nobody to answer. */
 void control_leave(struct rpc *r);
+/* The agent stops: subscriptions to watches, which have no end of their own, end now. */
+void control_stop(struct rpc *r);
 /* A tunnel has ended: {id, port, runId?}. */
 void control_tell_exit(struct rpc *r, const struct json *end, capnweb_on_reply on_reply);
 /* Names this life of the box. */

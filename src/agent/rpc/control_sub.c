@@ -191,6 +191,19 @@ void control_call_body(struct rpc_call *c, struct str chunk)
 	}
 }
 
+void control_stop(struct rpc *r)
+{
+	list_each(it, &r->calls)
+	{
+		struct rpc_call *c = list_entry(it, struct rpc_call, node);
+		if (!c->sub)
+			continue;
+		control_sub_end(take_ptr(&c->sub), "the sandbox stops");
+		if (c->http)
+			http_call_cancel(c->http);
+	}
+}
+
 void control_call_close(struct rpc_call *c, const struct http_failure *failure)
 {
 	if (c->sub)

@@ -217,6 +217,25 @@ const scenarios = {
     assert.deepEqual(five.frames.at(-1).exit, { code: 130, signal: 2, timedOut: false });
   },
 
+  async 'a box that stops while it is watched'({ url }) {
+    let ws;
+    const stub = { fetch: async () => ({ status: 101, webSocket: (ws = (await upgrade(url)).webSocket) }) };
+    const connection = new ContainerControlConnection({ stub });
+    await connection.activateControlSession((await connection.getRuntimeMetadata()).runtimeIncarnationID);
+    const rpc = connection.rpc();
+    const closed = new Promise((done) => ws.once('close', (code, reason) => done([code, String(reason)])));
+    const ends = [];
+    for (const subscription of [await rpc.ports.openWatch(1), await rpc.watch.watch({ path: '/workspace', recursive: true })]) {
+      const reader = (await subscription.stream()).getReader();
+      await reader.read();
+      ends.push(reader.read().then((r) => r.done, () => true));
+    }
+    await rpc.processes.start(['sh', '-c', 'kill -TERM $PPID']).catch(() => {});
+    // Not cut off when its time is up: told, and closed.
+    assert.deepEqual(await closed, [1001, 'the sandbox stops']);
+    assert.deepEqual(await Promise.all(ends), [true, true]);
+  },
+
   async 'mounts'({ rpc }) {
     await rpc.mounts.ensureDirectory('/tmp/m m/n');
     assert.equal(await rpc.mounts.pathExists('/tmp/m m/n'), true);
