@@ -64,6 +64,7 @@
 #define IMAGE_PULL_ANSWER_MAX (1u * MIB)
 #define AGENT_ENV_TIMEOUT     5000 /* a new box takes its variables */
 #define AGENT_LOOK_TIMEOUT    1000
+#define AGENT_FIRST_TIMEOUT   5000 /* the first answer of a new box, before a snapshot of it */
 #define AGENT_ENV_REPLY_MAX   (4u * KIB)
 #define DIAL_STOCK	      16    /* sockets of a box's network that wait to be connected, of each family */
 #define DIAL_STOCK_MAX	      128   /* … after a rush */

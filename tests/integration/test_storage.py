@@ -127,6 +127,18 @@ def test_a_snapshot_is_one_moment_of_a_running_box(daemon, box):
     assert gone.status == 404 and gone.json()["code"] == "SNAPSHOT_NOT_FOUND"
 
 
+def test_a_snapshot_right_after_a_create_shows_a_finished_box(daemon, box):
+    """The agent of a new box writes files of /etc. Here it is slow, and the snapshot comes at once."""
+    for _ in range(10):
+        put(daemon, box, limits={"cpu": 0.02})
+        post(daemon, box, "/snapshots", {"name": "early"})
+        put(daemon, box, limits={"cpu": 1})
+        daemon.execute(box, "true")
+        found = daemon.request("GET", box_path(box, "/diff?from=early")).json()
+        assert not [path for change in ("added", "changed", "deleted") for path in found[change] if "hosts" in path or "resolv" in path], found
+        daemon.destroy(box)
+
+
 def test_a_snapshot_of_a_sleeping_and_of_a_stopped_box(daemon, box):
     daemon.execute(box, "echo 1 > /root/f")
     for state in ("sleep", "stop"):

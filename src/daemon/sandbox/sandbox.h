@@ -48,6 +48,7 @@ struct sandbox {
 	uint32_t slot;
 	bool no_network;    /* its box has none, whatever its policy says */
 	int64_t started_ms; /* wall clock; tells one life of a sandbox from another */
+	int64_t heard_ms;   /* started_ms of the life whose agent has answered before a snapshot */
 	struct http_endpoint agent;
 	struct dial *dial; /* into its network (dial.h); NULL before the first use */
 

@@ -276,19 +276,52 @@ static void on_taken(struct sandbox *sandbox, const struct warden_answer *a, voi
 	s->ready = false;
 }
 
+static void take(struct work *k)
+{
+	struct warden_request q = {.op = WARDEN_SNAPSHOT};
+	struct err away;
+	if (!warden_client_is_up(k->sandbox->daemon->warden)) {
+		err_set(&away, ERRC_CONTAINER_UNAVAILABLE, "there can be no snapshot now: the warden is not running");
+		return take_end(k, &away);
+	}
+	memcpy(q.snapshot, k->snapshot->id, sizeof q.snapshot);
+	sandbox_ask(k->sandbox, &q, on_taken, k);
+}
+
+static void on_agent(void *arg, const struct http_reply *r, const struct http_failure *f)
+{
+	struct work *k = arg;
+	(void)f; /* a box whose agent does not answer has a snapshot all the same */
+	if (r)
+		k->sandbox->heard_ms = k->sandbox->started_ms;
+	take(k);
+}
+
+/* An agent writes /etc/hosts before it answers. Until its first answer, a snapshot could show a new file that has not
+ * taken the place of the old one yet. */
+static void await_agent(struct work *k)
+{
+	struct sandbox *s = k->sandbox;
+	struct http_call_options o = {
+		.method = STR("GET"),
+		.target = STR("/internal/activity"),
+		.head_ms = AGENT_FIRST_TIMEOUT,
+		.stall_ms = AGENT_FIRST_TIMEOUT,
+	};
+	struct http_question q = {.options = o, .max = AGENT_ENV_REPLY_MAX, .on_reply = on_agent, .arg = k};
+	if (sandbox_is_ready(s) && s->heard_ms != s->started_ms)
+		http_call_whole(s->daemon->client, &s->agent, &q);
+	else
+		take(k);
+}
+
 static void on_row(void *arg, const struct err *e)
 {
 	struct work *k = arg;
-	struct warden_request q = {.op = WARDEN_SNAPSHOT};
-	struct err away;
-	if (!e && !warden_client_is_up(k->sandbox->daemon->warden)) {
-		err_set(&away, ERRC_CONTAINER_UNAVAILABLE, "there can be no snapshot now: the warden is not running");
-		e = &away;
-	}
 	if (e)
-		return take_end(k, e);
-	memcpy(q.snapshot, k->snapshot->id, sizeof q.snapshot);
-	sandbox_ask(k->sandbox, &q, on_taken, k);
+		take_end(k, e);
+	else
+		await_agent(k);
 }
 
 static void fresh_id(char ret[SNAPSHOT_NAME_MAX + 1])
