@@ -30,12 +30,16 @@
 #define RECEIVE_COMMAND_MAX (128u * KIB) /* of a stream; the kernel makes 64 KiB and a head */
 
 /* The pool */
-#define POOL_MOUNT_WAIT	   20000	    /* for the end of an earlier mount of the same file */
-#define POOL_MOUNT_PAUSE   10		    /* between attempts */
-#define LAYER_MOUNT_ROOM   (1ull * MIB)	    /* for the directories that an overlay makes at its mount */
-#define POOL_FULL	   (32ull * MIB)    /* free bytes below which no new sandbox is made */
-#define POOL_AHEAD	   (1024ull * MIB)  /* free bytes below which the file grows … */
-#define POOL_STEP_MIN	   (1024ull * MIB)  /* … by a quarter of its size, at least this … */
+#define POOL_MOUNT_WAIT	   20000	   /* for the end of an earlier mount of the same file */
+#define POOL_MOUNT_PAUSE   10		   /* between attempts */
+#define LAYER_MOUNT_ROOM   (1ull * MIB)	   /* for the directories that an overlay makes at its mount */
+#define POOL_FULL	   (32ull * MIB)   /* free bytes below which no new sandbox is made */
+#define POOL_METADATA_MIN  (16ull * MIB)   /* set apart for metadata; a file has less only when it is new */
+#define POOL_ROOM_WAIT	   5000		   /* a create in a full pool waits so long for space that is being freed … */
+#define POOL_ROOM_QUIET	   500		   /* … and so long when nothing is seen to be freed … */
+#define POOL_ROOM_PAUSE	   50		   /* … with a look so often */
+#define POOL_AHEAD	   (1024ull * MIB) /* free bytes below which the file grows … */
+#define POOL_STEP_MIN	   (1024ull * MIB) /* … by a quarter of its size, at least this … */
 #define POOL_STEP_MAX	   (16384ull * MIB) /* … and at most this */
 #define POOL_ALIGN	   (1ull * MIB)	    /* of the file's size */
 #define POOL_RESERVE_SHARE 20u		    /* of the file system below stays free: a twentieth … */

@@ -20,7 +20,13 @@ int trash_put(int dir, const char *name, int trash)
 {
 	char to[48];
 	fresh_name(to);
-	return renameat(dir, name, trash, to) < 0 ? -errno : 0;
+	if (renameat(dir, name, trash, to) == 0)
+		return 0;
+	int os = errno;
+	/* A full btrfs refuses renames, but lets subvolumes be deleted: that makes room. */
+	if ((os == ENOSPC || os == EDQUOT) && btrfs_subvolume_delete(dir, name) == 0)
+		return 0;
+	return -os;
 }
 
 static bool is_dots(const char *name)

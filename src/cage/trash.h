@@ -9,7 +9,8 @@
 
 #include "proto/errc.h"
 
-/* Moves dir/name into the trash. 0 or -errno (-ENOENT: there was nothing). */
+/* Moves dir/name into the trash; deletes it at once if it is a subvolume and the file system is full. 0 or -errno
+ * (-ENOENT: there was nothing). */
 int trash_put(int dir, const char *name, int trash);
 
 /* Deletes all entries of `trash`, a directory that only we change. Returns the number of entries that could not be

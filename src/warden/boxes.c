@@ -23,6 +23,7 @@
 #include "warden/limits.h"
 #include "warden/record.h"
 #include "warden/storage/carry.h"
+#include "warden/storage/room.h"
 #include "warden/storage/snapshot.h"
 #include "warden/storage/storage.h"
 #include "warden/storage/volume.h"
@@ -214,7 +215,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	struct err e;
 	struct image image;
 	struct box_limits limits;
-	if (carry_defer(w, rq, who))
+	if (carry_defer(w, rq, who) || room_defer(w, rq, who))
 		return;
 	if (check_create(w, rq, &limits, &image, &e) < 0) {
 		server_reply(w, &who, &e, NULL);

@@ -25,6 +25,7 @@
 #define LOCKS_READ_MAX (32ull * MIB) /* of /proc/locks in one look: half a million locks */
 
 /* The storer */
+#define ROOM_WAITING_MAX      64u	   /* creates that wait for space in a full pool; more are refused at once */
 #define STORER_JOBS	      16u	   /* at the same time */
 #define SNAPSHOT_DIRTY_MAX    (256u * KIB) /* a box with more unwritten bytes writes them before it is frozen */
 #define SNAPSHOT_FREEZES      10	   /* attempts to freeze a box for a snapshot, each of WARDEN_FREEZE_MAX … */

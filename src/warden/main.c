@@ -23,6 +23,7 @@
 #include "warden/isolate.h"
 #include "warden/recover.h"
 #include "warden/storage/carry.h"
+#include "warden/storage/room.h"
 #include "warden/storage/storage.h"
 #include "warden/warden.h"
 
@@ -377,6 +378,7 @@ int main(int argc, char **argv)
 	w.listen_fd = -1;
 	reaper_init(&w);
 	storer_init(&w);
+	room_init(&w);
 	list_init(&w.storage_ops);
 	pager_init(&w);
 	list_init(&w.slots);

@@ -45,6 +45,14 @@ struct carry_state {
 	struct loop_timer timer;
 };
 
+/* Creates that wait for space in the pool (room.h). */
+struct room_state {
+	struct list waiting;
+	unsigned waiting_n;
+	bool asked; /* the storer is at it */
+	bool over;  /* it has tried: no create waits a second time */
+};
+
 struct warden {
 	struct loop *loop;
 	struct cgroups cgroups;
@@ -87,6 +95,7 @@ struct warden {
 	struct storer storer;
 	struct list storage_ops; /* snapshot.h */
 	struct carry_state carry;
+	struct room_state room;
 	struct list closings; /* layers that are still mounted, in the order of their tickets */
 	uint64_t last_ticket;
 

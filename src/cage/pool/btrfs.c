@@ -13,7 +13,12 @@
 #include "base/fd.h"
 
 /* Newer than the build machine's headers. */
-enum { QUOTA_CTL_ENABLE_SIMPLE = 4 };
+enum { QUOTA_CTL_ENABLE_SIMPLE = 4, SUBVOLUME_WAIT_COUNT = 2 };
+struct subvolume_wait {
+	uint64_t id;
+	uint32_t mode, count;
+};
+#define SUBVOLUME_WAIT _IOW(BTRFS_IOCTL_MAGIC, 65, struct subvolume_wait)
 enum { SUBVOLUME_ROOT_INODE = 256, NAME_ROOM = BTRFS_VOL_NAME_MAX + 1 };
 
 bool btrfs_is(int fd)
@@ -71,6 +76,18 @@ void btrfs_reclaim(int fs)
 {
 	uint64_t transaction = 0;
 	ioctl(fs, BTRFS_IOC_START_SYNC, &transaction);
+}
+
+/* Unlike syncfs, this wakes the thread that takes back the space of deleted subvolumes. */
+void btrfs_commit(int fs)
+{
+	ioctl(fs, BTRFS_IOC_SYNC, NULL);
+}
+
+bool btrfs_is_reclaiming(int fs)
+{
+	struct subvolume_wait a = {.mode = SUBVOLUME_WAIT_COUNT};
+	return ioctl(fs, SUBVOLUME_WAIT, &a) < 0 || a.count;
 }
 
 int btrfs_subvolume_id(int fd, uint64_t *ret)
@@ -212,13 +229,29 @@ int btrfs_group_used(int groups, uint64_t group, uint64_t *ret)
 	return str_to_u64(str_split(buf_str(&text), '\n', &rest), UINT64_MAX, ret) ? 0 : -EPROTO;
 }
 
-uint64_t btrfs_promised(int groups)
+static uint64_t read_number(int groups, const char *path)
 {
 	auto_buf struct buf text = {0};
-	uint64_t bytes = 0;
+	uint64_t n = 0;
 	struct str rest;
-	if (groups < 0 || fd_read_file(groups, "../allocation/data/bytes_may_use", 64, &text) < 0)
+	if (groups < 0 || fd_read_file(groups, path, 64, &text) < 0)
 		return 0;
 	struct str number = str_split(buf_str(&text), '\n', &rest);
-	return str_to_u64(number, UINT64_MAX, &bytes) ? bytes : 0;
+	return str_to_u64(number, UINT64_MAX, &n) ? n : 0;
+}
+
+uint64_t btrfs_promised(int groups)
+{
+	return read_number(groups, "../allocation/data/bytes_may_use");
+}
+
+uint64_t btrfs_metadata_size(int groups)
+{
+	return read_number(groups, "../allocation/metadata/total_bytes");
+}
+
+int btrfs_metadata_move(int fs)
+{
+	struct btrfs_ioctl_balance_args a = {.flags = BTRFS_BALANCE_METADATA};
+	return ioctl(fs, BTRFS_IOC_BALANCE_V2, &a) < 0 ? -errno : 0;
 }

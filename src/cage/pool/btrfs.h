@@ -34,6 +34,10 @@ int btrfs_snapshot_make(int dir, const char *name, int source, bool read_only, u
 int btrfs_subvolume_delete(int dir, const char *name);
 /* Asks the kernel to take back the space of deleted subvolumes now, without waiting for it. */
 void btrfs_reclaim(int fs);
+/* Waits for a commit, and lets the kernel go on with deleted subvolumes. */
+void btrfs_commit(int fs);
+/* Whether the space of deleted subvolumes has yet to come back; true when it cannot be known (before Linux 6.13). */
+bool btrfs_is_reclaiming(int fs);
 /* Of the subvolume that `fd` lies in. */
 int btrfs_subvolume_id(int fd, uint64_t *ret);
 /* No more changes to the subvolume that `fd` is open on. */
@@ -58,5 +62,9 @@ int btrfs_group_limit(int fs, uint64_t group, uint64_t bytes);
  * descriptor or -errno. */
 int btrfs_groups_open(int fs);
 int btrfs_group_used(int groups, uint64_t group, uint64_t *ret);
+/* Bytes of the disk that are set apart for metadata; 0 when it cannot be known. */
+uint64_t btrfs_metadata_size(int groups);
+/* Moves all metadata into new block groups, as large as the kernel makes them. */
+int btrfs_metadata_move(int fs);
 /* Bytes of written data that have no place on the disk yet; 0 when it cannot be known. */
 uint64_t btrfs_promised(int groups);

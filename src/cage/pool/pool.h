@@ -103,6 +103,10 @@ uint64_t pool_free(const struct pool *p);
 /* No room for a new sandbox, and none to come. */
 bool pool_is_full(const struct pool *p);
 
+/* Sets room apart for metadata in a new file. */
+void pool_prepare_slow(const struct pool *p);
+/* Waits while the pool is full and deleted files may still give space back, POOL_ROOM_WAIT at most. */
+void pool_await_room_slow(const struct pool *p);
 /* Makes the file larger when the free space becomes small. 0: enough for now; 1: it has grown; -errno. */
 int pool_grow_slow(const struct pool *p);
 /* Deletes groups that nothing belongs to any more. */

@@ -9,7 +9,9 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "cage/limits.h"
 #include "cage/pool/loopdev.h"
@@ -63,6 +65,48 @@ bool pool_wants_growth(const struct pool *p)
 bool pool_is_full(const struct pool *p)
 {
 	return p->kind != POOL_PLAIN && pool_free(p) < POOL_FULL && !pool_wants_growth(p);
+}
+
+/* mkfs sets 8 MiB apart for metadata, and the kernel's reserve takes most of it. If data took all the rest, renames and
+ * starts of boxes would fail, and a full pool could hardly be emptied. The kernel's own block groups for metadata have
+ * a tenth of the pool, 256 MiB at most. */
+void pool_prepare_slow(const struct pool *p)
+{
+	uint64_t have = btrfs_metadata_size(p->groups);
+	if (p->kind == POOL_FILE && have && have < POOL_METADATA_MIN)
+		btrfs_metadata_move(p->root);
+}
+
+static bool has_trash(const struct pool *p)
+{
+	int fd = openat(p->trash, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int n = 0;
+	if (!d) {
+		fd_close(&fd);
+		return false;
+	}
+	while (n < 3 && readdir(d)) /* . and .. */
+		n++;
+	closedir(d);
+	return n == 3;
+}
+
+/* A deleted file gives its space back with the next commit, a subvolume with the commits after its deletion. The kernel
+ * counts no subvolume that it is taking apart just now, so the end is a while in which nothing was seen. */
+void pool_await_room_slow(const struct pool *p)
+{
+	uint64_t now = clock_ms(), end = now + POOL_ROOM_WAIT, quiet = now + POOL_ROOM_QUIET;
+	for (;;) {
+		bool more = has_trash(p) || btrfs_is_reclaiming(p->root);
+		btrfs_commit(p->root);
+		now = clock_ms();
+		if (more)
+			quiet = now + POOL_ROOM_QUIET;
+		if (!pool_is_full(p) || now >= quiet || now >= end)
+			return;
+		nanosleep(&(struct timespec){.tv_nsec = POOL_ROOM_PAUSE * 1000000L}, NULL);
+	}
 }
 
 /* The device and the file system take the size of the file, also after a growth that was interrupted. */

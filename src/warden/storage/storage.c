@@ -80,11 +80,19 @@ int storage_trash(const struct warden *w, int dir)
 	return storage_is_plain(w, dir) ? w->plain_trash : w->host.trash;
 }
 
+static void drop_from(int dir, const char *name, int trash)
+{
+	int r = trash_put(dir, name, trash);
+	if (r < 0 && r != -ENOENT)
+		log_limited(LOG_ERROR, "files of a destroyed sandbox are left", "name=%s error=%s", LOG_Q(name),
+			LOG_Q(strerror(-r)));
+}
+
 void storage_drop(struct warden *w, const char *name)
 {
-	trash_put(w->boxes_dir, name, w->host.trash);
+	drop_from(w->boxes_dir, name, w->host.trash);
 	if (w->plain_boxes != w->boxes_dir)
-		trash_put(w->plain_boxes, name, w->plain_trash);
+		drop_from(w->plain_boxes, name, w->plain_trash);
 }
 
 /* ---- limits and numbers ---- */

@@ -64,6 +64,7 @@ _Noreturn static void child_life(struct life *l, const struct storer_job *job, i
 	l->pool.last_group += (uint64_t)getpid() << 8; /* far from those that the warden counts */
 	if (!job) {
 		int r = pool_grow_slow(&l->pool);
+		pool_prepare_slow(&l->pool);
 		pool_sweep_groups_slow(&l->pool);
 		_exit(r < 0);
 	}

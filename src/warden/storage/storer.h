@@ -25,6 +25,7 @@ enum storer_kind {
 	STORER_REPLACE,	  /* snapshot → a layer in the place of another; limit */
 	STORER_RECOUNT,	  /* layer; "": all that have changed */
 	STORER_DIFF,	  /* layer, snapshot, image; a descriptor to write to */
+	STORER_ROOM,	  /* waits for space that is being freed */
 	STORER_CARRY,	  /* a plain layer → the pool; limit */
 	STORER_SEND,	  /* snapshot, parent ("": none); a descriptor to write the stream to */
 	STORER_RECEIVE,	  /* snapshot, limit; a socket to read streams from, which gets an errno (4 bytes) at the end */

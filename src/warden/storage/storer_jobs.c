@@ -313,6 +313,10 @@ int storer_run(struct storer_view *v, const struct storer_job *job, int fd)
 	case STORER_DIFF:
 		r = compare(v, job, fd);
 		break;
+	case STORER_ROOM:
+		pool_await_room_slow(v->pool);
+		r = 0;
+		break;
 	case STORER_CARRY:
 		r = carry(v, job);
 		break;

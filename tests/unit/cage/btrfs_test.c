@@ -1,9 +1,12 @@
 #include "btrfs_rig.h"
+#include "cage/limits.h"
 #include "cage/pool/btrfs.h"
+#include "cage/trash.h"
 #include "test.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,6 +100,38 @@ TEST(a_shared_group_limits_a_subvolume_and_its_snapshots_together)
 	CHECK_INT(btrfs_group_used(groups, BTRFS_GROUP_SHARED(78), &used), -ENOENT);
 	close(groups);
 	close(a);
+}
+
+TEST(a_subvolume_goes_into_the_trash_of_a_full_file_system)
+{
+	make_fs();
+	CHECK_INT(btrfs_subvolume_make(fs, "a", 0), 0);
+	CHECK_INT(mkdirat(fs, "trash", 0700), 0);
+	int a = open_in("a"), trash = open_in("trash");
+	CHECK(fill(a, "f", (size_t)1 << 30) < (size_t)1 << 30);
+	fsync(a);
+	CHECK(renameat(fs, "a", trash, "a") < 0); /* the trash cannot do what it does elsewhere */
+	CHECK_INT(errno, ENOSPC);
+	CHECK_INT(trash_put(fs, "a", trash), 0);
+	CHECK_INT(trash_put(fs, "a", trash), -ENOENT);
+	close(a);
+	close(trash);
+}
+
+TEST(metadata_of_a_new_file_system_gets_room)
+{
+	make_fs();
+	int groups = btrfs_groups_open(fs);
+	if (groups < 0) {
+		enum btrfs_quota quota;
+		CHECK_INT(btrfs_quota_enable(fs, &quota), 0);
+		groups = btrfs_groups_open(fs);
+	}
+	uint64_t before = btrfs_metadata_size(groups);
+	CHECK(before > 0 && before < POOL_METADATA_MIN);
+	CHECK_INT(btrfs_metadata_move(fs), 0);
+	CHECK(btrfs_metadata_size(groups) >= POOL_METADATA_MIN);
+	close(groups);
 }
 
 TEST_MAIN()
