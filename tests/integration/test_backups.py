@@ -184,7 +184,7 @@ def test_damage_is_found_before_anything_is_restored(daemon, box):
         assert "checksum" in refuses()
     data.write_bytes(good)
     for bad in (sealed.replace(made["id"].encode(), b"bak-0123456789abcdef"), sealed[:100], sealed.replace(b'"size":', b'"size":1'),
-                sealed[:20] + b"0" + sealed[21:], b"", b"\n" * 100):
+                sealed[:20] + (b"1" if sealed[20:21] == b"0" else b"0") + sealed[21:], b"", b"\n" * 100):
         manifest.write_bytes(bad)
         assert "manifest" in refuses()
     manifest.write_bytes(sealed)
