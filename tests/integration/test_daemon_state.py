@@ -100,7 +100,8 @@ def test_a_box_without_a_row_has_no_network_until_it_starts_again(own_daemon):
     own_daemon.execute("one", "true")
     found = network(own_daemon, "one")
     assert found["mode"] == "open" and "reason" not in found, found
-    own_daemon.kill_daemon()
+    own_daemon.interrupt()
+    own_daemon.start()
     assert network(own_daemon, "one")["mode"] == "open"
     # Or until somebody says what it may reach.
     own_daemon.request("PATCH", box_path("two") + "/network", {"mode": "list"})

@@ -352,6 +352,14 @@ static void tell_no_network(const struct sandbox *s)
 			"id=%s", LOG_Q(s->id));
 }
 
+static void on_network(void *arg, const struct err *e)
+{
+	struct sandbox *s = arg;
+	if (e)
+		log_limited(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
+	sandbox_unref(s);
+}
+
 /* Nobody knows the policy of the box before; the new one begins with the daemon's. */
 static void begin_network(struct sandbox *s)
 {
@@ -361,7 +369,8 @@ static void begin_network(struct sandbox *s)
 	free(s->spec.network);
 	s->spec.network = xstrdup("{}");
 	sandbox_row(s, &row);
-	store_put(s->daemon->store, &row, NULL, NULL);
+	sandbox_ref(s);
+	store_put(s->daemon->store, &row, on_network, s);
 }
 
 void sandbox_create(struct sandbox *s)
