@@ -150,7 +150,7 @@ void spawn_close_others(const int *keep, size_t n)
 /* Before it may wait: it must not hold the pipes and connections of others open. */
 static void close_others(const struct spawn_spec *s)
 {
-	int keep[SPAWN_EXTRA_MAX];
+	int keep[SPAWN_EXTRA_MAX] = {0};
 	for (int i = 0; i < s->extra_n; i++)
 		keep[i] = s->extra[i].to;
 	spawn_close_others(keep, (size_t)s->extra_n);
