@@ -59,11 +59,12 @@ enum steer_flag {
 };
 
 /* Both listen for IPv4 and, where the kernel has it, IPv6. The raw ones send datagrams to programs in the box from any
- * address and port; they receive nothing. raw6 is -1 without IPv6. */
+ * address and port; they receive nothing. raw6 is -1 without IPv6. diag asks the kernel about sockets of the namespace.
+ */
 struct steer_sockets {
-	int tcp, udp, raw4, raw6;
+	int tcp, udp, raw4, diag, raw6;
 };
-#define STEER_NO_SOCKETS ((struct steer_sockets){-1, -1, -1, -1})
+#define STEER_NO_SOCKETS ((struct steer_sockets){-1, -1, -1, -1, -1})
 
 /* Whether this kernel can do it (Linux 5.9): loads the program and forgets it. */
 int steer_check(struct err *e);

@@ -152,10 +152,15 @@ static int make_raw(int family)
 	return socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW);
 }
 
+static int make_diag(void)
+{
+	return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+}
+
 int steer_listen(bool v6, struct steer_sockets *s, struct err *e)
 {
 	if ((s->tcp < 0 && (s->tcp = make_tcp()) < 0) || (s->udp < 0 && (s->udp = make_udp()) < 0) ||
-		(s->raw4 < 0 && (s->raw4 = make_raw(AF_INET)) < 0) ||
+		(s->raw4 < 0 && (s->raw4 = make_raw(AF_INET)) < 0) || (s->diag < 0 && (s->diag = make_diag()) < 0) ||
 		(v6 && s->raw6 < 0 && (s->raw6 = make_raw(AF_INET6)) < 0))
 		return fail(e, "make the box's listeners");
 	return 0;
@@ -166,5 +171,6 @@ void steer_close(struct steer_sockets *s)
 	fd_close(&s->tcp);
 	fd_close(&s->udp);
 	fd_close(&s->raw4);
+	fd_close(&s->diag);
 	fd_close(&s->raw6);
 }

@@ -113,7 +113,7 @@ void sandbox_set_asleep(struct gate *g, const char *id, bool asleep)
 
 /* ---- life ---- */
 
-struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, const int fds[4])
+struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, const int fds[])
 {
 	if (g->boxes.count >= GATE_BOXES_MAX)
 		return NULL;
@@ -124,7 +124,8 @@ struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, con
 		.tcp_fd = fds[0],
 		.udp_fd = fds[1],
 		.raw4 = fds[2],
-		.raw6 = fds[3]};
+		.diag = fds[3],
+		.raw6 = fds[4]};
 	list_init(&b->conns);
 	list_init(&b->questions);
 	list_init(&b->streams);
@@ -188,6 +189,7 @@ void box_drop(struct gate_box *b)
 	fd_close(&b->tcp_fd);
 	fd_close(&b->udp_fd);
 	fd_close(&b->raw4);
+	fd_close(&b->diag);
 	fd_close(&b->raw6);
 	map_del(&g->boxes, slot_key(&b->slot));
 	detach(b);

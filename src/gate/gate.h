@@ -114,7 +114,7 @@ struct gate_box {
 	uint64_t seen;		      /* intake.seq of the last record about it */
 	struct gate_sandbox *sandbox; /* NULL: not named yet */
 	struct loop_io tcp, udp;
-	int tcp_fd, udp_fd, raw4, raw6;
+	int tcp_fd, udp_fd, raw4, diag, raw6;
 	bool full;	   /* has as many connections as it may: not accepted from */
 	struct list conns; /* struct passage */
 	size_t conns_n;
@@ -143,7 +143,7 @@ struct gate_box {
 };
 
 /* Takes the descriptors. NULL: no room. */
-struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, const int fds[4]);
+struct gate_box *box_new(struct gate *g, uint32_t slot, uint64_t generation, const int fds[]);
 struct gate_box *box_find(struct gate *g, uint32_t slot);
 /* Closes what it has; freed at the end of the turn. */
 void box_drop(struct gate_box *b);

@@ -84,7 +84,7 @@ static bool on_record(struct gate *g, const struct gate_record *r, const int fds
 	}
 	if (r->op == GATE_DROPS && fds[0] >= 0) {
 		drops_open(g, fds[0]);
-		close_fds((int[]){-1, fds[1], fds[2], fds[3]});
+		close_fds((int[]){-1, fds[1], fds[2], fds[3], fds[4]});
 		return true;
 	}
 	close_fds(fds);
@@ -110,7 +110,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	(void)events;
 	while (g->intake.io.loop) {
 		struct gate_record r;
-		int fds[GATE_FDS_MAX] = {-1, -1, -1, -1};
+		int fds[GATE_FDS_MAX] = {-1, -1, -1, -1, -1};
 		struct fd_record in = {.data = &r, .size = sizeof r, .fds = fds, .fds_max = GATE_FDS_MAX};
 		ssize_t n = fd_recv(io->fd, &in, MSG_DONTWAIT);
 		if (n == -EAGAIN)

@@ -22,6 +22,7 @@
 #define GATE_ACTIVITY	      250	  /* between two reports that a box's connections move bytes */
 #define GATE_IDLE	      7200000	  /* no byte in either direction */
 #define GATE_HALF_IDLE	      600000	  /* the same when one side has ended */
+#define GATE_LEFT_LOOK	      5000	  /* so often: is a client that says no more still there? */
 #define GATE_REFUSAL_WAIT     500	  /* for the first bytes of a client that is refused: they tell how to say it */
 #define GATE_UNREACHABLE_WAIT 100	  /* the same when the destination does not answer */
 #define GATE_REFUSAL_LINGER   1000	  /* for the client to read why */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "gate/gate.h"
+#include "gate/peer.h"
 
 static void set_why(struct passage *c, const char *why)
 {
@@ -35,6 +36,12 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 	passage_end(c, "allow", text[how]);
 }
 
+static bool client_left(struct relay *r)
+{
+	const struct passage *c = container_of(r, struct passage, relay);
+	return peer_has_closed(c->box->diag, c->client);
+}
+
 void passage_move(struct passage *c)
 {
 	if (c->connecting)
@@ -44,6 +51,7 @@ void passage_move(struct passage *c)
 	loop_del(&c->server_io);
 	c->state = PASSAGE_MOVING;
 	int r = relay_start(&c->relay, c->gate->loop, c->client, c->server, &c->box->bucket, on_relay_end);
+	c->relay.client_left = client_left;
 	if (r < 0)
 		passage_cut(c, "cannot be watched");
 }

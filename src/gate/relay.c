@@ -1,6 +1,8 @@
 #include "gate/relay.h"
 
 #include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 static char scratch[GATE_SMALL * 4];
@@ -215,6 +217,18 @@ static void end(struct relay *r, enum relay_end how)
 	r->on_end(r, how);
 }
 
+/* Only when the server has got all of its bytes: closing with some under way and an answer unread would drop them. */
+static bool has_left(struct relay *r)
+{
+	struct tcp_info i = {0};
+	socklen_t n = sizeof i;
+	if (r->down.shut || !r->client_left || getsockopt(r->server.fd, IPPROTO_TCP, TCP_INFO, &i, &n) < 0)
+		return false;
+	return !i.tcpi_unacked && !i.tcpi_notsent_bytes && r->client_left(r);
+}
+
+static void on_idle(struct loop_timer *t);
+
 /* False: the relay is over. A short read is the last one: epoll says when there is more. */
 static bool pump(struct relay *r, struct relay_way *w)
 {
@@ -235,8 +249,14 @@ static bool pump(struct relay *r, struct relay_way *w)
 		return false;
 	}
 	if (w->ended && !holds(w) && !w->shut) {
+		if (w == &r->up && has_left(r)) {
+			end(r, RELAY_CLOSED);
+			return false;
+		}
 		drop_pipe(w);
 		w->shut = true;
+		if (w == &r->up && r->client_left)
+			loop_timer_set(r->loop, &r->idle, GATE_LEFT_LOOK, on_idle);
 		/* The last end of both: the descriptors are closed now, which says the same. */
 		if (!r->up.shut || !r->down.shut)
 			shutdown(w->to->fd, SHUT_WR);
@@ -321,9 +341,12 @@ static void on_idle(struct loop_timer *t)
 {
 	struct relay *r = container_of(t, struct relay, idle);
 	uint64_t limit = r->up.shut || r->down.shut ? GATE_HALF_IDLE : GATE_IDLE, since = loop_now(r->loop) - r->moved;
+	uint64_t next = r->up.shut && r->client_left ? GATE_LEFT_LOOK : GATE_HALF_IDLE;
 	if (since >= limit)
 		return end(r, RELAY_IDLE);
-	loop_timer_set(r->loop, &r->idle, limit - since < GATE_HALF_IDLE ? limit - since : GATE_HALF_IDLE, on_idle);
+	if (r->up.shut && has_left(r))
+		return end(r, RELAY_CLOSED);
+	loop_timer_set(r->loop, &r->idle, limit - since < next ? limit - since : next, on_idle);
 }
 
 static void on_first(struct loop_task *t)

@@ -6,7 +6,8 @@
  * buffers nor pipes. What the other side does not take is kept (at most one read), and nothing more is read until it is
  * gone.
  *
- * An end passes on as an end (shutdown), a reset as a reset; both are acted on at the end of the turn, so that new
+ * An end passes on as an end (shutdown), a reset as a reset. A client that has closed for good (client_left) ends the
+ * whole relay, as it would end a connection without a gate. Both are acted on at the end of the turn, so that new
  * connections and bytes go first. After GATE_IDLE without a byte in either direction, or
  * GATE_HALF_IDLE when one side has ended, the relay is cut. A bucket limits how many bytes move in a second over
  * all relays that share it. Thread: the loop's.
@@ -74,6 +75,8 @@ struct relay {
 	bool over;
 	bool server_first;	/* the server spoke before anything of the client had been passed on */
 	struct loop_task first; /* what the client has said already is moved in the same turn */
+	/* The client's bytes have ended: is it gone, or does it still read? NULL: unknown. Set after relay_start. */
+	bool (*client_left)(struct relay *r);
 	/* From the loop; the relay has let go of pipes. The descriptors are the caller's, who closes both at once. */
 	void (*on_end)(struct relay *r, enum relay_end how);
 };

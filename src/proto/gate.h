@@ -5,15 +5,15 @@
  * and run on one machine, so the struct is sent as it lies in memory; GATE_MAGIC changes with the layout.
  *
  * GATE_BOX carries descriptors in the order of struct steer_sockets: the TCP listener, the UDP socket, the raw IPv4
- * socket and, where there is IPv6, the raw IPv6 one. When a connection is new the warden asks about every slot that it
- * has (GATE_HAVE), because either side may have been restarted, and ends with GATE_SYNC.
+ * socket, the sock_diag one and, where there is IPv6, the raw IPv6 one. When a connection is new the warden asks about
+ * every slot that it has (GATE_HAVE), because either side may have been restarted, and ends with GATE_SYNC.
  */
 #pragma once
 
 #include "base/base.h"
 #include "proto/limits.h"
 
-#define GATE_MAGIC 0x41544731u /* "ATG1" */
+#define GATE_MAGIC 0x41544732u /* "ATG2" */
 
 enum gate_op {
 	GATE_BOX = 1, /* slot, generation, descriptors; an id when it has one */
@@ -34,7 +34,7 @@ struct gate_record {
 	char id[BOX_ID_MAX + 1]; /* "": a prepared slot without a name */
 };
 
-enum { GATE_FDS_MAX = 4 };
+enum { GATE_FDS_MAX = 5 };
 
 /* What the kernel refused in a box (cage/steer.h), through a BPF ring buffer that the gate reads: one for all boxes. */
 struct gate_drop {

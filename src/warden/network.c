@@ -150,11 +150,12 @@ static int send_box(struct warden_slot *c)
 		log_limited(LOG_ERROR, "a box has no network", "slot=%u error=%s", c->slot.number, LOG_Q(e.msg));
 		return 0;
 	}
-	int sent = send_record(c->w, &r, (int[]){s->tcp, s->udp, s->raw4, s->raw6}, s->raw6 < 0 ? 3 : 4);
+	int sent = send_record(c->w, &r, (int[]){s->tcp, s->udp, s->raw4, s->diag, s->raw6}, s->raw6 < 0 ? 4 : 5);
 	if (sent == -EAGAIN)
 		return sent;
 	/* Those that programs in the box wait at are kept: they outlive a gate that is killed. */
 	fd_close(&s->raw4);
+	fd_close(&s->diag);
 	fd_close(&s->raw6);
 	return sent;
 }

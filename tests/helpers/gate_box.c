@@ -76,12 +76,13 @@ static int tell(struct steer_sockets *s)
 	}
 	auto_fd int drops = steer_drops(dir, &e);
 	send_record(fd, GATE_DROPS, &drops, 1);
-	send_record(fd, GATE_BOX, (int[]){s->tcp, s->udp, s->raw4, s->raw6}, s->raw6 < 0 ? 3 : 4);
+	send_record(fd, GATE_BOX, (int[]){s->tcp, s->udp, s->raw4, s->diag, s->raw6}, s->raw6 < 0 ? 4 : 5);
 	char ok[8];
 	if (recv(fd, ok, sizeof ok, 0) <= 0)
 		die("tell the gate");
 	/* The listener is kept, as the warden does: connections wait in it while the gate is away. */
 	fd_close(&s->raw4);
+	fd_close(&s->diag);
 	fd_close(&s->raw6);
 	return fd;
 }

@@ -262,6 +262,17 @@ print(b[:7].decode(), len(b))
     assert (record["sent"], record["received"]) == (6000300, 5000007)
 
 
+def test_a_client_that_has_left_ends_the_connection(gate, world):
+    """The server keeps its side open for ever. A client that only says no more (shutdown) still gets what comes."""
+    world.serve("while s.recv(65536): pass\ns.sendall(b'late')\nthreading.Event().wait()", 7093)
+    box = gate.box(policy={})
+    code = "import socket\ns=socket.create_connection(('other.example',7093)); s.sendall(b'all of it')\n"
+    box.python(code + "s.close()")
+    record = gate.record(port=7093)
+    assert (record["end"], record["sent"]) == ("closed", 9)
+    assert box.python(code + "s.shutdown(socket.SHUT_WR); print(s.recv(4).decode())") == "late\n"
+
+
 def test_resets_pass_through(gate, world):
     world.serve("import struct\ns.recv(1)\ns.setsockopt(socket.SOL_SOCKET,socket.SO_LINGER,struct.pack('ii',1,0)); s.close()", 7002)
     box = gate.box(policy={})
