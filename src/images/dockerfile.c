@@ -238,7 +238,7 @@ static void read_json(struct df_step *s)
 /* The instruction behind ONBUILD is read again when an image is built on this one. */
 static int check_onbuild(const struct df_step *step, struct err *e)
 {
-	struct dockerfile inner;
+	struct dockerfile inner = {0};
 	struct err why;
 	if (dockerfile_onbuild(step->text, &inner, &why) < 0)
 		return dockerfile_error(step, e, "%s", why.msg);
@@ -314,6 +314,7 @@ int dockerfile_onbuild(const char *text, struct dockerfile *ret, struct err *e)
 	struct err why;
 	struct str rest;
 	static const char rule[] = "ONBUILD takes one instruction, which is not FROM, MAINTAINER or ONBUILD";
+	*ret = (struct dockerfile){0};
 	/* Before it is read: the reader comes here again for each ONBUILD. */
 	if (strncasecmp(text, "ONBUILD", 7) == 0)
 		return err_set(e, ERRC_VALIDATION_FAILED, "%s", rule);
