@@ -8,8 +8,10 @@ static const char *where(const char *ref, const char *conf)
 	static char text[4096];
 	struct err e;
 	size_t n = 0;
-	if (places_find(str_of(ref), str_of(conf), &places, &e) < 0)
-		return strcpy(text, e.msg);
+	if (places_find(str_of(ref), str_of(conf), &places, &e) < 0) {
+		snprintf(text, sizeof text, "%s", e.msg);
+		return text;
+	}
 	*text = 0;
 	for (size_t i = 0; i < places.n; i++)
 		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s/%s%s", i ? " " : "", places.v[i].host,
