@@ -210,7 +210,7 @@ class Warden:
                 return
             self.boxes.append(box)
             for _ in range(2):  # the ring of refused connections, and the box
-                record, fds, _, _ = socket.recv_fds(box, 4096, 4)
+                record, fds, _, _ = socket.recv_fds(box, 4096, 5)
                 socket.send_fds(self.out, [record], fds)
                 for fd in fds:
                     os.close(fd)
