@@ -119,7 +119,8 @@ def test_revoking_acts_at_once(daemon):
     stream.request("GET", "/v1/events?follow=1", headers=bearer(token))
     follower = events.Events(stream, stream.getresponse())
     terminals = [socket(daemon, "/v1/sandboxes/rv/ws/pty?sessionId=s", bearer(token)),
-                 socket(daemon, "/v1/sandboxes/rv/ws/pty?sessionId=s", {"Cookie": cookie["Cookie"], "Origin": f"http://{daemon.address}"})]
+                 socket(daemon, "/v1/sandboxes/rv/ws/pty?sessionId=s", {"Cookie": cookie["Cookie"], "Origin": f"http://{daemon.address}"}),
+                 socket(daemon, "/v1/sandboxes/rv/hook", bearer(token))]  # which would go on to read what the box sends
     other = socket(daemon, "/v1/sandboxes/rv/ws/pty?sessionId=s", bearer(kept))
     assert daemon.request("DELETE", "/v1/tokens/gone").json() == {"success": True}
     again = daemon.request("GET", "/v1/sandboxes", headers=bearer(token), unix=False, token=False)

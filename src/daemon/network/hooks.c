@@ -12,8 +12,9 @@ enum { HEAD = 5 };
 
 struct hook {
 	struct daemon *daemon;
-	struct sandbox *sandbox; /* NULL: gone */
-	struct ws *ws;		 /* NULL: nobody holds it */
+	struct sandbox *sandbox;	/* NULL: gone */
+	struct ws *ws;			/* NULL: nobody holds it */
+	char token[TOKEN_NAME_MAX + 1]; /* the named token of its holder, or "" */
 	struct list streams;
 	size_t streams_n;
 	size_t sockets; /* that point to us; the last that connected is `ws` */
@@ -398,12 +399,13 @@ void handle_hook(struct daemon_request *r)
 	struct hook *h = hook_of(s);
 	if (ws_accept(r->x, &options, &ops, h, &ws, &e) < 0)
 		return daemon_request_error(r, &e);
-	daemon_request_answered(r, 101);
-	r->x = NULL;
-	daemon_request_release(r);
 	struct ws *before = h->ws;
 	h->sockets++;
 	h->ws = ws;
+	snprintf(h->token, sizeof h->token, "%s", r->token);
+	daemon_request_answered(r, 101);
+	r->x = NULL;
+	daemon_request_release(r);
 	if (before) {
 		drop_told(h);
 		ws_close(before, WS_CLOSE_GOING_AWAY, STR("another client holds the hook"));
@@ -413,6 +415,16 @@ void handle_hook(struct daemon_request *r)
 		struct hook_stream *one = list_entry(it, struct hook_stream, node);
 		if (!one->told)
 			begin(one);
+	}
+}
+
+void hooks_forget_token(struct daemon *d, const char *name)
+{
+	void *v;
+	for (size_t it = 0; map_next(&d->boxes, &it, &(struct str){0}, &v);) {
+		struct hook *h = ((struct sandbox *)v)->hook;
+		if (h && h->ws && strcmp(h->token, name) == 0)
+			ws_abort(h->ws);
 	}
 }
 

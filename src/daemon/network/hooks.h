@@ -41,5 +41,7 @@ void hooks_write(const struct sandbox *s, struct json_writer *w);
 void hooks_request(struct daemon *d, struct http_exchange *x);
 /* GET …/hook: this client holds the hook from now on. */
 void handle_hook(struct daemon_request *r);
+/* The token with this name is revoked: its holders lose their hooks. */
+void hooks_forget_token(struct daemon *d, const char *name);
 /* The sandbox is gone. NULL is fine. */
 void hooks_free(struct hook *h);

@@ -2,8 +2,8 @@
  * /v1/tokens: named tokens are made, listed and revoked. A value goes out once, when it is made. Every token may do
  * this, as it may do everything else.
  *
- * What ends with a token, at once: its console sessions, links and tickets, and its requests that are under way, so
- * event streams and terminals too. A hook's socket stays until its client leaves (network/hooks.h).
+ * What ends with a token, at once: its console sessions, links and tickets, the hooks that it holds, and its requests
+ * that are under way, so event streams and terminals too.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
+#include "daemon/network/hooks.h"
 #include "daemon/route/request.h"
 
 /* `but`: the request that asked for it, which is still to be answered. */
@@ -19,6 +20,7 @@ static void end_all_of(struct daemon *d, const char *name, const struct daemon_r
 {
 	login_forget_token(d->login, name);
 	tickets_forget_token(d->tickets, name);
+	hooks_forget_token(d, name);
 	list_each(it, &d->token_requests)
 	{
 		struct daemon_request *r = list_entry(it, struct daemon_request, of_token);
