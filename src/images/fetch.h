@@ -31,6 +31,8 @@ struct places {
 	char version[IMAGE_REF_MAX + 1]; /* a tag, or "sha256:…" */
 };
 
+/* A host of this machine, with or without a port: its certificate is not checked. */
+bool place_is_local(struct str host);
 /* `conf` is the text of a registries.conf, or "". Pure. */
 int places_find(struct str ref, struct str conf, struct places *ret, struct err *e);
 /* The files that the settings name. */

@@ -2,6 +2,7 @@
  * Where an image may lie. docker.io has another name than its host; registries.conf (the format of skopeo and podman)
  * may name mirrors and other places for names that begin alike.
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
@@ -11,10 +12,16 @@
 #include "base/fd.h"
 #include "images/fetch.h"
 
-static bool is_local(struct str host)
+bool place_is_local(struct str host)
 {
-	return str_eq_c(host, "localhost") || str_starts(host, STR("localhost:")) || str_starts(host, STR("127.")) ||
-	       str_starts(host, STR("[::1]"));
+	struct in_addr at;
+	struct str port;
+	if (str_starts(host, STR("[::1]")))
+		return host.n == 5 || host.p[5] == ':';
+	auto_free char *name = str_dup(str_split(host, ':', &port));
+	/* An address in full: 127.example.com is a name like any other. */
+	return strcmp(name, "localhost") == 0 ||
+	       (inet_pton(AF_INET, name, &at) == 1 && ntohl(at.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
 /* ---- references ---- */
@@ -179,7 +186,7 @@ static int add_place(struct places *to, struct str location, struct str rest, bo
 	bool docker = str_eq_c(host, "docker.io") || str_eq_c(host, "index.docker.io");
 	snprintf(p->host, sizeof p->host, "%.*s", STR_ARG(docker ? STR("registry-1.docker.io") : host));
 	snprintf(p->repo, sizeof p->repo, "%.*s", STR_ARG(repo));
-	p->insecure = insecure || is_local(host);
+	p->insecure = insecure || place_is_local(host);
 	to->n++;
 	return 0;
 }
@@ -216,7 +223,8 @@ static bool key_fits(struct str key, const struct place *p)
 		(str_eq_c(key, "index.docker.io/v1") || str_eq_c(key, "index.docker.io") || str_eq_c(key, "docker.io")))
 		return true;
 	buf_printf(&whole, "%s/%s", p->host, p->repo);
-	return behind(buf_str(&whole), key).p != NULL;
+	/* Another port of the host is another server. */
+	return str_starts(behind(buf_str(&whole), key), STR("/"));
 }
 
 static bool read_entry(const struct json *entry, struct buf *ret, struct buf *ret_token)

@@ -31,7 +31,7 @@ struct pull {
 	char files[IMAGE_LAYERS_MAX][IMAGE_HEX + 16]; /* names in the directory */
 	bool right[IMAGE_LAYERS_MAX];
 	int dir;
-	size_t at; /* the layer that is unpacked */
+	size_t at; /* the layer whose file is unpacked */
 	int wrong; /* the layer with other content than it should have, or -1 */
 	bool failed, found;
 	struct err err;
@@ -177,19 +177,31 @@ static bool next_note(struct pull *p, bool wait)
 	return true;
 }
 
-static void on_note(struct loop_io *io, uint32_t events)
-{
-	struct pull *p = container_of(io, struct pull, io);
-	(void)events;
-	if (!next_note(p, false))
-		loop_del(io); /* what it has told counts */
-}
-
 static void lost(struct pull *p)
 {
 	struct err e;
 	err_set(&e, ERRC_INTERNAL_ERROR, "%s: the process that fetches the image was ended", p->f.ref);
 	fail(p, &e);
+}
+
+static bool all_right(const struct pull *p)
+{
+	for (size_t i = 0; i < p->f.blobs_n; i++)
+		if (p->blobs[i].fd >= 0 && !p->right[i])
+			return false;
+	return true;
+}
+
+/* The layer that is unpacked must not wait for bytes that nobody fetches any more. */
+static void on_note(struct loop_io *io, uint32_t events)
+{
+	struct pull *p = container_of(io, struct pull, io);
+	(void)events;
+	if (next_note(p, false))
+		return;
+	loop_del(io);
+	if (!p->failed && !all_right(p))
+		lost(p);
 }
 
 /* Called when a layer was unpacked: is it what the manifest says? */
@@ -274,34 +286,74 @@ static int find(struct pull *p, struct err *e)
 	return p->failed ? -1 : read_image(p, e);
 }
 
+static bool is_same(const struct pull *p, size_t a, size_t b)
+{
+	return strcmp(p->blobs[a].hex, p->blobs[b].hex) == 0;
+}
+
+/* An image may have a layer several times. It is fetched once: the one that has the file, or i. */
+static size_t source_of(const struct pull *p, size_t i)
+{
+	for (size_t k = 0; k < p->f.blobs_n; k++)
+		if (p->blobs[k].fd >= 0 && is_same(p, k, i))
+			return k;
+	return i;
+}
+
+static bool comes_again(const struct pull *p, size_t i)
+{
+	for (size_t k = i + 1; k < p->f.blobs_n; k++)
+		if (is_same(p, k, i))
+			return true;
+	return false;
+}
+
 static int open_missing(struct pull *p, struct err *e)
 {
 	bool stored[IMAGE_LAYERS_MAX] = {0};
 	import_stored(p->store, &p->diffs, stored);
 	for (size_t i = 0; i < p->f.blobs_n; i++)
-		if (!stored[i] && open_blob(p, i, e) < 0)
+		if (!stored[i] && p->blobs[source_of(p, i)].fd < 0 && open_blob(p, i, e) < 0)
 			return -1;
 	return 0;
+}
+
+/* Bytes that cannot be unpacked may be wrong ones. When all are here, the child is about to say so; else the next pull
+ * must not go on with them. */
+static void doubt_layer(struct pull *p)
+{
+	const struct blob *b = &p->blobs[p->at];
+	struct stat st;
+	struct err ignored;
+	if (p->failed || p->right[p->at] || b->fd < 0 || fstat(b->fd, &st) < 0)
+		return;
+	if ((uint64_t)st.st_size == b->size)
+		layer_right(p, &ignored);
+	else
+		p->wrong = (int)p->at;
 }
 
 static int take_layers(struct pull *p, struct work *w, struct err *e)
 {
 	for (size_t i = 0; i < p->f.blobs_n; i++) {
-		const struct layer_source from = {.fd = p->blobs[i].fd,
-			.size = p->blobs[i].size,
+		p->at = source_of(p, i);
+		const struct layer_source from = {.fd = p->blobs[p->at].fd,
+			.size = p->blobs[p->at].size,
 			.diff_id = p->diffs.v[i],
 			.growing = true,
 			.check = layer_right,
 			.arg = p,
 			.feeder = &p->feeder};
-		p->at = i;
 		import_say_layer(p->conn, i + 1, p->f.blobs_n);
 		int r = p->failed ? -1 : import_layer(p->store, w, &from, &p->config, e);
+		if (r < 0)
+			doubt_layer(p);
 		if (p->failed)
 			*e = p->err;
 		if (r < 0 || p->failed)
 			return -1;
-		close_blob(p, i, true); /* before the disk has it */
+		if (!comes_again(p, i))
+			close_blob(p, p->at, true); /* before the disk has it */
 	}
 	return 0;
 }

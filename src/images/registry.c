@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "images/fetch.h"
 
 enum { ARGS_MAX = 24 };
 
@@ -40,8 +41,8 @@ static int link_mirrors(const char *dir, struct err *e)
 
 static bool is_local(const char *ref)
 {
-	return strncmp(ref, "localhost:", 10) == 0 || strncmp(ref, "localhost/", 10) == 0 ||
-	       strncmp(ref, "127.", 4) == 0 || strncmp(ref, "[::1]", 5) == 0;
+	struct str rest, host = str_split(str_of(ref), '/', &rest);
+	return rest.n && place_is_local(host);
 }
 
 _Noreturn static void become_skopeo(char **argv, const char *dir, int out)

@@ -161,17 +161,20 @@ def test_each_failure_has_its_sentence(atoll, plain):
 
 
 def test_a_blob_with_another_digest_is_refused(atoll, plain):
-    ref = pushed(atoll, f"{plain.local}/team/spoiled:1")
+    """Of a layer that no pull has stored yet."""
+    ref = f"{plain.local}/team/spoiled:1"
+    built(atoll, "FROM default\nCOPY new /new\n", files=[("new", os.urandom(1000), {})], query="tag=spoiled")
+    assert ask(atoll, "push", name="spoiled", reference=ref)["type"] == "done"
     manifest = plain.manifest("team/spoiled", "1")[0]
-    path = plain.blob_path(manifest["layers"][0]["digest"])
+    path = plain.blob_path(manifest["layers"][-1]["digest"])
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    try:
-        refused(atoll, "VALIDATION_FAILED", "the registry sent bytes with another digest", "pull", reference=ref)
-    finally:
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
+    refused(atoll, "VALIDATION_FAILED", "the registry sent bytes with another digest", "pull", reference=ref)
+    assert not blobs_kept(atoll)
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert ask(atoll, "pull", reference=ref)["type"] == "done"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path_factory, closed):
@@ -290,6 +293,68 @@ def service_of(atoll):
         if f"ATOLL_DATA={atoll.env['ATOLL_DATA']}".encode() in environment and Path(f"/proc/{parent}/comm").read_text().strip() != "atoll-images":
             return pid
     raise AssertionError("the image service does not run")
+
+
+def held_pull(atoll, plain, name, body):
+    """A pull whose registry falls silent after a megabyte; `body` runs then. The pull's last event."""
+    held = CuttingProxy(plain.port, 1 << 20, cuts=1, hold=True)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pulling = pool.submit(ask, atoll, "pull", reference=f"{held.address}/{name}")
+            wait_for(lambda: held.made == 1, "a part of the layer")
+            body()
+            return pulling.result(timeout=60)
+    finally:
+        held.close()
+
+
+def test_a_pull_whose_fetching_is_killed_fails(atoll, plain, large):
+    """The layer is unpacked while it arrives: nothing may wait for bytes that nobody fetches any more."""
+    name, _ = large
+
+    def kill_fetching():
+        (pull,) = pull_processes(atoll)
+        children = subprocess.run(["pgrep", "-P", str(pull)], capture_output=True, text=True, check=True).stdout.split()
+        # It alone has a connection to the registry; the other one sends the archive into a box.
+        os.kill(min(map(int, children)), signal.SIGKILL)
+    last = held_pull(atoll, plain, name, kill_fetching)
+    assert last["type"] == "error" and "the process that fetches the image was ended" in last["message"], last
+    assert nothing_left(atoll) and ask(atoll, "pull", reference=f"{plain.local}/{name}")["type"] == "done"
+
+
+def test_wrong_bytes_are_not_gone_on_with(atoll, plain, large):
+    """Another registry has sent nonsense under this layer's digest, and was cut: the next pull does not begin with it."""
+    name, layer = large
+    path = plain.blob_path(layer["digest"])
+    right = path.read_bytes()
+    path.write_bytes(b"\xff" * 4096 + right[4096:])
+    try:
+        last = held_pull(atoll, plain, name, lambda: None)
+    finally:
+        path.write_bytes(right)
+    assert last["type"] == "error", last
+    assert layer["digest"].removeprefix("sha256:") not in blobs_kept(atoll) and nothing_left(atoll)
+    last = ask(atoll, "pull", reference=f"{plain.local}/{name}")
+    assert last["type"] == "done", last
+
+
+def test_an_image_may_have_a_layer_several_times(atoll, plain):
+    """Empty layers of builders are often the same."""
+    pushed(atoll, f"{plain.local}/team/often:1")
+    manifest = plain.manifest("team/often", "1")[0]
+    config = json.loads(plain.blob_path(manifest["config"]["digest"]).read_bytes())
+    layer, diff = manifest["layers"][-1], config["rootfs"]["diff_ids"][-1]
+    manifest["layers"] += [layer] * 3
+    config["rootfs"]["diff_ids"] += [diff] * 3
+    config.pop("history", None)
+    text = json.dumps(config).encode()
+    manifest["config"] |= {"digest": plain.put_blob("team/often", text), "size": len(text)}
+    plain.put_manifest("team/often", "4", json.dumps(manifest).encode(), manifest["mediaType"])
+    atoll.request("POST", "/v1/images/prune", {})
+    last = ask(atoll, "pull", reference=f"{plain.local}/team/often:4")
+    assert last["type"] == "done", last
+    assert run(atoll, "a", f"{plain.local}/team/often:4", "cat /content") == "content\n"
+    assert nothing_left(atoll) and not blobs_kept(atoll)
 
 
 def test_prune_removes_what_pulls_have_left(atoll, plain, large):

@@ -1,6 +1,7 @@
 """A real registry (Debian's docker-registry) on a loopback address, with TLS and with basic auth if asked."""
 import base64
 import crypt  # pylint: disable=deprecated-module
+import hashlib
 import http.server
 import json
 import os
@@ -47,6 +48,12 @@ class Registry:
     def put_manifest(self, name, tag, manifest, kind):
         headers, _ = self.ask("PUT", f"/v2/{name}/manifests/{tag}", manifest, kind)
         return headers["Docker-Content-Digest"]
+
+    def put_blob(self, name, content):
+        digest = "sha256:" + hashlib.sha256(content).hexdigest()
+        headers, _ = self.ask("POST", f"/v2/{name}/blobs/uploads/")
+        self.ask("PUT", f"{headers['Location']}&digest={digest}", content)
+        return digest
 
     def manifest(self, name, tag, kind="application/vnd.oci.image.manifest.v1+json"):
         headers, body = self.ask("GET", f"/v2/{name}/manifests/{tag}", kind=kind)

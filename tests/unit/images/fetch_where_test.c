@@ -30,6 +30,11 @@ TEST(references_name_a_host_and_a_version)
 	CHECK_CSTR(places.version, "sha256:12");
 	CHECK_CSTR(where("localhost/x", ""), "localhost/x!");
 	CHECK_CSTR(where("127.0.0.1:5000/x", ""), "127.0.0.1:5000/x!");
+	CHECK_CSTR(where("127.1.2.3/x", ""), "127.1.2.3/x!");
+	CHECK_CSTR(where("[::1]:5000/x", ""), "[::1]:5000/x!");
+	CHECK_CSTR(where("127.evil.example/x", ""), "127.evil.example/x");
+	CHECK_CSTR(where("127.0.0.1.evil.example:5000/x", ""), "127.0.0.1.evil.example:5000/x");
+	CHECK_CSTR(where("localhost.evil.example/x", ""), "localhost.evil.example/x");
 }
 
 TEST(mirrors_come_first_and_the_longest_prefix_counts)
@@ -69,6 +74,8 @@ TEST(credentials_belong_to_a_host)
 	CHECK_CSTR(secret(config, "r.example:5000/team/x"), "u:p");
 	CHECK_CSTR(secret(config, "r.example:5000/teams/x"), "a:b:c");
 	CHECK_CSTR(secret(config, "r.example:50001/x"), "none");
+	CHECK_CSTR(secret("{\"auths\": {\"r.example\": {\"auth\": \"YTpi\"}}}", "r.example/x"), "a:b");
+	CHECK_CSTR(secret("{\"auths\": {\"r.example\": {\"auth\": \"YTpi\"}}}", "r.example:5000/x"), "none");
 	CHECK_CSTR(secret(config, "evil-r.example:5000/x"), "none");
 	CHECK_CSTR(secret(config, "alpine"), "d:d");
 	CHECK_CSTR(secret(config, "bad.example/x"), "none");
