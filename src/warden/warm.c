@@ -22,7 +22,7 @@ void warm_init(struct warden *w, const char *text)
 
 static bool is_warm(const struct warden_slot *c)
 {
-	return c->warm && c->stage == SLOT_READY;
+	return c->warm && !c->unwanted && c->stage == SLOT_READY;
 }
 
 static uint32_t warm_count(struct warden *w)
