@@ -4,9 +4,12 @@ The escape suite's checks run from inside one; what the kernel says of it is com
 worker that the box started itself.
 """
 
+import contextlib
 import json
 import os
+import socket
 import struct
+import subprocess
 from pathlib import Path
 
 import atoll as lib
@@ -102,6 +105,31 @@ def test_in_its_slot_it_is_confined_already(daemon, warm):
     # The slot's first process has privileges that a box has not: it is not dumpable, so nobody in the slot may look into it.
     assert os.stat(f"/proc/{slot}/mem").st_uid == 0 and os.stat(f"/proc/{worker}/mem").st_uid >= 0x70000000
     assert not any(name in ("/dev/fuse",) or name.endswith((".sock", ".ask")) for name in links(worker))
+
+
+def full_socket():
+    """A socket into which nothing more goes, and its other end."""
+    ours, full = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    full.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            full.send(b"full")
+    full.setblocking(True)
+    return ours, full
+
+
+def test_nobody_in_the_box_can_look_into_the_process_that_starts_it():
+    """It has the agent's writable /proc and the way to the agent, and a box that is made early runs beside it."""
+    ours, full = full_socket()
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+    arrange = ["bash", "-c", f'exec 6<&{full.fileno()} 5</proc "$@"', "bash"]
+    with ours, full, subprocess.Popen([*arrange, *user, lib.BIN / "atoll-agent", "warm", "javascript"], pass_fds=[full.fileno()]) as starter:
+        try:
+            lib.wait_for(lambda: Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text(), "the worker")
+            assert status(starter.pid)["Uid"].split()[0] == "65534"
+            assert os.stat(f"/proc/{starter.pid}/mem").st_uid == 0
+        finally:
+            starter.kill()
 
 
 def test_a_box_that_notes_without_end_is_not_heard(own_daemon):

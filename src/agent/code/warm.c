@@ -1,5 +1,7 @@
 #include "agent/code/warm.h"
 
+#include <sys/prctl.h>
+
 #include "agent/agent.h"
 #include "agent/code/spare.h"
 #include "agent/proc/netlink.h"
@@ -21,6 +23,9 @@ int warm_run(bool typescript)
 	struct worker_fds fds;
 	struct warm_record r = {.magic = WARM_MAGIC, .typescript = typescript};
 	int listener;
+	/* A box that is made before the worker is there runs beside this process, which has the agent's writable procfs
+	 * and the way to the agent: no process of the box may trace it. */
+	prctl(PR_SET_DUMPABLE, 0);
 	log_init("atoll-agent");
 	if (spawn_init(&e) < 0)
 		return 1;
