@@ -23,7 +23,7 @@ enum input { INPUT_NONE, INPUT_URL, INPUT_PARTS, INPUT_EXCLUDES, INPUT_S3FS };
 
 struct script {
 	const char *name;
-	const char *args; /* "0" is an argument, "0.dir" a member of one */
+	const char *args; /* "0" is an argument, "0.dir" a member of one, "#0.size" a member that is a whole number */
 	enum input input;
 	enum answer answer;
 	const char *failed;	     /* the code of a failure; NULL: a failure is an answer too */
@@ -92,9 +92,9 @@ static const struct script scripts[] = {
 	{"workspace.cleanupArchive", "0", INPUT_NONE, ANSWER_NOTHING, "INTERNAL_ERROR", WORKSPACES, ".tar",
 		"rm -f -- \"$1\""},
 
-	{"backup.uploadArchive", "0.timeoutMs 0.archivePath", INPUT_URL, ANSWER_NOTHING, "BACKUP_CREATE_FAILED",
+	{"backup.uploadArchive", "#0.timeoutMs 0.archivePath", INPUT_URL, ANSWER_NOTHING, "BACKUP_CREATE_FAILED",
 		BACKUPS, ".sqsh", UPLOAD},
-	{"backup.downloadArchive", "0.timeoutMs 0.expectedSize 0.archivePath", INPUT_PARTS, ANSWER_NOTHING,
+	{"backup.downloadArchive", "#0.timeoutMs #0.expectedSize 0.archivePath", INPUT_PARTS, ANSWER_NOTHING,
 		"BACKUP_RESTORE_FAILED", BACKUPS, ".sqsh", DOWNLOAD},
 	{"backup.prepareRestore", "0.dir 0.archivePath", INPUT_NONE, ANSWER_SIZE, "BACKUP_RESTORE_FAILED", BACKUPS,
 		".sqsh",
@@ -202,13 +202,16 @@ static bool is_line(struct str s)
 /* The word that "0.options.logfile" means; NULL: there is none, or it cannot be one. */
 static char *word(const struct capnweb_call *call, struct str spec)
 {
-	struct str rest, first = str_split(spec, '.', &rest);
+	/* bash runs what it finds in a number, so a text is none. */
+	bool number = spec.p[0] == '#';
+	struct str rest, first = str_split(number ? str_skip(spec, 1) : spec, '.', &rest);
+	uint64_t n;
 	const struct json *value = capnweb_call_arg(call, (size_t)(first.p[0] - '0'));
 	while (rest.n) {
 		auto_free char *name = str_dup(str_split(rest, '.', &rest));
 		value = control_option(value, name);
 	}
-	if (!value)
+	if (!value || (number && (value->type != JSON_T_NUMBER || !str_to_u64(value->text, INT64_MAX, &n))))
 		return NULL;
 	if (value->type == JSON_T_BOOL)
 		return xstrdup(value->boolean ? "true" : "false");
@@ -223,11 +226,12 @@ static bool is_archive(const struct script *s, const char *path)
 	       !strchr(path + strlen(s->prefix), '/');
 }
 
-static bool add_line(struct buf *b, const struct json *value, char end)
+/* A field that ends with `end`, '\n' or a blank, and has none in it. */
+static bool add_field(struct buf *b, const struct json *value, char end)
 {
 	if (!value || (value->type != JSON_T_STRING && value->type != JSON_T_NUMBER) || !value->text.n ||
 		memchr(value->text.p, '\n', value->text.n) || memchr(value->text.p, '"', value->text.n) ||
-		value->text.n > BACKUP_URL_MAX)
+		memchr(value->text.p, end, value->text.n) || value->text.n > BACKUP_URL_MAX)
 		return false;
 	buf_add_str(b, value->text);
 	buf_add_byte(b, end);
@@ -240,13 +244,13 @@ static bool add_parts(struct buf *b, const struct json *parts)
 	json_each(it, parts)
 	{
 		const struct json *range = control_option(it, "range");
-		if (++n > BACKUP_PARTS_MAX || !add_line(b, control_option(it, "offset"), ' '))
+		if (++n > BACKUP_PARTS_MAX || !add_field(b, control_option(it, "offset"), ' '))
 			return false;
 		if (!range)
 			buf_add_c(b, "- ");
-		else if (memchr(range->text.p, ' ', range->text.n) || !add_line(b, range, ' '))
+		else if (!add_field(b, range, ' '))
 			return false;
-		if (!add_line(b, control_option(it, "url"), '\n'))
+		if (!add_field(b, control_option(it, "url"), '\n'))
 			return false;
 	}
 	return n > 0;
@@ -288,7 +292,7 @@ static bool put_input(struct buf *b, enum input input, const struct capnweb_call
 	case INPUT_NONE:
 		return true;
 	case INPUT_URL:
-		return add_line(b, control_option(o, "url"), '\n');
+		return add_field(b, control_option(o, "url"), '\n');
 	case INPUT_PARTS:
 		list = control_option(o, "parts");
 		return list && add_parts(b, capnweb_array(list));

@@ -316,6 +316,15 @@ const scenarios = {
       await rejects(rpc.processes.openLogs(p.id, { since }), /INVALID_PROCESS_CURSOR/);
     for (const signal of [0, 65, 'TERM', 1.5, -9]) await rejects(rpc.processes.kill(p.id, signal), /PROCESS_ERROR/);
     for (const port of [0, 70000, 'x', undefined]) await rejects(rpc.ports.openWatch(port), /port/i);
+    const archivePath = '/var/backups/none.sqsh', url = 'http://127.0.0.1:1/';
+    const made = `/tmp/${p.id}`; // by a program in a number, if bash gets to see it
+    for (const timeoutMs of [`a[$(touch ${made})]`, '1', -1, 1.5, true, null]) {
+      await rejects(rpc.backup.uploadArchive({ archivePath, url, timeoutMs }), /VALIDATION_FAILED/);
+      await rejects(rpc.backup.downloadArchive({ archivePath, timeoutMs: 1, expectedSize: timeoutMs, parts: [{ url, offset: 0 }] }), /VALIDATION_FAILED/);
+    }
+    assert.equal((await rpc.files.exists(made)).exists, false);
+    for (const part of [{ range: {} }, { range: true }, { range: 'a b' }, { offset: '0 -' }])
+      await rejects(rpc.backup.downloadArchive({ archivePath, timeoutMs: 1, expectedSize: 1, parts: [{ url, offset: 0, ...part }] }), /VALIDATION_FAILED/);
     await rejects(rpc.processes.nothing(), /not a function/);
     await rejects(rpc.interpreter.runCode('x', 'y'), /not a function/);
     assert.equal(text(await run(rpc, 'echo', 'still')), 'still\n');
