@@ -121,6 +121,18 @@ static void on_over(void *arg)
 	((struct control_terminal *)arg)->terminal = NULL;
 }
 
+static void forget_first(void)
+{
+	list_each(it, &all)
+	{
+		struct control_terminal *t = list_entry(it, struct control_terminal, node);
+		if (kept <= CONTROL_TERMINALS_KEPT)
+			return;
+		if (t->over)
+			forget(t);
+	}
+}
+
 static void on_program_exit(struct terminal_viewer *v, int code, int signal)
 {
 	struct control_terminal *t = container_of(v, struct control_terminal, viewer);
@@ -140,14 +152,10 @@ static void on_program_exit(struct terminal_viewer *v, int code, int signal)
 		if (call)
 			capnweb_resolve(call, CAPNWEB_UNDEFINED);
 	}
-	list_each(it, &all)
-	{
-		struct control_terminal *old = list_entry(it, struct control_terminal, node);
-		if (kept <= CONTROL_TERMINALS_KEPT)
-			break;
-		if (old->over)
-			forget(old);
-	}
+	/* Behind those that ended before it: the first ones are forgotten. */
+	list_del(&t->node);
+	list_push(&all, &t->node);
+	forget_first();
 }
 
 /* ---- what is told of one ---- */

@@ -178,9 +178,18 @@ const scenarios = {
     await rejects(rpc.terminals.write(all[0].id, 'text'), /Uint8Array/);
     await Promise.all(all.map((t) => rpc.terminals.terminate(t.id)));
     assert.equal(await rpc.terminals.hasActive(), false);
-    assert.equal((await rpc.terminals.list()).length, 25);
-    await rejects(rpc.terminals.write(all[0].id, block), /TERMINAL_NOT_FOUND/);
+    const known = new Set((await rpc.terminals.list()).map((t) => t.id));
+    assert.equal(known.size, 25);
+    await rejects(rpc.terminals.write(all.find((t) => !known.has(t.id)).id, block), /TERMINAL_NOT_FOUND/);
     own.connection.disconnect();
+  },
+
+  async 'the terminal that ends last is remembered longest'({ rpc }) {
+    const first = await rpc.terminals.create({ command: ['sleep', '600'] });
+    for (let i = 0; i < 25; i++) await events(rpc.terminals.output((await rpc.terminals.create({ command: ['true'] })).id, { follow: true }));
+    await rpc.terminals.terminate(first.id);
+    assert.deepEqual((await rpc.terminals.get(first.id))?.exit, { code: 143, signal: 15, timedOut: false });
+    assert.equal((await rpc.terminals.list()).length, 25);
   },
 
   async 'the WebSocket of a terminal'({ url, rpc, runtimeIncarnationID }) {
