@@ -1,6 +1,7 @@
 """A FUSE server that does not answer: only what needs it waits. Files, commands and processes of the same box go on."""
 
 import contextlib
+import itertools
 import json
 import threading
 
@@ -128,6 +129,43 @@ def test_commands_that_begin_in_the_mount_wait_alone(hung):
     assert sessionless.end()["exitCode"] == 1 and sessionless.reply["stderr"] == f"Failed to change directory to '{HUNG}'\n"
     assert program.end()["exitCode"] in (126, 127)
     wait_for(lambda: hung.call(f"/api/process/{started['processId']}", method="GET").json()["process"]["status"] == "failed")
+    works(hung)
+
+
+def control(api):
+    """Calls of upstream's 1.0 preview, on one socket: call(method, arguments...) answers with the value."""
+    ws = api.daemon.websocket(api.path("/rpc"))
+    numbers = itertools.count(1)
+
+    def call(method, *args):
+        number = next(numbers)
+        ws.send(["push", ["pipeline", 0, method.split("."), args]])
+        ws.send(["pull", number])
+        kind, _, value = json.loads(ws.receive())
+        assert kind == "resolve", value
+        return value
+
+    call("utils.activateControlSession", call("utils.getRuntimeMetadata")["runtimeIncarnationID"])
+    return call
+
+
+def test_programs_that_are_searched_in_the_mount_wait_alone(hung):
+    call = control(hung)
+    env = {"PATH": f"{HUNG}:/usr/bin:/bin"}
+    hung.sh(f"ln -s {HUNG} {W}/link")
+    found = call("processes.start", [["uname"]], {"env": env})
+    seen = call("terminals.create", {"command": [["uname"]], "env": env})
+    inside = call("terminals.create", {"command": [["uname"]], "cwd": HUNG})
+    relative = [call("processes.start", [["link/program"]], {"cwd": W}), call("processes.start", [["../hung/program"]], {"cwd": W})]
+    command = Blocked(lambda: hung.run("link/program", cwd=W))
+    works(hung)
+    assert [call("processes.get", p["id"])["state"] for p in (found, *relative)] == ["running"] * 3
+    assert [call("terminals.get", t["id"])["status"] for t in (seen, inside)] == ["running"] * 2
+    release(hung)
+    wait_for(lambda: not call("processes.hasActive") and not call("terminals.hasActive"), "they have ended")
+    assert [call("processes.get", p["id"])["exit"]["code"] for p in (found, *relative)] in ([0, 127, 127], [0, 126, 126])
+    assert [call("terminals.get", t["id"])["exit"]["code"] for t in (seen, inside)] == [0, 1]
+    assert command.end()["exitCode"] in (126, 127)
     works(hung)
 
 

@@ -61,8 +61,8 @@ static bool is_program(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
 }
 
-/* `may_wait`: also behind FUSE servers. Without it the search ends at the first directory of theirs. */
-static char *find(const char *name, const char *path, bool may_wait)
+/* `ret_waits`: the search ends at the first directory behind a FUSE server, and sets it. NULL: it goes on there. */
+static char *find(const char *name, const char *path, bool *ret_waits)
 {
 	struct str rest = str_of(path);
 	while (rest.n) {
@@ -70,19 +70,31 @@ static char *find(const char *name, const char *path, bool may_wait)
 		if (dir.n == 0 || dir.p[0] != '/')
 			return NULL;
 		char *full = xasprintf("%.*s/%s", STR_ARG(dir), name);
-		bool waits = !may_wait && fuse_mounts_on(full);
+		bool waits = ret_waits && fuse_mounts_on(full);
 		if (!waits && is_program(full))
 			return full;
 		free(full);
-		if (waits)
+		if (waits) {
+			*ret_waits = true;
 			return NULL;
+		}
 	}
 	return NULL;
 }
 
 char *plain_find(const char *name, const char *path)
 {
-	return find(name, path, true);
+	return find(name, path, NULL);
+}
+
+char *plain_program(const char *name, const struct env *env)
+{
+	const char *path = env_get(env, "PATH");
+	bool waits = false;
+	if (strchr(name, '/'))
+		return xstrdup(name);
+	char *found = path ? find(name, path, &waits) : NULL;
+	return waits ? xstrdup(name) : found;
 }
 
 bool plain_command(struct str command, const struct env *env, struct plain *ret)
@@ -94,12 +106,13 @@ bool plain_command(struct str command, const struct env *env, struct plain *ret)
 		return false;
 	struct plain p = {.mem = str_dup(command)};
 	const char *path = env_get(env, "PATH");
+	bool waits = false; /* then bash searches */
 	if (!split(&p) || strchr(p.argv[0], '=') || p.argv[0][0] == '%')
 		goto no;
 	if (strchr(p.argv[0], '/'))
 		p.path = xstrdup(p.argv[0]);
 	else if (path && !is_shell_word(p.argv[0]))
-		p.path = find(p.argv[0], path, false);
+		p.path = find(p.argv[0], path, &waits);
 	if (!p.path)
 		goto no;
 	*ret = p;

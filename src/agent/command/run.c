@@ -4,7 +4,6 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
-#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "base/base64.h"
 
@@ -132,7 +131,7 @@ int run_start_plain(const struct run_spec *s, const struct run_place *at, struct
 	if (!plain_command(s->command, at->env, &p))
 		return 1;
 	/* A program behind a FUSE server is for a shell, which can wait for it. */
-	if (strchr(p.argv[0], '/') && fuse_mounts_on(*p.path == '/' ? p.path : at->cwd)) {
+	if (strchr(p.argv[0], '/') && spawn_waits(*p.path == '/' ? NULL : at->cwd, p.path)) {
 		plain_free(&p);
 		return 1;
 	}
@@ -192,8 +191,7 @@ int run_start(const struct run_spec *s, const struct run_place *at, struct cmd *
 int run_start_argv(const char *const *argv, const struct run_spec *s, const struct run_place *at, struct cmd **ret,
 	enum spawn_step *ret_step, struct err *e)
 {
-	const char *path = env_get(at->env, "PATH");
-	auto_free char *found = strchr(argv[0], '/') ? xstrdup(argv[0]) : path ? plain_find(argv[0], path) : NULL;
+	auto_free char *found = plain_program(argv[0], at->env);
 	*ret_step = SPAWN_EXEC;
 	if (!found)
 		return err_os(e, ERRC_COMMAND_NOT_FOUND, ENOENT, "run %s", argv[0]);

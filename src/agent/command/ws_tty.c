@@ -65,17 +65,9 @@ static uint16_t dimension(const struct json *size, const char *key, uint16_t fal
 	return given ? (uint16_t)n : fallback;
 }
 
-static char *find(const char *name, const struct env *env)
-{
-	const char *path = env_get(env, "PATH");
-	if (strchr(name, '/'))
-		return xstrdup(name);
-	return path ? plain_find(name, path) : NULL;
-}
-
 int ws_tty_start(struct ws *ws, const struct ws_tty_spec *s, struct ws_tty **owner, struct err *e)
 {
-	auto_free char *path = find(s->argv[0], s->env);
+	auto_free char *path = plain_program(s->argv[0], s->env);
 	if (!path) {
 		err_set(e, ERRC_COMMAND_NOT_FOUND, "'%.100s' was not found", s->argv[0]);
 		e->os = ENOENT;

@@ -177,6 +177,25 @@ static bool enter_directory(const struct spawn_state *st)
 	return other;
 }
 
+/* Tries the directories of PATH in their order; one that fails, because of its FUSE server too, is passed over. Returns
+ * with the first error that is not "not there". */
+static void exec_searched(const struct spawn_spec *s)
+{
+	const char *const *var = s->envp;
+	int os = ENOENT;
+	while (*var && strncmp(*var, "PATH=", 5) != 0)
+		var++;
+	for (struct str rest = str_of(*var ? *var + 5 : ""); rest.n;) {
+		struct str dir = str_split(rest, ':', &rest);
+		auto_free char *full = xasprintf("%.*s/%s", STR_ARG(dir), s->path);
+		if (dir.n && dir.p[0] == '/')
+			execve(full, (char *const *)s->argv, (char *const *)s->envp);
+		if (os == ENOENT)
+			os = errno;
+	}
+	errno = os;
+}
+
 /* Runs in the parent's memory, unless apart: system calls only, no allocation, no return. */
 static int child_main(void *arg)
 {
@@ -207,7 +226,10 @@ static int child_main(void *arg)
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	execve(s->path, (char *const *)s->argv, (char *const *)s->envp);
+	if (strchr(s->path, '/'))
+		execve(s->path, (char *const *)s->argv, (char *const *)s->envp);
+	else
+		exec_searched(s);
 fail:
 	st->os = errno;
 	if (st->apart)
@@ -221,6 +243,16 @@ static pid_t fork_apart(struct spawn_state *st)
 	if (pid == 0)
 		child_main(st);
 	return pid;
+}
+
+bool spawn_waits(const char *cwd, const char *path)
+{
+	if (!fuse_mounts_any())
+		return false;
+	if (*path == '/' || !cwd)
+		return (cwd && fuse_mounts_on(cwd)) || fuse_mounts_on(path);
+	auto_free char *full = xasprintf("%s/%s", cwd, path);
+	return fuse_mounts_on(cwd) || fuse_mounts_on(full);
 }
 
 static int explain(const struct spawn_state *st, struct err *e)
@@ -250,7 +282,7 @@ int spawn(const struct spawn_spec *s, pid_t *ret_pid, enum spawn_step *ret_step,
 	INVARIANT(s->extra_n <= SPAWN_EXTRA_MAX);
 
 	struct spawn_state st = {.spec = s, .step = SPAWN_CLONE};
-	st.apart = (s->cwd && fuse_mounts_on(s->cwd)) || fuse_mounts_on(s->path);
+	st.apart = spawn_waits(s->cwd, s->path) || !strchr(s->path, '/');
 	/* No signal may be handled on the shared stack: the child gets its mask back right before exec. */
 	sigset_t all, old;
 	sigfillset(&all);

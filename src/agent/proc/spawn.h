@@ -30,7 +30,7 @@ struct spawn_extra {
 };
 
 struct spawn_spec {
-	const char *path; /* the program; PATH is not searched */
+	const char *path; /* the program. A name without '/' is searched in PATH of envp, by a child apart */
 	const char *const *argv;
 	const char *const *envp;
 	const char *cwd;      /* NULL: the agent's */
@@ -47,6 +47,8 @@ enum spawn_step { SPAWN_CLONE, SPAWN_SETUP, SPAWN_CHDIR, SPAWN_EXEC };
 
 /* Call it once, before the first spawn. Opens /dev/null and resets the signal dispositions that the agent inherited. */
 int spawn_init(struct err *e);
+/* Whether a program that begins there may wait for a FUSE server. */
+bool spawn_waits(const char *cwd, const char *path);
 /* A /dev/null that stays open, for reading and writing. */
 int spawn_null(void);
 /* For a fork of the agent: closes all descriptors from 3 on but these, in ascending order, and those that spawn needs

@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/command/plain.h"
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "agent/proc/proctree.h"
 #include "agent/rpc/control.h"
@@ -266,7 +267,8 @@ static bool read_env(const struct json *o, struct env *env)
 static bool check_cwd(struct capnweb_call *call, const char *id, const char *cwd)
 {
 	struct stat st;
-	if (stat(cwd, &st) == 0 && S_ISDIR(st.st_mode))
+	/* Only the program itself can wait for the answer of a FUSE server. */
+	if (fuse_mounts_on(cwd) || (stat(cwd, &st) == 0 && S_ISDIR(st.st_mode)))
 		return true;
 	const char *details[] = {
 		"terminalId", id, "cwd", cwd, "operation", "create", "reason", "it is no directory", NULL};
@@ -303,9 +305,7 @@ static bool read_wish(struct capnweb_call *call, const struct json *o, struct wi
 
 static bool start(struct capnweb_call *call, const struct wish *w, struct control_terminal *t)
 {
-	const char *path = env_get(&w->env, "PATH");
-	bool direct = strchr(w->argv[0], '/');
-	auto_free char *found = direct ? xstrdup(w->argv[0]) : path ? plain_find(w->argv[0], path) : NULL;
+	auto_free char *found = plain_program(w->argv[0], &w->env);
 	struct err e;
 	if (!found)
 		return refuse(call, t->id, "create", "the program was not found in PATH"), false;

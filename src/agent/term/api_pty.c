@@ -185,10 +185,7 @@ static char *find_shell(struct str name, const struct env *env)
 	if (!name.n)
 		return xstrdup(agent.shell ? agent.shell : "/bin/sh");
 	auto_free char *text = str_dup(name);
-	const char *path = env_get(env, "PATH");
-	if (strchr(text, '/'))
-		return take_ptr(&text);
-	return path ? plain_find(text, path) : NULL;
+	return plain_program(text, env);
 }
 
 static struct pty *start_pty(const struct agent_request *r, struct str session, struct err *e)
