@@ -66,6 +66,7 @@
 #define WARM_CREDIT	 4u		/* slots that one box that uses JavaScript pays for … */
 #define WARM_CREDIT_MAX	 16u		/* … and that are paid for at most */
 #define WARM_REST	 60		/* after a start of a box, so that its first command comes first */
+#define WARM_RETRY	 300		/* while the host has no place or memory for one */
 #define WARM_KEEP	 600000		/* without a box that uses JavaScript: no worker waits any more */
 #define WARM_MEM_FREE	 10u		/* percent of the host's memory that must be available */
 #define WARM_BOX_MEM_MIN (256ull * MIB) /* a box with less memory … */

@@ -155,5 +155,5 @@ static void warm_fill(struct loop_timer *t)
 	struct warden_slot *c = quiet && memory_to_spare() ? next_slot(w) : NULL;
 	if (c)
 		warm_one(c);
-	loop_timer_set(w->loop, &m->timer, WARM_REST, warm_fill);
+	loop_timer_set(w->loop, &m->timer, c ? WARM_REST : WARM_RETRY, warm_fill);
 }
