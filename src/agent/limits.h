@@ -26,10 +26,11 @@
 #define FUSE_TABLE_MAX	(1u * MIB) /* of the box's table of mounts that is read */
 
 /* File operations in FUSE mounts, in helpers (fuse/aside.h) */
-#define ASIDE_MAX   16	   /* helpers at once; more are refused */
-#define ASIDE_WAIT  30000  /* until an answer begins, and between two pieces of it */
-#define ASIDE_LONG  600000 /* the same for writes and moves: a server may upload meanwhile */
-#define ASIDE_GRACE 2000   /* for a helper to clean up after its client has gone */
+#define ASIDE_MAX     16     /* helpers at once; more are refused */
+#define ASIDE_WATCHES 32     /* helpers with a watch, which are not among them; more are refused */
+#define ASIDE_WAIT    30000  /* until an answer begins, and between two pieces of it */
+#define ASIDE_LONG    600000 /* the same for writes and moves: a server may upload meanwhile */
+#define ASIDE_GRACE   2000   /* for a helper to clean up after its client has gone */
 
 /* Agent: commands */
 #define AGENT_BODY_MAX	   (32u * MIB)	/* a JSON request; longer input goes through streaming routes */

@@ -274,3 +274,15 @@ def test_a_watch_of_a_mount_that_works(api, merged):
         api.sh(f"echo new >{merged}/new")
         assert next(e for e in events if e["type"] == "event")["path"].endswith("/new")
     wait_for(lambda: not helpers(api), "the helper ends with its client")
+
+
+def test_watches_leave_room_for_others(api, merged):
+    with contextlib.ExitStack() as stack:
+        for _ in range(32):
+            assert next(iter(stack.enter_context(api.stream("/api/watch", path=merged))))["type"] == "watching"
+        error = api.fails("/api/watch", "LIMIT_REACHED", 429, path=merged)
+        assert "32 watches of directories with FUSE mounts run already" in error["message"]
+        assert api.ok("/api/read", path=f"{merged}/f")["content"] == "below\n"
+    wait_for(lambda: not helpers(api), "the helpers end with their clients")
+    with api.stream("/api/watch", path=merged) as watch:
+        assert next(iter(watch))["type"] == "watching"

@@ -19,11 +19,12 @@ struct aside {
 	const struct route *route;
 	char *path;
 	uint32_t wait;
+	size_t *count;	  /* it counts there until it has ended */
 	bool over, ended; /* its request; the helper itself */
 	struct loop_timer kill;
 };
 
-static size_t running;
+static size_t running, watching; /* a watch lasts: it must not take the place of others */
 static bool is_helper;
 
 /* ---- which requests ---- */
@@ -33,6 +34,7 @@ static const struct touching {
 	const char *pattern, *fields;
 	bool entries; /* looks at what is in a directory */
 	bool slow;    /* ASIDE_LONG */
+	bool lasts;
 } touching[] = {
 	{"/api/exists", "path", false, false},
 	{"/api/mkdir", "path", false, false},
@@ -42,7 +44,7 @@ static const struct touching {
 	{"/api/read", "path", false, false},
 	{"/api/read/stream", "path", false, false},
 	{"/api/list-files", "path", true, false},
-	{"/api/watch", "path", true, false},
+	{"/api/watch", "path", true, false, true},
 	{"/api/file", "?", false, true},
 	{"/api/write", "path", false, true},
 };
@@ -146,7 +148,7 @@ static void on_helper_end(struct child *c, int wstatus)
 {
 	struct aside *a = container_of(c, struct aside, child);
 	(void)wstatus;
-	running--;
+	--*a->count;
 	a->ended = true;
 	maybe_free(a);
 }
@@ -193,11 +195,19 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	let_go(a);
 }
 
+static int check_room(const struct touching *t, struct err *e)
+{
+	if (t->lasts && watching >= ASIDE_WATCHES)
+		return err_set(
+			e, ERRC_LIMIT_REACHED, "%d watches of directories with FUSE mounts run already", ASIDE_WATCHES);
+	if (!t->lasts && running >= ASIDE_MAX)
+		return err_set(e, ERRC_LIMIT_REACHED, "%d file operations wait for FUSE servers already", ASIDE_MAX);
+	return 0;
+}
+
 static int start_helper(pid_t *ret_pid, int *ret_fd, struct err *e)
 {
 	int pair[2];
-	if (running >= ASIDE_MAX)
-		return err_set(e, ERRC_LIMIT_REACHED, "%d file operations wait for FUSE servers already", ASIDE_MAX);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make a socket pair");
 	*ret_pid = fork();
@@ -218,14 +228,17 @@ void aside_run(const struct agent_request *r, struct str text, const char *path)
 	struct err e;
 	pid_t pid = -1;
 	int fd = -1;
-	if (start_helper(&pid, &fd, &e) < 0)
-		return agent_request_fail_file(r, &e, path, NULL);
 	const struct touching *t = touching_of(r->route);
+	if (check_room(t, &e) < 0 || start_helper(&pid, &fd, &e) < 0)
+		return agent_request_fail_file(r, &e, path, NULL);
 	struct aside *a = xcalloc(1, sizeof *a);
-	*a = (struct aside){
-		.pid = pid, .route = r->route, .path = xstrdup(path), .wait = t->slow ? ASIDE_LONG : ASIDE_WAIT};
+	*a = (struct aside){.pid = pid,
+		.route = r->route,
+		.path = xstrdup(path),
+		.wait = t->slow ? ASIDE_LONG : ASIDE_WAIT,
+		.count = t->lasts ? &watching : &running};
 	child_watch(&a->child, pid, on_helper_end);
-	running++;
+	++*a->count;
 	if (!client)
 		client = http_client_new(agent.loop);
 	const struct http_proxy_options o = {.body = text,
