@@ -251,7 +251,7 @@ static bool read_size(const struct json *value, uint64_t max, uint64_t *ret)
 
 static bool read_env(const struct json *o, struct env *env)
 {
-	if (o && o->type != JSON_T_OBJECT)
+	if (o && (o->type != JSON_T_OBJECT || o->count > ENV_VARS_MAX))
 		return false;
 	json_each(it, o)
 	{
@@ -290,7 +290,7 @@ static bool read_wish(struct capnweb_call *call, const struct json *o, struct wi
 	w->argv = control_argv(call, control_option(o, "command"), &w->text);
 	if (!w->argv)
 		return false;
-	bool named = cwd && cwd->type == JSON_T_STRING && cwd->text.n;
+	bool named = cwd && cwd->type == JSON_T_STRING && cwd->text.n && !memchr(cwd->text.p, 0, cwd->text.n);
 	t->cwd = named ? session_path(NULL, cwd->text.p) : xstrdup(cwd ? "" : agent.workdir);
 	session_env(NULL, &w->env);
 	if (!read_size(control_option(o, "cols"), TERMINAL_SIZE_MAX, &w->cols) ||
@@ -299,7 +299,7 @@ static bool read_wish(struct capnweb_call *call, const struct json *o, struct wi
 	if (!read_size(control_option(o, "bufferSize"), PROCESS_LOG_MAX, &w->log))
 		return refuse(call, t->id, "create", "bufferSize must be a number of bytes up to 16 MiB"), false;
 	if (!read_env(control_option(o, "env"), &w->env))
-		return refuse(call, t->id, "create", "env must be an object of strings"), false;
+		return refuse(call, t->id, "create", "env must be an object of strings, and not too many"), false;
 	return check_cwd(call, t->id, t->cwd);
 }
 

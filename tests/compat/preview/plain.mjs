@@ -325,6 +325,9 @@ const scenarios = {
       await rejects(rpc.processes.openLogs(p.id, { since }), /INVALID_PROCESS_CURSOR/);
     for (const signal of [0, 65, 'TERM', 1.5, -9]) await rejects(rpc.processes.kill(p.id, signal), /PROCESS_ERROR/);
     for (const port of [0, 70000, 'x', undefined]) await rejects(rpc.ports.openWatch(port), /port/i);
+    for (const cwd of ['', 7, '/none', '/etc/passwd', '/tmp\0/none']) await rejects(rpc.terminals.create({ command: ['true'], cwd }), /INVALID_TERMINAL_CWD/);
+    const many = Object.fromEntries(Array.from({ length: 8193 }, (_, i) => [`V${i}`, '']));
+    await rejects(rpc.terminals.create({ command: ['true'], env: many }), /not too many/);
     const archivePath = '/var/backups/none.sqsh', url = 'http://127.0.0.1:1/';
     const made = `/tmp/${p.id}`; // by a program in a number, if bash gets to see it
     for (const timeoutMs of [`a[$(touch ${made})]`, '1', -1, 1.5, true, null]) {
