@@ -51,6 +51,9 @@ static struct str split_version(struct str ref, char version[IMAGE_REF_MAX + 1])
 	if (at >= 0)
 		tag = str_skip(ref, (size_t)at + 1);
 	snprintf(version, IMAGE_REF_MAX + 1, "%.*s", STR_ARG(tag));
+	/* A digest may be written with '-', which a registry would take for a tag, and nobody would check it. */
+	if (at >= 0 && str_starts(tag, STR("sha256-")))
+		version[6] = ':';
 	return tagged ? str_n(name.p, colon - 1) : name;
 }
 

@@ -338,6 +338,15 @@ def test_wrong_bytes_are_not_gone_on_with(atoll, plain, large):
     assert last["type"] == "done", last
 
 
+def test_a_tag_is_never_taken_for_a_digest(atoll, plain):
+    """@sha256-… is a digest here, and a tag for a registry: what it sends for that must have the digest."""
+    pushed(atoll, f"{plain.local}/team/pinned:1")
+    manifest = plain.manifest("team/pinned", "1")[0]
+    digest = plain.put_manifest("team/pinned", "sha256-" + "0" * 64, json.dumps(manifest).encode(), manifest["mediaType"])
+    refused(atoll, "IMAGE_NOT_FOUND", "the registry has no such image", "pull", reference=f"{plain.local}/team/pinned@sha256-{'0' * 64}")
+    assert ask(atoll, "pull", reference=f"{plain.local}/team/pinned@{digest.replace(':', '-')}")["type"] == "done"
+
+
 def test_an_image_may_have_a_layer_several_times(atoll, plain):
     """Empty layers of builders are often the same."""
     pushed(atoll, f"{plain.local}/team/often:1")

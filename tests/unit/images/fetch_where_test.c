@@ -28,6 +28,10 @@ TEST(references_name_a_host_and_a_version)
 	CHECK_CSTR(where("docker.io/alpine", ""), "registry-1.docker.io/library/alpine");
 	CHECK_CSTR(where("r.example:5000/a/b:1@sha256:12", ""), "r.example:5000/a/b");
 	CHECK_CSTR(places.version, "sha256:12");
+	CHECK_CSTR(where("r.example/a@sha256-12", ""), "r.example/a");
+	CHECK_CSTR(places.version, "sha256:12");
+	CHECK_CSTR(where("r.example/a:sha256-12", ""), "r.example/a");
+	CHECK_CSTR(places.version, "sha256-12");
 	CHECK_CSTR(where("localhost/x", ""), "localhost/x!");
 	CHECK_CSTR(where("127.0.0.1:5000/x", ""), "127.0.0.1:5000/x!");
 	CHECK_CSTR(where("127.1.2.3/x", ""), "127.1.2.3/x!");
