@@ -87,7 +87,8 @@
 #define RPC_ANSWERS_HIGH  (32u * MIB) /* answers that are being gathered: above it, one after the other */
 #define RPC_BODIES_HIGH	  (64u * MIB) /* arguments that routes have not taken: no frame is read above it */
 #define RPC_WANT_MAX	  2048	      /* one wish for a tunnel */
-#define RPC_WANT_WAIT	  10000	      /* … until atolld answers it */
+#define RPC_WANT_WAIT	  10000	      /* … until atolld reads it, … */
+#define RPC_WANT_ANSWER	  45000	      /* … and until it answers: cloudflared may have to start */
 #define RPC_CALLBACKS_MAX 16	      /* callbacks of one run of code that the client has not answered */
 
 /* The control protocol of upstream's 1.0 preview, on the same transport */

@@ -179,6 +179,16 @@ static int read_images(struct config *c, struct err *e)
 	return 0;
 }
 
+static int read_tunnels(struct config *c, struct err *e)
+{
+	const char *given = env_or("ATOLL_TUNNELS", "daemon");
+	c->tunnels_cloudflared = strcmp(given, "cloudflared") == 0;
+	if (!c->tunnels_cloudflared && strcmp(given, "daemon") != 0)
+		return err_set(
+			e, ERRC_INVALID_REQUEST, "ATOLL_TUNNELS must be daemon or cloudflared; it is '%s'", given);
+	return 0;
+}
+
 int config_read(struct config *ret, struct err *e)
 {
 	struct config c = {
@@ -191,7 +201,7 @@ int config_read(struct config *ret, struct err *e)
 		read_duration("ATOLL_DOCKER_ORPHAN_AFTER", "5m", &c.docker_orphan_ms, e) < 0 ||
 		read_duration("ATOLL_PAGE_OUT_AFTER", "1m", &c.page_out_after_ms, e) < 0 ||
 		read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 || read_images(&c, e) < 0 ||
-		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
+		read_tunnels(&c, e) < 0 || host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;
 	snprintf(c.state_dir, sizeof c.state_dir, "%s/daemon", c.data);

@@ -38,6 +38,7 @@ struct config {
 	uint32_t app_timeout_ms;	  /* ATOLL_APP_TIMEOUT; 0: as long as the client waits */
 	const char *image;		  /* ATOLL_IMAGE, of sandboxes that name none; NULL: Atoll's own */
 	bool pull_missing;		  /* ATOLL_PULL=missing */
+	bool tunnels_cloudflared;	  /* ATOLL_TUNNELS=cloudflared */
 	const char *user;		  /* ATOLL_USER, atoll: whom to become when started as root */
 };
 

@@ -30,6 +30,12 @@
 #define APP_TIMEOUT_MAX	    86400 /* s: of ATOLL_APP_TIMEOUT, until a server in a box begins its answer */
 #define TLS_LOOK	    5000  /* how often the certificate is looked at */
 
+/* Tunnels through Cloudflare */
+#define TUNNEL_URL_MAX	   128	 /* that cloudflared gives */
+#define TUNNEL_WAITING_MAX 64	 /* clients that wait for the URL of one tunnel, besides the first */
+#define CLOUDFLARED_WAIT   30000 /* until cloudflared gives the URL */
+#define CLOUDFLARED_SAID   16384 /* the end of its output that is searched for the URL */
+
 /* Named tokens */
 #define TOKENS_MAX	  256
 #define TOKEN_NAME_MAX	  64

@@ -51,6 +51,7 @@ static const char help[] =
 	"  ATOLL_TRUSTED_PROXIES addresses and networks whose X-Forwarded-* are believed\n"
 	"  ATOLL_SLEEP_AFTER     how long a sandbox that sets no sleepAfter stays awake, default 10m; 0: always\n"
 	"  ATOLL_PAGE_OUT_AFTER  a sandbox that sleeps so long goes to swap, default 1m; 0: never\n"
+	"  ATOLL_TUNNELS         cloudflared: tunnels without a name lead through Cloudflare; default daemon\n"
 	"  ATOLL_APP_TIMEOUT     seconds that a server in a box may take to begin an answer, default 0: no limit\n"
 	"  ATOLL_NETWORK         open, list or off: the network of sandboxes that set no mode, default open\n"
 	"  ATOLL_NETWORK_ALLOW   rules for all sandboxes, divided by commas\n"

@@ -52,6 +52,7 @@ static void send_wants(void)
 		if (stream && buf_size(&w->text)) {
 			sse_send(stream, NULL, STR_NULL, buf_str(&w->text));
 			buf_free(&w->text);
+			loop_timer_set(agent.loop, &w->timer, RPC_WANT_ANSWER, on_late);
 		}
 	}
 }

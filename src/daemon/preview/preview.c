@@ -76,7 +76,7 @@ static struct port *preview_find(struct daemon *d, const struct preview_name *na
 static struct port *tunnel_port(struct daemon *d, struct str label, struct sandbox **ret_s)
 {
 	struct tunnel *t = tunnel_of_label(d, label);
-	if (!t || is_going(t->sandbox))
+	if (!t || t->through_cloudflare || is_going(t->sandbox))
 		return NULL;
 	*ret_s = t->sandbox;
 	return t->port;

@@ -167,9 +167,7 @@ static void list_all(struct sandbox *s, uint64_t number)
 	json_object_begin(&w);
 	json_member_u64(&w, "want", number);
 	json_key(&w, "body");
-	json_array_begin(&w);
-	list_each(it, &s->tunnel_hosts) tunnel_view(&w, list_entry(it, struct tunnel, node));
-	json_array_end(&w);
+	(void)tunnels_view(&w, s);
 	json_object_end(&w);
 	tell(s, buf_str(&b));
 }

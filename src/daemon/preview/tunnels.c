@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "daemon/preview/cloudflared.h"
 #include "daemon/preview/preview.h"
 #include "store/item.h"
 
@@ -89,12 +90,21 @@ struct tunnel *tunnel_of_label(struct daemon *d, struct str label)
 	return map_get(&d->tunnels, str_n(low, label.n));
 }
 
+bool tunnel_is_open(const struct tunnel *t)
+{
+	return !t->through_cloudflare || *t->url;
+}
+
 void tunnel_address(struct json_writer *w, const struct tunnel *t)
 {
 	auto_buf struct buf url = {0};
 	const struct config *c = &t->sandbox->daemon->config;
-	buf_printf(&url, "%s://%s.%s", c->preview_scheme, t->label, c->preview_domain);
-	struct str host = str_skip(buf_str(&url), strlen(c->preview_scheme) + 3), port;
+	const char *scheme = t->through_cloudflare ? "https" : c->preview_scheme;
+	if (t->through_cloudflare)
+		buf_add_c(&url, t->url);
+	else
+		buf_printf(&url, "%s://%s.%s", scheme, t->label, c->preview_domain);
+	struct str host = str_skip(buf_str(&url), strlen(scheme) + 3), port;
 	json_member_str(w, "url", buf_str(&url));
 	json_member_str(w, "hostname", str_split(host, ':', &port));
 }
@@ -112,7 +122,56 @@ void tunnel_view(struct json_writer *w, const struct tunnel *t)
 	json_object_end(w);
 }
 
+size_t tunnels_view(struct json_writer *w, const struct sandbox *s)
+{
+	size_t n = 0;
+	json_array_begin(w);
+	list_each(it, &s->tunnel_hosts)
+	{
+		const struct tunnel *t = list_entry(it, struct tunnel, node);
+		if (!tunnel_is_open(t))
+			continue;
+		tunnel_view(w, t);
+		n++;
+	}
+	json_array_end(w);
+	return n;
+}
+
 /* ---- making and ending ---- */
+
+struct opening {
+	struct list node;	 /* of tunnel->waiting, while it waits for the URL */
+	struct sandbox *sandbox; /* referenced */
+	char label[TUNNEL_LABEL_MAX + 1];
+	tunnel_on_open on_open;
+	void *arg;
+};
+
+static struct opening *opening_new(struct tunnel *t, tunnel_on_open on_open, void *arg)
+{
+	struct opening *o = xcalloc(1, sizeof *o);
+	*o = (struct opening){.sandbox = t->sandbox, .on_open = on_open, .arg = arg};
+	memcpy(o->label, t->label, sizeof o->label);
+	sandbox_ref(t->sandbox);
+	return o;
+}
+
+static void opening_done(struct opening *o, const struct tunnel *t, bool made, const struct err *e)
+{
+	o->on_open(o->arg, t, made, e);
+	sandbox_unref(o->sandbox);
+	free(o);
+}
+
+static void answer_waiting(struct tunnel *t, const struct err *e)
+{
+	list_each(it, &t->waiting)
+	{
+		list_del(it);
+		opening_done(list_entry(it, struct opening, node), e ? NULL : t, false, e);
+	}
+}
 
 static struct tunnel *tunnel_add(struct sandbox *s, const struct tunnel_wish *wish, const char *label)
 {
@@ -122,14 +181,15 @@ static struct tunnel *tunnel_add(struct sandbox *s, const struct tunnel_wish *wi
 	snprintf(t->id, sizeof t->id, "%s", *wish->id ? wish->id : label);
 	snprintf(t->run, sizeof t->run, "%s", wish->run);
 	t->port = port_alone(wish->port);
+	list_init(&t->waiting);
 	list_push(&s->tunnel_hosts, &t->node);
 	s->tunnel_hosts_n++;
 	map_put(&s->daemon->tunnels, str_of(t->label), t);
 	return t;
 }
 
-/* Takes it out of the tables; the store is the caller's. */
-static void tunnel_remove(struct tunnel *t)
+/* Takes it out of the tables; the store is the caller's. Clients that wait for the URL get the error. */
+static void tunnel_remove(struct tunnel *t, const struct err *why)
 {
 	struct sandbox *s = t->sandbox;
 	map_del(&s->daemon->tunnels, str_of(t->label));
@@ -140,15 +200,11 @@ static void tunnel_remove(struct tunnel *t)
 	t->port->counted = false;
 	preview_cut(t->port);
 	port_unref(t->port);
+	if (t->cloudflared)
+		cloudflared_end(t->cloudflared);
+	answer_waiting(t, why);
 	free(t);
 }
-
-struct opening {
-	struct sandbox *sandbox; /* referenced */
-	char label[TUNNEL_LABEL_MAX + 1];
-	tunnel_on_open on_open;
-	void *arg;
-};
 
 static void on_stored(void *arg, const struct err *e)
 {
@@ -159,15 +215,15 @@ static void on_stored(void *arg, const struct err *e)
 	if (t && t->sandbox != s)
 		t = NULL;
 	if (e && t) {
-		tunnel_remove(t);
+		tunnel_remove(t, e);
 		t = NULL;
 	} else if (!e && !t) {
 		err_set(&gone, ERRC_TUNNEL_NOT_FOUND, "the tunnel ended meanwhile");
 		e = &gone;
 	}
-	o->on_open(o->arg, t, true, e);
-	sandbox_unref(s);
-	free(o);
+	if (t)
+		answer_waiting(t, NULL);
+	opening_done(o, t, true, e);
 }
 
 static void write_tunnel(struct tunnel *t, struct opening *o)
@@ -179,6 +235,8 @@ static void write_tunnel(struct tunnel *t, struct opening *o)
 	json_member_cstr(&w, "id", t->id);
 	json_member_cstr(&w, "runId", t->run);
 	json_member_bool(&w, "named", t->named);
+	if (t->through_cloudflare)
+		json_member_cstr(&w, "cloudflare", t->url);
 	json_member_i64(&w, "box", t->sandbox->created_ms);
 	json_object_end(&w);
 	struct store_item item = {.kind = KIND,
@@ -207,6 +265,61 @@ static int find_same(struct sandbox *s, const struct tunnel_wish *wish, struct t
 			: "this name");
 }
 
+/* ---- through Cloudflare ---- */
+
+static void on_url(void *arg, struct str url)
+{
+	struct tunnel *t = arg;
+	struct opening *o = list_entry(t->waiting.next, struct opening, node);
+	snprintf(t->url, sizeof t->url, "%.*s", STR_ARG(url));
+	list_del(&o->node); /* the first is answered last, by the store */
+	write_tunnel(t, o);
+}
+
+static void on_cloudflared_end(void *arg, const struct err *e)
+{
+	struct tunnel *t = arg;
+	if (tunnel_is_open(t))
+		return tunnel_close(t);
+	tunnel_remove(t, e);
+}
+
+static const struct cloudflared_ops cloudflared_ops = {.on_url = on_url, .on_end = on_cloudflared_end};
+
+static void open_through_cloudflare(struct tunnel *t, struct opening *o)
+{
+	struct err e;
+	t->through_cloudflare = true;
+	list_push(&t->waiting, &o->node);
+	t->cloudflared = cloudflared_start(t->sandbox, t->label, t->port->number, &cloudflared_ops, t, &e);
+	if (!t->cloudflared)
+		on_cloudflared_end(t, &e);
+}
+
+static void wait_for_url(struct tunnel *t, tunnel_on_open on_open, void *arg)
+{
+	struct err e;
+	if (t->waiting_n >= TUNNEL_WAITING_MAX) {
+		err_set(&e, ERRC_LIMIT_REACHED, "%d clients wait for this tunnel", TUNNEL_WAITING_MAX);
+		return on_open(arg, NULL, false, &e);
+	}
+	t->waiting_n++;
+	list_push(&t->waiting, &opening_new(t, on_open, arg)->node);
+}
+
+void tunnels_recover(struct daemon *d)
+{
+	size_t it = 0;
+	struct str label;
+	void *value;
+	struct err e;
+	while (map_next(&d->tunnels, &it, &label, &value)) {
+		struct tunnel *t = value;
+		if (t->through_cloudflare && !t->cloudflared)
+			t->cloudflared = cloudflared_find(t->sandbox, t->label, &cloudflared_ops, t, &e);
+	}
+}
+
 void tunnel_open(struct sandbox *s, const struct tunnel_wish *wish, tunnel_on_open on_open, void *arg)
 {
 	char token[PORT_TOKEN_MAX + 1];
@@ -214,6 +327,8 @@ void tunnel_open(struct sandbox *s, const struct tunnel_wish *wish, tunnel_on_op
 	struct err e;
 	if (find_same(s, wish, &t, &e) < 0)
 		return on_open(arg, NULL, false, &e);
+	if (t && !tunnel_is_open(t))
+		return wait_for_url(t, on_open, arg);
 	if (t)
 		return on_open(arg, t, false, NULL);
 	if (s->tunnel_hosts_n >= TUNNELS_MAX) {
@@ -223,18 +338,20 @@ void tunnel_open(struct sandbox *s, const struct tunnel_wish *wish, tunnel_on_op
 	if (port_make_token(token, &e) < 0)
 		return on_open(arg, NULL, false, &e);
 	t = tunnel_add(s, wish, *wish->name ? wish->name : token);
-	struct opening *o = xcalloc(1, sizeof *o);
-	*o = (struct opening){.sandbox = s, .on_open = on_open, .arg = arg};
-	memcpy(o->label, t->label, sizeof o->label);
-	sandbox_ref(s);
-	write_tunnel(t, o);
+	struct opening *o = opening_new(t, on_open, arg);
+	if (s->daemon->config.tunnels_cloudflared && !t->named)
+		open_through_cloudflare(t, o);
+	else
+		write_tunnel(t, o);
 }
 
 void tunnel_close(struct tunnel *t)
 {
+	struct err gone;
 	store_item_delete(t->sandbox->daemon->store, KIND, t->label, NULL, NULL);
 	tunnels_tell_end(t->sandbox, t);
-	tunnel_remove(t);
+	err_set(&gone, ERRC_TUNNEL_NOT_FOUND, "the tunnel ended meanwhile");
+	tunnel_remove(t, &gone);
 }
 
 void tunnels_clear(struct sandbox *s)
@@ -250,6 +367,7 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 	struct daemon *d = arg;
 	struct tunnel_wish wish = {0};
 	struct err bad;
+	struct str url = STR_NULL;
 	bool named = false;
 	double box = 0;
 	(void)e;
@@ -258,11 +376,15 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 	const struct json *o = doc ? json_root(doc) : NULL;
 	/* Of a sandbox that is gone, or has the id of one that was: the next tunnel of that name replaces it. */
 	if (!s || !o || json_read_double(o, "box", &box, NULL) < 0 || (int64_t)box != s->created_ms ||
-		tunnel_wish_read(o, &wish, &bad) < 0 || json_read_bool(o, "named", &named, NULL) < 0)
+		tunnel_wish_read(o, &wish, &bad) < 0 || json_read_bool(o, "named", &named, NULL) < 0 ||
+		json_read_str(o, "cloudflare", &url, NULL) < 0)
 		return 0;
 	if (named)
 		snprintf(wish.name, sizeof wish.name, "%.*s", TUNNEL_LABEL_MAX, item->key);
-	tunnel_add(s, &wish, item->key)->created_ms = item->created_ms;
+	struct tunnel *t = tunnel_add(s, &wish, item->key);
+	t->created_ms = item->created_ms;
+	t->through_cloudflare = url.p != NULL;
+	snprintf(t->url, sizeof t->url, "%.*s", STR_ARG(url));
 	return 0;
 }
 

@@ -66,10 +66,8 @@ void handle_tunnels(struct daemon_request *r)
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
 	json_key(&w, "tunnels");
-	json_array_begin(&w);
-	list_each(it, &s->tunnel_hosts) tunnel_view(&w, list_entry(it, struct tunnel, node));
-	json_array_end(&w);
-	json_member_u64(&w, "count", s->tunnel_hosts_n);
+	size_t n = tunnels_view(&w, s);
+	json_member_u64(&w, "count", n);
 	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
 }
@@ -83,7 +81,7 @@ void handle_tunnel(struct daemon_request *r)
 	struct err e;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	if (!t) {
+	if (!t || (!tunnel_is_open(t) && http_request(r->x)->method != HTTP_M_DELETE)) {
 		err_set(&e, ERRC_TUNNEL_NOT_FOUND, "Port %u of sandbox '%s' has no tunnel.", (unsigned)r->match.port,
 			s->id);
 		return daemon_request_error(r, &e);

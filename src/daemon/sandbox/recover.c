@@ -217,6 +217,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 	while (map_next(&listed, &it, &id, &info))
 		adopt_box(d, info);
 	map_free(&listed);
+	tunnels_recover(d);
 	snapshots_warden_up(d);
 	d->recovered = true;
 	gate_client_all(d->gate);

@@ -80,6 +80,7 @@ struct sandbox {
 	size_t ports_n;
 	struct list tunnel_hosts; /* struct tunnel: tunnels.h */
 	size_t tunnel_hosts_n;
+	size_t cloudflareds;		   /* runs of cloudflared.h, those that are being ended included */
 	struct tunnel_watch *tunnel_watch; /* the wishes of its agent; NULL: no client of the rpc transport came */
 
 	/* Of the create under way. */
