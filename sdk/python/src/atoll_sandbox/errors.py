@@ -138,8 +138,8 @@ class FileSystemError(SandboxError):
     """The file system refused: a directory where a file should be, no space, too many links …"""
 
     codes = (
-        "FILESYSTEM_ERROR", "NOT_REGULAR_FILE", "IS_DIRECTORY", "NOT_DIRECTORY", "NAME_TOO_LONG", "READ_ONLY", "RESOURCE_BUSY", "NO_SPACE",
-        "TOO_MANY_FILES", "TOO_MANY_LINKS",
+        "FILESYSTEM_ERROR", "NOT_REGULAR_FILE", "IS_DIRECTORY", "NOT_DIRECTORY", "NAME_TOO_LONG", "READ_ONLY", "RESOURCE_BUSY",
+        "NO_SPACE", "TOO_MANY_FILES", "TOO_MANY_LINKS",
     )
     path = _Member[str]("path")
     stderr = _Member[str]("stderr")
