@@ -23,6 +23,7 @@ RULES = [
     (r"\ba(close|read|iter_raw)\b", r"\1"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"Callable\[(\[.*?\]), Union\[None, Awaitable\[None\]\]\]", r"Callable[\1, None]"),
+    (r"Callable\[\[\], Awaitable\[bool\]\]", "Callable[[], bool]"),
     (r"Union\[Answer, Awaitable\[Answer\]\]", "Answer"),
     (r"; with Sandbox it may be a coroutine function", ""),
 ]

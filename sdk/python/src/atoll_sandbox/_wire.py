@@ -32,6 +32,11 @@ CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 GRACE_SECONDS = 15.0
 SILENCE_SECONDS = 60.0
+#: Where no limit is set, a command may take any time: without a byte for `ASK_SECONDS`, Atoll is asked whether it answers at all,
+#: and given up when it does not within `HEALTH_SECONDS`.
+ASK_SECONDS = 15.0
+HEALTH_SECONDS = 5.0
+SILENT = "accepts no requests, or answers none"
 #: Seconds for which requests that can be repeated are, and for which a sandbox that is not ready is waited for.
 RETRY_SECONDS = 5.0
 READY_SECONDS = 30.0
@@ -49,7 +54,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: It only reads, or doing it twice is doing it once.
     repeatable: bool = False
-    #: Seconds without a byte of the answer after which it is given up; None is never.
+    #: Seconds without a byte of the answer after which it is given up; None is never while Atoll answers anything.
     read_seconds: float | None = ANSWER_SECONDS
     #: It may have to wait for its turn: how long the beginning of the answer may take, in the place of `read_seconds`.
     queued: bool = False
@@ -193,7 +198,8 @@ def failure(error: BaseException, place: Place, read_seconds: float | None = Non
         )
     hint = "Look at what the sandbox has, then decide whether to repeat the call."
     if isinstance(error, httpx.TimeoutException):
-        message = f"Atoll at {place.where} sent nothing for {read_seconds or 0:g} s"
+        lost = words == SILENT
+        message = f"Atoll at {place.where} {SILENT if lost else f'sent nothing for {read_seconds or 0:g} s'}"
         kind = "timeout"
     else:
         message, kind = f"The connection to Atoll at {place.where} broke ({words})", "peer_closed"

@@ -19,6 +19,7 @@ class BadNetwork:
         host, _, port = address.rpartition(":")
         self._daemon = (host, int(port))
         self._fate = fate
+        self._mute = False
         self._open: set[socket.socket] = set()
         self._server = socket.create_server(("127.0.0.1", 0))
         #: Connections that were made, and requests that went through.
@@ -55,7 +56,7 @@ class BadNetwork:
 
     def _down(self, client: socket.socket, daemon: socket.socket, limit: int | None, greeted: bool) -> None:
         with contextlib.suppress(OSError):
-            if greeted:
+            if greeted and not self._mute:
                 client.sendall(daemon.recv(65536))
             if limit == 0:
                 daemon.recv(1, socket.MSG_PEEK)  # the request has been worked on: the answer is what is lost
@@ -63,6 +64,8 @@ class BadNetwork:
                 data = daemon.recv(65536 if limit is None else min(limit, 65536))
                 if not data:
                     break
+                if self._mute:
+                    continue
                 client.sendall(data)
                 limit = None if limit is None else limit - len(data)
         self._end(client, daemon)
@@ -71,6 +74,10 @@ class BadNetwork:
         for one in sockets:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+    def mute(self) -> None:
+        """From now on connections are made, and requests taken, but no answer comes back."""
+        self._mute = True
 
     def cut(self) -> None:
         """Cuts everything that is connected now."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
+import httpcore
 import httpx
 
 from .. import _wire as wire
@@ -91,12 +92,44 @@ class Transport:
             content=request.body if content is None else io.pieces(content),
             headers=self._headers(request.headers),
             timeout=limits,
-            extensions={"trace": io.trace},
+            extensions={"trace": self._traced},
         )
         response = await self._client.send(built, stream=True)
         # httpx looks at this limit again when the body is read.
         built.extensions["timeout"]["read"] = request.read_seconds
         return response
+
+    async def _traced(self, event: str, info: Mapping[str, Any]) -> None:
+        """For httpx's `trace` extension: what every connection is given when it is made."""
+        await io.trace(event, info)
+        if event in io.CONNECTED:
+            self._attend(info["return_value"])
+
+    def _attend(self, stream: Any) -> None:
+        """Makes reads without a time limit end when Atoll answers nothing any more. httpx knows time limits only, and a
+        connection is of no more use after one."""
+        plain = stream.read
+
+        async def read(max_bytes: int, timeout: float | None = None) -> Any:
+            while timeout is None:
+                with contextlib.suppress(httpcore.ReadTimeout):
+                    return await plain(max_bytes, wire.ASK_SECONDS)
+                if not await self.answers():
+                    raise httpcore.ReadTimeout(wire.SILENT)
+            return await plain(max_bytes, timeout)
+
+        stream.read = read
+
+    async def answers(self) -> bool:
+        """Whether Atoll answers anything. A connection that fails is left to the request itself to notice."""
+        if self._closed:
+            return True
+        try:
+            response = await self.send(wire.request("GET", "/v1/health", read_seconds=wire.HEALTH_SECONDS))
+            await response.aclose()
+        except httpx.TransportError as error:
+            return not isinstance(error, httpx.TimeoutException)
+        return True
 
     async def read(self, response: httpx.Response, read_seconds: float | None = None) -> bytes:
         """The whole body of an answer."""
@@ -139,4 +172,5 @@ class Transport:
         """A WebSocket. Refusals raise what the answer says."""
         await self._greet()
         given = self._headers(headers or {})
-        return await AsyncWebSocket.opened(self.place, self.place.url + path, given, subprotocols, wire.READY_SECONDS)
+        url = self.place.url + path
+        return await AsyncWebSocket.opened(self.place, url, given, subprotocols, wire.READY_SECONDS, self.answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import AsyncIterator, Mapping, Sequence
+from typing import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 import httpx
 
@@ -23,14 +23,19 @@ class AsyncWebSocket:
     One reader and any number of senders may use it at once.
     """
 
-    def __init__(self, connection: Connection, socket: io.Socket, place: Place) -> None:
+    def __init__(
+        self, connection: Connection, socket: io.Socket, place: Place, answers: Callable[[], Awaitable[bool]] | None
+    ) -> None:
         self._connection, self._socket, self._place = connection, socket, place
+        #: Whether the server answers anything; None for a server that is not Atoll.
+        self._answers = answers
         self._sending = io.Lock()
         self._closed = False
 
     @classmethod
     async def opened(
-        cls, place: Place, url: str, headers: Mapping[str, str], subprotocols: Sequence[str], seconds: float
+        cls, place: Place, url: str, headers: Mapping[str, str], subprotocols: Sequence[str], seconds: float,
+        answers: Callable[[], Awaitable[bool]] | None = None,
     ) -> AsyncWebSocket:
         """A new connection to `url`. Refusals raise what the answer says."""
         connection = Connection(url, headers, subprotocols)
@@ -38,7 +43,7 @@ class AsyncWebSocket:
             socket = await io.connect(place, connection.host, connection.port, wire.CONNECT_SECONDS)
         except OSError as error:
             raise wire.failure(httpx.ConnectError(str(error)), place) from error
-        found = cls(connection, socket, place)
+        found = cls(connection, socket, place, answers)
         try:
             await found.handshake(seconds)
         except BaseException:
@@ -72,12 +77,21 @@ class AsyncWebSocket:
     async def _step(self, until: float | None) -> None:
         try:
             await self._flush()
-            self._connection.receive(await self._socket.receive(until))
+            self._connection.receive(await self._bytes(until))
             await self._flush()
         except OSError as error:
             self._connection.over = True
             if not self._closed:
                 raise wire.failure(httpx.ReadError(str(error)), self._place) from error
+
+    async def _bytes(self, until: float | None) -> bytes:
+        """The next bytes; a wait without a time limit ends when Atoll answers nothing any more."""
+        while until is None and self._answers is not None:
+            with contextlib.suppress(io.DeadlinePassed):
+                return await self._socket.receive(io.deadline(wire.ASK_SECONDS))
+            if not await self._answers() and not self._closed:
+                raise wire.failure(httpx.ReadTimeout(wire.SILENT), self._place)
+        return await self._socket.receive(until)
 
     async def _flush(self) -> None:
         if not self._connection.has_output():

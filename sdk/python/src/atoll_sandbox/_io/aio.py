@@ -11,6 +11,7 @@ import httpx
 
 from .._place import Place
 from .common import (
+    CONNECTED,
     PIECE_BYTES,
     SEND_SECONDS,
     DeadlinePassed,
@@ -24,8 +25,8 @@ from .common import (
     tune,
 )
 
-__all__ = ["Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call", "client", "connect",
-           "content_of", "deadline", "finish", "left", "loop", "now", "pieces", "sleep", "trace"]
+__all__ = ["CONNECTED", "Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call",
+           "client", "connect", "content_of", "deadline", "finish", "left", "loop", "now", "pieces", "sleep", "trace"]
 
 #: The content of a file, piece by piece.
 Pieces = Union[AsyncIterable[bytes], Iterable[bytes], IO[bytes]]

@@ -13,6 +13,7 @@ import httpx
 
 from .._place import Place
 from .common import (
+    CONNECTED,
     PIECE_BYTES,
     SEND_SECONDS,
     DeadlinePassed,
@@ -26,8 +27,8 @@ from .common import (
     tune,
 )
 
-__all__ = ["Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call", "client", "connect",
-           "content_of", "deadline", "finish", "left", "loop", "now", "pieces", "sleep", "trace"]
+__all__ = ["CONNECTED", "Body", "DeadlinePassed", "Lock", "Mailbox", "Pieces", "Socket", "background", "body_of", "call",
+           "client", "connect", "content_of", "deadline", "finish", "left", "loop", "now", "pieces", "sleep", "trace"]
 
 Pieces = Union[Iterable[bytes], IO[bytes]]
 

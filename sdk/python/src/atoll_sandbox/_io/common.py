@@ -19,6 +19,10 @@ SEND_SECONDS = 60.0
 KEEP_ALIVE_SECONDS = 30
 
 
+#: Events of httpx's `trace` extension that say that a connection is there.
+CONNECTED = frozenset(f"connection.{name}.complete" for name in ("connect_tcp", "connect_unix_socket", "start_tls"))
+
+
 class DeadlinePassed(Exception):
     """The time limit of a wait is over."""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 import httpx
 
@@ -24,14 +24,19 @@ class WebSocket:
     One reader and any number of senders may use it at once.
     """
 
-    def __init__(self, connection: Connection, socket: io.Socket, place: Place) -> None:
+    def __init__(
+        self, connection: Connection, socket: io.Socket, place: Place, answers: Callable[[], bool] | None
+    ) -> None:
         self._connection, self._socket, self._place = connection, socket, place
+        #: Whether the server answers anything; None for a server that is not Atoll.
+        self._answers = answers
         self._sending = io.Lock()
         self._closed = False
 
     @classmethod
     def opened(
-        cls, place: Place, url: str, headers: Mapping[str, str], subprotocols: Sequence[str], seconds: float
+        cls, place: Place, url: str, headers: Mapping[str, str], subprotocols: Sequence[str], seconds: float,
+        answers: Callable[[], bool] | None = None,
     ) -> WebSocket:
         """A new connection to `url`. Refusals raise what the answer says."""
         connection = Connection(url, headers, subprotocols)
@@ -39,7 +44,7 @@ class WebSocket:
             socket = io.connect(place, connection.host, connection.port, wire.CONNECT_SECONDS)
         except OSError as error:
             raise wire.failure(httpx.ConnectError(str(error)), place) from error
-        found = cls(connection, socket, place)
+        found = cls(connection, socket, place, answers)
         try:
             found.handshake(seconds)
         except BaseException:
@@ -73,12 +78,21 @@ class WebSocket:
     def _step(self, until: float | None) -> None:
         try:
             self._flush()
-            self._connection.receive(self._socket.receive(until))
+            self._connection.receive(self._bytes(until))
             self._flush()
         except OSError as error:
             self._connection.over = True
             if not self._closed:
                 raise wire.failure(httpx.ReadError(str(error)), self._place) from error
+
+    def _bytes(self, until: float | None) -> bytes:
+        """The next bytes; a wait without a time limit ends when Atoll answers nothing any more."""
+        while until is None and self._answers is not None:
+            with contextlib.suppress(io.DeadlinePassed):
+                return self._socket.receive(io.deadline(wire.ASK_SECONDS))
+            if not self._answers() and not self._closed:
+                raise wire.failure(httpx.ReadTimeout(wire.SILENT), self._place)
+        return self._socket.receive(until)
 
     def _flush(self) -> None:
         if not self._connection.has_output():
