@@ -139,10 +139,10 @@ static int choose(struct client *cl, struct err *e)
 	char path[PATH_MAX];
 	snprintf(path, sizeof path, "%s/atoll.sock", cli_run_dir());
 	int fd = fd_unix_connect(path, SOCK_STREAM);
-	if (fd >= 0) {
+	if (fd >= 0)
 		close(fd);
+	if (fd >= 0 || fd == -EAGAIN) /* EAGAIN: a daemon that accepts nothing */
 		return use_unix(cl, path, e);
-	}
 	if (fd == -EACCES)
 		return use_listed(cl, e);
 	/* ATOLL_RUN chooses the daemon of that directory and no other. */
@@ -158,6 +158,7 @@ int client_open(struct cli *c, struct client *ret, struct err *e)
 	if (!ret->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "event loop");
 	ret->http = http_client_new(ret->loop);
+	client_watch_silence(ret);
 	return 0;
 }
 

@@ -14,7 +14,13 @@
 #include "cli/cli.h"
 #include "http/client/client.h"
 
-enum { CLIENT_BODY_MAX = 16 * 1024 * 1024, CLIENT_HEAD_MS = 90000, CLIENT_ADDRESS_MAX = 128 };
+enum {
+	CLIENT_BODY_MAX = 16 * 1024 * 1024,
+	CLIENT_HEAD_MS = 90000,	   /* for the answer of a daemon that is known to answer others */
+	CLIENT_SILENCE_MS = 15000, /* without a byte for so long, the daemon is asked whether it answers at all */
+	CLIENT_HEALTH_MS = 5000,   /* for the answer to that */
+	CLIENT_ADDRESS_MAX = 128,
+};
 
 struct client {
 	struct cli *cli;
@@ -26,6 +32,9 @@ struct client {
 	char authorization[300]; /* header value, or "" */
 	bool token_unreadable;	 /* a token file exists, but this user may not read it */
 	uint32_t head_ms;	 /* time limit for the head of an answer; default CLIENT_HEAD_MS */
+	struct loop_timer watch; /* client_silence.c */
+	uint64_t asked;		 /* when the daemon was last asked whether it answers */
+	bool silent;		 /* it did not */
 	bool foreign;		 /* the last answer was no JSON: no daemon of ours made it */
 	size_t body_max;	 /* most bytes of a whole answer; default CLIENT_BODY_MAX */
 
@@ -45,6 +54,10 @@ int client_use_tls(struct client *cl, struct str host, struct str port, struct e
 #define CLIENT_BY_SSH                                                                                                  \
 	"reach its socket by 'ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST' and "                             \
 	"ATOLL_URL=unix:$HOME/atoll.sock."
+
+/* Ends all requests of this client once the daemon answers nothing any more (client_silence.c). */
+void client_watch_silence(struct client *cl);
+#define CLIENT_LOOK_THERE "Check that ATOLL_URL names a daemon of Atoll, and its log."
 
 /* From now on INT, TERM, HUP and QUIT do not end the program but come through the client's loop. */
 int client_catch_signals(struct client *cl, struct err *e);
@@ -69,7 +82,8 @@ void client_explain_version(struct client *cl, const struct err *e);
 /* Explains a failed connection: "no daemon at …" and how to start one. Returns -1. */
 int client_failure(struct client *cl, const struct http_failure *f, struct err *e);
 
-/* Finds the reason of a refused WebSocket handshake: asks for the same box with GET. Keeps *e when that succeeds. */
+/* Finds the reason of a refused WebSocket handshake: asks for the same box. Keeps *e when that succeeds,
+ * and when the daemon answers nothing. */
 void client_explain_refusal(struct client *cl, const char *id, struct err *e);
 
 /* Options for a call to this daemon: host, token, time limit. Borrows from cl and the two headers of room. */

@@ -103,7 +103,7 @@ int client_failure(struct client *cl, const struct http_failure *f, struct err *
 	if (no_answer && cl->endpoint.sa.sa_family != AF_UNIX)
 		cli_hint(cl->cli, "If that daemon uses TLS, set ATOLL_URL to https://host:port, or " CLIENT_BY_SSH);
 	if (f->fail == HTTP_FAIL_TIMEOUT)
-		cli_hint(cl->cli, "Check that ATOLL_URL names a daemon of Atoll, and its log.");
+		cli_hint(cl->cli, CLIENT_LOOK_THERE);
 	if (f->fail != HTTP_FAIL_CONNECT)
 		return err_wrap(e, "%s", cl->where);
 	if (e->os == EACCES) {
@@ -142,6 +142,8 @@ void client_explain_refusal(struct client *cl, const char *id, struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0};
 	struct err why;
+	if (cl->silent)
+		return;
 	client_box_path(&path, id, "");
 	if (client_call(cl, "PUT", buf_cstr(&path), STR("{}"), &body, &why) < 0)
 		*e = why;

@@ -152,6 +152,7 @@ static void call_read(struct http_call *c)
 		err_os(&c->fail.err, c->fail.err.code, (int)-n, "read the response");
 		return;
 	}
+	c->cl->heard = loop_now(c->cl->loop);
 	if (buf_size(&c->in)) {
 		buf_add(&c->in, p, (size_t)n);
 		return call_feed_leftover(c);
@@ -321,6 +322,15 @@ static void call_kick(struct http_call *c)
 {
 	if (c->reply != REPLY_DONE)
 		loop_defer(c->cl->loop, &c->task, run_step);
+}
+
+void http_client_give_up(struct http_client *cl, const char *why)
+{
+	for (struct list *n = cl->calls.next; n != &cl->calls; n = n->next) {
+		struct http_call *c = list_entry(n, struct http_call, node);
+		call_fail(c, HTTP_FAIL_TIMEOUT, why);
+		call_kick(c);
+	}
 }
 
 /* ---- for callers ---- */

@@ -19,6 +19,7 @@ struct http_client {
 	struct loop *loop;
 	struct list calls;
 	struct map pools; /* dialer and address bytes -> struct pool */
+	uint64_t heard;	  /* when bytes last came */
 	struct loop_task free_task;
 };
 

@@ -28,6 +28,11 @@ void http_client_free(struct http_client *cl)
 	loop_defer(cl->loop, &cl->free_task, free_client);
 }
 
+uint64_t http_client_heard(const struct http_client *cl)
+{
+	return cl->heard;
+}
+
 /* ---- whole calls ---- */
 
 struct whole {

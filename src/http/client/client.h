@@ -113,6 +113,11 @@ void http_client_forget(struct http_client *cl, const struct http_endpoint *ep);
 /* … and to all endpoints through this dialer. */
 void http_client_forget_dialer(struct http_client *cl, const struct http_dialer *d);
 
+/* When bytes of an answer last came, in the loop's time; 0: never. */
+uint64_t http_client_heard(const struct http_client *cl);
+/* Ends all calls with HTTP_FAIL_TIMEOUT and this sentence, from the loop: the peer is known to answer nothing. */
+void http_client_give_up(struct http_client *cl, const char *why);
+
 /* Never NULL: every failure, also a header that cannot be sent (HTTP_FAIL_PROTOCOL), comes through on_close. What the
  * options point to is copied. */
 struct http_call *http_call_start(struct http_client *cl, const struct http_endpoint *ep,

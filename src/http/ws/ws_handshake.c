@@ -177,7 +177,8 @@ static void c_close(struct http_call *c, const struct http_failure *failure)
 	struct ws *ws = http_call_arg(c);
 	if (failure && !ws->open && !ws->code)
 		fail_handshake(ws, failure->err.msg);
-	ws_gone(ws, STR("the connection broke"));
+	bool silent = failure && failure->fail == HTTP_FAIL_TIMEOUT;
+	ws_gone(ws, silent ? str_of(failure->err.msg) : STR("the connection broke"));
 }
 
 static const struct http_call_ops c_ops = {.on_head = c_head,
