@@ -73,7 +73,7 @@ def test_a_worker_outlives_restarts_of_the_daemon(own_daemon, tmp_path):
             assert run("echo $KEPT $PWD")["stdout"] == "1 /tmp\n"
         assert run("pgrep -x sleep")["stdout"] == pid
         # A box that ends while nobody could tell: the object begins anew, with the files.
-        run("touch /workspace/kept")
+        assert run("touch /workspace/kept")["exitCode"] == 0
         own_daemon.execute_alone("box", "kill 1")
         own_daemon.kill_daemon()
         own_daemon.await_warden()

@@ -71,7 +71,8 @@ def test_no_module_keeps_what_each_process_has_for_itself(four):
     own = {k for k, v in found[2].items() if k in found[3] and v not in others}
     assert "multiprocessing.process._current_process._config['authkey']" in own and len(found[0]) > 10_000
     same = {k for k in own if k in found[0] and found[0][k] == found[1].get(k)}
-    assert {k for k in same if not k.endswith("_addr")} <= SHARED, same
+    # When a directory of the image was last changed is no secret: an import that writes compiled code changes it.
+    assert {k for k in same if not k.endswith(("_addr", "._path_mtime"))} <= SHARED, same
 
 
 DRAWN = """
