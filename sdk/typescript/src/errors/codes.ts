@@ -12,7 +12,6 @@ const codes = [
   'NAME_TOO_LONG',
   'TOO_MANY_LINKS',
   'FILESYSTEM_ERROR',
-  'NOT_REGULAR_FILE',
   'COMMAND_NOT_FOUND',
   'COMMAND_PERMISSION_DENIED',
   'INVALID_COMMAND',
@@ -86,6 +85,8 @@ export const AtollErrorCode = {
   UNAUTHORIZED: 'UNAUTHORIZED',
   LIMIT_REACHED: 'LIMIT_REACHED',
   INVALID_STATE: 'INVALID_STATE',
+  /** A pipe, socket or device where a file is needed. */
+  NOT_REGULAR_FILE: 'NOT_REGULAR_FILE',
 } as const;
 export type AtollErrorCode = (typeof AtollErrorCode)[keyof typeof AtollErrorCode];
 

@@ -1,5 +1,5 @@
 import { type ErrorResponse, errorResponse, SandboxError } from './base.js';
-import { ErrorCode as codes, type ErrorCode } from './codes.js';
+import { type AtollErrorCode, ErrorCode as codes, type ErrorCode } from './codes.js';
 import * as file from './file-errors.js';
 import * as other from './other-errors.js';
 import { SandboxSecurityError } from './plain-errors.js';
@@ -8,7 +8,7 @@ import * as process from './process-errors.js';
 
 type ErrorClass = new (response: ErrorResponse<any>) => SandboxError<any>;
 
-const classes: Partial<Record<ErrorCode, ErrorClass>> = {
+const classes: Partial<Record<ErrorCode | AtollErrorCode, ErrorClass>> = {
   FILE_NOT_FOUND: file.FileNotFoundError,
   FILE_EXISTS: file.FileExistsError,
   FILE_TOO_LARGE: file.FileTooLargeError,
