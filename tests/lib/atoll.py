@@ -209,7 +209,7 @@ class Instance:
         return []
 
     def _await_nothing_left(self):
-        end = time.monotonic() + 5
+        end = time.monotonic() + DEADLINE
         left = leaks.find(self.cgroup, self.base)
         while left and time.monotonic() < end:
             time.sleep(0.02)
