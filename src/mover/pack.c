@@ -79,6 +79,16 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/*
+ * Another device is /proc or /dev of the box: an empty directory is enough. Owner and times of the mount are the box's
+ * and differ from box to box, so that an image would have another digest each time it is packed.
+ */
+static void put_mount_point(struct packer *p, const char *path, const char *name)
+{
+	const struct stat st = {.st_mode = S_IFDIR | 0755, .st_nlink = 2};
+	put_one(p, path, name, &st);
+}
+
 static void put_tree(struct packer *p, const char *path, const char *name, int depth);
 
 static void put_dir(struct packer *p, const char *path, const char *name, int depth)
@@ -108,11 +118,8 @@ static void put_tree(struct packer *p, const char *path, const char *name, int d
 		mover_die("more than %u files", MOVER_ENTRIES_MAX);
 	if (S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
 		return;
-	/* Another device is /proc or /dev of the box: its mount point is enough. */
-	if (S_ISDIR(st.st_mode) && st.st_dev != p->device) {
-		st.st_mode = S_IFDIR | 0755;
-		return put_one(p, path, name, &st);
-	}
+	if (S_ISDIR(st.st_mode) && st.st_dev != p->device)
+		return put_mount_point(p, path, name);
 	if (*name)
 		put_one(p, path, name, &st);
 	if (S_ISDIR(st.st_mode))

@@ -1,10 +1,13 @@
 """Pull and push with a real registry: plain, with TLS, with credentials, behind a mirror, and with everything that goes wrong."""
+import gzip
+import io
 import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,8 +81,9 @@ def refused(atoll, code, sentence, what, **body):
     assert names(atoll) == before and nothing_left(atoll)
 
 
-def pushed(atoll, ref):
-    assert ask(atoll, "push", name="mine", reference=ref)["type"] == "done"
+def pushed(atoll, ref, name="mine"):
+    last = ask(atoll, "push", name=name, reference=ref)
+    assert last["type"] == "done", last
     return ref
 
 
@@ -91,6 +95,19 @@ def test_what_is_pushed_can_be_pulled(atoll, plain):
     # By its digest, too.
     digest = plain.manifest("team/mine", "1")[1]
     assert ask(atoll, "pull", reference=f"{plain.local}/team/mine@{digest}")["type"] == "done"
+
+
+def test_an_image_is_the_same_each_time_it_is_pushed(atoll, plain):
+    """Nothing of the box that packs the image is part of it: /dev and /proc are mounted for each box anew."""
+    pushed(atoll, f"{plain.local}/team/same:1")
+    pushed(atoll, f"{plain.local}/team/same:2")
+    manifest, digest, _ = plain.manifest("team/same", "1")
+    assert plain.manifest("team/same", "2")[1] == digest
+    # Two boxes may be made within a second, and then have the same times: look at what is packed, too.
+    layer = gzip.decompress(plain.blob_path(manifest["layers"][0]["digest"]).read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
+        mounts = {name: (m.mtime, m.uid, m.gid, m.mode, m.isdir()) for name in ("dev", "proc") for m in [tar.getmember(name)]}
+    assert mounts == dict.fromkeys(("dev", "proc"), (0, 0, 0, 0o755, True))
 
 
 def test_a_manifest_list_is_asked_for_this_platform(atoll, plain):
@@ -187,20 +204,20 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path_factory, clos
 
 
 def test_sandboxes_that_wait_for_one_image_share_a_pull(atoll, plain):
-    ref = pushed(atoll, f"{plain.local}/team/once:1")
+    # Content of its own: a layer that another test has pulled would not be fetched at all.
+    content = os.urandom(16).hex()
+    built(atoll, "FROM default\nCOPY new /new\n", files=[("new", content.encode(), {})], query="tag=once")
+    ref = pushed(atoll, f"{plain.local}/team/once:1", "once")
     layer = plain.manifest("team/once", "1")[0]["layers"][0]["digest"]
-    assert ask(atoll, "push", name="mine", reference=f"{plain.local}/team/once:2")["type"] == "done"
-
-    def fetches():
-        return sum(f"/v2/team/once/blobs/{layer}" in line and "method=GET" in line and "response completed" in line
-                   for line in (plain.root / "log").read_text().splitlines())
-    before = fetches()
+    assert served(plain, layer) == []
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda i: atoll.request("PUT", box_path(f"once-{i}"), {"image": ref}, timeout=120), range(8)))
     assert [r.status for r in replies] == [201] * 8, replies
-    wait_for(lambda: fetches() > before, "the registry's log")
-    assert fetches() == before + 1
-    assert all(atoll.execute_alone(f"once-{i}", "cat /content")["stdout"] == "content\n" for i in range(8))
+    # One more request comes after all fetches: the log is complete when it shows that one.
+    refused(atoll, "IMAGE_NOT_FOUND", "the registry has no such image", "pull", reference=f"{plain.local}/team/nosuch:once")
+    wait_for(lambda: "team/nosuch/manifests/once" in (plain.root / "log").read_text() and served(plain, layer), "the registry's log")
+    assert len(served(plain, layer)) == 1
+    assert all(atoll.execute_alone(f"once-{i}", "cat /new")["stdout"] == content for i in range(8))
     for i in range(8):
         atoll.destroy(f"once-{i}")
     # A pull that fails is told to all who wait, and the next create tries again.
