@@ -303,12 +303,16 @@ def pull_processes(atoll):
 
 
 def service_of(atoll):
-    """The image service of this instance, by its environment."""
+    """The image service of this instance, by its environment. Processes of other instances may end while we look."""
     for pid in subprocess.run(["pgrep", "-x", "atoll-images"], capture_output=True, text=True, check=True).stdout.split():
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        if f"ATOLL_DATA={atoll.env['ATOLL_DATA']}".encode() in environment and Path(f"/proc/{parent}/comm").read_text().strip() != "atoll-images":
-            return pid
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            mine = f"ATOLL_DATA={atoll.env['ATOLL_DATA']}".encode() in environment
+            if mine and Path(f"/proc/{parent}/comm").read_text().strip() != "atoll-images":
+                return pid
+        except OSError:
+            continue
     raise AssertionError("the image service does not run")
 
 
