@@ -9,7 +9,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "mover/mover.h"
+#include "proto/hosts.h"
+#include "proto/limits.h"
 
 /* libarchive's table of formats names this one, which would bring libxml2 into a static program. */
 int archive_write_set_format_xar(struct archive *a)
@@ -26,15 +29,23 @@ struct packer {
 	dev_t device;
 };
 
+static void put_bytes(struct packer *p, const char *path, struct str bytes)
+{
+	if (archive_write_data(p->out, bytes.p, bytes.n) < 0)
+		mover_die("'%s' cannot be packed: %s", path, strerror(errno));
+}
+
 static void put_content(struct packer *p, const char *path)
 {
 	char piece[1 << 17];
 	auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		mover_die("'%s' cannot be read: %s", path, strerror(errno));
-	for (ssize_t n; (n = read(fd, piece, sizeof piece)) != 0;)
-		if (n < 0 || archive_write_data(p->out, piece, (size_t)n) < 0)
-			mover_die("'%s' cannot be packed: %s", path, strerror(errno));
+	for (ssize_t n; (n = read(fd, piece, sizeof piece)) != 0;) {
+		if (n < 0)
+			mover_die("'%s' cannot be read: %s", path, strerror(errno));
+		put_bytes(p, path, str_n(piece, (size_t)n));
+	}
 }
 
 static void put_xattrs(const char *path, struct archive_entry *entry)
@@ -48,8 +59,21 @@ static void put_xattrs(const char *path, struct archive_entry *entry)
 	}
 }
 
+/* The name of the box that packs is no part of the image. Empty: the file is packed as it is. */
+static void read_hosts(const char *path, const struct stat *st, struct buf *ret)
+{
+	auto_buf struct buf text = {0};
+	if (strcmp(path, "/etc/hosts") != 0 || !S_ISREG(st->st_mode) ||
+		fd_read_file(AT_FDCWD, path, BOX_HOSTS_MAX, &text) < 0)
+		return;
+	hosts_without_mark(buf_str(&text), ret);
+	if (buf_size(ret) == buf_size(&text))
+		buf_clear(ret);
+}
+
 static void put_one(struct packer *p, const char *path, const char *name, const struct stat *st)
 {
+	auto_buf struct buf hosts = {0};
 	struct archive_entry *entry = archive_entry_new(), *spare = NULL;
 	archive_entry_copy_stat(entry, st);
 	archive_entry_set_pathname(entry, name);
@@ -64,11 +88,17 @@ static void put_one(struct packer *p, const char *path, const char *name, const 
 		archive_entry_unset_ctime(entry);
 		archive_entry_set_mtime(entry, 0, 0);
 	}
+	if (!p->copy)
+		read_hosts(path, st, &hosts);
+	if (buf_size(&hosts))
+		archive_entry_set_size(entry, (int64_t)buf_size(&hosts));
 	put_xattrs(path, entry);
 	archive_entry_linkify(p->links, &entry, &spare);
 	if (archive_write_header(p->out, entry) < ARCHIVE_WARN)
 		mover_die("'%s' cannot be packed: %s", path, archive_error_string(p->out));
-	if (archive_entry_size(entry) > 0 && S_ISREG(st->st_mode) && !archive_entry_hardlink(entry))
+	if (buf_size(&hosts) && !archive_entry_hardlink(entry))
+		put_bytes(p, path, buf_str(&hosts));
+	else if (archive_entry_size(entry) > 0 && S_ISREG(st->st_mode) && !archive_entry_hardlink(entry))
 		put_content(p, path);
 	archive_entry_free(entry);
 	archive_entry_free(spare);

@@ -11,6 +11,7 @@
 
 /* Sandboxes */
 #define BOX_ID_MAX	      63
+#define BOX_HOSTS_MAX	      65536u /* of /etc/hosts; a longer file is left to its owner */
 #define BOX_MEM_DEFAULT	      (512ull * MIB)
 #define BOX_MEM_MIN	      (16ull * MIB)
 #define BOX_CPU_DEFAULT	      1000u /* thousandths of a CPU */

@@ -155,6 +155,21 @@ def test_an_exported_image_is_the_same_image(atoll):
 
 # ---- boxes of unusual images
 
+def test_the_box_that_packs_an_image_is_no_part_of_it(atoll):
+    """A box writes its own name to /etc/hosts, and names its resolver. Neither that nor its time is in what is exported."""
+    built(atoll, "FROM default\nRUN mkdir -p /etc && echo 10.0.0.1 other > /etc/hosts && touch -d '2001-02-03 04:05:06' /etc/hosts /etc\n",
+          query="tag=named")
+    first, second = (atoll.request("GET", "/v1/images/named?export=rootfs").body for _ in range(2))
+    with tarfile.open(fileobj=io.BytesIO(first)) as tar:
+        assert tar.extractfile("etc/hosts").read() == b"10.0.0.1 other\n127.0.0.1\tlocalhost\n::1\tlocalhost\n"
+        assert {tar.getmember(name).mtime for name in ("etc", "etc/hosts")} == {981173106}
+    assert first == second
+    # A box of an image that was made of another box knows its own name alone.
+    built(atoll, "FROM named\nRUN cat /etc/hosts\n", query="tag=renamed")
+    hosts = run(atoll, "renamed", "renamed", "cat /etc/hosts")
+    assert [line.split()[1] for line in hosts.splitlines()] == ["other", "localhost", "localhost", "renamed"]
+
+
 def test_scratch_with_one_static_program(atoll):
     built(atoll, "FROM scratch\nCOPY busybox /busybox\n", [("busybox", BUSYBOX.read_bytes(), {})], "tag=one")
     atoll.request("PUT", box_path("s"), {"image": "one"})
