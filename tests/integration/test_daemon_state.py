@@ -37,6 +37,44 @@ def test_a_sandbox_that_was_stopped_at_once_survives(own_daemon):
         assert own_daemon.execute(box, "cat /workspace/f")["stdout"] == "kept\n"
 
 
+def say_creating(instance, boxes, reason=""):
+    """Ends everything, and makes the rows say what they do in the first moments of a sandbox."""
+    assert instance.interrupt() == 0
+    with contextlib.closing(sqlite3.connect(instance.data / "daemon/state.db")) as db, db:
+        for box in boxes:
+            db.execute("UPDATE sandboxes SET state = 'creating', reason = ? WHERE id = ?", (reason, box))
+    instance.start()
+    instance.await_warden()
+
+
+def test_files_stay_when_a_kill_comes_before_the_state_is_written(own_daemon):
+    for box in ("ended", "asked"):
+        assert own_daemon.execute(box, "echo kept >/workspace/f")["exitCode"] == 0
+        assert own_daemon.request("POST", box_path(box, "/stop")).status == 200
+    say_creating(own_daemon, ("ended", "asked"))
+    assert own_daemon.execute("asked", "cat /workspace/f")["stdout"] == "kept\n"
+    assert own_daemon.inspect("ended")["state"] == "stopped"
+    assert own_daemon.execute("ended", "cat /workspace/f")["stdout"] == "kept\n"
+
+
+def test_a_fork_survives_a_kill_right_after_its_answer(own_daemon):
+    assert own_daemon.execute("parent", "echo kept >/workspace/f")["exitCode"] == 0
+    for i in range(3):
+        r = own_daemon.request("POST", box_path("parent", "/fork"), {"ids": [f"fork-{i}"]})
+        assert r.status in (200, 201), r
+        own_daemon.kill_daemon()
+        own_daemon.await_warden()
+        assert own_daemon.execute(f"fork-{i}", "cat /workspace/f")["stdout"] == "kept\n"
+
+
+def test_a_fork_that_was_under_way_leaves_nothing(own_daemon):
+    assert own_daemon.execute("half", "true")["exitCode"] == 0
+    assert own_daemon.request("POST", box_path("half", "/stop")).status == 200
+    say_creating(own_daemon, ("half",), "its files are being made")
+    assert own_daemon.boxes() == []
+    wait_for(lambda: not list(own_daemon.layers.iterdir()), "its files are gone")
+
+
 def test_each_life_of_a_sandbox_has_its_time(own_daemon):
     first = own_daemon.request("PUT", box_path("lives"), {}).json()["startedAt"]
     own_daemon.kill_daemon()

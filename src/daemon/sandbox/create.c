@@ -426,17 +426,16 @@ static void look_again(struct loop_timer *t)
 	sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_looked, NULL);
 }
 
-static void drop_unmade(struct sandbox *s, bool remains)
+static void drop_unmade(struct sandbox *s)
 {
 	sandbox_ref(s);
 	s->row = PART_NONE;
-	(void)remains;
-	/* Without a box there may be files: of a fork that was under way. */
-	if (!s->has_files)
-		sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
 	if (s->has_files) {
 		sandbox_move(s, SB_STOPPED, "could not be started: the warden went away");
+		sandbox_write_state(s);
 	} else {
+		/* Without a box there may be files: of a fork that was under way. */
+		sandbox_ask(s, &(struct warden_request){.op = WARDEN_DESTROY}, NULL, NULL);
 		store_delete(s->daemon->store, s->id, NULL, NULL);
 		sandbox_move(s, SB_DESTROYED, NULL);
 	}
@@ -456,7 +455,7 @@ void sandbox_create_resume(struct sandbox *s, const struct box_info *info)
 		write_row(s);
 		box_made(s, info);
 	} else if (list_empty(&s->waiters)) {
-		drop_unmade(s, info != NULL);
+		drop_unmade(s);
 	} else {
 		sandbox_advance(s);
 	}

@@ -1,8 +1,8 @@
 /*
  * Files from a snapshot: for a new sandbox, or for one that exists.
  *
- * The row of a new sandbox says `creating` until its files are there. After a kill in between, the recovery finds no
- * box for the row, and deletes the row and what there is of the files.
+ * The row of a new sandbox says `creating`, for the reason SANDBOX_FILLING, until its files are there. After a kill in
+ * between, the recovery finds no box for the row, and deletes the row and what there is of the files.
  */
 #include <stdio.h>
 
@@ -66,17 +66,28 @@ static void fill_failed(struct fill *f, const struct err *why, bool lost)
 	fill_end(f, &e);
 }
 
+static const char made[] = "made from a snapshot; the first request starts it";
+
+static void on_made_written(void *arg, const struct err *e)
+{
+	struct fill *f = arg;
+	struct sandbox *s = f->sandbox;
+	if (e)
+		log_limited(LOG_WARN, "state not written", "id=%s error=%s", LOG_Q(s->id), LOG_Q(e->msg));
+	sandbox_op_end(s);
+	s->row = PART_NONE;
+	s->has_files = true;
+	sandbox_move(s, SB_STOPPED, made);
+	fill_end(f, NULL);
+}
+
+/* The row says so before the client hears it: the recovery deletes a sandbox whose files are being made. */
 static void on_cloned(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
 	struct fill *f = arg;
 	if (a->err)
 		return fill_failed(f, a->err, a->lost);
-	sandbox_op_end(s);
-	s->row = PART_NONE;
-	s->has_files = true;
-	sandbox_move(s, SB_STOPPED, "made from a snapshot; the first request starts it");
-	sandbox_write_state(s);
-	fill_end(f, NULL);
+	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), made, on_made_written, f);
 }
 
 static void on_row(void *arg, const struct err *e)
@@ -104,6 +115,7 @@ int sandbox_fill(struct daemon *d, const struct sandbox_filling *what, struct er
 	struct fill *f = fill_new(s, what->snapshot, what->on_done, what->arg);
 	sandbox_op_begin(s, OP_FILL);
 	s->row = PART_ASKED;
+	snprintf(s->reason, sizeof s->reason, "%s", SANDBOX_FILLING);
 	sandbox_row(s, &row);
 	store_put(d->store, &row, on_row, f);
 	return 0;

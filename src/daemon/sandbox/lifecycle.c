@@ -233,7 +233,9 @@ static void on_deadline(struct loop_timer *t)
 		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' was not ready after %d s", s->id,
 			BOX_CREATE_TIMEOUT / 1000);
 	sandbox_ref(s);
-	bool wished = w->change && !s->has_files && s->state == SB_CREATING && s->op == OP_NONE;
+	/* A sandbox that the warden has told nothing of yet may have files. */
+	bool wished =
+		w->change && !s->has_files && s->state == SB_CREATING && s->op == OP_NONE && s->view != VIEW_UNSEEN;
 	if (wished)
 		api_change_apply(w->change, &s->spec);
 	waiter_release(w, &e);

@@ -156,9 +156,37 @@ static void confirm_box(struct sandbox *s, const struct box_info *info)
 	sandbox_write_state(s);
 }
 
+static void on_files_sought(struct sandbox *s, const struct warden_answer *a, void *arg)
+{
+	(void)arg;
+	INVARIANT(s->op == OP_CREATE && s->box == PART_ASKED);
+	s->box = PART_NONE;
+	sandbox_op_end(s);
+	if (a->lost)
+		return; /* still VIEW_UNSEEN: asked again with the warden's next list */
+	sandbox_set_view(s, VIEW_CLEAR);
+	if (a->err && a->err->code == ERRC_SANDBOX_NOT_FOUND)
+		return sandbox_create_resume(s, NULL);
+	s->has_files = true;
+	set_stopped(s, NULL, "the box ended while nobody watched");
+	sandbox_advance(s);
+}
+
+/* The row is of the daemon before, which may have told a client that the sandbox is there: its box can have ended, and
+ * been swept, before the row said more than `creating`. Only files tell. */
+static void seek_files(struct sandbox *s)
+{
+	sandbox_op_begin(s, OP_CREATE);
+	s->box = PART_ASKED;
+	sandbox_ask(s, &(struct warden_request){.op = WARDEN_DISK}, on_files_sought, NULL);
+}
+
 static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
+	bool of_daemon_before = s->view == VIEW_UNSEEN;
+	if (s->state == SB_CREATING && !info && of_daemon_before && strcmp(s->reason, SANDBOX_FILLING) != 0)
+		return seek_files(s);
 	if (s->state == SB_FAILED) {
 		sandbox_set_view(s, VIEW_CLEAR);
 		if (info) /* the warden made it after all, when no request wanted it any more */
@@ -173,9 +201,9 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 		return sandbox_advance(s);
 	}
 	if (s->state == SB_CREATING) {
-		/* Nobody waits for it here. The daemon before may have told a client that it is there: whatever fails
-		 * from now on, its files and settings stay. */
-		s->has_files |= alive && list_empty(&s->waiters);
+		/* A client may have been told that it is there: whatever fails from now on, its files and settings
+		 * stay. */
+		s->has_files |= alive && (of_daemon_before || list_empty(&s->waiters));
 		return sandbox_create_resume(s, info);
 	}
 	if (alive && info->state != BOX_CREATING)

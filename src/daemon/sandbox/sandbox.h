@@ -27,6 +27,9 @@ enum warden_view {
 	VIEW_REMAINS, /* the warden keeps a dead box, which must be swept before the next start (SB_STOPPED only) */
 };
 
+/* The reason in the row of a sandbox whose files are being made from a snapshot. */
+#define SANDBOX_FILLING "its files are being made"
+
 /* How far a part of a create is. */
 enum create_part { PART_NONE, PART_ASKED, PART_DONE, PART_FAILED };
 
