@@ -64,6 +64,16 @@ static struct lately_image *image_of(struct lately *l, const struct warden_slot 
 	return NULL;
 }
 
+static bool is_among(const struct lately_image *images, size_t n, const struct image *image)
+{
+	for (size_t i = 0; i < n; i++)
+		if (image_same(&images[i].image, image))
+			return true;
+	return false;
+}
+
+/* Of two names for one image the one used last stays: slots are counted for it alone, and the other would seem to lack
+ * slots whatever it is given. */
 static void look(struct warden *w)
 {
 	struct lately *l = &w->lately;
@@ -71,7 +81,8 @@ static void look(struct warden *w)
 	for (size_t i = 0; i < l->n; i++) {
 		struct lately_image *it = &l->images[i];
 		it->ready = 0;
-		if (image_find(w->host.images, it->name, &it->image, NULL) == 0)
+		if (image_find(w->host.images, it->name, &it->image, NULL) == 0 &&
+			!is_among(l->images, kept, &it->image))
 			l->images[kept++] = *it;
 	}
 	l->n = kept;

@@ -1,8 +1,9 @@
 """Slots made ahead for the images that were used lately, and for no others. The warden's log says whether a box took one of its image."""
+import os
 import re
 
 import pytest
-from atoll import box_path, wait_for
+from atoll import box_path, still, wait_for
 from imagelib import built, image_instance, import_image, run, shell_tree, tar_of
 
 
@@ -37,6 +38,13 @@ def test_a_new_name_has_slots_before_its_first_box(atoll):
     key = built(atoll, f"FROM default\n{steps}", query="tag=fresh")[-1]["id"]
     wait_for(lambda: atoll.logged(f' image="{key}"'), "a slot for the new image")
     assert made_ahead(atoll, "fresh")
+
+
+def test_the_pool_comes_to_rest_with_two_names_of_one_image(atoll):
+    for image in ("default", os.readlink(atoll.images / "default")) * 2:
+        made_ahead(atoll, image)
+    still(lambda: atoll.logged('msg="slot ready"'), "the number of slots that were made")
+    assert made_ahead(atoll, "default") and made_ahead(atoll, os.readlink(atoll.images / "default"))
 
 
 def test_an_image_that_comes_back_has_its_files(atoll):
