@@ -82,7 +82,9 @@ void client_explain_version(struct client *cl, const struct err *e);
 /* Explains a failed connection: "no daemon at …" and how to start one. Returns -1. */
 int client_failure(struct client *cl, const struct http_failure *f, struct err *e);
 
-/* Finds the reason of a refused WebSocket handshake: asks for the same box. Keeps *e when that succeeds,
+/* A WebSocket handshake that failed, for `reason`. */
+void client_refused(struct client *cl, struct str reason, struct err *e);
+/* Finds the daemon's own words for a failed handshake: asks for the same box. Keeps *e when that succeeds,
  * and when the daemon answers nothing. */
 void client_explain_refusal(struct client *cl, const char *id, struct err *e);
 

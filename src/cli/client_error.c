@@ -21,7 +21,7 @@ static int not_atoll(struct client *cl, int status, struct err *e)
 		getenv("ATOLL_URL")
 			? "Another program listens there, or a proxy answers in the daemon's place: check ATOLL_URL."
 			: "Another program listens there: set ATOLL_URL to the address of the daemon.");
-	return err_set(e, ERRC_UNKNOWN_ERROR, "%s answered %d %s, and not as Atoll does", cl->where, status,
+	return err_set(e, ERRC_BAD_GATEWAY, "%s answered %d %s, and not as Atoll does", cl->where, status,
 		http_status_text(status));
 }
 
@@ -136,6 +136,11 @@ void client_explain_version(struct client *cl, const struct err *e)
 		!str_eq_c(version, ATOLL_VERSION))
 		cli_hint(cl->cli, "The daemon at %s has version %.*s, this program %s: update the older one.",
 			cl->where, (int)(version.n < 40 ? version.n : 40), version.p, ATOLL_VERSION);
+}
+
+void client_refused(struct client *cl, struct str reason, struct err *e)
+{
+	err_set(e, cl->silent ? ERRC_GATEWAY_TIMEOUT : ERRC_BAD_GATEWAY, "%s: %.*s", cl->where, STR_ARG(reason));
 }
 
 void client_explain_refusal(struct client *cl, const char *id, struct err *e)

@@ -1,6 +1,7 @@
 """The command line gives up on a daemon that takes requests and answers nothing. A command that takes long is not disturbed."""
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -9,6 +10,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 from atoll import BIN
+from ttylib import Terminal
 
 LOST = b"it accepts no requests, or answers none\n  Check that ATOLL_URL names a daemon of Atoll, and its log."
 CALLS = [["list"], ["exec", "b", "true"], ["run", "true"], ["logs", "-f", "b", "p"], ["watch", "b"], ["code", "b", "-c", "1"], ["stats"],
@@ -39,6 +41,32 @@ def test_a_server_that_never_answers(tmp_path):
         for (url, args), r in zip(calls, pool.map(run, *zip(*calls))):
             assert r.returncode == (125 if args[0] in ("exec", "run") else 1) and r.stdout == b"", (url, args, r)
             assert (b"the daemon does not answer" if url.startswith("https") else LOST) in r.stderr, (url, args, r)
+
+
+def test_a_shell_a_model_and_a_doctor_do_not_wait_for_ever(tmp_path):
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("ATOLL_")}
+    with listener("http", tmp_path) as url:
+        env = {**plain, "ATOLL_URL": url, "ATOLL_TOKEN": "t", "NO_COLOR": "1"}
+        mcp, doctor, execute = running = [subprocess.Popen([BIN / "atoll", *args], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                           stderr=subprocess.PIPE)
+                                          for args in (["mcp"], ["doctor", "--json"], ["exec", "--json", "b", "true"])]
+        try:
+            mcp.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n')
+            mcp.stdin.flush()
+            with Terminal([BIN / "atoll", "shell", "b"], env) as t:
+                t.wait("it accepts no requests, or answers none\r\n  Check that ATOLL_URL")
+                assert t.exit_code() == 125
+            assert "it accepts no requests, or answers none. Check that" in json.loads(mcp.stdout.readline())["error"]["message"]
+            assert mcp.communicate(timeout=85) and mcp.returncode == 0
+            report = json.loads(doctor.communicate(timeout=85)[0])
+            (row,) = [check for check in report["checks"] if check["name"] == "daemon"]
+            assert (row["state"], report["ready"], doctor.returncode) == ("missing", False, 1) and "answers none" in row["detail"], row
+            assert json.loads(execute.communicate(timeout=85)[1])["code"] == "GATEWAY_TIMEOUT"
+            assert execute.returncode == 125
+        finally:
+            for one in running:
+                one.kill()
+                one.wait()
 
 
 def test_a_daemon_that_is_stopped(own_daemon):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not os.access(ATOLL, os.X_OK), reason=f"{ATOLL} 
 
 def run(*args, **env):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")}
-    return subprocess.run([ATOLL, *args], capture_output=True, text=True, env={**clean, **env}, timeout=30,
+    return subprocess.run([ATOLL, *args], capture_output=True, text=True, env={**clean, **env}, timeout=lib.DEADLINE,
                           stdin=subprocess.DEVNULL, check=False)
 
 
@@ -185,6 +185,12 @@ def test_doctor_misses_an_image_and_says_what_to_do():
         r = run("doctor", "--json", ATOLL_RUN=d, ATOLL_IMAGES=d)
         image = next(c for c in json.loads(r.stdout)["checks"] if c["name"] == "image")
         assert r.returncode == 1 and image["state"] == "missing" and "make image" in image["advice"]
+
+
+def test_doctor_misses_a_daemon_that_was_named():
+    r = run("doctor", "--json", ATOLL_URL="http://127.0.0.1:1")
+    daemon = next(c for c in json.loads(r.stdout)["checks"] if c["name"] == "daemon")
+    assert r.returncode == 1 and daemon["state"] == "missing" and "Check ATOLL_URL" in daemon["advice"]
 
 
 def test_doctor_runs_as_an_ordinary_user():

@@ -234,6 +234,13 @@ static void check_image(struct cli *c, struct doctor_row *r)
 			cli_images_dir());
 }
 
+/* Before the first start there is no daemon, which is no fault; one that ATOLL_URL names must answer. */
+static bool may_be_absent(const struct err *e)
+{
+	const char *url = getenv("ATOLL_URL");
+	return !(url && *url) && e->code == ERRC_CONTAINER_UNAVAILABLE;
+}
+
 static void check_daemon(struct cli *c, struct doctor_row *r)
 {
 	auto_client struct client cl = {0};
@@ -250,9 +257,10 @@ static void check_daemon(struct cli *c, struct doctor_row *r)
 		doctor_set(r, warden ? DOCTOR_OK : DOCTOR_NOTE, warden ? NULL : "Read the daemon's log.", "%s %s",
 			warden ? "answers at" : "no warden, cannot make boxes:", cl.where);
 	else if (status > 0)
-		doctor_set(r, DOCTOR_NOTE, NULL, "%s answers %d: %.100s", cl.where, status, buf_cstr(&body));
+		doctor_set(r, DOCTOR_MISSING, "Check ATOLL_URL: another program may listen there.",
+			"%s answers %d: %.100s", cl.where, status, buf_cstr(&body));
 	else
-		doctor_set(r, DOCTOR_NOTE, advice, "%.190s", e.msg);
+		doctor_set(r, may_be_absent(&e) ? DOCTOR_NOTE : DOCTOR_MISSING, advice, "%.190s", e.msg);
 }
 
 const struct doctor_check doctor_host_checks[] = {

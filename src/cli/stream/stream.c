@@ -281,7 +281,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 		return;
 	s->end = STREAM_FAILED;
 	if (s->refused)
-		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
+		client_refused(s->cl, reason, s->e);
 	else
 		err_set(s->e, ERRC_CONTAINER_LOST,
 			"the connection broke (%d %.*s): the outcome of the command is not known", code,

@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 
-enum { CHUNK = 16 * 1024, REQUEST_MAX = 64 * 1024, SETUP_SECONDS = 15 };
+enum { CHUNK = 16 * 1024, REQUEST_MAX = 64 * 1024, SETUP_SECONDS = 10 };
 
 /* ---- set-up ---- */
 

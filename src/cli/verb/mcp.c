@@ -122,7 +122,9 @@ static void on_close(struct http_call *h, const struct http_failure *f)
 	struct err e = {0};
 	if (f) {
 		client_failure(b->cl, f, &e);
-		put_error(p, e.msg);
+		const char *hint = b->cl->cli->hint;
+		auto_free char *text = xasprintf("%s%s%s", e.msg, *hint ? ". " : "", hint);
+		put_error(p, text);
 	} else {
 		tell_answer(p);
 	}

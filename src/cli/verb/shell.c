@@ -206,10 +206,8 @@ static void on_close(struct ws *ws, int code, struct str reason)
 	if (s->end != SHELL_RUNS)
 		return;
 	s->end = SHELL_FAILED;
-	if (s->refused) {
-		err_set(s->e, ERRC_UNKNOWN_ERROR, "%s: %.*s", s->cl->where, STR_ARG(reason));
-		return;
-	}
+	if (s->refused)
+		return client_refused(s->cl, reason, s->e);
 	err_set(s->e, ERRC_CONTAINER_LOST, "the connection broke (%d %.*s)", code, STR_ARG(reason));
 	cli_hint(s->cl->cli, "If the box still runs, its shell runs too: '%s shell %s' attaches again.",
 		s->cl->cli->self, s->id);
