@@ -51,6 +51,7 @@
 #define AGENT_PATH_MAX	   4096
 #define SESSION_QUEUE_MAX  256 /* commands that wait for their turn in one session */
 #define FIELD_WARNINGS_MAX 16  /* members of a request that its answer tells of */
+#define FIELD_SHOWN_MAX	   60  /* bytes of such a member's name that are shown */
 #define SESSION_ID_MAX	   256
 
 /* Files, watches and terminals in a box */

@@ -124,18 +124,19 @@ def test_contexts_take_a_time_limit(daemon, box):
         ["field 'timeout' was taken as 'timeout_ms': write 'timeout_ms'"]
 
 
-def test_a_write_tells_of_the_first(daemon, box):
-    answer = ask(daemon, box, "write", path="/tmp/f", content="x", mode="0600", other=1).json()
-    assert answer["warnings"] == ["field 'mode' is not known here and was ignored"]
+def test_a_write_tells_of_all(daemon, box):
+    long = "a-name-that-is-longer-than-sixteen-bytes"
+    answer = ask(daemon, box, "write", path="/tmp/f", contents="x", mode="0600", **{long: {"path": 1}}).json()
+    assert answer["warnings"] == ["field 'contents' was taken as 'content': write 'content'", "field 'mode' is not known here and was ignored",
+                                  f"field '{long}' is not known here and was ignored"]
     assert "warnings" not in ask(daemon, box, "write", path="/tmp/f", content="x").json()
 
 
 def test_a_write_under_other_names(daemon, box):
     for body in ({"file": "/tmp/g", "content": "one"}, {"path": "/tmp/g", "contents": "two"}, {"file": "/tmp/g", "contents": "three"}):
-        name = next(k for k in body if k not in ("path", "content"))
-        right = {"file": "path", "contents": "content"}[name]
+        right = {"file": "path", "contents": "content"}
         answer = ask(daemon, box, "write", **body).json()
-        assert answer["warnings"] == [f"field '{name}' was taken as '{right}': write '{right}'"]
+        assert answer["warnings"] == [f"field '{name}' was taken as '{right[name]}': write '{right[name]}'" for name in body if name in right]
         assert ask(daemon, box, "read", path="/tmp/g").json()["content"] == list(body.values())[1]
     answer = ask(daemon, box, "write", path="/tmp/g", content="four", file="/tmp/h").json()
     assert answer["warnings"] == ["field 'file' is not known here and was ignored"]
@@ -152,3 +153,5 @@ def test_a_session_under_another_name(daemon, box, name):
 def test_many_and_long_names_are_bounded(daemon, box):
     answer = ask(daemon, box, "execute", command="true", **{f"x{i}" + "y" * 1000: 1 for i in range(100)}).json()
     assert len(answer["warnings"]) == 16 and all(len(w) < 200 for w in answer["warnings"])
+    written = ask(daemon, box, "write", path="/tmp/f", content="x", **{f"x{i}" + "é" * 500: 1 for i in range(100)}).json()
+    assert len(written["warnings"]) == 16 and all(len(w) < 200 for w in written["warnings"])

@@ -73,8 +73,8 @@ static void on_body_end(struct http_exchange *x)
 {
 	struct write *w = http_exchange_arg(x);
 	struct err e = {0};
-	if (buf_size(&w->body.unknown))
-		fields_warn(x, buf_str(&w->body.unknown), w->body.unknown_is);
+	if (w->body.found_n)
+		fields_warn(x, w->body.found, w->body.found_n);
 	if (write_body_end(&w->body, &e) < 0)
 		write_fail(w, &e);
 	else

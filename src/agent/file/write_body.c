@@ -15,12 +15,11 @@ static const struct {
 } spellings[] = {{"file", WRITE_PATH}, {"filePath", WRITE_PATH}, {"file_path", WRITE_PATH}, {"filename", WRITE_PATH},
 	{"contents", WRITE_CONTENT}, {"data", WRITE_CONTENT}, {"text", WRITE_CONTENT}, {"session", WRITE_SESSION},
 	{"session_id", WRITE_SESSION}};
-enum { KEY_MAX = 16, DIRECT_MIN = 16 * KIB };
+enum { DIRECT_MIN = 16 * KIB };
 
 void write_body_free(struct write_body *w)
 {
 	buf_free(&w->key);
-	buf_free(&w->unknown);
 	buf_free(&w->path);
 	buf_free(&w->encoding);
 	buf_free(&w->session);
@@ -130,30 +129,29 @@ static enum write_field field_of(struct write_body *w, struct str key)
 		if (str_eq_c(key, field_names[i]))
 			return (enum write_field)i;
 	enum write_field field = meant(w, key);
-	if (!buf_size(&w->unknown)) {
-		buf_add_str(&w->unknown, key);
-		w->unknown_is = field == WRITE_NONE ? NULL : field_names[field];
+	if (w->found_n < FIELD_WARNINGS_MAX) {
+		struct field_found *f = &w->found[w->found_n++];
+		snprintf(f->name, sizeof f->name, "%.*s", STR_ARG(key));
+		f->right = field == WRITE_NONE ? NULL : field_names[field];
 	}
 	return field;
 }
 
 static bool end_key(struct write_body *w, struct err *e)
 {
-	w->field = w->key_long ? WRITE_NONE : field_of(w, buf_str(&w->key));
+	w->field = field_of(w, buf_str(&w->key));
 	buf_clear(&w->key);
-	w->key_long = false;
 	if (w->field != WRITE_NONE && w->seen[w->field])
 		return err_set(e, ERRC_INVALID_JSON, "duplicate key '%s'", field_names[w->field]) == 0;
 	w->seen[w->field] = true;
 	return true;
 }
 
+/* A name that is cut is longer than any field's. */
 static void take_key(struct write_body *w, struct str text)
 {
-	if (buf_size(&w->key) + text.n > KEY_MAX)
-		w->key_long = true;
-	else
-		buf_add_str(&w->key, text);
+	size_t room = FIELD_SHOWN_MAX - buf_size(&w->key);
+	buf_add_str(&w->key, str_n(text.p, text.n < room ? text.n : room));
 }
 
 /* A member that is not a string: null counts as missing; other values are errors in known fields. */
@@ -206,7 +204,7 @@ static bool on_token(void *arg, enum json_token token, struct str text, struct e
 
 void write_body_init(struct write_body *w)
 {
-	*w = (struct write_body){.key = {.max = KEY_MAX},
+	*w = (struct write_body){.key = {.max = FIELD_SHOWN_MAX},
 		.path = {.max = AGENT_PATH_MAX + 1},
 		.encoding = {.max = 16},
 		.session = {.max = SESSION_ID_MAX},

@@ -12,6 +12,7 @@
 
 #include "agent/file/replace.h"
 #include "agent/limits.h"
+#include "agent/request/fields.h"
 #include "base/base64.h"
 #include "base/json.h"
 
@@ -23,10 +24,9 @@ struct write_body {
 	enum write_field field; /* the field whose value is being read */
 	bool seen[WRITE_FIELDS], have[WRITE_FIELDS];
 	struct buf key, path, encoding, session;
-	bool key_long;
-	struct buf unknown;	/* the first name that is not a field */
-	const char *unknown_is; /* the field that it was taken as, or NULL */
-	bool bad_base64;	/* the error is about invalid base64 */
+	struct field_found found[FIELD_WARNINGS_MAX]; /* names that are no fields */
+	size_t found_n;
+	bool bad_base64; /* the error is about invalid base64 */
 
 	struct buf content;	   /* the part that is not on disk yet: at most WRITE_SPILL */
 	struct file_replace to;	   /* open once the target is known */

@@ -97,7 +97,7 @@ static const char *meant(const char *known, struct str name)
 
 static void warn(struct json_writer *w, struct str name, const char *right, bool taken)
 {
-	auto_free char *shown = str_dup(str_n(name.p, name.n < 60 ? name.n : 60));
+	auto_free char *shown = str_dup(str_n(name.p, name.n < FIELD_SHOWN_MAX ? name.n : FIELD_SHOWN_MAX));
 	auto_free char *text = taken   ? xasprintf("field '%s' was taken as '%s': write '%s'", shown, right, right)
 			       : right ? xasprintf("field '%s' was ignored, because '%s' is there too", shown, right)
 				       : xasprintf("field '%s' is not known here and was ignored", shown);
@@ -127,13 +127,14 @@ void fields_check(struct http_exchange *x, const struct route *route, struct jso
 		http_respond_extra(x, buf_str(&out));
 }
 
-void fields_warn(struct http_exchange *x, struct str name, const char *right)
+void fields_warn(struct http_exchange *x, const struct field_found *found, size_t n)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	buf_add_c(&out, "\"warnings\":");
 	json_array_begin(&w);
-	warn(&w, name, right, right != NULL);
+	for (size_t i = 0; i < n; i++)
+		warn(&w, str_of(found[i].name), found[i].right, found[i].right != NULL);
 	json_array_end(&w);
 	http_respond_extra(x, buf_str(&out));
 }

@@ -7,11 +7,15 @@
  */
 #pragma once
 
+#include "agent/limits.h"
 #include "agent/request/route.h"
 
 /* `body` is an object that nobody else reads yet. */
 void fields_check(struct http_exchange *x, const struct route *route, struct json *body);
-/*
- * For a route that reads its body itself: the answer tells that `name` was taken as `right`, or is not known (NULL).
- */
-void fields_warn(struct http_exchange *x, struct str name, const char *right);
+
+/* A member that a route, which reads its body itself, found under a name that is not its own. */
+struct field_found {
+	char name[FIELD_SHOWN_MAX + 1]; /* cut there */
+	const char *right;		/* the field that it was taken as; NULL: it is not known */
+};
+void fields_warn(struct http_exchange *x, const struct field_found *found, size_t n);
