@@ -234,16 +234,16 @@ def test_a_script_without_interpreter_line_runs_as_in_bash(agent):
 
 
 def test_timeout_in_a_session_is_upstreams_error_with_what_was_printed(agent):
-    r = agent.post("/api/execute", {"command": "echo before; sleep 60", "timeoutMs": 200, "sessionId": "t-o"})
+    r = agent.post("/api/execute", {"command": "echo before; sleep 60", "timeoutMs": 1000, "sessionId": "t-o"})
     e = r.json()
-    assert r.status == 500 and e["code"] == "COMMAND_EXECUTION_ERROR" and "timeout after 200ms" in e["message"]
+    assert r.status == 500 and e["code"] == "COMMAND_EXECUTION_ERROR" and "timeout after 1000ms" in e["message"]
     assert e["context"]["stdout"] == "before\n" and e["context"]["outcome"] == "timeout"
 
 
 def test_timeout_without_a_session_is_exit_124(agent):
-    r = agent.run("echo before; sleep 60", timeoutMs=200, sessionId=SESSIONLESS)
-    assert r["exitCode"] == 124 and r["stderr"] == "Command timed out after 200ms\n" and r["stdout"] == "before\n"
-    assert r["outcome"] == "timeout" and 190 <= r["duration"] < 5000
+    r = agent.run("echo before; sleep 60", timeoutMs=1000, sessionId=SESSIONLESS)
+    assert r["exitCode"] == 124 and r["stderr"] == "Command timed out after 1000ms\n" and r["stdout"] == "before\n"
+    assert r["outcome"] == "timeout" and 990 <= r["duration"] < 60_000
 
 
 def test_a_timeout_may_have_a_fraction_as_numbers_of_javascript_do(agent):
@@ -256,7 +256,7 @@ def test_timeout_kills_everything_the_command_started(agent):
     pidfile = os.path.join(agent.dir, "pids")
     command = (f"for i in 1 2; do sleep 61 & echo $! >>{pidfile}; done; (sleep 61 & echo $! >>{pidfile}); "
                f"setsid sh -c 'echo $$ >>{pidfile}; exec sleep 61' & trap '' TERM INT HUP; wait; sleep 61; sleep 61")
-    r = agent.run(command, timeoutMs=400, sessionId=SESSIONLESS)
+    r = agent.run(command, timeoutMs=2000, sessionId=SESSIONLESS)
     assert r["outcome"] == "timeout"
     with open(pidfile, encoding="ascii") as f:
         pids = [int(p) for p in f.read().split()]

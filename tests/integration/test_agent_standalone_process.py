@@ -89,12 +89,12 @@ def test_a_session_is_held_only_until_the_stream_has_started(agent):
 
 
 def test_a_timeout_kills_and_is_told(agent, where):
-    got = stream(agent, "echo x; sleep 61 & sleep 61; echo no", timeoutMs=150, sessionId=where)
+    got = stream(agent, "echo x; sleep 61 & sleep 61; echo no", timeoutMs=1000, sessionId=where)
     assert joined(got, "stdout") == "x\n"
     if where == SESSIONLESS:
         assert got[-1]["type"] == "complete" and got[-1]["exitCode"] == 124
     else:
-        assert got[-1]["type"] == "error" and "timeout after 150ms" in got[-1]["error"]
+        assert got[-1]["type"] == "error" and "timeout after 1000ms" in got[-1]["error"]
 
 
 def test_characters_are_never_cut(agent, where):
@@ -191,7 +191,7 @@ def test_a_client_that_goes_away_ends_its_command(agent, where):
     pid = next(iter(e))["pid"]
     e.close()
     # Over TCP the end of a silent client is seen when something is written to it.
-    wait_for(lambda: not alive(pid), seconds=40)
+    wait_for(lambda: not alive(pid))
 
 
 # ---- processes

@@ -104,7 +104,7 @@ def test_nothing_of_ours_is_in_the_users_shell(s):
 
 def test_children_inherit_three_descriptors(s):
     assert s.out("ls /proc/self/fd") == "0\n1\n2\n3\n"
-    assert s.out("ls /proc/self/fd", cwd="/", env={"A": "1"}, timeoutMs=5000) == "0\n1\n2\n3\n"
+    assert s.out("ls /proc/self/fd", cwd="/", env={"A": "1"}, timeoutMs=60_000) == "0\n1\n2\n3\n"
 
 
 # ---- hard cases
@@ -283,24 +283,24 @@ def test_self_harm_never_wedges_the_session(s, evil):
 def test_a_timed_out_command_ends_whole_and_the_session_goes_on_with_its_state(s, command):
     s.run("cd /usr; X=kept; f() { :; }")
     pid = s.pid
-    r = s.post(f"echo before; {command}", timeoutMs=150)
+    r = s.post(f"echo before; {command}", timeoutMs=1000)
     e = r.json()
-    assert r.status == 500 and e["code"] == "COMMAND_EXECUTION_ERROR" and "Command timeout after 150ms" in e["message"]
+    assert r.status == 500 and e["code"] == "COMMAND_EXECUTION_ERROR" and "Command timeout after 1000ms" in e["message"]
     assert e["context"]["stdout"] == "before\n" and e["context"]["outcome"] == "timeout"
     assert e["context"]["stderr"] == ""
-    assert e["context"]["duration"] >= 150
+    assert e["context"]["duration"] >= 1000
     assert s.out("echo $X; pwd; declare -F; echo $$; echo $-") == f"kept\n/usr\ndeclare -f f\n{pid}\nhiBs\n"
 
 
 def test_the_stderr_of_a_timed_out_command_is_its_own(s):
-    r = s.post("echo Killed >&2; printf half >&2; sleep 61", timeoutMs=150)
+    r = s.post("echo Killed >&2; printf half >&2; sleep 61", timeoutMs=1000)
     assert (r.status, r.json()["context"]["stderr"]) == (500, "Killed\nhalf")
 
 
 def test_a_timeout_spares_older_jobs_and_kills_what_the_command_left_behind(s):
     old = int(s.out("sleep 61 & echo $!"))
     pidfile = os.path.join(s.agent.dir, "left")
-    s.post(f"(sleep 62 & echo $! >{pidfile}); sleep 62 & echo $! >>{pidfile}; sleep 62", timeoutMs=300)
+    s.post(f"(sleep 62 & echo $! >{pidfile}); sleep 62 & echo $! >>{pidfile}; sleep 62", timeoutMs=2000)
     with open(pidfile, encoding="ascii") as f:
         left = [int(p) for p in f.read().split()]
     assert len(left) == 2
@@ -323,8 +323,8 @@ def test_a_timeout_spares_what_older_jobs_start_meanwhile(s):
 
 def test_a_shell_that_ignores_interrupts_is_replaced_and_the_answer_says_so(s):
     s.run("X=1")
-    r = s.post("trap '' INT; while :; do sleep 0.1; done", timeoutMs=100)
-    assert r.status == 500 and "Command timeout after 100ms" in r.json()["message"]
+    r = s.post("trap '' INT; while :; do sleep 0.1; done", timeoutMs=1000)
+    assert r.status == 500 and "Command timeout after 1000ms" in r.json()["message"]
     assert r.json()["message"].endswith("the session begins afresh")
     assert s.out("echo -$X-") == "--\n"
 
@@ -347,7 +347,7 @@ def test_a_limit_of_the_session(agent):
     s = Session(agent, "limited")
     r = s.post("sleep 61")
     assert r.status == 500 and "after 150ms" in r.json()["message"]
-    assert s.out("sleep 0.3; echo own", timeoutMs=5000) == "own\n"
+    assert s.out("sleep 0.3; echo own", timeoutMs=60_000) == "own\n"
 
 
 def test_a_limit_of_the_box():

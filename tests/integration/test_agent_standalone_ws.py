@@ -67,7 +67,7 @@ def test_an_argument_vector_is_not_touched_by_a_shell(agent):
 
 
 def test_cwd_env_and_timeout(agent):
-    e = Exec(agent, {"argv": ["sh", "-c", "pwd; echo $A; sleep 60"], "cwd": "/usr", "env": {"A": "1"}, "timeoutMs": 200})
+    e = Exec(agent, {"argv": ["sh", "-c", "pwd; echo $A; sleep 60"], "cwd": "/usr", "env": {"A": "1"}, "timeoutMs": 1000})
     end = e.finish()
     assert e.out == b"/usr\n1\n" and end["outcome"] == "timeout" and end["exitCode"] == 124
 

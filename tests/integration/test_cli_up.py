@@ -281,7 +281,7 @@ def test_a_second_ctrl_c_ends_it_at_once(own_daemon, own_box):
         wait_for(lambda: own_daemon.execute_alone(own_box, "cat /tmp/b")["stdout"] == "begun\n", "the command runs")
         pids = own_daemon.daemon_pid, own_daemon.warden_pid
         own_daemon.up.send_signal(signal.SIGINT)
-        wait_for(lambda: "boxes stay alive" in own_daemon.log(), "the stop is under way")
+        wait_for(lambda: own_daemon.logged("boxes stay alive"), "the stop is under way")
         time.sleep(0.2)  # two signals within a tenth of a second count as one
         own_daemon.up.send_signal(signal.SIGINT)
         own_daemon.up.wait(DEADLINE)
@@ -304,7 +304,7 @@ def test_a_program_that_dies_is_started_again_and_logged(own_daemon):
     for kill, name in ((own_daemon.kill_daemon, "atolld"), (own_daemon.kill_warden, "atoll-warden")):
         kill()
         assert own_daemon.request("GET", "/v1/health").status == 200
-        assert f"program={name}" in own_daemon.log()
+        assert own_daemon.logged(f"restarting it\" program={name}")
 
 
 def test_the_address_survives_a_dying_daemon(own_daemon):

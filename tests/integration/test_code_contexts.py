@@ -181,8 +181,8 @@ def test_the_queue_is_bounded_and_one_that_left_is_taken_out(code_api, python):
 
 def test_a_time_limit_interrupts_and_keeps_the_state(python):
     python("kept = 1")
-    error = python.fails("kept = 2\nwhile True: pass", "KeyboardInterrupt", timeout_ms=300)
-    assert "300 ms" in error["evalue"] and "state is kept" in error["evalue"] and error["outcome"] == "timeout"
+    error = python.fails("kept = 2\nwhile True: pass", "KeyboardInterrupt", timeout_ms=2000)
+    assert "2000 ms" in error["evalue"] and "state is kept" in error["evalue"] and error["outcome"] == "timeout"
     assert error["traceback"]
     assert python("kept").result["text"] == "2"
 
@@ -196,13 +196,13 @@ def test_a_context_has_a_time_limit_for_runs_without_their_own(code_api):
 
 
 def test_a_time_limit_that_is_not_reached_leaves_nothing(python):
-    assert python("1", timeout_ms=500).result["text"] == "1"
-    assert python("import time; time.sleep(0.8); 2").result["text"] == "2"  # longer than the limit of the run before
+    assert python("1", timeout_ms=3000).result["text"] == "1"
+    assert python("import time; time.sleep(3.3); 2").result["text"] == "2"  # longer than the limit of the run before
 
 
 def test_what_ignores_the_interrupt_is_killed_and_that_is_said(code_api):
     c = Context(code_api)
-    run = c.run("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf')\ntime.sleep(60)", timeout_ms=300)
+    run = c.run("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf')\ntime.sleep(60)", timeout_ms=2000)
     assert run.stdout == "deaf\n" and not run.of("execution_complete")
     assert run.error["ename"] == "TimeoutError" and run.error["outcome"] == "timeout" and "was killed" in run.error["evalue"]
     listed = contexts(code_api)[c.id]
@@ -216,7 +216,7 @@ def test_what_ignores_the_interrupt_is_killed_and_that_is_said(code_api):
 
 def test_what_catches_the_interrupt_has_still_run_too_long(python):
     # "n = 0" first: Python 3.11 takes an interrupt at the end of a loop for one of the line before, outside of the try.
-    run = python.run("try:\n    n = 0\n    while True: int('1')\nexcept KeyboardInterrupt:\n    print('caught')", timeout_ms=300)
+    run = python.run("try:\n    n = 0\n    while True: int('1')\nexcept KeyboardInterrupt:\n    print('caught')", timeout_ms=2000)
     assert run.stdout == "caught\n" and run.error["ename"] == "TimeoutError" and run.count == 1
 
 
@@ -227,7 +227,7 @@ def test_a_client_that_leaves_interrupts_and_keeps_the_state(code_api, python):
 
 
 def test_programs_that_it_started_are_interrupted_too(code_api, python):
-    error = python.fails("import subprocess\nsubprocess.run(['sleep', '61.5'])", "KeyboardInterrupt", timeout_ms=500)
+    error = python.fails("import subprocess\nsubprocess.run(['sleep', '61.5'])", "KeyboardInterrupt", timeout_ms=2000)
     assert error["outcome"] == "timeout"
     lib.wait_for(lambda: not running(code_api, "61.5"), "sleep to end")
 

@@ -221,7 +221,7 @@ def test_none_when_it_is_switched_off():
 
 def test_a_setting_that_is_no_number_is_told():
     with Instance({"ATOLL_ZYGOTE": "off", "ATOLL_WARM_WORKERS": "9"}) as d:
-        assert d.logged("ATOLL_WARM_WORKERS must be a number from 0 to 8")
+        wait_for(lambda: d.logged("ATOLL_WARM_WORKERS must be a number from 0 to 8"), "the warning")
         assert len(warmed(d)) == 2
 
 

@@ -220,7 +220,7 @@ def test_a_full_disk_fails_creates_and_leaves_nothing_half_made(small_disk):
     # Destroying is what frees a disk: it works all the same.
     assert small_disk.destroy(made[-1]).status == 204 and made[-1] not in small_disk.boxes()
     (small_disk.data / "daemon" / "filler").unlink()
-    wait_for(lambda: "row deleted at last" in small_disk.log(), "its row follows when there is room")
+    wait_for(lambda: small_disk.logged("row deleted at last"), "its row follows when there is room")
     assert small_disk.request("PUT", box_path("new")).status == 201
     small_disk.kill_daemon()
     assert sorted(small_disk.boxes()) == sorted(set(made[:-1]) | {"new"})

@@ -295,9 +295,9 @@ def test_a_client_that_goes_away_leaves_the_old(api):
         s.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n".encode() + data)
         wait = api.daemon.connect(unix=True)  # it has arrived once its temporary file is there
         wait.close()
-        api.sh(f"until [ -n \"$(find {W} -name '.atoll-tmp*')\" ]; do :; done", timeoutMs=20_000)
+        api.sh(f"until [ -n \"$(find {W} -name '.atoll-tmp*')\" ]; do :; done", timeoutMs=60_000)
         s.close()
-        api.sh(f"while [ -n \"$(find {W} -name '.atoll-tmp*')\" ]; do :; done", timeoutMs=20_000)
+        api.sh(f"while [ -n \"$(find {W} -name '.atoll-tmp*')\" ]; do :; done", timeoutMs=60_000)
     assert api.get(f"{W}/f") == b"old"
 
 

@@ -258,9 +258,9 @@ def test_a_client_that_goes_away_does_not_stop_it(api):
     body = json.dumps({"repoUrl": f"{HTTP}/open/demo.git", "branch": "big", "targetDir": f"{W}/alone"})
     s = api.daemon.connect(unix=True)
     s.sendall(f"POST {api.path('/api/git/checkout')} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
-    api.sh(f"until [ -d {W}/alone ]; do :; done", timeoutMs=20_000)
+    api.sh(f"until [ -d {W}/alone ]; do :; done", timeoutMs=60_000)
     s.close()
-    api.sh(f"until [ -f {W}/alone/BIG ] && ! pgrep -f '[r]emote-http|[h]ttp.lowSpeed' >/dev/null; do :; done", timeoutMs=20_000)
+    api.sh(f"until [ -f {W}/alone/BIG ] && ! pgrep -f '[r]emote-http|[h]ttp.lowSpeed' >/dev/null; do :; done", timeoutMs=60_000)
     assert api.sh(f"cd {W}/alone && git status --porcelain") == ""
 
 

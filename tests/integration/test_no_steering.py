@@ -50,8 +50,8 @@ def test_boxes_start_with_off_and_loudly(old):
     assert (shown["mode"], shown["own"]["mode"]) == ("off", "open") and "see atoll doctor" in shown["reason"]
     ran = old.request("POST", "/v1/sandboxes/old/api/execute", {"command": "echo works; curl -sS -m 20 http://198.51.100.10/"}).json()
     assert ran["stdout"] == "works\n" and ran["exitCode"] != 0
-    log = old.log()
-    assert "boxes have no network" in log and "a sandbox starts without a network" in log
+    for told in ("boxes have no network", "a sandbox starts without a network"):
+        lib.wait_for(lambda told=told: old.logged(told), told)
 
 
 def test_a_box_from_before_says_that_it_has_none(old):

@@ -209,14 +209,14 @@ def test_a_background_process_keeps_its_box_awake_if_it_says_so(brisk):
 
 
 def test_a_command_whose_client_is_gone_keeps_its_box_awake(brisk):
-    body = b'{"command":"sleep 6; echo over >/root/over"}'
+    body = b'{"command":"mkfifo /root/go; read line </root/go; echo over >/root/over"}'
     with contextlib.closing(brisk.connect(unix=True)) as s:
         s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
                   % (box_path("gone", "/api/execute").encode(), len(body), body))
-        wait_for(lambda: (brisk.inspect("gone") or {}).get("state") == "running", "it runs")
-        time.sleep(0.2)  # until the command has begun
+        brisk.execute_alone("gone", "until [ -p /root/go ]; do sleep 0.05; done")
     time.sleep(3.5)  # as above
     assert state(brisk, "gone") == "running"
+    brisk.execute_alone("gone", "echo >/root/go")
     asleep(brisk, "gone")
     assert brisk.execute("gone", "cat /root/over")["stdout"] == "over\n"
 

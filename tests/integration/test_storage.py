@@ -444,7 +444,7 @@ def test_sandboxes_move_from_plain_directories_into_the_pool():
         wait_for(lambda: not (plain / "runs").exists(), "it moves when it stops")
         assert read(one, "runs", "/root/f") == "1\n"
         assert one.request("GET", "/v1/health").json()["host"]["pool"]["plainSandboxes"] == 0
-        assert one.logged("files moved into the pool") == 2
+        wait_for(lambda: one.logged("files moved into the pool") == 2, "both moves are told")
 
 
 def test_a_move_into_the_pool_can_be_interrupted():

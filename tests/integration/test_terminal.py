@@ -93,7 +93,7 @@ def test_it_outlives_its_viewers_and_scrolls_back(api):
     with Screen(api) as s:
         s.run("X=kept; echo mark$((1+1))", "mark2")
         s.run("until [ -e /dev/shm/go ]; do sleep 0.01; done; echo later$((1+1)); : > /dev/shm/done", "shm/done")  # its echo: it has been taken
-    api.sh(": > /dev/shm/go; until [ -e /dev/shm/done ]; do :; done", timeoutMs=20_000)
+    api.sh(": > /dev/shm/go; until [ -e /dev/shm/done ]; do :; done", timeoutMs=60_000)
     with Screen(api) as s:
         first = s.step()
         assert isinstance(first, bytes) and b"mark2" in first and b"later2" in first
@@ -201,7 +201,7 @@ def test_the_program_ends_while_the_viewer_is_stalled(api):
         s.run("echo $$ > /dev/shm/pid; echo set$((1+1))", "set2")
         # By then the viewer's buffers are full, most likely; the end is the same if not.
         s.type("(sleep 0.2; kill -9 $$) & while :; do printf '%01000d' 0; done\n")
-        api.sh("while [ -d /proc/$(cat /dev/shm/pid) ]; do :; done", timeoutMs=20_000)
+        api.sh("while [ -d /proc/$(cat /dev/shm/pid) ]; do :; done", timeoutMs=60_000)
         assert memory_kb(agent) < 4096
         with Screen(api) as fresh:
             assert b"42" in fresh.run("echo $((6*7))", "42")
@@ -325,11 +325,11 @@ def test_it_ends_with_its_session(api):
 def test_control_c_and_job_control(api):
     with Screen(api) as s:
         s.type("sleep 60\n")
-        api.sh("until pgrep -x sleep; do :; done", timeoutMs=20_000)
+        api.sh("until pgrep -x sleep; do :; done", timeoutMs=60_000)
         s.type("\x03")
         assert b"130" in s.run("echo $?:$((6*7))", r"\d+:42")
         s.type("sleep 60\n")
-        api.sh("until pgrep -x sleep; do :; done", timeoutMs=20_000)
+        api.sh("until pgrep -x sleep; do :; done", timeoutMs=60_000)
         s.type("\x1a")
         s.wait("Stopped")
         s.run("kill %1; wait; echo gone$((1+1))", "gone2")

@@ -222,7 +222,7 @@ def test_a_broken_certificate_changes_nothing(secured):
     good = secured.certificates.cert.read_text()
     secured.certificates.cert.write_text("nonsense")
     os.kill(secured.daemon.daemon_pid, signal.SIGHUP)
-    wait_for(lambda: "certificate not taken" in secured.daemon.log(), "it is said")
+    wait_for(lambda: secured.daemon.logged("certificate not taken"), "it is said")
     assert secured.subject() == before
     secured.certificates.cert.write_text(good)
     secured.certificates.make("fourth")

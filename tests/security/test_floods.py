@@ -80,7 +80,7 @@ def test_a_box_that_only_asks_is_not_heard_any_more(without_zygote):
     with pytest.raises(BrokenPipeError):
         os.write(loud.fd, b"\0\0\0\0")
     assert quiet.ask(16) == 16 and quiet.heard(), "another box is not concerned"
-    assert daemon.logged("is not heard any more") == 1
+    lib.wait_for(lambda: daemon.logged("is not heard any more") == 1, "it is told once")
     # Its contexts start plainly, as they did before.
     r = daemon.request("POST", lib.box_path("loud", "/api/contexts"), {"language": "python"})
     assert r.status == 200, r

@@ -49,6 +49,7 @@ def test_many_locks_are_held(daemon):
     lib.wait_for(lambda: not runs(daemon, "many-locks"), "the box with too many locks has ended")
     assert runs(daemon, "few-locks")
     assert locks_of(daemon, "few-locks", process) == (LOCKS_MAX - 4096) // 2048
-    assert any("holds too many file locks" in line and "many-locks" in line for line in daemon.log().splitlines())
+    lib.wait_for(lambda: any("holds too many file locks" in line and "many-locks" in line for line in daemon.log_path.read_text().splitlines()),
+                 "a line in the log")
     reply = daemon.request("POST", lib.box_path("many-locks", "/api/execute"), {"command": "ls /tmp/hold.py /tmp/locked-0"})
     assert reply.json()["stdout"].split() == ["/tmp/hold.py", "/tmp/locked-0"], "the files of an ended box stay"
