@@ -1,8 +1,11 @@
 """Upstream's backup routes: archives of a directory, restored as a mount, uploaded in parts."""
 
 import hashlib
+import http.client
+import json
 
 import pytest
+from atoll import DEADLINE, wait_for
 
 ARCHIVE = "/var/backups/0b5b1b0e-0000-4000-8000-000000000001.sqsh"
 
@@ -87,6 +90,22 @@ def test_what_does_not_fit_is_refused(api, project):
         reply = api.call("/api/backup/upload-parts", {"archivePath": ARCHIVE, "parts": [one]})
         assert reply.status == 400, (part, reply)
     api.invalid("/api/backup/upload-parts", "parts", archivePath=ARCHIVE, parts=[])
+
+
+@pytest.mark.parametrize("step", ["mksquashfs", "stat"])
+def test_an_archive_whose_client_has_left_does_not_stay(api, project, step):
+    """The step hangs: while the archive is written, and when it is complete."""
+    api.sh(f"mkdir /tmp/bin; mkfifo /tmp/begun; printf '#!/bin/sh\\n: >>\"$2\"; echo begun >/tmp/begun; exec sleep 600\\n' >/tmp/bin/{step}; "
+           f"chmod +x /tmp/bin/{step}")
+    api.ok("/api/session/create", id="slow", env={"PATH": "/tmp/bin:/usr/local/bin:/usr/bin:/bin"})
+    client = http.client.HTTPConnection("localhost", timeout=DEADLINE)
+    client.sock = api.daemon.connect(unix=True)
+    client.request("POST", api.path("/api/backup/create"), json.dumps({"dir": project, "archivePath": ARCHIVE, "sessionId": "slow"}))
+    assert api.sh("timeout 60 head -n1 /tmp/begun") == "begun\n"
+    assert ARCHIVE.rsplit("/", 1)[1] in api.sh("ls /var/backups")
+    client.close()
+    wait_for(lambda: api.sh("ls -A /var/backups") == "", "nothing is left of the archive")
+    assert api.run("pgrep -x sleep")["stdout"] == ""
 
 
 def test_parts_are_uploaded(api):

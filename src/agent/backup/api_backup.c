@@ -1,6 +1,9 @@
 /*
  * POST /api/backup/create, /restore, /upload-parts: upstream's backups of a directory. Each is one script in the box
  * (script.h), with the arguments of the request.
+ *
+ * A create ends with its client: nobody else knows the name of the archive, which would stay for good. The other two
+ * go on, since their effect is outside of this program's reach.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +16,7 @@
 #include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "base/json.h"
+#include "base/log.h"
 
 #define BACKUP_DIR "/var/backups/"
 
@@ -21,6 +25,8 @@ typedef void (*backup_done)(struct backup *b, struct json_writer *w);
 
 struct backup {
 	struct http_exchange *x; /* NULL: the client is gone */
+	struct cmd *cmd;	 /* while it runs */
+	bool is_create;
 	const struct route *route;
 	char *dir, *archive;
 	struct env env;			 /* of the session */
@@ -45,8 +51,11 @@ static void backup_free(struct backup *b)
 
 static void backup_close(struct http_exchange *x, bool complete)
 {
+	struct backup *b = http_exchange_arg(x);
 	(void)complete;
-	((struct backup *)http_exchange_arg(x))->x = NULL;
+	b->x = NULL;
+	if (b->is_create && b->cmd)
+		cmd_hangup(b->cmd);
 }
 
 static void keep_end(struct buf *b, struct str bytes, size_t max)
@@ -124,10 +133,38 @@ static struct str telling_line(struct str said)
 	return best;
 }
 
+static void ignore_output(struct cmd *cmd, int stream, struct str bytes)
+{
+	(void)cmd;
+	(void)stream;
+	(void)bytes;
+}
+
+static void ignore_end(struct cmd *cmd, const struct cmd_result *r)
+{
+	(void)cmd;
+	(void)r;
+}
+
+static void delete_archive(const struct backup *b)
+{
+	static const struct cmd_ops ops = {.on_output = ignore_output, .on_end = ignore_end};
+	const char *argv[] = {"bash", "-c", BACKUP_DELETE, "delete", b->archive, NULL};
+	struct run_spec spec = {.timeout_ms = BACKUP_TIMEOUT};
+	struct run_place at = {.env = &b->env, .cwd = "/", .ops = &ops};
+	struct cmd *cmd;
+	enum spawn_step step;
+	struct err e;
+	if (run_start_argv(argv, &spec, &at, &cmd, &step, &e) < 0)
+		log_limited(LOG_WARN, "archive left behind", "path=%s error=%s", LOG_Q(b->archive), LOG_Q(e.msg));
+}
+
 static void on_end(struct cmd *cmd, const struct cmd_result *r)
 {
 	struct backup *b = cmd_arg(cmd);
 	bool done = r->outcome == OUTCOME_EXITED && r->exit_code == 0 && (!b->check || b->check(b));
+	if (!b->x && b->is_create)
+		delete_archive(b);
 	if (b->x && done) {
 		answer_done(b);
 	} else if (b->x) {
@@ -149,15 +186,14 @@ static void start(struct agent_request *r, struct backup *b, const char *const *
 	static const struct http_exchange_ops x_ops = {.on_close = backup_close};
 	struct run_spec spec = {.has_input = true, .timeout_ms = BACKUP_TIMEOUT};
 	struct run_place at = {.env = &b->env, .cwd = "/", .ops = &ops, .arg = b};
-	struct cmd *cmd;
 	enum spawn_step step;
 	struct err e;
 	b->x = r->x;
 	b->route = r->route;
 	http_exchange_set(r->x, &x_ops, b);
-	if (run_start_argv(argv, &spec, &at, &cmd, &step, &e) == 0) {
-		cmd_input(cmd, buf_str(&b->input));
-		cmd_input_end(cmd);
+	if (run_start_argv(argv, &spec, &at, &b->cmd, &step, &e) == 0) {
+		cmd_input(b->cmd, buf_str(&b->input));
+		cmd_input_end(b->cmd);
 		return;
 	}
 	http_exchange_set(r->x, &no_ops, NULL);
@@ -281,7 +317,8 @@ void api_backup_create(struct agent_request *r)
 	struct create_options o = {0};
 	struct stat st;
 	struct err e;
-	*b = (struct backup){.failed = ERRC_BACKUP_CREATE_FAILED,
+	*b = (struct backup){.is_create = true,
+		.failed = ERRC_BACKUP_CREATE_FAILED,
 		.what = "Failed to create the archive",
 		.check = has_size,
 		.write = write_created};

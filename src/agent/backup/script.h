@@ -22,6 +22,9 @@
 	"-ef \"$list\" >&2 || exit\n"                                                                                  \
 	"mv \"$part\" \"$archive\" && stat -c %s \"$archive\"\n"
 
+/* $1 archive: with what BACKUP_CREATE leaves when it is killed. */
+#define BACKUP_DELETE "rm -f \"$1\" \"$1\".part.* \"$1\".list.*"
+
 /* $1 directory, $2 archive, $3 directory for the mounts. The archive lies below, what is written from now on above it.
  */
 #define BACKUP_RESTORE                                                                                                 \
