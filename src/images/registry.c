@@ -45,13 +45,23 @@ static bool is_local(const char *ref)
 	return rest.n && place_is_local(host);
 }
 
+/* skopeo notes here which compressed blob a layer became, and does not compress and send it again. It must outlast the
+ * request; `prune` removes it. */
+static void notes_dir(char ret[300])
+{
+	snprintf(ret, 300, "%s/daemon/skopeo", cli_data_dir());
+}
+
 _Noreturn static void become_skopeo(char **argv, const char *dir, int out)
 {
 	int null = open("/dev/null", O_RDWR);
+	char notes[300];
+	notes_dir(notes);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setenv("TMPDIR", dir, 1);
 	setenv("HOME", dir, 1);
 	setenv("XDG_RUNTIME_DIR", dir, 1);
+	setenv("XDG_DATA_HOME", notes, 1);
 	signal(SIGPIPE, SIG_DFL);
 	dup2(null, 0);
 	dup2(out, 1);
@@ -189,7 +199,7 @@ static int write_auth(const char *dir, const char *credentials, struct err *e)
 	return r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "keep the credentials") : 0;
 }
 
-static void remove_scratch(const char *dir)
+static void remove_tree(const char *dir)
 {
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -197,6 +207,13 @@ static void remove_scratch(const char *dir)
 		_exit(1);
 	}
 	waitpid(pid, &(int){0}, 0);
+}
+
+void push_sweep(void)
+{
+	char notes[300];
+	notes_dir(notes);
+	remove_tree(notes);
 }
 
 static int push(
@@ -216,7 +233,7 @@ static int push(
 											 : 0;
 	r = r < 0 || !credentials ? r : write_auth(dir, credentials, e);
 	r = r < 0 ? r : transfer(c, &t, e);
-	remove_scratch(dir);
+	remove_tree(dir);
 	return r;
 }
 

@@ -18,5 +18,7 @@ int export_rootfs(struct work *w, const char *key, int out, struct err *e);
 int export_oci(struct store *s, struct work *w, const char *key, const char *name, int out, struct err *e);
 /* Removes layers of pulls that did not end: all, or those that are older than a day. The bytes on the disk. */
 uint64_t pull_sweep(bool all, bool dry);
+/* Forgets which layers registries have; the next push finds out. */
+void push_sweep(void);
 /* Pulls a reference under its name. */
 int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e);

@@ -201,6 +201,8 @@ static int collect(struct store *s, uint32_t flags, struct image_reply *ret, str
 		return -1;
 	/* What pulls have left is only in the way of a prune. */
 	uint64_t left = flags & IMAGE_CACHE ? pull_sweep(true, flags & IMAGE_DRY) : 0;
+	if (flags & IMAGE_CACHE && !(flags & IMAGE_DRY))
+		push_sweep();
 	ret->bytes += left;
 	ret->stored_bytes += flags & IMAGE_DRY ? left : 0;
 	return 0;

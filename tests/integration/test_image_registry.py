@@ -99,8 +99,16 @@ def test_what_is_pushed_can_be_pulled(atoll, plain):
 
 def test_an_image_is_the_same_each_time_it_is_pushed(atoll, plain):
     """Nothing of the box that packs the image is part of it: /dev and /proc are mounted for each box anew."""
+    def uploads():
+        """Ends of uploads in the registry's log. A manifest comes after all of them, and has no line of this kind."""
+        return sum("/v2/team/same/blobs/uploads/" in line and "http.request.method=PUT" in line and "response completed" in line
+                   for line in (plain.root / "log").read_text().splitlines())
     pushed(atoll, f"{plain.local}/team/same:1")
+    # A layer and a configuration.
+    wait_for(lambda: uploads() == 2, "the registry's log")
     pushed(atoll, f"{plain.local}/team/same:2")
+    wait_for(lambda: "/v2/team/same/manifests/2" in (plain.root / "log").read_text(), "the registry's log")
+    assert uploads() == 2, "the registry has the layer already"
     manifest, digest, _ = plain.manifest("team/same", "1")
     assert plain.manifest("team/same", "2")[1] == digest
     # Two boxes may be made within a second, and then have the same times: look at what is packed, too.
