@@ -325,12 +325,12 @@ def service_of(atoll):
 
 
 def held_pull(atoll, plain, name, body):
-    """A pull whose registry falls silent after a megabyte; `body` runs then. The pull's last event."""
+    """A pull whose registry falls silent after a megabyte, or that fails before; `body` runs then. The pull's last event."""
     held = CuttingProxy(plain.port, 1 << 20, cuts=1, hold=True)
     try:
         with ThreadPoolExecutor(1) as pool:
             pulling = pool.submit(ask, atoll, "pull", reference=f"{held.address}/{name}")
-            wait_for(lambda: held.made == 1, "a part of the layer")
+            wait_for(lambda: held.made == 1 or pulling.done(), "a part of the layer")
             body()
             return pulling.result(timeout=60)
     finally:
