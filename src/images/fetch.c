@@ -1,13 +1,11 @@
 #include "images/fetch.h"
 
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,23 +158,6 @@ static int fetch_layers(struct fetch *f, int *ret_bad, struct err *e)
 
 /* ---- the child ---- */
 
-/* No file is made, changed or executed: all that is written has a descriptor already. */
-static void restrict_self(void)
-{
-	const struct landlock_ruleset_attr rules = {
-		.handled_access_fs =
-			LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
-			LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR |
-			LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
-			LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM};
-	int fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (fd < 0)
-		return; /* a kernel without Landlock */
-	syscall(SYS_landlock_restrict_self, fd, 0);
-	close(fd);
-}
-
 static bool is_kept(const struct fetch *f, int fd)
 {
 	if (fd <= 2 || fd == f->sock || fd == f->manifest || fd == f->config)
@@ -198,9 +179,10 @@ _Noreturn static void child_life(struct fetch *f, pid_t parent)
 	for (int fd = 3; fd < (int)sysconf(_SC_OPEN_MAX) && fd < 4096; fd++)
 		if (!is_kept(f, fd))
 			close(fd);
-	restrict_self();
+	int r = fetch_confine(&n.err);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	int r = f->blobs_n ? fetch_layers(f, &bad, &n.err) : find_image_anywhere(f, &n.err);
+	if (r == 0)
+		r = f->blobs_n ? fetch_layers(f, &bad, &n.err) : find_image_anywhere(f, &n.err);
 	n.index = bad;
 	if (r < 0)
 		note_send(f, &n);

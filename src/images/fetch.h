@@ -2,12 +2,14 @@
  * fetch.h - fetches images from registries, in a process of its own.
  *
  * What a registry sends is hostile, and so are the names that it makes us look up. So a child of the request's process
- * speaks with it: the daemon's user, without the descriptors of its parent, with Landlock against writing and executing
- * anything. It writes into descriptors that its parent has opened, and tells what happens in notes. The parent trusts
- * none of it: it compares the configuration with the manifest, and every layer with the configuration (diff_id).
+ * speaks with it: the daemon's user, without the descriptors of its parent, with a seccomp filter, and with Landlock
+ * against writing, executing and reading anything but certificates and the resolver's files. It writes into descriptors
+ * that its parent has opened, and tells what happens in notes. The parent trusts none of it: it compares the
+ * configuration with the manifest, and every layer with the configuration (diff_id).
  *
  *	fetch.c        the child's life: manifest and configuration, or layers; its notes
  *	fetch_blobs.c  layers: several at once, each goes on where it was cut
+ *	fetch_confine.c  what is left to the child
  *	fetch_http.c   one request: credentials, tokens, certificates; why it failed
  *	fetch_where.c  where an image may lie: mirrors, hosts, credentials for them
  */
@@ -109,6 +111,8 @@ struct fetch {
 	pid_t pid;
 };
 
+/* Gives up all but the network and what fetching reads, for good. */
+int fetch_confine(struct err *e);
 /* Starts the child; notes come from f->sock, a SEQPACKET socket. */
 int fetch_start(struct fetch *f, struct err *e);
 void fetch_end(struct fetch *f);

@@ -103,10 +103,11 @@ def test_an_image_is_the_same_each_time_it_is_pushed(atoll, plain):
         """Ends of uploads in the registry's log. A manifest comes after all of them, and has no line of this kind."""
         return sum("/v2/team/same/blobs/uploads/" in line and "http.request.method=PUT" in line and "response completed" in line
                    for line in (plain.root / "log").read_text().splitlines())
-    pushed(atoll, f"{plain.local}/team/same:1")
+    built(atoll, "FROM default\nCOPY new /new\n", files=[("new", os.urandom(1000), {})], query="tag=same")
+    pushed(atoll, f"{plain.local}/team/same:1", "same")
     # A layer and a configuration.
     wait_for(lambda: uploads() == 2, "the registry's log")
-    pushed(atoll, f"{plain.local}/team/same:2")
+    pushed(atoll, f"{plain.local}/team/same:2", "same")
     wait_for(lambda: "/v2/team/same/manifests/2" in (plain.root / "log").read_text(), "the registry's log")
     assert uploads() == 2, "the registry has the layer already"
     manifest, digest, _ = plain.manifest("team/same", "1")
@@ -345,7 +346,10 @@ def test_a_pull_whose_fetching_is_killed_fails(atoll, plain, large):
         (pull,) = pull_processes(atoll)
         children = subprocess.run(["pgrep", "-P", str(pull)], capture_output=True, text=True, check=True).stdout.split()
         # It alone has a connection to the registry; the other one sends the archive into a box.
-        os.kill(min(map(int, children)), signal.SIGKILL)
+        fetching = min(map(int, children))
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{fetching}/status").read_text().splitlines())
+        assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
+        os.kill(fetching, signal.SIGKILL)
     last = held_pull(atoll, plain, name, kill_fetching)
     assert last["type"] == "error" and "the process that fetches the image was ended" in last["message"], last
     assert nothing_left(atoll) and ask(atoll, "pull", reference=f"{plain.local}/{name}")["type"] == "done"
