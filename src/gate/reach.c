@@ -18,6 +18,7 @@ struct reach {
 	void *arg;
 	struct ip forbidden; /* an address of the name that may not be reached, or zero */
 	int failed;	     /* -errno, to be told */
+	bool again;	     /* an answer that had expired before the other came has been asked for again */
 	bool second;	     /* the address that was asked for does not answer; now those that the name has as well */
 };
 
@@ -186,10 +187,20 @@ static void dial(struct reach *r)
 	r->dial = dial_start(r->box->gate->loop, ips, n, r->to.port, on_dialled, r);
 }
 
+static bool is_known(const struct reach *r, uint16_t type)
+{
+	uint32_t age;
+	return resolver_get(r->box->gate->resolver, r->name, type, &age);
+}
+
 static void on_resolved(struct reach *r)
 {
-	if (!r->wait[0].waiting && !r->wait[1].waiting)
-		dial(r);
+	if (r->wait[0].waiting || r->wait[1].waiting)
+		return;
+	if (r->again || is_known(r, DNS_A))
+		return dial(r);
+	r->again = true;
+	ask(r);
 }
 
 static void on_four(struct resolve_wait *w, const struct dns_answer *a, uint32_t age)
@@ -210,10 +221,9 @@ static void on_six(struct resolve_wait *w, const struct dns_answer *a, uint32_t 
 static void ask(struct reach *r)
 {
 	struct resolver *s = r->box->gate->resolver;
-	uint32_t age;
-	if (!resolver_get(s, r->name, DNS_A, &age))
+	if (!is_known(r, DNS_A))
 		resolver_ask(s, r->name, DNS_A, &r->wait[0], on_four);
-	if (gate_host(r->box->gate)->v6 && !resolver_get(s, r->name, DNS_AAAA, &age))
+	if (gate_host(r->box->gate)->v6 && !is_known(r, DNS_AAAA))
 		resolver_ask(s, r->name, DNS_AAAA, &r->wait[1], on_six);
 	on_resolved(r);
 }

@@ -141,6 +141,33 @@ print(ask(), flush=True); sys.stdin.readline(); print(ask())
     assert process.communicate("\n")[0] == "200\n"
 
 
+SLOW_SIX = """
+import socket, threading
+u=socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('198.51.100.30', 53)); print('up', flush=True)
+while True:
+  q,a=u.recvfrom(512); n=q.index(b'\\0',12)+5; four=q[n-3]==1
+  head=q[:2]+b'\\x81\\x80\\0\\1\\0'+(b'\\1' if four else b'\\0')+b'\\0\\0\\0\\0'+q[12:n]
+  answer=head+(b'\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\0\\0\\4'+bytes([198,51,100,10]) if four else b'')
+  threading.Timer(0 if four else 1.5, u.sendto, (answer, a)).start()
+"""
+
+
+def test_an_address_that_expires_while_the_other_family_is_asked_is_asked_again(world):
+    """The answer with addresses is good for a second, the one without them takes longer."""
+    server = world.start(world.servers, "/usr/bin/python3", "-c", SLOW_SIX, stdout=-1, text=True)
+    assert server.stdout.readline() == "up\n"
+    before = world.resolv.read_text()
+    world.resolv.write_text(f"nameserver {OTHER}\n")
+    gate = gatelib.Gate(world)
+    try:
+        box = gate.box(policy={"mode": "list", "allow": ["slow.example"]})
+        assert box.curl("http://slow.example/", "--resolve", f"slow.example:80:{WEB2}") == (200, f"http {WEB} slow.example\n")
+    finally:
+        gate.close()
+        world.resolv.write_text(before)
+        server.kill()
+
+
 def listen_on_the_host(world, address, datagrams=False):
     """A server beside the gate that answers everybody; `address` may come later."""
     code = ("import socket,sys\ns=socket.socket(socket.AF_INET6 if ':' in '%(a)s' else socket.AF_INET, socket.%(k)s)\n"

@@ -13,7 +13,9 @@ enum { SOCKETS = ARES_GETSOCK_MAXNUM * 2, LOOK_MS = 2000, TRIES = 2, IN_FLIGHT_M
 struct resolve_entry {
 	struct resolver *r;
 	struct list node; /* of r->order: used longest ago first */
+	struct list due;  /* of r->due */
 	struct list waits;
+	bool held; /* its answer is being told: it stays */
 	struct dns_answer answer;
 	uint64_t born, until; /* until 0: under way */
 	uint16_t type;
@@ -26,6 +28,7 @@ struct resolver {
 	bool open;
 	struct map entries; /* type and name → struct resolve_entry */
 	struct list order;
+	struct list due; /* entries with an answer that somebody waits for */
 	size_t in_flight;
 	struct {
 		struct loop_io io;
@@ -111,8 +114,15 @@ static void drop(struct resolve_entry *t)
 	char room[NET_NAME_MAX + 8];
 	map_del(&t->r->entries, key_of(room, t->name, t->type));
 	list_del(&t->node);
+	list_del(&t->due);
 	dns_answer_free(&t->answer);
 	free(t);
+}
+
+/* Answered, and nobody waits for it. */
+static bool may_go(const struct resolve_entry *t)
+{
+	return t->until && list_empty(&t->waits) && !t->held;
 }
 
 static void make_room(struct resolver *r)
@@ -122,7 +132,7 @@ static void make_room(struct resolver *r)
 		struct resolve_entry *t = list_entry(it, struct resolve_entry, node);
 		if (r->entries.count < GATE_DNS_CACHE_MAX)
 			return;
-		if (t->until && list_empty(&t->waits))
+		if (may_go(t))
 			drop(t);
 	}
 }
@@ -132,7 +142,7 @@ static struct resolve_entry *find(struct resolver *r, const char *name, uint16_t
 	char room[NET_NAME_MAX + 8];
 	struct resolve_entry *t = map_get(&r->entries, key_of(room, name, type));
 	if (t && t->until && t->until <= loop_now(r->loop)) {
-		if (!list_empty(&t->waits))
+		if (!may_go(t))
 			return t; /* it is being told right now */
 		drop(t);
 		return NULL;
@@ -163,19 +173,28 @@ static uint32_t age_of(const struct resolve_entry *t)
 	return (uint32_t)((loop_now(t->r->loop) - t->born) / 1000);
 }
 
-/* Tells all who wait; the answer may be gone from the cache when they return. */
+/* Tells all who wait. They may ask on, which moves entries about and drops some: none but the held one is kept in hand.
+ */
 static void tell(struct loop_task *task)
 {
 	struct resolver *r = container_of(task, struct resolver, tell);
-	list_each(it, &r->order)
-	{
-		struct resolve_entry *t = list_entry(it, struct resolve_entry, node);
-		while (t->until && !list_empty(&t->waits)) {
+	while (!list_empty(&r->due)) {
+		struct resolve_entry *t = list_entry(list_pop(&r->due), struct resolve_entry, due);
+		t->held = true;
+		while (!list_empty(&t->waits)) {
 			struct resolve_wait *w = list_entry(list_pop(&t->waits), struct resolve_wait, node);
 			w->waiting = false;
 			w->on_answer(w, &t->answer, age_of(t));
 		}
+		t->held = false;
 	}
+}
+
+static void tell_later(struct resolve_entry *t)
+{
+	list_del(&t->due);
+	list_push(&t->r->due, &t->due);
+	loop_defer(t->r->loop, &t->r->tell, tell);
 }
 
 static void settle(struct resolve_entry *t)
@@ -192,7 +211,7 @@ static void settle(struct resolve_entry *t)
 	t->born = loop_now(r->loop);
 	t->until = t->born + life;
 	r->in_flight--;
-	loop_defer(r->loop, &r->tell, tell);
+	tell_later(t);
 }
 
 static enum dns_rcode rcode_of(int status)
@@ -279,7 +298,7 @@ static void reopen(struct loop_task *task)
 	list_each(it, &r->order)
 	{
 		struct resolve_entry *t = list_entry(it, struct resolve_entry, node);
-		if (t->until && list_empty(&t->waits))
+		if (may_go(t))
 			drop(t);
 	}
 }
@@ -303,6 +322,7 @@ struct resolver *resolver_new(struct loop *l, struct err *e)
 	struct resolver *r = xcalloc(1, sizeof *r);
 	r->loop = l;
 	list_init(&r->order);
+	list_init(&r->due);
 	changed("/etc/resolv.conf", &r->conf_time);
 	changed("/etc/hosts", &r->hosts_time);
 	r->looked = loop_now(l);
@@ -351,7 +371,7 @@ void resolver_ask(struct resolver *r, const char *name, uint16_t type, struct re
 	if (fresh)
 		start(t);
 	else if (t->until)
-		loop_defer(r->loop, &r->tell, tell);
+		tell_later(t);
 }
 
 void resolver_cancel(struct resolve_wait *w)
