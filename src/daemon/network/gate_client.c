@@ -243,10 +243,11 @@ void gate_client_all(struct gate_client *g)
 		return;
 	while (g->io.loop && map_next(&g->daemon->boxes, &it, &(struct str){0}, &v)) {
 		const struct sandbox *s = v;
-		if (has_box(s))
-			gate_client_policy(g, s, NULL);
+		/* The policy last: connections that wait in a new gate are decided when it comes. */
 		if (has_box(s))
 			gate_client_secrets(g, s);
+		if (has_box(s))
+			gate_client_policy(g, s, NULL);
 		if (s->state == SB_ASLEEP || s->op == OP_SLEEP)
 			gate_client_asleep(g, s, true);
 	}
