@@ -141,10 +141,14 @@ def test_a_box_without_a_row_has_no_network_until_it_starts_again(own_daemon):
     own_daemon.interrupt()
     own_daemon.start()
     assert network(own_daemon, "one")["mode"] == "open"
-    # Or until somebody says what it may reach.
-    own_daemon.request("PATCH", box_path("two") + "/network", {"mode": "list"})
-    found = network(own_daemon, "two")
-    assert found["mode"] == "list" and "reason" not in found and found["own"] == {"mode": "list"}, found
+    # Or until somebody says what it may reach. A rule alone would be added to a policy that nobody knows.
+    reply = own_daemon.request("PATCH", box_path("two") + "/network", {"allow": ["example.org"]})
+    assert reply.status == 400 and "field 'mode' is needed" in reply.json()["message"], reply
+    assert "its record was lost" in network(own_daemon, "two")["reason"]
+    for change, own in (({"mode": "list"}, {"mode": "list"}), ({"allow": ["example.org"]}, {"mode": "list", "allow": ["example.org"]})):
+        assert own_daemon.request("PATCH", box_path("two") + "/network", change).status == 200
+        found = network(own_daemon, "two")
+        assert found["mode"] == "list" and "reason" not in found and found["own"] == own, found
 
 
 def test_a_sleeping_box_sleeps_on_and_wakes_later(own_daemon, own_box):

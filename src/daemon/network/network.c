@@ -56,12 +56,15 @@ static int check_defaults(const struct json *own, struct err *e)
 
 int network_change(const char *own, const struct json *object, char **ret, struct err *e)
 {
-	auto_json struct json_doc *old = json_parse(str_of(own), NULL);
+	auto_json struct json_doc *old = json_parse(str_of(network_is_unknown(own) ? "{}" : own), NULL);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	struct policy *p = NULL;
 	if (check_known(object, e) < 0)
 		return -1;
+	if (network_is_unknown(own) && !json_get(object, "mode"))
+		return err_field(e, "mode",
+			"field 'mode' is needed: the record of this sandbox was lost, and its policy with it");
 	json_object_begin(&w);
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		const struct json *j = member(old ? json_root(old) : NULL, object, members[i]);

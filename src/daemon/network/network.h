@@ -14,7 +14,8 @@
 #include "proto/warden.h"
 
 /* The object with its known members, written anew; VALIDATION_FAILED names what is wrong. `own` is what the sandbox
- * has: members that are not given stay as they are, null takes one away. "{}" for a new one. The caller frees. */
+ * has: members that are not given stay as they are, null takes one away. "{}" for a new one. Where that is
+ * NETWORK_UNKNOWN, the mode must be given: nobody knows what the rest would be added to. The caller frees. */
 int network_change(const char *own, const struct json *object, char **ret, struct err *e);
 
 /* The same with one more rule in `key` ("allow" or "deny"), unless it is there. */
