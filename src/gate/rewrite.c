@@ -171,10 +171,12 @@ static void free_values(struct rewrite *r, size_t from)
 static bool has_room(struct rewrite *r)
 {
 	size_t before = r->values_n;
+	r->trial = true;
 	for (size_t i = 0; i < r->rq->headers.n; i++) {
 		struct http_header h = r->rq->headers.v[i];
 		pass(r, h.name, &h.value);
 	}
+	r->trial = false;
 	free_values(r, before);
 	return !r->full && !r->target.failed;
 }
@@ -199,7 +201,7 @@ static void add_headers(struct web *w, struct rewrite *r)
 		if (!s->header || !secret_goes_to(s, w->leg, w->conn->port) || !(out = new_value(r)))
 			continue;
 		secret_put_header(s, out);
-		r->writer.used(w, s);
+		r->writer.used(r, s);
 		add(r, s->header, buf_str(out));
 	}
 }
@@ -285,7 +287,7 @@ static bool sign(struct web *w, struct rewrite *r)
 	if (!out || r->full || !aws_sign(&key, &q, out))
 		return false;
 	add(r, "Authorization", buf_str(out));
-	r->writer.used(w, r->signs);
+	r->writer.used(r, r->signs);
 	return true;
 }
 
@@ -312,7 +314,14 @@ static void begin_unwrap(struct web *w, struct rewrite *r, struct http_proxy_opt
 
 static void on_used(void *arg, struct secret *s)
 {
-	struct web *w = arg;
+	struct rewrite *r = arg;
+	if (!r->trial)
+		r->used[s - r->writer.secrets->v] = true;
+}
+
+/* Tells the daemon that a secret has gone out. */
+static void note_use(const struct web *w, struct secret *s)
+{
 	uint64_t now = loop_now(w->gate->loop);
 	if (s->noted && now - s->noted < GATE_SECRET_NOTE)
 		return;
@@ -333,10 +342,11 @@ bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite 
 {
 	r->rq = rq;
 	r->values_n = r->add_n = 0;
-	r->unwrap = r->full = false;
+	r->unwrap = r->full = r->trial = r->ready = false;
+	memset(r->used, 0, sizeof r->used);
 	r->target = (struct buf){.max = HTTP_HEAD_MAX, .wipe = true};
 	r->writer = (struct secret_writer){
-		.secrets = web_secrets(w), .way = {w->leg, w->conn->port}, .used = on_used, .arg = w};
+		.secrets = web_secrets(w), .way = {w->leg, w->conn->port}, .used = on_used, .arg = r};
 	r->signs = signer(w, rq);
 	w->rewrite = r;
 	o->wipe = true;
@@ -357,11 +367,15 @@ bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite 
 	if (buf_size(&r->target))
 		o->target = buf_str(&r->target);
 	o->add_n = r->add_n;
+	r->ready = true;
 	return true;
 }
 
-void rewrite_end(struct rewrite *r)
+void rewrite_end(const struct web *w, struct rewrite *r)
 {
+	for (size_t i = 0; r->ready && i < r->writer.secrets->n; i++)
+		if (r->used[i])
+			note_use(w, &r->writer.secrets->v[i]);
 	free_values(r, 0);
 	buf_free(&r->target);
 }

@@ -214,7 +214,7 @@ static void forward(struct web *w, struct http_exchange *x)
 	if (ok)
 		w->proxy = http_proxy(x, w->gate->http_client, &w->ep, &o);
 	if (rewrites)
-		rewrite_end(&rewrite);
+		rewrite_end(w, &rewrite);
 	if (!ok && rewrite.full)
 		web_answer(x, 431, "431 the head of the request to %s has no room for its secrets\n", w->leg);
 	else if (!ok)

@@ -88,7 +88,9 @@ struct rewrite {
 	/* A signed header takes two: its name and its value; each value that is sent one more. */
 	struct buf target, values[3 * HTTP_HEADERS_MAX + SECRETS_BOX_MAX + 8];
 	size_t values_n;
-	bool full; /* a value, or the number of headers, is more than a head can hold */
+	bool used[SECRETS_BOX_MAX]; /* what has gone into the head, in the order of writer.secrets */
+	bool trial, ready;	    /* only tried; rewrite_begin has succeeded */
+	bool full;		    /* a value, or the number of headers, is more than a head can hold */
 	struct http_header add[SECRETS_BOX_MAX + 8];
 	size_t add_n;
 	char date[20], hash[72];
@@ -105,6 +107,6 @@ enum rewrite_need {
 };
 enum rewrite_need rewrite_need(struct web *w, const struct http_request *rq);
 /* Fills the options. False: the head has no room for its secrets (`full`), or the request cannot be signed.
- * rewrite_end() follows when http_proxy has returned. */
+ * rewrite_end() follows when http_proxy has returned, and tells the daemon which secrets went out. */
 bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite *r, struct http_proxy_options *o);
-void rewrite_end(struct rewrite *r);
+void rewrite_end(const struct web *w, struct rewrite *r);

@@ -412,7 +412,10 @@ def test_a_head_without_room_for_its_secrets_is_refused(gate, more):
         assert (status, body) == (431, "431 the head of the request to two.example has no room for its secrets\n")
     status, body = box.curl(URL + f"/?k={'&k='.join([PLACE] * 40)}", "--cacert", str(gate.ca))
     assert (status, body) == (431, "431 the head of the request to two.example has no room for its secrets\n")
+    gate.tell(op="policy", id=box.id)  # whatever it had to tell of them has come before this
+    assert not [r for r in gate.records if r["op"] == "used"]
     assert ask(box, "/", "-H", f"X-Key: {PLACE}")["headers"]["x-key"] == "v" * 4096
+    assert gate.record(op="used")["secret"] == "key"
 
 
 def test_requests_signed_with_placeholders_are_signed_anew(gate):
