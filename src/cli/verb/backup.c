@@ -11,6 +11,7 @@
 #include "cli/verb/backup.h"
 #include "cli/verb/box.h"
 #include "cli/verb/delete.h"
+#include "cli/verb/listing.h"
 #include "cli/verbs.h"
 
 enum { LOOK_MS = 200 };
@@ -141,25 +142,21 @@ int verb_backup(struct cli *c, int argc, char **argv)
 
 /* ---- list and delete ---- */
 
-static void print_backups(const struct json *list)
+static void add_row(struct table *t, const struct json *it)
 {
-	static const char *const heads[] = {"ID", "BOX", "NAME", "STATE", ">SIZE", ">AGE"};
-	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
+	uint64_t size = 0;
 	char text[24];
-	json_each(it, list)
-	{
-		uint64_t size = 0;
-		json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
-		table_add(&t, api_text(it, "id"));
-		table_add(&t, api_text(it, "sandbox"));
-		table_add(&t, api_text(it, "name"));
-		table_add(&t, api_text(it, "state"));
-		table_printf(&t, "%s", box_size_text(size, text));
-		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
-	}
-	table_print(&t, "there are no backups");
-	table_free(&t);
+	json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
+	table_add(t, api_text(it, "id"));
+	table_add(t, api_text(it, "sandbox"));
+	table_add(t, api_text(it, "name"));
+	table_add(t, api_text(it, "state"));
+	table_printf(t, "%s", box_size_text(size, text));
+	table_printf(t, "%s", box_age_text(api_text(it, "createdAt"), text));
 }
+
+static const char *const heads[] = {"ID", "BOX", "NAME", "STATE", ">SIZE", ">AGE"};
+static const struct listing listing = {"backups", heads, ARRAY_LEN(heads), add_row, "there are no backups"};
 
 int verb_backups(struct cli *c, int argc, char **argv)
 {
@@ -167,7 +164,7 @@ int verb_backups(struct cli *c, int argc, char **argv)
 	struct args a = {.command_after = ARGS_NO_COMMAND};
 	struct err e;
 	int code;
-	auto_buf struct buf path = {0}, text = {.max = CLIENT_BODY_MAX}, out = {.max = SIZE_MAX / 2};
+	auto_buf struct buf path = {0};
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n && strcmp(a.words[0], "rm") == 0)
@@ -179,20 +176,7 @@ int verb_backups(struct cli *c, int argc, char **argv)
 		client_box_path(&path, a.words[0], "/backups");
 	else
 		buf_add_c(&path, "/v1/backups");
-	if (client_once(c, "GET", buf_cstr(&path), STR(""), &text, &e) < 0)
-		return cli_fail(c, &e);
-	auto_json struct json_doc *d = json_parse(buf_str(&text), &e);
-	if (!d)
-		return cli_fail(c, &e);
-	const struct json *list = json_get(json_root(d), "backups");
-	if (c->json) {
-		json_put_tree(&out, json_root(d));
-		buf_add_byte(&out, '\n');
-		cli_print(&out);
-	} else if (list) {
-		print_backups(list);
-	}
-	return 0;
+	return listing_ask(c, buf_cstr(&path), &listing, &e) < 0 ? cli_fail(c, &e) : 0;
 }
 
 /* ---- restore ---- */

@@ -6,7 +6,7 @@
 
 #include "cli/api.h"
 #include "cli/args.h"
-#include "cli/text.h"
+#include "cli/verb/listing.h"
 #include "cli/verbs.h"
 
 struct mount_options {
@@ -79,12 +79,24 @@ int verb_unmount(struct cli *c, int argc, char **argv)
 	return 0;
 }
 
+static void add_row(struct table *t, const struct json *it)
+{
+	bool read_only = false;
+	json_read_bool(it, "readOnly", &read_only, NULL);
+	table_add(t, api_text(it, "path"));
+	table_printf(t, "%.*s%.*s", STR_ARG(api_text(it, "bucket")), STR_ARG(api_text(it, "prefix")));
+	table_add(t, api_text(it, "endpoint"));
+	table_add(t, api_text(it, "secret"));
+	table_add(t, read_only ? STR("ro") : STR("rw"));
+}
+
 int verb_mounts(struct cli *c, int argc, char **argv)
 {
 	static const char *const heads[] = {"PATH", "BUCKET", "ENDPOINT", "SECRET", "MODE"};
+	static const struct listing listing = {"mounts", heads, ARRAY_LEN(heads), add_row, "no buckets are mounted"};
 	const struct arg table[] = {ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
-	auto_buf struct buf path = {0}, answer = {0};
+	auto_buf struct buf path = {0};
 	struct err e;
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
@@ -92,27 +104,5 @@ int verb_mounts(struct cli *c, int argc, char **argv)
 	if (a.n != 1)
 		return cli_usage(c, "which box? Write its name");
 	client_box_path(&path, a.words[0], "/mounts");
-	if (client_once(c, "GET", buf_cstr(&path), STR(""), &answer, &e) < 0)
-		return cli_fail(c, &e);
-	if (c->json) {
-		cli_print(&answer);
-		return 0;
-	}
-	auto_json struct json_doc *d = json_parse(buf_str(&answer), &e);
-	if (!d)
-		return cli_fail(c, &e);
-	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
-	json_each(it, json_get(json_root(d), "mounts"))
-	{
-		bool read_only = false;
-		json_read_bool(it, "readOnly", &read_only, NULL);
-		table_add(&t, api_text(it, "path"));
-		table_printf(&t, "%.*s%.*s", STR_ARG(api_text(it, "bucket")), STR_ARG(api_text(it, "prefix")));
-		table_add(&t, api_text(it, "endpoint"));
-		table_add(&t, api_text(it, "secret"));
-		table_add(&t, read_only ? STR("ro") : STR("rw"));
-	}
-	table_print(&t, "no buckets are mounted");
-	table_free(&t);
-	return 0;
+	return listing_ask(c, buf_cstr(&path), &listing, &e) < 0 ? cli_fail(c, &e) : 0;
 }

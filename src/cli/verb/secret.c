@@ -13,8 +13,8 @@
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/client.h"
-#include "cli/text.h"
 #include "cli/verb/delete.h"
+#include "cli/verb/listing.h"
 #include "cli/verbs.h"
 #include "proto/limits.h"
 
@@ -110,34 +110,19 @@ static int set(struct cli *c, const char *name, const struct secret_options *o, 
 
 /* ---- the rest ---- */
 
-static int list(struct cli *c, struct err *e)
+static void add_row(struct table *t, const struct json *it)
 {
-	static const char *const heads[] = {"NAME", "HOSTS", "VARIABLE", "LAST USED"};
-	auto_buf struct buf answer = {0};
-	if (client_once(c, "GET", "/v1/secrets", STR(""), &answer, e) < 0)
-		return -1;
-	if (c->json) {
-		cli_print(&answer);
-		return 0;
-	}
-	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
-	if (!d)
-		return -1;
-	struct table t = {.columns = 4, .heads = heads};
-	json_each(it, json_get(json_root(d), "secrets"))
-	{
-		auto_buf struct buf hosts = {0};
-		json_each(host, json_get(it, "hosts"))
-			buf_printf(&hosts, "%s%.*s", buf_size(&hosts) ? " " : "", STR_ARG(host->text));
-		table_add(&t, api_text(it, "name"));
-		table_add(&t, buf_str(&hosts));
-		table_add(&t, api_text(it, "env"));
-		table_add(&t, json_is_null(json_get(it, "lastUsedAt")) ? STR("never") : api_text(it, "lastUsedAt"));
-	}
-	table_print(&t, "there are no secrets");
-	table_free(&t);
-	return 0;
+	auto_buf struct buf hosts = {0};
+	json_each(host, json_get(it, "hosts"))
+		buf_printf(&hosts, "%s%.*s", buf_size(&hosts) ? " " : "", STR_ARG(host->text));
+	table_add(t, api_text(it, "name"));
+	table_add(t, buf_str(&hosts));
+	table_add(t, api_text(it, "env"));
+	table_add(t, json_is_null(json_get(it, "lastUsedAt")) ? STR("never") : api_text(it, "lastUsedAt"));
 }
+
+static const char *const heads[] = {"NAME", "HOSTS", "VARIABLE", "LAST USED"};
+static const struct listing listing = {"secrets", heads, ARRAY_LEN(heads), add_row, "there are no secrets"};
 
 static bool check(struct cli *c, const struct args *a, const struct secret_options *o, int *code)
 {
@@ -178,6 +163,6 @@ int verb_secret(struct cli *c, int argc, char **argv)
 	const char *what = a.n ? a.words[0] : "list";
 	if (strcmp(what, "rm") == 0)
 		return delete_from(c, "/v1/secrets/", a.words + 1, a.n - 1);
-	int r = strcmp(what, "set") == 0 ? set(c, a.words[1], &o, &e) : list(c, &e);
+	int r = strcmp(what, "set") == 0 ? set(c, a.words[1], &o, &e) : listing_ask(c, "/v1/secrets", &listing, &e);
 	return r < 0 ? cli_fail(c, &e) : 0;
 }

@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "cli/verb/backup.h"
 #include "cli/verb/box.h"
+#include "cli/verb/listing.h"
 #include "cli/verbs.h"
 
 /* One call of these verbs: the box is the first word; a body or a path is made; the answer is printed as JSON when it
@@ -81,23 +82,19 @@ int verb_snapshot(struct cli *c, int argc, char **argv)
 	return code;
 }
 
-static void print_snapshots(const struct json *list)
+static void add_row(struct table *t, const struct json *it)
 {
-	static const char *const heads[] = {"ID", "NAME", ">SIZE", ">AGE"};
-	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
+	uint64_t size = 0;
 	char text[24];
-	json_each(it, list)
-	{
-		uint64_t size = 0;
-		json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
-		table_add(&t, api_text(it, "id"));
-		table_add(&t, api_text(it, "name"));
-		table_printf(&t, "%s", box_size_text(size, text));
-		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
-	}
-	table_print(&t, "there are no snapshots");
-	table_free(&t);
+	json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
+	table_add(t, api_text(it, "id"));
+	table_add(t, api_text(it, "name"));
+	table_printf(t, "%s", box_size_text(size, text));
+	table_printf(t, "%s", box_age_text(api_text(it, "createdAt"), text));
 }
+
+static const char *const heads[] = {"ID", "NAME", ">SIZE", ">AGE"};
+static const struct listing listing = {"snapshots", heads, ARRAY_LEN(heads), add_row, "there are no snapshots"};
 
 static int delete_snapshots(struct call *k)
 {
@@ -129,7 +126,7 @@ int verb_snapshots(struct cli *c, int argc, char **argv)
 	code = call_ask(&k, "GET", "/snapshots", STR(""));
 	const struct json *list = code ? NULL : json_get(json_root(k.answer), "snapshots");
 	if (!c->json && list)
-		print_snapshots(list);
+		listing_print(&listing, list);
 	return code;
 }
 

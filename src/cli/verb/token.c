@@ -7,9 +7,9 @@
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/client.h"
-#include "cli/text.h"
 #include "cli/verb/box.h"
 #include "cli/verb/delete.h"
+#include "cli/verb/listing.h"
 #include "cli/verbs.h"
 
 /* The value alone: `export ATOLL_TOKEN=$(atoll token create ci)`. */
@@ -35,32 +35,17 @@ static int make(struct cli *c, const char *name, const char *ttl, struct err *e)
 	return 0;
 }
 
-static int list(struct cli *c, struct err *e)
+static void add_row(struct table *t, const struct json *it)
 {
-	static const char *const heads[] = {"NAME", ">AGE", "LAST USED", "EXPIRES"};
-	auto_buf struct buf answer = {0};
 	char text[24];
-	if (client_once(c, "GET", "/v1/tokens", STR(""), &answer, e) < 0)
-		return -1;
-	if (c->json) {
-		cli_print(&answer);
-		return 0;
-	}
-	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
-	if (!d)
-		return -1;
-	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
-	json_each(it, json_get(json_root(d), "tokens"))
-	{
-		table_add(&t, api_text(it, "name"));
-		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
-		table_add(&t, json_is_null(json_get(it, "lastUsedAt")) ? STR("never") : api_text(it, "lastUsedAt"));
-		table_add(&t, json_is_null(json_get(it, "expiresAt")) ? STR("never") : api_text(it, "expiresAt"));
-	}
-	table_print(&t, "there are no named tokens");
-	table_free(&t);
-	return 0;
+	table_add(t, api_text(it, "name"));
+	table_printf(t, "%s", box_age_text(api_text(it, "createdAt"), text));
+	table_add(t, json_is_null(json_get(it, "lastUsedAt")) ? STR("never") : api_text(it, "lastUsedAt"));
+	table_add(t, json_is_null(json_get(it, "expiresAt")) ? STR("never") : api_text(it, "expiresAt"));
 }
+
+static const char *const heads[] = {"NAME", ">AGE", "LAST USED", "EXPIRES"};
+static const struct listing listing = {"tokens", heads, ARRAY_LEN(heads), add_row, "there are no named tokens"};
 
 static bool check(struct cli *c, const struct args *a, const char *ttl, int *code)
 {
@@ -96,6 +81,6 @@ int verb_token(struct cli *c, int argc, char **argv)
 	const char *what = a.n ? a.words[0] : "list";
 	if (strcmp(what, "rm") == 0)
 		return delete_from(c, "/v1/tokens/", a.words + 1, a.n - 1);
-	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], ttl, &e) : list(c, &e);
+	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], ttl, &e) : listing_ask(c, "/v1/tokens", &listing, &e);
 	return r < 0 ? cli_fail(c, &e) : 0;
 }

@@ -7,9 +7,9 @@
 #include "cli/api.h"
 #include "cli/args.h"
 #include "cli/client.h"
-#include "cli/text.h"
 #include "cli/verb/box.h"
 #include "cli/verb/delete.h"
+#include "cli/verb/listing.h"
 #include "cli/verbs.h"
 
 static int make(struct cli *c, const char *name, uint64_t size, struct err *e)
@@ -28,35 +28,20 @@ static int make(struct cli *c, const char *name, uint64_t size, struct err *e)
 	return 0;
 }
 
-static int list(struct cli *c, struct err *e)
+static void add_row(struct table *t, const struct json *it)
 {
-	static const char *const heads[] = {"NAME", ">SIZE", ">SANDBOXES", ">AGE"};
-	auto_buf struct buf answer = {0};
+	uint64_t size = 0, users = 0;
 	char text[24];
-	if (client_once(c, "GET", "/v1/volumes", STR(""), &answer, e) < 0)
-		return -1;
-	if (c->json) {
-		cli_print(&answer);
-		return 0;
-	}
-	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
-	if (!d)
-		return -1;
-	struct table t = {.columns = ARRAY_LEN(heads), .heads = heads};
-	json_each(it, json_get(json_root(d), "volumes"))
-	{
-		uint64_t size = 0, users = 0;
-		json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
-		json_read_u64(it, "users", 0, UINT64_MAX, &users, NULL);
-		table_add(&t, api_text(it, "name"));
-		table_printf(&t, "%s", box_size_text(size, text));
-		table_printf(&t, "%llu", (unsigned long long)users);
-		table_printf(&t, "%s", box_age_text(api_text(it, "createdAt"), text));
-	}
-	table_print(&t, "there are no volumes");
-	table_free(&t);
-	return 0;
+	json_read_u64(it, "size", 0, UINT64_MAX, &size, NULL);
+	json_read_u64(it, "users", 0, UINT64_MAX, &users, NULL);
+	table_add(t, api_text(it, "name"));
+	table_printf(t, "%s", box_size_text(size, text));
+	table_printf(t, "%llu", (unsigned long long)users);
+	table_printf(t, "%s", box_age_text(api_text(it, "createdAt"), text));
 }
+
+static const char *const heads[] = {"NAME", ">SIZE", ">SANDBOXES", ">AGE"};
+static const struct listing listing = {"volumes", heads, ARRAY_LEN(heads), add_row, "there are no volumes"};
 
 static const char *action(const struct args *a)
 {
@@ -96,6 +81,7 @@ int verb_volume(struct cli *c, int argc, char **argv)
 	const char *what = action(&a);
 	if (strcmp(what, "rm") == 0)
 		return delete_from(c, "/v1/volumes/", a.words + 1, a.n - 1);
-	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], size, &e) : list(c, &e);
+	int r = strcmp(what, "create") == 0 ? make(c, a.words[1], size, &e)
+					    : listing_ask(c, "/v1/volumes", &listing, &e);
 	return r < 0 ? cli_fail(c, &e) : 0;
 }

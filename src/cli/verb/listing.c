@@ -1,0 +1,27 @@
+#include "cli/verb/listing.h"
+
+#include "cli/client.h"
+
+void listing_print(const struct listing *l, const struct json *items)
+{
+	struct table t = {.columns = l->columns, .heads = l->heads};
+	json_each(it, items) l->add_row(&t, it);
+	table_print(&t, l->empty);
+	table_free(&t);
+}
+
+int listing_ask(struct cli *c, const char *path, const struct listing *l, struct err *e)
+{
+	auto_buf struct buf answer = {.max = CLIENT_BODY_MAX};
+	if (client_once(c, "GET", path, STR(""), &answer, e) < 0)
+		return -1;
+	if (c->json) {
+		cli_print(&answer);
+		return 0;
+	}
+	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
+	if (!d)
+		return -1;
+	listing_print(l, json_get(json_root(d), l->key));
+	return 0;
+}
