@@ -260,13 +260,6 @@ def test_a_directory_that_moves_under_an_upload(api):
     wait_for(lambda: api.sh(f"ls -A {W}/last") == "f\n", "nothing is left of it")
 
 
-def test_links_are_written_through(api):
-    api.sh(f"cd {W} && mkdir d && echo old > d/real && ln -s d/real l1 && ln -s l1 l2 && ln -s l4 l3 && ln -s d/later l4")
-    api.ok("/api/write", path=f"{W}/l2", content="one")
-    api.ok("/api/write", path=f"{W}/l3", content="two")
-    assert api.sh(f"cd {W} && cat d/real d/later && find . -type l | sort | xargs") == "onetwo./l1 ./l2 ./l3 ./l4\n"
-
-
 def test_a_reader_sees_the_old_or_the_new(api):
     size, rounds = 300_000, 12
     api.put(f"{W}/f", b"0" * size)
@@ -339,70 +332,6 @@ def test_no_space(full):
     assert full.sh(f"ls {W}/d; ls -A /dev/shm; cat /dev/shm/f") == "big\nsmall\nf\nfill\nold\n"
 
 
-def test_targets_that_are_no_files(api):
-    api.sh(f"cd {W} && mkdir dir && mkfifo fifo && ln -s loop loop && ln -s dir linkdir && echo x > file")
-    api.sh(f"python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{W}/sock\")'")
-    expected = {f"{W}/dir": ("IS_DIRECTORY", 400), f"{W}/linkdir": ("IS_DIRECTORY", 400), "/": ("IS_DIRECTORY", 400),
-                f"{W}/fifo": ("NOT_REGULAR_FILE", 400), f"{W}/sock": ("NOT_REGULAR_FILE", 400),
-                "/dev/null": ("NOT_REGULAR_FILE", 400), "/dev/zero": ("NOT_REGULAR_FILE", 400),
-                "/dev/ptmx": ("NOT_REGULAR_FILE", 400), "/dev/stdin": ("NOT_REGULAR_FILE", 400),
-                f"{W}/loop": ("TOO_MANY_LINKS", 500), f"{W}/file/x": ("NOT_DIRECTORY", 400),
-                f"{W}/" + "y" * 256: ("NAME_TOO_LONG", 400)}
-    for path, (code, status) in expected.items():
-        error = api.fails("/api/write", code, status, path=path, content="x")
-        assert error["context"] == {"path": path, "operation": "file.write"}
-        check_error(api.put(path, b"x"), code, status)
-        error = api.fails("/api/read", code, status, path=path)
-        assert error["context"] == {"path": path, "operation": "file.read"}
-        events = api.events("/api/read/stream", path=path)
-        assert [e["type"] for e in events] == ["error"] and events[0]["code"] == code
-        check_error(api.daemon.request("GET", api.file_url(path)), code, status)
-    api.fails("/api/list-files", "NOT_DIRECTORY", 400, path=f"{W}/fifo")
-    assert not temporaries(api)
-
-
-def test_a_link_that_leads_nowhere_says_so(api):
-    api.sh(f"ln -s /gone/away {W}/link")
-    for route, operation in (("/api/read", "file.read"), ("/api/list-files", "directory.list")):
-        error = api.fails(route, "FILE_NOT_FOUND", 404, path=f"{W}/link")
-        assert f"'{W}/link': a symbolic link to '/gone/away', which does not exist" in error["message"]
-        assert error["context"] == {"path": f"{W}/link", "operation": operation}
-    assert api.events("/api/read/stream", path=f"{W}/link")[0]["code"] == "FILE_NOT_FOUND"
-    check_error(api.daemon.request("GET", api.file_url(f"{W}/link")), "FILE_NOT_FOUND", 404)
-    assert api.ok("/api/exists", path=f"{W}/link")["exists"] is False
-    api.ok("/api/delete", path=f"{W}/link")
-
-
-LEASE = """
-import fcntl, os, signal, time
-signal.signal(signal.SIGIO, signal.SIG_IGN)
-f = os.open("/workspace/leased", os.O_RDWR | os.O_CREAT)
-os.write(f, b"mine")
-fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-open("/tmp/leased", "w").close()
-time.sleep(60)
-"""
-
-
-def test_a_file_under_a_lease_blocks_nobody(api):
-    api.put("/tmp/lease.py", LEASE.encode())
-    api.ok("/api/process/start", command="python3 /tmp/lease.py")
-    wait_for(lambda: api.ok("/api/exists", path="/tmp/leased")["exists"], "the lease is held")
-    api.fails("/api/read", "RESOURCE_BUSY", 409, path=f"{W}/leased")
-    api.ok("/api/write", path=f"{W}/leased", content="new")
-    assert api.ok("/api/read", path=f"{W}/leased")["content"] == "new"
-
-
-def test_where_nothing_may_be_written(api):
-    api.fails("/api/write", "READ_ONLY", 403, path="/dev/new", content="x")
-    api.fails("/api/write", "PERMISSION_DENIED", 403, path="/proc/sys/kernel/hostname", content="x")
-    api.fails("/api/mkdir", "READ_ONLY", 403, path="/dev/new")
-    api.fails("/api/delete", "READ_ONLY", 403, path="/dev/null")
-    api.fails("/api/rename", "READ_ONLY", 403, oldPath="/dev/null", newPath="/dev/nix")
-    api.fails("/api/delete", "READ_ONLY", 403, path="/proc/cpuinfo")
-    api.fails("/api/mkdir", "FILE_NOT_FOUND", 404, path="/proc/new")
-
-
 def set_file_limit(pid, soft):
     """From inside the box's user namespace: even the host's root may lack the capability outside of it."""
     subprocess.run(["nsenter", "--user", f"--target={pid}", "prlimit", f"--pid={pid}",
@@ -437,16 +366,6 @@ def test_the_limit_of_a_read(api):
     events = api.stream("/api/read/stream", path=f"{W}/bin")
     with events:
         assert next(iter(events))["size"] == 24 * MIB + 1
-
-
-@pytest.mark.parametrize("path", ["/proc/cpuinfo", "/proc/self/status", "/proc/self/mountinfo", "/proc/self/environ"])
-def test_files_that_the_kernel_makes_up(api, path):
-    assert os.stat(path).st_size == 0
-    answer = api.ok("/api/read", path=path, encoding="utf-8")
-    assert answer["size"] == len(answer["content"].encode()) > 0
-    assert len(api.get(path)) > 0
-    events = api.events("/api/read/stream", path=path)
-    assert events[0]["size"] == events[-1]["bytesRead"] > 0
 
 
 def begun(api, route, body=None, method="POST"):
