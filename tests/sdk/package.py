@@ -22,7 +22,7 @@ ROWS_IN = {
     **{name: [*command, "node_modules/.rows/rows.mjs"] for name, command in RUNTIMES.items()},
     "workerd": ["node", "--no-warnings", "tests/rows/workerd.mjs"],
 }
-WHY_NOT = "no npm, or the packages could not be installed"
+WHY_NOT = "npm is missing"
 
 
 def run(*command, env=None, timeout=120):
