@@ -13,6 +13,7 @@ static const struct str prefix = STR("atoll_");
 
 struct named {
 	char name[TOKEN_NAME_MAX + 1];
+	char made_by[TOKEN_NAME_MAX + 1]; /* "": by no named token */
 	char hash[SECRET_HASH_LEN + 1];
 	int64_t created, expires, used; /* wall clock; 0: never */
 	int64_t written;		/* `used` as the store has it */
@@ -116,6 +117,7 @@ static void write_row(struct tokens *t, struct named *k, store_on_done on_done, 
 	struct json_writer w = json_writer(&value);
 	json_object_begin(&w);
 	json_member_cstr(&w, "hash", k->hash);
+	json_member_cstr(&w, "madeBy", k->made_by);
 	json_member_i64(&w, "expires", k->expires);
 	json_member_i64(&w, "used", k->used);
 	json_object_end(&w);
@@ -138,16 +140,18 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 {
 	struct tokens *t = arg;
 	struct named k = {.created = item->created_ms};
-	struct str hash = STR_NULL;
+	struct str hash = STR_NULL, made_by = STR("");
 	uint64_t expires = 0, used = 0;
 	auto_json struct json_doc *doc = json_parse(str_of(item->value), e);
 	const struct json *o = doc ? json_root(doc) : NULL;
 	if (!o || json_read_str(o, "hash", &hash, e) < 0 || hash.n != SECRET_HASH_LEN ||
+		json_read_str(o, "madeBy", &made_by, e) < 0 || made_by.n > TOKEN_NAME_MAX ||
 		json_read_u64(o, "expires", 0, INT64_MAX, &expires, e) < 0 ||
 		json_read_u64(o, "used", 0, INT64_MAX, &used, e) < 0 || !token_name_ok(str_of(item->key)) ||
 		t->n == TOKENS_MAX)
 		return err_set(e, ERRC_INTERNAL_ERROR, "the row of token '%.64s' is damaged", item->key);
 	snprintf(k.name, sizeof k.name, "%s", item->key);
+	snprintf(k.made_by, sizeof k.made_by, "%.*s", STR_ARG(made_by));
 	memcpy(k.hash, hash.p, hash.n);
 	k.expires = (int64_t)expires;
 	k.used = k.written = (int64_t)used;
@@ -245,6 +249,14 @@ const char *tokens_expired(const struct tokens *t)
 	return NULL;
 }
 
+const char *tokens_made_by(const struct tokens *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (strcmp(t->v[i].made_by, name) == 0)
+			return t->v[i].name;
+	return NULL;
+}
+
 /* ---- changes ---- */
 
 static void make_value(char ret[NAMED_TOKEN_LEN + 1])
@@ -266,6 +278,7 @@ int tokens_make(struct tokens *t, const struct token_wish *wish, char ret_value[
 	if (t->n == TOKENS_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "there are %d tokens already; delete some", TOKENS_MAX);
 	snprintf(k.name, sizeof k.name, "%s", wish->name);
+	snprintf(k.made_by, sizeof k.made_by, "%s", wish->made_by);
 	k.expires = wish->ttl_ms ? k.created + (int64_t)wish->ttl_ms : 0;
 	make_value(ret_value);
 	secret_hash(str_of(ret_value), k.hash);
@@ -296,6 +309,7 @@ void tokens_show(const struct tokens *t, const char *name, struct json_writer *w
 	if (!k)
 		return;
 	json_member_cstr(w, "name", k->name);
+	json_member_cstr(w, "madeBy", *k->made_by ? k->made_by : NULL);
 	member_time(w, "createdAt", k->created);
 	member_time(w, "expiresAt", k->expires);
 	member_time(w, "lastUsedAt", k->used);

@@ -3,7 +3,7 @@
  *
  * POST /v1/tokens makes a named token and tells its value once; the store keeps the name and a SHA-256 of the value. A
  * named token has the rights of the file's token, until it is revoked or its time is over. Revoking also ends the
- * console sessions, links and tickets that were made with it, and cuts its requests that are under way
+ * tokens, console sessions, links and tickets that were made with it, and cuts its requests that are under way
  * (route/tokens_api.c). The file's token cannot be revoked here. Thread: the loop's.
  */
 #pragma once
@@ -20,7 +20,8 @@ enum { NAMED_TOKEN_LEN = 6 + 64 }; /* "atoll_" and 32 random bytes in hex */
 /* What a client asks for. */
 struct token_wish {
 	char name[TOKEN_NAME_MAX + 1];
-	uint64_t ttl_ms; /* 0: for ever */
+	uint64_t ttl_ms;		  /* 0: for ever */
+	char made_by[TOKEN_NAME_MAX + 1]; /* the named token of the request; "": none */
 };
 
 bool token_name_ok(struct str name);
@@ -45,12 +46,15 @@ int64_t tokens_next_expiry(const struct tokens *t);
 /* The name of a token whose time is over, or NULL. */
 const char *tokens_expired(const struct tokens *t);
 
+/* A token that was made with this one, or NULL. */
+const char *tokens_made_by(const struct tokens *t, const char *name);
+
 /* Makes one; on_done comes when the store has it. *ret_value is the only copy of the value. */
 int tokens_make(struct tokens *t, const struct token_wish *wish, char ret_value[NAMED_TOKEN_LEN + 1],
 	store_on_done on_done, void *arg, struct err *e);
 /* It is worth nothing from now on; on_done comes when the store has forgotten it. No effect if there is none. */
 void tokens_remove(struct tokens *t, const char *name, store_on_done on_done, void *arg);
-/* Writes name, createdAt, expiresAt and lastUsedAt into an object that has begun. */
+/* Writes name, madeBy, createdAt, expiresAt and lastUsedAt into an object that has begun. */
 void tokens_show(const struct tokens *t, const char *name, struct json_writer *w);
 /* An array of them, oldest first. */
 void tokens_list(const struct tokens *t, struct json_writer *w);

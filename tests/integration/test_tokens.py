@@ -32,7 +32,7 @@ def names(daemon):
 def clean(daemon):
     yield
     for name in names(daemon):
-        assert daemon.request("DELETE", f"/v1/tokens/{name}").status == 200
+        assert daemon.request("DELETE", f"/v1/tokens/{name}").status in (200, 404)  # 404: it ended with the one that made it
     for box in daemon.boxes():
         assert daemon.destroy(box).status < 300
 
@@ -122,7 +122,7 @@ def test_revoking_acts_at_once(daemon):
                  socket(daemon, "/v1/sandboxes/rv/ws/pty?sessionId=s", {"Cookie": cookie["Cookie"], "Origin": f"http://{daemon.address}"}),
                  socket(daemon, "/v1/sandboxes/rv/hook", bearer(token))]  # which would go on to read what the box sends
     other = socket(daemon, "/v1/sandboxes/rv/ws/pty?sessionId=s", bearer(kept))
-    assert daemon.request("DELETE", "/v1/tokens/gone").json() == {"success": True}
+    assert daemon.request("DELETE", "/v1/tokens/gone").json() == {"success": True, "revoked": ["gone"]}
     again = daemon.request("GET", "/v1/sandboxes", headers=bearer(token), unix=False, token=False)
     assert again.status == 401 and "revoked" in again.json()["message"]
     assert status(daemon, "/v1/sandboxes", cookie) == 401
@@ -149,6 +149,37 @@ def test_revoking_acts_at_once(daemon):
     assert mine.status == 200 and status(daemon, "/v1/sandboxes", bearer(kept)) == 401
 
 
+def make_with(daemon, credentials, name):
+    reply = daemon.request("POST", "/v1/tokens", {"name": name}, headers=credentials, unix=False, token=False)
+    assert reply.status == 201, reply
+    return reply.json()["token"]
+
+
+def test_tokens_that_it_made_end_with_it(daemon):
+    first, other = make(daemon, "first"), make(daemon, "other")
+    second = make_with(daemon, bearer(first), "second")
+    third = make_with(daemon, sign_in(daemon, token=second), "third")  # through a session in a browser
+    fourth = make_with(daemon, bearer(second), "fourth")
+    listed = {t["name"]: t["madeBy"] for t in daemon.request("GET", "/v1/tokens").json()["tokens"]}
+    assert listed == {"first": None, "other": None, "second": "first", "third": "second", "fourth": "second"}
+    terminal = socket(daemon, "/v1/sandboxes/mk/ws/pty?sessionId=s", bearer(third))
+    daemon.kill_daemon()  # who made a token outlives it
+    lib.wait_for(lambda: daemon.request("GET", "/v1/health").status == 200, "the daemon")
+    terminal.close()
+    terminal = socket(daemon, "/v1/sandboxes/mk/ws/pty?sessionId=s", bearer(third))
+    # Even one of those that end may ask for it, and hears the answer.
+    reply = daemon.request("DELETE", "/v1/tokens/first", headers=bearer(fourth), unix=False, token=False)
+    assert reply.status == 200 and sorted(reply.json()["revoked"]) == ["first", "fourth", "second", "third"], reply
+    assert [status(daemon, "/v1/sandboxes", bearer(t)) for t in (first, second, third, fourth, other)] == [401, 401, 401, 401, 200]
+    cut(terminal)
+    # The same name is another token, which has made none.
+    make(daemon, "first")
+    assert daemon.request("DELETE", "/v1/tokens/first").json()["revoked"] == ["first"]
+    daemon.kill_daemon()
+    lib.wait_for(lambda: daemon.request("GET", "/v1/health").status == 200, "the daemon")
+    assert names(daemon) == ["other"]
+
+
 def test_it_outlives_the_daemon_and_so_does_its_end(daemon):
     token, ended = make(daemon, "stays"), make(daemon, "ends")
     cookie = sign_in(daemon, token=ended)
@@ -161,12 +192,14 @@ def test_it_outlives_the_daemon_and_so_does_its_end(daemon):
 
 
 def test_it_expires_with_all_it_made(daemon):
-    token = make(daemon, "short", ttl="3s")
+    token = make(daemon, "short", ttl="6s")
+    child = daemon.request("POST", "/v1/tokens", {"name": "child"}, headers=bearer(token), unix=False, token=False).json()
+    assert (child["madeBy"], child["expiresAt"]) == ("short", None)
     cookie = sign_in(daemon, token=token)
     terminal = socket(daemon, "/v1/sandboxes/ex/ws/pty?sessionId=s", bearer(token))
     cut(terminal)  # with the token
     assert status(daemon, "/v1/sandboxes", bearer(token)) == 401 and status(daemon, "/v1/sandboxes", cookie) == 401
-    assert names(daemon) == []
+    assert names(daemon) == [] and status(daemon, "/v1/sandboxes", bearer(child["token"])) == 401
     far = daemon.request("POST", "/v1/tokens", {"name": "far", "ttl": "3650d"}).json()
     assert far["expiresAt"] > far["createdAt"] and status(daemon, "/v1/sandboxes", bearer(far["token"])) == 200
 
@@ -234,5 +267,7 @@ def test_the_command_line(daemon):
     for wrong in (["make"], ["create"], ["rm"], ["create", "a", "b"], ["list", "a"], ["rm", "a", "--ttl", "1h"]):
         cli(daemon, *wrong, code=2)
     assert "token list" in cli(daemon, "rm", "none", code=1)
-    assert cli(daemon, "rm", "cli").strip() == "cli"
+    make_with(daemon, bearer(token), "made")
+    assert cli(daemon, "list").splitlines()[2].split()[-1] == "cli"
+    assert cli(daemon, "rm", "cli").split() == ["made", "cli"]
     assert status(daemon, "/v1/sandboxes", bearer(token)) == 401

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "cli/text.h"
+
 int delete_each(struct cli *c, char **names, int n, delete_one one, void *arg)
 {
 	int code = 0;
@@ -23,13 +25,28 @@ struct collection {
 	const char *path;
 };
 
+/* With a token go those that were made with it. */
+static void print_others(struct str answer, const char *name)
+{
+	auto_json struct json_doc *d = json_parse(answer, NULL);
+	json_each(it, json_get(d ? json_root(d) : NULL, "revoked"))
+	{
+		if (!str_eq_c(it->text, name))
+			text_print(it->text);
+	}
+}
+
 static int delete_in(void *arg, const char *name, struct err *e)
 {
 	struct collection *in = arg;
 	auto_buf struct buf path = {0}, answer = {0};
 	buf_add_c(&path, in->path);
 	client_percent_encode(&path, name);
-	return client_call(&in->cl, "DELETE", buf_cstr(&path), STR(""), &answer, e) < 0 ? -1 : 0;
+	if (client_call(&in->cl, "DELETE", buf_cstr(&path), STR(""), &answer, e) < 0)
+		return -1;
+	if (!in->cl.cli->json)
+		print_others(buf_str(&answer), name);
+	return 0;
 }
 
 int delete_from(struct cli *c, const char *collection, char **names, int n)

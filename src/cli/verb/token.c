@@ -42,9 +42,10 @@ static void add_row(struct table *t, const struct json *it)
 	table_printf(t, "%s", box_age_text(api_text(it, "createdAt"), text));
 	table_add(t, json_is_null(json_get(it, "lastUsedAt")) ? STR("never") : api_text(it, "lastUsedAt"));
 	table_add(t, json_is_null(json_get(it, "expiresAt")) ? STR("never") : api_text(it, "expiresAt"));
+	table_add(t, json_is_null(json_get(it, "madeBy")) ? STR("-") : api_text(it, "madeBy"));
 }
 
-static const char *const heads[] = {"NAME", ">AGE", "LAST USED", "EXPIRES"};
+static const char *const heads[] = {"NAME", ">AGE", "LAST USED", "EXPIRES", "MADE BY"};
 static const struct listing listing = {"tokens", heads, ARRAY_LEN(heads), add_row, "there are no named tokens"};
 
 static bool check(struct cli *c, const struct args *a, const char *ttl, int *code)

@@ -2,8 +2,8 @@
  * /v1/tokens: named tokens are made, listed and revoked. A value goes out once, when it is made. Every token may do
  * this, as it may do everything else.
  *
- * What ends with a token, at once: its console sessions, links and tickets, the hooks that it holds, and its requests
- * that are under way, so event streams and terminals too.
+ * What ends with a token, at once: the tokens that were made with it, and theirs; its console sessions, links and
+ * tickets, the hooks that it holds, and its requests that are under way, so event streams and terminals too.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +29,31 @@ static void end_all_of(struct daemon *d, const char *name, const struct daemon_r
 	}
 }
 
+/* The token, or one that was made with it, or with that one …, and that has made none itself. */
+static void youngest_of(const struct tokens *t, const char *name, char ret[TOKEN_NAME_MAX + 1])
+{
+	const char *next = name;
+	for (int i = 0; next && i <= TOKENS_MAX; i++, next = tokens_made_by(t, ret))
+		snprintf(ret, TOKEN_NAME_MAX + 1, "%s", next);
+}
+
+/* Ends the tokens that were made with it first, so that a daemon that is killed here finds no token without the one
+ * that made it. Adds the names to `gone`, which may be NULL. on_done comes when the store has forgotten the last. */
+static void end_with_its_own(struct daemon *d, const char *name, const struct daemon_request *but,
+	struct json_writer *gone, store_on_done on_done, void *arg)
+{
+	char at[TOKEN_NAME_MAX + 1];
+	bool last;
+	do {
+		youngest_of(d->tokens, name, at);
+		last = strcmp(at, name) == 0;
+		end_all_of(d, at, but); /* written before the token goes: no session outlives it */
+		tokens_remove(d->tokens, at, last ? on_done : NULL, last ? arg : NULL);
+		if (gone)
+			json_cstr(gone, at);
+	} while (!last);
+}
+
 /* ---- tokens whose time is over ---- */
 
 static void on_expiry(struct loop_timer *t)
@@ -38,8 +63,7 @@ static void on_expiry(struct loop_timer *t)
 	const char *over;
 	while ((over = tokens_expired(d->tokens))) {
 		snprintf(name, sizeof name, "%s", over);
-		end_all_of(d, name, NULL);
-		tokens_remove(d->tokens, name, NULL, NULL);
+		end_with_its_own(d, name, NULL, NULL, NULL, NULL);
 	}
 	tokens_api_watch(d);
 }
@@ -97,8 +121,9 @@ static void on_body(struct http_exchange *x, struct str body)
 	struct err e;
 	m->request = r;
 	daemon_request_hold(r);
-	if (token_wish_read(body, &m->wish, &e) < 0 ||
-		tokens_make(r->daemon->tokens, &m->wish, m->value, on_made, m, &e) < 0) {
+	bool wish = token_wish_read(body, &m->wish, &e) == 0;
+	snprintf(m->wish.made_by, sizeof m->wish.made_by, "%s", r->token);
+	if (!wish || tokens_make(r->daemon->tokens, &m->wish, m->value, on_made, m, &e) < 0) {
 		daemon_request_error(r, &e);
 		return making_free(m);
 	}
@@ -118,14 +143,22 @@ static void list(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
+struct revoking {
+	struct daemon_request *request; /* held */
+	struct buf answer;
+};
+
 static void on_removed(void *arg, const struct err *e)
 {
-	struct daemon_request *r = arg;
+	struct revoking *v = arg;
+	struct daemon_request *r = v->request;
 	if (r->x && e)
 		daemon_request_error(r, e);
 	else if (r->x)
-		daemon_request_json(r, 200, STR("{\"success\":true}"));
+		daemon_request_json(r, 200, buf_str(&v->answer));
 	daemon_request_release(r);
+	buf_free(&v->answer);
+	free(v);
 }
 
 static void revoke_token(struct daemon_request *r)
@@ -136,9 +169,17 @@ static void revoke_token(struct daemon_request *r)
 		err_set(&e, ERRC_NOT_FOUND, "there is no token '%s'", r->match.token);
 		return daemon_request_error(r, &e);
 	}
+	struct revoking *v = xcalloc(1, sizeof *v);
+	struct json_writer w = json_writer(&v->answer);
 	daemon_request_hold(r);
-	end_all_of(d, r->match.token, r); /* written before the token goes: no session outlives it */
-	tokens_remove(d->tokens, r->match.token, on_removed, r);
+	v->request = r;
+	json_object_begin(&w);
+	json_member_bool(&w, "success", true);
+	json_key(&w, "revoked");
+	json_array_begin(&w);
+	end_with_its_own(d, r->match.token, r, &w, on_removed, v);
+	json_array_end(&w);
+	json_object_end(&w);
 	tokens_api_watch(d);
 }
 

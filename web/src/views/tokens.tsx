@@ -15,7 +15,7 @@ const left = (iso: string | null) => {
 export function Tokens(p: { first: Token[] }) {
   const [list, setList] = useState(p.first), [adding, setAdding] = useState(false);
   const load = async () => setList((await json('GET', '/v1/tokens')).tokens);
-  const revoke = async (t: Token) => { if (await sure(`Revoke the token ${t.name}? Programs that use it are refused at once.`, 'Revoke')) attempt(async () => { await json('DELETE', `/v1/tokens/${t.name}`); await load(); }); };
+  const revoke = async (t: Token) => { if (await sure(`Revoke the token ${t.name}? Programs that use it are refused at once, and so are tokens that were made with it.`, 'Revoke')) attempt(async () => { await json('DELETE', `/v1/tokens/${t.name}`); await load(); }); };
   return (
     <section aria-labelledby="tokens">
       <div class="row"><h2 id="tokens">Tokens</h2><span class="grow" /><Button onClick={() => setAdding(true)}>New token</Button></div>
