@@ -20,24 +20,43 @@ struct tree {
 	int root;
 };
 
-static int copy_bytes(int from, int to, off_t size)
+/* The bytes [at, end), which are no hole. */
+static int copy_range(int from, int to, off_t at, off_t end)
 {
-	while (size > 0) {
-		ssize_t n = copy_file_range(from, NULL, to, NULL, (size_t)size, 0);
+	static char piece[1 << 18];
+	while (at < end) {
+		off_t out = at;
+		ssize_t n = copy_file_range(from, &at, to, &out, (size_t)(end - at), 0);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			break; /* not between these file systems: by hand */
+	}
+	while (at < end) {
+		size_t want = end - at < (off_t)sizeof piece ? (size_t)(end - at) : sizeof piece;
+		ssize_t n = pread(from, piece, want, at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			break;
-		size -= n;
-	}
-	if (size <= 0)
-		return 0;
-	char piece[65536];
-	for (ssize_t n; (n = read(from, piece, sizeof piece)) != 0;) {
-		if (n < 0 && errno == EINTR)
-			continue;
+			return n < 0 ? -errno : 0; /* the file has become shorter */
+		if (lseek(to, at, SEEK_SET) < 0)
+			return -errno;
 		/* A disk that fills up takes a part first, and says so with the next piece only. */
-		int r = n < 0 ? -errno : fd_write_full(to, piece, (size_t)n);
+		int r = fd_write_full(to, piece, (size_t)n);
+		if (r < 0)
+			return r;
+		at += n;
+	}
+	return 0;
+}
+
+/* Holes stay holes: a sparse file may be larger than any disk. */
+static int copy_bytes(int from, int to, off_t size)
+{
+	for (off_t at = 0; at < size;) {
+		off_t data = lseek(from, at, SEEK_DATA);
+		if (data < 0)
+			return errno == ENXIO ? 0 : -errno;
+		at = lseek(from, data, SEEK_HOLE);
+		int r = at < 0 ? -errno : copy_range(from, to, data, at < size ? at : size);
 		if (r < 0)
 			return r;
 	}

@@ -1,6 +1,6 @@
 /*
  * tree.h - copies and measures layers. A copy lies on another file system: a tree with the kernel's whiteouts, owners,
- * modes, times, hard links and extended attributes. Root does it; no link of the tree is followed.
+ * modes, times, holes, hard links and extended attributes. Root does it; no link of the tree is followed.
  */
 #pragma once
 

@@ -24,7 +24,7 @@ int archive_write_set_format_xar(struct archive *a)
 struct packer {
 	struct archive *out;
 	struct archive_entry_linkresolver *links;
-	uint64_t entries;
+	uint64_t entries, bytes;
 	bool copy; /* for COPY: times do not count, so that equal files make equal archives */
 	dev_t device;
 };
@@ -146,6 +146,9 @@ static void put_tree(struct packer *p, const char *path, const char *name, int d
 		mover_die("'%s' cannot be read: %s", path, strerror(errno));
 	if (++p->entries > MOVER_ENTRIES_MAX)
 		mover_die("more than %u files", MOVER_ENTRIES_MAX);
+	/* The holes of a sparse file are packed as zeros. */
+	if (S_ISREG(st.st_mode) && (p->bytes += (uint64_t)st.st_size) > MOVER_BYTES_MAX)
+		mover_die("the files have more than %llu bytes, with '%s'", MOVER_BYTES_MAX, path);
 	if (S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
 		return;
 	if (S_ISDIR(st.st_mode) && st.st_dev != p->device)

@@ -1,7 +1,9 @@
 """A build and an import that try to reach the host: nothing outside of the image may change, and nothing of the host may be seen."""
 import io
 import os
+import shutil
 import stat
+import subprocess
 import tarfile
 
 import pytest
@@ -26,6 +28,11 @@ def host_files(images):
             yield os.path.join(top, name), os.lstat(os.path.join(top, name))
 
 
+def host_marks():
+    """Files of the host that a whiteout, an opaque mark or a hard link would hit: there, with as many links as before."""
+    return {path: (os.stat(path).st_nlink, os.stat(path).st_size) for path in ("/etc/passwd", "/etc/hostname", "/bin/busybox")}
+
+
 CAPABILITY = "\x01\x00\x00\x02\x00\x00\x20" + "\x00" * 13
 TRICKS = {
     "a link to the root, then a file through it": [link("up", "/"), ("up/evil-file", b"x", {})],
@@ -34,15 +41,27 @@ TRICKS = {
     "a link that is replaced by a directory": [link("d", "/tmp"), ("d", None, {}), ("d/evil-file", b"x", {})],
     "a link into proc": [link("p", "/proc/1/root"), ("p/evil-file", b"x", {})],
     "a link to a descriptor": [link("p", "/proc/self/fd/0"), ("p", b"x", {})],
+    "a hard link through a link": [link("up", "/"), link("h", "up/etc/hostname", tarfile.LNKTYPE), ("h", b"x", {})],
+    "a hard link into proc": [link("h", "proc/self/status", tarfile.LNKTYPE)],
+    "a hard link into dev": [link("h", "dev/null", tarfile.LNKTYPE)],
+    "a link to a link to a parent": [("d", None, {}), link("d/a", "b"), link("d/b", "../.."), ("d/a/evil-file", b"x", {})],
+    "an opaque mark through a link to the root": [link("up", "/"), ("up/.wh..wh..opq", b"", {})],
+    "an opaque mark through a link that climbs out": [("d", None, {}), link("d/up", "../../../.."), ("d/up/.wh..wh..opq", b"", {})],
+    "a whiteout through a link": [link("up", "/etc"), ("up/.wh.passwd", b"", {})],
+    "a whiteout of what is mounted": [(".wh.proc", b"", {}), (".wh.dev", b"", {}), ("proc/.wh.self", b"", {}), ("dev/.wh.null", b"", {})],
+    "a directory with the name of an opaque mark": [(".wh..wh..opq", None, {}), (".wh..wh..opq/evil-file", b"x", {})],
+    "a link with the name of a whiteout": [link(".wh.etc", "/")],
 }
 
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_a_path_through_a_link_stays_in_the_image(atoll, trick):
     """It is refused, or lands inside of the image; the host never sees the file."""
+    before = host_marks()
     reply = atoll.request("POST", "/v1/images/import?name=tricky", tar_of(shell_tree() + TRICKS[trick]))
     last = events(reply)[-1] if reply.status == 200 else {"type": "error"}
     assert last["type"] in ("done", "error")
+    assert host_marks() == before
     for place in ("/", "/tmp", "/etc", "/root", str(atoll.images), str(atoll.images.parent)):
         assert not os.path.lexists(os.path.join(place, "evil-file")), place
     assert no_work_left(atoll)
@@ -78,7 +97,10 @@ def test_no_device_no_setid_and_no_capability_reaches_the_disk(atoll):
         ("kmem", b"", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 2}),
         ("su", b"x", {"mode": 0o4755}), ("sg", b"x", {"mode": 0o2755}), ("sd", None, {"mode": 0o3777}),
         ("cap", b"x", {"pax_headers": {"SCHILY.xattr.security.capability": CAPABILITY}}),
-        ("trusted", b"x", {"pax_headers": {"SCHILY.xattr.trusted.overlay.redirect": "/etc"}})]
+        ("trusted", b"x", {"pax_headers": {"SCHILY.xattr.trusted.overlay.redirect": "/etc"}}),
+        ("overlay", b"x", {"pax_headers": {"SCHILY.xattr.user.overlay.redirect": "/etc"}}),
+        ("label", b"x", {"pax_headers": {"SCHILY.xattr.security.selinux": "x", "SCHILY.xattr.system.posix_acl_access": "x"}}),
+        ("system", None, {"pax_headers": {"SCHILY.xattr.trusted.overlay.opaque": "y", "SCHILY.xattr.user.kept": "y"}})]
     import_image(atoll, "devices", tar_of(tree, tarfile.PAX_FORMAT))
     built(atoll, "FROM default\nRUN echo x > /made; chmod 6755 /made; mkdir /d\n", query="tag=setid")
     for path, st in host_files(atoll.images):
@@ -87,8 +109,10 @@ def test_no_device_no_setid_and_no_capability_reaches_the_disk(atoll):
         assert not stat.S_ISCHR(st.st_mode) or st.st_rdev == 0, path
         if not stat.S_ISLNK(st.st_mode):
             assert "security.capability" not in os.listxattr(path, follow_symlinks=False), path
-            if stat.S_ISREG(st.st_mode):
-                assert not [x for x in os.listxattr(path) if "redirect" in x], path
+            attributes = os.listxattr(path, follow_symlinks=False)
+            assert not [x for x in attributes if "redirect" in x or "selinux" in x or "posix_acl" in x], path
+            if path.endswith("/system"):
+                assert "user.kept" in attributes, "attributes of an archive do arrive"
     assert not [path for path, st in host_files(atoll.images) if path.endswith(("/su", "/sg")) and st.st_mode & 0o6000]
     # A program of a build may set the bits: no user of the host reaches the directory, and a box gains nothing by them.
     assert stat.S_IMODE(os.stat(atoll.images).st_mode) & 0o077 == 0
@@ -107,6 +131,37 @@ def test_a_sparse_file_does_not_fill_the_disk(atoll):
     info = tarfile.TarInfo("huge")
     info.size = 100 << 40
     import_error(atoll, info.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
+
+
+def sparse_entry(name, size):
+    """GNU's sparse format 1.0: a map without any data, of a file of `size` bytes."""
+    table = b"1\n0\n0\n"
+    return (f"GNUSparseFile.0/{name}", table + bytes(512 - len(table)),
+            {"pax_headers": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": name, "GNU.sparse.realsize": str(size)}})
+
+
+def test_the_holes_of_a_sparse_file_take_no_room(atoll):
+    """A file of 4 TB in an archive of some kilobytes, or made by a build, is more than any disk has here."""
+    import_image(atoll, "sparse", tar_of(shell_tree() + [sparse_entry("huge", 4 << 40)], tarfile.PAX_FORMAT))
+    assert run(atoll, "a", "sparse", "stat -c %s /huge") == f"{4 << 40}\n"
+    built(atoll, "FROM default\nRUN /bin/busybox truncate -s 4398046511104 /made\n", query="tag=sparse-build&nocache=1")
+    holes = [st for path, st in host_files(atoll.images) if path.endswith(("/huge", "/made")) and st.st_size == 4 << 40]
+    assert len(holes) == 2 and all(st.st_blocks < 100 for st in holes)
+    # It would be packed as zeros: refused, before the disk is full of them.
+    reply = atoll.request("GET", "/v1/images/sparse?export=rootfs")
+    assert reply.status != 200 and "the files have more than" in reply.text, reply
+    assert no_work_left(atoll)
+
+
+@pytest.mark.parametrize("program", ["zstd", "xz", "bzip2"])
+def test_bombs_of_every_compression_are_refused(atoll, program):
+    """Zeros, which these formats make more than a thousand times smaller. gzip cannot: its limit is the size alone."""
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
+    entry = tarfile.TarInfo("zeros")
+    entry.size = 80 << 20
+    packed = subprocess.run([program, "-1", "-c"], input=entry.tobuf() + bytes(entry.size), capture_output=True, check=True).stdout
+    assert "inflates to more than" in import_error(atoll, packed)
 
 
 HOSTILE = r"""FROM default
