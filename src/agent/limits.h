@@ -139,17 +139,18 @@
 #define KEPT_GRACE	 30000	     /* without a connection; then the command is ended */
 
 /* Background processes of a box */
-#define PROCESSES_MAX	   256 /* ended ones that are remembered */
-#define PROCESS_ID_MAX	   128
-#define SERVICES_MAX	   64
-#define SERVICES_FILE_MAX  (256u * KIB)
-#define SERVICE_RETRY_MIN  1000	       /* a service that ended is started again after that; the pause doubles … */
-#define SERVICE_RETRY_MAX  60000       /* … up to this … */
-#define SERVICE_STEADY	   60000       /* … and begins anew after a run of this */
-#define PROCESS_LOG_MAX	   (16u * MIB) /* output of one process; when it is full the oldest half goes */
-#define PROCLOG_MEM	   (4u * KIB)  /* of a log in memory, twice for each process; more goes to a file */
-#define PROCLOG_PIECE	   8192	       /* output in one record, and so in one event */
-#define PROCESS_KILL_GRACE 5000	       /* between SIGTERM and SIGKILL */
-#define PROCESS_KILL_POLL  50	       /* is the tree of a killed one gone? */
-#define PROCESS_KILL_LOOKS 16	       /* at /proc for one signal, while new members of the tree turn up */
-#define PROCESS_YOUNG	   200	       /* one that was killed at this age or less is told twice */
+#define PROCESSES_MAX	     256	 /* ended ones that are remembered; those that ended first are forgotten */
+#define PROCESS_COMMANDS_MAX (32u * MIB) /* … and the bytes of their commands */
+#define PROCESS_ID_MAX	     128
+#define SERVICES_MAX	     64
+#define SERVICES_FILE_MAX    (256u * KIB)
+#define SERVICE_RETRY_MIN    1000	 /* a service that ended is started again after that; the pause doubles … */
+#define SERVICE_RETRY_MAX    60000	 /* … up to this … */
+#define SERVICE_STEADY	     60000	 /* … and begins anew after a run of this */
+#define PROCESS_LOG_MAX	     (16u * MIB) /* output of one process; when it is full the oldest half goes */
+#define PROCLOG_MEM	     (4u * KIB)	 /* of a log in memory, twice for each process; more goes to a file */
+#define PROCLOG_PIECE	     8192	 /* output in one record, and so in one event */
+#define PROCESS_KILL_GRACE   5000	 /* between SIGTERM and SIGKILL */
+#define PROCESS_KILL_POLL    50		 /* is the tree of a killed one gone? */
+#define PROCESS_KILL_LOOKS   16		 /* at /proc for one signal, while new members of the tree turn up */
+#define PROCESS_YOUNG	     200	 /* one that was killed at this age or less is told twice */

@@ -504,6 +504,44 @@ def test_the_oldest_ended_ones_make_room():
         assert a.close() == 0
 
 
+def known(a):
+    return {p["id"]: p["status"] for p in a.call("GET", "/api/process/list").json()["processes"]}
+
+
+def test_processes_that_ended_first_make_room_and_running_ones_never():
+    a = Agent()
+    try:
+        start(a, "exec sleep 600", processId="runs", sessionId=SESSIONLESS)
+        start(a, "while [ ! -e go ]; do sleep 0.02; done", processId="early", sessionId=SESSIONLESS)
+        for i in range(256):
+            start(a, "/bin/true", processId=f"n{i}", sessionId=SESSIONLESS)
+            ended(a, f"n{i}")
+        Path(a.dir, "go").touch()
+        ended(a, "early")  # started before all others, and the last to end
+        start(a, "/bin/true", processId="more", sessionId=SESSIONLESS)
+        ids = known(a)
+        assert ids["runs"] == "running" and ids["early"] == "completed"
+        assert "n0" not in ids and "n1" not in ids and "n2" in ids
+        a.call("DELETE", "/api/process/kill-all")
+    finally:
+        assert a.close() == 0
+
+
+def test_long_commands_of_ended_processes_are_bounded():
+    """32 MiB of them are kept."""
+    a = Agent()
+    try:
+        a.run("MARK=1;:", sessionId="s")
+        for i in range(72):
+            start(a, ": " + "x" * (1 << 20), processId=f"n{i}", sessionId="s")
+            ended(a, f"n{i}")
+        ids = known(a)
+        assert 32 <= len(ids) <= 34 and "n0" not in ids and "n71" in ids
+        assert a.rss_kb() < 48 << 10
+    finally:
+        assert a.close() == 0
+
+
 def test_kill_waits_for_children_that_outlive_their_parent(agent, where):
     pidfile = os.path.join(agent.dir, "deaf-child" + where)
     start(agent, f"sh -c 'trap \"\" TERM; echo $$ >{pidfile}; while :; do sleep 0.05; done' & wait", processId="parent", sessionId=where)

@@ -11,7 +11,9 @@
 #include "base/clock.h"
 
 static struct list all = {&all, &all};
-static size_t ended;
+/* The ended ones, in the order of their ends. */
+static struct list over = {&over, &over};
+static size_t ended, ended_bytes;
 
 struct list *process_all(void)
 {
@@ -81,9 +83,12 @@ static void free_process(struct process *p)
 
 void process_forget(struct process *p)
 {
-	if (process_is_over(p))
+	if (process_is_over(p)) {
 		ended--;
+		ended_bytes -= p->kept_bytes;
+	}
 	list_del(&p->node);
+	list_del(&p->over_node);
 	p->forgotten = true;
 	if (list_empty(&p->followers))
 		free_process(p);
@@ -101,12 +106,13 @@ bool process_is_idle(const struct process *p)
 	return process_is_over(p) && !p->kill_due && list_empty(&p->waiters);
 }
 
+/* Forgets those that ended first until there is room for one more. */
 static void forget_oldest(void)
 {
-	list_each(it, &all)
+	list_each(it, &over)
 	{
-		struct process *p = list_entry(it, struct process, node);
-		if (ended < PROCESSES_MAX)
+		struct process *p = list_entry(it, struct process, over_node);
+		if (ended < PROCESSES_MAX && ended_bytes <= PROCESS_COMMANDS_MAX)
 			return;
 		if (process_is_idle(p))
 			process_forget(p);
@@ -328,7 +334,10 @@ static void process_end(struct process *p, const struct cmd_result *r, enum proc
 	p->result = *r;
 	p->status = status;
 	p->end_ms = clock_wall_ms();
+	p->kept_bytes = strlen(p->command) + (p->launch ? strlen(p->launch->argv) : 0);
 	ended++;
+	ended_bytes += p->kept_bytes;
+	list_push(&over, &p->over_node);
 	tell_followers(p);
 	tell_waiters(p);
 }

@@ -6,7 +6,8 @@
  * process that was started may be a shell (a copy of the session's) that waits for the program and dies of the signal
  * first; then the agent inherits and reaps the program, and the code comes from there (`heir`).
  *
- * The table holds all living processes and the last PROCESSES_MAX ended processes with their logs and exit codes.
+ * The table holds all living processes and those that ended last, with their logs and exit codes: at most PROCESSES_MAX,
+ * and fewer when their commands have more than PROCESS_COMMANDS_MAX bytes.
  * Followers read the log from its beginning and then new output, each at its own pace. Thread: the loop's.
  */
 #pragma once
@@ -36,6 +37,8 @@ struct launch {
 
 struct process {
 	struct list node;
+	struct list over_node; /* when ended */
+	size_t kept_bytes;     /* of its command, when ended */
 	char *id, *command, *session;
 	enum process_status status;
 	pid_t pid;
