@@ -187,7 +187,7 @@ static struct hook *get_object(struct hook *h, const struct json *path)
 	if (!known) {
 		struct buf text = {0};
 		buf_add_str(&text, CAPNWEB_UNDEFINED);
-		return hook_value(s, payload_of_text(&text, NULL, 0), NULL);
+		return hook_value(s, payload_of_text(s, &text, NULL, 0), NULL);
 	}
 	struct hook *below = hook_new(s, HOOK_OBJECT);
 	below->object = object_ref(h->object);
@@ -341,7 +341,7 @@ void capnweb_resolve(struct capnweb_call *c, struct str expression)
 
 void capnweb_resolve_answer(struct capnweb_call *c, struct capnweb_answer *a)
 {
-	struct payload *p = payload_of_text(&a->text, a->refs, a->n);
+	struct payload *p = payload_of_text(c->s, &a->text, a->refs, a->n);
 	*a = (struct capnweb_answer){0};
 	answer(c, hook_value(c->s, p, NULL));
 }
@@ -360,7 +360,7 @@ void capnweb_reject(struct capnweb_call *c, const char *name, struct str message
 	}
 	json_array_end(&w);
 	struct hook *h = hook_new(c->s, HOOK_ERROR);
-	h->payload = payload_of_text(&b, NULL, 0);
+	h->payload = payload_of_text(c->s, &b, NULL, 0);
 	answer(c, h);
 }
 

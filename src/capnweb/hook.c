@@ -70,7 +70,7 @@ struct hook *hook_value(struct capnweb *s, struct payload *p, const struct json 
 	return h;
 }
 
-static struct payload *error_payload(const char *name, struct str message, struct str properties)
+static struct payload *error_payload(struct capnweb *s, const char *name, struct str message, struct str properties)
 {
 	struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -83,7 +83,7 @@ static struct payload *error_payload(const char *name, struct str message, struc
 		json_raw(&w, properties);
 	}
 	json_array_end(&w);
-	return payload_of_text(&b, NULL, 0);
+	return payload_of_text(s, &b, NULL, 0);
 }
 
 struct hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ...)
@@ -94,7 +94,7 @@ struct hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ..
 	vsnprintf(message, sizeof message, fmt, ap);
 	va_end(ap);
 	struct hook *h = hook_new(s, HOOK_ERROR);
-	h->payload = error_payload(name, str_of(message), STR_NULL);
+	h->payload = error_payload(s, name, str_of(message), STR_NULL);
 	return h;
 }
 
@@ -171,7 +171,7 @@ static void replace_promises(struct hook *h)
 		free(a.refs);
 		buf_free(&a.text);
 	} else {
-		h->payload = payload_of_text(&a.text, a.refs, a.n);
+		h->payload = payload_of_text(h->s, &a.text, a.refs, a.n);
 		h->payload->list = p->list;
 	}
 	h->root = NULL;

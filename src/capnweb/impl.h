@@ -38,12 +38,14 @@ struct capnweb_ref {
 
 struct payload {
 	unsigned refs;
+	struct capnweb *s;	 /* of a text */
 	struct doc *doc;	 /* of a text: when it was parsed */
 	const struct json *root; /* likewise */
 	struct buf text;
 	struct capnweb_ref *ref;
 	size_t n, promises;
-	bool list; /* the root is a list of arguments, not an expression */
+	bool list;	/* the root is a list of arguments, not an expression */
+	bool too_large; /* a text that could not be parsed */
 };
 
 enum hook_kind { HOOK_PENDING, HOOK_VALUE, HOOK_ERROR, HOOK_OBJECT, HOOK_IMPORT, HOOK_PIPE, HOOK_SAME };
@@ -100,7 +102,8 @@ struct capnweb {
 	struct map exports, imports;
 	struct object main;
 	struct list ready, calls, lates, streams, pipes;
-	size_t hooks, calls_n, held;
+	size_t hooks, calls_n;
+	size_t held, answers; /* bytes of documents, and of texts */
 	int64_t next_export, next_import, next_negative;
 	bool ended, full, running;
 	struct buf out;
@@ -132,7 +135,7 @@ struct scope {
 struct doc *doc_new(struct capnweb *s, struct json_doc *json, size_t bytes);
 struct doc *doc_ref(struct doc *d);
 void doc_unref(struct doc *d);
-struct payload *payload_of_text(struct buf *text, struct capnweb_ref *refs, size_t n);
+struct payload *payload_of_text(struct capnweb *s, struct buf *text, struct capnweb_ref *refs, size_t n);
 struct payload *payload_ref(struct payload *p);
 void payload_unref(struct payload *p);
 /* Parses a text that was not read so far. False: it is too large for that. */

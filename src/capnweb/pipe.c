@@ -53,7 +53,7 @@ static struct hook *undefined_value(struct capnweb *s)
 {
 	struct buf text = {0};
 	buf_add_str(&text, CAPNWEB_UNDEFINED);
-	return hook_value(s, payload_of_text(&text, NULL, 0), NULL);
+	return hook_value(s, payload_of_text(s, &text, NULL, 0), NULL);
 }
 
 /* Answers a write; `why` refuses it. */

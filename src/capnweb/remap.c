@@ -74,7 +74,7 @@ static struct hook *map_array(struct hook *h, const struct json *array, const st
 		hook_unref(input);
 	}
 	buf_add_c(&a.text, "]]");
-	return hook_value(s, payload_of_text(&a.text, a.refs, a.n), NULL);
+	return hook_value(s, payload_of_text(s, &a.text, a.refs, a.n), NULL);
 }
 
 struct hook *hook_map(struct hook *h, const struct mapping *m)

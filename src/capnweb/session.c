@@ -268,24 +268,36 @@ void cw_pull(struct export *e)
 
 /* ---- running ---- */
 
+static void check_limits(struct capnweb *s)
+{
+	if (s->hooks > CAPNWEB_HOOKS_MAX)
+		cw_end(s, "too many results and objects are held; release those that are not needed", true);
+	else if (s->held > CAPNWEB_HELD_MAX || s->answers > CAPNWEB_ANSWERS_MAX)
+		cw_end(s, "too many bytes are held; release results that are not needed", true);
+}
+
+/* While the transport is full nothing runs: one result that many pulls wait for would be written to it for each. */
+static bool can_run(const struct capnweb *s)
+{
+	return !s->ended && !s->full && !list_empty(&s->ready);
+}
+
 void cw_run(struct capnweb *s)
 {
 	if (s->running)
 		return;
 	s->running = true;
-	while (!s->ended && !list_empty(&s->ready)) {
+	while (can_run(s)) {
 		struct waiter *w = list_entry(list_pop(&s->ready), struct waiter, node);
 		w->run(w);
+		check_limits(s);
 	}
-	if (s->hooks > CAPNWEB_HOOKS_MAX)
-		cw_end(s, "too many results and objects are held; release those that are not needed", true);
-	else if (s->held > CAPNWEB_HELD_MAX)
-		cw_end(s, "too many bytes are held; release results that are not needed", true);
+	check_limits(s);
 	if (!s->ended)
 		stream_wake_all(s);
 	s->running = false;
 	/* What was woken meanwhile. */
-	if (!s->ended && !list_empty(&s->ready))
+	if (can_run(s))
 		cw_run(s);
 }
 

@@ -35,11 +35,12 @@ void doc_unref(struct doc *d)
 
 /* ---- payloads ---- */
 
-struct payload *payload_of_text(struct buf *text, struct capnweb_ref *refs, size_t n)
+struct payload *payload_of_text(struct capnweb *s, struct buf *text, struct capnweb_ref *refs, size_t n)
 {
 	struct payload *p = xcalloc(1, sizeof *p);
-	*p = (struct payload){.refs = 1, .text = *text, .ref = refs, .n = n};
+	*p = (struct payload){.refs = 1, .s = s, .text = *text, .ref = refs, .n = n};
 	*text = (struct buf){0};
+	s->answers += buf_size(&p->text);
 	for (size_t i = 0; i < n; i++)
 		p->promises += refs[i].kind == REF_PROMISE;
 	return p;
@@ -62,6 +63,8 @@ void payload_unref(struct payload *p)
 		hook_unref(p->ref[i].hook);
 	}
 	free(p->ref);
+	if (p->s)
+		p->s->answers -= buf_size(&p->text);
 	buf_free(&p->text);
 	doc_unref(p->doc);
 	free(p);
@@ -69,9 +72,10 @@ void payload_unref(struct payload *p)
 
 bool payload_read(struct payload *p, struct capnweb *s)
 {
-	if (p->root)
-		return true;
+	if (p->root || p->too_large)
+		return p->root;
 	struct json_doc *json = json_parse(buf_str(&p->text), NULL);
+	p->too_large = !json;
 	if (!json)
 		return false;
 	p->doc = doc_new(s, json, buf_size(&p->text));
@@ -224,19 +228,24 @@ void capnweb_plain_members(struct buf *out, const struct json *object)
 
 /* ---- as expressions ---- */
 
+/* The first `c` from `from` on, or `to`. */
+static size_t find(struct str s, char c, size_t from, size_t to)
+{
+	const char *at = from < to ? memchr(s.p + from, c, to - from) : NULL;
+	return at ? (size_t)(at - s.p) : to;
+}
+
 void capnweb_put_json(struct buf *out, struct str json)
 {
-	size_t from = 0;
+	size_t from = 0, quote = 0; /* quote: the next one from i on, once it was looked for */
 	bool quoted = false;
 	for (size_t i = 0; i < json.n; i++) {
 		char c = json.p[i];
 		if (quoted && c != '"' && c != '\\') {
-			/* Most of a long answer is one string. */
-			size_t left = json.n - i;
-			const char *q = memchr(json.p + i, '"', left);
-			size_t to = q ? (size_t)(q - json.p) : json.n;
-			const char *b = memchr(json.p + i, '\\', to - i);
-			i = (b ? (size_t)(b - json.p) : to) - 1;
+			/* Most of a long answer is one string, and may have an escape in each line. */
+			if (quote < i)
+				quote = find(json, '"', i, json.n);
+			i = find(json, '\\', i, quote) - 1;
 		} else if (quoted && c == '\\') {
 			i++;
 		} else if (c == '"') {

@@ -6,9 +6,9 @@
  * process that was started may be a shell (a copy of the session's) that waits for the program and dies of the signal
  * first; then the agent inherits and reaps the program, and the code comes from there (`heir`).
  *
- * The table holds all living processes and those that ended last, with their logs and exit codes: at most PROCESSES_MAX,
- * and fewer when their commands have more than PROCESS_COMMANDS_MAX bytes.
- * Followers read the log from its beginning and then new output, each at its own pace. Thread: the loop's.
+ * The table holds all living processes and those that ended last, with their logs and exit codes: at most
+ * PROCESSES_MAX, and fewer when their commands have more than PROCESS_COMMANDS_MAX bytes. Followers read the log from
+ * its beginning and then new output, each at its own pace. Thread: the loop's.
  */
 #pragma once
 

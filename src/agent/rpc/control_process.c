@@ -258,7 +258,7 @@ void control_process_start(struct rpc *r, struct capnweb_call *call)
 	const struct process *p = read_wish(call, &w) ? launch(call, &w) : NULL;
 	if (p) {
 		put_status(&b, p);
-		capnweb_resolve(call, buf_str(&b));
+		rpc_resolve(call, &b);
 	}
 	wish_free(&w);
 }
@@ -274,7 +274,7 @@ void control_process_get(struct rpc *r, struct capnweb_call *call)
 	if (!p || !p->launch)
 		return capnweb_resolve(call, STR("null"));
 	put_status(&b, p);
-	capnweb_resolve(call, buf_str(&b));
+	rpc_resolve(call, &b);
 }
 
 void control_process_list(struct rpc *r, struct capnweb_call *call)
@@ -292,7 +292,7 @@ void control_process_list(struct rpc *r, struct capnweb_call *call)
 		put_status(&b, p);
 	}
 	buf_add_c(&b, "]]");
-	capnweb_resolve(call, buf_str(&b));
+	rpc_resolve(call, &b);
 }
 
 static void unfollow(void *owner, struct process_follower *f)

@@ -358,7 +358,7 @@ void control_terminal_create(struct rpc *r, struct capnweb_call *call)
 		living++;
 		terminal_attach(t->terminal, &t->viewer);
 		put_snapshot(&b, t);
-		capnweb_resolve(call, buf_str(&b));
+		rpc_resolve(call, &b);
 	} else {
 		free_terminal(t);
 	}
@@ -377,7 +377,7 @@ void control_terminal_get(struct rpc *r, struct capnweb_call *call)
 	if (!t)
 		return capnweb_resolve(call, STR("null"));
 	put_snapshot(&b, t);
-	capnweb_resolve(call, buf_str(&b));
+	rpc_resolve(call, &b);
 }
 
 void control_terminal_list(struct rpc *r, struct capnweb_call *call)
@@ -392,7 +392,7 @@ void control_terminal_list(struct rpc *r, struct capnweb_call *call)
 		put_snapshot(&b, list_entry(it, struct control_terminal, node));
 	}
 	buf_add_c(&b, "]]");
-	capnweb_resolve(call, buf_str(&b));
+	rpc_resolve(call, &b);
 }
 
 void control_terminal_output(struct rpc *r, struct capnweb_call *call)

@@ -114,6 +114,8 @@ void rpc_close_if_idle(struct rpc *r);
 
 /* rpc_call.c */
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name);
+/* Rejects the call when the expression did not fit into its buffer. */
+void rpc_resolve(struct capnweb_call *call, const struct buf *expression);
 void rpc_reject_unknown(struct capnweb_call *call, const char *name);
 /* Answers, unless that was done, and frees. */
 void rpc_call_done(struct rpc_call *c);

@@ -56,6 +56,15 @@ static void reject_answer(struct rpc_call *c)
 
 /* ---- answers ---- */
 
+void rpc_resolve(struct capnweb_call *call, const struct buf *expression)
+{
+	struct err e;
+	if (!expression->failed)
+		return capnweb_resolve(call, buf_str(expression));
+	err_set(&e, ERRC_FILE_TOO_LARGE, "the answer is too long for this transport; use a stream");
+	rpc_reject(call, &e);
+}
+
 static void resolve_answer(struct rpc_call *c)
 {
 	auto_buf struct buf out = {0};
@@ -71,11 +80,7 @@ static void resolve_answer(struct rpc_call *c)
 		c->method->shape(&out, doc ? json_root(doc) : NULL);
 		json_free(doc);
 	}
-	struct err e;
-	if (!out.failed)
-		return capnweb_resolve(take_ptr(&c->call), buf_str(&out));
-	err_set(&e, ERRC_FILE_TOO_LARGE, "the answer is too long for this transport; use a stream");
-	rpc_reject(take_ptr(&c->call), &e);
+	rpc_resolve(take_ptr(&c->call), &out);
 }
 
 static void on_head(struct http_call *http, const struct http_response *r)

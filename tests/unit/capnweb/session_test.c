@@ -18,6 +18,7 @@ static bool ready, cancelled;
 static struct buf got;
 static int done = -1;
 static bool takes = true;
+static bool full; /* the transport */
 static struct capnweb_pipe *in_pipe;
 
 static bool on_send(void *arg, struct str frame)
@@ -26,7 +27,7 @@ static bool on_send(void *arg, struct str frame)
 	if (buf_size(&sent))
 		buf_add_byte(&sent, ' ');
 	buf_add_str(&sent, frame);
-	return true;
+	return !full;
 }
 
 static void on_ready(void *arg)
@@ -75,6 +76,10 @@ static void on_call(void *arg, struct capnweb_call *c, void *object, const char 
 		capnweb_resolve_answer(c, &a);
 	} else if (strcmp(method, "echo") == 0) {
 		answer_echo(c);
+	} else if (strcmp(method, "mebibyte") == 0) {
+		memset(buf_room(&a.text, MIB), '1', MIB);
+		buf_commit(&a.text, MIB);
+		capnweb_resolve_answer(c, &a);
 	} else if (strcmp(method, "hold") == 0) {
 		held[held_n++] = c;
 	} else if (strcmp(method, "thing") == 0) {
@@ -331,6 +336,57 @@ TEST(bytes_that_are_held_are_bounded)
 	CHECK(n > 10 && n <= (int)(CAPNWEB_HELD_MAX / MIB));
 	CHECK(strstr(ended, "too many bytes") != NULL);
 	capnweb_free(s);
+}
+
+TEST(answers_that_are_held_are_bounded)
+{
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	const char *call = "[\"push\",[\"pipeline\",0,[\"mebibyte\"],[]]]";
+	for (unsigned i = 0; i < CAPNWEB_ANSWERS_MAX / MIB; i++)
+		feed(s, call);
+	CHECK_CSTR(ended, "");
+	feed(s, "[\"release\",1,1]");
+	feed(s, call);
+	CHECK_CSTR(ended, "");
+	feed(s, call);
+	CHECK(strstr(ended, "too many bytes") != NULL);
+	capnweb_free(s);
+}
+
+TEST(a_transport_that_is_full_gets_one_result_at_a_time)
+{
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	feed(s, "[\"push\",[\"pipeline\",0,[\"hold\"],[]]]");
+	for (int i = 2; i < 5; i++) {
+		char frames[100];
+		snprintf(frames, sizeof frames, "[\"push\",[\"pipeline\",1,[]]] [\"pull\",%d]", i);
+		feed(s, frames);
+	}
+	full = true;
+	capnweb_resolve(held[0], STR("\"long\""));
+	CHECK_STR(buf_str(&sent), "[\"resolve\",2,\"long\"]");
+	buf_clear(&sent);
+	capnweb_writable(s);
+	CHECK_STR(buf_str(&sent), "[\"resolve\",3,\"long\"]");
+	buf_clear(&sent);
+	full = false;
+	capnweb_writable(s);
+	CHECK_STR(buf_str(&sent), "[\"resolve\",4,\"long\"]");
+	capnweb_free(s);
+}
+
+TEST(a_long_text_with_many_escapes_is_read_once)
+{
+	auto_buf struct buf in = {0}, out = {0};
+	buf_add_c(&in, "[\"");
+	for (unsigned i = 0; i < 8 * MIB; i++)
+		buf_add_c(&in, i % 2 ? "\\n" : "\\\"");
+	buf_add_c(&in, "[\"]");
+	/* A search for its end from each escape would take hours. */
+	capnweb_put_json(&out, buf_str(&in));
+	CHECK_INT(buf_size(&out), buf_size(&in) + 2);
+	CHECK_STR(str_n(buf_str(&out).p, 6), "[[\"\\\"\\");
+	CHECK_STR(str_skip(buf_str(&out), buf_size(&out) - 4), "[\"]]");
 }
 
 TEST(calls_that_are_not_answered_are_bounded)
