@@ -222,7 +222,7 @@ static struct control_terminal *find(const struct capnweb_call *call)
 	return id && id->type == JSON_T_STRING ? control_terminal_find(id->text) : NULL;
 }
 
-/* NULL: none, and the call is rejected. */
+/* NULL: none, and the call is rejected and gone, with its arguments. */
 static struct control_terminal *need(struct capnweb_call *call)
 {
 	const struct json *id = capnweb_call_arg(call, 0);
@@ -438,8 +438,8 @@ void control_terminal_size(struct control_terminal *t, uint16_t cols, uint16_t r
 
 void control_terminal_resize(struct rpc *r, struct capnweb_call *call)
 {
-	struct control_terminal *t = need(call);
 	const struct json *c = capnweb_call_arg(call, 1), *l = capnweb_call_arg(call, 2);
+	struct control_terminal *t = need(call);
 	uint64_t cols = 0, rows = 0;
 	(void)r;
 	if (!t)
