@@ -67,6 +67,9 @@ REQUESTS = {
     "list the tree": lambda api: api.call("/api/list-files", {"path": "/", "options": {"recursive": True}}),
     "watch": lambda api: api.call("/api/watch", {"path": HUNG}),
     "link": lambda api: api.call("/api/read", {"path": f"{W}/link"}),
+    "clone into it": lambda api: api.call("/api/git/checkout", {"repoUrl": f"file://{W}/none", "targetDir": f"{HUNG}/d"}),
+    "clone onto it": lambda api: api.call("/api/git/checkout", {"repoUrl": "https://127.0.0.1:1/hung.git"}),
+    "clone from it": lambda api: api.call("/api/git/checkout", {"repoUrl": f"file://{HUNG}/r", "targetDir": f"{W}/d"}),
 }
 
 
@@ -169,6 +172,30 @@ def test_programs_that_are_searched_in_the_mount_wait_alone(hung):
     works(hung)
 
 
+def test_checks_for_changes_do_not_wait(hung):
+    for path in (HUNG, "/workspace"):
+        first = hung.ok("/api/watch/check", path=path)
+        assert first["status"] == "unchanged"
+        again = hung.ok("/api/watch/check", path=path, since=first["version"])
+        assert (again["status"], again["reason"]) == ("resync", "expired") and again["version"] != first["version"]
+    hung.invalid("/api/watch/check", "since", path=HUNG, since="x")
+    first = hung.ok("/api/watch/check", path=W)
+    hung.sh(f"echo >{W}/new")
+    assert hung.ok("/api/watch/check", path=W, since=first["version"])["status"] == "changed"
+
+
+def test_interpreters_and_archives_wait_alone(hung):
+    hung.ok("/api/session/create", id="there", env={"PATH": f"{HUNG}:/usr/bin:/bin"})
+    blocked = [Blocked(lambda: hung.call("/api/contexts", {"language": "python", "env_vars": {"PATH": f"{HUNG}:/usr/local/bin:/usr/bin:/bin"}})),
+               Blocked(lambda: hung.call("/api/contexts", {"language": "javascript", "env_vars": {"PATH": f"{HUNG}:/usr/local/bin:/usr/bin:/bin"}})),
+               Blocked(lambda: hung.call("/api/backup/create", {"dir": HUNG, "archivePath": "/var/backups/hung.sqsh"})),
+               Blocked(lambda: hung.call("/api/backup/create", {"dir": W, "archivePath": "/var/backups/well.sqsh", "sessionId": "there"}))]
+    works(hung)
+    release(hung)
+    assert [b.end().status for b in blocked] == [200, 200, 500, 200]
+    works(hung)
+
+
 def test_helpers_are_bounded_and_the_rest_goes_on(hung):
     requests = [Blocked(lambda: hung.call("/api/exists", {"path": f"{HUNG}/f"})) for _ in range(16)]
     wait_for(lambda: len(helpers(hung)) == 16, "as many helpers as there may be")
@@ -258,6 +285,23 @@ def test_commands_in_a_mount_that_works(api, merged):
     assert (gone["exitCode"], gone["stderr"]) == (1, f"Failed to change directory to '{merged}/none'\n")
     started = api.ok("/api/process/start", command="pwd", cwd=merged)
     wait_for(lambda: api.call(f"/api/process/{started['processId']}/logs", method="GET").json()["stdout"] == f"{merged}\n")
+
+
+def test_a_clone_into_a_mount_that_works(api, merged):
+    api.sh("git init -q -b trunk /tmp/r; cd /tmp/r; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one")
+    answer = api.ok("/api/git/checkout", repoUrl="file:///tmp/r", targetDir=f"{merged}/clone")
+    assert (answer["branch"], answer["targetDir"]) == ("trunk", f"{merged}/clone")
+    error = api.fails("/api/git/checkout", "GIT_CLONE_FAILED", 500, repoUrl="file:///tmp/r", targetDir=f"{merged}/clone")
+    assert "not an empty directory" in error["context"]["stderr"]
+    api.fails("/api/git/checkout", "GIT_REPOSITORY_NOT_FOUND", 404, repoUrl="file:///tmp/none", targetDir=f"{merged}/other/deep")
+    assert api.run(f"ls -d {merged}/other")["exitCode"] != 0
+
+
+def test_an_interpreter_in_a_mount_that_works(api, merged):
+    api.sh(f"ln -s $(command -v python3) {merged}/python3")
+    path = f"{merged}:/usr/local/bin:/usr/bin:/bin"
+    context = api.call("/api/contexts", {"language": "python", "cwd": merged, "env_vars": {"PATH": path}}).json()
+    assert context["cwd"] == merged, context
 
 
 def test_over_a_websocket(api, merged):

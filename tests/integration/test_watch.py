@@ -5,6 +5,7 @@ import os
 import re
 import signal
 
+import fusebox
 import pytest
 from atoll import seed, wait_for
 from boxapi import ISO, NO_SESSION, Api, memory_kb
@@ -321,6 +322,22 @@ def test_the_kernels_queue_overflows(api):
             os.rename(f"{root}/moved", f"{root}/old/moved")  # unseen
         w.stream.until(lambda e: e["type"] == "error" and "lost" in e["error"])
         assert w.after(": > old/moved/f; : > old/f", ("create", "old/f")) == [("create", "old/moved/f"), ("create", "old/f")]
+
+
+def test_a_fuse_server_below_that_does_not_answer(api):
+    """After an overflow the tree is searched again: by the agent, since the watch began before the mount."""
+    limit = int(api.sh("cat /proc/sys/fs/inotify/max_queued_events"))
+    api.sh(f"cd {W} && : > a && : > b && mkdir hung")
+    fusebox.put(api)
+    with Watch(api) as w:
+        server = fusebox.start(api, "hang", f"{W}/hung")
+        with at_once(api) as change:
+            for _ in range(limit // 2 + 50):
+                change(f"{W}/a")
+                change(f"{W}/b")
+        w.stream.until(lambda e: e["type"] == "error" and "lost" in e["error"])
+        assert w.after(": > c", ("create", "c")) == [("create", "c")]
+    api.call(f"/api/process/{server}?signal=SIGKILL", method="DELETE")
 
 
 def test_a_client_that_does_not_read(api, many):

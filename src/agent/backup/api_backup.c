@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "agent/agent.h"
 #include "agent/api.h"
@@ -315,7 +314,6 @@ void api_backup_create(struct agent_request *r)
 {
 	struct backup *b = xcalloc(1, sizeof *b);
 	struct create_options o = {0};
-	struct stat st;
 	struct err e;
 	*b = (struct backup){.is_create = true,
 		.failed = ERRC_BACKUP_CREATE_FAILED,
@@ -328,11 +326,6 @@ void api_backup_create(struct agent_request *r)
 		return backup_free(b);
 	}
 	INVARIANT(b->dir); /* read_dir has set it */
-	if (stat(b->dir, &st) < 0 || !S_ISDIR(st.st_mode)) {
-		err_set(&e, ERRC_BACKUP_CREATE_FAILED, "there is no directory '%.200s'", b->dir);
-		agent_request_fail_about(r, &e, "dir", str_of(b->dir));
-		return backup_free(b);
-	}
 	const char *argv[] = {"bash", "-c", BACKUP_CREATE, "backup", b->dir, b->archive, o.format, o.threads,
 		o.gitignore ? "1" : "0", NULL};
 	start(r, b, argv);

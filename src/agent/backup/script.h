@@ -10,6 +10,7 @@
 	"set -u -o pipefail\n"                                                                                         \
 	"dir=$1 archive=$2 part=$2.part.$$ list=$2.list.$$\n"                                                          \
 	"trap 'rm -f \"$part\" \"$list\"' EXIT\n"                                                                      \
+	"[ -d \"$dir\" ] || { echo \"there is no directory '$dir'\" >&2; exit 2; }\n"                                  \
 	"command -v mksquashfs >/dev/null || { echo 'mksquashfs is not in this image' >&2; exit 127; }\n"              \
 	"mkdir -p \"${archive%/*}\" && cat >\"$list\" || exit 1\n"                                                     \
 	"if [ \"$5\" = 1 ] && command -v git >/dev/null && git -C \"$dir\" rev-parse --git-dir >/dev/null 2>&1; "      \

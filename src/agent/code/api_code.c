@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/code/context.h"
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "base/clock.h"
 
@@ -66,7 +67,7 @@ static void creator_gone(struct http_exchange *x, bool complete)
 static const char *directory_of(const char *cwd)
 {
 	struct stat st;
-	bool missing = strcmp(cwd, "/workspace") == 0 && stat(cwd, &st) < 0;
+	bool missing = strcmp(cwd, "/workspace") == 0 && !fuse_mounts_on(cwd) && stat(cwd, &st) < 0;
 	return missing ? agent.workdir : cwd;
 }
 
@@ -79,11 +80,13 @@ static int read_cwd(const struct json *body, const char **ret, struct err *e)
 	if (*cwd != '/')
 		return err_field(e, "cwd", "field 'cwd' must be an absolute path");
 	cwd = directory_of(cwd);
+	*ret = cwd;
+	if (fuse_mounts_on(cwd)) /* its worker enters it, or cannot */
+		return 0;
 	if (stat(cwd, &st) < 0)
 		return err_os(e, errc_from_file_errno(errno), errno, "enter directory %.150s", cwd);
 	if (!S_ISDIR(st.st_mode))
 		return err_set(e, ERRC_NOT_DIRECTORY, "enter directory %.150s: it is none", cwd);
-	*ret = cwd;
 	return 0;
 }
 

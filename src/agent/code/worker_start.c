@@ -213,7 +213,7 @@ int worker_start_plain(const struct worker_spec *s, struct worker_fds *ret, pid_
 {
 	struct runtime *r = languages[s->language].runtime;
 	struct worker_fds ours, theirs;
-	auto_free char *path = plain_find(r->program, env_get(s->env, "PATH"));
+	auto_free char *path = plain_program(r->program, s->env);
 	if (!path)
 		return err_set(e, r->missing, "There is no %s in this sandbox", r->program);
 	if (worker_pair(&ours, &theirs, e) < 0)

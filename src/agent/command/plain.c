@@ -61,7 +61,7 @@ static bool is_program(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
 }
 
-/* `ret_waits`: the search ends at the first directory behind a FUSE server, and sets it. NULL: it goes on there. */
+/* The search ends at the first directory behind a FUSE server, and sets *ret_waits. */
 static char *find(const char *name, const char *path, bool *ret_waits)
 {
 	struct str rest = str_of(path);
@@ -70,7 +70,7 @@ static char *find(const char *name, const char *path, bool *ret_waits)
 		if (dir.n == 0 || dir.p[0] != '/')
 			return NULL;
 		char *full = xasprintf("%.*s/%s", STR_ARG(dir), name);
-		bool waits = ret_waits && fuse_mounts_on(full);
+		bool waits = fuse_mounts_on(full);
 		if (!waits && is_program(full))
 			return full;
 		free(full);
@@ -84,7 +84,8 @@ static char *find(const char *name, const char *path, bool *ret_waits)
 
 char *plain_find(const char *name, const char *path)
 {
-	return find(name, path, NULL);
+	bool waits;
+	return find(name, path, &waits);
 }
 
 char *plain_program(const char *name, const struct env *env)

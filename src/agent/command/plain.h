@@ -34,7 +34,8 @@ struct plain {
 bool plain_command(struct str command, const struct env *env, struct plain *ret);
 void plain_free(struct plain *p);
 
-/* Finds "name" as bash would: the first executable regular file in PATH, or NULL. Only absolute directories count. */
+/* Finds "name" as bash would: the first executable regular file in PATH, or NULL. Only absolute directories count. NULL
+ * also where the search would wait for a FUSE server. */
 char *plain_find(const char *name, const char *path);
 /* What spawn is given for the program `name`: the name itself when it has a '/', or the program in PATH of `env`; NULL:
  * there is none. Where the search would wait for a FUSE server, the name: the child goes on with the search. */

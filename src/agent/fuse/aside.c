@@ -7,11 +7,14 @@
 #include "agent/agent.h"
 #include "agent/file/path.h"
 #include "agent/fuse/mounts.h"
+#include "agent/git/git.h"
 #include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/spawn.h"
+#include "base/json.h"
 #include "base/sig.h"
 #include "http/proxy.h"
+#include "proto/limits.h"
 
 struct aside {
 	struct child child;
@@ -29,24 +32,26 @@ static bool is_helper;
 
 /* ---- which requests ---- */
 
-/* Members of the body that name files, separated by blanks; "?" is the parameter "path". */
+/* Members of the body that name files, separated by blanks; "?" is the parameter "path", "git" what a checkout reads
+ * and writes. */
 static const struct touching {
 	const char *pattern, *fields;
-	bool entries; /* looks at what is in a directory */
-	bool slow;    /* ASIDE_LONG */
+	bool entries;  /* looks at what is in a directory */
+	uint32_t wait; /* 0: ASIDE_WAIT */
 	bool lasts;
 } touching[] = {
-	{"/api/exists", "path", false, false},
-	{"/api/mkdir", "path", false, false},
-	{"/api/delete", "path", false, false},
-	{"/api/rename", "oldPath newPath", false, true},
-	{"/api/move", "sourcePath destinationPath", false, true},
-	{"/api/read", "path", false, false},
-	{"/api/read/stream", "path", false, false},
-	{"/api/list-files", "path", true, false},
-	{"/api/watch", "path", true, false, true},
-	{"/api/file", "?", false, true},
-	{"/api/write", "path", false, true},
+	{"/api/exists", "path", false},
+	{"/api/mkdir", "path", false},
+	{"/api/delete", "path", false},
+	{"/api/rename", "oldPath newPath", false, ASIDE_LONG},
+	{"/api/move", "sourcePath destinationPath", false, ASIDE_LONG},
+	{"/api/read", "path", false},
+	{"/api/read/stream", "path", false},
+	{"/api/list-files", "path", true},
+	{"/api/watch", "path", true, 0, true},
+	{"/api/file", "?", false, ASIDE_LONG},
+	{"/api/write", "path", false, ASIDE_LONG},
+	{"/api/git/checkout", "git", false, GIT_TIMEOUT},
 };
 
 static const struct touching *touching_of(const struct route *r)
@@ -78,6 +83,8 @@ char *aside_path(const struct agent_request *r)
 		auto_free char *field = str_dup(str_split(rest, ' ', &rest)), *path = NULL, *given = NULL;
 		if (*field != '?' && !r->body)
 			continue;
+		if (strcmp(field, "git") == 0)
+			return git_waits(r);
 		int read = *field == '?' ? agent_request_query_path(r, &path, &given, &e)
 					 : agent_request_path(r, field, &path, &e);
 		if (read == 0 && waits(t, path))
@@ -222,6 +229,17 @@ static int start_helper(pid_t *ret_pid, int *ret_fd, struct err *e)
 	return 0;
 }
 
+/* A clone has a time limit of its own, after which it answers by itself. */
+static uint32_t wait_of(const struct touching *t, const struct agent_request *r)
+{
+	uint64_t ms = t->wait ? t->wait : ASIDE_WAIT;
+	struct err e;
+	if (strcmp(t->fields, "git") != 0)
+		return (uint32_t)ms;
+	json_read_u64(r->body, "timeoutMs", 1, GIT_TIMEOUT_MAX, &ms, &e);
+	return (uint32_t)ms + ASIDE_WAIT;
+}
+
 void aside_run(const struct agent_request *r, struct str text, const char *path)
 {
 	static struct http_client *client;
@@ -235,7 +253,7 @@ void aside_run(const struct agent_request *r, struct str text, const char *path)
 	*a = (struct aside){.pid = pid,
 		.route = r->route,
 		.path = xstrdup(path),
-		.wait = t->slow ? ASIDE_LONG : ASIDE_WAIT,
+		.wait = wait_of(t, r),
 		.count = t->lasts ? &watching : &running};
 	child_watch(&a->child, pid, on_helper_end);
 	++*a->count;

@@ -7,6 +7,7 @@
 #include "agent/api.h"
 #include "agent/command/run.h"
 #include "agent/file/path.h"
+#include "agent/fuse/mounts.h"
 #include "agent/git/git.h"
 #include "agent/limits.h"
 #include "agent/shell/session.h"
@@ -270,23 +271,30 @@ static bool same_file(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* The path of a file:// URL, without slashes at its end; NULL for others. */
+static char *path_of_url(const struct git_url *url)
+{
+	auto_buf struct buf path = {0};
+	struct str text = str_of(url->clean);
+	struct err e;
+	if (!str_starts(text, STR("file:///")) || http_percent_decode(str_skip(text, 7), &path, &e) < 0)
+		return NULL;
+	while (buf_size(&path) > 1 && buf_cstr(&path)[buf_size(&path) - 1] == '/')
+		buf_truncate(&path, buf_size(&path) - 1);
+	return xstrdup(buf_cstr(&path));
+}
+
 /*
  * git makes its target before it reads a file:// URL. So it would clone its own new repository, and succeed, where the
  * URL names the target. This says whether the URL's path is the target, or names nothing; git also tries PATH.git.
  */
 static bool nothing_to_clone(const struct checkout *c)
 {
-	auto_buf struct buf path = {0};
-	struct str url = str_of(c->url.clean);
-	struct err e;
 	struct stat st;
-	if (c->target == TARGET_TAKEN || !str_starts(url, STR("file:///")) ||
-		http_percent_decode(str_skip(url, 7), &path, &e) < 0)
+	auto_free char *plain = c->target == TARGET_TAKEN ? NULL : path_of_url(&c->url);
+	if (!plain)
 		return false;
-	while (buf_size(&path) > 1 && buf_cstr(&path)[buf_size(&path) - 1] == '/')
-		buf_truncate(&path, buf_size(&path) - 1);
-	auto_free char *suffixed = xasprintf("%s.git", buf_cstr(&path));
-	const char *plain = buf_cstr(&path);
+	auto_free char *suffixed = xasprintf("%s.git", plain);
 	if (stat(plain, &st) < 0 && stat(suffixed, &st) < 0)
 		return true;
 	return strcmp(plain, c->dir) == 0 || same_file(plain, c->dir) || same_file(suffixed, c->dir);
@@ -338,11 +346,7 @@ static int read_target(const struct agent_request *r, struct checkout *c, struct
 		return -1;
 	session_env(session_find(session), &c->env);
 	c->given = dir.n ? str_dup(dir) : xasprintf("%s/%s", agent.workdir, c->url.name);
-	if (path_absolute(dir.n ? dir : str_of(c->given), session, "targetDir", &c->dir, e) < 0)
-		return -1;
-	c->target = look_at(c->dir);
-	c->there = c->target == TARGET_NEW ? existing_part(c->dir) : 0;
-	return 0;
+	return path_absolute(dir.n ? dir : str_of(c->given), session, "targetDir", &c->dir, e);
 }
 
 static int read_request(const struct agent_request *r, struct checkout *c, struct err *e)
@@ -364,6 +368,23 @@ static int read_request(const struct agent_request *r, struct checkout *c, struc
 	return read_target(r, c, e);
 }
 
+char *git_waits(const struct agent_request *r)
+{
+	struct checkout *c = xcalloc(1, sizeof *c);
+	struct err e;
+	char *ret = NULL;
+	if (read_request(r, c, &e) == 0) {
+		auto_free char *from = path_of_url(&c->url);
+		auto_free char *suffixed = from ? xasprintf("%s.git", from) : NULL;
+		char **all[] = {&c->dir, &from, &suffixed};
+		for (size_t i = 0; i < ARRAY_LEN(all) && !ret; i++)
+			if (*all[i] && fuse_mounts_on(*all[i]))
+				ret = take_ptr(all[i]);
+	}
+	checkout_free(c);
+	return ret;
+}
+
 void api_git_checkout(struct agent_request *r)
 {
 	static const struct http_exchange_ops ops = {.on_close = checkout_close};
@@ -375,6 +396,8 @@ void api_git_checkout(struct agent_request *r)
 		agent_request_refuse(r, &e);
 		return checkout_free(c);
 	}
+	c->target = look_at(c->dir);
+	c->there = c->target == TARGET_NEW ? existing_part(c->dir) : 0;
 	if (nothing_to_clone(c))
 		return refuse_nothing(c);
 	http_exchange_set(r->x, &ops, c);

@@ -29,5 +29,10 @@ void git_url_free(struct git_url *u);
 /* Replaces the URL's secrets in `text` by ******, in every form in which git or a server may have printed them. */
 void git_redact(const struct git_url *u, struct buf *text);
 
+struct agent_request;
+/* The path of a checkout, its target or a repository in a file, that may wait for a FUSE server; NULL: none. On the
+ * heap. */
+char *git_waits(const struct agent_request *r);
+
 /* The error code for git's messages; GIT_OPERATION_FAILED when none is known. */
 enum errc git_error_code(struct str said);

@@ -2,13 +2,16 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
+#include "agent/file/path.h"
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "agent/watch/watch_request.h"
 
 /*
  * POST /api/watch/check: has anything changed since a version? A watcher is retained between calls, until WATCH_RETAIN
  * ms after the last call, and counts its events. A version names the watcher and the count:
- * "watch-3-1763190000000:17".
+ * "watch-3-1763190000000:17". A directory in a FUSE mount, or with one below, has no watcher: the answer to each
+ * version is "resync".
  */
 
 struct retained {
@@ -153,6 +156,26 @@ static void answer_check(const struct agent_request *r, const struct retained *k
 	agent_request_json(r, buf_str(&b));
 }
 
+/* A watcher of files behind a FUSE server could stop the loop. Without one nobody knows: each version is told once. */
+static void answer_unwatched(const struct agent_request *r)
+{
+	struct retained none = {0};
+	struct str id;
+	uint64_t seq = 0;
+	struct err e;
+	if (read_since(r, &id, &seq, &e) < 0)
+		return watch_fail(r, &e);
+	watch_id_make(none.id);
+	answer_check(r, &none, id, seq);
+}
+
+static bool is_behind_fuse(const struct agent_request *r)
+{
+	auto_free char *path = NULL;
+	struct err e;
+	return fuse_mounts_any() && agent_request_path(r, "path", &path, &e) == 0 && fuse_mounts_on_or_below(path);
+}
+
 void api_watch_check(struct agent_request *r)
 {
 	auto_free char *key = NULL;
@@ -162,6 +185,8 @@ void api_watch_check(struct agent_request *r)
 	uint64_t seq = 0;
 	struct err e;
 	struct retained *k = NULL;
+	if (is_behind_fuse(r))
+		return answer_unwatched(r);
 	if (watch_target_read(r, &t, &e) == 0 && watch_filter_read(r->body, &f, &e) == 0 &&
 		read_since(r, &id, &seq, &e) == 0) {
 		key = key_of(&t, &f);

@@ -6,6 +6,8 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
+#include "agent/fuse/aside.h"
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 
 enum {
@@ -117,8 +119,11 @@ static bool lies_in(const struct watch_tree *t, int wd, int top)
 
 /* ---- adding ---- */
 
+/* A FUSE mount that appeared after the watch began is lost for it: its server could stop the loop. */
 static int watch(struct watch_tree *t, const char *path)
 {
+	if (aside_asks() && fuse_mounts_on(path))
+		return -EXDEV;
 	int wd = inotify_add_watch(t->fd, path, MASK);
 	return wd < 0 ? -errno : wd;
 }
