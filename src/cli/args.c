@@ -287,10 +287,23 @@ bool args_parse_none(struct cli *c, int argc, char **argv, int *ret_code)
 	return a.n == 0;
 }
 
+/* "box:/path" is for cp alone. */
+static bool is_box_and_path(const char *word, int *ret_id_len)
+{
+	const char *colon = strstr(word, ":/");
+	*ret_id_len = colon ? (int)(colon - word) : 0;
+	return *ret_id_len > 0;
+}
+
 bool args_box(struct cli *c, const struct args *a, int max, const char **ret_id, int *ret_code)
 {
-	bool ok = a->n >= 1 && *a->words[0] && a->n <= max;
-	if (!ok && a->n > max)
+	int id_len = 0;
+	bool both = a->n >= 1 && is_box_and_path(a->words[0], &id_len);
+	bool ok = a->n >= 1 && *a->words[0] && a->n <= max && !both;
+	if (both)
+		*ret_code = cli_usage(c, "'%s' is no box; write '%.*s %s'", a->words[0], id_len, a->words[0],
+			a->words[0] + id_len + 1);
+	else if (!ok && a->n > max)
 		*ret_code = cli_usage(c, "'%s' is one word too many", a->words[max]);
 	else if (!ok)
 		*ret_code = cli_usage(c, "which box? '%s list' lists all boxes", c->self);

@@ -44,6 +44,8 @@ static void hint_state(struct cli *c, struct str message)
 {
 	if (str_ends(message, STR(" exists already")))
 		cli_hint(c, "Choose another name, or remove that box with '%s rm NAME'.", c->self);
+	else if (memmem(message.p, message.n, "; destroy it to ", 16))
+		cli_hint(c, "'%s rm ID' removes a box and its files.", c->self);
 	else if (str_ends(message, STR("; stop it first")))
 		cli_hint(c, "'%s stop ID' ends its processes and keeps its files.", c->self);
 }

@@ -204,6 +204,12 @@ def test_run_interrupted_at_any_moment_leaves_no_box(daemon):
     assert daemon.boxes() == before
 
 
+def test_another_image_for_a_box_that_is_there(daemon, box):
+    daemon.cli("create", box)
+    r = daemon.cli("create", box, "--image", "other")
+    assert r.returncode == 1 and b"destroy it" in r.stderr and b"rm ID' removes a box and its files" in r.stderr, r
+
+
 def test_run_with_an_image_that_is_not_there(daemon):
     before = daemon.boxes()
     r = daemon.cli("run", "--image", "no-such-image", "--", "true")

@@ -65,6 +65,8 @@ def test_a_strange_verb_is_not_guessed(args):
     (["exec", ""], 125, "which box"),
     (["exec", "a"], 125, "which command"),
     (["exec", "a", "--"], 125, "which command"),
+    (["ls", "a:/x"], 2, "'a:/x' is no box; write 'a /x'"),
+    (["cat", "a:/x"], 2, "'a:/x' is no box; write 'a /x'"),
     (["exec", "a", "--tmeout", "3", "--", "x"], 125, "did you mean '--timeout'"),
     (["exec", "a", "--timeout", "soon", "--", "x"], 125, "cannot be 'soon'"),
     (["exec", "a", "--timeout"], 125, "needs a value"),
