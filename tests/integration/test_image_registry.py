@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -304,6 +305,84 @@ def test_a_pull_that_was_killed_is_gone_on_with(atoll, plain, large):
     wait_for(lambda: len(served(plain, layer["digest"])) > 1, "the registry's log")
     assert served(plain, layer["digest"])[1:] == [(206, layer["size"] - kept)]
     assert not blobs_kept(atoll)
+
+
+def test_a_daemon_that_is_killed_amid_a_pull(atoll, plain, large):
+    """Nothing of the pull is left but what has arrived; the next daemon's pull asks for the rest alone."""
+    name, layer = large
+    held = CuttingProxy(plain.port, 1 << 20, cuts=1, hold=True)
+    with ThreadPoolExecutor(1) as pool:
+        pulling = pool.submit(atoll.request, "POST", "/v1/images/pull", {"reference": f"{held.address}/{name}"}, timeout=120)
+        wait_for(lambda: held.made == 1 and sum(blobs_kept(atoll).values()) > 1 << 19, "a part of the layer")
+        atoll.kill_daemon()
+        assert pulling.exception(timeout=60) or pulling.result().text.find('"done"') < 0
+    held.close()
+    atoll.await_warden()
+    wait_for(lambda: nothing_left(atoll), "the work of the pull to be removed")
+    wait_for(lambda: len(served(plain, layer["digest"])) == 1, "the end of the first fetch in the registry's log")
+    kept = sum(blobs_kept(atoll).values())
+    assert 0 < kept < layer["size"] and f"{held.address}/{name}" not in names(atoll)
+    last = ask(atoll, "pull", reference=f"{plain.local}/{name}")
+    assert last["type"] == "done", last
+    wait_for(lambda: len(served(plain, layer["digest"])) > 1, "the registry's log")
+    assert served(plain, layer["digest"])[1:] == [(206, layer["size"] - kept)]
+    assert nothing_left(atoll) and not blobs_kept(atoll)
+
+
+def test_ctrl_c_ends_a_pull(atoll, plain, large):
+    name, _ = large
+    held = CuttingProxy(plain.port, 1 << 20, cuts=1, hold=True)
+    client = subprocess.Popen([BIN / "atoll", "pull", f"{held.address}/{name}"], env=atoll.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: held.made == 1, "a part of the layer")
+        client.send_signal(signal.SIGINT)
+        _, said = client.communicate(timeout=60)
+    finally:
+        client.kill()
+        held.close()
+    assert client.returncode != 0 and "cancelled by signal 2; no image was made" in said, said
+    wait_for(lambda: nothing_left(atoll), "the work of the pull to be removed")
+    assert f"{held.address}/{name}" not in names(atoll)
+    assert ask(atoll, "pull", reference=f"{plain.local}/{name}")["type"] == "done"
+
+
+@contextmanager
+def small_disk(where, size, options=""):
+    """A file system of `size`; enlarges it when called. Mounted before a daemon starts, which has mounts of its own."""
+    where.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700{options}", "tmpfs", where], check=True)
+    try:
+        yield lambda: subprocess.run(["mount", "-o", "remount,size=64m", where], check=True)
+    finally:
+        subprocess.run(["umount", where], check=True)
+
+
+def refuse_for_space(small, images, ref):
+    """A pull onto a full disk: its sentence, and nothing half-made."""
+    before = sorted(os.listdir(images / "layers"))
+    refused(small, "NO_SPACE", "No space left on device", "pull", reference=ref)
+    assert not blobs_kept(small) and sorted(os.listdir(images / "layers")) == before
+
+
+def test_a_pull_into_a_full_image_directory_says_so(tmp_path, plain, large):
+    ref = f"{plain.local}/{large[0]}"
+    with small_disk(tmp_path / "images", "7m") as enlarge, image_instance(tmp_path / "images") as small:
+        refuse_for_space(small, tmp_path / "images", ref)
+        enlarge()
+        assert ask(small, "pull", reference=ref)["type"] == "done"
+
+
+def test_a_pull_whose_layers_find_no_room_to_arrive_says_so(tmp_path, plain, large):
+    ref = f"{plain.local}/{large[0]}"
+    images = tmp_path / "images"
+    images.mkdir()
+    with image_instance(images) as small:
+        daemon = Path(small.env["ATOLL_DATA"], "daemon")
+        owner = f",uid={daemon.stat().st_uid},gid={daemon.stat().st_gid}"
+        with small_disk(daemon / "blobs", "2m", owner) as enlarge:
+            refuse_for_space(small, images, ref)
+            enlarge()
+            assert ask(small, "pull", reference=ref)["type"] == "done"
 
 
 def pull_processes(atoll):

@@ -11,7 +11,8 @@ import tarfile
 import pytest
 from atoll import BIN, box_path, wait_for
 from boxapi import check_error
-from imagelib import BUSYBOX, build, built, events, image_instance, import_error, import_image, names, no_work_left, run, shell_tree, tar_of
+from imagelib import (BUSYBOX, ENDLESS, begin_build, build, built, events, image_instance, import_error, import_image, names, no_work_left, run,
+                      shell_tree, tar_of)
 
 
 @pytest.fixture(scope="module", name="atoll")
@@ -315,27 +316,14 @@ def test_upstreams_images_are_the_default_image(atoll):
     assert run(atoll, "a", "up", "cat /x") == "x\n"
 
 
-def begin_endless_build(atoll):
-    """A build that has begun a step that never ends: its connection."""
-    context = tar_of([("Dockerfile", b"FROM default\nRUN echo begun; while :; do :; done\n", {})])
-    s = atoll.connect(unix=True)
-    s.sendall(b"POST /v1/images/build?tag=endless HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(context) + context)
-    seen = b""
-    while b"begun\\n" not in seen:
-        piece = s.recv(65536)
-        assert piece, seen
-        seen += piece
-    return s
-
-
 def test_a_client_that_goes_away_ends_its_build(atoll):
-    begin_endless_build(atoll).close()
+    begin_build(atoll, ENDLESS).close()
     wait_for(lambda: no_work_left(atoll))
     assert "endless:latest" not in names(atoll)
 
 
 def test_a_killed_build_leaves_nothing(atoll):
-    connection = begin_endless_build(atoll)
+    connection = begin_build(atoll, ENDLESS)
     box = next(b for b in atoll.boxes() if b.startswith("image-") and not b.endswith("-context"))
     os.kill(int(box.split("-")[1]), signal.SIGKILL)
     wait_for(lambda: no_work_left(atoll))

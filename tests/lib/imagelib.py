@@ -95,6 +95,22 @@ def built(atoll, dockerfile, files=(), query="tag=built"):
     return found
 
 
+ENDLESS = "FROM default\nRUN echo begun; while :; do :; done\n"
+
+
+def begin_build(atoll, dockerfile):
+    """A build, named endless, that has begun a step which says so: its connection."""
+    context = tar_of([("Dockerfile", dockerfile.encode(), {})])
+    s = atoll.connect(unix=True)
+    s.sendall(b"POST /v1/images/build?tag=endless HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(context) + context)
+    seen = b""
+    while b"begun\\n" not in seen:
+        piece = s.recv(65536)
+        assert piece, seen
+        seen += piece
+    return s
+
+
 def run(atoll, box, image, command):
     """The output of a shell command in a new box of this image."""
     atoll.request("DELETE", box_path(box))

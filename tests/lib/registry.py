@@ -134,6 +134,8 @@ class CuttingProxy:
             server = socket.create_connection(("127.0.0.1", self.port))
             threading.Thread(target=self._carry, args=(client, server, None), daemon=True).start()
             threading.Thread(target=self._carry, args=(server, client, self.after), daemon=True).start()
+            # The two threads close them, by their end. Kept open here, a full one would leave the registry waiting to write.
+            del client, server
 
     def _carry(self, source, target, after):
         carried = 0

@@ -121,7 +121,7 @@ static void on_close(struct http_call *c, const struct http_failure *f)
 static void on_interrupt(struct client *cl, int signo)
 {
 	struct running *r = cl->signal_arg;
-	err_set(r->e, ERRC_UNKNOWN_ERROR, "cancelled by signal %d; nothing was kept", signo);
+	err_set(r->e, ERRC_UNKNOWN_ERROR, "cancelled by signal %d; no image was made", signo);
 	if (!r->done)
 		give_up(r);
 }
