@@ -1,5 +1,9 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
+import { Daemon } from '../src/workers/daemon.js';
 import { boxId, onAtoll } from '../src/workers/index.js';
+import { tcpPort } from '../src/workers/port.js';
 
 const OBJECT = '0123456789abcdef'.repeat(4);
 
@@ -60,4 +64,33 @@ test('what cannot be asked of a container that does not run is refused', async (
   expect(() => container.getTcpPort(70000)).toThrow(/Invalid port/);
   await expect(container.getTcpPort(8080).fetch('http://x/')).rejects.toThrow(/not running/);
   expect(() => container.getTcpPort(8080).connect('x')).toThrow(/fetch\(\)/);
+});
+
+test('whether the agent listens is known without a request, whether an app does is not', async () => {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    response.end();
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const daemon = new Daemon({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }, 'x');
+  let ready = Promise.resolve();
+  const port = (number: number) =>
+    tcpPort(
+      () => daemon,
+      number,
+      () => ready,
+    );
+  for (const probe of ['http://containerstarthealthcheck', 'http://ping'])
+    expect((await port(3000).fetch(probe)).ok).toBe(true);
+  expect(asked).toEqual([]);
+  await port(3000).fetch('http://ping/health');
+  await port(3000).fetch('http://ping', { method: 'POST' });
+  await port(3000).fetch('http://localhost/');
+  await port(8080).fetch('http://ping');
+  const paths = ['GET 3000/health', 'POST 3000/', 'GET 3000/', 'GET 8080/'];
+  expect(asked).toEqual(paths.map((path) => path.replace(' ', ' /v1/sandboxes/x/proxy/')));
+  ready = Promise.reject(new Error('it did not start'));
+  await expect(port(3000).fetch('http://ping')).rejects.toThrow(/did not start/);
+  server.close();
 });

@@ -3,6 +3,12 @@
 import type { Daemon } from './daemon.js';
 import type { TcpPort } from './runtime.js';
 
+/** The port of the box's agent, which answers from the moment the box is ready. */
+const AGENT_PORT = 3000;
+
+/** Hosts that the `Container` class asks, twice at each start, only to see whether a server listens. It reads no answer. */
+const PROBES = new Set(['containerstarthealthcheck', 'ping']);
+
 /** The daemon's error code if no server listens on the port. */
 const NOT_LISTENING = 'SERVICE_NOT_RESPONDING';
 
@@ -19,6 +25,7 @@ export function tcpPort(daemon: () => Daemon, port: number, ready: () => Promise
     async fetch(input, init) {
       const request = new Request(input, init);
       await ready();
+      if (port === AGENT_PORT && isProbe(request)) return new Response(null);
       const response = await fetch(translate(daemon(), port, request));
       if (await nothingListens(response)) throw notListening(port);
       return response;
@@ -29,6 +36,11 @@ export function tcpPort(daemon: () => Daemon, port: number, ready: () => Promise
       );
     },
   };
+}
+
+function isProbe(request: Request): boolean {
+  const { hostname, pathname } = new URL(request.url);
+  return request.method === 'GET' && pathname === '/' && PROBES.has(hostname);
 }
 
 function translate(daemon: Daemon, port: number, request: Request): Request {
