@@ -177,7 +177,7 @@ def test_rpc_clients_are_told_when_it_dies(box):
     told = json.loads(ws.receive())
     while told[0] != "push":
         told = json.loads(ws.receive())
-    assert told[1][2] == ["onTunnelExit"] and told[1][3][:2] == ["quick-1", 8080]
+    assert told[1][2] == ["onTunnelExit"] and told[1][3][:3] == ["quick-1", 8080, 143]
     assert listed(box)["tunnels"] == []
     ws.close()
 

@@ -39,11 +39,13 @@ static void on_exit_told(void *arg, bool ok, const struct json *value)
 void rpc_tell_exit(const struct json *end)
 {
 	const struct json *run = json_get(end, "runId");
+	uint64_t code = 0;
 	auto_buf struct buf args = {0};
 	json_put_tree(&args, json_get(end, "id"));
 	buf_add_byte(&args, ',');
 	json_put_tree(&args, json_get(end, "port"));
-	buf_add_c(&args, ",0");
+	(void)json_read_u64(end, "exitCode", 0, UINT8_MAX, &code, NULL);
+	buf_printf(&args, ",%d", (int)code);
 	if (run) {
 		buf_add_byte(&args, ',');
 		json_put_tree(&args, run);

@@ -131,7 +131,9 @@ void control_tell_exit(struct rpc *r, const struct json *end, capnweb_on_reply o
 {
 	const struct json *id = json_get(end, "id"), *run = json_get(end, "runId"), *port = json_get(end, "port");
 	auto_buf struct buf b = {0};
-	buf_add_c(&b, "{\"mode\":\"quick\",\"exitCode\":0,\"tunnelId\":");
+	uint64_t code = 0;
+	(void)json_read_u64(end, "exitCode", 0, UINT8_MAX, &code, NULL);
+	buf_printf(&b, "{\"mode\":\"quick\",\"exitCode\":%d,\"tunnelId\":", (int)code);
 	json_put_tree(&b, id);
 	buf_add_c(&b, ",\"runId\":");
 	if (run)

@@ -35,7 +35,7 @@ bool control_has_object(const char *path);
 void control_leave(struct rpc *r);
 /* The agent stops: subscriptions to watches, which have no end of their own, end now. */
 void control_stop(struct rpc *r);
-/* A tunnel has ended: {id, port, runId?}. */
+/* A tunnel has ended: {id, port, runId?, exitCode}. */
 void control_tell_exit(struct rpc *r, const struct json *end, capnweb_on_reply on_reply);
 /* Names this life of the box. */
 const char *control_runtime(void);

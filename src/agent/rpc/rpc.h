@@ -107,7 +107,7 @@ int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, str
 /* Reads frames or not, as the socket and the bodies allow. */
 void rpc_flow(struct rpc *r);
 void rpc_free_if_done(struct rpc *r);
-/* A tunnel has ended: {id, port, runId?}. Every client is told. */
+/* A tunnel has ended: {id, port, runId?, exitCode}. Every client is told. */
 void rpc_tell_exit(const struct json *end);
 /* The agent stops: sockets without a call are closed. */
 void rpc_close_if_idle(struct rpc *r);

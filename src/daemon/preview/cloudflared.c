@@ -75,11 +75,11 @@ static void call_done(struct cloudflared *c)
 	release(c);
 }
 
-static void ended(struct cloudflared *c, const struct err *e)
+static void ended(struct cloudflared *c, int code, const struct err *e)
 {
 	loop_timer_stop(&c->timer);
 	if (!c->over)
-		c->ops->on_end(c->arg, e);
+		c->ops->on_end(c->arg, code, e);
 }
 
 static void on_killed(void *arg, const struct http_reply *r, const struct http_failure *failure)
@@ -153,7 +153,7 @@ static void take_exit(struct cloudflared *c, const struct json *o)
 	else
 		err_set(&e, ERRC_PROCESS_ERROR,
 			"cloudflared ended with code %d; the log of process '%s' has its output", (int)code, c->id);
-	ended(c, &e);
+	ended(c, (int)code, &e);
 }
 
 static void on_event(void *arg, const struct sse_event *ev)
@@ -185,7 +185,7 @@ static void on_close(struct http_call *call, const struct http_failure *failure)
 	(void)failure;
 	c->stream = NULL;
 	err_set(&e, ERRC_PROCESS_ERROR, "the output of cloudflared in sandbox '%s' broke off", c->sandbox->id);
-	ended(c, &e);
+	ended(c, CLOUDFLARED_LOST, &e);
 	call_done(c);
 }
 
@@ -209,7 +209,7 @@ static void on_late(struct loop_timer *t)
 		"cloudflared gave no URL in %d s; the log of process '%s' has its output, and the sandbox's network "
 		"policy must allow it to reach Cloudflare",
 		CLOUDFLARED_WAIT / 1000, c->id);
-	ended(c, &e);
+	ended(c, CLOUDFLARED_LOST, &e);
 }
 
 static void on_started(void *arg, const struct http_reply *r, const struct http_failure *failure)
@@ -219,12 +219,12 @@ static void on_started(void *arg, const struct http_reply *r, const struct http_
 	if (c->over) {
 		end_process(c);
 	} else if (failure) {
-		ended(c, &failure->err);
+		ended(c, CLOUDFLARED_LOST, &failure->err);
 	} else if (r->status != 200) {
 		c->started = false;
 		err_set(&e, ERRC_PROCESS_ERROR, "cloudflared could not be started in sandbox '%s': %.*s",
 			c->sandbox->id, (int)(r->body.n < 100 ? r->body.n : 100), r->body.p);
-		ended(c, &e);
+		ended(c, CLOUDFLARED_LOST, &e);
 	} else {
 		follow(c);
 	}

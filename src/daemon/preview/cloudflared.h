@@ -18,11 +18,15 @@
 
 struct cloudflared;
 
+/* The exit code of a program whose end was not seen. */
+enum { CLOUDFLARED_LOST = 1 };
+
 struct cloudflared_ops {
 	/* Once, unless the run was found again. */
 	void (*on_url)(void *arg, struct str url);
-	/* Once: it could not be started, gave no URL in time, or has ended. The owner calls cloudflared_end. */
-	void (*on_end)(void *arg, const struct err *e);
+	/* Once: it could not be started, gave no URL in time, or has ended with `code` (CLOUDFLARED_LOST: nobody
+	 * knows). The owner calls cloudflared_end. */
+	void (*on_end)(void *arg, int code, const struct err *e);
 };
 
 /* LIMIT_REACHED (NULL) when the box has too many of them, those that are being ended included. */

@@ -74,6 +74,7 @@ void tunnels_tell_end(struct sandbox *s, const struct tunnel *t)
 	json_member_u64(&w, "port", t->port->number);
 	if (*t->run)
 		json_member_cstr(&w, "runId", t->run);
+	json_member_i64(&w, "exitCode", t->exit_code);
 	json_object_end(&w);
 	json_object_end(&w);
 	tell(s, buf_str(&b));

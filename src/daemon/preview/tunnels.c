@@ -276,9 +276,10 @@ static void on_url(void *arg, struct str url)
 	write_tunnel(t, o);
 }
 
-static void on_cloudflared_end(void *arg, const struct err *e)
+static void on_cloudflared_end(void *arg, int code, const struct err *e)
 {
 	struct tunnel *t = arg;
+	t->exit_code = code;
 	if (tunnel_is_open(t))
 		return tunnel_close(t);
 	tunnel_remove(t, e);
@@ -293,7 +294,7 @@ static void open_through_cloudflare(struct tunnel *t, struct opening *o)
 	list_push(&t->waiting, &o->node);
 	t->cloudflared = cloudflared_start(t->sandbox, t->label, t->port->number, &cloudflared_ops, t, &e);
 	if (!t->cloudflared)
-		on_cloudflared_end(t, &e);
+		on_cloudflared_end(t, CLOUDFLARED_LOST, &e);
 }
 
 static void wait_for_url(struct tunnel *t, tunnel_on_open on_open, void *arg)

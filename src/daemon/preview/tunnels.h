@@ -31,6 +31,7 @@ struct tunnel {
 	char id[TUNNEL_ID_MAX + 1];
 	char run[TUNNEL_ID_MAX + 1];
 	bool through_cloudflare;
+	int exit_code;			 /* of cloudflared; 0 for a tunnel that was closed */
 	struct cloudflared *cloudflared; /* NULL until a run is found again after a restart */
 	char url[TUNNEL_URL_MAX + 1];	 /* of Cloudflare; "" while cloudflared starts */
 	struct list waiting;		 /* struct opening: clients that wait for the URL, … */
