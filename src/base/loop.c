@@ -17,7 +17,7 @@ struct loop {
 	struct loop_timer **heap;
 	size_t heap_len, heap_cap;
 
-	struct list tasks;
+	struct list tasks, last_tasks;
 
 	struct loop_io signal_io;
 	void (*on_signal)(void *arg, int signo);
@@ -34,6 +34,7 @@ struct loop *loop_new(void)
 	l->now = clock_ms();
 	l->signal_io.fd = -1;
 	list_init(&l->tasks);
+	list_init(&l->last_tasks);
 	return l;
 }
 
@@ -145,12 +146,22 @@ void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t delay_ms, voi
 	heap_up(l, t, l->heap_len++);
 }
 
-void loop_defer(struct loop *l, struct loop_task *task, void (*run)(struct loop_task *))
+static void push_task(struct list *tasks, struct loop_task *task, void (*run)(struct loop_task *))
 {
 	if (task->node.next && task->node.next != &task->node)
 		return;
 	task->run = run;
-	list_push(&l->tasks, &task->node);
+	list_push(tasks, &task->node);
+}
+
+void loop_defer(struct loop *l, struct loop_task *task, void (*run)(struct loop_task *))
+{
+	push_task(&l->tasks, task, run);
+}
+
+void loop_defer_last(struct loop *l, struct loop_task *task, void (*run)(struct loop_task *))
+{
+	push_task(&l->last_tasks, task, run);
 }
 
 static void run_timers(struct loop *l)
@@ -162,18 +173,23 @@ static void run_timers(struct loop *l)
 	}
 }
 
+static bool has_tasks(const struct loop *l)
+{
+	return !list_empty(&l->tasks) || !list_empty(&l->last_tasks);
+}
+
 static void run_tasks(struct loop *l)
 {
-	while (!list_empty(&l->tasks)) {
-		struct loop_task *task = list_entry(l->tasks.next, struct loop_task, node);
-		list_del(&task->node);
+	while (has_tasks(l)) {
+		struct list *first = list_pop(list_empty(&l->tasks) ? &l->last_tasks : &l->tasks);
+		struct loop_task *task = list_entry(first, struct loop_task, node);
 		task->run(task);
 	}
 }
 
 static int wait_bound(struct loop *l, int timeout_ms)
 {
-	if (!list_empty(&l->tasks))
+	if (has_tasks(l))
 		return 0;
 	if (!l->heap_len)
 		return timeout_ms;

@@ -2,8 +2,8 @@
  * loop.h - the event loop: epoll, timers in a heap, signals, deferred tasks. One thread owns a loop and all it touches.
  *
  * One turn of the loop: wait for events or the next timer; run the callbacks of all ready descriptors; run due timers;
- * run deferred tasks until none is left. Everything is embedded in the caller's structs and found again with
- * container_of; the loop allocates nothing per event.
+ * run deferred tasks until none is left, those of loop_defer_last when there is no other. Everything is embedded in the
+ * caller's structs and found again with container_of; the loop allocates nothing per event.
  *
  * Ownership: the loop never closes a descriptor and never frees an object. An object must not be freed inside a
  * callback that the loop still walks over: use loop_defer() with a task that frees it. Removing an io or a timer is
@@ -64,6 +64,8 @@ void loop_timer_stop(struct loop_timer *t);
 
 /* Runs the task at the end of this turn, once. Deferring a task that is already deferred does nothing. */
 void loop_defer(struct loop *l, struct loop_task *task, void (*run)(struct loop_task *));
+/* The same, when all that the turn brings has been done. */
+void loop_defer_last(struct loop *l, struct loop_task *task, void (*run)(struct loop_task *));
 
 /* Blocks the signals of the set in this thread and delivers them through the loop instead. Once per loop.
  * Returns 0 or -errno. */

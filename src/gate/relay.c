@@ -326,15 +326,15 @@ static void on_later(struct loop_task *t)
 	act(s, s->events);
 }
 
-/* Ending takes longer than beginning: sockets say goodbye and are closed. Connections that begin in this turn do not
- * wait for that. */
+/* Ending takes longer than beginning: sockets say goodbye and are closed. Connections that begin in this turn, and
+ * their first bytes, do not wait for that. */
 static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct relay_side *s = container_of(io, struct relay_side, io);
 	if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
 		return act(s, events);
 	s->events = events;
-	loop_defer(s->relay->loop, &s->later, on_later);
+	loop_defer_last(s->relay->loop, &s->later, on_later);
 }
 
 static void on_idle(struct loop_timer *t)

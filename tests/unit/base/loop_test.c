@@ -87,6 +87,21 @@ TEST(loop_runs_deferred_tasks_once_in_order_in_the_same_turn)
 	loop_free(l);
 }
 
+TEST(loop_runs_the_last_tasks_when_there_is_no_other)
+{
+	struct loop *l = task_loop = loop_new();
+	memset(order, 0, sizeof order);
+	loop_defer_last(l, &tasks[1], run_task);
+	loop_defer(l, &tasks[1], run_task); /* is deferred already */
+	loop_defer(l, &tasks[0], run_task); /* brings another */
+	loop_turn(l, -1);		    /* does not wait: there is work */
+	CHECK_CSTR(order, "acb");
+	loop_defer_last(l, &tasks[1], run_task);
+	loop_turn(l, -1);
+	CHECK_CSTR(order, "acbb");
+	loop_free(l);
+}
+
 struct thing {
 	struct loop_io io;
 	struct loop_task task;
