@@ -28,6 +28,8 @@ def listed():
 
 
 ROWS = listed()
+STORED = "Backups and buckets on S3"  # run by test_preview_storage.py
+HERE_RUN = [name for name, area in ROWS.items() if area != STORED]
 needs_rows = pytest.mark.skipif(not ROWS, reason="npm is missing")
 
 
@@ -40,7 +42,7 @@ def results(daemon, request):
     return {row["name"]: row for row in map(json.loads, r.stdout.splitlines())}, r.stderr
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", HERE_RUN)
 def test_preview(results, name):
     rows, stderr = results
     assert name in rows, stderr[-3000:]

@@ -8,7 +8,7 @@ import { start } from '../workers/workerd.mjs';
 const AT_ONCE = 4;
 const ROW_SECONDS = 100;
 
-const { miniflare, log } = await start(fileURLToPath(new URL('worker.mjs', import.meta.url)), ['Sandbox']);
+const { miniflare, log } = await start(fileURLToPath(new URL('worker.mjs', import.meta.url)), ['Sandbox', 'Remote']);
 const ask = async (path) => (await miniflare.dispatchFetch(`http://atoll.test/${path}`)).json();
 
 /** A row that hangs is a row that failed. */

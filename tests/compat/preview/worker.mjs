@@ -8,6 +8,7 @@ import { SandboxExtension } from '@cloudflare/sandbox/extensions';
 import { withGit } from '@cloudflare/sandbox/git';
 import { withInterpreter } from '@cloudflare/sandbox/interpreter';
 import { onAtoll } from 'atoll-sandbox/workers';
+import { remoteBucket } from '../workers/remote.mjs';
 import { rows } from './rows/index.mjs';
 
 export { ContainerProxy };
@@ -45,6 +46,13 @@ export class Sandbox extends onAtoll(Base) {
   }
 }
 
+/** Its backups go to the S3 server of test_preview_storage.py. */
+export class Remote extends onAtoll(Base) {
+  constructor(ctx, env) {
+    super(ctx, { ...env, BACKUP_BUCKET: remoteBucket(env) });
+  }
+}
+
 let boxes = 0;
 
 function tools(env, name) {
@@ -56,10 +64,10 @@ function tools(env, name) {
     env,
     opened,
     /** A sandbox of the row's own. */
-    box(options) {
+    box(options, namespace = env.Sandbox) {
       const id = `n${++boxes}-${name.toLowerCase().replace(/[^a-z]+/g, '-').slice(0, 30)}`.replace(/-+$/, '');
       opened.push(id);
-      return { id, sandbox: getSandbox(env.Sandbox, id, options) };
+      return { id, sandbox: getSandbox(namespace, id, options) };
     },
     again: (id) => getSandbox(env.Sandbox, id),
     async inspect(id) {

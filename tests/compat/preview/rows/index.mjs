@@ -5,6 +5,7 @@ import git from './git.mjs';
 import lifecycle from './lifecycle.mjs';
 import ports from './ports.mjs';
 import processes from './processes.mjs';
+import s3 from './s3.mjs';
 import storage from './storage.mjs';
 import terminals from './terminals.mjs';
 
@@ -17,6 +18,7 @@ const areas = {
   'Ports and previews': ports,
   Lifecycle: lifecycle,
   'Backups and buckets': storage,
+  'Backups and buckets on S3': s3,
 };
 
 /** name → {area, run} */
