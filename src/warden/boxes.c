@@ -330,7 +330,14 @@ static int get_root(struct box *b, struct err *e)
 	int fd = adopt_layer(b, name);
 	if (fd < 0 && b->place->warm)
 		return err_set(e, ERRC_BOX_CREATE_FAILED, "the files made ahead in its slot could not be taken");
-	return fd >= 0 ? fd : mount_layer(b, name, e);
+	if (fd < 0)
+		fd = mount_layer(b, name, e);
+	/* Its own limit does not stop it (pool_layer_loosen), so the pool's metadata is full: a mount needs some. */
+	if (fd < 0 && e->os == ENOSPC)
+		return err_set(e, ERRC_NO_SPACE,
+			"the pool is full: it keeps its files, and starts when enough snapshots, sandboxes or files of "
+			"running ones are deleted, or ATOLL_POOL_SIZE is larger");
+	return fd;
 }
 
 static int set_limits(struct box *b, struct err *e)

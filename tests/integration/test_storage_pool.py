@@ -1,4 +1,4 @@
-"""The pool below the sandboxes: debts of forks, data directories that are on btrfs, kernels with full quotas only."""
+"""The pool below the sandboxes: debts of forks, a full one, data directories that are on btrfs, kernels with full quotas only."""
 
 import contextlib
 import shutil
@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from atoll import Instance, wait_for
+from atoll import Instance, box_path, wait_for
+from boxapi import check_error
 from test_storage import MIB, disk, fill, pool, post, put, read  # noqa: F401  (pool: nothing here runs without one)
 
 # Changes blocks in the middle of the file and shares others: its extents are used in parts, and more than once.
@@ -84,6 +85,46 @@ def test_the_limit_of_a_full_box_goes_down_and_up(daemon, box):
     assert daemon.execute(box, "echo > /root/b")["exitCode"] != 0
     put(daemon, box, limits={"disk": 100 * MIB})
     assert fill(daemon, box, "/root/b", 8)["exitCode"] == 0
+
+
+# ---- a full pool
+
+# Takes all space for data, then for metadata: a link's text lies there.
+FILL = """
+import os
+try:
+    with open("/workspace/big", "wb", buffering=0) as f:
+        while f.write(bytes(1 << 20)):
+            pass
+except OSError as e:
+    print(e.errno)
+try:
+    for n in range(1000000):
+        os.symlink("x" * 3800, f"/workspace/{n}")
+except OSError as e:
+    print(e.errno)
+"""
+
+
+def test_a_sandbox_that_cannot_start_in_a_full_pool_says_what_to_do():
+    with Instance({"ATOLL_POOL_SIZE": "512M", "ATOLL_ZYGOTE": "off"}) as one:
+        one.execute("small", "echo kept >/workspace/f")
+        assert one.request("PUT", box_path("large", "/api/file?path=/tmp/fill.py"), FILL.encode()).status in (200, 201)
+        assert one.execute("large", "python3 /tmp/fill.py")["stdout"] == "28\n28\n"
+        for box in ("large", "small"):
+            assert one.request("POST", box_path(box, "/stop")).status == 200
+        for box in ("large", "small"):
+            reply = one.request("POST", box_path(box, "/wake"))
+            if reply.status != 200:  # a kernel may have found room for its mount
+                error = check_error(reply, "NO_SPACE", 500)
+                assert "the pool is full: it keeps its files" in error["message"] and "ATOLL_POOL_SIZE" in error["message"]
+                assert one.inspect(box)["state"] == "stopped"
+        assert one.interrupt() == 0
+        one.env["ATOLL_POOL_SIZE"] = "1G"
+        one.start()
+        one.await_warden()
+        assert one.execute("small", "cat /workspace/f")["stdout"] == "kept\n"
+        assert one.execute("large", "rm -r /workspace/*; ls -A /workspace")["stdout"] == ""
 
 
 # ---- data directories on btrfs
