@@ -485,8 +485,9 @@ def test_delete_ends_the_shell_and_its_jobs_but_not_what_asked_to_stay(agent):
 def test_delete_of_a_busy_session_answers_what_waits_with_410(agent):
     s = Session(agent, "busy")
     s.run("X=1;:")
-    sent = [send(agent, "busy", "sleep 61; echo $X") for _ in range(3)]
-    wait_for(lambda: agent.run("pgrep -fc 'sleep 6[1]' || true;:", sessionId="probe")["stdout"].strip() != "0")
+    own = f"61.{agent.pid}"  # other agents on this machine sleep, too
+    sent = [send(agent, "busy", f"sleep {own}; echo $X") for _ in range(3)]
+    wait_for(lambda: agent.run(f"pgrep -fc '^sleep {own}$' || true;:", sessionId="probe")["stdout"].strip() != "0")
     assert agent.post("/api/session/delete", {"sessionId": "busy"}).status == 200
     for c in sent:
         r = c.getresponse()

@@ -99,7 +99,7 @@ def test_status_field_by_field(forked):
 
 def test_limits_and_scores(forked):
     assert read(forked, "/proc/self/limits") == command(forked, "cat /proc/self/limits")
-    for path in ("oom_score_adj", "timerslack_ns", "cgroup", "uid_map", "gid_map", "setgroups", "personality", "mountinfo"):
+    for path in ("oom_score_adj", "timerslack_ns", "uid_map", "gid_map", "setgroups", "personality", "mountinfo"):
         assert read(forked, f"/proc/self/{path}") == command(forked, f"cat /proc/self/{path}"), path
     assert forked("import os; (os.nice(0), os.sched_getscheduler(0))").result["text"] == "(0, 0)"
 
@@ -110,7 +110,9 @@ def test_namespaces_are_the_boxs(forked):
 
 
 def test_cgroups_are_the_boxs_in_every_hierarchy(forked):
-    assert Path(f"/proc/{forked.host}/cgroup").read_text() == Path(f"/proc/{forked.init}/cgroup").read_text()
+    # Asked again: another Atoll that mounts or unmounts a hierarchy adds or takes a line everywhere, between two looks.
+    lib.wait_for(lambda: Path(f"/proc/{forked.host}/cgroup").read_text() == Path(f"/proc/{forked.init}/cgroup").read_text(), "the same, seen from outside")
+    lib.wait_for(lambda: read(forked, "/proc/self/cgroup") == command(forked, "cat /proc/self/cgroup"), "the same, seen from inside")
 
 
 def test_root_and_session(forked):
