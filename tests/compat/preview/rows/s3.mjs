@@ -41,12 +41,6 @@ export default {
     await rejects(sandbox.restoreBackup({ ...backup, id: crypto.randomUUID() }), /BackupNotFoundError|not found/i);
   },
 
-  async 'createBackup, restoreBackup: parts'(t) {
-    const { sandbox, before, backup } = await backedUp(t, 26);
-    await sandbox.restoreBackup(backup);
-    assert.equal(await sum(sandbox, '/workspace/a b'), before);
-  },
-
   async 'mountBucket: endpoint with TLS'(t) {
     const { sandbox } = await trusting(t);
     const options = { endpoint: t.env.BACKUP_BUCKET_ENDPOINT, credentials: keys(t) };
