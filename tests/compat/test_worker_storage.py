@@ -47,15 +47,20 @@ def environment(server, daemon, transport):
             "S3_BINDINGS": json.dumps(bindings), "NODE_EXTRA_CA_CERTS": str(cert)}
 
 
+def run_rows(command, server, env):
+    """All of them in one workerd; the result of each by its name, and what was written to stderr."""
+    hosts = server.pair[0].parent / "hosts"
+    r = subprocess.run(["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts, *command], cwd=HERE,
+                       capture_output=True, text=True, check=False, env=env, timeout=600)
+    return {row["name"]: row for row in map(json.loads, r.stdout.splitlines())}, r.stderr
+
+
 @pytest.fixture(scope="module", params=("http", "websocket", "rpc"))
 def results(request, server, world):
-    """Runs the rows that were asked for, all of them in one workerd."""
+    """Of the rows that were asked for."""
     wanted = [i.callspec.params for i in request.session.items if i.module is request.module and hasattr(i, "callspec")]
     names = [params["name"] for params in wanted if params["results"] == request.param]
-    hosts = server.pair[0].parent / "hosts"
-    r = subprocess.run(["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts, *DRIVER, *names], cwd=HERE,
-                       capture_output=True, text=True, check=False, env=environment(server, world, request.param), timeout=600)
-    return {row["name"]: row for row in map(json.loads, r.stdout.splitlines())}, r.stderr
+    return run_rows([*DRIVER, *names], server, environment(server, world, request.param))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,51 +1,7 @@
-import assert from 'node:assert/strict';
+import { until } from '../../rowtools.mjs';
 
-export { assert };
+export { assert, messages, rejects, until } from '../../rowtools.mjs';
 export { events, eventsUntil, text } from '../../stream.mjs';
-
-/** Errors cross a Durable Object's RPC as plain ones; upstream puts the class's name in front of the message. */
-export async function rejects(promise, pattern) {
-  try {
-    await promise;
-  } catch (error) {
-    assert.match(`${error.name}: ${error.message}`, pattern);
-    return error;
-  }
-  assert.fail(`expected ${pattern}, but it succeeded`);
-}
-
-/** Waits for a state, however long the machine takes. */
-export async function until(what, condition, seconds = 45) {
-  const end = Date.now() + seconds * 1000;
-  for (;;) {
-    const value = await condition();
-    if (value) return value;
-    assert.ok(Date.now() < end, `waited ${seconds} s for ${what}`);
-    await new Promise((done) => setTimeout(done, 50));
-  }
-}
-
-/** The messages of a WebSocket, one after the other. */
-export function messages(socket) {
-  const come = [];
-  const asked = [];
-  const give = (item) => (asked.length ? asked.shift()(item) : come.push(item));
-  socket.addEventListener('message', ({ data }) => give({ data }));
-  socket.addEventListener('close', ({ code, reason }) => give({ closed: { code, reason } }));
-  socket.accept();
-  const next = () => (come.length ? Promise.resolve(come.shift()) : new Promise((done) => asked.push(done)));
-  return {
-    /** `what` is waited for, for the message of a failure. */
-    async next(what = 'a message') {
-      const late = AbortSignal.timeout(45_000);
-      const item = await Promise.race([
-        next(),
-        new Promise((_, reject) => late.addEventListener('abort', () => reject(new Error(`waited in vain for ${what}`)))),
-      ]);
-      return item.data instanceof Blob ? { data: await item.data.arrayBuffer() } : item;
-    },
-  };
-}
 
 /** A server for HTTP and WebSockets in plain Node, to run in a box on $PORT. */
 export const SERVER = String.raw`
