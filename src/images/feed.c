@@ -27,15 +27,12 @@ static uint64_t end_now(const struct layer_source *from)
 	return (uint64_t)st.st_size < end ? (uint64_t)st.st_size : end;
 }
 
-_Noreturn static void child_life(const struct layer_source *from, int sock, uint16_t port, pid_t parent)
+_Noreturn static void child_life(const struct layer_source *from, int sock, pid_t parent)
 {
-	const struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	off_t offset = (off_t)from->offset;
 	uint64_t end = from->offset + from->size;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || fd_set_nonblock(sock, false) < 0 ||
-		connect(sock, (const struct sockaddr *)&at, sizeof at) < 0)
+	if (getppid() != parent || fd_set_nonblock(sock, false) < 0)
 		_exit(1);
 	while ((uint64_t)offset < end) {
 		uint64_t now = end_now(from);
@@ -49,17 +46,22 @@ _Noreturn static void child_life(const struct layer_source *from, int sock, uint
 	_exit(0);
 }
 
+/* The connection is made before the child is: one that is killed at once would leave the mover waiting for it. */
 static int start(struct feed *f, uint16_t port, struct err *e)
 {
+	const struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	pid_t self = getpid();
 	if (f->from->feeder && *f->from->feeder < 0)
 		return err_set(e, ERRC_BAD_GATEWAY, "the fetching has failed");
 	auto_fd int sock = store_socket(f->store, f->box, e);
 	if (sock < 0)
 		return -1;
+	if (connect(sock, (const struct sockaddr *)&at, sizeof at) < 0 && errno != EINPROGRESS)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "connect to the mover");
 	f->pid = fork();
 	if (f->pid == 0)
-		child_life(f->from, sock, port, self);
+		child_life(f->from, sock, self);
 	if (f->pid > 0) {
 		if (f->from->feeder)
 			*f->from->feeder = f->pid;
