@@ -241,15 +241,19 @@ export async function terminal_copies_pastes_and_resizes(t) {
   await page.waitForFunction((n) => document.querySelectorAll('.xterm-rows > *').length < n, rows);
   const [less, narrower] = await size('after');
   assert.ok(less < rows && narrower < columns, `${rows}x${columns} ${less}x${narrower}`);
+  // Keys go to a terminal when the page has moved the focus there.
+  const focused = () => page.waitForFunction(() => document.activeElement?.matches('.panes:not([hidden]) .xterm-helper-textarea'));
   // A second terminal beside the first, each with a shell of its own.
   await page.keyboard.type('mine=first\n');
   await page.getByRole('button', { name: 'New terminal' }).click();
   await page.getByRole('button', { name: 'Shell 2', exact: true }).waitFor();
   const second = page.locator('.panes:not([hidden]) .xterm-rows').first();
   await shows(second, /[$#]/);
+  await focused();
   await page.keyboard.type('echo [${mine-none}]\n');
   await shows(second, '[none]');
   await page.getByRole('button', { name: 'Shell 1', exact: true }).click();
+  await focused();
   await page.keyboard.type('echo [$mine]\n');
   await shows(page.locator('.panes:not([hidden]) .xterm-rows').first(), '[first]');
 }
