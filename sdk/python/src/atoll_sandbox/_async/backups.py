@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import posixpath
 import re
 import shlex
 import uuid
@@ -168,7 +169,9 @@ class AsyncBackups(AsyncFiles):
         wanted, limit = _handle(backup, dir), _limit(timeout)
         known = made(BoxBackup, await self._box.json(wire.request("GET", f"/v1/backups/{wanted.id}"), now=True))
         archive = _archive_in(known)
-        keeper, path = f"/v1/sandboxes/restore-{uuid.uuid4()}", _archive(str(uuid.uuid4()))
+        # A directory of its own: an upload that ends after a cancelled call has tidied up finds no place, and leaves nothing.
+        keeper, place = f"/v1/sandboxes/restore-{uuid.uuid4()}", f"/var/backups/{uuid.uuid4()}"
+        path = f"{place}/archive.sqsh"
         try:
             await self._fill(keeper, known, limit)
             wrong = await self._copy((keeper, archive), (self._box.base, path), limit)
@@ -179,7 +182,7 @@ class AsyncBackups(AsyncFiles):
             if answer["exitCode"] != 0:
                 raise _restore_error(wanted, answer)
         finally:
-            await self._tidy(keeper, f"rm -f {path}")
+            await self._tidy(keeper, f"rm -rf {place}")
         return wanted
 
     async def _fill(self, keeper: str, known: BoxBackup, limit: float) -> None:
@@ -198,7 +201,7 @@ class AsyncBackups(AsyncFiles):
 
     async def _copy(self, source: tuple[str, str], target: tuple[str, str], limit: float) -> str | None:
         """From one sandbox to another, through this client. Says what is wrong when something else has arrived than was sent."""
-        await self._shell(target[0], "mkdir -p /var/backups", limit)
+        await self._shell(target[0], f"mkdir -p {posixpath.dirname(target[1])}", limit)
         async with AsyncFileStream(self._box, _bytes("GET", source, limit)) as pieces:
             await self._box.json(_bytes("PUT", target, limit), pieces)
         sums = [await self._shell(where, f"sha256sum <{path}", limit) for where, path in (source, target)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import posixpath
 import re
 import shlex
 import uuid
@@ -169,7 +170,9 @@ class Backups(Files):
         wanted, limit = _handle(backup, dir), _limit(timeout)
         known = made(BoxBackup, self._box.json(wire.request("GET", f"/v1/backups/{wanted.id}"), now=True))
         archive = _archive_in(known)
-        keeper, path = f"/v1/sandboxes/restore-{uuid.uuid4()}", _archive(str(uuid.uuid4()))
+        # A directory of its own: an upload that ends after a cancelled call has tidied up finds no place, and leaves nothing.
+        keeper, place = f"/v1/sandboxes/restore-{uuid.uuid4()}", f"/var/backups/{uuid.uuid4()}"
+        path = f"{place}/archive.sqsh"
         try:
             self._fill(keeper, known, limit)
             wrong = self._copy((keeper, archive), (self._box.base, path), limit)
@@ -180,7 +183,7 @@ class Backups(Files):
             if answer["exitCode"] != 0:
                 raise _restore_error(wanted, answer)
         finally:
-            self._tidy(keeper, f"rm -f {path}")
+            self._tidy(keeper, f"rm -rf {place}")
         return wanted
 
     def _fill(self, keeper: str, known: BoxBackup, limit: float) -> None:
@@ -199,7 +202,7 @@ class Backups(Files):
 
     def _copy(self, source: tuple[str, str], target: tuple[str, str], limit: float) -> str | None:
         """From one sandbox to another, through this client. Says what is wrong when something else has arrived than was sent."""
-        self._shell(target[0], "mkdir -p /var/backups", limit)
+        self._shell(target[0], f"mkdir -p {posixpath.dirname(target[1])}", limit)
         with FileStream(self._box, _bytes("GET", source, limit)) as pieces:
             self._box.json(_bytes("PUT", target, limit), pieces)
         sums = [self._shell(where, f"sha256sum <{path}", limit) for where, path in (source, target)]
