@@ -1,10 +1,10 @@
 #include "gate/confine.h"
 
-#include <fcntl.h>
 #include <seccomp.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
+
+#include "base/base.h"
+#include "confine/confine.h"
 
 /* Sockets and the loop; memory; time; and reading the few files of the resolver and the trust store. */
 static const int calls[] = {SCMP_SYS(accept4), SCMP_SYS(bind), SCMP_SYS(brk), SCMP_SYS(clock_gettime),
@@ -24,27 +24,9 @@ static const int calls[] = {SCMP_SYS(accept4), SCMP_SYS(bind), SCMP_SYS(brk), SC
 /* Which families a socket may have; raw ones are given by the warden. */
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
-static int fill(scmp_filter_ctx f)
-{
-	int r = 0;
-	for (size_t i = 0; i < ARRAY_LEN(calls) && r == 0; i++)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, calls[i], 0);
-	for (size_t i = 0; i < ARRAY_LEN(families) && r == 0; i++)
-		r = seccomp_rule_add(
-			f, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
-	return r;
-}
-
 int confine(struct err *e)
 {
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-		setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) < 0)
-		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "give up privileges");
-	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int r = f ? fill(f) : -ENOMEM;
-	if (r == 0)
-		r = seccomp_load(f);
-	if (f)
-		seccomp_release(f);
-	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "load the seccomp filter") : 0;
+	const struct confine_list list = {
+		.calls = calls, .calls_n = ARRAY_LEN(calls), .families = families, .families_n = ARRAY_LEN(families)};
+	return confine_self(e) < 0 ? -1 : confine_calls(&list, e);
 }

@@ -57,7 +57,7 @@ static uid_t daemon_user(void)
 	return name && str_to_u64(str_of(name), INT32_MAX, &number) ? (uid_t)number : (uid_t)-1;
 }
 
-/* A connection takes two descriptors; boxes take up to four. */
+/* A connection takes up to four descriptors: the client's, the server's, and the pair that HTTP goes through. */
 static size_t room_for_connections(void)
 {
 	struct rlimit n = {0, 0};
@@ -66,7 +66,7 @@ static size_t room_for_connections(void)
 		setrlimit(RLIMIT_NOFILE, &n);
 	}
 	size_t all = n.rlim_cur > 4 * FDS_RESERVE ? (size_t)n.rlim_cur - FDS_RESERVE : FDS_RESERVE;
-	return all / 3 < GATE_CONNS_MAX ? all / 3 : GATE_CONNS_MAX;
+	return all / 4 < GATE_CONNS_MAX ? all / 4 : GATE_CONNS_MAX;
 }
 
 /* Below ATOLL_DATA 'atoll up' makes a directory that only this user can enter. Without it the key is as old as we are.
