@@ -49,7 +49,7 @@ static void note_full(struct gate_box *b)
 		b->conns_n);
 }
 
-void box_room_made(struct gate_box *b)
+static void go_on(struct gate_box *b)
 {
 	if (!b->full || b->gone || !has_room(b))
 		return;
@@ -57,25 +57,45 @@ void box_room_made(struct gate_box *b)
 	loop_set_events(&b->tcp, EPOLLIN);
 }
 
-void box_kick_all(struct gate *g)
+void box_conn_begins(struct gate_box *b)
+{
+	b->conns_n++;
+	b->gate->conns++;
+}
+
+/* Where the gate had no room, boxes wait that have no connection of their own to end. */
+void box_conn_ends(struct gate_box *b)
 {
 	size_t it = 0;
 	void *v;
-	while (map_next(&g->boxes, &it, &(struct str){0}, &v))
-		box_room_made(v);
+	bool was_full = b->gate->conns-- >= b->gate->conns_max;
+	b->conns_n--;
+	go_on(b);
+	while (was_full && map_next(&b->gate->boxes, &it, &(struct str){0}, &v))
+		go_on(v);
 }
 
+static int accept_one(int listener, struct peer_end *ret)
+{
+	union ip_sockaddr sa;
+	socklen_t n = sizeof sa;
+	int fd = accept4(listener, &sa.sa, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		ip_from_sockaddr(&sa, &ret->ip, &ret->port);
+	return fd;
+}
+
+/* One a turn: the next waits for no more than what the others have ready. A second accept4() that finds nothing costs
+ * more than a turn, because the kernel makes the socket first. */
 static void on_tcp(struct loop_io *io, uint32_t events)
 {
 	struct gate_box *b = container_of(io, struct gate_box, tcp);
+	struct peer_end from = {0};
 	(void)events;
 	control_take(b->gate);
-	for (int i = 0; i < GATE_ACCEPT_BURST && has_room(b); i++) {
-		int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0)
-			break;
-		passage_new(b, fd);
-	}
+	int fd = has_room(b) ? accept_one(io->fd, &from) : -1;
+	if (fd >= 0)
+		passage_new(b, fd, &from);
 	note_full(b);
 }
 
@@ -207,7 +227,7 @@ void box_policy_changed(struct gate_box *b)
 	udp_drop_flows(b, true);
 	list_each(it, &b->conns) passage_policy(list_entry(it, struct passage, node));
 	if (has_room(b))
-		box_room_made(b);
+		go_on(b);
 	else
 		note_full(b);
 }

@@ -63,7 +63,7 @@ void control_send(struct gate *g, struct str line)
 	}
 	if (g->control.lost || !put(g, line))
 		g->control.lost++;
-	loop_defer(g->loop, &g->control.flush, on_flush);
+	loop_defer_last(g->loop, &g->control.flush, on_flush);
 }
 
 /* ---- lines ---- */

@@ -28,6 +28,7 @@
 #include "gate/dns/synth.h"
 #include "gate/egress.h"
 #include "gate/hook.h"
+#include "gate/peer.h"
 #include "gate/reach.h"
 #include "gate/relay.h"
 #include "gate/secret.h"
@@ -155,9 +156,10 @@ const char *box_id(const struct gate_box *b);
 void box_policy_changed(struct gate_box *b);
 /* Bytes have moved between the box and the world: atolld is told, at most once in GATE_ACTIVITY. */
 void box_active(struct gate_box *b);
-/* A connection has ended: go on accepting. */
-void box_room_made(struct gate_box *b);
-void box_kick_all(struct gate *g);
+/* Count connections, of TCP to a program in the box. When one has ended, boxes that waited for room are accepted from
+ * again. */
+void box_conn_begins(struct gate_box *b);
+void box_conn_ends(struct gate_box *b);
 
 struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make);
 void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
@@ -190,12 +192,14 @@ struct passage {
 	struct loop_io io;	  /* of the client, before the relay has it */
 	struct loop_io server_io; /* of a server that was dialled ahead, while we look at the client */
 	int client, server;
+	struct peer_end from;
 	struct ip wanted, reached;
 	uint16_t port;
 	enum policy_speech speech;
 	bool by_name;	 /* a name decides: only its own addresses are dialled */
 	bool settled;	 /* allowed by address alone: looked at only because the box has secrets */
 	bool looked;	 /* its first bytes have been seen, or the server spoke first */
+	bool begun;	 /* some of its first bytes have come, and they do not decide yet */
 	bool named;	 /* `name` is what the TLS hello says */
 	bool unread;	 /* the TLS hello could not be read */
 	bool tls;	 /* intercepted: we are the server of the client's TLS */
@@ -224,7 +228,7 @@ struct passage {
 	int64_t wall;
 };
 
-void passage_new(struct gate_box *b, int fd);
+void passage_new(struct gate_box *b, int fd, const struct peer_end *from);
 /* The policy is there, or has changed. */
 void passage_policy(struct passage *c);
 /* Cut by us: resets both sides. `end` goes into the log. */

@@ -17,7 +17,6 @@
 /* Boxes and their connections */
 #define GATE_BOXES_MAX	      8192u	  /* with prepared slots */
 #define GATE_CONNS_MAX	      32768u	  /* of all boxes; fewer where the process may open fewer files */
-#define GATE_ACCEPT_BURST     32	  /* accepted from one box in a turn */
 #define GATE_FIRST_BYTES      10000	  /* until a client has said enough to be decided */
 #define GATE_ACTIVITY	      250	  /* between two reports that a box's connections move bytes */
 #define GATE_IDLE	      7200000	  /* no byte in either direction */

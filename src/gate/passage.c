@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "gate/gate.h"
-#include "gate/peer.h"
 
 static void set_why(struct passage *c, const char *why)
 {
@@ -27,7 +26,8 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 	static const char *const text[] = {[RELAY_CLOSED] = "closed",
 		[RELAY_CLIENT_RESET] = "the client reset",
 		[RELAY_SERVER_RESET] = "the server reset",
-		[RELAY_IDLE] = "idle too long"};
+		[RELAY_IDLE] = "idle too long",
+		[RELAY_UNWATCHED] = "cannot be watched"};
 	struct passage *c = container_of(r, struct passage, relay);
 	if (how != RELAY_CLOSED) {
 		relay_reset(&c->client);
@@ -39,7 +39,7 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 static bool client_left(struct relay *r)
 {
 	const struct passage *c = container_of(r, struct passage, relay);
-	return peer_has_closed(c->box->diag, c->client);
+	return peer_has_closed(c->box->diag, &c->from, &(struct peer_end){c->wanted, c->port});
 }
 
 void passage_move(struct passage *c)
@@ -50,10 +50,8 @@ void passage_move(struct passage *c)
 	loop_timer_stop(&c->timer);
 	loop_del(&c->server_io);
 	c->state = PASSAGE_MOVING;
-	int r = relay_start(&c->relay, c->gate->loop, c->client, c->server, &c->box->bucket, on_relay_end);
+	relay_start(&c->relay, c->gate->loop, c->client, c->server, &c->box->bucket, on_relay_end);
 	c->relay.client_left = client_left;
-	if (r < 0)
-		passage_cut(c, "cannot be watched");
 }
 
 /* ---- dialling ---- */
@@ -525,7 +523,7 @@ static bool is_inside(const struct ip *ip)
 	return ip_kind(ip) == IP_LOOPBACK || ip_eq(ip, &own4) || ip_eq(ip, &own6);
 }
 
-void passage_new(struct gate_box *b, int fd)
+void passage_new(struct gate_box *b, int fd, const struct peer_end *from)
 {
 	union ip_sockaddr sa;
 	socklen_t n = sizeof sa;
@@ -539,14 +537,14 @@ void passage_new(struct gate_box *b, int fd)
 	c->gate = b->gate;
 	c->box = b;
 	c->client = fd;
+	c->from = *from;
 	c->server = -1;
 	c->wanted = c->reached = wanted;
 	c->port = port;
 	c->started = loop_now(b->gate->loop);
 	c->wall = clock_wall_ms();
 	list_push(&b->conns, &c->node);
-	b->conns_n++;
-	b->gate->conns++;
+	box_conn_begins(b);
 	if (box_policy(b))
 		return passage_decide(c);
 	c->state = PASSAGE_WAITING;

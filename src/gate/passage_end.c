@@ -51,8 +51,6 @@ static void log_end(const struct passage *c, const char *decision, const char *e
 
 void passage_end(struct passage *c, const char *decision, const char *end)
 {
-	struct gate *g = c->gate;
-	struct gate_box *b = c->box;
 	if (c->state == PASSAGE_DEAD)
 		return;
 	c->state = PASSAGE_DEAD;
@@ -72,12 +70,8 @@ void passage_end(struct passage *c, const char *decision, const char *end)
 	fd_close(&c->client);
 	fd_close(&c->server);
 	list_del(&c->node);
-	b->conns_n--;
-	bool was_full = g->conns-- >= g->conns_max;
-	box_room_made(b);
-	if (was_full)
-		box_kick_all(g);
-	loop_defer(g->loop, &c->free_task, free_passage);
+	box_conn_ends(c->box);
+	loop_defer(c->gate->loop, &c->free_task, free_passage);
 }
 
 /* ---- lingering: what the client still sends is thrown away, or the kernel would reset before it has read why ---- */

@@ -87,6 +87,21 @@ static void set_lowat(int fd, int n)
 	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &n, sizeof n);
 }
 
+static void on_late(struct loop_timer *t)
+{
+	struct passage *c = container_of(t, struct passage, timer);
+	passage_silent(c, c->begun ? "the client's first words did not end" : "the client said nothing", true);
+}
+
+/* A client may be silent for long while a server may speak first. One that has begun to speak is not: what it has said
+ * can be neither decided nor passed on. */
+static void begin(struct passage *c)
+{
+	if (!c->begun && c->timer.due > loop_now(c->gate->loop) + GATE_FIRST_BYTES)
+		loop_timer_set(c->gate->loop, &c->timer, GATE_FIRST_BYTES, on_late);
+	c->begun = true;
+}
+
 static void look(struct passage *c, bool ended)
 {
 	struct hello h;
@@ -99,6 +114,7 @@ static void look(struct passage *c, bool ended)
 		return passage_silent(c, n < 0 && errno != EAGAIN ? "the client reset" : "the client ended", false);
 	if (read_bytes(str_n(bytes, (size_t)n), &how, &h, &name) || ended)
 		return passage_spoke(c, how, name);
+	begin(c);
 	set_lowat(c->client, (int)n + 1);
 }
 
@@ -108,14 +124,10 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	look(c, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 }
 
-static void on_late(struct loop_timer *t)
-{
-	passage_silent(container_of(t, struct passage, timer), "the client said nothing", true);
-}
-
 void peek_start(struct passage *c, uint64_t ms)
 {
 	c->state = PASSAGE_PEEKING;
+	c->begun = false;
 	loop_timer_set(c->gate->loop, &c->timer, ms, on_late);
 	if (loop_add(c->gate->loop, &c->io, c->client, EPOLLIN | EPOLLRDHUP, on_ready) < 0)
 		return passage_cut(c, "cannot be watched");

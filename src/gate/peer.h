@@ -7,8 +7,13 @@
  */
 #pragma once
 
-#include "base/base.h"
+#include "proto/ip.h"
 
-/* `diag`: the box's socket for such questions, or -1; `client`: accepted from the box. False also when the kernel does
- * not say. */
-bool peer_has_closed(int diag, int client);
+struct peer_end {
+	struct ip ip;
+	uint16_t port;
+};
+
+/* `diag`: the box's socket for such questions, or -1; `client`: the program's end, `wanted`: what it connected to.
+ * False also when the kernel does not say. */
+bool peer_has_closed(int diag, const struct peer_end *client, const struct peer_end *wanted);

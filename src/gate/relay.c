@@ -202,8 +202,6 @@ static ssize_t move(struct relay *r, struct relay_way *w, struct relay_side **br
 	ssize_t n = w->bulk ? move_piped(r, w, most, broken) : move_copied(r, w, most, broken);
 	if (n > 0)
 		w->bulk = (size_t)n >= GATE_SMALL;
-	if (!w->piped && !w->bulk)
-		drop_pipe(w);
 	return n;
 }
 
@@ -242,6 +240,9 @@ static bool pump(struct relay *r, struct relay_way *w)
 		w->ended |= n == 0;
 		more = n > 0 && w->bulk;
 	}
+	/* Idle from here on, for all we know: the pipe is for others. */
+	if (!w->piped)
+		drop_pipe(w);
 	if (n == -EAGAIN)
 		n = 0;
 	if (n < 0) {
@@ -253,7 +254,6 @@ static bool pump(struct relay *r, struct relay_way *w)
 			end(r, RELAY_CLOSED);
 			return false;
 		}
-		drop_pipe(w);
 		w->shut = true;
 		if (w == &r->up && r->client_left)
 			loop_timer_set(r->loop, &r->idle, GATE_LEFT_LOOK, on_idle);
@@ -275,8 +275,9 @@ static bool is_throttled(const struct relay *r)
 
 static void on_ready(struct loop_io *io, uint32_t events);
 
-/* What a side is waited for: input while its way out is free, output while its way in holds something. */
-static void watch(struct relay *r, struct relay_side *s, struct relay_way *out, struct relay_way *in)
+/* What a side is waited for: input while its way out is free, output while its way in holds something. False: the
+ * kernel cannot wait for it. */
+static bool watch(struct relay *r, struct relay_side *s, struct relay_way *out, struct relay_way *in)
 {
 	bool reads = !out->ended && !holds(out) && !is_throttled(r);
 	uint32_t events = (reads ? READABLE : 0) | (holds(in) ? EPOLLOUT : 0);
@@ -287,15 +288,16 @@ static void watch(struct relay *r, struct relay_side *s, struct relay_way *out, 
 	else if (s->io.loop)
 		loop_set_events(&s->io, events);
 	else
-		loop_add(r->loop, &s->io, s->fd, events, on_ready);
+		return loop_add(r->loop, &s->io, s->fd, events, on_ready) == 0;
+	return true;
 }
 
 static void settle(struct relay *r)
 {
 	if (r->up.shut && r->down.shut)
 		return end(r, RELAY_CLOSED);
-	watch(r, &r->client, &r->up, &r->down);
-	watch(r, &r->server, &r->down, &r->up);
+	if (!watch(r, &r->client, &r->up, &r->down) || !watch(r, &r->server, &r->down, &r->up))
+		end(r, RELAY_UNWATCHED);
 }
 
 static void pump_both(struct relay *r)
@@ -349,6 +351,7 @@ static void on_idle(struct loop_timer *t)
 	loop_timer_set(r->loop, &r->idle, limit - since < next ? limit - since : next, on_idle);
 }
 
+/* The client's first bytes are on their way before anything is waited for. */
 static void on_first(struct loop_task *t)
 {
 	struct relay *r = container_of(t, struct relay, first);
@@ -356,7 +359,7 @@ static void on_first(struct loop_task *t)
 		settle(r);
 }
 
-int relay_start(struct relay *r, struct loop *l, int client, int server, struct relay_bucket *bucket,
+void relay_start(struct relay *r, struct loop *l, int client, int server, struct relay_bucket *bucket,
 	void (*on_end)(struct relay *r, enum relay_end how))
 {
 	r->loop = l;
@@ -370,16 +373,8 @@ int relay_start(struct relay *r, struct loop *l, int client, int server, struct 
 		.from = &r->client, .to = &r->server, .pipe = {-1, -1}, .left = {.max = sizeof scratch}};
 	r->down = (struct relay_way){
 		.from = &r->server, .to = &r->client, .pipe = {-1, -1}, .left = {.max = sizeof scratch}};
-	int e = loop_add(l, &r->client.io, client, READABLE, on_ready);
-	if (e == 0)
-		e = loop_add(l, &r->server.io, server, READABLE, on_ready);
-	if (e < 0) {
-		relay_stop(r);
-		return e;
-	}
 	loop_timer_set(l, &r->idle, GATE_HALF_IDLE, on_idle);
 	loop_defer(l, &r->first, on_first);
-	return 0;
 }
 
 static bool is_untouched(const struct relay_way *w)

@@ -24,6 +24,7 @@ enum relay_end {
 	RELAY_CLIENT_RESET,
 	RELAY_SERVER_RESET,
 	RELAY_IDLE,
+	RELAY_UNWATCHED, /* the kernel has no room to wait for it */
 };
 
 /* A rate for several relays. `rate` 0: no limit. */
@@ -82,7 +83,7 @@ struct relay {
 };
 
 /* `r` is zeroed. The descriptors must not block. */
-int relay_start(struct relay *r, struct loop *l, int client, int server, struct relay_bucket *bucket,
+void relay_start(struct relay *r, struct loop *l, int client, int server, struct relay_bucket *bucket,
 	void (*on_end)(struct relay *r, enum relay_end how));
 /* No byte has been read from either side, and neither has ended: whoever takes over begins at the first one. */
 bool relay_is_untouched(const struct relay *r);

@@ -434,7 +434,8 @@ static void on_relay_end(struct relay *r, enum relay_end how)
 	static const char *const text[] = {[RELAY_CLOSED] = "closed",
 		[RELAY_CLIENT_RESET] = "the client reset",
 		[RELAY_SERVER_RESET] = "broken off",
-		[RELAY_IDLE] = "idle too long"};
+		[RELAY_IDLE] = "idle too long",
+		[RELAY_UNWATCHED] = "cannot be watched"};
 	struct passage *c = container_of(r, struct passage, relay);
 	if (how != RELAY_CLOSED)
 		relay_reset(&c->client);
@@ -466,7 +467,8 @@ int web_start(struct passage *c)
 	map_put(&g->webs, key_of(&w->inner), w);
 	if (http_server_adopt(g->http, pair[1], c->tls ? TAG_TLS : TAG_PLAIN, NULL) < 0)
 		return -ENOMEM;
-	return relay_start(&c->relay, g->loop, c->client, c->server, &c->box->bucket, on_relay_end);
+	relay_start(&c->relay, g->loop, c->client, c->server, &c->box->bucket, on_relay_end);
+	return 0;
 }
 
 void web_free(struct web *w)

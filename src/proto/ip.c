@@ -217,6 +217,18 @@ static bool has_route6(void)
 	return fd >= 0 && connect(fd, &sa.sa, n) == 0;
 }
 
+#define CHANGE(group) (1u << (RTNLGRP_##group - 1))
+
+/* What can change the route to an address. IPv4 routes that go with a link are gone without a notice of their own. */
+static int open_changes(void)
+{
+	const struct sockaddr_nl all = {.nl_family = AF_NETLINK,
+		.nl_groups = CHANGE(LINK) | CHANGE(IPV4_IFADDR) | CHANGE(IPV4_ROUTE) | CHANGE(IPV4_RULE) |
+			     CHANGE(IPV6_IFADDR) | CHANGE(IPV6_ROUTE) | CHANGE(IPV6_RULE) | CHANGE(NEXTHOP)};
+	auto_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	return fd >= 0 && bind(fd, (const struct sockaddr *)&all, sizeof all) == 0 ? take_fd(&fd) : -1;
+}
+
 void ip_host_look(struct ip_host *h, uint64_t now)
 {
 	struct ifaddrs *all = NULL;
@@ -224,9 +236,11 @@ void ip_host_look(struct ip_host *h, uint64_t now)
 	if ((h->looked && now - h->looked < IP_HOST_LOOK) || getifaddrs(&all) < 0)
 		return;
 	if (!h->looked)
-		h->routes = -1;
+		h->routes = h->changes = -1;
 	if (h->routes < 0)
 		h->routes = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	if (h->changes < 0)
+		h->changes = open_changes();
 	h->looked = now ? now : 1;
 	h->v6 = has_route6();
 	h->n = 0;
@@ -304,15 +318,39 @@ static int route_type(int fd, const struct ip *ip)
 	return n >= (ssize_t)sizeof a.none && a.head.nlmsg_type == NLMSG_ERROR ? RTN_UNREACHABLE : -1;
 }
 
+/* Takes all notices. An error stands for those that were lost (ENOBUFS). */
+static bool has_changed(int fd)
+{
+	char notice[64];
+	bool any = fd < 0, more = !any;
+	while (more) {
+		bool failed = recv(fd, notice, sizeof notice, 0) < 0;
+		any |= !failed || errno != EAGAIN;
+		more = !failed || errno == ENOBUFS;
+	}
+	return any;
+}
+
+static struct ip_route *place_of(struct ip_host *h, const struct ip *ip)
+{
+	uint32_t sum = 0;
+	for (size_t i = 0; i < sizeof ip->b; i++)
+		sum = sum * 31 + ip->b[i];
+	return &h->known[sum % IP_ROUTES_KEPT];
+}
+
+/* Notices are taken before the question: what changes after that has a notice that the next use finds. */
 static bool is_delivered_here(struct ip_host *h, const struct ip *ip)
 {
-	if (h->asked.now && h->asked.now == h->now && ip_eq(&h->asked.ip, ip))
-		return h->asked.local;
+	struct ip_route *r = place_of(h, ip);
+	if (has_changed(h->changes))
+		memset(h->known, 0, sizeof h->known);
+	if (r->asked && h->now - r->asked < IP_ROUTE_KEEP && ip_eq(&r->ip, ip))
+		return r->local;
 	int t = route_type(h->routes, ip);
-	h->asked.ip = *ip;
-	h->asked.now = h->now;
-	h->asked.local = t < 0 || t == RTN_LOCAL || t == RTN_ANYCAST;
-	return h->asked.local;
+	*r = (struct ip_route){
+		.ip = *ip, .asked = t < 0 ? 0 : h->now, .local = t < 0 || t == RTN_LOCAL || t == RTN_ANYCAST};
+	return r->local;
 }
 
 bool ip_host_is_local(struct ip_host *h, const struct ip *ip)
@@ -327,8 +365,10 @@ bool ip_host_is_local(struct ip_host *h, const struct ip *ip)
 
 void ip_host_free(struct ip_host *h)
 {
-	if (h->looked)
+	if (h->looked) {
 		fd_close(&h->routes);
+		fd_close(&h->changes);
+	}
 	free(h->v);
 	*h = (struct ip_host){0};
 }

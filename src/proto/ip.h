@@ -58,22 +58,26 @@ bool ip_from_sockaddr(const union ip_sockaddr *sa, struct ip *ret, uint16_t *ret
 /*
  * The host's own addresses: nothing in a box may reach what listens there. The list is read from the kernel at most
  * every IP_HOST_LOOK ms; it is too old to decide, and whole ranges can be the host's as well (ip route add local), so
- * ip_host_is_local() also asks for the route: an answer counts for the `now` that ip_host_look() was last told, so that
- * deciding and dialling in one turn of a loop ask once. `v6` says that the host has a way to the IPv6 internet.
+ * ip_host_is_local() also asks for the route. Answers are kept for at most IP_ROUTE_KEEP ms, and none outlives a change
+ * of the host's network: the kernel queues a notice of each change of addresses, routes, rules and links before the
+ * program that made it goes on, and ip_host_is_local() looks for notices before it uses an answer. `v6` says that the
+ * host has a way to the IPv6 internet.
  */
-enum { IP_HOST_LOOK = 5000 };
+enum { IP_HOST_LOOK = 5000, IP_ROUTE_KEEP = 1000, IP_ROUTES_KEPT = 64 };
+struct ip_route {
+	struct ip ip;
+	uint64_t asked; /* monotonic ms; 0: nothing is kept here */
+	bool local;
+};
 struct ip_host {
 	struct ip *v;
 	size_t n;
 	uint64_t looked; /* monotonic ms; 0: never, and the kernel is not asked */
-	int routes;	 /* netlink; -1: none. Only when `looked` */
+	int routes;	 /* netlink, for questions; -1: none. Only when `looked` */
+	int changes;	 /* netlink, for notices; -1: none, and no answer is kept. Only when `looked` */
 	bool v6;
 	uint64_t now; /* of the last look */
-	struct {
-		struct ip ip;
-		uint64_t now;
-		bool local;
-	} asked; /* the last answer about a route; now 0: none */
+	struct ip_route known[IP_ROUTES_KEPT];
 };
 void ip_host_look(struct ip_host *h, uint64_t now);
 /* One of them, or an IPv6 form of one. */

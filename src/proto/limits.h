@@ -37,6 +37,9 @@
 #define IMAGE_LAYERS_MAX      128		  /* of one image */
 #define IMAGE_PACKAGES_MAX    (16u * 1024 * 1024) /* of the list of an image's packages */
 #define IMAGE_CONFIG_MAX      (4u * 1024 * 1024)
+#define IMAGE_RESERVE_SHARE   20u	      /* of the image directory's disk stays free: a twentieth … */
+#define IMAGE_RESERVE_MAX     (1024ull * MIB) /* … at most this */
+#define IMAGE_RESERVE_INODES  100u	      /* … and a hundredth of its inodes */
 #define BOX_CREATE_TIMEOUT    20000
 
 /* The inside of a sandbox */

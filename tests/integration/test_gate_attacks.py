@@ -121,20 +121,21 @@ def test_the_gates_own_port_answers_nothing(gate):
     assert box.curl("http://web.example/")[0] == 200
 
 
-def test_slow_clients_end(gate):
-    """A hello or a head that comes byte by byte is waited for, and not for ever: no other connection notices."""
-    box = gate.box(policy={"mode": "list", "allow": ["web.example"]})
+@pytest.mark.parametrize("policy", [{"mode": "list", "allow": ["web.example"]}, {"deny": ["evil.example"]}])
+def test_slow_clients_end(gate, policy):
+    """A hello or a head that comes byte by byte is waited for, and not for ever: no other connection notices. Also where the server was dialled ahead."""
+    box = gate.box(policy=policy)
     slow = box.start("/usr/bin/python3", "-c",
                      "import socket,time\nall=[]\n"
                      "for i in range(200):\n s=socket.create_connection(('198.51.100.10',443 if i%2 else 80))\n"
                      " s.send(b'\\x16' if i%2 else b'G'); all.append(s)\n"
                      "print('held',flush=True)\n"
-                     "for s in all:\n s.settimeout(60)\n try: s.recv(1)\n except OSError: pass\nprint('over',flush=True)", stdout=subprocess.PIPE)
+                     "for s in all:\n s.settimeout(60)\n try: s.recv(1)\n except ConnectionError: pass\nprint('over',flush=True)", stdout=subprocess.PIPE)
     assert slow.stdout.readline() == "held\n"
     assert box.curl("http://web.example/")[0] == 200
     assert slow.stdout.readline() == "over\n"
     slow.wait(60)
-    assert gate.record(decision="deny", end="the client said nothing")
+    assert gate.record(decision="deny", end="the client's first words did not end")
 
 
 def test_a_flood_of_connections_is_its_own_problem(gate, world):
@@ -173,6 +174,30 @@ try:
 except OSError:
     print("reset")
 """
+
+
+def test_boxes_that_found_the_gate_full_go_on_when_there_is_room(world, monkeypatch):
+    """One box takes all connections that the gate may have, to the resolver. Another one, which has none, goes on when they end."""
+    few = world.tmp / "few"
+    few.mkdir()
+    few.chmod(0o755)
+    (few / "atoll-gate").write_text(f"#!/bin/sh\nulimit -n 600\nexec {gatelib.BUILD}/atoll-gate\n")
+    (few / "atoll-gate").chmod(0o755)
+    with monkeypatch.context() as m:
+        m.setattr(gatelib, "BUILD", few)
+        gate = gatelib.Gate(world)
+    try:
+        greedy, other = gate.box(policy={}), gate.box(policy={})
+        held = greedy.start("/usr/bin/python3", "-c", "import socket\nall=[socket.create_connection(('192.0.0.1',53)) for i in range(200)]\n"
+                            "print('held',flush=True); input()", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert held.stdout.readline() == "held\n"
+        world.wait(lambda: "as many connections as it may" in gate.log(), "the limit")
+        waits = other.start("curl", "-sS", "--max-time", "60", f"http://{WEB}/", stdout=subprocess.PIPE)
+        world.wait(lambda: gate.log().count("as many connections as it may") > 1, "the other box's turn")
+        held.communicate("\n", timeout=60)
+        assert waits.communicate(timeout=90)[0] == f"http {WEB} {WEB}\n"
+    finally:
+        gate.close()
 
 
 def test_a_hello_cannot_hide_its_name(gate):

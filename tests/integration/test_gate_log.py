@@ -11,14 +11,14 @@ import socket,sys
 for address in sys.argv[1:]:
   host,_,port=address.rpartition(':')
   try:
-    socket.create_connection((host.strip('[]'),int(port)),timeout=30); print('connected')
+    socket.create_connection((host.strip('[]'),int(port)),timeout=60); print('connected')
   except OSError as e:
     print(type(e).__name__)
 """
 # A connected socket sees the ICMP error of the datagram before.
 DATAGRAM = """
 import socket,sys,select
-u=socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET,socket.SOCK_DGRAM); u.settimeout(30); u.connect((sys.argv[1],int(sys.argv[2])))
+u=socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET,socket.SOCK_DGRAM); u.settimeout(60); u.connect((sys.argv[1],int(sys.argv[2])))
 try:
   u.send(b'x'*int(sys.argv[3])); print(len(u.recv(65536)))
 except OSError as e:

@@ -265,7 +265,7 @@ c = ssl.create_default_context(cafile={str(gate.ca)!r})
 def connect():
     return c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostname='two.example')
 s = connect()
-s.settimeout(10)
+s.settimeout(60)
 s.sendall(b'POST /sse HTTP/1.1\\r\\nHost: two.example:8443\\r\\nX-Key: {PLACE}\\r\\nContent-Length: 3\\r\\n\\r\\n')
 b = b''
 for i, byte in enumerate(b'abc'):
@@ -274,7 +274,7 @@ for i, byte in enumerate(b'abc'):
         b += s.recv(65536)
 print('events')
 s = connect()
-s.settimeout(10)
+s.settimeout(60)
 s.sendall(b'GET /ws HTTP/1.1\\r\\nHost: two.example:8443\\r\\nConnection: Upgrade\\r\\nUpgrade: echo\\r\\nX-Key: {PLACE}\\r\\n\\r\\n')
 b = b''
 while b'\\r\\n\\r\\n' not in b: b += s.recv(65536)
@@ -284,7 +284,7 @@ for i in range(5):
     assert s.recv(100) == b'ping%d' % i
 print('socket')
 s = connect()
-s.settimeout(10)
+s.settimeout(60)
 s.sendall(b'POST /slow HTTP/1.1\\r\\nHost: two.example:8443\\r\\nExpect: 100-continue\\r\\nContent-Length: 4\\r\\n\\r\\n')
 b = s.recv(65536)
 assert b.startswith(b'HTTP/1.1 100'), b

@@ -73,8 +73,8 @@ def test_private_addresses_and_datagrams_need_rules(net, world):
 def test_the_host_and_other_sandboxes_are_out_of_reach(net):
     put(net, "n-a")
     put(net, "n-b")
-    sh(net, "n-a", "cd / && (python3 -m http.server 8080 >/dev/null 2>&1 &) ; "
-                   "for i in $(seq 50); do curl -s http://127.0.0.1:8080/ >/dev/null && break; sleep 0.1; done")
+    assert sh(net, "n-a", "cd / && (python3 -m http.server 8080 >/dev/null 2>&1 &) ; "
+                          "sh -c 'for i in $(seq 600); do curl -s http://127.0.0.1:8080/ >/dev/null && exit; sleep 0.1; done; exit 1'")[0] == 0
     port = net.address.rsplit(":", 1)[1]
     for address in ("192.0.0.2:8080", "192.0.0.1:8080", f"{gatelib.GATE}:{port}", f"127.0.0.1:{port}", "fd61:746f:6c6c::2"):
         code, out = sh(net, "n-b", f"curl -sSf --max-time 10 http://{address}/")
@@ -154,7 +154,7 @@ def test_a_killed_warden_and_daemon_change_nothing(net, world):
         assert sh(net, "n-restart", "curl -sSf http://two.example/")[0] != 0
     os.kill(gate_pid(net), signal.SIGKILL)
     net.kill_warden()
-    assert sh(net, "n-restart", "sh -c 'for i in $(seq 100); do curl -s http://web.example/ && exit; sleep 0.1; done; exit 1'")[0] == 0
+    assert sh(net, "n-restart", "sh -c 'for i in $(seq 600); do curl -s http://web.example/ && exit; sleep 0.1; done; exit 1'")[0] == 0
     net.request("DELETE", "/v1/sandboxes/n-restart")
     put(net, "n-restart")
     assert sh(net, "n-restart", "curl -sSf http://two.example/")[0] == 0

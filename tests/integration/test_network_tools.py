@@ -89,7 +89,7 @@ def test_git_over_ssh(net, world, repository):
     put(net, "t-ssh", mode="list", allow=["other.example:2222"])
     key = base64.b64encode((d / "user").read_bytes()).decode()
     code, out = sh(net, "t-ssh", f"mkdir -p /root/.ssh && echo {key} | base64 -d > /root/.ssh/id_ed25519 && chmod 600 /root/.ssh/id_ed25519 && "
-                   "for i in $(seq 50); do ssh-keyscan -p 2222 other.example > /root/.ssh/known_hosts 2>/dev/null; "
+                   "for i in $(seq 300); do ssh-keyscan -p 2222 other.example > /root/.ssh/known_hosts 2>/dev/null; "
                    "[ -s /root/.ssh/known_hosts ] && break; sleep 0.2; done; "
                    "wc -l < /root/.ssh/known_hosts")
     assert code == 0 and int(out) >= 1, (out, (world.tmp / "sshd.log").read_text())

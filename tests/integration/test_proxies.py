@@ -80,7 +80,7 @@ def test_a_proxy_that_refuses_is_a_destination_that_cannot_be_reached(world, pro
 
 def test_programs_in_a_box_use_a_proxy_of_their_own(world, plain):
     net = make_net(world)
-    curl = "https_proxy=http://other.example:3228 curl -skS -m 20"
+    curl = "https_proxy=http://other.example:3228 curl -skS -m 60"
     try:
         net.start()
         put(net, "b")
@@ -109,7 +109,7 @@ def test_a_second_request_cannot_follow_one_that_the_proxy_refused(world, proxy)
         before = len(proxy.asked())
         code = ("import socket; s=socket.create_connection(('other.example',3128)); "
                 "s.sendall(b'CONNECT web.example:443 HTTP/1.1\\r\\nHost: web.example:443\\r\\n\\r\\nCONNECT two.example:443 HTTP/1.1\\r\\n\\r\\n'); "
-                "print(s.recv(12)); s.sendall(b'CONNECT two.example:443 HTTP/1.1\\r\\n\\r\\n'); s.settimeout(20); print(len(s.recv(999)) < 900)")
+                "print(s.recv(12)); s.sendall(b'CONNECT two.example:443 HTTP/1.1\\r\\n\\r\\n'); s.settimeout(60); print(len(s.recv(999)) < 900)")
         out = sh(net, "b", f"python3 -c \"{code}\"")[1]
         assert out.startswith("b'HTTP/1.1 407'"), out
         lib.wait_for(lambda: [line for line in proxy.asked()[before:] if line.startswith("more")], "the end of the connection")
@@ -120,5 +120,5 @@ def test_a_second_request_cannot_follow_one_that_the_proxy_refused(world, proxy)
 
 def test_a_bad_proxy_is_said_at_the_start(world):
     for bad in ("ftp://x:1", "http://x", "http://x:0", "http://:80", "socks5://a b:1", "http://u%zz@x:1"):
-        out = subprocess.run([lib.BIN / "atoll-gate"], env={"ATOLL_EGRESS_PROXY": bad}, capture_output=True, text=True, check=False, timeout=20)
+        out = subprocess.run([lib.BIN / "atoll-gate"], env={"ATOLL_EGRESS_PROXY": bad}, capture_output=True, text=True, check=False, timeout=60)
         assert out.returncode == 1 and "ATOLL_EGRESS_PROXY must be" in out.stderr, bad

@@ -317,9 +317,7 @@ static void stream_drop(struct dns_stream *s)
 	buf_free(&s->in);
 	buf_free(&s->out);
 	list_del(&s->node);
-	b->conns_n--;
-	b->gate->conns--;
-	box_room_made(b);
+	box_conn_ends(b);
 	loop_defer(b->gate->loop, &s->free_task, free_stream);
 }
 
@@ -428,8 +426,7 @@ void dnsd_stream(struct gate_box *b, int fd)
 		free(s);
 		return;
 	}
-	b->conns_n++;
-	b->gate->conns++;
+	box_conn_begins(b);
 	list_push(&b->streams, &s->node);
 	loop_timer_set(b->gate->loop, &s->timer, GATE_DNS_TCP_IDLE, on_idle);
 }

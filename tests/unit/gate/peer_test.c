@@ -42,20 +42,35 @@ static struct pair connected(int family)
 	return p;
 }
 
+static struct peer_end end_of(int fd, int (*name)(int, struct sockaddr *, socklen_t *))
+{
+	union ip_sockaddr sa;
+	socklen_t n = sizeof sa;
+	struct peer_end r;
+	CHECK(name(fd, &sa.sa, &n) == 0 && ip_from_sockaddr(&sa, &r.ip, &r.port));
+	return r;
+}
+
+static bool has_closed(int diag, int accepted)
+{
+	struct peer_end client = end_of(accepted, getpeername), wanted = end_of(accepted, getsockname);
+	return peer_has_closed(diag, &client, &wanted);
+}
+
 static void check_family(int family)
 {
 	struct pair p = connected(family);
 	char byte;
-	CHECK(!peer_has_closed(p.diag, p.accepted));
+	CHECK(!has_closed(p.diag, p.accepted));
 	int held = fcntl(p.client, F_DUPFD_CLOEXEC, 0);
 	close(p.client);
-	CHECK(!peer_has_closed(p.diag, p.accepted));
+	CHECK(!has_closed(p.diag, p.accepted));
 	CHECK(shutdown(held, SHUT_WR) == 0);
 	CHECK_INT(recv(p.accepted, &byte, 1, 0), 0);
-	CHECK(!peer_has_closed(p.diag, p.accepted));
+	CHECK(!has_closed(p.diag, p.accepted));
 	close(held);
-	CHECK(peer_has_closed(p.diag, p.accepted));
-	CHECK(!peer_has_closed(-1, p.accepted));
+	CHECK(has_closed(p.diag, p.accepted));
+	CHECK(!has_closed(-1, p.accepted));
 	close(p.accepted);
 	close(p.diag);
 }
