@@ -212,7 +212,8 @@ static struct hook *call_import(struct hook *h, const struct json *path, struct 
 	payload_unref(args);
 	if (!ok)
 		return hook_error(s, "TypeError", "a call to an object of the caller can have plain arguments only");
-	struct import *i = cw_send_call(s, "push", h->import->id, *name ? name : NULL, buf_str(&text));
+	buf_add_str(cw_call_begin(s, "push", h->import->id, *name ? name : NULL), buf_str(&text));
+	struct import *i = cw_call_send(s);
 	struct hook *result = hook_new(s, HOOK_PENDING);
 	result->import = i;
 	i->hook = result;

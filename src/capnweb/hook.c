@@ -113,30 +113,46 @@ void hook_become(struct hook *pending, struct hook *h)
 
 /* ---- settling ---- */
 
-/* Writes a value again with its promises replaced; all of them have settled to values. */
-static void put_replaced(struct buf *out, const struct payload *p, const struct json *node, struct capnweb_answer *a);
+/* A value that is written again with its promises replaced; all of them have settled to values. A few frames can
+ * describe a value of any size: the work for it is bounded, not only the text. */
+struct replacement {
+	struct capnweb_answer a;
+	size_t nodes;
+};
 
-static void put_settled(struct buf *out, struct capnweb_ref *ref, struct capnweb_answer *a)
+static void put_replaced(struct replacement *r, const struct payload *p, const struct json *node);
+
+static bool too_large(const struct replacement *r)
+{
+	return r->a.text.failed || r->nodes > CAPNWEB_REPLACED_NODES || r->a.n > CAPNWEB_MAP_MAX;
+}
+
+static void put_settled(struct replacement *r, struct capnweb_ref *ref)
 {
 	struct hook *h = ref->kind == REF_PROMISE ? hook_settle(ref->hook, NULL) : NULL;
 	if (h && h->kind == HOOK_VALUE && payload_read(h->payload, h->s))
-		return put_replaced(out, h->payload, h->root ? h->root : h->payload->root, a);
+		return put_replaced(r, h->payload, h->root ? h->root : h->payload->root);
 	/* Not a value: the reference moves into the new text. */
-	struct capnweb_ref moved = {.kind = ref->kind == REF_PROMISE ? REF_STUB : ref->kind, .at = buf_size(out)};
+	struct capnweb_answer *a = &r->a;
+	struct capnweb_ref moved = {.kind = ref->kind == REF_PROMISE ? REF_STUB : ref->kind, .at = buf_size(&a->text)};
 	if (h || ref->hook)
 		moved.hook = hook_ref(h ? h : ref->hook);
 	moved.stream = take_ptr(&ref->stream);
-	buf_printf(out, "[\"$ref\",%zu]", a->n);
-	moved.len = buf_size(out) - moved.at;
+	buf_printf(&a->text, "[\"$ref\",%zu]", a->n);
+	moved.len = buf_size(&a->text) - moved.at;
 	a->refs = xrealloc(a->refs, (a->n + 1) * sizeof *a->refs);
 	a->refs[a->n++] = moved;
 }
 
-static void put_replaced(struct buf *out, const struct payload *p, const struct json *node, struct capnweb_answer *a)
+static void put_replaced(struct replacement *r, const struct payload *p, const struct json *node)
 {
+	struct buf *out = &r->a.text;
+	r->nodes++;
+	if (too_large(r))
+		return;
 	struct capnweb_ref *ref = payload_find(p, node);
 	if (ref)
-		return put_settled(out, ref, a);
+		return put_settled(r, ref);
 	bool object = node->type == JSON_T_OBJECT;
 	if (!object && node->type != JSON_T_ARRAY)
 		return json_put_tree(out, node);
@@ -149,29 +165,38 @@ static void put_replaced(struct buf *out, const struct payload *p, const struct 
 			json_put_str(out, it->key);
 			buf_add_byte(out, ':');
 		}
-		put_replaced(out, p, it, a);
+		put_replaced(r, p, it);
+		if (too_large(r))
+			return;
 	}
 	buf_add_byte(out, object ? '}' : ']');
 }
 
+/* The value becomes an error. */
+static void refuse_replaced(struct hook *h, struct capnweb_answer *a)
+{
+	struct hook *e = hook_error(h->s, "RangeError", "the value is too large");
+	h->s->too_large++;
+	h->kind = HOOK_ERROR;
+	h->payload = payload_ref(e->payload);
+	hook_unref(e);
+	for (size_t i = 0; i < a->n; i++)
+		hook_unref(a->refs[i].hook);
+	free(a->refs);
+	buf_free(&a->text);
+}
+
 static void replace_promises(struct hook *h)
 {
-	struct capnweb_answer a = {0};
+	struct replacement r = {.a.text.max = CAPNWEB_REPLACED_MAX};
 	struct payload *p = h->payload;
 	if (!payload_read(p, h->s))
 		return;
-	put_replaced(&a.text, p, h->root ? h->root : p->root, &a);
-	if (a.text.failed || a.n > CAPNWEB_MAP_MAX) {
-		struct hook *e = hook_error(h->s, "RangeError", "the value is too large");
-		h->kind = HOOK_ERROR;
-		h->payload = payload_ref(e->payload);
-		hook_unref(e);
-		for (size_t i = 0; i < a.n; i++)
-			hook_unref(a.refs[i].hook);
-		free(a.refs);
-		buf_free(&a.text);
+	put_replaced(&r, p, h->root ? h->root : p->root);
+	if (too_large(&r)) {
+		refuse_replaced(h, &r.a);
 	} else {
-		h->payload = payload_of_text(h->s, &a.text, a.refs, a.n);
+		h->payload = payload_of_text(h->s, &r.a.text, r.a.refs, r.a.n);
 		h->payload->list = p->list;
 	}
 	h->root = NULL;

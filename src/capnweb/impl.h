@@ -103,10 +103,12 @@ struct capnweb {
 	struct object main;
 	struct list ready, calls, lates, streams, pipes;
 	size_t hooks, calls_n;
+	unsigned too_large;   /* values that could not be written with their promises replaced */
 	size_t held, answers; /* bytes of documents, and of texts */
 	int64_t next_export, next_import, next_negative;
 	bool ended, full, running;
-	struct buf out;
+	struct buf out;	 /* an answer that is being written */
+	struct buf call; /* a call of the peer that is being written */
 };
 
 struct capnweb_call {
@@ -221,5 +223,7 @@ struct import *cw_import_new(struct capnweb *s, int64_t id);
 void cw_import_gone(struct capnweb *s, struct import *i);
 struct hook *cw_import_stub(struct capnweb *s, int64_t id);
 struct hook *cw_import_promise(struct capnweb *s, int64_t id);
-/* Sends ["push" or "stream",["pipeline",id,path,[args]]] and returns the new import. */
-struct import *cw_send_call(struct capnweb *s, const char *verb, int64_t id, const char *path, struct str args);
+/* A call of the peer: ["push" or "stream",["pipeline",id,path,[args]]]. The caller adds the arguments to the buffer. It
+ * is kept while there are streams: fresh memory for each piece costs more than the bytes in it. */
+struct buf *cw_call_begin(struct capnweb *s, const char *verb, int64_t id, const char *path);
+struct import *cw_call_send(struct capnweb *s);

@@ -90,24 +90,29 @@ static void put_path(struct json_writer *w, const char *path)
 	json_array_end(w);
 }
 
-struct import *cw_send_call(struct capnweb *s, const char *verb, int64_t id, const char *path, struct str args)
+struct buf *cw_call_begin(struct capnweb *s, const char *verb, int64_t id, const char *path)
 {
-	auto_buf struct buf b = {0};
-	struct json_writer w = json_writer(&b);
+	struct buf *b = &s->call;
+	buf_truncate(b, 0);
+	b->failed = false;
+	struct json_writer w = json_writer(b);
 	json_array_begin(&w);
 	json_cstr(&w, verb);
 	json_array_begin(&w);
 	json_cstr(&w, "pipeline");
 	json_i64(&w, id);
 	put_path(&w, path);
-	json_array_begin(&w);
-	if (args.n)
-		json_raw(&w, args);
-	json_array_end(&w);
-	json_array_end(&w);
-	json_array_end(&w);
+	buf_add_c(b, ",[");
+	return b;
+}
+
+struct import *cw_call_send(struct capnweb *s)
+{
+	buf_add_c(&s->call, "]]]");
 	struct import *i = cw_import_new(s, ++s->next_import);
-	cw_send(s, &b);
+	cw_send(s, &s->call);
+	if (list_empty(&s->streams))
+		buf_free(&s->call);
 	return i;
 }
 
@@ -116,7 +121,8 @@ void capnweb_call_peer(
 {
 	if (s->ended)
 		return on_reply(arg, false, NULL);
-	struct import *i = cw_send_call(s, "push", id, path, args);
+	buf_add_str(cw_call_begin(s, "push", id, path), args);
+	struct import *i = cw_call_send(s);
 	i->on_reply = on_reply;
 	i->arg = arg;
 	i->remote = 1;
@@ -274,6 +280,8 @@ static void check_limits(struct capnweb *s)
 		cw_end(s, "too many results and objects are held; release those that are not needed", true);
 	else if (s->held > CAPNWEB_HELD_MAX || s->answers > CAPNWEB_ANSWERS_MAX)
 		cw_end(s, "too many bytes are held; release results that are not needed", true);
+	else if (s->too_large > CAPNWEB_TOO_LARGE_MAX)
+		cw_end(s, "too many values are too large", true);
 }
 
 /* While the transport is full nothing runs: one result that many pulls wait for would be written to it for each. */
@@ -333,5 +341,6 @@ void capnweb_free(struct capnweb *s)
 	map_free(&s->exports);
 	map_free(&s->imports);
 	buf_free(&s->out);
+	buf_free(&s->call);
 	free(s);
 }

@@ -6,6 +6,10 @@
 /*
  * Streams to the peer. A stream lives from capnweb_stream_new until its last write was acknowledged or refused; the
  * application lets go earlier. The pipe is made when the answer that holds the stream is sent.
+ *
+ * Bytes are sent at once while little is on its way (CAPNWEB_EAGER), so a quiet stream waits for nothing. Otherwise
+ * they are gathered until they are a piece (CAPNWEB_PIECE) or the peer has caught up: it spends more on a frame than on
+ * the bytes in it. Gathered bytes imply a write that is not acknowledged; its acknowledgement sends them.
  */
 
 struct capnweb_stream {
@@ -15,9 +19,10 @@ struct capnweb_stream {
 	void *arg;
 	int64_t pipe; /* 0: not sent yet */
 	size_t in_flight;
-	unsigned writes; /* that are not acknowledged */
-	bool waits;	 /* the application was told to wait */
-	bool ended;	 /* close or abort was sent */
+	struct buf gathered; /* bytes that are not sent yet */
+	unsigned writes;     /* that are not acknowledged */
+	bool waits;	     /* the application was told to wait */
+	bool ended;	     /* close or abort was sent */
 	bool refused;
 	char *error; /* ended before the pipe was there */
 	bool early;
@@ -31,6 +36,13 @@ struct capnweb_stream *capnweb_stream_new(struct capnweb *s, const struct capnwe
 	return st;
 }
 
+static void stream_delete(struct capnweb_stream *st)
+{
+	buf_free(&st->gathered);
+	free(st->error);
+	free(st);
+}
+
 static void stream_free(struct capnweb_stream *st)
 {
 	struct import *i = st->pipe ? cw_import(st->s, st->pipe) : NULL;
@@ -39,8 +51,7 @@ static void stream_free(struct capnweb_stream *st)
 		i->stream = NULL;
 		cw_import_gone(st->s, i);
 	}
-	free(st->error);
-	free(st);
+	stream_delete(st);
 }
 
 static void cancel(struct capnweb_stream *st)
@@ -58,43 +69,75 @@ static void settle(struct capnweb_stream *st)
 		stream_free(st);
 }
 
-static void send_part(struct capnweb_stream *st, const char *method, struct str args, bool last)
+static struct buf *begin_part(struct capnweb_stream *st, const char *method)
 {
-	struct import *i = cw_send_call(st->s, "stream", st->pipe, method, args);
+	return cw_call_begin(st->s, "stream", st->pipe, method);
+}
+
+static void send_part(struct capnweb_stream *st, bool last)
+{
+	size_t n = buf_size(&st->s->call);
+	struct import *i = cw_call_send(st->s);
 	i->stream = st;
 	i->ack = true;
 	i->last = last;
-	i->bytes = args.n;
-	st->in_flight += args.n;
+	i->bytes = n;
+	st->in_flight += n;
 	st->writes++;
 }
 
-bool capnweb_stream_put(struct capnweb_stream *st, struct str expression)
+static void send_gathered(struct capnweb_stream *st)
 {
-	if (st->s->ended || !st->pipe || st->ended)
-		return false;
-	send_part(st, "write", expression, false);
+	if (!buf_size(&st->gathered))
+		return;
+	capnweb_put_bytes(begin_part(st, "write"), buf_str(&st->gathered));
+	send_part(st, false);
+	buf_truncate(&st->gathered, 0);
+}
+
+/* Whether the application may write on. */
+static bool has_room(struct capnweb_stream *st)
+{
 	st->waits = st->in_flight >= CAPNWEB_WINDOW || st->s->full;
 	return !st->waits;
 }
 
+static bool is_open(const struct capnweb_stream *st)
+{
+	return !st->s->ended && st->pipe && !st->ended;
+}
+
+bool capnweb_stream_put(struct capnweb_stream *st, struct str expression)
+{
+	if (!is_open(st))
+		return false;
+	send_gathered(st);
+	buf_add_str(begin_part(st, "write"), expression);
+	send_part(st, false);
+	return has_room(st);
+}
+
 bool capnweb_stream_write(struct capnweb_stream *st, struct str bytes)
 {
-	auto_buf struct buf b = {0};
-	capnweb_put_bytes(&b, bytes);
-	return capnweb_stream_put(st, buf_str(&b));
+	if (!is_open(st))
+		return false;
+	buf_add_str(&st->gathered, bytes);
+	if (st->in_flight < CAPNWEB_EAGER || buf_size(&st->gathered) >= CAPNWEB_PIECE)
+		send_gathered(st);
+	return has_room(st);
 }
 
 static void send_end(struct capnweb_stream *st)
 {
-	auto_buf struct buf b = {0};
+	send_gathered(st);
 	st->ended = true;
+	struct buf *b = begin_part(st, st->error ? "abort" : "close");
 	if (st->error) {
-		buf_add_c(&b, "[\"error\",\"Error\",");
-		json_put_cstr(&b, st->error);
-		buf_add_byte(&b, ']');
+		buf_add_c(b, "[\"error\",\"Error\",");
+		json_put_cstr(b, st->error);
+		buf_add_byte(b, ']');
 	}
-	send_part(st, st->error ? "abort" : "close", buf_str(&b), true);
+	send_part(st, true);
 }
 
 void capnweb_stream_end(struct capnweb_stream *st, const char *error)
@@ -134,6 +177,8 @@ void stream_acked(struct capnweb_stream *st, const struct import *i, bool ok)
 	}
 	if (i->last)
 		st->ended = true;
+	if (st->in_flight < CAPNWEB_EAGER && is_open(st))
+		send_gathered(st);
 	settle(st);
 }
 
@@ -157,9 +202,6 @@ void stream_cancel_all(struct capnweb *s)
 
 void stream_free_all(struct capnweb *s)
 {
-	while (!list_empty(&s->streams)) {
-		struct capnweb_stream *st = list_entry(list_pop(&s->streams), struct capnweb_stream, node);
-		free(st->error);
-		free(st);
-	}
+	while (!list_empty(&s->streams))
+		stream_delete(list_entry(list_pop(&s->streams), struct capnweb_stream, node));
 }

@@ -12,7 +12,7 @@ const n = Number(process.argv[2] ?? 250);
 const S = 'bench';
 const MB = 1e6;
 const boxes = { http: await sandbox('bench-rpc', 'http'), rpc: await sandbox('bench-rpc', 'rpc') };
-const out = { small: { http: [], rpc: [] }, read: { http: [], rpc: [] }, output: { http: [], rpc: [] } };
+const out = { small: { http: [], rpc: [] }, read: { http: [], rpc: [] }, output: { http: [], rpc: [] }, raw: { rpc: [] } };
 
 async function drain(stream) {
   let bytes = 0;
@@ -20,21 +20,29 @@ async function drain(stream) {
   return bytes;
 }
 
-/** The same number of bytes from a server of the npm package: the client's share of the time. */
-async function npmServer() {
+/** A stream of so many bytes from `npmstream.mjs` or `npmframes.mjs`, and how to end that server. */
+async function npmServer(script, bytes) {
   globalThis.WebSocket ??= WebSocket;
-  const process = spawn('node', ['npmstream.mjs', String(100 * MB), '65536'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const process = spawn('node', [script, String(bytes), '65536'], { stdio: ['ignore', 'pipe', 'inherit'] });
   const [line] = await once(process.stdout, 'data');
   const socket = new WebSocket(`ws://127.0.0.1:${String(line).trim()}`);
   await once(socket, 'open');
   return { main: newWebSocketRpcSession(socket), end: () => process.kill() };
 }
 
+async function npmRates(script, bytes) {
+  const npm = await npmServer(script, bytes);
+  const rates = [];
+  for (let i = 0; i < 3; i++) rates.push((await rate(() => npm.main.read())).rate);
+  npm.end();
+  return rates;
+}
+
 async function rate(start) {
   const before = performance.now();
   const bytes = await drain(await start());
   if (bytes < 100 * MB) throw new Error(`${bytes} bytes`);
-  return (100 * MB) / 1000 / (performance.now() - before);
+  return { bytes, rate: (100 * MB) / 1000 / (performance.now() - before) };
 }
 
 try {
@@ -46,18 +54,22 @@ try {
       await box.commands.execute(':', S);
       out.small[who].push(Math.round((performance.now() - before) * 1000));
     }
-  for (let i = 0; i < 3; i++)
-    for (const [who, box] of Object.entries(boxes)) {
-      out.read[who].push(await rate(() => box.files.readFileStream('/workspace/big.bin', S)));
-      out.output[who].push(await rate(() => box.commands.executeStream('cat big.txt', S)));
-    }
-  const raw = [];
-  for (let i = 0; i < 3; i++) raw.push(await rate(async () => (await boxes.rpc.files.readFile('/workspace/big.bin', S, { encoding: 'none' })).content));
-  const npm = await npmServer();
-  const floor = [];
-  for (let i = 0; i < 3; i++) floor.push(await rate(() => npm.main.read()));
-  npm.end();
-  out.raw = { rpc: raw, npm: floor };
+  const starts = {
+    read: (box) => box.files.readFileStream('/workspace/big.bin', S),
+    output: (box) => box.commands.executeStream('cat big.txt', S),
+    raw: async (box) => (await box.files.readFile('/workspace/big.bin', S, { encoding: 'none' })).content,
+  };
+  for (const [row, start] of Object.entries(starts)) {
+    let bytes = 0; // of the stream: events of text are longer than what they carry
+    for (let i = 0; i < 3; i++)
+      for (const who of Object.keys(out[row])) {
+        const done = await rate(() => start(boxes[who]));
+        out[row][who].push(done.rate);
+        bytes = done.bytes;
+      }
+    out[row].frames = await npmRates('npmframes.mjs', bytes);
+  }
+  out.raw.npm = await npmRates('npmstream.mjs', 100 * MB);
   console.log(JSON.stringify(out));
 } finally {
   boxes.rpc.disconnect();

@@ -227,6 +227,80 @@ TEST(a_stream_to_the_peer_waits_for_acknowledgements)
 	capnweb_free(s);
 }
 
+/* How many frames were sent since the last time. */
+static size_t frames_sent(void)
+{
+	size_t n = 0;
+	struct str rest = buf_str(&sent);
+	while (rest.n) {
+		str_split(rest, ' ', &rest);
+		n++;
+	}
+	buf_clear(&sent);
+	return n;
+}
+
+TEST(a_stream_gathers_bytes_while_much_is_not_acknowledged)
+{
+	static char chunk[CAPNWEB_EAGER];
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	feed(s, "[\"push\",[\"pipeline\",0,[\"stream\"],[]]] [\"pull\",1]");
+	frames_sent();
+	/* A quiet stream: nothing waits. */
+	CHECK(capnweb_stream_write(out_stream, STR("a")));
+	CHECK(capnweb_stream_write(out_stream, STR("b")));
+	CHECK_INT(frames_sent(), 2);
+	CHECK(capnweb_stream_write(out_stream, str_n(chunk, sizeof chunk)));
+	CHECK_INT(frames_sent(), 1);
+	/* Much is on its way: gathered, up to a piece. */
+	for (size_t n = 0; n + sizeof chunk < CAPNWEB_PIECE; n += sizeof chunk) {
+		CHECK(capnweb_stream_write(out_stream, str_n(chunk, sizeof chunk)));
+		CHECK_INT(frames_sent(), 0);
+	}
+	CHECK(capnweb_stream_write(out_stream, str_n(chunk, sizeof chunk)));
+	CHECK_INT(frames_sent(), 1);
+	CHECK(capnweb_stream_write(out_stream, STR("ab")));
+	CHECK_INT(frames_sent(), 0);
+	/* The peer has caught up: the rest goes out without another write. */
+	feed(s, "[\"resolve\",2,[\"undefined\"]] [\"resolve\",3,[\"undefined\"]] [\"resolve\",4,[\"undefined\"]]");
+	CHECK_INT(frames_sent(), 0);
+	expect(s, "[\"resolve\",5,[\"undefined\"]]", "[\"stream\",[\"pipeline\",1,[\"write\"],[[\"bytes\",\"YWI\"]]]]");
+	capnweb_free(s);
+}
+
+TEST(gathered_bytes_go_before_a_value_and_before_the_end)
+{
+	static char chunk[CAPNWEB_EAGER];
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	feed(s, "[\"push\",[\"pipeline\",0,[\"stream\"],[]]] [\"pull\",1]");
+	capnweb_stream_write(out_stream, str_n(chunk, sizeof chunk));
+	frames_sent();
+	capnweb_stream_write(out_stream, STR("ab"));
+	capnweb_stream_put(out_stream, STR("1"));
+	CHECK_STR(buf_str(&sent), "[\"stream\",[\"pipeline\",1,[\"write\"],[[\"bytes\",\"YWI\"]]]] "
+				  "[\"stream\",[\"pipeline\",1,[\"write\"],[1]]]");
+	frames_sent();
+	capnweb_stream_write(out_stream, STR("ab"));
+	capnweb_stream_end(out_stream, "broken");
+	CHECK_STR(buf_str(&sent), "[\"stream\",[\"pipeline\",1,[\"write\"],[[\"bytes\",\"YWI\"]]]] "
+				  "[\"stream\",[\"pipeline\",1,[\"abort\"],[[\"error\",\"Error\",\"broken\"]]]]");
+	capnweb_free(s);
+}
+
+TEST(gathered_bytes_of_a_refused_stream_are_dropped)
+{
+	static char chunk[CAPNWEB_EAGER];
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	cancelled = false;
+	feed(s, "[\"push\",[\"pipeline\",0,[\"stream\"],[]]] [\"pull\",1]");
+	capnweb_stream_write(out_stream, str_n(chunk, sizeof chunk));
+	capnweb_stream_write(out_stream, STR("ab"));
+	frames_sent();
+	expect(s, "[\"reject\",2,[\"error\",\"Error\",\"enough\"]]", "[\"release\",1,1]");
+	CHECK(cancelled);
+	capnweb_free(s);
+}
+
 TEST(a_stream_from_the_peer_is_acknowledged_as_it_is_taken)
 {
 	struct capnweb *s = capnweb_new(&ops, NULL);
@@ -443,6 +517,40 @@ TEST(paths_and_mappers_are_bounded)
 	CHECK_CSTR(ended, "");
 	put_names(&b, CAPNWEB_PATH_MAX + 1);
 	CHECK(rejected(s, buf_cstr(&b), 4));
+	capnweb_free(s);
+}
+
+/* Pushes an array of n numbers. */
+static void push_numbers(struct capnweb *s, size_t n)
+{
+	auto_buf struct buf b = {0};
+	buf_add_c(&b, "[\"push\",[[1");
+	for (size_t i = 1; i < n; i++)
+		buf_add_c(&b, ",1");
+	buf_add_c(&b, "]]]");
+	capnweb_frame(s, buf_str(&b));
+}
+
+TEST(values_with_promises_in_them_are_bounded)
+{
+	enum { NUMBERS = 60000, TIMES = 4 };
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	char at_limit[200], past[200], frame[240];
+	/* Each promise counts, and so do the two arrays around the numbers and around the promises. */
+	push_numbers(s, NUMBERS);
+	push_numbers(s, CAPNWEB_REPLACED_NODES - 2 - TIMES * (NUMBERS + 3) - 3);
+	snprintf(at_limit, sizeof at_limit, "[\"push\",[[%s,%s,%s,%s,%s]]]", "[\"pipeline\",1]", "[\"pipeline\",1]",
+		"[\"pipeline\",1]", "[\"pipeline\",1]", "[\"pipeline\",2]");
+	snprintf(past, sizeof past, "%.*s,1]]]", (int)strlen(at_limit) - 3, at_limit);
+	CHECK(!rejected(s, at_limit, 3));
+	for (int i = 0; i < CAPNWEB_TOO_LARGE_MAX; i++) {
+		CHECK(rejected(s, past, 4 + i));
+		CHECK(strstr(buf_cstr(&sent), "the value is too large") != NULL);
+	}
+	CHECK_CSTR(ended, "");
+	snprintf(frame, sizeof frame, "%s [\"pull\",%d]", past, 4 + CAPNWEB_TOO_LARGE_MAX);
+	feed(s, frame);
+	CHECK_CSTR(ended, "too many values are too large");
 	capnweb_free(s);
 }
 
