@@ -25,6 +25,11 @@
 #define FUSE_AGAIN	250	   /* between two rings for a warden that is away */
 #define FUSE_TABLE_MAX	(1u * MIB) /* of the box's table of mounts that is read */
 
+#define FUSE_PROGRAM_HEAD                                                                                              \
+	257 /* of a program that is read to know what it needs: as much as the kernel reads, and a 0 */
+#define FUSE_PROGRAM_HEADERS_MAX 64 /* of an ELF file that are searched for its loader */
+#define FUSE_PROGRAM_DEPTH_MAX	 6  /* scripts that name scripts; the kernel takes 5 */
+
 /* File operations in FUSE mounts, in helpers (fuse/aside.h) */
 #define ASIDE_MAX     16     /* helpers at once; more are refused */
 #define ASIDE_WATCHES 32     /* helpers with a watch, which are not among them; more are refused */

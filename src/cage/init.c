@@ -246,11 +246,11 @@ static int put_volumes(const struct child *c, struct err *e)
 }
 
 /* A box may have replaced /workspace by anything; it must still start. */
-static int enter_workspace(struct err *e)
+static int enter_workspace(bool bare, struct err *e)
 {
-	if (chdir("/workspace") == 0)
+	if (!bare && chdir("/workspace") == 0)
 		return 0;
-	if (errno == ENOENT && mkdir("/workspace", 0755) == 0 && chdir("/workspace") == 0)
+	if (!bare && errno == ENOENT && mkdir("/workspace", 0755) == 0 && chdir("/workspace") == 0)
 		return 0;
 	return chdir("/") < 0 ? init_fail(e, "enter the root directory") : 0;
 }
@@ -278,7 +278,7 @@ static int become_box(struct child *c, struct err *e)
 	init_hostname(c->go.id, name);
 	if (sethostname(name, strlen(name)) < 0)
 		return init_fail(e, "set the host name");
-	if ((!c->rooted && enter_root(c, e) < 0) || put_volumes(c, e) < 0 || enter_workspace(e) < 0 ||
+	if ((!c->rooted && enter_root(c, e) < 0) || put_volumes(c, e) < 0 || enter_workspace(c->go.bare, e) < 0 ||
 		caps_limit(CAPS_BOX, e) < 0)
 		return -1;
 	return seccomp_load(SECCOMP_BOX, e);

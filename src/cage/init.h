@@ -43,6 +43,7 @@ enum init_order { INIT_GO = 1, INIT_WARM };
 struct init_go {
 	uint32_t order;
 	uint32_t typescript; /* WARM: the worker loads the compiler */
+	uint32_t bare;	     /* GO: nothing is added to the files: no /workspace */
 	char id[BOX_ID_MAX + 1];
 	struct box_limits limits;
 	uint32_t volumes_n;

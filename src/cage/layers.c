@@ -189,6 +189,24 @@ static int open_lowers(struct layers *l, const struct image *image, struct err *
 	return ok && n ? 0 : err_set(e, ERRC_IMAGE_NOT_FOUND, "image '%s' is broken: a layer is missing", image->key);
 }
 
+int image_open(int images, const struct image *image, int ret[IMAGE_LAYERS_MAX], size_t *ret_n, struct err *e)
+{
+	auto_layers struct layers l = {.lower = images, .layer = -1, .tools = -1};
+	if (image->layered) {
+		if (open_lowers(&l, image, e) < 0)
+			return -1;
+	} else {
+		l.lowers[0] = open_lower(images, str_of(image->key));
+		if (l.lowers[0] < 0)
+			return err_os(e, ERRC_IMAGE_NOT_FOUND, errno, "open image '%s'", image->key);
+		l.lowers_n = 1;
+	}
+	memcpy(ret, l.lowers, l.lowers_n * sizeof *ret);
+	*ret_n = l.lowers_n;
+	l.lowers_n = 0; /* they are the caller's */
+	return 0;
+}
+
 static bool set_string(int fs, const char *key, const char *value)
 {
 	return sys_fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) == 0;

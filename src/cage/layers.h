@@ -33,6 +33,9 @@ bool image_same(const struct image *a, const struct image *b);
  * image made here, whose layers meta/<key>.layers lists. */
 int image_find(int images, const char *name, struct image *ret, struct err *e);
 
+/* Opens the root directories of its layers for their paths, the highest first. */
+int image_open(int images, const struct image *image, int ret[IMAGE_LAYERS_MAX], size_t *ret_n, struct err *e);
+
 /* Makes `name` in `dir` with an empty upper/ and work/. Leaves nothing behind when it fails. */
 int layer_make(int dir, const char *name, struct err *e);
 /* Readies an old layer for another mount: a fresh work/, the old one goes to the trash. In a subvolume, which cannot

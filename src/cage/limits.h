@@ -30,21 +30,24 @@
 #define RECEIVE_COMMAND_MAX (128u * KIB) /* of a stream; the kernel makes 64 KiB and a head */
 
 /* The pool */
-#define POOL_MOUNT_WAIT	   20000	   /* for the end of an earlier mount of the same file */
-#define POOL_MOUNT_PAUSE   10		   /* between attempts */
-#define LAYER_MOUNT_ROOM   (1ull * MIB)	   /* for the directories that an overlay makes at its mount */
-#define POOL_FULL	   (32ull * MIB)   /* free bytes below which no new sandbox is made */
-#define POOL_METADATA_MIN  (16ull * MIB)   /* set apart for metadata; a file has less only when it is new */
-#define POOL_ROOM_WAIT	   5000		   /* a create in a full pool waits so long for space that is being freed … */
-#define POOL_ROOM_QUIET	   500		   /* … and so long when nothing is seen to be freed … */
-#define POOL_ROOM_PAUSE	   50		   /* … with a look so often */
-#define POOL_AHEAD	   (1024ull * MIB) /* free bytes below which the file grows … */
-#define POOL_STEP_MIN	   (1024ull * MIB) /* … by a quarter of its size, at least this … */
-#define POOL_STEP_MAX	   (16384ull * MIB) /* … and at most this */
-#define POOL_ALIGN	   (1ull * MIB)	    /* of the file's size */
-#define POOL_RESERVE_SHARE 20u		    /* of the file system below stays free: a twentieth … */
-#define DEBT_EXTENTS_MAX   (4u << 20)	    /* extents of a fork that are compared with each other */
-#define POOL_RESERVE_MAX   (2048ull * MIB)  /* … at most this */
-#define TREE_DEPTH_MAX	   512		    /* directories in each other that are copied with a layer */
+#define POOL_MOUNT_WAIT	    20000	  /* for the end of an earlier mount of the same file */
+#define POOL_MOUNT_PAUSE    10		  /* between attempts */
+#define LAYER_MOUNT_ROOM    (1ull * MIB)  /* for the directories that an overlay makes at its mount */
+#define POOL_FULL	    (32ull * MIB) /* free bytes below which no new sandbox is made */
+#define POOL_METADATA_MIN   (16ull * MIB) /* set apart for metadata; a file has less only when it is new */
+#define POOL_METADATA_SHARE 3u		  /* of the room for metadata is kept from boxes: a third … */
+#define POOL_METADATA_KEPT  (64ull * MIB) /* … at most this; the kernel wants 9 MiB to rename a file */
+#define POOL_METADATA_NEAR  2u		  /* times that: the file grows, and looks come often */
+#define POOL_ROOM_WAIT	    5000	  /* a create in a full pool waits so long for space that is being freed … */
+#define POOL_ROOM_QUIET	    500		  /* … and so long when nothing is seen to be freed … */
+#define POOL_ROOM_PAUSE	    50		  /* … with a look so often */
+#define POOL_AHEAD	    (1024ull * MIB)  /* free bytes below which the file grows … */
+#define POOL_STEP_MIN	    (1024ull * MIB)  /* … by a quarter of its size, at least this … */
+#define POOL_STEP_MAX	    (16384ull * MIB) /* … and at most this */
+#define POOL_ALIGN	    (1ull * MIB)     /* of the file's size */
+#define POOL_RESERVE_SHARE  20u		     /* of the file system below stays free: a twentieth … */
+#define DEBT_EXTENTS_MAX    (4u << 20)	     /* extents of a fork that are compared with each other */
+#define POOL_RESERVE_MAX    (2048ull * MIB)  /* … at most this */
+#define TREE_DEPTH_MAX	    512		     /* directories in each other that are copied with a layer */
 /* Certificates that a box trusts */
 #define TRUST_BUNDLE_MAX (2 * 1024 * 1024) /* of the image */

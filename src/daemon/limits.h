@@ -63,6 +63,8 @@
 #define API_BODY_MAX	      (256u * KIB) /* of a request that atolld itself answers */
 #define API_LIST_MAX	      1000	   /* sandboxes in one answer */
 #define WARDEN_WAIT	      10000	   /* a create waits so long for a warden that is away */
+#define STATE_LOCK_WAIT	      5000	   /* a start waits so long for the end of the daemon before … */
+#define STATE_LOCK_PAUSE      20	   /* … with a look so often */
 #define RECOVER_WAIT	      500	   /* a start waits so long for the warden before it serves */
 #define WARDEN_REPLY_TIMEOUT  15000	   /* the handshake with the warden */
 #define DAEMON_GRACE	      10000	   /* SIGTERM: time for running exchanges to end */

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sysexits.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -88,7 +89,13 @@ static int take_lock(const struct config *c, struct err *e)
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", path);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+	/* The daemon of a supervisor that was killed may be on its way out. */
+	int locked = flock(fd, LOCK_EX | LOCK_NB);
+	for (int waited = 0; locked < 0 && waited < STATE_LOCK_WAIT; waited += STATE_LOCK_PAUSE) {
+		nanosleep(&(struct timespec){.tv_nsec = STATE_LOCK_PAUSE * 1000000L}, NULL);
+		locked = flock(fd, LOCK_EX | LOCK_NB);
+	}
+	if (locked < 0)
 		return err_set(e, ERRC_INVALID_STATE, "another atolld uses %s", c->state_dir);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #define MOVER_BYTES_MAX	   (32ull << 30) /* of one archive, uncompressed, unless told otherwise */
 #define MOVER_RATIO_MAX	   1100u	 /* uncompressed to compressed: deflate's own limit is 1032 */
 #define MOVER_RATIO_FROM   (64ull * MIB) /* … from this size on; small archives of zeros are fine */
+#define MOVER_FILES_MAX	   16u		 /* files and secrets of one RUN */
 #define MOVER_XATTR_MAX	   65536
 #define MOVER_DB_MAX	   (64u * MIB) /* of a database of packages */
 #define MOVER_PACKAGES_MAX 50000u

@@ -10,7 +10,10 @@
  *	atoll-mover unpack [options] <archive >report		an archive into the tree; --listen: not from stdin but
  *from a connection to a port that the first line says
  *	atoll-mover pack ROOT [--copy] PATH... >archive		files of the tree as an archive
- *	atoll-mover run [--volatile UID:GID:MODE:PATH]... USER CWD [NAME=value]... -- COMMAND...	as a user of the
+ *	atoll-mover run [--volatile UID:GID:MODE:PATH | --own UID:GID:MODE:PATH | --file KIND:UID:GID:MODE:SIZE:PATH]...
+ *USER CWD [NAME=value]... -- COMMAND... as a user of the image; bytes of files come on stdin
+ *	atoll-mover places PATH...				where mounts go (places.c)
+ *	atoll-mover unplace [PATH TOP]...			takes empty directories away
  *image atoll-mover mkdir PATH USER				a directory with its parents atoll-mover packages >list
  *what package managers have installed
  *
@@ -36,6 +39,8 @@ _Noreturn void mover_die(const char *fmt, ...) PRINTF_LIKE(1, 2);
 int mover_unpack(int argc, char **argv);
 int mover_pack(int argc, char **argv);
 int mover_run(int argc, char **argv);
+int mover_places(int argc, char **argv);
+int mover_unplace(int argc, char **argv);
 int mover_mkdir(int argc, char **argv);
 int mover_packages(int argc, char **argv);
 
@@ -65,6 +70,12 @@ struct tree {
 void tree_open(struct tree *t, const char *root);
 void tree_add(struct tree *t, struct archive *a, struct archive_entry *entry);
 void tree_close(struct tree *t);
+
+/* ---- places.c: RUN --mount ---- */
+
+void place_file(const char *spec);
+bool place_any(void);
+void place_clean(void);
 
 /* ---- user.c ---- */
 

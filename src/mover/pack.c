@@ -21,11 +21,14 @@ int archive_write_set_format_xar(struct archive *a)
 	return ARCHIVE_FATAL;
 }
 
+/* The name of a directory that itself is not packed. */
+#define HERE "."
+
 struct packer {
 	struct archive *out;
 	struct archive_entry_linkresolver *links;
 	uint64_t entries, bytes;
-	bool copy; /* for COPY: times do not count, so that equal files make equal archives */
+	bool copy; /* for COPY: of their times, files keep the whole seconds of the last change */
 	dev_t device;
 };
 
@@ -86,7 +89,7 @@ static void put_one(struct packer *p, const char *path, const char *name, const 
 	if (p->copy) {
 		archive_entry_unset_atime(entry);
 		archive_entry_unset_ctime(entry);
-		archive_entry_set_mtime(entry, 0, 0);
+		archive_entry_set_mtime(entry, st->st_mtime > 0 ? st->st_mtime : 0, 0);
 	}
 	if (!p->copy)
 		read_hosts(path, st, &hosts);
@@ -151,16 +154,17 @@ static void put_tree(struct packer *p, const char *path, const char *name, int d
 		mover_die("the files have more than %llu bytes, with '%s'", MOVER_BYTES_MAX, path);
 	if (S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
 		return;
+	bool itself = *name && strcmp(name, HERE) != 0;
 	if (S_ISDIR(st.st_mode) && st.st_dev != p->device)
-		return put_mount_point(p, path, name);
-	if (*name)
+		return itself ? put_mount_point(p, path, name) : (void)0;
+	if (itself)
 		put_one(p, path, name, &st);
 	if (S_ISDIR(st.st_mode))
 		put_dir(p, path, name, depth);
 }
 
-/* A source of COPY: a directory stands for what is in it, anything else for itself. Links are followed inside the box.
- */
+/* A source of COPY: a directory stands for what is in it, as "./name", anything else for itself, as "name". Links are
+ * followed inside the box. */
 static void put_source(struct packer *p, const char *root, const char *pattern)
 {
 	glob_t found = {0};
@@ -176,7 +180,7 @@ static void put_source(struct packer *p, const char *root, const char *pattern)
 		if (strncmp(path, root, strlen(root)) != 0)
 			mover_die("'%s' leads out of the files that may be copied", pattern);
 		const char *slash = strrchr(found.gl_pathv[n], '/');
-		put_tree(p, path, S_ISDIR(st.st_mode) ? "" : slash + 1, 0);
+		put_tree(p, path, S_ISDIR(st.st_mode) ? HERE : slash + 1, 0);
 	}
 	globfree(&found);
 }

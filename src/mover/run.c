@@ -1,7 +1,9 @@
 /*
- * A command of a build, as a user of the image. Directories of cache and tmpfs mounts are volatile: what the command
- * adds in them is removed afterwards, so that it does not become part of the layer.
+ * A command of a build, as a user of the image. Where the host has no volumes, directories of cache and tmpfs mounts
+ * are volatile: what the command adds in them is removed afterwards, so that it does not become part of the layer.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
 #include <stdio.h>
@@ -56,6 +58,46 @@ static const char *make_volatile(char *spec)
 	return path;
 }
 
+/* UID:GID:MODE:PATH: the directory of a cache gets its owner as long as it is empty. */
+static void own_empty(const char *spec)
+{
+	unsigned uid, gid, mode;
+	int at = 0;
+	if (sscanf(spec, "%u:%u:%o:%n", &uid, &gid, &mode, &at) != 3 || !at || spec[at] != '/')
+		mover_die("a malformed mount '%s'", spec);
+	DIR *d = opendir(spec + at);
+	size_t n = 0;
+	while (d && readdir(d))
+		n++;
+	if (!d || (n <= 2 && (fchown(dirfd(d), uid, gid) < 0 || fchmod(dirfd(d), mode & 07777) < 0)))
+		mover_die("'%s' cannot be made: %s", spec + at, strerror(errno));
+	closedir(d);
+}
+
+/* Options for mounts, before the user's name. Returns how many words they are. */
+static int take_mounts(int argc, char **argv, char **paths, size_t *ret_n)
+{
+	int at = 0;
+	bool input = false;
+	for (; at + 1 < argc; at += 2) {
+		if (strcmp(argv[at], "--volatile") == 0) {
+			paths[(*ret_n)++] = (char *)make_volatile(argv[at + 1]);
+		} else if (strcmp(argv[at], "--own") == 0) {
+			own_empty(argv[at + 1]);
+		} else if (strcmp(argv[at], "--file") == 0) {
+			place_file(argv[at + 1]);
+			input = true;
+		} else {
+			break;
+		}
+	}
+	/* The command has no input, whatever was sent. */
+	int null = input ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+	if (null >= 0)
+		dup2(null, 0);
+	return at;
+}
+
 /* Returns in a child only; the program ends with the child's code. */
 static void run_apart(char **paths, size_t n)
 {
@@ -68,6 +110,7 @@ static void run_apart(char **paths, size_t n)
 		mover_die("the command cannot be started: %s", strerror(errno));
 	for (size_t i = 0; i < n; i++)
 		nftw(paths[i], drop, 64, FTW_PHYS | FTW_DEPTH);
+	place_clean();
 	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
@@ -84,13 +127,11 @@ int mover_run(int argc, char **argv)
 {
 	struct user who;
 	size_t n = 0;
-	int at = 0;
 	/* The build shows one stream. */
 	dup2(1, 2);
 	auto_free char **paths = xcalloc((size_t)argc + 1, sizeof *paths);
 	umask(022);
-	for (; at + 1 < argc && strcmp(argv[at], "--volatile") == 0; at += 2)
-		paths[n++] = (char *)make_volatile(argv[at + 1]);
+	int at = take_mounts(argc, argv, paths, &n);
 	if (argc - at < 3)
 		mover_die("run needs a user, a directory and a command");
 	const char *name = argv[at++], *dir = argv[at++];
@@ -103,7 +144,7 @@ int mover_run(int argc, char **argv)
 		putenv(argv[at]);
 	if (++at >= argc)
 		mover_die("run needs a command");
-	if (n)
+	if (n || place_any())
 		run_apart(paths, n);
 	become(&who, argv + at, name);
 }

@@ -24,12 +24,15 @@ static const char *const migrations[] = {
 	" kind TEXT NOT NULL, key TEXT NOT NULL, sandbox TEXT NOT NULL, created_ms INTEGER NOT NULL,"
 	" value TEXT NOT NULL, PRIMARY KEY(kind, key)) WITHOUT ROWID;",
 	"ALTER TABLE sandboxes ADD COLUMN disk_bytes INTEGER NOT NULL DEFAULT 8589934592;",
+	/* Before this column, a reason said that files were being made. */
+	("ALTER TABLE sandboxes ADD COLUMN filling INTEGER NOT NULL DEFAULT 0;"
+	 "UPDATE sandboxes SET filling=1 WHERE state='creating' AND reason='its files are being made';"),
 };
 enum { SCHEMA = ARRAY_LEN(migrations) };
 
 static const char *const sql[DB_STATEMENTS] = {
-	[DB_PUT] = "INSERT OR REPLACE INTO sandboxes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
-	[DB_SET_STATE] = "UPDATE sandboxes SET state=?2, reason=?3 WHERE id=?1",
+	[DB_PUT] = "INSERT OR REPLACE INTO sandboxes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
+	[DB_SET_STATE] = "UPDATE sandboxes SET state=?2, reason=?3, filling=0 WHERE id=?1",
 	[DB_DELETE] = "DELETE FROM sandboxes WHERE id=?1",
 	[DB_PORTS_DELETE] = "DELETE FROM ports WHERE id=?1",
 	[DB_PORT_PUT] = "INSERT OR REPLACE INTO ports VALUES(?1,?2,?3,?4,?5,?6)",
@@ -187,6 +190,7 @@ static bool row_read(sqlite3_stmt *st, struct store_row *r)
 		.created_ms = sqlite3_column_int64(st, 5),
 		.sleep_after_ms = (uint64_t)sqlite3_column_int64(st, 8),
 		.keep_alive = sqlite3_column_int(st, 9) != 0,
+		.filling = sqlite3_column_int(st, 15) != 0,
 		.env = (const char *)sqlite3_column_text(st, 10),
 		.labels = (const char *)sqlite3_column_text(st, 11),
 		.network = (const char *)sqlite3_column_text(st, 12),
@@ -330,6 +334,7 @@ int db_put(struct db *db, const struct store_row *row, struct err *e)
 	bind_text(st, 13, row->network);
 	bind_text(st, 14, row->settings);
 	sqlite3_bind_int64(st, 15, (sqlite3_int64)row->limits.disk_bytes);
+	sqlite3_bind_int(st, 16, row->filling);
 	return db_run(db, DB_PUT, e);
 }
 

@@ -29,6 +29,7 @@ struct store_row {
 	char reason[STORE_REASON_MAX + 1]; /* why it is stopped, or "" */
 	uint64_t sleep_after_ms;	   /* 0: never sleeps */
 	bool keep_alive;
+	bool filling; /* its files are being made from a snapshot; the next store_set_state ends it */
 	/* JSON objects of texts, borrowed: the store copies them (store_put) or they live during the callback
 	 * (store_load). */
 	const char *env, *labels;

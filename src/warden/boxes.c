@@ -296,7 +296,7 @@ static int mount_layer(struct box *b, const char *name, struct err *e)
 	if (dir < 0 && pool_layer_make(&w->pool, w->boxes_dir, name, b->info.limits.disk_bytes, e) < 0)
 		return -1;
 	const struct layer_mount_args a = {.images = w->host.images,
-		.tools = w->host.tools,
+		.tools = dir >= 0 && storage_is_staging(w, dir) ? 0 : w->host.tools,
 		.image = &b->image,
 		.dir = dir < 0 ? w->boxes_dir : dir,
 		.name = name,
@@ -318,15 +318,20 @@ static bool has_no_layer(const struct box *b)
 	return !storage_has(b->w, name);
 }
 
+static bool is_staged(const struct box *b)
+{
+	char name[BOX_FILENAME_MAX];
+	box_id_filename(str_of(b->info.id), name);
+	return storage_is_staging(b->w, storage_find(b->w, name));
+}
+
 static int get_root(struct box *b, struct err *e)
 {
 	char name[BOX_FILENAME_MAX];
 	box_id_filename(str_of(b->info.id), name);
 	/* One that has files may start, so that they can be deleted. */
-	if (!storage_has(b->w, name) && pool_is_full(&b->w->pool))
-		return err_set(e, ERRC_NO_SPACE,
-			"the pool is full: no new sandbox until files, snapshots or sandboxes are deleted, or "
-			"ATOLL_POOL_SIZE is larger");
+	if (!storage_has(b->w, name) && storage_check_room(b->w, e) < 0)
+		return -1;
 	int fd = adopt_layer(b, name);
 	if (fd < 0 && b->place->warm)
 		return err_set(e, ERRC_BOX_CREATE_FAILED, "the files made ahead in its slot could not be taken");
@@ -372,6 +377,7 @@ static int launch(struct box *b, struct err *e)
 	int mounts[1 + BOX_VOLUMES_MAX];
 	memset(mounts, -1, sizeof mounts);
 	memcpy(go.id, b->info.id, sizeof go.id);
+	go.bare = is_staged(b);
 	/* Before the layer is made: the record must be right whenever we are killed. */
 	layer_move(b, has_no_layer(b) ? LAYER_MADE : LAYER_FOUND);
 	if (write_record(b, RECORD_CREATING, e) < 0 || set_limits(b, e) < 0)

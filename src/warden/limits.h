@@ -33,6 +33,7 @@
 #define DEBT_LOOK	      5000	   /* between two counts of the debts of forks that have changed */
 #define CARRY_PAUSE	      500	   /* between two layers that move into the pool … */
 #define CARRY_LOOK	      2000	   /* … and until the next look for layers whose boxes have stopped */
+#define POOL_LOOK_NEAR	      20	   /* between two looks at the pool while its metadata is short … */
 #define POOL_LOOK_BUSY	      100	   /* between two looks at the pool's free space while it changes … */
 #define POOL_LOOK_IDLE	      250	   /* … and while it does not */
 /* FUSE mounts */
@@ -74,5 +75,6 @@
 
 /* Images */
 #define IMAGE_CONNS_MAX	    32
-#define IMAGE_USE_SECONDS   5 /* a note of use this young is not taken back */
-#define IMAGE_LAYER_SECONDS 5 /* a layer this young may belong to a build that goes on */
+#define IMAGE_USE_SECONDS   5  /* a note of use this young is not taken back */
+#define IMAGE_LAYER_SECONDS 5  /* a layer this young may belong to a build that goes on */
+#define STAGING_LOOK	    50 /* between two looks at the room of the image directory while layers are unpacked there */

@@ -6,7 +6,7 @@
  *	closer  closes descriptors of mounts and mount namespaces, in the order they come, and reports those with a
  *		ticket (closing.c). Sees an empty directory.
  *	reaper  deletes the files in the trash, slowly and with low priority. Sees the trash directory and nothing else.
- *		The trash of the pool and that of plain directories have one each.
+ *		The trash of the pool, of plain directories and of staging.h have one each.
  *
  * They are apart because a box that is started again on its files waits for the closer, and the deletion of one large
  * file can take seconds. Both end when the warden closes its socket; the next reaper finds the files that are left.
@@ -211,10 +211,11 @@ static int helper_start(struct helper *h, struct err *e)
 void reaper_init(struct warden *w)
 {
 	w->reaper = (struct helper){.w = w, .sock = -1, .pidfd = -1};
-	w->plain_reaper = w->reaper;
+	w->plain_reaper = w->staging_reaper = w->reaper;
 	w->closer = (struct helper){.w = w, .sock = -1, .pidfd = -1, .is_closer = true};
 	list_init(&w->reaper.queue);
 	list_init(&w->plain_reaper.queue);
+	list_init(&w->staging_reaper.queue);
 	list_init(&w->closer.queue);
 	list_init(&w->closings);
 }
@@ -223,7 +224,9 @@ int reaper_start(struct warden *w, struct err *e)
 {
 	w->reaper.trash = w->host.trash;
 	w->plain_reaper.trash = w->plain_trash;
-	if (helper_start(&w->closer, e) < 0 || helper_start(&w->reaper, e) < 0)
+	w->staging_reaper.trash = w->images.staging.trash;
+	if (helper_start(&w->closer, e) < 0 || helper_start(&w->reaper, e) < 0 ||
+		(w->images.usable && helper_start(&w->staging_reaper, e) < 0))
 		return -1;
 	return w->plain_trash != w->host.trash ? helper_start(&w->plain_reaper, e) : 0;
 }
@@ -287,8 +290,8 @@ void reaper_close(struct warden *w, int fd, uint64_t ticket)
 /* A full socket needs no more: the reaper has wake-ups to read and looks into the trash after them. */
 void reaper_wake(struct warden *w)
 {
-	if (w->reaper.sock >= 0)
-		send(w->reaper.sock, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (w->plain_reaper.sock >= 0)
-		send(w->plain_reaper.sock, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	const int socks[] = {w->reaper.sock, w->plain_reaper.sock, w->staging_reaper.sock};
+	for (size_t i = 0; i < ARRAY_LEN(socks); i++)
+		if (socks[i] >= 0)
+			send(socks[i], "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

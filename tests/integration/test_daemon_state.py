@@ -1,6 +1,7 @@
 """What the daemon keeps: through restarts, with a damaged file, on a full disk; and how it refuses to start."""
 
 import contextlib
+import fcntl
 import os
 import pwd
 import shutil
@@ -37,12 +38,12 @@ def test_a_sandbox_that_was_stopped_at_once_survives(own_daemon):
         assert own_daemon.execute(box, "cat /workspace/f")["stdout"] == "kept\n"
 
 
-def say_creating(instance, boxes, reason=""):
+def say_creating(instance, boxes, *, filling=False):
     """Ends everything, and makes the rows say what they do in the first moments of a sandbox."""
     assert instance.interrupt() == 0
     with contextlib.closing(sqlite3.connect(instance.data / "daemon/state.db")) as db, db:
         for box in boxes:
-            db.execute("UPDATE sandboxes SET state = 'creating', reason = ? WHERE id = ?", (reason, box))
+            db.execute("UPDATE sandboxes SET state = 'creating', reason = '', filling = ? WHERE id = ?", (filling, box))
     instance.start()
     instance.await_warden()
 
@@ -70,19 +71,23 @@ def test_a_fork_survives_a_kill_right_after_its_answer(own_daemon):
 def test_a_fork_that_was_under_way_leaves_nothing(own_daemon):
     assert own_daemon.execute("half", "true")["exitCode"] == 0
     assert own_daemon.request("POST", box_path("half", "/stop")).status == 200
-    say_creating(own_daemon, ("half",), "its files are being made")
+    say_creating(own_daemon, ("half",), filling=True)
     assert own_daemon.boxes() == []
     wait_for(lambda: not list(own_daemon.layers.iterdir()), "its files are gone")
 
 
 def test_each_life_of_a_sandbox_has_its_time(own_daemon):
+    def started():
+        """Right after a kill its row may still say `creating`."""
+        return wait_for(lambda: own_daemon.inspect("lives").get("startedAt"), "it is found again")
+
     first = own_daemon.request("PUT", box_path("lives"), {}).json()["startedAt"]
     own_daemon.kill_daemon()
     own_daemon.await_warden()
-    assert own_daemon.inspect("lives")["startedAt"] == first
+    assert started() == first
     own_daemon.kill_warden()
     own_daemon.await_warden()
-    assert own_daemon.inspect("lives")["startedAt"] == first
+    assert started() == first
     assert own_daemon.request("POST", box_path("lives", "/sleep")).json()["startedAt"] == first
     assert "startedAt" not in own_daemon.request("POST", box_path("lives", "/stop")).json()
     assert own_daemon.request("POST", box_path("lives", "/wake")).json()["startedAt"] > first
@@ -299,6 +304,20 @@ def test_a_bad_environment_is_one_sentence(place, env, words):
     assert words in place.fails(**env)
 
 
+def test_a_start_waits_for_the_end_of_the_daemon_before(place):
+    """`atoll up` was killed: its daemon ends with it, but not at the same moment."""
+    lock = place.data / "daemon/lock"
+    with open(lock, "w", encoding="utf-8") as before:
+        os.chown(lock, place.user.pw_uid, place.user.pw_gid)
+        fcntl.flock(before, fcntl.LOCK_EX)
+        p = place.start()
+        fds = Path(f"/proc/{p.pid}/fd")
+        wait_for(lambda: p.poll() is not None or any(os.path.realpath(f) == str(lock) for f in fds.iterdir()), "it wants the lock")
+    assert any('"serving"' in line for line in p.stderr), "it ended"
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(DEADLINE) == 0
+
+
 def test_a_taken_port_and_a_taken_place(place):
     first = place.start(wait_ready=True)
     address = (place.run / "listen").read_text().strip()
@@ -377,9 +396,10 @@ def test_it_gives_root_up(place):
     assert (st.st_uid, st.st_gid, st.st_mode & 0o777) == (0, place.user.pw_gid, 0o660)
 
 
-def test_a_failed_sandbox_stays_failed_over_a_restart(own_daemon):
+@pytest.mark.parametrize("image", ["no-such-image", "no-such-image:1"])
+def test_a_failed_sandbox_stays_failed_over_a_restart(own_daemon, image):
     d = own_daemon
-    check_error(d.request("PUT", box_path("f"), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
+    check_error(d.request("PUT", box_path("f"), {"image": image}), "IMAGE_NOT_FOUND", 404)
     d.kill_daemon()
     assert d.inspect("f")["state"] == "failed"
     check_error(d.request("POST", box_path("f", "/api/execute"), {"command": "true"}), "IMAGE_NOT_FOUND", 404)

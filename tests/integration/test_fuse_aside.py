@@ -172,6 +172,36 @@ def test_programs_that_are_searched_in_the_mount_wait_alone(hung):
     works(hung)
 
 
+# Copies a program and names another loader in its header: the first name of this length that the mount has.
+OTHER_LOADER = f"""python3 - <<'END'
+program = open('/bin/true', 'rb').read()
+at = program.index(b'/lib64/ld-')
+end = program.index(b'\\0', at)
+name = b'{HUNG}/'
+open('{W}/dynamic', 'wb').write(program[:at] + name + b'l' * (end - at - len(name)) + program[end:])
+END
+chmod 755 {W}/dynamic"""
+
+
+def test_programs_that_need_one_in_the_mount_wait_alone(hung):
+    """The kernel opens what a `#!` line or an ELF header names before the program runs."""
+    hung.sh(f"printf '#!{HUNG}/program -x\\n' >{W}/script; printf '#! {W}/script' >{W}/second; printf '#!../hung/program' >{W}/third")
+    hung.sh(f"chmod 755 {W}/*; ln -s {W}/script /usr/local/bin/searched")
+    hung.sh(OTHER_LOADER)
+    call = control(hung)
+    names = [f"{W}/script", f"{W}/second", f"{W}/dynamic"]
+    commands = [Blocked(lambda name=name: hung.run(name)) for name in (*names, "searched")]
+    commands.append(Blocked(lambda: hung.run("./third", cwd=W)))
+    started = [call("processes.start", [[name]], {}) for name in (*names, "searched")]
+    works(hung)
+    assert [b.reply for b in commands] == [None] * 5
+    assert [call("processes.get", p["id"])["state"] for p in started] == ["running"] * 4
+    release(hung)
+    assert {b.end()["exitCode"] for b in commands} <= {126, 127}
+    wait_for(lambda: not call("processes.hasActive"), "they have ended")
+    works(hung)
+
+
 def test_checks_for_changes_do_not_wait(hung):
     for path in (HUNG, "/workspace"):
         first = hung.ok("/api/watch/check", path=path)

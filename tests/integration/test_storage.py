@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import imagelib
 import pytest
 from atoll import BIN, Instance, box_path, wait_for
 from test_restart import VICTIMS, start_counter, still_counts, ticks
@@ -255,6 +256,26 @@ def test_names_of_files_are_hostile(daemon, box):
     found = daemon.request("GET", box_path(box, f"/diff?from={snap}")).json()
     assert {"/root/d/a\nb", "/root/d/E", '/root/d/"', "/root/d/\ufffd\ufffd"} <= set(found["added"])
     assert found["truncated"] is True  # it is deeper than a comparison goes
+
+
+def test_a_comparison_knows_all_layers_of_the_image(own_daemon):
+    """Files of an image that was made here, and of a directory that was deleted and made again."""
+    steps = "FROM default\nRUN mkdir /opt/d && echo 1 | tee /opt/d/f /opt/d/g /opt/d/h\nRUN rm /opt/d/h && echo 2 > /opt/d/g\n"
+    imagelib.built(own_daemon, steps, query="tag=two")
+    for image, there in (("two", "/opt/d"), ("default", "/etc/alternatives")):
+        put(own_daemon, image, image=image)
+        names = own_daemon.execute(image, f"ls -A {there}")["stdout"].split()
+        snap = post(own_daemon, image, "/snapshots")["id"]
+        first = f"{there}/{names[0]}"
+        own_daemon.execute(image, f"cp {first} /tmp/x; rm {first}; cp /tmp/x {first}; echo >> /etc/issue; echo > {there}/h")
+        found = own_daemon.request("GET", box_path(image, f"/diff?from={snap}")).json()
+        assert {first, "/etc/issue"} <= set(found["changed"]) and not found["deleted"]
+        assert {p for p in found["added"] if not p.startswith("/tmp/")} == {f"{there}/h"}
+        own_daemon.execute(image, f"rm -r {there}; mkdir {there}; echo > {there}/new")
+        found = own_daemon.request("GET", box_path(image, f"/diff?from={snap}")).json()
+        assert sorted(found["deleted"]) == sorted(f"{there}/{n}" for n in names)
+        assert {p for p in found["added"] if not p.startswith("/tmp/")} == {f"{there}/new"}
+        own_daemon.destroy(image)
 
 
 # ---- kills

@@ -1,6 +1,7 @@
 """The pool below the sandboxes: debts of forks, a full one, data directories that are on btrfs, kernels with full quotas only."""
 
 import contextlib
+import errno
 import shutil
 import subprocess
 import tempfile
@@ -89,42 +90,67 @@ def test_the_limit_of_a_full_box_goes_down_and_up(daemon, box):
 
 # ---- a full pool
 
-# Takes all space for data, then for metadata: a link's text lies there.
+# Takes all space for data, then for metadata, in ways that the command line names, until it is told to stop.
 FILL = """
-import os
-try:
-    with open("/workspace/big", "wb", buffering=0) as f:
+import os, sys
+def data():
+    with open("/workspace/big", "ab", buffering=0) as f:
         while f.write(bytes(1 << 20)):
             pass
-except OSError as e:
-    print(e.errno)
-try:
+def links():  # the text of a link lies in the metadata
     for n in range(1000000):
-        os.symlink("x" * 3800, f"/workspace/{n}")
-except OSError as e:
-    print(e.errno)
+        os.symlink("x" * 3800, f"/workspace/links/{os.getpid()}-{n}")
+def files():
+    for n in range(10000000):
+        os.close(os.open(f"/workspace/links/{n:0200}", os.O_CREAT | os.O_EXCL))
+for way in sys.argv[1:]:
+    while True:
+        try:
+            {"data": data, "links": links, "files": files, "again": links}[way]()
+        except OSError as e:
+            print(e.errno, flush=True)
+        if way != "again":
+            break
 """
+FULL = {str(errno.ENOSPC), str(errno.EDQUOT)}
 
 
-def test_a_sandbox_that_cannot_start_in_a_full_pool_says_what_to_do():
+def put_fill(one, *boxes):
+    for box in boxes:
+        one.execute(box, "mkdir /workspace/links")
+        assert one.request("PUT", box_path(box, "/api/file?path=/tmp/fill.py"), FILL.encode()).status in (200, 201)
+
+
+def check_refused(reply):
+    assert "the pool is full" in check_error(reply, "NO_SPACE", 500)["message"]
+
+
+@pytest.mark.parametrize("ways", ["data links", "data files", "links"])
+def test_boxes_cannot_take_the_room_that_a_start_needs(ways):
+    """They fill the pool, and never stop to try. All that frees space works all the same."""
     with Instance({"ATOLL_POOL_SIZE": "512M", "ATOLL_ZYGOTE": "off"}) as one:
-        one.execute("small", "echo kept >/workspace/f")
-        assert one.request("PUT", box_path("large", "/api/file?path=/tmp/fill.py"), FILL.encode()).status in (200, 201)
-        assert one.execute("large", "python3 /tmp/fill.py")["stdout"] == "28\n28\n"
-        for box in ("large", "small"):
+        stopped = [f"stopped-{n}" for n in range(20)]  # more than there are slots made ahead
+        for box in stopped:
+            one.execute(box, "echo kept > /workspace/f")
             assert one.request("POST", box_path(box, "/stop")).status == 200
-        for box in ("large", "small"):
-            reply = one.request("POST", box_path(box, "/wake"))
-            if reply.status != 200:  # a kernel may have found room for its mount
-                error = check_error(reply, "NO_SPACE", 500)
-                assert "the pool is full: it keeps its files" in error["message"] and "ATOLL_POOL_SIZE" in error["message"]
-                assert one.inspect(box)["state"] == "stopped"
-        assert one.interrupt() == 0
-        one.env["ATOLL_POOL_SIZE"] = "1G"
-        one.start()
+        put_fill(one, "large", "other")
+        for box, how in (("large", ways), ("other", "links files")):
+            errors = one.execute(box, f"python3 /tmp/fill.py {how}")["stdout"].split()
+            assert len(errors) == len(how.split()) and set(errors) <= FULL
+        for box in ("large", "other"):
+            one.request("POST", box_path(box, "/api/process/start"), {"command": "python3 /tmp/fill.py again"})
+        check_refused(one.request("PUT", box_path("new"), {}))
+        check_refused(one.request("POST", box_path("large", "/fork"), {"count": 1}))
+        check_refused(one.request("POST", "/v1/volumes/new", {}))
+        for box in stopped:
+            assert one.execute(box, "cat /workspace/f; rm /workspace/f; ls /workspace")["stdout"] == "kept\n"
+        assert one.request("POST", box_path("other", "/stop")).status == 200
+        one.kill_warden()
         one.await_warden()
-        assert one.execute("small", "cat /workspace/f")["stdout"] == "kept\n"
-        assert one.execute("large", "rm -r /workspace/*; ls -A /workspace")["stdout"] == ""
+        assert one.execute("other", "rm -r /workspace/*; ls -A /workspace")["stdout"] == ""
+        assert one.destroy("large").status == 204
+        wait_for(lambda: one.request("PUT", box_path("new"), {}).status in (200, 201), "the space has come back")
+        assert fill(one, "other", "/root/f", 64)["exitCode"] == 0
 
 
 # ---- data directories on btrfs

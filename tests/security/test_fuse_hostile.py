@@ -15,7 +15,7 @@ def record(op=1, path=b"/tmp/m", flags=0, uid=0, source=b"x", subtype=b"", magic
     return struct.pack("<6I", magic, op, uid, 0, flags, 0) + source.ljust(1024, b"\0") + subtype.ljust(64, b"\0") + path.ljust(4096, b"\0")
 def ask(data, fds=()):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.settimeout(20)
+    s.settimeout(60)
     try:
         s.connect("\0atoll-fuse")
         s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])

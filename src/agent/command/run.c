@@ -130,8 +130,8 @@ int run_start_plain(const struct run_spec *s, const struct run_place *at, struct
 	struct plain p;
 	if (!plain_command(s->command, at->env, &p))
 		return 1;
-	/* A program behind a FUSE server is for a shell, which can wait for it. */
-	if (strchr(p.argv[0], '/') && spawn_waits(*p.path == '/' ? NULL : at->cwd, p.path)) {
+	/* A program behind a FUSE server, or one that needs such a program, is for a shell, which can wait for it. */
+	if (spawn_waits(*p.path == '/' ? NULL : at->cwd, p.path)) {
 		plain_free(&p);
 		return 1;
 	}

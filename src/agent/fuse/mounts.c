@@ -1,5 +1,6 @@
 #include "agent/fuse/mounts.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
@@ -184,4 +185,93 @@ bool fuse_mounts_on_or_below(const char *path)
 		if (strncmp(points[i].path, real, len) == 0 && points[i].path[len] == '/')
 			return true;
 	return false;
+}
+
+/* ---- a program ---- */
+
+static char *from(const char *cwd, const char *path)
+{
+	return *path == '/' || !cwd ? xstrdup(path) : xasprintf("%s/%s", cwd, path);
+}
+
+/* The word behind "#!", as the kernel reads it; "" when there is none. */
+static void script_names(const char *head, size_t n, char ret[FUSE_PROGRAM_HEAD])
+{
+	size_t begin = 2, len = 0;
+	while (begin < n && (head[begin] == ' ' || head[begin] == '\t'))
+		begin++;
+	while (begin + len < n && head[begin + len] && !strchr(" \t\n", head[begin + len]))
+		len++;
+	memcpy(ret, head + begin, len);
+	ret[len] = 0;
+}
+
+/* The loader of a dynamic program; "" when it has none. False: it cannot be found out. */
+static bool elf_names(int fd, const char *head, size_t n, char ret[FUSE_PROGRAM_HEAD])
+{
+	Elf64_Ehdr eh;
+	ret[0] = 0;
+	if (n < sizeof eh)
+		return false;
+	memcpy(&eh, head, sizeof eh);
+	if (eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_phentsize != sizeof(Elf64_Phdr))
+		return false;
+	for (int i = 0; i < eh.e_phnum; i++) {
+		Elf64_Phdr ph;
+		if (i == FUSE_PROGRAM_HEADERS_MAX ||
+			pread(fd, &ph, sizeof ph, (off_t)(eh.e_phoff + (size_t)i * sizeof ph)) != sizeof ph)
+			return false;
+		if (ph.p_type != PT_INTERP)
+			continue;
+		if (ph.p_filesz >= FUSE_PROGRAM_HEAD || pread(fd, ret, ph.p_filesz, (off_t)ph.p_offset) < 0)
+			return false;
+		ret[ph.p_filesz] = 0;
+		break;
+	}
+	return true;
+}
+
+enum named { NAMES_NOTHING, NAMES_SCRIPT, NAMES_LOADER, NAMES_UNKNOWN };
+
+/* Which program the kernel will open besides this one. `file` is open for its path alone, and outside of FUSE mounts.
+ */
+static enum named names(int file, char ret[FUSE_PROGRAM_HEAD])
+{
+	char path[48], head[FUSE_PROGRAM_HEAD - 1];
+	struct stat st;
+	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode))
+		return NAMES_NOTHING;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	auto_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a lease of the box would hold it up */
+	ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
+	if (n < 0)
+		return NAMES_UNKNOWN;
+	if (n > 2 && memcmp(head, "#!", 2) == 0) {
+		script_names(head, (size_t)n, ret);
+		return *ret ? NAMES_SCRIPT : NAMES_NOTHING;
+	}
+	if (n < SELFMAG || memcmp(head, ELFMAG, SELFMAG) != 0)
+		return NAMES_NOTHING;
+	return !elf_names(fd, head, (size_t)n, ret) ? NAMES_UNKNOWN : *ret ? NAMES_LOADER : NAMES_NOTHING;
+}
+
+bool fuse_mounts_run(const char *cwd, const char *program)
+{
+	char next[FUSE_PROGRAM_HEAD];
+	if (!fuse_mounts_any())
+		return false;
+	auto_free char *path = from(cwd, program);
+	for (int i = 0; i < FUSE_PROGRAM_DEPTH_MAX; i++) {
+		auto_fd int file = open_outside(path);
+		if (file < 0)
+			return file == -1;
+		enum named what = names(file, next);
+		if (what == NAMES_NOTHING || what == NAMES_UNKNOWN)
+			return what == NAMES_UNKNOWN;
+		free(path);
+		path = from(cwd, next);
+		if (what == NAMES_LOADER)
+			return fuse_mounts_on(path);
+	}
+	return true;
 }

@@ -21,3 +21,6 @@ bool fuse_mounts_any(void);
 bool fuse_mounts_on(const char *path);
 /* The same, or a FUSE mount may be below it: for what looks at a directory's entries. */
 bool fuse_mounts_on_or_below(const char *path);
+/* Whether executing the program may wait for a FUSE server: because of its own place, or of the program that its "#!"
+ * line or its ELF header names. Relative paths begin at `cwd` (NULL: the agent's). */
+bool fuse_mounts_run(const char *cwd, const char *program);

@@ -247,12 +247,7 @@ static pid_t fork_apart(struct spawn_state *st)
 
 bool spawn_waits(const char *cwd, const char *path)
 {
-	if (!fuse_mounts_any())
-		return false;
-	if (*path == '/' || !cwd)
-		return (cwd && fuse_mounts_on(cwd)) || fuse_mounts_on(path);
-	auto_free char *full = xasprintf("%s/%s", cwd, path);
-	return fuse_mounts_on(cwd) || fuse_mounts_on(full);
+	return (cwd && fuse_mounts_on(cwd)) || fuse_mounts_run(cwd, path);
 }
 
 static int explain(const struct spawn_state *st, struct err *e)

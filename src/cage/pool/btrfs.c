@@ -19,7 +19,7 @@ struct subvolume_wait {
 	uint32_t mode, count;
 };
 #define SUBVOLUME_WAIT _IOW(BTRFS_IOCTL_MAGIC, 65, struct subvolume_wait)
-enum { SUBVOLUME_ROOT_INODE = 256, NAME_ROOM = BTRFS_VOL_NAME_MAX + 1 };
+enum { DEVICES_MAX = 64, SUBVOLUME_ROOT_INODE = 256, NAME_ROOM = BTRFS_VOL_NAME_MAX + 1 };
 
 bool btrfs_is(int fd)
 {
@@ -200,6 +200,22 @@ int btrfs_group_limit(int fs, uint64_t group, uint64_t bytes)
 	return ioctl(fs, BTRFS_IOC_QGROUP_LIMIT, &a) < 0 ? -errno : 0;
 }
 
+static int relate(int fs, uint64_t assign, uint64_t group, uint64_t above)
+{
+	struct btrfs_ioctl_qgroup_assign_args a = {.assign = assign, .src = group, .dst = above};
+	return ioctl(fs, BTRFS_IOC_QGROUP_ASSIGN, &a) < 0 ? -errno : 0;
+}
+
+int btrfs_group_join(int fs, uint64_t group, uint64_t above)
+{
+	return relate(fs, 1, group, above);
+}
+
+int btrfs_group_leave(int fs, uint64_t group, uint64_t above)
+{
+	return relate(fs, 0, group, above);
+}
+
 /* ---- live numbers ---- */
 
 int btrfs_groups_open(int fs)
@@ -216,13 +232,18 @@ int btrfs_groups_open(int fs)
 	return fd < 0 ? -errno : fd;
 }
 
+static void group_path(uint64_t group, const char *what, char ret[64])
+{
+	snprintf(ret, 64, "%llu_%llu/%s", (unsigned long long)(group >> 48),
+		(unsigned long long)(group & (((uint64_t)1 << 48) - 1)), what);
+}
+
 int btrfs_group_used(int groups, uint64_t group, uint64_t *ret)
 {
 	char path[64];
 	auto_buf struct buf text = {0};
 	struct str rest;
-	snprintf(path, sizeof path, "%llu_%llu/referenced", (unsigned long long)(group >> 48),
-		(unsigned long long)(group & (((uint64_t)1 << 48) - 1)));
+	group_path(group, "referenced", path);
 	int r = fd_read_file(groups, path, 64, &text);
 	if (r < 0)
 		return r;
@@ -248,6 +269,39 @@ uint64_t btrfs_promised(int groups)
 uint64_t btrfs_metadata_size(int groups)
 {
 	return read_number(groups, "../allocation/metadata/total_bytes");
+}
+
+bool btrfs_group_is_limited(int groups, uint64_t group)
+{
+	char path[64];
+	group_path(group, "limit_flags", path);
+	return read_number(groups, path) & BTRFS_QGROUP_LIMIT_MAX_RFER;
+}
+
+/* Bytes of all devices that no block group has. */
+static int unallocated(int fs, uint64_t *ret)
+{
+	struct btrfs_ioctl_fs_info_args info = {0};
+	*ret = 0;
+	if (ioctl(fs, BTRFS_IOC_FS_INFO, &info) < 0)
+		return -errno;
+	for (uint64_t id = 1; id <= info.max_id && id <= DEVICES_MAX; id++) {
+		struct btrfs_ioctl_dev_info_args d = {.devid = id};
+		if (ioctl(fs, BTRFS_IOC_DEV_INFO, &d) == 0 && d.total_bytes > d.bytes_used)
+			*ret += d.total_bytes - d.bytes_used;
+	}
+	return 0;
+}
+
+uint64_t btrfs_metadata_room(int fs, int groups)
+{
+	uint64_t have = btrfs_metadata_size(groups), more;
+	if (!have || unallocated(fs, &more) < 0)
+		return UINT64_MAX;
+	uint64_t gone = read_number(groups, "../allocation/metadata/bytes_used") +
+			read_number(groups, "../allocation/metadata/bytes_readonly") +
+			read_number(groups, "../allocation/global_rsv_size");
+	return more + (have > gone ? have - gone : 0);
 }
 
 int btrfs_metadata_move(int fs)

@@ -58,12 +58,20 @@ int btrfs_group_delete(int fs, uint64_t group);
 /* At most so many referenced bytes; 0: no limit. A limit below the present use lets nothing more be written. */
 int btrfs_group_limit(int fs, uint64_t group, uint64_t bytes);
 
+/* Makes the group a part of a higher one, which counts what it counts. -EEXIST. */
+int btrfs_group_join(int fs, uint64_t group, uint64_t above);
+int btrfs_group_leave(int fs, uint64_t group, uint64_t above);
+
 /* The kernel's live numbers of all groups, a directory of sysfs: open it while /sys can be reached, keep it. A
  * descriptor or -errno. */
 int btrfs_groups_open(int fs);
 int btrfs_group_used(int groups, uint64_t group, uint64_t *ret);
+bool btrfs_group_is_limited(int groups, uint64_t group);
 /* Bytes of the disk that are set apart for metadata; 0 when it cannot be known. */
 uint64_t btrfs_metadata_size(int groups);
+/* Bytes that metadata may still take, on the disk that is set apart for it and that is set apart for nothing, less the
+ * kernel's own reserve. UINT64_MAX when it cannot be known. */
+uint64_t btrfs_metadata_room(int fs, int groups);
 /* Moves all metadata into new block groups, as large as the kernel makes them. */
 int btrfs_metadata_move(int fs);
 /* Bytes of written data that have no place on the disk yet; 0 when it cannot be known. */

@@ -136,7 +136,10 @@ int pool_enter(struct pool *p, const char *path, struct err *e)
 			return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open '%s' in the pool", dirs[i].name);
 	}
 	p->last_group = (uint64_t)clock_wall_ms();
-	return p->root < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the pool") : 0;
+	if (p->root < 0)
+		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the pool");
+	int r = pool_brake_open(p);
+	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "make the group above all layers") : 0;
 }
 
 /* ---- notes and groups ---- */
@@ -150,7 +153,7 @@ int pool_group_new(struct pool *p, uint64_t *ret)
 		r = btrfs_group_make(p->root, group);
 	} while (r == -EEXIST);
 	*ret = group;
-	return r;
+	return r < 0 ? r : pool_brake_join(p, group);
 }
 
 static const char *debt_name(uint64_t group, char ret[24])
@@ -247,14 +250,19 @@ int pool_incoming_make(struct pool *p, int dir, const char *name, uint64_t limit
 	return r < 0 ? r : pool_limit_apply(p, ret, &(struct layer_debt){0});
 }
 
-/* A layer at its limit has no room for the note: the limit is lifted for that moment. */
+/* A layer at its limit has no room for the note: the limit is lifted for that moment, and the brake too. */
 static int note_write_full(const struct pool *p, int layer, const struct layer_note *n)
 {
 	int r = pool_note_write(layer, n);
 	if (r != -EDQUOT)
 		return r;
 	r = btrfs_group_limit(p->root, n->group, 0);
-	return r < 0 ? r : pool_note_write(layer, n);
+	if (r < 0)
+		return r;
+	pool_brake_leave(p, n->group);
+	r = pool_note_write(layer, n);
+	pool_brake_join(p, n->group);
+	return r;
 }
 
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e)
@@ -287,9 +295,14 @@ bool pool_layer_loosen(const struct pool *p, int dir, const char *name)
 		return false;
 	auto_fd int fd = open_layer(dir, name);
 	if (fd < 0 || pool_note_read(fd, &n) < 0 || pool_debt_read(p, n.group, &d) < 0 ||
-		btrfs_group_used(p->groups, n.group, &used) < 0 || used + d.bytes + LAYER_MOUNT_ROOM <= n.limit)
+		btrfs_group_used(p->groups, n.group, &used) < 0)
 		return false;
-	return btrfs_group_limit(p->root, n.group, used + LAYER_MOUNT_ROOM) == 0;
+	bool full = used + d.bytes + LAYER_MOUNT_ROOM > n.limit, braked = pool_brake_is_on(p);
+	if (full)
+		btrfs_group_limit(p->root, n.group, used + LAYER_MOUNT_ROOM);
+	if (braked)
+		pool_brake_leave(p, n.group);
+	return full || braked;
 }
 
 void pool_layer_tighten(const struct pool *p, int dir, const char *name)
@@ -297,8 +310,10 @@ void pool_layer_tighten(const struct pool *p, int dir, const char *name)
 	struct layer_note n = {0};
 	struct layer_debt d = {0};
 	auto_fd int fd = open_layer(dir, name);
-	if (fd >= 0 && pool_note_read(fd, &n) == 0 && pool_debt_read(p, n.group, &d) == 0)
-		pool_limit_apply(p, &n, &d);
+	if (fd < 0 || pool_note_read(fd, &n) < 0 || pool_debt_read(p, n.group, &d) < 0)
+		return;
+	pool_limit_apply(p, &n, &d);
+	pool_brake_join(p, n.group);
 }
 
 bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret)

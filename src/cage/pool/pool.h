@@ -83,11 +83,31 @@ int pool_limit_apply(const struct pool *p, const struct layer_note *n, const str
 /* Another limit for the layer dir/name. Does nothing if it has that limit. */
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
 /* A layer at its limit has no room for the directories that an overlay makes at its mount: gives it LAYER_MOUNT_ROOM
- * above what it uses. True: pool_layer_tighten must follow. */
+ * above what it uses, and takes it away from the brake. True: pool_layer_tighten must follow. */
 bool pool_layer_loosen(const struct pool *p, int dir, const char *name);
 void pool_layer_tighten(const struct pool *p, int dir, const char *name);
 /* The bytes that its box is charged for; false when nobody counts them. */
 bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *ret);
+
+/* ---- the brake on all boxes: brake.c ---- */
+
+/* Above the groups of all layers; it has a limit while the brake is on. */
+#define POOL_GROUP_ALL ((uint64_t)2 << 48 | 1)
+
+/* Whether there is one: not without simple quotas. */
+bool pool_brake_has(const struct pool *p);
+int pool_brake_open(const struct pool *p);
+/* Puts the group of a layer under the brake, or takes it away from there. */
+int pool_brake_join(const struct pool *p, uint64_t group);
+void pool_brake_leave(const struct pool *p, uint64_t group);
+/* The same for all groups: those of a pool from before, and one that a killed warden took away. */
+void pool_brake_join_all_slow(const struct pool *p);
+/* Whether boxes may write nothing now. */
+bool pool_brake_is_on(const struct pool *p);
+/* Whether the room for metadata comes near to what is kept from boxes. */
+bool pool_metadata_is_short(const struct pool *p);
+/* Sets or releases the brake. True: look again soon. */
+bool pool_brake_look(const struct pool *p);
 
 /* Bytes of the pool: all that it may have, and those in use. */
 void pool_space(const struct pool *p, uint64_t *ret_size, uint64_t *ret_used);

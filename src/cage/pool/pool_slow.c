@@ -59,12 +59,13 @@ bool pool_wants_growth(const struct pool *p)
 	struct stat file = {0};
 	if (p->kind != POOL_FILE || fstat(p->file, &file) < 0)
 		return false;
-	return pool_free(p) < POOL_AHEAD && next_size(p, (uint64_t)file.st_size) > (uint64_t)file.st_size;
+	return (pool_free(p) < POOL_AHEAD || pool_metadata_is_short(p)) &&
+	       next_size(p, (uint64_t)file.st_size) > (uint64_t)file.st_size;
 }
 
 bool pool_is_full(const struct pool *p)
 {
-	return p->kind != POOL_PLAIN && pool_free(p) < POOL_FULL && !pool_wants_growth(p);
+	return p->kind != POOL_PLAIN && (pool_free(p) < POOL_FULL || pool_brake_is_on(p)) && !pool_wants_growth(p);
 }
 
 /* mkfs sets 8 MiB apart for metadata, and the kernel's reserve takes most of it. If data took all the rest, renames and

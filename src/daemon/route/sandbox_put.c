@@ -2,6 +2,7 @@
  * PUT /v1/sandboxes/{id}: makes a sandbox, or changes one that is there. A change is written to the store first
  * and then made; if it cannot be made, the row goes back. Only one change of a sandbox is under way at a time.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -271,6 +272,8 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
 		return daemon_request_error(r, e);
+	if (!w->made && r->change.no_image.code)
+		return daemon_request_error(r, &r->change.no_image);
 	if (!w->made)
 		return daemon_request_change(r, s);
 	sandbox_ref(s);
@@ -303,25 +306,43 @@ static int check_limits(struct daemon_request *r, struct err *e)
 	return r->change.instance ? err_wrap(e, "instance '%s' is too large", r->change.instance) : -1;
 }
 
+/* It is there, and neither on its way to be nor to be gone. */
+static bool settled(const struct sandbox *s)
+{
+	return s && s->state != SB_CREATING && s->state != SB_FAILED && s->op != OP_CREATE && s->op != OP_DESTROY;
+}
+
 /* The change is well-formed, and its image is here. */
 static void begin(struct daemon_request *r)
 {
 	if (r->change.has_from)
 		return daemon_request_make_from(r);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	bool settled =
-		s && s->state != SB_CREATING && s->state != SB_FAILED && s->op != OP_CREATE && s->op != OP_DESTROY;
-	if (settled)
+	if (settled(s))
 		daemon_request_change(r, s);
 	else
 		make_sandbox(r);
+}
+
+/* The image cannot be had. A new sandbox stays failed, so that none of another image is made in its place. The name is
+ * kept for people; one that was cut has a colon, which no name of the warden's has. */
+static void refuse_image(struct daemon_request *r, const struct err *e)
+{
+	struct api_change *c = &r->change;
+	bool fits = strlen(c->image_ref) <= BOX_IMAGE_NAME_MAX;
+	if (c->has_from || settled(sandbox_find(r->daemon, r->match.id)))
+		return daemon_request_error(r, e);
+	snprintf(c->spec.image, sizeof c->spec.image, "%.*s%s", fits ? BOX_IMAGE_NAME_MAX : BOX_IMAGE_NAME_MAX - 4,
+		c->image_ref, fits ? "" : ":...");
+	c->no_image = *e;
+	make_sandbox(r);
 }
 
 static void on_pulled(struct daemon_request *r, const struct err *why)
 {
 	struct err e;
 	if (why || images_resolve(r->daemon, &r->change, &e) < 0)
-		return daemon_request_error(r, why ? why : &e);
+		return refuse_image(r, why ? why : &e);
 	begin(r);
 }
 
@@ -334,8 +355,10 @@ static void on_body(struct http_exchange *x, struct str body)
 		return daemon_request_error(r, &e);
 	if (images_resolve(r->daemon, &r->change, &e) == 0)
 		return begin(r);
-	if (e.code != ERRC_IMAGE_NOT_FOUND || !r->daemon->config.pull_missing)
+	if (e.code != ERRC_IMAGE_NOT_FOUND)
 		return daemon_request_error(r, &e);
+	if (!r->daemon->config.pull_missing)
+		return refuse_image(r, &e);
 	images_pull(r, r->change.image_ref, on_pulled);
 }
 

@@ -401,6 +401,15 @@ void sandbox_create(struct sandbox *s)
 	write_row(s);
 }
 
+void sandbox_create_refused(struct sandbox *s, const struct err *why)
+{
+	if (s->state == SB_FAILED)
+		sandbox_move(s, SB_CREATING, NULL);
+	sandbox_op_begin(s, OP_CREATE);
+	s->create_err = *why;
+	create_failed(s);
+}
+
 /* ---- after the warden was away ---- */
 
 static void look_again(struct loop_timer *t);

@@ -1,8 +1,8 @@
 /*
  * Files from a snapshot: for a new sandbox, or for one that exists.
  *
- * The row of a new sandbox says `creating`, for the reason SANDBOX_FILLING, until its files are there. After a kill in
- * between, the recovery finds no box for the row, and deletes the row and what there is of the files.
+ * The row of a new sandbox says `creating` and `filling` until its files are there. After a kill in between, the
+ * recovery finds no box for the row, and deletes the row and what there is of the files.
  */
 #include <stdio.h>
 
@@ -115,7 +115,8 @@ int sandbox_fill(struct daemon *d, const struct sandbox_filling *what, struct er
 	struct fill *f = fill_new(s, what->snapshot, what->on_done, what->arg);
 	sandbox_op_begin(s, OP_FILL);
 	s->row = PART_ASKED;
-	snprintf(s->reason, sizeof s->reason, "%s", SANDBOX_FILLING);
+	s->filling = true;
+	snprintf(s->reason, sizeof s->reason, "its files are being made");
 	sandbox_row(s, &row);
 	store_put(d->store, &row, on_row, f);
 	return 0;

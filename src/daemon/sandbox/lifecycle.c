@@ -148,6 +148,8 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 	if (w->change && !s->has_files) {
 		s->wished = true;
 		api_change_apply(w->change, &s->spec);
+		if (w->change->no_image.code)
+			return sandbox_create_refused(s, &w->change->no_image);
 	}
 	sandbox_create(s);
 }

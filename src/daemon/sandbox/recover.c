@@ -28,6 +28,7 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	s->spec.sleep_after_ms = row->sleep_after_ms;
 	s->spec.keep_alive = row->keep_alive;
 	s->created_ms = row->created_ms;
+	s->filling = row->filling;
 	s->row = state == SB_CREATING ? PART_DONE : PART_NONE;
 	s->view = VIEW_UNSEEN;
 	memcpy(s->spec.image, row->image, sizeof s->spec.image);
@@ -185,7 +186,7 @@ static void reconcile(struct sandbox *s, const struct box_info *info)
 {
 	bool alive = info && info->state != BOX_DEAD;
 	bool of_daemon_before = s->view == VIEW_UNSEEN;
-	if (s->state == SB_CREATING && !info && of_daemon_before && strcmp(s->reason, SANDBOX_FILLING) != 0)
+	if (s->state == SB_CREATING && !info && of_daemon_before && !s->filling)
 		return seek_files(s);
 	if (s->state == SB_FAILED) {
 		sandbox_set_view(s, VIEW_CLEAR);

@@ -27,9 +27,6 @@ enum warden_view {
 	VIEW_REMAINS, /* the warden keeps a dead box, which must be swept before the next start (SB_STOPPED only) */
 };
 
-/* The reason in the row of a sandbox whose files are being made from a snapshot. */
-#define SANDBOX_FILLING "its files are being made"
-
 /* How far a part of a create is. */
 enum create_part { PART_NONE, PART_ASKED, PART_DONE, PART_FAILED };
 
@@ -40,6 +37,7 @@ struct sandbox {
 	enum sandbox_op op;
 	enum warden_view view;
 	bool has_files; /* it has run before: a failed start leaves it stopped, not gone */
+	bool filling;	/* its files are being made from a snapshot; the row says so too (SB_CREATING only) */
 	bool changing;	/* a PUT is on its way through store and warden */
 	unsigned refs;
 
@@ -191,6 +189,8 @@ void sandbox_ask(struct sandbox *s, const struct warden_request *r, sandbox_on_a
 /* ---- create.c, destroy.c: the operations, started by lifecycle.c ---- */
 
 void sandbox_create(struct sandbox *s);
+/* The same for a sandbox without files that cannot be made: it fails without the warden. */
+void sandbox_create_refused(struct sandbox *s, const struct err *why);
 /* Tells the agent variables (an object of texts and nulls) for all that it starts from now on. `start`: and to start
  * the services that the box has in its files. */
 void sandbox_send_env(struct sandbox *s, const char *env, bool start, http_on_reply on_reply, void *arg);

@@ -47,6 +47,7 @@ struct api_change {
 	bool has_from;
 	struct api_from from;
 	char image_ref[IMAGE_REF_MAX + 1]; /* as the client wrote it; images_resolve sets spec.image from it */
+	struct err no_image;		   /* why its image cannot be had; no code: it is here */
 	char *env_changes;		   /* owned; an object of texts and nulls, or NULL */
 	const char *instance;		   /* static; whose limits are in it, or NULL */
 	char *settings_changes;		   /* owned; the same, of any values */

@@ -132,6 +132,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	events_move(s, to, reason);
 	s->state = to;
 	s->has_files |= to == SB_RUNNING;
+	s->filling = false;
 	if (to == SB_DESTROYED)
 		s->view = VIEW_CLEAR;
 	sandbox_check(s);
@@ -183,6 +184,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret)
 		.created_ms = s->created_ms,
 		.sleep_after_ms = s->spec.sleep_after_ms,
 		.keep_alive = s->spec.keep_alive,
+		.filling = s->filling,
 		.env = s->spec.env,
 		.labels = s->spec.labels,
 		.network = s->spec.network,

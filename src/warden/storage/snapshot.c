@@ -364,11 +364,14 @@ static bool refused(struct op *o)
 static void run_clone(struct op *o)
 {
 	char name[BOX_FILENAME_MAX];
+	struct err e;
 	box_id_filename(str_of(o->rq.id), name);
 	if (refused(o))
 		return;
 	if (storage_has(o->w, name))
 		return on_layer_made(o, EEXIST);
+	if (storage_check_room(o->w, &e) < 0)
+		return op_end(o, &e);
 	ask(o, STORER_CLONE, on_layer_made);
 }
 

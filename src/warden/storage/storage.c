@@ -58,16 +58,23 @@ static bool in_dir(int dir, const char *name)
 	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
+bool storage_is_staging(const struct warden *w, int dir)
+{
+	return w->images.usable && dir == w->images.staging.boxes;
+}
+
 bool storage_is_plain(const struct warden *w, int dir)
 {
-	return dir == w->plain_boxes;
+	return dir == w->plain_boxes || storage_is_staging(w, dir);
 }
 
 int storage_find(const struct warden *w, const char *name)
 {
 	if (in_dir(w->boxes_dir, name))
 		return w->boxes_dir;
-	return w->plain_boxes != w->boxes_dir && in_dir(w->plain_boxes, name) ? w->plain_boxes : -1;
+	if (w->plain_boxes != w->boxes_dir && in_dir(w->plain_boxes, name))
+		return w->plain_boxes;
+	return w->images.usable && in_dir(w->images.staging.boxes, name) ? w->images.staging.boxes : -1;
 }
 
 bool storage_has(const struct warden *w, const char *name)
@@ -77,6 +84,8 @@ bool storage_has(const struct warden *w, const char *name)
 
 int storage_trash(const struct warden *w, int dir)
 {
+	if (storage_is_staging(w, dir))
+		return w->images.staging.trash;
 	return storage_is_plain(w, dir) ? w->plain_trash : w->host.trash;
 }
 
@@ -93,9 +102,20 @@ void storage_drop(struct warden *w, const char *name)
 	drop_from(w->boxes_dir, name, w->host.trash);
 	if (w->plain_boxes != w->boxes_dir)
 		drop_from(w->plain_boxes, name, w->plain_trash);
+	if (w->images.usable)
+		drop_from(w->images.staging.boxes, name, w->images.staging.trash);
 }
 
 /* ---- limits and numbers ---- */
+
+int storage_check_room(const struct warden *w, struct err *e)
+{
+	return !pool_is_full(&w->pool)
+		       ? 0
+		       : err_set(e, ERRC_NO_SPACE,
+				 "the pool is full: no new sandbox or volume until files, snapshots or sandboxes "
+				 "are deleted, or ATOLL_POOL_SIZE is larger");
+}
 
 int storage_limit(struct warden *w, const char *id, uint64_t bytes, struct err *e)
 {

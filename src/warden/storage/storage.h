@@ -1,9 +1,9 @@
 /*
  * storage.h - the layers of boxes in the warden's hands: where each one is, its limit, its numbers.
  *
- * New layers are in the pool (cage/pool/pool.h). Layers of an installation without a pool are plain directories; each
- * moves into the pool while its box does not run (carry.h). A layer that is in both places is in the pool: the plain
- * one is a rest.
+ * New layers are in the pool (cage/pool/pool.h), but for those that become layers of images (staging.h). Layers of an
+ * installation without a pool are plain directories; each moves into the pool while its box does not run (carry.h). A
+ * layer that is in both places is in the pool: the plain one is a rest.
  */
 #pragma once
 
@@ -28,11 +28,15 @@ int storage_find(const struct warden *w, const char *name);
 bool storage_has(const struct warden *w, const char *name);
 /* Whether a directory of storage_find holds plain layers. */
 bool storage_is_plain(const struct warden *w, int dir);
+/* Whether it is that of staging.h, whose boxes see the image and nothing else. */
+bool storage_is_staging(const struct warden *w, int dir);
 /* Moves the layer to the trash, wherever it is. */
 void storage_drop(struct warden *w, const char *name);
 /* The trash beside the layers of this directory. */
 int storage_trash(const struct warden *w, int dir);
 
+/* NO_SPACE when there is no room for a new sandbox or volume. */
+int storage_check_room(const struct warden *w, struct err *e);
 /* Sets the limit of a box's layer. */
 int storage_limit(struct warden *w, const char *id, uint64_t bytes, struct err *e);
 /* Fills the disk numbers of a box or a sandbox without one. */

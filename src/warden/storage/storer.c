@@ -65,6 +65,7 @@ _Noreturn static void child_life(struct life *l, const struct storer_job *job, i
 	if (!job) {
 		int r = pool_grow_slow(&l->pool);
 		pool_prepare_slow(&l->pool);
+		pool_brake_join_all_slow(&l->pool);
 		pool_sweep_groups_slow(&l->pool);
 		_exit(r < 0);
 	}
@@ -129,14 +130,13 @@ static bool take_job(struct life *l)
 /* How long until the next look at the free space: soon while it changes. */
 static int look_at_space(struct life *l)
 {
-	if (l->pool.kind != POOL_FILE)
-		return DEBT_LOOK;
+	bool near = pool_brake_look(&l->pool);
 	uint64_t now = pool_free(&l->pool);
 	bool changes = now != l->free_before;
 	l->free_before = now;
 	if (!l->growing && pool_wants_growth(&l->pool))
 		l->growing = spawn(l, NULL, -1);
-	return changes ? POOL_LOOK_BUSY : POOL_LOOK_IDLE;
+	return near ? POOL_LOOK_NEAR : changes ? POOL_LOOK_BUSY : POOL_LOOK_IDLE;
 }
 
 /* Debts become smaller as forks delete files that they were given: counts them all now and then. */

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "cage/layers.h"
 #include "cage/pool/carry.h"
 #include "cage/pool/diff.h"
 #include "cage/pool/pool.h"
@@ -206,14 +207,20 @@ static int carry(struct storer_view *v, const struct storer_job *job)
 
 static int compare(struct storer_view *v, const struct storer_job *job, int out)
 {
-	char rootfs[BOX_IMAGE_NAME_MAX + sizeof "/rootfs"];
-	snprintf(rootfs, sizeof rootfs, "%s/rootfs", job->image);
+	int roots[IMAGE_LAYERS_MAX];
+	struct diff_image image = {.roots = roots};
+	struct image found;
+	struct err e = {0};
 	auto_fd int layer = open_dir(v->pool->boxes, job->layer);
 	auto_fd int then = open_snapshot(v, job->snapshot);
-	auto_fd int image = openat(v->images, rootfs, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (layer < 0 || then < 0)
 		return layer < 0 ? layer : then;
-	return diff_write(layer, then, image, out);
+	if (image_find(v->images, job->image, &found, &e) < 0 || image_open(v->images, &found, roots, &image.n, &e) < 0)
+		return -ENOENT;
+	int r = diff_write(layer, then, &image, out);
+	for (size_t i = 0; i < image.n; i++)
+		close(roots[i]);
+	return r;
 }
 
 /* ---- backups ---- */

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "cage/fs.h"
 #include "cage/trash.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 static bool is_there(const struct warden *w, const char *name)
@@ -26,7 +27,7 @@ static void reply_usage(struct warden *w, const char *name, struct warden_asker 
 static int make(struct warden *w, const char *name, uint64_t limit, struct err *e)
 {
 	const struct pool *p = &w->pool;
-	if (pool_layer_make(&w->pool, p->making, name, limit, e) < 0)
+	if (storage_check_room(w, e) < 0 || pool_layer_make(&w->pool, p->making, name, limit, e) < 0)
 		return -1;
 	if (sys_rename_new(p->making, name, p->volumes, name) == 0)
 		return 0;

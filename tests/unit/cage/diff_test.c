@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "cage/limits.h"
@@ -15,7 +16,7 @@
 
 /* Plain directories play the layers: whoever compares looks at numbers and times only. A hard link is a file that did
  * not change; a copy with another time did. */
-static int layer, snapshot, image;
+static int layer, snapshot, image, above; /* the image has two layers */
 
 static void scene(void)
 {
@@ -23,6 +24,7 @@ static void scene(void)
 	layer = dir_rig("layer", why);
 	snapshot = dir_rig("snapshot", why);
 	image = dir_rig("image", why);
+	above = dir_rig("above", why);
 	CHECK_INT(mkdirat(layer, "upper", 0755), 0);
 	CHECK_INT(mkdirat(snapshot, "upper", 0755), 0);
 }
@@ -44,7 +46,8 @@ static const char *compare(void)
 {
 	static char text[1 << 22];
 	int out = memfd_create("diff", MFD_CLOEXEC);
-	CHECK_INT(diff_write(layer, snapshot, image, out), 0);
+	const int roots[] = {above, image};
+	CHECK_INT(diff_write(layer, snapshot, &(struct diff_image){roots, 2}, out), 0);
 	ssize_t n = pread(out, text, sizeof text - 1, 0);
 	CHECK(n > 0);
 	for (ssize_t i = 0; i < n; i++)
@@ -95,6 +98,86 @@ TEST(a_file_of_the_image_that_came_back_is_added)
 	whiteout(snapshot, "upper/f");
 	put(layer, "upper/f");
 	CHECK_CSTR(compare(), "A/f\nE\n");
+}
+
+static void make_dir(int dir, const char *name, bool opaque)
+{
+	CHECK_INT(mkdirat(dir, name, 0755), 0);
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	if (opaque && fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0) < 0)
+		TEST_SKIP("no trusted attributes here");
+	close(fd);
+}
+
+TEST(every_layer_of_the_image_counts)
+{
+	scene();
+	make_dir(above, "d", false);
+	make_dir(image, "d", false);
+	make_dir(layer, "upper/d", false);
+	put(image, "d/low");
+	put(above, "d/high");
+	put(image, "d/gone");
+	whiteout(above, "d/gone");
+	put(layer, "upper/d/low");
+	put(layer, "upper/d/high");
+	put(layer, "upper/d/gone");
+	const char *text = compare();
+	CHECK(has(text, "C/d/low") && has(text, "C/d/high") && has(text, "A/d/gone") && !has(text, "A/d"));
+}
+
+TEST(a_layer_of_the_image_hides_those_below)
+{
+	scene();
+	make_dir(image, "d", false);
+	make_dir(image, "d/e", false);
+	make_dir(above, "d", true);
+	make_dir(layer, "upper/d", false);
+	make_dir(layer, "upper/d/e", false);
+	put(image, "d/e/f");
+	put(layer, "upper/d/e/f");
+	put(image, "file");
+	make_dir(above, "file", false);
+	make_dir(layer, "upper/file", false);
+	put(layer, "upper/file/x");
+	const char *text = compare();
+	CHECK(has(text, "A/d/e") && has(text, "A/d/e/f") && has(text, "A/file/x") && !has(text, "A/d"));
+}
+
+TEST(a_directory_that_was_made_again_hides_what_the_image_has)
+{
+	scene();
+	make_dir(image, "d", false);
+	make_dir(image, "d/sub", false);
+	make_dir(above, "d", false);
+	put(image, "d/low");
+	put(above, "d/low");
+	put(above, "d/high");
+	put(image, "d/sub/f");
+	put(image, "d/before");
+	make_dir(snapshot, "upper/d", false);
+	whiteout(snapshot, "upper/d/before");
+	make_dir(layer, "upper/d", true);
+	make_dir(layer, "upper/d/sub", false);
+	put(layer, "upper/d/new");
+	const char *text = compare();
+	CHECK(has(text, "D/d/low") && has(text, "D/d/high") && has(text, "D/d/sub/f") && has(text, "A/d/new"));
+	CHECK(!has(text, "D/d/before") && !has(text, "C/d/sub") && !has(text, "A/d/sub"));
+	char *second = strstr(strstr(text, "D/d/low") + 1, "D/d/low");
+	CHECK(!second);
+}
+
+TEST(what_was_hidden_before_the_snapshot_is_no_news)
+{
+	scene();
+	make_dir(image, "d", false);
+	put(image, "d/f");
+	put(image, "d/g");
+	make_dir(snapshot, "upper/d", true);
+	make_dir(layer, "upper/d", true);
+	put(layer, "upper/d/g");
+	CHECK_CSTR(compare(), "A/d/g\nE\n");
 }
 
 TEST(the_most_entries_are_listed_and_one_more_is_told)

@@ -110,6 +110,58 @@ TEST(the_limit_of_a_full_layer_goes_up_and_down)
 	close(a);
 }
 
+static int touch(int layer, const char *name)
+{
+	int fd = openat(layer, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int os = fd < 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	return os;
+}
+
+TEST(the_brake_stops_every_write_of_boxes_and_no_deletion)
+{
+	make_pool();
+	struct err e = {0};
+	int a = make_box("a", 32 * MIB_), b = make_from(a, "b", 32 * MIB_, NULL);
+	CHECK_INT(touch(a, "upper/f"), 0);
+	CHECK_INT(touch(b, "upper/f"), 0);
+	CHECK(!pool_brake_is_on(&pool));
+	CHECK_INT(btrfs_group_limit(pool.root, POOL_GROUP_ALL, 1), 0);
+	CHECK(pool_brake_is_on(&pool));
+	CHECK_INT(touch(a, "upper/g"), EDQUOT);
+	CHECK_INT(touch(b, "upper/g"), EDQUOT);
+	CHECK_INT(unlinkat(a, "upper/f", 0), 0);
+	CHECK_INT(touch(pool.debts, "f"), 0);
+	CHECK_INT(pool_layer_limit(&pool, pool.boxes, "a", 16 * MIB_, &e), 0);
+	CHECK_INT(touch(a, "upper/g"), EDQUOT);
+	/* A layer that is mounted has room, the others have not. */
+	CHECK(pool_layer_loosen(&pool, pool.boxes, "a"));
+	CHECK_INT(touch(a, "upper/g"), 0);
+	CHECK_INT(touch(b, "upper/g"), EDQUOT);
+	pool_layer_tighten(&pool, pool.boxes, "a");
+	CHECK_INT(touch(a, "upper/h"), EDQUOT);
+	/* There is room for metadata, so a look releases it. */
+	pool_brake_look(&pool);
+	CHECK(!pool_brake_is_on(&pool));
+	CHECK_INT(touch(a, "upper/h"), 0);
+	CHECK_INT(touch(b, "upper/h"), 0);
+	close(a);
+	close(b);
+}
+
+TEST(layers_from_before_the_brake_are_put_under_it)
+{
+	make_pool();
+	int a = make_box("a", 32 * MIB_);
+	pool_brake_leave(&pool, note_of(a).group);
+	CHECK_INT(btrfs_group_limit(pool.root, POOL_GROUP_ALL, 1), 0);
+	CHECK_INT(touch(a, "upper/f"), 0);
+	pool_brake_join_all_slow(&pool);
+	CHECK_INT(touch(a, "upper/g"), EDQUOT);
+	close(a);
+}
+
 TEST(a_fork_owes_what_it_was_given_until_it_deletes_it)
 {
 	make_pool();

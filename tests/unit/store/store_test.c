@@ -108,6 +108,20 @@ static int gather(void *arg, const struct store_row *r, struct err *e)
 	return 0;
 }
 
+struct names {
+	char text[256];
+};
+
+/* The ids of rows whose files are being made. */
+static int gather_filling(void *arg, const struct store_row *r, struct err *e)
+{
+	(void)e;
+	struct names *n = arg;
+	if (r->filling)
+		snprintf(n->text + strlen(n->text), sizeof n->text - strlen(n->text), "%s ", r->id);
+	return 0;
+}
+
 struct port_rows {
 	int n;
 	struct store_port last;
@@ -351,6 +365,40 @@ TEST(a_newer_schema_is_refused)
 	check_refused(p, "newer atolld (schema 99");
 }
 
+TEST(a_fork_under_way_is_known_after_the_migration)
+{
+	struct place *p = place_make();
+	start(p);
+	stop(p);
+	/* As a daemon of schema 5 left it: a reason told what the row was. */
+	sql(p, "ALTER TABLE sandboxes DROP COLUMN filling; UPDATE meta SET value='5' WHERE key='schema';"
+	       "INSERT INTO sandboxes VALUES"
+	       "('half','default',1,1,1,1,'creating','its files are being made',0,0,'{}','{}','{}','{}',1),"
+	       "('new','default',1,1,1,1,'creating','',0,0,'{}','{}','{}','{}',1),"
+	       "('old','default',1,1,1,1,'stopped','its files are being made',0,0,'{}','{}','{}','{}',1)");
+	struct names filling = {0};
+	struct err e = {0};
+	if (store_open(p->dir, &p->store, &e) < 0 || store_load(p->store, gather_filling, &filling, &e) < 0)
+		test_fail(__FILE__, __LINE__, "%s", e.msg);
+	CHECK_CSTR(filling.text, "half ");
+}
+
+TEST(a_state_that_is_written_ends_the_filling)
+{
+	struct place *p = place_make();
+	start(p);
+	struct answers a = {0};
+	struct store_row r = row("fork");
+	r.filling = true;
+	store_put(p->store, &r, count, &a);
+	wait_for(p, &a, 1);
+	CHECK(reread(p).last.filling);
+	start(p);
+	store_set_state(p->store, r.id, "stopped", "", count, &a);
+	wait_for(p, &a, 2);
+	CHECK(!reread(p).last.filling);
+}
+
 TEST(another_programs_database_is_refused)
 {
 	struct place *p = place_make();
@@ -363,7 +411,7 @@ TEST(a_row_with_an_impossible_id_is_refused)
 	struct place *p = place_make();
 	start(p);
 	stop(p);
-	sql(p, "INSERT INTO sandboxes VALUES('../x','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}',1)");
+	sql(p, "INSERT INTO sandboxes VALUES('../x','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}',1,0)");
 	check_refused(p, "a row that no atolld wrote");
 }
 
@@ -374,11 +422,12 @@ TEST(rows_of_dots_alone_are_forgotten)
 	struct err e = {0};
 	start(p);
 	stop(p);
-	sql(p, "INSERT INTO sandboxes VALUES('.','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}',1),"
-	       "('..','default',1,1,1,1,'stopped','',0,0,'{}','{}','{}','{}',1),('.a','default',1,1,1,1,'stopped','',0,"
+	sql(p, "INSERT INTO sandboxes VALUES('.','default',1,1,1,1,'running','',0,0,'{}','{}','{}','{}',1,0),"
+	       "('..','default',1,1,1,1,'stopped','',0,0,'{}','{}','{}','{}',1,0),('.a','default',1,1,1,1,'stopped','',"
+	       "0,"
 	       "0,"
 	       "'{}','{}',"
-	       "'{}','{}',1"
+	       "'{}','{}',1,0"
 	       ")");
 	CHECK_INT(store_open(p->dir, &p->store, &e), 0);
 	CHECK_INT(store_load(p->store, gather, &rows, &e), 0);
