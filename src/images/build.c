@@ -3,11 +3,13 @@
  * layers so far, COPY is atoll-mover in such a box; the box's own layer becomes the next layer. A step whose inputs
  * were seen before is taken from the cache: a name in meta/cache made of all its inputs.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/image/image.h"
 #include "images/build_impl.h"
 #include "images/registry.h"
 
@@ -20,11 +22,27 @@ const char *build_lookup(void *arg, struct str name)
 	return value;
 }
 
-int build_text(struct build *b, const struct df_step *s, struct buf *ret, struct err *e)
+int build_words(struct build *b, const struct df_step *s, struct words *ret, struct err *e)
 {
 	struct err why;
-	if (dockerfile_expand(str_of(s->text), b->file.escape, build_lookup, b, ret, &why) < 0)
+	if (dockerfile_words(str_of(s->text), b->file.escape, build_lookup, b, ret, &why) < 0)
 		return dockerfile_error(s, e, "%s", why.msg);
+	return 0;
+}
+
+int build_flags(const struct df_step *s, const char *const *known, struct err *e)
+{
+	for (size_t i = 0; i < s->flags.n; i++) {
+		bool ok = false;
+		for (size_t k = 0; known[k]; k++) {
+			size_t n = strlen(known[k]);
+			const char *f = s->flags.v[i];
+			ok = ok || (strncmp(f, known[k], n) == 0 && (known[k][n - 1] == '=' || !f[n] || f[n] == '='));
+		}
+		if (!ok)
+			return dockerfile_error(
+				s, e, "%s does not know the flag '%.60s'", dockerfile_name(s->kind), s->flags.v[i]);
+	}
 	return 0;
 }
 
@@ -64,7 +82,7 @@ static int take_context(struct build *b, struct err *e)
 	static const char *const argv[] = {"unpack", "--dest", "/c", "--keep-setuid", NULL};
 	auto_buf struct buf report = {.max = SERVICE_OUTPUT_MAX};
 	auto_fd int fd = temp_file(e);
-	if (fd < 0 || conn_body_to(b->conn, fd, SERVICE_UPLOAD_MAX, e) < 0)
+	if (fd < 0 || secrets_take(b, e) < 0 || conn_body_to(b->conn, fd, SERVICE_UPLOAD_MAX, e) < 0)
 		return -1;
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "read the context");
@@ -90,7 +108,22 @@ int build_context_file(struct build *b, const char *path, struct buf *ret, struc
 	return r < 0 ? err_set(e, ERRC_VALIDATION_FAILED, "'%s' is no file that can be a Dockerfile", path) : 0;
 }
 
+/* A Dockerfile that came beside the context is no part of it. */
+static int drop_hidden(struct build *b, const char *path, struct err *e)
+{
+	auto_buf struct buf target = {0}, answer = {0};
+	if (strcmp(path, IMAGE_STDIN_FILE) != 0)
+		return 0;
+	client_box_path(&target, b->context.box, "/api/delete");
+	return client_call(&b->context.cl, "POST", buf_cstr(&target), STR("{\"path\":\"/c/" IMAGE_STDIN_FILE "\"}"),
+		       &answer, e) < 0
+		       ? -1
+		       : 0;
+}
+
 /* ---- bases ---- */
+
+static ssize_t find_stage(const struct build *b, size_t before, const char *name);
 
 static int load_own(struct build *b, struct image_config *ret, struct err *e)
 {
@@ -103,13 +136,10 @@ int build_base(struct build *b, const char *ref, struct image_config *ret, struc
 {
 	struct image_ref parsed;
 	char key[BOX_IMAGE_NAME_MAX + 1];
-	for (size_t i = 0; i < b->at; i++) {
-		char number[24];
-		snprintf(number, sizeof number, "%zu", i);
-		if ((b->stages[i].name && strcasecmp(b->stages[i].name, ref) == 0) || strcmp(number, ref) == 0) {
-			config_copy(ret, &b->stages[i].config);
-			return 0;
-		}
+	ssize_t stage = find_stage(b, b->at, ref);
+	if (stage >= 0) {
+		config_copy(ret, &b->stages[stage].config);
+		return 0;
 	}
 	if (strcmp(ref, "scratch") == 0)
 		return 0;
@@ -132,32 +162,92 @@ int build_base(struct build *b, const char *ref, struct image_config *ret, struc
 
 /* ---- stages ---- */
 
+#define PLATFORM "linux/" IMAGE_PROCESSOR
+
+static int check_platform(struct build *b, const struct df_step *s, struct err *e)
+{
+	static const char *const known[] = {"--platform=", NULL};
+	const char *flag = dockerfile_flag(s, "platform");
+	auto_buf struct buf platform = {0};
+	struct err why;
+	if (build_flags(s, known, e) < 0)
+		return -1;
+	if (flag && dockerfile_word(str_of(flag), b->file.escape, build_lookup, b, &platform, &why) < 0)
+		return dockerfile_error(s, e, "%s", why.msg);
+	if (flag && buf_size(&platform) && strcmp(buf_cstr(&platform), PLATFORM) != 0)
+		return dockerfile_error(
+			s, e, "the platform '%.60s' cannot be built here, only " PLATFORM, buf_cstr(&platform));
+	return 0;
+}
+
+static int check_stage_name(const struct df_step *s, const char *name, struct err *e)
+{
+	if (isalpha((unsigned char)name[0]) &&
+		!name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")])
+		return 0;
+	return dockerfile_error(s, e,
+		"'%.60s' cannot name a stage: a name begins with a letter and has letters, digits, '-', '_' and '.'",
+		name);
+}
+
+/* Variables that Docker gives to every build; a stage sees them after an ARG with their name. */
+static void set_platform(struct build *b)
+{
+	static const char *const all[] = {"TARGETPLATFORM=" PLATFORM, "TARGETOS=linux", "TARGETARCH=" IMAGE_PROCESSOR,
+		"TARGETVARIANT=", "BUILDPLATFORM=" PLATFORM, "BUILDOS=linux", "BUILDARCH=" IMAGE_PROCESSOR,
+		"BUILDVARIANT="};
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		words_add(&b->global, str_of(all[i]));
+}
+
+/* The last stage before `before` with this name or number; -1: none. */
+static ssize_t find_stage(const struct build *b, size_t before, const char *name)
+{
+	for (size_t i = before; i-- > 0;) {
+		char number[24];
+		snprintf(number, sizeof number, "%zu", i);
+		if ((b->stages[i].name && strcasecmp(b->stages[i].name, name) == 0) || strcmp(number, name) == 0)
+			return (ssize_t)i;
+	}
+	return -1;
+}
+
 static int from_words(struct build *b, const struct df_step *s, struct words *ret, struct err *e)
 {
-	auto_buf struct buf text = {0};
-	struct err why;
 	/* Only ARG before the first FROM counts here. */
 	size_t n = b->stages_n;
 	b->stages_n = 0;
-	int r = dockerfile_expand(str_of(s->text), b->file.escape, build_lookup, b, &text, &why);
+	int r = build_words(b, s, ret, e) < 0 ? -1 : check_platform(b, s, e);
 	b->stages_n = n;
-	if (r < 0 || dockerfile_words(buf_str(&text), b->file.escape, ret, &why) < 0)
-		return dockerfile_error(s, e, "%s", why.msg);
+	if (r < 0)
+		return -1;
 	bool named = ret->n == 3 && strcasecmp(ret->v[1], "AS") == 0;
 	if (ret->n != 1 && !named)
 		return dockerfile_error(s, e, "FROM needs an image, and may name the stage: FROM image AS name");
-	return 0;
+	return named ? check_stage_name(s, ret->v[2], e) : 0;
 }
 
 static void mark(struct build *b, size_t at);
 
 static void mark_named(struct build *b, size_t before, const char *name)
 {
-	for (size_t i = 0; i < before; i++) {
-		char number[24];
-		snprintf(number, sizeof number, "%zu", i);
-		if ((b->stages[i].name && strcasecmp(b->stages[i].name, name) == 0) || strcmp(number, name) == 0)
-			mark(b, i);
+	ssize_t stage = find_stage(b, before, name);
+	if (stage >= 0)
+		mark(b, (size_t)stage);
+}
+
+/* The stage of RUN --mount=…,from=STAGE. */
+static void mark_mounted(struct build *b, size_t before, const char *flag)
+{
+	struct str rest = str_of(flag);
+	if (!str_starts(rest, STR("--mount=")))
+		return;
+	rest = str_skip(rest, 8);
+	while (rest.n) {
+		struct str value, key = str_split(str_split(rest, ',', &rest), '=', &value);
+		auto_free char *name = str_dup(value);
+		if (str_eq_nocase(key, STR("from")))
+			mark_named(b, before, name);
 	}
 }
 
@@ -181,6 +271,8 @@ static void mark(struct build *b, size_t at)
 		const char *from = s->kind == DF_COPY ? dockerfile_flag(s, "from") : NULL;
 		if (from)
 			mark_named(b, at, from);
+		for (size_t k = 0; s->kind == DF_RUN && k < s->flags.n; k++)
+			mark_mounted(b, at, s->flags.v[k]);
 		b->steps++;
 	}
 }
@@ -209,13 +301,10 @@ static int find_target(struct build *b, size_t *ret, struct err *e)
 	*ret = b->stages_n - 1;
 	if (!*wanted)
 		return 0;
-	for (size_t i = 0; i < b->stages_n; i++) {
-		char number[24];
-		snprintf(number, sizeof number, "%zu", i);
-		if ((b->stages[i].name && strcasecmp(b->stages[i].name, wanted) == 0) || strcmp(number, wanted) == 0) {
-			*ret = i;
-			return 0;
-		}
+	ssize_t stage = find_stage(b, b->stages_n, wanted);
+	if (stage >= 0) {
+		*ret = (size_t)stage;
+		return 0;
 	}
 	return err_field(e, "target", "the Dockerfile has no stage '%s'", wanted);
 }
@@ -257,6 +346,10 @@ static int run_step(struct build *b, const struct df_step *s, struct err *e)
 	if (from_words(b, s, &w, e) < 0)
 		return -1;
 	INVARIANT(w.v); /* from_words has found the base */
+	/* A stage on another one knows its ARG. */
+	ssize_t base = find_stage(b, b->at, w.v[0]);
+	for (size_t i = 0; base >= 0 && i < b->stages[base].scope.n; i++)
+		words_add(&b->scope, str_of(b->stages[base].scope.v[i]));
 	int r = build_base(b, w.v[0], build_config(b), e);
 	words_free(&w);
 	return r < 0 ? -1 : run_triggers(b, s, e);
@@ -282,6 +375,10 @@ static int run_stages(struct build *b, size_t target, struct err *e)
 		say_step(b, s);
 		if (run_step(b, s, e) < 0)
 			return name_place(s, e);
+		if (i + 1 == b->file.n || b->file.v[i + 1].kind == DF_FROM) {
+			b->stages[stage].scope = b->scope;
+			b->scope = (struct words){0};
+		}
 	}
 	b->at = target;
 	return 0;
@@ -367,7 +464,9 @@ int do_build(struct conn *c, struct store *s, struct err *e)
 	if (work_open(&b.work, c, e) < 0 || work_open(&b.context, NULL, e) < 0)
 		return -1;
 	snprintf(b.context.box, sizeof b.context.box, "image-%d-context", (int)getpid());
+	set_platform(&b);
 	int r = take_context(&b, e) < 0 || build_context_file(&b, buf_cstr(&path), &text, e) < 0 ||
+				drop_hidden(&b, buf_cstr(&path), e) < 0 ||
 				dockerfile_parse(buf_str(&text), &b.file, e) < 0 || name_stages(&b, e) < 0 ||
 				find_target(&b, &target, e) < 0 || run_stages(&b, target, e) < 0
 			? -1

@@ -1,5 +1,5 @@
 /*
- * RUN, COPY and ADD: each makes one layer, or finds it in the cache.
+ * COPY, ADD and WORKDIR: each makes one layer, or finds it in the cache.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,7 @@ static void put_words(struct buf *to, const char *name, const struct words *w)
 		buf_printf(to, "%zu %s\n", strlen(w->v[i]), w->v[i]);
 }
 
-/* Everything that a step's result depends on. */
-static void step_key(struct build *b, const struct words *inputs, char ret[IMAGE_HEX + 1])
+void step_key(struct build *b, const struct words *inputs, char ret[IMAGE_HEX + 1])
 {
 	auto_buf struct buf text = {0};
 	const struct image_config *c = build_config(b);
@@ -27,7 +26,7 @@ static void step_key(struct build *b, const struct words *inputs, char ret[IMAGE
 	digest_of(buf_str(&text), ret);
 }
 
-static bool from_cache(struct build *b, const char *step)
+bool from_cache(struct build *b, const char *step)
 {
 	char path[IMAGE_HEX + 16], key[BOX_IMAGE_NAME_MAX + 1];
 	auto_config struct image_config found = {0};
@@ -47,17 +46,16 @@ static bool from_cache(struct build *b, const char *step)
 	return true;
 }
 
-static int bare_box(struct build *b, struct work *w, const struct words *layers, const char *network, struct err *e)
+int build_box(struct build *b, const struct words *layers, const char *network, const char *volumes, struct err *e)
 {
 	char key[BOX_IMAGE_NAME_MAX + 1] = IMAGE_SCRATCH;
 	struct image_config bare = {.layers = *layers};
 	if (layers->n && config_save(b->store, &bare, key, NULL, e) < 0)
 		return -1;
-	return work_box(w, key, network, e);
+	return work_box_with(&b->work, key, network, volumes, e);
 }
 
-/* The box of the step becomes the next layer, under a name of its own: two runs of one step may differ. */
-static int keep_layer(struct build *b, const char *step, struct err *e)
+int keep_layer(struct build *b, const char *step, struct err *e)
 {
 	auto_buf struct buf text = {0};
 	char layer[IMAGE_HEX + 1], key[BOX_IMAGE_NAME_MAX + 1];
@@ -77,84 +75,6 @@ static int keep_layer(struct build *b, const char *step, struct err *e)
 	return config_save(b->store, &bare, key, NULL, e) < 0 ? -1 : store_link(b->store, true, step, key, e);
 }
 
-/* ---- RUN ---- */
-
-/* The shell's words, or those of the exec form. */
-static void run_command(struct build *b, const struct df_step *s, struct words *ret)
-{
-	const struct image_config *c = build_config(b);
-	auto_buf struct buf text = {0};
-	if (s->is_json) {
-		for (size_t i = 0; i < s->json.n; i++)
-			words_add(ret, str_of(s->json.v[i]));
-		return;
-	}
-	struct str line = str_of(s->text), rest;
-	bool alone = s->docs_n == 1 && str_starts(line, STR("<<")) && str_index(line, ' ') < 0;
-	if (alone && strncmp(s->docs[0].content, "#!", 2) == 0) {
-		struct str program = str_trim(str_skip(str_split(str_of(s->docs[0].content), '\n', &rest), 2));
-		struct err ignored;
-		dockerfile_words(program, '\\', ret, &ignored);
-		words_add(ret, STR("-c"));
-		words_add(ret, rest);
-		return;
-	}
-	for (size_t i = 0; i < c->shell.n; i++)
-		words_add(ret, str_of(c->shell.v[i]));
-	if (!c->shell.n) {
-		words_add(ret, STR("/bin/sh"));
-		words_add(ret, STR("-c"));
-	}
-	if (!alone)
-		buf_printf(&text, "%s\n", s->text);
-	for (size_t i = 0; i < s->docs_n; i++)
-		buf_printf(&text, alone ? "%s" : "%s%s\n", s->docs[i].content, s->docs[i].name);
-	words_add(ret, buf_str(&text));
-}
-
-static int on_output(void *arg, struct str bytes, struct err *e)
-{
-	(void)e;
-	build_say(arg, "output", bytes);
-	return 0;
-}
-
-int step_run(struct build *b, const struct df_step *s, struct err *e)
-{
-	const struct image_config *c = build_config(b);
-	struct words command = {0}, inputs = {0};
-	char step[IMAGE_HEX + 1];
-	words_add(&command, STR("run"));
-	if (build_mounts(b, s, &command, e) < 0)
-		return -1;
-	words_add(&command, str_of(c->user ? c->user : ""));
-	words_add(&command, str_of(c->workdir ? c->workdir : "/"));
-	for (size_t i = 0; i < b->scope.n; i++)
-		words_add(&command, str_of(b->scope.v[i]));
-	for (size_t i = 0; i < c->env.n; i++)
-		words_add(&command, str_of(c->env.v[i]));
-	words_add(&command, STR("--"));
-	run_command(b, s, &command);
-	words_add(&inputs, STR("RUN"));
-	for (size_t i = 0; i < command.n; i++)
-		words_add(&inputs, str_of(command.v[i]));
-	step_key(b, &inputs, step);
-	words_free(&inputs);
-	int r = 0;
-	if (!from_cache(b, step)) {
-		const char *network = dockerfile_flag(s, "network");
-		struct mover_call m = {
-			.argv = (const char *const *)command.v, .in = -1, .out = -1, .on_out = on_output, .arg = b};
-		r = bare_box(b, &b->work, &c->layers, network && strcmp(network, "none") == 0 ? NULL : "{}", e);
-		r = r < 0 ? r : work_mover(&b->work, &m, e);
-		if (r == 0 && m.exit_code)
-			r = dockerfile_error(s, e, "the command ended with code %d", m.exit_code);
-		r = r < 0 ? r : keep_layer(b, step, e);
-	}
-	words_free(&command);
-	return r;
-}
-
 /* ---- COPY, ADD ---- */
 
 struct copy {
@@ -164,12 +84,12 @@ struct copy {
 	char owner[128], mode[16];  /* "" for none */
 	char digest[IMAGE_HEX + 1]; /* of the files */
 	int fd;			    /* their archive */
-	uint64_t offset, size;	    /* of the archive in fd */
+	uint64_t offset, size, all; /* of the archive in fd; of all in fd */
 	bool one_file;
+	bool packed; /* ADD: the archive is a file of the context, if it turns out to be one */
 };
 
-/* "a/../b" becomes "b"; ".." never leads above the root. */
-static void clean_path(const char *path, struct buf *ret)
+void build_clean_path(const char *path, struct buf *ret)
 {
 	struct str rest = str_of(path);
 	struct words parts = {0};
@@ -187,36 +107,64 @@ static void clean_path(const char *path, struct buf *ret)
 	words_free(&parts);
 }
 
+/* The sources and the destination; variables count in both forms. */
+static int read_names(struct build *b, struct copy *c, struct err *e)
+{
+	const struct df_step *s = c->step;
+	struct err why;
+	if (!s->is_json)
+		return build_words(b, s, &c->words, e);
+	for (size_t i = 0; i < s->json.n; i++) {
+		auto_buf struct buf one = {0};
+		if (dockerfile_word(str_of(s->json.v[i]), b->file.escape, build_lookup, b, &one, &why) < 0)
+			return dockerfile_error(s, e, "%s", why.msg);
+		words_add(&c->words, buf_str(&one));
+	}
+	return 0;
+}
+
+/* The value of a flag with its variables replaced. */
+static int flag_text(struct build *b, const struct df_step *s, const char *name, const char *missing, char *ret,
+	size_t size, struct err *e)
+{
+	const char *given = dockerfile_flag(s, name);
+	auto_buf struct buf text = {0};
+	struct err why;
+	if (given && dockerfile_word(str_of(given), b->file.escape, build_lookup, b, &text, &why) < 0)
+		return dockerfile_error(s, e, "%s", why.msg);
+	if (buf_size(&text) >= size)
+		return dockerfile_error(s, e, "the value of --%s is too long", name);
+	snprintf(ret, size, "%s", given ? buf_cstr(&text) : missing);
+	return 0;
+}
+
+static int read_mode(struct build *b, struct copy *c, struct err *e)
+{
+	if (flag_text(b, c->step, "chmod", "", c->mode, sizeof c->mode, e) < 0)
+		return -1;
+	size_t n = strspn(c->mode, "01234567");
+	if ((!n && dockerfile_flag(c->step, "chmod")) || n > 4 || c->mode[n])
+		return dockerfile_error(c->step, e, "--chmod needs an octal number such as 644, not '%s'", c->mode);
+	return 0;
+}
+
 static int read_copy(struct build *b, struct copy *c, struct err *e)
 {
 	const struct df_step *s = c->step;
-	auto_buf struct buf text = {0}, clean = {0};
-	struct err why;
-	const char *owner = dockerfile_flag(s, "chown"), *mode = dockerfile_flag(s, "chmod");
-	if (s->is_json) {
-		for (size_t i = 0; i < s->json.n; i++)
-			words_add(&c->words, str_of(s->json.v[i]));
-	} else if (build_text(b, s, &text, e) < 0) {
+	auto_buf struct buf clean = {0};
+	if (read_names(b, c, e) < 0)
 		return -1;
-	} else if (dockerfile_words(buf_str(&text), b->file.escape, &c->words, &why) < 0) {
-		return dockerfile_error(s, e, "%s", why.msg);
-	}
 	if (c->words.n < 2)
 		return dockerfile_error(s, e, "%s needs a source and a destination", dockerfile_name(s->kind));
 	const char *dest = c->words.v[c->words.n - 1];
 	const char *workdir = build_config(b)->workdir ? build_config(b)->workdir : "/";
 	auto_buf struct buf joined = {0};
 	buf_printf(&joined, "%s/%s", *dest == '/' ? "" : workdir, dest);
-	clean_path(buf_cstr(&joined), &clean);
+	build_clean_path(buf_cstr(&joined), &clean);
 	bool root = strcmp(buf_cstr(&clean), ".") == 0;
 	bool slash = dest[strlen(dest) - 1] == '/' || strcmp(dest, ".") == 0 || c->words.n > 2;
 	buf_printf(&c->dest, "/%s%s", root ? "" : buf_cstr(&clean), slash && !root ? "/" : "");
-	auto_buf struct buf who = {0};
-	if (owner && dockerfile_expand(str_of(owner), b->file.escape, build_lookup, b, &who, e) < 0)
-		return -1;
-	snprintf(c->owner, sizeof c->owner, "%s", owner ? buf_cstr(&who) : "0:0");
-	snprintf(c->mode, sizeof c->mode, "%s", mode ? mode : "");
-	return 0;
+	return flag_text(b, s, "chown", "0:0", c->owner, sizeof c->owner, e) < 0 ? -1 : read_mode(b, c, e);
 }
 
 /* A file that the Dockerfile itself holds. */
@@ -251,9 +199,9 @@ static int pack_from(struct build *b, struct work *w, struct copy *c, const char
 		return dockerfile_error(c->step, e, "more than %d sources", SERVICE_COPY_MAX);
 	for (size_t i = 0; i + 1 < c->words.n; i++) {
 		auto_buf struct buf path = {0};
-		if (strstr(c->words.v[i], "://"))
+		if (c->step->kind == DF_ADD && (strstr(c->words.v[i], "://") || strncmp(c->words.v[i], "git@", 4) == 0))
 			return dockerfile_error(c->step, e, "ADD of a URL is not supported; fetch it with RUN");
-		clean_path(c->words.v[i], &path);
+		build_clean_path(c->words.v[i], &path);
 		words_add(&clean, buf_str(&path));
 		argv[n++] = clean.v[clean.n - 1];
 	}
@@ -264,12 +212,22 @@ static int pack_from(struct build *b, struct work *w, struct copy *c, const char
 	return r < 0 && e->code == ERRC_VALIDATION_FAILED ? dockerfile_error(c->step, e, "%s", xstrdup(e->msg)) : r;
 }
 
-static bool is_archive(const char *name)
+/* Whether the bytes may be a tar, plain or compressed: as in Docker, the content says so and not the name. */
+static bool looks_packed(int fd, uint64_t offset)
 {
-	static const char *const ends[] = {
-		".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar.zst"};
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (str_ends(str_of(name), str_of(ends[i])))
+	static const struct {
+		size_t at, n;
+		const char *bytes;
+	} marks[] = {{0, 2, "\x1f\x8b"}, {0, 3, "BZh"},
+		{0, 6,
+			"\xfd"
+			"7zXZ\0"},
+		{0, 4, "\x28\xb5\x2f\xfd"}, {257, 5, "ustar"}};
+	char head[262] = {0};
+	if (pread(fd, head, sizeof head, (off_t)offset) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(marks); i++)
+		if (memcmp(head + marks[i].at, marks[i].bytes, marks[i].n) == 0)
 			return true;
 	return false;
 }
@@ -281,18 +239,29 @@ static int look_at(struct copy *c, struct err *e)
 	off_t end = lseek(c->fd, 0, SEEK_END);
 	if (end < 0 || members_read(c->fd, &m, e) < 0)
 		return err_set(e, ERRC_INTERNAL_ERROR, "the files to copy cannot be read");
-	c->size = (uint64_t)end;
+	c->size = c->all = (uint64_t)end;
 	INVARIANT(c->words.v);
 	const char *source = c->words.v[0], *slash = strrchr(source, '/');
 	bool single = c->words.n == 2 && m.n == 1 && strcmp(m.v[0].name, slash ? slash + 1 : source) == 0;
-	if (single && c->step->kind == DF_ADD && is_archive(m.v[0].name)) {
+	bool add = c->step->kind == DF_ADD && !c->step->docs_n;
+	int r = 0;
+	if (single && add && looks_packed(c->fd, m.v[0].offset)) {
 		c->offset = m.v[0].offset;
 		c->size = m.v[0].size;
+		c->packed = true;
 	} else if (single || c->one_file) {
 		c->one_file = true;
 	}
+	for (size_t i = 0; r == 0 && add && !single && i < m.n; i++)
+		if (!strchr(m.v[i].name, '/') && looks_packed(c->fd, m.v[i].offset) && c->words.n > 2)
+			r = dockerfile_error(c->step, e,
+				"ADD of several files, of which '%.60s' is an archive, is not supported; use an ADD "
+				"for each",
+				m.v[i].name);
 	members_free(&m);
-	return digest_file(c->fd, c->offset, c->size, c->digest, e);
+	if (r < 0)
+		return r;
+	return c->packed ? digest_file(c->fd, c->offset, c->size, c->digest, e) : members_digest(c->fd, c->digest, e);
 }
 
 static int gather(struct build *b, struct copy *c, struct err *e)
@@ -303,9 +272,33 @@ static int gather(struct build *b, struct copy *c, struct err *e)
 		return put_heredocs(b, c, e);
 	if (!from)
 		return pack_from(b, &b->context, c, "/c", e);
-	if (build_base(b, from, &base, e) < 0 || bare_box(b, &b->work, &base.layers, NULL, e) < 0)
+	if (build_base(b, from, &base, e) < 0 || build_box(b, &base.layers, NULL, NULL, e) < 0)
 		return -1;
 	return pack_from(b, &b->work, c, "/", e);
+}
+
+int build_gather(struct build *b, const struct df_step *s, const char *from, const char *source,
+	struct build_files *ret, struct err *e)
+{
+	struct copy c = {.step = s, .fd = temp_file(e)};
+	auto_config struct image_config base = {0};
+	if (c.fd < 0)
+		return -1;
+	words_add(&c.words, str_of(source ? source : "."));
+	words_add(&c.words, STR("."));
+	int r = !from ? pack_from(b, &b->context, &c, "/c", e)
+		: build_base(b, from, &base, e) < 0 || build_box(b, &base.layers, NULL, NULL, e) < 0
+			? -1
+			: pack_from(b, &b->work, &c, "/", e);
+	r = r < 0 ? r : look_at(&c, e);
+	words_free(&c.words);
+	if (r < 0) {
+		close(c.fd);
+		return -1;
+	}
+	*ret = (struct build_files){.fd = c.fd, .size = c.size, .file = c.one_file};
+	memcpy(ret->digest, c.digest, sizeof ret->digest);
+	return 0;
 }
 
 static int put_files(struct build *b, struct copy *c, struct err *e)
@@ -323,9 +316,21 @@ static int put_files(struct build *b, struct copy *c, struct err *e)
 	const struct layer_source range = {c->fd, c->offset, c->size, ""};
 	auto_fd int in = range_fd(&range, &pid, e);
 	struct mover_call m = {.argv = argv, .in = in, .out = -1, .text = &report};
-	if (in < 0 || bare_box(b, &b->work, &build_config(b)->layers, NULL, e) < 0)
+	if (in < 0 || build_box(b, &build_config(b)->layers, NULL, NULL, e) < 0)
 		return -1;
 	return work_mover(&b->work, &m, e);
+}
+
+/* A file that only looks like an archive, such as a text that was compressed, is copied as it is. */
+static int put_packed(struct build *b, struct copy *c, struct err *e)
+{
+	int r = put_files(b, c, e);
+	if (r == 0 || !c->packed || (!strstr(e->msg, "no tar archive") && !strstr(e->msg, "cannot be read")))
+		return r;
+	c->offset = 0;
+	c->size = c->all;
+	c->one_file = true;
+	return put_files(b, c, e);
 }
 
 int step_copy(struct build *b, const struct df_step *s, struct err *e)
@@ -333,15 +338,14 @@ int step_copy(struct build *b, const struct df_step *s, struct err *e)
 	struct copy c = {.step = s};
 	struct words inputs = {0};
 	char step[IMAGE_HEX + 1];
-	for (size_t i = 0; i < s->flags.n; i++) {
-		static const char *const known[] = {"--from=", "--chown=", "--chmod=", "--link"};
-		bool ok = false;
-		for (size_t k = 0; k < ARRAY_LEN(known); k++)
-			ok = ok || strncmp(s->flags.v[i], known[k], strlen(known[k])) == 0;
-		if (!ok)
-			return dockerfile_error(
-				s, e, "%s does not know the flag '%.60s'", dockerfile_name(s->kind), s->flags.v[i]);
-	}
+	const char *const known[] = {"--chown=", "--chmod=", "--link", s->kind == DF_COPY ? "--from=" : NULL, NULL};
+	const char *from = dockerfile_flag(s, "from");
+	if (build_flags(s, known, e) < 0)
+		return -1;
+	if (from && strchr(from, '$'))
+		return dockerfile_error(s, e,
+			"--from takes no variables; name a stage of that image: FROM ${VARIABLE} AS name, then "
+			"--from=name");
 	auto_fd int fd = temp_file(e);
 	c.fd = fd;
 	int r = fd < 0 || read_copy(b, &c, e) < 0 || gather(b, &c, e) < 0 || look_at(&c, e) < 0 ? -1 : 0;
@@ -352,10 +356,31 @@ int step_copy(struct build *b, const struct df_step *s, struct err *e)
 			words_add(&inputs, str_of(all[i]));
 		step_key(b, &inputs, step);
 		if (!from_cache(b, step))
-			r = put_files(b, &c, e) < 0 ? -1 : keep_layer(b, step, e);
+			r = put_packed(b, &c, e) < 0 ? -1 : keep_layer(b, step, e);
 		words_free(&inputs);
 	}
 	words_free(&c.words);
 	buf_free(&c.dest);
 	return r;
+}
+
+/* ---- WORKDIR ---- */
+
+int step_make_workdir(struct build *b, const struct df_step *s, struct err *e)
+{
+	const struct image_config *c = build_config(b);
+	const char *argv[] = {"mkdir", c->workdir, c->user ? c->user : "", NULL};
+	auto_buf struct buf report = {.max = SERVICE_OUTPUT_MAX};
+	struct mover_call m = {.argv = argv, .in = -1, .out = -1, .text = &report};
+	struct words inputs = {0};
+	char step[IMAGE_HEX + 1];
+	for (size_t i = 0; argv[i]; i++)
+		words_add(&inputs, str_of(argv[i]));
+	step_key(b, &inputs, step);
+	words_free(&inputs);
+	if (from_cache(b, step))
+		return 0;
+	if (build_box(b, &c->layers, NULL, NULL, e) < 0)
+		return -1;
+	return work_mover(&b->work, &m, e) < 0 ? dockerfile_error(s, e, "%s", xstrdup(e->msg)) : keep_layer(b, step, e);
 }

@@ -4,25 +4,31 @@
 
 #include "images/build_impl.h"
 
-/* NAME=value words, or the old form "NAME value". */
+/* The old form "NAME value": everything behind the name is one value. */
+static int read_old_pair(struct build *b, const struct df_step *s, struct words *to, struct err *e)
+{
+	size_t n = strcspn(s->text, " \t");
+	struct str rest = str_trim(str_of(s->text + n));
+	auto_buf struct buf name = {0}, value = {0};
+	struct err why;
+	if (!rest.n)
+		return dockerfile_error(s, e, "%s needs NAME=value", dockerfile_name(s->kind));
+	if (dockerfile_word(str_n(s->text, n), b->file.escape, build_lookup, b, &name, &why) < 0 ||
+		dockerfile_word(rest, b->file.escape, build_lookup, b, &value, &why) < 0)
+		return dockerfile_error(s, e, "%s", why.msg);
+	env_set(to, buf_str(&name), buf_str(&value));
+	return 0;
+}
+
 static int read_pairs(struct build *b, const struct df_step *s, struct words *to, struct err *e)
 {
-	auto_buf struct buf text = {0};
 	struct words w = {0};
-	struct err why;
-	if (build_text(b, s, &text, e) < 0)
-		return -1;
-	if (dockerfile_words(buf_str(&text), b->file.escape, &w, &why) < 0)
-		return dockerfile_error(s, e, "%s", why.msg);
-	int r = 0;
-	if (!strchr(w.v[0], '=')) {
-		struct str value, name = str_split(buf_str(&text), ' ', &value);
-		if (w.n < 2)
-			r = dockerfile_error(s, e, "%s needs NAME=value", dockerfile_name(s->kind));
-		else
-			env_set(to, name, str_trim(value));
+	int r = build_words(b, s, &w, e);
+	if (r == 0 && !memchr(s->text, '=', strcspn(s->text, " \t"))) {
+		words_free(&w);
+		return read_old_pair(b, s, to, e);
 	}
-	for (size_t i = 0; r == 0 && strchr(w.v[0], '=') && i < w.n; i++) {
+	for (size_t i = 0; r == 0 && i < w.n; i++) {
 		struct str value, name = str_split(str_of(w.v[i]), '=', &value);
 		if (!strchr(w.v[i], '=') || !name.n)
 			r = dockerfile_error(s, e, "'%.60s' is not NAME=value", w.v[i]);
@@ -36,11 +42,9 @@ static int read_pairs(struct build *b, const struct df_step *s, struct words *to
 /* ARG NAME[=default]: a value of the request wins, then that of an ARG before the first FROM. */
 static int step_arg(struct build *b, const struct df_step *s, struct err *e)
 {
-	auto_buf struct buf text = {0};
 	struct words w = {0};
-	struct err why;
-	if (build_text(b, s, &text, e) < 0 || dockerfile_words(buf_str(&text), b->file.escape, &w, &why) < 0)
-		return dockerfile_error(s, e, "a malformed ARG");
+	if (build_words(b, s, &w, e) < 0)
+		return -1;
 	for (size_t i = 0; i < w.n; i++) {
 		struct str value, name = str_split(str_of(w.v[i]), '=', &value);
 		const char *given = env_value(&b->given, name);
@@ -76,43 +80,19 @@ static void set_command(struct build *b, const struct df_step *s, struct words *
 
 static int step_workdir(struct build *b, const struct df_step *s, struct err *e)
 {
-	auto_buf struct buf text = {0}, path = {0};
+	auto_buf struct buf given = {0}, path = {0}, clean = {0};
 	struct image_config *c = build_config(b);
-	struct words w = {0};
 	struct err why;
-	if (build_text(b, s, &text, e) < 0 || dockerfile_words(buf_str(&text), b->file.escape, &w, &why) < 0 || !w.n)
-		return dockerfile_error(s, e, "a malformed WORKDIR");
-	if (w.v[0][0] != '/')
-		buf_printf(&path, "%s/", c->workdir && c->workdir[1] ? c->workdir : "");
-	buf_add_c(&path, w.v[0]);
-	while (buf_size(&path) > 1 && buf_cstr(&path)[buf_size(&path) - 1] == '/')
-		buf_truncate(&path, buf_size(&path) - 1);
+	if (dockerfile_word(str_of(s->text), b->file.escape, build_lookup, b, &given, &why) < 0)
+		return dockerfile_error(s, e, "%s", why.msg);
+	if (!buf_size(&given))
+		return dockerfile_error(s, e, "WORKDIR needs a directory");
+	buf_printf(&path, "%s/%s", *buf_cstr(&given) == '/' || !c->workdir ? "" : c->workdir, buf_cstr(&given));
+	build_clean_path(buf_cstr(&path), &clean);
+	buf_clear(&path);
+	buf_printf(&path, "/%s", strcmp(buf_cstr(&clean), ".") == 0 ? "" : buf_cstr(&clean));
 	config_set(&c->workdir, buf_str(&path));
-	words_free(&w);
-	return 0;
-}
-
-static int step_expose(struct build *b, const struct df_step *s, struct words *list, struct err *e)
-{
-	auto_buf struct buf text = {0};
-	struct words w = {0};
-	struct err why;
-	if (build_text(b, s, &text, e) < 0 || dockerfile_words(buf_str(&text), b->file.escape, &w, &why) < 0)
-		return dockerfile_error(s, e, "a malformed %s", dockerfile_name(s->kind));
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < w.n; i++) {
-		auto_buf struct buf port = {0};
-		struct str kind, number = str_split(str_of(w.v[i]), '/', &kind);
-		uint64_t n = 0;
-		struct str last, first = str_split(number, '-', &last);
-		if (!str_to_u64(first, 65535, &n) || !n || (last.n && !str_to_u64(last, 65535, &n)) ||
-			(kind.n && !str_eq_c(kind, "tcp") && !str_eq_c(kind, "udp")))
-			r = dockerfile_error(s, e, "'%.40s' is not a port", w.v[i]);
-		buf_printf(&port, "%.*s/%.*s", STR_ARG(number), kind.n ? (int)kind.n : 3, kind.n ? kind.p : "tcp");
-		words_add(list, buf_str(&port));
-	}
-	words_free(&w);
-	return r;
+	return strcmp(c->workdir, "/") == 0 ? 0 : step_make_workdir(b, s, e);
 }
 
 static int step_volume(struct build *b, const struct df_step *s, struct err *e)
@@ -123,66 +103,21 @@ static int step_volume(struct build *b, const struct df_step *s, struct err *e)
 			words_add(&c->volumes, str_of(s->json.v[i]));
 		return 0;
 	}
-	auto_buf struct buf text = {0};
-	struct err why;
-	if (build_text(b, s, &text, e) < 0)
-		return -1;
-	return dockerfile_words(buf_str(&text), b->file.escape, &c->volumes, &why) < 0
-		       ? dockerfile_error(s, e, "%s", why.msg)
-		       : 0;
-}
-
-static void put_duration(struct json_writer *w, const struct df_step *s, const char *flag, const char *key)
-{
-	const char *text = dockerfile_flag(s, flag);
-	char *end;
-	if (!text)
-		return;
-	double n = strtod(text, &end);
-	double unit = strcmp(end, "ms") == 0 ? 1e6 : *end == 'm' ? 60e9 : *end == 'h' ? 3600e9 : 1e9;
-	json_member_u64(w, key, n > 0 && n < 1e6 ? (uint64_t)(n * unit) : 0);
-}
-
-static int step_healthcheck(struct build *b, const struct df_step *s, struct err *e)
-{
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
-	bool none = strcasecmp(s->text, "NONE") == 0;
-	struct str rest, word = str_split(str_of(s->text), ' ', &rest);
-	if (!none && !str_eq_nocase(word, STR("CMD")))
-		return dockerfile_error(s, e, "HEALTHCHECK needs CMD and a command, or NONE");
-	rest = str_trim(rest);
-	auto_json struct json_doc *doc = rest.n && rest.p[0] == '[' ? json_parse(rest, NULL) : NULL;
-	json_object_begin(&w);
-	json_key(&w, "Test");
-	json_array_begin(&w);
-	json_cstr(&w, none ? "NONE" : doc ? "CMD" : "CMD-SHELL");
-	json_each(it, doc ? json_root(doc) : NULL) json_str(&w, it->text);
-	if (!none && !doc)
-		json_str(&w, rest);
-	json_array_end(&w);
-	put_duration(&w, s, "interval", "Interval");
-	put_duration(&w, s, "timeout", "Timeout");
-	put_duration(&w, s, "start-period", "StartPeriod");
-	const char *retries = dockerfile_flag(s, "retries");
-	if (retries)
-		json_member_u64(&w, "Retries", strtoul(retries, NULL, 10));
-	json_object_end(&w);
-	config_set(&build_config(b)->healthcheck, buf_str(&out));
-	return 0;
+	return build_words(b, s, &c->volumes, e);
 }
 
 static int set_text(struct build *b, const struct df_step *s, char **to, struct err *e)
 {
-	auto_buf struct buf text = {0};
 	struct words w = {0};
-	struct err why;
-	if (build_text(b, s, &text, e) < 0 || dockerfile_words(buf_str(&text), b->file.escape, &w, &why) < 0 ||
-		w.n != 1)
-		return dockerfile_error(s, e, "%s needs one word", dockerfile_name(s->kind));
-	config_set(to, str_of(w.v[0]));
+	int r = build_words(b, s, &w, e);
+	if (r == 0 && w.n != 1)
+		r = dockerfile_error(s, e, "%s needs one word", dockerfile_name(s->kind));
+	if (r == 0 && s->kind == DF_STOPSIGNAL)
+		r = check_signal(s, w.v[0], e);
+	if (r == 0)
+		config_set(to, str_of(w.v[0]));
 	words_free(&w);
-	return 0;
+	return r;
 }
 
 int step_config(struct build *b, const struct df_step *s, struct err *e)
@@ -197,10 +132,13 @@ int step_config(struct build *b, const struct df_step *s, struct err *e)
 		return read_pairs(b, s, &c->labels, e);
 	case DF_CMD:
 		set_command(b, s, &c->cmd);
+		b->stages[b->at].has_cmd = true;
 		return 0;
 	case DF_ENTRYPOINT:
 		set_command(b, s, &c->entrypoint);
-		words_free(&c->cmd); /* as Docker does: the base's CMD was for the base's ENTRYPOINT */
+		/* As Docker does: the base's CMD was for the base's ENTRYPOINT. */
+		if (!b->stages[b->at].has_cmd)
+			words_free(&c->cmd);
 		return 0;
 	case DF_SHELL:
 		if (!s->is_json || !s->json.n)

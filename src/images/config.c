@@ -15,6 +15,14 @@ void words_add(struct words *w, struct str word)
 	w->v[w->n] = NULL;
 }
 
+void words_add_once(struct words *w, struct str word)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (str_eq_c(word, w->v[i]))
+			return;
+	words_add(w, word);
+}
+
 void words_free(struct words *w)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -243,7 +251,7 @@ void config_write(const struct image_config *c, struct buf *ret)
 {
 	struct json_writer w = json_writer(ret);
 	json_object_begin(&w);
-	json_member_cstr(&w, "architecture", "amd64");
+	json_member_cstr(&w, "architecture", IMAGE_PROCESSOR);
 	json_member_cstr(&w, "os", "linux");
 	if (c->author)
 		json_member_cstr(&w, "author", c->author);

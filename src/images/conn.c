@@ -135,6 +135,21 @@ int conn_body_to(struct conn *c, int fd, uint64_t max, struct err *e)
 	return r;
 }
 
+int conn_body_begin(struct conn *c, size_t n, struct buf *ret, struct err *e)
+{
+	struct str piece = STR_NULL;
+	while (n) {
+		int r = next_piece(c, &piece, e);
+		if (r <= 0)
+			return r < 0 ? -1 : err_set(e, ERRC_INVALID_REQUEST, "the body is cut off");
+		size_t part = piece.n < n ? piece.n : n;
+		buf_add(ret, piece.p, part);
+		drop_piece(c, part);
+		n -= part;
+	}
+	return 0;
+}
+
 struct json_doc *conn_json(struct conn *c, struct err *e)
 {
 	auto_buf struct buf text = {.max = SERVICE_JSON_MAX};

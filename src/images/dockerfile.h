@@ -15,6 +15,7 @@ enum {
 	DOCKERFILE_MAX = 1024 * 1024,
 	DOCKERFILE_STEPS_MAX = 1000,
 	DOCKERFILE_VALUE_MAX = 256 * 1024, /* of a text with its variables replaced */
+	DOCKERFILE_PATTERN_MAX = 200,	   /* of a pattern, and of the value that it is used on */
 };
 
 enum df_kind {
@@ -72,7 +73,10 @@ const char *dockerfile_flag(const struct df_step *s, const char *name);
 int dockerfile_error(const struct df_step *s, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 typedef const char *(*df_lookup)(void *arg, struct str name);
-/* Replaces $a, ${a}, ${a:-b} and ${a:+b}. Quotes and the escape character stay, but for an escaped '$'. */
+/* Replaces $a, ${a}, ${a:-b}, ${a:+b}, ${a:?b}, ${a#b}, ${a%b}, ${a/b/c} in a plain text, where quotes mean nothing and
+ * only an escaped '$' loses its escape character. */
 int dockerfile_expand(struct str text, char escape, df_lookup lookup, void *arg, struct buf *ret, struct err *e);
-/* Splits at blanks; quotes and escapes are taken off. */
-int dockerfile_words(struct str text, char escape, struct words *ret, struct err *e);
+/* The same for one word: quotes and escape characters are taken off. */
+int dockerfile_word(struct str text, char escape, df_lookup lookup, void *arg, struct buf *ret, struct err *e);
+/* Splits at blanks outside of quotes, then reads each word. lookup NULL: '$' is a plain byte. */
+int dockerfile_words(struct str text, char escape, df_lookup lookup, void *arg, struct words *ret, struct err *e);

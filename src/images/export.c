@@ -11,11 +11,12 @@
 
 enum { BLOCK = 512 };
 
-int export_rootfs(struct work *w, const char *key, int out, struct err *e)
+/* In a box that sees the image alone: the programs that other boxes have are no part of it. */
+int export_rootfs(struct store *s, struct work *w, const char *key, int out, struct err *e)
 {
 	static const char *const argv[] = {"pack", "/", NULL};
 	struct mover_call m = {.argv = argv, .in = -1, .out = out};
-	return work_box(w, key, NULL, e) < 0 ? -1 : work_mover(w, &m, e);
+	return work_box_bare(w, s, key, IMAGE_READS, e) < 0 ? -1 : work_mover(w, &m, e);
 }
 
 /* ---- a plain tar of files ---- */
@@ -147,7 +148,7 @@ int export_oci(struct store *s, struct work *w, const char *key, const char *nam
 	char layer[IMAGE_HEX + 1];
 	struct stat st;
 	auto_fd int tree = temp_file(e);
-	if (tree < 0 || config_load(s, key, &c, e) < 0 || export_rootfs(w, key, tree, e) < 0)
+	if (tree < 0 || config_load(s, key, &c, e) < 0 || export_rootfs(s, w, key, tree, e) < 0)
 		return -1;
 	if (fstat(tree, &st) < 0)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "read the image's files");

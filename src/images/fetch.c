@@ -93,8 +93,8 @@ static int get_manifest(struct session *s, const char *version, struct buf *ret,
 			return 0;
 		const struct json *one = manifest_choose(list);
 		if (!one)
-			return err_set(
-				e, ERRC_IMAGE_NOT_FOUND, "%s: the registry has no image for linux/amd64", s->ref);
+			return err_set(e, ERRC_IMAGE_NOT_FOUND,
+				"%s: the registry has no image for linux/" IMAGE_PROCESSOR, s->ref);
 		if (read_descriptor(s, one, &next, &size, e) < 0)
 			return -1;
 		snprintf(digest, sizeof digest, "%s", next);

@@ -1,6 +1,9 @@
 /*
  * Layers, several at once. Each is appended to its file and hashed on the way; what an earlier pull has left in the
  * file is hashed first. A transfer that breaks off goes on behind the last byte (Range), as long as it gets on.
+ *
+ * From a fast registry they come one after the other, in the order in which they are unpacked: the first one is whole
+ * soon, and is unpacked while the next one comes.
  */
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -16,7 +19,8 @@ struct transfer {
 	struct fetch *f;
 	struct session *s;
 	size_t index;
-	uint64_t at;	/* bytes in the file */
+	uint64_t at; /* bytes that have arrived: those in the file, then `fresh` */
+	struct buf fresh;
 	uint64_t skip;	/* of this answer: they are there already */
 	uint64_t began; /* `at` of this try */
 	bool begun;	/* this answer has a body that counts */
@@ -40,6 +44,8 @@ struct transfers {
 	struct transfer v[IMAGE_LAYERS_MAX];
 	size_t n, running, left;
 	uint64_t told; /* when progress was last told */
+	size_t at_once;
+	uint64_t looked, had; /* when at_once was last thought about; the bytes that were there */
 };
 
 static struct blob *blob_of(const struct transfer *t)
@@ -70,22 +76,31 @@ static int hash_rest(struct transfer *t, struct err *e)
 	return 0;
 }
 
-static int append(struct transfer *t, struct str bytes)
+/* curl hands out pieces of 16 KiB; the file takes larger ones in half of the time. */
+static int flush(struct transfer *t)
 {
-	struct blob *b = blob_of(t);
-	if (bytes.n > b->size - t->at)
-		return err_set(
-			&t->err, ERRC_VALIDATION_FAILED, "%s: the registry sent more bytes than it said", t->f->ref);
+	struct str bytes = buf_str(&t->fresh);
+	uint64_t at = t->at - bytes.n;
 	EVP_DigestUpdate(t->hash, bytes.p, bytes.n);
 	for (size_t done = 0; done < bytes.n;) {
-		ssize_t n = pwrite(b->fd, bytes.p + done, bytes.n - done, (off_t)(t->at + done));
+		ssize_t n = pwrite(blob_of(t)->fd, bytes.p + done, bytes.n - done, (off_t)(at + done));
 		if (n < 0)
 			return err_os(&t->err, errno == ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, errno,
 				"%s: keep a layer", t->f->ref);
 		done += (size_t)n;
 	}
-	t->at += bytes.n;
+	buf_clear(&t->fresh);
 	return 0;
+}
+
+static int append(struct transfer *t, struct str bytes)
+{
+	if (bytes.n > blob_of(t)->size - t->at)
+		return err_set(
+			&t->err, ERRC_VALIDATION_FAILED, "%s: the registry sent more bytes than it said", t->f->ref);
+	buf_add_str(&t->fresh, bytes);
+	t->at += bytes.n;
+	return buf_size(&t->fresh) < SERVICE_PULL_PIECE ? 0 : flush(t);
 }
 
 /* ---- curl's callbacks ---- */
@@ -203,7 +218,7 @@ static int ended(struct transfers *all, struct transfer *t, CURLcode code, struc
 {
 	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->answer.status);
 	stop(all, t);
-	if (t->err.code) {
+	if (t->err.code || flush(t) < 0) {
 		*e = t->err;
 		return -1;
 	}
@@ -238,10 +253,24 @@ static void tell_progress(struct transfers *all, bool now)
 	note_send(all->f, &n);
 }
 
+/* One connection to a registry that is far away, or limits each, does not bring what several do. */
+static void choose_at_once(struct transfers *all, uint64_t now)
+{
+	uint64_t have = 0, took = now - all->looked;
+	if (took < SERVICE_PULL_LOOK)
+		return;
+	for (size_t i = 0; i < all->n; i++)
+		have += all->v[i].at;
+	all->at_once = (have - all->had) * 1000 / took < SERVICE_PULL_FAST ? SERVICE_PULL_AT_ONCE : 1;
+	all->looked = now;
+	all->had = have;
+}
+
 static int start_some(struct transfers *all, struct err *e)
 {
 	uint64_t now = clock_ms();
-	for (size_t i = 0; i < all->n && all->running < SERVICE_PULL_AT_ONCE; i++) {
+	choose_at_once(all, now);
+	for (size_t i = 0; i < all->n && all->running < all->at_once; i++) {
 		struct transfer *t = &all->v[i];
 		if (t->state != WAITS || t->not_before > now)
 			continue;
@@ -273,16 +302,22 @@ static int one_turn(struct transfers *all, int *ret_bad, struct err *e)
 			return -1;
 		}
 	}
+	for (size_t i = 0; i < all->n; i++)
+		if (buf_size(&all->v[i].fresh) && flush(&all->v[i]) < 0) {
+			*e = all->v[i].err;
+			return -1;
+		}
 	tell_progress(all, false);
 	if (all->left)
-		curl_multi_poll(all->multi, NULL, 0, SERVICE_PROGRESS, NULL);
+		curl_multi_poll(all->multi, NULL, 0,
+			all->at_once < SERVICE_PULL_AT_ONCE ? SERVICE_PULL_LOOK : SERVICE_PROGRESS, NULL);
 	return 0;
 }
 
 int fetch_blobs(struct fetch *f, struct session *s, int *ret_bad, struct err *e)
 {
 	static struct transfers all;
-	all = (struct transfers){.f = f, .s = s, .multi = curl_multi_init()};
+	all = (struct transfers){.f = f, .s = s, .multi = curl_multi_init(), .at_once = 1};
 	*ret_bad = -1;
 	INVARIANT(all.multi);
 	for (size_t i = 0; i < f->blobs_n; i++) {
@@ -294,7 +329,9 @@ int fetch_blobs(struct fetch *f, struct session *s, int *ret_bad, struct err *e)
 			return -1;
 		all.n++;
 		all.left++;
+		all.had += t->at;
 	}
+	all.looked = clock_ms();
 	while (all.left)
 		if (one_turn(&all, ret_bad, e) < 0)
 			return -1;

@@ -5,16 +5,14 @@
  */
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <sched.h>
 #include <seccomp.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "confine/confine.h"
 #include "images/fetch.h"
 
 #define READS (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
@@ -80,34 +78,12 @@ static int restrict_files(struct err *e)
 		       : 0;
 }
 
-static int fill(scmp_filter_ctx f)
-{
-	int r = 0;
-	for (size_t i = 0; i < ARRAY_LEN(calls) && r == 0; i++)
-		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, calls[i], 0);
-	for (size_t i = 0; i < ARRAY_LEN(families) && r == 0; i++)
-		r = seccomp_rule_add(
-			f, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
-	/* A filter does not see the flags of clone3; without it glibc uses clone. Threads, no processes. */
-	if (r == 0)
-		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-	return r < 0 ? r
-		     : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-			       SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
-}
-
 int fetch_confine(struct err *e)
 {
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-		setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) < 0)
-		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "give up privileges");
-	if (restrict_files(e) < 0)
-		return -1;
-	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int r = f ? fill(f) : -ENOMEM;
-	if (r == 0)
-		r = seccomp_load(f);
-	if (f)
-		seccomp_release(f);
-	return r < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, -r, "load the seccomp filter") : 0;
+	const struct confine_list list = {.calls = calls,
+		.calls_n = ARRAY_LEN(calls),
+		.families = families,
+		.families_n = ARRAY_LEN(families),
+		.threads = true};
+	return confine_self(e) < 0 || restrict_files(e) < 0 ? -1 : confine_calls(&list, e);
 }

@@ -102,7 +102,10 @@ int session_explain(const struct session *s, CURLcode code, struct err *e)
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR:
 	case CURLE_SSL_CERTPROBLEM:
-		return err_set(e, ERRC_BAD_GATEWAY, "%s: the registry's certificate is not trusted", s->ref);
+		return err_set(e, ERRC_BAD_GATEWAY,
+			"%s: the registry's certificate is not trusted; ATOLL_REGISTRY_CERTS can name a directory with "
+			"that of its authority (*.crt)",
+			s->ref);
 	case CURLE_SSL_CONNECT_ERROR:
 		return err_set(e, ERRC_BAD_GATEWAY,
 			"%s: the registry speaks no TLS; plain HTTP is for localhost, and where registries.conf says "
@@ -116,8 +119,10 @@ int session_explain(const struct session *s, CURLcode code, struct err *e)
 		return err_set(
 			e, ERRC_BAD_GATEWAY, "%s: the registry redirects to where nothing may be fetched", s->ref);
 	default:
-		return err_set(e, ERRC_BAD_GATEWAY, "%s: the registry cannot be reached (%s)", s->ref,
-			curl_easy_strerror(code));
+		return err_set(e, ERRC_BAD_GATEWAY,
+			"%s: the registry cannot be reached at %s://%s (%s). Check its name and this host's network; "
+			"registries.conf sets mirrors and plain HTTP (insecure)",
+			s->ref, s->plain ? "http" : "https", s->place->host, curl_easy_strerror(code));
 	}
 }
 

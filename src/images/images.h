@@ -36,6 +36,7 @@ struct words {
 	size_t n;
 };
 void words_add(struct words *w, struct str word);
+void words_add_once(struct words *w, struct str word);
 void words_free(struct words *w);
 
 /* ---- conn.c ---- */
@@ -53,6 +54,8 @@ struct conn {
 int conn_read_head(struct conn *c, struct err *e);
 /* The whole body into a file, bounded. */
 int conn_body_to(struct conn *c, int fd, uint64_t max, struct err *e);
+/* The first `n` bytes of the body. */
+int conn_body_begin(struct conn *c, size_t n, struct buf *ret, struct err *e);
 /* The whole body as JSON; an empty body is an empty object. */
 struct json_doc *conn_json(struct conn *c, struct err *e);
 /* A parameter of the query; "" in *ret when it is missing. */
@@ -77,6 +80,10 @@ struct store {
 };
 
 int store_open_images(struct store *s, struct err *e);
+/* The layer of this box, which is to be created, is made beside the layers of images. flags: IMAGE_READS */
+int store_stage(struct store *s, const char *box, uint32_t flags, struct err *e);
+/* The box of store_stage has ended, maybe. NO_SPACE: the warden has ended it, because it filled the image directory. */
+int store_ended(struct store *s, const char *box, struct err *e);
 int store_take(struct store *s, const char *box, const char *layer, struct err *e);
 /* `key` comes from the digest of `config`. */
 int store_put(struct store *s, const char *key, struct str layers, struct str config, struct err *e);
@@ -129,6 +136,13 @@ void work_close(struct work *w);
 #define auto_work __attribute__((cleanup(work_close)))
 /* A box on an image; a box that is there is destroyed first. network: the box's policy as JSON, or NULL for none. */
 int work_box(struct work *w, const char *key, const char *network, struct err *e);
+/* The same with volumes: the value of a sandbox's "volumes" as JSON, or NULL. */
+int work_box_with(struct work *w, const char *key, const char *network, const char *volumes, struct err *e);
+/* Takes the volumes of the box away; its files stay. */
+int work_detach(struct work *w, struct err *e);
+/* The same without network, with the image's files and nothing else; its own layer is made where layers of images are.
+ */
+int work_box_bare(struct work *w, struct store *s, const char *key, uint32_t flags, struct err *e);
 void work_drop(struct work *w);
 /* atoll-mover in the box: argv without its name. in: -1 none. Output to `out` (a descriptor) or to `text`. */
 struct layer_source;
@@ -210,6 +224,9 @@ struct members {
 };
 /* The regular files of a plain tar; pure reading. -1: it is no tar, or hostile. */
 int members_read(int fd, struct members *ret, struct err *e);
+/* Of its entries, without their times: two archives of the same files have the same. */
+int members_digest(int fd, char ret[IMAGE_HEX + 1], struct err *e);
+/* "./a" is found as "a". */
 const struct member *members_find(const struct members *m, const char *name);
 void members_free(struct members *m);
 

@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "images/images.h"
+#include "images/build_mounts.h"
 
 static unsigned jobs;
 
@@ -42,6 +42,7 @@ static void destroy_box(pid_t owner)
 	snprintf(w.box, sizeof w.box, "image-%d-context", (int)owner);
 	w.there = true;
 	work_drop(&w);
+	caches_drop_of(&w, owner);
 	char dir[300];
 	snprintf(dir, sizeof dir, "%s/daemon/image-%d", cli_data_dir(), (int)owner);
 	if (access(dir, F_OK) == 0)
@@ -100,6 +101,7 @@ static void sweep(void)
 		w.there = true;
 		work_drop(&w);
 	}
+	caches_drop_of(&w, 0);
 	_exit(0);
 }
 

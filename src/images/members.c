@@ -3,6 +3,7 @@
  * pax sizes and paths). The archive is hostile: every number is checked against the file's size, every name is a key
  * to look up and never a path.
  */
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@ struct reader {
 	char *long_name; /* for the next entry */
 	uint64_t pax_size;
 	bool has_pax_size;
+	EVP_MD_CTX *hash; /* NULL: none is wanted */
 };
 
 static int broken(struct err *e, const char *why)
@@ -97,9 +99,26 @@ static void add(struct members *m, int fd, char *name, uint64_t offset, uint64_t
 {
 	if ((m->n & (m->n - 1)) == 0)
 		m->v = xrealloc(m->v, (m->n ? m->n * 2 : 1) * sizeof *m->v);
-	char *clean = strncmp(name, "./", 2) == 0 ? xstrdup(name + 2) : xstrdup(name);
-	free(name);
-	m->v[m->n++] = (struct member){clean, offset, size, fd};
+	m->v[m->n++] = (struct member){name, offset, size, fd};
+}
+
+/* The header without its time, and so without its sum; then the content. */
+static int hash_entry(struct reader *r, const unsigned char *h, uint64_t size, struct err *e)
+{
+	char piece[1 << 16];
+	unsigned char timeless[BLOCK];
+	memcpy(timeless, h, BLOCK);
+	memset(timeless + 136, 0, 20);
+	EVP_DigestUpdate(r->hash, timeless, BLOCK);
+	for (uint64_t at = 0; at < size;) {
+		size_t most = size - at < sizeof piece ? (size_t)(size - at) : sizeof piece;
+		ssize_t n = pread(r->fd, piece, most, (off_t)(r->at + at));
+		if (n <= 0)
+			return broken(e, "it is cut off");
+		EVP_DigestUpdate(r->hash, piece, (size_t)n);
+		at += (uint64_t)n;
+	}
+	return 0;
 }
 
 static int read_entry(struct reader *r, const unsigned char *h, struct members *m, struct err *e)
@@ -116,6 +135,8 @@ static int read_entry(struct reader *r, const unsigned char *h, struct members *
 	}
 	if (size > r->size - r->at)
 		return broken(e, "it is cut off");
+	if (r->hash && hash_entry(r, h, size, e) < 0)
+		return -1;
 	auto_buf struct buf text = {0};
 	if (type == 'x' || type == 'L') {
 		if (read_extension(r, size, &text, e) < 0 || (type == 'x' && read_pax(r, buf_str(&text), e) < 0))
@@ -135,7 +156,7 @@ static int read_entry(struct reader *r, const unsigned char *h, struct members *
 	return 0;
 }
 
-int members_read(int fd, struct members *ret, struct err *e)
+static int walk(int fd, EVP_MD_CTX *hash, struct members *ret, struct err *e)
 {
 	struct stat st;
 	unsigned char h[BLOCK];
@@ -143,7 +164,7 @@ int members_read(int fd, struct members *ret, struct err *e)
 	*ret = (struct members){0};
 	if (fstat(fd, &st) < 0)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "read the archive");
-	struct reader r = {.fd = fd, .size = (uint64_t)st.st_size};
+	struct reader r = {.fd = fd, .size = (uint64_t)st.st_size, .hash = hash};
 	int result = 0;
 	while (result == 0 && r.at + BLOCK <= r.size) {
 		if (pread(fd, h, BLOCK, (off_t)r.at) != BLOCK)
@@ -159,10 +180,36 @@ int members_read(int fd, struct members *ret, struct err *e)
 	return result;
 }
 
+int members_read(int fd, struct members *ret, struct err *e)
+{
+	return walk(fd, NULL, ret, e);
+}
+
+int members_digest(int fd, char ret[IMAGE_HEX + 1], struct err *e)
+{
+	struct members m;
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	EVP_MD_CTX *hash = EVP_MD_CTX_new();
+	INVARIANT(hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1);
+	int r = walk(fd, hash, &m, e);
+	EVP_DigestFinal_ex(hash, digest, NULL);
+	EVP_MD_CTX_free(hash);
+	if (r < 0)
+		return -1;
+	members_free(&m);
+	digest_hex(digest, ret);
+	return 0;
+}
+
+static const char *without_dot(const char *name)
+{
+	return strncmp(name, "./", 2) == 0 ? name + 2 : name;
+}
+
 const struct member *members_find(const struct members *m, const char *name)
 {
 	for (size_t i = 0; i < m->n; i++)
-		if (strcmp(m->v[i].name, name) == 0)
+		if (strcmp(without_dot(m->v[i].name), name) == 0)
 			return &m->v[i];
 	return NULL;
 }

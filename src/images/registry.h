@@ -13,7 +13,7 @@ int do_registry(struct conn *c, struct store *s, bool push, struct err *e);
 int do_commit(struct conn *c, struct store *s, struct err *e);
 
 /* The image's files as one tar. */
-int export_rootfs(struct work *w, const char *key, int out, struct err *e);
+int export_rootfs(struct store *s, struct work *w, const char *key, int out, struct err *e);
 /* As an OCI layout in a tar, with one layer. */
 int export_oci(struct store *s, struct work *w, const char *key, const char *name, int out, struct err *e);
 /* Removes layers of pulls that did not end: all, or those that are older than a day. The bytes on the disk. */

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/map.h"
 #include "cli/api.h"
-#include "images/build.h"
+#include "images/build_mounts.h"
 #include "images/images.h"
 #include "images/registry.h"
 
@@ -93,18 +93,26 @@ static void put_names(struct json_writer *w, struct store *s)
 		closedir(d);
 }
 
-static int collect(struct store *s, uint32_t flags, struct image_reply *ret, struct err *e);
+/* Caches of builds: all that there are, or those that were removed. */
+struct cached {
+	uint64_t n, bytes;
+};
+
+static int collect(struct store *s, uint32_t flags, struct image_reply *ret, struct cached *caches, struct err *e);
 
 /* The disk that all layers take, and what a prune would free. */
 static int put_usage(struct json_writer *w, struct store *s, struct err *e)
 {
 	struct image_reply r = {0};
-	if (collect(s, IMAGE_CACHE | IMAGE_DRY, &r, e) < 0)
+	struct cached caches = {0};
+	if (collect(s, IMAGE_CACHE | IMAGE_DRY, &r, &caches, e) < 0)
 		return -1;
 	json_key(w, "usage");
 	json_object_begin(w);
 	json_member_u64(w, "layers", r.stored);
 	json_member_u64(w, "bytes", r.stored_bytes);
+	json_member_u64(w, "caches", caches.n);
+	json_member_u64(w, "cacheBytes", caches.bytes);
 	json_member_u64(w, "reclaimableLayers", r.layers);
 	json_member_u64(w, "reclaimableBytes", r.bytes);
 	json_object_end(w);
@@ -177,7 +185,7 @@ static int used_images(struct work *w, struct map *ret, struct err *e)
 }
 
 /* Tells the warden which images no sandbox of this daemon uses any more, running or stopped; then it collects. */
-static int collect(struct store *s, uint32_t flags, struct image_reply *ret, struct err *e)
+static int collect(struct store *s, uint32_t flags, struct image_reply *ret, struct cached *caches, struct err *e)
 {
 	auto_work struct work w = {0};
 	struct map used = {0};
@@ -199,6 +207,9 @@ static int collect(struct store *s, uint32_t flags, struct image_reply *ret, str
 	map_free(&used);
 	if (store_collect(s, flags, ret, e) < 0)
 		return -1;
+	if (flags & IMAGE_CACHE && caches_prune(&w, flags & IMAGE_DRY, &caches->n, &caches->bytes, e) < 0)
+		return -1;
+	ret->bytes += caches->bytes;
 	/* What pulls have left is only in the way of a prune. */
 	uint64_t left = flags & IMAGE_CACHE ? pull_sweep(true, flags & IMAGE_DRY) : 0;
 	if (flags & IMAGE_CACHE && !(flags & IMAGE_DRY))
@@ -208,13 +219,14 @@ static int collect(struct store *s, uint32_t flags, struct image_reply *ret, str
 	return 0;
 }
 
-static int answer_collected(struct conn *c, const struct image_reply *r)
+static int answer_collected(struct conn *c, const struct image_reply *r, const struct cached *caches)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
 	json_member_u64(&w, "images", r->images);
 	json_member_u64(&w, "layers", r->layers);
+	json_member_u64(&w, "caches", caches->n);
 	json_member_u64(&w, "bytes", r->bytes);
 	json_object_end(&w);
 	conn_answer(c, 200, buf_str(&out));
@@ -232,13 +244,15 @@ static int do_remove(struct conn *c, struct store *s, struct str ref, struct err
 		return err_set(e, ERRC_PERMISSION_DENIED, "'%s' is Atoll's own image", key);
 	if (*parsed.name && store_link(s, false, parsed.name, "", e) < 0)
 		return -1;
-	return collect(s, 0, &r, e) < 0 ? -1 : answer_collected(c, &r);
+	struct cached caches = {0};
+	return collect(s, 0, &r, &caches, e) < 0 ? -1 : answer_collected(c, &r, &caches);
 }
 
 static int do_prune(struct conn *c, struct store *s, struct err *e)
 {
 	struct image_reply r = {0};
-	return collect(s, IMAGE_CACHE, &r, e) < 0 ? -1 : answer_collected(c, &r);
+	struct cached caches = {0};
+	return collect(s, IMAGE_CACHE, &r, &caches, e) < 0 ? -1 : answer_collected(c, &r, &caches);
 }
 
 /* ---- tag ---- */
@@ -331,7 +345,8 @@ static int do_export(struct conn *c, struct store *s, struct str ref, const char
 		return -1;
 	if (strcmp(format, "rootfs") != 0 && strcmp(format, "oci") != 0)
 		return err_field(e, "export", "parameter 'export' must be rootfs or oci");
-	int r = strcmp(format, "oci") == 0 ? export_oci(s, &w, key, parsed.name, fd, e) : export_rootfs(&w, key, fd, e);
+	int r = strcmp(format, "oci") == 0 ? export_oci(s, &w, key, parsed.name, fd, e)
+					   : export_rootfs(s, &w, key, fd, e);
 	if (r < 0)
 		return -1;
 	work_drop(&w);

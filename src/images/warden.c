@@ -55,6 +55,20 @@ int store_open_images(struct store *s, struct err *e)
 	return s->meta < 0 ? err_set(e, ERRC_INTERNAL_ERROR, "the warden sent no directory") : 0;
 }
 
+int store_stage(struct store *s, const char *box, uint32_t flags, struct err *e)
+{
+	struct image_request rq = {.op = IMAGE_STAGE, .flags = flags};
+	snprintf(rq.box, sizeof rq.box, "%s", box);
+	return ask(s, &rq, NULL, NULL, NULL, e);
+}
+
+int store_ended(struct store *s, const char *box, struct err *e)
+{
+	struct image_request rq = {.op = IMAGE_ENDED};
+	snprintf(rq.box, sizeof rq.box, "%s", box);
+	return ask(s, &rq, NULL, NULL, NULL, e);
+}
+
 int store_take(struct store *s, const char *box, const char *layer, struct err *e)
 {
 	struct image_request rq = {.op = IMAGE_TAKE};

@@ -3,6 +3,7 @@
  * it whatever happens here.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysinfo.h>
@@ -33,7 +34,14 @@ void work_drop(struct work *w)
 	if (!w->there)
 		return;
 	client_box_path(&path, w->box, "");
-	client_call(&w->cl, "DELETE", buf_cstr(&path), STR(""), &answer, &e);
+	/* A warden that was killed is back in a moment, and with it the box. */
+	for (int i = 0; i < SERVICE_DROP_TRIES; i++) {
+		buf_clear(&answer);
+		if (client_call(&w->cl, "DELETE", buf_cstr(&path), STR(""), &answer, &e) == 0 ||
+			e.code != ERRC_CONTAINER_UNAVAILABLE)
+			break;
+		poll(NULL, 0, SERVICE_DROP_PAUSE);
+	}
 	w->there = false;
 }
 
@@ -58,6 +66,11 @@ static void put_limits(struct json_writer *w)
 
 int work_box(struct work *w, const char *key, const char *network, struct err *e)
 {
+	return work_box_with(w, key, network, NULL, e);
+}
+
+int work_box_with(struct work *w, const char *key, const char *network, const char *volumes, struct err *e)
+{
 	auto_buf struct buf path = {0}, body = {0}, answer = {0};
 	struct json_writer j = json_writer(&body);
 	work_drop(w);
@@ -72,10 +85,30 @@ int work_box(struct work *w, const char *key, const char *network, struct err *e
 	json_raw(&j, network ? str_of(network) : STR("{\"mode\":\"off\"}"));
 	json_key(&j, "labels");
 	json_raw(&j, STR("{\"atoll\":\"image\"}"));
+	if (volumes) {
+		json_key(&j, "volumes");
+		json_raw(&j, str_of(volumes));
+	}
 	json_object_end(&j);
 	client_box_path(&path, w->box, "");
 	w->there = true;
 	return client_call(&w->cl, "PUT", buf_cstr(&path), buf_str(&body), &answer, e);
+}
+
+int work_detach(struct work *w, struct err *e)
+{
+	auto_buf struct buf path = {0}, stop = {0}, answer = {0}, again = {0};
+	client_box_path(&path, w->box, "");
+	client_box_path(&stop, w->box, "/stop");
+	if (client_call(&w->cl, "POST", buf_cstr(&stop), STR(""), &answer, e) < 0)
+		return -1;
+	return client_call(&w->cl, "PUT", buf_cstr(&path), STR("{\"volumes\":[]}"), &again, e);
+}
+
+int work_box_bare(struct work *w, struct store *s, const char *key, uint32_t flags, struct err *e)
+{
+	work_drop(w);
+	return store_stage(s, w->box, flags, e) < 0 ? -1 : work_box(w, key, NULL, e);
 }
 
 static int upload_mover(struct work *w, struct err *e)

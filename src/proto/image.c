@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "proto/id.h"
@@ -15,6 +16,16 @@ static bool is_hex(struct str s)
 		if (!isdigit((unsigned char)s.p[i]) && !(s.p[i] >= 'a' && s.p[i] <= 'f'))
 			return false;
 	return true;
+}
+
+bool image_has_room(int dir)
+{
+	struct statvfs st;
+	if (fstatvfs(dir, &st) < 0)
+		return false;
+	uint64_t reserve = (uint64_t)st.f_blocks * st.f_frsize / IMAGE_RESERVE_SHARE;
+	return (uint64_t)st.f_bavail * st.f_frsize > (reserve < IMAGE_RESERVE_MAX ? reserve : IMAGE_RESERVE_MAX) &&
+	       (!st.f_files || st.f_favail > st.f_files / IMAGE_RESERVE_INODES);
 }
 
 bool image_hex_ok(struct str s)

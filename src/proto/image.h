@@ -12,6 +12,7 @@
  *	meta/cache/HEX -> KEY		steps of builds
  *	meta/sizes/NAME			bytes of a layer, or of the rootfs of an image of Atoll's own, on the disk
  *	users/INSTANCE/KEY		"a sandbox of this daemon uses it": collection leaves it alone
+ *	staging/INSTANCE/		layers of boxes that unpack archives (src/warden/staging.h)
  *	making/ trash/ lock
  *
  * A line of KEY.layers is 64 hexadecimal digits (layers/HEX), or the key of an image with a rootfs.
@@ -29,9 +30,19 @@
 /* The image with nothing in it. */
 #define IMAGE_SCRATCH	  "scratch"
 #define IMAGE_EMPTY_LAYER "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define IMAGE_BOX	  "image-"	/* sandboxes of the image service begin with it */
 #define IMAGE_SOCKET	  "images.sock" /* the warden's, in ATOLL_RUN */
 #define IMAGE_SERVICE	  "images.sock" /* the image service's, in ATOLL_DATA/daemon */
 enum { IMAGE_HEX = 64 };
+
+/* What registries call the processor that boxes run on. */
+#if defined __x86_64__
+#define IMAGE_PROCESSOR "amd64"
+#elif defined __aarch64__
+#define IMAGE_PROCESSOR "arm64"
+#else
+#error "registries have a name for this processor"
+#endif
 
 enum image_op {
 	IMAGE_META = 1, /* replies with a descriptor of meta/ */
@@ -43,9 +54,15 @@ enum image_op {
 	IMAGE_COLLECT,	/* removes what nothing refers to; flags: IMAGE_CACHE also forgets the steps of builds */
 	IMAGE_PACKAGES, /* key; a descriptor: the text of KEY.packages */
 	IMAGE_REACH,	/* box: replies with an unconnected TCP socket of its network */
+	IMAGE_STAGE,	/* box, to be created: its layer is made here, so that TAKE is a rename */
+	IMAGE_ENDED,	/* box of STAGE: NO_SPACE when the warden has ended it because it filled the disk */
 };
 
-enum image_flag { IMAGE_CACHE = 1, IMAGE_DRY = 2 /* COLLECT removes nothing and counts what it would */ };
+enum image_flag {
+	IMAGE_CACHE = 1,
+	IMAGE_DRY = 2,	/* COLLECT removes nothing and counts what it would */
+	IMAGE_READS = 4 /* STAGE: the box reads the image and writes next to nothing, also when the disk is full */
+};
 
 struct image_request {
 	uint32_t magic, op;
@@ -65,6 +82,9 @@ struct image_reply {
 	uint64_t stored_bytes;		  /* … and their size */
 	char own[BOX_IMAGE_NAME_MAX + 1]; /* META: the key of 'default', or "" */
 };
+
+/* Whether the file system of the image directory has room for more than its reserve. */
+bool image_has_room(int dir);
 
 bool image_hex_ok(struct str s); /* 64 lower-case hexadecimal digits */
 /* A line of KEY.layers. */

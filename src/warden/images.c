@@ -20,6 +20,7 @@
 #include "warden/control.h"
 #include "warden/images_child.h"
 #include "warden/limits.h"
+#include "warden/storage/storage.h"
 #include "warden/warden.h"
 
 enum { FDS_MAX = 2 };
@@ -34,6 +35,8 @@ struct image_conn {
 	size_t fds_n;
 	bool busy, for_box; /* a request is under way; it waits for the end of its box */
 	int pipe, pidfd;
+	char staged[BOX_ID_MAX + 1]; /* the box whose layer it has asked for; "": none */
+	bool starved;		     /* that box was ended because the image directory is full */
 };
 
 static void conn_free(struct loop_task *t)
@@ -61,6 +64,8 @@ static void conn_end(struct image_conn *c)
 		waitid(P_PIDFD, (id_t)c->pidfd, &(siginfo_t){0}, WEXITED);
 	}
 	fd_close(&c->pidfd);
+	if (*c->staged)
+		staging_leave(c->w, c->staged);
 	list_del(&c->node);
 	c->w->images.conns_n--;
 	loop_defer(c->w->loop, &c->free_task, conn_free);
@@ -105,8 +110,13 @@ static void on_child(struct loop_io *io, uint32_t events)
 
 _Noreturn static void child_life(struct image_conn *c, int out)
 {
-	const struct images_work work = {
-		.rq = &c->rq, .images = &c->w->images, .boxes = c->w->boxes_dir, .fds = c->fds, .fds_n = c->fds_n};
+	char layer[BOX_FILENAME_MAX];
+	box_id_filename(str_of(c->rq.box), layer);
+	const struct images_work work = {.rq = &c->rq,
+		.images = &c->w->images,
+		.boxes = storage_find(c->w, layer),
+		.fds = c->fds,
+		.fds_n = c->fds_n};
 	struct image_reply r = {0};
 	prctl(PR_SET_NAME, "atoll-image");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -161,7 +171,7 @@ static int check(const struct image_conn *c, struct err *e)
 	const struct image_request *q = &c->rq;
 	if (q->magic != IMAGE_MAGIC || !text_ok(q->box, sizeof q->box) || !text_ok(q->key, sizeof q->key) ||
 		!text_ok(q->layer, sizeof q->layer) || !text_ok(q->name, sizeof q->name) ||
-		(q->flags & ~(uint32_t)(IMAGE_CACHE | IMAGE_DRY)))
+		(q->flags & ~(uint32_t)(IMAGE_CACHE | IMAGE_DRY | IMAGE_READS)))
 		return err_set(e, ERRC_INVALID_REQUEST, "a malformed record");
 	if (!c->w->images.usable)
 		return err_set(e, ERRC_HOST_UNSUPPORTED, "the image directory cannot be written");
@@ -176,6 +186,11 @@ static int check(const struct image_conn *c, struct err *e)
 						       : box_id_check(str_of(q->box), e);
 	case IMAGE_REACH:
 		return box_id_check(str_of(q->box), e);
+	case IMAGE_STAGE:
+	case IMAGE_ENDED:
+		return !str_starts(str_of(q->box), STR(IMAGE_BOX))
+			       ? err_set(e, ERRC_INVALID_REQUEST, "a sandbox of the image service is needed")
+			       : box_id_check(str_of(q->box), e);
 	case IMAGE_PUT:
 		return key && c->fds_n == 2 ? 0 : err_set(e, ERRC_INVALID_REQUEST, "a key and two files are needed");
 	case IMAGE_PACKAGES:
@@ -238,6 +253,37 @@ static void make_socket(struct image_conn *c)
 	answer(c, &ok, &fd, 1);
 }
 
+static void stage(struct image_conn *c)
+{
+	struct image_reply ok = {0};
+	struct err e;
+	if (staging_make(c->w, c->rq.box, c->rq.flags & IMAGE_READS, &e) < 0)
+		return refuse(c, &e);
+	memcpy(c->staged, c->rq.box, sizeof c->staged);
+	c->starved = false;
+	answer(c, &ok, NULL, 0);
+}
+
+void images_box_starved(struct warden *w, const char *id)
+{
+	list_each(it, &w->images.conns)
+	{
+		struct image_conn *c = list_entry(it, struct image_conn, node);
+		c->starved = c->starved || strcmp(c->staged, id) == 0;
+	}
+}
+
+/* Its files may be gone by now, and the disk has room again: only we know. */
+static void tell_end(struct image_conn *c)
+{
+	struct image_reply ok = {0};
+	struct err e;
+	if (!c->starved || strcmp(c->staged, c->rq.box) != 0)
+		return answer(c, &ok, NULL, 0);
+	err_os(&e, ERRC_NO_SPACE, ENOSPC, "unpack a layer in the image directory");
+	refuse(c, &e);
+}
+
 static void handle(struct image_conn *c)
 {
 	struct err e;
@@ -256,6 +302,10 @@ static void handle(struct image_conn *c)
 		return take(c);
 	case IMAGE_REACH:
 		return make_socket(c);
+	case IMAGE_STAGE:
+		return stage(c);
+	case IMAGE_ENDED:
+		return tell_end(c);
 	case IMAGE_UNUSE:
 		if (in_use(c->w, c->rq.key))
 			return answer(c, &ok, NULL, 0);

@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "cage/layers.h"
 #include "proto/image.h"
+#include "warden/staging.h"
 
 struct warden;
 struct box;
@@ -23,6 +24,7 @@ struct images {
 	int dir, meta, users; /* the directory, meta/, users/<instance>/ */
 	int listen_fd;
 	struct loop_io listen_io;
+	struct staging staging;
 	struct list conns;
 	size_t conns_n;
 };
@@ -35,3 +37,5 @@ int images_listen(struct warden *w, const char *path, gid_t group, struct err *e
 void images_use(struct warden *w, const char *key);
 /* A box has ended by itself. */
 void images_box_died(struct warden *w, const char *id);
+/* A box is ended because it fills the image directory. */
+void images_box_starved(struct warden *w, const char *id);

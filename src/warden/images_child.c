@@ -87,6 +87,9 @@ void images_prepare(struct warden *w, const char *instance)
 	int r = make_dirs(i->dir);
 	if (r == 0 && mkdirat(i->dir, users, 0700) < 0 && errno != EEXIST)
 		r = -errno;
+	i->staging = (struct staging){.lock = -1, .boxes = -1, .trash = -1};
+	if (r == 0)
+		r = staging_open(w, instance);
 	if (r == 0) {
 		i->meta = open_dir(i->dir, "meta");
 		i->users = open_dir(i->dir, users);
@@ -121,9 +124,9 @@ static int fetch_upper(const struct images_work *w, const char *made, struct err
 	char upper[BOX_FILENAME_MAX + 8], box[BOX_FILENAME_MAX];
 	box_id_filename(str_of(w->rq->box), box);
 	snprintf(upper, sizeof upper, "%s/upper", box);
-	if (renameat(w->boxes, upper, w->images->dir, made) == 0)
+	if (w->boxes >= 0 && renameat(w->boxes, upper, w->images->dir, made) == 0)
 		return 0;
-	if (errno == ENOENT)
+	if (w->boxes < 0 || errno == ENOENT)
 		return err_set(e, ERRC_SANDBOX_NOT_FOUND, "there are no files of sandbox '%s'", w->rq->box);
 	if (errno != EXDEV)
 		return fail(e, errno, "take the sandbox's layer");
@@ -438,6 +441,8 @@ void images_child(const struct images_work *w, struct image_reply *ret)
 		break;
 	case IMAGE_META:
 	case IMAGE_REACH:
+	case IMAGE_STAGE:
+	case IMAGE_ENDED:
 		break;
 	}
 }

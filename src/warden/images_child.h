@@ -8,7 +8,7 @@
 struct images_work {
 	const struct image_request *rq;
 	const struct images *images;
-	int boxes; /* the directory of the boxes' layers */
+	int boxes; /* the directory that the box's layer is in; -1: there is none */
 	const int *fds;
 	size_t fds_n;
 };

@@ -348,6 +348,7 @@ static int warden_start(struct warden *w, struct err *e)
 		return -1;
 	storage_recover(w);
 	recover(w);
+	staging_recover(w);
 	const char *zygote = from_env("ATOLL_ZYGOTE", "");
 	w->zygotes_off = strcmp(zygote, "off") == 0;
 	if (*zygote && !w->zygotes_off)

@@ -91,7 +91,7 @@ struct warden {
 	uint64_t pool_pause_until;
 
 	/* reaper.h, closing.h */
-	struct helper reaper, closer, plain_reaper;
+	struct helper reaper, closer, plain_reaper, staging_reaper;
 	struct storer storer;
 	struct list storage_ops; /* snapshot.h */
 	struct carry_state carry;

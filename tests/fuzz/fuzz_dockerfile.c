@@ -24,8 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(d.v[i].line >= 1 && d.v[i].column >= 1 && d.v[i].text);
 		for (size_t k = 0; k < d.v[i].docs_n; k++)
 			MUST(d.v[i].docs[k].content);
-		if (dockerfile_expand(str_of(d.v[i].text), d.escape, lookup, NULL, &out, &e) == 0)
-			dockerfile_words(buf_str(&out), d.escape, &w, &e);
+		dockerfile_expand(str_of(d.v[i].text), d.escape, lookup, NULL, &out, &e);
+		dockerfile_words(str_of(d.v[i].text), d.escape, lookup, NULL, &w, &e);
 		words_free(&w);
 	}
 	dockerfile_free(&d);

@@ -365,25 +365,6 @@ def disk(atoll):
     return sum(int(line.split()[0]) for line in out.stdout.splitlines())
 
 
-def test_what_is_mounted_does_not_stay_in_the_layer(atoll):
-    """Cache and tmpfs mounts: what the image has there stays, what the command adds goes, the rest of the step is kept."""
-    built(atoll, "FROM default\nRUN mkdir -p /var/cache/tool && echo own > /var/cache/tool/own\n"
-                 "WORKDIR /work\nARG HERE=/var/cache\n"
-                 "RUN --mount=type=cache,target=$HERE/tool,sharing=locked --mount=type=tmpfs,dst=scratch "
-                 "--mount=type=cache,id=a,target=/new/deep,uid=7,mode=700 "
-                 "cat /var/cache/tool/own && mkdir -p /var/cache/tool/a/b && touch /var/cache/tool/a/b/c scratch/x /new/deep/y "
-                 "&& stat -c %u:%a /new/deep > /owner && ln -s /var/cache/tool/a /kept-link\n", query="tag=mounted")
-    out = run(atoll, "a", "mounted", "ls /var/cache/tool /work/scratch /new/deep; cat /owner /var/cache/tool/own; test -h /kept-link && echo link")
-    assert out == "/new/deep:\n\n/var/cache/tool:\nown\n\n/work/scratch:\n7:700\nown\nlink\n"
-    for wrong, sentence in (("type=bind,target=/x", "cache and tmpfs mounts are"), ("type=cache", "needs a target"),
-                            ("type=cache,target=/x,mode=9", "does not know 'mode=9'"), ("target=/x", "is not supported")):
-        found = events(build(atoll, f"FROM default\nRUN --mount={wrong} true\n"))[-1]
-        assert found["type"] == "error" and "Dockerfile:2:1" in found["message"] and sentence in found["message"], found
-    # The code of the command is the step's, also beside a mount.
-    found = events(build(atoll, "FROM default\nRUN --mount=type=cache,target=/c exit 9\n"))[-1]
-    assert "the command ended with code 9" in found["message"]
-
-
 def test_onbuild(atoll):
     built(atoll, 'FROM default\nONBUILD COPY given /given\nONBUILD RUN cat /given > /seen\nONBUILD ENV LATE=yes\nRUN test ! -e /seen\n', query="tag=trigger")
     shown = atoll.request("GET", "/v1/images/trigger").json()["config"]["config"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from atoll import Instance, box_path
+from atoll import Instance, box_path, wait_for
 
 BUSYBOX = Path("/bin/busybox")
 
@@ -76,7 +76,7 @@ def import_error(atoll, archive):
     last = reply.json() if reply.status == 400 else events(reply)[-1]
     assert reply.status == 400 or last["type"] == "error", last
     assert names(atoll) == before
-    assert os.listdir(atoll.images / "making") == []
+    wait_for(lambda: no_work_left(atoll), "the work of the import to be removed")
     return last["message"]
 
 
@@ -122,4 +122,9 @@ def run(atoll, box, image, command):
 
 
 def no_work_left(atoll):
-    return not [b for b in atoll.boxes() if b.startswith("image-")] and not os.listdir(atoll.images / "making")
+    return not [b for b in atoll.boxes() if b.startswith("image-")] and not os.listdir(atoll.images / "making") and not staged(atoll)
+
+
+def staged(atoll):
+    """Layers that are being unpacked, of all daemons that share the image directory."""
+    return [str(p) for p in (atoll.images / "staging").glob("*/boxes/*")]

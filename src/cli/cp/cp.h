@@ -59,9 +59,13 @@ int cp_temp_name(char ret[CP_TEMP_NAME], struct err *e);
 
 /* Writes the tree at `path` to fd as tar entries "x", "x/…", then an empty file "end". Blocks. */
 int cp_pack(const char *path, int fd, struct err *e);
-/* The same for what is in a directory, under its own names, without those that `skips` says. A directory that is
- * skipped is skipped with all that is in it. */
-typedef bool (*cp_skips)(void *arg, const char *name, bool dir);
+/* The same for what is in a directory, under its own names, without those that `skips` says. */
+enum cp_skip {
+	CP_TAKE,
+	CP_SKIP,   /* with all that is in it */
+	CP_INSIDE, /* a directory without an entry of its own, but what is in it is asked for */
+};
+typedef enum cp_skip (*cp_skips)(void *arg, const char *name, bool dir);
 int cp_pack_content(const char *path, int fd, cp_skips skips, void *arg, struct err *e);
 /* One file of the given content, before what cp_pack_content writes. */
 int cp_pack_text(const char *name, struct str text, int fd, struct err *e);

@@ -129,7 +129,7 @@ static int pack_children(struct pack *p, DIR *d, struct err *e)
 	return errno ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "reading a directory") : 0;
 }
 
-static int pack_dir(struct pack *p, int fd, const struct stat *st, struct err *e)
+static int pack_dir(struct pack *p, int fd, const struct stat *st, bool entry, struct err *e)
 {
 	if (++p->depth > PACK_DEPTH_MAX) {
 		close(fd);
@@ -141,7 +141,7 @@ static int pack_dir(struct pack *p, int fd, const struct stat *st, struct err *e
 		close(fd);
 		return err_os(e, ERRC_FILESYSTEM_ERROR, os, "reading a directory");
 	}
-	int r = buf_size(&p->name) ? put_header(p, '5', st, STR(""), e) : 0;
+	int r = entry && buf_size(&p->name) ? put_header(p, '5', st, STR(""), e) : 0;
 	if (r == 0)
 		r = pack_children(p, d, e);
 	closedir(d);
@@ -155,7 +155,8 @@ static int pack_entry(struct pack *p, int dir, const char *name, bool top, struc
 	struct stat st;
 	if (fstatat(dir, name, &st, top ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT && !top ? 0 : err_os(e, errc_from_file_errno(errno), errno, "'%s'", name);
-	if (!top && p->skips && p->skips(p->arg, buf_cstr(&p->name), S_ISDIR(st.st_mode)))
+	enum cp_skip skip = top || !p->skips ? CP_TAKE : p->skips(p->arg, buf_cstr(&p->name), S_ISDIR(st.st_mode));
+	if (skip == CP_SKIP)
 		return 0;
 	if (S_ISLNK(st.st_mode))
 		return pack_link(p, dir, name, &st, e);
@@ -166,7 +167,7 @@ static int pack_entry(struct pack *p, int dir, const char *name, bool top, struc
 		return err_os(
 			e, errc_from_file_errno(errno), errno, "'%s'", top || p->skips ? name : buf_cstr(&p->name) + 2);
 	if (S_ISDIR(st.st_mode))
-		return pack_dir(p, fd, &st, e);
+		return pack_dir(p, fd, &st, skip == CP_TAKE, e);
 	int r = S_ISREG(st.st_mode) ? pack_file(p, fd, &st, name, e) : 0;
 	close(fd);
 	return r;

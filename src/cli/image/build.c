@@ -19,8 +19,10 @@ struct view {
 	struct cli *c;
 	bool quiet;
 	uint64_t began, step_began;
-	char step[32];	       /* "3/7", of the step that runs */
+	char step[32];	       /* "3/7", of the step that runs; "" when its time was told */
+	char last[32];	       /* of the last step that has begun */
 	struct str dockerfile; /* from stdin, beside the directory; else empty */
+	struct str secrets;    /* as JSON; else empty */
 };
 
 static void end_step(struct view *v)
@@ -48,6 +50,7 @@ static int on_event(void *arg, const struct json *event, struct err *e)
 			return -1;
 		v->step_began = clock_ms();
 		snprintf(v->step, sizeof v->step, "%u/%u", (unsigned)n, (unsigned)of);
+		memcpy(v->last, v->step, sizeof v->last);
 		if (!v->quiet)
 			printf("%s[%s]%s %.*s\n", cli_style(1, STYLE_BOLD), v->step, cli_style(1, STYLE_PLAIN),
 				STR_ARG(text));
@@ -86,6 +89,20 @@ static int write_arguments(struct buf *target, const struct arg_list *args, stru
 	json_object_end(&w);
 	if (args->n)
 		image_query(target, "buildargs", buf_cstr(&json));
+	return 0;
+}
+
+static int write_secrets(
+	struct buf *target, const struct arg_list *secrets, struct buf *hidden, struct view *v, struct err *e)
+{
+	char size[24];
+	if (!secrets->n)
+		return 0;
+	if (image_secrets(secrets, hidden, e) < 0)
+		return -1;
+	snprintf(size, sizeof size, "%zu", buf_size(hidden));
+	image_query(target, "secrets", size);
+	v->secrets = buf_str(hidden);
 	return 0;
 }
 
@@ -151,7 +168,8 @@ static bool needs_context(struct str text)
 {
 	while (text.n) {
 		struct str line = str_trim(str_split(text, '\n', &text)), rest, word = str_split(line, ' ', &rest);
-		bool copies = str_eq_nocase(word, STR("COPY")) || str_eq_nocase(word, STR("ADD"));
+		bool copies = str_eq_nocase(word, STR("COPY")) || str_eq_nocase(word, STR("ADD")) ||
+			      memmem(line.p, line.n, "--mount=", 8);
 		if (copies && !str_starts(str_trim(rest), STR("--from=")))
 			return true;
 	}
@@ -176,18 +194,31 @@ static int send_context(
 	struct ignore ignore = {0};
 	auto_buf struct buf text = {0}, path = {0};
 	pid_t pid = -1;
-	buf_printf(&path, "%s/.dockerignore", dir);
-	if (fd_read_file(AT_FDCWD, buf_cstr(&path), FILE_MAX, &text) == 0)
-		ignore_parse(buf_str(&text), &ignore);
-	/* The Dockerfile goes along in any case. */
-	auto_buf struct buf keep = {0};
-	buf_printf(&keep, "!%s", file);
-	if (ignore_has(&ignore, file))
-		ignore_parse(buf_str(&keep), &ignore);
+	/* A file of the Dockerfile's own comes first, as with docker. */
+	buf_printf(&path, "%s/%s.dockerignore", dir, file);
+	if (fd_read_file(AT_FDCWD, buf_cstr(&path), FILE_MAX, &text) < 0) {
+		buf_clear(&path);
+		buf_printf(&path, "%s/.dockerignore", dir);
+		fd_read_file(AT_FDCWD, buf_cstr(&path), FILE_MAX, &text);
+	}
+	ignore_parse(buf_str(&text), &ignore);
+	/* A Dockerfile that is ignored goes along beside the context: no COPY finds it. */
+	auto_buf struct buf own = {0};
+	if (!v->dockerfile.n && ignore_has(&ignore, file)) {
+		buf_clear(&path);
+		buf_printf(&path, "%s/%s", dir, file);
+		int r = fd_read_file(AT_FDCWD, buf_cstr(&path), FILE_MAX, &own);
+		if (r < 0)
+			return err_os(e, ERRC_FILESYSTEM_ERROR, -r, "read '%s'", buf_cstr(&path));
+		v->dockerfile = buf_str(&own);
+		file = IMAGE_STDIN_FILE;
+	}
+	image_query(target, "dockerfile", file);
 	auto_fd int fd = image_pack_dir(dir, &ignore, v->dockerfile, &pid, e);
 	if (fd < 0)
 		return -1;
-	const struct image_transfer t = {.target = buf_cstr(target), .fd = fd, .on_event = on_event, .arg = v};
+	const struct image_transfer t = {
+		.target = buf_cstr(target), .fd = fd, .before = v->secrets, .on_event = on_event, .arg = v};
 	int r = image_transfer(cl, &t, e);
 	fd_close(&fd);
 	struct err ignored;
@@ -196,9 +227,17 @@ static int send_context(
 	return r < 0 ? r : packed;
 }
 
+static int say_cancelled(const struct view *v, int signo)
+{
+	fflush(stdout);
+	fprintf(stderr, "atoll: cancelled%s%s; nothing was kept but the layer cache\n", *v->last ? " at step " : "",
+		v->last);
+	return 128 + signo;
+}
+
 int verb_build(struct cli *c, int argc, char **argv)
 {
-	struct arg_list tags = {0}, arguments = {0};
+	struct arg_list tags = {0}, arguments = {0}, secrets = {0};
 	const char *file = NULL, *stage = NULL;
 	struct view v = {.c = c, .began = clock_ms()};
 	bool no_cache = false;
@@ -208,6 +247,8 @@ int verb_build(struct cli *c, int argc, char **argv)
 			&file, 'f'},
 		{"build-arg", "NAME=VALUE", "value of an ARG; NAME alone takes it from the environment", ARG_LIST,
 			&arguments},
+		{"secret", "id=NAME,src=FILE", "a secret for RUN --mount=type=secret; env=VARIABLE instead of src",
+			ARG_LIST, &secrets},
 		{"target", "STAGE", "build this stage", ARG_TEXT, &stage},
 		{"no-cache", NULL, "run every step again", ARG_FLAG, &no_cache},
 		{"quiet", NULL, "print the image's id alone", ARG_FLAG, &v.quiet, 'q'}, ARG_TABLE_END};
@@ -218,7 +259,7 @@ int verb_build(struct cli *c, int argc, char **argv)
 	if (a.n != 1)
 		return cli_usage(c, "which directory? Write it, or - for a Dockerfile on stdin");
 	auto_client struct client cl = {0};
-	auto_buf struct buf target = {0}, names = {0}, text = {0}, name = {0};
+	auto_buf struct buf target = {0}, names = {0}, text = {0}, name = {0}, hidden = {0};
 	char own[64] = "";
 	const char *dir = a.words[0];
 	struct err e;
@@ -241,8 +282,8 @@ int verb_build(struct cli *c, int argc, char **argv)
 	else
 		r = r < 0 ? r : name_file(dir, from_stdin ? NULL : file, &name, &e);
 	r = r < 0 ? r : write_arguments(&target, &arguments, &e);
+	r = r < 0 ? r : write_secrets(&target, &secrets, &hidden, &v, &e);
 	if (r == 0) {
-		image_query(&target, "dockerfile", buf_cstr(&name));
 		if (stage)
 			image_query(&target, "target", stage);
 		if (no_cache)
@@ -252,6 +293,6 @@ int verb_build(struct cli *c, int argc, char **argv)
 	if (*own)
 		drop_context(own);
 	if (r < 0)
-		return cl.interrupted ? 128 + cl.interrupted : cli_fail(c, &e);
+		return cl.interrupted ? say_cancelled(&v, cl.interrupted) : cli_fail(c, &e);
 	return 0;
 }

@@ -25,13 +25,16 @@ static struct json_doc *ask(struct client *cl, const char *method, const char *t
 /* Layers are shared: the sizes of images do not add up to the disk that they take. */
 static void print_usage(const struct json *usage)
 {
-	uint64_t layers = 0, bytes = 0, free_layers = 0, free_bytes = 0;
+	uint64_t layers = 0, bytes = 0, caches = 0, cached = 0, free_bytes = 0;
 	json_read_u64(usage, "layers", 0, UINT32_MAX, &layers, NULL);
 	json_read_u64(usage, "bytes", 0, INT64_MAX, &bytes, NULL);
-	json_read_u64(usage, "reclaimableLayers", 0, UINT32_MAX, &free_layers, NULL);
+	json_read_u64(usage, "caches", 0, UINT32_MAX, &caches, NULL);
+	json_read_u64(usage, "cacheBytes", 0, INT64_MAX, &cached, NULL);
 	json_read_u64(usage, "reclaimableBytes", 0, INT64_MAX, &free_bytes, NULL);
 	printf("\n%u layers of images made here take %.1f MB", (unsigned)layers, (double)bytes / 1e6);
-	if (free_layers)
+	if (caches)
+		printf(", %u caches of builds %.1f MB", (unsigned)caches, (double)cached / 1e6);
+	if (free_bytes)
 		printf("; `atoll image prune` frees %.1f MB of it", (double)free_bytes / 1e6);
 	printf("\n");
 }

@@ -6,6 +6,7 @@
  *	move.c       import, export, pull, push
  *	build.c      build: packs the context, shows the steps
  *	ignore.c     .dockerignore
+ *	secrets.c    build --secret
  */
 #pragma once
 
@@ -17,10 +18,15 @@ struct image_transfer {
 	const char *target;
 	int fd;
 	struct str json;
+	struct str before; /* goes before what `fd` has */
 	int (*on_event)(void *arg, const struct json *event, struct err *e);
 	void *arg;
 };
 int image_transfer(struct client *cl, const struct image_transfer *t, struct err *e);
+
+/* --secret of a build as JSON: {"id": "base64"}. */
+struct arg_list;
+int image_secrets(const struct arg_list *all, struct buf *ret, struct err *e);
 
 /* The body of a GET to a descriptor. */
 int image_fetch(struct client *cl, const char *target, int out, struct err *e);

@@ -66,6 +66,13 @@ static int on_event(void *arg, const struct json *event, struct err *e)
 	return 0;
 }
 
+/* The exit code after a failure: that of the signal, if one has cancelled it. */
+static int fail(struct cli *c, const struct client *cl, const struct err *e)
+{
+	int code = cli_fail(c, e);
+	return cl->interrupted ? 128 + cl->interrupted : code;
+}
+
 /* A directory goes as a tar: an OCI layout, or a root file system. */
 static int open_source(const char *path, pid_t *ret_pid, struct err *e)
 {
@@ -104,7 +111,7 @@ int verb_import(struct cli *c, int argc, char **argv)
 	struct err ignored;
 	if (pid > 0 && image_pack_end(pid, r < 0 ? &ignored : &e) < 0)
 		r = -1;
-	return r < 0 ? cli_fail(c, &e) : 0;
+	return r < 0 ? fail(c, &cl, &e) : 0;
 }
 
 int verb_export(struct cli *c, int argc, char **argv)
@@ -135,7 +142,7 @@ int verb_export(struct cli *c, int argc, char **argv)
 		return 0;
 	if (out)
 		unlink(out);
-	return cli_fail(c, &e);
+	return fail(c, &cl, &e);
 }
 
 /* The entry of docker's config.json for the registry of this reference. */
@@ -178,7 +185,7 @@ static int registry(struct cli *c, const char *target, const char *name, const c
 	json_object_end(&w);
 	const struct image_transfer t = {
 		.target = target, .fd = -1, .json = buf_str(&body), .on_event = on_event, .arg = c};
-	return client_open(c, &cl, &e) < 0 || image_transfer(&cl, &t, &e) < 0 ? cli_fail(c, &e) : 0;
+	return client_open(c, &cl, &e) < 0 || image_transfer(&cl, &t, &e) < 0 ? fail(c, &cl, &e) : 0;
 }
 
 int verb_pull(struct cli *c, int argc, char **argv)

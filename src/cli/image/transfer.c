@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
@@ -18,8 +20,11 @@ struct running {
 	struct sse_reader reader;
 	struct buf error;
 	struct err *e;
+	struct str before;
 	int fd, status, out;
 	bool failed, done, complete;
+	bool waits; /* source is in the loop: fd has nothing to read */
+	struct loop_io source;
 };
 
 static void give_up(struct running *r)
@@ -28,11 +33,43 @@ static void give_up(struct running *r)
 	http_call_cancel(r->call);
 }
 
+static void send_more(struct http_call *c);
+
+static void stop_waiting(struct running *r)
+{
+	if (r->waits)
+		loop_del(&r->source);
+	r->waits = false;
+}
+
+static void on_readable(struct loop_io *io, uint32_t events)
+{
+	struct running *r = container_of(io, struct running, source);
+	(void)events;
+	stop_waiting(r);
+	send_more(r->call);
+}
+
+/* A read that blocks would hold up signals, which come through the loop. */
+static bool must_wait(struct running *r)
+{
+	struct pollfd p = {.fd = r->fd, .events = POLLIN};
+	if (!r->waits && poll(&p, 1, 0) == 0)
+		r->waits = loop_add(r->cl->loop, &r->source, r->fd, EPOLLIN, on_readable) == 0;
+	return r->waits;
+}
+
 static void send_more(struct http_call *c)
 {
 	struct running *r = http_call_arg(c);
 	static char piece[PIECE];
-	for (bool room = true; r->fd >= 0 && room && !r->failed;) {
+	bool room = true;
+	while (r->before.n && room && !r->failed) {
+		size_t n = r->before.n < PIECE ? r->before.n : PIECE;
+		room = http_call_write(c, str_n(r->before.p, n));
+		r->before = str_skip(r->before, n);
+	}
+	while (r->fd >= 0 && room && !r->failed && !must_wait(r)) {
 		ssize_t n = read(r->fd, piece, sizeof piece);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -104,6 +141,7 @@ static void on_close(struct http_call *c, const struct http_failure *f)
 {
 	struct running *r = http_call_arg(c);
 	r->done = true;
+	stop_waiting(r);
 	if (r->failed)
 		return;
 	if (r->status && r->status / 100 != 2) {
@@ -121,7 +159,8 @@ static void on_close(struct http_call *c, const struct http_failure *f)
 static void on_interrupt(struct client *cl, int signo)
 {
 	struct running *r = cl->signal_arg;
-	err_set(r->e, ERRC_UNKNOWN_ERROR, "cancelled by signal %d; no image was made", signo);
+	err_set(r->e, ERRC_UNKNOWN_ERROR, "cancelled by signal %d; %s", signo,
+		r->out < 0 ? "no image was made" : "the archive is not complete");
 	if (!r->done)
 		give_up(r);
 }
@@ -139,7 +178,10 @@ static int run(struct running *r, const char *method, const char *target, int64_
 	o.head_ms = 0;
 	r->error.max = ERROR_MAX;
 	sse_reader_init(&r->reader, on_event, r);
-	if (client_catch_signals(r->cl, r->e) < 0)
+	/* A pipe whose reader is slow blocks each write: there signals end the program, and leave no file. */
+	struct stat st;
+	bool piped = r->out >= 0 && fstat(r->out, &st) == 0 && !S_ISREG(st.st_mode);
+	if (!piped && client_catch_signals(r->cl, r->e) < 0)
 		return -1;
 	r->cl->on_signal = on_interrupt;
 	r->cl->signal_arg = r;
@@ -158,7 +200,7 @@ static int run(struct running *r, const char *method, const char *target, int64_
 
 int image_transfer(struct client *cl, const struct image_transfer *t, struct err *e)
 {
-	struct running r = {.cl = cl, .t = t, .e = e, .fd = t->fd, .out = -1};
+	struct running r = {.cl = cl, .t = t, .e = e, .fd = t->fd, .before = t->before, .out = -1};
 	return run(&r, "POST", t->target, t->fd >= 0 ? HTTP_CALL_CHUNKED : (int64_t)t->json.n, t->json);
 }
 
@@ -180,10 +222,12 @@ void image_query(struct buf *to, const char *name, const char *value)
 	client_percent_encode(to, value);
 }
 
-static bool skips(void *arg, const char *path, bool dir)
+static enum cp_skip skips(void *arg, const char *path, bool dir)
 {
 	const struct ignore *i = arg;
-	return i && ignore_has(i, path) && !(dir && ignore_has_exceptions(i));
+	if (!i || !ignore_has(i, path))
+		return CP_TAKE;
+	return dir && ignore_has_exceptions(i) ? CP_INSIDE : CP_SKIP;
 }
 
 int image_pack_dir(const char *dir, const struct ignore *ignore, struct str dockerfile, pid_t *ret_pid, struct err *e)

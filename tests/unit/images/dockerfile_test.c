@@ -57,7 +57,14 @@ TEST(here_documents_and_flags)
 static const char *lookup(void *arg, struct str name)
 {
 	(void)arg;
-	return str_eq_c(name, "A") ? "1" : str_eq_c(name, "EMPTY") ? "" : NULL;
+	static char longer[DOCKERFILE_PATTERN_MAX + 2];
+	memset(longer, 'x', sizeof longer - 1);
+	return str_eq_c(name, "A")	 ? "1"
+	       : str_eq_c(name, "EMPTY") ? ""
+	       : str_eq_c(name, "PATH")	 ? "/usr/lib/a.so"
+	       : str_eq_c(name, "WIDE")	 ? "b  c"
+	       : str_eq_c(name, "LONG")	 ? longer
+					 : NULL;
 }
 
 static const char *expand(const char *text)
@@ -71,21 +78,55 @@ static const char *expand(const char *text)
 TEST(variables)
 {
 	CHECK(strcmp(expand("$A ${A}b $B|${B:-x$A}|${EMPTY:-y}|${EMPTY-z}|${A:+w}|${B:+w}"), "1 1b |x1|y||w|") == 0);
-	CHECK(strcmp(expand("\\$A '$A'"), "$A '$A'") == 0);
+	/* Quotes mean nothing in a plain text, which a here-document is. */
+	CHECK(strcmp(expand("\\$A '$A' it's $A \\n"), "$A '1' it's 1 \\n") == 0);
 	CHECK(strcmp(expand("${A"), "refused") == 0);
 	CHECK(strcmp(expand("${}"), "refused") == 0);
-	CHECK(strcmp(expand("${A?x}"), "refused") == 0);
+	CHECK(strcmp(expand("${A?x}${A:?x}"), "11") == 0);
+	CHECK(strcmp(expand("${A!x}"), "refused") == 0);
+}
+
+static const char *last_error(const char *text)
+{
+	static struct err e;
+	auto_buf struct buf out = {0};
+	return dockerfile_word(str_of(text), '\\', lookup, NULL, &out, &e) < 0 ? e.msg : "fine";
+}
+
+TEST(a_variable_that_is_needed)
+{
+	CHECK_CSTR(last_error("${B:?say $A}"), "the variable 'B' is needed: say 1");
+	CHECK_CSTR(last_error("${EMPTY:?}"), "the variable 'EMPTY' is needed: it has no value");
+	CHECK_CSTR(last_error("${EMPTY?}"), "fine");
+}
+
+TEST(patterns)
+{
+	CHECK_CSTR(expand("${PATH#*/} ${PATH##*/} ${PATH%/*} ${PATH%%/*} ${PATH%x}"),
+		"usr/lib/a.so a.so /usr/lib  /usr/lib/a.so");
+	CHECK_CSTR(expand("${PATH/\\//:} ${PATH//l?b/$A} ${PATH/none/x} ${B#x}"),
+		":usr/lib/a.so /usr/1/a.so /usr/lib/a.so ");
+	CHECK_CSTR(expand("${PATH//*/x}|${PATH#}|${PATH/}|${LONG#x}"), "refused");
+	CHECK_CSTR(expand("${PATH//*/x}|${PATH#}|${PATH/}"), "x|/usr/lib/a.so|/usr/lib/a.so");
 }
 
 TEST(words)
 {
 	struct words w = {0};
 	struct err e;
-	CHECK_INT(dockerfile_words(STR("a \"b c\" d\\ e 'f\"g'"), '\\', &w, &e), 0);
+	CHECK_INT(dockerfile_words(STR("a \"b c\" d\\ e 'f\"g'"), '\\', NULL, NULL, &w, &e), 0);
 	CHECK_INT(w.n, 4);
 	CHECK(strcmp(w.v[1], "b c") == 0 && strcmp(w.v[2], "d e") == 0 && strcmp(w.v[3], "f\"g") == 0);
 	words_free(&w);
-	CHECK_INT(dockerfile_words(STR("a 'b"), '\\', &w, &e), -1);
+	CHECK_INT(dockerfile_words(STR("a 'b"), '\\', NULL, NULL, &w, &e), -1);
+	words_free(&w);
+	/* A value does not fall apart, and a quote in another quote is a plain byte. */
+	CHECK_INT(dockerfile_words(STR("x=$WIDE \"it's $A\" '$A' ${B:-\"p  q\"}\tz"), '\\', lookup, NULL, &w, &e), 0);
+	CHECK_INT(w.n, 5);
+	CHECK_CSTR(w.v[0], "x=b  c");
+	CHECK_CSTR(w.v[1], "it's 1");
+	CHECK_CSTR(w.v[2], "$A");
+	CHECK_CSTR(w.v[3], "p  q");
 	words_free(&w);
 }
 
