@@ -41,6 +41,19 @@ struct json_doc *api_ask(
 	return d;
 }
 
+struct json_doc *api_once(struct cli *c, const char *method, const char *path, struct str body, struct err *e)
+{
+	auto_buf struct buf answer = {.max = CLIENT_BODY_MAX, .wipe = true};
+	if (client_once(c, method, path, body, &answer, e) < 0)
+		return NULL;
+	struct json_doc *d = json_parse(buf_str(&answer), e);
+	if (!d)
+		err_wrap(e, "the answer of the daemon");
+	else if (c->json)
+		cli_print(&answer);
+	return d;
+}
+
 struct str api_text(const struct json *object, const char *key)
 {
 	struct str s = STR("");

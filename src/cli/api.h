@@ -25,6 +25,9 @@ int api_call(struct client *cl, const struct api_request *rq, struct buf *ret, s
 struct json_doc *api_ask(
 	struct client *cl, const char *id, const char *method, const char *rest, struct str body, struct err *e);
 
+/* The same for a verb that asks once, of any path: client_once, parsed. */
+struct json_doc *api_once(struct cli *c, const char *method, const char *path, struct str body, struct err *e);
+
 /* A member of an answer, "" when it is missing. */
 struct str api_text(const struct json *object, const char *key);
 /* Appends a name and a value to the query: "?path=%2Ftmp", with '&' when the path already has a query. */

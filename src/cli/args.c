@@ -1,5 +1,6 @@
 #include "cli/args.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,8 +145,20 @@ static const char *option_name(void *arg, size_t i)
 	return i < n ? table[i].name : i - n < ARRAY_LEN(common) ? common[i - n] : NULL;
 }
 
+/* The usage of the verb has it as a word of its own. */
+static bool is_word_of_usage(const struct cli *c, const char *name)
+{
+	size_t n = strlen(name);
+	for (const char *at = c->verb->usage; islower((unsigned char)*name) && (at = strstr(at, name)); at += n)
+		if ((at == c->verb->usage || strchr(" [|", at[-1])) && strchr(" ]|", at[n]))
+			return true;
+	return false;
+}
+
 static int unknown_option(struct cli *c, const struct arg *table, const char *word)
 {
+	if (strncmp(word, "--", 2) == 0 && is_word_of_usage(c, word + 2))
+		return cli_usage(c, "unknown option '%s'; write '%s', without dashes", word, word + 2);
 	const char *near = strncmp(word, "--", 2) == 0 ? cli_nearest(word + 2, option_name, (void *)table) : NULL;
 	if (near)
 		return cli_usage(c, "unknown option '%s'; did you mean '--%s'?", word, near);

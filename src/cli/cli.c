@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +93,18 @@ static void say_box(char *text)
 	*to = 0;
 }
 
+static int output_errno; /* why a part of the results could not be written, or 0 */
+
+/* An earlier printf may have failed, and its errno is gone: a pipe without a reader tells itself. */
+static void flush_stdout(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+	if (fflush(stdout))
+		output_errno = errno;
+	else if (ferror(stdout) && !output_errno)
+		output_errno = poll(&p, 1, 0) == 1 && (p.revents & POLLERR) ? EPIPE : EIO;
+}
+
 static void print_error(const struct cli *c, const char *code, const char *from, const char *advice)
 {
 	char msg[512], hint[sizeof c->hint];
@@ -99,7 +112,7 @@ static void print_error(const struct cli *c, const char *code, const char *from,
 	snprintf(hint, sizeof hint, "%s", advice);
 	cli_clean(msg);
 	cli_clean(hint);
-	fflush(stdout);
+	flush_stdout();
 	if (c->json) {
 		print_error_json(c, code, msg, hint);
 		return;
@@ -134,9 +147,22 @@ void cli_print(struct buf *b)
 {
 	if (buf_size(b) && b->p[b->len - 1] != '\n')
 		buf_add_byte(b, '\n');
-	fflush(stdout);
-	if (fd_write_full(STDOUT_FILENO, b->p + b->off, buf_size(b)) == -EPIPE)
+	flush_stdout();
+	int r = fd_write_full(STDOUT_FILENO, b->p + b->off, buf_size(b));
+	if (r == -EPIPE)
 		exit(0);
+	if (r < 0)
+		output_errno = -r;
+}
+
+int cli_end(struct cli *c, int code)
+{
+	struct err e;
+	flush_stdout();
+	if (code || !output_errno || output_errno == EPIPE)
+		return code;
+	err_os(&e, ERRC_FILESYSTEM_ERROR, output_errno, "writing the output");
+	return cli_fail(c, &e);
 }
 
 int cli_write(int fd, struct str bytes, struct err *e)

@@ -63,8 +63,12 @@ int cli_fail(struct cli *c, const struct err *e);
 int cli_usage(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void cli_hint(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Writes a result to stdout and ends it with a newline. A broken pipe ends the program quietly. */
+/* Writes a result to stdout and ends it with a newline. A broken pipe ends the program quietly. Other failures are
+ * remembered for cli_end. */
 void cli_print(struct buf *b);
+/* The exit code of a verb that ended with `code`: results that could not be written, here or by printf, are an error.
+ */
+int cli_end(struct cli *c, int code);
 
 /* Writes bytes unchanged to stdout or stderr. A broken pipe ends the program quietly too. */
 int cli_write(int fd, struct str bytes, struct err *e);

@@ -1,9 +1,11 @@
 /*
  * main.c - the `atoll` program: finds the verb and runs it.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/describe.h"
 
@@ -59,7 +61,7 @@ static int unknown_verb(const char *self, const char *word)
 static int run_verb(struct cli *c, const char *name, int argc, char **argv)
 {
 	c->verb = cli_verb(name);
-	return c->verb ? c->verb->run(c, argc, argv) : unknown_verb(c->self, name);
+	return c->verb ? cli_end(c, c->verb->run(c, argc, argv)) : unknown_verb(c->self, name);
 }
 
 static bool is_word(const char *word, const char *a, const char *b, const char *d)
@@ -67,8 +69,18 @@ static bool is_word(const char *word, const char *a, const char *b, const char *
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, d) == 0;
 }
 
+/* A standard descriptor that is closed would be the next socket to the daemon, and results would go there. In its place
+ * comes one that can be neither read nor written. */
+static void fill_closed(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			_exit(1);
+}
+
 int main(int argc, char **argv)
 {
+	fill_closed();
 	/* A write to a broken pipe then returns EPIPE, which each verb handles in its own way. */
 	signal(SIGPIPE, SIG_IGN);
 	struct cli c = {.self = argc > 0 ? argv[0] : "atoll"};

@@ -240,7 +240,7 @@ static void add(struct build *b, const char *word)
 static int read_build(int argc, char **argv, struct build *b)
 {
 	static const char *const ignored[] = {"--platform", "--network", "--output", "--progress", "--label"};
-	static const char *const passed[] = {"-f", "--file", "--build-arg", "--target"};
+	static const char *const passed[] = {"-f", "--file", "--build-arg", "--target", "--secret"};
 	for (int i = 0; i < argc; i++) {
 		const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
 		bool skip = false, pass = false;

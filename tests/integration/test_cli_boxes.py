@@ -3,7 +3,10 @@
 import json
 import re
 import signal
+import subprocess
+import tarfile
 
+import atoll as lib
 import pytest
 from atoll import SANITIZED, box_path, wait_for
 
@@ -363,12 +366,75 @@ def test_net_sets_what_is_no_rule(daemon, box):
 @pytest.mark.parametrize("words, code, text", [
     (["--ask", "--no-ask"], 2, "not both"), (["log", "--ask"], 2, "no option but -f"), (["--rate", "fast"], 2, "0 for no limit"),
     (["--rate", "100"], 1, "'rateBps' must be 0 or at least"), (["--max-connections", "20000"], 1, "'maxConnections'"),
+    (["--mode", "off"], 2, "unknown option '--mode'; write 'mode', without dashes"), (["--MODE"], 2, "unknown option '--MODE'\n"),
     (["--max-connections", "0"], 2, "--max-connections cannot be '0'"), (["--ask-timeout", "soon"], 2, "--ask-timeout"),
 ])
 def test_net_options_that_cannot_be(daemon, box, words, code, text):
     daemon.cli("create", box)
     r = daemon.cli("net", box, *words)
     assert r.returncode == code and text in r.stderr.decode(), r
+
+
+def test_net_removes_only_rules_that_are_there(daemon, box):
+    daemon.cli("create", box)
+    assert daemon.cli("net", box, "allow", "pypi.org", "two.example").returncode == 0
+    r = daemon.cli("net", box, "remove", "two.example", "pipy.org")
+    assert r.returncode == 1 and f"box '{box}' has no rule 'pipy.org'; nothing was changed".encode() in r.stderr, r
+    assert json.loads(daemon.cli("net", box, "--json").stdout)["own"]["allow"] == ["pypi.org", "two.example"]
+    assert b"pypi.org" not in daemon.cli("net", box, "remove", "pypi.org").stdout
+
+
+def test_backups_of_a_box_that_never_was(daemon, box):
+    daemon.cli("create", box)
+    r = daemon.cli("backups", f"{box}-none")
+    assert (r.returncode, r.stdout) == (1, b"") and f"there is no box '{box}-none'".encode() in r.stderr, r
+    r = daemon.cli("backups", f"{box}-none", "--json")
+    assert r.returncode == 1 and b"SANDBOX_NOT_FOUND" in r.stdout + r.stderr, r
+    made = daemon.cli("backup", box).stdout.decode().strip()
+    try:
+        daemon.cli("rm", box)
+        assert made in daemon.cli("backups", box).stdout.decode()
+        assert [b["id"] for b in json.loads(daemon.cli("backups", box, "--json").stdout)["backups"]] == [made]
+    finally:
+        daemon.cli("backups", "rm", made)
+
+
+@pytest.mark.parametrize("words", [["list"], ["inspect", "BOX"], ["ls", "BOX", "/"], ["net", "BOX", "--json"], ["stats", "BOX"], ["completion", "bash"],
+                                   ["version"], ["help", "list"]])
+@pytest.mark.parametrize("to", [">/dev/full", ">&-", ">&- <&-", "| true"])
+def test_results_that_cannot_be_written_are_an_error(daemon, box, words, to):
+    """A reader that has left wants no more, and is none."""
+    daemon.cli("create", box)
+    words = " ".join(words).replace("BOX", box)
+    r = subprocess.run(["bash", "-c", f"exec 3>&1; {{ {lib.BIN}/atoll {words}; echo $? >&3; }} 3>&3 {to}"], capture_output=True, text=True,
+                       env=daemon.env, timeout=lib.DEADLINE, check=False)
+    assert r.stdout == ("0\n" if to == "| true" else "1\n"), r
+    assert ("writing the output" in r.stderr) == (to != "| true"), r
+
+
+def archive(size, there):
+    """The beginning of a tar with one file, of which only a part is there."""
+    member = tarfile.TarInfo("./large")
+    member.size = size
+    return member.tobuf() + bytes(there)
+
+
+def test_ctrl_c_ends_an_import_that_waits_for_its_input(daemon):
+    with daemon.cli_start("import", "-", "cancelled") as p:
+        p.stdin.write(archive(1 << 30, 1 << 20))  # more than a pipe holds: it reads, so it also catches signals
+        p.send_signal(signal.SIGINT)
+        assert p.wait(lib.DEADLINE) == 130
+        assert p.stderr.read() == b"atoll import: cancelled by signal 2; no image was made\n"
+    assert b"cancelled" not in daemon.cli("images").stdout
+
+
+def test_ctrl_c_ends_an_export_that_waits_for_its_reader(daemon):
+    assert daemon.cli("import", "-", "large", input=archive(16 * MIB, 16 * MIB + 1024)).returncode == 0
+    with daemon.cli_start("export", "large") as p:
+        assert len(p.stdout.read(MIB)) == MIB
+        p.send_signal(signal.SIGINT)
+        assert p.wait(lib.DEADLINE) == -signal.SIGINT
+    assert daemon.cli("image", "rm", "large").returncode == 0
 
 
 def test_rm_goes_on_after_one_that_is_missing(daemon):

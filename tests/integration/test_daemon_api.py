@@ -253,10 +253,13 @@ def test_the_image_of_a_sandbox_stays(daemon, box):
     assert "default" in e["message"]
 
 
-def test_an_image_that_is_not_there(daemon, box):
-    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
-    about = daemon.inspect(box)
-    assert (about["state"], about["image"]) == ("failed", "no-such-image") and about["reason"].startswith("IMAGE_NOT_FOUND: "), about
+@pytest.mark.parametrize("image", ["no-such-image", "no-such-image:1", "registry.invalid/no-such-image:tag", "registry.invalid/no-such-image/" + "x" * 80])
+def test_an_image_that_is_not_there(daemon, box, image):
+    for _ in range(2):
+        check_error(daemon.request("PUT", box_path(box), {"image": image}), "IMAGE_NOT_FOUND", 404)
+        about = daemon.inspect(box)
+        shown = image if len(image) <= 63 else image[:59] + ":..."
+        assert (about["state"], about["image"]) == ("failed", shown) and about["reason"].startswith("IMAGE_NOT_FOUND: "), about
     for method, route, body in (("POST", "/api/execute", {"command": "true"}), ("GET", "/api/ping", None), ("GET", "/proxy/80/", None)):
         e = check_error(daemon.request(method, box_path(box, route), body), "IMAGE_NOT_FOUND", 404)
         assert "no-such-image" in e["message"]
@@ -266,8 +269,9 @@ def test_an_image_that_is_not_there(daemon, box):
     assert daemon.inspect(box)["limits"]["pids"] == 64
 
 
-def test_a_failed_sandbox_can_be_deleted(daemon, box):
-    check_error(daemon.request("PUT", box_path(box), {"image": "no-such-image"}), "IMAGE_NOT_FOUND", 404)
+@pytest.mark.parametrize("image", ["no-such-image", "no-such-image:1"])
+def test_a_failed_sandbox_can_be_deleted(daemon, box, image):
+    check_error(daemon.request("PUT", box_path(box), {"image": image}), "IMAGE_NOT_FOUND", 404)
     check_error(daemon.request("PUT", box_path(box), {}), "IMAGE_NOT_FOUND", 404)
     assert box in [s["id"] for s in daemon.request("GET", "/v1/sandboxes").json()["sandboxes"]]
     assert daemon.request("DELETE", box_path(box)).status == 204

@@ -158,25 +158,41 @@ static void add_row(struct table *t, const struct json *it)
 static const char *const heads[] = {"ID", "BOX", "NAME", "STATE", ">SIZE", ">AGE"};
 static const struct listing listing = {"backups", heads, ARRAY_LEN(heads), add_row, "there are no backups"};
 
+/* Backups outlive their box: without one of this name, the box must be there. */
+static int list_of(struct cli *c, const char *id, struct err *e)
+{
+	auto_client struct client cl = {0};
+	auto_buf struct buf path = {0}, answer = {.max = CLIENT_BODY_MAX};
+	client_box_path(&path, id, "/backups");
+	if (client_open(c, &cl, e) < 0 || client_call(&cl, "GET", buf_cstr(&path), STR(""), &answer, e) < 0)
+		return -1;
+	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
+	const struct json *list = d ? json_get(json_root(d), listing.key) : NULL;
+	if (!d || (!(list && list->first) && api_need_box(&cl, id, e) < 0))
+		return -1;
+	if (c->json)
+		cli_print(&answer);
+	else
+		listing_print(&listing, list);
+	return 0;
+}
+
 int verb_backups(struct cli *c, int argc, char **argv)
 {
 	const struct arg table[] = {ARG_TABLE_END};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
+	const char *id = NULL;
 	struct err e;
 	int code;
-	auto_buf struct buf path = {0};
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n && strcmp(a.words[0], "rm") == 0)
 		return a.n > 1 ? delete_from(c, "/v1/backups/", a.words + 1, a.n - 1)
 			       : cli_usage(c, "which backups? Write their ids");
-	if (a.n > 1)
-		return cli_usage(c, "'%s' is too much", a.words[1]);
-	if (a.n)
-		client_box_path(&path, a.words[0], "/backups");
-	else
-		buf_add_c(&path, "/v1/backups");
-	return listing_ask(c, buf_cstr(&path), &listing, &e) < 0 ? cli_fail(c, &e) : 0;
+	if (a.n && !args_box(c, &a, 1, &id, &code))
+		return code;
+	int r = id ? list_of(c, id, &e) : listing_ask(c, "/v1/backups", &listing, &e);
+	return r < 0 ? cli_fail(c, &e) : 0;
 }
 
 /* ---- restore ---- */

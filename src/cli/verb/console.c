@@ -14,20 +14,20 @@ int verb_console(struct cli *c, int argc, char **argv)
 		ARG_TABLE_END,
 	};
 	struct args a = {.command_after = ARGS_NO_COMMAND};
-	auto_buf struct buf body = {0}, url = {0};
+	auto_buf struct buf url = {0};
 	struct err e;
 	int code;
 	if (!args_parse(c, table, argc, argv, &a, &code))
 		return code;
 	if (a.n)
 		return cli_usage(c, "'%s' is one word too many", a.words[0]);
-	if (client_once(c, "POST", "/v1/console/links", STR(""), &body, &e) < 0)
-		return cli_fail(c, &e);
-	auto_json struct json_doc *doc = json_parse(buf_str(&body), &e);
+	auto_json struct json_doc *doc = api_once(c, "POST", "/v1/console/links", STR(""), &e);
 	if (!doc)
 		return cli_fail(c, &e);
-	buf_add_str(&url, c->json ? buf_str(&body) : api_text(json_root(doc), "url"));
-	if (!print && !c->json)
+	if (c->json)
+		return 0;
+	buf_add_str(&url, api_text(json_root(doc), "url"));
+	if (!print)
 		browser_open(buf_cstr(&url));
 	cli_print(&url);
 	return 0;

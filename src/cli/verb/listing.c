@@ -1,6 +1,6 @@
 #include "cli/verb/listing.h"
 
-#include "cli/client.h"
+#include "cli/api.h"
 
 void listing_print(const struct listing *l, const struct json *items)
 {
@@ -12,16 +12,10 @@ void listing_print(const struct listing *l, const struct json *items)
 
 int listing_ask(struct cli *c, const char *path, const struct listing *l, struct err *e)
 {
-	auto_buf struct buf answer = {.max = CLIENT_BODY_MAX};
-	if (client_once(c, "GET", path, STR(""), &answer, e) < 0)
-		return -1;
-	if (c->json) {
-		cli_print(&answer);
-		return 0;
-	}
-	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
+	auto_json struct json_doc *d = api_once(c, "GET", path, STR(""), e);
 	if (!d)
 		return -1;
-	listing_print(l, json_get(json_root(d), l->key));
+	if (!c->json)
+		listing_print(l, json_get(json_root(d), l->key));
 	return 0;
 }

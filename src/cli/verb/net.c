@@ -121,6 +121,31 @@ static bool is_named(const struct args *a, struct str rule)
 	return false;
 }
 
+static bool has_rule(const struct json *own, const char *rule)
+{
+	static const char *const lists[] = {"allow", "deny"};
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		json_each(it, json_get(own, lists[i]))
+		{
+			if (str_eq_c(it->text, rule))
+				return true;
+		}
+	return false;
+}
+
+/* Rules to remove must be there: a misspelt one would stay in force. */
+static int check_there(struct net *n, const struct json *own, struct err *e)
+{
+	for (int i = 2; i < n->a->n; i++) {
+		if (has_rule(own, n->a->words[i]))
+			continue;
+		cli_hint(n->c, "'%s net %s' lists its rules.", n->c->self, n->id);
+		return err_set(e, ERRC_VALIDATION_FAILED, "box '%s' has no rule '%.100s'; nothing was changed", n->id,
+			n->a->words[i]);
+	}
+	return 0;
+}
+
 /* The box's own rules of this list, without those that the command names, and with them when `add` says so. */
 static void write_rules(struct json_writer *w, const struct net *n, const struct json *own, const char *key, bool add)
 {
@@ -147,6 +172,8 @@ static int change_rules(struct net *n, const char *what, struct err *e)
 	if (!d)
 		return -1;
 	const struct json *own = json_get(json_root(d), "own");
+	if (strcmp(what, "remove") == 0 && check_there(n, own, e) < 0)
+		return -1;
 	struct json_writer w = json_writer(&body);
 	json_object_begin(&w);
 	write_rules(&w, n, own, "allow", strcmp(what, "allow") == 0);

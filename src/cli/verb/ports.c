@@ -14,12 +14,11 @@
 static bool check_words(struct cli *c, const struct args *a, bool port, int *ret_code)
 {
 	uint64_t n;
-	if (a->n < 1 || !*a->words[0])
-		*ret_code = cli_usage(c, "which box?");
-	else if (port && a->n < 2)
+	const char *id;
+	if (!args_box(c, a, 1 + port, &id, ret_code))
+		return false;
+	if (port && a->n < 2)
 		*ret_code = cli_usage(c, "which port?");
-	else if (a->n > 1 + port)
-		*ret_code = cli_usage(c, "'%s' is one word too many", a->words[1 + port]);
 	else if (port && (!str_to_u64(str_of(a->words[1]), 65535, &n) || n == 0))
 		*ret_code = cli_usage(c, "a port is a number from 1 to 65535, not '%s'", a->words[1]);
 	else

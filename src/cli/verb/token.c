@@ -6,7 +6,6 @@
 
 #include "cli/api.h"
 #include "cli/args.h"
-#include "cli/client.h"
 #include "cli/verb/box.h"
 #include "cli/verb/delete.h"
 #include "cli/verb/listing.h"
@@ -15,23 +14,19 @@
 /* The value alone: `export ATOLL_TOKEN=$(atoll token create ci)`. */
 static int make(struct cli *c, const char *name, const char *ttl, struct err *e)
 {
-	auto_buf struct buf body = {0}, answer = {.wipe = true};
+	auto_buf struct buf body = {0};
 	struct json_writer w = json_writer(&body);
 	json_object_begin(&w);
 	json_member_cstr(&w, "name", name);
 	if (ttl)
 		json_member_cstr(&w, "ttl", ttl);
 	json_object_end(&w);
-	if (client_once(c, "POST", "/v1/tokens", buf_str(&body), &answer, e) < 0)
-		return -1;
-	if (c->json) {
-		cli_print(&answer);
-		return 0;
-	}
-	auto_json struct json_doc *d = json_parse(buf_str(&answer), e);
+	auto_json struct json_doc *d = api_once(c, "POST", "/v1/tokens", buf_str(&body), e);
 	if (!d)
 		return -1;
-	printf("%.*s\n", STR_ARG(api_text(json_root(d), "token")));
+	if (!c->json)
+		printf("%.*s\n", STR_ARG(api_text(json_root(d), "token")));
+	json_wipe(d);
 	return 0;
 }
 

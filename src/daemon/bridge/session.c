@@ -118,10 +118,8 @@ static void on_closed(struct bridge_call *b, int status, struct str body)
 	bridge_message(body, &why);
 	if (status != 204 && status != 200 && status != 404)
 		return bridge_fail(b, 502, "tunnel_error", "tunnel failed: %s", buf_cstr(&why));
-	if (b->r->x) {
-		http_respond(b->r->x, 204, NULL, STR(""));
-		daemon_request_answered(b->r, 204);
-	}
+	if (b->r->x)
+		daemon_request_empty(b->r);
 	bridge_done(b);
 }
 
@@ -209,10 +207,8 @@ static void on_gone(struct bridge_call *b, int status, struct str body)
 	(void)body;
 	if (status == 0 || status >= 500)
 		return bridge_fail(b, 502, "pool_error", "pool error: the sandbox could not be destroyed");
-	if (b->r->x) {
-		http_respond(b->r->x, 204, NULL, STR(""));
-		daemon_request_answered(b->r, 204);
-	}
+	if (b->r->x)
+		daemon_request_empty(b->r);
 	bridge_done(b);
 }
 

@@ -339,10 +339,8 @@ void handle_console_session(struct daemon_request *r)
 	if (method == HTTP_M_POST)
 		return begin_login(r);
 	/* The page asks before it shows the form: not being signed in is no error then. */
-	if (!s && method != HTTP_M_DELETE) {
-		http_respond(r->x, 204, NULL, STR(""));
-		return daemon_request_answered(r, 204);
-	}
+	if (!s && method != HTTP_M_DELETE)
+		return daemon_request_empty(r);
 	if (!s) {
 		err_set(&e, ERRC_UNAUTHORIZED, "there is no console session");
 		return daemon_request_error(r, &e);

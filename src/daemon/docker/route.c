@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "daemon/docker/docker.h"
+#include "proto/image.h"
 
 static bool peer_uid(struct daemon_request *r, uid_t *ret)
 {
@@ -81,7 +82,7 @@ static const char bridge[] =
 static const char about[] = "{\"ServerVersion\":\"" ATOLL_VERSION "\",\"Name\":\"atoll\",\"OSType\":\"linux\","
 			    "\"SecurityOptions\":[],\"DriverStatus\":[]}";
 static const char version[] = "{\"Version\":\"" ATOLL_VERSION "\",\"ApiVersion\":\"1.47\",\"MinAPIVersion\":\"1.24\","
-			      "\"Os\":\"linux\",\"Arch\":\"amd64\",\"Platform\":{\"Name\":\"Atoll\"}}";
+			      "\"Os\":\"linux\",\"Arch\":\"" IMAGE_PROCESSOR "\",\"Platform\":{\"Name\":\"Atoll\"}}";
 
 static void on_whole(struct http_exchange *x, struct str body)
 {

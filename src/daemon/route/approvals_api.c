@@ -159,19 +159,13 @@ static void on_body(struct http_exchange *x, struct str body)
 		daemon_request_approved(r);
 }
 
-static void answer_empty(struct daemon_request *r)
-{
-	http_respond(r->x, 204, NULL, STR(""));
-	daemon_request_answered(r, 204);
-}
-
 static void on_forgotten(void *arg, const struct err *e)
 {
 	struct daemon_request *r = arg;
 	if (r->x && e)
 		daemon_request_error(r, e);
 	else if (r->x)
-		answer_empty(r);
+		daemon_request_empty(r);
 	daemon_request_release(r);
 }
 

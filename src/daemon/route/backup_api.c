@@ -95,7 +95,7 @@ static int read_wish(struct str body, struct backup_call *c, struct err *e)
 		json_read_bool(root, "wait", &c->wait, e) < 0)
 		return -1;
 	if (name.n > SNAPSHOT_LABEL_MAX || (name.n && memchr(name.p, 0, name.n)))
-		return err_field(e, "name", "field 'name' must have at most %d bytes", SNAPSHOT_LABEL_MAX);
+		return err_field(e, "name", "field 'name' must have at most %d bytes and no NUL", SNAPSHOT_LABEL_MAX);
 	memcpy(c->wish.name, name.n ? name.p : "", name.n);
 	c->wish.ttl_ms = ttl * 1000;
 	return 0;
@@ -167,12 +167,10 @@ static void on_deleted(void *arg, struct backup *b, const struct err *e)
 {
 	struct daemon_request *r = arg;
 	(void)b;
-	if (r->x && e) {
+	if (r->x && e)
 		daemon_request_error(r, e);
-	} else if (r->x) {
-		http_respond(r->x, 204, NULL, STR(""));
-		daemon_request_answered(r, 204);
-	}
+	else if (r->x)
+		daemon_request_empty(r);
 	daemon_request_release(r);
 }
 

@@ -232,10 +232,8 @@ static void on_unexposed(void *arg, const struct err *e)
 	}
 	if (r->x && e)
 		ports_error(r, e);
-	else if (r->x) {
-		http_respond(r->x, 204, NULL, STR(""));
-		daemon_request_answered(r, 204);
-	}
+	else if (r->x)
+		daemon_request_empty(r);
 	change_end(c);
 }
 

@@ -76,6 +76,12 @@ void daemon_request_json(struct daemon_request *r, int status, struct str body)
 	daemon_request_answered(r, status);
 }
 
+void daemon_request_empty(struct daemon_request *r)
+{
+	http_respond(r->x, 204, NULL, STR(""));
+	daemon_request_answered(r, 204);
+}
+
 void daemon_request_error_with(struct daemon_request *r, const struct err *e, struct str context)
 {
 	struct error_json j = {.err = e, .context = context};

@@ -67,6 +67,8 @@ void daemon_request_release(struct daemon_request *r);
 void daemon_request_answered(struct daemon_request *r, int status);
 
 void daemon_request_json(struct daemon_request *r, int status, struct str body);
+/* 204. */
+void daemon_request_empty(struct daemon_request *r);
 /* With {"validationErrors":[…]} when the error is about a field. */
 void daemon_request_error(struct daemon_request *r, const struct err *e);
 /* With a context of the caller's: a complete JSON object or empty. */

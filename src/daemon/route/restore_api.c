@@ -254,8 +254,8 @@ static void on_replace_body(struct http_exchange *x, struct str body)
 	if (!root)
 		return daemon_request_error(r, &e);
 	if (root->type != JSON_T_OBJECT || root->count != 1 || !json_get(root, key)) {
-		err_field(&e, key, "the body must be an object with the field '%s'%s", key,
-			restore ? " or 'backup'" : "");
+		err_field(&e, key, "the body must be an object with the field %s alone",
+			restore ? "'snapshot' or 'backup'" : "'from'");
 		return daemon_request_error(r, &e);
 	}
 	if (restore ? json_read_str(root, key, &text, &e) < 0 : api_from_read(json_get(root, "from"), &from, &e) < 0)

@@ -7,8 +7,7 @@ static void on_destroyed(struct sandbox_waiter *w, struct sandbox *s, const stru
 	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
 		return daemon_request_error(r, e);
-	http_respond(r->x, 204, NULL, STR(""));
-	daemon_request_answered(r, 204);
+	daemon_request_empty(r);
 }
 
 void handle_delete(struct daemon_request *r)

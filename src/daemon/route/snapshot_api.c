@@ -40,7 +40,7 @@ static int read_name(struct str body, char ret[SNAPSHOT_LABEL_MAX + 1], struct e
 	if (json_read_str(json_root(doc), "name", &name, e) < 0)
 		return -1;
 	if (name.n > SNAPSHOT_LABEL_MAX || (name.n && memchr(name.p, 0, name.n)))
-		return err_field(e, "name", "field 'name' must have at most %d bytes", SNAPSHOT_LABEL_MAX);
+		return err_field(e, "name", "field 'name' must have at most %d bytes and no NUL", SNAPSHOT_LABEL_MAX);
 	memcpy(ret, name.n ? name.p : "", name.n);
 	ret[name.n] = 0;
 	return 0;
@@ -98,12 +98,10 @@ static void on_dropped(void *arg, struct snapshot *s, const struct err *e)
 {
 	struct daemon_request *r = arg;
 	(void)s;
-	if (r->x && e) {
+	if (r->x && e)
 		daemon_request_error(r, e);
-	} else if (r->x) {
-		http_respond(r->x, 204, NULL, STR(""));
-		daemon_request_answered(r, 204);
-	}
+	else if (r->x)
+		daemon_request_empty(r);
 	daemon_request_release(r);
 }
 

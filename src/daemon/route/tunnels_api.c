@@ -91,6 +91,5 @@ void handle_tunnel(struct daemon_request *r)
 		return daemon_request_json(r, 200, buf_str(&out));
 	}
 	tunnel_close(t);
-	http_respond(r->x, 204, NULL, STR(""));
-	daemon_request_answered(r, 204);
+	daemon_request_empty(r);
 }
