@@ -66,16 +66,7 @@ static void drive(struct run *r, struct str in, bool pieces)
 	uint32_t seed = (uint32_t)in.n;
 	int turns = 0;
 	while (http_server_stats(s).conns) {
-		if (in.n) {
-			size_t want = pieces ? next_piece(&seed, in.n) : in.n;
-			ssize_t n = send(sv[0], in.p, want, MSG_DONTWAIT | MSG_NOSIGNAL);
-			if (n > 0)
-				in = str_skip(in, (size_t)n);
-			else if (n < 0 && errno != EAGAIN)
-				in.n = 0;
-		}
-		if (!in.n)
-			shutdown(sv[0], SHUT_WR);
+		send_some(sv[0], &in, pieces, &seed);
 		loop_turn(l, 0);
 		drop_answers(sv[0]);
 		MUST(++turns < TURNS_MAX);
@@ -141,9 +132,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		drive(&pieces, in, true);
 		must_agree("whole and pieces", buf_str(&whole.log), buf_str(&pieces.log));
 	}
-	ask_oracle(&o, in);
-	if (!str_starts(buf_str(&o.log), buf_str(&whole.log)))
-		must_agree("we and llhttp", buf_str(&whole.log), buf_str(&o.log));
+	if (!misleads_llhttp(in)) {
+		ask_oracle(&o, in);
+		if (!str_starts(buf_str(&o.log), buf_str(&whole.log)))
+			must_agree("we and llhttp", buf_str(&whole.log), buf_str(&o.log));
+	}
 	buf_free(&whole.log);
 	buf_free(&pieces.log);
 	buf_free(&o.log);
