@@ -2,8 +2,8 @@
 #
 #   make run     install missing packages, build the programs and the image, start on 127.0.0.1:8700
 #   make test    install missing packages, build, run every suite
-#   make build   the programs: build/atoll atolld atoll-warden atoll-agent atoll-tls atoll-escape atoll-fusermount atoll-docker
-#   make unit | integration | security | compat | sdk | browser | wrangler   one suite
+#   make build   the programs: build/atoll, build/atolld and the ten others of ARCHITECTURE.md
+#   make unit | integration | security | compat | sdk | browser | wrangler   one suite; tests/run names them all
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench | soak
 #   make ci      lint, a short pass of every fuzz target, every suite: before a merge

@@ -149,6 +149,38 @@ export async function nothing_moves_by_itself({ page, daemon, ...t }) {
   assert.ok(moved.reduce((sum, [value]) => sum + value, 0) < 0.02, JSON.stringify(moved.filter(([value]) => value > 0.001), undefined, 1));
 }
 
+export async function empty_and_slow(t) {
+  const { page, daemon } = t;
+  await signIn(t);
+  await shows(page.locator('.empty'), 'Nothing here yet');
+  await page.locator('.empty').getByRole('button', { name: 'New box' }).click();
+  await page.getByRole('dialog').getByLabel('Name', { exact: true }).waitFor();
+  await page.keyboard.press('Escape');
+  // An answer that does not come is shown as such, and its end too.
+  await daemon.box('slow');
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  await page.route('**/api/process/list', async (route) => { await held; await route.continue(); });
+  await page.getByRole('link', { name: 'slow', exact: true }).click();
+  await page.getByRole('tab', { name: 'Processes', exact: true }).click();
+  const tab = page.getByRole('tabpanel', { name: 'Processes' });
+  await shows(tab.getByRole('status'), 'Loading …');
+  release();
+  await shows(tab.locator('.empty'), 'No background processes');
+}
+
+export async function motion_is_a_wish({ page, daemon, ...t }) {
+  await signIn({ page, daemon, ...t });
+  const time = () => page.evaluate(() => {
+    document.body.style.transition = 'opacity 3s';
+    return getComputedStyle(document.body).transitionDuration;
+  });
+  await page.emulateMedia({ reducedMotion: 'no-preference' });
+  assert.equal(await time(), '3s');
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  assert.equal(await time(), '0s');
+}
+
 export async function palette({ page, daemon, ...t }) {
   await open({ page, daemon, ...t }, 'palette', 'Info');
   await page.keyboard.press('Control+k');

@@ -14,16 +14,7 @@ def node(*args, **kwargs):
     return subprocess.run(["node", "--experimental-websocket", "run.mjs", *args], cwd=HERE, capture_output=True, text=True, check=False, **kwargs)
 
 
-def scenarios():
-    """None without npm. Scenarios that cannot be loaded are an error, not a reason to skip."""
-    if not npmdir.installed(HERE):
-        return []
-    r = node("--list")
-    assert r.returncode == 0, r.stdout + r.stderr
-    return r.stdout.split()
-
-
-SCENARIOS = scenarios()
+SCENARIOS = npmdir.scenarios(HERE, node)
 
 
 @pytest.mark.skipif(not SCENARIOS, reason="npm is missing")

@@ -137,3 +137,15 @@ def test_pages_set_the_variables_that_they_use():
             uses = [i for i, line in enumerate(lines) if line.startswith("$ ") and f"${name}" in line]
             sets = [i for i, line in enumerate(lines) if line == '$ eval "$(atoll env --export)"']
             assert not uses or sets and sets[0] < uses[0], f"{page.name} uses ${name} in line {uses[0] + 1} and does not set it before"
+
+
+# Set by one program of Atoll for another.
+INTERNAL = {"ATOLL_AGENT", "ATOLL_BACKUP_DIR", "ATOLL_BACKUP_KEY", "ATOLL_GIT_PASSWORD", "ATOLL_GIT_USER"}
+
+
+def test_every_variable_is_documented():
+    named = re.compile(r'"(ATOLL_[A-Z0-9_]+)"')
+    read = {name for source in (ROOT / "src").rglob("*.[ch]") for name in named.findall(source.read_text(encoding="utf-8"))}
+    documented = set(re.findall(r"`(ATOLL_[A-Z0-9_]+)`", (ROOT / "docs/configuration.md").read_text(encoding="utf-8")))
+    undocumented = read - INTERNAL - documented
+    assert read & documented and not undocumented, undocumented

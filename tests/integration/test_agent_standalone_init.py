@@ -52,7 +52,7 @@ class Init:
     def call(self, method, path, body=None, headers=None):
         c = http.client.HTTPConnection("localhost")
         c.sock = socket.socket(socket.AF_UNIX)
-        c.sock.settimeout(30)
+        c.sock.settimeout(60)
         c.sock.connect(self.path)
         try:
             c.request(method, path, json.dumps(body) if body else None, headers or {})

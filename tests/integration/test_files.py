@@ -244,7 +244,7 @@ def test_a_path_that_is_as_long_as_paths_can_be(api):
 def test_a_directory_that_moves_under_an_upload(api):
     api.sh(f"mkdir {W}/before")
     s = api.daemon.connect(unix=True)
-    s.settimeout(30)
+    s.settimeout(60)
     s.sendall(f"PUT {api.file_url(W + '/before/f')} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab".encode())
     wait_for(lambda: api.sh(f"ls -A {W}/before"), "the upload has begun")
     api.sh(f"mv {W}/before {W}/after")

@@ -408,5 +408,5 @@ def test_who_is_not_believed(daemon, echo):
                                         ("ATOLL_TRUSTED_PROXIES", "example.org"), ("ATOLL_APP_TIMEOUT", "soon"), ("ATOLL_APP_TIMEOUT", "86401")])
 def test_settings_that_cannot_be(daemon, tmp_path, name, value):
     env = {**daemon.env, "ATOLL_DATA": str(tmp_path), "ATOLL_RUN": str(tmp_path), name: value}
-    r = subprocess.run([BIN / "atolld"], env=env, capture_output=True, timeout=30, check=False)
+    r = subprocess.run([BIN / "atolld"], env=env, capture_output=True, timeout=60, check=False)
     assert r.returncode == 78 and name in r.stderr.decode(), r

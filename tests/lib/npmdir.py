@@ -17,3 +17,12 @@ def installed(directory):
             subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=directory, check=True)
             stamp.write_bytes(lock)
     return True
+
+
+def scenarios(directory, node):
+    """The names that its run.mjs lists; none without npm. Scenarios that cannot be loaded are an error, not a reason to skip."""
+    if not installed(directory):
+        return []
+    r = node("--list")
+    assert r.returncode == 0, r.stdout + r.stderr
+    return r.stdout.split()

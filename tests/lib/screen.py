@@ -22,7 +22,7 @@ class Screen:
         self.sock = socket.socket(socket.AF_UNIX)
         if receive_buffer:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.sock.settimeout(30)
+        self.sock.settimeout(DEADLINE)
         self.sock.connect(api.daemon.socket)
         self.ws = WebSocket(self.sock, api.path(f"/ws/pty?{query}"))
 

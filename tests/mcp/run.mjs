@@ -132,13 +132,18 @@ export const scenarios = {
 
   async progress_and_cancel(c) {
     const heard = [];
-    await c.call('run_command', { command: 'for i in 1 2 3; do echo step $i; sleep 0.4; done' }, { onprogress: (p) => heard.push(p) });
+    // Ends after two messages have been heard.
+    const command = 'for i in 1 2; do until [ -e /tmp/heard$i ]; do echo step $i; sleep 0.05; done; done';
+    const writes = [];
+    const onprogress = (p) => writes.push(c.call('write_file', { path: `/tmp/heard${heard.push(p)}`, content: '' }));
+    assert.match(textOf(await c.call('run_command', { command }, { onprogress })), /exit code 0/);
+    await Promise.all(writes);
     assert(heard.length >= 2 && heard[0].message.startsWith('step'), JSON.stringify(heard));
     assert(heard.every((p, i) => i === 0 || p.progress > heard[i - 1].progress));
     const stop = new AbortController();
     const running = c.call('run_command', { command: 'echo begun; sleep 777' }, { signal: stop.signal, onprogress: () => stop.abort() });
     await assert.rejects(running);
-    const ended = "for i in $(seq 100); do pgrep -f '[s]leep 777' >/dev/null || exit 0; sleep 0.1; done; exit 9";
+    const ended = "for i in $(seq 600); do pgrep -f '[s]leep 777' >/dev/null || exit 0; sleep 0.1; done; exit 9";
     assert.match(await c.text('run_command', { command: ended }), /exit code 0/);
   },
 

@@ -51,7 +51,7 @@ def impostor(daemon, box, answer):
 
         def serve(conn):
             with conn, contextlib.suppress(OSError):
-                conn.settimeout(20)
+                conn.settimeout(lib.DEADLINE)
                 conn.recv(65536)
                 answer(conn)
 
@@ -210,7 +210,7 @@ def test_endless_body_costs_bounded_memory(daemon, box):
 
     with impostor(daemon, box, flood), daemon.connect(unix=True) as client:
         client.sendall(f"GET {lib.box_path(box, '/api/ping')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        assert stalled.wait(30), "the daemon goes on reading"
+        assert stalled.wait(lib.DEADLINE), "the daemon goes on reading"
         assert sent[0] < 16 * 1024 * 1024
         assert rss(pid) < before + 8 * 1024 * 1024
     assert daemon.daemon_pid == pid

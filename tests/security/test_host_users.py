@@ -85,7 +85,7 @@ def images():
         (base / "default/rootfs/tmp/planted").unlink(missing_ok=True)
         subprocess.run(["umount", base / key], check=True)
         (base / key).rmdir()
-        for name in ("layers", "making", "meta", "trash", "users"):  # of the warden, for images made here
+        for name in ("layers", "making", "meta", "staging", "trash", "users"):  # of the warden, for images made here
             shutil.rmtree(base / name, ignore_errors=True)
         for name in (".lock", "default"):
             (base / name).unlink(missing_ok=True)

@@ -38,7 +38,7 @@ def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=2
 def connect(daemon):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.connect(str(daemon.run / "warden.sock"))
-    s.settimeout(10)
+    s.settimeout(lib.DEADLINE)
     return s
 
 
