@@ -119,7 +119,7 @@ export async function notebook_asks_before_something_is_lost(t) {
   await press('Save');
   await shows(page.locator('.notices'), 'is saved');
   assert.equal(JSON.parse(await daemon.read('careful', file)).cells[0].source.join(''), 'theirs = 20');
-  assert.equal(await leaves(), true);
+  await page.waitForFunction(() => dispatchEvent(new Event('beforeunload', { cancelable: true })));
   await daemon.write('careful', file, book('theirs = 3'));
   await press('Save');
   await says('was changed in the box since it was opened. Write over it?');

@@ -4,6 +4,7 @@ The test plays atolld; the helper gate-box plays the warden. Nothing of it is se
     servers (198.51.100.0/24, 2001:db8:1::/64)  ── veth ──  gate (198.51.100.1)        box: no interface but lo
 """
 
+import fcntl
 import itertools
 import json
 import os
@@ -248,17 +249,20 @@ class Gate:
         self.start()
 
     def start(self):
+        # The copies are above the numbers that they become: a dup2 must not close what the next one copies.
+        copies = [fcntl.fcntl(listener, fcntl.F_DUPFD_CLOEXEC, 5) for listener in self.listeners]
+
         def before():
-            os.dup2(self.listeners[0].fileno(), 103)
-            os.dup2(self.listeners[1].fileno(), 104)
-            os.dup2(103, 3)
-            os.dup2(104, 4)
+            for number, copy in enumerate(copies, 3):
+                os.dup2(copy, number)
         argv = self.world.gate_space.argv(
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", BUILD / "atoll-gate",
             binds=((self.world.resolv, "/etc/resolv.conf"), (self.world.hosts, "/etc/hosts")))
         env = {**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug", "ATOLL_DATA": str(self.data), "ATOLL_RUN": str(self.data),
                "SSL_CERT_FILE": str(self.world.tmp / "cert.pem")}
         self.process = subprocess.Popen(argv, close_fds=False, preexec_fn=before, stderr=self.log_path.open("a"), env=env)
+        for copy in copies:
+            os.close(copy)
         self.connect()
         self.warden.connect()
 
