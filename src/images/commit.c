@@ -86,6 +86,9 @@ int do_commit(struct conn *c, struct store *s, struct err *e)
 		take_layer(s, &w, box, &config, e) < 0 || config_save(s, &config, key, NULL, e) < 0)
 		return -1;
 	packages_keep(s, NULL, key);
+	/* The box may be destroyed next, and its files can be nowhere else: unlike a pull, nothing makes them again. */
+	if (syncfs(s->meta) < 0)
+		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "write the image to the disk");
 	if (store_link(s, false, ref.name, key, e) < 0)
 		return -1;
 	auto_buf struct buf out = {0};

@@ -54,7 +54,8 @@ def test_what_an_image_says_is_what_docker_would_say(atoll):
 
 def test_a_directory_is_no_file_whatever_is_in_it(atoll):
     """Its only file has its name."""
-    built(atoll, "FROM default AS a\nCOPY d /t\nFROM default\nCOPY d /t\nCOPY d/d /u\nCOPY d/d /v/\nCOPY --from=a /t /w\nRUN find /t /u /v /w -type f > /said\n",
+    built(atoll, "FROM default AS a\nCOPY d /t\nFROM default\nCOPY d /t\nCOPY d/d /u\nCOPY d/d /v/\n"
+          "COPY --from=a /t /w\nRUN find /t /u /v /w -type f > /said\n",
           files=[("d/d", b"x", {})], query="tag=samename")
     assert run(atoll, "a", "samename", "sort /said").split() == ["/t/d", "/u", "/v/d", "/w/d"]
 
@@ -62,7 +63,8 @@ def test_a_directory_is_no_file_whatever_is_in_it(atoll):
 def test_copies_keep_their_times_which_are_no_reason_to_copy_again(atoll):
     """zip refuses files from before 1980, make compares times."""
     def cached(content, mtime):
-        found = built(atoll, "FROM default\nCOPY d /t\nCOPY f /f\n", files=[("d/g", content, {"mtime": mtime}), ("f", b"y", {"mtime": mtime})], query="tag=times")
+        files = [("d/g", content, {"mtime": mtime}), ("f", b"y", {"mtime": mtime})]
+        found = built(atoll, "FROM default\nCOPY d /t\nCOPY f /f\n", files=files, query="tag=times")
         return [e["type"] for e in found].count("cached")
 
     cached(b"x", 1234567890)
