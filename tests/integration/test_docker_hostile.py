@@ -3,11 +3,16 @@
 import errno
 import json
 import os
+import pathlib
 import socket
+import struct
+import time
 
 import pytest
 from atoll import DEADLINE, wait_for
-from dockersock import SIDECAR, connect
+from dockersock import SIDECAR, connect, post
+
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a close is a reset
 
 
 def talk(docker, data, end=True):
@@ -133,6 +138,54 @@ def test_too_many_connections_to_a_sidecar(docker):
         except (ConnectionResetError, IndexError):
             return False
     wait_for(serves, "it serves again")
+
+
+def ticks(pid):
+    """The processor time of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def reach(docker, app):
+    """A connection to this program in a container: `c` is its end of it."""
+    assert docker.build().returncode == 0
+    port = docker.run("c")
+    program = f"import socket, struct, time; s = socket.create_server(('127.0.0.1', 8080)); c, _ = s.accept(); {app}"
+    post(port, "/api/process/start", {"command": f'python3 -c "{program}"', "processId": "app"})
+
+    def connected():
+        s, status = connect(port, "127.0.0.1:8080")
+        return s if status == 200 else s.close()
+    return wait_for(connected, "the app listens")
+
+
+def check_rests(docker):
+    """While this process works for a second, the daemon does not work for a quarter of one."""
+    before, begun = ticks(docker.daemon.daemon_pid), time.process_time()
+    while time.process_time() - begun < 1:
+        pass
+    assert ticks(docker.daemon.daemon_pid) - before < os.sysconf("SC_CLK_TCK") / 4
+
+
+def test_a_client_that_is_gone_before_its_bytes_are_taken_costs_nothing(docker):
+    s = reach(docker, "time.sleep(1000)")
+    s.settimeout(1)
+    with pytest.raises(TimeoutError):  # nothing more goes
+        while True:
+            s.sendall(b"x" * 65536)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    s.close()
+    check_rests(docker)
+
+
+def test_an_app_that_ends_and_then_resets_costs_nothing(docker):
+    """The client has been told of the end, and leaves the connection open."""
+    s = reach(docker, "c.shutdown(1); c.recv(1); c.setsockopt(1, 13, struct.pack('ii', 1, 0)); c.close(); time.sleep(1000)")
+    s.settimeout(DEADLINE)
+    assert s.recv(1) == b""
+    s.sendall(b"x")
+    check_rests(docker)
+    s.close()
 
 
 @pytest.mark.parametrize("arguments, words", [

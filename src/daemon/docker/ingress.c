@@ -141,8 +141,9 @@ static void set_interest(struct tunnel *u)
 		far |= EPOLLOUT;
 	if (u->back.n)
 		near |= EPOLLOUT;
-	loop_set_events(&u->near, near);
-	loop_set_events(&u->far, far);
+	/* A socket that has hung up is reported on and on, wanted or not: once is enough for one that has to wait. */
+	loop_set_events(&u->near, near ? near : EPOLLET);
+	loop_set_events(&u->far, far ? far : EPOLLET);
 }
 
 /* Moves what it can. False: the connection is broken. */
