@@ -93,6 +93,7 @@
 #define BACKUP_KEEP_MAX	    1000
 #define BACKUP_KEEP_DEFAULT 24
 #define BACKUP_LOOK	    1000   /* how often expired ones are looked for */
+#define BACKUP_SWEEP_AGAIN  60000  /* … and one that could not be deleted is tried again */
 #define BACKUP_FAILED_KEEP  600000 /* a failed one can be asked about so long */
 
 /* Outbound handlers */

@@ -157,6 +157,25 @@ def test_deleting_one_that_others_need_hides_it(daemon, box):
              "the chain is gone")
 
 
+def test_one_goes_although_it_was_needed_when_it_was_deleted(daemon, box):
+    """What needs it is being deleted, or made and then cancelled, at that moment."""
+    for _ in range(5):
+        made = []
+        for i in range(4):
+            run(daemon, box, f"echo {i} > /root/f{i}")
+            made.append(backup(daemon, box))
+        for i in (1, 2, 3, 0):  # with the fourth go the second and third, and then the first is free
+            delete(daemon, made[i])
+        wait_for(lambda: list(objects(daemon).iterdir()) == [], "no object is left")
+    first = backup(daemon, box)
+    run(daemon, box, "dd if=/dev/urandom of=/root/big bs=1M count=64 status=none")
+    second = ask(daemon, "POST", box_path(box, "/backups"), {"wait": False}, (202,))
+    wait_for(lambda: ask(daemon, "GET", f"/v1/backups/{second['id']}")["bytes"] > 0, "it is made")
+    delete(daemon, first)
+    delete(daemon, second)
+    wait_for(lambda: list(objects(daemon).iterdir()) == [], "no object is left")
+
+
 def test_a_backup_with_a_ttl_goes_by_itself(daemon, box):
     run(daemon, box, "true")
     made = backup(daemon, box, ttl=1)

@@ -35,6 +35,7 @@ static void loading_end(struct backup_loading *l, const struct err *why)
 	}
 	for (size_t i = 0; i < l->n; i++)
 		l->chain[i]->uses--;
+	backups_unneeded(l->daemon);
 	backup_job_end(l->daemon, &l->job);
 	l->task.on_done(l->task.arg, e ? NULL : l->snapshot, e);
 	if (e && l->snapshot)

@@ -68,6 +68,7 @@ static void making_end(struct backup_making *m, const struct err *why)
 	b->state = e ? BACKUP_FAILED : BACKUP_READY;
 	b->failed_ms = loop_now(d->loop);
 	if (e) {
+		backups_unneeded(d);
 		backup_clean(d, b->id);
 		log_event(LOG_WARN, "backup failed", "id=%s sandbox=%s error=%s", b->id, LOG_Q(b->sandbox),
 			LOG_Q(e->msg));

@@ -16,9 +16,11 @@ struct backups {
 	struct daemon *daemon;
 	struct map all; /* id → struct backup */
 	bool known, listing;
+	bool partial;	     /* some were left out: who needs what is not known */
 	struct list waiting; /* struct known_waiter */
 	struct list jobs;    /* struct backup_job */
 	size_t jobs_n, running;
+	uint64_t sweep_at; /* hidden ones may be needed no more (loop_now); 0: no reason to look */
 	struct loop_timer timer;
 };
 
@@ -158,9 +160,10 @@ static void on_list_line(void *arg, const struct json *line)
 	json_read_bool(line, "hidden", &hidden, NULL);
 	json_read_cstr(line, "damaged", &damaged, NULL);
 	json_read_cstr(line, "why", &why, NULL);
-	if (damaged)
+	if (damaged) {
+		k->partial = true;
 		log_event(LOG_WARN, "backup left out", "id=%s why=%s", LOG_Q(damaged), LOG_Q(why ? why : ""));
-	else
+	} else
 		take_manifest(k, json_get(line, "manifest"), hidden);
 }
 
@@ -171,6 +174,8 @@ static void on_listed(void *arg, const struct err *e)
 	k->known = !e;
 	if (e)
 		log_event(LOG_ERROR, "backups cannot be listed", "error=%s", LOG_Q(e->msg));
+	else
+		backups_unneeded(k->daemon);
 	struct list all;
 	list_init(&all);
 	while (!list_empty(&k->waiting))
@@ -284,12 +289,38 @@ static bool is_needed(struct backups *k, const struct backup *b)
 
 static void drop_begin(struct backup *b, backup_on_done on_done, void *arg);
 
-/* The one that it was made against may have waited for this. */
-static void drop_parent(struct daemon *d, const char *id)
+/* Nobody may have waited for more than this. One that is in use now is found by sweep_hidden. */
+static void drop_unneeded(struct daemon *d, const char *id)
 {
-	struct backup *p = map_get(&d->backups->all, str_of(id));
-	if (p && p->hidden && !p->uses && !is_needed(d->backups, p))
-		drop_begin(p, NULL, NULL);
+	struct backup *b = map_get(&d->backups->all, str_of(id));
+	if (b && b->hidden && !b->uses && !is_needed(d->backups, b))
+		drop_begin(b, NULL, NULL);
+}
+
+void backups_unneeded(struct daemon *d)
+{
+	d->backups->sweep_at = loop_now(d->loop);
+}
+
+static void sweep_hidden(struct backups *k)
+{
+	struct map needed = {0};
+	struct str key;
+	void *value;
+	k->sweep_at = 0;
+	if (k->partial)
+		return;
+	for (size_t it = 0; map_next(&k->all, &it, &key, &value);) {
+		struct backup *b = value;
+		if (b->state != BACKUP_FAILED && *b->parent)
+			map_put(&needed, str_of(b->parent), b);
+	}
+	for (size_t it = 0; map_next(&k->all, &it, &key, &value);) {
+		struct backup *b = value;
+		if (b->hidden && !b->uses && !map_get(&needed, key))
+			drop_begin(b, NULL, NULL);
+	}
+	map_free(&needed);
 }
 
 static void on_drop_end(void *arg, const struct err *e)
@@ -299,14 +330,16 @@ static void on_drop_end(void *arg, const struct err *e)
 	char parent[sizeof b->parent];
 	memcpy(parent, b->parent, sizeof parent);
 	b->uses--;
-	if (e)
+	if (e) {
 		log_limited(LOG_WARN, "backup not deleted", "id=%s error=%s", b->id, LOG_Q(e->msg));
-	if (!e && !x->hide)
-		backup_forget(b);
-	else if (!e)
+		x->daemon->backups->sweep_at = loop_now(x->daemon->loop) + BACKUP_SWEEP_AGAIN;
+	} else if (x->hide) {
 		b->hidden = true;
-	if (!e && !x->hide)
-		drop_parent(x->daemon, parent);
+		drop_unneeded(x->daemon, b->id); /* the last that needed it may have gone meanwhile */
+	} else {
+		backup_forget(b);
+		drop_unneeded(x->daemon, parent);
+	}
 	if (x->on_done)
 		x->on_done(x->arg, NULL, e);
 	free(x);
@@ -386,6 +419,8 @@ static void on_look(struct loop_timer *t)
 	for (size_t i = 0; i < n; i++)
 		if (is_over(k, v[i]))
 			backup_delete(v[i], NULL, NULL);
+	if (k->sweep_at && k->sweep_at <= loop_now(k->daemon->loop))
+		sweep_hidden(k);
 	snapshots_retry(k->daemon);
 	if (k->known)
 		backups_schedule(k->daemon);

@@ -98,6 +98,8 @@ bool backup_job_push(struct daemon *d, struct backup_job *j);
 void backup_job_end(struct daemon *d, struct backup_job *j);
 struct backup *backup_new(struct daemon *d, const char *id, const char *sandbox);
 void backup_forget(struct backup *b);
+/* One that others may have waited for has failed or is in use no more: hidden ones are looked at soon. */
+void backups_unneeded(struct daemon *d);
 /* Also a hidden one. */
 struct backup *backup_find_any(struct daemon *d, const char *id);
 /* Deletes what a job that failed may have left. */
