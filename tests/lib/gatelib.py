@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import pathlib
+import select
 import shlex
 import signal
 import socket
@@ -270,6 +271,7 @@ class Gate:
         self.daemon = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.daemon.settimeout(60)
         self.daemon.connect(str(self.daemon_path))
+        self.await_word()
         self.reader = self.daemon.makefile("r")
         hello = json.loads(self.reader.readline())
         while hello["op"] != "hello":
@@ -279,6 +281,14 @@ class Gate:
         self.ca = self.world.file(f"ca{self.number}.pem", hello["ca"])
         self.daemon.settimeout(None)
         threading.Thread(target=self.read, args=(self.reader,), daemon=True).start()
+
+    def await_word(self):
+        """The listening socket is the test's: a gate that cannot start closes nothing, but it says why."""
+        end = time.monotonic() + 60
+        while not select.select([self.daemon], [], [], 0.2)[0]:
+            left = self.process.poll()
+            where = "" if left is not None else pathlib.Path(f"/proc/{self.process.pid}/stack").read_text(encoding="ascii")
+            assert left is None and time.monotonic() < end, f"the gate says nothing; it ended with {left}\n{self.log()}{where}"
 
     def read(self, reader):
         try:
