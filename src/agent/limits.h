@@ -58,6 +58,7 @@
 #define FIELD_WARNINGS_MAX 16  /* members of a request that its answer tells of */
 #define FIELD_SHOWN_MAX	   60  /* bytes of such a member's name that are shown */
 #define SESSION_ID_MAX	   256
+#define SHELLS_AHEAD_MAX   4 /* shells of created sessions that wait for their first command */
 
 /* Files, watches and terminals in a box */
 #define READ_MAX	      (32u * MIB)  /* encoded content of one /api/read */

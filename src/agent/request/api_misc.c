@@ -73,6 +73,7 @@ void api_env(struct agent_request *r)
 		free(agent.workdir);
 		agent.workdir = xstrdup(workdir);
 	}
+	sessions_env_changed();
 	if (services)
 		services_start();
 	if (service_start_entrypoint(json_get(r->body, "entrypoint"), &e) < 0)

@@ -97,6 +97,7 @@ void api_session_create(struct agent_request *r)
 	json_member_now(&w);
 	json_object_end(&w);
 	agent_request_json(r, buf_str(&b));
+	session_expect_command(s);
 }
 
 static void put_id(const struct session *s, void *arg)

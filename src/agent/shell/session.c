@@ -5,7 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/limits.h"
-#include "agent/shell/session_impl.h"
+#include "agent/shell/ahead.h"
 
 static struct map sessions;
 
@@ -95,6 +95,7 @@ void session_delete(struct session *s)
 {
 	map_del(&sessions, str_of(s->id));
 	s->deleted = true;
+	ahead_drop(s);
 	if (s->shell)
 		shell_close(take_ptr(&s->shell));
 	session_fail_all(s);

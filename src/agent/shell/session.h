@@ -37,6 +37,11 @@ struct session *session_create(struct session_spec *spec, struct err *e);
  * (process_kill_all). */
 void session_delete(struct session *s);
 void sessions_delete_all(void);
+/* The box's environment or work directory has changed: shells that wait for a first command were started without it.
+ */
+void sessions_env_changed(void);
+/* A client has created it and been answered: its first command follows. */
+void session_expect_command(struct session *s);
 /* Calls fn for each session, in no order. */
 void session_each(void (*fn)(const struct session *s, void *arg), void *arg);
 

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "agent/limits.h"
 #include "agent/shell/session.h"
 #include "agent/shell/shell.h"
@@ -13,11 +15,17 @@ struct session {
 	char *cwd; /* its first directory; NULL: the box's work directory */
 	uint64_t timeout_ms;
 	struct shell *shell; /* NULL until needed */
-	unsigned kept;	     /* without bash: the number of its files of state (run.h), 0 before the first command */
-	bool had_process;    /* a process that needed a shell was started before the session had one */
-	int last_status;     /* $? */
-	uint64_t oom_seen;   /* oom_kills() when the last command was over */
-	bool died;	     /* the shell ended between two commands: the next command is told */
+	struct {
+		struct list node;    /* among those that want one or have one */
+		struct shell *shell; /* started, has no command yet (ahead.h) */
+		dev_t dev;
+		ino_t ino; /* of the directory that it began in */
+	} ahead;
+	unsigned kept;	   /* without bash: the number of its files of state (run.h), 0 before the first command */
+	bool had_process;  /* a process that needed a shell was started before the session had one */
+	int last_status;   /* $? */
+	uint64_t oom_seen; /* oom_kills() when the last command was over */
+	bool died;	   /* the shell ended between two commands: the next command is told */
 	struct cmd_result death; /* how */
 	struct list queue;	 /* tasks that wait: at most SESSION_QUEUE_MAX */
 	size_t waiting;

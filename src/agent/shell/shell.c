@@ -146,6 +146,13 @@ void shell_close(struct shell *s)
 	loop_timer_set(s->loop, &s->grace, CMD_HANGUP_GRACE, on_grace_over);
 }
 
+void shell_give(struct shell *s, const struct shell_owner_ops *ops, void *owner)
+{
+	INVARIANT(s->state == SHELL_IDLE);
+	s->ops = ops;
+	s->owner = owner;
+}
+
 void shell_went_idle(struct shell *s)
 {
 	shell_move(s, SHELL_IDLE);

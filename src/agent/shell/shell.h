@@ -56,6 +56,8 @@ struct shell_spec {
 
 /* Starts bash. NULL on failure. */
 struct shell *shell_start(struct loop *l, const struct shell_spec *spec, struct err *e);
+/* Another owner: a shell that has no command. */
+void shell_give(struct shell *s, const struct shell_owner_ops *ops, void *owner);
 /* Only while idle. On failure nothing was given to the shell. */
 int shell_run(struct shell *s, const struct shell_cmd *c, const struct shell_run_ops *ops, void *arg, struct err *e);
 int shell_spawn(struct shell *s, const struct shell_cmd *c, shell_on_spawned on_spawned, void *arg, struct err *e);

@@ -8,7 +8,7 @@
 #include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "agent/proc/oom.h"
-#include "agent/shell/session_impl.h"
+#include "agent/shell/ahead.h"
 #include "base/clock.h"
 
 struct task {
@@ -269,6 +269,8 @@ static const struct shell_owner_ops shell_ops = {.on_idle = on_shell_idle, .on_g
 
 static int need_shell(struct session *s, struct err *e)
 {
+	if (!s->shell)
+		s->shell = ahead_take(s, &shell_ops);
 	if (s->shell)
 		return 0;
 	if (!agent.shell)
@@ -356,8 +358,8 @@ static void run_in_shell(struct task *t, const char *dir)
 /* ---- turns ---- */
 
 /* Starts a process without the session's shell: the session has none yet, or there is no session. The first process
- * that needs a shell gets a bash of its own, which begins sooner. For the second the session starts its shell, because
- * a copy of a running shell is faster. */
+ * that needs a shell gets a bash of its own, which begins sooner, unless a shell waits for the session. For the second
+ * the session starts its shell, because a copy of a running shell is faster. */
 static void start_process(struct task *t, const char *dir)
 {
 	struct err e;
@@ -365,7 +367,7 @@ static void start_process(struct task *t, const char *dir)
 	struct session *s = t->s;
 	struct cmd *c;
 	int r = s ? start_directly(t, dir, false, &c, &step, &e) : 1;
-	if (r == 1 && s && s->had_process && agent.shell)
+	if (r == 1 && s && (s->had_process || s->ahead.shell) && agent.shell)
 		return run_in_shell(t, dir);
 	if (r == 1) {
 		if (s)
