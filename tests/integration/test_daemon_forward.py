@@ -14,6 +14,7 @@ import time
 
 import pytest
 from atoll import DEADLINE, box_path, still, wait_for
+from boxapi import check_error
 from wsclient import Closed, Refused
 
 
@@ -304,3 +305,37 @@ def test_many_statuses_make_few_series(daemon, box, fake):
         daemon.request("GET", box_path(box, "/api/x"))
     r = daemon.request("GET", "/metrics")
     assert r.status == 200 and len(r.body) < 200_000
+
+
+# ---- X-Atoll-If-Started
+
+
+def test_a_request_for_one_life_of_a_sandbox_starts_no_other(daemon, box):
+    def ask(life, sandbox=box):
+        return daemon.request("GET", box_path(sandbox, "/api/ping"), headers={"X-Atoll-If-Started": life})
+
+    daemon.execute(box, "true")
+    life = daemon.inspect(box)["startedAt"]
+    assert ask(life).status == 200
+    for other in ("2000-01-01T00:00:00.000Z", life + "x", "never"):
+        check_error(ask(other), "INVALID_STATE", 409)
+    assert daemon.request("POST", box_path(box, "/sleep")).status == 200
+    assert ask(life).status == 200  # a sleeper is in the same life
+    assert daemon.request("POST", box_path(box, "/stop")).status == 200
+    check_error(ask(life), "INVALID_STATE", 409)
+    assert daemon.inspect(box)["state"] == "stopped"
+    daemon.execute(box, "true")
+    check_error(ask(life), "INVALID_STATE", 409)
+    check_error(ask(life, "never-made"), "INVALID_STATE", 409)
+    assert "never-made" not in daemon.boxes()
+
+
+def test_a_box_that_has_just_ended_is_not_started_for_a_request_of_its_life(daemon, box):
+    daemon.execute(box, "true")
+    life = daemon.inspect(box)["startedAt"]
+    daemon.execute_alone(box, "kill -TERM 1")
+    r = daemon.request("GET", box_path(box, "/api/ping"), headers={"X-Atoll-If-Started": life})
+    while r.status == 200:  # it ends in order, and answers until then
+        r = daemon.request("GET", box_path(box, "/api/ping"), headers={"X-Atoll-If-Started": life})
+    assert r.json()["code"] in ("INVALID_STATE", "CONTAINER_LOST", "CONTAINER_UNAVAILABLE"), r
+    wait_for(lambda: daemon.inspect(box)["state"] == "stopped", "the end of the box")

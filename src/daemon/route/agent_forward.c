@@ -4,13 +4,19 @@
  * The warm path is one look into the table and one pooled connection; it writes nothing and does not ask the warden. A
  * request that waits for its box is paused: its body stays in the kernel's buffers. Credentials of the daemon never
  * reach the box.
+ *
+ * X-Atoll-If-Started names one life of the sandbox, by its startedAt. Such a request is for that life only: it starts
+ * no box and fails when the box has ended or is another.
  */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "daemon/console/tickets.h"
 #include "daemon/preview/tunnels.h"
 #include "daemon/route/request.h"
 #include "http/proxy.h"
+
+static const struct str life_header = STR("x-atoll-if-started");
 
 static bool keep_header(void *arg, struct str name, struct str *value)
 {
@@ -18,7 +24,8 @@ static bool keep_header(void *arg, struct str name, struct str *value)
 	(void)value;
 	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR("x-sandbox-id")) &&
 	       !str_eq_nocase(name, STR("x-atoll-token")) && !str_eq_nocase(name, STR("x-atoll-host")) &&
-	       !str_eq_nocase(name, STR("x-atoll-console")) && !str_eq_nocase(name, STR("cookie"));
+	       !str_eq_nocase(name, life_header) && !str_eq_nocase(name, STR("x-atoll-console")) &&
+	       !str_eq_nocase(name, STR("cookie"));
 }
 
 static void agent_leave(struct daemon_request *r)
@@ -66,6 +73,26 @@ static void explain_failure(const struct sandbox *s, const struct http_failure *
 	}
 }
 
+static struct str named_life(const struct daemon_request *r)
+{
+	return http_header_value(&http_request(r->x)->headers, life_header);
+}
+
+/* The request names a life, and it is not that of `s` (NULL: there is none), or that is ending: the request has been
+ * answered. */
+static bool is_other_life(struct daemon_request *r, const struct sandbox *s)
+{
+	struct str life = named_life(r);
+	bool lives = s && (s->state == SB_RUNNING || s->state == SB_ASLEEP) && s->op != OP_DESTROY && s->op != OP_STOP;
+	char iso[CLOCK_ISO_LEN];
+	struct err e;
+	if (!life.n || (lives && str_eq_c(life, clock_iso(s->started_ms, iso))))
+		return false;
+	err_set(&e, ERRC_INVALID_STATE, "the life of sandbox '%s' that X-Atoll-If-Started names is over", r->match.id);
+	daemon_request_error(r, &e);
+	return true;
+}
+
 static void agent_send(struct daemon_request *r, struct sandbox *s);
 
 static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
@@ -73,7 +100,7 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
 	if (e)
 		daemon_request_error(r, e);
-	else
+	else if (!is_other_life(r, s))
 		agent_send(r, s);
 }
 
@@ -86,10 +113,11 @@ static void wait_for_box(struct daemon_request *r)
 }
 
 /* A box whose agent does not listen has ended, though the warden may not have said so yet. Nothing of the request was
- * sent, so it waits with the others for the box to be started again; once. */
+ * sent, so it waits with the others for the box to be started again; once, and not for another life than it names. */
 static bool try_again(struct daemon_request *r, const struct http_failure *f)
 {
-	if (f->fail != HTTP_FAIL_CONNECT || !f->untouched || r->tried || !warden_client_is_up(r->daemon->warden))
+	if (f->fail != HTTP_FAIL_CONNECT || !f->untouched || r->tried || !warden_client_is_up(r->daemon->warden) ||
+		named_life(r).n)
 		return false;
 	r->tried = true;
 	return true;
@@ -154,6 +182,8 @@ static void agent_send(struct daemon_request *r, struct sandbox *s)
 void handle_agent(struct daemon_request *r)
 {
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	if (is_other_life(r, s))
+		return;
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
 		return agent_send(r, s);
 	http_pause(r->x);

@@ -6,7 +6,9 @@
  * started again by somebody else); requests to the object wait until the daemon has confirmed it.
  *
  * How the end of a box is noticed: one idle WebSocket to its agent is held for as long as it runs. When that breaks, the
- * daemon is asked: the box runs on (the daemon was restarted), or the box has ended and `monitor()` settles.
+ * daemon is asked: the box runs on (the daemon was restarted), or the box has ended and `monitor()` settles. The socket is
+ * opened a moment after the start, so that a first `exec` does not wait behind it. It is for this life of the box only: a
+ * box that has ended meanwhile is not started for it.
  */
 
 import { meansHost, serveHook } from '../outbound.js';
@@ -17,6 +19,9 @@ import type { DurableObjectContainer, Fetcher, ObjectState, StartOptions, TcpPor
 
 const KEY = 'atoll:box';
 const RETRY_MS = [100, 250, 500, 1000, 2000, 5000];
+
+/** When a new run's socket is opened. */
+const HOLD_AFTER_MS = 250;
 
 /** How long a box that was told to stop is only looked at: any request would start it again. */
 const STOPPING_MS = 15_000;
@@ -237,7 +242,7 @@ export class AtollContainer implements DurableObjectContainer {
       this.#over(run, error);
       throw error;
     }
-    this.#hold(run);
+    setTimeout(() => this.#hold(run), HOLD_AFTER_MS);
   }
 
   /** Unsets the variables of an earlier start that this start does not have. */
@@ -314,10 +319,10 @@ export class AtollContainer implements DurableObjectContainer {
     }
   }
 
-  /** Holds a socket to the box's agent; false when there was none to hold. */
+  /** Holds a socket to the agent of this run's box; false when there was none to hold. */
   async #untilBroken(run: Run): Promise<boolean> {
     const socket = await this.#box()
-      .connect('/ws')
+      .connect('/ws', run.life)
       .catch(() => null);
     if (!socket) return false;
     socket.accept();

@@ -65,10 +65,11 @@ export class Daemon {
     }
   }
 
-  /** A WebSocket of the box's agent, or null. */
-  async connect(path: string): Promise<WorkerSocket | null> {
+  /** A WebSocket of the box's agent, or null. With a life, of that life of the box only: no box is started for it. */
+  async connect(path: string, life?: string | null): Promise<WorkerSocket | null> {
     const headers = this.#headers();
     headers.set('Upgrade', 'websocket');
+    if (life) headers.set('X-Atoll-If-Started', life);
     const response = (await fetch(this.url(path), { headers })) as WorkerResponse;
     if (!response.webSocket) await response.body?.cancel();
     return response.webSocket ?? null;
