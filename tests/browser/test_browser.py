@@ -80,7 +80,7 @@ def test_browser(apps, browser, tmp_path, name):
     port = apps.address.rsplit(":", 1)[1]
     env = {**os.environ, "ATOLL_URL": f"http://127.0.0.1:{port}", "ATOLL_TOKEN": apps.token, "ATOLL_BOX": BOX,
            "BROWSER": browser, "SHOTS": str(tmp_path)}
-    r = node(name, env=env, timeout=180)
+    r = node(name, env=env, timeout=280)
     assert r.returncode == 0, r.stdout + r.stderr
 
 
@@ -89,5 +89,5 @@ def test_cookies_on_a_domain_of_their_own(browser, tmp_path):
     with Instance({"ATOLL_ZYGOTE": "off", "ATOLL_PREVIEW_DOMAIN": "previews.test"}) as own:
         env = {**os.environ, "ATOLL_URL": f"http://{own.address}", "ATOLL_TOKEN": own.token, "ATOLL_BOX": "cookies",
                "BROWSER": browser, "SHOTS": str(tmp_path)}
-        r = node("cookies_stay_with_their_preview", env=env, timeout=180)
+        r = node("cookies_stay_with_their_preview", env=env, timeout=280)
         assert r.returncode == 0, r.stdout + r.stderr

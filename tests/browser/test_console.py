@@ -43,7 +43,7 @@ def test_console(daemon, browser, tmp_path, name):  # noqa: F811
     env = {**os.environ, **daemon.env, "ATOLL_URL": f"http://127.0.0.1:{port}", "ATOLL_TOKEN": daemon.token, "ATOLL_CLI": str(BIN / "atoll"),
            "ATOLL_LOCK": str(daemon.run / "up.lock"), "BROWSER": browser, "SHOTS": str(shots)}
     try:
-        r = node(name, env=env, timeout=180)
+        r = node(name, env=env, timeout=280)
     finally:
         for box in daemon.boxes():
             assert daemon.destroy(box).status < 300

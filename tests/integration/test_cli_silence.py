@@ -1,4 +1,7 @@
-"""The command line gives up on a daemon that takes requests and answers nothing. A command that takes long is not disturbed."""
+"""The command line gives up on a daemon that takes requests and answers nothing. A command that takes long is not disturbed.
+
+All of them wait for limits of 20 to 60 s: they begin together, and each test waits for the end of its own.
+"""
 
 import contextlib
 import json
@@ -9,6 +12,7 @@ import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from atoll import BIN
 from ttylib import Terminal
 
@@ -26,7 +30,7 @@ def listener(where, path):
         yield f"unix:{path}/s" if where == "unix" else f"{where}://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_server_that_never_answers(tmp_path):
+def a_server_that_never_answers(tmp_path):
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     env = {key: value for key, value in os.environ.items() if not key.startswith("ATOLL_")}
 
@@ -43,7 +47,7 @@ def test_a_server_that_never_answers(tmp_path):
             assert (b"the daemon does not answer" if url.startswith("https") else LOST) in r.stderr, (url, args, r)
 
 
-def test_a_shell_a_model_and_a_doctor_do_not_wait_for_ever(tmp_path):
+def a_shell_a_model_and_a_doctor(tmp_path):
     plain = {key: value for key, value in os.environ.items() if not key.startswith("ATOLL_")}
     with listener("http", tmp_path) as url:
         env = {**plain, "ATOLL_URL": url, "ATOLL_TOKEN": "t", "NO_COLOR": "1"}
@@ -69,8 +73,20 @@ def test_a_shell_a_model_and_a_doctor_do_not_wait_for_ever(tmp_path):
                 one.wait()
 
 
-def test_a_daemon_that_is_stopped(own_daemon):
+def a_command_that_takes_long(daemon):
+    assert daemon.cli("exec", "long", "--", "bash", "-c", "sleep 22; echo slept", timeout=85).stdout == b"slept\n"
+
+
+@pytest.fixture(scope="module")
+def begun(daemon, tmp_path_factory):
+    with ThreadPoolExecutor() as pool:
+        futures = {one: pool.submit(one, tmp_path_factory.mktemp("silence")) for one in (a_server_that_never_answers, a_shell_a_model_and_a_doctor)}
+        yield {**futures, a_command_that_takes_long: pool.submit(a_command_that_takes_long, daemon)}
+
+
+def test_a_daemon_that_is_stopped(begun, own_daemon):
     """As by SIGSTOP, a debugger, or a kernel that no longer schedules it."""
+    del begun  # while this one waits
     own_daemon.execute("b", "true")
     background = own_daemon.request("POST", "/v1/sandboxes/b/api/process/start", {"command": "echo begun; sleep 1000", "processId": "p"})
     assert background.status == 200, background
@@ -96,5 +112,13 @@ def test_a_daemon_that_is_stopped(own_daemon):
     assert own_daemon.cli("exec", "b", "--", "echo", "back").stdout == b"back\n"
 
 
-def test_a_command_that_takes_long_is_not_given_up(daemon, box):
-    assert daemon.cli("exec", box, "--", "bash", "-c", "sleep 22; echo slept", timeout=85).stdout == b"slept\n"
+def test_a_server_that_never_answers(begun):
+    begun[a_server_that_never_answers].result()
+
+
+def test_a_shell_a_model_and_a_doctor_do_not_wait_for_ever(begun):
+    begun[a_shell_a_model_and_a_doctor].result()
+
+
+def test_a_command_that_takes_long_is_not_given_up(begun):
+    begun[a_command_that_takes_long].result()

@@ -1,9 +1,22 @@
 """The harness itself: a test that hangs fails and says where, the run goes on, and programs get default signals."""
 
+import base64
+import hashlib
+import http.server
+import io
+import json
 import os
+import re
+import select
+import shutil
 import signal
 import subprocess
+import tarfile
+import threading
 from pathlib import Path
+
+import npmdir
+import pytest
 
 TESTS_DIR = Path(__file__).resolve().parents[1]
 LIB = TESTS_DIR / "lib"
@@ -74,3 +87,151 @@ def test_a_file_runs_alone_and_a_wrong_name_is_wrong_usage():
     for name in ("integratoin", "tests/integration/test_nothing.py", "tests/lib/atoll.py", "ls"):
         r = run_tests("unit", name)
         assert r.returncode == 2 and f'"{name}"' in r.stderr and not r.stdout, r
+
+
+SIDE = """
+import os, pathlib, time
+HERE = pathlib.Path(__file__).parent
+
+def test_meets_the_other_lane():
+    HERE.joinpath("here").touch()
+    while not HERE.parent.joinpath("{other}", "here").exists():
+        time.sleep(0.01)
+"""
+STUCK = """
+import pathlib, time
+import pytest
+HERE = pathlib.Path(__file__).parent
+
+@pytest.fixture
+def thing():
+    with open(HERE.parents[1] / "fifo", "w", buffering=1) as f:
+        yield f
+        f.write("cleaned\\n")
+
+def test_waits(thing):
+    thing.write("begun\\n")
+    time.sleep(1000)
+"""
+LINT = """#!/bin/bash
+awk '{ print "policy", $41 }' /proc/self/stat
+echo '2 passed, 1 failed, 3 skipped'
+exit 1
+"""
+LINT_STUCK = """#!/bin/bash
+mktemp >/dev/null
+exec 3>fifo
+echo begun >&3
+setsid sleep 1000 &
+sleep 1000
+"""
+
+
+def own_suites(tmp_path, lint, **files):
+    """The runner in a tree of its own, with small suites."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/lint").write_text(lint)
+    (tmp_path / "tools/lint").chmod(0o755)
+    for suite, text in files.items():
+        (tmp_path / "tests" / suite).mkdir(parents=True)
+        (tmp_path / "tests" / suite / "conftest.py").write_text(CONFTEST)
+        (tmp_path / "tests" / suite / "test_it.py").write_text(text)
+    shutil.copy(TESTS_DIR / "run", tmp_path / "tests/run")
+    (tmp_path / "t").mkdir()
+    return [tmp_path / "tests/run", "integration", "/", "security", "/", "lint"], {**os.environ, "TMPDIR": str(tmp_path / "t")}
+
+
+def test_lanes_run_side_by_side_and_are_all_counted(tmp_path):
+    command, env = own_suites(tmp_path, LINT, integration=SIDE.format(other="security"), security=SIDE.format(other="integration"))
+    r = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert r.returncode == 1, r.stdout + r.stderr
+    assert [line for line in r.stdout.splitlines() if line.startswith("== ")] == ["== integration", "== security", "== lint"], r.stdout
+    assert r.stdout.split("== lint\n")[1] == f"policy {os.SCHED_IDLE}\n2 passed, 1 failed, 3 skipped\n\n4 passed, 1 failed, 3 skipped\n", r.stdout
+    r = subprocess.run(command[:-1], env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert r.returncode == 2 and "a lane without a suite" in r.stderr and not r.stdout, r
+
+
+@pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL, "ctrl-c"])
+def test_a_run_that_is_ended_leaves_nothing(tmp_path, signo):
+    """Also nothing that left its session. The fifo is at its end when nobody has it open any more."""
+    command, env = own_suites(tmp_path, LINT_STUCK, integration=STUCK, security=STUCK)
+    os.mkfifo(tmp_path / "fifo")
+    fifo = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, start_new_session=True) as run, open(fifo, "rb") as said:
+        poll = select.poll()
+        poll.register(fifo, select.POLLIN)
+        begun = b""
+        while begun.count(b"\n") < 3:
+            assert poll.poll(60_000)
+            begun += os.read(fifo, 100)
+        if signo == "ctrl-c":
+            os.killpg(run.pid, signal.SIGINT)  # the first lane is in the group of the terminal
+        else:
+            run.send_signal(signo)
+        os.set_blocking(fifo, True)
+        assert begun + said.read() == b"begun\n" * 3 + b"cleaned\n" * 2
+        run.stdout.read()
+        assert run.wait(60) == {signal.SIGTERM: 143, signal.SIGKILL: -9, "ctrl-c": 130}[signo]
+    if signo != signal.SIGKILL:
+        assert not list((tmp_path / "t").iterdir())
+
+
+class Breaking(http.server.BaseHTTPRequestHandler):
+    """A registry whose first download breaks off in the middle."""
+
+    def do_GET(self):  # pylint: disable=invalid-name
+        self.server.asked += 1
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.server.tarball)))
+        self.end_headers()
+        self.wfile.write(self.server.tarball[:None if self.server.asked > 1 else 50])
+
+    def log_message(self, *_):  # pylint: disable=arguments-differ
+        pass
+
+
+@pytest.mark.skipif(not shutil.which("npm"), reason="npm is missing")
+def test_a_download_of_npm_that_breaks_off_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
+    monkeypatch.setenv("npm_config_fetch_retries", "0")
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+        text = b'{"name": "reef", "version": "1.0.0"}'
+        member = tarfile.TarInfo("package/package.json")
+        member.size = len(text)
+        tar.addfile(member, io.BytesIO(text))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Breaking) as server:
+        server.tarball, server.asked = data.getvalue(), 0
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        integrity = "sha512-" + base64.b64encode(hashlib.sha512(server.tarball).digest()).decode()
+        reef = {"version": "1.0.0", "resolved": f"http://127.0.0.1:{server.server_port}/reef.tgz", "integrity": integrity}
+        root = {"name": "app", "version": "1.0.0", "dependencies": {"reef": "1.0.0"}}
+        lock = {"name": "app", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": root, "node_modules/reef": reef}}
+        (tmp_path / "package.json").write_text(json.dumps(root))
+        (tmp_path / "package-lock.json").write_text(json.dumps(lock))
+        assert npmdir.installed(tmp_path) and (tmp_path / "node_modules/reef/package.json").exists()
+        assert npmdir.installed(tmp_path) and server.asked == 2  # once for each lock file
+        server.shutdown()
+
+
+APT_GET = """#!/bin/bash
+echo "${@: -1}" >>"$ASKED"
+[[ " $* " != *" install "* ]] || (($(grep -c shellcheck "$ASKED") > FAILURES)) || { echo 'E: Failed to fetch it'; exit 100; }
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to install packages")
+def test_packages_that_cannot_be_fetched_are_tried_again(tmp_path):
+    """Nothing is installed: apt-get and dpkg-query are those of the test, which know no package."""
+    for name, text in (("apt-get", APT_GET), ("dpkg-query", "#!/bin/sh\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    for failures, code in (("2", 0), ("3", 1)):
+        asked = tmp_path / f"asked-{failures}"
+        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "ASKED": str(asked), "FAILURES": failures, "TMPDIR": str(tmp_path)}
+        r = subprocess.run([TESTS_DIR.parent / "tools/deps", "lint"], env=env, capture_output=True, text=True, check=False, timeout=60)
+        assert r.returncode == code, r.stderr
+        assert asked.read_text().split().count("update") == 3
+        assert ("could not install the packages: E: Failed to fetch it (log: " in r.stderr) == (code != 0), r.stderr
+        for log in re.findall(r"log: (/tmp/atoll-deps\.\w+)", r.stderr):
+            os.unlink(log)

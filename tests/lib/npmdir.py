@@ -5,6 +5,14 @@ import shutil
 import subprocess
 
 
+def _install(directory):
+    """Up to three times: npm gives up on a download that breaks off, and keeps what it has fetched. A connection that is silent for
+    a minute counts as broken; npm's own limit is five."""
+    command = ["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-timeout=60000"]
+    if all(subprocess.run(command, cwd=directory, check=False).returncode for _ in range(2)):
+        subprocess.run(command, cwd=directory, check=True)
+
+
 def installed(directory):
     """Installs them once for each state of the lock file, which says which bytes; False without npm."""
     if not shutil.which("npm"):
@@ -14,7 +22,7 @@ def installed(directory):
     with open(directory / "package-lock.json", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # two suites at once: the second finds it done
         if not stamp.exists() or stamp.read_bytes() != lock:
-            subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=directory, check=True)
+            _install(directory)
             stamp.write_bytes(lock)
     return True
 
