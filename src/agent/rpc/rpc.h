@@ -119,7 +119,7 @@ void rpc_resolve(struct capnweb_call *call, const struct buf *expression);
 void rpc_reject_unknown(struct capnweb_call *call, const char *name);
 /* Answers, unless that was done, and frees. */
 void rpc_call_done(struct rpc_call *c);
-/* `details` is an expression or empty. */
+/* `details` is an object as plain JSON, or empty. */
 void rpc_reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details);
 void rpc_reject(struct capnweb_call *call, const struct err *e);
 /* Which answers are read now. After rpc->full or rpc->answers has changed. */
