@@ -70,6 +70,7 @@ static void on_release(struct incoming *in)
 static void settle_import(struct incoming *in, struct import *i, struct payload *p, bool ok)
 {
 	struct capnweb *s = in->s;
+	int64_t id = i->id;
 	struct capnweb_stream *st = i->ack ? take_ptr(&i->stream) : NULL;
 	capnweb_on_reply on_reply = i->on_reply;
 	struct hook *h = i->hook && i->hook->kind == HOOK_PENDING ? i->hook : NULL;
@@ -86,7 +87,10 @@ static void settle_import(struct incoming *in, struct import *i, struct payload 
 		hook_become(h, value);
 	}
 	payload_unref(p);
-	cw_import_gone(s, i);
+	/* The value may have held the last reference to it. */
+	i = cw_import(s, id);
+	if (i)
+		cw_import_gone(s, i);
 }
 
 static void on_settle(struct incoming *in)

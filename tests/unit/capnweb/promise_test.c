@@ -83,6 +83,24 @@ TEST(a_promise_that_contains_itself_is_an_error)
 	capnweb_free(s);
 }
 
+TEST(an_answer_may_hold_the_id_that_it_is_for)
+{
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	expect(s, "[\"reject\",-4,[\"writable\",-4]]", "[\"release\",-4,1]");
+	expect(s, "[\"resolve\",-5,[[[\"export\",-5],[\"export\",-5]]]]", "[\"release\",-5,2]");
+	expect(s, "[\"push\",1] [\"pull\",1]", "[\"resolve\",1,1]");
+	CHECK_CSTR(ended, "");
+	capnweb_free(s);
+}
+
+TEST(a_capture_is_an_object_of_the_peer_and_no_answer)
+{
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	feed(s, "[\"push\",[\"remap\",0,[],[[\"export\",1]],[1]]]");
+	CHECK(strstr(ended, "must be negative") != NULL);
+	capnweb_free(s);
+}
+
 TEST(ids_of_one_object_are_bounded)
 {
 	struct capnweb *s = capnweb_new(&ops, NULL);
