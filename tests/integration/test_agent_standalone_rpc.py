@@ -141,6 +141,28 @@ def test_half_of_a_surrogate_pair(agent, rpc):
         assert f.read() == "a\ufffd"
 
 
+def test_ends_of_tunnels_that_a_client_does_not_answer(agent, rpc):
+    """1024 (RPC_EXITS_MAX) may wait; one more ends the session. A client that answers hears of all."""
+    name = "onTunnelRunExit" if rpc.table == "preview" else "onTunnelExit"
+    told = {"exit": {"id": "q", "port": 8080, "runId": "r", "exitCode": 0}}
+
+    def tell():
+        agent.post("/internal/tunnels", told)
+        frame = rpc.until(lambda f: f[0] == "push")
+        assert frame[1][:3] == ["pipeline", 0, [name]]
+        return frame[-1]
+
+    rpc.send("resolve", tell(), ["undefined"])
+    assert rpc.result("utils.ping") == "pong"  # the answer was read
+    for _ in range(1024):
+        tell()
+    assert rpc.result("utils.ping") == "pong"
+    agent.post("/internal/tunnels", told)
+    code, reason = rpc.ended()
+    assert code == 3000 and "too many ends of tunnels" in reason
+    lives(agent, rpc.table)
+
+
 def test_a_deep_pipeline_is_a_loop(agent, rpc):
     """4000 calls, each on the result of the one before, the first of which is an error."""
     first = rpc.push("utils.none")

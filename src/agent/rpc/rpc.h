@@ -40,6 +40,7 @@ struct rpc {
 	bool full;	/* the client does not read */
 	bool control;	/* the client has activated the table of control.h */
 	size_t subs;	/* subscriptions that it holds */
+	size_t exits;	/* ends of tunnels that it was told of and has not answered */
 	struct loop_task end_task;
 };
 
