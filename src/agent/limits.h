@@ -96,6 +96,7 @@
 #define RPC_WANT_MAX	  2048	      /* one wish for a tunnel */
 #define RPC_WANT_WAIT	  10000	      /* … until atolld reads it, … */
 #define RPC_WANT_ANSWER	  45000	      /* … and until it answers: cloudflared may have to start */
+#define RPC_EXITS_MAX	  1024	      /* ends of tunnels that a client has not answered; one more ends its session */
 #define RPC_CALLBACKS_MAX 16	      /* callbacks of one run of code that the client has not answered */
 
 /* The control protocol of upstream's 1.0 preview, on the same transport */

@@ -98,8 +98,8 @@ size_t capnweb_live(const struct capnweb *s);
 const struct json *capnweb_call_arg(const struct capnweb_call *c, size_t i);
 void *capnweb_call_session_arg(const struct capnweb_call *c);
 struct capnweb *capnweb_call_session(const struct capnweb_call *c);
-/* A value as plain JSON: arrays unwrapped, undefined members left out, dates as milliseconds, bytes as base64 text, and
- * null for everything that JSON does not have. */
+/* A value as plain JSON: arrays unwrapped, undefined members left out, dates as milliseconds, bytes as an empty object,
+ * which nothing takes for text, and null for everything that JSON does not have. */
 void capnweb_plain(struct buf *out, const struct json *value);
 /* The members of an object as `,"key":value`, for an object that is being written. */
 void capnweb_plain_members(struct buf *out, const struct json *object);

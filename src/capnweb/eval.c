@@ -127,8 +127,9 @@ static struct hook *read_capture(struct scope *scope, const struct json *cap)
 		struct hook *h = find(scope, cap->first->next);
 		return h ? hook_ref(h) : NULL;
 	}
-	if (scope->map) {
-		wrong(scope, "A mapper function cannot refer to exports.");
+	if (scope->map || id >= 0) {
+		wrong(scope, scope->map ? "A mapper function cannot refer to exports."
+					: "the id of an object must be negative");
 		return NULL;
 	}
 	return cw_import_stub(scope->s, id);

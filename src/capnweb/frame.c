@@ -70,6 +70,7 @@ static void on_release(struct incoming *in)
 static void settle_import(struct incoming *in, struct import *i, struct payload *p, bool ok)
 {
 	struct capnweb *s = in->s;
+	int64_t id = i->id;
 	struct capnweb_stream *st = i->ack ? take_ptr(&i->stream) : NULL;
 	capnweb_on_reply on_reply = i->on_reply;
 	struct hook *h = i->hook && i->hook->kind == HOOK_PENDING ? i->hook : NULL;
@@ -86,7 +87,10 @@ static void settle_import(struct incoming *in, struct import *i, struct payload 
 		hook_become(h, value);
 	}
 	payload_unref(p);
-	cw_import_gone(s, i);
+	/* The value may have held the last reference to it. */
+	i = cw_import(s, id);
+	if (i)
+		cw_import_gone(s, i);
 }
 
 static void on_settle(struct incoming *in)
@@ -127,13 +131,43 @@ static void dispatch(struct incoming *in)
 	bad(in, "bad RPC message: not a frame of this protocol");
 }
 
+/* The value of a \u escape at `at`; -1: there is none. */
+static int escape_at(struct str text, size_t at)
+{
+	char digits[5] = "";
+	if (at + 6 > text.n || text.p[at] != '\\' || text.p[at + 1] != 'u')
+		return -1;
+	memcpy(digits, text.p + at + 2, 4);
+	return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int)strtol(digits, NULL, 16) : -1;
+}
+
+/* A string of JavaScript may hold one half of a surrogate pair, from an emoji that was cut for instance, and comes as
+ * an escape then. It stands for U+FFFD, as it does for JavaScript when it writes UTF-8. NULL: there is none. */
+static char *replace_surrogates(struct str text)
+{
+	char *copy = NULL;
+	const char *next;
+	for (size_t i = 0; i < text.n && (next = memchr(text.p + i, '\\', text.n - i)) != NULL;) {
+		i = (size_t)(next - text.p);
+		int first = escape_at(text, i), second = (first & ~0x3ff) == 0xd800 ? escape_at(text, i + 6) : -1;
+		bool pair = (second & ~0x3ff) == 0xdc00;
+		if (!pair && (first & ~0x7ff) == 0xd800) {
+			copy = copy ? copy : str_dup(text);
+			memcpy(copy + i + 2, "fffd", 4);
+		}
+		i += first < 0 ? 2 : pair ? 12 : 6;
+	}
+	return copy;
+}
+
 void capnweb_frame(struct capnweb *s, struct str text)
 {
 	struct err e = {0};
 	if (s->ended)
 		return;
 	struct incoming in = {.s = s};
-	struct json_doc *json = json_parse(text, &e);
+	auto_free char *replaced = replace_surrogates(text);
+	struct json_doc *json = json_parse(replaced ? str_n(replaced, text.n) : text, &e);
 	if (!json)
 		return bad(&in, "bad RPC message: %s", e.msg);
 	in.doc = doc_new(s, json, text.n);

@@ -104,8 +104,27 @@ void hook_wake(struct hook *h)
 		list_push(&h->s->ready, list_pop(&h->waiters));
 }
 
+/* Whether one can get from h to `target`. Each hook is looked at once in a walk. */
+static bool leads_to(struct hook *h, const struct hook *target)
+{
+	h = hook_follow(h);
+	if (h == target || h->mark == h->s->walks)
+		return h == target;
+	h->mark = h->s->walks;
+	for (size_t i = 0; h->payload && i < h->payload->n; i++)
+		if (h->payload->ref[i].hook && leads_to(h->payload->ref[i].hook, target))
+			return true;
+	return false;
+}
+
 void hook_become(struct hook *pending, struct hook *h)
 {
+	h->s->walks++;
+	if (leads_to(h, pending)) {
+		struct capnweb *s = h->s;
+		hook_unref(h);
+		h = hook_error(s, "Error", "a promise cannot resolve to a value that contains it");
+	}
 	pending->kind = HOOK_SAME;
 	pending->same = h;
 	hook_wake(pending);
@@ -180,8 +199,11 @@ static void refuse_replaced(struct hook *h, struct capnweb_answer *a)
 	h->kind = HOOK_ERROR;
 	h->payload = payload_ref(e->payload);
 	hook_unref(e);
-	for (size_t i = 0; i < a->n; i++)
+	for (size_t i = 0; i < a->n; i++) {
+		if (a->refs[i].stream)
+			stream_dropped(a->refs[i].stream);
 		hook_unref(a->refs[i].hook);
+	}
 	free(a->refs);
 	buf_free(&a->text);
 }

@@ -2,8 +2,8 @@
  * impl.h - the inside of a session. Internal to src/capnweb.
  *
  * A hook is one end of anything that an id can mean: a result, a promise, an object, a pipe. It is counted. A hook that
- * is not PENDING never changes but for SAME, which forwards to another hook. References only go to older hooks, so
- * there are no cycles.
+ * is not PENDING never changes but for SAME, which forwards to another hook. References never form a cycle: a new hook
+ * refers to older ones only, and hook_become refuses a value that leads back to the promise that it is for.
  *
  * A payload is a value with the references in it. It never changes once made. It is a part of a frame (doc, root) or a
  * text that the application wrote; in such a text a reference is ["$ref",N], which no frame can contain, because an
@@ -54,6 +54,7 @@ struct hook {
 	struct capnweb *s;
 	unsigned refs;
 	enum hook_kind kind;
+	uint64_t mark;		 /* the walk that has seen it last */
 	struct payload *payload; /* VALUE, ERROR */
 	const struct json *root; /* VALUE: a part of the payload; NULL: all of it */
 	struct object *object;	 /* OBJECT */
@@ -103,6 +104,7 @@ struct capnweb {
 	struct object main;
 	struct list ready, calls, lates, streams, pipes;
 	size_t hooks, calls_n;
+	uint64_t walks;	      /* that marked hooks */
 	unsigned too_large;   /* values that could not be written with their promises replaced */
 	size_t held, answers; /* bytes of documents, and of texts */
 	int64_t next_export, next_import, next_negative;
@@ -155,7 +157,8 @@ void hook_unref(struct hook *h);
 struct hook *hook_follow(struct hook *h);
 struct hook *hook_value(struct capnweb *s, struct payload *p, const struct json *root); /* takes p */
 struct hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
-void hook_become(struct hook *pending, struct hook *h); /* takes h */
+/* Takes h. When h leads back to `pending`, the promise becomes an error instead. */
+void hook_become(struct hook *pending, struct hook *h);
 /* The hook that stands for the whole value, with no promise left in it. NULL: w waits. */
 struct hook *hook_settle(struct hook *h, struct waiter *w);
 void hook_wake(struct hook *h);

@@ -8,8 +8,8 @@
 
 #include "base/limits.h"
 
-#define CAPNWEB_HOOKS_MAX      4096 /* results, promises and stubs that live at once; one more ends the session */
-#define CAPNWEB_CALLS_MAX      1024 /* calls that the application has not answered; one more is rejected */
+#define CAPNWEB_HOOKS_MAX      4096	    /* results, promises, stubs, and ids of them; one more ends the session */
+#define CAPNWEB_CALLS_MAX      1024	    /* calls that the application has not answered; one more is rejected */
 #define CAPNWEB_HELD_MAX       (128u * MIB) /* frames that something still refers to; more ends the session */
 #define CAPNWEB_ANSWERS_MAX    (256u * MIB) /* the same of answers, of which each may have 64 MiB */
 #define CAPNWEB_NODE_COST      96	    /* what one value of a held frame counts for */

@@ -276,7 +276,8 @@ void cw_pull(struct export *e)
 
 static void check_limits(struct capnweb *s)
 {
-	if (s->hooks > CAPNWEB_HOOKS_MAX)
+	/* One object can have any number of ids. */
+	if (s->hooks > CAPNWEB_HOOKS_MAX || s->exports.count > CAPNWEB_HOOKS_MAX)
 		cw_end(s, "too many results and objects are held; release those that are not needed", true);
 	else if (s->held > CAPNWEB_HELD_MAX || s->answers > CAPNWEB_ANSWERS_MAX)
 		cw_end(s, "too many bytes are held; release results that are not needed", true);

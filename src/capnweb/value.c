@@ -164,8 +164,10 @@ bool capnweb_bytes(struct buf *out, const struct json *value)
 static void plain_special(struct buf *out, const struct json *value)
 {
 	const struct json *second = value->first ? value->first->next : NULL;
-	bool passes = node_is(value, "date") || node_is(value, "bytes") || node_is(value, "bigint");
-	if (passes && second && second->type == JSON_T_NUMBER)
+	bool passes = node_is(value, "date") || node_is(value, "bigint");
+	if (capnweb_is_bytes(value))
+		buf_add_c(out, "{}");
+	else if (passes && second && second->type == JSON_T_NUMBER)
 		buf_add_str(out, second->text);
 	else if (passes && second && second->type == JSON_T_STRING)
 		json_put_str(out, second->text);

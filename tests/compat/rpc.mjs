@@ -96,6 +96,29 @@ export async function rpc_a_bad_frame_ends_its_session_only(box) {
   assert.equal((await box.commands.execute('echo alive', S)).stdout, 'alive\n');
 }
 
+export async function rpc_codes_that_upstream_has_not(box) {
+  // The client takes an unknown code for a broken connection, unless the message is JSON.
+  const error = await rejects(box.files.readFile('/dev/null', S), 'NOT_REGULAR_FILE');
+  assert.equal(error.message, "read '/dev/null': not a regular file");
+  assert.equal(error.context.path, '/dev/null');
+  assert.equal(error.name, 'SandboxError');
+  await rejects(box.tunnels.destroyTunnel('quick-none'), 'TUNNEL_NOT_FOUND');
+  await rejects(box.tunnels.destroyTunnel('x'.repeat(5000)), 'VALIDATION_FAILED');
+  const { api, socket } = await bare(box);
+  await rejects(Promise.resolve(api.files.readFile('/dev/null', S)), 'NOT_REGULAR_FILE');
+  socket.close();
+}
+
+export async function rpc_bytes_are_no_text(box) {
+  const bytes = new Uint8Array([1, 2]);
+  await rejects(box.files.writeFile('/workspace/b', bytes, S), 'VALIDATION_FAILED');
+  await rejects(box.commands.execute(bytes, S), 'VALIDATION_FAILED');
+  assert.equal((await box.files.exists('/workspace/b', S)).exists, false);
+  // Half of a surrogate pair is text.
+  await box.files.writeFile('/workspace/b', '\u{1f600}'.slice(0, 1), S);
+  assert.equal((await box.files.readFile('/workspace/b', S)).content, '\ufffd');
+}
+
 export async function rpc_floods_are_bounded(box) {
   const flood = async (make, times) => {
     const { socket } = await bare(box);

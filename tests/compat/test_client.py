@@ -1,6 +1,7 @@
 """The unmodified client of @cloudflare/sandbox (npm, pinned) drives a real atolld: every scenario over each transport."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -38,3 +39,14 @@ def test_client(daemon, name, transport):
     env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "NODE_NO_WARNINGS": "1"}
     r = node(name, transport, env=env, timeout=120)
     assert r.returncode == 0, r.stdout + r.stderr
+
+
+@pytest.mark.skipif(not SCENARIOS, reason="npm is missing")
+def test_the_rpc_transport_knows_which_codes_upstream_has_not():
+    source = HERE.parents[1] / "src"
+    ours = set(re.findall(r"\bX\(([A-Z_0-9]+),", (source / "proto/errc.h").read_text(encoding="utf-8")))
+    own = re.search(r"own\[\] = \{(.*?)\}", (source / "agent/rpc/rpc_call.c").read_text(encoding="utf-8"), re.S)[1]
+    theirs = "".join(f.read_text(encoding="utf-8") for f in (HERE / "node_modules/@cloudflare/sandbox/dist").glob("errors-*.js"))
+    known = set(re.findall(r'^\s+([A-Z_]+): "\1"', theirs, re.M))
+    assert len(ours) > 60 and len(known) > 60
+    assert set(re.findall(r'"(\w+)"', own)) == ours - known - {"OK"}

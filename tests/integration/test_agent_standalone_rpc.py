@@ -102,6 +102,67 @@ def test_an_object_that_the_client_names_twice(agent, rpc):
     assert agent.rss_kb() < 16 << 10
 
 
+@pytest.mark.parametrize("value", [["import", 1], ["import", 1, []], ["export", -1], {"a": ["import", 1]}, {"a": {"b": ["pipeline", 1, ["a"]]}}],
+                         ids=["itself", "its-result", "its-id", "a-member", "a-part-of-itself"])
+def test_a_promise_of_the_client_that_contains_itself(agent, rpc, value):
+    """The references would be a cycle: a part of it is looked for, or its memory freed, without an end."""
+    rpc.send("push", ["promise", -1])
+    rpc.pushed += 1
+    mine = {"import": rpc.pushed, "pipeline": rpc.pushed}
+    text = json.dumps(value)
+    for name, number in mine.items():
+        text = text.replace(f'["{name}", 1', f'["{name}", {number}')
+    rpc.ws.send(f'["resolve",-1,{text}]')
+    for path in (["a"], ["a", "b"], ["a", "a", "a"]):
+        rpc.send("push", ["pipeline", mine["import"], path])
+        rpc.pushed += 1
+        rpc.send("pull", rpc.pushed)
+    assert rpc.result("utils.ping") == "pong"
+
+
+def test_one_object_under_many_ids(agent, rpc):
+    """Each pull of an object gives it another id, and nothing else is held."""
+    first = rpc.pushed + 1
+    rpc.flood(text for i in range(first, 200_000) for text in ('["push",["import",0]]', f'["pull",{i}]', f'["release",{i},1]'))
+    code, reason = rpc.ended()
+    assert code == 3000 and "too many" in reason
+    lives(agent, rpc.table)
+    assert agent.rss_kb("VmHWM") < 32 << 10
+
+
+def test_half_of_a_surrogate_pair(agent, rpc):
+    """What is left of an emoji that JavaScript has cut. It ends neither the call nor the session."""
+    path = os.path.join(agent.dir, "cut")
+    rpc.ws.send(json.dumps(["push", ["pipeline", 0, ["files", "writeFile"], [path, "a\ud83d", *([] if rpc.table == "preview" else ["default"])]]]))
+    rpc.pushed += 1
+    rpc.send("pull", rpc.pushed)
+    assert rpc.answer(rpc.pushed)[0]
+    with open(path, encoding="utf-8") as f:
+        assert f.read() == "a\ufffd"
+
+
+def test_ends_of_tunnels_that_a_client_does_not_answer(agent, rpc):
+    """1024 (RPC_EXITS_MAX) may wait; one more ends the session. A client that answers hears of all."""
+    name = "onTunnelRunExit" if rpc.table == "preview" else "onTunnelExit"
+    told = {"exit": {"id": "q", "port": 8080, "runId": "r", "exitCode": 0}}
+
+    def tell():
+        agent.post("/internal/tunnels", told)
+        frame = rpc.until(lambda f: f[0] == "push")
+        assert frame[1][:3] == ["pipeline", 0, [name]]
+        return frame[-1]
+
+    rpc.send("resolve", tell(), ["undefined"])
+    assert rpc.result("utils.ping") == "pong"  # the answer was read
+    for _ in range(1024):
+        tell()
+    assert rpc.result("utils.ping") == "pong"
+    agent.post("/internal/tunnels", told)
+    code, reason = rpc.ended()
+    assert code == 3000 and "too many ends of tunnels" in reason
+    lives(agent, rpc.table)
+
+
 def test_a_deep_pipeline_is_a_loop(agent, rpc):
     """4000 calls, each on the result of the one before, the first of which is an error."""
     first = rpc.push("utils.none")

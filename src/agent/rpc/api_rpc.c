@@ -31,9 +31,19 @@ void rpc_stop(void)
 
 static void on_exit_told(void *arg, bool ok, const struct json *value)
 {
-	(void)arg;
+	struct rpc *r = arg;
 	(void)ok;
 	(void)value; /* a client without a handler refuses */
+	r->exits--;
+}
+
+/* False: the client answers none of them, and its session ends. */
+static bool count_exit(struct rpc *r)
+{
+	if (r->exits < RPC_EXITS_MAX)
+		return r->exits++, true;
+	capnweb_abort(r->session, "too many ends of tunnels are not answered");
+	return false;
 }
 
 void rpc_tell_exit(const struct json *end)
@@ -53,9 +63,11 @@ void rpc_tell_exit(const struct json *end)
 	list_each(it, &sessions)
 	{
 		struct rpc *r = list_entry(it, struct rpc, node);
-		if (r->session && r->control)
+		if (!r->session || !count_exit(r))
+			continue;
+		if (r->control)
 			control_tell_exit(r, end, on_exit_told);
-		else if (r->session)
+		else
 			capnweb_call_peer(r->session, 0, "onTunnelExit", buf_str(&args), on_exit_told, r);
 	}
 }

@@ -40,6 +40,7 @@ struct rpc {
 	bool full;	/* the client does not read */
 	bool control;	/* the client has activated the table of control.h */
 	size_t subs;	/* subscriptions that it holds */
+	size_t exits;	/* ends of tunnels that it was told of and has not answered */
 	struct loop_task end_task;
 };
 
@@ -119,7 +120,7 @@ void rpc_resolve(struct capnweb_call *call, const struct buf *expression);
 void rpc_reject_unknown(struct capnweb_call *call, const char *name);
 /* Answers, unless that was done, and frees. */
 void rpc_call_done(struct rpc_call *c);
-/* `details` is an expression or empty. */
+/* `details` is an object as plain JSON, or empty. */
 void rpc_reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details);
 void rpc_reject(struct capnweb_call *call, const struct err *e);
 /* Which answers are read now. After rpc->full or rpc->answers has changed. */

@@ -9,15 +9,44 @@
 
 /* ---- errors ---- */
 
-/* An error has the properties `code` and `details`, from which the client makes its classes. */
+/* Codes that upstream's list has not. tests/compat/test_client.py compares them with it. */
+static bool is_own_code(struct str code)
+{
+	static const char *const own[] = {"APPROVAL_NOT_FOUND", "BAD_GATEWAY", "BOX_CREATE_FAILED",
+		"BUCKET_MOUNT_FAILED", "CONTAINER_LOST", "EXPECTATION_FAILED", "FORBIDDEN", "GATEWAY_TIMEOUT",
+		"HEADERS_TOO_LARGE", "HOST_UNSUPPORTED", "HTTP_VERSION_NOT_SUPPORTED", "IMAGE_NOT_FOUND",
+		"INVALID_JSON", "INVALID_LIMITS", "INVALID_REQUEST", "INVALID_SANDBOX_ID_CHARACTERS",
+		"INVALID_SANDBOX_ID_HYPHENS", "INVALID_SANDBOX_ID_LENGTH", "INVALID_STATE", "LIMIT_REACHED",
+		"METHOD_NOT_ALLOWED", "MISDIRECTED_REQUEST", "NOT_FOUND", "NOT_IMPLEMENTED", "NOT_REGULAR_FILE",
+		"PAYLOAD_TOO_LARGE", "REQUEST_TIMEOUT", "RESERVED_SANDBOX_ID", "SANDBOX_NOT_FOUND",
+		"SNAPSHOT_NOT_FOUND", "TOKEN_ALREADY_EXISTS", "TUNNEL_NOT_FOUND", "TUNNEL_RUN_CONFLICT", "UNAUTHORIZED",
+		"UPGRADE_REQUIRED", "URI_TOO_LONG"};
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		if (str_eq_c(code, own[i]))
+			return true;
+	return false;
+}
+
+/* An error has the properties `code` and `details`, from which the client makes its classes. It takes a code that it
+ * does not know for a broken connection, whose outcome is unknown, but for one in a message that is JSON. */
 void rpc_reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details)
 {
-	auto_buf struct buf b = {0};
-	struct json_writer w = json_writer(&b);
+	auto_buf struct buf b = {0}, text = {0};
+	struct json_writer w = json_writer(&b), t = json_writer(&text);
+	struct str plain = details.n ? details : STR("{}");
+	if (is_own_code(code)) {
+		json_object_begin(&t);
+		json_member_str(&t, "code", code);
+		json_member_str(&t, "message", message);
+		json_key(&t, "context");
+		json_raw(&t, plain);
+		json_object_end(&t);
+		message = buf_str(&text);
+	}
 	json_object_begin(&w);
 	json_member_str(&w, "code", code);
 	json_key(&w, "details");
-	json_raw(&w, details.n ? details : STR("{}"));
+	capnweb_put_json(&b, plain);
 	json_object_end(&w);
 	capnweb_reject(call, "Error", message, buf_str(&b));
 }
@@ -40,7 +69,7 @@ static void reject_answer(struct rpc_call *c)
 	struct json_doc *doc = json_parse(buf_str(&c->answer), NULL);
 	const struct json *root = doc ? json_root(doc) : NULL;
 	struct str code = STR("UNKNOWN_ERROR"), message = STR("the request failed");
-	auto_buf struct buf details = {0}, plain = {0};
+	auto_buf struct buf plain = {0};
 	if (root) {
 		(void)json_read_str(root, "code", &code, NULL);
 		(void)json_read_str(root, "error", &message, NULL);
@@ -49,8 +78,7 @@ static void reject_answer(struct rpc_call *c)
 		if (context && context->type == JSON_T_OBJECT)
 			json_put_tree(&plain, context);
 	}
-	capnweb_put_json(&details, buf_str(&plain));
-	rpc_reject_with(take_ptr(&c->call), message, code, buf_str(&details));
+	rpc_reject_with(take_ptr(&c->call), message, code, buf_str(&plain));
 	json_free(doc);
 }
 

@@ -112,9 +112,14 @@ bool rpc_tunnel_start(struct rpc *r, struct capnweb_call *call, const char *name
 	struct want *w = xcalloc(1, sizeof *w);
 	*w = (struct want){.number = ++last_number, .rpc = r, .call = call};
 	buf_printf(&w->text, "{\"want\":%llu", (unsigned long long)w->number);
-	if (!put_want(&w->text, call, name) || buf_size(&w->text) > RPC_WANT_MAX) {
+	bool known = put_want(&w->text, call, name);
+	if (!known || buf_size(&w->text) > RPC_WANT_MAX) {
 		want_free(w);
-		return false;
+		if (known) {
+			err_set(&e, ERRC_VALIDATION_FAILED, "the arguments are too long");
+			rpc_reject(call, &e);
+		}
+		return known;
 	}
 	buf_add_byte(&w->text, '}');
 	list_push(&wants, &w->node);

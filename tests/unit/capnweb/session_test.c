@@ -554,6 +554,21 @@ TEST(values_with_promises_in_them_are_bounded)
 	capnweb_free(s);
 }
 
+TEST(a_stream_in_a_value_that_is_too_large_is_cancelled)
+{
+	enum { NUMBERS = 60000 };
+	struct capnweb *s = capnweb_new(&ops, NULL);
+	char frame[300];
+	cancelled = false;
+	push_numbers(s, NUMBERS);
+	snprintf(frame, sizeof frame, "[\"push\",[[%s,%s,%s,%s,%s,%s]]]", "[\"pipeline\",0,[\"stream\"],[]]",
+		"[\"pipeline\",1]", "[\"pipeline\",1]", "[\"pipeline\",1]", "[\"pipeline\",1]", "[\"pipeline\",1]");
+	CHECK(rejected(s, frame, 2));
+	CHECK(cancelled);
+	CHECK_CSTR(ended, "");
+	capnweb_free(s);
+}
+
 TEST(bytes_and_json_are_written_as_expressions)
 {
 	auto_buf struct buf b = {0};
