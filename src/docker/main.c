@@ -7,10 +7,12 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -18,20 +20,17 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "docker/words.h"
 
-enum { ANSWER_MAX = 16 * 1024 * 1024, ARGS_MAX = 256, NAME_LENGTH = 256 };
+enum { ANSWER_MAX = 16 * 1024 * 1024, NAME_LENGTH = 256 };
 
 static const char *self = "atoll-docker";
 static char sock_path[108];
 
-static const char usage[] =
-	"usage: atoll-docker [--host unix://PATH] COMMAND\n"
-	"\n"
-	"The docker commands that 'wrangler dev' needs, with sandboxes of Atoll as containers:\n"
-	"  context ls   info   version   build -t TAG -f - DIRECTORY   pull IMAGE   tag IMAGE TAG\n"
-	"  ps [-a] [--filter ancestor=TAG]   rm [-f] CONTAINER...   image inspect IMAGE   rmi IMAGE...\n"
-	"\n"
-	"  WRANGLER_DOCKER_BIN=$(command -v atoll-docker) npx wrangler dev\n";
+static const char about[] = "usage: atoll-docker [--host unix://PATH] COMMAND\n"
+			    "\n"
+			    "The docker commands that 'wrangler dev' needs, with sandboxes of Atoll as containers:\n";
+static const char hint[] = "\n  WRANGLER_DOCKER_BIN=$(command -v atoll-docker) npx wrangler dev\n";
 
 static PRINTF_LIKE(1, 2) int fail(const char *fmt, ...)
 {
@@ -147,38 +146,34 @@ static void encode(struct buf *out, const char *text)
 
 /* ---- commands ---- */
 
-static int context(int argc, char **argv)
+static int context_ls(const struct words *w)
 {
-	if (argc < 1 || strcmp(argv[0], "ls") != 0)
-		return fail("unknown command: context %s", argc ? argv[0] : "");
-	find_socket();
-	printf("{\"Current\":true,\"Description\":\"Atoll\",\"DockerEndpoint\":\"unix://"
-	       "%s\",\"Error\":\"\",\"Name\":\"atoll\"}\n",
-		sock_path);
+	auto_buf struct buf out = {0};
+	auto_free char *endpoint = xasprintf("unix://%s", sock_path);
+	const char *format = words_value(w, "--format");
+	if (format && strcmp(format, "json") != 0 && strcmp(format, "{{json .}}") != 0)
+		return fail("context ls: unknown format '%s'", format);
+	struct json_writer j = json_writer(&out);
+	json_object_begin(&j);
+	json_member_bool(&j, "Current", true);
+	json_member_cstr(&j, "Description", "Atoll");
+	json_member_cstr(&j, "DockerEndpoint", endpoint);
+	json_member_cstr(&j, "Error", "");
+	json_member_cstr(&j, "Name", "atoll");
+	json_object_end(&j);
+	puts(buf_cstr(&out));
 	return 0;
 }
 
-static const char *option_value(int argc, char **argv, const char *name)
-{
-	size_t n = strlen(name);
-	for (int i = 0; i < argc; i++) {
-		if (strcmp(argv[i], name) == 0 && i + 1 < argc)
-			return argv[i + 1];
-		if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=')
-			return argv[i] + n + 1;
-	}
-	return NULL;
-}
-
-static int info(int argc, char **argv)
+static int info(const struct words *w)
 {
 	auto_buf struct buf body = {0};
-	const char *format = option_value(argc, argv, "--format");
+	const char *format = words_value(w, "--format") ? words_value(w, "--format") : words_value(w, "-f");
+	if (format && strcmp(format, "{{json .SecurityOptions}}") != 0 && strcmp(format, "{{json .DriverStatus}}") != 0)
+		return fail("info: unknown format '%s'", format);
 	if (call("GET", "/info", STR_NULL, &body))
 		return 1;
-	if (format && strcmp(format, "{{json .SecurityOptions}}") != 0 && strcmp(format, "{{json .DriverStatus}}") != 0)
-		return fail("unknown format '%s'", format);
-	printf("%s\n", format ? "[]" : "Server: Atoll");
+	puts(format ? "[]" : "Server: Atoll");
 	return 0;
 }
 
@@ -201,6 +196,8 @@ static int run_atoll(char **argv)
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
+		/* Who ends this program alone ends the build, too. */
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		setenv("ATOLL_RUN", run, 1);
 		unsetenv("ATOLL_URL");
 		unsetenv("ATOLL_TOKEN");
@@ -226,80 +223,47 @@ static int name_image(const char *tag, const char *image)
 }
 
 struct build {
-	const char *tag, *context;
-	char *argv[2 * ARGS_MAX]; /* of `atoll build` */
+	char *argv[2 * WORDS_MAX + 16]; /* of `atoll build` */
 	size_t argc;
 };
 
 static void add(struct build *b, const char *word)
 {
-	if (b->argc < ARRAY_LEN(b->argv) - 8)
+	if (b->argc < ARRAY_LEN(b->argv) - 1)
 		b->argv[b->argc++] = (char *)word;
 }
 
-static int read_build(int argc, char **argv, struct build *b)
+/* The platform is the host's, the network that of the image builder; the output is always the daemon's. */
+static int build(const struct words *w)
 {
-	static const char *const ignored[] = {"--platform", "--network", "--output", "--progress", "--label"};
 	static const char *const passed[] = {"-f", "--file", "--build-arg", "--target", "--secret"};
-	for (int i = 0; i < argc; i++) {
-		const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-		bool skip = false, pass = false;
-		for (size_t k = 0; k < ARRAY_LEN(ignored); k++)
-			skip |= strncmp(a, ignored[k], strlen(ignored[k])) == 0;
-		for (size_t k = 0; k < ARRAY_LEN(passed); k++)
-			pass |= strcmp(a, passed[k]) == 0;
-		bool names = strcmp(a, "-t") == 0 || strcmp(a, "--tag") == 0;
-		if ((pass || names || (skip && !strchr(a, '='))) && !value)
-			return fail("build: %s needs a value", a);
-		if (names)
-			b->tag = argv[++i];
-		else if (pass) {
-			add(b, a);
-			add(b, argv[++i]);
-		} else if (strcmp(a, "--no-cache") == 0)
-			add(b, a);
-		else if (skip)
-			i += !strchr(a, '=');
-		else if (strcmp(a, "--load") == 0 || strncmp(a, "--provenance", 12) == 0)
-			continue;
-		else if (a[0] == '-' && a[1])
-			return fail("build: unknown flag '%s'", a);
-		else
-			b->context = a;
-	}
-	return b->tag && b->context ? 0 : fail("build needs -t TAG and a directory");
-}
-
-static int build(int argc, char **argv)
-{
 	struct build b = {.argv = {NULL, (char *)"build"}, .argc = 2};
+	const char *tag = words_value(w, "-t") ? words_value(w, "-t") : words_value(w, "--tag");
 	char image[NAME_LENGTH];
-	if (argc > ARGS_MAX)
-		return fail("build: more than %d words", ARGS_MAX);
-	if (read_build(argc, argv, &b))
-		return 1;
+	if (!tag)
+		return fail("build needs -t TAG");
+	for (size_t i = 0; i < w->options_n; i++)
+		for (size_t k = 0; k < ARRAY_LEN(passed); k++)
+			if (option_is(&w->options[i], passed[k])) {
+				add(&b, passed[k]);
+				add(&b, w->options[i].value);
+			}
+	if (words_value(w, "--no-cache"))
+		add(&b, "--no-cache");
 	/* Tags belong to their user. */
-	int n = snprintf(image, sizeof image, "docker-%u/%s", (unsigned)getuid(), b.tag);
-	if (n >= (int)sizeof image)
+	if (snprintf(image, sizeof image, "docker-%u/%s", (unsigned)getuid(), tag) >= (int)sizeof image)
 		return fail("build: the tag is too long");
 	add(&b, "-t");
 	add(&b, image);
-	add(&b, b.context);
+	add(&b, w->v[0]);
 	int code = run_atoll(b.argv);
-	return code ? code : name_image(b.tag, image);
+	return code ? code : name_image(tag, image);
 }
 
-static int pull(int argc, char **argv)
+static int pull(const struct words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
-	const char *image = NULL;
-	for (int i = 0; i < argc; i++)
-		if (strcmp(argv[i], "--platform") == 0)
-			i++;
-		else if (argv[i][0] != '-')
-			image = argv[i];
-	if (!image)
-		return fail("pull needs an image");
+	const char *image = w->v[0];
 	buf_add_c(&target, "/images/create?fromImage=");
 	encode(&target, image);
 	int status = ask("POST", buf_cstr(&target), STR_NULL, &answer);
@@ -310,187 +274,285 @@ static int pull(int argc, char **argv)
 	return code ? code : name_image(image, image);
 }
 
-static int tag(int argc, char **argv)
+static int tag(const struct words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
-	if (argc != 2)
-		return fail("tag needs an image and a name");
 	buf_add_c(&target, "/images/");
-	encode(&target, argv[0]);
+	encode(&target, w->v[0]);
 	buf_add_c(&target, "/tag?repo=");
-	encode(&target, argv[1]);
+	encode(&target, w->v[1]);
 	return call("POST", buf_cstr(&target), STR_NULL, &answer);
 }
 
-static int ps(int argc, char **argv)
+/* ---- lists ---- */
+
+/* {"label":["a=b"]} of --filter label=a=b; 1 after a message. */
+static int add_filters(const struct words *w, struct buf *target)
 {
-	auto_buf struct buf target = {0}, answer = {0}, filters = {0};
-	const char *filter = option_value(argc, argv, "--filter"), *format = option_value(argc, argv, "--format");
-	bool all = false;
-	for (int i = 0; i < argc; i++)
-		all |= strcmp(argv[i], "-a") == 0 || strcmp(argv[i], "--all") == 0;
-	buf_printf(&target, "/containers/json?all=%d", all);
-	if (filter && strncmp(filter, "ancestor=", 9) != 0)
-		return fail("ps: unknown filter '%s'", filter);
-	if (filter) {
-		struct json_writer w = json_writer(&filters);
-		json_object_begin(&w);
-		json_key(&w, "ancestor");
-		json_array_begin(&w);
-		json_cstr(&w, filter + 9);
-		json_array_end(&w);
-		json_object_end(&w);
-		buf_add_c(&target, "&filters=");
-		encode(&target, buf_cstr(&filters));
+	static const char *const known[] = {"ancestor", "id", "label", "name", "status"};
+	auto_buf struct buf filters = {0};
+	struct json_writer j = json_writer(&filters);
+	size_t n = 0, asked = 0;
+	json_object_begin(&j);
+	for (size_t k = 0; k < ARRAY_LEN(known); k++) {
+		bool any = false;
+		for (size_t i = 0; i < w->options_n; i++) {
+			const char *value = w->options[i].value;
+			size_t length = strlen(known[k]);
+			if (!(option_is(&w->options[i], "--filter") || option_is(&w->options[i], "-f")) ||
+				strncmp(value, known[k], length) != 0 || value[length] != '=')
+				continue;
+			if (!any) {
+				json_key(&j, known[k]);
+				json_array_begin(&j);
+			}
+			any = true;
+			n++;
+			json_cstr(&j, value + length + 1);
+		}
+		if (any)
+			json_array_end(&j);
 	}
-	if (call("GET", buf_cstr(&target), STR_NULL, &answer))
-		return 1;
-	struct json_doc *doc = json_parse(buf_str(&answer), NULL);
-	if (!format)
-		printf("%-12s  %-40s  %s\n", "CONTAINER ID", "IMAGE", "STATE");
-	json_each(c, doc ? json_root(doc) : NULL)
-	{
-		struct str id = STR_NULL, image = STR_NULL, state = STR_NULL;
-		json_read_str(c, "Id", &id, NULL);
-		json_read_str(c, "Image", &image, NULL);
-		json_read_str(c, "State", &state, NULL);
-		if (format)
-			printf("%.*s\n", STR_ARG(id));
-		else
-			printf("%.12s  %-40.*s  %.*s\n", id.p, STR_ARG(image), STR_ARG(state));
+	json_object_end(&j);
+	for (size_t i = 0; i < w->options_n; i++)
+		asked += option_is(&w->options[i], "--filter") || option_is(&w->options[i], "-f");
+	if (asked != n)
+		return fail("unknown filter '%s'",
+			words_value(w, "--filter") ? words_value(w, "--filter") : words_value(w, "-f"));
+	if (n) {
+		buf_add_c(target, strchr(buf_cstr(target), '?') ? "&filters=" : "?filters=");
+		encode(target, buf_cstr(&filters));
 	}
-	json_free(doc);
 	return 0;
 }
 
-/* The sidecar of a container that the user removes goes with it: no one else would remove it. */
-static int rm(int argc, char **argv)
+/* The member that a format prints; NULL: it is no such format. */
+static const char *member_of(const char *format)
 {
-	bool force = false;
+	static const char *const known[][2] = {{"{{.ID}}", "Id"}, {"{{.Image}}", "Image"}, {"{{.State}}", "State"},
+		{"{{.Names}}", "Names"}, {"{{.Name}}", "Name"}};
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strcmp(format, known[i][0]) == 0)
+			return known[i][1];
+	return NULL;
+}
+
+static struct str text_of(const struct json *c, const char *member)
+{
+	const struct json *v = json_get(c, member);
+	v = v && v->type == JSON_T_ARRAY ? v->first : v;
+	struct str text = v ? v->text : STR_NULL;
+	return text.n && text.p[0] == '/' ? str_skip(text, 1) : text;
+}
+
+static int ps(const struct words *w)
+{
+	auto_buf struct buf target = {0}, answer = {0};
+	const char *format = words_value(w, "--format");
+	const char *member = words_have(w, "-q", "--quiet") ? "Id" : format ? member_of(format) : NULL;
+	if (format && !member)
+		return fail("ps: unknown format '%s'", format);
+	buf_printf(&target, "/containers/json?all=%d", words_have(w, "-a", "--all"));
+	if (add_filters(w, &target) || call("GET", buf_cstr(&target), STR_NULL, &answer))
+		return 1;
+	auto_json struct json_doc *doc = json_parse(buf_str(&answer), NULL);
+	if (!member)
+		printf("%-12s  %-40s  %-8s  %s\n", "CONTAINER ID", "IMAGE", "STATE", "NAMES");
+	json_each(c, doc ? json_root(doc) : NULL)
+	{
+		if (member)
+			printf("%.*s\n", STR_ARG(text_of(c, member)));
+		else
+			printf("%.12s  %-40.*s  %-8.*s  %.*s\n", text_of(c, "Id").p, STR_ARG(text_of(c, "Image")),
+				STR_ARG(text_of(c, "State")), STR_ARG(text_of(c, "Names")));
+	}
+	return 0;
+}
+
+static int volume_ls(const struct words *w)
+{
+	auto_buf struct buf target = {0}, answer = {0};
+	const char *format = words_value(w, "--format");
+	if (format && strcmp(format, "{{.Name}}") != 0)
+		return fail("volume ls: unknown format '%s'", format);
+	buf_add_c(&target, "/volumes");
+	if (add_filters(w, &target) || call("GET", buf_cstr(&target), STR_NULL, &answer))
+		return 1;
+	auto_json struct json_doc *doc = json_parse(buf_str(&answer), NULL);
+	if (!format && !words_have(w, "-q", "--quiet"))
+		puts("VOLUME NAME");
+	json_each(v, doc ? json_get(json_root(doc), "Volumes") : NULL) printf("%.*s\n", STR_ARG(text_of(v, "Name")));
+	return 0;
+}
+
+/* ---- removal ---- */
+
+static int remove_each(const struct words *w, const char *prefix, const char *query)
+{
 	int code = 0;
-	for (int i = 0; i < argc; i++)
-		force |= strcmp(argv[i], "-f") == 0 || strcmp(argv[i], "--force") == 0;
-	for (int i = 0; i < argc; i++) {
+	for (size_t i = 0; i < w->n; i++) {
 		auto_buf struct buf target = {0}, answer = {0};
-		if (argv[i][0] == '-')
-			continue;
-		buf_add_c(&target, "/containers/");
-		encode(&target, argv[i]);
-		buf_printf(&target, "?force=%d&sidecar=1", force);
+		buf_add_c(&target, prefix);
+		encode(&target, w->v[i]);
+		buf_add_c(&target, query);
 		if (call("DELETE", buf_cstr(&target), STR_NULL, &answer))
 			code = 1;
 		else
-			puts(argv[i]);
+			puts(w->v[i]);
 	}
 	return code;
 }
 
-static int rmi(int argc, char **argv)
+/* The sidecar of a container that the user removes goes with it: no one else would remove it. */
+static int rm(const struct words *w)
 {
-	int code = 0;
-	for (int i = 0; i < argc; i++) {
-		auto_buf struct buf target = {0}, answer = {0};
-		if (argv[i][0] == '-')
-			continue;
-		buf_add_c(&target, "/images/");
-		encode(&target, argv[i]);
-		code |= call("DELETE", buf_cstr(&target), STR_NULL, &answer);
-	}
-	return code;
+	return remove_each(
+		w, "/containers/", words_have(w, "-f", "--force") ? "?force=1&sidecar=1" : "?force=0&sidecar=1");
 }
 
-static int image(int argc, char **argv)
+static int rmi(const struct words *w)
+{
+	return remove_each(w, "/images/", "");
+}
+
+static int volume_rm(const struct words *w)
+{
+	return remove_each(w, "/volumes/", "");
+}
+
+/* ---- the rest ---- */
+
+static int image_inspect(const struct words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
-	const char *format = option_value(argc, argv, "--format");
-	if (argc < 2 || strcmp(argv[0], "inspect") != 0)
-		return fail("unknown command: image %s", argc ? argv[0] : "");
+	const char *format = words_value(w, "--format") ? words_value(w, "--format") : words_value(w, "-f");
+	if (format && !strstr(format, "ExposedPorts") && !strstr(format, "RepoTags"))
+		return fail("image inspect: unknown format '%s'", format);
 	buf_add_c(&target, "/images/");
-	encode(&target, argv[1]);
+	encode(&target, w->v[0]);
 	buf_add_c(&target, "/json");
 	if (call("GET", buf_cstr(&target), STR_NULL, &answer))
 		return 1;
-	if (format && strstr(format, "ExposedPorts"))
-		puts("1");
-	else if (format)
-		puts(argv[1]);
+	if (format)
+		puts(strstr(format, "ExposedPorts") ? "1" : w->v[0]);
 	else
 		printf("[%s]\n", buf_cstr(&answer));
 	return 0;
 }
 
-static int version(int argc, char **argv)
+static int version(const struct words *w)
 {
-	(void)argc;
-	(void)argv;
+	(void)w;
 	puts("Atoll " ATOLL_VERSION " (atoll-docker)");
 	return 0;
 }
 
-static int login(int argc, char **argv)
+static int login(const struct words *w)
 {
-	(void)argc;
-	(void)argv;
+	(void)w;
 	return fail("registries are not supported; name cloudflare/sandbox, or a Dockerfile");
 }
 
-/* The flags of a command, each with a blank before and behind; NULL: it looks itself. */
+/* ---- the command line ---- */
+
+/* Flags have a blank before and behind each. A switch may have a value behind '='. */
 static const struct command {
-	const char *name;
-	int (*run)(int argc, char **argv);
+	const char *name, *usage;
+	int (*run)(const struct words *w);
 	const char *switches, *valued;
-} commands[] = {{"context", context, "", " --format "}, {"info", info, "", " --format -f "},
-	{"build", build, NULL, NULL}, {"pull", pull, "", " --platform "}, {"tag", tag, "", ""},
-	{"ps", ps, " -a --all ", " --filter --format "}, {"rm", rm, " -f --force ", ""},
-	{"rmi", rmi, " -f --force ", ""}, {"image", image, "", " --format "}, {"version", version, NULL, NULL},
-	{"login", login, NULL, NULL}};
+	size_t min, max; /* arguments */
+} commands[] = {{"context ls", "[--format json]", context_ls, "", " --format ", 0, 0},
+	{"info", "[--format FORMAT]", info, "", " --format -f ", 0, 0}, {"version", "", version, "", "", 0, 0},
+	{"build",
+		"-t TAG [-f FILE] [--build-arg NAME=VALUE]... [--target STAGE] [--secret SECRET]... [--no-cache] "
+		"DIRECTORY",
+		build, " --load --provenance --sbom --no-cache ",
+		" -t --tag -f --file --build-arg --target --secret --platform --network --output --progress --label ",
+		1, 1},
+	{"pull", "IMAGE", pull, "", " --platform ", 1, 1}, {"tag", "IMAGE TAG", tag, "", "", 2, 2},
+	{"ps", "[-a] [-q] [--filter ancestor=TAG] [--filter label=NAME=VALUE] [--format FORMAT]", ps,
+		" -a --all -q --quiet --no-trunc ", " --filter -f --format ", 0, 0},
+	{"rm", "[-f] CONTAINER...", rm, " -f --force ", "", 1, WORDS_MAX},
+	{"image inspect", "IMAGE [--format FORMAT]", image_inspect, "", " --format -f ", 1, 1},
+	{"rmi", "IMAGE...", rmi, " -f --force ", "", 1, WORDS_MAX},
+	{"image rm", "IMAGE...", rmi, " -f --force ", "", 1, WORDS_MAX},
+	{"volume ls", "[-q] [--filter label=NAME=VALUE]", volume_ls, " -q --quiet ", " --filter -f --format ", 0, 0},
+	{"volume rm", "VOLUME...", volume_rm, " -f --force ", "", 1, WORDS_MAX},
+	{"login", NULL, login, " --password-stdin ", " --username -u --password -p ", 0, 1}};
 
-/* The name before '='. */
-static bool is_among(const char *names, const char *flag)
+static int help(void)
 {
-	char word[40];
-	int n = snprintf(word, sizeof word, " %.*s ", (int)strcspn(flag, "="), flag);
-	return n < (int)sizeof word && strstr(names, word);
-}
-
-static int check_flags(const struct command *c, int argc, char **argv)
-{
-	for (int i = 0; c->switches && i < argc; i++) {
-		if (argv[i][0] != '-' || is_among(c->switches, argv[i]))
-			continue;
-		if (!is_among(c->valued, argv[i]))
-			return fail("%s: unknown flag '%s'", c->name, argv[i]);
-		if (!strchr(argv[i], '=') && ++i >= argc)
-			return fail("%s: %s needs a value", c->name, argv[i - 1]);
-	}
+	fputs(about, stdout);
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (commands[i].usage)
+			printf("  %s %s\n", commands[i].name, commands[i].usage);
+	fputs(hint, stdout);
 	return 0;
 }
 
 static int run_command(const struct command *c, int argc, char **argv)
 {
-	return check_flags(c, argc, argv) ? 1 : c->run(argc, argv);
+	static struct words w;
+	char why[200];
+	enum words_result r = words_read(&w, argc, argv, c->switches, c->valued, why, sizeof why);
+	if (r == WORDS_HELP) {
+		printf("usage: %s %s %s\n", self, c->name, c->usage ? c->usage : "");
+		return 0;
+	}
+	if (r == WORDS_WRONG)
+		return fail("%s: %s", c->name, why);
+	if (w.n < c->min || w.n > c->max)
+		return fail("%s: %s\n  usage: %s %s %s", c->name,
+			w.n < c->min ? "an argument is missing" : "too many arguments", self, c->name,
+			c->usage ? c->usage : "");
+	return c->run(&w);
+}
+
+/* The words of its name that stand in front: 0, it is not this command. */
+static int matches(const struct command *c, int argc, char **argv)
+{
+	const char *blank = strchr(c->name, ' ');
+	size_t first = strcspn(c->name, " ");
+	if (argc < 1 || strlen(argv[0]) != first || strncmp(argv[0], c->name, first) != 0)
+		return 0;
+	if (!blank)
+		return 1;
+	return argc > 1 && strcmp(argv[1], blank + 1) == 0 ? 2 : 0;
+}
+
+/* --host X, -H X, --host=X; the number of words, or -1 after a message. */
+static int read_host(int argc, char **argv)
+{
+	int n = 0;
+	while (n < argc && (words_list_has(" --host -H ", argv[n]))) {
+		const char *equals = strchr(argv[n], '=');
+		if (!equals && n + 1 >= argc)
+			return -fail("%s needs a value", argv[n]);
+		if (use_host(equals ? equals + 1 : argv[n + 1]))
+			return -1;
+		n += equals ? 1 : 2;
+	}
+	return n;
 }
 
 int main(int argc, char **argv)
 {
-	const char *slash = strrchr(argv[0], '/');
-	int i = 1;
-	self = slash ? slash + 1 : argv[0];
-	if (i + 1 < argc && (strcmp(argv[i], "--host") == 0 || strcmp(argv[i], "-H") == 0)) {
-		if (use_host(argv[i + 1]))
-			return 1;
-		i += 2;
-	}
-	if (find_socket())
+	const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+	self = slash ? slash + 1 : argc ? argv[0] : self;
+	int i = 1 + read_host(argc - 1, argv + 1), n;
+	if (i < 1 || find_socket())
 		return 1;
-	if (i < argc && strcmp(argv[i], "--version") == 0)
-		return version(0, NULL);
-	for (size_t k = 0; i < argc && k < ARRAY_LEN(commands); k++)
-		if (strcmp(argv[i], commands[k].name) == 0)
-			return run_command(&commands[k], argc - i - 1, argv + i + 1);
-	bool help = i < argc && strcmp(argv[i], "--help") == 0;
-	if (i < argc && !help)
-		fail("unknown command '%s'", argv[i]);
-	fputs(usage, help ? stdout : stderr);
-	return help ? 0 : 2;
+	if (i < argc && (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-v") == 0))
+		return version(NULL);
+	if (i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "help") == 0))
+		return help();
+	for (size_t k = 0; k < ARRAY_LEN(commands); k++)
+		if ((n = matches(&commands[k], argc - i, argv + i)))
+			return run_command(&commands[k], argc - i - n, argv + i + n);
+	/* A command of two words is named whole. */
+	bool two = i + 1 < argc && words_list_has(" context image volume ", argv[i]);
+	if (i < argc)
+		fail("unknown command '%s%s%s'", argv[i], two ? " " : "", two ? argv[i + 1] : "");
+	fprintf(stderr, "'%s --help' lists the commands\n", self);
+	return 2;
 }

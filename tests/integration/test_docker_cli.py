@@ -2,10 +2,13 @@
 
 import json
 import os
+import signal
+import subprocess
 import urllib.parse
 
+import leaks
 import pytest
-from atoll import wait_for
+from atoll import BIN, DEADLINE, alive, wait_for
 from dockersock import SIDECAR, TAG, execute, read
 from registry import registry
 
@@ -132,9 +135,85 @@ def test_old_tags_of_wrangler_go(daemon, docker):
     assert mine[9] not in [i["name"] for i in daemon.request("GET", "/v1/images").json()["images"]]
 
 
+def test_help(docker):
+    """Of the whole and of each command, also where no daemon runs."""
+    r = docker.cli("--help", ATOLL_RUN="/nowhere")
+    assert r.returncode == 0 and b"image inspect IMAGE" in r.stdout and not r.stderr, r
+    for command in ("build", "pull", "tag", "ps", "rm", "rmi", "info", "context ls", "image inspect", "volume ls", "volume rm"):
+        assert f"  {command} ".encode() in r.stdout, command
+        for flag in ("--help", "-h"):
+            one = docker.cli(*command.split(), flag, ATOLL_RUN="/nowhere")
+            assert one.returncode == 0 and one.stdout.startswith(f"usage: atoll-docker {command}".encode()) and not one.stderr, one
+    assert docker.cli().returncode == 2 and b"--help" in docker.cli().stderr
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["rm"], "missing"), (["rmi"], "missing"), (["rm", "-f"], "missing"), (["tag", "a"], "missing"), (["tag", "a", "b", "c"], "too many"),
+    (["pull"], "missing"), (["pull", "a", "b"], "too many"), (["image", "inspect"], "missing"), (["image", "inspect", "a", "b"], "too many"),
+    (["image"], "unknown command 'image'"), (["image", "prune"], "unknown command 'image prune'"), (["context", "use", "x"], "unknown command 'context use'"),
+    (["ps", "x"], "too many"), (["info", "x"], "too many"), (["build", "-t", "a"], "missing"), (["build", "-t", "a", ".", "x"], "too many"),
+    (["build", "."], "-t TAG"),
+    (["build", "--networks", "host", "-t", "a", "."], "'--networks'"), (["build", "--platformx=1", "-t", "a", "."], "'--platformx=1'"),
+    (["build", "--labels", "x", "-t", "a", "."], "'--labels'"), (["build", "-t", "a", "--target"], "'--target'"), (["ps", "-az"], "'-az'"),
+    (["ps", "--filter"], "'--filter'"), (["ps", "--filter", "nothing=x"], "unknown filter 'nothing=x'"),
+    (["ps", "--filter", "label"], "unknown filter 'label'"),
+    (["ps", "--format", "{{json .}}"], "unknown format"), (["image", "inspect", "x", "--format", "{{.Size}}"], "unknown format"),
+    (["info", "--format", "{{.ID}}"], "unknown format"), (["--host"], "--host"), (["--host", "tcp://127.0.0.1:1", "info"], "tcp://127.0.0.1:1"),
+    (["--host=x", "info"], "'x'"), (["volume", "prune"], "unknown command 'volume prune'"), (["rm", "x"] + ["y"] * 300, "too many words"),
+    (["build", "-t", "x" * 300, "."], "too long"),
+])
+def test_wrong_words_are_named(docker, arguments, words):
+    r = docker.cli(*arguments)
+    assert r.returncode in (1, 2) and words in r.stderr.decode() and not r.stdout, (arguments, r)
+
+
+def test_the_lines_that_miniflare_tells_its_user(docker):
+    """What to call when its own clean-up failed."""
+    assert docker.build().returncode == 0
+    for name, session in (("one", "1"), ("two", "2")):
+        labels = {"dev.workerd.session": session}
+        assert docker.ask("POST", f"/containers/create?name={name}", {"Image": TAG, "Labels": labels})[0] == 201
+        assert docker.ask("POST", "/volumes/create", {"Name": name, "Labels": labels})[0] == 201
+    of = ["--filter", "label=dev.workerd.session=1"]
+    ids = docker.cli("ps", "--all", "--quiet", *of).stdout.decode().split()
+    assert len(ids) == 1 and docker.cli("ps", "-aq", *of).stdout.decode().split() == ids
+    assert docker.cli("ps", *of).stdout.decode().split("\n")[1:] == [""]  # none runs
+    assert docker.cli("rm", "--force", *ids).returncode == 0
+    assert docker.cli("volume", "ls", "--quiet", *of).stdout == b"one\n"
+    assert docker.cli("volume", "rm", "one").stdout == b"one\n"
+    assert docker.cli("ps", "-a", "--format={{.Names}}").stdout == b"two\n" and docker.cli("volume", "ls", "-q").stdout == b"two\n"
+    assert docker.cli("volume", "rm", "two", "none").returncode == 1
+    assert docker.cli("volume", "ls").stdout == b"VOLUME NAME\n"
+
+
+def test_the_other_forms_of_flags(docker, tmp_path):
+    (tmp_path / "File").write_bytes(b"FROM cloudflare/sandbox:1\nARG A\nENV B=$A\n")
+    r = docker.cli(f"--host=unix://{docker.path}", "build", f"--file={tmp_path}/File", "--build-arg=A=1=2", f"--tag={TAG}", "--", str(tmp_path))
+    assert r.returncode == 0 and docker.tags() == [TAG], r
+    assert docker.cli("image", "inspect", "--format", "{{ len .Config.ExposedPorts }}", TAG).stdout == b"1\n"
+    assert execute(docker.run("c"), "echo $B")["stdout"] == "1=2\n"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_build_ends_with_its_command(docker, tmp_path, sent):
+    """Also when the signal comes to it alone, as from `kill`; wrangler signals its group."""
+    tag, step = f"{TAG}-{sent}", f"sleep 1{os.getpid():08}"
+    build = subprocess.Popen([BIN / "atoll-docker", "build", "-t", tag, "-f", "-", str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, env={"ATOLL_RUN": str(docker.daemon.run), "PATH": os.environ["PATH"]})
+    build.stdin.write(f"FROM cloudflare/sandbox:1\nRUN {step}\n".encode())
+    build.stdin.close()
+    child = wait_for(lambda: leaks.children(build.pid), "the builder runs")[0]
+    wait_for(lambda: subprocess.run(["pgrep", "-f", f"^{step}"], stdout=subprocess.DEVNULL, check=False).returncode == 0, "the step runs")
+    build.send_signal(sent)
+    assert build.wait(DEADLINE) != 0
+    wait_for(lambda: not alive(child), "the builder has ended, too")
+    wait_for(lambda: not docker.daemon.boxes(), "the step's box has gone")
+    assert tag not in docker.tags()
+
+
 def test_bad_calls(docker):
     for arguments, words in ((["nothing"], b"unknown command 'nothing'"), (["build", "--squash", "-t", "a", "."], b"unknown flag '--squash'"),
-                             (["ps", "--filter", "name=x"], b"unknown filter"), (["login"], b"registries")):
+                             (["ps", "--filter", "since=x"], b"unknown filter"), (["login"], b"registries")):
         r = docker.cli(*arguments)
         assert r.returncode != 0 and words in r.stderr, r
     assert b"atoll up" in docker.cli("info", ATOLL_RUN="/nowhere").stderr

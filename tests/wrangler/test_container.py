@@ -10,7 +10,7 @@ from dev import HERE, LIMIT, Dev, remove_all
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
 
 
-@pytest.fixture(scope="module", params=["4.86", "4.102", "4.158", "vite"])
+@pytest.fixture(scope="module", params=["4.86", "4.102", "4.160", "vite"])
 def dev(request, daemon, tmp_path_factory):
     with Dev(daemon, tmp_path_factory.mktemp("project"), request.param, source="container.ts") as d:
         yield d

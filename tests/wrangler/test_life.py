@@ -5,20 +5,22 @@ import os
 
 import npmdir
 import pytest
-from atoll import wait_for
+from atoll import Instance, _UnixConnection, wait_for
 from dev import HERE, LIMIT, Dev, containers, remove_all
 
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
 # The oldest and the newest wrangler, and Vite; test_wrangler.py has all.
-WRANGLERS = ["4.86", "4.158", "vite"] + ["4.102"] * bool(os.environ.get("ATOLL_ALL_WRANGLERS"))
+WRANGLERS = ["4.86", "4.160", "vite"] + ["4.102"] * bool(os.environ.get("ATOLL_ALL_WRANGLERS"))
 
 
 @pytest.fixture(autouse=True)
 def images_go(request):
     """Those of a daemon's tags; images are shared by the daemons of a machine."""
-    daemon = request.getfixturevalue("own_daemon" if "own_daemon" in request.fixturenames else "daemon")
+    name = next((n for n in ("own_daemon", "daemon") if n in request.fixturenames), None)
+    daemon = name and request.getfixturevalue(name)
     yield
-    remove_all(daemon)
+    if daemon:
+        remove_all(daemon)
 
 
 @pytest.mark.parametrize("version", WRANGLERS)
@@ -57,7 +59,11 @@ def answer(dev, path, body):
     return json.loads(text)["ok"]["stdout"] if status == 200 else None
 
 
-@pytest.mark.parametrize("version", WRANGLERS)
+# Newer ones have names with a session in them: another server never takes their containers.
+SHARING = [version for version in WRANGLERS if version != "4.160"]
+
+
+@pytest.mark.parametrize("version", SHARING)
 def test_the_next_server_takes_the_box_of_a_killed_one_over(daemon, tmp_path, version):
     with Dev(daemon, tmp_path, version) as dev:
         dev.run("a", "echo kept >/workspace/f; sleep 600 >/dev/null 2>&1 &")
@@ -69,6 +75,45 @@ def test_the_next_server_takes_the_box_of_a_killed_one_over(daemon, tmp_path, ve
         dev.interrupt()
     remove_all(daemon)
     wait_for(lambda: not daemon.boxes(), "no box is left", LIMIT)
+
+
+def ask(daemon, method, path, body=None):
+    c = _UnixConnection(str(daemon.run / "docker.sock"), LIMIT)
+    try:
+        c.request(method, path, None if body is None else json.dumps(body))
+        r = c.getresponse()
+        return r.status, r.read()
+    finally:
+        c.close()
+
+
+def test_the_end_of_a_session_leaves_what_others_have(daemon, tmp_path):
+    """It removes what a list by its label holds: not another server's container, nor a volume."""
+    assert ask(daemon, "POST", "/volumes/create", {"Name": "workerd-snap-kept"})[0] == 201
+    with Dev(daemon, tmp_path / "one", "4.160") as one, Dev(daemon, tmp_path / "two", "4.160") as two:
+        for dev in (one, two):
+            dev.run("a", "echo kept >/workspace/f")
+        assert len(containers(daemon)) == 4
+        one.interrupt()
+        wait_for(lambda: len(containers(daemon)) == 2, "its own have gone", LIMIT)
+        assert two.run("a", "cat /workspace/f") == "kept\n"
+        two.interrupt()
+    wait_for(lambda: not containers(daemon) and not daemon.boxes(), "nothing is left", LIMIT)
+    assert ask(daemon, "DELETE", "/volumes/workerd-snap-kept")[0] == 204
+
+
+def test_what_a_killed_session_leaves_goes_by_itself(tmp_path):
+    with Instance({"ATOLL_DOCKER_ORPHAN_AFTER": "5s"}) as daemon:
+        with Dev(daemon, tmp_path, "4.160") as dev:
+            dev.run("a", "true")
+            dev.kill()
+        with Dev(daemon, tmp_path, "4.160") as dev:
+            assert dev.run("a", "ls /workspace") == ""
+            wait_for(lambda: len(containers(daemon)) == 2 and len(daemon.boxes()) == 1, "only those of the server that runs are left", LIMIT)
+            assert dev.run("a", "echo here") == "here\n"
+            dev.interrupt()
+        wait_for(lambda: not containers(daemon) and not daemon.boxes(), "nothing is left", LIMIT)
+        remove_all(daemon)
 
 
 def test_a_dockerfile_that_cannot_be_built_stops_wrangler(daemon, tmp_path):

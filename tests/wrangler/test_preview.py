@@ -25,7 +25,7 @@ def with_the_preview(directory):
     return directory
 
 
-@pytest.mark.parametrize("version", ["4.86", "4.158"])
+@pytest.mark.parametrize("version", ["4.86", "4.160"])
 def test_the_preview_runs_in_wrangler_dev(daemon, tmp_path, version):
     with Dev(daemon, with_the_preview(tmp_path), version, source="preview.ts") as dev:
         done = dev.ask("a/exec", json.dumps(["sh", "-c", "echo $0 $FROM_IMAGE; exit 3", "word"]))

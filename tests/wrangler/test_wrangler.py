@@ -9,7 +9,7 @@ import pytest
 from dev import HERE, Dev, containers, remove_all
 
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
-VERSIONS = ["4.86", "4.102", "4.158", "vite"]
+VERSIONS = ["4.86", "4.102", "4.160", "vite"]
 
 SERVER = """
 import asyncio, base64, hashlib

@@ -21,6 +21,11 @@ void docker_error(struct daemon_request *r, int status, const char *fmt, ...)
 	daemon_request_json(r, status, buf_str(&out));
 }
 
+bool docker_went(int status)
+{
+	return (status >= 200 && status < 300) || status == 404;
+}
+
 void docker_no_content(struct daemon_request *r, int status)
 {
 	http_respond(r->x, status, NULL, STR(""));

@@ -42,6 +42,8 @@ struct container {
 	char *env;		  /* a JSON object */
 	char *cmd;		  /* a JSON array, or NULL */
 	char *volumes;		  /* the member "volumes" of its sandbox, or NULL */
+	char *labels;		  /* a JSON object of texts */
+	char *network;		  /* HostConfig.NetworkMode, as it was told */
 	bool helper;		  /* of the sidecar's image, without a name: helper.c */
 	enum container_state state;
 	int code;      /* when it has exited */
@@ -100,6 +102,10 @@ void container_remove(struct container *c);
 void container_hold(struct container *c);
 void container_release(struct container *c);
 void container_ended(struct container *c, int code);
+/* Its start has failed: no program has ended, but those who wait are told 128, as by Docker. */
+void container_not_started(struct container *c);
+/* Its box may have ended while it was being started. */
+void container_look_at_box(struct container *c);
 bool container_is_sidecar(const struct container *c);
 /* The container of a sidecar, and the other way round. */
 struct container *container_partner(const struct container *c);
@@ -127,6 +133,8 @@ void docker_call(struct docker *k, struct daemon_request *r, const struct docker
 /* Asks the daemon's API about the container's sandbox; container and request are held. `r` may be NULL. */
 void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
 	docker_on_reply on_reply);
+/* 2xx, or 404: what was asked to go is not there. */
+bool docker_went(int status);
 void docker_error(struct daemon_request *r, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The error of such a question, or another text. */
 void docker_answer_failed(struct daemon_request *r, int status, struct str body);
@@ -139,6 +147,19 @@ struct str docker_path(struct daemon_request *r);
 
 /* The container that the path of a request names; NULL: it was answered with 404. */
 struct container *docker_container_of(struct daemon_request *r);
+
+/* ---- filters.c ---- */
+
+/* The filters of a list; NULL in *ret: it has none. -1: one that is not among `known` (up to NULL), or makes no sense,
+ * was answered with 400. The caller frees it. */
+int docker_filters_read(struct daemon_request *r, const char *const *known, struct json_doc **ret);
+typedef bool (*docker_filter_match)(struct str filter, struct str value);
+/* Whether one value of the filter matches, or there is no such filter. */
+bool docker_filter_any(const struct json_doc *filters, const char *name, docker_filter_match match, struct str value);
+/* Whether the labels, a JSON object, have all that the filter "label" names: "key" or "key=value". */
+bool docker_filter_labels(const struct json_doc *filters, const char *labels);
+/* Labels of a container or a volume as text. NULL: VALIDATION_FAILED. The caller frees it. */
+char *docker_labels(const struct json *labels, struct err *e);
 
 /* ---- exec.c ---- */
 
@@ -170,8 +191,12 @@ bool docker_name_ok(struct str name);
 char *docker_env(const struct json *list);
 void container_list(struct docker *k, struct daemon_request *r, uid_t uid);
 void container_json(struct daemon_request *r, const struct container *c);
+
+/* ---- end.c ---- */
+
 void container_wait(struct daemon_request *r, struct container *c);
 void container_kill(struct daemon_request *r, struct container *c);
+void container_stop(struct daemon_request *r, struct container *c);
 void container_delete(struct daemon_request *r, struct container *c);
 /* Ends a container whose client is gone, with its sidecar. */
 void container_reap(struct container *c);

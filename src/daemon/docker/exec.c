@@ -51,7 +51,7 @@ void docker_execs_forget(struct docker *k, const char *container)
 	}
 }
 
-/* The oldest that has ended makes room. */
+/* The oldest that does not run makes room: it has ended, or its client never started it. */
 static bool make_room(struct docker *k)
 {
 	if (k->execs.count < DOCKER_EXECS_MAX)
@@ -59,7 +59,7 @@ static bool make_room(struct docker *k)
 	list_each(it, &k->execs_order)
 	{
 		struct docker_exec *x = list_entry(it, struct docker_exec, node);
-		if (x->state == EXEC_ENDED) {
+		if (x->state != EXEC_RUNNING) {
 			drop(x);
 			return true;
 		}

@@ -54,17 +54,28 @@ static void image_json(struct daemon_request *r, int status, const struct docker
 	daemon_request_json(r, status, buf_str(&out));
 }
 
+static bool is_same(struct str filter, struct str tag)
+{
+	return str_eq(filter, tag);
+}
+
 void docker_image_list(struct docker *k, struct daemon_request *r, uid_t uid)
 {
+	static const char *const known[] = {"reference", NULL};
+	auto_json struct json_doc *filters = NULL;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	size_t it = 0;
 	struct str key;
 	void *v;
+	if (docker_filters_read(r, known, &filters) < 0)
+		return;
 	json_array_begin(&w);
-	while (map_next(&k->images, &it, &key, &v))
-		if (((struct docker_image *)v)->uid == uid)
-			put_json(&w, v);
+	while (map_next(&k->images, &it, &key, &v)) {
+		const struct docker_image *i = v;
+		if (i->uid == uid && docker_filter_any(filters, "reference", is_same, str_of(i->tag)))
+			put_json(&w, i);
+	}
 	json_array_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
 }

@@ -9,7 +9,8 @@
 #define DOCKER_NAME_MAX	      255	 /* of a container or an image */
 #define DOCKER_CONTAINERS_MAX 1024
 #define DOCKER_IMAGES_MAX     1024
-#define DOCKER_EXECS_MAX      1024 /* commands that are known */
+#define DOCKER_LABELS_MAX     (16u * KIB) /* of a container or a volume, in JSON */
+#define DOCKER_EXECS_MAX      1024	  /* commands that are known */
 #define DOCKER_EXEC_BODY_MAX  (16u * KIB)
 #define DOCKER_WHY_MAX	      2048	 /* of what tar says when it fails */
 #define DOCKER_TAGS_KEPT      8		 /* of one repository of wrangler */

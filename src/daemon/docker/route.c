@@ -66,8 +66,10 @@ static void on_container(struct docker *k, struct daemon_request *r, uid_t uid, 
 		container_start(r, c);
 	else if (str_eq_c(action, "wait") && m == HTTP_M_POST)
 		container_wait(r, c);
-	else if ((str_eq_c(action, "kill") || str_eq_c(action, "stop")) && m == HTTP_M_POST)
+	else if (str_eq_c(action, "kill") && m == HTTP_M_POST)
 		container_kill(r, c);
+	else if (str_eq_c(action, "stop") && m == HTTP_M_POST)
+		container_stop(r, c);
 	else if (str_eq_c(action, "archive") && (m == HTTP_M_GET || m == HTTP_M_HEAD))
 		container_get_archive(r, c);
 	else if (str_eq_c(action, "archive") && m == HTTP_M_PUT)
@@ -123,7 +125,7 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 		return daemon_request_json(r, 200, str_of(about));
 	if (get && str_eq_c(path, "/version"))
 		return daemon_request_json(r, 200, str_of(version));
-	if (get && str_starts(path, STR("/networks/")))
+	if (get && str_eq_c(path, "/networks/bridge"))
 		return daemon_request_json(r, 200, str_of(bridge));
 	if (get && str_eq_c(path, "/containers/json"))
 		return container_list(k, r, uid);
@@ -144,10 +146,23 @@ static void dispatch(struct docker *k, struct daemon_request *r, uid_t uid, stru
 	docker_error(r, 404, "page not found");
 }
 
+/* A parameter that cannot be read would count as missing: a signal as SIGKILL, a filter as none. */
+static bool query_ok(struct daemon_request *r)
+{
+	auto_buf struct buf decoded = {0};
+	struct err e;
+	if (http_percent_decode(http_request(r->x)->query, &decoded, &e) == 0)
+		return true;
+	docker_error(r, 400, "the query cannot be read: %s", e.msg);
+	return false;
+}
+
 void handle_docker(struct daemon_request *r)
 {
 	uid_t uid;
 	if (!peer_uid(r, &uid))
 		return docker_error(r, 403, "the user at the other end is not known");
+	if (!query_ok(r))
+		return;
 	dispatch(r->daemon->docker, r, uid, docker_path(r));
 }

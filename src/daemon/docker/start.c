@@ -66,22 +66,31 @@ static void started(struct container *c, struct daemon_request *r)
 		c->code = 0;
 	}
 	container_watch_orphan(c);
-	if (!r || !new) {
+	if (r && new)
+		container_save_answer(c, r, 204);
+	else
 		container_save(c);
-		if (r)
-			docker_no_content(r, 204);
-		return;
-	}
-	container_save_answer(c, r, 204);
+	if (r && !new)
+		docker_no_content(r, 204);
+	if (new)
+		container_look_at_box(c);
 }
 
-/* What was made of it goes again. */
+/* What was made of it goes again, unless a container of the same name has it by now. */
+static void sweep(struct container *c)
+{
+	const struct container *now = map_get(&c->docker->boxes, str_of(c->box));
+	if (!now || now == c)
+		docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+}
+
 static void start_failed(struct container *c, struct daemon_request *r, int status, struct str body)
 {
 	c->starting = false;
 	if (r)
 		docker_answer_failed(r, status, body);
-	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+	container_not_started(c);
+	sweep(c);
 }
 
 static void on_unpacked(struct container *c, struct daemon_request *r, int status, struct str body)
@@ -97,6 +106,8 @@ static void on_made(struct container *c, struct daemon_request *r, int status, s
 {
 	if (status != 201 && status != 200)
 		return start_failed(c, r, status, body);
+	if (c->gone)
+		return start_failed(c, r, 404, STR("the container was removed while it was being started"));
 	if (c->archive)
 		archive_unpack(c, r, on_unpacked);
 	else

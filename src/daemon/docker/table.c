@@ -82,6 +82,8 @@ struct container *container_add(struct docker *k, uid_t uid, struct str name)
 	c->key = key_of(uid, name);
 	c->env = xstrdup("{}");
 	c->image = xstrdup("");
+	c->labels = xstrdup("{}");
+	c->network = xstrdup("");
 	c->wanted = -1;
 	c->created_ms = clock_wall_ms();
 	list_init(&c->waits);
@@ -103,6 +105,8 @@ static void container_free(struct container *c)
 	free(c->archive_path);
 	free(c->worker_hosts);
 	free(c->volumes);
+	free(c->labels);
+	free(c->network);
 	free(c);
 }
 
@@ -145,6 +149,9 @@ void container_save_then(struct container *c, store_on_done on_done, void *arg)
 		json_key(&w, "volumes");
 		json_raw(&w, str_of(c->volumes));
 	}
+	json_key(&w, "labels");
+	json_raw(&w, str_of(c->labels));
+	json_member_cstr(&w, "network", c->network);
 	json_member_u64(&w, "state", (uint64_t)c->state);
 	json_member_i64(&w, "code", c->code);
 	json_member_u64(&w, "port", c->port);
@@ -214,14 +221,43 @@ void container_remove(struct container *c)
 	container_release(c);
 }
 
+void container_not_started(struct container *c)
+{
+	if (c->gone)
+		return;
+	c->code = 128;
+	answer_waits(c, false);
+	container_watch_orphan(c);
+	container_save(c);
+}
+
+/* The code of a box that has ended; -1: it has not. */
+static int code_of(const struct sandbox *s)
+{
+	int code;
+	if (s && s->state != SB_STOPPED && s->state != SB_DESTROYED)
+		return -1;
+	if (s && sscanf(s->reason, "the box's init exited with code %d", &code) == 1)
+		return code;
+	return s && sscanf(s->reason, "the box's init was killed by signal %d", &code) == 1 ? 128 + code : 137;
+}
+
+void container_look_at_box(struct container *c)
+{
+	int code = *c->box ? code_of(sandbox_find(c->docker->daemon, c->box)) : -1;
+	if (c->state == CONTAINER_RUNNING && code >= 0)
+		container_ended(c, code);
+}
+
 void docker_box_moved(struct docker *k, const struct sandbox *s)
 {
 	struct container *c = map_get(&k->boxes, str_of(s->id));
-	int code = 137;
-	if (!c || c->state != CONTAINER_RUNNING || (s->state != SB_STOPPED && s->state != SB_DESTROYED))
+	int code = code_of(s);
+	if (!c || c->state != CONTAINER_RUNNING || code < 0)
 		return;
-	if (sscanf(s->reason, "the box's init exited with code %d", &code) != 1)
-		code = 137;
+	/* A stop that the box did not follow: it was killed. */
+	if (c->wanted == 0 && strcmp(s->reason, SANDBOX_KILLED) == 0)
+		c->wanted = 137;
 	container_ended(c, code);
 }
 
@@ -324,6 +360,8 @@ static int load_container(void *arg, const struct store_item *item, struct err *
 	replace(&c->cmd, text_of(root, "cmd", JSON_T_ARRAY));
 	replace(&c->archive_path, text_of(root, "archivePath", JSON_T_STRING));
 	replace(&c->volumes, text_of(root, "volumes", JSON_T_ARRAY));
+	replace(&c->labels, text_of(root, "labels", JSON_T_OBJECT));
+	replace(&c->network, text_of(root, "network", JSON_T_STRING));
 	replace(&c->worker_hosts, text_of(root, "workerHosts", JSON_T_ARRAY));
 	c->offline = offline && offline->boolean;
 	c->helper = helper && helper->boolean;
@@ -386,7 +424,7 @@ void docker_start(struct docker *k)
 		}
 		struct sandbox *s = sandbox_find(k->daemon, c->box);
 		if (!s || (s->state != SB_RUNNING && s->state != SB_ASLEEP))
-			container_ended(c, 137);
+			container_ended(c, s && code_of(s) >= 0 ? code_of(s) : 137);
 		c->found = c->state == CONTAINER_RUNNING;
 	}
 }

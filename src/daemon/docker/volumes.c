@@ -80,14 +80,12 @@ static void volume_save(struct docker *k, const struct docker_volume *v, store_o
 	store_item_put(k->daemon->store, &item, on_done, arg);
 }
 
-static void set_labels(struct docker_volume *v, const struct json *labels)
+static void set_labels(struct docker_volume *v, char *labels)
 {
-	auto_buf struct buf out = {0};
-	if (!labels || labels->type != JSON_T_OBJECT)
+	if (!labels)
 		return;
-	json_put_tree(&out, labels);
 	free(v->labels);
-	v->labels = str_dup(buf_str(&out));
+	v->labels = labels;
 }
 
 static int load(void *arg, const struct store_item *item, struct err *e)
@@ -101,7 +99,7 @@ static int load(void *arg, const struct store_item *item, struct err *e)
 		json_read_u64(root, "uid", 0, UINT32_MAX, &uid, e) < 0)
 		return err_wrap(e, "docker volume '%s'", item->key);
 	struct docker_volume *v = volume_new((uid_t)uid, name);
-	set_labels(v, json_get(root, "labels"));
+	set_labels(v, docker_labels(json_get(root, "labels"), NULL));
 	v->created_ms = item->created_ms;
 	map_put(&k->volumes, str_of(v->key), v);
 	return 0;
@@ -136,35 +134,29 @@ static void answer(struct daemon_request *r, int status, const struct docker_vol
 	daemon_request_json(r, status, buf_str(&out));
 }
 
-/* filters={"name":["part"]}; no other filter is known. */
-static bool passes(const struct docker_volume *v, const struct json *names)
+static bool is_part(struct str filter, struct str name)
 {
-	bool hit = !names;
-	json_each(it, names)
-	{
-		struct str part = names->type == JSON_T_ARRAY ? it->text : it->key;
-		hit |= part.n && memmem(v->name, strlen(v->name), part.p, part.n);
-	}
-	return hit;
+	return filter.n && memmem(name.p, name.n, filter.p, filter.n);
 }
 
 static void list(struct docker *k, struct daemon_request *r, uid_t uid)
 {
-	auto_buf struct buf out = {0}, text = {0};
+	static const char *const known[] = {"label", "name", NULL};
+	auto_json struct json_doc *filters = NULL;
+	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	size_t it = 0;
 	struct str key;
 	void *v;
-	docker_query(r, "filters", &text);
-	auto_json struct json_doc *doc = buf_size(&text) ? json_parse(buf_str(&text), NULL) : NULL;
-	if (buf_size(&text) && (!doc || json_root(doc)->type != JSON_T_OBJECT))
-		return docker_error(r, 400, "filters must be a JSON object");
+	if (docker_filters_read(r, known, &filters) < 0)
+		return;
 	json_object_begin(&w);
 	json_key(&w, "Volumes");
 	json_array_begin(&w);
 	while (map_next(&k->volumes, &it, &key, &v)) {
 		const struct docker_volume *o = v;
-		if (o->uid == uid && passes(o, doc ? json_get(json_root(doc), "name") : NULL))
+		if (o->uid == uid && docker_filter_any(filters, "name", is_part, str_of(o->name)) &&
+			docker_filter_labels(filters, o->labels))
 			write_volume(&w, o);
 	}
 	json_array_end(&w);
@@ -224,6 +216,7 @@ void docker_volume_create(struct docker *k, struct daemon_request *r, uid_t uid,
 	auto_json struct json_doc *doc = json_parse(body, NULL);
 	const struct json *root = doc ? json_root(doc) : NULL;
 	struct str name = STR_NULL, driver = STR_NULL;
+	struct err e = {0};
 	char id[65];
 	if (!root || root->type != JSON_T_OBJECT || json_read_str(root, "Name", &name, NULL) < 0 ||
 		json_read_str(root, "Driver", &driver, NULL) < 0)
@@ -238,9 +231,12 @@ void docker_volume_create(struct docker *k, struct daemon_request *r, uid_t uid,
 	struct docker_volume *v = find(k, uid, name);
 	if (v)
 		return answer(r, 201, v);
+	auto_free char *labels = docker_labels(json_get(root, "Labels"), &e);
+	if (!labels)
+		return docker_error(r, 400, "%s", e.msg);
 	v = volume_new(uid, name);
 	v->docker = k;
-	set_labels(v, json_get(root, "Labels"));
+	set_labels(v, take_ptr(&labels));
 	auto_free char *target = xasprintf("/v1/volumes/%s", v->id);
 	docker_call(k, r, &(struct docker_call){"POST", target, STR_NULL, on_made, v});
 }

@@ -66,7 +66,8 @@ struct sandbox {
 		uint64_t cpu_usec; /* … and what it was */
 	} look;
 	bool nudged;		 /* bytes for it came while it was being frozen */
-	bool stop_forced;	 /* OP_STOP: its processes had their time */
+	bool stop_forced;	 /* OP_STOP: its processes had their time … */
+	bool stop_killed;	 /* … and it had to be killed */
 	struct loop_timer retry; /* a row that could not be deleted, a half-made or dying box to look at again */
 	int checks_left;	 /* of OP_CHECK */
 
@@ -173,6 +174,8 @@ uint64_t sandbox_sleep_after(const struct sandbox *s);
 
 /* ---- stop.c ---- */
 
+/* The reason of a sandbox that did not end within BOX_STOP_GRACE. */
+#define SANDBOX_KILLED "stopped by a request; it did not end by itself and was killed"
 /* Ends its processes and keeps its files: SIGTERM, and after BOX_STOP_GRACE SIGKILL. */
 void sandbox_stop(struct sandbox *s);
 /* Its box died while it was being stopped. */

@@ -9,12 +9,15 @@
 #include "daemon/limits.h"
 #include "daemon/sandbox/sandbox.h"
 
-static const char reason[] = "stopped by a request";
+static const char *reason_of(const struct sandbox *s)
+{
+	return s->stop_killed ? SANDBOX_KILLED : "stopped by a request";
+}
 
 static void stop_end(struct sandbox *s, enum warden_view view)
 {
 	sandbox_op_end(s);
-	sandbox_move(s, SB_STOPPED, reason);
+	sandbox_move(s, SB_STOPPED, reason_of(s));
 	sandbox_set_view(s, view);
 	sandbox_advance(s);
 }
@@ -44,7 +47,7 @@ static void write_stopped(struct sandbox *s, store_on_done on_done)
 	loop_timer_stop(&s->retry);
 	s->stop_forced = true; /* what is told of the box from here on changes nothing */
 	sandbox_ref(s);
-	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), reason, on_done, s);
+	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), reason_of(s), on_done, s);
 }
 
 static void stop_failed(struct sandbox *s, const struct warden_answer *a)
@@ -72,7 +75,7 @@ static void on_grace_over(struct loop_timer *t)
 	struct sandbox *s = container_of(t, struct sandbox, retry);
 	if (!warden_client_is_up(s->daemon->warden))
 		return sandbox_op_end(s);
-	s->stop_forced = true;
+	s->stop_forced = s->stop_killed = true;
 	struct warden_request r = {.op = WARDEN_DESTROY, .flags = WARDEN_KEEP_FILES};
 	sandbox_ask(s, &r, on_killed, NULL);
 }
@@ -111,7 +114,7 @@ void sandbox_stop(struct sandbox *s)
 {
 	sandbox_op_begin(s, OP_STOP);
 	loop_timer_stop(&s->idle);
-	s->stop_forced = false;
+	s->stop_forced = s->stop_killed = false;
 	if (s->state == SB_ASLEEP)
 		sandbox_ask(s, &(struct warden_request){.op = WARDEN_THAW}, on_thawed, NULL);
 	else
