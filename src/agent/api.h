@@ -82,6 +82,8 @@ void api_port_watch(struct agent_request *r);
 struct process;
 /* The process that {id} names. NULL: there is none, and the request has been answered. */
 struct process *agent_request_process(struct agent_request *r);
+/* Ends the commands whose output streams from a session which is being deleted. */
+void stream_end_session(struct str session);
 /* Ends the processes that were started in a session which is being deleted; answers the deletion when they are gone. */
 void process_end_session(const struct agent_request *r, struct str session);
 
