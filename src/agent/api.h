@@ -59,6 +59,10 @@ void api_ws(struct agent_request *r);
 /* The agent stops: closes each socket (1001) as soon as no request of it is under way. */
 void ws_stop(void);
 
+/* The agent stops: event streams that would never end by themselves end. */
+void watch_stop(void);
+void port_watch_stop(void);
+
 /* rpc/api_rpc.c */
 void api_rpc(struct agent_request *r);
 /* The agent stops: closes the sockets that have no call. */

@@ -51,6 +51,7 @@
 #define CMD_HANGUP_GRACE   2000	 /* a foreground command whose client is gone: SIGHUP, then SIGKILL */
 #define DRAIN_PAUSE	   20	 /* output that nobody waits for is emptied this often */
 #define AGENT_STOP_GRACE   5000	 /* SIGTERM to the agent: what the box's processes get between SIGTERM and SIGKILL */
+#define AGENT_KILL_WAIT	   500	 /* … and what their results get to go out after SIGKILL */
 #define WS_EXEC_FIRST	   10000 /* a socket that names no command */
 #define WS_EXEC_PING	   30000 /* on every socket of the agent */
 #define WS_EXEC_PROBE	   1000	 /* while its command reads nothing: is the client still there? */
