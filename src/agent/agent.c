@@ -14,6 +14,7 @@
 #include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "agent/shell/shell.h"
+#include "agent/term/terminal.h"
 #include "base/log.h"
 
 struct agent agent;
@@ -37,11 +38,18 @@ static void signal_all(int sig)
 		proctree_kill_below(getpid(), sig, NULL);
 }
 
+static void on_kill_over(struct loop_timer *t)
+{
+	(void)t;
+	loop_stop(agent.loop);
+}
+
+/* Those that are left are killed. Their results, and the close frames of sockets, go out before the agent ends. */
 static void on_stop_over(struct loop_timer *t)
 {
 	(void)t;
 	signal_all(SIGKILL);
-	loop_stop(agent.loop);
+	loop_timer_set(agent.loop, &agent.stop_timer, AGENT_KILL_WAIT, on_kill_over);
 }
 
 /* All processes have ended and every answer is out. */
@@ -72,12 +80,15 @@ static void agent_stop(int sig)
 	}
 	log_event(LOG_INFO, "stopping", "signal=%d", sig);
 	agent.stopping = true;
-	http_server_drain(agent.server, AGENT_STOP_GRACE, on_drained, NULL);
+	http_server_drain(agent.server, AGENT_STOP_GRACE + AGENT_KILL_WAIT, on_drained, NULL);
 	signal_all(SIGTERM);
 	signal_all(SIGCONT);
 	ws_stop();
 	rpc_stop();
+	watch_stop();
+	port_watch_stop();
 	sessions_delete_all(); /* an interactive shell takes no notice of SIGTERM */
+	terminals_stop();
 	loop_timer_set(agent.loop, &agent.stop_timer, AGENT_STOP_GRACE, on_stop_over);
 	agent_reap();
 }

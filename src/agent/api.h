@@ -59,6 +59,10 @@ void api_ws(struct agent_request *r);
 /* The agent stops: closes each socket (1001) as soon as no request of it is under way. */
 void ws_stop(void);
 
+/* The agent stops: event streams that would never end by themselves end. */
+void watch_stop(void);
+void port_watch_stop(void);
+
 /* rpc/api_rpc.c */
 void api_rpc(struct agent_request *r);
 /* The agent stops: closes the sockets that have no call. */
@@ -82,6 +86,8 @@ void api_port_watch(struct agent_request *r);
 struct process;
 /* The process that {id} names. NULL: there is none, and the request has been answered. */
 struct process *agent_request_process(struct agent_request *r);
+/* Ends the commands whose output streams from a session which is being deleted. */
+void stream_end_session(struct str session);
 /* Ends the processes that were started in a session which is being deleted; answers the deletion when they are gone. */
 void process_end_session(const struct agent_request *r, struct str session);
 

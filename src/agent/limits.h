@@ -47,9 +47,11 @@
 #define CMD_STDIN_LOW	   (16u * KIB) /* … and to go on */
 #define CMD_TIMEOUT_MAX	   (7ull * 24 * 3600 * 1000)
 #define ENV_VARS_MAX	   8192	 /* in one request; the kernel takes 2 MiB of them together */
+#define ENDING_POLL	   50	 /* is the tree gone that is being ended? */
 #define CMD_HANGUP_GRACE   2000	 /* a foreground command whose client is gone: SIGHUP, then SIGKILL */
 #define DRAIN_PAUSE	   20	 /* output that nobody waits for is emptied this often */
 #define AGENT_STOP_GRACE   5000	 /* SIGTERM to the agent: what the box's processes get between SIGTERM and SIGKILL */
+#define AGENT_KILL_WAIT	   500	 /* … and what their results get to go out after SIGKILL */
 #define WS_EXEC_FIRST	   10000 /* a socket that names no command */
 #define WS_EXEC_PING	   30000 /* on every socket of the agent */
 #define WS_EXEC_PROBE	   1000	 /* while its command reads nothing: is the client still there? */
@@ -159,5 +161,6 @@
 #define PROCLOG_PIECE	     8192	 /* output in one record, and so in one event */
 #define PROCESS_KILL_GRACE   5000	 /* between SIGTERM and SIGKILL */
 #define PROCESS_KILL_POLL    50		 /* is the tree of a killed one gone? */
+#define PROCESS_SIGNAL_POLL  250	 /* … and of one whose shell died of another signal? */
 #define PROCESS_KILL_LOOKS   16		 /* at /proc for one signal, while new members of the tree turn up */
 #define PROCESS_YOUNG	     200	 /* one that was killed at this age or less is told twice */

@@ -5,7 +5,7 @@ import os
 import socket
 
 import pytest
-from agentlib import AGENT, Agent
+from agentlib import AGENT, Agent, open_events
 from atoll import alive, still, wait_for
 from wsclient import Closed, Refused, WebSocket
 
@@ -230,3 +230,45 @@ def test_a_socket_gets_its_answers_before_it_is_closed(mortal):
             said.append(ws.receive())
     assert any('"bye' in m for m in said) and json.loads(said[-1])["type"] == "response", said
     assert closed.value.code == 1001
+
+
+def test_a_socket_gets_the_result_of_a_command_that_had_to_be_killed(mortal):
+    ws = mux(mortal)
+    ws.send({"type": "request", "id": "2", "method": "POST", "path": "/api/execute/stream",
+             "body": {"command": "trap '' TERM HUP; echo up; while :; do sleep 0.02; done", "sessionId": "__DISABLE_SESSION__"}})
+    said = []
+    while not any('"up' in m for m in said):
+        said.append(ws.receive())
+    mortal.process.terminate()
+    with pytest.raises(Closed) as closed:
+        while True:
+            said.append(ws.receive())
+    assert json.loads(json.loads(said[-2])["data"])["exitCode"] == 137 and json.loads(said[-1])["type"] == "response", said
+    assert closed.value.code == 1001
+
+
+def test_an_idle_terminal_is_closed_with_a_code_when_the_agent_stops(mortal):
+    """An interactive shell ignores SIGTERM."""
+    ws = WebSocket(socket.create_connection(("127.0.0.1", mortal.port), timeout=60), "/ws/pty?sessionId=t")
+    ws.send(b"echo $((6*7))up\n")
+    said = []
+    while not any(isinstance(m, bytes) and b"42up" in m for m in said):
+        said.append(ws.receive())
+    mortal.process.terminate()
+    with pytest.raises(Closed) as closed:
+        while True:
+            said.append(ws.receive())
+    assert (json.loads(said[-1]), closed.value.code) == ({"type": "exit", "code": 129, "signal": "SIGHUP"}, 1001)
+
+
+@pytest.mark.parametrize("path, body, last", [
+    ("/api/watch", {"path": "/workspace"}, {"type": "stopped", "reason": "The sandbox stops"}),
+    ("/api/port-watch", {"port": 1, "mode": "tcp"}, {"type": "error", "port": 1, "error": "The sandbox stops"}),
+])
+def test_streams_without_an_end_of_their_own_end_with_the_agent(mortal, path, body, last):
+    if not os.path.isdir("/workspace"):
+        body = {**body, "path": mortal.dir}
+    with open_events(mortal, "POST", path, body) as s:
+        assert next(iter(s))["type"] == "watching"
+        mortal.process.terminate()
+        assert list(s)[-1] == last

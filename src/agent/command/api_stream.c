@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 
 #include "agent/agent.h"
@@ -5,6 +6,7 @@
 #include "agent/command/events.h"
 #include "agent/command/kept.h"
 #include "agent/limits.h"
+#include "agent/proc/ending.h"
 #include "agent/shell/session.h"
 #include "http/sse.h"
 
@@ -16,7 +18,8 @@
  *
  * The command is a process of its own that gets a copy of the session's state. It holds the session only until it has
  * started. The last event comes after the last byte of output. A client that reads slowly slows the command. A client
- * that goes away ends it (SIGHUP, then SIGKILL), because nobody else can read its output.
+ * that goes away ends it (SIGHUP, then SIGKILL), because nobody else can read its output. So does the deletion of its
+ * session: the last event is then an error, after the last process of the command has ended.
  *
  * With "streamId" the stream is kept (kept.h): events have ids. A client that lost its connection goes on with
  *	GET /api/execute/stream/{streamId}	Last-Event-ID (or ?lastEventId=), else from the beginning
@@ -25,6 +28,7 @@
  */
 
 struct stream {
+	struct list node;
 	struct http_exchange *x; /* when not kept */
 	struct kept *kept;	 /* or this */
 	const struct route *route;
@@ -32,13 +36,20 @@ struct stream {
 	struct cmd *cmd;   /* while it runs */
 	char *command, *cwd, *session;
 	bool sessionless, base64;
+	bool destroyed;	       /* its session was deleted */
+	struct ending *ending; /* … and processes of the command are left */
 	uint64_t timeout_ms;
 	struct events_tail tail[2];
 	struct loop_timer keepalive;
 };
 
+static struct list streams = {&streams, &streams};
+
 static void stream_free(struct stream *s)
 {
+	if (s->ending)
+		ending_forget(s->ending);
+	list_del(&s->node);
 	loop_timer_stop(&s->keepalive);
 	free(s->command);
 	free(s->cwd);
@@ -131,7 +142,11 @@ static void stream_output(struct cmd *c, int stream, struct str bytes)
 
 static void send_end(struct stream *s, const struct cmd_result *r)
 {
-	char line[128];
+	char line[160];
+	if (s->destroyed) {
+		snprintf(line, sizeof line, "Session '%.100s' was destroyed", s->session);
+		return send_error(s, line, r->outcome);
+	}
 	snprintf(line, sizeof line, "Command time%s after %llums%s", s->sessionless ? "d out" : "out",
 		(unsigned long long)s->timeout_ms,
 		r->skipped ? "; it was not run, the session was busy with the command before it" : "");
@@ -155,7 +170,40 @@ static void stream_end(struct cmd *c, const struct cmd_result *r)
 	send_last(s);
 }
 
-static const struct cmd_ops command_ops = {.on_output = stream_output, .on_end = stream_end};
+static void stream_held(struct cmd *c)
+{
+	struct stream *s = cmd_arg(c);
+	if (!s->ending)
+		cmd_release(c);
+}
+
+static void on_tree_gone(void *arg)
+{
+	struct stream *s = arg;
+	s->ending = NULL;
+	if (cmd_has_ended(s->cmd))
+		cmd_release(s->cmd);
+}
+
+static const struct cmd_ops command_ops = {.on_output = stream_output, .on_held = stream_held, .on_end = stream_end};
+
+void stream_end_session(struct str session)
+{
+	list_each(it, &streams)
+	{
+		struct stream *s = list_entry(it, struct stream, node);
+		if (!s->cmd || s->destroyed || cmd_has_ended(s->cmd) || !str_eq_c(session, s->session))
+			continue;
+		const struct ending_spec spec = {.leader = cmd_pid(s->cmd),
+			.sig = SIGHUP,
+			.grace_ms = CMD_HANGUP_GRACE,
+			.on_gone = on_tree_gone,
+			.arg = s};
+		s->destroyed = true;
+		cmd_hold(s->cmd);
+		s->ending = ending_begin(agent.loop, &spec);
+	}
+}
 
 /* ---- start ---- */
 
@@ -289,6 +337,7 @@ void api_execute_stream(struct agent_request *r)
 		.sessionless = !session,
 		.base64 = spec.base64,
 		.timeout_ms = spec.timeout_ms};
+	list_push(&streams, &s->node);
 	if (connect_stream(s, r, &e) < 0) {
 		stream_free(s);
 		return agent_request_refuse(r, &e);

@@ -5,6 +5,7 @@
 
 #include "agent/limits.h"
 #include "agent/proc/children.h"
+#include "agent/proc/ending.h"
 #include "agent/proc/oom.h"
 #include "agent/proc/proctree.h"
 #include "base/buf.h"
@@ -24,7 +25,7 @@ struct cmd {
 	struct buf in;
 	bool in_end, in_full;
 
-	struct loop_timer limit, grace;
+	struct loop_timer limit;
 	struct loop_task free_task;
 	struct cmd_result result;
 	uint64_t started_us, oom_before;
@@ -96,7 +97,6 @@ static void cmd_on_exit(struct child *child, int wstatus)
 	struct cmd *c = container_of(child, struct cmd, child);
 	c->exited = true;
 	loop_timer_stop(&c->limit);
-	loop_timer_stop(&c->grace);
 	c->result = cmd_result_of(wstatus, c->oom_before);
 	c->result.duration = (clock_us() - c->started_us + 500) / 1000;
 	if (c->timed_out)
@@ -197,6 +197,11 @@ bool cmd_has_ended(const struct cmd *c)
 	return c->exited;
 }
 
+const struct cmd_result *cmd_result(const struct cmd *c)
+{
+	return &c->result;
+}
+
 void cmd_release(struct cmd *c)
 {
 	INVARIANT(c->exited);
@@ -283,16 +288,10 @@ void cmd_kill(struct cmd *c)
 		proctree_kill(c->pid, SIGKILL);
 }
 
-static void on_grace_over(struct loop_timer *t)
-{
-	cmd_kill(container_of(t, struct cmd, grace));
-}
-
 void cmd_hangup(struct cmd *c)
 {
 	if (c->exited)
 		return;
-	kill(-c->pid, SIGHUP);
-	kill(-c->pid, SIGCONT);
-	loop_timer_set(c->loop, &c->grace, CMD_HANGUP_GRACE, on_grace_over);
+	const struct ending_spec spec = {.leader = c->pid, .sig = SIGHUP, .grace_ms = CMD_HANGUP_GRACE};
+	ending_begin(c->loop, &spec);
 }

@@ -68,12 +68,15 @@ void cmd_input_end(struct cmd *c);
 void cmd_signal(struct cmd *c, int sig);
 /* Sends SIGKILL to the program and to everything that it started. */
 void cmd_kill(struct cmd *c);
-/* Sends SIGHUP to the process group, and SIGKILL to the tree after CMD_HANGUP_GRACE. */
+/* Sends SIGHUP to the tree, and SIGKILL after CMD_HANGUP_GRACE to those of it that are left, also when the program
+ * itself has ended before. */
 void cmd_hangup(struct cmd *c);
 /* From now on its end is told by on_held alone, and its children's output still counts, until cmd_release: on_end comes
  * after that. For an owner that waits for the whole tree to end. */
 void cmd_hold(struct cmd *c);
 bool cmd_has_ended(const struct cmd *c);
+/* Only when it has ended. */
+const struct cmd_result *cmd_result(const struct cmd *c);
 /* Only when it has ended. on_end comes from inside, or later if the output is paused. */
 void cmd_release(struct cmd *c);
 void cmd_abandon(struct cmd *c);

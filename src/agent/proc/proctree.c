@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/limits.h"
+#include "base/clock.h"
 #include "base/str.h"
 
 enum { KILL_ROUNDS = 16, STAT_MAX = 512, STATUS_MAX = 4096 };
@@ -97,6 +99,20 @@ int proclist_read(struct proclist *ret)
 	return 0;
 }
 
+const struct proclist *proclist_look_after(uint64_t since)
+{
+	static struct proclist look;
+	static uint64_t at;
+	uint64_t now = clock_ms();
+	if (at > since && now - at < PROCESS_KILL_POLL / 2)
+		return &look;
+	at = now;
+	look.n = 0;
+	if (proclist_read(&look) < 0)
+		look.n = 0;
+	return &look;
+}
+
 static struct proc *find(const struct proclist *l, pid_t pid)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -158,6 +174,16 @@ void proclist_keep_below(struct proclist *l, pid_t shell)
 void proclist_keep_session(struct proclist *l, pid_t shell)
 {
 	keep(l, shell, true, true, false);
+}
+
+void proclist_keep_since(struct proclist *l, pid_t shell, uint64_t start)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct proc *p = &l->v[i];
+		p->member = p->pid != shell && p->start >= start && (p->ppid == shell || p->pgrp == shell);
+	}
+	spread(l);
+	keep_members(l);
 }
 
 void proclist_drop(struct proclist *l, const struct proclist *old)
@@ -234,21 +260,32 @@ static struct proclist known_tree(const struct proclist *all, pid_t leader, cons
 	memcpy(l.v, all->v, all->n * sizeof *l.v);
 	for (size_t i = 0; i < l.n; i++) {
 		struct proc *p = &l.v[i];
-		p->member = p->pid == leader || p->pgrp == leader || p->sid == leader || holds(known, p);
+		bool led = leader > 0 && (p->pid == leader || p->pgrp == leader || p->sid == leader);
+		p->member = led || holds(known, p);
 	}
 	spread(&l);
 	keep_members(&l);
 	return l;
 }
 
+/* A process may be signalled for ever: its list must not grow with the children that it has had. */
+static void forget_gone(struct proclist *known, const struct proclist *all)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < known->n; i++)
+		if (holds(all, &known->v[i]))
+			known->v[n++] = known->v[i];
+	known->n = n;
+}
+
 int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct proclist *known, struct proclist *done)
 {
 	auto_procs struct proclist l = known_tree(all, leader, known);
 	int hit = 0;
+	forget_gone(known, all);
 	for (size_t i = 0; i < l.n; i++) {
 		if (!holds(known, &l.v[i])) {
-			l.v[i].takes_term =
-				sig == SIGTERM && l.v[i].ppid == leader && proc_takes_signal(l.v[i].pid, sig);
+			l.v[i].takes = sig != SIGKILL && l.v[i].ppid == leader && proc_takes_signal(l.v[i].pid, sig);
 			add(known, &l.v[i]);
 		}
 		if (holds(done, &l.v[i]))
@@ -256,7 +293,7 @@ int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct pr
 		add(done, &l.v[i]);
 		hit += kill(l.v[i].pid, sig) == 0;
 		/* A stopped process cannot act on the signal. */
-		if (sig == SIGTERM)
+		if (sig == SIGTERM || sig == SIGHUP)
 			kill(l.v[i].pid, SIGCONT);
 	}
 	return hit;
@@ -268,13 +305,18 @@ bool proctree_is_gone(const struct proclist *all, pid_t leader, const struct pro
 	return l.n == 0;
 }
 
+uint64_t proc_ticks(void)
+{
+	struct timespec ts;
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * hz + (uint64_t)ts.tv_nsec / (1000000000ull / hz);
+}
+
 int proctree_kill_young(pid_t leader, int sig, uint64_t age_ms)
 {
 	auto_procs struct proclist l = {0};
-	struct timespec ts;
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
-	uint64_t now = (uint64_t)ts.tv_sec * hz + (uint64_t)ts.tv_nsec / (1000000000ull / hz);
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK), now = proc_ticks();
 	int hit = 0;
 	if (proclist_read(&l) < 0)
 		return 0;

@@ -16,8 +16,8 @@ struct proc {
 	pid_t pid, ppid, pgrp, sid;
 	uint64_t start; /* ticks since boot: pid and start together name a process for ever */
 	char state;
-	bool takes_term; /* proctree_signal: had a way to survive the SIGTERM that it got */
-	bool member;	 /* scratch of proctree */
+	bool takes;  /* proctree_signal: had a way to survive the first signal that it got */
+	bool member; /* scratch of proctree */
 };
 
 struct proclist {
@@ -29,6 +29,9 @@ void proclist_free(struct proclist *l);
 
 /* All processes that /proc shows, zombies included. Returns 0 or -errno. */
 int proclist_read(struct proclist *ret);
+/* A look at /proc that is younger than `since` (clock_ms). All trees that are being ended share it: a look for each of
+ * many would take seconds. A tree that was gone at that time stays gone. */
+const struct proclist *proclist_look_after(uint64_t since);
 /* Reads one process; false when it is gone. */
 bool proc_read(pid_t pid, struct proc *ret);
 /* Whether the process catches, ignores or blocks the signal: otherwise it cannot end with a code because of it. */
@@ -41,6 +44,10 @@ void proclist_keep_tree(struct proclist *l, pid_t leader);
 void proclist_keep_below(struct proclist *l, pid_t shell);
 /* Keeps only the session that `shell` leads and all descendants of the shell, without the shell. */
 void proclist_keep_session(struct proclist *l, pid_t shell);
+/* Keeps only the processes that `shell` has started at `start` (proc_ticks) or later, and their descendants. */
+void proclist_keep_since(struct proclist *l, pid_t shell, uint64_t start);
+/* The time now, in the unit of proc.start. */
+uint64_t proc_ticks(void);
 /* Drops the processes that are in `old` (same pid and start). */
 void proclist_drop(struct proclist *l, const struct proclist *old);
 /* Drops the processes that are in `old`, and those that they have started since: their descendants, and the members of
@@ -51,10 +58,10 @@ void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader
  * forks meanwhile does not escape. Returns how many processes got the signal. */
 int proctree_kill(pid_t leader, int sig);
 /* One round of proctree_kill, for callers that signal many leaders at once. `all` is a fresh list. Finds the tree of
- * `leader` and of every process in `known`, and adds it to `known`. Sends `sig` to the processes of the tree that are
- * not in `done`, and adds them to `done`. `known` is needed because a signal takes a tree apart: a child that has left
- * with setsid is orphaned when its parent dies. Returns how many processes got the signal; 0: no other round is needed.
- */
+ * `leader` (0: none) and of every process in `known`, and adds it to `known`, which forgets those that are gone. Sends
+ * `sig` to the processes of the tree that are not in `done`, and adds them to `done`. `known` is needed because a
+ * signal takes a tree apart: a child that has left with setsid is orphaned when its parent dies. Returns how many
+ * processes got the signal; 0: no other round is needed. */
 int proctree_signal(const struct proclist *all, pid_t leader, int sig, struct proclist *known, struct proclist *done);
 /* Whether no process of such a tree is left. */
 bool proctree_is_gone(const struct proclist *all, pid_t leader, const struct proclist *known);

@@ -19,6 +19,7 @@
 enum { TRY_LIMIT = 5000 };
 
 struct port_watch {
+	struct list node;
 	struct http_exchange *x; /* NULL: the client is gone */
 	uint64_t port, status_min, status_max, interval;
 	bool http, over, six; /* six: the attempt is to ::1 */
@@ -30,6 +31,7 @@ struct port_watch {
 };
 
 static struct http_client *client;
+static struct list watches = {&watches, &watches};
 
 static void port_watch_attempt(struct loop_timer *t);
 
@@ -80,12 +82,21 @@ static void on_process_end(struct process_waiter *waiter, struct process *p)
 	finish_exited(container_of(waiter, struct port_watch, waiter), p);
 }
 
-static void finish_unknown(struct port_watch *w)
+static void finish_failed(struct port_watch *w, const char *why)
 {
 	auto_buf struct buf b = {0};
-	buf_printf(
-		&b, "{\"type\":\"error\",\"port\":%llu,\"error\":\"Process not found\"}", (unsigned long long)w->port);
+	buf_printf(&b, "{\"type\":\"error\",\"port\":%llu,\"error\":\"%s\"}", (unsigned long long)w->port, why);
 	port_watch_finish(w, &b);
+}
+
+void port_watch_stop(void)
+{
+	list_each(it, &watches)
+	{
+		struct port_watch *w = list_entry(it, struct port_watch, node);
+		if (w->x && !w->over)
+			finish_failed(w, "The sandbox stops");
+	}
 }
 
 static void port_watch_free(struct port_watch *w)
@@ -94,6 +105,7 @@ static void port_watch_free(struct port_watch *w)
 	list_del(&w->waiter.node);
 	loop_timer_stop(&w->next);
 	loop_timer_stop(&w->beat);
+	list_del(&w->node);
 	free(w->path);
 	free(w);
 }
@@ -260,7 +272,7 @@ static bool watch_process(struct port_watch *w, struct str id)
 {
 	struct process *p = id.n ? process_find(id) : NULL;
 	if (id.n && !p)
-		finish_unknown(w);
+		finish_failed(w, "Process not found");
 	else if (p && process_is_over(p))
 		finish_exited(w, p);
 	else if (p)
@@ -275,6 +287,7 @@ void api_port_watch(struct agent_request *r)
 	struct str process = STR_NULL;
 	struct err e;
 	list_init(&w->waiter.node);
+	list_push(&watches, &w->node);
 	w->waiter.on_end = on_process_end;
 	if (read_request(r, w, &process, &e) < 0) {
 		agent_request_fail(r, &e, STR_NULL);

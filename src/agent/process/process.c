@@ -224,22 +224,6 @@ static void tell_waiters(struct process *p)
 	}
 }
 
-/* A look at /proc that is younger than `since`. All processes that are being killed share it: a look for each of many
- * would take seconds. A tree that was gone at that time stays gone. */
-static const struct proclist *look_after(uint64_t since)
-{
-	static struct proclist look;
-	static uint64_t at;
-	uint64_t now = clock_ms();
-	if (at > since && now - at < PROCESS_KILL_POLL / 2)
-		return &look;
-	at = now;
-	look.n = 0;
-	if (proclist_read(&look) < 0)
-		look.n = 0;
-	return &look;
-}
-
 static void kill_step(struct loop_timer *t);
 
 /* Looks and signals again until a look finds no new process. */
@@ -278,7 +262,7 @@ static void find_heir(struct process *p)
 		if (c->ppid == p->pid && (!p->heir.pid || younger))
 			p->heir = *c;
 	}
-	if (!p->heir.takes_term)
+	if (!p->heir.takes)
 		p->heir = (struct proc){0};
 }
 
@@ -287,7 +271,7 @@ static void on_orphan_end(pid_t pid, int wstatus)
 	list_each(it, &all)
 	{
 		struct process *p = list_entry(it, struct process, node);
-		if (!p->kill_due || p->heir.pid != pid || p->heir_ended)
+		if (!p->cmd || p->heir.pid != pid || p->heir_ended)
 			continue;
 		p->heir_ended = true;
 		p->heir_status = wstatus;
@@ -311,12 +295,15 @@ static void kill_step(struct loop_timer *t)
 {
 	struct process *p = container_of(t, struct process, kill_timer);
 	bool heir_due = heir_is_due(p);
-	if (cmd_has_ended(p->cmd) && proctree_is_gone(look_after(p->kill_began), p->pid, &p->tree) && !heir_due) {
+	if (cmd_has_ended(p->cmd) && proctree_is_gone(proclist_look_after(p->kill_began), p->pid, &p->tree) &&
+		!heir_due) {
 		p->kill_due = 0;
 		loop_timer_stop(&p->kill_timer);
 		proclist_free(&p->tree);
 		return cmd_release(p->cmd);
 	}
+	if (!p->kill_due)
+		return loop_timer_set(agent.loop, &p->kill_timer, PROCESS_SIGNAL_POLL, kill_step);
 	if (!p->kill_again) {
 		p->kill_again = true;
 		proctree_kill_young(p->pid, SIGTERM, PROCESS_YOUNG);
@@ -357,10 +344,15 @@ static void process_on_end(struct cmd *c, const struct cmd_result *r)
 		service_ended(p);
 }
 
-/* The process itself has ended; what it started may still run. */
+/* The process itself has ended; what it started may still run. A process that was not killed has ended then, unless it
+ * is a shell that died of the signal that was meant for its program. */
 static void process_on_held(struct cmd *c)
 {
-	kill_step(&((struct process *)cmd_arg(c))->kill_timer);
+	struct process *p = cmd_arg(c);
+	if (!p->kill_due && cmd_result(c)->signal != p->kill_asked)
+		return cmd_release(c);
+	p->kill_began = clock_ms();
+	kill_step(&p->kill_timer);
 }
 
 const struct cmd_ops process_cmd_ops = {
@@ -394,8 +386,23 @@ static void forgo(struct process *p, int sig)
 static void prepare_kill(struct process *p, int sig, bool *ret_shell)
 {
 	children_on_stranger_end(on_orphan_end);
-	*ret_shell = sig == SIGTERM && !p->heir.pid && is_own_shell(p->pid);
+	*ret_shell = sig != SIGKILL && !heir_is_due(p) && !p->heir_ended && is_own_shell(p->pid);
 	cmd_hold(p->cmd);
+}
+
+/* A signal that does not have to end the process. A shell that dies of it may leave the program behind: then the
+ * process runs on until nothing of the tree is left. */
+static void signal_only(struct process *p, int sig)
+{
+	bool shell, orphaned = cmd_has_ended(p->cmd);
+	if (!orphaned && (p->launch || !is_own_shell(p->pid))) {
+		proctree_kill(p->pid, sig);
+		return;
+	}
+	prepare_kill(p, sig, &shell);
+	signal_trees(&p, 1, sig);
+	if (shell)
+		find_heir(p);
 }
 
 /* Watches the tree from now on, until no process of it is left. */
@@ -423,10 +430,8 @@ void process_kill(struct process *p, int sig)
 		return forgo(p, sig);
 	if (!is_deadly(p->kill_asked))
 		p->kill_asked = sig;
-	if (!is_deadly(sig)) {
-		proctree_kill(p->pid, sig);
-		return;
-	}
+	if (!is_deadly(sig))
+		return signal_only(p, sig);
 	bool shell;
 	prepare_kill(p, sig, &shell);
 	signal_trees(&p, 1, sig);

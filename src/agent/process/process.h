@@ -4,7 +4,8 @@
  *
  * A process that is being killed runs until nothing of its tree is left. Its exit code is that of its program. The
  * process that was started may be a shell (a copy of the session's) that waits for the program and dies of the signal
- * first; then the agent inherits and reaps the program, and the code comes from there (`heir`).
+ * first; then the agent inherits and reaps the program, and the code comes from there (`heir`). The same holds for a
+ * process that is sent another signal, which its shell dies of and its program survives: it runs on.
  *
  * The table holds all living processes and those that ended last, with their logs and exit codes: at most
  * PROCESSES_MAX, and fewer when their commands have more than PROCESS_COMMANDS_MAX bytes. Followers read the log from

@@ -133,5 +133,6 @@ void api_session_delete(struct agent_request *r)
 	}
 	pty_end(id);
 	session_delete(s);
+	stream_end_session(id);
 	process_end_session(r, id);
 }

@@ -33,8 +33,8 @@ struct session_spec {
 };
 /* SESSION_ALREADY_EXISTS when the name is in use. */
 struct session *session_create(struct session_spec *spec, struct err *e);
-/* Ends the shell and fails waiting commands with SESSION_DESTROYED. Background processes live on: the caller ends them
- * (process_kill_all). */
+/* Ends the shell and the command that runs, and fails it and waiting commands with SESSION_DESTROYED. Background
+ * processes and streams live on: the caller ends them (process_kill_all, stream_end_session). */
 void session_delete(struct session *s);
 void sessions_delete_all(void);
 /* The box's environment or work directory has changed: shells that wait for a first command were started without it.

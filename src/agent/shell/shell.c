@@ -5,6 +5,7 @@
 
 #include "agent/limits.h"
 #include "agent/proc/cmd.h"
+#include "agent/proc/ending.h"
 #include "agent/proc/spawn.h"
 #include "agent/proc/user.h"
 #include "agent/shell/shell_impl.h"
@@ -132,13 +133,26 @@ static void on_grace_over(struct loop_timer *t)
 	shell_kill(container_of(t, struct shell, grace));
 }
 
+/* The command that runs ends for certain, with everything that it has started: the shell may die of the hang-up before
+ * a program that ignores it. */
+static void end_command(struct shell *s)
+{
+	struct ending_spec spec = {.sig = SIGHUP, .grace_ms = CMD_HANGUP_GRACE};
+	if (proclist_read(&spec.tree) < 0)
+		return;
+	proclist_keep_since(&spec.tree, s->pid, s->fg.began);
+	ending_begin(s->loop, &spec);
+}
+
 void shell_close(struct shell *s)
 {
 	s->ops = NULL;
 	shell_run_silence(s);
 	if (s->state == SHELL_DEAD)
 		return;
-	/* As when a terminal is closed: processes that did not ask to stay (nohup, disown) end. */
+	if (s->state == SHELL_FOREGROUND)
+		end_command(s);
+	/* As when a terminal is closed: jobs of earlier commands that did not ask to stay (nohup, disown) end. */
 	proctree_kill_below(s->pid, SIGHUP, NULL);
 	kill(s->pid, SIGHUP);
 	kill(s->pid, SIGCONT);

@@ -41,6 +41,7 @@ struct shell_fg {
 	bool as_eval;  /* the second attempt, after a syntax error */
 	bool aborting; /* its time is up */
 	int status, last_status;
+	uint64_t began;		  /* proc_ticks */
 	uint64_t abort_at;	  /* when the interruption began */
 	struct buf late;	  /* stderr since then, without bash's report about the killed job */
 	int last_line;		  /* length of the line that comes after the command */

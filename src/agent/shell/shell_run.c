@@ -294,6 +294,7 @@ int shell_run(struct shell *s, const struct shell_cmd *c, const struct shell_run
 		.cwd = c->cwd ? xstrdup(c->cwd) : NULL,
 		.timeout_ms = c->timeout_ms,
 		.as_eval = closes_group(c->command),
+		.began = proc_ticks(),
 		.last_status = c->last_status};
 	if (c->env)
 		env_apply_raw(&s->fg.env, c->env);

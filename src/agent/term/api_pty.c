@@ -83,7 +83,10 @@ static void on_program_exit(struct terminal_viewer *tv, int code, int signal)
 	json_object_end(&w);
 	v->pty = NULL;
 	ws_send(v->ws, buf_str(&b), true);
-	ws_close(v->ws, WS_CLOSE_NORMAL, STR("exited"));
+	if (agent.stopping)
+		ws_close_within(v->ws, WS_CLOSE_GOING_AWAY, STR("the sandbox stops"), MUX_STOP_WAIT);
+	else
+		ws_close(v->ws, WS_CLOSE_NORMAL, STR("exited"));
 }
 
 static void on_over(void *arg)

@@ -35,6 +35,7 @@ static const bool allowed[TERMINAL_STATES][TERMINAL_STATES] = {
 };
 
 struct terminal {
+	struct list node;
 	struct loop *loop;
 	struct loop_io io;
 	int master;
@@ -56,6 +57,8 @@ struct terminal {
 	void (*on_over)(void *arg);
 	void *arg;
 };
+
+static struct list terminals = {&terminals, &terminals};
 
 static bool is_open(const struct terminal *t)
 {
@@ -178,6 +181,7 @@ static void put_ring(struct terminal *t, const char *p, size_t n)
 static void free_terminal(struct loop_task *task)
 {
 	struct terminal *t = container_of(task, struct terminal, free_task);
+	list_del(&t->node);
 	free(t->ring);
 	buf_free(&t->input);
 	free(t);
@@ -215,6 +219,16 @@ void terminal_hangup(struct terminal *t)
 		return;
 	proctree_kill(t->pid, SIGHUP);
 	loop_timer_set(t->loop, &t->grace, CMD_HANGUP_GRACE, on_kill_due);
+}
+
+void terminals_stop(void)
+{
+	list_each(it, &terminals)
+	{
+		const struct terminal *t = list_entry(it, struct terminal, node);
+		if (has_program(t))
+			kill(t->pid, SIGHUP);
+	}
 }
 
 static void on_hangup_due(struct loop_timer *timer)
@@ -406,6 +420,7 @@ int terminal_start(struct loop *l, const struct terminal_spec *s, struct termina
 	t->on_over = s->on_over;
 	t->arg = s->arg;
 	list_init(&t->viewers);
+	list_push(&terminals, &t->node);
 	child_watch(&t->child, t->pid, terminal_on_exit);
 	*ret = t;
 	return 0;

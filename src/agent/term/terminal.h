@@ -63,3 +63,5 @@ void terminal_resize(struct terminal *t, uint16_t cols, uint16_t rows);
 /* Hangs up, as when a line drops: SIGHUP to the terminal's processes, then SIGKILL to those that are left after
  * CMD_HANGUP_GRACE. */
 void terminal_hangup(struct terminal *t);
+/* The agent stops, and has sent SIGTERM: an interactive shell takes notice of SIGHUP alone. */
+void terminals_stop(void);

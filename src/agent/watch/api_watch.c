@@ -10,11 +10,14 @@
 /* POST /api/watch: an event stream of changes. */
 
 struct watch_stream {
+	struct list node;
 	struct http_exchange *x;
 	struct watch_filter filter;
 	struct watcher *watcher;
 	struct loop_timer beat;
 };
+
+static struct list streams = {&streams, &streams};
 
 static bool on_event(void *arg, const struct watch_event *ev)
 {
@@ -49,11 +52,21 @@ static void on_lost(void *arg, const char *why)
 	sse_send(s->x, NULL, STR_NULL, buf_str(&b));
 }
 
+static void end(struct watch_stream *s, struct str last)
+{
+	sse_send(s->x, NULL, STR_NULL, last);
+	http_respond_end(s->x);
+}
+
 static void on_gone(void *arg)
 {
-	struct watch_stream *s = arg;
-	sse_send(s->x, NULL, STR_NULL, STR("{\"type\":\"stopped\",\"reason\":\"The watched directory is gone\"}"));
-	http_respond_end(s->x);
+	end(arg, STR("{\"type\":\"stopped\",\"reason\":\"The watched directory is gone\"}"));
+}
+
+void watch_stop(void)
+{
+	list_each(it, &streams) end(list_entry(it, struct watch_stream, node),
+		STR("{\"type\":\"stopped\",\"reason\":\"The sandbox stops\"}"));
 }
 
 /* Comments show the client that the connection is alive, and show the agent when it is not. */
@@ -68,6 +81,7 @@ static void on_beat(struct loop_timer *t)
 static void stream_free(struct watch_stream *s)
 {
 	loop_timer_stop(&s->beat);
+	list_del(&s->node);
 	if (s->watcher)
 		watcher_free(s->watcher);
 	watch_filter_free(&s->filter);
@@ -93,6 +107,7 @@ static void stream_begin(struct agent_request *r, struct watch_stream *s, const 
 	json_member_cstr(&w, "watchId", id);
 	json_object_end(&w);
 	http_exchange_set(r->x, &ops, s);
+	list_push(&streams, &s->node);
 	sse_begin(r->x);
 	sse_send(r->x, NULL, STR_NULL, buf_str(&b));
 	loop_timer_set(agent.loop, &s->beat, SSE_BEAT, on_beat);
@@ -105,6 +120,7 @@ void api_watch(struct agent_request *r)
 	struct watch_stream *s = xcalloc(1, sizeof *s);
 	struct err e;
 	s->x = r->x;
+	list_init(&s->node);
 	if (watch_target_read(r, &t, &e) == 0 && watch_filter_read(r->body, &s->filter, &e) == 0) {
 		struct watch_options o = watch_options_of(&s->filter, &t);
 		watch_make_room();
