@@ -213,6 +213,30 @@ def test_a_tunnel_is_the_preview_of_a_port(daemon, bid):
         refused(call(daemon, "POST", f"{bid}/tunnel/{port}"), 400, "invalid_request", "Invalid port")
 
 
+def test_mounts_are_checked(daemon, bid):
+    def wrong(words, **body):
+        refused(call(daemon, "POST", f"{bid}/mount", {"mountPath": "/mnt", "bucket": "data", **body}), 400, "invalid_request", words)
+
+    there = {"endpoint": "https://s3.example"}
+    wrong("bucket must be a non-empty string", bucket="", options=there)
+    wrong("mountPath must be a non-empty string", mountPath="", options=there)
+    wrong("mountPath must be a non-empty string", mountPath="/a\0b", options=there)
+    wrong("longer than 4096", mountPath="/" + "a" * 4096, options=there)
+    wrong("options must be an object", options=[])
+    wrong("options.endpoint must be a string", options={"endpoint": 5})
+    wrong("binding must be a string", options={}, binding=5)
+    wrong("binding must be a non-empty string", options={}, binding="")
+    wrong("binding must be a non-empty string for R2", options={})
+    wrong("not both", options=there, binding="B")
+    for field, value in (("s3fsOptions", ["a", 1]), ("s3fsOptions", "a"), ("readOnly", "yes"), ("prefix", 1), ("credentialProxy", 1),
+                         ("credentials", {"accessKeyId": "a"})):
+        wrong(f"options.{field} must", options={**there, field: value})
+    refused(call(daemon, "POST", f"{bid}/mount", b"{"), 400, "invalid_request", "Invalid JSON body")
+    refused(call(daemon, "POST", f"{bid}/mount", {"mountPath": "/mnt", "options": there}), 400, "invalid_request", "for remote mounts")
+    refused(call(daemon, "POST", f"{bid}/mount", {"mountPath": "/mnt", "binding": "B", "options": {}}), 502, "mount_error", "options.endpoint")
+    refused(call(daemon, "POST", f"{bid}/unmount", {"mountPath": "/mnt/.."}), 400, "invalid_request", "filesystem root")
+
+
 def test_buckets_are_checked_and_refused(daemon, bid):
     refused(call(daemon, "POST", f"{bid}/mount", {"mountPath": "rel", "options": {}}), 400, "invalid_request", "absolute")
     refused(call(daemon, "POST", f"{bid}/mount", {"mountPath": "/mnt"}), 400, "invalid_request", "options")

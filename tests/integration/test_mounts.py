@@ -200,3 +200,63 @@ def test_every_signature_was_right(world):
     if len(world.s3.accepted("header")) < 20:
         pytest.skip("some tests only")
     assert all("key id" in line or "is not signed" in line for line in world.s3.refused()), world.s3.refused()
+
+
+# ---- through the bridge
+
+
+def bridge(net, box, verb, status, **body):
+    r = net.request("POST", f"/v1/sandbox/{box}/{verb}", body, timeout=120)
+    assert r.status == status, r
+    return r.json()
+
+
+def remote(world, **more):
+    """The options of a mount. The box does not know the server's certificate."""
+    keys = {"accessKeyId": world.s3.key_id, "secretAccessKey": world.s3.secret}
+    return {"endpoint": ENDPOINT, "credentials": keys, "s3fsOptions": ["no_check_certificate"], **more}
+
+
+def test_the_bridge_mounts_with_keys_of_the_request(net, world):
+    assert bridge(net, "bridgeone", "mount", 200, bucket="data", mountPath="/mnt//b/./it's", options=remote(world)) == {"ok": True}
+    good(net, "bridgeone", "echo bridged > \"/mnt/b/it's/bridged\"; mkdir \"/mnt/b/it's/below\"; echo deep > \"/mnt/b/it's/below/f\"")
+    assert listed(net, "bridgeone") == []
+    bridge(net, "bridgeone", "mount", 200, bucket="data", mountPath="/ro", options=remote(world, prefix="/below", readOnly=True))
+    code, out = sh(net, "bridgeone", "cat /ro/f; echo no > /ro/f")
+    assert code != 0 and out.startswith("deep\n") and "Read-only file system" in out
+    said = bridge(net, "bridgeone", "mount", 502, bucket="data", mountPath="/ro", options=remote(world))
+    assert said["code"] == "mount_error" and said["error"].startswith("mount failed: /ro is a mount point already"), said
+    for path in ("/ro", "/mnt/b/x/../it's"):
+        assert bridge(net, "bridgeone", "unmount", 200, mountPath=path) == {"ok": True}
+    assert good(net, "bridgeone", "ls -d /ro \"/mnt/b/it's\" 2>/dev/null; grep -c s3fs /proc/mounts || true") == "0\n"
+    said = bridge(net, "bridgeone", "unmount", 502, mountPath="/ro")
+    assert said == {"error": "unmount failed: No active mount found at path: /ro", "code": "unmount_error"}
+
+
+def test_the_bridge_mounts_with_keys_of_the_box(net, world):
+    options = remote(world)
+    del options["credentials"]
+    said = bridge(net, "bridgeenv", "mount", 502, bucket="data", mountPath="/mnt/e", options=options)
+    assert said["code"] == "mount_error" and "No credentials found" in said["error"], said
+    keys = {"R2_ACCESS_KEY_ID": world.s3.key_id, "R2_SECRET_ACCESS_KEY": world.s3.secret}
+    assert net.request("PUT", "/v1/sandboxes/bridgeenv", {"envChanges": keys}).status == 200
+    bridge(net, "bridgeenv", "mount", 200, bucket="data", mountPath="/mnt/e", options=options)
+    good(net, "bridgeenv", "echo mine > /mnt/e/of-the-box")
+
+
+def test_the_bridge_tells_why_a_mount_failed_and_leaves_nothing(net, world):
+    wrong = {"accessKeyId": "AKIAWRONG", "secretAccessKey": "$(touch /tmp/run)"}
+    for bucket, options, words in (("none", remote(world), "bucket or key not found"), ("data", remote(world, credentials=wrong), "invalid credentials"),
+                                   ("Data", remote(world), "Invalid bucket name"), ("data", remote(world, prefix="below"), "Prefix must start"),
+                                   ("data", remote(world, endpoint="ftp://two.example"), "Invalid endpoint URL"),
+                                   ("data", remote(world, credentialProxy=True), "credentialProxy")):
+        said = bridge(net, "bridgebad", "mount", 502, bucket=bucket, mountPath="/mnt/bad", options=options)
+        assert said["code"] == "mount_error" and words in said["error"], said
+        assert world.s3.secret not in said["error"]
+    assert good(net, "bridgebad", "ls -d /mnt/bad /tmp/run 2>/dev/null || echo none") == "none\n"
+
+
+def test_the_bridge_ends_mounts_of_the_settings_too(net):
+    mounted(net, "bridgenote")
+    assert bridge(net, "bridgenote", "unmount", 200, mountPath="/mnt/data") == {"ok": True}
+    assert listed(net, "bridgenote") == []

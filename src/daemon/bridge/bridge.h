@@ -6,8 +6,8 @@
  * of a command is base64 in named events. A sandbox of the bridge is the sandbox of the same id in /v1/sandboxes; an id
  * that is no sandbox id there (longer than 63 bytes, a reserved name) stands for "bridge-" and its hash.
  *
- * route.c reads the path, ask.c asks, exec.c, file.c, archive.c, session.c and pool.c have the routes. A
- * bridge_call owns itself and holds its request; it ends with bridge_done. Thread: the loop's.
+ * route.c reads the path, ask.c asks, exec.c, file.c, session.c and mount.c have the routes. A bridge_call owns itself
+ * and holds its request; it ends with bridge_done. Thread: the loop's.
  */
 #pragma once
 
@@ -82,6 +82,8 @@ void bridge_quote(struct buf *ret, struct str word);
 bool bridge_id_ok(struct str id);
 void bridge_box_id(struct str id, char ret[BOX_ID_MAX + 1]);
 bool bridge_session_ok(struct str id);
+/* The absolute path without ".", ".." and empty parts. The caller frees. */
+char *bridge_plain_path(struct str path);
 /* The absolute path without "." and ".."; NULL when it is not /workspace or below it. The caller frees. */
 char *bridge_workspace_path(struct str path);
 

@@ -59,25 +59,38 @@ bool bridge_session_ok(struct str id)
 	return id.n >= 1 && id.n <= BRIDGE_ID_MAX && !memmem(id.p, id.n, "..", 2);
 }
 
+/* Adds the parts of the path to *out; "." and ".." are done. */
+static void add_parts(struct buf *out, struct str path)
+{
+	while (path.n) {
+		struct str part = str_split(path, '/', &path);
+		if (!part.n || str_eq_c(part, "."))
+			continue;
+		if (!str_eq_c(part, "..")) {
+			buf_add_byte(out, '/');
+			buf_add_str(out, part);
+			continue;
+		}
+		const char *slash = buf_size(out) ? memrchr(buf_str(out).p, '/', buf_size(out)) : NULL;
+		if (slash)
+			out->len -= buf_size(out) - (size_t)(slash - buf_str(out).p);
+	}
+}
+
+char *bridge_plain_path(struct str path)
+{
+	auto_buf struct buf out = {0};
+	add_parts(&out, path);
+	return buf_size(&out) ? str_dup(buf_str(&out)) : xstrdup("/");
+}
+
 char *bridge_workspace_path(struct str path)
 {
 	static const struct str root = {"/workspace", 10};
 	auto_buf struct buf out = {0};
 	if (!path.n || path.p[0] != '/')
 		buf_add_str(&out, root);
-	while (path.n) {
-		struct str part = str_split(path, '/', &path);
-		if (!part.n || str_eq_c(part, "."))
-			continue;
-		if (!str_eq_c(part, "..")) {
-			buf_add_byte(&out, '/');
-			buf_add_str(&out, part);
-			continue;
-		}
-		const char *slash = buf_size(&out) ? memrchr(buf_str(&out).p, '/', buf_size(&out)) : NULL;
-		if (slash)
-			out.len -= buf_size(&out) - (size_t)(slash - buf_str(&out).p);
-	}
+	add_parts(&out, path);
 	struct str s = buf_str(&out);
 	bool inside = str_starts(s, root) && (s.n == root.n || s.p[root.n] == '/');
 	return inside && s.n < BRIDGE_PATH_MAX && !memchr(s.p, 0, s.n) ? str_dup(s) : NULL;

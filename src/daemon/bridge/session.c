@@ -1,5 +1,5 @@
 /*
- * Sessions, tunnels, buckets and the end of a sandbox; the pool's numbers.
+ * Sessions, tunnels and the end of a sandbox; the pool's numbers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,53 +151,6 @@ void bridge_tunnel(struct bridge_call *b)
 	if (http_request(b->r->x)->method != HTTP_M_DELETE)
 		return bridge_collect(b, on_tunnel_body);
 	bridge_ask(b, "DELETE", str_of(b->path), STR_NULL, on_closed);
-}
-
-/* ---- buckets ---- */
-
-/* The mount path; NULL: refused. */
-static const struct json *mount_body(struct bridge_call *b, struct json_doc *doc)
-{
-	const struct json *root = doc ? json_root(doc) : NULL;
-	const struct json *path = root && root->type == JSON_T_OBJECT ? json_get(root, "mountPath") : NULL;
-	if (!root)
-		bridge_fail(b, 400, "invalid_request", "Invalid JSON body");
-	else if (!path || path->type != JSON_T_STRING || !path->text.n)
-		bridge_fail(b, 400, "invalid_request", "mountPath must be a non-empty string");
-	else if (path->text.p[0] != '/')
-		bridge_fail(b, 400, "invalid_request", "mountPath must be an absolute path (start with /)");
-	else
-		return root;
-	return NULL;
-}
-
-static void on_mount_body(struct bridge_call *b, struct str body)
-{
-	auto_json struct json_doc *doc = json_parse(body, NULL);
-	const struct json *root = mount_body(b, doc);
-	if (!root)
-		return;
-	const struct json *options = json_get(root, "options");
-	if (!options || options->type != JSON_T_OBJECT)
-		return bridge_fail(b, 400, "invalid_request", "options must be an object");
-	bridge_fail(b, 502, "mount_error", "mount failed: this daemon cannot mount buckets yet");
-}
-
-static void on_unmount_body(struct bridge_call *b, struct str body)
-{
-	auto_json struct json_doc *doc = json_parse(body, NULL);
-	if (mount_body(b, doc))
-		bridge_fail(b, 502, "unmount_error", "unmount failed: nothing is mounted there");
-}
-
-void bridge_mount(struct bridge_call *b)
-{
-	bridge_collect(b, on_mount_body);
-}
-
-void bridge_unmount(struct bridge_call *b)
-{
-	bridge_collect(b, on_unmount_body);
 }
 
 /* ---- the end ---- */

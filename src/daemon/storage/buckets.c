@@ -240,18 +240,18 @@ char *buckets_remove(const char *settings, const char *path, struct err *e)
 
 /* ---- in the box ---- */
 
-/* $1 bucket, $2 path, $3 endpoint, $4 placeholder, $5 further options, $6 "1": one that is there is fine. s3fs looks
+/* $1 bucket, $2 path, $3 endpoint, $4 key id, $5 key, $6 further options, $7 "1": one that is there is fine. s3fs looks
  * for the bucket after it has mounted, and as a daemon it would tell nobody: it runs in the foreground of a process of
  * its own, and the first question to the mount waits for its answer. One that fails gets some seconds to say why. */
 #define SCRIPT_MOUNT                                                                                                   \
 	"one() {\n"                                                                                                    \
 	"  local made= log pid\n"                                                                                      \
 	"  command -v s3fs >/dev/null || { echo 's3fs is not in this image' >&2; return 127; }\n"                      \
-	"  [ \"$6\" != 1 ] || ! findmnt -t fuse.s3fs -M \"$2\" >/dev/null 2>&1 || return 0\n"                          \
+	"  [ \"$7\" != 1 ] || ! findmnt -t fuse.s3fs -M \"$2\" >/dev/null 2>&1 || return 0\n"                          \
 	"  ! mountpoint -q \"$2\" || { echo \"$2 is a mount point already\" >&2; return 1; }\n"                        \
 	"  [ -d \"$2\" ] || { mkdir -p \"$2\" || return; made=1; }\n"                                                  \
 	"  log=$(mktemp) || return\n"                                                                                  \
-	"  AWS_ACCESS_KEY_ID=$4 AWS_SECRET_ACCESS_KEY=$4 setsid s3fs \"$1\" \"$2\" -f -o \"url=$3\" -o \"$5\" "        \
+	"  AWS_ACCESS_KEY_ID=$4 AWS_SECRET_ACCESS_KEY=$5 setsid s3fs \"$1\" \"$2\" -f -o \"url=$3\" -o \"$6\" "        \
 	"</dev/null >\"$log\" 2>&1 &\n"                                                                                \
 	"  pid=$!\n"                                                                                                   \
 	"  until mountpoint -q \"$2\"; do kill -0 $pid 2>/dev/null || break; sleep 0.02; done\n"                       \
@@ -268,6 +268,11 @@ char *buckets_remove(const char *settings, const char *path, struct err *e)
 	"}\n"
 #define S3FS_OPTIONS   "use_path_request_style,allow_other,connect_timeout=10,readwrite_timeout=30"
 #define SCRIPT_UNMOUNT "fusermount3 -u "
+
+void buckets_put_script(struct buf *script)
+{
+	buf_add_c(script, SCRIPT_MOUNT);
+}
 
 /* A word for a shell. */
 static void quote(struct buf *out, const char *text)
@@ -290,6 +295,7 @@ static void put_mount(struct buf *script, const struct sandbox *s, const struct 
 	quote(script, bucket);
 	quote(script, m->path);
 	quote(script, m->endpoint);
+	quote(script, key);
 	quote(script, key);
 	quote(script, m->read_only ? S3FS_OPTIONS ",ro" : S3FS_OPTIONS);
 	quote(script, again ? "1" : "0");
@@ -366,7 +372,7 @@ static void run(struct sandbox *s, struct str script, struct call how)
 void bucket_mount(struct sandbox *s, const struct bucket_mount *m, buckets_on_done on_done, void *arg)
 {
 	auto_buf struct buf script = {0};
-	buf_add_c(&script, SCRIPT_MOUNT);
+	buckets_put_script(&script);
 	put_mount(&script, s, m, false);
 	run(s, buf_str(&script), (struct call){.what = "mount the bucket", .on_done = on_done, .arg = arg});
 }
@@ -377,7 +383,7 @@ void buckets_mount_all(struct sandbox *s, buckets_on_done on_done, void *arg)
 	struct bucket_mount m;
 	auto_buf struct buf script = {0};
 	auto_json struct json_doc *doc = settings_get(s->spec.settings, NOTE, &list);
-	buf_add_c(&script, SCRIPT_MOUNT);
+	buckets_put_script(&script);
 	json_each(it, list)
 	{
 		if (bucket_parse(it, &m, NULL) == 0)

@@ -42,5 +42,8 @@ char *buckets_remove(const char *settings, const char *path, struct err *e);
 typedef void (*buckets_on_done)(void *arg, const struct err *e);
 void bucket_mount(struct sandbox *s, const struct bucket_mount *m, buckets_on_done on_done, void *arg);
 void bucket_unmount(struct sandbox *s, const char *path, buckets_on_done on_done, void *arg);
+/* Adds the shell function `one`: bucket, path, endpoint, key id, key, further options of s3fs, "1" when a mount that is
+ * there is fine. It says on stderr why it failed. */
+void buckets_put_script(struct buf *script);
 /* Those of its settings. One that is there already is left alone. */
 void buckets_mount_all(struct sandbox *s, buckets_on_done on_done, void *arg);
