@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "test.h"
@@ -33,6 +34,8 @@ TEST(sealed_texts_open_with_the_same_key_and_name_only)
 	CHECK(truncate(path, 5) == 0 && vault_open(dir, &again, &e) < 0 && strstr(e.msg, "not a key"));
 	unlink(path);
 	rmdir(dir);
+	free(v); /* a daemon keeps it for good */
+	free(again);
 }
 
 TEST_MAIN()
