@@ -21,6 +21,6 @@
 #define CAPNWEB_REPLACED_NODES (256u * KIB) /* … and values; a larger one is an error */
 #define CAPNWEB_TOO_LARGE_MAX  8	    /* such errors; one more ends the session */
 #define CAPNWEB_WINDOW	       (4u * MIB)   /* of a stream to the peer that it has not acknowledged */
-#define CAPNWEB_PIECE	       (64u * KIB)  /* of a stream, gathered for one write */
+#define CAPNWEB_PIECE	       (64u * KIB)  /* of a stream, gathered for one write; no write of bytes has more */
 #define CAPNWEB_EAGER	       (16u * KIB)  /* of a stream, not acknowledged, below which nothing is gathered */
 #define CAPNWEB_ERROR_MAX      512	    /* a reason in an `abort` frame */

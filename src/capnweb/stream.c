@@ -9,7 +9,8 @@
  *
  * Bytes are sent at once while little is on its way (CAPNWEB_EAGER), so a quiet stream waits for nothing. Otherwise
  * they are gathered until they are a piece (CAPNWEB_PIECE) or the peer has caught up: it spends more on a frame than on
- * the bytes in it. Gathered bytes imply a write that is not acknowledged; its acknowledgement sends them.
+ * the bytes in it. No write has more than a piece, because a peer in V8 spends twice as much on the bytes of frames
+ * past 128 KiB. Gathered bytes imply a write that is not acknowledged; its acknowledgement sends them.
  */
 
 struct capnweb_stream {
@@ -121,9 +122,15 @@ bool capnweb_stream_write(struct capnweb_stream *st, struct str bytes)
 {
 	if (!is_open(st))
 		return false;
-	buf_add_str(&st->gathered, bytes);
-	if (st->in_flight < CAPNWEB_EAGER || buf_size(&st->gathered) >= CAPNWEB_PIECE)
-		send_gathered(st);
+	bool eager = st->in_flight < CAPNWEB_EAGER;
+	while (bytes.n) {
+		size_t room = CAPNWEB_PIECE - buf_size(&st->gathered);
+		size_t n = bytes.n < room ? bytes.n : room;
+		buf_add(&st->gathered, bytes.p, n);
+		bytes = str_skip(bytes, n);
+		if (eager || n == room)
+			send_gathered(st);
+	}
 	return has_room(st);
 }
 
