@@ -1,6 +1,8 @@
 #include "base/fd.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -149,6 +151,23 @@ int fd_unix_listen(const char *path, int type, mode_t mode, int backlog)
 		unlink(path);
 		return r;
 	}
+	return take_fd(&fd);
+}
+
+int fd_loopback_listen(uint16_t port, int backlog, uint16_t *ret_port)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof at;
+	int one = 1;
+	auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, backlog) < 0 ||
+		getsockname(fd, (struct sockaddr *)&at, &n) < 0)
+		return -errno;
+	*ret_port = ntohs(at.sin_port);
 	return take_fd(&fd);
 }
 

@@ -33,3 +33,5 @@ int fd_replace_file(int dirfd, const char *path, struct str content, mode_t mode
  * the listener's backlog is full. */
 int fd_unix_listen(const char *path, int type, mode_t mode, int backlog);
 int fd_unix_connect(const char *path, int type);
+/* A socket that does not block and listens for TCP on 127.0.0.1; port 0: any, which *ret_port tells. */
+int fd_loopback_listen(uint16_t port, int backlog, uint16_t *ret_port);

@@ -4,8 +4,10 @@ import errno
 import json
 import os
 import pathlib
+import re
 import socket
 import struct
+import subprocess
 import time
 
 import pytest
@@ -186,6 +188,27 @@ def test_an_app_that_ends_and_then_resets_costs_nothing(docker):
     s.sendall(b"x")
     check_rests(docker)
     s.close()
+
+
+def test_a_sidecar_without_descriptors_costs_nothing(own_daemon, own_docker):
+    """The connection that cannot be taken waits until there is one again."""
+    docker = own_docker
+    assert docker.ask("POST", "/containers/create?name=c-proxy", {"Image": SIDECAR})[0] == 201
+    assert docker.ask("POST", "/containers/c-proxy/start")[0] == 204
+    port, pid = docker.port("c"), own_daemon.daemon_pid
+    about = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    uid, gid = (int(re.search(rf"^{name}:\s+(\d+)", about, re.M)[1]) for name in ("Uid", "Gid"))  # who may change its limit
+    before = re.search(r"^Max open files\s+(\d+)", pathlib.Path(f"/proc/{pid}/limits").read_text(encoding="utf-8"), re.M)[1]
+
+    def limit(n):
+        subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={n}:"], user=uid, group=gid, extra_groups=[], check=True, timeout=DEADLINE)
+    limit(1)  # what is open stays open
+    last = socket.create_connection(("127.0.0.1", port), DEADLINE)
+    check_rests(docker)
+    limit(before)
+    last.sendall(b"CONNECT 127.0.0.1:8080 HTTP/1.1\r\n\r\n")
+    assert last.recv(12) == b"HTTP/1.1 400"
+    last.close()
 
 
 def test_many_variables_take_no_time_of_others(docker):

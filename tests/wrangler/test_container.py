@@ -38,6 +38,7 @@ def run(dev, line):
 def test_snapshots(dev):
     run(dev, "mkdir -p /srv/d && echo kept >/srv/d/f && echo all >/root/g")
     made = dev.ask("s/snapshot", "/srv/d")
+    assert made["whole"]["size"] > 1 << 20, made
     dev.ask("s/again", json.dumps({"directory": made["directory"]}))
     assert run(dev, "cat /srv/d/f; ls /root/g 2>/dev/null") == "kept\n"
     dev.ask("s/again", json.dumps({"whole": made["whole"]}))

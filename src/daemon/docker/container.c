@@ -198,9 +198,9 @@ static void add(struct docker *k, struct daemon_request *r, uid_t uid, const str
 	fill(c, root, wish->image);
 	container_save(c);
 	container_watch_orphan(c);
-	if (wish->sidecar)
-		return answer_created(r, c);
 	/* A box of that name that is left from before goes first. */
+	if (wish->sidecar || !sandbox_find(k->daemon, c->box))
+		return answer_created(r, c);
 	docker_ask(c, r, "DELETE", "", STR_NULL, on_swept);
 }
 

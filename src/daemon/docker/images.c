@@ -28,7 +28,8 @@ bool docker_image_is_known(struct str ref)
 	return false;
 }
 
-static void put_json(struct json_writer *w, const struct docker_image *i)
+/* `size`: what its layers take, or NULL. */
+static void put_json(struct json_writer *w, const struct docker_image *i, const uint64_t *size)
 {
 	json_object_begin(w);
 	json_member_cstr(w, "Id", i->id);
@@ -36,7 +37,8 @@ static void put_json(struct json_writer *w, const struct docker_image *i)
 	json_array_begin(w);
 	json_cstr(w, i->tag);
 	json_array_end(w);
-	json_member_u64(w, "Size", 0);
+	if (size)
+		json_member_u64(w, "Size", *size);
 	json_member_cstr(w, "Parent", "");
 	json_key(w, "Config");
 	json_object_begin(w);
@@ -50,8 +52,45 @@ static void image_json(struct daemon_request *r, int status, const struct docker
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	put_json(&w, i);
+	put_json(&w, i, NULL);
 	daemon_request_json(r, status, buf_str(&out));
+}
+
+struct look {
+	struct docker *docker;
+	char *key;
+};
+
+static void on_sized(void *arg, struct daemon_request *r, int status, struct str body)
+{
+	struct look *l = arg;
+	auto_json struct json_doc *doc = status == 200 ? json_parse(body, NULL) : NULL;
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	const struct docker_image *i = map_get(&l->docker->images, str_of(l->key));
+	uint64_t size = 0;
+	bool known = doc && json_read_u64(json_root(doc), "size", 0, INT64_MAX, &size, NULL) == 0;
+	if (r && i && known) {
+		put_json(&w, i, &size);
+		daemon_request_json(r, 200, buf_str(&out));
+	} else if (r && (!i || status == 404)) {
+		docker_error(r, 404, "No such image: %s", strchr(l->key, ' ') + 1);
+	} else if (r) {
+		docker_answer_failed(r, 500, body);
+	}
+	free(l->key);
+	free(l);
+}
+
+/* snapshotContainer() tells its caller the size. */
+static void inspect(struct docker *k, struct daemon_request *r, const struct docker_image *i)
+{
+	struct look *l = xcalloc(1, sizeof *l);
+	auto_buf struct buf target = {0};
+	*l = (struct look){k, xstrdup(i->key)};
+	buf_add_c(&target, "/v1/images/");
+	bridge_percent_encode(&target, str_of(i->base));
+	docker_call(k, r, &(struct docker_call){"GET", buf_cstr(&target), STR_NULL, on_sized, l});
 }
 
 static bool is_same(struct str filter, struct str tag)
@@ -74,7 +113,7 @@ void docker_image_list(struct docker *k, struct daemon_request *r, uid_t uid)
 	while (map_next(&k->images, &it, &key, &v)) {
 		const struct docker_image *i = v;
 		if (i->uid == uid && docker_filter_any(filters, "reference", is_same, str_of(i->tag)))
-			put_json(&w, i);
+			put_json(&w, i, NULL);
 	}
 	json_array_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
@@ -246,7 +285,7 @@ void docker_image_route(struct docker *k, struct daemon_request *r, uid_t uid, s
 	if (!i)
 		return docker_error(r, 404, "No such image: %s", buf_cstr(&ref));
 	if (json && q->method == HTTP_M_GET)
-		return image_json(r, 200, i);
+		return inspect(k, r, i);
 	if (q->method == HTTP_M_DELETE)
 		return remove_image(k, i, r);
 	docker_error(r, 404, "page not found");

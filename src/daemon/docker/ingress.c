@@ -13,7 +13,6 @@
  * Any user of the machine can connect to loopback. The kernel is asked whose socket the other end is (sock_diag);
  * connections of another user than the container's owner are closed.
  */
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -35,6 +34,7 @@ struct ingress {
 	uint16_t port;
 	struct list conns;
 	size_t conns_n;
+	struct loop_timer rest; /* it does not accept until then */
 };
 
 /* One direction. */
@@ -516,6 +516,22 @@ static void on_head(struct loop_io *io, uint32_t events)
 	on_request(u, head, str_n(all.p + head.n, body));
 }
 
+static void on_rested(struct loop_timer *t)
+{
+	loop_set_events(&container_of(t, struct ingress, rest)->io, EPOLLIN);
+}
+
+/* A connection that cannot be taken for want of descriptors or memory would be reported on and on. */
+static void rest(struct ingress *in, int os)
+{
+	if (os != EMFILE && os != ENFILE && os != ENOBUFS && os != ENOMEM)
+		return;
+	log_limited(LOG_WARN, "connection to a sidecar not taken", "name=%s error=%s", LOG_Q(in->c->name),
+		LOG_Q(strerror(os)));
+	loop_set_events(&in->io, 0);
+	loop_timer_set(in->c->docker->daemon->loop, &in->rest, INGRESS_REST, on_rested);
+}
+
 static void on_accept(struct loop_io *io, uint32_t events)
 {
 	struct ingress *in = container_of(io, struct ingress, io);
@@ -523,7 +539,7 @@ static void on_accept(struct loop_io *io, uint32_t events)
 	auto_fd int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	int one = 1;
 	if (fd < 0)
-		return;
+		return rest(in, errno);
 	int64_t uid = sock_owner_peer(fd);
 	if (uid != (int64_t)in->c->uid || in->conns_n >= INGRESS_CONNS_MAX) {
 		log_limited(LOG_WARN, "connection to a sidecar refused", "name=%s uid=%lld", LOG_Q(in->c->name),
@@ -545,42 +561,25 @@ static void on_accept(struct loop_io *io, uint32_t events)
 
 /* ---- listener ---- */
 
-static int listen_on(uint16_t port)
-{
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int one = 1;
-	auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 128) < 0)
-		return -errno;
-	return take_fd(&fd);
-}
-
 struct ingress *ingress_open(struct container *c, uint16_t port, struct err *e)
 {
-	int fd = listen_on(port);
+	int fd = fd_loopback_listen(port, 128, &port);
 	if (fd < 0 && port)
-		fd = listen_on(0);
+		fd = fd_loopback_listen(0, 128, &port);
 	if (fd < 0) {
 		err_os(e, ERRC_INTERNAL_ERROR, -fd, "listen for the container '%.60s'", c->name);
 		return NULL;
 	}
-	struct sockaddr_in at = {0};
-	socklen_t n = sizeof at;
 	struct ingress *in = xcalloc(1, sizeof *in);
 	in->c = c;
 	list_init(&in->conns);
-	if (getsockname(fd, (struct sockaddr *)&at, &n) < 0 ||
-		loop_add(c->docker->daemon->loop, &in->io, fd, EPOLLIN, on_accept) < 0) {
+	if (loop_add(c->docker->daemon->loop, &in->io, fd, EPOLLIN, on_accept) < 0) {
 		err_os(e, ERRC_INTERNAL_ERROR, errno, "listen for the container '%.60s'", c->name);
 		close(fd);
 		free(in);
 		return NULL;
 	}
-	in->port = ntohs(at.sin_port);
+	in->port = port;
 	return in;
 }
 
@@ -593,6 +592,7 @@ void ingress_close(struct ingress *in)
 {
 	if (!in)
 		return;
+	loop_timer_stop(&in->rest);
 	close_io(&in->io);
 	while (!list_empty(&in->conns))
 		tunnel_close(list_entry(in->conns.next, struct tunnel, node));

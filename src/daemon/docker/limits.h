@@ -24,3 +24,4 @@
 #define INGRESS_BETWEEN	      1000	  /* a connection to the agent outlives its box */
 #define INGRESS_CONNS_MAX     256	  /* of one sidecar */
 #define INGRESS_BUFFER	      (64u * KIB) /* in one direction of a connection */
+#define INGRESS_REST	      100	  /* a sidecar that cannot take a connection tries again */

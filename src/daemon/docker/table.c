@@ -87,6 +87,7 @@ struct container *container_add(struct docker *k, uid_t uid, struct str name)
 	c->wanted = -1;
 	c->created_ms = clock_wall_ms();
 	list_init(&c->waits);
+	list_init(&c->late);
 	docker_random_id(c->id);
 	map_put(&k->containers, str_of(c->key), c);
 	return c;
