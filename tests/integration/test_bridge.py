@@ -219,16 +219,26 @@ def test_a_terminal(daemon, bid):
     ws.close()
 
 
-def test_a_tunnel_is_the_preview_of_a_port(daemon, bid):
-    reply = call(daemon, "POST", f"{bid}/tunnel/8080", {"name": "app"})
+def test_a_tunnel(daemon, bid):
+    name = f"app-{bid}"
+    reply = call(daemon, "POST", f"{bid}/tunnel/8080", {"name": name})
     tunnel = reply.json()
-    assert reply.status == 200 and tunnel["port"] == 8080 and tunnel["name"] == "app" and tunnel["hostname"] in tunnel["url"], reply
-    assert set(tunnel) == {"id", "port", "url", "hostname", "createdAt", "name"}
-    assert call(daemon, "POST", f"{bid}/tunnel/8080").json()["url"] == tunnel["url"]
+    assert reply.status == 200 and (tunnel["port"], tunnel["name"]) == (8080, name), reply
+    assert set(tunnel) == {"id", "port", "url", "hostname", "createdAt", "name"} and tunnel["hostname"] == f"{name}.localhost"
+    assert call(daemon, "POST", f"{bid}/tunnel/8080", {"name": name}).json() == tunnel
+    assert daemon.request("GET", f"/v1/sandboxes/{bid}/tunnels").json()["tunnels"] == [tunnel]
+    refused(call(daemon, "POST", f"{bid}/tunnel/8080", {"name": f"b-{bid}"}), 502, "tunnel_error", "tunnel failed: ")
+    other = call(daemon, "POST", f"{bid}/tunnel/8081").json()
+    assert set(other) == set(tunnel) - {"name"} and bid not in other["hostname"]
     for _ in range(2):
         assert call(daemon, "DELETE", f"{bid}/tunnel/8080").status == 204
+    assert [t["port"] for t in daemon.request("GET", f"/v1/sandboxes/{bid}/tunnels").json()["tunnels"]] == [8081]
     for port in ("80", "3000", "70000", "x"):
         refused(call(daemon, "POST", f"{bid}/tunnel/{port}"), 400, "invalid_request", "Invalid port")
+    for bad in ("UPPER", "a b", "-a", "a.b", "x" * 64, ""):
+        refused(call(daemon, "POST", f"{bid}/tunnel/8082", {"name": bad}), 400, "invalid_request")
+    refused(call(daemon, "POST", f"{bid}/tunnel/8082", {"name": 5}), 400, "invalid_request", "name must be a string")
+    refused(call(daemon, "POST", f"{bid}/tunnel/8082", b"{"), 400, "invalid_request", "JSON")
 
 
 def test_buckets_are_checked_and_refused(daemon, bid):

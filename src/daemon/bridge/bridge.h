@@ -26,6 +26,7 @@ struct bridge_call {
 	struct str rest;	/* of the path, behind the sandbox's id; still encoded */
 	char *session;		/* of the header Session-Id; NULL: none. Owned */
 	char *path;		/* of a file in the box. Owned */
+	unsigned port;		/* of a tunnel */
 	struct http_call *call; /* the question under way */
 	bridge_on_reply on_reply;
 	bridge_on_event on_event; /* the answer is an event stream */
