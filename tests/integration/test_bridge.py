@@ -11,7 +11,7 @@ import sys
 import tarfile
 
 import pytest
-from atoll import ROOT
+from atoll import ROOT, wait_for
 
 EXAMPLES = ROOT / "examples" / "bridge"
 LIMIT = 32 * 1024 * 1024
@@ -124,6 +124,8 @@ def test_calls_share_a_shell_only_in_a_session(daemon, bid):
     gone = call(daemon, "DELETE", f"{bid}/session/s.1")
     assert gone.status == 200 and set(gone.json()) == {"success", "sessionId", "timestamp"} and gone.json()["sessionId"] == "s.1"
     refused(call(daemon, "DELETE", f"{bid}/session/s.1"), 502, "session_error", "not found")
+    empty = daemon.request("POST", f"/v1/sandbox/{bid}/exec", {"argv": ["true"]}, headers={"Session-Id": ""})
+    assert empty.status == 200, empty
     for bad in ("a b", "..", "a/b", "x" * 129):
         refused(call(daemon, "POST", f"{bid}/exec", {"argv": ["true"]}, session=bad), 400, "invalid_request", "session ID")
 
@@ -143,6 +145,7 @@ def test_files(daemon, bid):
         refused(call(daemon, "GET", f"{bid}/file/{path}"), 403, "invalid_request", "within /workspace")
         refused(call(daemon, "PUT", f"{bid}/file/{path}", b"x"), 403, "invalid_request", "within /workspace")
     refused(call(daemon, "GET", f"{bid}/file/"), 400, "invalid_request", "empty")
+    refused(call(daemon, "GET", f"{bid}/file/workspace/empty/x"), 404, "workspace_read_not_found")
     refused(call(daemon, "PUT", f"{bid}/file/workspace", b"x"), 502, "workspace_archive_write_error", "write failed: ")
 
 
@@ -187,6 +190,21 @@ def test_archives(daemon, bid):
     assert run(daemon, bid, ["sh", "-c", "ls /tmp/sandbox-* 2>/dev/null | wc -l"])[1] == b"0\n"
 
 
+def test_an_archive_whose_client_leaves_is_gone(daemon, bid):
+    found = "ls /tmp/sandbox-persist-* 2>/dev/null; pgrep -x tar"
+    daemon.execute(bid, "truncate -s 2G /workspace/f")
+    with daemon.connect(unix=True) as sock:
+        sock.sendall(f"POST /v1/sandbox/{bid}/persist HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+        wait_for(lambda: "sandbox-persist" in daemon.execute(bid, found)["stdout"], "the archive is being made")
+    wait_for(lambda: daemon.execute(bid, found)["stdout"] == "", "neither the archive nor its tar is left")
+
+
+def test_an_archive_that_cannot_be_made(daemon, bid):
+    run(daemon, bid, ["sh", "-c", "rm -rf /workspace; echo >/workspace"])
+    refused(call(daemon, "POST", f"{bid}/persist"), 502, "workspace_archive_read_error", "tar failed (exit 2): ")
+    assert run(daemon, bid, ["sh", "-c", "ls /tmp/sandbox-* 2>/dev/null | wc -l"])[1] == b"0\n"
+
+
 # ---- the rest
 
 
@@ -201,16 +219,26 @@ def test_a_terminal(daemon, bid):
     ws.close()
 
 
-def test_a_tunnel_is_the_preview_of_a_port(daemon, bid):
-    reply = call(daemon, "POST", f"{bid}/tunnel/8080", {"name": "app"})
+def test_a_tunnel(daemon, bid):
+    name = f"app-{bid}"
+    reply = call(daemon, "POST", f"{bid}/tunnel/8080", {"name": name})
     tunnel = reply.json()
-    assert reply.status == 200 and tunnel["port"] == 8080 and tunnel["name"] == "app" and tunnel["hostname"] in tunnel["url"], reply
-    assert set(tunnel) == {"id", "port", "url", "hostname", "createdAt", "name"}
-    assert call(daemon, "POST", f"{bid}/tunnel/8080").json()["url"] == tunnel["url"]
+    assert reply.status == 200 and (tunnel["port"], tunnel["name"]) == (8080, name), reply
+    assert set(tunnel) == {"id", "port", "url", "hostname", "createdAt", "name"} and tunnel["hostname"] == f"{name}.localhost"
+    assert call(daemon, "POST", f"{bid}/tunnel/8080", {"name": name}).json() == tunnel
+    assert daemon.request("GET", f"/v1/sandboxes/{bid}/tunnels").json()["tunnels"] == [tunnel]
+    refused(call(daemon, "POST", f"{bid}/tunnel/8080", {"name": f"b-{bid}"}), 502, "tunnel_error", "tunnel failed: ")
+    other = call(daemon, "POST", f"{bid}/tunnel/8081").json()
+    assert set(other) == set(tunnel) - {"name"} and bid not in other["hostname"]
     for _ in range(2):
         assert call(daemon, "DELETE", f"{bid}/tunnel/8080").status == 204
+    assert [t["port"] for t in daemon.request("GET", f"/v1/sandboxes/{bid}/tunnels").json()["tunnels"]] == [8081]
     for port in ("80", "3000", "70000", "x"):
         refused(call(daemon, "POST", f"{bid}/tunnel/{port}"), 400, "invalid_request", "Invalid port")
+    for bad in ("UPPER", "a b", "-a", "a.b", "x" * 64, ""):
+        refused(call(daemon, "POST", f"{bid}/tunnel/8082", {"name": bad}), 400, "invalid_request")
+    refused(call(daemon, "POST", f"{bid}/tunnel/8082", {"name": 5}), 400, "invalid_request", "name must be a string")
+    refused(call(daemon, "POST", f"{bid}/tunnel/8082", b"{"), 400, "invalid_request", "JSON")
 
 
 def test_mounts_are_checked(daemon, bid):

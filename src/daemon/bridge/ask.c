@@ -18,7 +18,11 @@ void bridge_remove(struct bridge_call *b)
 	struct http_endpoint api;
 	auto_buf struct buf target = {0}, body = {0};
 	struct daemon *d = b->r->daemon;
+	const struct sandbox *s = sandbox_find(d, b->box);
 	b->archive = false;
+	/* A question to a sandbox that was destroyed meanwhile would make a new one. */
+	if (!s || !sandbox_is_ready(s))
+		return;
 	buf_printf(&target, "/v1/sandboxes/%s/api/delete", b->box);
 	buf_printf(&body, "{\"path\":\"%s\",\"sessionId\":\"__DISABLE_SESSION__\"}", b->path);
 	const struct http_question q = {
@@ -38,6 +42,7 @@ static void bridge_free(struct bridge_call *b)
 	r->bridge = NULL;
 	sse_reader_free(&b->events);
 	buf_free(&b->body);
+	buf_free(&b->said);
 	free(b->session);
 	free(b->path);
 	free(b);
@@ -166,23 +171,28 @@ void bridge_message(struct str body, struct buf *ret)
 	buf_add_str(ret, message.p ? message : body);
 }
 
+bool bridge_has_code(struct str body, const char *code)
+{
+	auto_json struct json_doc *doc = json_parse(body, NULL);
+	struct str own = STR_NULL;
+	const struct json *root = doc ? json_root(doc) : NULL;
+	if (root && root->type == JSON_T_OBJECT)
+		json_read_str(root, "code", &own, NULL);
+	return str_eq_c(own, code);
+}
+
 bool bridge_fail_pool(struct bridge_call *b, int status, struct str body)
 {
 	static const char *const codes[] = {"BOX_CREATE_FAILED", "IMAGE_NOT_FOUND", "CONTAINER_UNAVAILABLE",
 		"HOST_UNSUPPORTED", "INVALID_LIMITS", "LIMIT_REACHED"};
-	auto_json struct json_doc *doc = status ? json_parse(body, NULL) : NULL;
-	struct str code = STR_NULL;
-	const struct json *root = doc ? json_root(doc) : NULL;
-	if (root && root->type == JSON_T_OBJECT)
-		json_read_str(root, "code", &code, NULL);
 	bool ours = false;
-	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
-		ours |= str_eq_c(code, codes[i]);
+	for (size_t i = 0; status && i < ARRAY_LEN(codes); i++)
+		ours |= bridge_has_code(body, codes[i]);
 	if (!ours)
 		return false;
 	auto_buf struct buf why = {0};
 	bridge_message(body, &why);
-	if (str_eq_c(code, "LIMIT_REACHED"))
+	if (bridge_has_code(body, "LIMIT_REACHED"))
 		bridge_fail(b, 503, "capacity_exceeded", "instance limit reached: %s", buf_cstr(&why));
 	else
 		bridge_fail(b, 502, "pool_error", "pool error: %s", buf_cstr(&why));
@@ -206,7 +216,7 @@ static void on_head(struct http_call *c, const struct http_response *r)
 	b->status = r->status;
 	if (b->over || !b->r->x || r->status != 200)
 		return;
-	if (b->on_event)
+	if (b->on_event && !b->own)
 		return sse_begin(b->r->x);
 	if (!b->pass)
 		return;
@@ -303,6 +313,14 @@ void bridge_follow(
 	start(b, "POST", target, (int64_t)body.n, false);
 	http_call_write(b->call, body);
 	http_call_end(b->call);
+}
+
+void bridge_follow_own(struct bridge_call *b, struct str body, bridge_on_event on_event, bridge_on_reply on_reply)
+{
+	b->own = true;
+	b->exit_code = -1;
+	b->said = (struct buf){.max = BRIDGE_SAID_MAX};
+	bridge_follow(b, STR("/api/execute/stream"), body, on_event, on_reply);
 }
 
 void bridge_pass(struct bridge_call *b, struct str target, bridge_on_reply on_reply)

@@ -26,6 +26,7 @@ struct bridge_call {
 	struct str rest;	/* of the path, behind the sandbox's id; still encoded */
 	char *session;		/* of the header Session-Id; NULL: none. Owned */
 	char *path;		/* of a file in the box. Owned */
+	unsigned port;		/* of a tunnel */
 	struct http_call *call; /* the question under way */
 	bridge_on_reply on_reply;
 	bridge_on_event on_event; /* the answer is an event stream */
@@ -33,6 +34,9 @@ struct bridge_call {
 	bool over;		  /* bridge_done was called */
 	bool archive;		  /* `path` is a temporary file, to be removed */
 	bool told;		  /* the client has had the result of its command */
+	bool own;		  /* the command is the bridge's: no event of it is for the client */
+	int exit_code;		  /* of that command; -1: not known */
+	struct buf said;	  /* its stderr */
 	int status;
 	struct buf body;
 	struct sse_reader events;
@@ -59,6 +63,8 @@ void bridge_ask(
 	struct bridge_call *b, const char *method, struct str target, struct str body, bridge_on_reply on_reply);
 void bridge_follow(
 	struct bridge_call *b, struct str target, struct str body, bridge_on_event on_event, bridge_on_reply on_reply);
+/* The same for a command of the bridge's own. It ends when the client goes away. */
+void bridge_follow_own(struct bridge_call *b, struct str body, bridge_on_event on_event, bridge_on_reply on_reply);
 /* A 200 goes to the client as application/octet-stream; on_reply comes for everything else, and at the end. */
 void bridge_pass(struct bridge_call *b, struct str target, bridge_on_reply on_reply);
 /* The client's body becomes that of the question; on_too_long past BRIDGE_UPLOAD_MAX. */
@@ -70,6 +76,8 @@ void bridge_collect(struct bridge_call *b, void (*on_whole)(struct bridge_call *
 
 /* The message of an error of the API, or the text itself. */
 void bridge_message(struct str body, struct buf *ret);
+/* Whether it is an error of the API with this code. */
+bool bridge_has_code(struct str body, const char *code);
 /* Answers when the sandbox could not be made or reached, which is the pool's error. False: it is another one. */
 bool bridge_fail_pool(struct bridge_call *b, int status, struct str body);
 void bridge_percent_encode(struct buf *ret, struct str text);

@@ -53,7 +53,7 @@ static void on_read(struct bridge_call *b, int status, struct str body)
 	}
 	if (bridge_fail_pool(b, status, body))
 		return;
-	if (status == 404)
+	if (status == 404 || bridge_has_code(body, "NOT_DIRECTORY"))
 		return bridge_fail(b, 404, "workspace_read_not_found", "File not found: %s", b->path);
 	bridge_message(body, &why);
 	bridge_fail(b, 502, "exec_transport_error", "read failed: %s", buf_cstr(&why));
@@ -109,14 +109,19 @@ static bool name_archive(struct bridge_call *b, const char *what)
 	return true;
 }
 
-static void run(struct bridge_call *b, const char *command, bridge_on_reply on_reply)
+static void put_command(struct buf *ret, const char *command)
 {
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
+	struct json_writer w = json_writer(ret);
 	json_object_begin(&w);
 	json_member_cstr(&w, "command", command);
 	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
 	json_object_end(&w);
+}
+
+static void run(struct bridge_call *b, const char *command, bridge_on_reply on_reply)
+{
+	auto_buf struct buf out = {0};
+	put_command(&out, command);
 	bridge_ask(b, "POST", STR("/api/execute"), buf_str(&out), on_reply);
 }
 
@@ -162,14 +167,31 @@ static void on_archive_passed(struct bridge_call *b, int status, struct str body
 	bridge_fail(b, 502, "workspace_archive_read_error", "persist failed: %s", buf_cstr(&why));
 }
 
+static void on_packing(struct bridge_call *b, const struct json *event)
+{
+	struct str type = STR_NULL, text = STR_NULL;
+	double code = -1;
+	json_read_str(event, "type", &type, NULL);
+	if (str_eq_c(type, "complete") && json_read_double(event, "exitCode", &code, NULL) == 0)
+		b->exit_code = (int)code;
+	else if (str_eq_c(type, "stderr") && json_read_str(event, "data", &text, NULL) == 0)
+		buf_add_str(&b->said, text);
+}
+
 static void on_archived(struct bridge_call *b, int status, struct str body)
 {
 	auto_buf struct buf why = {0}, target = {0};
-	if (bridge_fail_pool(b, status, body))
-		return;
-	if (!ran_well(status, body, &why))
-		return bridge_fail(b, 502, "workspace_archive_read_error", "%s", buf_cstr(&why));
-	b->archive = true;
+	if (status != 200) {
+		if (bridge_fail_pool(b, status, body))
+			return;
+		bridge_message(body, &why);
+		return bridge_fail(b, 502, "workspace_archive_read_error", "persist failed: %s", buf_cstr(&why));
+	}
+	if (b->exit_code < 0)
+		return bridge_fail(b, 502, "workspace_archive_read_error", "the result of tar did not arrive");
+	if (b->exit_code)
+		return bridge_fail(b, 502, "workspace_archive_read_error", "tar failed (exit %d): %s", b->exit_code,
+			buf_cstr(&b->said));
 	file_target(&target, b->path);
 	bridge_pass(b, buf_str(&target), on_archive_passed);
 }
@@ -195,16 +217,19 @@ static bool put_excludes(struct buf *command, struct str list)
 
 void bridge_persist(struct bridge_call *b)
 {
-	auto_buf struct buf command = {0}, excludes = {0};
+	auto_buf struct buf command = {0}, excludes = {0}, body = {0};
 	struct err e;
 	if (!name_archive(b, "persist"))
 		return;
 	http_query_get(http_request(b->r->x)->query, STR("excludes"), &excludes, &e);
-	buf_printf(&command, "mkdir -p /workspace; tar cf %s ", b->path);
+	/* The shell outlives the tar that the hang-up ends, and removes its archive. */
+	buf_printf(&command, "trap 'rm -f %s; exit 129' HUP; mkdir -p /workspace; tar cf %s ", b->path, b->path);
 	if (!put_excludes(&command, buf_str(&excludes)))
 		return bridge_fail(b, 400, "invalid_request", "exclude paths must not contain \"..\"");
 	buf_printf(&command, "-C /workspace . || { code=$?; rm -f %s; exit $code; }", b->path);
-	run(b, buf_cstr(&command), on_archived);
+	b->archive = true;
+	put_command(&body, buf_cstr(&command));
+	bridge_follow_own(b, buf_str(&body), on_packing, on_archived);
 }
 
 static void on_extracted(struct bridge_call *b, int status, struct str body)

@@ -138,11 +138,11 @@ static bool matches(const char *pattern, struct str path)
 static bool read_common(struct bridge_call *b, struct str rest)
 {
 	struct str session = http_header_value(&http_request(b->r->x)->headers, STR("Session-Id"));
-	if (session.p && !bridge_session_ok(session)) {
+	if (session.n && !bridge_session_ok(session)) {
 		bridge_fail(b, 400, "invalid_request", "Invalid session ID format");
 		return false;
 	}
-	b->session = session.p ? str_dup(session) : NULL;
+	b->session = session.n ? str_dup(session) : NULL;
 	b->rest = rest;
 	return true;
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "daemon/bridge/bridge.h"
 
@@ -73,43 +72,19 @@ void bridge_session_delete(struct bridge_call *b)
 	bridge_ask(b, "POST", STR("/api/session/delete"), buf_str(&out), on_deleted);
 }
 
-/* ---- tunnels: an exposed port has a URL of its own ---- */
+/* ---- tunnels ---- */
 
-static void on_exposed(struct bridge_call *b, int status, struct str body)
+static void on_opened(struct bridge_call *b, int status, struct str body)
 {
-	auto_json struct json_doc *doc = json_parse(body, NULL);
-	auto_buf struct buf out = {0}, why = {0};
-	char iso[CLOCK_ISO_LEN];
-	struct str url = STR_NULL, created = STR_NULL, name = STR_NULL, rest;
-	double port = 0;
+	auto_buf struct buf why = {0};
+	if (status == 200 || status == 201)
+		return bridge_answer(b, 200, body);
 	if (bridge_fail_pool(b, status, body))
 		return;
-	const struct json *root = doc && status < 300 ? json_root(doc) : NULL;
-	json_read_str(root, "url", &url, NULL);
-	json_read_str(root, "createdAt", &created, NULL);
-	json_read_str(root, "name", &name, NULL);
-	json_read_double(root, "port", &port, NULL);
-	if (!url.n) {
-		bridge_message(body, &why);
-		return bridge_fail(b, 502, "tunnel_error", "tunnel failed: %s", buf_cstr(&why));
-	}
-	struct str host = str_skip(url, (size_t)(str_index(url, '/') + 2));
-	host = str_split(str_split(host, '/', &rest), ':', &rest);
-	buf_printf(&why, "%s-%d", b->box, (int)port);
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	json_member_str(&w, "id", buf_str(&why));
-	json_member_i64(&w, "port", (int64_t)port);
-	json_member_str(&w, "url", url);
-	json_member_str(&w, "hostname", host);
-	if (created.n)
-		json_member_str(&w, "createdAt", created);
-	else
-		json_member_cstr(&w, "createdAt", clock_iso(clock_wall_ms(), iso));
-	if (name.n)
-		json_member_str(&w, "name", name);
-	json_object_end(&w);
-	bridge_answer(b, 200, buf_str(&out));
+	bridge_message(body, &why);
+	if (bridge_has_code(body, "VALIDATION_FAILED"))
+		return bridge_fail(b, 400, "invalid_request", "%s", buf_cstr(&why));
+	bridge_fail(b, 502, "tunnel_error", "tunnel failed: %s", buf_cstr(&why));
 }
 
 static void on_closed(struct bridge_call *b, int status, struct str body)
@@ -136,10 +111,11 @@ static void on_tunnel_body(struct bridge_call *b, struct str body)
 		return bridge_fail(b, 400, "invalid_request", "name must be a string when provided");
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
+	json_member_u64(&w, "port", b->port);
 	if (name)
 		json_member_str(&w, "name", name->text);
 	json_object_end(&w);
-	bridge_ask(b, "POST", str_of(b->path), buf_str(&out), on_exposed);
+	bridge_ask(b, "POST", STR("/tunnels"), buf_str(&out), on_opened);
 }
 
 void bridge_tunnel(struct bridge_call *b)
@@ -147,10 +123,12 @@ void bridge_tunnel(struct bridge_call *b)
 	uint64_t port;
 	if (!str_to_u64(b->rest, 65535, &port) || port < 1024 || port == 3000)
 		return bridge_fail(b, 400, "invalid_request", "Invalid port");
-	b->path = xasprintf("/ports/%u", (unsigned)port);
+	b->port = (unsigned)port;
 	if (http_request(b->r->x)->method != HTTP_M_DELETE)
 		return bridge_collect(b, on_tunnel_body);
-	bridge_ask(b, "DELETE", str_of(b->path), STR_NULL, on_closed);
+	char target[32];
+	snprintf(target, sizeof target, "/tunnels/%u", b->port);
+	bridge_ask(b, "DELETE", str_of(target), STR_NULL, on_closed);
 }
 
 /* ---- the end ---- */
