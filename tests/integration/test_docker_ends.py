@@ -9,7 +9,7 @@ import threading
 import leaks
 import pytest
 from atoll import DEADLINE, Instance, _UnixConnection, wait_for
-from dockersock import TAG, Docker, execute, no_api, post, put_archive
+from dockersock import TAG, Docker, execute, no_api, post, put_archive, tar
 
 
 def init_pid(daemon, port):
@@ -147,6 +147,29 @@ def test_a_name_is_taken_while_its_container_starts(docker):
     assert all(status in allowed[what] for what, status in seen), seen
     docker.ask("DELETE", "/containers/c?force=true")
     wait_for(lambda: not docker.daemon.boxes(), "no box is left")
+
+
+@pytest.mark.parametrize("asked, code", [("kill?signal=SIGTERM", 0), ("kill", 137), ("stop", 0)])
+def test_an_end_that_is_asked_for_amid_a_start_is_an_end(docker, asked, code):
+    """It was refused as not running, and the container ran on behind it. The archive makes the start last."""
+    assert docker.build().returncode == 0
+    large = tar("f", os.urandom(600000))
+    for _ in range(3):
+        create(docker)
+        assert put_archive(docker, "c", "/srv", large)[0] == 200
+        c = _UnixConnection(docker.path, DEADLINE)
+        c.request("POST", "/containers/c/start")
+        assert docker.ask("POST", f"/containers/c/{asked}")[0] == 204
+        assert c.getresponse().status == 204
+        c.close()
+        assert docker.ask("POST", "/containers/c/wait") == (200, {"StatusCode": code})
+    create(docker)
+    assert put_archive(docker, "c", "/etc", b"no tar at all" * 40000)[0] == 200
+    c = _UnixConnection(docker.path, DEADLINE)
+    c.request("POST", "/containers/c/start")
+    assert docker.ask("POST", "/containers/c/kill")[0] == 409
+    assert c.getresponse().status == 500
+    c.close()
 
 
 def test_a_create_whose_old_box_does_not_go_fails(own_daemon, own_docker):

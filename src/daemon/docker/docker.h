@@ -60,6 +60,7 @@ struct container {
 	struct egress *egress; /* a change under way, or NULL */
 	int64_t created_ms;
 	struct list waits; /* struct docker_wait */
+	struct list late;  /* struct late of end.c: signals that came while it was being started */
 	struct ingress *ingress;
 	struct loop_timer orphan;
 	bool found;    /* it ran before the daemon did, and no client has waited for its end since */
@@ -197,6 +198,8 @@ void container_json(struct daemon_request *r, const struct container *c);
 void container_wait(struct daemon_request *r, struct container *c);
 void container_kill(struct daemon_request *r, struct container *c);
 void container_stop(struct daemon_request *r, struct container *c);
+/* Its start is over: signals that came meanwhile are sent, or refused. */
+void container_send_late(struct container *c);
 void container_delete(struct daemon_request *r, struct container *c);
 /* Ends a container whose client is gone, with its sidecar. */
 void container_reap(struct container *c);

@@ -141,6 +141,40 @@ static void send_signal(struct daemon_request *r, struct container *c, int sig)
 	docker_ask(c, r, sig == SIGKILL ? "DELETE" : "POST", sig == SIGKILL ? "" : "/stop", STR_NULL, on_stopped);
 }
 
+struct late {
+	struct list node;
+	struct daemon_request *r; /* held */
+	int sig;
+};
+
+/* A container that is told to end while it starts must not run on behind that. */
+static void send_later(struct daemon_request *r, struct container *c, int sig)
+{
+	struct late *l = xcalloc(1, sizeof *l);
+	*l = (struct late){.r = r, .sig = sig};
+	daemon_request_hold(r);
+	list_push(&c->late, &l->node);
+}
+
+void container_send_late(struct container *c)
+{
+	list_each(it, &c->late)
+	{
+		struct late *l = list_entry(it, struct late, node);
+		struct daemon_request *r = l->r;
+		int sig = l->sig;
+		list_del(&l->node);
+		free(l);
+		if (r->x && c->gone)
+			docker_error(r, 404, "No such container: %s", c->name);
+		else if (r->x && c->state != CONTAINER_RUNNING)
+			docker_error(r, 409, "container %s is not running", c->name);
+		else if (r->x)
+			send_signal(r, c, sig);
+		daemon_request_release(r);
+	}
+}
+
 void container_kill(struct daemon_request *r, struct container *c)
 {
 	auto_buf struct buf name = {0};
@@ -150,6 +184,8 @@ void container_kill(struct daemon_request *r, struct container *c)
 		return docker_error(r, 400, "Invalid signal: %.40s", buf_cstr(&name));
 	if (sig == SIGSTOP)
 		return docker_error(r, 400, "SIGSTOP is not supported: it would stop the container's own server");
+	if (c->starting)
+		return send_later(r, c, sig);
 	if (c->state != CONTAINER_RUNNING)
 		return docker_error(r, 409, "container %s is not running", c->name);
 	send_signal(r, c, sig);
@@ -157,6 +193,8 @@ void container_kill(struct daemon_request *r, struct container *c)
 
 void container_stop(struct daemon_request *r, struct container *c)
 {
+	if (c->starting)
+		return send_later(r, c, SIGTERM);
 	if (c->state != CONTAINER_RUNNING)
 		return docker_no_content(r, 304);
 	send_signal(r, c, SIGTERM);

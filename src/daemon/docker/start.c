@@ -74,6 +74,7 @@ static void started(struct container *c, struct daemon_request *r)
 		docker_no_content(r, 204);
 	if (new)
 		container_look_at_box(c);
+	container_send_late(c);
 }
 
 /* What was made of it goes again, unless a container of the same name has it by now. */
@@ -90,6 +91,7 @@ static void start_failed(struct container *c, struct daemon_request *r, int stat
 	if (r)
 		docker_answer_failed(r, status, body);
 	container_not_started(c);
+	container_send_late(c);
 	sweep(c);
 }
 
