@@ -158,8 +158,9 @@ static void send_later(struct daemon_request *r, struct container *c, int sig)
 
 void container_send_late(struct container *c)
 {
-	while (!list_empty(&c->late)) {
-		struct late *l = list_entry(c->late.next, struct late, node);
+	list_each(it, &c->late)
+	{
+		struct late *l = list_entry(it, struct late, node);
 		struct daemon_request *r = l->r;
 		int sig = l->sig;
 		list_del(&l->node);

@@ -236,17 +236,18 @@ void container_not_started(struct container *c)
 static int code_of(const struct sandbox *s)
 {
 	int code;
-	if (s && s->state != SB_STOPPED && s->state != SB_DESTROYED)
+	if (s->state != SB_STOPPED && s->state != SB_DESTROYED)
 		return -1;
-	if (s && sscanf(s->reason, "the box's init exited with code %d", &code) == 1)
+	if (sscanf(s->reason, "the box's init exited with code %d", &code) == 1)
 		return code;
-	return s && sscanf(s->reason, "the box's init was killed by signal %d", &code) == 1 ? 128 + code : 137;
+	return sscanf(s->reason, "the box's init was killed by signal %d", &code) == 1 ? 128 + code : 137;
 }
 
 void container_look_at_box(struct container *c)
 {
-	int code = *c->box ? code_of(sandbox_find(c->docker->daemon, c->box)) : -1;
-	if (c->state == CONTAINER_RUNNING && code >= 0)
+	const struct sandbox *s = sandbox_find(c->docker->daemon, c->box);
+	int code = s ? code_of(s) : 137;
+	if (!container_is_sidecar(c) && c->state == CONTAINER_RUNNING && code >= 0)
 		container_ended(c, code);
 }
 
