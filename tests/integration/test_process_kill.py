@@ -98,6 +98,13 @@ def test_a_deaf_child_with_a_session_of_its_own_is_killed_with_its_parent(api):
     assert api.run(f"kill -0 {child}")["exitCode"] != 0
 
 
+def test_an_orphan_in_the_session_of_a_descendant_is_killed_with_it(api):
+    pid = start(api, "setsid bash -c '(sleep 301 &); echo up; sleep 302' & wait", sessionId=NO_SESSION)
+    wait_for(lambda: api.call(f"/api/process/{pid}/logs", method="GET").json()["stdout"] == "up\n", "it runs")
+    assert kill(api, pid).status == 200
+    assert api.run("pgrep -x sleep")["exitCode"] != 0
+
+
 @pytest.mark.parametrize("signal, status, code", [("INT", "killed", 130), ("sighup", "killed", 129), ("3", "killed", 131),
                                                   ("64", "killed", 192)])
 def test_one_that_dies_of_the_signal_it_was_sent_was_killed(api, signal, status, code):

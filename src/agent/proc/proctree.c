@@ -127,15 +127,23 @@ static bool holds(const struct proclist *l, const struct proc *p)
 	return o && o->start == p->start;
 }
 
-/* A child is a member when its parent is: repeated until nothing changes, since /proc lists in no such order. */
-static void spread(struct proclist *l)
+static bool is_member(const struct proclist *l, pid_t pid)
+{
+	const struct proc *p = find(l, pid);
+	return p && p->member;
+}
+
+/* A child is a member when its parent is, and so is a process whose session a member leads: nobody joins a session from
+ * outside. The session of `leader` does not count: the caller decides about it. Repeated until nothing changes, since
+ * /proc lists in no such order. */
+static void spread(struct proclist *l, pid_t leader)
 {
 	for (bool changed = true; changed;) {
 		changed = false;
 		for (size_t i = 0; i < l->n; i++) {
-			struct proc *parent = l->v[i].member ? NULL : find(l, l->v[i].ppid);
-			if (parent && parent->member)
-				l->v[i].member = changed = true;
+			struct proc *p = &l->v[i];
+			if (!p->member && (is_member(l, p->ppid) || (p->sid != leader && is_member(l, p->sid))))
+				p->member = changed = true;
 		}
 	}
 }
@@ -155,7 +163,7 @@ static void keep(struct proclist *l, pid_t leader, bool by_group, bool by_sessio
 		struct proc *p = &l->v[i];
 		p->member = p->pid == leader || (by_group && p->pgrp == leader) || (by_session && p->sid == leader);
 	}
-	spread(l);
+	spread(l, leader);
 	for (size_t i = 0; i < l->n; i++)
 		l->v[i].member &= with_leader || l->v[i].pid != leader;
 	keep_members(l);
@@ -182,7 +190,7 @@ void proclist_keep_since(struct proclist *l, pid_t shell, uint64_t start)
 		struct proc *p = &l->v[i];
 		p->member = p->pid != shell && p->start >= start && (p->ppid == shell || p->pgrp == shell);
 	}
-	spread(l);
+	spread(l, shell);
 	keep_members(l);
 }
 
@@ -210,7 +218,7 @@ void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader
 	for (size_t i = 0; i < l->n; i++) {
 		l->v[i].member = holds(old, &l->v[i]) || shares_group(old, &l->v[i], leader);
 	}
-	spread(l);
+	spread(l, leader);
 	size_t n = 0;
 	for (size_t i = 0; i < l->n; i++)
 		if (!l->v[i].member)
@@ -263,7 +271,7 @@ static struct proclist known_tree(const struct proclist *all, pid_t leader, cons
 		bool led = leader > 0 && (p->pid == leader || p->pgrp == leader || p->sid == leader);
 		p->member = led || holds(known, p);
 	}
-	spread(&l);
+	spread(&l, leader);
 	keep_members(&l);
 	return l;
 }

@@ -2,9 +2,9 @@
  * proctree.h - finds all processes that a command has started, through /proc.
  *
  * A command runs in a session of its own (setsid). Its processes carry its session id, however often they are orphaned.
- * A process that has left the session with setsid is still found while it is a descendant. The tree of a leader is the
- * union of both. A process that did both (a daemon that detached in the classic way) has left on purpose and is not
- * found.
+ * A process that has left the session with setsid is still found while it is a descendant, and with it its own session.
+ * The tree of a leader is the union of all. A process that is orphaned in a session whose leader is gone (a daemon that
+ * detached in the classic way) has left on purpose and is not found.
  */
 #pragma once
 

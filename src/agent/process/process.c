@@ -202,13 +202,18 @@ static void process_on_output(struct cmd *c, int stream, struct str bytes)
 	tell_followers(p);
 }
 
+static bool was_sent(const struct process *p, int sig)
+{
+	return sig > 0 && sig <= 64 && (p->sent >> (sig - 1) & 1);
+}
+
 static enum process_status status_of(const struct process *p, const struct cmd_result *r)
 {
 	if (p->kill_asked == SIGTERM || p->kill_asked == SIGKILL || r->outcome == OUTCOME_TIMEOUT ||
 		r->exit_code == 128 + SIGTERM || r->exit_code == 128 + SIGKILL)
 		return PROCESS_KILLED;
 	/* The process may have handled another signal and ended as it liked. */
-	if (p->kill_asked && r->exit_code == 128 + p->kill_asked)
+	if (was_sent(p, r->exit_code - 128))
 		return PROCESS_KILLED;
 	if (r->outcome == OUTCOME_LOST)
 		return PROCESS_ERROR;
@@ -349,7 +354,7 @@ static void process_on_end(struct cmd *c, const struct cmd_result *r)
 static void process_on_held(struct cmd *c)
 {
 	struct process *p = cmd_arg(c);
-	if (!p->kill_due && cmd_result(c)->signal != p->kill_asked)
+	if (!p->kill_due && !was_sent(p, cmd_result(c)->signal))
 		return cmd_release(c);
 	p->kill_began = clock_ms();
 	kill_step(&p->kill_timer);
@@ -430,6 +435,7 @@ void process_kill(struct process *p, int sig)
 		return forgo(p, sig);
 	if (!is_deadly(p->kill_asked))
 		p->kill_asked = sig;
+	p->sent |= 1ull << (sig - 1);
 	if (!is_deadly(sig))
 		return signal_only(p, sig);
 	bool shell;

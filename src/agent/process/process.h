@@ -51,6 +51,7 @@ struct process {
 	void (*give_up)(struct process *p);
 	void *give_up_arg;
 	int kill_asked;	      /* the last signal that a client asked for */
+	uint64_t sent;	      /* all of them: a bit for each */
 	bool kill_again;      /* SIGTERM has been sent twice to young processes */
 	struct proclist tree; /* the processes that were signalled to end it */
 	struct proc heir;     /* while it is killed: the last child of its shell; pid 0: none */
