@@ -169,3 +169,11 @@ def test_a_socket_ends_with_its_handler(daemon, box, then, code):
     threading.Thread(target=hold, daemon=True).start()
     daemon.request("POST", f"/v1/sandboxes/{box}/api/write", {"path": "/tmp/c.py", "content": SOCKET_CLIENT})
     assert sh(daemon, box, "timeout 60 python3 /tmp/c.py") == (0, f"101\n136 {code}\n")
+
+
+def test_a_hook_ends_with_its_sandbox_also_while_another_client_stays(daemon, box):
+    hook = daemon.websocket(f"/v1/sandboxes/{box}/hook")
+    stays = daemon.websocket(f"/v1/sandboxes/{box}/ws")
+    assert daemon.request("DELETE", f"/v1/sandboxes/{box}").status == 204
+    assert hook.sock.recv(1) == b""  # no ping either
+    stays.close()

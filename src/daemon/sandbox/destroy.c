@@ -4,6 +4,7 @@
  * sandbox of the same name has replaced the row.
  */
 #include "base/log.h"
+#include "daemon/network/hooks.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/storage/snapshots.h"
 
@@ -34,6 +35,7 @@ static void on_row_gone(void *arg, const struct err *e)
 		sandbox_op_end(s);
 		snapshots_drop_all(s->daemon, s->id);
 		sandbox_move(s, SB_DESTROYED, NULL);
+		hooks_free(take_ptr(&s->hook)); /* a client of the box that does not close its end keeps `s` */
 		s->daemon->metrics.destroys++;
 		sandbox_advance(s);
 	}
