@@ -116,13 +116,14 @@ fuzz-build: $(B)/fuzz/build.ninja
 fuzz: fuzz-build
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-# Most tests wait: for a daemon, a time limit, a browser. So two lanes of suites run side by side, and lint and the fuzz targets
-# get the rest of the processors. Seconds per fuzz target: enough to notice a broken target. `make fuzz` runs longer and finds bugs.
+# lint and the fuzz targets compute, while most tests wait: they get the processor time that the suites leave. Suites run one after the
+# other, because some tests judge what happens under a load of their own making. Seconds per fuzz target: enough to notice a broken target.
+# `make fuzz` runs longer and finds bugs.
 CI_FUZZ_SECONDS ?= 5
 ci: deps-test
 	@tools/deps lint
 	@$(MAKE) --no-print-directory build image
-	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run unit integration / security compat browser sdk mcp wrangler docs / fuzz lint
+	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run unit integration security compat browser sdk mcp wrangler docs / fuzz lint
 
 # The program generates its manual from the tables of its options.
 man: build
