@@ -171,7 +171,8 @@ def test_a_box_that_died_meanwhile_is_reported_and_keeps_its_files(own_daemon, o
     own_daemon.start()
     box = own_daemon.inspect(own_box)
     assert box["state"] == "stopped" and box["reason"]
-    assert own_daemon.inspect("other")["state"] == "running"
+    # Its row may still say `creating`: it is written up to 100 ms after the first answer.
+    wait_for(lambda: own_daemon.inspect("other")["state"] == "running", "the other box, which lives")
     assert own_daemon.execute_alone(own_box, "cat /workspace/file")["stdout"] == "kept\n"
     assert own_daemon.inspect(own_box)["state"] == "running"
 
