@@ -71,6 +71,18 @@ def test_the_command_of_a_cancelled_stream_ends(api, deaf, session, command):
     wait_for(lambda: not left(api), "nothing of the command is left")
 
 
+@pytest.mark.parametrize("session", ["s", NO_SESSION])
+def test_a_command_cleans_up_when_its_stream_is_cancelled(api, deaf, session):
+    # Programs that its trap starts do not get the signal. The many others take the agent a while, in which the trap is at work.
+    trap = "for i in $(seq 40); do /bin/rm /tmp/mess/$i || exit; done; /bin/rmdir /tmp/mess; exit"
+    command = f"trap '{trap}' HUP; mkdir /tmp/mess; (cd /tmp/mess; touch $(seq 40)); " \
+              "for i in $(seq 150); do sleep 300 & done; touch /tmp/up; wait"
+    api.put("/workspace/mess.sh", command.encode())
+    with api.stream("/api/execute/stream", command="bash /workspace/mess.sh", sessionId=session):
+        at_work(api)
+    wait_for(lambda: api.run("test -e /tmp/mess")["exitCode"], "the command has cleaned up")
+
+
 @pytest.mark.parametrize("command", FORMS)
 def test_a_deleted_session_ends_its_streams(api, deaf, command):
     with api.stream("/api/execute/stream", command=command, sessionId="s") as s, \

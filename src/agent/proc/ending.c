@@ -16,11 +16,13 @@ struct ending {
 	struct loop_task free_task;
 };
 
-/* Looks and signals again until a look finds no new process. */
+/* SIGKILL goes out again until a look finds no new process. Any other signal goes once: what the tree starts behind it
+ * is its own clean-up (a trap that runs rm), and has the grace for it. */
 static void send(struct ending *e, int sig)
 {
 	auto_procs struct proclist done = {0};
-	for (int i = 0, hit = 1; i < PROCESS_KILL_LOOKS && hit; i++) {
+	int looks = sig == SIGKILL ? PROCESS_KILL_LOOKS : 1;
+	for (int i = 0, hit = 1; i < looks && hit; i++) {
 		auto_procs struct proclist look = {0};
 		if (proclist_read(&look) < 0)
 			return;

@@ -3,7 +3,8 @@
  *
  * The tree is remembered when the first signal goes out. The signal may end the leader at once, and then only this
  * memory ties a child to it that ignores the signal or has a session of its own. The ending looks at /proc every
- * ENDING_POLL until no process of the tree is left. Processes that the tree starts meanwhile belong to it.
+ * ENDING_POLL until no process of the tree is left. Processes that the tree starts meanwhile belong to it: they do not
+ * get the first signal, because they may be its clean-up, but SIGKILL as all others.
  *
  * Ownership: an ending frees itself after on_gone. Thread: the loop's.
  */
