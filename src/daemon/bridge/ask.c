@@ -171,28 +171,35 @@ void bridge_message(struct str body, struct buf *ret)
 	buf_add_str(ret, message.p ? message : body);
 }
 
+static struct str code_of(const struct json_doc *doc)
+{
+	struct str code = STR_NULL;
+	const struct json *root = doc ? json_root(doc) : NULL;
+	if (root && root->type == JSON_T_OBJECT)
+		json_read_str(root, "code", &code, NULL);
+	return code;
+}
+
 bool bridge_has_code(struct str body, const char *code)
 {
 	auto_json struct json_doc *doc = json_parse(body, NULL);
-	struct str own = STR_NULL;
-	const struct json *root = doc ? json_root(doc) : NULL;
-	if (root && root->type == JSON_T_OBJECT)
-		json_read_str(root, "code", &own, NULL);
-	return str_eq_c(own, code);
+	return str_eq_c(code_of(doc), code);
 }
 
 bool bridge_fail_pool(struct bridge_call *b, int status, struct str body)
 {
 	static const char *const codes[] = {"BOX_CREATE_FAILED", "IMAGE_NOT_FOUND", "CONTAINER_UNAVAILABLE",
 		"HOST_UNSUPPORTED", "INVALID_LIMITS", "LIMIT_REACHED"};
+	auto_json struct json_doc *doc = status >= 400 ? json_parse(body, NULL) : NULL;
+	struct str code = code_of(doc);
 	bool ours = false;
-	for (size_t i = 0; status && i < ARRAY_LEN(codes); i++)
-		ours |= bridge_has_code(body, codes[i]);
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+		ours |= str_eq_c(code, codes[i]);
 	if (!ours)
 		return false;
 	auto_buf struct buf why = {0};
 	bridge_message(body, &why);
-	if (bridge_has_code(body, "LIMIT_REACHED"))
+	if (str_eq_c(code, "LIMIT_REACHED"))
 		bridge_fail(b, 503, "capacity_exceeded", "instance limit reached: %s", buf_cstr(&why));
 	else
 		bridge_fail(b, 502, "pool_error", "pool error: %s", buf_cstr(&why));
