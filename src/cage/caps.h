@@ -20,6 +20,9 @@
 		1ull << 21 /* SYS_ADMIN */ | 1ull << 23 /* SYS_NICE */ | 1ull << 24 /* SYS_RESOURCE */ |               \
 		1ull << 27 /* MKNOD */)
 
+/* For the warden besides, on kernels that ask for it when a map of sockets is made. */
+#define CAPS_SOCKMAP (1ull << 12 /* NET_ADMIN */)
+
 /* For the reaper, which deletes the files of destroyed boxes. */
 #define CAPS_REAPER (1ull << 1 /* DAC_OVERRIDE */ | 1ull << 3 /* FOWNER */)
 

@@ -112,14 +112,18 @@ static int mapped(int dirfd, const char *path, unsigned attrs, int userns, struc
 	return take_fd(&fd);
 }
 
+static void act_as(uint32_t user)
+{
+	setfsgid(user);
+	setfsuid(user);
+}
+
 static int create_as(int fs, uint32_t root)
 {
-	setfsgid(root);
-	setfsuid(root);
+	act_as(root);
 	int r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 	int os = errno;
-	setfsuid(0);
-	setfsgid(0);
+	act_as(0);
 	errno = os;
 	return r;
 }
@@ -133,11 +137,9 @@ static int check_writable(int mount, int work, uint32_t root, struct err *e)
 		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "mount overlay");
 	if (!(st.f_flag & ST_RDONLY))
 		return 0;
-	setfsgid(root);
-	setfsuid(root);
+	act_as(root);
 	int os = mkdirat(work, "probe", 0700) < 0 ? errno : EROFS;
-	setfsuid(0);
-	setfsgid(0);
+	act_as(0);
 	return err_os(e, os == ENOSPC ? ERRC_NO_SPACE : ERRC_BOX_CREATE_FAILED, os, "mount overlay");
 }
 
@@ -222,7 +224,7 @@ static bool set_fd(int fs, const char *key, int fd)
 	return sys_fsconfig(fs, FSCONFIG_SET_FD, key, NULL, fd) == 0;
 }
 
-/* 0, or -1 with errno; EINVAL or EOPNOTSUPP from a kernel before 6.13, which takes no descriptors. */
+/* 0, or -1 with errno. */
 static int name_by_fd(int fs, const struct layers *l)
 {
 	auto_fd int upper = openat(l->layer, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -245,59 +247,84 @@ static int stand(int mount, const char *at)
 	return place < 0 ? -1 : sys_move_mount(mount, place);
 }
 
-/* Older kernels take paths, and only of mounts in the caller's mount namespace. Our mounts get a place there until the
- * overlay is made; the overlay keeps its own copies. */
-static int create_by_path(int fs, const struct layers *l, uint32_t root)
+/* Room for the numbers of all layers and of the other directories, each with a separator. */
+enum { OVERLAY_OPTIONS = (IMAGE_LAYERS_MAX + 4) * (int)sizeof "4294967295" + 64 };
+
+static void write_options(const struct layers *l, int upper, int work, char ret[OVERLAY_OPTIONS])
 {
-	int r = -1;
-	if (l->lowers_n) {
-		errno = EOPNOTSUPP; /* images with layers need Linux 6.13 */
+	int n = snprintf(ret, OVERLAY_OPTIONS, "upperdir=%d,workdir=%d%s,lowerdir=", upper, work,
+		l->is_volatile ? ",volatile" : "");
+	if (l->tools >= 0)
+		n += snprintf(ret + n, OVERLAY_OPTIONS - (size_t)n, "%d:", l->tools);
+	if (!l->lowers_n)
+		snprintf(ret + n, OVERLAY_OPTIONS - (size_t)n, "%d", l->lower);
+	for (size_t i = 0; i < l->lowers_n; i++)
+		n += snprintf(ret + n, OVERLAY_OPTIONS - (size_t)n, "%s%d", i ? ":" : "", l->lowers[i]);
+}
+
+/* Mounts on `place`, with every path relative to /proc/self/fd. */
+static int mount_from_fds(const struct layers *l, int place, uint32_t root)
+{
+	char options[OVERLAY_OPTIONS], target[16];
+	auto_fd int upper = openat(l->layer, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int work = openat(l->layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int back = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0 || work < 0 || back < 0)
 		return -1;
-	}
-	if (stand(l->lower, LAYERS_STAND "/lower") < 0)
+	write_options(l, upper, work, options);
+	snprintf(target, sizeof target, "%d", place);
+	if (chdir("/proc/self/fd") < 0)
 		return -1;
-	bool tools = l->tools >= 0 && stand(l->tools, LAYERS_STAND "/tools") == 0;
-	if (stand(l->layer, LAYERS_STAND "/layer") == 0) {
-		bool named = set_string(fs, "lowerdir",
-				     tools ? LAYERS_STAND "/tools:" LAYERS_STAND "/lower" : LAYERS_STAND "/lower") &&
-			     set_string(fs, "upperdir", LAYERS_STAND "/layer/upper") &&
-			     set_string(fs, "workdir", LAYERS_STAND "/layer/work") && set_volatile(fs, l);
-		r = named ? create_as(fs, root) : -1;
-	}
+	act_as(root);
+	int r = (int)syscall(SYS_mount, "overlay", target, "overlay", MS_NODEV | MS_NOSUID, options);
 	int os = errno;
+	act_as(0);
+	int home = fchdir(back);
+	errno = r < 0 ? os : errno;
+	return r < 0 ? r : home;
+}
+
+/*
+ * Before Linux 6.13 an overlay takes paths only, and only of mounts in the caller's mount namespace. Our mounts get a
+ * place there until the overlay is made; the overlay keeps its own copies. The layers are named by the numbers of their
+ * descriptors: mountinfo in the box shows the names, and numbers tell nothing. mount(2) takes them all in one string; a
+ * value of fsconfig ends after 255 bytes, and `lowerdir+` came with Linux 6.7.
+ */
+static int overlay_by_number(const struct layers *l, uint32_t root, struct err *e)
+{
+	int mount = -1, os = 0;
+	auto_fd int place = open(LAYERS_STAND "/overlay", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (place < 0 || stand(l->lower, LAYERS_STAND "/lower") < 0)
+		return err_os(e, ERRC_BOX_CREATE_FAILED, errno, "show the image to the overlay");
+	bool tools = l->tools >= 0;
+	if ((tools && stand(l->tools, LAYERS_STAND "/tools") < 0) || stand(l->layer, LAYERS_STAND "/layer") < 0 ||
+		mount_from_fds(l, place, root) < 0) {
+		os = errno;
+	} else {
+		mount = fs_clone(AT_FDCWD, LAYERS_STAND "/overlay", 0, e);
+		sys_umount(LAYERS_STAND "/overlay", MNT_DETACH);
+	}
 	sys_umount(LAYERS_STAND "/layer", MNT_DETACH);
 	if (tools)
 		sys_umount(LAYERS_STAND "/tools", MNT_DETACH);
 	sys_umount(LAYERS_STAND "/lower", MNT_DETACH);
-	errno = os;
-	return r;
+	return os ? err_os(e, os == ENOSPC ? ERRC_NO_SPACE : ERRC_BOX_CREATE_FAILED, os, "mount overlay") : mount;
 }
 
-static int open_overlay(struct err *e)
+/* Whether the kernel does not take a layer by its descriptor: EBADF is its answer to O_PATH from 6.5 to 6.12. */
+static bool wants_paths(int os)
 {
-	auto_fd int fs = sys_fsopen("overlay");
-	if (fs < 0 || !set_string(fs, "source", "overlay"))
-		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the overlay file system");
-	return take_fd(&fs);
+	return os == EINVAL || os == EOPNOTSUPP || os == EBADF;
 }
 
 static int overlay(const struct layers *l, uint32_t root, struct err *e)
 {
-	auto_fd int fs = open_overlay(e);
-	if (fs < 0)
-		return -1;
-	int r = name_by_fd(fs, l);
-	if (r == 0) {
-		r = set_volatile(fs, l) ? create_as(fs, root) : -1;
-	} else if (errno == EINVAL || errno == EOPNOTSUPP) {
-		/* A refused option stays in some kernels' context: start with a fresh one. */
-		fd_close(&fs);
-		fs = open_overlay(e);
-		if (fs < 0)
-			return -1;
-		r = create_by_path(fs, l, root);
-	}
-	if (r < 0)
+	auto_fd int fs = sys_fsopen("overlay");
+	if (fs < 0 || !set_string(fs, "source", "overlay"))
+		return err_os(e, ERRC_HOST_UNSUPPORTED, errno, "open the overlay file system");
+	if (name_by_fd(fs, l) < 0)
+		return wants_paths(errno) ? overlay_by_number(l, root, e) : fs_fail(fs, errno, "mount overlay", e);
+	if (!set_volatile(fs, l) || create_as(fs, root) < 0)
 		return fs_fail(fs, errno, "mount overlay", e);
 	int mount = sys_fsmount(fs, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
 	return mount < 0 ? fs_fail(fs, errno, "mount overlay", e) : mount;
@@ -337,7 +364,7 @@ int layer_mount(const struct layer_mount_args *a, int ret_spent[LAYER_SPENT], st
 	l.layer = layer;
 	l.tools = tools;
 	l.is_volatile = a->is_volatile;
-	auto_fd int mount = overlay(&l, a->root, e);
+	auto_fd int mount = a->by_number ? overlay_by_number(&l, a->root, e) : overlay(&l, a->root, e);
 	if (mount < 0)
 		return -1;
 	auto_fd int work = openat(layer, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

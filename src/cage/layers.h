@@ -16,8 +16,8 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-/* Three empty directories in the warden's root, lower, tools and layer, for kernels that mount overlays by path only.
- */
+/* Four empty directories in the warden's root, lower, tools, layer and overlay, for kernels before 6.13, which mount
+ * overlays by path only. */
 #define LAYERS_STAND "/stand"
 
 struct image {
@@ -50,7 +50,8 @@ struct layer_mount_args {
 	int userns;    /* the box's */
 	uint32_t root; /* the user that is the box's root */
 	bool is_volatile;
-	int tools; /* a tree that lies on the image (tools.h); 0: none */
+	int tools;	/* a tree that lies on the image (tools.h); 0: none */
+	bool by_number; /* as on kernels before 6.13; the tests do that on every kernel */
 };
 
 /* The overlay of dir/name over the image, detached. *ret_spent are the mounts that it was made from. The overlay does

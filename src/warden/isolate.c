@@ -5,11 +5,14 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cage/caps.h"
 #include "cage/fs.h"
 #include "cage/init.h"
 #include "cage/seccomp.h"
+#include "cage/steer.h"
 
 static int isolate_fail(struct err *e, const char *what)
 {
@@ -57,8 +60,8 @@ static int build_root(int root, const struct isolate_paths *p, struct err *e)
 	if (show(root, "run", p->run, e) < 0 || show(root, "data", p->data, e) < 0 ||
 		show(root, "images", p->images, e) < 0 || show(root, "ids", p->ids, e) < 0 || show_pool(root, p, e) < 0)
 		return -1;
-	static const char *const empty[] = {
-		"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/tools", "stand/layer", "trust"};
+	static const char *const empty[] = {"box", "box/proc", "box/dev", "stand", "stand/lower", "stand/tools",
+		"stand/layer", "stand/overlay", "trust"};
 	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
 		if (mkdirat(root, empty[i], 0755) < 0)
 			return isolate_fail(e, "make the warden's root");
@@ -94,6 +97,24 @@ int isolate_mounts(const struct isolate_paths *p, struct err *e)
 	return 0;
 }
 
+/* Whether connections can be steered with these capabilities. A child finds out: what it gives up stays lost. */
+static bool steers_with(uint64_t caps)
+{
+	struct err e;
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(caps_limit(caps, &e) < 0 || steer_check(&e) < 0);
+	int status = -1;
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* Older kernels, 6.1 among them, make a map of sockets for CAP_NET_ADMIN only. It is kept where steering needs it. */
+static uint64_t needed_caps(void)
+{
+	const uint64_t more = CAPS_WARDEN | CAPS_SOCKMAP;
+	return !steers_with(CAPS_WARDEN) && steers_with(more) ? more : CAPS_WARDEN;
+}
+
 int isolate_privileges(struct err *e)
 {
 	struct rlimit n;
@@ -109,7 +130,8 @@ int isolate_privileges(struct err *e)
 	/* Leave the keyring of the process that started us: its keys are not for boxes. */
 	syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
 	seccomp_prepare();
-	if (caps_bound(CAPS_WARDEN, e) < 0 || caps_limit(CAPS_WARDEN, e) < 0)
+	const uint64_t caps = needed_caps();
+	if (caps_bound(caps, e) < 0 || caps_limit(caps, e) < 0)
 		return -1;
 	return seccomp_load(SECCOMP_WARDEN, e);
 }

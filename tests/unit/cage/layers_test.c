@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@
 #include "test.h"
 
 enum { ROOT = 0x70000000 };
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 static int spent[LAYER_SPENT];
 
 static int userns(void)
@@ -113,6 +115,97 @@ TEST(owners_on_disk_start_at_zero)
 	CHECK(mount >= 0);
 	CHECK(fstatat(mount, "etc/new", &st, 0) == 0);
 	CHECK(fstatat(mount, "etc/passwd", &st, 0) < 0);
+}
+
+/* The root of the test becomes `top`, with /proc and the warden's places for mounts. */
+static void enter(int top)
+{
+	struct err e;
+	static const char *const dirs[] = {"proc", "stand", "stand/lower", "stand/tools", "stand/layer",
+		"stand/overlay", "images/meta", "images/layers"};
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		CHECK(mkdirat(top, dirs[i], 0755) == 0);
+	int proc = fs_clone(AT_FDCWD, "/proc", AT_RECURSIVE, &e), at = openat(top, "proc", O_PATH | O_CLOEXEC);
+	CHECK(proc >= 0 && sys_move_mount(proc, at) == 0);
+	CHECK(fchdir(top) == 0 && chroot(".") == 0 && chdir("/images") == 0);
+	close(proc);
+	close(at);
+}
+
+/* An image of `n` layers: each has a file `who` that holds its number, the lowest also the file `low`. */
+static struct image layered(int images, int n)
+{
+	static const char key[] = "sha256-0123456789abcdef0123456789abcdef0123456789abcdef01234567";
+	char list[IMAGE_LAYERS_MAX * 65 + 1], path[128], number[16];
+	struct image image;
+	struct err e;
+	for (int i = 0; i < n; i++) {
+		snprintf(path, sizeof path, "layers/%064x", i);
+		CHECK(mkdirat(images, path, 0755) == 0);
+		snprintf(list + (ptrdiff_t)i * 65, 66, "%064x\n", i);
+		if (i > 0 && i < n - 1)
+			continue; /* the file system of the test has few inodes */
+		snprintf(path, sizeof path, "layers/%064x/%s", i, "who");
+		snprintf(number, sizeof number, "%d", i);
+		CHECK(fd_replace_file(images, path, str_of(number), 0644) == 0);
+	}
+	list[n * 65 - 1] = 0; /* no empty last line */
+	CHECK(fd_replace_file(images, "layers/" ZEROS "/low", STR(""), 0644) == 0);
+	snprintf(path, sizeof path, "meta/%s.layers", key);
+	CHECK(fd_replace_file(images, path, str_of(list), 0644) == 0);
+	CHECK(image_find(images, key, &image, &e) == 0);
+	return image;
+}
+
+static void check_layered(int layers, bool by_number)
+{
+	int images, boxes, top = scratch("1m", &images, &boxes);
+	struct err e;
+	struct stat st;
+	const int ns = userns(); /* a process with another root may not make one */
+	enter(top);
+	const struct image image = layered(images, layers);
+	CHECK(layer_make(boxes, "a", &e) == 0);
+	prctl(PR_SET_SECUREBITS, 4 /* NO_SETUID_FIXUP */);
+	const struct layer_mount_args args = {.images = images,
+		.image = &image,
+		.dir = boxes,
+		.name = "a",
+		.userns = ns,
+		.root = ROOT,
+		.by_number = by_number};
+	int mount = layer_mount(&args, spent, &e);
+	if (mount < 0)
+		test_fail(__FILE__, __LINE__, "%s", e.msg);
+	auto_buf struct buf who = {0};
+	char highest[16], here[64] = "";
+	snprintf(highest, sizeof highest, "%d", layers - 1);
+	CHECK(fd_read_file(mount, "who", 16, &who) == 0);
+	CHECK(str_eq_c(buf_str(&who), highest));
+	CHECK(fstatat(mount, "low", &st, 0) == 0);
+	CHECK_INT(st.st_uid, ROOT);
+	/* The working directory is as before, and none of the places is in use. */
+	CHECK(getcwd(here, sizeof here) && strcmp(here, "/images") == 0);
+	for (int i = 0; i < 4; i++) {
+		static const char *const places[] = {"/stand/lower", "/stand/tools", "/stand/layer", "/stand/overlay"};
+		CHECK(sys_umount(places[i], 0) < 0);
+		CHECK_INT(errno, EINVAL);
+	}
+}
+
+TEST(an_image_of_two_layers_mounts_by_descriptors)
+{
+	check_layered(2, false);
+}
+
+TEST(an_image_of_two_layers_mounts_by_numbers)
+{
+	check_layered(2, true);
+}
+
+TEST(the_most_layers_mount_by_numbers)
+{
+	check_layered(IMAGE_LAYERS_MAX, true);
 }
 
 TEST(a_full_disk_is_an_error_not_a_read_only_box)
