@@ -1,10 +1,12 @@
-"""The unmodified client of @cloudflare/sandbox (npm, pinned) drives a real atolld: every scenario over each transport."""
+"""The unmodified client of @cloudflare/sandbox (npm, pinned) drives a real atolld: every scenario over http, and some (matrix.py) over each
+transport."""
 
 import os
 import re
 import subprocess
 from pathlib import Path
 
+import matrix
 import npmdir
 import pytest
 
@@ -27,14 +29,11 @@ def test_there_are_scenarios():
 OWN = {"websocket_": "http", "terminal_": "http", "rpc_": "rpc"}
 
 
-def rows():
-    for name in SCENARIOS:
-        own = [transport for prefix, transport in OWN.items() if name.startswith(prefix)]
-        for transport in own or ("http", "websocket", "rpc"):
-            yield pytest.param(name, transport, id=f"{name}-{transport}")
+def transports(name):
+    return [transport for prefix, transport in OWN.items() if name.startswith(prefix)] or ["http", "websocket", "rpc"]
 
 
-@pytest.mark.parametrize("name,transport", rows())
+@pytest.mark.parametrize("name,transport", matrix.chosen(SCENARIOS, transports))
 def test_client(daemon, name, transport):
     env = {**os.environ, "ATOLL_URL": f"http://{daemon.address}", "ATOLL_TOKEN": daemon.token, "NODE_NO_WARNINGS": "1"}
     r = node(name, transport, env=env, timeout=120)
