@@ -12,6 +12,8 @@ import pytest
 from atoll import BIN, Instance, box_path, wait_for
 from test_restart import VICTIMS, start_counter, still_counts, ticks
 
+OWN_DAEMON = "it kills the warden"
+
 MIB = 1 << 20
 
 

@@ -11,6 +11,8 @@ import atoll as lib
 import npmdir
 import pytest
 
+OWN_DAEMON = "it kills the daemon"
+
 HERE = Path(__file__).resolve().parent
 ZYGOTE = True  # contexts start as they do for users
 
