@@ -6,6 +6,8 @@ import pytest
 from atoll import box_path, wait_for
 from test_restart import VICTIMS
 
+POOL = "volumes are in it"
+
 MIB = 1 << 20
 SIZE = 64 * MIB
 

@@ -50,7 +50,9 @@ def kind_of(request):
 
 
 def started(request):
-    instance = lib.Instance(shared.KINDS[kind_of(request)])
+    """An Atoll for this file. It has plain directories unless the file says POOL = "why": a pool takes gigabytes of disk and time to make."""
+    pool = {} if hasattr(request.module, "POOL") else {"ATOLL_POOL": "plain"}
+    instance = lib.Instance({**shared.KINDS[kind_of(request)], **pool})
     try:
         return instance.start()
     except BaseException:
@@ -87,17 +89,22 @@ def kept_daemons():
 
 @pytest.fixture
 def own_daemon(request, kept_daemons):
-    """An Atoll for one test that kills or stops it. The next test of the file takes it too if it was not stopped and serves as before."""
+    """An Atoll for one test that kills or stops it. The next test of the file takes it too if it serves as before."""
+    def settings():
+        return {name: value for name, value in instance.env.items() if name != "ATOLL_LISTEN"}  # which a restart sets
+
     instance = kept_daemons.pop() if kept_daemons else started(request)
-    up, env, before = instance.up, dict(instance.env), shared.things(instance)
+    env, before = settings(), shared.things(instance)
     instance.log_from = instance.log_path.stat().st_size
     yield instance
-    if instance.up is up and instance.env == env and up.poll() is None:
-        instance.await_warden()
-        shared.reset(instance, before)
-        kept_daemons.append(instance)
-    else:
-        finish(instance)
+    try:
+        if instance.up.poll() is None and settings() == env:
+            instance.await_warden()
+            shared.reset(instance, before)
+            kept_daemons.append(instance)
+    finally:
+        if instance not in kept_daemons:
+            finish(instance)
 
 
 @pytest.fixture

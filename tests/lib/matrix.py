@@ -8,12 +8,13 @@ NIGHTLY = bool(os.environ.get("ATOLL_NIGHTLY"))
 
 
 def chosen(rows, columns):
-    """[(row, column)] of a list of rows; `columns` is a list, or returns the list of a row."""
+    """[(row, column)] of a list of rows, column by column: a fixture of a column is made once. `columns` is a list, or returns the list of a row."""
     pairs = []
     for i, row in enumerate(rows):
         own = columns(row) if callable(columns) else columns
         pairs += [(row, column) for column in own if NIGHTLY or column in (own[0], own[(i + 1) % len(own)])]
-    return pairs
+    order = list(dict.fromkeys(column for _, column in pairs))
+    return sorted(pairs, key=lambda pair: order.index(pair[1]))
 
 
 def for_tests(metafunc, name, columns, **options):

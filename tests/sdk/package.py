@@ -47,11 +47,25 @@ def _sources():
     total = hashlib.sha256((MODULES / ".of-lock-file").read_bytes())
     for place in (PACKAGE / "src", PACKAGE / "tools", PACKAGE / "tests/rows", ROOT / "tests/compat", ROOT / "api"):
         for path in sorted(place.rglob("*")):
-            if path.is_file() and not {"generated", "node_modules", "__pycache__"} & set(path.parts):
+            if path.is_file() and path.suffix != ".py" and not {"generated", "node_modules", "__pycache__"} & set(path.parts):
                 total.update(f"\0{path}\0".encode() + path.read_bytes())
     for path in (*sorted(PACKAGE.glob("*.json")), Path(__file__)):
         total.update(path.read_bytes())
     return total.hexdigest()
+
+
+def _build():
+    """Programs of another run may use the package: dist is replaced whole, for examples/start installs and builds what is missing."""
+    dist, new, old = (PACKAGE / name for name in ("dist", ".dist-new", ".dist-old"))
+    for path in (new, old):
+        shutil.rmtree(path, ignore_errors=True)
+    run("node", "tools/generate.mjs")
+    run("node", MODULES / "typescript-7/bin/tsc", "-p", "tsconfig.build.json", "--outDir", new)
+    if dist.exists():
+        dist.rename(old)
+    new.rename(dist)
+    shutil.rmtree(old, ignore_errors=True)
+    run("node", "tests/rows/bundle.mjs")
 
 
 @functools.cache
@@ -65,10 +79,7 @@ def built():
         sources = _sources()
         made = (PACKAGE / "dist/index.js", PACKAGE / "src/generated/openapi.ts", MODULES / ".rows/rows.mjs")
         if not all(path.exists() for path in (stamp, *made)) or stamp.read_text(encoding="ascii") != sources:
-            shutil.rmtree(PACKAGE / "dist", ignore_errors=True)
-            run("node", "tools/generate.mjs")
-            compiled("tsconfig.build.json")
-            run("node", "tests/rows/bundle.mjs")
+            _build()
             stamp.write_text(sources, encoding="ascii")
     return True
 

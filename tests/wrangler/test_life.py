@@ -8,6 +8,8 @@ import pytest
 from atoll import Instance, _UnixConnection, wait_for
 from dev import HERE, LIMIT, Dev, containers, remove_all
 
+POOL = "snapshots come from it"
+
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
 # One that shares containers with its successor comes first.
 WRANGLERS = ["4.86", "4.160", "vite"] + ["4.102"] * matrix.NIGHTLY
