@@ -49,10 +49,13 @@ def kind_of(request):
     return "zygote" if zygote else "plain"
 
 
-def started(request):
-    """An Atoll for this file. It has plain directories unless the file says POOL = "why": a pool takes gigabytes of disk and time to make."""
-    pool = {} if hasattr(request.module, "POOL") else {"ATOLL_POOL": "plain"}
-    instance = lib.Instance({**shared.KINDS[kind_of(request)], **pool})
+def has_own(request):
+    return hasattr(request.module, "OWN_DAEMON")
+
+
+def started(request, plain):
+    """An Atoll for this file."""
+    instance = lib.Instance({**shared.KINDS[kind_of(request)], **({"ATOLL_POOL": "plain"} if plain else {})})
     try:
         return instance.start()
     except BaseException:
@@ -66,14 +69,19 @@ def finish(instance):
     assert not left, "left behind:\n" + "\n".join(left) + "\nlog:\n" + log
 
 
+def is_plain(request):
+    """An own daemon has plain directories unless the file says POOL = "why": a pool takes gigabytes of disk, and time to make."""
+    return not hasattr(request.module, "POOL")
+
+
 @pytest.fixture(scope="module")
 def daemon(request):
     """One Atoll for all tests of a file, or of all files of a worker (shared.py). At the end nothing of it may be left on the host."""
-    if shared.directory() and not hasattr(request.module, "OWN_DAEMON"):
+    if shared.directory() and not has_own(request):
         with shared.borrowed(kind_of(request)) as instance:
             yield instance
         return
-    instance = started(request)
+    instance = started(request, has_own(request) and is_plain(request))
     yield instance
     finish(instance)
 
@@ -93,7 +101,7 @@ def own_daemon(request, kept_daemons):
     def settings():
         return {name: value for name, value in instance.env.items() if name != "ATOLL_LISTEN"}  # which a restart sets
 
-    instance = kept_daemons.pop() if kept_daemons else started(request)
+    instance = kept_daemons.pop() if kept_daemons else started(request, is_plain(request))
     env, before = settings(), shared.things(instance)
     instance.log_from = instance.log_path.stat().st_size
     yield instance
@@ -110,7 +118,7 @@ def own_daemon(request, kept_daemons):
 @pytest.fixture
 def new_daemon(request):
     """An Atoll for one test, which nothing has used before."""
-    instance = started(request)
+    instance = started(request, is_plain(request))
     yield instance
     finish(instance)
 

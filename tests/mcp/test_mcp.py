@@ -12,6 +12,7 @@ import npmdir
 import pytest
 
 OWN_DAEMON = "it kills the daemon"
+POOL = "limits of disk and snapshots come from it"
 
 HERE = Path(__file__).resolve().parent
 ZYGOTE = True  # contexts start as they do for users
