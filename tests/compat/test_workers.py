@@ -110,7 +110,7 @@ def test_there_are_rows():
     assert not ROWS.keys() & LATER.keys()
 
 
-@pytest.mark.parametrize("name,results", matrix.chosen(list(HERE_RUN), TRANSPORTS), indirect=["results"])
+@pytest.mark.parametrize("name,results", matrix.chosen(list(HERE_RUN), TRANSPORTS), indirect=["results"], scope="module")
 def test_workers(results, name):
     rows, stderr = results
     assert name in rows, stderr[-3000:]
