@@ -187,7 +187,7 @@ def test_files_run_side_by_side_those_that_must_be_alone_last_and_are_all_counte
 
 
 def test_files_share_a_daemon_which_is_empty_for_each(tmp_path):
-    texts = {f"integration/test_{name}.py": SHARING.format(marker='OWN_DAEMON = "for comparison"' if name == "c" else "") for name in "abc"}
+    texts = {f"integration/test_{name}.py": SHARING.format(marker='OWN_DAEMON = POOL = "for comparison"' if name == "c" else "") for name in "abc"}
     env = own_tree(tmp_path, LINT, texts)
     r = own_run(tmp_path, {**env, "ATOLL_BIN": str(lib.BIN)}, "integration", "--workers", "1")
     assert r.returncode == 0 and r.stdout.endswith("\n3 passed, 0 failed, 0 skipped\n"), r.stdout + r.stderr
