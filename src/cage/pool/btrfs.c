@@ -168,8 +168,10 @@ int btrfs_quota_enable(int fs, enum btrfs_quota *ret)
 	auto_fd int groups = btrfs_groups_open(fs);
 	if (groups < 0) {
 		int r = enable(fs, QUOTA_CTL_ENABLE_SIMPLE);
-		if (r < 0)
+		if (r < 0) {
 			r = enable(fs, BTRFS_QUOTA_CTL_ENABLE);
+			ioctl(fs, BTRFS_IOC_QUOTA_RESCAN_WAIT, NULL); /* full quotas begin with a count */
+		}
 		if (r < 0)
 			return r;
 		groups = btrfs_groups_open(fs);
