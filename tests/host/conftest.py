@@ -46,15 +46,19 @@ class Guest(machines.Machine):
 
 
 @pytest.fixture(scope="session")
-def guests(request):
-    """The machines that the tests of this run need, which boot side by side."""
+def made():
     missing = machines.what_is_missing() or what_is_missing()
     if missing:
         pytest.skip(missing)
     machines.remove_rests()
+    machines.make(lib.IMAGES / "default")
+
+
+@pytest.fixture(scope="session")
+def guests(request, made):
+    """The machines that the tests of this run need, which boot side by side."""
     found = {}
     try:
-        machines.make(lib.IMAGES / "default")
         for version in sorted({item.callspec.params["guest"] for item in request.session.items if "guest" in item.fixturenames}):
             found[version] = Guest(version)
             found[version].boot(version)

@@ -1,7 +1,11 @@
 """Atoll on Debian 12 with systemd and cgroup v2 alone, under Debian's kernels. The tests of a kernel share one machine and run in
 this order: one command of `guest` is many of the machine, because the emulation is slow."""
 import os
+import subprocess
+import sys
 
+import atoll as lib
+import guest as machines
 import pytest
 
 pytestmark = pytest.mark.limit(1800)  # the first one may have to make the machines
@@ -25,6 +29,18 @@ while found := poll.poll(1000):
         poll.unregister(fd)
 print(connected)
 """
+
+
+def test_qemu_ends_with_the_run_that_started_it(made, tmp_path):
+    """Also when that is killed without a word."""
+    code = "import sys, guest; m = guest.Machine(sys.argv[1]); m.boot(sys.argv[2]); print(m.pid(), flush=True); input()"
+    runner = subprocess.Popen([sys.executable, "-c", code, tmp_path / "state", machines.KERNELS[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              cwd=machines.HERE)
+    with runner:
+        qemu = int(runner.stdout.readline())
+        assert lib.alive(qemu)
+        runner.kill()
+    lib.wait_for(lambda: not lib.alive(qemu), "QEMU ends")
 
 
 def test_systemd_starts_the_unit(guest):
