@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "images/build_mounts.h"
@@ -137,6 +138,8 @@ int main(int argc, char **argv)
 		puts("atoll-images: imports and builds images for atolld. Started by 'atoll up'.");
 		return 0;
 	}
+	beside_name("atoll-images");
+	beside_keep("atoll-mover");
 	log_init("atoll-images");
 	use_daemon_socket();
 	snprintf(path, sizeof path, "%s/daemon/" IMAGE_SERVICE, cli_data_dir());

@@ -9,6 +9,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "cli/api.h"
 #include "cli/stream/stream.h"
@@ -113,12 +114,13 @@ int work_box_bare(struct work *w, struct store *s, const char *key, uint32_t fla
 
 static int upload_mover(struct work *w, struct err *e)
 {
-	char path[4200];
+	char path[BESIDE_PATH], shown[BESIDE_PATH];
 	auto_buf struct buf answer = {0};
-	snprintf(path, sizeof path, "%s/atoll-mover", cli_bin_dir());
+	beside_path("atoll-mover", path);
+	beside_shown("atoll-mover", shown);
 	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", path);
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", shown);
 	return api_send(&w->cl, w->box, "/api/file?path=%2F.atoll-mover&mode=755", fd, &answer, e);
 }
 

@@ -97,6 +97,13 @@ def _die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
+def run_as_stranger(program, *arguments, **options):
+    """Runs a program as a user of no group. It starts from a descriptor: the user may not be able to walk to it."""
+    with open(program, "rb") as f:
+        return subprocess.run([program, *arguments], executable=f"/proc/self/fd/{f.fileno()}", pass_fds=[f.fileno()], user=65534, group=65534,
+                              extra_groups=[], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE, **options)
+
+
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("localhost", timeout=timeout)
@@ -128,8 +135,9 @@ def box_path(box, rest=""):
 
 
 class Instance:
-    def __init__(self, extra_env=None, prefix=()):
-        """`prefix`: a command that executes `atoll up`, in other namespaces for instance."""
+    def __init__(self, extra_env=None, prefix=(), programs=BIN):
+        """`prefix`: a command that executes `atoll up`, in other namespaces for instance. `programs`: their directory."""
+        self.bin = programs
         self.prefix = [str(word) for word in prefix]
         self.base = Path(tempfile.mkdtemp(prefix="at-", dir="/tmp"))
         self.base.chmod(0o755)  # the daemon's user walks through it
@@ -151,7 +159,7 @@ class Instance:
         if self.address:  # the address stays the same over a restart of everything
             self.env["ATOLL_LISTEN"] = self.address
         with open(self.log_path, "ab") as log:
-            self.up = subprocess.Popen([*self.prefix, BIN / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
+            self.up = subprocess.Popen([*self.prefix, self.bin / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=log, start_new_session=True,
                                        preexec_fn=_die_with_parent)
         if not select.select([self.up.stdout], [], [], DEADLINE)[0]:
@@ -360,14 +368,14 @@ class Instance:
 
     def cli(self, *args, input=b"", env=None, timeout=60):
         """Runs `atoll args`; stdout and stderr are bytes."""
-        return subprocess.run([BIN / "atoll", *args], input=input, capture_output=True, env={**self.env, **(env or {})},
+        return subprocess.run([self.bin / "atoll", *args], input=input, capture_output=True, env={**self.env, **(env or {})},
                               timeout=timeout, check=False)
 
     def cli_start(self, *args, env=None, **options):
         """The same, running: a Popen with pipes unless told otherwise."""
         for stream in ("stdin", "stdout", "stderr"):
             options.setdefault(stream, subprocess.PIPE)
-        return subprocess.Popen([BIN / "atoll", *args], env={**self.env, **(env or {})}, **options)
+        return subprocess.Popen([self.bin / "atoll", *args], env={**self.env, **(env or {})}, **options)
 
 
 @atexit.register
