@@ -204,7 +204,7 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 	gid_t gid = getegid();
 	if (uid == 0 && privs_lookup(c->user, &uid, &gid, e) < 0)
 		return -1;
-	if (listen_open(c, gid, l, e) < 0)
+	if (listen_open(c, uid, gid, l, e) < 0)
 		return -1;
 	metrics_open();
 	beside_keep("atoll");

@@ -17,10 +17,17 @@
 
 #define MOVER_PATH "/.atoll-mover"
 
+char work_digits[WORK_DIGITS + 1];
+
+void work_name(pid_t pid, const char *digits, const char *suffix, char ret[BOX_ID_MAX + 1])
+{
+	snprintf(ret, BOX_ID_MAX + 1, IMAGE_BOX "%d-%s%s", (int)pid, digits, suffix);
+}
+
 int work_open(struct work *w, struct conn *c, struct err *e)
 {
 	*w = (struct work){.cli = {.self = "atoll"}};
-	snprintf(w->box, sizeof w->box, "image-%d", (int)getpid());
+	work_name(getpid(), work_digits, "", w->box);
 	if (client_open(&w->cli, &w->cl, e) < 0)
 		return -1;
 	if (c)

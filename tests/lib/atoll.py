@@ -320,7 +320,7 @@ class Instance:
             return out
 
     def request(self, method, path, body=None, headers=None, unix=True, token=True, timeout=DEADLINE):
-        """One request on a connection of its own. A dict or list as body is sent as JSON."""
+        """One request on a connection of its own. A dict or list as body is sent as JSON. `unix` may be the path of another socket."""
         headers = dict(headers or {})
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
@@ -328,7 +328,7 @@ class Instance:
         if token and not unix:
             headers.setdefault("Authorization", f"Bearer {self.token}")
         if unix:
-            c = _UnixConnection(self.socket, timeout)
+            c = _UnixConnection(self.socket if unix is True else unix, timeout)
         else:
             c = http.client.HTTPConnection(*self.address.rsplit(":", 1), timeout=timeout)
         with contextlib.closing(c):

@@ -313,8 +313,8 @@ static int start_children(struct up *u, struct err *e)
 	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
 	u->daemon = (struct up_child){.name = "atolld",
 		.place = &u->place,
-		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook, u->sockets.docker},
-		.down_names = "http:unix:hook:docker",
+		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook, u->sockets.docker, u->sockets.own},
+		.down_names = "http:unix:hook:docker:own",
 		.beside = {"atoll", "atoll-backup"},
 		.uid = u->place.uid,
 		.gid = u->place.gid,
