@@ -59,10 +59,11 @@ $(B)/asan/host/build.ninja:
 	@meson setup $(B)/asan/host -Dvariant=all -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all \
 	  "-Dc_link_args=['-static-libasan', '-static-libubsan']" >/dev/null || { tail -30 $(B)/asan/host/meson-logs/meson-log.txt; exit 1; }
 
+# Users other than root execute some of the programs: a umask of 077 must not forbid it.
 build: $(B)/host/build.ninja $(B)/static/build.ninja
 	@for d in host static; do ninja --quiet -C $(B)/$$d | { grep -v '^ninja: no work to do' || true; }; [ $${PIPESTATUS[0]} -eq 0 ] || exit 1; done
-	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
-	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
+	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
+	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
 
 image:
 	@tools/image/build

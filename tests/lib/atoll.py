@@ -132,6 +132,13 @@ def _die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
+def run_as_stranger(program, *arguments, **options):
+    """Runs a program as a user of no group. It starts from a descriptor: the user may not be able to walk to it."""
+    with open(program, "rb") as f:
+        return subprocess.run([program, *arguments], executable=f"/proc/self/fd/{f.fileno()}", pass_fds=[f.fileno()], user=65534, group=65534,
+                              extra_groups=[], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE, **options)
+
+
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("localhost", timeout=timeout)
@@ -163,8 +170,9 @@ def box_path(box, rest=""):
 
 
 class Instance:
-    def __init__(self, extra_env=None, prefix=()):
-        """`prefix`: a command that executes `atoll up`, in other namespaces for instance."""
+    def __init__(self, extra_env=None, prefix=(), programs=BIN):
+        """`prefix`: a command that executes `atoll up`, in other namespaces for instance. `programs`: their directory."""
+        self.bin = programs
         self.prefix = [str(word) for word in prefix]
         self.base = Path(tempfile.mkdtemp(prefix="at-", dir="/tmp"))
         self.base.chmod(0o755)  # the daemon's user walks through it
@@ -208,7 +216,7 @@ class Instance:
             self.env["ATOLL_LISTEN"] = self.address
         _count_start()
         with open(self.log_path, "ab") as log:
-            self.up = subprocess.Popen([*self.prefix, BIN / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
+            self.up = subprocess.Popen([*self.prefix, self.bin / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=log, start_new_session=True,
                                        preexec_fn=_die_with_parent)
         if not select.select([self.up.stdout], [], [], DEADLINE)[0]:
@@ -385,7 +393,7 @@ class Instance:
             return out
 
     def request(self, method, path, body=None, headers=None, unix=True, token=True, timeout=DEADLINE):
-        """One request on a connection of its own. A dict or list as body is sent as JSON."""
+        """One request on a connection of its own. A dict or list as body is sent as JSON. `unix` may be the path of another socket."""
         headers = dict(headers or {})
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
@@ -393,7 +401,7 @@ class Instance:
         if token and not unix:
             headers.setdefault("Authorization", f"Bearer {self.token}")
         if unix:
-            c = _UnixConnection(self.socket, timeout)
+            c = _UnixConnection(self.socket if unix is True else unix, timeout)
         else:
             c = http.client.HTTPConnection(*self.address.rsplit(":", 1), timeout=timeout)
         with contextlib.closing(c):
@@ -433,14 +441,14 @@ class Instance:
 
     def cli(self, *args, input=b"", env=None, timeout=60):
         """Runs `atoll args`; stdout and stderr are bytes."""
-        return subprocess.run([BIN / "atoll", *args], input=input, capture_output=True, env={**self.env, **(env or {})},
+        return subprocess.run([self.bin / "atoll", *args], input=input, capture_output=True, env={**self.env, **(env or {})},
                               timeout=timeout, check=False)
 
     def cli_start(self, *args, env=None, **options):
         """The same, running: a Popen with pipes unless told otherwise."""
         for stream in ("stdin", "stdout", "stderr"):
             options.setdefault(stream, subprocess.PIPE)
-        return subprocess.Popen([BIN / "atoll", *args], env={**self.env, **(env or {})}, **options)
+        return subprocess.Popen([self.bin / "atoll", *args], env={**self.env, **(env or {})}, **options)
 
 
 @atexit.register
