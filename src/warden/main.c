@@ -15,6 +15,7 @@
 #include <sys/sysinfo.h>
 #include <sys/un.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "cage/program.h"
@@ -378,6 +379,7 @@ int main(int argc, char **argv)
 		fputs(help, asked ? stdout : stderr);
 		return asked ? 0 : 2;
 	}
+	beside_name("atoll-warden");
 	log_init("atoll-warden");
 	static struct warden w;
 	w.listen_fd = -1;
