@@ -22,6 +22,7 @@
 #include "cage/tools.h"
 #include "proto/limits.h"
 #include "warden/isolate.h"
+#include "warden/probe.h"
 #include "warden/recover.h"
 #include "warden/storage/carry.h"
 #include "warden/storage/room.h"
@@ -30,9 +31,10 @@
 
 #define IDS_DIR "/run/atoll-ids"
 
-static const char help[] = "usage: atoll-warden [--help]\n"
+static const char help[] = "usage: atoll-warden [--help | --probe]\n"
 			   "\n"
 			   "Makes and destroys the boxes of one atolld. Needs root. Started by 'atoll up'.\n"
+			   "--probe tries what this host can do, for 'atoll doctor', and ends.\n"
 			   "\n"
 			   "environment:\n"
 			   "  ATOLL_RUN     sockets and state, default /run/atoll\n"
@@ -371,6 +373,8 @@ static int warden_start(struct warden *w, struct err *e)
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && strcmp(argv[1], "--probe") == 0)
+		return probe_run(from_env("ATOLL_DATA", "/var/lib/atoll"));
 	if (argc > 1) {
 		bool asked = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
 		fputs(help, asked ? stdout : stderr);

@@ -18,6 +18,8 @@ import leaks
 import pytest
 from atoll import DEADLINE, alive, box_path, wait_for
 
+OWN_DAEMON = "it looks at the process of `atoll up`"
+
 ATOLL = lib.BIN / "atoll"
 
 

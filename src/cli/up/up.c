@@ -20,7 +20,7 @@
 #include "cli/args.h"
 #include "cli/verbs.h"
 
-enum { READY_LIMIT_MS = 30000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000, HEALTH_MAX = 65536 };
+enum { READY_LIMIT_MS = 120000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000, HEALTH_MAX = 65536 };
 /* One Ctrl-C may arrive twice: from the terminal, and from a wrapper such as sudo or timeout. */
 enum { SAME_SIGNAL_MS = 100 };
 
