@@ -253,6 +253,8 @@ struct passage_leg {
 	uint64_t sent, received; /* since the connection began */
 };
 void passage_log(const struct passage *c, const struct passage_leg *leg, const char *decision, const char *end);
+/* A name has to decide, and there is none: somebody may approve it in mode list. `why` is for that mode. */
+struct verdict passage_no_name(const struct passage *c, const char *why);
 
 /* ---- connect.c ---- */
 /* The first bytes are a CONNECT request. */

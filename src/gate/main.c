@@ -30,6 +30,7 @@ static const char help[] =
 	"  ATOLL_RUN     hook.sock there is the daemon's, for outbound handlers\n"
 	"  ATOLL_EGRESS_PROXY  the host's own proxy: http://, httph://, socks5:// or "
 	"socks5h://[user:password@]host:port\n"
+	"  ATOLL_ONLINK  'deny': addresses without a gateway need a rule that names them; default 'allow'\n"
 	"  ATOLL_DATA    its directory gate/ holds the authority's key for intercepted HTTPS\n"
 	"  SSL_CERT_FILE, SSL_CERT_DIR  whom to trust as an intercepted server, default the system's\n"
 	"  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
@@ -89,6 +90,15 @@ static int find_hook_socket(struct gate *g, struct err *e)
 	const char *run = getenv("ATOLL_RUN");
 	snprintf(path, sizeof path, "%s/hook.sock", run && *run ? run : "/run/atoll");
 	return http_endpoint_unix(&g->hook_socket, str_of(path), e);
+static int read_onlink(struct gate *g, struct err *e)
+{
+	const char *text = getenv("ATOLL_ONLINK");
+	g->host.deny_onlink = text && strcmp(text, "deny") == 0;
+	if (!text || !*text || strcmp(text, "allow") == 0 || g->host.deny_onlink)
+		return 0;
+	return err_set(e, ERRC_VALIDATION_FAILED, "ATOLL_ONLINK must be 'allow' or 'deny', not '%.40s'", text);
+}
+
 }
 
 static int start(struct gate *g, struct err *e)
@@ -100,6 +110,8 @@ static int start(struct gate *g, struct err *e)
 	if (egress_parse(getenv("ATOLL_EGRESS_PROXY"), &g->egress, e) < 0)
 		return -1;
 	unsetenv("ATOLL_EGRESS_PROXY");
+	if (read_onlink(g, e) < 0)
+		return -1;
 	g->conns_max = room_for_connections();
 	g->resolver = resolver_new(g->loop, e);
 	if (!g->resolver || open_authority(g, e) < 0 || find_hook_socket(g, e) < 0 || web_init(g, e) < 0)
