@@ -50,8 +50,12 @@ void passage_move(struct passage *c)
 	loop_timer_stop(&c->timer);
 	loop_del(&c->server_io);
 	c->state = PASSAGE_MOVING;
+	windows_set(c->box, c->client);
+	windows_set(c->box, c->server);
 	relay_start(&c->relay, c->gate->loop, c->client, c->server, &c->box->bucket, on_relay_end);
 	c->relay.client_left = client_left;
+	c->relay.order = &c->box->conns;
+	c->relay.place = &c->node;
 }
 
 /* ---- dialling ---- */
@@ -164,10 +168,6 @@ struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_
 	return v;
 }
 
-static struct verdict without_name(struct passage *c)
-{
-	if (!c->by_name)
-		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
 struct verdict passage_no_name(const struct passage *c, const char *why)
 {
 	const struct policy *p = box_policy(c->box);
@@ -176,6 +176,10 @@ struct verdict passage_no_name(const struct passage *c, const char *why)
 		.why = list || c->synthetic ? why : POLICY_WHY_ONLINK};
 }
 
+static struct verdict without_name(struct passage *c)
+{
+	if (!c->by_name)
+		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
 	return passage_no_name(c, "mode list: no name is known for this address");
 }
 
@@ -555,6 +559,12 @@ void passage_new(struct gate_box *b, int fd, const struct peer_end *from)
 		return passage_decide(c);
 	c->state = PASSAGE_WAITING;
 	loop_timer_set(b->gate->loop, &c->timer, GATE_POLICY_WAIT, on_no_policy);
+}
+
+void passage_shed(struct passage *c, const char *end)
+{
+	relay_reset(&c->client);
+	passage_end(c, c->state == PASSAGE_MOVING ? "allow" : "deny", end);
 }
 
 void passage_cut(struct passage *c, const char *end)

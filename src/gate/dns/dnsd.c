@@ -436,6 +436,12 @@ void dnsd_policy(struct gate_box *b)
 	list_each(it, &b->streams) stream_settle(list_entry(it, struct dns_stream, node));
 }
 
+void dnsd_shed(struct gate_box *b)
+{
+	if (!list_empty(&b->streams))
+		stream_drop(list_entry(b->streams.next, struct dns_stream, node));
+}
+
 void dnsd_drop(struct gate_box *b)
 {
 	list_each(it, &b->streams) stream_drop(list_entry(it, struct dns_stream, node));
