@@ -216,7 +216,8 @@ const struct verb cli_verbs[] = {
 			    "atoll create reader --volume cache:/cache:ro\natoll volume ls"},
 	{"snapshot", "Keep the files of a box as they are now", "ID [NAME]",
 		"Prints the id of the snapshot. A running box is frozen for the moment of the copy; nothing in it "
-		"ends.",
+		"ends.\n"
+		"Before Linux 6.7 a snapshot counts in the disk limit of the box as much as the box's files.",
 		verb_snapshot, OWN_CODES, .section = "Snapshots", .words = WORDS_BOX,
 		.examples = "atoll snapshot dev\natoll snapshot dev before-upgrade"},
 	{"snapshots", "List or delete the snapshots of a box", "ID [rm SNAPSHOT...]", "", verb_snapshots, OWN_CODES,
