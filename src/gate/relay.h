@@ -10,13 +10,14 @@
  * whole relay, as it would end a connection without a gate. Both are acted on at the end of the turn, so that new
  * connections and bytes go first. After GATE_IDLE without a byte in either direction, or
  * GATE_HALF_IDLE when one side has ended, the relay is cut. A bucket limits how many bytes move in a second over
- * all relays that share it. Thread: the loop's.
+ * all relays that share it, and they are one party of the loop's turns (base/turn.h). Thread: the loop's.
  */
 #pragma once
 
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/turn.h"
 #include "gate/limits.h"
 
 enum relay_end {
@@ -30,6 +31,7 @@ enum relay_end {
 /* A rate for several relays. `rate` 0: no limit. */
 struct relay_bucket {
 	struct loop *loop;
+	struct turn_party *party;
 	uint64_t rate; /* bytes a second */
 	int64_t tokens;
 	uint64_t filled; /* monotonic ms */
@@ -52,6 +54,7 @@ struct relay_side {
 	bool hung;	 /* both directions are over; reported on and on */
 	uint32_t events; /* that `later` is to act on */
 	struct loop_task later;
+	struct turn_seat seat; /* not used without a bucket */
 	struct relay *relay;
 };
 

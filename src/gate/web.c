@@ -481,9 +481,10 @@ int web_start(struct passage *c)
 	w->inner = pair[1];
 	w->ready = -1;
 	w->ep.dialer = &w->dialer;
+	w->ep.party = c->box->bucket.party;
 	c->web = w;
 	map_put(&g->webs, key_of(&w->inner), w);
-	if (http_server_adopt(g->http, pair[1], c->tls ? TAG_TLS : TAG_PLAIN, NULL) < 0)
+	if (http_server_adopt(g->http, pair[1], c->tls ? TAG_TLS : TAG_PLAIN, c->box->bucket.party, NULL) < 0)
 		return -ENOMEM;
 	windows_set(c->box, c->client);
 	relay_start(&c->relay, g->loop, c->client, c->server, &c->box->bucket, on_relay_end);

@@ -218,7 +218,7 @@ static void on_dial_timer(struct loop_timer *t)
 
 struct http_endpoint dial_endpoint(struct sandbox *s, uint16_t port, bool six)
 {
-	struct http_endpoint ep = {.dialer = &dial_of(s)->dialer};
+	struct http_endpoint ep = {.dialer = &dial_of(s)->dialer, .party = s->party};
 	if (six) {
 		ep.in6 = (struct sockaddr_in6){
 			.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
