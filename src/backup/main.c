@@ -82,6 +82,12 @@ static int open_target(const char *dir, struct target **ret, struct err *e)
 			   : target_local_open(dir, ret, e);
 }
 
+static bool take_room(struct str option, uint64_t *ret)
+{
+	struct str name = STR("--room=");
+	return str_starts(option, name) && str_to_u64(str_skip(option, name.n), BACKUP_ROOM_MAX, ret);
+}
+
 static int work(int argc, char **argv, struct err *e)
 {
 	static const struct {
@@ -91,10 +97,11 @@ static int work(int argc, char **argv, struct err *e)
 	} verbs[] = {{"store", run_store, 1, 1}, {"load", run_load, 1, BACKUP_IDS_MAX}, {"list", run_list, 0, 0},
 		{"hide", run_hide, 1, BACKUP_IDS_MAX}, {"drop", run_drop, 1, BACKUP_IDS_MAX}};
 	const char *dir = getenv("ATOLL_BACKUP_DIR"), *key = getenv("ATOLL_BACKUP_KEY");
-	bool sweep = argc > 2 && strcmp(argv[2], "--sweep") == 0;
-	struct backup_run r = {.dir = dir, .sweep = sweep};
-	r.ids = argv + 2 + sweep;
-	r.ids_n = (size_t)(argc - 2 - sweep);
+	struct backup_run r = {.dir = dir};
+	bool sweep = r.sweep = argc > 2 && strcmp(argv[2], "--sweep") == 0;
+	bool option = sweep || (argc > 2 && take_room(str_of(argv[2]), &r.room));
+	r.ids = argv + 2 + option;
+	r.ids_n = (size_t)(argc - 2 - option);
 	if (!dir || !key)
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_BACKUP_DIR and ATOLL_BACKUP_KEY must be set");
 	if (check_ids((int)r.ids_n, r.ids, e) < 0 || take_lock(dir, sweep, e) < 0 ||

@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "proto/errc.h"
 
 /* Where a half-made box keeps its descriptors; everything else is closed before anything is done. */
@@ -26,5 +28,5 @@ enum {
 	FD_KEPT
 };
 
-/* A failure leaves a box without a worker: its first context starts one. */
-void init_warm(bool typescript);
+/* Returns its process, or 0: a failure leaves a box without a worker, and its first context starts one. */
+pid_t init_warm(bool typescript);

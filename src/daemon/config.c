@@ -200,8 +200,9 @@ int config_read(struct config *ret, struct err *e)
 		read_tls(&c, e) < 0 || read_duration("ATOLL_SLEEP_AFTER", "10m", &c.sleep_after_ms, e) < 0 ||
 		read_duration("ATOLL_DOCKER_ORPHAN_AFTER", "5m", &c.docker_orphan_ms, e) < 0 ||
 		read_duration("ATOLL_PAGE_OUT_AFTER", "1m", &c.page_out_after_ms, e) < 0 ||
-		read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 || read_images(&c, e) < 0 ||
-		read_tunnels(&c, e) < 0 || host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
+		read_duration("ATOLL_BACKUP_TIME", "1h", &c.backup_time_ms, e) < 0 || read_app_timeout(&c, e) < 0 ||
+		read_network(&c, e) < 0 || read_images(&c, e) < 0 || read_tunnels(&c, e) < 0 ||
+		host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)
 		return -1;
 	snprintf(c.state_dir, sizeof c.state_dir, "%s/daemon", c.data);

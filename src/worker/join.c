@@ -28,6 +28,7 @@
 #include <linux/fcntl.h>
 #include <linux/net.h>
 #include <linux/prctl.h>
+#include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <linux/socket.h>
@@ -194,6 +195,12 @@ static long become_root(void)
 	return e < 0 ? e : 0;
 }
 
+static long limit_files(const struct request *r)
+{
+	const __u64 size[2] = {r->ask.file_max, r->ask.file_max};
+	return sys4(SYS_prlimit64, 0, RLIMIT_FSIZE, (long)size, 0);
+}
+
 static long drop_capabilities(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -265,6 +272,8 @@ static void child(void)
 		e = become_root();
 	if (e == 0)
 		e = image_take_file(process.exe, &process.map);
+	if (e == 0)
+		e = limit_files(&request);
 	if (e == 0)
 		e = drop_capabilities();
 	if (e == 0)

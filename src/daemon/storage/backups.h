@@ -6,8 +6,8 @@
  * what has changed since its parent. One that others need is only hidden when it is deleted, and goes with the last of
  * them.
  *
- * Jobs that move files run at most BACKUPS_AT_ONCE at a time, and one by one for one sandbox; the others wait.
- * Callbacks may come from inside the function that got them only where it says so. Thread: the loop's.
+ * Jobs that move files wait for a place (backup_jobs.h). Callbacks may come from inside the function that got them only
+ * where it says so. Thread: the loop's.
  */
 #pragma once
 
@@ -86,16 +86,6 @@ void backups_schedule(struct daemon *d);
 
 /* ---- between backups.c and backup_make.c ---- */
 
-struct backup_job {
-	struct list node;
-	char sandbox[BOX_ID_MAX + 1]; /* one at a time for one sandbox; "": any number */
-	bool running;
-	void (*run)(struct backup_job *j);
-};
-/* False: too many wait. */
-bool backup_job_push(struct daemon *d, struct backup_job *j);
-/* The job is the caller's to free. */
-void backup_job_end(struct daemon *d, struct backup_job *j);
 struct backup *backup_new(struct daemon *d, const char *id, const char *sandbox);
 void backup_forget(struct backup *b);
 /* One that others may have waited for has failed or is in use no more: hidden ones are looked at soon. */
