@@ -20,6 +20,7 @@
 #include "cage/proc.h"
 #include "cage/seccomp.h"
 #include "proto/limits.h"
+#include "proto/noshare.h"
 
 struct child {
 	bool rooted;			 /* it is in its root already: of WARM */
@@ -284,6 +285,14 @@ static int limit_files(const struct child *c, struct err *e)
 	return setrlimit(RLIMIT_FSIZE, &size) < 0 ? init_fail(e, "limit the length of files") : 0;
 }
 
+static int keep_volumes_apart(struct err *e)
+{
+	const struct sock_fprog program = {
+		.len = ARRAY_LEN(noshare_filter), .filter = (struct sock_filter *)noshare_filter};
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? init_fail(e, "keep the volumes apart")
+									      : 0;
+}
+
 static int become_box(struct child *c, struct err *e)
 {
 	char name[BOX_ID_MAX + 1];
@@ -291,7 +300,8 @@ static int become_box(struct child *c, struct err *e)
 	if (sethostname(name, strlen(name)) < 0)
 		return init_fail(e, "set the host name");
 	if ((!c->rooted && enter_root(c, e) < 0) || put_volumes(c, e) < 0 || enter_workspace(c->go.bare, e) < 0 ||
-		limit_files(c, e) < 0 || caps_limit(CAPS_BOX, e) < 0)
+		limit_files(c, e) < 0 || caps_limit(CAPS_BOX, e) < 0 ||
+		(c->go.volumes_n >= NOSHARE_VOLUMES && keep_volumes_apart(e) < 0))
 		return -1;
 	return seccomp_load(SECCOMP_BOX, e);
 }

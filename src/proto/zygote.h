@@ -43,7 +43,8 @@ struct zygote_setup {
 
 /* Warden → zygote. */
 struct zygote_ask {
-	__u32 magic, serial, cgroups, padding;
+	__u32 magic, serial, cgroups;
+	__u32 noshare;	/* 1: the box has several volumes (proto/noshare.h) */
 	__u64 file_max; /* how long the files of the box may be */
 };
 

@@ -22,6 +22,7 @@
 #include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/fuse.h"
+#include "proto/noshare.h"
 #include "proto/warm.h"
 #include "proto/zygote.h"
 #include "warden/limits.h"
@@ -369,6 +370,7 @@ static int pass_on(struct warden_slot *c, const struct zygote *z, uint32_t seria
 	const struct zygote_ask ask = {.magic = ZYGOTE_MAGIC,
 		.serial = serial,
 		.cgroups = (uint32_t)n,
+		.noshare = c->box->volumes_n >= NOSHARE_VOLUMES,
 		.file_max = c->box->info.limits.disk_bytes * BOX_FILE_SHARE};
 	ssize_t r;
 	if (n < 0 || open_namespaces(c, fds) < 0)

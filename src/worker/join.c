@@ -35,6 +35,7 @@
 #include <linux/time_types.h>
 
 #include "proto/netlink.h"
+#include "proto/noshare.h"
 #include "proto/zygote.h"
 #include "worker/join_image.h"
 #include "worker/join_sys.h"
@@ -221,12 +222,16 @@ static long drop_capabilities(void)
 }
 
 /* Loads the box's filter, and the filter whose calls the agent answers; the agent gets its listener. */
-static long load_filters(long *ret_listener)
+static long load_filters(const struct request *r, long *ret_listener)
 {
 	struct sock_fprog box = {.len = (unsigned short)setup.filter_n, .filter = setup.filter};
 	struct sock_fprog netlink = {
 		.len = sizeof netlink_filter / sizeof *netlink_filter, .filter = (struct sock_filter *)netlink_filter};
+	struct sock_fprog noshare = {
+		.len = sizeof noshare_filter / sizeof *noshare_filter, .filter = (struct sock_filter *)noshare_filter};
 	long e = sys5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (e == 0 && r->ask.noshare)
+		e = sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&noshare);
 	if (e == 0)
 		e = sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&box);
 	if (e < 0)
@@ -277,7 +282,7 @@ static void child(void)
 	if (e == 0)
 		e = drop_capabilities();
 	if (e == 0)
-		e = load_filters(&listener);
+		e = load_filters(&request, &listener);
 	if (e == 0)
 		e = open_up(&request, listener);
 	if (e == 0)
