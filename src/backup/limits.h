@@ -11,7 +11,6 @@
 #define BACKUP_TELL_BYTES   (8u * MIB)	 /* of a stream between two lines of progress */
 #define BACKUP_COMMAND_MAX  (128u * KIB) /* of a stream; the kernel makes 64 KiB and a head */
 #define BACKUP_PATH_MAX	    4096u
-#define BACKUP_ROOM_MAX	    (1ull << 56)
 
 /* Of the stream of a sandbox that has `room` bytes: its disk limit, or what it uses if that is more. A stream holds
  * what is on the disk once, but for holes and for blocks that files share more often than the kernel follows (1,024

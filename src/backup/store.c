@@ -36,6 +36,11 @@ static int keep(struct store *s, const char *p, size_t n, struct err *e)
 {
 	EVP_DigestUpdate(s->hash, p, n);
 	s->m.size += n;
+	if (s->r->most && s->m.size > s->r->most)
+		return err_set(e, ERRC_LIMIT_REACHED,
+			"the backup takes more than the %llu bytes that are left for the sandbox, hidden ones counted "
+			"(ATOLL_BACKUP_BYTES)",
+			(unsigned long long)s->r->most);
 	return n ? s->r->t->ops->put_write(s->put, p, n, e) : 0;
 }
 

@@ -17,3 +17,8 @@
 #define LOG_BURST	64    /* lines of one place in the code that others can cause, at once … */
 #define LOG_RATE	4     /* … and per second in the long run */
 #define LOG_SETTLED	10000 /* how long a place is quiet before other lines report its count */
+
+/* The disk below what clients and boxes make grow: uploads, blobs, backups */
+#define DISK_RESERVE_SHARE 20u		   /* of a file system stays free: a twentieth … */
+#define DISK_RESERVE_MAX   (1024ull * MIB) /* … at most this */
+#define DISK_LOOK	   (8u * MIB)	   /* bytes that are written between two looks */

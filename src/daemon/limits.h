@@ -91,7 +91,7 @@
 #define BACKUP_CHAIN_MAX    24 /* backups that build on each other; then a whole one */
 #define BACKUP_LINE_MAX	    (2u * MIB)
 #define BACKUP_TTL_MAX	    (100ull * 365 * 24 * 3600) /* s */
-#define BACKUP_EVERY_MIN    1000		       /* of a schedule */
+#define BACKUP_EVERY_MIN    1000		       /* of ATOLL_BACKUP_EVERY_MIN */
 #define BACKUP_KEEP_MAX	    1000
 #define BACKUP_KEEP_DEFAULT 24
 #define BACKUP_LOOK	    1000   /* how often expired ones are looked for */

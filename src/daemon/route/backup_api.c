@@ -115,6 +115,21 @@ static void on_make_body(struct http_exchange *x, struct str body)
 
 /* ---- list ---- */
 
+static void put_usage(struct json_writer *w, const struct daemon_request *r)
+{
+	bool one = r->match.route == ROUTE_BOX_BACKUPS;
+	struct backup_usage u = backups_usage(r->daemon, one ? r->match.id : NULL);
+	uint64_t most = one ? r->daemon->config.backup_bytes : 0;
+	json_key(w, "usage");
+	json_object_begin(w);
+	json_member_u64(w, "bytes", u.bytes);
+	json_member_u64(w, "hidden", u.hidden);
+	json_member_u64(w, "hiddenBytes", u.hidden_bytes);
+	if (most)
+		json_member_u64(w, "allowed", most);
+	json_object_end(w);
+}
+
 static void run_list(struct backup_call *c)
 {
 	struct daemon_request *r = c->r;
@@ -126,7 +141,9 @@ static void run_list(struct backup_call *c)
 	json_list_begin(&w, "backups");
 	for (size_t i = 0; i < n; i++)
 		backup_write(&w, v[i]);
-	json_list_end(&w);
+	json_array_end(&w);
+	put_usage(&w, r);
+	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
 }
 

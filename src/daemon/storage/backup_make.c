@@ -162,6 +162,13 @@ static bool making_stop(struct backup_job *j, enum backup_stop why)
 	return true;
 }
 
+/* Bytes that one more backup may take. */
+static uint64_t left_for(struct daemon *d, const char *sandbox)
+{
+	uint64_t most = d->config.backup_bytes, used = backups_usage(d, sandbox).bytes;
+	return !most ? UINT64_MAX : most > used ? most - used : 0;
+}
+
 /* Of its disk: the limit, or what is used if the limit has been lowered; never more than the pool has. */
 static uint64_t room_of(const struct backup_making *m)
 {
@@ -192,8 +199,8 @@ static void describe(const struct backup *b, struct buf *out)
 static void on_stream(void *arg, const struct warden_answer *a)
 {
 	struct backup_making *m = arg;
-	char room[40];
-	const char *const args[] = {room, m->b->id};
+	char room[40], most[40];
+	const char *const args[] = {room, most, m->b->id};
 	auto_buf struct buf text = {0};
 	struct err e;
 	if (a->err || m->cancelled)
@@ -204,6 +211,8 @@ static void on_stream(void *arg, const struct warden_answer *a)
 	}
 	describe(m->b, &text);
 	snprintf(room, sizeof room, "--room=%llu", (unsigned long long)room_of(m));
+	m->b->size = 0;
+	snprintf(most, sizeof most, "--most=%llu", (unsigned long long)left_for(m->b->daemon, m->b->sandbox));
 	const struct backup_task t = {.verb = "store",
 		.args = args,
 		.args_n = ARRAY_LEN(args),
@@ -293,6 +302,13 @@ static struct backup *fresh(struct sandbox *s, const struct backup_wish *wish)
 struct backup *backup_make(
 	struct sandbox *s, const struct backup_wish *wish, backup_on_done on_done, void *arg, struct err *e)
 {
+	if (left_for(s->daemon, s->id) == 0) {
+		err_set(e, ERRC_LIMIT_REACHED,
+			"the backups of sandbox '%s' take the %llu bytes that they may, hidden ones included "
+			"(ATOLL_BACKUP_BYTES); delete some",
+			s->id, (unsigned long long)s->daemon->config.backup_bytes);
+		return NULL;
+	}
 	struct backup_making *m = xcalloc(1, sizeof *m);
 	struct backup *b = fresh(s, wish);
 	*m = (struct backup_making){.b = b, .sandbox = s, .on_done = on_done, .arg = arg};

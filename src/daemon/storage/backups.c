@@ -78,6 +78,23 @@ struct backup **backups_of(struct daemon *d, const char *sandbox, size_t *ret_n)
 	return v;
 }
 
+struct backup_usage backups_usage(struct daemon *d, const char *sandbox)
+{
+	struct backup_usage u = {0};
+	size_t it = 0;
+	struct str key;
+	void *value;
+	while (map_next(&d->backups->all, &it, &key, &value)) {
+		const struct backup *b = value;
+		if (b->state == BACKUP_FAILED || (sandbox && strcmp(b->sandbox, sandbox) != 0))
+			continue;
+		u.bytes += b->size;
+		u.hidden += b->hidden;
+		u.hidden_bytes += b->hidden ? b->size : 0;
+	}
+	return u;
+}
+
 const char *backup_digest(struct daemon *d, const struct api_spec *spec)
 {
 	const struct warden_host *host = warden_host(d->warden);
@@ -385,6 +402,7 @@ struct backups *backups_new(struct daemon *d)
 	k->daemon = d;
 	list_init(&k->waiting);
 	d->backup_jobs = backup_jobs_new(d);
+	backups_schedule_begin(&d->config);
 	snprintf(path, sizeof path, "%s/backups", d->config.data);
 	setenv("ATOLL_BACKUP_DIR", path, 1);
 	snprintf(path, sizeof path, "%s/backup.key", d->config.state_dir);

@@ -46,6 +46,12 @@ struct backup *backup_find(struct daemon *d, struct str id);
 struct backup **backups_of(struct daemon *d, const char *sandbox, size_t *ret_n);
 void backup_write(struct json_writer *w, const struct backup *b);
 
+/* What the backups of one sandbox take, or all (NULL), those that are hidden and those that are being made included. */
+struct backup_usage {
+	uint64_t bytes, hidden_bytes, hidden;
+};
+struct backup_usage backups_usage(struct daemon *d, const char *sandbox);
+
 /* e is NULL on success. */
 typedef void (*backup_on_done)(void *arg, struct backup *b, const struct err *e);
 
@@ -54,7 +60,7 @@ struct backup_wish {
 	uint64_t ttl_ms; /* 0: for ever */
 	bool scheduled;
 };
-/* The list is known. NULL with *e: LIMIT_REACHED. `on_done` may be NULL. */
+/* The list is known. NULL with *e: LIMIT_REACHED, also when ATOLL_BACKUP_BYTES are in use. `on_done` may be NULL. */
 struct backup *backup_make(
 	struct sandbox *s, const struct backup_wish *wish, backup_on_done on_done, void *arg, struct err *e);
 
@@ -79,6 +85,9 @@ void backup_delete(struct backup *b, backup_on_done on_done, void *arg);
 
 /* ---- backup_schedule.c ---- */
 
+struct config;
+/* Before any setting is checked. */
+void backups_schedule_begin(const struct config *c);
 /* The check of the setting "backup" (sandbox/settings.h). */
 int backups_check_setting(const struct json *value, struct err *e);
 /* Every BACKUP_LOOK: makes those that are due. The list is known. */
