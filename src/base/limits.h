@@ -22,3 +22,9 @@
 #define DISK_RESERVE_SHARE 20u		   /* of a file system stays free: a twentieth … */
 #define DISK_RESERVE_MAX   (1024ull * MIB) /* … at most this */
 #define DISK_LOOK	   (8u * MIB)	   /* bytes that are written between two looks */
+
+/* A turn of a loop (turn.h), in microseconds. */
+#define TURN_PART      50   /* every party may work so long in each turn … */
+#define TURN_SHARED    2000 /* … and those that want more divide this among themselves */
+#define TURN_STRANGERS 2000 /* all strangers together */
+#define TURN_BATCHES   32   /* of events, before work that waits is served: epoll reports 128 at once */

@@ -75,6 +75,10 @@
 #define NET_ASK	      30000u   /* ms that a connection waits for an approval, when its policy does not say … */
 #define NET_ASK_MAX   3600000u /* … and at most */
 
+#define GATE_CONNS_MAX	   32768u /* of all boxes; fewer where the gate may open fewer files … */
+#define GATE_CONNS_MIN	   64u	  /* … but at least so many */
+#define GATE_FILES_RESERVE 256u	  /* descriptors of the gate itself */
+
 #define GATE_HOOKS_MAX 256 /* hosts of outbound handlers, for HTTP and for HTTPS */
 
 /* Secrets */
@@ -84,6 +88,8 @@
 #define SECRET_VALUE_MAX   4096 /* it stands in the head of a request */
 #define SECRET_HOSTS_MAX   16
 #define SECRET_HEADER_MAX  256	    /* of the template of a header */
+#define SECRET_IN_MAX	   16	    /* places of its placeholder in a head … */
+#define SECRET_IN_TEXT_MAX 128	    /* … and characters of one */
 #define SECRET_PREFIX	   "atoll_" /* of a placeholder; then SECRET_RANDOM characters 0-9 and a-f */
 #define SECRET_RANDOM	   32
 #define SECRET_PLACEHOLDER (sizeof SECRET_PREFIX - 1 + SECRET_RANDOM)

@@ -15,6 +15,7 @@
 #include <sys/sysinfo.h>
 #include <sys/un.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "cage/program.h"
@@ -22,6 +23,7 @@
 #include "proto/limits.h"
 #include "warden/background.h"
 #include "warden/isolate.h"
+#include "warden/probe.h"
 #include "warden/recover.h"
 #include "warden/storage/carry.h"
 #include "warden/storage/room.h"
@@ -30,9 +32,10 @@
 
 #define IDS_DIR "/run/atoll-ids"
 
-static const char help[] = "usage: atoll-warden [--help]\n"
+static const char help[] = "usage: atoll-warden [--help | --probe]\n"
 			   "\n"
 			   "Makes and destroys the boxes of one atolld. Needs root. Started by 'atoll up'.\n"
+			   "--probe tries what this host can do, for 'atoll doctor', and ends.\n"
 			   "\n"
 			   "environment:\n"
 			   "  ATOLL_RUN     sockets and state, default /run/atoll\n"
@@ -332,6 +335,7 @@ static int warden_start(struct warden *w, struct err *e)
 	snprintf(pool, sizeof pool, "%s/pool", c.data);
 	const struct isolate_paths paths = {
 		c.run, c.data, c.images, IDS_DIR, w->pool.kind == POOL_DIRECTORY ? pool : NULL, w->pool.mount};
+	notes_collect(c.images, name, c.data);
 	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0)
 		return -1;
 	open_tools(w, tools);
@@ -371,11 +375,14 @@ static int warden_start(struct warden *w, struct err *e)
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && strcmp(argv[1], "--probe") == 0)
+		return probe_run(from_env("ATOLL_DATA", "/var/lib/atoll"));
 	if (argc > 1) {
 		bool asked = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
 		fputs(help, asked ? stdout : stderr);
 		return asked ? 0 : 2;
 	}
+	beside_name("atoll-warden");
 	log_init("atoll-warden");
 	static struct warden w;
 	w.listen_fd = -1;

@@ -1,7 +1,7 @@
 /* /v1/backups, /v1/backups/{backup} and /v1/sandboxes/{id}/backups. */
 #include "base/json.h"
 #include "daemon/limits.h"
-#include "daemon/route/request.h"
+#include "daemon/route/pieces.h"
 #include "daemon/storage/backups.h"
 
 /* A request that waits for the list of backups, and what it wants then. */
@@ -130,21 +130,23 @@ static void put_usage(struct json_writer *w, const struct daemon_request *r)
 	json_object_end(w);
 }
 
+static void write_listed(struct json_writer *w, struct daemon *d, const char *id)
+{
+	struct backup *b = backup_find(d, str_of(id));
+	if (b)
+		backup_write(w, b);
+}
+
 static void run_list(struct backup_call *c)
 {
 	struct daemon_request *r = c->r;
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
-	size_t n;
+	struct pieces_ids ids;
 	auto_free struct backup **v =
-		backups_of(r->daemon, r->match.route == ROUTE_BOX_BACKUPS ? r->match.id : NULL, &n);
-	json_list_begin(&w, "backups");
-	for (size_t i = 0; i < n; i++)
-		backup_write(&w, v[i]);
-	json_array_end(&w);
-	put_usage(&w, r);
-	json_object_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+		backups_of(r->daemon, r->match.route == ROUTE_BOX_BACKUPS ? r->match.id : NULL, &ids.n);
+	ids.v = xcalloc(ids.n + 1, sizeof *ids.v);
+	for (size_t i = 0; i < ids.n; i++)
+		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
+	pieces_list_and(r, "backups", ids, write_listed, put_usage);
 }
 
 void handle_backups(struct daemon_request *r)

@@ -37,6 +37,7 @@ struct sandbox {
 	enum sandbox_op op;
 	enum warden_view view;
 	bool has_files; /* it has run before: a failed start leaves it stopped, not gone */
+	bool work;	/* a box of the image service: nobody else sees or reaches it */
 	bool filling;	/* its files are being made from a snapshot; the row says so too (SB_CREATING only) */
 	bool changing;	/* a PUT is on its way through store and warden */
 	unsigned refs;
@@ -51,7 +52,8 @@ struct sandbox {
 	int64_t started_ms; /* wall clock; tells one life of a sandbox from another */
 	int64_t heard_ms;   /* started_ms of the life whose agent has answered before a snapshot */
 	struct http_endpoint agent;
-	struct dial *dial; /* into its network (dial.h); NULL before the first use */
+	struct turn_party *party; /* all that its connections make the loop do (base/turn.h) */
+	struct dial *dial;	  /* into its network (dial.h); NULL before the first use */
 
 	struct list waiters; /* struct sandbox_waiter */
 	size_t waiters_n;
@@ -126,6 +128,9 @@ void sandbox_op_end(struct sandbox *s);
 void sandbox_set_view(struct sandbox *s, enum warden_view view);
 /* Writes the state and its reason to the store, without waiting. */
 void sandbox_write_state(const struct sandbox *s);
+/* The settings have the note that makes a sandbox one of the image service. */
+#define SANDBOX_WORK ".work"
+bool sandbox_settings_work(const char *settings);
 /* False once it is destroyed: it has left the table. */
 static inline bool sandbox_exists(const struct sandbox *s)
 {
