@@ -1,8 +1,7 @@
 #include <string.h>
 
 #include "backup/backup.h"
-
-enum { HEAD = 17, MAGIC = 13, COMMAND_HEAD = 10, END = 21 };
+#include "proto/stream.h"
 
 static unsigned byte(const struct frame *f, size_t i)
 {
@@ -15,11 +14,11 @@ static void take_head(struct frame *f)
 	f->have = 0;
 	if (!f->begun) {
 		f->begun = true;
-		f->bad = memcmp(f->head, "btrfs-stream", MAGIC) != 0;
+		f->bad = memcmp(f->head, "btrfs-stream", STREAM_MAGIC) != 0;
 		return;
 	}
 	f->skip = byte(f, 0) | byte(f, 1) << 8 | byte(f, 2) << 16 | (uint64_t)byte(f, 3) << 24;
-	f->ended = (byte(f, 4) | byte(f, 5) << 8) == END;
+	f->ended = (byte(f, 4) | byte(f, 5) << 8) == STREAM_C_END;
 	f->bad = f->ended && f->skip != 0;
 }
 
@@ -32,7 +31,7 @@ bool frame_feed(struct frame *f, const char *p, size_t n)
 		f->skip -= part;
 		p += part;
 		n -= part;
-		size_t want = f->begun ? COMMAND_HEAD : HEAD;
+		size_t want = f->begun ? STREAM_COMMAND_HEAD : STREAM_HEAD;
 		part = want - f->have < n ? want - f->have : n;
 		memcpy(f->head + f->have, p, part);
 		f->have += part;

@@ -16,6 +16,7 @@
 
 #include "backup/backup.h"
 #include "backup/target.h"
+#include "base/disk.h"
 #include "base/fd.h"
 #include "proto/warden.h"
 
@@ -31,7 +32,8 @@ struct pass {
 	const struct manifest *m;
 	EVP_MD_CTX *hash;
 	uint64_t size, bytes;
-	int copy;	 /* the first time, of a bucket: where to */
+	int copy; /* the first time, of a bucket: where to */
+	struct disk_guard disk;
 	ZSTD_DCtx *zstd; /* the second time */
 	struct frame frame;
 	struct progress *progress;
@@ -80,6 +82,8 @@ static int on_bytes(void *arg, const char *bytes, size_t n, struct err *e)
 	p->size += n;
 	if (p->size > p->m->size)
 		return damaged(p, e);
+	if (p->copy >= 0 && !disk_takes(&p->disk, p->copy, n))
+		return err_set(e, ERRC_NO_SPACE, "copy the backup: the disk has no room besides its reserve");
 	int r = p->copy >= 0 ? fd_write_full(p->copy, bytes, n) : 0;
 	if (r < 0)
 		return err_os(e, r == -ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, -r, "copy the backup");

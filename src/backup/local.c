@@ -10,6 +10,7 @@
 
 #include "backup/limits.h"
 #include "backup/target.h"
+#include "base/disk.h"
 #include "base/fd.h"
 
 #define PART ".part-"
@@ -21,6 +22,7 @@ struct local {
 
 struct target_put {
 	int dir, fd;
+	struct disk_guard disk;
 	char name[300], part[310];
 };
 
@@ -48,6 +50,9 @@ static int put_begin(struct target *t, const char *name, struct target_put **ret
 
 static int put_write(struct target_put *p, const char *bytes, size_t n, struct err *e)
 {
+	if (!disk_takes(&p->disk, p->fd, n))
+		return err_set(
+			e, ERRC_NO_SPACE, "write %s: the disk of the backups has no room besides its reserve", p->name);
 	int r = fd_write_full(p->fd, bytes, n);
 	errno = r < 0 ? -r : 0;
 	return r < 0 ? fail(e, "write", p->name) : 0;

@@ -83,6 +83,25 @@ static int open_target(const char *dir, struct target **ret, struct err *e)
 			   : target_local_open(dir, ret, e);
 }
 
+static bool take_bytes(const char *option, const char *name, uint64_t *ret)
+{
+	size_t n = strlen(name);
+	return strncmp(option, name, n) == 0 && str_to_u64(str_of(option + n), UINT64_MAX, ret);
+}
+
+/* How many of the arguments are options. */
+static int take_options(int argc, char **argv, struct backup_run *r)
+{
+	int n = 0;
+	for (; n < argc; n++) {
+		bool sweep = strcmp(argv[n], "--sweep") == 0;
+		r->sweep |= sweep;
+		if (!sweep && !take_bytes(argv[n], "--room=", &r->room) && !take_bytes(argv[n], "--most=", &r->most))
+			break;
+	}
+	return n;
+}
+
 static int work(int argc, char **argv, struct err *e)
 {
 	static const struct {
@@ -92,13 +111,13 @@ static int work(int argc, char **argv, struct err *e)
 	} verbs[] = {{"store", run_store, 1, 1}, {"load", run_load, 1, BACKUP_IDS_MAX}, {"list", run_list, 0, 0},
 		{"hide", run_hide, 1, BACKUP_IDS_MAX}, {"drop", run_drop, 1, BACKUP_IDS_MAX}};
 	const char *dir = getenv("ATOLL_BACKUP_DIR"), *key = getenv("ATOLL_BACKUP_KEY");
-	bool sweep = argc > 2 && strcmp(argv[2], "--sweep") == 0;
-	struct backup_run r = {.dir = dir, .sweep = sweep};
-	r.ids = argv + 2 + sweep;
-	r.ids_n = (size_t)(argc - 2 - sweep);
+	struct backup_run r = {.dir = dir};
+	int options = take_options(argc - 2, argv + 2, &r);
+	r.ids = argv + 2 + options;
+	r.ids_n = (size_t)(argc - 2 - options);
 	if (!dir || !key)
 		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_BACKUP_DIR and ATOLL_BACKUP_KEY must be set");
-	if (check_ids((int)r.ids_n, r.ids, e) < 0 || take_lock(dir, sweep, e) < 0 ||
+	if (check_ids((int)r.ids_n, r.ids, e) < 0 || take_lock(dir, r.sweep, e) < 0 ||
 		backup_key_load(key, &r.key, e) < 0 || open_target(dir, &r.t, e) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)

@@ -1,5 +1,8 @@
 /*
- * stdin → zstd → SHA-256 → the object; then the manifest.
+ * stdin → without the zeros of holes → zstd → SHA-256 → the object; then the manifest.
+ *
+ * With --room=BYTES the stream is bounded (limits.h). One that is longer ends in PAYLOAD_TOO_LARGE: a whole backup may
+ * fit, because the kernel leaves holes out of it.
  */
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -10,6 +13,7 @@
 #include <zstd.h>
 
 #include "backup/backup.h"
+#include "backup/holes.h"
 #include "backup/target.h"
 #include "base/fd.h"
 
@@ -21,9 +25,10 @@ struct store {
 	ZSTD_CCtx *zstd;
 	EVP_MD_CTX *hash;
 	struct frame frame;
+	struct holes holes;
 	char *out;
 	size_t out_size;
-	uint64_t told;
+	uint64_t read, told;
 	struct manifest m;
 };
 
@@ -31,6 +36,11 @@ static int keep(struct store *s, const char *p, size_t n, struct err *e)
 {
 	EVP_DigestUpdate(s->hash, p, n);
 	s->m.size += n;
+	if (s->r->most && s->m.size > s->r->most)
+		return err_set(e, ERRC_LIMIT_REACHED,
+			"the backup takes more than the %llu bytes that are left for the sandbox, hidden ones counted "
+			"(ATOLL_BACKUP_BYTES)",
+			(unsigned long long)s->r->most);
 	return n ? s->r->t->ops->put_write(s->put, p, n, e) : 0;
 }
 
@@ -48,16 +58,37 @@ static int compress(struct store *s, const char *p, size_t n, bool last, struct 
 	return 0;
 }
 
+static int check_size(const struct store *s, struct err *e)
+{
+	uint64_t room = s->r->room;
+	if (!room || (s->read <= BACKUP_READ_MAX(room) && s->m.bytes <= BACKUP_KEPT_MAX(room)))
+		return 0;
+	return err_set(e, ERRC_PAYLOAD_TOO_LARGE,
+		"the files make a stream of more than %llu bytes, and the sandbox has a disk of %llu: holes of files, "
+		"or "
+		"blocks that files share more often than the kernel follows",
+		(unsigned long long)(s->read > BACKUP_READ_MAX(room) ? BACKUP_READ_MAX(room) : BACKUP_KEPT_MAX(room)),
+		(unsigned long long)room);
+}
+
+static int on_kept(void *arg, const char *p, size_t n, struct err *e)
+{
+	struct store *s = arg;
+	s->m.bytes += n;
+	return compress(s, p, n, false, e);
+}
+
 static int copy(struct store *s, struct err *e)
 {
 	static char piece[BACKUP_PIECE];
+	s->holes = (struct holes){.on_bytes = on_kept, .arg = s};
 	for (ssize_t n; (n = fd_read_full(FD_STREAM, piece, sizeof piece)) != 0;) {
 		if (n < 0)
 			return err_os(e, ERRC_BACKUP_CREATE_FAILED, (int)-n, "read the stream");
 		if (!frame_feed(&s->frame, piece, (size_t)n))
 			return err_set(e, ERRC_BACKUP_CREATE_FAILED, "the stream of the files is damaged");
-		s->m.bytes += (uint64_t)n;
-		if (compress(s, piece, (size_t)n, false, e) < 0)
+		s->read += (uint64_t)n;
+		if (holes_feed(&s->holes, piece, (size_t)n, e) < 0 || check_size(s, e) < 0)
 			return -1;
 		if (s->m.bytes - s->told >= BACKUP_TELL_BYTES)
 			tell_progress("stream", s->told = s->m.bytes);
@@ -134,7 +165,8 @@ static void answer(const struct store *s)
 
 int run_store(struct backup_run *r, struct err *e)
 {
-	struct store s = {.r = r};
+	static struct store s;
+	s.r = r;
 	auto_buf struct buf description = {.max = BACKUP_MANIFEST_MAX / 2}, text = {0};
 	char name[BACKUP_NAME_MAX + 1];
 	for (char *room; (room = buf_room(&description, BACKUP_PIECE / 4));) {

@@ -18,6 +18,11 @@
 #define LOG_RATE	4     /* … and per second in the long run */
 #define LOG_SETTLED	10000 /* how long a place is quiet before other lines report its count */
 
+/* The disk below what clients and boxes make grow: uploads, blobs, backups */
+#define DISK_RESERVE_SHARE 20u		   /* of a file system stays free: a twentieth … */
+#define DISK_RESERVE_MAX   (1024ull * MIB) /* … at most this */
+#define DISK_LOOK	   (8u * MIB)	   /* bytes that are written between two looks */
+
 /* A turn of a loop (turn.h), in microseconds. */
 #define TURN_PART      50   /* every party may work so long in each turn … */
 #define TURN_SHARED    2000 /* … and those that want more divide this among themselves */

@@ -21,6 +21,7 @@
 #include "proto/warden.h"
 
 /* v1: the limit for the memory of TCP and UDP sockets. */
+#define CGROUP_BACKGROUND "background" /* a directory beside those of boxes */
 #define CGROUP_V1_SOCKETS "memory.kmem.tcp.limit_in_bytes"
 
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
@@ -45,6 +46,9 @@ int cgroup_open(struct cgroups *c, const char *name, struct err *e);
 void cgroup_close(struct cgroups *c);
 /* Removes our own directories; those that still hold boxes stay. */
 void cgroup_retire(const struct cgroups *c);
+/* The group beside those of boxes for work that can wait, as making backups: it gets a tenth of the processor time of
+ * one box when others want it. The file that takes a process in, for writing, or -1 and errno. */
+int cgroup_open_background(const struct cgroups *c);
 /* Does any process live in the directory of that name beside ours? */
 bool cgroup_name_lives(const struct cgroups *c, const char *name);
 

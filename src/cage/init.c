@@ -20,9 +20,11 @@
 #include "cage/proc.h"
 #include "cage/seccomp.h"
 #include "proto/limits.h"
+#include "proto/noshare.h"
 
 struct child {
 	bool rooted;			 /* it is in its root already: of WARM */
+	pid_t warm;			 /* the worker that was started then; 0: none */
 	int proc, pts;			 /* mounts */
 	int mounts[1 + BOX_VOLUMES_MAX]; /* the overlay, the volumes */
 	struct init_go go;
@@ -275,6 +277,25 @@ void init_hostname(const char *id, char ret[BOX_ID_MAX + 1])
 		snprintf(ret, BOX_ID_MAX + 1, "sandbox");
 }
 
+/* How long files may be, holes included: the kernel takes its time for what a hole hides, in backups above all. A
+ * worker that has ended meanwhile needs no limit. */
+static int limit_files(const struct child *c, struct err *e)
+{
+	rlim_t n = c->go.limits.disk_bytes * BOX_FILE_SHARE;
+	const struct rlimit size = {n, n};
+	if (c->warm && prlimit(c->warm, RLIMIT_FSIZE, &size, NULL) < 0 && errno != ESRCH)
+		return init_fail(e, "limit the files of the worker");
+	return setrlimit(RLIMIT_FSIZE, &size) < 0 ? init_fail(e, "limit the length of files") : 0;
+}
+
+static int keep_volumes_apart(struct err *e)
+{
+	const struct sock_fprog program = {
+		.len = ARRAY_LEN(noshare_filter), .filter = (struct sock_filter *)noshare_filter};
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? init_fail(e, "keep the volumes apart")
+									      : 0;
+}
+
 static int become_box(struct child *c, struct err *e)
 {
 	char name[BOX_ID_MAX + 1];
@@ -282,7 +303,8 @@ static int become_box(struct child *c, struct err *e)
 	if (sethostname(name, strlen(name)) < 0)
 		return init_fail(e, "set the host name");
 	if ((!c->rooted && enter_root(c, e) < 0) || put_volumes(c, e) < 0 || enter_workspace(c->go.bare, e) < 0 ||
-		caps_limit(CAPS_BOX, e) < 0)
+		limit_files(c, e) < 0 || caps_limit(CAPS_BOX, e) < 0 ||
+		(c->go.volumes_n >= NOSHARE_VOLUMES && keep_volumes_apart(e) < 0))
 		return -1;
 	return seccomp_load(SECCOMP_BOX, e);
 }
@@ -332,7 +354,7 @@ _Noreturn void init_run(const struct init_fds *fds)
 		if (enter_root(&c, &e) < 0)
 			give_up(&e);
 		c.rooted = true;
-		init_warm(c.go.typescript);
+		c.warm = init_warm(c.go.typescript);
 		fd_close(&c.mounts[0]);
 		wait_for_order(&c);
 	}

@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "cage/init.h"
 #include "proto/errc.h"
 
@@ -28,5 +30,5 @@ enum {
 	FD_KEPT
 };
 
-/* A failure leaves a box without a worker: its first context starts one. */
-void init_warm(bool typescript);
+/* Returns its process, or 0: a failure leaves a box without a worker, and its first context starts one. */
+pid_t init_warm(bool typescript);

@@ -29,7 +29,8 @@
 #define DIFF_PIECE	 16384 /* written at once */
 
 /* Backups */
-#define RECEIVE_COMMAND_MAX (128u * KIB) /* of a stream; the kernel makes 64 KiB and a head */
+#define RECEIVE_MORE	    (128ull * MIB) /* besides twice the disk, while the files of a backup are received */
+#define RECEIVE_COMMAND_MAX (128u * KIB)   /* of a stream; the kernel makes 64 KiB and a head */
 
 /* The pool */
 #define POOL_MOUNT_WAIT	    20000	  /* for the end of an earlier mount of the same file */

@@ -9,6 +9,7 @@
 #include "daemon/limits.h"
 #include "daemon/sandbox/spec.h"
 #include "proto/image.h"
+#include "proto/size.h"
 
 static const char *env_or(const char *name, const char *otherwise)
 {
@@ -131,6 +132,21 @@ static int read_duration(const char *name, const char *otherwise, uint64_t *ret_
 	return 0;
 }
 
+static int read_backups(struct config *c, struct err *e)
+{
+	const char *bytes = env_or("ATOLL_BACKUP_BYTES", "100G");
+	if (!size_parse(str_of(bytes), &c->backup_bytes))
+		return err_set(e, ERRC_INVALID_REQUEST,
+			"ATOLL_BACKUP_BYTES must be a number of bytes, or like '100G', or 0 for any; it is '%s'",
+			bytes);
+	if (read_duration("ATOLL_BACKUP_TIME", "1h", &c->backup_time_ms, e) < 0 ||
+		read_duration("ATOLL_BACKUP_EVERY_MIN", "1m", &c->backup_every_min_ms, e) < 0)
+		return -1;
+	if (c->backup_every_min_ms < BACKUP_EVERY_MIN)
+		return err_set(e, ERRC_INVALID_REQUEST, "ATOLL_BACKUP_EVERY_MIN must be at least a second");
+	return 0;
+}
+
 /* Rules, divided by commas, as a JSON list. */
 static int read_rules(const char *name, const char **ret, struct err *e)
 {
@@ -199,7 +215,7 @@ int config_read(struct config *ret, struct err *e)
 		read_dir("ATOLL_RUN", "/run/atoll", c.run, sizeof c.run, e) < 0 || read_domain(&c, e) < 0 ||
 		read_tls(&c, e) < 0 || read_duration("ATOLL_SLEEP_AFTER", "10m", &c.sleep_after_ms, e) < 0 ||
 		read_duration("ATOLL_DOCKER_ORPHAN_AFTER", "5m", &c.docker_orphan_ms, e) < 0 ||
-		read_duration("ATOLL_PAGE_OUT_AFTER", "1m", &c.page_out_after_ms, e) < 0 ||
+		read_duration("ATOLL_PAGE_OUT_AFTER", "1m", &c.page_out_after_ms, e) < 0 || read_backups(&c, e) < 0 ||
 		read_app_timeout(&c, e) < 0 || read_network(&c, e) < 0 || read_images(&c, e) < 0 ||
 		read_tunnels(&c, e) < 0 || host_names_read("ATOLL_HOSTS", env_or("ATOLL_HOSTS", ""), &c.hosts, e) < 0 ||
 		host_nets_read("ATOLL_TRUSTED_PROXIES", env_or("ATOLL_TRUSTED_PROXIES", ""), &c.trusted_proxies, e) < 0)

@@ -36,6 +36,9 @@ struct config {
 	uint64_t docker_orphan_ms;	  /* ATOLL_DOCKER_ORPHAN_AFTER, 5 minutes; 0: never */
 	uint64_t sleep_after_ms;	  /* ATOLL_SLEEP_AFTER, 10 minutes; 0: never */
 	uint64_t page_out_after_ms;	  /* ATOLL_PAGE_OUT_AFTER, 1 minute; 0: never */
+	uint64_t backup_every_min_ms;	  /* ATOLL_BACKUP_EVERY_MIN, 1 minute */
+	uint64_t backup_bytes;		  /* ATOLL_BACKUP_BYTES, 100G, of one sandbox; 0: any number */
+	uint64_t backup_time_ms;	  /* ATOLL_BACKUP_TIME, 1 hour; 0: as long as it takes */
 	uint32_t app_timeout_ms;	  /* ATOLL_APP_TIMEOUT; 0: as long as the client waits */
 	const char *image;		  /* ATOLL_IMAGE, of sandboxes that name none; NULL: Atoll's own */
 	bool pull_missing;		  /* ATOLL_PULL=missing */

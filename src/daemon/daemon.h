@@ -45,6 +45,7 @@ struct daemon {
 	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
 	bool snapshots_left;  /* deletions of some failed: snapshots_retry */
 	struct backups *backups;
+	struct backup_jobs *backup_jobs;
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */
 	bool stopping;

@@ -62,6 +62,9 @@ static const char help[] =
 	"  ATOLL_TLS_KEY         PEM file with its key; both are read again when they change, and on SIGHUP\n"
 	"  ATOLL_BACKUP_URL      s3://bucket/prefix: where backups are kept, default $ATOLL_DATA/backups\n"
 	"  ATOLL_BACKUP_CREDENTIALS  file with endpoint and keys of the bucket\n"
+	"  ATOLL_BACKUP_EVERY_MIN  the shortest time between two backups of a schedule, default 1m\n"
+	"  ATOLL_BACKUP_BYTES    what backups of one sandbox may take, hidden ones included, default 100G; 0: any\n"
+	"  ATOLL_BACKUP_TIME     how long a backup may take, besides a second for each 8 MiB of the disk, default 1h\n"
 	"  ATOLL_USER            user to run as when started as root, default atoll\n"
 	"  ATOLL_LOG             text or json; ATOLL_LOG_LEVEL: error, warn, info, debug\n"
 	"  LISTEN_PID, LISTEN_FDS  sockets to serve on, as systemd passes them; then nothing is bound\n";

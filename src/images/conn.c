@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "base/fd.h"
 #include "images/images.h"
 #include "proto/error_json.h"
@@ -122,10 +123,13 @@ static void drop_piece(struct conn *c, size_t n)
 int conn_body_to(struct conn *c, int fd, uint64_t max, struct err *e)
 {
 	struct str piece = STR_NULL;
+	struct disk_guard disk = {0};
 	uint64_t total = 0;
 	int r;
 	while ((r = next_piece(c, &piece, e)) > 0) {
 		total += piece.n;
+		if (!disk_takes(&disk, fd, piece.n))
+			return err_set(e, ERRC_NO_SPACE, "keep the upload: the disk has no room besides its reserve");
 		if (total > max)
 			return err_set(e, ERRC_PAYLOAD_TOO_LARGE, "the body is larger than %llu bytes",
 				(unsigned long long)max);

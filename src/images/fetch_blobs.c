@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/fd.h"
 #include "images/fetch.h"
 
@@ -21,6 +22,7 @@ struct transfer {
 	size_t index;
 	uint64_t at; /* bytes that have arrived: those in the file, then `fresh` */
 	struct buf fresh;
+	struct disk_guard disk;
 	uint64_t skip;	/* of this answer: they are there already */
 	uint64_t began; /* `at` of this try */
 	bool begun;	/* this answer has a body that counts */
@@ -81,6 +83,9 @@ static int flush(struct transfer *t)
 {
 	struct str bytes = buf_str(&t->fresh);
 	uint64_t at = t->at - bytes.n;
+	if (!disk_takes(&t->disk, blob_of(t)->fd, bytes.n))
+		return err_set(&t->err, ERRC_NO_SPACE, "%s: keep a layer: the disk has no room besides its reserve",
+			t->f->ref);
 	EVP_DigestUpdate(t->hash, bytes.p, bytes.n);
 	for (size_t done = 0; done < bytes.n;) {
 		ssize_t n = pwrite(blob_of(t)->fd, bytes.p + done, bytes.n - done, (off_t)(at + done));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/beside.h"
+#include "base/disk.h"
 #include "base/fd.h"
 #include "cli/api.h"
 #include "cli/stream/stream.h"
@@ -133,6 +134,7 @@ static int upload_mover(struct work *w, struct err *e)
 
 struct sink {
 	int fd;
+	struct disk_guard disk;
 	struct buf *text;
 	struct feed *feed;
 };
@@ -146,6 +148,8 @@ static int on_out(void *arg, struct str bytes, struct err *e)
 		buf_add_str(s->text, bytes);
 		return s->text->failed ? err_set(e, ERRC_INTERNAL_ERROR, "the mover says too much") : 0;
 	}
+	if (!disk_takes(&s->disk, s->fd, bytes.n))
+		return err_set(e, ERRC_NO_SPACE, "keep the files: the disk has no room besides its reserve");
 	int r = fd_write_full(s->fd, bytes.p, bytes.n);
 	return r < 0 ? err_os(e, r == -ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, -r, "keep the files") : 0;
 }

@@ -20,6 +20,7 @@
 #define BOX_DISK_DEFAULT      (8192ull * MIB)
 #define BOX_DISK_MIN	      (16ull * MIB)
 #define BOX_DISK_MAX	      (1ull << 50)
+#define BOX_FILE_SHARE	      16u /* a file is at most so many times as long as the disk: it may have holes */
 #define BOX_PIDS_MIN	      8u
 #define BOX_PIDS_MAX	      32768u
 #define BOX_PTYS_MAX	      64

@@ -59,6 +59,8 @@ enum warden_op {
 	WARDEN_VOLUME,	    /* volumes[0].name, limits.disk: makes a volume, or sets its limit */
 	WARDEN_VOLUME_DISK, /* volumes[0].name: `info` with its disk numbers; NOT_FOUND */
 	WARDEN_VOLUME_DROP, /* volumes[0].name; one that is not there is a success */
+	WARDEN_BACKGROUND,  /* count: the number of a child of the daemon, which gets little processor time from now on
+			     */
 	WARDEN_BOX_DIED = 100, /* event, seq 0 */
 };
 
@@ -153,7 +155,7 @@ struct warden_request {
 	int32_t signal;
 	uint32_t flags;
 	uint32_t family; /* SOCKETS: AF_INET or AF_INET6 */
-	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX */
+	uint32_t count;	 /* SOCKETS: 1 to WARDEN_SOCKETS_MAX; BACKGROUND: a process */
 	uint32_t steer;	 /* CREATE, NETWORK: enum warden_steer */
 	uint32_t volumes_n;
 	union {

@@ -14,7 +14,7 @@
 #include <linux/filter.h>
 #include <linux/types.h>
 
-#define ZYGOTE_MAGIC 0x41545a31u /* "ATZ1" */
+#define ZYGOTE_MAGIC 0x41545a32u /* "ATZ2" */
 
 enum { ZYGOTE_FILTER_MAX = 1024, ZYGOTE_CGROUPS_MAX = 4, ZYGOTE_NAMESPACES = 8, ZYGOTE_REPLY_FDS = 4 };
 
@@ -44,6 +44,8 @@ struct zygote_setup {
 /* Warden → zygote. */
 struct zygote_ask {
 	__u32 magic, serial, cgroups;
+	__u32 noshare;	/* 1: the box has several volumes (proto/noshare.h) */
+	__u64 file_max; /* how long the files of the box may be */
 };
 
 /* Zygote → warden: ready, or how a fork went. */

@@ -58,10 +58,10 @@ struct box {
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct warden_volume *volumes; /* until it starts */
-	uint32_t volumes_n;
-	struct closing *after; /* the mount of its layer that has to end first; NULL: none */
-	struct list node;      /* of warden.waiting */
-	struct list all;       /* of warden.all */
+	uint32_t volumes_n;	       /* BOX_VOLUMES_MAX, without them: an earlier warden started it */
+	struct closing *after;	       /* the mount of its layer that has to end first; NULL: none */
+	struct list node;	       /* of warden.waiting */
+	struct list all;	       /* of warden.all */
 };
 
 struct box *box_find(struct warden *w, const char *id);

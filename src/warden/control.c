@@ -8,6 +8,7 @@
 #include "cage/trust.h"
 #include "proto/limits.h"
 #include "warden/control.h"
+#include "warden/filesize.h"
 #include "warden/storage/storage.h"
 #include "warden/warden.h"
 
@@ -167,6 +168,8 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
+	if (l.disk_bytes != b->info.limits.disk_bytes)
+		filesize_set(w, b->info.slot, l.disk_bytes);
 	b->info.limits = l;
 	int n = box_write_record(b, RECORD_RUNNING);
 	if (n < 0)

@@ -27,10 +27,12 @@
 
 /* The storer */
 #define ROOM_WAITING_MAX      64u	   /* creates that wait for space in a full pool; more are refused at once */
+#define FILESIZE_PASSES	      8u	   /* over the processes of a box that gets another limit of files */
 #define STORER_JOBS	      16u	   /* at the same time */
 #define SNAPSHOT_DIRTY_MAX    (256u * KIB) /* a box with more unwritten bytes writes them before it is frozen */
 #define SNAPSHOT_FREEZES      10	   /* attempts to freeze a box for a snapshot, each of WARDEN_FREEZE_MAX … */
 #define SNAPSHOT_FREEZE_PAUSE 100	   /* … and the time between them, in which the box runs */
+#define STORER_LONG_JOBS      8u	   /* of these: backups, restores of them, comparisons */
 #define DEBT_LOOK	      5000	   /* between two counts of the debts of forks that have changed */
 #define CARRY_PAUSE	      500	   /* between two layers that move into the pool … */
 #define CARRY_LOOK	      2000	   /* … and until the next look for layers whose boxes have stopped */

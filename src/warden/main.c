@@ -21,6 +21,7 @@
 #include "cage/program.h"
 #include "cage/tools.h"
 #include "proto/limits.h"
+#include "warden/background.h"
 #include "warden/isolate.h"
 #include "warden/probe.h"
 #include "warden/recover.h"
@@ -199,6 +200,7 @@ static void learn_host(struct warden *w)
 	log_event(LOG_INFO, "host", "cgroups=%u dynmods=%d private_hierarchy=%d cpus_milli=%u mem=%llu",
 		w->offer.cgroup_version, w->cgroups.dynmods, w->cgroups.private_mount >= 0, w->offer.cpus_milli,
 		(unsigned long long)w->offer.mem_total);
+	background_open(w);
 }
 
 /* A warden without fusermount serves boxes without FUSE mounts. */

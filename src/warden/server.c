@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "proto/id.h"
 #include "proto/limits.h"
+#include "warden/background.h"
 #include "warden/control.h"
 #include "warden/limits.h"
 #include "warden/storage/pager.h"
@@ -204,8 +205,8 @@ static int check_form(const struct warden_request *rq, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
 	if (check_volumes(rq, e) < 0)
 		return -1;
-	bool without_id =
-		rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES || is_about_volume(rq->op);
+	bool without_id = rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES ||
+			  rq->op == WARDEN_BACKGROUND || is_about_volume(rq->op);
 	bool of_snapshot = rq->op == WARDEN_SNAPSHOT_DROP || rq->op == WARDEN_SEND || rq->op == WARDEN_RECEIVE;
 	if (without_id || (of_snapshot && !*rq->id))
 		return 0;
@@ -236,7 +237,7 @@ static bool handle_files(struct warden *w, const struct warden_request *rq, stru
 		{WARDEN_SNAPSHOT_DROP, snapshot_drop}, {WARDEN_CLONE, snapshot_clone},
 		{WARDEN_REPLACE, snapshot_replace}, {WARDEN_DIFF, snapshot_diff}, {WARDEN_SEND, snapshot_send},
 		{WARDEN_RECEIVE, snapshot_receive}, {WARDEN_VOLUME, volume_make}, {WARDEN_VOLUME_DISK, volume_disk},
-		{WARDEN_VOLUME_DROP, volume_drop}};
+		{WARDEN_VOLUME_DROP, volume_drop}, {WARDEN_BACKGROUND, background_take}};
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		if (table[i].op == rq->op) {
 			table[i].handle(w, rq, who);

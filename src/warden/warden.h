@@ -56,6 +56,7 @@ struct room_state {
 struct warden {
 	struct loop *loop;
 	struct cgroups cgroups;
+	int background; /* takes processes in (background.h); -1: there is none */
 	struct ids ids;
 	struct slot_host host;
 	struct warden_host offer;

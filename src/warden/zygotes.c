@@ -22,6 +22,7 @@
 #include "base/fd_pass.h"
 #include "base/log.h"
 #include "proto/fuse.h"
+#include "proto/noshare.h"
 #include "proto/warm.h"
 #include "proto/zygote.h"
 #include "warden/limits.h"
@@ -366,7 +367,11 @@ static int pass_on(struct warden_slot *c, const struct zygote *z, uint32_t seria
 	memset(fds, -1, sizeof fds);
 	fds[ZYGOTE_FD_REPLY] = c->slot.reply;
 	int n = cgroup_open_procs(&c->w->cgroups, c->slot.number, &fds[ZYGOTE_FD_CGROUPS]);
-	const struct zygote_ask ask = {ZYGOTE_MAGIC, serial, (uint32_t)n};
+	const struct zygote_ask ask = {.magic = ZYGOTE_MAGIC,
+		.serial = serial,
+		.cgroups = (uint32_t)n,
+		.noshare = c->box->volumes_n >= NOSHARE_VOLUMES,
+		.file_max = c->box->info.limits.disk_bytes * BOX_FILE_SHARE};
 	ssize_t r;
 	if (n < 0 || open_namespaces(c, fds) < 0)
 		r = -errno;

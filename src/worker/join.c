@@ -28,12 +28,14 @@
 #include <linux/fcntl.h>
 #include <linux/net.h>
 #include <linux/prctl.h>
+#include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <linux/socket.h>
 #include <linux/time_types.h>
 
 #include "proto/netlink.h"
+#include "proto/noshare.h"
 #include "proto/zygote.h"
 #include "worker/join_image.h"
 #include "worker/join_sys.h"
@@ -194,6 +196,12 @@ static long become_root(void)
 	return e < 0 ? e : 0;
 }
 
+static long limit_files(const struct request *r)
+{
+	const __u64 size[2] = {r->ask.file_max, r->ask.file_max};
+	return sys4(SYS_prlimit64, 0, RLIMIT_FSIZE, (long)size, 0);
+}
+
 static long drop_capabilities(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -214,12 +222,16 @@ static long drop_capabilities(void)
 }
 
 /* Loads the box's filter, and the filter whose calls the agent answers; the agent gets its listener. */
-static long load_filters(long *ret_listener)
+static long load_filters(const struct request *r, long *ret_listener)
 {
 	struct sock_fprog box = {.len = (unsigned short)setup.filter_n, .filter = setup.filter};
 	struct sock_fprog netlink = {
 		.len = sizeof netlink_filter / sizeof *netlink_filter, .filter = (struct sock_filter *)netlink_filter};
+	struct sock_fprog noshare = {
+		.len = sizeof noshare_filter / sizeof *noshare_filter, .filter = (struct sock_filter *)noshare_filter};
 	long e = sys5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (e == 0 && r->ask.noshare)
+		e = sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&noshare);
 	if (e == 0)
 		e = sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&box);
 	if (e < 0)
@@ -266,9 +278,11 @@ static void child(void)
 	if (e == 0)
 		e = image_take_file(process.exe, &process.map);
 	if (e == 0)
+		e = limit_files(&request);
+	if (e == 0)
 		e = drop_capabilities();
 	if (e == 0)
-		e = load_filters(&listener);
+		e = load_filters(&request, &listener);
 	if (e == 0)
 		e = open_up(&request, listener);
 	if (e == 0)

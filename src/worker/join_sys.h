@@ -28,6 +28,7 @@
 #define SYS_socketpair	__NR_socketpair
 #define SYS_pipe2	__NR_pipe2
 #define SYS_fcntl	__NR_fcntl
+#define SYS_prlimit64	__NR_prlimit64
 #define SYS_dup3	__NR_dup3
 #define SYS_close_range 436
 #define SYS_exit_group	__NR_exit_group

@@ -240,6 +240,42 @@ END
     assert run(daemon, box, "python3 /root/t.py; ls /v | grep -c evil || true") == "ENOTTY\nENOTTY ENOTTY ENOTTY ENOTTY\ncloned 8192\n0\n"
 
 
+SHARE = """import ctypes, errno, fcntl, os
+def tried(what):
+    try:
+        return what()
+    except OSError as e:
+        return errno.errorcode[e.errno]
+f = os.open('%s', os.O_RDONLY)
+print(tried(lambda: fcntl.ioctl(os.open('/w/clone', os.O_CREAT | os.O_RDWR), 0x40049409, f)),
+      tried(lambda: fcntl.ioctl(os.open('/w/range', os.O_CREAT | os.O_RDWR), 0x4020940d,
+                                b''.join(n.to_bytes(8, 'little') for n in (f, 0, 0, 0)))),
+      tried(lambda: os.copy_file_range(f, os.open('/w/copy', os.O_CREAT | os.O_RDWR), 1 << 20)))
+"""
+
+
+@pytest.mark.parametrize("context", ["a command", "a fork of the zygote"])
+def test_blocks_are_not_shared_between_volumes(daemon, box, volume, context):
+    """The kernel charges a shared block to the volume that wrote it: the other one would hold it for nothing."""
+    other = f"{volume}-b"
+    make(daemon, other)
+    try:
+        made(daemon, box, (volume, "/v"), (other, "/w"))
+        run(daemon, box, "head -c 4000000 /dev/urandom > /v/f")
+        code = SHARE % "/v/f"
+        if context == "a command":
+            assert run(daemon, box, f"python3 - <<'END'\n{code}\nEND") == "EXDEV EXDEV EXDEV\n"
+        else:
+            r = daemon.request("POST", box_path(box, "/api/execute/code"), {"code": code, "language": "python"})
+            assert "EXDEV EXDEV EXDEV" in r.text, r
+        # Programs copy the bytes, and the volume pays for them.
+        run(daemon, box, "cp /v/f /w/f; cmp /v/f /w/f; sync /w/f")
+        wait_for(lambda: daemon.request("GET", f"/v1/volumes/{other}").json()["used"] >= 4000000, "they are charged")
+    finally:
+        daemon.destroy(box)
+        delete(daemon, other)
+
+
 # ---- life
 
 def test_it_is_not_deleted_while_used(daemon, box, volume):

@@ -184,7 +184,7 @@ class Instance:
         self.address = None
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("ATOLL_", "LISTEN_"))}
         self.env.update(ATOLL_RUN=str(self.run), ATOLL_DATA=str(self.data), ATOLL_IMAGES=str(IMAGES),
-                        ATOLL_LISTEN="127.0.0.1:0", ATOLL_POOL_SIZE="6G", NO_COLOR="1")
+                        ATOLL_LISTEN="127.0.0.1:0", ATOLL_POOL_SIZE="6G", ATOLL_BACKUP_EVERY_MIN="1s", NO_COLOR="1")
         self.env.update(extra_env or {})
         _running.add(self)
 

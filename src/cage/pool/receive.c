@@ -17,62 +17,18 @@
 #include "base/fd.h"
 #include "cage/limits.h"
 #include "cage/sys.h"
+#include "proto/stream.h"
 
-/* The format (fs/btrfs/send.h, version 1): a head, then commands; a command is a head and attributes. */
-enum { HEAD = 17, MAGIC = 13, VERSION = 1, COMMAND_HEAD = 10, ATTRIBUTE_HEAD = 4, TIME = 12 };
-enum command {
-	C_SUBVOL = 1,
-	C_SNAPSHOT,
-	C_MKFILE,
-	C_MKDIR,
-	C_MKNOD,
-	C_MKFIFO,
-	C_MKSOCK,
-	C_SYMLINK,
-	C_RENAME,
-	C_LINK,
-	C_UNLINK,
-	C_RMDIR,
-	C_SET_XATTR,
-	C_REMOVE_XATTR,
-	C_WRITE,
-	C_CLONE,
-	C_TRUNCATE,
-	C_CHMOD,
-	C_CHOWN,
-	C_UTIMES,
-	C_END,
-	C_COUNT
-};
-enum attribute {
-	A_SIZE = 4,
-	A_MODE = 5,
-	A_UID = 6,
-	A_GID = 7,
-	A_RDEV = 8,
-	A_MTIME = 10,
-	A_ATIME = 11,
-	A_XATTR_NAME = 13,
-	A_XATTR_DATA = 14,
-	A_PATH = 15,
-	A_PATH_TO = 16,
-	A_PATH_LINK = 17,
-	A_FILE_OFFSET = 18,
-	A_DATA = 19,
-	A_CLONE_PATH = 22,
-	A_CLONE_OFFSET = 23,
-	A_CLONE_LEN = 24,
-	A_COUNT = 25
-};
-static_assert(sizeof RECEIVE_END == HEAD, "the marker is as long as a head");
+enum { TIME = 12 };
+static_assert(sizeof RECEIVE_END == STREAM_HEAD, "the marker is as long as a head");
 
 struct receive {
 	int in, root;
 	int file; /* the file of the last write, open; -1: none */
 	char path[PATH_MAX];
 	char room[RECEIVE_COMMAND_MAX];
-	struct str a[A_COUNT]; /* attributes of the command */
-	bool has[A_COUNT];
+	struct str a[STREAM_A_COUNT]; /* attributes of the command */
+	bool has[STREAM_A_COUNT];
 };
 
 /* ---- attributes ---- */
@@ -88,13 +44,13 @@ static int take_attributes(struct receive *r, size_t size)
 {
 	memset(r->has, 0, sizeof r->has);
 	for (size_t at = 0; at < size;) {
-		if (size - at < ATTRIBUTE_HEAD)
+		if (size - at < STREAM_ATTRIBUTE_HEAD)
 			return -EBADMSG;
 		uint64_t type = little(r->room + at, 2), n = little(r->room + at + 2, 2);
-		at += ATTRIBUTE_HEAD;
+		at += STREAM_ATTRIBUTE_HEAD;
 		if (n > size - at)
 			return -EBADMSG;
-		if (type < A_COUNT) {
+		if (type < STREAM_A_COUNT) {
 			r->a[type] = str_n(r->room + at, n);
 			r->has[type] = true;
 		}
@@ -103,7 +59,7 @@ static int take_attributes(struct receive *r, size_t size)
 	return 0;
 }
 
-static int number(const struct receive *r, enum attribute which, uint64_t *ret)
+static int number(const struct receive *r, enum stream_attribute which, uint64_t *ret)
 {
 	if (!r->has[which] || r->a[which].n != sizeof *ret)
 		return -EBADMSG;
@@ -111,7 +67,7 @@ static int number(const struct receive *r, enum attribute which, uint64_t *ret)
 	return 0;
 }
 
-static int moment(const struct receive *r, enum attribute which, struct timespec *ret)
+static int moment(const struct receive *r, enum stream_attribute which, struct timespec *ret)
 {
 	if (!r->has[which] || r->a[which].n != TIME)
 		return -EBADMSG;
@@ -120,7 +76,7 @@ static int moment(const struct receive *r, enum attribute which, struct timespec
 	return ret->tv_nsec < 1000000000 ? 0 : -EBADMSG;
 }
 
-static int text(const struct receive *r, enum attribute which, size_t max, char *ret)
+static int text(const struct receive *r, enum stream_attribute which, size_t max, char *ret)
 {
 	struct str s = r->a[which];
 	if (!r->has[which] || s.n >= max || memchr(s.p, 0, s.n))
@@ -146,7 +102,7 @@ static int open_inside(const struct receive *r, const char *path, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-static int find(const struct receive *r, enum attribute which, struct place *ret)
+static int find(const struct receive *r, enum stream_attribute which, struct place *ret)
 {
 	char path[PATH_MAX];
 	int n = text(r, which, sizeof path, path);
@@ -184,7 +140,7 @@ static void file_close(struct receive *r)
 static int file_open(struct receive *r)
 {
 	char path[PATH_MAX];
-	int n = text(r, A_PATH, sizeof path, path);
+	int n = text(r, STREAM_A_PATH, sizeof path, path);
 	if (n < 0 || (r->file >= 0 && strcmp(path, r->path) == 0))
 		return n;
 	file_close(r);
@@ -199,11 +155,12 @@ static int file_open(struct receive *r)
 static int do_write(struct receive *r)
 {
 	uint64_t offset;
-	int n = number(r, A_FILE_OFFSET, &offset);
+	int n = number(r, STREAM_A_FILE_OFFSET, &offset);
 	if (n == 0)
-		n = r->has[A_DATA] ? file_open(r) : -EBADMSG;
-	for (size_t at = 0; n == 0 && at < r->a[A_DATA].n;) {
-		ssize_t done = pwrite(r->file, r->a[A_DATA].p + at, r->a[A_DATA].n - at, (off_t)(offset + at));
+		n = r->has[STREAM_A_DATA] ? file_open(r) : -EBADMSG;
+	for (size_t at = 0; n == 0 && at < r->a[STREAM_A_DATA].n;) {
+		ssize_t done =
+			pwrite(r->file, r->a[STREAM_A_DATA].p + at, r->a[STREAM_A_DATA].n - at, (off_t)(offset + at));
 		if (done <= 0)
 			return done < 0 ? -errno : -EIO;
 		at += (size_t)done;
@@ -216,13 +173,13 @@ static int do_clone(struct receive *r)
 {
 	char path[PATH_MAX];
 	uint64_t to = 0, from = 0, size = 0;
-	int n = text(r, A_CLONE_PATH, sizeof path, path);
+	int n = text(r, STREAM_A_CLONE_PATH, sizeof path, path);
 	if (n == 0)
-		n = number(r, A_FILE_OFFSET, &to);
+		n = number(r, STREAM_A_FILE_OFFSET, &to);
 	if (n == 0)
-		n = number(r, A_CLONE_OFFSET, &from);
+		n = number(r, STREAM_A_CLONE_OFFSET, &from);
 	if (n == 0)
-		n = number(r, A_CLONE_LEN, &size);
+		n = number(r, STREAM_A_CLONE_LEN, &size);
 	if (n == 0)
 		n = file_open(r);
 	auto_fd int source = n < 0 ? -1 : open_inside(r, path, O_RDONLY | O_NONBLOCK);
@@ -235,34 +192,56 @@ static int do_clone(struct receive *r)
 static int do_truncate(struct receive *r)
 {
 	uint64_t size;
-	int n = number(r, A_SIZE, &size);
+	int n = number(r, STREAM_A_SIZE, &size);
 	if (n == 0)
 		n = file_open(r);
 	return n < 0 ? n : status(ftruncate(r->file, (off_t)size));
 }
 
+/* A hole. It takes the place of zeros that would have been written, so the file ends no sooner than the hole. */
+static int do_punch(struct receive *r)
+{
+	uint64_t offset = 0, size = 0;
+	struct stat st;
+	int n = number(r, STREAM_A_FILE_OFFSET, &offset);
+	if (n == 0)
+		n = number(r, STREAM_A_SIZE, &size);
+	if (n == 0 && (size == 0 || offset > INT64_MAX || size > INT64_MAX - offset))
+		n = -EBADMSG;
+	if (n == 0)
+		n = file_open(r);
+	if (n == 0)
+		n = status(fallocate(r->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size));
+	if (n == 0)
+		n = status(fstat(r->file, &st));
+	return n == 0 && st.st_size < (off_t)(offset + size) ? status(ftruncate(r->file, (off_t)(offset + size))) : n;
+}
+
 /* ---- names ---- */
 
-static int make_node(const struct place *p, enum command c, uint64_t mode, uint64_t device)
+static int make_node(const struct place *p, enum stream_command c, uint64_t mode, uint64_t device)
 {
-	mode_t type = c == C_MKFILE ? S_IFREG : c == C_MKFIFO ? S_IFIFO : c == C_MKSOCK ? S_IFSOCK : S_IFCHR;
-	if (c == C_MKDIR)
+	mode_t type = c == STREAM_C_MKFILE   ? S_IFREG
+		      : c == STREAM_C_MKFIFO ? S_IFIFO
+		      : c == STREAM_C_MKSOCK ? S_IFSOCK
+					     : S_IFCHR;
+	if (c == STREAM_C_MKDIR)
 		return status(mkdirat(p->dir, p->name, 0700));
 	/* A whiteout of the overlay; a box cannot make another device. */
-	if (c == C_MKNOD && (!S_ISCHR(mode) || device != 0))
+	if (c == STREAM_C_MKNOD && (!S_ISCHR(mode) || device != 0))
 		return -EPERM;
 	return status(mknodat(p->dir, p->name, type | 0600, 0));
 }
 
-static int do_make(struct receive *r, enum command c)
+static int do_make(struct receive *r, enum stream_command c)
 {
 	struct place p = {.dir = -1};
 	uint64_t mode = 0, device = 0;
-	int n = find(r, A_PATH, &p);
-	if (n == 0 && c == C_MKNOD)
-		n = number(r, A_MODE, &mode);
-	if (n == 0 && c == C_MKNOD)
-		n = number(r, A_RDEV, &device);
+	int n = find(r, STREAM_A_PATH, &p);
+	if (n == 0 && c == STREAM_C_MKNOD)
+		n = number(r, STREAM_A_MODE, &mode);
+	if (n == 0 && c == STREAM_C_MKNOD)
+		n = number(r, STREAM_A_RDEV, &device);
 	if (n == 0)
 		n = make_node(&p, c, mode, device);
 	fd_close(&p.dir);
@@ -273,9 +252,9 @@ static int do_symlink(struct receive *r)
 {
 	struct place p = {.dir = -1};
 	char target[PATH_MAX];
-	int n = find(r, A_PATH, &p);
+	int n = find(r, STREAM_A_PATH, &p);
 	if (n == 0)
-		n = text(r, A_PATH_LINK, sizeof target, target);
+		n = text(r, STREAM_A_PATH_LINK, sizeof target, target);
 	if (n == 0)
 		n = status(symlinkat(target, p.dir, p.name));
 	fd_close(&p.dir);
@@ -283,26 +262,26 @@ static int do_symlink(struct receive *r)
 }
 
 /* A link's new name is the path, its old one the link's path; a rename goes from the path to another. */
-static int do_two(struct receive *r, enum command c)
+static int do_two(struct receive *r, enum stream_command c)
 {
 	struct place a = {.dir = -1}, b = {.dir = -1};
-	int n = find(r, A_PATH, &a);
+	int n = find(r, STREAM_A_PATH, &a);
 	if (n == 0)
-		n = find(r, c == C_LINK ? A_PATH_LINK : A_PATH_TO, &b);
+		n = find(r, c == STREAM_C_LINK ? STREAM_A_PATH_LINK : STREAM_A_PATH_TO, &b);
 	if (n == 0)
-		n = status(
-			c == C_LINK ? linkat(b.dir, b.name, a.dir, a.name, 0) : renameat(a.dir, a.name, b.dir, b.name));
+		n = status(c == STREAM_C_LINK ? linkat(b.dir, b.name, a.dir, a.name, 0)
+					      : renameat(a.dir, a.name, b.dir, b.name));
 	fd_close(&a.dir);
 	fd_close(&b.dir);
 	return n;
 }
 
-static int do_remove(struct receive *r, enum command c)
+static int do_remove(struct receive *r, enum stream_command c)
 {
 	struct place p = {.dir = -1};
-	int n = find(r, A_PATH, &p);
+	int n = find(r, STREAM_A_PATH, &p);
 	if (n == 0)
-		n = status(unlinkat(p.dir, p.name, c == C_RMDIR ? AT_REMOVEDIR : 0));
+		n = status(unlinkat(p.dir, p.name, c == STREAM_C_RMDIR ? AT_REMOVEDIR : 0));
 	fd_close(&p.dir);
 	return n;
 }
@@ -313,7 +292,7 @@ static int set_mode(const struct receive *r, const struct place *p)
 {
 	struct stat st;
 	uint64_t mode;
-	int n = number(r, A_MODE, &mode);
+	int n = number(r, STREAM_A_MODE, &mode);
 	if (n < 0)
 		return n;
 	if (fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -324,9 +303,9 @@ static int set_mode(const struct receive *r, const struct place *p)
 static int set_owner(const struct receive *r, const struct place *p)
 {
 	uint64_t uid, gid;
-	int n = number(r, A_UID, &uid);
+	int n = number(r, STREAM_A_UID, &uid);
 	if (n == 0)
-		n = number(r, A_GID, &gid);
+		n = number(r, STREAM_A_GID, &gid);
 	if (n == 0 && (uid >= UINT32_MAX || gid >= UINT32_MAX))
 		n = -EBADMSG;
 	return n < 0 ? n : status(fchownat(p->dir, p->name, (uid_t)uid, (gid_t)gid, AT_SYMLINK_NOFOLLOW));
@@ -335,78 +314,80 @@ static int set_owner(const struct receive *r, const struct place *p)
 static int set_times(const struct receive *r, const struct place *p)
 {
 	struct timespec t[2];
-	int n = moment(r, A_ATIME, &t[0]);
+	int n = moment(r, STREAM_A_ATIME, &t[0]);
 	if (n == 0)
-		n = moment(r, A_MTIME, &t[1]);
+		n = moment(r, STREAM_A_MTIME, &t[1]);
 	return n < 0 ? n : status(utimensat(p->dir, p->name, t, AT_SYMLINK_NOFOLLOW));
 }
 
 static int set_xattr(const struct receive *r, const struct place *p, bool remove)
 {
 	char name[XATTR_NAME_MAX + 1];
-	struct str value = r->a[A_XATTR_DATA];
-	int n = text(r, A_XATTR_NAME, sizeof name, name);
+	struct str value = r->a[STREAM_A_XATTR_DATA];
+	int n = text(r, STREAM_A_XATTR_NAME, sizeof name, name);
 	if (n == 0)
 		n = go_to(p);
 	if (n == 0 && remove)
 		return status(lremovexattr(p->name, name));
-	if (n == 0 && !r->has[A_XATTR_DATA])
+	if (n == 0 && !r->has[STREAM_A_XATTR_DATA])
 		n = -EBADMSG;
 	return n < 0 ? n : status(lsetxattr(p->name, name, value.p, value.n, 0));
 }
 
-static int do_attribute(struct receive *r, enum command c)
+static int do_attribute(struct receive *r, enum stream_command c)
 {
 	struct place p = {.dir = -1};
-	int n = find(r, A_PATH, &p);
+	int n = find(r, STREAM_A_PATH, &p);
 	if (n == 0)
-		n = c == C_CHMOD    ? set_mode(r, &p)
-		    : c == C_CHOWN  ? set_owner(r, &p)
-		    : c == C_UTIMES ? set_times(r, &p)
-				    : set_xattr(r, &p, c == C_REMOVE_XATTR);
+		n = c == STREAM_C_CHMOD	   ? set_mode(r, &p)
+		    : c == STREAM_C_CHOWN  ? set_owner(r, &p)
+		    : c == STREAM_C_UTIMES ? set_times(r, &p)
+					   : set_xattr(r, &p, c == STREAM_C_REMOVE_XATTR);
 	fd_close(&p.dir);
 	return n;
 }
 
 /* ---- streams ---- */
 
-static int apply(struct receive *r, enum command c)
+static int apply(struct receive *r, enum stream_command c)
 {
 	/* Names and attributes change under a file that stays open for writes; only writes use it. */
-	if (c != C_WRITE && c != C_CLONE && c != C_TRUNCATE)
+	if (c != STREAM_C_WRITE && c != STREAM_C_CLONE && c != STREAM_C_TRUNCATE && c != STREAM_C_PUNCH)
 		file_close(r);
 	switch (c) {
-	case C_SUBVOL:
-	case C_SNAPSHOT:
+	case STREAM_C_SUBVOL:
+	case STREAM_C_SNAPSHOT:
 		return 0; /* the tree is there */
-	case C_MKFILE:
-	case C_MKDIR:
-	case C_MKNOD:
-	case C_MKFIFO:
-	case C_MKSOCK:
+	case STREAM_C_MKFILE:
+	case STREAM_C_MKDIR:
+	case STREAM_C_MKNOD:
+	case STREAM_C_MKFIFO:
+	case STREAM_C_MKSOCK:
 		return do_make(r, c);
-	case C_SYMLINK:
+	case STREAM_C_SYMLINK:
 		return do_symlink(r);
-	case C_RENAME:
-	case C_LINK:
+	case STREAM_C_RENAME:
+	case STREAM_C_LINK:
 		return do_two(r, c);
-	case C_UNLINK:
-	case C_RMDIR:
+	case STREAM_C_UNLINK:
+	case STREAM_C_RMDIR:
 		return do_remove(r, c);
-	case C_WRITE:
+	case STREAM_C_WRITE:
 		return do_write(r);
-	case C_CLONE:
+	case STREAM_C_CLONE:
 		return do_clone(r);
-	case C_TRUNCATE:
+	case STREAM_C_TRUNCATE:
 		return do_truncate(r);
-	case C_SET_XATTR:
-	case C_REMOVE_XATTR:
-	case C_CHMOD:
-	case C_CHOWN:
-	case C_UTIMES:
+	case STREAM_C_PUNCH:
+		return do_punch(r);
+	case STREAM_C_SET_XATTR:
+	case STREAM_C_REMOVE_XATTR:
+	case STREAM_C_CHMOD:
+	case STREAM_C_CHOWN:
+	case STREAM_C_UTIMES:
 		return do_attribute(r, c);
-	case C_END:
-	case C_COUNT:
+	case STREAM_C_END:
+	case STREAM_C_COUNT:
 		break;
 	}
 	return -EBADMSG;
@@ -415,19 +396,19 @@ static int apply(struct receive *r, enum command c)
 /* The checksum of a command is not looked at: the objects' own have held. */
 static int one_command(struct receive *r, bool *ret_end)
 {
-	char head[COMMAND_HEAD];
+	char head[STREAM_COMMAND_HEAD];
 	ssize_t got = fd_read_full(r->in, head, sizeof head);
 	if (got != (ssize_t)sizeof head)
 		return got < 0 ? (int)got : -EBADMSG;
 	uint64_t size = little(head, 4), command = little(head + 4, 2);
-	if (size > sizeof r->room || command == 0 || command >= C_COUNT)
+	if (size > sizeof r->room || command == 0 || command >= STREAM_C_COUNT)
 		return -EBADMSG;
 	got = fd_read_full(r->in, r->room, size);
 	if (got != (ssize_t)size)
 		return got < 0 ? (int)got : -EBADMSG;
 	int n = take_attributes(r, size);
-	*ret_end = command == C_END;
-	return n < 0 || *ret_end ? n : apply(r, (enum command)command);
+	*ret_end = command == STREAM_C_END;
+	return n < 0 || *ret_end ? n : apply(r, (enum stream_command)command);
 }
 
 static int one_stream(struct receive *r)
@@ -442,7 +423,7 @@ static int one_stream(struct receive *r)
 int receive_streams(int in, int root)
 {
 	struct receive *r = xcalloc(1, sizeof *r);
-	char head[HEAD];
+	char head[STREAM_HEAD];
 	int n = 0;
 	bool end = false, first = true;
 	r->in = in;
@@ -453,8 +434,8 @@ int receive_streams(int in, int root)
 		end = got == (ssize_t)sizeof head && memcmp(head, RECEIVE_END, sizeof head) == 0;
 		if (end)
 			break;
-		if (got != (ssize_t)sizeof head || memcmp(head, "btrfs-stream", MAGIC) != 0 ||
-			little(head + MAGIC, 4) != VERSION)
+		if (got != (ssize_t)sizeof head || memcmp(head, "btrfs-stream", STREAM_MAGIC) != 0 ||
+			little(head + STREAM_MAGIC, 4) != STREAM_VERSION)
 			n = got < 0 ? (int)got : -EBADMSG;
 		else if (!first)
 			n = status(syncfs(root)); /* space that the stream before gave up is free now */

@@ -27,7 +27,7 @@ enum { FD_IN = 0, FD_KEEP = 1, FD_ROOT = 3 };
 
 /* clang-format off */
 static const short calls[] = {
-	SYS_read, SYS_pwrite64, SYS_close, SYS_openat2, SYS_fchdir, SYS_ftruncate, SYS_mknodat, SYS_mkdirat, SYS_symlinkat,
+	SYS_read, SYS_pwrite64, SYS_fallocate, SYS_fstat, SYS_close, SYS_openat2, SYS_fchdir, SYS_ftruncate, SYS_mknodat, SYS_mkdirat, SYS_symlinkat,
 	SYS_linkat, SYS_renameat, SYS_renameat2, SYS_unlinkat, SYS_newfstatat, SYS_fchmodat, 452 /* fchmodat2 */, SYS_fchownat,
 	SYS_utimensat, SYS_lsetxattr, SYS_lremovexattr, SYS_syncfs, SYS_exit_group, SYS_exit, SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap,
 	SYS_madvise, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_futex,

@@ -115,6 +115,21 @@ static void on_make_body(struct http_exchange *x, struct str body)
 
 /* ---- list ---- */
 
+static void put_usage(struct json_writer *w, const struct daemon_request *r)
+{
+	bool one = r->match.route == ROUTE_BOX_BACKUPS;
+	struct backup_usage u = backups_usage(r->daemon, one ? r->match.id : NULL);
+	uint64_t most = one ? r->daemon->config.backup_bytes : 0;
+	json_key(w, "usage");
+	json_object_begin(w);
+	json_member_u64(w, "bytes", u.bytes);
+	json_member_u64(w, "hidden", u.hidden);
+	json_member_u64(w, "hiddenBytes", u.hidden_bytes);
+	if (most)
+		json_member_u64(w, "allowed", most);
+	json_object_end(w);
+}
+
 static void write_listed(struct json_writer *w, struct daemon *d, const char *id)
 {
 	struct backup *b = backup_find(d, str_of(id));
@@ -131,7 +146,7 @@ static void run_list(struct backup_call *c)
 	ids.v = xcalloc(ids.n + 1, sizeof *ids.v);
 	for (size_t i = 0; i < ids.n; i++)
 		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
-	pieces_list(r, "backups", ids, write_listed);
+	pieces_list_and(r, "backups", ids, write_listed, put_usage);
 }
 
 void handle_backups(struct daemon_request *r)

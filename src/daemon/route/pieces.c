@@ -60,6 +60,7 @@ struct id_list {
 	struct pieces_ids ids;
 	size_t at;
 	pieces_write write;
+	pieces_tail tail; /* may be NULL */
 };
 
 static bool next_objects(struct pieces *p, struct json_writer *w)
@@ -71,7 +72,10 @@ static bool next_objects(struct pieces *p, struct json_writer *w)
 		l->write(w, p->r->daemon, l->ids.v[l->at++]);
 	if (l->at < l->ids.n)
 		return true;
-	json_list_end(w);
+	json_array_end(w);
+	if (l->tail)
+		l->tail(w, p->r);
+	json_object_end(w);
 	return false;
 }
 
@@ -82,10 +86,19 @@ static void free_list(struct pieces *p)
 	free(l);
 }
 
-void pieces_list(struct daemon_request *r, const char *key, struct pieces_ids ids, pieces_write write)
+void pieces_list_and(
+	struct daemon_request *r, const char *key, struct pieces_ids ids, pieces_write write, pieces_tail tail)
 {
 	struct id_list *l = xcalloc(1, sizeof *l);
-	*l = (struct id_list){
-		.pieces = {.next = next_objects, .free = free_list}, .key = key, .ids = ids, .write = write};
+	*l = (struct id_list){.pieces = {.next = next_objects, .free = free_list},
+		.key = key,
+		.ids = ids,
+		.write = write,
+		.tail = tail};
 	pieces_start(&l->pieces, r);
+}
+
+void pieces_list(struct daemon_request *r, const char *key, struct pieces_ids ids, pieces_write write)
+{
+	pieces_list_and(r, key, ids, write, NULL);
 }

@@ -32,3 +32,7 @@ struct pieces_ids {
 	size_t n;
 };
 void pieces_list(struct daemon_request *r, const char *key, struct pieces_ids ids, pieces_write write);
+/* The same with more members of the object after the list. */
+typedef void (*pieces_tail)(struct json_writer *w, const struct daemon_request *r);
+void pieces_list_and(
+	struct daemon_request *r, const char *key, struct pieces_ids ids, pieces_write write, pieces_tail tail);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/limits.h"
+#include "daemon/storage/backup_jobs.h"
 #include "daemon/storage/backup_work.h"
 #include "daemon/storage/backups.h"
 
@@ -17,6 +18,7 @@ struct backup_loading {
 	struct backup_load_task task;
 	struct snapshot *snapshot;
 	struct backup_work *work;
+	bool yields, overdue; /* `work` was killed for that */
 	bool cancelled;
 };
 
@@ -58,8 +60,32 @@ static void on_load_line(void *arg, const struct json *line)
 static void on_load_end(void *arg, const struct err *e)
 {
 	struct backup_loading *l = arg;
+	struct err late;
 	l->work = NULL;
+	if (e && l->yields && !l->cancelled) {
+		l->yields = false;
+		snapshot_drop(l->snapshot, NULL, NULL);
+		l->snapshot = NULL;
+		return backup_job_again(l->daemon, &l->job);
+	}
+	if (e && l->overdue) {
+		err_set(&late, ERRC_BACKUP_RESTORE_FAILED,
+			"the files were not restored within %llu s; ATOLL_BACKUP_TIME of the daemon gives it more time",
+			(unsigned long long)l->job.max_ms / 1000);
+		e = &late;
+	}
 	loading_end(l, e);
+}
+
+static bool loading_stop(struct backup_job *j, enum backup_stop why)
+{
+	struct backup_loading *l = container_of(j, struct backup_loading, job);
+	if (!l->work || l->yields || l->overdue || l->cancelled)
+		return false;
+	l->yields = why == BACKUP_YIELD;
+	l->overdue = why == BACKUP_OVERDUE;
+	backup_work_kill(l->work);
+	return true;
 }
 
 static void on_socket(void *arg, const struct warden_answer *a)
@@ -138,7 +164,9 @@ static int find_chain(struct backup *b, struct backup_loading *l, struct err *e)
 struct backup_loading *backup_load(struct backup *b, const struct backup_load_task *t, struct err *e)
 {
 	struct backup_loading *l = xcalloc(1, sizeof *l);
-	*l = (struct backup_loading){.daemon = b->daemon, .task = *t, .job.run = loading_run};
+	*l = (struct backup_loading){
+		.daemon = b->daemon, .task = *t, .job = {.run = loading_run, .stop = loading_stop}};
+	l->job.max_ms = backup_job_time(b->daemon, t->disk);
 	int r = find_chain(b, l, e);
 	for (size_t i = 0; r == 0 && i < l->n; i++)
 		l->chain[i]->uses++;

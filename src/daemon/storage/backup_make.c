@@ -2,6 +2,9 @@
  * Making backups: snapshot → the warden's stream of it, against the base → atoll-backup, which writes the object and
  * the manifest → the snapshot becomes the base. A kill anywhere leaves the older base and no manifest, or a manifest
  * and the older base: both are right.
+ *
+ * A stream against the base can be far longer than a whole one: the kernel writes zeros for holes that are new, and
+ * leaves those of whole streams out. So one that does not fit the disk, or takes too long, is followed by a whole one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/limits.h"
+#include "daemon/storage/backup_jobs.h"
 #include "daemon/storage/backup_work.h"
 #include "daemon/storage/backups.h"
 #include "daemon/storage/spec_json.h"
@@ -27,6 +31,8 @@ struct backup_making {
 	struct backup_job job;
 	struct snapshot *snapshot, *base;
 	struct backup_work *work;
+	bool whole;	      /* an attempt against the base was too long */
+	bool yields, overdue; /* `work` was killed for that */
 	bool cancelled;
 	struct cancel_waiter waiter;
 	backup_on_done on_done;
@@ -92,11 +98,82 @@ static void on_store_line(void *arg, const struct json *line)
 	json_read_u64(line, "size", 0, UINT64_MAX, &b->size, NULL);
 }
 
+static void ask_stream(struct backup_making *m);
+
+static void on_rest_gone(void *arg, const struct err *e)
+{
+	struct backup_making *m = arg;
+	struct daemon *d = m->b->daemon;
+	if (e || m->cancelled)
+		return making_end(m, e);
+	if (m->base)
+		m->base->active = false;
+	m->base = NULL;
+	*m->b->parent = 0;
+	m->b->chain = m->b->bytes = 0;
+	if (m->yields) {
+		m->yields = false;
+		return backup_job_again(d, &m->job);
+	}
+	log_event(LOG_INFO, "a backup is made whole: its changes make too long a stream", "id=%s sandbox=%s", m->b->id,
+		LOG_Q(m->b->sandbox));
+	m->whole = true;
+	m->overdue = false;
+	m->job.since = loop_now(d->loop);
+	ask_stream(m);
+}
+
+/* What the attempt has left goes first: the next one has the same id. */
+static void begin_again(struct backup_making *m)
+{
+	const char *const args[] = {m->b->id};
+	const struct backup_task t = {
+		.verb = "drop", .args = args, .args_n = 1, .in = -1, .stream = -1, .on_end = on_rest_gone, .arg = m};
+	struct err e;
+	if (!backup_work_start(m->b->daemon, &t, &e))
+		making_end(m, &e);
+}
+
 static void on_store_end(void *arg, const struct err *e)
 {
 	struct backup_making *m = arg;
+	struct err late;
 	m->work = NULL;
+	bool too_long = e && (m->overdue || e->code == ERRC_PAYLOAD_TOO_LARGE);
+	if (e && !m->cancelled && (m->yields || (too_long && m->base)))
+		return begin_again(m);
+	if (e && m->overdue) {
+		err_set(&late, ERRC_BACKUP_CREATE_FAILED,
+			"the backup was not made within %llu s; ATOLL_BACKUP_TIME of the daemon gives it more time",
+			(unsigned long long)m->job.max_ms / 1000);
+		e = &late;
+	}
 	making_end(m, e);
+}
+
+static bool making_stop(struct backup_job *j, enum backup_stop why)
+{
+	struct backup_making *m = container_of(j, struct backup_making, job);
+	if (!m->work || m->yields || m->overdue || m->cancelled)
+		return false;
+	m->yields = why == BACKUP_YIELD;
+	m->overdue = why == BACKUP_OVERDUE;
+	backup_work_kill(m->work);
+	return true;
+}
+
+/* Bytes that one more backup may take. */
+static uint64_t left_for(struct daemon *d, const char *sandbox)
+{
+	uint64_t most = d->config.backup_bytes, used = backups_usage(d, sandbox).bytes;
+	return !most ? UINT64_MAX : most > used ? most - used : 0;
+}
+
+/* Of its disk: the limit, or what is used if the limit has been lowered; never more than the pool has. */
+static uint64_t room_of(const struct backup_making *m)
+{
+	uint64_t limit = m->sandbox->spec.limits.disk_bytes, used = m->snapshot->size;
+	return backup_job_room(m->b->daemon, used > limit ? used : limit);
 }
 
 static void describe(const struct backup *b, struct buf *out)
@@ -122,19 +199,23 @@ static void describe(const struct backup *b, struct buf *out)
 static void on_stream(void *arg, const struct warden_answer *a)
 {
 	struct backup_making *m = arg;
-	const char *const args[] = {m->b->id};
+	char room[40], most[40];
+	const char *const args[] = {room, most, m->b->id};
 	auto_buf struct buf text = {0};
 	struct err e;
-	if (a->err)
+	if (a->err || m->cancelled)
 		return making_end(m, a->err);
 	if (a->fds_n != 1) {
 		err_set(&e, ERRC_INTERNAL_ERROR, "the warden's answer has no stream");
 		return making_end(m, &e);
 	}
 	describe(m->b, &text);
+	snprintf(room, sizeof room, "--room=%llu", (unsigned long long)room_of(m));
+	m->b->size = 0;
+	snprintf(most, sizeof most, "--most=%llu", (unsigned long long)left_for(m->b->daemon, m->b->sandbox));
 	const struct backup_task t = {.verb = "store",
 		.args = args,
-		.args_n = 1,
+		.args_n = ARRAY_LEN(args),
 		.in = a->fds[0],
 		.stream = -1,
 		.text = buf_str(&text),
@@ -158,39 +239,47 @@ static struct snapshot *find_base(const struct backup *b, struct backup **ret_pa
 	return good ? base : NULL;
 }
 
-static void on_snapshot(void *arg, struct snapshot *s, const struct err *e)
+static void ask_stream(struct backup_making *m)
 {
-	struct backup_making *m = arg;
-	struct backup *b = m->b, *parent;
+	struct backup *b = m->b, *parent = NULL;
 	struct warden_request q = {.op = WARDEN_SEND};
 	struct err away;
-	m->snapshot = s;
-	if (e || m->cancelled)
-		return making_end(m, e);
 	if (!warden_client_is_up(b->daemon->warden)) {
 		err_set(&away, ERRC_CONTAINER_UNAVAILABLE, "the warden went away");
 		return making_end(m, &away);
 	}
-	m->base = find_base(b, &parent);
+	m->base = m->whole ? NULL : find_base(b, &parent);
 	if (m->base) {
 		m->base->active = true;
 		snprintf(b->parent, sizeof b->parent, "%s", parent->id);
 		b->chain = parent->chain + 1;
 		memcpy(q.parent, m->base->id, sizeof q.parent);
 	}
-	b->created_ms = s->created_ms;
-	memcpy(q.snapshot, s->id, sizeof q.snapshot);
+	memcpy(q.snapshot, m->snapshot->id, sizeof q.snapshot);
 	warden_client_call(b->daemon->warden, &q, on_stream, m);
+}
+
+static void on_snapshot(void *arg, struct snapshot *s, const struct err *e)
+{
+	struct backup_making *m = arg;
+	m->snapshot = s;
+	if (e || m->cancelled)
+		return making_end(m, e);
+	m->b->created_ms = s->created_ms;
+	ask_stream(m);
 }
 
 static void making_run(struct backup_job *j)
 {
 	struct backup_making *m = container_of(j, struct backup_making, job);
 	struct err e;
-	if (!m->cancelled && sandbox_exists(m->sandbox) && warden_client_is_up(m->b->daemon->warden))
-		return snapshot_take(m->sandbox, NULL, on_snapshot, m);
-	err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' is gone, or the warden is away", m->sandbox->id);
-	making_end(m, &e);
+	if (m->cancelled || !sandbox_exists(m->sandbox) || !warden_client_is_up(m->b->daemon->warden)) {
+		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' is gone, or the warden is away", m->sandbox->id);
+		return making_end(m, &e);
+	}
+	if (m->snapshot) /* it has yielded */
+		return ask_stream(m);
+	snapshot_take(m->sandbox, NULL, on_snapshot, m);
 }
 
 static struct backup *fresh(struct sandbox *s, const struct backup_wish *wish)
@@ -213,10 +302,19 @@ static struct backup *fresh(struct sandbox *s, const struct backup_wish *wish)
 struct backup *backup_make(
 	struct sandbox *s, const struct backup_wish *wish, backup_on_done on_done, void *arg, struct err *e)
 {
+	if (left_for(s->daemon, s->id) == 0) {
+		err_set(e, ERRC_LIMIT_REACHED,
+			"the backups of sandbox '%s' take the %llu bytes that they may, hidden ones included "
+			"(ATOLL_BACKUP_BYTES); delete some",
+			s->id, (unsigned long long)s->daemon->config.backup_bytes);
+		return NULL;
+	}
 	struct backup_making *m = xcalloc(1, sizeof *m);
 	struct backup *b = fresh(s, wish);
 	*m = (struct backup_making){.b = b, .sandbox = s, .on_done = on_done, .arg = arg};
 	m->job.run = making_run;
+	m->job.stop = making_stop;
+	m->job.max_ms = backup_job_time(s->daemon, s->spec.limits.disk_bytes);
 	snprintf(m->job.sandbox, sizeof m->job.sandbox, "%s", s->id);
 	b->making = m;
 	sandbox_ref(s);

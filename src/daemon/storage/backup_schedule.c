@@ -14,6 +14,13 @@ struct schedule {
 	uint64_t every_ms, keep;
 };
 
+static uint64_t every_min; /* ATOLL_BACKUP_EVERY_MIN */
+
+void backups_schedule_begin(const struct config *c)
+{
+	every_min = c->backup_every_min_ms;
+}
+
 static int read_schedule(const struct json *value, struct schedule *ret, struct err *e)
 {
 	struct str every = STR_NULL;
@@ -22,10 +29,8 @@ static int read_schedule(const struct json *value, struct schedule *ret, struct 
 		return err_field(e, "backup", "field 'backup' must be {\"every\": \"1h\", \"keep\": 24}");
 	json_each(it, value) if (!str_eq_c(it->key, "every") && !str_eq_c(it->key, "keep")) return err_field(e,
 		"backup", "'%.*s' in field 'backup' is not known", (int)(it->key.n < 40 ? it->key.n : 40), it->key.p);
-	if (json_read_str(value, "every", &every, NULL) < 0 || !api_duration(every, &ret->every_ms) ||
-		ret->every_ms < BACKUP_EVERY_MIN)
-		return err_field(
-			e, "backup", "'every' in field 'backup' must be a time like '30m', of at least a second");
+	if (json_read_str(value, "every", &every, NULL) < 0 || !api_duration(every, &ret->every_ms) || !ret->every_ms)
+		return err_field(e, "backup", "'every' in field 'backup' must be a time like '30m'");
 	if (json_read_u64(value, "keep", 1, BACKUP_KEEP_MAX, &ret->keep, NULL) < 0)
 		return err_field(e, "backup", "'keep' in field 'backup' must be 1 to %d", BACKUP_KEEP_MAX);
 	return 0;
@@ -34,7 +39,13 @@ static int read_schedule(const struct json *value, struct schedule *ret, struct 
 int backups_check_setting(const struct json *value, struct err *e)
 {
 	struct schedule s = {0};
-	return read_schedule(value, &s, e);
+	if (read_schedule(value, &s, e) < 0)
+		return -1;
+	return s.every_ms >= every_min ? 0
+				       : err_field(e, "backup",
+						 "'every' in field 'backup' must be at least %llu s: "
+						 "ATOLL_BACKUP_EVERY_MIN of the daemon",
+						 (unsigned long long)every_min / 1000);
 }
 
 static bool schedule_of(const struct sandbox *s, struct schedule *ret)
@@ -43,7 +54,11 @@ static bool schedule_of(const struct sandbox *s, struct schedule *ret)
 	if (!strstr(s->spec.settings, "\"backup\""))
 		return false;
 	auto_json struct json_doc *doc = settings_get(s->spec.settings, "backup", &value);
-	return doc && value && read_schedule(value, ret, NULL) == 0;
+	if (!doc || !value || read_schedule(value, ret, NULL) < 0)
+		return false;
+	if (ret->every_ms < every_min) /* it was set when less was allowed */
+		ret->every_ms = every_min;
+	return true;
 }
 
 /* When the last one was made; 0: there is none. */

@@ -11,6 +11,7 @@
 
 #include "base/beside.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "daemon/limits.h"
 
 enum { FD_TEXT = 3, FD_STREAM = 4, FD_HIGH = 16, READ = 65536 };
@@ -159,6 +160,21 @@ static int start(struct backup_work *w, const struct backup_task *t)
 	return spawn(program, argv, fds, &w->pid);
 }
 
+static void on_background(void *arg, const struct warden_answer *a)
+{
+	(void)arg;
+	if (a->err && !a->lost)
+		log_limited(LOG_INFO, "a backup is not in the background", "error=%s", LOG_Q(a->err->msg));
+}
+
+/* What moves files compresses them too, and gets little processor time. */
+static void go_to_background(const struct backup_work *w)
+{
+	const struct warden_request q = {.op = WARDEN_BACKGROUND, .count = (uint32_t)w->pid};
+	if (warden_client_is_up(w->daemon->warden))
+		warden_client_call(w->daemon->warden, &q, on_background, NULL);
+}
+
 struct backup_work *backup_work_start(struct daemon *d, const struct backup_task *t, struct err *e)
 {
 	struct backup_work *w = xcalloc(1, sizeof *w);
@@ -168,10 +184,14 @@ struct backup_work *backup_work_start(struct daemon *d, const struct backup_task
 		.on_line = t->on_line,
 		.on_end = t->on_end,
 		.arg = t->arg};
+	bool moves_files = t->in >= 0 || t->stream >= 0;
 	int r = start(w, t);
 	if (r == 0 && fd_set_nonblock(w->out, true) == 0 &&
-		loop_add(d->loop, &w->io, w->out, EPOLLIN, on_readable) == 0)
+		loop_add(d->loop, &w->io, w->out, EPOLLIN, on_readable) == 0) {
+		if (moves_files)
+			go_to_background(w);
 		return w;
+	}
 	err_os(e, ERRC_INTERNAL_ERROR, r ? r : errno, "start atoll-backup");
 	if (r == 0) {
 		kill(w->pid, SIGKILL);

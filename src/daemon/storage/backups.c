@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/limits.h"
+#include "daemon/storage/backup_jobs.h"
 #include "daemon/storage/backup_work.h"
 #include "daemon/storage/spec_json.h"
 #include "proto/id.h"
@@ -18,9 +19,7 @@ struct backups {
 	bool known, listing;
 	bool partial;	     /* some were left out: who needs what is not known */
 	struct list waiting; /* struct known_waiter */
-	struct list jobs;    /* struct backup_job */
-	size_t jobs_n, running;
-	uint64_t sweep_at; /* hidden ones may be needed no more (loop_now); 0: no reason to look */
+	uint64_t sweep_at;   /* hidden ones may be needed no more (loop_now); 0: no reason to look */
 	struct loop_timer timer;
 };
 
@@ -77,6 +76,23 @@ struct backup **backups_of(struct daemon *d, const char *sandbox, size_t *ret_n)
 	qsort(v, n, sizeof(struct backup *), by_age);
 	*ret_n = n;
 	return v;
+}
+
+struct backup_usage backups_usage(struct daemon *d, const char *sandbox)
+{
+	struct backup_usage u = {0};
+	size_t it = 0;
+	struct str key;
+	void *value;
+	while (map_next(&d->backups->all, &it, &key, &value)) {
+		const struct backup *b = value;
+		if (b->state == BACKUP_FAILED || (sandbox && strcmp(b->sandbox, sandbox) != 0))
+			continue;
+		u.bytes += b->size;
+		u.hidden += b->hidden;
+		u.hidden_bytes += b->hidden ? b->size : 0;
+	}
+	return u;
 }
 
 const char *backup_digest(struct daemon *d, const struct api_spec *spec)
@@ -213,55 +229,6 @@ void backups_when_known(struct daemon *d, void (*run)(void *arg, const struct er
 	struct known_waiter *w = xcalloc(1, sizeof *w);
 	*w = (struct known_waiter){.run = run, .arg = arg};
 	list_push(&k->waiting, &w->node);
-}
-
-/* ---- jobs ---- */
-
-static bool may_run(struct backups *k, const struct backup_job *j)
-{
-	list_each(it, &k->jobs)
-	{
-		const struct backup_job *other = list_entry(it, struct backup_job, node);
-		if (other->running && *j->sandbox && strcmp(other->sandbox, j->sandbox) == 0)
-			return false;
-	}
-	return !j->running;
-}
-
-static void jobs_go_on(struct backups *k)
-{
-	list_each(it, &k->jobs)
-	{
-		struct backup_job *j = list_entry(it, struct backup_job, node);
-		if (k->running >= BACKUPS_AT_ONCE)
-			return;
-		if (!may_run(k, j))
-			continue;
-		j->running = true;
-		k->running++;
-		j->run(j);
-		return jobs_go_on(k); /* the list may be another one now */
-	}
-}
-
-bool backup_job_push(struct daemon *d, struct backup_job *j)
-{
-	struct backups *k = d->backups;
-	if (k->jobs_n >= BACKUPS_AT_ONCE + BACKUPS_QUEUED_MAX)
-		return false;
-	k->jobs_n++;
-	list_push(&k->jobs, &j->node);
-	jobs_go_on(k);
-	return true;
-}
-
-void backup_job_end(struct daemon *d, struct backup_job *j)
-{
-	struct backups *k = d->backups;
-	list_del(&j->node);
-	k->jobs_n--;
-	k->running -= j->running;
-	jobs_go_on(k);
 }
 
 /* ---- delete ---- */
@@ -434,7 +401,8 @@ struct backups *backups_new(struct daemon *d)
 	struct err e;
 	k->daemon = d;
 	list_init(&k->waiting);
-	list_init(&k->jobs);
+	d->backup_jobs = backup_jobs_new(d);
+	backups_schedule_begin(&d->config);
 	snprintf(path, sizeof path, "%s/backups", d->config.data);
 	setenv("ATOLL_BACKUP_DIR", path, 1);
 	snprintf(path, sizeof path, "%s/backup.key", d->config.state_dir);

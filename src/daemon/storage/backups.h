@@ -6,8 +6,8 @@
  * what has changed since its parent. One that others need is only hidden when it is deleted, and goes with the last of
  * them.
  *
- * Jobs that move files run at most BACKUPS_AT_ONCE at a time, and one by one for one sandbox; the others wait.
- * Callbacks may come from inside the function that got them only where it says so. Thread: the loop's.
+ * Jobs that move files wait for a place (backup_jobs.h). Callbacks may come from inside the function that got them only
+ * where it says so. Thread: the loop's.
  */
 #pragma once
 
@@ -46,6 +46,12 @@ struct backup *backup_find(struct daemon *d, struct str id);
 struct backup **backups_of(struct daemon *d, const char *sandbox, size_t *ret_n);
 void backup_write(struct json_writer *w, const struct backup *b);
 
+/* What the backups of one sandbox take, or all (NULL), those that are hidden and those that are being made included. */
+struct backup_usage {
+	uint64_t bytes, hidden_bytes, hidden;
+};
+struct backup_usage backups_usage(struct daemon *d, const char *sandbox);
+
 /* e is NULL on success. */
 typedef void (*backup_on_done)(void *arg, struct backup *b, const struct err *e);
 
@@ -54,7 +60,7 @@ struct backup_wish {
 	uint64_t ttl_ms; /* 0: for ever */
 	bool scheduled;
 };
-/* The list is known. NULL with *e: LIMIT_REACHED. `on_done` may be NULL. */
+/* The list is known. NULL with *e: LIMIT_REACHED, also when ATOLL_BACKUP_BYTES are in use. `on_done` may be NULL. */
 struct backup *backup_make(
 	struct sandbox *s, const struct backup_wish *wish, backup_on_done on_done, void *arg, struct err *e);
 
@@ -79,6 +85,9 @@ void backup_delete(struct backup *b, backup_on_done on_done, void *arg);
 
 /* ---- backup_schedule.c ---- */
 
+struct config;
+/* Before any setting is checked. */
+void backups_schedule_begin(const struct config *c);
 /* The check of the setting "backup" (sandbox/settings.h). */
 int backups_check_setting(const struct json *value, struct err *e);
 /* Every BACKUP_LOOK: makes those that are due. The list is known. */
@@ -86,16 +95,6 @@ void backups_schedule(struct daemon *d);
 
 /* ---- between backups.c and backup_make.c ---- */
 
-struct backup_job {
-	struct list node;
-	char sandbox[BOX_ID_MAX + 1]; /* one at a time for one sandbox; "": any number */
-	bool running;
-	void (*run)(struct backup_job *j);
-};
-/* False: too many wait. */
-bool backup_job_push(struct daemon *d, struct backup_job *j);
-/* The job is the caller's to free. */
-void backup_job_end(struct daemon *d, struct backup_job *j);
 struct backup *backup_new(struct daemon *d, const char *id, const char *sandbox);
 void backup_forget(struct backup *b);
 /* One that others may have waited for has failed or is in use no more: hidden ones are looked at soon. */

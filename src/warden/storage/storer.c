@@ -20,8 +20,6 @@
 #include "warden/warden.h"
 
 enum { RESTART_MS = 1000 };
-/* Of jobs that nobody waits for. */
-#define OWN_TICKET UINT64_MAX
 
 /* ---- the storer's life ---- */
 
@@ -37,7 +35,6 @@ struct life {
 	unsigned running;
 	uint64_t free_before;
 	bool growing;
-	uint64_t look_at_debts; /* when */
 };
 
 static void report(uint64_t ticket, int os)
@@ -139,22 +136,6 @@ static int look_at_space(struct life *l)
 	return near ? POOL_LOOK_NEAR : changes ? POOL_LOOK_BUSY : POOL_LOOK_IDLE;
 }
 
-/* Debts become smaller as forks delete files that they were given: counts them all now and then. */
-static int look_at_debts(struct life *l)
-{
-	static const struct storer_job all = {.kind = STORER_RECOUNT, .ticket = OWN_TICKET};
-	uint64_t now = clock_ms();
-	if (now >= l->look_at_debts && spawn(l, &all, -1))
-		l->look_at_debts = now + DEBT_LOOK;
-	return now < l->look_at_debts ? (int)(l->look_at_debts - now) : DEBT_LOOK;
-}
-
-static int look(struct life *l)
-{
-	int space = look_at_space(l), debts = look_at_debts(l);
-	return space < debts ? space : debts;
-}
-
 _Noreturn static void storer_life(struct life *l)
 {
 	sigset_t chld;
@@ -168,7 +149,7 @@ _Noreturn static void storer_life(struct life *l)
 		_exit(1);
 	l->growing = spawn(l, NULL, -1); /* a growth that was interrupted */
 	for (;;) {
-		int wait = look(l);
+		int wait = look_at_space(l);
 		struct pollfd p[2] = {{.fd = sfd, .events = POLLIN},
 			{.fd = l->running < STORER_JOBS ? STORER_FD_SOCK : -1, .events = POLLIN}};
 		struct signalfd_siginfo si;
@@ -207,7 +188,7 @@ _Noreturn static void become_storer(struct storer *s, int sock)
 	struct warden *w = s->w;
 	const struct pool *p = &w->pool;
 	int keep[] = {p->root, p->boxes, p->snapshots, p->making, p->debts, p->trash, p->groups, p->file, p->device,
-		w->plain_boxes, w->plain_trash, w->host.images};
+		w->plain_boxes, w->plain_trash, w->host.images, w->background};
 	static struct life l;
 	sigset_t none;
 	sigemptyset(&none);
@@ -218,7 +199,7 @@ _Noreturn static void become_storer(struct storer *s, int sock)
 		_exit(1);
 	close_all_but(keep, ARRAY_LEN(keep));
 	l.pool = *p;
-	l.view = (struct storer_view){&l.pool, w->plain_boxes, w->plain_trash, w->host.images};
+	l.view = (struct storer_view){&l.pool, w->plain_boxes, w->plain_trash, w->host.images, w->background};
 	storer_life(&l);
 }
 
@@ -241,22 +222,61 @@ static void ask_end(struct ask *a, int os)
 	free(a);
 }
 
+static size_t under_way(struct storer *s, bool (*is_such)(enum storer_kind kind))
+{
+	size_t n = 0;
+	list_each(it, &s->waiting)
+	{
+		n += is_such(list_entry(it, struct ask, node)->job.kind);
+	}
+	return n;
+}
+
+static bool is_count(enum storer_kind kind)
+{
+	return kind == STORER_RECOUNT;
+}
+
+/* These last as long as a box or a client likes. */
+static bool is_long(enum storer_kind kind)
+{
+	return kind == STORER_SEND || kind == STORER_RECEIVE || kind == STORER_DIFF;
+}
+
+/* Counts run one at a time. Places are left for snapshots and restores, whatever else there is to do. */
+static bool may_begin(struct storer *s, const struct ask *a)
+{
+	if (is_count(a->job.kind))
+		return under_way(s, is_count) == 0;
+	return !is_long(a->job.kind) || under_way(s, is_long) < STORER_LONG_JOBS;
+}
+
+static bool storer_send(struct storer *s, struct ask *a)
+{
+	if (fd_send(s->sock, &a->job, sizeof a->job, &a->fd, a->fd >= 0, MSG_DONTWAIT) < 0)
+		return false;
+	list_del(&a->node);
+	fd_close(&a->fd);
+	if (a->job.kind == STORER_CANCEL)
+		ask_end(a, 0);
+	else
+		list_push(&s->waiting, &a->node);
+	return true;
+}
+
 static void storer_flush(struct storer *s)
 {
-	while (s->sock >= 0 && !list_empty(&s->unsent)) {
-		struct ask *a = list_entry(s->unsent.next, struct ask, node);
-		ssize_t n = fd_send(s->sock, &a->job, sizeof a->job, &a->fd, a->fd >= 0, MSG_DONTWAIT);
-		if (n < 0)
+	bool full = false;
+	list_each(it, &s->unsent)
+	{
+		struct ask *a = list_entry(it, struct ask, node);
+		if (s->sock < 0 || full)
 			break;
-		list_pop(&s->unsent);
-		fd_close(&a->fd);
-		if (a->job.kind == STORER_CANCEL)
-			ask_end(a, 0);
-		else
-			list_push(&s->waiting, &a->node);
+		if (may_begin(s, a))
+			full = !storer_send(s, a);
 	}
 	if (s->sock_io.loop)
-		loop_set_events(&s->sock_io, list_empty(&s->unsent) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+		loop_set_events(&s->sock_io, full ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void on_report(struct storer *s, const struct storer_done *d)
@@ -278,10 +298,25 @@ static void on_says(struct loop_io *io, uint32_t events)
 	struct storer_done d = {0};
 	while (s->sock >= 0 && recv(s->sock, &d, sizeof d, MSG_DONTWAIT) == (ssize_t)sizeof d)
 		on_report(s, &d);
-	if (events & EPOLLOUT)
-		storer_flush(s);
+	storer_flush(s); /* there may be room in the socket, or a place */
 	if (events & (EPOLLHUP | EPOLLERR))
 		loop_del(io); /* on_exit_storer follows */
+}
+
+static void on_counted(void *arg, int os);
+
+/* Debts become smaller as forks delete files that they were given: counts them all, a while after the last time. */
+static void count_debts(struct loop_timer *t)
+{
+	struct storer *s = container_of(t, struct storer, debts);
+	storer_ask(s->w, &(struct storer_job){.kind = STORER_RECOUNT}, -1, on_counted, s);
+}
+
+static void on_counted(void *arg, int os)
+{
+	struct storer *s = arg;
+	(void)os; /* the next one counts again */
+	loop_timer_set(s->w->loop, &s->debts, DEBT_LOOK, count_debts);
 }
 
 static void restart(struct loop_timer *t)
@@ -353,6 +388,9 @@ int storer_start(struct warden *w, struct err *e)
 	if (r < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the storer");
 	s->sock = take_fd(&our_end);
+	if (!s->counts)
+		on_counted(s, 0);
+	s->counts = true;
 	storer_flush(s);
 	return 0;
 }

@@ -53,7 +53,8 @@ struct storer {
 	struct warden *w;
 	int sock, pidfd, lock; /* -1: it does not run */
 	struct loop_io sock_io, exit_io;
-	struct loop_timer timer;
+	struct loop_timer timer, debts;
+	bool counts;		     /* `debts` is set, or its count is under way */
 	struct list unsent, waiting; /* asks, in order */
 	uint64_t last_ticket;
 };
@@ -62,7 +63,9 @@ void storer_init(struct warden *w);
 /* Waits for the storer of a killed warden. Does nothing without a pool. */
 int storer_lock(struct warden *w, struct err *e);
 int storer_start(struct warden *w, struct err *e);
-/* Queues a job; its ticket is filled in here and returned. `fd` (or -1) goes with it and stays the caller's. */
+/* Queues a job. It begins when there is a place: counts one at a time, and jobs that may last for long in
+ * STORER_LONG_JOBS of the places. Its ticket is filled in here and returned. `fd` (or -1) goes with it and stays the
+ * caller's. */
 uint64_t storer_ask(struct warden *w, const struct storer_job *job, int fd, storer_on_done on_done, void *arg);
 
 /* storer_jobs.c: one job, in a process of its own. 0 or an errno. */
@@ -70,5 +73,6 @@ struct pool;
 struct storer_view {
 	struct pool *pool;
 	int plain_boxes, plain_trash, images;
+	int background; /* takes processes in; -1: none */
 };
 int storer_run(struct storer_view *v, const struct storer_job *job, int fd);

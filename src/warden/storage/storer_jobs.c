@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "cage/layers.h"
+#include "cage/limits.h"
 #include "cage/pool/carry.h"
 #include "cage/pool/diff.h"
 #include "cage/pool/full.h"
@@ -63,6 +64,13 @@ static int open_snapshot(const struct storer_view *v, const char *name)
 	char path[SNAPSHOT_NAME_MAX + sizeof "/" PART];
 	snprintf(path, sizeof path, "%s/" PART, name);
 	return open_dir(v->pool->snapshots, path);
+}
+
+static void go_to_background(const struct storer_view *v)
+{
+	setpriority(PRIO_PROCESS, 0, CARRY_NICE);
+	if (v->background >= 0 && write(v->background, "0", 1) < 0)
+		return; /* it only takes more of the time */
 }
 
 /* The kernel writes the dirty data of a subvolume before it copies it: copy it once for that alone. */
@@ -173,6 +181,7 @@ static int replace(struct storer_view *v, const struct storer_job *job)
 
 static int recount(struct storer_view *v, const struct storer_job *job)
 {
+	go_to_background(v);
 	if (!*job->layer) {
 		pool_recount_all_slow(v->pool);
 		return 0;
@@ -233,7 +242,7 @@ static int send_snapshot(struct storer_view *v, const struct storer_job *job, in
 	auto_fd int parent = *job->parent ? open_snapshot(v, job->parent) : -1;
 	if (from < 0 || (*job->parent && parent < 0))
 		return from < 0 ? from : parent;
-	setpriority(PRIO_PROCESS, 0, CARRY_NICE);
+	go_to_background(v);
 	return btrfs_send(from, parent, out);
 }
 
@@ -276,8 +285,9 @@ static int receive(struct storer_view *v, const struct storer_job *job, int in)
 	int r = place_make(v, job->ticket, &at);
 	if (r < 0)
 		return r;
+	go_to_background(v);
 	/* Twice the limit: files are replaced while both are there. */
-	r = pool_incoming_make(v->pool, at.fd, PART, 2 * job->limit, &n);
+	r = pool_incoming_make(v->pool, at.fd, PART, 2 * job->limit + RECEIVE_MORE, &n);
 	auto_fd int root = r < 0 ? -1 : open_dir(at.fd, PART);
 	if (r == 0)
 		r = root < 0 ? root : receive_into(root, in);

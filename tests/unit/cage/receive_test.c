@@ -120,6 +120,63 @@ TEST(a_stream_makes_files_and_directories)
 	CHECK(memcmp(got, "\0\0hello", 7) == 0);
 }
 
+/* A file of 16 KiB, then a hole. */
+static int apply_hole(uint64_t at, uint64_t size)
+{
+	static char data[16384];
+	memset(data, 'x', sizeof data);
+	begin();
+	command(3);
+	text(15, "f");
+	command(15);
+	text(15, "f");
+	number(18, 0);
+	attribute(19, data, sizeof data);
+	command(23);
+	text(15, "f");
+	number(18, at);
+	number(4, size);
+	end();
+	return apply();
+}
+
+static void check_hole(off_t length, off_t hole)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/f", dir);
+	int fd = open(path, O_RDONLY);
+	CHECK_INT(lseek(fd, 0, SEEK_END), length);
+	CHECK_INT(lseek(fd, 0, SEEK_HOLE), hole);
+	close(fd);
+}
+
+TEST(a_hole_in_a_file_takes_its_blocks)
+{
+	CHECK_INT(apply_hole(4096, 8192), 0);
+	check_hole(16384, 4096);
+}
+
+TEST(a_hole_past_the_end_makes_the_file_longer)
+{
+	CHECK_INT(apply_hole(8192, 1 << 30), 0);
+	check_hole(8192 + (1 << 30), 8192);
+}
+
+TEST(an_empty_hole_is_refused)
+{
+	CHECK_INT(apply_hole(0, 0), -EBADMSG);
+}
+
+TEST(a_hole_past_the_longest_file_is_refused)
+{
+	CHECK_INT(apply_hole(INT64_MAX, 2), -EBADMSG);
+}
+
+TEST(a_hole_at_a_negative_place_is_refused)
+{
+	CHECK_INT(apply_hole(UINT64_MAX, 2), -EBADMSG);
+}
+
 TEST(a_stream_without_the_marker_is_not_complete)
 {
 	begin();

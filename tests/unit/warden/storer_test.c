@@ -34,7 +34,8 @@ static void scene(void)
 	view = (struct storer_view){.pool = &pool,
 		.plain_boxes = make_dir(beside, "boxes"),
 		.plain_trash = make_dir(beside, "trash"),
-		.images = make_dir(beside, "images")};
+		.images = make_dir(beside, "images"),
+		.background = -1};
 	CHECK_INT(pool_layer_make(&pool, pool.boxes, "a", 64 * MIB_, &e), 0);
 	int a = btrfs_rig_open(pool.boxes, "a");
 	btrfs_rig_fill(a, "upper/f", MIB_);
