@@ -75,6 +75,7 @@
 
 /* Images */
 #define IMAGE_CONNS_MAX	    32
-#define IMAGE_USE_SECONDS   5  /* a note of use this young is not taken back */
-#define IMAGE_LAYER_SECONDS 5  /* a layer this young may belong to a build that goes on */
+#define IMAGE_ENDED_SECONDS 604800 /* notes of a daemon whose data is gone are kept for so long */
+#define IMAGE_USE_SECONDS   5	   /* a note of use this young is not taken back */
+#define IMAGE_LAYER_SECONDS 5	   /* a layer this young may belong to a build that goes on */
 #define STAGING_LOOK	    50 /* between two looks at the room of the image directory while layers are unpacked there */

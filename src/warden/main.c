@@ -333,6 +333,7 @@ static int warden_start(struct warden *w, struct err *e)
 	snprintf(pool, sizeof pool, "%s/pool", c.data);
 	const struct isolate_paths paths = {
 		c.run, c.data, c.images, IDS_DIR, w->pool.kind == POOL_DIRECTORY ? pool : NULL, w->pool.mount};
+	notes_collect(c.images, name, c.data);
 	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0)
 		return -1;
 	open_tools(w, tools);
