@@ -4,6 +4,7 @@
 #   make test    install missing packages, build, run every suite
 #   make build   the programs: build/atoll, build/atolld and the ten others of ARCHITECTURE.md
 #   make unit | integration | security | compat | sdk | browser | wrangler   one suite; tests/run names them all
+#   make guest   the machine of tests/host
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench | soak
 #   make ci      every suite, lint and a short pass of the fuzz targets that changed: before a merge
@@ -13,7 +14,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk browser wrangler docs lint ci nightly asan fuzz fuzz-build fuzz-changed bench soak clean install man help
+.PHONY: build deps deps-test image guest run test unit integration security compat sdk browser wrangler docs lint ci nightly asan fuzz fuzz-build fuzz-changed bench soak clean install man help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -67,6 +68,10 @@ build: $(B)/host/build.ninja $(B)/static/build.ninja
 
 image:
 	@tools/image/build
+
+# The machine of tests/host, which the suite makes itself where it is missing or old.
+guest: deps-test image
+	@tests/host/make-guest --image $${ATOLL_IMAGES:-/var/lib/atoll/images}/default
 
 run: deps build image
 	@exec $(B)/atoll up

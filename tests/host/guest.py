@@ -71,8 +71,8 @@ class Machine:
             return 0
 
     def command(self, kernel, options):
-        # mitigations=off: under emulation they only cost time.
-        line = "root=/dev/vda rw console=ttyS0 panic=-1 mitigations=off"
+        # Under emulation these only cost time.
+        line = "root=/dev/vda rw console=ttyS0 panic=-1 mitigations=off systemd.mask=e2scrub_reap.service"
         command = ["qemu-system-x86_64", "-M", "q35", "-cpu", "max", "-accel", "tcg,thread=multi",
                    "-smp", "2", "-m", "3072", "-nodefaults", "-no-user-config", "-display", "none",
                    "-kernel", CACHE / f"vmlinuz-{kernel}", "-initrd", CACHE / f"initrd-{kernel}", "-append", line,

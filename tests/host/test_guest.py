@@ -22,12 +22,12 @@ for client in clients:
     client.setblocking(False)
     client.connect_ex(server.getsockname())
     poll.register(client, select.POLLOUT)
-connected = 0
 while found := poll.poll(1000):
     for fd, events in found:
-        connected += not events & (select.POLLERR | select.POLLHUP)
         poll.unregister(fd)
-print(connected)
+# Of the listening socket: the connections in its queue. A client may count half-made ones too.
+port, rows = "%04X" % server.getsockname()[1], [line.split() for line in open("/proc/self/net/tcp")]
+print(*[int(row[4].split(":")[1], 16) for row in rows if row[1].endswith(":" + port) and row[3] == "0A"])
 """
 
 

@@ -14,7 +14,7 @@
 
 /* On the box's own layer: the file must be executable and stay after a restart, which empties /tmp. */
 #define PROGRAM "/var/tmp/atoll-escape"
-enum { RUN_TIMEOUT_MS = 300000, OUTPUT_MAX = 256 * 1024, WORDS_MAX = 24 };
+enum { RUN_TIMEOUT_MS = 600000, OUTPUT_MAX = 256 * 1024, WORDS_MAX = 24 };
 
 static int exec_in(struct escape_box *b, char **argv, int in, struct buf *out, struct stream_result *r, struct err *e)
 {
