@@ -20,9 +20,10 @@
 #define WARDEN_RETRY	     20	   /* pause before a cgroup that is still busy is removed again */
 
 /* File locks */
-#define LOCKS_LOOK     500	     /* between two looks at /proc/locks */
-#define LOCKS_MAX      16384u	     /* a box that holds more is ended */
-#define LOCKS_READ_MAX (32ull * MIB) /* of /proc/locks in one look: half a million locks */
+#define LOCKS_LOOK     500    /* between two looks at /proc/locks */
+#define LOCKS_MAX      1024u  /* a box that holds more is ended */
+#define LOCKS_ALL      16384u /* while all boxes hold more, the one with most is ended */
+#define LOCKS_READ_MAX 65536u /* in one look; others than boxes may hold some */
 
 /* The storer */
 #define ROOM_WAITING_MAX      64u	   /* creates that wait for space in a full pool; more are refused at once */

@@ -363,9 +363,10 @@ static int warden_start(struct warden *w, struct err *e)
 		images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
 		server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;
+	if (locks_watch(w, e) < 0)
+		return -1;
 	pool_kick(w);
 	carry_start(w);
-	locks_watch(w);
 	log_event(LOG_INFO, "ready", "run=%s data=%s instance=%s user=%s boxes=%zu", LOG_Q(c.run), LOG_Q(c.data), name,
 		LOG_Q(c.user_name), w->boxes.count);
 	return 0;
