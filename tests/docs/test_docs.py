@@ -140,7 +140,7 @@ def test_pages_set_the_variables_that_they_use():
 
 
 # Set by one program of Atoll for another.
-INTERNAL = {"ATOLL_AGENT", "ATOLL_BACKUP_DIR", "ATOLL_BACKUP_KEY", "ATOLL_GIT_PASSWORD", "ATOLL_GIT_USER"}
+INTERNAL = {"ATOLL_AGENT", "ATOLL_BACKUP_DIR", "ATOLL_BESIDE", "ATOLL_BACKUP_KEY", "ATOLL_GIT_PASSWORD", "ATOLL_GIT_USER"}
 
 
 def test_every_variable_is_documented():

@@ -4,6 +4,7 @@ The test replaces README's `npm install` by a link to the packages of tests/comp
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -73,7 +74,7 @@ def test_readme_can_be_followed(daemon, shell, tmp_path):
         if isinstance(one, examples.Program):
             code, out = run_program(one.text, daemon)
         else:
-            command = f"ln -s {COMPAT}/node_modules ." if one.text == INSTALL else one.text
+            command = f"ln -s {shlex.quote(str(COMPAT))}/node_modules ." if one.text == INSTALL else one.text
             code, out = shell.run(examples.adapted(daemon, command))
         expected = examples.adapted(daemon, one.output or "")
         assert code == 0 and examples.matches(expected, out), f"{one.text}\nexit {code}, printed:\n{out}\nexpected:\n{expected}"

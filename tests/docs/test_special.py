@@ -81,7 +81,7 @@ def use_over_tls(daemon, here, second):
         if package.built():
             program = "import { getSandbox } from 'atoll-sandbox'; const s = getSandbox(undefined, 'tls'); " \
                       "console.log((await s.exec('echo js')).stdout); await s.destroy();"
-            node = f"cd {package.PACKAGE} && NODE_EXTRA_CA_CERTS=$SSL_CERT_FILE node --input-type=module -e {shlex.quote(program)}"
+            node = f"cd {shlex.quote(str(package.PACKAGE))} && NODE_EXTRA_CA_CERTS=$SSL_CERT_FILE node --input-type=module -e {shlex.quote(program)}"
             assert "js" in succeed(shell, node)
     finally:
         shell.close()

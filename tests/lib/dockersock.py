@@ -165,7 +165,7 @@ def listens(port):
 @contextlib.contextmanager
 def no_api(daemon, port):
     """The daemon's own socket is away, so nothing that it asks itself is answered. It is new: no connection is kept."""
-    api, aside = daemon.run / "atoll.sock", daemon.run / "aside.sock"
+    api, aside = daemon.run / "own.sock", daemon.run / "aside.sock"
     os.rename(api, aside)
     try:
         daemon.kill_daemon()
