@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "gate/spare.h"
+
 static char scratch[GATE_SMALL * 4];
 
 /* ---- pipes ---- */
@@ -20,7 +22,10 @@ static bool take_pipe(struct relay_way *w)
 		w->pipe[1] = idle_pipes[idle_pipes_n][1];
 		return true;
 	}
+	if (!spare_take(2))
+		return false;
 	if (pipe2(w->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+		spare_give(2);
 		w->pipe[0] = w->pipe[1] = -1;
 		return false;
 	}
@@ -38,9 +43,11 @@ static void drop_pipe(struct relay_way *w)
 		idle_pipes[idle_pipes_n][0] = w->pipe[0];
 		idle_pipes[idle_pipes_n++][1] = w->pipe[1];
 		w->pipe[0] = w->pipe[1] = -1;
+		return;
 	}
 	fd_close(&w->pipe[0]);
 	fd_close(&w->pipe[1]);
+	spare_give(2);
 	w->piped = 0;
 }
 
@@ -128,11 +135,21 @@ static bool holds(const struct relay_way *w)
 	return buf_size(&w->left) || w->piped;
 }
 
+static void put_last(struct relay *r)
+{
+	if (!r->order || r->moved - r->ordered < GATE_ORDER_SLICE)
+		return;
+	r->ordered = r->moved;
+	list_del(r->place);
+	list_push(r->order, r->place);
+}
+
 static void spent(struct relay *r, struct relay_way *w, size_t n)
 {
 	r->server_first |= n && w == &r->down && !r->up.bytes;
 	w->bytes += n;
 	r->moved = loop_now(r->loop);
+	put_last(r);
 	if (r->bucket && r->bucket->rate)
 		r->bucket->tokens -= (int64_t)n;
 	if (n && r->bucket && r->bucket->on_moved)
@@ -403,6 +420,11 @@ static bool is_untouched(const struct relay_way *w)
 bool relay_is_untouched(const struct relay *r)
 {
 	return r->loop && !r->over && is_untouched(&r->up) && is_untouched(&r->down);
+}
+
+bool relay_is_stuck(const struct relay *r)
+{
+	return r->loop && !r->over && (holds(&r->up) || holds(&r->down));
 }
 
 static void stop(struct relay *r)

@@ -81,6 +81,9 @@ struct relay {
 	struct loop_task first; /* what the client has said already is moved in the same turn */
 	/* The client's bytes have ended: is it gone, or does it still read? NULL: unknown. Set after relay_start. */
 	bool (*client_left)(struct relay *r);
+	/* NULL, or a list in which `place` goes to the end when a byte has moved. Set after relay_start. */
+	struct list *order, *place;
+	uint64_t ordered;
 	/* From the loop; the relay has let go of pipes. The descriptors are the caller's, who closes both at once. */
 	void (*on_end)(struct relay *r, enum relay_end how);
 };
@@ -90,6 +93,8 @@ void relay_start(struct relay *r, struct loop *l, int client, int server, struct
 	void (*on_end)(struct relay *r, enum relay_end how));
 /* No byte has been read from either side, and neither has ended: whoever takes over begins at the first one. */
 bool relay_is_untouched(const struct relay *r);
+/* Bytes wait for a side that takes none. */
+bool relay_is_stuck(const struct relay *r);
 /* Ends without calling back. Safe when it has ended, or never began. */
 void relay_stop(struct relay *r);
 
