@@ -25,5 +25,5 @@ struct aws_chunked {
 
 /* False: malformed, for good. A zeroed struct begins. */
 bool aws_chunked_feed(struct aws_chunked *c, struct str in, struct buf *out);
-/* The last chunk and the empty line behind it have come. */
+/* The last chunk and the empty line after it have come. */
 bool aws_chunked_ended(const struct aws_chunked *c);

@@ -209,7 +209,7 @@ static void make_hard_link(struct tree *t, int parent, const char *path, const c
 		mover_die("'%s' cannot be linked to '%s': %s", path, target, strerror(errno));
 }
 
-/* Ids past the range of a box belong to nobody. */
+/* Ids past the range of a box have no owner. */
 static uid_t clamp(la_int64_t id)
 {
 	return id < 0 || id > 65534 ? 65534 : (uid_t)id;

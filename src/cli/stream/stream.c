@@ -75,7 +75,7 @@ static void update_pause(struct stream *s)
 	s->paused = !s->paused;
 }
 
-/* EPIPE: nobody reads the output; end as a command that SIGPIPE killed. Other errors, as a full disk, are failures. */
+/* EPIPE: the output has no reader; end as a command that SIGPIPE killed. Other errors, as a full disk, are failures. */
 static void output_broken(struct stream *s, int os, bool is_stdout)
 {
 	char msg[128];

@@ -1,5 +1,5 @@
 /*
- * approve.c - `atoll approve`: connections that wait for somebody's decision. In a terminal each is shown and answered
+ * approve.c - `atoll approve`: connections that wait for a user's decision. In a terminal each is shown and answered
  * as it comes; elsewhere the verb lists them, or answers those that its words name.
  */
 #include <stdio.h>
