@@ -6,7 +6,7 @@
  *
  * The signatures are those of keys that mean nothing, so they are dropped with the framing; what is left is the object.
  * Strict: sizes are hexadecimal and bounded, lines are at most AWS_LINE_MAX, nothing may follow the end. The input
- *comes in pieces of any length; bytes of the object are appended to `out` as they come.
+ * comes in pieces of any length; bytes of the object are appended to `out` as they come.
  */
 #pragma once
 
