@@ -6,13 +6,14 @@
 #   make unit | integration | security | compat | sdk | browser | wrangler   one suite; tests/run names them all
 #   make docs    the site of docs/, into build/docs
 #   make lint | asan | fuzz | bench | soak
-#   make ci      lint, a short pass of every fuzz target, every suite: before a merge
+#   make ci      every suite, lint and a short pass of the fuzz targets that changed: before a merge
+#   make nightly all that there is, for hours: before an issue is closed
 #   make man     the manual page, where scdoc is installed: build/man/atoll.1
 #   make install PREFIX=/usr/local DESTDIR=   programs, completions, the manual page and the systemd unit
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-test image run test unit integration security compat sdk browser wrangler docs lint ci asan fuzz fuzz-build bench soak clean install man help
+.PHONY: build deps deps-test image run test unit integration security compat sdk browser wrangler docs lint ci nightly asan fuzz fuzz-build fuzz-changed bench soak clean install man help
 
 # The steps of run and test follow each other, whatever -j says; ninja is parallel by itself.
 .NOTPARALLEL:
@@ -58,10 +59,11 @@ $(B)/asan/host/build.ninja:
 	@meson setup $(B)/asan/host -Dvariant=all -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all \
 	  "-Dc_link_args=['-static-libasan', '-static-libubsan']" >/dev/null || { tail -30 $(B)/asan/host/meson-logs/meson-log.txt; exit 1; }
 
+# Users other than root execute some of the programs: a umask of 077 must not forbid it.
 build: $(B)/host/build.ninja $(B)/static/build.ninja
 	@for d in host static; do ninja --quiet -C $(B)/$$d | { grep -v '^ninja: no work to do' || true; }; [ $${PIPESTATUS[0]} -eq 0 ] || exit 1; done
-	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
-	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/$$p; done
+	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
+	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
 
 image:
 	@tools/image/build
@@ -69,8 +71,9 @@ image:
 run: deps build image
 	@exec $(B)/atoll up
 
+# BESIDE="lint fuzz ratios" runs these beside the suites: the first two compute, while most tests wait, and get the processor time that the suites leave.
 test: deps-test build image
-	@tests/run
+	@tests/run every $(BESIDE)
 
 unit: build
 	@tests/run unit
@@ -113,17 +116,28 @@ $(B)/fuzz/build.ninja:
 fuzz-build: $(B)/fuzz/build.ninja
 	@ninja --quiet -C $(B)/fuzz fuzz
 
-fuzz: fuzz-build
+fuzz: $(B)/fuzz/build.ninja
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-# lint and the fuzz targets compute, while most tests wait: they get the processor time that the suites leave. Suites run one after the
-# other, because some tests judge what happens under a load of their own making. Seconds per fuzz target: enough to notice a broken target.
-# `make fuzz` runs longer and finds bugs.
+# Seconds per target: enough to notice a broken target. `make fuzz` runs longer and finds bugs.
 CI_FUZZ_SECONDS ?= 5
-ci: deps-test
-	@tools/deps lint
+fuzz-changed: $(B)/fuzz/build.ninja
+	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tools/fuzz --changed
+
+ci:
+	@.ci/run
+
+# An issue is closed with this passed and with tools/lint-base moved to the commit that passed: lint and fuzz of later runs skip what has
+# not changed since.
+nightly: deps-test
+	@tools/deps lint bench
 	@$(MAKE) --no-print-directory build image
-	@FUZZ_SECONDS=$(CI_FUZZ_SECONDS) tests/run unit integration security compat browser sdk mcp wrangler docs / fuzz lint
+	@tests/run --nightly every lint ratios
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@$(MAKE) --no-print-directory asan
+	@$(MAKE) --no-print-directory soak
+	@$(MAKE) --no-print-directory bench
+	@echo "make nightly passed: write $$(git rev-parse HEAD) into tools/lint-base"
 
 # The program generates its manual from the tables of its options.
 man: build

@@ -10,6 +10,7 @@
 
 #include "backup/backup.h"
 #include "backup/target.h"
+#include "base/beside.h"
 #include "base/fd.h"
 
 static const char help[] =
@@ -113,6 +114,7 @@ int main(int argc, char **argv)
 		fputs(help, stdout);
 		return argc < 2 ? 2 : 0;
 	}
+	beside_name("atoll-backup");
 	pid_t parent = getppid();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "cli/describe.h"
 
 static void print_verbs(FILE *to)
@@ -81,6 +82,7 @@ static void fill_closed(void)
 int main(int argc, char **argv)
 {
 	fill_closed();
+	beside_name("atoll");
 	/* A write to a broken pipe then returns EPIPE, which each verb handles in its own way. */
 	signal(SIGPIPE, SIG_IGN);
 	struct cli c = {.self = argc > 0 ? argv[0] : "atoll"};

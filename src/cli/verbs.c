@@ -179,7 +179,8 @@ const struct verb cli_verbs[] = {
 	{"secret", "Keep values that boxes use and never see",
 		"[set NAME --host HOST... [options] | list | rm NAME...]",
 		"The value is read from standard input. A box that is given the secret (atoll create --secret) has a\n"
-		"placeholder in the variable; on its way to one of the hosts, over TLS, it becomes the value.",
+		"placeholder in the variable; on its way to one of the hosts, over TLS, it becomes the value in the\n"
+		"headers that keys usually stand in (Authorization, X-Api-Key …), or in the places of --in.",
 		verb_secret, OWN_CODES,
 		.examples = "pass show openai | atoll secret set openai --host api.openai.com --env OPENAI_API_KEY\n"
 			    "atoll create dev --secret openai\natoll secret list\natoll secret rm openai"},
@@ -215,7 +216,8 @@ const struct verb cli_verbs[] = {
 			    "atoll create reader --volume cache:/cache:ro\natoll volume ls"},
 	{"snapshot", "Keep the files of a box as they are now", "ID [NAME]",
 		"Prints the id of the snapshot. A running box is frozen for the moment of the copy; nothing in it "
-		"ends.",
+		"ends.\n"
+		"Before Linux 6.7 a snapshot counts in the disk limit of the box as much as the box's files.",
 		verb_snapshot, OWN_CODES, .section = "Snapshots", .words = WORDS_BOX,
 		.examples = "atoll snapshot dev\natoll snapshot dev before-upgrade"},
 	{"snapshots", "List or delete the snapshots of a box", "ID [rm SNAPSHOT...]", "", verb_snapshots, OWN_CODES,

@@ -208,6 +208,7 @@ int config_read(struct config *ret, struct err *e)
 	snprintf(c.token_path, sizeof c.token_path, "%s/token", c.data);
 	snprintf(c.warden_sock, sizeof c.warden_sock, "%s/warden.sock", c.run);
 	snprintf(c.api_sock, sizeof c.api_sock, "%s/atoll.sock", c.run);
+	snprintf(c.own_sock, sizeof c.own_sock, "%s/own.sock", c.run);
 	snprintf(c.listen_path, sizeof c.listen_path, "%s/listen", c.run);
 	*ret = c;
 	return 0;

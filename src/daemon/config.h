@@ -24,6 +24,7 @@ struct config {
 	char run[80];	       /* ATOLL_RUN, /run/atoll: short, since socket addresses hold 107 bytes */
 	char warden_sock[108]; /* run/warden.sock */
 	char api_sock[108];    /* run/atoll.sock */
+	char own_sock[108];    /* run/own.sock: as our own programs, see LISTEN_OWN */
 	char listen_path[108]; /* run/listen */
 	/* ATOLL_PREVIEW_DOMAIN, lower case; by default localhost and the port that is really listened on. */
 	char preview_domain[256];	  /* with its port, when it has one */

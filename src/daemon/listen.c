@@ -41,14 +41,14 @@ static void add(struct listeners *l, int fd, enum listen_tag tag)
 }
 
 /* Told apart by its name: $ATOLL_RUN/docker.sock. */
-static bool is_docker_socket(int fd)
+static bool is_named(int fd, const char *name)
 {
 	struct sockaddr_un at = {0};
 	socklen_t n = sizeof at;
 	if (getsockname(fd, (struct sockaddr *)&at, &n) < 0 || n <= offsetof(struct sockaddr_un, sun_path))
 		return false;
 	struct str path = str_n(at.sun_path, strnlen(at.sun_path, sizeof at.sun_path));
-	return str_ends(path, STR("/docker.sock"));
+	return str_ends(path, str_of(name));
 }
 
 /* The i-th name of LISTEN_FDNAMES is "hook". */
@@ -74,10 +74,11 @@ static int take_inherited_fd(struct listeners *l, int fd, struct err *e)
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	fd_set_nonblock(fd, true);
 	add(l, fd,
-		is_hook(fd - FIRST_INHERITED) ? LISTEN_HOOK
-		: domain != AF_UNIX	      ? LISTEN_TCP
-		: is_docker_socket(fd)	      ? LISTEN_DOCKER
-					      : LISTEN_UNIX);
+		is_hook(fd - FIRST_INHERITED)  ? LISTEN_HOOK
+		: domain != AF_UNIX	       ? LISTEN_TCP
+		: is_named(fd, "/docker.sock") ? LISTEN_DOCKER
+		: is_named(fd, "/own.sock")    ? LISTEN_OWN
+					       : LISTEN_UNIX);
 	return 0;
 }
 
@@ -110,6 +111,18 @@ static int bind_docker(const struct config *c, gid_t gid, struct listeners *l, s
 	add(l, fd, LISTEN_DOCKER);
 	if (geteuid() == 0 && lchown(path, 0, gid) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "give %s to group %u", path, (unsigned)gid);
+	return 0;
+}
+
+/* For our own user alone. */
+static int bind_own(const struct config *c, uid_t uid, gid_t gid, struct listeners *l, struct err *e)
+{
+	int fd = fd_unix_listen(c->own_sock, SOCK_STREAM, 0600, BACKLOG);
+	if (fd < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -fd, "listen on %s", c->own_sock);
+	add(l, fd, LISTEN_OWN);
+	if (geteuid() == 0 && lchown(c->own_sock, uid, gid) < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "give %s to user %u", c->own_sock, (unsigned)uid);
 	return 0;
 }
 
@@ -147,14 +160,14 @@ static int write_address(const struct config *c, const struct listeners *l, stru
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "write %s", c->listen_path) : 0;
 }
 
-int listen_open(const struct config *c, gid_t gid, struct listeners *ret, struct err *e)
+int listen_open(const struct config *c, uid_t uid, gid_t gid, struct listeners *ret, struct err *e)
 {
 	*ret = (struct listeners){0};
 	int r = take_inherited(ret, e);
 	if (r > 0)
 		return 0;
 	if (r < 0 || bind_tcp(c, ret, e) < 0 || bind_unix(c, gid, ret, e) < 0 || bind_docker(c, gid, ret, e) < 0 ||
-		write_address(c, ret, e) < 0) {
+		bind_own(c, uid, gid, ret, e) < 0 || write_address(c, ret, e) < 0) {
 		listen_close(ret);
 		return -1;
 	}

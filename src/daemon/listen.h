@@ -14,6 +14,8 @@ enum listen_tag {
 	LISTEN_UNIX,
 	LISTEN_DOCKER, /* $ATOLL_RUN/docker.sock */
 	LISTEN_HOOK,   /* the gate's, for outbound handlers: hooks.h. Passed with the name "hook" */
+	LISTEN_OWN, /* $ATOLL_RUN/own.sock, for our own programs: the image service, and questions of the daemon itself
+		     */
 };
 
 struct listeners {
@@ -26,7 +28,7 @@ struct listeners {
 	bool inherited;
 };
 
-/* Takes what LISTEN_FDS passes (only when LISTEN_PID is this process), else binds ATOLL_LISTEN and atoll.sock; the unix
- * socket is given to `gid`. Writes $ATOLL_RUN/listen when it has bound. */
-int listen_open(const struct config *c, gid_t gid, struct listeners *ret, struct err *e);
+/* Takes what LISTEN_FDS passes (only when LISTEN_PID is this process), else binds ATOLL_LISTEN and atoll.sock; the
+ * unix sockets are given to `uid` and `gid`. Writes $ATOLL_RUN/listen when it has bound. */
+int listen_open(const struct config *c, uid_t uid, gid_t gid, struct listeners *ret, struct err *e);
 void listen_close(struct listeners *l);

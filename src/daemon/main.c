@@ -16,6 +16,7 @@
 #include <sysexits.h>
 #include <time.h>
 
+#include "base/beside.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -203,9 +204,11 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 	gid_t gid = getegid();
 	if (uid == 0 && privs_lookup(c->user, &uid, &gid, e) < 0)
 		return -1;
-	if (listen_open(c, gid, l, e) < 0)
+	if (listen_open(c, uid, gid, l, e) < 0)
 		return -1;
 	metrics_open();
+	beside_keep("atoll");
+	beside_keep("atoll-backup");
 	return privs_drop(uid, gid, e);
 }
 
@@ -244,6 +247,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "atolld: takes no arguments; see atolld --help\n");
 		return EX_USAGE;
 	}
+	beside_name("atolld");
 	log_init("atolld");
 	return serve();
 }

@@ -256,17 +256,17 @@ static void shocker(const struct check *c, struct outcome *o)
 	}
 }
 
-/* A layer may be named as the overlay saw it: "/" or "/upper", below "/stand" where the kernel wanted a path in the
- * warden's own root. Any other path of two names is one of the host's. */
+/* A layer may be named as the overlay saw it: "/" or "/upper", or where the kernel wanted paths, by numbers of the
+ * warden's descriptors, which say nothing. Any other path of two names is one of the host's. */
 static void judge_options(struct outcome *o, const char *file, const char *text)
 {
 	static const char *const keys[] = {"upperdir=", "lowerdir=", "lowerdir+=", "workdir=", "datadir+="};
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		for (const char *at = text; (at = strstr(at, keys[i]));) {
 			at += strlen(keys[i]);
-			if (strncmp(at, "/stand/layer/", 13) == 0 || strncmp(at, "/stand/lower", 12) == 0)
-				continue;
 			size_t n = strcspn(at, ", \n");
+			if (strspn(at, "0123456789:") == n)
+				continue;
 			if (memchr(at, ':', n) || (n > 1 && memchr(at + 1, '/', n - 1)))
 				escaped(o, "%s tells %s%.*s", file, keys[i], (int)(n < 80 ? n : 80), at);
 		}

@@ -275,14 +275,16 @@ static void host_addresses(const struct check *c, struct outcome *o)
 {
 	(void)c;
 	long port;
-	char what[64], ip[64];
+	char what[64];
 	static const char *const others[] = {"169.254.169.254", "10.0.0.1", "172.17.0.1", "192.168.0.1", "100.64.0.1"};
 	const char *host = arg_get("host_ip");
 	if (!arg_need(o, "host_port", &port))
 		return;
-	snprintf(ip, sizeof(ip), "%s", host ? host : "192.0.2.1");
-	int os = tcp_reach(ip, (int)port);
-	TRY(o, "reach the host's address", (errno = os, os ? -1 : 0), EPERM, ECONNREFUSED);
+	int os = EPERM;
+	if (host) { /* it may have loopback only */
+		os = tcp_reach(host, (int)port);
+		TRY(o, "reach the host's address", (errno = os, os ? -1 : 0), EPERM, ECONNREFUSED);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		snprintf(what, sizeof(what), "reach %s", others[i]);
 		os = tcp_reach(others[i], 80);

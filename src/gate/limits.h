@@ -45,6 +45,8 @@
 #define GATE_TLS_TIMEOUT  10000	     /* for the handshake with a server */
 #define GATE_TRUST_LOOK	  5000	     /* how often the host's trust store is looked at */
 #define GATE_SECRET_NOTE  1000	     /* a use of a secret is told to the daemon this often */
+#define GATE_SECRET_HIDE  8	     /* a value that is shorter is not looked for in responses: it is a word of many */
+#define GATE_SECRET_TOLD  40	     /* characters of a place that a refusal names */
 #define GATE_AWS_BODY_MAX (8u * MIB) /* of a request that must be hashed before it is signed */
 
 /* Dialling */

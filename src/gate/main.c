@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "base/beside.h"
 #include "base/log.h"
 #include "gate/confine.h"
 #include "gate/gate.h"
@@ -120,6 +121,7 @@ int main(int argc, char **argv)
 		fputs(help, asked ? stdout : stderr);
 		return asked ? 0 : 2;
 	}
+	beside_name("atoll-gate");
 	log_init("atoll-gate");
 	static struct gate g;
 	struct err e = {0};

@@ -154,7 +154,7 @@ static bool pass(struct rewrite *r, struct str name, struct str *value)
 	if (!secrets_in_value(r->writer.secrets, *value))
 		return true;
 	struct buf *out = new_value(r);
-	bool replaced = out && secret_put_value(&r->writer, *value, out);
+	bool replaced = out && secret_put_value(&r->writer, &(struct http_header){name, *value}, out);
 	if (replaced)
 		*value = buf_str(out);
 	r->full |= replaced && out->failed;
@@ -185,6 +185,18 @@ static bool filter(void *arg, struct str name, struct str *value)
 {
 	struct web *w = arg;
 	return pass(w->rewrite, name, value);
+}
+
+/* A text of the response's head. What has no room in a head is left out, as is a name with a value in it. */
+static bool clean(void *arg, struct str *text, bool name)
+{
+	static struct buf hidden = {.max = HTTP_HEAD_MAX}; /* holds no value; good until the next call */
+	const struct web *w = arg;
+	buf_clear(&hidden);
+	if (!w->conn || !secrets_hide(web_secrets(w), &(struct secret_way){w->leg, w->conn->port}, *text, &hidden))
+		return true;
+	*text = buf_str(&hidden);
+	return !name && !hidden.failed;
 }
 
 static void add(struct rewrite *r, const char *name, struct str value)
@@ -351,6 +363,7 @@ bool rewrite_begin(struct web *w, const struct http_request *rq, struct rewrite 
 	w->rewrite = r;
 	o->wipe = true;
 	o->filter_request = filter;
+	o->clean_response = clean;
 	o->add = r->add;
 	add_headers(w, r);
 	bool replaced = secret_put_target(&r->writer, rq->target, &r->target);

@@ -1,137 +1,8 @@
 #include "gate/secret.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 
 #include "base/base64.h"
-
-/* ---- reading ---- */
-
-static int bad(struct err *e, const char *what)
-{
-	return err_set(e, ERRC_VALIDATION_FAILED, "a secret of the daemon: %s", what);
-}
-
-static bool placeholder_ok(struct str s)
-{
-	if (s.n != SECRET_PLACEHOLDER || !str_starts(s, STR(SECRET_PREFIX)))
-		return false;
-	for (size_t i = sizeof SECRET_PREFIX - 1; i < s.n; i++)
-		if (!((s.p[i] >= '0' && s.p[i] <= '9') || (s.p[i] >= 'a' && s.p[i] <= 'f')))
-			return false;
-	return true;
-}
-
-static int read_hosts(const struct json *o, struct secret *s, struct err *e)
-{
-	const struct json *hosts = json_get(o, "hosts");
-	if (!hosts || hosts->type != JSON_T_ARRAY || hosts->count > SECRET_HOSTS_MAX)
-		return bad(e, "hosts");
-	s->hosts = xcalloc(hosts->count + 1, sizeof *s->hosts);
-	json_each(it, hosts)
-	{
-		struct rule r;
-		if (rule_parse(it->text, &r, e) < 0)
-			return -1;
-		s->hosts[s->hosts_n++] = r;
-	}
-	return 0;
-}
-
-static int read_header(const struct json *o, struct secret *s, struct err *e)
-{
-	struct str text = STR_NULL, value;
-	if (json_read_str(o, "header", &text, e) < 0)
-		return -1;
-	if (!text.p)
-		return 0;
-	struct str name = str_split(text, ':', &value);
-	value = str_trim(value);
-	if (text.n > SECRET_HEADER_MAX || !http_name_ok(name) || !http_value_ok(value))
-		return bad(e, "header");
-	s->header = str_dup(name);
-	s->header_value = str_dup(value);
-	return 0;
-}
-
-static int read_aws(const struct json *o, struct secret *s, struct err *e)
-{
-	const struct json *aws = json_get(o, "aws");
-	const char *id = "", *region = "", *service = "", *token = "";
-	if (json_is_null(aws))
-		return 0;
-	if (json_read_cstr(aws, "accessKeyId", &id, e) < 0 || json_read_cstr(aws, "region", &region, e) < 0 ||
-		json_read_cstr(aws, "service", &service, e) < 0 || json_read_cstr(aws, "sessionToken", &token, e) < 0)
-		return -1;
-	s->is_aws = true;
-	s->aws = (struct secret_aws){xstrdup(id), xstrdup(region), xstrdup(service), xstrdup(token)};
-	return 0;
-}
-
-static int read_one(const struct json *o, struct secret *s, struct err *e)
-{
-	struct str name = STR_NULL, placeholder = STR_NULL, value = STR_NULL;
-	if (json_read_str(o, "name", &name, e) < 0 || json_read_str(o, "placeholder", &placeholder, e) < 0 ||
-		json_read_str(o, "value", &value, e) < 0)
-		return -1;
-	if (!name.n || name.n > SECRET_NAME_MAX || !placeholder_ok(placeholder) || !value.n ||
-		value.n > SECRET_VALUE_MAX || !http_value_ok(value))
-		return bad(e, "name, placeholder or value");
-	snprintf(s->name, sizeof s->name, "%.*s", STR_ARG(name));
-	snprintf(s->placeholder, sizeof s->placeholder, "%.*s", STR_ARG(placeholder));
-	s->value = str_dup(value);
-	s->value_n = value.n;
-	return read_hosts(o, s, e) < 0 || read_header(o, s, e) < 0 || read_aws(o, s, e) < 0 ? -1 : 0;
-}
-
-int secrets_read(const struct json *object, struct secrets **ret, struct err *e)
-{
-	const struct json *list = json_get(object, "secrets");
-	if (json_is_null(list) || (list->type == JSON_T_ARRAY && !list->count)) {
-		*ret = NULL;
-		return 0;
-	}
-	if (list->type != JSON_T_ARRAY || list->count > SECRETS_BOX_MAX)
-		return bad(e, "the list");
-	struct secrets *s = xcalloc(1, sizeof *s);
-	s->v = xcalloc(list->count, sizeof *s->v);
-	json_each(it, list)
-	{
-		if (read_one(it, &s->v[s->n++], e) < 0) {
-			secrets_free(s);
-			return -1;
-		}
-	}
-	*ret = s;
-	return 0;
-}
-
-static void free_aws(struct secret_aws *a)
-{
-	if (a->token)
-		OPENSSL_cleanse(a->token, strlen(a->token));
-	free(a->id);
-	free(a->region);
-	free(a->service);
-	free(a->token);
-}
-
-void secrets_free(struct secrets *s)
-{
-	for (size_t i = 0; s && i < s->n; i++) {
-		struct secret *one = &s->v[i];
-		if (one->value)
-			OPENSSL_cleanse(one->value, one->value_n);
-		free(one->value);
-		free(one->hosts);
-		free(one->header);
-		free(one->header_value);
-		free_aws(&one->aws);
-	}
-	if (s)
-		free(s->v);
-	free(s);
-}
 
 /* ---- where ---- */
 
@@ -169,8 +40,7 @@ static int hex_digit(char c)
 	return p ? (int)(p - digits) : -1;
 }
 
-/* One character, also as %XX. How many bytes it takes, or 0. */
-static size_t read_escaped(struct str text, char *ret)
+size_t secret_read_escaped(struct str text, char *ret)
 {
 	int high, low;
 	if (!text.n)
@@ -190,7 +60,7 @@ static size_t read_place(struct str text, char ret[SECRET_PLACEHOLDER])
 	static const char prefix[] = SECRET_PREFIX;
 	size_t n = 0;
 	for (size_t i = 0; i < SECRET_PLACEHOLDER; i++) {
-		size_t took = read_escaped(str_skip(text, n), &ret[i]);
+		size_t took = secret_read_escaped(str_skip(text, n), &ret[i]);
 		if (!took || (i < sizeof prefix - 1 && ret[i] != prefix[i]))
 			return 0;
 		n += took;
@@ -229,9 +99,7 @@ struct secret *secrets_in_target(const struct secrets *s, struct str target)
 	return next_place(s, target, true, 0, &found) ? found.secret : NULL;
 }
 
-/* The credentials of "Basic …", decoded, as lenient as servers are: any case, blanks and tabs, padding or none. False:
- * it is something else. */
-static bool decode_basic(struct str value, struct buf *out)
+bool secret_decode_basic(struct str value, struct buf *out)
 {
 	static const struct str scheme = STR("basic");
 	struct base64_decoder d = {0};
@@ -245,7 +113,7 @@ struct secret *secrets_in_value(const struct secrets *s, struct str value)
 {
 	auto_buf struct buf plain = {0};
 	struct secret *found = secrets_find(s, value);
-	return !found && decode_basic(value, &plain) ? secrets_find(s, buf_str(&plain)) : found;
+	return !found && secret_decode_basic(value, &plain) ? secrets_find(s, buf_str(&plain)) : found;
 }
 
 struct secret *secrets_in_head(const struct secrets *s, struct str head)
@@ -261,38 +129,142 @@ struct secret *secrets_in_head(const struct secrets *s, struct str head)
 	return found;
 }
 
-static struct secret *misplaced_in(const struct secrets *s, struct str text, bool target, const struct secret_way *way)
+/* ---- places ---- */
+
+static bool goes(const struct secret *s, const struct secret_way *way)
 {
-	struct place found = {0};
-	for (size_t at = 0; next_place(s, text, target, at, &found); at = found.at + found.n)
-		if (!way->name || !secret_goes_to(found.secret, way->name, way->port))
-			return found.secret;
-	return NULL;
+	return way->name && secret_goes_to(s, way->name, way->port);
 }
 
-static struct secret *misplaced_in_header(
+static bool may_stand_in_header(const struct secret *s, struct str header)
+{
+	bool ok = s->anywhere;
+	for (size_t i = 0; i < s->in_n && !ok; i++)
+		ok = s->in[i].kind == SECRET_IN_HEADER && str_eq_nocase(header, s->in[i].name);
+	return ok;
+}
+
+/* Where in a target something stands: the name of its parameter, as it is written. */
+struct spot {
+	bool path;
+	struct str parameter; /* n == 0: in none, or in one of which servers differ on where it begins */
+};
+
+/* Some servers take a semicolon for an ampersand: behind one the parameter would be another one for them. */
+static struct spot spot_of(struct str target, size_t at)
+{
+	struct str query, path = str_split(target, '?', &query), value;
+	if (at <= path.n)
+		return (struct spot){.path = true};
+	size_t from = at;
+	while (from > path.n + 1 && target.p[from - 1] != '&')
+		from--;
+	struct str piece = str_n(target.p + from, at - from), name = str_split(piece, '=', &value);
+	bool clear = name.n < piece.n && !memchr(piece.p, ';', piece.n);
+	return (struct spot){.parameter = clear ? name : STR_NULL};
+}
+
+/* As servers read the names of parameters, where a plus is a blank. */
+static bool is_named(struct str written, struct str name)
+{
+	size_t i = 0;
+	for (; written.n && i < name.n; i++) {
+		char c;
+		size_t took = secret_read_escaped(written, &c);
+		c = *written.p == '+' ? ' ' : c;
+		if (!took || c != name.p[i])
+			return false;
+		written = str_skip(written, took);
+	}
+	return !written.n && i == name.n;
+}
+
+static bool may_stand_at(const struct secret *s, const struct spot *spot)
+{
+	bool ok = s->anywhere;
+	for (size_t i = 0; i < s->in_n && !ok; i++) {
+		const struct secret_in *in = &s->in[i];
+		ok = (in->kind == SECRET_IN_PATH && spot->path) ||
+		     (in->kind == SECRET_IN_QUERY && is_named(spot->parameter, in->name));
+	}
+	return ok;
+}
+
+/* ---- misplaced ---- */
+
+/* The member of `in` that would allow it, if it can be shown whole. */
+static struct secret_fault fault_at(const struct secret *s, const char *kind, struct str name)
+{
+	struct secret_fault f = {.secret = s};
+	struct secret_in in;
+	int n = snprintf(f.member, sizeof f.member, "%s%.*s", kind,
+		(int)(name.n < sizeof f.member ? name.n : sizeof f.member), name.p);
+	bool odd = (size_t)n >= sizeof f.member || !secret_in_parse(str_of(f.member), &in);
+	if (odd || strpbrk(f.member, "\"\\%+"))
+		*f.member = 0;
+	return f;
+}
+
+static struct secret_fault misplaced_in_target(const struct secrets *s, struct str target, const struct secret_way *way)
+{
+	struct place found = {0};
+	for (size_t at = 0; next_place(s, target, true, at, &found); at = found.at + found.n) {
+		const struct secret *one = found.secret;
+		struct spot spot = spot_of(target, found.at);
+		/* Of a presigned request: the signature takes its place. */
+		bool signs = one->is_aws && is_named(spot.parameter, STR("X-Amz-Credential"));
+		if (!goes(one, way))
+			return (struct secret_fault){.secret = one};
+		if (!signs && !may_stand_at(one, &spot))
+			return fault_at(one, spot.path ? "path" : "query:", spot.parameter);
+	}
+	return (struct secret_fault){0};
+}
+
+/* What the gate writes into the header takes the placeholder's place. */
+static bool is_replaced(const struct secret *s, const struct http_header *h)
+{
+	return (s->header && str_eq_nocase(h->name, str_of(s->header))) ||
+	       (s->is_aws && str_eq_nocase(h->name, STR("Authorization")) && str_starts(h->value, STR("AWS4-")));
+}
+
+static struct secret_fault misplaced_in_text(
+	const struct secrets *s, const struct http_header *h, struct str text, const struct secret_way *way)
+{
+	struct place found = {0};
+	for (size_t at = 0; next_place(s, text, false, at, &found); at = found.at + found.n) {
+		if (!goes(found.secret, way))
+			return (struct secret_fault){.secret = found.secret};
+		if (!is_replaced(found.secret, h) && !may_stand_in_header(found.secret, h->name))
+			return fault_at(found.secret, "header:", h->name);
+	}
+	return (struct secret_fault){0};
+}
+
+static struct secret_fault misplaced_in_header(
 	const struct secrets *s, const struct http_header *h, const struct secret_way *way)
 {
 	auto_buf struct buf plain = {0};
 	/* A name is nowhere to put a value. */
-	struct secret *bad_one = secrets_find(s, h->name);
-	if (!bad_one)
-		bad_one = misplaced_in(s, h->value, false, way);
-	if (!bad_one && decode_basic(h->value, &plain))
-		bad_one = misplaced_in(s, buf_str(&plain), false, way);
-	return bad_one;
+	struct secret_fault f = {.secret = secrets_find(s, h->name)};
+	if (!f.secret)
+		f = misplaced_in_text(s, h, h->value, way);
+	if (!f.secret && secret_decode_basic(h->value, &plain))
+		f = misplaced_in_text(s, h, buf_str(&plain), way);
+	return f;
 }
 
-struct secret *secrets_misplaced(const struct secrets *s, const struct http_request *rq, const struct secret_way *way)
+struct secret_fault secrets_misplaced(
+	const struct secrets *s, const struct http_request *rq, const struct secret_way *way)
 {
 	if (!s)
-		return NULL;
-	struct secret *bad_one = misplaced_in(s, rq->target, true, way);
-	if (!bad_one)
-		bad_one = secrets_find(s, rq->host);
-	for (size_t i = 0; i < rq->headers.n && !bad_one; i++)
-		bad_one = misplaced_in_header(s, &rq->headers.v[i], way);
-	return bad_one;
+		return (struct secret_fault){0};
+	struct secret_fault f = misplaced_in_target(s, rq->target, way);
+	if (!f.secret)
+		f.secret = secrets_find(s, rq->host);
+	for (size_t i = 0; i < rq->headers.n && !f.secret; i++)
+		f = misplaced_in_header(s, &rq->headers.v[i], way);
+	return f;
 }
 
 /* ---- replacing ---- */
@@ -313,19 +285,30 @@ static void put_escaped(struct buf *out, struct str value)
 	}
 }
 
-static bool put_replaced(const struct secret_writer *w, struct str text, bool target, struct buf *out)
+/* `header` is the one that it is the value of; n == 0: a target. */
+static bool may_put(const struct secret *s, const struct secret_way *way, struct str header, struct str text, size_t at)
+{
+	if (!goes(s, way))
+		return false;
+	if (header.n)
+		return may_stand_in_header(s, header);
+	struct spot spot = spot_of(text, at);
+	return may_stand_at(s, &spot);
+}
+
+static bool put_replaced(const struct secret_writer *w, struct str header, struct str text, struct buf *out)
 {
 	size_t from = 0, at = 0;
 	struct place found = {0};
-	for (; next_place(w->secrets, text, target, at, &found); at = found.at + found.n) {
+	for (; next_place(w->secrets, text, !header.n, at, &found); at = found.at + found.n) {
 		const struct secret *s = found.secret;
-		if (!w->way.name || !secret_goes_to(s, w->way.name, w->way.port))
+		if (!may_put(s, &w->way, header, text, found.at))
 			continue;
 		buf_add(out, text.p + from, found.at - from);
-		if (target)
-			put_escaped(out, str_n(s->value, s->value_n));
-		else
+		if (header.n)
 			buf_add(out, s->value, s->value_n);
+		else
+			put_escaped(out, str_n(s->value, s->value_n));
 		from = found.at + found.n;
 		w->used(w->arg, found.secret);
 	}
@@ -335,18 +318,18 @@ static bool put_replaced(const struct secret_writer *w, struct str text, bool ta
 
 bool secret_put_target(const struct secret_writer *w, struct str target, struct buf *out)
 {
-	return put_replaced(w, target, true, out);
+	return put_replaced(w, STR_NULL, target, out);
 }
 
-bool secret_put_value(const struct secret_writer *w, struct str value, struct buf *out)
+bool secret_put_value(const struct secret_writer *w, const struct http_header *h, struct buf *out)
 {
 	auto_buf struct buf plain = {0}, changed = {.wipe = true};
-	bool basic = decode_basic(value, &plain) && put_replaced(w, buf_str(&plain), false, &changed);
+	bool basic = secret_decode_basic(h->value, &plain) && put_replaced(w, h->name, buf_str(&plain), &changed);
 	if (basic) {
 		buf_add_c(out, "Basic ");
 		base64_append(out, buf_str(&changed));
 	}
-	return basic || put_replaced(w, value, false, out);
+	return basic || put_replaced(w, h->name, h->value, out);
 }
 
 void secret_put_header(const struct secret *s, struct buf *out)

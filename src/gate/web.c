@@ -271,11 +271,32 @@ void web_begin_leg(struct web *w, const char *name, const char *why)
 	use_leg(w, name);
 }
 
-static void deny_secret(struct web *w, struct http_exchange *x, const char *host, const struct secret *s)
+/* True: a placeholder stands where it may not, and the request is refused. */
+static bool deny_secret(struct web *w, struct http_exchange *x, const char *host, const struct secret_way *way)
 {
+	struct secret_fault f = secrets_misplaced(web_secrets(w), http_request(x), way);
 	char why[GATE_WHY_MAX];
-	snprintf(why, sizeof why, "the placeholder of secret '%s' may go only to its hosts, over TLS", s->name);
+	if (!f.secret)
+		return false;
+	if (*f.member)
+		snprintf(why, sizeof why, "a placeholder of secret '%s' there needs \"%s\" in its 'in'", f.secret->name,
+			f.member);
+	else if (way->name && secret_goes_to(f.secret, way->name, way->port))
+		snprintf(why, sizeof why, "the placeholder of secret '%s' may not stand there", f.secret->name);
+	else
+		snprintf(why, sizeof why, "the placeholder of secret '%s' may go only to its hosts, over TLS",
+			f.secret->name);
 	deny(w, x, host, why);
+	return true;
+}
+
+/* A server answers TRACE with the head that it has got. */
+static bool deny_trace(struct web *w, struct http_exchange *x, const char *host)
+{
+	if (!w->tls || !web_secrets(w) || http_request(x)->method != HTTP_M_TRACE)
+		return false;
+	deny(w, x, host, "TRACE would show the value of a secret");
+	return true;
 }
 
 static void go_on(struct web *w, struct http_exchange *x)
@@ -377,18 +398,15 @@ static void settle_held(struct web *w)
 /* A handler is none of a secret's hosts, whichever host it answers for. */
 static void hand_over(struct web *w, struct http_exchange *x, const char *name)
 {
-	const struct secret *s = secrets_misplaced(web_secrets(w), http_request(x), &(struct secret_way){NULL, 0});
-	if (s)
-		return deny_secret(w, x, name, s);
-	handover(w, x, name);
+	if (!deny_secret(w, x, name, &(struct secret_way){NULL, 0}))
+		handover(w, x, name);
 }
 
 /* workerd decides, whatever the policy says of the name. */
 static void ask_worker(struct web *w, struct http_exchange *x, const char *name, const struct verdict *v)
 {
-	const struct secret *s = secrets_misplaced(web_secrets(w), http_request(x), &(struct secret_way){NULL, 0});
-	if (s)
-		return deny_secret(w, x, name, s);
+	if (deny_secret(w, x, name, &(struct secret_way){NULL, 0}))
+		return;
 	if (http_request(x)->method == HTTP_M_CONNECT)
 		return deny(w, x, name, "CONNECT is not passed on where a Worker decides");
 	if (*name)
@@ -418,10 +436,9 @@ static void on_request(struct http_exchange *x, void *arg)
 		snprintf(w->conn->name, sizeof w->conn->name, "%s", name);
 	if (v.answer == POLICY_DENY)
 		return deny(w, x, name, v.why);
-	const struct secret *s =
-		secrets_misplaced(web_secrets(w), rq, &(struct secret_way){w->tls ? name : NULL, w->conn->port});
-	if (s)
-		return deny_secret(w, x, name, s);
+	if (deny_secret(w, x, name, &(struct secret_way){w->tls ? name : NULL, w->conn->port}) ||
+		deny_trace(w, x, name))
+		return;
 	if (v.answer == POLICY_ASK)
 		return hold(w, x);
 	proceed(w, x, name, v.why);

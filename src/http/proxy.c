@@ -31,6 +31,13 @@ static bool passes(struct http_proxy *p, http_proxy_filter filter, const struct 
 	return !is_hop_by_hop(h, name) && (!filter || filter(p->o.arg, name, value));
 }
 
+/* What the client may see of a header of the response. */
+static bool is_clean(struct http_proxy *p, struct str name, struct str *value)
+{
+	return !p->o.clean_response ||
+	       (p->o.clean_response(p->o.arg, &name, true) && p->o.clean_response(p->o.arg, value, false));
+}
+
 /* Fields for routing, framing, authentication or processing are not allowed behind the body: code that looked at the
  * head has already acted (RFC 9110, 6.5.1). */
 static bool may_trail(struct str name)
@@ -47,12 +54,14 @@ static bool may_trail(struct str name)
 }
 
 /* Appends the trailers that pass, as lines. */
-static void pass_trailers(struct http_proxy *p, const struct http_headers *h, struct str lines, struct buf *out)
+static void pass_trailers(
+	struct http_proxy *p, const struct http_headers *h, struct str lines, bool response, struct buf *out)
 {
 	while (lines.n) {
 		struct str one = str_split(lines, '\n', &lines), value, name = str_split(one, ':', &value);
 		value = str_trim(str_n(value.p, value.n - 1));
-		if (!may_trail(name) || !passes(p, NULL, h, name, &value) || !http_value_ok(value))
+		if (!may_trail(name) || !passes(p, NULL, h, name, &value) || (response && !is_clean(p, name, &value)) ||
+			!http_value_ok(value))
 			continue;
 		http_put_header(out, name, value);
 	}
@@ -132,7 +141,7 @@ static void x_body_end(struct http_exchange *x)
 	auto_buf struct buf trailers = {0};
 	if (!p->call || p->o.body.p || (p->o.filter_body && !write_filtered(p, STR_NULL)))
 		return;
-	pass_trailers(p, &http_request(x)->headers, http_request_trailers(x), &trailers);
+	pass_trailers(p, &http_request(x)->headers, http_request_trailers(x), false, &trailers);
 	http_call_end_with(p->call, buf_str(&trailers));
 }
 
@@ -192,10 +201,13 @@ static void c_info(struct http_call *c, const struct http_response *r)
 	struct http_headers passed = {v, 0};
 	for (size_t i = 0; i < r->headers.n && passed.n < HTTP_HEADERS_MAX; i++) {
 		struct http_header h = r->headers.v[i];
-		/* Cookies belong to the final answer. Bytes that the filter writes live for one header only. */
+		struct str value = h.value;
+		/* Cookies belong to the final answer. Bytes that filters write live for one header only: a value that
+		 * had to be cleaned is left out. */
 		if (!str_eq_nocase(h.name, STR("Set-Cookie")) &&
-			passes(p, p->o.filter_response, &r->headers, h.name, &h.value))
-			v[passed.n++] = (struct http_header){h.name, r->headers.v[i].value};
+			passes(p, p->o.filter_response, &r->headers, h.name, &h.value) && is_clean(p, h.name, &value) &&
+			value.p == r->headers.v[i].value.p)
+			v[passed.n++] = (struct http_header){h.name, value};
 	}
 	http_respond_info(p->x, r->status, &passed);
 }
@@ -219,17 +231,20 @@ static void c_head(struct http_call *c, const struct http_response *r)
 		return;
 	for (size_t i = 0; i < r->headers.n; i++) {
 		struct str name = r->headers.v[i].name, value = r->headers.v[i].value;
-		if (passes(p, p->o.filter_response, &r->headers, name, &value))
+		if (passes(p, p->o.filter_response, &r->headers, name, &value) && is_clean(p, name, &value))
 			http_respond_header(p->x, name, value);
 	}
 	p->status = r->status;
-	http_respond_reason(p->x, r->reason);
-	if (r->status != 101)
-		return http_respond_begin(p->x, r->status, announced_length(r));
-	struct str protocol = http_header_value(&r->headers, STR("Upgrade"));
-	if (protocol.n)
+	struct str protocol = http_header_value(&r->headers, STR("Upgrade")), reason = r->reason;
+	if (r->status == 101 && protocol.n && is_clean(p, STR_NULL, &protocol))
 		http_respond_header(p->x, STR("Upgrade"), protocol);
-	http_upgrade(p->x);
+	/* Last: its bytes may be the filter's, and are read by the next line. */
+	if (is_clean(p, STR_NULL, &reason))
+		http_respond_reason(p->x, reason);
+	if (r->status == 101)
+		http_upgrade(p->x);
+	else
+		http_respond_begin(p->x, r->status, announced_length(r));
 }
 
 static void c_body(struct http_call *c, struct str chunk)
@@ -249,7 +264,7 @@ static void c_body_end(struct http_call *c)
 	auto_buf struct buf trailers = {0};
 	if (!p->x)
 		return;
-	pass_trailers(p, &http_call_response(c)->headers, http_call_trailers(c), &trailers);
+	pass_trailers(p, &http_call_response(c)->headers, http_call_trailers(c), true, &trailers);
 	http_respond_end_with(p->x, buf_str(&trailers));
 }
 

@@ -25,6 +25,11 @@ struct http_proxy;
  * proxy call returns. */
 typedef bool (*http_proxy_filter)(void *arg, struct str name, struct str *value);
 
+/* For each text of the response that reaches the client outside of its body: names and values of headers and trailers,
+ * the reason. Return false to leave it out, with its header; *text may be replaced by bytes that live until the next
+ * call. */
+typedef bool (*http_proxy_clean)(void *arg, struct str *text, bool name);
+
 /* For each piece of the request's body: appends what goes on in its place. A piece with p == NULL says that the body
  * has ended. Return false to cut the exchange off. */
 typedef bool (*http_proxy_body)(void *arg, struct str piece, struct buf *out);
@@ -41,10 +46,11 @@ struct http_proxy_options {
 	size_t add_n;
 	http_proxy_filter filter_request; /* NULL: pass all */
 	http_proxy_filter filter_response;
-	http_proxy_body filter_body; /* NULL: the body passes as it is */
-	int64_t body_length;	     /* with filter_body: what comes out of it */
-	struct str body;	     /* p != NULL: the whole body, which was collected; lives until the end */
-	bool wipe;		     /* the head holds secrets (client.h) */
+	http_proxy_clean clean_response; /* after filter_response; NULL: nothing is looked at */
+	http_proxy_body filter_body;	 /* NULL: the body passes as it is */
+	int64_t body_length;		 /* with filter_body: what comes out of it */
+	struct str body;		 /* p != NULL: the whole body, which was collected; lives until the end */
+	bool wipe;			 /* the head holds secrets (client.h) */
 	uint32_t connect_ms, head_ms, stall_ms; /* as in client.h */
 	/* Upstream failed before its head: must answer the exchange. The proxy has let go of it already. When
 	 * failure->untouched it may also be proxied again, now or later. */

@@ -463,7 +463,7 @@ int do_build(struct conn *c, struct store *s, struct err *e)
 		buf_add_c(&path, "Dockerfile");
 	if (work_open(&b.work, c, e) < 0 || work_open(&b.context, NULL, e) < 0)
 		return -1;
-	snprintf(b.context.box, sizeof b.context.box, "image-%d-context", (int)getpid());
+	work_name(getpid(), work_digits, "-context", b.context.box);
 	set_platform(&b);
 	int r = take_context(&b, e) < 0 || build_context_file(&b, buf_cstr(&path), &text, e) < 0 ||
 				drop_hidden(&b, buf_cstr(&path), e) < 0 ||

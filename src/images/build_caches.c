@@ -1,8 +1,7 @@
 /*
  * The volumes behind RUN --mount. A cache is a volume whose name is made of its id; it stays until `image prune`, or
  * until there are more than SERVICE_CACHES_MAX of them. Builds that use it hold a lock on a file with its name, shared
- * or alone: a process that is killed holds no lock. Every token of a daemon has the same rights to volumes and images,
- * and so it is with caches.
+ * or alone: a process that is killed holds no lock. Each owner of builds has caches of its own.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -111,10 +110,12 @@ static void wait_a_moment(struct build *b)
 		usleep(SERVICE_CACHE_LOOK * 1000);
 }
 
-static void name_cache(const char *id, unsigned n, char ret[VOLUME_NAME_MAX + 1])
+static void name_cache(const char *owner, const char *id, unsigned n, char ret[VOLUME_NAME_MAX + 1])
 {
 	auto_buf struct buf text = {0};
 	char hex[IMAGE_HEX + 1];
+	if (*owner)
+		buf_printf(&text, "owner %s ", owner);
 	buf_printf(&text, "cache %u %s", n, id);
 	digest_of(buf_str(&text), hex);
 	snprintf(ret, VOLUME_NAME_MAX + 1, CACHE_VOLUMES "%.32s", hex);
@@ -127,7 +128,7 @@ static int lock_cache(struct build *b, int dir, struct mount *m, struct err *e)
 	for (;;) {
 		/* A private cache that is in use is left alone: there are several for one id. */
 		for (unsigned n = 0; n < (m->sharing == MOUNT_PRIVATE ? SERVICE_CACHE_PRIVATE : 1u); n++) {
-			name_cache(m->id, n, m->volume);
+			name_cache(b->conn->owner, m->id, n, m->volume);
 			m->lock = lock(dir, m->volume, m->sharing == MOUNT_SHARED ? LOCK_SH : LOCK_EX);
 			if (m->lock >= 0)
 				return 0;

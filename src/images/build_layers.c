@@ -21,6 +21,9 @@ void step_key(struct build *b, const struct words *inputs, char ret[IMAGE_HEX + 
 {
 	auto_buf struct buf text = {0};
 	const struct image_config *c = build_config(b);
+	/* What one owner has built is no cached step of another. */
+	if (*b->conn->owner)
+		buf_printf(&text, "owner %s\n", b->conn->owner);
 	put_words(&text, "layers", &c->layers);
 	put_words(&text, "inputs", inputs);
 	digest_of(buf_str(&text), ret);

@@ -48,6 +48,8 @@ static int read_header(struct conn *c, struct str line, struct err *e)
 	value = str_trim(value);
 	if (str_eq_nocase(name, STR("content-length")) && !str_to_u64(value, SERVICE_UPLOAD_MAX, &c->left))
 		return err_set(e, ERRC_PAYLOAD_TOO_LARGE, "the body is larger than %llu bytes", SERVICE_UPLOAD_MAX);
+	if (str_eq_nocase(name, STR(IMAGE_OWNER_HEADER)))
+		snprintf(c->owner, sizeof c->owner, "%.*s", STR_ARG(value));
 	if (str_eq_nocase(name, STR("transfer-encoding")))
 		c->chunked = true;
 	return 0;

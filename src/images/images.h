@@ -46,8 +46,9 @@ struct conn {
 	char method[16];
 	char *path, *query; /* still percent-encoded */
 	bool chunked, begun, ended, events;
-	uint64_t left; /* of the body, or of the chunk */
-	struct buf in; /* read ahead */
+	uint64_t left;	/* of the body, or of the chunk */
+	char owner[96]; /* whose caches a build uses; "": the daemon's own */
+	struct buf in;	/* read ahead */
 	struct loop_io watch;
 };
 
@@ -123,6 +124,12 @@ int config_save(struct store *s, const struct image_config *c, char ret_key[BOX_
 	char ret_digest[IMAGE_HEX + 1], struct err *e);
 
 /* ---- work.c ---- */
+
+/* The name of this request's boxes: "image-", the process and 32 random digits, so that no client can guess it. Our
+ * parent chooses the digits before it starts us, because it destroys what we leave. */
+enum { WORK_DIGITS = 32 };
+extern char work_digits[WORK_DIGITS + 1];
+void work_name(pid_t pid, const char *digits, const char *suffix, char ret[BOX_ID_MAX + 1]);
 
 struct work {
 	struct cli cli;

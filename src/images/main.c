@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "images/build_mounts.h"
@@ -22,12 +24,12 @@ static unsigned jobs;
 static void use_daemon_socket(void)
 {
 	char url[300];
-	snprintf(url, sizeof url, "unix:%s/atoll.sock", cli_run_dir());
+	snprintf(url, sizeof url, "unix:%s/own.sock", cli_run_dir());
 	setenv("ATOLL_URL", url, 1);
 }
 
 /* In a process of its own: the daemon may be busy, or away. */
-static void destroy_box(pid_t owner)
+static void destroy_box(pid_t owner, const char *digits)
 {
 	if (fork() != 0)
 		return;
@@ -36,10 +38,10 @@ static void destroy_box(pid_t owner)
 	alarm(60);
 	if (work_open(&w, NULL, &e) < 0)
 		_exit(0);
-	snprintf(w.box, sizeof w.box, "image-%d", (int)owner);
+	work_name(owner, digits, "", w.box);
 	w.there = true;
 	work_drop(&w);
-	snprintf(w.box, sizeof w.box, "image-%d-context", (int)owner);
+	work_name(owner, digits, "-context", w.box);
 	w.there = true;
 	work_drop(&w);
 	caches_drop_of(&w, owner);
@@ -50,26 +52,31 @@ static void destroy_box(pid_t owner)
 	_exit(0);
 }
 
-static bool is_job(pid_t pid, bool add)
+struct job {
+	pid_t pid; /* 0: a free place */
+	char digits[WORK_DIGITS + 1];
+};
+
+static struct job *find_job(pid_t pid)
 {
-	static pid_t list[SERVICE_JOBS_MAX];
+	static struct job list[SERVICE_JOBS_MAX];
 	for (size_t i = 0; i < SERVICE_JOBS_MAX; i++)
-		if (list[i] == (add ? 0 : pid)) {
-			list[i] = add ? pid : 0;
-			return true;
-		}
-	return false;
+		if (list[i].pid == pid)
+			return &list[i];
+	return NULL;
 }
 
 static void reap(void)
 {
 	int status;
 	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-		if (!is_job(pid, false))
+		struct job *job = find_job(pid);
+		if (!job)
 			continue;
 		jobs--;
+		job->pid = 0;
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-			destroy_box(pid);
+			destroy_box(pid, job->digits);
 	}
 }
 
@@ -110,9 +117,15 @@ static void sweep(void)
 
 static void accept_one(int listening)
 {
+	unsigned char raw[WORK_DIGITS / 2];
 	int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-	if (fd < 0)
+	struct job *job = find_job(0);
+	if (fd < 0 || !job || getrandom(raw, sizeof raw, 0) != sizeof raw) {
+		fd_close(&fd);
 		return;
+	}
+	for (size_t i = 0; i < sizeof raw; i++)
+		snprintf(work_digits + 2 * i, 3, "%02x", raw[i]);
 	pid_t pid = fork();
 	if (pid == 0) {
 		sigset_t none;
@@ -124,8 +137,11 @@ static void accept_one(int listening)
 		_exit(0);
 	}
 	close(fd);
-	if (pid > 0 && is_job(pid, true))
-		jobs++;
+	if (pid < 0)
+		return;
+	*job = (struct job){.pid = pid};
+	memcpy(job->digits, work_digits, sizeof work_digits);
+	jobs++;
 }
 
 int main(int argc, char **argv)
@@ -137,6 +153,8 @@ int main(int argc, char **argv)
 		puts("atoll-images: imports and builds images for atolld. Started by 'atoll up'.");
 		return 0;
 	}
+	beside_name("atoll-images");
+	beside_keep("atoll-mover");
 	log_init("atoll-images");
 	use_daemon_socket();
 	snprintf(path, sizeof path, "%s/daemon/" IMAGE_SERVICE, cli_data_dir());

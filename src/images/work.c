@@ -9,6 +9,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "cli/api.h"
 #include "cli/stream/stream.h"
@@ -16,10 +17,17 @@
 
 #define MOVER_PATH "/.atoll-mover"
 
+char work_digits[WORK_DIGITS + 1];
+
+void work_name(pid_t pid, const char *digits, const char *suffix, char ret[BOX_ID_MAX + 1])
+{
+	snprintf(ret, BOX_ID_MAX + 1, IMAGE_BOX "%d-%s%s", (int)pid, digits, suffix);
+}
+
 int work_open(struct work *w, struct conn *c, struct err *e)
 {
 	*w = (struct work){.cli = {.self = "atoll"}};
-	snprintf(w->box, sizeof w->box, "image-%d", (int)getpid());
+	work_name(getpid(), work_digits, "", w->box);
 	if (client_open(&w->cli, &w->cl, e) < 0)
 		return -1;
 	if (c)
@@ -113,12 +121,13 @@ int work_box_bare(struct work *w, struct store *s, const char *key, uint32_t fla
 
 static int upload_mover(struct work *w, struct err *e)
 {
-	char path[4200];
+	char path[BESIDE_PATH], shown[BESIDE_PATH];
 	auto_buf struct buf answer = {0};
-	snprintf(path, sizeof path, "%s/atoll-mover", cli_bin_dir());
+	beside_path("atoll-mover", path);
+	beside_shown("atoll-mover", shown);
 	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", path);
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", shown);
 	return api_send(&w->cl, w->box, "/api/file?path=%2F.atoll-mover&mode=755", fd, &answer, e);
 }
 

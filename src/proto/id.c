@@ -36,6 +36,23 @@ int box_id_check(struct str id, struct err *e)
 	return 0;
 }
 
+static bool is_uuid(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (i == 8 || i == 13 || i == 18 || i == 23 ? s.p[i] != '-' : !isxdigit((unsigned char)s.p[i]))
+			return false;
+	return s.n == 36;
+}
+
+bool box_id_is_given(struct str id)
+{
+	static const struct str prefixes[] = {STR("image-"), STR("docker-"), STR("bridge-")};
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		if (str_starts(id, prefixes[i]))
+			return true;
+	return str_starts(id, STR("backup-")) && !is_uuid(str_skip(id, 7));
+}
+
 static bool plain(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || c == '-';
@@ -114,6 +131,11 @@ bool volume_name_ok(struct str name)
 {
 	_Static_assert(VOLUME_NAME_MAX == BOX_IMAGE_NAME_MAX, "both names have one rule");
 	return box_image_name_ok(name);
+}
+
+bool volume_name_is_given(struct str name)
+{
+	return str_starts(name, STR("atoll.build."));
 }
 
 static bool part_ok(struct str part)

@@ -15,6 +15,10 @@
  */
 int box_id_check(struct str id, struct err *e);
 
+/* Ids that only Atoll's own programs give: image-…, docker-…, bridge-…, backup-…; clients use those that exist. But the
+ * client libraries make backup- and a UUID. */
+bool box_id_is_given(struct str id);
+
 enum { BOX_FILENAME_MAX = 3 * BOX_ID_MAX + 1 };
 /* The id as a file name: [A-Za-z0-9_-] stay, every other byte becomes %XX (upper-case hex). One to one. */
 void box_id_filename(struct str id, char ret[BOX_FILENAME_MAX]);
@@ -26,6 +30,8 @@ bool snapshot_name_ok(struct str name);
 
 /* The names of volumes: [a-z0-9][a-z0-9._-]*, at most VOLUME_NAME_MAX. */
 bool volume_name_ok(struct str name);
+/* Volumes of builds: clients make and mount none. */
+bool volume_name_is_given(struct str name);
 /* The place of a volume in a box: absolute, at most VOLUME_PATH_MAX bytes, no empty, "." or ".." part, no slash at the
  * end, no control characters; not /, and nothing in /proc, /dev and /sys. */
 bool volume_path_ok(struct str path);

@@ -83,6 +83,8 @@
 #define SECRET_VALUE_MAX   4096 /* it stands in the head of a request */
 #define SECRET_HOSTS_MAX   16
 #define SECRET_HEADER_MAX  256	    /* of the template of a header */
+#define SECRET_IN_MAX	   16	    /* places of its placeholder in a head … */
+#define SECRET_IN_TEXT_MAX 128	    /* … and characters of one */
 #define SECRET_PREFIX	   "atoll_" /* of a placeholder; then SECRET_RANDOM characters 0-9 and a-f */
 #define SECRET_RANDOM	   32
 #define SECRET_PLACEHOLDER (sizeof SECRET_PREFIX - 1 + SECRET_RANDOM)

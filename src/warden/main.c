@@ -15,12 +15,14 @@
 #include <sys/sysinfo.h>
 #include <sys/un.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "cage/program.h"
 #include "cage/tools.h"
 #include "proto/limits.h"
 #include "warden/isolate.h"
+#include "warden/probe.h"
 #include "warden/recover.h"
 #include "warden/storage/carry.h"
 #include "warden/storage/room.h"
@@ -29,9 +31,10 @@
 
 #define IDS_DIR "/run/atoll-ids"
 
-static const char help[] = "usage: atoll-warden [--help]\n"
+static const char help[] = "usage: atoll-warden [--help | --probe]\n"
 			   "\n"
 			   "Makes and destroys the boxes of one atolld. Needs root. Started by 'atoll up'.\n"
+			   "--probe tries what this host can do, for 'atoll doctor', and ends.\n"
 			   "\n"
 			   "environment:\n"
 			   "  ATOLL_RUN     sockets and state, default /run/atoll\n"
@@ -369,11 +372,14 @@ static int warden_start(struct warden *w, struct err *e)
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && strcmp(argv[1], "--probe") == 0)
+		return probe_run(from_env("ATOLL_DATA", "/var/lib/atoll"));
 	if (argc > 1) {
 		bool asked = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
 		fputs(help, asked ? stdout : stderr);
 		return asked ? 0 : 2;
 	}
+	beside_name("atoll-warden");
 	log_init("atoll-warden");
 	static struct warden w;
 	w.listen_fd = -1;

@@ -66,7 +66,7 @@ def main():
     with atoll.Instance() as d:
         d.port = d.address.rsplit(":", 1)[1]
         # It imports for a second or more on one of the cores: whatever is timed meanwhile is timed beside it.
-        atoll.wait_for(lambda: d.logged("zygote ready"), "the zygote", 120)
+        d.await_zygote()
         for row in args.rows or rows:
             rows[row](bench, d)
     OUT.mkdir(exist_ok=True)

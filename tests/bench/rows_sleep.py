@@ -54,7 +54,7 @@ def wake(bench, d):
 def brisk():
     """An Atoll whose sleeping boxes go to swap after a second, not after a minute."""
     with atoll.Instance({"ATOLL_PAGE_OUT_AFTER": "1s"}) as own:
-        atoll.wait_for(lambda: own.logged("zygote ready"), "the zygote", 120)
+        own.await_zygote()
         yield own
 
 

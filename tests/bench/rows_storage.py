@@ -46,7 +46,7 @@ def timed(work, *args):
 def storage_new(bench, d):
     """Takes turns with an Atoll on plain directories."""
     with atoll.Instance({"ATOLL_POOL": "plain"}) as plain:
-        atoll.wait_for(lambda: plain.logged("zygote ready"), "the zygote", 120)
+        plain.await_zygote()
         taken = {"plain": [], "atoll": []}
         for n in range(bench.n):
             for who, one in (("plain", plain), ("atoll", d)):

@@ -12,6 +12,8 @@ import npmdir
 import pytest
 from atoll import wait_for
 
+POOL = "the usual storage of a Worker"
+
 HERE = Path(__file__).resolve().parent
 MOVING = HERE.parents[1] / "docs/moving.md"
 pytestmark = pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing")

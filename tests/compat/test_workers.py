@@ -8,6 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import matrix
 import npmdir
 import pytest
 
@@ -38,7 +39,7 @@ needs_rows = pytest.mark.skipif(not ROWS, reason="npm is missing")
 pytestmark = pytest.mark.limit(900)  # all rows run in one set-up
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
+@pytest.fixture(scope="module")
 def results(daemon, request):
     """Runs the rows that were asked for, all of them in one workerd, over one transport."""
     asked = [i.callspec.params for i in request.session.items if i.module is request.module and hasattr(i, "callspec")]
@@ -109,7 +110,7 @@ def test_there_are_rows():
     assert not ROWS.keys() & LATER.keys()
 
 
-@pytest.mark.parametrize("name", HERE_RUN)
+@pytest.mark.parametrize("name,results", matrix.chosen(list(HERE_RUN), TRANSPORTS), indirect=["results"], scope="module")
 def test_workers(results, name):
     rows, stderr = results
     assert name in rows, stderr[-3000:]

@@ -76,7 +76,8 @@ def use_over_tls(daemon, here, second):
         succeed(shell, f"export SSL_CERT_FILE={here}/atoll-two.crt")
         assert succeed(shell, listing) == "no boxes\n"
         program = "from atoll_sandbox import Sandbox\nwith Sandbox('tls', destroy_on_exit=True) as s: print(s.exec('echo py').stdout)"
-        assert "py" in succeed(shell, f"PYTHONPATH={ROOT}/sdk/python/src PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c {shlex.quote(program)}")
+        sdk = shlex.quote(f"{ROOT}/sdk/python/src")
+        assert "py" in succeed(shell, f"PYTHONPATH={sdk} PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c {shlex.quote(program)}")
         if package.built():
             program = "import { getSandbox } from 'atoll-sandbox'; const s = getSandbox(undefined, 'tls'); " \
                       "console.log((await s.exec('echo js')).stdout); await s.destroy();"

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -35,7 +36,7 @@ class Init:
             listener.listen(64)
             listener.setblocking(False)
             self.process = subprocess.Popen(
-                ["sh", "-c", f"{enter} exec unshare --pid --fork --kill-child --mount-proc {AGENT} init"], cwd=self.dir,
+                ["sh", "-c", f"{enter} exec unshare --pid --fork --kill-child --mount-proc {shlex.quote(str(AGENT))} init"], cwd=self.dir,
                 env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", "ATOLL_SANDBOX_ID": "b1"},
                 stdin=listener, stdout=counter, stderr=subprocess.DEVNULL)
         self.pid = wait_for(self.find)

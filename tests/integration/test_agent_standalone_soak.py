@@ -12,6 +12,8 @@ import pytest
 from agentlib import AGENT, Agent, open_events
 from atoll import alive, seed, wait_for
 
+ALONE = "a soak"
+
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
 SESSIONS, COMMANDS = (int(n) for n in os.environ.get("ATOLL_SOAK", "12x25").split("x"))
 

@@ -15,6 +15,9 @@ import pytest
 from atoll import box_path, seed, wait_for
 from test_restart import VICTIMS, start_counter, still_counts, ticks
 
+OWN_DAEMON = "it kills programs of the daemon"
+POOL = "backups are made of snapshots"
+
 MIB = 1 << 20
 
 

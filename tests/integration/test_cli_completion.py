@@ -39,7 +39,7 @@ def bash(daemon, *words):
 
 
 def fish(daemon, line):
-    script = f'{BIN}/atoll completion fish | source; complete -C "$argv"'
+    script = f'"{BIN}"/atoll completion fish | source; complete -C "$argv"'
     return [w.split("\t")[0] for w in out("fish", "--no-config", "-c", script, line, env=env(daemon)).splitlines()]
 
 

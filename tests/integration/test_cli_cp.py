@@ -10,12 +10,14 @@ import stat
 import subprocess
 import tarfile
 
+import fixtures
 import pytest
 from atoll import BIN, SANITIZED, wait_for
 from ttylib import Terminal
 
 W = "/workspace"
 MIB = 1024 * 1024
+ROOM = 5  # GiB for a copy of the large file, if nothing stopped it
 
 
 def sh(daemon, box, script):
@@ -230,6 +232,7 @@ def test_a_progress_bar_on_a_terminal_only(daemon, box, tmp_path):
 
 
 def test_ctrl_c_leaves_nothing_in_the_box(daemon, box, tmp_path):
+    fixtures.need_room(ROOM, tmp_path)
     with open(tmp_path / "big", "wb") as f:
         f.truncate(4096 * MIB)
     sh(daemon, box, "mkdir /tmp/there")
@@ -241,6 +244,7 @@ def test_ctrl_c_leaves_nothing_in_the_box(daemon, box, tmp_path):
 
 
 def test_ctrl_c_leaves_nothing_here(daemon, box, tmp_path):
+    fixtures.need_room(ROOM, tmp_path)
     sh(daemon, box, f"truncate -s 4G {W}/big")
     with daemon.cli_start("cp", f"{box}:big", str(tmp_path / "big")) as p:
         wait_for(lambda: list(tmp_path.glob(".atoll-tmp*/x")), "it has begun")
@@ -251,6 +255,7 @@ def test_ctrl_c_leaves_nothing_here(daemon, box, tmp_path):
 
 def test_a_daemon_that_dies_in_the_middle(own_daemon, own_box, tmp_path):
     daemon, box = own_daemon, own_box
+    fixtures.need_room(2 * ROOM, tmp_path)
     with open(tmp_path / "big", "wb") as f:
         f.truncate(4096 * MIB)
     sh(daemon, box, f"mkdir /tmp/there; truncate -s 4G {W}/big")

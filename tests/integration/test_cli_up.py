@@ -18,6 +18,8 @@ import leaks
 import pytest
 from atoll import DEADLINE, alive, box_path, wait_for
 
+OWN_DAEMON = "it looks at the process of `atoll up`"
+
 ATOLL = lib.BIN / "atoll"
 
 
@@ -66,12 +68,7 @@ def test_the_daemon_has_no_privileges(daemon):
 
 
 def as_stranger(daemon, *args, **env):
-    def stranger():
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-    return subprocess.run([ATOLL, *args], env={**daemon.env, **env}, capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, preexec_fn=stranger)
+    return lib.run_as_stranger(ATOLL, *args, env={**daemon.env, **env})
 
 
 def test_a_stranger_cannot_use_the_socket_or_the_token(daemon):
@@ -121,7 +118,7 @@ def test_token_and_boxes_stay_over_a_restart(own_daemon, own_box):
 
 def test_not_root_is_one_sentence(place):
     _, env = place
-    r = up(env, preexec_fn=lambda: os.setuid(65534))
+    r = lib.run_as_stranger(ATOLL, "up", env=env)
     assert r.returncode == 1 and "root is needed" in r.stderr and "sudo" in r.stderr and r.stdout == ""
 
 
@@ -167,6 +164,14 @@ def test_a_taken_port_is_named_and_nothing_starts(place):
         r = up({**env, "ATOLL_LISTEN": address})
     assert r.returncode == 1 and f"port {address} is taken" in r.stderr and "ATOLL_LISTEN" in r.stderr
     assert not (base / "r" / "warden.sock").exists()
+    assert not list((base / "d").glob("pool.img*")), "a pool was made before the port was tried"
+
+
+def test_settings_that_are_refused_late_leave_no_sockets(place):
+    base, env = place
+    r = up({**env, "ATOLL_POOL": "zfs"})
+    assert r.returncode == 1 and "ATOLL_POOL can be" in r.stderr
+    assert [p.name for p in (base / "r").iterdir()] == ["up.lock"]
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:99999", ":", "1.2.3.4.5:80"])

@@ -16,7 +16,7 @@ from codeapi import Context, Run
 
 def preloaded(daemon):
     """Waits until contexts come from the zygote."""
-    lib.wait_for(lambda: daemon.logged("zygote ready"), "the zygote", 120)
+    daemon.await_zygote()
 
 
 def contexts(api):
@@ -447,12 +447,12 @@ def test_a_killed_zygote_is_started_again_and_contexts_live_on(own_daemon, own_b
     api = boxapi.Api(own_daemon, own_box)
     c = Context(api)
     c("kept = 1")
-    (pid,) = zygotes(own_daemon)
+    (pid,), started = zygotes(own_daemon), own_daemon.zygotes_started()
     os.kill(pid, signal.SIGKILL)
     d = Context(api)
     assert d("1 + 1").result["text"] == "2"
     assert c("kept").result["text"] == "1"
-    lib.wait_for(lambda: own_daemon.logged("zygote ready") >= 2, "another zygote", 120)
+    own_daemon.await_zygote(after=started)
     e = Context(api)
     assert contexts(api)[e.id]["preloaded"] is True and zygotes(own_daemon) != [pid]
 

@@ -2,7 +2,6 @@
 
 import threading
 
-import atoll
 from codeapi import Context
 
 FOREVER = (
@@ -40,7 +39,7 @@ def test_a_time_limit_that_is_over_at_once(python):
 
 def test_contexts_share_no_randomness(code_api):
     """Also when they were forked from one process."""
-    atoll.wait_for(lambda: code_api.daemon.logged("zygote ready"), "the zygote", 60)
+    code_api.daemon.await_zygote()
     code = ("import random, numpy, uuid, ssl, secrets, tempfile\n"
             "[random.random(), numpy.random.rand(), str(uuid.uuid4()), ssl.RAND_bytes(16).hex(), secrets.token_hex(), tempfile.mktemp()]")
     contexts = [Context(code_api) for _ in range(4)]

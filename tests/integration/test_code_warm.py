@@ -234,9 +234,9 @@ def test_one_worker_where_one_is_asked_for():
         assert len(waiting(d)) == 1
 
 
-def test_a_users_image_has_none(own_daemon):
+def test_a_users_image_has_none(new_daemon):
     name = f"warm-{os.getpid()}"
-    built(own_daemon, "FROM default\nENV WHO=image\n", query=f"tag={name}")
-    never_waits(own_daemon, new_box(own_daemon, "custom", image=name))
-    own_daemon.destroy("custom")
-    own_daemon.request("DELETE", f"/v1/images/{name}")
+    built(new_daemon, "FROM default\nENV WHO=image\n", query=f"tag={name}")
+    never_waits(new_daemon, new_box(new_daemon, "custom", image=name))
+    new_daemon.destroy("custom")
+    new_daemon.request("DELETE", f"/v1/images/{name}")

@@ -10,6 +10,8 @@ import events
 import pytest
 import wsclient
 
+OWN_DAEMON = "it kills the daemon"
+
 HEADER = {"X-Atoll-Console": "1"}
 
 

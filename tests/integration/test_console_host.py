@@ -7,6 +7,8 @@ import atoll as lib
 import pytest
 from test_console_api import HEADER, sign_in, status
 
+OWN_DAEMON = "it kills the daemon"
+
 
 def sessions(daemon, headers=None):
     reply = daemon.request("GET", "/v1/console/sessions", headers=headers or {}, unix=headers is None, token=headers is None)

@@ -12,6 +12,8 @@ import leaks
 import pytest
 from atoll import DEADLINE, alive, box_path, wait_for
 
+POOL = "boxes end in it"
+
 
 def metric(daemon, name):
     for line in daemon.request("GET", "/metrics").text.splitlines():

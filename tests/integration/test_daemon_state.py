@@ -18,6 +18,8 @@ import pytest
 from atoll import BIN, DEADLINE, box_path, wait_for
 from boxapi import check_error
 
+POOL = "programs are killed while they use it"
+
 MIB = 1024 * 1024
 
 

@@ -14,6 +14,8 @@ import pytest
 from atoll import DEADLINE, Instance, _UnixConnection, wait_for
 from dockersock import SIDECAR, TAG, Docker, connect, execute, no_api, put_archive, tar, through
 
+POOL = "snapshots and images come from it"
+
 
 def test_the_socket_is_for_the_group_alone(daemon, docker):
     assert stat.S_IMODE(os.stat(docker.path).st_mode) == 0o660

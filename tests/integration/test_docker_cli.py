@@ -6,6 +6,7 @@ import signal
 import subprocess
 import urllib.parse
 
+import imagelib
 import leaks
 import pytest
 from atoll import BIN, DEADLINE, alive, wait_for
@@ -210,7 +211,7 @@ def test_a_build_ends_with_its_command(docker, tmp_path, sent):
     build.send_signal(sent)
     assert build.wait(DEADLINE) != 0
     wait_for(lambda: not alive(child), "the builder has ended, too")
-    wait_for(lambda: not docker.daemon.boxes(), "the step's box has gone")
+    wait_for(lambda: not imagelib.work_boxes(docker.daemon), "the step's box has gone")
     assert tag not in docker.tags()
 
 

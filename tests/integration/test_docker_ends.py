@@ -11,6 +11,8 @@ import pytest
 from atoll import DEADLINE, Instance, _UnixConnection, wait_for
 from dockersock import TAG, Docker, execute, no_api, post, put_archive, tar
 
+POOL = "volumes are in it"
+
 
 def init_pid(daemon, port):
     """The first process of the container, as the host numbers it."""

@@ -6,6 +6,8 @@ import urllib.parse
 import pytest
 from dockersock import SIDECAR, TAG
 
+POOL = "snapshots come from it"
+
 LABEL = "dev.workerd.session"
 LABELS_MAX = 16 << 10  # DOCKER_LABELS_MAX
 

@@ -4,6 +4,8 @@ import json
 
 from dockersock import SIDECAR, TAG, execute, put_archive, tar
 
+POOL = "volumes are in it"
+
 SNAP = "workerd-snap-2f6f2a55-5e1c-4f54-8d6a-97b6f1f4a001"
 
 

@@ -13,6 +13,8 @@ from atoll import Instance, box_path, wait_for
 from boxapi import Api
 from fixtures import what_is_missing
 
+ALONE = "it judges what a flood does to others"
+
 CONNS_MAX = 8192  # HTTP_CONNS_MAX
 ADDRESS_MAX = 1024  # HTTP_ADDRESS_MAX
 RESERVED = 256  # descriptors that atolld keeps for itself

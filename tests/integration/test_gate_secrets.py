@@ -77,6 +77,53 @@ def test_the_placeholder_becomes_the_value_in_the_head(gate):
     assert gate.record(op="used")["secret"] == "key"
 
 
+PLACES = ["header:X-Key", "header:Authorization", "query:key", "path"]
+
+
+@pytest.mark.parametrize("member, target, more", [
+    ("header:X-Key", "/", ("-H", f"X-Key: {PLACE}")), ("header:Authorization", "/", ("-u", f"joe:{PLACE}")),
+    ("query:key", f"/?a=1&key={PLACE}", ()), ("path", f"/v1/{PLACE}/x", ())])
+def test_a_placeholder_is_replaced_in_the_places_of_in_only(gate, member, target, more):
+    box = new_box(gate, secret(**{"in": PLACES}))
+    got = ask(box, target, *more)
+    assert PLACE not in json.dumps(got) and gate.record(op="used")["secret"] == "key"
+    gate.tell(op="secrets", id=box.id, secrets=[secret(**{"in": [place for place in PLACES if place != member]})])
+    assert f'"{member}" in its \'in\'' in refused(box, target, *more)["rule"]
+    assert gate.record(port=8443, decision="allow")
+    assert not [r for r in gate.records if r["op"] == "used"]
+
+
+def test_a_server_that_shows_its_query_gets_no_value(gate):
+    """The usual places are headers that keys stand in, which servers do not show."""
+    box = new_box(gate, secret(**{"in": ["header:Authorization", "query:key"]}))
+    for target in (f"/?q={PLACE}", f"/?key=1&q={PLACE}", f"/?key=1;q={PLACE}", f"/?{PLACE}=key", f"/?q={PLACE.replace('_', '%5f')}"):
+        refused(box, target)
+    refused(box, "/", "-H", f"Cookie: a={PLACE}")
+    refused(box, "/", "-H", f"User-Agent: {PLACE}")
+
+
+def test_trace_is_refused(gate):
+    box = new_box(gate, secret(header="X-Set: {}", **{"in": ["header:X-Key"]}))
+    status, body = box.curl(URL + "/", "--cacert", str(gate.ca), "-X", "TRACE", "-H", f"X-Key: {PLACE}")
+    assert status == 403 and VALUE not in body and "TRACE" in gate.record(decision="deny")["rule"]
+    # Where no value goes TRACE is the server's own affair.
+    assert box.curl("http://two.example:8081/", "-X", "TRACE")[0] == 200
+
+
+@pytest.mark.parametrize("value", [VALUE, "sk-live-no-blanks"])
+def test_values_in_heads_of_responses_become_the_placeholder(gate, value):
+    """In the reason, in headers and their names, in hints, in trailers, percent-encoded and in Basic credentials."""
+    box = new_box(gate, secret(value=value, **{"in": PLACES}))
+    credentials = base64.b64encode(f"joe:{PLACE}".encode()).decode()
+    for more in (("-H", f"X-Key: {PLACE}", "-u", f"joe:{PLACE}"), ("-H", f"X-Key: {PLACE}", "-H", f"Authorization: Bearer {PLACE}")):
+        out = box.run("curl", "-sS", "-D", "-", "--cacert", str(gate.ca), *more, f"{URL}/shown?key={PLACE}").stdout
+        heads, body = out.rsplit("\n\n", 1)[0], out
+        assert f"HTTP/1.1 200 {PLACE}" in heads and "x-early: yes" in heads.lower(), out
+        assert f"X-Target: /shown?key={PLACE}" in heads and f"X-Key: {PLACE}" in heads and f"X-Last: {PLACE}" in body, out
+        assert f"X-Credentials: Basic {credentials}" in heads or f"X-Credentials: Bearer {PLACE}" in heads, out
+        assert value not in out and base64.b64encode(f"joe:{value}".encode()).decode() not in out
+
+
 def test_basic_credentials(gate):
     box = new_box(gate)
     got = ask(box, "/", "-u", f"user:{PLACE}")

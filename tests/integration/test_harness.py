@@ -15,6 +15,7 @@ import tarfile
 import threading
 from pathlib import Path
 
+import atoll as lib
 import npmdir
 import pytest
 
@@ -82,21 +83,46 @@ def run_tests(*words):
 def test_a_file_runs_alone_and_a_wrong_name_is_wrong_usage():
     for words in (["integration", "tests/integration/test_harness.py"], ["tests/integration/test_harness.py"]):
         r = run_tests(*words, "--collect-only")
-        assert "test_harness.py::test_a_file_runs_alone" in r.stdout and r.stdout.count("\n== ") == 1, r.stdout + r.stderr
+        assert "test_harness.py::test_a_file_runs_alone" in r.stdout, r.stdout + r.stderr
         assert {line.split("::")[0] for line in r.stdout.splitlines() if "::" in line} == {"tests/integration/test_harness.py"}
-    for name in ("integratoin", "tests/integration/test_nothing.py", "tests/lib/atoll.py", "ls"):
+    for name in ("integratoin", "tests/integration/test_nothing.py", "tests/lib/atoll.py", "ls", "/"):
         r = run_tests("unit", name)
         assert r.returncode == 2 and f'"{name}"' in r.stderr and not r.stdout, r
+    for words in (["--workers", "0"], ["--workers"], ["unit", "--record"]):
+        r = run_tests(*words)
+        assert r.returncode == 2 and words[-1] in r.stderr and not r.stdout, r
 
 
 SIDE = """
 import os, pathlib, time
 HERE = pathlib.Path(__file__).parent
 
-def test_meets_the_other_lane():
+def test_meets_the_other_suite():
     HERE.joinpath("here").touch()
     while not HERE.parent.joinpath("{other}", "here").exists():
         time.sleep(0.01)
+    HERE.joinpath("met").touch()
+"""
+LAST = """
+import pathlib
+
+ALONE = "it looks at what the others have done"
+
+def test_comes_last():
+    assert len(list(pathlib.Path(__file__).parents[1].glob("*/met"))) == 2
+"""
+SHARING = """
+import pathlib
+NOTES = pathlib.Path(__file__).parents[1] / "notes"
+{marker}
+
+def test_finds_nothing_and_leaves_a_box(daemon):
+    assert daemon.boxes() == [] and not daemon.request("GET", "/v1/secrets").json()["secrets"]
+    assert not any(v["name"] == "left" for v in daemon.request("GET", "/v1/volumes").json()["volumes"])
+    daemon.execute("left", "echo here")
+    assert daemon.request("POST", "/v1/volumes/left").status == 201
+    with open(NOTES, "a") as notes:
+        notes.write(daemon.address + chr(10))
 """
 STUCK = """
 import pathlib, time
@@ -127,36 +153,55 @@ sleep 1000
 """
 
 
-def own_suites(tmp_path, lint, **files):
-    """The runner in a tree of its own, with small suites."""
+def own_tree(tmp_path, lint, files):
+    """The runner in a tree of its own, with small suites: {file: text}. Returns its environment."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/lint").write_text(lint)
     (tmp_path / "tools/lint").chmod(0o755)
-    for suite, text in files.items():
-        (tmp_path / "tests" / suite).mkdir(parents=True)
-        (tmp_path / "tests" / suite / "conftest.py").write_text(CONFTEST)
-        (tmp_path / "tests" / suite / "test_it.py").write_text(text)
+    for file, text in files.items():
+        path = tmp_path / "tests" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / "conftest.py").write_text(CONFTEST)
+        path.write_text(text)
     shutil.copy(TESTS_DIR / "run", tmp_path / "tests/run")
+    shutil.copytree(TESTS_DIR / "runner", tmp_path / "tests/runner", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "t").mkdir()
-    return [tmp_path / "tests/run", "integration", "/", "security", "/", "lint"], {**os.environ, "TMPDIR": str(tmp_path / "t")}
+    return {**{k: v for k, v in os.environ.items() if k not in ("ATOLL_SHARED", "ATOLL_RUNNER")}, "TMPDIR": str(tmp_path / "t")}
 
 
-def test_lanes_run_side_by_side_and_are_all_counted(tmp_path):
-    command, env = own_suites(tmp_path, LINT, integration=SIDE.format(other="security"), security=SIDE.format(other="integration"))
-    r = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+def own_run(tmp_path, env, *words):
+    return subprocess.run([tmp_path / "tests/run", *words], env=env, capture_output=True, text=True, check=False, timeout=240)
+
+
+def test_files_run_side_by_side_those_that_must_be_alone_last_and_are_all_counted(tmp_path):
+    env = own_tree(tmp_path, LINT, {"integration/test_a.py": SIDE.format(other="security"), "security/test_b.py": SIDE.format(other="integration"),
+                                    "integration/test_0.py": LAST})
+    r = own_run(tmp_path, env, "integration", "security", "lint")
     assert r.returncode == 1, r.stdout + r.stderr
-    assert [line for line in r.stdout.splitlines() if line.startswith("== ")] == ["== integration", "== security", "== lint"], r.stdout
-    assert r.stdout.split("== lint\n")[1] == f"policy {os.SCHED_IDLE}\n2 passed, 1 failed, 3 skipped\n\n4 passed, 1 failed, 3 skipped\n", r.stdout
-    r = subprocess.run(command[:-1], env=env, capture_output=True, text=True, check=False, timeout=120)
-    assert r.returncode == 2 and "a lane without a suite" in r.stderr and not r.stdout, r
+    jobs = [line.split()[-1] for line in r.stdout.splitlines() if line.startswith(("ok ", "FAIL "))]
+    assert sorted(jobs) == ["lint", *(f"tests/{name}.py" for name in ("integration/test_0", "integration/test_a", "security/test_b"))], r.stdout
+    assert f"policy {os.SCHED_IDLE}\n2 passed, 1 failed, 3 skipped\n" in r.stdout, r.stdout
+    assert r.stdout.endswith("\n5 passed, 1 failed, 3 skipped\n"), r.stdout
+    kept = json.loads((tmp_path / "build/durations.json").read_text())
+    assert sorted(kept["seconds"]) == sorted(jobs) and not (tmp_path / "tests/durations.json").exists()
+
+
+def test_files_share_a_daemon_which_is_empty_for_each(tmp_path):
+    texts = {f"integration/test_{name}.py": SHARING.format(marker='OWN_DAEMON = POOL = "for comparison"' if name == "c" else "") for name in "abc"}
+    env = own_tree(tmp_path, LINT, texts)
+    r = own_run(tmp_path, {**env, "ATOLL_BIN": str(lib.BIN)}, "integration", "--workers", "1")
+    assert r.returncode == 0 and r.stdout.endswith("\n3 passed, 0 failed, 0 skipped\n"), r.stdout + r.stderr
+    assert ", 2 daemons started" in r.stdout
+    assert len(set((tmp_path / "tests/notes").read_text().split())) == 2
 
 
 @pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL, "ctrl-c"])
 def test_a_run_that_is_ended_leaves_nothing(tmp_path, signo):
     """Also nothing that left its session. The fifo is at its end when nobody has it open any more."""
-    command, env = own_suites(tmp_path, LINT_STUCK, integration=STUCK, security=STUCK)
+    env = own_tree(tmp_path, LINT_STUCK, {"integration/test_it.py": STUCK, "security/test_it.py": STUCK})
     os.mkfifo(tmp_path / "fifo")
     fifo = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    command = [tmp_path / "tests/run", "integration", "security", "lint"]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, start_new_session=True) as run, open(fifo, "rb") as said:
         poll = select.poll()
         poll.register(fifo, select.POLLIN)
@@ -165,7 +210,7 @@ def test_a_run_that_is_ended_leaves_nothing(tmp_path, signo):
             assert poll.poll(60_000)
             begun += os.read(fifo, 100)
         if signo == "ctrl-c":
-            os.killpg(run.pid, signal.SIGINT)  # the first lane is in the group of the terminal
+            os.killpg(run.pid, signal.SIGINT)
         else:
             run.send_signal(signo)
         os.set_blocking(fifo, True)
@@ -192,6 +237,7 @@ class Breaking(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is missing")
 def test_a_download_of_npm_that_breaks_off_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(npmdir, "CACHE", tmp_path / "modules")
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
     monkeypatch.setenv("npm_config_fetch_retries", "0")
     data = io.BytesIO()
@@ -207,10 +253,14 @@ def test_a_download_of_npm_that_breaks_off_is_tried_again(tmp_path, monkeypatch)
         reef = {"version": "1.0.0", "resolved": f"http://127.0.0.1:{server.server_port}/reef.tgz", "integrity": integrity}
         root = {"name": "app", "version": "1.0.0", "dependencies": {"reef": "1.0.0"}}
         lock = {"name": "app", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": root, "node_modules/reef": reef}}
-        (tmp_path / "package.json").write_text(json.dumps(root))
-        (tmp_path / "package-lock.json").write_text(json.dumps(lock))
-        assert npmdir.installed(tmp_path) and (tmp_path / "node_modules/reef/package.json").exists()
-        assert npmdir.installed(tmp_path) and server.asked == 2  # once for each lock file
+        for checkout in (tmp_path / "one", tmp_path / "two"):
+            checkout.mkdir()
+            (checkout / "package.json").write_text(json.dumps(root))
+            (checkout / "package-lock.json").write_text(json.dumps(lock))
+            assert npmdir.installed(checkout) and (checkout / "node_modules/reef/package.json").exists()
+            assert npmdir.installed(checkout) and server.asked == 2  # once for each lock file, and not for each checkout
+            shutil.rmtree(tmp_path / "cache")
+            (tmp_path / "cache").mkdir()
         server.shutdown()
 
 

@@ -7,6 +7,8 @@ import threading
 import pytest
 import wsclient
 
+OWN_DAEMON = "it kills the daemon"
+
 REQUEST, BODY, END, GIVE_UP, ANSWER, ANSWER_BODY, ANSWER_END, CREDIT, FAILED, SOCKET, SOCKET_END = range(1, 12)
 
 

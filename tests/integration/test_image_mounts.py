@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from atoll import BIN, wait_for
-from imagelib import begin_build, build, built, events, image_instance, no_work_left, run, tar_of
+from imagelib import begin_build, build, built, events, image_instance, no_work_left, run, step_box, tar_of, work_boxes
 
 CACHE = "atoll.build.cache."
 
@@ -114,9 +114,9 @@ def test_one_who_waits_for_a_cache_can_be_cancelled(atoll):
     answer = b""
     while b"waiting for a cache" not in answer:
         answer += second.recv(65536)
-    boxes = len(atoll.boxes())
+    boxes = len(work_boxes(atoll))
     second.close()
-    wait_for(lambda: len(atoll.boxes()) < boxes, "the boxes of the second build to be gone", 60)
+    wait_for(lambda: len(work_boxes(atoll)) < boxes, "the boxes of the second build to be gone", 60)
     first.close()
     wait_for(lambda: no_work_left(atoll), "the boxes of the first build to be gone", 60)
 
@@ -295,8 +295,8 @@ def test_a_build_that_ends_early_leaves_its_cache_alone(atoll, signo):
             seen += piece
         assert len([v for v in volumes(atoll) if ".tmp." in v]) == 2
         if signo:
-            box = next(b for b in atoll.boxes() if b.startswith("image-") and not b.endswith("-context"))
-            os.kill(int(box[6:]), signo)
+            box = step_box(atoll)
+            os.kill(int(box.split("-")[1]), signo)
     wait_for(lambda: no_work_left(atoll) and not [v for v in volumes(atoll) if ".tmp." in v], "boxes and volumes to be gone", 60)
     assert said(built(atoll, "FROM default\nRUN --mount=type=cache,id=early,sharing=locked,target=/c ls /c\n", query="tag=after&nocache=1")) == "kept\n"
 

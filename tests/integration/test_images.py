@@ -12,7 +12,7 @@ import pytest
 from atoll import BIN, box_path, wait_for
 from boxapi import check_error
 from imagelib import (BUSYBOX, ENDLESS, begin_build, build, built, events, image_instance, import_error, import_image, names, no_work_left, run,
-                      shell_tree, tar_of)
+                      shell_tree, step_box, tar_of)
 
 
 @pytest.fixture(scope="module", name="atoll")
@@ -324,7 +324,7 @@ def test_a_client_that_goes_away_ends_its_build(atoll):
 
 def test_a_killed_build_leaves_nothing(atoll):
     connection = begin_build(atoll, ENDLESS)
-    box = next(b for b in atoll.boxes() if b.startswith("image-") and not b.endswith("-context"))
+    box = step_box(atoll)
     os.kill(int(box.split("-")[1]), signal.SIGKILL)
     wait_for(lambda: no_work_left(atoll))
     connection.close()

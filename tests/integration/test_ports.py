@@ -95,8 +95,8 @@ def test_ports_that_cannot_be_exposed(daemon, box, port, code):
 
 
 def test_the_ends_of_the_range(daemon, box):
-    for port in (1024, 65535):
-        expose(daemon, box, port, None, 201)
+    made = {port: expose(daemon, box, port, None, 201) for port in (1024, 65535)}
+    assert exposed(daemon, box) == made and [made[port]["port"] for port in made] == [1024, 65535]
 
 
 @pytest.mark.parametrize("token", ["", "a" * 17, "Upper", "a-b", "a.b", "ä", "a b", "a\n", "a\0b", 5, ["x"]])

@@ -14,6 +14,8 @@ import leaks
 import pytest
 from atoll import DEADLINE, box_path, wait_for
 
+POOL = "a new warden takes it over"
+
 COUNTER = "echo >/tmp/ticks; (while :; do echo >>/tmp/ticks; sleep 0.05; done) >/dev/null 2>&1 & echo $!"
 
 

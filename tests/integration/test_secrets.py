@@ -1,11 +1,13 @@
 """Secrets of real sandboxes: made through the API, used by programs in a box, never seen there. The whole of Atoll runs in a
 network namespace of its own; its internet is another one (gatelib)."""
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import re
+import sqlite3
 import subprocess
 
 import atoll as lib
@@ -85,7 +87,8 @@ def test_boxes_without_secrets_trust_nothing_new(net):
     without = out.split()
     assert without[0] == "0" and without[2] == "0", out
     put(net, "s-none", secrets=["openai"])
-    code, out = sh(net, "s-none", f"curl -sS https://{HOST}/ -H \"K: $OPENAI_API_KEY\"; echo; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt", "second")
+    ask = f'curl -sS https://{HOST}/ -H "X-Api-Key: $OPENAI_API_KEY"; echo'
+    code, out = sh(net, "s-none", f"{ask}; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt", "second")
     assert VALUE in out and int(out.split()[-1]) == int(without[1]) + 1, out
     # Nothing of it is in the layer: the file there is the image's own.
     code, out = sh(net, "s-none", "stat -c %D /etc/ssl/certs/ca-certificates.crt /etc/hostname; touch /etc/ssl/certs/ca-certificates.crt")
@@ -102,22 +105,67 @@ def test_it_is_there_after_restarts(net):
     put_secret(net, "kept", env="KEPT")
     for box in ("s-kept-1", "s-kept-2", "s-kept-3"):
         put(net, box, secrets=["kept"])
-        code, before = sh(net, box, f'echo $KEPT; curl -sS https://{HOST}/ -H "K: $KEPT"')
+        code, before = sh(net, box, f'echo $KEPT; curl -sS https://{HOST}/ -H "X-Api-Key: $KEPT"')
         assert VALUE in before
         net.kill_daemon()
         net.kill_warden()
         net.await_warden()
-        code, after = sh(net, box, f'echo $KEPT; curl -sS https://{HOST}/ -H "K: $KEPT"')
+        code, after = sh(net, box, f'echo $KEPT; curl -sS https://{HOST}/ -H "X-Api-Key: $KEPT"')
         assert VALUE in after and after.split()[0] == before.split()[0], after
+
+
+USUAL = ["header:Authorization", "header:Proxy-Authorization", "header:X-Api-Key", "header:Api-Key", "header:Private-Token", "header:X-Goog-Api-Key"]
+
+
+def test_places_of_a_placeholder(net):
+    assert put_secret(net, "places", env="PLACES")["in"] == USUAL
+    put(net, "s-places", secrets=["places"])
+    for header in ("Authorization: Bearer", "X-Api-Key:", "api-key:", "PRIVATE-TOKEN:", "X-Goog-Api-Key:"):
+        assert VALUE in sh(net, "s-places", f'curl -sS https://{HOST}/ -H "{header} $PLACES"')[1], header
+    code, out = sh(net, "s-places", f'curl -sS "https://{HOST}/?q=$PLACES"')
+    assert out.startswith("403 denied") and '"query:q"' in out and VALUE not in out, out
+    log = net.request("GET", "/v1/sandboxes/s-places/network/log").json()["log"]
+    assert any('"query:q"' in line["rule"] for line in log), log
+    assert put_secret(net, "places", env="PLACES", **{"in": ["query:q"]})["in"] == ["query:q"]
+    assert VALUE in sh(net, "s-places", f'curl -sS "https://{HOST}/?q=$PLACES"')[1]
+    assert put_secret(net, "places", env="PLACES", **{"in": []})["in"] == []
+    assert VALUE not in sh(net, "s-places", f'curl -sS https://{HOST}/ -H "Authorization: $PLACES"')[1]
+    at_the_limit = [f"query:{'x' * 122}", *(f"query:{i}" for i in range(15))]
+    assert put_secret(net, "places", **{"in": at_the_limit})["in"] == at_the_limit
+
+
+def test_a_secret_from_before_there_were_places(net):
+    """It means what it meant, and is warned of, until it is set anew."""
+    put_secret(net, "old", env="OLD")
+    assert net.interrupt() == 0
+    with contextlib.closing(sqlite3.connect(pathlib.Path(net.data) / "daemon/state.db")) as db, db:
+        value, = db.execute("SELECT value FROM items WHERE kind = 'secret' AND key = 'old'").fetchone()
+        row = json.loads(value)
+        assert row["about"].pop("in") == USUAL
+        db.execute("UPDATE items SET value = ? WHERE kind = 'secret' AND key = 'old'", (json.dumps(row),))
+    net.start()
+    net.await_warden()
+    put(net, "s-old", secrets=["old"])
+    assert net.request("GET", "/v1/secrets/old").json()["in"] is None
+    listed = net.cli("secret", "ls")
+    assert listed.returncode == 0 and b"placeholders of old are replaced anywhere" in listed.stderr, listed
+    for target in ("?q=$OLD", "$OLD"):
+        assert VALUE in sh(net, "s-old", f'curl -sS "https://{HOST}/{target}"')[1]
+    made = net.cli("secret", "set", "old", "--host", HOST, "--env", "OLD", "--in", "path", "--in", "header:X-Two", input=VALUE.encode())
+    assert made.returncode == 0, made
+    listed = net.cli("secret", "list")
+    assert b"anywhere" not in listed.stdout + listed.stderr and b"path header:X-Two" in listed.stdout, listed
+    assert VALUE not in sh(net, "s-old", f'curl -sS "https://{HOST}/?q=$OLD"')[1]
+    assert VALUE in sh(net, "s-old", f'curl -sS "https://{HOST}/$OLD"')[1]
 
 
 def test_deleting_ends_it_at_once(net):
     put_secret(net, "brief", env="BRIEF")
     put(net, "s-brief", secrets=["brief"])
-    assert VALUE in sh(net, "s-brief", f'curl -sS https://{HOST}/ -H "K: $BRIEF"')[1]
+    assert VALUE in sh(net, "s-brief", f'curl -sS https://{HOST}/ -H "X-Api-Key: $BRIEF"')[1]
     assert net.request("DELETE", "/v1/secrets/brief").status == 200
     assert net.request("DELETE", "/v1/secrets/brief").status == 404
-    code, out = sh(net, "s-brief", f'curl -skS https://{HOST}/ -H "K: $BRIEF"')
+    code, out = sh(net, "s-brief", f'curl -skS https://{HOST}/ -H "X-Api-Key: $BRIEF"')
     assert VALUE not in out
 
 
@@ -128,6 +176,10 @@ def test_deleting_ends_it_at_once(net):
     ({"value": "v", "hosts": ["10.0.0.1"]}, "hosts"), ({"value": "v", "hosts": ["a b"]}, "hosts"), ({"value": "v", "hosts": ["udp://a.example:1"]}, "hosts"),
     ({"value": "v", "hosts": ["a.example"], "env": "1X"}, "env"), ({"value": "v", "hosts": ["a.example"], "header": "X: y"}, "header"),
     ({"value": "v", "hosts": ["a.example"], "header": "Host: {}"}, "header"), ({"value": "v", "hosts": ["a.example"], "aws": {}}, "aws"),
+    ({"value": "v", "hosts": ["a.example"], "in": "path"}, "in"), ({"value": "v", "hosts": ["a.example"], "in": ["body"]}, "in"),
+    ({"value": "v", "hosts": ["a.example"], "in": ["header:Host"]}, "in"), ({"value": "v", "hosts": ["a.example"], "in": ["header:a b"]}, "in"),
+    ({"value": "v", "hosts": ["a.example"], "in": ["query:"]}, "in"), ({"value": "v", "hosts": ["a.example"], "in": ["query:" + "x" * 123]}, "in"),
+    ({"value": "v", "hosts": ["a.example"], "in": [f"query:{i}" for i in range(17)]}, "in"),
     ({"value": "v", "hosts": ["a.example"], "other": 1}, None)])
 def test_bad_input_is_named(net, body, field):
     reply = net.request("PUT", "/v1/secrets/bad", body)
@@ -163,7 +215,7 @@ def test_it_is_in_no_log_and_no_memory_of_the_daemon(net):
     put_secret(net, "wiped", value=value, env="WIPED")
     put(net, "s-wiped", secrets=["wiped"])
     # The server tells what it got. As output of a command it would pass through the daemon, like any other.
-    got = sh(net, "s-wiped", f'curl -sS https://{HOST}/ -H "K: $WIPED" | grep -o "wipe-me-[0-9a-f]*" | head -n 1 | tr -d "\\n" | sha256sum')[1]
+    got = sh(net, "s-wiped", f'curl -sS https://{HOST}/ -H "X-Api-Key: $WIPED" | grep -o "wipe-me-[0-9a-f]*" | head -n 1 | tr -d "\\n" | sha256sum')[1]
     assert got.split()[0] == hashlib.sha256(value.encode()).hexdigest()
     net.request("PUT", "/v1/secrets/wiped", {"value": value, "hosts": [value + "!"]})
     assert net.request("PUT", "/v1/secrets/wiped", '{"value": "%s", "hosts": [oops' % value).status == 400

@@ -222,10 +222,12 @@ def test_a_command_whose_client_is_gone_keeps_its_box_awake(brisk):
 
 
 def test_a_box_that_woke_sleeps_again(brisk):
-    brisk.execute("again", "true")
+    brisk.execute("again", "echo $$ >/root/shell")
     for _ in range(3):
         asleep(brisk, "again")
-        brisk.execute("again", "true")
+        assert brisk.execute("again", "[ $$ = $(cat /root/shell) ] && echo the same shell")["stdout"] == "the same shell\n"
+        assert state(brisk, "again") == "running"
+    asleep(brisk, "again")
 
 
 # ---- what wakes it

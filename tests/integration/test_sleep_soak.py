@@ -13,6 +13,8 @@ import pytest
 import swap
 from atoll import box_path, seed, wait_for
 
+ALONE = "a soak"
+
 CYCLES = int(os.environ.get("ATOLL_SLEEP_SOAK", "80"))
 BOXES = 4
 KILL_EVERY = 0.3 if CYCLES < 1000 else 1.0  # seconds

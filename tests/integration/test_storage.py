@@ -12,6 +12,9 @@ import pytest
 from atoll import BIN, Instance, box_path, wait_for
 from test_restart import VICTIMS, start_counter, still_counts, ticks
 
+OWN_DAEMON = "it kills the warden"
+POOL = "it is what is tested"
+
 MIB = 1 << 20
 
 

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import fixtures
 import pytest
 from atoll import Instance, box_path, wait_for
 from boxapi import check_error
@@ -149,8 +150,8 @@ def test_boxes_cannot_take_the_room_that_a_start_needs(ways):
         one.await_warden()
         assert one.execute("other", "rm -r /workspace/*; ls -A /workspace")["stdout"] == ""
         assert one.destroy("large").status == 204
-        wait_for(lambda: one.request("PUT", box_path("new"), {}).status in (200, 201), "the space has come back")
-        assert fill(one, "other", "/root/f", 64)["exitCode"] == 0
+        wait_for(lambda: one.request("PUT", box_path("new"), {}).status in (200, 201), "there is room for a box")
+        wait_for(lambda: fill(one, "other", "/root/f", 64)["exitCode"] == 0, "all of the space has come back")
 
 
 # ---- data directories on btrfs
@@ -160,6 +161,7 @@ def btrfs(*, full_quotas=False):
     """A directory on a btrfs of its own."""
     if not shutil.which("mkfs.btrfs"):
         pytest.skip("no mkfs.btrfs (btrfs-progs)")
+    fixtures.need_room(4, "/tmp")
     base = Path(tempfile.mkdtemp(prefix="atoll-btrfs-", dir="/tmp"))
     base.chmod(0o755)
     image, mnt = base / "img", base / "mnt"

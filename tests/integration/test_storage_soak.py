@@ -15,6 +15,8 @@ import fixtures
 import pytest
 from atoll import box_path, seed, wait_for
 
+ALONE = "a soak"
+
 SNAPSHOTS = int(os.environ.get("ATOLL_STORAGE_SOAK", "40"))
 BOXES = 4
 KEPT = 5  # snapshots of a box at a time

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import http.client
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -333,7 +334,7 @@ def test_nobody_else_borrows_the_way():
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("\0" + name)
         listener.listen(5)
-        start = f"exec {BIN}/atoll-tls 127.0.0.1 1 3<&{listener.fileno()}"
+        start = f"exec {shlex.quote(str(BIN))}/atoll-tls 127.0.0.1 1 3<&{listener.fileno()}"
         with subprocess.Popen(["/bin/bash", "-c", start], stdin=subprocess.PIPE, pass_fds=[listener.fileno()]) as helper:
             answers = [subprocess.run(["/usr/bin/python3", "-c", ask, name], user=user, capture_output=True, text=True, timeout=DEADLINE,
                                       check=False) for user in (0, 65534)]

@@ -11,6 +11,8 @@ import pytest
 import wsclient
 from test_console_api import HEADER, sign_in, status
 
+OWN_DAEMON = "it kills the daemon"
+
 LIMIT = 256
 
 

@@ -6,6 +6,8 @@ import pytest
 from atoll import box_path, wait_for
 from test_restart import VICTIMS
 
+POOL = "volumes are in it"
+
 MIB = 1 << 20
 SIZE = 64 * MIB
 
@@ -89,8 +91,12 @@ def test_names_that_cannot_be(daemon, name):
 
 
 def test_the_longest_name(daemon):
-    make(daemon, "x" * 63)
-    delete(daemon, "x" * 63)
+    name = "x" * 63
+    made = make(daemon, name)
+    assert made["name"] == name and daemon.request("GET", f"/v1/volumes/{name}").json() == made
+    delete(daemon, name)
+    assert daemon.request("GET", f"/v1/volumes/{name}").status == 404
+    assert daemon.request("POST", f"/v1/volumes/{name}x", {}).status == 400
 
 
 @pytest.mark.parametrize("body", [{"size": 16 * MIB - 1}, {"size": (1 << 50) + 1}, {"size": "1g"}, {"size": -1}, {"sise": 1}, []])
@@ -110,8 +116,12 @@ def test_places_that_cannot_be(daemon, box, volume, path):
 
 def test_the_longest_place(daemon, box, volume):
     path = "/" + "x" * 127 + "/" + "y" * 126
-    made(daemon, box, (volume, path))
-    run(daemon, box, f"echo hi > {path}/f")
+    assert put(daemon, box, (volume, path + "y")).status == 400
+    assert made(daemon, box, (volume, path))["volumes"] == [{"name": volume, "path": path}]
+    assert run(daemon, box, f"echo hi > {path}/f; stat -c %m {path}/f") == path + "\n", "the volume is mounted there"
+    daemon.destroy(box)
+    made(daemon, box, (volume, "/v"))
+    assert run(daemon, box, "cat /v/f") == "hi\n"
 
 
 def test_settings_that_cannot_be(daemon, box, volume):

@@ -19,6 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.parse
@@ -32,6 +33,10 @@ BIN = Path(os.environ.get("ATOLL_BIN", ROOT / "build")).resolve()
 IMAGES = Path(os.environ.get("ATOLL_IMAGES", os.environ.get("ATOLL_DATA", "/var/lib/atoll") + "/images"))
 SANITIZED = bool(os.environ.get("ATOLL_SANITIZED"))  # tools/asan: programs are neither static nor small
 DEADLINE = 60  # seconds; for things that take milliseconds when they work
+POOL_ROOM = 3  # GiB: a pool takes 2 from its beginning on
+LONG_WAIT = 2.0  # seconds; a wait that takes longer is written down
+
+NOT_OURS = 'other files share this daemon: a file that stops or kills it says OWN_DAEMON = "why"'
 
 _running = set()
 
@@ -39,14 +44,33 @@ _running = set()
 def wait_for(condition, what=None, seconds=DEADLINE):
     """Asks again until the answer is true, for state that has no event to wait for. Returns the answer. Without `what` a
     failure shows the source of the condition."""
-    end = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         answer = condition()
+        waited = time.monotonic() - began
         if answer:
+            _note_wait(waited, what)
             return answer
-        if time.monotonic() > end:
+        if waited > seconds:
             raise AssertionError(f"not within {seconds} s: {what or inspect.getsource(condition).strip()}")
         time.sleep(0.01)
+
+
+def _note_wait(seconds, what):
+    """tests/run writes long waits into build/durations.json: an event that takes milliseconds when it works may take DEADLINE and pass."""
+    if seconds < LONG_WAIT or "ATOLL_WAITS" not in os.environ:
+        return
+    if not what:
+        caller = sys._getframe(2)  # pylint: disable=protected-access
+        what = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+    line = {"seconds": round(seconds, 1), "test": _current_test(), "what": what}
+    with open(os.environ["ATOLL_WAITS"], "a", encoding="utf-8") as waits:
+        waits.write(json.dumps(line) + "\n")
+
+
+def room(directory):
+    """The GiB that are free."""
+    return shutil.disk_usage(directory).free / (1 << 30)
 
 
 def still(look, what, seconds=DEADLINE):
@@ -93,8 +117,26 @@ def open_files(pid):
     return found
 
 
+def _current_test():
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+
+
+def _count_start():
+    """tests/run says how many daemons a run has started, and for which files."""
+    if "ATOLL_STARTS" in os.environ:
+        with open(os.environ["ATOLL_STARTS"], "a", encoding="utf-8") as starts:
+            starts.write((_current_test().split("::")[0] or "shared") + "\n")
+
+
 def _die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def run_as_stranger(program, *arguments, **options):
+    """Runs a program as a user of no group. It starts from a descriptor: the user may not be able to walk to it."""
+    with open(program, "rb") as f:
+        return subprocess.run([program, *arguments], executable=f"/proc/self/fd/{f.fileno()}", pass_fds=[f.fileno()], user=65534, group=65534,
+                              extra_groups=[], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE, **options)
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -128,13 +170,15 @@ def box_path(box, rest=""):
 
 
 class Instance:
-    def __init__(self, extra_env=None, prefix=()):
-        """`prefix`: a command that executes `atoll up`, in other namespaces for instance."""
+    def __init__(self, extra_env=None, prefix=(), programs=BIN):
+        """`prefix`: a command that executes `atoll up`, in other namespaces for instance. `programs`: their directory."""
+        self.bin = programs
         self.prefix = [str(word) for word in prefix]
         self.base = Path(tempfile.mkdtemp(prefix="at-", dir="/tmp"))
         self.base.chmod(0o755)  # the daemon's user walks through it
         self.run, self.data = self.base / "r", self.base / "d"
-        self.log_path = self.base / "log"
+        self.log_path, self.log_from = self.base / "log", 0
+        self.ours = True
         self.up = None
         self.cgroup = None
         self.address = None
@@ -144,14 +188,35 @@ class Instance:
         self.env.update(extra_env or {})
         _running.add(self)
 
+    # ---- an instance that another process started (shared.py)
+
+    def note(self):
+        """What another process needs to use this instance."""
+        return {"base": str(self.base), "address": self.address, "socket": self.socket, "token": self.token, "cgroup": self.cgroup, "env": self.env}
+
+    @classmethod
+    def attached(cls, note):
+        """An instance by its note. It cannot be stopped or killed here."""
+        self = cls.__new__(cls)
+        self.prefix, self.base, self.up = [], Path(note["base"]), None
+        self.run, self.data, self.log_path = self.base / "r", self.base / "d", self.base / "log"
+        self.cgroup, self.address, self.socket, self.token = note["cgroup"], note["address"], note["socket"], note["token"]
+        self.env, self.ours = note["env"], False
+        self.log_from = self.log_path.stat().st_size
+        return self
+
     # ---- life
 
     def start(self):
         """Starts `atoll up` and waits until it says that it serves."""
+        assert self.ours, NOT_OURS
+        assert self.env.get("ATOLL_POOL") == "plain" or room(self.base) >= POOL_ROOM, \
+            f"a pool needs {POOL_ROOM} GiB in {self.base.parent} for a moment, {room(self.base):.1f} are free"
         if self.address:  # the address stays the same over a restart of everything
             self.env["ATOLL_LISTEN"] = self.address
+        _count_start()
         with open(self.log_path, "ab") as log:
-            self.up = subprocess.Popen([*self.prefix, BIN / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
+            self.up = subprocess.Popen([*self.prefix, self.bin / "atoll", "up", "--json"], env=self.env, stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=log, start_new_session=True,
                                        preexec_fn=_die_with_parent)
         if not select.select([self.up.stdout], [], [], DEADLINE)[0]:
@@ -170,6 +235,7 @@ class Instance:
 
     def interrupt(self, signo=signal.SIGINT):
         """Stops `atoll up` as Ctrl-C does and returns its exit code."""
+        assert self.ours, NOT_OURS
         self.up.send_signal(signo)
         return self.up.wait(DEADLINE)
 
@@ -243,11 +309,25 @@ class Instance:
 
     def log(self):
         """The end of it."""
-        return self.log_path.read_text(errors="replace")[-6000:]
+        return self._log()[-6000:]
+
+    def _log(self):
+        """What was logged since this object has the instance."""
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            log.seek(self.log_from)
+            return log.read()
 
     def logged(self, text):
-        """How often it says this, from its beginning on."""
-        return self.log_path.read_text(errors="replace").count(text)
+        """How often it says this, since this object has the instance."""
+        return self._log().count(text)
+
+    def zygotes_started(self):
+        """From the beginning on, also of an instance that others had before."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace").count('msg="zygote ready"')
+
+    def await_zygote(self, after=0):
+        """Until contexts come from a zygote, another one than the first `after`."""
+        wait_for(lambda: self.zygotes_started() > after, "a zygote", 2 * DEADLINE)
 
     # ---- processes
 
@@ -270,6 +350,7 @@ class Instance:
         return pool if pool.is_dir() else self.data / "boxes"
 
     def _kill_and_await(self, name):
+        assert self.ours, NOT_OURS
         old = self._pids()[name]
         os.kill(old, signal.SIGKILL)
         return wait_for(lambda: self._pids().get(name) not in (0, old, None) and self._pids()[name],
@@ -312,7 +393,7 @@ class Instance:
             return out
 
     def request(self, method, path, body=None, headers=None, unix=True, token=True, timeout=DEADLINE):
-        """One request on a connection of its own. A dict or list as body is sent as JSON."""
+        """One request on a connection of its own. A dict or list as body is sent as JSON. `unix` may be the path of another socket."""
         headers = dict(headers or {})
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
@@ -320,7 +401,7 @@ class Instance:
         if token and not unix:
             headers.setdefault("Authorization", f"Bearer {self.token}")
         if unix:
-            c = _UnixConnection(self.socket, timeout)
+            c = _UnixConnection(self.socket if unix is True else unix, timeout)
         else:
             c = http.client.HTTPConnection(*self.address.rsplit(":", 1), timeout=timeout)
         with contextlib.closing(c):
@@ -360,14 +441,14 @@ class Instance:
 
     def cli(self, *args, input=b"", env=None, timeout=60):
         """Runs `atoll args`; stdout and stderr are bytes."""
-        return subprocess.run([BIN / "atoll", *args], input=input, capture_output=True, env={**self.env, **(env or {})},
+        return subprocess.run([self.bin / "atoll", *args], input=input, capture_output=True, env={**self.env, **(env or {})},
                               timeout=timeout, check=False)
 
     def cli_start(self, *args, env=None, **options):
         """The same, running: a Popen with pipes unless told otherwise."""
         for stream in ("stdin", "stdout", "stderr"):
             options.setdefault(stream, subprocess.PIPE)
-        return subprocess.Popen([BIN / "atoll", *args], env={**self.env, **(env or {})}, **options)
+        return subprocess.Popen([self.bin / "atoll", *args], env={**self.env, **(env or {})}, **options)
 
 
 @atexit.register

@@ -2,6 +2,7 @@
 
     /…            JSON: method, target, headers, bytes and SHA-256 of the body
     /sse          an event every time a byte of the request's body comes
+    /shown        answers with all that it was sent in its own head: reason, headers, 103, trailer
     /redirect     302 to the X-To header
     /ws           101 and echoes bytes
     /slow         reads the body only after the client has got 100-continue
@@ -60,11 +61,23 @@ class Echo(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
         self.wfile.write(b"0\r\n\r\n")
 
+    def show(self):
+        self.body()
+        sent = [f"{name}: {value}" for name, value in self.headers.items()]
+        key = self.headers.get("X-Key") or self.headers["Authorization"].split()[-1]
+        head = ["HTTP/1.1 103 Early Hints", f"Link: <{key}>", "X-Early: yes", "", f"HTTP/1.1 200 {key}", "Transfer-Encoding: chunked",
+                "Trailer: X-Last", f"X-Target: {self.path}", f"X-Credentials: {self.headers['Authorization']}"]
+        head += [f"{key}: 1"] if "/" not in key else []
+        head += [f"X-Sent-{i}: {line}" for i, line in enumerate(sent)]
+        self.wfile.write("\r\n".join([*head, "", "2", "ok", "0", f"X-Last: {key}", "", ""]).encode())
+
     def answer(self):
         if self.path.startswith("/ws"):
             return self.upgrade()
         if self.path.startswith("/sse"):
             return self.events()
+        if self.path.startswith("/shown"):
+            return self.show()
         if self.path.startswith("/redirect"):
             self.send_response(302)
             self.send_header("Location", self.headers["X-To"])
@@ -80,7 +93,7 @@ class Echo(http.server.BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(out)
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_PATCH = answer
+    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_PATCH = do_TRACE = answer
 
     def log_message(self, *_):
         pass

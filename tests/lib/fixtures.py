@@ -7,11 +7,12 @@ import os
 import atoll as lib
 import boxapi
 import pytest
+import shared
 import timelimit
 from timelimit import (pytest_make_collect_report, pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown,  # noqa: F401
                        pytest_unconfigure)
 
-_numbers = itertools.count(1)
+_numbers = itertools.count(os.getpid() % 10_000 * 1000)  # files that share a daemon do not meet in their names
 
 
 def pytest_configure(config):
@@ -31,14 +32,30 @@ def what_is_missing():
     return None
 
 
-def started(request):
+def need_room(gib, directory):
+    """For tests that write gigabytes, and delete them at their end."""
+    free = lib.room(directory)
+    if free < gib:
+        pytest.skip(f"{gib} GiB are needed in {directory} for a moment, {free:.1f} are free")
+
+
+def kind_of(request):
+    """Importing the modules of contexts costs seconds of CPU: only tests of contexts get them."""
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
-    # Importing the modules of contexts costs seconds of CPU: do it only for tests of contexts.
     zygote = hasattr(request.module, "ZYGOTE") or any("code_api" in item.fixturenames for item in request.session.items
                                                       if item.module is request.module)
-    instance = lib.Instance({} if zygote else {"ATOLL_ZYGOTE": "off"})
+    return "zygote" if zygote else "plain"
+
+
+def has_own(request):
+    return hasattr(request.module, "OWN_DAEMON")
+
+
+def started(request, plain):
+    """An Atoll for this file."""
+    instance = lib.Instance({**shared.KINDS[kind_of(request)], **({"ATOLL_POOL": "plain"} if plain else {})})
     try:
         return instance.start()
     except BaseException:
@@ -52,18 +69,56 @@ def finish(instance):
     assert not left, "left behind:\n" + "\n".join(left) + "\nlog:\n" + log
 
 
+def is_plain(request):
+    """An own daemon has plain directories unless the file says POOL = "why": a pool takes gigabytes of disk, and time to make."""
+    return not hasattr(request.module, "POOL")
+
+
 @pytest.fixture(scope="module")
 def daemon(request):
-    """One Atoll for all tests of a file. At the end nothing of it may be left on the host."""
-    instance = started(request)
+    """One Atoll for all tests of a file, or of all files of a worker (shared.py). At the end nothing of it may be left on the host."""
+    if shared.directory() and not has_own(request):
+        with shared.borrowed(kind_of(request)) as instance:
+            yield instance
+        return
+    instance = started(request, has_own(request) and is_plain(request))
     yield instance
     finish(instance)
 
 
+@pytest.fixture(scope="module")
+def kept_daemons():
+    """Daemons of tests of this file that the next test can take."""
+    kept = []
+    yield kept
+    for instance in kept:
+        finish(instance)
+
+
 @pytest.fixture
-def own_daemon(request):
-    """An Atoll for one test that kills or stops it."""
-    instance = started(request)
+def own_daemon(request, kept_daemons):
+    """An Atoll for one test that kills or stops it. The next test of the file takes it too if it serves as before."""
+    def settings():
+        return {name: value for name, value in instance.env.items() if name != "ATOLL_LISTEN"}  # which a restart sets
+
+    instance = kept_daemons.pop() if kept_daemons else started(request, is_plain(request))
+    env, before = settings(), shared.things(instance)
+    instance.log_from = instance.log_path.stat().st_size
+    yield instance
+    try:
+        if instance.up.poll() is None and settings() == env:
+            instance.await_warden()
+            shared.reset(instance, before)
+            kept_daemons.append(instance)
+    finally:
+        if instance not in kept_daemons:
+            finish(instance)
+
+
+@pytest.fixture
+def new_daemon(request):
+    """An Atoll for one test, which nothing has used before."""
+    instance = started(request, is_plain(request))
     yield instance
     finish(instance)
 

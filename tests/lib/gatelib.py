@@ -256,13 +256,16 @@ class Gate:
         def before():
             for number, copy in enumerate(copies, 3):
                 os.dup2(copy, number)
+        # From a descriptor, because its user may not be able to walk to it.
+        with open(BUILD / "atoll-gate", "rb") as f:
+            program = fcntl.fcntl(f.fileno(), fcntl.F_DUPFD, 5)
         argv = self.world.gate_space.argv(
-            "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", BUILD / "atoll-gate",
+            "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", f"/proc/self/fd/{program}",
             binds=((self.world.resolv, "/etc/resolv.conf"), (self.world.hosts, "/etc/hosts")))
         env = {**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug", "ATOLL_DATA": str(self.data), "ATOLL_RUN": str(self.data),
                "SSL_CERT_FILE": str(self.world.tmp / "cert.pem")}
         self.process = subprocess.Popen(argv, close_fds=False, preexec_fn=before, stderr=self.log_path.open("a"), env=env)
-        for copy in copies:
+        for copy in (*copies, program):
             os.close(copy)
         self.connect()
         self.warden.connect()

@@ -11,6 +11,9 @@ import atoll as lib
 import npmdir
 import pytest
 
+OWN_DAEMON = "it kills the daemon"
+POOL = "limits of disk and snapshots come from it"
+
 HERE = Path(__file__).resolve().parent
 ZYGOTE = True  # contexts start as they do for users
 

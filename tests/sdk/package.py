@@ -1,6 +1,7 @@
 """sdk/typescript as the tests use it: installed, built, and the programs that run it."""
 
 import functools
+import hashlib
 import json
 import os
 import shutil
@@ -41,15 +42,45 @@ def compiled(project):
     return run("node", MODULES / "typescript-7/bin/tsc", "-p", project)
 
 
+def _sources():
+    """What the package and the rows are made of, as one number."""
+    total = hashlib.sha256((MODULES / ".of-lock-file").read_bytes())
+    for place in (PACKAGE / "src", PACKAGE / "tools", PACKAGE / "tests/rows", ROOT / "tests/compat", ROOT / "api"):
+        for path in sorted(place.rglob("*")):
+            if path.is_file() and path.suffix != ".py" and not {"generated", "node_modules", "__pycache__"} & set(path.parts):
+                total.update(f"\0{path}\0".encode() + path.read_bytes())
+    for path in (*sorted(PACKAGE.glob("*.json")), Path(__file__)):
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def _build():
+    """Programs of another run may use the package: dist is replaced whole, for examples/start installs and builds what is missing."""
+    dist, new, old = (PACKAGE / name for name in ("dist", ".dist-new", ".dist-old"))
+    for path in (new, old):
+        shutil.rmtree(path, ignore_errors=True)
+    run("node", "tools/generate.mjs")
+    run("node", MODULES / "typescript-7/bin/tsc", "-p", "tsconfig.build.json", "--outDir", new)
+    if dist.exists():
+        dist.rename(old)
+    new.rename(dist)
+    shutil.rmtree(old, ignore_errors=True)
+    run("node", "tests/rows/bundle.mjs")
+
+
 @functools.cache
 def built():
-    """Whether the package is there, compiled, with the rows of tests/compat bundled for it."""
+    """Whether the package is there, compiled, with the rows of tests/compat bundled for it. Files that run at the same time, also of two
+    runs, build it once for each state of its sources."""
     if not npmdir.installed(PACKAGE) or not npmdir.installed(ROOT / "tests/compat"):
         return False
-    shutil.rmtree(PACKAGE / "dist", ignore_errors=True)
-    run("node", "tools/generate.mjs")
-    compiled("tsconfig.build.json")
-    run("node", "tests/rows/bundle.mjs")
+    stamp = MODULES / ".of-sources"
+    with npmdir.locked(PACKAGE / "package.json"):
+        sources = _sources()
+        made = (PACKAGE / "dist/index.js", PACKAGE / "src/generated/openapi.ts", MODULES / ".rows/rows.mjs")
+        if not all(path.exists() for path in (stamp, *made)) or stamp.read_text(encoding="ascii") != sources:
+            _build()
+            stamp.write_text(sources, encoding="ascii")
     return True
 
 

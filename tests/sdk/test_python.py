@@ -29,6 +29,8 @@ FILES = sorted(path.name for path in (PACKAGE / "tests").glob("test_*.py"))
 sys.path.insert(0, str(ROOT / "tests/docs"))
 import examples  # noqa: E402
 
+POOL = "snapshots come from it"
+
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"tools/deps test installs what is missing: {', '.join(MISSING)}")
 
 

@@ -1,6 +1,7 @@
 """The examples of the README, run one after the other as one program."""
 
 import json
+import os
 import re
 
 import package
@@ -13,8 +14,8 @@ def test_readme(daemon):
     text = (package.PACKAGE / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```ts\n(.*?)^```$", text, re.M | re.S)
     assert len(blocks) > 6
-    # Inside of the package: its own name is known there.
-    program = package.PACKAGE / "readme.generated.mts"
+    # Inside of the package: its own name is known there. Two runs may be in one checkout.
+    program = package.PACKAGE / f"readme-{os.getpid()}.generated.mts"
     program.write_text("\n".join(blocks), encoding="utf-8")
     try:
         out = package.run(*package.RUNTIMES["bun"], program, env=package.reaching(daemon))

@@ -14,6 +14,8 @@ import atoll as lib
 import leaks
 import pytest
 
+POOL = "its limits end with the box"
+
 IN_UNMOUNT = 0x2000
 libc = ctypes.CDLL(None, use_errno=True)
 

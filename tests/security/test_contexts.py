@@ -24,7 +24,7 @@ CAP_SYS_ADMIN = 1 << 21
 @pytest.fixture(scope="module")
 def zygote(daemon):
     """The host's number of the zygote, once it is ready."""
-    lib.wait_for(lambda: daemon.logged("zygote ready"), "the zygote", 120)
+    daemon.await_zygote()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -287,7 +287,7 @@ def test_a_hostile_agent_can_say_nothing_but_numbers(own_daemon):
     """The way to the warden is a pipe: what is no number ends it, and the warden and other boxes go on."""
     own_daemon.execute("liar", "true")
     own_daemon.execute("other", "true")
-    lib.wait_for(lambda: own_daemon.logged("zygote ready"), "the zygote", 120)
+    own_daemon.await_zygote()
     init, warden = escape.init_of(own_daemon, "liar"), own_daemon.warden_pid
     pipes = [n for n in os.listdir(f"/proc/{init}/fd") if os.readlink(f"/proc/{init}/fd/{n}").endswith(".ask")]
     writable = [n for n in pipes if int(Path(f"/proc/{init}/fdinfo/{n}").read_text().split("flags:\t")[1].split()[0], 8) & 1]

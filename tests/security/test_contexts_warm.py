@@ -129,7 +129,8 @@ def test_nobody_in_the_box_can_look_into_the_process_that_starts_it():
     ours, full = full_socket()
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
     arrange = ["bash", "-c", f'exec 6<&{full.fileno()} 5</proc "$@"', "bash"]
-    with ours, full, subprocess.Popen([*arrange, *user, lib.BIN / "atoll-agent", "warm", "javascript"], pass_fds=[full.fileno()]) as starter:
+    with ours, full, open(lib.BIN / "atoll-agent", "rb") as program, subprocess.Popen(
+            [*arrange, *user, f"/proc/self/fd/{program.fileno()}", "warm", "javascript"], pass_fds=[full.fileno(), program.fileno()]) as starter:
         try:
             lib.wait_for(lambda: Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text(), "the worker")
             assert status(starter.pid)["Uid"].split()[0] == "65534"

@@ -11,6 +11,8 @@ import atoll as lib
 import pytest
 from test_closing import first_process
 
+ALONE = "it judges what a flood does to others"
+
 ZYGOTE = True
 LIMITS = "".join(file.read_text() for file in lib.ROOT.glob("src/*/limits.h"))
 

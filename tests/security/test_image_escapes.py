@@ -1,14 +1,17 @@
 """A build and an import that try to reach the host: nothing outside of the image may change, and nothing of the host may be seen."""
 import io
 import os
+import re
 import shutil
 import stat
 import subprocess
 import tarfile
 
 import pytest
-from atoll import box_path
-from imagelib import build, built, events, image_instance, import_error, import_image, names, no_work_left, run, shell_tree, tar_of
+from atoll import box_path, wait_for
+from boxapi import check_error
+from imagelib import (ENDLESS, begin_build, build, built, events, image_instance, import_error, import_image, names, no_work_left, own, run, shell_tree,
+                      step_box, tar_of)
 
 
 @pytest.fixture(scope="module", name="atoll")
@@ -204,9 +207,99 @@ def test_a_context_with_hostile_names_is_refused(atoll):
     assert "'..'" in said and "evil:latest" not in names(atoll) and no_work_left(atoll)
 
 
-def test_work_boxes_cannot_be_taken_over(atoll):
-    """A sandbox of a client may have the name of a build's box: it is not touched."""
-    assert atoll.request("PUT", box_path("image-mine"), {}).status == 201
-    built(atoll, "FROM default\nRUN true\n", query="tag=beside&nocache=1")
-    assert atoll.request("GET", box_path("image-mine")).json()["state"] == "running"
-    atoll.request("DELETE", box_path("image-mine"))
+HIDDEN = [("GET", ""), ("DELETE", ""), ("PUT", ""), ("POST", "/api/execute"), ("GET", "/api/read?path=/secret"), ("POST", "/stop"), ("POST", "/sleep"),
+          ("POST", "/fork"), ("POST", "/snapshots"), ("POST", "/backups"), ("GET", "/network"), ("GET", "/network/log"), ("GET", "/diff"),
+          ("POST", "/ports/8000"), ("GET", "/ports"), ("POST", "/tunnels"), ("GET", "/mounts"), ("POST", "/mounts"), ("GET", "/proxy/8000/"),
+          ("POST", "/restore"), ("POST", "/replace")]
+
+
+def test_boxes_of_builds_are_out_of_reach_of_clients(atoll):
+    """A build's secret was read, and a cached step poisoned, by an exec in its box."""
+    assert atoll.request("PUT", box_path("mine"), {}).status == 201
+    connection = begin_build(atoll, ENDLESS)
+    try:
+        box = step_box(atoll)
+        assert re.fullmatch(r"image-\d+-[0-9a-f]{32}", box)
+        assert atoll.boxes() == ["mine"] and atoll.request("GET", "/v1/sandboxes").json()["total"] == 1
+        assert box not in atoll.request("GET", "/v1/events").text
+        body = {"command": "cat /secret", "ids": ["x"], "from": {"sandbox": "mine"}, "port": 8000}
+        for unix, token in ((True, False), (False, True)):
+            for method, rest in HIDDEN:
+                reply = atoll.request(method, box_path(box, rest), None if method in ("GET", "DELETE") else body, unix=unix, token=token)
+                code = (reply.status, reply.json()["code"])
+                assert code in ((404, "SANDBOX_NOT_FOUND"), (400, "RESERVED_SANDBOX_ID")), (method, rest, reply)
+        for method, path in (("PUT", "new"), ("POST", "mine")):
+            reply = atoll.request(method, box_path(path, "" if method == "PUT" else "/replace"), {"from": {"sandbox": box}})
+            check_error(reply, "SANDBOX_NOT_FOUND", 404)
+        assert step_box(atoll) == box
+    finally:
+        connection.close()
+    wait_for(lambda: no_work_left(atoll))
+    assert atoll.request("DELETE", box_path("mine")).status == 204
+
+
+@pytest.mark.parametrize("name", ["image-mine", "image-1-" + "0" * 32, "docker-x", "bridge-x", "backup-x"])
+def test_ids_that_atoll_gives_are_none_of_a_clients(atoll, name):
+    execute = {"command": "true"}
+    for method, rest, body in (("PUT", "", {}), ("POST", "/api/execute", execute), ("POST", "/ports/80", {}), ("GET", "/proxy/80/", None)):
+        check_error(atoll.request(method, box_path(name, rest), body), "RESERVED_SANDBOX_ID", 400)
+    assert atoll.request("GET", box_path(name)).status == 404
+    assert atoll.request("PUT", box_path("parent"), {}).status == 201
+    check_error(atoll.request("POST", box_path("parent", "/fork"), {"ids": [name]}), "VALIDATION_FAILED", 400)
+    assert atoll.boxes() == ["parent"]
+    atoll.request("DELETE", box_path("parent"))
+
+
+def test_a_sandbox_with_such_an_id_goes_on(atoll):
+    """One of an earlier version, or a container of the Docker socket."""
+    assert own(atoll, "PUT", box_path("docker-old"), {}).status == 201
+    try:
+        assert atoll.boxes() == ["docker-old"]
+        assert atoll.execute("docker-old", "echo hi")["stdout"] == "hi\n"
+        assert atoll.request("PUT", box_path("docker-old"), {"labels": {"a": "b"}}).status == 200
+    finally:
+        assert atoll.request("DELETE", box_path("docker-old")).status == 204
+
+
+def test_the_libraries_ids_are_not_refused(atoll):
+    name = "backup-" + "0" * 8 + "-0000" * 3 + "-" + "0" * 12
+    assert atoll.request("PUT", box_path(name), {}).status == 201
+    assert atoll.request("DELETE", box_path(name)).status == 204
+
+
+def test_volumes_of_builds_are_none_of_a_clients(atoll):
+    mounting = "FROM default\nRUN --mount=type=cache,target=/c echo good > /c/f\n"
+    built(atoll, mounting, query="tag=filled&nocache=1")
+    cache = next(v["name"] for v in atoll.request("GET", "/v1/volumes").json()["volumes"] if v["name"].startswith("atoll.build.cache."))
+    check_error(atoll.request("POST", "/v1/volumes/atoll.build.cache.mine", {}), "VALIDATION_FAILED", 400)
+    reply = atoll.request("PUT", box_path("reader"), {"volumes": [{"name": cache, "path": "/c"}]})
+    assert check_error(reply, "VALIDATION_FAILED", 400)["context"]["validationErrors"][0]["field"] == "volumes"
+    assert atoll.boxes() == []
+    assert atoll.request("DELETE", f"/v1/volumes/{cache}").status == 200
+
+
+def token_of(atoll, name):
+    reply = atoll.request("POST", "/v1/tokens", {"name": name})
+    assert reply.status == 201, reply
+    return reply.json()["token"]
+
+
+def test_each_token_has_caches_and_cached_steps_of_its_own(atoll):
+    text = "FROM default\nRUN --mount=type=cache,id=shared,target=/c cat /c/f; echo WHO > /c/f\n"
+    seen = {}
+    for who in ("ann", "bob", "ann", ""):
+        headers = {"Authorization": f"Bearer {token_of(atoll, who)}"} if who and who not in seen else seen.get(who, ({}, ))[0]
+        body = tar_of([("Dockerfile", text.replace("WHO", "$(date +%N)").encode(), {})])
+        found = events(atoll.request("POST", f"/v1/images/build?tag=own-{who or 'root'}", body, headers, unix=not who, token=False))
+        kinds = {e["type"] for e in found}
+        assert found[-1]["type"] == "done", found[-1]
+        assert ("cached" in kinds) == (who in seen), (who, kinds)
+        seen[who] = (headers,)
+    caches = [v for v in atoll.request("GET", "/v1/volumes").json()["volumes"] if v["name"].startswith("atoll.build.cache.")]
+    assert len(caches) == 3, caches
+    forged = {"X-Atoll-Owner": "token:ann"}
+    body = tar_of([("Dockerfile", text.replace("WHO", "$(date +%N)").encode(), {})])
+    found = events(atoll.request("POST", "/v1/images/build?tag=own-root", body, forged))
+    assert "cached" in {e["type"] for e in found}  # root's own
+    for who in ("ann", "bob"):
+        assert atoll.request("DELETE", f"/v1/tokens/{who}").status in (200, 204)

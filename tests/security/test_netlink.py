@@ -200,7 +200,7 @@ def test_a_busy_box_can_be_frozen(daemon, box):
 @pytest.fixture
 def context(daemon, box):
     """A context that was forked from the zygote."""
-    lib.wait_for(lambda: daemon.logged("zygote ready"), "the zygote", 120)
+    daemon.await_zygote()
     api = boxapi.Api(daemon, box)
     made = Context(api)
     assert api.call("/api/contexts", method="GET").json()["contexts"][0]["preloaded"] is True

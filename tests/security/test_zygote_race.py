@@ -107,7 +107,7 @@ def test_boxes_that_end_during_a_start(daemon, zygote, end):
 def test_a_stuck_zygote_is_replaced(own_daemon):
     """Contexts start plainly meanwhile: the first when the warden notices, the others at once. None waits until its agent gives up."""
     agent_gives_up = 5.0
-    stuck = host_pid(own_daemon)
+    stuck, started = host_pid(own_daemon), own_daemon.zygotes_started()
     own_daemon.execute("patient", "true")
     api = boxapi.Api(own_daemon, "patient")
     os.kill(stuck, signal.SIGSTOP)
@@ -120,7 +120,7 @@ def test_a_stuck_zygote_is_replaced(own_daemon):
     assert max(times) < agent_gives_up, times
     assert not any(c["preloaded"] for c in api.call("/api/contexts", method="GET").json()["contexts"])
     lib.wait_for(lambda: own_daemon.logged("a zygote is stuck and is replaced"), "the warden notices")
-    lib.wait_for(lambda: own_daemon.logged("zygote ready") >= 2, "another zygote", 120)
+    own_daemon.await_zygote(after=started)
     assert stuck not in zygotes(own_daemon)
     c = Context(api)
     assert c.id in [c["id"] for c in api.call("/api/contexts", method="GET").json()["contexts"] if c["preloaded"]]

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import atoll as lib
-
 
 def zygotes(daemon):
     """Their numbers."""
@@ -22,6 +20,6 @@ def zygotes(daemon):
 
 def host_pid(daemon):
     """The number of the only one, once it is ready."""
-    lib.wait_for(lambda: daemon.logged("zygote ready"), "the zygote", 120)
+    daemon.await_zygote()
     (pid,) = zygotes(daemon)
     return pid

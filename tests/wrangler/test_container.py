@@ -2,6 +2,7 @@
 
 import json
 
+import matrix
 import npmdir
 import pytest
 from atoll import wait_for
@@ -10,7 +11,11 @@ from dev import HERE, LIMIT, Dev, remove_all
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
 
 
-@pytest.fixture(scope="module", params=["4.86", "4.102", "4.160", "vite"])
+def pytest_generate_tests(metafunc):
+    matrix.for_tests(metafunc, "dev", ["4.86", "4.102", "4.160", "vite"], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def dev(request, daemon, tmp_path_factory):
     with Dev(daemon, tmp_path_factory.mktemp("project"), request.param, source="container.ts") as d:
         yield d

@@ -1,5 +1,6 @@
 """Outbound handlers of a Worker in a plain `wrangler dev`: the gate asks workerd about the connections of the box."""
 
+import matrix
 import npmdir
 import pytest
 from dev import HERE, Dev, remove_all
@@ -7,7 +8,7 @@ from dev import HERE, Dev, remove_all
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
 
 
-@pytest.mark.parametrize("version", ["4.86", "4.102", "4.160", "vite"])
+@pytest.mark.parametrize("version", ["4.160", "vite"] + ["4.86", "4.102"] * matrix.NIGHTLY)
 def test_handlers_answer_for_hosts(daemon, tmp_path, version):
     with Dev(daemon, tmp_path, version, source="handlers.ts") as dev:
         def run(line):

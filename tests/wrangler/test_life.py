@@ -1,16 +1,23 @@
 """The life of a `wrangler dev` on Atoll: an edit, the key r, Ctrl-C, kill -9 and its successor, and a daemon that is killed meanwhile."""
 
 import json
-import os
 
+import matrix
 import npmdir
 import pytest
 from atoll import Instance, _UnixConnection, wait_for
 from dev import HERE, LIMIT, Dev, containers, remove_all
 
+POOL = "snapshots come from it"
+
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
-# The oldest and the newest wrangler, and Vite; test_wrangler.py has all.
-WRANGLERS = ["4.86", "4.160", "vite"] + ["4.102"] * bool(os.environ.get("ATOLL_ALL_WRANGLERS"))
+# One that shares containers with its successor comes first.
+WRANGLERS = ["4.86", "4.160", "vite"] + ["4.102"] * matrix.NIGHTLY
+
+
+def pytest_generate_tests(metafunc):
+    of_row = {"test_the_next_server_takes_the_box_of_a_killed_one_over": SHARING}
+    matrix.for_tests(metafunc, "version", lambda row: of_row.get(row, WRANGLERS))
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +30,6 @@ def images_go(request):
         remove_all(daemon)
 
 
-@pytest.mark.parametrize("version", WRANGLERS)
 def test_an_edit_of_the_source_keeps_the_box(daemon, tmp_path, version):
     with Dev(daemon, tmp_path, version) as dev:
         dev.run("a", "echo kept >/workspace/f; sleep 600 >/dev/null 2>&1 &")
@@ -35,7 +41,6 @@ def test_an_edit_of_the_source_keeps_the_box(daemon, tmp_path, version):
     wait_for(lambda: not containers(daemon) and not daemon.boxes(), "nothing is left", LIMIT)
 
 
-@pytest.mark.parametrize("version", WRANGLERS)
 def test_the_key_r_builds_again_and_makes_a_new_box(daemon, tmp_path, version):
     with Dev(daemon, tmp_path, version) as dev:
         dev.run("a", "touch /workspace/f")
@@ -63,7 +68,6 @@ def answer(dev, path, body):
 SHARING = [version for version in WRANGLERS if version != "4.160"]
 
 
-@pytest.mark.parametrize("version", SHARING)
 def test_the_next_server_takes_the_box_of_a_killed_one_over(daemon, tmp_path, version):
     with Dev(daemon, tmp_path, version) as dev:
         dev.run("a", "echo kept >/workspace/f; sleep 600 >/dev/null 2>&1 &")
@@ -123,7 +127,6 @@ def test_a_dockerfile_that_cannot_be_built_stops_wrangler(daemon, tmp_path):
     assert not containers(daemon)
 
 
-@pytest.mark.parametrize("version", WRANGLERS)
 def test_a_daemon_that_is_killed_loses_no_box(own_daemon, tmp_path, version):
     with Dev(own_daemon, tmp_path, version) as dev:
         dev.run("a", "echo kept >/workspace/f; sleep 600 >/dev/null 2>&1 &")

@@ -1,15 +1,16 @@
-"""A plain `wrangler dev` on Atoll's Docker socket: the project of the guides, unchanged, with the wranglers of package.json and with
-Cloudflare's plugin for Vite."""
+"""A plain `wrangler dev` on Atoll's Docker socket: the project of the guides, unchanged, with the newest wrangler, and some of it (matrix.py)
+with the others of package.json and with Cloudflare's plugin for Vite."""
 
 import re
 import urllib.parse
 
+import matrix
 import npmdir
 import pytest
 from dev import HERE, Dev, containers, remove_all
 
 pytestmark = [pytest.mark.skipif(not npmdir.installed(HERE), reason="npm is missing"), pytest.mark.limit(600)]
-VERSIONS = ["4.86", "4.102", "4.160", "vite"]
+VERSIONS = ["4.160", "4.86", "4.102", "vite"]
 
 SERVER = """
 import asyncio, base64, hashlib
@@ -37,7 +38,11 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+def pytest_generate_tests(metafunc):
+    matrix.for_tests(metafunc, "dev", VERSIONS, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def dev(request, daemon, tmp_path_factory):
     """One running server for the tests that leave it as it is."""
     with Dev(daemon, tmp_path_factory.mktemp("project"), request.param) as d:

@@ -19,6 +19,7 @@ from fnmatch import fnmatch
 
 # key: names the violation in the list; place: file:line; text: what is wrong and what to do
 Violation = namedtuple("Violation", "key place text")
+SHOWN = 10  # places of one key: which of them are new cannot be known
 COUNTED = re.compile(r"(.*) \((\d+)\)")
 DIRECTORY = "tools/lint.d"
 BASE = "tools/lint-base"
@@ -80,7 +81,7 @@ def complaints(rule, found, allowed, lines):
     for key, violations in at.items():
         if len(violations) > allowed[key]:
             known = f" ({len(violations)} here, {list_path(rule)} has {allowed[key]})" if allowed[key] else ""
-            for violation in violations:
+            for violation in violations[:SHOWN]:
                 yield violation.place, violation.text + known
     for key, n in allowed.items():
         left = len(at.get(key, ()))

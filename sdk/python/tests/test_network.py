@@ -53,10 +53,12 @@ def test_the_log_can_be_followed(make: Make, box_id: str) -> None:
 def test_secrets_are_made_listed_and_deleted(secrets: Any, name: str) -> None:
     made = secrets.put(name, "sk-hidden", hosts=["api.example"], env="API_KEY")
     assert (made.name, made.hosts, made.env, made.last_used_at) == (name, ["api.example"], "API_KEY", None)
+    assert made.places and "header:Authorization" in made.places
     assert secrets.get(name) == made and made in secrets.list()
     assert "sk-hidden" not in str(secrets.list())
-    changed = secrets.put(name, "sk-other", hosts=["*.example"], header="Authorization: Bearer {}")
+    changed = secrets.put(name, "sk-other", hosts=["*.example"], places=["query:key"], header="Authorization: Bearer {}")
     assert (changed.hosts, changed.env, changed.header) == (["*.example"], None, "Authorization: Bearer {}")
+    assert changed.places == ["query:key"]
     secrets.delete(name)
     assert secrets.get(name) is None
     with pytest.raises(SandboxError, match="there is no secret") as failed:
@@ -69,6 +71,8 @@ def test_bad_secrets_are_refused(secrets: Any, name: str) -> None:
         secrets.put(name, "v", hosts=["not a host"])
     with pytest.raises(TypeError, match="hosts is a list"):
         secrets.put(name, "v", hosts="api.example")
+    with pytest.raises(ValidationFailedError, match="in"):
+        secrets.put(name, "v", hosts=["api.example"], places=["body"])
 
 
 def test_a_sandbox_has_a_placeholder(make: Make, box_id: str, secrets: Any, name: str) -> None:

@@ -49,9 +49,12 @@ test('secrets are made, listed and deleted', async () => {
   const name = secretName();
   const one = await secrets.put(name, { value: 'sk-hidden', hosts: ['api.example'], env: 'API_KEY' });
   expect(one).toMatchObject({ name, hosts: ['api.example'], env: 'API_KEY', lastUsedAt: null });
+  expect(one.in).toContain('header:Authorization');
   expect(await secrets.get(name)).toEqual(one);
   expect(await secrets.list()).toContainEqual(one);
   expect(JSON.stringify(await secrets.list())).not.toContain('sk-hidden');
+  const narrow = await secrets.put(name, { value: 'sk-hidden', hosts: ['api.example'], in: ['query:key'] });
+  expect(narrow.in).toEqual(['query:key']);
   expect(await failure(secrets.put(name, { value: 'v', hosts: ['not a host'] }))).toMatchObject({ httpStatus: 400 });
   await secrets.delete(name);
   expect(await secrets.get(name)).toBeNull();

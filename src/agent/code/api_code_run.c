@@ -189,7 +189,8 @@ static void timeout_text(const struct code_run *r, const char *what, char ret[16
 	snprintf(ret, 160, "Execution timed out after %llu ms%s", (unsigned long long)r->timeout_ms, what);
 }
 
-/* Passes the worker's error on. Only the agent knows why a run was interrupted, so it words that error itself. */
+/* Passes the worker's error on. Only the agent knows why a run was interrupted, so it names and words that error itself: a child of the
+ * worker gets the signal too, and the run may fail because of that before the worker knows of the interrupt. */
 static bool on_error(struct code_run *r, struct str json)
 {
 	struct code_stream *s = r->arg;
@@ -197,11 +198,9 @@ static bool on_error(struct code_run *r, struct str json)
 	if (r->stop != STOP_TIMEOUT)
 		return sse_send(s->x, NULL, STR_NULL, json);
 	char why[160];
-	const char *name = "KeyboardInterrupt";
 	auto_json struct json_doc *doc = json_parse(json, &e);
 	timeout_text(r, " and was interrupted; the context's state is kept", why);
-	json_read_cstr(doc ? json_root(doc) : NULL, "ename", &name, &e);
-	return send_error(s, name, why, doc ? json_root(doc) : NULL, "timeout");
+	return send_error(s, "KeyboardInterrupt", why, doc ? json_root(doc) : NULL, "timeout");
 }
 
 static void send_complete(struct code_stream *s, struct str json)

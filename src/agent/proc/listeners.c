@@ -36,6 +36,18 @@ static int count_in(const char *path)
 	return n;
 }
 
+bool listeners_have_short_queues(void)
+{
+	static int known; /* 1: they have; -1: they have not */
+	char text[16] = "";
+	if (!known) {
+		auto_fd int fd = open("/proc/sys/net/core/somaxconn", O_RDONLY | O_CLOEXEC);
+		bool read_it = fd >= 0 && fd_read_full(fd, text, sizeof text - 1) > 0;
+		known = read_it && strtoul(text, NULL, 10) <= BOX_SOMAXCONN ? 1 : -1;
+	}
+	return known > 0;
+}
+
 bool listeners_take(void)
 {
 	if (allowed >= BOX_LISTENERS)

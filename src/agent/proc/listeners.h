@@ -5,6 +5,9 @@
  * nobody's name. The network namespace bounds the queue of one listening socket (BOX_SOMAXCONN), this module the number
  * of such sockets, so the product is small. The broker (netlink.h) asks before it lets a listen(2) go on.
  *
+ * Older kernels, 6.1 among them, hide net.core.somaxconn in the namespace of a box. There the broker makes the call
+ * itself when the caller wants a longer queue.
+ *
  * The count comes from the kernel's table in /proc/net. It is taken again only when as many calls were allowed as may
  * listen. Calls that are under way at that moment are missed, so a box can have a few more than BOX_LISTENERS, at most
  * one for each of its threads. Thread: the broker's.
@@ -13,5 +16,7 @@
 
 #include "base/base.h"
 
+/* Whether the network namespace bounds the queues. */
+bool listeners_have_short_queues(void);
 /* Whether one more socket may listen. Counts it. */
 bool listeners_take(void);

@@ -135,15 +135,20 @@ static int open_task(uint32_t tid)
 	return tgid ? (int)syscall(SYS_pidfd_open, strtoul(tgid + 7, NULL, 10), 0) : -1;
 }
 
+static int file_of(const struct seccomp_notif *ask)
+{
+	auto_fd int task = open_task(ask->pid);
+	return task < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, task, (int)ask->data.args[0], 0);
+}
+
 /* The size is the caller's, except for netlink. On the caller's file itself and never by letting the call go on: by
  * then another thread could have put a netlink socket there. */
 static int set_size(const struct seccomp_notif *ask)
 {
 	int size, domain = 0, option = (int)ask->data.args[2];
 	socklen_t n = sizeof domain;
-	auto_fd int task = open_task(ask->pid);
-	auto_fd int fd = task < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, task, (int)ask->data.args[0], 0);
-	if (task >= 0 && fd < 0 && errno == EBADF)
+	auto_fd int fd = file_of(ask);
+	if (fd < 0 && errno == EBADF)
 		return EBADF;
 	/* Of another user, or not dumpable: its files are closed to us, and a size is no promise. */
 	if (fd < 0)
@@ -158,6 +163,62 @@ static int set_size(const struct seccomp_notif *ask)
 	if (domain == AF_NETLINK && (size < 0 || size > NETLINK_BUFFER))
 		size = NETLINK_BUFFER;
 	return setsockopt(fd, SOL_SOCKET, option, &size, sizeof size) < 0 ? errno : 0;
+}
+
+/* The line "NAME:\treal\teffective\tsaved\t…" of a status; false unless these three are one id. */
+static bool one_id(const char *status, const char *name, unsigned *ret)
+{
+	unsigned effective, saved;
+	const char *line = strstr(status, name);
+	return line && sscanf(line + strlen(name), "%u %u %u", ret, &effective, &saved) == 3 && effective == *ret &&
+	       saved == *ret;
+}
+
+static bool ids_of(uint32_t tid, unsigned *ret_uid, unsigned *ret_gid)
+{
+	char path[32], status[1024];
+	snprintf(path, sizeof path, "/proc/%u/status", tid);
+	auto_fd int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = file < 0 ? -1 : read(file, status, sizeof status - 1);
+	if (n <= 0)
+		return false;
+	status[n] = 0;
+	return one_id(status, "\nUid:\t", ret_uid) && one_id(status, "\nGid:\t", ret_gid);
+}
+
+/* The files of another user are open to a thread with that user's ids. The saved ids lead back. */
+static int file_of_any_user(const struct seccomp_notif *ask)
+{
+	unsigned uid = 0, gid = 0;
+	if (!ids_of(ask->pid, &uid, &gid))
+		return -1;
+	syscall(SYS_setresgid, gid, gid, 0);
+	syscall(SYS_setresuid, uid, uid, 0);
+	int fd = file_of(ask), os = errno;
+	syscall(SYS_setresuid, 0, 0, 0);
+	syscall(SYS_setresgid, 0, 0, 0);
+	errno = os;
+	return fd;
+}
+
+/* Where the kernel does not bound the queue of connections, the broker does: it listens in place of the caller. */
+static int listen_briefly(const struct seccomp_notif *ask)
+{
+	auto_fd int fd = file_of_any_user(ask);
+	if (fd < 0)
+		return errno == EBADF ? EBADF : ENOBUFS;
+	return listen(fd, BOX_SOMAXCONN) < 0 ? errno : 0;
+}
+
+static void start_to_listen(int listener, const struct seccomp_notif *ask)
+{
+	unsigned backlog = (unsigned)ask->data.args[1];
+	if (!listeners_take())
+		answer(listener, ask, 0, ENOBUFS);
+	else if (backlog <= BOX_SOMAXCONN || listeners_have_short_queues())
+		let_go_on(listener, ask);
+	else
+		answer(listener, ask, 0, listen_briefly(ask));
 }
 
 /* Without a FUSE mount there is nothing that could be unmounted. */
@@ -223,10 +284,8 @@ static void serve_one(int listener)
 	}
 	if (ask.data.nr == SYS_socket)
 		give_socket(listener, &ask);
-	else if (ask.data.nr == SYS_listen && listeners_take())
-		let_go_on(listener, &ask);
 	else if (ask.data.nr == SYS_listen)
-		answer(listener, &ask, 0, ENOBUFS);
+		start_to_listen(listener, &ask);
 	else if (ask.data.nr == SYS_umount2)
 		unmount(listener, &ask);
 	else

@@ -122,6 +122,8 @@ void rpc_reject_unknown(struct capnweb_call *call, const char *name);
 void rpc_call_done(struct rpc_call *c);
 /* `details` is an object as plain JSON, or empty. */
 void rpc_reject_with(struct capnweb_call *call, struct str message, struct str code, struct str details);
+/* Whether upstream's list of codes has not this one. tests/compat/test_client.py compares the answers with that list. */
+bool rpc_is_own_code(struct str code);
 void rpc_reject(struct capnweb_call *call, const struct err *e);
 /* Which answers are read now. After rpc->full or rpc->answers has changed. */
 void rpc_gather(struct rpc *r);

@@ -9,8 +9,7 @@
 
 /* ---- errors ---- */
 
-/* Codes that upstream's list has not. tests/compat/test_client.py compares them with it. */
-static bool is_own_code(struct str code)
+bool rpc_is_own_code(struct str code)
 {
 	static const char *const own[] = {"APPROVAL_NOT_FOUND", "BAD_GATEWAY", "BOX_CREATE_FAILED",
 		"BUCKET_MOUNT_FAILED", "CONTAINER_LOST", "EXPECTATION_FAILED", "FORBIDDEN", "GATEWAY_TIMEOUT",
@@ -34,7 +33,7 @@ void rpc_reject_with(struct capnweb_call *call, struct str message, struct str c
 	auto_buf struct buf b = {0}, text = {0};
 	struct json_writer w = json_writer(&b), t = json_writer(&text);
 	struct str plain = details.n ? details : STR("{}");
-	if (is_own_code(code)) {
+	if (rpc_is_own_code(code)) {
 		json_object_begin(&t);
 		json_member_str(&t, "code", code);
 		json_member_str(&t, "message", message);

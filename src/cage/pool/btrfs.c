@@ -168,8 +168,10 @@ int btrfs_quota_enable(int fs, enum btrfs_quota *ret)
 	auto_fd int groups = btrfs_groups_open(fs);
 	if (groups < 0) {
 		int r = enable(fs, QUOTA_CTL_ENABLE_SIMPLE);
-		if (r < 0)
+		if (r < 0) {
 			r = enable(fs, BTRFS_QUOTA_CTL_ENABLE);
+			ioctl(fs, BTRFS_IOC_QUOTA_RESCAN_WAIT, NULL); /* full quotas begin with a count */
+		}
 		if (r < 0)
 			return r;
 		groups = btrfs_groups_open(fs);
@@ -276,6 +278,25 @@ bool btrfs_group_is_limited(int groups, uint64_t group)
 	char path[64];
 	group_path(group, "limit_flags", path);
 	return read_number(groups, path) & BTRFS_QGROUP_LIMIT_MAX_RFER;
+}
+
+bool btrfs_groups_are_inconsistent(int groups)
+{
+	return read_number(groups, "inconsistent") != 0;
+}
+
+int btrfs_groups_rescan(int fs)
+{
+	struct btrfs_ioctl_quota_rescan_args a = {0};
+	if (ioctl(fs, BTRFS_IOC_QUOTA_RESCAN, &a) < 0 && errno != EINPROGRESS)
+		return -errno;
+	return ioctl(fs, BTRFS_IOC_QUOTA_RESCAN_WAIT, NULL) < 0 ? -errno : 0;
+}
+
+void btrfs_groups_keep_counting(int groups)
+{
+	/* The height of the highest tree: some kernels give up at 3. Those before 6.1 have no such file. */
+	fd_write_file(groups, "drop_subtree_threshold", STR("8"));
 }
 
 /* Bytes of all devices that no block group has. */

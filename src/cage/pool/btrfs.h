@@ -8,7 +8,9 @@
  * There are two kinds of quota. Simple quotas (Linux 6.7) charge an extent to the subvolume that first wrote it, for as
  * long as any subvolume uses it; they cost nothing on a write. Full quotas (older kernels) know which subvolumes share
  * an extent and cost 1.2 ms on the first write. Because of the first kind, everything that can share extents (a box,
- * its snapshots, its predecessors) belongs to one shared group, and the limit is set there.
+ * its snapshots, its predecessors) belongs to one shared group, and the limit is set there. With full quotas a copy of
+ * a subvolume must be made in no group (0): the kernel cannot tell what a shared group then refers to, marks all quotas
+ * of the file system inconsistent and counts nothing any more.
  *
  * All functions return 0 or -errno. They need CAP_SYS_ADMIN. Nothing here allocates.
  */
@@ -67,6 +69,12 @@ int btrfs_group_leave(int fs, uint64_t group, uint64_t above);
 int btrfs_groups_open(int fs);
 int btrfs_group_used(int groups, uint64_t group, uint64_t *ret);
 bool btrfs_group_is_limited(int groups, uint64_t group);
+/* Whether the kernel has given up counting, so that no limit holds: only full quotas do that. */
+bool btrfs_groups_are_inconsistent(int groups);
+/* Counts everything anew and waits for the end. */
+int btrfs_groups_rescan(int fs);
+/* Full quotas count a deleted subvolume, however large, instead of giving up. */
+void btrfs_groups_keep_counting(int groups);
 /* Bytes of the disk that are set apart for metadata; 0 when it cannot be known. */
 uint64_t btrfs_metadata_size(int groups);
 /* Bytes that metadata may still take, on the disk that is set apart for it and that is set apart for nothing, less the

@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "cage/limits.h"
-#include "cage/pool/pool.h"
+#include "cage/pool/full.h"
 
 enum { SEARCH_ROOM = 1 << 18, ITEM_HEAD = 25 /* of an item in a leaf */ };
 
@@ -129,7 +129,7 @@ static int apply(const struct pool *p, int layer, struct layer_note *n, const st
 {
 	for (;;) {
 		uint64_t limit = n->limit;
-		int r = pool_limit_apply(p, n, d);
+		int r = pool_limit_apply(p, layer, n, d);
 		if (r == 0)
 			r = pool_note_read(layer, n);
 		if (r < 0 || n->limit == limit)
@@ -167,6 +167,8 @@ static void recount_if_changed(const struct pool *p, const char *name)
 
 void pool_recount_all_slow(const struct pool *p)
 {
+	if (p->quota == BTRFS_QUOTA_FULL)
+		return full_watch_slow(p);
 	int fd = openat(p->boxes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d) {

@@ -66,6 +66,8 @@ static int open_file(struct pool *p, int file, struct err *e)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, -r, "switch on the pool's quotas");
 	p->groups = btrfs_groups_open(root);
 	p->kind = POOL_FILE;
+	if (p->quota == BTRFS_QUOTA_FULL)
+		btrfs_groups_keep_counting(p->groups);
 	return 0;
 }
 
@@ -80,6 +82,8 @@ static int open_directory(struct pool *p, int data, struct err *e)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, -r, "switch on the quotas of the pool's file system");
 	p->groups = btrfs_groups_open(root);
 	p->kind = POOL_DIRECTORY;
+	if (p->quota == BTRFS_QUOTA_FULL)
+		btrfs_groups_keep_counting(p->groups);
 	return 0;
 }
 
@@ -144,16 +148,42 @@ int pool_enter(struct pool *p, const char *path, struct err *e)
 
 /* ---- notes and groups ---- */
 
+uint64_t pool_group_of_copies(const struct pool *p, const struct layer_note *n)
+{
+	return p->quota == BTRFS_QUOTA_FULL ? 0 : n->group;
+}
+
+int pool_group_charged(const struct pool *p, int layer, const struct layer_note *n, uint64_t *ret)
+{
+	if (p->quota == BTRFS_QUOTA_FULL)
+		return btrfs_subvolume_id(layer, ret);
+	*ret = n->group;
+	return 0;
+}
+
 int pool_group_new(struct pool *p, uint64_t *ret)
 {
-	uint64_t group;
-	int r;
+	uint64_t group = 0;
+	int r = 0;
+	if (p->quota == BTRFS_QUOTA_FULL) {
+		*ret = 0;
+		return 0;
+	}
 	do {
 		group = BTRFS_GROUP_SHARED(++p->last_group);
 		r = btrfs_group_make(p->root, group);
 	} while (r == -EEXIST);
 	*ret = group;
 	return r < 0 ? r : pool_brake_join(p, group);
+}
+
+int pool_number_own(int layer, uint64_t *ret)
+{
+	uint64_t id;
+	int r = btrfs_subvolume_id(layer, &id);
+	if (r == 0)
+		*ret = BTRFS_GROUP_SHARED(id);
+	return r;
 }
 
 static const char *debt_name(uint64_t group, char ret[24])
@@ -185,9 +215,19 @@ int pool_debt_write(const struct pool *p, uint64_t group, const struct layer_deb
 	return n == (ssize_t)sizeof *d ? 0 : n < 0 ? -errno : -EIO;
 }
 
-int pool_limit_apply(const struct pool *p, const struct layer_note *n, const struct layer_debt *d)
+static int limit_layer(const struct pool *p, int layer, const struct layer_note *n, uint64_t bytes)
 {
-	return btrfs_group_limit(p->root, n->group, n->limit > d->bytes + 1 ? n->limit - d->bytes : 1);
+	uint64_t group;
+	int r = pool_group_charged(p, layer, n, &group);
+	/* An earlier version had the limit on the shared group, which counts snapshots another time. */
+	if (r == 0 && group != n->group)
+		btrfs_group_limit(p->root, n->group, 0);
+	return r < 0 ? r : btrfs_group_limit(p->root, group, bytes);
+}
+
+int pool_limit_apply(const struct pool *p, int layer, const struct layer_note *n, const struct layer_debt *d)
+{
+	return limit_layer(p, layer, n, n->limit > d->bytes + 1 ? n->limit - d->bytes : 1);
 }
 
 /* ---- layers ---- */
@@ -207,7 +247,10 @@ static int make_in_group(struct pool *p, int dir, const char *name, uint64_t *re
 		if (r == 0)
 			r = btrfs_subvolume_make(dir, name, *ret_group);
 	}
-	return r;
+	if (r < 0 || *ret_group)
+		return r;
+	auto_fd int fd = open_layer(dir, name);
+	return fd < 0 ? fd : pool_number_own(fd, ret_group);
 }
 
 static int fill_layer(const struct pool *p, int dir, const char *name, const struct layer_note *n)
@@ -217,7 +260,7 @@ static int fill_layer(const struct pool *p, int dir, const char *name, const str
 		return fd;
 	int r = pool_note_write(fd, n);
 	if (r == 0)
-		r = pool_limit_apply(p, n, &(struct layer_debt){0});
+		r = pool_limit_apply(p, fd, n, &(struct layer_debt){0});
 	/* upper/ becomes the root directory of the box: its mode must not depend on our umask. */
 	if (r == 0 && (mkdirat(fd, "upper", 0755) < 0 || mkdirat(fd, "work", 0700) < 0 ||
 			      fchmodat(fd, "upper", 0755, 0) < 0 || fchmod(fd, 0700) < 0))
@@ -247,7 +290,8 @@ int pool_incoming_make(struct pool *p, int dir, const char *name, uint64_t limit
 {
 	*ret = (struct layer_note){.limit = limit};
 	int r = make_in_group(p, dir, name, &ret->group);
-	return r < 0 ? r : pool_limit_apply(p, ret, &(struct layer_debt){0});
+	auto_fd int fd = r < 0 ? r : open_layer(dir, name);
+	return fd < 0 ? fd : pool_limit_apply(p, fd, ret, &(struct layer_debt){0});
 }
 
 /* A layer at its limit has no room for the note: the limit is lifted for that moment, and the brake too. */
@@ -256,7 +300,7 @@ static int note_write_full(const struct pool *p, int layer, const struct layer_n
 	int r = pool_note_write(layer, n);
 	if (r != -EDQUOT)
 		return r;
-	r = btrfs_group_limit(p->root, n->group, 0);
+	r = limit_layer(p, layer, n, 0);
 	if (r < 0)
 		return r;
 	pool_brake_leave(p, n->group);
@@ -282,8 +326,15 @@ int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t l
 	n.limit = limit;
 	r = note_write_full(p, fd, &n);
 	if (r == 0)
-		r = pool_limit_apply(p, &n, &d);
+		r = pool_limit_apply(p, fd, &n, &d);
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "set the limit of the sandbox's layer") : 0;
+}
+
+static int used_by(const struct pool *p, int layer, const struct layer_note *n, uint64_t *ret)
+{
+	uint64_t group;
+	int r = pool_group_charged(p, layer, n, &group);
+	return r < 0 ? r : btrfs_group_used(p->groups, group, ret);
 }
 
 bool pool_layer_loosen(const struct pool *p, int dir, const char *name)
@@ -294,12 +345,11 @@ bool pool_layer_loosen(const struct pool *p, int dir, const char *name)
 	if (p->kind == POOL_PLAIN || p->groups < 0)
 		return false;
 	auto_fd int fd = open_layer(dir, name);
-	if (fd < 0 || pool_note_read(fd, &n) < 0 || pool_debt_read(p, n.group, &d) < 0 ||
-		btrfs_group_used(p->groups, n.group, &used) < 0)
+	if (fd < 0 || pool_note_read(fd, &n) < 0 || pool_debt_read(p, n.group, &d) < 0 || used_by(p, fd, &n, &used) < 0)
 		return false;
 	bool full = used + d.bytes + LAYER_MOUNT_ROOM > n.limit, braked = pool_brake_is_on(p);
 	if (full)
-		btrfs_group_limit(p->root, n.group, used + LAYER_MOUNT_ROOM);
+		limit_layer(p, fd, &n, used + LAYER_MOUNT_ROOM);
 	if (braked)
 		pool_brake_leave(p, n.group);
 	return full || braked;
@@ -312,7 +362,7 @@ void pool_layer_tighten(const struct pool *p, int dir, const char *name)
 	auto_fd int fd = open_layer(dir, name);
 	if (fd < 0 || pool_note_read(fd, &n) < 0 || pool_debt_read(p, n.group, &d) < 0)
 		return;
-	pool_limit_apply(p, &n, &d);
+	pool_limit_apply(p, fd, &n, &d);
 	pool_brake_join(p, n.group);
 }
 
@@ -324,9 +374,9 @@ bool pool_layer_used(const struct pool *p, int dir, const char *name, uint64_t *
 	if (p->kind == POOL_PLAIN || p->groups < 0)
 		return false;
 	auto_fd int fd = open_layer(dir, name);
-	if (fd < 0 || pool_note_read(fd, &n) < 0 || btrfs_group_used(p->groups, n.group, &used) < 0)
+	if (fd < 0 || pool_note_read(fd, &n) < 0 || used_by(p, fd, &n, &used) < 0)
 		return false;
-	if (n.foreign.n)
+	if (n.foreign.n || p->quota == BTRFS_QUOTA_FULL)
 		pool_debt_read(p, n.group, &d);
 	*ret = used + d.bytes;
 	return true;

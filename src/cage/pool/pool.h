@@ -3,7 +3,7 @@
  *
  *	boxes/<id>/{upper,work}     a subvolume: the layer of a sandbox
  *	slots/<n>/{upper,work}      a subvolume: a layer made ahead
- *	snapshots/<name>            a read-only subvolume: the layer of a sandbox at one moment
+ *	snapshots/<name>/layer      a read-only subvolume: the layer of a sandbox at one moment
  *	volumes/<name>/{upper,work} a subvolume: a named volume, made like a layer; its files are in upper/
  *	making/                     half-made layers; emptied at every start
  *	debts/<group>               the debt of a box, if it has one
@@ -18,6 +18,12 @@
  * with a debt: the bytes that it uses and that its own group is not charged for. The group's limit is the box's limit
  * less the debt. A debt begins as an estimate that is too high rather than too low, and only becomes smaller while the
  * box works; it is counted anew when the layer has changed.
+ *
+ * Full quotas (kernels before 6.7) charge every subvolume for all that it refers to, and cannot put a copy into a
+ *shared group. There each layer's limit is on the group of its own subvolume, a fork has no debt for its parent's
+ *files, and the debt of a box is what its snapshots refer to: files that a box and its snapshot share count twice, so
+ *that what the box deletes or overwrites is paid for already. The note's group is then a number that snapshots and
+ *successors of a layer have in common and no group of the kernel: that of the first layer's subvolume.
  *
  * pool_open runs before the warden leaves the host's mounts; all else after it. Calls that end in `_slow` write to the
  * disk and run in helper processes only.
@@ -63,6 +69,9 @@ int pool_open(struct pool *ret, const char *data, const char *kind, const char *
 /* Opens the directories below `path`, where the pool is now. */
 int pool_enter(struct pool *p, const char *path, struct err *e);
 
+/* In snapshots/<name> and making/<ticket>: the subvolume. */
+#define POOL_PART "layer"
+
 struct layer_debt {
 	uint64_t bytes;
 	uint64_t counted; /* the generation of the layer that was counted; 0: an estimate */
@@ -73,13 +82,19 @@ struct layer_debt {
 int pool_layer_make(struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
 /* Makes dir/name, an empty subvolume in a group of its own with a limit, to be filled from outside. 0 or -errno. */
 int pool_incoming_make(struct pool *p, int dir, const char *name, uint64_t limit, struct layer_note *ret);
-/* A group of its own for a layer that is about to be made. */
+/* A group of its own for a layer that is about to be made; 0 with full quotas, which need none. */
 int pool_group_new(struct pool *p, uint64_t *ret);
+/* The group that the subvolume open on `layer` is made a member of by a copy of it. */
+uint64_t pool_group_of_copies(const struct pool *p, const struct layer_note *n);
+/* With full quotas: the number that the note of a new layer has. */
+int pool_number_own(int layer, uint64_t *ret);
 /* The debt of a group; none is 0. */
 int pool_debt_read(const struct pool *p, uint64_t group, struct layer_debt *ret);
 int pool_debt_write(const struct pool *p, uint64_t group, const struct layer_debt *d);
-/* Sets the limit of the note's group. */
-int pool_limit_apply(const struct pool *p, const struct layer_note *n, const struct layer_debt *d);
+/* The group that is charged for a layer: the note's, or with full quotas the subvolume's own. */
+int pool_group_charged(const struct pool *p, int layer, const struct layer_note *n, uint64_t *ret);
+/* Sets the limit of the group that is charged for the layer. */
+int pool_limit_apply(const struct pool *p, int layer, const struct layer_note *n, const struct layer_debt *d);
 /* Another limit for the layer dir/name. Does nothing if it has that limit. */
 int pool_layer_limit(const struct pool *p, int dir, const char *name, uint64_t limit, struct err *e);
 /* A layer at its limit has no room for the directories that an overlay makes at its mount: gives it LAYER_MOUNT_ROOM
@@ -136,8 +151,9 @@ int pool_recount_slow(const struct pool *p, int layer);
 /* The same for all layers of boxes that have a debt and have changed since it was counted. */
 void pool_recount_all_slow(const struct pool *p);
 
-/* A read-only copy of the layer that `source` is open on, as dir/name, in the layer's group. 0 or -errno. */
-int pool_snapshot_slow(int source, int dir, const char *name);
+/* A read-only copy of the layer that `source` is open on, as dir/name, in the layer's group. 0 or -errno; -EDQUOT with
+ * full quotas when the copy does not fit into the limit beside the layer. */
+int pool_snapshot_slow(const struct pool *p, int source, int dir, const char *name);
 
 struct pool_clone {
 	uint64_t group, limit;	      /* of the box that gets the files */

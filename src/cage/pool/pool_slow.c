@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cage/limits.h"
+#include "cage/pool/full.h"
 #include "cage/pool/loopdev.h"
-#include "cage/pool/pool.h"
 
 /* ---- growth ---- */
 
@@ -164,11 +164,18 @@ void pool_sweep_groups_slow(const struct pool *p)
 
 /* ---- layers from snapshots ---- */
 
-int pool_snapshot_slow(int source, int dir, const char *name)
+int pool_snapshot_slow(const struct pool *p, int source, int dir, const char *name)
 {
 	struct layer_note n;
 	int r = pool_note_read(source, &n);
-	return r < 0 ? r : btrfs_snapshot_make(dir, name, source, true, n.group);
+	if (r == 0)
+		r = btrfs_snapshot_make(dir, name, source, true, pool_group_of_copies(p, &n));
+	if (r < 0 || p->quota != BTRFS_QUOTA_FULL)
+		return r;
+	r = full_charge_snapshot(p, source, &n);
+	if (r < 0)
+		btrfs_subvolume_delete(dir, name);
+	return r;
 }
 
 /* Enough for a while: the exact number comes soon, in the background. */
@@ -187,6 +194,24 @@ static void estimate(const struct pool *p, uint64_t group, struct layer_debt *d)
 	*d = (struct layer_debt){.bytes = used + before.bytes};
 }
 
+/* With full quotas: the kernel charges the layer for all its files. Its debt is that of its snapshots, which stay. */
+static int inherit_full(const struct pool *p, int layer, struct layer_note *n)
+{
+	struct layer_debt d;
+	uint64_t own;
+	n->foreign = (struct note_ranges){0};
+	int r = n->group ? 0 : pool_number_own(layer, &n->group);
+	if (r == 0)
+		r = pool_debt_read(p, n->group, &d);
+	if (r == 0)
+		r = pool_group_charged(p, layer, n, &own);
+	if (r == 0) /* the limit of the snapshot's group came along and must not hinder the note */
+		r = btrfs_group_limit(p->root, own, 0);
+	if (r == 0)
+		r = pool_note_write(layer, n);
+	return r < 0 ? r : pool_limit_apply(p, layer, n, &d);
+}
+
 /* The note and the debt of a layer that was just made from a snapshot, whose own it still has. */
 static int inherit(const struct pool *p, int layer, const struct pool_clone *c)
 {
@@ -200,8 +225,8 @@ static int inherit(const struct pool *p, int layer, const struct pool_clone *c)
 		return r;
 	n = note_inherit(&from, c->old, c->group, generation);
 	n.limit = c->limit;
-	if (p->quota != BTRFS_QUOTA_SIMPLE) /* full quotas charge everybody who refers to an extent */
-		n.foreign = (struct note_ranges){0};
+	if (p->quota == BTRFS_QUOTA_FULL)
+		return inherit_full(p, layer, &n);
 	if (n.foreign.n)
 		estimate(p, from.group, &d);
 	r = pool_debt_write(p, n.group, &d);
@@ -211,12 +236,13 @@ static int inherit(const struct pool *p, int layer, const struct pool_clone *c)
 		r = pool_note_write(layer, &n);
 	if (r == 0 && n.foreign.n && !is_roomy(&n, &d))
 		return pool_recount_slow(p, layer);
-	return r < 0 ? r : pool_limit_apply(p, &n, &d);
+	return r < 0 ? r : pool_limit_apply(p, layer, &n, &d);
 }
 
 int pool_clone_slow(const struct pool *p, int source, int dir, const char *name, const struct pool_clone *c)
 {
-	int r = btrfs_snapshot_make(dir, name, source, false, c->group);
+	uint64_t group = p->quota == BTRFS_QUOTA_FULL ? 0 : c->group;
+	int r = btrfs_snapshot_make(dir, name, source, false, group);
 	if (r < 0)
 		return r;
 	auto_fd int layer = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -44,5 +44,10 @@ void doctor_set(struct doctor_row *r, enum doctor_state state, const char *advic
  */
 int doctor_try(int (*probe)(void *arg), void *arg);
 
+/* What the warden finds when it tries `name` with its own code and capabilities (src/warden/probe.h): OK, MISSING with
+ * its error, or UNKNOWN to other users than root. */
+enum { DOCTOR_WHY = 160 };
+enum doctor_state doctor_ask_warden(const char *name, char ret_why[DOCTOR_WHY]);
+
 /* A whole small file as text without the newline at its end; false when it cannot be read. */
 bool doctor_read(const char *path, char *ret, size_t n);

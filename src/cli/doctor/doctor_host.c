@@ -215,6 +215,8 @@ static void check_programs(struct cli *c, struct doctor_row *r)
 	if (missing)
 		doctor_set(r, DOCTOR_MISSING, "Build them with 'make', or install them all together.",
 			"%s is missing beside this program", missing);
+	else if (access(path, R_OK) < 0 && errno == EACCES && geteuid() != 0)
+		doctor_set(r, DOCTOR_OK, NULL, "in %s, where this user cannot look", cli_bin_dir());
 	else if (!is_static_elf(path))
 		doctor_set(r, DOCTOR_MISSING, "Build it with musl, as 'make' does.", "atoll-agent is not static");
 	else

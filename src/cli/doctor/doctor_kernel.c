@@ -103,123 +103,26 @@ static void check_syscalls(struct cli *c, struct doctor_row *r)
 		doctor_set(r, DOCTOR_OK, NULL, "clone3, pidfd, close_range, openat2, new mount calls");
 }
 
-/* Starts a child in its own user namespace, the source of an id map. Returns the namespace's fd. */
-static int userns_with_map(void)
-{
-	int gate[2];
-	if (pipe(gate) < 0)
-		return -errno;
-	pid_t pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		char ready = unshare(CLONE_NEWUSER) == 0;
-		if (write(gate[1], &ready, 1) == 1)
-			pause();
-		_exit(0);
-	}
-	char ready = 0, path[64];
-	int fd = read(gate[0], &ready, 1) == 1 && ready ? 0 : -EPERM;
-	static const char *const maps[] = {"uid_map", "gid_map"};
-	/* Root of the host must be in the map too, or the overlay becomes read-only. */
-	static const char map[] = "0 100000 65536\n65536 0 1\n";
-	for (size_t i = 0; fd == 0 && i < ARRAY_LEN(maps); i++) {
-		snprintf(path, sizeof path, "/proc/%d/%s", pid, maps[i]);
-		auto_fd int m = open(path, O_WRONLY | O_CLOEXEC);
-		fd = m >= 0 && write(m, map, sizeof map - 1) > 0 ? 0 : -errno;
-	}
-	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
-	if (fd == 0)
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	int saved = fd == -1 ? -errno : fd;
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return saved;
-}
-
-/* An idmapped copy of the directory `from`, attached at `at`. */
-static int idmap_layer(const char *from, const char *at, int userns)
-{
-	auto_fd int tree = (int)syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns};
-	if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
-		return errno;
-	return syscall(SYS_move_mount, tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? errno : 0;
-}
-
-/* The trial's directories are on the disk: a tmpfs can be idmapped only from Linux 6.3 on, an ext4 always. */
-static const char *const trial_dirs[] = {
-	"", "/lower", "/layer", "/layer/upper", "/layer/work", "/layer/work/work", "/layer/work/index"};
-
-static char *make_trial(void)
-{
-	const char *data = getenv("ATOLL_DATA");
-	auto_free char *base = xasprintf("%s/doctor-XXXXXX", data ? data : "/var/lib/atoll");
-	if (!mkdtemp(base)) {
-		free(base);
-		base = xstrdup("/var/tmp/atoll-doctor-XXXXXX");
-		if (!mkdtemp(base))
-			return NULL;
-	}
-	for (size_t i = 1; i < 5; i++) {
-		auto_free char *dir = xasprintf("%s%s", base, trial_dirs[i]);
-		mkdir(dir, 0755);
-	}
-	return take_ptr(&base);
-}
-
-static void remove_trial(const char *base)
-{
-	auto_free char *file = xasprintf("%s/layer/upper/file", base);
-	unlink(file);
-	for (size_t i = ARRAY_LEN(trial_dirs); i-- > 0;) {
-		auto_free char *dir = xasprintf("%s%s", base, trial_dirs[i]);
-		rmdir(dir);
-	}
-}
-
-/* Mounts an overlay on idmapped layers, as boxes have it, in a private mount namespace, and writes through it. */
-static int probe_overlay(void *arg)
-{
-	auto_free char *lower = xasprintf("%s/lower", (const char *)arg),
-		       *layer = xasprintf("%s/layer", (const char *)arg);
-	int userns = userns_with_map();
-	if (userns < 0)
-		return -userns;
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return errno;
-	int err = idmap_layer(lower, lower, userns);
-	if (err == 0)
-		err = idmap_layer(layer, layer, userns);
-	if (err)
-		return err;
-	if (chdir(arg) < 0 ||
-		mount("none", "/proc", "overlay", 0, "lowerdir=lower,upperdir=layer/upper,workdir=layer/work") < 0)
-		return errno;
-	return open("/proc/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600) < 0 ? errno : 0;
-}
-
 static void check_overlay(struct cli *c, struct doctor_row *r)
 {
 	(void)c;
-	if (geteuid() != 0) {
-		char list[8192];
-		bool there = doctor_read("/proc/filesystems", list, sizeof list) && strstr(list, "\toverlay");
-		doctor_set(r, there ? DOCTOR_OK : DOCTOR_UNKNOWN, NULL,
-			there ? "overlay is loaded (only root can test idmapped layers)"
-			      : "overlay is not loaded; only root can test it");
-		return;
-	}
-	auto_free char *trial = make_trial();
-	int err = trial ? doctor_try(probe_overlay, trial) : errno;
-	if (trial)
-		remove_trial(trial);
-	if (err == 0)
-		doctor_set(r, DOCTOR_OK, NULL, "a trial mount works");
-	else
-		doctor_set(r, DOCTOR_MISSING,
-			"modprobe overlay; Linux 5.19 or newer with CONFIG_OVERLAY_FS, and the right to mount.",
-			"a trial mount failed: %s", strerror(err));
+	char why[DOCTOR_WHY];
+	enum doctor_state state = doctor_ask_warden("overlay", why);
+	doctor_set(r, state,
+		state == DOCTOR_MISSING
+			? "modprobe overlay; Linux 5.19 or newer with CONFIG_OVERLAY_FS, and the right to mount."
+			: NULL,
+		"%s", state == DOCTOR_OK ? "the warden mounts the root of a box" : why);
+}
+
+static void check_layers(struct cli *c, struct doctor_row *r)
+{
+	(void)c;
+	char why[DOCTOR_WHY];
+	enum doctor_state state = doctor_ask_warden("layers", why);
+	doctor_set(r, state == DOCTOR_MISSING ? DOCTOR_NOTE : state, NULL, "%s%s",
+		state == DOCTOR_MISSING ? "no images that are built, imported or pulled here: " : "",
+		state == DOCTOR_OK ? "the warden mounts an image of two layers" : why);
 }
 
 static void check_seccomp(struct cli *c, struct doctor_row *r)
@@ -257,6 +160,7 @@ const struct doctor_check doctor_kernel_checks[] = {
 	{"isolation", "uts namespaces", check_ns_uts},
 	{"isolation", "cgroup namespaces", check_ns_cgroup},
 	{"isolation", "overlay, idmapped", check_overlay},
+	{"isolation", "images with layers", check_layers},
 	{"isolation", "seccomp", check_seccomp},
 	{"isolation", "landlock", check_landlock},
 };

@@ -2,27 +2,11 @@
  * doctor_network.c - what the network of boxes needs of the host, and what of the host boxes could reach.
  */
 #include <ifaddrs.h>
-#include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "cli/doctor/doctor.h"
 #include "proto/ip.h"
-
-/* The smallest sk_lookup program: lets everything pass, and is attached to nothing. */
-static int probe_sk_lookup(void *arg)
-{
-	(void)arg;
-	struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = SK_PASS},
-		{.code = BPF_JMP | BPF_EXIT}};
-	union bpf_attr a = {.prog_type = BPF_PROG_TYPE_SK_LOOKUP,
-		.expected_attach_type = BPF_SK_LOOKUP,
-		.insn_cnt = ARRAY_LEN(code),
-		.insns = (uint64_t)(uintptr_t)code,
-		.license = (uint64_t)(uintptr_t) "Apache-2.0"};
-	return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof a) < 0 ? errno : 0;
-}
 
 static bool has_bpffs(void)
 {
@@ -33,14 +17,15 @@ static bool has_bpffs(void)
 static void check_sk_lookup(struct cli *c, struct doctor_row *r)
 {
 	(void)c;
-	int err = doctor_try(probe_sk_lookup, NULL);
-	if (err == 0 && has_bpffs())
+	char why[DOCTOR_WHY];
+	enum doctor_state state = doctor_ask_warden("steering", why);
+	if (state == DOCTOR_OK && has_bpffs())
 		doctor_set(r, DOCTOR_OK, NULL, "sk_lookup and bpffs: connections of boxes can be steered to the gate");
-	else if (err == EPERM && geteuid() != 0)
-		doctor_set(r, DOCTOR_UNKNOWN, "Run it as root.", "this user may not load BPF programs");
+	else if (state == DOCTOR_UNKNOWN)
+		doctor_set(r, DOCTOR_UNKNOWN, "Run it as root.", "%s", why);
 	else
 		doctor_set(r, DOCTOR_NOTE, "Run Linux 5.9 or newer with CONFIG_BPF_SYSCALL, where root may use bpf(2).",
-			"boxes start without a network: %s", err ? strerror(err) : "there is no bpffs");
+			"boxes start without a network: %s", state == DOCTOR_OK ? "there is no bpffs" : why);
 }
 
 /* How many bits of a netmask are set. */

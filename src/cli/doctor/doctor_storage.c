@@ -3,6 +3,7 @@
  * directories.
  */
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,19 @@ static void check_pool(struct cli *c, struct doctor_row *r)
 		doctor_set(r, DOCTOR_OK, NULL, "a btrfs in the file pool.img: disk limits and snapshots");
 }
 
+/* Whether the kernel counts nothing any more on some btrfs of this host, which may be the pool. */
+static bool quotas_inconsistent(void)
+{
+	bool found = false;
+	char text[8];
+	glob_t g = {0};
+	if (glob("/sys/fs/btrfs/*-*/qgroups/inconsistent", 0, NULL, &g) == 0)
+		for (size_t i = 0; i < g.gl_pathc; i++)
+			found |= doctor_read(g.gl_pathv[i], text, sizeof text) && strcmp(text, "1") == 0;
+	globfree(&g);
+	return found;
+}
+
 static void check_quota(struct cli *c, struct doctor_row *r)
 {
 	(void)c;
@@ -65,11 +79,17 @@ static void check_quota(struct cli *c, struct doctor_row *r)
 	bool simple = major > 6 || (major == 6 && minor >= 7);
 	if (!kernel_has_btrfs())
 		doctor_set(r, DOCTOR_NOTE, NULL, "no btrfs, no quotas");
+	else if (quotas_inconsistent())
+		doctor_set(r, DOCTOR_NOTE,
+			"On a pool of Atoll this ends within seconds; on a btrfs of the host: btrfs quota rescan -w "
+			"MOUNT",
+			"a btrfs of this host is counted anew: until that ends, disk limits there do not hold");
 	else if (simple)
 		doctor_set(r, DOCTOR_OK, NULL, "simple quotas: they cost nothing on a write");
 	else
 		doctor_set(r, DOCTOR_NOTE, "Linux 6.7 or newer has simple quotas.",
-			"full quota groups: the first write of a box takes 1.2 ms more");
+			"full quota groups: a snapshot counts as much as its box's files, and the first write of a box "
+			"takes 1.2 ms more");
 }
 
 const struct doctor_check doctor_storage_checks[] = {

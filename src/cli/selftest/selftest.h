@@ -3,6 +3,7 @@
  *
  *	selftest.c         the verb, boxes, one script in a box, the report
  *	selftest_basics.c  a table: a script for /bin/sh, its input, its expected result
+ *	selftest_host.c    what differs between kernels: network, disk limits beside snapshots, images with layers
  *	selftest_escape.h  the escape suite, which has its own boxes and its own report
  *
  * A box of the basics has small limits (SELFTEST_*), so that they can be read back and reached quickly.
@@ -47,6 +48,11 @@ void selftest_close(struct selftest *t);
 /* Runs a program in the box. False: it could not run, and t->why says why. `in` may be -1. */
 struct stream_result;
 bool selftest_exec(struct selftest *t, char **argv, int in, struct stream_result *r, struct buf *out, struct buf *err);
+
+/* selftest_host.c: checks of the table, each in a box that it may change. */
+enum selftest_verdict selftest_network(struct selftest *t);
+enum selftest_verdict selftest_disk_limit(struct selftest *t);
+enum selftest_verdict selftest_layers(struct selftest *t);
 
 void selftest_report(struct selftest_run *run, const char *name, enum selftest_verdict v, const char *why);
 

@@ -78,6 +78,9 @@ static const struct selftest_check checks[] = {
 	{"the network has only loopback",
 		.script = "while read name rest; do case $name in *:) echo $name;; esac; done </proc/net/dev",
 		.want = "lo:"},
+	{"a box reaches a server that its policy names", .check = selftest_network, .fresh = true},
+	{"a disk limit holds after a snapshot", .check = selftest_disk_limit, .fresh = true},
+	{"a box starts on an image with layers", .check = selftest_layers, .fresh = true},
 	{"destroying the box leaves nothing", .check = destroy_is_complete},
 };
 

@@ -1,7 +1,7 @@
 /*
  * up.c - `atoll up`: prepares the host, starts warden and daemon, reports readiness, restarts them, stops them.
  *
- * Order at the start: settings, locks, files, sockets, warden, daemon; then GET /v1/health through the listening
+ * Order at the start: settings, locks, files, sockets, pool, warden, daemon; then GET /v1/health through the listening
  * socket. That request waits in the socket's queue until the daemon accepts it; its answer means that the daemon is
  * ready. Order at the end: the daemon first (it finishes its requests), then the warden. Boxes are not children of
  * `atoll up` and live on.
@@ -20,7 +20,7 @@
 #include "cli/args.h"
 #include "cli/verbs.h"
 
-enum { READY_LIMIT_MS = 30000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000, HEALTH_MAX = 65536 };
+enum { READY_LIMIT_MS = 120000, READY_RETRY_MS = 20, STOP_LIMIT_MS = 15000, HEALTH_MAX = 65536 };
 /* One Ctrl-C may arrive twice: from the terminal, and from a wrapper such as sudo or timeout. */
 enum { SAME_SIGNAL_MS = 100 };
 
@@ -111,6 +111,12 @@ static const char *scheme(void)
 	return cert && *cert ? "https" : "http";
 }
 
+/* What a shell needs around a path with blanks. */
+static const char *quote_for(const char *path)
+{
+	return strpbrk(path, " \t$&;()<>|*?#!\"\\`") ? "'" : "";
+}
+
 /* The two lines that a project for Cloudflare needs, to be pasted into a shell. */
 static void print_wrangler(const struct up *u)
 {
@@ -120,8 +126,9 @@ static void print_wrangler(const struct up *u)
 	char *slash = strrchr(path, '/');
 	if (slash)
 		*slash = 0;
-	printf("  wrangler export WRANGLER_DOCKER_BIN=%s/atoll-docker\n", path);
-	printf("           export DOCKER_HOST=unix://%s/docker.sock\n", u->place.run);
+	const char *q = quote_for(path), *r = quote_for(u->place.run);
+	printf("  wrangler export WRANGLER_DOCKER_BIN=%s%s/atoll-docker%s\n", q, path, q);
+	printf("           export DOCKER_HOST=%sunix://%s/docker.sock%s\n", r, u->place.run, r);
 }
 
 /* `link` signs a browser in to the console, once; it may be empty. */
@@ -133,8 +140,11 @@ static void print_ready(struct up *u, struct str link)
 		(double)(clock_ms() - u->began) / 1000);
 	printf("  address  %s://%s and unix:%s/atoll.sock\n", scheme(), u->sockets.address, p->run);
 	printf("  token    %s/token (the unix socket needs none)\n", p->data);
-	printf("  try      %s%s%s%s exec hello -- echo hi\n", own_run ? "ATOLL_RUN=" : "", own_run ? p->run : "",
-		own_run ? " " : "", u->c->self);
+	const char *q = quote_for(u->c->self), *r = quote_for(p->run);
+	printf("  try      ");
+	if (own_run)
+		printf("ATOLL_RUN=%s%s%s ", r, p->run, r);
+	printf("%s%s%s exec hello -- echo hi\n", q, u->c->self, q);
 	if (link.n)
 		printf("  console  %.*s (works once, for five minutes)\n", STR_ARG(link));
 	print_wrangler(u);
@@ -303,8 +313,9 @@ static int start_children(struct up *u, struct err *e)
 	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
 	u->daemon = (struct up_child){.name = "atolld",
 		.place = &u->place,
-		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook, u->sockets.docker},
-		.down_names = "http:unix:hook:docker",
+		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook, u->sockets.docker, u->sockets.own},
+		.down_names = "http:unix:hook:docker:own",
+		.beside = {"atoll", "atoll-backup"},
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_daemon_change};
@@ -317,6 +328,7 @@ static int start_children(struct up *u, struct err *e)
 		.on_change = on_gate_change};
 	u->images = (struct up_child){.name = "atoll-images",
 		.place = &u->place,
+		.beside = {"atoll-mover"},
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_images_change};
@@ -357,10 +369,10 @@ static int start(struct up *u, struct err *e)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0 ||
-		up_prepare_pool(c, &u->place, e) < 0)
+	if (check_host(c, e) < 0 || up_prepare_settings(c, &u->place, e) < 0 || up_prepare_files(c, &u->place, e) < 0)
 		return -1;
-	if (up_listen(c, &u->place, &u->sockets, e) < 0)
+	/* A pool takes gigabytes and seconds: a port that is taken is noticed before. */
+	if (up_listen(c, &u->place, &u->sockets, e) < 0 || up_prepare_pool(c, &u->place, e) < 0)
 		return -1;
 	up_raise_limits();
 	u->loop = loop_new();
@@ -383,8 +395,11 @@ int verb_up(struct cli *c, int argc, char **argv)
 	log_init("atoll");
 	struct up u = {.c = c, .began = clock_ms()};
 	struct err e;
-	if (start(&u, &e) < 0)
+	if (start(&u, &e) < 0) {
+		if (u.sockets.local > 0)
+			up_unlisten(&u.place);
 		return cli_fail(c, &e);
+	}
 	loop_run(u.loop);
 	up_note_pids(&u.place, 0, 0, 0);
 	up_unlisten(&u.place);

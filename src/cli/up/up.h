@@ -65,6 +65,7 @@ void up_note_pids(const struct up_place *p, pid_t warden, pid_t daemon, pid_t ga
 
 struct up_sockets {
 	int tcp, local, docker;
+	int own;		      /* the daemon's, for programs of its user */
 	int gate_warden, gate_daemon; /* the gate's */
 	int hook;		      /* the daemon's, for the gate */
 	char address[64];	      /* the actual address: 127.0.0.1:8700 */
@@ -81,8 +82,9 @@ enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
 struct up_child {
 	const char *name;
 	const struct up_place *place;
-	int down[4];		/* become descriptors 3 and following of the program; 0: none */
+	int down[5];		/* become descriptors 3 and following of the program; 0: none */
 	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
+	const char *beside[3];	/* programs of our directory that it needs and may not reach; then NULL */
 	uid_t uid;		/* 0: stays root */
 	gid_t gid;
 	bool stopping;

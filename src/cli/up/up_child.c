@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/beside.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/up/up.h"
@@ -36,6 +37,18 @@ static void drop_to_user(uid_t uid, gid_t gid)
 		_exit(1);
 }
 
+/* The descriptor was opened by root: the user may not be able to walk to the directory. */
+static void execute(int program, const char *path, const char *name)
+{
+	char *argv[] = {(char *)name, NULL};
+	extern char **environ;
+	if (program >= 0)
+		fexecve(program, argv, environ);
+	/* A script cannot start from a descriptor that is closed at exec. */
+	if (program < 0 || errno == ENOENT)
+		execv(path, argv);
+}
+
 static _Noreturn void become_program(const struct up_child *ch, pid_t parent)
 {
 	char path[PATH_MAX + 64];
@@ -54,6 +67,10 @@ static _Noreturn void become_program(const struct up_child *ch, pid_t parent)
 	unsetenv("NOTIFY_SOCKET");
 	if (ch->down_names)
 		hand_down(ch);
+	snprintf(path, sizeof path, "%s/%s", cli_bin_dir(), ch->name);
+	/* Not before hand_down, which takes the numbers from 3 on. */
+	beside_hand_down(cli_bin_dir(), ch->beside);
+	int program = open(path, O_RDONLY | O_CLOEXEC);
 	if (ch->uid)
 		drop_to_user(ch->uid, ch->gid);
 	/* After the change of user, which clears this setting. The next line finds a parent that died before it. */
@@ -63,8 +80,7 @@ static _Noreturn void become_program(const struct up_child *ch, pid_t parent)
 	if (ch->uid)
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	snprintf(path, sizeof path, "%s/%s", cli_bin_dir(), ch->name);
-	execl(path, ch->name, (char *)NULL);
+	execute(program, path, ch->name);
 	log_event(LOG_ERROR, "cannot be started", "program=%s err=%s", path, LOG_Q(strerror(errno)));
 	_exit(127);
 }

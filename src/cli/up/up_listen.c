@@ -80,6 +80,17 @@ static int listen_docker(const struct up_place *p, struct up_sockets *s, struct 
 	return 0;
 }
 
+/* Where the image service, which runs as the daemon's user, reaches the boxes of its work. */
+static int listen_own(const struct up_place *p, struct up_sockets *s, struct err *e)
+{
+	char path[PATH_MAX + 16];
+	snprintf(path, sizeof path, "%s/own.sock", p->run);
+	s->own = fd_unix_listen(path, SOCK_STREAM, 0600, LISTEN_BACKLOG);
+	if (s->own < 0)
+		return err_os(e, ERRC_INTERNAL_ERROR, -s->own, "listening on %s", path);
+	return lchown(path, p->uid, p->gid) < 0 ? err_os(e, ERRC_INTERNAL_ERROR, errno, "owner of %s", path) : 0;
+}
+
 /* Where the gate, and nobody else, hands requests to the daemon. */
 static int listen_hook(const struct up_place *p, struct up_sockets *s, struct err *e)
 {
@@ -113,7 +124,7 @@ int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, s
 	const char *wanted = getenv("ATOLL_LISTEN");
 	char path[PATH_MAX + 16], line[80];
 	if (listen_tcp(c, wanted && *wanted ? wanted : "127.0.0.1:8700", ret, e) < 0 || listen_local(p, ret, e) < 0 ||
-		listen_docker(p, ret, e) < 0 || listen_gate(p, ret, e) < 0)
+		listen_docker(p, ret, e) < 0 || listen_own(p, ret, e) < 0 || listen_gate(p, ret, e) < 0)
 		return -1;
 	setenv("ATOLL_LISTEN", ret->address, 1);
 	snprintf(path, sizeof path, "%s/listen", p->run);
@@ -125,7 +136,7 @@ int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, s
 void up_unlisten(const struct up_place *p)
 {
 	static const char *const names[] = {
-		"atoll.sock", "docker.sock", "gate.sock", "gate-w.sock", "hook.sock", "listen"};
+		"atoll.sock", "docker.sock", "own.sock", "gate.sock", "gate-w.sock", "hook.sock", "listen"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[PATH_MAX + 16];
 		snprintf(path, sizeof path, "%s/%s", p->run, names[i]);

@@ -30,7 +30,7 @@ void bridge_remove(struct bridge_call *b)
 		.body = buf_str(&body),
 		.max = BRIDGE_ANSWER_MAX,
 		.on_reply = on_removed_later};
-	if (http_endpoint_unix(&api, str_of(d->config.api_sock), NULL) == 0)
+	if (http_endpoint_unix(&api, str_of(d->config.own_sock), NULL) == 0)
 		http_call_whole(d->client, &api, &q);
 }
 
@@ -293,7 +293,7 @@ static void start(struct bridge_call *b, const char *method, struct str target, 
 		.headers_n = length > 0,
 		.content_length = length,
 		.head_ms = quick ? BRIDGE_ASK_TIMEOUT : 0};
-	INVARIANT(!b->call && http_endpoint_unix(&api, str_of(d->config.api_sock), NULL) == 0);
+	INVARIANT(!b->call && http_endpoint_unix(&api, str_of(d->config.own_sock), NULL) == 0);
 	b->status = 0;
 	b->body = (struct buf){.max = BRIDGE_ANSWER_MAX};
 	b->call = http_call_start(d->client, &api, &o, &call_ops, b);

@@ -183,7 +183,7 @@ void bridge_pty(struct daemon_request *r, const char *box)
 		buf_add_c(&target, "&shell=");
 		bridge_percent_encode(&target, shell);
 	}
-	INVARIANT(http_endpoint_unix(&api, str_of(r->daemon->config.api_sock), NULL) == 0);
+	INVARIANT(http_endpoint_unix(&api, str_of(r->daemon->config.own_sock), NULL) == 0);
 	struct http_proxy_options o = {
 		.target = buf_str(&target), .on_fail = on_proxy_fail, .on_done = on_proxy_done, .arg = r};
 	http_proxy(r->x, r->daemon->client, &api, &o);

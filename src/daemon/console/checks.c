@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "daemon/console/limits.h"
@@ -131,25 +132,17 @@ static void copy_environment(char *ret[ENV_MAX + 1])
 	ret[n] = NULL;
 }
 
-static void beside_self(char *ret, size_t size)
-{
-	static const char name[] = "/atoll";
-	ssize_t n = readlink("/proc/self/exe", ret, size - sizeof name);
-	ret[n > 0 ? n : 0] = 0;
-	char *slash = strrchr(ret, '/');
-	memcpy(slash ? slash : ret, name, sizeof name);
-}
-
 static int spawn(struct check_run *c, int out)
 {
-	char program[4096], *envp[ENV_MAX + 1];
-	char *doctor[] = {program, "doctor", "--json", NULL}, *selftest[] = {program, "selftest", NULL};
+	char program[BESIDE_PATH], shown[BESIDE_PATH], *envp[ENV_MAX + 1];
+	char *doctor[] = {shown, "doctor", "--json", NULL}, *selftest[] = {shown, "selftest", NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t all, none;
 	sigfillset(&all);
 	sigemptyset(&none);
-	beside_self(program, sizeof program);
+	beside_path("atoll", program);
+	beside_shown("atoll", shown);
 	copy_environment(envp);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);

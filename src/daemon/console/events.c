@@ -94,13 +94,15 @@ static const char *type_of(const struct sandbox *s, enum sandbox_state to)
 void events_move(const struct sandbox *s, enum sandbox_state to, const char *reason)
 {
 	const char *type = type_of(s, to);
-	if (type && s->daemon->events)
+	if (type && s->daemon->events && !s->work)
 		add(s->daemon->events, type, s->id, reason);
 }
 
 void events_oom(const struct sandbox *s)
 {
-	add(s->daemon->events, "oom", s->id, "the sandbox ran out of memory, and the kernel ended a process in it");
+	if (!s->work)
+		add(s->daemon->events, "oom", s->id,
+			"the sandbox ran out of memory, and the kernel ended a process in it");
 }
 
 void events_pass(struct events *e, struct str json)

@@ -436,6 +436,6 @@ struct docker *docker_new(struct daemon *d)
 	struct docker *k = xcalloc(1, sizeof *k);
 	k->daemon = d;
 	list_init(&k->execs_order);
-	INVARIANT(http_endpoint_unix(&k->api, str_of(d->config.api_sock), NULL) == 0);
+	INVARIANT(http_endpoint_unix(&k->api, str_of(d->config.own_sock), NULL) == 0);
 	return k;
 }

@@ -13,6 +13,7 @@
 #include "daemon/sandbox/settings.h"
 #include "http/http.h"
 #include "proto/rule.h"
+#include "proto/secret_in.h"
 #include "store/item.h"
 
 #define KIND "secret"
@@ -66,6 +67,25 @@ static int check_hosts(const struct json *hosts, struct err *e)
 			return -1;
 	}
 	return 0;
+}
+
+static int check_in(const struct json *body, struct err *e)
+{
+	const struct json *in = json_get(body, "in");
+	if (json_is_null(in))
+		return 0;
+	bool ok = in->type == JSON_T_ARRAY && in->count <= SECRET_IN_MAX;
+	json_each(it, ok ? in : NULL)
+	{
+		struct secret_in one;
+		ok = ok && it->type == JSON_T_STRING && secret_in_parse(it->text, &one);
+	}
+	return ok ? 0
+		  : err_field(e, "in",
+			    "field 'in' must be a list of at most %d places like \"header:X-Api-Key\", \"query:key\" "
+			    "or "
+			    "\"path\"",
+			    SECRET_IN_MAX);
 }
 
 static int check_header(const struct json *body, struct err *e)
@@ -122,7 +142,7 @@ static bool env_ok(struct str s)
 
 static int check_known_fields(const struct json *body, struct err *e)
 {
-	static const char *const names[] = {"value", "hosts", "env", "header", "aws"};
+	static const char *const names[] = {"value", "hosts", "in", "env", "header", "aws"};
 	if (body->type != JSON_T_OBJECT)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the body must be a JSON object");
 	json_each(it, body)
@@ -155,7 +175,8 @@ static int check_body(const struct json *body, struct err *e)
 {
 	struct str env = STR_NULL;
 	if (check_known_fields(body, e) < 0 || check_value(body, e) < 0 ||
-		check_hosts(json_get(body, "hosts"), e) < 0 || check_header(body, e) < 0 || check_aws(body, e) < 0)
+		check_hosts(json_get(body, "hosts"), e) < 0 || check_in(body, e) < 0 || check_header(body, e) < 0 ||
+		check_aws(body, e) < 0)
 		return -1;
 	if (json_read_str(body, "env", &env, e) < 0 || (env.p && !env_ok(env)))
 		return err_field(e, "env", "field 'env' must be a variable name ([A-Za-z_][A-Za-z0-9_]*)");
@@ -176,6 +197,18 @@ static void copy_member(struct json_writer *w, const struct json *o, const char 
 	json_raw(w, buf_str(&text));
 }
 
+/* A secret that does not say has the usual places; one that was set before there were places has none in its row. */
+static void describe_in(struct json_writer *w, const struct json *body)
+{
+	if (!json_is_null(json_get(body, "in")))
+		return copy_member(w, body, "in");
+	json_key(w, "in");
+	json_array_begin(w);
+	for (size_t i = 0; i < secret_in_usual_n; i++)
+		json_cstr(w, secret_in_usual[i]);
+	json_array_end(w);
+}
+
 /* Everything but the value and the session token. */
 static char *describe(const struct json *body)
 {
@@ -184,6 +217,7 @@ static char *describe(const struct json *body)
 	const struct json *aws = json_get(body, "aws");
 	json_object_begin(&w);
 	copy_member(&w, body, "hosts");
+	describe_in(&w, body);
 	copy_member(&w, body, "env");
 	copy_member(&w, body, "header");
 	if (!json_is_null(aws)) {
@@ -305,6 +339,15 @@ bool secrets_delete(struct daemon *d, const char *name)
 	return true;
 }
 
+/* Null: anywhere in the head. */
+static void show_in(struct json_writer *w, const struct json *about)
+{
+	if (json_is_null(json_get(about, "in")))
+		json_member_cstr(w, "in", NULL);
+	else
+		copy_member(w, about, "in");
+}
+
 static void show(const struct known_secret *k, struct json_writer *w)
 {
 	auto_json struct json_doc *doc = json_parse(str_of(k->about), NULL);
@@ -313,6 +356,7 @@ static void show(const struct known_secret *k, struct json_writer *w)
 	json_object_begin(w);
 	json_member_cstr(w, "name", k->name);
 	copy_member(w, o, "hosts");
+	show_in(w, o);
 	copy_member(w, o, "env");
 	copy_member(w, o, "header");
 	copy_member(w, o, "aws");

@@ -272,6 +272,7 @@ static void write_secret(const struct sandbox *s, const struct known_secret *k, 
 	json_member_cstr(w, "placeholder", place);
 	write_member(w, json_root(clear), "value");
 	write_member(w, json_root(about), "hosts");
+	write_member(w, json_root(about), "in");
 	write_member(w, json_root(about), "header");
 	write_aws(w, json_root(about), json_root(clear));
 	json_object_end(w);

@@ -7,7 +7,7 @@
 
 struct known_secret {
 	char name[SECRET_NAME_MAX + 1];
-	char *about;  /* JSON object: hosts, env, header, aws */
+	char *about;  /* JSON object: hosts, in, env, header, aws; without `in`: anywhere in the head */
 	char *sealed; /* of {"value": …, "sessionToken": …} */
 	int64_t created_ms, used_ms, written_ms;
 };

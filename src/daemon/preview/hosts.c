@@ -123,7 +123,7 @@ static bool peer_trusted(const struct config *c, const struct http_exchange *x)
 {
 	struct sockaddr_storage sa = {0};
 	socklen_t len = sizeof sa;
-	if (!c->trusted_proxies.n || http_exchange_tag(x) == LISTEN_UNIX)
+	if (!c->trusted_proxies.n || http_exchange_tag(x) == LISTEN_UNIX || http_exchange_tag(x) == LISTEN_OWN)
 		return false;
 	return getpeername(http_exchange_fd(x), (struct sockaddr *)&sa, &len) == 0 &&
 	       host_nets_has(&c->trusted_proxies, (struct sockaddr *)&sa);

@@ -10,8 +10,10 @@
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
+#include "daemon/sandbox/settings.h"
 #include "daemon/storage/backups.h"
 #include "proto/id.h"
+#include "proto/image.h"
 
 struct fork {
 	struct daemon_request *r;
@@ -121,12 +123,20 @@ static int new_spec(const struct fork *f, struct api_spec *ret, struct err *e)
 	return 0;
 }
 
+/* A fork of which the image service makes a layer. */
+static void note_work(const struct fork *f, const char *id, struct api_spec *spec)
+{
+	if (f->r->own && str_starts(str_of(id), STR(IMAGE_BOX)))
+		settings_note(&spec->settings, SANDBOX_WORK, STR("true"));
+}
+
 static void fill_all(struct fork *f)
 {
 	struct api_spec spec = {0};
 	f->left = 1;
 	if (check_free(f, &f->err) == 0 && new_spec(f, &spec, &f->err) == 0) {
 		for (size_t i = 0; i < f->n && !f->err.code; i++) {
+			note_work(f, f->ids[i], &spec);
 			const struct sandbox_filling what = {.id = f->ids[i],
 				.snapshot = f->source->id,
 				.spec = &spec,
@@ -184,7 +194,7 @@ static void begin(struct fork *f, const struct api_from *from)
 	struct snapshot *s = snapshot_find(r->daemon, NULL, str_of(from->snapshot));
 	if (!warden_client_is_up(r->daemon->warden))
 		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the warden is not running ('atoll up' starts it again)");
-	else if (*from->sandbox && !parent)
+	else if (*from->sandbox && (!parent || (parent->work && !r->own)))
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", from->sandbox);
 	else if (*from->snapshot && !s)
 		err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "there is no snapshot '%s'", from->snapshot);
@@ -225,6 +235,9 @@ static int read_ids(const struct json *ids, struct fork *f, struct err *e)
 			return err_field(e, "ids", "field 'ids' must be an array of texts");
 		if (box_id_check(it->text, e) < 0)
 			return err_about(e, "ids");
+		if (box_id_is_given(it->text) && !f->r->own)
+			return err_field(
+				e, "ids", "'%.*s' is an id of the kind that Atoll itself gives", STR_ARG(it->text));
 		for (size_t i = 0; i < f->n; i++)
 			if (str_eq_c(it->text, f->ids[i]))
 				return err_field(e, "ids", "'%s' stands twice in field 'ids'", f->ids[i]);

@@ -3,9 +3,11 @@
  * here, so that a sandbox keeps its image when the name moves on.
  */
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "daemon/listen.h"
 #include "daemon/route/images_api.h"
 #include "daemon/sandbox/settings.h"
 #include "http/proxy.h"
@@ -16,7 +18,7 @@ static bool keep_header(void *arg, struct str name, struct str *value)
 {
 	(void)arg;
 	(void)value;
-	return !str_eq_nocase(name, STR("authorization"));
+	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR(IMAGE_OWNER_HEADER));
 }
 
 static void on_done(void *arg, int status, bool complete)
@@ -47,13 +49,33 @@ int images_service(struct daemon *d, struct http_endpoint *ret, struct err *e)
 	return http_endpoint_unix(ret, str_of(path), e);
 }
 
+/* Who asks, for the caches of builds: a named token, or a user of the host. "": the daemon's own token, root and our
+ * user, who can read every cache anyhow. */
+static void name_owner(struct daemon_request *r, char ret[TOKEN_NAME_MAX + 8])
+{
+	struct ucred cred = {0};
+	socklen_t n = sizeof cred;
+	*ret = 0;
+	if (*r->token)
+		snprintf(ret, TOKEN_NAME_MAX + 8, "token:%s", r->token);
+	else if (http_exchange_tag(r->x) == LISTEN_UNIX &&
+		 getsockopt(http_exchange_fd(r->x), SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid != 0 &&
+		 cred.uid != geteuid())
+		snprintf(ret, TOKEN_NAME_MAX + 8, "uid:%u", (unsigned)cred.uid);
+}
+
 void handle_images(struct daemon_request *r)
 {
+	char owner[TOKEN_NAME_MAX + 8];
 	struct http_endpoint ep;
 	struct err e;
 	struct http_proxy_options o = {.filter_request = keep_header, .on_fail = on_fail, .on_done = on_done, .arg = r};
 	if (images_service(r->daemon, &ep, &e) < 0)
 		return daemon_request_error(r, &e);
+	name_owner(r, owner);
+	const struct http_header add = {STR(IMAGE_OWNER_HEADER), str_of(owner)};
+	o.add = &add;
+	o.add_n = *owner != 0;
 	http_proxy(r->x, r->daemon->client, &ep, &o);
 }
 
@@ -80,14 +102,9 @@ static int own_image(struct api_change *c, const struct image_ref *ref, int meta
 /* The name is for people: GET shows it. */
 static void note_name(char **settings, const char *name)
 {
-	auto_buf struct buf note = {0};
-	struct json_writer w = json_writer(&note);
-	json_object_begin(&w);
-	json_member_cstr(&w, ".image", name);
-	json_object_end(&w);
-	char *changes = settings_merge(*settings ? *settings : "{}", buf_cstr(&note));
-	free(*settings);
-	*settings = changes;
+	auto_buf struct buf value = {0};
+	json_put_cstr(&value, name);
+	settings_note(settings, ".image", buf_str(&value));
 }
 
 int images_resolve(struct daemon *d, struct api_change *c, struct err *e)

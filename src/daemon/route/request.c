@@ -14,6 +14,7 @@
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
 #include "daemon/route/images_api.h"
+#include "proto/id.h"
 
 static void daemon_request_free(struct daemon_request *r)
 {
@@ -397,6 +398,38 @@ static void (*const groups[ROUTE_COUNT])(struct daemon_request *r) = {
 	[ROUTE_MCP] = dispatch_protocol,
 };
 
+/* The request makes the sandbox of its path when there is none. */
+static bool makes_sandbox(const struct daemon_request *r)
+{
+	enum http_method method = http_request(r->x)->method;
+	enum api_route route = r->match.route;
+	if (route == ROUTE_SANDBOX)
+		return method == HTTP_M_PUT;
+	if (route == ROUTE_PORT || route == ROUTE_TUNNELS || route == ROUTE_MOUNTS)
+		return method == HTTP_M_POST;
+	return route == ROUTE_AGENT || route == ROUTE_AGENT_WS || route == ROUTE_PROXY;
+}
+
+/* Boxes of builds are for the image service alone, and clients make no sandboxes with ids that we give. False: the
+ * request has been answered. */
+static bool check_reach(struct daemon_request *r)
+{
+	const struct sandbox *s = *r->match.id ? sandbox_find(r->daemon, r->match.id) : NULL;
+	struct err e;
+	if (r->own || !*r->match.id || (s && !s->work))
+		return true;
+	if (makes_sandbox(r) && box_id_is_given(str_of(r->match.id)))
+		err_set(&e, ERRC_RESERVED_SANDBOX_ID,
+			"'%s' is an id of the kind that Atoll itself gives (image-, docker-, bridge-, backup-)",
+			r->match.id);
+	else if (s)
+		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
+	else
+		return true;
+	daemon_request_error(r, &e);
+	return false;
+}
+
 static void dispatch(struct daemon_request *r)
 {
 	if (!groups[r->match.route])
@@ -408,7 +441,7 @@ static void dispatch(struct daemon_request *r)
 static const char *admitted_by(struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
-	if (http_exchange_tag(r->x) == LISTEN_UNIX)
+	if (http_exchange_tag(r->x) == LISTEN_UNIX || r->own)
 		return "socket";
 	if (use_token(r, tokens_bearer(http_header_value(&q->headers, STR("authorization")))) || has_query_token(r) ||
 		use_token(r, relay_token(r)))
@@ -434,7 +467,8 @@ static void route(struct daemon_request *r)
 		r->match.route = ROUTE_PREVIEW;
 		return handle_preview(r, &origin, label);
 	}
-	if (http_exchange_tag(r->x) != LISTEN_UNIX && !host_allowed(&r->daemon->config, origin.host))
+	r->own = http_exchange_tag(r->x) == LISTEN_OWN;
+	if (http_exchange_tag(r->x) != LISTEN_UNIX && !r->own && !host_allowed(&r->daemon->config, origin.host))
 		return refuse_host(r, origin.host);
 	int found = api_route_match(q->path, &r->match, &e);
 	const char *by = admitted_by(r);
@@ -453,7 +487,8 @@ static void route(struct daemon_request *r)
 		http_respond_not_allowed(r->x, api_route_allow(r->match.route));
 		return daemon_request_answered(r, 405);
 	}
-	dispatch(r);
+	if (check_reach(r))
+		dispatch(r);
 }
 
 void daemon_request_begin(struct http_exchange *x, void *arg)

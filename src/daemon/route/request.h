@@ -27,6 +27,7 @@ struct daemon_request {
 	struct http_exchange *x; /* NULL once it has closed */
 	struct api_match match;
 	bool trusted; /* came by the unix socket, or with the right token */
+	bool own;     /* of one of our own programs (LISTEN_OWN) */
 	char token[TOKEN_NAME_MAX +
 		   1];		  /* the named token that admitted it, also through a session or ticket; else "" */
 	struct list of_token;	  /* daemon.token_requests */

@@ -220,7 +220,7 @@ static void replace_from(struct daemon_request *r, const struct api_from *from)
 	struct err e;
 	struct snapshot *s = snapshot_find(r->daemon, NULL, str_of(from->snapshot));
 	struct sandbox *winner = sandbox_find(r->daemon, from->sandbox);
-	if (*from->sandbox && !winner)
+	if (*from->sandbox && (!winner || winner->work))
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", from->sandbox);
 	else if (*from->sandbox && strcmp(from->sandbox, r->match.id) == 0)
 		err_field(&e, "from", "sandbox '%s' cannot replace itself", from->sandbox);

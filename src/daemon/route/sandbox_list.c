@@ -39,19 +39,33 @@ static int read_query(struct str text, struct query *q, struct err *e)
 	return 0;
 }
 
+static bool is_listed(const struct daemon_request *r, const struct query *q, const struct sandbox *s)
+{
+	return (r->own || !s->work) && (!q->has_state || s->state == q->state);
+}
+
+static size_t count_all(const struct daemon_request *r)
+{
+	size_t it = 0, n = 0;
+	void *v;
+	while (map_next(&r->daemon->boxes, &it, &(struct str){0}, &v))
+		n += r->own || !((const struct sandbox *)v)->work;
+	return n;
+}
+
 static void take_page(struct daemon_request *r, const struct query *q)
 {
 	size_t all, kept = 0, i = 0;
 	r->list.v = sandbox_sorted(r->daemon, q->after, &all);
 	for (; i < all && kept < q->limit; i++) {
 		struct sandbox *s = r->list.v[i];
-		if (q->has_state && s->state != q->state)
+		if (!is_listed(r, q, s))
 			continue;
 		sandbox_ref(s);
 		r->list.v[kept++] = s;
 	}
 	for (; i < all && !r->list.more; i++)
-		r->list.more = !q->has_state || r->list.v[i]->state == q->state;
+		r->list.more = is_listed(r, q, r->list.v[i]);
 	r->list.n = kept;
 	r->list.v = xrealloc(r->list.v, (kept ? kept : 1) * sizeof(struct sandbox *));
 }
@@ -64,7 +78,7 @@ static void write_end(struct daemon_request *r, const char *last)
 		json_put_cstr(&out, last);
 	else
 		buf_add_c(&out, "null");
-	buf_printf(&out, ",\"total\":%zu}", r->daemon->boxes.count);
+	buf_printf(&out, ",\"total\":%zu}", count_all(r));
 	http_respond_write(r->x, buf_str(&out));
 	http_respond_end(r->x);
 	daemon_request_answered(r, 200);

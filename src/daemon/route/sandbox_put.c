@@ -14,6 +14,7 @@
 #include "daemon/route/request.h"
 #include "daemon/sandbox/settings.h"
 #include "daemon/storage/volumes.h"
+#include "proto/image.h"
 
 static bool same_spec(const struct api_spec *a, const struct api_spec *b)
 {
@@ -346,11 +347,24 @@ static void on_pulled(struct daemon_request *r, const struct err *why)
 	begin(r);
 }
 
+/* Boxes of the image service are noted as such, and have volumes of builds; other sandboxes keep those that they have.
+ */
+static int check_work(struct daemon_request *r, struct err *e)
+{
+	const struct sandbox *s = sandbox_find(r->daemon, r->match.id);
+	char **changes = &r->change.settings_changes;
+	if (r->own && str_starts(str_of(r->match.id), STR(IMAGE_BOX)))
+		return settings_note(changes, SANDBOX_WORK, STR("true")), 0;
+	if (r->own || !*changes || !volumes_of_builds(*changes) || (s && volumes_of_builds(s->spec.settings)))
+		return 0;
+	return err_field(e, "volumes", "volumes whose names begin with 'atoll.build.' are for builds alone");
+}
+
 static void on_body(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 ||
+	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 || check_work(r, &e) < 0 ||
 		(r->change.settings_changes && check_settings(r, r->change.settings_changes, &e) < 0))
 		return daemon_request_error(r, &e);
 	if (images_resolve(r->daemon, &r->change, &e) == 0)

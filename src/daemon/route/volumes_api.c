@@ -3,6 +3,7 @@
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
 #include "daemon/storage/volumes.h"
+#include "proto/id.h"
 
 static void not_found(struct daemon_request *r)
 {
@@ -87,6 +88,10 @@ static void on_body(struct http_exchange *x, struct str body)
 	if (read_size(body, &size, &e) < 0)
 		return daemon_request_error(r, &e);
 	bool there = volume_find(r->daemon, name) != NULL;
+	if (!there && !r->own && volume_name_is_given(str_of(name))) {
+		err_field(&e, "name", "'%s' is a name of the kind that builds give (atoll.build.)", name);
+		return daemon_request_error(r, &e);
+	}
 	daemon_request_hold(r);
 	if (volume_put(r->daemon, name, size, there ? on_there : on_made, r, &e) < 0)
 		finish(r, 0, 0, &e);

@@ -104,6 +104,7 @@ static void hand_waiters_on(struct sandbox *old)
 	struct sandbox *s = sandbox_add(old->daemon, old->id, SB_CREATING, &e);
 	if (!s)
 		return sandbox_fail_waiters(old, WAIT_RUNNING, &e);
+	s->work = old->work;
 	while (!list_empty(&old->waiters)) {
 		struct sandbox_waiter *w = list_entry(old->waiters.next, struct sandbox_waiter, node);
 		list_del(&w->node);
@@ -268,9 +269,13 @@ int sandbox_wait(struct sandbox *s, struct sandbox_waiter *w, struct err *e)
 int sandbox_wait_id(struct daemon *d, const char *id, struct sandbox_waiter *w, struct err *e)
 {
 	struct sandbox *s = sandbox_find(d, id);
+	if (s)
+		return sandbox_wait(s, w, e);
+	s = sandbox_add(d, id, SB_CREATING, e);
 	if (!s)
-		s = sandbox_add(d, id, SB_CREATING, e);
-	return s ? sandbox_wait(s, w, e) : -1;
+		return -1;
+	s->work = w->change && sandbox_settings_work(w->change->settings_changes);
+	return sandbox_wait(s, w, e);
 }
 
 void sandbox_wait_cancel(struct sandbox_waiter *w)

@@ -37,6 +37,7 @@ struct sandbox {
 	enum sandbox_op op;
 	enum warden_view view;
 	bool has_files; /* it has run before: a failed start leaves it stopped, not gone */
+	bool work;	/* a box of the image service: nobody else sees or reaches it */
 	bool filling;	/* its files are being made from a snapshot; the row says so too (SB_CREATING only) */
 	bool changing;	/* a PUT is on its way through store and warden */
 	unsigned refs;
@@ -126,6 +127,9 @@ void sandbox_op_end(struct sandbox *s);
 void sandbox_set_view(struct sandbox *s, enum warden_view view);
 /* Writes the state and its reason to the store, without waiting. */
 void sandbox_write_state(const struct sandbox *s);
+/* The settings have the note that makes a sandbox one of the image service. */
+#define SANDBOX_WORK ".work"
+bool sandbox_settings_work(const char *settings);
 /* False once it is destroyed: it has left the table. */
 static inline bool sandbox_exists(const struct sandbox *s)
 {

@@ -135,3 +135,16 @@ void settings_write(struct json_writer *w, const char *settings)
 	auto_json struct json_doc *doc = json_parse(str_of(settings), NULL);
 	json_each(it, doc ? json_root(doc) : NULL) if (it->key.n && it->key.p[0] != '.') member(w, it);
 }
+
+void settings_note(char **settings, const char *name, struct str json)
+{
+	auto_buf struct buf note = {0};
+	struct json_writer w = json_writer(&note);
+	json_object_begin(&w);
+	json_key(&w, name);
+	json_raw(&w, json);
+	json_object_end(&w);
+	char *changed = settings_merge(*settings ? *settings : "{}", buf_cstr(&note));
+	free(*settings);
+	*settings = changed;
+}

@@ -25,5 +25,9 @@ char *settings_merge(const char *own, const char *changes);
 struct json_doc *settings_get(const char *settings, const char *name, const struct json **ret_value);
 bool settings_bool(const char *settings, const char *name, bool otherwise);
 
+/* Sets or adds a note of the daemon's own: a member whose name begins with '.'. *settings may be NULL; it is replaced.
+ */
+void settings_note(char **settings, const char *name, struct str json);
+
 /* The members, into an object that is being written. Names that begin with '.' are notes of the daemon's own. */
 void settings_write(struct json_writer *w, const char *settings);

@@ -12,6 +12,7 @@
 #include "daemon/preview/tunnels.h"
 #include "daemon/route/images_api.h"
 #include "daemon/sandbox/dial.h"
+#include "daemon/sandbox/settings.h"
 
 struct sandbox *sandbox_find(struct daemon *d, const char *id)
 {
@@ -40,6 +41,11 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	INVARIANT(!old);
 	d->by_state[state]++;
 	return s;
+}
+
+bool sandbox_settings_work(const char *settings)
+{
+	return settings && settings_bool(settings, SANDBOX_WORK, false);
 }
 
 static void sandbox_free(struct sandbox *s)

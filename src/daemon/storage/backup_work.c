@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "base/beside.h"
 #include "base/fd.h"
 #include "daemon/limits.h"
 
@@ -105,15 +106,6 @@ static int text_fd(struct str text)
 	return fd;
 }
 
-static void beside_self(char *ret, size_t size)
-{
-	static const char name[] = "/atoll-backup";
-	ssize_t n = readlink("/proc/self/exe", ret, size - sizeof name);
-	ret[n > 0 ? n : 0] = 0;
-	char *slash = strrchr(ret, '/');
-	memcpy(slash ? slash : ret, name, sizeof name);
-}
-
 /* The child's descriptors, in order; sources are moved up so that none is overwritten before it is used. */
 static int spawn(const char *program, char **argv, const int fds[FD_STREAM + 1], pid_t *ret)
 {
@@ -146,7 +138,7 @@ static int spawn(const char *program, char **argv, const int fds[FD_STREAM + 1],
 
 static int start(struct backup_work *w, const struct backup_task *t)
 {
-	char program[4096];
+	char program[BESIDE_PATH], shown[BESIDE_PATH];
 	int ends[2];
 	auto_fd int in = t->in;
 	auto_fd int stream = t->stream;
@@ -157,8 +149,9 @@ static int start(struct backup_work *w, const struct backup_task *t)
 		return errno;
 	auto_fd int its_end = ends[1];
 	w->out = ends[0];
-	beside_self(program, sizeof program);
-	argv[0] = program;
+	beside_path("atoll-backup", program);
+	beside_shown("atoll-backup", shown);
+	argv[0] = shown;
 	argv[1] = (char *)t->verb;
 	for (size_t i = 0; i < t->args_n; i++)
 		argv[i + 2] = (char *)t->args[i];

@@ -371,6 +371,19 @@ int volumes_check_known(const struct daemon *d, const char *settings, struct err
 	return 0;
 }
 
+bool volumes_of_builds(const char *settings)
+{
+	const struct json *list;
+	struct str name = STR_NULL;
+	auto_json struct json_doc *doc = settings_get(settings, "volumes", &list);
+	json_each(it, list)
+	{
+		if (json_read_str(it, "name", &name, NULL) == 0 && volume_name_is_given(name))
+			return true;
+	}
+	return false;
+}
+
 static char *text_of(const char *settings)
 {
 	const struct json *list;

@@ -216,6 +216,14 @@ static void on_copied(void *arg, int os)
 	let_go(o);
 	if (os == EEXIST)
 		return op_fail(o, ERRC_INVALID_STATE, os, "make the snapshot");
+	if (os == EDQUOT && o->w->pool.quota == BTRFS_QUOTA_FULL) {
+		struct err e;
+		err_set(&e, ERRC_NO_SPACE,
+			"the disk limit of sandbox '%s' has no room for a snapshot: on this kernel (before Linux 6.7) "
+			"each one counts as much as the sandbox's files; delete files or snapshots, or raise the limit",
+			o->rq.id);
+		return op_end(o, &e);
+	}
 	if (os)
 		return op_fail(o, ERRC_INTERNAL_ERROR, os, "make the snapshot");
 	op_end(o, NULL);

@@ -24,6 +24,9 @@ int storage_open(struct warden *w, const char *data, struct err *e)
 		return -1;
 	if (w->pool.kind == POOL_PLAIN)
 		log_event(LOG_WARN, "sandboxes have no disk limits and no snapshots", "why=%s", LOG_Q(w->pool.why));
+	else if (btrfs_groups_are_inconsistent(w->pool.groups))
+		log_event(LOG_WARN, "disk limits do not hold until the quotas of the pool are counted anew", "why=%s",
+			LOG_Q("the kernel has marked them inconsistent"));
 	return 0;
 }
 

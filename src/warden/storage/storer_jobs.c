@@ -17,13 +17,14 @@
 #include "cage/layers.h"
 #include "cage/pool/carry.h"
 #include "cage/pool/diff.h"
+#include "cage/pool/full.h"
 #include "cage/pool/pool.h"
 #include "cage/pool/receive.h"
 #include "cage/sys.h"
 #include "cage/trash.h"
 #include "warden/storage/storer.h"
 
-#define PART "layer"
+#define PART POOL_PART
 
 enum { CARRY_NICE = 10 };
 enum { RENAME_SWAP = 2 /* RENAME_EXCHANGE */ };
@@ -75,7 +76,7 @@ static int flush(struct storer_view *v, const struct storer_job *job)
 		r = place_make(v, job->ticket, &at);
 	if (r < 0)
 		return r;
-	r = btrfs_snapshot_make(at.fd, PART, layer, false, n.group);
+	r = btrfs_snapshot_make(at.fd, PART, layer, false, pool_group_of_copies(v->pool, &n));
 	place_drop(&at);
 	return r;
 }
@@ -88,7 +89,7 @@ static int snapshot(struct storer_view *v, const struct storer_job *job)
 	if (mkdirat(v->pool->snapshots, job->snapshot, 0700) < 0 && errno != EEXIST)
 		return -errno;
 	auto_fd int dir = open_dir(v->pool->snapshots, job->snapshot);
-	int r = dir < 0 ? dir : pool_snapshot_slow(layer, dir, PART);
+	int r = dir < 0 ? dir : pool_snapshot_slow(v->pool, layer, dir, PART);
 	if (r < 0 && r != -EEXIST)
 		unlinkat(v->pool->snapshots, job->snapshot, AT_REMOVEDIR);
 	return r;
@@ -103,6 +104,7 @@ static int drop(struct storer_view *v, const struct storer_job *job)
 	if (r < 0 && r != -ENOENT)
 		return r;
 	btrfs_reclaim(v->pool->root);
+	full_watch_slow(v->pool); /* the box gets the room of the snapshot back */
 	return unlinkat(v->pool->snapshots, job->snapshot, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 

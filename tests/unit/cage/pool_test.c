@@ -1,7 +1,8 @@
-#include "cage/pool/pool.h"
+#include "cage/pool/full.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,18 +17,34 @@ enum { MIB_ = 1 << 20 };
 
 static struct pool pool;
 
-/* A pool on a data directory that is on btrfs itself. */
-static void make_pool(void)
+static void open_pool(void)
 {
 	char path[128];
 	struct err e = {0};
-	btrfs_rig();
 	CHECK_INT(pool_open(&pool, btrfs_rig_path(), NULL, NULL, &e), 0);
 	CHECK_INT(pool.kind, POOL_DIRECTORY);
 	snprintf(path, sizeof path, "%s/pool", btrfs_rig_path());
 	CHECK_INT(pool_enter(&pool, path, &e), 0);
+}
+
+/* A pool on a data directory that is on btrfs itself. */
+static void make_pool(void)
+{
+	btrfs_rig();
+	open_pool();
 	if (pool.quota != BTRFS_QUOTA_SIMPLE)
 		TEST_SKIP("this kernel has no simple quotas");
+}
+
+/* The same with the quotas of kernels before 6.7, which newer ones have too. */
+static void make_full_pool(void)
+{
+	struct btrfs_ioctl_quota_ctl_args on = {.cmd = BTRFS_QUOTA_CTL_ENABLE};
+	int fs = btrfs_rig();
+	CHECK_INT(ioctl(fs, BTRFS_IOC_QUOTA_CTL, &on), 0);
+	CHECK_INT(ioctl(fs, BTRFS_IOC_QUOTA_RESCAN_WAIT, NULL), 0);
+	open_pool();
+	CHECK_INT(pool.quota, BTRFS_QUOTA_FULL);
 }
 
 static int make_box(const char *name, uint64_t limit)
@@ -57,7 +74,7 @@ static int make_from(int source, const char *name, uint64_t limit, const struct 
 	struct pool_clone c = {.limit = limit, .group = old ? old->group : 0, .old = old};
 	char snapshot[64];
 	snprintf(snapshot, sizeof snapshot, "of-%s", name);
-	CHECK_INT(pool_snapshot_slow(source, pool.snapshots, snapshot), 0);
+	CHECK_INT(pool_snapshot_slow(&pool, source, pool.snapshots, snapshot), 0);
 	int from = btrfs_rig_open(pool.snapshots, snapshot);
 	if (!old)
 		CHECK_INT(pool_group_new(&pool, &c.group), 0);
@@ -272,3 +289,101 @@ TEST(settings_that_make_no_sense_are_refused)
 }
 
 TEST_MAIN()
+
+/* ---- full quotas: kernels before 6.7 ---- */
+
+static uint64_t used_by(const char *name)
+{
+	uint64_t used = 0;
+	btrfs_commit(pool.root);
+	CHECK(pool_layer_used(&pool, pool.boxes, name, &used));
+	return used;
+}
+
+static int snapshot_of(int layer, const char *name)
+{
+	return pool_snapshot_slow(&pool, layer, pool.snapshots, name);
+}
+
+static void drop_snapshot(const char *name)
+{
+	CHECK_INT(btrfs_subvolume_delete(pool.snapshots, name), 0);
+	full_watch_slow(&pool);
+}
+
+/* What is deleted stays on the disk for the snapshot: a box may not have it and the limit again. */
+TEST(full_quotas_count_a_snapshot_and_stay_consistent)
+{
+	make_full_pool();
+	int box = make_box("a", 64 * MIB_);
+	CHECK_INT(btrfs_rig_fill(box, "one", 20 * MIB_), 20 * MIB_);
+	CHECK_INT(snapshot_of(box, "s"), 0);
+	CHECK(!btrfs_groups_are_inconsistent(pool.groups));
+	CHECK(about(debt_of(box), 20 * MIB_));
+	CHECK(about(used_by("a"), 40 * MIB_));
+	CHECK(btrfs_rig_fill(box, "two", 60 * MIB_) <= 25 * MIB_);
+	CHECK_INT(unlinkat(box, "two", 0), 0);
+	CHECK_INT(unlinkat(box, "one", 0), 0);
+	btrfs_commit(pool.root);
+	CHECK(btrfs_rig_fill(box, "three", 100 * MIB_) <= 45 * MIB_);
+	drop_snapshot("s");
+	CHECK_INT(debt_of(box), 0);
+	CHECK(btrfs_rig_fill(box, "four", 10 * MIB_) == 10 * MIB_);
+	CHECK(!btrfs_groups_are_inconsistent(pool.groups));
+}
+
+TEST(full_quotas_refuse_a_snapshot_that_does_not_fit)
+{
+	make_full_pool();
+	int box = make_box("a", 64 * MIB_);
+	CHECK_INT(btrfs_rig_fill(box, "one", 40 * MIB_), 40 * MIB_);
+	CHECK_INT(snapshot_of(box, "s"), -EDQUOT);
+	CHECK(openat(pool.snapshots, "s", O_RDONLY) < 0);
+	CHECK_INT(debt_of(box), 0);
+	CHECK_INT(btrfs_rig_fill(box, "two", 10 * MIB_), 10 * MIB_);
+}
+
+TEST(full_quotas_bound_a_fork_by_its_own_limit)
+{
+	make_full_pool();
+	int box = make_box("a", 200 * MIB_);
+	CHECK_INT(btrfs_rig_fill(box, "one", 20 * MIB_), 20 * MIB_);
+	int fork = make_from(box, "b", 64 * MIB_, NULL);
+	CHECK(note_of(fork).group != note_of(box).group);
+	CHECK(!btrfs_groups_are_inconsistent(pool.groups));
+	CHECK_INT(debt_of(fork), 0);
+	CHECK(about(used_by("b"), 20 * MIB_));
+	CHECK(btrfs_rig_fill(fork, "two", 60 * MIB_) <= 45 * MIB_);
+	CHECK_INT(btrfs_rig_fill(box, "two", 60 * MIB_), 60 * MIB_);
+}
+
+/* A layer that is put back keeps the number of the box, and with it the debt of its snapshots. */
+TEST(full_quotas_keep_the_debt_over_a_restore)
+{
+	make_full_pool();
+	int box = make_box("a", 100 * MIB_);
+	struct layer_note old = note_of(box);
+	CHECK_INT(btrfs_rig_fill(box, "one", 20 * MIB_), 20 * MIB_);
+	int back = make_from(box, "a.new", 100 * MIB_, &old);
+	CHECK(note_of(back).group == old.group);
+	CHECK(about(debt_of(back), 20 * MIB_));
+	CHECK(btrfs_rig_fill(back, "two", 100 * MIB_) <= 65 * MIB_);
+	CHECK(!btrfs_groups_are_inconsistent(pool.groups));
+}
+
+/* As an earlier version of Atoll left a pool: a copy in a shared group, and the limit there. */
+TEST(full_quotas_are_counted_anew_when_the_kernel_gave_up)
+{
+	make_full_pool();
+	int box = make_box("a", 64 * MIB_);
+	const uint64_t shared = BTRFS_GROUP_SHARED(7777);
+	CHECK_INT(btrfs_rig_fill(box, "one", 20 * MIB_), 20 * MIB_);
+	CHECK_INT(btrfs_group_make(pool.root, shared), 0);
+	CHECK_INT(btrfs_snapshot_make(pool.snapshots, "s", box, true, shared), 0);
+	btrfs_commit(pool.root);
+	CHECK(btrfs_groups_are_inconsistent(pool.groups));
+	full_watch_slow(&pool);
+	CHECK(!btrfs_groups_are_inconsistent(pool.groups));
+	CHECK(about(debt_of(box), 20 * MIB_));
+	CHECK(btrfs_rig_fill(box, "two", 60 * MIB_) <= 25 * MIB_);
+}

@@ -22,6 +22,8 @@ class Secret:
     header: str | None = None
     #: `accessKeyId`, `region`, `service`.
     aws: dict[str, str] | None = None
+    #: Where its placeholder is replaced (`in` on the wire). None: anywhere in the head of a request, until it is set anew.
+    places: List[str] | None = None
 
 
 @dataclass(frozen=True)

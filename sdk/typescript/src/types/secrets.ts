@@ -1,6 +1,9 @@
 import type { components } from '../generated/openapi.js';
 
-/** `value` goes only to `hosts`, over TLS that the gate has verified. A sandbox has a placeholder in the variable `env`. */
+/**
+ * `value` goes only to `hosts`, over TLS that the gate has verified. A sandbox has a placeholder in the variable `env`, which may
+ * stand in the places of `in` only: `header:NAME`, `query:NAME`, `path`.
+ */
 export type SecretSpec = components['schemas']['SecretSpec'];
 /** A secret without its value, which nothing shows. */
 export type Secret = components['schemas']['Secret'];

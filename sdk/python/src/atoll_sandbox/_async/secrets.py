@@ -13,6 +13,10 @@ from ..models_network import Secret
 from .transport import Transport
 
 
+def _secret(answer: Mapping[str, Any]) -> Secret:
+    return made(Secret, answer, places=answer.get("in"))
+
+
 class AsyncSecrets:
     """The secrets of an Atoll; `secrets=["openai"]` of `AsyncSandbox` gives one to a sandbox.
 
@@ -50,24 +54,28 @@ class AsyncSecrets:
         value: str,
         *,
         hosts: Sequence[str],
+        places: Sequence[str] | None = None,
         env: str | None = None,
         header: str | None = None,
         aws: Mapping[str, str] | None = None,
     ) -> Secret:
         """Makes or replaces a secret. Its value goes only to `hosts`, over TLS that the gate has verified, in the place of the
-        placeholder that sandboxes have in the variable `env`; `header` (`"Authorization: Bearer {}"`) needs no placeholder; `aws`
-        (`accessKeyId`, `region`, `service`, `sessionToken`) signs requests, the value is the secret key."""
+        placeholder that sandboxes have in the variable `env`. The placeholder may stand in `places` only: `"header:X-Key"`,
+        `"query:key"`, `"path"`; without them in the headers that keys usually stand in, such as Authorization.
+        `header` (`"Authorization: Bearer {}"`) needs no placeholder; `aws` (`accessKeyId`, `region`, `service`,
+        `sessionToken`) signs requests, the value is the secret key."""
         given = {"value": value, "hosts": checks.names(hosts, "hosts"), "env": env, "header": header}
-        return made(Secret, await self._json("PUT", name, {**given, "aws": None if aws is None else dict(aws)}))
+        given["in"] = None if places is None else checks.names(places, "places")
+        return _secret(await self._json("PUT", name, {**given, "aws": None if aws is None else dict(aws)}))
 
     async def list(self) -> list[Secret]:
         """All secrets without their values, sorted by name."""
-        return [made(Secret, one) for one in (await self._json("GET"))["secrets"]]
+        return [_secret(one) for one in (await self._json("GET"))["secrets"]]
 
     async def get(self, name: str) -> Secret | None:
         """One secret without its value; None when there is none."""
         try:
-            return made(Secret, await self._json("GET", name))
+            return _secret(await self._json("GET", name))
         except SandboxError as error:
             if error.code != "NOT_FOUND":
                 raise
