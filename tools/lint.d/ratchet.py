@@ -112,7 +112,9 @@ def main(rule, found):
     allowed, lines = parse(old)
     if sys.argv[1:] == ["--shrink"]:
         allowed &= counts
-        if render(allowed) != old:
+        if not allowed and os.path.exists(path):
+            os.unlink(path)
+        elif render(allowed) != old:
             with open(path, "w", encoding="utf-8") as f:
                 f.write(render(allowed))
     elif sys.argv[1:]:
