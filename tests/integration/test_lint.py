@@ -270,6 +270,8 @@ def test_tidy_checks_what_changed(tidied):
 
     tidied.write("src/base/meson.build", "x = library('x', 'a.c', 'b.c', c_args: ['-DX'])\n")
     assert which(tidied)[0] == [], "a new source is no flag"
+    tidied.write("src/base/meson.build", "x = library('x', 'a.c', c_args: ['-DX'])\ny = executable('y', 'b.c', link_args: static_link)\n")
+    assert which(tidied)[0] == [], "a new program is none, either"
 
 
 def test_tidy_checks_everything_where_it_cannot_tell(tidied, tmp_path):
