@@ -72,6 +72,8 @@ static int run_init(void)
 	int ask_fd = move_away(4);
 	zygote_init(move_away(3), ask_fd);
 	spawn_use_proc(5);
+	spawn_use_leaf(move_away(7));
+	spawn_use_leaf(move_away(8));
 	if (listen_fd < 0) {
 		err_set(&e, ERRC_INTERNAL_ERROR, "descriptor 0 is not a listening socket");
 		return fail(&e);

@@ -24,6 +24,11 @@ uint64_t clock_us(void)
 	return read_clock(CLOCK_MONOTONIC, 1000000);
 }
 
+uint64_t clock_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC, 1000000000);
+}
+
 int64_t clock_wall_ms(void)
 {
 	return (int64_t)read_clock(CLOCK_REALTIME, 1000);

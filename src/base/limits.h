@@ -17,3 +17,9 @@
 #define LOG_BURST	64    /* lines of one place in the code that others can cause, at once … */
 #define LOG_RATE	4     /* … and per second in the long run */
 #define LOG_SETTLED	10000 /* how long a place is quiet before other lines report its count */
+
+/* A turn of a loop (turn.h), in microseconds. */
+#define TURN_PART      50   /* every party may work so long in each turn … */
+#define TURN_SHARED    2000 /* … and those that want more divide this among themselves */
+#define TURN_STRANGERS 2000 /* all strangers together */
+#define TURN_BATCHES   32   /* of events, before work that waits is served: epoll reports 128 at once */

@@ -3,6 +3,8 @@
 #include <sys/signalfd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
+#include "base/turn.h"
 
 enum { LOOP_BATCH = 128 };
 
@@ -18,6 +20,7 @@ struct loop {
 	size_t heap_len, heap_cap;
 
 	struct list tasks, last_tasks;
+	struct turns turns;
 
 	struct loop_io signal_io;
 	void (*on_signal)(void *arg, int signo);
@@ -35,6 +38,7 @@ struct loop *loop_new(void)
 	l->signal_io.fd = -1;
 	list_init(&l->tasks);
 	list_init(&l->last_tasks);
+	turns_init(&l->turns);
 	return l;
 }
 
@@ -170,6 +174,7 @@ static void run_timers(struct loop *l)
 		struct loop_timer *t = l->heap[0];
 		loop_timer_stop(t);
 		t->on_due(t);
+		turns_settle(&l->turns);
 	}
 }
 
@@ -178,18 +183,26 @@ static bool has_tasks(const struct loop *l)
 	return !list_empty(&l->tasks) || !list_empty(&l->last_tasks);
 }
 
+static void run_task(struct loop *l, struct list *of)
+{
+	struct loop_task *task = list_entry(list_pop(of), struct loop_task, node);
+	task->run(task);
+	turns_settle(&l->turns);
+}
+
 static void run_tasks(struct loop *l)
 {
-	while (has_tasks(l)) {
-		struct list *first = list_pop(list_empty(&l->tasks) ? &l->last_tasks : &l->tasks);
-		struct loop_task *task = list_entry(first, struct loop_task, node);
-		task->run(task);
-	}
+	while (!list_empty(&l->tasks))
+		run_task(l, &l->tasks);
+	if (turns_wait(&l->turns))
+		turns_serve(&l->turns);
+	while (has_tasks(l))
+		run_task(l, list_empty(&l->tasks) ? &l->last_tasks : &l->tasks);
 }
 
 static int wait_bound(struct loop *l, int timeout_ms)
 {
-	if (has_tasks(l))
+	if (has_tasks(l) || turns_wait(&l->turns))
 		return 0;
 	if (!l->heap_len)
 		return timeout_ms;
@@ -200,20 +213,33 @@ static int wait_bound(struct loop *l, int timeout_ms)
 	return timeout_ms < 0 || (int)left < timeout_ms ? (int)left : timeout_ms;
 }
 
-void loop_turn(struct loop *l, int timeout_ms)
+/* True when there may be more that is ready. */
+static bool run_batch(struct loop *l, int timeout_ms)
 {
-	INVARIANT(!l->turning);
-	l->turning = true;
-	int n = epoll_wait(l->epoll_fd, l->batch, LOOP_BATCH, wait_bound(l, timeout_ms));
+	int n = epoll_wait(l->epoll_fd, l->batch, LOOP_BATCH, timeout_ms);
 	l->now = clock_ms();
 	l->batch_len = n > 0 ? n : 0;
 	for (l->batch_at = 0; l->batch_at < l->batch_len;) {
 		struct epoll_event *ev = &l->batch[l->batch_at++];
 		struct loop_io *io = ev->data.ptr;
-		if (io)
-			io->on_ready(io, ev->events);
+		if (!io)
+			continue;
+		io->on_ready(io, ev->events);
+		turns_settle(&l->turns);
 	}
 	l->batch_len = 0;
+	return n == LOOP_BATCH;
+}
+
+void loop_turn(struct loop *l, int timeout_ms)
+{
+	INVARIANT(!l->turning);
+	l->turning = true;
+	turns_begin(&l->turns);
+	bool more = run_batch(l, wait_bound(l, timeout_ms));
+	/* Behind those that wait for the end of the turn there may be others that need not. */
+	for (int i = 1; more && i < TURN_BATCHES && turns_wait(&l->turns); i++)
+		more = run_batch(l, 0);
 	run_timers(l);
 	run_tasks(l);
 	l->turning = false;
@@ -264,6 +290,11 @@ int loop_service_signals(struct loop *l, void (*on_signal)(void *arg, int signo)
 	sigaddset(&set, SIGHUP);
 	signal(SIGPIPE, SIG_IGN);
 	return loop_signals(l, &set, on_signal, arg);
+}
+
+struct turns *loop_turns(struct loop *l)
+{
+	return &l->turns;
 }
 
 uint64_t loop_now(const struct loop *l)

@@ -2,8 +2,9 @@
  * loop.h - the event loop: epoll, timers in a heap, signals, deferred tasks. One thread owns a loop and all it touches.
  *
  * One turn of the loop: wait for events or the next timer; run the callbacks of all ready descriptors; run due timers;
- * run deferred tasks until none is left, those of loop_defer_last when there is no other. Everything is embedded in the
- * caller's structs and found again with container_of; the loop allocates nothing per event.
+ * run deferred tasks; serve those who have had their part of a turn and still have work (turn.h); run deferred tasks
+ * until none is left, those of loop_defer_last when there is no other. Everything is embedded in the caller's structs
+ * and found again with container_of; the loop allocates nothing per event.
  *
  * Ownership: the loop never closes a descriptor and never frees an object. An object must not be freed inside a
  * callback that the loop still walks over: use loop_defer() with a task that frees it. Removing an io or a timer is
@@ -75,3 +76,6 @@ int loop_service_signals(struct loop *l, void (*on_signal)(void *arg, int signo)
 
 /* Monotonic milliseconds, cached for the turn. */
 uint64_t loop_now(const struct loop *l);
+
+/* How its turns are divided: turn.h. */
+struct turns *loop_turns(struct loop *l);

@@ -6,6 +6,11 @@
  * controllers memory, pids and cpu are taken from the v1 hierarchy that holds them, else from v2. So there is one
  * path for v1, hybrid and v2 hosts, and only the file names differ.
  *
+ * A box has leaves where memory and CPU time are limited: its commands are in "<slot>/commands", which has the box's
+ * limits, and its agent is outside: in "<slot>" itself on v1, in "<slot>/agent" on v2, which allows no process there.
+ * So what commands do with memory and time neither ends the agent nor holds it up. The files that count, freeze and
+ * kill belong to "<slot>" and mean all of it. Zygotes have no leaves, nor have boxes that an older warden made.
+ *
  * All directories are held as descriptors, opened before the warden leaves the host's mounts, and reached by
  * "<slot>/<file>". Nothing here logs. One thread.
  */
@@ -19,6 +24,9 @@
 #define CGROUP_V1_SOCKETS "memory.kmem.tcp.limit_in_bytes"
 
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
+
+/* Hierarchies in which a box has leaves, at most: the unified one, or memory and cpu. */
+enum { CGROUP_LEAVES = 2 };
 
 struct cgroups {
 	int v2;				   /* our directory in the unified hierarchy */
@@ -42,16 +50,21 @@ bool cgroup_name_lives(const struct cgroups *c, const char *name);
 
 /* One box. cgroup_make leaves nothing behind when it fails. */
 int cgroup_make(const struct cgroups *c, uint32_t slot, struct err *e);
-/* The box's v2 directory, for CLONE_INTO_CGROUP. */
+/* Makes the leaves of a new box. cgroup_remove takes them too. */
+int cgroup_split(const struct cgroups *c, uint32_t slot, struct err *e);
+/* The agent's v2 directory, for CLONE_INTO_CGROUP. */
 int cgroup_open_v2(const struct cgroups *c, uint32_t slot, struct err *e);
-/* Moves a process that was born in the v2 directory into the v1 directories. */
+/* Moves a process that was born in the v2 directory into the v1 directories, to the agent's places. */
 int cgroup_attach(const struct cgroups *c, uint32_t slot, pid_t pid, struct err *e);
 int cgroup_limit(const struct cgroups *c, uint32_t slot, const struct box_limits *l, struct err *e);
 /* The file that counts the box's out-of-memory kills ("oom_kill N"), for reading. */
 int cgroup_open_oom(const struct cgroups *c, uint32_t slot, struct err *e);
-/* Opens the files that take a process in, one for each hierarchy, for writing. Returns their number (at most
- * 1 + CGROUP_CONTROLLERS), or -1 and errno; the caller closes all that were opened in both cases. */
+/* Opens the files that take a process in as a command, one for each hierarchy, for writing. Returns their number (at
+ * most 1 + CGROUP_CONTROLLERS), or -1 and errno; the caller closes all that were opened in both cases. */
 int cgroup_open_procs(const struct cgroups *c, uint32_t slot, int ret[1 + CGROUP_CONTROLLERS]);
+/* The same for the hierarchies with leaves alone, which is all that a child of the agent needs. Entries that this host
+ * does not need stay as they are. The caller closes all that were opened, also after a failure. */
+int cgroup_open_leaves(const struct cgroups *c, uint32_t slot, int ret[CGROUP_LEAVES], struct err *e);
 /* How many processes are in it. */
 uint64_t cgroup_pids(const struct cgroups *c, uint32_t slot);
 /* Live usage; a number that cannot be read stays 0. */

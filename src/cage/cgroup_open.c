@@ -2,9 +2,10 @@
  * Finding the hierarchies. A line of mountinfo ends in "- <type> <source> <super options>"; a v1 hierarchy names its
  * controllers among the options.
  *
- * favordynmods: attaching a process to a v1 group takes a global reader-writer lock whose first writer after a quiet
- * time waits for an RCU grace period, 14-15 ms here. While any hierarchy is mounted with this option the lock stays
- * in its writer-friendly mode (55 us), so we mount an empty named hierarchy that no other process sees.
+ * favordynmods: attaching a process to a group, as every command of a box is, takes a global reader-writer lock whose
+ * first writer after a quiet time waits for an RCU grace period, 14-15 ms here. While any hierarchy is mounted with
+ * this option the lock stays in its writer-friendly mode (55 us), so we mount an empty named hierarchy that no other
+ * process sees.
  */
 #include <stdio.h>
 #include <string.h>
@@ -186,7 +187,7 @@ static int reserve_sockets(const struct cgroups *c, struct err *e)
 
 static void favor_dynmods(struct cgroups *c, const struct found *f)
 {
-	c->dynmods = f->dynmods || !f->any_v1;
+	c->dynmods = f->dynmods;
 	if (c->dynmods)
 		return;
 	const struct fs_option options[] = {{"none"}, {"name", c->name}, {"favordynmods"}};

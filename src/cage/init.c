@@ -36,8 +36,8 @@ static int init_fail(struct err *e, const char *what)
 /* Moves each descriptor to its number in two steps: first to a high number, so that none overwrites another. */
 static int keep_fds(const struct init_fds *fds, struct err *e)
 {
-	int from[] = {
-		fds->listen, fds->oom, -1, fds->reply, fds->ask, -1, -1, fds->control, fds->dev, fds->shm, fds->agent};
+	int from[] = {fds->listen, fds->oom, -1, fds->reply, fds->ask, -1, -1, fds->leaves[0], fds->leaves[1],
+		fds->control, fds->dev, fds->shm, fds->agent};
 	for (int i = 0; i < FD_KEPT; i++)
 		if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
 			return init_fail(e, "keep descriptors");
@@ -51,6 +51,9 @@ static int keep_fds(const struct init_fds *fds, struct err *e)
 	/* Until there is one. */
 	if (dup2(FD_NULL, FD_PROC) < 0 || dup3(FD_NULL, FD_WARM, O_CLOEXEC) < 0)
 		return init_fail(e, "keep descriptors");
+	for (int i = 0; i < CGROUP_LEAVES; i++)
+		if (fds->leaves[i] < 0 && dup3(FD_NULL, FD_LEAF + i, O_CLOEXEC) < 0)
+			return init_fail(e, "keep descriptors");
 	if (sys_close_range(FD_KEPT, ~0u) < 0)
 		return init_fail(e, "close descriptors");
 	return 0;

@@ -17,18 +17,20 @@
  */
 #pragma once
 
+#include "cage/cgroup.h"
 #include "proto/errc.h"
 #include "proto/limits.h"
 #include "proto/warden.h"
 
 struct init_fds {
-	int control;  /* the child's end */
-	int dev, shm; /* dev_make */
-	int listen;   /* the agent's socket: becomes fd 0 */
-	int oom;      /* cgroup_open_oom: becomes fd 1 */
-	int agent;    /* the agent's program, sealed: executed */
-	int reply;    /* answers of the zygote (proto/zygote.h): becomes fd 3 */
-	int ask;      /* requests to the zygote: becomes fd 4 */
+	int control;		   /* the child's end */
+	int dev, shm;		   /* dev_make */
+	int listen;		   /* the agent's socket: becomes fd 0 */
+	int oom;		   /* cgroup_open_oom: becomes fd 1 */
+	int agent;		   /* the agent's program, sealed: executed */
+	int reply;		   /* answers of the zygote (proto/zygote.h): becomes fd 3 */
+	int ask;		   /* requests to the zygote: becomes fd 4 */
+	int leaves[CGROUP_LEAVES]; /* cgroup_open_leaves: become fds 7 and 8 */
 };
 
 enum init_note_kind { INIT_READY = 1, INIT_FAILED };

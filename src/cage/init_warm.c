@@ -9,6 +9,17 @@
 #include "cage/seccomp.h"
 #include "cage/sys.h"
 
+/* A worker is a command: outside of the agent's place. */
+static int join_leaves(void)
+{
+	for (int fd = FD_LEAF; fd < FD_LEAF + CGROUP_LEAVES; fd++) {
+		if (write(fd, "0", 1) != 1)
+			return -1;
+		close(fd);
+	}
+	return 0;
+}
+
 /* Keeps 0, 1, 2: /dev/null, FD_PROC, FD_WARM, and the agent's program until it is executed. */
 static int keep_fds(int end)
 {
@@ -26,8 +37,8 @@ _Noreturn static void warm_child(int end, bool typescript)
 	char *envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
 		"LANG=C.UTF-8", "LC_ALL=C.UTF-8", NULL};
 	struct err e;
-	if (keep_fds(end) == 0 && (chdir("/workspace") == 0 || chdir("/") == 0) && caps_limit(CAPS_BOX, &e) == 0 &&
-		seccomp_load(SECCOMP_BOX, &e) == 0)
+	if (join_leaves() == 0 && keep_fds(end) == 0 && (chdir("/workspace") == 0 || chdir("/") == 0) &&
+		caps_limit(CAPS_BOX, &e) == 0 && seccomp_load(SECCOMP_BOX, &e) == 0)
 		sys_execveat(FD_AGENT, argv, envp);
 	_exit(1);
 }

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "cage/init.h"
 #include "proto/errc.h"
 
 /* Where a half-made box keeps its descriptors; everything else is closed before anything is done. */
@@ -19,7 +20,8 @@ enum {
 	FD_ASK = 4,
 	FD_PROC = 5,
 	FD_WARM = 6, /* closed by exec when there is no worker */
-	FD_CONTROL,
+	FD_LEAF = 7, /* CGROUP_LEAVES of them; closed by exec where there is none */
+	FD_CONTROL = FD_LEAF + CGROUP_LEAVES,
 	FD_DEV,
 	FD_SHM,
 	FD_AGENT,

@@ -9,9 +9,11 @@
 #include "base/limits.h"
 
 /* The warden */
-#define WARDEN_PIDS_PERCENT    75u	   /* of the machine's process numbers, for all sandboxes together */
-#define WARDEN_SOCKETS_PERCENT 50u	   /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
-#define WARDEN_AGENT_MAX       (64u * MIB) /* size of the agent's program */
+#define WARDEN_PIDS_PERCENT    75u  /* of the machine's process numbers, for all sandboxes together */
+#define WARDEN_SOCKETS_PERCENT 50u  /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
+#define AGENT_CPU	       250u /* thousandths of a CPU that an agent has beside the box's commands */
+#define AGENT_MEM_MIN	       (64ull * MIB) /* memory of an agent, where the box's limit is lower */
+#define WARDEN_AGENT_MAX       (64u * MIB)   /* size of the agent's program */
 
 /* Layers that move into the pool */
 #define CARRY_DEPTH_MAX	 1000u

@@ -17,9 +17,10 @@
 static const char *const covered_files[] = {"kcore", "keys", "key-users", "kallsyms", "kmsg", "timer_list",
 	"sched_debug", "latency_stats", "interrupts", "mtrr", "sysrq-trigger", "kpagecount", "kpageflags",
 	"kpagecgroup",
-	/* How the host was booted and built, its modules, buses, disks and memory. */
+	/* How the host was booted and built, its modules, buses, disks and memory, and who locks which of its files. A
+	 * read of `locks` holds up all who take locks. */
 	"cmdline", "bootconfig", "config.gz", "modules", "iomem", "ioports", "diskstats", "partitions", "swaps",
-	"mdstat", "softirqs", "schedstat", "zoneinfo", "buddyinfo", "allocinfo"};
+	"locks", "mdstat", "softirqs", "schedstat", "zoneinfo", "buddyinfo", "allocinfo"};
 /* Hardware and disks of the host. And pressure/, whose files every user may write: each write adds a trigger that the
  * kernel watches. */
 static const char *const covered_dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"};

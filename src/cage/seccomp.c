@@ -13,6 +13,7 @@
 #include <linux/memfd.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -42,7 +43,7 @@
 #define IPV6_FLOWLABEL_MGR 32
 #endif
 
-enum { RANGES_MAX = SECCOMP_NUMBERS + 1, NETLINK_ROUTE_PROTOCOL = 0 };
+enum { RANGES_MAX = SECCOMP_NUMBERS + 1, NETLINK_ROUTE_PROTOCOL = 0, SOCKET_TYPES = 0xf /* without flags */ };
 
 struct range {
 	unsigned first;
@@ -132,9 +133,8 @@ static void emit_one_of(struct program *p, const uint32_t *values, size_t n, uin
 	emit_return(p, hit);
 }
 
-/* Netlink for addresses and routes only; TCP and UDP only: other protocols load modules, and their buffers are counted
- * by no cgroup. (SOCK_PACKET makes an AF_INET socket an AF_PACKET one; there the kernel asks for a capability that
- * boxes do not have.) */
+/* Netlink for addresses and routes only; TCP and UDP only: other protocols and types (SOCK_DCCP) load modules, and
+ * their buffers are counted by no cgroup. */
 static void emit_socket(struct program *p)
 {
 	emit_load_arg(p, 0);
@@ -149,6 +149,12 @@ static void emit_socket(struct program *p)
 	emit_return(p, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 	emit_return(p, SECCOMP_RET_ALLOW);
 	const uint32_t protocols[] = {0, IPPROTO_TCP, IPPROTO_UDP};
+	emit_load_arg(p, 1);
+	emit(p, BPF_ALU | BPF_AND | BPF_K, SOCKET_TYPES, 0, 0);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 3, 0);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 2, 0);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, SOCK_RAW, 1, 0);
+	emit_return(p, SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT);
 	emit_load_arg(p, 2);
 	emit_one_of(p, protocols, ARRAY_LEN(protocols), SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
 }
@@ -163,16 +169,18 @@ static void emit_no_options(struct program *p, uint32_t level, const uint32_t *o
 }
 
 /* Socket filters are compiled into memory that all of the host shares and no cgroup counts (net.core.bpf_jit_limit);
- * keys of TCP connections (MD5, AO) are counted by no cgroup either; flow labels are 4,096 for the whole host. */
+ * keys of TCP connections (MD5, AO) are counted by no cgroup either; flow labels are 4,096 for the whole host. Upper
+ * layers of TCP (TLS, MPTCP) are modules, and an encapsulation (ESP in UDP) changes how the host takes all packets. */
 static void emit_setsockopt(struct program *p)
 {
 	const uint32_t filters[] = {
 		SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF};
-	const uint32_t keys[] = {14 /* MD5SIG */, 32 /* MD5SIG_EXT */, 38 /* AO_ADD_KEY */},
-		       labels[] = {IPV6_FLOWLABEL_MGR};
+	const uint32_t keys[] = {14 /* MD5SIG */, 32 /* MD5SIG_EXT */, 38 /* AO_ADD_KEY */, 31 /* ULP */},
+		       labels[] = {IPV6_FLOWLABEL_MGR}, encap[] = {100 /* UDP_ENCAP */};
 	emit_load_arg(p, 1);
 	emit_no_options(p, SOL_SOCKET, filters, ARRAY_LEN(filters), EPERM);
 	emit_no_options(p, IPPROTO_TCP, keys, ARRAY_LEN(keys), ENOPROTOOPT);
+	emit_no_options(p, IPPROTO_UDP, encap, ARRAY_LEN(encap), ENOPROTOOPT);
 	emit_no_options(p, IPPROTO_IPV6, labels, ARRAY_LEN(labels), EPERM);
 	emit_return(p, SECCOMP_RET_ALLOW);
 }
@@ -213,15 +221,21 @@ static void emit_budget_check(struct program *p, enum seccomp_action a)
 
 /* Typing into another's terminal and loading line disciplines are refused. Volumes are a btrfs without an overlay above
  * it: its ioctls make subvolumes and snapshots, which evade limits, and write back what all boxes have written. They
- * answer as another file system does. Copies that share blocks are allowed: they cost nothing. */
+ * answer as another file system does. Copies that share blocks are allowed: they cost nothing. Questions about bridges,
+ * VLANs and frame relay load their modules. */
 static void emit_ioctl(struct program *p)
 {
 	const uint32_t terminal[] = {TIOCSTI, TIOCLINUX, TIOCSETD}, clones[] = {FICLONE, FICLONERANGE};
+	const uint32_t devices[] = {SIOCGIFBR, SIOCSIFBR, SIOCBRADDBR, SIOCBRDELBR, SIOCBRADDIF, SIOCBRDELIF,
+		SIOCADDDLCI, SIOCDELDLCI, SIOCGIFVLAN, SIOCSIFVLAN};
 	emit_load_arg(p, 1);
 	emit(p, BPF_ALU | BPF_AND | BPF_K, 0xff00, 0, 0);
 	emit(p, BPF_JMP | BPF_JEQ | BPF_K, BTRFS_IOCTL_MAGIC << 8, 0, (uint8_t)(1 + ARRAY_LEN(clones) + 2));
 	emit_load_arg(p, 1);
 	emit_one_of(p, clones, ARRAY_LEN(clones), SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | ENOTTY);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, SIOCGIFBR & 0xff00, 0, (uint8_t)(1 + ARRAY_LEN(devices) + 2));
+	emit_load_arg(p, 1);
+	emit_one_of(p, devices, ARRAY_LEN(devices), SECCOMP_RET_ERRNO | ENOTTY, SECCOMP_RET_ALLOW);
 	emit_load_arg(p, 1);
 	emit_one_of(p, terminal, ARRAY_LEN(terminal), SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW);
 }

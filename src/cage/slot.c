@@ -32,6 +32,8 @@ static void birth_close(struct birth *b)
 	fd_close(&b->fds.oom);
 	fd_close(&b->fds.ask);
 	fd_close(&b->fds.reply);
+	for (int i = 0; i < CGROUP_LEAVES; i++)
+		fd_close(&b->fds.leaves[i]);
 	fd_close(&b->cgroup);
 }
 
@@ -103,6 +105,9 @@ static int make_channel(const struct slot_host *h, struct slot *s, struct birth 
 static int make_birth(const struct slot_host *h, struct slot *s, struct birth *b, struct err *e)
 {
 	int pair[2];
+	if (cgroup_split(h->cgroups, s->number, e) < 0 ||
+		cgroup_open_leaves(h->cgroups, s->number, b->fds.leaves, e) < 0)
+		return -1;
 	if (cgroup_limit(h->cgroups, s->number,
 		    &(struct box_limits){BOX_MEM_DEFAULT, BOX_CPU_DEFAULT, BOX_PIDS_DEFAULT, BOX_DISK_DEFAULT}, e) < 0)
 		return -1;
@@ -236,7 +241,7 @@ void slot_drop_layer(const struct slot_host *h, uint32_t number)
 int slot_make(const struct slot_host *h, uint32_t number, const struct image *image, struct slot *ret, struct err *e)
 {
 	struct slot s = SLOT_EMPTY;
-	struct birth b = {.fds = {-1, -1, -1, -1, -1, -1, -1, -1}, .cgroup = -1};
+	struct birth b = {.fds = {-1, -1, -1, -1, -1, -1, -1, -1, {-1, -1}}, .cgroup = -1};
 	s.number = number;
 	if (cgroup_make(h->cgroups, number, e) < 0)
 		return -1;

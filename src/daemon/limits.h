@@ -11,6 +11,10 @@
 /* HTTP: the places of a server (http/server/places.h); shares are of the connections that it may have */
 #define PREVIEW_BOX_SHARE 4 /* … of which one sandbox may have one in so many */
 
+/* TCP windows of previews */
+#define DIAL_WINDOW_FEW 16    /* with more connections of previews their windows are smaller … */
+#define DIAL_WINDOW_MIN 65536 /* … four times, twice and once this */
+
 /* Exposed ports and previews */
 #define PORT_MIN	    1024
 #define PORTS_MAX	    64 /* exposed in one sandbox */
@@ -53,7 +57,8 @@
 #define SNAPSHOTS_MAX	      4096 /* of one sandbox */
 #define FORKS_MAX	      100  /* sandboxes made by one request */
 #define DIFF_READ	      65536
-#define DIFF_LIST_MAX	      (32u * MIB)	    /* names of a comparison */
+#define DIFF_LIST_MAX	      (32u * MIB)	    /* names of a comparison … */
+#define DIFF_STEP	      (256u * KIB)	    /* … that are looked through in one turn of the loop */
 #define DIFF_TIMEOUT	      60000		    /* for a comparison */
 #define SLEEP_DEFAULT	      ((uint64_t)INT64_MAX) /* a sleepAfter that nobody chose */
 #define IDLE_CPU_PERCENT      1			    /* of a core; a box that uses more works */
@@ -62,6 +67,7 @@
 #define BOX_SLEEP_MAX	      (7ull * 24 * 3600 * 1000)
 #define API_BODY_MAX	      (256u * KIB) /* of a request that atolld itself answers */
 #define API_LIST_MAX	      1000	   /* sandboxes in one answer */
+#define API_PIECE	      (16u * KIB)  /* of a long answer that is made in one turn of the loop */
 #define WARDEN_WAIT	      10000	   /* a create waits so long for a warden that is away */
 #define STATE_LOCK_WAIT	      5000	   /* a start waits so long for the end of the daemon before … */
 #define STATE_LOCK_PAUSE      20	   /* … with a look so often */

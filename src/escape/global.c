@@ -8,9 +8,12 @@
 #include <linux/filter.h>
 #include <linux/memfd.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -113,10 +116,30 @@ static void inet_protocols(const struct check *c, struct outcome *o)
 		size_t k = i / ARRAY_LEN(families);
 		int family = families[i % ARRAY_LEN(families)];
 		long fd = TRY(o, tries[k].what, socket(family, tries[k].type | SOCK_CLOEXEC, tries[k].protocol),
-			EPROTONOSUPPORT);
+			EPROTONOSUPPORT, ESOCKTNOSUPPORT);
 		if (fd >= 0)
 			close((int)fd);
 	}
+}
+
+/* Calls for which a kernel loads modules, whoever asks. The first changes how the host takes all packets of UDP, and a
+ * kernel without our filter allows it: then no module is asked for. */
+static void module_requests(const struct check *c, struct outcome *o)
+{
+	(void)c;
+	struct ifreq ifr = {.ifr_name = "lo"};
+	int l2tp = 3;
+	auto_fd int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	auto_fd int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	TRY(o, "UDP_ENCAP", setsockopt(udp, IPPROTO_UDP, 100, &l2tp, sizeof(l2tp)), ENOPROTOOPT);
+	if (o->verdict == VERDICT_ESCAPED)
+		return;
+	TRY(o, "TCP_ULP", setsockopt(tcp, IPPROTO_TCP, 31, "tls", 3), ENOPROTOOPT);
+	TRY(o, "SIOCGIFBR", ioctl(udp, SIOCGIFBR, &ifr), ENOTTY);
+	TRY(o, "SIOCGIFVLAN", ioctl(udp, SIOCGIFVLAN, &ifr), ENOTTY);
+	TRY(o, "SIOCADDDLCI", ioctl(udp, SIOCADDDLCI, &ifr), ENOTTY);
+	TRY(o, "socket(AF_INET, SOCK_DCCP)", socket(AF_INET, 6 | SOCK_CLOEXEC, 0), ESOCKTNOSUPPORT);
+	TRY(o, "socket(AF_INET6, SOCK_RDM)", socket(AF_INET6, SOCK_RDM | SOCK_CLOEXEC, 0), ESOCKTNOSUPPORT);
 }
 
 static void socket_keys(const struct check *c, struct outcome *o)
@@ -201,6 +224,8 @@ static const struct check checks[] = {
 	{"huge-pages", "the host's reserved huge pages", FILTER, huge_pages, NULL, CHECK_DEMO},
 	{"inet-protocols", "protocols whose modules get loaded and whose buffers nobody counts", FILTER, inet_protocols,
 		NULL, CHECK_DEMO},
+	{"module-requests", "have the kernel load modules for types of sockets, devices and layers", FILTER,
+		module_requests, NULL, CHECK_DEMO},
 	{"socket-keys", "kernel memory that no cgroup counts, by keys of TCP connections", FILTER, socket_keys, NULL,
 		CHECK_DEMO},
 	{"flow-labels", "all of the host's IPv6 flow labels", FILTER, flow_labels, NULL, CHECK_DEMO},

@@ -25,7 +25,8 @@ struct family {
 static void sockets(const struct check *c, struct outcome *o)
 {
 	for (const struct family *f = c->data; f->what; f++) {
-		long fd = TRY(o, f->what, socket(f->domain, f->type | SOCK_CLOEXEC, f->protocol), EPERM, EAFNOSUPPORT);
+		long fd = TRY(o, f->what, socket(f->domain, f->type | SOCK_CLOEXEC, f->protocol), EPERM, EAFNOSUPPORT,
+			ESOCKTNOSUPPORT);
 		if (fd >= 0)
 			close((int)fd);
 	}

@@ -294,9 +294,9 @@ static void environ_secrets(const struct check *c, struct outcome *o)
 	each_pid(environ_of, o);
 }
 
-static const char *const kernel_secrets[] = {"/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats",
-	"/proc/timer_stats", "/proc/vmallocinfo", "/proc/pagetypeinfo", "/proc/slabinfo", "/proc/kpagecount",
-	"/proc/kpageflags", "/proc/kpagecgroup", "/proc/interrupts", "/proc/mtrr", NULL};
+static const char *const kernel_secrets[] = {"/proc/timer_list", "/proc/locks", "/proc/sched_debug",
+	"/proc/latency_stats", "/proc/timer_stats", "/proc/vmallocinfo", "/proc/pagetypeinfo", "/proc/slabinfo",
+	"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/interrupts", "/proc/mtrr", NULL};
 static const char *const host_facts[] = {"/proc/cmdline", "/proc/bootconfig", "/proc/config.gz", "/proc/modules",
 	"/proc/iomem", "/proc/ioports", "/proc/diskstats", "/proc/partitions", "/proc/swaps", "/proc/mdstat",
 	"/proc/softirqs", "/proc/schedstat", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/allocinfo", NULL};

@@ -35,13 +35,18 @@ static uint32_t conns_max(const struct gate_box *b)
 
 static bool has_room(const struct gate_box *b)
 {
-	return b->conns_n < conns_max(b) && b->gate->conns < b->gate->conns_max;
+	return b->conns_n < conns_max(b) && places_has_room(b);
 }
 
 /* Not accepting is all that is done: others of this box wait in the kernel's queue, and no other box notices. */
 static void note_full(struct gate_box *b)
 {
-	if (b->full || has_room(b))
+	if (has_room(b))
+		return;
+	/* Told when others end; the end of one of its own is told anyway. */
+	if (!b->waits.next || list_empty(&b->waits))
+		list_push(&b->gate->places.waiting, &b->waits);
+	if (b->full)
 		return;
 	b->full = true;
 	loop_set_events(&b->tcp, 0);
@@ -54,6 +59,7 @@ static void go_on(struct gate_box *b)
 	if (!b->full || b->gone || !has_room(b))
 		return;
 	b->full = false;
+	list_del(&b->waits);
 	loop_set_events(&b->tcp, EPOLLIN);
 }
 
@@ -61,18 +67,25 @@ void box_conn_begins(struct gate_box *b)
 {
 	b->conns_n++;
 	b->gate->conns++;
+	places_held(b, b->conns_n - 1);
+	windows_changed(b);
 }
 
-/* Where the gate had no room, boxes wait that have no connection of their own to end. */
+/* Boxes that wait for a place may have no connection of their own to end. */
 void box_conn_ends(struct gate_box *b)
 {
-	size_t it = 0;
-	void *v;
-	bool was_full = b->gate->conns-- >= b->gate->conns_max;
+	b->gate->conns--;
 	b->conns_n--;
-	go_on(b);
-	while (was_full && map_next(&b->gate->boxes, &it, &(struct str){0}, &v))
-		go_on(v);
+	places_held(b, b->conns_n + 1);
+	windows_changed(b);
+	list_each(it, &b->gate->places.waiting) go_on(list_entry(it, struct gate_box, waits));
+}
+
+void box_shed(struct gate_box *b)
+{
+	if (list_empty(&b->conns))
+		return dnsd_shed(b);
+	passage_shed(list_entry(b->conns.next, struct passage, node), "closed for another sandbox: the gate is full");
 }
 
 static int accept_one(int listener, struct peer_end *ret)
@@ -94,8 +107,10 @@ static void on_tcp(struct loop_io *io, uint32_t events)
 	(void)events;
 	control_take(b->gate);
 	int fd = has_room(b) ? accept_one(io->fd, &from) : -1;
-	if (fd >= 0)
+	if (fd >= 0) {
+		places_make_room(b);
 		passage_new(b, fd, &from);
+	}
 	note_full(b);
 }
 
@@ -200,6 +215,7 @@ void box_drop(struct gate_box *b)
 {
 	struct gate *g = b->gate;
 	b->gone = true;
+	list_del(&b->waits);
 	loop_del(&b->tcp);
 	loop_del(&b->udp);
 	list_each(it, &b->conns) passage_cut(list_entry(it, struct passage, node), "the sandbox ended");

@@ -3,6 +3,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "gate/spare.h"
+
 struct attempt {
 	struct loop_io io;
 	struct dial *d;
@@ -14,6 +16,7 @@ struct dial {
 	struct ip ips[GATE_DIAL_MAX];
 	struct attempt tries[GATE_DIAL_MAX];
 	size_t n, next, open;
+	size_t spare; /* descriptors that are lent to attempts beside the first */
 	uint16_t port;
 	int last; /* -errno */
 	dial_on_done on_done;
@@ -23,6 +26,12 @@ struct dial {
 	int fd; /* of the winner */
 	size_t winner;
 };
+
+static void give_back(struct dial *d)
+{
+	spare_give(d->spare);
+	d->spare = 0;
+}
 
 static void close_attempt(struct attempt *t)
 {
@@ -38,6 +47,7 @@ void dial_cancel(struct dial *d)
 	loop_timer_stop(&d->limit);
 	list_del(&d->done_task.node);
 	fd_close(&d->fd);
+	give_back(d);
 	free(d);
 }
 
@@ -56,6 +66,7 @@ static void finish(struct dial *d)
 {
 	for (size_t i = 0; i < d->next; i++)
 		close_attempt(&d->tries[i]);
+	give_back(d);
 	loop_timer_stop(&d->stagger);
 	loop_timer_stop(&d->limit);
 	loop_defer(d->loop, &d->done_task, tell);
@@ -140,8 +151,26 @@ static int begin(struct attempt *t, const struct ip *ip, uint16_t port)
 	return r == 0 ? 1 : loop_add(t->d->loop, &t->io, t->fd, EPOLLOUT, on_ready);
 }
 
+/* Without a descriptor for another attempt, the one that has waited longest ends. */
+static void make_room(struct dial *d)
+{
+	if (d->open < 1 + d->spare)
+		return;
+	if (spare_take(1)) {
+		d->spare++;
+		return;
+	}
+	size_t i = 0;
+	while (i < d->next && d->tries[i].fd < 0)
+		i++;
+	INVARIANT(i < d->next);
+	close_attempt(&d->tries[i]);
+	d->open--;
+}
+
 static void try_next(struct dial *d)
 {
+	make_room(d);
 	struct attempt *t = &d->tries[d->next++];
 	t->d = d;
 	d->open++;

@@ -9,7 +9,8 @@
  *	web.c       HTTP, request by request: web.h      dnsd.c     questions over UDP and TCP
  *	web_decide.c  what the policy says of a request
  *	udp.c       datagrams into a box; udp:// flows   record.c   log records
- *	drops.c     what the kernel refused in boxes
+ *	drops.c     what the kernel refused in boxes        places.c   how many connections, and whose
+ *	windows.c   memory that connections fill
  *	ask.c       what waits for an approval           hold.c     a connection that does
  *	connect.c   a proxy that a program in a box uses: connect_head.h
  *	synth.c     addresses that stand for names       egress.c, tunnel.c  the host's own proxy
@@ -29,12 +30,14 @@
 #include "gate/egress.h"
 #include "gate/hook.h"
 #include "gate/peer.h"
+#include "gate/places.h"
 #include "gate/reach.h"
 #include "gate/relay.h"
 #include "gate/secret.h"
 #include "gate/tls/ca.h"
 #include "gate/tls/hello.h"
 #include "gate/tls/tls_dial.h"
+#include "gate/windows.h"
 #include "gate/worker.h"
 #include "http/client/client.h"
 #include "http/server/server.h"
@@ -83,7 +86,9 @@ struct gate {
 	struct map boxes;		  /* slot → struct gate_box */
 	struct map sandboxes;		  /* id → struct gate_sandbox */
 	struct map webs;		  /* descriptor of the inner end → struct web */
-	size_t conns, conns_max;
+	size_t conns;
+	struct places places;
+	struct windows windows;
 	struct list asks; /* struct ask */
 	struct egress egress;
 
@@ -116,9 +121,11 @@ struct gate_box {
 	struct gate_sandbox *sandbox; /* NULL: not named yet */
 	struct loop_io tcp, udp;
 	int tcp_fd, udp_fd, raw4, diag, raw6;
-	bool full;	   /* has as many connections as it may: not accepted from */
-	struct list conns; /* struct passage */
-	size_t conns_n;
+	bool full;		   /* has as many connections as it may: not accepted from */
+	struct list conns;	   /* struct passage, longest idle first */
+	size_t conns_n;		   /* and streams of DNS */
+	uint32_t window;	   /* of their sockets; 0: the kernel's own */
+	struct list holder, waits; /* places.h */
 	struct names names;
 	struct synth synth;
 	struct list asks; /* struct ask */
@@ -160,6 +167,8 @@ void box_active(struct gate_box *b);
  * again. */
 void box_conn_begins(struct gate_box *b);
 void box_conn_ends(struct gate_box *b);
+/* It loses its longest idle connection. */
+void box_shed(struct gate_box *b);
 
 struct gate_sandbox *sandbox_find(struct gate *g, const char *id, bool make);
 void sandbox_set_policy(struct gate *g, const char *id, struct policy *p);
@@ -233,6 +242,8 @@ void passage_new(struct gate_box *b, int fd, const struct peer_end *from);
 void passage_policy(struct passage *c);
 /* Cut by us: resets both sides. `end` goes into the log. */
 void passage_cut(struct passage *c, const char *end);
+/* The same for one that was allowed, for want of something. */
+void passage_shed(struct passage *c, const char *end);
 /* For peek.c: what the first bytes say. `name` is what TLS names; NULL: its hello cannot be read. */
 void passage_spoke(struct passage *c, enum policy_speech how, const char *name);
 /* No first bytes will come: the client ended, or took too long (`late`). */
@@ -242,6 +253,8 @@ void passage_decide(struct passage *c);
 void passage_deny(struct passage *c, const char *why);
 /* What the policy says about a name, and somebody who approved it for this connection. */
 struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_speech how);
+/* A name has to decide, and there is none: somebody may approve it in mode list. `why` is for that mode. */
+struct verdict passage_no_name(const struct passage *c, const char *why);
 const char *passage_protocol(enum policy_speech how);
 
 /* Both sides stand: moves bytes from now on. */
@@ -308,6 +321,8 @@ void dnsd_datagram(struct gate_box *b, struct str in, const struct ip *from, uin
 /* A TCP connection to port 53. Takes the descriptor. */
 void dnsd_stream(struct gate_box *b, int fd);
 void dnsd_drop(struct gate_box *b);
+/* Ends its oldest stream. */
+void dnsd_shed(struct gate_box *b);
 /* The policy is there, or has changed: questions that waited for it are read. */
 void dnsd_policy(struct gate_box *b);
 

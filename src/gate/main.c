@@ -18,7 +18,7 @@
 #include "gate/confine.h"
 #include "gate/gate.h"
 
-enum { FD_WARDEN = 3, FD_DAEMON = 4, FDS_RESERVE = 256 };
+enum { FD_WARDEN = 3, FD_DAEMON = 4 };
 
 static const char help[] =
 	"usage: atoll-gate [--help]\n"
@@ -31,6 +31,7 @@ static const char help[] =
 	"  ATOLL_RUN     hook.sock there is the daemon's, for outbound handlers\n"
 	"  ATOLL_EGRESS_PROXY  the host's own proxy: http://, httph://, socks5:// or "
 	"socks5h://[user:password@]host:port\n"
+	"  ATOLL_ONLINK  'deny': addresses without a gateway need a rule that names them; default 'allow'\n"
 	"  ATOLL_DATA    its directory gate/ holds the authority's key for intercepted HTTPS\n"
 	"  SSL_CERT_FILE, SSL_CERT_DIR  whom to trust as an intercepted server, default the system's\n"
 	"  ATOLL_LOG, ATOLL_LOG_LEVEL  'json' or 'text'; 'error', 'warn', 'info', 'debug'\n";
@@ -58,16 +59,14 @@ static uid_t daemon_user(void)
 	return name && str_to_u64(str_of(name), INT32_MAX, &number) ? (uid_t)number : (uid_t)-1;
 }
 
-/* A connection takes up to four descriptors: the client's, the server's, and the pair that HTTP goes through. */
-static size_t room_for_connections(void)
+static size_t open_files(void)
 {
 	struct rlimit n = {0, 0};
 	if (getrlimit(RLIMIT_NOFILE, &n) == 0) {
 		n.rlim_cur = n.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &n);
 	}
-	size_t all = n.rlim_cur > 4 * FDS_RESERVE ? (size_t)n.rlim_cur - FDS_RESERVE : FDS_RESERVE;
-	return all / 4 < GATE_CONNS_MAX ? all / 4 : GATE_CONNS_MAX;
+	return n.rlim_cur < SIZE_MAX ? (size_t)n.rlim_cur : SIZE_MAX;
 }
 
 /* Below ATOLL_DATA 'atoll up' makes a directory that only this user can enter. Without it the key is as old as we are.
@@ -92,6 +91,15 @@ static int find_hook_socket(struct gate *g, struct err *e)
 	return http_endpoint_unix(&g->hook_socket, str_of(path), e);
 }
 
+static int read_onlink(struct gate *g, struct err *e)
+{
+	const char *text = getenv("ATOLL_ONLINK");
+	g->host.deny_onlink = text && strcmp(text, "deny") == 0;
+	if (!text || !*text || strcmp(text, "allow") == 0 || g->host.deny_onlink)
+		return 0;
+	return err_set(e, ERRC_VALIDATION_FAILED, "ATOLL_ONLINK must be 'allow' or 'deny', not '%.40s'", text);
+}
+
 static int start(struct gate *g, struct err *e)
 {
 	uid_t user = daemon_user();
@@ -101,16 +109,19 @@ static int start(struct gate *g, struct err *e)
 	if (egress_parse(getenv("ATOLL_EGRESS_PROXY"), &g->egress, e) < 0)
 		return -1;
 	unsetenv("ATOLL_EGRESS_PROXY");
-	g->conns_max = room_for_connections();
+	if (read_onlink(g, e) < 0)
+		return -1;
+	places_init(g, open_files());
 	g->resolver = resolver_new(g->loop, e);
 	if (!g->resolver || open_authority(g, e) < 0 || find_hook_socket(g, e) < 0 || web_init(g, e) < 0)
 		return -1;
 	if (intake_listen(g, FD_WARDEN, e) < 0 || control_listen(g, FD_DAEMON, user, e) < 0)
 		return -1;
+	windows_open(g);
 	if (confine(e) < 0)
 		return -1;
-	log_event(
-		LOG_INFO, "ready", "uid=%d connections_max=%zu ipv6=%d", (int)getuid(), g->conns_max, gate_host(g)->v6);
+	log_event(LOG_INFO, "ready", "uid=%d connections_max=%zu ipv6=%d", (int)getuid(), places_max(g),
+		gate_host(g)->v6);
 	return 0;
 }
 

@@ -50,8 +50,12 @@ void passage_move(struct passage *c)
 	loop_timer_stop(&c->timer);
 	loop_del(&c->server_io);
 	c->state = PASSAGE_MOVING;
+	windows_set(c->box, c->client);
+	windows_set(c->box, c->server);
 	relay_start(&c->relay, c->gate->loop, c->client, c->server, &c->box->bucket, on_relay_end);
 	c->relay.client_left = client_left;
+	c->relay.order = &c->box->conns;
+	c->relay.place = &c->node;
 }
 
 /* ---- dialling ---- */
@@ -164,12 +168,19 @@ struct verdict passage_name_ok(struct passage *c, const char *name, enum policy_
 	return v;
 }
 
+struct verdict passage_no_name(const struct passage *c, const char *why)
+{
+	const struct policy *p = box_policy(c->box);
+	bool list = p->mode == POLICY_LIST;
+	return (struct verdict){.answer = list && p->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
+		.why = list || c->synthetic ? why : POLICY_WHY_ONLINK};
+}
+
 static struct verdict without_name(struct passage *c)
 {
 	if (!c->by_name)
 		return (struct verdict){.answer = POLICY_ALLOW, .why = c->why};
-	return (struct verdict){.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY,
-		.why = "mode list: no name is known for this address"};
+	return passage_no_name(c, "mode list: no name is known for this address");
 }
 
 /* By the names that this box was told for the address: in list mode one of them must be allowed, otherwise none of them
@@ -235,21 +246,20 @@ static void intercept(struct passage *c, const char *why)
 /* `name` is NULL when the hello cannot be read: it may hold a name that is denied. */
 static void decide_tls(struct passage *c, const char *name)
 {
-	const struct policy *p = box_policy(c->box);
 	if (!name && !c->by_name && !c->settled)
 		return passage_deny(c, "deny has names, and the TLS hello cannot be read");
 	c->unread = !name;
 	name = name ? name : "";
 	c->named = *name;
-	if (!*name && c->by_name && (!p->ask || c->synthetic))
-		return passage_deny(c, "mode list: the TLS hello names no server (SNI)");
+	struct verdict v = passage_no_name(c, "mode list: the TLS hello names no server (SNI)");
+	if (!*name && c->by_name && v.answer == POLICY_DENY)
+		return passage_deny(c, v.why);
 	if (!*name)
 		return c->by_name ? passage_hold(c) : decide_other(c);
 	snprintf(c->name, sizeof c->name, "%s", name);
 	if (is_hooked(c, name))
 		return intercept(c, "outbound handler");
-	struct verdict v = c->settled ? (struct verdict){.answer = POLICY_ALLOW, .why = c->why}
-				      : passage_name_ok(c, name, SPEECH_TLS);
+	v = c->settled ? (struct verdict){.answer = POLICY_ALLOW, .why = c->why} : passage_name_ok(c, name, SPEECH_TLS);
 	if (v.answer == POLICY_ASK)
 		return passage_hold(c);
 	if (v.answer != POLICY_ALLOW)
@@ -368,7 +378,7 @@ static struct verdict by_address(struct passage *c)
 	struct verdict v = policy_by_address(p, gate_host(c->gate), false, &c->wanted, c->port);
 	/* A handler may answer for an address that no rule allows; one that is forbidden stays so. */
 	if (v.answer == POLICY_DENY && worker_of(c) && p->mode == POLICY_LIST &&
-		policy_address_ok(p, gate_host(c->gate), false, &c->wanted, c->port).answer == POLICY_ALLOW)
+		policy_address_ok(p, gate_host(c->gate), false, &c->wanted, c->port, NULL).answer == POLICY_ALLOW)
 		return (struct verdict){.answer = POLICY_NEEDS_NAME, .why = v.why};
 	if (v.answer == POLICY_NEEDS_NAME && passage_is_approved(c, ip_format(&c->wanted, text)))
 		v = (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
@@ -549,6 +559,12 @@ void passage_new(struct gate_box *b, int fd, const struct peer_end *from)
 		return passage_decide(c);
 	c->state = PASSAGE_WAITING;
 	loop_timer_set(b->gate->loop, &c->timer, GATE_POLICY_WAIT, on_no_policy);
+}
+
+void passage_shed(struct passage *c, const char *end)
+{
+	relay_reset(&c->client);
+	passage_end(c, c->state == PASSAGE_MOVING ? "allow" : "deny", end);
 }
 
 void passage_cut(struct passage *c, const char *end)

@@ -45,7 +45,7 @@ static size_t gather(struct gate_box *b, const struct reach_to *to, struct ip *i
 			struct ip ip;
 			if (!dns_record_ip(&a->v[i], &ip) || !(ip_is4(&ip) || host->v6) || holds(ips, n, &ip))
 				continue;
-			if (policy_address_ok(p, host, false, &ip, to->port).answer == POLICY_ALLOW)
+			if (policy_address_ok(p, host, false, &ip, to->port, to->name).answer == POLICY_ALLOW)
 				ips[n++] = ip;
 			else if (forbidden)
 				*forbidden = ip;
@@ -63,7 +63,7 @@ bool reach_is_own(struct gate_box *b, const struct reach_to *to)
 const char *reach_why(struct gate_box *b, const struct ip *forbidden, uint16_t port)
 {
 	const struct policy *p = box_policy(b);
-	return p ? policy_address_ok(p, gate_host(b->gate), false, forbidden, port).why : "the sandbox is gone";
+	return p ? policy_address_ok(p, gate_host(b->gate), false, forbidden, port, NULL).why : "the sandbox is gone";
 }
 
 void reach_cancel(struct reach *r)
@@ -145,8 +145,8 @@ static bool may_dial_wanted(struct reach *r)
 	const struct policy *p = box_policy(r->box);
 	if (r->to.own_only)
 		return reach_is_own(r->box, &r->to);
-	return p &&
-	       policy_address_ok(p, gate_host(r->box->gate), false, &r->to.wanted, r->to.port).answer == POLICY_ALLOW;
+	return p && policy_address_ok(p, gate_host(r->box->gate), false, &r->to.wanted, r->to.port, r->name).answer ==
+			    POLICY_ALLOW;
 }
 
 static void fail(struct reach *r, int how)

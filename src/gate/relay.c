@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "gate/spare.h"
+
 static char scratch[GATE_SMALL * 4];
 
 /* ---- pipes ---- */
@@ -20,7 +22,10 @@ static bool take_pipe(struct relay_way *w)
 		w->pipe[1] = idle_pipes[idle_pipes_n][1];
 		return true;
 	}
+	if (!spare_take(2))
+		return false;
 	if (pipe2(w->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+		spare_give(2);
 		w->pipe[0] = w->pipe[1] = -1;
 		return false;
 	}
@@ -38,9 +43,11 @@ static void drop_pipe(struct relay_way *w)
 		idle_pipes[idle_pipes_n][0] = w->pipe[0];
 		idle_pipes[idle_pipes_n++][1] = w->pipe[1];
 		w->pipe[0] = w->pipe[1] = -1;
+		return;
 	}
 	fd_close(&w->pipe[0]);
 	fd_close(&w->pipe[1]);
+	spare_give(2);
 	w->piped = 0;
 }
 
@@ -50,7 +57,7 @@ static void on_refill(struct loop_timer *t);
 
 void relay_bucket_init(struct relay_bucket *b, struct loop *l)
 {
-	*b = (struct relay_bucket){.loop = l};
+	*b = (struct relay_bucket){.loop = l, .party = turn_party_new(l)};
 	list_init(&b->waiting);
 }
 
@@ -118,6 +125,7 @@ bool relay_bucket_take(struct relay_bucket *b, size_t n)
 void relay_bucket_free(struct relay_bucket *b)
 {
 	loop_timer_stop(&b->timer);
+	turn_party_unref(b->party);
 }
 
 /* ---- one way ---- */
@@ -127,11 +135,21 @@ static bool holds(const struct relay_way *w)
 	return buf_size(&w->left) || w->piped;
 }
 
+static void put_last(struct relay *r)
+{
+	if (!r->order || r->moved - r->ordered < GATE_ORDER_SLICE)
+		return;
+	r->ordered = r->moved;
+	list_del(r->place);
+	list_push(r->order, r->place);
+}
+
 static void spent(struct relay *r, struct relay_way *w, size_t n)
 {
 	r->server_first |= n && w == &r->down && !r->up.bytes;
 	w->bytes += n;
 	r->moved = loop_now(r->loop);
+	put_last(r);
 	if (r->bucket && r->bucket->rate)
 		r->bucket->tokens -= (int64_t)n;
 	if (n && r->bucket && r->bucket->on_moved)
@@ -282,6 +300,9 @@ static bool watch(struct relay *r, struct relay_side *s, struct relay_way *out, 
 	bool reads = !out->ended && !holds(out) && !is_throttled(r);
 	uint32_t events = (reads ? READABLE : 0) | (holds(in) ? EPOLLOUT : 0);
 	bool done = out->ended && in->shut;
+	/* Set when it has been served. */
+	if (turn_waits(&s->seat))
+		return true;
 	/* A socket that has hung up is reported on and on, wanted or not. */
 	if (done || (!events && s->hung))
 		loop_del(&s->io);
@@ -325,18 +346,29 @@ static void act(struct relay_side *s, uint32_t events)
 static void on_later(struct loop_task *t)
 {
 	struct relay_side *s = container_of(t, struct relay_side, later);
+	if (s->seat.party)
+		turn_bill(s->seat.party);
 	act(s, s->events);
 }
 
 /* Ending takes longer than beginning: sockets say goodbye and are closed. Connections that begin in this turn, and
  * their first bytes, do not wait for that. */
-static void on_ready(struct loop_io *io, uint32_t events)
+static void take_up(struct turn_seat *seat, uint32_t events)
 {
-	struct relay_side *s = container_of(io, struct relay_side, io);
+	struct relay_side *s = container_of(seat, struct relay_side, seat);
 	if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
 		return act(s, events);
 	s->events = events;
 	loop_defer_last(s->relay->loop, &s->later, on_later);
+}
+
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct relay_side *s = container_of(io, struct relay_side, io);
+	if (s->seat.party)
+		turn_bill(s->seat.party);
+	if (!s->seat.party || turn_admit(&s->seat, events))
+		take_up(&s->seat, events);
 }
 
 static void on_idle(struct loop_timer *t)
@@ -369,6 +401,9 @@ void relay_start(struct relay *r, struct loop *l, int client, int server, struct
 	r->client.fd = client;
 	r->server.fd = server;
 	r->client.relay = r->server.relay = r;
+	r->client.seat = (struct turn_seat){.io = &r->client.io, .run = take_up};
+	r->server.seat = (struct turn_seat){.io = &r->server.io, .run = take_up};
+	r->client.seat.party = r->server.seat.party = bucket ? bucket->party : NULL;
 	r->up = (struct relay_way){
 		.from = &r->client, .to = &r->server, .pipe = {-1, -1}, .left = {.max = sizeof scratch}};
 	r->down = (struct relay_way){
@@ -387,6 +422,11 @@ bool relay_is_untouched(const struct relay *r)
 	return r->loop && !r->over && is_untouched(&r->up) && is_untouched(&r->down);
 }
 
+bool relay_is_stuck(const struct relay *r)
+{
+	return r->loop && !r->over && (holds(&r->up) || holds(&r->down));
+}
+
 static void stop(struct relay *r)
 {
 	r->over = true;
@@ -395,6 +435,8 @@ static void stop(struct relay *r)
 	list_del(&r->first.node);
 	list_del(&r->client.later.node);
 	list_del(&r->server.later.node);
+	turn_leave(&r->client.seat);
+	turn_leave(&r->server.seat);
 	drop_pipe(&r->up);
 	drop_pipe(&r->down);
 	buf_free(&r->up.left);

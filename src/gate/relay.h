@@ -10,13 +10,14 @@
  * whole relay, as it would end a connection without a gate. Both are acted on at the end of the turn, so that new
  * connections and bytes go first. After GATE_IDLE without a byte in either direction, or
  * GATE_HALF_IDLE when one side has ended, the relay is cut. A bucket limits how many bytes move in a second over
- * all relays that share it. Thread: the loop's.
+ * all relays that share it, and they are one party of the loop's turns (base/turn.h). Thread: the loop's.
  */
 #pragma once
 
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/turn.h"
 #include "gate/limits.h"
 
 enum relay_end {
@@ -30,6 +31,7 @@ enum relay_end {
 /* A rate for several relays. `rate` 0: no limit. */
 struct relay_bucket {
 	struct loop *loop;
+	struct turn_party *party;
 	uint64_t rate; /* bytes a second */
 	int64_t tokens;
 	uint64_t filled; /* monotonic ms */
@@ -52,6 +54,7 @@ struct relay_side {
 	bool hung;	 /* both directions are over; reported on and on */
 	uint32_t events; /* that `later` is to act on */
 	struct loop_task later;
+	struct turn_seat seat; /* not used without a bucket */
 	struct relay *relay;
 };
 
@@ -78,6 +81,9 @@ struct relay {
 	struct loop_task first; /* what the client has said already is moved in the same turn */
 	/* The client's bytes have ended: is it gone, or does it still read? NULL: unknown. Set after relay_start. */
 	bool (*client_left)(struct relay *r);
+	/* NULL, or a list in which `place` goes to the end when a byte has moved. Set after relay_start. */
+	struct list *order, *place;
+	uint64_t ordered;
 	/* From the loop; the relay has let go of pipes. The descriptors are the caller's, who closes both at once. */
 	void (*on_end)(struct relay *r, enum relay_end how);
 };
@@ -87,6 +93,8 @@ void relay_start(struct relay *r, struct loop *l, int client, int server, struct
 	void (*on_end)(struct relay *r, enum relay_end how));
 /* No byte has been read from either side, and neither has ended: whoever takes over begins at the first one. */
 bool relay_is_untouched(const struct relay *r);
+/* Bytes wait for a side that takes none. */
+bool relay_is_stuck(const struct relay *r);
 /* Ends without calling back. Safe when it has ended, or never began. */
 void relay_stop(struct relay *r);
 

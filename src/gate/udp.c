@@ -194,6 +194,7 @@ static void drop_flow(struct flow *f, const char *decision, const char *end)
 			       .ms = loop_now(g->loop) - f->started});
 	list_del(&f->node);
 	f->box->flows_n--;
+	g->places.flows--;
 	loop_timer_stop(&f->timer);
 	loop_del(&f->io);
 	close(f->fd);
@@ -312,6 +313,7 @@ static struct flow *new_flow(struct gate_box *b, const struct sent *s)
 	f->started = f->used = loop_now(g->loop);
 	f->wall = clock_wall_ms();
 	b->flows_n++;
+	g->places.flows++;
 	list_push(&b->flows, &f->node);
 	loop_timer_set(g->loop, &f->timer, GATE_FLOW_IDLE, on_idle);
 	return f;

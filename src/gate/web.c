@@ -96,6 +96,7 @@ void web_reached(struct web *w, int fd)
 	w->x = NULL;
 	fd_close(&w->ready);
 	w->ready = fd;
+	windows_set(w->conn->box, fd);
 	w->has_leg = true;
 	w->fresh = false;
 	forward(w, x);
@@ -480,11 +481,15 @@ int web_start(struct passage *c)
 	w->inner = pair[1];
 	w->ready = -1;
 	w->ep.dialer = &w->dialer;
+	w->ep.party = c->box->bucket.party;
 	c->web = w;
 	map_put(&g->webs, key_of(&w->inner), w);
-	if (http_server_adopt(g->http, pair[1], c->tls ? TAG_TLS : TAG_PLAIN, NULL) < 0)
+	if (http_server_adopt(g->http, pair[1], c->tls ? TAG_TLS : TAG_PLAIN, c->box->bucket.party, NULL) < 0)
 		return -ENOMEM;
+	windows_set(c->box, c->client);
 	relay_start(&c->relay, g->loop, c->client, c->server, &c->box->bucket, on_relay_end);
+	c->relay.order = &c->box->conns;
+	c->relay.place = &c->node;
 	return 0;
 }
 

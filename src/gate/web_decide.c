@@ -82,8 +82,7 @@ struct verdict web_decide_address(struct passage *c)
 	}
 	if (passage_is_approved(c, ip_format(&c->wanted, text)))
 		return (struct verdict){.answer = POLICY_ALLOW, .why = "approved once"};
-	return (struct verdict){
-		.answer = box_policy(c->box)->ask && !c->synthetic ? POLICY_ASK : POLICY_DENY, .why = WHY_NO_NAME};
+	return passage_no_name(c, WHY_NO_NAME);
 }
 
 static struct verdict refuse(const char *why)

@@ -17,14 +17,18 @@
 #define HTTP_OUT_HIGH	       (64u * KIB) /* a writer is told to stop here … */
 #define HTTP_OUT_LOW	       (16u * KIB) /* … and to go on here */
 #define HTTP_READ_CHUNK	       (64u * KIB)
-#define HTTP_KEEP	       (1u * KIB) /* memory that an empty buffer of a connection keeps for the next bytes */
-#define HTTP_TURN_MAX	       (1u * MIB) /* bytes sent before a writer must let others have their turn */
-#define HTTP_HEAD_TIMEOUT      10000	  /* first byte of a head to its last */
-#define HTTP_IDLE_TIMEOUT      75000	  /* kept-alive connection without a request */
-#define HTTP_BODY_STALL	       60000	  /* no byte of a body that was announced */
-#define HTTP_SEND_STALL	       300000	  /* a client that takes no byte of a response */
-#define HTTP_LINGER	       2000	  /* after a refusal, for the client to read it */
-#define HTTP_GONE_PROBE	       100	  /* half-closed TCP client: when to find out whether it is still there */
+#define HTTP_KEEP	       (1u * KIB)  /* memory that an empty buffer of a connection keeps for the next bytes */
+#define HTTP_TURN_MAX	       (1u * MIB)  /* bytes sent before a writer must let others have their turn */
+#define HTTP_TURN_CHUNKS       256	   /* chunks read from one connection in a turn of the loop */
+#define HTTP_CHUNK_SMALL       (1u * KIB)  /* shorter chunks are passed on as one … */
+#define HTTP_CHUNK_GATHER      (16u * KIB) /* … of at most this length */
+#define HTTP_STRANGER_REQUESTS 100	   /* of one connection without a token, before it is closed */
+#define HTTP_HEAD_TIMEOUT      10000	   /* first byte of a head to its last */
+#define HTTP_IDLE_TIMEOUT      75000	   /* kept-alive connection without a request */
+#define HTTP_BODY_STALL	       60000	   /* no byte of a body that was announced */
+#define HTTP_SEND_STALL	       300000	   /* a client that takes no byte of a response */
+#define HTTP_LINGER	       2000	   /* after a refusal, for the client to read it */
+#define HTTP_GONE_PROBE	       100	   /* half-closed TCP client: when to find out whether it is still there */
 #define HTTP_CONNECT_TIMEOUT   5000
 #define HTTP_CONTINUE_WAIT     1000  /* for the 100 Continue of a server behind a proxy */
 #define HTTP_STARVED	       1000  /* a call to a box's server without an answer: idle connections are let go */

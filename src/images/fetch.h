@@ -71,6 +71,8 @@ struct curl_slist *session_prepare(struct session *s, CURL *curl, const char *pa
 int session_get(struct session *s, const char *path, const char *accept, struct answer *ret, struct err *e);
 /* Answers a 401. */
 int session_authorize(struct session *s, const char *challenge, struct err *e);
+/* What curl ended with; CURLE_UNSUPPORTED_PROTOCOL for a redirect that is not followed. */
+CURLcode session_result(CURL *curl, CURLcode code);
 int session_explain(const struct session *s, CURLcode code, struct err *e);
 int session_refused(const struct session *s, const struct answer *a, struct err *e);
 

@@ -295,7 +295,7 @@ static int one_turn(struct transfers *all, int *ret_bad, struct err *e)
 	curl_multi_perform(all->multi, &n);
 	for (CURLMsg *m; (m = curl_multi_info_read(all->multi, &n));) {
 		struct transfer *t = NULL;
-		CURLcode code = m->data.result;
+		CURLcode code = session_result(m->easy_handle, m->data.result);
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t);
 		if (ended(all, t, code, e) < 0) {
 			*ret_bad = e->code == ERRC_VALIDATION_FAILED ? (int)t->index : -1;

@@ -7,10 +7,12 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/base64.h"
 #include "base/fd.h"
 #include "images/fetch.h"
+#include "proto/ip.h"
 
 /* ---- certificates ---- */
 
@@ -116,8 +118,11 @@ int session_explain(const struct session *s, CURLcode code, struct err *e)
 	case CURLE_TOO_MANY_REDIRECTS:
 	case CURLE_UNSUPPORTED_PROTOCOL:
 	case CURLE_URL_MALFORMAT:
-		return err_set(
-			e, ERRC_BAD_GATEWAY, "%s: the registry redirects to where nothing may be fetched", s->ref);
+		return err_set(e, ERRC_BAD_GATEWAY,
+			"%s: the registry redirects to where nothing may be fetched: to this machine, a private "
+			"network, or by "
+			"another protocol",
+			s->ref);
 	default:
 		return err_set(e, ERRC_BAD_GATEWAY,
 			"%s: the registry cannot be reached at %s://%s (%s). Check its name and this host's network; "
@@ -141,10 +146,53 @@ int session_refused(const struct session *s, const struct answer *a, struct err 
 
 /* ---- a request ---- */
 
+static bool is_redirected(CURL *curl)
+{
+	long n = 0;
+	return curl_easy_getinfo(curl, CURLINFO_REDIRECT_COUNT, &n) == CURLE_OK && n > 0;
+}
+
+/* The connections go to a proxy, which decides what it connects to. */
+static bool has_proxy(void)
+{
+	static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *value = getenv(names[i]);
+		if (value && *value)
+			return true;
+	}
+	return false;
+}
+
+/* A reference may name any registry, also one of this machine. Where a registry sends us is its own choice: never into
+ * the host or the networks around it, which it could not reach by itself. */
+static curl_socket_t open_socket(void *curl, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	union ip_sockaddr at = {0};
+	struct ip ip;
+	uint16_t port;
+	(void)purpose;
+	bool fits = to->addrlen <= sizeof at;
+	if (fits)
+		memcpy(&at, &to->addr, to->addrlen);
+	bool known = fits && ip_from_sockaddr(&at, &ip, &port);
+	if (is_redirected(curl) && !has_proxy() && (!known || ip_kind(&ip) != IP_PUBLIC))
+		return CURL_SOCKET_BAD;
+	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+CURLcode session_result(CURL *curl, CURLcode code)
+{
+	bool refused = code == CURLE_COULDNT_CONNECT && is_redirected(curl);
+	return refused ? CURLE_UNSUPPORTED_PROTOCOL : code;
+}
+
 static void set_common(const struct session *s, CURL *curl)
 {
 	const char *allowed = s->place->insecure ? "http,https" : "https";
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, curl);
 	curl_easy_setopt(curl, CURLOPT_USERAGENT, "atoll/" ATOLL_VERSION);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, allowed);
 	curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, allowed);
@@ -189,7 +237,7 @@ static CURLcode perform(CURL *curl, struct answer *a)
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)SERVICE_ANSWER_TIME);
 	buf_clear(&a->body);
 	a->status = 0;
-	CURLcode code = curl_easy_perform(curl);
+	CURLcode code = session_result(curl, curl_easy_perform(curl));
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
 	return code;
 }

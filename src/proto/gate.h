@@ -36,6 +36,16 @@ struct gate_record {
 
 enum { GATE_FDS_MAX = 5 };
 
+/* A connection takes so many descriptors of the gate, of which so many may be lent to others (gate/places.h). */
+enum { GATE_CONN_FILES = 6, GATE_CONN_SPARE = 2 };
+
+/* Connections that fit where the gate may open `files` and `others` are for something else. */
+static inline size_t gate_connections(size_t files, size_t others)
+{
+	size_t own = GATE_FILES_RESERVE + others, n = files > own ? (files - own) / GATE_CONN_FILES : 0;
+	return n < GATE_CONNS_MIN ? GATE_CONNS_MIN : n < GATE_CONNS_MAX ? n : GATE_CONNS_MAX;
+}
+
 /* What the kernel refused in a box (cage/steer.h), through a BPF ring buffer that the gate reads: one for all boxes. */
 struct gate_drop {
 	uint64_t generation;

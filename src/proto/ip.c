@@ -301,9 +301,18 @@ static bool send_question(int fd, const struct ip *ip, uint32_t number)
 	return send(fd, &q, all, 0) == (ssize_t)all;
 }
 
+static bool has_gateway(const union route_answer *a, size_t n)
+{
+	const struct rtattr *attr = RTM_RTA(&a->found.route);
+	for (size_t left = n - sizeof a->found; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
+		if (attr->rta_type == RTA_GATEWAY || attr->rta_type == RTA_VIA)
+			return true;
+	return false;
+}
+
 /* The type of the route, RTN_UNREACHABLE when there is none, or -1. The answer is there when send() returns; what is
  * left of an earlier question is passed over. */
-static int route_type(int fd, const struct ip *ip)
+static int route_type(int fd, const struct ip *ip, bool *ret_onlink)
 {
 	static uint32_t number;
 	union route_answer a;
@@ -313,8 +322,11 @@ static int route_type(int fd, const struct ip *ip)
 	do
 		n = recv(fd, &a, sizeof a, 0);
 	while (n >= (ssize_t)sizeof a.head && a.head.nlmsg_seq != number);
-	if (n >= (ssize_t)sizeof a.found && a.head.nlmsg_type == RTM_NEWROUTE)
+	if (n >= (ssize_t)sizeof a.found && a.head.nlmsg_type == RTM_NEWROUTE) {
+		*ret_onlink = !has_gateway(&a, (size_t)n);
 		return a.found.route.rtm_type;
+	}
+	*ret_onlink = false;
 	return n >= (ssize_t)sizeof a.none && a.head.nlmsg_type == NLMSG_ERROR ? RTN_UNREACHABLE : -1;
 }
 
@@ -340,17 +352,20 @@ static struct ip_route *place_of(struct ip_host *h, const struct ip *ip)
 }
 
 /* Notices are taken before the question: what changes after that has a notice that the next use finds. */
-static bool is_delivered_here(struct ip_host *h, const struct ip *ip)
+static const struct ip_route *route_to(struct ip_host *h, const struct ip *ip)
 {
 	struct ip_route *r = place_of(h, ip);
+	bool onlink;
 	if (has_changed(h->changes))
 		memset(h->known, 0, sizeof h->known);
 	if (r->asked && h->now - r->asked < IP_ROUTE_KEEP && ip_eq(&r->ip, ip))
-		return r->local;
-	int t = route_type(h->routes, ip);
-	*r = (struct ip_route){
-		.ip = *ip, .asked = t < 0 ? 0 : h->now, .local = t < 0 || t == RTN_LOCAL || t == RTN_ANYCAST};
-	return r->local;
+		return r;
+	int t = route_type(h->routes, ip, &onlink);
+	*r = (struct ip_route){.ip = *ip,
+		.asked = t < 0 ? 0 : h->now,
+		.local = t < 0 || t == RTN_LOCAL || t == RTN_ANYCAST,
+		.onlink = t < 0 || onlink};
+	return r;
 }
 
 bool ip_host_is_local(struct ip_host *h, const struct ip *ip)
@@ -360,7 +375,15 @@ bool ip_host_is_local(struct ip_host *h, const struct ip *ip)
 		return true;
 	if (!h->looked)
 		return false;
-	return is_delivered_here(h, ip) || (ip_embedded4(ip, &four) && is_delivered_here(h, &four));
+	return route_to(h, ip)->local || (ip_embedded4(ip, &four) && route_to(h, &four)->local);
+}
+
+bool ip_host_is_onlink(struct ip_host *h, const struct ip *ip)
+{
+	struct ip four;
+	if (!h->looked)
+		return false;
+	return route_to(h, ip)->onlink || (ip_embedded4(ip, &four) && route_to(h, &four)->onlink);
 }
 
 void ip_host_free(struct ip_host *h)

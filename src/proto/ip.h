@@ -61,13 +61,15 @@ bool ip_from_sockaddr(const union ip_sockaddr *sa, struct ip *ret, uint16_t *ret
  * ip_host_is_local() also asks for the route. Answers are kept for at most IP_ROUTE_KEEP ms, and none outlives a change
  * of the host's network: the kernel queues a notice of each change of addresses, routes, rules and links before the
  * program that made it goes on, and ip_host_is_local() looks for notices before it uses an answer. `v6` says that the
- * host has a way to the IPv6 internet.
+ * host has a way to the IPv6 internet; `deny_onlink` is the caller's, for policies: neighbours of the host, which have
+ * public addresses where the host has one, need a rule that names them.
  */
 enum { IP_HOST_LOOK = 5000, IP_ROUTE_KEEP = 1000, IP_ROUTES_KEPT = 64 };
 struct ip_route {
 	struct ip ip;
 	uint64_t asked; /* monotonic ms; 0: nothing is kept here */
 	bool local;
+	bool onlink; /* no gateway leads there */
 };
 struct ip_host {
 	struct ip *v;
@@ -76,6 +78,7 @@ struct ip_host {
 	int routes;	 /* netlink, for questions; -1: none. Only when `looked` */
 	int changes;	 /* netlink, for notices; -1: none, and no answer is kept. Only when `looked` */
 	bool v6;
+	bool deny_onlink;
 	uint64_t now; /* of the last look */
 	struct ip_route known[IP_ROUTES_KEPT];
 };
@@ -84,4 +87,6 @@ void ip_host_look(struct ip_host *h, uint64_t now);
 bool ip_host_has(const struct ip_host *h, const struct ip *ip);
 /* The same, and what the kernel would deliver to the host itself now. True as well when it cannot be asked. */
 bool ip_host_is_local(struct ip_host *h, const struct ip *ip);
+/* No gateway leads there, also when it cannot be asked. Never when there is no route. */
+bool ip_host_is_onlink(struct ip_host *h, const struct ip *ip);
 void ip_host_free(struct ip_host *h);

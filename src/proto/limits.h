@@ -74,6 +74,10 @@
 #define NET_ASK	      30000u   /* ms that a connection waits for an approval, when its policy does not say … */
 #define NET_ASK_MAX   3600000u /* … and at most */
 
+#define GATE_CONNS_MAX	   32768u /* of all boxes; fewer where the gate may open fewer files … */
+#define GATE_CONNS_MIN	   64u	  /* … but at least so many */
+#define GATE_FILES_RESERVE 256u	  /* descriptors of the gate itself */
+
 #define GATE_HOOKS_MAX 256 /* hosts of outbound handlers, for HTTP and for HTTPS */
 
 /* Secrets */

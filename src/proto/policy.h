@@ -42,6 +42,9 @@ struct verdict {
 	const char *why;
 };
 
+/* The reason where ip_host.deny_onlink decides. */
+#define POLICY_WHY_ONLINK "a neighbour of the host: a rule has to name it"
+
 /* Reads mode, allow, deny, ask, askTimeout, rateBps, maxConnections. VALIDATION_FAILED, about the member. */
 int policy_read(const struct json *object, struct policy **ret, struct err *e);
 struct policy *policy_ref(struct policy *p);
@@ -54,9 +57,9 @@ struct verdict policy_by_address(
 struct verdict policy_by_name(const struct policy *p, const char *name, uint16_t port, enum policy_speech how);
 /* A rule in `deny` says so. For what is allowed by its address nothing else counts about a name. */
 bool policy_denies_name(const struct policy *p, const char *name, uint16_t port, enum policy_speech how);
-/* An address that the decided name has. */
+/* An address that the decided name has; NULL or "": no name decided. */
 struct verdict policy_address_ok(
-	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port);
+	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port, const char *name);
 /* Whether an address may stand in an answer: some port of it can be reached. */
 bool policy_may_show(const struct policy *p, struct ip_host *host, const struct ip *ip);
 /* Whether questions about this name may be asked. */

@@ -30,6 +30,9 @@ struct images {
 };
 
 /* Makes what is missing in the directory. Never fails: see `usable`. */
+/* Before the host's files are out of reach: notes where our state is, and removes the notes of daemons that have ended
+ * for good (notes.c). */
+void notes_collect(const char *images, const char *instance, const char *data);
 void images_prepare(struct warden *w, const char *instance);
 int images_listen(struct warden *w, const char *path, gid_t group, struct err *e);
 

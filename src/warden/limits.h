@@ -20,9 +20,10 @@
 #define WARDEN_RETRY	     20	   /* pause before a cgroup that is still busy is removed again */
 
 /* File locks */
-#define LOCKS_LOOK     500	     /* between two looks at /proc/locks */
-#define LOCKS_MAX      16384u	     /* a box that holds more is ended */
-#define LOCKS_READ_MAX (32ull * MIB) /* of /proc/locks in one look: half a million locks */
+#define LOCKS_LOOK     500    /* between two looks at /proc/locks */
+#define LOCKS_MAX      1024u  /* a box that holds more is ended */
+#define LOCKS_ALL      16384u /* while all boxes hold more, the one with most is ended */
+#define LOCKS_READ_MAX 65536u /* in one look; others than boxes may hold some */
 
 /* The storer */
 #define ROOM_WAITING_MAX      64u	   /* creates that wait for space in a full pool; more are refused at once */
@@ -75,6 +76,7 @@
 
 /* Images */
 #define IMAGE_CONNS_MAX	    32
-#define IMAGE_USE_SECONDS   5  /* a note of use this young is not taken back */
-#define IMAGE_LAYER_SECONDS 5  /* a layer this young may belong to a build that goes on */
+#define IMAGE_ENDED_SECONDS 604800 /* notes of a daemon whose data is gone are kept for so long */
+#define IMAGE_USE_SECONDS   5	   /* a note of use this young is not taken back */
+#define IMAGE_LAYER_SECONDS 5	   /* a layer this young may belong to a build that goes on */
 #define STAGING_LOOK	    50 /* between two looks at the room of the image directory while layers are unpacked there */

@@ -2,19 +2,26 @@
  * locks.h - ends boxes that hold too many file locks.
  *
  * The kernel charges a range that fcntl() locks to nobody and has no limit for them: one box could fill the host's
- * memory. /proc/locks names the process that holds each lock, so the warden looks at that list now and then. Locks that
- * belong to an open file instead of a process (F_OFD_SETLK) name nobody; the system call filter refuses them.
+ * memory. /proc/locks names the process that holds each lock. Locks that belong to an open file instead of a process
+ * (F_OFD_SETLK) name nobody; the system call filter refuses them.
+ *
+ * A process of its own reads that list (locks_look.h), because the kernel lets nobody take or give back a lock while it
+ * is read. It reports boxes that are above LOCKS_MAX, and the box with most locks while all of them hold more than
+ * LOCKS_ALL. The warden ends these.
  */
 #pragma once
 
+#include "base/err.h"
 #include "base/loop.h"
 
 struct warden;
 
 struct lock_watch {
 	struct warden *w;
+	int sock, pidfd; /* -1: it does not run */
+	struct loop_io sock_io, exit_io;
 	struct loop_timer timer;
 };
 
-/* Starts looking, every LOCKS_LOOK. */
-void locks_watch(struct warden *w);
+/* Starts the process; when it ends it is started again. */
+int locks_watch(struct warden *w, struct err *e);

@@ -333,6 +333,7 @@ static int warden_start(struct warden *w, struct err *e)
 	snprintf(pool, sizeof pool, "%s/pool", c.data);
 	const struct isolate_paths paths = {
 		c.run, c.data, c.images, IDS_DIR, w->pool.kind == POOL_DIRECTORY ? pool : NULL, w->pool.mount};
+	notes_collect(c.images, name, c.data);
 	if (isolate_mounts(&paths, e) < 0 || open_dirs(w, e) < 0)
 		return -1;
 	open_tools(w, tools);
@@ -362,9 +363,10 @@ static int warden_start(struct warden *w, struct err *e)
 		images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
 		server_start(w, "/run/warden.sock", c.group, e) < 0)
 		return -1;
+	if (locks_watch(w, e) < 0)
+		return -1;
 	pool_kick(w);
 	carry_start(w);
-	locks_watch(w);
 	log_event(LOG_INFO, "ready", "run=%s data=%s instance=%s user=%s boxes=%zu", LOG_Q(c.run), LOG_Q(c.data), name,
 		LOG_Q(c.user_name), w->boxes.count);
 	return 0;

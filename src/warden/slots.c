@@ -118,10 +118,13 @@ void warden_slot_sweep(struct warden_slot *c)
 	loop_timer_set(w->loop, &c->timer, 0, remove_cgroups);
 }
 
+/* The end of the first process would end all others, but only when it gets to run, beside everything that they do. */
 void warden_slot_kill(struct warden_slot *c)
 {
-	if (c->slot.pidfd >= 0)
-		sys_pidfd_signal(c->slot.pidfd, SIGKILL);
+	if (c->slot.pidfd < 0)
+		return;
+	sys_pidfd_signal(c->slot.pidfd, SIGKILL);
+	cgroup_kill(&c->w->cgroups, c->slot.number);
 }
 
 static void on_exit_ready(struct loop_io *io, uint32_t events)

@@ -15,7 +15,7 @@ export async function rejects(promise, pattern) {
 }
 
 /** Waits for a state, however long the machine takes. */
-export async function until(what, condition, seconds = 45) {
+export async function until(what, condition, seconds = 100) {
   const end = Date.now() + seconds * 1000;
   for (;;) {
     const value = await condition();

@@ -3,10 +3,11 @@
 import { readFile } from 'node:fs/promises';
 import http from 'node:http';
 import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import { chromium } from '../browser/node_modules/playwright-core/index.mjs';
 
 const { ATOLL_URL, ATOLL_TOKEN } = process.env;
-const sdk = new URL('../../sdk/typescript', import.meta.url);
+const sdk = fileURLToPath(new URL('../../sdk/typescript', import.meta.url));
 const kinds = { css: 'text/css', mjs: 'text/javascript' };
 const html = await text(process.stdin);
 
@@ -18,7 +19,7 @@ async function answer({ url }) {
     const reply = await fetch(`${ATOLL_URL}/v1/tickets`, { method: 'POST', headers: { Authorization: `Bearer ${ATOLL_TOKEN}` }, body });
     return ['application/json', await reply.text()];
   }
-  return [kinds[url.split('.').pop()], await readFile(`${sdk.pathname}${url}`)];
+  return [kinds[url.split('.').pop()], await readFile(`${sdk}${url}`)];
 }
 
 const server = http.createServer(async (request, response) => {

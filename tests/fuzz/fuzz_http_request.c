@@ -62,7 +62,7 @@ static void drive(struct run *r, struct str in, bool pieces)
 	struct http_server *s = http_server_new(l, on_request, r);
 	int sv[2];
 	MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) == 0);
-	MUST(http_server_adopt(s, sv[1], 0, NULL) == 0);
+	MUST(http_server_adopt(s, sv[1], 0, NULL, NULL) == 0);
 	uint32_t seed = (uint32_t)in.n;
 	int turns = 0;
 	while (http_server_stats(s).conns) {

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import atoll as lib  # noqa: E402
 import guest as machines  # noqa: E402
 from fixtures import (pytest_configure, pytest_make_collect_report, pytest_runtest_call, pytest_runtest_setup,  # noqa: E402,F401
-                      pytest_runtest_teardown, pytest_unconfigure, what_is_missing)
+                      pytest_runtest_teardown, pytest_terminal_summary, pytest_unconfigure, what_is_missing)
 
 PROGRAMS = ["atoll", "atolld", "atoll-agent", "atoll-backup", "atoll-docker", "atoll-escape", "atoll-fusermount", "atoll-gate",
             "atoll-images", "atoll-mover", "atoll-tls", "atoll-warden"]

@@ -85,7 +85,9 @@ def test_an_image_of_two_layers(guest):
 def test_a_disk_limit_holds_after_a_snapshot_and_in_a_fork(guest):
     """What a box, its snapshots and what it has deleted take together stays below its limit."""
     out = guest.sh(f"""
-        write() {{ atoll exec $1 -- sh -c "head -c $2 /dev/urandom > /workspace/$3 && sync" 2>&1 | grep -oE '{QUOTA}' || echo written; }}
+        write() {{
+            if out=$(atoll exec $1 -- sh -c "head -c $2 /dev/urandom > /workspace/$3 && sync" 2>&1); then echo written; else grep -oE '{QUOTA}' <<< "$out"; fi
+        }}
         atoll create disk --disk 64m >/dev/null
         write disk 10m one
         atoll snapshot disk first
@@ -128,7 +130,7 @@ def test_sleep_and_wake(guest):
         atoll wake hello; atoll inspect hello --json | jq -r .state
         atoll exec hello -- sh -c 'a=$(wc -c < /tmp/count); while [ $(wc -c < /tmp/count) = $a ]; do sleep 0.1; done; echo counts' """)
     words = out.split()
-    assert words[-3:] == ["sleeping", "running", "counts"], out
+    assert words[-4:] == ["asleep", "hello", "running", "counts"], out
 
 
 def test_boxes_outlive_a_restart_of_the_unit(guest):

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from atoll import DEADLINE, wait_for
-from dockersock import SIDECAR, connect, post
+from dockersock import SIDECAR, TAG, connect, post
 
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a close is a reset
 
@@ -228,6 +228,26 @@ def test_many_variables_take_no_time_of_others(docker):
 def test_the_command_names_what_it_does_not_know(docker, arguments, words):
     r = docker.cli(*arguments)
     assert r.returncode != 0 and words in r.stderr.decode(), (arguments, r.stderr)
+
+
+DEVICE = {"PathOnHost": "/dev/fuse", "PathInContainer": "/dev/fuse", "CgroupPermissions": "rwm"}
+RIGHTS = [{"Privileged": True}, {"Privileged": 1}, {"CapAdd": ["SYS_ADMIN"]}, {"CapAdd": ["NET_ADMIN", "SYS_ADMIN"]}, {"CapAdd": "NET_ADMIN"},
+          {"Devices": [DEVICE]}, {"DeviceRequests": [{"Count": -1}]}, {"DeviceCgroupRules": ["c *:* rwm"]}, {"SecurityOpt": ["apparmor=unconfined"]},
+          {"PidMode": "container:other"}, {"PidMode": 1}]
+USUAL = [{"PidMode": "host"}, {"PidMode": ""}, {"Privileged": False, "CapAdd": [], "Devices": None, "SecurityOpt": []}]
+
+
+def test_a_container_that_asks_for_rights_is_refused(docker):
+    """It was made without them, and without a word. workerd sends NET_ADMIN for its sidecar, and PidMode host for projects of old dates."""
+    assert docker.build().returncode == 0
+    for host in [*RIGHTS, {"CapAdd": ["NET_ADMIN"]}]:
+        for image in (TAG, SIDECAR) if host != {"CapAdd": ["NET_ADMIN"]} else (TAG,):
+            status, said = docker.ask("POST", "/containers/create?name=c", {"Image": image, "HostConfig": host})
+            assert status == 400 and next(iter(host)) in said["message"], (host, image, status, said)
+    assert docker.ask("GET", "/containers/json?all=1")[1] == []
+    for n, host in enumerate(USUAL):
+        assert docker.ask("POST", f"/containers/create?name=c{n}", {"Image": TAG, "HostConfig": host})[0] == 201, host
+    assert docker.ask("POST", "/containers/create?name=c-proxy", {"Image": SIDECAR, "HostConfig": {"CapAdd": ["NET_ADMIN"]}})[0] == 201
 
 
 def test_other_users_cannot_come_in(docker):

@@ -567,3 +567,35 @@ try:
 except TimeoutError: print(n)
 """
     assert int(box.python(code)) < 4000
+
+
+FAR = "203.0.113.9"
+
+
+@pytest.fixture(scope="module")
+def far(world):
+    """An address behind the gateway, as the others are neighbours of the host."""
+    world.servers.ip("addr", "add", FAR + "/32", "dev", "lo")
+
+
+@pytest.mark.parametrize("wish, status", [("deny", 403), ("allow", 200), ("", 200)])
+def test_neighbours_of_the_host_need_a_rule_that_names_them(world, far, wish, status):
+    """Hosts of a data centre share a network with public addresses. Rules are of any kind: an address, a name, in any mode."""
+    gate = gatelib.Gate(world, env={"ATOLL_ONLINK": wish})
+    try:
+        for policy in ({}, {"deny": ["evil.example"]}, {"allow": ["*"]}, {"allow": ["two.example"]}, {"allow": ["web.example:8443"]}):
+            box = gate.box(policy=policy)
+            for url in ("http://web.example/", f"http://{WEB}/"):
+                got, body = box.curl(url)
+                assert got == status and (status == 200 or "a neighbour of the host: a rule has to name it" in body), (policy, url, got, body)
+            assert box.curl(f"http://{FAR}/") == (200, f"http {FAR} {FAR}\n")
+        assert gate.box(policy={"mode": "list", "allow": ["*"]}).curl("http://web.example/")[0] == status
+        for policy in ({"allow": ["web.example"]}, {"mode": "list", "allow": ["web.example"]}, {"allow": [WEB]}, {"allow": ["*.example"]}):
+            box = gate.box(policy=policy)
+            for url in ("http://web.example/", "https://web.example/"):
+                assert box.curl(url)[0] == 200, (policy, url)
+        # A name that has a rule opens its own addresses, not those that the box claims for it.
+        claimed = gate.box(policy={"allow": ["web.example"]}).curl("http://web.example/", "--resolve", f"web.example:80:{WEB2}")[1]
+        assert claimed.split()[1] == (WEB if wish == "deny" else WEB2)
+    finally:
+        gate.close()

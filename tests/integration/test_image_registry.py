@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from atoll import BIN, box_path, wait_for
+from atoll import BIN, Instance, box_path, wait_for
 from boxapi import check_error
 from imagelib import built, events, image_instance, names, no_work_left, run
-from registry import CuttingProxy, Redirecting, docker_config, registry
+from registry import CuttingProxy, Redirecting, docker_config, listening_in, registry
 
 LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 
@@ -498,16 +498,48 @@ def test_prune_removes_what_pulls_have_left(atoll, plain, large):
     assert freed >= kept and not blobs_kept(atoll)
 
 
-def test_a_redirect_gets_no_credentials(atoll, closed, place):
+@pytest.fixture(name="elsewhere")
+def fixture_elsewhere(atoll):
+    """A daemon on the same images in a network of its own, which has an address of the internet beside loopback."""
+    name = f"at-reg-{os.getpid()}"
+    for command in (f"ip netns add {name}", f"ip -n {name} link set lo up", f"ip -n {name} addr add 203.0.113.9/32 dev lo"):
+        subprocess.run(command.split(), check=True)
+    try:
+        prefix = ["nsenter", f"--net=/run/netns/{name}"]
+        with Instance({"ATOLL_IMAGES": str(atoll.images), "ATOLL_ZYGOTE": "off"}, prefix=prefix) as instance:
+            instance.images, instance.namespace = atoll.images, name
+            yield instance
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def test_a_redirect_gets_no_credentials(atoll, closed, place, elsewhere):
     """A registry may send a blob's reader elsewhere. The other server sees no Authorization; the bytes are checked as ever."""
     ref = f"{closed.local}/team/elsewhere:1"
     auth = {"auths": {closed.local: json.loads((place / "own/config.json").read_text())["auths"][closed.remote]}}
     assert ask(atoll, "push", name="mine", reference=ref, auth=auth)["type"] == "done"
-    with Redirecting(closed) as front:
+    sockets = [listening_in(elsewhere.namespace, address) for address in ("127.0.0.1", "203.0.113.9")]
+    with Redirecting(closed, sockets=sockets) as front:
         there = {"auths": {front.address: auth["auths"][closed.local]}}
-        last = ask(atoll, "pull", reference=f"{front.address}/team/elsewhere:1", auth=there)
+        last = ask(elsewhere, "pull", reference=f"{front.address}/team/elsewhere:1", auth=there)
         assert last["type"] == "done", last
     assert front.redirected and front.leaked == []
+
+
+def test_a_redirect_leads_neither_to_this_machine_nor_to_its_networks(atoll, closed, place):
+    """The reference may name loopback: a client chose it. A registry may not: it would read what listens there through us."""
+    ref = f"{closed.local}/team/inside:1"
+    auth = {"auths": {closed.local: json.loads((place / "own/config.json").read_text())["auths"][closed.remote]}}
+    assert ask(atoll, "push", name="mine", reference=ref, auth=auth)["type"] == "done"
+    with Redirecting(closed) as front:
+        there = {"auths": {front.address: auth["auths"][closed.local]}}
+        port = front.storage.rsplit(":", 1)[1]
+        for storage in (front.storage, f"localhost:{port}", f"[::ffff:127.0.0.1]:{port}", f"0.0.0.0:{port}", "10.0.0.1:80", "192.168.0.1:80", "169.254.169.254",
+                        "[::1]:80", "[fd00::1]:80"):
+            front.storage, front.redirected = storage, False
+            refused(atoll, "BAD_GATEWAY", "redirects to where nothing may be fetched", "pull", reference=f"{front.address}/team/inside:1", auth=there)
+            assert front.redirected, storage
+        assert front.reached == 0
 
 
 def test_tokens(atoll, plain):

@@ -1,9 +1,11 @@
 """Two daemons with one image directory: what one of them uses, the other never collects. And a directory that is full."""
 import os
+import shutil
 import subprocess
+import time
 
 import pytest
-from atoll import box_path, wait_for
+from atoll import Instance, box_path, wait_for
 from boxapi import check_error
 from imagelib import build, built, events, image_instance, names, no_work_left, run, shell_tree, tar_of
 
@@ -98,3 +100,42 @@ def test_a_full_image_directory_says_so_and_keeps_nothing(tmp_path):
             built(small, "FROM default\nRUN echo fits > /fits\n")
     finally:
         subprocess.run(["umount", where], check=True)
+
+
+def test_notes_of_a_daemon_that_has_ended_go(tmp_path_factory):
+    """Its images stayed for ever. A daemon that is only stopped keeps its notes, however long it rests."""
+    images = tmp_path_factory.mktemp("images")
+    with image_instance(images) as one:
+        def start_another():
+            """The directory in which another daemon notes its images, and its data directory, which is gone."""
+            with Instance({"ATOLL_IMAGES": str(images), "ATOLL_ZYGOTE": "off"}) as other:
+                built(one, "FROM default\nRUN echo hello > /hello\n", query="tag=ours&nocache=1")
+                before = set(os.listdir(images / "users"))
+                assert other.request("PUT", box_path("user"), {"image": "ours"}).status == 201
+                notes = next(d for d in map((images / "users").joinpath, before) if (d / ".data").read_text() == str(other.data))
+                assert [n for n in os.listdir(notes) if n != ".data"] == [key_of(other, "user")]
+                assert other.request("DELETE", box_path("user")).status == 204
+                other.await_warden()
+                (notes / ("sha256-" + "0" * 56)).touch()
+            assert not other.base.exists()
+            return notes, other.data
+
+        def age(notes, days):
+            then = time.time() - days * 86400
+            os.utime(notes, (then, then))
+
+        def restart():
+            one.kill_warden()
+            one.await_warden()
+        notes, data = start_another()
+        restart()
+        assert notes.exists(), "young notes may be of a disk that is not mounted"
+        age(notes, 8)
+        data.mkdir(parents=True)
+        restart()
+        assert notes.exists(), "its data is there"
+        age(notes, 8)
+        shutil.rmtree(data.parent)
+        restart()
+        assert not notes.exists()
+        assert (images / "users").exists() and len(os.listdir(images / "users")) == 1

@@ -228,8 +228,9 @@ class Warden:
 class Gate:
     """The program, with its two sockets, and the daemon's end of one."""
 
-    def __init__(self, world):
-        self.world = world
+    def __init__(self, world, files=None, env=None):
+        """`files`: how many descriptors it may have."""
+        self.world, self.files, self.env = world, files, env or {}
         self.number = next(_numbers)
         self.warden_path, self.daemon_path = world.tmp / f"gate-w{self.number}.sock", world.tmp / f"gate{self.number}.sock"
         self.listeners = []
@@ -260,10 +261,11 @@ class Gate:
         with open(BUILD / "atoll-gate", "rb") as f:
             program = fcntl.fcntl(f.fileno(), fcntl.F_DUPFD, 5)
         argv = self.world.gate_space.argv(
+            *(["prlimit", f"--nofile={self.files}"] if self.files else []),
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", f"/proc/self/fd/{program}",
             binds=((self.world.resolv, "/etc/resolv.conf"), (self.world.hosts, "/etc/hosts")))
         env = {**os.environ, "ATOLL_USER": "0", "ATOLL_LOG_LEVEL": "debug", "ATOLL_DATA": str(self.data), "ATOLL_RUN": str(self.data),
-               "SSL_CERT_FILE": str(self.world.tmp / "cert.pem")}
+               "SSL_CERT_FILE": str(self.world.tmp / "cert.pem"), **self.env}
         self.process = subprocess.Popen(argv, close_fds=False, preexec_fn=before, stderr=self.log_path.open("a"), env=env)
         for copy in (*copies, program):
             os.close(copy)

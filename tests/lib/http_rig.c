@@ -167,7 +167,7 @@ void peer_pair(struct peer *p, struct rig *r)
 {
 	int sv[2];
 	CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
-	CHECK_INT(http_server_adopt(r->s, sv[1], 9, NULL), 0);
+	CHECK_INT(http_server_adopt(r->s, sv[1], 9, NULL, NULL), 0);
 	peer_open(p, r, sv[0]);
 }
 

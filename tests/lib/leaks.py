@@ -46,6 +46,20 @@ def cgroups(name):
     return found
 
 
+def group_of(text):
+    """The lines of /proc/PID/cgroup, each with the box's group in place of the leaf for its agent or its commands
+    (src/cage/cgroup.h); without hierarchies that other test runs mount and unmount meanwhile."""
+    return [re.sub("/(agent|commands)$", "", line) for line in text.splitlines() if ":name=atoll-" not in line]
+
+
+def in_leaf(pid):
+    """Whether the process is among the commands of a box, in each hierarchy that has a leaf for them."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    v1 = {name for _, names, _ in lines for name in names.split(",")} & {"memory", "cpu"}
+    wanted = [path for _, names, path in lines if v1 & set(names.split(",")) or (v1 != {"memory", "cpu"} and not names)]
+    return bool(wanted) and all(path.endswith("/commands") for path in wanted)
+
+
 def processes(name):
     """(pid, command) of everything that lives in the instance's cgroups."""
     found = []

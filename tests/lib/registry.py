@@ -1,5 +1,6 @@
 """A real registry (Debian's docker-registry) on a loopback address, with TLS and with basic auth if asked."""
 import base64
+import ctypes
 import crypt  # pylint: disable=deprecated-module
 import hashlib
 import http.server
@@ -169,13 +170,28 @@ class CuttingProxy:
         self.listener.close()
 
 
+def listening_in(namespace, address):
+    """A socket that listens in the network namespace of this name."""
+    made = []
+
+    def make():  # a thread of its own enters it
+        with open(f"/run/netns/{namespace}", "rb") as f:
+            assert ctypes.CDLL(None, use_errno=True).setns(f.fileno(), 0) == 0, os.strerror(ctypes.get_errno())
+        made.append(socket.create_server((address, 0)))
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
 class Redirecting:
     """A registry's front on loopback, over plain HTTP. Without a token it sends readers of blobs to a second server, which notes
     credentials that it should not see; with one it wants the token that it gives to those who know the password."""
 
-    def __init__(self, behind, token=None):
+    def __init__(self, behind, token=None, sockets=(None, None)):
+        """`sockets`: of the front and of the second server, where they are not on the host's loopback."""
         front = self
-        self.behind, self.token, self.redirected, self.leaked, self.scopes = behind, token, False, [], set()
+        self.behind, self.token, self.redirected, self.leaked, self.scopes, self.reached = behind, token, False, [], set(), 0
 
         class Front(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -188,11 +204,16 @@ class Redirecting:
 
         class Storage(Front):
             def do_GET(self):
+                front.reached += 1
                 if "Authorization" in self.headers:
                     front.leaked.append(self.path)
                 front.relay(self, self.path)
-        self.servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) for kind in (Front, Storage)]
-        self.address, self.storage = ("127.0.0.1:%d" % s.server_address[1] for s in self.servers)
+        self.servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind, bind_and_activate=s is None) for kind, s in zip((Front, Storage), sockets)]
+        for server, given in zip(self.servers, sockets):
+            if given:
+                server.socket.close()
+                server.socket, server.server_address = given, given.getsockname()
+        self.address, self.storage = ("%s:%d" % s.server_address for s in self.servers)
 
     def __enter__(self):
         for server in self.servers:

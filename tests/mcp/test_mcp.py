@@ -182,3 +182,50 @@ def test_no_daemon_is_an_answer():
     env = {**os.environ, "ATOLL_URL": "http://127.0.0.1:1", "ATOLL_TOKEN": "x"}
     r = subprocess.run([lib.BIN / "atoll", "mcp"], input=json.dumps(HELLO), env=env, capture_output=True, text=True, check=False, timeout=60)
     assert "127.0.0.1:1" in json.loads(r.stdout)["error"]["message"]
+
+
+def named(daemon, name):
+    reply = daemon.request("POST", "/v1/tokens", {"name": name})
+    assert reply.status == 201, reply
+    return {"Authorization": f"Bearer {reply.json()['token']}"}
+
+
+def over_tcp(daemon, message, headers):
+    return daemon.request("POST", "/mcp", message, headers={"Content-Type": "application/json", **headers}, unix=False, token=False)
+
+
+def test_a_session_belongs_to_its_token(daemon):
+    """Its id alone, read in a log or a box, is worth nothing to the holder of another token. It ends with its token, whoever gets its name next."""
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    ann, bob = named(daemon, "ann"), named(daemon, "bob")
+    reply = over_tcp(daemon, HELLO, ann)
+    session = {"Mcp-Session-Id": {k.lower(): v for k, v in dict(reply.headers).items()}["mcp-session-id"]}
+    own = {"Mcp-Session-Id": begin(daemon)}
+    root = {"Authorization": f"Bearer {daemon.token}"}
+    assert over_tcp(daemon, ping, {**ann, **session}).status == 200 and over_tcp(daemon, ping, {**root, **own}).status == 200
+    for headers in ({**bob, **session}, {**root, **session}, {**ann, **own}):
+        assert over_tcp(daemon, ping, headers).status == 404, headers
+        assert daemon.request("DELETE", "/mcp", headers=headers, unix=False, token=False).status == 404
+    daemon.kill_daemon()
+    assert over_tcp(daemon, ping, {**bob, **session}).status == 404 and over_tcp(daemon, ping, {**ann, **session}).status == 200
+    assert daemon.request("DELETE", "/v1/tokens/ann").status == 200
+    ann = named(daemon, "ann")
+    assert over_tcp(daemon, ping, {**ann, **session}).status == 404
+    for name in ("ann", "bob"):
+        assert daemon.request("DELETE", f"/v1/tokens/{name}").status == 200
+    end(daemon, own["Mcp-Session-Id"])
+
+
+def test_pages_of_other_origins_are_refused(daemon):
+    """A browser sends the origin of a page. Pages of boxes, and pages whose name was moved to this machine, may not call."""
+    root = {"Authorization": f"Bearer {daemon.token}"}
+    port = daemon.address.rsplit(":", 1)[1]
+    for origin in ("http://evil.example", "https://evil.example", "http://192.0.2.1", f"http://8000-box-token.localhost:{port}", "null", "",
+                   "file://localhost", "http://localhost.evil.example", "http://localhost/x", "http://"):
+        reply = over_tcp(daemon, HELLO, {**root, "Origin": origin})
+        assert reply.status == 403 and reply.json()["code"] == "FORBIDDEN", (origin, reply)
+        assert daemon.request("DELETE", "/mcp", headers={**root, "Origin": origin}, unix=False, token=False).status == 403
+    for origin in (f"http://{daemon.address}", "http://localhost:6274", "http://127.0.0.1:6274", "http://[::1]:6274"):
+        reply = over_tcp(daemon, HELLO, {**root, "Origin": origin})
+        assert reply.status == 200, (origin, reply)
+        end(daemon, {k.lower(): v for k, v in dict(reply.headers).items()}["mcp-session-id"])

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-ALL = ["unit", "integration", "security", "compat", "browser", "sdk", "mcp", "wrangler", "docs"]
+ALL = ["unit", "integration", "security", "compat", "browser", "sdk", "mcp", "wrangler", "docs", "host"]
 BESIDE = ["lint", "fuzz", "ratios"]  # suites that are no part of "every"
 WORKERS = 4
 

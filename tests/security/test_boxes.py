@@ -66,7 +66,7 @@ def cgroups_of(daemon, pid):
         lines = (lib.Path("/proc") / str(pid) / "cgroup").read_text().splitlines()
     except OSError:
         return []
-    return [line for line in lines if daemon.cgroup in line]
+    return leaks.group_of("\n".join(line for line in lines if daemon.cgroup in line))
 
 
 def test_filter_and_no_new_privs_seen_from_outside(daemon, box):
@@ -77,7 +77,8 @@ def test_filter_and_no_new_privs_seen_from_outside(daemon, box):
 
 
 def test_init_holds_no_descriptor_of_the_host(daemon, box):
-    """What PID 1 has open: sockets, pipes, the pipe to the warden, its box's own files, and the read-only counter of its own kills."""
+    """What PID 1 has open: sockets, pipes, the pipe to the warden, its box's own files, the read-only counter of its own
+    kills, and the files that take a process in among its own commands."""
     escape.execute(daemon, box, "true")
     init = escape.init_of(daemon, box)
     for fd in (lib.Path("/proc") / str(init) / "fd").iterdir():
@@ -87,6 +88,10 @@ def test_init_holds_no_descriptor_of_the_host(daemon, box):
             continue
         if re.fullmatch(r"/run/s/\d+\.ask", target):
             assert flags & os.O_ACCMODE == os.O_WRONLY, "its pipe to the warden"
+            continue
+        if re.fullmatch(r"/\d+/commands/cgroup\.procs", target):
+            own = (lib.Path("/proc") / str(init) / "cgroup").read_text()
+            assert f"/{daemon.cgroup}/{target.split('/')[1]}" in own and flags & os.O_ACCMODE == os.O_WRONLY, target
             continue
         assert target.endswith(("memory.oom_control", "memory.events", "memory.events.local")), target
         assert flags & os.O_ACCMODE == os.O_RDONLY, target
@@ -245,7 +250,7 @@ def socket_limit(daemon, box):
     root = [m[1] for m in mounts if m[2] == "cgroup" and "memory" in m[3].split(",")]
     if not at or not root:
         pytest.skip("cgroup v2 counts socket buffers as memory")
-    return lib.Path(root[0] + at[0]) / "memory.kmem.tcp.limit_in_bytes"
+    return lib.Path(root[0] + at[0]) / "commands/memory.kmem.tcp.limit_in_bytes"
 
 
 def test_socket_buffers_follow_the_memory_limit(daemon, box):

@@ -13,6 +13,7 @@ from pathlib import Path
 import atoll as lib
 import boxapi
 import escape
+import leaks
 import pytest
 from codeapi import Context
 
@@ -111,7 +112,9 @@ def test_namespaces_are_the_boxs(forked):
 
 def test_cgroups_are_the_boxs_in_every_hierarchy(forked):
     # Asked again: another Atoll that mounts or unmounts a hierarchy adds or takes a line everywhere, between two looks.
-    lib.wait_for(lambda: Path(f"/proc/{forked.host}/cgroup").read_text() == Path(f"/proc/{forked.init}/cgroup").read_text(), "the same, seen from outside")
+    lib.wait_for(lambda: leaks.group_of(Path(f"/proc/{forked.host}/cgroup").read_text())
+                 == leaks.group_of(Path(f"/proc/{forked.init}/cgroup").read_text()), "the same, seen from outside")
+    assert leaks.in_leaf(forked.host) and not leaks.in_leaf(forked.init)
     lib.wait_for(lambda: read(forked, "/proc/self/cgroup") == command(forked, "cat /proc/self/cgroup"), "the same, seen from inside")
 
 
@@ -186,8 +189,7 @@ str([random.random(), np.random.rand(), float(np.random.default_rng().random()),
 def test_memory_counts_as_the_boxs(forked):
     before = int(forked.api.daemon.inspect("forked")["usage"]["memory"]) if "usage" in (forked.api.daemon.inspect("forked") or {}) else None
     forked("hold = bytearray(64 << 20)\nfor i in range(0, len(hold), 4096): hold[i] = 1")
-    text = Path(f"/proc/{forked.host}/cgroup").read_text()
-    assert text == Path(f"/proc/{forked.init}/cgroup").read_text()
+    assert leaks.in_leaf(forked.host)
     if before is not None:
         assert int(forked.api.daemon.inspect("forked")["usage"]["memory"]) - before > 48 << 20
     forked("del hold")

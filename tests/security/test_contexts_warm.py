@@ -15,6 +15,7 @@ from pathlib import Path
 import atoll as lib
 import boxapi
 import escape
+import leaks
 import pytest
 from codeapi import Context
 from warmlib import new_box, waiting, warmed, worker_of
@@ -83,7 +84,8 @@ def test_limits_and_scores(warm):
 def test_namespaces_cgroups_and_root_are_the_boxs(warm):
     for kind in KINDS:
         assert os.readlink(f"/proc/{warm.host}/ns/{kind}") == os.readlink(f"/proc/{warm.init}/ns/{kind}"), kind
-    assert groups(Path(f"/proc/{warm.host}/cgroup").read_text()) == groups(Path(f"/proc/{warm.init}/cgroup").read_text())
+    assert leaks.group_of(Path(f"/proc/{warm.host}/cgroup").read_text()) == leaks.group_of(Path(f"/proc/{warm.init}/cgroup").read_text())
+    assert leaks.in_leaf(warm.host) and leaks.in_leaf(warm.plain.host)
     roots = [os.stat(f"/proc/{pid}/root") for pid in (warm.host, warm.init)]
     assert (roots[0].st_dev, roots[0].st_ino) == (roots[1].st_dev, roots[1].st_ino)
 
@@ -107,7 +109,8 @@ def test_in_its_slot_it_is_confined_already(daemon, warm):
     for kind in KINDS:
         assert os.readlink(f"/proc/{worker}/ns/{kind}") == os.readlink(f"/proc/{slot}/ns/{kind}"), kind
         assert os.readlink(f"/proc/{worker}/ns/{kind}") != os.readlink(f"/proc/{os.getpid()}/ns/{kind}"), kind
-    assert groups(Path(f"/proc/{worker}/cgroup").read_text()) == groups(Path(f"/proc/{slot}/cgroup").read_text())
+    assert leaks.group_of(Path(f"/proc/{worker}/cgroup").read_text()) == leaks.group_of(Path(f"/proc/{slot}/cgroup").read_text())
+    assert leaks.in_leaf(worker) and not leaks.in_leaf(slot)
     # The slot's first process has privileges that a box has not: it is not dumpable, so nobody in the slot may look into it.
     assert os.stat(f"/proc/{slot}/mem").st_uid == 0 and os.stat(f"/proc/{worker}/mem").st_uid >= 0x70000000
     assert not any(name in ("/dev/fuse",) or name.endswith((".sock", ".ask")) for name in links(worker))

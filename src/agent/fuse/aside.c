@@ -134,7 +134,7 @@ static void serve(int fd)
 	if (!agent.loop || loop_signals(agent.loop, &set, on_helper_signal, NULL) < 0)
 		_exit(1);
 	agent.server = http_server_new(agent.loop, on_helper_request, NULL);
-	if (http_server_adopt(agent.server, fd, 0, &e) < 0)
+	if (http_server_adopt(agent.server, fd, 0, NULL, &e) < 0)
 		_exit(1);
 	loop_run(agent.loop);
 	_exit(0);

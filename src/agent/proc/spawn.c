@@ -31,7 +31,8 @@ struct spawn_state {
 };
 
 static int null_fd = -1;
-static int proc_box = -1;	   /* a socket with the writable procfs in its queue */
+static int proc_box = -1; /* a socket with the writable procfs in its queue */
+static int leaves[SPAWN_LEAVES_MAX], leaves_n;
 static struct rlimit child_nofile; /* the limit that children get back */
 static char stack[SPAWN_STACK] __attribute__((aligned(64)));
 
@@ -79,6 +80,23 @@ static int take_proc(void)
 	if (proc_box < 0 || fd_recv(proc_box, &r, MSG_PEEK | MSG_DONTWAIT) != 1 || !r.fds_n)
 		return -1;
 	return fd;
+}
+
+void spawn_use_leaf(int fd)
+{
+	if (fd < 0)
+		return;
+	INVARIANT(leaves_n < SPAWN_LEAVES_MAX);
+	leaves[leaves_n++] = fd;
+}
+
+/* A command that stayed beside the agent would have its memory and time. */
+static int join_leaves(void)
+{
+	for (int i = 0; i < leaves_n; i++)
+		if (write(leaves[i], "0", 1) != 1)
+			return -1;
+	return 0;
 }
 
 int spawn_null(void)
@@ -134,12 +152,30 @@ static void close_range_to(unsigned from, int keep)
 		syscall(SYS_close_range, from, (unsigned)keep - 1, 0);
 }
 
+static int compare_fds(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* What spawn needs itself, in ascending order. */
+static size_t own_fds(int ret[2 + SPAWN_LEAVES_MAX])
+{
+	size_t n = 0;
+	ret[n++] = null_fd;
+	ret[n++] = proc_box;
+	for (int i = 0; i < leaves_n; i++)
+		ret[n++] = leaves[i];
+	qsort(ret, n, sizeof *ret, compare_fds);
+	return n;
+}
+
 void spawn_close_others(const int *keep, size_t n)
 {
-	int own[] = {null_fd < proc_box ? null_fd : proc_box, null_fd < proc_box ? proc_box : null_fd};
+	int own[2 + SPAWN_LEAVES_MAX];
+	size_t own_n = own_fds(own);
 	unsigned from = 3;
-	for (size_t i = 0, k = 0; i < n || k < ARRAY_LEN(own);) {
-		int next = k == ARRAY_LEN(own) || (i < n && keep[i] < own[k]) ? keep[i++] : own[k++];
+	for (size_t i = 0, k = 0; i < n || k < own_n;) {
+		int next = k == own_n || (i < n && keep[i] < own[k]) ? keep[i++] : own[k++];
 		close_range_to(from, next);
 		if (next >= (int)from)
 			from = (unsigned)next + 1;
@@ -204,7 +240,7 @@ static int child_main(void *arg)
 
 	st->step = SPAWN_SETUP;
 	setsid();
-	if (place_fds(s) < 0)
+	if (join_leaves() < 0 || place_fds(s) < 0)
 		goto fail;
 	if (s->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
 		goto fail;

@@ -14,7 +14,8 @@
  *  - default signal dispositions and an empty signal mask;
  *  - descriptors 0, 1, 2 and those of `extra`, no other: all of the agent's are close-on-exec;
  *  - the soft descriptor limit that the agent was started with;
- *  - an OOM score above the agent's, so that the kernel kills a command and never the agent;
+ *  - the commands' place in the box's cgroups (cage/cgroup.h), and an OOM score above the agent's, so that the kernel
+ *    kills a command and never the agent;
  *  - the box's user (user.h).
  */
 #pragma once
@@ -23,7 +24,7 @@
 
 #include "proto/errc.h"
 
-enum { SPAWN_EXTRA_MAX = 4 };
+enum { SPAWN_EXTRA_MAX = 4, SPAWN_LEAVES_MAX = 2 };
 
 struct spawn_extra {
 	int from, to;
@@ -57,6 +58,10 @@ void spawn_close_others(const int *keep, size_t n);
 /* Children set their OOM score through this procfs, because /proc is read-only in a box. Owns the descriptor. If it is
  * not open, children use /proc. */
 void spawn_use_proc(int fd);
+
+/* Children write "0" to it to leave the agent's cgroup for that of the commands. Owns the descriptor, which may be -1;
+ * at most SPAWN_LEAVES_MAX calls. */
+void spawn_use_leaf(int fd);
 
 /* 0 and *ret_pid, or -1 with *ret_step and an error whose `os` is the errno. The caller reaps. */
 int spawn(const struct spawn_spec *s, pid_t *ret_pid, enum spawn_step *ret_step, struct err *e);

@@ -13,7 +13,7 @@ struct http_call *local_call(
 		err_os(e, ERRC_INTERNAL_ERROR, errno, "make a socket pair");
 		return NULL;
 	}
-	if (http_server_adopt(agent.server, pair[0], 0, e) < 0) {
+	if (http_server_adopt(agent.server, pair[0], 0, NULL, e) < 0) {
 		close(pair[1]);
 		return NULL;
 	}

@@ -12,6 +12,7 @@
 #include "cli/client.h"
 #include "cli/doctor/doctor.h"
 #include "cli/up/up.h"
+#include "proto/gate.h"
 
 /* ---- cgroups ---- */
 
@@ -148,9 +149,13 @@ static void check_limits(struct cli *c, struct doctor_row *r)
 	struct rlimit files = {0};
 	doctor_read("/proc/sys/kernel/pid_max", pid_max, sizeof pid_max);
 	getrlimit(RLIMIT_NOFILE, &files);
-	doctor_set(r, files.rlim_max < 4096 ? DOCTOR_NOTE : DOCTOR_OK,
-		files.rlim_max < 4096 ? "Raise the hard limit of open files (ulimit -Hn)." : NULL,
-		"%s pids, %llu open files per process", pid_max, (unsigned long long)files.rlim_max);
+	size_t conns = gate_connections(files.rlim_max < SIZE_MAX ? (size_t)files.rlim_max : SIZE_MAX, 0);
+	doctor_set(r, conns < NET_CONNS_MAX ? DOCTOR_NOTE : DOCTOR_OK,
+		conns < NET_CONNS_MAX
+			? "More connections need a higher hard limit of open files (ulimit -Hn, LimitNOFILE=)."
+			: NULL,
+		"%s pids, %llu open files per process: %zu connections of boxes fit at once, fewer with many boxes",
+		pid_max, (unsigned long long)files.rlim_max, conns);
 }
 
 static void check_swap(struct cli *c, struct doctor_row *r)

@@ -219,6 +219,8 @@ static void make(struct docker *k, struct daemon_request *r, uid_t uid, const st
 		return docker_error(r, 400, "a container needs a name of letters, digits, '_', '.' and '-'");
 	if (!wish.helper && !wish.sidecar && !docker_image_find(k, uid, wish.image))
 		return docker_error(r, 404, "No such image: %.*s", STR_ARG(wish.image));
+	if (docker_rights_check(root, wish.sidecar, &e) < 0)
+		return docker_error(r, 400, "%s", e.msg);
 	wish.labels = docker_labels(json_get(root, "Labels"), &e);
 	if (!wish.labels || docker_mounts(k, uid, root, &wish.volumes, &e) < 0)
 		docker_error(r, e.code == ERRC_NOT_FOUND ? 404 : 400, "%s", e.msg);

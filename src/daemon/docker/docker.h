@@ -232,6 +232,8 @@ void docker_volume_create(struct docker *k, struct daemon_request *r, uid_t uid,
 void docker_volume_route(struct docker *k, struct daemon_request *r, uid_t uid, struct str rest);
 /* Binds and Mounts of a container that is to be created, as the member "volumes" of a sandbox; NULL: it has none.
  * VALIDATION_FAILED, NOT_FOUND. */
+/* Refuses what would give a container more rights than a sandbox (rights.c). */
+int docker_rights_check(const struct json *create, bool sidecar, struct err *e);
 int docker_mounts(struct docker *k, uid_t uid, const struct json *create, char **ret, struct err *e);
 
 /* ---- archive.c ---- */

@@ -43,6 +43,7 @@ struct mcp_session {
 	struct mcp *mcp;
 	struct list node; /* of mcp->sessions */
 	char id[MCP_SESSION_ID_LEN + 1];
+	char token[TOKEN_NAME_MAX + 1]; /* the named token that made it, and alone may use it; "": none */
 	char box[BOX_ID_MAX + 1];
 	bool own_box; /* it was made for this session and ends with it */
 	bool ended;
@@ -63,10 +64,14 @@ struct mcp {
 };
 
 /* session.c */
-/* `box` is "" for a sandbox of its own. on_done comes when the session would outlive the daemon. LIMIT_REACHED past
- * MCP_SESSIONS_MAX. */
-struct mcp_session *mcp_session_new(struct mcp *m, const char *box, store_on_done on_done, void *arg, struct err *e);
-struct mcp_session *mcp_session_find(struct mcp *m, struct str id);
+/* `box` is "" for a sandbox of its own, `token` for a client without a named token. on_done comes when the session
+ * would outlive the daemon. LIMIT_REACHED past MCP_SESSIONS_MAX. */
+struct mcp_session *mcp_session_new(
+	struct mcp *m, const char *box, const char *token, store_on_done on_done, void *arg, struct err *e);
+/* A session of this token. */
+struct mcp_session *mcp_session_find(struct mcp *m, struct str id, const char *token);
+/* The token was revoked: its sessions end. */
+void mcp_forget_token(struct mcp *m, const char *token);
 /* A request has come: it does not end for another MCP_SESSION_IDLE. */
 void mcp_session_touch(struct mcp_session *s);
 /* Ends its calls, destroys its own sandbox, forgets it. */

@@ -49,17 +49,24 @@ static void random_text(char *ret, size_t n)
 
 static void write_row(struct mcp_session *s, store_on_done on_done, void *arg)
 {
+	auto_buf struct buf value = {0};
+	struct json_writer w = json_writer(&value);
+	json_object_begin(&w);
+	json_member_bool(&w, "own", s->own_box);
+	json_member_cstr(&w, "token", s->token);
+	json_object_end(&w);
 	const struct store_item item = {
 		.kind = kind,
 		.key = s->id,
 		.sandbox = s->box,
 		.created_ms = (int64_t)clock_wall_ms(),
-		.value = s->own_box ? "{\"own\":true}" : "{}",
+		.value = buf_cstr(&value),
 	};
 	store_item_put(s->mcp->daemon->store, &item, on_done, arg);
 }
 
-struct mcp_session *mcp_session_new(struct mcp *m, const char *box, store_on_done on_done, void *arg, struct err *e)
+struct mcp_session *mcp_session_new(
+	struct mcp *m, const char *box, const char *token, store_on_done on_done, void *arg, struct err *e)
 {
 	char id[MCP_SESSION_ID_LEN + 1], name[BOX_ID_MAX + 1], tail[11];
 	if (m->sessions_n >= MCP_SESSIONS_MAX) {
@@ -71,17 +78,18 @@ struct mcp_session *mcp_session_new(struct mcp *m, const char *box, store_on_don
 	snprintf(name, sizeof name, "mcp-%s", tail);
 	struct mcp_session *s = add(m, id, *box ? box : name);
 	s->own_box = !*box;
+	snprintf(s->token, sizeof s->token, "%s", token);
 	write_row(s, on_done, arg);
 	mcp_session_touch(s);
 	return s;
 }
 
-struct mcp_session *mcp_session_find(struct mcp *m, struct str id)
+struct mcp_session *mcp_session_find(struct mcp *m, struct str id, const char *token)
 {
 	list_each(it, &m->sessions)
 	{
 		struct mcp_session *s = list_entry(it, struct mcp_session, node);
-		if (str_eq_secret(str_of(s->id), id))
+		if (str_eq_secret(str_of(s->id), id) && strcmp(s->token, token) == 0)
 			return s;
 	}
 	return NULL;
@@ -136,6 +144,16 @@ void mcp_session_end(struct mcp_session *s)
 	mcp_session_unref(s);
 }
 
+void mcp_forget_token(struct mcp *m, const char *token)
+{
+	list_each(it, &m->sessions)
+	{
+		struct mcp_session *s = list_entry(it, struct mcp_session, node);
+		if (strcmp(s->token, token) == 0)
+			mcp_session_end(s);
+	}
+}
+
 static int take_item(void *arg, const struct store_item *item, struct err *e)
 {
 	struct mcp *m = arg;
@@ -144,7 +162,10 @@ static int take_item(void *arg, const struct store_item *item, struct err *e)
 	if (strlen(item->key) != MCP_SESSION_ID_LEN || strlen(item->sandbox) > BOX_ID_MAX)
 		return 0;
 	struct mcp_session *s = add(m, item->key, item->sandbox);
+	struct str token = STR("");
 	json_read_bool(doc ? json_root(doc) : NULL, "own", &s->own_box, NULL);
+	json_read_str(doc ? json_root(doc) : NULL, "token", &token, NULL);
+	snprintf(s->token, sizeof s->token, "%.*s", STR_ARG(token));
 	mcp_session_touch(s);
 	return 0;
 }

@@ -246,6 +246,7 @@ void hooks_request(struct daemon *d, struct http_exchange *x)
 			STR("520 too many requests wait for the outbound handler\n"));
 		return;
 	}
+	http_exchange_join(x, box->party);
 	struct hook_stream *s = xcalloc(1, sizeof *s);
 	s->hook = h;
 	s->x = x;

@@ -191,6 +191,7 @@ static void forward_send(struct daemon_request *r)
 	f->headers = &h;
 	if (f->o.heads)
 		port_heads_clear(f->o.heads); /* of an attempt before */
+	dial_window(r->daemon, http_exchange_fd(r->x));
 	struct http_endpoint ep = dial_endpoint(r->sandbox, f->port, f->six);
 	struct http_proxy_options o = {
 		.target = f->o.target,

@@ -174,8 +174,10 @@ static bool preview_admit(struct daemon_request *r, const struct sandbox *s, uin
 			s->previews);
 	else if (!http_exchange_vouch(r->x, HTTP_GUEST))
 		err_set(&e, ERRC_LIMIT_REACHED, "%zu connections to previews are open already", all);
-	else
+	else {
+		http_exchange_join(r->x, s->party);
 		return true;
+	}
 	r->daemon->metrics.previews_busy++;
 	http_respond_header(r->x, STR("Retry-After"), STR(PREVIEW_RETRY_AFTER));
 	page_failed(r, port, &e);

@@ -1,7 +1,7 @@
 /* /v1/backups, /v1/backups/{backup} and /v1/sandboxes/{id}/backups. */
 #include "base/json.h"
 #include "daemon/limits.h"
-#include "daemon/route/request.h"
+#include "daemon/route/pieces.h"
 #include "daemon/storage/backups.h"
 
 /* A request that waits for the list of backups, and what it wants then. */
@@ -115,19 +115,23 @@ static void on_make_body(struct http_exchange *x, struct str body)
 
 /* ---- list ---- */
 
+static void write_listed(struct json_writer *w, struct daemon *d, const char *id)
+{
+	struct backup *b = backup_find(d, str_of(id));
+	if (b)
+		backup_write(w, b);
+}
+
 static void run_list(struct backup_call *c)
 {
 	struct daemon_request *r = c->r;
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
-	size_t n;
+	struct pieces_ids ids;
 	auto_free struct backup **v =
-		backups_of(r->daemon, r->match.route == ROUTE_BOX_BACKUPS ? r->match.id : NULL, &n);
-	json_list_begin(&w, "backups");
-	for (size_t i = 0; i < n; i++)
-		backup_write(&w, v[i]);
-	json_list_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+		backups_of(r->daemon, r->match.route == ROUTE_BOX_BACKUPS ? r->match.id : NULL, &ids.n);
+	ids.v = xcalloc(ids.n + 1, sizeof *ids.v);
+	for (size_t i = 0; i < ids.n; i++)
+		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
+	pieces_list(r, "backups", ids, write_listed);
 }
 
 void handle_backups(struct daemon_request *r)

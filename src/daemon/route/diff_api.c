@@ -2,12 +2,13 @@
  * GET /v1/sandboxes/{id}/diff?from=SNAPSHOT: what has changed since.
  *
  * The warden hands over a pipe with a list of names (cage/pool/diff.h). They are names that a box has made: they are
- * bounded, and bytes that are not UTF-8 are replaced. A list without its end is an error, never a shorter result.
+ * bounded, and bytes that are not UTF-8 are replaced. A list without its end is an error, never a shorter result. The
+ * list is gathered, then written a piece at a time, kind by kind: as JSON it may be 64 MiB long.
  */
 #include "base/fd.h"
 #include "base/json.h"
 #include "daemon/limits.h"
-#include "daemon/route/request.h"
+#include "daemon/route/pieces.h"
 #include "daemon/storage/snapshots.h"
 
 struct diff {
@@ -26,23 +27,68 @@ static void diff_free(struct loop_task *t)
 	free(d);
 }
 
-static void write_kind(struct json_writer *w, const char *key, struct str list, char kind)
-{
-	json_key(w, key);
-	json_array_begin(w);
-	while (list.n) {
-		struct str one = str_split(list, 0, &list);
-		if (one.n > 1 && one.p[0] == kind)
-			json_str(w, str_skip(one, 1));
-	}
-	json_array_end(w);
-}
-
 /* The last record says whether the list is whole. */
 static char last_kind(struct str list)
 {
 	return list.n >= 2 && list.p[list.n - 1] == 0 && (list.n == 2 || list.p[list.n - 3] == 0) ? list.p[list.n - 2]
 												  : 0;
+}
+
+/* The names on their way to the client. */
+struct names {
+	struct pieces pieces;
+	struct buf list;
+	struct str rest; /* of this kind */
+	size_t kind;
+	bool begun, truncated;
+};
+
+static const struct {
+	char mark;
+	const char *key;
+} kinds[] = {{'A', "added"}, {'C', "changed"}, {'D', "deleted"}};
+
+static void names_free(struct pieces *p)
+{
+	struct names *n = container_of(p, struct names, pieces);
+	buf_free(&n->list);
+	free(n);
+}
+
+/* False: the piece is full. */
+static bool write_kind(struct names *n, struct json_writer *w, size_t *looked)
+{
+	char mark = kinds[n->kind].mark;
+	while (n->rest.n) {
+		if (buf_size(w->out) >= API_PIECE || *looked >= DIFF_STEP)
+			return false;
+		struct str one = str_split(n->rest, 0, &n->rest);
+		*looked += one.n + 1;
+		if (one.n > 1 && one.p[0] == mark)
+			json_str(w, str_skip(one, 1));
+	}
+	return true;
+}
+
+static bool next_names(struct pieces *p, struct json_writer *w)
+{
+	struct names *n = container_of(p, struct names, pieces);
+	size_t looked = 0;
+	if (!n->begun)
+		json_list_begin(w, kinds[0].key);
+	n->begun = true;
+	while (write_kind(n, w, &looked)) {
+		json_array_end(w);
+		if (++n->kind == ARRAY_LEN(kinds)) {
+			json_member_bool(w, "truncated", n->truncated);
+			json_object_end(w);
+			return false;
+		}
+		n->rest = buf_str(&n->list);
+		json_key(w, kinds[n->kind].key);
+		json_array_begin(w);
+	}
+	return true;
 }
 
 static void answer(struct diff *d)
@@ -55,15 +101,12 @@ static void answer(struct diff *d)
 		err_set(&e, ERRC_INTERNAL_ERROR, "the comparison of sandbox '%s' did not come to its end", r->match.id);
 		return daemon_request_error(r, &e);
 	}
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	write_kind(&w, "added", list, 'A');
-	write_kind(&w, "changed", list, 'C');
-	write_kind(&w, "deleted", list, 'D');
-	json_member_bool(&w, "truncated", last == 'T');
-	json_object_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+	struct names *n = xcalloc(1, sizeof *n);
+	*n = (struct names){.pieces = {.next = next_names, .free = names_free}, .list = d->list};
+	n->truncated = last == 'T';
+	n->rest = buf_str(&n->list);
+	d->list = (struct buf){0};
+	pieces_start(&n->pieces, r);
 }
 
 static void diff_end(struct diff *d)

@@ -1,7 +1,7 @@
 /* /v1/sandboxes/{id}/snapshots. */
 #include "base/json.h"
 #include "daemon/limits.h"
-#include "daemon/route/request.h"
+#include "daemon/route/pieces.h"
 #include "daemon/storage/snapshots.h"
 
 static void answer_snapshot(struct daemon_request *r, int status, const struct snapshot *s)
@@ -67,20 +67,24 @@ static void on_make(struct http_exchange *x, struct str body)
 	snapshot_take(s, name, on_taken, r);
 }
 
+static void write_listed(struct json_writer *w, struct daemon *d, const char *id)
+{
+	struct snapshot *s = snapshot_find(d, NULL, str_of(id));
+	if (s)
+		snapshot_write(w, s);
+}
+
 static void list(struct daemon_request *r)
 {
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
-	size_t n;
+	struct pieces_ids ids;
 	struct sandbox *s = daemon_request_find(r);
 	if (!s)
 		return;
-	auto_free struct snapshot **v = snapshots_of(r->daemon, s->id, &n);
-	json_list_begin(&w, "snapshots");
-	for (size_t i = 0; i < n; i++)
-		snapshot_write(&w, v[i]);
-	json_list_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+	auto_free struct snapshot **v = snapshots_of(r->daemon, s->id, &ids.n);
+	ids.v = xcalloc(ids.n + 1, sizeof *ids.v);
+	for (size_t i = 0; i < ids.n; i++)
+		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
+	pieces_list(r, "snapshots", ids, write_listed);
 }
 
 void handle_snapshots(struct daemon_request *r)

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "daemon/console/login.h"
 #include "daemon/console/tickets.h"
+#include "daemon/mcp/mcp.h"
 #include "daemon/network/hooks.h"
 #include "daemon/route/request.h"
 
@@ -20,6 +21,7 @@ static void end_all_of(struct daemon *d, const char *name, const struct daemon_r
 {
 	login_forget_token(d->login, name);
 	tickets_forget_token(d->tickets, name);
+	mcp_forget_token(d->mcp, name);
 	hooks_forget_token(d, name);
 	list_each(it, &d->token_requests)
 	{

@@ -34,6 +34,7 @@ void sandbox_take_info(struct sandbox *s, const struct box_info *info)
 	snprintf(path, sizeof path, WARDEN_AGENT_SOCKET_FMT, s->daemon->config.run, info->slot);
 	/* config.run is short enough for every slot's path. */
 	INVARIANT(http_endpoint_unix(&s->agent, str_of(path), &e) == 0);
+	s->agent.party = s->party;
 }
 
 static void create_end(struct sandbox *s)

@@ -40,6 +40,18 @@ static struct loop *loop_of(const struct dial *d)
 	return d->sandbox->daemon->loop;
 }
 
+void dial_window(const struct daemon *d, int fd)
+{
+	size_t n = http_server_stats(d->server).by_rank[HTTP_GUEST];
+	int bytes = n > 8 * DIAL_WINDOW_FEW   ? DIAL_WINDOW_MIN
+		    : n > 4 * DIAL_WINDOW_FEW ? 2 * DIAL_WINDOW_MIN
+					      : 4 * DIAL_WINDOW_MIN;
+	if (n <= DIAL_WINDOW_FEW)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 static int dial_take(struct http_dialer *h, int family)
 {
 	struct dial *d = container_of(h, struct dial, dialer);
@@ -49,6 +61,7 @@ static int dial_take(struct http_dialer *h, int family)
 	if (k->n) {
 		fd = k->fds[--k->n];
 		stocked--;
+		dial_window(d->sandbox->daemon, fd);
 	} else if (k->target < DIAL_STOCK_MAX) {
 		k->target *= 2;
 	}
@@ -205,7 +218,7 @@ static void on_dial_timer(struct loop_timer *t)
 
 struct http_endpoint dial_endpoint(struct sandbox *s, uint16_t port, bool six)
 {
-	struct http_endpoint ep = {.dialer = &dial_of(s)->dialer};
+	struct http_endpoint ep = {.dialer = &dial_of(s)->dialer, .party = s->party};
 	if (six) {
 		ep.in6 = (struct sockaddr_in6){
 			.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};

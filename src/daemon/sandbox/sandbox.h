@@ -52,7 +52,8 @@ struct sandbox {
 	int64_t started_ms; /* wall clock; tells one life of a sandbox from another */
 	int64_t heard_ms;   /* started_ms of the life whose agent has answered before a snapshot */
 	struct http_endpoint agent;
-	struct dial *dial; /* into its network (dial.h); NULL before the first use */
+	struct turn_party *party; /* all that its connections make the loop do (base/turn.h) */
+	struct dial *dial;	  /* into its network (dial.h); NULL before the first use */
 
 	struct list waiters; /* struct sandbox_waiter */
 	size_t waiters_n;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/turn.h"
 #include "daemon/console/events.h"
 #include "daemon/docker/docker.h"
 #include "daemon/limits.h"
@@ -32,6 +33,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->has_files = state != SB_CREATING && state != SB_FAILED;
 	s->created_ms = clock_wall_ms();
 	s->last_used = loop_now(d->loop);
+	s->party = turn_party_new(d->loop);
 	list_init(&s->waiters);
 	list_init(&s->ports);
 	list_init(&s->tunnel_hosts);
@@ -58,6 +60,7 @@ static void sandbox_free(struct sandbox *s)
 	hooks_free(s->hook);
 	usage_free(s->usage);
 	api_spec_free(&s->spec);
+	turn_party_unref(s->party);
 	free(s);
 }
 

@@ -170,7 +170,7 @@ static const char *refuse_reverse(const struct question *q, const struct policy 
 	struct ip ip;
 	if (!dns_reverse_ip(q->q.name, &ip))
 		return p->mode == POLICY_LIST ? "mode list: not a reverse name" : NULL;
-	struct verdict v = policy_address_ok(p, gate_host(q->box->gate), false, &ip, 0);
+	struct verdict v = policy_address_ok(p, gate_host(q->box->gate), false, &ip, 0, NULL);
 	if (v.answer != POLICY_ALLOW)
 		return v.why;
 	bool told = names_get(&q->box->names, &ip, 0, loop_now(q->box->gate->loop)) != NULL;
@@ -434,6 +434,12 @@ void dnsd_stream(struct gate_box *b, int fd)
 void dnsd_policy(struct gate_box *b)
 {
 	list_each(it, &b->streams) stream_settle(list_entry(it, struct dns_stream, node));
+}
+
+void dnsd_shed(struct gate_box *b)
+{
+	if (!list_empty(&b->streams))
+		stream_drop(list_entry(b->streams.next, struct dns_stream, node));
 }
 
 void dnsd_drop(struct gate_box *b)

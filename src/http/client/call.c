@@ -33,6 +33,7 @@ bool call_wants_input(const struct http_call *c)
 static void on_due(struct loop_timer *t)
 {
 	struct http_call *c = container_of(t, struct http_call, timer);
+	turn_bill(c->seat.party);
 	if (c->due && c->due <= loop_now(c->cl->loop)) {
 		c->due = 0;
 		if (c->link && c->link->connecting)
@@ -77,6 +78,7 @@ static void try_connect(struct http_call *c)
 static void call_attach(struct http_call *c, struct link *k)
 {
 	c->link = k;
+	c->seat.io = k ? &k->w.io : NULL;
 	if (!k)
 		return;
 	link_waits(k, c);
@@ -142,6 +144,7 @@ static void call_feed_leftover(struct http_call *c)
 static void call_read(struct http_call *c)
 {
 	char *p;
+	turn_use(&c->seat);
 	ssize_t n = wire_read(&c->link->w, &p);
 	if (n == -EAGAIN)
 		return;
@@ -167,9 +170,11 @@ static bool wants_read(const struct http_call *c)
 	return call_wants_input(c) && !c->eof && (!buf_size(&c->in) || c->reply == REPLY_HEAD);
 }
 
-void call_on_ready(struct link *k, uint32_t events)
+/* A unit of work: what the events ask for, and what is left over. */
+static void act(struct turn_seat *seat, uint32_t events)
 {
-	struct http_call *c = k->call;
+	struct http_call *c = container_of(seat, struct http_call, seat);
+	struct link *k = c->link;
 	if (k->connecting) {
 		finish_connect(c);
 		return call_step(c);
@@ -185,14 +190,21 @@ void call_on_ready(struct link *k, uint32_t events)
 	call_step(c);
 }
 
+void call_on_ready(struct link *k, uint32_t events)
+{
+	struct http_call *c = k->call;
+	turn_bill(c->seat.party);
+	if (turn_admit(&c->seat, events))
+		act(&c->seat, events);
+}
+
 static void call_watch(struct http_call *c)
 {
 	struct link *k = c->link;
 	if (k->connecting)
 		return;
-	bool in = wants_read(c);
-	if (in)
-		k->input_waits = false;
+	bool in = wants_read(c) && !turn_waits(&c->seat);
+	k->input_waits = !in && (k->input_waits || turn_waits(&c->seat));
 	uint32_t events = 0;
 	if (in || (!k->input_waits && !c->eof))
 		events |= EPOLLIN;
@@ -207,6 +219,8 @@ static void call_watch(struct http_call *c)
 static void free_call(struct loop_task *t)
 {
 	struct http_call *c = container_of(t, struct http_call, free_task);
+	turn_party_leave(&c->own);
+	turn_party_unref(c->joined);
 	buf_free(&c->head);
 	buf_free(&c->in);
 	buf_free(&c->trailers);
@@ -224,6 +238,7 @@ void call_close(struct http_call *c)
 		link_release(c->link, reusable);
 		c->link = NULL;
 	}
+	turn_leave(&c->seat);
 	loop_timer_stop(&c->timer);
 	list_del(&c->task.node);
 	list_del(&c->node);
@@ -264,7 +279,8 @@ static bool step_once(struct http_call *c)
 		call_reply_end(c);
 	} else {
 		size_t before = buf_size(&c->in);
-		if (before && call_wants_input(c) && (c->reply != REPLY_HEAD || c->scan.at == 0))
+		bool usable = before && call_wants_input(c) && (c->reply != REPLY_HEAD || c->scan.at == 0);
+		if (usable && turn_go_on(&c->seat))
 			call_feed_leftover(c);
 		return buf_size(&c->in) != before;
 	}
@@ -315,7 +331,9 @@ void call_step(struct http_call *c)
 
 static void run_step(struct loop_task *t)
 {
-	call_step(container_of(t, struct http_call, task));
+	struct http_call *c = container_of(t, struct http_call, task);
+	turn_bill(c->seat.party);
+	call_step(c);
 }
 
 static void call_kick(struct http_call *c)
@@ -335,11 +353,14 @@ void http_client_give_up(struct http_client *cl, const char *why)
 
 /* ---- for callers ---- */
 
-static struct http_call *call_new(
-	struct http_client *cl, const struct http_call_options *o, const struct http_call_ops *ops, void *arg)
+static struct http_call *call_new(struct http_client *cl, struct turn_party *joined, const struct http_call_options *o,
+	const struct http_call_ops *ops, void *arg)
 {
 	struct http_call *c = xcalloc(1, sizeof *c);
 	c->cl = cl;
+	turn_party_init(&c->own, cl->loop, false);
+	c->joined = turn_party_ref(joined);
+	c->seat = (struct turn_seat){.party = joined ? joined : &c->own, .run = act};
 	c->ops = ops;
 	c->arg = arg;
 	c->body_length = c->body_left = o->content_length;
@@ -361,7 +382,7 @@ static struct http_call *call_new(
 struct http_call *http_call_start(struct http_client *cl, const struct http_endpoint *ep,
 	const struct http_call_options *o, const struct http_call_ops *ops, void *arg)
 {
-	struct http_call *c = call_new(cl, o, ops, arg);
+	struct http_call *c = call_new(cl, ep->party, o, ops, arg);
 	c->ep = *ep;
 	if (c->fail.fail == HTTP_FAIL_NONE)
 		call_attach(c, link_get(cl, ep, o->fresh || o->upgrade, &c->fail));
@@ -375,7 +396,7 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 struct http_call *http_call_start_fd(
 	struct http_client *cl, int fd, const struct http_call_options *o, const struct http_call_ops *ops, void *arg)
 {
-	struct http_call *c = call_new(cl, o, ops, arg);
+	struct http_call *c = call_new(cl, NULL, o, ops, arg);
 	call_attach(c, link_adopt(cl, fd));
 	wire_put(&c->link->w, buf_str(&c->head));
 	return c;

@@ -5,11 +5,13 @@
  * has a link from its start to its end, and gets another link at most once (client.h explains repeating).
  *
  * As on the server's side, the functions for callers only change state and kick. call_step runs after each event until
- * there is nothing left to do, and calls back.
+ * there is nothing left to do, and calls back. Each event, and each run of chunks out of `in`, is a unit of work that
+ * needs the consent of base/turn.h: what a server sends cannot keep the loop.
  */
 #pragma once
 
 #include "base/map.h"
+#include "base/turn.h"
 #include "http/client/client.h"
 #include "http/parse/chunk.h"
 #include "http/parse/head.h"
@@ -74,6 +76,9 @@ struct http_call {
 	void *arg;
 	struct http_endpoint ep;
 	struct link *link;
+	struct turn_seat seat;		/* its io is the link's */
+	struct turn_party own, *joined; /* joined: a reference, or NULL */
+	struct turn_chunks chunks;
 	struct http_failure fail; /* fail.fail != NONE: to be ended with it */
 
 	struct buf head; /* the request's, kept until nothing can make us repeat it */

@@ -67,7 +67,7 @@ static bool feed_body(struct http_call *c, struct str *in)
 	struct str data = {in->p, 0};
 	bool end = false;
 	if (c->reply == REPLY_CHUNKED) {
-		enum chunk_result r = chunk_next(&c->chunk, in, &data);
+		enum chunk_result r = chunk_gather(&c->chunk, in, turn_chunks(&c->chunks, &c->seat), &data);
 		end = r == CHUNK_END;
 		if (r == CHUNK_BAD) {
 			struct err e;
@@ -91,6 +91,15 @@ static bool feed_body(struct http_call *c, struct str *in)
 	return !end;
 }
 
+/* False: it has read its chunks of this turn. */
+static bool has_chunks(struct http_call *c)
+{
+	if (c->reply != REPLY_CHUNKED || *turn_chunks(&c->chunks, &c->seat))
+		return true;
+	turn_wait(&c->seat);
+	return false;
+}
+
 size_t call_feed(struct http_call *c, struct str in)
 {
 	size_t before = in.n;
@@ -99,7 +108,7 @@ size_t call_feed(struct http_call *c, struct str in)
 		link_answers(c->link);
 	}
 	bool more = true;
-	while (in.n && more && call_wants_input(c))
+	while (in.n && more && call_wants_input(c) && has_chunks(c))
 		more = c->reply == REPLY_HEAD ? feed_head(c, &in) : feed_body(c, &in);
 	return before - in.n;
 }

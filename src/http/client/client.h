@@ -30,6 +30,7 @@
 
 struct http_client;
 struct http_call;
+struct turn_party;
 
 /*
  * A source of sockets in another network than the caller's. take() returns a fresh stream socket of that family,
@@ -54,6 +55,9 @@ struct http_endpoint {
 		struct sockaddr_in6 in6;
 	};
 	socklen_t len;
+	/* For whom calls to it work (base/turn.h), which must outlive their start; NULL: each call is a party itself.
+	 * Not part of the key. */
+	struct turn_party *party;
 };
 
 int http_endpoint_unix(struct http_endpoint *ret, struct str path, struct err *e);

@@ -90,8 +90,10 @@ static void on_ready(struct loop_io *io, uint32_t events)
 static void on_flush(struct wire *w)
 {
 	struct link *k = container_of(w, struct link, w);
-	if (k->call)
-		call_step(k->call);
+	if (!k->call)
+		return;
+	turn_bill(k->call->seat.party);
+	call_step(k->call);
 }
 
 static struct link *link_make(struct http_client *cl, int fd)

@@ -161,3 +161,48 @@ enum chunk_result chunk_next(struct chunk *c, struct str *in, struct str *ret_da
 	}
 	return c->state == K_ENDED ? CHUNK_END : CHUNK_MORE;
 }
+
+static _Thread_local char room[HTTP_CHUNK_GATHER];
+
+void chunk_forget(void)
+{
+	explicit_bzero(room, sizeof room);
+}
+
+enum chunk_result chunk_gather(struct chunk *c, struct str *in, unsigned *heads, struct str *ret_data)
+{
+	size_t n = 0;
+	while (*heads && n + HTTP_CHUNK_SMALL <= sizeof room) {
+		struct chunk was = *c;
+		struct str before = *in, piece = {in->p, 0};
+		size_t trailers = c->trailers ? buf_size(c->trailers) : 0;
+		enum chunk_result r = chunk_next(c, in, &piece);
+		bool small = r == CHUNK_DATA && piece.n < HTTP_CHUNK_SMALL;
+		*heads -= r == CHUNK_DATA && (small || !n);
+		if (!small && !n) {
+			*ret_data = piece;
+			return r;
+		}
+		if (!small && r != CHUNK_MORE) {
+			/* What has been gathered goes first; this comes again. */
+			*c = was;
+			*in = before;
+			if (c->trailers)
+				buf_truncate(c->trailers, trailers);
+		}
+		if (!small)
+			break;
+		memcpy(room + n, piece.p, piece.n);
+		n += piece.n;
+	}
+	*ret_data = str_n(room, n);
+	return CHUNK_DATA;
+}
+
+unsigned *turn_chunks(struct turn_chunks *t, const struct turn_seat *s)
+{
+	uint64_t now = s->party->turns->number;
+	if (t->number != now)
+		*t = (struct turn_chunks){.number = now, .left = HTTP_TURN_CHUNKS};
+	return &t->left;
+}

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/turn.h"
 #include "http/http.h"
 #include "http/limits.h"
 
@@ -32,3 +33,16 @@ enum chunk_result {
 
 /* A zeroed struct begins a message. */
 enum chunk_result chunk_next(struct chunk *c, struct str *in, struct str *ret_data);
+
+/* The same, but chunks shorter than HTTP_CHUNK_SMALL that follow each other come as one piece: chunks of one byte cost
+ * those behind hardly more than long ones. The piece may lie in a room of the thread, which is good until the next
+ * call. *heads says how many chunks may be read, at least 1, and is reduced by those that were. */
+enum chunk_result chunk_gather(struct chunk *c, struct str *in, unsigned *heads, struct str *ret_data);
+/* How many chunks one connection may still read in this turn of the loop. */
+struct turn_chunks {
+	uint64_t number; /* of the turn */
+	unsigned left;
+};
+unsigned *turn_chunks(struct turn_chunks *t, const struct turn_seat *s);
+/* Overwrites the room: it held secrets. */
+void chunk_forget(void);

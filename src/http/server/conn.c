@@ -7,10 +7,13 @@
 #include <sys/socket.h>
 
 static void on_ready(struct loop_io *io, uint32_t events);
+static void act(struct turn_seat *seat, uint32_t events);
 
 static void on_flush(struct wire *w)
 {
-	conn_step(container_of(w, struct http_conn, w));
+	struct http_conn *c = container_of(w, struct http_conn, w);
+	turn_bill(c->seat.party);
+	conn_step(c);
 }
 
 static void tune_tcp(int fd)
@@ -29,7 +32,7 @@ static void tune_tcp(int fd)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
-int conn_new(struct http_server *s, int fd, int tag, struct err *e)
+int conn_new(struct http_server *s, int fd, int tag, struct turn_party *joined, struct err *e)
 {
 	struct http_conn *c = xcalloc(1, sizeof *c);
 	wire_open(&c->w, s->loop, fd, on_ready, on_flush);
@@ -48,6 +51,7 @@ int conn_new(struct http_server *s, int fd, int tag, struct err *e)
 	c->in.max = 2 * HTTP_READ_CHUNK + HTTP_HEAD_MAX;
 	if (c->tcp)
 		tune_tcp(fd);
+	conn_turn_begin(c, joined, act);
 	list_init(&c->idle);
 	list_push(&s->conns, &c->node);
 	s->stats.accepted++;
@@ -111,6 +115,7 @@ void conn_gone(struct http_conn *c)
 		close_exchange(c, false);
 	conn_leave_idle(c);
 	place_leave(c);
+	conn_turn_end(c);
 	list_del(&c->node);
 	c->s->stats.conns--;
 	loop_defer(c->s->loop, &c->free_task, free_conn);
@@ -233,8 +238,11 @@ static bool wants_input(const struct http_conn *c)
 {
 	if (c->eof)
 		return false;
+	/* What is left over goes first; the rest of a head must come. */
+	if (buf_size(&c->in) && (c->state != CONN_HEAD || !c->scan.at))
+		return false;
 	if (c->state == CONN_OPEN)
-		return conn_wants_body(c) && !buf_size(&c->in);
+		return conn_wants_body(c);
 	return c->state == CONN_HEAD || c->state == CONN_DRAIN || c->state == CONN_LINGER;
 }
 
@@ -257,6 +265,7 @@ static void greeted(struct http_conn *c)
 static void read_input(struct http_conn *c)
 {
 	char *p;
+	turn_use(&c->seat);
 	ssize_t n = wire_read(&c->w, &p);
 	if (c->greeting)
 		greeted(c);
@@ -275,9 +284,10 @@ static void read_input(struct http_conn *c)
 	buf_add(&c->in, p + used, (size_t)n - used);
 }
 
-static void on_ready(struct loop_io *io, uint32_t events)
+/* A unit of work: what the events ask for, and what is left over. */
+static void act(struct turn_seat *seat, uint32_t events)
 {
-	struct http_conn *c = container_of(io, struct http_conn, w.io);
+	struct http_conn *c = container_of(seat, struct http_conn, seat);
 	/* The layer had to write before it could read. */
 	if (events & EPOLLOUT && c->w.in_waits)
 		events |= EPOLLIN;
@@ -298,15 +308,22 @@ static void on_ready(struct loop_io *io, uint32_t events)
 	conn_step(c);
 }
 
+static void on_ready(struct loop_io *io, uint32_t events)
+{
+	struct http_conn *c = container_of(io, struct http_conn, w.io);
+	turn_bill(c->seat.party);
+	if (turn_admit(&c->seat, events))
+		act(&c->seat, events);
+}
+
 /*
  * Epoll is changed as rarely as possible: input stays watched while an exchange runs, until some arrives. A tunnel with
  * both directions shut reports EPOLLHUP for ever; it is not watched while its last bytes may not be read.
  */
 static void watch(struct http_conn *c)
 {
-	bool in = wants_input(c);
-	if (in)
-		c->input_waits = false;
+	bool in = wants_input(c) && !turn_waits(&c->seat);
+	c->input_waits = !in && (c->input_waits || turn_waits(&c->seat));
 	uint32_t events = c->half ? 0 : EPOLLRDHUP;
 	if (in || (!c->input_waits && !c->half))
 		events |= EPOLLIN;
@@ -314,6 +331,26 @@ static void watch(struct http_conn *c)
 	bool rests = !c->w.io.loop && !in;
 	if (!rests && wire_watch(&c->w, events) < 0)
 		conn_gone(c);
+}
+
+/* The next request is here already: its answer and those before it leave together. */
+static bool gathers(const struct http_conn *c)
+{
+	const struct http_exchange *x = &c->x;
+	if (!buf_size(&c->in) || wire_pending(&c->w) > HTTP_OUT_LOW || turn_waits(&c->seat) || c->eof)
+		return false;
+	if (c->state == CONN_HEAD)
+		return !c->scan.at;
+	return c->state == CONN_OPEN && exchange_ended(x) && exchange_body_ended(x) && x->body != BODY_RAW &&
+	       x->end == END_KEEP;
+}
+
+static bool is_over(const struct http_conn *c)
+{
+	const struct http_exchange *x = &c->x;
+	if (!exchange_ended(x) || (wire_pending(&c->w) && !gathers(c)))
+		return false;
+	return x->body != BODY_RAW || exchange_body_ended(x);
 }
 
 /* Does one thing that is due in an open exchange; false when nothing is due. */
@@ -338,7 +375,7 @@ static bool step_open(struct http_conn *c)
 	} else if (x->body == BODY_RAW && x->respond == RESPOND_ENDED && !wire_pending(&c->w)) {
 		wire_shutdown(&c->w);
 		exchange_respond(x, RESPOND_SHUT);
-	} else if (exchange_ended(x) && !wire_pending(&c->w) && (x->body != BODY_RAW || exchange_body_ended(x))) {
+	} else if (is_over(c)) {
 		finish(c);
 	} else if (x->continue_due && conn_wants_body(c) && !exchange_begun(x) && !buf_size(&c->in)) {
 		x->continue_due = false;
@@ -350,9 +387,24 @@ static bool step_open(struct http_conn *c)
 	return true;
 }
 
+/* Whether what is left over may be used now. */
+static bool may_feed(struct http_conn *c)
+{
+	/* An incomplete head has been scanned already: only new bytes from the socket help. */
+	if (!buf_size(&c->in) || (c->state == CONN_HEAD && c->scan.at))
+		return false;
+	if (c->state == CONN_OPEN && !conn_wants_body(c))
+		return false;
+	/* What comes behind the last answer is dropped. */
+	if (c->state == CONN_CLOSING || c->state == CONN_LINGER)
+		return true;
+	return turn_go_on(&c->seat);
+}
+
 static bool step_once(struct http_conn *c)
 {
-	wire_flush(&c->w);
+	if (!gathers(c))
+		wire_flush(&c->w);
 	if (c->w.broken) {
 		conn_gone(c);
 		return false;
@@ -365,8 +417,7 @@ static bool step_once(struct http_conn *c)
 	}
 	size_t before = buf_size(&c->in);
 	enum conn_state was = c->state;
-	/* An incomplete head has been scanned already: only new bytes from the socket help. */
-	if (before && (c->state != CONN_HEAD || c->scan.at == 0))
+	if (may_feed(c))
 		feed_leftover(c);
 	return c->state != was || buf_size(&c->in) != before;
 }
@@ -377,6 +428,9 @@ void conn_step(struct http_conn *c)
 		;
 	if (c->state == CONN_DEAD)
 		return;
+	wire_flush(&c->w);
+	if (c->w.broken)
+		return conn_gone(c);
 	watch(c);
 	conn_arm(c);
 }

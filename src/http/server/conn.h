@@ -9,11 +9,16 @@
  *
  *	HEAD → OPEN → (HEAD | DRAIN → HEAD | CLOSING → LINGER) → DEAD
  *
+ * Each event, and each request or run of chunks out of `in`, is a unit of work that needs the consent of base/turn.h: a
+ * connection whose party has had its part of the turn waits in `seat`. Answers to requests that came together leave
+ * together, when the connection's part of the turn ends.
+ *
  * A deferred task frees the connection, so that code that still uses it in this turn may finish.
  */
 #pragma once
 
 #include "base/map.h"
+#include "base/turn.h"
 #include "http/parse/chunk.h"
 #include "http/parse/head.h"
 #include "http/server/places.h"
@@ -92,6 +97,7 @@ struct http_exchange {
 	struct str reason; /* NULL: the usual one */
 	bool has_date;
 	bool vouched; /* http_exchange_vouch was called */
+	bool joined;  /* http_exchange_join was */
 };
 
 struct http_conn {
@@ -101,6 +107,12 @@ struct http_conn {
 	struct list place, same_address; /* places.h */
 	struct place_address *address;	 /* NULL: not counted */
 	enum http_rank rank;
+	struct turn_seat seat;
+	struct turn_party own, *joined; /* joined: a reference, or NULL */
+	struct turn_chunks chunks;
+	uint32_t answers; /* since somebody vouched for it */
+	bool proxied;	  /* comes from a trusted proxy */
+	bool adopted;	  /* joined for good */
 	struct loop_task free_task;
 	struct http_exchange x;
 	struct buf in; /* bytes that could not be used yet */
@@ -141,6 +153,7 @@ struct http_server {
 	struct list idle[HTTP_RANKS];		   /* least recently used first */
 	struct list strangers, lingering, senders; /* slowest first: places.h */
 	size_t lingering_n;
+	struct turn_party strangers_party;
 	struct map addresses; /* → struct place_address */
 	struct http_server_stats stats;
 	struct loop_timer retry; /* listeners rest: no descriptors left */
@@ -151,8 +164,8 @@ struct http_server {
 	bool draining, resting, freed;
 };
 
-/* Owns fd, also on failure. */
-int conn_new(struct http_server *s, int fd, int tag, struct err *e);
+/* Owns fd, also on failure. `joined` may be NULL. */
+int conn_new(struct http_server *s, int fd, int tag, struct turn_party *joined, struct err *e);
 /* Ends the connection at once; a living exchange gets on_close(false). */
 void conn_gone(struct http_conn *c);
 void conn_step(struct http_conn *c);
@@ -167,6 +180,16 @@ void conn_to_head(struct http_conn *c);
 void conn_leave_idle(struct http_conn *c);
 /* Tells the handler that the body has ended. */
 void conn_body_end(struct http_conn *c);
+
+/* conn_turn.c: for whom it works. The party follows from the rank: all strangers are one; other connections
+ * belong to the party that they were adopted for or whose request joined it, or are parties themselves. */
+void conn_turn_begin(struct http_conn *c, struct turn_party *joined, void (*run)(struct turn_seat *, uint32_t));
+void conn_turn_choose(struct http_conn *c);
+void conn_turn_end(struct http_conn *c);
+/* The handler has been called: a request that joined no party leaves the one of the request before. */
+void conn_turn_asked(struct http_conn *c);
+/* A response begins: a stranger's connection is closed after a 401, and after HTTP_STRANGER_REQUESTS. */
+void conn_count_answer(struct http_conn *c, int status);
 
 /* conn_timer.c */
 void conn_arm(struct http_conn *c);

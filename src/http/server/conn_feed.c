@@ -31,6 +31,8 @@ static bool feed_head(struct http_conn *c, struct str *in)
 	c->s->on_request(&c->x, c->s->arg);
 	if (c->state != CONN_DEAD && !c->x.vouched)
 		place_set_rank(c, HTTP_STRANGER);
+	if (c->state != CONN_DEAD)
+		conn_turn_asked(c);
 	return true;
 }
 
@@ -71,7 +73,8 @@ static bool next_piece(struct http_exchange *x, struct str *in, struct str *ret_
 	*ret_data = (struct str){in->p, 0};
 	*ret_end = false;
 	if (x->body == BODY_CHUNKED) {
-		enum chunk_result r = chunk_next(&x->chunk, in, ret_data);
+		unsigned *heads = turn_chunks(&conn_of(x)->chunks, &conn_of(x)->seat);
+		enum chunk_result r = chunk_gather(&x->chunk, in, heads, ret_data);
 		*ret_end = r == CHUNK_END;
 		return r != CHUNK_BAD;
 	}
@@ -129,6 +132,15 @@ static bool feed_drain(struct http_conn *c, struct str *in)
 	return true;
 }
 
+/* False: it has read its chunks of this turn. */
+static bool has_chunks(struct http_conn *c)
+{
+	if (c->x.body != BODY_CHUNKED || *turn_chunks(&c->chunks, &c->seat))
+		return true;
+	turn_wait(&c->seat);
+	return false;
+}
+
 size_t conn_feed(struct http_conn *c, struct str in)
 {
 	size_t before = in.n;
@@ -139,10 +151,10 @@ size_t conn_feed(struct http_conn *c, struct str in)
 			more = feed_head(c, &in);
 			break;
 		case CONN_OPEN:
-			more = conn_wants_body(c) && feed_body(c, &in);
+			more = conn_wants_body(c) && has_chunks(c) && feed_body(c, &in);
 			break;
 		case CONN_DRAIN:
-			more = feed_drain(c, &in);
+			more = has_chunks(c) && feed_drain(c, &in);
 			break;
 		case CONN_CLOSING:
 		case CONN_LINGER:

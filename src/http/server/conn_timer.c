@@ -65,6 +65,7 @@ static void on_due(struct loop_timer *t)
 {
 	struct http_conn *c = container_of(t, struct http_conn, timer);
 	uint64_t now = loop_now(c->s->loop);
+	turn_bill(c->seat.party);
 	if (c->probe_due && c->probe_due <= now && can_probe(c))
 		probe(c);
 	if (c->out_due && c->out_due <= now)

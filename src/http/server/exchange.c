@@ -62,6 +62,8 @@ bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank)
 {
 	bool fits = place_set_rank(conn_of(x), rank);
 	x->vouched |= fits;
+	if (fits)
+		conn_of(x)->answers = 0;
 	return fits;
 }
 
@@ -84,6 +86,7 @@ void http_forget_body(struct http_exchange *x)
 {
 	buf_free(&x->collected);
 	wire_forget();
+	chunk_forget();
 }
 
 void http_pause(struct http_exchange *x)
@@ -184,6 +187,7 @@ void http_respond_begin(struct http_exchange *x, int status, int64_t content_len
 	struct buf *b = &w->out;
 	x->status = status;
 	exchange_respond(x, RESPOND_BEGUN);
+	conn_count_answer(conn_of(x), status);
 	conn_put_status(conn_of(x), status, x->reason);
 	if (!x->has_date)
 		http_put_header(b, STR("Date"), http_date());

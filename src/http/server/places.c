@@ -60,7 +60,8 @@ static void address_join(struct http_conn *c)
 	unsigned char key[16];
 	if (getpeername(c->w.fd, sa, &len) < 0 || !address_key(sa, key))
 		return;
-	if (s->exempt && s->exempt(s->exempt_arg, sa))
+	c->proxied = s->exempt && s->exempt(s->exempt_arg, sa);
+	if (c->proxied)
 		return;
 	struct place_address *a = map_get(&s->addresses, str_n(key, sizeof key));
 	if (!a) {
@@ -172,6 +173,7 @@ void place_take(struct http_conn *c)
 	if (is_public)
 		address_join(c);
 	enter(c);
+	conn_turn_choose(c);
 }
 
 void place_leave(struct http_conn *c)
@@ -218,6 +220,7 @@ bool place_set_rank(struct http_conn *c, enum http_rank rank)
 	leave(c);
 	c->rank = rank;
 	enter(c);
+	conn_turn_choose(c);
 	return true;
 }
 

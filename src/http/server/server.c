@@ -42,6 +42,7 @@ struct http_server *http_server_new(struct loop *l, http_on_request on_request, 
 	list_init(&s->senders);
 	for (int i = 0; i < HTTP_RANKS; i++)
 		list_init(&s->idle[i]);
+	turn_party_init(&s->strangers_party, l, true);
 	return s;
 }
 
@@ -103,7 +104,7 @@ static bool accept_one(struct listener *l)
 		fd_refuse_rights(fd);
 		if (full)
 			make_room(s, is_public);
-		conn_new(s, fd, l->tag, NULL);
+		conn_new(s, fd, l->tag, NULL, NULL);
 		return true;
 	}
 	int os = errno;
@@ -141,11 +142,11 @@ int http_server_listen(struct http_server *s, int listen_fd, int tag, struct err
 	return 0;
 }
 
-int http_server_adopt(struct http_server *s, int fd, int tag, struct err *e)
+int http_server_adopt(struct http_server *s, int fd, int tag, struct turn_party *party, struct err *e)
 {
 	int r = fd_set_nonblock(fd, true);
 	if (r == 0)
-		return conn_new(s, fd, tag, e);
+		return conn_new(s, fd, tag, party, e);
 	close(fd);
 	return err_os(e, ERRC_INTERNAL_ERROR, -r, "adopt a connection");
 }
@@ -252,6 +253,7 @@ static void free_server(struct loop_task *t)
 {
 	struct http_server *s = container_of(t, struct http_server, free_task);
 	map_free(&s->addresses);
+	turn_party_leave(&s->strangers_party);
 	free(s);
 }
 

@@ -14,9 +14,10 @@
  *	}
  *
  * Life: on_request → [on_body … on_body_end | on_whole_body] → respond → on_close. on_close comes exactly once, last,
- * for every exchange that had ops set: `complete` says that the whole response was handed to the kernel. After it `x`
- * is dead. It is never called from inside http_respond_* or any other function here: the exchange stays valid until
- * the handler's own callback has returned. The response may begin before the request's body has ended.
+ * for every exchange that had ops set: `complete` says that the whole response was handed to the kernel, or waits to go
+ * out together with the answer to a request that the client has sent ahead. After it `x` is dead. It is never called
+ * from inside http_respond_* or any other function here: the exchange stays valid until the handler's own callback has
+ * returned. The response may begin before the request's body has ended.
  *
  * Backpressure. Out: http_respond_write takes everything and answers false once more than HTTP_OUT_HIGH waits; stop
  * then until on_writable. In: http_pause stops on_body (a chunk that was being delivered is kept, nothing more is
@@ -27,6 +28,10 @@
  * kernel of a vanished client say so. So config.gone_probe ms after a FIN, and again in growing steps, one byte of what
  * must come anyway is sent ahead: of "HTTP/1.1 " before the response, a leading zero of the next chunk's size inside a
  * chunked one. A client that is there cannot tell. Responses with a length find out by writing.
+ *
+ * No connection keeps the loop to itself: requests that a client sends ahead are answered one unit of work at a time,
+ * in the turns of base/turn.h (docs/design/026-turns.md). Strangers share one part of each turn, after all others, and
+ * their connections are closed after a 401 and after HTTP_STRANGER_REQUESTS.
  *
  * What is refused, with what status, and the bounds on memory: docs/design/001-http.md. Refused requests never reach
  * the handler. Thread: the loop's.
@@ -40,6 +45,7 @@
 #include "proto/error_json.h"
 
 struct sockaddr;
+struct turn_party;
 struct http_server;
 struct http_exchange;
 
@@ -83,8 +89,9 @@ struct http_server_config *http_server_config(struct http_server *s);
 /* Owns listen_fd from now on, also on failure: any SOCK_STREAM socket that listens. `tag` comes back from
  * http_exchange_tag, so that a handler can tell a unix socket from a TCP one. */
 int http_server_listen(struct http_server *s, int listen_fd, int tag, struct err *e);
-/* The same for a connection that is already there (socketpair, inherited). */
-int http_server_adopt(struct http_server *s, int fd, int tag, struct err *e);
+/* The same for a connection that is already there (socketpair, inherited). It shares the turns of the loop with the
+ * others of `party` (base/turn.h); NULL: it is a party itself. */
+int http_server_adopt(struct http_server *s, int fd, int tag, struct turn_party *party, struct err *e);
 
 /* Connections with this tag begin as strangers; without this call all are local. `exempt` may be NULL; it says of which
  * addresses the strangers are not counted (a proxy speaks for many clients). */
@@ -143,6 +150,10 @@ int http_exchange_fd(const struct http_exchange *x);
 /* Vouches for the request, and its connection, from inside on_request; without this call it is a stranger's. False:
  * there is no place for another guest, and the request should be refused. */
 bool http_exchange_vouch(struct http_exchange *x, enum http_rank rank);
+
+/* From inside on_request: the request, and what its connection does until the next one, is work of this party
+ * (base/turn.h), unless it is a stranger's. Without this call the connection is a party itself. */
+void http_exchange_join(struct http_exchange *x, struct turn_party *party);
 
 /* Gathers the body up to `max` bytes, then calls on_whole_body (with an empty one when there is no body; always later,
  * never from inside this call). A longer one is answered 413 here; the handler then only sees on_close. */

@@ -104,6 +104,43 @@ TEST(limits_are_written_where_the_kernel_keeps_them)
 	close(oom);
 }
 
+static uint64_t number_in(int dir, const char *path)
+{
+	struct buf text = {0};
+	int r = fd_read_file(dir, path, 64, &text);
+	if (r < 0)
+		test_fail(__FILE__, __LINE__, "read %s: %d", path, r);
+	uint64_t n = strtoull(buf_cstr(&text), NULL, 10);
+	buf_free(&text);
+	return n;
+}
+
+TEST(commands_are_limited_and_their_agent_is_not)
+{
+	struct err e;
+	int files[CGROUP_LEAVES] = {-1, -1};
+	open_host();
+	bool v1 = c.v1[CGROUP_MEMORY] >= 0 && c.v1[CGROUP_CPU] >= 0;
+	int memory = v1 ? c.v1[CGROUP_MEMORY] : c.v2, cpu = v1 ? c.v1[CGROUP_CPU] : c.v2;
+	CHECK(cgroup_make(&c, 1, &e) == 0 && cgroup_split(&c, 1, &e) == 0);
+	/* Up and down: a leaf never has more than its group, as v1 demands. */
+	static const struct box_limits l[] = {{64u * MIB, 500, 20}, {512u * MIB, 2000, 20}, {16u * MIB, 10, 20}};
+	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
+		if (cgroup_limit(&c, 1, &l[i], &e) < 0)
+			test_fail(__FILE__, __LINE__, "%s", e.msg);
+		uint64_t bytes = l[i].mem_bytes, quota = l[i].cpu_milli * 100;
+		uint64_t own = bytes < AGENT_MEM_MIN ? AGENT_MEM_MIN : bytes;
+		CHECK_INT(number_in(memory, v1 ? "1/commands/memory.limit_in_bytes" : "1/commands/memory.max"), bytes);
+		CHECK_INT(number_in(memory, v1 ? "1/memory.limit_in_bytes" : "1/agent/memory.max"),
+			v1 ? bytes + own : own);
+		CHECK_INT(number_in(cpu, v1 ? "1/commands/cpu.cfs_quota_us" : "1/commands/cpu.max"), quota);
+		CHECK_INT(number_in(cpu, v1 ? "1/cpu.cfs_quota_us" : "1/cpu.max"), quota + AGENT_CPU * 100);
+	}
+	CHECK(cgroup_open_leaves(&c, 1, files, &e) == 0);
+	CHECK(files[0] >= 0 && (files[1] >= 0) == v1);
+	CHECK(cgroup_remove(&c, 1) == 0 && faccessat(memory, "1", F_OK, 0) < 0);
+}
+
 TEST(all_boxes_together_leave_the_host_half_of_its_tcp_memory)
 {
 	struct buf text = {0}, mem = {0};

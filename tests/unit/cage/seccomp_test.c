@@ -8,6 +8,8 @@
 #include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -141,6 +143,14 @@ TEST(arguments_decide_where_they_matter)
 	CHECK_INT(ask(SYS_ioctl, 0, FICLONERANGE, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_ioctl, 0, BTRFS_IOC_SUBVOL_CREATE, 0), SECCOMP_RET_ERRNO | ENOTTY);
 	CHECK_INT(ask(SYS_ioctl, 0, BTRFS_IOC_SYNC | high, 0), SECCOMP_RET_ERRNO | ENOTTY);
+	static const uint64_t devices[] = {SIOCGIFBR, SIOCSIFBR, SIOCBRADDBR, SIOCBRDELBR, SIOCBRADDIF, SIOCBRDELIF,
+		SIOCADDDLCI, SIOCDELDLCI, SIOCGIFVLAN, SIOCSIFVLAN};
+	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+		CHECK_INT(ask(SYS_ioctl, 0, devices[i], 0), SECCOMP_RET_ERRNO | ENOTTY);
+		CHECK_INT(ask(SYS_ioctl, 0, devices[i] | high, 0), SECCOMP_RET_ERRNO | ENOTTY);
+	}
+	CHECK_INT(ask(SYS_ioctl, 0, SIOCGIFFLAGS, 0), SECCOMP_RET_ALLOW);
+	CHECK_INT(ask(SYS_ioctl, 0, SIOCGIFCONF, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_personality, 0xffffffff, 0, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_personality, ADDR_NO_RANDOMIZE, 0, 0), SECCOMP_RET_ALLOW);
 	CHECK_INT(ask(SYS_personality, READ_IMPLIES_EXEC, 0, 0), PERM);
@@ -222,16 +232,26 @@ TEST(sockets_are_tcp_and_udp_without_filters)
 		CHECK_INT(ask(SYS_socket, AF_INET6, SOCK_DGRAM, protocol), want);
 		CHECK_INT(ask(SYS_socket, AF_UNIX, SOCK_STREAM, protocol), SECCOMP_RET_ALLOW);
 	}
-	for (uint64_t option = 0; option < 100; option++) {
+	for (uint64_t type = 0; type < 16; type++) {
+		uint32_t want = type == SOCK_STREAM || type == SOCK_DGRAM || type == SOCK_RAW
+					? SECCOMP_RET_ALLOW
+					: SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT;
+		CHECK_INT(ask(SYS_socket, AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), want);
+		CHECK_INT(ask(SYS_socket, AF_INET6, type | (1ull << 32), 0), want);
+		CHECK_INT(ask(SYS_socket, AF_UNIX, type, 0), SECCOMP_RET_ALLOW);
+	}
+	for (uint64_t option = 0; option < 110; option++) {
 		bool filter = option == SO_ATTACH_FILTER || option == SO_ATTACH_BPF ||
 			      option == SO_ATTACH_REUSEPORT_CBPF || option == SO_ATTACH_REUSEPORT_EBPF;
-		bool key = option == 14 || option == 32 || option == 38;
+		bool key = option == 14 || option == 32 || option == 38 || option == 31 /* ULP */;
 		CHECK_INT(ask(SYS_setsockopt, 5, SOL_SOCKET, option), filter ? (uint32_t)PERM : SECCOMP_RET_ALLOW);
 		CHECK_INT(ask(SYS_setsockopt, 5, IPPROTO_TCP, option),
 			key ? SECCOMP_RET_ERRNO | ENOPROTOOPT : SECCOMP_RET_ALLOW);
 		CHECK_INT(ask(SYS_setsockopt, 5, IPPROTO_IPV6, option),
 			option == 32 ? (uint32_t)PERM : SECCOMP_RET_ALLOW);
 		CHECK_INT(ask(SYS_setsockopt, 5, IPPROTO_IP, option), SECCOMP_RET_ALLOW);
+		CHECK_INT(ask(SYS_setsockopt, 5, IPPROTO_UDP, option),
+			option == 100 /* ENCAP */ ? SECCOMP_RET_ERRNO | ENOPROTOOPT : SECCOMP_RET_ALLOW);
 	}
 }
 

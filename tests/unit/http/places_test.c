@@ -13,7 +13,8 @@ enum { PLACES = 16, STRANGERS = 4, GUESTS = 8, PUBLIC = 15, TCP_TAG = 7, NOBODY 
 
 static const struct http_exchange_ops none;
 
-/* /known, /guest: vouched for and answered; behind "-hold" they stay open, with the body thrown away. */
+/* /known, /guest: vouched for and answered; behind "-hold" they stay open, with the body thrown away. Other paths: open
+ * to all for GET. */
 static void on_request(struct http_exchange *x, struct rig *r)
 {
 	struct str path = http_request(x)->path;
@@ -23,7 +24,8 @@ static void on_request(struct http_exchange *x, struct rig *r)
 	struct err e;
 	(void)r;
 	if (rank == HTTP_STRANGER) {
-		err_set(&e, ERRC_UNAUTHORIZED, "a token is needed");
+		bool is_public = http_request(x)->method == HTTP_M_GET;
+		err_set(&e, is_public ? ERRC_NOT_FOUND : ERRC_UNAUTHORIZED, "a stranger");
 		http_respond_error(x, &e);
 	} else if (!http_exchange_vouch(x, rank)) {
 		err_set(&e, ERRC_LIMIT_REACHED, "no place");
@@ -104,7 +106,7 @@ TEST(past_the_strangers_places_the_slowest_goes)
 	CHECK_INT(http_server_stats(r.s).by_rank[HTTP_STRANGER], STRANGERS);
 	/* A completed request makes p[1] the fastest: the next to go is p[2]. */
 	peer_say(&p[1], "TP/1.1\r\nHost: a\r\n\r\n");
-	peer_until(&p[1], "UNAUTHORIZED");
+	peer_until(&p[1], "NOT_FOUND");
 	stranger(&p[STRANGERS + 1], &r, 10);
 	peer_until_eof(&p[2]);
 	CHECK(!p[1].eof && !p[3].eof);
@@ -131,7 +133,7 @@ TEST(past_the_limit_of_an_address_its_oldest_goes)
 	stranger(&p[4], &r, 3);
 	CHECK_INT(shed(&r, HTTP_SHED_ADDRESS), 1);
 	/* … until they ask as strangers again. */
-	ask(&p[2], "/x", "UNAUTHORIZED");
+	ask(&p[2], "/x", "NOT_FOUND");
 	peer_until_eof(&p[3]);
 	CHECK_INT(shed(&r, HTTP_SHED_ADDRESS), 2);
 	stranger(&p[5], &r, 2);

@@ -211,8 +211,8 @@ TEST(list_needs_a_rule)
 	CHECK_INT(policy_may_resolve(p, "data.evil.org").answer, POLICY_DENY);
 	CHECK_INT(policy_may_resolve(p, "bad.pypi.org").answer, POLICY_DENY);
 	struct ip inside = addr("10.9.9.9"), outside = addr("203.0.113.9");
-	CHECK_INT(policy_address_ok(p, &no_host, false, &inside, 443).answer, POLICY_DENY);
-	CHECK_INT(policy_address_ok(p, &no_host, false, &outside, 443).answer, POLICY_ALLOW);
+	CHECK_INT(policy_address_ok(p, &no_host, false, &inside, 443, NULL).answer, POLICY_DENY);
+	CHECK_INT(policy_address_ok(p, &no_host, false, &outside, 443, NULL).answer, POLICY_ALLOW);
 	CHECK(policy_has_private(p) && !policy_has_datagrams(p));
 	policy_unref(p);
 }
@@ -248,8 +248,8 @@ TEST(an_address_inside_of_another_is_denied_with_it)
 		CHECK(!policy_may_show(open, &host, &ip));
 		CHECK_CSTR(
 			policy_by_address(open, &host, false, &ip, 443).why, "never reachable: an address of the host");
-		CHECK_CSTR(
-			policy_address_ok(open, &host, false, &ip, 443).why, "never reachable: an address of the host");
+		CHECK_CSTR(policy_address_ok(open, &host, false, &ip, 443, NULL).why,
+			"never reachable: an address of the host");
 	}
 	by_addr(p, "64:ff9b::203.0.114.9", 443, POLICY_ALLOW, "mode open");
 	by_addr(p, "2606:4700::203.0.113.9", 443, POLICY_ALLOW, "mode open");

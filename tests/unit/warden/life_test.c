@@ -20,7 +20,8 @@ TEST(a_box_answers_and_leaves_nothing)
 	struct box_info b = rig_create(&r, "user@example.org");
 	CHECK_CSTR(rig_ask(&r, b.slot, "ping"), "pong");
 	CHECK_CSTR(rig_ask(&r, b.slot, "id"), "1 0 0 user-example-org /workspace");
-	CHECK_CSTR(rig_ask(&r, b.slot, "fds"), "0 1 2 3 4 5 ");
+	/* With the files that take commands into their leaves: one on cgroup v2, two on v1. */
+	CHECK_CSTR(rig_ask(&r, b.slot, "fds"), before.hierarchies > 1 ? "0 1 2 3 4 5 7 8 " : "0 1 2 3 4 5 7 ");
 	CHECK_INT(b.uid_base % BOX_UID_RANGE, 0);
 	rig_destroy(&r, "user@example.org", 0);
 	rig_check_clean(&r);
@@ -103,7 +104,7 @@ TEST(limits_hold_and_can_be_read_back)
 	CHECK_CSTR(rig_ask(&r, b.slot, "eat 96"), "");
 	b = rig_inspect(&r, "a");
 	CHECK_INT(b.oom_kills, 1);
-	CHECK(b.mem_peak > 32u * MIB && b.mem_peak <= 64u * MIB);
+	CHECK(b.mem_peak > 32u * MIB && b.mem_peak <= (64u + 8u) * MIB); /* with what the agent has */
 	/* What ended closes its end of the connection before it leaves the count of processes. */
 	while (rig_inspect(&r, "a").pids_used > 1)
 		poll(NULL, 0, 5);
